@@ -1,0 +1,154 @@
+package event
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is one record of a log. Which fields are set is listed at each [Type];
+// all others are zero.
+type Event struct {
+	// Seq is the position in the log, dense from 1.
+	Seq  uint64
+	Type Type
+	// Time is when it happened, by the store's clock, to the millisecond. It
+	// never falls along a log.
+	Time time.Time
+
+	// Ref is the Seq of the event that created the entity which this event is
+	// about, and Since that event's Time. A creating event refers to itself.
+	// Both are zero for events about the run and for facts without an entity.
+	Ref   uint64
+	Since time.Time
+
+	Name    string // step, topic or hook
+	Key     string // the operation's key within the run
+	Payload json.RawMessage
+	Failure *Failure
+	Attempt int       // counts from 1
+	Due     time.Time // zero: never
+	Wait    WaitKind
+	Outcome Outcome
+	Item    ItemID
+	Reason  string
+	Token   string // of a hook
+	Next    RunID
+	By      string // the worker
+	Spec    *Spec
+}
+
+// WaitKind says what a wait waits for.
+type WaitKind uint8
+
+// The kinds of waits.
+const (
+	// WaitSleep ends when it is due.
+	WaitSleep WaitKind = 1
+	// WaitMessage ends when a message of its topic is taken, or when it is due.
+	WaitMessage WaitKind = 2
+	// WaitDeadline limits a part of the run; nothing is blocked on it.
+	WaitDeadline WaitKind = 3
+)
+
+// String returns the kind's name.
+func (k WaitKind) String() string {
+	switch k {
+	case WaitSleep:
+		return "sleep"
+	case WaitMessage:
+		return "message"
+	case WaitDeadline:
+		return "deadline"
+	}
+	return "wait"
+}
+
+// Outcome says how a wait ended.
+type Outcome uint8
+
+// The outcomes of a wait.
+const (
+	// OutcomeDue: the time has come.
+	OutcomeDue Outcome = 1
+	// OutcomeReceived: what it waited for has arrived.
+	OutcomeReceived Outcome = 2
+	// OutcomeCanceled: the code no longer waits, or was told to stop.
+	OutcomeCanceled Outcome = 3
+)
+
+// String returns the outcome's name.
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeDue:
+		return "due"
+	case OutcomeReceived:
+		return "received"
+	case OutcomeCanceled:
+		return "cancelled"
+	}
+	return "none"
+}
+
+// Spec is what a run was created with. It does not change during its life.
+type Spec struct {
+	Workflow    string
+	Queue       string
+	WorkflowID  string            // empty: none
+	Tags        map[string]string // for searching
+	Timeout     time.Duration     // of the whole run; 0: none
+	Retention   time.Duration     // how long it is kept after its end; 0: the store's default
+	Parent      RunID
+	ParentKey   string // key of the operation in the parent
+	Root        RunID
+	Depth       int
+	ResumedFrom RunID
+	ContinuedOf RunID
+	Attributes  map[string]string // propagated context, such as a trace parent
+}
+
+// ID returns the event's own id.
+func (e *Event) ID(run RunID) string { return derivedID(PrefixEvent, run, e.Seq, e.Time) }
+
+// Correlation returns the id of the entity that the event is about: a run,
+// step, wait or hook id, or the run's id for a fact without an entity.
+func (e *Event) Correlation(run RunID) string {
+	return EntityID(run, e.Type.Entity(), e.Ref, e.Since)
+}
+
+// EntityID returns the id of the entity that the event number ref, of time
+// created, has created in the log of run.
+func EntityID(run RunID, kind Entity, ref uint64, created time.Time) string {
+	switch kind {
+	case EntityStep:
+		return derivedID(PrefixStep, run, ref, created)
+	case EntityWait:
+		return derivedID(PrefixWait, run, ref, created)
+	case EntityHook:
+		return derivedID(PrefixHook, run, ref, created)
+	}
+	return string(run)
+}
+
+// Failure is an error in its stored form. It keeps what callers branch on: the
+// code, the name and data of a registered error type, and the causes.
+type Failure struct {
+	Message string          `json:"message"`
+	Code    string          `json:"code,omitempty"`
+	Type    string          `json:"type,omitempty"` // wire name of the error's type or sentinel
+	Data    json.RawMessage `json:"data,omitempty"` // the error value, if its type is registered
+	Stack   string          `json:"stack,omitempty"`
+	Causes  []*Failure      `json:"causes,omitempty"`
+}
+
+// Codes of failures that the runtime itself makes. They are stored in logs and
+// never change their meaning.
+const (
+	CodeError       = "error"       // the user's code returned an error
+	CodePanic       = "panic"       // the user's code panicked
+	CodeTimeout     = "timeout"     // an attempt or a run took too long
+	CodeCanceled    = "cancelled"   // it was asked to end
+	CodeInterrupted = "interrupted" // the worker died during the attempt
+	CodePoisoned    = "poisoned"    // the run killed too many workers
+	CodePayload     = "payload"     // a value could not be encoded, or is too large
+	CodeFatal       = "fatal"       // the step said that retrying is useless
+)

@@ -1,0 +1,188 @@
+package event
+
+import (
+	"fmt"
+	"time"
+)
+
+// Fold is the state of a run as its log tells it. Feed it events in order with
+// [Fold.Apply]. Its cost per event does not grow with the log, and it keeps one
+// byte per event plus the entities that are still open.
+type Fold struct {
+	Seq       uint64
+	Run       State
+	Spec      *Spec
+	CreatedAt time.Time
+	StartedAt time.Time
+	EndedAt   time.Time
+	Time      time.Time // of the last event
+	Last      Type      // of the last event
+	Failure   *Failure  // why the run failed or was cancelled
+	Next      RunID     // what the run continued as
+	// CancelReason is set once somebody has asked the run to end.
+	CancelRequested bool
+	CancelReason    string
+
+	states []State
+	open   map[uint64]*Open
+	steps  int // open steps that are running
+}
+
+// Open is an entity that has not reached a terminal state.
+type Open struct {
+	Ref     uint64
+	Entity  Entity
+	State   State
+	Name    string
+	Key     string
+	Attempt int       // the last that was started; steps
+	Due     time.Time // of a wait, or of a step's next attempt; zero: none
+	Wait    WaitKind
+	Since   time.Time // its creation
+	Changed time.Time // the last event about it
+	Failure *Failure  // of the last attempt; steps
+	Token   string    // hooks
+}
+
+// Apply takes the next event of the log. It fails, and changes nothing, if the
+// event is not the next one or if the table of transitions forbids it.
+func (f *Fold) Apply(e *Event) error {
+	if e.Seq != f.Seq+1 {
+		return fmt.Errorf("apply event %d (%s): the log ends at %d: %w", e.Seq, e.Type, f.Seq, ErrCorrupt)
+	}
+	if f.Run == StateNone && e.Type != RunCreated {
+		return fmt.Errorf("apply event %d (%s): a log starts with %s: %w", e.Seq, e.Type, RunCreated, ErrCorrupt)
+	}
+	if f.Run.Terminal() {
+		return &TransitionError{Entity: EntityRun, Seq: e.Seq, From: f.Run, Type: e.Type, To: aim(e.Type)}
+	}
+	next := StateNone
+	var err error
+	switch e.Type.Entity() {
+	case EntityRun:
+		if next, err = Next(f.Run, e.Type); err == nil {
+			f.applyRun(e, next)
+		}
+	case EntityNone:
+		if e.Type == CancelRequested && !f.CancelRequested {
+			f.CancelRequested, f.CancelReason = true, e.Reason
+		}
+	default:
+		next, err = f.applyEntity(e)
+	}
+	if err != nil {
+		if te, ok := err.(*TransitionError); ok {
+			te.Seq, te.Ref = e.Seq, e.Ref
+		}
+		return err
+	}
+	f.Seq, f.Time, f.Last = e.Seq, e.Time, e.Type
+	if e.Type.Entity() == EntityRun || !e.Type.Creates() {
+		next = StateNone
+	}
+	f.states = append(f.states, next)
+	return nil
+}
+
+func (f *Fold) applyRun(e *Event, next State) {
+	f.Run = next
+	switch {
+	case e.Type == RunCreated:
+		f.Spec, f.CreatedAt = e.Spec, e.Time
+		if f.Spec == nil {
+			f.Spec = &Spec{}
+		}
+	case e.Type == RunStarted:
+		f.StartedAt = e.Time
+	case next.Terminal():
+		f.EndedAt, f.Failure, f.Next = e.Time, e.Failure, e.Next
+	}
+}
+
+func (f *Fold) applyEntity(e *Event) (State, error) {
+	if e.Type.Creates() {
+		next, err := Next(StateNone, e.Type)
+		if err != nil {
+			return next, err
+		}
+		if f.open == nil {
+			f.open = map[uint64]*Open{}
+		}
+		f.open[e.Seq] = &Open{
+			Ref: e.Seq, Entity: e.Type.Entity(), State: next, Name: e.Name, Key: e.Key,
+			Due: e.Due, Wait: e.Wait, Since: e.Time, Changed: e.Time, Token: e.Token,
+		}
+		return next, nil
+	}
+	from := StateNone
+	if e.Ref > 0 && e.Ref <= uint64(len(f.states)) {
+		from = f.states[e.Ref-1]
+	}
+	next, err := Next(from, e.Type)
+	if err != nil {
+		return from, err
+	}
+	o := f.open[e.Ref]
+	if o == nil || o.Entity != e.Type.Entity() {
+		return from, fmt.Errorf("apply event %d (%s): event %d did not create a %s: %w", e.Seq, e.Type, e.Ref, e.Type.Entity(), ErrCorrupt)
+	}
+	f.count(o.State, next)
+	o.State, o.Changed, o.Due = next, e.Time, e.Due
+	if e.Attempt > 0 {
+		o.Attempt = e.Attempt
+	}
+	if e.Failure != nil {
+		o.Failure = e.Failure
+	}
+	f.states[e.Ref-1] = next
+	if next.Terminal() {
+		delete(f.open, e.Ref)
+	}
+	return next, nil
+}
+
+func (f *Fold) count(from, to State) {
+	if from == StateRunning {
+		f.steps--
+	}
+	if to == StateRunning {
+		f.steps++
+	}
+}
+
+// StateOf returns the state of the entity that event ref created, StateNone if
+// that event created none.
+func (f *Fold) StateOf(ref uint64) State {
+	if ref == 0 || ref > uint64(len(f.states)) {
+		return StateNone
+	}
+	return f.states[ref-1]
+}
+
+// Open returns the open entity that event ref created, or nil. It belongs to
+// the fold and must not be changed.
+func (f *Fold) Open(ref uint64) *Open { return f.open[ref] }
+
+// Opens calls yield for each open entity, in no particular order.
+func (f *Fold) Opens(yield func(*Open) bool) {
+	for _, o := range f.open {
+		if !yield(o) {
+			return
+		}
+	}
+}
+
+// RunningSteps returns the number of steps with an attempt under way.
+func (f *Fold) RunningSteps() int { return f.steps }
+
+// Due returns the earliest time at which something in the run is due; the zero
+// time if nothing is.
+func (f *Fold) Due() time.Time {
+	var due time.Time
+	for _, o := range f.open {
+		if !o.Due.IsZero() && (due.IsZero() || o.Due.Before(due)) {
+			due = o.Due
+		}
+	}
+	return due
+}

@@ -1,0 +1,164 @@
+package event
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// WireVersion is the version of the wire format that this release writes. It
+// grows only when an older release could not read the result without harm; new
+// optional fields do not change it.
+const WireVersion = 1
+
+// ErrCorrupt is matched by every error about bytes that are not a frame or were
+// damaged.
+var ErrCorrupt = errors.New("corrupt frame")
+
+// VersionError says that a frame was written by a newer release.
+type VersionError struct {
+	Got, Known int
+}
+
+// Error names both versions and the fix.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("frame has wire version %d, this release reads up to %d: use a newer release of flowgen", e.Got, e.Known)
+}
+
+// Frame is the unit of a log: the events of one commit.
+type Frame struct {
+	CID   CID    // its random name
+	Prev  CID    // the frame before it; zero for the first
+	Epoch uint64 // of the claim under which it was written; 0 for the first
+	Token Token  // of the same claim
+	Time  time.Time
+	// Events are dense: the first one continues where the frame before ended.
+	Events []Event
+}
+
+// First returns the sequence number of the first event.
+func (f *Frame) First() uint64 { return f.Events[0].Seq }
+
+// Last returns the sequence number of the last event.
+func (f *Frame) Last() uint64 { return f.Events[len(f.Events)-1].Seq }
+
+const frameMagic = 0xF6
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A frame is: magic, version, CID, Prev, Token, then as varints epoch, time,
+// first seq and number of events, then each event with its length before it,
+// and a CRC-32C of all of that.
+const frameFixed = 2 + 16 + 16 + 8
+
+// AppendFrame appends the wire form of f to b. It fails if f has no events, if
+// they are not dense, or if one carries what its type does not.
+func AppendFrame(b []byte, f *Frame) ([]byte, error) {
+	if len(f.Events) == 0 {
+		return nil, errors.New("encode frame: no events")
+	}
+	start := len(b)
+	b = append(b, frameMagic, WireVersion)
+	b = append(b, f.CID[:]...)
+	b = append(b, f.Prev[:]...)
+	b = append(b, f.Token[:]...)
+	base := f.Time.UnixMilli()
+	b = binary.AppendUvarint(b, f.Epoch)
+	b = binary.AppendVarint(b, base)
+	b = binary.AppendUvarint(b, f.Events[0].Seq)
+	b = binary.AppendUvarint(b, uint64(len(f.Events)))
+	for i := range f.Events {
+		e := &f.Events[i]
+		if want := f.Events[0].Seq + uint64(i); e.Seq != want || e.Seq == 0 {
+			return nil, fmt.Errorf("encode frame: event %d has seq %d, want %d", i, e.Seq, want)
+		}
+		if !e.Type.Known() {
+			return nil, fmt.Errorf("encode frame: event %d has unknown type %d", e.Seq, uint8(e.Type))
+		}
+		b = appendSized(b, func(b []byte) []byte { return appendEvent(b, e, base) })
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
+}
+
+// DecodeFrame reads what [AppendFrame] wrote. The events share memory with b,
+// which must not change afterwards. Damaged input gives an error that matches
+// [ErrCorrupt], a frame of a newer release a [*VersionError].
+func DecodeFrame(b []byte) (*Frame, error) {
+	if len(b) < frameFixed+4+4 || b[0] != frameMagic {
+		return nil, fmt.Errorf("decode frame of %d bytes: not a frame: %w", len(b), ErrCorrupt)
+	}
+	if int(b[1]) > WireVersion || b[1] == 0 {
+		return nil, &VersionError{Got: int(b[1]), Known: WireVersion}
+	}
+	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if crc32.Checksum(body, castagnoli) != sum {
+		return nil, fmt.Errorf("decode frame of %d bytes: checksum differs: %w", len(b), ErrCorrupt)
+	}
+	f := &Frame{}
+	copy(f.CID[:], body[2:18])
+	copy(f.Prev[:], body[18:34])
+	copy(f.Token[:], body[34:42])
+	r := reader{b: body[frameFixed:]}
+	f.Epoch = r.uvarint()
+	base := r.varint()
+	first, count := r.uvarint(), r.uvarint()
+	if r.bad || count == 0 || count > uint64(len(r.b)) || first == 0 || first+count < first {
+		return nil, fmt.Errorf("decode frame: bad header: %w", ErrCorrupt)
+	}
+	f.Time = time.UnixMilli(base).UTC()
+	f.Events = make([]Event, count)
+	for i := range f.Events {
+		e := &f.Events[i]
+		e.Seq = first + uint64(i)
+		if err := decodeEvent(e, r.bytes(), base); err != nil {
+			return nil, fmt.Errorf("decode frame: event %d: %w", e.Seq, err)
+		}
+	}
+	if r.bad || len(r.b) != 0 {
+		return nil, fmt.Errorf("decode frame: %d bytes too many: %w", len(r.b), ErrCorrupt)
+	}
+	return f, nil
+}
+
+const (
+	itemMagic = 0xF7
+	itemBase  = 0 // times in items are absolute
+)
+
+// AppendItem appends the wire form of what a sender wants to be recorded in
+// somebody's log: an event without Seq, Ref and Time.
+func AppendItem(b []byte, e *Event) ([]byte, error) {
+	if e.Type != MessageReceived && e.Type != CancelRequested {
+		return nil, fmt.Errorf("encode item: %s is not sent to runs", e.Type)
+	}
+	start := len(b)
+	b = append(b, itemMagic, WireVersion)
+	b = appendEvent(b, &Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By, Time: time.UnixMilli(itemBase)}, itemBase)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
+}
+
+// DecodeItem reads what [AppendItem] wrote. Damaged input gives an error that
+// matches [ErrCorrupt], an item of a newer release a [*VersionError].
+func DecodeItem(b []byte) (*Event, error) {
+	if len(b) < 2+1+4 || b[0] != itemMagic {
+		return nil, fmt.Errorf("decode item of %d bytes: not an item: %w", len(b), ErrCorrupt)
+	}
+	if int(b[1]) > WireVersion || b[1] == 0 {
+		return nil, &VersionError{Got: int(b[1]), Known: WireVersion}
+	}
+	body := b[:len(b)-4]
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+		return nil, fmt.Errorf("decode item of %d bytes: checksum differs: %w", len(b), ErrCorrupt)
+	}
+	e := &Event{Seq: 1}
+	if err := decodeEvent(e, body[2:], itemBase); err != nil {
+		return nil, fmt.Errorf("decode item: %w", err)
+	}
+	if e.Type != MessageReceived && e.Type != CancelRequested {
+		return nil, fmt.Errorf("decode item: %s is not sent to runs: %w", e.Type, ErrCorrupt)
+	}
+	e.Seq, e.Time = 0, time.Time{}
+	return e, nil
+}

@@ -1,0 +1,162 @@
+package event
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// The prefixes of the ids of this package. An id is a prefix, '_' and a ULID of
+// 26 characters, so that ids of one kind sort by the time of their creation.
+const (
+	PrefixRun    = "wrun"
+	PrefixStep   = "step"
+	PrefixHook   = "hook"
+	PrefixWait   = "wait"
+	PrefixStream = "strm"
+	PrefixEvent  = "evnt"
+)
+
+const idLength = 4 + 1 + ulid.EncodedSize
+
+// RunID names a run: "wrun_" and a ULID. It is a type of its own, so that a
+// workflow id (a plain string of the user's) is not taken for it by mistake.
+type RunID string
+
+// NewRunID returns a new id that was created at now and is routed by slot.
+func NewRunID(now time.Time, slot uint16) RunID {
+	var u ulid.ULID
+	_, _ = rand.Read(u[6:14]) // crypto/rand.Read never fails
+	if err := u.SetTime(ulid.Timestamp(now)); err != nil {
+		panic(fmt.Sprintf("event: run created at %v: %v", now, err))
+	}
+	binary.BigEndian.PutUint16(u[14:], slot)
+	return RunID(PrefixRun + "_" + u.String())
+}
+
+// ParseRunID checks that s has the form of a run id. The error says what is
+// wrong with it, and that a workflow id is looked up another way.
+func ParseRunID(s string) (RunID, error) {
+	if _, err := parseID(PrefixRun, s); err != nil {
+		return "", fmt.Errorf("parse run id %q: %w", s, err)
+	}
+	return RunID(s), nil
+}
+
+// Slot returns the number by which stores choose the partition of the run. It
+// is part of the id, so that routing needs no look-up. An id that does not
+// parse has slot 0.
+func (id RunID) Slot() uint16 {
+	u, err := parseID(PrefixRun, string(id))
+	if err != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint16(u[14:])
+}
+
+// Time returns when the run was created, to the millisecond; the zero time for
+// an id that does not parse.
+func (id RunID) Time() time.Time {
+	u, err := parseID(PrefixRun, string(id))
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(u.Time()).UTC()
+}
+
+// SlotOf returns the slot of a workflow id: the runs that share a workflow id
+// share a partition.
+func SlotOf(workflowID string) uint16 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(workflowID))
+	sum := h.Sum32()
+	return uint16(sum>>16) ^ uint16(sum)
+}
+
+// RandomSlot returns a slot for a run without a workflow id.
+func RandomSlot() uint16 {
+	var b [2]byte
+	_, _ = rand.Read(b[:])
+	return binary.BigEndian.Uint16(b[:])
+}
+
+func parseID(prefix, s string) (ulid.ULID, error) {
+	var u ulid.ULID
+	if !strings.HasPrefix(s, prefix+"_") {
+		return u, fmt.Errorf("it does not start with %q", prefix+"_")
+	}
+	if len(s) != idLength {
+		return u, fmt.Errorf("it has %d characters, want %d", len(s), idLength)
+	}
+	u, err := ulid.ParseStrict(s[len(prefix)+1:])
+	if err != nil {
+		return u, fmt.Errorf("it does not hold a ULID: %w", err)
+	}
+	// ULIDs are case-insensitive; ids are compared as strings.
+	if u.String() != s[len(prefix)+1:] {
+		return u, fmt.Errorf("it is not in upper case")
+	}
+	return u, nil
+}
+
+// derivedID returns the id of the thing number n of a run. It is computed
+// rather than stored: the same log gives the same ids.
+func derivedID(prefix string, run RunID, n uint64, created time.Time) string {
+	var u ulid.ULID
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(prefix))
+	_, _ = h.Write([]byte(run))
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	_, _ = h.Write(b[:])
+	copy(u[6:], h.Sum(nil))
+	ms := max(created.UnixMilli(), 0)
+	if err := u.SetTime(min(uint64(ms), ulid.MaxTime())); err != nil {
+		panic("event: " + err.Error()) // the time was clamped
+	}
+	return prefix + "_" + u.String()
+}
+
+// CID is the random name of a frame. A position in a log is the CID of its last
+// frame, never a count: counts repeat after lost writes, CIDs do not.
+type CID [16]byte
+
+// NewCID returns a new random CID.
+func NewCID() CID {
+	var c CID
+	_, _ = rand.Read(c[:])
+	return c
+}
+
+// String returns the CID in hexadecimal.
+func (c CID) String() string { return hex.EncodeToString(c[:]) }
+
+// Token is the random half of a fence, made by the worker for each claim call.
+type Token [8]byte
+
+// NewToken returns a new random token.
+func NewToken() Token {
+	var t Token
+	_, _ = rand.Read(t[:])
+	return t
+}
+
+// String returns the token in hexadecimal.
+func (t Token) String() string { return hex.EncodeToString(t[:]) }
+
+// ItemID names an inbox item. Senders choose it once and repeat it when they
+// repeat the request, which is what makes delivery happen once.
+type ItemID string
+
+// NewItemID returns a new random item id.
+func NewItemID() ItemID {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return ItemID(hex.EncodeToString(b[:]))
+}

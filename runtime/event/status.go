@@ -1,0 +1,67 @@
+package event
+
+// Status is what people and filters call the state of a run.
+type Status string
+
+// The statuses. Identifiers are spelt as in the standard library, the stored
+// and printed text as in the requirements; this is the only place that maps
+// them.
+const (
+	StatusPending   Status = "pending"
+	StatusRunning   Status = "running"
+	StatusCompleted Status = "completed"
+	StatusFailed    Status = "failed"
+	StatusCanceled  Status = "cancelled"
+	StatusContinued Status = "continued"
+
+	// The rest are finer names for a run that has not ended.
+	StatusHeld     Status = "held"     // created, not released
+	StatusPaused   Status = "paused"   // by somebody
+	StatusSleeping Status = "sleeping" // until a time
+	StatusWaiting  Status = "waiting"  // for a message
+	StatusBlocked  Status = "blocked"  // the code of the workers does not fit its log
+)
+
+// Terminal reports whether a run of this status has ended.
+func (s Status) Terminal() bool {
+	switch s {
+	case StatusCompleted, StatusFailed, StatusCanceled, StatusContinued:
+		return true
+	}
+	return false
+}
+
+// Status returns the status of a run with this log. Held, paused and blocked
+// runs have facts beside the log that say so; see the store.
+func (f *Fold) Status() Status {
+	switch f.Run {
+	case StateNone, StatePending:
+		return StatusPending
+	case StateCompleted:
+		return StatusCompleted
+	case StateFailed:
+		return StatusFailed
+	case StateCanceled:
+		return StatusCanceled
+	case StateContinued:
+		return StatusContinued
+	}
+	sleeps, waits := false, false
+	for _, o := range f.open {
+		switch {
+		case o.State == StateRunning, o.Entity == EntityStep && o.Due.IsZero():
+			return StatusRunning
+		case o.Entity == EntityStep, o.Wait == WaitSleep:
+			sleeps = true
+		case o.Wait == WaitMessage, o.Entity == EntityHook:
+			waits = true
+		}
+	}
+	switch {
+	case waits:
+		return StatusWaiting
+	case sleeps:
+		return StatusSleeping
+	}
+	return StatusRunning
+}

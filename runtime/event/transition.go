@@ -1,0 +1,132 @@
+package event
+
+import "fmt"
+
+// State is where an entity stands in its life.
+type State uint8
+
+// The states. The zero State is "not created".
+const (
+	StateNone State = iota
+	StatePending
+	StateRunning
+	StateCompleted
+	StateFailed
+	StateCanceled
+	StateContinued
+	StateWaiting
+	StateActive
+	StateDisposed
+	StateConflicted
+)
+
+var stateNames = [...]string{
+	StateNone: "none", StatePending: "pending", StateRunning: "running",
+	StateCompleted: "completed", StateFailed: "failed", StateCanceled: "cancelled", StateContinued: "continued",
+	StateWaiting: "waiting", StateActive: "active", StateDisposed: "disposed", StateConflicted: "conflicted",
+}
+
+// String returns the state's name.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// Terminal reports whether nothing can follow the state.
+func (s State) Terminal() bool {
+	switch s {
+	case StateCompleted, StateFailed, StateCanceled, StateContinued, StateDisposed, StateConflicted:
+		return true
+	}
+	return false
+}
+
+type transition struct {
+	from State
+	by   Type
+}
+
+// transitions is the one table of what may happen to what. Whatever is not in
+// it is refused.
+var transitions = map[transition]State{
+	{StateNone, RunCreated}:      StatePending,
+	{StatePending, RunStarted}:   StateRunning,
+	{StatePending, RunFailed}:    StateFailed, // poisoned, or a start that came too late
+	{StatePending, RunCanceled}:  StateCanceled,
+	{StateRunning, RunCompleted}: StateCompleted,
+	{StateRunning, RunFailed}:    StateFailed,
+	{StateRunning, RunCanceled}:  StateCanceled,
+	{StateRunning, RunContinued}: StateContinued,
+
+	{StateNone, StepCreated}:      StatePending,
+	{StatePending, StepStarted}:   StateRunning,
+	{StateRunning, StepStarted}:   StateRunning, // the attempt before was interrupted
+	{StateRunning, StepRetrying}:  StatePending,
+	{StateRunning, StepCompleted}: StateCompleted,
+	{StateRunning, StepFailed}:    StateFailed,
+	{StatePending, StepFailed}:    StateFailed, // canceled before an attempt, or between two
+
+	{StateNone, WaitCreated}:      StateWaiting,
+	{StateWaiting, WaitCompleted}: StateCompleted,
+
+	{StateNone, HookCreated}:    StateActive,
+	{StateActive, HookReceived}: StateActive,
+	{StateActive, HookDisposed}: StateDisposed,
+	{StateActive, HookConflict}: StateConflicted,
+}
+
+var transitionTable = func() (t [StateConflicted + 1][256]State) {
+	for from, to := range transitions {
+		t[from.from][from.by] = to
+	}
+	return t
+}()
+
+// Next returns the state that an event of type t leads to from a state. It
+// fails with a [*TransitionError] if the table of transitions does not allow
+// it; a state that is terminal allows nothing.
+func Next(from State, t Type) (State, error) {
+	if int(from) < len(transitionTable) {
+		if to := transitionTable[from][t]; to != StateNone {
+			return to, nil
+		}
+	}
+	return from, &TransitionError{Entity: t.Entity(), From: from, Type: t, To: aim(t)}
+}
+
+// aim returns the state that events of type t lead to from wherever they are
+// allowed; it makes errors readable.
+func aim(t Type) State {
+	for from := range transitionTable {
+		if to := transitionTable[from][t]; to != StateNone {
+			return to
+		}
+	}
+	return StateNone
+}
+
+// TransitionError says that an event does not fit the state of its entity.
+// Nothing has been written.
+type TransitionError struct {
+	Entity Entity
+	Seq    uint64 // of the event; 0 if unknown
+	Ref    uint64 // of the entity's creation; 0 for a run
+	From   State
+	Type   Type
+	To     State
+}
+
+// Error names the entity, both states and the event.
+func (e *TransitionError) Error() string {
+	what := e.Entity.String()
+	if e.Ref != 0 {
+		what = fmt.Sprintf("%s of event %d", what, e.Ref)
+	}
+	why := ""
+	if e.From.Terminal() {
+		why = ", which is final"
+	}
+	return fmt.Sprintf("%s is %s%s: %s cannot make it %s", what, e.From, why, e.Type, e.To)
+}

@@ -1,0 +1,184 @@
+package event
+
+import "fmt"
+
+// Type says what happened. Its text form is the stable name of the event, for
+// example "step_completed"; its number is part of the wire format and is never
+// used again for something else.
+type Type uint8
+
+// The event types. Comments name the fields of [Event] that each carries
+// beside Seq, Type and Time.
+const (
+	// RunCreated is the first event of every log. Spec, Payload (the input).
+	RunCreated Type = 1
+	// RunStarted says that a worker ran the workflow's code for the first time. By.
+	RunStarted Type = 2
+	// RunCompleted ends a run with its result. Payload.
+	RunCompleted Type = 3
+	// RunFailed ends a run with an error. Failure.
+	RunFailed Type = 4
+	// RunCanceled ends a run because it was asked to end. Failure.
+	RunCanceled Type = 5
+	// RunContinued ends a run whose work goes on in a new one. Next.
+	RunContinued Type = 6
+	// CancelRequested is somebody's wish that the run ends. Reason, Item.
+	CancelRequested Type = 7
+
+	// StepCreated records that the code asked for a step. Name, Key, Payload (the arguments).
+	StepCreated Type = 10
+	// StepStarted records that an attempt may begin. Attempt, By. A second one
+	// without an outcome in between means that the attempt before was interrupted.
+	StepStarted Type = 11
+	// StepRetrying records a failed attempt that will be followed by another. Attempt, Failure, Due.
+	StepRetrying Type = 12
+	// StepCompleted ends a step with its result. Attempt, Payload.
+	StepCompleted Type = 13
+	// StepFailed ends a step for good. Attempt, Failure.
+	StepFailed Type = 14
+
+	// WaitCreated records that a branch waits. Key, Wait, Name (the topic), Due.
+	WaitCreated Type = 20
+	// WaitCompleted ends a wait. Outcome.
+	WaitCompleted Type = 21
+
+	// HookCreated opens a hook. Name, Key, Token.
+	HookCreated Type = 30
+	// HookReceived delivers one payload to a hook. Item, Payload.
+	HookReceived Type = 31
+	// HookDisposed closes a hook.
+	HookDisposed Type = 32
+	// HookConflict says that another run holds the token. Next (that run).
+	HookConflict Type = 33
+
+	// MessageReceived moves a message from the inbox into the log. Name (the topic), Item, Payload.
+	MessageReceived Type = 40
+	// ValueRecorded keeps a value that the code computed once. Key, Payload or Failure.
+	ValueRecorded Type = 41
+)
+
+// An Entity is a kind of thing that events are about.
+type Entity uint8
+
+// The entities. None is for facts that have no life of their own, such as a
+// received message.
+const (
+	EntityNone Entity = iota
+	EntityRun
+	EntityStep
+	EntityWait
+	EntityHook
+)
+
+// String returns the entity's name, for example "step".
+func (e Entity) String() string {
+	switch e {
+	case EntityRun:
+		return "run"
+	case EntityStep:
+		return "step"
+	case EntityWait:
+		return "wait"
+	case EntityHook:
+		return "hook"
+	}
+	return "event"
+}
+
+type typeInfo struct {
+	name    string
+	entity  Entity
+	creates bool
+}
+
+var types = map[Type]typeInfo{
+	RunCreated:      {"run_created", EntityRun, true},
+	RunStarted:      {"run_started", EntityRun, false},
+	RunCompleted:    {"run_completed", EntityRun, false},
+	RunFailed:       {"run_failed", EntityRun, false},
+	RunCanceled:     {"run_cancelled", EntityRun, false},
+	RunContinued:    {"run_continued", EntityRun, false},
+	CancelRequested: {"cancel_requested", EntityNone, false},
+	StepCreated:     {"step_created", EntityStep, true},
+	StepStarted:     {"step_started", EntityStep, false},
+	StepRetrying:    {"step_retrying", EntityStep, false},
+	StepCompleted:   {"step_completed", EntityStep, false},
+	StepFailed:      {"step_failed", EntityStep, false},
+	WaitCreated:     {"wait_created", EntityWait, true},
+	WaitCompleted:   {"wait_completed", EntityWait, false},
+	HookCreated:     {"hook_created", EntityHook, true},
+	HookReceived:    {"hook_received", EntityHook, false},
+	HookDisposed:    {"hook_disposed", EntityHook, false},
+	HookConflict:    {"hook_conflict", EntityHook, false},
+	MessageReceived: {"message_received", EntityNone, false},
+	ValueRecorded:   {"value_recorded", EntityNone, false},
+}
+
+// Types returns every event type of this release, in the order of their numbers.
+func Types() []Type {
+	all := make([]Type, 0, len(types))
+	for t := range Type(255) {
+		if t.Known() {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// table is types by number, because the decoder and the fold ask for each event.
+var table = func() (t [256]typeInfo) {
+	for typ, info := range types {
+		t[typ] = info
+	}
+	return t
+}()
+
+// Known reports whether this release knows the type.
+func (t Type) Known() bool { return table[t].name != "" }
+
+// Entity returns the kind of thing that an event of this type is about.
+func (t Type) Entity() Entity { return table[t].entity }
+
+// Creates reports whether an event of this type creates its entity.
+func (t Type) Creates() bool { return table[t].creates }
+
+// Terminal reports whether an event of this type ends a run.
+func (t Type) Terminal() bool {
+	return t == RunCompleted || t == RunFailed || t == RunCanceled || t == RunContinued
+}
+
+// String returns the stable name of the type, for example "step_completed".
+func (t Type) String() string {
+	if info := table[t]; info.name != "" {
+		return info.name
+	}
+	return fmt.Sprintf("type(%d)", uint8(t))
+}
+
+// ParseType returns the type with the given name.
+func ParseType(name string) (Type, error) {
+	for t, info := range types {
+		if info.name == name {
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("parse event type %q: no such type", name)
+}
+
+// MarshalText returns the stable name of the type.
+func (t Type) MarshalText() ([]byte, error) {
+	if !t.Known() {
+		return nil, fmt.Errorf("marshal event type %d: no such type", uint8(t))
+	}
+	return []byte(t.String()), nil
+}
+
+// UnmarshalText reads a name as [Type.MarshalText] writes it.
+func (t *Type) UnmarshalText(text []byte) error {
+	parsed, err := ParseType(string(text))
+	if err != nil {
+		return err
+	}
+	*t = parsed
+	return nil
+}

@@ -1,0 +1,316 @@
+package event
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// An event is its type and then fields, each a tag (number << 1 | kind) and a
+// value: kind 0 is a varint, kind 1 bytes with their length before them. A
+// field that is zero is left out; a field that the reader does not know is
+// passed over, so a release may add fields that older ones can do without.
+// Times are milliseconds relative to the frame's time, Ref is relative to Seq.
+const (
+	fieldTime    = 1
+	fieldRef     = 2
+	fieldSince   = 3
+	fieldName    = 4
+	fieldKey     = 5
+	fieldPayload = 6
+	fieldFailure = 7
+	fieldAttempt = 8
+	fieldDue     = 9
+	fieldWait    = 10
+	fieldOutcome = 11
+	fieldItem    = 12
+	fieldReason  = 13
+	fieldToken   = 14
+	fieldNext    = 15
+	fieldBy      = 16
+	fieldSpec    = 17
+)
+
+const (
+	kindVarint = 0
+	kindBytes  = 1
+)
+
+// maxNesting bounds the chain of causes in a stored failure.
+const maxNesting = 64
+
+func appendInt(b []byte, field int, v int64) []byte {
+	if v == 0 {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(field)<<1|kindVarint)
+	return binary.AppendVarint(b, v)
+}
+
+func appendBytes[T ~string | ~[]byte](b []byte, field int, v T) []byte {
+	if len(v) == 0 {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(field)<<1|kindBytes)
+	b = binary.AppendUvarint(b, uint64(len(v)))
+	return append(b, v...)
+}
+
+// appendSized appends what write appends, with its length before it.
+func appendSized(b []byte, write func([]byte) []byte) []byte {
+	start := len(b)
+	b = append(b, 0) // most bodies are shorter than 128 bytes
+	b = write(b)
+	size := len(b) - start - 1
+	if size < 0x80 {
+		b[start] = byte(size)
+		return b
+	}
+	var head [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(head[:], uint64(size))
+	return slices.Replace(b, start, start+1, head[:n]...)
+}
+
+func appendNested(b []byte, field int, write func([]byte) []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(field)<<1|kindBytes)
+	return appendSized(b, write)
+}
+
+// appendTime appends t relative to base. The value is shifted by one so that
+// "equal to base" differs from "absent".
+func appendTime(b []byte, field int, t time.Time, base int64) []byte {
+	if t.IsZero() {
+		return b
+	}
+	d := t.UnixMilli() - base
+	if d >= 0 {
+		d++
+	}
+	return appendInt(b, field, d)
+}
+
+func timeAt(d, base int64) time.Time {
+	if d > 0 {
+		d--
+	}
+	return time.UnixMilli(base + d).UTC()
+}
+
+func appendEvent(b []byte, e *Event, base int64) []byte {
+	b = append(b, byte(e.Type))
+	if ms := e.Time.UnixMilli(); ms != base { // an event without its own time has the frame's
+		b = appendTime(b, fieldTime, e.Time, base)
+	}
+	if e.Ref != 0 && e.Ref != e.Seq {
+		b = appendInt(b, fieldRef, int64(e.Seq-e.Ref))
+		b = appendTime(b, fieldSince, e.Since, base)
+	}
+	b = appendBytes(b, fieldName, e.Name)
+	b = appendBytes(b, fieldKey, e.Key)
+	b = appendBytes(b, fieldPayload, e.Payload)
+	if e.Failure != nil {
+		b = appendNested(b, fieldFailure, func(b []byte) []byte { return appendFailure(b, e.Failure, 0) })
+	}
+	b = appendInt(b, fieldAttempt, int64(e.Attempt))
+	b = appendTime(b, fieldDue, e.Due, base)
+	b = appendInt(b, fieldWait, int64(e.Wait))
+	b = appendInt(b, fieldOutcome, int64(e.Outcome))
+	b = appendBytes(b, fieldItem, e.Item)
+	b = appendBytes(b, fieldReason, e.Reason)
+	b = appendBytes(b, fieldToken, e.Token)
+	b = appendBytes(b, fieldNext, e.Next)
+	b = appendBytes(b, fieldBy, e.By)
+	if e.Spec != nil {
+		b = appendNested(b, fieldSpec, func(b []byte) []byte { return appendSpec(b, e.Spec) })
+	}
+	return b
+}
+
+func decodeEvent(e *Event, b []byte, base int64) error {
+	if len(b) == 0 {
+		return fmt.Errorf("it is empty: %w", ErrCorrupt)
+	}
+	e.Type = Type(b[0])
+	if !e.Type.Known() {
+		return fmt.Errorf("it has type %d, which wire version %d does not have: use a newer release of flowgen: %w", b[0], WireVersion, ErrCorrupt)
+	}
+	e.Time = time.UnixMilli(base).UTC()
+	var depthErr error
+	r := reader{b: b[1:]}
+	for r.next() {
+		switch r.field {
+		case fieldTime:
+			e.Time = timeAt(r.num, base)
+		case fieldRef:
+			e.Ref = e.Seq - uint64(r.num)
+		case fieldSince:
+			e.Since = timeAt(r.num, base)
+		case fieldName:
+			e.Name = string(r.val)
+		case fieldKey:
+			e.Key = string(r.val)
+		case fieldPayload:
+			e.Payload = r.val
+		case fieldFailure:
+			e.Failure, depthErr = decodeFailure(r.val, 0)
+		case fieldAttempt:
+			e.Attempt = int(r.num)
+		case fieldDue:
+			e.Due = timeAt(r.num, base)
+		case fieldWait:
+			e.Wait = WaitKind(r.num)
+		case fieldOutcome:
+			e.Outcome = Outcome(r.num)
+		case fieldItem:
+			e.Item = ItemID(r.val)
+		case fieldReason:
+			e.Reason = string(r.val)
+		case fieldToken:
+			e.Token = string(r.val)
+		case fieldNext:
+			e.Next = RunID(r.val)
+		case fieldBy:
+			e.By = string(r.val)
+		case fieldSpec:
+			e.Spec, depthErr = decodeSpec(r.val)
+		}
+		if depthErr != nil {
+			return depthErr
+		}
+	}
+	if r.bad {
+		return fmt.Errorf("%s is cut short: %w", e.Type, ErrCorrupt)
+	}
+	return e.settleRef()
+}
+
+// settleRef fills in the reference of a creating event and refuses one that
+// points nowhere.
+func (e *Event) settleRef() error {
+	switch {
+	case e.Type.Creates() && e.Type != RunCreated:
+		if e.Ref != 0 {
+			return fmt.Errorf("%s refers to event %d: %w", e.Type, e.Ref, ErrCorrupt)
+		}
+		e.Ref, e.Since = e.Seq, e.Time
+	case e.Type.Entity() == EntityRun || e.Type.Entity() == EntityNone:
+		if e.Ref != 0 {
+			return fmt.Errorf("%s refers to event %d: %w", e.Type, e.Ref, ErrCorrupt)
+		}
+	case e.Ref == 0 || e.Ref >= e.Seq:
+		return fmt.Errorf("%s refers to no earlier event: %w", e.Type, ErrCorrupt)
+	}
+	return nil
+}
+
+func appendFailure(b []byte, f *Failure, depth int) []byte {
+	b = appendBytes(b, 1, f.Message)
+	b = appendBytes(b, 2, f.Code)
+	b = appendBytes(b, 3, f.Type)
+	b = appendBytes(b, 4, f.Data)
+	b = appendBytes(b, 5, f.Stack)
+	if depth == maxNesting {
+		return b // deeper causes are of no use to anybody
+	}
+	for _, c := range f.Causes {
+		b = appendNested(b, 6, func(b []byte) []byte { return appendFailure(b, c, depth+1) })
+	}
+	return b
+}
+
+func decodeFailure(b []byte, depth int) (*Failure, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("failure is nested more than %d deep: %w", maxNesting, ErrCorrupt)
+	}
+	f := &Failure{}
+	r := reader{b: b}
+	for r.next() {
+		switch r.field {
+		case 1:
+			f.Message = string(r.val)
+		case 2:
+			f.Code = string(r.val)
+		case 3:
+			f.Type = string(r.val)
+		case 4:
+			f.Data = r.val
+		case 5:
+			f.Stack = string(r.val)
+		case 6:
+			c, err := decodeFailure(r.val, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			f.Causes = append(f.Causes, c)
+		}
+	}
+	if r.bad {
+		return nil, fmt.Errorf("failure is cut short: %w", ErrCorrupt)
+	}
+	return f, nil
+}
+
+func appendSpec(b []byte, s *Spec) []byte {
+	b = appendBytes(b, 1, s.Workflow)
+	b = appendBytes(b, 2, s.Queue)
+	b = appendBytes(b, 3, s.WorkflowID)
+	b = appendMap(b, 4, s.Tags)
+	b = appendInt(b, 5, int64(s.Timeout))
+	b = appendInt(b, 6, int64(s.Retention))
+	b = appendBytes(b, 7, s.Parent)
+	b = appendBytes(b, 8, s.ParentKey)
+	b = appendBytes(b, 9, s.Root)
+	b = appendInt(b, 10, int64(s.Depth))
+	b = appendBytes(b, 11, s.ResumedFrom)
+	b = appendBytes(b, 12, s.ContinuedOf)
+	return appendMap(b, 13, s.Attributes)
+}
+
+func decodeSpec(b []byte) (*Spec, error) {
+	s := &Spec{}
+	r := reader{b: b}
+	for r.next() {
+		switch r.field {
+		case 1:
+			s.Workflow = string(r.val)
+		case 2:
+			s.Queue = string(r.val)
+		case 3:
+			s.WorkflowID = string(r.val)
+		case 4:
+			s.Tags = r.addPair(s.Tags)
+		case 5:
+			s.Timeout = time.Duration(r.num)
+		case 6:
+			s.Retention = time.Duration(r.num)
+		case 7:
+			s.Parent = RunID(r.val)
+		case 8:
+			s.ParentKey = string(r.val)
+		case 9:
+			s.Root = RunID(r.val)
+		case 10:
+			s.Depth = int(r.num)
+		case 11:
+			s.ResumedFrom = RunID(r.val)
+		case 12:
+			s.ContinuedOf = RunID(r.val)
+		case 13:
+			s.Attributes = r.addPair(s.Attributes)
+		}
+	}
+	if r.bad {
+		return nil, fmt.Errorf("spec is cut short: %w", ErrCorrupt)
+	}
+	return s, nil
+}
+
+// appendMap writes the pairs sorted, so that equal maps have equal bytes.
+func appendMap(b []byte, field int, m map[string]string) []byte {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		b = appendNested(b, field, func(b []byte) []byte { return appendBytes(appendBytes(b, 1, k), 2, m[k]) })
+	}
+	return b
+}

@@ -1,0 +1,51 @@
+// Package store is the contract between the runtime and the place where runs
+// are kept.
+//
+// A store keeps one append-only log of frames per run, an inbox of what others
+// sent to the run, and who may write: a run is ready, owned by one worker
+// session, parked until something happens, blocked, lined up behind another
+// run of the same workflow id, or ended. Frames and inbox items are bytes to a
+// store. It never decodes them, and no operation needs it to build one.
+//
+// # Words
+//
+//   - A frame is all events of one commit. Its CID is its random name, and a
+//     position in a log is the CID of its last frame, never a count.
+//   - A session is one life of one worker process on one partition. Its lease
+//     must be renewed by Heartbeat; the id is never used again.
+//   - A fence is an epoch, counted per run, and a random token, made by the
+//     worker for each claim call. Every write to a run names both.
+//   - A class is a queue and a workflow name. A worker serves a set of classes.
+//   - A chain is a run and the runs that it continued as.
+//   - All times are those of the store's [Clock].
+//
+// # Rules
+//
+// Each operation is one atomic action on one partition: all guards first, then
+// all writes; a guard that fails writes nothing. The rules that every store
+// keeps are named in the tests of package storetest:
+//
+//	F1  every write to a run names epoch and token
+//	F2  whatever takes a run from its owner changes the fence in that action
+//	F3  a position is the CID of the last frame; a CID is never used twice
+//	F4  so is a cached state
+//	M1  accepted = in the inbox and in seen, in one action
+//	M2  seen is asked before "finished"
+//	M3  consuming names the item
+//	M4  park and finish need an empty inbox
+//	C1  create asks "do I exist" first; one active run per workflow id
+//	W1  heartbeats never create a lease
+//	W2  each heartbeat tells the owned runs
+//	W3  the same commit sent again is applied once
+//	W4  fenced does not mean "not applied"
+//	K1  ready is a set; claim takes by place
+//	K2  make ready, then wake, in one action; one wake per class
+//	K3  whoever sets an earlier due time wakes
+//
+// "Make ready" always means, in one action: the place is ready, due time and
+// timer are removed, the run is in the ready set of its class, the wake of the
+// class is set if it is empty, and waiting workers are told. "End" means: the
+// place is ended; owner, token, due, inbox, ready, timer, owned and mail
+// entries are gone; and the workflow id is handed to the head of its line,
+// which is made ready, or is free.
+package store

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// As returns s, or the first store that s wraps, as a T. A store that wraps
+// another one tells so by a method Unwrap() Store. Optional abilities are asked
+// for with it:
+//
+//	if l, ok := store.As[store.Lister](s); ok { … }
+func As[T any](s Store) (T, bool) {
+	for s != nil {
+		if t, ok := s.(T); ok {
+			return t, true
+		}
+		w, ok := s.(interface{ Unwrap() Store })
+		if !ok {
+			break
+		}
+		s = w.Unwrap()
+	}
+	var zero T
+	return zero, false
+}
+
+// Lister is a store that can be searched.
+type Lister interface {
+	// List returns a page of runs, newest first.
+	List(ctx context.Context, q Query) (Page, error)
+	// Count returns how many runs of each status match; Cursor and Limit are
+	// not looked at.
+	Count(ctx context.Context, q Query) (map[event.Status]int, error)
+}
+
+// Query selects runs. The zero value selects all; all fields must match.
+type Query struct {
+	Statuses []event.Status // any of them
+	Workflow string
+	Queue    string
+	Tags     map[string]string // all of them
+	Parent   event.RunID
+	Root     event.RunID
+	From, To time.Time // created in [From, To)
+	// Cursor continues after the page that returned it.
+	Cursor string
+	// Limit is the size of a page; 0: 100.
+	Limit int
+}
+
+// Page is a part of a list.
+type Page struct {
+	Runs []Record
+	// Cursor is where the next page starts; empty: there is none.
+	Cursor string
+}
+
+// Auditor is a store that remembers what was done to a run from outside of it.
+type Auditor interface {
+	// Audit returns the entries about a run, oldest first.
+	Audit(ctx context.Context, run event.RunID) ([]AuditEntry, error)
+}
+
+// AuditEntry is one intervention.
+type AuditEntry struct {
+	Time   time.Time
+	Run    event.RunID
+	Reason Reason
+	By     SessionID // who intervened
+	Owner  SessionID // who owned the run before
+	Place  Place     // where the run was before
+	Status event.Status
+	Epoch  uint64 // before
+}
+
+// Reason says why somebody intervened.
+type Reason string
+
+// The reasons of this release.
+const (
+	// ReasonExpiredClaim: the lease of the owner was past.
+	ReasonExpiredClaim Reason = "expired_claim"
+	// ReasonProcessEnded: the process of the owner has provably ended.
+	ReasonProcessEnded Reason = "process_ended"
+	// ReasonSessionClosed: the owner left without releasing the run.
+	ReasonSessionClosed Reason = "session_closed"
+)
+
+// Inspector is a store that shows everything it holds. It serves checks and
+// tests; the answer is one consistent state.
+type Inspector interface {
+	Inspect(ctx context.Context) (*Snapshot, error)
+}
+
+// Snapshot is the whole state of a store.
+type Snapshot struct {
+	Now  time.Time
+	Runs map[event.RunID]*RunState
+	// Active and LastEnded are by workflow id; Lines holds the runs that wait,
+	// first in line first. Empty lines are absent.
+	Active    map[string]event.RunID
+	LastEnded map[string]event.RunID
+	Lines     map[string][]event.RunID
+	// Seen is by chain: the ids of accepted items and when they were accepted.
+	Seen map[event.RunID]map[event.ItemID]time.Time
+	// Ready lists the ready runs of each class in the order in which they would
+	// be claimed. Empty classes are absent.
+	Ready  map[Class][]event.RunID
+	Timers map[event.RunID]time.Time
+	Leases map[SessionID]Lease
+	Owned  map[SessionID][]event.RunID // sorted
+	Mail   map[SessionID][]event.RunID // sorted
+	Wakes  map[Class]bool              // only those that are set
+	Audit  []AuditEntry
+}
+
+// RunState is a run as a snapshot shows it.
+type RunState struct {
+	Record
+	Frames [][]byte
+	Inbox  []Item
+}
+
+// Lease is the lease of a session.
+type Lease struct {
+	Session    SessionID
+	Partition  int
+	Worker     string
+	Expires    time.Time
+	TTL        time.Duration
+	Recovering bool
+}

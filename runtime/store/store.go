@@ -1,0 +1,397 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Store keeps runs. All methods are safe for concurrent use. An error that is
+// none of this package's means that it is not known whether the operation was
+// executed; every operation may then be repeated with the same arguments, but
+// for Claim and ClaimRun, whose outcome Reconcile tells.
+//
+// After Close every method fails with [ErrClosed].
+type Store interface {
+	// Clock returns the clock by which all times of the store are read.
+	Clock() Clock
+	// Partitions returns how many partitions the store has, at least 1. A run
+	// belongs to the partition Slot() % Partitions() of its id.
+	Partitions() int
+
+	// Create stores new runs, each judged by itself: the results are in the
+	// order of the requests, and the error concerns the call as a whole.
+	Create(ctx context.Context, runs []Create) ([]Created, error)
+
+	// OpenSession adds a lease, and makes ready each blocked run of the served
+	// classes whose code fingerprint differs from the one given.
+	OpenSession(ctx context.Context, s Session) error
+	// Heartbeat renews the lease. ErrExpired means that the session is over:
+	// nothing that was claimed under it may be committed any more. A lease that
+	// is past, but that nobody has begun to recover, is renewed.
+	Heartbeat(ctx context.Context, partition int, session SessionID) (Heartbeat, error)
+	// Reconcile returns the runs that the session owns, or ErrExpired.
+	Reconcile(ctx context.Context, partition int, session SessionID) ([]Owned, error)
+	// CloseSession removes the lease. Runs that the session still owns are
+	// recovered like those of a dead worker, but at once.
+	CloseSession(ctx context.Context, partition int, session SessionID) error
+
+	// Claim recovers runs of dead sessions if asked to, makes due runs ready,
+	// and hands ready runs of the classes to the session. ErrExpired: the
+	// session is over.
+	Claim(ctx context.Context, c Claim) (Claimed, error)
+	// ClaimRun is Claim for one named run. It takes a run that is ready, parked
+	// or blocked, and fails with ErrOwned, ErrRunNotFound, ErrNotClaimable or a
+	// *TerminalError otherwise.
+	ClaimRun(ctx context.Context, partition int, session SessionID, token event.Token, run event.RunID) (ClaimedRun, error)
+	// Due makes up to limit runs ready whose time has come and returns the next
+	// due time of the partition, zero if there is none.
+	Due(ctx context.Context, partition, limit int) (next time.Time, err error)
+
+	// Commit appends frames and carries out effects, each judged by itself: the
+	// results are in the order of the requests.
+	Commit(ctx context.Context, commits []Commit) ([]Committed, error)
+	// Release gives a run back unchanged: it is made ready under a new fence.
+	// ErrFenced: the run is not owned under this fence.
+	Release(ctx context.Context, run event.RunID, fence Fence) error
+
+	// Deliver puts an item into the inbox of a run. It returns the run that
+	// accepted it (a later one of the chain, if the run has continued). Errors:
+	// ErrRunNotFound, a *TerminalError, ErrLater, ErrStale.
+	Deliver(ctx context.Context, d Deliver) (event.RunID, error)
+
+	// Load reads runs; the results are in the order of the requests. A run that
+	// does not exist has Loaded.Err == ErrRunNotFound.
+	Load(ctx context.Context, runs []Load) ([]Loaded, error)
+	// Resolve returns the active run of a workflow id, else the latest that is
+	// still kept. ErrRunNotFound: there is none.
+	Resolve(ctx context.Context, workflowID string) (event.RunID, error)
+
+	// Wait blocks until there may be something to do for a worker, until the
+	// given time, or until ctx ends (then it returns ctx.Err()). It is a hint:
+	// it may return too early, and what it announces may be gone.
+	Wait(ctx context.Context, w Wait) (Woken, error)
+	// Watch blocks until the log of the run has more than n frames, or until
+	// the run does not exist (ErrRunNotFound), or until ctx ends (ctx.Err()).
+	Watch(ctx context.Context, run event.RunID, n uint64) error
+
+	// Close releases what the store holds and ends blocked calls with
+	// ErrClosed. Closing twice is harmless.
+	Close() error
+}
+
+// Place says where a run stands for the workers. A run is in exactly one place.
+type Place uint8
+
+// The places.
+const (
+	PlaceReady   Place = 1 // waits for a worker
+	PlaceOwned   Place = 2 // a session works on it
+	PlaceParked  Place = 3 // waits for its due time or for an item
+	PlaceBlocked Place = 4 // waits for a worker whose code fits
+	PlaceLined   Place = 5 // waits for the end of the run before it
+	PlaceEnded   Place = 6
+)
+
+// String returns the place's name.
+func (p Place) String() string {
+	switch p {
+	case PlaceReady:
+		return "ready"
+	case PlaceOwned:
+		return "owned"
+	case PlaceParked:
+		return "parked"
+	case PlaceBlocked:
+		return "blocked"
+	case PlaceLined:
+		return "lined"
+	case PlaceEnded:
+		return "ended"
+	}
+	return "nowhere"
+}
+
+// Class is what a worker serves: a workflow on a queue.
+type Class struct {
+	Queue    string
+	Workflow string
+}
+
+// Fence proves the right to write to a run.
+type Fence struct {
+	Epoch uint64
+	Token event.Token
+}
+
+// SessionID names one life of one worker on one partition.
+type SessionID string
+
+// Create asks for a new run.
+type Create struct {
+	// Run is made by the client before the first try and kept for repetitions.
+	Run   event.RunID
+	Chain event.RunID // first run of the chain; empty: Run
+	// WorkflowID is the user's name for the run; empty: none. At most one run
+	// of a workflow id is active.
+	WorkflowID string
+	Active     ActivePolicy
+	Finished   FinishedPolicy
+	// Cancel is delivered to the runs before this one if Active is
+	// ActiveCancel; the store does not know how to make it.
+	Cancel Item
+
+	Class    Class
+	Priority int // higher is claimed first
+	Tags     map[string]string
+	Parent   event.RunID
+	Root     event.RunID
+
+	// Frame is the first frame of the log, CID its name and Seq the number of
+	// its last event.
+	Frame []byte
+	CID   event.CID
+	Seq   uint64
+
+	// Delay parks the run until that long from now; At until then. The later
+	// one counts; a time that is past means now.
+	Delay time.Duration
+	At    time.Time
+}
+
+// ActivePolicy decides what happens to a start whose workflow id has an active run.
+type ActivePolicy uint8
+
+// The policies for an active run.
+const (
+	ActiveUse    ActivePolicy = 0 // the answer is the active run
+	ActiveFail   ActivePolicy = 1 // *ActiveError
+	ActiveCancel ActivePolicy = 2 // cancel it; the new run starts when it has ended
+)
+
+// FinishedPolicy decides what happens to a start whose workflow id has a
+// finished run, and no active one.
+type FinishedPolicy uint8
+
+// The policies for a finished run.
+const (
+	FinishedAllow        FinishedPolicy = 0 // start
+	FinishedAllowFailure FinishedPolicy = 1 // start if it did not complete, *FinishedError otherwise
+	FinishedReject       FinishedPolicy = 2 // *FinishedError
+)
+
+// Created is the answer to a Create.
+type Created struct {
+	// Run is the new run, or the existing one under ActiveUse.
+	Run event.RunID
+	// New says that Run is the run of the request, now or by an earlier try.
+	New bool
+	// Err is nil, an *ActiveError or a *FinishedError.
+	Err error
+}
+
+// Session opens a session.
+type Session struct {
+	Partition   int
+	ID          SessionID
+	Worker      string // for people: host, pid
+	TTL         time.Duration
+	Classes     []Class
+	Fingerprint string // of the code the worker runs
+}
+
+// Heartbeat is the answer to a heartbeat.
+type Heartbeat struct {
+	Owned int           // number of runs that the session owns
+	Mail  []event.RunID // owned runs with items in their inbox
+	Next  time.Time     // next due time of the partition; zero: none
+}
+
+// Owned is a run that a session owns.
+type Owned struct {
+	Run   event.RunID
+	Fence Fence
+}
+
+// Claim asks for runs.
+type Claim struct {
+	Partition int
+	Session   SessionID
+	Token     event.Token // fresh for each call
+	Classes   []Class
+	Max       int // at most so many; 0 only recovers and makes due runs ready
+	// Recover allows to take runs from sessions whose lease is past. A worker
+	// sets it once it has itself reached the store for a whole TTL: after an
+	// outage of the store all leases are past, and nobody is dead. A store that
+	// can prove that the process of a session has ended recovers it regardless.
+	Recover bool
+}
+
+// Claimed is the answer to a claim.
+type Claimed struct {
+	Runs []ClaimedRun
+	Next time.Time // next due time of the partition; zero: none
+}
+
+// ClaimedRun is a run that now belongs to the session.
+type ClaimedRun struct {
+	Run        event.RunID
+	WorkflowID string
+	Class      Class
+	Fence      Fence
+	Recoveries int       // since the last progress
+	N          uint64    // frames
+	Seq        uint64    // last event
+	Last       event.CID // last frame
+	Mail       bool      // the inbox is not empty
+}
+
+// Effect is what a commit does to the run beside appending.
+type Effect uint8
+
+// The effects.
+const (
+	EffectNone   Effect = 0
+	EffectPark   Effect = 1 // give it back until Due, or until an item arrives
+	EffectYield  Effect = 2 // give it back, ready, behind all of its class
+	EffectBlock  Effect = 3 // give it back until a worker with another fingerprint than Fit comes
+	EffectFinish Effect = 4 // it has ended
+)
+
+// Commit asks for one frame and one effect. A commit without a frame carries
+// out only the effect.
+type Commit struct {
+	Run        event.RunID
+	WorkflowID string // must be that of the run
+	Fence      Fence
+	Prev       event.CID // the last frame that the owner knows
+
+	Frame []byte // nil: none
+	CID   event.CID
+	First uint64 // first event of the frame
+	Last  uint64 // last event of the frame
+
+	// Consume removes that many items from the front of the inbox; ConsumeLast
+	// names the last of them.
+	Consume     int
+	ConsumeLast event.ItemID
+
+	Effect Effect
+	Due    time.Time    // park: zero means no due time
+	Fit    string       // block: the fingerprint that does not fit
+	Status event.Status // label for people; empty: unchanged
+	// Progress says that the run got further: its recoveries are forgotten.
+	Progress bool
+	// Closing makes Deliver answer ErrLater until the run is committed or
+	// claimed again; used when items keep coming while the run tries to end.
+	Closing bool
+}
+
+// Committed is the answer to a commit.
+type Committed struct {
+	// N is the number of frames of the log after the commit.
+	N uint64
+	// Mail says that the inbox is not empty (only for a run that stays owned).
+	Mail bool
+	// Err is nil (the commit is durable, now or by an earlier try of the same
+	// commit), ErrFenced, ErrMail, a *ConflictError or a
+	// *WorkflowIDMismatchError. Unless it is nil nothing was written by this
+	// call.
+	Err error
+}
+
+// Scope says whether an item is for one run or for its chain.
+type Scope uint8
+
+// The scopes.
+const (
+	ScopeChain Scope = 0 // follows the run to what it continued as
+	ScopeRun   Scope = 1 // only this run
+)
+
+// Item is one entry of an inbox. Only ID and Scope mean something to a store.
+type Item struct {
+	ID    event.ItemID
+	Scope Scope
+	Body  []byte
+}
+
+// Deliver asks to put an item into an inbox.
+type Deliver struct {
+	Run  event.RunID
+	Item Item
+	// Deadline makes a late request harmless: past it the answer is ErrStale.
+	// Zero: none.
+	Deadline time.Time
+}
+
+// Load asks to read a run.
+type Load struct {
+	Run event.RunID
+	// After skips that many frames.
+	After uint64
+	// Limit is the greatest number of frames to return; 0: all, negative: none.
+	Limit int
+	// Inbox asks for the items of the inbox.
+	Inbox bool
+}
+
+// Loaded is a run as it is stored.
+type Loaded struct {
+	Record Record
+	Frames [][]byte // from After+1
+	Inbox  []Item
+	Err    error // nil or ErrRunNotFound
+}
+
+// Record is what a store keeps beside the log of a run. All of it but the fence
+// can be rebuilt from the log.
+type Record struct {
+	Run        event.RunID
+	Chain      event.RunID
+	WorkflowID string
+	Class      Class
+	Priority   int
+	Tags       map[string]string
+	Parent     event.RunID
+	Root       event.RunID
+	Place      Place
+	Status     event.Status
+	N          uint64
+	Seq        uint64
+	Last       event.CID
+	Fence      Fence
+	Owner      SessionID
+	Due        time.Time
+	Recoveries int
+	Fit        string
+	Closing    bool
+	Next       event.RunID
+	CreatedAt  time.Time
+	EndedAt    time.Time
+}
+
+// Wait asks to block until there is something to do.
+type Wait struct {
+	Sessions []WaitSession
+	// Classes are those for which the worker has capacity; empty: none, then
+	// wakes are left to others.
+	Classes []Class
+	// Until ends the wait by the store's clock.
+	Until time.Time
+}
+
+// WaitSession names a session to wait for.
+type WaitSession struct {
+	Partition int
+	Session   SessionID
+}
+
+// Woken says why a wait ended. Whoever is told to claim has taken the wake and
+// must call Claim next.
+type Woken struct {
+	Claim []int         // partitions with ready runs of the classes
+	Mail  []event.RunID // owned runs with new items, each told once
+	Due   bool          // a due time may have changed, or Until is reached
+}
