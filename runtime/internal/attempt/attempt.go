@@ -1,0 +1,58 @@
+// Package attempt carries what a running step attempt knows from the worker to
+// package step, inside of the step's context.
+package attempt
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Attempt is one execution of a step.
+type Attempt struct {
+	Run        event.RunID
+	WorkflowID string
+	Step       string
+	Key        string
+	Number     int
+	Tags       map[string]string
+	// Last holds the details of the last heartbeat of an earlier attempt, nil
+	// if there is none.
+	Last []byte
+	// Beat stores details of a heartbeat. It returns the cause if the attempt
+	// should stop.
+	Beat func(ctx context.Context, details []byte) error
+}
+
+type key struct{}
+
+// With returns a context for the code of the attempt.
+func With(ctx context.Context, a *Attempt) context.Context { return context.WithValue(ctx, key{}, a) }
+
+// From returns the attempt that ctx belongs to, or nil.
+func From(ctx context.Context) *Attempt {
+	a, _ := ctx.Value(key{}).(*Attempt)
+	return a
+}
+
+// Fatal says that trying again is useless.
+type Fatal struct{ Err error }
+
+// Error is that of the cause.
+func (e *Fatal) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Fatal) Unwrap() error { return e.Err }
+
+// RetryAfter says when to try again.
+type RetryAfter struct {
+	Err   error
+	Delay time.Duration
+}
+
+// Error is that of the cause.
+func (e *RetryAfter) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RetryAfter) Unwrap() error { return e.Err }

@@ -1,0 +1,244 @@
+// Package failure turns errors into their stored form and answers errors.Is and
+// errors.As about stored ones.
+//
+// An error type is stored under a wire name: the one it was registered with, or
+// the path of its package and its name. Its value is stored as JSON. A sentinel
+// must be registered, because nothing but its name survives.
+package failure
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Marshaler is implemented by errors that know their stored form.
+type Marshaler interface {
+	MarshalFailure() *event.Failure
+}
+
+// Unmarshaler is implemented by pointer types that can be read back from what
+// their MarshalFailure gave.
+type Unmarshaler interface {
+	UnmarshalFailure(f *event.Failure) error
+}
+
+var registry = struct {
+	sync.RWMutex
+	types     map[reflect.Type]string
+	sentinels map[error]string
+}{types: map[reflect.Type]string{}, sentinels: map[error]string{}}
+
+// RegisterType gives an error type a wire name. Two types may have the same
+// name: a copy in a client package stands for the original.
+func RegisterType(t reflect.Type, name string) {
+	registry.Lock()
+	defer registry.Unlock()
+	registry.types[t] = name
+}
+
+// RegisterSentinel gives an error value a wire name. It panics if the value
+// cannot be compared.
+func RegisterSentinel(name string, err error) {
+	if err == nil || !reflect.TypeOf(err).Comparable() {
+		panic(fmt.Sprintf("register error %s: %v is not a comparable error value", name, err))
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	registry.sentinels[err] = name
+}
+
+// maxDepth bounds the chain of causes that is stored.
+const maxDepth = 32
+
+// Encode returns the stored form of err. It never fails: what cannot be encoded
+// keeps its message.
+func Encode(err error, code string) *event.Failure {
+	f := encode(err, 0)
+	if f.Code == "" {
+		f.Code = code
+	}
+	return f
+}
+
+func encode(err error, depth int) *event.Failure {
+	if m, ok := err.(Marshaler); ok {
+		return m.MarshalFailure()
+	}
+	f := &event.Failure{Message: message(err)}
+	f.Type, f.Data = identify(err)
+	if depth == maxDepth {
+		return f
+	}
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		if c := u.Unwrap(); c != nil {
+			f.Causes = []*event.Failure{encode(c, depth+1)}
+		}
+	case interface{ Unwrap() []error }:
+		for _, c := range u.Unwrap() {
+			if c != nil {
+				f.Causes = append(f.Causes, encode(c, depth+1))
+			}
+		}
+	}
+	return f
+}
+
+// message survives an Error method that panics, as one with a nil receiver does.
+func message(err error) (s string) {
+	defer func() {
+		if r := recover(); r != nil {
+			s = fmt.Sprintf("%T: its Error method panicked: %v", err, r)
+		}
+	}()
+	return err.Error()
+}
+
+func identify(err error) (name string, data []byte) {
+	t := reflect.TypeOf(err)
+	registry.RLock()
+	defer registry.RUnlock()
+	if t.Comparable() && reflect.ValueOf(err).Comparable() {
+		if name := registry.sentinels[err]; name != "" {
+			return name, nil
+		}
+	}
+	name, registered := registry.types[t]
+	if !registered {
+		if name = defaultName(t); name == "" || !transparent(t) {
+			return name, nil
+		}
+	}
+	data, jerr := json.Marshal(err)
+	if jerr != nil {
+		return name, nil
+	}
+	return name, data
+}
+
+// defaultName is the wire name of a type that was not registered; empty for
+// types without a name.
+func defaultName(t reflect.Type) string {
+	star := ""
+	if t.Kind() == reflect.Pointer {
+		t, star = t.Elem(), "*"
+	}
+	if t.Name() == "" {
+		return ""
+	}
+	return t.PkgPath() + "." + star + t.Name()
+}
+
+// transparent reports whether JSON keeps the whole value of an error type that
+// nobody registered: a struct of exported fields, or a basic type.
+func transparent(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); !f.IsExported() || f.Type.Kind() == reflect.Interface {
+				return false
+			}
+		}
+		return true
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64, reflect.String:
+		return true
+	}
+	return false
+}
+
+// Is reports whether the stored error, or one of its causes, is the registered
+// sentinel target.
+func Is(f *event.Failure, target error) bool {
+	if f == nil || target == nil || !reflect.TypeOf(target).Comparable() || !reflect.ValueOf(target).Comparable() {
+		return false
+	}
+	registry.RLock()
+	name := registry.sentinels[target]
+	registry.RUnlock()
+	return name != "" && find(f, func(f *event.Failure) bool { return f.Type == name })
+}
+
+// As finds the first stored error of the type that target points to, and sets
+// target to it, as errors.As does.
+func As(f *event.Failure, target any) bool {
+	v := reflect.ValueOf(target)
+	if f == nil || v.Kind() != reflect.Pointer || v.IsNil() {
+		return false
+	}
+	t := v.Elem().Type()
+	if t.Kind() == reflect.Interface || !t.Implements(reflect.TypeFor[error]()) {
+		return false
+	}
+	registry.RLock()
+	name, registered := registry.types[t]
+	registry.RUnlock()
+	if !registered {
+		name = defaultName(t)
+	}
+	return name != "" && find(f, func(f *event.Failure) bool { return f.Type == name && decode(f, t, v.Elem()) })
+}
+
+func decode(f *event.Failure, t reflect.Type, into reflect.Value) bool {
+	p := reflect.New(t)
+	if t.Kind() == reflect.Pointer {
+		p.Elem().Set(reflect.New(t.Elem()))
+		if u, ok := p.Elem().Interface().(Unmarshaler); ok {
+			if u.UnmarshalFailure(f) != nil {
+				return false
+			}
+			into.Set(p.Elem())
+			return true
+		}
+	}
+	if f.Data == nil || json.Unmarshal(f.Data, p.Interface()) != nil {
+		return false
+	}
+	into.Set(p.Elem())
+	return true
+}
+
+func find(f *event.Failure, match func(*event.Failure) bool) bool {
+	if match(f) {
+		return true
+	}
+	for _, c := range f.Causes {
+		if find(c, match) {
+			return true
+		}
+	}
+	return false
+}
+
+// Text is a stored error as a plain error value: it prints as it did and is
+// matched by its stored names.
+type Text struct{ F *event.Failure }
+
+// Error returns the stored message.
+func (e *Text) Error() string { return e.F.Message }
+
+// Is matches registered sentinels.
+func (e *Text) Is(target error) bool { return Is(e.F, target) }
+
+// As matches error types by their wire names.
+func (e *Text) As(target any) bool { return As(e.F, target) }
+
+// MarshalFailure returns the stored form unchanged.
+func (e *Text) MarshalFailure() *event.Failure { return e.F }
+
+// CodeOf returns the code of the first stored error in err's chain, or "".
+func CodeOf(err error) string {
+	var m Marshaler
+	if errors.As(err, &m) {
+		return m.MarshalFailure().Code
+	}
+	return ""
+}

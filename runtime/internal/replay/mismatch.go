@@ -1,0 +1,125 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// MismatchError says that the code does not do what the log says it did. The
+// run is blocked, not failed: it goes on by itself on a worker whose code fits.
+type MismatchError struct {
+	Run      event.RunID
+	Seq      uint64       // the recorded event
+	Recorded event.Event  // what the log holds
+	Asked    *event.Event // what the code asked for; nil: nothing more
+	Position string       // file:line of the user's call; empty if there is none
+	Diff     string       // between the two, if only their contents differ
+	Blocked  []string     // what the branches wait for, if nothing was asked
+}
+
+// Error is written for people: what differs, where, and what to do.
+func (e *MismatchError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "run %s does not fit this code: event %d of its log is %s, but the code ", e.Run, e.Seq, describe(&e.Recorded))
+	switch {
+	case e.Asked == nil:
+		b.WriteString("does not ask for it")
+		for _, s := range e.Blocked {
+			b.WriteString("; " + s)
+		}
+	case e.Diff != "":
+		b.WriteString("asks for it with other data")
+	default:
+		b.WriteString("asks for " + describe(e.Asked))
+	}
+	if e.Position != "" {
+		b.WriteString(" at " + e.Position)
+	}
+	if e.Diff != "" {
+		b.WriteString(" (- recorded, + asked for):\n" + strings.TrimRight(e.Diff, "\n"))
+	}
+	b.WriteString("\nThe workflow's code was changed while this run was under way. Put the old order of operations back, " +
+		"or start a new workflow name for the new code; the run is blocked until a worker with fitting code comes, and then goes on by itself.")
+	return b.String()
+}
+
+func describe(e *event.Event) string {
+	s := e.Type.String()
+	switch {
+	case e.Type == event.WaitCreated:
+		s += " " + describeWait(e.Wait, e.Name)
+	case e.Name != "":
+		s += " " + e.Name
+	}
+	if e.Key != "" {
+		s += fmt.Sprintf(" (key %s)", e.Key)
+	}
+	if e.Ref != 0 && e.Ref != e.Seq {
+		s += fmt.Sprintf(" of event %d", e.Ref)
+	}
+	return s
+}
+
+func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
+	e := &MismatchError{Run: r.id, Seq: rec.Seq, Recorded: *rec, Diff: diff}
+	if asked == nil {
+		e.Blocked = r.Blocked()
+		return e
+	}
+	a := *asked
+	e.Asked = &a
+	e.Position = userPosition()
+	return e
+}
+
+// modulePrefix is where frames of this module start; the users' code is the
+// first that does not belong to it, to the standard library's coroutines, or to
+// a generated file.
+var modulePrefix = strings.TrimSuffix(reflect.TypeFor[Run]().PkgPath(), "internal/replay")
+
+func userPosition() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if f.Function != "" && !strings.HasPrefix(f.Function, modulePrefix) && !strings.HasPrefix(f.Function, "runtime.") &&
+			!strings.HasSuffix(f.File, "flow_gen.go") {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+// sameJSON returns the difference of two JSON values, empty if they mean the same.
+func sameJSON(recorded, asked []byte) string {
+	if bytes.Equal(recorded, asked) {
+		return ""
+	}
+	var a, b any
+	if unmarshal(recorded, &a) != nil || unmarshal(asked, &b) != nil {
+		return fmt.Sprintf("- %s\n+ %s", recorded, asked)
+	}
+	return cmp.Diff(a, b)
+}
+
+// DiffJSON describes how two JSON values differ; empty if they mean the same.
+func DiffJSON(recorded, asked []byte) string { return sameJSON(recorded, asked) }
+
+func unmarshal(b []byte, v any) error {
+	if len(b) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	return d.Decode(v)
+}

@@ -1,0 +1,168 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// V1 is the version of the contract between generated code and this package.
+const V1 = 1
+
+// Policy is what the directive of a step says.
+type Policy struct {
+	Retry         workflow.RetryPolicy
+	Timeout       time.Duration // per attempt; 0: the default
+	NonIdempotent bool
+	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
+}
+
+// WorkflowPolicy is what the directive of a workflow says.
+type WorkflowPolicy struct {
+	Queue     string        // empty: the default
+	Timeout   time.Duration // of a run; 0: none
+	Retention time.Duration // of a finished run; 0: the store's default
+}
+
+// Handler executes a step on its stored arguments.
+type Handler func(ctx context.Context, args []byte) (result []byte, err error)
+
+// Step is a step as the generated code declares it. F is the type of its
+// implementation.
+type Step[F any] struct{ s *declared[F] }
+
+type declared[F any] struct {
+	spec  *workflow.StepSpec
+	plan  *workflow.StepPlan
+	adapt func(F) Handler
+}
+
+// StepRef is a step of any type.
+type StepRef interface{ Name() string }
+
+// NewStep declares a step. adapt turns an implementation, or a stand-in for it,
+// into a Handler.
+func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
+	spec := &workflow.StepSpec{Name: name, Retry: p.Retry, Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal}
+	return Step[F]{&declared[F]{spec: spec, plan: workflow.NewPlan(seam.Gate{}, spec), adapt: adapt}}
+}
+
+// Name returns the stored name of the step.
+func (s Step[F]) Name() string { return s.s.spec.Name }
+
+// Bind makes the implementation known to r.
+func (s Step[F]) Bind(r workflow.Registrar, impl F) {
+	r.Registry().BindStep(seam.Gate{}, s.s.spec, impl, s.s.adapt(impl))
+}
+
+// Handle adapts a function with a result.
+func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		var a A
+		if err := decodeArgs(args, &a); err != nil {
+			return nil, err
+		}
+		v, err := f(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		data, err := json.Marshal(v)
+		if err != nil {
+			return nil, &workflow.PayloadError{What: "result", Err: err}
+		}
+		return data, nil
+	}
+}
+
+// HandleErr adapts a function that returns only an error.
+func HandleErr[A any](f func(context.Context, A) error) Handler {
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		var a A
+		if err := decodeArgs(args, &a); err != nil {
+			return nil, err
+		}
+		return nil, f(ctx, a)
+	}
+}
+
+func decodeArgs(args []byte, into any) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(args, into); err != nil {
+		return &workflow.PayloadError{What: "arguments", Err: err}
+	}
+	return nil
+}
+
+// Call runs a step from workflow code and returns its result.
+func Call[R, F, A any](ctx workflow.Context, s Step[F], args A) (R, error) {
+	var r R
+	err := workflow.CallStep(seam.Gate{}, ctx, s.s.plan, "", false, args, &r)
+	return r, err
+}
+
+// CallErr runs a step that returns only an error.
+func CallErr[F, A any](ctx workflow.Context, s Step[F], args A) error {
+	return workflow.CallStep(seam.Gate{}, ctx, s.s.plan, "", false, args, nil)
+}
+
+// CallKey is Call for a step with a declared key.
+func CallKey[R, F, A any](ctx workflow.Context, s Step[F], key string, args A) (R, error) {
+	var r R
+	err := workflow.CallStep(seam.Gate{}, ctx, s.s.plan, key, true, args, &r)
+	return r, err
+}
+
+// CallKeyErr is CallErr for a step with a declared key.
+func CallKeyErr[F, A any](ctx workflow.Context, s Step[F], key string, args A) error {
+	return workflow.CallStep(seam.Gate{}, ctx, s.s.plan, key, true, args, nil)
+}
+
+// Key returns the text of a declared key.
+func Key(v any) string { return fmt.Sprint(v) }
+
+// Receiver checks the receiver of steps before they are bound. It panics if the
+// receiver is missing: a worker that cannot execute its steps must not start.
+func Receiver(_ workflow.Registrar, what string, missing bool, steps ...StepRef) {
+	if !missing {
+		return
+	}
+	name := ""
+	if len(steps) > 0 {
+		name = steps[0].Name()
+	}
+	panic(fmt.Sprintf("Register: %s is nil, but step %s needs it: pass a value", what, name))
+}
+
+// NewWorkflow declares a workflow. param is the name of its only input, or empty
+// if In is None or a generated struct of all inputs.
+func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) workflow.Definition[In, Out] {
+	return workflow.NewDefinition[In, Out](seam.Gate{}, workflow.DefinitionSpec{
+		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention,
+	})
+}
+
+// BindWorkflow makes the implementation of a workflow known to r.
+func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) {
+	workflow.BindDefinition(seam.Gate{}, r.Registry(), d, f)
+}
+
+// RegisterError gives an error type the name under which it is stored.
+func RegisterError[T error](name string) { failure.RegisterType(reflect.TypeFor[T](), name) }
+
+// RegisterSentinel gives an error value the name under which it is stored.
+func RegisterSentinel(name string, err error) { failure.RegisterSentinel(name, err) }
+
+// AsFatal reports whether an error of type T is in the chain of err.
+func AsFatal[T error](err error) bool {
+	var t T
+	return errors.As(err, &t)
+}

@@ -1,0 +1,7 @@
+// Package step is what step code types: which attempt this is, its idempotency
+// key, heartbeats, and errors that change the retry policy.
+//
+// A step is a plain Go function with a context.Context; its dependencies live in
+// its receiver. The functions of this package that take a context panic, with
+// the fix, outside of a step; only [Current] may be asked anywhere.
+package step

@@ -1,0 +1,105 @@
+package step
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Call describes the attempt that code belongs to.
+type Call struct {
+	RunID      workflow.RunID
+	WorkflowID string // empty: none
+	Step       string // stored name
+	Key        string // within the run
+	Attempt    int    // counts from 1
+	Tags       map[string]string
+}
+
+// Current returns the attempt that ctx belongs to; false outside of a step.
+func Current(ctx context.Context) (Call, bool) {
+	a := attempt.From(ctx)
+	if a == nil {
+		return Call{}, false
+	}
+	return Call{RunID: a.Run, WorkflowID: a.WorkflowID, Step: a.Step, Key: a.Key, Attempt: a.Number, Tags: a.Tags}, true
+}
+
+func current(ctx context.Context, what string) *attempt.Attempt {
+	a := attempt.From(ctx)
+	if a == nil {
+		panic("step: " + what + " was called outside of a step: pass the context that the step function got, " +
+			"or ask step.Current first; in a test, use workflowtest.StepContext")
+	}
+	return a
+}
+
+// Attempt returns the number of this attempt, counted from 1. Attempts that were
+// interrupted by a crash count.
+func Attempt(ctx context.Context) int { return current(ctx, "Attempt").Number }
+
+// IdempotencyKey returns a key that is the same for all attempts of this step,
+// over crashes and replays, and differs from that of every other step of every
+// other run: 32 hexadecimal characters. Pass it to services that take one.
+func IdempotencyKey(ctx context.Context) string {
+	a := current(ctx, "IdempotencyKey")
+	h := sha256.New()
+	h.Write([]byte(a.Run))
+	h.Write([]byte{0})
+	h.Write([]byte(a.Key))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Heartbeat stores details, which the next attempt can read with [LastHeartbeat]
+// if this one fails or its worker dies. It is for progress; the claim of a long
+// step is kept without it. details are encoded as JSON. The error is that of ctx
+// if the attempt should stop, or says why the details were not stored.
+func Heartbeat(ctx context.Context, details any) error {
+	a := current(ctx, "Heartbeat")
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	data, err := json.Marshal(details)
+	if err != nil {
+		return &workflow.PayloadError{What: "heartbeat of step " + a.Step, Err: err}
+	}
+	if err := a.Beat(ctx, data); err != nil {
+		return fmt.Errorf("heartbeat of step %s: %w", a.Step, err)
+	}
+	return nil
+}
+
+// LastHeartbeat returns the details of the last heartbeat of an earlier attempt;
+// false if there is none, or if it is not a T.
+func LastHeartbeat[T any](ctx context.Context) (T, bool) {
+	var v T
+	a := current(ctx, "LastHeartbeat")
+	if a.Last == nil || json.Unmarshal(a.Last, &v) != nil {
+		var zero T
+		return zero, false
+	}
+	return v, true
+}
+
+// Fatal marks err as not worth another attempt. A nil err stays nil.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &attempt.Fatal{Err: err}
+}
+
+// RetryAfter asks for the next attempt after d instead of the policy's delay.
+// The number of attempts stays that of the policy. A nil err stays nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &attempt.RetryAfter{Err: err, Delay: max(d, 0)}
+}

@@ -1,0 +1,149 @@
+package workflow
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+)
+
+// Context is the first parameter of workflow code: it identifies the branch,
+// says whether it has been canceled, and carries values and step options. It
+// is not a context.Context.
+//
+// A Context is valid in the branch it was made for, and only while that runs.
+// The zero Context panics with the reason.
+type Context struct {
+	b      *replay.Branch
+	s      *replay.Scope
+	env    *env
+	values *value
+	steps  *stepOptions
+}
+
+// CancelFunc ends a context with ErrCanceled. Calling it again does nothing.
+type CancelFunc func()
+
+// The reasons for which a context ends.
+var (
+	// ErrCanceled: somebody canceled. errors.Is(ErrCanceled, context.Canceled).
+	ErrCanceled = replay.ErrCanceled
+	// ErrTimeout: the time of the caller was up. errors.Is(ErrTimeout,
+	// context.DeadlineExceeded). What a callee reports about its own time does
+	// not match it.
+	ErrTimeout = replay.ErrTimeout
+)
+
+// value is a list, newest first.
+type value struct {
+	key, val any
+	next     *value
+}
+
+func (ctx Context) branch() *replay.Branch {
+	if ctx.b == nil {
+		panic(&replay.MisuseError{Text: "workflow: zero Context: workflow code gets its Context from the runtime; " +
+			"start a run with its definition's Start, and branches with workflow.Go"})
+	}
+	return ctx.b
+}
+
+// on returns the context for another branch, under the same scope.
+func (ctx Context) on(b *replay.Branch) Context {
+	ctx.b = b
+	return ctx
+}
+
+// Err returns nil while the context has not ended, then ErrCanceled or
+// ErrTimeout.
+func (ctx Context) Err() error {
+	ctx.branch()
+	return ctx.s.Err()
+}
+
+// Value returns what [WithValue] has set for key, or nil.
+func (ctx Context) Value(key any) any {
+	for v := ctx.values; v != nil; v = v.next {
+		if v.key == key {
+			return v.val
+		}
+	}
+	return nil
+}
+
+// WithValue returns a context that carries a value. Values never reach steps or
+// children. The key must be comparable and should be of a type of its own.
+func WithValue(ctx Context, key, val any) Context {
+	ctx.branch()
+	ctx.values = &value{key: key, val: val, next: ctx.values}
+	return ctx
+}
+
+// WithCancel returns a context that ends when ctx does or when cancel is called.
+func WithCancel(ctx Context) (Context, CancelFunc) {
+	s := ctx.branch().NewScope(ctx.s)
+	ctx.s = s
+	return ctx, s.Cancel
+}
+
+// WithTimeout returns a context that ends as ErrTimeout after d, or when ctx
+// ends, or as ErrCanceled when cancel is called. It costs one timer. Call cancel
+// as soon as the work under the context is done.
+func WithTimeout(ctx Context, d time.Duration) (Context, CancelFunc) {
+	return WithDeadline(ctx, Now(ctx).Add(d))
+}
+
+// WithDeadline is [WithTimeout] with a point in time.
+func WithDeadline(ctx Context, t time.Time) (Context, CancelFunc) {
+	s := ctx.branch().NewDeadline(ctx.s, t)
+	ctx.s = s
+	return ctx, s.Cancel
+}
+
+// Detached returns a context with the values of ctx, but without its end: for
+// cleaning up after a cancel. The steps under it run even if the run was
+// canceled.
+func Detached(ctx Context) Context {
+	ctx.s = ctx.branch().NewScope(nil)
+	return ctx
+}
+
+// WithStepOptions returns a context under which steps are called with the given
+// options instead of those of their directive. Branches inherit it.
+func WithStepOptions(ctx Context, opts ...StepOption) Context {
+	ctx.branch()
+	merged := stepOptions{}
+	if ctx.steps != nil {
+		merged = *ctx.steps
+	}
+	for _, o := range opts {
+		o(&merged)
+	}
+	ctx.steps = &merged
+	return ctx
+}
+
+// StepOption changes how steps are executed; see [WithStepOptions].
+type StepOption func(*stepOptions)
+
+type stepOptions struct {
+	retry   *RetryPolicy
+	timeout time.Duration
+	key     *string
+}
+
+// Retry replaces the retry policy.
+func Retry(p RetryPolicy) StepOption { return func(o *stepOptions) { o.retry = &p } }
+
+// AttemptTimeout replaces the time that one attempt may take. It panics if d is
+// not positive.
+func AttemptTimeout(d time.Duration) StepOption {
+	if d <= 0 {
+		panic(fmt.Sprintf("workflow: AttemptTimeout(%v): the duration must be positive", d))
+	}
+	return func(o *stepOptions) { o.timeout = d }
+}
+
+// Key replaces the ordinal in the key of the step: the step is then the same
+// step however often others are called before it.
+func Key(k string) StepOption { return func(o *stepOptions) { o.key = &k } }

@@ -1,0 +1,210 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// DefaultQueue is the queue of workflows that name none.
+const DefaultQueue = "default"
+
+// Definition describes a workflow; generated code declares one for each. It
+// starts runs and gives handles of them. The zero Definition panics with the
+// fix.
+type Definition[In, Out any] struct{ d *definition }
+
+type definition struct {
+	name      string
+	param     string // the name under which the input is stored; empty: it is the object itself
+	queue     string
+	timeout   time.Duration
+	retention time.Duration
+	path      string // import path of the input's package, for messages
+}
+
+// DefinitionSpec is for generated code.
+type DefinitionSpec struct {
+	Name, Param        string
+	Queue              string
+	Timeout, Retention time.Duration
+}
+
+// NewDefinition is for generated code, through package shim.
+func NewDefinition[In, Out any](_ seam.Gate, s DefinitionSpec) Definition[In, Out] {
+	if s.Queue == "" {
+		s.Queue = DefaultQueue
+	}
+	return Definition[In, Out]{&definition{
+		name: s.Name, param: s.Param, queue: s.Queue, timeout: s.Timeout, retention: s.Retention,
+		path: reflect.TypeFor[In]().PkgPath(),
+	}}
+}
+
+func (d Definition[In, Out]) def() *definition {
+	if d.d == nil {
+		panic("workflow: zero Definition: annotate a function with //flow:workflow, run go generate, and use the variable that it declares")
+	}
+	return d.d
+}
+
+// Name returns the stored name of the workflow.
+func (d Definition[In, Out]) Name() string { return d.def().name }
+
+// Start creates a run and returns a handle of it. When it returns without an
+// error the run is durable. With [WithID] it may return the handle of a run that
+// was there already; [Run.Created] tells.
+//
+// Errors: *PayloadError, *ActiveRunError, *FinishedRunError. After any other
+// error it is not known whether the run was created; a workflow id makes it safe
+// to start again.
+func (d Definition[In, Out]) Start(ctx context.Context, c *Client, in In, opts ...StartOption) (*Run[Out], error) {
+	started, err := d.StartMany(ctx, c, []StartRequest[In]{{Input: in, Options: opts}})
+	if err != nil {
+		return nil, err
+	}
+	return started[0].Run, started[0].Err
+}
+
+// Execute starts a run and waits for its result.
+func (d Definition[In, Out]) Execute(ctx context.Context, c *Client, in In, opts ...StartOption) (Out, error) {
+	run, err := d.Start(ctx, c, in, opts...)
+	if err != nil {
+		var zero Out
+		return zero, err
+	}
+	return run.Result(ctx)
+}
+
+// StartRequest is one of the runs that StartMany starts.
+type StartRequest[In any] struct {
+	Input   In
+	Options []StartOption
+}
+
+// Started is the answer to a StartRequest: a handle or an error.
+type Started[Out any] struct {
+	Run *Run[Out]
+	Err error
+}
+
+// StartMany starts many runs in one call. The error is for the call as a whole,
+// and then it is not known what was created, unless it is an error of an input
+// or option: then nothing was sent. Each answer has an error of its own.
+func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests []StartRequest[In]) ([]Started[Out], error) {
+	def := d.def()
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", def.name, err)
+	}
+	creates := make([]store.Create, len(requests))
+	for i, req := range requests {
+		create, err := def.create(c, req.Input, req.Options)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", def.name, err)
+		}
+		creates[i] = create
+	}
+	created, err := c.store.Create(ctx, creates)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", def.name, err)
+	}
+	all := make([]Started[Out], len(created))
+	for i, cr := range created {
+		if cr.Err != nil {
+			all[i].Err = fmt.Errorf("start %s: %w", def.name, cr.Err)
+			continue
+		}
+		all[i].Run = &Run[Out]{Handle: c.Run(cr.Run), def: def, created: cr.New}
+	}
+	return all, nil
+}
+
+// Get returns a handle of a run of this workflow. It makes no round trip.
+func (d Definition[In, Out]) Get(c *Client, id RunID) *Run[Out] {
+	return &Run[Out]{Handle: c.Run(id), def: d.def()}
+}
+
+// GetByID returns a handle of the active run of a workflow id, else of its
+// latest run. The run is looked up at each use.
+func (d Definition[In, Out]) GetByID(c *Client, workflowID string) *Run[Out] {
+	return &Run[Out]{Handle: c.RunByID(workflowID), def: d.def()}
+}
+
+// input returns the stored form of an input: a JSON object by parameter name.
+func (d *definition) input(c *Client, in any) ([]byte, error) {
+	if _, none := in.(None); none {
+		return nil, nil
+	}
+	what := "input of workflow " + d.name
+	data, err := c.limits.encode(what, in)
+	if err != nil || d.param == "" {
+		return data, err
+	}
+	name, _ := json.Marshal(d.param) // a string always encodes
+	wrapped := make([]byte, 0, len(data)+len(name)+3)
+	wrapped = append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}')
+	return wrapped, c.limits.check(what, len(wrapped))
+}
+
+// decodeInput reads what input gave.
+func (d *definition) decodeInput(data []byte, into any) error {
+	what := "input of workflow " + d.name
+	if d.param == "" {
+		return decode(what, data, into)
+	}
+	var object map[string]json.RawMessage
+	if err := decode(what, data, &object); err != nil {
+		return err
+	}
+	return decode(what, object[d.param], into)
+}
+
+func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create, error) {
+	o := runOptions{queue: d.queue, timeout: d.timeout}
+	for _, opt := range opts {
+		opt.applyStart(&o)
+	}
+	if o.err != nil {
+		return store.Create{}, o.err
+	}
+	payload, err := d.input(c, in)
+	if err != nil {
+		return store.Create{}, err
+	}
+	slot := event.RandomSlot()
+	if o.workflowID != "" {
+		slot = event.SlotOf(o.workflowID)
+	}
+	now := c.store.Clock().Now()
+	run, cid := event.NewRunID(now, slot), event.NewCID()
+	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: now, Events: []event.Event{{
+		Seq: 1, Type: event.RunCreated, Time: now, Payload: payload,
+		Spec: &event.Spec{
+			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
+			Timeout: o.timeout, Retention: d.retention,
+		},
+	}}})
+	if err != nil {
+		return store.Create{}, err
+	}
+	create := store.Create{
+		Run: run, WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
+		Class: store.Class{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
+		Frame: frame, CID: cid, Seq: 1, Delay: o.delay, At: o.at,
+	}
+	if o.policy.Active == CancelActive {
+		create.Cancel, err = cancelItem("cancel:"+event.ItemID(run), "replaced by run "+string(run))
+	}
+	return create, err
+}
+
+func cancelItem(id event.ItemID, reason string) (store.Item, error) {
+	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: reason})
+	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
+}

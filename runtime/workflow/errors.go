@@ -1,0 +1,239 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Errors of the client. They match with errors.Is.
+var (
+	// ErrRunNotFound: there is no such run, or it was deleted after its retention.
+	ErrRunNotFound = store.ErrRunNotFound
+	// ErrRunTerminal: the run has ended and takes nothing more.
+	ErrRunTerminal = errors.New("workflow: run has ended")
+)
+
+// ActiveRunError says that a workflow id already has an active run.
+type ActiveRunError = store.ActiveError
+
+// FinishedRunError says that a workflow id was used before, and that the start
+// does not allow that.
+type FinishedRunError = store.FinishedError
+
+// Wire names of the errors of this package; they stand in logs.
+const (
+	wireStepError    = "flowgen.StepError"
+	wireRunError     = "flowgen.RunError"
+	wirePayloadError = "flowgen.PayloadError"
+)
+
+func init() {
+	failure.RegisterType(reflect.TypeFor[*StepError](), wireStepError)
+	failure.RegisterType(reflect.TypeFor[*RunError](), wireRunError)
+	failure.RegisterType(reflect.TypeFor[*PayloadError](), wirePayloadError)
+	for name, err := range map[string]error{
+		"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded,
+		"io.EOF": io.EOF, "io.ErrUnexpectedEOF": io.ErrUnexpectedEOF, "io.ErrClosedPipe": io.ErrClosedPipe,
+		"fs.ErrNotExist": fs.ErrNotExist, "fs.ErrExist": fs.ErrExist, "fs.ErrPermission": fs.ErrPermission,
+		"os.ErrDeadlineExceeded": os.ErrDeadlineExceeded, "errors.ErrUnsupported": errors.ErrUnsupported,
+	} {
+		failure.RegisterSentinel(name, err)
+	}
+}
+
+// StepError is what a durable call returns when the step has failed for good.
+// errors.Is and errors.As look through it at what the step returned, also after
+// that went through the log: error types match by their wire name, sentinels if
+// they were declared with //flow:error.
+type StepError struct {
+	Run      RunID
+	Step     string // stored name
+	Key      string
+	Attempts int
+	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt),
+	// "interrupted" (its worker died, and it is not idempotent or has no
+	// attempts left), "cancelled" and "payload".
+	Code string
+
+	failure *event.Failure
+	cause   error // ErrCanceled or ErrTimeout of the caller's context
+}
+
+// Error names the step, the attempts and the cause.
+func (e *StepError) Error() string {
+	attempts := "before its first attempt"
+	switch {
+	case e.Attempts == 1:
+		attempts = "after 1 attempt"
+	case e.Attempts > 1:
+		attempts = fmt.Sprintf("after %d attempts", e.Attempts)
+	}
+	text := e.Code
+	if e.failure != nil && e.failure.Message != "" {
+		text = e.failure.Message
+	}
+	return fmt.Sprintf("step %s (%s) failed %s: %s", e.Step, e.Key, attempts, text)
+}
+
+// Stack returns the stack of the panic if the step panicked, else "".
+func (e *StepError) Stack() string {
+	if e.failure == nil {
+		return ""
+	}
+	return e.failure.Stack
+}
+
+// Unwrap returns ErrCanceled or ErrTimeout if the step ended because the
+// caller's context did.
+func (e *StepError) Unwrap() error { return e.cause }
+
+// Is matches what the step returned.
+func (e *StepError) Is(target error) bool { return failure.Is(e.failure, target) }
+
+// As matches what the step returned.
+func (e *StepError) As(target any) bool { return failure.As(e.failure, target) }
+
+type storedStepError struct {
+	Run      RunID
+	Step     string
+	Key      string
+	Attempts int
+	Code     string
+}
+
+// MarshalFailure returns the stored form.
+func (e *StepError) MarshalFailure() *event.Failure {
+	data, _ := json.Marshal(storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}) // strings and numbers always encode
+	f := &event.Failure{Code: e.Code, Type: wireStepError, Message: e.Error(), Data: data}
+	if e.failure != nil {
+		f.Causes = []*event.Failure{e.failure}
+	}
+	return f
+}
+
+// UnmarshalFailure reads what MarshalFailure gave.
+func (e *StepError) UnmarshalFailure(f *event.Failure) error {
+	var s storedStepError
+	if err := json.Unmarshal(f.Data, &s); err != nil {
+		return err
+	}
+	*e = StepError{Run: s.Run, Step: s.Step, Key: s.Key, Attempts: s.Attempts, Code: s.Code}
+	if len(f.Causes) > 0 {
+		e.failure = f.Causes[0]
+	}
+	return nil
+}
+
+// RunError is what Result and Execute return for a run that did not complete.
+// errors.Is and errors.As look through it at what the workflow returned, as
+// they do through a [StepError].
+type RunError struct {
+	Run      RunID
+	Workflow string
+	Status   Status // StatusFailed or StatusCanceled
+	// Code is that of the [StepError] which the workflow returned, else one of
+	// "error", "panic", "timeout" (of the run), "cancelled", "poisoned" and
+	// "payload".
+	Code   string
+	Reason string // what the workflow's error said
+
+	failure *event.Failure
+}
+
+// Error names the run, the workflow, its status and the reason.
+func (e *RunError) Error() string {
+	return fmt.Sprintf("run %s of %s %s: %s", e.Run, e.Workflow, e.Status, e.Reason)
+}
+
+// Stack returns the stack of the panic if the workflow panicked, else "".
+func (e *RunError) Stack() string {
+	if e.failure == nil {
+		return ""
+	}
+	return e.failure.Stack
+}
+
+// Is matches what the workflow returned. A cancelled run matches [ErrCanceled].
+func (e *RunError) Is(target error) bool {
+	if target == ErrCanceled {
+		return e.Status == StatusCanceled
+	}
+	return failure.Is(e.failure, target)
+}
+
+// As matches what the workflow returned.
+func (e *RunError) As(target any) bool { return failure.As(e.failure, target) }
+
+// MarshalFailure returns the stored form.
+func (e *RunError) MarshalFailure() *event.Failure {
+	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Reason}) // strings always encode
+	f := &event.Failure{Code: e.Code, Type: wireRunError, Message: e.Error(), Data: data}
+	if e.failure != nil {
+		f.Causes = []*event.Failure{e.failure}
+	}
+	return f
+}
+
+type storedRunError struct {
+	Run      RunID
+	Workflow string
+	Status   Status
+	Code     string
+	Reason   string
+}
+
+// UnmarshalFailure reads what MarshalFailure gave.
+func (e *RunError) UnmarshalFailure(f *event.Failure) error {
+	var s storedRunError
+	if err := json.Unmarshal(f.Data, &s); err != nil {
+		return err
+	}
+	*e = RunError{Run: s.Run, Workflow: s.Workflow, Status: s.Status, Code: s.Code, Reason: s.Reason}
+	if len(f.Causes) > 0 {
+		e.failure = f.Causes[0]
+	}
+	return nil
+}
+
+// WorkflowMismatchError says that a typed handle was used for a run of another
+// workflow.
+type WorkflowMismatchError struct {
+	Run       RunID
+	Got, Want string // stored names of workflows
+}
+
+// Error names the run and both workflows.
+func (e *WorkflowMismatchError) Error() string {
+	return fmt.Sprintf("run %s is of workflow %s, not of %s", e.Run, e.Got, e.Want)
+}
+
+// terminalError adapts a store's answer: it matches ErrRunTerminal and says the status.
+type terminalError struct{ *store.TerminalError }
+
+func (e terminalError) Is(target error) bool { return target == ErrRunTerminal }
+func (e terminalError) Unwrap() error        { return e.TerminalError }
+
+// EventError says that an event of a log cannot be read.
+type EventError struct {
+	Run   RunID
+	Frame uint64 // counts from 1
+	Err   error
+}
+
+// Error names the run and the frame.
+func (e *EventError) Error() string {
+	return fmt.Sprintf("read log of run %s: frame %d: %v", e.Run, e.Frame, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *EventError) Unwrap() error { return e.Err }

@@ -1,0 +1,92 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// ReadOption changes what an iterator delivers.
+type ReadOption func(*readOptions)
+
+type readOptions struct {
+	from    uint64
+	fromEnd int
+	types   []event.Type
+}
+
+// From delivers number n and later ones; 0 means from the start.
+func From(n uint64) ReadOption { return func(o *readOptions) { o.from = n } }
+
+// FromEnd starts with the last n that are there.
+func FromEnd(n int) ReadOption { return func(o *readOptions) { o.fromEnd = n } }
+
+// Types delivers only events of these types.
+func Types(types ...event.Type) ReadOption {
+	return func(o *readOptions) { o.types = append(o.types, types...) }
+}
+
+// pageFrames is how many frames are read at once.
+const pageFrames = 100
+
+// Events follows the run live: it delivers each event of its log once, in order,
+// and waits for more until the run has ended. The iterator ends silently behind
+// the last event; an error is the last pair, with a zero Event. Breaking out of
+// the loop releases everything. A reader that comes late, or again with [From],
+// misses nothing.
+func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event.Event, error] {
+	var o readOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return func(yield func(event.Event, error) bool) {
+		id, err := h.resolve(ctx)
+		if err == nil {
+			err = h.follow(ctx, id, o, yield)
+		}
+		if err != nil {
+			yield(event.Event{}, fmt.Errorf("follow run %s: %w", id, err))
+		}
+	}
+}
+
+// follow delivers events until the run has ended or the reader has had enough.
+func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func(event.Event, error) bool) error {
+	for read := uint64(0); ; {
+		l, err := h.c.load(ctx, store.Load{Run: id, After: read, Limit: pageFrames})
+		if err != nil {
+			return err
+		}
+		if read == 0 && o.fromEnd > 0 && l.Record.Seq > uint64(o.fromEnd) {
+			o.from = max(o.from, l.Record.Seq-uint64(o.fromEnd)+1)
+		}
+		for _, b := range l.Frames {
+			read++
+			f, err := event.DecodeFrame(b)
+			if err != nil {
+				return &EventError{Run: id, Frame: read, Err: err}
+			}
+			for _, e := range f.Events {
+				if e.Seq < o.from || len(o.types) > 0 && !slices.Contains(o.types, e.Type) {
+					continue
+				}
+				if !yield(e, nil) {
+					return nil
+				}
+			}
+		}
+		switch {
+		case read < l.Record.N:
+		case l.Record.Place == store.PlaceEnded:
+			return nil
+		default:
+			if err := h.c.store.Watch(ctx, id, read); err != nil {
+				return err
+			}
+		}
+	}
+}

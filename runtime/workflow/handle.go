@@ -1,0 +1,205 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Handle addresses a run, by its id or by a workflow id.
+type Handle struct {
+	c          *Client
+	id         RunID
+	workflowID string
+}
+
+// Target is a run that something is sent to: a *Handle or a *Run.
+type Target interface{ target() *Handle }
+
+func (h *Handle) target() *Handle { return h }
+
+// ID returns the run id, or "" for a handle by workflow id.
+func (h *Handle) ID() RunID { return h.id }
+
+// resolve returns the id of the run that the handle means now.
+func (h *Handle) resolve(ctx context.Context) (RunID, error) {
+	if err := h.c.check(); err != nil {
+		return "", err
+	}
+	if h.workflowID != "" {
+		id, err := h.c.store.Resolve(ctx, h.workflowID)
+		if err != nil {
+			return "", fmt.Errorf("find run of workflow id %q: %w", h.workflowID, err)
+		}
+		return id, nil
+	}
+	if _, err := event.ParseRunID(string(h.id)); err != nil {
+		return "", fmt.Errorf("%w: for a workflow id use GetByID or RunByID", err)
+	}
+	return h.id, nil
+}
+
+// RunInfo describes a run as it is now.
+type RunInfo struct {
+	Identity
+	Status  Status
+	EndedAt time.Time // zero: it has not ended
+	Due     time.Time // when something in it is due next; zero: nothing, or it is being worked on
+	Events  uint64    // length of its log
+}
+
+func infoOf(r *store.Record) RunInfo {
+	root := r.Root
+	if root == "" {
+		root = r.Run
+	}
+	return RunInfo{
+		Identity: Identity{
+			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Class.Workflow, Queue: r.Class.Queue, Tags: r.Tags,
+			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
+		},
+		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq,
+	}
+}
+
+// Info returns what the store knows about the run now.
+func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
+	id, err := h.resolve(ctx)
+	if err != nil {
+		return RunInfo{}, err
+	}
+	l, err := h.c.load(ctx, store.Load{Run: id, Limit: 1})
+	if err != nil {
+		return RunInfo{}, fmt.Errorf("get info of run %s: %w", id, err)
+	}
+	info := infoOf(&l.Record)
+	if len(l.Frames) == 0 {
+		return info, nil
+	}
+	f, err := event.DecodeFrame(l.Frames[0])
+	if err != nil {
+		return info, &EventError{Run: id, Frame: 1, Err: err}
+	}
+	if spec := f.Events[0].Spec; spec != nil {
+		info.Identity = identityOf(id, spec, f.Events[0].Time)
+	}
+	return info, nil
+}
+
+// Cancel asks the run to end. When it returns nil the request is durable; the
+// run's context ends at its next suspension point, wherever it is, and the run's
+// own outcome stands: code that swallows the cancel may still complete. Asking
+// again does nothing. The error matches ErrRunTerminal if the run has ended.
+func (h *Handle) Cancel(ctx context.Context, reason string) error {
+	// One id for all cancels of a run: the first one is recorded.
+	err := h.deliver(ctx, "cancel", &event.Event{Type: event.CancelRequested, Reason: reason})
+	if err != nil {
+		return fmt.Errorf("cancel: %w", err)
+	}
+	return nil
+}
+
+// deliverWindow bounds how late a delivery may be executed after it was sent.
+const deliverWindow = time.Minute
+
+// deliver puts an item into the inbox of the run, and sends it again while the
+// run is about to end.
+func (h *Handle) deliver(ctx context.Context, id event.ItemID, e *event.Event) error {
+	run, err := h.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	body, err := event.AppendItem(nil, e)
+	if err != nil {
+		return err
+	}
+	d := store.Deliver{Run: run, Item: store.Item{ID: id, Scope: store.ScopeChain, Body: body}}
+	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
+		d.Deadline = h.c.store.Clock().Now().Add(deliverWindow)
+		_, err := h.c.store.Deliver(ctx, d)
+		var ended *store.TerminalError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &ended):
+			return fmt.Errorf("%w", terminalError{ended})
+		case !errors.Is(err, store.ErrLater):
+			return fmt.Errorf("run %s: %w", run, err)
+		}
+		if err := h.c.pause(ctx, delay); err != nil {
+			return fmt.Errorf("run %s: %w", run, err)
+		}
+	}
+}
+
+// Run is a handle that knows the type of the result.
+type Run[T any] struct {
+	*Handle
+	def     *definition
+	created bool
+}
+
+// Created reports whether the Start that returned this handle created the run;
+// false if the workflow id had an active run already, or for a handle from Get.
+func (r *Run[T]) Created() bool { return r.created }
+
+// Result waits until the run has ended and returns its result, or a *RunError.
+// It follows a run that continued as a new one to the end. A run that does not
+// exist is an error that matches ErrRunNotFound, one of another workflow a
+// *WorkflowMismatchError. A run that is blocked is waited for.
+func (r *Run[T]) Result(ctx context.Context) (T, error) {
+	var v T
+	id, err := r.resolve(ctx)
+	if err != nil {
+		return v, err
+	}
+	for {
+		last, rec, err := r.c.awaitEnd(ctx, id)
+		if err != nil {
+			return v, fmt.Errorf("wait for the result of run %s: %w", id, err)
+		}
+		if rec.Class.Workflow != r.def.name {
+			return v, &WorkflowMismatchError{Run: id, Got: rec.Class.Workflow, Want: r.def.name}
+		}
+		if last.Type != event.RunContinued {
+			return result[T](rec, last)
+		}
+		id = last.Next
+	}
+}
+
+func result[T any](rec *store.Record, last *event.Event) (T, error) {
+	var v T
+	if last.Type == event.RunCompleted {
+		return v, decode(fmt.Sprintf("result of run %s of %s", rec.Run, rec.Class.Workflow), last.Payload, &v)
+	}
+	e := &RunError{Run: rec.Run, Workflow: rec.Class.Workflow, Status: StatusFailed, failure: last.Failure}
+	if last.Type == event.RunCanceled {
+		e.Status = StatusCanceled
+	}
+	if f := last.Failure; f != nil {
+		e.Code, e.Reason = f.Code, f.Message
+	}
+	return v, e
+}
+
+// awaitEnd waits until the run has ended and returns its last event.
+func (c *Client) awaitEnd(ctx context.Context, id RunID) (*event.Event, *store.Record, error) {
+	for {
+		l, err := c.load(ctx, store.Load{Run: id, Limit: -1})
+		if err != nil {
+			return nil, nil, err
+		}
+		if l.Record.Place == store.PlaceEnded {
+			last, err := c.lastEvent(ctx, id, l.Record.N)
+			return last, &l.Record, err
+		}
+		if err := c.store.Watch(ctx, id, l.Record.N); err != nil {
+			return nil, nil, err
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// ErrNotSupported: the store does not have the ability.
+var ErrNotSupported = errors.New("workflow: the store does not support this")
+
+// Filter selects runs. The zero Filter selects all; all fields must match.
+type Filter struct {
+	Statuses []Status // any of them
+	Workflow string   // stored name
+	Queue    string
+	Tags     map[string]string // all of them
+	Parent   RunID
+	Root     RunID
+	From, To time.Time // created in [From, To)
+	Cursor   string    // of a store.Page; empty: from the newest
+}
+
+func (f Filter) query() store.Query {
+	return store.Query{
+		Statuses: f.Statuses, Workflow: f.Workflow, Queue: f.Queue, Tags: f.Tags,
+		Parent: f.Parent, Root: f.Root, From: f.From, To: f.To, Cursor: f.Cursor,
+	}
+}
+
+// List delivers the runs that match, newest first, without a cap: it reads page
+// by page as the loop goes on. An error is the last pair, with a zero RunInfo.
+func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
+	return func(yield func(RunInfo, error) bool) {
+		lister, err := c.lister()
+		if err != nil {
+			yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
+			return
+		}
+		for q := f.query(); ; {
+			page, err := lister.List(ctx, q)
+			if err != nil {
+				yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
+				return
+			}
+			for i := range page.Runs {
+				if !yield(infoOf(&page.Runs[i]), nil) {
+					return
+				}
+			}
+			if page.Cursor == "" {
+				return
+			}
+			q.Cursor = page.Cursor
+		}
+	}
+}
+
+// Count returns how many of the matching runs have each status.
+func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
+	lister, err := c.lister()
+	if err != nil {
+		return nil, fmt.Errorf("count runs: %w", err)
+	}
+	counts, err := lister.Count(ctx, f.query())
+	if err != nil {
+		return nil, fmt.Errorf("count runs: %w", err)
+	}
+	return counts, nil
+}
+
+func (c *Client) lister() (store.Lister, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	l, ok := store.As[store.Lister](c.store)
+	if !ok {
+		return nil, ErrNotSupported
+	}
+	return l, nil
+}

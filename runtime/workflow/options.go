@@ -1,0 +1,104 @@
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// RunOption configures a new run. It is a StartOption.
+type RunOption func(*runOptions)
+
+// StartOption configures a run that is started from outside.
+type StartOption interface{ applyStart(*runOptions) }
+
+func (o RunOption) applyStart(r *runOptions) { o(r) }
+
+type runOptions struct {
+	workflowID string
+	policy     IDPolicy
+	queue      string
+	delay      time.Duration
+	at         time.Time
+	priority   int
+	timeout    time.Duration
+	tags       map[string]string
+	err        error
+}
+
+// WithID gives the run a workflow id. At most one run of a workflow id is active
+// at any time, however many try to start one; see [IDPolicy].
+func WithID(workflowID string) RunOption { return func(r *runOptions) { r.workflowID = workflowID } }
+
+// WithIDPolicy says what happens if the workflow id is in use.
+func WithIDPolicy(p IDPolicy) RunOption { return func(r *runOptions) { r.policy = p } }
+
+// IDPolicy says what happens to a start whose workflow id is in use. The zero
+// value returns the active run, and allows an id again once its run has ended.
+type IDPolicy struct {
+	Active   ActivePolicy
+	Finished FinishedPolicy
+}
+
+// ActivePolicy is for workflow ids with an active run.
+type ActivePolicy = store.ActivePolicy
+
+// FinishedPolicy is for workflow ids whose run has ended.
+type FinishedPolicy = store.FinishedPolicy
+
+// The policies for active runs.
+const (
+	UseActive    = store.ActiveUse    // return the active run; Created() is false
+	FailActive   = store.ActiveFail   // *ActiveRunError
+	CancelActive = store.ActiveCancel // cancel it, and start when it has ended
+)
+
+// The policies for finished runs.
+const (
+	AllowFinished             = store.FinishedAllow        // start
+	AllowFinishedAfterFailure = store.FinishedAllowFailure // *FinishedRunError if it completed
+	RejectFinished            = store.FinishedReject       // *FinishedRunError
+)
+
+// WithQueue sends the run to a queue other than that of its workflow.
+func WithQueue(name string) RunOption { return func(r *runOptions) { r.queue = name } }
+
+// WithDelay starts the run that much later.
+func WithDelay(d time.Duration) RunOption {
+	return func(r *runOptions) {
+		if d < 0 {
+			r.err = fmt.Errorf("WithDelay(%v): the delay must not be negative", d)
+		}
+		r.delay = d
+	}
+}
+
+// WithStartAt starts the run at t; a time that is past means now.
+func WithStartAt(t time.Time) RunOption { return func(r *runOptions) { r.at = t } }
+
+// WithPriority lets the run be claimed before runs of lower priority; 0 is the
+// default.
+func WithPriority(n int) RunOption { return func(r *runOptions) { r.priority = n } }
+
+// WithRunTimeout ends the run's context with ErrTimeout that long after its
+// creation.
+func WithRunTimeout(d time.Duration) RunOption {
+	return func(r *runOptions) {
+		if d <= 0 {
+			r.err = fmt.Errorf("WithRunTimeout(%v): the duration must be positive", d)
+		}
+		r.timeout = d
+	}
+}
+
+// WithTags adds tags, by which runs can be searched.
+func WithTags(tags map[string]string) RunOption {
+	return func(r *runOptions) {
+		if r.tags == nil {
+			r.tags = map[string]string{}
+		}
+		maps.Copy(r.tags, tags)
+	}
+}

@@ -1,0 +1,110 @@
+package workflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+)
+
+// The limits of a payload: one argument list, result, message or recorded value
+// in its stored form, in bytes.
+const (
+	DefaultMaxPayload  = 2 << 20   // larger ones are refused
+	DefaultWarnPayload = 256 << 10 // larger ones are logged
+)
+
+// PayloadError says that a value cannot be stored or read back. Nothing was
+// truncated, and nothing was written.
+type PayloadError struct {
+	What  string // for example "input of step orders.charge"
+	Size  int    // in bytes; 0 if the value could not be encoded
+	Limit int    // 0 if size is not the reason
+	Err   error  // from encoding or decoding; nil if size is the reason
+}
+
+// Error names what it is about, and the size and the limit if they are the reason.
+func (e *PayloadError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %v", e.What, e.Err)
+	}
+	return fmt.Sprintf("%s has %d bytes, the limit is %d: store large data elsewhere and pass a reference, or raise ClientConfig.MaxPayload", e.What, e.Size, e.Limit)
+}
+
+// Unwrap returns the error of the encoder or decoder.
+func (e *PayloadError) Unwrap() error { return e.Err }
+
+// MarshalFailure returns the stored form.
+func (e *PayloadError) MarshalFailure() *event.Failure {
+	stored := struct {
+		What        string
+		Size, Limit int
+	}{e.What, e.Size, e.Limit}
+	data, _ := json.Marshal(stored) // strings and numbers always encode
+	f := &event.Failure{Code: event.CodePayload, Type: wirePayloadError, Message: e.Error(), Data: data}
+	if e.Err != nil {
+		f.Causes = []*event.Failure{{Message: e.Err.Error()}}
+	}
+	return f
+}
+
+// UnmarshalFailure reads what MarshalFailure gave.
+func (e *PayloadError) UnmarshalFailure(f *event.Failure) error {
+	if err := json.Unmarshal(f.Data, e); err != nil {
+		return err
+	}
+	if len(f.Causes) > 0 {
+		e.Err = errors.New(f.Causes[0].Message)
+	}
+	return nil
+}
+
+type limits struct {
+	max, warn int
+	logger    *slog.Logger
+}
+
+// encode returns the stored form of v. what names it in errors.
+func (l *limits) encode(what string, v any) (data []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil { // a MarshalJSON of the user's
+			data, err = nil, &PayloadError{What: what, Err: fmt.Errorf("encoding panicked: %v", r)}
+		}
+	}()
+	data, err = json.Marshal(v)
+	if err != nil {
+		return nil, &PayloadError{What: what, Err: err}
+	}
+	return data, l.check(what, len(data))
+}
+
+func (l *limits) check(what string, size int) error {
+	if size > l.max {
+		return &PayloadError{What: what, Size: size, Limit: l.max}
+	}
+	if size > l.warn {
+		l.logger.Warn("large payload", "what", what, "bytes", size, "warn", l.warn, "max", l.max)
+	}
+	return nil
+}
+
+// decode reads a stored value. A panic of the user's UnmarshalJSON is an error.
+func decode(what string, data []byte, into any) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PayloadError{What: what, Err: fmt.Errorf("decoding panicked: %v", r)}
+		}
+	}()
+	if len(data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return &PayloadError{What: what, Err: err}
+	}
+	return nil
+}
+
+var _ failure.Unmarshaler = (*PayloadError)(nil)

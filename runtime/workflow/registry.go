@@ -1,0 +1,206 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Registrar is what generated Register functions take: a *worker.Worker.
+type Registrar interface{ Registry() *Registry }
+
+// Registry holds the workflows and steps that a worker knows. Generated code
+// fills it.
+type Registry struct {
+	mu        sync.RWMutex
+	sealed    bool
+	workflows map[string]*boundWorkflow
+	steps     map[string]*boundStep
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{workflows: map[string]*boundWorkflow{}, steps: map[string]*boundStep{}}
+}
+
+type boundWorkflow struct {
+	def  *definition
+	code string // the function and where it stands
+	run  func(ctx Context, input []byte) (result []byte, err error)
+}
+
+type boundStep struct {
+	spec *StepSpec
+	code string
+	call func(ctx context.Context, args []byte) (result []byte, err error)
+}
+
+// env is what workflow code gets from its worker.
+type env struct {
+	limits *limits
+	logger *slog.Logger
+}
+
+// StepSpec describes a step; generated code makes one for each.
+type StepSpec struct {
+	Name          string
+	Retry         RetryPolicy
+	Timeout       time.Duration // per attempt; 0: DefaultAttemptTimeout
+	NonIdempotent bool
+	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
+}
+
+// Seal ends registration: the worker has started.
+func (r *Registry) Seal(seam.Gate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sealed = true
+}
+
+// describe names a function by its place, so that the same name registered
+// twice can be told apart from the same function.
+func describe(f any) string {
+	fn := runtime.FuncForPC(reflect.ValueOf(f).Pointer())
+	if fn == nil {
+		return "unknown"
+	}
+	file, line := fn.FileLine(fn.Entry())
+	return fmt.Sprintf("%s (%s:%d)", fn.Name(), file, line)
+}
+
+func (r *Registry) admit(kind, name, code string, known func() (string, bool)) {
+	if r.sealed {
+		panic(fmt.Sprintf("register %s %s: the worker runs already: register everything before Run", kind, name))
+	}
+	if old, dup := known(); dup {
+		panic(fmt.Sprintf("register %s %s: the name is taken by %s, now %s: call Register once, or give one of them another name with name=", kind, name, old, code))
+	}
+}
+
+// BindStep makes the implementation of a step known. It panics if the name is
+// taken or the worker has started.
+func (r *Registry) BindStep(_ seam.Gate, spec *StepSpec, impl any, call func(ctx context.Context, args []byte) ([]byte, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	code := describe(impl)
+	r.admit("step", spec.Name, code, func() (string, bool) {
+		if old := r.steps[spec.Name]; old != nil {
+			return old.code, true
+		}
+		return "", false
+	})
+	r.steps[spec.Name] = &boundStep{spec: spec, code: code, call: call}
+}
+
+// BindDefinition makes the implementation of a workflow known. It panics if the
+// name is taken or the worker has started.
+func BindDefinition[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out], f func(Context, In) (Out, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	def, code := d.def(), describe(f)
+	r.admit("workflow", def.name, code, func() (string, bool) {
+		if old := r.workflows[def.name]; old != nil {
+			return old.code, true
+		}
+		return "", false
+	})
+	r.workflows[def.name] = &boundWorkflow{def: def, code: code, run: func(ctx Context, input []byte) ([]byte, error) {
+		var in In
+		if err := def.decodeInput(input, &in); err != nil {
+			return nil, err
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if _, none := any(out).(None); none {
+			return nil, nil
+		}
+		return ctx.env.limits.encode("result of workflow "+def.name, out)
+	}}
+}
+
+// WorkflowNames returns the names of the workflows, each with the queue that its
+// directive names, sorted.
+func (r *Registry) WorkflowNames(seam.Gate) []store.Class {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []store.Class
+	for name, w := range r.workflows {
+		all = append(all, store.Class{Queue: w.def.queue, Workflow: name})
+	}
+	slices.SortFunc(all, func(a, b store.Class) int { return strings.Compare(a.Workflow, b.Workflow) })
+	return all
+}
+
+// Code returns a line for each workflow that says which function it is bound to,
+// sorted: part of the fingerprint of what a worker runs.
+func (r *Registry) Code(seam.Gate) []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []string
+	for name, w := range r.workflows {
+		all = append(all, name+" "+w.code)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// StepFunc is the implementation of a step: from arguments to result, both in
+// their stored form.
+type StepFunc func(ctx context.Context, args []byte) (result []byte, err error)
+
+// Step returns the implementation of a step.
+func (r *Registry) Step(_ seam.Gate, name string) (StepFunc, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s := r.steps[name]
+	if s == nil {
+		return nil, false
+	}
+	return s.call, true
+}
+
+// Program returns the code of a workflow, and the last element of its name.
+func (r *Registry) Program(_ seam.Gate, name string, c *Client) (program replay.Program, short string, ok bool) {
+	r.mu.RLock()
+	w := r.workflows[name]
+	r.mu.RUnlock()
+	if w == nil {
+		return nil, "", false
+	}
+	e := &env{limits: &c.limits, logger: c.logger}
+	short = name[strings.LastIndexByte(name, '.')+1:]
+	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
+		payload, err := w.run(Context{b: b, s: s, env: e}, input)
+		if err != nil {
+			return ending(s, err)
+		}
+		return replay.Ending{Type: event.RunCompleted, Payload: payload}
+	}, short, true
+}
+
+// ending says how a run ends whose code returned err: as canceled only if the
+// run was told to end and the code says that this is why.
+func ending(root *replay.Scope, err error) replay.Ending {
+	e := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(err, event.CodeError)}
+	switch {
+	case root.Err() == ErrCanceled && isEnd(err, ErrCanceled):
+		e.Type, e.Failure.Code = event.RunCanceled, event.CodeCanceled
+	case root.Err() == ErrTimeout && isEnd(err, ErrTimeout):
+		e.Failure.Code = event.CodeTimeout
+	}
+	return e
+}

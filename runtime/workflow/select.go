@@ -1,0 +1,58 @@
+package workflow
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+)
+
+// Case is something that [Select] can wait for: a *Future, a *ReceiveCase or a
+// *TimerCase.
+type Case interface {
+	replayCase(now time.Time) replay.Case
+	won(ctx Context, message *event.Event) error
+}
+
+// Select waits until one of the cases has something and returns that case; a
+// switch compares it with the cases. If several have something at once, the
+// first in the list wins. Nothing is taken from the others. The error is that
+// of ctx if it ends first, or says that a received message cannot be decoded.
+func Select(ctx Context, cases ...Case) (Case, error) {
+	now := Now(ctx)
+	rc := make([]replay.Case, len(cases))
+	for i, c := range cases {
+		rc[i] = c.replayCase(now)
+	}
+	i, message, err := ctx.branch().Select(ctx.s, rc)
+	if err != nil {
+		return nil, err
+	}
+	return cases[i], cases[i].won(ctx, message)
+}
+
+func (f *Future[T]) replayCase(time.Time) replay.Case { return replay.Case{Promise: f.p} }
+
+func (f *Future[T]) won(Context, *event.Event) error { return nil }
+
+// TimerCase wins a [Select] when its time has come.
+type TimerCase struct {
+	d   time.Duration
+	due time.Time
+}
+
+// After returns a case that wins d after the first Select that sees it. It keeps
+// its due time until it has won, and then starts over.
+func After(d time.Duration) *TimerCase { return &TimerCase{d: d} }
+
+func (t *TimerCase) replayCase(now time.Time) replay.Case {
+	if t.due.IsZero() {
+		t.due = now.Add(t.d)
+	}
+	return replay.Case{Due: t.due}
+}
+
+func (t *TimerCase) won(Context, *event.Event) error {
+	t.due = time.Time{}
+	return nil
+}

@@ -1,0 +1,103 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+)
+
+func isEnd(err, end error) bool { return errors.Is(err, end) }
+
+// StepPlan says how a step that workflow code has asked for is to be executed:
+// its directive, changed by the options of the call's context.
+type StepPlan struct {
+	Spec    *StepSpec
+	Retry   RetryPolicy
+	Timeout time.Duration
+}
+
+// PlanOf returns the plan of a step. It is for the worker.
+func PlanOf(_ seam.Gate, op *replay.Op) *StepPlan {
+	p, _ := op.Meta.(*StepPlan)
+	return p
+}
+
+// plan returns the plan of a call. Calls without options share one.
+func (ctx Context) plan(shared *StepPlan) *StepPlan {
+	if ctx.steps == nil {
+		return shared
+	}
+	p := *shared
+	if ctx.steps.retry != nil {
+		p.Retry = *ctx.steps.retry
+	}
+	if ctx.steps.timeout > 0 {
+		p.Timeout = ctx.steps.timeout
+	}
+	return &p
+}
+
+// NewPlan returns the plan of a step without options.
+func NewPlan(_ seam.Gate, spec *StepSpec) *StepPlan {
+	p := &StepPlan{Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout}
+	if p.Timeout <= 0 {
+		p.Timeout = DefaultAttemptTimeout
+	}
+	return p
+}
+
+// CallStep asks for a step, waits for it, and reads its result into out, which
+// may be nil. A key replaces the ordinal if keyed. It is for package shim.
+func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bool, args A, out any) error {
+	b := ctx.branch()
+	if err := ctx.Err(); err != nil {
+		// Also when the log is replayed: whether the context has ended is in it.
+		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,
+			failure: replay.CancelFailure(err), cause: err}
+	}
+	input, err := ctx.env.limits.encode("input of step "+p.Spec.Name, args)
+	if err != nil {
+		return err
+	}
+	if ctx.steps != nil && ctx.steps.key != nil {
+		key, keyed = *ctx.steps.key, true
+	}
+	if keyed {
+		key = b.DeclaredKey(p.Spec.Name, key)
+	} else {
+		key = b.Key(p.Spec.Name)
+	}
+	op := b.Step(ctx.s, p.Spec.Name, key, input, ctx.plan(p), func(recorded []byte) string {
+		return differs[A](recorded, input)
+	})
+	b.AwaitStep(op)
+	if op.Failure != nil {
+		return &StepError{Run: b.Run().ID(), Step: op.Name, Key: op.Key, Attempts: op.Attempt, Code: op.Failure.Code,
+			failure: op.Failure, cause: op.Canceled}
+	}
+	if out == nil {
+		return nil
+	}
+	return decode("result of step "+p.Spec.Name, op.Payload, out)
+}
+
+// differs compares the recorded arguments with those asked for, by value: the
+// record is read into today's type and written again, so that a field that was
+// added or removed since does not count.
+func differs[A any](recorded, asked []byte) string {
+	if bytes.Equal(recorded, asked) {
+		return ""
+	}
+	var a A
+	if err := json.Unmarshal(recorded, &a); err == nil {
+		if again, err := json.Marshal(a); err == nil && bytes.Equal(again, asked) {
+			return ""
+		}
+	}
+	return replay.DiffJSON(recorded, asked)
+}

@@ -1,0 +1,141 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+)
+
+// Topic is a name under which messages of one type are sent to a run. Declare
+// it once as a package variable and use it on both sides:
+//
+//	var Approval = workflow.NewTopic[Decision]("approval")
+type Topic[T any] struct{ name string }
+
+// NewTopic returns the topic of that name. Names are kebab-case and unique in a
+// module. It panics if the name is empty.
+func NewTopic[T any](name string) Topic[T] {
+	if name == "" {
+		panic("workflow: NewTopic: the name is empty")
+	}
+	return Topic[T]{name: name}
+}
+
+// Name returns the topic's name.
+func (t Topic[T]) Name() string { return t.name }
+
+func (t Topic[T]) what() string { return "message of topic " + t.name }
+
+func (t Topic[T]) declared() {
+	if t.name == "" {
+		panic(&replay.MisuseError{Text: "workflow: zero Topic: declare it with workflow.NewTopic"})
+	}
+}
+
+// ReceiveOption changes one receive.
+type ReceiveOption func(*receiveOptions)
+
+type receiveOptions struct {
+	timeout time.Duration
+	limited bool
+}
+
+// Timeout ends the wait with ErrTimeout after d.
+func Timeout(d time.Duration) ReceiveOption {
+	return func(o *receiveOptions) { o.timeout, o.limited = d, true }
+}
+
+// Receive takes the next message. Messages are kept in order, also those that
+// came before anybody waited. Errors: ErrTimeout after a [Timeout], the error of
+// ctx if it ends first, a *PayloadError if the message is not a T (it is taken
+// all the same).
+func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
+	t.declared()
+	var o receiveOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	var due time.Time
+	if o.limited {
+		due = Now(ctx).Add(o.timeout)
+	}
+	var v T
+	e, err := ctx.branch().Receive(ctx.s, t.name, due)
+	if err != nil {
+		return v, err
+	}
+	return v, decode(t.what(), e.Payload, &v)
+}
+
+// TryReceive takes the next message if there is one, and reports whether there was.
+func (t Topic[T]) TryReceive(ctx Context) (T, bool, error) {
+	t.declared()
+	var v T
+	e := ctx.branch().TryReceive(t.name)
+	if e == nil {
+		return v, false, nil
+	}
+	return v, true, decode(t.what(), e.Payload, &v)
+}
+
+// ReceiveCase wins a [Select] when there is a message. It may be used again.
+type ReceiveCase[T any] struct {
+	topic Topic[T]
+	value T
+}
+
+// Case returns a case for [Select].
+func (t Topic[T]) Case() *ReceiveCase[T] {
+	t.declared()
+	return &ReceiveCase[T]{topic: t}
+}
+
+// Value returns the message, after Select has returned this case.
+func (c *ReceiveCase[T]) Value() T { return c.value }
+
+func (c *ReceiveCase[T]) replayCase(time.Time) replay.Case { return replay.Case{Topic: c.topic.name} }
+
+func (c *ReceiveCase[T]) won(_ Context, e *event.Event) error {
+	var v T
+	err := decode(c.topic.what(), e.Payload, &v)
+	c.value = v
+	return err
+}
+
+// SendOption changes one send.
+type SendOption func(*sendOptions)
+
+type sendOptions struct{ key string }
+
+// IdempotencyKey makes sends with the same key to the same run arrive once,
+// however often and by whomever they are made, for at least 24 hours.
+func IdempotencyKey(k string) SendOption { return func(o *sendOptions) { o.key = k } }
+
+// Send puts a message into the run. When it returns nil the message is durable
+// and will be received in the order in which one sender sent; it is kept until
+// the run takes it, or ends. Errors: ErrRunNotFound, one that matches
+// ErrRunTerminal, a *PayloadError; after any other error it is not known whether
+// the message arrived: send it again with the same [IdempotencyKey].
+func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) error {
+	t.declared()
+	var o sendOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	h := to.target()
+	payload, err := h.c.limits.encode(t.what(), v)
+	if err != nil {
+		return err
+	}
+	id := event.NewItemID()
+	if o.key != "" {
+		id = event.ItemID("key:" + t.name + ":" + o.key)
+	}
+	if err := h.deliver(ctx, id, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload}); err != nil {
+		return fmt.Errorf("send to topic %s: %w", t.name, err)
+	}
+	return nil
+}
