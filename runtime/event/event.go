@@ -35,6 +35,9 @@ type Event struct {
 	Next    RunID
 	By      string // the worker
 	Spec    *Spec
+	// Unread lists, in the event that ends a run, the accepted items that the
+	// code never took.
+	Unread []ItemID
 }
 
 // WaitKind says what a wait waits for.

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -26,6 +27,7 @@ type Fold struct {
 	states []State
 	open   map[uint64]*Open
 	steps  int // open steps that are running
+	dues   dueHeap
 }
 
 // Open is an entity that has not reached a terminal state.
@@ -45,10 +47,15 @@ type Open struct {
 }
 
 // Apply takes the next event of the log. It fails, and changes nothing, if the
-// event is not the next one or if the table of transitions forbids it.
+// event is not the next one, if this release does not know it, or if the table
+// of transitions forbids it. The fold keeps the event's Spec and Failure, which
+// must not change afterwards.
 func (f *Fold) Apply(e *Event) error {
 	if e.Seq != f.Seq+1 {
 		return fmt.Errorf("apply event %d (%s): the log ends at %d: %w", e.Seq, e.Type, f.Seq, ErrCorrupt)
+	}
+	if !e.Type.Known() {
+		return fmt.Errorf("apply event %d (%s): no such type: %w", e.Seq, e.Type, ErrCorrupt)
 	}
 	if f.Run == StateNone && e.Type != RunCreated {
 		return fmt.Errorf("apply event %d (%s): a log starts with %s: %w", e.Seq, e.Type, RunCreated, ErrCorrupt)
@@ -71,7 +78,7 @@ func (f *Fold) Apply(e *Event) error {
 		next, err = f.applyEntity(e)
 	}
 	if err != nil {
-		if te, ok := err.(*TransitionError); ok {
+		if te, ok := errors.AsType[*TransitionError](err); ok {
 			te.Seq, te.Ref = e.Seq, e.Ref
 		}
 		return err
@@ -108,26 +115,25 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 		if f.open == nil {
 			f.open = map[uint64]*Open{}
 		}
-		f.open[e.Seq] = &Open{
+		o := &Open{
 			Ref: e.Seq, Entity: e.Type.Entity(), State: next, Name: e.Name, Key: e.Key,
 			Due: e.Due, Wait: e.Wait, Since: e.Time, Changed: e.Time, Token: e.Token,
 		}
+		f.open[e.Seq] = o
+		f.schedule(o)
 		return next, nil
 	}
-	from := StateNone
-	if e.Ref > 0 && e.Ref <= uint64(len(f.states)) {
-		from = f.states[e.Ref-1]
+	from, o := f.StateOf(e.Ref), f.open[e.Ref]
+	if o != nil && o.Entity != e.Type.Entity() {
+		return from, fmt.Errorf("apply event %d (%s): event %d did not create a %s: %w", e.Seq, e.Type, e.Ref, e.Type.Entity(), ErrCorrupt)
 	}
 	next, err := Next(from, e.Type)
 	if err != nil {
 		return from, err
 	}
-	o := f.open[e.Ref]
-	if o == nil || o.Entity != e.Type.Entity() {
-		return from, fmt.Errorf("apply event %d (%s): event %d did not create a %s: %w", e.Seq, e.Type, e.Ref, e.Type.Entity(), ErrCorrupt)
-	}
-	f.count(o.State, next)
+	f.count(o.State, next) // a state that something can follow is that of an open entity
 	o.State, o.Changed, o.Due = next, e.Time, e.Due
+	f.schedule(o)
 	if e.Attempt > 0 {
 		o.Attempt = e.Attempt
 	}
@@ -174,15 +180,3 @@ func (f *Fold) Opens(yield func(*Open) bool) {
 
 // RunningSteps returns the number of steps with an attempt under way.
 func (f *Fold) RunningSteps() int { return f.steps }
-
-// Due returns the earliest time at which something in the run is due; the zero
-// time if nothing is.
-func (f *Fold) Due() time.Time {
-	var due time.Time
-	for _, o := range f.open {
-		if !o.Due.IsZero() && (due.IsZero() || o.Due.Before(due)) {
-			due = o.Due
-		}
-	}
-	return due
-}

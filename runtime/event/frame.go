@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"time"
 )
 
@@ -44,17 +45,27 @@ func (f *Frame) First() uint64 { return f.Events[0].Seq }
 // Last returns the sequence number of the last event.
 func (f *Frame) Last() uint64 { return f.Events[len(f.Events)-1].Seq }
 
-const frameMagic = 0xF6
+const (
+	frameMagic = 0xF6
+	minEvent   = 2             // bytes of an event with its length
+	maxSeq     = math.MaxInt64 // stores keep sequence numbers in signed integers
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A frame is: magic, version, CID, Prev, Token, then as varints epoch, time,
 // first seq and number of events, then each event with its length before it,
 // and a CRC-32C of all of that.
+//
+// Every version begins with its magic and its version and ends with the CRC, so
+// that a damaged version byte is not taken for a newer release.
 const frameFixed = 2 + 16 + 16 + 8
 
 // AppendFrame appends the wire form of f to b. It fails if f has no events, if
-// they are not dense, or if one carries what its type does not.
+// they are not dense, or if [DecodeFrame] would refuse one of them: a type that
+// is not known, a Ref that an event of its type cannot have, a number out of
+// range. Times are kept to the millisecond, between the years 1 and 9999; what
+// lies beyond becomes the end of that range.
 func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 	if len(f.Events) == 0 {
 		return nil, errors.New("encode frame: no events")
@@ -64,18 +75,18 @@ func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 	b = append(b, f.CID[:]...)
 	b = append(b, f.Prev[:]...)
 	b = append(b, f.Token[:]...)
-	base := f.Time.UnixMilli()
+	base := millis(f.Time)
 	b = binary.AppendUvarint(b, f.Epoch)
 	b = binary.AppendVarint(b, base)
 	b = binary.AppendUvarint(b, f.Events[0].Seq)
 	b = binary.AppendUvarint(b, uint64(len(f.Events)))
 	for i := range f.Events {
 		e := &f.Events[i]
-		if want := f.Events[0].Seq + uint64(i); e.Seq != want || e.Seq == 0 {
+		if want := f.Events[0].Seq + uint64(i); e.Seq != want || e.Seq == 0 || e.Seq > maxSeq {
 			return nil, fmt.Errorf("encode frame: event %d has seq %d, want %d", i, e.Seq, want)
 		}
-		if !e.Type.Known() {
-			return nil, fmt.Errorf("encode frame: event %d has unknown type %d", e.Seq, uint8(e.Type))
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("encode frame: event %d: %w", e.Seq, err)
 		}
 		b = appendSized(b, func(b []byte) []byte { return appendEvent(b, e, base) })
 	}
@@ -86,15 +97,9 @@ func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 // which must not change afterwards. Damaged input gives an error that matches
 // [ErrCorrupt], a frame of a newer release a [*VersionError].
 func DecodeFrame(b []byte) (*Frame, error) {
-	if len(b) < frameFixed+4+4 || b[0] != frameMagic {
-		return nil, fmt.Errorf("decode frame of %d bytes: not a frame: %w", len(b), ErrCorrupt)
-	}
-	if int(b[1]) > WireVersion || b[1] == 0 {
-		return nil, &VersionError{Got: int(b[1]), Known: WireVersion}
-	}
-	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
-	if crc32.Checksum(body, castagnoli) != sum {
-		return nil, fmt.Errorf("decode frame of %d bytes: checksum differs: %w", len(b), ErrCorrupt)
+	body, err := unseal(b, frameMagic, frameFixed+4)
+	if err != nil {
+		return nil, fmt.Errorf("decode frame of %d bytes: %w", len(b), err)
 	}
 	f := &Frame{}
 	copy(f.CID[:], body[2:18])
@@ -104,7 +109,8 @@ func DecodeFrame(b []byte) (*Frame, error) {
 	f.Epoch = r.uvarint()
 	base := r.varint()
 	first, count := r.uvarint(), r.uvarint()
-	if r.bad || count == 0 || count > uint64(len(r.b)) || first == 0 || first+count < first {
+	if r.bad || base < minMillis || base > maxMillis ||
+		first == 0 || first > maxSeq || count == 0 || count > uint64(len(r.b))/minEvent || count > maxSeq-first+1 {
 		return nil, fmt.Errorf("decode frame: bad header: %w", ErrCorrupt)
 	}
 	f.Time = time.UnixMilli(base).UTC()
@@ -124,11 +130,12 @@ func DecodeFrame(b []byte) (*Frame, error) {
 
 const (
 	itemMagic = 0xF7
-	itemBase  = 0 // times in items are absolute
+	itemBase  = 0 // items have no times
 )
 
 // AppendItem appends the wire form of what a sender wants to be recorded in
-// somebody's log: an event without Seq, Ref and Time.
+// somebody's log: the Type, Name, Payload, Reason and By of an event. The rest is
+// the business of the log's owner.
 func AppendItem(b []byte, e *Event) ([]byte, error) {
 	if e.Type != MessageReceived && e.Type != CancelRequested {
 		return nil, fmt.Errorf("encode item: %s is not sent to runs", e.Type)
@@ -139,18 +146,13 @@ func AppendItem(b []byte, e *Event) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
 }
 
-// DecodeItem reads what [AppendItem] wrote. Damaged input gives an error that
+// DecodeItem reads what [AppendItem] wrote. The payload shares memory with b,
+// which must not change afterwards. Damaged input gives an error that
 // matches [ErrCorrupt], an item of a newer release a [*VersionError].
 func DecodeItem(b []byte) (*Event, error) {
-	if len(b) < 2+1+4 || b[0] != itemMagic {
-		return nil, fmt.Errorf("decode item of %d bytes: not an item: %w", len(b), ErrCorrupt)
-	}
-	if int(b[1]) > WireVersion || b[1] == 0 {
-		return nil, &VersionError{Got: int(b[1]), Known: WireVersion}
-	}
-	body := b[:len(b)-4]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
-		return nil, fmt.Errorf("decode item of %d bytes: checksum differs: %w", len(b), ErrCorrupt)
+	body, err := unseal(b, itemMagic, 2+1)
+	if err != nil {
+		return nil, fmt.Errorf("decode item of %d bytes: %w", len(b), err)
 	}
 	e := &Event{Seq: 1}
 	if err := decodeEvent(e, body[2:], itemBase); err != nil {
@@ -159,6 +161,24 @@ func DecodeItem(b []byte) (*Event, error) {
 	if e.Type != MessageReceived && e.Type != CancelRequested {
 		return nil, fmt.Errorf("decode item: %s is not sent to runs: %w", e.Type, ErrCorrupt)
 	}
-	e.Seq, e.Time = 0, time.Time{}
-	return e, nil
+	return &Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By}, nil
+}
+
+// unseal checks what frames and items have in common (the magic, the version
+// and the CRC) and returns b without the CRC. It is at least minBody long.
+func unseal(b []byte, magic byte, minBody int) ([]byte, error) {
+	if len(b) < minBody+4 || b[0] != magic {
+		return nil, fmt.Errorf("it does not begin as one: %w", ErrCorrupt)
+	}
+	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if crc32.Checksum(body, castagnoli) != sum {
+		return nil, fmt.Errorf("its checksum differs: %w", ErrCorrupt)
+	}
+	switch v := int(b[1]); {
+	case v == 0:
+		return nil, fmt.Errorf("it has wire version 0: %w", ErrCorrupt)
+	case v > WireVersion:
+		return nil, &VersionError{Got: v, Known: WireVersion}
+	}
+	return body, nil
 }

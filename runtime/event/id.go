@@ -29,7 +29,8 @@ const idLength = 4 + 1 + ulid.EncodedSize
 // workflow id (a plain string of the user's) is not taken for it by mistake.
 type RunID string
 
-// NewRunID returns a new id that was created at now and is routed by slot.
+// NewRunID returns a new id that was created at now and is routed by slot. It
+// panics if now is before 1970 or after the year 10889, which no ULID can hold.
 func NewRunID(now time.Time, slot uint16) RunID {
 	var u ulid.ULID
 	_, _ = rand.Read(u[6:14]) // crypto/rand.Read never fails

@@ -1,6 +1,10 @@
 package event
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
 
 // reader takes apart bytes that may be anything. Once something does not fit it
 // sets bad and returns zero values from then on.
@@ -8,7 +12,7 @@ type reader struct {
 	b   []byte
 	bad bool
 
-	field int    // of the field that next has read
+	field uint64 // of the field that next has read
 	num   int64  // its value, if it is a varint
 	val   []byte // its value, if it is bytes; shares memory with b
 }
@@ -43,6 +47,9 @@ func (r *reader) bytes() []byte {
 		r.fail()
 		return nil
 	}
+	if n == 0 {
+		return nil // as if it had been left out
+	}
 	v := r.b[:n:n]
 	r.b = r.b[n:]
 	return v
@@ -54,13 +61,39 @@ func (r *reader) next() bool {
 		return false
 	}
 	tag := r.uvarint()
-	r.field, r.num, r.val = int(tag>>1), 0, nil
+	r.field, r.num, r.val = tag>>1, 0, nil
 	if tag&1 == kindVarint {
 		r.num = r.varint()
 	} else {
 		r.val = r.bytes()
 	}
 	return !r.bad
+}
+
+// maxSmall bounds the numbers that are an int in memory, so that they mean the
+// same where an int has 32 bits.
+const maxSmall = math.MaxInt32
+
+// small returns the value of the field if it is between 0 and limit.
+func (r *reader) small(limit int64) int64 {
+	if r.num < 0 || r.num > limit {
+		r.fail()
+		return 0
+	}
+	return r.num
+}
+
+// time returns the value of the field as a time, given base in milliseconds.
+func (r *reader) time(base int64) time.Time {
+	d := r.num
+	if d > 0 {
+		d--
+	}
+	if d <= minMillis-base || d > maxMillis-base { // base is within the limits: no overflow
+		r.fail()
+		return time.Time{}
+	}
+	return time.UnixMilli(base + d).UTC()
 }
 
 func (r *reader) addPair(m map[string]string) map[string]string {

@@ -115,7 +115,7 @@ type TransitionError struct {
 	Ref    uint64 // of the entity's creation; 0 for a run
 	From   State
 	Type   Type
-	To     State
+	To     State // what the event leads to where it is allowed; StateNone: to none
 }
 
 // Error names the entity, both states and the event.
@@ -127,6 +127,9 @@ func (e *TransitionError) Error() string {
 	why := ""
 	if e.From.Terminal() {
 		why = ", which is final"
+	}
+	if e.To == StateNone || e.Type.Entity() != e.Entity {
+		return fmt.Sprintf("%s is %s%s: %s cannot follow", what, e.From, why, e.Type)
 	}
 	return fmt.Sprintf("%s is %s%s: %s cannot make it %s", what, e.From, why, e.Type, e.To)
 }

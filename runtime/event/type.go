@@ -14,13 +14,13 @@ const (
 	RunCreated Type = 1
 	// RunStarted says that a worker ran the workflow's code for the first time. By.
 	RunStarted Type = 2
-	// RunCompleted ends a run with its result. Payload.
+	// RunCompleted ends a run with its result. Payload, Unread.
 	RunCompleted Type = 3
-	// RunFailed ends a run with an error. Failure.
+	// RunFailed ends a run with an error. Failure, Unread.
 	RunFailed Type = 4
-	// RunCanceled ends a run because it was asked to end. Failure.
+	// RunCanceled ends a run because it was asked to end. Failure, Unread.
 	RunCanceled Type = 5
-	// RunContinued ends a run whose work goes on in a new one. Next.
+	// RunContinued ends a run whose work goes on in a new one. Next, Unread.
 	RunContinued Type = 6
 	// CancelRequested is somebody's wish that the run ends. Reason, Item.
 	CancelRequested Type = 7

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -31,6 +32,7 @@ const (
 	fieldNext    = 15
 	fieldBy      = 16
 	fieldSpec    = 17
+	fieldUnread  = 18
 )
 
 const (
@@ -40,6 +42,27 @@ const (
 
 // maxNesting bounds the chain of causes in a stored failure.
 const maxNesting = 64
+
+// The limits of times: the zero time, and the end of the year 9999.
+const (
+	minMillis = -62_135_596_800_000
+	maxMillis = 253_402_300_799_999
+)
+
+// millis returns t in milliseconds since 1970. A time beyond the limits becomes
+// the nearest within them: [time.Time.UnixMilli] would make the past of what is
+// meant as "for ever".
+func millis(t time.Time) int64 {
+	switch s := t.Unix(); {
+	case t.IsZero():
+		return minMillis
+	case s < minMillis/1000:
+		return minMillis + 1 // minMillis itself is the zero time
+	case s > maxMillis/1000:
+		return maxMillis
+	}
+	return max(t.UnixMilli(), minMillis+1)
+}
 
 func appendInt(b []byte, field int, v int64) []byte {
 	if v == 0 {
@@ -84,23 +107,44 @@ func appendTime(b []byte, field int, t time.Time, base int64) []byte {
 	if t.IsZero() {
 		return b
 	}
-	d := t.UnixMilli() - base
+	d := millis(t) - base
 	if d >= 0 {
 		d++
 	}
 	return appendInt(b, field, d)
 }
 
-func timeAt(d, base int64) time.Time {
-	if d > 0 {
-		d--
+// check refuses what decodeEvent would refuse, so that no log holds an event
+// that cannot be read back.
+func (e *Event) check() error {
+	if !e.Type.Known() {
+		return fmt.Errorf("unknown type %d", uint8(e.Type))
 	}
-	return time.UnixMilli(base + d).UTC()
+	if e.Attempt < 0 || e.Attempt > maxSmall {
+		return fmt.Errorf("%s has attempt %d, want 0 to %d", e.Type, e.Attempt, maxSmall)
+	}
+	if e.Spec != nil && (e.Spec.Depth < 0 || e.Spec.Depth > maxSmall) {
+		return fmt.Errorf("%s has depth %d, want 0 to %d", e.Type, e.Spec.Depth, maxSmall)
+	}
+	entity := e.Type.Entity()
+	switch {
+	case e.Type.Creates():
+		if e.Ref != 0 && e.Ref != e.Seq {
+			return fmt.Errorf("%s creates its entity, but refers to event %d", e.Type, e.Ref)
+		}
+	case entity == EntityRun || entity == EntityNone:
+		if e.Ref != 0 {
+			return fmt.Errorf("%s is about no entity of the log, but refers to event %d", e.Type, e.Ref)
+		}
+	case e.Ref == 0 || e.Ref >= e.Seq:
+		return fmt.Errorf("%s refers to event %d, want the one that created its %s", e.Type, e.Ref, entity)
+	}
+	return nil
 }
 
 func appendEvent(b []byte, e *Event, base int64) []byte {
 	b = append(b, byte(e.Type))
-	if ms := e.Time.UnixMilli(); ms != base { // an event without its own time has the frame's
+	if millis(e.Time) != base { // an event without its own time has the frame's
 		b = appendTime(b, fieldTime, e.Time, base)
 	}
 	if e.Ref != 0 && e.Ref != e.Seq {
@@ -125,6 +169,9 @@ func appendEvent(b []byte, e *Event, base int64) []byte {
 	if e.Spec != nil {
 		b = appendNested(b, fieldSpec, func(b []byte) []byte { return appendSpec(b, e.Spec) })
 	}
+	for _, id := range e.Unread {
+		b = appendBytes(b, fieldUnread, id)
+	}
 	return b
 }
 
@@ -137,16 +184,16 @@ func decodeEvent(e *Event, b []byte, base int64) error {
 		return fmt.Errorf("it has type %d, which wire version %d does not have: use a newer release of flowgen: %w", b[0], WireVersion, ErrCorrupt)
 	}
 	e.Time = time.UnixMilli(base).UTC()
-	var depthErr error
+	var err error
 	r := reader{b: b[1:]}
 	for r.next() {
 		switch r.field {
 		case fieldTime:
-			e.Time = timeAt(r.num, base)
+			e.Time = r.time(base)
 		case fieldRef:
 			e.Ref = e.Seq - uint64(r.num)
 		case fieldSince:
-			e.Since = timeAt(r.num, base)
+			e.Since = r.time(base)
 		case fieldName:
 			e.Name = string(r.val)
 		case fieldKey:
@@ -154,15 +201,15 @@ func decodeEvent(e *Event, b []byte, base int64) error {
 		case fieldPayload:
 			e.Payload = r.val
 		case fieldFailure:
-			e.Failure, depthErr = decodeFailure(r.val, 0)
+			e.Failure, err = decodeFailure(r.val, 0)
 		case fieldAttempt:
-			e.Attempt = int(r.num)
+			e.Attempt = int(r.small(maxSmall))
 		case fieldDue:
-			e.Due = timeAt(r.num, base)
+			e.Due = r.time(base)
 		case fieldWait:
-			e.Wait = WaitKind(r.num)
+			e.Wait = WaitKind(r.small(math.MaxUint8))
 		case fieldOutcome:
-			e.Outcome = Outcome(r.num)
+			e.Outcome = Outcome(r.small(math.MaxUint8))
 		case fieldItem:
 			e.Item = ItemID(r.val)
 		case fieldReason:
@@ -173,15 +220,19 @@ func decodeEvent(e *Event, b []byte, base int64) error {
 			e.Next = RunID(r.val)
 		case fieldBy:
 			e.By = string(r.val)
+		case fieldUnread:
+			if len(r.val) > 0 { // as for other fields, empty is as if left out
+				e.Unread = append(e.Unread, ItemID(r.val))
+			}
 		case fieldSpec:
-			e.Spec, depthErr = decodeSpec(r.val)
+			e.Spec, err = decodeSpec(r.val)
 		}
-		if depthErr != nil {
-			return depthErr
+		if err != nil {
+			return err
 		}
 	}
 	if r.bad {
-		return fmt.Errorf("%s is cut short: %w", e.Type, ErrCorrupt)
+		return fmt.Errorf("%s is cut short, or a number is out of range: %w", e.Type, ErrCorrupt)
 	}
 	return e.settleRef()
 }
@@ -196,7 +247,7 @@ func (e *Event) settleRef() error {
 		}
 		e.Ref, e.Since = e.Seq, e.Time
 	case e.Type.Entity() == EntityRun || e.Type.Entity() == EntityNone:
-		if e.Ref != 0 {
+		if e.Ref != 0 || !e.Since.IsZero() {
 			return fmt.Errorf("%s refers to event %d: %w", e.Type, e.Ref, ErrCorrupt)
 		}
 	case e.Ref == 0 || e.Ref >= e.Seq:
@@ -215,6 +266,9 @@ func appendFailure(b []byte, f *Failure, depth int) []byte {
 		return b // deeper causes are of no use to anybody
 	}
 	for _, c := range f.Causes {
+		if c == nil {
+			continue // says nothing
+		}
 		b = appendNested(b, 6, func(b []byte) []byte { return appendFailure(b, c, depth+1) })
 	}
 	return b
@@ -292,7 +346,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 		case 9:
 			s.Root = RunID(r.val)
 		case 10:
-			s.Depth = int(r.num)
+			s.Depth = int(r.small(maxSmall))
 		case 11:
 			s.ResumedFrom = RunID(r.val)
 		case 12:
@@ -302,7 +356,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 		}
 	}
 	if r.bad {
-		return nil, fmt.Errorf("spec is cut short: %w", ErrCorrupt)
+		return nil, fmt.Errorf("spec is cut short, or a number is out of range: %w", ErrCorrupt)
 	}
 	return s, nil
 }

@@ -133,3 +133,14 @@ type Lease struct {
 	TTL        time.Duration
 	Recovering bool
 }
+
+// Noter is a store that keeps what a step wants its next attempt to know, such
+// as the details of its last heartbeat. Notes are no part of the log: they are
+// written beside it, under the fence of the run, and end with the run.
+type Noter interface {
+	// SetNote stores body under a key, replacing what was there. ErrFenced: the
+	// run is not owned under this fence; nothing was written.
+	SetNote(ctx context.Context, run event.RunID, fence Fence, key string, body []byte) error
+	// Notes returns the notes of a run, which may be none.
+	Notes(ctx context.Context, run event.RunID) (map[string][]byte, error)
+}

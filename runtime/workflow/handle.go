@@ -50,6 +50,9 @@ type RunInfo struct {
 	EndedAt time.Time // zero: it has not ended
 	Due     time.Time // when something in it is due next; zero: nothing, or it is being worked on
 	Events  uint64    // length of its log
+	// Blocked says why the run is blocked, and what to do; only [Handle.Info]
+	// sets it, and only if the status is StatusBlocked.
+	Blocked string
 }
 
 func infoOf(r *store.Record) RunInfo {
@@ -77,6 +80,13 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		return RunInfo{}, fmt.Errorf("get info of run %s: %w", id, err)
 	}
 	info := infoOf(&l.Record)
+	if n, ok := store.As[store.Noter](h.c.store); ok && info.Status == StatusBlocked {
+		notes, err := n.Notes(ctx, id)
+		if err != nil {
+			return info, fmt.Errorf("get info of run %s: %w", id, err)
+		}
+		info.Blocked = string(notes[NoteBlocked])
+	}
 	if len(l.Frames) == 0 {
 		return info, nil
 	}

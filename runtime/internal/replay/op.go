@@ -34,6 +34,9 @@ type Op struct {
 // that fails from now on is canceled, and is not tried again.
 func (op *Op) CancelWanted() bool { return op.scope.err != nil }
 
+// CancelCause returns why the scope of the operation has ended; nil if it has not.
+func (op *Op) CancelCause() error { return op.scope.err }
+
 // settle ends the operation.
 func (op *Op) settle() {
 	op.scope.remove(op)

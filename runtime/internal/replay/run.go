@@ -86,18 +86,19 @@ func (r *Run) Take() []event.Event {
 	return out
 }
 
-// Startable returns the steps that were created and never started, in order of
-// creation.
-func (r *Run) Startable() []*Op {
-	live := r.startable[:0]
-	for _, op := range r.startable {
+// Startable returns the oldest step that was created and never started, or nil.
+// Starting it, or its end, makes room for the next one.
+func (r *Run) Startable() *Op {
+	for len(r.startable) > 0 {
+		op := r.startable[0]
 		if !op.done && r.fold.StateOf(op.Ref) == event.StatePending && r.fold.Open(op.Ref).Attempt == 0 {
-			live = append(live, op)
+			return op
 		}
+		r.startable[0] = nil
+		r.startable = r.startable[1:]
 	}
-	clear(r.startable[len(live):])
-	r.startable = live
-	return live
+	r.startable = nil
+	return nil
 }
 
 // Cancels returns the steps whose attempts should stop, because their scope
@@ -145,6 +146,19 @@ func (r *Run) Apply(e event.Event) error {
 	r.out = append(r.out, e)
 	r.apply(&e)
 	return r.err
+}
+
+// Skip folds recorded events without running any code: for a run that is to be
+// ended from outside.
+func (r *Run) Skip(events []event.Event) error {
+	for i := range events {
+		if err := r.fold.Apply(&events[i]); err != nil {
+			r.err = fmt.Errorf("fold run %s: %w", r.id, err)
+			return r.err
+		}
+	}
+	r.ended = r.fold.Run.Terminal()
+	return nil
 }
 
 // complete fills in what a new event gets from its place in the log.
@@ -350,6 +364,9 @@ func (r *Run) unwind() {
 		r.resume(b)
 	}
 }
+
+// Branches returns the number of branches that are open.
+func (r *Run) Branches() int { return len(r.branches) }
 
 // Blocked returns what each open branch waits for, oldest first.
 func (r *Run) Blocked() []string {

@@ -1,0 +1,96 @@
+package event
+
+import (
+	"container/heap"
+	"time"
+)
+
+// dueHeap orders open entities by when they are due. An entry whose entity has
+// ended, or has another due time now, is stale and is dropped when it comes up.
+type dueHeap []dueEntry
+
+type dueEntry struct {
+	at  time.Time
+	ref uint64
+}
+
+func (h dueHeap) Len() int { return len(h) }
+
+func (h dueHeap) Less(i, j int) bool {
+	if !h[i].at.Equal(h[j].at) {
+		return h[i].at.Before(h[j].at)
+	}
+	return h[i].ref < h[j].ref
+}
+
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *dueHeap) Push(x any) { *h = append(*h, x.(dueEntry)) }
+
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	*h = (*h)[:last]
+	return e
+}
+
+// schedule notes that o is due at o.Due, if it is due at all. Stale entries are
+// swept out once they are the most, so that waits that ended long before they
+// were due do not add up.
+func (f *Fold) schedule(o *Open) {
+	if o.Due.IsZero() {
+		return
+	}
+	heap.Push(&f.dues, dueEntry{o.Due, o.Ref})
+	if len(f.dues) <= 2*len(f.open)+16 {
+		return
+	}
+	f.dues = f.dues[:0]
+	for _, o := range f.open {
+		if !o.Due.IsZero() {
+			f.dues = append(f.dues, dueEntry{o.Due, o.Ref})
+		}
+	}
+	heap.Init(&f.dues)
+}
+
+// nextDue returns the entity that is due first, or nil. Nothing is due in a run
+// that has ended.
+func (f *Fold) nextDue() *Open {
+	if f.Run.Terminal() {
+		return nil
+	}
+	for len(f.dues) > 0 {
+		top := f.dues[0]
+		if o := f.open[top.ref]; o != nil && o.Due.Equal(top.at) {
+			return o
+		}
+		heap.Pop(&f.dues)
+	}
+	return nil
+}
+
+// Due returns the earliest time at which something in the run is due; the zero
+// time if nothing is, and once the run has ended.
+func (f *Fold) Due() time.Time {
+	if o := f.nextDue(); o != nil {
+		return o.Due
+	}
+	return time.Time{}
+}
+
+// DueBy returns the open entities that are due at t or before, in the order of
+// their due times and then of their creation.
+func (f *Fold) DueBy(t time.Time) []*Open {
+	var due []*Open
+	for o := f.nextDue(); o != nil && !o.Due.After(t); o = f.nextDue() {
+		if n := len(due); n == 0 || due[n-1] != o { // it may have become due at the same time twice
+			due = append(due, o)
+		}
+		heap.Pop(&f.dues)
+	}
+	for _, o := range due {
+		f.schedule(o)
+	}
+	return due
+}

@@ -1,0 +1,202 @@
+package event_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+const (
+	runA = event.RunID("wrun_01JZ8Q4M5N6P7R8S9TAVBWCXDY")
+	runB = event.RunID("wrun_01JZ8Q4M5N0000000000000042")
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
+
+// at returns the time d after the start of all examples.
+func at(d time.Duration) time.Time { return start.Add(d) }
+
+func cid(n byte) (c event.CID) {
+	for i := range c {
+		c[i] = n + byte(i)
+	}
+	return c
+}
+
+func declined() *event.Failure {
+	return &event.Failure{
+		Message: "charge customer c-7: card declined",
+		Code:    event.CodeError,
+		Type:    "billing.DeclinedError",
+		Data:    json.RawMessage(`{"limit":100}`),
+		Stack:   "billing.charge\n\tcharge.go:31",
+		Causes: []*event.Failure{
+			{Message: "card declined", Causes: []*event.Failure{{Message: "limit", Code: "limit"}}},
+			{Message: "audit: write: broken pipe"},
+		},
+	}
+}
+
+func orderSpec() *event.Spec {
+	return &event.Spec{
+		Workflow:    "orders.fulfil",
+		Queue:       "orders",
+		WorkflowID:  "order-42",
+		Tags:        map[string]string{"tenant": "acme", "region": "eu", "": "empty key", "empty value": ""},
+		Timeout:     90 * time.Minute,
+		Retention:   7 * 24 * time.Hour,
+		Parent:      runB,
+		ParentKey:   "checkout/orders.fulfil#1",
+		Root:        runB,
+		Depth:       3,
+		ResumedFrom: runA,
+		ContinuedOf: runB,
+		Attributes:  map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+	}
+}
+
+// exampleEvents returns one event of each type with every field that the
+// comment of the type lists, as number 7 of a log.
+func exampleEvents() map[event.Type]event.Event {
+	const item = event.ItemID("0123456789abcdef0123456789abcdef")
+	unread := []event.ItemID{item, "fedcba9876543210fedcba9876543210"}
+	created := at(-time.Hour)
+	all := map[event.Type]event.Event{
+		event.RunCreated:      {Spec: orderSpec(), Payload: json.RawMessage(`{"order":{"id":"42"}}`)},
+		event.RunStarted:      {By: "worker-1"},
+		event.RunCompleted:    {Payload: json.RawMessage(`{"total":1999}`), Unread: unread},
+		event.RunFailed:       {Failure: declined(), Unread: unread},
+		event.RunCanceled:     {Failure: &event.Failure{Message: "cancelled: customer left", Code: event.CodeCanceled}, Unread: unread},
+		event.RunContinued:    {Next: runB, Unread: unread},
+		event.CancelRequested: {Reason: "customer left", Item: item},
+
+		event.StepCreated:   {Ref: 7, Since: at(0), Name: "orders.charge", Key: "fulfil/orders.charge#1", Payload: json.RawMessage(`{"cents":1999}`)},
+		event.StepStarted:   {Ref: 4, Since: created, Attempt: 2, By: "worker-1"},
+		event.StepRetrying:  {Ref: 4, Since: created, Attempt: 2, Failure: declined(), Due: at(30 * time.Second)},
+		event.StepCompleted: {Ref: 4, Since: created, Attempt: 3, Payload: json.RawMessage(`"receipt-9"`)},
+		event.StepFailed:    {Ref: 4, Since: created, Attempt: 4, Failure: declined()},
+
+		event.WaitCreated:   {Ref: 7, Since: at(0), Key: "fulfil/receive#1", Wait: event.WaitMessage, Name: "approval", Due: at(24 * time.Hour)},
+		event.WaitCompleted: {Ref: 4, Since: created, Outcome: event.OutcomeReceived},
+
+		event.HookCreated:  {Ref: 7, Since: at(0), Name: "paid", Key: "fulfil/paid#1", Token: "order-42/paid"},
+		event.HookReceived: {Ref: 4, Since: created, Item: item, Payload: json.RawMessage(`{"ok":true}`)},
+		event.HookDisposed: {Ref: 4, Since: created},
+		event.HookConflict: {Ref: 4, Since: created, Next: runB},
+
+		event.MessageReceived: {Name: "approval", Item: item, Payload: json.RawMessage(`{"ok":true}`)},
+		event.ValueRecorded:   {Key: "fulfil/record#1", Payload: json.RawMessage(`17`), Failure: declined()},
+	}
+	for typ, e := range all {
+		e.Seq, e.Type, e.Time = 7, typ, at(0)
+		all[typ] = e
+	}
+	return all
+}
+
+// everything returns an event that has every field, of a time of its own.
+func everything() event.Event {
+	return event.Event{
+		Seq: 1000, Type: event.StepRetrying, Time: at(-time.Minute), Ref: 3, Since: at(-10 * 24 * time.Hour),
+		Name: "näme", Key: "key", Payload: json.RawMessage(`{"text":"` + strings.Repeat("x", 300) + `"}`),
+		Failure: declined(), Attempt: 1 << 20, Due: at(0), Wait: event.WaitDeadline, Outcome: event.OutcomeCanceled,
+		Item: "item", Reason: "reason", Token: "token", Next: runB, By: "by", Spec: orderSpec(),
+		Unread: []event.ItemID{"1", "2"},
+	}
+}
+
+// numbered gives events their numbers, and those without a time one.
+func numbered(events ...event.Event) []event.Event {
+	for i := range events {
+		e := &events[i]
+		e.Seq = uint64(i + 1)
+		if e.Time.IsZero() {
+			e.Time = at(time.Duration(i) * time.Second)
+		}
+		if e.Type.Creates() && e.Type.Entity() != event.EntityRun {
+			e.Ref = e.Seq
+		}
+		if e.Ref > 0 && e.Ref <= e.Seq {
+			e.Since = events[e.Ref-1].Time
+		}
+	}
+	return events
+}
+
+// exampleLogs returns logs that use every event type.
+func exampleLogs() map[string][]event.Event {
+	created := event.Event{Type: event.RunCreated, Spec: orderSpec(), Payload: json.RawMessage(`{}`)}
+	started := event.Event{Type: event.RunStarted, By: "worker-1"}
+	step := func(typ event.Type, attempt int) event.Event {
+		return event.Event{Type: typ, Ref: 3, Attempt: attempt}
+	}
+	named := func(typ event.Type, name string) event.Event {
+		return event.Event{Type: typ, Name: name, Key: "fulfil/" + name + "#1"}
+	}
+	retrying := event.Event{Type: event.StepRetrying, Ref: 3, Attempt: 1, Failure: declined(), Due: at(time.Minute)}
+	failed := event.Event{Type: event.StepFailed, Ref: 3, Attempt: 2, Failure: declined()}
+	return map[string][]event.Event{
+		"completed": numbered(created, started,
+			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), retrying, step(event.StepStarted, 2),
+			step(event.StepCompleted, 2),
+			event.Event{Type: event.WaitCreated, Key: "fulfil/sleep#1", Wait: event.WaitSleep, Due: at(24 * time.Hour)},
+			event.Event{Type: event.WaitCompleted, Ref: 8, Outcome: event.OutcomeDue, Time: at(24 * time.Hour)},
+			event.Event{Type: event.ValueRecorded, Key: "fulfil/record#1", Payload: json.RawMessage(`4`), Time: at(24 * time.Hour)},
+			event.Event{Type: event.RunCompleted, Payload: json.RawMessage(`{"total":1999}`), Time: at(24 * time.Hour)}),
+		"failed": numbered(created, started,
+			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), step(event.StepStarted, 2), failed,
+			event.Event{Type: event.RunFailed, Failure: declined()}),
+		"cancelled": numbered(created,
+			event.Event{Type: event.CancelRequested, Reason: "customer left", Item: "item-1"},
+			event.Event{Type: event.RunCanceled, Failure: &event.Failure{Message: "customer left", Code: event.CodeCanceled}}),
+		"continued": numbered(created, started,
+			named(event.HookCreated, "paid"), named(event.HookCreated, "refused"),
+			event.Event{Type: event.HookConflict, Ref: 4, Next: runB},
+			event.Event{Type: event.HookReceived, Ref: 3, Item: "item-1", Payload: json.RawMessage(`{"ok":true}`)},
+			event.Event{Type: event.HookDisposed, Ref: 3},
+			event.Event{Type: event.MessageReceived, Name: "approval", Item: "item-2", Payload: json.RawMessage(`1`)},
+			event.Event{Type: event.RunContinued, Next: runB}),
+	}
+}
+
+// framed packs a log into frames of at most n events, as a worker would.
+func framed(log []event.Event, n int) []*event.Frame {
+	var frames []*event.Frame
+	var prev event.CID
+	for chunk := range slices.Chunk(log, n) {
+		f := &event.Frame{
+			CID: cid(byte(16 * (len(frames) + 1))), Prev: prev, Time: chunk[len(chunk)-1].Time, Events: chunk,
+		}
+		if len(frames) > 0 {
+			f.Epoch, f.Token = uint64(len(frames)), event.Token{1, 2, 3, 4, 5, 6, 7, byte(len(frames))}
+		}
+		frames, prev = append(frames, f), f.CID
+	}
+	return frames
+}
+
+func TestExamples_CoverEveryType(t *testing.T) {
+	inLogs := map[event.Type]bool{}
+	for _, log := range exampleLogs() {
+		for _, e := range log {
+			inLogs[e.Type] = true
+		}
+	}
+	examples := exampleEvents()
+	for _, typ := range event.Types() {
+		if _, ok := examples[typ]; !ok {
+			t.Errorf("no example event of type %s", typ)
+		}
+		if !inLogs[typ] {
+			t.Errorf("no example log holds a %s", typ)
+		}
+	}
+	if got, want := len(examples), len(event.Types()); got != want {
+		t.Errorf("%d example events of types %v, want %d", got, slices.Collect(maps.Keys(examples)), want)
+	}
+}

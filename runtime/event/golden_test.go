@@ -1,0 +1,200 @@
+package event_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the current wire version; never after its release")
+
+const goldenDir = "testdata/v1"
+
+// goldenFrames returns what each golden file of frames holds.
+func goldenFrames() map[string][]*event.Frame {
+	files := map[string][]*event.Frame{}
+	for typ, e := range exampleEvents() {
+		files["event_"+typ.String()] = []*event.Frame{{
+			CID: cid(1), Prev: cid(101), Epoch: 300, Token: event.Token{8, 7, 6, 5, 4, 3, 2, 1}, Time: at(0), Events: []event.Event{e},
+		}}
+	}
+	files["event_everything"] = []*event.Frame{{CID: cid(1), Epoch: 1 << 40, Time: at(0), Events: []event.Event{everything()}}}
+	for name, log := range exampleLogs() {
+		files["log_"+name] = framed(log, 3)
+	}
+	return files
+}
+
+func goldenItems() map[string]*event.Event {
+	return map[string]*event.Event{
+		"item_message": {Type: event.MessageReceived, Name: "approval", Payload: []byte(`{"ok":true}`), By: "api"},
+		"item_cancel":  {Type: event.CancelRequested, Reason: "customer left", By: "api"},
+	}
+}
+
+// readGolden returns the records of a golden file: blocks of hexadecimal lines
+// with empty lines between them.
+func readGolden(t testing.TB, name string) [][]byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(goldenDir, name+".hex"))
+	if err != nil {
+		t.Fatalf("%v (a new golden file is written by -update)", err)
+	}
+	var records [][]byte
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		record, err := hex.DecodeString(strings.ReplaceAll(block, "\n", ""))
+		if err != nil {
+			t.Fatalf("%s.hex: %v", name, err)
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+func writeGolden(t *testing.T, name string, records [][]byte) {
+	t.Helper()
+	var text bytes.Buffer
+	for i, record := range records {
+		if i > 0 {
+			text.WriteByte('\n')
+		}
+		for len(record) > 0 {
+			n := min(len(record), 32)
+			text.WriteString(hex.EncodeToString(record[:n]) + "\n")
+			record = record[n:]
+		}
+	}
+	if err := os.WriteFile(filepath.Join(goldenDir, name+".hex"), text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkGolden(t *testing.T, name string, encoded [][]byte) {
+	t.Helper()
+	if *update {
+		writeGolden(t, name, encoded)
+	}
+	if diff := cmp.Diff(readGolden(t, name), encoded); diff != "" {
+		t.Errorf("this release writes other bytes than %s.hex (-golden +now):\n%s", name, diff)
+	}
+}
+
+func TestGolden_FramesKeepTheirBytesAndValues(t *testing.T) {
+	for name, frames := range goldenFrames() {
+		t.Run(name, func(t *testing.T) {
+			var encoded [][]byte
+			for _, f := range frames {
+				encoded = append(encoded, encode(t, f))
+			}
+			checkGolden(t, name, encoded)
+			for i, record := range readGolden(t, name) {
+				got, err := event.DecodeFrame(record)
+				if err != nil {
+					t.Fatalf("decode frame %d: %v", i, err)
+				}
+				if diff := cmp.Diff(frames[i], got); diff != "" {
+					t.Errorf("frame %d reads as another value (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestGolden_ItemsKeepTheirBytesAndValues(t *testing.T) {
+	for name, want := range goldenItems() {
+		t.Run(name, func(t *testing.T) {
+			encoded, err := event.AppendItem(nil, want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkGolden(t, name, [][]byte{encoded})
+			for _, record := range readGolden(t, name) {
+				got, err := event.DecodeItem(record)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("item reads as another value (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestGolden_EveryFileIsChecked(t *testing.T) {
+	entries, err := os.ReadDir(goldenDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames, items := goldenFrames(), goldenItems()
+	for _, entry := range entries {
+		name := strings.TrimSuffix(entry.Name(), ".hex")
+		if frames[name] == nil && items[name] == nil {
+			t.Errorf("%s/%s belongs to no test: a golden file of a release is never given up", goldenDir, entry.Name())
+		}
+	}
+}
+
+func TestGolden_LogsFoldToTheirStatus(t *testing.T) {
+	want := map[string]event.Status{
+		"log_completed": event.StatusCompleted,
+		"log_failed":    event.StatusFailed,
+		"log_cancelled": event.StatusCanceled,
+		"log_continued": event.StatusContinued,
+	}
+	for name := range goldenFrames() {
+		if !strings.HasPrefix(name, "log_") {
+			continue
+		}
+		var fold event.Fold
+		for _, record := range readGolden(t, name) {
+			f, err := event.DecodeFrame(record)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for i := range f.Events {
+				if err := fold.Apply(&f.Events[i]); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+		}
+		if got := fold.Status(); got != want[name] {
+			t.Errorf("%s folds to %q, want %q", name, got, want[name])
+		}
+	}
+}
+
+func TestDecode_RefusesNewerVersionsByName(t *testing.T) {
+	decoders := map[string]func([]byte) error{
+		"log_completed": func(b []byte) error { _, err := event.DecodeFrame(b); return err },
+		"item_message":  func(b []byte) error { _, err := event.DecodeItem(b); return err },
+	}
+	for name, decode := range decoders {
+		for _, record := range readGolden(t, name) {
+			record[1] = event.WireVersion + 1
+			err := decode(seal(record))
+			var ve *event.VersionError
+			if !errors.As(err, &ve) {
+				t.Fatalf("%s of version 2: %v, want a VersionError", name, err)
+			}
+			if diff := cmp.Diff(&event.VersionError{Got: 2, Known: 1}, ve); diff != "" {
+				t.Error(diff)
+			}
+			if text := err.Error(); !strings.Contains(text, "version 2") || !strings.Contains(text, "up to 1") {
+				t.Errorf("error %q does not name both versions", text)
+			}
+			if errors.Is(err, event.ErrCorrupt) {
+				t.Errorf("error %q calls a newer frame corrupt", err)
+			}
+		}
+	}
+}

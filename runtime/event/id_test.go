@@ -1,0 +1,240 @@
+package event_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+var idForm = regexp.MustCompile(`^(wrun|step|hook|wait|strm|evnt)_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
+
+func TestPrefixes_AreThoseOfTheLog(t *testing.T) {
+	got := []string{event.PrefixRun, event.PrefixStep, event.PrefixHook, event.PrefixWait, event.PrefixStream, event.PrefixEvent}
+	for i, want := range []string{"wrun", "step", "hook", "wait", "strm", "evnt"} {
+		if got[i] != want {
+			t.Errorf("prefix is %q, want %q", got[i], want)
+		}
+	}
+}
+
+func TestNewRunID_CarriesItsTimeAndSlot(t *testing.T) {
+	for _, slot := range []uint16{0, 1, 255, 256, 0x8000, 0xFFFF} {
+		id := event.NewRunID(start, slot)
+		if !idForm.MatchString(string(id)) || !strings.HasPrefix(string(id), "wrun_") {
+			t.Errorf("id %q does not have the form of a run id", id)
+		}
+		if got := id.Slot(); got != slot {
+			t.Errorf("%s has slot %d, want %d", id, got, slot)
+		}
+		if got := id.Time(); !got.Equal(start) || got.Location() != time.UTC {
+			t.Errorf("%s has time %v, want %v", id, got, start)
+		}
+		if got, err := event.ParseRunID(string(id)); err != nil || got != id {
+			t.Errorf("ParseRunID(%q) = %q, %v", id, got, err)
+		}
+	}
+}
+
+func TestNewRunID_SortsByCreation(t *testing.T) {
+	var ids []event.RunID
+	for _, created := range []time.Time{time.Unix(0, 0), time.UnixMilli(1), start, at(time.Millisecond), at(time.Second), at(24 * time.Hour), at(1 << 60)} {
+		ids = append(ids, event.NewRunID(created, event.RandomSlot()))
+	}
+	if !slices.IsSorted(ids) {
+		t.Errorf("ids in order of creation do not sort: %q", ids)
+	}
+}
+
+func TestNewRunID_DiffersAtOneInstant(t *testing.T) {
+	seen := map[event.RunID]bool{}
+	for range 1000 {
+		id := event.NewRunID(start, 7)
+		if seen[id] {
+			t.Fatalf("id %s was given out twice", id)
+		}
+		seen[id] = true
+	}
+}
+
+func TestNewRunID_PanicsOnTimesThatNoIDHolds(t *testing.T) {
+	for _, now := range []time.Time{{}, time.UnixMilli(-1), time.Date(10890, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		func() {
+			defer func() {
+				if text := fmt.Sprint(recover()); !strings.Contains(text, now.String()) {
+					t.Errorf("NewRunID at %v: panic %q, want one that names the time", now, text)
+				}
+			}()
+			event.NewRunID(now, 0)
+		}()
+	}
+}
+
+func TestParseRunID_RefusesGarbage(t *testing.T) {
+	tests := map[string]string{
+		"":                                      "start with",
+		"order-42":                              "start with",
+		"step_01JZ8Q4M5N6P7R8S9TAVBWCXDY":       "start with",
+		"WRUN_01JZ8Q4M5N6P7R8S9TAVBWCXDY":       "start with",
+		"\twrun_01JZ8Q4M5N6P7R8S9TAVBWCXDY":     "start with",
+		"wrun":                                  "start with",
+		"wrun_":                                 "characters",
+		"wrun_01JZ8Q4M5N6P7R8S9TAVBWCXD":        "characters",
+		"wrun_01JZ8Q4M5N6P7R8S9TAVBWCXDYY":      "characters",
+		"wrun_01JZ8Q4M5N6P7R8S9TAVBWCXDY\n":     "characters",
+		"wrun_01JZ8Q4M5N6P7R8S9TAVBWCXDU":       "ULID",
+		"wrun_01JZ8Q4M5N6P7R8S9TAVBWCX\xff\x00": "ULID",
+		"wrun_81JZ8Q4M5N6P7R8S9TAVBWCXDY":       "ULID",
+		"wrun_01jz8q4m5n6p7r8s9tavbwcxdy":       "upper case",
+		"wrun_01JZ8Q4M5N6P7R8S9TAVBWCXDy":       "upper case",
+	}
+	for s, why := range tests {
+		id, err := event.ParseRunID(s)
+		if err == nil || id != "" {
+			t.Errorf("ParseRunID(%q) = %q, %v; want an error", s, id, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), fmt.Sprintf("parse run id %q", s)) {
+			t.Errorf("ParseRunID(%q): error %q does not say %q", s, err, why)
+		}
+		if event.RunID(s).Slot() != 0 || !event.RunID(s).Time().IsZero() {
+			t.Errorf("RunID(%q) has slot %d and time %v, want none", s, event.RunID(s).Slot(), event.RunID(s).Time())
+		}
+	}
+}
+
+func TestSlotOf_IsStable(t *testing.T) {
+	// Stored runs are found by these values.
+	for id, want := range map[string]uint16{"": 7385, "order-42": 4560, "order-43": 4259, "a": 52512, "ключ": 31781} {
+		if got := event.SlotOf(id); got != want {
+			t.Errorf("SlotOf(%q) = %d, want %d", id, got, want)
+		}
+	}
+}
+
+func TestSlotOf_SpreadsNeighbors(t *testing.T) {
+	const partitions = 16
+	var counts [partitions]int
+	for i := range 16_000 {
+		counts[event.SlotOf(fmt.Sprintf("order-%d", i))%partitions]++
+	}
+	for p, n := range counts {
+		if n < 800 || n > 1200 {
+			t.Errorf("partition %d has %d of 16000 workflow ids, want about 1000", p, n)
+		}
+	}
+}
+
+func TestRandomSlot_ReachesEveryPartition(t *testing.T) {
+	var seen [16]bool
+	for range 10_000 {
+		seen[event.RandomSlot()%16] = true
+	}
+	if seen != [16]bool{true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true} {
+		t.Errorf("10000 random slots reach only %v", seen)
+	}
+}
+
+func TestDerivedIDs_AreStable(t *testing.T) {
+	// These ids are in links, exports and idempotency keys of stored runs.
+	e := event.Event{Seq: 9, Type: event.StepCompleted, Time: at(time.Hour), Ref: 7, Since: start}
+	got := map[string]string{
+		"event":   e.ID(runA),
+		"step":    e.Correlation(runA),
+		"step 8":  event.EntityID(runA, event.EntityStep, 8, start),
+		"run B":   event.EntityID(runB, event.EntityStep, 7, start),
+		"wait":    event.EntityID(runA, event.EntityWait, 7, start),
+		"hook":    event.EntityID(runA, event.EntityHook, 7, start),
+		"no time": event.EntityID(runA, event.EntityHook, 7, time.Time{}),
+		"late":    event.EntityID(runA, event.EntityHook, 7, time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)),
+	}
+	want := map[string]string{
+		"event":   "evnt_01KDYE0ZDEG74BWV3TT137D5SB",
+		"step":    "step_01KDYAK3SEKMTFXYS80JKHP13T",
+		"step 8":  "step_01KDYAK3SEKMTFXYSQ0JKHP13T",
+		"run B":   "step_01KDYAK3SEXPM9VV6JGHZXREX6",
+		"wait":    "wait_01KDYAK3SEAWESF1X7YQ0TP1KS",
+		"hook":    "hook_01KDYAK3SEFPGWZ12PGSRHMG6F",
+		"no time": "hook_0000000000FPGWZ12PGSRHMG6F",
+		"late":    "hook_7ZZZZZZZZZFPGWZ12PGSRHMG6F",
+	}
+	for what, id := range got {
+		if !idForm.MatchString(id) {
+			t.Errorf("%s: %q does not have the form of an id", what, id)
+		}
+		if id != want[what] {
+			t.Errorf("%s: id is %q, want %q", what, id, want[what])
+		}
+	}
+}
+
+func TestDerivedIDs_DifferWithinOneInstant(t *testing.T) {
+	seen := map[string]uint64{}
+	for n := uint64(1); n <= 200_000; n++ {
+		id := event.EntityID(runA, event.EntityStep, n, start)
+		if other, ok := seen[id]; ok {
+			t.Fatalf("events %d and %d both have id %s", other, n, id)
+		}
+		seen[id] = n
+	}
+}
+
+func TestDerivedIDs_SortByCreation(t *testing.T) {
+	var ids []string
+	for i := range 100 {
+		e := event.Event{Seq: uint64(i + 1), Type: event.RunStarted, Time: at(time.Duration(i) * time.Millisecond)}
+		ids = append(ids, e.ID(runA))
+	}
+	if !slices.IsSorted(ids) {
+		t.Errorf("ids of events do not sort by their times: %q", ids)
+	}
+}
+
+func TestCorrelation_IsTheSameForAllEventsOfAnEntity(t *testing.T) {
+	for name, log := range exampleLogs() {
+		for i := range log {
+			e := &log[i]
+			want := string(runA)
+			if e.Ref > 0 {
+				want = log[e.Ref-1].Correlation(runA)
+				if prefix := e.Type.Entity().String() + "_"; !strings.HasPrefix(want, prefix) {
+					t.Errorf("%s: %s is about %s, want an id with %s", name, e.Type, want, prefix)
+				}
+			}
+			if got := e.Correlation(runA); got != want {
+				t.Errorf("%s: event %d (%s) is about %s, want %s", name, e.Seq, e.Type, got, want)
+			}
+		}
+	}
+}
+
+func TestRandomNames_DifferAndPrintAsHex(t *testing.T) {
+	hex := regexp.MustCompile(`^[0-9a-f]+$`)
+	for what, tt := range map[string]struct {
+		size int
+		make func() string
+	}{
+		"cid":   {32, func() string { return event.NewCID().String() }},
+		"token": {16, func() string { return event.NewToken().String() }},
+		"item":  {32, func() string { return string(event.NewItemID()) }},
+	} {
+		seen := map[string]bool{}
+		for range 1000 {
+			s := tt.make()
+			if seen[s] || len(s) != tt.size || !hex.MatchString(s) {
+				t.Fatalf("%s %q is repeated or not %d hexadecimal digits", what, s, tt.size)
+			}
+			seen[s] = true
+		}
+	}
+	if got, want := (event.CID{0xAB, 15: 1}).String(), "ab000000000000000000000000000001"; got != want {
+		t.Errorf("CID prints as %s, want %s", got, want)
+	}
+	if got, want := (event.Token{0xAB, 7: 1}).String(), "ab00000000000001"; got != want {
+		t.Errorf("token prints as %s, want %s", got, want)
+	}
+}

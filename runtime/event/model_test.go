@@ -1,0 +1,127 @@
+package event_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// entityOf retells the life of entity ref by reading the whole log, which is
+// what a fold must agree with without reading it again.
+func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
+	for _, e := range log {
+		switch {
+		case e.Type.Entity() == event.EntityRun || e.Type.Entity() == event.EntityNone || e.Ref != ref:
+			continue
+		case e.Type.Creates():
+			o = event.Open{Ref: ref, Entity: e.Type.Entity(), Name: e.Name, Key: e.Key, Wait: e.Wait, Since: e.Time, Token: e.Token}
+			exists = true
+		}
+		o.State, _ = legalNext(o.State, e.Type)
+		o.Due, o.Changed = e.Due, e.Time
+		if e.Type.Creates() {
+			continue // carries no attempt and no failure
+		}
+		if e.Attempt != 0 {
+			o.Attempt = e.Attempt
+		}
+		if e.Failure != nil {
+			o.Failure = e.Failure
+		}
+	}
+	return o, exists
+}
+
+// drawNext draws an event that may follow the log.
+func drawNext(t *rapid.T, log []event.Event) event.Event {
+	e := event.Event{Seq: uint64(len(log) + 1), Time: at(time.Duration(len(log)) * time.Second)}
+	var choices []event.Event
+	for _, typ := range event.Types() {
+		switch {
+		case typ == event.RunCreated || typ == event.RunStarted || typ.Terminal():
+		case typ.Creates():
+			choices = append(choices, event.Event{Type: typ, Ref: e.Seq})
+		case typ.Entity() == event.EntityNone:
+			choices = append(choices, event.Event{Type: typ})
+		default:
+			for ref := range e.Seq {
+				o, exists := entityOf(log, ref)
+				if _, ok := legalNext(o.State, typ); exists && ok && o.Entity == typ.Entity() {
+					choices = append(choices, event.Event{Type: typ, Ref: ref})
+				}
+			}
+		}
+	}
+	choice := rapid.SampledFrom(choices).Draw(t, "event")
+	e.Type, e.Ref = choice.Type, choice.Ref
+	e.Name = rapid.SampledFrom([]string{"", "charge", "ship"}).Draw(t, "name")
+	e.Attempt = rapid.IntRange(0, 3).Draw(t, "attempt")
+	e.Wait = rapid.SampledFrom([]event.WaitKind{event.WaitSleep, event.WaitMessage, event.WaitDeadline}).Draw(t, "wait")
+	if rapid.Bool().Draw(t, "due") {
+		e.Due = at(time.Duration(rapid.IntRange(-5, 5).Draw(t, "in")) * time.Hour)
+	}
+	if rapid.Bool().Draw(t, "failed") {
+		e.Failure = &event.Failure{Message: "no"}
+	}
+	return e
+}
+
+func TestFold_AgreesWithReadingTheWholeLog(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := numbered(event.Event{Type: event.RunCreated}, event.Event{Type: event.RunStarted})
+		f := &event.Fold{}
+		for i := range log {
+			if err := f.Apply(&log[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range rapid.IntRange(1, 25).Draw(t, "length") {
+			e := drawNext(t, log)
+			if err := f.Apply(&e); err != nil {
+				t.Fatalf("apply a legal event: %v", err)
+			}
+			log = append(log, e)
+		}
+		open, running, due := map[uint64]event.Open{}, 0, time.Time{}
+		var dueBy []uint64
+		limit := at(time.Duration(rapid.IntRange(-5, 5).Draw(t, "due by")) * time.Hour)
+		for ref := uint64(1); ref <= f.Seq; ref++ {
+			o, exists := entityOf(log, ref)
+			if got := f.StateOf(ref); got != o.State {
+				t.Errorf("entity %d is %s, want %s", ref, got, o.State)
+			}
+			if !exists || o.State.Terminal() {
+				continue
+			}
+			open[ref] = o
+			if o.State == event.StateRunning {
+				running++
+			}
+			if !o.Due.IsZero() && (due.IsZero() || o.Due.Before(due)) {
+				due = o.Due
+			}
+			if !o.Due.IsZero() && !o.Due.After(limit) {
+				dueBy = append(dueBy, ref)
+			}
+		}
+		slices.SortStableFunc(dueBy, func(a, b uint64) int { return open[a].Due.Compare(open[b].Due) })
+		var gotDue []uint64
+		for _, o := range f.DueBy(limit) {
+			gotDue = append(gotDue, o.Ref)
+		}
+		if diff := cmp.Diff(dueBy, gotDue); diff != "" {
+			t.Errorf("due by %v (-want +got):\n%s", limit, diff)
+		}
+		if diff := cmp.Diff(open, opens(f)); diff != "" {
+			t.Errorf("open entities differ (-want +got):\n%s", diff)
+		}
+		if f.RunningSteps() != running || !f.Due().Equal(due) {
+			t.Errorf("%d steps run, due %v; want %d, %v", f.RunningSteps(), f.Due(), running, due)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package event_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// vocabulary is EV2 with the numbers of the wire format, which never change.
+var vocabulary = map[event.Type]struct {
+	name    string
+	entity  event.Entity
+	creates bool
+}{
+	1: {"run_created", event.EntityRun, true}, 2: {"run_started", event.EntityRun, false},
+	3: {"run_completed", event.EntityRun, false}, 4: {"run_failed", event.EntityRun, false},
+	5: {"run_cancelled", event.EntityRun, false}, 6: {"run_continued", event.EntityRun, false},
+	7:  {"cancel_requested", event.EntityNone, false},
+	10: {"step_created", event.EntityStep, true}, 11: {"step_started", event.EntityStep, false},
+	12: {"step_retrying", event.EntityStep, false}, 13: {"step_completed", event.EntityStep, false},
+	14: {"step_failed", event.EntityStep, false},
+	20: {"wait_created", event.EntityWait, true}, 21: {"wait_completed", event.EntityWait, false},
+	30: {"hook_created", event.EntityHook, true}, 31: {"hook_received", event.EntityHook, false},
+	32: {"hook_disposed", event.EntityHook, false}, 33: {"hook_conflict", event.EntityHook, false},
+	40: {"message_received", event.EntityNone, false}, 41: {"value_recorded", event.EntityNone, false},
+}
+
+func TestType_KeepsItsNumberNameAndEntity(t *testing.T) {
+	for _, typ := range allTypes() {
+		want, known := vocabulary[typ]
+		if typ.Known() != known {
+			t.Errorf("type %d (%s): known = %t, want %t", uint8(typ), typ, typ.Known(), known)
+			continue
+		}
+		if !known {
+			if _, err := typ.MarshalText(); err == nil {
+				t.Errorf("unknown type %d has a name to store", uint8(typ))
+			}
+			continue
+		}
+		if typ.String() != want.name || typ.Entity() != want.entity || typ.Creates() != want.creates {
+			t.Errorf("type %d is %s of a %s, creates: %t; want %+v", uint8(typ), typ, typ.Entity(), typ.Creates(), want)
+		}
+		if got, err := event.ParseType(want.name); err != nil || got != typ {
+			t.Errorf("ParseType(%q) = %s, %v", want.name, got, err)
+		}
+	}
+}
+
+func TestTypes_ListsAllInOrder(t *testing.T) {
+	var want []event.Type
+	for _, typ := range allTypes() {
+		if _, known := vocabulary[typ]; known {
+			want = append(want, typ)
+		}
+	}
+	if diff := cmp.Diff(want, event.Types()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestType_IsItsNameInJSON(t *testing.T) {
+	b, err := json.Marshal(map[event.Type]event.Type{event.RunCanceled: event.StepCompleted})
+	if err != nil || string(b) != `{"run_cancelled":"step_completed"}` {
+		t.Fatalf("types are stored as %s, %v", b, err)
+	}
+	var back map[event.Type]event.Type
+	if err := json.Unmarshal(b, &back); err != nil || back[event.RunCanceled] != event.StepCompleted {
+		t.Errorf("types read as %v, %v", back, err)
+	}
+	typ := event.RunFailed
+	for _, name := range []string{"", "RUN_FAILED", "run_canceled", "type(99)"} {
+		if err := typ.UnmarshalText([]byte(name)); err == nil || typ != event.RunFailed {
+			t.Errorf("%q read as %s, %v; want an error and no change", name, typ, err)
+		}
+	}
+}
+
+func TestType_TerminalEndsARun(t *testing.T) {
+	for _, typ := range event.Types() {
+		ends := false
+		for _, l := range legal {
+			ends = ends || (l.by == typ && typ.Entity() == event.EntityRun && l.to.Terminal())
+		}
+		if typ.Terminal() != ends {
+			t.Errorf("%s: terminal = %t, want %t", typ, typ.Terminal(), ends)
+		}
+	}
+}
+
+func TestSmallEnums_HaveNames(t *testing.T) {
+	got := []string{
+		event.WaitSleep.String(), event.WaitMessage.String(), event.WaitDeadline.String(), event.WaitKind(9).String(),
+		event.OutcomeDue.String(), event.OutcomeReceived.String(), event.OutcomeCanceled.String(), event.Outcome(9).String(),
+		event.EntityRun.String(), event.EntityStep.String(), event.EntityWait.String(), event.EntityHook.String(), event.EntityNone.String(),
+		event.Type(99).String(),
+	}
+	want := []string{
+		"sleep", "message", "deadline", "wait", "due", "received", "cancelled", "none", "run", "step", "wait", "hook", "event", "type(99)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,74 @@
+package fsck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// dedupe is how long at least an accepted item is remembered.
+const dedupe = 24 * time.Hour
+
+// checkChains is 10, and 3 and 11 as far as they concern all runs of a chain.
+func (c *checker) checkChains() {
+	chains := map[event.RunID][]*store.RunState{}
+	for _, run := range slices.Sorted(maps.Keys(c.Runs)) {
+		if r := c.Runs[run]; r != nil {
+			chains[r.Chain] = append(chains[r.Chain], r)
+		}
+	}
+	for _, chain := range slices.Sorted(maps.Keys(chains)) {
+		logged := c.checkReceived(chain, chains[chain])
+		var alive []event.RunID
+		for _, r := range chains[chain] {
+			c.checkInbox(r, logged)
+			if r.Place != store.PlaceEnded {
+				alive = append(alive, r.Run)
+			}
+		}
+		if len(alive) > 1 {
+			c.find(11, alive[1], fmt.Sprintf("the chain of %s goes on in %d runs: %s", chain, len(alive), alive), "both do the same work")
+		}
+	}
+}
+
+// checkReceived checks the items in the logs of a chain, and returns them.
+func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[event.ItemID]bool {
+	logged := map[event.ItemID]bool{}
+	for _, r := range runs {
+		h := c.logs[r.Run]
+		if h == nil {
+			continue
+		}
+		for _, i := range h.items {
+			if logged[i.id] && !i.carried {
+				c.find(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
+			}
+			logged[i.id] = true
+			if _, ok := c.Seen[chain][i.id]; !ok && c.Now.Sub(i.at) < dedupe {
+				c.find(10, r.Run, fmt.Sprintf("item %s is in its log, and not remembered as accepted", i.id), "sent again it would be accepted again")
+			}
+		}
+	}
+	return logged
+}
+
+func (c *checker) checkInbox(r *store.RunState, logged map[event.ItemID]bool) {
+	unread := map[event.ItemID]bool{}
+	for _, i := range r.Inbox {
+		if unread[i.ID] {
+			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox twice", i.ID), "the code will see it twice")
+		}
+		unread[i.ID] = true
+		if logged[i.ID] {
+			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox, and in a log of its chain", i.ID), "the code will see it twice")
+		}
+		if _, ok := c.Seen[r.Chain][i.ID]; !ok {
+			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox, and not remembered as accepted", i.ID), "sent again it would be accepted again")
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package fsck
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Finding is one broken invariant.
+type Finding struct {
+	// Invariant is its number; the package comment lists them.
+	Invariant int
+	// Run is the run that it is about; empty if it is about none in particular.
+	Run event.RunID
+	// What says what is wrong.
+	What string
+	// Explain says what comes of it.
+	Explain string
+}
+
+// String returns the finding on one line.
+func (f Finding) String() string {
+	about := "store"
+	if f.Run != "" {
+		about = "run " + string(f.Run)
+	}
+	return fmt.Sprintf("invariant %d: %s: %s: %s", f.Invariant, about, f.What, f.Explain)
+}
+
+// Check returns every broken invariant of a snapshot, ordered by number, run
+// and text; nil if there is none. It does not change the snapshot.
+func Check(s *store.Snapshot) []Finding {
+	c := newChecker(s)
+	for _, id := range slices.Sorted(maps.Keys(s.Runs)) {
+		r := s.Runs[id]
+		if r == nil || r.Run != id {
+			c.find(16, id, "it is kept under a name that is not its own", "it cannot be found by its id")
+			continue
+		}
+		h := c.checkLog(r)
+		c.logs[id] = h
+		c.checkPlace(r)
+		c.checkEnded(r)
+		c.checkRecoveries(r)
+		if h.whole {
+			c.checkRecord(r, h)
+			c.checkParked(r, h)
+		}
+	}
+	c.checkSessions()
+	c.checkReadyOrder()
+	c.checkNames()
+	c.checkChains()
+	c.checkWakes()
+	c.checkOrphans()
+	slices.SortFunc(c.findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Invariant, b.Invariant), cmp.Compare(a.Run, b.Run), cmp.Compare(a.What, b.What))
+	})
+	return c.findings
+}
+
+// checker gathers findings. The maps say where each run is mentioned.
+type checker struct {
+	*store.Snapshot
+	findings []Finding
+	logs     map[event.RunID]*history
+
+	readyIn map[event.RunID][]store.Class
+	ownedBy map[event.RunID][]store.SessionID
+	mailOf  map[event.RunID][]store.SessionID
+	linedAt map[event.RunID][]string
+	audited map[event.RunID]int // entries in the audit trail
+}
+
+func newChecker(s *store.Snapshot) *checker {
+	audited := map[event.RunID]int{}
+	for _, e := range s.Audit {
+		audited[e.Run]++
+	}
+	return &checker{
+		Snapshot: s, logs: map[event.RunID]*history{}, audited: audited,
+		readyIn: byRun(s.Ready, compareClasses),
+		ownedBy: byRun(s.Owned, cmp.Compare[store.SessionID]),
+		mailOf:  byRun(s.Mail, cmp.Compare[store.SessionID]),
+		linedAt: byRun(s.Lines, cmp.Compare[string]),
+	}
+}
+
+// byRun turns sets of runs into the sets that each run is in, in order.
+func byRun[K comparable](sets map[K][]event.RunID, order func(a, b K) int) map[event.RunID][]K {
+	in := map[event.RunID][]K{}
+	for _, key := range slices.SortedFunc(maps.Keys(sets), order) {
+		for _, run := range sets[key] {
+			in[run] = append(in[run], key)
+		}
+	}
+	return in
+}
+
+func compareClasses(a, b store.Class) int {
+	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
+}
+
+func (c *checker) find(invariant int, run event.RunID, what, explain string) {
+	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain})
+}

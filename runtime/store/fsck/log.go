@@ -1,0 +1,112 @@
+package fsck
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// history is what the log of a run says.
+type history struct {
+	fold  event.Fold
+	whole bool // all of it could be read and folded
+	items []received
+}
+
+// received is an item that was moved from the inbox into the log.
+type received struct {
+	id      event.ItemID
+	at      time.Time
+	carried bool // by the run before; it stands in that log, too
+}
+
+// checkLog checks 1, 2 and 3 as far as they concern one log, and reads it.
+func (c *checker) checkLog(r *store.RunState) *history {
+	h := &history{}
+	if len(r.Frames) == 0 {
+		c.find(1, r.Run, "its log is empty", "nobody knows what it is")
+		return h
+	}
+	var before *event.Frame
+	for i, b := range r.Frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			c.find(1, r.Run, fmt.Sprintf("frame %d: %v", i+1, err), "the run cannot be replayed")
+			return h
+		}
+		if !c.checkSequence(r, i, before, f) {
+			return h
+		}
+		c.checkFence(r, i, before, f)
+		if h.fold.Run.Terminal() {
+			c.find(2, r.Run, fmt.Sprintf("frame %d follows the end of the run", i+1), "a writer that should have been fenced has written")
+			return h
+		}
+		if !c.foldFrame(r, h, f) {
+			return h
+		}
+		before = f
+	}
+	h.whole = true
+	if r.N != uint64(len(r.Frames)) || r.Seq != before.Last() || r.Last != before.CID {
+		c.find(1, r.Run, fmt.Sprintf("it is said to end with frame %d (%s), event %d; its log ends with frame %d (%s), event %d",
+			r.N, r.Last, r.Seq, len(r.Frames), before.CID, before.Last()), "no commit can continue the log")
+	}
+	if r.Fence.Epoch < before.Epoch {
+		c.find(2, r.Run, fmt.Sprintf("its epoch is %d, that of its last frame %d", r.Fence.Epoch, before.Epoch), "an epoch would be given out twice")
+	}
+	if r.Place == store.PlaceOwned && r.Fence.Epoch == before.Epoch && r.Fence.Token != before.Token {
+		c.find(2, r.Run, fmt.Sprintf("its last frame has epoch %d, like its owner, and another token", before.Epoch), "two writers share an epoch")
+	}
+	return h
+}
+
+// checkSequence reports whether frame i continues the one before.
+func (c *checker) checkSequence(r *store.RunState, i int, before, f *event.Frame) bool {
+	var cid event.CID
+	last := uint64(0)
+	if before != nil {
+		cid, last = before.CID, before.Last()
+	}
+	if f.Prev != cid {
+		c.find(1, r.Run, fmt.Sprintf("frame %d follows frame %s, but stands behind %s", i+1, f.Prev, cid), "a frame is missing or foreign")
+		return false
+	}
+	if f.First() != last+1 {
+		c.find(1, r.Run, fmt.Sprintf("frame %d begins with event %d, but the log ended at %d", i+1, f.First(), last), "events are missing or there twice")
+		return false
+	}
+	return true
+}
+
+func (c *checker) checkFence(r *store.RunState, i int, before, f *event.Frame) {
+	switch {
+	case before == nil:
+	case f.Epoch < before.Epoch:
+		c.find(2, r.Run, fmt.Sprintf("frame %d has epoch %d, the one before %d", i+1, f.Epoch, before.Epoch), "a writer that should have been fenced has written")
+	case f.Epoch == before.Epoch && f.Token != before.Token:
+		c.find(2, r.Run, fmt.Sprintf("frame %d has epoch %d, like the one before, and another token", i+1, f.Epoch), "two writers shared an epoch")
+	}
+}
+
+// foldFrame adds a frame to what is known of the run and reports whether it fits.
+func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool {
+	for i := range f.Events {
+		e := &f.Events[i]
+		if err := h.fold.Apply(e); err != nil {
+			invariant := 1
+			if errors.As(err, new(*event.TransitionError)) {
+				invariant = 3
+			}
+			c.find(invariant, r.Run, err.Error(), "the run cannot be replayed")
+			return false
+		}
+		if e.Item != "" {
+			h.items = append(h.items, received{id: e.Item, at: e.Time, carried: f.First() == 1 && h.fold.Spec.ContinuedOf != ""})
+		}
+	}
+	return true
+}

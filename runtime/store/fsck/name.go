@@ -1,0 +1,59 @@
+package fsck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// checkNames is invariant 9.
+func (c *checker) checkNames() {
+	for _, wid := range slices.Sorted(maps.Keys(c.Active)) {
+		c.checkNamed("active", wid, c.Active[wid], false)
+	}
+	for _, wid := range slices.Sorted(maps.Keys(c.LastEnded)) {
+		c.checkNamed("last ended", wid, c.LastEnded[wid], true)
+	}
+	for _, wid := range slices.Sorted(maps.Keys(c.Lines)) {
+		if _, ok := c.Active[wid]; !ok && len(c.Lines[wid]) > 0 {
+			c.find(9, c.Lines[wid][0], fmt.Sprintf("it heads the line of workflow id %q, which has no active run", wid), "it will never start")
+		}
+		for _, run := range c.Lines[wid] {
+			if r := c.Runs[run]; r != nil && r.WorkflowID != wid {
+				c.find(9, run, fmt.Sprintf("it stands in the line of workflow id %q, its own is %q", wid, r.WorkflowID), "it starts behind a stranger")
+			}
+		}
+	}
+	for _, run := range slices.Sorted(maps.Keys(c.Runs)) {
+		if r := c.Runs[run]; r != nil && r.Place != store.PlaceEnded {
+			c.checkNameOf(r)
+		}
+	}
+}
+
+// checkNamed checks a run that a workflow id leads to.
+func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
+	r := c.Runs[run]
+	switch {
+	case r == nil: // in checkOrphans
+	case r.WorkflowID != wid:
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, its own is %q", what, wid, r.WorkflowID), "the workflow id leads to a stranger")
+	case (r.Place == store.PlaceEnded) != ended:
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and is %s", what, wid, r.Place), "starts of the workflow id are answered wrongly")
+	}
+}
+
+// checkNameOf checks that a run that has not ended is known to its workflow id.
+func (c *checker) checkNameOf(r *store.RunState) {
+	lines := c.linedAt[r.Run]
+	if lined := r.Place == store.PlaceLined; lined != (len(lines) == 1) {
+		c.find(9, r.Run, fmt.Sprintf("it is %s, and stands in the lines of %q", r.Place, lines), "it starts never, twice, or too early")
+		return
+	}
+	if r.WorkflowID != "" && c.Active[r.WorkflowID] != r.Run && len(lines) == 0 {
+		c.find(9, r.Run, fmt.Sprintf("it is %s, and neither active nor in line for its workflow id %q", r.Place, r.WorkflowID), "two runs of the workflow id could be active")
+	}
+}

@@ -1,0 +1,45 @@
+package fsck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// checkOrphans is invariant 16: it names what is kept of runs that do not exist.
+func (c *checker) checkOrphans() {
+	const explain = "it is never cleaned up, and may be given to a worker"
+	for _, m := range []struct {
+		what string
+		runs []event.RunID
+	}{
+		{"an entry among the ready runs", slices.Collect(maps.Keys(c.readyIn))},
+		{"an entry among the owned runs", slices.Collect(maps.Keys(c.ownedBy))},
+		{"an entry among the mail", slices.Collect(maps.Keys(c.mailOf))},
+		{"an entry in a line", slices.Collect(maps.Keys(c.linedAt))},
+		{"a timer", slices.Collect(maps.Keys(c.Timers))},
+		{"a workflow id that it is active for", slices.Collect(maps.Values(c.Active))},
+		{"a workflow id that it was the last for", slices.Collect(maps.Values(c.LastEnded))},
+		{"an entry in the audit trail", slices.Collect(maps.Keys(c.audited))},
+	} {
+		slices.Sort(m.runs)
+		for _, run := range slices.Compact(m.runs) {
+			if c.Runs[run] == nil {
+				c.find(16, run, fmt.Sprintf("it does not exist and has %s", m.what), explain)
+			}
+		}
+	}
+	chains := map[event.RunID]bool{}
+	for _, r := range c.Runs {
+		if r != nil {
+			chains[r.Chain] = true
+		}
+	}
+	for _, chain := range slices.Sorted(maps.Keys(c.Seen)) {
+		if !chains[chain] {
+			c.find(16, chain, "no run of its chain exists, and it has accepted items", explain)
+		}
+	}
+}

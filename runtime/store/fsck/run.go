@@ -1,0 +1,158 @@
+package fsck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// checkRecord is invariant 4, and 11 as far as it concerns one run.
+func (c *checker) checkRecord(r *store.RunState, h *history) {
+	differs := func(what string, kept, logged any) {
+		if kept != logged {
+			c.find(4, r.Run, fmt.Sprintf("its %s is kept as %q, the log says %q", what, kept, logged), "it is found and routed wrongly")
+		}
+	}
+	terminal := h.fold.Run.Terminal()
+	if ended := r.Place == store.PlaceEnded; ended != terminal {
+		c.find(4, r.Run, fmt.Sprintf("it is %s, its log ends as %s", r.Place, h.fold.Run), "it would run for ever or never again")
+	}
+	if terminal {
+		differs("status", r.Status, h.fold.Status())
+	} else if r.Status.Terminal() {
+		c.find(4, r.Run, fmt.Sprintf("its status is %s, its log has not ended", r.Status), "people are told of an end that was not")
+	}
+	spec := h.fold.Spec
+	differs("workflow id", r.WorkflowID, spec.WorkflowID)
+	differs("workflow", r.Class.Workflow, spec.Workflow)
+	differs("queue", r.Class.Queue, spec.Queue)
+	differs("parent", r.Parent, spec.Parent)
+	differs("root", r.Root, spec.Root)
+	if !maps.Equal(r.Tags, spec.Tags) {
+		c.find(4, r.Run, fmt.Sprintf("its tags are kept as %v, the log says %v", r.Tags, spec.Tags), "it is not found by its tags")
+	}
+	if r.Next != h.fold.Next {
+		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log says %q", r.Next, h.fold.Next), "items for the chain go astray")
+	}
+}
+
+// checkPlace is invariant 5. Runs that have ended are in checkEnded.
+func (c *checker) checkPlace(r *store.RunState) {
+	if r.Place < store.PlaceReady || r.Place > store.PlaceEnded {
+		c.find(5, r.Run, fmt.Sprintf("it is in place %d, which does not exist", r.Place), "nobody will ever run it")
+		return
+	}
+	if r.Place == store.PlaceEnded {
+		return
+	}
+	ready, owned := c.readyIn[r.Run], c.ownedBy[r.Run]
+	switch {
+	case r.Place == store.PlaceReady && (len(ready) != 1 || ready[0] != r.Class):
+		c.find(5, r.Run, fmt.Sprintf("it is ready in class %v, and among the ready runs of %v", r.Class, ready), "it is claimed never, twice, or by a worker that does not know it")
+	case r.Place != store.PlaceReady && len(ready) > 0:
+		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the ready runs of %v", r.Place, ready), "it could be claimed")
+	}
+	switch {
+	case r.Place == store.PlaceOwned && (len(owned) != 1 || owned[0] != r.Owner):
+		c.find(5, r.Run, fmt.Sprintf("it is owned by %q, and among the runs of %q", r.Owner, owned), "its owner or nobody will recover it")
+	case r.Place != store.PlaceOwned && len(owned) > 0:
+		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.Place, owned), "it could be taken from a place where nobody has it")
+	}
+	if fenced := r.Owner != "" && r.Fence.Token != (event.Token{}); r.Place == store.PlaceOwned && !fenced {
+		c.find(5, r.Run, fmt.Sprintf("it is owned with owner %q and token %s", r.Owner, r.Fence.Token), "nobody may write to it")
+	}
+	if r.Place != store.PlaceOwned && (r.Owner != "" || r.Fence.Token != (event.Token{})) {
+		c.find(5, r.Run, fmt.Sprintf("it is %s with owner %q and token %s", r.Place, r.Owner, r.Fence.Token), "a former owner could write to it")
+	}
+}
+
+// checkReadyOrder is the rest of invariant 5: higher priorities stand in front.
+func (c *checker) checkReadyOrder() {
+	for _, class := range slices.SortedFunc(maps.Keys(c.Ready), compareClasses) {
+		var before *store.RunState
+		for _, id := range c.Ready[class] {
+			r := c.Runs[id]
+			if r == nil {
+				continue
+			}
+			if before != nil && r.Priority > before.Priority {
+				c.find(5, id, fmt.Sprintf("it stands with priority %d behind run %s with priority %d", r.Priority, before.Run, before.Priority), "it is claimed too late")
+			}
+			before = r
+		}
+	}
+}
+
+// checkParked is invariant 7.
+func (c *checker) checkParked(r *store.RunState, h *history) {
+	timer, timed := c.Timers[r.Run]
+	switch {
+	case r.Place == store.PlaceEnded: // in checkEnded
+	case r.Place != store.PlaceParked:
+		if timed || !r.Due.IsZero() {
+			c.find(7, r.Run, fmt.Sprintf("it is %s, and due at %v with timer %v", r.Place, r.Due, timer), "it would be made ready while others have it")
+		}
+	case timed == r.Due.IsZero() || !timer.Equal(r.Due):
+		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its timer fires at %v", r.Due, timer), "it is woken at a wrong time or never")
+	case !c.dueFits(r, &h.fold):
+		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its log at %v", r.Due, h.fold.Due()), "it is woken at a wrong time or never")
+	}
+	if r.Place == store.PlaceParked && len(r.Inbox) > 0 {
+		c.find(7, r.Run, fmt.Sprintf("it is parked with %d unread items", len(r.Inbox)), "nobody will tell it of them")
+	}
+	if blocked := r.Place == store.PlaceBlocked; blocked != (r.Fit != "") {
+		c.find(7, r.Run, fmt.Sprintf("it is %s, and the code that does not fit is %q", r.Place, r.Fit), "nobody knows which code to try")
+	}
+}
+
+// dueFits reports whether a parked run is woken when its log says. A run that
+// has not started may be due at any time: it was created for later. The limit
+// of the whole run is not among the waits of the log.
+func (c *checker) dueFits(r *store.RunState, f *event.Fold) bool {
+	if f.Run == event.StatePending {
+		return true
+	}
+	due := f.Due()
+	allowed := []time.Time{due}
+	if limit := f.Spec.Timeout; limit > 0 {
+		for _, since := range []time.Time{f.CreatedAt, f.StartedAt} {
+			if end := since.Add(limit); due.IsZero() || end.Before(due) {
+				allowed = append(allowed, end)
+			}
+		}
+	}
+	return slices.ContainsFunc(allowed, func(t time.Time) bool {
+		return t.IsZero() == r.Due.IsZero() && t.UnixMilli() == r.Due.UnixMilli()
+	})
+}
+
+// checkEnded is invariant 8.
+func (c *checker) checkEnded(r *store.RunState) {
+	if r.Place != store.PlaceEnded {
+		return
+	}
+	left := func(there bool, what string) {
+		if there {
+			c.find(8, r.Run, "it has ended and still has "+what, "it would be touched after its end")
+		}
+	}
+	_, timed := c.Timers[r.Run]
+	left(len(r.Inbox) > 0, "items in its inbox")
+	left(len(c.readyIn[r.Run]) > 0, "an entry among the ready runs")
+	left(timed || !r.Due.IsZero(), "a due time or a timer")
+	left(len(c.ownedBy[r.Run]) > 0, "an entry among the owned runs")
+	left(len(c.mailOf[r.Run]) > 0, "an entry among the mail")
+	left(r.Owner != "" || r.Fence.Token != (event.Token{}), "an owner or a token")
+	left(len(c.linedAt[r.Run]) > 0, "an entry in a line")
+}
+
+// checkRecoveries is invariant 17.
+func (c *checker) checkRecoveries(r *store.RunState) {
+	if n := c.audited[r.Run]; r.Recoveries < 0 || r.Recoveries > n {
+		c.find(17, r.Run, fmt.Sprintf("it counts %d recoveries, the audit trail %d", r.Recoveries, n), "it is set aside too early, or never")
+	}
+}

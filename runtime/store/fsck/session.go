@@ -1,0 +1,76 @@
+package fsck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// checkSessions is invariant 6.
+func (c *checker) checkSessions() {
+	for _, id := range slices.Sorted(maps.Keys(c.Owned)) {
+		c.checkLease(id, "owned runs")
+		for _, run := range c.Owned[id] {
+			if r := c.Runs[run]; r != nil && r.Place == store.PlaceOwned && r.Owner != id {
+				c.find(6, run, fmt.Sprintf("it is among the runs of session %s, its owner is %q", id, r.Owner), "two sessions believe that they own it")
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Mail)) {
+		c.checkLease(id, "mail")
+		for _, run := range c.Mail[id] {
+			c.checkMail(id, run)
+		}
+	}
+	for _, run := range slices.Sorted(maps.Keys(c.Runs)) {
+		r := c.Runs[run]
+		if r == nil || r.Place != store.PlaceOwned {
+			continue
+		}
+		if _, ok := c.Leases[r.Owner]; !ok {
+			c.find(6, run, fmt.Sprintf("its owner %q has no lease", r.Owner), "nobody will ever recover it")
+		}
+		if len(r.Inbox) > 0 && !slices.Contains(c.mailOf[run], r.Owner) {
+			c.find(6, run, fmt.Sprintf("it has %d unread items, and is not among the mail of its owner", len(r.Inbox)), "its owner will not look")
+		}
+	}
+}
+
+func (c *checker) checkLease(id store.SessionID, of string) {
+	l, ok := c.Leases[id]
+	switch {
+	case !ok:
+		c.find(6, "", fmt.Sprintf("session %s has %s and no lease", id, of), "nobody will ever recover them")
+	case l.Session != id:
+		c.find(6, "", fmt.Sprintf("the lease of session %s is that of %s", id, l.Session), "the session cannot be renewed")
+	}
+}
+
+func (c *checker) checkMail(id store.SessionID, run event.RunID) {
+	r := c.Runs[run]
+	switch {
+	case r == nil: // in checkOrphans
+	case r.Place != store.PlaceOwned || r.Owner != id:
+		if r.Place != store.PlaceEnded {
+			c.find(6, run, fmt.Sprintf("it is among the mail of session %s, which does not own it", id), "the session is told of what is not its own")
+		}
+	case len(r.Inbox) == 0:
+		c.find(6, run, fmt.Sprintf("it is among the mail of session %s, and its inbox is empty", id), "the session looks for nothing")
+	}
+}
+
+// checkWakes is invariant 15 as far as a snapshot shows it: where there is no
+// session, nobody can have taken the wake.
+func (c *checker) checkWakes() {
+	if len(c.Leases) > 0 {
+		return
+	}
+	for _, class := range slices.SortedFunc(maps.Keys(c.Ready), compareClasses) {
+		if runs := c.Ready[class]; len(runs) > 0 && !c.Wakes[class] {
+			c.find(15, runs[0], fmt.Sprintf("class %v has ready runs, no wake, and no worker to have taken it", class), "a worker that waits is not told of them")
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+)
+
+const (
+	ttl = 30 * time.Second
+	// patience is how long a blocked call may take to be told. It is far more
+	// than any store needs; a test that reaches it has failed.
+	patience = 20 * time.Second
+)
+
+// orders is the class that most tests use.
+var orders = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+
+// tester is what testing.TB and rapid.T have in common.
+type tester interface {
+	Helper()
+	Cleanup(func())
+	Failed() bool
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// harness is a store under test with what every test needs. Its methods fail
+// the test if the store does not do what they ask for.
+type harness struct {
+	tester
+	t     testing.TB // for Config.Open and Config.Reopen
+	cfg   Config
+	store store.Store
+	clock *Clock
+	ids   *IDs
+	ctx   context.Context
+}
+
+// newHarness opens a store, which is checked and closed when the test ends. A
+// random history is a test of its own within t; all others are t.
+func newHarness(t testing.TB, test tester, cfg Config) *harness {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	h := &harness{tester: test, t: t, cfg: cfg, clock: NewClock(), ids: &IDs{}, ctx: ctx}
+	h.store = cfg.Open(t, h.clock)
+	test.Cleanup(func() {
+		if !test.Failed() {
+			h.fsck()
+		}
+		cancel()
+		if err := h.store.Close(); err != nil {
+			test.Errorf("close store: %v", err)
+		}
+	})
+	return h
+}
+
+// fsck fails the test if an invariant is broken. A closed store is not asked.
+func (h *harness) fsck() {
+	h.Helper()
+	i, ok := store.As[store.Inspector](h.store)
+	if !ok {
+		h.Fatalf("%T is not a store.Inspector: the suite needs it", h.store)
+	}
+	snap, err := i.Inspect(h.ctx)
+	if errors.Is(err, store.ErrClosed) {
+		return
+	}
+	if err != nil {
+		h.Fatalf("inspect: %v", err)
+	}
+	for _, f := range fsck.Check(snap) {
+		h.Errorf("fsck: %v", f)
+	}
+}
+
+func (h *harness) inspect() *store.Snapshot {
+	h.Helper()
+	i, ok := store.As[store.Inspector](h.store)
+	if !ok {
+		h.Fatalf("%T is not a store.Inspector: the suite needs it", h.store)
+	}
+	snap, err := i.Inspect(h.ctx)
+	h.check("inspect", err)
+	return snap
+}
+
+func (h *harness) check(what string, err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatalf("%s: %v", what, err)
+	}
+}
+
+// is fails the test unless err matches want.
+func (h *harness) is(what string, err, want error) {
+	h.Helper()
+	if !errors.Is(err, want) {
+		h.Fatalf("%s: got error %v, want %v", what, err, want)
+	}
+}
+
+// as fails the test unless err is an E, and returns it.
+func as[E error](h *harness, what string, err error) E {
+	h.Helper()
+	var e E
+	if !errors.As(err, &e) {
+		h.Fatalf("%s: got error %v, want a %T", what, err, e)
+	}
+	return e
+}
+
+// comparing is how states and answers are compared: errors by what they say.
+var comparing = cmp.Options{
+	cmpopts.EquateEmpty(),
+	cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) || reflect.DeepEqual(a, b) }),
+}
+
+// equal fails the test unless got is want. An empty slice or map is like none.
+func (h *harness) equal(what string, got, want any) {
+	h.Helper()
+	if diff := cmp.Diff(want, got, comparing...); diff != "" {
+		h.Fatalf("%s: (-want +got)\n%s", what, diff)
+	}
+}
+
+// unchanged fails the test unless f leaves the store as it is.
+func (h *harness) unchanged(what string, f func()) {
+	h.Helper()
+	before := h.inspect()
+	f()
+	after := h.inspect()
+	before.Now = after.Now
+	h.equal("state after "+what, after, before)
+}
+
+// runID returns the id of a run in partition 0.
+func (h *harness) runID() event.RunID { return h.ids.Run(h.clock.Now(), 0) }
+
+// workflowID returns a workflow id in partition 0.
+func (h *harness) workflowID(name string) string {
+	for event.SlotOf(name)%uint16(h.store.Partitions()) != 0 {
+		name += "-"
+	}
+	return name
+}
+
+// newLog returns the log of a run that is not yet created, in partition 0. An
+// empty workflow id means none.
+func (h *harness) newLog(class store.Class, workflowID string) *Log {
+	slot := uint16(0)
+	if workflowID != "" {
+		slot = event.SlotOf(workflowID)
+	}
+	return NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), slot), event.Spec{
+		Workflow: class.Workflow, Queue: class.Queue, WorkflowID: workflowID,
+	})
+}
+
+// start creates a run of the class orders.
+func (h *harness) start(change ...func(*store.Create)) *Log {
+	h.Helper()
+	return h.startAs(orders, "", change...)
+}
+
+// startAs creates a run, which must be a new one.
+func (h *harness) startAs(class store.Class, workflowID string, change ...func(*store.Create)) *Log {
+	h.Helper()
+	l := h.newLog(class, workflowID)
+	c := l.Create()
+	for _, f := range change {
+		f(&c)
+	}
+	if got := h.create(c); !got.New || got.Err != nil {
+		h.Fatalf("create run %s: got %+v, want a new run", l.Run, got)
+	}
+	return l
+}
+
+func (h *harness) create(c store.Create) store.Created {
+	h.Helper()
+	answers, err := h.store.Create(h.ctx, []store.Create{c})
+	h.check("create", err)
+	if len(answers) != 1 {
+		h.Fatalf("create: got %d answers to one request", len(answers))
+	}
+	return answers[0]
+}
+
+// session opens a session in partition 0.
+func (h *harness) session(classes ...store.Class) store.SessionID {
+	h.Helper()
+	return h.sessionWith("v1", classes...)
+}
+
+func (h *harness) sessionWith(fingerprint string, classes ...store.Class) store.SessionID {
+	h.Helper()
+	s := store.Session{ID: h.ids.Session(), Worker: "host/1", TTL: ttl, Classes: classes, Fingerprint: fingerprint}
+	h.check("open session", h.store.OpenSession(h.ctx, s))
+	return s.ID
+}
+
+// claim claims up to max runs of the classes, of orders if none are given.
+func (h *harness) claim(s store.SessionID, limit int, classes ...store.Class) []store.ClaimedRun {
+	h.Helper()
+	if len(classes) == 0 {
+		classes = []store.Class{orders}
+	}
+	got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Classes: classes, Max: limit})
+	h.check("claim", err)
+	return got.Runs
+}
+
+// own claims exactly this run, which must be ready and alone.
+func (h *harness) own(s store.SessionID, l *Log) store.Fence {
+	h.Helper()
+	got := h.claim(s, 100, store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow})
+	if len(got) != 1 || got[0].Run != l.Run {
+		h.Fatalf("claim: got %v, want run %s", runsOf(got), l.Run)
+	}
+	return got[0].Fence
+}
+
+// startOwned starts a run and claims it.
+func (h *harness) startOwned(s store.SessionID) (*Log, store.Fence) {
+	h.Helper()
+	l := h.start()
+	return l, h.own(s, l)
+}
+
+// recoverDead lets all other leases pass and lets the session s recover.
+func (h *harness) recoverDead(s store.SessionID) {
+	h.Helper()
+	h.clock.Advance(ttl + time.Second)
+	h.heartbeat(s)
+	_, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Recover: true})
+	h.check("claim with recover", err)
+}
+
+func (h *harness) heartbeat(s store.SessionID) store.Heartbeat {
+	h.Helper()
+	beat, err := h.store.Heartbeat(h.ctx, 0, s)
+	h.check("heartbeat", err)
+	slices.Sort(beat.Mail)
+	return beat
+}
+
+// try commits and returns the answer.
+func (h *harness) try(c store.Commit) store.Committed {
+	h.Helper()
+	answers, err := h.store.Commit(h.ctx, []store.Commit{c})
+	h.check("commit", err)
+	if len(answers) != 1 {
+		h.Fatalf("commit: got %d answers to one request", len(answers))
+	}
+	return answers[0]
+}
+
+// commit commits, which must succeed, and goes on with the log.
+func (h *harness) commit(l *Log, c store.Commit) store.Committed {
+	h.Helper()
+	answer := h.try(c)
+	h.check("commit", answer.Err)
+	l.Accept(c)
+	return answer
+}
+
+// finish ends an owned run that has read its inbox.
+func (h *harness) finish(l *Log, fence store.Fence, status event.Status) {
+	h.Helper()
+	h.commit(l, withEffect(l.Commit(fence, l.End(status)...), store.EffectFinish, status))
+}
+
+// park parks an owned run until due; the zero time: for ever.
+func (h *harness) park(l *Log, fence store.Fence, due time.Time) {
+	h.Helper()
+	c := withEffect(l.Commit(fence, l.Sleep(due)...), store.EffectPark, event.StatusSleeping)
+	c.Due = due
+	h.commit(l, c)
+}
+
+func withEffect(c store.Commit, e store.Effect, status event.Status) store.Commit {
+	c.Effect, c.Status = e, status
+	return c
+}
+
+func (h *harness) item() store.Item {
+	id := h.ids.Item()
+	return store.Item{ID: id, Body: []byte(`"` + id + `"`)}
+}
+
+// deliver sends a new item, which must be accepted.
+func (h *harness) deliver(run event.RunID) store.Item {
+	h.Helper()
+	i := h.item()
+	got, err := h.store.Deliver(h.ctx, store.Deliver{Run: run, Item: i})
+	h.check("deliver", err)
+	h.equal("run that accepted the item", got, run)
+	return i
+}
+
+func (h *harness) load(run event.RunID) store.Loaded {
+	h.Helper()
+	answers, err := h.store.Load(h.ctx, []store.Load{{Run: run, Inbox: true}})
+	h.check("load", err)
+	h.check("load", answers[0].Err)
+	return answers[0]
+}
+
+func (h *harness) record(run event.RunID) store.Record {
+	h.Helper()
+	return h.load(run).Record
+}
+
+// place fails the test unless the run is there.
+func (h *harness) place(run event.RunID, want store.Place) {
+	h.Helper()
+	if got := h.record(run).Place; got != want {
+		h.Fatalf("place of run %s: got %s, want %s", run, got, want)
+	}
+}
+
+// poll asks what a Wait would be told, without blocking.
+func (h *harness) poll(s store.SessionID, classes ...store.Class) store.Woken {
+	h.Helper()
+	got, err := h.store.Wait(h.ctx, store.Wait{
+		Sessions: []store.WaitSession{{Session: s}}, Classes: classes, Until: h.clock.Now(),
+	})
+	h.check("wait", err)
+	slices.Sort(got.Mail)
+	return got
+}
+
+func runsOf(claimed []store.ClaimedRun) []event.RunID {
+	var runs []event.RunID
+	for _, c := range claimed {
+		runs = append(runs, c.Run)
+	}
+	return runs
+}
+
+func runsOfLogs(logs []*Log) []event.RunID {
+	var runs []event.RunID
+	for _, l := range logs {
+		runs = append(runs, l.Run)
+	}
+	return runs
+}

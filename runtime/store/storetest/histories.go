@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+func runHistories(t *testing.T, cfg Config) {}

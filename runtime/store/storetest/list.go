@@ -1,0 +1,199 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// applies reports whether a group of behaviours is about what the store can do.
+// It is asked once per group: the store that it opens is thrown away.
+func applies(t testing.TB, cfg Config, needs func(store.Store) bool) bool {
+	if needs == nil {
+		return true
+	}
+	s := cfg.Open(t, NewClock())
+	defer s.Close()
+	return needs(s)
+}
+
+func canList(s store.Store) bool {
+	_, ok := store.As[store.Lister](s)
+	return ok
+}
+
+// list returns all runs that match, page by page.
+func (h *harness) list(q store.Query) []event.RunID {
+	h.Helper()
+	l, _ := store.As[store.Lister](h.store)
+	var runs []event.RunID
+	for range 100 {
+		page, err := l.List(h.ctx, q)
+		h.check("list", err)
+		if q.Limit > 0 && len(page.Runs) > q.Limit {
+			h.Fatalf("list: got %d runs on a page of %d", len(page.Runs), q.Limit)
+		}
+		for _, r := range page.Runs {
+			runs = append(runs, r.Run)
+		}
+		if page.Cursor == "" {
+			return runs
+		}
+		q.Cursor = page.Cursor
+	}
+	h.Fatalf("list: no end after 100 pages, %d runs", len(runs))
+	return nil
+}
+
+func (h *harness) count(q store.Query) map[event.Status]int {
+	h.Helper()
+	l, _ := store.As[store.Lister](h.store)
+	got, err := l.Count(h.ctx, q)
+	h.check("count", err)
+	return got
+}
+
+// listed starts runs that differ in everything that a query can ask for, and
+// returns them with the newest first.
+func (h *harness) listed() []*Log {
+	h.Helper()
+	s := h.session()
+	parent := h.runID()
+	var logs []*Log
+	for n := range 8 {
+		h.clock.Advance(time.Second)
+		class := orders
+		if n%2 == 1 {
+			class = refunds
+		}
+		l := h.newLog(class, "")
+		l.Spec.Tags = map[string]string{"even": []string{"yes", "no"}[n%2], "n": string(rune('0' + n))}
+		if n >= 6 {
+			l.Spec.Parent, l.Spec.Root = parent, parent
+		}
+		h.create(l.Create())
+		if n < 3 {
+			h.finish(l, h.own(s, l), []event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCompleted}[n])
+		}
+		logs = append(logs, l)
+		if n >= 3 {
+			h.claim(s, 1, class)
+		}
+	}
+	slices.Reverse(logs)
+	return logs
+}
+
+func pick(logs []*Log, at ...int) []event.RunID {
+	var runs []event.RunID
+	for _, i := range at {
+		runs = append(runs, logs[i].Run)
+	}
+	return runs
+}
+
+var listBehaviors = []behavior{
+	{"ListIsNewestFirst", func(h *harness) {
+		logs := h.listed()
+		h.equal("runs", h.list(store.Query{}), runsOfLogs(logs))
+	}},
+	{"ListPagesWithoutACap", func(h *harness) {
+		logs := h.listed()
+		for limit := 1; limit <= len(logs)+1; limit++ {
+			h.equal("runs", h.list(store.Query{Limit: limit}), runsOfLogs(logs))
+		}
+	}},
+	{"ListPagesAreStableWhileRunsAreCreated", func(h *harness) {
+		logs := h.listed()
+		l, _ := store.As[store.Lister](h.store)
+		page, err := l.List(h.ctx, store.Query{Limit: 3})
+		h.check("list", err)
+		h.clock.Advance(time.Second)
+		h.start()
+		h.equal("rest", h.list(store.Query{Limit: 3, Cursor: page.Cursor}), runsOfLogs(logs[3:]))
+	}},
+	{"ListOfManyRunsHasPagesOfAHundred", func(h *harness) {
+		var batch []store.Create
+		for range 150 {
+			batch = append(batch, h.newLog(orders, "").Create())
+		}
+		_, err := h.store.Create(h.ctx, batch)
+		h.check("create", err)
+		l, _ := store.As[store.Lister](h.store)
+		page, err := l.List(h.ctx, store.Query{})
+		h.check("list", err)
+		h.equal("runs on the first page", len(page.Runs), 100)
+		h.equal("runs on all pages", len(h.list(store.Query{})), 150)
+	}},
+	{"ListReturnsRecordsAsLoadDoes", func(h *harness) {
+		h.listed()
+		l, _ := store.As[store.Lister](h.store)
+		page, err := l.List(h.ctx, store.Query{})
+		h.check("list", err)
+		for _, r := range page.Runs {
+			h.equal("record", r, h.record(r.Run))
+		}
+	}},
+	{"ListFiltersByEveryField", func(h *harness) {
+		logs := h.listed() // logs[7] is the oldest
+		created := func(i int) time.Time { return h.record(logs[i].Run).CreatedAt }
+		for _, c := range []struct {
+			what string
+			q    store.Query
+			want []event.RunID
+		}{
+			{"one status", store.Query{Statuses: []event.Status{event.StatusFailed}}, pick(logs, 6)},
+			{"two statuses", store.Query{Statuses: []event.Status{event.StatusFailed, event.StatusCompleted}}, pick(logs, 5, 6, 7)},
+			{"a status that none has", store.Query{Statuses: []event.Status{event.StatusPaused}}, nil},
+			{"workflow", store.Query{Workflow: refunds.Workflow}, pick(logs, 0, 2, 4, 6)},
+			{"queue", store.Query{Queue: orders.Queue}, pick(logs, 1, 3, 5, 7)},
+			{"queue of another workflow", store.Query{Queue: orders.Queue, Workflow: refunds.Workflow}, nil},
+			{"tag", store.Query{Tags: map[string]string{"even": "no"}}, pick(logs, 0, 2, 4, 6)},
+			{"two tags", store.Query{Tags: map[string]string{"even": "no", "n": "3"}}, pick(logs, 4)},
+			{"two tags that exclude each other", store.Query{Tags: map[string]string{"even": "yes", "n": "3"}}, nil},
+			{"unknown tag", store.Query{Tags: map[string]string{"odd": ""}}, nil},
+			{"parent", store.Query{Parent: logs[0].Spec.Parent}, pick(logs, 0, 1)},
+			{"root", store.Query{Root: logs[0].Spec.Root}, pick(logs, 0, 1)},
+			{"from", store.Query{From: created(2)}, pick(logs, 0, 1, 2)},
+			{"to", store.Query{To: created(5)}, pick(logs, 6, 7)},
+			{"from to", store.Query{From: created(4), To: created(2)}, pick(logs, 3, 4)},
+			{"everything at once", store.Query{
+				Statuses: []event.Status{event.StatusPending}, Workflow: refunds.Workflow, Queue: refunds.Queue,
+				Tags: map[string]string{"even": "no"}, From: created(4), To: created(0),
+			}, pick(logs, 2, 4)},
+		} {
+			h.equal("list by "+c.what, h.list(c.q), c.want)
+			c.q.Limit = 1
+			h.equal("list by "+c.what+", one by one", h.list(c.q), c.want)
+			sum := 0
+			for _, n := range h.count(c.q) {
+				sum += n
+			}
+			h.equal("count by "+c.what, sum, len(c.want))
+		}
+	}},
+	{"CountIsByStatus", func(h *harness) {
+		h.equal("count of nothing", h.count(store.Query{}), map[event.Status]int(nil))
+		h.listed()
+		h.equal("count", h.count(store.Query{}), map[event.Status]int{
+			event.StatusCompleted: 2, event.StatusFailed: 1, event.StatusPending: 5,
+		})
+		h.equal("count of a class", h.count(store.Query{Workflow: refunds.Workflow}), map[event.Status]int{
+			event.StatusFailed: 1, event.StatusPending: 3,
+		})
+	}},
+	{"CountLooksAtNeitherCursorNorLimit", func(h *harness) {
+		logs := h.listed()
+		l, _ := store.As[store.Lister](h.store)
+		page, err := l.List(h.ctx, store.Query{Limit: 3})
+		h.check("list", err)
+		sum := 0
+		for _, n := range h.count(store.Query{Limit: 1, Cursor: page.Cursor}) {
+			sum += n
+		}
+		h.equal("count", sum, len(logs))
+	}},
+}

@@ -1,0 +1,151 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Log is the log of one run as its owner knows it. It makes real frames, such
+// as the runtime writes: [Log.Create] the first, [Log.Commit] the next one, and
+// [Log.Accept] goes on behind it.
+type Log struct {
+	Run  event.RunID
+	Spec event.Spec
+	// Fold is the state of the run after the last accepted frame.
+	Fold event.Fold
+	// Last is the name of that frame.
+	Last event.CID
+
+	ids   *IDs
+	clock store.Clock
+}
+
+// NewLog returns the log of a run that has not been created.
+func NewLog(ids *IDs, clock store.Clock, run event.RunID, spec event.Spec) *Log {
+	return &Log{Run: run, Spec: spec, ids: ids, clock: clock}
+}
+
+// Create returns the request that creates the run with the first frame of the
+// log, and accepts that frame.
+func (l *Log) Create() store.Create {
+	c := l.Commit(store.Fence{}, event.Event{Type: event.RunCreated, Spec: &l.Spec, Payload: json.RawMessage(`{"n":1}`)})
+	l.Accept(c)
+	return store.Create{
+		Run: l.Run, WorkflowID: l.Spec.WorkflowID, Class: store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow},
+		Tags: l.Spec.Tags, Parent: l.Spec.Parent, Root: l.Spec.Root,
+		Frame: c.Frame, CID: c.CID, Seq: c.Last,
+	}
+}
+
+// Commit returns a commit of the given events behind the last accepted frame.
+// Seq and Time are filled in, and what Work, Sleep, Receive and End return may
+// be joined. Without events it is a commit without a frame.
+func (l *Log) Commit(fence store.Fence, events ...event.Event) store.Commit {
+	c := store.Commit{Run: l.Run, WorkflowID: l.Spec.WorkflowID, Fence: fence, Prev: l.Last}
+	if len(events) == 0 {
+		return c
+	}
+	f := event.Frame{CID: l.ids.CID(), Prev: l.Last, Epoch: fence.Epoch, Token: fence.Token, Time: l.clock.Now(), Events: startedOnce(events)}
+	for i := range f.Events {
+		f.Events[i].Seq, f.Events[i].Time = l.Fold.Seq+uint64(i)+1, f.Time
+	}
+	frame, err := event.AppendFrame(nil, &f)
+	if err != nil {
+		panic(fmt.Sprintf("storetest: frame of run %s: %v", l.Run, err))
+	}
+	c.Frame, c.CID, c.First, c.Last = frame, f.CID, f.First(), f.Last()
+	return c
+}
+
+// Accept continues behind the frame of c, which the store has written.
+func (l *Log) Accept(c store.Commit) {
+	if c.Frame == nil {
+		return
+	}
+	f, err := event.DecodeFrame(c.Frame)
+	if err != nil {
+		panic(fmt.Sprintf("storetest: frame of run %s: %v", l.Run, err))
+	}
+	for i := range f.Events {
+		if err := l.Fold.Apply(&f.Events[i]); err != nil {
+			panic(fmt.Sprintf("storetest: log of run %s: %v", l.Run, err))
+		}
+	}
+	l.Last = f.CID
+}
+
+// Work returns events that record something without a lasting effect. The
+// first are those of a run that starts.
+func (l *Log) Work() []event.Event {
+	record := event.Event{Type: event.ValueRecorded, Key: "value", Payload: json.RawMessage(`42`)}
+	return append(l.started(), record)
+}
+
+// Sleep returns the events of code that waits until due; what it waited for
+// before has ended. The zero time waits for a message, for ever.
+func (l *Log) Sleep(due time.Time) []event.Event {
+	events := append(l.started(), l.settled()...)
+	if due.IsZero() {
+		return append(events, event.Event{Type: event.WaitCreated, Wait: event.WaitMessage, Name: "topic", Key: "receive"})
+	}
+	return append(events, event.Event{Type: event.WaitCreated, Wait: event.WaitSleep, Key: "sleep", Due: due})
+}
+
+// Receive returns the events that move items of the inbox into the log.
+func (l *Log) Receive(items ...store.Item) []event.Event {
+	events := l.started()
+	for _, i := range items {
+		events = append(events, event.Event{Type: event.MessageReceived, Name: "topic", Item: i.ID, Payload: i.Body})
+	}
+	return events
+}
+
+// End returns the events that end the run with a status, which must be
+// terminal. A run that has not started can only fail or be canceled.
+func (l *Log) End(status event.Status) []event.Event {
+	failure := &event.Failure{Message: "it did not work", Code: event.CodeError}
+	switch status {
+	case event.StatusCompleted:
+		return append(l.started(), event.Event{Type: event.RunCompleted, Payload: json.RawMessage(`"done"`)})
+	case event.StatusFailed:
+		return []event.Event{{Type: event.RunFailed, Failure: failure}}
+	case event.StatusCanceled:
+		return []event.Event{{Type: event.RunCanceled, Failure: failure}}
+	}
+	panic(fmt.Sprintf("storetest: a run does not end as %s", status))
+}
+
+func (l *Log) started() []event.Event {
+	if l.Fold.Run != event.StatePending {
+		return nil
+	}
+	return []event.Event{{Type: event.RunStarted, By: "worker"}}
+}
+
+// settled ends every open wait. There is at most one.
+func (l *Log) settled() []event.Event {
+	var events []event.Event
+	for o := range l.Fold.Opens {
+		events = append(events, event.Event{Type: event.WaitCompleted, Ref: o.Ref, Since: o.Since, Outcome: event.OutcomeDue})
+	}
+	return events
+}
+
+// startedOnce drops all but the first run_started: each of the parts that a
+// commit is joined from may start the run.
+func startedOnce(events []event.Event) []event.Event {
+	var kept []event.Event
+	started := false
+	for _, e := range events {
+		if e.Type == event.RunStarted && started {
+			continue
+		}
+		started = started || e.Type == event.RunStarted
+		kept = append(kept, e)
+	}
+	return kept
+}

@@ -1,0 +1,219 @@
+package storetest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// model is what a store should be: one partition, plain maps, and nothing kept
+// that can be computed. It is written to be obviously right, not fast. Where the
+// contract leaves a choice to stores, it takes over what the store has chosen
+// after checking that it was allowed.
+type model struct {
+	clock  store.Clock
+	runs   map[event.RunID]*modelRun
+	active map[string]event.RunID
+	last   map[string]event.RunID
+	lines  map[string][]event.RunID
+	seen   map[event.RunID]map[event.ItemID]time.Time
+	leases map[store.SessionID]store.Lease
+	wakes  map[store.Class]bool
+	news   map[store.SessionID]map[event.RunID]bool // mail that no Wait has told
+	audit  []store.AuditEntry
+
+	turn int // counts what makes runs ready
+}
+
+type modelRun struct {
+	store.RunState
+	// turn and rank order the ready runs of a priority. Runs that became ready
+	// in one action share a turn; their ranks are zero until the store has shown
+	// in which order it keeps them.
+	turn, rank int
+}
+
+func newModel(clock store.Clock) *model {
+	return &model{
+		clock:  clock,
+		runs:   map[event.RunID]*modelRun{},
+		active: map[string]event.RunID{},
+		last:   map[string]event.RunID{},
+		lines:  map[string][]event.RunID{},
+		seen:   map[event.RunID]map[event.ItemID]time.Time{},
+		leases: map[store.SessionID]store.Lease{},
+		wakes:  map[store.Class]bool{},
+		news:   map[store.SessionID]map[event.RunID]bool{},
+	}
+}
+
+// makeReady is "make ready" of package store. Runs that are made ready in the
+// same turn may stand in any order.
+func (m *model) makeReady(r *modelRun, turn int) {
+	m.leave(r)
+	r.Place, r.turn, r.rank = store.PlaceReady, turn, 0
+	m.wakes[r.Class] = true
+}
+
+func (m *model) nextTurn() int {
+	m.turn++
+	return m.turn
+}
+
+// leave takes from a run what belongs to its place.
+func (m *model) leave(r *modelRun) {
+	if r.Place == store.PlaceOwned {
+		delete(m.news[r.Owner], r.Run)
+	}
+	r.Owner, r.Fence.Token, r.Due, r.Fit = "", event.Token{}, time.Time{}, ""
+}
+
+// park parks a run; the earliest due time wakes.
+func (m *model) park(r *modelRun, due time.Time) {
+	earliest := m.nextDue()
+	m.leave(r)
+	r.Place, r.Due = store.PlaceParked, due
+	if !due.IsZero() && (earliest.IsZero() || due.Before(earliest)) {
+		m.wakes[r.Class] = true
+	}
+}
+
+// end is "end" of package store.
+func (m *model) end(r *modelRun) {
+	m.leave(r)
+	r.Place, r.Inbox, r.Closing, r.EndedAt = store.PlaceEnded, nil, false, m.clock.Now()
+	if r.WorkflowID == "" {
+		return
+	}
+	m.last[r.WorkflowID] = r.Run
+	delete(m.active, r.WorkflowID)
+	if line := m.lines[r.WorkflowID]; len(line) > 0 {
+		m.active[r.WorkflowID] = line[0]
+		m.lines[r.WorkflowID] = line[1:]
+		m.makeReady(m.runs[line[0]], m.nextTurn())
+	}
+}
+
+// push accepts an item.
+func (m *model) push(r *modelRun, i store.Item) {
+	if m.seen[r.Chain] == nil {
+		m.seen[r.Chain] = map[event.ItemID]time.Time{}
+	}
+	m.seen[r.Chain][i.ID] = m.clock.Now()
+	r.Inbox = append(slices.Clone(r.Inbox), i)
+	switch r.Place {
+	case store.PlaceParked:
+		m.makeReady(r, m.nextTurn())
+	case store.PlaceOwned:
+		if m.news[r.Owner] == nil {
+			m.news[r.Owner] = map[event.RunID]bool{}
+		}
+		m.news[r.Owner][r.Run] = true
+	}
+}
+
+// sorted returns all runs in the order of their ids.
+func (m *model) sorted() []*modelRun {
+	var all []*modelRun
+	for _, id := range slices.Sorted(maps.Keys(m.runs)) {
+		all = append(all, m.runs[id])
+	}
+	return all
+}
+
+// readyRuns returns the ready runs of a class in the order of their claims; runs
+// that compare equal may be claimed in any order.
+func (m *model) readyRuns(class store.Class) []*modelRun {
+	var ready []*modelRun
+	for _, r := range m.sorted() {
+		if r.Place == store.PlaceReady && r.Class == class {
+			ready = append(ready, r)
+		}
+	}
+	slices.SortStableFunc(ready, compareReady)
+	return ready
+}
+
+func compareReady(a, b *modelRun) int {
+	return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.turn, b.turn), cmp.Compare(a.rank, b.rank))
+}
+
+// owned returns the runs of a session in the order of their ids.
+func (m *model) owned(s store.SessionID) []*modelRun {
+	var owned []*modelRun
+	for _, r := range m.sorted() {
+		if r.Place == store.PlaceOwned && r.Owner == s {
+			owned = append(owned, r)
+		}
+	}
+	return owned
+}
+
+func (m *model) mail(s store.SessionID) []event.RunID {
+	var mail []event.RunID
+	for _, r := range m.owned(s) {
+		if len(r.Inbox) > 0 {
+			mail = append(mail, r.Run)
+		}
+	}
+	return mail
+}
+
+// timers returns the runs that have a due time, the earliest first.
+func (m *model) timers() []*modelRun {
+	var timed []*modelRun
+	for _, r := range m.sorted() {
+		if !r.Due.IsZero() {
+			timed = append(timed, r)
+		}
+	}
+	slices.SortStableFunc(timed, func(a, b *modelRun) int { return a.Due.Compare(b.Due) })
+	return timed
+}
+
+func (m *model) nextDue() time.Time {
+	if timed := m.timers(); len(timed) > 0 {
+		return timed[0].Due
+	}
+	return time.Time{}
+}
+
+// snapshot returns the state as a store shows it.
+func (m *model) snapshot() *store.Snapshot {
+	s := &store.Snapshot{
+		Now: m.clock.Now(), Runs: map[event.RunID]*store.RunState{},
+		Active: m.active, LastEnded: m.last, Lines: map[string][]event.RunID{}, Seen: m.seen,
+		Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
+		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{},
+		Wakes: m.wakes, Audit: m.audit,
+	}
+	for id, r := range m.runs {
+		s.Runs[id] = &r.RunState
+		if r.Place == store.PlaceReady && s.Ready[r.Class] == nil {
+			for _, o := range m.readyRuns(r.Class) {
+				s.Ready[r.Class] = append(s.Ready[r.Class], o.Run)
+			}
+		}
+	}
+	for _, r := range m.timers() {
+		s.Timers[r.Run] = r.Due
+	}
+	for wid, line := range m.lines {
+		if len(line) > 0 {
+			s.Lines[wid] = line
+		}
+	}
+	for id := range m.leases {
+		for _, r := range m.owned(id) {
+			s.Owned[id] = append(s.Owned[id], r.Run)
+		}
+		if mail := m.mail(id); mail != nil {
+			s.Mail[id] = mail
+		}
+	}
+	return s
+}

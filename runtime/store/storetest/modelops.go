@@ -1,0 +1,245 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// The operations of the model, in the words of the protocol.
+
+func (m *model) create(c store.Create) store.Created {
+	if m.runs[c.Run] != nil {
+		return store.Created{Run: c.Run, New: true}
+	}
+	if active, ok := m.active[c.WorkflowID]; ok && c.WorkflowID != "" {
+		switch c.Active {
+		case store.ActiveUse:
+			return store.Created{Run: active}
+		case store.ActiveFail:
+			return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: active}}
+		}
+		m.insert(c).Place = store.PlaceLined
+		for _, before := range append([]event.RunID{active}, m.lines[c.WorkflowID]...) {
+			if r := m.runs[before]; m.seen[r.Chain][c.Cancel.ID].IsZero() {
+				m.push(r, c.Cancel)
+			}
+		}
+		m.lines[c.WorkflowID] = append(slices.Clone(m.lines[c.WorkflowID]), c.Run)
+		return store.Created{Run: c.Run, New: true}
+	}
+	if last, ok := m.last[c.WorkflowID]; ok && c.WorkflowID != "" {
+		status := m.runs[last].Status
+		if c.Finished == store.FinishedReject || c.Finished == store.FinishedAllowFailure && status == event.StatusCompleted {
+			return store.Created{Err: &store.FinishedError{WorkflowID: c.WorkflowID, Run: last, Status: status}}
+		}
+	}
+	r := m.insert(c)
+	if c.WorkflowID != "" {
+		m.active[c.WorkflowID] = c.Run
+	}
+	due := c.At
+	if after := m.clock.Now().Add(c.Delay); after.After(due) {
+		due = after
+	}
+	if due.After(m.clock.Now()) {
+		m.park(r, due)
+	} else {
+		m.makeReady(r, m.nextTurn())
+	}
+	return store.Created{Run: c.Run, New: true}
+}
+
+func (m *model) insert(c store.Create) *modelRun {
+	r := &modelRun{RunState: store.RunState{
+		Record: store.Record{
+			Run: c.Run, Chain: c.Run, WorkflowID: c.WorkflowID, Class: c.Class, Priority: c.Priority,
+			Tags: c.Tags, Parent: c.Parent, Root: c.Root, Status: event.StatusPending,
+			N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: m.clock.Now(),
+		},
+		Frames: [][]byte{c.Frame},
+	}}
+	m.runs[c.Run] = r
+	return r
+}
+
+func (m *model) openSession(s store.Session) {
+	m.leases[s.ID] = store.Lease{Session: s.ID, Worker: s.Worker, TTL: s.TTL, Expires: m.clock.Now().Add(s.TTL)}
+	turn := m.nextTurn()
+	for _, r := range m.sorted() {
+		if r.Place == store.PlaceBlocked && slices.Contains(s.Classes, r.Class) && r.Fit != s.Fingerprint {
+			m.makeReady(r, turn)
+		}
+	}
+}
+
+func (m *model) heartbeat(s store.SessionID) (store.Heartbeat, error) {
+	l, ok := m.leases[s]
+	if !ok {
+		return store.Heartbeat{}, store.ErrExpired
+	}
+	l.Expires = m.clock.Now().Add(l.TTL)
+	m.leases[s] = l
+	return store.Heartbeat{Owned: len(m.owned(s)), Mail: m.mail(s), Next: m.nextDue()}, nil
+}
+
+func (m *model) reconcile(s store.SessionID) ([]store.Owned, error) {
+	if _, ok := m.leases[s]; !ok {
+		return nil, store.ErrExpired
+	}
+	var owned []store.Owned
+	for _, r := range m.owned(s) {
+		owned = append(owned, store.Owned{Run: r.Run, Fence: r.Fence})
+	}
+	return owned, nil
+}
+
+// recover takes everything from a session, for the session by.
+func (m *model) recover(s, by store.SessionID, reason store.Reason, turn int) {
+	for _, r := range m.owned(s) {
+		m.audit = append(m.audit, store.AuditEntry{
+			Time: m.clock.Now(), Run: r.Run, Reason: reason, By: by, Owner: s, Place: r.Place, Status: r.Status, Epoch: r.Fence.Epoch,
+		})
+		r.Fence.Epoch++
+		r.Recoveries++
+		m.makeReady(r, turn)
+	}
+	delete(m.leases, s)
+	delete(m.news, s)
+}
+
+func (m *model) closeSession(s store.SessionID) {
+	m.recover(s, s, store.ReasonSessionClosed, m.nextTurn())
+}
+
+func (m *model) due(limit int) time.Time {
+	for n, r := range m.timers() {
+		if n < limit && !r.Due.After(m.clock.Now()) {
+			m.makeReady(r, m.nextTurn())
+		}
+	}
+	return m.nextDue()
+}
+
+// chores is what a claim does before it takes runs.
+func (m *model) chores(c store.Claim) {
+	if c.Recover {
+		turn := m.nextTurn()
+		for id, l := range m.leases {
+			if id != c.Session && l.Expires.Before(m.clock.Now()) {
+				m.recover(id, c.Session, store.ReasonExpiredClaim, turn)
+			}
+		}
+	}
+	m.due(1000)
+}
+
+// grant gives a run to a session.
+func (m *model) grant(r *modelRun, s store.SessionID, token event.Token) store.ClaimedRun {
+	m.leave(r)
+	r.Place, r.Owner, r.Closing = store.PlaceOwned, s, false
+	r.Fence = store.Fence{Epoch: r.Fence.Epoch + 1, Token: token}
+	return store.ClaimedRun{
+		Run: r.Run, WorkflowID: r.WorkflowID, Class: r.Class, Fence: r.Fence, Recoveries: r.Recoveries,
+		N: r.N, Seq: r.Seq, Last: r.Last, Mail: len(r.Inbox) > 0,
+	}
+}
+
+func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+	r := m.runs[run]
+	_, live := m.leases[s]
+	switch {
+	case !live:
+		return store.ClaimedRun{}, store.ErrExpired
+	case r == nil:
+		return store.ClaimedRun{}, store.ErrRunNotFound
+	case r.Place == store.PlaceEnded:
+		return store.ClaimedRun{}, &store.TerminalError{Run: run, Status: r.Status}
+	case r.Place == store.PlaceOwned:
+		return store.ClaimedRun{}, store.ErrOwned
+	case r.Place == store.PlaceLined:
+		return store.ClaimedRun{}, store.ErrNotClaimable
+	}
+	return m.grant(r, s, token), nil
+}
+
+func (m *model) release(run event.RunID, fence store.Fence) error {
+	r := m.runs[run]
+	if r == nil || r.Place != store.PlaceOwned || r.Fence != fence {
+		return store.ErrFenced
+	}
+	r.Fence.Epoch++
+	m.makeReady(r, m.nextTurn())
+	return nil
+}
+
+func (m *model) deliver(d store.Deliver) (event.RunID, error) {
+	r := m.runs[d.Run]
+	switch {
+	case !d.Deadline.IsZero() && m.clock.Now().After(d.Deadline):
+		return "", store.ErrStale
+	case r == nil:
+		return "", store.ErrRunNotFound
+	case !m.seen[r.Chain][d.Item.ID].IsZero():
+		return d.Run, nil
+	case r.Place == store.PlaceEnded:
+		return "", &store.TerminalError{Run: d.Run, Status: r.Status}
+	case r.Closing:
+		return "", store.ErrLater
+	}
+	m.push(r, d.Item)
+	return d.Run, nil
+}
+
+// commit also reports whether the commit was executed by this call.
+func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
+	r := m.runs[c.Run]
+	refuse := func(err error) (store.Committed, bool) { return store.Committed{Err: err}, false }
+	switch {
+	case r == nil:
+		return refuse(store.ErrFenced)
+	case c.Frame != nil && r.Last == c.CID:
+		return store.Committed{N: r.N, Mail: r.Place == store.PlaceOwned && r.Fence == c.Fence && len(r.Inbox) > 0}, false
+	case r.Place != store.PlaceOwned || r.Fence != c.Fence:
+		return refuse(store.ErrFenced)
+	case r.WorkflowID != c.WorkflowID:
+		return refuse(&store.WorkflowIDMismatchError{Run: c.Run, Got: c.WorkflowID, Want: r.WorkflowID})
+	case r.Last != c.Prev, c.Frame != nil && c.First != r.Seq+1,
+		c.Consume > len(r.Inbox), c.Consume > 0 && r.Inbox[c.Consume-1].ID != c.ConsumeLast:
+		return refuse(&store.ConflictError{Run: c.Run, Seq: c.First, StoredSeq: r.Seq, Prev: c.Prev, Stored: r.Last})
+	case (c.Effect == store.EffectPark || c.Effect == store.EffectFinish) && len(r.Inbox) > c.Consume:
+		return refuse(store.ErrMail)
+	}
+	if c.Frame != nil {
+		r.Frames = append(slices.Clone(r.Frames), c.Frame)
+		r.N, r.Seq, r.Last = r.N+1, c.Last, c.CID
+	}
+	if r.Inbox = r.Inbox[c.Consume:]; len(r.Inbox) == 0 {
+		delete(m.news[r.Owner], r.Run)
+	}
+	if c.Progress {
+		r.Recoveries = 0
+	}
+	if c.Status != "" {
+		r.Status = c.Status
+	}
+	r.Closing = c.Closing && c.Effect == store.EffectNone
+	m.effect(r, c)
+	return store.Committed{N: r.N, Mail: r.Place == store.PlaceOwned && len(r.Inbox) > 0}, true
+}
+
+func (m *model) effect(r *modelRun, c store.Commit) {
+	switch c.Effect {
+	case store.EffectPark:
+		m.park(r, c.Due)
+	case store.EffectYield:
+		m.makeReady(r, m.nextTurn())
+	case store.EffectBlock:
+		m.leave(r)
+		r.Place, r.Fit = store.PlaceBlocked, c.Fit
+	case store.EffectFinish:
+		m.end(r)
+	}
+}

@@ -1,0 +1,142 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var recoverBehaviors = []behavior{
+	{"F2_RecoverChangesTheFenceAtOnce", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		h.recoverDead(h.session())
+		got := h.record(l.Run)
+		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
+		h.equal("owner", got.Owner, store.SessionID(""))
+		h.equal("place", got.Place, store.PlaceReady)
+		h.equal("recoveries", got.Recoveries, 1)
+		h.equal("ready", h.inspect().Ready, map[store.Class][]event.RunID{orders: {l.Run}})
+	}},
+	{"RecoverRemovesTheLeaseOfTheDead", func(h *harness) {
+		h.startOwned(h.session())
+		alive := h.session()
+		h.recoverDead(alive)
+		leases := h.inspect().Leases
+		if len(leases) != 1 || leases[alive].Session != alive {
+			h.Fatalf("leases: got %v, want only that of %s", leases, alive)
+		}
+	}},
+	{"RecoverRemovesTheLeaseOfASessionWithoutRuns", func(h *harness) {
+		h.session()
+		h.recoverDead(h.session())
+		h.equal("number of leases", len(h.inspect().Leases), 1)
+	}},
+	{"RecoverIsOnlyDoneIfTheClaimAllowsIt", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		alive := h.session()
+		h.clock.Advance(10 * ttl)
+		h.heartbeat(alive)
+		h.equal("claimed", h.claim(alive, 10), []store.ClaimedRun(nil))
+		h.place(l.Run, store.PlaceOwned)
+		h.commit(l, l.Commit(fence, l.Work()...))
+	}},
+	{"RecoverLeavesSessionsInGoodStanding", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		other := h.session()
+		h.clock.Advance(ttl - time.Second)
+		_, err := h.store.Claim(h.ctx, store.Claim{Session: other, Token: h.ids.Token(), Recover: true})
+		h.check("claim", err)
+		h.commit(l, l.Commit(fence, l.Work()...))
+	}},
+	{"RecoverNeverTakesFromTheSessionThatClaims", func(h *harness) {
+		s := h.session()
+		l, fence := h.startOwned(s)
+		h.clock.Advance(10 * ttl)
+		_, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Recover: true})
+		h.check("claim", err)
+		h.commit(l, l.Commit(fence, l.Work()...))
+	}},
+	{"AClaimHandsOutWhatItHasRecovered", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		alive := h.session()
+		h.clock.Advance(ttl + time.Second)
+		h.heartbeat(alive)
+		token := h.ids.Token()
+		got, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: token, Classes: []store.Class{orders}, Max: 5, Recover: true})
+		h.check("claim", err)
+		h.equal("claimed", got.Runs, []store.ClaimedRun{{
+			Run: l.Run, Class: orders, Fence: store.Fence{Epoch: fence.Epoch + 2, Token: token}, Recoveries: 1, N: 1, Seq: 1, Last: l.Last,
+		}})
+	}},
+	{"RecoverGoesOnUntilEverythingIsTaken", func(h *harness) {
+		const many = 250
+		dead := h.session()
+		for range many {
+			h.start()
+		}
+		h.equal("claimed", len(h.claim(dead, many)), many)
+		alive := h.session()
+		h.recoverDead(alive)
+		_, err := h.store.Heartbeat(h.ctx, 0, dead)
+		h.is("heartbeat after the first part", err, store.ErrExpired)
+		if h.inspect().Leases[dead].Recovering { // the store did not take all at once
+			h.is("opening it again", h.store.OpenSession(h.ctx, store.Session{ID: dead, TTL: ttl}), store.ErrExpired)
+		}
+		for range many {
+			if len(h.inspect().Owned[dead]) == 0 {
+				break
+			}
+			h.recoverDead(alive)
+		}
+		h.equal("runs that became ready", len(h.inspect().Ready[orders]), many)
+	}},
+	{"RecoveriesAreCountedUntilThereIsProgress", func(h *harness) {
+		l := h.start()
+		for n := range 3 {
+			dead := h.session()
+			got := h.claim(dead, 1)
+			h.equal("recoveries told to the owner", got[0].Recoveries, n)
+			h.commit(l, l.Commit(got[0].Fence, l.Work()...))
+			h.recoverDead(h.session())
+		}
+		h.equal("recoveries", h.record(l.Run).Recoveries, 3)
+		s := h.session()
+		c := l.Commit(h.own(s, l), l.Work()...)
+		c.Progress = true
+		h.commit(l, c)
+		h.equal("recoveries after progress", h.record(l.Run).Recoveries, 0)
+	}},
+	{"F1_ALateWriterWritesNothing", func(h *harness) {
+		late := h.session()
+		l, fence := h.startOwned(late)
+		h.recoverDead(h.session()) // it was stopped for a while, and goes on now
+		h.unchanged("everything that a late writer does", func() {
+			for _, e := range []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish} {
+				h.is("commit", h.try(withEffect(l.Commit(fence, l.Work()...), e, event.StatusRunning)).Err, store.ErrFenced)
+				h.is("commit without a frame", h.try(withEffect(l.Commit(fence), e, event.StatusRunning)).Err, store.ErrFenced)
+			}
+			h.is("release", h.store.Release(h.ctx, l.Run, fence), store.ErrFenced)
+			_, err := h.store.Heartbeat(h.ctx, 0, late)
+			h.is("heartbeat", err, store.ErrExpired)
+			_, err = h.store.Reconcile(h.ctx, 0, late)
+			h.is("reconcile", err, store.ErrExpired)
+			_, err = h.store.Claim(h.ctx, store.Claim{Session: late, Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1, Recover: true})
+			h.is("claim", err, store.ErrExpired)
+			_, err = h.store.ClaimRun(h.ctx, 0, late, h.ids.Token(), l.Run)
+			h.is("claim run", err, store.ErrExpired)
+			h.check("close session", h.store.CloseSession(h.ctx, 0, late))
+		})
+	}},
+	{"F1_ALateWriterWritesNothingOnceAnotherOwnsTheRun", func(h *harness) {
+		late, next := h.session(), h.session()
+		l, old := h.startOwned(late)
+		h.recoverDead(next)
+		fence := h.own(next, l)
+		h.unchanged("a late commit and a late release", func() {
+			h.is("commit", h.try(l.Commit(old, l.Work()...)).Err, store.ErrFenced)
+			h.is("release", h.store.Release(h.ctx, l.Run, old), store.ErrFenced)
+		})
+		h.commit(l, l.Commit(fence, l.Work()...))
+	}},
+}

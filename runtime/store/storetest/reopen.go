@@ -1,0 +1,68 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// reopen closes the store and opens it again.
+func (h *harness) reopen() {
+	h.Helper()
+	h.check("close", h.store.Close())
+	h.store = h.cfg.Reopen(h.t, h.store, h.clock)
+}
+
+var reopenBehaviors = []behavior{
+	{"EverythingSurvivesCloseAndOpen", func(h *harness) {
+		wid := h.workflowID("order")
+		s := h.session(orders)
+		owned := h.startAs(orders, wid)
+		fence := h.own(s, owned)
+		h.lineUp(wid)
+		parked, f := h.startOwnedAs(s, refunds)
+		h.park(parked, f, h.clock.Now().Add(time.Hour))
+		blocked, f := h.startOwnedAs(s, refunds)
+		h.block(blocked, f, "v1")
+		ended, f := h.startOwnedAs(s, refunds)
+		h.finish(ended, f, event.StatusFailed)
+		recovered, _ := h.startOwnedAs(h.session(), refunds)
+		h.recoverDead(s)
+		h.deliver(recovered.Run)
+		h.start(func(c *store.Create) { c.Priority, c.Tags = 3, map[string]string{"a": "b"} })
+		h.start()
+
+		h.unchanged("close and open", h.reopen)
+		h.commit(owned, owned.Commit(fence, owned.Work()...))
+		h.clock.Advance(2 * time.Hour)
+		h.due(100)
+		h.place(parked.Run, store.PlaceReady)
+	}},
+	{"W3_ACommitIsKnownAgainAfterOpen", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		c := l.Commit(fence, l.Work()...)
+		want := h.try(c)
+		h.check("commit", want.Err)
+		h.reopen()
+		h.unchanged("the same commit", func() { h.equal("answer", h.try(c), want) })
+	}},
+	{"TheOrderOfReadyRunsSurvivesOpen", func(h *harness) {
+		var want []event.RunID
+		for range 5 {
+			want = append(want, h.start().Run)
+		}
+		h.reopen()
+		want = append(want, h.start().Run)
+		h.equal("claimed", runsOf(h.claim(h.session(), 10)), want)
+	}},
+	{"M1_SeenItemsSurviveOpen", func(h *harness) {
+		l := h.start()
+		i := h.deliver(l.Run)
+		h.reopen()
+		h.unchanged("the same item", func() {
+			_, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: i})
+			h.check("deliver", err)
+		})
+	}},
+}

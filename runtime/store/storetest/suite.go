@@ -1,0 +1,58 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Config says how to get at the store under test.
+type Config struct {
+	// Open returns an empty store that reads all times from clock. The suite
+	// closes it. Required.
+	Open func(t testing.TB, clock store.Clock) store.Store
+	// Reopen opens again what s, which has been closed, had kept. Nil: the
+	// store keeps nothing beyond Close.
+	Reopen func(t testing.TB, s store.Store, clock store.Clock) store.Store
+	// Checks is the number of random histories; 0: 100. The flag -rapid.checks
+	// overrides it; -rapid.seed and -rapid.steps work as usual.
+	Checks int
+}
+
+// behavior is one sentence about stores and its proof.
+type behavior struct {
+	name string
+	test func(h *harness)
+}
+
+// group is the behaviours about one thing, and what a store must be able to do
+// for them to apply.
+type group struct {
+	behaviors []behavior
+	needs     func(store.Store) bool // nil: nothing in particular
+}
+
+func groups(cfg Config) []group {
+	return []group{
+		{createBehaviors, nil}, {lineBehaviors, nil}, {sessionBehaviors, nil}, {recoverBehaviors, nil},
+		{claimBehaviors, nil}, {commitBehaviors, nil}, {effectBehaviors, nil}, {deliverBehaviors, nil},
+		{loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
+		{raceBehaviors, nil}, {closeBehaviors, nil},
+		{listBehaviors, canList}, {auditBehaviors, canAudit},
+		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
+	}
+}
+
+// Run runs the whole suite: one subtest per behaviour, and random histories
+// against a model.
+func Run(t *testing.T, cfg Config) {
+	for _, g := range groups(cfg) {
+		if !applies(t, cfg, g.needs) {
+			continue
+		}
+		for _, b := range g.behaviors {
+			t.Run(b.name, func(t *testing.T) { b.test(newHarness(t, t, cfg)) })
+		}
+	}
+	t.Run("RandomHistoriesMatchTheModel", func(t *testing.T) { runHistories(t, cfg) })
+}

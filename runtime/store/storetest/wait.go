@@ -1,0 +1,233 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// pending is the answer to a call that blocks in a goroutine of its own.
+type pending[T any] struct {
+	answer chan T
+	err    chan error
+	cancel context.CancelFunc
+}
+
+// background calls f in its own goroutine.
+func background[T any](h *harness, f func(ctx context.Context) (T, error)) *pending[T] {
+	ctx, cancel := context.WithCancel(h.ctx)
+	p := &pending[T]{answer: make(chan T, 1), err: make(chan error, 1), cancel: cancel}
+	go func() {
+		got, err := f(ctx)
+		p.answer <- got
+		p.err <- err
+	}()
+	h.Cleanup(cancel)
+	return p
+}
+
+// result returns the answer, which must come in reasonable time.
+func (p *pending[T]) result(h *harness, what string) (T, error) {
+	h.Helper()
+	select {
+	case got := <-p.answer:
+		return got, <-p.err
+	case <-time.After(patience):
+		h.Fatalf("%s: still blocked after %v", what, patience)
+		panic("unreachable")
+	}
+}
+
+// wait blocks in the background for news about a session.
+func (h *harness) wait(w store.Wait) *pending[store.Woken] {
+	return background(h, func(ctx context.Context) (store.Woken, error) { return h.store.Wait(ctx, w) })
+}
+
+// woken is result of a Wait that must succeed.
+func (h *harness) woken(what string, p *pending[store.Woken]) store.Woken {
+	h.Helper()
+	got, err := p.result(h, what)
+	h.check(what, err)
+	return got
+}
+
+func waitFor(s store.SessionID, classes ...store.Class) store.Wait {
+	return store.Wait{Sessions: []store.WaitSession{{Session: s}}, Classes: classes}
+}
+
+var waitBehaviors = []behavior{
+	{"K2_WaitTakesTheWakeOfAReadyRun", func(h *harness) {
+		s := h.session()
+		h.equal("woken by nothing", h.poll(s, orders), store.Woken{Due: true})
+		h.start()
+		got := h.woken("wait", h.wait(waitFor(s, orders)))
+		h.equal("claim", got.Claim, []int{0})
+		h.equal("wakes", h.inspect().Wakes, map[store.Class]bool(nil))
+		h.equal("woken again", h.poll(s, orders), store.Woken{Due: true})
+	}},
+	{"K2_OneWakePerClass", func(h *harness) {
+		s := h.session()
+		h.start()
+		h.start()
+		h.startAs(refunds, "")
+		h.equal("wakes", h.inspect().Wakes, map[store.Class]bool{orders: true, refunds: true})
+		h.equal("first", h.poll(s, orders).Claim, []int{0})
+		h.equal("second", h.poll(s, orders).Claim, []int(nil))
+		h.equal("other class", h.poll(s, refunds).Claim, []int{0})
+	}},
+	{"K2_AStartWakesABlockedWait", func(h *harness) {
+		s := h.session()
+		p := h.wait(waitFor(s, orders))
+		h.start()
+		h.equal("claim", h.woken("wait", p).Claim, []int{0})
+	}},
+	{"K2_EverythingThatMakesReadyWakesABlockedWait", func(h *harness) {
+		owner, waiter := h.session(), h.session()
+		for _, c := range []struct {
+			what string
+			by   func(l *Log, fence store.Fence)
+		}{
+			{"yield", func(l *Log, fence store.Fence) { h.commit(l, withEffect(l.Commit(fence), store.EffectYield, "")) }},
+			{"release", func(l *Log, fence store.Fence) { h.check("release", h.store.Release(h.ctx, l.Run, fence)) }},
+			{"item", func(l *Log, fence store.Fence) {
+				h.park(l, fence, time.Time{})
+				h.deliver(l.Run)
+			}},
+			{"due", func(l *Log, fence store.Fence) {
+				h.park(l, fence, h.clock.Now())
+				h.due(10)
+			}},
+			{"other code", func(l *Log, fence store.Fence) {
+				h.block(l, fence, "v1")
+				h.sessionWith("v2", store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow})
+			}},
+			{"close session", func(*Log, store.Fence) { h.check("close session", h.store.CloseSession(h.ctx, 0, owner)) }},
+		} {
+			class := store.Class{Queue: "q", Workflow: c.what}
+			l, fence := h.startOwnedAs(owner, class)
+			h.poll(waiter, class) // takes what the start has left
+			p := h.wait(waitFor(waiter, class))
+			c.by(l, fence)
+			h.equal(c.what, h.woken(c.what, p).Claim, []int{0})
+		}
+	}},
+	{"WaitLeavesWakesOfOtherClasses", func(h *harness) {
+		s := h.session()
+		h.start()
+		h.equal("woken for refunds", h.poll(s, refunds).Claim, []int(nil))
+		h.equal("woken for none", h.poll(s).Claim, []int(nil))
+		h.equal("woken for orders", h.poll(s, orders).Claim, []int{0})
+	}},
+	{"EachWakeGoesToOneWait", func(h *harness) {
+		a, b := h.session(), h.session()
+		first := h.wait(waitFor(a, orders))
+		h.start()
+		h.equal("first", h.woken("first wait", first).Claim, []int{0})
+		h.equal("second", h.poll(b, orders).Claim, []int(nil))
+	}},
+	{"WaitTellsOfNewMailOnce", func(h *harness) {
+		s := h.session()
+		l, _ := h.startOwned(s)
+		h.equal("before", h.poll(s).Mail, []event.RunID(nil))
+		h.deliver(l.Run)
+		h.deliver(l.Run)
+		h.equal("told", h.woken("wait", h.wait(waitFor(s))).Mail, []event.RunID{l.Run})
+		h.equal("told again", h.poll(s).Mail, []event.RunID(nil))
+		h.deliver(l.Run)
+		h.equal("told of the next item", h.poll(s).Mail, []event.RunID{l.Run})
+	}},
+	{"MailWakesABlockedWait", func(h *harness) {
+		s := h.session()
+		l, _ := h.startOwned(s)
+		p := h.wait(waitFor(s))
+		h.deliver(l.Run)
+		h.equal("mail", h.woken("wait", p).Mail, []event.RunID{l.Run})
+	}},
+	{"WaitTellsOnlyTheOwnerOfMail", func(h *harness) {
+		s, other := h.session(), h.session()
+		l, _ := h.startOwned(s)
+		h.deliver(l.Run)
+		h.equal("other", h.poll(other).Mail, []event.RunID(nil))
+		h.equal("owner", h.poll(s).Mail, []event.RunID{l.Run})
+	}},
+	{"MailGoesToTheNewOwnerOnceTheRunHasMoved", func(h *harness) {
+		old := h.session()
+		l, fence := h.startOwned(old)
+		h.deliver(l.Run) // nobody asks the old owner for its mail
+		h.check("release", h.store.Release(h.ctx, l.Run, fence))
+		s := h.session()
+		h.own(s, l)
+		h.deliver(l.Run)
+		h.equal("mail", h.poll(s).Mail, []event.RunID{l.Run})
+		h.equal("mail of the old owner", h.heartbeat(old).Mail, []event.RunID(nil))
+	}},
+	{"WaitEndsAtItsTimeByTheClockOfTheStore", func(h *harness) {
+		s := h.session()
+		w := waitFor(s, orders)
+		w.Until = h.clock.Now().Add(time.Hour)
+		p := h.wait(w)
+		h.check("wait for the alarm", h.clock.AwaitAlarm(h.ctx))
+		h.clock.Advance(time.Hour - time.Millisecond)
+		h.clock.Advance(time.Millisecond)
+		h.equal("woken", h.woken("wait", p), store.Woken{Due: true})
+	}},
+	{"WaitWithATimeThatIsPastOnlyLooks", func(h *harness) {
+		s := h.session()
+		w := waitFor(s, orders)
+		w.Until = h.clock.Now().Add(-time.Hour)
+		h.equal("woken", h.woken("wait", h.wait(w)), store.Woken{Due: true})
+		h.start()
+		h.equal("woken", h.woken("wait", h.wait(w)), store.Woken{Claim: []int{0}, Due: true})
+	}},
+	{"K3_AnEarlierDueTimeEndsTheWait", func(h *harness) {
+		s := h.session()
+		l, fence := h.startOwned(s)
+		w := waitFor(s)
+		w.Until = h.clock.Now().Add(time.Hour)
+		p := h.wait(w)
+		h.park(l, fence, h.clock.Now().Add(time.Minute))
+		h.equal("due", h.woken("wait", p).Due, true)
+	}},
+	{"K3_AnEarlierDueTimeThatIsThereAlreadyEndsTheWait", func(h *harness) {
+		s := h.session()
+		h.delayed(time.Minute)
+		w := waitFor(s)
+		w.Until = h.clock.Now().Add(time.Hour)
+		h.equal("due", h.woken("wait", h.wait(w)).Due, true)
+	}},
+	{"WaitEndsWithItsContext", func(h *harness) {
+		s := h.session()
+		p := h.wait(waitFor(s, orders))
+		p.cancel()
+		_, err := p.result(h, "wait")
+		h.is("wait", err, context.Canceled)
+		ctx, cancel := context.WithCancel(h.ctx)
+		cancel()
+		_, err = h.store.Wait(ctx, waitFor(s, orders))
+		h.is("wait with a context that has ended", err, context.Canceled)
+	}},
+	{"AWaitThatGaveUpTakesNoWake", func(h *harness) {
+		s := h.session()
+		for range 20 {
+			p := h.wait(waitFor(s, orders))
+			p.cancel()
+			l := h.start()
+			got, err := p.result(h, "wait")
+			taken := err == nil && len(got.Claim) == 1
+			if left := len(h.poll(s, orders).Claim) == 1; taken == left {
+				h.Fatalf("wake of run %s: taken %v, left %v (%v)", l.Run, taken, left, err)
+			}
+			h.own(s, l)
+			h.poll(s, orders)
+		}
+	}},
+	{"WaitListensToSeveralSessions", func(h *harness) {
+		a, b := h.session(), h.session()
+		l, _ := h.startOwned(b)
+		p := h.wait(store.Wait{Sessions: []store.WaitSession{{Session: a}, {Session: b}}})
+		h.deliver(l.Run)
+		h.equal("mail", h.woken("wait", p).Mail, []event.RunID{l.Run})
+	}},
+}

@@ -1,0 +1,81 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// watch blocks in the background until the log has more than n frames.
+func (h *harness) watch(run event.RunID, n uint64) *pending[struct{}] {
+	return background(h, func(ctx context.Context) (struct{}, error) { return struct{}{}, h.store.Watch(ctx, run, n) })
+}
+
+func (h *harness) watched(what string, p *pending[struct{}]) {
+	h.Helper()
+	_, err := p.result(h, what)
+	h.check(what, err)
+}
+
+var watchBehaviors = []behavior{
+	{"WatchReturnsAtOnceIfThereAreMoreFrames", func(h *harness) {
+		l := h.start()
+		h.watched("watch", h.watch(l.Run, 0))
+	}},
+	{"WatchReturnsWithTheNextFrame", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		p := h.watch(l.Run, 1)
+		h.commit(l, l.Commit(fence, l.Work()...))
+		h.watched("watch", p)
+	}},
+	{"WatchReturnsWithTheFrameThatItAskedFor", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		p := h.watch(l.Run, 3)
+		for n := uint64(2); n <= 4; n++ {
+			h.commit(l, l.Commit(fence, l.Work()...))
+		}
+		h.watched("watch", p)
+		h.equal("frames", h.record(l.Run).N, uint64(4))
+	}},
+	{"WatchReturnsWithTheEndOfTheRun", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		p := h.watch(l.Run, 1)
+		h.finish(l, fence, event.StatusCompleted)
+		h.watched("watch", p)
+	}},
+	{"WatchOfAnUnknownRunIsNotFound", func(h *harness) {
+		_, err := h.watch(h.runID(), 0).result(h, "watch")
+		h.is("watch", err, store.ErrRunNotFound)
+	}},
+	{"WatchEndsWithItsContext", func(h *harness) {
+		l := h.start()
+		p := h.watch(l.Run, 1)
+		p.cancel()
+		_, err := p.result(h, "watch")
+		h.is("watch", err, context.Canceled)
+	}},
+	{"ManyWatchersAreAllTold", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		var all sync.WaitGroup
+		for range 200 {
+			p := h.watch(l.Run, 1)
+			all.Go(func() { h.watchedIn(p) })
+		}
+		h.commit(l, l.Commit(fence, l.Work()...))
+		all.Wait()
+	}},
+}
+
+// watchedIn is watched for a goroutine that is not the test's.
+func (h *harness) watchedIn(p *pending[struct{}]) {
+	select {
+	case <-p.answer:
+		if err := <-p.err; err != nil {
+			h.Errorf("watch: %v", err)
+		}
+	case <-h.ctx.Done():
+		h.Errorf("watch: still blocked after %v", 3*patience)
+	}
+}

@@ -1,0 +1,278 @@
+package worker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// advance does what can be done with the run now: timers fire, steps start, and
+// what has happened is committed.
+func (t *task) advance() {
+	if t.state == taskWaiting && t.w.isSuspect(t) {
+		t.read()
+	}
+	if t.state != taskLive {
+		return
+	}
+	if t.run != nil {
+		t.move()
+	}
+	if t.mailWanted && !t.mailLoading && t.blocked == nil {
+		t.readMail()
+	}
+	if t.inflight == nil {
+		t.commitNext()
+	}
+	if t.state == taskLive {
+		t.setAlarm()
+	}
+}
+
+// move lets timers fire and steps start, and collects what happened.
+func (t *task) move() {
+	if t.blocked == nil && !t.run.Ended() && t.run.Err() == nil {
+		t.fireDue()
+		t.startSteps()
+	}
+	if err := t.run.Err(); err != nil {
+		t.block(err)
+		return
+	}
+	t.unsaved = append(t.unsaved, t.run.Take()...)
+	for _, op := range t.run.Cancels() {
+		t.cancels = append(t.cancels, op.Ref)
+	}
+}
+
+// fireDue ends the waits whose time has come, in order of their due times.
+func (t *task) fireDue() {
+	now := t.w.clock.Now()
+	for _, o := range t.run.Fold().DueBy(now) {
+		if o.Entity != event.EntityWait || t.run.Fold().Open(o.Ref) != o {
+			continue // a step's next attempt, or ended by one that fired before it
+		}
+		t.apply(event.Event{Type: event.WaitCompleted, Ref: o.Ref, Outcome: event.OutcomeDue})
+		if t.run.Ended() || t.run.Err() != nil {
+			return
+		}
+	}
+}
+
+// startSteps begins attempts while there are slots for them: those that were
+// interrupted, those whose backoff is over, and new ones.
+func (t *task) startSteps() {
+	if t.w.stopping.Load() || !t.w.sessions[t.partition].alive() {
+		return
+	}
+	var retries []uint64
+	for _, o := range t.run.Fold().DueBy(t.w.clock.Now()) {
+		if o.Entity == event.EntityStep && o.State == event.StatePending {
+			retries = append(retries, o.Ref)
+		}
+	}
+	for t.run.Err() == nil && !t.run.Ended() && t.blocked == nil {
+		ref, ok := t.nextStep(&retries)
+		if !ok || t.overBudget() {
+			return
+		}
+		op := t.run.Op(ref)
+		if _, known := t.w.registry.Step(seam.Gate{}, op.Name); !known {
+			t.block(&unknownStepError{Run: t.id, Workflow: t.class.Workflow, Step: op.Name})
+			return
+		}
+		if !t.w.acquireSlot(t) {
+			return
+		}
+		n := t.run.Fold().Open(ref).Attempt + 1
+		t.interrupted = slices.DeleteFunc(t.interrupted, func(r uint64) bool { return r == ref })
+		t.apply(event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: t.w.cfg.Name})
+		a := &attempt{ref: ref, number: n, started: t.w.clock.Now()}
+		if t.attempts == nil {
+			t.attempts = map[uint64]*attempt{}
+		}
+		t.attempts[ref] = a
+		t.starts = append(t.starts, a)
+	}
+}
+
+// nextStep returns the step to start next. On the way it ends interrupted steps
+// that may not be started again.
+func (t *task) nextStep(retries *[]uint64) (uint64, bool) {
+	for len(t.interrupted) > 0 {
+		ref := t.interrupted[0]
+		if !t.endInterrupted(ref) {
+			return ref, true
+		}
+		t.interrupted = t.interrupted[1:]
+		if t.run.Ended() || t.run.Err() != nil {
+			return 0, false
+		}
+	}
+	for len(*retries) > 0 {
+		ref := (*retries)[0]
+		if t.run.Fold().StateOf(ref) == event.StatePending {
+			return ref, true
+		}
+		*retries = (*retries)[1:] // started
+	}
+	if op := t.run.Startable(); op != nil {
+		return op.Ref, true
+	}
+	return 0, false
+}
+
+// wantsStep reports whether a step waits to be started.
+func (t *task) wantsStep() bool {
+	if len(t.interrupted) > 0 || t.run.Startable() != nil {
+		return true
+	}
+	due := t.run.Fold().Due()
+	return !due.IsZero() && !due.After(t.w.clock.Now())
+}
+
+func runningSteps(f *event.Fold) []uint64 {
+	var refs []uint64
+	if f.RunningSteps() == 0 {
+		return nil
+	}
+	f.Opens(func(o *event.Open) bool {
+		if o.State == event.StateRunning {
+			refs = append(refs, o.Ref)
+		}
+		return true
+	})
+	slices.SortFunc(refs, cmp.Compare)
+	return refs
+}
+
+// overBudget reports whether the run has had its time while others wait.
+func (t *task) overBudget() bool {
+	return t.w.clock.Now().Sub(t.since) >= t.w.cfg.RunBudget && t.w.full()
+}
+
+func (w *Worker) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.tasks) >= w.cfg.Runs
+}
+
+// commitNext commits what has happened, and gives the run back if there is
+// nothing to do for it here.
+func (t *task) commitNext() {
+	effect, due := t.effect()
+	if effect == store.EffectNone && len(t.unsaved) == 0 {
+		return
+	}
+	c := &commit{t: t, starts: t.starts, cancels: t.cancels, events: len(t.unsaved), took: len(t.taken)}
+	t.starts, t.cancels = nil, nil
+	c.req = store.Commit{
+		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Effect: effect, Due: due,
+		Status: t.status(effect), Progress: progress(t.unsaved), Closing: effect == store.EffectFinish && t.refused >= 3,
+	}
+	if n := len(t.taken); n > 0 {
+		c.req.Consume, c.req.ConsumeLast = n, t.taken[n-1]
+	}
+	if effect == store.EffectBlock {
+		c.req.Fit, c.note = t.w.fit, t.blocked.Error()
+	}
+	if len(t.unsaved) > 0 {
+		if err := t.frame(&c.req); err != nil {
+			// What the engine itself has made cannot be written: a defect, not a
+			// state of the run. Nothing was written.
+			t.w.log.Error("encode commit failed", "run", t.id, "error", err)
+			t.lose(&t.fence)
+			return
+		}
+	}
+	t.inflight = c
+	t.w.commits <- c
+}
+
+// frame encodes what is not saved as one frame.
+func (t *task) frame(req *store.Commit) error {
+	last := &t.unsaved[len(t.unsaved)-1]
+	if last.Type.Terminal() {
+		last.Unread = append(slices.Clip(t.unread()), t.late...)
+	}
+	req.CID = event.NewCID()
+	req.First, req.Last = t.unsaved[0].Seq, last.Seq
+	var err error
+	req.Frame, err = event.AppendFrame(nil, &event.Frame{
+		CID: req.CID, Prev: t.last, Epoch: t.fence.Epoch, Token: t.fence.Token, Time: last.Time, Events: t.unsaved,
+	})
+	return err
+}
+
+// unread returns the messages that are in the log, but that the code never took.
+func (t *task) unread() []event.ItemID {
+	var ids []event.ItemID
+	var found []*event.Event
+	t.run.Unread(func(e *event.Event) bool {
+		found = append(found, e)
+		return true
+	})
+	slices.SortFunc(found, func(a, b *event.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, e := range found {
+		ids = append(ids, e.Item)
+	}
+	return ids
+}
+
+// effect decides what becomes of the run with the next commit.
+func (t *task) effect() (store.Effect, time.Time) {
+	busy := len(t.attempts) > 0
+	switch {
+	case t.blocked != nil:
+		if busy {
+			return store.EffectNone, time.Time{}
+		}
+		return store.EffectBlock, time.Time{}
+	case t.mailWanted || t.mailLoading:
+		return store.EffectNone, time.Time{}
+	case t.run.Ended():
+		return store.EffectFinish, time.Time{}
+	case busy:
+		return store.EffectNone, time.Time{}
+	case t.run.Fold().RunningSteps() > 0:
+		return store.EffectYield, time.Time{} // of attempts that were left behind: the next worker decides
+	case t.wantsStep():
+		if t.w.stopping.Load() || t.overBudget() {
+			return store.EffectYield, time.Time{}
+		}
+		return store.EffectNone, time.Time{}
+	}
+	return store.EffectPark, t.run.Fold().Due()
+}
+
+func (t *task) status(effect store.Effect) event.Status {
+	switch {
+	case effect == store.EffectBlock:
+		return event.StatusBlocked
+	case effect == store.EffectPark || effect == store.EffectFinish:
+		return t.run.Fold().Status()
+	}
+	return event.StatusRunning
+}
+
+// progress reports whether events say that the run got further. That an attempt
+// was started does not: the attempt may be what kills the worker.
+func progress(events []event.Event) bool {
+	return slices.ContainsFunc(events, func(e event.Event) bool {
+		switch e.Type {
+		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded:
+			return true
+		}
+		return e.Type.Terminal()
+	})
+}
+
+// end ends a run without its code.
+func (t *task) end(e event.Event) {
+	e.By = t.w.cfg.Name
+	t.apply(e)
+}

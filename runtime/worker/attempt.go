@@ -1,0 +1,357 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"runtime/pprof"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	at "github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// attempt is one execution of a step. It holds a slot from step_started until
+// its goroutine has ended.
+type attempt struct {
+	ref     uint64
+	number  int
+	started time.Time
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // nil: not launched
+	done   bool                    // its outcome was posted
+}
+
+// stop asks the code of the attempt to end.
+func (a *attempt) stop(cause error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cancel != nil {
+		a.cancel(cause)
+	}
+}
+
+// outcome is what came of an attempt.
+type outcome struct {
+	payload []byte
+	err     error
+	code    string // of err, if not the user's code gave it
+	stack   string
+}
+
+// attemptTimeout is the cause of a context whose attempt took too long.
+type attemptTimeout struct{ after time.Duration }
+
+func (e *attemptTimeout) Error() string {
+	return fmt.Sprintf("attempt took longer than its timeout of %v", e.after)
+}
+
+func (e *attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// attemptContext tells the deadline of an attempt; the worker's clock ends it.
+type attemptContext struct {
+	context.Context
+	deadline time.Time
+}
+
+// Deadline returns when the attempt times out, unless the base context ends first.
+func (c *attemptContext) Deadline() (time.Time, bool) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
+		return d, true
+	}
+	return c.deadline, true
+}
+
+// launch starts an attempt whose step_started is durable.
+func (t *task) launch(a *attempt) {
+	op := t.run.Op(a.ref)
+	if op == nil || t.run.Ended() || t.attempts[a.ref] != a {
+		t.w.releaseSlot()
+		return
+	}
+	if op.CancelWanted() { // before it could begin
+		t.w.releaseSlot()
+		t.onStep(a, outcome{err: op.CancelCause(), code: event.CodeCanceled})
+		return
+	}
+	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
+	plan := workflow.PlanOf(seam.Gate{}, op)
+	spec := t.run.Fold().Spec
+	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Tags: spec.Tags}
+	ctx, cancel := context.WithCancelCause(t.w.base)
+	a.mu.Lock()
+	a.cancel = cancel
+	a.mu.Unlock()
+	go t.w.runAttempt(ctx, t, a, info, fn, plan, op.Input, t.fence)
+}
+
+// runAttempt executes an attempt and posts its outcome. Code that does not end
+// although its time is up is left behind after the grace period.
+func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.Attempt, fn workflow.StepFunc, plan *workflow.StepPlan, args []byte, fence store.Fence) {
+	w.attempts.add(a, info)
+	defer w.releaseSlot()
+	defer w.attempts.remove(a)
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("flowgen_step", info.Step, "flowgen_run", string(info.Run))))
+	actx := &attemptContext{ctx, a.started.Add(plan.Timeout)}
+	stopTimer := w.clock.AfterFunc(plan.Timeout, func() {
+		cause := &attemptTimeout{plan.Timeout}
+		a.stop(cause)
+		w.clock.AfterFunc(w.cfg.Grace, func() { w.abandon(t, a, info, cause) })
+	})
+	noter, _ := store.As[store.Noter](w.store)
+	if noter != nil {
+		if a.number > 1 {
+			notes, err := noter.Notes(ctx, info.Run)
+			if err != nil {
+				w.log.Warn("read heartbeat of the attempt before", "run", info.Run, "step", info.Step, "error", err)
+			}
+			info.Last = notes[info.Key]
+		}
+		info.Beat = func(ctx context.Context, details []byte) error {
+			return noter.SetNote(ctx, info.Run, fence, info.Key, details)
+		}
+	} else {
+		info.Beat = func(context.Context, []byte) error { return errors.ErrUnsupported }
+	}
+	out := callStep(at.With(actx, info), fn, args)
+	stopTimer()
+	var timeout *attemptTimeout
+	if out.err != nil && errors.As(context.Cause(ctx), &timeout) {
+		out.code = event.CodeTimeout
+	}
+	if out.err == nil {
+		if err := workflow.CheckPayload(seam.Gate{}, w.client, "result of step "+info.Step, len(out.payload)); err != nil {
+			out = outcome{err: err}
+		}
+	}
+	stopped := errors.Is(context.Cause(ctx), ErrStopping) && out.err != nil
+	a.finish(func() {
+		if !stopped { // else it counts as interrupted: the next worker decides
+			t.post(input{kind: inputStep, attempt: a, outcome: out})
+		}
+	})
+	a.stop(nil)
+}
+
+// finish calls f if the outcome was not posted yet.
+func (a *attempt) finish(f func()) {
+	a.mu.Lock()
+	first := !a.done
+	a.done = true
+	a.mu.Unlock()
+	if first {
+		f()
+	}
+}
+
+// abandon gives up on code that ignores its context.
+func (w *Worker) abandon(t *task, a *attempt, info *at.Attempt, cause *attemptTimeout) {
+	a.finish(func() {
+		w.log.Error("a step ignores its context: it is left behind and goes on running", "run", info.Run, "step", info.Step,
+			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(info.Run)))
+		t.post(input{kind: inputStep, attempt: a, outcome: outcome{
+			err:  fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, w.cfg.Grace),
+			code: event.CodeTimeout,
+		}})
+	})
+}
+
+// callStep calls the users' code. A panic is a failed attempt with its stack.
+func callStep(ctx context.Context, fn workflow.StepFunc, args []byte) (out outcome) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if r := recover(); r != nil {
+			out = outcome{err: fmt.Errorf("panic: %v", r), code: event.CodePanic, stack: string(debug.Stack())}
+			return
+		}
+		out = outcome{err: errors.New("the step called runtime.Goexit"), code: event.CodePanic}
+	}()
+	payload, err := fn(ctx, args)
+	returned = true
+	return outcome{payload: payload, err: err}
+}
+
+// onStep records what came of an attempt.
+func (t *task) onStep(a *attempt, out outcome) {
+	if t.state != taskLive || t.attempts[a.ref] != a {
+		return // the run was lost, or ended without it
+	}
+	delete(t.attempts, a.ref)
+	op := t.run.Op(a.ref)
+	if op == nil || t.run.Ended() || t.run.Err() != nil {
+		return
+	}
+	if out.err == nil {
+		t.apply(event.Event{Type: event.StepCompleted, Ref: a.ref, Attempt: a.number, Payload: out.payload})
+		return
+	}
+	t.apply(t.verdict(op, a, out))
+}
+
+// verdict decides what follows from a failed attempt.
+func (t *task) verdict(op *replay.Op, a *attempt, out outcome) event.Event {
+	plan := workflow.PlanOf(seam.Gate{}, op)
+	f := failure.Encode(out.err, event.CodeError)
+	if out.code != "" {
+		f.Code = out.code
+	}
+	f.Stack = out.stack
+	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
+	var fatal *at.Fatal
+	switch {
+	case op.CancelWanted():
+		f.Code = event.CodeCanceled
+		return failed
+	case f.Code == event.CodePayload:
+		return failed
+	case errors.As(out.err, &fatal), plan.Spec.Fatal != nil && isFatal(plan.Spec.Fatal, out.err):
+		f.Code = event.CodeFatal
+		return failed
+	case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:
+		return failed // its effect may have happened, or may still
+	case a.number >= plan.Retry.MaxAttempts():
+		return failed
+	}
+	delay := plan.Retry.Delay(a.number, rand.Float64())
+	var after *at.RetryAfter
+	if errors.As(out.err, &after) {
+		delay = after.Delay
+	}
+	due := t.w.clock.Now().Add(delay)
+	if total := plan.Retry.Total; total > 0 && due.After(t.run.Fold().Open(a.ref).Since.Add(total)) {
+		return failed
+	}
+	return event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
+}
+
+// isFatal asks the users' predicate; one that panics says no.
+func isFatal(fatal func(error) bool, err error) (yes bool) {
+	defer func() { _ = recover() }()
+	return fatal(err)
+}
+
+// endInterrupted ends a step whose attempt died with its worker, if it may not
+// be started again, and reports whether it did.
+func (t *task) endInterrupted(ref uint64) bool {
+	o := t.run.Fold().Open(ref)
+	op := t.run.Op(ref)
+	if o == nil || op == nil {
+		return true
+	}
+	plan := workflow.PlanOf(seam.Gate{}, op)
+	f := &event.Failure{Code: event.CodeInterrupted}
+	switch {
+	case op.CancelWanted():
+		f = replay.CancelFailure(op.CancelCause())
+	case plan.Spec.NonIdempotent:
+		f.Message = fmt.Sprintf("the worker died during attempt %d, and the step is not idempotent: it may or may not have had its effect", o.Attempt)
+	case o.Attempt >= plan.Retry.MaxAttempts():
+		f.Message = fmt.Sprintf("the worker died during attempt %d, which was the last one", o.Attempt)
+	default:
+		return false
+	}
+	t.apply(event.Event{Type: event.StepFailed, Ref: ref, Attempt: o.Attempt, Failure: f})
+	return true
+}
+
+// acquireSlot takes a slot for a step, or puts the task in line for one.
+func (w *Worker) acquireSlot(t *task) bool {
+	if w.slots.Add(-1) >= 0 {
+		return true
+	}
+	w.slots.Add(1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.slots.Add(-1) >= 0 { // one was freed meanwhile
+		return true
+	}
+	w.slots.Add(1)
+	if !t.lined {
+		t.lined = true
+		w.slotLine = append(w.slotLine, t)
+	}
+	return false
+}
+
+// offerSlots tells the first task in line that there are slots.
+func (w *Worker) offerSlots() {
+	if w.slots.Load() <= 0 {
+		return
+	}
+	w.mu.Lock()
+	var next *task
+	if len(w.slotLine) > 0 && w.slots.Load() > 0 {
+		next, w.slotLine = w.slotLine[0], w.slotLine[1:]
+		next.lined = false
+	}
+	w.mu.Unlock()
+	if next != nil {
+		next.post(input{kind: inputTick})
+	}
+}
+
+func (w *Worker) releaseSlot() {
+	w.slots.Add(1)
+	w.offerSlots()
+}
+
+// attemptSet knows the attempts whose goroutines run.
+type attemptSet struct {
+	mu   sync.Mutex
+	all  map[*attempt]*at.Attempt
+	none chan struct{} // closed when the last one has ended; nil: nobody waits
+}
+
+func (s *attemptSet) init() { s.all = map[*attempt]*at.Attempt{} }
+
+func (s *attemptSet) add(a *attempt, info *at.Attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[a] = info
+}
+
+func (s *attemptSet) remove(a *attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, a)
+	if len(s.all) == 0 && s.none != nil {
+		close(s.none)
+		s.none = nil
+	}
+}
+
+// ended returns a channel that is closed once no attempt runs. It is called once.
+func (s *attemptSet) ended() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	none := make(chan struct{})
+	if len(s.all) == 0 {
+		close(none)
+	} else {
+		s.none = none
+	}
+	return none
+}
+
+// running returns the attempts whose goroutines run.
+func (s *attemptSet) running() []*at.Attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*at.Attempt
+	for _, info := range s.all {
+		all = append(all, info)
+	}
+	return all
+}

@@ -1,0 +1,200 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+const (
+	// claimBatch bounds one claim call.
+	claimBatch = 128
+	// dueBatch bounds how many due runs one call makes ready.
+	dueBatch = 1024
+	// waitMost bounds how long the claim loop sleeps: the only cover for a
+	// worker that dies with a wake in its hand.
+	waitMost = 5 * time.Second
+)
+
+// claimLoop claims runs until ctx ends. It returns an error only if the store
+// was closed under it.
+func (w *Worker) claimLoop(ctx context.Context) error {
+	claim := make(map[int]bool)
+	for _, s := range w.sessions {
+		claim[s.partition] = true
+	}
+	next := make([]time.Time, len(w.sessions)) // due times, by partition
+	for ctx.Err() == nil {
+		var err error
+		now := w.clock.Now()
+		for i, s := range w.sessions {
+			if !claim[s.partition] && (next[i].IsZero() || next[i].After(now)) {
+				continue
+			}
+			if next[i], err = w.claimFrom(ctx, s); err != nil {
+				break
+			}
+			delete(claim, s.partition)
+		}
+		var woken store.Woken
+		if err == nil {
+			woken, err = w.await(ctx, next)
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, store.ErrClosed):
+			return err
+		default:
+			w.log.Error("claim runs failed", "error", err)
+			w.sleep(ctx, time.Second)
+		}
+		for _, p := range woken.Claim {
+			claim[p] = true
+		}
+		for _, run := range woken.Mail {
+			w.notifyMail(run)
+		}
+		if woken.Due || err != nil {
+			for _, s := range w.sessions {
+				claim[s.partition] = true
+			}
+		}
+	}
+	return nil
+}
+
+// await waits until there may be something to claim.
+func (w *Worker) await(ctx context.Context, next []time.Time) (store.Woken, error) {
+	until := w.clock.Now().Add(waitMost)
+	for _, t := range next {
+		if !t.IsZero() && t.Before(until) {
+			until = t
+		}
+	}
+	req := store.Wait{Until: until}
+	for _, s := range w.sessions {
+		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.partition, Session: s.current()})
+	}
+	if w.capacity() > 0 {
+		req.Classes = w.classes
+	}
+	// Capacity that is freed meanwhile ends the wait.
+	wctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if len(req.Classes) == 0 {
+		go func() {
+			select {
+			case <-w.kick:
+				cancel()
+			case <-wctx.Done():
+			}
+		}()
+	}
+	woken, err := w.store.Wait(wctx, req)
+	if err != nil && ctx.Err() == nil && wctx.Err() != nil {
+		return store.Woken{Due: true}, nil
+	}
+	return woken, err
+}
+
+// claimFrom claims until nothing is left or the worker is full, and returns the
+// next due time of the partition.
+func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, err error) {
+	for {
+		room := min(w.capacity(), claimBatch)
+		if room <= 0 {
+			return w.store.Due(ctx, s.partition, dueBatch)
+		}
+		id := s.current()
+		s.mu.Lock()
+		s.claiming++
+		s.mu.Unlock()
+		answer, err := w.store.Claim(ctx, store.Claim{
+			Partition: s.partition, Session: id, Token: event.NewToken(), Classes: w.classes, Max: room, Recover: s.mayRecover(),
+		})
+		for _, c := range answer.Runs {
+			w.adopt(s, id, c)
+		}
+		s.mu.Lock()
+		s.claiming--
+		s.mu.Unlock()
+		switch {
+		case errors.Is(err, store.ErrExpired):
+			s.renew(id)
+			return next, nil
+		case err != nil:
+			return next, err
+		case len(answer.Runs) < room:
+			return answer.Next, nil
+		}
+	}
+}
+
+func (w *Worker) capacity() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cfg.Runs - len(w.tasks)
+}
+
+// adopt makes a claimed run a task of this worker.
+func (w *Worker) adopt(s *session, id store.SessionID, c store.ClaimedRun) {
+	w.mu.Lock()
+	t := w.tasks[c.Run]
+	if t == nil {
+		if t = w.parked.take(c.Run); t == nil {
+			t = &task{w: w, id: c.Run}
+		}
+		w.tasks[c.Run] = t
+	}
+	// A task that is there already waits for the answer of its last commit,
+	// which has given the run back: it takes the new claim after that. It is told
+	// under the lock, so that it cannot leave in between.
+	t.post(input{kind: inputClaimed, claimed: c, partition: s.partition, session: id, claimSeq: w.claimSeq.Add(1)})
+	w.mu.Unlock()
+}
+
+// notifyMail says that a run of this worker has unread items.
+func (w *Worker) notifyMail(run event.RunID) {
+	w.mu.Lock()
+	t := w.tasks[run]
+	w.mu.Unlock()
+	if t != nil {
+		t.post(input{kind: inputMail})
+	}
+}
+
+func (w *Worker) owns(run event.RunID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tasks[run] != nil
+}
+
+func (w *Worker) eachOwned(partition int, f func(*task)) {
+	w.mu.Lock()
+	var all []*task
+	for _, t := range w.tasks {
+		if int(t.id.Slot())%w.store.Partitions() == partition {
+			all = append(all, t)
+		}
+	}
+	w.mu.Unlock()
+	for _, t := range all {
+		f(t)
+	}
+}
+
+func (w *Worker) ownedOn(partition int) int {
+	n := 0
+	w.eachOwned(partition, func(*task) { n++ })
+	return n
+}
+
+// dropPartition forgets all runs of a session that is over.
+func (w *Worker) dropPartition(partition int) {
+	w.eachOwned(partition, func(t *task) { t.post(input{kind: inputLost}) })
+}

@@ -1,0 +1,158 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+const (
+	committers  = 2
+	commitBatch = 256
+)
+
+// commit is one commit of a run on its way. A run has one at a time.
+type commit struct {
+	t       *task
+	req     store.Commit
+	note    string     // why the run is blocked
+	events  int        // of t.unsaved
+	took    int        // of t.taken
+	starts  []*attempt // to start when it is durable
+	cancels []uint64   // steps to cancel when it is durable
+}
+
+// commitLoop commits for many runs at once. While a batch is written, the next
+// one gathers.
+func (w *Worker) commitLoop() {
+	defer w.work.Done()
+	for first := range w.commits {
+		batch := []*commit{first}
+	fill:
+		for len(batch) < commitBatch {
+			select {
+			case c, ok := <-w.commits:
+				if !ok {
+					break fill
+				}
+				batch = append(batch, c)
+			default:
+				break fill
+			}
+		}
+		w.commitBatch(batch)
+	}
+}
+
+// commitBatch sends commits until there is an answer. After an error it is not
+// known which of them were applied: the same bytes are sent again, and the store
+// answers for each of them as it would have done the first time.
+func (w *Worker) commitBatch(batch []*commit) {
+	requests := make([]store.Commit, len(batch))
+	for i, c := range batch {
+		requests[i] = c.req
+		if c.note != "" {
+			w.writeNote(c)
+		}
+	}
+	results, err := retry(w, "commit", func(ctx context.Context) ([]store.Committed, error) { return w.store.Commit(ctx, requests) })
+	for i, c := range batch {
+		answer := store.Committed{Err: err}
+		if err == nil {
+			answer = results[i]
+		}
+		c.t.post(input{kind: inputCommitted, commit: c, committed: answer})
+	}
+}
+
+func (w *Worker) writeNote(c *commit) {
+	if n, ok := store.As[store.Noter](w.store); ok {
+		// Only people read it, and the log of the worker has it, too.
+		if err := n.SetNote(context.Background(), c.req.Run, c.req.Fence, workflow.NoteBlocked, []byte(c.note)); err != nil {
+			w.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)
+		}
+	}
+}
+
+func (t *task) onCommitted(c *commit, answer store.Committed) {
+	if t.inflight != c {
+		return // the run was lost meanwhile
+	}
+	t.inflight = nil
+	var conflict *store.ConflictError
+	switch {
+	case answer.Err == nil:
+		t.onDurable(c, answer)
+	case errors.Is(answer.Err, store.ErrMail):
+		// The run may not leave before it has seen what was accepted for it. The
+		// next commit has a new CID: this one was not applied.
+		t.refused++
+		t.mailWanted = true
+		t.starts, t.cancels = append(c.starts, t.starts...), append(c.cancels, t.cancels...)
+	case errors.Is(answer.Err, store.ErrFenced):
+		t.w.log.Warn("lost a run: its claim is gone", "run", t.id)
+		t.lose(nil)
+	case errors.As(answer.Err, &conflict):
+		t.w.log.Warn("lost a race for a run: reading it again", "run", t.id, "error", conflict)
+		t.lose(&t.fence)
+	default:
+		t.w.log.Error("commit refused", "run", t.id, "error", answer.Err)
+		t.lose(&t.fence)
+	}
+}
+
+// onDurable releases what the commit explains.
+func (t *task) onDurable(c *commit, answer store.Committed) {
+	if c.req.Frame != nil {
+		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CID
+	}
+	t.unsaved = t.unsaved[c.events:]
+	if len(t.unsaved) == 0 {
+		t.unsaved = nil
+	}
+	t.taken = t.taken[c.took:]
+	t.refused = 0
+	t.mailWanted = t.mailWanted || answer.Mail
+	switch c.req.Effect {
+	case store.EffectNone:
+		for _, a := range c.starts {
+			t.launch(a)
+		}
+		for _, ref := range c.cancels {
+			if a := t.attempts[ref]; a != nil {
+				a.stop(t.cancelCause(ref))
+			}
+		}
+	case store.EffectPark, store.EffectYield:
+		t.leave(true)
+	case store.EffectBlock, store.EffectFinish:
+		t.forget()
+		t.leave(false)
+	}
+}
+
+func (t *task) cancelCause(ref uint64) error {
+	if op := t.run.Op(ref); op != nil && op.CancelWanted() {
+		return op.CancelCause()
+	}
+	return errLost
+}
+
+// poison ends a run that has taken too many workers with it, without running
+// any of its code.
+func (t *task) poison(events []event.Event, inbox []store.Item) {
+	if err := t.run.Skip(events); err != nil {
+		t.block(err)
+		return
+	}
+	for _, item := range inbox {
+		t.late = append(t.late, item.ID)
+		t.taken = append(t.taken, item.ID)
+	}
+	if !t.run.Fold().Run.Terminal() {
+		t.end(event.Event{Type: event.RunFailed, Failure: poisonFailure(t.run.Fold(), t.recoveries)})
+	}
+}

@@ -1,0 +1,20 @@
+// Package worker executes runs: it claims them from a store, runs their code,
+// executes their steps, commits what happened, and takes over the runs of
+// workers that died.
+//
+// A worker is a few executor goroutines and a queue of runs that have something
+// to do. A run is with one executor at a time. What an execution brings forth is
+// committed by a few committers, many runs at once; one commit of a run is in
+// flight at a time. Steps run outside, each attempt in a goroutine of its own.
+//
+// No effect before its cause is durable: an attempt starts only after the commit
+// that holds its step_started was confirmed, and its context is canceled only
+// after the commit that holds the reason. The code of the run may run ahead on
+// completions that are not committed yet, because losing them loses nothing.
+// Together that makes one commit of each sequential step: completed(n),
+// created(n+1), started(n+1).
+//
+// Reading order: [Worker.Run], task.go for the life of a run on a worker,
+// advance.go for what happens between two commits, commit.go for what follows
+// from one.
+package worker

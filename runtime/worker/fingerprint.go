@@ -1,0 +1,44 @@
+package worker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// executableSum names the program that is running by its bytes. Where they
+// cannot be read, each process counts as another program: a blocked run is then
+// tried once by each.
+var executableSum = sync.OnceValue(func() []byte {
+	h := sha256.New()
+	path, err := os.Executable()
+	if err == nil {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			defer func() { _ = f.Close() }()
+			_, err = io.Copy(h, f)
+		}
+	}
+	if err != nil {
+		t := event.NewToken()
+		return t[:]
+	}
+	return h.Sum(nil)
+})
+
+// fingerprint names the code that a worker runs. A run that is blocked on one
+// fingerprint is tried again by workers with another.
+func fingerprint(r *workflow.Registry) string {
+	h := sha256.New()
+	h.Write(executableSum())
+	for _, line := range r.Code(seam.Gate{}) {
+		_, _ = io.WriteString(h, line+"\n")
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}

@@ -1,0 +1,194 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+const (
+	loaders   = 2
+	loadBatch = 128
+)
+
+// load is a read of a run: all of it, or only its inbox.
+type load struct {
+	t     *task
+	fence store.Fence // of the claim that wants it
+	inbox bool        // only the inbox
+	got   store.Loaded
+	err   error
+}
+
+// read asks for the log and the inbox of a run that was claimed.
+func (t *task) read() {
+	t.state = taskLoading
+	t.w.loads <- &load{t: t, fence: t.fence}
+}
+
+// readMail asks for the inbox. One read at a time: recent then holds all items
+// that were applied but may still be in what is read.
+func (t *task) readMail() {
+	t.mailWanted, t.mailLoading = false, true
+	t.recent = make(map[event.ItemID]struct{}, len(t.taken))
+	for _, id := range t.taken {
+		t.recent[id] = struct{}{}
+	}
+	t.w.loads <- &load{t: t, fence: t.fence, inbox: true}
+}
+
+// loadLoop reads for many runs at once.
+func (w *Worker) loadLoop() {
+	defer w.work.Done()
+	for first := range w.loads {
+		batch := []*load{first}
+	fill:
+		for len(batch) < loadBatch {
+			select {
+			case l, ok := <-w.loads:
+				if !ok {
+					break fill
+				}
+				batch = append(batch, l)
+			default:
+				break fill
+			}
+		}
+		w.readBatch(batch)
+	}
+}
+
+func (w *Worker) readBatch(batch []*load) {
+	requests := make([]store.Load, len(batch))
+	for i, l := range batch {
+		requests[i] = store.Load{Run: l.t.id, Inbox: true}
+		if l.inbox {
+			requests[i].Limit = -1
+		}
+	}
+	got, err := retry(w, "read runs", func(ctx context.Context) ([]store.Loaded, error) { return w.store.Load(ctx, requests) })
+	for i, l := range batch {
+		if l.err = err; err == nil {
+			l.got = got[i]
+		}
+		l.t.post(input{kind: inputLoaded, loaded: l})
+	}
+}
+
+// retry repeats an operation whose outcome is not known until there is an
+// answer, or until there can be none.
+func retry[T any](w *Worker, what string, op func(context.Context) (T, error)) (T, error) {
+	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+		v, err := op(context.Background())
+		if err == nil || errors.Is(err, store.ErrClosed) || w.hard.Load() {
+			return v, err
+		}
+		w.log.Error(what+" failed, trying again", "error", err)
+		w.sleep(context.Background(), delay)
+	}
+}
+
+func (t *task) onLoaded(l *load) {
+	if l.fence != t.fence || t.state == taskAway {
+		return // it was for an earlier claim
+	}
+	switch {
+	case l.err != nil:
+		t.lose(&t.fence)
+	case l.got.Err != nil:
+		t.lose(nil) // the run is gone
+	case l.inbox:
+		t.mailLoading = false
+		if t.state == taskLive {
+			t.applyItems(l.got.Inbox)
+		}
+	case t.state == taskLoading:
+		t.replay(&l.got)
+	}
+}
+
+// replay brings the code of the run to where its log ends.
+func (t *task) replay(got *store.Loaded) {
+	t.state = taskLive
+	t.recent = nil
+	events, err := t.decode(got.Frames)
+	if err != nil {
+		t.block(err)
+		return
+	}
+	program, short, ok := t.w.registry.Program(seam.Gate{}, t.class.Workflow, t.w.client)
+	if !ok {
+		t.lose(&t.fence) // not served here
+		return
+	}
+	t.run = replay.New(t.id, short, program, &t.exec.pool)
+	if t.recoveries >= t.w.cfg.Recoveries {
+		t.poison(events, got.Inbox)
+		return
+	}
+	t.exec.inUserCode(func() { err = t.run.Replay(events) })
+	if err != nil {
+		t.block(err)
+		return
+	}
+	t.interrupted = runningSteps(t.run.Fold())
+	t.applyItems(got.Inbox)
+	if t.run.Fold().Run == event.StatePending && t.blocked == nil {
+		t.apply(event.Event{Type: event.RunStarted, By: t.w.cfg.Name})
+	}
+}
+
+// decode reads the frames of a log and checks that they are what was claimed.
+func (t *task) decode(frames [][]byte) ([]event.Event, error) {
+	var events []event.Event
+	var prev event.CID
+	for i, b := range frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			return nil, fmt.Errorf("frame %d of the log of run %s: %w", i+1, t.id, err)
+		}
+		if f.Prev != prev {
+			return nil, fmt.Errorf("frame %d of the log of run %s does not continue the frame before it: %w", i+1, t.id, event.ErrCorrupt)
+		}
+		prev = f.CID
+		events = append(events, f.Events...)
+	}
+	if uint64(len(frames)) != t.n || prev != t.last {
+		return nil, fmt.Errorf("log of run %s ends with frame %d (%s), its metadata says %d (%s): %w", t.id, len(frames), prev, t.n, t.last, event.ErrCorrupt)
+	}
+	return events, nil
+}
+
+// applyItems moves items of the inbox into the log, in order.
+func (t *task) applyItems(items []store.Item) {
+	for _, item := range items {
+		if _, known := t.recent[item.ID]; known || t.blocked != nil {
+			continue
+		}
+		if t.run.Ended() {
+			t.late = append(t.late, item.ID)
+			t.taken = append(t.taken, item.ID)
+			continue
+		}
+		e, err := event.DecodeItem(item.Body)
+		if err != nil {
+			t.block(fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, t.id, err))
+			return
+		}
+		e.Item = item.ID
+		t.apply(*e)
+		t.taken = append(t.taken, item.ID)
+	}
+}
+
+// apply lets an event come into effect, now.
+func (t *task) apply(e event.Event) {
+	e.Time = t.w.clock.Now()
+	t.exec.inUserCode(func() { _ = t.run.Apply(e) }) // Err is looked at in advance
+}

@@ -1,0 +1,195 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// session is the worker's life on one partition, renewed by heartbeats.
+type session struct {
+	w         *Worker
+	partition int
+	stopped   chan struct{}
+	done      chan struct{}
+	ctx       context.Context
+	cancel    context.CancelFunc
+
+	mu       sync.Mutex
+	id       store.SessionID
+	opened   time.Time // since then the store was reached without a gap of a whole expiry
+	renewed  time.Time // last success; by the clock of the process, which is monotonic
+	claiming int       // claim calls in flight: what they get is not known yet
+}
+
+func (w *Worker) openSession(ctx context.Context, partition int) (*session, error) {
+	s := &session{w: w, partition: partition, stopped: make(chan struct{}), done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, s.open(ctx)
+}
+
+// open begins a new session. Its id is never used again.
+func (s *session) open(ctx context.Context) error {
+	id := store.SessionID(s.w.cfg.Name + "/" + event.NewToken().String())
+	err := s.w.store.OpenSession(ctx, store.Session{
+		Partition: s.partition, ID: id, Worker: s.w.cfg.Name, TTL: s.w.cfg.ClaimExpiry,
+		Classes: s.w.classes, Fingerprint: s.w.fit,
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.opened, s.renewed = id, time.Now(), time.Now()
+	return nil
+}
+
+func (s *session) start() { go s.loop() }
+
+func (s *session) current() store.SessionID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// alive reports whether the lease is certainly live: a worker that has not
+// reached the store for a whole expiry starts nothing.
+func (s *session) alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.renewed) < s.w.cfg.ClaimExpiry
+}
+
+// mayRecover reports whether this worker has reached the store for long enough
+// to call others dead: after an outage all leases are past.
+func (s *session) mayRecover() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.opened) >= s.w.cfg.ClaimExpiry && time.Since(s.renewed) < s.w.cfg.ClaimExpiry
+}
+
+// loop sends heartbeats until the worker has stopped.
+func (s *session) loop() {
+	defer close(s.done)
+	tick := make(chan struct{}, 1)
+	for {
+		stop := s.w.clock.AfterFunc(s.w.cfg.Heartbeat, func() { tick <- struct{}{} })
+		select {
+		case <-s.stopped:
+			stop()
+			return
+		case <-tick:
+		}
+		s.beat()
+	}
+}
+
+func (s *session) beat() {
+	id := s.current()
+	s.mu.Lock()
+	claiming := s.claiming
+	s.mu.Unlock()
+	answer, err := s.w.store.Heartbeat(s.ctx, s.partition, id)
+	switch {
+	case errors.Is(err, store.ErrExpired):
+		s.w.log.Warn("worker session expired: its runs may belong to others", "session", id)
+		s.renew(id)
+	case err != nil:
+		if s.ctx.Err() == nil {
+			s.w.log.Error("worker heartbeat failed", "session", id, "error", err)
+		}
+	default:
+		s.mu.Lock()
+		gap := time.Since(s.renewed) >= s.w.cfg.ClaimExpiry
+		s.renewed = time.Now()
+		if gap {
+			s.opened = s.renewed // begin to count again
+		}
+		s.mu.Unlock()
+		if gap { // tasks have held back their steps
+			s.w.eachOwned(s.partition, func(t *task) { t.post(input{kind: inputTick}) })
+		}
+		for _, run := range answer.Mail {
+			s.w.notifyMail(run)
+		}
+		if claiming == 0 && answer.Owned != s.w.ownedOn(s.partition) {
+			s.reconcile(id)
+		}
+	}
+}
+
+// renew drops what the expired session owned and opens a new one.
+func (s *session) renew(expired store.SessionID) {
+	if s.current() != expired {
+		return
+	}
+	s.w.dropPartition(s.partition)
+	for s.ctx.Err() == nil {
+		err := s.open(s.ctx)
+		if err == nil {
+			s.w.poke()
+			return
+		}
+		s.w.log.Error("open worker session failed", "error", err)
+		if !s.w.sleep(s.ctx, time.Second) {
+			return
+		}
+	}
+}
+
+// reconcile compares what the store says is owned with what the worker works
+// on: an answer of a claim may have been lost, or a run may have been taken.
+func (s *session) reconcile(id store.SessionID) {
+	asked := s.w.claimSeq.Load()
+	owned, err := s.w.store.Reconcile(s.ctx, s.partition, id)
+	if err != nil {
+		if errors.Is(err, store.ErrExpired) {
+			s.renew(id)
+		}
+		return
+	}
+	s.mu.Lock()
+	busy := s.claiming > 0
+	s.mu.Unlock()
+	if busy || s.current() != id {
+		return // the answer of a claim is on its way: look again at the next heartbeat
+	}
+	known := map[event.RunID]store.Fence{}
+	for _, o := range owned {
+		known[o.Run] = o.Fence
+		if !s.w.owns(o.Run) {
+			s.w.log.Warn("giving back a run that was claimed without an answer", "run", o.Run)
+			_ = s.w.store.Release(s.ctx, o.Run, o.Fence) // fenced: it is somebody else's already
+		}
+	}
+	s.w.eachOwned(s.partition, func(t *task) { t.post(input{kind: inputOwned, owned: known, claimSeq: asked}) })
+}
+
+// close ends the session. The store recovers at once what it still owns.
+func (s *session) close() {
+	close(s.stopped)
+	s.cancel()
+	<-s.done
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.w.store.CloseSession(ctx, s.partition, s.current()); err != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrExpired) {
+		s.w.log.Warn("close worker session failed: its runs are taken over when its claim expires", "error", err)
+	}
+}
+
+// sleep waits for d by the store's clock and reports whether ctx still lives.
+func (w *Worker) sleep(ctx context.Context, d time.Duration) bool {
+	done := make(chan struct{})
+	stop := w.clock.AfterFunc(d, func() { close(done) })
+	defer stop()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

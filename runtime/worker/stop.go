@@ -1,0 +1,100 @@
+package worker
+
+import (
+	"time"
+)
+
+// hardStop bounds how long the worker waits for what should end at once.
+const hardStop = 2 * time.Second
+
+// stop gives all runs back. Steps that are under way may end within the grace
+// period, and what they did is committed; then their contexts are canceled, and
+// those that still do not end are left behind with a line that says where they
+// hang.
+func (w *Worker) stop() {
+	w.stopping.Store(true)
+	if !w.leaveAll(w.cfg.Grace) {
+		w.hard.Store(true)
+		w.stopAttempts()
+		w.leaveAll(hardStop)
+	}
+	w.awaitAttempts()
+	for _, s := range w.sessions {
+		s.close()
+	}
+	w.hard.Store(true) // no retries any more
+	w.mu.Lock()
+	parked := w.parked.all()
+	w.mu.Unlock()
+	for _, t := range parked {
+		t.post(input{kind: inputEvict})
+	}
+	w.stopWatch()
+	w.queue.close()
+	w.awaitExecutors()
+	close(w.loads)
+	close(w.commits)
+	w.work.Wait()
+}
+
+// leaveAll tells all tasks to leave and waits until they have, at most for d.
+func (w *Worker) leaveAll(d time.Duration) bool {
+	w.mu.Lock()
+	if len(w.tasks) == 0 {
+		w.closeIdle()
+	}
+	var all []*task
+	for _, t := range w.tasks {
+		all = append(all, t)
+	}
+	w.mu.Unlock()
+	for _, t := range all {
+		t.post(input{kind: inputStop})
+	}
+	expired := make(chan struct{})
+	stop := w.clock.AfterFunc(d, func() { close(expired) })
+	defer stop()
+	select {
+	case <-w.idle:
+		return true
+	case <-expired:
+		return false
+	}
+}
+
+// stopAttempts ends the grace period: it says what still runs and where.
+func (w *Worker) stopAttempts() {
+	for _, info := range w.attempts.running() {
+		w.log.Error("grace period is over: a step is still running", "run", info.Run, "step", info.Step, "key", info.Key,
+			"attempt", info.Number, "stack", stackOf("flowgen_run", string(info.Run)))
+	}
+}
+
+// awaitAttempts waits for the goroutines of steps, which were told to end.
+func (w *Worker) awaitAttempts() {
+	expired := make(chan struct{})
+	stop := w.clock.AfterFunc(hardStop, func() { close(expired) })
+	defer stop()
+	select {
+	case <-w.attempts.ended():
+	case <-expired:
+	}
+}
+
+// awaitExecutors waits for the executors, but not for ever for those that are
+// stuck in users' code.
+func (w *Worker) awaitExecutors() {
+	w.mu.Lock()
+	executors := w.executors
+	w.mu.Unlock()
+	expired := make(chan struct{})
+	stop := w.clock.AfterFunc(hardStop, func() { close(expired) })
+	defer stop()
+	for _, e := range executors {
+		select {
+		case <-e.done:
+		case <-expired:
+			w.reportStuck(e, "left behind: a run's code does not return")
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// task is a run on this worker. It is driven by inputs: others post them, an
+// executor handles them. All fields below the inputs belong to the executor
+// that has the task.
+//
+// A task is new, loading (it was claimed, its log is being read), live (its code
+// is in memory and matches its log), waiting (a suspect that must wait for
+// another one) or away: given back, with its code perhaps still in memory for
+// the next claim.
+type task struct {
+	w  *Worker
+	id event.RunID
+
+	mu        sync.Mutex
+	inputs    []input
+	scheduled bool
+	label     string // the workflow's name
+	lined     bool   // waits for a slot; guarded by Worker.mu
+	claimSeq  uint64 // number of the claim; see inputOwned
+
+	exec       *executor
+	state      taskState
+	class      store.Class
+	workflowID string
+	partition  int
+	fence      store.Fence
+	recoveries int
+	since      time.Time // of the claim
+
+	// n, seq and last are the log's end as far as it is known to be durable.
+	n    uint64
+	seq  uint64
+	last event.CID
+
+	run      *replay.Run
+	unsaved  []event.Event // happened, not in a confirmed commit
+	inflight *commit
+	next     *input // a claim that came while a commit was in flight
+
+	attempts    map[uint64]*attempt // by step; from step_started on
+	starts      []*attempt          // to start once their step_started is durable
+	cancels     []uint64            // steps to cancel once the reason is durable
+	interrupted []uint64            // steps whose attempt died with another worker
+	blocked     error               // why the run cannot go on here
+
+	taken       []event.ItemID            // applied, not confirmed as removed from the inbox
+	recent      map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
+	late        []event.ItemID            // came when the code had ended
+	mailWanted  bool
+	mailLoading bool
+	refused     int // times in a row that the inbox kept the run from leaving
+
+	alarmAt   time.Time
+	stopAlarm func() bool
+}
+
+type taskState uint8
+
+const (
+	taskNew taskState = iota
+	taskLoading
+	taskWaiting
+	taskLive
+	taskAway
+)
+
+type inputKind uint8
+
+const (
+	inputClaimed   inputKind = iota // the run was claimed
+	inputLoaded                     // its log, or only its inbox, was read
+	inputMail                       // its inbox has something new
+	inputStep                       // an attempt has ended
+	inputCommitted                  // a commit was answered
+	inputTick                       // something is due, or a slot for a step may be free
+	inputLost                       // the claim is gone
+	inputOwned                      // what the store says this session owns
+	inputStop                       // the worker stops
+	inputEvict                      // the memory is needed
+)
+
+type input struct {
+	kind      inputKind
+	claimed   store.ClaimedRun
+	partition int
+	session   store.SessionID
+	loaded    *load
+	attempt   *attempt
+	outcome   outcome
+	commit    *commit
+	committed store.Committed
+	owned     map[event.RunID]store.Fence
+	claimSeq  uint64 // of inputClaimed; of the last claim before the question of inputOwned
+}
+
+// post gives the task something to do.
+func (t *task) post(in input) {
+	t.mu.Lock()
+	t.inputs = append(t.inputs, in)
+	push := !t.scheduled
+	t.scheduled = true
+	t.mu.Unlock()
+	if push {
+		t.w.queue.push(t)
+	}
+}
+
+// takeInputs returns what was posted. When there is nothing the task is no
+// longer with the executor.
+func (t *task) takeInputs() []input {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	in := t.inputs
+	t.inputs = nil
+	if len(in) == 0 {
+		t.scheduled = false
+	}
+	return in
+}
+
+func (t *task) handle(in *input) {
+	switch in.kind {
+	case inputClaimed:
+		t.onClaimed(in)
+	case inputLoaded:
+		t.onLoaded(in.loaded)
+	case inputMail:
+		t.mailWanted = t.state != taskAway // also while the log is read: the read may have been before it
+	case inputStep:
+		t.onStep(in.attempt, in.outcome)
+	case inputCommitted:
+		t.onCommitted(in.commit, in.committed)
+	case inputLost:
+		t.lose(nil)
+	case inputOwned:
+		fence, ok := in.owned[t.id]
+		if t.state != taskAway && t.claimSeq <= in.claimSeq && (!ok || fence != t.fence) && t.inflight == nil {
+			t.lose(nil)
+		}
+	case inputStop:
+		t.onStop()
+	case inputEvict:
+		if t.state == taskAway {
+			t.forget()
+		}
+	case inputTick:
+		t.alarmAt = time.Time{}
+	}
+}
+
+// onClaimed begins the work on a run, from memory if its log has not moved.
+func (t *task) onClaimed(in *input) {
+	if t.inflight != nil {
+		kept := *in
+		t.next = &kept
+		return
+	}
+	if !t.w.own(t) {
+		return // another claim of the same run was faster: this one is over
+	}
+	c := &in.claimed
+	usable := t.state == taskAway && t.run != nil && t.blocked == nil && len(t.unsaved) == 0 && t.last == c.Last && t.n == c.N
+	t.class, t.workflowID, t.partition = c.Class, c.WorkflowID, in.partition
+	t.fence, t.recoveries, t.since = c.Fence, c.Recoveries, t.w.clock.Now()
+	t.refused, t.claimSeq = 0, in.claimSeq
+	t.mu.Lock()
+	t.label = c.Class.Workflow
+	t.mu.Unlock()
+	if usable {
+		t.state = taskLive
+		t.run.SetPool(&t.exec.pool)
+		t.mailWanted = c.Mail
+		return
+	}
+	t.forget()
+	t.n, t.seq, t.last = c.N, c.Seq, c.Last
+	if !t.w.admitSuspect(t) {
+		t.state = taskWaiting
+		return
+	}
+	t.read()
+}
+
+// forget drops what is in memory of the run. Nothing of it was visible outside
+// that is not in the log.
+func (t *task) forget() {
+	for _, a := range t.attempts {
+		a.stop(errLost)
+	}
+	if t.run != nil {
+		run := t.run
+		t.run = nil
+		run.SetPool(&t.exec.pool)
+		t.exec.inUserCode(run.Close)
+	}
+	t.clearAlarm()
+	t.unsaved, t.attempts, t.starts, t.cancels, t.interrupted = nil, nil, nil, nil, nil
+	t.taken, t.recent, t.late = nil, nil, nil
+	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
+}
+
+// name returns the workflow's name, for reports from other goroutines.
+func (t *task) name() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.label
+}
+
+// lose drops the run because it belongs to somebody else now, or because what is
+// known of it is wrong; then give says to give it back.
+func (t *task) lose(give *store.Fence) {
+	if t.state == taskAway {
+		return
+	}
+	t.forget()
+	t.inflight = nil
+	if give != nil {
+		t.w.release(t.id, *give)
+	}
+	t.leave(false)
+}
+
+// leave ends the ownership. A run that keeps its memory waits for its next claim
+// among the parked ones.
+func (t *task) leave(keep bool) {
+	t.state = taskAway
+	t.clearAlarm()
+	t.w.disown(t, keep)
+	if t.next != nil {
+		in := t.next
+		t.next = nil
+		t.onClaimed(in)
+	}
+}
+
+// onStop makes a run that is not being executed leave at once; one that is ends
+// what it does first.
+func (t *task) onStop() {
+	switch t.state {
+	case taskNew, taskLoading, taskWaiting:
+		t.lose(&t.fence)
+	case taskLive:
+		if t.w.hard.Load() {
+			for _, a := range t.attempts {
+				a.stop(ErrStopping)
+			}
+			t.attempts, t.starts = nil, nil
+		}
+	}
+}
+
+// overdue is how often a task looks again at what was due and could not be done.
+const overdue = 20 * time.Millisecond
+
+// setAlarm wakes the task when something in it is due while it is kept busy by
+// something else.
+func (t *task) setAlarm() {
+	if t.state != taskLive || t.run == nil {
+		return
+	}
+	due := t.run.Fold().Due()
+	if due.Equal(t.alarmAt) {
+		return
+	}
+	t.clearAlarm()
+	if due.IsZero() || t.run.Ended() {
+		return
+	}
+	// What is due already waits for something else, such as a slot.
+	wait := max(due.Sub(t.w.clock.Now()), overdue)
+	t.alarmAt = due
+	t.stopAlarm = t.w.clock.AfterFunc(wait, func() { t.post(input{kind: inputTick}) })
+}
+
+func (t *task) clearAlarm() {
+	if t.stopAlarm != nil {
+		t.stopAlarm()
+		t.stopAlarm = nil
+	}
+	t.alarmAt = time.Time{}
+}
+
+// release gives a run back outside of a commit, in the background: if it fails,
+// the next reconciliation finds the run.
+func (w *Worker) release(run event.RunID, fence store.Fence) {
+	if w.hard.Load() {
+		return // closing the session gives back what is left
+	}
+	w.work.Add(1)
+	go func() {
+		defer w.work.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = w.store.Release(ctx, run, fence) // fenced: it is somebody else's already
+	}()
+}

@@ -1,0 +1,234 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Config configures a worker. The zero value is the default.
+type Config struct {
+	// Queues are the queues to serve; empty: the queue of each registered
+	// workflow, and "default".
+	Queues []string
+	// Concurrency bounds how many steps run at once; 0: 256.
+	Concurrency int
+	// Grace is how long running steps may go on when the worker stops; 0: 10 s.
+	Grace time.Duration
+	// Heartbeat is how often the worker renews its claims; 0: 5 s.
+	Heartbeat time.Duration
+	// ClaimExpiry is how long after its last heartbeat a worker is taken for
+	// dead; 0: 30 s. It must be at least twice Heartbeat.
+	ClaimExpiry time.Duration
+	// RunBudget is how long a run may keep its place on the worker while others
+	// wait for one; 0: 50 s.
+	RunBudget time.Duration
+	// Recoveries is how often a run may take its worker with it before it is set
+	// aside as failed, with the code "poisoned"; 0: 5.
+	Recoveries int
+	// Parked bounds how many branches of waiting runs are kept in memory, about
+	// 6 KB each; 0: 10,000. Beyond it runs are replayed when they wake.
+	Parked int
+	// Runs bounds how many runs the worker works on at once; 0: 4 times
+	// Concurrency.
+	Runs int
+	// BlockedAfter is how long code of a workflow may run between two durable
+	// operations before the worker reports it; 0: 5 s.
+	BlockedAfter time.Duration
+	// Logger is used by the worker; nil: that of the client.
+	Logger *slog.Logger
+	// BaseContext returns the context that those of the steps are made from;
+	// nil: context.Background(). It is called once.
+	BaseContext func() context.Context
+	// Name tells people which worker this is; empty: host name and process id.
+	Name string
+}
+
+func (c Config) withDefaults(client *slog.Logger) Config {
+	pick := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	count := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	pick(&c.Grace, 10*time.Second)
+	pick(&c.Heartbeat, 5*time.Second)
+	pick(&c.ClaimExpiry, 30*time.Second)
+	pick(&c.RunBudget, 50*time.Second)
+	pick(&c.BlockedAfter, 5*time.Second)
+	count(&c.Concurrency, 256)
+	count(&c.Recoveries, 5)
+	count(&c.Parked, 10_000)
+	count(&c.Runs, 4*c.Concurrency)
+	if c.Logger == nil {
+		c.Logger = client
+	}
+	if c.Name == "" {
+		host, _ := os.Hostname()
+		c.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	return c
+}
+
+// ErrStopping is the cause of a step's context that ends because the worker does.
+var ErrStopping = errors.New("worker is stopping")
+
+// errLost is the cause of a step's context whose run was taken over.
+var errLost = errors.New("the run's claim was lost")
+
+// Worker executes runs. Make one with [New], register workflows and steps, and
+// call [Worker.Run].
+type Worker struct {
+	client   *workflow.Client
+	store    store.Store
+	clock    store.Clock
+	cfg      Config
+	log      *slog.Logger
+	registry *workflow.Registry
+	fit      string // fingerprint of the code
+	classes  []store.Class
+	base     context.Context
+
+	mu       sync.Mutex
+	tasks    map[event.RunID]*task // owned
+	parked   *parkedRuns
+	sessions []*session
+	suspects []*task // owned, wait until no other suspect is executed
+	suspect  *task   // the one that is
+	slotLine []*task // want to start steps
+
+	slots     atomic.Int64 // free
+	claimSeq  atomic.Uint64
+	queue     queue
+	commits   chan *commit
+	loads     chan *load
+	executors []*executor
+	stopping  atomic.Bool
+	hard      atomic.Bool // nothing waits for steps any more
+	attempts  attemptSet
+	kick      chan struct{} // capacity was freed, or a due time learnt
+	idle      chan struct{} // closed when stopping and no task is left
+	dog       *watchdog
+
+	ran  atomic.Bool
+	work sync.WaitGroup // committers, loaders
+}
+
+// New returns a worker on the client's store. It panics if a field of the
+// configuration is out of range.
+func New(c *workflow.Client, cfg Config) *Worker {
+	if c == nil {
+		panic("worker: New: the client is nil: make one with workflow.NewClient")
+	}
+	s, logger := workflow.Engine(seam.Gate{}, c)
+	cfg = cfg.withDefaults(logger)
+	if cfg.ClaimExpiry < 2*cfg.Heartbeat {
+		panic(fmt.Sprintf("worker: New: ClaimExpiry %v is less than twice Heartbeat %v: a worker that is well would be taken for dead", cfg.ClaimExpiry, cfg.Heartbeat))
+	}
+	w := &Worker{
+		client: c, store: s, clock: s.Clock(), cfg: cfg, log: cfg.Logger, registry: workflow.NewRegistry(),
+		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
+		commits: make(chan *commit, 1024), loads: make(chan *load, 1024),
+		kick: make(chan struct{}, 1), idle: make(chan struct{}),
+		base: context.Background(),
+	}
+	if cfg.BaseContext != nil {
+		w.base = cfg.BaseContext()
+	}
+	w.slots.Store(int64(cfg.Concurrency))
+	w.queue.init()
+	w.attempts.init()
+	return w
+}
+
+// Registry returns where generated Register functions put workflows and steps.
+func (w *Worker) Registry() *workflow.Registry { return w.registry }
+
+// Run works until ctx ends. Then it claims no more runs, lets running steps go
+// on for the grace period, gives its runs back and returns nil. It returns an
+// error if it could not start or lost the store for good. A worker runs once.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.ran.Swap(true) {
+		return errors.New("worker: Run was called twice: make a new worker")
+	}
+	w.registry.Seal(seam.Gate{})
+	w.classes = w.servedClasses()
+	if len(w.classes) == 0 {
+		return errors.New("worker: nothing is registered: call the generated Register function before Run")
+	}
+	w.fit = fingerprint(w.registry)
+	for p := range w.store.Partitions() {
+		s, err := w.openSession(ctx, p)
+		if err != nil {
+			return fmt.Errorf("worker: open session: %w", err)
+		}
+		w.sessions = append(w.sessions, s)
+	}
+	w.startGoroutines()
+
+	failed := w.claimLoop(ctx)
+	w.stop()
+	return failed
+}
+
+func (w *Worker) startGoroutines() {
+	for range max(runtime.GOMAXPROCS(0), 2) {
+		w.startExecutor()
+	}
+	for range committers {
+		w.work.Add(1)
+		go w.commitLoop()
+	}
+	for range loaders {
+		w.work.Add(1)
+		go w.loadLoop()
+	}
+	for _, s := range w.sessions {
+		s.start()
+	}
+	w.watch()
+}
+
+func (w *Worker) servedClasses() []store.Class {
+	var all []store.Class
+	seen := map[store.Class]bool{}
+	add := func(c store.Class) {
+		if !seen[c] {
+			seen[c] = true
+			all = append(all, c)
+		}
+	}
+	for _, c := range w.registry.WorkflowNames(seam.Gate{}) {
+		queues := w.cfg.Queues
+		if len(queues) == 0 {
+			queues = []string{c.Queue, workflow.DefaultQueue}
+		}
+		for _, q := range queues {
+			add(store.Class{Queue: q, Workflow: c.Workflow})
+		}
+	}
+	return all
+}
+
+// poke wakes the claim loop.
+func (w *Worker) poke() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
