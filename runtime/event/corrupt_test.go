@@ -71,6 +71,24 @@ func TestDecode_FindsEveryCut(t *testing.T) {
 	}
 }
 
+func TestFrame_HoldsTheEndOfARunTogetherWithItsCause(t *testing.T) {
+	whole := encode(t, &event.Frame{Time: start, Events: []event.Event{
+		{Seq: 5, Type: event.StepCompleted, Ref: 3, Since: start},
+		{Seq: 6, Type: event.RunCompleted},
+	}})
+	got := decode(t, whole)
+	if len(got.Events) != 2 || got.Events[0].Type != event.StepCompleted || got.Events[1].Type != event.RunCompleted {
+		t.Fatalf("frame reads as %+v", got.Events)
+	}
+	for n := range whole {
+		for _, part := range [][]byte{whole[:n], whole[n+1:], seal(append(slices.Clone(whole[:n]), 0, 0, 0, 0))} {
+			if f, err := event.DecodeFrame(part); err == nil && len(f.Events) != 2 {
+				t.Errorf("a part of the frame reads as %+v: one event without the other", f.Events)
+			}
+		}
+	}
+}
+
 func TestDecodeFrame_RefusesWhatNoEncoderWrites(t *testing.T) {
 	created := rawEvent(event.RunCreated)
 	started := func(fields ...[]byte) []byte { return rawEvent(event.StepStarted, append(fields, rawInt(2, 1))...) }

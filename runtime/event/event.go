@@ -155,3 +155,16 @@ const (
 	CodePayload     = "payload"     // a value could not be encoded, or is too large
 	CodeFatal       = "fatal"       // the step said that retrying is useless
 )
+
+// Instant returns t as a log keeps it: in UTC, in milliseconds, rounded up so
+// that nothing is due before its time, and within the years 1 to 9999.
+func Instant(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	ms := millis(t)
+	if r := time.UnixMilli(ms); r.Before(t) && ms < maxMillis {
+		ms++
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -59,7 +59,7 @@ func TestFold_StatusIsWhatARunWaitsFor(t *testing.T) {
 	}
 }
 
-func TestStatus_TextIsThatOfTheRequirements(t *testing.T) {
+func TestStatus_KeepsItsText(t *testing.T) {
 	want := map[event.Status]struct {
 		text     string
 		terminal bool

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// legal is the table of EV3, written down a second time: state, event, next
-// state. Every other pair is illegal.
+// legal is the table of transitions, written down a second time: state, event,
+// next state. Every other pair is illegal.
 var legal = []struct {
 	from event.State
 	by   event.Type

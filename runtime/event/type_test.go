@@ -9,7 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// vocabulary is EV2 with the numbers of the wire format, which never change.
+// vocabulary holds the names that people see and the numbers of the wire format;
+// neither ever changes.
 var vocabulary = map[event.Type]struct {
 	name    string
 	entity  event.Entity

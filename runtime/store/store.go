@@ -25,16 +25,20 @@ type Store interface {
 	Create(ctx context.Context, runs []Create) ([]Created, error)
 
 	// OpenSession adds a lease, and makes ready each blocked run of the served
-	// classes whose code fingerprint differs from the one given.
+	// classes whose code fingerprint differs from the one given. Sent again it
+	// renews the lease, unless the session is being recovered: ErrExpired.
 	OpenSession(ctx context.Context, s Session) error
 	// Heartbeat renews the lease. ErrExpired means that the session is over:
 	// nothing that was claimed under it may be committed any more. A lease that
 	// is past, but that nobody has begun to recover, is renewed.
 	Heartbeat(ctx context.Context, partition int, session SessionID) (Heartbeat, error)
-	// Reconcile returns the runs that the session owns, or ErrExpired.
+	// Reconcile returns the runs that the session owns, or ErrExpired. Like
+	// Claim and ClaimRun it asks whether the session is being recovered or gone,
+	// not whether its lease is past.
 	Reconcile(ctx context.Context, partition int, session SessionID) ([]Owned, error)
 	// CloseSession removes the lease. Runs that the session still owns are
-	// recovered like those of a dead worker, but at once.
+	// recovered like those of a dead worker, but at once. A session that is not
+	// there has been closed before: nil.
 	CloseSession(ctx context.Context, partition int, session SessionID) error
 
 	// Claim recovers runs of dead sessions if asked to, makes due runs ready,
@@ -50,7 +54,11 @@ type Store interface {
 	Due(ctx context.Context, partition, limit int) (next time.Time, err error)
 
 	// Commit appends frames and carries out effects, each judged by itself: the
-	// results are in the order of the requests.
+	// results are in the order of the requests. The guards of one commit, in
+	// their order: the run exists (else ErrFenced); the frame is the last of the
+	// log already (then it is applied, and nothing more is asked); the fence
+	// (ErrFenced); the workflow id; Prev and First, then Consume (a
+	// *ConflictError); the inbox for park and finish (ErrMail).
 	Commit(ctx context.Context, commits []Commit) ([]Committed, error)
 	// Release gives a run back unchanged: it is made ready under a new fence.
 	// ErrFenced: the run is not owned under this fence.
@@ -139,7 +147,8 @@ type Create struct {
 	Active     ActivePolicy
 	Finished   FinishedPolicy
 	// Cancel is delivered to the runs before this one if Active is
-	// ActiveCancel; the store does not know how to make it.
+	// ActiveCancel, also to one that is closing; the store does not know how to
+	// make it.
 	Cancel Item
 
 	Class    Class
@@ -284,7 +293,8 @@ type Commit struct {
 	// Progress says that the run got further: its recoveries are forgotten.
 	Progress bool
 	// Closing makes Deliver answer ErrLater until the run is committed or
-	// claimed again; used when items keep coming while the run tries to end.
+	// claimed again; used when items keep coming while the run tries to end. It
+	// counts only with EffectNone, for a run that stays owned.
 	Closing bool
 }
 
@@ -292,7 +302,8 @@ type Commit struct {
 type Committed struct {
 	// N is the number of frames of the log after the commit.
 	N uint64
-	// Mail says that the inbox is not empty (only for a run that stays owned).
+	// Mail says that the inbox is not empty (only for a run that is owned under
+	// the fence of the commit afterwards).
 	Mail bool
 	// Err is nil (the commit is durable, now or by an earlier try of the same
 	// commit), ErrFenced, ErrMail, a *ConflictError or a
@@ -378,7 +389,8 @@ type Wait struct {
 	// Classes are those for which the worker has capacity; empty: none, then
 	// wakes are left to others.
 	Classes []Class
-	// Until ends the wait by the store's clock.
+	// Until ends the wait by the store's clock; zero: no such end. A time that is
+	// past makes Wait look and return at once with what there is.
 	Until time.Time
 }
 

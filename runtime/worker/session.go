@@ -19,6 +19,8 @@ type session struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 
+	renewing sync.Mutex // held while a new session is opened
+
 	mu       sync.Mutex
 	id       store.SessionID
 	opened   time.Time // since then the store was reached without a gap of a whole expiry
@@ -47,8 +49,6 @@ func (s *session) open(ctx context.Context) error {
 	s.id, s.opened, s.renewed = id, time.Now(), time.Now()
 	return nil
 }
-
-func (s *session) start() { go s.loop() }
 
 func (s *session) current() store.SessionID {
 	s.mu.Lock()
@@ -96,7 +96,6 @@ func (s *session) beat() {
 	answer, err := s.w.store.Heartbeat(s.ctx, s.partition, id)
 	switch {
 	case errors.Is(err, store.ErrExpired):
-		s.w.log.Warn("worker session expired: its runs may belong to others", "session", id)
 		s.renew(id)
 	case err != nil:
 		if s.ctx.Err() == nil {
@@ -124,9 +123,12 @@ func (s *session) beat() {
 
 // renew drops what the expired session owned and opens a new one.
 func (s *session) renew(expired store.SessionID) {
+	s.renewing.Lock()
+	defer s.renewing.Unlock()
 	if s.current() != expired {
-		return
+		return // done already
 	}
+	s.w.log.Warn("worker session expired: its runs may belong to others", "session", expired)
 	s.w.dropPartition(s.partition)
 	for s.ctx.Err() == nil {
 		err := s.open(s.ctx)
@@ -169,11 +171,21 @@ func (s *session) reconcile(id store.SessionID) {
 	s.w.eachOwned(s.partition, func(t *task) { t.post(input{kind: inputOwned, owned: known, claimSeq: asked}) })
 }
 
-// close ends the session. The store recovers at once what it still owns.
-func (s *session) close() {
+// stop ends the heartbeats.
+func (s *session) stop() {
 	close(s.stopped)
 	s.cancel()
 	<-s.done
+}
+
+func (w *Worker) closeSessions() {
+	for _, s := range w.sessions {
+		s.close()
+	}
+}
+
+// close ends the session. The store recovers at once what it still owns.
+func (s *session) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := s.w.store.CloseSession(ctx, s.partition, s.current()); err != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrExpired) {

@@ -20,8 +20,9 @@ func (w *Worker) stop() {
 	}
 	w.awaitAttempts()
 	for _, s := range w.sessions {
-		s.close()
+		s.stop()
 	}
+	w.closeSessions()
 	w.hard.Store(true) // no retries any more
 	w.mu.Lock()
 	parked := w.parked.all()

@@ -175,6 +175,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	for p := range w.store.Partitions() {
 		s, err := w.openSession(ctx, p)
 		if err != nil {
+			w.closeSessions()
+			if ctx.Err() != nil {
+				return nil // stopped before it began
+			}
 			return fmt.Errorf("worker: open session: %w", err)
 		}
 		w.sessions = append(w.sessions, s)
@@ -199,7 +203,7 @@ func (w *Worker) startGoroutines() {
 		go w.loadLoop()
 	}
 	for _, s := range w.sessions {
-		s.start()
+		go s.loop()
 	}
 	w.watch()
 }

@@ -168,6 +168,7 @@ func (r *Run) complete(e *event.Event) {
 		e.Time = r.fold.Time
 	}
 	e.Time = e.Time.Truncate(time.Millisecond)
+	e.Due = event.Instant(e.Due)
 	switch {
 	case e.Ref != 0:
 		if o := r.fold.Open(e.Ref); o != nil {

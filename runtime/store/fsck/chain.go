@@ -16,10 +16,8 @@ const dedupe = 24 * time.Hour
 // checkChains is 10, and 3 and 11 as far as they concern all runs of a chain.
 func (c *checker) checkChains() {
 	chains := map[event.RunID][]*store.RunState{}
-	for _, run := range slices.Sorted(maps.Keys(c.Runs)) {
-		if r := c.Runs[run]; r != nil {
-			chains[r.Chain] = append(chains[r.Chain], r)
-		}
+	for r := range c.runs {
+		chains[r.Chain] = append(chains[r.Chain], r)
 	}
 	for _, chain := range slices.Sorted(maps.Keys(chains)) {
 		logged := c.checkReceived(chain, chains[chain])
@@ -36,22 +34,22 @@ func (c *checker) checkChains() {
 	}
 }
 
-// checkReceived checks the items in the logs of a chain, and returns them.
+// checkReceived checks the items in the logs of a chain, and returns them. What
+// a run has carried over was received by the one before.
 func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[event.ItemID]bool {
 	logged := map[event.ItemID]bool{}
 	for _, r := range runs {
-		h := c.logs[r.Run]
-		if h == nil {
-			continue
-		}
-		for _, i := range h.items {
-			if logged[i.id] && !i.carried {
-				c.find(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
-			}
-			logged[i.id] = true
+		for _, i := range c.logs[r.Run].items {
 			if _, ok := c.Seen[chain][i.id]; !ok && c.Now.Sub(i.at) < dedupe {
 				c.find(10, r.Run, fmt.Sprintf("item %s is in its log, and not remembered as accepted", i.id), "sent again it would be accepted again")
 			}
+			if i.carried {
+				continue
+			}
+			if logged[i.id] {
+				c.find(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
+			}
+			logged[i.id] = true
 		}
 	}
 	return logged

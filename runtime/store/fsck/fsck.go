@@ -35,14 +35,9 @@ func (f Finding) String() string {
 // and text; nil if there is none. It does not change the snapshot.
 func Check(s *store.Snapshot) []Finding {
 	c := newChecker(s)
-	for _, id := range slices.Sorted(maps.Keys(s.Runs)) {
-		r := s.Runs[id]
-		if r == nil || r.Run != id {
-			c.find(16, id, "it is kept under a name that is not its own", "it cannot be found by its id")
-			continue
-		}
+	for r := range c.runs {
 		h := c.checkLog(r)
-		c.logs[id] = h
+		c.logs[r.Run] = h
 		c.checkPlace(r)
 		c.checkEnded(r)
 		c.checkRecoveries(r)
@@ -103,6 +98,15 @@ func byRun[K comparable](sets map[K][]event.RunID, order func(a, b K) int) map[e
 
 func compareClasses(a, b store.Class) int {
 	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
+}
+
+// runs yields the runs that can be found by their ids, in the order of those.
+func (c *checker) runs(yield func(*store.RunState) bool) {
+	for _, id := range slices.Sorted(maps.Keys(c.Runs)) {
+		if r := c.Runs[id]; r != nil && r.Run == id && !yield(r) {
+			return
+		}
+	}
 }
 
 func (c *checker) find(invariant int, run event.RunID, what, explain string) {

@@ -27,8 +27,8 @@ func (c *checker) checkNames() {
 			}
 		}
 	}
-	for _, run := range slices.Sorted(maps.Keys(c.Runs)) {
-		if r := c.Runs[run]; r != nil && r.Place != store.PlaceEnded {
+	for r := range c.runs {
+		if r.Place != store.PlaceEnded {
 			c.checkNameOf(r)
 		}
 	}

@@ -11,6 +11,11 @@ import (
 // checkOrphans is invariant 16: it names what is kept of runs that do not exist.
 func (c *checker) checkOrphans() {
 	const explain = "it is never cleaned up, and may be given to a worker"
+	for _, id := range slices.Sorted(maps.Keys(c.Runs)) {
+		if r := c.Runs[id]; r == nil || r.Run != id {
+			c.find(16, id, "what is kept under its id is not its own", "nobody can find the run")
+		}
+	}
 	for _, m := range []struct {
 		what string
 		runs []event.RunID
@@ -26,16 +31,14 @@ func (c *checker) checkOrphans() {
 	} {
 		slices.Sort(m.runs)
 		for _, run := range slices.Compact(m.runs) {
-			if c.Runs[run] == nil {
+			if _, ok := c.Runs[run]; !ok {
 				c.find(16, run, fmt.Sprintf("it does not exist and has %s", m.what), explain)
 			}
 		}
 	}
 	chains := map[event.RunID]bool{}
-	for _, r := range c.Runs {
-		if r != nil {
-			chains[r.Chain] = true
-		}
+	for r := range c.runs {
+		chains[r.Chain] = true
 	}
 	for _, chain := range slices.Sorted(maps.Keys(c.Seen)) {
 		if !chains[chain] {

@@ -25,16 +25,15 @@ func (c *checker) checkSessions() {
 			c.checkMail(id, run)
 		}
 	}
-	for _, run := range slices.Sorted(maps.Keys(c.Runs)) {
-		r := c.Runs[run]
-		if r == nil || r.Place != store.PlaceOwned {
+	for r := range c.runs {
+		if r.Place != store.PlaceOwned {
 			continue
 		}
 		if _, ok := c.Leases[r.Owner]; !ok {
-			c.find(6, run, fmt.Sprintf("its owner %q has no lease", r.Owner), "nobody will ever recover it")
+			c.find(6, r.Run, fmt.Sprintf("its owner %q has no lease", r.Owner), "nobody will ever recover it")
 		}
-		if len(r.Inbox) > 0 && !slices.Contains(c.mailOf[run], r.Owner) {
-			c.find(6, run, fmt.Sprintf("it has %d unread items, and is not among the mail of its owner", len(r.Inbox)), "its owner will not look")
+		if len(r.Inbox) > 0 && !slices.Contains(c.mailOf[r.Run], r.Owner) {
+			c.find(6, r.Run, fmt.Sprintf("it has %d unread items, and is not among the mail of its owner", len(r.Inbox)), "its owner will not look")
 		}
 	}
 }

@@ -1,5 +1,265 @@
 package storetest
 
-import "testing"
+import (
+	"errors"
+	"flag"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
 
-func runHistories(t *testing.T, cfg Config) {}
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+const (
+	defaultChecks = 100
+	defaultSteps  = 60
+	// historyTTL and the steps of the clock are chosen so that no lease ends at
+	// the very time that the clock shows: stores may see that either way.
+	historyTTL = ttl + 5*time.Millisecond
+	// repeatable is how many requests may still be sent again.
+	repeatable = 20
+)
+
+var historyClasses = []store.Class{orders, refunds}
+
+// runHistories plays random histories against the store and the model.
+func runHistories(t *testing.T, cfg Config) {
+	setFlag(t, "rapid.checks", cmpOr(cfg.Checks, defaultChecks))
+	setFlag(t, "rapid.steps", defaultSteps)
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHistory(newHarness(t, rt, cfg))
+		rt.Repeat(map[string]func(*rapid.T){
+			"":             func(*rapid.T) { h.compare() },
+			"create":       h.drawCreate,
+			"openSession":  h.drawOpenSession,
+			"heartbeat":    h.drawHeartbeat,
+			"closeSession": h.drawCloseSession,
+			"claim":        h.drawClaim,
+			"claimRun":     h.drawClaimRun,
+			"due":          h.drawDue,
+			"commit":       h.drawCommit,
+			"commitMore":   h.drawCommit, // most of what happens to a run
+			"release":      h.drawRelease,
+			"deliver":      h.drawDeliver,
+			"wait":         h.drawWait,
+			"read":         h.drawRead,
+			"find":         h.drawFind,
+			"again":        h.drawAgain,
+			"advance":      h.drawAdvance,
+		})
+	})
+}
+
+func cmpOr(n, otherwise int) int {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// setFlag sets a flag of rapid for this test, unless the user has set it.
+func setFlag(t *testing.T, name string, n int) {
+	t.Helper()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == name })
+	if set {
+		return
+	}
+	f := flag.Lookup(name)
+	before := f.Value.String()
+	if err := f.Value.Set(strconv.Itoa(n)); err != nil {
+		t.Fatalf("set flag %s: %v", name, err)
+	}
+	t.Cleanup(func() { _ = f.Value.Set(before) })
+}
+
+// history is a store and its model, which get the same requests.
+type history struct {
+	*harness
+	m        *model
+	logs     []*Log // of all runs, and of one that is never created
+	ghost    *Log
+	items    []store.Item
+	sessions []store.Session
+	fences   []store.Fence // all that were ever given out
+	used     map[time.Time]bool
+	sent     []func() // requests that may be sent again, or for the first time
+	emptied  []store.Class
+}
+
+func newHistory(h *harness) *history {
+	ghost := h.newLog(orders, "")
+	ghost.Create()
+	return &history{
+		harness: h, m: newModel(h.clock), ghost: ghost, logs: []*Log{ghost},
+		fences: []store.Fence{{}}, used: map[time.Time]bool{},
+	}
+}
+
+// request executes a request now, or only later, and keeps it for more tries.
+func (h *history) request(t *rapid.T, do func()) {
+	if !chance(t, "delayed", 10) {
+		do()
+	}
+	h.sent = append(h.sent, do)
+	if len(h.sent) > repeatable {
+		h.sent = h.sent[1:]
+	}
+}
+
+// drawAgain sends a request again: its answer was lost, or it was late.
+func (h *history) drawAgain(t *rapid.T) {
+	if len(h.sent) > 0 {
+		h.sent[rapid.IntRange(0, len(h.sent)-1).Draw(t, "request")]()
+	}
+}
+
+// chance draws true in about that many of a hundred cases.
+func chance(t *rapid.T, what string, percent int) bool {
+	return rapid.IntRange(1, 100).Draw(t, what) > 100-percent
+}
+
+// sameError fails the test unless both errors say the same to a caller.
+func (h *history) sameError(what string, got, want error) {
+	h.Helper()
+	h.equal("error of "+what, known(got), known(want))
+}
+
+// known takes the error of package store out of its wrapping, without the text.
+func known(err error) error {
+	for _, e := range []error{
+		store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrMail, store.ErrExpired,
+		store.ErrOwned, store.ErrNotClaimable, store.ErrLater, store.ErrStale,
+	} {
+		if errors.Is(err, e) {
+			return e
+		}
+	}
+	if e, ok := errors.AsType[*store.TerminalError](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*store.ConflictError](err); ok {
+		bare := *e
+		bare.Reason = ""
+		return &bare
+	}
+	return err
+}
+
+// log draws a run, preferably one of those.
+func (h *history) log(t *rapid.T, preferred func(r *modelRun) bool) *Log {
+	all := h.logs
+	if !chance(t, "any run", 10) {
+		var some []*Log
+		for _, l := range h.logs {
+			if r := h.m.runs[l.Run]; r != nil && preferred(r) {
+				some = append(some, l)
+			}
+		}
+		if len(some) > 0 {
+			all = some
+		}
+	}
+	return all[rapid.IntRange(0, len(all)-1).Draw(t, "run")]
+}
+
+// session draws a session, which may be over.
+func (h *history) session(t *rapid.T) store.Session {
+	if len(h.sessions) == 0 {
+		return store.Session{ID: "nobody"}
+	}
+	last := h.sessions[max(0, len(h.sessions)-5):] // those that may still be alive
+	if chance(t, "any session", 10) {
+		last = h.sessions
+	}
+	return last[rapid.IntRange(0, len(last)-1).Draw(t, "session")]
+}
+
+func (h *history) live(s store.SessionID) bool {
+	_, ok := h.m.leases[s]
+	return ok
+}
+
+// later draws a due time that no other run has: the order of runs that are due
+// at one time is open.
+func (h *history) later(t *rapid.T) time.Time {
+	at := h.clock.Now().Add(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 35 * time.Second, 10 * time.Minute}).Draw(t, "due in"))
+	for h.used[at] {
+		at = at.Add(time.Millisecond)
+	}
+	h.used[at] = true
+	return at
+}
+
+func (h *history) drawAdvance(t *rapid.T) {
+	h.clock.Advance(rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second, 20 * time.Second, 40 * time.Second}).Draw(t, "time"))
+}
+
+func (h *history) drawCreate(t *rapid.T) {
+	wid := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "workflow id")
+	if wid != "" {
+		wid = h.workflowID(wid)
+	}
+	l := h.newLog(rapid.SampledFrom(historyClasses).Draw(t, "class"), wid)
+	if chance(t, "tagged", 30) {
+		l.Spec.Tags = map[string]string{"tag": rapid.SampledFrom([]string{"x", "y"}).Draw(t, "tag")}
+	}
+	if chance(t, "child", 20) {
+		l.Spec.Parent, l.Spec.Root = h.ghost.Run, h.ghost.Run
+	}
+	c := l.Create()
+	c.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
+	c.Active = rapid.SampledFrom([]store.ActivePolicy{store.ActiveUse, store.ActiveFail, store.ActiveCancel}).Draw(t, "active")
+	c.Finished = rapid.SampledFrom([]store.FinishedPolicy{store.FinishedAllow, store.FinishedAllowFailure, store.FinishedReject}).Draw(t, "finished")
+	c.Cancel = h.item()
+	if chance(t, "delayed", 30) {
+		c.At = h.later(t)
+	}
+	h.logs = append(h.logs, l)
+	h.request(t, func() { h.equal("create", h.create(c), h.m.create(c)) })
+}
+
+func (h *history) drawDeliver(t *rapid.T) {
+	l := h.log(t, func(r *modelRun) bool { return r.Place != store.PlaceEnded })
+	i := h.item()
+	i.Scope = store.Scope(rapid.IntRange(0, 1).Draw(t, "scope"))
+	if len(h.items) > 0 && chance(t, "known item", 20) {
+		i = rapid.SampledFrom(h.items).Draw(t, "item")
+	}
+	h.items = append(h.items, i)
+	d := store.Deliver{Run: l.Run, Item: i}
+	if chance(t, "deadline", 20) {
+		d.Deadline = h.clock.Now().Add(rapid.SampledFrom([]time.Duration{-time.Millisecond, 15*time.Second + 5*time.Millisecond}).Draw(t, "deadline"))
+	}
+	h.request(t, func() {
+		got, err := h.store.Deliver(h.ctx, d)
+		want, wantErr := h.m.deliver(d)
+		h.sameError("deliver", err, wantErr)
+		h.equal("deliver", got, want)
+	})
+}
+
+// fence draws the fence of a run, or one that is not valid.
+func (h *history) fence(t *rapid.T, l *Log) store.Fence {
+	fence := store.Fence{}
+	if r := h.m.runs[l.Run]; r != nil {
+		fence = r.Fence
+	}
+	if chance(t, "wrong fence", 15) {
+		fence = rapid.SampledFrom(append(slices.Clone(h.fences), store.Fence{Epoch: fence.Epoch}, store.Fence{Epoch: fence.Epoch + 1, Token: fence.Token})).Draw(t, "fence")
+	}
+	return fence
+}
+
+func (h *history) drawRelease(t *rapid.T) {
+	l := h.log(t, isOwned)
+	fence := h.fence(t, l)
+	h.request(t, func() {
+		h.sameError("release", h.store.Release(h.ctx, l.Run, fence), h.m.release(l.Run, fence))
+	})
+}
+
+func isOwned(r *modelRun) bool { return r.Place == store.PlaceOwned }

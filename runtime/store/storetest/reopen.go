@@ -30,7 +30,12 @@ var reopenBehaviors = []behavior{
 		recovered, _ := h.startOwnedAs(h.session(), refunds)
 		h.recoverDead(s)
 		h.deliver(recovered.Run)
-		h.start(func(c *store.Create) { c.Priority, c.Tags = 3, map[string]string{"a": "b"} })
+		tagged := h.newLog(orders, "")
+		tagged.Spec.Tags = map[string]string{"a": "b", "c": ""}
+		tagged.Spec.Parent, tagged.Spec.Root = h.runID(), h.runID()
+		c := tagged.Create()
+		c.Priority = 3
+		h.create(c)
 		h.start()
 
 		h.unchanged("close and open", h.reopen)

@@ -1,0 +1,71 @@
+# What a developer and CI run. It needs Go, git and make; the race detector
+# needs a C compiler, too.
+
+GO            ?= go
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME      ?= 20s
+RACE_TIMEOUT  ?= 8m
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: format vet generated race ## everything that must hold before a commit, in under 10 minutes
+
+.PHONY: format
+format: ## check that every Go file is formatted
+	@echo "== format: gofmt -l"
+	@unformatted=$$(find . -name '*.go' -not -path '*/testdata/*' -exec gofmt -l {} +) || exit 1; \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: vet
+vet: ## run go vet
+	@echo "== vet: go vet ./..."
+	@$(GO) vet ./...
+
+.PHONY: generated
+generated: ## check that generated files are those that the generator writes today
+	@echo "== generated: flowgen -check ./..."
+	@$(GO) run ./cmd/flowgen -check ./...
+
+.PHONY: race
+race: compiler ## run the tests under the race detector
+	@echo "== race: go test -race ./..."
+	@CGO_ENABLED=1 $(GO) test -race -timeout $(RACE_TIMEOUT) ./...
+
+.PHONY: compiler
+compiler:
+	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "== compiler: no C compiler ($$cc) for the race detector: installing gcc"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends gcc libc6-dev >/dev/null; \
+	else \
+		echo "no C compiler ($$cc): go test -race needs one, install gcc"; exit 1; \
+	fi
+
+.PHONY: generate
+generate: ## write the generated files
+	$(GO) generate ./...
+
+.PHONY: lint
+lint: ## run golangci-lint (the first time builds it: one to five minutes)
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+.PHONY: fuzz
+fuzz: ## run every fuzz test for FUZZTIME (20s)
+	@list=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+	echo "$$list" | \
+		awk '/^Fuzz/ { names[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print names[i], $$2; n = 0 }' | \
+		while read -r name package; do \
+			echo "== fuzz: $$name of $$package"; \
+			$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$package" </dev/null || exit 1; \
+		done
+
+.PHONY: cover
+cover: ## measure the coverage of all packages by all tests
+	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	$(GO) tool cover -func=coverage.out | tail -n 1

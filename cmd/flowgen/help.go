@@ -1,0 +1,50 @@
+package main
+
+const usage = `usage: flowgen [-check] [-json] [packages]
+       flowgen completion bash|zsh|fish
+       flowgen -version
+Run flowgen -help for more.
+`
+
+const help = `flowgen writes the durable counterparts of annotated Go functions: one
+flow_gen.go per package, to be committed.
+
+usage: flowgen [-check] [-json] [packages]
+       flowgen completion bash|zsh|fish
+       flowgen -version
+
+Packages are named as for the go command; without any, it is the one in the
+current directory.
+
+  -check     write nothing; fail if a file is missing or stale (for CI)
+  -json      print the report as one JSON object on standard output
+  -version   print the version
+  -help      print this
+
+Examples:
+
+  //go:generate go tool flowgen     in a source file; then: go generate ./...
+  go tool flowgen                   this package
+  go tool flowgen ./...             every package below
+  go tool flowgen -check ./...      in CI
+
+Directives go into the doc comment, without a space behind the slashes:
+
+  //flow:step         above func charge(ctx context.Context, …) (T, error),
+                      or such a method: generates Charge for workflows to call
+      as=Name  name=orders.charge  key=order.ID  retries=5
+      backoff=constant(1s)|linear(1s,1m)|exponential(200ms,30s[,2])
+      jitter=0.2  total=10m  timeout=10s  fatal=ErrX,*TypeY  nonidempotent
+  //flow:workflow     above func fulfil(ctx workflow.Context, …) (T, error):
+                      generates Fulfil, which starts and awaits runs
+      as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
+  //flow:error        above an error type or variable that callers match
+      name=orders.DeclinedError
+  //flow:package      above the package clause
+      name=prefix  register=Name  steps=Name
+
+See docs/directives.md for all of it.
+
+Exit codes: 0 all is well; 1 there are mistakes in the packages, or under -check
+a file is not up to date; 2 the command line is wrong.
+`

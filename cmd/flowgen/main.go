@@ -1,0 +1,143 @@
+// Command flowgen writes the typed durable counterparts of annotated Go
+// functions. Run it with -help, or see docs/directives.md.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/generator"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitMistake = 1 // in the packages, or a stale file under -check
+	exitUsage   = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], ".", os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// options are the flags of the command.
+type options struct {
+	check, version, json bool
+	patterns             []string
+}
+
+// run executes the command in dir and returns its exit code.
+func run(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "completion" {
+		return completion(args[1:], stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == "help" {
+		fmt.Fprint(stdout, help)
+		return exitOK
+	}
+	opts, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, help)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "flowgen: %v\n%s", err, usage)
+		return exitUsage
+	case opts.version:
+		fmt.Fprintln(stdout, version())
+		return exitOK
+	}
+	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: opts.check})
+	if err != nil {
+		fmt.Fprintf(stderr, "flowgen: %v\n", err)
+		return exitMistake
+	}
+	return show(report, opts, stdout, stderr)
+}
+
+// parse reads flags before, between and behind the packages.
+func parse(args []string) (options, error) {
+	var opts options
+	flags := flag.NewFlagSet("flowgen", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.BoolVar(&opts.check, "check", false, "")
+	flags.BoolVar(&opts.version, "version", false, "")
+	flags.BoolVar(&opts.json, "json", false, "")
+	for {
+		if err := flags.Parse(args); err != nil {
+			return opts, err
+		}
+		if flags.NArg() == 0 {
+			return opts, nil
+		}
+		pattern := flags.Arg(0)
+		if strings.HasSuffix(pattern, ".go") {
+			return opts, fmt.Errorf("%s is a file: name its package, as in ./orders", pattern)
+		}
+		opts.patterns = append(opts.patterns, pattern)
+		args = flags.Args()[1:]
+	}
+}
+
+// show prints the report and returns the exit code that it asks for.
+func show(report *generator.Report, opts options, stdout, stderr io.Writer) int {
+	code := exitOK
+	if len(report.Diagnostics) > 0 || opts.check && len(report.Changes) > 0 {
+		code = exitMistake
+	}
+	if opts.json {
+		enc := json.NewEncoder(stdout)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "\t")
+		if err := enc.Encode(report); err != nil {
+			fmt.Fprintf(stderr, "flowgen: print report: %v\n", err)
+			return exitMistake
+		}
+		return code
+	}
+	for _, d := range report.Diagnostics {
+		fmt.Fprintln(stderr, d)
+	}
+	for _, c := range report.Changes {
+		switch c.Action {
+		case generator.Wrote:
+			fmt.Fprintln(stdout, "wrote "+c.File)
+		case generator.Removed:
+			fmt.Fprintln(stdout, "removed "+c.File+": the package has no directives any more")
+		case generator.Missing:
+			fmt.Fprintln(stderr, c.File+": the file is missing: run flowgen")
+		case generator.Stale:
+			fmt.Fprint(stderr, c.File+": the file is stale: run flowgen\n"+c.Diff)
+		case generator.Leftover:
+			fmt.Fprintln(stderr, c.File+": the package has no directives any more: run flowgen")
+		}
+	}
+	return code
+}
+
+func version() string {
+	v := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v = info.Main.Version
+		for _, dep := range info.Deps {
+			if dep.Path == modulePath {
+				v = dep.Version
+			}
+		}
+	}
+	return fmt.Sprintf("flowgen %s %s", v, runtime.Version())
+}
+
+const modulePath = "github.com/flowgen/flowgen"

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/google/go-cmp/cmp"
+)
+
+// outcome is what a run of the command leaves.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+func execute(t *testing.T, dir string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), args, dir, &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// module makes a module of one package, which needs no dependency.
+func module(t *testing.T, source string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.com/orders\n\ngo 1.26\n", "orders.go": source} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const good = `package orders
+
+import "context"
+
+//flow:step
+func charge(ctx context.Context, cents int64) error { return nil }
+`
+
+func TestRun_WritesAndSaysSo(t *testing.T) {
+	dir := module(t, good)
+	if d := cmp.Diff(outcome{0, "wrote flow_gen.go\n", ""}, execute(t, dir), cmp.AllowUnexported(outcome{})); d != "" {
+		t.Errorf("first run (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(outcome{}, execute(t, dir), cmp.AllowUnexported(outcome{})); d != "" {
+		t.Errorf("second run (-want +got):\n%s", d)
+	}
+}
+
+func TestRun_MistakesExitWithOne(t *testing.T) {
+	dir := module(t, strings.Replace(good, "//flow:step", "//flow:step retries=x", 1))
+	want := outcome{1, "", "orders.go:5:21: retries=x is not a number of retries: write a whole number from 0 to 1000000\n"}
+	if d := cmp.Diff(want, execute(t, dir, "./..."), cmp.AllowUnexported(outcome{})); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestRun_CheckExitsWithOneUntilGenerated(t *testing.T) {
+	dir := module(t, good)
+	want := outcome{1, "", "flow_gen.go: the file is missing: run flowgen\n"}
+	if d := cmp.Diff(want, execute(t, dir, "-check"), cmp.AllowUnexported(outcome{})); d != "" {
+		t.Errorf("missing (-want +got):\n%s", d)
+	}
+	execute(t, dir)
+	if d := cmp.Diff(outcome{}, execute(t, dir, "-check"), cmp.AllowUnexported(outcome{})); d != "" {
+		t.Errorf("generated (-want +got):\n%s", d)
+	}
+	change := strings.Replace(good, "cents int64", "cents int", 1)
+	if err := os.WriteFile(filepath.Join(dir, "orders.go"), []byte(change), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := execute(t, dir, ".", "-check") // flags may stand behind packages
+	if got.code != 1 || !strings.Contains(got.stderr, "flow_gen.go: the file is stale: run flowgen\n--- flow_gen.go") {
+		t.Errorf("a stale file: %+v", got)
+	}
+}
+
+func TestRun_JSONIsOneObject(t *testing.T) {
+	for name, source := range map[string]string{"good": good, "bad": strings.Replace(good, "flow:step", "flow:stepp", 1)} {
+		t.Run(name, func(t *testing.T) {
+			got := execute(t, module(t, source), "-json")
+			var report generator.Report
+			if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
+				t.Fatalf("%v in:\n%s", err, got.stdout)
+			}
+			bad := name == "bad"
+			if (got.code == 1) != bad || (len(report.Diagnostics) == 1) != bad || (len(report.Changes) == 1) == bad || got.stderr != "" {
+				t.Errorf("got code %d, report %+v, stderr %q", got.code, report, got.stderr)
+			}
+			if bad && report.Diagnostics[0].Line != 5 {
+				t.Errorf("the diagnostic is at line %d, want 5", report.Diagnostics[0].Line)
+			}
+		})
+	}
+}
+
+func TestRun_UsageExitsWithTwo(t *testing.T) {
+	for _, args := range [][]string{{"-frobnicate"}, {"orders.go"}, {"completion"}, {"completion", "cmd"}, {"-check=x"}} {
+		got := execute(t, t.TempDir(), args...)
+		if got.code != 2 || got.stdout != "" || !strings.Contains(got.stderr, "usage: flowgen") {
+			t.Errorf("flowgen %v: %+v", args, got)
+		}
+	}
+}
+
+func TestRun_HelpNamesEverything(t *testing.T) {
+	for _, args := range [][]string{{"-help"}, {"--help"}, {"-h"}, {"help"}} {
+		got := execute(t, t.TempDir(), args...)
+		if got.code != 0 || got.stderr != "" {
+			t.Errorf("flowgen %v: code %d, stderr %q", args, got.code, got.stderr)
+		}
+		for _, word := range []string{
+			"-check", "-json", "-version", "completion", "go tool flowgen ./...", "//flow:step", "//flow:workflow", "//flow:error",
+			"//flow:package", "retries", "backoff", "jitter", "total", "timeout", "fatal", "nonidempotent", "key", "as=", "name=",
+			"queue", "retention", "register", "steps", "Exit codes",
+		} {
+			if !strings.Contains(got.stdout, word) {
+				t.Errorf("flowgen %v does not mention %s", args, word)
+			}
+		}
+	}
+}
+
+func TestRun_VersionNamesTheCommand(t *testing.T) {
+	got := execute(t, t.TempDir(), "-version")
+	if got.code != 0 || !strings.HasPrefix(got.stdout, "flowgen ") || !strings.Contains(got.stdout, " go1.") {
+		t.Errorf("flowgen -version: %+v", got)
+	}
+}
+
+func TestRun_CompletionKnowsEveryFlag(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		got := execute(t, t.TempDir(), "completion", shell)
+		if got.code != 0 {
+			t.Errorf("flowgen completion %s: %+v", shell, got)
+		}
+		for _, flag := range []string{"check", "json", "version", "help", "completion"} {
+			if !strings.Contains(got.stdout, flag) {
+				t.Errorf("the completion for %s does not know %s", shell, flag)
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+// Quickstart runs one order through a durable workflow and shows what happens.
+// Kill it at any moment and start it again: it carries on where it was, and no
+// step that has completed runs twice.
+//
+//	go run ./examples/quickstart
+//
+// See orders.go for the workflow.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+
+	_ "github.com/flowgen/flowgen/memstore"
+	_ "github.com/flowgen/flowgen/sqlitestore"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	order      string
+	store      string
+	effects    string
+	crashAfter uint64
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
+	f.StringVar(&o.store, "store", "sqlite:quickstart.db", "where the run is kept: `memory:` or sqlite:PATH")
+	f.StringVar(&o.order, "order", "order-1001", "`ID` of the order; each is fulfilled once")
+	f.StringVar(&o.effects, "effects", "", "append a line \"step-name attempt\" to `FILE` for each execution of a step")
+	f.Uint64Var(&o.crashAfter, "crash-after", 0, "kill this process right after the commit that holds event `N` of the log; 0: never")
+	f.Usage = func() {
+		fmt.Fprint(f.Output(), "Quickstart runs one order through a durable workflow. Kill it and start it again: it carries on.\n\n"+
+			"usage: go run ./examples/quickstart [flags]\n\n")
+		f.PrintDefaults()
+	}
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: see -help", f.Arg(0))
+	}
+	return o, nil
+}
+
+// run starts the order, or finds it where an earlier process has left it, and
+// follows it to its end.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, o.store)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	client := workflow.NewClient(crashing(st, o.crashAfter), workflow.ClientConfig{
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	defer func() { _ = client.Close() }()
+
+	w := worker.New(client, worker.Config{})
+	Register(w, &shop{effects: o.effects})
+	ctx, cancel := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(ctx) }()
+
+	followed := follow(ctx, client, o.order, out)
+	cancel()
+	return errors.Join(followed, <-worked)
+}
+
+// follow starts the run, approves it once it asks, and prints it as it goes.
+func follow(ctx context.Context, client *workflow.Client, orderID string, out io.Writer) error {
+	order := Order{ID: orderID, Cents: 4990, Items: []string{"lamp", "desk", "chair"}}
+	// One run of an order, ever: started again it finds the run that is there,
+	// under way or completed.
+	run, err := Fulfil.Start(ctx, client, order, workflow.WithID(order.ID),
+		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.AllowFinishedAfterFailure}))
+	line := newTimeline(out)
+	var done *workflow.FinishedRunError
+	switch {
+	case errors.As(err, &done):
+		run = Fulfil.Get(client, done.Run)
+		line.header(run.ID(), fmt.Sprintf("has completed before: this is its log; try another -order than %s", orderID))
+	case err != nil:
+		return err
+	case run.Created():
+		line.header(run.ID(), "started")
+	default:
+		line.header(run.ID(), "found where an earlier process left it: carrying on")
+	}
+	for e, err := range run.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		line.print(e)
+		if e.Type == event.WaitCreated && e.Wait == event.WaitMessage {
+			// Somebody clicks "approve". The key makes a second click, or this
+			// program started again, arrive as the same message.
+			if err := Approval.Send(ctx, run, "ann", workflow.IdempotencyKey("click-1")); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
+				return err
+			}
+		}
+	}
+	receipt, err := run.Result(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "run %s completed: %s, %d boxes, %s, approved by %s\n",
+		run.ID(), receipt.Payment, len(receipt.Boxes), receipt.Tracking, receipt.Approved)
+	return err
+}
+
+// shop is what the steps depend on.
+type shop struct {
+	effects string // path of the file that counts their executions
+	mu      sync.Mutex
+}
+
+// effect notes that a step is being executed.
+func (s *shop) effect(ctx context.Context) {
+	call, _ := step.Current(ctx)
+	if s.effects == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := os.OpenFile(s.effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%s %d\n", call.Step, call.Attempt)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		panic(fmt.Sprintf("write effects: %v", err))
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// Order is what the customer bought.
+type Order struct {
+	ID    string   `json:"id"`
+	Cents int64    `json:"cents"`
+	Items []string `json:"items"`
+}
+
+// Receipt says what became of an order.
+type Receipt struct {
+	Payment  string   `json:"payment"`
+	Boxes    []string `json:"boxes"`
+	Tracking string   `json:"tracking"`
+	Approved string   `json:"approved_by"`
+}
+
+// Approval carries the name of whoever approved the order.
+var Approval = workflow.NewTopic[string]("approval")
+
+// fulfil takes an order from payment to the parcel service.
+//
+//flow:workflow
+func fulfil(ctx workflow.Context, order Order) (Receipt, error) {
+	payment, err := Charge(ctx, order.ID, order.Cents)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if err := workflow.Sleep(ctx, 500*time.Millisecond); err != nil { // a cooling-off period
+		return Receipt{}, err
+	}
+	approver, err := Approval.Receive(ctx, workflow.Timeout(24*time.Hour))
+	if err != nil {
+		return Receipt{}, fmt.Errorf("order %s was not approved: %w", order.ID, err)
+	}
+	boxes, err := workflow.Map(ctx, order.Items, Pack) // three branches at once
+	if err != nil {
+		return Receipt{}, err
+	}
+	tracking, err := Ship(ctx, order.ID, boxes)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{Payment: payment, Boxes: boxes, Tracking: tracking, Approved: approver}, nil
+}
+
+// charge bills the customer.
+//
+//flow:step timeout=10s
+func (s *shop) charge(ctx context.Context, orderID string, cents int64) (string, error) {
+	s.effect(ctx) // a bank would be given step.IdempotencyKey(ctx), and book once
+	return fmt.Sprintf("%d.%02d paid for %s", cents/100, cents%100, orderID), nil
+}
+
+// pack puts an item into a box.
+//
+//flow:step
+func (s *shop) pack(ctx context.Context, item string) (string, error) {
+	s.effect(ctx)
+	return "box with " + item, nil
+}
+
+// ship hands the boxes to the parcel service, which is down for the first two
+// attempts.
+//
+//flow:step retries=9 backoff=constant(200ms)
+func (s *shop) ship(ctx context.Context, orderID string, boxes []string) (string, error) {
+	s.effect(ctx)
+	if step.Attempt(ctx) < 3 {
+		return "", errors.New("parcel service is down")
+	}
+	return fmt.Sprintf("parcel %s-%d", orderID, len(boxes)), nil
+}

@@ -1,0 +1,41 @@
+// Package comments shows what becomes of doc comments.
+package comments
+
+import "context"
+
+// charge bills the card, see [Refund].
+//
+// Steps:
+//   - first
+//   - second
+//
+// And code:
+//
+//	err := charge(ctx)
+//
+// Deprecated: use another.
+//
+//flow:step
+//go:noinline
+func charge(ctx context.Context) error { return nil }
+
+/*
+refund is in a block comment.
+
+	code
+*/
+//flow:step
+func refund(ctx context.Context) error { return nil }
+
+// This one does not start with its name.
+//
+//flow:step
+func other(ctx context.Context) error { return nil }
+
+// last: the name is followed by a colon.
+//
+//flow:step
+func last(ctx context.Context) error { return nil }
+
+//flow:step
+func bare(ctx context.Context) error { return nil }

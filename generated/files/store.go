@@ -1,0 +1,4 @@
+package files
+
+// Store holds items.
+type Store struct{ items map[string]Item }

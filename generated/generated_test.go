@@ -1,0 +1,71 @@
+package generated_test
+
+import (
+	"bytes"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestGEN2_RegenerationChangesNothing(t *testing.T) {
+	report, err := generator.Run(t.Context(), generator.Config{Dir: ".", Patterns: []string{"./..."}, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(&generator.Report{Diagnostics: report.Diagnostics[:0], Changes: report.Changes[:0]}, report); d != "" {
+		t.Errorf("flowgen -check (-want +got):\n%s", d)
+	}
+}
+
+func TestGEN2_IsFormatted(t *testing.T) {
+	files := goldenFiles(t)
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		formatted, err := format.Source(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(source, formatted) {
+			t.Errorf("%s is not in gofmt's form:\n%s", file, cmp.Diff(string(formatted), string(source)))
+		}
+	}
+}
+
+func TestGolden_EveryPackageIsGenerated(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := 0
+	for _, e := range entries {
+		if e.IsDir() {
+			folders++
+		}
+	}
+	if got := len(goldenFiles(t)); got != folders || folders == 0 {
+		t.Errorf("there are %d golden files in %d folders", got, folders)
+	}
+}
+
+func TestGEN2_PassesVet(t *testing.T) {
+	if out, err := exec.CommandContext(t.Context(), "go", "vet", "./...").CombinedOutput(); err != nil {
+		t.Errorf("go vet: %v\n%s", err, out)
+	}
+}
+
+func goldenFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*/flow_gen.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

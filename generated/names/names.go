@@ -1,0 +1,37 @@
+// Package names chooses the Go names and the stored names of what is generated.
+//
+//flow:package name=shop.v2 register=RegisterAll steps=AllSteps
+package names
+
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Register is the user's own.
+func Register() {}
+
+// Steps is the user's own.
+type Steps struct{}
+
+type north struct{}
+
+type south struct{}
+
+//flow:step
+func (*north) ship(ctx context.Context, n int) error { return nil }
+
+//flow:step as=SouthShip name=shop.v2.southShip
+func (*south) ship(ctx context.Context, n int) error { return nil }
+
+// charge keeps the stored name that it had in another package.
+//
+//flow:step as=Bill name=old_shop.charge
+func charge(ctx context.Context) error { return nil }
+
+// Charge is the user's own.
+func Charge() {}
+
+//flow:workflow as=Move
+func transfer(ctx workflow.Context, from, to string) error { return Ship(ctx, 1) }

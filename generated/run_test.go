@@ -1,0 +1,107 @@
+package generated_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/generated/comments"
+	"github.com/flowgen/flowgen/generated/files"
+	"github.com/flowgen/flowgen/generated/functions"
+	"github.com/flowgen/flowgen/generated/imports"
+	"github.com/flowgen/flowgen/generated/keys"
+	"github.com/flowgen/flowgen/generated/policies"
+	"github.com/flowgen/flowgen/generated/variadic"
+	"github.com/flowgen/flowgen/generated/workflows"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// serve starts a worker on a fresh store that knows the golden packages, and
+// returns a client for it.
+func serve(t *testing.T) *workflow.Client {
+	t.Helper()
+	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
+	w := worker.New(client, worker.Config{})
+	comments.Register(w)
+	files.Register(w, &files.Store{})
+	functions.Register(w)
+	imports.Register(w)
+	keys.Register(w)
+	policies.Register(w)
+	variadic.Register(w)
+	workflows.Register(w)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("worker: %v", err)
+		}
+		if err := client.Close(); err != nil {
+			t.Errorf("close client: %v", err)
+		}
+	})
+	return client
+}
+
+// limited is a context that ends before a hanging test does.
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestGolden_FunctionsRun(t *testing.T) {
+	got, err := functions.Fulfil.Execute(limited(t), serve(t), "ada")
+	if err != nil || got.ID != "ada" {
+		t.Errorf("Fulfil: %+v, %v; want the receipt of ada", got, err)
+	}
+}
+
+func TestGolden_VariadicParametersArrive(t *testing.T) {
+	client := serve(t)
+	got, err := variadic.All.Execute(limited(t), client, []string{"eu", "us"})
+	if err != nil || got != 2 {
+		t.Errorf("All of two regions: %d, %v; want 2", got, err)
+	}
+	if _, err := variadic.Some.Execute(limited(t), client, variadic.SomeInput{Limit: 1, Regions: []string{"eu"}}); err != nil {
+		t.Errorf("Some: %v", err)
+	}
+}
+
+func TestGolden_SeveralInputsArrive(t *testing.T) {
+	got, err := workflows.Transfer.Execute(limited(t), serve(t), workflows.TransferInput{From: "a", To: "b", Cents: 7, Cents2: true})
+	if err != nil || got != 7 {
+		t.Errorf("Transfer: %d, %v; want 7", got, err)
+	}
+}
+
+func TestGolden_NoneGoesInAndOut(t *testing.T) {
+	client := serve(t)
+	if _, err := workflows.Nightly.Execute(limited(t), client, workflow.None{}); err != nil {
+		t.Errorf("Nightly: %v", err)
+	}
+	if _, err := workflows.Archive.Execute(limited(t), client, 5); err != nil {
+		t.Errorf("Archive: %v", err)
+	}
+}
+
+func TestGolden_RenamedImportsRun(t *testing.T) {
+	if _, err := imports.Flow.Execute(limited(t), serve(t), imports.FlowInput{R: "x"}); err != nil {
+		t.Errorf("Flow: %v", err)
+	}
+}
+
+// Its only step fails with retries=0.
+func TestGolden_PoliciesReachTheRuntime(t *testing.T) {
+	_, err := policies.Flow.Execute(limited(t), serve(t), workflow.None{})
+	var failed *workflow.StepError
+	if !errors.As(err, &failed) || failed.Attempts != 1 {
+		t.Errorf("Flow: %v; want a step that failed after one attempt", err)
+	}
+}

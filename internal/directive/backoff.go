@@ -1,0 +1,128 @@
+package directive
+
+import (
+	"fmt"
+	"go/token"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Backoff is how the delay before a retry grows. The zero value is the
+// default of the runtime.
+type Backoff struct {
+	Initial   time.Duration
+	Increment time.Duration // added after each attempt
+	Max       time.Duration // no delay is longer; 0: no limit of its own
+	Factor    float64       // multiplied after each attempt
+}
+
+// defaultFactor is what exponential multiplies by unless it says otherwise.
+const defaultFactor = 2
+
+const backoffShapes = "write constant(d), linear(d,max) or exponential(first,max[,factor])"
+
+func setBackoff(d *Directive, v Text) *Problem {
+	shape, list, ok := strings.Cut(v.Value, "(")
+	list, closed := strings.CutSuffix(list, ")")
+	if !ok || !closed {
+		return &Problem{v.Pos, "backoff=" + v.Value + " has no list of delays", backoffShapes}
+	}
+	args := arguments(Text{list, v.Pos + token.Pos(len(shape)+1)})
+	var b Backoff
+	var p *Problem
+	switch shape {
+	case "constant":
+		p = b.constant(v, args)
+	case "linear":
+		p = b.linear(v, args)
+	case "exponential":
+		p = b.exponential(v, args)
+	default:
+		p = &Problem{v.Pos, shape + " is not a shape of backoff", backoffShapes}
+		if near := Nearest(shape, []string{"constant", "linear", "exponential"}); near != "" {
+			p.Fix = "did you mean " + near + "?"
+		}
+	}
+	if p == nil {
+		d.Backoff = b
+	}
+	return p
+}
+
+// arguments cuts a comma-separated list, keeping positions.
+func arguments(t Text) []Text {
+	var args []Text
+	pos := t.Pos
+	for part := range strings.SplitSeq(t.Value, ",") {
+		trimmed := strings.TrimLeft(part, " \t")
+		args = append(args, Text{strings.TrimRight(trimmed, " \t"), pos + token.Pos(len(part)-len(trimmed))})
+		pos += token.Pos(len(part) + 1)
+	}
+	return args
+}
+
+func (b *Backoff) constant(v Text, args []Text) (p *Problem) {
+	if len(args) != 1 {
+		return wrongCount(v, "constant takes one delay", "backoff=constant(1s)")
+	}
+	b.Factor = 1
+	b.Initial, p = delay(args[0])
+	return p
+}
+
+func (b *Backoff) linear(v Text, args []Text) *Problem {
+	if len(args) != 2 {
+		return wrongCount(v, "linear takes a delay and a maximum", "backoff=linear(1s,1m)")
+	}
+	b.Factor = 1
+	p := b.limits(args)
+	b.Increment = b.Initial
+	return p
+}
+
+func (b *Backoff) exponential(v Text, args []Text) *Problem {
+	if len(args) != 2 && len(args) != 3 {
+		return wrongCount(v, "exponential takes a first delay, a maximum and, if wanted, a factor", "backoff=exponential(200ms,30s)")
+	}
+	b.Factor = defaultFactor
+	if len(args) == 3 {
+		f, err := strconv.ParseFloat(args[2].Value, 64)
+		if err != nil || !(f > 1 && f <= 1000) {
+			return &Problem{args[2].Pos, "the factor " + args[2].Value + " does not make delays grow",
+				"write a number above 1 and up to 1000, or use constant(d)"}
+		}
+		b.Factor = f
+	}
+	return b.limits(args)
+}
+
+// limits reads the first delay and the maximum.
+func (b *Backoff) limits(args []Text) (p *Problem) {
+	if b.Initial, p = delay(args[0]); p != nil {
+		return p
+	}
+	if b.Max, p = delay(args[1]); p != nil {
+		return p
+	}
+	if b.Max < b.Initial {
+		return &Problem{args[1].Pos, fmt.Sprintf("the maximum %s is below the first delay %s", args[1].Value, args[0].Value),
+			"swap them or raise the maximum"}
+	}
+	return nil
+}
+
+func delay(v Text) (time.Duration, *Problem) {
+	t, err := time.ParseDuration(v.Value)
+	switch {
+	case err != nil:
+		return 0, &Problem{v.Pos, fmt.Sprintf("%q is not a delay", v.Value), "write a number and a unit, as in 200ms or 30s"}
+	case t <= 0:
+		return 0, &Problem{v.Pos, "the delay " + v.Value + " is not positive", "write a delay above zero, such as 1ms"}
+	}
+	return t, nil
+}
+
+func wrongCount(v Text, what, example string) *Problem {
+	return &Problem{v.Pos, what, "write it as in " + example}
+}

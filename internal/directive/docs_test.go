@@ -1,0 +1,39 @@
+package directive
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The page that people read must know every word that the parser knows.
+func TestOptions_AreAllDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "directives.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds {
+		if !strings.Contains(string(page), "## "+prefix+string(kind)) && !strings.Contains(string(page), " and "+prefix+string(kind)) {
+			t.Errorf("docs/directives.md has no section on %s%s", prefix, kind)
+		}
+		for _, name := range append(kind.options(), later[kind]...) {
+			if !strings.Contains(string(page), "`"+name+"=") && !strings.Contains(string(page), "`"+name+"`") {
+				t.Errorf("docs/directives.md does not mention %s of %s%s", name, prefix, kind)
+			}
+		}
+	}
+}
+
+// An option is either executed or refused as not available, never both.
+func TestOptions_AreNotAvailableAndLaterAtOnce(t *testing.T) {
+	for kind, names := range later {
+		for _, name := range names {
+			for _, own := range kind.options() {
+				if name == own {
+					t.Errorf("%s of %s%s is both available and not", name, prefix, kind)
+				}
+			}
+		}
+	}
+}

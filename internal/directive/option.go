@@ -1,0 +1,90 @@
+package directive
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// option says what an option takes and where it is allowed.
+type option struct {
+	usage string // as in the documentation
+	kinds []Kind // that take it
+	flag  bool   // takes no value
+	set   func(*Directive, Text) *Problem
+}
+
+// options are those that this version of the runtime executes.
+var options = map[string]option{
+	"as":            {usage: "as=Ident", kinds: []Kind{Step, Workflow}, set: setAs},
+	"name":          {usage: "name=full.name", kinds: []Kind{Package, Step, Workflow, Error}, set: setName},
+	"register":      {usage: "register=Ident", kinds: []Kind{Package}, set: setRegister},
+	"steps":         {usage: "steps=Ident", kinds: []Kind{Package}, set: setSteps},
+	"key":           {usage: "key=EXPR", kinds: []Kind{Step}, set: setKey},
+	"retries":       {usage: "retries=N", kinds: []Kind{Step}, set: setRetries},
+	"backoff":       {usage: "backoff=exponential(200ms,30s)", kinds: []Kind{Step}, set: setBackoff},
+	"jitter":        {usage: "jitter=0.2", kinds: []Kind{Step}, set: setJitter},
+	"total":         {usage: "total=10m", kinds: []Kind{Step}, set: setTotal},
+	"timeout":       {usage: "timeout=10s", kinds: []Kind{Step, Workflow}, set: setTimeout},
+	"retention":     {usage: "retention=168h", kinds: []Kind{Workflow}, set: setRetention},
+	"queue":         {usage: "queue=Q", kinds: []Kind{Workflow}, set: setQueue},
+	"fatal":         {usage: "fatal=ErrX,*TypeY", kinds: []Kind{Step}, set: setFatal},
+	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
+}
+
+// later are options of the vocabulary that this version of the runtime does
+// not execute: accepting them would drop what they promise without a word.
+var later = map[Kind][]string{
+	Step:     {"queue", "uses", "after", "each", "if"},
+	Workflow: {"singleton", "throttle", "ratelimit", "debounce", "batch", "children", "priority"},
+}
+
+// set takes over one option, or returns false and why not.
+func (d *Directive) set(w word) (Problem, bool) {
+	if slices.Contains(later[d.Kind], w.name) {
+		return unavailable(w.pos, w.name+" of "+prefix+string(d.Kind)), false
+	}
+	o, known := options[w.name]
+	if !known || !slices.Contains(o.kinds, d.Kind) {
+		return d.unknownOption(w, o), false
+	}
+	if d.Has(w.name) {
+		return Problem{w.pos, w.name + " is given twice", "remove one of them"}, false
+	}
+	d.given[w.name] = w.pos
+	switch {
+	case o.flag && w.hasValue:
+		return Problem{w.pos, w.name + " takes no value", "write " + w.name + " alone, or remove it"}, false
+	case !o.flag && !w.hasValue, !o.flag && w.value.Value == "":
+		return Problem{w.pos, w.name + " has no value", "write " + o.usage + " without spaces"}, false
+	}
+	if p := o.set(d, w.value); p != nil {
+		return *p, false
+	}
+	return Problem{}, true
+}
+
+func (d *Directive) unknownOption(w word, o option) Problem {
+	p := Problem{Pos: w.pos, What: prefix + string(d.Kind) + " has no option " + w.name}
+	own := d.Kind.options()
+	switch near := Nearest(w.name, own); {
+	case len(o.kinds) > 0:
+		p.Fix = "remove it: it belongs to " + prefix + string(o.kinds[0])
+	case near != "":
+		p.Fix = "did you mean " + near + "?"
+	default:
+		p.Fix = "use one of " + strings.Join(own, ", ")
+	}
+	return p
+}
+
+// options returns the names of the options that k takes, sorted.
+func (k Kind) options() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		if slices.Contains(options[name].kinds, k) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,79 @@
+package emit
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/dave/jennifer/jen"
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/model"
+)
+
+// Source returns the text of flow_gen.go for p, which must be free of
+// diagnostics and not empty.
+func Source(p *model.Package) ([]byte, error) {
+	e := newEmitter(p)
+	f := jen.NewFilePathName(p.Path, p.Name)
+	f.HeaderComment(load.Header)
+	f.Const().Id("_").Op("=").Add(e.qual(shimPath, "V1"))
+	e.failures(f)
+	if len(p.Steps) > 0 {
+		e.stepsVar(f)
+	}
+	if len(p.Steps)+len(p.Workflows) > 0 {
+		e.register(f)
+	}
+	for _, w := range p.Workflows {
+		e.workflow(f, w)
+	}
+	for _, s := range p.Steps {
+		e.step(f, s)
+	}
+	e.imports.declare(f)
+	var b bytes.Buffer
+	if err := f.Render(&b); err != nil {
+		return nil, fmt.Errorf("render generated code of package %s: %w", p.Path, err)
+	}
+	source, err := groupImports(b.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("format generated code of package %s: %w", p.Path, err)
+	}
+	return source, nil
+}
+
+// emitter holds what the declarations of one file share.
+type emitter struct {
+	model   *model.Package
+	imports *imports
+	// names of receivers among the parameters of Register
+	receivers map[*model.Receiver]string
+}
+
+func newEmitter(p *model.Package) *emitter {
+	e := &emitter{model: p, imports: newImports(p), receivers: make(map[*model.Receiver]string)}
+	e.nameReceivers()
+	return e
+}
+
+// failures registers errors by their stored names.
+func (e *emitter) failures(f *jen.File) {
+	if len(e.model.Failures) == 0 {
+		return
+	}
+	f.Line()
+	f.Func().Id("init").Params().BlockFunc(func(g *jen.Group) {
+		for _, failure := range e.model.Failures {
+			if failure.Sentinel != nil {
+				g.Add(e.qual(shimPath, "RegisterSentinel")).Call(jen.Lit(failure.Stored), e.object(failure.Sentinel))
+			} else {
+				g.Add(e.qual(shimPath, "RegisterError")).Types(e.typ(failure.Type)).Call(jen.Lit(failure.Stored))
+			}
+		}
+	})
+}
+
+// local returns an identifier for something invented: base, unless the package
+// or one of taken has it.
+func (e *emitter) local(base string, taken ...string) string {
+	return free(base, e.model.Declared, taken)
+}

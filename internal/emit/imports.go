@@ -1,0 +1,147 @@
+package emit
+
+import (
+	"bytes"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+	"github.com/flowgen/flowgen/internal/model"
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+const (
+	runtimePath  = "github.com/flowgen/flowgen/runtime/"
+	shimPath     = runtimePath + "shim"
+	workflowPath = runtimePath + "workflow"
+)
+
+// invented are the identifiers that generated functions use for themselves.
+var invented = []string{"a", "ctx", "err", "f", "in", "r"}
+
+// imports gives each imported package a name that nothing in the output hides.
+type imports struct {
+	names map[string]string // name of the package by path
+	taken map[string]bool
+}
+
+func newImports(p *model.Package) *imports {
+	im := &imports{names: make(map[string]string), taken: maps.Clone(p.Declared)}
+	for _, id := range invented {
+		im.taken[id] = true
+	}
+	note := func(fn model.Function) {
+		im.taken[fn.Context] = true
+		for _, param := range fn.Params {
+			im.taken[param.Name] = true
+		}
+	}
+	for _, s := range p.Steps {
+		note(s.Function)
+	}
+	for _, w := range p.Workflows {
+		note(w.Function)
+	}
+	return im
+}
+
+func (im *imports) use(path, pkgName string) { im.names[path] = pkgName }
+
+// declare chooses the names. The runtime's packages and the standard library
+// choose first, so that they keep theirs.
+func (im *imports) declare(f *jen.File) {
+	rank := func(path string) int {
+		switch {
+		case strings.HasPrefix(path, runtimePath):
+			return 0
+		case standard(path):
+			return 1
+		}
+		return 2
+	}
+	paths := slices.SortedFunc(maps.Keys(im.names), func(a, b string) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	for _, p := range paths {
+		alias := im.choose(p, im.names[p])
+		im.taken[alias] = true
+		if alias == im.names[p] && guessable(p, alias) {
+			f.ImportName(p, alias)
+		} else {
+			f.ImportAlias(p, alias)
+		}
+	}
+}
+
+// choose returns the package's own name, or one made from its path.
+func (im *imports) choose(importPath, pkgName string) string {
+	parent := name.Unexported(path.Base(path.Dir(importPath)))
+	candidates := []string{pkgName, parent + pkgName, pkgName + "pkg"}
+	if standard(importPath) || strings.HasPrefix(importPath, runtimePath) || !token.IsIdentifier(parent+pkgName) {
+		candidates = []string{pkgName, pkgName + "pkg"}
+	}
+	for _, c := range candidates {
+		if !im.taken[c] && !name.Reserved(c) {
+			return c
+		}
+	}
+	return free(pkgName+"pkg", im.taken, nil)
+}
+
+// guessable reports whether a reader finds the package's name in its path:
+// otherwise the import spells it out, as goimports does.
+func guessable(importPath, pkgName string) bool {
+	return slices.Contains(strings.Split(importPath, "/"), pkgName)
+}
+
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+// free returns base, or base with a number, such that no set has it.
+func free(base string, taken map[string]bool, more []string) string {
+	return name.Free(base, func(s string) bool {
+		return taken[s] || slices.Contains(more, s) || name.Reserved(s)
+	})
+}
+
+// groupImports puts the standard library before everything else.
+func groupImports(source []byte) ([]byte, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "", source, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	if len(file.Imports) < 2 {
+		return source, nil
+	}
+	var std, rest []string
+	for _, spec := range file.Imports {
+		line := spec.Path.Value
+		if spec.Name != nil {
+			line = spec.Name.Name + " " + line
+		}
+		if p, err := strconv.Unquote(spec.Path.Value); err == nil && standard(p) {
+			std = append(std, line)
+		} else {
+			rest = append(rest, line)
+		}
+	}
+	from := fset.Position(file.Decls[0].Pos()).Offset
+	to := fset.Position(file.Decls[len(file.Decls)-1].End()).Offset
+	var b bytes.Buffer
+	b.Write(source[:from])
+	b.WriteString("import (\n" + strings.Join(std, "\n") + "\n\n" + strings.Join(rest, "\n") + "\n)")
+	b.Write(source[to:])
+	return format.Source(b.Bytes())
+}

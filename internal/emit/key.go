@@ -1,0 +1,67 @@
+package emit
+
+import (
+	"go/ast"
+	"go/types"
+
+	"github.com/dave/jennifer/jen"
+	"github.com/flowgen/flowgen/internal/model"
+)
+
+// replacement is a part of the key's text that is spelt differently in the
+// generated file.
+type replacement struct {
+	from, to int // offsets
+	code     jen.Code
+}
+
+// key writes the user's expression with imports and parameters named as in the
+// generated file.
+func (e *emitter) key(s *model.Step, names []string) *jen.Statement {
+	text := s.Directive.Key.Value
+	out, at := jen.Null(), 0
+	for _, r := range e.replacements(s, names) {
+		if r.from < at {
+			continue
+		}
+		if r.from > at {
+			out.Op(text[at:r.from])
+		}
+		out.Add(r.code)
+		at = r.to
+	}
+	if at < len(text) {
+		out.Op(text[at:])
+	}
+	return out
+}
+
+func (e *emitter) replacements(s *model.Step, names []string) []replacement {
+	var rs []replacement
+	replace := func(n ast.Node, code jen.Code) {
+		rs = append(rs, replacement{int(n.Pos()) - 1, int(n.End()) - 1, code})
+	}
+	ast.Inspect(s.Key.Expr, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok {
+				if _, ok := s.Key.Info.Uses[x].(*types.PkgName); ok {
+					replace(n, e.object(s.Key.Info.Uses[n.Sel]))
+					return false
+				}
+			}
+		case *ast.Ident:
+			obj := s.Key.Info.Uses[n]
+			for i, p := range s.Params {
+				if obj == p.Var {
+					replace(n, jen.Id(names[i]))
+				}
+			}
+			if obj != nil && obj.Pkg() != nil && obj.Pkg() != e.model.Types && obj.Parent() == obj.Pkg().Scope() {
+				replace(n, e.object(obj)) // from a dot import
+			}
+		}
+		return true
+	})
+	return rs
+}

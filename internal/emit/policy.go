@@ -1,0 +1,147 @@
+package emit
+
+import (
+	"go/types"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dave/jennifer/jen"
+	"github.com/flowgen/flowgen/internal/model"
+)
+
+// value is a field of a struct literal.
+type value struct {
+	name string
+	code jen.Code
+}
+
+// literal writes the fields in order, on lines of their own if they are many.
+func literal(t *jen.Statement, values []value, wide bool) *jen.Statement {
+	codes := make([]jen.Code, len(values))
+	for i, v := range values {
+		codes[i] = jen.Id(v.name).Op(":").Add(v.code)
+	}
+	if wide && len(values) > 0 {
+		return t.Custom(multiLine("{", "}"), codes...)
+	}
+	return t.Values(codes...)
+}
+
+// policy writes what the directive of a step asks for. Fields that it leaves
+// out stay zero: the runtime's defaults.
+func (e *emitter) policy(s *model.Step) *jen.Statement {
+	d := s.Directive
+	var values []value
+	if retry := e.retry(s); len(retry) > 0 {
+		values = append(values, value{"Retry", literal(e.qual(workflowPath, "RetryPolicy"), retry, false)})
+	}
+	if d.Timeout > 0 {
+		values = append(values, value{"Timeout", e.duration(d.Timeout)})
+	}
+	if d.NonIdempotent {
+		values = append(values, value{"NonIdempotent", jen.True()})
+	}
+	if len(s.Fatal) > 0 {
+		values = append(values, value{"Fatal", e.fatal(s.Fatal)})
+	}
+	return literal(e.qual(shimPath, "Policy"), values, true)
+}
+
+func (e *emitter) retry(s *model.Step) []value {
+	d := s.Directive
+	var values []value
+	if d.Has("retries") {
+		values = append(values, value{"Attempts", jen.Lit(d.Retries + 1)})
+	}
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{{"Initial", d.Backoff.Initial}, {"Increment", d.Backoff.Increment}, {"Max", d.Backoff.Max}} {
+		if f.d > 0 {
+			values = append(values, value{f.name, e.duration(f.d)})
+		}
+	}
+	for _, f := range []struct {
+		name string
+		f    float64
+	}{{"Factor", d.Backoff.Factor}, {"Jitter", d.Jitter}} {
+		if f.f > 0 {
+			values = append(values, value{f.name, jen.Op(strconv.FormatFloat(f.f, 'g', -1, 64))})
+		}
+	}
+	if d.Total > 0 {
+		values = append(values, value{"Total", e.duration(d.Total)})
+	}
+	return values
+}
+
+// fatal writes a function that recognises the errors that end all attempts.
+func (e *emitter) fatal(errs []model.Fatal) *jen.Statement {
+	err := e.local("err")
+	cond := jen.Null()
+	for i, f := range errs {
+		if i > 0 {
+			cond.Op("||")
+		}
+		if f.Sentinel != nil {
+			cond.Add(e.qual("errors", "Is")).Call(jen.Id(err), e.object(f.Sentinel))
+		} else {
+			cond.Add(e.qual(shimPath, "AsFatal")).Types(e.typ(f.Type)).Call(jen.Id(err))
+		}
+	}
+	return jen.Func().Params(jen.Id(err).Error()).Bool().Block(jen.Return(cond))
+}
+
+var units = []struct {
+	unit time.Duration
+	name string
+}{
+	{time.Hour, "Hour"}, {time.Minute, "Minute"}, {time.Second, "Second"},
+	{time.Millisecond, "Millisecond"}, {time.Microsecond, "Microsecond"}, {time.Nanosecond, "Nanosecond"},
+}
+
+// duration writes d in the largest unit that divides it.
+func (e *emitter) duration(d time.Duration) *jen.Statement {
+	for _, u := range units {
+		if d%u.unit != 0 {
+			continue
+		}
+		unit := e.qual("time", u.name)
+		if d == u.unit {
+			return unit
+		}
+		return jen.Lit(int(d / u.unit)).Op("*").Add(unit)
+	}
+	return jen.Lit(0)
+}
+
+// workflowPolicy writes what the directive of a workflow asks for.
+func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
+	d := w.Directive
+	var values []value
+	if d.Queue != "" {
+		values = append(values, value{"Queue", jen.Lit(d.Queue)})
+	}
+	if d.Timeout > 0 {
+		values = append(values, value{"Timeout", e.duration(d.Timeout)})
+	}
+	if d.Retention > 0 {
+		values = append(values, value{"Retention", e.duration(d.Retention)})
+	}
+	return literal(e.qual(shimPath, "WorkflowPolicy"), values, true)
+}
+
+// quoteTag writes a struct tag, in backquotes where possible.
+func quoteTag(tag string) string {
+	if strings.ContainsAny(tag, "`\n") {
+		return strconv.Quote(tag)
+	}
+	return "`" + tag + "`"
+}
+
+// isNone reports whether t is workflow.None.
+func isNone(t types.Type) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == workflowPath && named.Obj().Name() == "None"
+}

@@ -1,0 +1,121 @@
+package emit
+
+import (
+	"go/types"
+
+	"github.com/dave/jennifer/jen"
+)
+
+// qual refers to a package-level name of another package.
+func (e *emitter) qual(path, id string) *jen.Statement {
+	base := path
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == '/' {
+			base = path[i+1:]
+			break
+		}
+	}
+	e.imports.use(path, base)
+	return jen.Qual(path, id)
+}
+
+// object refers to a package-level object of any package.
+func (e *emitter) object(obj types.Object) *jen.Statement {
+	if obj.Pkg() == nil || obj.Pkg() == e.model.Types {
+		return jen.Id(obj.Name())
+	}
+	e.imports.use(obj.Pkg().Path(), obj.Pkg().Name())
+	return jen.Qual(obj.Pkg().Path(), obj.Name())
+}
+
+// typ spells t as the user did: aliases stay.
+func (e *emitter) typ(t types.Type) *jen.Statement {
+	switch t := t.(type) {
+	case *types.Basic:
+		return jen.Id(t.Name())
+	case *types.Named:
+		return e.instance(t.Obj(), t.TypeArgs())
+	case *types.Alias:
+		return e.instance(t.Obj(), t.TypeArgs())
+	case *types.Pointer:
+		return jen.Op("*").Add(e.typ(t.Elem()))
+	case *types.Slice:
+		return jen.Index().Add(e.typ(t.Elem()))
+	case *types.Array:
+		return jen.Index(jen.Lit(int(t.Len()))).Add(e.typ(t.Elem()))
+	case *types.Map:
+		return jen.Map(e.typ(t.Key())).Add(e.typ(t.Elem()))
+	case *types.Struct:
+		return e.structure(t)
+	}
+	// Everything else was refused as a payload.
+	return jen.Id(t.String())
+}
+
+func (e *emitter) instance(obj *types.TypeName, args *types.TypeList) *jen.Statement {
+	s := e.object(obj)
+	if args.Len() == 0 {
+		return s
+	}
+	list := make([]jen.Code, args.Len())
+	for i := range list {
+		list[i] = e.typ(args.At(i))
+	}
+	return s.Types(list...)
+}
+
+func (e *emitter) structure(t *types.Struct) *jen.Statement {
+	if t.NumFields() == 0 {
+		return jen.Struct()
+	}
+	return jen.StructFunc(func(g *jen.Group) {
+		for i := range t.NumFields() {
+			field := e.typ(t.Field(i).Type())
+			if !t.Field(i).Embedded() {
+				field = jen.Id(t.Field(i).Name()).Add(field)
+			}
+			if tag := t.Tag(i); tag != "" {
+				field.Op(quoteTag(tag))
+			}
+			g.Add(field)
+		}
+	})
+}
+
+// spells returns the identifiers without qualifier that spelling t takes.
+func spells(t types.Type, pkg *types.Package) map[string]bool {
+	ids := make(map[string]bool)
+	var visit func(types.Type)
+	visit = func(t types.Type) {
+		switch t := t.(type) {
+		case *types.Basic:
+			ids[t.Name()] = true
+		case *types.Named:
+			visitName(ids, t.Obj(), t.TypeArgs(), pkg, visit)
+		case *types.Alias:
+			visitName(ids, t.Obj(), t.TypeArgs(), pkg, visit)
+		case interface{ Elem() types.Type }:
+			if m, ok := t.(*types.Map); ok {
+				visit(m.Key())
+			}
+			visit(t.Elem())
+		case *types.Struct:
+			for f := range t.Fields() {
+				visit(f.Type())
+			}
+		}
+	}
+	if t != nil {
+		visit(t)
+	}
+	return ids
+}
+
+func visitName(ids map[string]bool, obj *types.TypeName, args *types.TypeList, pkg *types.Package, visit func(types.Type)) {
+	if obj.Pkg() == nil || obj.Pkg() == pkg {
+		ids[obj.Name()] = true
+	}
+	for t := range args.Types() {
+		visit(t)
+	}
+}

@@ -1,0 +1,72 @@
+package emit
+
+import (
+	"github.com/dave/jennifer/jen"
+	"github.com/flowgen/flowgen/internal/model"
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+// workflow declares the definition of a workflow. It does not refer to the
+// implementation: a workflow that starts itself would be an initialization
+// cycle. Register binds the two.
+func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
+	param := ""
+	if len(w.Params) == 1 && !isNone(w.Params[0].Type) {
+		param = w.Params[0].Name
+	}
+	f.Line()
+	e.doc(f, &w.Function)
+	f.Var().Id(w.GoName).Op("=").Add(e.qual(shimPath, "NewWorkflow")).Types(e.in(w), e.out(w)).Call(
+		jen.Lit(w.Stored), jen.Lit(param), e.workflowPolicy(w))
+	if len(w.Params) > 1 {
+		f.Line()
+		f.Commentf("// %s is the input of %s.", name.Input(w.GoName), w.GoName)
+		f.Type().Id(name.Input(w.GoName)).Add(e.fields(w.Params))
+	}
+}
+
+func (e *emitter) in(w *model.Workflow) *jen.Statement {
+	switch len(w.Params) {
+	case 0:
+		return e.qual(workflowPath, "None")
+	case 1:
+		return e.typ(w.Params[0].Type)
+	}
+	return jen.Id(name.Input(w.GoName))
+}
+
+func (e *emitter) out(w *model.Workflow) *jen.Statement {
+	if w.Result == nil {
+		return e.qual(workflowPath, "None")
+	}
+	return e.typ(w.Result)
+}
+
+// bindable writes the implementation as a function of one input and one result.
+func (e *emitter) bindable(w *model.Workflow, taken []string) *jen.Statement {
+	if len(w.Params) == 1 && w.Result != nil && !w.Variadic {
+		return jen.Id(w.Impl)
+	}
+	ctx, in := e.local("ctx", taken...), e.local("in", taken...)
+	args := []jen.Code{jen.Id(ctx)}
+	for _, p := range w.Params {
+		arg := jen.Id(in)
+		if len(w.Params) > 1 {
+			arg.Dot(p.Field)
+		}
+		args = append(args, arg)
+	}
+	if w.Variadic {
+		args[len(args)-1].(*jen.Statement).Op("...")
+	}
+	if len(w.Params) == 0 {
+		in = "_"
+	}
+	call := jen.Id(w.Impl).Call(args...)
+	body := jen.Return(call)
+	if w.Result == nil {
+		body = jen.Return(e.qual(workflowPath, "None").Values(), call)
+	}
+	return jen.Func().Params(jen.Id(ctx).Add(e.qual(workflowPath, "Context")), jen.Id(in).Add(e.in(w))).
+		Params(e.out(w), jen.Error()).Block(body)
+}

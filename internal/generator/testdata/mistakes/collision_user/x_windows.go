@@ -1,0 +1,3 @@
+package collision_user
+
+func Ship() {}

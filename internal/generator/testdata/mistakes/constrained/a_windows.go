@@ -1,0 +1,6 @@
+package constrained
+
+import "context"
+
+//flow:step
+func byName(ctx context.Context) error { return nil }

@@ -1,0 +1,8 @@
+//go:build go1.20
+
+package constrained
+
+import "context"
+
+//flow:step
+func version(ctx context.Context) error { return nil }

@@ -1,0 +1,4 @@
+package constrained_test
+
+// flow:step
+func nearMissInTest() {}

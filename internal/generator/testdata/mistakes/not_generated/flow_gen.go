@@ -1,0 +1,4 @@
+package not_generated
+
+// Charge was written by hand.
+func Charge() {}

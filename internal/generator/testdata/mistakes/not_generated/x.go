@@ -1,0 +1,6 @@
+package not_generated
+
+import "context"
+
+//flow:step
+func charge(ctx context.Context) error { return nil }

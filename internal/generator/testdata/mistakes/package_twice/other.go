@@ -1,0 +1,2 @@
+//flow:package name=b register=Setup
+package package_twice

@@ -1,0 +1,2 @@
+//flow:step
+package placement_package

@@ -1,0 +1,159 @@
+package layers_test
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/flowgen/flowgen"
+
+// A rule says what the packages that match it may import. Patterns are paths
+// below the module; "x/..." matches x and everything below it. The first rule
+// that matches a package holds.
+type rule struct {
+	packages string
+	module   []string // of this module
+	external []string // modules of others; nil: any
+	required bool     // the package must exist
+	helper   bool     // for tests only: may import what tests need, and is imported by nothing shipped
+}
+
+// none forbids all modules of others.
+var none = []string{}
+
+// anyPackage allows all of this module but helpers.
+var anyPackage = []string{"runtime/...", "memstore/...", "sqlitestore/...", "redisstore/...", "generated/...", "examples/..."}
+
+// rules is the picture of the tree, from the bottom to the top.
+var rules = []rule{
+	{packages: "runtime/event", external: []string{"github.com/oklog/ulid/v2"}, required: true},
+	{packages: "runtime/store", module: []string{"runtime/event"}, external: none, required: true},
+	{packages: "runtime/store/fsck", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/store/storetest", module: []string{"runtime/event", "runtime/store/...", "internal/testutil"}, required: true, helper: true},
+
+	{packages: "memstore/...", module: []string{"runtime/event", "runtime/store", "memstore/..."}, external: none, required: true},
+	{packages: "sqlitestore/...", module: []string{"runtime/event", "runtime/store", "sqlitestore/..."}, external: []string{
+		"zombiezen.com/go/sqlite", "modernc.org/sqlite", "github.com/gofrs/flock", "golang.org/x/sys", "github.com/oklog/ulid/v2",
+	}, required: true},
+	{packages: "redisstore/...", module: []string{"runtime/event", "runtime/store", "redisstore/..."}, external: []string{"github.com/redis/go-redis/v9", "github.com/oklog/ulid/v2"}},
+
+	// go-cmp describes what differs when a run no longer fits its code.
+	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
+	{packages: "runtime/internal/...", module: []string{"runtime/event", "runtime/internal/..."}, external: none},
+	{packages: "runtime/workflow", module: below("workflow"), external: none, required: true},
+	{packages: "runtime/step/...", module: below("step"), external: none, required: true},
+	{packages: "runtime/shim", module: below("shim"), external: none, required: true},
+	{packages: "runtime/worker", module: below("worker"), external: none, required: true},
+	{packages: "runtime/workflowtest", module: append(below("workflowtest"), "memstore", "internal/testutil"), helper: true},
+
+	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},
+	{packages: "internal/layers", helper: true},
+	{packages: "internal/testutil/...", module: anyPackage, helper: true},
+	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
+	{packages: "cmd/flowgen", module: []string{"internal/...", "flowcheck/..."}, required: true},
+	{packages: "generated/...", module: anyPackage},
+	{packages: "examples/...", module: anyPackage},
+	{packages: "bench/...", module: append(slices.Clone(anyPackage), "bench/...")},
+}
+
+// below returns what the package runtime/name may import: what is under it.
+func below(name string) []string {
+	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
+	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/..."}
+	for _, lower := range order[:slices.Index(order, name)] {
+		under = append(under, "runtime/"+lower)
+	}
+	if name == "step" {
+		under = append(under, "runtime/step") // for its sub-packages
+	}
+	return under
+}
+
+// testOnly lists what nothing shipped imports, beside the helpers above.
+var testOnly = []string{
+	"testing/...", "net/http/httptest", "go.uber.org/goleak/...",
+	"pgregory.net/rapid/...", "github.com/stretchr/testify/...",
+}
+
+func matches(pattern, p string) bool {
+	if dir, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return p == dir || strings.HasPrefix(p, dir+"/")
+	}
+	return p == pattern
+}
+
+func matchesAny(patterns []string, p string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, p) })
+}
+
+// local returns the path of a package below the module.
+func local(importPath string) (string, bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+func ruleOf(p string) (rule, bool) {
+	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.packages, p) })
+	if i < 0 {
+		return rule{}, false
+	}
+	return rules[i], true
+}
+
+// violations returns one line per import that the rules forbid.
+func violations(packages map[string]*goPackage) []string {
+	var found []string
+	for _, pkg := range packages {
+		p, ok := local(pkg.ImportPath)
+		if !ok {
+			continue
+		}
+		r, ok := ruleOf(p)
+		if !ok {
+			found = append(found, fmt.Sprintf("%s has no place in the layers: give it a row in internal/layers/rules_test.go", p))
+			continue
+		}
+		for _, imported := range pkg.Imports {
+			if why := r.forbids(p, imported, packages[imported]); why != "" {
+				found = append(found, fmt.Sprintf("%s imports %s: %s", p, imported, why))
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// forbids returns why package p, which the rule is about, may not import
+// another one; empty if it may. details is nil if nothing is known of it.
+func (r rule) forbids(p, imported string, details *goPackage) string {
+	if to, ok := local(imported); ok {
+		if target, ok := ruleOf(to); ok && target.helper && !r.helper {
+			return "it is for tests, " + p + " is shipped"
+		}
+		if !matchesAny(r.module, to) {
+			return fmt.Sprintf("it is not below; %s may import %s of this module", path.Base(p), orNothing(r.module))
+		}
+		return ""
+	}
+	if !r.helper && matchesAny(testOnly, imported) {
+		return "it is for tests, " + p + " is shipped"
+	}
+	if details == nil || details.Standard || r.external == nil {
+		return ""
+	}
+	if details.Module == nil || !slices.Contains(r.external, details.Module.Path) {
+		return fmt.Sprintf("it is not the standard library; %s may import %s of others", path.Base(p), orNothing(r.external))
+	}
+	return ""
+}
+
+func orNothing(list []string) string {
+	if len(list) == 0 {
+		return "nothing"
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,155 @@
+package layers_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// linkable lists the modules of others that the runtime may link.
+var linkable = []string{"github.com/oklog/ulid/v2", "github.com/google/go-cmp"}
+
+// runtimePackages returns the packages of the runtime that a program links;
+// helpers for tests are not among them.
+func runtimePackages(packages map[string]*goPackage) []string {
+	var roots []string
+	for _, pkg := range packages {
+		p, ok := local(pkg.ImportPath)
+		if r, _ := ruleOf(p); ok && !pkg.DepOnly && !r.helper {
+			roots = append(roots, pkg.ImportPath)
+		}
+	}
+	slices.Sort(roots)
+	return roots
+}
+
+// unwanted says why the runtime may not link a package; empty if it may.
+func unwanted(pkg *goPackage) string {
+	p, isLocal := local(pkg.ImportPath)
+	switch {
+	case isLocal && !matches("runtime/...", p):
+		return "it is above the runtime"
+	case isLocal:
+	case pkg.ImportPath == "database/sql": // its sub-package driver is interfaces only; ulid.ULID has them
+		return "it is database code"
+	case pkg.ImportPath == "testing":
+		return "it is for tests"
+	case pkg.Standard:
+		return ""
+	case pkg.Module == nil || !slices.Contains(linkable, pkg.Module.Path):
+		return "its module is not among " + strings.Join(linkable, ", ")
+	}
+	if len(pkg.CgoFiles) > 0 {
+		return "it uses cgo"
+	}
+	return ""
+}
+
+func TestRuntime_LinksNoStoreDriverAndNoCgo(t *testing.T) {
+	packages := list(t, "./runtime/...")
+	roots := runtimePackages(packages)
+	// Steps in SQL transactions are a package of their own, so that the rest
+	// does not link database/sql.
+	roots = slices.DeleteFunc(roots, func(p string) bool { return p == module+"/runtime/step/sqlstep" })
+	for _, want := range []string{"event", "store", "internal/replay", "workflow", "step", "shim", "worker"} {
+		if !slices.Contains(roots, module+"/runtime/"+want) {
+			t.Errorf("package runtime/%s does not exist: nothing is checked", want)
+		}
+	}
+	for _, p := range reachable(packages, roots) {
+		if why := unwanted(packages[p]); why != "" {
+			t.Errorf("the runtime links %s: %s: %s", p, why, chain(packages, roots, p))
+		}
+	}
+}
+
+// reachable returns the roots and everything that they import, sorted. It does
+// not look behind what is unwanted.
+func reachable(packages map[string]*goPackage, roots []string) []string {
+	seen := map[string]bool{}
+	var visit func(p string)
+	visit = func(p string) {
+		if seen[p] || packages[p] == nil { // nil: "C" and "unsafe"
+			return
+		}
+		seen[p] = true
+		if unwanted(packages[p]) != "" {
+			return
+		}
+		for _, imported := range packages[p].Imports {
+			visit(imported)
+		}
+	}
+	for _, root := range roots {
+		visit(root)
+	}
+	all := make([]string, 0, len(seen))
+	for p := range seen {
+		all = append(all, p)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestRuntime_FindsADriverBehindOthers(t *testing.T) {
+	driver := &goPackage{ImportPath: "d", Imports: []string{"d/c"}}
+	packages := map[string]*goPackage{
+		module + "/runtime/worker": {ImportPath: module + "/runtime/worker", Imports: []string{"log", "C"}},
+		"log":                      {ImportPath: "log", Standard: true, Imports: []string{"d"}},
+		"d":                        driver,
+		"d/c":                      {ImportPath: "d/c"},
+	}
+	roots := runtimePackages(packages)
+	if diff := cmp.Diff([]string{module + "/runtime/worker"}, roots); diff != "" {
+		t.Errorf("roots differ (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"d", module + "/runtime/worker", "log"}, reachable(packages, roots)); diff != "" {
+		t.Errorf("reachable packages differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestRuntime_RefusesEachKindOfDriver(t *testing.T) {
+	of := func(path string) *struct{ Path string } { return &struct{ Path string }{path} }
+	tests := map[string]struct {
+		pkg  goPackage
+		want string
+	}{
+		"standard library": {goPackage{ImportPath: "net", Standard: true, CgoFiles: []string{"cgo.go"}}, ""},
+		"its library":      {goPackage{ImportPath: "github.com/oklog/ulid/v2", Module: of("github.com/oklog/ulid/v2")}, ""},
+		"itself":           {goPackage{ImportPath: module + "/runtime/event"}, ""},
+		"a store":          {goPackage{ImportPath: module + "/memstore"}, "above the runtime"},
+		"the generator":    {goPackage{ImportPath: module + "/internal/emit"}, "above the runtime"},
+		"SQL":              {goPackage{ImportPath: "database/sql", Standard: true}, "database code"},
+		"testing":          {goPackage{ImportPath: "testing", Standard: true}, "for tests"},
+		"a driver":         {goPackage{ImportPath: "modernc.org/sqlite/lib", Module: of("modernc.org/sqlite")}, "not among"},
+		"cgo of its own":   {goPackage{ImportPath: module + "/runtime/event", CgoFiles: []string{"x.go"}}, "cgo"},
+		"cgo of a library": {goPackage{ImportPath: "github.com/oklog/ulid/v2", Module: of("github.com/oklog/ulid/v2"), CgoFiles: []string{"x.go"}}, "cgo"},
+	}
+	for name, tt := range tests {
+		if got := unwanted(&tt.pkg); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestRuntime_BuildsForWASI(t *testing.T) {
+	roots := runtimePackages(list(t, "./runtime/..."))
+	if len(roots) < 7 {
+		t.Errorf("only %q are checked", roots)
+	}
+	run(t, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}, append([]string{"build"}, roots...)...)
+}
+
+func TestRuntime_HasNoFilesOfItsOwn(t *testing.T) {
+	files, err := filepath.Glob("../../runtime/*.go")
+	if err != nil || len(files) > 0 {
+		t.Errorf("runtime holds %q (%v), want packages only", files, err)
+	}
+	if _, err := os.Stat("../../runtime/event"); err != nil {
+		t.Errorf("the runtime was not found: %v", err)
+	}
+}

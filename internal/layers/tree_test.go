@@ -1,0 +1,104 @@
+package layers_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// foreign matches what ties a file to the machine on which it was written: a
+// path below somebody's home, or the host of a registry. It is put together
+// from parts so that it does not match itself.
+func foreign(t *testing.T) *regexp.Regexp {
+	t.Helper()
+	parts := []string{
+		`/(root|home/[\w.-]+|Users/[\w.-]+)/`,
+		`[A-Z]:\\+Users\\`,
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "/"
+	}
+	for _, dir := range []string{root, home} {
+		if strings.Count(dir, "/") > 1 { // "/src" could be anybody's
+			parts = append(parts, regexp.QuoteMeta(dir)+`\b`)
+		}
+	}
+	paths := `(^|[^\w./-])(` + strings.Join(parts, "|") + `)`
+	hosts := `\b(proxy\.go` + `lang\.org|sum\.go` + `lang\.org|go` + `proxy\.(io|cn|dev)|registry\.npm` + `js\.org|index\.docker` + `\.io|pypi` + `\.org)\b`
+	return regexp.MustCompile(`(?m)` + paths + `|` + hosts)
+}
+
+func TestTree_NamesNoMachineAndNoRegistry(t *testing.T) {
+	pattern := foreign(t)
+	files := map[string]bool{}
+	sources(t, func(name string, content []byte) {
+		files[name] = true
+		if at := pattern.FindIndex(content); at != nil {
+			line := 1 + strings.Count(string(content[:at[0]]), "\n")
+			t.Errorf("%s:%d: %q belongs to a machine or a registry: leave it out", name, line, strings.TrimSpace(string(content[at[0]:at[1]])))
+		}
+	})
+	for _, name := range []string{"go.mod", "LICENSE", "Makefile", ".ci/run", "runtime/event/doc.go", "internal/layers/tree_test.go"} {
+		if !files[name] {
+			t.Errorf("%s was not looked at", name)
+		}
+	}
+}
+
+func TestTree_TellsPathsOfMachinesFromOthers(t *testing.T) {
+	pattern := foreign(t)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := []string{
+		"see /" + "root/go/pkg", `"/` + `home/jane/src"`, "/" + "Users/jane/x", `C:\` + `Users\jane`,
+		"https://proxy.go" + "lang.org/x", "GOPROXY=go" + "proxy.io", "(/" + "home/a.b/c)",
+	}
+	if strings.Count(root, "/") > 1 {
+		bad = append(bad, root+"/x.go", "at "+root)
+	}
+	for _, text := range bad {
+		if !pattern.MatchString(text) {
+			t.Errorf("%q is not found", text)
+		}
+	}
+	for _, text := range []string{"/usr/local/bin", "the root/leaf", "runs/root/parent", "https://example.com/home/x/", "github.com/flowgen/flowgen", "/homepage/x"} {
+		if pattern.MatchString(text) {
+			t.Errorf("%q is taken for a machine's", text)
+		}
+	}
+}
+
+// sources calls visit for every file of the tree that could be committed.
+func sources(t *testing.T, visit func(name string, content []byte)) {
+	t.Helper()
+	root := os.DirFS("../..")
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == ".git" || name == "bin"):
+			return fs.SkipDir
+		case !d.Type().IsRegular() || name == "coverage.out" || strings.Contains(name, ".db"):
+			return nil
+		}
+		content, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		visit(name, content)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,134 @@
+package load
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+// writer writes, for each annotated function, the declaration with which the
+// generated code will answer it. Functions that are not usable get none: the
+// model complains about them.
+type writer struct {
+	context         string // the type workflow code takes
+	register, steps string
+	fields          []string // of Steps
+}
+
+// rename takes over the names that //flow:package gives.
+func (w *writer) rename(d directive.Directive) {
+	if d.Kind != directive.Package {
+		return
+	}
+	if d.Register != "" {
+		w.register = d.Register
+	}
+	if d.Steps != "" {
+		w.steps = d.Steps
+	}
+}
+
+func (w *writer) declarations(s *source) string {
+	var b strings.Builder
+	s.annotated(func(fn *ast.FuncDecl, d directive.Directive) {
+		if fn == nil {
+			return
+		}
+		goName := d.As
+		if exported, ok := name.Exported(fn.Name.Name); !d.Has("as") && ok {
+			goName = exported
+		}
+		params, ok := s.params(fn)
+		if goName == "" || goName == fn.Name.Name || !ok {
+			return
+		}
+		switch d.Kind {
+		case directive.Step:
+			w.fields = append(w.fields, goName)
+			b.WriteString(w.step(s, fn, goName, params))
+		case directive.Workflow:
+			b.WriteString(w.workflow(s, fn, goName, params))
+		}
+	})
+	return b.String()
+}
+
+// packageLevel returns what is declared once in a package.
+func (w *writer) packageLevel() string {
+	slices.Sort(w.fields)
+	text := fmt.Sprintf("func %s(...any) {}\n", w.register)
+	if len(w.fields) > 0 {
+		text += fmt.Sprintf("var %s struct{ %s any }\n", w.steps, strings.Join(w.fields, ", "))
+	}
+	return text
+}
+
+func (w *writer) step(s *source, fn *ast.FuncDecl, goName string, params []param) string {
+	list := []string{"_ " + w.context}
+	for _, p := range params {
+		list = append(list, p.name+" "+p.typ)
+	}
+	results := ""
+	if r := fn.Type.Results; r != nil {
+		results = s.slice(r.Pos(), r.End())
+	}
+	return fmt.Sprintf("func %s(%s) %s { panic(0) }\n", goName, strings.Join(list, ", "), results)
+}
+
+func (w *writer) workflow(s *source, fn *ast.FuncDecl, goName string, params []param) string {
+	if w.context == "any" {
+		return ""
+	}
+	none := contextName + ".None"
+	in, out, input := none, none, ""
+	switch len(params) {
+	case 0:
+	case 1:
+		in = strings.Replace(params[0].typ, "...", "[]", 1)
+	default:
+		in = name.Input(goName)
+		var names []string
+		for _, p := range params {
+			names = append(names, p.name)
+		}
+		for i, field := range name.Fields(names) {
+			input += field + " " + strings.Replace(params[i].typ, "...", "[]", 1) + "; "
+		}
+		input = fmt.Sprintf("type %s struct { %s }\n", in, input)
+	}
+	if r := fn.Type.Results; r != nil && r.NumFields() == 2 {
+		out = s.slice(r.List[0].Type.Pos(), r.List[0].Type.End())
+	}
+	return fmt.Sprintf("%svar %s %s.Definition[%s, %s]\n", input, goName, contextName, in, out)
+}
+
+type param struct{ name, typ string }
+
+// params returns the parameters behind the context, or false if the signature
+// is not one that can be generated for.
+func (s *source) params(fn *ast.FuncDecl) ([]param, bool) {
+	var params []param
+	for i, field := range fn.Type.Params.List {
+		typ := s.slice(field.Type.Pos(), field.Type.End())
+		if i == 0 {
+			if len(field.Names) > 1 {
+				return nil, false
+			}
+			continue
+		}
+		if len(field.Names) == 0 {
+			return nil, false
+		}
+		for _, n := range field.Names {
+			if n.Name == "_" {
+				return nil, false
+			}
+			params = append(params, param{n.Name, typ})
+		}
+	}
+	return params, len(fn.Type.Params.List) > 0 && fn.Type.TypeParams == nil
+}

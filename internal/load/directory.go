@@ -1,0 +1,154 @@
+package load
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+// directory is what the files of a directory say about what will be generated
+// for it, found by their syntax alone.
+type directory struct {
+	name            string // of the package
+	importsWorkflow bool
+	appended        map[string]string // by path of the file
+}
+
+// scan reads the files of a package. What it cannot read is left to the go
+// command to complain about.
+func scan(path string) *directory {
+	d := &directory{appended: make(map[string]string)}
+	files, err := filepath.Glob(filepath.Join(escape(path), "*.go"))
+	if err != nil {
+		return d
+	}
+	var sources []*source
+	for _, file := range files {
+		base := filepath.Base(file)
+		if base == name.Output || strings.HasSuffix(base, "_test.go") || strings.HasPrefix(base, "_") || strings.HasPrefix(base, ".") {
+			continue
+		}
+		s, err := readSource(file)
+		if err != nil {
+			continue
+		}
+		if constrained(file, s.file) {
+			continue
+		}
+		if d.name == "" {
+			d.name = s.file.Name.Name
+		}
+		d.importsWorkflow = d.importsWorkflow || s.imports(workflowPath)
+		sources = append(sources, s)
+	}
+	d.derive(sources)
+	return d
+}
+
+// derive fills in what is to be appended to each file.
+func (d *directory) derive(sources []*source) {
+	w := writer{context: "any", register: "Register", steps: "Steps"}
+	if d.importsWorkflow {
+		w.context = contextName + ".Context"
+	}
+	for _, s := range sources {
+		s.annotated(func(_ *ast.FuncDecl, dir directive.Directive) { w.rename(dir) })
+	}
+	first := ""
+	for _, s := range sources {
+		text := w.declarations(s)
+		if text == "" {
+			continue
+		}
+		if first == "" {
+			first = s.path
+		}
+		d.appended[s.path] = text
+	}
+	if first != "" {
+		d.appended[first] += w.packageLevel()
+	}
+}
+
+func (d *directory) declarations(path string) string { return d.appended[path] }
+
+// packageName returns the package's name, for want of a better that of src.
+func (d *directory) packageName(src []byte) string {
+	if d.name != "" {
+		return d.name
+	}
+	if file, err := parser.ParseFile(token.NewFileSet(), "", src, parser.PackageClauseOnly); err == nil {
+		return file.Name.Name
+	}
+	return "_"
+}
+
+// source is a file with its text.
+type source struct {
+	path string
+	text []byte
+	fset *token.FileSet
+	file *ast.File
+}
+
+func readSource(path string) (*source, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{path: path, text: text, fset: token.NewFileSet()}
+	m := parserMode
+	if !mentionsFlow(text) {
+		m = parser.ImportsOnly | parser.ParseComments
+	}
+	s.file, err = parser.ParseFile(s.fset, path, text, m)
+	return s, err
+}
+
+func (s *source) imports(path string) bool {
+	for _, spec := range s.file.Imports {
+		if p, err := strconv.Unquote(spec.Path.Value); err == nil && p == path {
+			return true
+		}
+	}
+	return false
+}
+
+// annotated calls f for every directive on the package clause (with nil) and
+// on functions.
+func (s *source) annotated(f func(*ast.FuncDecl, directive.Directive)) {
+	visit := func(decl *ast.FuncDecl, doc *ast.CommentGroup) {
+		if doc == nil {
+			return
+		}
+		for _, c := range doc.List {
+			if directive.Is(c) {
+				d, _ := directive.Parse(c)
+				f(decl, d)
+			}
+		}
+	}
+	visit(nil, s.file.Doc)
+	for _, decl := range s.file.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok {
+			visit(fn, fn.Doc)
+		}
+	}
+}
+
+func (s *source) slice(from, to token.Pos) string {
+	f := s.fset.File(s.file.FileStart)
+	return string(s.text[f.Offset(from):f.Offset(to)])
+}
+
+// escape protects the characters that filepath.Glob would interpret.
+func escape(path string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}

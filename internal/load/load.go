@@ -1,0 +1,148 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/flowgen/flowgen/internal/name"
+	"golang.org/x/tools/go/packages"
+)
+
+const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+	packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule
+
+// Set is the answer of [Load].
+type Set struct {
+	Packages []*Package // in the order of their import paths
+	Parsed   []string   // every file whose syntax was read on the way, sorted
+}
+
+// Package is one package of the user, type-checked as if it was generated.
+type Package struct {
+	Path   string
+	Name   string
+	Dir    string // "" if the pattern named no directory
+	Fset   *token.FileSet
+	Files  []*File // that are compiled, without flow_gen.go
+	Others []*File // that are not: tests, other platforms, cgo; syntax only
+	Types  *types.Package
+	Info   *types.Info
+	Output Output
+
+	errors     []packages.Error
+	typeErrors []types.Error
+}
+
+// File is a file of the user.
+type File struct {
+	Path string
+	AST  *ast.File
+	End  token.Pos // of the user's text; what follows was appended by load
+	Why  Reason    // why nothing can be generated for it
+}
+
+// Load reads the packages that patterns name, seen from dir. Mistakes in
+// packages are no errors of Load but of [Package.Diagnostics].
+func Load(ctx context.Context, dir string, patterns []string) (*Set, error) {
+	read := newReader()
+	loaded, err := read.load(ctx, dir, nil, patterns)
+	if err != nil {
+		return nil, err
+	}
+	if bad := unreadableOutputs(loaded); len(bad) > 0 {
+		flag, cleanup, err := hideFlag(bad)
+		if err != nil {
+			return nil, err
+		}
+		defer cleanup()
+		read = newReader()
+		if loaded, err = read.load(ctx, dir, []string{flag}, patterns); err != nil {
+			return nil, err
+		}
+	}
+	set := &Set{Parsed: read.paths()}
+	for _, p := range loaded {
+		pkg, err := newPackage(p, read)
+		if err != nil {
+			return nil, err
+		}
+		set.Packages = append(set.Packages, pkg)
+	}
+	slices.SortFunc(set.Packages, func(a, b *Package) int { return cmp.Compare(a.Path, b.Path) })
+	return set, nil
+}
+
+func (r *reader) load(ctx context.Context, dir string, flags, patterns []string) ([]*packages.Package, error) {
+	loaded, err := packages.Load(&packages.Config{
+		Mode:       mode,
+		Context:    ctx,
+		Dir:        dir,
+		Fset:       r.fset,
+		BuildFlags: flags,
+		ParseFile:  r.parse,
+	}, patterns...)
+	if err != nil {
+		return nil, fmt.Errorf("load packages: %w", err)
+	}
+	return loaded, nil
+}
+
+func newPackage(p *packages.Package, read *reader) (*Package, error) {
+	pkg := &Package{
+		Path: p.PkgPath, Name: p.Name, Dir: p.Dir, Fset: read.fset, Types: p.Types, Info: p.TypesInfo,
+		errors: p.Errors, typeErrors: p.TypeErrors,
+	}
+	compiled := make(map[string]bool)
+	for _, syntax := range p.Syntax {
+		path := read.fset.PositionFor(syntax.FileStart, false).Filename
+		compiled[path] = true
+		if filepath.Dir(path) == p.Dir && filepath.Base(path) != name.Output {
+			file := &File{Path: path, AST: syntax, End: read.end(path, syntax)}
+			if constrained(path, syntax) {
+				file.Why = Constrained
+			}
+			pkg.Files = append(pkg.Files, file)
+		}
+	}
+	slices.SortFunc(pkg.Files, func(a, b *File) int { return cmp.Compare(a.Path, b.Path) })
+	if p.Dir == "" {
+		return pkg, nil
+	}
+	var err error
+	if pkg.Others, err = readOthers(read.fset, p, compiled); err != nil {
+		return nil, err
+	}
+	pkg.Output, err = readOutput(filepath.Join(p.Dir, name.Output))
+	return pkg, err
+}
+
+// Position returns where pos is in the file as it lies on disk.
+func (p *Package) Position(pos token.Pos) token.Position { return p.Fset.PositionFor(pos, false) }
+
+// hideFlag returns the flag that makes the go command not see files, and what
+// removes the temporary file behind it. It is not the Overlay of go/packages,
+// which would make it distrust all export data.
+func hideFlag(files []string) (flag string, cleanup func(), err error) {
+	replace := make(map[string]string)
+	for _, f := range files {
+		replace[f] = ""
+	}
+	f, err := os.CreateTemp("", "flowgen-*.json")
+	if err != nil {
+		return "", nil, fmt.Errorf("create list of hidden files: %w", err)
+	}
+	cleanup = func() { _ = os.Remove(f.Name()) }
+	err = writeJSON(f, map[string]any{"Replace": replace})
+	if err != nil {
+		cleanup()
+		return "", nil, fmt.Errorf("write list of hidden files: %w", err)
+	}
+	return "-overlay=" + f.Name(), cleanup, nil
+}

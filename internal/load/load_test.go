@@ -1,0 +1,125 @@
+package load_test
+
+import (
+	"go/types"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/google/go-cmp/cmp"
+)
+
+// one loads a golden package of the generator.
+func one(t *testing.T, name string) (*load.Set, *load.Package) {
+	t.Helper()
+	set, err := load.Load(t.Context(), filepath.Join("..", "..", "generated", name), []string{"."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(set.Packages) != 1 {
+		t.Fatalf("loaded %d packages, want one", len(set.Packages))
+	}
+	return set, set.Packages[0]
+}
+
+// Dependencies come from export data: reading their syntax would make the
+// generator slower by an order of magnitude.
+func TestGEN6_ReadsNoSyntaxOfDependencies(t *testing.T) {
+	set, p := one(t, "payloads")
+	if !imports(p.Types, "net/netip") || !imports(p.Types, "github.com/flowgen/flowgen/runtime/workflow") {
+		t.Fatalf("package %s lost the dependencies that this test is about", p.Path)
+	}
+	var got []string
+	for _, path := range set.Parsed {
+		if filepath.Dir(path) != p.Dir {
+			t.Errorf("the syntax of %s was read", path)
+		}
+		got = append(got, filepath.Base(path))
+	}
+	if d := cmp.Diff([]string{"flow_gen.go", "payloads.go"}, got); d != "" {
+		t.Errorf("files read (-want +got):\n%s", d)
+	}
+}
+
+func imports(p *types.Package, path string) bool {
+	for _, imported := range p.Imports() {
+		if imported.Path() == path {
+			return true
+		}
+	}
+	return false
+}
+
+// What flow_gen.go declares is there without it, with the right types.
+func TestLoad_DeclaresWhatWillBeGenerated(t *testing.T) {
+	_, p := one(t, "workflows")
+	qualifier := func(pkg *types.Package) string {
+		if pkg == p.Types {
+			return ""
+		}
+		return pkg.Name()
+	}
+	for name, want := range map[string]string{
+		"Fulfil":        "var Fulfil workflow.Definition[Order, time.Time]",
+		"Nightly":       "var Nightly workflow.Definition[workflow.None, workflow.None]",
+		"Transfer":      "var Transfer workflow.Definition[TransferInput, int64]",
+		"TransferInput": "type TransferInput struct{From string; To string; Cents int64; Cents2 bool; In Order}",
+	} {
+		obj := p.Types.Scope().Lookup(name)
+		if obj == nil {
+			t.Errorf("%s is not declared", name)
+			continue
+		}
+		if got := types.ObjectString(obj, qualifier); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := p.TypeErrors(0, 1<<40); len(got) > 0 {
+		t.Errorf("the package has type errors: %v", got)
+	}
+}
+
+// Positions in the user's text do not move, and what follows it is ours.
+func TestLoad_KeepsPositions(t *testing.T) {
+	_, p := one(t, "workflows")
+	if len(p.Files) != 1 {
+		t.Fatalf("there are %d files, want one", len(p.Files))
+	}
+	f := p.Files[0]
+	order := p.Position(p.Types.Scope().Lookup("Order").Pos())
+	if order.Line != 12 || !strings.HasSuffix(order.Filename, "workflows.go") {
+		t.Errorf("Order is at %v, want line 12 of workflows.go", order)
+	}
+	if pos := p.Types.Scope().Lookup("Fulfil").Pos(); pos <= f.End {
+		t.Errorf("Fulfil is at %d, within the user's text that ends at %d", pos, f.End)
+	}
+}
+
+func TestLoad_TellsWhyAFileIsNotCompiled(t *testing.T) {
+	set, err := load.Load(t.Context(), filepath.Join("..", "generator", "testdata", "mistakes"), []string{"./constrained", "./cgo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]load.Reason)
+	for _, p := range set.Packages {
+		for _, f := range append(p.Files, p.Others...) {
+			got[filepath.Base(p.Dir)+"/"+filepath.Base(f.Path)] = f.Why
+		}
+	}
+	want := map[string]load.Reason{
+		"cgo/x.go":                 load.Cgo,
+		"cgo/other.go":             load.Compiled,
+		"constrained/a_windows.go": load.Constrained,
+		"constrained/b.go":         load.Constrained,
+		"constrained/c.go":         load.Constrained,
+		"constrained/d.go":         load.Compiled,
+		"constrained/e_test.go":    load.Test,
+		"constrained/f_test.go":    load.Test,
+		"constrained/g.go":         load.Constrained,
+		"constrained/x.go":         load.Compiled,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("reasons (-want +got):\n%s", d)
+	}
+}

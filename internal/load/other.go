@@ -1,0 +1,108 @@
+package load
+
+import (
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/name"
+	"golang.org/x/tools/go/packages"
+)
+
+// Reason is why nothing can be generated for a file, in words.
+type Reason string
+
+// The reasons.
+const (
+	Compiled    Reason = "" // it can
+	Test        Reason = "in a test file"
+	Constrained Reason = "in a file with build constraints"
+	Cgo         Reason = "in a file that imports \"C\""
+)
+
+// readOthers parses the files beside the compiled ones. Those of another
+// package (external tests, tools behind a constraint) are left out, and so is
+// what cannot be parsed: the go command does not look at it either.
+func readOthers(fset *token.FileSet, p *packages.Package, compiled map[string]bool) ([]*File, error) {
+	entries, err := os.ReadDir(p.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("list files of package %s: %w", p.PkgPath, err)
+	}
+	var others []*File
+	for _, e := range entries {
+		path := filepath.Join(p.Dir, e.Name())
+		if e.IsDir() || filepath.Ext(path) != ".go" || e.Name() == name.Output || compiled[path] ||
+			strings.HasPrefix(e.Name(), "_") || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, path, nil, parserMode)
+		if err != nil {
+			continue
+		}
+		others = append(others, &File{Path: path, AST: file, End: file.FileEnd, Why: why(path, file)})
+	}
+	return others, nil
+}
+
+func why(path string, file *ast.File) Reason {
+	switch {
+	case strings.HasSuffix(path, "_test.go"):
+		return Test
+	case constrained(path, file):
+		return Constrained
+	}
+	return Cgo
+}
+
+// constrained reports whether a file is compiled on some platforms or with some
+// tags only. Constraints on the version of Go alone do not count.
+func constrained(path string, file *ast.File) bool {
+	return platformName(filepath.Base(path)) || constraintLine(file)
+}
+
+// platformName reports whether the name alone binds a file to a platform, by
+// asking for a platform that does not exist.
+func platformName(base string) bool {
+	nowhere := build.Context{
+		GOOS: "nowhere", GOARCH: "nowhere", Compiler: "gc", CgoEnabled: true,
+		OpenFile: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p\n")), nil },
+	}
+	match, err := nowhere.MatchFile("", base)
+	return err == nil && !match
+}
+
+func constraintLine(file *ast.File) bool {
+	for _, group := range file.Comments {
+		if group.Pos() > file.Package {
+			return false
+		}
+		for _, c := range group.List {
+			if !constraint.IsGoBuild(c.Text) {
+				continue
+			}
+			if expr, err := constraint.Parse(c.Text); err == nil && !versionOnly(expr) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func versionOnly(expr constraint.Expr) bool {
+	switch e := expr.(type) {
+	case *constraint.TagExpr:
+		return strings.HasPrefix(e.Tag, "go1")
+	case *constraint.AndExpr:
+		return versionOnly(e.X) && versionOnly(e.Y)
+	case *constraint.OrExpr:
+		return versionOnly(e.X) && versionOnly(e.Y)
+	}
+	return false
+}

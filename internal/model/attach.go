@@ -1,0 +1,187 @@
+package model
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+
+	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/load"
+)
+
+// annotation is a declaration with the directives in its doc comment.
+type annotation struct {
+	node       ast.Node // *ast.File, *ast.FuncDecl, *ast.TypeSpec or *ast.ValueSpec
+	directives []directive.Directive
+}
+
+// attach finds every directive of the package, reports those that are misspelt
+// or at a wrong place, and returns the others with what they belong to.
+func (b *builder) attach() []annotation {
+	var found []annotation
+	for _, f := range slices.Concat(b.Files, b.Others) {
+		docs := documented(f.AST)
+		for _, group := range f.AST.Comments {
+			if group.Pos() >= f.End {
+				continue
+			}
+			directives := b.read(group)
+			if len(directives) == 0 {
+				continue
+			}
+			if node, ok := b.place(f, docs, group, directives); ok {
+				found = append(found, annotation{node, directives})
+			}
+		}
+	}
+	return found
+}
+
+// read returns the directives of a comment and reports what is wrong with their
+// text. Kinds that are not generated yet were reported and are left out.
+func (b *builder) read(group *ast.CommentGroup) []directive.Directive {
+	var ds []directive.Directive
+	for _, c := range group.List {
+		if p, ok := directive.NearMiss(c); ok {
+			b.report(p.Pos, p.What, p.Fix)
+		}
+		if !directive.Is(c) {
+			continue
+		}
+		d, ps := directive.Parse(c)
+		b.problems(ps)
+		switch d.Kind {
+		case directive.Package, directive.Step, directive.Workflow, directive.Error:
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
+// place returns what the directives of a comment belong to, or reports why they
+// belong to nothing.
+func (b *builder) place(f *load.File, docs map[*ast.CommentGroup]ast.Node, group *ast.CommentGroup, ds []directive.Directive) (ast.Node, bool) {
+	first := ds[0]
+	node, ok := docs[group]
+	if !ok {
+		b.report(first.Pos, misplaced(b.Package, f, group, first), fixMisplaced(first.Kind))
+		return nil, false
+	}
+	for _, d := range ds {
+		if want := home(d.Kind); !belongs(d.Kind, node) {
+			b.report(d.Pos, fmt.Sprintf("//flow:%s is on %s", d.Kind, describe(node)), "put it on "+want)
+			return nil, false
+		}
+	}
+	if f.Why != load.Compiled {
+		b.report(first.Pos, describe(node)+" is "+string(f.Why), moves[f.Why])
+		return nil, false
+	}
+	if group, ok := node.(*ast.GenDecl); ok {
+		return b.onlySpec(group, first)
+	}
+	return node, true
+}
+
+// moves says where to put what stands in a file that is not always compiled.
+var moves = map[load.Reason]string{
+	load.Test:        "move it to a file that is no test",
+	load.Constrained: "move it to a file that is always compiled, and call from there what differs",
+	load.Cgo:         "move it to a file that does not import \"C\", and call from there what does",
+}
+
+// onlySpec returns the single declaration of a group that bears a directive.
+func (b *builder) onlySpec(decl *ast.GenDecl, d directive.Directive) (ast.Node, bool) {
+	if len(decl.Specs) == 1 {
+		return decl.Specs[0], true
+	}
+	b.report(d.Pos, fmt.Sprintf("//flow:%s is on a group of declarations", d.Kind), "put it on the one that it is for, inside the parentheses")
+	return nil, false
+}
+
+// documented maps the doc comments of a file to what they document.
+func documented(file *ast.File) map[*ast.CommentGroup]ast.Node {
+	docs := make(map[*ast.CommentGroup]ast.Node)
+	add := func(doc *ast.CommentGroup, node ast.Node) {
+		if doc != nil {
+			docs[doc] = node
+		}
+	}
+	add(file.Doc, file)
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			add(decl.Doc, decl)
+		case *ast.GenDecl:
+			add(decl.Doc, decl)
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					add(spec.Doc, spec)
+				case *ast.ValueSpec:
+					add(spec.Doc, spec)
+				case *ast.ImportSpec:
+					add(spec.Doc, spec)
+				}
+			}
+		}
+	}
+	return docs
+}
+
+// home says in words where a directive belongs.
+func home(k directive.Kind) string {
+	switch k {
+	case directive.Package:
+		return "the package clause"
+	case directive.Error:
+		return "an error type or a variable that holds an error"
+	case directive.Workflow:
+		return "a function"
+	}
+	return "a function or method"
+}
+
+func belongs(k directive.Kind, node ast.Node) bool {
+	switch node := node.(type) {
+	case *ast.File:
+		return k == directive.Package
+	case *ast.FuncDecl:
+		return k == directive.Step || k == directive.Workflow
+	case *ast.TypeSpec:
+		return k == directive.Error
+	case *ast.ValueSpec:
+		return k == directive.Error
+	case *ast.GenDecl:
+		return k == directive.Error && (node.Tok == token.TYPE || node.Tok == token.VAR)
+	}
+	return false
+}
+
+func describe(node ast.Node) string {
+	switch node := node.(type) {
+	case *ast.File:
+		return "the package clause"
+	case *ast.FuncDecl:
+		if node.Recv != nil {
+			return "method " + node.Name.Name
+		}
+		return "function " + node.Name.Name
+	case *ast.TypeSpec:
+		return "type " + node.Name.Name
+	case *ast.ValueSpec:
+		return "variable " + node.Names[0].Name
+	case *ast.GenDecl:
+		if len(node.Specs) == 1 && node.Tok != token.CONST && node.Tok != token.IMPORT {
+			return describe(node.Specs[0])
+		}
+		if node.Tok == token.CONST {
+			return "a constant"
+		}
+		if node.Tok == token.IMPORT {
+			return "an import"
+		}
+	}
+	return "a declaration"
+}

@@ -1,0 +1,155 @@
+package model
+
+import (
+	"cmp"
+	"go/ast"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/diagnostic"
+	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+// builder collects the model of one package and what is wrong with it.
+type builder struct {
+	*load.Package
+	model       *Package
+	prefix      string // of stored names
+	clause      directive.Directive
+	diagnostics []diagnostic.Diagnostic
+}
+
+// New returns the model of p and every mistake in it, sorted. The model may be
+// emitted if there is none.
+func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
+	b := &builder{Package: p, model: &Package{
+		Path: p.Path, Name: p.Name, Types: p.Types,
+		Register: "Register", StepsVar: "Steps", Declared: make(map[string]bool),
+	}}
+	found := b.attach()
+	if len(found) == 0 && len(b.diagnostics) == 0 {
+		return b.model, b.unreadable()
+	}
+	if ds := p.Diagnostics(); len(ds) > 0 || p.Types == nil || p.Info == nil {
+		return b.model, diagnostic.Sorted(append(b.diagnostics, ds...))
+	}
+	b.packageClause(found)
+	for _, a := range found {
+		b.annotation(a)
+	}
+	b.sort()
+	b.receivers()
+	b.collisions()
+	b.duplicateNames()
+	b.cycles()
+	return b.model, diagnostic.Sorted(b.diagnostics)
+}
+
+// unreadable returns why a package without directives could not be read, if
+// that may have hidden them: other people's errors are not ours to report.
+func (b *builder) unreadable() []diagnostic.Diagnostic {
+	if len(b.Files) == 0 && len(b.Others) == 0 && !b.Output.Exists {
+		return diagnostic.Sorted(b.Diagnostics())
+	}
+	return nil
+}
+
+func (b *builder) report(pos token.Pos, what, fix string) {
+	b.diagnostics = append(b.diagnostics, diagnostic.New(b.Position(pos), what, fix))
+}
+
+func (b *builder) problems(ps []directive.Problem) {
+	for _, p := range ps {
+		b.report(p.Pos, p.What, p.Fix)
+	}
+}
+
+// packageClause takes over //flow:package.
+func (b *builder) packageClause(found []annotation) {
+	b.prefix = defaultPrefix(b.Name, b.Path)
+	seen := false
+	for _, a := range found {
+		for _, d := range a.directives {
+			if d.Kind != directive.Package {
+				continue
+			}
+			if seen {
+				b.report(d.Pos, "the package has a second //flow:package", "keep one, in one file, and put all options on it")
+				continue
+			}
+			seen, b.clause = true, d
+		}
+	}
+	if b.clause.Name != "" {
+		b.prefix = b.clause.Name
+	}
+	b.model.Register = cmp.Or(b.clause.Register, b.model.Register)
+	b.model.StepsVar = cmp.Or(b.clause.Steps, b.model.StepsVar)
+}
+
+var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
+
+// defaultPrefix is the package's name; every program's is "main", so there it
+// is the last telling element of the import path.
+func defaultPrefix(pkgName, importPath string) string {
+	if pkgName != "main" {
+		return pkgName
+	}
+	base := path.Base(importPath)
+	if dir := path.Dir(importPath); majorVersion.MatchString(base) && dir != "." {
+		base = path.Base(dir)
+	}
+	return base
+}
+
+// annotation dispatches on what the directives are attached to; attach has
+// already made sure that they are at home there.
+func (b *builder) annotation(a annotation) {
+	switch node := a.node.(type) {
+	case *ast.FuncDecl:
+		b.function(node, a.directives)
+	case *ast.TypeSpec, *ast.ValueSpec:
+		b.failure(node, a.directives)
+	}
+}
+
+func (b *builder) sort() {
+	slices.SortFunc(b.model.Workflows, func(x, y *Workflow) int { return b.compareFunctions(&x.Function, &y.Function) })
+	slices.SortFunc(b.model.Steps, func(x, y *Step) int { return b.compareFunctions(&x.Function, &y.Function) })
+	slices.SortFunc(b.model.Failures, func(x, y *Failure) int {
+		return cmp.Or(cmp.Compare(x.Stored, y.Stored), b.comparePos(x.pos, y.pos))
+	})
+}
+
+func (b *builder) compareFunctions(x, y *Function) int {
+	return cmp.Or(cmp.Compare(x.GoName, y.GoName), b.comparePos(x.pos, y.pos))
+}
+
+// comparePos compares places in the source. Files are parsed concurrently, so
+// that a token.Pos alone says nothing about two of them.
+func (b *builder) comparePos(x, y token.Pos) int {
+	p, q := b.Position(x), b.Position(y)
+	return cmp.Or(cmp.Compare(p.Filename, q.Filename), cmp.Compare(p.Offset, q.Offset))
+}
+
+// goName returns the exported name for impl, or reports why there is none.
+func (b *builder) goName(pos token.Pos, impl string, d directive.Directive) (string, bool) {
+	if d.Has("as") {
+		return d.As, d.As != "" // a bad one was reported
+	}
+	exported, ok := name.Exported(impl)
+	if !ok {
+		b.report(pos, impl+" has no exported form", "name the generated function with as=Name")
+	}
+	return exported, ok
+}
+
+// stored returns the stored name for impl.
+func (b *builder) stored(impl string, d directive.Directive) string {
+	return cmp.Or(d.Name, b.prefix+"."+strings.TrimPrefix(impl, "*"))
+}

@@ -1,0 +1,104 @@
+package model
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+
+	"github.com/flowgen/flowgen/internal/load"
+)
+
+// declared returns the package-level identifiers of all files of the package,
+// tests and other platforms included, with the place where each is taken.
+func (b *builder) declared() map[string]string {
+	taken := make(map[string]string)
+	for _, f := range b.ofPackage() {
+		note := func(id *ast.Ident) {
+			if _, ok := taken[id.Name]; !ok && id.Pos() < f.End && id.Name != "_" {
+				taken[id.Name] = b.line(id.Pos())
+			}
+		}
+		for _, decl := range f.AST.Decls {
+			declaredBy(decl, note)
+		}
+	}
+	return taken
+}
+
+// ofPackage returns the files that are part of the package on some platform or
+// in its tests.
+func (b *builder) ofPackage() []*load.File {
+	return slices.DeleteFunc(slices.Concat(b.Files, b.Others), func(f *load.File) bool { return f.AST.Name.Name != b.Name })
+}
+
+func declaredBy(decl ast.Decl, note func(*ast.Ident)) {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Recv == nil && decl.Name.Name != "init" {
+			note(decl.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				note(spec.Name)
+			case *ast.ValueSpec:
+				for _, id := range spec.Names {
+					note(id)
+				}
+			}
+		}
+	}
+}
+
+// imported returns the names that imports declare in the scopes of their files:
+// Go does not allow a package-level declaration of the same name. A dot import
+// declares everything that is exported there.
+func (b *builder) imported() map[string]string {
+	paths := make(map[string]importedPackage)
+	for _, p := range b.Types.Imports() {
+		paths[p.Path()] = importedPackage{p.Name(), p.Scope().Names()}
+	}
+	taken := make(map[string]string)
+	for _, f := range b.ofPackage() {
+		for _, spec := range f.AST.Imports {
+			if spec.Pos() >= f.End {
+				continue
+			}
+			for _, id := range importedNames(spec, paths) {
+				taken[id] = "an import at " + b.line(spec.Pos())
+			}
+		}
+	}
+	return taken
+}
+
+type importedPackage struct {
+	name    string
+	members []string
+}
+
+func importedNames(spec *ast.ImportSpec, paths map[string]importedPackage) []string {
+	path, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		return nil
+	}
+	p, known := paths[path]
+	switch {
+	case spec.Name != nil && spec.Name.Name == ".":
+		return slices.DeleteFunc(slices.Clone(p.members), func(m string) bool { return !token.IsExported(m) })
+	case spec.Name != nil:
+		return []string{spec.Name.Name}
+	case known:
+		return []string{p.name}
+	}
+	return nil
+}
+
+// line returns the place of pos as "file.go:12".
+func (b *builder) line(pos token.Pos) string {
+	p := b.Position(pos)
+	return fmt.Sprintf("%s:%d", base(p.Filename), p.Line)
+}

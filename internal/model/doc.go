@@ -1,0 +1,9 @@
+// Package model turns a loaded package into what is to be generated for it: its
+// steps, workflows and errors, checked in every respect.
+//
+// [New] finds the directives and who they belong to (attach.go), checks the
+// annotated functions one by one (function.go, step.go, workflow.go,
+// failure.go), and then what only shows together: names (collision.go),
+// receivers (receiver.go), initialization order (cycle.go). Either there are
+// diagnostics, or the model can be emitted and will compile.
+package model

@@ -1,0 +1,111 @@
+package model
+
+import (
+	"fmt"
+	"go/types"
+
+	"github.com/flowgen/flowgen/internal/directive"
+)
+
+// fatal resolves an error named in fatal= as the file of fn would.
+func (b *builder) fatal(fn *Function, ref directive.Reference) (Fatal, bool) {
+	obj := b.resolve(fn, ref)
+	if obj == nil {
+		return Fatal{}, false
+	}
+	switch obj := obj.(type) {
+	case *types.TypeName:
+		return b.fatalType(ref, obj)
+	case *types.Var, *types.Const:
+		if ref.Pointer {
+			b.report(ref.Pos, fmt.Sprintf("fatal=%s points to a variable", ref), "write it without *")
+			return Fatal{}, false
+		}
+		if !isError(obj.Type()) {
+			b.report(ref.Pos, fmt.Sprintf("fatal=%s is not an error", ref), "name a variable or type that implements error")
+			return Fatal{}, false
+		}
+		return Fatal{Sentinel: obj}, true
+	}
+	b.report(ref.Pos, fmt.Sprintf("fatal=%s is neither a variable nor a type", ref), "name a variable or type that implements error")
+	return Fatal{}, false
+}
+
+func (b *builder) fatalType(ref directive.Reference, obj *types.TypeName) (Fatal, bool) {
+	t := obj.Type()
+	if named, ok := t.(*types.Named); ok && named.TypeParams().Len() > 0 {
+		b.report(ref.Pos, fmt.Sprintf("fatal=%s is a generic type", ref), "declare a type for one instance of it and name that")
+		return Fatal{}, false
+	}
+	if ref.Pointer {
+		t = types.NewPointer(t)
+	}
+	if isError(t) {
+		return Fatal{Type: t}, true
+	}
+	fix := "name a variable or type that implements error"
+	if !ref.Pointer && isError(types.NewPointer(t)) {
+		fix = "did you mean *" + ref.String() + "?"
+	}
+	b.report(ref.Pos, fmt.Sprintf("fatal=%s does not implement error", ref), fix)
+	return Fatal{}, false
+}
+
+// resolve finds what ref names in the scope of fn's file, or reports that it
+// names nothing.
+func (b *builder) resolve(fn *Function, ref directive.Reference) types.Object {
+	file := b.Types.Scope().Innermost(fn.decl.Pos())
+	for file != nil && file.Parent() != b.Types.Scope() {
+		file = file.Parent()
+	}
+	if file == nil {
+		b.report(ref.Pos, fmt.Sprintf("fatal=%s cannot be looked up", ref), "mend the errors of the compiler first")
+		return nil
+	}
+	scope, where := file, "this package"
+	if ref.Qualifier != "" {
+		_, obj := file.LookupParent(ref.Qualifier, 0)
+		imported, ok := obj.(*types.PkgName)
+		if !ok {
+			b.report(ref.Pos, fmt.Sprintf("fatal=%s: this file imports no %s", ref, ref.Qualifier), "import it, or declare the error in this package")
+			return nil
+		}
+		scope, where = imported.Imported().Scope(), "package "+imported.Imported().Path()
+	}
+	_, obj := scope.LookupParent(ref.Name, 0)
+	if ref.Qualifier != "" {
+		obj = scope.Lookup(ref.Name)
+	}
+	if obj == nil || ref.Qualifier != "" && !obj.Exported() {
+		fix := "name a variable or type that implements error"
+		if near := directive.Nearest(ref.Name, errorNames(scope, b.Types.Scope(), ref.Qualifier != "")); near != "" {
+			fix = "did you mean " + near + "?"
+		}
+		b.report(ref.Pos, fmt.Sprintf("fatal=%s: there is no %s in %s", ref, ref.Name, where), fix)
+		return nil
+	}
+	return obj
+}
+
+// errorNames returns what might have been meant.
+func errorNames(scope, pkg *types.Scope, qualified bool) []string {
+	if !qualified {
+		scope = pkg
+	}
+	var names []string
+	for _, n := range scope.Names() {
+		obj := scope.Lookup(n)
+		if qualified && !obj.Exported() {
+			continue
+		}
+		if isError(obj.Type()) || isError(types.NewPointer(obj.Type())) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// isError reports whether t implements error.
+func isError(t types.Type) bool {
+	return types.Implements(t, types.Universe.Lookup("error").Type().Underlying().(*types.Interface))
+}

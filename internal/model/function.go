@@ -1,0 +1,264 @@
+package model
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/diagnostic"
+	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/name"
+	"github.com/flowgen/flowgen/internal/payload"
+)
+
+const (
+	runtimePath  = "github.com/flowgen/flowgen/runtime/"
+	workflowPath = runtimePath + "workflow"
+)
+
+// function checks an annotated function and adds it to the model.
+func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
+	d, ok := b.onlyDirective(decl, ds)
+	if !ok {
+		return
+	}
+	fn := b.common(decl, d)
+	if fn == nil {
+		return
+	}
+	if d.Kind == directive.Step {
+		b.step(decl, fn)
+	} else {
+		b.model.Workflows = append(b.model.Workflows, &Workflow{*fn})
+	}
+}
+
+// onlyDirective returns the one directive of a function.
+func (b *builder) onlyDirective(decl *ast.FuncDecl, ds []directive.Directive) (directive.Directive, bool) {
+	first := ds[0]
+	for _, d := range ds[1:] {
+		if d.Kind != first.Kind {
+			b.report(d.Pos, describe(decl)+" is both a step and a workflow", "keep one of the directives")
+		} else {
+			b.report(d.Pos, fmt.Sprintf("%s has //flow:%s twice", describe(decl), d.Kind), "keep one, with all options on it")
+		}
+	}
+	return first, len(ds) == 1
+}
+
+// common checks what steps and workflows have in common. It returns nil if
+// there is no way to go on.
+func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
+	obj, ok := b.Info.Defs[decl.Name].(*types.Func)
+	switch {
+	case decl.Name.Name == "_":
+		b.report(decl.Name.Pos(), "an annotated function has no name", "give it one")
+		return nil
+	case decl.Recv == nil && (decl.Name.Name == "init" || decl.Name.Name == "main" && b.Name == "main"):
+		b.report(decl.Name.Pos(), fmt.Sprintf("function %s cannot be a %s", decl.Name.Name, d.Kind), "move its work to a function of another name")
+		return nil
+	case !ok:
+		b.report(decl.Name.Pos(), describe(decl)+" is not part of the package", "mend the errors of the compiler first")
+		return nil
+	}
+	sig := obj.Signature()
+	usable := b.shape(decl, sig, d.Kind)
+	if token.IsExported(decl.Name.Name) {
+		b.report(decl.Name.Pos(), fmt.Sprintf("%s %s is exported, so other packages could call it around the log", d.Kind, decl.Name.Name),
+			"rename it to "+name.Unexported(decl.Name.Name)+": the generated function takes the exported name")
+		return nil
+	}
+	goName, named := b.goName(decl.Name.Pos(), decl.Name.Name, d)
+	if !usable || !named {
+		return nil
+	}
+	fn := &Function{
+		Impl: decl.Name.Name, GoName: goName, Stored: b.stored(decl.Name.Name, d), Doc: decl.Doc.Text(),
+		Context: sig.Params().At(0).Name(), Variadic: sig.Variadic(), Directive: d, decl: decl, sig: sig, pos: decl.Name.Pos(),
+	}
+	var names []string
+	for i := 1; i < sig.Params().Len(); i++ {
+		names = append(names, sig.Params().At(i).Name())
+	}
+	for i, field := range name.Fields(names) {
+		v := sig.Params().At(i + 1)
+		fn.Params = append(fn.Params, Param{Name: v.Name(), Field: field, Type: v.Type(), Var: v})
+	}
+	if sig.Results().Len() == 2 {
+		fn.Result = sig.Results().At(0).Type()
+	}
+	b.payloads(fn)
+	return fn
+}
+
+// shape checks the signature but for the types of payloads.
+func (b *builder) shape(decl *ast.FuncDecl, sig *types.Signature, kind directive.Kind) bool {
+	before := len(b.diagnostics)
+	title := fmt.Sprintf("%s %s", kind, decl.Name.Name)
+	if decl.Recv != nil && kind == directive.Workflow {
+		b.report(decl.Recv.Pos(), title+" is a method", "make it a function: a workflow has no dependencies, its steps do")
+	}
+	if decl.Type.TypeParams != nil {
+		b.report(decl.Type.TypeParams.Pos(), title+" has type parameters", "write it for concrete types")
+	}
+	if sig.RecvTypeParams().Len() > 0 {
+		b.report(decl.Recv.Pos(), title+" is a method of a generic type", "make it a method of a concrete type")
+	}
+	if decl.Body == nil {
+		b.report(decl.Name.Pos(), title+" has no body", "write it in Go")
+	}
+	b.firstParameter(decl, sig, kind)
+	b.names(decl, title)
+	b.results(decl, sig, title)
+	return len(b.diagnostics) == before
+}
+
+// firstParameter checks that the function lives in the world it is annotated for.
+func (b *builder) firstParameter(decl *ast.FuncDecl, sig *types.Signature, kind directive.Kind) {
+	title := fmt.Sprintf("%s %s", kind, decl.Name.Name)
+	want, other := "context.Context", "workflow.Context"
+	if kind == directive.Workflow {
+		want, other = other, want
+	}
+	pos := decl.Type.Params.Pos()
+	if sig.Params().Len() == 0 || sig.Variadic() && sig.Params().Len() == 1 {
+		b.report(pos, title+" takes no context", "take "+want+" as the first parameter")
+		return
+	}
+	first := sig.Params().At(0).Type()
+	if field := decl.Type.Params.List[0]; field != nil {
+		pos = field.Type.Pos()
+	}
+	switch full := contextName(first); {
+	case full == want:
+	case full == other && kind == directive.Step:
+		b.report(pos, title+" takes workflow.Context", "take context.Context instead, or annotate it with //flow:workflow")
+	case full == other:
+		b.report(pos, title+" takes context.Context", "take workflow.Context instead")
+	case isInvalid(first):
+		b.compiler(decl, title)
+	default:
+		b.report(pos, fmt.Sprintf("%s takes %s first", title, types.TypeString(first, types.RelativeTo(b.Types))), "take "+want+" as the first parameter")
+	}
+}
+
+// contextName returns the name of a context type, or "".
+func contextName(t types.Type) string {
+	named, ok := types.Unalias(t).(*types.Named)
+	if !ok || named.Obj().Pkg() == nil || named.Obj().Name() != "Context" {
+		return ""
+	}
+	switch named.Obj().Pkg().Path() {
+	case "context":
+		return "context.Context"
+	case workflowPath:
+		return "workflow.Context"
+	}
+	return ""
+}
+
+func isInvalid(t types.Type) bool {
+	b, ok := t.Underlying().(*types.Basic)
+	return ok && b.Kind() == types.Invalid
+}
+
+// compiler hands on what the type checker says about a signature.
+func (b *builder) compiler(decl *ast.FuncDecl, title string) {
+	ds := b.TypeErrors(decl.Type.Pos(), decl.Type.End())
+	if len(ds) == 0 {
+		ds = b.importErrors(decl)
+	}
+	if len(ds) == 0 {
+		b.report(decl.Name.Pos(), title+" has a signature that does not compile", "mend the errors of the compiler first")
+	}
+	b.diagnostics = append(b.diagnostics, ds...)
+}
+
+// importErrors returns what is wrong with the imports of decl's file.
+func (b *builder) importErrors(decl *ast.FuncDecl) []diagnostic.Diagnostic {
+	var ds []diagnostic.Diagnostic
+	for _, f := range b.Files {
+		if f.AST.FileStart > decl.Pos() || decl.Pos() >= f.End {
+			continue
+		}
+		for _, spec := range f.AST.Imports {
+			ds = append(ds, b.TypeErrors(spec.Pos(), spec.End())...)
+		}
+	}
+	return ds
+}
+
+// names checks that every parameter has a name: arguments are stored by it. The
+// context is not stored, so it may go without.
+func (b *builder) names(decl *ast.FuncDecl, title string) {
+	i := 0
+	for _, field := range decl.Type.Params.List {
+		if len(field.Names) == 0 && i > 0 {
+			b.report(field.Type.Pos(), fmt.Sprintf("%s has a parameter without a name (%s)", title, types.ExprString(field.Type)),
+				"name every parameter: arguments are stored by name")
+		}
+		for j, n := range field.Names {
+			if n.Name == "_" && i+j > 0 {
+				b.report(n.Pos(), title+" has a parameter named _", "name every parameter: arguments are stored by name")
+			}
+		}
+		i += max(1, len(field.Names))
+	}
+}
+
+// results accepts (error) and (T, error).
+func (b *builder) results(decl *ast.FuncDecl, sig *types.Signature, title string) {
+	pos := decl.Type.End()
+	if decl.Type.Results != nil {
+		pos = decl.Type.Results.Pos()
+	}
+	n := sig.Results().Len()
+	switch {
+	case n == 0:
+		b.report(decl.Name.Pos(), title+" returns no error", "return error, or a result and error")
+	case isInvalid(sig.Results().At(n - 1).Type()):
+		b.compiler(decl, title)
+	case !types.Identical(sig.Results().At(n-1).Type(), types.Universe.Lookup("error").Type()):
+		b.report(pos, title+" does not return error as its last result", "return error, or a result and error")
+	case n > 2:
+		b.report(pos, fmt.Sprintf("%s returns %d results before error", title, n-1), "return one struct that holds them, and error")
+	}
+}
+
+// payloads checks that arguments and result survive being stored.
+func (b *builder) payloads(fn *Function) {
+	nodes := b.paramNodes(fn.decl)
+	title := fmt.Sprintf("%s %s", fn.Directive.Kind, fn.Impl)
+	for i, p := range fn.Params {
+		b.faults(fn.decl, nodes[i+1], title, payload.Check(p.Name, p.Type, b.Types))
+	}
+	if fn.Result != nil {
+		b.faults(fn.decl, fn.decl.Type.Results.List[0].Type.Pos(), title, payload.Check("result", fn.Result, b.Types))
+	}
+}
+
+func (b *builder) faults(decl *ast.FuncDecl, pos token.Pos, title string, faults []payload.Fault) {
+	for _, f := range faults {
+		if f.Invalid && !strings.Contains(f.Path, ".") { // the signature itself, not what it refers to
+			b.compiler(decl, title)
+			continue
+		}
+		b.report(pos, title+": "+f.String(), f.Fix)
+	}
+}
+
+// paramNodes returns the position of every parameter.
+func (b *builder) paramNodes(decl *ast.FuncDecl) []token.Pos {
+	var nodes []token.Pos
+	for _, field := range decl.Type.Params.List {
+		if len(field.Names) == 0 {
+			nodes = append(nodes, field.Type.Pos())
+		}
+		for _, n := range field.Names {
+			nodes = append(nodes, n.Pos())
+		}
+	}
+	return nodes
+}

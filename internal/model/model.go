@@ -1,0 +1,100 @@
+package model
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"github.com/flowgen/flowgen/internal/directive"
+)
+
+// Package is what is to be generated for a package, sorted by Go names.
+type Package struct {
+	Path      string
+	Name      string
+	Types     *types.Package
+	Register  string // Go name of the function that registers everything
+	StepsVar  string // Go name of the variable that refers to the steps
+	Workflows []*Workflow
+	Steps     []*Step
+	Receivers []*Receiver
+	Failures  []*Failure
+	Declared  map[string]bool // what no identifier invented for the output may be called
+}
+
+// Empty reports whether there is nothing to generate.
+func (p *Package) Empty() bool {
+	return len(p.Workflows) == 0 && len(p.Steps) == 0 && len(p.Failures) == 0
+}
+
+// Function is what steps and workflows have in common.
+type Function struct {
+	Impl    string // the user's function
+	GoName  string // its generated counterpart
+	Stored  string // its name in logs
+	Doc     string // the user's text, without directives; may be empty
+	Context string // the user's name of the first parameter; may be empty or "_"
+	Params  []Param
+	Result  types.Type // nil: an error only
+	// Variadic tells that the last parameter is. Its Type is the slice.
+	Variadic bool
+
+	// Directive holds the options.
+	Directive directive.Directive
+
+	decl *ast.FuncDecl
+	sig  *types.Signature
+	pos  token.Pos
+}
+
+// Param is a parameter behind the context.
+type Param struct {
+	Name  string
+	Field string // of the struct that holds the arguments
+	Type  types.Type
+	Var   *types.Var
+}
+
+// Step is a function or method under //flow:step.
+type Step struct {
+	Function
+	Receiver *Receiver // nil: a function
+	// ByValue tells a method with a value receiver.
+	ByValue bool
+	Key     *Key // nil: none declared
+	Fatal   []Fatal
+
+	named *types.TypeName // of the receiver
+}
+
+// Workflow is a function under //flow:workflow.
+type Workflow struct{ Function }
+
+// Receiver is a type whose methods are steps: a parameter of Register.
+type Receiver struct {
+	Type    *types.TypeName
+	Pointer bool // whether Register takes a pointer
+	Steps   []*Step
+}
+
+// Key is the declared key of a step.
+type Key struct {
+	Expr ast.Expr
+	Info *types.Info // of Expr
+}
+
+// Fatal is an error after which a step is not tried again: one of its fields
+// is set.
+type Fatal struct {
+	Sentinel types.Object
+	Type     types.Type
+}
+
+// Failure is an error under //flow:error: one of Sentinel and Type is set.
+type Failure struct {
+	Stored   string
+	Sentinel types.Object
+	Type     types.Type
+
+	pos token.Pos
+}

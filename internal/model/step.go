@@ -1,0 +1,33 @@
+package model
+
+import (
+	"go/ast"
+	"go/types"
+)
+
+// step completes a step and adds it to the model.
+func (b *builder) step(decl *ast.FuncDecl, fn *Function) {
+	s := &Step{Function: *fn}
+	if recv := fn.sig.Recv(); recv != nil {
+		t := types.Unalias(recv.Type())
+		pointer, isPointer := t.(*types.Pointer)
+		if isPointer {
+			t = types.Unalias(pointer.Elem())
+		}
+		named, ok := t.(*types.Named)
+		if !ok {
+			b.report(decl.Recv.Pos(), "step "+fn.Impl+" has a receiver that does not compile", "mend the errors of the compiler first")
+			return
+		}
+		s.named, s.ByValue = named.Obj(), !isPointer
+	}
+	if fn.Directive.Has("key") {
+		s.Key = b.key(fn)
+	}
+	for _, ref := range fn.Directive.Fatal {
+		if f, ok := b.fatal(fn, ref); ok {
+			s.Fatal = append(s.Fatal, f)
+		}
+	}
+	b.model.Steps = append(b.model.Steps, s)
+}

@@ -1,0 +1,81 @@
+// Package name derives the identifiers of generated code from those of the
+// user, so that everything that needs them finds the same ones.
+package name
+
+import (
+	"go/token"
+	"go/types"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Output is the file that the generator writes in every package.
+const Output = "flow_gen.go"
+
+// Exported returns the exported form of the identifier impl, or false if it
+// has none ("_x", or a script without cases).
+func Exported(impl string) (string, bool) {
+	s := change(impl, unicode.ToUpper)
+	return s, token.IsExported(s)
+}
+
+// Unexported returns s with its first letter in lower case.
+func Unexported(s string) string { return change(s, unicode.ToLower) }
+
+// Args returns the name of the struct that holds the arguments of a step,
+// given the step's Go name.
+func Args(goName string) string { return Unexported(goName) + "Args" }
+
+// Step returns the name of the variable that describes a step, given the
+// step's Go name.
+func Step(goName string) string { return Unexported(goName) + "Step" }
+
+// Input returns the name of the input struct of a workflow with several
+// inputs, given the workflow's Go name.
+func Input(goName string) string { return goName + "Input" }
+
+// initialisms are whole names that Go style writes in capitals.
+var initialisms = map[string]bool{
+	"api": true, "html": true, "http": true, "https": true, "id": true, "ip": true, "json": true, "sku": true,
+	"sql": true, "ttl": true, "uri": true, "url": true, "utc": true, "uuid": true, "vat": true, "xml": true,
+}
+
+// Fields returns an exported field name for each of params, all different.
+func Fields(params []string) []string {
+	fields := make([]string, len(params))
+	taken := make(map[string]bool)
+	for i, p := range params {
+		field, ok := Exported(p)
+		switch {
+		case initialisms[p]:
+			field = strings.ToUpper(p)
+		case !ok:
+			field = "X" + p
+		}
+		fields[i] = Free(field, func(s string) bool { return taken[s] })
+		taken[fields[i]] = true
+	}
+	return fields
+}
+
+// Free returns base, or base with the first number from 2 on that is not taken.
+func Free(base string, taken func(string) bool) string {
+	s := base
+	for n := 2; taken(s); n++ {
+		s = base + strconv.Itoa(n)
+	}
+	return s
+}
+
+// Reserved reports whether s is a keyword or predeclared: a bad name for
+// anything new.
+func Reserved(s string) bool {
+	return token.IsKeyword(s) || types.Universe.Lookup(s) != nil
+}
+
+func change(s string, f func(rune) rune) string {
+	r, size := utf8.DecodeRuneInString(s)
+	return string(f(r)) + s[size:]
+}

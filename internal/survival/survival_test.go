@@ -1,0 +1,307 @@
+package survival
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// sound checks the whole store.
+func (s *site) sound() {
+	s.t.Helper()
+	snap, err := s.st.Inspect(s.ctx())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, f := range fsck.Check(snap) {
+		s.t.Errorf("fsck: %+v", f)
+	}
+}
+
+// log returns the types of the run's events.
+func (s *site) log(run *workflow.Run[string]) []string {
+	s.t.Helper()
+	var all []string
+	for e, err := range run.Events(s.ctx()) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, fmt.Sprint(e.Seq, " ", e.Type))
+	}
+	return all
+}
+
+func TestREC1_StoppedWorkerWritesNothingIntoRunThatWasTakenOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	stalled := s.worker()
+	run := s.start(Two)
+	stalled.wait("second 1")
+	stalled.signal(syscall.SIGSTOP)
+	heir := s.worker()
+	heir.wait("second 2") // after the claim of the stalled one has expired
+	s.open()
+	s.result(run, "ab2")
+	want := s.log(run)
+
+	// Its step now ends well, and it tries to record that.
+	stalled.signal(syscall.SIGCONT)
+	stalled.wait("session expired")
+	stalled.signal(syscall.SIGTERM)
+	if err := stalled.exited(); err != nil {
+		t.Errorf("the stalled worker ended with %v", err)
+	}
+	if diff := cmp.Diff(want, s.log(run)); diff != "" {
+		t.Errorf("the stalled worker changed the log (-before +after):\n%s", diff)
+	}
+	s.sound()
+}
+
+func TestREC1_StoppedWorkerGoesOnWithOtherRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	stalled := s.worker()
+	run := s.start(Two)
+	stalled.wait("second 1")
+	stalled.signal(syscall.SIGSTOP)
+	heir := s.worker()
+	heir.wait("second 2")
+	stalled.signal(syscall.SIGCONT)
+	stalled.wait("session expired")
+	s.open()
+	s.result(run, "ab2")
+	heir.signal(syscall.SIGTERM)
+	if err := heir.exited(); err != nil {
+		t.Fatal(err)
+	}
+	s.result(s.start(Plain), "a") // only the stalled one is left
+	s.sound()
+}
+
+func TestREC2_KilledWorkersRunIsTakenOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	victim := s.worker()
+	run := s.start(Two)
+	victim.wait("second 1")
+	victim.signal(syscall.SIGKILL)
+	_ = victim.exited()
+	s.open()
+	heir := s.worker()
+	s.result(run, "ab2")
+	if strings.Contains(heir.printed(), "first") {
+		t.Errorf("the completed step ran again: %q", heir.printed())
+	}
+	s.sound()
+}
+
+func TestREC4_RunThatKillsItsWorkersIsSetAside(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	run := s.start(Bomb)
+	deaths := 0
+	for ; deaths < 10; deaths++ {
+		w := spawn(t, "worker", "SURVIVAL_DB="+s.db, "SURVIVAL_GATE="+s.gate)
+		if s.endsBefore(run, w) {
+			break
+		}
+	}
+	if deaths != 5 {
+		t.Errorf("the run killed %d workers, want 5", deaths)
+	}
+	_, err := run.Result(s.ctx())
+	var failed *workflow.RunError
+	if !errors.As(err, &failed) || failed.Code != "poisoned" || !strings.Contains(failed.Reason, "5 times") {
+		t.Errorf("result is %v, want a RunError with code poisoned", err)
+	}
+	s.result(s.start(Plain), "a") // the last worker is well
+	s.sound()
+}
+
+// endsBefore reports whether the run ends before the process does.
+func (s *site) endsBefore(run *workflow.Run[string], p *process) bool {
+	s.t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := run.Result(s.ctx())
+		ended <- err
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-p.done:
+		return false
+	}
+}
+
+func TestREC7_GracefulStopLetsStepsEndAndHandsRunsOverAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	leaving := s.worker()
+	run := s.start(Two)
+	leaving.wait("second 1")
+	leaving.signal(syscall.SIGTERM)
+	s.open() // within the grace period
+	if err := leaving.exited(); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	s.worker()
+	s.result(run, "ab1") // what the step did was kept
+	s.sound()
+}
+
+func TestREC7_HardStopSaysWhereStepsHangAndGivesTheRunBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	leaving := s.worker("SURVIVAL_GRACE_MS=100")
+	run := s.start(Two)
+	leaving.wait("second 1")
+	leaving.signal(syscall.SIGTERM)
+	line := leaving.wait("grace period is over")
+	for _, want := range []string{"step=survival.second", "attempt=1", "flows_test.go"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("hard stop does not say %s: %s", want, line)
+		}
+	}
+	leaving.wait("second stopped: worker is stopping")
+	if err := leaving.exited(); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	s.open()
+	s.worker()
+	s.result(run, "ab2")
+	s.sound()
+}
+
+func TestRUN2_TwoProcessesStartOneRunPerWorkflowID(t *testing.T) {
+	t.Parallel()
+	const ids = 1000
+	s := newSite(t)
+	env := []string{"SURVIVAL_DB=" + s.db, fmt.Sprintf("SURVIVAL_IDS=%d", ids)}
+	total := 0
+	starters := []*process{spawn(t, "starter", env...), spawn(t, "starter", env...)}
+	for _, p := range starters {
+		var n int
+		if _, err := fmt.Sscanf(p.wait("created"), "created %d", &n); err != nil {
+			t.Fatal(err)
+		}
+		total += n
+		if err := p.exited(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if total != ids {
+		t.Errorf("%d starts said that they created a run, want %d", total, ids)
+	}
+	counts, err := s.c.Count(s.ctx(), workflow.Filter{})
+	if err != nil || counts[workflow.StatusPending] != ids || len(counts) != 1 {
+		t.Errorf("the store holds %v, %v, want %d pending runs", counts, err, ids)
+	}
+	s.sound()
+}
+
+func TestRUN2_SecondProcessStartingTheSameWorkflowIDFindsTheRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	run := s.start(Two, workflow.WithID("order-1"))
+	other, c, err := openClient(s.db) // a second opening of the file
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	again, err := Two.Start(s.ctx(), c, workflow.None{}, workflow.WithID("order-1"))
+	if err != nil || again.Created() || again.ID() != run.ID() {
+		t.Errorf("second start gave %v, %v, want the run %s", again, err, run.ID())
+	}
+}
+
+func TestVER1_RunWhoseCodeChangedIsBlockedAndCompletesWhenItIsPutBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	old := s.worker()
+	run := s.start(Two)
+	old.wait("second 1")
+	old.signal(syscall.SIGKILL)
+	_ = old.exited()
+
+	changed := s.worker("SURVIVAL_SWAPPED=1")
+	changed.wait("run is blocked")
+	info := s.info(run, workflow.StatusBlocked)
+	for _, want := range []string{
+		"event 3 of its log is step_created survival.first (key two/survival.first#1)",
+		"asks for step_created survival.second (key two/survival.second#1)",
+		filepath.Join("internal", "survival", "flows_test.go") + ":",
+		"Put the old order of operations back",
+	} {
+		if !strings.Contains(info.Blocked, want) {
+			t.Errorf("the reason lacks %q:\n%s", want, info.Blocked)
+		}
+	}
+	// Another worker with the same code leaves it alone, and works on others.
+	s.result(s.start(Plain), "a")
+	if n := strings.Count(changed.printed(), `msg="run is blocked"`); n != 1 {
+		t.Errorf("the run was tried %d times by the same code, want once", n)
+	}
+	changed.signal(syscall.SIGTERM)
+	_ = changed.exited()
+
+	s.open()
+	s.worker()
+	s.result(run, "ab2")
+	s.sound()
+}
+
+// info waits until the run has a status.
+func (s *site) info(run *workflow.Run[string], want workflow.Status) workflow.RunInfo {
+	s.t.Helper()
+	for ctx := s.ctx(); ; {
+		info, err := run.Info(ctx)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if info.Status == want {
+			return info
+		}
+	}
+}
+
+func TestVER2_WorkerDoesNotClaimWorkflowsItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	stranger := s.start(Two, workflow.WithQueue("elsewhere"))
+	s.worker()
+	s.result(s.start(Plain), "a")
+	info, err := stranger.Info(s.ctx())
+	if err != nil || info.Status != workflow.StatusPending || info.Events != 1 {
+		t.Errorf("run of a queue that nobody serves is %+v, %v, want pending and untouched", info, err)
+	}
+}
+
+func TestSTORE1_SecondProcessListsAndFollowsWhileAWorkerRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t) // this process only looks
+	s.worker()
+	run := s.start(Two)
+	s.until(run, event.StepCompleted)
+	found := false
+	for info, err := range s.c.List(s.ctx(), workflow.Filter{Statuses: []workflow.Status{workflow.StatusRunning}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = found || info.ID == run.ID()
+	}
+	if !found {
+		t.Error("the running run is not listed")
+	}
+	s.open()
+	s.until(run, event.RunCompleted)
+}

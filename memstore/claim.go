@@ -1,0 +1,111 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// chores is how many runs one claim recovers and makes due at most, so that a
+// claim after a long stop does not hold up everybody else. The next claim goes
+// on with the rest.
+const chores = 1000
+
+// Claim recovers, makes due runs ready, and hands ready runs out: of all the
+// classes the highest priority first, then whoever has been ready for longest.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	p, err := s.enterPartition(ctx, c.Partition)
+	if err != nil {
+		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l, err := p.live(c.Session)
+	if err != nil {
+		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+	}
+	if c.Recover {
+		p.recoverExpired(l, chores)
+	}
+	p.makeDue(chores)
+	served := make([]*class, 0, len(c.Classes))
+	for _, known := range c.Classes {
+		if class := p.classes[known]; class != nil {
+			served = append(served, class)
+		}
+	}
+	var claimed store.Claimed
+	for len(claimed.Runs) < c.Max {
+		r := next(served)
+		if r == nil {
+			break
+		}
+		claimed.Runs = append(claimed.Runs, p.grant(r, l, c.Token))
+	}
+	for _, class := range served {
+		if class.head() != nil {
+			p.wake(class)
+		}
+	}
+	claimed.Next = timeOf(p.timers.next())
+	return claimed, nil
+}
+
+// ClaimRun hands out one named run.
+func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l, err := p.live(session)
+	if err == nil {
+		err = p.claimable(run)
+	}
+	if err != nil {
+		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
+	}
+	return p.grant(p.runs[run], l, token), nil
+}
+
+func (p *partition) claimable(run event.RunID) error {
+	r := p.runs[run]
+	switch {
+	case r == nil:
+		return store.ErrRunNotFound
+	case r.place == store.PlaceEnded:
+		return &store.TerminalError{Run: run, Status: r.status}
+	case r.place == store.PlaceOwned:
+		return store.ErrOwned
+	case r.place == store.PlaceLined:
+		return store.ErrNotClaimable
+	}
+	return nil
+}
+
+// Due makes up to limit runs ready whose time has come.
+func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("make due runs ready: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.makeDue(limit)
+	return timeOf(p.timers.next()), nil
+}
+
+// makeDue makes up to limit runs ready, in the order of their due times.
+func (p *partition) makeDue(limit int) {
+	if len(p.timers) == 0 {
+		return
+	}
+	now := p.now()
+	for n := 0; n < limit && len(p.timers) > 0 && p.timers.next() <= now; n++ {
+		p.makeReady(p.timers.first())
+	}
+}

@@ -1,0 +1,128 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Create stores new runs. The store keeps the frames, tags and items given.
+func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	for i := range runs {
+		if err := s.routed(&runs[i]); err != nil {
+			return nil, err
+		}
+	}
+	answers := make([]store.Created, len(runs))
+	s.byPartition(len(runs), func(i int) event.RunID { return runs[i].Run }, func(p *partition, i int) {
+		answers[i] = p.create(&runs[i])
+	})
+	return answers, nil
+}
+
+// routed checks that the run will be in the partition in which its workflow id
+// is decided: two partitions cannot keep one workflow id unique.
+func (s *Store) routed(c *store.Create) error {
+	if len(s.parts) == 1 || c.WorkflowID == "" {
+		return nil
+	}
+	if n := len(s.parts); int(c.Run.Slot())%n != int(event.SlotOf(c.WorkflowID))%n {
+		return fmt.Errorf("create run %s: its slot is not that of workflow id %q", c.Run, c.WorkflowID)
+	}
+	return nil
+}
+
+func (p *partition) create(c *store.Create) store.Created {
+	if p.runs[c.Run] != nil {
+		return store.Created{Run: c.Run, New: true}
+	}
+	if c.WorkflowID == "" {
+		p.start(p.insert(c), c)
+		return store.Created{Run: c.Run, New: true}
+	}
+	n := p.name(c.WorkflowID)
+	if n.active != nil {
+		return p.createBehind(n, c)
+	}
+	if n.last != nil && refuses(c.Finished, n.last.status) {
+		return store.Created{Err: &store.FinishedError{WorkflowID: c.WorkflowID, Run: n.last.id, Status: n.last.status}}
+	}
+	n.active = p.insert(c)
+	p.start(n.active, c)
+	return store.Created{Run: c.Run, New: true}
+}
+
+// createBehind answers a start whose workflow id has an active run.
+func (p *partition) createBehind(n *name, c *store.Create) store.Created {
+	switch c.Active {
+	case store.ActiveFail:
+		return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: n.active.id}}
+	case store.ActiveCancel:
+		r := p.insert(c)
+		r.place = store.PlaceLined
+		p.cancel(n.active, c.Cancel)
+		for _, earlier := range n.line {
+			p.cancel(earlier, c.Cancel)
+		}
+		n.line = append(n.line, r)
+		return store.Created{Run: c.Run, New: true}
+	}
+	return store.Created{Run: n.active.id}
+}
+
+// cancel delivers the wish of a successor. A run that is closing gets it, too:
+// the successor cannot be told to come again.
+func (p *partition) cancel(r *run, item store.Item) {
+	if !p.seenOf(r.chain).has(item.ID) {
+		p.push(r, item)
+	}
+}
+
+func refuses(policy store.FinishedPolicy, last event.Status) bool {
+	switch policy {
+	case store.FinishedReject:
+		return true
+	case store.FinishedAllowFailure:
+		return last == event.StatusCompleted
+	}
+	return false
+}
+
+// insert stores the log and what is known of the run, in no place yet.
+func (p *partition) insert(c *store.Create) *run {
+	r := &run{
+		id: c.Run, chain: c.Chain, wid: c.WorkflowID, class: p.class(c.Class), priority: c.Priority,
+		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CID,
+		status: event.StatusPending, created: p.now(),
+	}
+	if r.chain == "" {
+		r.chain = r.id
+	}
+	if len(c.Tags) > 0 || c.Parent != "" || c.Root != "" {
+		r.extra = &extra{tags: c.Tags, parent: c.Parent, root: c.Root}
+	}
+	p.add(r)
+	return r
+}
+
+// start puts a new run where it belongs.
+func (p *partition) start(r *run, c *store.Create) {
+	now := p.clock.Now()
+	due := c.At
+	if c.Delay > 0 {
+		if after := now.Add(c.Delay); after.After(due) {
+			due = after
+		}
+	}
+	if ms := millis(due); due.After(time.Time{}) && ms > now.UnixMilli() {
+		p.park(r, ms)
+		return
+	}
+	p.makeReady(r)
+}

@@ -1,0 +1,26 @@
+// Package memstore keeps runs in the memory of the process. It is the store of
+// tests and of programs that need no run to outlive them: everything is gone
+// with the process, and nothing survives Close.
+//
+// A Store has one or more partitions, each a set of plain maps and lists behind
+// one mutex. An operation locks the partition, looks at all guards, writes, and
+// unlocks; it does no I/O and never blocks for another reason. Whoever waits is
+// told through a channel by the operation that has something for it; nothing
+// polls, and no goroutine belongs to the store.
+//
+// # Memory
+//
+// The store keeps the slices and maps that it is given (frames, bodies of
+// items, tags) and hands the same ones out again. Neither the caller that gave
+// them nor the caller that got them may change them. Only Inspect copies.
+//
+// Times are kept to the millisecond, like those of events. A due time is rounded
+// up, so that nothing is early.
+//
+// # Reading order
+//
+// open.go has the Store, partition.go the state behind one mutex, and run.go
+// what "make ready" and "end" mean. Then one file per duty, named as in the
+// other stores: create.go, session.go, claim.go, commit.go, release.go,
+// deliver.go, load.go, wait.go, list.go, inspect.go.
+package memstore

@@ -1,0 +1,115 @@
+package memstore
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Inspect returns a copy of everything that the store holds, as of one moment.
+func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	for _, p := range s.parts {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	snap := &store.Snapshot{
+		Now:       s.clock.Now(),
+		Runs:      map[event.RunID]*store.RunState{},
+		Active:    map[string]event.RunID{},
+		LastEnded: map[string]event.RunID{},
+		Lines:     map[string][]event.RunID{},
+		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
+		Ready:     map[store.Class][]event.RunID{},
+		Timers:    map[event.RunID]time.Time{},
+		Leases:    map[store.SessionID]store.Lease{},
+		Owned:     map[store.SessionID][]event.RunID{},
+		Mail:      map[store.SessionID][]event.RunID{},
+		Wakes:     map[store.Class]bool{},
+	}
+	for _, p := range s.parts {
+		p.inspectRuns(snap)
+		p.inspectNames(snap)
+		p.inspectWork(snap)
+		p.inspectSessions(snap)
+		snap.Audit = append(snap.Audit, p.audit...)
+	}
+	return snap, nil
+}
+
+func (p *partition) inspectRuns(snap *store.Snapshot) {
+	for id, r := range p.runs {
+		state := &store.RunState{Record: r.record()}
+		state.Tags = maps.Clone(state.Tags)
+		for _, f := range r.frames {
+			state.Frames = append(state.Frames, bytes.Clone(f))
+		}
+		for _, i := range r.inbox {
+			i.Body = bytes.Clone(i.Body)
+			state.Inbox = append(state.Inbox, i)
+		}
+		snap.Runs[id] = state
+	}
+	for chain, s := range p.seen {
+		at := map[event.ItemID]time.Time{}
+		for _, i := range s.items {
+			at[i.id] = timeOf(i.at)
+		}
+		snap.Seen[chain] = at
+	}
+}
+
+func (p *partition) inspectNames(snap *store.Snapshot) {
+	for workflowID, n := range p.names {
+		if n.active != nil {
+			snap.Active[workflowID] = n.active.id
+		}
+		if n.last != nil {
+			snap.LastEnded[workflowID] = n.last.id
+		}
+		for _, r := range n.line {
+			snap.Lines[workflowID] = append(snap.Lines[workflowID], r.id)
+		}
+	}
+}
+
+func (p *partition) inspectWork(snap *store.Snapshot) {
+	for known, c := range p.classes {
+		for r := range c.ready() {
+			snap.Ready[known] = append(snap.Ready[known], r.id)
+		}
+		if c.wake {
+			snap.Wakes[known] = true
+		}
+	}
+	for _, t := range p.timers {
+		snap.Timers[t.run.id] = timeOf(t.due)
+	}
+}
+
+func (p *partition) inspectSessions(snap *store.Snapshot) {
+	for id, l := range p.sessions {
+		snap.Leases[id] = store.Lease{
+			Session: id, Partition: p.number, Worker: l.worker,
+			Expires: timeOf(l.expires), TTL: l.ttl, Recovering: l.recovering,
+		}
+		owned := make([]event.RunID, 0, l.owned.n)
+		for r := l.owned.first; r != nil; r = r.after {
+			owned = append(owned, r.id)
+		}
+		if len(owned) > 0 {
+			slices.Sort(owned)
+			snap.Owned[id] = owned
+		}
+		if mail := ids(l.mail); mail != nil {
+			snap.Mail[id] = mail
+		}
+	}
+}

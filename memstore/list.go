@@ -1,0 +1,119 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// pageSize is the size of a page that asks for none.
+const pageSize = 100
+
+// List returns a page of runs by falling id, which is newest first. The records
+// share memory with the store and must not be changed.
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Page{}, err
+	}
+	if q.Cursor != "" {
+		if _, err := event.ParseRunID(q.Cursor); err != nil {
+			return store.Page{}, fmt.Errorf("list runs: read cursor: %w", err)
+		}
+	}
+	if q.Limit <= 0 {
+		q.Limit = pageSize
+	}
+	var page store.Page
+	for _, p := range s.parts {
+		page.Runs = append(page.Runs, p.list(&q)...)
+	}
+	slices.SortFunc(page.Runs, func(a, b store.Record) int { return -cmp.Compare(a.Run, b.Run) })
+	if len(page.Runs) > q.Limit {
+		page.Runs = slices.Clip(page.Runs[:q.Limit])
+		page.Cursor = string(page.Runs[q.Limit-1].Run)
+	}
+	return page, nil
+}
+
+// list returns the newest runs after the cursor, one more than the page holds.
+func (p *partition) list(q *store.Query) []store.Record {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	end := len(p.ids)
+	if q.Cursor != "" {
+		end = sort.Search(len(p.ids), func(i int) bool { return string(p.ids[i].id) >= q.Cursor })
+	}
+	var found []store.Record
+	for i := end - 1; i >= 0 && len(found) <= q.Limit; i-- {
+		if matches(p.ids[i], q) {
+			found = append(found, p.ids[i].record())
+		}
+	}
+	return found
+}
+
+// Count returns how many runs of each status match.
+func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	counts := map[event.Status]int{}
+	for _, p := range s.parts {
+		p.count(&q, counts)
+	}
+	return counts, nil
+}
+
+func (p *partition) count(q *store.Query, counts map[event.Status]int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.ids {
+		if matches(r, q) {
+			counts[r.status]++
+		}
+	}
+}
+
+func matches(r *run, q *store.Query) bool {
+	if len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.status) ||
+		q.Workflow != "" && q.Workflow != r.class.Workflow ||
+		q.Queue != "" && q.Queue != r.class.Queue ||
+		!q.From.IsZero() && timeOf(r.created).Before(q.From) ||
+		!q.To.IsZero() && !timeOf(r.created).Before(q.To) {
+		return false
+	}
+	if len(q.Tags) == 0 && q.Parent == "" && q.Root == "" {
+		return true
+	}
+	if r.extra == nil || q.Parent != "" && q.Parent != r.extra.parent || q.Root != "" && q.Root != r.extra.root {
+		return false
+	}
+	for key, value := range q.Tags {
+		if has, ok := r.extra.tags[key]; !ok || has != value {
+			return false
+		}
+	}
+	return true
+}
+
+// Audit returns what was done to a run from outside of it, oldest first.
+func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	p := s.partitionOf(run)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var about []store.AuditEntry
+	for _, e := range p.audit {
+		if e.Run == run {
+			about = append(about, e)
+		}
+	}
+	return about, nil
+}

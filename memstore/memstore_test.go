@@ -1,0 +1,389 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+var class = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+
+// fixture is a store of one partition with a session.
+type fixture struct {
+	*memstore.Store
+	t       *testing.T
+	ids     storetest.IDs
+	session store.SessionID
+}
+
+func open(t *testing.T, cfg memstore.Config) *fixture {
+	t.Helper()
+	f := &fixture{Store: memstore.NewWith(cfg), t: t}
+	f.session = f.ids.Session()
+	f.check(f.OpenSession(t.Context(), store.Session{ID: f.session, TTL: time.Hour}))
+	t.Cleanup(func() { f.check(f.Close()) })
+	return f
+}
+
+func (f *fixture) check(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// start creates a run that is due in d, now if d is 0.
+func (f *fixture) start(d time.Duration) *storetest.Log {
+	f.t.Helper()
+	l := storetest.NewLog(&f.ids, f.Clock(), f.ids.Run(f.Clock().Now(), 0), event.Spec{Workflow: class.Workflow, Queue: class.Queue})
+	c := l.Create()
+	c.Delay = d
+	_, err := f.Create(context.Background(), []store.Create{c})
+	f.check(err)
+	return l
+}
+
+// claim claims one run.
+func (f *fixture) claim() store.Fence {
+	f.t.Helper()
+	got, err := f.Claim(context.Background(), store.Claim{Session: f.session, Token: f.ids.Token(), Classes: []store.Class{class}, Max: 1})
+	f.check(err)
+	if len(got.Runs) != 1 {
+		f.t.Fatalf("claim: got %d runs, want 1", len(got.Runs))
+	}
+	return got.Runs[0].Fence
+}
+
+func (f *fixture) wait(ctx context.Context, until time.Time, classes ...store.Class) (store.Woken, error) {
+	return f.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: f.session}}, Classes: classes, Until: until})
+}
+
+func TestNew_IsOnePartitionOnTheSystemClock(t *testing.T) {
+	s := memstore.New()
+	if s.Partitions() != 1 || s.Clock() != store.SystemClock {
+		t.Errorf("got %d partitions on %v", s.Partitions(), s.Clock())
+	}
+	if n := memstore.NewWith(memstore.Config{Partitions: -1}).Partitions(); n != 1 {
+		t.Errorf("partitions of -1: got %d, want 1", n)
+	}
+}
+
+// In the tests below nothing moves but what the test does: synctest.Wait returns
+// when everybody is blocked, so that "still waits" can be seen.
+
+func TestWait_BlocksUntilThereIsSomething(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, memstore.Config{})
+		var woken *store.Woken
+		go func() {
+			got, err := f.wait(t.Context(), time.Time{}, class)
+			if err == nil {
+				woken = &got
+			}
+		}()
+		synctest.Wait()
+		if woken != nil {
+			t.Fatalf("got %+v before there was anything", *woken)
+		}
+		f.start(0)
+		synctest.Wait()
+		if woken == nil || !slices.Equal(woken.Claim, []int{0}) {
+			t.Fatalf("got %+v after a run was made ready", woken)
+		}
+	})
+}
+
+func TestWait_EndsAtItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, memstore.Config{})
+		begin := time.Now()
+		got, err := f.wait(t.Context(), begin.Add(time.Minute), class)
+		f.check(err)
+		if !got.Due || time.Since(begin) != time.Minute {
+			t.Errorf("got %+v after %v, want Due after 1m", got, time.Since(begin))
+		}
+	})
+}
+
+func TestWait_WithoutATimeHearsOfEarlierDueTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, memstore.Config{})
+		f.start(time.Hour)
+		var woken *store.Woken
+		go func() {
+			if got, err := f.wait(t.Context(), time.Time{}); err == nil {
+				woken = &got
+			}
+		}()
+		synctest.Wait()
+		f.start(2 * time.Hour)
+		synctest.Wait()
+		if woken != nil {
+			t.Fatalf("got %+v for a later due time", *woken)
+		}
+		f.start(time.Minute)
+		synctest.Wait()
+		if woken == nil || !woken.Due {
+			t.Fatalf("got %+v for an earlier due time", woken)
+		}
+	})
+}
+
+func TestWait_GoesRoundAmongIdleWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, memstore.Config{})
+		var mu sync.Mutex
+		var order []int
+		for worker := range 3 {
+			go func() {
+				if _, err := f.wait(t.Context(), time.Time{}, class); err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, worker)
+				}
+			}()
+			synctest.Wait()
+		}
+		for range 3 {
+			f.start(0)
+			synctest.Wait()
+		}
+		if diff := cmp.Diff([]int{0, 1, 2}, order); diff != "" {
+			t.Errorf("order of wakes (-want +got)\n%s", diff)
+		}
+	})
+}
+
+func TestWatch_IsNotDisturbedByOtherRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, memstore.Config{})
+		l := f.start(0)
+		fence := f.claim()
+		other := f.start(0)
+		told := false
+		go func() { told = f.Watch(t.Context(), other.Run, 1) == nil }()
+		synctest.Wait()
+		_, err := f.Commit(t.Context(), []store.Commit{l.Commit(fence, l.Work()...)})
+		f.check(err)
+		synctest.Wait()
+		if told {
+			t.Error("a commit to one run ended the watch of another")
+		}
+	})
+}
+
+func TestCreate_RefusesARunThatItsWorkflowIDDoesNotLeadTo(t *testing.T) {
+	s := memstore.NewWith(memstore.Config{Partitions: 7})
+	slot := event.SlotOf("order")
+	for other := range uint16(7) {
+		c := store.Create{Run: event.NewRunID(time.Now(), slot+other), WorkflowID: "order"}
+		_, err := s.Create(t.Context(), []store.Create{c})
+		if (err == nil) != (other == 0) {
+			t.Errorf("create in slot %d of workflow id in slot %d: got error %v", slot+other, slot, err)
+		}
+	}
+}
+
+func TestPartitions_AreNamedWithinBounds(t *testing.T) {
+	f := open(t, memstore.Config{Partitions: 2})
+	for _, n := range []int{-1, 2} {
+		if _, err := f.Due(t.Context(), n, 1); err == nil {
+			t.Errorf("due of partition %d: got no error", n)
+		}
+		_, err := f.Wait(t.Context(), store.Wait{Sessions: []store.WaitSession{{Partition: 0}, {Partition: n}}})
+		if err == nil {
+			t.Errorf("wait in partition %d: got no error", n)
+		}
+	}
+}
+
+func TestPartitions_ServeTheirOwnRuns(t *testing.T) {
+	s := memstore.NewWith(memstore.Config{Partitions: 3, Clock: storetest.NewClock()})
+	var ids storetest.IDs
+	var batch []store.Create
+	want := map[int][]event.RunID{}
+	for n := range 12 {
+		l := storetest.NewLog(&ids, s.Clock(), ids.Run(s.Clock().Now(), uint16(n)), event.Spec{Workflow: class.Workflow, Queue: class.Queue})
+		batch = append(batch, l.Create())
+		want[n%3] = append(want[n%3], l.Run)
+	}
+	answers, err := s.Create(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range answers {
+		if a.Run != batch[i].Run || !a.New {
+			t.Errorf("answer %d: got %+v", i, a)
+		}
+	}
+	w := store.Wait{Classes: []store.Class{class}}
+	for p := range 3 {
+		id := ids.Session()
+		if err := s.OpenSession(t.Context(), store.Session{Partition: p, ID: id, TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		w.Sessions = append(w.Sessions, store.WaitSession{Partition: p, Session: id})
+	}
+	woken, err := s.Wait(t.Context(), w)
+	if diff := cmp.Diff([]int{0, 1, 2}, woken.Claim); err != nil || diff != "" {
+		t.Errorf("woken: %v (-want +got)\n%s", err, diff)
+	}
+	for p, o := range w.Sessions {
+		got, err := s.Claim(t.Context(), store.Claim{Partition: p, Session: o.Session, Classes: w.Classes, Max: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var runs []event.RunID
+		for _, r := range got.Runs {
+			runs = append(runs, r.Run)
+		}
+		if diff := cmp.Diff(want[p], runs); diff != "" {
+			t.Errorf("claimed in partition %d (-want +got)\n%s", p, diff)
+		}
+	}
+}
+
+func TestInspect_ReturnsACopy(t *testing.T) {
+	f := open(t, memstore.Config{Clock: storetest.NewClock()})
+	l := f.start(0)
+	_, err := f.Deliver(t.Context(), store.Deliver{Run: l.Run, Item: store.Item{ID: "i", Body: []byte(`1`)}})
+	f.check(err)
+	first, err := f.Inspect(t.Context())
+	f.check(err)
+	clear(first.Runs[l.Run].Frames[0])
+	clear(first.Runs[l.Run].Inbox[0].Body)
+	clear(first.Ready[class])
+	second, err := f.Inspect(t.Context())
+	f.check(err)
+	if _, err := event.DecodeFrame(second.Runs[l.Run].Frames[0]); err != nil {
+		t.Errorf("frame after the first snapshot was written to: %v", err)
+	}
+	if got := string(second.Runs[l.Run].Inbox[0].Body); got != "1" {
+		t.Errorf("item after the first snapshot was written to: got %q", got)
+	}
+	if diff := cmp.Diff([]event.RunID{l.Run}, second.Ready[class]); diff != "" {
+		t.Errorf("ready (-want +got)\n%s", diff)
+	}
+}
+
+func TestDeliver_ForgetsOldItemsOfALongRun(t *testing.T) {
+	clock := storetest.NewClock()
+	f := open(t, memstore.Config{Clock: clock})
+	l := f.start(0)
+	fence := f.claim()
+	deliver := func() store.Item {
+		i := store.Item{ID: f.ids.Item(), Body: []byte(`1`)}
+		_, err := f.Deliver(t.Context(), store.Deliver{Run: l.Run, Item: i})
+		f.check(err)
+		return i
+	}
+	var old []store.Item
+	for range 50 {
+		old = append(old, deliver())
+	}
+	c := l.Commit(fence, l.Receive(old[:40]...)...)
+	c.Consume, c.ConsumeLast = 40, old[39].ID
+	_, err := f.Commit(t.Context(), []store.Commit{c})
+	f.check(err)
+	clock.Advance(25 * time.Hour)
+	deliver()
+	snap, err := f.Inspect(t.Context())
+	f.check(err)
+	seen := snap.Seen[l.Run]
+	if len(seen) != 11 {
+		t.Errorf("remembered items: got %d, want the 10 unread ones and the new one", len(seen))
+	}
+	for _, i := range old[40:] {
+		if _, ok := seen[i.ID]; !ok {
+			t.Errorf("item %s is unread and forgotten", i.ID)
+		}
+	}
+}
+
+func TestList_KeepsTheOrderOfIDsThatComeLate(t *testing.T) {
+	f := open(t, memstore.Config{})
+	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	var want []event.RunID
+	for n := range 300 {
+		id := f.ids.Run(begin.Add(time.Duration(n*7919%300)*time.Second), 0)
+		want = append(want, id)
+		_, err := f.Create(t.Context(), []store.Create{{Run: id, Class: class, Frame: []byte("frame")}})
+		f.check(err)
+	}
+	page, err := f.List(t.Context(), store.Query{Limit: 1000})
+	f.check(err)
+	var got []event.RunID
+	for _, r := range page.Runs {
+		got = append(got, r.Run)
+	}
+	slices.Sort(want)
+	slices.Reverse(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("runs (-want +got)\n%s", diff)
+	}
+	if _, err := f.List(t.Context(), store.Query{Cursor: "page two"}); err == nil {
+		t.Error("list from a cursor of another kind: got no error")
+	}
+}
+
+func TestRecover_OfManyRunsDoesNotHoldUpOthers(t *testing.T) {
+	clock := storetest.NewClock()
+	f := open(t, memstore.Config{Clock: clock})
+	dead := f.ids.Session()
+	f.check(f.OpenSession(t.Context(), store.Session{ID: dead, TTL: time.Second}))
+	const many = 2500
+	for range many {
+		f.start(0)
+	}
+	_, err := f.Claim(t.Context(), store.Claim{Session: dead, Token: f.ids.Token(), Classes: []store.Class{class}, Max: many})
+	f.check(err)
+	clock.Advance(time.Minute)
+	var left []int
+	for range 3 {
+		_, err := f.Claim(t.Context(), store.Claim{Session: f.session, Token: f.ids.Token(), Recover: true})
+		f.check(err)
+		snap, err := f.Inspect(t.Context())
+		f.check(err)
+		left = append(left, len(snap.Owned[dead]))
+		if _, err := f.Heartbeat(t.Context(), 0, dead); !errors.Is(err, store.ErrExpired) {
+			t.Errorf("heartbeat of a session that is being recovered: %v", err)
+		}
+	}
+	if diff := cmp.Diff([]int{1500, 500, 0}, left); diff != "" {
+		t.Errorf("runs left after each claim (-want +got)\n%s", diff)
+	}
+}
+
+func TestStore_IsLeanForParkedRuns(t *testing.T) {
+	const runs, limit = 20_000, 700 // bytes per run, with its id and a first frame of about 150 bytes
+	f := open(t, memstore.Config{Clock: storetest.NewClock()})
+	before := heap()
+	for range runs {
+		f.start(time.Hour)
+	}
+	if perRun := (heap() - before) / runs; perRun > limit {
+		t.Errorf("memory of a parked run: got %d bytes, want at most %d", perRun, limit)
+	} else {
+		t.Logf("%d bytes per parked run", perRun)
+	}
+	runtime.KeepAlive(f)
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,113 @@
+package memstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Store keeps runs in memory. Make one with New or NewWith. All methods are
+// safe for concurrent use.
+type Store struct {
+	clock store.Clock
+	parts []*partition
+	done  chan struct{} // closed by Close
+	close sync.Once
+}
+
+var (
+	_ store.Store     = (*Store)(nil)
+	_ store.Lister    = (*Store)(nil)
+	_ store.Auditor   = (*Store)(nil)
+	_ store.Inspector = (*Store)(nil)
+)
+
+// Config configures a store. The zero value is what New uses.
+type Config struct {
+	// Clock is the source of all times; nil: store.SystemClock.
+	Clock store.Clock
+	// Partitions is the number of partitions, each with its own mutex; less
+	// than 1: 1.
+	Partitions int
+}
+
+// New returns an empty store of one partition on the system's clock.
+func New() *Store { return NewWith(Config{}) }
+
+// NewWith returns an empty store.
+func NewWith(cfg Config) *Store {
+	if cfg.Clock == nil {
+		cfg.Clock = store.SystemClock
+	}
+	s := &Store{clock: cfg.Clock, done: make(chan struct{})}
+	for n := range max(cfg.Partitions, 1) {
+		s.parts = append(s.parts, newPartition(n, cfg.Clock))
+	}
+	return s
+}
+
+// Clock returns the clock that the store was made with.
+func (s *Store) Clock() store.Clock { return s.clock }
+
+// Partitions returns the number of partitions.
+func (s *Store) Partitions() int { return len(s.parts) }
+
+// Close ends blocked calls with store.ErrClosed; every later call fails with
+// it. What the store holds is gone. Closing twice is harmless.
+func (s *Store) Close() error {
+	s.close.Do(func() { close(s.done) })
+	return nil
+}
+
+// enter is the first thing that every operation does.
+func (s *Store) enter(ctx context.Context) error {
+	select {
+	case <-s.done:
+		return store.ErrClosed
+	default:
+		return ctx.Err()
+	}
+}
+
+func (s *Store) partitionOf(run event.RunID) *partition {
+	if len(s.parts) == 1 {
+		return s.parts[0]
+	}
+	return s.parts[int(run.Slot())%len(s.parts)]
+}
+
+// byPartition calls do for each i in [0, n), in order within a partition and
+// under the mutex of the partition that run(i) belongs to. Each partition is
+// locked once: what concerns it is one action.
+func (s *Store) byPartition(n int, run func(i int) event.RunID, do func(p *partition, i int)) {
+	if len(s.parts) == 1 {
+		p := s.parts[0]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for i := range n {
+			do(p, i)
+		}
+		return
+	}
+	members := make(map[*partition][]int)
+	for i := range n {
+		p := s.partitionOf(run(i))
+		members[p] = append(members[p], i)
+	}
+	for _, p := range s.parts {
+		p.apply(members[p], do)
+	}
+}
+
+func (p *partition) apply(members []int, do func(p *partition, i int)) {
+	if len(members) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, i := range members {
+		do(p, i)
+	}
+}

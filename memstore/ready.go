@@ -1,0 +1,85 @@
+package memstore
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// class is what a partition knows about one class of runs.
+type class struct {
+	store.Class
+	levels  []level // ready runs, highest priority first; only the sole level may be empty
+	blocked list
+	wake    bool       // announces that there may be something to claim
+	idle    []*waiting // whoever would take the wake, longest wait first
+}
+
+// level is the ready runs of one priority. A run is always made ready behind
+// all others of its priority, so a list is all the order there is.
+type level struct {
+	priority int
+	runs     list
+}
+
+// head returns the ready run that is to be claimed next, or nil.
+func (c *class) head() *run {
+	if len(c.levels) == 0 {
+		return nil
+	}
+	return c.levels[0].runs.first
+}
+
+func (c *class) push(r *run) {
+	i, found := c.level(r.priority)
+	if !found {
+		if len(c.levels) == 1 && c.levels[0].runs.n == 0 {
+			i, c.levels = 0, c.levels[:0]
+		}
+		c.levels = slices.Insert(c.levels, i, level{priority: r.priority})
+	}
+	c.levels[i].runs.push(r)
+}
+
+func (c *class) remove(r *run) {
+	i, _ := c.level(r.priority)
+	c.levels[i].runs.remove(r)
+	if c.levels[i].runs.n == 0 && len(c.levels) > 1 {
+		c.levels = slices.Delete(c.levels, i, i+1)
+	}
+}
+
+func (c *class) level(priority int) (int, bool) {
+	return slices.BinarySearchFunc(c.levels, priority, func(l level, p int) int { return cmp.Compare(p, l.priority) })
+}
+
+// ready yields the ready runs in the order in which they would be claimed.
+func (c *class) ready() iter.Seq[*run] {
+	return func(yield func(*run) bool) {
+		for i := range c.levels {
+			for r := c.levels[i].runs.first; r != nil; r = r.after {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// next returns the run to be claimed first of several classes: by priority,
+// then by how long it has been ready. It returns nil if there is none.
+func next(classes []*class) *run {
+	var best *run
+	for _, c := range classes {
+		r := c.head()
+		if r == nil {
+			continue
+		}
+		if best == nil || r.priority > best.priority || r.priority == best.priority && r.order < best.order {
+			best = r
+		}
+	}
+	return best
+}

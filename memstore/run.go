@@ -1,0 +1,195 @@
+package memstore
+
+import (
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// run is one run. Many of them are kept while nothing happens to them, so what
+// few runs have is in extra.
+type run struct {
+	id    event.RunID
+	chain event.RunID
+	wid   string
+	class *class
+	extra *extra
+
+	frames [][]byte
+	inbox  []store.Item
+	seq    uint64
+	last   event.CID
+	epoch  uint64
+	token  event.Token
+	owner  *session
+	status event.Status
+
+	before, after *run   // in the one list that the run's place has
+	order         uint64 // rises with each time that the run is made ready
+	due           int64
+	created       int64
+	ended         int64
+	priority      int
+	recoveries    int32
+	timer         int32 // index in timers, if due is set
+	place         store.Place
+	closing       bool
+}
+
+// extra is what few runs have.
+type extra struct {
+	tags   map[string]string
+	parent event.RunID
+	root   event.RunID
+	fit    string
+	notes  map[string][]byte
+}
+
+func (r *run) rare() *extra {
+	if r.extra == nil {
+		r.extra = &extra{}
+	}
+	return r.extra
+}
+
+// list is a set of runs in order. A run is in exactly one place, so one pair of
+// links in the run serves the lists of all places.
+type list struct {
+	first, last *run
+	n           int
+}
+
+func (l *list) push(r *run) {
+	r.before, r.after = l.last, nil
+	if l.last == nil {
+		l.first = r
+	} else {
+		l.last.after = r
+	}
+	l.last = r
+	l.n++
+}
+
+func (l *list) remove(r *run) {
+	if r.before == nil {
+		l.first = r.after
+	} else {
+		r.before.after = r.after
+	}
+	if r.after == nil {
+		l.last = r.before
+	} else {
+		r.after.before = r.before
+	}
+	r.before, r.after = nil, nil
+	l.n--
+}
+
+// leave takes the run out of its place with everything that belongs to it. The
+// caller puts it somewhere else in the same action.
+func (p *partition) leave(r *run) {
+	switch r.place {
+	case store.PlaceReady:
+		r.class.remove(r)
+	case store.PlaceOwned:
+		r.owner.drop(r)
+		r.owner, r.token = nil, event.Token{}
+	case store.PlaceParked:
+		p.timers.remove(r)
+		r.due = 0
+	case store.PlaceBlocked:
+		r.class.blocked.remove(r)
+		r.extra.fit = ""
+	}
+	r.place = 0
+}
+
+// makeReady is the one way to ready: place, ready set, wake.
+func (p *partition) makeReady(r *run) {
+	p.leave(r)
+	r.place = store.PlaceReady
+	p.order++
+	r.order = p.order
+	r.class.push(r)
+	p.wake(r.class)
+}
+
+// park leaves the run until due, 0 for ever, or until an item arrives.
+func (p *partition) park(r *run, due int64) {
+	p.leave(r)
+	r.place, r.due = store.PlaceParked, due
+	if due == 0 {
+		return
+	}
+	p.timers.add(r)
+	if p.timers.first() == r {
+		p.wake(r.class)
+		p.tellDue(due)
+	}
+}
+
+// grant gives a run to a session under a new fence.
+func (p *partition) grant(r *run, to *session, token event.Token) store.ClaimedRun {
+	p.leave(r)
+	r.place, r.owner, r.token = store.PlaceOwned, to, token
+	r.epoch++
+	r.closing = false
+	to.owned.push(r)
+	if len(r.inbox) > 0 {
+		to.addMail(r)
+	}
+	return store.ClaimedRun{
+		Run: r.id, WorkflowID: r.wid, Class: r.class.Class, Fence: r.fence(), Recoveries: int(r.recoveries),
+		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Mail: len(r.inbox) > 0,
+	}
+}
+
+// end takes the run out of everything but the log and hands its workflow id on.
+func (p *partition) end(r *run) {
+	p.leave(r)
+	r.place, r.inbox, r.closing = store.PlaceEnded, nil, false
+	r.ended = p.now()
+	if r.extra != nil {
+		r.extra.notes = nil
+	}
+	if r.wid == "" {
+		return
+	}
+	n := p.name(r.wid)
+	n.last = r
+	if n.active != r {
+		return
+	}
+	n.active = nil
+	if len(n.line) > 0 {
+		n.active = n.line[0]
+		n.line = slices.Delete(n.line, 0, 1)
+		p.makeReady(n.active)
+	}
+}
+
+func (r *run) fence() store.Fence { return store.Fence{Epoch: r.epoch, Token: r.token} }
+
+// holds reports whether f is the fence of the present owner. A run without an
+// owner is held by nobody: an empty token opens nothing.
+func (r *run) holds(f store.Fence) bool {
+	return r.place == store.PlaceOwned && r.epoch == f.Epoch && r.token == f.Token
+}
+
+// record returns what is known of the run beside its log and inbox.
+func (r *run) record() store.Record {
+	rec := store.Record{
+		Run: r.id, Chain: r.chain, WorkflowID: r.wid, Class: r.class.Class, Priority: r.priority,
+		Place: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Fence: r.fence(),
+		Due: timeOf(r.due), Recoveries: int(r.recoveries), Closing: r.closing,
+		CreatedAt: timeOf(r.created), EndedAt: timeOf(r.ended),
+	}
+	if r.owner != nil {
+		rec.Owner = r.owner.id
+	}
+	if r.extra != nil {
+		rec.Tags, rec.Parent, rec.Root, rec.Fit = r.extra.tags, r.extra.parent, r.extra.root, r.extra.fit
+	}
+	return rec
+}

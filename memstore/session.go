@@ -1,0 +1,229 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// session is one life of one worker in one partition.
+type session struct {
+	id         store.SessionID
+	worker     string
+	ttl        time.Duration
+	expires    int64
+	recovering bool
+
+	owned list
+	mail  map[*run]struct{} // owned runs with items in their inbox
+	news  map[*run]struct{} // those of them that no Wait has been told of
+}
+
+// addMail notes that the inbox of an owned run is not empty.
+func (s *session) addMail(r *run) {
+	if s.mail == nil {
+		s.mail = map[*run]struct{}{}
+	}
+	s.mail[r] = struct{}{}
+}
+
+// addNews notes an item that has come while the run was owned.
+func (s *session) addNews(r *run) {
+	s.addMail(r)
+	if s.news == nil {
+		s.news = map[*run]struct{}{}
+	}
+	s.news[r] = struct{}{}
+}
+
+// read forgets the mail of a run whose inbox is empty.
+func (s *session) read(r *run) {
+	delete(s.mail, r)
+	delete(s.news, r)
+}
+
+// drop takes a run from the session.
+func (s *session) drop(r *run) {
+	s.owned.remove(r)
+	s.read(r)
+}
+
+// ids returns the ids of a set of runs, sorted.
+func ids(runs map[*run]struct{}) []event.RunID {
+	if len(runs) == 0 {
+		return nil
+	}
+	all := make([]event.RunID, 0, len(runs))
+	for r := range runs {
+		all = append(all, r.id)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// OpenSession adds a lease. Opening a session again renews it, unless it is
+// being recovered: then the answer is store.ErrExpired.
+func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
+	p, err := s.enterPartition(ctx, o.Partition)
+	if err != nil {
+		return fmt.Errorf("open session %s: %w", o.ID, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.sessions[o.ID]
+	if l == nil {
+		l = &session{id: o.ID}
+		p.sessions[o.ID] = l
+	}
+	if l.recovering {
+		return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
+	}
+	l.worker, l.ttl = o.Worker, o.TTL
+	p.renew(l)
+	for _, known := range o.Classes {
+		if c := p.classes[known]; c != nil {
+			p.unblock(c, o.Fingerprint)
+		}
+	}
+	return nil
+}
+
+// unblock makes ready what other code than this could not replay.
+func (p *partition) unblock(c *class, fingerprint string) {
+	for r := c.blocked.first; r != nil; {
+		following := r.after
+		if r.extra.fit != fingerprint {
+			p.makeReady(r)
+		}
+		r = following
+	}
+}
+
+// renew lets the lease last for its time from now.
+func (p *partition) renew(l *session) {
+	l.expires = millis(p.clock.Now().Add(l.ttl))
+	p.expiry = min(p.expiry, l.expires)
+}
+
+// Heartbeat renews the lease of a session.
+func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l, err := p.live(id)
+	if err != nil {
+		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
+	}
+	p.renew(l)
+	return store.Heartbeat{Owned: l.owned.n, Mail: ids(l.mail), Next: timeOf(p.timers.next())}, nil
+}
+
+// live returns a session that nobody has begun to recover.
+func (p *partition) live(id store.SessionID) (*session, error) {
+	l := p.sessions[id]
+	if l == nil || l.recovering {
+		return nil, store.ErrExpired
+	}
+	return l, nil
+}
+
+// Reconcile returns what a session owns.
+func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID) ([]store.Owned, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile session %s: %w", id, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l, err := p.live(id)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile session %s: %w", id, err)
+	}
+	owned := make([]store.Owned, 0, l.owned.n)
+	for r := l.owned.first; r != nil; r = r.after {
+		owned = append(owned, store.Owned{Run: r.id, Fence: r.fence()})
+	}
+	return owned, nil
+}
+
+// CloseSession removes a lease, and recovers what the session still owns. A
+// session that is not there has been closed before.
+func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return fmt.Errorf("close session %s: %w", id, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.sessions[id]; l != nil {
+		p.recover(l, id, store.ReasonSessionClosed, math.MaxInt)
+	}
+	return nil
+}
+
+// recoverExpired recovers up to limit runs of sessions whose lease is past, for
+// the session by. It leaves out that session itself: it is alive.
+func (p *partition) recoverExpired(by *session, limit int) {
+	now := p.now()
+	if now <= p.expiry {
+		return
+	}
+	p.expiry = math.MaxInt64
+	var dead []*session
+	for _, l := range p.sessions {
+		if l != by && (l.recovering || l.expires < now) {
+			dead = append(dead, l)
+		}
+	}
+	slices.SortFunc(dead, func(a, b *session) int {
+		return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id))
+	})
+	for _, l := range dead {
+		limit -= p.recover(l, by.id, store.ReasonExpiredClaim, limit)
+	}
+	for _, l := range p.sessions {
+		p.expiry = min(p.expiry, l.expires)
+	}
+}
+
+// recover takes up to limit runs from a session and removes it if that is all.
+// The fence changes here, not at the next claim. It returns how many it took.
+func (p *partition) recover(l *session, by store.SessionID, reason store.Reason, limit int) int {
+	l.recovering = true
+	taken := 0
+	for l.owned.first != nil && taken < limit {
+		r := l.owned.first
+		p.audit = append(p.audit, store.AuditEntry{
+			Time: timeOf(p.now()), Run: r.id, Reason: reason, By: by, Owner: l.id,
+			Place: r.place, Status: r.status, Epoch: r.epoch,
+		})
+		r.epoch++
+		r.recoveries++
+		p.makeReady(r)
+		taken++
+	}
+	if l.owned.n == 0 {
+		delete(p.sessions, l.id)
+	}
+	return taken
+}
+
+// enterPartition is enter for an operation on a partition by its number.
+func (s *Store) enterPartition(ctx context.Context, number int) (*partition, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	if number < 0 || number >= len(s.parts) {
+		return nil, fmt.Errorf("partition %d of %d does not exist", number, len(s.parts))
+	}
+	return s.parts[number], nil
+}

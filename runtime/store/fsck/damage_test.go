@@ -1,0 +1,194 @@
+package fsck_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// claimed is write by an owner that nobody has heard of before.
+func (s *state) claimed(run event.RunID, epoch uint64, events ...event.Event) {
+	s.write(run, epoch, s.ids.Token(), events...)
+}
+
+var logDamage = map[string]damage{
+	"1 a frame is cut short": {[]int{1}, func(s *state) {
+		f := &s.Runs[s.parked].Frames[1]
+		*f = slices.Clone((*f)[:len(*f)-1])
+	}},
+	"1 a bit is flipped": {[]int{1}, func(s *state) {
+		f := &s.Runs[s.parked].Frames[0]
+		*f = slices.Clone(*f)
+		(*f)[len(*f)/2] ^= 1
+	}},
+	"1 a frame is missing in the middle": {[]int{1}, func(s *state) {
+		s.claimed(s.ready, 2, s.logs[s.ready].Work()...)
+		s.Runs[s.ready].Frames = slices.Delete(s.Runs[s.ready].Frames, 1, 2)
+	}},
+	"1 the last frame is missing": {[]int{1}, func(s *state) {
+		r := s.Runs[s.ready]
+		r.Frames = r.Frames[:1]
+	}},
+	"1 a log is empty":          {[]int{1}, func(s *state) { s.Runs[s.blocked].Frames = nil }},
+	"1 a frame is there twice":  {[]int{1}, func(s *state) { r := s.Runs[s.ready]; r.Frames = append(r.Frames, r.Frames[1]); r.N++ }},
+	"1 the log is of another":   {[]int{1}, func(s *state) { s.Runs[s.ready].Frames[1] = s.Runs[s.parked].Frames[1] }},
+	"1 the count is wrong":      {[]int{1}, func(s *state) { s.Runs[s.ready].N++ }},
+	"1 the sequence is wrong":   {[]int{1}, func(s *state) { s.Runs[s.ready].Seq++ }},
+	"1 the last frame is wrong": {[]int{1}, func(s *state) { s.Runs[s.ready].Last = s.ids.CID() }},
+	"1 events are missing": {[]int{1}, func(s *state) {
+		l := s.logs[s.ready]
+		l.Fold.Seq++
+		c := l.Commit(store.Fence{Epoch: 1, Token: s.ids.Token()}, l.Work()...)
+		r := s.Runs[s.ready]
+		r.Frames, r.N, r.Seq, r.Last = append(r.Frames, c.Frame), 3, c.Last, c.CID
+	}},
+	"2 an epoch falls": {[]int{2}, func(s *state) {
+		s.claimed(s.ready, 5, s.logs[s.ready].Work()...)
+		s.claimed(s.ready, 4, s.logs[s.ready].Work()...)
+	}},
+	"2 two writers share an epoch": {[]int{2}, func(s *state) {
+		s.claimed(s.ready, 2, s.logs[s.ready].Work()...)
+		s.claimed(s.ready, 2, s.logs[s.ready].Work()...)
+	}},
+	"2 the owner shares its epoch": {[]int{2}, func(s *state) { s.Runs[s.owned].Fence.Token = s.ids.Token() }},
+	"2 the epoch was given before": {[]int{2}, func(s *state) { s.Runs[s.parked].Fence.Epoch = 0 }},
+	"2 a frame follows the end": {[]int{2}, func(s *state) {
+		l, r := s.logs[s.ended], s.Runs[s.ended]
+		c := l.Commit(store.Fence{Epoch: 2, Token: s.ids.Token()}, l.Receive(store.Item{})...)
+		r.Frames, r.N, r.Seq, r.Last, r.Fence.Epoch = append(r.Frames, c.Frame), 3, c.Last, c.CID, 2
+	}},
+	"3 a step completes twice": {[]int{3}, func(s *state) {
+		l, r := s.logs[s.ready], s.Runs[s.ready]
+		step := l.Fold.Seq + 1
+		s.claimed(s.ready, 2, event.Event{Type: event.StepCreated, Name: "a", Key: "a"})
+		s.claimed(s.ready, 3, event.Event{Type: event.StepStarted, Ref: step, Attempt: 1})
+		s.claimed(s.ready, 4, event.Event{Type: event.StepCompleted, Ref: step, Attempt: 1})
+		c := l.Commit(store.Fence{Epoch: 5, Token: s.ids.Token()}, event.Event{Type: event.StepCompleted, Ref: step, Attempt: 1})
+		r.Frames, r.N, r.Seq, r.Last, r.Fence.Epoch = append(r.Frames, c.Frame), r.N+1, c.Last, c.CID, 5
+	}},
+	"3 an item is received twice": {[]int{3}, func(s *state) {
+		s.write(s.owned, 1, s.token, s.logs[s.owned].Receive(store.Item{ID: s.read})...)
+	}},
+	"3 an item is received again by the next run of the chain": {[]int{3}, func(s *state) {
+		var carried event.ItemID
+		for id := range s.Seen[s.continued] {
+			carried = id
+		}
+		s.claimed(s.next, 1, s.logs[s.next].Receive(store.Item{ID: carried})...)
+	}},
+}
+
+var placeDamage = map[string]damage{
+	"4 a run that has ended goes on": {[]int{4}, func(s *state) {
+		s.claimed(s.next, 9, s.logs[s.next].End(event.StatusFailed)...)
+		s.Runs[s.next].Status = event.StatusFailed
+	}},
+	"4 a run has ended before its log":  {[]int{4}, func(s *state) { s.Runs[s.next].Place = store.PlaceEnded }},
+	"4 a status says another end":       {[]int{4}, func(s *state) { s.Runs[s.ended].Status = event.StatusFailed }},
+	"4 a status says an end":            {[]int{4}, func(s *state) { s.Runs[s.ready].Status = event.StatusFailed }},
+	"4 a tag differs":                   {[]int{4}, func(s *state) { s.Runs[s.ready].Tags = map[string]string{"customer": "8"} }},
+	"4 a parent differs":                {[]int{4}, func(s *state) { s.Runs[s.ready].Parent = s.ended }},
+	"4 a root differs":                  {[]int{4}, func(s *state) { s.Runs[s.ready].Root = s.ended }},
+	"4 a class differs":                 {[]int{4}, func(s *state) { s.Runs[s.parked].Class.Queue = "other" }},
+	"4 a workflow differs":              {[]int{4}, func(s *state) { s.Runs[s.parked].Class.Workflow = "other" }},
+	"4 a workflow id differs":           {[]int{4}, func(s *state) { s.Runs[s.next].WorkflowID = "x"; s.Active["x"] = s.next }},
+	"5 a ready run is not in its set":   {[]int{5}, func(s *state) { delete(s.Ready, class) }},
+	"5 a ready run is in its set twice": {[]int{5}, func(s *state) { s.Ready[class] = []event.RunID{s.ready, s.ready} }},
+	"5 a ready run is in another set":   {[]int{5}, func(s *state) { delete(s.Ready, class); s.Ready[store.Class{Queue: "x"}] = []event.RunID{s.ready} }},
+	"5 a parked run is in a ready set":  {[]int{5}, func(s *state) { s.Ready[class] = append(s.Ready[class], s.parked) }},
+	"5 a ready run is overtaken": {[]int{5}, func(s *state) {
+		l, r := s.add(store.PlaceReady, event.Spec{})
+		r.Priority = 1
+		s.Ready[class] = append(s.Ready[class], l.Run)
+	}},
+	"5 an owned run is in no set":       {[]int{5}, func(s *state) { delete(s.Owned, s.owner) }},
+	"5 an owned run is in two sets":     {[]int{5, 6}, func(s *state) { s.Leases["b"] = store.Lease{Session: "b"}; s.Owned["b"] = []event.RunID{s.owned} }},
+	"5 a parked run is in an owned set": {[]int{5}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], s.parked) }},
+	"5 an owned run has no token":       {[]int{5}, func(s *state) { s.Runs[s.owned].Fence = store.Fence{Epoch: 2} }},
+	"5 a ready run has a token":         {[]int{5}, func(s *state) { s.Runs[s.ready].Fence.Token = s.token }},
+	"5 a parked run has an owner":       {[]int{5}, func(s *state) { s.Runs[s.parked].Owner = s.owner }},
+	"5 a run is in no place":            {[]int{5}, func(s *state) { s.Runs[s.next].Place = 0 }},
+	"7 a parked run has mail":           {[]int{7}, func(s *state) { s.accept(s.parked) }},
+	"7 a timer is missing":              {[]int{7}, func(s *state) { delete(s.Timers, s.parked) }},
+	"7 a timer is late":                 {[]int{7}, func(s *state) { s.Timers[s.parked] = s.due.Add(time.Second) }},
+	"7 a due time is not that of a log": {[]int{7}, func(s *state) {
+		s.Runs[s.parked].Due = s.due.Add(time.Second)
+		s.Timers[s.parked] = s.due.Add(time.Second)
+	}},
+	"7 a due time was forgotten":        {[]int{7}, func(s *state) { delete(s.Timers, s.parked); s.Runs[s.parked].Due = time.Time{} }},
+	"7 a ready run has a timer":         {[]int{7}, func(s *state) { s.Timers[s.ready] = s.due }},
+	"7 a ready run has a due time":      {[]int{7}, func(s *state) { s.Runs[s.ready].Due = s.due }},
+	"7 a blocked run fits everything":   {[]int{7}, func(s *state) { s.Runs[s.blocked].Fit = "" }},
+	"7 a ready run fits nothing":        {[]int{7}, func(s *state) { s.Runs[s.ready].Fit = "v1" }},
+	"8 an ended run has mail":           {[]int{8}, func(s *state) { s.accept(s.ended) }},
+	"8 an ended run is in a ready set":  {[]int{8}, func(s *state) { s.Ready[class] = append(s.Ready[class], s.ended) }},
+	"8 an ended run has a timer":        {[]int{8}, func(s *state) { s.Timers[s.ended] = s.due }},
+	"8 an ended run has a due time":     {[]int{8}, func(s *state) { s.Runs[s.ended].Due = s.due }},
+	"8 an ended run is in an owned set": {[]int{8}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], s.ended) }},
+	"8 an ended run is in a mail set":   {[]int{8}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], s.ended) }},
+	"8 an ended run has a token":        {[]int{8}, func(s *state) { s.Runs[s.ended].Fence.Token = s.token }},
+	"8 an ended run has an owner":       {[]int{8}, func(s *state) { s.Runs[s.ended].Owner = s.owner }},
+	"8 an ended run stands in a line":   {[]int{8}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.ended) }},
+	"17 a recovery is not in the audit": {[]int{17}, func(s *state) { s.Audit = nil }},
+	"17 recoveries are less than none":  {[]int{17}, func(s *state) { s.Runs[s.ready].Recoveries = -1 }},
+}
+
+// accept puts an item into an inbox, as Deliver would.
+func (s *state) accept(run event.RunID) {
+	i := store.Item{ID: s.ids.Item()}
+	s.Runs[run].Inbox = append(s.Runs[run].Inbox, i)
+	s.Seen[run] = map[event.ItemID]time.Time{i.ID: s.Now}
+}
+
+var indexDamage = map[string]damage{
+	"6 an owner has no lease":             {[]int{6}, func(s *state) { delete(s.Leases, s.owner) }},
+	"6 a set of runs has no lease":        {[]int{6}, func(s *state) { s.Owned["b"] = []event.RunID{} }},
+	"6 a set of mail has no lease":        {[]int{6}, func(s *state) { s.Mail["b"] = []event.RunID{} }},
+	"6 a lease is under a wrong name":     {[]int{6}, func(s *state) { s.lease(func(l *store.Lease) { l.Session = "b" }) }},
+	"6 mail is not told of":               {[]int{6}, func(s *state) { delete(s.Mail, s.owner) }},
+	"6 mail is told of that is not there": {[]int{6}, func(s *state) { s.Runs[s.owned].Inbox = nil }},
+	"6 mail is told to a stranger":        {[]int{6}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], s.parked) }},
+	"9 a run is active without a name":    {[]int{9}, func(s *state) { s.Active["x"] = s.parked }},
+	"9 an ended run is active":            {[]int{9}, func(s *state) { s.Active["order"] = s.ended }},
+	"9 a living run is the last ended":    {[]int{9}, func(s *state) { s.LastEnded["order"] = s.active }},
+	"9 a stranger is the last ended":      {[]int{9}, func(s *state) { s.LastEnded["x"] = s.ended }},
+	"9 a run is not known by its name":    {[]int{9}, func(s *state) { delete(s.Active, "order") }},
+	"9 a line has no active run":          {[]int{9}, func(s *state) { delete(s.Active, "order"); delete(s.Runs, s.active) }},
+	"9 a lined run is in no line":         {[]int{9}, func(s *state) { delete(s.Lines, "order") }},
+	"9 a lined run is in a line twice":    {[]int{9}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.lined) }},
+	"9 a parked run is in a line":         {[]int{9}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.active) }},
+	"9 a stranger is in a line": {[]int{9}, func(s *state) {
+		s.Runs[s.next].Place = store.PlaceLined
+		s.Lines["order"] = append(s.Lines["order"], s.next)
+	}},
+	"10 an unread item was not accepted": {[]int{10}, func(s *state) { delete(s.Seen[s.owned], s.unread) }},
+	"10 a read item was not accepted":    {[]int{10}, func(s *state) { delete(s.Seen[s.owned], s.read) }},
+	"10 an item is unread twice":         {[]int{10}, func(s *state) { r := s.Runs[s.owned]; r.Inbox = append(r.Inbox, r.Inbox[0]) }},
+	"10 an item is read and unread":      {[]int{10}, func(s *state) { r := s.Runs[s.owned]; r.Inbox = append(r.Inbox, store.Item{ID: s.read}) }},
+	"11 a chain goes on twice":           {[]int{11}, func(s *state) { s.Runs[s.parked].Chain = s.continued }},
+	"11 a continuation is forgotten":     {[]int{11}, func(s *state) { s.Runs[s.continued].Next = "" }},
+	"11 a run has continued unawares":    {[]int{11}, func(s *state) { s.Runs[s.parked].Next = s.next }},
+	"15 ready runs are not announced":    {[]int{15}, func(s *state) { s.leaveAlone(); delete(s.Wakes, class) }},
+	"16 a ready run does not exist":      {[]int{16}, func(s *state) { s.Ready[class] = append(s.Ready[class], "wrun_x") }},
+	"16 an owned run does not exist":     {[]int{16}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], "wrun_x") }},
+	"16 a run with mail does not exist":  {[]int{16}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], "wrun_x") }},
+	"16 a lined run does not exist":      {[]int{16}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], "wrun_x") }},
+	"16 a timed run does not exist":      {[]int{16}, func(s *state) { s.Timers["wrun_x"] = s.due }},
+	"16 an active run does not exist":    {[]int{16}, func(s *state) { s.Active["x"] = "wrun_x" }},
+	"16 a last run does not exist":       {[]int{16}, func(s *state) { s.LastEnded["x"] = "wrun_x" }},
+	"16 an audited run does not exist":   {[]int{16}, func(s *state) { s.Audit = append(s.Audit, store.AuditEntry{Run: "wrun_x"}) }},
+	"16 a chain does not exist":          {[]int{16}, func(s *state) { s.Seen["wrun_x"] = map[event.ItemID]time.Time{"i": s.Now} }},
+	"16 a run is under another's name":   {[]int{16}, func(s *state) { s.Runs["wrun_x"] = s.Runs[s.next] }},
+	"16 a run has no metadata":           {[]int{16}, func(s *state) { s.Runs["wrun_x"] = nil }},
+}
+
+// leaveAlone takes all sessions away, with what they own.
+func (s *state) leaveAlone() {
+	delete(s.Leases, s.owner)
+	delete(s.Owned, s.owner)
+	delete(s.Mail, s.owner)
+	delete(s.Runs, s.owned)
+	delete(s.Seen, s.owned)
+}

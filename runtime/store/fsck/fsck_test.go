@@ -1,0 +1,265 @@
+package fsck_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+const ttl = 30 * time.Second
+
+var class = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+
+// state is a snapshot of an intact store with a run in every place, and what a
+// test needs to go on from there.
+type state struct {
+	*store.Snapshot
+	clock *storetest.Clock
+	ids   *storetest.IDs
+	logs  map[event.RunID]*storetest.Log
+
+	ready, owned, parked, blocked, active, lined, ended, continued, next, limited event.RunID
+	owner                                                                         store.SessionID
+	token                                                                         event.Token
+	due                                                                           time.Time
+	unread, read                                                                  event.ItemID
+}
+
+func intact(t *testing.T) *state {
+	t.Helper()
+	s := &state{clock: storetest.NewClock(), ids: &storetest.IDs{}, logs: map[event.RunID]*storetest.Log{}}
+	s.owner, s.token, s.due = s.ids.Session(), s.ids.Token(), s.clock.Now().Add(time.Hour)
+	s.unread, s.read = s.ids.Item(), s.ids.Item()
+	s.Snapshot = &store.Snapshot{
+		Now: s.clock.Now(), Runs: map[event.RunID]*store.RunState{},
+		Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{}, Lines: map[string][]event.RunID{},
+		Seen: map[event.RunID]map[event.ItemID]time.Time{}, Ready: map[store.Class][]event.RunID{},
+		Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
+		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
+	}
+	s.Leases[s.owner] = store.Lease{Session: s.owner, TTL: ttl, Expires: s.Now.Add(ttl)}
+	s.addReady()
+	s.addOwned()
+	s.addParked()
+	s.addNamed()
+	s.addChain()
+	if got := fsck.Check(s.Snapshot); got != nil {
+		t.Fatalf("intact store: got findings %v", got)
+	}
+	return s
+}
+
+// add adds a run with its first frame.
+func (s *state) add(place store.Place, spec event.Spec) (*storetest.Log, *store.RunState) {
+	spec.Workflow, spec.Queue = class.Workflow, class.Queue
+	l := storetest.NewLog(s.ids, s.clock, s.ids.Run(s.Now, 0), spec)
+	c := l.Create()
+	r := &store.RunState{
+		Record: store.Record{
+			Run: l.Run, Chain: l.Run, WorkflowID: spec.WorkflowID, Class: class, Tags: spec.Tags, Parent: spec.Parent, Root: spec.Root,
+			Place: place, Status: event.StatusPending, N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: s.Now,
+		},
+		Frames: [][]byte{c.Frame},
+	}
+	s.Runs[l.Run], s.logs[l.Run] = r, l
+	return l, r
+}
+
+// write appends a frame as the owner with this epoch would.
+func (s *state) write(run event.RunID, epoch uint64, token event.Token, events ...event.Event) {
+	l, r := s.logs[run], s.Runs[run]
+	c := l.Commit(store.Fence{Epoch: epoch, Token: token}, events...)
+	l.Accept(c)
+	r.Frames = append(r.Frames, c.Frame)
+	r.N, r.Seq, r.Last, r.Fence.Epoch = r.N+1, c.Last, c.CID, max(epoch, r.Fence.Epoch)
+}
+
+func (s *state) addReady() {
+	l, r := s.add(store.PlaceReady, event.Spec{Tags: map[string]string{"customer": "7"}})
+	s.ready = l.Run
+	s.write(l.Run, 1, s.ids.Token(), l.Work()...)
+	r.Recoveries, r.Fence.Epoch, r.Status = 1, 2, event.StatusRunning
+	s.Audit = append(s.Audit, store.AuditEntry{Time: s.Now, Run: l.Run, Reason: store.ReasonExpiredClaim, Owner: "gone", Epoch: 1})
+	s.Ready[class] = []event.RunID{l.Run}
+	s.Wakes[class] = true
+}
+
+func (s *state) addOwned() {
+	l, r := s.add(store.PlaceOwned, event.Spec{})
+	s.owned = l.Run
+	s.write(l.Run, 1, s.token, l.Receive(store.Item{ID: s.read, Body: []byte(`1`)})...)
+	r.Fence, r.Owner = store.Fence{Epoch: 1, Token: s.token}, s.owner
+	r.Inbox = []store.Item{{ID: s.unread, Body: []byte(`2`)}}
+	s.Seen[l.Run] = map[event.ItemID]time.Time{s.read: s.Now, s.unread: s.Now}
+	s.Owned[s.owner] = []event.RunID{l.Run}
+	s.Mail[s.owner] = []event.RunID{l.Run}
+}
+
+func (s *state) addParked() {
+	l, r := s.add(store.PlaceParked, event.Spec{})
+	s.parked = l.Run
+	s.write(l.Run, 1, s.ids.Token(), l.Sleep(s.due)...)
+	r.Due, r.Status = s.due, event.StatusSleeping
+	s.Timers[l.Run] = s.due
+
+	l, r = s.add(store.PlaceBlocked, event.Spec{})
+	s.blocked = l.Run
+	r.Fit, r.Status = "v1", event.StatusBlocked
+
+	l, r = s.add(store.PlaceParked, event.Spec{}) // created for later
+	r.Due = s.due
+	s.Timers[l.Run] = s.due
+}
+
+// addNamed adds an ended, an active and a lined run of one workflow id.
+func (s *state) addNamed() {
+	l, r := s.add(store.PlaceEnded, event.Spec{WorkflowID: "order"})
+	s.ended = l.Run
+	s.write(l.Run, 1, s.ids.Token(), l.End(event.StatusCompleted)...)
+	r.Status, r.EndedAt = event.StatusCompleted, s.Now
+
+	l, _ = s.add(store.PlaceParked, event.Spec{WorkflowID: "order"})
+	s.active = l.Run
+	s.write(l.Run, 1, s.ids.Token(), l.Sleep(time.Time{})...)
+
+	l, _ = s.add(store.PlaceLined, event.Spec{WorkflowID: "order"})
+	s.lined = l.Run
+	s.LastEnded["order"], s.Active["order"], s.Lines["order"] = s.ended, s.active, []event.RunID{s.lined}
+}
+
+// addChain adds a run that has continued, with an item that it carried over.
+func (s *state) addChain() {
+	carried, token := store.Item{ID: s.ids.Item(), Body: []byte(`1`)}, s.ids.Token()
+	l, r := s.add(store.PlaceEnded, event.Spec{})
+	next, n := s.add(store.PlaceParked, event.Spec{ContinuedOf: l.Run})
+	s.continued, s.next = l.Run, next.Run
+	s.write(l.Run, 1, token, l.Receive(carried)...)
+	s.write(l.Run, 1, token, event.Event{Type: event.RunContinued, Next: next.Run})
+	r.Status, r.Next = event.StatusContinued, next.Run
+
+	*next = *storetest.NewLog(s.ids, s.clock, next.Run, next.Spec)
+	c := next.Commit(store.Fence{}, append([]event.Event{{Type: event.RunCreated, Spec: &next.Spec}}, next.Receive(carried)...)...)
+	next.Accept(c)
+	n.Frames, n.Last, n.Seq, n.Chain = [][]byte{c.Frame}, c.CID, c.Last, l.Run
+	s.Seen[l.Run] = map[event.ItemID]time.Time{carried.ID: s.Now}
+}
+
+// found checks a damaged store and compares the numbers of what was found.
+func found(t *testing.T, damage func(s *state)) []fsck.Finding {
+	t.Helper()
+	s := intact(t)
+	damage(s)
+	return fsck.Check(s.Snapshot)
+}
+
+func TestCheck_FindsEveryKindOfDamage(t *testing.T) {
+	for _, group := range []map[string]damage{logDamage, placeDamage, indexDamage} {
+		for name, d := range group {
+			t.Run(name, func(t *testing.T) {
+				got := found(t, d.do)
+				var numbers []int
+				for _, f := range got {
+					if f.What == "" || f.Explain == "" {
+						t.Errorf("finding %+v: says too little", f)
+					}
+					numbers = append(numbers, f.Invariant)
+				}
+				if diff := cmp.Diff(d.want, slices.Compact(numbers)); diff != "" {
+					t.Errorf("invariants (-want +got)\n%s\nfindings: %v", diff, got)
+				}
+			})
+		}
+	}
+}
+
+// damage is something that can happen to a store, and the invariants that it
+// breaks.
+type damage struct {
+	want []int
+	do   func(s *state)
+}
+
+func TestCheck_NamesTheRunAndSaysWhy(t *testing.T) {
+	var run event.RunID
+	got := found(t, func(s *state) {
+		run = s.parked
+		s.Runs[run].Inbox = []store.Item{{ID: "unseen"}}
+		s.Seen[run] = map[event.ItemID]time.Time{"unseen": s.Now}
+	})
+	if len(got) != 1 || got[0].Run != run {
+		t.Fatalf("findings: got %v, want one about run %s", got, run)
+	}
+	want := fmt.Sprintf("invariant 7: run %s: it is parked with 1 unread items: nobody will tell it of them", run)
+	if diff := cmp.Diff(want, got[0].String()); diff != "" {
+		t.Errorf("text (-want +got)\n%s", diff)
+	}
+}
+
+func TestCheck_IsOrderedByInvariantAndRun(t *testing.T) {
+	got := found(t, func(s *state) {
+		delete(s.Leases, s.owner)
+		s.Timers["wrun_unknown"] = s.Now
+		s.Runs[s.ready].Recoveries = 9
+		s.Runs[s.parked].Due = time.Time{}
+		s.Runs[s.lined].Fit = "v9"
+	})
+	var order []string
+	for _, f := range got {
+		order = append(order, fmt.Sprintf("%02d %s", f.Invariant, f.Run))
+	}
+	if len(order) < 5 || !slices.IsSorted(order) {
+		t.Errorf("order of findings: got %v", order)
+	}
+}
+
+func TestCheck_AcceptsWhatIsAllowed(t *testing.T) {
+	for name, do := range map[string]func(s *state){
+		"an empty store":                      func(s *state) { s.Snapshot = &store.Snapshot{Now: s.Now} },
+		"a wake without ready runs":           func(s *state) { s.Wakes[store.Class{Queue: "other"}] = true },
+		"a wake that a worker has taken":      func(s *state) { delete(s.Wakes, class) },
+		"a session that is being recovered":   func(s *state) { s.lease(func(l *store.Lease) { l.Recovering = true }) },
+		"a session whose lease is past":       func(s *state) { s.Now = s.Now.Add(time.Hour) },
+		"an old item that is forgotten":       func(s *state) { s.Now = s.Now.Add(25 * time.Hour); delete(s.Seen[s.owned], s.read) },
+		"an epoch after a recovery":           func(s *state) { s.Runs[s.parked].Fence.Epoch = 7 },
+		"a run that is woken by its timeout":  func(s *state) { s.timeout(time.Minute) },
+		"a run whose timeout is not the next": func(s *state) { s.timeout(time.Minute); s.Runs[s.limited].Due = s.due; s.Timers[s.limited] = s.due },
+		"a name of a run that was purged":     func(s *state) { delete(s.LastEnded, "order") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := found(t, do); got != nil {
+				t.Errorf("findings: got %v, want none", got)
+			}
+		})
+	}
+}
+
+func (s *state) lease(change func(l *store.Lease)) {
+	l := s.Leases[s.owner]
+	change(&l)
+	s.Leases[s.owner] = l
+}
+
+// timeout adds a parked run that sleeps until s.due and may take that long.
+func (s *state) timeout(limit time.Duration) {
+	l, r := s.add(store.PlaceParked, event.Spec{Timeout: limit})
+	s.limited = l.Run
+	s.write(l.Run, 1, s.ids.Token(), l.Sleep(s.due)...)
+	r.Due = s.Now.Add(limit)
+	s.Timers[l.Run] = r.Due
+}
+
+func TestCheck_LeavesTheSnapshotAsItIs(t *testing.T) {
+	s, same := intact(t), intact(t)
+	fsck.Check(s.Snapshot)
+	if diff := cmp.Diff(same.Snapshot, s.Snapshot); diff != "" {
+		t.Errorf("snapshot (-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+var drivers = struct {
+	sync.RWMutex
+	open map[string]func(ctx context.Context, url string) (Store, error)
+}{open: map[string]func(context.Context, string) (Store, error){}}
+
+// Register makes a kind of store known to [Open] by the scheme of its URLs. The
+// packages of the stores call it; a program imports those it wants. It panics if
+// the scheme is taken.
+func Register(scheme string, open func(ctx context.Context, url string) (Store, error)) {
+	drivers.Lock()
+	defer drivers.Unlock()
+	if open == nil {
+		panic("store: Register: open is nil")
+	}
+	if drivers.open[scheme] != nil {
+		panic("store: Register: scheme " + scheme + " is taken")
+	}
+	drivers.open[scheme] = open
+}
+
+// Schemes returns the schemes that are known, sorted.
+func Schemes() []string {
+	drivers.RLock()
+	defer drivers.RUnlock()
+	return slices.Sorted(maps.Keys(drivers.open))
+}
+
+// Open opens the store that a URL names, such as "memory:" or
+// "sqlite:orders.db". A scheme is known once the package of its store is
+// imported, if only for that:
+//
+//	import _ "github.com/flowgen/flowgen/sqlitestore"
+func Open(ctx context.Context, url string) (Store, error) {
+	scheme, _, ok := strings.Cut(url, ":")
+	drivers.RLock()
+	open := drivers.open[scheme]
+	drivers.RUnlock()
+	if !ok || open == nil {
+		return nil, fmt.Errorf("open store %q: no such kind of store: known are %s; is the package of the store imported?",
+			url, strings.Join(Schemes(), ", "))
+	}
+	s, err := open(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("open store %q: %w", url, err)
+	}
+	return s, nil
+}

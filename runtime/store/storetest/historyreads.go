@@ -1,0 +1,180 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+)
+
+// What is looked at in a random history.
+
+// compare fails the test unless the whole store is like the model, and sound.
+func (h *history) compare() {
+	h.Helper()
+	got := h.inspect()
+	for class := range got.Ready {
+		h.adoptOrder(class, got.Ready[class])
+	}
+	for _, class := range h.emptied {
+		if len(h.m.readyRuns(class)) == 0 && !got.Wakes[class] {
+			delete(h.m.wakes, class)
+		}
+	}
+	h.emptied = nil
+	want := h.m.snapshot()
+	got.Audit, want.Audit = sortedAudit(got.Audit), sortedAudit(want.Audit)
+	h.equal("state", got, want)
+	for _, f := range fsck.Check(got) {
+		h.Fatalf("fsck: %v", f)
+	}
+}
+
+// adoptOrder takes over how the store orders runs that became ready together,
+// and fails the test if it orders others in another way than they must be.
+func (h *history) adoptOrder(class store.Class, order []event.RunID) {
+	h.Helper()
+	var before *modelRun
+	for rank, id := range order {
+		r := h.m.runs[id]
+		if r == nil {
+			h.Fatalf("ready: got run %s, which does not exist", id)
+		}
+		if before != nil && compareReady(before, r) > 0 {
+			h.Fatalf("ready runs of %v: got run %s before run %s", class, before.Run, id)
+		}
+		before = &modelRun{RunState: r.RunState, turn: r.turn, rank: r.rank}
+		r.rank = rank + 1
+	}
+}
+
+func sortedAudit(all []store.AuditEntry) []store.AuditEntry {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b store.AuditEntry) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Epoch, b.Epoch))
+	})
+	return all
+}
+
+func (h *history) drawRead(t *rapid.T) {
+	l := h.log(t, func(*modelRun) bool { return true })
+	q := store.Load{
+		Run: l.Run, Inbox: rapid.Bool().Draw(t, "inbox"),
+		After: rapid.Uint64Range(0, 4).Draw(t, "after"), Limit: rapid.IntRange(-1, 3).Draw(t, "limit"),
+	}
+	answers, err := h.store.Load(h.ctx, []store.Load{q})
+	h.check("load", err)
+	r := h.m.runs[l.Run]
+	if r == nil {
+		h.is("load", answers[0].Err, store.ErrRunNotFound)
+		return
+	}
+	want := store.Loaded{Record: r.Record}
+	if q.Inbox {
+		want.Inbox = r.Inbox
+	}
+	for i, f := range r.Frames {
+		if uint64(i) >= q.After && q.Limit >= 0 && (q.Limit == 0 || len(want.Frames) < q.Limit) {
+			want.Frames = append(want.Frames, f)
+		}
+	}
+	h.equal("load", answers[0], want)
+}
+
+// drawFind looks for runs in the other ways that there are.
+func (h *history) drawFind(t *rapid.T) {
+	wid := h.workflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id"))
+	got, err := h.store.Resolve(h.ctx, wid)
+	want, ok := h.m.active[wid]
+	if !ok {
+		want, ok = h.m.last[wid]
+	}
+	if ok {
+		h.check("resolve", err)
+	} else {
+		h.is("resolve", err, store.ErrRunNotFound)
+	}
+	h.equal("resolve", got, want)
+	if canList(h.store) {
+		h.compareList(h.drawQuery(t))
+	}
+	if canAudit(h.store) {
+		run := h.log(t, func(r *modelRun) bool { return r.Recoveries > 0 }).Run
+		var want []store.AuditEntry
+		for _, e := range h.m.audit {
+			if e.Run == run {
+				want = append(want, e)
+			}
+		}
+		h.equal("audit", h.audit(run), want)
+	}
+}
+
+func (h *history) drawQuery(t *rapid.T) store.Query {
+	q := store.Query{Limit: rapid.IntRange(1, 4).Draw(t, "page")}
+	if chance(t, "by status", 30) {
+		q.Statuses = []event.Status{event.StatusPending, rapid.SampledFrom([]event.Status{event.StatusRunning, event.StatusFailed}).Draw(t, "status")}
+	}
+	if chance(t, "by workflow", 30) {
+		q.Workflow = orders.Workflow
+	}
+	if chance(t, "by queue", 30) {
+		q.Queue = refunds.Queue
+	}
+	if chance(t, "by tag", 30) {
+		q.Tags = map[string]string{"tag": "x"}
+	}
+	if chance(t, "by parent", 30) {
+		q.Parent, q.Root = h.ghost.Run, h.ghost.Run
+	}
+	if all := h.m.sorted(); len(all) > 0 && chance(t, "by time", 30) {
+		q.From = all[rapid.IntRange(0, len(all)-1).Draw(t, "from")].CreatedAt
+		q.To = all[rapid.IntRange(0, len(all)-1).Draw(t, "to")].CreatedAt
+	}
+	return q
+}
+
+// compareList compares lists as sets with their order. Which of two runs is the
+// newer one may be read from the id or from the creation: they differ if a
+// request was late.
+func (h *history) compareList(q store.Query) {
+	h.Helper()
+	var want []event.RunID
+	counts := map[event.Status]int{}
+	for _, r := range h.m.sorted() {
+		if matches(r, q) {
+			want = append(want, r.Run)
+			counts[r.Status]++
+		}
+	}
+	got := h.list(q)
+	byID := slices.IsSortedFunc(got, func(a, b event.RunID) int { return cmp.Compare(b, a) })
+	byCreation := slices.IsSortedFunc(got, func(a, b event.RunID) int {
+		return h.m.runs[b].CreatedAt.Compare(h.m.runs[a].CreatedAt)
+	})
+	if !byID && !byCreation {
+		h.Fatalf("list: got %v, which is not newest first", got)
+	}
+	slices.Sort(got)
+	h.equal("list", got, want)
+	h.equal("count", h.count(q), counts)
+}
+
+func matches(r *modelRun, q store.Query) bool {
+	for key, value := range q.Tags {
+		if r.Tags[key] != value {
+			return false
+		}
+	}
+	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
+		(q.Workflow == "" || r.Class.Workflow == q.Workflow) &&
+		(q.Queue == "" || r.Class.Queue == q.Queue) &&
+		(q.Parent == "" || r.Parent == q.Parent) &&
+		(q.Root == "" || r.Root == q.Root) &&
+		(q.From.IsZero() || !r.CreatedAt.Before(q.From)) &&
+		(q.To.IsZero() || r.CreatedAt.Before(q.To))
+}

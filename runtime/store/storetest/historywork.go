@@ -1,0 +1,227 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// What workers do in a random history.
+
+func (h *history) drawOpenSession(t *rapid.T) {
+	s := store.Session{
+		ID: h.ids.Session(), Worker: "host/1", TTL: historyTTL,
+		Classes:     rapid.SampledFrom([][]store.Class{{orders}, {refunds}, historyClasses}).Draw(t, "classes"),
+		Fingerprint: rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "fingerprint"),
+	}
+	h.check("open session", h.store.OpenSession(h.ctx, s))
+	h.m.openSession(s)
+	h.sessions = append(h.sessions, s)
+}
+
+func (h *history) drawHeartbeat(t *rapid.T) {
+	s := h.session(t).ID
+	h.request(t, func() {
+		beat, err := h.store.Heartbeat(h.ctx, 0, s)
+		slices.Sort(beat.Mail)
+		want, wantErr := h.m.heartbeat(s)
+		h.sameError("heartbeat", err, wantErr)
+		h.equal("heartbeat", beat, want)
+
+		owned, err := h.store.Reconcile(h.ctx, 0, s)
+		slices.SortFunc(owned, func(a, b store.Owned) int { return compareIDs(a.Run, b.Run) })
+		wantOwned, wantErr := h.m.reconcile(s)
+		h.sameError("reconcile", err, wantErr)
+		h.equal("reconcile", owned, wantOwned)
+	})
+}
+
+func compareIDs(a, b event.RunID) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func (h *history) drawCloseSession(t *rapid.T) {
+	s := h.session(t).ID
+	h.request(t, func() {
+		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
+		h.m.closeSession(s)
+	})
+}
+
+func (h *history) drawClaim(t *rapid.T) {
+	s := h.session(t)
+	c := store.Claim{
+		Session: s.ID, Token: h.ids.Token(), Classes: s.Classes,
+		Max: rapid.IntRange(0, 4).Draw(t, "max"), Recover: rapid.Bool().Draw(t, "recover"),
+	}
+	if chance(t, "one class", 30) {
+		c.Classes = []store.Class{rapid.SampledFrom(historyClasses).Draw(t, "class")}
+	}
+	h.claimBoth(c)
+}
+
+// claimBoth claims from the store, checks that what it has given out was next,
+// and gives the same out in the model.
+func (h *history) claimBoth(c store.Claim) {
+	h.Helper()
+	got, err := h.store.Claim(h.ctx, c)
+	if !h.live(c.Session) {
+		h.is("claim", err, store.ErrExpired)
+		return
+	}
+	h.check("claim", err)
+	h.m.chores(c)
+	available := 0
+	for _, class := range c.Classes {
+		available += len(h.m.readyRuns(class))
+	}
+	h.equal("number of claimed runs", len(got.Runs), min(c.Max, available))
+	for _, claimed := range got.Runs {
+		next := h.m.readyRuns(claimed.Class)
+		i := slices.IndexFunc(next, func(r *modelRun) bool { return r.Run == claimed.Run })
+		if i < 0 || !slices.Contains(c.Classes, claimed.Class) || compareReady(next[0], next[i]) != 0 {
+			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Classes, claimed.Run, claimed.Class)
+		}
+		h.equal("claimed run", claimed, h.m.grant(next[i], c.Session, c.Token))
+		h.fences = append(h.fences, claimed.Fence)
+	}
+	h.equal("next due time", got.Next, h.m.nextDue())
+	for _, class := range c.Classes {
+		if len(h.m.readyRuns(class)) > 0 {
+			h.m.wakes[class] = true
+		} else {
+			h.emptied = append(h.emptied, class) // the store may take its wake back
+		}
+	}
+}
+
+func (h *history) drawClaimRun(t *rapid.T) {
+	s, l := h.session(t).ID, h.log(t, func(r *modelRun) bool { return r.Place != store.PlaceEnded })
+	token := h.ids.Token()
+	got, err := h.store.ClaimRun(h.ctx, 0, s, token, l.Run)
+	want, wantErr := h.m.claimRun(s, token, l.Run)
+	h.sameError("claim run", err, wantErr)
+	h.equal("claim run", got, want)
+	h.fences = append(h.fences, want.Fence)
+}
+
+func (h *history) drawDue(t *rapid.T) {
+	limit := rapid.IntRange(0, 3).Draw(t, "limit")
+	next, err := h.store.Due(h.ctx, 0, limit)
+	h.check("due", err)
+	h.equal("next due time", next, h.m.due(limit))
+}
+
+// drawWait looks what a worker would be told, and obeys.
+func (h *history) drawWait(t *rapid.T) {
+	s := h.session(t)
+	if !h.live(s.ID) {
+		return
+	}
+	var classes []store.Class
+	if chance(t, "capacity", 80) {
+		classes = s.Classes
+	}
+	announced := slices.ContainsFunc(classes, func(c store.Class) bool { return h.m.wakes[c] })
+	woken := h.poll(s.ID, classes...)
+	h.equal("due", woken.Due, true)
+	h.equal("wakes taken", len(woken.Claim) > 0, announced)
+	for run := range h.m.news[s.ID] {
+		if !slices.Contains(woken.Mail, run) {
+			h.Fatalf("wait: not told of the mail of run %s", run)
+		}
+	}
+	for _, run := range woken.Mail { // what it was told before has been read since, or has moved
+		if slices.Contains(h.m.mail(s.ID), run) && !h.m.news[s.ID][run] {
+			h.Fatalf("wait: told again of the mail of run %s", run)
+		}
+	}
+	delete(h.m.news, s.ID)
+	if len(woken.Claim) == 0 {
+		return
+	}
+	h.equal("partitions with a wake", woken.Claim, []int{0})
+	left, taken := h.inspect().Wakes, 0
+	for _, c := range classes {
+		if h.m.wakes[c] && !left[c] {
+			delete(h.m.wakes, c)
+			taken++
+		}
+	}
+	if taken == 0 {
+		h.Fatalf("wait: told to claim, and no wake was taken")
+	}
+	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Classes: classes, Max: rapid.IntRange(0, 2).Draw(t, "max")})
+}
+
+func (h *history) drawCommit(t *rapid.T) {
+	l := h.log(t, isOwned)
+	c := h.newCommit(t, l)
+	switch {
+	case chance(t, "wrong position", 5):
+		c.Prev = h.ids.CID()
+	case chance(t, "wrong item", 5):
+		c.ConsumeLast += "-not"
+	case chance(t, "wrong workflow id", 3):
+		c.WorkflowID += "-not"
+	case chance(t, "wrong sequence", 3):
+		c.First++
+	}
+	h.request(t, func() {
+		got := h.try(c)
+		want, executed := h.m.commit(c)
+		h.sameError("commit", got.Err, want.Err)
+		if want.Err == nil {
+			h.equal("commit", got, want)
+		}
+		if executed {
+			l.Accept(c)
+		}
+	})
+}
+
+// newCommit draws a commit that is right in all but perhaps its fence.
+func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
+	fence := h.fence(t, l)
+	var items []store.Item
+	if r := h.m.runs[l.Run]; r != nil {
+		items = r.Inbox[:rapid.IntRange(0, len(r.Inbox)).Draw(t, "items")]
+	}
+	effect := rapid.SampledFrom([]store.Effect{
+		store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish,
+	}).Draw(t, "effect")
+	status := rapid.SampledFrom([]event.Status{"", event.StatusRunning, event.StatusWaiting}).Draw(t, "status")
+	due := time.Time{}
+	var events []event.Event
+	switch {
+	case effect == store.EffectFinish:
+		status = rapid.SampledFrom([]event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCanceled}).Draw(t, "end")
+		events = append(l.Receive(items...), l.End(status)...)
+	case chance(t, "without a frame", 20):
+		due = l.Fold.Due()
+	case effect == store.EffectPark:
+		if chance(t, "timer", 70) {
+			due = h.later(t)
+		}
+		events = append(l.Receive(items...), l.Sleep(due)...)
+	default:
+		events = append(l.Receive(items...), l.Work()...)
+	}
+	c := withEffect(l.Commit(fence, events...), effect, status)
+	if len(items) > 0 {
+		c = consuming(c, items...)
+	}
+	c.Due, c.Fit = due, rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "fit")
+	c.Progress, c.Closing = rapid.Bool().Draw(t, "progress"), chance(t, "closing", 20)
+	return c
+}

@@ -1,0 +1,375 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every test: whoever waits longer waits for nothing.
+const patience = 40 * time.Second
+
+// world is a store and a client of it, and what the workers on it have logged.
+type world struct {
+	t      *testing.T
+	ctx    context.Context
+	store  store.Store
+	client *workflow.Client
+	logs   *logBuffer
+	clock  *storetest.Clock // nil: the machine's
+}
+
+// newWorld makes a world on a store, which it closes at the end of the test.
+func newWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *world {
+	t.Helper()
+	logs := &logBuffer{}
+	cfg.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	w := &world{t: t, ctx: ctx, store: st, client: workflow.NewClient(st, cfg), logs: logs}
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(w.client.Close(), st.Close()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if t.Failed() {
+			t.Log(logs.String())
+		}
+	})
+	return w
+}
+
+// newMemory makes a world in memory.
+func newMemory(t *testing.T) *world {
+	t.Helper()
+	return newWorld(t, memstore.New(), workflow.ClientConfig{})
+}
+
+// newVirtual makes a world in memory whose time stands still until the test
+// advances it.
+func newVirtual(t *testing.T) *world {
+	t.Helper()
+	clock := storetest.NewClock()
+	w := newWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{})
+	w.clock = clock
+	return w
+}
+
+// stores are the kinds of stores on which the runtime must do the same.
+var stores = map[string]func(t *testing.T) store.Store{
+	"memory": func(*testing.T) store.Store { return memstore.New() },
+	"memory in 3 partitions": func(*testing.T) store.Store {
+		return memstore.NewWith(memstore.Config{Partitions: 3})
+	},
+	"sqlite": func(t *testing.T) store.Store { return openSQLite(t, filepath.Join(t.TempDir(), "flows.db")) },
+}
+
+func openSQLite(t *testing.T, path string) store.Store {
+	t.Helper()
+	st, err := sqlitestore.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// onEachStore runs a test on every kind of store.
+func onEachStore(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) { test(t, newWorld(t, open(t), workflow.ClientConfig{})) })
+	}
+}
+
+// binding registers one workflow or step.
+type binding func(workflow.Registrar)
+
+// running is a worker that works.
+type running struct {
+	*worker.Worker
+	t    *testing.T
+	halt context.CancelFunc
+	done chan error
+	once sync.Once
+}
+
+// work starts a worker, which ends with the test.
+func (w *world) work(cfg worker.Config, bindings ...binding) *running {
+	w.t.Helper()
+	if w.clock != nil && cfg.Heartbeat == 0 {
+		// Leases must not end because the time jumps.
+		cfg.Heartbeat, cfg.ClaimExpiry = 20_000*time.Hour, 80_000*time.Hour
+	}
+	r := &running{Worker: worker.New(w.client, cfg), t: w.t, done: make(chan error, 1)}
+	for _, b := range bindings {
+		b(r)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.halt = cancel
+	go func() { r.done <- r.Run(ctx) }()
+	w.t.Cleanup(r.stop)
+	return r
+}
+
+// stop ends the worker and waits for it.
+func (r *running) stop() {
+	r.once.Do(func() {
+		r.halt()
+		select {
+		case err := <-r.done:
+			if err != nil {
+				r.t.Errorf("Run returned %v", err)
+			}
+		case <-time.After(patience):
+			r.t.Error("the worker did not stop")
+		}
+	})
+}
+
+// flow declares a workflow of a test.
+func flow[In, Out any](name string) workflow.Definition[In, Out] {
+	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{})
+}
+
+// as binds a workflow to its code.
+func as[In, Out any](d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) binding {
+	return func(r workflow.Registrar) { shim.BindWorkflow(r, d, f) }
+}
+
+type stepArgs[A any] struct {
+	In A `json:"in"`
+}
+
+// stepOf is a step with one parameter, as generated code declares it.
+type stepOf[A, R any] struct {
+	shim.Step[func(context.Context, A) (R, error)]
+}
+
+// aStep declares a step of a test.
+func aStep[A, R any](name string, p shim.Policy) stepOf[A, R] {
+	return stepOf[A, R]{shim.NewStep("test."+name, p, func(f func(context.Context, A) (R, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a stepArgs[A]) (R, error) { return f(ctx, a.In) })
+	})}
+}
+
+// Call is what flowgen writes for the step.
+func (s stepOf[A, R]) Call(ctx workflow.Context, a A) (R, error) {
+	return shim.Call[R](ctx, s.Step, stepArgs[A]{a})
+}
+
+// CallKey is what flowgen writes for a step with a declared key.
+func (s stepOf[A, R]) CallKey(ctx workflow.Context, key string, a A) (R, error) {
+	return shim.CallKey[R](ctx, s.Step, key, stepArgs[A]{a})
+}
+
+// as binds the step to its code.
+func (s stepOf[A, R]) as(f func(context.Context, A) (R, error)) binding {
+	return func(r workflow.Registrar) { s.Bind(r, f) }
+}
+
+// quick is a retry policy for tests in real time.
+var quick = workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}
+
+// start starts a run.
+func start[In, Out any](w *world, d workflow.Definition[In, Out], in In, opts ...workflow.StartOption) *workflow.Run[Out] {
+	w.t.Helper()
+	run, err := d.Start(w.ctx, w.client, in, opts...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run
+}
+
+// result waits for the result of a run that should complete.
+func result[T any](w *world, run *workflow.Run[T]) T {
+	w.t.Helper()
+	v, err := run.Result(w.ctx)
+	if err != nil {
+		w.t.Fatalf("result of %s: %v", run.ID(), err)
+	}
+	return v
+}
+
+// failure waits for the error of a run that should not complete.
+func failure[T any](w *world, run *workflow.Run[T]) *workflow.RunError {
+	w.t.Helper()
+	v, err := run.Result(w.ctx)
+	var failed *workflow.RunError
+	if !errors.As(err, &failed) {
+		w.t.Fatalf("result of %s: got %v, %v, want a *workflow.RunError", run.ID(), v, err)
+	}
+	return failed
+}
+
+// follows is implemented by handles of runs.
+type follows interface {
+	workflow.Target
+	ID() workflow.RunID
+}
+
+// reach waits until the log of a run holds n events of a type, and returns the
+// last of them.
+func (w *world) reach(run follows, typ event.Type, n int) event.Event {
+	w.t.Helper()
+	for e, err := range w.client.Run(run.ID()).Events(w.ctx, workflow.Types(typ)) {
+		if err != nil {
+			w.t.Fatalf("wait for %s number %d of %s: %v", typ, n, run.ID(), err)
+		}
+		if n--; n == 0 {
+			return e
+		}
+	}
+	w.t.Fatalf("run %s ended without %d more %s", run.ID(), n, typ)
+	return event.Event{}
+}
+
+// log returns what the log of a run holds now.
+func (w *world) log(run follows) []event.Event {
+	w.t.Helper()
+	loaded, err := w.store.Load(w.ctx, []store.Load{{Run: run.ID()}})
+	if err != nil || loaded[0].Err != nil {
+		w.t.Fatal(err, loaded)
+	}
+	var all []event.Event
+	for _, b := range loaded[0].Frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, f.Events...)
+	}
+	return all
+}
+
+// filter returns the events of some types.
+func filter(events []event.Event, types ...event.Type) []event.Event {
+	var found []event.Event
+	for _, e := range events {
+		for _, t := range types {
+			if e.Type == t {
+				found = append(found, e)
+			}
+		}
+	}
+	return found
+}
+
+// eventually waits until cond holds.
+func (w *world) eventually(what string, cond func() bool) {
+	w.t.Helper()
+	for !cond() {
+		if w.ctx.Err() != nil {
+			w.t.Fatalf("waited in vain until %s", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+// drive lets virtual time go on, in steps of d, until done is closed.
+func (w *world) drive(d time.Duration, done <-chan struct{}) {
+	w.t.Helper()
+	for {
+		select {
+		case <-done:
+			return
+		case <-w.ctx.Done():
+			w.t.Fatal("virtual time went on and on, and nothing came of it")
+		default:
+			w.clock.Advance(d)
+			runtime.Gosched()
+		}
+	}
+}
+
+// ended returns a channel that is closed when the run has ended.
+func ended[T any](w *world, run *workflow.Run[T]) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = run.Result(w.ctx)
+	}()
+	return done
+}
+
+// logBuffer collects log lines.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// count returns how many lines contain the text.
+func (l *logBuffer) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for line := range bytes.Lines(l.b.Bytes()) {
+		if bytes.Contains(line, []byte(text)) {
+			n++
+		}
+	}
+	return n
+}
+
+// seen collects values of one execution after the other.
+type seen[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (s *seen[T]) add(v T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, v)
+}
+
+func (s *seen[T]) get() []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]T(nil), s.all...)
+}
+
+func (s *seen[T]) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
+func containsAll(text string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,211 @@
+package sqlitestore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Claim recovers, makes due runs ready, and hands ready runs out: of all the
+// classes the highest priority first, then whoever has been ready for longest.
+//
+// Sessions whose process has provably ended are recovered whether or not
+// Claim.Recover is set.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	var claimed store.Claimed
+	err := s.enterPartition(ctx, c.Partition)
+	if err == nil {
+		lock := s.locks.identity()
+		claimed, err = perform(ctx, s, func(t *tx) (store.Claimed, error) { return t.claim(&c, lock) })
+	}
+	if err != nil {
+		s.hub.heard(c.Session, err)
+		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+	}
+	s.hub.openSession(c.Session)
+	return claimed, nil
+}
+
+func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
+	l, err := t.live(c.Session)
+	if err != nil {
+		return store.Claimed{}, err
+	}
+	if err := t.adopt(l, lock); err != nil {
+		return store.Claimed{}, err
+	}
+	l.lock = lock
+	if err := t.recoverDead(l, c.Recover); err != nil {
+		return store.Claimed{}, err
+	}
+	if err := t.makeDue(chores); err != nil {
+		return store.Claimed{}, err
+	}
+	served, err := t.served(c.Classes)
+	if err != nil {
+		return store.Claimed{}, err
+	}
+	var claimed store.Claimed
+	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c.Token); err != nil {
+		return store.Claimed{}, err
+	}
+	due, err := t.nextDue()
+	claimed.Next = timeOf(due)
+	return claimed, err
+}
+
+// served returns the numbers of those of the classes that ever had a run.
+func (t *tx) served(classes []store.Class) ([]int64, error) {
+	served := make([]int64, 0, len(classes))
+	for _, c := range classes {
+		id, err := t.class(c)
+		if err != nil {
+			return nil, err
+		}
+		if id != 0 && !slices.Contains(served, id) {
+			served = append(served, id)
+		}
+	}
+	return served, nil
+}
+
+// candidate is a ready run.
+type candidate struct {
+	key, class, priority, ord int64
+}
+
+// take grants the first ready runs of the classes, wakes the next worker for
+// classes that have more, and takes back the wake of those that have not.
+func (t *tx) take(classes []int64, limit int, to *session, token event.Token) ([]store.ClaimedRun, error) {
+	var ready []candidate
+	left := map[int64]bool{}
+	for _, class := range classes {
+		found, err := t.ready(class, limit+1)
+		if err != nil {
+			return nil, err
+		}
+		ready = append(ready, found...)
+	}
+	slices.SortFunc(ready, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.ord, b.ord))
+	})
+	for _, c := range ready[min(limit, len(ready)):] {
+		left[c.class] = true
+	}
+	var taken []store.ClaimedRun
+	for _, c := range ready[:min(limit, len(ready))] {
+		r, err := t.runByKey(c.key)
+		if err != nil {
+			return nil, err
+		}
+		granted, err := t.grant(r, to, token)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, granted)
+	}
+	for _, class := range classes {
+		if left[class] {
+			t.wake(class)
+		} else if err := t.calm(class); err != nil {
+			return nil, err
+		}
+	}
+	return taken, nil
+}
+
+func (t *tx) ready(class int64, limit int) ([]candidate, error) {
+	var found []candidate
+	err := t.query(`SELECT key, class, priority, ord FROM runs WHERE place = 1 AND class = +? ORDER BY priority DESC, ord LIMIT +?`,
+		func(r row) error {
+			found = append(found, candidate{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3)})
+			return nil
+		}, class, limit)
+	return found, err
+}
+
+// ClaimRun hands out one named run.
+func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+	var claimed store.ClaimedRun
+	err := s.enterPartition(ctx, partition)
+	if err == nil {
+		lock := s.locks.identity()
+		claimed, err = perform(ctx, s, func(t *tx) (store.ClaimedRun, error) { return t.claimRun(run, session, token, lock) })
+	}
+	if err != nil {
+		s.hub.heard(session, err)
+		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
+	}
+	s.hub.openSession(session)
+	return claimed, nil
+}
+
+func (t *tx) claimRun(id event.RunID, session store.SessionID, token event.Token, lock string) (store.ClaimedRun, error) {
+	l, err := t.live(session)
+	if err != nil {
+		return store.ClaimedRun{}, err
+	}
+	r, err := t.run(id)
+	if err != nil {
+		return store.ClaimedRun{}, err
+	}
+	if err := claimable(id, r); err != nil {
+		return store.ClaimedRun{}, refuse(err)
+	}
+	if err := t.adopt(l, lock); err != nil {
+		return store.ClaimedRun{}, err
+	}
+	return t.grant(r, l, token)
+}
+
+func claimable(id event.RunID, r *run) error {
+	switch {
+	case r == nil:
+		return store.ErrRunNotFound
+	case r.place == store.PlaceEnded:
+		return &store.TerminalError{Run: id, Status: r.status}
+	case r.place == store.PlaceOwned:
+		return store.ErrOwned
+	case r.place == store.PlaceLined:
+		return store.ErrNotClaimable
+	}
+	return nil
+}
+
+// Due makes up to limit runs ready whose time has come.
+func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error) {
+	var next time.Time
+	err := s.enterPartition(ctx, partition)
+	if err == nil {
+		next, err = perform(ctx, s, func(t *tx) (time.Time, error) {
+			if err := t.makeDue(max(limit, 0)); err != nil {
+				return time.Time{}, err
+			}
+			due, err := t.nextDue()
+			return timeOf(due), err
+		})
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("make due runs ready: %w", err)
+	}
+	return next, nil
+}
+
+// makeDue makes up to limit runs ready, in the order of their due times.
+func (t *tx) makeDue(limit int) error {
+	due, err := t.runs(selectRun+`WHERE r.due IS NOT NULL AND r.due <= +? ORDER BY r.due, r.id LIMIT +?`, t.ms(), limit)
+	if err != nil {
+		return err
+	}
+	for _, r := range due {
+		if err := t.makeReady(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Commit appends frames and carries out effects, all in one transaction, which
+// it shares with whatever else has arrived meanwhile. The answer comes when that
+// transaction is in the file; Synchronous says what that means.
+func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	if len(commits) == 0 {
+		return nil, s.enter(ctx)
+	}
+	answers, err := perform(ctx, s, func(t *tx) ([]store.Committed, error) {
+		answers := make([]store.Committed, len(commits))
+		for i := range commits {
+			var err error
+			if answers[i], err = t.commit(&commits[i]); err != nil {
+				return nil, fmt.Errorf("commit to run %s: %w", commits[i].Run, err)
+			}
+		}
+		return answers, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("commit to %d runs: %w", len(commits), err)
+	}
+	return answers, nil
+}
+
+func (t *tx) commit(c *store.Commit) (store.Committed, error) {
+	r, err := t.run(c.Run)
+	if err != nil {
+		return store.Committed{}, err
+	}
+	if r == nil {
+		return store.Committed{Err: store.ErrFenced}, nil
+	}
+	if c.Frame != nil && r.last == c.CID { // an earlier try got through
+		return store.Committed{N: r.n, Mail: r.holds(c.Fence) && r.inbox > 0}, nil
+	}
+	if err := r.refuse(c); err != nil {
+		return store.Committed{Err: err}, nil
+	}
+	upTo, err := t.consumable(r, c)
+	if err != nil {
+		return store.Committed{}, err
+	}
+	if c.Consume > 0 && upTo == 0 {
+		return store.Committed{Err: r.conflict(c, "it consumes items that the inbox does not hold")}, nil
+	}
+	if (c.Effect == store.EffectPark || c.Effect == store.EffectFinish) && r.inbox > max(c.Consume, 0) {
+		return store.Committed{Err: store.ErrMail}, nil
+	}
+	if err := t.apply(r, c, upTo); err != nil {
+		return store.Committed{}, err
+	}
+	return store.Committed{N: r.n, Mail: r.place == store.PlaceOwned && r.inbox > 0}, nil
+}
+
+// refuse is those guards of a commit that look at nothing but the run, in their
+// order.
+func (r *run) refuse(c *store.Commit) error {
+	switch {
+	case !r.holds(c.Fence):
+		return store.ErrFenced
+	case c.WorkflowID != r.workflowID:
+		return &store.WorkflowIDMismatchError{Run: r.id, Got: c.WorkflowID, Want: r.workflowID}
+	case r.last != c.Prev:
+		return r.conflict(c, "it continues another frame")
+	case c.Frame != nil && c.First != r.seq+1:
+		return r.conflict(c, "it does not continue the sequence")
+	}
+	return nil
+}
+
+func (r *run) conflict(c *store.Commit, reason string) error {
+	return &store.ConflictError{Run: r.id, Seq: c.First, StoredSeq: r.seq, Prev: c.Prev, Stored: r.last, Reason: reason}
+}
+
+// consumable returns the number of the last item to consume, 0 if that item is
+// not the one that the commit names.
+func (t *tx) consumable(r *run, c *store.Commit) (int64, error) {
+	if c.Consume <= 0 || c.Consume > r.inbox {
+		return 0, nil
+	}
+	var upTo int64
+	err := t.query(`SELECT seq, id FROM inbox WHERE run = +? ORDER BY seq LIMIT 1 OFFSET +?`, func(row row) error {
+		if event.ItemID(row.ColumnText(1)) == c.ConsumeLast {
+			upTo = row.ColumnInt64(0)
+		}
+		return nil
+	}, r.key, c.Consume-1)
+	return upTo, err
+}
+
+// apply is the writes of a commit.
+func (t *tx) apply(r *run, c *store.Commit, upTo int64) error {
+	if c.Frame != nil {
+		r.n, r.seq, r.last = r.n+1, c.Last, c.CID
+		if err := t.appendFrame(r.key, r.n, c.Frame); err != nil {
+			return err
+		}
+		t.news.frames = append(t.news.frames, r.id)
+	}
+	if upTo > 0 {
+		if err := t.consume(r, c.Consume, upTo); err != nil {
+			return err
+		}
+	}
+	if c.Progress {
+		r.recoveries = 0
+	}
+	status := r.status
+	if c.Status != "" {
+		r.status = c.Status
+	}
+	r.closing = c.Closing && c.Effect == store.EffectNone
+	switch c.Effect {
+	case store.EffectPark:
+		return t.park(r, millis(c.Due))
+	case store.EffectYield:
+		return t.makeReady(r)
+	case store.EffectBlock:
+		t.leave(r)
+		r.place, r.fit = store.PlaceBlocked, c.Fit
+		return t.save(r)
+	case store.EffectFinish:
+		return t.end(r)
+	}
+	if r.status != status {
+		return t.save(r)
+	}
+	// The usual commit: no index knows any of these columns.
+	return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, closing = ? WHERE key = +?`,
+		r.n, r.seq, r.last[:], r.recoveries, r.closing, r.key)
+}
+
+// consume removes the first n items of the inbox, which end at number upTo.
+func (t *tx) consume(r *run, n int, upTo int64) error {
+	r.inbox -= n
+	if r.inbox == 0 {
+		t.news.mail(mailRead, r.session, r.id, 0)
+	}
+	if err := t.exec(`DELETE FROM inbox WHERE run = +? AND seq <= +?`, r.key, upTo); err != nil {
+		return err
+	}
+	return t.setInbox(r)
+}
+
+func (t *tx) setInbox(r *run) error {
+	return t.exec(`UPDATE runs SET inbox = ? WHERE key = +?`, r.inbox, r.key)
+}

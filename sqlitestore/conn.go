@@ -1,0 +1,194 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// conn is a connection to the database. Statements are prepared once and kept.
+// Only one goroutine may use it at a time.
+type conn struct {
+	*sqlite.Conn
+}
+
+// row is the present row of a query.
+type row = *sqlite.Stmt
+
+// connect opens a connection and sets the pragmas. Even those need the lock of
+// the file for a moment, which another process may have until ctx ends.
+func connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas ...string) (*conn, error) {
+	// No OpenURI: a path is a path, whatever characters it has.
+	raw, err := sqlite.OpenConn(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{raw}
+	// Waiting for a lock is done here, by retry, where it can be given up.
+	c.SetBusyTimeout(0)
+	if err := c.configure(ctx, append(pragmas, `temp_store = MEMORY`)...); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *conn) configure(ctx context.Context, pragmas ...string) error {
+	for _, pragma := range pragmas {
+		if err := retry(ctx, func() error { return c.execOnce(`PRAGMA ` + pragma) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exec runs a statement that returns nothing.
+func (c *conn) exec(query string, args ...any) error {
+	return c.query(query, nil, args...)
+}
+
+// query calls each for every row. Args are nil, bool, int, int64, uint64,
+// string and []byte; a nil []byte is null. The statement is kept for the next
+// time.
+//
+// A parameter in a condition is written +?, which means the same. SQLite looks
+// at the value of a bare ? when it chooses a plan, and so would prepare the
+// statement again for each new value: that costs twenty times as much as to
+// execute it.
+func (c *conn) query(query string, each func(row) error, args ...any) error {
+	s, err := c.Prepare(query)
+	if err != nil {
+		return err
+	}
+	return step(s, each, args)
+}
+
+// queryOnce is query for a statement that is not worth keeping.
+func (c *conn) queryOnce(query string, each func(row) error, args ...any) error {
+	s, _, err := c.PrepareTransient(query)
+	if err != nil {
+		return err
+	}
+	return errors.Join(step(s, each, args), s.Finalize())
+}
+
+// step binds the arguments and goes through the rows.
+func step(s *sqlite.Stmt, each func(row) error, args []any) error {
+	for i, arg := range args {
+		bind(s, i+1, arg)
+	}
+	for {
+		more, err := s.Step()
+		if err != nil {
+			return err
+		}
+		if !more {
+			// A finished statement is reset, or it would hold its locks.
+			return s.Reset()
+		}
+		if each == nil {
+			continue
+		}
+		if err := each(s); err != nil {
+			return errors.Join(err, s.Reset())
+		}
+	}
+}
+
+func bind(s *sqlite.Stmt, param int, arg any) {
+	switch v := arg.(type) {
+	case nil:
+		s.BindNull(param)
+	case bool:
+		s.BindBool(param, v)
+	case int:
+		s.BindInt64(param, int64(v))
+	case int64:
+		s.BindInt64(param, v)
+	case uint64:
+		s.BindInt64(param, int64(v))
+	case string:
+		s.BindText(param, v)
+	case []byte:
+		if v == nil {
+			s.BindNull(param)
+			return
+		}
+		s.BindBytes(param, v)
+	default:
+		panic(fmt.Sprintf("sqlitestore: bind parameter %d: type %T", param, arg))
+	}
+}
+
+// execOnce runs a statement that is not worth keeping.
+func (c *conn) execOnce(query string) error { return c.queryOnce(query, nil) }
+
+// number returns the first column of the first row, 0 if there is no row.
+func (c *conn) number(query string, args ...any) (int64, error) {
+	var n int64
+	err := c.query(query, func(r row) error { n = r.ColumnInt64(0); return nil }, args...)
+	return n, err
+}
+
+func (c *conn) pragma(name string) (int64, error) { return c.number("PRAGMA " + name) }
+
+// immediate runs f in a transaction that holds the write lock.
+func (c *conn) immediate(ctx context.Context, f func() error) error {
+	if err := retry(ctx, func() error { return c.exec(`BEGIN IMMEDIATE`) }); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		err = c.exec(`COMMIT`)
+	}
+	if err != nil {
+		return errors.Join(err, c.rollback())
+	}
+	return nil
+}
+
+// rollback ends the transaction, if the error that led here has not done so.
+func (c *conn) rollback() error {
+	if c.AutocommitEnabled() {
+		return nil
+	}
+	return c.exec(`ROLLBACK`)
+}
+
+// retry repeats f while another connection is in the way, until ctx ends.
+func retry(ctx context.Context, f func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := f()
+		if !busy(err) {
+			return err
+		}
+		select {
+		case <-time.After(backoff(attempt)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// busy reports whether err says that another connection is in the way, which
+// passes by itself.
+func busy(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultBusy, sqlite.ResultLocked, sqlite.ResultProtocol:
+		return true
+	}
+	return false
+}
+
+// backoff is the pause before another try: from a tenth of a millisecond, so
+// that a busy neighbour's next gap is met, up to about 2 ms.
+func backoff(attempt int) time.Duration {
+	limit := min(100*time.Microsecond<<min(attempt/4, 10), 1500*time.Microsecond)
+	return limit/2 + rand.N(limit)
+}

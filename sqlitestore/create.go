@@ -1,0 +1,233 @@
+package sqlitestore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Create stores new runs, all of them in one transaction.
+func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	if len(runs) == 0 {
+		return nil, s.enter(ctx)
+	}
+	answers, err := perform(ctx, s, func(t *tx) ([]store.Created, error) {
+		answers := make([]store.Created, len(runs))
+		for i := range runs {
+			var err error
+			if answers[i], err = t.create(&runs[i]); err != nil {
+				return nil, fmt.Errorf("create run %s: %w", runs[i].Run, err)
+			}
+		}
+		return answers, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create %d runs: %w", len(runs), err)
+	}
+	return answers, nil
+}
+
+func (t *tx) create(c *store.Create) (store.Created, error) {
+	known, err := t.number(`SELECT key FROM runs WHERE id = +?`, packRun(c.Run))
+	if err != nil {
+		return store.Created{}, err
+	}
+	created := store.Created{Run: c.Run, New: true}
+	if known != 0 {
+		return created, nil
+	}
+	w, err := t.workflowID(c.WorkflowID)
+	switch {
+	case err != nil:
+		return store.Created{}, err
+	case w.active != 0:
+		return t.createBehind(w, c)
+	case w.last != 0:
+		if err := t.refuses(w, c); err != nil {
+			return keepRefusal(err)
+		}
+	}
+	r, err := t.insert(c, w)
+	if err != nil {
+		return store.Created{}, err
+	}
+	if r.wid != 0 {
+		if err := t.exec(`UPDATE workflow_ids SET active = ? WHERE id = +?`, r.key, r.wid); err != nil {
+			return store.Created{}, err
+		}
+	}
+	return created, t.start(r, c)
+}
+
+// workflowID is what is known about a workflow id.
+type workflowID struct {
+	id, active, last int64
+}
+
+func (c *conn) workflowID(name string) (workflowID, error) {
+	var w workflowID
+	if name == "" {
+		return w, nil
+	}
+	err := c.query(`SELECT id, active, last FROM workflow_ids WHERE name = +?`, func(r row) error {
+		w = workflowID{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2)}
+		return nil
+	}, name)
+	return w, err
+}
+
+// createBehind answers a start whose workflow id has an active run.
+func (t *tx) createBehind(w workflowID, c *store.Create) (store.Created, error) {
+	active, err := t.runByKey(w.active)
+	if err != nil {
+		return store.Created{}, err
+	}
+	if active == nil {
+		return store.Created{}, fmt.Errorf("workflow id %q has an active run that is not there: %w", c.WorkflowID, errDamaged)
+	}
+	switch c.Active {
+	case store.ActiveFail:
+		return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: active.id}}, nil
+	case store.ActiveCancel:
+		return t.createInLine(w, active, c)
+	}
+	return store.Created{Run: active.id}, nil
+}
+
+// createInLine stores a run that starts when all before it have ended, and asks
+// them to end.
+func (t *tx) createInLine(w workflowID, active *run, c *store.Create) (store.Created, error) {
+	before, err := t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 ORDER BY r.ord`, w.id)
+	if err != nil {
+		return store.Created{}, err
+	}
+	r, err := t.insert(c, w)
+	if err != nil {
+		return store.Created{}, err
+	}
+	if r.ord, err = t.next(); err != nil {
+		return store.Created{}, err
+	}
+	r.place = store.PlaceLined
+	if err := t.save(r); err != nil {
+		return store.Created{}, err
+	}
+	for _, other := range append([]*run{active}, before...) {
+		if err := t.cancel(other, c.Cancel); err != nil {
+			return store.Created{}, err
+		}
+	}
+	return store.Created{Run: c.Run, New: true}, nil
+}
+
+// cancel delivers the wish of a successor. A run that is closing gets it, too:
+// the successor cannot be told to come again.
+func (t *tx) cancel(r *run, item store.Item) error {
+	seen, err := t.seen(r.chain, item.ID)
+	if err != nil || seen {
+		return err
+	}
+	return t.push(r, item)
+}
+
+// refuses returns a refusal if the way in which the last run of the workflow id
+// has ended forbids another.
+func (t *tx) refuses(w workflowID, c *store.Create) error {
+	if c.Finished == store.FinishedAllow {
+		return nil
+	}
+	last, err := t.runByKey(w.last)
+	if err != nil || last == nil {
+		return err
+	}
+	if c.Finished == store.FinishedAllowFailure && last.status != event.StatusCompleted {
+		return nil
+	}
+	return refuse(&store.FinishedError{WorkflowID: c.WorkflowID, Run: last.id, Status: last.status})
+}
+
+// keepRefusal makes a refusal the answer to one of several requests.
+func keepRefusal(err error) (store.Created, error) {
+	if no, ok := err.(refusal); ok {
+		return store.Created{Err: no.error}, nil
+	}
+	return store.Created{}, err
+}
+
+// insert stores the log and what is known of the run, in no place yet.
+func (t *tx) insert(c *store.Create, w workflowID) (*run, error) {
+	r := &run{id: c.Run, chain: c.Chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
+		status: event.StatusPending, n: 1, seq: c.Seq, last: c.CID, created: t.ms()}
+	if r.chain == "" {
+		r.chain = r.id
+	}
+	var err error
+	if r.class, err = t.ensureClass(c.Class); err != nil {
+		return nil, err
+	}
+	if c.WorkflowID != "" && w.id == 0 {
+		if err := t.exec(`INSERT INTO workflow_ids (name) VALUES (?)`, c.WorkflowID); err != nil {
+			return nil, err
+		}
+		r.wid = t.LastInsertRowID()
+	}
+	chain := packRun(r.chain)
+	if r.chain == r.id {
+		chain = nil
+	}
+	tags, err := encodeTags(c.Tags)
+	if err != nil {
+		return nil, err
+	}
+	err = t.exec(`INSERT INTO runs (id, chain, wid, class, priority, place, status, n, seq, last, epoch,
+		recoveries, closing, inbox, created, parent, root, tags)
+		VALUES (?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?)`,
+		packRun(r.id), chain, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
+		r.created, packRun(c.Parent), packRun(c.Root), tags)
+	if err != nil {
+		return nil, err
+	}
+	r.key = t.LastInsertRowID()
+	for name, value := range c.Tags {
+		if err := t.exec(`INSERT INTO tags VALUES (?, ?, ?)`, name, value, r.key); err != nil {
+			return nil, err
+		}
+	}
+	return r, t.appendFrame(r.key, 1, c.Frame)
+}
+
+func encodeTags(tags map[string]string) (any, error) {
+	if len(tags) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(tags)
+	if err != nil {
+		return nil, fmt.Errorf("encode tags: %w", err)
+	}
+	return string(b), nil
+}
+
+// appendFrame stores a frame. A frame that is nil is stored as an empty one.
+func (t *tx) appendFrame(run int64, n uint64, frame []byte) error {
+	if frame == nil {
+		frame = []byte{}
+	}
+	return t.exec(`INSERT INTO frames VALUES (?, ?, ?)`, run, n, frame)
+}
+
+// start puts a new run where it belongs.
+func (t *tx) start(r *run, c *store.Create) error {
+	due := c.At
+	if c.Delay > 0 {
+		if after := t.now.Add(c.Delay); after.After(due) {
+			due = after
+		}
+	}
+	if ms := millis(due); ms > t.ms() {
+		return t.park(r, ms)
+	}
+	return t.makeReady(r)
+}

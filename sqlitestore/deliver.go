@@ -1,0 +1,85 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// dedupe is how long at least an accepted item is remembered.
+const dedupe = 24 * time.Hour
+
+// Deliver puts an item into an inbox.
+func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	run, err := perform(ctx, s, func(t *tx) (event.RunID, error) { return d.Run, t.deliver(&d) })
+	if err != nil {
+		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
+	}
+	return run, nil
+}
+
+func (t *tx) deliver(d *store.Deliver) error {
+	if !d.Deadline.IsZero() && t.now.After(d.Deadline) {
+		return refuse(store.ErrStale)
+	}
+	r, err := t.run(d.Run)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return refuse(store.ErrRunNotFound)
+	}
+	seen, err := t.seen(r.chain, d.Item.ID)
+	if err != nil || seen {
+		return err // before "ended": what was accepted stays accepted
+	}
+	switch {
+	case r.place == store.PlaceEnded:
+		return refuse(&store.TerminalError{Run: r.id, Status: r.status})
+	case r.closing:
+		return refuse(store.ErrLater)
+	}
+	return t.push(r, d.Item)
+}
+
+// seen reports whether the chain has accepted the item.
+func (t *tx) seen(chain event.RunID, id event.ItemID) (bool, error) {
+	n, err := t.number(`SELECT count(*) FROM seen WHERE chain = +? AND id = +?`, packRun(chain), string(id))
+	return n > 0, err
+}
+
+// push accepts an item: inbox and seen in one action.
+func (t *tx) push(r *run, item store.Item) error {
+	if err := t.forget(r); err != nil {
+		return err
+	}
+	if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?)`, packRun(r.chain), string(item.ID), t.ms()); err != nil {
+		return err
+	}
+	seq, err := t.next()
+	if err != nil {
+		return err
+	}
+	err = t.exec(`INSERT INTO inbox VALUES (?, ?, ?, ?, ?)`, r.key, seq, string(item.ID), int(item.Scope), item.Body)
+	if err != nil {
+		return err
+	}
+	r.inbox++
+	switch r.place {
+	case store.PlaceParked:
+		return t.makeReady(r)
+	case store.PlaceOwned:
+		t.news.mail(mailNew, r.session, r.id, seq)
+	}
+	return t.setInbox(r)
+}
+
+// forget removes what the chain accepted longer ago than the window for
+// repetitions, but nothing that is still in the inbox.
+func (t *tx) forget(r *run) error {
+	return t.exec(`DELETE FROM seen WHERE chain = +? AND at < +? AND id NOT IN (SELECT id FROM inbox WHERE run = +?)`,
+		packRun(r.chain), t.ms()-dedupe.Milliseconds(), r.key)
+}

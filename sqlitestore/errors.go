@@ -1,0 +1,49 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// errDamaged says that rows of the database contradict each other.
+var errDamaged = errors.New("the database is damaged")
+
+// explain adds the file and what to do about it to an error of SQLite. An error
+// that says so already is left alone.
+func (s *Store) explain(err error) error {
+	switch {
+	case err == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrForeign),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, new(*store.VersionError)):
+		return err
+	}
+	hint := ""
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultFull:
+		hint = "no room on the disk, nothing was written: "
+	case sqlite.ResultNotADB:
+		return fmt.Errorf("%w: %s is not an SQLite database: choose another path, or restore the file from a backup: %w", store.ErrForeign, s.path, err)
+	case sqlite.ResultCorrupt:
+		hint = "the file is damaged, restore it from a backup: "
+	case sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultAuth:
+		hint = "the file or its directory cannot be written: "
+	case sqlite.ResultCantOpen:
+		hint = "the file, or its -wal or -shm file, cannot be opened: "
+	case sqlite.ResultBusy, sqlite.ResultLocked:
+		hint = "another process does not let go of it: "
+	}
+	return fmt.Errorf("%s: %s%w", s.path, hint, err)
+}
+
+// heard is told the error of an operation in the name of a session.
+func (h *hub) heard(session store.SessionID, err error) {
+	if errors.Is(err, store.ErrExpired) {
+		h.closeSession(session)
+	}
+}

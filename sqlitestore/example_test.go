@@ -1,0 +1,66 @@
+package sqlitestore_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// What is in the file outlives the store, and the process.
+func ExampleOpen() {
+	dir, err := os.MkdirTemp("", "orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "orders.db")
+
+	st, err := sqlitestore.Open(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	run := storetest.NewLog(&storetest.IDs{}, st.Clock(), event.NewRunID(time.Now(), 0), event.Spec{Workflow: "orders.fulfil"})
+	if _, err := st.Create(ctx, []store.Create{run.Create()}); err != nil {
+		log.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	st, err = sqlitestore.Open(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer st.Close()
+	loaded, err := st.Load(ctx, []store.Load{{Run: run.Run}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(loaded[0].Record.Place, loaded[0].Record.Status, len(loaded[0].Frames))
+	// Output: ready pending 1
+}
+
+// With Full every answered operation survives a loss of power.
+func ExampleOpenWith() {
+	dir, err := os.MkdirTemp("", "orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	st, err := sqlitestore.OpenWith(filepath.Join(dir, "orders.db"), sqlitestore.Config{Synchronous: sqlitestore.Full})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer st.Close()
+	fmt.Println(st.Partitions())
+	// Output: 1
+}

@@ -1,0 +1,151 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Inspect returns everything that the store holds, in one consistent state. It
+// reads the whole file.
+func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
+	var snap *store.Snapshot
+	err := s.read(ctx, func(c *conn) error {
+		snap = &store.Snapshot{
+			Now:  timeOf(s.clock.Now().UnixMilli()),
+			Runs: map[event.RunID]*store.RunState{}, Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{},
+			Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{},
+			Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
+			Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
+		}
+		for _, part := range []func(*store.Snapshot) error{
+			c.inspectRuns, c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.inspectSessions, c.inspectWakes,
+		} {
+			if err := part(snap); err != nil {
+				return err
+			}
+		}
+		var err error
+		snap.Audit, err = c.audit(`ORDER BY a.id`)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inspect: %w", err)
+	}
+	return snap, nil
+}
+
+func (c *conn) inspectRuns(snap *store.Snapshot) error {
+	all, err := c.stored(selectStored)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		r := &store.RunState{Record: one.Record}
+		if r.Frames, err = c.frames(one.key, 0, -1); err != nil {
+			return err
+		}
+		if r.Inbox, err = c.items(one.key); err != nil {
+			return err
+		}
+		if len(r.Inbox) != one.inbox {
+			return fmt.Errorf("run %s has %d items in its inbox and counts %d: %w", r.Run, len(r.Inbox), one.inbox, errDamaged)
+		}
+		snap.Runs[r.Run] = r
+	}
+	return nil
+}
+
+func (c *conn) inspectWorkflowIDs(snap *store.Snapshot) error {
+	return c.query(`SELECT w.name, a.id, l.id FROM workflow_ids w
+		LEFT JOIN runs a ON a.key = w.active LEFT JOIN runs l ON l.key = w.last`, func(r row) error {
+		if active := unpackRun(r, 1); active != "" {
+			snap.Active[r.ColumnText(0)] = active
+		}
+		if last := unpackRun(r, 2); last != "" {
+			snap.LastEnded[r.ColumnText(0)] = last
+		}
+		return nil
+	})
+}
+
+// inspectIndexes reads what is an index of runs here, through that index: a
+// broken one shows.
+func (c *conn) inspectIndexes(snap *store.Snapshot) error {
+	err := c.query(`SELECT c.queue, c.workflow, r.id FROM runs r INDEXED BY runs_ready JOIN classes c ON c.id = r.class
+		WHERE r.place = 1 ORDER BY r.class, r.priority DESC, r.ord`, func(r row) error {
+		class := store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}
+		snap.Ready[class] = append(snap.Ready[class], unpackRun(r, 2))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = c.query(`SELECT id, due FROM runs INDEXED BY runs_due WHERE due IS NOT NULL`, func(r row) error {
+		snap.Timers[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.query(`SELECT w.name, r.id FROM runs r INDEXED BY runs_lined JOIN workflow_ids w ON w.id = r.wid
+		WHERE r.place = 5 ORDER BY r.wid, r.ord`, func(r row) error {
+		snap.Lines[r.ColumnText(0)] = append(snap.Lines[r.ColumnText(0)], unpackRun(r, 1))
+		return nil
+	})
+}
+
+func (c *conn) inspectSeen(snap *store.Snapshot) error {
+	return c.query(`SELECT chain, id, at FROM seen`, func(r row) error {
+		chain := unpackRun(r, 0)
+		if snap.Seen[chain] == nil {
+			snap.Seen[chain] = map[event.ItemID]time.Time{}
+		}
+		snap.Seen[chain][event.ItemID(r.ColumnText(1))] = timeOf(r.ColumnInt64(2))
+		return nil
+	})
+}
+
+func (c *conn) inspectSessions(snap *store.Snapshot) error {
+	err := c.query(`SELECT name, worker, expires, ttl, reason FROM sessions`, func(r row) error {
+		id := store.SessionID(r.ColumnText(0))
+		snap.Leases[id] = store.Lease{Session: id, Worker: r.ColumnText(1), Expires: timeOf(r.ColumnInt64(2)),
+			TTL: time.Duration(r.ColumnInt64(3)), Recovering: !r.ColumnIsNull(4)}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if snap.Owned, err = c.bySession(`SELECT s.name, r.id FROM runs r INDEXED BY runs_owned JOIN sessions s ON s.id = r.owner
+		WHERE r.owner IS NOT NULL`); err != nil {
+		return err
+	}
+	snap.Mail, err = c.bySession(`SELECT s.name, r.id FROM runs r INDEXED BY runs_mail JOIN sessions s ON s.id = r.owner
+		WHERE r.owner IS NOT NULL AND r.inbox > 0`)
+	return err
+}
+
+// bySession returns runs in the order of their ids.
+func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error) {
+	runs := map[store.SessionID][]event.RunID{}
+	err := c.query(query, func(r row) error {
+		session := store.SessionID(r.ColumnText(0))
+		runs[session] = append(runs[session], unpackRun(r, 1))
+		return nil
+	})
+	for _, of := range runs {
+		slices.Sort(of)
+	}
+	return runs, err
+}
+
+func (c *conn) inspectWakes(snap *store.Snapshot) error {
+	return c.query(`SELECT queue, workflow FROM classes WHERE wake = 1`, func(r row) error {
+		snap.Wakes[store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}] = true
+		return nil
+	})
+}

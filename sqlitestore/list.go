@@ -1,0 +1,144 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// pageSize is the size of a page that asks for none.
+const pageSize = 100
+
+// List returns a page of runs by falling id, which is newest first.
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if q.Cursor != "" {
+		if _, err := event.ParseRunID(q.Cursor); err != nil {
+			return store.Page{}, fmt.Errorf("list runs: read cursor: %w", err)
+		}
+	}
+	if q.Limit <= 0 {
+		q.Limit = pageSize
+	}
+	where := conditions(&q)
+	if q.Cursor != "" {
+		where.add(`r.id < ?`, packRun(event.RunID(q.Cursor)))
+	}
+	var page store.Page
+	err := s.read(ctx, func(c *conn) error {
+		page = store.Page{}
+		query := selectStored + where.String() + ` ORDER BY r.id DESC LIMIT ?`
+		return c.queryOnce(query, func(r row) error {
+			if len(page.Runs) == q.Limit {
+				page.Cursor = string(page.Runs[q.Limit-1].Run)
+				return nil
+			}
+			one, err := scanStored(r)
+			page.Runs = append(page.Runs, one.Record)
+			return err
+		}, append(where.args, q.Limit+1)...)
+	})
+	if err != nil {
+		return store.Page{}, fmt.Errorf("list runs: %w", err)
+	}
+	return page, nil
+}
+
+// Count returns how many runs of each status match.
+func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+	where := conditions(&q)
+	var counts map[event.Status]int
+	err := s.read(ctx, func(c *conn) error {
+		counts = map[event.Status]int{}
+		query := `SELECT r.status, count(*) FROM runs r JOIN classes c ON c.id = r.class ` + where.String() + ` GROUP BY r.status`
+		return c.queryOnce(query, func(r row) error {
+			counts[event.Status(r.ColumnText(0))] = r.ColumnInt(1)
+			return nil
+		}, where.args...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count runs: %w", err)
+	}
+	return counts, nil
+}
+
+// condition is a WHERE clause: all terms must hold.
+type condition struct {
+	terms []string
+	args  []any
+}
+
+func (c *condition) add(term string, args ...any) {
+	c.terms = append(c.terms, term)
+	c.args = append(c.args, args...)
+}
+
+func (c *condition) String() string {
+	if len(c.terms) == 0 {
+		return ""
+	}
+	return "WHERE " + strings.Join(c.terms, " AND ")
+}
+
+// conditions returns what a query asks for, but for its cursor and limit.
+func conditions(q *store.Query) *condition {
+	where := &condition{}
+	if len(q.Statuses) > 0 {
+		var args []any
+		for _, s := range q.Statuses {
+			args = append(args, string(s))
+		}
+		where.add(`r.status IN (?`+strings.Repeat(`, ?`, len(args)-1)+`)`, args...)
+	}
+	if q.Workflow != "" {
+		where.add(`c.workflow = ?`, q.Workflow)
+	}
+	if q.Queue != "" {
+		where.add(`c.queue = ?`, q.Queue)
+	}
+	for name, value := range q.Tags {
+		where.add(`r.key IN (SELECT run FROM tags WHERE name = ? AND value = ?)`, name, value)
+	}
+	if q.Parent != "" {
+		where.add(`r.parent = ?`, packRun(q.Parent))
+	}
+	if q.Root != "" {
+		where.add(`r.root = ?`, packRun(q.Root))
+	}
+	if !q.From.IsZero() {
+		where.add(`r.created >= ?`, millis(q.From))
+	}
+	if !q.To.IsZero() {
+		where.add(`r.created < ?`, millis(q.To))
+	}
+	return where
+}
+
+// Audit returns what was done to a run from outside of it, oldest first.
+func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
+	var entries []store.AuditEntry
+	err := s.read(ctx, func(c *conn) (err error) {
+		entries, err = c.audit(`WHERE r.id = ? ORDER BY a.id`, packRun(run))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit run %s: %w", run, err)
+	}
+	return entries, nil
+}
+
+func (c *conn) audit(where string, args ...any) ([]store.AuditEntry, error) {
+	var entries []store.AuditEntry
+	err := c.query(`SELECT a.at, r.id, a.reason, a.by, a.owner, a.place, a.status, a.epoch
+		FROM audit a JOIN runs r ON r.key = a.run `+where, func(r row) error {
+		entries = append(entries, store.AuditEntry{
+			Time: timeOf(r.ColumnInt64(0)), Run: unpackRun(r, 1), Reason: store.Reason(r.ColumnText(2)),
+			By: store.SessionID(r.ColumnText(3)), Owner: store.SessionID(r.ColumnText(4)),
+			Place: store.Place(r.ColumnInt(5)), Status: event.Status(r.ColumnText(6)), Epoch: uint64(r.ColumnInt64(7)),
+		})
+		return nil
+	}, args...)
+	return entries, err
+}

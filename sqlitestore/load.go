@@ -1,0 +1,126 @@
+package sqlitestore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Load reads runs, all of them in one state of the store.
+func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
+	var answers []store.Loaded
+	err := s.read(ctx, func(c *conn) error {
+		answers = make([]store.Loaded, len(runs))
+		for i := range runs {
+			var err error
+			if answers[i], err = c.load(&runs[i]); err != nil {
+				return fmt.Errorf("run %s: %w", runs[i].Run, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load %d runs: %w", len(runs), err)
+	}
+	return answers, nil
+}
+
+func (c *conn) load(l *store.Load) (store.Loaded, error) {
+	found, err := c.stored(selectStored+`WHERE r.id = +?`, packRun(l.Run))
+	if err != nil {
+		return store.Loaded{}, err
+	}
+	if len(found) == 0 {
+		return store.Loaded{Err: store.ErrRunNotFound}, nil
+	}
+	answer := store.Loaded{Record: found[0].Record}
+	if l.Limit >= 0 && l.After < answer.Record.N {
+		limit := l.Limit
+		if limit == 0 {
+			limit = -1 // SQLite's word for all
+		}
+		if answer.Frames, err = c.frames(found[0].key, l.After, limit); err != nil {
+			return store.Loaded{}, err
+		}
+	}
+	if l.Inbox && found[0].inbox > 0 {
+		answer.Inbox, err = c.items(found[0].key)
+	}
+	return answer, err
+}
+
+// stored is a run as it is read, with its number.
+type stored struct {
+	store.Record
+	key   int64
+	inbox int
+}
+
+const selectStored = `SELECT ` + runColumns + `, c.queue, c.workflow, r.parent, r.root, r.tags
+	FROM runs r JOIN classes c ON c.id = r.class `
+
+func (c *conn) stored(query string, args ...any) ([]stored, error) {
+	var found []stored
+	err := c.query(query, func(r row) error {
+		one, err := scanStored(r)
+		found = append(found, one)
+		return err
+	}, args...)
+	return found, err
+}
+
+func scanStored(r row) (stored, error) {
+	v := scanRun(r)
+	s := stored{key: v.key, inbox: v.inbox, Record: store.Record{
+		Run: v.id, Chain: v.chain, WorkflowID: v.workflowID, Priority: v.priority, Place: v.place, Status: v.status,
+		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
+		Due: timeOf(v.due), Recoveries: v.recoveries, Fit: v.fit, Closing: v.closing,
+		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended),
+		Class:  store.Class{Queue: r.ColumnText(24), Workflow: r.ColumnText(25)},
+		Parent: unpackRun(r, 26), Root: unpackRun(r, 27),
+	}}
+	if !r.ColumnIsNull(28) {
+		if err := json.Unmarshal([]byte(r.ColumnText(28)), &s.Tags); err != nil {
+			return s, fmt.Errorf("read tags of run %s: %w", v.id, err)
+		}
+	}
+	return s, nil
+}
+
+func (c *conn) frames(run int64, after uint64, limit int) ([][]byte, error) {
+	var frames [][]byte
+	err := c.query(`SELECT data FROM frames WHERE run = +? AND n > +? ORDER BY n LIMIT +?`, func(r row) error {
+		frames = append(frames, blob(r, 0))
+		return nil
+	}, run, after, limit)
+	return frames, err
+}
+
+func (c *conn) items(run int64) ([]store.Item, error) {
+	var items []store.Item
+	err := c.query(`SELECT id, scope, body FROM inbox WHERE run = +? ORDER BY seq`, func(r row) error {
+		items = append(items, store.Item{ID: event.ItemID(r.ColumnText(0)), Scope: store.Scope(r.ColumnInt(1)), Body: blob(r, 2)})
+		return nil
+	}, run)
+	return items, err
+}
+
+// Resolve returns the active run of a workflow id, else the last that ended.
+func (s *Store) Resolve(ctx context.Context, name string) (event.RunID, error) {
+	var id event.RunID
+	err := s.read(ctx, func(c *conn) error {
+		id = ""
+		return c.query(`SELECT r.id FROM workflow_ids w JOIN runs r ON r.key = coalesce(w.active, w.last) WHERE w.name = +?`,
+			func(r row) error { id = unpackRun(r, 0); return nil }, name)
+	})
+	if err == nil && id == "" {
+		err = store.ErrRunNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("resolve workflow id %q: %w", name, err)
+	}
+	return id, nil
+}

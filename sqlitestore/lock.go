@@ -1,0 +1,217 @@
+package sqlitestore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/gofrs/flock"
+)
+
+// locks proves that the process behind a session has ended.
+//
+// The first session that is opened through a store makes it create a file beside
+// the database and take an exclusive flock on it, for as long as the store is
+// open. The kernel drops the lock when the last descriptor of that open file is
+// closed: when the store is closed, or when the process is gone, however it
+// went. The row of each session says which lock to look at. Who gets the lock
+// itself knows that the session is over.
+//
+// A session that lives must never be taken for dead. That nobody else can get
+// the lock while the process lives (stopped, swapped out, or in a debugger: all
+// the same) rests on this:
+//
+//   - It is an flock, which belongs to the open file, not a POSIX lock, which
+//     any close of the same file by any part of the process would drop. Two
+//     stores in one process have two locks.
+//   - The kernel that grants must be the one that holds. So the row names the
+//     boot of the kernel, and device and inode of the locked file as seen by the
+//     holder. Whoever finds other values than its own has opened another file,
+//     or is another machine: it knows nothing. An inode cannot be used again
+//     while the holder has it open, even if somebody deletes the file.
+//   - Nothing is concluded from a file that is missing or cannot be opened.
+//   - File systems whose locks another machine grants, or which are not known,
+//     are not used at all (localFileSystem): a server may lose a lock that the
+//     client believes to have.
+//   - The lock is taken before the row of the session is written, and the row is
+//     rewritten when the session is heard of through another store.
+//
+// Everything unknown falls back to the lease, which takes longer, and is the
+// only judge of a process that lives and does nothing. A child that was forked
+// shares the lock until it executes another program (the descriptor is
+// close-on-exec): then a dead process looks alive, which is the harmless mistake.
+type locks struct {
+	dir    string
+	prefix string // of the names of lock files
+
+	mu    sync.Mutex
+	tried bool
+	file  *flock.Flock
+	id    string // empty: this store cannot prove its end
+}
+
+const lockSuffix = ".lock"
+
+func newLocks(database string) *locks {
+	return &locks{dir: filepath.Dir(database), prefix: filepath.Base(database) + "-worker-"}
+}
+
+// identity returns what is stored with the sessions of this store. It takes the
+// lock if that has not been done; empty: there can be none.
+func (l *locks) identity() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.tried {
+		l.tried = true
+		l.file, l.id = l.acquire()
+	}
+	return l.id
+}
+
+// acquire creates a file with a new name and locks it. A sweep of another
+// process may take the file away before it is locked: then comes the next.
+func (l *locks) acquire() (*flock.Flock, string) {
+	boot := bootID()
+	if boot == "" || !localFileSystem(l.dir) {
+		return nil, ""
+	}
+	for range 10 {
+		var random [8]byte
+		_, _ = rand.Read(random[:]) // never fails
+		name := l.prefix + hex.EncodeToString(random[:]) + lockSuffix
+		f := flock.New(filepath.Join(l.dir, name), flock.SetFlag(os.O_CREATE|os.O_EXCL|os.O_RDWR), flock.SetPermissions(0o644))
+		locked, err := f.TryLock()
+		if err != nil {
+			return nil, ""
+		}
+		if !locked {
+			continue
+		}
+		held, err := f.Stat()
+		linked, lost := os.Lstat(f.Path())
+		if err != nil || lost != nil || !os.SameFile(held, linked) {
+			_ = f.Unlock()
+			continue
+		}
+		return f, strings.Join([]string{boot, inode(held), name}, " ")
+	}
+	return nil, ""
+}
+
+// ended reports whether the process that had this identity is provably gone.
+func (l *locks) ended(identity string) bool {
+	f := l.seize(identity)
+	if f == nil {
+		return false
+	}
+	_ = f.Unlock()
+	return true
+}
+
+// remove deletes the lock file of a process that has ended.
+func (l *locks) remove(identity string) {
+	if f := l.seize(identity); f != nil {
+		_ = os.Remove(f.Path())
+		_ = f.Unlock()
+	}
+}
+
+// seize gets the lock of a process that has ended; nil: it may be alive.
+func (l *locks) seize(identity string) *flock.Flock {
+	boot, rest, _ := strings.Cut(identity, " ")
+	node, name, _ := strings.Cut(rest, " ")
+	if boot == "" || boot != bootID() || !l.owns(name) || !localFileSystem(l.dir) {
+		return nil
+	}
+	f := l.tryLock(name)
+	if f == nil {
+		return nil
+	}
+	if held, err := f.Stat(); err != nil || inode(held) != node {
+		_ = f.Unlock()
+		return nil
+	}
+	return f
+}
+
+// owns reports whether name is that of a lock file of this database.
+func (l *locks) owns(name string) bool {
+	return name == filepath.Base(name) && strings.HasPrefix(name, l.prefix) && strings.HasSuffix(name, lockSuffix)
+}
+
+// tryLock locks a file that exists; nil: it does not, or is locked.
+func (l *locks) tryLock(name string) *flock.Flock {
+	f := flock.New(filepath.Join(l.dir, name), flock.SetFlag(os.O_RDONLY))
+	if locked, err := f.TryLock(); err != nil || !locked {
+		return nil
+	}
+	return f
+}
+
+// sweep deletes the lock files that dead processes have left and no session
+// refers to. A file is locked first: then nobody can be about to refer to it.
+func (l *locks) sweep(ctx context.Context, c *conn) error {
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return nil // it is tidiness only, and the directory may be unreadable
+	}
+	for _, e := range entries {
+		if !l.owns(e.Name()) {
+			continue
+		}
+		f := l.tryLock(e.Name())
+		if f == nil {
+			continue
+		}
+		var used bool
+		err := retry(ctx, func() (err error) {
+			used, err = c.refersTo(e.Name())
+			return err
+		})
+		if err == nil && !used {
+			_ = os.Remove(f.Path())
+		}
+		_ = f.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refersTo reports whether a session names this lock file.
+func (c *conn) refersTo(name string) (bool, error) {
+	found := false
+	err := c.query(`SELECT DISTINCT lock FROM sessions WHERE lock IS NOT NULL`, func(r row) error {
+		found = found || strings.HasSuffix(r.ColumnText(0), " "+name)
+		return nil
+	})
+	return found, err
+}
+
+// close gives up the lock. The file stays if a session was left open: it is the
+// proof that the session is over.
+func (l *locks) close(ctx context.Context, c *conn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tried = true
+	if l.file == nil {
+		return nil
+	}
+	var used int64
+	err := retry(ctx, func() (err error) {
+		used, err = c.number(`SELECT count(*) FROM sessions WHERE lock = +?`, l.id)
+		return err
+	})
+	if err == nil && used == 0 {
+		_ = os.Remove(l.file.Path()) // somebody else may have been tidy
+	}
+	err = errors.Join(err, l.file.Unlock())
+	l.file, l.id = nil, ""
+	return err
+}

@@ -1,0 +1,23 @@
+package sqlitestore
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// bootID names this run of the kernel; empty: it is not known.
+var bootID = sync.OnceValue(func() string {
+	id, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil {
+		return ""
+	}
+	return id
+})
+
+// localFileSystem reports whether the locks of files in dir are granted by this
+// kernel alone.
+func localFileSystem(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Flags&unix.MNT_LOCAL != 0
+}

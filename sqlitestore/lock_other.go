@@ -1,0 +1,14 @@
+//go:build !linux && !darwin
+
+package sqlitestore
+
+import "os"
+
+// Where it is not known how to tell one machine, or one file, from another, the
+// end of a process cannot be proven, and the lease decides.
+
+func bootID() string { return "" }
+
+func localFileSystem(string) bool { return false }
+
+func inode(os.FileInfo) string { return "" }

@@ -1,0 +1,244 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Store keeps runs in an SQLite file. Make one with Open or OpenWith. All
+// methods are safe for concurrent use.
+type Store struct {
+	path    string
+	clock   store.Clock
+	ctx     context.Context // ends when Close is called
+	cancel  context.CancelFunc
+	hub     *hub
+	writer  *writer
+	readers *readers
+	locks   *locks
+	foreign chan struct{} // another process has written
+	polled  chan struct{} // the poller has ended
+
+	closing sync.Once
+	closed  error
+}
+
+var (
+	_ store.Store     = (*Store)(nil)
+	_ store.Lister    = (*Store)(nil)
+	_ store.Auditor   = (*Store)(nil)
+	_ store.Inspector = (*Store)(nil)
+)
+
+// Config configures a store. The zero value is what Open uses.
+type Config struct {
+	// Clock is the source of all times; nil: store.SystemClock. All processes
+	// that use a file must have clocks that agree.
+	Clock store.Clock
+	// Synchronous is what an answered operation survives; zero: Normal.
+	Synchronous Synchronous
+}
+
+// Synchronous says what an operation that was answered survives. Neither can
+// damage the file: after any crash it holds the operations up to some point, and
+// none beyond.
+type Synchronous uint8
+
+const (
+	// Normal: every answered operation survives the end of the process, however
+	// it ends (kill -9 included). A crash of the operating system or a loss of
+	// power can take back the operations of the last moments, at most those
+	// since the last checkpoint (one is made every 4,000 pages, 16 MB); runs
+	// then go on from the state before them, and steps whose completion was
+	// lost run again.
+	Normal Synchronous = iota
+	// Full: every answered operation also survives a loss of power, as far as
+	// the disk keeps its promises. It costs one fsync per transaction, which the
+	// operations that arrive at the same time share.
+	Full
+)
+
+// String returns the name that SQLite has for the mode.
+func (s Synchronous) String() string {
+	switch s {
+	case Normal:
+		return "NORMAL"
+	case Full:
+		return "FULL"
+	}
+	return fmt.Sprintf("Synchronous(%d)", uint8(s))
+}
+
+// Open opens the store in the file path and creates it if it does not exist or
+// is empty. The directory must exist. Any number of processes of one machine may
+// have the same file open; a file on a network file system may not be shared.
+//
+// An error matches store.ErrForeign if the file is something else, is a
+// *store.VersionError if a newer release has written it, and otherwise wraps
+// what the operating system or SQLite said.
+func Open(path string) (*Store, error) { return OpenWith(path, Config{}) }
+
+// OpenWith is Open with a configuration.
+func OpenWith(path string, cfg Config) (*Store, error) {
+	s, err := open(path, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open sqlite store: %w", err)
+	}
+	return s, nil
+}
+
+func open(path string, cfg Config) (*Store, error) {
+	path, err := checkPath(path)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Synchronous > Full {
+		return nil, fmt.Errorf("unknown mode %s: use Normal or Full", cfg.Synchronous)
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = store.SystemClock
+	}
+	s := &Store{path: path, clock: cfg.Clock, hub: newHub(), readers: newReaders(path),
+		foreign: make(chan struct{}, 1), polled: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	c, err := connect(ctx, path, sqlite.OpenReadWrite|sqlite.OpenCreate, `cache_size = -16384`)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	if err := s.prepare(ctx, c, cfg.Synchronous); err != nil {
+		return nil, errors.Join(s.explain(err), c.Close())
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.writer = newWriter(s, c)
+	go s.writer.run()
+	go s.poll()
+	return s, nil
+}
+
+// openPatience is how long opening waits for other processes.
+const openPatience = 30 * time.Second
+
+// prepare makes the file a store and the connection its writer.
+func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
+	if err := prepareFile(ctx, c, s.path); err != nil {
+		return err
+	}
+	err := c.configure(ctx,
+		"synchronous = "+mode.String(),
+		"wal_autocheckpoint = 4000",
+		"journal_size_limit = 67108864", // a log that a long read has let grow is cut again
+	)
+	if err != nil {
+		return err
+	}
+	// The file exists now, so its true name can be found: locks lie beside it
+	// under that name, whatever links lead to it.
+	real, err := filepath.EvalSymlinks(s.path)
+	if err != nil {
+		return err
+	}
+	s.locks = newLocks(real)
+	return s.locks.sweep(ctx, c)
+}
+
+// checkPath returns the absolute path, or says what is wrong with it. It must
+// not open the file: closing it again would drop the locks that SQLite holds on
+// it for other stores of this process.
+func checkPath(path string) (string, error) {
+	switch {
+	case path == "" || strings.Contains(path, ":memory:") || strings.Contains(path, "mode=memory"):
+		return "", fmt.Errorf("%q is a database in memory, which nothing would outlive: use memstore, or give the path of a file", path)
+	case strings.HasPrefix(path, "file:") || strings.HasPrefix(path, "sqlite:"):
+		return "", fmt.Errorf("%q is a URL: give the plain path of a file", path)
+	case strings.ContainsRune(path, 0):
+		return "", fmt.Errorf("%q is not a path: it has a zero byte", path)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(abs)
+	switch {
+	case err == nil && info.IsDir():
+		return "", fmt.Errorf("%s is a directory: give the path of a file in it", path)
+	case err == nil && !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a regular file", path)
+	case err == nil:
+		return abs, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	}
+	dir := filepath.Dir(abs)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("directory %s does not exist: create it first: %w", dir, err)
+	}
+	return abs, nil
+}
+
+// Clock returns the clock that the store was opened with.
+func (s *Store) Clock() store.Clock { return s.clock }
+
+// Partitions returns 1: a file is one partition.
+func (s *Store) Partitions() int { return 1 }
+
+// Close waits for the operations that have been sent, ends blocked calls with
+// store.ErrClosed, writes everything into the main file, and closes it. Every
+// later call fails with store.ErrClosed. Sessions that are still open are over:
+// other processes recover them at once. Closing twice is harmless.
+func (s *Store) Close() error {
+	s.closing.Do(func() { s.closed = s.shutDown() })
+	return s.closed
+}
+
+func (s *Store) shutDown() error {
+	s.cancel()
+	s.hub.close()
+	<-s.polled
+	s.writer.close()
+	c := s.writer.c
+	err := s.readers.close()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	// If another process is in the way the log stays as it is: SQLite answers
+	// with a row that says so, and the last one to close cleans up.
+	checkpoint := c.execOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	if busy(checkpoint) {
+		checkpoint = nil
+	}
+	err = errors.Join(err, checkpoint, s.locks.close(ctx, c), c.Close())
+	if err != nil {
+		return fmt.Errorf("close sqlite store: %w", s.explain(err))
+	}
+	return nil
+}
+
+// enter is the first thing that every operation does.
+func (s *Store) enter(ctx context.Context) error {
+	if s.ctx.Err() != nil {
+		return store.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// enterPartition is enter for an operation on a partition by its number.
+func (s *Store) enterPartition(ctx context.Context, number int) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	if number != 0 {
+		return fmt.Errorf("partition %d of 1 does not exist", number)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package sqlitestore
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// leave takes a run out of its place with everything that belongs to it. The
+// caller puts it somewhere else and saves it, in the same action.
+func (t *tx) leave(r *run) {
+	if r.owner != 0 {
+		t.news.mail(mailGone, r.session, r.id, 0)
+	}
+	r.place, r.owner, r.session, r.token = 0, 0, "", event.Token{}
+	r.ord, r.due, r.fit = 0, 0, ""
+}
+
+// save stores everything about a run that can change.
+func (t *tx) save(r *run) error {
+	var token []byte
+	if r.owner != 0 {
+		token = r.token[:]
+	}
+	return t.exec(`UPDATE runs SET place = ?, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
+		ord = ?, due = ?, recoveries = ?, fit = ?, closing = ?, inbox = ?, ended = ? WHERE key = +?`,
+		int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
+		nonZero(r.ord), nonZero(r.due), r.recoveries, nonEmpty(r.fit), r.closing, r.inbox, nonZero(r.ended), r.key)
+}
+
+// makeReady is the one way to ready: place, ready set, wake.
+func (t *tx) makeReady(r *run) error {
+	ord, err := t.next()
+	if err != nil {
+		return err
+	}
+	t.leave(r)
+	r.place, r.ord = store.PlaceReady, ord
+	t.wake(r.class)
+	return t.save(r)
+}
+
+// park leaves the run until due, 0 for ever, or until an item arrives.
+func (t *tx) park(r *run, due int64) error {
+	t.leave(r)
+	r.place, r.due = store.PlaceParked, due
+	if due != 0 {
+		earliest, err := t.nextDue()
+		if err != nil {
+			return err
+		}
+		if earliest == 0 || due < earliest {
+			t.wake(r.class)
+			t.news.due = due
+		}
+	}
+	return t.save(r)
+}
+
+// grant gives a run to a session under a new fence.
+func (t *tx) grant(r *run, to *session, token event.Token) (store.ClaimedRun, error) {
+	class, err := t.className(r.class)
+	if err != nil {
+		return store.ClaimedRun{}, err
+	}
+	t.leave(r)
+	r.place, r.owner, r.session, r.token = store.PlaceOwned, to.id, to.name, token
+	r.epoch++
+	r.closing = false
+	if r.inbox > 0 {
+		last, err := t.number(`SELECT max(seq) FROM inbox WHERE run = +?`, r.key)
+		if err != nil {
+			return store.ClaimedRun{}, err
+		}
+		t.news.mail(mailKnown, to.name, r.id, last)
+	}
+	return store.ClaimedRun{
+		Run: r.id, WorkflowID: r.workflowID, Class: class, Fence: store.Fence{Epoch: r.epoch, Token: token},
+		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Mail: r.inbox > 0,
+	}, t.save(r)
+}
+
+// end takes the run out of everything but the log and hands its workflow id on.
+func (t *tx) end(r *run) error {
+	t.leave(r)
+	if r.inbox > 0 {
+		if err := t.exec(`DELETE FROM inbox WHERE run = +?`, r.key); err != nil {
+			return err
+		}
+	}
+	if err := t.exec(`DELETE FROM notes WHERE run = +?`, r.key); err != nil {
+		return err
+	}
+	r.place, r.inbox, r.closing, r.ended = store.PlaceEnded, 0, false, t.ms()
+	if err := t.save(r); err != nil || r.wid == 0 {
+		return err
+	}
+	heir, err := first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 ORDER BY r.ord LIMIT 1`, r.wid))
+	if err != nil {
+		return err
+	}
+	if heir == nil {
+		return t.exec(`UPDATE workflow_ids SET active = NULL, last = ?1 WHERE id = +?2`, r.key, r.wid)
+	}
+	if err := t.exec(`UPDATE workflow_ids SET active = ?1, last = ?2 WHERE id = +?3`, heir.key, r.key, r.wid); err != nil {
+		return err
+	}
+	return t.makeReady(heir)
+}

@@ -1,0 +1,100 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// readerCount is how many reads go on at the same time. Readers neither block
+// the writer nor are blocked by it.
+const readerCount = 4
+
+// readers is a pool of connections that cannot write. They are opened when they
+// are first needed.
+type readers struct {
+	path string
+	free chan *conn // nil: not opened yet
+}
+
+func newReaders(path string) *readers {
+	r := &readers{path: path, free: make(chan *conn, readerCount)}
+	for range readerCount {
+		r.free <- nil
+	}
+	return r
+}
+
+// open makes a connection. It is not opened read-only: it must be able to
+// rebuild the index of the write-ahead log if the process that kept it has died.
+func (r *readers) open(ctx context.Context) (*conn, error) {
+	return connect(ctx, r.path, sqlite.OpenReadWrite, `cache_size = -2048`, `query_only = ON`)
+}
+
+// close waits for the reads that are going on and closes all connections.
+func (r *readers) close() error {
+	var err error
+	for range readerCount {
+		if c := <-r.free; c != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}
+	return err
+}
+
+// read executes f in a transaction that sees one state of the database: all
+// that was answered before it began. f may be executed more than once.
+func (s *Store) read(ctx context.Context, f func(c *conn) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	var c *conn
+	select {
+	case c = <-s.readers.free:
+	case <-s.ctx.Done():
+		return store.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { s.readers.free <- c }()
+	if s.ctx.Err() != nil {
+		return store.ErrClosed // Close waits for the connection
+	}
+	if c == nil {
+		var err error
+		if c, err = s.readers.open(ctx); err != nil {
+			return s.explainUnless(ctx, err)
+		}
+	}
+	c.SetInterrupt(ctx.Done())
+	err := retry(ctx, func() error { return c.snapshot(f) })
+	c.SetInterrupt(nil) // or the rollback would be interrupted, too
+	return s.explainUnless(ctx, errors.Join(err, c.rollback()))
+}
+
+// explainUnless explains an error, unless it is there because ctx has ended.
+func (s *Store) explainUnless(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return s.explain(err)
+}
+
+// snapshot executes f in a read transaction. It is busy while another process
+// recovers the database.
+func (c *conn) snapshot(f func(c *conn) error) error {
+	// What an earlier try has left behind.
+	if err := c.rollback(); err != nil {
+		return err
+	}
+	if err := c.exec(`BEGIN`); err != nil {
+		return err
+	}
+	if err := f(c); err != nil {
+		return err
+	}
+	return c.exec(`COMMIT`)
+}

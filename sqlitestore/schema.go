@@ -1,0 +1,230 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+const (
+	// applicationID marks a database file as one of this package: "flow".
+	applicationID = 0x666c6f77
+	// schemaVersion is the user_version of the files that this release writes.
+	schemaVersion = 1
+)
+
+// schema is the whole of a database. Runs, classes, workflow ids and sessions
+// are numbered inside the file; a number never leaves it. Times are milliseconds
+// since 1970. A run id is stored as the 16 bytes of its ULID if it has one.
+//
+// A place is the number of a store.Place; the literals 1, 4 and 5 in the partial
+// indexes are ready, blocked and lined. An index that covers only the runs of
+// one place costs nothing for all others, so that a commit which leaves its run
+// where it is touches the row of the run, the new frame, and no index.
+var schema = []string{
+	// seq is the last number that was given to a ready run or an item; both
+	// only ever need to know which of two came first.
+	`CREATE TABLE counters (
+		id  INTEGER PRIMARY KEY CHECK (id = 1),
+		seq INTEGER NOT NULL
+	) STRICT`,
+	`INSERT INTO counters VALUES (1, 0)`,
+
+	`CREATE TABLE classes (
+		id       INTEGER PRIMARY KEY,
+		queue    TEXT NOT NULL,
+		workflow TEXT NOT NULL,
+		wake     INTEGER NOT NULL,
+		UNIQUE (queue, workflow)
+	) STRICT`,
+	`CREATE INDEX classes_wake ON classes (id) WHERE wake = 1`,
+
+	// active and last are keys of runs; the line is an index of runs.
+	`CREATE TABLE workflow_ids (
+		id     INTEGER PRIMARY KEY,
+		name   TEXT NOT NULL UNIQUE,
+		active INTEGER,
+		last   INTEGER
+	) STRICT`,
+
+	// An id of a session is never used again, so that nothing can mean another
+	// session by it. reason is set once the session is being recovered. lock
+	// says how to prove that the process behind it has ended; see lock.go.
+	`CREATE TABLE sessions (
+		id      INTEGER PRIMARY KEY AUTOINCREMENT,
+		name    TEXT NOT NULL UNIQUE,
+		worker  TEXT NOT NULL,
+		expires INTEGER NOT NULL,
+		ttl     INTEGER NOT NULL,
+		reason  TEXT,
+		lock    TEXT
+	) STRICT`,
+
+	// chain is null for the first run of a chain. ord orders ready runs of one
+	// priority, and lined runs. inbox is the number of items.
+	`CREATE TABLE runs (
+		key        INTEGER PRIMARY KEY,
+		id         ANY NOT NULL UNIQUE,
+		chain      ANY,
+		wid        INTEGER,
+		class      INTEGER NOT NULL,
+		priority   INTEGER NOT NULL,
+		place      INTEGER NOT NULL,
+		status     TEXT NOT NULL,
+		n          INTEGER NOT NULL,
+		seq        INTEGER NOT NULL,
+		last       BLOB NOT NULL,
+		epoch      INTEGER NOT NULL,
+		token      BLOB,
+		owner      INTEGER,
+		ord        INTEGER,
+		due        INTEGER,
+		recoveries INTEGER NOT NULL,
+		fit        TEXT,
+		closing    INTEGER NOT NULL,
+		inbox      INTEGER NOT NULL,
+		created    INTEGER NOT NULL,
+		ended      INTEGER,
+		parent     ANY,
+		root       ANY,
+		tags       TEXT
+	) STRICT`,
+	`CREATE INDEX runs_ready ON runs (class, priority DESC, ord) WHERE place = 1`,
+	`CREATE INDEX runs_blocked ON runs (class) WHERE place = 4`,
+	`CREATE INDEX runs_lined ON runs (wid, ord) WHERE place = 5`,
+	`CREATE INDEX runs_due ON runs (due, id) WHERE due IS NOT NULL`,
+	`CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL`,
+	`CREATE INDEX runs_mail ON runs (owner) WHERE owner IS NOT NULL AND inbox > 0`,
+	`CREATE INDEX runs_created ON runs (created)`,
+	`CREATE INDEX runs_status ON runs (status, id)`,
+	`CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL`,
+	`CREATE INDEX runs_root ON runs (root) WHERE root IS NOT NULL`,
+
+	`CREATE TABLE tags (
+		name  TEXT NOT NULL,
+		value TEXT NOT NULL,
+		run   INTEGER NOT NULL,
+		PRIMARY KEY (name, value, run)
+	) STRICT, WITHOUT ROWID`,
+
+	`CREATE TABLE frames (
+		run  INTEGER NOT NULL,
+		n    INTEGER NOT NULL,
+		data BLOB NOT NULL,
+		PRIMARY KEY (run, n)
+	) STRICT, WITHOUT ROWID`,
+
+	`CREATE TABLE inbox (
+		run   INTEGER NOT NULL,
+		seq   INTEGER NOT NULL,
+		id    TEXT NOT NULL,
+		scope INTEGER NOT NULL,
+		body  BLOB,
+		PRIMARY KEY (run, seq)
+	) STRICT, WITHOUT ROWID`,
+
+	`CREATE TABLE seen (
+		chain ANY NOT NULL,
+		id    TEXT NOT NULL,
+		at    INTEGER NOT NULL,
+		PRIMARY KEY (chain, id)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX seen_age ON seen (chain, at)`,
+
+	`CREATE TABLE notes (
+		run  INTEGER NOT NULL,
+		key  TEXT NOT NULL,
+		body BLOB,
+		PRIMARY KEY (run, key)
+	) STRICT, WITHOUT ROWID`,
+
+	`CREATE TABLE audit (
+		id     INTEGER PRIMARY KEY,
+		at     INTEGER NOT NULL,
+		run    INTEGER NOT NULL,
+		reason TEXT NOT NULL,
+		by     TEXT NOT NULL,
+		owner  TEXT NOT NULL,
+		place  INTEGER NOT NULL,
+		status TEXT NOT NULL,
+		epoch  INTEGER NOT NULL
+	) STRICT`,
+	`CREATE INDEX audit_run ON audit (run)`,
+
+	fmt.Sprintf(`PRAGMA application_id = %d`, applicationID),
+	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
+}
+
+// prepareFile makes an empty file a store, and accepts one that is a store
+// already. Nothing of a file that belongs to somebody else is changed: it is
+// looked at before the first write. Any number of processes may be here with
+// the same file.
+func prepareFile(ctx context.Context, c *conn, path string) error {
+	fresh, err := inspectFile(ctx, c, path)
+	if err != nil {
+		return err
+	}
+	// The mode is a property of the file; setting it again changes nothing.
+	if err := enableWAL(ctx, c, path); err != nil {
+		return err
+	}
+	if !fresh {
+		return nil
+	}
+	return c.immediate(ctx, func() error {
+		// Somebody else may have been faster.
+		if fresh, err := inspectFile(ctx, c, path); err != nil || !fresh {
+			return err
+		}
+		for _, statement := range schema {
+			if err := c.execOnce(statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// inspectFile says whether the file is still empty. It fails if the file is not
+// a store, or one of a newer release.
+func inspectFile(ctx context.Context, c *conn, path string) (fresh bool, err error) {
+	var application, version, tables int64
+	err = retry(ctx, func() error {
+		if application, err = c.pragma("application_id"); err != nil {
+			return err
+		}
+		if version, err = c.pragma("user_version"); err != nil {
+			return err
+		}
+		tables, err = c.number(`SELECT count(*) FROM sqlite_schema`)
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case application == 0 && version == 0 && tables == 0:
+		return true, nil
+	case application != applicationID:
+		return false, fmt.Errorf("%w: %s is a database of another program (application id %#x): choose another path", store.ErrForeign, path, uint32(application))
+	case version > schemaVersion:
+		return false, &store.VersionError{What: path, Got: int(version), Known: schemaVersion}
+	case version < 1:
+		return false, fmt.Errorf("%w: %s has no format version: restore it from a backup", store.ErrForeign, path)
+	}
+	return false, nil
+}
+
+func enableWAL(ctx context.Context, c *conn, path string) error {
+	mode := ""
+	err := retry(ctx, func() error {
+		return c.query(`PRAGMA journal_mode = WAL`, func(r row) error { mode = r.ColumnText(0); return nil })
+	})
+	if err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%s cannot have a write-ahead log (journal mode %s): put it on a local file system", path, mode)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package sqlitestore
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+func TestStatements_AreNotPreparedAgain(t *testing.T) {
+	s := openTest(t)
+	var prepared atomic.Int64
+	check(t, s.write(testContext(t), func(tx *tx) error {
+		return tx.SetAuthorizer(sqlite.AuthorizeFunc(func(a sqlite.Action) sqlite.AuthResult {
+			if a.Type() == sqlite.OpSelect || a.Type() == sqlite.OpUpdate {
+				prepared.Add(1)
+			}
+			return sqlite.AuthResultOK
+		}))
+	}))
+	for i := range 8 {
+		if i == 4 { // some statements are not reached the first time
+			prepared.Store(0)
+		}
+		everything(t, s, string(rune('a'+i)))
+	}
+	if got := prepared.Load(); got != 0 {
+		t.Errorf("statements were compiled again, %d columns and selects of them: write +? in conditions", got)
+	}
+}
+
+// everything executes every kind of operation once.
+func everything(t *testing.T, s *Store, name string) {
+	t.Helper()
+	ctx := testContext(t)
+	session := store.Session{ID: store.SessionID(name), TTL: time.Hour, Classes: []store.Class{class}, Fingerprint: name}
+	check(t, s.OpenSession(ctx, session))
+	_, err := s.Heartbeat(ctx, 0, session.ID)
+	check(t, err)
+	var creates []store.Create
+	for _, policy := range []store.ActivePolicy{store.ActiveUse, store.ActiveFail, store.ActiveCancel, store.ActiveCancel} {
+		c := newRun(100)
+		c.WorkflowID, c.Active, c.Finished, c.Cancel.ID = "order-1", policy, store.FinishedAllowFailure, event.NewItemID()
+		creates = append(creates, c)
+	}
+	for range 5 {
+		creates = append(creates, newRun(100))
+	}
+	creates[6].Delay = time.Microsecond
+	_, err = s.Create(ctx, append(creates, creates[0]))
+	check(t, err)
+	claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Classes: session.Classes, Max: 100, Recover: true})
+	check(t, err)
+	if len(claimed.Runs) < 5 {
+		t.Fatalf("claimed %d runs, want at least 5", len(claimed.Runs))
+	}
+	effects := []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock}
+	for i, r := range claimed.Runs {
+		item := store.Item{ID: event.ItemID("item " + name)}
+		_, err := s.Deliver(ctx, store.Deliver{Run: r.Run, Item: item})
+		check(t, err)
+		c := store.Commit{
+			Run: r.Run, WorkflowID: r.WorkflowID, Fence: r.Fence, Prev: r.Last, CID: event.NewCID(), Frame: []byte{1}, First: r.Seq + 1, Last: r.Seq + 1,
+			Effect: effects[i%len(effects)], Due: time.Now().Add(time.Hour), Fit: "x", Status: event.StatusRunning,
+		}
+		if r.WorkflowID != "" {
+			c.Effect = store.EffectFinish
+		}
+		loaded, err := s.Load(ctx, []store.Load{{Run: r.Run, Inbox: true}})
+		check(t, err)
+		inbox := loaded[0].Inbox
+		c.Consume, c.ConsumeLast = len(inbox), inbox[len(inbox)-1].ID
+		answers, err := s.Commit(ctx, []store.Commit{c})
+		check(t, err)
+		check(t, answers[0].Err)
+	}
+	blocked := claimed.Runs[3].Run
+	if claimed.Runs[3].WorkflowID != "" {
+		t.Fatal("the run that should be blocked has ended")
+	}
+	_, err = s.ClaimRun(ctx, 0, session.ID, event.NewToken(), blocked)
+	check(t, err)
+	check(t, s.Release(ctx, claimed.Runs[4].Run, claimed.Runs[4].Fence))
+	_, err = s.Due(ctx, 0, 10)
+	check(t, err)
+	_, err = s.Reconcile(ctx, 0, session.ID)
+	check(t, err)
+	check(t, s.CloseSession(ctx, 0, session.ID))
+}

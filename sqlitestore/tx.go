@@ -1,0 +1,226 @@
+package sqlitestore
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// tx is the transaction in which a group of operations is executed.
+type tx struct {
+	*conn
+	s     *Store
+	now   time.Time // of the operation that is being executed
+	names *names
+	seq   int64 // last number given out, 0: not read yet
+	wakes []int64
+	news  news
+}
+
+// ms returns the time of the operation in milliseconds.
+func (t *tx) ms() int64 { return t.now.UnixMilli() }
+
+// names are the numbers of the classes, which never change once committed.
+type names struct {
+	ids     map[store.Class]int64
+	classes map[int64]store.Class
+}
+
+func newNames() names {
+	return names{ids: map[store.Class]int64{}, classes: map[int64]store.Class{}}
+}
+
+func (n *names) add(id int64, c store.Class) {
+	n.ids[c], n.classes[id] = id, c
+}
+
+// class returns the number of a class, 0 if there is none yet.
+func (t *tx) class(c store.Class) (int64, error) {
+	if id := t.names.ids[c]; id != 0 {
+		return id, nil
+	}
+	id, err := t.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +?`, c.Queue, c.Workflow)
+	if err == nil && id != 0 {
+		t.names.add(id, c)
+	}
+	return id, err
+}
+
+// ensureClass returns the number of a class and makes it if need be.
+func (t *tx) ensureClass(c store.Class) (int64, error) {
+	id, err := t.class(c)
+	if err != nil || id != 0 {
+		return id, err
+	}
+	if err := t.exec(`INSERT INTO classes (queue, workflow, wake) VALUES (?, ?, 0)`, c.Queue, c.Workflow); err != nil {
+		return 0, err
+	}
+	id = t.LastInsertRowID()
+	t.names.add(id, c)
+	return id, nil
+}
+
+// className is the opposite of class.
+func (t *tx) className(id int64) (store.Class, error) {
+	if c, ok := t.names.classes[id]; ok {
+		return c, nil
+	}
+	var c store.Class
+	err := t.query(`SELECT queue, workflow FROM classes WHERE id = +?`, func(r row) error {
+		c = store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}
+		return nil
+	}, id)
+	if err == nil {
+		t.names.add(id, c)
+	}
+	return c, err
+}
+
+// next returns a number that is greater than all before it.
+func (t *tx) next() (int64, error) {
+	if t.seq == 0 {
+		seq, err := t.number(`SELECT seq FROM counters`)
+		if err != nil {
+			return 0, err
+		}
+		t.seq = seq
+	}
+	t.seq++
+	return t.seq, nil
+}
+
+// wake announces at the end of the transaction that there may be something to
+// claim in a class.
+func (t *tx) wake(class int64) {
+	for _, known := range t.wakes {
+		if known == class {
+			return
+		}
+	}
+	t.wakes = append(t.wakes, class)
+}
+
+// calm takes back what wake has announced: a claim has just emptied the class.
+func (t *tx) calm(class int64) error {
+	for i, known := range t.wakes {
+		if known == class {
+			t.wakes = append(t.wakes[:i], t.wakes[i+1:]...)
+			break
+		}
+	}
+	return t.setWake(class, false)
+}
+
+// setWake stores or takes the one wake of a class.
+func (t *tx) setWake(class int64, set bool) error {
+	return t.exec(`UPDATE classes SET wake = ?1 WHERE id = +?2 AND wake <> +?1`, set, class)
+}
+
+// finish does what is left to do before the commit. A wake goes to a waiter of
+// this process if there is one, in the same action; else it is stored for
+// whoever comes, here or in another process.
+func (t *tx) finish() error {
+	if t.seq != 0 {
+		if err := t.exec(`UPDATE counters SET seq = ?`, t.seq); err != nil {
+			return err
+		}
+	}
+	for _, id := range t.wakes {
+		class, err := t.className(id)
+		if err != nil {
+			return err
+		}
+		taken := t.s.hub.reserve(class, &t.news)
+		if err := t.setWake(id, !taken); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextDue returns the earliest due time in milliseconds, 0 if there is none.
+func (c *conn) nextDue() (int64, error) {
+	return c.number(`SELECT due FROM runs WHERE due IS NOT NULL ORDER BY due LIMIT 1`)
+}
+
+// run is what operations look at and change of a run.
+type run struct {
+	key        int64
+	id         event.RunID
+	chain      event.RunID
+	wid        int64 // of the workflow id; 0: none
+	workflowID string
+	class      int64
+	priority   int
+	place      store.Place
+	status     event.Status
+	n, seq     uint64
+	last       event.CID
+	epoch      uint64
+	token      event.Token
+	owner      int64           // of the session; 0: none
+	session    store.SessionID // its name
+	ord        int64
+	due        int64
+	recoveries int
+	fit        string
+	closing    bool
+	inbox      int
+	created    int64
+	ended      int64
+}
+
+const (
+	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
+		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
+		r.ord, r.due, r.recoveries, r.fit, r.closing, r.inbox, r.created, r.ended`
+	selectRun = `SELECT ` + runColumns + ` FROM runs r `
+)
+
+func scanRun(r row) *run {
+	v := &run{
+		key: r.ColumnInt64(0), id: unpackRun(r, 1), chain: unpackRun(r, 2),
+		wid: r.ColumnInt64(3), workflowID: r.ColumnText(4), class: r.ColumnInt64(5), priority: r.ColumnInt(6),
+		place: store.Place(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
+		n: uint64(r.ColumnInt64(9)), seq: uint64(r.ColumnInt64(10)), epoch: uint64(r.ColumnInt64(12)),
+		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
+		recoveries: r.ColumnInt(18), fit: r.ColumnText(19), closing: r.ColumnBool(20), inbox: r.ColumnInt(21),
+		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
+	}
+	r.ColumnBytes(11, v.last[:])
+	r.ColumnBytes(13, v.token[:])
+	if v.chain == "" {
+		v.chain = v.id
+	}
+	return v
+}
+
+// runs returns the runs that a query which starts with selectRun finds.
+func (c *conn) runs(query string, args ...any) ([]*run, error) {
+	var found []*run
+	err := c.query(query, func(r row) error { found = append(found, scanRun(r)); return nil }, args...)
+	return found, err
+}
+
+// run returns a run, nil if there is none.
+func (c *conn) run(id event.RunID) (*run, error) {
+	return first(c.runs(selectRun+`WHERE r.id = +?`, packRun(id)))
+}
+
+func (c *conn) runByKey(key int64) (*run, error) {
+	return first(c.runs(selectRun+`WHERE r.key = +?`, key))
+}
+
+func first(found []*run, err error) (*run, error) {
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// holds reports whether f is the fence of the present owner. A run without an
+// owner is held by nobody: an empty token opens nothing.
+func (r *run) holds(f store.Fence) bool {
+	return r.place == store.PlaceOwned && r.epoch == f.Epoch && r.token == f.Token
+}

@@ -1,0 +1,90 @@
+package sqlitestore
+
+import (
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+const runPrefix = event.PrefixRun + "_"
+
+// packRun returns the stored form of a run id: the 16 bytes of its ULID, which
+// sort as the ids do; the text of an id that has none; nil for no id.
+func packRun(id event.RunID) any {
+	if id == "" {
+		return nil
+	}
+	if text, ok := strings.CutPrefix(string(id), runPrefix); ok {
+		// ULIDs are case-insensitive, ids are not: only what reads back as it
+		// was is packed.
+		if u, err := ulid.ParseStrict(text); err == nil && u.String() == text {
+			return u[:]
+		}
+	}
+	return string(id)
+}
+
+// unpackRun is the opposite of packRun.
+func unpackRun(r row, col int) event.RunID {
+	switch r.ColumnType(col) {
+	case sqlite.TypeBlob:
+		var u ulid.ULID
+		r.ColumnBytes(col, u[:])
+		return event.RunID(runPrefix + u.String())
+	case sqlite.TypeText:
+		return event.RunID(r.ColumnText(col))
+	}
+	return ""
+}
+
+// millis returns t in milliseconds, rounded up so that nothing is due too
+// early; 0 for the zero time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++
+	}
+	return ms
+}
+
+// timeOf is the opposite of millis.
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// nonZero returns v for a column in which 0 is stored as null.
+func nonZero(v int64) any {
+	if v == 0 {
+		return nil
+	}
+	return v
+}
+
+// nonEmpty returns s for a column in which "" is stored as null.
+func nonEmpty(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// blob returns a copy of a column, nil for null.
+func blob(r row, col int) []byte {
+	n := r.ColumnLen(col)
+	if n == 0 && r.ColumnIsNull(col) {
+		return nil
+	}
+	b := make([]byte, n)
+	r.ColumnBytes(col, b)
+	return b
+}

@@ -1,0 +1,344 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// waiter is a blocked Wait. All but the first four fields belong to the hub.
+type waiter struct {
+	sessions []store.SessionID
+	classes  []store.Class
+	known    int64 // due times from here on are no news; 0: all are
+	answer   chan answered
+
+	held     bool // it is not to be answered yet
+	promised bool // a transaction is about to give it a wake
+	claim    bool // it has a wake
+	due      bool
+	leaving  error // it wants to go, and is held up by a promise
+	done     bool
+}
+
+type answered struct {
+	woken store.Woken
+	err   error
+}
+
+// Wait blocks until there may be something to do. If Until is zero it does not
+// end by time, and a due time is news if it is earlier than all that were set
+// when Wait was called.
+//
+// What this process does is told at once; what another process does to the same
+// file is noticed within about 10 ms.
+func (s *Store) Wait(ctx context.Context, o store.Wait) (store.Woken, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Woken{}, err
+	}
+	for _, p := range o.Sessions {
+		if err := s.enterPartition(ctx, p.Partition); err != nil {
+			return store.Woken{}, fmt.Errorf("wait for session %s: %w", p.Session, err)
+		}
+	}
+	w := &waiter{classes: o.Classes, known: millis(o.Until), answer: make(chan answered, 1), held: true}
+	for _, p := range o.Sessions {
+		w.sessions = append(w.sessions, p.Session)
+	}
+	if !s.hub.join(w) {
+		return store.Woken{}, store.ErrClosed
+	}
+	if err := s.look(ctx, w); err != nil {
+		return s.hub.leave(w, err)
+	}
+	if !o.Until.IsZero() {
+		d := o.Until.Sub(s.clock.Now())
+		if d <= 0 {
+			s.hub.expire(w)
+		} else {
+			stop := s.clock.AfterFunc(d, func() { s.hub.expire(w) })
+			defer stop()
+		}
+	}
+	s.hub.release(w)
+	select {
+	case a := <-w.answer:
+		return a.woken, a.err
+	case <-ctx.Done():
+		return s.hub.leave(w, ctx.Err())
+	}
+}
+
+// look finds what was in the store before the Wait began.
+func (s *Store) look(ctx context.Context, w *waiter) error {
+	found, err := s.survey(ctx, w.sessions, nil)
+	if err != nil {
+		return err
+	}
+	next := found.due
+	if w.known == 0 {
+		w.known = next
+	}
+	found.due = 0
+	if next != 0 && next < w.known {
+		found.due = next
+	}
+	s.hub.offer(found)
+	for _, class := range found.wakes {
+		if slices.Contains(w.classes, class) {
+			// One wake is enough: the claim that follows sees to the rest.
+			return s.write(ctx, func(t *tx) error { return t.passOn(class) })
+		}
+	}
+	return nil
+}
+
+// passOn gives the wake of a class, if it is still set, to a waiter.
+func (t *tx) passOn(c store.Class) error {
+	set, err := t.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +? AND wake = 1`, c.Queue, c.Workflow)
+	if err == nil && set != 0 {
+		t.wake(set)
+	}
+	return err
+}
+
+// join registers a waiter; false: the store is closed.
+func (h *hub) join(w *waiter) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.waiters = append(h.waiters, w)
+	for _, session := range w.sessions {
+		h.box(session).waiters++
+	}
+	signal(h.joined)
+	return true
+}
+
+// release lets a waiter be answered.
+func (h *hub) release(w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.held = false
+	h.settle()
+}
+
+// expire ends a Wait because its time has come.
+func (h *hub) expire(w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.due = true
+	h.settle()
+}
+
+// leave ends a Wait that was given up. If a wake was given to it, or is about to
+// be, it takes the wake: a wake that is taken must not be lost.
+func (h *hub) leave(w *waiter, err error) (store.Woken, error) {
+	h.mu.Lock()
+	if !w.done {
+		w.held, w.leaving = false, err
+		h.settle()
+	}
+	h.mu.Unlock()
+	a := <-w.answer
+	return a.woken, a.err
+}
+
+// settle answers every waiter that has something to be told.
+func (h *hub) settle() {
+	for _, w := range slices.Clone(h.waiters) {
+		switch {
+		case w.held || w.promised:
+		case w.claim || w.due || w.leaving == nil && h.hasMail(w):
+			h.complete(w, nil)
+		case w.leaving != nil:
+			h.complete(w, w.leaving)
+		}
+	}
+}
+
+func (h *hub) hasMail(w *waiter) bool {
+	return slices.ContainsFunc(w.sessions, func(s store.SessionID) bool { return len(h.boxes[s].news) > 0 })
+}
+
+// complete answers a waiter and forgets it.
+func (h *hub) complete(w *waiter, err error) {
+	a := answered{err: err}
+	if err == nil {
+		a.woken.Due = w.due
+		if w.claim {
+			a.woken.Claim = []int{0}
+		}
+	}
+	for _, session := range w.sessions {
+		b := h.boxes[session]
+		if err == nil {
+			for run := range b.news {
+				a.woken.Mail = append(a.woken.Mail, run)
+			}
+			clear(b.news)
+		}
+		b.waiters--
+		h.tidy(session)
+	}
+	w.done = true
+	h.waiters = slices.DeleteFunc(h.waiters, func(o *waiter) bool { return o == w })
+	w.answer <- a
+}
+
+// watch is everybody who waits for the next frame of one run. A commit closes
+// one channel for any number of them.
+type watch struct {
+	next  chan struct{} // closed by the next frame
+	known uint64        // frames of the log, as the first of them has seen it
+	seen  bool          // known is set
+	n     int
+}
+
+// Watch blocks until the log of a run has more than n frames.
+func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
+	for {
+		if err := s.enter(ctx); err != nil {
+			return err
+		}
+		w := s.hub.watch(run)
+		if w == nil {
+			return store.ErrClosed
+		}
+		frames, err := s.frames(ctx, run)
+		if err != nil || frames == 0 || frames > n {
+			s.hub.unwatch(run, w)
+			if err == nil && frames == 0 {
+				err = fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
+			}
+			return err
+		}
+		s.hub.saw(run, w, frames)
+		select {
+		case <-w.next:
+		case <-ctx.Done():
+			s.hub.unwatch(run, w)
+			return ctx.Err()
+		}
+	}
+}
+
+// frames returns the number of frames of a run, 0 if there is no such run.
+func (s *Store) frames(ctx context.Context, run event.RunID) (uint64, error) {
+	var n int64
+	err := s.read(ctx, func(c *conn) (err error) {
+		n, err = c.number(`SELECT n FROM runs WHERE id = +?`, packRun(run))
+		return err
+	})
+	return uint64(n), err
+}
+
+// watch registers for the next frame of a run; nil: the store is closed.
+func (h *hub) watch(run event.RunID) *watch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	w := h.watches[run]
+	if w == nil {
+		w = &watch{next: make(chan struct{})}
+		h.watches[run] = w
+	}
+	w.n++
+	signal(h.joined)
+	return w
+}
+
+// saw notes how long a watched log was. If it has grown since somebody else
+// looked, that one has not been told yet.
+func (h *hub) saw(run event.RunID, w *watch, frames uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watches[run] != w {
+		return // told meanwhile
+	}
+	if w.seen && frames != w.known {
+		h.publishFrame(run)
+		return
+	}
+	w.seen, w.known = true, frames
+}
+
+// publishFrame ends the Watches of a run.
+func (h *hub) publishFrame(run event.RunID) {
+	if w := h.watches[run]; w != nil {
+		delete(h.watches, run)
+		close(w.next)
+	}
+}
+
+// unwatch gives up before the frame came.
+func (h *hub) unwatch(run event.RunID, w *watch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.n--; w.n == 0 && h.watches[run] == w {
+		delete(h.watches, run)
+	}
+}
+
+// survey is what the database holds for those who wait.
+type survey struct {
+	wakes []store.Class
+	mails []mail
+	due   int64                  // the next due time, 0: none
+	logs  map[event.RunID]uint64 // frames of the watched runs; absent: not there
+	took  time.Duration
+}
+
+// survey looks for everything that could concern these sessions and runs.
+func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []event.RunID) (*survey, error) {
+	var found *survey
+	start := time.Now()
+	err := s.read(ctx, func(c *conn) error {
+		found = &survey{logs: make(map[event.RunID]uint64, len(runs))}
+		return found.read(c, sessions, runs)
+	})
+	if err != nil {
+		return nil, err
+	}
+	found.took = time.Since(start)
+	return found, nil
+}
+
+func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) error {
+	err := c.query(`SELECT queue, workflow FROM classes WHERE wake = 1`, func(r row) error {
+		f.wakes = append(f.wakes, store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, session := range sessions {
+		err := c.query(`SELECT r.id, (SELECT max(i.seq) FROM inbox i WHERE i.run = r.key)
+			FROM sessions s JOIN runs r ON r.owner = s.id AND r.inbox > 0 WHERE s.name = +?`, func(r row) error {
+			f.mails = append(f.mails, mail{mailNew, session, unpackRun(r, 0), r.ColumnInt64(1)})
+			return nil
+		}, string(session))
+		if err != nil {
+			return err
+		}
+	}
+	for _, run := range runs {
+		n, err := c.number(`SELECT n FROM runs WHERE id = +?`, packRun(run))
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			f.logs[run] = uint64(n)
+		}
+	}
+	f.due, err = c.nextDue()
+	return err
+}
