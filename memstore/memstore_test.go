@@ -184,6 +184,29 @@ func TestWatch_IsNotDisturbedByOtherRuns(t *testing.T) {
 	})
 }
 
+func TestClaim_OfSeveralClassesTakesThePriorityFirstAndThenTheLongestReady(t *testing.T) {
+	f := open(t, memstore.Config{Clock: storetest.NewClock()})
+	classes := []store.Class{{Queue: "a"}, {Queue: "b"}, {Queue: "c"}}
+	var made []event.RunID
+	for n, priority := range []int{0, 0, 3, 0, 2, 2} {
+		id := f.ids.Run(f.Clock().Now(), 0)
+		c := store.Create{Run: id, Class: classes[n%3], Frame: []byte("frame"), Priority: priority}
+		_, err := f.Create(t.Context(), []store.Create{c})
+		f.check(err)
+		made = append(made, id)
+	}
+	want := []event.RunID{made[2], made[4], made[5], made[0], made[1], made[3]}
+	got, err := f.Claim(t.Context(), store.Claim{Session: f.session, Classes: classes, Max: 10})
+	f.check(err)
+	var runs []event.RunID
+	for _, r := range got.Runs {
+		runs = append(runs, r.Run)
+	}
+	if diff := cmp.Diff(want, runs); diff != "" {
+		t.Errorf("claimed (-want +got)\n%s", diff)
+	}
+}
+
 func TestCreate_RefusesARunThatItsWorkflowIDDoesNotLeadTo(t *testing.T) {
 	s := memstore.NewWith(memstore.Config{Partitions: 7})
 	slot := event.SlotOf("order")

@@ -22,6 +22,7 @@ var (
 	_ store.Lister    = (*Store)(nil)
 	_ store.Auditor   = (*Store)(nil)
 	_ store.Inspector = (*Store)(nil)
+	_ store.Noter     = (*Store)(nil)
 )
 
 // Config configures a store. The zero value is what New uses.

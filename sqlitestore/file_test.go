@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -174,52 +172,6 @@ func TestLoad_OfADamagedFileSaysSo(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged, restore it from a backup") {
 		t.Errorf("got error %q, want the path and the fix", err)
-	}
-}
-
-// playOpener opens a store as a user who may not do everything, and prints why
-// that failed.
-func playOpener(args []string) error {
-	if os.Getuid() == 0 {
-		const nobody = 65534
-		if err := errors.Join(syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
-			return err
-		}
-	}
-	s, err := sqlitestore.Open(args[0])
-	if err == nil {
-		_, err = s.Create(context.Background(), []store.Create{newLog(s.Clock()).Create()})
-		err = errors.Join(err, s.Close())
-	}
-	fmt.Println(strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
-	return nil
-}
-
-func TestOpen_SaysWhatTheUserMayNotDo(t *testing.T) {
-	for name, test := range map[string]struct {
-		file, dir os.FileMode
-		want      string
-	}{
-		"unreadable file":     {0o000, 0o777, "cannot be opened"},
-		"read-only file":      {0o444, 0o777, "cannot be written"},
-		"read-only directory": {0o666, 0o555, "cannot be"},
-		"closed directory":    {0o666, 0o000, "permission denied"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			check(t, os.Chmod(filepath.Dir(dir), 0o755))
-			path := filepath.Join(dir, "runs.db")
-			check(t, openStore(t, path, nil).Close())
-			check(t, os.Chmod(path, test.file))
-			check(t, os.Chmod(dir, test.dir))
-			t.Cleanup(func() { check(t, os.Chmod(dir, 0o755)) })
-			c := startChild(t, "open", path)
-			got := c.line()
-			c.wait()
-			if !strings.Contains(got, test.want) || !strings.Contains(got, path) {
-				t.Errorf("got %q, want %q and the path", got, test.want)
-			}
-		})
 	}
 }
 

@@ -24,6 +24,9 @@ import (
 // plays all of them.
 const childEnv = "SQLITESTORE_TEST_ROLE"
 
+// roles is what the test binary can do as another process.
+var roles = map[string]func(args []string) error{}
+
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childEnv); role != "" {
 		if err := roles[role](os.Args[1:]); err != nil {

@@ -28,23 +28,22 @@ func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence,
 
 // Notes returns the notes of a run.
 func (s *Store) Notes(ctx context.Context, run event.RunID) (map[string][]byte, error) {
-	var notes map[string][]byte
+	var notes map[string][]byte // nil: there is no such run
 	err := s.read(ctx, func(c *conn) error {
+		notes = nil
 		key, err := c.number(`SELECT key FROM runs WHERE id = +?`, packRun(run))
-		if err != nil {
+		if err != nil || key == 0 {
 			return err
-		}
-		if key == 0 {
-			return store.ErrRunNotFound
 		}
 		notes = map[string][]byte{}
 		return c.query(`SELECT key, body FROM notes WHERE run = +?`, func(r row) error {
-			body := make([]byte, r.ColumnLen(1))
-			r.ColumnBytes(1, body)
-			notes[r.ColumnText(0)] = body
+			notes[r.ColumnText(0)] = blob(r, 1)
 			return nil
 		}, key)
 	})
+	if err == nil && notes == nil {
+		err = store.ErrRunNotFound
+	}
 	if err != nil {
 		return nil, fmt.Errorf("notes of run %s: %w", run, err)
 	}

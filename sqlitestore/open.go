@@ -20,6 +20,7 @@ import (
 // methods are safe for concurrent use.
 type Store struct {
 	path    string
+	wal     string // path of the write-ahead log
 	clock   store.Clock
 	ctx     context.Context // ends when Close is called
 	cancel  context.CancelFunc
@@ -39,6 +40,7 @@ var (
 	_ store.Lister    = (*Store)(nil)
 	_ store.Auditor   = (*Store)(nil)
 	_ store.Inspector = (*Store)(nil)
+	_ store.Noter     = (*Store)(nil)
 )
 
 // Config configures a store. The zero value is what Open uses.
@@ -143,13 +145,13 @@ func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 	if err != nil {
 		return err
 	}
-	// The file exists now, so its true name can be found: locks lie beside it
-	// under that name, whatever links lead to it.
+	// The file exists now, so its true name can be found: the log and the locks
+	// lie beside it under that name, whatever links lead to it.
 	real, err := filepath.EvalSymlinks(s.path)
 	if err != nil {
 		return err
 	}
-	s.locks = newLocks(real)
+	s.wal, s.locks = real+"-wal", newLocks(real)
 	return s.locks.sweep(ctx, c)
 }
 
@@ -211,10 +213,10 @@ func (s *Store) shutDown() error {
 	err := s.readers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	// If another process is in the way the log stays as it is: SQLite answers
-	// with a row that says so, and the last one to close cleans up.
+	// If another process is in the way, or the disk is full, the log stays as it
+	// is, with everything in it. Whoever closes or opens the file next goes on.
 	checkpoint := c.execOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
-	if busy(checkpoint) {
+	if busy(checkpoint) || sqlite.ErrCode(checkpoint).ToPrimary() == sqlite.ResultFull {
 		checkpoint = nil
 	}
 	err = errors.Join(err, checkpoint, s.locks.close(ctx, c), c.Close())

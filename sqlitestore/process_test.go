@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,14 +22,12 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// roles is what the test binary can do as another process.
-var roles = map[string]func(args []string) error{
-	"create":  playCreator,
-	"claim":   playClaimer,
-	"commit":  playCommitter,
-	"hold":    playHolder,
-	"deliver": playDeliverer,
-	"open":    playOpener,
+func init() {
+	roles["create"] = playCreator
+	roles["claim"] = playClaimer
+	roles["commit"] = playCommitter
+	roles["hold"] = playHolder
+	roles["deliver"] = playDeliverer
 }
 
 // withStore gives a role the store that its first argument names.
@@ -302,43 +299,6 @@ func TestWait_NoticesThatAnotherProcessWasKilled(t *testing.T) {
 			return
 		}
 	}
-}
-
-func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "runs.db")
-	start(t, openStore(t, path, nil), 2)
-	holder := startHolder(t, path, 2)
-	check(t, holder.cmd.Process.Signal(syscall.SIGSTOP))
-
-	// This store's clock is ahead: by it the lease of the holder is past.
-	clock := storetest.NewClock()
-	s := openStore(t, path, clock)
-	openSession(t, s, "heir")
-	for range 200 {
-		if got := claim(t, s, "heir", 10); len(got) != 0 {
-			t.Fatalf("claimed %d runs of a process that is only stopped", len(got))
-		}
-	}
-	c := claimOf("heir", 10)
-	c.Recover = true
-	got, err := s.Claim(testContext(t), c)
-	check(t, err)
-	if len(got.Runs) != 2 {
-		t.Fatalf("claimed %d runs of a process whose lease is past, want 2", len(got.Runs))
-	}
-	entries, err := s.Audit(testContext(t), got.Runs[0].Run)
-	check(t, err)
-	if len(entries) != 1 || entries[0].Reason != store.ReasonExpiredClaim {
-		t.Errorf("audit: got %+v, want an expired claim", entries)
-	}
-	check(t, holder.cmd.Process.Signal(syscall.SIGCONT))
-	holder.say("beat")
-	if got := holder.line(); got != "true" {
-		t.Errorf("heartbeat of the continued process expired: got %s, want true", got)
-	}
-	check(t, holder.in.Close())
-	holder.wait()
-	verify(t, s)
 }
 
 // playDeliverer delivers an item to a run.

@@ -47,8 +47,9 @@ type writer struct {
 	done    chan struct{}
 
 	// What follows belongs to the goroutine.
-	version int64 // of the data, as this connection has last seen it
-	names   names
+	version  int64 // of the data, as this connection has last seen it
+	names    names
+	walLimit int64
 }
 
 // op is one operation on its way.
@@ -64,7 +65,7 @@ type op struct {
 
 func newWriter(s *Store, c *conn) *writer {
 	return &writer{
-		s: s, c: c, names: newNames(),
+		s: s, c: c, names: newNames(), walLimit: walLimit,
 		arrived: make(chan struct{}, 1),
 		poke:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
@@ -154,7 +155,9 @@ func (w *writer) run() {
 	for {
 		select {
 		case <-w.arrived:
-			w.group()
+			if w.group() {
+				w.trim()
+			}
 		case <-w.poke:
 			w.lookAround()
 		case <-w.stop:

@@ -35,6 +35,7 @@ func newImports(p *model.Package) *imports {
 	im := &imports{names: make(map[string]string), taken: maps.Clone(p.Declared)}
 	for _, id := range invented {
 		im.taken[id] = true
+		im.taken[free(id, p.Declared, nil)] = true
 	}
 	note := func(fn model.Function) {
 		im.taken[fn.Context] = true

@@ -260,3 +260,12 @@ func TestRun_FailsWithoutAGoModule(t *testing.T) {
 		t.Error("Run succeeded with a go command that cannot list packages")
 	}
 }
+
+// What is appended to a file for type-checking must not pick up its last comment.
+func TestRun_DirectiveAtTheEndOfAFileIsAboveNothing(t *testing.T) {
+	dir := workspace(t, map[string]string{"orders/orders.go": orders + "\n//flow:step"})
+	report := run(t, dir)
+	if len(report.Diagnostics) != 1 || report.Diagnostics[0].Line != 18 || report.Diagnostics[0].What != "//flow:step is above no declaration" {
+		t.Errorf("diagnostics are %v, want one at line 18", report.Diagnostics)
+	}
+}

@@ -52,7 +52,7 @@ func (r *reader) parse(fset *token.FileSet, path string, src []byte) (*ast.File,
 	if appended == "" {
 		return parser.ParseFile(fset, path, src, parserMode)
 	}
-	file, err := parser.ParseFile(fset, path, slices.Concat(src, []byte("\n"), []byte(appended)), parserMode)
+	file, err := parser.ParseFile(fset, path, slices.Concat(src, []byte("\n\n"), []byte(appended)), parserMode)
 	if err != nil {
 		return file, err
 	}

@@ -22,13 +22,26 @@ import (
 // attempt is one execution of a step. It holds a slot from step_started until
 // its goroutine has ended.
 type attempt struct {
-	ref     uint64
-	number  int
-	started time.Time
+	ref      uint64
+	number   int
+	started  time.Time
+	launched bool // its goroutine frees the slot; belongs to the task's executor
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // nil: not launched
 	done   bool                    // its outcome was posted
+}
+
+// dropAttempts ends what is under way and frees the slots of what never began.
+func (t *task) dropAttempts(cause error) {
+	for _, a := range t.attempts {
+		if a.launched {
+			a.stop(cause)
+		} else {
+			t.w.releaseSlot()
+		}
+	}
+	t.attempts, t.starts = nil, nil
 }
 
 // stop asks the code of the attempt to end.
@@ -75,9 +88,9 @@ func (c *attemptContext) Deadline() (time.Time, bool) {
 func (t *task) launch(a *attempt) {
 	op := t.run.Op(a.ref)
 	if op == nil || t.run.Ended() || t.attempts[a.ref] != a {
-		t.w.releaseSlot()
-		return
+		return // the slot is freed with the task
 	}
+	a.launched = true
 	if op.CancelWanted() { // before it could begin
 		t.w.releaseSlot()
 		t.onStep(a, outcome{err: op.CancelCause(), code: event.CodeCanceled})

@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every test: whoever waits longer waits for nothing.
-const patience = 40 * time.Second
+const patience = 20 * time.Second
 
 // world is a store and a client of it, and what the workers on it have logged.
 type world struct {

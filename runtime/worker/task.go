@@ -167,7 +167,8 @@ func (t *task) onClaimed(in *input) {
 		return
 	}
 	if !t.w.own(t) {
-		return // another claim of the same run was faster: this one is over
+		t.forget() // another claim of the same run was faster: this one is over
+		return
 	}
 	c := &in.claimed
 	usable := t.state == taskAway && t.run != nil && t.blocked == nil && len(t.unsaved) == 0 && t.last == c.Last && t.n == c.N
@@ -195,9 +196,7 @@ func (t *task) onClaimed(in *input) {
 // forget drops what is in memory of the run. Nothing of it was visible outside
 // that is not in the log.
 func (t *task) forget() {
-	for _, a := range t.attempts {
-		a.stop(errLost)
-	}
+	t.dropAttempts(errLost)
 	if t.run != nil {
 		run := t.run
 		t.run = nil
@@ -205,7 +204,7 @@ func (t *task) forget() {
 		t.exec.inUserCode(run.Close)
 	}
 	t.clearAlarm()
-	t.unsaved, t.attempts, t.starts, t.cancels, t.interrupted = nil, nil, nil, nil, nil
+	t.unsaved, t.cancels, t.interrupted = nil, nil, nil
 	t.taken, t.recent, t.late = nil, nil, nil
 	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
 }
@@ -252,10 +251,7 @@ func (t *task) onStop() {
 		t.lose(&t.fence)
 	case taskLive:
 		if t.w.hard.Load() {
-			for _, a := range t.attempts {
-				a.stop(ErrStopping)
-			}
-			t.attempts, t.starts = nil, nil
+			t.dropAttempts(ErrStopping)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -15,21 +14,18 @@ import (
 type Branch struct {
 	run      *Run
 	path     string
-	co       *coroutine
+	code     func(*Branch)
+	co       *coroutine // nil before the code begins and after it has ended
+	opened   trace      // where the code was handed over
 	ordinals map[string]int
-	blocked  string // what it waits for
-	opened   string // where its code was handed over, for reports
-	queued   bool
-	finished bool
 	rng      *rand.Rand
-}
+	waiter   waiter
+	// waitsFor and waitsForKey say what blocks it; empty: nothing.
+	waitsFor, waitsForKey string
 
-// Panic is what the code of a branch panicked with.
-type Panic struct {
-	Branch string // path
-	Opened string
-	Value  any
-	Stack  []byte
+	place    node[Branch] // among the open branches
+	runnable node[Branch] // among those that can go on
+	finished bool
 }
 
 // MisuseError is the value of the panic that stops code which uses what belongs
@@ -49,25 +45,38 @@ func (b *Branch) Run() *Run { return b.run }
 // is being unwound, and refuses calls from the wrong place.
 func (b *Branch) enter() {
 	r := b.run
+	if r.current != b || r.dying || r.err != nil || r.pure != "" {
+		b.refuse()
+	}
+}
+
+func (b *Branch) refuse() {
+	r := b.run
 	switch {
-	case r.current == b && !r.dying && r.err == nil && r.pure == "":
-	case r.dying || r.err != nil:
-		b.co.exit()
+	case r.current == nil && r.dying:
+		panic(&MisuseError{"workflow: a durable operation was called after its run had ended or was put aside, " +
+			"perhaps from a goroutine that the code started: use workflow.Go instead of go"})
 	case r.current == nil:
 		panic(&MisuseError{"workflow: a durable operation was called from outside of the workflow's code, " +
 			"perhaps from a goroutine that the code started: use workflow.Go instead of go"})
-	case r.current != b:
-		panic(&MisuseError{fmt.Sprintf("workflow: branch %s uses the context of branch %s: "+
-			"use the context that workflow.Go passes to the function", r.current.path, b.path)})
-	default:
+	case r.dying || r.err != nil:
+		r.current.co.exit()
+	case r.pure != "":
 		panic(&MisuseError{fmt.Sprintf("workflow: a durable operation was called inside of workflow.Record (%s): "+
 			"the function of Record computes a value and may not wait", r.pure)})
+	default:
+		panic(&MisuseError{fmt.Sprintf("workflow: branch %s uses the context of branch %s: "+
+			"use the context that workflow.Go passes to the function", r.current.path, b.path)})
 	}
 }
 
 // suspend gives control back to the driver until the branch is resumed.
 func (b *Branch) suspend() {
 	b.co.suspend()
+	for b.run.asking { // only where it is
+		b.run.position = here()
+		b.co.suspend()
+	}
 	if b.run.dying {
 		b.co.exit()
 	}
@@ -76,12 +85,14 @@ func (b *Branch) suspend() {
 // Key returns the key of the next operation of this name: it depends on nothing
 // but the branch and what the branch did before.
 func (b *Branch) Key(name string) string {
+	b.enter()
 	return b.path + "/" + name + "#" + strconv.Itoa(b.ordinal(name))
 }
 
 // DeclaredKey returns the key of an operation that the user gave a key of its
 // own. A repeated key gets an ordinal behind it.
 func (b *Branch) DeclaredKey(name, key string) string {
+	b.enter()
 	name += "[" + key + "]"
 	if n := b.ordinal(name); n > 1 {
 		return b.path + "/" + name + "#" + strconv.Itoa(n)
@@ -100,31 +111,13 @@ func (b *Branch) ordinal(name string) int {
 // Open starts a branch that runs f, under a path that [Branch.Key] has made.
 func (b *Branch) Open(path string, f func(*Branch)) {
 	b.enter()
-	b.run.open(path, f)
+	b.run.open(path, f).opened = traceHere()
 }
 
 // Now returns the time of the event that the code reacts to.
 func (b *Branch) Now() time.Time {
 	b.enter()
 	return b.run.now
-}
-
-// Rand returns the random numbers of the branch. They are seeded from the run
-// and the branch, and are the same in every replay.
-func (b *Branch) Rand() *rand.Rand {
-	b.enter()
-	if b.rng == nil {
-		h := fnv.New128a()
-		_, _ = h.Write([]byte(b.run.id))
-		_, _ = h.Write([]byte{0})
-		_, _ = h.Write([]byte(b.path))
-		var seed [32]byte
-		copy(seed[:], h.Sum(nil))
-		_, _ = h.Write([]byte("2"))
-		copy(seed[16:], h.Sum(nil))
-		b.rng = rand.New(rand.NewChaCha8(seed))
-	}
-	return b.rng
 }
 
 // Replaying reports whether the code repeats what the log holds already.

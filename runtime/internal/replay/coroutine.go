@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"iter"
 	"runtime"
 	"runtime/debug"
@@ -14,13 +15,18 @@ type coroutine struct {
 	stop  func()
 	yield func(struct{}) bool
 
-	job      func()
-	begun    bool   // the job has been resumed
-	idle     bool   // the last job has returned
-	dying    bool   // the job is being unwound by exit
-	panicked any    // what the last job panicked with
-	stack    []byte // where
-	exited   bool   // the last job called runtime.Goexit: the coroutine is gone
+	job    func()
+	idle   bool   // the last job has ended
+	dying  bool   // the job is being unwound by exit
+	crash  *crash // how the last job ended, if it did not return
+	exited bool   // the last job called runtime.Goexit: the coroutine is gone
+}
+
+// crash says how a job ended that did not return.
+type crash struct {
+	value any
+	text  string
+	stack []byte
 }
 
 // killed travels from the root of a coroutine that exited to resume. It has to
@@ -34,7 +40,7 @@ func newCoroutine() *coroutine {
 		c.yield = yield
 		for c.job != nil {
 			c.run()
-			c.job, c.idle, c.begun = nil, true, false
+			c.job, c.idle = nil, true
 			if !yield(struct{}{}) {
 				return
 			}
@@ -43,20 +49,36 @@ func newCoroutine() *coroutine {
 	return c
 }
 
-// run executes the job. A panic of the job ends here, with its stack; a Goexit
-// cannot be stopped, and ends the coroutine.
+// run executes the job. Its panic ends here; a Goexit cannot be stopped, and
+// ends the coroutine, whatever deferred calls did on the way.
 func (c *coroutine) run() {
+	ended := false
+	defer func() {
+		if !ended {
+			panic(killed{})
+		}
+	}()
+	c.call()
+	ended = true
+}
+
+// call executes the job and keeps how it ended. If it comes to its end by
+// Goexit, recovering the panic of a deferred call does not stop that.
+func (c *coroutine) call() {
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
 		r := recover()
-		if r != nil && !c.dying { // else a deferred call has panicked: the unwinding goes on
-			c.panicked, c.stack = r, debug.Stack()
-			return
+		if c.dying {
+			return // a deferred call may have panicked: nobody is left to care
 		}
-		panic(killed{})
+		// The stack is that of the panic or Goexit: nothing of it is unwound yet.
+		c.crash = &crash{value: r, text: "runtime.Goexit was called", stack: debug.Stack()}
+		if r != nil {
+			c.crash.text = fmt.Sprint(r) // may call code of the user's, which belongs here
+		}
 	}()
 	c.job()
 	returned = true
@@ -65,11 +87,6 @@ func (c *coroutine) run() {
 // resume runs the job until it yields or ends, and reports whether it has ended.
 func (c *coroutine) resume() (ended bool) {
 	defer func() {
-		if c.idle || c.exited {
-			ended = true
-		}
-	}()
-	defer func() {
 		r := recover()
 		if r == nil {
 			return
@@ -77,11 +94,11 @@ func (c *coroutine) resume() (ended bool) {
 		if _, ok := r.(killed); !ok {
 			panic(r)
 		}
-		c.exited = true
+		c.exited, ended = true, true
 	}()
-	c.idle, c.begun = false, true
+	c.idle = false
 	c.next()
-	return false
+	return c.idle
 }
 
 // suspend gives control back to the driver. It is called on the coroutine.
@@ -97,7 +114,7 @@ func (c *coroutine) exit() {
 
 // Pool keeps finished coroutines for the next run, because making one costs
 // more than running a short job. It belongs to one executor goroutine. The zero
-// Pool is ready for use.
+// Pool is ready for use; a nil Pool keeps nothing.
 type Pool struct {
 	free []*coroutine
 }
@@ -117,8 +134,11 @@ func (p *Pool) get() *coroutine {
 
 // put takes back a coroutine whose job has ended.
 func (p *Pool) put(c *coroutine) {
-	c.panicked, c.stack = nil, nil
-	if p == nil || c.exited || len(p.free) == poolSize {
+	c.crash = nil
+	if c.exited {
+		return // there is nothing left of it
+	}
+	if p == nil || len(p.free) >= poolSize {
 		c.stop()
 		return
 	}

@@ -23,15 +23,12 @@ func (r *Run) isCommand(e *event.Event) bool {
 	return false
 }
 
-func isBookkeeping(t event.Type) bool {
-	return t == event.StepStarted || t == event.StepRetrying
-}
-
 // command records what the code asks for. If the log has an event at this place
 // it must be the same, and is returned instead. On a mismatch it does not
-// return to code: the branch is unwound.
-func (r *Run) command(asked event.Event, same func(rec *event.Event) string) *event.Event {
-	rec := r.expect(&asked, same)
+// return to code: the branch is unwound; outside of code it returns nil. The
+// result is valid until the next command.
+func (r *Run) command(asked *event.Event, same func(rec *event.Event) string) *event.Event {
+	rec := r.expect(asked, same)
 	if rec == nil && r.err == nil {
 		rec = r.emit(asked)
 	}
@@ -42,39 +39,58 @@ func (r *Run) command(asked event.Event, same func(rec *event.Event) string) *ev
 // expect returns the recorded event at this place, nil if the log ends here. If
 // it is another one than asked for, r.err says so.
 func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *event.Event {
-	for len(r.feed) > 0 && isBookkeeping(r.feed[0].Type) {
-		e := &r.feed[0]
-		r.feed = r.feed[1:]
-		if err := r.fold.Apply(e); err != nil {
-			r.err = fmt.Errorf("replay run %s: %w", r.id, err)
-			return nil
-		}
-	}
 	if len(r.feed) == 0 {
 		return nil
 	}
 	rec := &r.feed[0]
-	if !r.isCommand(rec) || rec.Type != asked.Type || rec.Key != asked.Key || rec.Name != asked.Name ||
-		!asked.Type.Creates() && rec.Ref != asked.Ref {
+	if !r.isCommand(rec) || !sameOperation(rec, asked) {
 		r.err = r.mismatch(rec, asked, "")
 		return nil
 	}
-	if same != nil {
-		if diff := same(rec); diff != "" {
-			r.err = r.mismatch(rec, asked, diff)
-			return nil
-		}
+	if diff := compare(rec, same); diff != "" {
+		r.err = r.mismatch(rec, asked, diff)
+		return nil
 	}
-	r.feed = r.feed[1:]
-	if err := r.fold.Apply(rec); err != nil {
-		r.err = fmt.Errorf("replay run %s: %w", r.id, err)
+	if !r.met() {
 		return nil
 	}
 	return rec
 }
 
+func sameOperation(rec, asked *event.Event) bool {
+	return rec.Type == asked.Type && rec.Key == asked.Key && rec.Name == asked.Name &&
+		rec.Wait == asked.Wait && rec.Outcome == asked.Outcome &&
+		(asked.Type.Creates() || rec.Ref == asked.Ref)
+}
+
+// compare calls same, which may call code of the user's. Its panic must not be
+// taken for one of the workflow's code: then the run would fail.
+func compare(rec *event.Event, same func(rec *event.Event) string) (diff string) {
+	if same == nil {
+		return ""
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			diff = fmt.Sprintf("comparing them panicked: %v", v)
+		}
+	}()
+	return same(rec)
+}
+
+// met folds the next recorded event, which has been consumed, and reports
+// whether that could be done.
+func (r *Run) met() bool {
+	if err := r.fold.Apply(&r.feed[0]); err != nil {
+		r.err = fmt.Errorf("replay run %s: %w", r.id, err)
+		return false
+	}
+	r.feed = r.feed[1:]
+	return true
+}
+
 // emit puts a new event at the end of the log.
-func (r *Run) emit(e event.Event) *event.Event {
+func (r *Run) emit(asked *event.Event) *event.Event {
+	e := *asked
 	e.Time = r.now
 	r.complete(&e)
 	if err := r.fold.Apply(&e); err != nil {

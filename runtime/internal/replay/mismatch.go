@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"runtime"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,8 +20,11 @@ type MismatchError struct {
 	Asked    *event.Event // what the code asked for; nil: nothing more
 	Position string       // file:line of the user's call; empty if there is none
 	Diff     string       // between the two, if only their contents differ
-	Blocked  []string     // what the branches wait for, if nothing was asked
+	Blocked  []string     // what the branches wait for and where, if nothing was asked
 }
+
+// maxBlocked bounds the branches that an error lists.
+const maxBlocked = 10
 
 // Error is written for people: what differs, where, and what to do.
 func (e *MismatchError) Error() string {
@@ -32,8 +33,11 @@ func (e *MismatchError) Error() string {
 	switch {
 	case e.Asked == nil:
 		b.WriteString("does not ask for it")
-		for _, s := range e.Blocked {
+		for _, s := range e.Blocked[:min(len(e.Blocked), maxBlocked)] {
 			b.WriteString("; " + s)
+		}
+		if more := len(e.Blocked) - maxBlocked; more > 0 {
+			fmt.Fprintf(&b, "; and %d more", more)
 		}
 	case e.Diff != "":
 		b.WriteString("asks for it with other data")
@@ -56,6 +60,8 @@ func describe(e *event.Event) string {
 	switch {
 	case e.Type == event.WaitCreated:
 		s += " " + describeWait(e.Wait, e.Name)
+	case e.Type == event.WaitCompleted:
+		s += " " + e.Outcome.String()
 	case e.Name != "":
 		s += " " + e.Name
 	}
@@ -64,6 +70,9 @@ func describe(e *event.Event) string {
 	}
 	if e.Ref != 0 && e.Ref != e.Seq {
 		s += fmt.Sprintf(" of event %d", e.Ref)
+	}
+	if e.Type.Terminal() && e.Failure != nil {
+		s += fmt.Sprintf(" (%s)", e.Failure.Message)
 	}
 	return s
 }
@@ -76,28 +85,10 @@ func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
 	}
 	a := *asked
 	e.Asked = &a
-	e.Position = userPosition()
-	return e
-}
-
-// modulePrefix is where frames of this module start; the users' code is the
-// first that does not belong to it, to the standard library's coroutines, or to
-// a generated file.
-var modulePrefix = strings.TrimSuffix(reflect.TypeFor[Run]().PkgPath(), "internal/replay")
-
-func userPosition() string {
-	var pcs [64]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if f.Function != "" && !strings.HasPrefix(f.Function, modulePrefix) && !strings.HasPrefix(f.Function, "runtime.") &&
-			!strings.HasSuffix(f.File, "flow_gen.go") {
-			return fmt.Sprintf("%s:%d", f.File, f.Line)
-		}
-		if !more {
-			return ""
-		}
+	if r.current != nil { // else it is the consequence of an event, and nobody's call
+		e.Position = here()
 	}
+	return e
 }
 
 // sameJSON returns the difference of two JSON values, empty if they mean the same.
@@ -109,7 +100,8 @@ func sameJSON(recorded, asked []byte) string {
 	if unmarshal(recorded, &a) != nil || unmarshal(asked, &b) != nil {
 		return fmt.Sprintf("- %s\n+ %s", recorded, asked)
 	}
-	return cmp.Diff(a, b)
+	// cmp puts non-breaking spaces into its output, to keep programs from reading it.
+	return strings.ReplaceAll(cmp.Diff(a, b), "\u00a0", " ")
 }
 
 // DiffJSON describes how two JSON values differ; empty if they mean the same.

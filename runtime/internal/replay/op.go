@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -25,9 +26,10 @@ type Op struct {
 	// Canceled is the reason if the operation ended because its scope did.
 	Canceled error
 
-	run        *Run
-	onDue      func()
-	prev, next *Op // in the scope
+	run       *Run
+	limits    *Scope   // ends when the wait is due
+	scoped    node[Op] // its place among what the scope does
+	unstarted node[Op] // its place among the steps that were never started
 }
 
 // CancelWanted reports whether the scope of the operation has ended: a step
@@ -37,9 +39,19 @@ func (op *Op) CancelWanted() bool { return op.scope.err != nil }
 // CancelCause returns why the scope of the operation has ended; nil if it has not.
 func (op *Op) CancelCause() error { return op.scope.err }
 
+// newOp registers the operation that e has created.
+func (r *Run) newOp(s *Scope, e *event.Event) *Op {
+	op := &Op{Ref: e.Seq, Kind: e.Type.Entity(), Name: e.Name, Key: e.Key, run: r}
+	op.scope = s
+	s.ops.push(&op.scoped, op)
+	r.ops[op.Ref] = op
+	return op
+}
+
 // settle ends the operation.
 func (op *Op) settle() {
-	op.scope.remove(op)
+	op.scoped.remove()
+	op.unstarted.remove()
 	delete(op.run.ops, op.Ref)
 	op.resolve(nil)
 }
@@ -48,19 +60,19 @@ func (op *Op) settle() {
 // under way is left to the driver.
 func (op *Op) cancel() {
 	r := op.run
-	e := event.Event{Type: event.WaitCompleted, Ref: op.Ref, Outcome: event.OutcomeCanceled}
+	asked := event.Event{Type: event.WaitCompleted, Ref: op.Ref, Outcome: event.OutcomeCanceled}
 	if op.Kind == event.EntityStep {
 		if r.fold.StateOf(op.Ref) == event.StateRunning {
 			r.cancels = append(r.cancels, op)
 			return
 		}
-		e = event.Event{Type: event.StepFailed, Ref: op.Ref, Failure: CancelFailure(op.scope.err)}
+		asked = event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: r.fold.Open(op.Ref).Attempt, Failure: CancelFailure(op.scope.err)}
 	}
-	r.command(e, nil)
-	if r.err != nil {
+	e := r.command(&asked, nil)
+	if e == nil {
 		return
 	}
-	op.Failure, op.Outcome, op.Canceled = e.Failure, e.Outcome, op.scope.err
+	op.Failure, op.Attempt, op.Outcome, op.Canceled = e.Failure, e.Attempt, e.Outcome, op.scope.err
 	op.settle()
 }
 
@@ -69,16 +81,17 @@ func CancelFailure(err error) *event.Failure {
 	return &event.Failure{Code: event.CodeCanceled, Message: err.Error()}
 }
 
-// Step asks for a step. same compares the recorded input with the one asked
-// for, and returns a description of the difference.
+// Step asks for a step under a scope that has not ended. same compares the
+// recorded input with the one asked for, and returns a description of the
+// difference.
 func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same func(recorded []byte) string) *Op {
 	b.enter()
+	r := b.run
 	asked := event.Event{Type: event.StepCreated, Name: name, Key: key, Payload: input}
-	e := b.run.command(asked, func(rec *event.Event) string { return same(rec.Payload) })
-	op := &Op{Ref: e.Seq, Kind: event.EntityStep, Name: name, Key: key, Input: e.Payload, Meta: meta, run: b.run}
-	b.run.ops[op.Ref] = op
-	b.run.startable = append(b.run.startable, op)
-	s.add(op)
+	e := r.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
+	op := r.newOp(s, e)
+	op.Input, op.Meta = e.Payload, meta
+	r.unstarted.push(&op.unstarted, op)
 	return op
 }
 
@@ -86,29 +99,14 @@ func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same f
 func (b *Branch) AwaitStep(op *Op) {
 	b.enter()
 	if !op.done {
-		b.wait("step "+op.Key, op)
+		b.wait("step ", op.Key, op)
 	}
 }
 
+// newWait asks for a wait. Its due time is the recorded one.
 func (b *Branch) newWait(s *Scope, kind event.WaitKind, key, topic string, due time.Time) *Op {
 	asked := event.Event{Type: event.WaitCreated, Wait: kind, Key: key, Name: topic, Due: due}
-	e := b.run.command(asked, func(rec *event.Event) string {
-		if rec.Wait != kind || rec.Name != topic {
-			return "- " + describeWait(rec.Wait, rec.Name) + "\n+ " + describeWait(kind, topic)
-		}
-		return "" // the due time is the recorded one
-	})
-	op := &Op{Ref: e.Seq, Kind: event.EntityWait, Name: topic, Key: key, run: b.run}
-	b.run.ops[op.Ref] = op
-	s.add(op)
-	return op
-}
-
-func describeWait(kind event.WaitKind, topic string) string {
-	if topic == "" {
-		return kind.String()
-	}
-	return kind.String() + " of topic " + topic
+	return b.run.newOp(s, b.run.command(&asked, nil))
 }
 
 // endWait ends a wait that the code no longer needs or whose message it took.
@@ -116,7 +114,7 @@ func (b *Branch) endWait(op *Op, outcome event.Outcome) {
 	if op.done {
 		return
 	}
-	b.run.command(event.Event{Type: event.WaitCompleted, Ref: op.Ref, Outcome: outcome}, nil)
+	b.run.command(&event.Event{Type: event.WaitCompleted, Ref: op.Ref, Outcome: outcome}, nil)
 	op.Outcome = outcome
 	op.settle()
 }
@@ -132,24 +130,13 @@ func (b *Branch) Sleep(s *Scope, due time.Time) error {
 		return nil
 	}
 	op := b.newWait(s, event.WaitSleep, key, "", due)
-	b.wait("sleep "+key, op)
+	b.wait("sleep ", key, op)
 	return op.Canceled
 }
 
-// Record returns a value that was computed once. f gives its stored form, or a
-// failure; it may not ask for anything durable.
-func (b *Branch) Record(f func() ([]byte, *event.Failure)) ([]byte, *event.Failure) {
-	b.enter()
-	r := b.run
-	asked := event.Event{Type: event.ValueRecorded, Key: b.Key("record")}
-	if rec := r.expect(&asked, nil); rec != nil {
-		return rec.Payload, rec.Failure
+func describeWait(kind event.WaitKind, topic string) string {
+	if topic == "" {
+		return kind.String()
 	}
-	r.abortOnError()
-	r.pure = asked.Key
-	defer func() { r.pure = "" }()
-	asked.Payload, asked.Failure = f()
-	r.emit(asked)
-	r.abortOnError()
-	return asked.Payload, asked.Failure
+	return fmt.Sprintf("%s of topic %s", kind, topic)
 }

@@ -2,29 +2,11 @@ package replay
 
 // Promise is a result that is not there yet. It is resolved once.
 type Promise struct {
-	done  bool
-	value any
-	scope *Scope     // under which it is being made
-	parts []*Promise // of a Gather: what it is made from
-	subs  []subscription
-}
-
-// subscription says who wants to know, and as which of the things he waits for.
-type subscription struct {
-	to    subscriber
-	index int
-}
-
-// subscriber is told when something it subscribed to is there. taken is false
-// if it no longer cares: then somebody else may have it.
-type subscriber interface {
-	notify(index int, value any) (taken bool)
-}
-
-// source is what a branch can wait for.
-type source interface {
-	subscribe(s subscriber, index int)
-	unsubscribe(s subscriber)
+	done   bool
+	value  any
+	scope  *Scope  // under which it is being made
+	gather *Gather // whose promise it is; nil: nobody's
+	subs   subscribers
 }
 
 // NewPromise returns a promise that code under the scope will resolve.
@@ -40,96 +22,42 @@ func (p *Promise) Done() bool { return p.done }
 // Value returns what it was resolved with, nil before.
 func (p *Promise) Value() any { return p.value }
 
-// resolve sets the value and tells the subscribers in the order in which they came.
 func (p *Promise) resolve(value any) {
 	p.done, p.value = true, value
-	subs := p.subs
-	p.subs = nil
-	for _, s := range subs {
-		s.to.notify(s.index, value)
+	for told := true; told; {
+		_, told = p.subs.tell(value)
 	}
 }
 
-func (p *Promise) subscribe(s subscriber, index int) {
-	p.subs = append(p.subs, subscription{s, index})
-}
-
-func (p *Promise) unsubscribe(s subscriber) { p.subs = removeSubscriber(p.subs, s) }
-
-func removeSubscriber(subs []subscription, s subscriber) []subscription {
-	for i := range subs {
-		if subs[i].to == s {
-			copy(subs[i:], subs[i+1:])
-			subs[len(subs)-1] = subscription{}
-			return subs[:len(subs)-1]
-		}
-	}
-	return subs
-}
-
-// waiter is one blocked call of a branch. The first of its sources that has
-// something wins; the others then have nothing to give to it.
-type waiter struct {
-	b     *Branch
-	won   int // index of the source, -1: none yet
-	value any
-}
-
-func (w *waiter) notify(index int, value any) bool {
-	if w.won >= 0 {
-		return false
-	}
-	w.won, w.value = index, value
-	w.b.run.wake(w.b)
-	return true
-}
-
-// wait blocks the branch until one of the sources, none of which has anything
-// yet, has something, and returns its index and value. what is for reports.
-func (b *Branch) wait(what string, sources ...source) (int, any) {
-	w := &waiter{b: b, won: -1}
-	for i, s := range sources {
-		s.subscribe(w, i)
-	}
-	b.blocked = what
-	for w.won < 0 {
-		b.suspend()
-	}
-	b.blocked = ""
-	for _, s := range sources {
-		s.unsubscribe(w)
-	}
-	return w.won, w.value
-}
+func (p *Promise) subscribe(s *subscription) { p.subs.subscribe(s) }
 
 // Await blocks until p is resolved and returns its value; or until the scope
 // ends, but only if p is not itself under a scope that has ended: what is being
 // canceled is waited for, so that its outcome decides.
 func (b *Branch) Await(s *Scope, p *Promise, what string) (any, error) {
 	b.enter()
-	if p.done {
-		return p.value, nil
-	}
-	for {
-		if s.err != nil && !p.canceling() {
+	// It is asked again after each wait: what made the branch runnable may be the
+	// end of the scope, and other branches run before this one.
+	for !p.done {
+		switch {
+		case s.err == nil:
+			b.wait(what, "", p, &s.ended)
+		case p.canceling():
+			b.wait(what, "", p)
+		default:
+			p.abandon()
 			return nil, s.err
 		}
-		if s.err != nil {
-			_, v := b.wait(what, p)
-			return v, nil
-		}
-		if won, v := b.wait(what, p, &s.ended); won == 0 {
-			return v, nil
-		}
 	}
+	return p.value, nil
 }
 
 // canceling reports whether what makes the promise has been told to stop.
 func (p *Promise) canceling() bool {
-	if p.parts == nil {
+	if p.gather == nil {
 		return p.scope != nil && p.scope.err != nil
 	}
-	for _, part := range p.parts {
+	for _, part := range p.gather.parts {
 		if !part.done && !part.canceling() {
 			return false
 		}
@@ -137,28 +65,46 @@ func (p *Promise) canceling() bool {
 	return true
 }
 
-// Gather resolves a promise of its own from the ends of others.
+// abandon frees what the promise is made from of a Gather that nobody awaits.
+func (p *Promise) abandon() {
+	if p.gather != nil {
+		p.gather.detach()
+	}
+}
+
+// Gather resolves a promise of its own from the ends of others. It is awaited
+// at most once: a Gather whose Await ended with the scope is never resolved.
 type Gather struct {
 	Promise
-	left int
-	stop func(index int, value any) bool
+	parts []*Promise
+	subs  []subscription
+	left  int
+	stop  func(index int, value any) bool
 }
 
 // NewGather returns a promise that is resolved once all of ps are (with the
 // value -1), or as soon as stop says so of one of them (with its index). Those
 // that are resolved already are asked first, in the order of the list.
 func NewGather(ps []*Promise, stop func(index int, value any) bool) *Gather {
-	g := &Gather{left: len(ps), stop: stop}
-	g.parts = ps
+	g := &Gather{parts: ps, left: len(ps), stop: stop}
+	g.gather = g
 	for i, p := range ps {
-		if p.done {
+		if p.done && !g.done {
 			g.notify(i, p.value)
-		} else {
-			p.subscribe(g, i)
 		}
 	}
 	if g.left == 0 && !g.done {
 		g.resolve(-1)
+	}
+	if g.done {
+		return g
+	}
+	g.subs = make([]subscription, len(ps))
+	for i, p := range ps {
+		if !p.done {
+			g.subs[i].to, g.subs[i].index = g, i
+			p.subscribe(&g.subs[i])
+		}
 	}
 	return g
 }
@@ -166,11 +112,24 @@ func NewGather(ps []*Promise, stop func(index int, value any) bool) *Gather {
 func (g *Gather) notify(index int, value any) bool {
 	g.left--
 	switch {
-	case g.done:
 	case g.stop != nil && g.stop(index, value):
-		g.resolve(index)
+		g.finish(index)
 	case g.left == 0:
-		g.resolve(-1)
+		g.finish(-1)
 	}
 	return true
+}
+
+func (g *Gather) finish(value int) {
+	g.detach()
+	g.resolve(value)
+}
+
+// detach ends the subscriptions: promises that go on for long must not gather
+// those who have lost interest in them.
+func (g *Gather) detach() {
+	for i := range g.subs {
+		g.subs[i].node.remove()
+	}
+	g.subs = nil
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -35,15 +36,18 @@ type Run struct {
 	now   time.Time
 	input []byte
 
-	root      *Scope
-	branches  []*Branch // open, oldest first
-	queue     []*Branch // runnable
+	root      Scope
+	branches  list[Branch] // open, oldest first
+	queue     list[Branch] // runnable
 	current   *Branch
 	ops       map[uint64]*Op
 	topics    map[string]*topic
-	startable []*Op
+	unstarted list[Op] // steps, oldest first
 	cancels   []*Op
 	pure      string // key of the Record whose function is running
+
+	asking   bool // blocked branches are resumed only to say where they are
+	position string
 
 	ended bool
 	dying bool
@@ -55,7 +59,7 @@ type Run struct {
 // and may be nil.
 func New(id event.RunID, name string, code Program, pool *Pool) *Run {
 	r := &Run{id: id, name: name, code: code, pool: pool, ops: map[uint64]*Op{}}
-	r.root = &Scope{run: r}
+	r.root.run = r
 	return r
 }
 
@@ -89,31 +93,26 @@ func (r *Run) Take() []event.Event {
 // Startable returns the oldest step that was created and never started, or nil.
 // Starting it, or its end, makes room for the next one.
 func (r *Run) Startable() *Op {
-	for len(r.startable) > 0 {
-		op := r.startable[0]
-		if !op.done && r.fold.StateOf(op.Ref) == event.StatePending && r.fold.Open(op.Ref).Attempt == 0 {
-			return op
-		}
-		r.startable[0] = nil
-		r.startable = r.startable[1:]
+	if r.unstarted.first == nil {
+		return nil
 	}
-	r.startable = nil
-	return nil
+	return r.unstarted.first.item
 }
 
 // Cancels returns the steps whose attempts should stop, because their scope
 // ended since the last call.
 func (r *Run) Cancels() []*Op {
-	c := r.cancels
+	c := slices.DeleteFunc(r.cancels, func(op *Op) bool { return op.done })
 	r.cancels = nil
 	return c
 }
 
-// Replay feeds recorded events, in order. It may be called several times; all
-// calls come before the first Apply. Only a page that ends where the log ends
-// may end in front of anything but an outside event.
+// Replay feeds recorded events, in order; they must not change until it
+// returns. It may be called several times; all calls come before the first
+// Apply. Only a page that ends where the log ends may end in front of anything
+// but an outside event.
 func (r *Run) Replay(events []event.Event) error {
-	r.feed = append(r.feed, events...)
+	r.feed = events
 	for len(r.feed) > 0 && r.err == nil {
 		e := &r.feed[0]
 		switch {
@@ -122,29 +121,49 @@ func (r *Run) Replay(events []event.Event) error {
 		case r.isCommand(e):
 			r.err = r.mismatch(e, nil, "")
 		default:
-			r.feed = r.feed[1:]
-			r.apply(e)
+			if r.met() {
+				r.react(e)
+			}
 		}
 	}
-	if len(r.feed) == 0 {
-		r.feed = nil
-	}
-	return r.err
+	r.feed = nil
+	return r.close()
 }
 
 // Apply takes a new event that did not come from the code. It sets Seq, Since
 // and, so that times never fall, Time.
 func (r *Run) Apply(e event.Event) error {
-	if r.err != nil {
+	switch {
+	case r.err != nil:
 		return r.err
-	}
-	if len(r.feed) > 0 {
-		return errors.New("apply event: the log has not been replayed")
+	case r.dying && !r.ended:
+		return errors.New("apply event: the run is closed")
 	}
 	r.complete(&e)
+	if !r.ended && r.isCommand(&e) {
+		r.err = fmt.Errorf("apply event %d (%s) to run %s: it comes from the code, not from outside", e.Seq, e.Type, r.id)
+		return r.close()
+	}
+	if err := r.fold.Apply(&e); err != nil {
+		err = fmt.Errorf("apply to run %s: %w", r.id, err)
+		if !r.ended { // what has ended stays as it is
+			r.err = err
+			_ = r.close()
+		}
+		return err
+	}
 	// What the code does in consequence comes behind the event.
 	r.out = append(r.out, e)
-	r.apply(&e)
+	r.react(&e)
+	return r.close()
+}
+
+// close unwinds the code of a run that goes no further, and returns why if it
+// has not ended.
+func (r *Run) close() error {
+	if r.ended || r.err != nil {
+		r.unwind()
+	}
 	return r.err
 }
 
@@ -161,13 +180,17 @@ func (r *Run) Skip(events []event.Event) error {
 	return nil
 }
 
+// Close unwinds what is left of the code. Deferred calls run; durable operations
+// in them do not return. A Run must be closed, or its coroutines stay for ever.
+func (r *Run) Close() { r.unwind() }
+
 // complete fills in what a new event gets from its place in the log.
 func (r *Run) complete(e *event.Event) {
 	e.Seq = r.fold.Seq + 1
 	if e.Time.Before(r.fold.Time) {
 		e.Time = r.fold.Time
 	}
-	e.Time = e.Time.Truncate(time.Millisecond)
+	e.Time = e.Time.UTC().Truncate(time.Millisecond) // as it is read back
 	e.Due = event.Instant(e.Due)
 	switch {
 	case e.Ref != 0:
@@ -177,207 +200,4 @@ func (r *Run) complete(e *event.Event) {
 	case e.Type.Creates() && e.Type != event.RunCreated:
 		e.Ref, e.Since = e.Seq, e.Time
 	}
-}
-
-// apply is the one way by which an event that is no command comes into effect,
-// recorded or new.
-func (r *Run) apply(e *event.Event) {
-	if err := r.fold.Apply(e); err != nil {
-		r.err = fmt.Errorf("replay run %s: %w", r.id, err)
-		return
-	}
-	r.dispatch(e)
-	r.drain()
-}
-
-func (r *Run) dispatch(e *event.Event) {
-	switch e.Type {
-	case event.RunCreated:
-		r.now, r.input = e.Time, e.Payload
-	case event.RunStarted:
-		r.now = e.Time
-		r.start()
-	case event.StepStarted, event.StepRetrying:
-		// bookkeeping
-	case event.StepCompleted, event.StepFailed:
-		r.now = e.Time
-		if op := r.ops[e.Ref]; op != nil {
-			op.Payload, op.Failure, op.Attempt = e.Payload, e.Failure, e.Attempt
-			if e.Failure != nil && e.Failure.Code == event.CodeCanceled {
-				op.Canceled = op.scope.err
-			}
-			op.settle()
-		}
-	case event.WaitCompleted:
-		r.now = e.Time
-		if op := r.ops[e.Ref]; op != nil {
-			op.Outcome = e.Outcome
-			op.settle()
-			if op.onDue != nil {
-				op.onDue()
-			}
-		}
-	case event.MessageReceived:
-		r.now = e.Time
-		kept := *e
-		r.topic(e.Name).push(&kept)
-	case event.CancelRequested:
-		r.now = e.Time
-		r.requestCancel(e)
-	case event.RunFailed, event.RunCanceled:
-		r.finish()
-	default:
-		r.err = fmt.Errorf("replay run %s: event %d (%s, key %q) is consumed by nothing in this release", r.id, e.Seq, e.Type, e.Key)
-	}
-}
-
-func (r *Run) requestCancel(e *event.Event) {
-	if r.fold.Run == event.StatePending {
-		r.end(Ending{Type: event.RunCanceled, Failure: &event.Failure{Code: event.CodeCanceled, Message: cancelText(e.Reason)}})
-		return
-	}
-	r.root.cancel(ErrCanceled)
-}
-
-func cancelText(reason string) string {
-	if reason == "" {
-		return "canceled before it started"
-	}
-	return "canceled before it started: " + reason
-}
-
-// start opens the main branch.
-func (r *Run) start() {
-	r.open(r.name, func(b *Branch) {
-		if t := r.fold.Spec.Timeout; t > 0 {
-			r.root.deadline = b.newWait(r.root, event.WaitDeadline, b.Key("timeout"), "", r.fold.CreatedAt.Add(t))
-			r.root.deadline.onDue = func() { r.root.cancel(ErrTimeout) }
-		}
-		// Each replay sees the original input, whatever the code does with it.
-		ending := r.code(b, r.root, append([]byte(nil), r.input...))
-		b.enter()
-		r.end(ending)
-	})
-}
-
-func (r *Run) open(path string, f func(*Branch)) *Branch {
-	b := &Branch{run: r, path: path, co: r.pool.get()}
-	b.co.job = func() { f(b) }
-	r.branches = append(r.branches, b)
-	r.wake(b)
-	return b
-}
-
-func (r *Run) wake(b *Branch) {
-	if !b.queued && !b.finished {
-		b.queued = true
-		r.queue = append(r.queue, b)
-	}
-}
-
-// drain resumes runnable branches until all are blocked or the run has ended.
-func (r *Run) drain() {
-	for len(r.queue) > 0 && r.err == nil && !r.ended {
-		b := r.queue[0]
-		r.queue[0] = nil
-		r.queue = r.queue[1:]
-		b.queued = false
-		r.resume(b)
-	}
-	if len(r.queue) == 0 {
-		r.queue = nil
-	}
-	if r.ended || r.err != nil {
-		r.unwind()
-	}
-}
-
-func (r *Run) resume(b *Branch) {
-	r.current = b
-	ended := b.co.resume()
-	r.current = nil
-	if !ended {
-		return
-	}
-	co := b.co
-	b.finished, b.co = true, nil
-	r.forget(b)
-	switch {
-	case co.panicked != nil && !r.dying && r.err == nil && !r.ended:
-		r.end(panicEnding(&Panic{Branch: b.path, Opened: b.opened, Value: co.panicked, Stack: co.stack}))
-	case co.exited && !co.dying && !r.dying && r.err == nil && !r.ended:
-		r.end(panicEnding(&Panic{Branch: b.path, Value: "runtime.Goexit was called"}))
-	}
-	r.pool.put(co)
-}
-
-func panicEnding(p *Panic) Ending {
-	return Ending{Type: event.RunFailed, Failure: &event.Failure{
-		Code:    event.CodePanic,
-		Message: fmt.Sprintf("panic in branch %s: %v", p.Branch, p.Value),
-		Stack:   string(p.Stack),
-	}}
-}
-
-// forget removes a branch that has ended. Most that end are young.
-func (r *Run) forget(b *Branch) {
-	for i := len(r.branches) - 1; i >= 0; i-- {
-		if r.branches[i] == b {
-			copy(r.branches[i:], r.branches[i+1:])
-			r.branches[len(r.branches)-1] = nil
-			r.branches = r.branches[:len(r.branches)-1]
-			return
-		}
-	}
-}
-
-// end puts the last event into the log.
-func (r *Run) end(how Ending) {
-	e := event.Event{Type: how.Type, Payload: how.Payload, Failure: how.Failure, Next: how.Next}
-	r.command(e, func(rec *event.Event) string { return sameJSON(rec.Payload, how.Payload) })
-	if r.err == nil {
-		r.finish()
-	}
-}
-
-func (r *Run) finish() { r.ended = true }
-
-// Close unwinds what is left of the code. Deferred calls run; durable operations
-// in them do not return. A Run must be closed, or its coroutines stay for ever.
-func (r *Run) Close() {
-	r.feed = nil
-	r.unwind()
-}
-
-// unwind ends all branches, newest first.
-func (r *Run) unwind() {
-	r.dying = true
-	r.queue = nil
-	for len(r.branches) > 0 {
-		b := r.branches[len(r.branches)-1]
-		if !b.co.begun {
-			b.co.job = nil
-			b.finished = true
-			r.forget(b)
-			r.pool.put(b.co)
-			continue
-		}
-		r.resume(b)
-	}
-}
-
-// Branches returns the number of branches that are open.
-func (r *Run) Branches() int { return len(r.branches) }
-
-// Blocked returns what each open branch waits for, oldest first.
-func (r *Run) Blocked() []string {
-	var all []string
-	for _, b := range r.branches {
-		what := b.blocked
-		if what == "" {
-			what = "nothing: it is running"
-		}
-		all = append(all, fmt.Sprintf("branch %s waits for %s", b.path, what))
-	}
-	return all
 }

@@ -24,15 +24,14 @@ var (
 )
 
 // Scope is what can be canceled at once: operations and the scopes below it.
+// A scope that has ended is no longer known to its parent.
 type Scope struct {
 	run      *Run
-	parent   *Scope
-	children []*Scope
+	parent   node[Scope] // its place among the parent's children
+	children list[Scope]
 	err      error
 	ended    Promise
-	// first and last of the operations that are not resolved, in order of creation
-	first, last *Op
-	deadline    *Op
+	ops      list[Op] // that are not resolved, in order of creation
 }
 
 // Err returns nil, ErrCanceled or ErrTimeout.
@@ -42,16 +41,14 @@ func (s *Scope) Err() error { return s.err }
 // never. It counts for the run of b.
 func (b *Branch) NewScope(parent *Scope) *Scope {
 	b.enter()
-	s := &Scope{run: b.run, parent: parent}
-	if parent == nil {
-		return s
+	s := &Scope{run: b.run}
+	switch {
+	case parent == nil:
+	case parent.err != nil:
+		s.err, s.ended.done = parent.err, true
+	default:
+		parent.children.push(&s.parent, s)
 	}
-	if parent.err != nil {
-		s.err = parent.err
-		s.ended.done = true
-		return s
-	}
-	parent.children = append(parent.children, s)
 	return s
 }
 
@@ -59,45 +56,51 @@ func (b *Branch) NewScope(parent *Scope) *Scope {
 // ErrTimeout. It costs one wait in the log.
 func (b *Branch) NewDeadline(parent *Scope, due time.Time) *Scope {
 	s := b.NewScope(parent)
-	switch {
-	case s.err != nil:
-	case !due.After(b.run.now):
-		s.cancel(ErrTimeout)
-	default:
-		s.deadline = b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
-		s.deadline.onDue = func() { s.cancel(ErrTimeout) }
+	if s.err == nil {
+		b.limit(s, due)
 	}
 	return s
 }
 
+// limit ends the scope at due with ErrTimeout.
+func (b *Branch) limit(s *Scope, due time.Time) {
+	if !due.After(b.run.now) {
+		s.cancel(ErrTimeout)
+		return
+	}
+	b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due).limits = s
+}
+
 // Cancel ends the scope with ErrCanceled. It may be called from any branch of
-// the run, and more than once.
+// the run, and more than once; once the run has ended or is being unwound it
+// does nothing.
 func (s *Scope) Cancel() {
 	r := s.run
-	if r.dying || r.err != nil {
-		return // the run is being unwound: deferred calls have nothing left to do
-	}
-	if r.current == nil {
-		panic("workflow: a CancelFunc was called from outside of the workflow's code")
+	switch {
+	case r.dying || r.err != nil:
+		return
+	case r.current == nil:
+		panic(&MisuseError{"workflow: a CancelFunc was called from outside of the workflow's code"})
+	case r.pure != "":
+		panic(&MisuseError{"workflow: a CancelFunc was called inside of workflow.Record (" + r.pure + "): " +
+			"a replay does not call the function of Record again, and would not cancel"})
 	}
 	s.cancel(ErrCanceled)
 }
 
 // cancel ends the scope and those below it, parents first, and then what they
 // were doing, in order of creation. Running steps are only told: their recorded
-// outcome decides.
+// outcome decides. No code of the user's runs meanwhile.
 func (s *Scope) cancel(err error) {
 	if s.err != nil {
 		return
 	}
-	if s.parent != nil {
-		s.parent.children = slices.DeleteFunc(s.parent.children, func(c *Scope) bool { return c == s })
-	}
+	s.parent.remove()
 	scopes := s.mark(err, nil)
 	var ops []*Op
 	for _, sc := range scopes {
-		for op := sc.first; op != nil; op = op.next {
-			ops = append(ops, op)
+		for n := sc.ops.first; n != nil; n = n.next {
+			ops = append(ops, n.item)
 		}
 	}
 	slices.SortFunc(ops, func(a, b *Op) int { return cmp.Compare(a.Ref, b.Ref) })
@@ -115,36 +118,8 @@ func (s *Scope) cancel(err error) {
 func (s *Scope) mark(err error, all []*Scope) []*Scope {
 	s.err = err
 	all = append(all, s)
-	for _, c := range s.children {
-		if c.err == nil {
-			all = c.mark(err, all)
-		}
+	for c := s.children.pop(); c != nil; c = s.children.pop() {
+		all = c.mark(err, all)
 	}
-	s.children = nil
 	return all
-}
-
-// add appends op to the operations that are not resolved.
-func (s *Scope) add(op *Op) {
-	op.scope, op.prev = s, s.last
-	if s.last == nil {
-		s.first = op
-	} else {
-		s.last.next = op
-	}
-	s.last = op
-}
-
-func (s *Scope) remove(op *Op) {
-	if op.prev == nil {
-		s.first = op.next
-	} else {
-		op.prev.next = op.next
-	}
-	if op.next == nil {
-		s.last = op.prev
-	} else {
-		op.next.prev = op.prev
-	}
-	op.prev, op.next = nil, nil
 }

@@ -21,12 +21,13 @@ var createBehaviors = []behavior{
 		h.unchanged("the same create", func() { h.equal("second answer", h.create(c), want) })
 	}},
 	{"C1_CreateSentAgainIsAskedBeforeThePolicy", func(h *harness) {
-		wid := h.workflowID("order")
-		l := h.newLog(orders, wid)
+		l := h.startAs(orders, h.workflowID("order"))
 		for _, p := range []store.ActivePolicy{store.ActiveFail, store.ActiveCancel, store.ActiveUse} {
 			c := l.createAgain()
 			c.Active, c.Finished = p, store.FinishedReject
-			h.equal(fmt.Sprintf("answer under policy %d", p), h.create(c), store.Created{Run: l.Run, New: true})
+			h.unchanged("the create", func() {
+				h.equal(fmt.Sprintf("answer under policy %d", p), h.create(c), store.Created{Run: l.Run, New: true})
+			})
 		}
 	}},
 	{"C1_CreateSentAgainAfterTheRunEndedIsTheSameRun", func(h *harness) {

@@ -17,7 +17,7 @@
 // after every operation, the whole state.
 //
 // A store under test must implement store.Inspector. Where it implements
-// store.Lister or store.Auditor, they are tested, too.
+// store.Lister, store.Auditor or store.Noter, they are tested, too.
 //
 // # What the suite leaves open
 //

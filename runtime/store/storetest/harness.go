@@ -21,7 +21,7 @@ const (
 	ttl = 30 * time.Second
 	// patience is how long a blocked call may take to be told. It is far more
 	// than any store needs; a test that reaches it has failed.
-	patience = 20 * time.Second
+	patience = 10 * time.Second
 )
 
 // orders is the class that most tests use.

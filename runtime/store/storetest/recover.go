@@ -49,6 +49,21 @@ var recoverBehaviors = []behavior{
 		h.check("claim", err)
 		h.commit(l, l.Commit(fence, l.Work()...))
 	}},
+	{"RecoverFindsASessionWhoseLeaseIsShorterThanThoseBefore", func(h *harness) {
+		alive := h.session()
+		h.session()
+		claim := func() {
+			_, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: h.ids.Token(), Recover: true})
+			h.check("claim", err)
+		}
+		claim()
+		short := store.Session{ID: h.ids.Session(), TTL: time.Second}
+		h.check("open session", h.store.OpenSession(h.ctx, short))
+		l, _ := h.startOwned(short.ID)
+		h.clock.Advance(2 * time.Second)
+		claim()
+		h.place(l.Run, store.PlaceReady)
+	}},
 	{"RecoverNeverTakesFromTheSessionThatClaims", func(h *harness) {
 		s := h.session()
 		l, fence := h.startOwned(s)

@@ -38,7 +38,7 @@ func groups(cfg Config) []group {
 		{claimBehaviors, nil}, {commitBehaviors, nil}, {effectBehaviors, nil}, {deliverBehaviors, nil},
 		{loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
 		{raceBehaviors, nil}, {closeBehaviors, nil},
-		{listBehaviors, canList}, {auditBehaviors, canAudit},
+		{listBehaviors, canList}, {auditBehaviors, canAudit}, {noteBehaviors, canNote},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
 	}
 }

@@ -2,15 +2,26 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// watch blocks in the background until the log has more than n frames.
+// watch blocks in the background until the log has more than n frames. It fails
+// if Watch returns before that.
 func (h *harness) watch(run event.RunID, n uint64) *pending[struct{}] {
-	return background(h, func(ctx context.Context) (struct{}, error) { return struct{}{}, h.store.Watch(ctx, run, n) })
+	return background(h, func(ctx context.Context) (struct{}, error) {
+		if err := h.store.Watch(ctx, run, n); err != nil {
+			return struct{}{}, err
+		}
+		got, err := h.store.Load(h.ctx, []store.Load{{Run: run, Limit: -1}})
+		if err == nil && got[0].Record.N <= n {
+			err = fmt.Errorf("watch returned with %d frames, want more than %d", got[0].Record.N, n)
+		}
+		return struct{}{}, err
+	})
 }
 
 func (h *harness) watched(what string, p *pending[struct{}]) {

@@ -1,0 +1,115 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// react is the one way by which an event that is no command comes into effect,
+// recorded or new. It is folded already.
+func (r *Run) react(e *event.Event) {
+	switch e.Type {
+	case event.StepStarted:
+		if op := r.ops[e.Ref]; op != nil {
+			op.unstarted.remove()
+		}
+		return
+	case event.StepRetrying:
+		return
+	}
+	if e.Time.After(r.now) {
+		r.now = e.Time
+	}
+	if !r.dispatch(e) {
+		r.err = fmt.Errorf("replay run %s: event %d (%s, key %q, of event %d) is consumed by nothing in this release", r.id, e.Seq, e.Type, e.Key, e.Ref)
+	}
+	r.drain()
+}
+
+// dispatch makes those branches runnable that wait for the event. It reports
+// false if nothing consumes it.
+func (r *Run) dispatch(e *event.Event) bool {
+	switch e.Type {
+	case event.RunCreated:
+		r.input = e.Payload
+	case event.RunStarted:
+		r.start()
+	case event.StepCompleted, event.StepFailed, event.WaitCompleted:
+		op := r.ops[e.Ref]
+		if op == nil {
+			return false
+		}
+		r.settle(op, e)
+	case event.MessageReceived:
+		kept := *e
+		kept.Payload = slices.Clone(e.Payload) // the code may do with it what it likes
+		r.topic(e.Name).push(&kept)
+	case event.CancelRequested:
+		r.requestCancel(e)
+	case event.RunFailed, event.RunCanceled:
+		r.ended = true
+	default:
+		return false
+	}
+	return true
+}
+
+// settle ends an operation as the event says.
+func (r *Run) settle(op *Op, e *event.Event) {
+	op.Payload, op.Failure, op.Attempt, op.Outcome = slices.Clone(e.Payload), e.Failure, e.Attempt, e.Outcome
+	if e.Failure != nil && e.Failure.Code == event.CodeCanceled {
+		op.Canceled = op.scope.err
+	}
+	op.settle()
+	if op.limits != nil {
+		op.limits.cancel(ErrTimeout)
+	}
+}
+
+func (r *Run) requestCancel(e *event.Event) {
+	if r.fold.Run == event.StatePending {
+		r.end(Ending{Type: event.RunCanceled, Failure: &event.Failure{Code: event.CodeCanceled, Message: cancelText(e.Reason)}})
+		return
+	}
+	r.root.cancel(ErrCanceled)
+}
+
+func cancelText(reason string) string {
+	if reason == "" {
+		return "canceled before it started"
+	}
+	return "canceled before it started: " + reason
+}
+
+// start opens the main branch.
+func (r *Run) start() {
+	// Each replay sees the original input, whatever the code does with it.
+	input := slices.Clone(r.input)
+	r.input = nil
+	r.open(r.name, func(b *Branch) {
+		if t := r.fold.Spec.Timeout; t > 0 {
+			b.limit(&r.root, r.fold.CreatedAt.Add(t))
+		}
+		ending := r.code(b, &r.root, input)
+		b.enter()
+		r.end(ending)
+	})
+}
+
+// end puts the last event into the log.
+func (r *Run) end(how Ending) {
+	asked := event.Event{Type: how.Type, Payload: how.Payload, Failure: how.Failure, Next: how.Next}
+	rec := r.command(&asked, func(rec *event.Event) string {
+		if rec.Failure != nil && how.Failure != nil && rec.Failure.Code != how.Failure.Code {
+			return describeFailures(rec.Failure, how.Failure)
+		}
+		return sameJSON(rec.Payload, how.Payload)
+	})
+	r.ended = rec != nil
+}
+
+func describeFailures(recorded, asked *event.Failure) string {
+	return fmt.Sprintf("- %s: %s\n+ %s: %s", recorded.Code, recorded.Message, asked.Code, asked.Message)
+}

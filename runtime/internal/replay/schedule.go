@@ -1,0 +1,135 @@
+package replay
+
+import (
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Panic is what the code of a branch panicked with.
+type Panic struct {
+	Branch string // path
+	Opened string // where its code was handed over, as file:line; empty for the main branch
+	Value  any
+	Stack  []byte
+}
+
+// open adds a branch. Its code begins when the driver comes to it.
+func (r *Run) open(path string, f func(*Branch)) *Branch {
+	b := &Branch{run: r, path: path, code: f}
+	r.branches.push(&b.place, b)
+	r.wake(b)
+	return b
+}
+
+func (r *Run) wake(b *Branch) {
+	if b.runnable.in == nil && !b.finished {
+		r.queue.push(&b.runnable, b)
+	}
+}
+
+// drain resumes runnable branches, first in first out, until all are blocked or
+// the run has ended.
+func (r *Run) drain() {
+	for r.err == nil && !r.ended {
+		b := r.queue.pop()
+		if b == nil {
+			return
+		}
+		r.resume(b)
+	}
+}
+
+// resume runs a branch until it blocks or ends.
+func (r *Run) resume(b *Branch) {
+	if b.co == nil {
+		b.co = r.pool.get()
+		b.co.job = func() { b.code(b) }
+	}
+	r.current = b
+	ended := b.co.resume()
+	r.current = nil
+	if !ended {
+		return
+	}
+	co := b.co
+	crash := co.crash
+	if co.exited && crash == nil && !co.dying {
+		crash = &crashUnknown
+	}
+	r.forget(b)
+	r.pool.put(co)
+	if crash != nil && !r.dying && r.err == nil && !r.ended {
+		r.end(panicEnding(crash, &Panic{Branch: b.path, Opened: b.opened.position(), Value: crash.value, Stack: crash.stack}))
+	}
+}
+
+// crashUnknown is the end of a branch whose panic could not even be described.
+var crashUnknown = crash{text: "its value calls runtime.Goexit when it is printed"}
+
+func panicEnding(c *crash, p *Panic) Ending {
+	if rp, ok := p.Value.(*recordPanic); ok {
+		p.Stack = []byte(rp.failure.Stack)
+	}
+	stack := string(p.Stack)
+	if p.Opened != "" {
+		stack += fmt.Sprintf("branch %s was opened at\n\t%s\n", p.Branch, p.Opened)
+	}
+	return Ending{Type: event.RunFailed, Failure: &event.Failure{
+		Code:    event.CodePanic,
+		Message: fmt.Sprintf("panic in branch %s: %s", p.Branch, c.text),
+		Stack:   stack,
+	}}
+}
+
+// forget removes a branch that has ended.
+func (r *Run) forget(b *Branch) {
+	b.finished = true
+	b.place.remove()
+	b.runnable.remove()
+	b.co, b.code, b.ordinals, b.rng = nil, nil, nil, nil
+}
+
+// unwind ends all branches, newest first.
+func (r *Run) unwind() {
+	r.dying = true
+	for r.branches.last != nil {
+		b := r.branches.last.item
+		if b.co == nil {
+			r.forget(b) // its code has not begun
+			continue
+		}
+		r.resume(b)
+	}
+}
+
+// Branches returns the number of branches that are open.
+func (r *Run) Branches() int { return r.branches.n }
+
+// Blocked returns what each open branch waits for and where, oldest first.
+func (r *Run) Blocked() []string {
+	var all []string
+	for n := r.branches.first; n != nil; n = n.next {
+		b := n.item
+		what := "nothing: it can go on"
+		if b.waitsFor != "" {
+			what = b.waitsFor + b.waitsForKey
+			if at := r.where(b); at != "" {
+				what += " at " + at
+			}
+		}
+		all = append(all, fmt.Sprintf("branch %s waits for %s", b.path, what))
+	}
+	return all
+}
+
+// where asks a blocked branch for the position of the call that blocks it.
+func (r *Run) where(b *Branch) string {
+	if r.current != nil || r.dying {
+		return ""
+	}
+	r.asking = true
+	b.co.resume()
+	r.asking = false
+	return r.position
+}

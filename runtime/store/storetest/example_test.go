@@ -1,0 +1,71 @@
+package storetest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// This is all that a store needs for the whole suite.
+func ExampleRun() {
+	_ = func(t *testing.T) { // func TestStore_KeepsTheContract(t *testing.T)
+		storetest.Run(t, storetest.Config{
+			Open: func(_ testing.TB, clock store.Clock) store.Store {
+				return memstore.NewWith(memstore.Config{Clock: clock})
+			},
+		})
+	}
+}
+
+func ExampleClock() {
+	clock := storetest.NewClock()
+	begin := clock.Now()
+	clock.AfterFunc(24*time.Hour, func() { fmt.Println("a day has passed:", clock.Now().Sub(begin)) })
+	clock.Advance(time.Hour)
+	fmt.Println("an hour has passed")
+	clock.Advance(30 * 24 * time.Hour)
+	// Output:
+	// an hour has passed
+	// a day has passed: 24h0m0s
+}
+
+// A Log makes the frames that the runtime would write, so that tests of stores
+// and of what reads them need no runtime.
+func ExampleLog() {
+	ctx, clock, ids := context.Background(), storetest.NewClock(), &storetest.IDs{}
+	s := memstore.NewWith(memstore.Config{Clock: clock})
+	defer s.Close()
+
+	log := storetest.NewLog(ids, clock, ids.Run(clock.Now(), 0), event.Spec{Workflow: "orders.fulfil"})
+	_, err := s.Create(ctx, []store.Create{log.Create()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	session := store.Session{ID: ids.Session(), TTL: time.Minute}
+	if err := s.OpenSession(ctx, session); err != nil {
+		fmt.Println(err)
+		return
+	}
+	claimed, err := s.ClaimRun(ctx, 0, session.ID, ids.Token(), log.Run)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	end := log.Commit(claimed.Fence, log.End(event.StatusCompleted)...)
+	end.Effect, end.Status = store.EffectFinish, event.StatusCompleted
+	answers, err := s.Commit(ctx, []store.Commit{end})
+	if err != nil || answers[0].Err != nil {
+		fmt.Println(err, answers[0].Err)
+		return
+	}
+	log.Accept(end)
+	fmt.Println(answers[0].N, "frames,", log.Fold.Seq, "events,", log.Fold.Status())
+	// Output: 2 frames, 3 events, completed
+}

@@ -1,0 +1,164 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// A suite that passes is worth what it would have caught. Each faulty store
+// below is a good one with one mistake; TestRun_CatchesEveryFault runs the suite
+// against it in a process of its own and wants the named subtest to fail.
+
+const faultVariable = "STORETEST_FAULT"
+
+func TestRun_CatchesEveryFault(t *testing.T) {
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaultyStore$/"+f.caught+"$", "-test.v",
+				"-rapid.shrinktime=1ms", "-rapid.nofailfile")
+			cmd.Env = append(os.Environ(), faultVariable+"="+name)
+			out, err := cmd.CombinedOutput()
+			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || !strings.Contains(string(out), "--- FAIL: TestFaultyStore/"+f.caught) {
+				t.Errorf("subtest %s did not fail: %v\n%s", f.caught, err, out)
+			}
+		})
+	}
+}
+
+// TestFaultyStore is for TestRun_CatchesEveryFault. On its own it proves that
+// the good store, behind a wrapper without a mistake, passes.
+func TestFaultyStore(t *testing.T) {
+	wrap := func(s wrapper) store.Store { return s }
+	if f, ok := faults[os.Getenv(faultVariable)]; ok {
+		wrap = f.wrap
+	}
+	storetest.Run(t, storetest.Config{
+		Checks: 20,
+		Open: func(_ testing.TB, clock store.Clock) store.Store {
+			return wrap(wrapper{memstore.NewWith(memstore.Config{Clock: clock})})
+		},
+	})
+}
+
+// wrapper is a store without a mistake. It hides the optional abilities of the
+// store inside, which store.As finds all the same.
+type wrapper struct{ store.Store }
+
+func (w wrapper) Unwrap() store.Store { return w.Store }
+
+// state returns what the store inside holds of a run, or nil.
+func (w wrapper) state(ctx context.Context, run event.RunID) *store.RunState {
+	i, _ := store.As[store.Inspector](w.Store)
+	snap, err := i.Inspect(ctx)
+	if err != nil {
+		return nil
+	}
+	return snap.Runs[run]
+}
+
+type fault struct {
+	caught string // the subtest that must fail
+	wrap   func(wrapper) store.Store
+}
+
+// edit changes what is asked of a store.
+type edit struct {
+	wrapper
+	create  func(context.Context, *store.Create) *store.Created
+	commit  func(context.Context, *store.Commit) *store.Committed
+	deliver func(context.Context, *store.Deliver) error
+	claim   func(context.Context, *store.Claim, *store.Claimed)
+	release func(context.Context, event.RunID, *store.Fence)
+	wait    func(*store.Wait) *store.Woken
+	due     func(context.Context, *int)
+}
+
+func (e edit) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	var answers []store.Created
+	for _, c := range slices.Clone(runs) {
+		if e.create != nil {
+			if a := e.create(ctx, &c); a != nil {
+				answers = append(answers, *a)
+				continue
+			}
+		}
+		a, err := e.Store.Create(ctx, []store.Create{c})
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, a...)
+	}
+	return answers, nil
+}
+
+func (e edit) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	var answers []store.Committed
+	for _, c := range slices.Clone(commits) {
+		if e.commit != nil {
+			if a := e.commit(ctx, &c); a != nil {
+				answers = append(answers, *a)
+				continue
+			}
+		}
+		a, err := e.Store.Commit(ctx, []store.Commit{c})
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, a...)
+	}
+	return answers, nil
+}
+
+func (e edit) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	if e.deliver != nil {
+		if err := e.deliver(ctx, &d); err != nil {
+			return "", err
+		}
+	}
+	return e.Store.Deliver(ctx, d)
+}
+
+func (e edit) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	if e.claim != nil {
+		e.claim(ctx, &c, nil)
+	}
+	got, err := e.Store.Claim(ctx, c)
+	if e.claim != nil && err == nil {
+		e.claim(ctx, &c, &got)
+	}
+	return got, err
+}
+
+func (e edit) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
+	if e.release != nil {
+		e.release(ctx, run, &fence)
+	}
+	return e.Store.Release(ctx, run, fence)
+}
+
+func (e edit) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
+	if e.wait != nil {
+		if woken := e.wait(&w); woken != nil {
+			return *woken, nil
+		}
+	}
+	return e.Store.Wait(ctx, w)
+}
+
+func (e edit) Due(ctx context.Context, partition, limit int) (time.Time, error) {
+	if e.due != nil {
+		e.due(ctx, &limit)
+	}
+	return e.Store.Due(ctx, partition, limit)
+}

@@ -1,0 +1,178 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var faults = map[string]fault{
+	"commit ignores the token": {"F1_CommitNeedsEpochAndToken", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if r := w.state(ctx, c.Run); r != nil && r.Fence.Epoch == c.Fence.Epoch {
+				c.Fence = r.Fence
+			}
+			return nil
+		}}
+	}},
+	"commit ignores the epoch": {"F1_CommitNeedsEpochAndToken", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if r := w.state(ctx, c.Run); r != nil && r.Fence.Token == c.Fence.Token {
+				c.Fence = r.Fence
+			}
+			return nil
+		}}
+	}},
+	"commit compares counts": {"F3_APositionIsNotACount", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if r := w.state(ctx, c.Run); r != nil && c.Frame != nil && c.First == r.Seq+1 {
+				c.Prev = r.Last
+			}
+			return nil
+		}}
+	}},
+	"commit does not know itself again": {"W3_TheSameCommitIsAppliedOnce", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if r := w.state(ctx, c.Run); r != nil && r.Last == c.CID && c.Frame != nil {
+				return &store.Committed{Err: &store.ConflictError{Run: c.Run}}
+			}
+			return nil
+		}}
+	}},
+	"commit asks for the fence first": {"W3_ACommitIsKnownAgainAfterItsRunWasRecovered", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if r := w.state(ctx, c.Run); r != nil && r.Fence != c.Fence {
+				return &store.Committed{Err: store.ErrFenced}
+			}
+			return nil
+		}}
+	}},
+	"consume counts": {"M3_ConsumeNamesTheItem", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if r := w.state(ctx, c.Run); r != nil && c.Consume > 0 && c.Consume <= len(r.Inbox) {
+				c.ConsumeLast = r.Inbox[c.Consume-1].ID
+			}
+			return nil
+		}}
+	}},
+	"park swallows mail": {"M4_ParkAndFinishNeedAnEmptyInbox", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if r := w.state(ctx, c.Run); r != nil && c.Effect == store.EffectPark && len(r.Inbox) > 0 {
+				c.Consume, c.ConsumeLast = len(r.Inbox), r.Inbox[len(r.Inbox)-1].ID
+			}
+			return nil
+		}}
+	}},
+	"progress is not noticed": {"RecoveriesAreCountedUntilThereIsProgress", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(_ context.Context, c *store.Commit) *store.Committed {
+			c.Progress = false
+			return nil
+		}}
+	}},
+	"create asks for the policy first": {"C1_CreateSentAgainIsAskedBeforeThePolicy", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
+			if active, err := w.Resolve(ctx, c.WorkflowID); err == nil && c.Active == store.ActiveFail {
+				return &store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: active}}
+			}
+			return nil
+		}}
+	}},
+	"create adds the delay to the time": {"CreateParksADelayedRunUntilTheLaterOfDelayAndAt", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			if !c.At.IsZero() {
+				c.At = c.At.Add(c.Delay)
+			}
+			return nil
+		}}
+	}},
+	"successors do not cancel": {"CreateUnderActiveCancelCancelsEverybodyBeforeIt", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			c.Cancel.ID = "always the same"
+			return nil
+		}}
+	}},
+	"deliver forgets": {"M1_TheSameItemIsAcceptedOnce", func(w wrapper) store.Store {
+		n := 0
+		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error {
+			n++
+			d.Item.ID += event.ItemID(rune('0' + n))
+			return nil
+		}}
+	}},
+	"deliver refuses before it remembers": {"M2_DeliverIsAcceptedAgainAfterTheRunEnded", func(w wrapper) store.Store {
+		return edit{wrapper: w, deliver: func(ctx context.Context, d *store.Deliver) error {
+			if r := w.state(ctx, d.Run); r != nil && r.Place == store.PlaceEnded {
+				return &store.TerminalError{Run: d.Run, Status: r.Status}
+			}
+			return nil
+		}}
+	}},
+	"deliver ignores its deadline": {"DeliverPastItsDeadlineIsStale", func(w wrapper) store.Store {
+		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error {
+			d.Deadline = w.Clock().Now()
+			return nil
+		}}
+	}},
+	"claim always recovers": {"RecoverIsOnlyDoneIfTheClaimAllowsIt", func(w wrapper) store.Store {
+		return edit{wrapper: w, claim: func(_ context.Context, c *store.Claim, _ *store.Claimed) { c.Recover = true }}
+	}},
+	"claim takes too many": {"ClaimTakesAtMostMax", func(w wrapper) store.Store {
+		return edit{wrapper: w, claim: func(_ context.Context, c *store.Claim, got *store.Claimed) {
+			if got == nil {
+				c.Max++
+			}
+		}}
+	}},
+	"claim is last come first served": {"ClaimIsFirstComeFirstServed", func(w wrapper) store.Store {
+		return edit{wrapper: w, claim: func(_ context.Context, _ *store.Claim, got *store.Claimed) {
+			if got != nil {
+				slices.Reverse(got.Runs)
+			}
+		}}
+	}},
+	"release ignores the token": {"F1_ReleaseNeedsEpochAndToken", func(w wrapper) store.Store {
+		return edit{wrapper: w, release: func(ctx context.Context, run event.RunID, f *store.Fence) {
+			if r := w.state(ctx, run); r != nil && r.Fence.Epoch == f.Epoch {
+				*f = r.Fence
+			}
+		}}
+	}},
+	"wait takes no wake": {"K2_WaitTakesTheWakeOfAReadyRun", func(w wrapper) store.Store {
+		return edit{wrapper: w, wait: func(*store.Wait) *store.Woken { return &store.Woken{Due: true} }}
+	}},
+	"wait announces what is not there": {"K2_OneWakePerClass", func(w wrapper) store.Store {
+		return edit{wrapper: w, wait: func(*store.Wait) *store.Woken { return &store.Woken{Claim: []int{0}, Due: true} }}
+	}},
+	"due ignores its limit": {"DueMakesAtMostLimitReady", func(w wrapper) store.Store {
+		return edit{wrapper: w, due: func(_ context.Context, limit *int) { *limit = 1000 }}
+	}},
+	"a heartbeat creates a lease": {"W1_HeartbeatNeverCreatesALease", func(w wrapper) store.Store { return eagerHeart{w} }},
+	"a heartbeat hides mail":      {"W2_HeartbeatNamesRunsWithMailUntilItIsRead", func(w wrapper) store.Store { return mutedHeart{w} }},
+	"watch does not wait":         {"WatchEndsWithItsContext", func(w wrapper) store.Store { return hastyWatch{w} }},
+	"the model notices":           {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return mutedHeart{w} }},
+}
+
+type eagerHeart struct{ wrapper }
+
+func (e eagerHeart) Heartbeat(ctx context.Context, partition int, s store.SessionID) (store.Heartbeat, error) {
+	beat, err := e.Store.Heartbeat(ctx, partition, s)
+	if errors.Is(err, store.ErrExpired) {
+		return beat, e.OpenSession(ctx, store.Session{Partition: partition, ID: s})
+	}
+	return beat, err
+}
+
+type mutedHeart struct{ wrapper }
+
+func (m mutedHeart) Heartbeat(ctx context.Context, partition int, s store.SessionID) (store.Heartbeat, error) {
+	beat, err := m.Store.Heartbeat(ctx, partition, s)
+	beat.Mail, beat.Owned = nil, max(0, beat.Owned-1)
+	return beat, err
+}
+
+type hastyWatch struct{ wrapper }
+
+func (hastyWatch) Watch(context.Context, event.RunID, uint64) error { return nil }

@@ -1,0 +1,137 @@
+package worker_test
+
+import (
+	"context"
+	"flag"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var parkedRuns = flag.Int("parked", 5_000, "number of runs that TestFLOW13_ParkedRunCostsFewBytes parks")
+
+var (
+	costSleeper = shim.NewWorkflow[workflow.None, workflow.None]("cost.sleeper", "", shim.WorkflowPolicy{})
+	costLong    = shim.NewWorkflow[int, workflow.None]("cost.long", "steps", shim.WorkflowPolicy{})
+	costStep    = shim.NewStep("cost.step", shim.Policy{}, func(f func(context.Context, int) (int, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, n int) (int, error) { return f(ctx, n) })
+	})
+)
+
+func sleeper(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
+	return workflow.None{}, workflow.Sleep(ctx, time.Hour)
+}
+
+// heap returns the bytes that are in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// Runs that wait are in the store, and in the worker's cache up to its limit.
+func TestFLOW13_ParkedRunCostsFewBytes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cached int // branches that may stay in memory
+		bound  uint64
+	}{
+		"in the store only":    {1, 3_000},
+		"with its code cached": {1 << 30, 16_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clk := storetest.NewClock()
+			st := memstore.NewWith(memstore.Config{Clock: clk})
+			defer func() { _ = st.Close() }()
+			c := workflow.NewClient(st, workflow.ClientConfig{})
+			w := worker.New(c, worker.Config{Parked: tt.cached})
+			shim.BindWorkflow(w, costSleeper, sleeper)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			wctx, stop := context.WithCancel(ctx)
+			worked := make(chan error, 1)
+			go func() { worked <- w.Run(wctx) }()
+
+			before := heap()
+			last := make([]*workflow.Run[workflow.None], *parkedRuns)
+			for i := range last {
+				run, err := costSleeper.Start(ctx, c, workflow.None{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				last[i] = run
+			}
+			for _, run := range last {
+				if err := st.Watch(ctx, run.ID(), 1); err != nil { // its second frame parks it
+					t.Fatal(err)
+				}
+			}
+			per := (heap() - before) / uint64(*parkedRuns)
+			t.Logf("%d parked runs, %s: %d bytes each", *parkedRuns, name, per)
+			if per > tt.bound {
+				t.Errorf("a parked run costs %d bytes, want at most %d", per, tt.bound)
+			}
+			clk.Advance(2 * time.Hour)
+			for _, run := range last[:100] {
+				if _, err := run.Result(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stop()
+			if err := <-worked; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The cost of a step is counted in allocations, which noise does not change.
+func TestCost_OfStepNineThousandIsThatOfStepNine(t *testing.T) {
+	const steps, window = 10_000, 1_000
+	mallocs := make([]uint64, steps+1)
+	st := memstore.New()
+	defer func() { _ = st.Close() }()
+	c := workflow.NewClient(st, workflow.ClientConfig{})
+	w := worker.New(c, worker.Config{})
+	costStep.Bind(w, func(_ context.Context, n int) (int, error) {
+		if n%window == 0 || n%window == 9 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			mallocs[n] = m.Mallocs
+		}
+		return n, nil
+	})
+	shim.BindWorkflow(w, costLong, func(ctx workflow.Context, n int) (workflow.None, error) {
+		for i := range n {
+			if _, err := shim.Call[int](ctx, costStep, i); err != nil {
+				return workflow.None{}, err
+			}
+		}
+		return workflow.None{}, nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	wctx, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(wctx) }()
+	if _, err := costLong.Execute(ctx, c, steps); err != nil {
+		t.Fatal(err)
+	}
+	early := float64(mallocs[window]-mallocs[9]) / (window - 9)
+	late := float64(mallocs[9*window]-mallocs[8*window]) / window
+	t.Logf("allocations per step: %.1f around step 9, %.1f around step 9,000", early, late)
+	if late > 1.2*early {
+		t.Errorf("a late step costs %.1f allocations, an early one %.1f", late, early)
+	}
+	stop()
+	if err := <-worked; err != nil {
+		t.Error(err)
+	}
+}

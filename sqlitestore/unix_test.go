@@ -1,0 +1,103 @@
+//go:build unix
+
+package sqlitestore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+func init() { roles["open"] = playOpener }
+
+// playOpener opens a store as a user who may not do everything, and prints why
+// that failed.
+func playOpener(args []string) error {
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		if err := errors.Join(syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+			return err
+		}
+	}
+	s, err := sqlitestore.Open(args[0])
+	if err == nil {
+		_, err = s.Create(context.Background(), []store.Create{newLog(s.Clock()).Create()})
+		err = errors.Join(err, s.Close())
+	}
+	fmt.Println(strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
+	return nil
+}
+
+func TestOpen_SaysWhatTheUserMayNotDo(t *testing.T) {
+	for name, test := range map[string]struct {
+		file, dir os.FileMode
+		want      string
+	}{
+		"unreadable file":     {0o000, 0o777, "cannot be opened"},
+		"read-only file":      {0o444, 0o777, "cannot be written"},
+		"read-only directory": {0o666, 0o555, "cannot be"},
+		"closed directory":    {0o666, 0o000, "permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			check(t, os.Chmod(filepath.Dir(dir), 0o755))
+			path := filepath.Join(dir, "runs.db")
+			check(t, openStore(t, path, nil).Close())
+			check(t, os.Chmod(path, test.file))
+			check(t, os.Chmod(dir, test.dir))
+			t.Cleanup(func() { check(t, os.Chmod(dir, 0o755)) })
+			c := startChild(t, "open", path)
+			got := c.line()
+			c.wait()
+			if !strings.Contains(got, test.want) || !strings.Contains(got, path) {
+				t.Errorf("got %q, want %q and the path", got, test.want)
+			}
+		})
+	}
+}
+
+func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	start(t, openStore(t, path, nil), 2)
+	holder := startHolder(t, path, 2)
+	check(t, holder.cmd.Process.Signal(syscall.SIGSTOP))
+
+	// This store's clock is ahead: by it the lease of the holder is past.
+	clock := storetest.NewClock()
+	s := openStore(t, path, clock)
+	openSession(t, s, "heir")
+	for range 200 {
+		if got := claim(t, s, "heir", 10); len(got) != 0 {
+			t.Fatalf("claimed %d runs of a process that is only stopped", len(got))
+		}
+	}
+	c := claimOf("heir", 10)
+	c.Recover = true
+	got, err := s.Claim(testContext(t), c)
+	check(t, err)
+	if len(got.Runs) != 2 {
+		t.Fatalf("claimed %d runs of a process whose lease is past, want 2", len(got.Runs))
+	}
+	entries, err := s.Audit(testContext(t), got.Runs[0].Run)
+	check(t, err)
+	if len(entries) != 1 || entries[0].Reason != store.ReasonExpiredClaim {
+		t.Errorf("audit: got %+v, want an expired claim", entries)
+	}
+	check(t, holder.cmd.Process.Signal(syscall.SIGCONT))
+	holder.say("beat")
+	if got := holder.line(); got != "true" {
+		t.Errorf("heartbeat of the continued process expired: got %s, want true", got)
+	}
+	check(t, holder.in.Close())
+	holder.wait()
+	verify(t, s)
+}
