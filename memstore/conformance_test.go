@@ -16,6 +16,7 @@ func TestStore_KeepsTheContract(t *testing.T) {
 	for name, partitions := range map[string]int{"one partition": 1, "five partitions": 5} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.Config{
+				Checks: 100 / partitions,
 				Open: func(_ testing.TB, clock store.Clock) store.Store {
 					return memstore.NewWith(memstore.Config{Clock: clock, Partitions: partitions})
 				},

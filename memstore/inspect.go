@@ -16,10 +16,14 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	for _, p := range s.parts {
+	for _, p := range s.parts { // all of them, so that it is one moment
 		p.mu.Lock()
-		defer p.mu.Unlock()
 	}
+	defer func() {
+		for _, p := range s.parts {
+			p.mu.Unlock()
+		}
+	}()
 	snap := &store.Snapshot{
 		Now:       s.clock.Now(),
 		Runs:      map[event.RunID]*store.RunState{},

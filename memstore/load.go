@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -35,7 +36,7 @@ func (p *partition) load(l *store.Load) store.Loaded {
 		answer.Frames = r.frames[l.After:end:end]
 	}
 	if l.Inbox && len(r.inbox) > 0 {
-		answer.Inbox = r.inbox[:len(r.inbox):len(r.inbox)]
+		answer.Inbox = slices.Clip(r.inbox)
 	}
 	return answer
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,110 +76,6 @@ func TestNew_IsOnePartitionOnTheSystemClock(t *testing.T) {
 	if n := memstore.NewWith(memstore.Config{Partitions: -1}).Partitions(); n != 1 {
 		t.Errorf("partitions of -1: got %d, want 1", n)
 	}
-}
-
-// In the tests below nothing moves but what the test does: synctest.Wait returns
-// when everybody is blocked, so that "still waits" can be seen.
-
-func TestWait_BlocksUntilThereIsSomething(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := open(t, memstore.Config{})
-		var woken *store.Woken
-		go func() {
-			got, err := f.wait(t.Context(), time.Time{}, class)
-			if err == nil {
-				woken = &got
-			}
-		}()
-		synctest.Wait()
-		if woken != nil {
-			t.Fatalf("got %+v before there was anything", *woken)
-		}
-		f.start(0)
-		synctest.Wait()
-		if woken == nil || !slices.Equal(woken.Claim, []int{0}) {
-			t.Fatalf("got %+v after a run was made ready", woken)
-		}
-	})
-}
-
-func TestWait_EndsAtItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := open(t, memstore.Config{})
-		begin := time.Now()
-		got, err := f.wait(t.Context(), begin.Add(time.Minute), class)
-		f.check(err)
-		if !got.Due || time.Since(begin) != time.Minute {
-			t.Errorf("got %+v after %v, want Due after 1m", got, time.Since(begin))
-		}
-	})
-}
-
-func TestWait_WithoutATimeHearsOfEarlierDueTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := open(t, memstore.Config{})
-		f.start(time.Hour)
-		var woken *store.Woken
-		go func() {
-			if got, err := f.wait(t.Context(), time.Time{}); err == nil {
-				woken = &got
-			}
-		}()
-		synctest.Wait()
-		f.start(2 * time.Hour)
-		synctest.Wait()
-		if woken != nil {
-			t.Fatalf("got %+v for a later due time", *woken)
-		}
-		f.start(time.Minute)
-		synctest.Wait()
-		if woken == nil || !woken.Due {
-			t.Fatalf("got %+v for an earlier due time", woken)
-		}
-	})
-}
-
-func TestWait_GoesRoundAmongIdleWorkers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := open(t, memstore.Config{})
-		var mu sync.Mutex
-		var order []int
-		for worker := range 3 {
-			go func() {
-				if _, err := f.wait(t.Context(), time.Time{}, class); err == nil {
-					mu.Lock()
-					defer mu.Unlock()
-					order = append(order, worker)
-				}
-			}()
-			synctest.Wait()
-		}
-		for range 3 {
-			f.start(0)
-			synctest.Wait()
-		}
-		if diff := cmp.Diff([]int{0, 1, 2}, order); diff != "" {
-			t.Errorf("order of wakes (-want +got)\n%s", diff)
-		}
-	})
-}
-
-func TestWatch_IsNotDisturbedByOtherRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := open(t, memstore.Config{})
-		l := f.start(0)
-		fence := f.claim()
-		other := f.start(0)
-		told := false
-		go func() { told = f.Watch(t.Context(), other.Run, 1) == nil }()
-		synctest.Wait()
-		_, err := f.Commit(t.Context(), []store.Commit{l.Commit(fence, l.Work()...)})
-		f.check(err)
-		synctest.Wait()
-		if told {
-			t.Error("a commit to one run ended the watch of another")
-		}
-	})
 }
 
 func TestClaim_OfSeveralClassesTakesThePriorityFirstAndThenTheLongestReady(t *testing.T) {
@@ -358,6 +252,37 @@ func TestList_KeepsTheOrderOfIDsThatComeLate(t *testing.T) {
 	}
 	if _, err := f.List(t.Context(), store.Query{Cursor: "page two"}); err == nil {
 		t.Error("list from a cursor of another kind: got no error")
+	}
+}
+
+func TestDue_KeepsTheOrderWhileTimersComeAndGo(t *testing.T) {
+	clock := storetest.NewClock()
+	f := open(t, memstore.Config{Clock: clock})
+	var left []*storetest.Log
+	dues := map[event.RunID]time.Duration{}
+	for n := range 500 {
+		d := time.Duration(1+n*7919%500) * time.Second
+		l := f.start(d)
+		dues[l.Run] = d
+		left = append(left, l)
+	}
+	for n := range 300 { // a message takes its run off the timers, wherever it stands there
+		i := n * 31 % len(left)
+		_, err := f.Deliver(t.Context(), store.Deliver{Run: left[i].Run, Item: store.Item{ID: "i"}})
+		f.check(err)
+		left = slices.Delete(left, i, i+1)
+	}
+	slices.SortFunc(left, func(a, b *storetest.Log) int { return int(dues[a.Run] - dues[b.Run]) })
+	begin := clock.Now()
+	for n, l := range left {
+		next, err := f.Due(t.Context(), 0, 0)
+		f.check(err)
+		if got := next.Sub(begin); got != dues[l.Run] {
+			t.Fatalf("due time %d: got %v, want %v", n, got, dues[l.Run])
+		}
+		clock.Advance(next.Sub(clock.Now()))
+		_, err = f.Due(t.Context(), 0, 1)
+		f.check(err)
 	}
 }
 

@@ -40,8 +40,9 @@ func (s *Store) Notes(ctx context.Context, run event.RunID) (map[string][]byte, 
 	if r == nil {
 		return nil, fmt.Errorf("notes of run %s: %w", run, store.ErrRunNotFound)
 	}
-	if r.extra == nil {
-		return nil, nil
+	var notes map[string][]byte
+	if r.extra != nil {
+		notes = maps.Clone(r.extra.notes)
 	}
-	return maps.Clone(r.extra.notes), nil
+	return notes, nil
 }

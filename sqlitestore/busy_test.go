@@ -205,6 +205,10 @@ func awaitQueue(t *testing.T, s *Store, n int) {
 
 func TestClose_GivesUpOnAProcessThatDoesNotLetGo(t *testing.T) {
 	s := openTest(t)
+	check(t, s.write(testContext(t), func(*tx) error {
+		s.writer.patience = 50 * time.Millisecond
+		return nil
+	}))
 	leave := occupy(t, s)
 	defer leave()
 	created := make(chan error, 1)

@@ -42,18 +42,9 @@ func (t *tx) commit(c *store.Commit) (store.Committed, error) {
 	if c.Frame != nil && r.last == c.CID { // an earlier try got through
 		return store.Committed{N: r.n, Mail: r.holds(c.Fence) && r.inbox > 0}, nil
 	}
-	if err := r.refuse(c); err != nil {
-		return store.Committed{Err: err}, nil
-	}
-	upTo, err := t.consumable(r, c)
-	if err != nil {
-		return store.Committed{}, err
-	}
-	if c.Consume > 0 && upTo == 0 {
-		return store.Committed{Err: r.conflict(c, "it consumes items that the inbox does not hold")}, nil
-	}
-	if (c.Effect == store.EffectPark || c.Effect == store.EffectFinish) && r.inbox > max(c.Consume, 0) {
-		return store.Committed{Err: store.ErrMail}, nil
+	upTo, refused, err := t.guard(r, c)
+	if err != nil || refused != nil {
+		return store.Committed{Err: refused}, err
 	}
 	if err := t.apply(r, c, upTo); err != nil {
 		return store.Committed{}, err
@@ -61,20 +52,29 @@ func (t *tx) commit(c *store.Commit) (store.Committed, error) {
 	return store.Committed{N: r.n, Mail: r.place == store.PlaceOwned && r.inbox > 0}, nil
 }
 
-// refuse is those guards of a commit that look at nothing but the run, in their
-// order.
-func (r *run) refuse(c *store.Commit) error {
+// guard is the guards of a commit, in their order. It returns the number of the
+// last item to consume, or why the commit is refused.
+func (t *tx) guard(r *run, c *store.Commit) (upTo int64, refused, err error) {
 	switch {
 	case !r.holds(c.Fence):
-		return store.ErrFenced
+		return 0, store.ErrFenced, nil
 	case c.WorkflowID != r.workflowID:
-		return &store.WorkflowIDMismatchError{Run: r.id, Got: c.WorkflowID, Want: r.workflowID}
+		return 0, &store.WorkflowIDMismatchError{Run: r.id, Got: c.WorkflowID, Want: r.workflowID}, nil
 	case r.last != c.Prev:
-		return r.conflict(c, "it continues another frame")
+		return 0, r.conflict(c, "it continues another frame"), nil
 	case c.Frame != nil && c.First != r.seq+1:
-		return r.conflict(c, "it does not continue the sequence")
+		return 0, r.conflict(c, "it does not continue the sequence"), nil
 	}
-	return nil
+	upTo, err = t.consumable(r, c)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case c.Consume > 0 && upTo == 0:
+		return 0, r.conflict(c, "it consumes items that the inbox does not hold"), nil
+	case (c.Effect == store.EffectPark || c.Effect == store.EffectFinish) && r.inbox > max(c.Consume, 0):
+		return 0, store.ErrMail, nil
+	}
+	return upTo, nil, nil
 }
 
 func (r *run) conflict(c *store.Commit, reason string) error {

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -151,7 +152,7 @@ func (t *tx) refuses(w workflowID, c *store.Create) error {
 
 // keepRefusal makes a refusal the answer to one of several requests.
 func keepRefusal(err error) (store.Created, error) {
-	if no, ok := err.(refusal); ok {
+	if no, ok := errors.AsType[refusal](err); ok {
 		return store.Created{Err: no.error}, nil
 	}
 	return store.Created{}, err
@@ -186,7 +187,7 @@ func (t *tx) insert(c *store.Create, w workflowID) (*run, error) {
 		recoveries, closing, inbox, created, parent, root, tags)
 		VALUES (?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?)`,
 		packRun(r.id), chain, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
-		r.created, packRun(c.Parent), packRun(c.Root), tags)
+		r.created, packRun(c.Parent), packRun(c.Root), nonEmpty(tags))
 	if err != nil {
 		return nil, err
 	}
@@ -199,13 +200,14 @@ func (t *tx) insert(c *store.Create, w workflowID) (*run, error) {
 	return r, t.appendFrame(r.key, 1, c.Frame)
 }
 
-func encodeTags(tags map[string]string) (any, error) {
+// encodeTags returns the stored form of tags; empty: there are none.
+func encodeTags(tags map[string]string) (string, error) {
 	if len(tags) == 0 {
-		return nil, nil
+		return "", nil
 	}
 	b, err := json.Marshal(tags)
 	if err != nil {
-		return nil, fmt.Errorf("encode tags: %w", err)
+		return "", fmt.Errorf("encode tags: %w", err)
 	}
 	return string(b), nil
 }

@@ -3,7 +3,6 @@ package sqlitestore_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,32 +17,32 @@ import (
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "orders")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "orders.db")
 
 	st, err := sqlitestore.Open(path)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	ctx := context.Background()
 	run := storetest.NewLog(&storetest.IDs{}, st.Clock(), event.NewRunID(time.Now(), 0), event.Spec{Workflow: "orders.fulfil"})
 	if _, err := st.Create(ctx, []store.Create{run.Create()}); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	if err := st.Close(); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	st, err = sqlitestore.Open(path)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer st.Close()
 	loaded, err := st.Load(ctx, []store.Load{{Run: run.Run}})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	fmt.Println(loaded[0].Record.Place, loaded[0].Record.Status, len(loaded[0].Frames))
 	// Output: ready pending 1
@@ -53,12 +52,12 @@ func ExampleOpen() {
 func ExampleOpenWith() {
 	dir, err := os.MkdirTemp("", "orders")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer os.RemoveAll(dir)
 	st, err := sqlitestore.OpenWith(filepath.Join(dir, "orders.db"), sqlitestore.Config{Synchronous: sqlitestore.Full})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer st.Close()
 	fmt.Println(st.Partitions())

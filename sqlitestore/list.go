@@ -52,7 +52,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int,
 	var counts map[event.Status]int
 	err := s.read(ctx, func(c *conn) error {
 		counts = map[event.Status]int{}
-		query := `SELECT r.status, count(*) FROM runs r JOIN classes c ON c.id = r.class ` + where.String() + ` GROUP BY r.status`
+		query := `SELECT r.status, count(*) FROM runs r ` + where.String() + ` GROUP BY r.status`
 		return c.queryOnce(query, func(r row) error {
 			counts[event.Status(r.ColumnText(0))] = r.ColumnInt(1)
 			return nil
@@ -93,10 +93,10 @@ func conditions(q *store.Query) *condition {
 		where.add(`r.status IN (?`+strings.Repeat(`, ?`, len(args)-1)+`)`, args...)
 	}
 	if q.Workflow != "" {
-		where.add(`c.workflow = ?`, q.Workflow)
+		where.add(`r.class IN (SELECT id FROM classes WHERE workflow = ?)`, q.Workflow)
 	}
 	if q.Queue != "" {
-		where.add(`c.queue = ?`, q.Queue)
+		where.add(`r.class IN (SELECT id FROM classes WHERE queue = ?)`, q.Queue)
 	}
 	for name, value := range q.Tags {
 		where.add(`r.key IN (SELECT run FROM tags WHERE name = ? AND value = ?)`, name, value)

@@ -58,14 +58,14 @@ type Config struct {
 type Synchronous uint8
 
 const (
-	// Normal: every answered operation survives the end of the process, however
+	// Normal mode: every answered operation survives the end of the process, however
 	// it ends (kill -9 included). A crash of the operating system or a loss of
 	// power can take back the operations of the last moments, at most those
 	// since the last checkpoint (one is made every 4,000 pages, 16 MB); runs
 	// then go on from the state before them, and steps whose completion was
 	// lost run again.
 	Normal Synchronous = iota
-	// Full: every answered operation also survives a loss of power, as far as
+	// Full mode: every answered operation also survives a loss of power, as far as
 	// the disk keeps its promises. It costs one fsync per transaction, which the
 	// operations that arrive at the same time share.
 	Full
@@ -147,11 +147,11 @@ func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 	}
 	// The file exists now, so its true name can be found: the log and the locks
 	// lie beside it under that name, whatever links lead to it.
-	real, err := filepath.EvalSymlinks(s.path)
+	resolved, err := filepath.EvalSymlinks(s.path)
 	if err != nil {
 		return err
 	}
-	s.wal, s.locks = real+"-wal", newLocks(real)
+	s.wal, s.locks = resolved+"-wal", newLocks(resolved)
 	return s.locks.sweep(ctx, c)
 }
 

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"zombiezen.com/go/sqlite"
 
@@ -18,6 +19,9 @@ const readerCount = 4
 type readers struct {
 	path string
 	free chan *conn // nil: not opened yet
+
+	mu   sync.Mutex
+	held chan *conn // where connections go while reading is paused, else nil
 }
 
 func newReaders(path string) *readers {
@@ -26,6 +30,17 @@ func newReaders(path string) *readers {
 		r.free <- nil
 	}
 	return r
+}
+
+// release gives a connection back to the pool.
+func (r *readers) release(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held != nil {
+		r.held <- c
+		return
+	}
+	r.free <- c
 }
 
 // open makes a connection. It is not opened read-only: it must be able to
@@ -59,7 +74,7 @@ func (s *Store) read(ctx context.Context, f func(c *conn) error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { s.readers.free <- c }()
+	defer func() { s.readers.release(c) }()
 	if s.ctx.Err() != nil {
 		return store.ErrClosed // Close waits for the connection
 	}

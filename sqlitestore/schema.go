@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/store"
@@ -161,9 +162,15 @@ var schema = []string{
 // looked at before the first write. Any number of processes may be here with
 // the same file.
 func prepareFile(ctx context.Context, c *conn, path string) error {
-	fresh, err := inspectFile(ctx, c, path)
+	var fresh bool
+	err := retry(ctx, func() error {
+		return c.snapshot(func(c *conn) (err error) {
+			fresh, err = inspectFile(c, path)
+			return err
+		})
+	})
 	if err != nil {
-		return err
+		return errors.Join(err, c.rollback())
 	}
 	// The mode is a property of the file; setting it again changes nothing.
 	if err := enableWAL(ctx, c, path); err != nil {
@@ -174,7 +181,7 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	}
 	return c.immediate(ctx, func() error {
 		// Somebody else may have been faster.
-		if fresh, err := inspectFile(ctx, c, path); err != nil || !fresh {
+		if fresh, err := inspectFile(c, path); err != nil || !fresh {
 			return err
 		}
 		for _, statement := range schema {
@@ -187,22 +194,20 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 }
 
 // inspectFile says whether the file is still empty. It fails if the file is not
-// a store, or one of a newer release.
-func inspectFile(ctx context.Context, c *conn, path string) (fresh bool, err error) {
+// a store, or one of a newer release. It must see one state of the file:
+// somebody else may be making it a store.
+func inspectFile(c *conn, path string) (fresh bool, err error) {
 	var application, version, tables int64
-	err = retry(ctx, func() error {
-		if application, err = c.pragma("application_id"); err != nil {
-			return err
+	for query, into := range map[string]*int64{
+		`PRAGMA application_id`:              &application,
+		`PRAGMA user_version`:                &version,
+		`SELECT count(*) FROM sqlite_schema`: &tables,
+	} {
+		if *into, err = c.number(query); err != nil {
+			return false, err
 		}
-		if version, err = c.pragma("user_version"); err != nil {
-			return err
-		}
-		tables, err = c.number(`SELECT count(*) FROM sqlite_schema`)
-		return err
-	})
+	}
 	switch {
-	case err != nil:
-		return false, err
 	case application == 0 && version == 0 && tables == 0:
 		return true, nil
 	case application != applicationID:
@@ -210,7 +215,7 @@ func inspectFile(ctx context.Context, c *conn, path string) (fresh bool, err err
 	case version > schemaVersion:
 		return false, &store.VersionError{What: path, Got: int(version), Known: schemaVersion}
 	case version < 1:
-		return false, fmt.Errorf("%w: %s has no format version: restore it from a backup", store.ErrForeign, path)
+		return false, fmt.Errorf("%w: %s has no format version: choose another path, or restore the file from a backup", store.ErrForeign, path)
 	}
 	return false, nil
 }

@@ -14,7 +14,7 @@ func TestLog_DoesNotGrowForEverWhileSomebodyAlwaysReads(t *testing.T) {
 	ctx := testContext(t)
 	const limit = 1 << 20
 	check(t, s.write(ctx, func(*tx) error {
-		s.writer.walLimit = limit
+		s.writer.log.limit = limit
 		return nil
 	}))
 	var runs []event.RunID

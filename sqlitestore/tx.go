@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -93,22 +94,14 @@ func (t *tx) next() (int64, error) {
 // wake announces at the end of the transaction that there may be something to
 // claim in a class.
 func (t *tx) wake(class int64) {
-	for _, known := range t.wakes {
-		if known == class {
-			return
-		}
+	if !slices.Contains(t.wakes, class) {
+		t.wakes = append(t.wakes, class)
 	}
-	t.wakes = append(t.wakes, class)
 }
 
 // calm takes back what wake has announced: a claim has just emptied the class.
 func (t *tx) calm(class int64) error {
-	for i, known := range t.wakes {
-		if known == class {
-			t.wakes = append(t.wakes[:i], t.wakes[i+1:]...)
-			break
-		}
-	}
+	t.wakes = slices.DeleteFunc(t.wakes, func(known int64) bool { return known == class })
 	return t.setWake(class, false)
 }
 

@@ -47,9 +47,12 @@ type writer struct {
 	done    chan struct{}
 
 	// What follows belongs to the goroutine.
-	version  int64 // of the data, as this connection has last seen it
-	names    names
-	walLimit int64
+	version int64 // of the data, as this connection has last seen it
+	names   names
+	log     trimmer
+	// patience is for a process that holds the write lock while the store is
+	// being closed.
+	patience time.Duration
 }
 
 // op is one operation on its way.
@@ -65,7 +68,7 @@ type op struct {
 
 func newWriter(s *Store, c *conn) *writer {
 	return &writer{
-		s: s, c: c, names: newNames(), walLimit: walLimit,
+		s: s, c: c, names: newNames(), log: trimmer{limit: walLimit}, patience: closePatience,
 		arrived: make(chan struct{}, 1),
 		poke:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
@@ -286,7 +289,7 @@ func (w *writer) begin() error {
 func (w *writer) outOfPatience() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.closing.IsZero() && time.Since(w.closing) > closePatience
+	return !w.closing.IsZero() && time.Since(w.closing) > w.patience
 }
 
 // lookAround tells the poller when another connection has written since the

@@ -2,12 +2,12 @@ package shim
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -66,18 +66,14 @@ func (s Step[F]) Bind(r workflow.Registrar, impl F) {
 func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		var a A
-		if err := decodeArgs(args, &a); err != nil {
+		if err := decodeArgs(ctx, args, &a); err != nil {
 			return nil, err
 		}
 		v, err := f(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		data, err := json.Marshal(v)
-		if err != nil {
-			return nil, &workflow.PayloadError{What: "result", Err: err}
-		}
-		return data, nil
+		return workflow.EncodePayload(seam.Gate{}, "result of step "+stepName(ctx), v)
 	}
 }
 
@@ -85,21 +81,23 @@ func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
 func HandleErr[A any](f func(context.Context, A) error) Handler {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		var a A
-		if err := decodeArgs(args, &a); err != nil {
+		if err := decodeArgs(ctx, args, &a); err != nil {
 			return nil, err
 		}
 		return nil, f(ctx, a)
 	}
 }
 
-func decodeArgs(args []byte, into any) error {
-	if len(args) == 0 {
-		return nil
+func decodeArgs(ctx context.Context, args []byte, into any) error {
+	return workflow.DecodePayload(seam.Gate{}, "input of step "+stepName(ctx), args, into)
+}
+
+// stepName returns the step that ctx belongs to, for messages.
+func stepName(ctx context.Context) string {
+	if a := attempt.From(ctx); a != nil {
+		return a.Step
 	}
-	if err := json.Unmarshal(args, into); err != nil {
-		return &workflow.PayloadError{What: "arguments", Err: err}
-	}
-	return nil
+	return "outside of a worker"
 }
 
 // Call runs a step from workflow code and returns its result.

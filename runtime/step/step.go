@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
@@ -28,7 +29,7 @@ func Current(ctx context.Context) (Call, bool) {
 	if a == nil {
 		return Call{}, false
 	}
-	return Call{RunID: a.Run, WorkflowID: a.WorkflowID, Step: a.Step, Key: a.Key, Attempt: a.Number, Tags: a.Tags}, true
+	return Call{RunID: a.Run, WorkflowID: a.WorkflowID, Step: a.Step, Key: a.Key, Attempt: a.Number, Tags: maps.Clone(a.Tags)}, true
 }
 
 func current(ctx context.Context, what string) *attempt.Attempt {

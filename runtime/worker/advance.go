@@ -165,20 +165,28 @@ func (w *Worker) full() bool {
 // nothing to do for it here.
 func (t *task) commitNext() {
 	effect, due := t.effect()
-	if effect == store.EffectNone && len(t.unsaved) == 0 {
+	switch {
+	case effect == store.EffectNone && t.blocked == nil && t.run.Ended():
+		// The last event leaves together with the run, and names what was accepted
+		// and never taken: the inbox is read first.
+		if t.refused >= inboxPatience {
+			t.closeInbox()
+		}
+		return
+	case effect == store.EffectNone && len(t.unsaved) == 0:
 		return
 	}
 	c := &commit{t: t, starts: t.starts, cancels: t.cancels, events: len(t.unsaved), took: len(t.taken)}
 	t.starts, t.cancels = nil, nil
 	c.req = store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Effect: effect, Due: due,
-		Status: t.status(effect), Progress: progress(t.unsaved), Closing: effect == store.EffectFinish && t.refused >= 3,
+		Status: t.status(effect), Progress: progress(t.unsaved),
 	}
 	if n := len(t.taken); n > 0 {
 		c.req.Consume, c.req.ConsumeLast = n, t.taken[n-1]
 	}
 	if effect == store.EffectBlock {
-		c.req.Fit, c.note = t.w.fit, t.blocked.Error()
+		c.req.Fit, c.note = t.w.misfit(t.blocked), t.blocked.Error()
 	}
 	if len(t.unsaved) > 0 {
 		if err := t.frame(&c.req); err != nil {
@@ -191,6 +199,19 @@ func (t *task) commitNext() {
 	}
 	t.inflight = c
 	t.w.commits <- c
+}
+
+// inboxPatience is how often in a row the inbox may keep a run from ending before
+// senders are told to come later.
+const inboxPatience = 3
+
+// closeInbox lets the store refuse what is sent from now on: the run could not
+// end while items kept coming.
+func (t *task) closeInbox() {
+	t.inflight = &commit{t: t, req: store.Commit{
+		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Closing: true,
+	}}
+	t.w.commits <- t.inflight
 }
 
 // frame encodes what is not saved as one frame.

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"runtime/pprof"
 	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -53,14 +51,6 @@ func (a *attempt) stop(cause error) {
 	}
 }
 
-// outcome is what came of an attempt.
-type outcome struct {
-	payload []byte
-	err     error
-	code    string // of err, if not the user's code gave it
-	stack   string
-}
-
 // attemptTimeout is the cause of a context whose attempt took too long.
 type attemptTimeout struct{ after time.Duration }
 
@@ -84,6 +74,19 @@ func (c *attemptContext) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }
 
+// Err returns context.DeadlineExceeded if the attempt took too long. A context
+// that is derived from this one says context.Canceled; its cause tells.
+func (c *attemptContext) Err() error {
+	err := c.Context.Err()
+	if err == nil {
+		return nil
+	}
+	if _, late := errors.AsType[*attemptTimeout](context.Cause(c.Context)); late {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
 // launch starts an attempt whose step_started is durable.
 func (t *task) launch(a *attempt) {
 	op := t.run.Op(a.ref)
@@ -93,7 +96,7 @@ func (t *task) launch(a *attempt) {
 	a.launched = true
 	if op.CancelWanted() { // before it could begin
 		t.w.releaseSlot()
-		t.onStep(a, outcome{err: op.CancelCause(), code: event.CodeCanceled})
+		t.onStep(a, failed(op.CancelCause(), event.CodeCanceled))
 		return
 	}
 	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
@@ -120,35 +123,52 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 		a.stop(cause)
 		w.clock.AfterFunc(w.cfg.Grace, func() { w.abandon(t, a, info, cause) })
 	})
-	noter, _ := store.As[store.Noter](w.store)
-	if noter != nil {
-		if a.number > 1 {
-			notes, err := noter.Notes(ctx, info.Run)
-			if err != nil {
-				w.log.Warn("read heartbeat of the attempt before", "run", info.Run, "step", info.Step, "error", err)
-			}
-			info.Last = notes[info.Key]
-		}
-		info.Beat = func(ctx context.Context, details []byte) error {
-			return noter.SetNote(ctx, info.Run, fence, info.Key, details)
-		}
-	} else {
+	w.readNotes(ctx, a, info, fence)
+	var out outcome
+	defer func() { // also if the code ends its goroutine
+		stopTimer()
+		t.conclude(ctx, a, info, out)
+	}()
+	callStep(at.With(actx, info), fn, plan.Spec.Fatal, args, &out)
+}
+
+// readNotes lets the attempt read what the one before has noted, and note
+// something itself.
+func (w *Worker) readNotes(ctx context.Context, a *attempt, info *at.Attempt, fence store.Fence) {
+	noter, ok := store.As[store.Noter](w.store)
+	if !ok {
 		info.Beat = func(context.Context, []byte) error { return errors.ErrUnsupported }
+		return
 	}
-	out := callStep(at.With(actx, info), fn, args)
-	stopTimer()
-	var timeout *attemptTimeout
-	if out.err != nil && errors.As(context.Cause(ctx), &timeout) {
-		out.code = event.CodeTimeout
+	if a.number > 1 {
+		notes, err := noter.Notes(ctx, info.Run)
+		if err != nil {
+			w.log.Warn("read heartbeat of the attempt before", "run", info.Run, "step", info.Step, "error", err)
+		}
+		info.Last = notes[info.Key]
 	}
-	if out.err == nil {
-		if err := workflow.CheckPayload(seam.Gate{}, w.client, "result of step "+info.Step, len(out.payload)); err != nil {
-			out = outcome{err: err}
+	info.Beat = func(ctx context.Context, details []byte) error {
+		return noter.SetNote(ctx, info.Run, fence, info.Key, details)
+	}
+}
+
+// conclude posts what came of an attempt, unless it counts as interrupted
+// because the worker stops: then the next worker decides.
+func (t *task) conclude(ctx context.Context, a *attempt, info *at.Attempt, out outcome) {
+	cause := context.Cause(ctx)
+	switch f := out.failure; {
+	case f == nil:
+		if err := workflow.CheckPayload(seam.Gate{}, t.w.client, "result of step "+info.Step, len(out.payload)); err != nil {
+			out = failed(err, event.CodePayload)
+		}
+	case f.Code == event.CodeError:
+		if _, late := errors.AsType[*attemptTimeout](cause); late {
+			f.Code = event.CodeTimeout
 		}
 	}
-	stopped := errors.Is(context.Cause(ctx), ErrStopping) && out.err != nil
+	stopped := errors.Is(cause, ErrStopping) && out.failure != nil
 	a.finish(func() {
-		if !stopped { // else it counts as interrupted: the next worker decides
+		if !stopped {
 			t.post(input{kind: inputStep, attempt: a, outcome: out})
 		}
 	})
@@ -171,29 +191,9 @@ func (w *Worker) abandon(t *task, a *attempt, info *at.Attempt, cause *attemptTi
 	a.finish(func() {
 		w.log.Error("a step ignores its context: it is left behind and goes on running", "run", info.Run, "step", info.Step,
 			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(info.Run)))
-		t.post(input{kind: inputStep, attempt: a, outcome: outcome{
-			err:  fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, w.cfg.Grace),
-			code: event.CodeTimeout,
-		}})
+		err := fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, w.cfg.Grace)
+		t.post(input{kind: inputStep, attempt: a, outcome: failed(err, event.CodeTimeout)})
 	})
-}
-
-// callStep calls the users' code. A panic is a failed attempt with its stack.
-func callStep(ctx context.Context, fn workflow.StepFunc, args []byte) (out outcome) {
-	returned := false
-	defer func() {
-		if returned {
-			return
-		}
-		if r := recover(); r != nil {
-			out = outcome{err: fmt.Errorf("panic: %v", r), code: event.CodePanic, stack: string(debug.Stack())}
-			return
-		}
-		out = outcome{err: errors.New("the step called runtime.Goexit"), code: event.CodePanic}
-	}()
-	payload, err := fn(ctx, args)
-	returned = true
-	return outcome{payload: payload, err: err}
 }
 
 // onStep records what came of an attempt.
@@ -206,7 +206,7 @@ func (t *task) onStep(a *attempt, out outcome) {
 	if op == nil || t.run.Ended() || t.run.Err() != nil {
 		return
 	}
-	if out.err == nil {
+	if out.failure == nil {
 		t.apply(event.Event{Type: event.StepCompleted, Ref: a.ref, Attempt: a.number, Payload: out.payload})
 		return
 	}
@@ -216,20 +216,15 @@ func (t *task) onStep(a *attempt, out outcome) {
 // verdict decides what follows from a failed attempt.
 func (t *task) verdict(op *replay.Op, a *attempt, out outcome) event.Event {
 	plan := workflow.PlanOf(seam.Gate{}, op)
-	f := failure.Encode(out.err, event.CodeError)
-	if out.code != "" {
-		f.Code = out.code
-	}
-	f.Stack = out.stack
+	f := out.failure
 	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
-	var fatal *at.Fatal
 	switch {
 	case op.CancelWanted():
 		f.Code = event.CodeCanceled
 		return failed
 	case f.Code == event.CodePayload:
 		return failed
-	case errors.As(out.err, &fatal), plan.Spec.Fatal != nil && isFatal(plan.Spec.Fatal, out.err):
+	case out.fatal:
 		f.Code = event.CodeFatal
 		return failed
 	case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:
@@ -238,21 +233,14 @@ func (t *task) verdict(op *replay.Op, a *attempt, out outcome) event.Event {
 		return failed
 	}
 	delay := plan.Retry.Delay(a.number, rand.Float64())
-	var after *at.RetryAfter
-	if errors.As(out.err, &after) {
-		delay = after.Delay
+	if out.after != nil {
+		delay = *out.after
 	}
 	due := t.w.clock.Now().Add(delay)
 	if total := plan.Retry.Total; total > 0 && due.After(t.run.Fold().Open(a.ref).Since.Add(total)) {
 		return failed
 	}
 	return event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
-}
-
-// isFatal asks the users' predicate; one that panics says no.
-func isFatal(fatal func(error) bool, err error) (yes bool) {
-	defer func() { _ = recover() }()
-	return fatal(err)
 }
 
 // endInterrupted ends a step whose attempt died with its worker, if it may not

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,6 +31,19 @@ func (t *task) block(err error) {
 	t.blocked = err
 	t.interrupted = nil
 	t.w.log.Error("run is blocked", "run", t.id, "workflow", t.class.Workflow, "error", err)
+}
+
+// damaged is the fingerprint that a run with a damaged log is blocked on: no
+// code has it, so that every worker that starts tries the run again, for the log
+// may have been mended.
+const damaged = "damaged"
+
+// misfit names the code on which a run is to be tried no more.
+func (w *Worker) misfit(why error) string {
+	if errors.Is(why, event.ErrCorrupt) {
+		return damaged
+	}
+	return w.fit
 }
 
 // poisonFailure tells everything that is known about a run that kills workers.

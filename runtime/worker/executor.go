@@ -46,6 +46,9 @@ func (e *executor) execute(t *task) {
 	e.task.Store(t)
 	defer e.task.Store(nil)
 	t.exec = e
+	if t.run != nil {
+		t.run.SetPool(&e.pool) // another executor may have had the task before
+	}
 	for {
 		inputs := t.takeInputs()
 		if len(inputs) == 0 {

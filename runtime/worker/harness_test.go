@@ -47,6 +47,7 @@ func newWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	w := &world{t: t, ctx: ctx, store: st, client: workflow.NewClient(st, cfg), logs: logs}
 	t.Cleanup(func() {
+		w.explain()
 		cancel()
 		if err := errors.Join(w.client.Close(), st.Close()); err != nil {
 			t.Errorf("close: %v", err)
@@ -56,6 +57,24 @@ func newWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *world {
 		}
 	})
 	return w
+}
+
+// explain shows, after a failure, the runs that have not ended.
+func (w *world) explain() {
+	inspector, ok := store.As[store.Inspector](w.store)
+	if !ok || !w.t.Failed() {
+		return
+	}
+	snap, err := inspector.Inspect(context.Background())
+	if err != nil {
+		return
+	}
+	for _, r := range snap.Runs {
+		if r.Place != store.PlaceEnded {
+			w.t.Logf("run %s of %s is %s (%s) since event %d, due %v, inbox %d, owner %q, recoveries %d",
+				r.Run, r.Class.Workflow, r.Place, r.Status, r.Seq, r.Due, len(r.Inbox), r.Owner, r.Recoveries)
+		}
+	}
 }
 
 // newMemory makes a world in memory.
@@ -284,30 +303,18 @@ func (w *world) eventually(what string, cond func() bool) {
 	}
 }
 
-// drive lets virtual time go on, in steps of d, until done is closed.
-func (w *world) drive(d time.Duration, done <-chan struct{}) {
+// fastForward follows a run to its end and lets virtual time pass as soon as
+// the run sleeps or waits for its next attempt.
+func (w *world) fastForward(run follows) {
 	w.t.Helper()
-	for {
-		select {
-		case <-done:
-			return
-		case <-w.ctx.Done():
-			w.t.Fatal("virtual time went on and on, and nothing came of it")
-		default:
+	for e, err := range w.client.Run(run.ID()).Events(w.ctx, workflow.Types(event.StepRetrying, event.WaitCreated)) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if d := e.Due.Sub(w.clock.Now()); d > 0 && !e.Due.IsZero() {
 			w.clock.Advance(d)
-			runtime.Gosched()
 		}
 	}
-}
-
-// ended returns a channel that is closed when the run has ended.
-func ended[T any](w *world, run *workflow.Run[T]) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = run.Result(w.ctx)
-	}()
-	return done
 }
 
 // logBuffer collects log lines.

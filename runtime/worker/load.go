@@ -84,12 +84,14 @@ func (w *Worker) readBatch(batch []*load) {
 // retry repeats an operation whose outcome is not known until there is an
 // answer, or until there can be none.
 func retry[T any](w *Worker, what string, op func(context.Context) (T, error)) (T, error) {
-	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+	for n, delay := 1, 10*time.Millisecond; ; n, delay = n+1, min(2*delay, time.Second) {
 		v, err := op(context.Background())
 		if err == nil || errors.Is(err, store.ErrClosed) || w.hard.Load() {
 			return v, err
 		}
-		w.log.Error(what+" failed, trying again", "error", err)
+		if n&(n-1) == 0 { // rarer and rarer
+			w.log.Error(what+" failed, trying again", "tries", n, "error", err)
+		}
 		w.sleep(context.Background(), delay)
 	}
 }

@@ -180,7 +180,6 @@ func (t *task) onClaimed(in *input) {
 	t.mu.Unlock()
 	if usable {
 		t.state = taskLive
-		t.run.SetPool(&t.exec.pool)
 		t.mailWanted = c.Mail
 		return
 	}
@@ -200,7 +199,6 @@ func (t *task) forget() {
 	if t.run != nil {
 		run := t.run
 		t.run = nil
-		run.SetPool(&t.exec.pool)
 		t.exec.inUserCode(run.Close)
 	}
 	t.clearAlarm()

@@ -142,14 +142,17 @@ func (d *definition) input(c *Client, in any) ([]byte, error) {
 		return nil, nil
 	}
 	what := "input of workflow " + d.name
-	data, err := c.limits.encode(what, in)
-	if err != nil || d.param == "" {
-		return data, err
+	if d.param == "" {
+		return c.limits.encode(what, in)
+	}
+	data, err := marshal(what, in)
+	if err != nil {
+		return nil, err
 	}
 	name, _ := json.Marshal(d.param) // a string always encodes
 	wrapped := make([]byte, 0, len(data)+len(name)+3)
 	wrapped = append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}')
-	return wrapped, c.limits.check(what, len(wrapped))
+	return wrapped, c.limits.check(what, len(wrapped), false)
 }
 
 // decodeInput reads what input gave.

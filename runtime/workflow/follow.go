@@ -15,15 +15,18 @@ type ReadOption func(*readOptions)
 
 type readOptions struct {
 	from    uint64
-	fromEnd int
+	tail    bool // begin fromEnd before the end
+	fromEnd uint64
 	types   []event.Type
 }
 
 // From delivers number n and later ones; 0 means from the start.
 func From(n uint64) ReadOption { return func(o *readOptions) { o.from = n } }
 
-// FromEnd starts with the last n that are there.
-func FromEnd(n int) ReadOption { return func(o *readOptions) { o.fromEnd = n } }
+// FromEnd starts with the last n that are there; 0: with the next one.
+func FromEnd(n int) ReadOption {
+	return func(o *readOptions) { o.tail, o.fromEnd = true, uint64(max(n, 0)) }
+}
 
 // Types delivers only events of these types.
 func Types(types ...event.Type) ReadOption {
@@ -61,9 +64,10 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 		if err != nil {
 			return err
 		}
-		if read == 0 && o.fromEnd > 0 && l.Record.Seq > uint64(o.fromEnd) {
-			o.from = max(o.from, l.Record.Seq-uint64(o.fromEnd)+1)
+		if o.tail && l.Record.Seq > o.fromEnd {
+			o.from = max(o.from, l.Record.Seq-o.fromEnd+1)
 		}
+		o.tail = false
 		for _, b := range l.Frames {
 			read++
 			f, err := event.DecodeFrame(b)

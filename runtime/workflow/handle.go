@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -62,7 +63,7 @@ func infoOf(r *store.Record) RunInfo {
 	}
 	return RunInfo{
 		Identity: Identity{
-			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Class.Workflow, Queue: r.Class.Queue, Tags: r.Tags,
+			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Class.Workflow, Queue: r.Class.Queue, Tags: maps.Clone(r.Tags),
 			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
 		},
 		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq,

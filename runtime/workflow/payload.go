@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
 )
 
 // The limits of a payload: one argument list, result, message or recorded value
@@ -68,9 +69,28 @@ type limits struct {
 }
 
 // encode returns the stored form of v. what names it in errors.
-func (l *limits) encode(what string, v any) (data []byte, err error) {
+func (l *limits) encode(what string, v any) ([]byte, error) {
+	data, err := marshal(what, v)
+	if err != nil {
+		return nil, err
+	}
+	return data, l.check(what, len(data), false)
+}
+
+// encode is that of the limits for what workflow code hands over: while the code
+// repeats what the log holds, it does not warn again.
+func (ctx Context) encode(what string, v any) ([]byte, error) {
+	data, err := marshal(what, v)
+	if err != nil {
+		return nil, err
+	}
+	return data, ctx.env.limits.check(what, len(data), ctx.branch().Replaying())
+}
+
+// marshal turns v into JSON. A panic of the user's MarshalJSON is an error.
+func marshal(what string, v any) (data []byte, err error) {
 	defer func() {
-		if r := recover(); r != nil { // a MarshalJSON of the user's
+		if r := recover(); r != nil {
 			data, err = nil, &PayloadError{What: what, Err: fmt.Errorf("encoding panicked: %v", r)}
 		}
 	}()
@@ -78,14 +98,22 @@ func (l *limits) encode(what string, v any) (data []byte, err error) {
 	if err != nil {
 		return nil, &PayloadError{What: what, Err: err}
 	}
-	return data, l.check(what, len(data))
+	return data, nil
 }
 
-func (l *limits) check(what string, size int) error {
+// EncodePayload returns the stored form of v, of any size. It is for package shim.
+func EncodePayload(_ seam.Gate, what string, v any) ([]byte, error) { return marshal(what, v) }
+
+// DecodePayload reads a stored value. It is for package shim.
+func DecodePayload(_ seam.Gate, what string, data []byte, into any) error {
+	return decode(what, data, into)
+}
+
+func (l *limits) check(what string, size int, quiet bool) error {
 	if size > l.max {
 		return &PayloadError{What: what, Size: size, Limit: l.max}
 	}
-	if size > l.warn {
+	if size > l.warn && !quiet {
 		l.logger.Warn("large payload", "what", what, "bytes", size, "warn", l.warn, "max", l.max)
 	}
 	return nil

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"math/rand/v2"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -41,7 +40,7 @@ func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 		if err != nil {
 			return nil, failure.Encode(err, event.CodeError)
 		}
-		b, err := ctx.env.limits.encode("recorded value", v)
+		b, err := ctx.encode("recorded value", v)
 		if err != nil {
 			return nil, failure.Encode(err, event.CodePayload)
 		}
@@ -51,8 +50,5 @@ func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 		return zero, &failure.Text{F: failed}
 	}
 	var v T
-	if err := json.Unmarshal(payload, &v); err != nil {
-		return zero, &PayloadError{What: "recorded value", Err: err}
-	}
-	return v, nil
+	return v, decode("recorded value", payload, &v)
 }

@@ -128,7 +128,7 @@ func BindDefinition[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out]
 		if _, none := any(out).(None); none {
 			return nil, nil
 		}
-		return ctx.env.limits.encode("result of workflow "+def.name, out)
+		return ctx.encode("result of workflow "+def.name, out)
 	}}
 }
 

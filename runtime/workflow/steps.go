@@ -60,7 +60,7 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,
 			failure: replay.CancelFailure(err), cause: err}
 	}
-	input, err := ctx.env.limits.encode("input of step "+p.Spec.Name, args)
+	input, err := ctx.encode("input of step "+p.Spec.Name, args)
 	if err != nil {
 		return err
 	}

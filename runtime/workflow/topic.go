@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -132,7 +133,7 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	}
 	id := event.NewItemID()
 	if o.key != "" {
-		id = event.ItemID("key:" + t.name + ":" + o.key)
+		id = event.ItemID("key:" + strconv.Quote(t.name) + ":" + o.key) // quoted, so that no two pairs are alike
 	}
 	if err := h.deliver(ctx, id, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload}); err != nil {
 		return fmt.Errorf("send to topic %s: %w", t.name, err)

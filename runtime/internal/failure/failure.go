@@ -44,7 +44,7 @@ func RegisterType(t reflect.Type, name string) {
 // RegisterSentinel gives an error value a wire name. It panics if the value
 // cannot be compared.
 func RegisterSentinel(name string, err error) {
-	if err == nil || !reflect.TypeOf(err).Comparable() {
+	if err == nil || !reflect.ValueOf(err).Comparable() {
 		panic(fmt.Sprintf("register error %s: %v is not a comparable error value", name, err))
 	}
 	registry.Lock()
@@ -55,38 +55,61 @@ func RegisterSentinel(name string, err error) {
 // maxDepth bounds the chain of causes that is stored.
 const maxDepth = 32
 
-// Encode returns the stored form of err. It never fails: what cannot be encoded
-// keeps its message.
+// Encode returns the stored form of err, which the caller may change. It never
+// fails: what cannot be encoded keeps its message.
 func Encode(err error, code string) *event.Failure {
-	f := encode(err, 0)
+	f := *encode(err, 0)
 	if f.Code == "" {
 		f.Code = code
 	}
-	return f
+	return &f
 }
 
 func encode(err error, depth int) *event.Failure {
-	if m, ok := err.(Marshaler); ok {
-		return m.MarshalFailure()
+	if f := marshal(err); f != nil {
+		return f
 	}
 	f := &event.Failure{Message: message(err)}
 	f.Type, f.Data = identify(err)
 	if depth == maxDepth {
 		return f
 	}
-	switch u := err.(type) {
-	case interface{ Unwrap() error }:
-		if c := u.Unwrap(); c != nil {
-			f.Causes = []*event.Failure{encode(c, depth+1)}
-		}
-	case interface{ Unwrap() []error }:
-		for _, c := range u.Unwrap() {
-			if c != nil {
-				f.Causes = append(f.Causes, encode(c, depth+1))
-			}
+	for _, c := range causes(err) {
+		if c != nil {
+			f.Causes = append(f.Causes, encode(c, depth+1))
 		}
 	}
 	return f
+}
+
+// marshal returns what an error that knows its stored form says; nil if it does
+// not, or is a nil pointer.
+func marshal(err error) (f *event.Failure) {
+	defer func() {
+		if recover() != nil {
+			f = nil
+		}
+	}()
+	if m, ok := err.(Marshaler); ok {
+		f = m.MarshalFailure()
+	}
+	return f
+}
+
+// causes survives an Unwrap method that panics, as one with a nil receiver does.
+func causes(err error) (all []error) {
+	defer func() {
+		if recover() != nil {
+			all = nil
+		}
+	}()
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		return []error{u.Unwrap()}
+	case interface{ Unwrap() []error }:
+		return u.Unwrap()
+	}
+	return nil
 }
 
 // message survives an Error method that panics, as one with a nil receiver does.
@@ -114,11 +137,21 @@ func identify(err error) (name string, data []byte) {
 			return name, nil
 		}
 	}
-	data, jerr := json.Marshal(err)
-	if jerr != nil {
-		return name, nil
+	return name, value(err)
+}
+
+// value returns an error as JSON, or nil if that cannot be done.
+func value(err error) (data []byte) {
+	defer func() {
+		if recover() != nil { // a MarshalJSON of the user's
+			data = nil
+		}
+	}()
+	data, failed := json.Marshal(err)
+	if failed != nil {
+		return nil
 	}
-	return name, data
+	return data
 }
 
 // defaultName is the wire name of a type that was not registered; empty for
@@ -187,7 +220,14 @@ func As(f *event.Failure, target any) bool {
 	return name != "" && find(f, func(f *event.Failure) bool { return f.Type == name && decode(f, t, v.Elem()) })
 }
 
-func decode(f *event.Failure, t reflect.Type, into reflect.Value) bool {
+// decode reads a stored error into into. A panic of the user's UnmarshalJSON
+// means that it is not what was asked for.
+func decode(f *event.Failure, t reflect.Type, into reflect.Value) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
 	p := reflect.New(t)
 	if t.Kind() == reflect.Pointer {
 		p.Elem().Set(reflect.New(t.Elem()))

@@ -120,8 +120,9 @@ func (b *Branch) Now() time.Time {
 	return b.run.now
 }
 
-// Replaying reports whether the code repeats what the log holds already.
-func (b *Branch) Replaying() bool { return len(b.run.feed) > 0 }
+// Replaying reports whether the code does nothing new: it repeats what the log
+// holds already, also behind the last event that was fed, or it is being unwound.
+func (b *Branch) Replaying() bool { return b.run.feed != nil || b.run.dying }
 
 // LogLength returns the number of events that the log has at this place.
 func (b *Branch) LogLength() int {

@@ -13,7 +13,9 @@
 // a step or wait was created, a value recorded, the run ended. Outside events
 // make branches runnable: a step or wait completed, a message came, somebody
 // asked to cancel. Bookkeeping (an attempt started, or will be repeated) changes
-// the fold and nothing else; it may stand anywhere.
+// the fold and nothing else. It never stands between an outside event and the
+// commands that follow from it: code that asks for more than the log holds is
+// noticed also where an attempt began next.
 //
 // Code runs only as the consequence of an outside event, at that event's place
 // in the log. Everything it sees is a function of the log before that place:

@@ -60,7 +60,7 @@ func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *ev
 func sameOperation(rec, asked *event.Event) bool {
 	return rec.Type == asked.Type && rec.Key == asked.Key && rec.Name == asked.Name &&
 		rec.Wait == asked.Wait && rec.Outcome == asked.Outcome &&
-		(asked.Type.Creates() || rec.Ref == asked.Ref)
+		(rec.Ref == asked.Ref || asked.Type.Creates() && rec.Ref == rec.Seq)
 }
 
 // compare calls same, which may call code of the user's. Its panic must not be
@@ -80,8 +80,9 @@ func compare(rec *event.Event, same func(rec *event.Event) string) (diff string)
 // met folds the next recorded event, which has been consumed, and reports
 // whether that could be done.
 func (r *Run) met() bool {
-	if err := r.fold.Apply(&r.feed[0]); err != nil {
-		r.err = fmt.Errorf("replay run %s: %w", r.id, err)
+	e := &r.feed[0]
+	if err := r.note(e); err != nil {
+		r.err = fmt.Errorf("replay run %s: event %d (%s): %w", r.id, e.Seq, e.Type, err)
 		return false
 	}
 	r.feed = r.feed[1:]
@@ -93,7 +94,7 @@ func (r *Run) emit(asked *event.Event) *event.Event {
 	e := *asked
 	e.Time = r.now
 	r.complete(&e)
-	if err := r.fold.Apply(&e); err != nil {
+	if err := r.note(&e); err != nil {
 		r.err = fmt.Errorf("run %s: %w", r.id, err)
 		return nil
 	}

@@ -101,7 +101,31 @@ func sameJSON(recorded, asked []byte) string {
 		return fmt.Sprintf("- %s\n+ %s", recorded, asked)
 	}
 	// cmp puts non-breaking spaces into its output, to keep programs from reading it.
-	return strings.ReplaceAll(cmp.Diff(a, b), "\u00a0", " ")
+	return strings.ReplaceAll(cmp.Diff(readable(a), readable(b)), "\u00a0", " ")
+}
+
+// decimal is a number that is no int64, in its exact form.
+type decimal string
+
+// readable replaces the numbers in a decoded JSON value by what prints well and
+// loses nothing.
+func readable(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		return decimal(v)
+	case []any:
+		for i := range v {
+			v[i] = readable(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = readable(v[k])
+		}
+	}
+	return v
 }
 
 // DiffJSON describes how two JSON values differ; empty if they mean the same.

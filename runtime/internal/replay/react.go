@@ -19,9 +19,7 @@ func (r *Run) react(e *event.Event) {
 	case event.StepRetrying:
 		return
 	}
-	if e.Time.After(r.now) {
-		r.now = e.Time
-	}
+	r.now = r.latest
 	if !r.dispatch(e) {
 		r.err = fmt.Errorf("replay run %s: event %d (%s, key %q, of event %d) is consumed by nothing in this release", r.id, e.Seq, e.Type, e.Key, e.Ref)
 	}

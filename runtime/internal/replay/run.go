@@ -30,11 +30,12 @@ type Run struct {
 	code Program
 	pool *Pool
 
-	fold  event.Fold
-	feed  []event.Event // recorded, not met yet
-	out   []event.Event // new, not taken yet
-	now   time.Time
-	input []byte
+	fold   event.Fold
+	feed   []event.Event // recorded, not met yet
+	out    []event.Event // new, not taken yet
+	latest time.Time     // of all events so far
+	now    time.Time     // what the code is told
+	input  []byte
 
 	root      Scope
 	branches  list[Branch] // open, oldest first
@@ -112,6 +113,12 @@ func (r *Run) Cancels() []*Op {
 // Apply. Only a page that ends where the log ends may end in front of anything
 // but an outside event.
 func (r *Run) Replay(events []event.Event) error {
+	for i := range events {
+		if e := &events[i]; e.Seq != r.fold.Seq+1+uint64(i) {
+			r.err = fmt.Errorf("replay run %s: event %d (%s) stands at %d: %w", r.id, e.Seq, e.Type, r.fold.Seq+1+uint64(i), event.ErrCorrupt)
+			return r.close()
+		}
+	}
 	r.feed = events
 	for len(r.feed) > 0 && r.err == nil {
 		e := &r.feed[0]
@@ -144,7 +151,7 @@ func (r *Run) Apply(e event.Event) error {
 		r.err = fmt.Errorf("apply event %d (%s) to run %s: it comes from the code, not from outside", e.Seq, e.Type, r.id)
 		return r.close()
 	}
-	if err := r.fold.Apply(&e); err != nil {
+	if err := r.note(&e); err != nil {
 		err = fmt.Errorf("apply to run %s: %w", r.id, err)
 		if !r.ended { // what has ended stays as it is
 			r.err = err
@@ -171,7 +178,7 @@ func (r *Run) close() error {
 // ended from outside.
 func (r *Run) Skip(events []event.Event) error {
 	for i := range events {
-		if err := r.fold.Apply(&events[i]); err != nil {
+		if err := r.note(&events[i]); err != nil {
 			r.err = fmt.Errorf("fold run %s: %w", r.id, err)
 			return r.err
 		}
@@ -184,11 +191,22 @@ func (r *Run) Skip(events []event.Event) error {
 // in them do not return. A Run must be closed, or its coroutines stay for ever.
 func (r *Run) Close() { r.unwind() }
 
+// note folds an event.
+func (r *Run) note(e *event.Event) error {
+	if err := r.fold.Apply(e); err != nil {
+		return err
+	}
+	if e.Time.After(r.latest) { // also if a damaged log goes back in time
+		r.latest = e.Time
+	}
+	return nil
+}
+
 // complete fills in what a new event gets from its place in the log.
 func (r *Run) complete(e *event.Event) {
 	e.Seq = r.fold.Seq + 1
-	if e.Time.Before(r.fold.Time) {
-		e.Time = r.fold.Time
+	if e.Time.Before(r.latest) {
+		e.Time = r.latest
 	}
 	e.Time = e.Time.UTC().Truncate(time.Millisecond) // as it is read back
 	e.Due = event.Instant(e.Due)

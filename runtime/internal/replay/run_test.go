@@ -1,10 +1,14 @@
 package replay
 
 import (
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
 
@@ -12,46 +16,151 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func begin(t *testing.T, code Program) *Run {
-	t.Helper()
-	r := New("wrun_01JGFJJZ00000000000000000A", "flow", code, &Pool{})
-	for _, e := range []event.Event{
-		{Type: event.RunCreated, Time: t0, Spec: &event.Spec{Workflow: "p.flow"}},
-		{Type: event.RunStarted, Time: t0},
-	} {
-		if err := r.Apply(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return r
+const testRun = event.RunID("wrun_01JGFJJZ00000000000000000A")
+
+// host drives a run as a worker does and keeps its log.
+type host struct {
+	t   testing.TB
+	run *Run
+	log []event.Event
+	now time.Time
 }
 
-func TestClose_UnwindsCodeThatRecoversPanics(t *testing.T) {
-	var deferred int
-	r := begin(t, func(b *Branch, s *Scope, in []byte) Ending {
-		for i := range 3 {
-			b.Open(b.Key("go"), func(b *Branch) {
-				defer func() {
-					deferred++
-					_ = recover()
-					_ = b.Sleep(s, t0.Add(time.Hour))
-					t.Error("a durable call returned while the run was unwound")
-				}()
-				_ = b.Sleep(s, t0.Add(time.Duration(i+1)*time.Hour))
-			})
+// load returns a host whose run has not seen any event.
+func load(t testing.TB, code Program) *host {
+	t.Helper()
+	pool := &Pool{}
+	h := &host{t: t, run: New(testRun, "flow", code, pool), now: t0}
+	t.Cleanup(func() {
+		h.run.Close()
+		pool.Close()
+		if n := h.run.Branches(); n != 0 {
+			t.Errorf("%d branches are open after Close", n)
 		}
-		_, _ = b.Receive(s, "never", time.Time{})
-		return Ending{Type: event.RunCompleted}
 	})
-	if r.Err() != nil || r.Ended() {
-		t.Fatal(r.Err(), r.Ended())
+	return h
+}
+
+// begin returns a host whose run has been started.
+func begin(t testing.TB, code Program) *host {
+	t.Helper()
+	h := load(t, code)
+	h.apply(event.Event{Type: event.RunCreated, Spec: &event.Spec{Workflow: "p.flow"}, Payload: []byte(`"input"`)})
+	h.apply(event.Event{Type: event.RunStarted, By: "w"})
+	return h
+}
+
+// apply lets an event come into effect at the host's time.
+func (h *host) apply(e event.Event) {
+	h.t.Helper()
+	if e.Time.IsZero() {
+		e.Time = h.now
 	}
-	if got := len(r.Take()); got != 2+4 {
-		t.Errorf("got %d events, want 6", got)
+	if err := h.run.Apply(e); err != nil {
+		h.t.Fatalf("apply %s: %v", e.Type, err)
 	}
-	r.Close()
-	if deferred != 3 {
-		t.Errorf("got %d deferred calls, want 3", deferred)
+	h.log = append(h.log, h.run.Take()...)
+}
+
+// start starts the oldest step that was not started.
+func (h *host) start() uint64 {
+	h.t.Helper()
+	op := h.run.Startable()
+	if op == nil {
+		h.t.Fatal("no step can be started")
 	}
-	r.pool.Close()
+	h.apply(event.Event{Type: event.StepStarted, Ref: op.Ref, Attempt: 1, By: "w"})
+	return op.Ref
+}
+
+func (h *host) complete(ref uint64, result string) {
+	h.t.Helper()
+	h.apply(event.Event{Type: event.StepCompleted, Ref: ref, Attempt: 1, Payload: []byte(result)})
+}
+
+func (h *host) send(topic, payload string) {
+	h.t.Helper()
+	h.apply(event.Event{Type: event.MessageReceived, Name: topic, Item: event.ItemID(fmt.Sprint("item-", len(h.log))), Payload: []byte(payload)})
+}
+
+// fire lets the time of a wait come.
+func (h *host) fire(ref uint64) {
+	h.t.Helper()
+	if o := h.run.Fold().Open(ref); o != nil && o.Due.After(h.now) {
+		h.now = o.Due
+	}
+	h.apply(event.Event{Type: event.WaitCompleted, Ref: ref, Outcome: event.OutcomeDue})
+}
+
+func (h *host) cancel() {
+	h.t.Helper()
+	h.apply(event.Event{Type: event.CancelRequested, Reason: "test", Item: "cancel"})
+}
+
+// lines returns the log in short form, without its first two events.
+func (h *host) lines() []string {
+	var all []string
+	for i := range h.log {
+		if e := &h.log[i]; e.Seq > 2 {
+			all = append(all, strings.TrimSpace(describe(e)+" "+string(e.Payload)))
+		}
+	}
+	return all
+}
+
+func (h *host) want(lines ...string) {
+	h.t.Helper()
+	if diff := cmp.Diff(lines, h.lines()); diff != "" {
+		h.t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// replay feeds the host's log to code, in one page, and returns the new host.
+func (h *host) replay(code Program) *host {
+	h.t.Helper()
+	again := load(h.t, code)
+	if err := again.run.Replay(h.log); err != nil {
+		h.t.Fatalf("replay: %v", err)
+	}
+	if out := again.run.Take(); len(out) > 0 {
+		h.t.Errorf("the replay has new events, the first one is %s", describe(&out[0]))
+	}
+	again.log, again.now = h.log, h.now
+	return again
+}
+
+// mismatch replays the host's log with code that does not fit it.
+func (h *host) mismatch(code Program) *MismatchError {
+	h.t.Helper()
+	err := load(h.t, code).run.Replay(h.log)
+	m, ok := err.(*MismatchError)
+	if !ok {
+		h.t.Fatalf("replay gives %v, want a *MismatchError", err)
+	}
+	return m
+}
+
+func sameEvents(t testing.TB, want, got []event.Event) {
+	t.Helper()
+	if !reflect.DeepEqual(want, got) {
+		t.Fatalf("events (-want +got):\n%s", cmp.Diff(want, got))
+	}
+}
+
+// doStep is what a generated step function does.
+func doStep(b *Branch, s *Scope, name, input string) *Op {
+	op := b.Step(s, name, b.Key(name), []byte(input), nil, func(recorded []byte) string { return DiffJSON(recorded, []byte(input)) })
+	b.AwaitStep(op)
+	return op
+}
+
+// spawn is what workflow.Go does.
+func spawn(b *Branch, s *Scope, f func(*Branch) any) *Promise {
+	p := NewPromise(s)
+	b.Open(b.Key("go"), func(b *Branch) { p.Resolve(f(b)) })
+	return p
+}
+
+func done(result string) Ending {
+	return Ending{Type: event.RunCompleted, Payload: []byte(result)}
 }

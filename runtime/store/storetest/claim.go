@@ -164,7 +164,7 @@ var claimBehaviors = []behavior{
 		parked, fence := h.startOwnedAs(s, refunds)
 		h.park(parked, fence, h.clock.Now().Add(ttl))
 		blocked, fence := h.startOwnedAs(s, refunds)
-		h.block(blocked, fence, "v1")
+		h.block(blocked, fence)
 		for _, l := range []*Log{ready, parked, blocked} {
 			before := h.record(l.Run)
 			token := h.ids.Token()

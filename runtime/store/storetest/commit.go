@@ -13,11 +13,9 @@ func consuming(c store.Commit, items ...store.Item) store.Commit {
 
 // conflicts fails the test unless the commit is refused as a conflict and
 // nothing is written.
-func (h *harness) conflicts(what string, c store.Commit) *store.ConflictError {
+func (h *harness) conflicts(what string, c store.Commit) {
 	h.Helper()
-	var e *store.ConflictError
-	h.unchanged(what, func() { e = as[*store.ConflictError](h, what, h.try(c).Err) })
-	return e
+	h.unchanged(what, func() { isA[*store.ConflictError](h, what, h.try(c).Err) })
 }
 
 var commitBehaviors = []behavior{
@@ -164,7 +162,8 @@ var commitBehaviors = []behavior{
 		l, fence := h.startOwned(h.session())
 		c := l.Commit(fence, l.Work()...)
 		c.Prev = h.ids.CID()
-		e := h.conflicts("a commit behind another frame", c)
+		h.conflicts("a commit behind another frame", c)
+		e := as[*store.ConflictError](h, "a commit behind another frame", h.try(c).Err)
 		h.equal("run", e.Run, l.Run)
 		h.equal("stored seq", e.StoredSeq, uint64(1))
 		h.equal("stored frame", e.Stored, l.Last)
@@ -243,7 +242,7 @@ var commitBehaviors = []behavior{
 		i := h.deliver(l.Run)
 		h.equal("mail", h.commit(l, withEffect(l.Commit(fence), store.EffectYield, "")).Mail, false)
 		fence = h.own(s, l)
-		h.block(l, fence, "v1")
+		h.block(l, fence)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{i})
 		h.equal("mail set", h.inspect().Mail, map[store.SessionID][]event.RunID(nil))
 	}},
@@ -255,11 +254,11 @@ var commitBehaviors = []behavior{
 		c := withEffect(l.Commit(fence, l.Work()...), store.EffectPark, "")
 		h.is("mail alone", h.try(c).Err, store.ErrMail)
 		c.Consume, c.ConsumeLast = 1, i.ID+"-not"
-		as[*store.ConflictError](h, "wrong item before mail", h.try(c).Err)
+		isA[*store.ConflictError](h, "wrong item before mail", h.try(c).Err)
 		c.Prev = h.ids.CID()
-		as[*store.ConflictError](h, "wrong position", h.try(c).Err)
+		isA[*store.ConflictError](h, "wrong position", h.try(c).Err)
 		c.WorkflowID = "another"
-		as[*store.WorkflowIDMismatchError](h, "wrong workflow id before wrong position", h.try(c).Err)
+		isA[*store.WorkflowIDMismatchError](h, "wrong workflow id before wrong position", h.try(c).Err)
 		c.Fence.Token = h.ids.Token()
 		h.is("wrong fence before wrong workflow id", h.try(c).Err, store.ErrFenced)
 		c.CID = l.Last

@@ -83,7 +83,7 @@ var effectBehaviors = []behavior{
 	{"BlockSetsTheRunAside", func(h *harness) {
 		s := h.session(orders)
 		l, fence := h.startOwned(s)
-		h.block(l, fence, "v1")
+		h.block(l, fence)
 		got := h.record(l.Run)
 		h.equal("place", got.Place, store.PlaceBlocked)
 		h.equal("fit", got.Fit, "v1")
@@ -94,7 +94,7 @@ var effectBehaviors = []behavior{
 	}},
 	{"ABlockedRunTakesItemsAndIsNotMadeReadyByThem", func(h *harness) {
 		l, fence := h.startOwned(h.session())
-		h.block(l, fence, "v1")
+		h.block(l, fence)
 		i := h.deliver(l.Run)
 		h.place(l.Run, store.PlaceBlocked)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{i})

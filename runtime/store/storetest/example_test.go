@@ -3,7 +3,6 @@ package storetest_test
 import (
 	"context"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/memstore"
@@ -11,17 +10,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
-
-// This is all that a store needs for the whole suite.
-func ExampleRun() {
-	_ = func(t *testing.T) { // func TestStore_KeepsTheContract(t *testing.T)
-		storetest.Run(t, storetest.Config{
-			Open: func(_ testing.TB, clock store.Clock) store.Store {
-				return memstore.NewWith(memstore.Config{Clock: clock})
-			},
-		})
-	}
-}
 
 func ExampleClock() {
 	clock := storetest.NewClock()

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"slices"
@@ -27,7 +28,8 @@ var historyClasses = []store.Class{orders, refunds}
 
 // runHistories plays random histories against the store and the model.
 func runHistories(t *testing.T, cfg Config) {
-	setFlag(t, "rapid.checks", cmpOr(cfg.Checks, defaultChecks))
+	t.Helper()
+	setFlag(t, "rapid.checks", cmp.Or(cfg.Checks, defaultChecks))
 	setFlag(t, "rapid.steps", defaultSteps)
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHistory(newHarness(t, rt, cfg))
@@ -51,13 +53,6 @@ func runHistories(t *testing.T, cfg Config) {
 			"advance":      h.drawAdvance,
 		})
 	})
-}
-
-func cmpOr(n, otherwise int) int {
-	if n > 0 {
-		return n
-	}
-	return otherwise
 }
 
 // setFlag sets a flag of rapid for this test, unless the user has set it.

@@ -62,6 +62,7 @@ func (h *harness) listed() []*Log {
 	h.Helper()
 	s := h.session()
 	parent := h.runID()
+	ends := []event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCompleted}
 	var logs []*Log
 	for n := range 8 {
 		h.clock.Advance(time.Second)
@@ -75,13 +76,12 @@ func (h *harness) listed() []*Log {
 			l.Spec.Parent, l.Spec.Root = parent, parent
 		}
 		h.create(l.Create())
-		if n < 3 {
-			h.finish(l, h.own(s, l), []event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCompleted}[n])
+		if n < len(ends) {
+			h.finish(l, h.own(s, l), ends[n])
+		} else {
+			h.own(s, l)
 		}
 		logs = append(logs, l)
-		if n >= 3 {
-			h.claim(s, 1, class)
-		}
 	}
 	slices.Reverse(logs)
 	return logs

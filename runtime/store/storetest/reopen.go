@@ -24,7 +24,7 @@ var reopenBehaviors = []behavior{
 		parked, f := h.startOwnedAs(s, refunds)
 		h.park(parked, f, h.clock.Now().Add(time.Hour))
 		blocked, f := h.startOwnedAs(s, refunds)
-		h.block(blocked, f, "v1")
+		h.block(blocked, f)
 		ended, f := h.startOwnedAs(s, refunds)
 		h.finish(ended, f, event.StatusFailed)
 		recovered, _ := h.startOwnedAs(h.session(), refunds)

@@ -10,10 +10,10 @@ import (
 var refunds = store.Class{Queue: "slow", Workflow: "orders.refund"}
 
 // block gives an owned run back as one that code v1 cannot replay.
-func (h *harness) block(l *Log, fence store.Fence, fit string) {
+func (h *harness) block(l *Log, fence store.Fence) {
 	h.Helper()
 	c := withEffect(l.Commit(fence), store.EffectBlock, event.StatusBlocked)
-	c.Fit = fit
+	c.Fit = "v1"
 	h.commit(l, c)
 }
 
@@ -33,7 +33,7 @@ var sessionBehaviors = []behavior{
 	}},
 	{"OpenSessionWithOtherCodeMakesBlockedRunsReady", func(h *harness) {
 		l, fence := h.startOwned(h.session(orders))
-		h.block(l, fence, "v1")
+		h.block(l, fence)
 		h.sessionWith("v2", orders)
 		got := h.record(l.Run)
 		h.equal("place", got.Place, store.PlaceReady)
@@ -42,13 +42,13 @@ var sessionBehaviors = []behavior{
 	}},
 	{"OpenSessionWithTheSameCodeLeavesBlockedRuns", func(h *harness) {
 		l, fence := h.startOwned(h.session(orders))
-		h.block(l, fence, "v1")
+		h.block(l, fence)
 		h.sessionWith("v1", orders)
 		h.place(l.Run, store.PlaceBlocked)
 	}},
 	{"OpenSessionLeavesBlockedRunsOfClassesThatItDoesNotServe", func(h *harness) {
 		l, fence := h.startOwned(h.session(orders))
-		h.block(l, fence, "v1")
+		h.block(l, fence)
 		h.sessionWith("v2", refunds, store.Class{Queue: "other", Workflow: orders.Workflow})
 		h.place(l.Run, store.PlaceBlocked)
 	}},

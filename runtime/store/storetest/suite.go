@@ -46,6 +46,7 @@ func groups(cfg Config) []group {
 // Run runs the whole suite: one subtest per behaviour, and random histories
 // against a model.
 func Run(t *testing.T, cfg Config) {
+	t.Helper()
 	for _, g := range groups(cfg) {
 		if !applies(t, cfg, g.needs) {
 			continue

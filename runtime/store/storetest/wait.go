@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -15,16 +16,23 @@ type pending[T any] struct {
 	cancel context.CancelFunc
 }
 
-// background calls f in its own goroutine.
+// background calls f in its own goroutine, and leaves it some turns to block.
+// Whether it has blocked cannot be seen: a test must hold either way.
 func background[T any](h *harness, f func(ctx context.Context) (T, error)) *pending[T] {
 	ctx, cancel := context.WithCancel(h.ctx)
 	p := &pending[T]{answer: make(chan T, 1), err: make(chan error, 1), cancel: cancel}
+	started := make(chan struct{})
 	go func() {
+		close(started)
 		got, err := f(ctx)
 		p.answer <- got
 		p.err <- err
 	}()
 	h.Cleanup(cancel)
+	<-started
+	for range 200 {
+		runtime.Gosched()
+	}
 	return p
 }
 
@@ -100,7 +108,7 @@ var waitBehaviors = []behavior{
 				h.due(10)
 			}},
 			{"other code", func(l *Log, fence store.Fence) {
-				h.block(l, fence, "v1")
+				h.block(l, fence)
 				h.sessionWith("v2", store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow})
 			}},
 			{"close session", func(*Log, store.Fence) { h.check("close session", h.store.CloseSession(h.ctx, 0, owner)) }},

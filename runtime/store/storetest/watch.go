@@ -17,29 +17,32 @@ func (h *harness) watch(run event.RunID, n uint64) *pending[struct{}] {
 			return struct{}{}, err
 		}
 		got, err := h.store.Load(h.ctx, []store.Load{{Run: run, Limit: -1}})
-		if err == nil && got[0].Record.N <= n {
-			err = fmt.Errorf("watch returned with %d frames, want more than %d", got[0].Record.N, n)
+		if err != nil {
+			return struct{}{}, fmt.Errorf("load after watch: %s", err.Error()) // not as the answer of Watch
 		}
-		return struct{}{}, err
+		if got[0].Record.N <= n {
+			return struct{}{}, fmt.Errorf("watch returned with %d frames, want more than %d", got[0].Record.N, n)
+		}
+		return struct{}{}, nil
 	})
 }
 
-func (h *harness) watched(what string, p *pending[struct{}]) {
+func (h *harness) watched(p *pending[struct{}]) {
 	h.Helper()
-	_, err := p.result(h, what)
-	h.check(what, err)
+	_, err := p.result(h, "watch")
+	h.check("watch", err)
 }
 
 var watchBehaviors = []behavior{
 	{"WatchReturnsAtOnceIfThereAreMoreFrames", func(h *harness) {
 		l := h.start()
-		h.watched("watch", h.watch(l.Run, 0))
+		h.watched(h.watch(l.Run, 0))
 	}},
 	{"WatchReturnsWithTheNextFrame", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		p := h.watch(l.Run, 1)
 		h.commit(l, l.Commit(fence, l.Work()...))
-		h.watched("watch", p)
+		h.watched(p)
 	}},
 	{"WatchReturnsWithTheFrameThatItAskedFor", func(h *harness) {
 		l, fence := h.startOwned(h.session())
@@ -47,14 +50,14 @@ var watchBehaviors = []behavior{
 		for n := uint64(2); n <= 4; n++ {
 			h.commit(l, l.Commit(fence, l.Work()...))
 		}
-		h.watched("watch", p)
+		h.watched(p)
 		h.equal("frames", h.record(l.Run).N, uint64(4))
 	}},
 	{"WatchReturnsWithTheEndOfTheRun", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		p := h.watch(l.Run, 1)
 		h.finish(l, fence, event.StatusCompleted)
-		h.watched("watch", p)
+		h.watched(p)
 	}},
 	{"WatchOfAnUnknownRunIsNotFound", func(h *harness) {
 		_, err := h.watch(h.runID(), 0).result(h, "watch")

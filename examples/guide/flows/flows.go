@@ -1,0 +1,75 @@
+// Package flows shows the operations of workflow code, and how programs start
+// and follow runs.
+package flows
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// Offer is what a carrier asks for.
+type Offer struct {
+	Carrier string `json:"carrier"`
+	Cents   int    `json:"cents"`
+}
+
+// quote asks a carrier for its price.
+//
+//flow:step timeout=5s
+func quote(_ context.Context, carrier string) (Offer, error) {
+	return Offer{Carrier: carrier, Cents: 100 * len(carrier)}, nil
+}
+
+// remind writes to whoever has to review a document.
+//
+//flow:step
+func remind(ctx context.Context, doc string) error { return ctx.Err() }
+
+// coupon gives a customer a coupon when the trial is over.
+//
+//flow:workflow
+func coupon(ctx workflow.Context, customer string) (string, error) {
+	ends := workflow.Now(ctx).Add(30 * 24 * time.Hour)
+	if err := workflow.SleepUntil(ctx, ends); err != nil {
+		return "", err
+	}
+	host, err := workflow.Record(ctx, os.Hostname) // asked once; every replay gets the same answer
+	if err != nil {
+		return "", err
+	}
+	percent := 5 * (1 + workflow.Rand(ctx).IntN(3))
+	workflow.Logger(ctx).Info("coupon", "made_by", host, "percent", percent)
+	return fmt.Sprintf("coupon %s for %s", workflow.UUID(ctx), customer), nil
+}
+
+// cheapest asks all carriers, four at a time.
+//
+//flow:workflow
+func cheapest(ctx workflow.Context, carriers []string) (Offer, error) {
+	offers, err := workflow.Map(ctx, carriers, Quote, workflow.Limit(4))
+	if err != nil {
+		return Offer{}, err
+	}
+	best := offers[0]
+	for _, o := range offers {
+		if o.Cents < best.Cents {
+			best = o
+		}
+	}
+	return best, nil
+}
+
+// fastest takes whichever of two carriers answers first.
+//
+//flow:workflow
+func fastest(ctx workflow.Context, a, b string) (Offer, error) {
+	first := workflow.Go(ctx, func(ctx workflow.Context) (Offer, error) { return Quote(ctx, a) })
+	second := workflow.Go(ctx, func(ctx workflow.Context) (Offer, error) { return Quote(ctx, b) })
+	return workflow.Any(ctx, first, second)
+}

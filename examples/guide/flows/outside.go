@@ -1,0 +1,77 @@
+package flows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// StartOnce starts the review of a document unless it is under way.
+func StartOnce(ctx context.Context, client *workflow.Client, doc string) (*workflow.Run[string], error) {
+	run, err := Review.Start(ctx, client, doc,
+		workflow.WithID("review-"+doc),
+		workflow.WithTags(map[string]string{"doc": doc}),
+		workflow.WithRunTimeout(30*24*time.Hour))
+	if err != nil {
+		return nil, err
+	}
+	if !run.Created() {
+		fmt.Println(doc, "is being reviewed already")
+	}
+	return run, nil
+}
+
+// StartEver starts the review of a document unless there ever was one.
+func StartEver(ctx context.Context, client *workflow.Client, doc string) (workflow.RunID, error) {
+	run, err := Review.Start(ctx, client, doc, workflow.WithID("review-"+doc),
+		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
+	var finished *workflow.FinishedRunError
+	if errors.As(err, &finished) {
+		return finished.Run, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return run.ID(), nil
+}
+
+// Approve sends a verdict to whichever run reviews the document now.
+func Approve(ctx context.Context, client *workflow.Client, doc, who, click string) error {
+	run := Review.GetByID(client, "review-"+doc)
+	return Verdict.Send(ctx, run, Decision{By: who, OK: true}, workflow.IdempotencyKey(click))
+}
+
+// Follow writes what happens in a run until it has ended, from event number
+// from on.
+func Follow(ctx context.Context, client *workflow.Client, id workflow.RunID, from uint64, out io.Writer) error {
+	for e, err := range client.Run(id).Events(ctx, workflow.From(from), workflow.Types(event.StepCompleted, event.StepFailed)) {
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, e.Seq, e.Type, e.Attempt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Blocked lists the runs that no worker's code fits, and why.
+func Blocked(ctx context.Context, client *workflow.Client) (map[workflow.RunID]string, error) {
+	found := map[workflow.RunID]string{}
+	for run, err := range client.List(ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}}) {
+		if err != nil {
+			return nil, err
+		}
+		info, err := client.Run(run.ID).Info(ctx) // List does not read why
+		if err != nil {
+			return nil, err
+		}
+		found[run.ID] = info.Blocked
+	}
+	return found, nil
+}

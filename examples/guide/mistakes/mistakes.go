@@ -1,0 +1,61 @@
+// Package mistakes holds what workflow code must not do. The tests beside it
+// show what happens then.
+package mistakes
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// work does nothing.
+//
+//flow:step
+func work(ctx context.Context, what string) error { return ctx.Err() }
+
+// Weekday stands for anything that changes between an execution and a replay:
+// the clock, an environment variable, a flag, a map's order.
+var Weekday = time.Monday
+
+// asks decides by something that the log does not hold.
+//
+//flow:workflow
+func asks(ctx workflow.Context) error {
+	name := "plan"
+	if Weekday == time.Friday {
+		name = "party"
+	}
+	if err := Work(ctx, name); err != nil {
+		return err
+	}
+	return workflow.Sleep(ctx, time.Hour)
+}
+
+// borrows uses the context of another branch.
+//
+//flow:workflow
+func borrows(ctx workflow.Context) error {
+	_, err := workflow.GoErr(ctx, func(workflow.Context) error { return Work(ctx, "borrowed") }).Get(ctx)
+	return err
+}
+
+// hides waits inside of Record.
+//
+//flow:workflow
+func hides(ctx workflow.Context) (int, error) {
+	return workflow.Record(ctx, func() (int, error) { return 1, Work(ctx, "hidden") })
+}
+
+// Gate stands for a lock, a channel, a loop: anything that keeps a goroutine.
+var Gate chan struct{}
+
+// blocks waits for something that is not durable.
+//
+//flow:workflow
+func blocks(ctx workflow.Context) error {
+	<-Gate
+	return Work(ctx, "late")
+}

@@ -1,0 +1,102 @@
+// Package steps shows what can be said about a step.
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/step"
+)
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// Receipt is the proof of a payment.
+type Receipt struct {
+	Payment string `json:"payment"`
+	Cents   int64  `json:"cents"`
+}
+
+// DeclinedError says that the bank refuses the card: another attempt is useless.
+//
+//flow:error
+type DeclinedError struct{ Reason string }
+
+// Error says why.
+func (e *DeclinedError) Error() string { return "card declined: " + e.Reason }
+
+// BusyError says when the bank may be asked again.
+type BusyError struct{ Wait time.Duration }
+
+// Error says when.
+func (e *BusyError) Error() string { return fmt.Sprintf("bank is busy for %v", e.Wait) }
+
+// Bank is what steps depend on: they are methods of it.
+type Bank struct {
+	// Book takes the money. A key that it has seen before takes nothing again.
+	Book func(ctx context.Context, key, customer string, cents int64) (payment string, err error)
+}
+
+// charge bills the customer's card.
+//
+//flow:step retries=5 backoff=exponential(200ms,30s) jitter=0.2 timeout=10s fatal=*DeclinedError
+func (b *Bank) charge(ctx context.Context, customer string, cents int64) (Receipt, error) {
+	payment, err := b.Book(ctx, step.IdempotencyKey(ctx), customer, cents)
+	var busy *BusyError
+	switch {
+	case errors.As(err, &busy):
+		return Receipt{}, step.RetryAfter(err, busy.Wait)
+	case err != nil:
+		return Receipt{}, fmt.Errorf("charge %s: %w", customer, err)
+	}
+	return Receipt{Payment: payment, Cents: cents}, nil
+}
+
+// Courier fetches parcels.
+type Courier struct {
+	// Call orders a pick-up, each time that it is called.
+	Call func(ctx context.Context, orderID string) error
+}
+
+// fetch has a parcel picked up. Nobody could tell a second call from a repeated
+// one: if the worker dies during the attempt, a human must look.
+//
+//flow:step nonidempotent key=orderID retries=0
+func (c *Courier) fetch(ctx context.Context, orderID string) error {
+	return c.Call(ctx, orderID)
+}
+
+// Archive copies rows, a thousand at a time.
+type Archive struct {
+	Rows int
+	Copy func(ctx context.Context, from, to int) error
+}
+
+// copyAll copies what earlier attempts have not.
+//
+//flow:step timeout=2h
+func (a *Archive) copyAll(ctx context.Context) (int, error) {
+	done, _ := step.LastHeartbeat[int](ctx) // 0 in the first attempt
+	for done < a.Rows {
+		next := min(done+1000, a.Rows)
+		if err := a.Copy(ctx, done, next); err != nil {
+			return 0, err
+		}
+		done = next
+		if err := step.Heartbeat(ctx, done); err != nil {
+			return 0, err
+		}
+	}
+	return done, nil
+}
+
+// check looks at an address.
+//
+//flow:step
+func check(_ context.Context, address string) error {
+	if address == "" {
+		return step.Fatal(errors.New("there is no address"))
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Order is what the customer bought.
+type Order struct {
+	ID       string `json:"id"`
+	Customer string `json:"customer"`
+	Cents    int64  `json:"cents"`
+	Address  string `json:"address"`
+}
+
+// NoCardError says that the customer must give another card.
+//
+//flow:error
+type NoCardError struct{ Customer string }
+
+// Error names the customer.
+func (e *NoCardError) Error() string { return e.Customer + " has no card that works" }
+
+// sell takes the money and has the parcel fetched.
+//
+//flow:workflow
+func sell(ctx workflow.Context, order Order) (Receipt, error) {
+	if err := Check(ctx, order.Address); err != nil {
+		return Receipt{}, err
+	}
+	receipt, err := Charge(ctx, order.Customer, order.Cents)
+	var declined *DeclinedError
+	switch {
+	case errors.As(err, &declined): // also after the error went through the log
+		return Receipt{}, &NoCardError{Customer: order.Customer}
+	case err != nil:
+		return Receipt{}, fmt.Errorf("sell %s: %w", order.ID, err)
+	}
+	return receipt, Fetch(ctx, order.ID)
+}
+
+// move copies a lot of rows.
+//
+//flow:workflow
+func move(ctx workflow.Context) (int, error) {
+	return CopyAll(ctx)
+}
+
+// collect is sell's payment for customers who do not mind when.
+//
+//flow:workflow
+func collect(ctx workflow.Context, customer string, cents int64) (Receipt, error) {
+	patient := workflow.WithStepOptions(ctx,
+		workflow.Retry(workflow.RetryPolicy{Attempts: 100, Initial: time.Minute, Max: time.Hour}),
+		workflow.AttemptTimeout(time.Minute))
+	return Charge(patient, customer, cents)
+}

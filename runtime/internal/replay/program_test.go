@@ -1,0 +1,181 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"pgregory.net/rapid"
+)
+
+// stmt is a statement of a random program.
+type stmt struct {
+	Kind string
+	N, M int
+	Body []stmt
+}
+
+var leaves = []string{"step", "step", "step", "sleep", "receive", "try", "select", "await", "gather", "cancel", "record", "rand"}
+var blocks = []string{"go", "go", "go", "scope", "deadline", "detached", "map"}
+
+func drawBody(t *rapid.T, depth, least, most int) []stmt {
+	body := make([]stmt, rapid.IntRange(least, most).Draw(t, "statements"))
+	for i := range body {
+		kinds := leaves
+		if depth > 0 && rapid.IntRange(0, 9).Draw(t, "block") < 4 {
+			kinds = blocks
+		}
+		s := stmt{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), N: rapid.IntRange(0, 7).Draw(t, "n"), M: rapid.IntRange(0, 7).Draw(t, "m")}
+		if depth > 0 {
+			s.Body = drawBody(t, depth-1, 1, 3)
+		}
+		body[i] = s
+	}
+	return body
+}
+
+// interpreter executes a random program and keeps what its code observed.
+type interpreter struct {
+	trace   []string
+	scopes  []*Scope
+	futures []*Promise
+}
+
+// program returns the code and what it will have observed.
+func program(body []stmt) (Program, *interpreter) {
+	x := &interpreter{}
+	return func(b *Branch, s *Scope, input []byte) Ending {
+		for i := range input {
+			input[i] = 'x' // must change nothing for anybody
+		}
+		x.run(b, s, body)
+		result, _ := json.Marshal(x.trace)
+		return done(string(result))
+	}, x
+}
+
+func (x *interpreter) see(b *Branch, format string, args ...any) {
+	x.trace = append(x.trace, fmt.Sprintf("%s %d %s: ", b.Path(), b.LogLength(), b.Now().Format("05.000"))+fmt.Sprintf(format, args...))
+}
+
+func (x *interpreter) run(b *Branch, s *Scope, body []stmt) {
+	for _, st := range body {
+		x.exec(b, s, st)
+	}
+}
+
+func topicName(n int) string { return string(rune('a' + n%3)) }
+
+func (x *interpreter) exec(b *Branch, s *Scope, st stmt) {
+	due := func(n int) time.Time { return b.Now().Add(time.Duration(n*n) * 10 * time.Millisecond) }
+	switch st.Kind {
+	case "step":
+		if s.Err() != nil {
+			x.see(b, "no step: %v", s.Err())
+			return
+		}
+		op := doStep(b, s, fmt.Sprint("p.s", st.N), fmt.Sprint(st.M))
+		x.see(b, "step %s %v %v", op.Payload, op.Failure, op.Canceled)
+	case "sleep":
+		x.see(b, "slept %v", b.Sleep(s, due(st.N)))
+	case "receive":
+		var limit time.Time
+		if st.M > 3 {
+			limit = due(st.M)
+		}
+		e, err := b.Receive(s, topicName(st.N), limit)
+		x.see(b, "received %s %v", payloadOf(e), err)
+	case "try":
+		x.see(b, "tried %s", payloadOf(b.TryReceive(topicName(st.N))))
+	case "record":
+		v, f := b.Record(func() ([]byte, *event.Failure) { return []byte(fmt.Sprint(len(b.Path()))), nil })
+		x.see(b, "recorded %s %v", v, f)
+	case "rand":
+		x.see(b, "random %d", b.Rand().Uint32())
+	case "cancel":
+		if len(x.scopes) > 0 {
+			x.scopes[st.N%len(x.scopes)].Cancel()
+			x.see(b, "canceled %d", st.N%len(x.scopes))
+		}
+	case "go":
+		x.spawn(b, s, st)
+	default:
+		x.execBlock(b, s, st, due)
+	}
+}
+
+func (x *interpreter) execBlock(b *Branch, s *Scope, st stmt, due func(int) time.Time) {
+	switch st.Kind {
+	case "scope", "deadline", "detached":
+		sub := (*Scope)(nil)
+		switch st.Kind {
+		case "scope":
+			sub = b.NewScope(s)
+		case "deadline":
+			sub = b.NewDeadline(s, due(st.N))
+		default:
+			sub = b.NewScope(nil)
+		}
+		x.scopes = append(x.scopes, sub)
+		if st.M%2 == 0 {
+			defer sub.Cancel()
+		}
+		x.run(b, sub, st.Body)
+		x.see(b, "scope %v", sub.Err())
+	case "map":
+		sub := b.NewScope(s)
+		defer sub.Cancel()
+		x.scopes = append(x.scopes, sub)
+		var ps []*Promise
+		for range st.N%3 + 1 {
+			ps = append(ps, x.spawn(b, sub, st))
+		}
+		for _, p := range ps {
+			v, err := b.Await(sub, p, "an item")
+			x.see(b, "item %v %v", v, err)
+		}
+	case "await":
+		if len(x.futures) > 0 {
+			v, err := b.Await(s, x.futures[st.N%len(x.futures)], "a branch")
+			x.see(b, "awaited %v %v", v, err)
+		}
+	case "gather":
+		x.gather(b, s, st)
+	case "select":
+		cases := []Case{{Topic: topicName(st.N)}, {Due: due(st.M)}, {Topic: topicName(st.M)}}
+		if len(x.futures) > 0 {
+			cases = append(cases, Case{Promise: x.futures[st.M%len(x.futures)]})
+		}
+		won, e, err := b.Select(s, cases[:st.N%len(cases)+1])
+		x.see(b, "selected %d %s %v", won, payloadOf(e), err)
+	}
+}
+
+func (x *interpreter) gather(b *Branch, s *Scope, st stmt) {
+	ps := x.futures[max(0, len(x.futures)-3):]
+	stop := []func(int, any) bool{
+		nil, // settled
+		func(int, any) bool { return true },
+		func(_ int, v any) bool { return v.(int)%2 == 0 },
+	}[st.N%3]
+	g := NewGather(append([]*Promise(nil), ps...), stop)
+	v, err := b.Await(s, &g.Promise, "branches")
+	x.see(b, "gathered %v %v", v, err)
+}
+
+func (x *interpreter) spawn(b *Branch, s *Scope, st stmt) *Promise {
+	p := spawn(b, s, func(b *Branch) any {
+		x.run(b, s, st.Body)
+		return st.M
+	})
+	x.futures = append(x.futures, p)
+	return p
+}
+
+func payloadOf(e *event.Event) string {
+	if e == nil {
+		return "nothing"
+	}
+	return string(e.Payload)
+}

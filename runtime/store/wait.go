@@ -1,0 +1,32 @@
+package store
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Wait asks to block until there is something to do.
+type Wait struct {
+	Sessions []WaitSession
+	// Classes are those for which the worker has capacity; empty: none, then
+	// wakes are left to others.
+	Classes []Class
+	// Until ends the wait by the store's clock; zero: no such end. A time that is
+	// past makes Wait look and return at once with what there is.
+	Until time.Time
+}
+
+// WaitSession names a session to wait for.
+type WaitSession struct {
+	Partition int
+	Session   SessionID
+}
+
+// Woken says why a wait ended. Whoever is told to claim has taken the wake and
+// must call Claim next.
+type Woken struct {
+	Claim []int         // partitions with ready runs of the classes
+	Mail  []event.RunID // owned runs with new items, each told once
+	Due   bool          // a due time may have changed, or Until is reached
+}

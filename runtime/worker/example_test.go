@@ -1,0 +1,55 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/flowgen/flowgen/examples/guide/flows"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// A worker in a program that does nothing else: Run returns when a signal comes
+// and the runs have been given back.
+func ExampleWorker_Run() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+
+	st := memstore.New() // or sqlitestore.Open("flows.db")
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	w := worker.New(client, worker.Config{Grace: 30 * time.Second})
+	flows.Register(w, &flows.Fleet{}) // generated, see examples/guide/flows
+
+	ctx, cancel := context.WithTimeout(ctx, time.Millisecond) // instead of a signal
+	defer cancel()
+	err := w.Run(ctx)
+	fmt.Println(errors.Join(err, client.Close(), st.Close()))
+	// Output: <nil>
+}
+
+// A worker beside the rest of a program: wait for it before leaving main, so
+// that it can give its runs back.
+func ExampleNew() {
+	st := memstore.New()
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	w := worker.New(client, worker.Config{})
+	flows.Register(w, &flows.Fleet{})
+
+	ctx, stop := context.WithCancel(context.Background())
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(ctx) }()
+
+	offer, err := flows.Fastest.Execute(ctx, client, flows.FastestInput{A: "dhl", B: "dhl"})
+	fmt.Println(offer.Carrier, err)
+
+	stop()
+	fmt.Println(errors.Join(<-worked, client.Close(), st.Close()))
+	// Output:
+	// dhl <nil>
+	// <nil>
+}

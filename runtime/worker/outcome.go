@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	at "github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// outcome is what came of an attempt, in the form in which it is stored. It is
+// made on the goroutine of the attempt: to look at an error is to call methods
+// of the user's, which may panic or take their time.
+type outcome struct {
+	payload []byte
+	failure *event.Failure // nil: the attempt completed
+	fatal   bool           // another attempt is useless
+	after   *time.Duration // until the next attempt, if the step said so
+}
+
+// failed is the outcome of an attempt that the runtime itself has ended.
+func failed(err error, code string) outcome {
+	f := failure.Encode(err, code)
+	f.Code = code
+	return outcome{failure: f}
+}
+
+func panicked(text string) outcome {
+	return outcome{failure: &event.Failure{Code: event.CodePanic, Message: text, Stack: string(debug.Stack())}}
+}
+
+// callStep calls the users' code and sets out to what came of it. A panic is a
+// failed attempt with its stack. If the code ends its goroutine (runtime.Goexit,
+// which is what FailNow of a test does) callStep does not return, but out is set.
+func callStep(ctx context.Context, fn workflow.StepFunc, fatal func(error) bool, args []byte, out *outcome) {
+	*out = outcome{failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
+	defer func() {
+		if r := recover(); r != nil {
+			*out = panicked(fmt.Sprintf("panic: %v", r))
+		}
+	}()
+	payload, err := fn(ctx, args)
+	if err == nil {
+		*out = outcome{payload: payload}
+		return
+	}
+	*out = judge(err, fatal)
+}
+
+// judge reads the error of an attempt.
+func judge(err error, fatal func(error) bool) outcome {
+	f := failure.Encode(err, event.CodeError)
+	if f.Code != event.CodePayload {
+		f.Code = event.CodeError // also if it is the error of another run, which has a code of its own
+	}
+	out := outcome{failure: f}
+	var stop *at.Fatal
+	if errors.As(err, &stop) || fatal != nil && isFatal(fatal, err) {
+		out.fatal = true
+	}
+	var later *at.RetryAfter
+	if errors.As(err, &later) {
+		delay := later.Delay
+		out.after = &delay
+	}
+	return out
+}
+
+// isFatal asks the users' predicate; one that panics says no.
+func isFatal(fatal func(error) bool, err error) (yes bool) {
+	defer func() { _ = recover() }()
+	return fatal(err)
+}
