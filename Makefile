@@ -69,3 +69,9 @@ fuzz: ## run every fuzz test for FUZZTIME (20s)
 cover: ## measure the coverage of all packages by all tests
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
 	$(GO) tool cover -func=coverage.out | tail -n 1
+
+.PHONY: chaos
+chaos: compiler ## kill and stall workers at random, with seeds 1 to 10
+	@for seed in 1 2 3 4 5 6 7 8 9 10; do \
+		CGO_ENABLED=1 $(GO) test -race -count=1 -v -run Chaos ./internal/survival -chaos.seed=$$seed | grep -E 'killed|executions|^---|^ok|FAIL' || exit 1; \
+	done

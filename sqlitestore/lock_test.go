@@ -41,6 +41,9 @@ func TestLocks_OnlyTheEndOfTheHolderIsTakenForIt(t *testing.T) {
 	}
 
 	check(t, holder.file.Unlock()) // as the kernel does when the process is gone
+	if other.ended(strings.Join([]string{"other", node, name}, " ")) {
+		t.Error("a free lock of another boot was taken for the end of a process")
+	}
 	if !other.ended(id) {
 		t.Error("the end of the holder was not noticed")
 	}

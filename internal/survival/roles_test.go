@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	"github.com/flowgen/flowgen/sqlitestore"
+
+	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
 // TestMain becomes the process that the environment asks for.
@@ -46,8 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-func openClient(path string) (*sqlitestore.Store, *workflow.Client, error) {
-	st, err := sqlitestore.Open(path)
+func openClient(url string) (store.Store, *workflow.Client, error) {
+	st, err := store.Open(context.Background(), url)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,7 +60,7 @@ func openClient(path string) (*sqlitestore.Store, *workflow.Client, error) {
 func workerProcess() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	st, c, err := openClient(os.Getenv("SURVIVAL_DB"))
+	st, c, err := openClient(os.Getenv("SURVIVAL_STORE"))
 	if err != nil {
 		return err
 	}
@@ -68,6 +70,7 @@ func workerProcess() error {
 	}
 	w := worker.New(c, cfg)
 	register(w, os.Getenv("SURVIVAL_GATE"), os.Getenv("SURVIVAL_SWAPPED") != "")
+	registerChain(w, os.Getenv("SURVIVAL_RECORD"))
 	fmt.Println("working")
 	return errors.Join(w.Run(ctx), st.Close())
 }
@@ -75,7 +78,7 @@ func workerProcess() error {
 // starterProcess starts the same ids as others do, from ten goroutines, each
 // twice, and prints how many runs it created.
 func starterProcess() error {
-	st, c, err := openClient(os.Getenv("SURVIVAL_DB"))
+	st, c, err := openClient(os.Getenv("SURVIVAL_STORE"))
 	if err != nil {
 		return err
 	}
@@ -209,9 +212,10 @@ func (p *process) exited() error {
 // site is a SQLite file, a client on it in this process, and the gate of second.
 type site struct {
 	t    *testing.T
-	db   string
+	db   string // path of the file
+	url  string
 	gate string
-	st   *sqlitestore.Store
+	st   store.Store
 	c    *workflow.Client
 }
 
@@ -219,8 +223,9 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
 	s := &site{t: t, db: filepath.Join(dir, "s.db"), gate: filepath.Join(dir, "gate")}
+	s.url = "sqlite:" + s.db
 	var err error
-	if s.st, s.c, err = openClient(s.db); err != nil {
+	if s.st, s.c, err = openClient(s.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.st.Close() })
@@ -229,7 +234,7 @@ func newSite(t *testing.T) *site {
 
 func (s *site) worker(env ...string) *process {
 	s.t.Helper()
-	p := spawn(s.t, "worker", append(env, "SURVIVAL_DB="+s.db, "SURVIVAL_GATE="+s.gate)...)
+	p := spawn(s.t, "worker", append(env, "SURVIVAL_STORE="+s.url, "SURVIVAL_GATE="+s.gate)...)
 	p.wait("working")
 	return p
 }

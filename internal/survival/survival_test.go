@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -18,7 +19,11 @@ import (
 // sound checks the whole store.
 func (s *site) sound() {
 	s.t.Helper()
-	snap, err := s.st.Inspect(s.ctx())
+	inspector, ok := store.As[store.Inspector](s.st)
+	if !ok {
+		s.t.Fatal("the store cannot be inspected")
+	}
+	snap, err := inspector.Inspect(s.ctx())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -110,7 +115,7 @@ func TestREC4_RunThatKillsItsWorkersIsSetAside(t *testing.T) {
 	run := s.start(Bomb)
 	deaths := 0
 	for ; deaths < 10; deaths++ {
-		w := spawn(t, "worker", "SURVIVAL_DB="+s.db, "SURVIVAL_GATE="+s.gate)
+		w := spawn(t, "worker", "SURVIVAL_STORE="+s.url, "SURVIVAL_GATE="+s.gate)
 		if s.endsBefore(run, w) {
 			break
 		}
@@ -186,7 +191,7 @@ func TestRUN2_TwoProcessesStartOneRunPerWorkflowID(t *testing.T) {
 	t.Parallel()
 	const ids = 1000
 	s := newSite(t)
-	env := []string{"SURVIVAL_DB=" + s.db, fmt.Sprintf("SURVIVAL_IDS=%d", ids)}
+	env := []string{"SURVIVAL_STORE=" + s.url, fmt.Sprintf("SURVIVAL_IDS=%d", ids)}
 	total := 0
 	starters := []*process{spawn(t, "starter", env...), spawn(t, "starter", env...)}
 	for _, p := range starters {
@@ -213,7 +218,7 @@ func TestRUN2_SecondProcessStartingTheSameWorkflowIDFindsTheRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	run := s.start(Two, workflow.WithID("order-1"))
-	other, c, err := openClient(s.db) // a second opening of the file
+	other, c, err := openClient(s.url) // a second opening of the file
 	if err != nil {
 		t.Fatal(err)
 	}

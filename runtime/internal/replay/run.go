@@ -108,8 +108,8 @@ func (r *Run) Cancels() []*Op {
 	return c
 }
 
-// Replay feeds recorded events, in order; they must not change until it
-// returns. It may be called several times; all calls come before the first
+// Replay feeds recorded events, in order. The run keeps their payloads, which
+// must not change. It may be called several times; all calls come before the first
 // Apply. Only a page that ends where the log ends may end in front of anything
 // but an outside event.
 func (r *Run) Replay(events []event.Event) error {
@@ -133,8 +133,9 @@ func (r *Run) Replay(events []event.Event) error {
 			}
 		}
 	}
+	err := r.close() // while the feed still says that this is a replay
 	r.feed = nil
-	return r.close()
+	return err
 }
 
 // Apply takes a new event that did not come from the code. It sets Seq, Since

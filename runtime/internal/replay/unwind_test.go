@@ -94,6 +94,29 @@ func TestClose_UnwindsCodeThatWaitsInADeferredCallOfAPanic(t *testing.T) {
 	}
 }
 
+func TestReplaying_IsTrueWhileTheLogIsRepeatedAndWhileUnwinding(t *testing.T) {
+	var seen []bool
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		defer func() { seen = append(seen, b.Replaying()) }()
+		seen = append(seen, b.Replaying())
+		doStep(b, s, "p.s", "1")
+		seen = append(seen, b.Replaying())
+		_ = b.Sleep(s, t0.Add(time.Hour))
+		seen = append(seen, b.Replaying())
+		return done("")
+	}
+	h := begin(t, code)
+	h.complete(h.start(), "1")
+	if diff := cmp.Diff([]bool{false, false}, seen); diff != "" {
+		t.Errorf("live (-want +got):\n%s", diff)
+	}
+	seen = nil
+	h.replay(code).run.Close()
+	if diff := cmp.Diff([]bool{true, true, true}, seen); diff != "" { // the last one is of the deferred call
+		t.Errorf("replayed and closed (-want +got):\n%s", diff)
+	}
+}
+
 func TestClose_DropsBranchesWhoseCodeHasNotBegun(t *testing.T) {
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
 		spawn(b, s, func(*Branch) any { t.Error("the branch ran after the run had ended"); return nil })

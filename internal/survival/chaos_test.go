@@ -1,0 +1,238 @@
+package survival
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var (
+	chaosSeed = flag.Uint64("chaos.seed", 0, "seed of TestChaos; 0: another one each time")
+	chaosRuns = flag.Int("chaos.runs", 120, "number of runs of TestChaos")
+)
+
+// Chain runs steps one after the other and in branches, sleeps, and takes a
+// message for each of them.
+var Chain = shim.NewWorkflow[int, int]("survival.chain", "n", shim.WorkflowPolicy{})
+
+var chainTopic = workflow.NewTopic[int]("add")
+
+type addArgs struct {
+	N int `json:"n"`
+}
+
+var add = shim.NewStep("survival.add", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1000, Initial: time.Millisecond}},
+	func(f func(context.Context, int) (int, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a addArgs) (int, error) { return f(ctx, a.N) })
+	})
+
+const chainMessages = 3
+
+func chain(ctx workflow.Context, n int) (int, error) {
+	total := 0
+	call := func(ctx workflow.Context, n int) (int, error) { return shim.Call[int](ctx, add, addArgs{n}) }
+	for range chainMessages {
+		got, err := call(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		total += got
+		if err := workflow.Sleep(ctx, 5*time.Millisecond); err != nil {
+			return 0, err
+		}
+		more, err := chainTopic.Receive(ctx)
+		if err != nil {
+			return 0, err
+		}
+		parts, err := workflow.Map(ctx, []int{more, more, more}, call, workflow.Limit(2))
+		if err != nil {
+			return 0, err
+		}
+		for _, p := range parts {
+			total += p
+		}
+	}
+	return total, nil
+}
+
+func chainResult(n int) int { return chainMessages * (n + 3) }
+
+// registerChain binds the chain; each execution of a step appends a line to a
+// file: the run, the key and the attempt.
+func registerChain(w *worker.Worker, record string) {
+	add.Bind(w, func(ctx context.Context, n int) (int, error) {
+		call, _ := step.Current(ctx)
+		f, err := os.OpenFile(record, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = f.Close() }()
+		_, err = fmt.Fprintf(f, "%s %s %d\n", call.RunID, call.Key, call.Attempt)
+		return n, err
+	})
+	shim.BindWorkflow(w, Chain, chain)
+}
+
+// Workers are killed, stopped for longer than their claims last, and stopped
+// gracefully at random, while runs go on and messages arrive. In the end every
+// run has its result, and no step was executed after its completion.
+func TestChaos_RunsSurviveWorkersThatAreKilledAndStalled(t *testing.T) {
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("go test ./internal/survival -run Chaos -chaos.seed=%d", seed)
+	s := newSite(t)
+	record := filepath.Join(t.TempDir(), "record")
+	env := "SURVIVAL_RECORD=" + record
+	fleet := []*process{s.worker(env), s.worker(env), s.worker(env)}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	runs := make([]*workflow.Run[int], *chaosRuns)
+	for i := range runs {
+		run, err := Chain.Start(ctx, s.c, i, workflow.WithID(fmt.Sprintf("chain-%d", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs[i] = run
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- sendAll(ctx, runs) }()
+	done := make(chan error, 1)
+	go func() {
+		var first error
+		for i, run := range runs {
+			got, err := run.Result(ctx)
+			if err == nil && got != chainResult(i) {
+				err = fmt.Errorf("run %d has result %d, want %d", i, got, chainResult(i))
+			}
+			if err != nil && first == nil {
+				first = err
+			}
+		}
+		done <- first
+	}()
+	harm(s, fleet, env, rand.New(rand.NewPCG(seed, 1)), done)
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	checkRecord(t, s, runs, record)
+	s.sound()
+}
+
+// sendAll sends each message twice: it must arrive once.
+func sendAll(ctx context.Context, runs []*workflow.Run[int]) error {
+	for m := range chainMessages {
+		for _, run := range runs {
+			for range 2 {
+				if err := chainTopic.Send(ctx, run, 1, workflow.IdempotencyKey(fmt.Sprint(m))); err != nil {
+					return fmt.Errorf("send to run %s: %w", run.ID(), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// harm disturbs one worker of the fleet after the other until all runs are done.
+func harm(s *site, fleet []*process, env string, r *rand.Rand, done <-chan error) {
+	s.t.Helper()
+	kills, stalls, stops := 0, 0, 0
+	tick := time.NewTicker(150 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			s.t.Logf("%d killed, %d stalled, %d stopped", kills, stalls, stops)
+			if err != nil {
+				s.t.Error(err)
+			}
+			if kills+stalls+stops == 0 {
+				s.t.Error("nobody was harmed: the test proves nothing")
+			}
+			for _, p := range fleet {
+				p.signal(syscall.SIGCONT)
+			}
+			return
+		case <-tick.C:
+		}
+		i := r.IntN(len(fleet))
+		switch r.IntN(4) {
+		case 0, 1:
+			kills++
+			fleet[i].signal(syscall.SIGKILL)
+			_ = fleet[i].exited()
+			fleet[i] = s.worker(env)
+		case 2:
+			stops++
+			fleet[i].signal(syscall.SIGCONT)
+			fleet[i].signal(syscall.SIGTERM)
+			if err := fleet[i].exited(); err != nil {
+				s.t.Errorf("a worker that was stopped ended with %v", err)
+			}
+			fleet[i] = s.worker(env)
+		case 3:
+			stalls++
+			fleet[i].signal(syscall.SIGSTOP)
+			stalled := fleet[i]
+			time.AfterFunc(1500*time.Millisecond, func() { _ = stalled.cmd.Process.Signal(syscall.SIGCONT) })
+		}
+	}
+}
+
+// checkRecord compares what the steps say with what the logs say: an execution
+// of an attempt behind the one that completed is one too many.
+func checkRecord(t *testing.T, s *site, runs []*workflow.Run[int], record string) {
+	t.Helper()
+	completed := map[string]int{} // attempt by run and key
+	for _, run := range runs {
+		keys := map[uint64]string{}
+		for e, err := range run.Events(s.ctx()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch e.Type {
+			case event.StepCreated:
+				keys[e.Seq] = e.Key
+			case event.StepCompleted:
+				completed[string(run.ID())+" "+keys[e.Ref]] = e.Attempt
+			}
+		}
+	}
+	b, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	executions := map[string]int{}
+	for line := range strings.Lines(string(b)) {
+		executions[line]++
+		cut := strings.LastIndexByte(line, ' ')
+		var attempt int
+		if _, err := fmt.Sscan(line[cut+1:], &attempt); err != nil {
+			t.Fatal(err)
+		}
+		if last, ok := completed[line[:cut]]; !ok || attempt > last {
+			t.Errorf("attempt %d of %s was executed, but attempt %d had completed it", attempt, line[:cut], last)
+		}
+	}
+	for line, n := range executions {
+		if n > 1 {
+			t.Errorf("attempt %swas executed %d times", line, n)
+		}
+	}
+	t.Logf("%d steps, %d executions", len(completed), len(executions))
+}
