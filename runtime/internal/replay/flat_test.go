@@ -10,15 +10,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// use does once what long-lived code does over and over.
+// use does once what long-lived code does over and over. It takes two steps.
 func use(b *Branch, s *Scope, long *Promise) {
 	sub := b.NewDeadline(s, b.Now().Add(time.Hour))
 	defer sub.Cancel()
-	ps := []*Promise{long, spawn(b, sub, func(b *Branch) any { return string(doStep(b, sub, "p.s", "1").Payload) })}
-	g := NewGather(ps, firstToEnd)
+	step := func() *Promise {
+		return spawn(b, sub, func(b *Branch) any { return string(doStep(b, sub, "p.s", "1").Payload) })
+	}
+	g := NewGather([]*Promise{long, step()}, firstToEnd)
 	_, _ = b.Await(sub, &g.Promise, "2 branches")
-	_, _, _ = b.Select(sub, []Case{{Promise: long}, {Due: b.Now().Add(time.Hour)}, {Topic: "none"}, {Promise: ps[1]}})
-	b.NewScope(sub)
+	_, _, _ = b.Select(sub, []Case{{Promise: long}, {Due: b.Now().Add(time.Hour)}, {Topic: "none"}, {Promise: step()}})
+	limited := b.NewScope(sub)
+	spawn(b, sub, func(*Branch) any { limited.Cancel(); return nil })
+	_, _ = b.Await(limited, long, "what never ends")
 }
 
 func TestRun_KeepsNothingOfWhatHasEnded(t *testing.T) {
@@ -36,10 +40,14 @@ func TestRun_KeepsNothingOfWhatHasEnded(t *testing.T) {
 		return []int{r.branches.n, r.queue.n, len(r.ops), r.unstarted.n, len(r.cancels), root.children.n, root.ops.n,
 			root.ended.subs.list.n, long.subs.list.n, len(r.topics), r.topic("none").subs.list.n, len(h.open())}
 	}
-	h.complete(h.start(), "1")
+	round := func() {
+		h.complete(h.start(), "1")
+		h.complete(h.start(), "1")
+	}
+	round()
 	want := size()
 	for range 500 {
-		h.complete(h.start(), "1")
+		round()
 		if got := size(); !reflect.DeepEqual(got, want) {
 			t.Fatalf("the run holds %v, after the first round it was %v", got, want)
 		}

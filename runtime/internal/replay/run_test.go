@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -133,8 +134,8 @@ func (h *host) replay(code Program) *host {
 func (h *host) mismatch(code Program) *MismatchError {
 	h.t.Helper()
 	err := load(h.t, code).run.Replay(h.log)
-	m, ok := err.(*MismatchError)
-	if !ok {
+	var m *MismatchError
+	if !errors.As(err, &m) {
 		h.t.Fatalf("replay gives %v, want a *MismatchError", err)
 	}
 	return m

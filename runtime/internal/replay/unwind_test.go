@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -225,15 +226,20 @@ func TestSetPool_RunGoesOnOnAnotherGoroutine(t *testing.T) {
 	}
 	h := begin(t, code)
 	for !h.run.Ended() {
-		turn := make(chan struct{})
+		turn := make(chan error)
 		go func() {
-			defer close(turn)
 			pool := &Pool{}
-			defer pool.Close()
 			h.run.SetPool(pool)
-			h.complete(h.start(), "1")
+			ref := h.run.Startable().Ref
+			err := errors.Join(h.run.Apply(event.Event{Type: event.StepStarted, Ref: ref, Attempt: 1, By: "w"}),
+				h.run.Apply(event.Event{Type: event.StepCompleted, Ref: ref, Attempt: 1, Payload: []byte("1")}))
+			pool.Close()
+			turn <- err
 		}()
-		<-turn
+		if err := <-turn; err != nil {
+			t.Fatal(err)
+		}
+		h.log = append(h.log, h.run.Take()...)
 	}
 	if got := string(h.log[len(h.log)-1].Payload); got != "15" {
 		t.Errorf("result %s, want 15", got)

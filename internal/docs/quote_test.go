@@ -1,0 +1,149 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// pages returns the pages that people read, by path from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
+		names = append(names, filepath.Join(root, name))
+	}
+	all := map[string]string{}
+	for _, name := range names {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.ToSlash(rel)] = string(page)
+	}
+	return all
+}
+
+// block is a fenced block of a page.
+type block struct {
+	line int    // of its fence
+	info string // behind the fence
+	text string
+}
+
+// blocks returns the fenced blocks of a page.
+func blocks(page string) []block {
+	var all []block
+	var open *block
+	for i, line := range strings.Split(page, "\n") {
+		fence, isFence := strings.CutPrefix(line, "```")
+		switch {
+		case isFence && open == nil:
+			open = &block{line: i + 1, info: fence}
+		case isFence:
+			all = append(all, *open)
+			open = nil
+		case open != nil:
+			open.text += line + "\n"
+		}
+	}
+	return all
+}
+
+// quotes reports what is wrong with a block that says which file it is from;
+// empty if nothing is. Lines that hold only … stand for any number of lines.
+func quotes(b block, read func(name string) (string, error)) string {
+	name, quoted := strings.CutPrefix(b.info, "go ")
+	if !quoted {
+		return ""
+	}
+	file, err := read(name)
+	if err != nil {
+		return err.Error()
+	}
+	rest := file
+	for _, part := range strings.Split(b.text, "…\n") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		i := strings.Index("\n"+rest, "\n"+part)
+		if i < 0 {
+			return fmt.Sprintf("%s does not hold, in this order:\n%s", name, part)
+		}
+		rest = rest[min(i+len(part), len(rest)):]
+	}
+	return ""
+}
+
+func readFile(name string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	return string(b), err
+}
+
+func TestPages_QuoteCodeThatExists(t *testing.T) {
+	quoted := 0
+	for name, page := range pages(t) {
+		for _, b := range blocks(page) {
+			if strings.HasPrefix(b.info, "go ") {
+				quoted++
+			}
+			if wrong := quotes(b, readFile); wrong != "" {
+				t.Errorf("%s:%d: %s", name, b.line, wrong)
+			}
+		}
+	}
+	if quoted < 15 {
+		t.Errorf("only %d blocks were compared with a file", quoted)
+	}
+}
+
+func TestQuotes_NoticesEveryDifference(t *testing.T) {
+	read := func(name string) (string, error) {
+		if name != "a.go" {
+			return "", os.ErrNotExist
+		}
+		return "package a\n\nfunc one() {\n\ttwo()\n\tthree()\n}\n", nil
+	}
+	for text, want := range map[string]bool{
+		"func one() {\n\ttwo()\n":       true,
+		"package a\n":                   true,
+		"\ttwo()\n…\n}\n":               true,
+		"\tthree()\n}\n":                true,
+		"\ttwo() // twice\n":            false,
+		"two()\n":                       false, // not the whole line
+		"func one() {\n\tthree()\n":     false,
+		"\tthree()\n…\n\ttwo()\n":       false, // in another order
+		"package a\n\nfunc one() {\n\n": false,
+	} {
+		wrong := quotes(block{info: "go a.go", text: text}, read)
+		if got := wrong == ""; got != want {
+			t.Errorf("%q: found %v, want %v (%s)", text, got, want, wrong)
+		}
+	}
+	if quotes(block{info: "go b.go", text: "x\n"}, read) == "" {
+		t.Error("a file that does not exist is not noticed")
+	}
+	if wrong := quotes(block{info: "go", text: "free\n"}, read); wrong != "" {
+		t.Errorf("a block without a file is compared: %s", wrong)
+	}
+}
+
+func TestBlocks_AreFoundWithTheirLines(t *testing.T) {
+	got := blocks("a\n```go x.go\nb\n\n```\nc\n```\nd\n```\n")
+	want := []block{{2, "go x.go", "b\n\n"}, {7, "", "d\n"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
