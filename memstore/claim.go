@@ -69,11 +69,11 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	if err != nil {
 		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
 	}
-	return p.grant(p.runs[run], l, token), nil
+	return p.grant(p.find(run), l, token), nil
 }
 
 func (p *partition) claimable(run event.RunID) error {
-	r := p.runs[run]
+	r := p.find(run)
 	switch {
 	case r == nil:
 		return store.ErrRunNotFound

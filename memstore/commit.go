@@ -20,7 +20,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 }
 
 func (p *partition) commit(c *store.Commit) store.Committed {
-	r := p.runs[c.Run]
+	r := p.find(c.Run)
 	if r == nil {
 		return store.Committed{Err: store.ErrFenced}
 	}

@@ -104,8 +104,12 @@ func (p *partition) insert(c *store.Create) *run {
 	if r.chain == "" {
 		r.chain = r.id
 	}
-	if len(c.Tags) > 0 || c.Parent != "" || c.Root != "" {
-		r.extra = &extra{tags: c.Tags, parent: c.Parent, root: c.Root}
+	retention := max(c.Retention, 0)
+	if retention == store.DefaultRetention {
+		retention = 0
+	}
+	if len(c.Tags) > 0 || c.Parent != "" || c.Root != "" || retention > 0 {
+		r.extra = &extra{tags: c.Tags, parent: c.Parent, root: c.Root, retention: retention}
 	}
 	p.add(r)
 	return r

@@ -26,7 +26,7 @@ func (p *partition) deliver(d *store.Deliver) error {
 	if !d.Deadline.IsZero() && p.clock.Now().After(d.Deadline) {
 		return store.ErrStale
 	}
-	r := p.runs[d.Run]
+	r := p.find(d.Run)
 	if r == nil {
 		return store.ErrRunNotFound
 	}

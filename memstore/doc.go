@@ -14,6 +14,9 @@
 // items, tags) and hands the same ones out again. Neither the caller that gave
 // them nor the caller that got them may change them. Only Inspect copies.
 //
+// A run that is purged leaves nothing behind: its memory, and in time that of the
+// maps that knew it, goes back to the process.
+//
 // Times are kept to the millisecond, like those of events. A due time is rounded
 // up, so that nothing is early.
 //
@@ -22,5 +25,5 @@
 // open.go has the Store, partition.go the state behind one mutex, and run.go
 // what "make ready" and "end" mean. Then one file per duty, named as in the
 // other stores: create.go, session.go, claim.go, commit.go, release.go,
-// deliver.go, load.go, wait.go, list.go, inspect.go.
+// deliver.go, load.go, wait.go, list.go, purge.go, inspect.go.
 package memstore

@@ -37,20 +37,21 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		Owned:     map[store.SessionID][]event.RunID{},
 		Mail:      map[store.SessionID][]event.RunID{},
 		Wakes:     map[store.Class]bool{},
+		Purges:    map[event.RunID]time.Time{},
 	}
 	for _, p := range s.parts {
 		p.inspectRuns(snap)
 		p.inspectNames(snap)
 		p.inspectWork(snap)
 		p.inspectSessions(snap)
-		snap.Audit = append(snap.Audit, p.audit...)
 	}
+	slices.SortStableFunc(snap.Audit, func(a, b store.AuditEntry) int { return a.Time.Compare(b.Time) })
 	return snap, nil
 }
 
 func (p *partition) inspectRuns(snap *store.Snapshot) {
-	for id, r := range p.runs {
-		state := &store.RunState{Record: r.record()}
+	for r := range p.ids.below("") {
+		state := &store.RunState{Record: r.record(), Hidden: r.hidden}
 		state.Tags = maps.Clone(state.Tags)
 		for _, f := range r.frames {
 			state.Frames = append(state.Frames, bytes.Clone(f))
@@ -59,7 +60,10 @@ func (p *partition) inspectRuns(snap *store.Snapshot) {
 			i.Body = bytes.Clone(i.Body)
 			state.Inbox = append(state.Inbox, i)
 		}
-		snap.Runs[id] = state
+		snap.Runs[r.id] = state
+		if r.extra != nil {
+			snap.Audit = append(snap.Audit, r.extra.audit...)
+		}
 	}
 	for chain, s := range p.seen {
 		at := map[event.ItemID]time.Time{}
@@ -94,7 +98,10 @@ func (p *partition) inspectWork(snap *store.Snapshot) {
 		}
 	}
 	for _, t := range p.timers {
-		snap.Timers[t.run.id] = timeOf(t.due)
+		snap.Timers[t.run.id] = timeOf(t.at)
+	}
+	for _, t := range p.purges {
+		snap.Purges[t.run.id] = timeOf(t.at)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -44,14 +43,13 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 func (p *partition) list(q *store.Query) []store.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	end := len(p.ids)
-	if q.Cursor != "" {
-		end = sort.Search(len(p.ids), func(i int) bool { return string(p.ids[i].id) >= q.Cursor })
-	}
 	var found []store.Record
-	for i := end - 1; i >= 0 && len(found) <= q.Limit; i-- {
-		if matches(p.ids[i], q) {
-			found = append(found, p.ids[i].record())
+	for r := range p.ids.below(event.RunID(q.Cursor)) {
+		if len(found) > q.Limit {
+			break
+		}
+		if matches(r, q) {
+			found = append(found, r.record())
 		}
 	}
 	return found
@@ -72,7 +70,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int,
 func (p *partition) count(q *store.Query, counts map[event.Status]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, r := range p.ids {
+	for r := range p.ids.below("") {
 		if matches(r, q) {
 			counts[r.status]++
 		}
@@ -80,7 +78,7 @@ func (p *partition) count(q *store.Query, counts map[event.Status]int) {
 }
 
 func matches(r *run, q *store.Query) bool {
-	if len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.status) ||
+	if r.hidden || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.status) ||
 		q.Workflow != "" && q.Workflow != r.class.Workflow ||
 		q.Queue != "" && q.Queue != r.class.Queue ||
 		!q.From.IsZero() && timeOf(r.created).Before(q.From) ||
@@ -109,11 +107,8 @@ func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry,
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var about []store.AuditEntry
-	for _, e := range p.audit {
-		if e.Run == run {
-			about = append(about, e)
-		}
+	if r := p.find(run); r != nil && r.extra != nil {
+		return slices.Clone(r.extra.audit), nil
 	}
-	return about, nil
+	return nil, nil
 }

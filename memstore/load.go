@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 }
 
 func (p *partition) load(l *store.Load) store.Loaded {
-	r := p.runs[l.Run]
+	r := p.find(l.Run)
 	if r == nil {
 		return store.Loaded{Err: store.ErrRunNotFound}
 	}
@@ -41,7 +41,8 @@ func (p *partition) load(l *store.Load) store.Loaded {
 	return answer
 }
 
-// Resolve returns the active run of a workflow id, else the last that ended.
+// Resolve returns the active run of a workflow id, else the last that
+// ended, if it is still kept.
 func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err

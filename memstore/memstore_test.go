@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -325,6 +326,44 @@ func TestStore_IsLeanForParkedRuns(t *testing.T) {
 		t.Errorf("memory of a parked run: got %d bytes, want at most %d", perRun, limit)
 	} else {
 		t.Logf("%d bytes per parked run", perRun)
+	}
+	runtime.KeepAlive(f)
+}
+
+func TestPurge_GivesTheMemoryBack(t *testing.T) {
+	const runs, limit = 20_000, 200_000 // bytes in all
+	clock := storetest.NewClock()
+	f := open(t, memstore.Config{Clock: clock})
+	before := heap()
+	for n := range runs {
+		l := storetest.NewLog(&f.ids, clock, f.ids.Run(clock.Now(), 0), event.Spec{
+			Workflow: class.Workflow, Queue: class.Queue, WorkflowID: "order-" + strconv.Itoa(n), Tags: map[string]string{"n": strconv.Itoa(n)},
+		})
+		_, err := f.Create(t.Context(), []store.Create{l.Create()})
+		f.check(err)
+		i := store.Item{ID: f.ids.Item(), Body: []byte(`1`)}
+		_, err = f.Deliver(t.Context(), store.Deliver{Run: l.Run, Item: i})
+		f.check(err)
+		c := l.Commit(f.claim(), append(l.Receive(i), l.End(event.StatusCompleted)...)...)
+		c.Consume, c.ConsumeLast, c.Effect, c.Status = 1, i.ID, store.EffectFinish, event.StatusCompleted
+		answers, err := f.Commit(t.Context(), []store.Commit{c})
+		f.check(err)
+		f.check(answers[0].Err)
+	}
+	full := heap() - before
+	clock.Advance(store.DefaultRetention)
+	for purged := 0; purged < runs; {
+		n, _, err := f.Purge(t.Context(), 0, 500)
+		f.check(err)
+		if n == 0 {
+			t.Fatalf("purge stopped after %d runs", purged)
+		}
+		purged += n
+	}
+	if left := int64(heap()) - int64(before); left > limit {
+		t.Errorf("memory after the purge: got %d bytes, want at most %d of %d", left, limit, full)
+	} else {
+		t.Logf("%d bytes are left of %d", left, full)
 	}
 	runtime.KeepAlive(f)
 }

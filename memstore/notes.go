@@ -17,7 +17,7 @@ func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence,
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.runs[run]
+	r := p.find(run)
 	if r == nil || !r.holds(fence) {
 		return fmt.Errorf("set note %s of run %s: %w", key, run, store.ErrFenced)
 	}
@@ -36,7 +36,7 @@ func (s *Store) Notes(ctx context.Context, run event.RunID) (map[string][]byte, 
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.runs[run]
+	r := p.find(run)
 	if r == nil {
 		return nil, fmt.Errorf("notes of run %s: %w", run, store.ErrRunNotFound)
 	}

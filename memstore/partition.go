@@ -1,8 +1,6 @@
 package memstore
 
 import (
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,15 +15,17 @@ type partition struct {
 
 	mu       sync.Mutex
 	runs     map[event.RunID]*run
-	ids      []*run // all runs by rising id, for List
+	ids      index // the same in order, for List
 	names    map[string]*name
 	seen     map[event.RunID]*seen // by chain
+	later    map[event.RunID]int   // by chain: how many runs but the first one it has
 	classes  map[store.Class]*class
 	timers   timers
+	purges   timers // of all runs that have ended
 	sessions map[store.SessionID]*session
 	expiry   int64  // no lease ends before
 	order    uint64 // of the last run that was made ready
-	audit    []store.AuditEntry
+	most     int    // runs that there were since the maps were last made
 
 	waits     map[*waiting]struct{}
 	listeners map[store.SessionID][]*waiting // the same, by session
@@ -39,6 +39,7 @@ func newPartition(number int, clock store.Clock) *partition {
 		runs:      map[event.RunID]*run{},
 		names:     map[string]*name{},
 		seen:      map[event.RunID]*seen{},
+		later:     map[event.RunID]int{},
 		classes:   map[store.Class]*class{},
 		sessions:  map[store.SessionID]*session{},
 		waits:     map[*waiting]struct{}{},
@@ -50,7 +51,7 @@ func newPartition(number int, clock store.Clock) *partition {
 // name is what is known about a workflow id.
 type name struct {
 	active *run
-	last   *run   // the last that ended
+	last   *run   // the last that ended, if it is still kept
 	line   []*run // run after run, once the active one has ended
 }
 
@@ -80,18 +81,11 @@ func timeOf(ms int64) time.Time {
 // add makes a run known.
 func (p *partition) add(r *run) {
 	p.runs[r.id] = r
-	// Ids rise with time: the place is at the end or close to it.
-	at := len(p.ids)
-	for at > 0 && p.ids[at-1].id > r.id {
-		if len(p.ids)-at == 64 {
-			at, _ = slices.BinarySearchFunc(p.ids, r.id, func(o *run, id event.RunID) int {
-				return strings.Compare(string(o.id), string(id))
-			})
-			break
-		}
-		at--
+	p.ids.add(r)
+	r.class.runs++
+	if r.chain != r.id {
+		p.later[r.chain]++
 	}
-	p.ids = slices.Insert(p.ids, at, r)
 }
 
 func (p *partition) class(c store.Class) *class {

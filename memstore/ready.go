@@ -13,6 +13,7 @@ type class struct {
 	store.Class
 	levels  []level // ready runs, highest priority first; only the sole level may be empty
 	blocked list
+	runs    int        // of the class, wherever they are
 	wake    bool       // announces that there may be something to claim
 	idle    []*waiting // whoever would take the wake, longest wait first
 }

@@ -16,7 +16,7 @@ func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence)
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.runs[run]
+	r := p.find(run)
 	if r == nil || !r.holds(fence) {
 		return fmt.Errorf("release run %s: %w", run, store.ErrFenced)
 	}

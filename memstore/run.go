@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"slices"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -32,9 +33,10 @@ type run struct {
 	ended         int64
 	priority      int
 	recoveries    int32
-	timer         int32 // index in timers, if due is set
+	timer         int32 // index in timers if due is set, in purges if it has ended
 	place         store.Place
 	closing       bool
+	hidden        bool // deleted, and not yet purged
 }
 
 // extra is what few runs have.
@@ -44,6 +46,9 @@ type extra struct {
 	root   event.RunID
 	fit    string
 	notes  map[string][]byte
+	audit  []store.AuditEntry
+	// retention is 0 for the default.
+	retention time.Duration
 }
 
 func (r *run) rare() *extra {
@@ -96,8 +101,10 @@ func (p *partition) leave(r *run) {
 		r.owner.drop(r)
 		r.owner, r.token = nil, event.Token{}
 	case store.PlaceParked:
-		p.timers.remove(r)
-		r.due = 0
+		if r.due != 0 {
+			p.timers.remove(r)
+			r.due = 0
+		}
 	case store.PlaceBlocked:
 		r.class.blocked.remove(r)
 		r.extra.fit = ""
@@ -122,7 +129,7 @@ func (p *partition) park(r *run, due int64) {
 	if due == 0 {
 		return
 	}
-	p.timers.add(r)
+	p.timers.add(r, due)
 	if p.timers.first() == r {
 		p.wake(r.class)
 		p.tellDue(due)
@@ -150,6 +157,7 @@ func (p *partition) end(r *run) {
 	p.leave(r)
 	r.place, r.inbox, r.closing = store.PlaceEnded, nil, false
 	r.ended = p.now()
+	p.purges.add(r, r.purgeTime())
 	if r.extra != nil {
 		r.extra.notes = nil
 	}
@@ -183,7 +191,7 @@ func (r *run) record() store.Record {
 		Run: r.id, Chain: r.chain, WorkflowID: r.wid, Class: r.class.Class, Priority: r.priority,
 		Place: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Fence: r.fence(),
 		Due: timeOf(r.due), Recoveries: int(r.recoveries), Closing: r.closing,
-		CreatedAt: timeOf(r.created), EndedAt: timeOf(r.ended),
+		CreatedAt: timeOf(r.created), EndedAt: timeOf(r.ended), Retention: r.retention(),
 	}
 	if r.owner != nil {
 		rec.Owner = r.owner.id

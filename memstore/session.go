@@ -202,7 +202,7 @@ func (p *partition) recover(l *session, by store.SessionID, reason store.Reason,
 	taken := 0
 	for l.owned.first != nil && taken < limit {
 		r := l.owned.first
-		p.audit = append(p.audit, store.AuditEntry{
+		r.rare().audit = append(r.rare().audit, store.AuditEntry{
 			Time: timeOf(p.now()), Run: r.id, Reason: reason, By: by, Owner: l.id,
 			Place: r.place, Status: r.status, Epoch: r.epoch,
 		})

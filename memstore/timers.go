@@ -1,17 +1,18 @@
 package memstore
 
-// timers is a heap of the parked runs that have a due time, the earliest first;
-// runs of one due time by their id. The due time stands beside the run because
-// the heap is compared far more often than it is read, and each run knows where
-// it stands, so that a message that wakes it need not search.
+// timers is a heap of runs by a time, the earliest first; runs of one time by
+// their id. The time stands beside the run because the heap is compared far more
+// often than it is read, and each run knows where it stands, so that a message
+// that wakes it need not search. A run is in one heap at most: while it is
+// parked in that of the due times, once it has ended in that of the purges.
 type timers []timer
 
 type timer struct {
-	due int64
+	at  int64
 	run *run
 }
 
-// first returns the run that is due first, or nil.
+// first returns the run whose time comes first, or nil.
 func (t timers) first() *run {
 	if len(t) == 0 {
 		return nil
@@ -19,25 +20,22 @@ func (t timers) first() *run {
 	return t[0].run
 }
 
-// next returns the earliest due time, or 0.
+// next returns the earliest time, or 0.
 func (t timers) next() int64 {
 	if len(t) == 0 {
 		return 0
 	}
-	return t[0].due
+	return t[0].at
 }
 
-func (t *timers) add(r *run) {
+func (t *timers) add(r *run, at int64) {
 	r.timer = int32(len(*t))
-	*t = append(*t, timer{r.due, r})
+	*t = append(*t, timer{at, r})
 	t.up(int(r.timer))
 }
 
-// remove takes r out, if it has a due time.
+// remove takes out a run that is there.
 func (t *timers) remove(r *run) {
-	if r.due == 0 {
-		return
-	}
 	i, last := int(r.timer), len(*t)-1
 	t.swap(i, last)
 	(*t)[last] = timer{}
@@ -77,8 +75,8 @@ func (t timers) down(i int) {
 }
 
 func (t timers) less(i, j int) bool {
-	if t[i].due != t[j].due {
-		return t[i].due < t[j].due
+	if t[i].at != t[j].at {
+		return t[i].at < t[j].at
 	}
 	return t[i].run.id < t[j].run.id
 }

@@ -135,6 +135,7 @@ func (w *waiting) busy() {
 	for _, c := range w.classes {
 		if i := slices.Index(c.idle, w); i >= 0 {
 			c.idle = slices.Delete(c.idle, i, i+1)
+			w.p.tidy(c)
 		}
 	}
 	w.classes = nil
@@ -241,7 +242,7 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 func (p *partition) watch(id event.RunID, n uint64) (*run, *watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.runs[id]
+	r := p.find(id)
 	if r == nil || uint64(len(r.frames)) > n {
 		return r, nil
 	}

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,7 +162,8 @@ func keepRefusal(err error) (store.Created, error) {
 // insert stores the log and what is known of the run, in no place yet.
 func (t *tx) insert(c *store.Create, w workflowID) (*run, error) {
 	r := &run{id: c.Run, chain: c.Chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
-		status: event.StatusPending, n: 1, seq: c.Seq, last: c.CID, created: t.ms()}
+		status: event.StatusPending, n: 1, seq: c.Seq, last: c.CID, created: t.ms(),
+		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention)}
 	if r.chain == "" {
 		r.chain = r.id
 	}
@@ -184,14 +186,15 @@ func (t *tx) insert(c *store.Create, w workflowID) (*run, error) {
 		return nil, err
 	}
 	err = t.exec(`INSERT INTO runs (id, chain, wid, class, priority, place, status, n, seq, last, epoch,
-		recoveries, closing, inbox, created, parent, root, tags)
-		VALUES (?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?)`,
+		recoveries, closing, inbox, created, retention, hidden, parent, root, tags)
+		VALUES (?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?)`,
 		packRun(r.id), chain, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
-		r.created, packRun(c.Parent), packRun(c.Root), nonEmpty(tags))
+		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags))
 	if err != nil {
 		return nil, err
 	}
 	r.key = t.LastInsertRowID()
+	t.countRun(r.class, 1)
 	for name, value := range c.Tags {
 		if err := t.exec(`INSERT INTO tags VALUES (?, ?, ?)`, name, value, r.key); err != nil {
 			return nil, err

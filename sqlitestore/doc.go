@@ -54,6 +54,11 @@
 // than SQLite in a process that has it open: closing it again would drop the
 // locks that SQLite holds.
 //
+// Runs that are purged leave free pages behind. New runs use them; what is more
+// than a quarter of the file is given back to the file system by the calls of
+// Purge, a few megabytes at a time (SQLite's incremental vacuum). So the file is
+// at most a third larger than what it holds, once purging has caught up.
+//
 // A file that is not a store is refused with store.ErrForeign and not changed.
 //
 // # Reading order
@@ -63,5 +68,6 @@
 // "end" mean; reader.go executes the rest, and trim.go keeps the log short. hub.go tells those who wait, poll.go
 // notices other processes, lock.go their end. Then one file per duty, named as
 // in the other stores: create.go, session.go, recover.go, claim.go, commit.go,
-// release.go, deliver.go, load.go, wait.go, list.go, inspect.go, notes.go.
+// release.go, deliver.go, load.go, wait.go, list.go, purge.go, inspect.go,
+// notes.go.
 package sqlitestore

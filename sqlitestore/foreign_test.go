@@ -229,3 +229,61 @@ func TestWait_IsNotLeftWithAWakeWhenItIsCanceled(t *testing.T) {
 		}
 	}
 }
+
+// end claims a run and ends it.
+func end(t *testing.T, s store.Store, session store.SessionID, l *storetest.Log) {
+	t.Helper()
+	c := l.Commit(claim(t, s, session, 1)[0].Fence, l.End(event.StatusCompleted)...)
+	c.Effect, c.Status = store.EffectFinish, event.StatusCompleted
+	got, err := s.Commit(testContext(t), []store.Commit{c})
+	check(t, err)
+	check(t, got[0].Err)
+}
+
+func TestWatch_SeesADeleteAndAPurgeThroughAnotherStore(t *testing.T) {
+	clock := storetest.NewClock()
+	here, there := openTwo(t, clock)
+	openSession(t, there, "a")
+	for _, forget := range []func(run event.RunID){
+		func(run event.RunID) { check(t, there.Delete(testContext(t), run)) },
+		func(event.RunID) {
+			clock.Advance(store.DefaultRetention)
+			n, _, err := there.Purge(testContext(t), 0, 10)
+			check(t, err)
+			if n != 2 { // with the deleted one
+				t.Errorf("purged %d runs, want 2", n)
+			}
+		},
+	} {
+		l := start(t, there, 1)[0]
+		end(t, there, "a", l)
+		gone := make(chan error, 1)
+		go func() { gone <- here.Watch(testContext(t), l.Run, 99) }()
+		forget(l.Run)
+		if err := <-gone; !errors.Is(err, store.ErrRunNotFound) {
+			t.Errorf("watch: got %v, want store.ErrRunNotFound", err)
+		}
+	}
+}
+
+func TestCreate_InAClassThatAnotherStoreHasForgotten(t *testing.T) {
+	clock := storetest.NewClock()
+	here, there := openTwo(t, clock)
+	openSession(t, there, "a")
+	l := start(t, here, 1)[0] // this store knows the number of the class now
+	end(t, there, "a", l)
+	clock.Advance(store.DefaultRetention)
+	n, _, err := there.Purge(testContext(t), 0, 10)
+	check(t, err)
+	if n != 1 {
+		t.Fatalf("purged %d runs, want 1", n)
+	}
+	other := storetest.NewLog(&storetest.IDs{}, clock, event.NewRunID(clock.Now(), 0), event.Spec{Workflow: refunds.Workflow, Queue: refunds.Queue})
+	_, err = there.Create(testContext(t), []store.Create{other.Create()}) // it may have the same number
+	check(t, err)
+	l = start(t, here, 1)[0]
+	want := map[store.Class][]event.RunID{orders: {l.Run}, refunds: {other.Run}}
+	if diff := cmp.Diff(want, verify(t, here).Ready); diff != "" {
+		t.Errorf("ready (-want +got)\n%s", diff)
+	}
+}

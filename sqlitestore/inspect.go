@@ -21,9 +21,10 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 			Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{},
 			Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 			Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
+			Purges: map[event.RunID]time.Time{},
 		}
 		for _, part := range []func(*store.Snapshot) error{
-			c.inspectRuns, c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.inspectSessions, c.inspectWakes,
+			c.inspectRuns, c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.inspectSessions, c.inspectWakes, c.countClasses,
 		} {
 			if err := part(snap); err != nil {
 				return err
@@ -45,7 +46,7 @@ func (c *conn) inspectRuns(snap *store.Snapshot) error {
 		return err
 	}
 	for _, one := range all {
-		r := &store.RunState{Record: one.Record}
+		r := &store.RunState{Record: one.Record, Hidden: one.hidden}
 		if r.Frames, err = c.frames(one.key, 0, -1); err != nil {
 			return err
 		}
@@ -87,6 +88,13 @@ func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	}
 	err = c.query(`SELECT id, due FROM runs INDEXED BY runs_due WHERE due IS NOT NULL`, func(r row) error {
 		snap.Timers[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
+		snap.Purges[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
 		return nil
 	})
 	if err != nil {
@@ -141,6 +149,16 @@ func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error
 		slices.Sort(of)
 	}
 	return runs, err
+}
+
+// countClasses fails if a class is said to have more or fewer runs than it has:
+// it would be forgotten too early, or never.
+func (c *conn) countClasses(*store.Snapshot) error {
+	return c.query(`SELECT coalesce(c.queue, '?'), coalesce(c.workflow, '?'), c.runs, r.n
+		FROM classes c FULL JOIN (SELECT class, count(*) AS n FROM runs GROUP BY class) r ON r.class = c.id
+		WHERE c.runs IS NOT r.n`, func(r row) error {
+		return fmt.Errorf("workflow %q on queue %q has %d runs and counts %d: %w", r.ColumnText(1), r.ColumnText(0), r.ColumnInt64(3), r.ColumnInt64(2), errDamaged)
+	})
 }
 
 func (c *conn) inspectWakes(snap *store.Snapshot) error {

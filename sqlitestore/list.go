@@ -76,15 +76,14 @@ func (c *condition) add(term string, args ...any) {
 }
 
 func (c *condition) String() string {
-	if len(c.terms) == 0 {
-		return ""
-	}
 	return "WHERE " + strings.Join(c.terms, " AND ")
 }
 
-// conditions returns what a query asks for, but for its cursor and limit.
+// conditions returns what a query asks for, but for its cursor and limit. What
+// was deleted is not found.
 func conditions(q *store.Query) *condition {
 	where := &condition{}
+	where.add(`r.hidden = 0`)
 	if len(q.Statuses) > 0 {
 		var args []any
 		for _, s := range q.Statuses {
@@ -120,7 +119,7 @@ func conditions(q *store.Query) *condition {
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	var entries []store.AuditEntry
 	err := s.read(ctx, func(c *conn) (err error) {
-		entries, err = c.audit(`WHERE r.id = ? ORDER BY a.id`, packRun(run))
+		entries, err = c.audit(`WHERE r.id = +? AND r.hidden = 0 ORDER BY a.id`, packRun(run))
 		return err
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 }
 
 func (c *conn) load(l *store.Load) (store.Loaded, error) {
-	found, err := c.stored(selectStored+`WHERE r.id = +?`, packRun(l.Run))
+	found, err := c.stored(selectStored+`WHERE r.id = +? AND r.hidden = 0`, packRun(l.Run))
 	if err != nil {
 		return store.Loaded{}, err
 	}
@@ -55,8 +55,9 @@ func (c *conn) load(l *store.Load) (store.Loaded, error) {
 // stored is a run as it is read, with its number.
 type stored struct {
 	store.Record
-	key   int64
-	inbox int
+	key    int64
+	inbox  int
+	hidden bool
 }
 
 const selectStored = `SELECT ` + runColumns + `, c.queue, c.workflow, r.parent, r.root, r.tags
@@ -74,16 +75,16 @@ func (c *conn) stored(query string, args ...any) ([]stored, error) {
 
 func scanStored(r row) (stored, error) {
 	v := scanRun(r)
-	s := stored{key: v.key, inbox: v.inbox, Record: store.Record{
+	s := stored{key: v.key, inbox: v.inbox, hidden: v.hidden, Record: store.Record{
 		Run: v.id, Chain: v.chain, WorkflowID: v.workflowID, Priority: v.priority, Place: v.place, Status: v.status,
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Fit: v.fit, Closing: v.closing,
-		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended),
-		Class:  store.Class{Queue: r.ColumnText(24), Workflow: r.ColumnText(25)},
-		Parent: unpackRun(r, 26), Root: unpackRun(r, 27),
+		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
+		Class:  store.Class{Queue: r.ColumnText(27), Workflow: r.ColumnText(28)},
+		Parent: unpackRun(r, 29), Root: unpackRun(r, 30),
 	}}
-	if !r.ColumnIsNull(28) {
-		if err := json.Unmarshal([]byte(r.ColumnText(28)), &s.Tags); err != nil {
+	if !r.ColumnIsNull(31) {
+		if err := json.Unmarshal([]byte(r.ColumnText(31)), &s.Tags); err != nil {
 			return s, fmt.Errorf("read tags of run %s: %w", v.id, err)
 		}
 	}
@@ -108,7 +109,8 @@ func (c *conn) items(run int64) ([]store.Item, error) {
 	return items, err
 }
 
-// Resolve returns the active run of a workflow id, else the last that ended.
+// Resolve returns the active run of a workflow id, else the last that
+// ended, if it is still kept.
 func (s *Store) Resolve(ctx context.Context, name string) (event.RunID, error) {
 	var id event.RunID
 	err := s.read(ctx, func(c *conn) error {

@@ -31,7 +31,7 @@ func (s *Store) Notes(ctx context.Context, run event.RunID) (map[string][]byte, 
 	var notes map[string][]byte // nil: there is no such run
 	err := s.read(ctx, func(c *conn) error {
 		notes = nil
-		key, err := c.number(`SELECT key FROM runs WHERE id = +?`, packRun(run))
+		key, err := c.number(`SELECT key FROM runs WHERE id = +? AND hidden = 0`, packRun(run))
 		if err != nil || key == 0 {
 			return err
 		}

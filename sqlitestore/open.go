@@ -41,6 +41,7 @@ var (
 	_ store.Auditor   = (*Store)(nil)
 	_ store.Inspector = (*Store)(nil)
 	_ store.Noter     = (*Store)(nil)
+	_ store.Purger    = (*Store)(nil)
 )
 
 // Config configures a store. The zero value is what Open uses.

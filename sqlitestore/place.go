@@ -22,9 +22,9 @@ func (t *tx) save(r *run) error {
 		token = r.token[:]
 	}
 	return t.exec(`UPDATE runs SET place = ?, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
-		ord = ?, due = ?, recoveries = ?, fit = ?, closing = ?, inbox = ?, ended = ? WHERE key = +?`,
+		ord = ?, due = ?, recoveries = ?, fit = ?, closing = ?, inbox = ?, ended = ?, purge = ? WHERE key = +?`,
 		int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, nonEmpty(r.fit), r.closing, r.inbox, nonZero(r.ended), r.key)
+		nonZero(r.ord), nonZero(r.due), r.recoveries, nonEmpty(r.fit), r.closing, r.inbox, nonZero(r.ended), nonZero(r.purge), r.key)
 }
 
 // makeReady is the one way to ready: place, ready set, wake.
@@ -91,6 +91,7 @@ func (t *tx) end(r *run) error {
 		return err
 	}
 	r.place, r.inbox, r.closing, r.ended = store.PlaceEnded, 0, false, t.ms()
+	r.purge = r.purgeTime()
 	if err := t.save(r); err != nil || r.wid == 0 {
 		return err
 	}

@@ -32,16 +32,20 @@ var schema = []string{
 	) STRICT`,
 	`INSERT INTO counters VALUES (1, 0)`,
 
+	// runs is the number of runs of the class; without any it is forgotten.
 	`CREATE TABLE classes (
 		id       INTEGER PRIMARY KEY,
 		queue    TEXT NOT NULL,
 		workflow TEXT NOT NULL,
 		wake     INTEGER NOT NULL,
+		runs     INTEGER NOT NULL,
 		UNIQUE (queue, workflow)
 	) STRICT`,
 	`CREATE INDEX classes_wake ON classes (id) WHERE wake = 1`,
 
-	// active and last are keys of runs; the line is an index of runs.
+	// active and last are keys of runs; the line is an index of runs. last is
+	// null if that run was deleted or purged. An id is kept as long as there is
+	// any run of it.
 	`CREATE TABLE workflow_ids (
 		id     INTEGER PRIMARY KEY,
 		name   TEXT NOT NULL UNIQUE,
@@ -63,7 +67,9 @@ var schema = []string{
 	) STRICT`,
 
 	// chain is null for the first run of a chain. ord orders ready runs of one
-	// priority, and lined runs. inbox is the number of items.
+	// priority, and lined runs. inbox is the number of items. retention is in
+	// nanoseconds; purge is when the run may be purged, once it has ended. A
+	// hidden run was deleted: only what must not be done twice still sees it.
 	`CREATE TABLE runs (
 		key        INTEGER PRIMARY KEY,
 		id         ANY NOT NULL UNIQUE,
@@ -87,6 +93,9 @@ var schema = []string{
 		inbox      INTEGER NOT NULL,
 		created    INTEGER NOT NULL,
 		ended      INTEGER,
+		retention  INTEGER NOT NULL,
+		purge      INTEGER,
+		hidden     INTEGER NOT NULL,
 		parent     ANY,
 		root       ANY,
 		tags       TEXT
@@ -97,8 +106,11 @@ var schema = []string{
 	`CREATE INDEX runs_due ON runs (due, id) WHERE due IS NOT NULL`,
 	`CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL`,
 	`CREATE INDEX runs_mail ON runs (owner) WHERE owner IS NOT NULL AND inbox > 0`,
-	`CREATE INDEX runs_created ON runs (created)`,
-	`CREATE INDEX runs_status ON runs (status, id)`,
+	`CREATE INDEX runs_purge ON runs (purge) WHERE purge IS NOT NULL`,
+	`CREATE INDEX runs_wid ON runs (wid) WHERE wid IS NOT NULL`,
+	`CREATE INDEX runs_chain ON runs (chain) WHERE chain IS NOT NULL`,
+	`CREATE INDEX runs_created ON runs (created) WHERE hidden = 0`,
+	`CREATE INDEX runs_status ON runs (status, id) WHERE hidden = 0`,
 	`CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL`,
 	`CREATE INDEX runs_root ON runs (root) WHERE root IS NOT NULL`,
 
@@ -106,8 +118,9 @@ var schema = []string{
 		name  TEXT NOT NULL,
 		value TEXT NOT NULL,
 		run   INTEGER NOT NULL,
-		PRIMARY KEY (name, value, run)
+		PRIMARY KEY (run, name)
 	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX tags_value ON tags (name, value)`,
 
 	`CREATE TABLE frames (
 		run  INTEGER NOT NULL,
@@ -171,6 +184,16 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	})
 	if err != nil {
 		return errors.Join(err, c.rollback())
+	}
+	if fresh {
+		// Pages that purged runs leave free can be given back, at the price of a
+		// page in about 800 that says which page refers to which. It can only be
+		// chosen before there is anything in the file. In full mode each commit
+		// would move pages to make the file as short as possible, only for the next
+		// one to make it longer; vacuum says when it is done instead.
+		if err := c.configure(ctx, "auto_vacuum = INCREMENTAL"); err != nil {
+			return err
+		}
 	}
 	// The mode is a property of the file; setting it again changes nothing.
 	if err := enableWAL(ctx, c, path); err != nil {

@@ -58,6 +58,7 @@ func everything(t *testing.T, s *Store, name string) {
 	if len(claimed.Runs) < 5 {
 		t.Fatalf("claimed %d runs, want at least 5", len(claimed.Runs))
 	}
+	var ended event.RunID
 	effects := []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock}
 	for i, r := range claimed.Runs {
 		item := store.Item{ID: event.ItemID("item " + name)}
@@ -68,7 +69,7 @@ func everything(t *testing.T, s *Store, name string) {
 			Effect: effects[i%len(effects)], Due: time.Now().Add(time.Hour), Fit: "x", Status: event.StatusRunning,
 		}
 		if r.WorkflowID != "" {
-			c.Effect = store.EffectFinish
+			c.Effect, ended = store.EffectFinish, r.Run
 		}
 		loaded, err := s.Load(ctx, []store.Load{{Run: r.Run, Inbox: true}})
 		check(t, err)
@@ -90,4 +91,9 @@ func everything(t *testing.T, s *Store, name string) {
 	_, err = s.Reconcile(ctx, 0, session.ID)
 	check(t, err)
 	check(t, s.CloseSession(ctx, 0, session.ID))
+	check(t, s.Delete(ctx, ended))
+	check(t, s.write(ctx, func(tx *tx) error { return tx.exec(`UPDATE runs SET purge = 1 WHERE purge IS NOT NULL`) }))
+	if n, _, err := s.Purge(ctx, 0, 10); err != nil || n == 0 {
+		t.Fatalf("purged %d runs, %v, want some", n, err)
+	}
 }

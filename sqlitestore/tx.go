@@ -11,18 +11,20 @@ import (
 // tx is the transaction in which a group of operations is executed.
 type tx struct {
 	*conn
-	s     *Store
-	now   time.Time // of the operation that is being executed
-	names *names
-	seq   int64 // last number given out, 0: not read yet
-	wakes []int64
-	news  news
+	s      *Store
+	now    time.Time // of the operation that is being executed
+	names  *names
+	seq    int64 // last number given out, 0: not read yet
+	wakes  []int64
+	runsOf map[int64]int // by class: runs that were created, less those that were purged
+	news   news
 }
 
 // ms returns the time of the operation in milliseconds.
 func (t *tx) ms() int64 { return t.now.UnixMilli() }
 
-// names are the numbers of the classes, which never change once committed.
+// names are the numbers of the classes. They stay true until another process
+// writes.
 type names struct {
 	ids     map[store.Class]int64
 	classes map[int64]store.Class
@@ -36,7 +38,12 @@ func (n *names) add(id int64, c store.Class) {
 	n.ids[c], n.classes[id] = id, c
 }
 
-// class returns the number of a class, 0 if there is none yet.
+func (n *names) drop(id int64) {
+	delete(n.ids, n.classes[id])
+	delete(n.classes, id)
+}
+
+// class returns the number of a class, 0 if it has no runs.
 func (t *tx) class(c store.Class) (int64, error) {
 	if id := t.names.ids[c]; id != 0 {
 		return id, nil
@@ -54,7 +61,7 @@ func (t *tx) ensureClass(c store.Class) (int64, error) {
 	if err != nil || id != 0 {
 		return id, err
 	}
-	if err := t.exec(`INSERT INTO classes (queue, workflow, wake) VALUES (?, ?, 0)`, c.Queue, c.Workflow); err != nil {
+	if err := t.exec(`INSERT INTO classes (queue, workflow, wake, runs) VALUES (?, ?, 0, 0)`, c.Queue, c.Workflow); err != nil {
 		return 0, err
 	}
 	id = t.LastInsertRowID()
@@ -119,6 +126,9 @@ func (t *tx) finish() error {
 			return err
 		}
 	}
+	if err := t.countRuns(); err != nil {
+		return err
+	}
 	for _, id := range t.wakes {
 		class, err := t.className(id)
 		if err != nil {
@@ -127,6 +137,35 @@ func (t *tx) finish() error {
 		taken := t.s.hub.reserve(class, &t.news)
 		if err := t.setWake(id, !taken); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// countRun notes that a class has that many runs more.
+func (t *tx) countRun(class int64, more int) {
+	if t.runsOf == nil {
+		t.runsOf = map[int64]int{}
+	}
+	t.runsOf[class] += more
+}
+
+// countRuns stores how many runs the classes have, and forgets those that have
+// none, with their wakes: there is nothing to claim.
+func (t *tx) countRuns() error {
+	for class, more := range t.runsOf {
+		if err := t.exec(`UPDATE classes SET runs = runs + ? WHERE id = +?`, more, class); err != nil {
+			return err
+		}
+		if more > 0 {
+			continue
+		}
+		if err := t.exec(`DELETE FROM classes WHERE id = +? AND runs = 0`, class); err != nil {
+			return err
+		}
+		if t.Changes() > 0 {
+			t.names.drop(class)
+			t.wakes = slices.DeleteFunc(t.wakes, func(known int64) bool { return known == class })
 		}
 	}
 	return nil
@@ -162,12 +201,16 @@ type run struct {
 	inbox      int
 	created    int64
 	ended      int64
+	retention  time.Duration
+	purge      int64
+	hidden     bool
 }
 
 const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
-		r.ord, r.due, r.recoveries, r.fit, r.closing, r.inbox, r.created, r.ended`
+		r.ord, r.due, r.recoveries, r.fit, r.closing, r.inbox, r.created, r.ended,
+		r.retention, r.purge, r.hidden`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -180,6 +223,7 @@ func scanRun(r row) *run {
 		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
 		recoveries: r.ColumnInt(18), fit: r.ColumnText(19), closing: r.ColumnBool(20), inbox: r.ColumnInt(21),
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
+		retention: time.Duration(r.ColumnInt64(24)), purge: r.ColumnInt64(25), hidden: r.ColumnBool(26),
 	}
 	r.ColumnBytes(11, v.last[:])
 	r.ColumnBytes(13, v.token[:])
@@ -196,9 +240,9 @@ func (c *conn) runs(query string, args ...any) ([]*run, error) {
 	return found, err
 }
 
-// run returns a run, nil if there is none.
+// run returns a run, nil if there is none or it was deleted.
 func (c *conn) run(id event.RunID) (*run, error) {
-	return first(c.runs(selectRun+`WHERE r.id = +?`, packRun(id)))
+	return first(c.runs(selectRun+`WHERE r.id = +? AND r.hidden = 0`, packRun(id)))
 }
 
 func (c *conn) runByKey(key int64) (*run, error) {

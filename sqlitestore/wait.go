@@ -229,11 +229,13 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	}
 }
 
+const selectFrames = `SELECT n FROM runs WHERE id = +? AND hidden = 0`
+
 // frames returns the number of frames of a run, 0 if there is no such run.
 func (s *Store) frames(ctx context.Context, run event.RunID) (uint64, error) {
 	var n int64
 	err := s.read(ctx, func(c *conn) (err error) {
-		n, err = c.number(`SELECT n FROM runs WHERE id = +?`, packRun(run))
+		n, err = c.number(selectFrames, packRun(run))
 		return err
 	})
 	return uint64(n), err
@@ -331,7 +333,7 @@ func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) e
 		}
 	}
 	for _, run := range runs {
-		n, err := c.number(`SELECT n FROM runs WHERE id = +?`, packRun(run))
+		n, err := c.number(selectFrames, packRun(run))
 		if err != nil {
 			return err
 		}

@@ -293,11 +293,16 @@ func (w *writer) outOfPatience() bool {
 }
 
 // lookAround tells the poller when another connection has written since the
-// last look. Only this connection can tell: its own commits do not count.
+// last look, and forgets what that may have changed. Only this connection can
+// tell: its own commits do not count.
 func (w *writer) lookAround() {
 	version, err := w.c.pragma("data_version")
-	if err != nil || version == w.version {
-		return // an error shows up in the next transaction
+	if err == nil && version == w.version {
+		return
+	}
+	w.names = newNames() // a class may have been forgotten
+	if err != nil {
+		return // it shows up in the next transaction
 	}
 	w.version = version
 	signal(w.s.foreign)

@@ -26,6 +26,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 
 	_ "github.com/flowgen/flowgen/memstore"
+	_ "github.com/flowgen/flowgen/redisstore"
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
@@ -48,7 +49,7 @@ type options struct {
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	f.StringVar(&o.store, "store", "sqlite:quickstart.db", "`URL` of where the run is kept: memory: or sqlite:PATH")
+	f.StringVar(&o.store, "store", "sqlite:quickstart.db", "`URL` of where the run is kept: memory:, sqlite:PATH or redis://HOST:PORT")
 	f.StringVar(&o.order, "order", "order-1001", "`ID` of the order; each is fulfilled once")
 	f.StringVar(&o.effects, "effects", "", "append a line \"step-name attempt\" to `FILE` for each execution of a step")
 	f.Uint64Var(&o.crashAfter, "crash-after", 0, "kill this process right after the commit that holds event `N` of the log; 0: never")

@@ -24,7 +24,7 @@ var (
 	// qualified is a name of one of those packages, perhaps with a member.
 	qualified = regexp.MustCompile(`\b(workflow|step|worker|event|store|storetest|fsck|memstore|sqlitestore)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 	// testName is a test, or a behaviour of the conformance suite.
-	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*|[FMCWK][1-4]_\\w+)`")
+	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*|[FMCWKP][1-4]_\\w+)`")
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	code     = regexp.MustCompile("(?s)(?:^|\n)```.*?\n```|`[^`\n]*`")
 )
@@ -216,7 +216,7 @@ func TestPages_LinkToWhatExists(t *testing.T) {
 func anchors(page string) []string {
 	var all []string
 	fenced := false
-	for _, line := range strings.Split(page, "\n") {
+	for line := range strings.SplitSeq(page, "\n") {
 		if strings.HasPrefix(line, "```") {
 			fenced = !fenced
 		}

@@ -74,7 +74,7 @@ func quotes(b block, read func(name string) (string, error)) string {
 		return err.Error()
 	}
 	rest := file
-	for _, part := range strings.Split(b.text, "…\n") {
+	for part := range strings.SplitSeq(b.text, "…\n") {
 		if strings.TrimSpace(part) == "" {
 			continue
 		}

@@ -37,7 +37,7 @@ var rules = []rule{
 	{packages: "sqlitestore/...", module: []string{"runtime/event", "runtime/store", "sqlitestore/..."}, external: []string{
 		"zombiezen.com/go/sqlite", "modernc.org/sqlite", "github.com/gofrs/flock", "golang.org/x/sys", "github.com/oklog/ulid/v2",
 	}, required: true},
-	{packages: "redisstore/...", module: []string{"runtime/event", "runtime/store", "redisstore/..."}, external: []string{"github.com/redis/go-redis/v9", "github.com/oklog/ulid/v2"}},
+	{packages: "redisstore/...", module: []string{"runtime/event", "runtime/store", "redisstore/..."}, external: []string{"github.com/redis/go-redis/v9"}, required: true},
 
 	// go-cmp describes what differs when a run no longer fits its code.
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},

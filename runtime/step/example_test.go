@@ -64,8 +64,7 @@ func ExampleFatal() {
 	client, stop := serve(&steps.Archive{}, &steps.Bank{}, courier)
 	defer stop()
 	_, err := steps.Sell.Execute(context.Background(), client, steps.Order{ID: "o1"})
-	var failed *workflow.StepError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*workflow.StepError](err); ok {
 		fmt.Println(failed.Step, failed.Code, failed.Attempts)
 	}
 	// Output: steps.check fatal 1

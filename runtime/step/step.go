@@ -36,7 +36,7 @@ func current(ctx context.Context, what string) *attempt.Attempt {
 	a := attempt.From(ctx)
 	if a == nil {
 		panic("step: " + what + " was called outside of a step: pass the context that the step function got, " +
-			"or ask step.Current first; in a test, use workflowtest.StepContext")
+			"or ask step.Current first")
 	}
 	return a
 }
@@ -88,7 +88,8 @@ func LastHeartbeat[T any](ctx context.Context) (T, bool) {
 	return v, true
 }
 
-// Fatal marks err as not worth another attempt. A nil err stays nil.
+// Fatal marks err as not worth another attempt: the step fails with it, with the
+// code "fatal". It may be wrapped. A nil err stays nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -96,8 +97,9 @@ func Fatal(err error) error {
 	return &attempt.Fatal{Err: err}
 }
 
-// RetryAfter asks for the next attempt after d instead of the policy's delay.
-// The number of attempts stays that of the policy. A nil err stays nil.
+// RetryAfter asks for the next attempt after d instead of the policy's delay; a
+// negative d means at once. The policy still decides whether there is a next
+// attempt: its number of attempts and total time hold. A nil err stays nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil

@@ -41,11 +41,13 @@
 //	K1  ready is a set; claim takes by place
 //	K2  make ready, then wake, in one action; one wake per class
 //	K3  whoever sets an earlier due time wakes
+//	P1  nothing is purged that someone may still send again
 //
 // "Make ready" always means, in one action: the place is ready, due time and
 // timer are removed, the run is in the ready set of its class, the wake of the
 // class is set if it is empty, and waiting workers are told. "End" means: the
 // place is ended; owner, token, due, inbox, ready, timer, owned and mail
 // entries are gone; and the workflow id is handed to the head of its line,
-// which is made ready, or is free.
+// which is made ready, or is free. What is left of the run, its log and what is
+// known of it, is kept for its retention and then purged; see [Purger].
 package store

@@ -114,6 +114,8 @@ type Snapshot struct {
 	Owned  map[SessionID][]event.RunID // sorted
 	Mail   map[SessionID][]event.RunID // sorted
 	Wakes  map[Class]bool              // only those that are set
+	// Purges has for each run that has ended when it may be purged.
+	Purges map[event.RunID]time.Time
 	Audit  []AuditEntry
 }
 
@@ -122,6 +124,7 @@ type RunState struct {
 	Record
 	Frames [][]byte
 	Inbox  []Item
+	Hidden bool // it was deleted, and may not be purged yet
 }
 
 // Lease is the lease of a session.

@@ -72,8 +72,8 @@ type Store interface {
 	// Load reads runs; the results are in the order of the requests. A run that
 	// does not exist has Loaded.Err == ErrRunNotFound.
 	Load(ctx context.Context, runs []Load) ([]Loaded, error)
-	// Resolve returns the active run of a workflow id, else the latest that is
-	// still kept. ErrRunNotFound: there is none.
+	// Resolve returns the active run of a workflow id, else the one that ended
+	// last, as long as that is kept. ErrRunNotFound: there is none.
 	Resolve(ctx context.Context, workflowID string) (event.RunID, error)
 
 	// Wait blocks until there may be something to do for a worker, until the
@@ -167,6 +167,10 @@ type Create struct {
 	// one counts; a time that is past means now.
 	Delay time.Duration
 	At    time.Time
+
+	// Retention is how long the run is kept after its end; not positive:
+	// DefaultRetention.
+	Retention time.Duration
 }
 
 // ActivePolicy decides what happens to a start whose workflow id has an active run.
@@ -381,4 +385,5 @@ type Record struct {
 	Next       event.RunID
 	CreatedAt  time.Time
 	EndedAt    time.Time
+	Retention  time.Duration // always positive: the default is filled in
 }

@@ -19,19 +19,38 @@ func (t *task) advance() {
 	if t.state != taskLive {
 		return
 	}
-	if t.run != nil {
-		t.move()
+	if !t.leaving() {
+		t.proceed()
 	}
-	if t.mailWanted && !t.mailLoading && t.blocked == nil {
-		t.readMail()
-	}
-	if t.inflight == nil {
+	// Without a live lease nothing new is committed; but a run that is to leave
+	// may: its fence tells whether it still can.
+	if t.inflight == nil && (t.alive() || t.w.stopping.Load()) {
 		t.commitNext()
 	}
 	if t.state == taskLive {
 		t.setAlarm()
 	}
 }
+
+// proceed does what needs no commit.
+func (t *task) proceed() {
+	if len(t.held) > 0 && t.alive() {
+		held := t.held
+		t.held = nil
+		for _, a := range held {
+			t.launch(a)
+		}
+	}
+	if t.run != nil {
+		t.move()
+	}
+	if t.mailWanted && !t.mailLoading && t.blocked == nil {
+		t.readMail()
+	}
+}
+
+// alive reports whether the run is certainly still this worker's.
+func (t *task) alive() bool { return t.w.sessions[t.partition].alive(t.session) }
 
 // move lets timers fire and steps start, and collects what happened.
 func (t *task) move() {
@@ -44,6 +63,9 @@ func (t *task) move() {
 		return
 	}
 	t.unsaved = append(t.unsaved, t.run.Take()...)
+	if t.run.Ended() {
+		t.blocked = nil // what was under way has brought it to its end all the same
+	}
 	for _, op := range t.run.Cancels() {
 		t.cancels = append(t.cancels, op.Ref)
 	}
@@ -66,7 +88,8 @@ func (t *task) fireDue() {
 // startSteps begins attempts while there are slots for them: those that were
 // interrupted, those whose backoff is over, and new ones.
 func (t *task) startSteps() {
-	if t.w.stopping.Load() || !t.w.sessions[t.partition].alive() {
+	t.gaveWay = false
+	if t.w.stopping.Load() || !t.alive() {
 		return
 	}
 	var retries []uint64
@@ -77,7 +100,10 @@ func (t *task) startSteps() {
 	}
 	for t.run.Err() == nil && !t.run.Ended() && t.blocked == nil {
 		ref, ok := t.nextStep(&retries)
-		if !ok || t.overBudget() {
+		if !ok {
+			return
+		}
+		if t.gaveWay = t.overBudget(); t.gaveWay {
 			return
 		}
 		op := t.run.Op(ref)
@@ -197,8 +223,7 @@ func (t *task) commitNext() {
 			return
 		}
 	}
-	t.inflight = c
-	t.w.commits <- c
+	t.send(c)
 }
 
 // inboxPatience is how often in a row the inbox may keep a run from ending before
@@ -208,10 +233,9 @@ const inboxPatience = 3
 // closeInbox lets the store refuse what is sent from now on: the run could not
 // end while items kept coming.
 func (t *task) closeInbox() {
-	t.inflight = &commit{t: t, req: store.Commit{
+	t.send(&commit{t: t, req: store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Closing: true,
-	}}
-	t.w.commits <- t.inflight
+	}})
 }
 
 // frame encodes what is not saved as one frame.
@@ -259,13 +283,13 @@ func (t *task) effect() (store.Effect, time.Time) {
 		return store.EffectFinish, time.Time{}
 	case busy:
 		return store.EffectNone, time.Time{}
-	case t.run.Fold().RunningSteps() > 0:
-		return store.EffectYield, time.Time{} // of attempts that were left behind: the next worker decides
 	case t.wantsStep():
-		if t.w.stopping.Load() || t.overBudget() {
+		if t.w.stopping.Load() || t.gaveWay {
 			return store.EffectYield, time.Time{}
 		}
 		return store.EffectNone, time.Time{}
+	case t.run.Fold().RunningSteps() > 0:
+		return store.EffectYield, time.Time{} // of attempts that were left behind: the next worker decides
 	}
 	return store.EffectPark, t.run.Fold().Due()
 }

@@ -23,7 +23,8 @@ type attempt struct {
 	ref      uint64
 	number   int
 	started  time.Time
-	launched bool // its goroutine frees the slot; belongs to the task's executor
+	deadline time.Time // the earliest of the attempt's own, the run's and those of WithTimeout
+	launched bool      // its goroutine frees the slot; belongs to the task's executor
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // nil: not launched
@@ -39,7 +40,7 @@ func (t *task) dropAttempts(cause error) {
 			t.w.releaseSlot()
 		}
 	}
-	t.attempts, t.starts = nil, nil
+	t.attempts, t.starts, t.held = nil, nil, nil
 }
 
 // stop asks the code of the attempt to end.
@@ -60,7 +61,8 @@ func (e *attemptTimeout) Error() string {
 
 func (e *attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// attemptContext tells the deadline of an attempt; the worker's clock ends it.
+// attemptContext tells the deadline of an attempt. What ends it is the worker's
+// clock, or the log when the time of the run or of a caller is up.
 type attemptContext struct {
 	context.Context
 	deadline time.Time
@@ -93,6 +95,10 @@ func (t *task) launch(a *attempt) {
 	if op == nil || t.run.Ended() || t.attempts[a.ref] != a {
 		return // the slot is freed with the task
 	}
+	if !t.alive() { // somebody else may have taken the run, with this attempt
+		t.held = append(t.held, a)
+		return
+	}
 	a.launched = true
 	if op.CancelWanted() { // before it could begin
 		t.w.releaseSlot()
@@ -107,6 +113,10 @@ func (t *task) launch(a *attempt) {
 	a.mu.Lock()
 	a.cancel = cancel
 	a.mu.Unlock()
+	a.deadline = a.started.Add(plan.Timeout)
+	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
+		a.deadline = d
+	}
 	go t.w.runAttempt(ctx, t, a, info, fn, plan, op.Input, t.fence)
 }
 
@@ -117,7 +127,7 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 	defer w.releaseSlot()
 	defer w.attempts.remove(a)
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("flowgen_step", info.Step, "flowgen_run", string(info.Run))))
-	actx := &attemptContext{ctx, a.started.Add(plan.Timeout)}
+	actx := &attemptContext{ctx, a.deadline}
 	stopTimer := w.clock.AfterFunc(plan.Timeout, func() {
 		cause := &attemptTimeout{plan.Timeout}
 		a.stop(cause)

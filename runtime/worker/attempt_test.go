@@ -167,6 +167,19 @@ func TestSTEP8_TheContextTellsWhichAttemptThisIs(t *testing.T) {
 	})
 }
 
+func TestSTEP8_TheContextIsMadeFromTheBaseContext(t *testing.T) {
+	type key struct{}
+	w := newMemory(t)
+	base := func() context.Context { return context.WithValue(context.Background(), key{}, 42) }
+	w.work(worker.Config{BaseContext: base}, calls, work1.as(func(ctx context.Context, _ int) (int, error) {
+		n, _ := ctx.Value(key{}).(int)
+		return n, nil
+	}))
+	if got := result(w, start(w, one, 1)); got != 42 {
+		t.Errorf("got %d", got)
+	}
+}
+
 func TestSTEP8_IdempotencyKeysOfOtherStepsAndRunsDiffer(t *testing.T) {
 	several := flow[int, workflow.None]("several")
 	w := newMemory(t)

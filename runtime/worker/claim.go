@@ -26,6 +26,7 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 	for _, s := range w.sessions {
 		claim[s.partition] = true
 	}
+	defer w.handOn(claim)
 	next := make([]time.Time, len(w.sessions)) // due times, by partition
 	for ctx.Err() == nil {
 		var err error
@@ -68,6 +69,19 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 	return nil
 }
 
+// handOn gives back the wakes that were taken and not followed by a claim: a
+// claim of nothing announces again what is ready.
+func (w *Worker) handOn(claim map[int]bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), hardStop)
+	defer cancel()
+	for _, s := range w.sessions {
+		if claim[s.partition] {
+			// If it fails, others look again after waitMost.
+			_, _ = w.store.Claim(ctx, store.Claim{Partition: s.partition, Session: s.current(), Token: event.NewToken(), Classes: w.classes})
+		}
+	}
+}
+
 // await waits until there may be something to claim.
 func (w *Worker) await(ctx context.Context, next []time.Time) (store.Woken, error) {
 	until := w.clock.Now().Add(waitMost)
@@ -105,7 +119,7 @@ func (w *Worker) await(ctx context.Context, next []time.Time) (store.Woken, erro
 // claimFrom claims until nothing is left or the worker is full, and returns the
 // next due time of the partition.
 func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, err error) {
-	for {
+	for renewed := false; ; {
 		room := min(w.capacity(), claimBatch)
 		if room <= 0 {
 			return w.store.Due(ctx, s.partition, dueBatch)
@@ -124,9 +138,14 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, err
 		s.claiming--
 		s.mu.Unlock()
 		switch {
+		case errors.Is(err, store.ErrExpired) && !renewed:
+			// The wake that led here is taken: the new session claims.
+			if err := s.renew(ctx, id); err != nil {
+				return next, err
+			}
+			renewed = true
 		case errors.Is(err, store.ErrExpired):
-			s.renew(id)
-			return next, nil
+			return next, nil // not for ever
 		case err != nil:
 			return next, err
 		case len(answer.Runs) < room:
@@ -144,6 +163,10 @@ func (w *Worker) capacity() int {
 // adopt makes a claimed run a task of this worker.
 func (w *Worker) adopt(s *session, id store.SessionID, c store.ClaimedRun) {
 	w.mu.Lock()
+	if !s.holds(id) {
+		w.mu.Unlock()
+		return // the session is over: the run is recovered with all that it owned
+	}
 	t := w.tasks[c.Run]
 	if t == nil {
 		if t = w.parked.take(c.Run); t == nil {

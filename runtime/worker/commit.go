@@ -29,22 +29,29 @@ type commit struct {
 // one gathers.
 func (w *Worker) commitLoop() {
 	defer w.work.Done()
-	for first := range w.commits {
-		batch := []*commit{first}
-	fill:
-		for len(batch) < commitBatch {
-			select {
-			case c, ok := <-w.commits:
-				if !ok {
-					break fill
-				}
-				batch = append(batch, c)
-			default:
-				break fill
-			}
+	for {
+		batch := gather(w.io, w.commits, commitBatch)
+		if batch == nil {
+			return
 		}
 		w.commitBatch(batch)
 	}
+}
+
+// send hands the commit of the task to the committers. It is not answered if the
+// worker has stopped.
+func (t *task) send(c *commit) {
+	t.inflight = c
+	select {
+	case t.w.commits <- c:
+	case <-t.w.io.Done():
+	}
+}
+
+// leaving reports whether a commit that gives the run back is in flight. Nothing
+// is begun meanwhile: the run may belong to somebody else already.
+func (t *task) leaving() bool {
+	return t.inflight != nil && t.inflight.req.Effect != store.EffectNone
 }
 
 // commitBatch sends commits until there is an answer. After an error it is not
@@ -71,7 +78,7 @@ func (w *Worker) commitBatch(batch []*commit) {
 func (w *Worker) writeNote(c *commit) {
 	if n, ok := store.As[store.Noter](w.store); ok {
 		// Only people read it, and the log of the worker has it, too.
-		if err := n.SetNote(context.Background(), c.req.Run, c.req.Fence, workflow.NoteBlocked, []byte(c.note)); err != nil {
+		if err := n.SetNote(w.io, c.req.Run, c.req.Fence, workflow.NoteBlocked, []byte(c.note)); err != nil {
 			w.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)
 		}
 	}
@@ -118,6 +125,10 @@ func (t *task) onDurable(c *commit, answer store.Committed) {
 	t.mailWanted = t.mailWanted || answer.Mail
 	switch c.req.Effect {
 	case store.EffectNone:
+		if t.next != nil {
+			t.lose(nil) // the claim that this commit was made under is over
+			return
+		}
 		for _, a := range c.starts {
 			t.launch(a)
 		}
@@ -129,6 +140,7 @@ func (t *task) onDurable(c *commit, answer store.Committed) {
 	case store.EffectPark, store.EffectYield:
 		t.leave(true)
 	case store.EffectBlock, store.EffectFinish:
+		t.dropAttempts(errEnded)
 		t.forget()
 		t.leave(false)
 	}

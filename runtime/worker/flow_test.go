@@ -182,32 +182,60 @@ func (w *world) settled(run follows, n int) {
 }
 
 func TestFLOW2_MapWorksOnAsManyItemsAtOnceAsItsLimitSays(t *testing.T) {
-	limited := flow[int, int]("limited")
+	limited := flow[int, []int]("limited")
+	for limit, want := range map[int]int{1: 1, 3: 3, 0: 4, 9: 4} {
+		w := newMemory(t)
+		g := newGates()
+		w.work(worker.Config{}, work1.as(g.pass), as(limited, func(ctx workflow.Context, limit int) ([]int, error) {
+			return workflow.Map(ctx, []int{0, 2, 4, 6}, work1.Call, workflow.Limit(limit))
+		}))
+		run := start(w, limited, limit)
+		w.reach(run, event.StepStarted, want)
+		if n := len(filter(w.log(run), event.StepCreated)); n != want {
+			t.Errorf("limit %d: %d items at once, want %d", limit, n, want)
+		}
+		if limit == 3 { // the last item takes the place of the first that ends
+			close(g.open[2])
+			w.reach(run, event.StepCreated, 4)
+			g.open[2] = make(chan struct{})
+		}
+		for _, n := range []int{6, 4, 2, 0} {
+			close(g.open[n])
+		}
+		if diff := cmp.Diff([]int{0, 2, 4, 6}, result(w, run)); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
+	}
+}
+
+func TestFLOW2_GetEndsWithItsContextAndTheFutureGoesOn(t *testing.T) {
+	patient := flow[int, int]("patient")
 	w := newMemory(t)
-	var now, most, all atomic.Int64
-	w.work(worker.Config{}, work1.as(func(_ context.Context, n int) (int, error) {
-		all.Add(1)
-		for m := now.Add(1); ; {
-			if old := most.Load(); m <= old || most.CompareAndSwap(old, m) {
-				break
-			}
+	w.work(worker.Config{}, as(patient, func(ctx workflow.Context, n int) (int, error) {
+		f := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return numbers.Receive(ctx) })
+		short, stop := workflow.WithTimeout(ctx, time.Millisecond)
+		defer stop()
+		if _, err := f.Get(short); !errors.Is(err, workflow.ErrTimeout) || f.Done() {
+			t.Errorf("Get: %v, done %v", err, f.Done())
 		}
-		defer now.Add(-1)
-		return n, nil
-	}), as(limited, func(ctx workflow.Context, limit int) (int, error) {
-		got, err := workflow.Map(ctx, make([]int, 40), work1.Call, workflow.Limit(limit))
-		return len(got), err
+		if _, err := workflow.All(short, f); !errors.Is(err, workflow.ErrTimeout) {
+			t.Errorf("All: %v", err)
+		}
+		if o := workflow.Settled(short, f); !errors.Is(o[0].Err, workflow.ErrTimeout) {
+			t.Errorf("Settled: %v", o)
+		}
+		if _, err := workflow.Select(short, f); !errors.Is(err, workflow.ErrTimeout) {
+			t.Errorf("Select: %v", err)
+		}
+		return f.Get(ctx)
 	}))
-	for _, limit := range []int{1, 3, 0} {
-		now.Store(0)
-		most.Store(0)
-		all.Store(0)
-		if got := result(w, start(w, limited, limit)); got != 40 || all.Load() != 40 {
-			t.Errorf("limit %d: got %d results of %d executions", limit, got, all.Load())
-		}
-		if limit > 0 && most.Load() > int64(limit) {
-			t.Errorf("limit %d: %d at once", limit, most.Load())
-		}
+	run := start(w, patient, 1)
+	w.reach(run, event.WaitCompleted, 1)
+	if err := numbers.Send(w.ctx, run, 7); err != nil {
+		t.Fatal(err)
+	}
+	if got := result(w, run); got != 7 {
+		t.Errorf("got %d", got)
 	}
 }
 

@@ -1,13 +1,11 @@
 package worker_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every test: whoever waits longer waits for nothing.
-const patience = 20 * time.Second
+const patience = 12 * time.Second
 
 // world is a store and a client of it, and what the workers on it have logged.
 type world struct {
@@ -218,10 +216,35 @@ func start[In, Out any](w *world, d workflow.Definition[In, Out], in In, opts ..
 	return run
 }
 
+// patiently waits for something. Whoever computes from a virtual time how long to
+// wait, while that time jumps, sets an alarm that is too late: if nothing comes,
+// a little more time passes.
+func (w *world) patiently(wait func() error) error {
+	if w.clock == nil {
+		return wait()
+	}
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(time.Second):
+			w.clock.Advance(6 * time.Second)
+		}
+	}
+}
+
+// exactly reports whether d is want, but for what patiently may have added.
+func exactly(d, want time.Duration) bool { return d >= want && d < want+time.Minute }
+
 // result waits for the result of a run that should complete.
-func result[T any](w *world, run *workflow.Run[T]) T {
+func result[T any](w *world, run *workflow.Run[T]) (v T) {
 	w.t.Helper()
-	v, err := run.Result(w.ctx)
+	err := w.patiently(func() (err error) {
+		v, err = run.Result(w.ctx)
+		return err
+	})
 	if err != nil {
 		w.t.Fatalf("result of %s: %v", run.ID(), err)
 	}
@@ -231,10 +254,13 @@ func result[T any](w *world, run *workflow.Run[T]) T {
 // failure waits for the error of a run that should not complete.
 func failure[T any](w *world, run *workflow.Run[T]) *workflow.RunError {
 	w.t.Helper()
-	v, err := run.Result(w.ctx)
+	err := w.patiently(func() error {
+		_, err := run.Result(w.ctx)
+		return err
+	})
 	var failed *workflow.RunError
 	if !errors.As(err, &failed) {
-		w.t.Fatalf("result of %s: got %v, %v, want a *workflow.RunError", run.ID(), v, err)
+		w.t.Fatalf("result of %s: got %v, want a *workflow.RunError", run.ID(), err)
 	}
 	return failed
 }
@@ -247,18 +273,24 @@ type follows interface {
 
 // reach waits until the log of a run holds n events of a type, and returns the
 // last of them.
-func (w *world) reach(run follows, typ event.Type, n int) event.Event {
+func (w *world) reach(run follows, typ event.Type, n int) (last event.Event) {
 	w.t.Helper()
-	for e, err := range w.client.Run(run.ID()).Events(w.ctx, workflow.Types(typ)) {
-		if err != nil {
-			w.t.Fatalf("wait for %s number %d of %s: %v", typ, n, run.ID(), err)
+	err := w.patiently(func() error {
+		for e, err := range w.client.Run(run.ID()).Events(w.ctx, workflow.Types(typ)) {
+			if err != nil {
+				return err
+			}
+			if n--; n == 0 {
+				last = e
+				return nil
+			}
 		}
-		if n--; n == 0 {
-			return e
-		}
+		return errors.New("the run ended before")
+	})
+	if err != nil {
+		w.t.Fatalf("wait for %d more %s of run %s: %v", n, typ, run.ID(), err)
 	}
-	w.t.Fatalf("run %s ended without %d more %s", run.ID(), n, typ)
-	return event.Event{}
+	return last
 }
 
 // log returns what the log of a run holds now.
@@ -307,76 +339,18 @@ func (w *world) eventually(what string, cond func() bool) {
 // the run sleeps or waits for its next attempt.
 func (w *world) fastForward(run follows) {
 	w.t.Helper()
-	for e, err := range w.client.Run(run.ID()).Events(w.ctx, workflow.Types(event.StepRetrying, event.WaitCreated)) {
-		if err != nil {
-			w.t.Fatal(err)
+	err := w.patiently(func() error {
+		for e, err := range w.client.Run(run.ID()).Events(w.ctx, workflow.Types(event.StepRetrying, event.WaitCreated)) {
+			if err != nil {
+				return err
+			}
+			if d := e.Due.Sub(w.clock.Now()); d > 0 && !e.Due.IsZero() {
+				w.clock.Advance(d)
+			}
 		}
-		if d := e.Due.Sub(w.clock.Now()); d > 0 && !e.Due.IsZero() {
-			w.clock.Advance(d)
-		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
 	}
-}
-
-// logBuffer collects log lines.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// count returns how many lines contain the text.
-func (l *logBuffer) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for line := range bytes.Lines(l.b.Bytes()) {
-		if bytes.Contains(line, []byte(text)) {
-			n++
-		}
-	}
-	return n
-}
-
-// seen collects values of one execution after the other.
-type seen[T any] struct {
-	mu  sync.Mutex
-	all []T
-}
-
-func (s *seen[T]) add(v T) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, v)
-}
-
-func (s *seen[T]) get() []T {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]T(nil), s.all...)
-}
-
-func (s *seen[T]) len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.all)
-}
-
-func containsAll(text string, parts ...string) bool {
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			return false
-		}
-	}
-	return true
 }

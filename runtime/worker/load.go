@@ -29,7 +29,7 @@ type load struct {
 // read asks for the log and the inbox of a run that was claimed.
 func (t *task) read() {
 	t.state = taskLoading
-	t.w.loads <- &load{t: t, fence: t.fence}
+	t.w.load(&load{t: t, fence: t.fence})
 }
 
 // readMail asks for the inbox. One read at a time: recent then holds all items
@@ -40,28 +40,49 @@ func (t *task) readMail() {
 	for _, id := range t.taken {
 		t.recent[id] = struct{}{}
 	}
-	t.w.loads <- &load{t: t, fence: t.fence, inbox: true}
+	t.w.load(&load{t: t, fence: t.fence, inbox: true})
+}
+
+// load hands a read to the loaders. It is not answered if the worker has
+// stopped.
+func (w *Worker) load(l *load) {
+	select {
+	case w.loads <- l:
+	case <-w.io.Done():
+	}
 }
 
 // loadLoop reads for many runs at once.
 func (w *Worker) loadLoop() {
 	defer w.work.Done()
-	for first := range w.loads {
-		batch := []*load{first}
-	fill:
-		for len(batch) < loadBatch {
-			select {
-			case l, ok := <-w.loads:
-				if !ok {
-					break fill
-				}
-				batch = append(batch, l)
-			default:
-				break fill
-			}
+	for {
+		batch := gather(w.io, w.loads, loadBatch)
+		if batch == nil {
+			return
 		}
 		w.readBatch(batch)
 	}
+}
+
+// gather waits for something and takes what else is there, at most limit. It
+// returns nil once ctx has ended.
+func gather[T any](ctx context.Context, from <-chan T, limit int) []T {
+	var batch []T
+	select {
+	case first := <-from:
+		batch = append(batch, first)
+	case <-ctx.Done():
+		return nil
+	}
+	for len(batch) < limit {
+		select {
+		case v := <-from:
+			batch = append(batch, v)
+		default:
+			return batch
+		}
+	}
+	return batch
 }
 
 func (w *Worker) readBatch(batch []*load) {
@@ -85,14 +106,14 @@ func (w *Worker) readBatch(batch []*load) {
 // answer, or until there can be none.
 func retry[T any](w *Worker, what string, op func(context.Context) (T, error)) (T, error) {
 	for n, delay := 1, 10*time.Millisecond; ; n, delay = n+1, min(2*delay, time.Second) {
-		v, err := op(context.Background())
+		v, err := op(w.io)
 		if err == nil || errors.Is(err, store.ErrClosed) || w.hard.Load() {
 			return v, err
 		}
 		if n&(n-1) == 0 { // rarer and rarer
 			w.log.Error(what+" failed, trying again", "tries", n, "error", err)
 		}
-		w.sleep(context.Background(), delay)
+		w.sleep(w.io, delay)
 	}
 }
 
@@ -124,7 +145,7 @@ func (t *task) replay(got *store.Loaded) {
 		t.block(err)
 		return
 	}
-	program, short, ok := t.w.registry.Program(seam.Gate{}, t.class.Workflow, t.w.client)
+	program, short, ok := t.w.registry.Program(seam.Gate{}, t.class.Workflow, t.w.client, t.w.log)
 	if !ok {
 		t.lose(&t.fence) // not served here
 		return
@@ -161,8 +182,9 @@ func (t *task) decode(frames [][]byte) ([]event.Event, error) {
 		prev = f.CID
 		events = append(events, f.Events...)
 	}
-	if uint64(len(frames)) != t.n || prev != t.last {
-		return nil, fmt.Errorf("log of run %s ends with frame %d (%s), its metadata says %d (%s): %w", t.id, len(frames), prev, t.n, t.last, event.ErrCorrupt)
+	if last := uint64(len(events)); uint64(len(frames)) != t.n || last != t.seq || prev != t.last {
+		return nil, fmt.Errorf("log of run %s ends with frame %d (%s) and event %d, its metadata says %d (%s) and %d: %w",
+			t.id, len(frames), prev, last, t.n, t.last, t.seq, event.ErrCorrupt)
 	}
 	return events, nil
 }

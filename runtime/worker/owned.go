@@ -37,9 +37,7 @@ func (w *Worker) disown(t *task, keep bool) {
 		}
 	}
 	nextSuspect := w.dismissSuspect(t)
-	if w.stopping.Load() && len(w.tasks) == 0 {
-		w.closeIdle()
-	}
+	w.checkIdle()
 	w.mu.Unlock()
 	for _, old := range evicted {
 		old.post(input{kind: inputEvict})
@@ -53,7 +51,12 @@ func (w *Worker) disown(t *task, keep bool) {
 	w.poke()
 }
 
-func (w *Worker) closeIdle() {
+// checkIdle tells who waits for it that no run is left. It is called with the
+// lock held.
+func (w *Worker) checkIdle() {
+	if !w.stopping.Load() || len(w.tasks) > 0 || w.releasing > 0 {
+		return
+	}
 	select {
 	case <-w.idle:
 	default:

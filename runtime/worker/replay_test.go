@@ -42,7 +42,7 @@ func TestFLOW3_ASleepOfThirtyDaysSurvivesTheStopOfEveryWorker(t *testing.T) {
 	second.stop()
 	w.clock.Advance(time.Millisecond)
 	w.work(worker.Config{}, code)
-	if got := result(w, run); got != 30*24*time.Hour {
+	if got := result(w, run); !exactly(got, 30*24*time.Hour) {
 		t.Errorf("slept for %v", got)
 	}
 }
@@ -64,7 +64,7 @@ func TestFLOW3_AnElapsedSleepCompletesAtOnce(t *testing.T) {
 	first.stop()
 	w.clock.Advance(50 * time.Hour)
 	w.work(worker.Config{}, code)
-	if got := result(w, run); got != 50*time.Hour {
+	if got := result(w, run); !exactly(got, 50*time.Hour) {
 		t.Errorf("woke after %v, want 50 h: as soon as there was a worker", got)
 	}
 	if n := len(filter(w.log(run), event.WaitCreated)); n != 1 {

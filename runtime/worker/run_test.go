@@ -70,7 +70,7 @@ func TestRUN1_AHandleOfAnotherWorkflowsRunIsATypedError(t *testing.T) {
 	run := start(w, echo, "a")
 	_ = result(w, run)
 	_, err := parker.Get(w.client, run.ID()).Result(w.ctx)
-	var mismatch *workflow.WorkflowMismatchError
+	var mismatch *workflow.TypeMismatchError
 	if !errors.As(err, &mismatch) || mismatch.Got != "test.echo" || mismatch.Want != "test.parker" {
 		t.Errorf("got %v", err)
 	}
@@ -229,7 +229,7 @@ func TestRUN3_ADelayedRunStartsWhenItsTimeHasCome(t *testing.T) {
 	w.clock.Advance(2 * time.Hour)
 	_ = result(w, later)
 	for run, want := range map[*workflow.Run[string]]time.Duration{late: 3 * time.Hour, later: 5 * time.Hour} {
-		if e := filter(w.log(run), event.RunStarted)[0]; e.Time.Sub(begun) != want {
+		if e := filter(w.log(run), event.RunStarted)[0]; !exactly(e.Time.Sub(begun), want) {
 			t.Errorf("started after %v, want %v", e.Time.Sub(begun), want)
 		}
 	}

@@ -19,17 +19,18 @@ type session struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 
-	renewing sync.Mutex // held while a new session is opened
+	renewing chan struct{} // holds a value while a new session is opened
 
 	mu       sync.Mutex
 	id       store.SessionID
+	over     bool      // the id has expired and there is no new one yet
 	opened   time.Time // since then the store was reached without a gap of a whole expiry
-	renewed  time.Time // last success; by the clock of the process, which is monotonic
+	renewed  time.Time // when the last request that succeeded was sent; by the clock of the process, which is monotonic
 	claiming int       // claim calls in flight: what they get is not known yet
 }
 
 func (w *Worker) openSession(ctx context.Context, partition int) (*session, error) {
-	s := &session{w: w, partition: partition, stopped: make(chan struct{}), done: make(chan struct{})}
+	s := &session{w: w, partition: partition, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, s.open(ctx)
 }
@@ -37,6 +38,7 @@ func (w *Worker) openSession(ctx context.Context, partition int) (*session, erro
 // open begins a new session. Its id is never used again.
 func (s *session) open(ctx context.Context) error {
 	id := store.SessionID(s.w.cfg.Name + "/" + event.NewToken().String())
+	sent := time.Now()
 	err := s.w.store.OpenSession(ctx, store.Session{
 		Partition: s.partition, ID: id, Worker: s.w.cfg.Name, TTL: s.w.cfg.ClaimExpiry,
 		Classes: s.w.classes, Fingerprint: s.w.fit,
@@ -46,7 +48,7 @@ func (s *session) open(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.id, s.opened, s.renewed = id, time.Now(), time.Now()
+	s.id, s.over, s.opened, s.renewed = id, false, sent, sent
 	return nil
 }
 
@@ -56,12 +58,19 @@ func (s *session) current() store.SessionID {
 	return s.id
 }
 
-// alive reports whether the lease is certainly live: a worker that has not
-// reached the store for a whole expiry starts nothing.
-func (s *session) alive() bool {
+// holds reports whether what was claimed under the id is this worker's.
+func (s *session) holds(id store.SessionID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.renewed) < s.w.cfg.ClaimExpiry
+	return s.id == id && !s.over
+}
+
+// alive reports whether what was claimed under the id is certainly still this
+// worker's: one that has not reached the store for a whole expiry starts nothing.
+func (s *session) alive(id store.SessionID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id == id && !s.over && time.Since(s.renewed) < s.w.cfg.ClaimExpiry
 }
 
 // mayRecover reports whether this worker has reached the store for long enough
@@ -93,10 +102,11 @@ func (s *session) beat() {
 	s.mu.Lock()
 	claiming := s.claiming
 	s.mu.Unlock()
+	sent := time.Now() // the lease lasts from some time after that
 	answer, err := s.w.store.Heartbeat(s.ctx, s.partition, id)
 	switch {
 	case errors.Is(err, store.ErrExpired):
-		s.renew(id)
+		_ = s.renew(s.ctx, id) // logged; the next heartbeat tries again
 	case err != nil:
 		if s.ctx.Err() == nil {
 			s.w.log.Error("worker heartbeat failed", "session", id, "error", err)
@@ -104,7 +114,7 @@ func (s *session) beat() {
 	default:
 		s.mu.Lock()
 		gap := time.Since(s.renewed) >= s.w.cfg.ClaimExpiry
-		s.renewed = time.Now()
+		s.renewed = sent
 		if gap {
 			s.opened = s.renewed // begin to count again
 		}
@@ -121,24 +131,32 @@ func (s *session) beat() {
 	}
 }
 
-// renew drops what the expired session owned and opens a new one.
-func (s *session) renew(expired store.SessionID) {
-	s.renewing.Lock()
-	defer s.renewing.Unlock()
+// renew drops what the expired session owned and opens a new one. It tries until
+// ctx ends or the store is closed.
+func (s *session) renew(ctx context.Context, expired store.SessionID) error {
+	select {
+	case s.renewing <- struct{}{}:
+		defer func() { <-s.renewing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if s.current() != expired {
-		return // done already
+		return nil // done already
 	}
 	s.w.log.Warn("worker session expired: its runs may belong to others", "session", expired)
+	s.mu.Lock()
+	s.over = true // what a claim under it still brings is not taken in
+	s.mu.Unlock()
 	s.w.dropPartition(s.partition)
-	for s.ctx.Err() == nil {
-		err := s.open(s.ctx)
+	for {
+		err := s.open(ctx)
 		if err == nil {
 			s.w.poke()
-			return
+			return nil
 		}
 		s.w.log.Error("open worker session failed", "error", err)
-		if !s.w.sleep(s.ctx, time.Second) {
-			return
+		if errors.Is(err, store.ErrClosed) || !s.w.sleep(ctx, time.Second) {
+			return err
 		}
 	}
 }
@@ -150,7 +168,7 @@ func (s *session) reconcile(id store.SessionID) {
 	owned, err := s.w.store.Reconcile(s.ctx, s.partition, id)
 	if err != nil {
 		if errors.Is(err, store.ErrExpired) {
-			s.renew(id)
+			_ = s.renew(s.ctx, id) // logged; the next heartbeat tries again
 		}
 		return
 	}

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -24,30 +26,34 @@ func (w *Worker) stop() {
 	}
 	w.closeSessions()
 	w.hard.Store(true) // no retries any more
+	w.cutOff()
+	w.forgetAll()
+	w.stopWatch()
+	w.queue.close()
+	w.awaitExecutors()
+	w.work.Wait()
+}
+
+// forgetAll unwinds the code of the runs that are still in memory: those that
+// wait, and those that could not be given back because the store does not answer.
+func (w *Worker) forgetAll() {
 	w.mu.Lock()
-	parked := w.parked.all()
+	parked, owned := w.parked.all(), slices.Collect(maps.Values(w.tasks))
 	w.mu.Unlock()
 	for _, t := range parked {
 		t.post(input{kind: inputEvict})
 	}
-	w.stopWatch()
-	w.queue.close()
-	w.awaitExecutors()
-	close(w.loads)
-	close(w.commits)
-	w.work.Wait()
+	for _, t := range owned {
+		t.post(input{kind: inputLost})
+		t.post(input{kind: inputEvict}) // it may leave before it hears of that
+	}
 }
 
 // leaveAll tells all tasks to leave and waits until they have, at most for d.
 func (w *Worker) leaveAll(d time.Duration) bool {
 	w.mu.Lock()
-	if len(w.tasks) == 0 {
-		w.closeIdle()
-	}
-	var all []*task
-	for _, t := range w.tasks {
-		all = append(all, t)
-	}
+	w.checkIdle()
+	all := slices.Collect(maps.Values(w.tasks))
 	w.mu.Unlock()
 	for _, t := range all {
 		t.post(input{kind: inputStop})

@@ -34,6 +34,7 @@ type task struct {
 	class      store.Class
 	workflowID string
 	partition  int
+	session    store.SessionID // under which it was claimed
 	fence      store.Fence
 	recoveries int
 	since      time.Time // of the claim
@@ -50,6 +51,8 @@ type task struct {
 
 	attempts    map[uint64]*attempt // by step; from step_started on
 	starts      []*attempt          // to start once their step_started is durable
+	held        []*attempt          // durable, to start once the lease is live again
+	gaveWay     bool                // a step was not started because others wait for a place
 	cancels     []uint64            // steps to cancel once the reason is durable
 	interrupted []uint64            // steps whose attempt died with another worker
 	blocked     error               // why the run cannot go on here
@@ -171,16 +174,24 @@ func (t *task) onClaimed(in *input) {
 		return
 	}
 	c := &in.claimed
-	usable := t.state == taskAway && t.run != nil && t.blocked == nil && len(t.unsaved) == 0 && t.last == c.Last && t.n == c.N
-	t.class, t.workflowID, t.partition = c.Class, c.WorkflowID, in.partition
+	usable := t.state == taskAway && t.run != nil && t.blocked == nil && len(t.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
+		c.Recoveries < t.w.suspectAfter() // a suspect waits for its turn
+	t.class, t.workflowID, t.partition, t.session = c.Class, c.WorkflowID, in.partition, in.session
 	t.fence, t.recoveries, t.since = c.Fence, c.Recoveries, t.w.clock.Now()
 	t.refused, t.claimSeq = 0, in.claimSeq
 	t.mu.Lock()
 	t.label = c.Class.Workflow
 	t.mu.Unlock()
+	if t.w.stopping.Load() {
+		t.state = taskNew
+		t.lose(&t.fence) // the worker claims nothing more
+		return
+	}
 	if usable {
 		t.state = taskLive
-		t.mailWanted = c.Mail
+		// A read that was under way when the run left is not answered any more, and
+		// mail may have been announced while this claim waited for that.
+		t.mailWanted, t.mailLoading = t.mailWanted || c.Mail, false
 		return
 	}
 	t.forget()
@@ -257,10 +268,18 @@ func (t *task) onStop() {
 // overdue is how often a task looks again at what was due and could not be done.
 const overdue = 20 * time.Millisecond
 
+// lookAgain bounds how long a task trusts an alarm: the clock may be set, or the
+// machine may sleep.
+const lookAgain = time.Minute
+
 // setAlarm wakes the task when something in it is due while it is kept busy by
 // something else.
 func (t *task) setAlarm() {
 	if t.state != taskLive || t.run == nil {
+		return
+	}
+	if t.leaving() {
+		t.clearAlarm() // it is the store that wakes it
 		return
 	}
 	due := t.run.Fold().Due()
@@ -272,9 +291,12 @@ func (t *task) setAlarm() {
 		return
 	}
 	// What is due already waits for something else, such as a slot.
-	wait := max(due.Sub(t.w.clock.Now()), overdue)
+	wait := min(max(due.Sub(t.w.clock.Now()), overdue), lookAgain)
 	t.alarmAt = due
 	t.stopAlarm = t.w.clock.AfterFunc(wait, func() { t.post(input{kind: inputTick}) })
+	if wait > overdue && !t.w.clock.Now().Before(due) {
+		t.post(input{kind: inputTick}) // the clock has jumped in between
+	}
 }
 
 func (t *task) clearAlarm() {
@@ -291,11 +313,23 @@ func (w *Worker) release(run event.RunID, fence store.Fence) {
 	if w.hard.Load() {
 		return // closing the session gives back what is left
 	}
+	w.mu.Lock()
+	w.releasing++
+	w.mu.Unlock()
 	w.work.Add(1)
 	go func() {
 		defer w.work.Done()
+		defer w.released()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = w.store.Release(ctx, run, fence) // fenced: it is somebody else's already
 	}()
+}
+
+// released notes that a run was given back.
+func (w *Worker) released() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.releasing--
+	w.checkIdle()
 }

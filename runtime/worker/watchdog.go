@@ -29,6 +29,7 @@ func (w *Worker) watch() {
 				return
 			case <-tick.C:
 				w.checkExecutors()
+				w.offerSlots() // also if the offer went to a run that is stuck
 			}
 		}
 	}()

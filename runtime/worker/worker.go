@@ -88,6 +88,9 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 // ErrStopping is the cause of a step's context that ends because the worker does.
 var ErrStopping = errors.New("worker is stopping")
 
+// errEnded is the cause of a step's context whose run has ended without it.
+var errEnded = errors.New("the run has ended")
+
 // errLost is the cause of a step's context whose run was taken over.
 var errLost = errors.New("the run's claim was lost")
 
@@ -104,13 +107,14 @@ type Worker struct {
 	classes  []store.Class
 	base     context.Context
 
-	mu       sync.Mutex
-	tasks    map[event.RunID]*task // owned
-	parked   *parkedRuns
-	sessions []*session
-	suspects []*task // owned, wait until no other suspect is executed
-	suspect  *task   // the one that is
-	slotLine []*task // want to start steps
+	mu        sync.Mutex
+	tasks     map[event.RunID]*task // owned
+	parked    *parkedRuns
+	sessions  []*session
+	suspects  []*task // owned, wait until no other suspect is executed
+	suspect   *task   // the one that is
+	slotLine  []*task // want to start steps
+	releasing int     // runs that are being given back outside of a commit
 
 	slots     atomic.Int64 // free
 	claimSeq  atomic.Uint64
@@ -121,12 +125,14 @@ type Worker struct {
 	stopping  atomic.Bool
 	hard      atomic.Bool // nothing waits for steps any more
 	attempts  attemptSet
-	kick      chan struct{} // capacity was freed, or a due time learnt
-	idle      chan struct{} // closed when stopping and no task is left
+	kick      chan struct{}   // capacity was freed, or a due time learnt
+	idle      chan struct{}   // closed when stopping and no task is left
+	io        context.Context // ends when the worker waits for the store no more
+	cutOff    context.CancelFunc
 	dog       *watchdog
 
 	ran  atomic.Bool
-	work sync.WaitGroup // committers, loaders
+	work sync.WaitGroup // committers, loaders, the purger
 }
 
 // New returns a worker on the client's store. It panics if a field of the
@@ -150,6 +156,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	if cfg.BaseContext != nil {
 		w.base = cfg.BaseContext()
 	}
+	w.io, w.cutOff = context.WithCancel(context.Background())
 	w.slots.Store(int64(cfg.Concurrency))
 	w.queue.init()
 	w.attempts.init()
@@ -183,14 +190,16 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		w.sessions = append(w.sessions, s)
 	}
-	w.startGoroutines()
+	purging, stopPurging := context.WithCancel(ctx)
+	w.startGoroutines(purging)
 
 	failed := w.claimLoop(ctx)
+	stopPurging()
 	w.stop()
 	return failed
 }
 
-func (w *Worker) startGoroutines() {
+func (w *Worker) startGoroutines(purging context.Context) {
 	for range max(runtime.GOMAXPROCS(0), 2) {
 		w.startExecutor()
 	}
@@ -205,6 +214,8 @@ func (w *Worker) startGoroutines() {
 	for _, s := range w.sessions {
 		go s.loop()
 	}
+	w.work.Add(1)
+	go w.purgeLoop(purging)
 	w.watch()
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrClientClosed: the client has been closed.
+// ErrClientClosed is the error of a client that has been closed.
 var ErrClientClosed = errors.New("workflow: client is closed")
 
 // ClientConfig configures a client. The zero value is the default.

@@ -132,7 +132,8 @@ type stepOptions struct {
 	key     *string
 }
 
-// Retry replaces the retry policy.
+// Retry replaces the retry policy of the directive as a whole: fields of p that
+// are zero have the defaults of [RetryPolicy].
 func Retry(p RetryPolicy) StepOption { return func(o *stepOptions) { o.retry = &p } }
 
 // AttemptTimeout replaces the time that one attempt may take. It panics if d is
@@ -144,6 +145,7 @@ func AttemptTimeout(d time.Duration) StepOption {
 	return func(o *stepOptions) { o.timeout = d }
 }
 
-// Key replaces the ordinal in the key of the step: the step is then the same
-// step however often others are called before it.
+// Key replaces the ordinal in the keys of the steps: k then says which call it
+// is, instead of how many came before it. A step that is called again with the
+// same key is another step, with an ordinal behind the key.
 func Key(k string) StepOption { return func(o *stepOptions) { o.key = &k } }

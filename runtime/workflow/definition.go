@@ -61,7 +61,9 @@ func (d Definition[In, Out]) Name() string { return d.def().name }
 // error the run is durable. With [WithID] it may return the handle of a run that
 // was there already; [Run.Created] tells.
 //
-// Errors: *PayloadError, *ActiveRunError, *FinishedRunError. After any other
+// Errors: *PayloadError, *ActiveRunError, *FinishedRunError, and a
+// *TypeMismatchError if the workflow id belongs to an active run of another
+// workflow. After any other
 // error it is not known whether the run was created; a workflow id makes it safe
 // to start again.
 func (d Definition[In, Out]) Start(ctx context.Context, c *Client, in In, opts ...StartOption) (*Run[Out], error) {
@@ -120,9 +122,28 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 			all[i].Err = fmt.Errorf("start %s: %w", def.name, cr.Err)
 			continue
 		}
+		if err := def.owns(ctx, c, cr); err != nil {
+			all[i].Err = fmt.Errorf("start %s: %w", def.name, err)
+			continue
+		}
 		all[i].Run = &Run[Out]{Handle: c.Run(cr.Run), def: def, created: cr.New}
 	}
 	return all, nil
+}
+
+// owns refuses the active run of a workflow id that is of another workflow.
+func (d *definition) owns(ctx context.Context, c *Client, cr store.Created) error {
+	if cr.New {
+		return nil
+	}
+	l, err := c.load(ctx, store.Load{Run: cr.Run, Limit: -1})
+	if err != nil {
+		return err
+	}
+	if got := l.Record.Class.Workflow; got != d.name {
+		return &TypeMismatchError{Run: cr.Run, Got: got, Want: d.name}
+	}
+	return nil
 }
 
 // Get returns a handle of a run of this workflow. It makes no round trip.
@@ -169,7 +190,7 @@ func (d *definition) decodeInput(data []byte, into any) error {
 }
 
 func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create, error) {
-	o := runOptions{queue: d.queue, timeout: d.timeout}
+	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention}
 	for _, opt := range opts {
 		opt.applyStart(&o)
 	}
@@ -190,7 +211,7 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 		Seq: 1, Type: event.RunCreated, Time: now, Payload: payload,
 		Spec: &event.Spec{
 			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
-			Timeout: o.timeout, Retention: d.retention,
+			Timeout: o.timeout, Retention: o.retention,
 		},
 	}}})
 	if err != nil {
@@ -199,7 +220,7 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 	create := store.Create{
 		Run: run, WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
 		Class: store.Class{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
-		Frame: frame, CID: cid, Seq: 1, Delay: o.delay, At: o.at,
+		Frame: frame, CID: cid, Seq: 1, Delay: o.delay, At: o.at, Retention: o.retention,
 	}
 	if o.policy.Active == CancelActive {
 		create.Cancel, err = cancelItem("cancel:"+event.ItemID(run), "replaced by run "+string(run))

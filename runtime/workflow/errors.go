@@ -17,7 +17,7 @@ import (
 
 // Errors of the client. They match with errors.Is.
 var (
-	// ErrRunNotFound: there is no such run, or it was deleted after its retention.
+	// ErrRunNotFound: there is no such run, or none of that workflow id.
 	ErrRunNotFound = store.ErrRunNotFound
 	// ErrRunTerminal: the run has ended and takes nothing more.
 	ErrRunTerminal = errors.New("workflow: run has ended")
@@ -58,8 +58,8 @@ func init() {
 type StepError struct {
 	Run      RunID
 	Step     string // stored name
-	Key      string
-	Attempts int
+	Key      string // within the run; the step's name if the context had ended before the call
+	Attempts int    // that were started
 	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt),
 	// "interrupted" (its worker died, and it is not idempotent or has no
 	// attempts left), "cancelled" and "payload".
@@ -104,11 +104,11 @@ func (e *StepError) Is(target error) bool { return failure.Is(e.failure, target)
 func (e *StepError) As(target any) bool { return failure.As(e.failure, target) }
 
 type storedStepError struct {
-	Run      RunID
-	Step     string
-	Key      string
-	Attempts int
-	Code     string
+	Run      RunID  `json:"run"`
+	Step     string `json:"step"`
+	Key      string `json:"key"`
+	Attempts int    `json:"attempts"`
+	Code     string `json:"code"`
 }
 
 // MarshalFailure returns the stored form.
@@ -141,9 +141,9 @@ type RunError struct {
 	Run      RunID
 	Workflow string
 	Status   Status // StatusFailed or StatusCanceled
-	// Code is that of the [StepError] which the workflow returned, else one of
-	// "error", "panic", "timeout" (of the run), "cancelled", "poisoned" and
-	// "payload".
+	// Code is that of the [StepError] or RunError which the workflow returned as
+	// it was, not wrapped; else one of "error", "panic", "timeout" (of the run),
+	// "cancelled", "poisoned" (it killed too many workers) and "payload".
 	Code   string
 	Reason string // what the workflow's error said
 
@@ -185,11 +185,11 @@ func (e *RunError) MarshalFailure() *event.Failure {
 }
 
 type storedRunError struct {
-	Run      RunID
-	Workflow string
-	Status   Status
-	Code     string
-	Reason   string
+	Run      RunID  `json:"run"`
+	Workflow string `json:"workflow"`
+	Status   Status `json:"status"`
+	Code     string `json:"code"`
+	Reason   string `json:"reason"`
 }
 
 // UnmarshalFailure reads what MarshalFailure gave.
@@ -205,15 +205,15 @@ func (e *RunError) UnmarshalFailure(f *event.Failure) error {
 	return nil
 }
 
-// WorkflowMismatchError says that a typed handle was used for a run of another
+// TypeMismatchError says that a typed handle was used for a run of another
 // workflow.
-type WorkflowMismatchError struct {
+type TypeMismatchError struct {
 	Run       RunID
 	Got, Want string // stored names of workflows
 }
 
 // Error names the run and both workflows.
-func (e *WorkflowMismatchError) Error() string {
+func (e *TypeMismatchError) Error() string {
 	return fmt.Sprintf("run %s is of workflow %s, not of %s", e.Run, e.Got, e.Want)
 }
 

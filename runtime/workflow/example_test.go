@@ -204,8 +204,7 @@ func ExampleHandle_Cancel() {
 		return
 	}
 	_, err = run.Result(ctx)
-	var ended *workflow.RunError
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*workflow.RunError](err); ok {
 		fmt.Println(ended.Status, errors.Is(err, workflow.ErrCanceled))
 	}
 	// Output: cancelled true

@@ -20,15 +20,16 @@ type readOptions struct {
 	types   []event.Type
 }
 
-// From delivers number n and later ones; 0 means from the start.
+// From delivers event number n and later ones; 0 means from the start.
 func From(n uint64) ReadOption { return func(o *readOptions) { o.from = n } }
 
-// FromEnd starts with the last n that are there; 0: with the next one.
+// FromEnd starts with the last n events that are there when the loop begins; 0:
+// with the next one.
 func FromEnd(n int) ReadOption {
 	return func(o *readOptions) { o.tail, o.fromEnd = true, uint64(max(n, 0)) }
 }
 
-// Types delivers only events of these types.
+// Types delivers only events of these types; given twice, of all that were named.
 func Types(types ...event.Type) ReadOption {
 	return func(o *readOptions) { o.types = append(o.types, types...) }
 }

@@ -31,7 +31,8 @@ type Future[T any] struct {
 // one runs until it waits for something durable.
 //
 // A branch that is still open when the workflow returns is canceled, and not
-// waited for. A panic in a branch fails the run.
+// waited for: what its steps still return is dropped. A panic in a branch fails
+// the run.
 func Go[T any](ctx Context, f func(Context) (T, error)) *Future[T] {
 	b := ctx.branch()
 	return open(ctx, b.Key("go"), f)

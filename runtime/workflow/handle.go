@@ -104,7 +104,9 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 // Cancel asks the run to end. When it returns nil the request is durable; the
 // run's context ends at its next suspension point, wherever it is, and the run's
 // own outcome stands: code that swallows the cancel may still complete. Asking
-// again does nothing. The error matches ErrRunTerminal if the run has ended.
+// again does nothing. It takes a worker that serves the run: a blocked run is
+// canceled once fitting code is back. The error matches ErrRunTerminal if the run
+// has ended.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
 	// One id for all cancels of a run: the first one is recorded.
 	err := h.deliver(ctx, "cancel", &event.Event{Type: event.CancelRequested, Reason: reason})
@@ -161,7 +163,7 @@ func (r *Run[T]) Created() bool { return r.created }
 // Result waits until the run has ended and returns its result, or a *RunError.
 // It follows a run that continued as a new one to the end. A run that does not
 // exist is an error that matches ErrRunNotFound, one of another workflow a
-// *WorkflowMismatchError. A run that is blocked is waited for.
+// *TypeMismatchError. A run that is blocked is waited for.
 func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	var v T
 	id, err := r.resolve(ctx)
@@ -174,7 +176,7 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 			return v, fmt.Errorf("wait for the result of run %s: %w", id, err)
 		}
 		if rec.Class.Workflow != r.def.name {
-			return v, &WorkflowMismatchError{Run: id, Got: rec.Class.Workflow, Want: r.def.name}
+			return v, &TypeMismatchError{Run: id, Got: rec.Class.Workflow, Want: r.def.name}
 		}
 		if last.Type != event.RunContinued {
 			return result[T](rec, last)

@@ -70,9 +70,10 @@ func Info(ctx Context) Identity {
 // same number at the same place.
 func LogLength(ctx Context) int { return ctx.branch().LogLength() }
 
-// Logger returns the logger of the run. It is silent while the code repeats
-// what the log holds, so that a line appears once; a line may be lost if the
-// worker dies, and may be repeated if it dies before its next commit.
+// Logger returns the logger of the client, with the run's id and workflow. It is
+// silent while the code repeats what the log holds, so that a line appears once;
+// a line may be lost if the worker dies, and may be repeated if it dies before
+// its next commit.
 func Logger(ctx Context) *slog.Logger {
 	b := ctx.branch()
 	base := ctx.env.logger.Handler()

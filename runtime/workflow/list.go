@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrNotSupported: the store does not have the ability.
+// ErrNotSupported says that the store does not have the ability.
 var ErrNotSupported = errors.New("workflow: the store does not support this")
 
 // Filter selects runs. The zero Filter selects all; all fields must match.
@@ -32,8 +32,10 @@ func (f Filter) query() store.Query {
 	}
 }
 
-// List delivers the runs that match, newest first, without a cap: it reads page
-// by page as the loop goes on. An error is the last pair, with a zero RunInfo.
+// List delivers the runs that match, newest first (by the millisecond of their
+// creation), without a cap: it reads page by page as the loop goes on. Blocked is
+// not set; see [Handle.Info]. An error is the last pair, with a zero RunInfo.
+// [ErrNotSupported]: the store cannot be searched.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 	return func(yield func(RunInfo, error) bool) {
 		lister, err := c.lister()
@@ -60,7 +62,8 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 	}
 }
 
-// Count returns how many of the matching runs have each status.
+// Count returns how many of the matching runs have each status; Cursor is not
+// looked at. [ErrNotSupported]: the store cannot be searched.
 func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
 	lister, err := c.lister()
 	if err != nil {

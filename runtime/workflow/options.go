@@ -24,12 +24,14 @@ type runOptions struct {
 	at         time.Time
 	priority   int
 	timeout    time.Duration
+	retention  time.Duration
 	tags       map[string]string
 	err        error
 }
 
 // WithID gives the run a workflow id. At most one run of a workflow id is active
-// at any time, however many try to start one; see [IDPolicy].
+// at any time in the whole store, of whatever workflow, however many try to start
+// one; see [IDPolicy].
 func WithID(workflowID string) RunOption { return func(r *runOptions) { r.workflowID = workflowID } }
 
 // WithIDPolicy says what happens if the workflow id is in use.
@@ -65,7 +67,8 @@ const (
 // WithQueue sends the run to a queue other than that of its workflow.
 func WithQueue(name string) RunOption { return func(r *runOptions) { r.queue = name } }
 
-// WithDelay starts the run that much later.
+// WithDelay starts the run that much later, by the clock of the store. A
+// negative delay is an error. If WithStartAt is given, too, the later one counts.
 func WithDelay(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d < 0 {
@@ -75,7 +78,8 @@ func WithDelay(d time.Duration) RunOption {
 	}
 }
 
-// WithStartAt starts the run at t; a time that is past means now.
+// WithStartAt starts the run at t; a time that is past means now. If WithDelay
+// is given, too, the later one counts.
 func WithStartAt(t time.Time) RunOption { return func(r *runOptions) { r.at = t } }
 
 // WithPriority lets the run be claimed before runs of lower priority; 0 is the
@@ -83,7 +87,7 @@ func WithStartAt(t time.Time) RunOption { return func(r *runOptions) { r.at = t 
 func WithPriority(n int) RunOption { return func(r *runOptions) { r.priority = n } }
 
 // WithRunTimeout ends the run's context with ErrTimeout that long after its
-// creation.
+// creation, delays included. The time must be positive.
 func WithRunTimeout(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {
@@ -93,7 +97,20 @@ func WithRunTimeout(d time.Duration) RunOption {
 	}
 }
 
-// WithTags adds tags, by which runs can be searched.
+// WithRetention keeps the run for that long after its end, instead of as long as
+// its workflow says; the default is 7 days. Then nothing of it is left. Runs are
+// kept for two minutes at least. The time must be positive.
+func WithRetention(d time.Duration) RunOption {
+	return func(r *runOptions) {
+		if d <= 0 {
+			r.err = fmt.Errorf("WithRetention(%v): the duration must be positive: runs that need not be kept can be deleted", d)
+		}
+		r.retention = d
+	}
+}
+
+// WithTags adds tags, by which runs can be searched; of two tags of one name the
+// later one counts.
 func WithTags(tags map[string]string) RunOption {
 	return func(r *runOptions) {
 		if r.tags == nil {

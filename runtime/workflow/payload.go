@@ -40,11 +40,7 @@ func (e *PayloadError) Unwrap() error { return e.Err }
 
 // MarshalFailure returns the stored form.
 func (e *PayloadError) MarshalFailure() *event.Failure {
-	stored := struct {
-		What        string
-		Size, Limit int
-	}{e.What, e.Size, e.Limit}
-	data, _ := json.Marshal(stored) // strings and numbers always encode
+	data, _ := json.Marshal(storedPayloadError{e.What, e.Size, e.Limit}) // strings and numbers always encode
 	f := &event.Failure{Code: event.CodePayload, Type: wirePayloadError, Message: e.Error(), Data: data}
 	if e.Err != nil {
 		f.Causes = []*event.Failure{{Message: e.Err.Error()}}
@@ -52,11 +48,19 @@ func (e *PayloadError) MarshalFailure() *event.Failure {
 	return f
 }
 
+type storedPayloadError struct {
+	What  string `json:"what"`
+	Size  int    `json:"size"`
+	Limit int    `json:"limit"`
+}
+
 // UnmarshalFailure reads what MarshalFailure gave.
 func (e *PayloadError) UnmarshalFailure(f *event.Failure) error {
-	if err := json.Unmarshal(f.Data, e); err != nil {
+	var s storedPayloadError
+	if err := json.Unmarshal(f.Data, &s); err != nil {
 		return err
 	}
+	*e = PayloadError{What: s.What, Size: s.Size, Limit: s.Limit}
 	if len(f.Causes) > 0 {
 		e.Err = errors.New(f.Causes[0].Message)
 	}

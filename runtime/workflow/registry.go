@@ -145,14 +145,17 @@ func (r *Registry) WorkflowNames(seam.Gate) []store.Class {
 	return all
 }
 
-// Code returns a line for each workflow that says which function it is bound to,
-// sorted: part of the fingerprint of what a worker runs.
+// Code returns a line for each workflow and step that says which function it is
+// bound to, sorted: part of the fingerprint of what a worker runs.
 func (r *Registry) Code(seam.Gate) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []string
 	for name, w := range r.workflows {
-		all = append(all, name+" "+w.code)
+		all = append(all, "workflow "+name+" "+w.code)
+	}
+	for name, s := range r.steps {
+		all = append(all, "step "+name+" "+s.code)
 	}
 	slices.Sort(all)
 	return all
@@ -173,15 +176,16 @@ func (r *Registry) Step(_ seam.Gate, name string) (StepFunc, bool) {
 	return s.call, true
 }
 
-// Program returns the code of a workflow, and the last element of its name.
-func (r *Registry) Program(_ seam.Gate, name string, c *Client) (program replay.Program, short string, ok bool) {
+// Program returns the code of a workflow, and the last element of its name. The
+// code logs to logger.
+func (r *Registry) Program(_ seam.Gate, name string, c *Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
 	r.mu.RLock()
 	w := r.workflows[name]
 	r.mu.RUnlock()
 	if w == nil {
 		return nil, "", false
 	}
-	e := &env{limits: &c.limits, logger: c.logger}
+	e := &env{limits: &c.limits, logger: logger}
 	short = name[strings.LastIndexByte(name, '.')+1:]
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		payload, err := w.run(Context{b: b, s: s, env: e}, input)
@@ -195,7 +199,11 @@ func (r *Registry) Program(_ seam.Gate, name string, c *Client) (program replay.
 // ending says how a run ends whose code returned err: as canceled only if the
 // run was told to end and the code says that this is why.
 func ending(root *replay.Scope, err error) replay.Ending {
-	e := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(err, event.CodeError)}
+	code := failure.CodeOf(err) // also of a step's error that the workflow has wrapped
+	if code == "" {
+		code = event.CodeError
+	}
+	e := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(err, code)}
 	switch {
 	case root.Err() == ErrCanceled && isEnd(err, ErrCanceled):
 		e.Type, e.Failure.Code = event.RunCanceled, event.CodeCanceled

@@ -5,6 +5,7 @@ package flows
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -29,7 +30,10 @@ func quote(_ context.Context, carrier string) (Offer, error) {
 // remind writes to whoever has to review a document.
 //
 //flow:step
-func remind(ctx context.Context, doc string) error { return ctx.Err() }
+func remind(ctx context.Context, doc string) error {
+	slog.InfoContext(ctx, "please review", "doc", doc)
+	return nil
+}
 
 // coupon gives a customer a coupon when the trial is over.
 //

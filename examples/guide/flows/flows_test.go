@@ -125,14 +125,27 @@ func TestReview_RemindsOnceADayAndEndsWithTheVerdict(t *testing.T) {
 	}
 	await(t, run, event.MessageReceived)
 	pass(t, clock, 24*time.Hour, run, event.StepCompleted)
-	for range 2 { // somebody clicks twice
-		if err := flows.Approve(limited(t), client, "spec", "ann", "click-1"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
+	for range 2 { // somebody clicks twice; the second one is accepted even if the run has ended
+		if err := flows.Approve(limited(t), client, "spec", "ann", "click-1"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got, err := run.Result(limited(t))
 	if want := "spec: true by ann (nice)"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	verdicts := 0
+	for e, err := range run.Events(limited(t)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == event.MessageReceived && e.Name == flows.Verdict.Name() {
+			verdicts++
+		}
+		verdicts += len(e.Unread)
+	}
+	if verdicts != 1 {
+		t.Errorf("the run got %d verdicts, want 1", verdicts)
 	}
 }
 

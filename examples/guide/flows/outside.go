@@ -30,8 +30,7 @@ func StartOnce(ctx context.Context, client *workflow.Client, doc string) (*workf
 func StartEver(ctx context.Context, client *workflow.Client, doc string) (workflow.RunID, error) {
 	run, err := Review.Start(ctx, client, doc, workflow.WithID("review-"+doc),
 		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
-	var finished *workflow.FinishedRunError
-	if errors.As(err, &finished) {
+	if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok {
 		return finished.Run, nil
 	}
 	if err != nil {

@@ -47,7 +47,7 @@ var Borrows = shim.NewWorkflow[workflow.None, workflow.None]("mistakes.borrows",
 // Hides waits inside of Record.
 var Hides = shim.NewWorkflow[workflow.None, int]("mistakes.hides", "", shim.WorkflowPolicy{})
 
-// Work does nothing.
+// Work is a step like any other.
 func Work(ctx workflow.Context, what string) error {
 	return shim.CallErr(ctx, workStep, workArgs{what})
 }

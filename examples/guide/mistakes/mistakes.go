@@ -4,6 +4,7 @@ package mistakes
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -11,10 +12,13 @@ import (
 
 //go:generate go run github.com/flowgen/flowgen/cmd/flowgen
 
-// work does nothing.
+// work is a step like any other.
 //
 //flow:step
-func work(ctx context.Context, what string) error { return ctx.Err() }
+func work(ctx context.Context, what string) error {
+	slog.DebugContext(ctx, "working", "on", what)
+	return nil
+}
 
 // Weekday stands for anything that changes between an execution and a replay:
 // the clock, an environment variable, a flag, a map's order.

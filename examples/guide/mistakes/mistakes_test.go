@@ -134,8 +134,7 @@ func TestBlocks_IsReportedWhileOtherRunsGoOn(t *testing.T) {
 	}
 	w.log.await(w.ctx(), t, "code of a run blocks outside of the durable operations")
 	_, err := mistakes.Hides.Execute(w.ctx(), w.client, workflow.None{}) // ends at once, badly
-	var failed *workflow.RunError
-	if !errors.As(err, &failed) {
+	if _, failed := errors.AsType[*workflow.RunError](err); !failed {
 		t.Errorf("another run did not go on: %v", err)
 	}
 }

@@ -148,7 +148,7 @@ func value(err error) (data []byte) {
 		}
 	}()
 	data, failed := json.Marshal(err)
-	if failed != nil {
+	if failed != nil || string(data) == "null" { // a nil pointer: nobody wants to read it back as one
 		return nil
 	}
 	return data

@@ -36,6 +36,18 @@ type Op struct {
 // that fails from now on is canceled, and is not tried again.
 func (op *Op) CancelWanted() bool { return op.scope.err != nil }
 
+// Deadline returns when the scope of the operation will end by itself; the zero
+// time if it will not.
+func (op *Op) Deadline() time.Time {
+	var first time.Time
+	for s := op.scope; s != nil; s = s.within {
+		if !s.due.IsZero() && (first.IsZero() || s.due.Before(first)) {
+			first = s.due
+		}
+	}
+	return first
+}
+
 // CancelCause returns why the scope of the operation has ended; nil if it has not.
 func (op *Op) CancelCause() error { return op.scope.err }
 

@@ -29,6 +29,8 @@ type Scope struct {
 	run      *Run
 	parent   node[Scope] // its place among the parent's children
 	children list[Scope]
+	within   *Scope    // the parent, also after it has ended
+	due      time.Time // its own end; zero: it has none
 	err      error
 	ended    Promise
 	ops      list[Op] // that are not resolved, in order of creation
@@ -41,7 +43,7 @@ func (s *Scope) Err() error { return s.err }
 // never. It counts for the run of b.
 func (b *Branch) NewScope(parent *Scope) *Scope {
 	b.enter()
-	s := &Scope{run: b.run}
+	s := &Scope{run: b.run, within: parent}
 	switch {
 	case parent == nil:
 	case parent.err != nil:
@@ -68,6 +70,7 @@ func (b *Branch) limit(s *Scope, due time.Time) {
 		s.cancel(ErrTimeout)
 		return
 	}
+	s.due = due
 	b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due).limits = s
 }
 

@@ -3,6 +3,7 @@ package replay_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run
 	reg := registrar{workflow.NewRegistry()}
 	def := workflow.NewDefinition[workflow.None, string](seam.Gate{}, workflow.DefinitionSpec{Name: "p.flow"})
 	workflow.BindDefinition(seam.Gate{}, reg.r, def, func(ctx workflow.Context, _ workflow.None) (string, error) { return code(ctx) })
-	program, short, ok := reg.r.Program(seam.Gate{}, "p.flow", workflow.NewClient(struct{ store.Store }{}, workflow.ClientConfig{}))
+	program, short, ok := reg.r.Program(seam.Gate{}, "p.flow", workflow.NewClient(struct{ store.Store }{}, workflow.ClientConfig{}), slog.Default())
 	if !ok {
 		t.Fatal("the workflow is not known")
 	}

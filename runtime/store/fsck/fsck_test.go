@@ -1,6 +1,7 @@
 package fsck_test
 
 import (
+	stdcmp "cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -44,6 +45,7 @@ func intact(t *testing.T) *state {
 		Seen: map[event.RunID]map[event.ItemID]time.Time{}, Ready: map[store.Class][]event.RunID{},
 		Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
+		Purges: map[event.RunID]time.Time{},
 	}
 	s.Leases[s.owner] = store.Lease{Session: s.owner, TTL: ttl, Expires: s.Now.Add(ttl)}
 	s.addReady()
@@ -66,6 +68,7 @@ func (s *state) add(place store.Place, spec event.Spec) (*storetest.Log, *store.
 		Record: store.Record{
 			Run: l.Run, Chain: l.Run, WorkflowID: spec.WorkflowID, Class: class, Tags: spec.Tags, Parent: spec.Parent, Root: spec.Root,
 			Place: place, Status: event.StatusPending, N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: s.Now,
+			Retention: stdcmp.Or(c.Retention, store.DefaultRetention),
 		},
 		Frames: [][]byte{c.Frame},
 	}
@@ -119,12 +122,27 @@ func (s *state) addParked() {
 	s.Timers[l.Run] = s.due
 }
 
+// end notes when a run has ended, and when it will be purged.
+func (s *state) end(r *store.RunState) {
+	r.EndedAt = s.Now
+	s.Purges[r.Run] = r.EndedAt.Add(r.Retention)
+}
+
+// hide does what Delete does.
+func (s *state) hide(run event.RunID) {
+	r := s.Runs[run]
+	r.Hidden = true
+	s.Purges[run] = r.EndedAt.Add(store.Horizon)
+	delete(s.LastEnded, r.WorkflowID)
+}
+
 // addNamed adds an ended, an active and a lined run of one workflow id.
 func (s *state) addNamed() {
-	l, r := s.add(store.PlaceEnded, event.Spec{WorkflowID: "order"})
+	l, r := s.add(store.PlaceEnded, event.Spec{WorkflowID: "order", Retention: time.Hour})
 	s.ended = l.Run
 	s.write(l.Run, 1, s.ids.Token(), l.End(event.StatusCompleted)...)
-	r.Status, r.EndedAt = event.StatusCompleted, s.Now
+	r.Status = event.StatusCompleted
+	s.end(r)
 
 	l, _ = s.add(store.PlaceParked, event.Spec{WorkflowID: "order"})
 	s.active = l.Run
@@ -144,6 +162,7 @@ func (s *state) addChain() {
 	s.write(l.Run, 1, token, l.Receive(carried)...)
 	s.write(l.Run, 1, token, event.Event{Type: event.RunContinued, Next: next.Run})
 	r.Status, r.Next = event.StatusContinued, next.Run
+	s.end(r)
 
 	*next = *storetest.NewLog(s.ids, s.clock, next.Run, next.Spec)
 	c := next.Commit(store.Fence{}, append([]event.Event{{Type: event.RunCreated, Spec: &next.Spec}}, next.Receive(carried)...)...)
@@ -232,6 +251,10 @@ func TestCheck_AcceptsWhatIsAllowed(t *testing.T) {
 		"a run that is woken by its timeout":  func(s *state) { s.timeout(time.Minute) },
 		"a run whose timeout is not the next": func(s *state) { s.timeout(time.Minute); s.Runs[s.limited].Due = s.due; s.Timers[s.limited] = s.due },
 		"a name of a run that was purged":     func(s *state) { delete(s.LastEnded, "order") },
+		"a run that was deleted":              func(s *state) { s.hide(s.ended) },
+		"a run that was purged":               func(s *state) { s.purge(s.ended) },
+		"the first run of a chain was purged": func(s *state) { s.purge(s.continued) },
+		"a run that should have been purged":  func(s *state) { s.Now = s.Now.Add(1000 * time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := found(t, do); got != nil {
@@ -239,6 +262,13 @@ func TestCheck_AcceptsWhatIsAllowed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// purge does what Purge does of a run that is not the last of its chain.
+func (s *state) purge(run event.RunID) {
+	delete(s.LastEnded, s.Runs[run].WorkflowID)
+	delete(s.Runs, run)
+	delete(s.Purges, run)
 }
 
 func (s *state) lease(change func(l *store.Lease)) {

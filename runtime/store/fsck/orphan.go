@@ -24,6 +24,7 @@ func (c *checker) checkOrphans() {
 		{"an entry among the owned runs", slices.Collect(maps.Keys(c.ownedBy))},
 		{"an entry among the mail", slices.Collect(maps.Keys(c.mailOf))},
 		{"an entry in a line", slices.Collect(maps.Keys(c.linedAt))},
+		{"a time at which it is to be purged", slices.Collect(maps.Keys(c.Purges))},
 		{"a timer", slices.Collect(maps.Keys(c.Timers))},
 		{"a workflow id that it is active for", slices.Collect(maps.Values(c.Active))},
 		{"a workflow id that it was the last for", slices.Collect(maps.Values(c.LastEnded))},

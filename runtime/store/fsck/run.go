@@ -32,6 +32,9 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 	differs("queue", r.Class.Queue, spec.Queue)
 	differs("parent", r.Parent, spec.Parent)
 	differs("root", r.Root, spec.Root)
+	if spec.Retention > 0 {
+		differs("retention", r.Retention, spec.Retention)
+	}
 	if !maps.Equal(r.Tags, spec.Tags) {
 		c.find(4, r.Run, fmt.Sprintf("its tags are kept as %v, the log says %v", r.Tags, spec.Tags), "it is not found by its tags")
 	}
@@ -132,8 +135,18 @@ func (c *checker) dueFits(r *store.RunState, f *event.Fold) bool {
 
 // checkEnded is invariant 8.
 func (c *checker) checkEnded(r *store.RunState) {
+	purge, purged := c.Purges[r.Run]
 	if r.Place != store.PlaceEnded {
+		if purged {
+			c.find(8, r.Run, fmt.Sprintf("it is %s, and is to be purged at %v", r.Place, purge), "it would be gone before its end")
+		}
+		if r.Hidden {
+			c.find(8, r.Run, fmt.Sprintf("it is %s, and was deleted", r.Place), "it goes on, and nobody can find it")
+		}
 		return
+	}
+	if want := c.purgeTime(r); !purged || !purge.Equal(want) {
+		c.find(8, r.Run, fmt.Sprintf("it has ended, and is to be purged at %v instead of %v", purge, want), "it is forgotten too early, or never")
 	}
 	left := func(there bool, what string) {
 		if there {
@@ -148,6 +161,19 @@ func (c *checker) checkEnded(r *store.RunState) {
 	left(len(c.mailOf[r.Run]) > 0, "an entry among the mail")
 	left(r.Owner != "" || r.Fence.Token != (event.Token{}), "an owner or a token")
 	left(len(c.linedAt[r.Run]) > 0, "an entry in a line")
+}
+
+// purgeTime returns when a run that has ended may be purged.
+func (c *checker) purgeTime(r *store.RunState) time.Time {
+	keep := r.Retention
+	if r.Hidden {
+		keep = 0
+	}
+	at := store.PurgeTime(r.CreatedAt, r.EndedAt, keep)
+	if whole := at.Truncate(time.Millisecond); whole.Before(at) { // as stores keep it
+		at = whole.Add(time.Millisecond)
+	}
+	return at
 }
 
 // checkRecoveries is invariant 17.

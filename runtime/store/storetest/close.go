@@ -50,6 +50,9 @@ var closeBehaviors = []behavior{
 			_, err = auditor.Audit(h.ctx, l.Run)
 			fails("audit", err)
 		}
+		_, _, err = h.purger().Purge(h.ctx, 0, 1)
+		fails("purge", err)
+		fails("delete", h.delete(l.Run))
 		if inspector, ok := store.As[store.Inspector](h.store); ok {
 			_, err = inspector.Inspect(h.ctx)
 			fails("inspect", err)
@@ -80,6 +83,8 @@ var closeBehaviors = []behavior{
 		}
 	}},
 	{"ACanceledContextStopsAnOperationBeforeItBegins", func(h *harness) {
+		ended := h.ended(keep(long))
+		h.clock.Advance(long)
 		ctx, cancel := context.WithCancel(h.ctx)
 		cancel()
 		l := h.newLog(orders, "")
@@ -88,6 +93,9 @@ var closeBehaviors = []behavior{
 			_, err := h.store.Create(ctx, []store.Create{c})
 			h.is("create", err, context.Canceled)
 			h.is("open session", h.store.OpenSession(ctx, store.Session{ID: h.ids.Session(), TTL: ttl}), context.Canceled)
+			_, _, err = h.purger().Purge(ctx, 0, 1)
+			h.is("purge", err, context.Canceled)
+			h.is("delete", h.purger().Delete(ctx, ended.Run), context.Canceled)
 		})
 	}},
 	{"TheStoreReadsItsClock", func(h *harness) {

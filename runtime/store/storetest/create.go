@@ -43,13 +43,14 @@ var createBehaviors = []behavior{
 		l.Spec.Tags = map[string]string{"customer": "7", "region": ""}
 		l.Spec.Parent, l.Spec.Root = h.runID(), h.runID()
 		c := l.Create()
-		c.Priority = -3
+		c.Priority, c.Retention = -3, 90*time.Minute
 		h.create(c)
 		got := h.load(l.Run)
 		h.equal("record", got.Record, store.Record{
 			Run: l.Run, Chain: l.Run, WorkflowID: l.Spec.WorkflowID, Class: orders, Priority: -3,
 			Tags: l.Spec.Tags, Parent: l.Spec.Parent, Root: l.Spec.Root,
 			Place: store.PlaceReady, Status: event.StatusPending, N: 1, Seq: 1, Last: c.CID, CreatedAt: h.clock.Now(),
+			Retention: 90 * time.Minute,
 		})
 		h.equal("frames", got.Frames, [][]byte{c.Frame})
 		h.equal("inbox", got.Inbox, []store.Item(nil))

@@ -16,7 +16,7 @@
 // the store and against a model of plain maps, and compares every answer and,
 // after every operation, the whole state.
 //
-// A store under test must implement store.Inspector. Where it implements
+// A store under test must implement store.Inspector and store.Purger. Where it implements
 // store.Lister, store.Auditor or store.Noter, they are tested, too.
 //
 // # What the suite leaves open
@@ -25,8 +25,11 @@
 //     due runs do in the order of their due times.
 //   - A claim of several classes may serve them in any order; within a class the
 //     order is by priority, then by how long a run has been ready.
-//   - One call recovers at least 100 runs and makes at least 100 due runs ready.
-//   - A claim may take back the wake of a class that it has emptied.
+//   - One call recovers at least 100 runs, makes at least 100 due runs ready, and
+//     purges at least 100 short ones. Runs whose retention ends at one time may be
+//     purged in any order.
+//   - A claim may take back the wake of a class that it has emptied, and a purge
+//     that of a class that it has left without runs.
 //
 // # What it decides where the contract has no word
 //
@@ -43,5 +46,9 @@
 //   - A cancel of a start under store.ActiveCancel reaches a closing run.
 //   - Wait with a time that is past only looks: it returns at once with what
 //     there is, and Due.
-//   - Times are kept to the millisecond, due times rounded up.
+//   - Times are kept to the millisecond, due and purge times rounded up.
+//   - A run may be purged at the very time that store.PurgeTime says.
+//   - Of a deleted run only a repeated Create and a repeated Delete are answered
+//     as before; its workflow id forgets it at once, as it does a purged one. If an
+//     earlier run of the workflow id is kept, that does not become the last.
 package storetest

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -152,7 +153,60 @@ var faults = map[string]fault{
 	"a heartbeat creates a lease": {"W1_HeartbeatNeverCreatesALease", func(w wrapper) store.Store { return eagerHeart{w} }},
 	"a heartbeat hides mail":      {"W2_HeartbeatNamesRunsWithMailUntilItIsRead", func(w wrapper) store.Store { return mutedHeart{w} }},
 	"watch does not wait":         {"WatchEndsWithItsContext", func(w wrapper) store.Store { return hastyWatch{w} }},
-	"the model notices":           {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return mutedHeart{w} }},
+	"retention is not kept": {"P1_ARunIsKeptForItsRetention", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			c.Retention = time.Millisecond
+			return nil
+		}}
+	}},
+	"a run is created again while it may be sent again": {"C1_CreateSentAgainAfterDeleteIsTheSameRun", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
+			if r := w.state(ctx, c.Run); r != nil && r.Hidden {
+				return &store.Created{Err: store.ErrRunNotFound}
+			}
+			return nil
+		}}
+	}},
+	"purge ignores its limit":         {"PurgeRemovesAtMostLimit", func(w wrapper) store.Store { return purger{wrapper: w, greedy: true} }},
+	"purge does not say what is left": {"PurgeTellsWhenTheNextIsDue", func(w wrapper) store.Store { return purger{wrapper: w, mute: true} }},
+	"purge does nothing":              {"P1_PurgeLeavesNothingOfARun", func(w wrapper) store.Store { return purger{wrapper: w, idle: true} }},
+	"delete does nothing":             {"DeleteHidesTheRunAtOnce", func(w wrapper) store.Store { return purger{wrapper: w, idle: true} }},
+	"delete swallows its refusal":     {"DeleteOfARunThatHasNotEndedIsRefused", func(w wrapper) store.Store { return purger{wrapper: w, polite: true} }},
+	"the model notices a purge":       {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return purger{wrapper: w, mute: true} }},
+	"the model notices":               {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return mutedHeart{w} }},
+}
+
+// purger is a store that purges and deletes with a mistake.
+type purger struct {
+	wrapper
+	greedy, mute, idle, polite bool
+}
+
+func (p purger) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
+	inner, _ := store.As[store.Purger](p.Store)
+	switch {
+	case p.greedy:
+		limit = 1000
+	case p.idle:
+		limit = 0
+	}
+	n, next, err := inner.Purge(ctx, partition, limit)
+	if p.mute {
+		next = time.Time{}
+	}
+	return n, next, err
+}
+
+func (p purger) Delete(ctx context.Context, run event.RunID) error {
+	inner, _ := store.As[store.Purger](p.Store)
+	if p.idle {
+		return nil
+	}
+	err := inner.Delete(ctx, run)
+	if _, refused := errors.AsType[*store.NotEndedError](err); refused && p.polite {
+		return nil
+	}
+	return err
 }
 
 type eagerHeart struct{ wrapper }

@@ -46,6 +46,8 @@ func runHistories(t *testing.T, cfg Config) {
 			"commitMore":   h.drawCommit, // most of what happens to a run
 			"release":      h.drawRelease,
 			"deliver":      h.drawDeliver,
+			"delete":       h.drawDelete,
+			"purge":        h.drawPurge,
 			"wait":         h.drawWait,
 			"read":         h.drawRead,
 			"find":         h.drawFind,
@@ -136,6 +138,9 @@ func known(err error) error {
 	if e, ok := errors.AsType[*store.TerminalError](err); ok {
 		return e
 	}
+	if e, ok := errors.AsType[*store.NotEndedError](err); ok {
+		return e
+	}
 	if e, ok := errors.AsType[*store.ConflictError](err); ok {
 		bare := *e
 		bare.Reason = ""
@@ -190,7 +195,7 @@ func (h *history) later(t *rapid.T) time.Time {
 }
 
 func (h *history) drawAdvance(t *rapid.T) {
-	h.clock.Advance(rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second, 20 * time.Second, 40 * time.Second}).Draw(t, "time"))
+	h.clock.Advance(rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second, 20 * time.Second, 40 * time.Second, store.Horizon}).Draw(t, "time"))
 }
 
 func (h *history) drawCreate(t *rapid.T) {
@@ -205,6 +210,7 @@ func (h *history) drawCreate(t *rapid.T) {
 	if chance(t, "child", 20) {
 		l.Spec.Parent, l.Spec.Root = h.ghost.Run, h.ghost.Run
 	}
+	l.Spec.Retention = h.retention(t)
 	c := l.Create()
 	c.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
 	c.Active = rapid.SampledFrom([]store.ActivePolicy{store.ActiveUse, store.ActiveFail, store.ActiveCancel}).Draw(t, "active")

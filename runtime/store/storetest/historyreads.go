@@ -68,7 +68,7 @@ func (h *history) drawRead(t *rapid.T) {
 	}
 	answers, err := h.store.Load(h.ctx, []store.Load{q})
 	h.check("load", err)
-	r := h.m.runs[l.Run]
+	r := h.m.find(l.Run)
 	if r == nil {
 		h.is("load", answers[0].Err, store.ErrRunNotFound)
 		return
@@ -106,7 +106,7 @@ func (h *history) drawFind(t *rapid.T) {
 		run := h.log(t, func(r *modelRun) bool { return r.Recoveries > 0 }).Run
 		var want []store.AuditEntry
 		for _, e := range h.m.audit {
-			if e.Run == run {
+			if e.Run == run && h.m.find(run) != nil {
 				want = append(want, e)
 			}
 		}
@@ -153,6 +153,11 @@ func (h *history) compareList(q store.Query) {
 	}
 	got := h.list(q)
 	byID := slices.IsSortedFunc(got, func(a, b event.RunID) int { return cmp.Compare(b, a) })
+	for _, run := range got {
+		if h.m.find(run) == nil {
+			h.Fatalf("list: got run %s, which is gone", run)
+		}
+	}
 	byCreation := slices.IsSortedFunc(got, func(a, b event.RunID) int {
 		return h.m.runs[b].CreatedAt.Compare(h.m.runs[a].CreatedAt)
 	})
@@ -170,7 +175,7 @@ func matches(r *modelRun, q store.Query) bool {
 			return false
 		}
 	}
-	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
+	return !r.Hidden && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
 		(q.Workflow == "" || r.Class.Workflow == q.Workflow) &&
 		(q.Queue == "" || r.Class.Queue == q.Queue) &&
 		(q.Parent == "" || r.Parent == q.Parent) &&

@@ -36,7 +36,7 @@ func (l *Log) Create() store.Create {
 	l.Accept(c)
 	return store.Create{
 		Run: l.Run, WorkflowID: l.Spec.WorkflowID, Class: store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow},
-		Tags: l.Spec.Tags, Parent: l.Spec.Parent, Root: l.Spec.Root,
+		Tags: l.Spec.Tags, Parent: l.Spec.Parent, Root: l.Spec.Root, Retention: l.Spec.Retention,
 		Frame: c.Frame, CID: c.CID, Seq: c.Last,
 	}
 }

@@ -185,7 +185,7 @@ func (m *model) nextDue() time.Time {
 // snapshot returns the state as a store shows it.
 func (m *model) snapshot() *store.Snapshot {
 	s := &store.Snapshot{
-		Now: m.clock.Now(), Runs: map[event.RunID]*store.RunState{},
+		Purges: map[event.RunID]time.Time{}, Now: m.clock.Now(), Runs: map[event.RunID]*store.RunState{},
 		Active: m.active, LastEnded: m.last, Lines: map[string][]event.RunID{}, Seen: m.seen,
 		Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
 		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{},
@@ -193,6 +193,9 @@ func (m *model) snapshot() *store.Snapshot {
 	}
 	for id, r := range m.runs {
 		s.Runs[id] = &r.RunState
+		if r.Place == store.PlaceEnded {
+			s.Purges[id] = r.purgeTime()
+		}
 		if r.Place == store.PlaceReady && s.Ready[r.Class] == nil {
 			for _, o := range m.readyRuns(r.Class) {
 				s.Ready[r.Class] = append(s.Ready[r.Class], o.Run)

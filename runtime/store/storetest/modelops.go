@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -57,7 +58,7 @@ func (m *model) insert(c store.Create) *modelRun {
 		Record: store.Record{
 			Run: c.Run, Chain: c.Run, WorkflowID: c.WorkflowID, Class: c.Class, Priority: c.Priority,
 			Tags: c.Tags, Parent: c.Parent, Root: c.Root, Status: event.StatusPending,
-			N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: m.clock.Now(),
+			N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: m.clock.Now(), Retention: cmp.Or(c.Retention, store.DefaultRetention),
 		},
 		Frames: [][]byte{c.Frame},
 	}}
@@ -148,7 +149,7 @@ func (m *model) grant(r *modelRun, s store.SessionID, token event.Token) store.C
 }
 
 func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
-	r := m.runs[run]
+	r := m.find(run)
 	_, live := m.leases[s]
 	switch {
 	case !live:
@@ -166,7 +167,7 @@ func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID) 
 }
 
 func (m *model) release(run event.RunID, fence store.Fence) error {
-	r := m.runs[run]
+	r := m.find(run)
 	if r == nil || r.Place != store.PlaceOwned || r.Fence != fence {
 		return store.ErrFenced
 	}
@@ -176,7 +177,7 @@ func (m *model) release(run event.RunID, fence store.Fence) error {
 }
 
 func (m *model) deliver(d store.Deliver) (event.RunID, error) {
-	r := m.runs[d.Run]
+	r := m.find(d.Run)
 	switch {
 	case !d.Deadline.IsZero() && m.clock.Now().After(d.Deadline):
 		return "", store.ErrStale
@@ -195,7 +196,7 @@ func (m *model) deliver(d store.Deliver) (event.RunID, error) {
 
 // commit also reports whether the commit was executed by this call.
 func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
-	r := m.runs[c.Run]
+	r := m.find(c.Run)
 	refuse := func(err error) (store.Committed, bool) { return store.Committed{Err: err}, false }
 	switch {
 	case r == nil:

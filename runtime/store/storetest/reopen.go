@@ -27,6 +27,9 @@ var reopenBehaviors = []behavior{
 		h.block(blocked, f)
 		ended, f := h.startOwnedAs(s, refunds)
 		h.finish(ended, f, event.StatusFailed)
+		deleted, f := h.startOwnedAs(s, refunds)
+		h.finish(deleted, f, event.StatusFailed)
+		h.check("delete", h.delete(deleted.Run))
 		recovered, _ := h.startOwnedAs(h.session(), refunds)
 		h.recoverDead(s)
 		h.deliver(recovered.Run)
@@ -34,7 +37,7 @@ var reopenBehaviors = []behavior{
 		tagged.Spec.Tags = map[string]string{"a": "b", "c": ""}
 		tagged.Spec.Parent, tagged.Spec.Root = h.runID(), h.runID()
 		c := tagged.Create()
-		c.Priority = 3
+		c.Priority, c.Retention = 3, long
 		h.create(c)
 		h.start()
 
@@ -43,6 +46,8 @@ var reopenBehaviors = []behavior{
 		h.clock.Advance(2 * time.Hour)
 		h.due(100)
 		h.place(parked.Run, store.PlaceReady)
+		h.purged(1)
+		h.place(ended.Run, store.PlaceEnded)
 	}},
 	{"W3_ACommitIsKnownAgainAfterOpen", func(h *harness) {
 		l, fence := h.startOwned(h.session())

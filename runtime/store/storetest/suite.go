@@ -37,6 +37,7 @@ func groups(cfg Config) []group {
 		{createBehaviors, nil}, {lineBehaviors, nil}, {sessionBehaviors, nil}, {recoverBehaviors, nil},
 		{claimBehaviors, nil}, {commitBehaviors, nil}, {effectBehaviors, nil}, {deliverBehaviors, nil},
 		{loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
+		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
 		{raceBehaviors, nil}, {closeBehaviors, nil},
 		{listBehaviors, canList}, {auditBehaviors, canAudit}, {noteBehaviors, canNote},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},

@@ -1,0 +1,79 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Binary returns the path of redis-server. It installs it if it is missing, and
+// says so; it fails the test if that does not work.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Valkey returns the path of valkey-server, "" if the machine has none.
+func Valkey() string {
+	path, _ := exec.LookPath("valkey-server")
+	return path
+}
+
+var find = sync.OnceValues(func() (string, error) {
+	if path, err := exec.LookPath("redis-server"); err == nil {
+		return path, nil
+	}
+	for _, m := range managers {
+		if _, err := exec.LookPath(m.name); err != nil {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "redistest: there is no redis-server: installing it with %s\n", m.name)
+		for _, command := range m.commands {
+			cmd := exec.Command("sh", "-c", m.asRoot(command))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("redis-server is missing, and %q failed: %w: %s", command, err, lastLine(out))
+			}
+		}
+		return exec.LookPath("redis-server")
+	}
+	return "", fmt.Errorf("redis-server is missing, and there is no package manager to install it with: install Redis 7.0 or later")
+})
+
+// manager installs software.
+type manager struct {
+	name     string
+	root     bool // it must be called by root
+	commands []string
+}
+
+// managers are asked in this order. apt-get waits for other tests that do the
+// same.
+var managers = []manager{
+	{"apt-get", true, []string{
+		"apt-get -qq -o DPkg::Lock::Timeout=300 update",
+		"DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 install --no-install-recommends redis-server",
+	}},
+	{"dnf", true, []string{"dnf -q -y install redis"}},
+	{"apk", true, []string{"apk -q add redis"}},
+	{"pacman", true, []string{"pacman -S --noconfirm --quiet redis"}},
+	{"brew", false, []string{"brew install -q redis"}},
+}
+
+func (m manager) asRoot(command string) string {
+	if !m.root || os.Getuid() == 0 {
+		return command
+	}
+	return "sudo -n sh -c '" + command + "'"
+}
+
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}

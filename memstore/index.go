@@ -1,0 +1,100 @@
+package memstore
+
+import (
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// chunkSize is how many runs a chunk of an index holds at most.
+const chunkSize = 256
+
+// index is the runs of a partition by rising id. It is cut into chunks, so that
+// to add or to remove one moves few others, however many there are.
+type index struct {
+	chunks [][]*run // none is empty, no two neighbours are small
+}
+
+// chunk returns the number of the chunk in which an id is, or would be; -1: the
+// index is empty.
+func (x *index) chunk(id event.RunID) int {
+	after := sort.Search(len(x.chunks), func(i int) bool { return x.chunks[i][0].id > id })
+	return min(max(after-1, 0), len(x.chunks)-1)
+}
+
+// place returns where in a chunk an id is, or would be.
+func place(chunk []*run, id event.RunID) (at int, found bool) {
+	return slices.BinarySearchFunc(chunk, id, func(r *run, id event.RunID) int {
+		return strings.Compare(string(r.id), string(id))
+	})
+}
+
+// add makes a run known that is not.
+func (x *index) add(r *run) {
+	i := x.chunk(r.id)
+	if i < 0 {
+		x.chunks = [][]*run{{r}}
+		return
+	}
+	c := x.chunks[i]
+	at := len(c) // ids rise with time: most are the greatest of all
+	if c[at-1].id > r.id {
+		at, _ = place(c, r.id)
+	}
+	switch {
+	case len(c) < chunkSize:
+		x.chunks[i] = slices.Insert(c, at, r)
+	case at == len(c) && i+1 < len(x.chunks) && len(x.chunks[i+1]) < chunkSize:
+		x.chunks[i+1] = slices.Insert(x.chunks[i+1], 0, r)
+	case at == len(c):
+		x.chunks = slices.Insert(x.chunks, i+1, []*run{r})
+	default:
+		x.chunks = slices.Insert(x.chunks, i+1, slices.Clone(c[chunkSize/2:]))
+		x.chunks[i] = slices.Delete(c, chunkSize/2, chunkSize)
+		x.add(r)
+	}
+}
+
+// remove forgets a run that is known.
+func (x *index) remove(r *run) {
+	i := x.chunk(r.id)
+	at, _ := place(x.chunks[i], r.id)
+	x.chunks[i] = slices.Delete(x.chunks[i], at, at+1)
+	x.join(i)
+	x.join(i - 1)
+}
+
+// join makes one chunk of number i and the next if that will be a small one, and
+// drops it if it is empty.
+func (x *index) join(i int) {
+	switch {
+	case i < 0 || i >= len(x.chunks):
+	case len(x.chunks[i]) == 0:
+		x.chunks = slices.Delete(x.chunks, i, i+1)
+	case i+1 < len(x.chunks) && len(x.chunks[i])+len(x.chunks[i+1]) <= chunkSize/2:
+		x.chunks[i] = append(x.chunks[i], x.chunks[i+1]...)
+		x.chunks = slices.Delete(x.chunks, i+1, i+2)
+	}
+}
+
+// below yields the runs whose ids are less than id, the greatest first; all of
+// them if id is empty.
+func (x *index) below(id event.RunID) iter.Seq[*run] {
+	return func(yield func(*run) bool) {
+		for i := len(x.chunks) - 1; i >= 0; i-- {
+			c := x.chunks[i]
+			if id != "" {
+				at, _ := place(c, id)
+				c = c[:at]
+			}
+			for j := len(c) - 1; j >= 0; j-- {
+				if !yield(c[j]) {
+					return
+				}
+			}
+		}
+	}
+}

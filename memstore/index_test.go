@@ -1,0 +1,84 @@
+package memstore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+func idOf(n int) event.RunID { return event.RunID(fmt.Sprintf("run %05d", n)) }
+
+func TestIndex_IsASortedSetInShortChunks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x, known := &index{}, map[int]*run{}
+		add := func(n int) {
+			if known[n] == nil {
+				known[n] = &run{id: idOf(n)}
+				x.add(known[n])
+			}
+		}
+		remove := func(n int) {
+			if r := known[n]; r != nil {
+				x.remove(r)
+				delete(known, n)
+			}
+		}
+		// Ranges of neighbours fill chunks and empty them.
+		for range rapid.IntRange(1, 12).Draw(t, "operations") {
+			do, from := add, rapid.IntRange(0, 2000).Draw(t, "from")
+			if rapid.Bool().Draw(t, "remove") {
+				do = remove
+			}
+			stride := rapid.SampledFrom([]int{1, -1, 7}).Draw(t, "stride")
+			for n := range rapid.IntRange(1, 3*chunkSize).Draw(t, "length") {
+				do(from + 3000 + stride*n)
+			}
+			checkIndex(t, x, known)
+		}
+		cursor := rapid.IntRange(0, 9000).Draw(t, "cursor")
+		var want []event.RunID
+		for n := range known {
+			if n < cursor {
+				want = append(want, idOf(n))
+			}
+		}
+		slices.Sort(want)
+		slices.Reverse(want)
+		if diff := cmp.Diff(want, collect(x, idOf(cursor))); diff != "" {
+			t.Fatalf("runs below %d (-want +got)\n%s", cursor, diff)
+		}
+	})
+}
+
+func collect(x *index, below event.RunID) []event.RunID {
+	var found []event.RunID
+	for r := range x.below(below) {
+		found = append(found, r.id)
+	}
+	return found
+}
+
+func checkIndex(t *rapid.T, x *index, known map[int]*run) {
+	got := collect(x, "")
+	if len(got) != len(known) {
+		t.Fatalf("runs: got %d, want %d", len(got), len(known))
+	}
+	for i := 1; i < len(got); i++ {
+		if got[i-1] <= got[i] {
+			t.Fatalf("run %s stands before run %s", got[i-1], got[i])
+		}
+	}
+	for i, c := range x.chunks {
+		if len(c) == 0 || len(c) > chunkSize {
+			t.Fatalf("chunk %d has %d runs, want 1 to %d", i, len(c), chunkSize)
+		}
+		if i > 0 && len(c)+len(x.chunks[i-1]) <= chunkSize/2 {
+			t.Fatalf("chunks %d and %d have %d runs together: they should be one", i-1, i, len(c)+len(x.chunks[i-1]))
+		}
+	}
+}

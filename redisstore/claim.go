@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Claim recovers, makes due runs ready, and hands ready runs out: of all the
+// classes the highest priority first, then whoever has been ready for longest.
+// Repeated with the same token, as long as there was no other claim of the
+// session between them, it answers what it has handed out.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	p, err := s.enterPartition(ctx, c.Partition)
+	if err != nil {
+		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+	}
+	session, recovers := sessionCode(c.Session), 0
+	if c.Recover {
+		recovers = 1
+	}
+	keys := []string{p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session)}
+	args := []any{s.at(), session, c.Token[:], max(c.Max, 0), recovers, chores}
+	for _, class := range c.Classes {
+		code := s.names.codeOf(class)
+		keys, args = append(keys, p.ready(code)), append(args, code)
+	}
+	request := &call{script: scriptClaim, p: p, keys: keys, args: args}
+	if err := s.do(ctx, request); err != nil {
+		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+	}
+	a := request.answer()
+	if a.word() != "ok" {
+		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, store.ErrExpired)
+	}
+	claimed := store.Claimed{Next: a.time(1)}
+	for i := 2; i < len(a); i++ {
+		run, err := s.claimedRun(ctx, p, a[i], c.Token)
+		if err != nil {
+			return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+		}
+		claimed.Runs = append(claimed.Runs, run)
+	}
+	return claimed, nil
+}
+
+// ClaimRun hands out one named run.
+func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+	claimed, err := s.claimRun(ctx, partition, session, token, run)
+	if err != nil {
+		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
+	}
+	return claimed, nil
+}
+
+func (s *Store) claimRun(ctx context.Context, partition int, id store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return store.ClaimedRun{}, err
+	}
+	session := sessionCode(id)
+	c := &call{
+		script: scriptClaimRun, p: p, keys: []string{p.session(session), p.meta(short(run)), p.timers()},
+		args: []any{session, token[:], short(run)},
+	}
+	if err := s.do(ctx, c); err != nil {
+		return store.ClaimedRun{}, err
+	}
+	a := c.answer()
+	switch a.word() {
+	case "ok":
+		return s.claimedRun(ctx, p, a[1], token)
+	case "expired":
+		err = store.ErrExpired
+	case "unknown":
+		err = store.ErrRunNotFound
+	case "ended":
+		err = &store.TerminalError{Run: run, Status: unpackStatus(a.text(1))}
+	case "owned":
+		err = store.ErrOwned
+	case "lined":
+		err = store.ErrNotClaimable
+	default:
+		err = unexpected(c)
+	}
+	return store.ClaimedRun{}, err
+}
+
+// claimedRun reads what a script says of a run that it has given out.
+func (s *Store) claimedRun(ctx context.Context, p *partition, given any, token event.Token) (store.ClaimedRun, error) {
+	list, _ := given.([]any)
+	a := answer(list)
+	run := store.ClaimedRun{
+		Run: long(a.text(0)), WorkflowID: a.text(1), Fence: store.Fence{Epoch: uint64(a.number(2)), Token: token},
+		Recoveries: int(a.number(3)), N: uint64(a.number(4)), Seq: uint64(a.number(5)), Mail: a.number(8) == 1,
+	}
+	copy(run.Last[:], a.text(6))
+	var err error
+	if run.Class, err = s.classOf(ctx, p, a.text(7)); err != nil {
+		return run, err
+	}
+	if hashed(run.WorkflowID) {
+		run.WorkflowID, err = s.workflowIDOf(ctx, run.Run)
+	}
+	return run, err
+}
+
+// Due makes up to limit runs ready whose time has come.
+func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("make due runs ready: %w", err)
+	}
+	for {
+		n := min(max(limit, 0), chores)
+		c := &call{script: scriptDue, p: p, keys: []string{p.timers()}, args: []any{s.at(), n}}
+		if err := s.do(ctx, c); err != nil {
+			return time.Time{}, fmt.Errorf("make due runs ready: %w", err)
+		}
+		text, _ := c.reply.(string)
+		next := timeOf(parseNumber(text))
+		if limit -= n; limit <= 0 || next.IsZero() || next.After(s.Clock().Now()) {
+			return next, nil
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// counter counts the commands that a client sends.
+type counter struct {
+	all     atomic.Int64
+	mu      sync.Mutex
+	by      map[string]int // commands, and scripts by their names
+	scripts int
+}
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.count(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (c *counter) count(cmds ...redis.Cmder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cmd := range cmds {
+		c.all.Add(1)
+		name := cmd.Name()
+		if name == "evalsha" || name == "eval" {
+			name = redisstore.ScriptOf(cmd.Args()[1])
+			c.scripts++
+		}
+		if c.by == nil {
+			c.by = map[string]int{}
+		}
+		c.by[name]++
+	}
+}
+
+// counted returns a store whose commands are counted.
+func counted(t testing.TB, server *redistest.Server, cfg redisstore.Config) (*redisstore.Store, *counter) {
+	t.Helper()
+	client, c := server.Client(t), &counter{}
+	client.AddHook(c)
+	cfg.Prefix = redistest.Prefix()
+	st, err := redisstore.New(client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st, c
+}
+
+func TestCost_AThreeStepRunTakesFewCommands(t *testing.T) {
+	const runs = 500
+	server := redistest.Shared(t)
+	st, starts := counted(t, server, redisstore.Config{})
+	f := newFleet(t, st)
+	started := make([]*workflow.Run[string], runs)
+	for n := range started {
+		run, err := Fulfil.Start(f.ctx, f.client, fmt.Sprintf("order-%d", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		started[n] = run
+	}
+	client := server.Client(t)
+	works := &counter{}
+	client.AddHook(works)
+	own, err := redisstore.New(client, redisstore.Config{Prefix: st.Prefix()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := f.work(own, worker.Config{}, done)
+	for _, run := range started {
+		result(f, run)
+	}
+	stop()
+	created, work := starts.by["create"], works.by
+	t.Logf("a three-step run takes %.2f scripts and %.2f reads of its log: create %.2f, %v",
+		float64(created+works.scripts)/runs, float64(work["hgetall"]+work["xrange"]+work["lrange"])/runs, float64(created)/runs, work)
+	if created > runs+5 || work["commit"] > 11*runs/2 || work["xrange"] > runs+5 {
+		t.Errorf("%d runs took %d creates, %d commits and %d reads of logs, want about 1, 4 and 1 each", runs, created, work["commit"], work["xrange"])
+	}
+	if rest := float64(works.scripts-work["commit"]) / runs; rest > 2 {
+		t.Errorf("a run takes %.2f scripts beside its commits, want at most 2: %v", rest, work)
+	}
+	sound(t, st)
+	if err := own.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestREC5_AnIdleWorkerSendsFewCommands(t *testing.T) {
+	t.Parallel()
+	const window = 10 * time.Second // two heartbeats
+	st, commands := counted(t, redistest.Shared(t), redisstore.Config{})
+	f := newFleet(t, st)
+	f.work(st, worker.Config{}, done)
+	result(f, must(Fulfil.Start(f.ctx, f.client, "order")))
+	before := commands.all.Load()
+	select {
+	case <-time.After(window):
+	case <-f.ctx.Done():
+		t.Fatal(f.ctx.Err())
+	}
+	rate := float64(commands.all.Load()-before) / window.Seconds()
+	t.Logf("an idle worker on %d partitions sends %.1f commands per second", st.Partitions(), rate)
+	if rate > 15 {
+		t.Errorf("an idle worker sends %.1f commands per second, want at most 15", rate)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

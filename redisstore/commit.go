@@ -1,0 +1,83 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Commit appends frames and carries out effects, pipelined: one round trip for
+// all commits of a node.
+func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	calls := make([]*call, len(commits))
+	for i := range commits {
+		calls[i] = s.commit(&commits[i])
+	}
+	if err := s.doReplicated(ctx, calls...); err != nil {
+		return nil, fmt.Errorf("write %d commits: %w", len(commits), err)
+	}
+	answers := make([]store.Committed, len(commits))
+	for i, call := range calls {
+		answer, err := s.committed(ctx, &commits[i], call)
+		if err != nil {
+			return nil, fmt.Errorf("commit to run %s: %w", commits[i].Run, err)
+		}
+		answers[i] = answer
+	}
+	return answers, nil
+}
+
+// commit returns the script of a commit.
+func (s *Store) commit(c *store.Commit) *call {
+	p, run := s.partitionOf(c.Run), short(c.Run)
+	flag := func(set bool, name string) string {
+		if set {
+			return name
+		}
+		return ""
+	}
+	return &call{
+		script: scriptCommit, p: p,
+		keys: []string{p.meta(run), p.log(run), p.inbox(run), p.notes(run), p.open(), p.done(), p.purges()},
+		args: []any{
+			s.at(), run, widKey(c.WorkflowID), c.Fence.Epoch, c.Fence.Token[:], c.Prev[:], c.Frame, c.CID[:],
+			c.First, c.Last, max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due), c.Fit,
+			packStatus(c.Status), flag(c.Progress, "p"), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
+			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(),
+		},
+	}
+}
+
+func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (store.Committed, error) {
+	a := call.answer()
+	switch a.word() {
+	case "ok":
+		return store.Committed{N: uint64(a.number(1)), Mail: a.number(2) == 1}, nil
+	case "fenced":
+		return store.Committed{Err: store.ErrFenced}, nil
+	case "mail":
+		return store.Committed{Err: store.ErrMail}, nil
+	case "conflict":
+		e := &store.ConflictError{Run: c.Run, Seq: c.First, StoredSeq: uint64(a.number(2)), Prev: c.Prev, Reason: a.text(1)}
+		copy(e.Stored[:], a.text(3))
+		return store.Committed{Err: e}, nil
+	case "workflow id":
+		want, err := s.workflowIDOf(ctx, c.Run)
+		return store.Committed{Err: &store.WorkflowIDMismatchError{Run: c.Run, Got: c.WorkflowID, Want: want}}, err
+	}
+	return store.Committed{}, unexpected(call)
+}
+
+// workflowIDOf reads the workflow id of a run, which never changes.
+func (s *Store) workflowIDOf(ctx context.Context, run event.RunID) (string, error) {
+	loaded, err := s.Load(ctx, []store.Load{{Run: run, Limit: -1}})
+	if err != nil {
+		return "", err
+	}
+	return loaded[0].Record.WorkflowID, loaded[0].Err
+}

@@ -1,0 +1,64 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// conforms runs the suite on a server.
+func conforms(t *testing.T, client redis.UniversalClient, partitions, checks int) {
+	t.Helper()
+	open := func(t testing.TB, clock store.Clock, prefix string) store.Store {
+		s, err := redisstore.New(client, redisstore.Config{Clock: clock, Partitions: partitions, Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	storetest.Run(t, storetest.Config{
+		Checks: checks,
+		Open: func(t testing.TB, clock store.Clock) store.Store {
+			return open(t, clock, redistest.Prefix())
+		},
+		Reopen: func(t testing.TB, s store.Store, clock store.Clock) store.Store {
+			return open(t, clock, s.(*redisstore.Store).Prefix())
+		},
+	})
+}
+
+func TestStore_KeepsTheContract(t *testing.T) {
+	for partitions, checks := range map[int]int{1: 60, 5: 10, 16: 5} {
+		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
+			conforms(t, redistest.Shared(t).Client(t), partitions, checks)
+		})
+	}
+}
+
+// A machine need not have Valkey; where it has, everything holds on it, too.
+func TestStore_KeepsTheContractOnOtherServers(t *testing.T) {
+	binaries := []string{redistest.Binary(t)}
+	if valkey := redistest.Valkey(); valkey != "" {
+		binaries = append(binaries, valkey)
+	}
+	for _, binary := range binaries[1:] {
+		conforms(t, redistest.StartBinary(t, binary).Client(t), 2, 5)
+	}
+	t.Logf("tested on %v", binaries)
+}
+
+func TestStore_KeepsTheContractOnACluster(t *testing.T) {
+	for partitions, checks := range map[int]int{1: 10, 16: 5} {
+		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
+			conforms(t, redistest.SharedCluster(t).Client(t), partitions, checks)
+		})
+	}
+}

@@ -1,0 +1,107 @@
+// Package redisstore keeps runs in Redis: for any number of workers on any number
+// of machines, on one server, a group that Sentinel watches, or a cluster.
+//
+//	st, err := redisstore.Open("redis://localhost:6379")
+//	if err != nil {
+//		return err
+//	}
+//	defer st.Close()
+//
+// It needs Redis 7.0 or later, or Valkey. docs/redis.md says what each setting of
+// the server can lose, what operations cost, and what a user must be allowed to
+// do.
+//
+// # Partitions
+//
+// A store has a fixed number of partitions, 16 unless it was made with another
+// one. Everything of a partition has one hash tag in the names of its keys, so it
+// is in one slot of a cluster, and each operation is one script on one
+// partition: it happens as a whole or not at all. A run is in the partition that
+// its id says, and a workflow id decides the partition of its runs.
+//
+// # Keys
+//
+// With {p} for the tag, such as {flowgen:7}, R for the ULID of a run, C for a
+// class (queue and workflow), S for a session, and W for a workflow id:
+//
+//	{p}:m:R  hash   metadata of a run, below
+//	{p}:l:R  stream its log: entry n-0 is frame n
+//	{p}:i:R  list   its inbox, while there is something in it
+//	{p}:s:R  zset   ids that its chain has accepted, by time
+//	{p}:n:R  hash   notes of its steps, until it ends
+//	{p}:j:R  list   what was done to it from outside (audit), the last thousand
+//	{p}:x:R  string tags and a long workflow id that do not fit into the metadata
+//	{p}:g:R  hash   metadata of a run that was deleted and is not yet purged
+//
+//	{p}:r:C  zset   ready runs, by falling priority, then by a counter
+//	{p}:b:C  hash   blocked runs and the code that does not fit
+//	{p}:z:S  hash   a session
+//	{p}:o:S  set    runs that it owns
+//	{p}:a:S  hash   those with unread items; 1: it has not been told
+//	{p}:q:W  list   runs that wait for the end of the active one
+//
+//	{p}:t    zset   timers          {p}:e    zset   leases of sessions
+//	{p}:w    hash   wakes by class  {p}:k    hash   names of classes
+//	{p}:u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
+//	{p}:p    zset   open runs       {p}:f    zset   done runs, both by id
+//	{p}:d    zset   done runs by the time when they may be purged
+//	{p}:h    hash   later runs of chains, counted
+//	{p}:c    string counter of what was made ready
+//	{p}:y           the copy of a log, within a script
+//	{p}:-           a key that never exists: see keys.go
+//	{p}:format      in partition 0: format version and number of partitions
+//
+// Metadata is a hash of short values, which Redis keeps in one piece of memory;
+// a value of more than 64 bytes would make it four times as large for good. Its
+// fields are p place, n frames, q last event, l cid of the last frame, e epoch, t
+// token, o owner, s status, c class, r priority, w workflow id, h chain, u parent,
+// x root, d due, f code that does not fit, v recoveries, z closing, k its counter
+// in the ready set, a created, b ended, j and J retention, g bytes of the log, i
+// tags, y until when somebody watches.
+//
+// Classes and sessions are named by hashes, which are computed: nothing has to be
+// looked up to claim, and no name is given out twice after a failover.
+//
+// # Logs
+//
+// A log is a stream with one entry per commit. The script of a commit compares
+// the fence and the position with the metadata and appends under an explicit id,
+// so that an answer that was lost can be asked for again by the same commit. A
+// stream takes 4 KiB with its first entry; scripts that create, park or end a run
+// put a copy in its place, which takes what it needs. Logs are read by XRANGE, in
+// one transaction with the metadata, and never by scripts.
+//
+// # Waiting
+//
+// Nothing polls. Scripts publish what they make ready, and who has mail; a
+// process listens on one connection, whatever waits in it, and takes a wake by a
+// script, so that each goes to one worker. What is published may be lost; so
+// whoever listens looks again after each connection, and a Wait ends after five
+// seconds. Commits publish only for runs that somebody watches, and say so to
+// everybody who does. No command blocks on the server, so nothing has to be
+// interrupted.
+//
+// # Lost answers
+//
+// go-redis repeats commands whose answers are lost; scripts are sent so that it
+// does not. A commit, a delivery and a creation may be repeated by the caller and
+// happen once. A cluster that says that a partition has moved has executed
+// nothing, and there the client goes on by itself. While a partition is being
+// moved, key by key, its operations fail and are repeated by the caller.
+//
+// # Time
+//
+// Scripts read the clock of the server. [Store.Clock] is that clock, as its
+// answers show it: the clocks of the workers may differ by any amount. Servers of
+// a cluster should agree to within milliseconds; timers of a partition fire by
+// the clock of its server.
+//
+// # Reading order
+//
+// keys.go has the names of the keys, open.go the Store, script.go and send.go how
+// scripts are put together and sent, hub.go how things are heard. Then one file
+// per duty, named as in the other stores: create.go, session.go, claim.go,
+// commit.go, release.go, deliver.go, load.go, wait.go, list.go, purge.go,
+// inspect.go, notes.go; and lua, one file per operation, with what they share in
+// lua/part.
+package redisstore

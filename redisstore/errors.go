@@ -1,0 +1,74 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// errDamaged says that keys of the database contradict each other.
+var errDamaged = errors.New("the database is damaged")
+
+// hints says what to do about the errors of a server, by what they begin with.
+var hints = map[string]string{
+	"OOM":         "the server is at its memory limit, nothing was written",
+	"READONLY":    "the server is a replica, nothing was written",
+	"MISCONF":     "the server cannot save to its disk and refuses to write",
+	"LOADING":     "the server is still reading its data",
+	"CLUSTERDOWN": "a part of the cluster has no master",
+	"NOREPLICAS":  "the server has too few replicas and refuses to write",
+	"NOAUTH":      "the server wants a user and a password",
+	"WRONGPASS":   "the server does not accept the user or the password",
+	"NOPERM":      "the user lacks a permission, see docs/redis.md",
+}
+
+// explain makes errors of the client errors of a store, and says what to do. A
+// cluster is asked who serves what: go-redis does so by itself only once a minute
+// if a master does not answer.
+func (s *Store) explain(err error) error {
+	if err == nil || errors.Is(err, store.ErrClosed) {
+		return err
+	}
+	select {
+	case <-s.done:
+		return store.ErrClosed // that is why it failed
+	default:
+	}
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		cluster.ReloadState(context.Background())
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if errors.Is(err, redis.ErrClosed) {
+		return fmt.Errorf("the client of the store was closed: %w", err)
+	}
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return fmt.Errorf("%w: a key with prefix %q is of another kind: %w", store.ErrForeign, s.cfg.Prefix, err)
+	}
+	for prefix, hint := range hints {
+		if redis.HasErrorPrefix(err, prefix) {
+			return fmt.Errorf("%s: %w", hint, err)
+		}
+	}
+	return err
+}
+
+// unexpected is an answer of a script that this release does not know.
+func unexpected(c *call) error {
+	return fmt.Errorf("script %s answered %v, which this release does not know", c.script.name, c.reply)
+}
+
+// errUnconfirmed says that something was written, and may still be lost.
+var errUnconfirmed = errors.New("too few replicas have received it")
+
+func unconfirmed(n int, cfg Config, err error) error {
+	if err == nil {
+		err = errUnconfirmed
+	}
+	return fmt.Errorf("wait for replicas: %d of %d within %v: %w", n, cfg.WaitReplicas, cfg.WaitTimeout, err)
+}

@@ -1,0 +1,17 @@
+package redisstore
+
+// Prefix returns the prefix of the keys of a store.
+func (s *Store) Prefix() string { return s.cfg.Prefix }
+
+// ScriptOf returns the name of a script by the first argument of its command.
+func ScriptOf(argument any) string {
+	for _, s := range []*script{
+		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptCloseSession, scriptClaim, scriptClaimRun,
+		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptNote, scriptPurge, scriptDelete,
+	} {
+		if argument == s.sha || argument == s.text {
+			return s.name
+		}
+	}
+	return ""
+}

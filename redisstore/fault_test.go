@@ -1,0 +1,337 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+var orders = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+
+// writer commits to owned runs, as a worker does: the same bytes again until
+// there is an answer.
+type writer struct {
+	t     *testing.T
+	ctx   context.Context
+	st    *redisstore.Store
+	ids   *storetest.IDs
+	runs  []*written
+	again atomic.Int64 // tries without an answer
+}
+
+// written is a run and what it should hold.
+type written struct {
+	log    *storetest.Log
+	fence  store.Fence
+	frames [][]byte
+}
+
+// newWriter creates runs and claims them, over an unharmed connection.
+func newWriter(t *testing.T, good, st *redisstore.Store, runs int) *writer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	t.Cleanup(cancel)
+	w := &writer{t: t, ctx: ctx, st: st, ids: &storetest.IDs{}}
+	var creates []store.Create
+	byID := map[event.RunID]*written{}
+	for range runs {
+		l := storetest.NewLog(w.ids, good.Clock(), event.NewRunID(time.Now(), event.RandomSlot()), event.Spec{Workflow: orders.Workflow, Queue: orders.Queue})
+		c := l.Create()
+		creates = append(creates, c)
+		r := &written{log: l, frames: [][]byte{c.Frame}}
+		w.runs, byID[l.Run] = append(w.runs, r), r
+	}
+	if _, err := good.Create(ctx, creates); err != nil {
+		t.Fatal(err)
+	}
+	for p := range good.Partitions() {
+		s := store.Session{Partition: p, ID: w.ids.Session(), Worker: "writer", TTL: time.Hour, Classes: []store.Class{orders}}
+		if err := good.OpenSession(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		got, err := good.Claim(ctx, store.Claim{Partition: p, Session: s.ID, Token: event.NewToken(), Classes: s.Classes, Max: runs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range got.Runs {
+			byID[c.Run].fence = c.Fence
+		}
+	}
+	return w
+}
+
+// write commits rounds frames to all runs, many at once.
+func (w *writer) write(rounds, together int) {
+	w.t.Helper()
+	var all sync.WaitGroup
+	for runs := range slices.Chunk(w.runs, (len(w.runs)+together-1)/together) {
+		all.Go(func() {
+			for range rounds {
+				w.commit(runs)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (w *writer) commit(runs []*written) {
+	commits := make([]store.Commit, len(runs))
+	for i, r := range runs {
+		commits[i] = r.log.Commit(r.fence, r.log.Work()...)
+	}
+	var answers []store.Committed
+	for {
+		var err error
+		if answers, err = w.st.Commit(w.ctx, commits); err == nil {
+			break
+		}
+		if w.ctx.Err() != nil {
+			w.t.Errorf("commit: %v", err)
+			return
+		}
+		w.again.Add(1)
+	}
+	for i, r := range runs {
+		if answers[i].Err != nil {
+			w.t.Errorf("commit to run %s: %v", r.log.Run, answers[i].Err)
+			return
+		}
+		r.log.Accept(commits[i])
+		r.frames = append(r.frames, commits[i].Frame)
+		if got := answers[i].N; got != uint64(len(r.frames)) {
+			w.t.Errorf("commit to run %s: got %d frames, want %d", r.log.Run, got, len(r.frames))
+		}
+	}
+}
+
+// verify fails the test unless the store holds what was written, once.
+func (w *writer) verify(good *redisstore.Store) {
+	w.t.Helper()
+	var loads []store.Load
+	for _, r := range w.runs {
+		loads = append(loads, store.Load{Run: r.log.Run})
+	}
+	got, err := good.Load(w.ctx, loads)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, r := range w.runs {
+		if diff := cmp.Diff(r.frames, got[i].Frames); diff != "" {
+			w.t.Fatalf("log of run %s (-written +stored):\n%s", r.log.Run, diff)
+		}
+	}
+	sound(w.t, good)
+}
+
+// faulty does harm to one piece in so many.
+func faulty(seed uint64, oneIn int) redistest.Harm {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 1))
+	draw := func() (int, int) {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.IntN(oneIn), random.IntN(4)
+	}
+	return func(answer bool, _ []byte) redistest.Verdict {
+		hit, kind := draw()
+		if hit != 0 {
+			return redistest.Pass
+		}
+		switch {
+		case kind == 0:
+			<-time.After(2 * time.Millisecond) // a late one
+			return redistest.Pass
+		case kind == 1:
+			return redistest.Cut // in mid-pipeline
+		case answer:
+			return redistest.Drop // after the server has executed it
+		}
+		return redistest.Drop
+	}
+}
+
+// eachServer runs a test on a single server and on a cluster. through returns a
+// URL whose connections go through proxies.
+func eachServer(t *testing.T, test func(t *testing.T, url string, addrs []string, dial func(h redistest.Harm) redis.UniversalClient)) {
+	t.Run("server", func(t *testing.T) {
+		s := redistest.Shared(t)
+		test(t, s.URL(), []string{s.Addr}, func(h redistest.Harm) redis.UniversalClient {
+			p := redistest.NewProxy(t, s.Addr)
+			p.Do(h)
+			return closing(t, redis.NewClient(&redis.Options{Addr: p.Addr}))
+		})
+	})
+	t.Run("cluster", func(t *testing.T) {
+		c := redistest.SharedCluster(t)
+		var addrs []string
+		for _, m := range c.Masters {
+			addrs = append(addrs, m.Addr)
+		}
+		test(t, c.URL(), addrs, func(h redistest.Harm) redis.UniversalClient {
+			through := map[string]string{}
+			for _, addr := range addrs {
+				p := redistest.NewProxy(t, addr)
+				p.Do(h)
+				through[addr] = p.Addr
+			}
+			return closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Dialer: dialing(through)}))
+		})
+	})
+}
+
+func closing[C redis.UniversalClient](t testing.TB, client C) C {
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestSTORE3_LostAnswersDoubleNothingAndLoseNothing(t *testing.T) {
+	eachServer(t, func(t *testing.T, url string, _ []string, dial func(redistest.Harm) redis.UniversalClient) {
+		prefix := redistest.Prefix()
+		good := openURL(t, with(url, "prefix="+prefix))
+		defer good.Close()
+		st, err := redisstore.New(dial(faulty(7, 15)), redisstore.Config{Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		w := newWriter(t, good, st, 80)
+		w.write(40, 4)
+		w.verify(good)
+		t.Logf("%d commits, %d batches without an answer", 80*40, w.again.Load())
+		if w.again.Load() < 10 {
+			t.Errorf("%d batches had no answer: the proxy did no harm", w.again.Load())
+		}
+	})
+}
+
+func TestSTORE3_FlushedScriptsAreSentAgain(t *testing.T) {
+	eachServer(t, func(t *testing.T, url string, addrs []string, _ func(redistest.Harm) redis.UniversalClient) {
+		st := openURL(t, with(url, "prefix="+redistest.Prefix()))
+		defer st.Close()
+		w := newWriter(t, st, st, 40)
+		written := make(chan struct{})
+		var flushes int
+		var flusher sync.WaitGroup
+		flusher.Go(func() {
+			for {
+				for _, addr := range addrs {
+					c := redis.NewClient(&redis.Options{Addr: addr})
+					if err := c.ScriptFlush(w.ctx).Err(); err != nil {
+						t.Errorf("script flush: %v", err)
+					}
+					_ = c.Close()
+				}
+				flushes++
+				select {
+				case <-written:
+					return
+				default:
+				}
+			}
+		})
+		w.write(40, 2)
+		close(written)
+		flusher.Wait()
+		w.verify(st)
+		t.Logf("%d flushes", flushes)
+	})
+}
+
+func TestSTORE3_KilledConnectionsDoNoHarm(t *testing.T) {
+	eachServer(t, func(t *testing.T, url string, addrs []string, _ func(redistest.Harm) redis.UniversalClient) {
+		st := openURL(t, with(url, "prefix="+redistest.Prefix()))
+		defer st.Close()
+		w := newWriter(t, st, st, 40)
+		written := make(chan struct{})
+		var killer sync.WaitGroup
+		killer.Go(func() {
+			for {
+				for _, addr := range addrs {
+					c := redis.NewClient(&redis.Options{Addr: addr})
+					if err := c.Do(w.ctx, "client", "kill", "type", "normal", "skipme", "yes").Err(); err != nil {
+						t.Errorf("client kill: %v", err)
+					}
+					_ = c.Close()
+				}
+				select {
+				case <-written:
+					return
+				case <-time.After(3 * time.Millisecond):
+				}
+			}
+		})
+		w.write(100, 2)
+		close(written)
+		killer.Wait()
+		w.verify(st)
+	})
+}
+
+func TestSTORE4_RestartedServerGoesOnWithEverythingThatWasAnswered(t *testing.T) {
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	st := openURL(t, server.URL())
+	defer st.Close()
+	w := newWriter(t, st, st, 20)
+	w.write(10, 2)
+
+	watched := make(chan error, 1)
+	run := w.runs[0]
+	go func() { watched <- st.Watch(w.ctx, run.log.Run, uint64(len(run.frames))) }()
+	server.Kill()
+	if _, err := st.Load(w.ctx, []store.Load{{Run: run.log.Run}}); err == nil {
+		t.Error("load without a server: got no error")
+	}
+	server.Restart(t)
+	w.write(10, 2)
+	w.verify(st)
+	// It was told over a connection that did not exist when it began, or it has
+	// met the server away.
+	if err := <-watched; err != nil && !strings.Contains(err.Error(), "watch run") {
+		t.Errorf("watch: %v", err)
+	}
+}
+
+func TestErrors_SayThatTheServerIsAway(t *testing.T) {
+	server := redistest.Start(t)
+	st := openURL(t, server.URL())
+	defer st.Close()
+	server.Kill()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	_, err := st.Resolve(ctx, "order")
+	if err == nil || errors.Is(err, store.ErrRunNotFound) {
+		t.Errorf("resolve without a server: got %v, want an error of the connection", err)
+	}
+}
+
+func TestSTORE4_APromotedReplicaHasEverythingThatWasWaitedFor(t *testing.T) {
+	cluster := redistest.StartCluster(t, true)
+	careful := openURL(t, with(cluster.URL(), "wait_replicas=1"))
+	defer careful.Close()
+	st := openURL(t, cluster.URL())
+	defer st.Close()
+	w := newWriter(t, careful, careful, 40)
+	w.write(5, 2)
+	cluster.Masters[0].Kill()
+	w.st = st // a promoted replica has none of its own
+	w.write(5, 2)
+	w.verify(st)
+	if w.again.Load() == 0 {
+		t.Error("every batch was answered at once: no master was away")
+	}
+}

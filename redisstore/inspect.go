@@ -1,0 +1,165 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Inspect returns everything that the store holds: each partition as of one
+// moment. It reads a partition in one transaction, which holds up its server:
+// it is for checks and tests, not for a store with millions of runs.
+func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	snap := &store.Snapshot{
+		Runs:      map[event.RunID]*store.RunState{},
+		Active:    map[string]event.RunID{},
+		LastEnded: map[string]event.RunID{},
+		Lines:     map[string][]event.RunID{},
+		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
+		Ready:     map[store.Class][]event.RunID{},
+		Timers:    map[event.RunID]time.Time{},
+		Leases:    map[store.SessionID]store.Lease{},
+		Owned:     map[store.SessionID][]event.RunID{},
+		Mail:      map[store.SessionID][]event.RunID{},
+		Wakes:     map[store.Class]bool{},
+		Purges:    map[event.RunID]time.Time{},
+	}
+	var mu sync.Mutex
+	err := each(s.all(), func(p *partition, _ struct{}) error {
+		v, err := s.inspect(ctx, p)
+		if err != nil {
+			return fmt.Errorf("inspect partition %d: %w", p.number, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return s.show(ctx, v, snap)
+	})
+	if err != nil {
+		return nil, err
+	}
+	snap.Now = s.Clock().Now()
+	return snap, nil
+}
+
+// keySet is what the keys of a partition are made from.
+type keySet struct {
+	runs, names, classes, sessions []string
+}
+
+func (k *keySet) equal(o *keySet) bool {
+	return slices.Equal(k.runs, o.runs) && slices.Equal(k.names, o.names) &&
+		slices.Equal(k.classes, o.classes) && slices.Equal(k.sessions, o.sessions)
+}
+
+// errMoving says that a partition could not be read at rest.
+var errMoving = errors.New("the partition changes faster than it can be read")
+
+// inspect reads a partition in one transaction. What there is to read is not
+// known before: so it reads what there was the last time and, in the same
+// transaction, what there is; if the two differ, it begins again.
+func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
+	s.inspecting.Lock()
+	keys := s.inspected[p.number]
+	s.inspecting.Unlock()
+	if keys == nil {
+		keys = &keySet{}
+	}
+	for range 20 {
+		v := &view{p: p, keys: keys}
+		if err := s.transaction(ctx, p, func(tx redis.Pipeliner) { v.read(ctx, tx) }); err != nil {
+			return nil, err
+		}
+		found := v.found()
+		if found.equal(keys) {
+			s.inspecting.Lock()
+			s.inspected[p.number] = keys
+			s.inspecting.Unlock()
+			return v, nil
+		}
+		keys = found
+	}
+	return nil, errMoving
+}
+
+// view is all values of a partition.
+type view struct {
+	p    *partition
+	keys *keySet
+
+	open, done, leases             *redis.ZSliceCmd
+	timers, purges                 *redis.ZSliceCmd
+	classes, active, latest, wakes *redis.MapStringStringCmd
+	audit                          map[string]*redis.StringSliceCmd
+	runs                           map[string]reading
+	seen                           map[string]*redis.ZSliceCmd
+	lines, ready, owned            map[string]*redis.StringSliceCmd
+	hidden, sessions, mail         map[string]*redis.MapStringStringCmd
+}
+
+func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
+	p := v.p
+	v.open, v.done = tx.ZRangeWithScores(ctx, p.open(), 0, -1), tx.ZRangeWithScores(ctx, p.done(), 0, -1)
+	v.leases, v.timers = tx.ZRangeWithScores(ctx, p.leases(), 0, -1), tx.ZRangeWithScores(ctx, p.timers(), 0, -1)
+	v.classes, v.wakes = tx.HGetAll(ctx, p.classes()), tx.HGetAll(ctx, p.wakes())
+	v.active, v.latest = tx.HGetAll(ctx, p.active()), tx.HGetAll(ctx, p.latest())
+	v.purges = tx.ZRangeWithScores(ctx, p.purges(), 0, -1)
+	v.hidden = map[string]*redis.MapStringStringCmd{}
+	v.runs, v.seen, v.audit = map[string]reading{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringSliceCmd{}
+	for _, run := range v.keys.runs {
+		v.runs[run] = read(ctx, tx, p, store.Load{Run: long(run), Inbox: true})
+		v.seen[run] = tx.ZRangeWithScores(ctx, p.seen(run), 0, -1)
+		v.audit[run] = tx.LRange(ctx, p.audit(run), 0, -1)
+		v.hidden[run] = tx.HGetAll(ctx, p.hidden(run))
+	}
+	v.lines, v.ready, v.owned = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringSliceCmd{}, map[string]*redis.StringSliceCmd{}
+	v.sessions, v.mail = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
+	for _, name := range v.keys.names {
+		v.lines[name] = tx.LRange(ctx, p.line(name), 0, -1)
+	}
+	for _, class := range v.keys.classes {
+		v.ready[class] = tx.ZRange(ctx, p.ready(class), 0, -1)
+	}
+	for _, session := range v.keys.sessions {
+		v.sessions[session], v.mail[session] = tx.HGetAll(ctx, p.session(session)), tx.HGetAll(ctx, p.mail(session))
+		v.owned[session] = tx.SMembers(ctx, p.owned(session))
+	}
+}
+
+// found is what there is in the partition.
+func (v *view) found() *keySet {
+	k := &keySet{
+		runs: slices.Concat(members(v.open), members(v.done), members(v.purges)), sessions: members(v.leases),
+		classes: slices.Sorted(maps.Keys(v.classes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
+	}
+	// A chain may be named after a run that is gone.
+	for _, r := range v.runs {
+		if chain := r.meta.Val()["h"]; chain != "" {
+			k.runs = append(k.runs, chain)
+		}
+	}
+	slices.Sort(k.runs)
+	k.runs = slices.Compact(k.runs)
+	slices.Sort(k.sessions)
+	return k
+}
+
+func members(set *redis.ZSliceCmd) []string {
+	all := make([]string, 0, len(set.Val()))
+	for _, z := range set.Val() {
+		member, _ := z.Member.(string)
+		all = append(all, member)
+	}
+	return all
+}

@@ -1,0 +1,116 @@
+package redisstore
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// partition builds the names of the keys of one partition. All of them begin
+// with the same hash tag, so that they are in one slot of a cluster. doc.go lists
+// them.
+type partition struct {
+	number int
+	tag    string
+}
+
+func newPartition(prefix string, number int) *partition {
+	return &partition{number: number, tag: "{" + prefix + ":" + strconv.Itoa(number) + "}:"}
+}
+
+// The keys of a run, by its short id.
+func (p *partition) meta(run string) string   { return p.tag + "m:" + run }
+func (p *partition) log(run string) string    { return p.tag + "l:" + run }
+func (p *partition) inbox(run string) string  { return p.tag + "i:" + run }
+func (p *partition) notes(run string) string  { return p.tag + "n:" + run }
+func (p *partition) hidden(run string) string { return p.tag + "g:" + run }
+func (p *partition) extra(run string) string  { return p.tag + "x:" + run }
+func (p *partition) audit(run string) string  { return p.tag + "j:" + run }
+func (p *partition) seen(chain string) string {
+	return p.tag + "s:" + chain
+}
+
+// The keys of a class, a session and a workflow id, by their codes.
+func (p *partition) ready(class string) string     { return p.tag + "r:" + class }
+func (p *partition) blocked(class string) string   { return p.tag + "b:" + class }
+func (p *partition) session(session string) string { return p.tag + "z:" + session }
+func (p *partition) owned(session string) string   { return p.tag + "o:" + session }
+func (p *partition) mail(session string) string    { return p.tag + "a:" + session }
+func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
+
+// The keys of the partition as a whole.
+func (p *partition) classes() string { return p.tag + "k" }
+func (p *partition) wakes() string   { return p.tag + "w" }
+func (p *partition) timers() string  { return p.tag + "t" }
+func (p *partition) leases() string  { return p.tag + "e" }
+func (p *partition) active() string  { return p.tag + "u" }
+func (p *partition) latest() string  { return p.tag + "v" }
+func (p *partition) open() string    { return p.tag + "p" }
+func (p *partition) done() string    { return p.tag + "f" }
+func (p *partition) chains() string  { return p.tag + "h" }
+func (p *partition) counter() string { return p.tag + "c" }
+func (p *partition) purges() string  { return p.tag + "d" }
+
+// format says how the database was written. It is kept in partition 0.
+func (p *partition) format() string { return p.tag + "format" }
+
+// never is a key that never exists. Every script is given it behind the keys that
+// its header names, and every transaction asks for it. While a cluster moves a
+// slot from node to node, key by key, a node refuses what touches several keys of
+// which one is not there: so nothing is executed in a partition that is in two
+// places, where it would miss the keys that it does not declare.
+func (p *partition) never() string { return p.tag + "-" }
+
+// The channels on which scripts publish.
+func (p *partition) hints() string              { return p.tag + "hint" }
+func (p *partition) news(session string) string { return p.tag + "mail:" + session }
+func (p *partition) frames(run string) string   { return p.tag + "frame:" + run }
+
+const runPrefix = event.PrefixRun + "_"
+
+// short is a run id without what all of them begin with.
+func short(run event.RunID) string { return strings.TrimPrefix(string(run), runPrefix) }
+
+// long is the opposite of short.
+func long(run string) event.RunID {
+	if run == "" {
+		return ""
+	}
+	return event.RunID(runPrefix + run)
+}
+
+// code names something of any length in 16 characters. It is computed and not
+// given out: no two stores, and no server before and after a failover, disagree
+// about it.
+func code(kind, name string) string {
+	sum := sha256.Sum256([]byte(kind + "\x00" + name))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+func classCode(c store.Class) string       { return code("class", className(c)) }
+func className(c store.Class) string       { return c.Queue + "\x00" + c.Workflow }
+func sessionCode(s store.SessionID) string { return code("session", string(s)) }
+func parseClass(name string) (c store.Class) {
+	c.Queue, c.Workflow, _ = strings.Cut(name, "\x00")
+	return c
+}
+
+// widKey is a workflow id as the database keeps it: as it is, or as a hash if it
+// would not fit into the compact form of the metadata.
+func widKey(wid string) string {
+	if len(wid) <= widLimit && !strings.HasPrefix(wid, "#") {
+		return wid
+	}
+	sum := sha256.Sum256([]byte(wid))
+	return "#" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// widLimit is the longest workflow id that is kept as it is. A hash with a value
+// of more than 64 bytes takes four times the memory.
+const widLimit = 64
+
+func hashed(widKey string) bool { return strings.HasPrefix(widKey, "#") }

@@ -1,0 +1,80 @@
+-- Claim recovers runs of dead sessions if it is allowed to, makes due runs
+-- ready, and gives ready runs to a session: of all classes the highest priority
+-- first, then whoever has been ready for longest.
+--
+-- KEYS  1 the session  2 leases  3 timers  4 wakes  5 runs of the session
+--       6 and on: ready runs of each class
+-- ARGV  1 now  2 session  3 token  4 how many at most  5 '1' to recover
+--       6 how many to recover and to make due at most  7 and on: the classes
+--
+-- Returns {'expired'} or {'ok', next due time, run, …}.
+--
+-- Atomic, because a run must go from ready to owned in one action, and what is
+-- recovered or due must be ready in it. The keys of the runs are built: they are
+-- found here. A second execution with the same token answers what the first one
+-- has given out.
+--
+-- Parts: clock ready leave due recover grant
+
+local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
+local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't')
+if not s[1] or s[2] then
+  return {'expired'}
+end
+local now = clock(ARGV[1])
+if s[3] == token then
+  local answer = {'ok', redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or ''}
+  for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
+    local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 't')
+    if m[8] == token then
+      table.insert(answer, granted(run, m))
+    end
+  end
+  return answer
+end
+if ARGV[5] == '1' then
+  local left = chores
+  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('(%.0f', now), 'LIMIT', 0, 100)) do
+    if dead ~= session and left > 0 then
+      left = left - recover(dead, s[1], 'expired_claim', now, left)
+    end
+  end
+end
+local answer = {'ok', make_due(now, chores)}
+
+local found = {}
+for i = 6, #KEYS - 1 do
+  if most > 0 then
+    local ready = redis.call('ZRANGE', KEYS[i], 0, most - 1, 'WITHSCORES')
+    for j = 1, #ready, 2 do
+      table.insert(found, {tonumber(ready[j + 1]), ready[j], KEYS[i]})
+    end
+  end
+end
+if #KEYS > 7 then
+  table.sort(found, function(a, b)
+    if a[1] ~= b[1] then
+      return a[1] < b[1]
+    end
+    return a[2] < b[2]
+  end)
+end
+for i = 1, math.min(most, #found) do
+  local run = string.sub(found[i][2], 15)
+  local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'p')
+  if m[8] == '1' then
+    table.insert(answer, grant(run, session, token, m))
+  end
+  redis.call('ZREM', found[i][3], found[i][2])
+end
+if #answer > 2 then
+  redis.call('HSET', KEYS[1], 't', token)
+end
+for i = 6, #KEYS - 1 do
+  if redis.call('EXISTS', KEYS[i]) == 1 then
+    wake(ARGV[i + 1])
+  else
+    redis.call('HDEL', KEYS[4], ARGV[i + 1])
+  end
+end
+return answer

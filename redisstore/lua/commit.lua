@@ -1,0 +1,129 @@
+-- Commit appends a frame to the log of a run and carries out an effect.
+--
+-- KEYS  1 metadata  2 log  3 inbox  4 notes  5 open runs  6 done runs
+--       7 done runs by the time when they may be purged
+-- ARGV  1 now  2 run  3 workflow id as a key, or ''  4 epoch  5 token
+--       6 cid of the frame before  7 frame, or '' for none  8 cid
+--       9 first event  10 last event  11 items to consume  12 id of the last
+--       13 effect  14 due  15 fingerprint that does not fit  16 status, or ''
+--       17 'p' for progress  18 'c' for closing  19 'w': an earlier try is
+--       written once more, so that there is something to wait for
+--       20 how long a run is kept at least  21 how long if it does not say
+--
+-- Returns {'ok', frames, mail}, {'fenced'}, {'workflow id'},
+-- {'conflict', reason, last event, cid of the last frame} or {'mail'}.
+--
+-- Atomic, because the fence and the position are compared, the frame appended,
+-- the items removed and the run put in its new place in one action. The guards
+-- stand in the order of the protocol and before all writes; the append is the
+-- first write, so that a server that refuses writes has written nothing. A frame
+-- that is the last of the log already was written by an earlier try.
+--
+-- Parts: clock ready leave park compact item
+
+local meta, run, frame = KEYS[1], ARGV[2], ARGV[7]
+local m = redis.call('HMGET', meta, 'l', 'e', 't', 'q', 'n', 'w', 'z', 'y', 'g')
+if not m[1] then
+  return {'fenced'}
+end
+local holds = m[3] == ARGV[5] and m[2] == ARGV[4]
+local unread = redis.call('LLEN', KEYS[3])
+if frame ~= '' and m[1] == ARGV[8] then
+  if ARGV[19] == 'w' then
+    redis.call('HSET', meta, 'n', m[5])
+  end
+  return {'ok', tonumber(m[5]), holds and unread > 0 and 1 or 0}
+end
+if not holds then
+  return {'fenced'}
+end
+if (m[6] or '') ~= ARGV[3] then
+  return {'workflow id'}
+end
+if m[1] ~= ARGV[6] then
+  return {'conflict', 'it continues another frame', tonumber(m[4]), m[1]}
+end
+if frame ~= '' and tonumber(ARGV[9]) ~= m[4] + 1 then
+  return {'conflict', 'it does not continue the sequence', tonumber(m[4]), m[1]}
+end
+local consume, effect = tonumber(ARGV[11]), ARGV[13]
+if consume > 0 then
+  local item = redis.call('LINDEX', KEYS[3], consume - 1)
+  if not item or item_id(item) ~= ARGV[12] then
+    return {'conflict', 'it consumes items that the inbox does not hold', tonumber(m[4]), m[1]}
+  end
+  unread = unread - consume
+end
+if unread > 0 and (effect == '1' or effect == '4') then
+  return {'mail'}
+end
+
+local n, bytes = tonumber(m[5]), tonumber(m[9])
+if frame ~= '' then
+  n, bytes = n + 1, bytes + #frame
+  redis.call('XADD', KEYS[2], n .. '-0', 'f', frame)
+  redis.call('HSET', meta, 'l', ARGV[8], 'q', ARGV[10], 'n', n, 'g', bytes)
+  if m[8] then
+    if tonumber(redis.call('TIME')[1]) < tonumber(m[8]) then
+      redis.call('PUBLISH', tag .. 'frame:' .. run, n)
+    else
+      redis.call('HDEL', meta, 'y')
+    end
+  end
+end
+if consume > 0 then
+  redis.call('LTRIM', KEYS[3], consume, -1)
+end
+if ARGV[17] == 'p' then
+  redis.call('HDEL', meta, 'v')
+end
+if ARGV[16] ~= '' then
+  redis.call('HSET', meta, 's', ARGV[16])
+end
+if ARGV[18] == 'c' and effect == '0' then
+  redis.call('HSET', meta, 'z', 1)
+elseif m[7] then
+  redis.call('HDEL', meta, 'z')
+end
+if effect == '0' then
+  if consume > 0 and unread == 0 then
+    redis.call('HDEL', tag .. 'a:' .. redis.call('HGET', meta, 'o'), run)
+  end
+  return {'ok', n, unread > 0 and 1 or 0}
+end
+
+local o = redis.call('HMGET', meta, 'o', 'c', 'r', 'a', 'j')
+leave_owner(run, o[1])
+if effect == '1' then
+  park(run, o[2], ARGV[14])
+  compact(run, bytes)
+elseif effect == '2' then
+  make_ready(run, o[2], o[3])
+elseif effect == '3' then
+  redis.call('HSET', meta, 'p', 4, 'f', ARGV[15])
+  redis.call('HSET', tag .. 'b:' .. o[2], run, ARGV[15])
+else
+  local now = clock(ARGV[1])
+  redis.call('HSET', meta, 'p', 6, 'b', now)
+  redis.call('HDEL', meta, 'y')
+  redis.call('DEL', KEYS[3], KEYS[4])
+  redis.call('ZREM', KEYS[5], run)
+  redis.call('ZADD', KEYS[6], 0, run)
+  redis.call('ZADD', KEYS[7], math.max(math.max(now, o[4]) + ARGV[20], now + (o[5] or ARGV[21])), run)
+  compact(run, bytes)
+  local wid = m[6]
+  if wid then
+    redis.call('HSET', tag .. 'v', wid, run)
+    if redis.call('HGET', tag .. 'u', wid) == run then
+      local heir = redis.call('LPOP', tag .. 'q:' .. wid)
+      if heir then
+        redis.call('HSET', tag .. 'u', wid, heir)
+        local h = redis.call('HMGET', tag .. 'm:' .. heir, 'c', 'r')
+        make_ready(heir, h[1], h[2])
+      else
+        redis.call('HDEL', tag .. 'u', wid)
+      end
+    end
+  end
+end
+return {'ok', n, 0}

@@ -1,0 +1,22 @@
+-- Heartbeat renews the lease of a session.
+--
+-- KEYS  1 the session  2 leases  3 its runs  4 its mail  5 timers
+-- ARGV  1 now  2 session
+--
+-- Returns {'expired'} or {'ok', runs owned, next due time, run with mail, …}.
+--
+-- Atomic, because a lease that is gone or being recovered must not be written: a
+-- heartbeat never creates one.
+--
+-- Parts: clock
+
+local s = redis.call('HMGET', KEYS[1], 'i', 'r', 'l')
+if not s[1] or s[2] then
+  return {'expired'}
+end
+redis.call('ZADD', KEYS[2], clock(ARGV[1]) + s[3], ARGV[2])
+local answer = redis.call('HKEYS', KEYS[4])
+table.insert(answer, 1, 'ok')
+table.insert(answer, 2, redis.call('SCARD', KEYS[3]))
+table.insert(answer, 3, redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2] or '')
+return answer

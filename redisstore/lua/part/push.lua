@@ -1,0 +1,34 @@
+-- forget drops ids that were accepted more than a day ago, a few at a time, but
+-- none from the oldest unread item on: those are still in the inbox.
+local function forget(seen, inbox, now)
+  local limit = now - 86400000
+  local old = redis.call('ZCOUNT', seen, '-inf', string.format('(%.0f', limit))
+  if old == 0 then
+    return
+  end
+  local unread = redis.call('ZSCORE', seen, item_id(redis.call('LINDEX', inbox, 0)))
+  if unread and tonumber(unread) < limit then
+    old = redis.call('ZCOUNT', seen, '-inf', '(' .. unread)
+  end
+  if old > 0 then
+    redis.call('ZREMRANGEBYRANK', seen, 0, math.min(old, 100) - 1)
+  end
+end
+
+-- push accepts an item that has not been seen: inbox and seen in one action. A
+-- parked run is made ready, the owner of an owned one is told.
+local function push(run, id, item, now)
+  local m = redis.call('HMGET', tag .. 'm:' .. run, 'p', 'h', 'c', 'r', 'o')
+  local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. (m[2] or run)
+  redis.call('RPUSH', inbox, item)
+  redis.call('ZADD', seen, now, id)
+  forget(seen, inbox, now)
+  if m[1] == '3' then
+    make_ready(run, m[3], m[4])
+    redis.call('HDEL', tag .. 'm:' .. run, 'd')
+    redis.call('ZREM', tag .. 't', run)
+  elseif m[1] == '2' then
+    redis.call('HSET', tag .. 'a:' .. m[5], run, 1)
+    redis.call('PUBLISH', tag .. 'mail:' .. m[5], '')
+  end
+end

@@ -1,0 +1,26 @@
+-- Reconcile lists what a session owns.
+--
+-- KEYS  1 the session  2 its runs
+-- ARGV  none
+--
+-- Returns {'expired'} or {'ok', run, epoch, token, …}.
+--
+-- Atomic, because the fences must be those under which the session owns the
+-- runs. The keys of the runs are built: they are found here.
+--
+-- Parts: ready
+
+local s = redis.call('HMGET', KEYS[1], 'i', 'r')
+if not s[1] or s[2] then
+  return {'expired'}
+end
+local answer = {'ok'}
+for _, run in ipairs(redis.call('SMEMBERS', KEYS[2])) do
+  local m = redis.call('HMGET', tag .. 'm:' .. run, 'e', 't')
+  if m[2] then
+    table.insert(answer, run)
+    table.insert(answer, tonumber(m[1]))
+    table.insert(answer, m[2])
+  end
+end
+return answer

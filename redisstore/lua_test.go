@@ -1,0 +1,117 @@
+package redisstore
+
+import (
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// header is what each script begins with.
+var header = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARGV  .*\n--\n-- Returns .*\n--\n-- Atomic, because .*\n--\n-- Parts: [a-z_ ]+\n\n`)
+
+func TestScripts_SayTheirContract(t *testing.T) {
+	files, err := fs.Glob(sources, "lua/*.lua")
+	if err != nil || len(files) != 16 {
+		t.Fatalf("scripts: got %d, %v, want 16", len(files), err)
+	}
+	for _, file := range files {
+		b, err := fs.ReadFile(sources, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !header.Match(b) {
+			t.Errorf("%s does not begin with KEYS, ARGV, Returns, Atomic and Parts", file)
+		}
+	}
+}
+
+// Keys that are built from a tag must be in the slot of the keys that are
+// declared: their tag is taken from the first of those.
+func TestScripts_BuildKeysOfOnePartitionOnly(t *testing.T) {
+	err := fs.WalkDir(sources, "lua", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(sources, file)
+		if err != nil {
+			return err
+		}
+		text := string(b)
+		if strings.Contains(bare(text), "tag =") && !strings.Contains(text, "local tag = string.match(KEYS[1], '^{.-}:')") {
+			t.Errorf("%s takes its tag from elsewhere than the first key", file)
+		}
+		for line := range strings.SplitSeq(bare(text), "\n") {
+			if strings.Contains(line, "'{") && !strings.Contains(line, "local tag") {
+				t.Errorf("%s names a hash tag: %s", file, line)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each letter that begins a key means one thing, in Go and in Lua.
+func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
+	p := newPartition("x", 0)
+	known := map[string]bool{"y": true} // the copy of a log, which only scripts know
+	for _, key := range []string{
+		p.meta("r"), p.log("r"), p.inbox("r"), p.notes("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
+		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.mail("s"), p.line("w"),
+		p.classes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.open(), p.done(), p.chains(), p.counter(), p.purges(),
+		p.hints(), p.news("s"), p.frames("r"),
+	} {
+		rest, _ := strings.CutPrefix(key, "{x:0}:")
+		name, _, _ := strings.Cut(rest, ":")
+		if known[name] {
+			t.Errorf("two kinds of keys are called %q", name)
+		}
+		known[name] = true
+	}
+	names := regexp.MustCompile(`tag \.\. '(\w+):?'`)
+	err := fs.WalkDir(sources, "lua", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(sources, file)
+		for _, m := range names.FindAllStringSubmatch(string(b), -1) {
+			if !known[m[1]] {
+				t.Errorf("%s builds a key %q, which keys.go does not have", file, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
+	defined := regexp.MustCompile(`local function (\w+)`)
+	parts, err := fs.Glob(sources, "lua/part/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := map[string]string{}
+	for _, part := range parts {
+		name := strings.TrimSuffix(strings.TrimPrefix(part, "lua/"), ".lua")
+		for _, m := range defined.FindAllStringSubmatch(source(name), -1) {
+			home[m[1]] = strings.TrimPrefix(name, "part/")
+		}
+	}
+	files, _ := fs.Glob(sources, "lua/*.lua")
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")
+		named := strings.Fields(partsLine.FindStringSubmatch(source(name))[1])
+		text := load(name).text
+		for function, part := range home {
+			uses := regexp.MustCompile(`\b` + function + `\(`).MatchString(bare(text))
+			if uses && !slices.Contains(named, part) {
+				t.Errorf("%s uses %s of part %s, and does not name it", file, function, part)
+			}
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// SetNote keeps a note of an owned run until the run ends.
+func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	p := s.partitionOf(run)
+	c := &call{
+		script: scriptNote, p: p, keys: []string{p.meta(short(run)), p.notes(short(run))},
+		args: []any{fence.Epoch, fence.Token[:], key, body},
+	}
+	if err := s.do(ctx, c); err != nil {
+		return fmt.Errorf("set note %s of run %s: %w", key, run, err)
+	}
+	if c.answer().word() != "ok" {
+		return fmt.Errorf("set note %s of run %s: %w", key, run, store.ErrFenced)
+	}
+	return nil
+}
+
+// Notes returns the notes of a run.
+func (s *Store) Notes(ctx context.Context, run event.RunID) (map[string][]byte, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	var there *redis.IntCmd
+	var kept *redis.MapStringStringCmd
+	p := s.partitionOf(run)
+	err := s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		there, kept = tx.Exists(ctx, p.meta(short(run))), tx.HGetAll(ctx, p.notes(short(run)))
+	})
+	if err == nil && there.Val() == 0 {
+		err = store.ErrRunNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("notes of run %s: %w", run, err)
+	}
+	notes := make(map[string][]byte, len(kept.Val()))
+	for key, body := range kept.Val() {
+		notes[key] = []byte(body)
+	}
+	return notes, nil
+}

@@ -1,0 +1,63 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Purge removes up to limit runs whose retention is over, and up to 500 in one
+// call.
+func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("purge runs: %w", err)
+	}
+	c := &call{
+		script: scriptPurge, p: p,
+		keys: []string{p.purges(), p.done(), p.latest(), p.chains(), p.open(), p.classes(), p.wakes(), p.counter()},
+		args: []any{s.at(), min(max(limit, 0), chores)},
+	}
+	if err := s.do(ctx, c); err != nil {
+		return 0, time.Time{}, fmt.Errorf("purge runs: %w", err)
+	}
+	a := c.answer()
+	return int(a.number(0)), a.time(1), nil
+}
+
+// Delete hides a run that has ended until it is purged.
+func (s *Store) Delete(ctx context.Context, run event.RunID) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	p := s.partitionOf(run)
+	c := &call{
+		script: scriptDelete, p: p,
+		keys: []string{p.meta(short(run)), p.hidden(short(run)), p.done(), p.purges(), p.latest()},
+		args: []any{short(run), store.Horizon.Milliseconds()},
+	}
+	err := s.do(ctx, c)
+	if err == nil {
+		err = deleted(run, c)
+	}
+	if err != nil {
+		return fmt.Errorf("delete run %s: %w", run, err)
+	}
+	return nil
+}
+
+func deleted(run event.RunID, c *call) error {
+	a := c.answer()
+	switch a.word() {
+	case "ok":
+		return nil
+	case "unknown":
+		return store.ErrRunNotFound
+	case "not ended":
+		return &store.NotEndedError{Run: run, Status: unpackStatus(a.text(1))}
+	}
+	return unexpected(c)
+}

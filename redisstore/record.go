@@ -1,0 +1,111 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// record makes a record of the metadata of a run. Names that are not known yet
+// are asked for. It returns nil if the run has moved on meanwhile, so that they
+// could not be found: then the metadata is to be read again.
+func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map[string]string) (*store.Record, error) {
+	number := func(name string) int64 { return parseNumber(m[name]) }
+	r := &store.Record{
+		Run: run, Chain: run, WorkflowID: m["w"], Priority: int(number("r")), Parent: event.RunID(m["u"]),
+		Root: event.RunID(m["x"]), Place: store.Place(number("p")), Status: unpackStatus(m["s"]),
+		N: uint64(number("n")), Seq: uint64(number("q")), Fence: store.Fence{Epoch: uint64(number("e"))},
+		Due: timeOf(number("d")), Recoveries: int(number("v")), Fit: m["f"], Closing: m["z"] != "",
+		CreatedAt: timeOf(number("a")), EndedAt: timeOf(number("b")),
+	}
+	copy(r.Last[:], m["l"])
+	copy(r.Fence.Token[:], m["t"])
+	if chain := m["h"]; chain != "" {
+		r.Chain = long(chain)
+	}
+	r.Retention = store.DefaultRetention
+	if kept := m["j"]; kept != "" {
+		r.Retention = time.Duration(parseNumber(kept)) * time.Millisecond
+	}
+	if exact := m["J"]; exact != "" {
+		r.Retention = time.Duration(parseNumber(exact))
+	}
+	if r.Root == "=" {
+		r.Root = r.Parent
+	}
+	if err := s.addExtra(ctx, p, r, m["i"]); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Class, err = s.classOf(ctx, p, m["c"]); err != nil {
+		return nil, err
+	}
+	if owner := m["o"]; owner != "" {
+		if r.Owner, err = s.sessionOf(ctx, p, owner); err != nil || r.Owner == "" {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// addExtra adds tags and a long workflow id to a record.
+func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, packed string) error {
+	if packed == beside {
+		var err error
+		if packed, err = s.client.Get(ctx, p.extra(short(r.Run))).Result(); err != nil {
+			return s.explain(fmt.Errorf("read tags of run %s: %w", r.Run, err))
+		}
+	}
+	if packed == "" {
+		return nil
+	}
+	x, err := unpackExtra(packed)
+	if err != nil {
+		return fmt.Errorf("read run %s: %w", r.Run, err)
+	}
+	r.Tags = x.tags
+	if x.workflowID != "" {
+		r.WorkflowID = x.workflowID
+	}
+	return nil
+}
+
+// classOf returns what a code of a class stands for, and asks if it must.
+func (s *Store) classOf(ctx context.Context, p *partition, code string) (store.Class, error) {
+	if class, known := s.names.class(code); known {
+		return class, nil
+	}
+	name, err := s.client.HGet(ctx, p.classes(), code).Result()
+	if errors.Is(err, redis.Nil) {
+		return store.Class{}, fmt.Errorf("%w: class %s of partition %d has no name", errDamaged, code, p.number)
+	}
+	if err != nil {
+		return store.Class{}, s.explain(fmt.Errorf("read class %s: %w", code, err))
+	}
+	class := parseClass(name)
+	s.names.learnClass(code, class)
+	return class, nil
+}
+
+// sessionOf returns what a code of a session stands for, and asks if it must;
+// empty: the session is over.
+func (s *Store) sessionOf(ctx context.Context, p *partition, code string) (store.SessionID, error) {
+	if session, known := s.names.session(code); known {
+		return session, nil
+	}
+	id, err := s.client.HGet(ctx, p.session(code), "i").Result()
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	if err != nil {
+		return "", s.explain(fmt.Errorf("read session %s: %w", code, err))
+	}
+	s.names.learnSession(code, store.SessionID(id))
+	return store.SessionID(id), nil
+}

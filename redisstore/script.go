@@ -1,0 +1,157 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua lua/part/*.lua
+var sources embed.FS
+
+// script is one operation on the server.
+type script struct {
+	name string
+	text string
+	sha  string
+}
+
+var (
+	scriptCreate       = load("create")
+	scriptOpenSession  = load("open_session")
+	scriptHeartbeat    = load("heartbeat")
+	scriptReconcile    = load("reconcile")
+	scriptCloseSession = load("close_session")
+	scriptClaim        = load("claim")
+	scriptClaimRun     = load("claim_run")
+	scriptDue          = load("due")
+	scriptCommit       = load("commit")
+	scriptRelease      = load("release")
+	scriptDeliver      = load("deliver")
+	scriptLook         = load("look")
+	scriptWatch        = load("watch")
+	scriptNote         = load("note")
+	scriptPurge        = load("purge")
+	scriptDelete       = load("delete")
+)
+
+var partsLine = regexp.MustCompile(`(?m)^-- Parts: (.+)$`)
+
+// load puts a script together from the parts that its header names and its own
+// text. Comments are left out of what the server keeps.
+func load(name string) *script {
+	body := source(name)
+	var text strings.Builder
+	for part := range strings.FieldsSeq(partsLine.FindStringSubmatch(body)[1]) {
+		if part != "none" {
+			text.WriteString(bare(source("part/" + part)))
+		}
+	}
+	text.WriteString(bare(body))
+	sum := sha1.Sum([]byte(text.String())) //nolint:gosec // Redis names scripts by it
+	return &script{name: name, text: text.String(), sha: hex.EncodeToString(sum[:])}
+}
+
+func source(name string) string {
+	b, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(fmt.Sprintf("redisstore: %v", err)) // a script names a part that does not exist
+	}
+	return string(b)
+}
+
+// bare returns Lua without the lines that are comments, or empty.
+func bare(lua string) string {
+	var b strings.Builder
+	for line := range strings.Lines(lua) {
+		if t := strings.TrimSpace(line); t != "" && !strings.HasPrefix(t, "--") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// call is one execution of a script. reply is set once do has returned.
+type call struct {
+	script *script
+	p      *partition
+	keys   []string
+	args   []any
+	reply  any
+	err    error // of the last try
+}
+
+// command is a script that go-redis must not send again by itself: whether it
+// was executed is not known then, and that is for the caller to deal with. Being
+// sent elsewhere by a cluster is another thing: it was not executed.
+type command struct{ *redis.Cmd }
+
+// NoRetry tells go-redis.
+func (command) NoRetry() bool { return true }
+
+func (c *call) command(ctx context.Context, whole bool) command {
+	args := make([]any, 0, 3+len(c.keys)+len(c.args))
+	if whole {
+		args = append(args, "eval", c.script.text)
+	} else {
+		args = append(args, "evalsha", c.script.sha)
+	}
+	args = append(args, len(c.keys)+1)
+	for _, k := range c.keys {
+		args = append(args, k)
+	}
+	args = append(args, c.p.never())
+	return command{redis.NewCmd(ctx, append(args, c.args...)...)}
+}
+
+// at returns the time for a script: '0' tells it to read the server's clock.
+func (s *Store) at() string {
+	if s.injected == nil {
+		return "0"
+	}
+	return number(s.injected.Now().UnixMilli())
+}
+
+// answer is the reply of a script that begins with a word.
+type answer []any
+
+func (c *call) answer() answer {
+	a, _ := c.reply.([]any)
+	return a
+}
+
+func (a answer) word() string { return a.text(0) }
+
+func (a answer) text(i int) string {
+	if i >= len(a) {
+		return ""
+	}
+	t, _ := a[i].(string)
+	return t
+}
+
+func (a answer) number(i int) int64 {
+	if i >= len(a) {
+		return 0
+	}
+	n, _ := a[i].(int64)
+	return n
+}
+
+func (a answer) time(i int) time.Time { return timeOf(parseNumber(a.text(i))) }
+
+// texts returns everything from number i on.
+func (a answer) texts(i int) []string {
+	var all []string
+	for ; i < len(a); i++ {
+		all = append(all, a.text(i))
+	}
+	return all
+}

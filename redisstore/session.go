@@ -1,0 +1,117 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// chores is how many runs one script recovers, makes due, or makes ready beside
+// what it is for, so that it does not hold up everybody else: the server does
+// one thing at a time. The next script goes on with the rest.
+const chores = 500
+
+// OpenSession adds a lease, or renews it.
+func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
+	p, err := s.enterPartition(ctx, o.Partition)
+	if err != nil {
+		return fmt.Errorf("open session %s: %w", o.ID, err)
+	}
+	session := sessionCode(o.ID)
+	keys := []string{p.session(session), p.leases()}
+	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint, chores}
+	for _, class := range o.Classes {
+		keys = append(keys, p.blocked(s.names.codeOf(class)))
+		args = append(args, s.names.codeOf(class))
+	}
+	for {
+		c := &call{script: scriptOpenSession, p: p, keys: keys, args: args}
+		if err := s.do(ctx, c); err != nil {
+			return fmt.Errorf("open session %s: %w", o.ID, err)
+		}
+		if c.answer().word() != "ok" {
+			return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
+		}
+		if c.answer().number(1) == 0 {
+			s.names.learnSession(session, o.ID)
+			return nil
+		}
+	}
+}
+
+// Heartbeat renews the lease of a session.
+func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
+	}
+	session := sessionCode(id)
+	c := &call{
+		script: scriptHeartbeat, p: p,
+		keys: []string{p.session(session), p.leases(), p.owned(session), p.mail(session), p.timers()},
+		args: []any{s.at(), session},
+	}
+	if err := s.do(ctx, c); err != nil {
+		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
+	}
+	a := c.answer()
+	if a.word() != "ok" {
+		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, store.ErrExpired)
+	}
+	return store.Heartbeat{Owned: int(a.number(1)), Next: a.time(2), Mail: longAll(a.texts(3))}, nil
+}
+
+func longAll(runs []string) []event.RunID {
+	var all []event.RunID
+	for _, run := range runs {
+		all = append(all, long(run))
+	}
+	return all
+}
+
+// Reconcile returns what a session owns.
+func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID) ([]store.Owned, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile session %s: %w", id, err)
+	}
+	session := sessionCode(id)
+	c := &call{script: scriptReconcile, p: p, keys: []string{p.session(session), p.owned(session)}}
+	if err := s.do(ctx, c); err != nil {
+		return nil, fmt.Errorf("reconcile session %s: %w", id, err)
+	}
+	a := c.answer()
+	if a.word() != "ok" {
+		return nil, fmt.Errorf("reconcile session %s: %w", id, store.ErrExpired)
+	}
+	owned := []store.Owned{}
+	for i := 1; i+2 < len(a); i += 3 {
+		o := store.Owned{Run: long(a.text(i)), Fence: store.Fence{Epoch: uint64(a.number(i + 1))}}
+		copy(o.Fence.Token[:], a.text(i+2))
+		owned = append(owned, o)
+	}
+	return owned, nil
+}
+
+// CloseSession removes a lease, and recovers what the session still owns.
+func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return fmt.Errorf("close session %s: %w", id, err)
+	}
+	session := sessionCode(id)
+	for {
+		c := &call{
+			script: scriptCloseSession, p: p, keys: []string{p.session(session), p.leases()},
+			args: []any{s.at(), session, chores},
+		}
+		if err := s.do(ctx, c); err != nil {
+			return fmt.Errorf("close session %s: %w", id, err)
+		}
+		if left, _ := c.reply.(int64); left == 0 {
+			return nil
+		}
+	}
+}

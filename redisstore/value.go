@@ -1,0 +1,143 @@
+package redisstore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// number returns n as text.
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// parseNumber is the opposite of number; 0 for what is no number. The server
+// writes scores as decimals.
+func parseNumber(s string) int64 {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n
+	}
+	f, _ := strconv.ParseFloat(s, 64)
+	return int64(f)
+}
+
+// millis returns t in milliseconds, rounded up; 0 for the zero time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++
+	}
+	return ms
+}
+
+// timeOf is the opposite of millis.
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// durationMillis returns d in milliseconds, rounded up.
+func durationMillis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// statuses are kept as their place in this list, which only ever grows at its
+// end. One that is not in it is kept as it is.
+var statuses = []event.Status{
+	event.StatusPending, event.StatusRunning, event.StatusCompleted, event.StatusFailed, event.StatusCanceled,
+	event.StatusContinued, event.StatusHeld, event.StatusPaused, event.StatusSleeping, event.StatusWaiting, event.StatusBlocked,
+}
+
+func packStatus(s event.Status) string {
+	if s == "" {
+		return ""
+	}
+	for i, known := range statuses {
+		if s == known {
+			return strconv.Itoa(i)
+		}
+	}
+	return ":" + string(s)
+}
+
+func unpackStatus(s string) event.Status {
+	if text, ok := strings.CutPrefix(s, ":"); ok {
+		return event.Status(text)
+	}
+	if i, err := strconv.Atoi(s); err == nil && i >= 0 && i < len(statuses) {
+		return statuses[i]
+	}
+	return event.Status(s)
+}
+
+// packItem puts an item into one value: its scope, the length of its id, the id
+// and the body. Scripts read the id out of it.
+func packItem(i store.Item) string {
+	return strconv.Itoa(int(i.Scope)) + strconv.Itoa(len(i.ID)) + ":" + string(i.ID) + string(i.Body)
+}
+
+func unpackItem(packed string) (store.Item, error) {
+	length, rest, ok := strings.Cut(packed, ":")
+	if !ok || len(length) < 2 {
+		return store.Item{}, fmt.Errorf("%w: an item of an inbox has no id", errDamaged)
+	}
+	n, err := strconv.Atoi(length[1:])
+	if err != nil || n > len(rest) {
+		return store.Item{}, fmt.Errorf("%w: an item of an inbox has an id of %s bytes", errDamaged, length[1:])
+	}
+	return store.Item{ID: event.ItemID(rest[:n]), Scope: store.Scope(length[0] - '0'), Body: []byte(rest[n:])}, nil
+}
+
+// extra is what few runs have, and what may be of any length.
+type extra struct {
+	workflowID string // only if it is kept as a hash
+	tags       map[string]string
+}
+
+// pack returns x as one value: each text with its length before it. It is empty
+// if there is nothing to keep.
+func (x *extra) pack() string {
+	if x.workflowID == "" && len(x.tags) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	put := func(s string) { b.WriteString(strconv.Itoa(len(s)) + ":" + s) }
+	put(x.workflowID)
+	for _, key := range slices.Sorted(maps.Keys(x.tags)) {
+		put(key)
+		put(x.tags[key])
+	}
+	return b.String()
+}
+
+func unpackExtra(packed string) (*extra, error) {
+	var all []string
+	for packed != "" {
+		length, rest, ok := strings.Cut(packed, ":")
+		n, err := strconv.Atoi(length)
+		if !ok || err != nil || n < 0 || n > len(rest) {
+			return nil, fmt.Errorf("%w: the tags of a run are cut short", errDamaged)
+		}
+		all, packed = append(all, rest[:n]), rest[n:]
+	}
+	if len(all)%2 != 1 {
+		return nil, fmt.Errorf("%w: a tag of a run has no value", errDamaged)
+	}
+	x := &extra{workflowID: all[0]}
+	for i := 1; i < len(all); i += 2 {
+		if x.tags == nil {
+			x.tags = map[string]string{}
+		}
+		x.tags[all[i]] = all[i+1]
+	}
+	return x, nil
+}

@@ -1,0 +1,266 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// cover is how long a Wait blocks at most. Wakes are lost with the worker that has
+// taken them, and hints with connections between the nodes of a cluster: after
+// that time the worker is told to claim, come what may.
+const cover = 5 * time.Second
+
+// Wait blocks until there may be something to do, and for five seconds at most;
+// then it says Due. It polls nothing: it looks once, and then waits for what
+// scripts publish.
+func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Woken{}, err
+	}
+	a := &waiting{s: s, until: w.Until, classes: make(map[string]bool, len(w.Classes))}
+	for _, class := range w.Classes {
+		a.classes[s.names.codeOf(class)] = true
+	}
+	for _, session := range w.Sessions {
+		p, err := s.enterPartition(ctx, session.Partition)
+		if err != nil {
+			return store.Woken{}, fmt.Errorf("wait for session %s: %w", session.Session, err)
+		}
+		a.spots = append(a.spots, &spot{p: p, session: sessionCode(session.Session)})
+	}
+	woken, err := a.wait(ctx)
+	if err != nil && !errors.Is(err, ctx.Err()) {
+		return store.Woken{}, fmt.Errorf("wait: %w", err)
+	}
+	return woken, err
+}
+
+// waiting is a Wait that is under way.
+type waiting struct {
+	s       *Store
+	spots   []*spot
+	classes map[string]bool // by code
+	until   time.Time
+	woken   store.Woken
+}
+
+// spot is what a Wait looks at in one partition.
+type spot struct {
+	p       *partition
+	session string
+	known   int64 // due times from here on are no news; 0: all are
+}
+
+func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
+	reached := !a.until.IsZero() && !a.until.After(a.s.Clock().Now())
+	if reached {
+		err := a.look(ctx, a.spots)
+		a.woken.Due = true
+		return a.woken, err
+	}
+	ear := a.s.hub.listen(a.topics()...)
+	if ear == nil {
+		return store.Woken{}, store.ErrClosed
+	}
+	defer ear.close()
+	if err := ear.await(ctx); err != nil {
+		return store.Woken{}, err
+	}
+	for _, spot := range a.spots {
+		spot.known = millis(a.until)
+	}
+	if err := a.look(ctx, a.spots); err != nil || a.news() {
+		return a.woken, err
+	}
+	return a.block(ctx, ear)
+}
+
+// topics is everything that is published for the Wait.
+func (a *waiting) topics() []string {
+	var all []string
+	for _, spot := range a.spots {
+		if !slices.Contains(all, spot.p.hints()) {
+			all = append(all, spot.p.hints())
+		}
+		all = append(all, spot.p.news(spot.session))
+	}
+	return all
+}
+
+func (a *waiting) news() bool {
+	return a.woken.Due || len(a.woken.Claim) > 0 || len(a.woken.Mail) > 0
+}
+
+// block waits for hints, and looks where they point to.
+func (a *waiting) block(ctx context.Context, ear *ear) (store.Woken, error) {
+	alarm := make(chan struct{})
+	if !a.until.IsZero() {
+		clock := a.s.Clock()
+		stop := clock.AfterFunc(a.until.Sub(clock.Now()), func() { close(alarm) })
+		defer stop()
+	}
+	end := time.NewTimer(cover)
+	defer end.Stop()
+	for {
+		var err error
+		select {
+		case <-ear.bell:
+			err = a.look(ctx, a.follow(ear.hints()))
+		case <-alarm:
+			a.woken.Due = true
+		case <-end.C:
+			a.woken.Due = true
+		case <-a.s.done:
+			return store.Woken{}, store.ErrClosed
+		case <-ctx.Done():
+			return store.Woken{}, ctx.Err()
+		}
+		if err != nil || a.news() {
+			return a.woken, err
+		}
+	}
+}
+
+// follow returns the places that hints point to.
+func (a *waiting) follow(hints []hint) []*spot {
+	var places []*spot
+	for _, spot := range a.spots {
+		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(spot, h) }) {
+			places = append(places, spot)
+		}
+	}
+	return places
+}
+
+func (a *waiting) concerns(spot *spot, h hint) bool {
+	switch {
+	case h.topic == spot.p.news(spot.session):
+		return true
+	case h.topic != spot.p.hints():
+		return false
+	case h.again:
+		return true
+	}
+	if class, ok := strings.CutPrefix(h.text, "c"); ok {
+		return a.classes[class]
+	}
+	due, ok := strings.CutPrefix(h.text, "d")
+	return ok && (spot.known == 0 || parseNumber(due) < spot.known)
+}
+
+// look takes wakes, one per partition, and asks for mail and due times. It is not
+// given up half-way: a wake that is taken must be told.
+func (a *waiting) look(ctx context.Context, spots []*spot) error {
+	if len(spots) == 0 {
+		return nil
+	}
+	calls := make([]*call, len(spots))
+	for i, here := range spots {
+		calls[i] = &call{
+			script: scriptLook, p: here.p,
+			keys: []string{here.p.wakes(), here.p.timers(), here.p.mail(here.session)},
+		}
+		if !slices.ContainsFunc(spots[:i], func(o *spot) bool { return o.p == here.p }) {
+			for class := range a.classes {
+				calls[i].args = append(calls[i].args, class)
+			}
+		}
+	}
+	if err := a.s.do(context.WithoutCancel(ctx), calls...); err != nil {
+		return err
+	}
+	for i, spot := range spots {
+		answer := calls[i].answer()
+		if answer.number(0) == 1 {
+			a.woken.Claim = append(a.woken.Claim, spot.p.number)
+		}
+		spot.learn(&a.woken, parseNumber(answer.text(1)))
+		for _, run := range answer.texts(2) {
+			if id := long(run); !slices.Contains(a.woken.Mail, id) {
+				a.woken.Mail = append(a.woken.Mail, id)
+			}
+		}
+	}
+	return nil
+}
+
+// learn takes note of the next due time. If the Wait does not say what it knows,
+// what is there when it begins is known.
+func (spot *spot) learn(woken *store.Woken, next int64) {
+	switch {
+	case spot.known == 0:
+		spot.known = next
+	case next != 0 && next < spot.known:
+		woken.Due = true
+	}
+}
+
+// Watch blocks until the log of a run has more than n frames. Many Watches of a
+// run cost as much as one.
+func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	p := s.partitionOf(run)
+	ear := s.hub.listen(p.frames(short(run)))
+	if ear == nil {
+		return store.ErrClosed
+	}
+	defer ear.close()
+	if err := ear.await(ctx); err != nil {
+		return err
+	}
+	for {
+		c := &call{script: scriptWatch, p: p, keys: []string{p.meta(short(run))}, args: []any{n}}
+		if err := s.do(ctx, c); err != nil {
+			return fmt.Errorf("watch run %s: %w", run, err)
+		}
+		frames, _ := c.reply.(int64)
+		if frames < 0 {
+			return fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
+		}
+		if uint64(frames) > n {
+			return nil
+		}
+		if again, err := s.hear(ctx, ear, n); err != nil || !again {
+			return err
+		}
+	}
+}
+
+// watchCover is after how long a Watch looks again by itself, for the hints that
+// a cluster may lose between its nodes.
+const watchCover = 15 * time.Second
+
+// hear waits until a frame after number n is published. It reports whether that
+// is to be looked at again.
+func (s *Store) hear(ctx context.Context, ear *ear, n uint64) (again bool, err error) {
+	end := time.NewTimer(watchCover)
+	defer end.Stop()
+	for {
+		select {
+		case <-ear.bell:
+		case <-end.C:
+			return true, nil
+		case <-s.done:
+			return false, store.ErrClosed
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		for _, h := range ear.hints() {
+			if h.again || h.text == "" {
+				return true, nil
+			}
+			if uint64(parseNumber(h.text)) > n {
+				return false, nil
+			}
+		}
+	}
+}

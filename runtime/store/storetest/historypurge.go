@@ -1,0 +1,81 @@
+package storetest
+
+import (
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// What is forgotten in a random history.
+
+// retention draws how long a run is kept. Histories are too short for the
+// default.
+func (h *history) retention(t *rapid.T) time.Duration {
+	return rapid.SampledFrom([]time.Duration{time.Millisecond, store.Horizon, 4 * time.Minute, 0}).Draw(t, "retention")
+}
+
+// drawPurge purges in the store, checks that what is gone was next, and forgets
+// the same in the model.
+func (h *history) drawPurge(t *rapid.T) {
+	limit := rapid.IntRange(0, 4).Draw(t, "limit")
+	before := h.m.purges()
+	due := 0
+	for _, r := range before {
+		if !r.purgeTime().After(h.clock.Now()) {
+			due++
+		}
+	}
+	n, next := h.purge(limit)
+	h.equal("number of purged runs", n, min(limit, due))
+	left := h.inspect().Runs
+	var last time.Time // the latest purge time of those that are gone
+	for _, r := range before {
+		if left[r.Run] == nil {
+			last = r.purgeTime()
+			h.m.purge(r)
+			n--
+		}
+	}
+	h.equal("number of runs that are not gone", n, 0)
+	want := time.Time{}
+	if still := h.m.purges(); len(still) > 0 {
+		if want = still[0].purgeTime(); want.Before(last) {
+			h.Fatalf("purge: run %s is left, which was to go at %v, before one of %v", still[0].Run, want, last)
+		}
+	}
+	h.equal("next purge", next, want)
+	h.emptied = append(h.emptied, historyClasses...) // a class without runs may be forgotten with its wake
+}
+
+func (h *history) drawDelete(t *rapid.T) {
+	l := h.log(t, func(r *modelRun) bool { return r.Place == store.PlaceEnded })
+	h.request(t, func() {
+		h.sameError("delete", h.delete(l.Run), h.m.delete(l.Run))
+	})
+}
+
+// delete deletes a run as the store answers it.
+func (h *harness) delete(run event.RunID) error {
+	h.Helper()
+	return h.purger().Delete(h.ctx, run)
+}
+
+func (h *harness) purger() store.Purger {
+	h.Helper()
+	p, ok := store.As[store.Purger](h.store)
+	if !ok {
+		h.Fatalf("%T is not a store.Purger: the suite needs it", h.store)
+	}
+	return p
+}
+
+// purge purges in partition 0.
+func (h *harness) purge(limit int) (int, time.Time) {
+	h.Helper()
+	n, next, err := h.purger().Purge(h.ctx, 0, limit)
+	h.check("purge", err)
+	return n, next
+}

@@ -1,0 +1,184 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var (
+	errSoldOut = errors.New("sold out")
+	errPrivate = errors.New("nobody registered this")
+)
+
+// outageError is registered, and knows how to be stored although its field is not exported.
+type outageError struct{ Region string }
+
+func (e *outageError) Error() string { return "outage in " + e.Region }
+
+// outageCopy is what a client package declares in its place.
+type outageCopy struct{ Region string }
+
+func (e *outageCopy) Error() string { return fmt.Sprintf("%+v", *e) }
+
+// listError cannot be compared.
+type listError []string
+
+func (e listError) Error() string { return fmt.Sprint([]string(e)) }
+
+func init() {
+	shim.RegisterSentinel("test.errSoldOut", errSoldOut)
+	shim.RegisterError[*outageError]("test.outageError")
+	shim.RegisterError[*outageCopy]("test.outageError")
+	shim.RegisterError[listError]("test.listError")
+}
+
+// raised are errors that a step returns, and what callers must be able to tell.
+var raised = []struct {
+	name  string
+	err   error
+	check func(error) bool
+}{
+	{"sentinel", errSoldOut, func(err error) bool { return errors.Is(err, errSoldOut) }},
+	{"sentinel wrapped", fmt.Errorf("a: %w", errSoldOut), func(err error) bool { return errors.Is(err, errSoldOut) }},
+	{"sentinel joined", errors.Join(errPrivate, fmt.Errorf("a: %w", errSoldOut)), func(err error) bool { return errors.Is(err, errSoldOut) }},
+	{"not that sentinel", errPrivate, func(err error) bool { return !errors.Is(err, errSoldOut) }},
+	{"unregistered sentinel", errPrivate, func(err error) bool {
+		return !errors.Is(err, errPrivate) && containsAll(err.Error(), "nobody registered")
+	}},
+	{"of the standard library", fmt.Errorf("read: %w", io.ErrUnexpectedEOF), func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+	{"registered type", fmt.Errorf("a: %w", &outageError{"eu"}), func(err error) bool {
+		var e *outageError
+		return errors.As(err, &e) && e.Region == "eu"
+	}},
+	{"its copy", &outageError{"eu"}, func(err error) bool {
+		var e *outageCopy
+		return errors.As(err, &e) && e.Region == "eu"
+	}},
+	{"unregistered type of exported fields", &declinedError{7}, func(err error) bool {
+		var e *declinedError
+		return errors.As(err, &e) && e.Code == 7
+	}},
+	{"uncomparable type", listError{"a", "b"}, func(err error) bool {
+		var e listError
+		return errors.As(err, &e) && len(e) == 2 && !errors.Is(err, listError{"a", "b"})
+	}},
+	{"not that type", &outageError{"eu"}, func(err error) bool {
+		var e *declinedError
+		return !errors.As(err, &e) && e == nil
+	}},
+}
+
+func TestEV9_ErrorsAreToldApartThroughStepsRunsAndReopenedStores(t *testing.T) {
+	passes := flow[int, int]("passes")
+	path := filepath.Join(t.TempDir(), "flows.db")
+	w := newWorld(t, openSQLite(t, path), workflow.ClientConfig{})
+	raises := aStep[int, int]("raises", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}})
+	w.work(worker.Config{}, raises.as(func(_ context.Context, n int) (int, error) { return 0, raised[n].err }),
+		as(passes, func(ctx workflow.Context, n int) (int, error) {
+			_, err := raises.Call(ctx, n)
+			if !raised[n].check(err) {
+				t.Errorf("%s: in workflow code: %v does not match", raised[n].name, err)
+			}
+			return 0, fmt.Errorf("pass: %w", err)
+		}))
+	var ids []workflow.RunID
+	for n, tt := range raised {
+		run := start(w, passes, n)
+		err := failure(w, run)
+		if !tt.check(err) {
+			t.Errorf("%s: through Result: %v does not match", tt.name, err)
+		}
+		var failed *workflow.StepError
+		if !errors.As(err, &failed) || failed.Run != run.ID() || failed.Step != "test.raises" || failed.Key != "passes/test.raises#1" ||
+			failed.Attempts != 1 || failed.Code != event.CodeError || !tt.check(failed) {
+			t.Errorf("%s: the *StepError in it: %+v", tt.name, failed)
+		}
+		ids = append(ids, run.ID())
+	}
+	again := newWorld(t, openSQLite(t, path), workflow.ClientConfig{})
+	for n, tt := range raised {
+		if err := failure(again, passes.Get(again.client, ids[n])); !tt.check(err) {
+			t.Errorf("%s: after the store was opened again: %v does not match", tt.name, err)
+		}
+	}
+}
+
+func TestEV9_ARunErrorSaysWhatHappenedToWhichRun(t *testing.T) {
+	fails := flow[int, int]("fails")
+	w := newMemory(t)
+	w.work(worker.Config{}, as(fails, func(workflow.Context, int) (int, error) { return 0, fmt.Errorf("a: %w", errSoldOut) }))
+	run := start(w, fails, 1)
+	got := failure(w, run)
+	want := workflow.RunError{Run: run.ID(), Workflow: "test.fails", Status: workflow.StatusFailed, Code: event.CodeError, Reason: "a: sold out"}
+	fields := workflow.RunError{Run: got.Run, Workflow: got.Workflow, Status: got.Status, Code: got.Code, Reason: got.Reason}
+	if diff := cmp.Diff(want, fields, cmp.AllowUnexported(workflow.RunError{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !containsAll(got.Error(), string(run.ID()), "test.fails", "failed", "a: sold out") || got.Stack() != "" {
+		t.Errorf("it prints as %q, with stack %q", got, got.Stack())
+	}
+}
+
+// What a callee says about its own time must not look like the caller's.
+func TestEV9_ErrTimeoutAndErrCanceledStopAtTheBoundaryOfARun(t *testing.T) {
+	inner := flow[string, int]("inner")
+	w := newMemory(t)
+	w.work(worker.Config{}, as(inner, func(ctx workflow.Context, how string) (int, error) {
+		switch how {
+		case "timeout":
+			_, err := wake.Receive(ctx, workflow.Timeout(1))
+			if !errors.Is(err, workflow.ErrTimeout) {
+				t.Errorf("inside: %v", err)
+			}
+			return 0, err
+		case "own cancel":
+			ctx, cancel := workflow.WithCancel(ctx)
+			cancel()
+			return 0, workflow.Sleep(ctx, 1)
+		}
+		return 0, workflow.ErrCanceled
+	}))
+	for _, how := range []string{"timeout", "own cancel", "says so"} {
+		err := failure(w, start(w, inner, how))
+		if errors.Is(err, workflow.ErrTimeout) || errors.Is(err, workflow.ErrCanceled) || err.Status != workflow.StatusFailed {
+			t.Errorf("%s: %v matches, or is not failed", how, err)
+		}
+	}
+}
+
+func burst(s []int) int { return s[len(s)] }
+
+func TestEV9_APanicInAWorkflowFailsTheRunWithTheUsersLine(t *testing.T) {
+	bursts := flow[string, int]("bursts")
+	w := newMemory(t)
+	w.work(worker.Config{}, runs, as(bursts, func(ctx workflow.Context, where string) (int, error) {
+		if where == "branch" {
+			f := workflow.Go(ctx, func(workflow.Context) (int, error) { return burst(nil), nil })
+			return f.Get(ctx)
+		}
+		return burst(nil), nil
+	}))
+	for where, path := range map[string]string{"main": "branch bursts:", "branch": "branch bursts/go#1:"} {
+		err := failure(w, start(w, bursts, where))
+		if err.Code != event.CodePanic || !containsAll(err.Reason, path, "index out of range") {
+			t.Errorf("%s: got code %s, %v", where, err.Code, err)
+		}
+		if !containsAll(err.Stack(), "worker_test.burst", "error_test.go") {
+			t.Errorf("%s: the stack does not name the user's line:\n%s", where, err.Stack())
+		}
+	}
+	if _, err := echo.Execute(w.ctx, w.client, "alive"); err != nil {
+		t.Error(err)
+	}
+}

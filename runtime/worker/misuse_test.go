@@ -1,0 +1,179 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// panics returns what f panics with.
+func panics(t *testing.T, f func()) (text string) {
+	t.Helper()
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+			t.Error("it did not panic")
+		case error:
+			text = r.Error()
+		case string:
+			text = r
+		default:
+			t.Errorf("it panicked with a %T", r)
+		}
+	}()
+	f()
+	return ""
+}
+
+func TestFLOW1_MisusePanicsWithTheFix(t *testing.T) {
+	var zero workflow.Context
+	var undeclared workflow.Topic[string]
+	var undefined workflow.Definition[int, int]
+	w := newMemory(t)
+	for name, tt := range map[string]struct {
+		f    func()
+		want []string
+	}{
+		"Err of a zero Context":      {func() { _ = zero.Err() }, []string{"zero Context", "workflow.Go"}},
+		"Sleep on a zero Context":    {func() { _ = workflow.Sleep(zero, 1) }, []string{"zero Context"}},
+		"step on a zero Context":     {func() { _, _ = work1.Call(zero, 1) }, []string{"zero Context"}},
+		"zero Topic":                 {func() { _ = undeclared.Send(w.ctx, nil, "x") }, []string{"NewTopic"}},
+		"zero Topic in a Select":     {func() { _ = undeclared.Case() }, []string{"NewTopic"}},
+		"Topic without a name":       {func() { workflow.NewTopic[int]("") }, []string{"name is empty"}},
+		"zero Definition":            {func() { _, _ = undefined.Start(w.ctx, w.client, 1) }, []string{"//flow:workflow", "go generate"}},
+		"nil client":                 {func() { worker.New(nil, worker.Config{}) }, []string{"workflow.NewClient"}},
+		"nil store":                  {func() { workflow.NewClient(nil, workflow.ClientConfig{}) }, []string{"sqlitestore.Open"}},
+		"expiry below the heartbeat": {func() { worker.New(w.client, worker.Config{ClaimExpiry: 1}) }, []string{"ClaimExpiry", "Heartbeat"}},
+		"nil receiver":               {func() { shim.Receiver(nil, "shop *Shop", true, work1) }, []string{"shop *Shop is nil", "test.work1"}},
+		"negative limit":             {func() { workflow.Limit(-1) }, []string{"Limit(-1)"}},
+		"no attempt timeout":         {func() { workflow.AttemptTimeout(0) }, []string{"positive"}},
+		"workflow registered twice":  {func() { r := worker.New(w.client, worker.Config{}); runs(r); runs(r) }, []string{"test.echo", "call Register once", "run_test.go"}},
+		"step registered twice": {func() {
+			r := worker.New(w.client, worker.Config{})
+			doWork1(r)
+			doWork1(r)
+		}, []string{"test.work1", "call Register once", "follow_test.go"}},
+	} {
+		if text := panics(t, tt.f); !containsAll(text, tt.want...) {
+			t.Errorf("%s: panicked with %q, want %q in it", name, text, tt.want)
+		}
+	}
+}
+
+func TestFLOW1_RegisteringAfterRunPanics(t *testing.T) {
+	w := newMemory(t)
+	wk := w.work(worker.Config{}, runs)
+	_ = result(w, start(w, echo, "x"))
+	if text := panics(t, func() { parks(wk) }); !containsAll(text, "test.parker", "before Run") {
+		t.Errorf("panicked with %q", text)
+	}
+}
+
+func TestREC7_RunIsForOneTimeAndNeedsSomethingToDo(t *testing.T) {
+	w := newMemory(t)
+	wk := w.work(worker.Config{}, runs)
+	_ = result(w, start(w, echo, "x"))
+	if err := wk.Run(w.ctx); err == nil || !containsAll(err.Error(), "twice", "new worker") {
+		t.Errorf("the second Run: %v", err)
+	}
+	if err := worker.New(w.client, worker.Config{}).Run(w.ctx); err == nil || !containsAll(err.Error(), "Register") {
+		t.Errorf("Run with nothing registered: %v", err)
+	}
+}
+
+func TestREC7_RunReturnsAnErrorIfTheStoreIsClosedUnderIt(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			st := open(t)
+			w := newWorld(t, st, workflow.ClientConfig{})
+			wk := worker.New(w.client, worker.Config{})
+			runs(wk)
+			done := make(chan error, 1)
+			go func() { done <- wk.Run(w.ctx) }()
+			_ = result(w, start(w, echo, "x"))
+			if err := st.Close(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-done:
+				if err == nil {
+					t.Error("Run returned nil")
+				}
+			case <-w.ctx.Done():
+				t.Error("Run did not return")
+			}
+		})
+	}
+}
+
+// Code that uses the context of another branch, or waits inside of Record, is
+// stopped with an error that says so; it does not corrupt the log.
+func TestFLOW1_ADurableCallFromTheWrongPlaceFailsTheRunWithTheFix(t *testing.T) {
+	wrong := flow[string, int]("wrong")
+	w := newMemory(t)
+	w.work(worker.Config{}, as(wrong, func(ctx workflow.Context, where string) (int, error) {
+		if where == "record" {
+			return workflow.Record(ctx, func() (int, error) { return 1, workflow.Sleep(ctx, 1) })
+		}
+		f := workflow.GoErr(ctx, func(workflow.Context) error { return workflow.Sleep(ctx, 1) })
+		_, err := f.Get(ctx)
+		return 0, err
+	}))
+	for where, want := range map[string][]string{
+		"record": {"inside of workflow.Record", "may not wait"},
+		"branch": {"wrong/go#1", "uses the context of branch wrong", "workflow.Go passes"},
+	} {
+		if err := failure(w, start(w, wrong, where)); err.Code != event.CodePanic || !containsAll(err.Reason, want...) {
+			t.Errorf("%s: got %v", where, err)
+		}
+	}
+}
+
+// A goroutine that the code has started keeps the context: after the run has
+// ended a durable call panics there, and harms nobody else.
+func TestFLOW1_ADurableCallFromOutsideOfTheRunPanicsThere(t *testing.T) {
+	leaks := flow[int, int]("leaks")
+	w := newMemory(t)
+	kept := make(chan workflow.Context, 1)
+	wk := w.work(worker.Config{}, runs, as(leaks, func(ctx workflow.Context, n int) (int, error) {
+		kept <- ctx
+		return n, nil
+	}))
+	_ = result(w, start(w, leaks, 1))
+	wk.stop() // so that nobody touches the run any more
+	ctx := <-kept
+	if text := panics(t, func() { _ = workflow.Sleep(ctx, 1) }); !containsAll(text, "goroutine", "workflow.Go") {
+		t.Errorf("panicked with %q", text)
+	}
+}
+
+func TestFLOW1_ValuesOfContextsReachBranchesButNotSteps(t *testing.T) {
+	carries := flow[int, []any]("carries")
+	type key string
+	w := newMemory(t)
+	w.work(worker.Config{}, work1.as(func(ctx context.Context, n int) (int, error) {
+		if ctx.Value(key("k")) != nil {
+			return 0, errors.New("the step sees it")
+		}
+		return n, nil
+	}), as(carries, func(ctx workflow.Context, _ int) ([]any, error) {
+		with := workflow.WithValue(workflow.WithValue(ctx, key("k"), "outer"), key("l"), 2)
+		inner := workflow.WithValue(with, key("k"), "inner")
+		f := workflow.Go(inner, func(ctx workflow.Context) (any, error) { return ctx.Value(key("k")), nil })
+		v, err := f.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		_, err = work1.Call(inner, 1)
+		return []any{ctx.Value(key("k")), with.Value(key("k")), inner.Value(key("l")), v}, err
+	}))
+	got := result(w, start(w, carries, 1))
+	if len(got) != 4 || got[0] != nil || got[1] != "outer" || got[2] != 2.0 || got[3] != "inner" {
+		t.Errorf("got %v", got)
+	}
+}

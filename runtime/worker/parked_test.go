@@ -1,0 +1,118 @@
+package worker_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+func TestFLOW13_WaitingRunsHoldNoGoroutineAndAllWake(t *testing.T) {
+	const waiting = 200
+	onEachStore(t, func(t *testing.T, w *world) {
+		w.work(worker.Config{Parked: 1}, parks)
+		w.work(worker.Config{Parked: 1}, parks)
+		started, err := parker.StartMany(w.ctx, w.client, make([]workflow.StartRequest[string], waiting))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range started {
+			w.reach(s.Run, event.WaitCreated, 1)
+		}
+		before := 0
+		w.eventually("the parked runs have left the memory", func() bool {
+			before = runtime.NumGoroutine()
+			return before < waiting/2
+		})
+		if n, err := w.client.Count(w.ctx, workflow.Filter{}); err != nil || n[workflow.StatusWaiting] != waiting {
+			t.Errorf("got %v, %v, want %d waiting", n, err, waiting)
+		}
+		for i, s := range started {
+			if err := wake.Send(w.ctx, s.Run, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, s := range started {
+			if got := result(w, s.Run); got != fmt.Sprint(i) {
+				t.Errorf("run %d got %q", i, got)
+			}
+		}
+	})
+}
+
+func blockOnChannel(c chan struct{}) { <-c }
+
+func blockOnMutex(mu *sync.Mutex) {
+	mu.Lock()
+	defer mu.Unlock()
+}
+
+func spin(stop *atomic.Bool) {
+	for !stop.Load() {
+		_ = stop
+	}
+}
+
+// The blocked code is reported by the name of the user's function, and the other
+// runs go on. When it comes free, its run goes on, too.
+func TestFLOW14_BlockedCodeIsReportedAndDoesNotStallOtherRuns(t *testing.T) {
+	for name, block := range map[string]func() (wait, free func()){
+		"blockOnChannel": func() (wait, free func()) {
+			c := make(chan struct{})
+			return func() { blockOnChannel(c) }, func() { close(c) }
+		},
+		"blockOnMutex": func() (wait, free func()) {
+			mu := &sync.Mutex{}
+			mu.Lock()
+			return func() { blockOnMutex(mu) }, mu.Unlock
+		},
+		"spin": func() (wait, free func()) {
+			stop := &atomic.Bool{}
+			return func() { spin(stop) }, func() { stop.Store(true) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newMemory(t)
+			wait, free := block()
+			blocks := flow[string, string]("blocks")
+			w.work(worker.Config{BlockedAfter: 80 * time.Millisecond}, runs, as(blocks, func(ctx workflow.Context, in string) (string, error) {
+				if in == "main" {
+					wait()
+				}
+				f := workflow.Go(ctx, func(workflow.Context) (string, error) { wait(); return in, nil })
+				return f.Get(ctx)
+			}))
+			begun := time.Now()
+			blocked := []*workflow.Run[string]{start(w, blocks, "main"), start(w, blocks, "branch"), start(w, blocks, "branch")}
+			for range 20 {
+				_ = result(w, start(w, echo, "x"))
+			}
+			w.eventually("all of them are reported", func() bool { return w.logs.count("blocks outside of the durable operations") >= 3 })
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("it took %v to report them", took)
+			}
+			logs := w.logs.String()
+			for _, run := range blocked {
+				if !containsAll(logs, "run="+string(run.ID())) {
+					t.Errorf("run %s is not named", run.ID())
+				}
+			}
+			if n := strings.Count(logs, "worker_test."+name); n == 0 || !containsAll(logs, "workflow=test.blocks", "parked_test.go") {
+				t.Errorf("the report does not name %s:\n%s", name, logs)
+			}
+			free()
+			for i, want := range []string{"main", "branch", "branch"} {
+				if got := result(w, blocked[i]); got != want {
+					t.Errorf("after it came free: got %q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
