@@ -84,14 +84,14 @@ func (x *index) join(i int) {
 // them if id is empty.
 func (x *index) below(id event.RunID) iter.Seq[*run] {
 	return func(yield func(*run) bool) {
-		for i := len(x.chunks) - 1; i >= 0; i-- {
-			c := x.chunks[i]
+		for _, c := range slices.Backward(x.chunks) {
+
 			if id != "" {
 				at, _ := place(c, id)
 				c = c[:at]
 			}
-			for j := len(c) - 1; j >= 0; j-- {
-				if !yield(c[j]) {
+			for _, v := range slices.Backward(c) {
+				if !yield(v) {
 					return
 				}
 			}

@@ -70,6 +70,9 @@ func (s *Store) block(ctx context.Context, until time.Time, waits []*waiting, be
 		alarm = make(chan struct{})
 		stop := s.clock.AfterFunc(d, func() { close(alarm) })
 		defer stop()
+		if !s.clock.Now().Before(until) {
+			return true, nil // the clock has jumped in between
+		}
 	}
 	for !slices.ContainsFunc(waits, (*waiting).hasNews) {
 		select {

@@ -85,7 +85,7 @@ func finish(t testing.TB, st *redisstore.Store, ids *storetest.IDs, l *storetest
 			}
 			continue
 		}
-		defer func() { //nolint:gocritic // once
+		defer func() {
 			if err := st.CloseSession(ctx, p, id); err != nil {
 				t.Error(err)
 			}

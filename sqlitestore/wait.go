@@ -62,6 +62,9 @@ func (s *Store) Wait(ctx context.Context, o store.Wait) (store.Woken, error) {
 		} else {
 			stop := s.clock.AfterFunc(d, func() { s.hub.expire(w) })
 			defer stop()
+			if !s.clock.Now().Before(o.Until) {
+				s.hub.expire(w) // the clock has jumped in between
+			}
 		}
 	}
 	s.hub.release(w)

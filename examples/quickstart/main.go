@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/step"
@@ -32,8 +33,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
@@ -87,7 +89,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	})
 	defer func() { _ = client.Close() }()
 
-	w := worker.New(client, worker.Config{})
+	// A worker that died on another machine is noticed after ClaimExpiry; one that
+	// died on this machine, with its store in a file, at once.
+	w := worker.New(client, worker.Config{Heartbeat: time.Second, ClaimExpiry: 5 * time.Second})
 	Register(w, &shop{effects: o.effects})
 	ctx, cancel := context.WithCancel(ctx)
 	worked := make(chan error, 1)
@@ -154,7 +158,7 @@ func (s *shop) effect(ctx context.Context) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f, err := os.OpenFile(s.effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(s.effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, err = fmt.Fprintf(f, "%s %d\n", call.Step, call.Attempt)
 		err = errors.Join(err, f.Close())

@@ -271,14 +271,13 @@ func (s *site) result(run *workflow.Run[string], want string) {
 }
 
 // until follows the run until an event of the type.
-func (s *site) until(run *workflow.Run[string], typ event.Type) event.Event {
+func (s *site) until(run *workflow.Run[string], typ event.Type) {
 	s.t.Helper()
-	for e, err := range run.Events(s.ctx(), workflow.Types(typ)) {
+	for _, err := range run.Events(s.ctx(), workflow.Types(typ)) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		return e
+		return
 	}
 	s.t.Fatalf("the run ended without %s", typ)
-	return event.Event{}
 }

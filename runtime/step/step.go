@@ -94,7 +94,7 @@ func Fatal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &attempt.Fatal{Err: err}
+	return &attempt.FatalError{Err: err}
 }
 
 // RetryAfter asks for the next attempt after d instead of the policy's delay; a
@@ -104,5 +104,5 @@ func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &attempt.RetryAfter{Err: err, Delay: max(d, 0)}
+	return &attempt.RetryAfterError{Err: err, Delay: max(d, 0)}
 }

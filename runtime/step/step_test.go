@@ -114,7 +114,7 @@ func TestSTEP5_MarkedErrorsKeepTheirCauseAndNilStaysNil(t *testing.T) {
 	if err := errors.Join(step.Fatal(nil), step.RetryAfter(nil, time.Second)); err != nil {
 		t.Errorf("marked nil: %v", err)
 	}
-	var after *attempt.RetryAfter
+	var after *attempt.RetryAfterError
 	if err := step.RetryAfter(cause, -time.Second); !errors.As(err, &after) || after.Delay != 0 {
 		t.Errorf("a delay in the past: %v", after)
 	}

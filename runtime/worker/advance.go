@@ -295,10 +295,10 @@ func (t *task) effect() (store.Effect, time.Time) {
 }
 
 func (t *task) status(effect store.Effect) event.Status {
-	switch {
-	case effect == store.EffectBlock:
+	switch effect {
+	case store.EffectBlock:
 		return event.StatusBlocked
-	case effect == store.EffectPark || effect == store.EffectFinish:
+	case store.EffectPark, store.EffectFinish:
 		return t.run.Fold().Status()
 	}
 	return event.StatusRunning

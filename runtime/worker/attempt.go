@@ -52,14 +52,14 @@ func (a *attempt) stop(cause error) {
 	}
 }
 
-// attemptTimeout is the cause of a context whose attempt took too long.
-type attemptTimeout struct{ after time.Duration }
+// attemptTimeoutError is the cause of a context whose attempt took too long.
+type attemptTimeoutError struct{ after time.Duration }
 
-func (e *attemptTimeout) Error() string {
+func (e *attemptTimeoutError) Error() string {
 	return fmt.Sprintf("attempt took longer than its timeout of %v", e.after)
 }
 
-func (e *attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+func (e *attemptTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // attemptContext tells the deadline of an attempt. What ends it is the worker's
 // clock, or the log when the time of the run or of a caller is up.
@@ -83,7 +83,7 @@ func (c *attemptContext) Err() error {
 	if err == nil {
 		return nil
 	}
-	if _, late := errors.AsType[*attemptTimeout](context.Cause(c.Context)); late {
+	if _, late := errors.AsType[*attemptTimeoutError](context.Cause(c.Context)); late {
 		return context.DeadlineExceeded
 	}
 	return err
@@ -129,7 +129,7 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("flowgen_step", info.Step, "flowgen_run", string(info.Run))))
 	actx := &attemptContext{ctx, a.deadline}
 	stopTimer := w.clock.AfterFunc(plan.Timeout, func() {
-		cause := &attemptTimeout{plan.Timeout}
+		cause := &attemptTimeoutError{plan.Timeout}
 		a.stop(cause)
 		w.clock.AfterFunc(w.cfg.Grace, func() { w.abandon(t, a, info, cause) })
 	})
@@ -172,7 +172,7 @@ func (t *task) conclude(ctx context.Context, a *attempt, info *at.Attempt, out o
 			out = failed(err, event.CodePayload)
 		}
 	case f.Code == event.CodeError:
-		if _, late := errors.AsType[*attemptTimeout](cause); late {
+		if _, late := errors.AsType[*attemptTimeoutError](cause); late {
 			f.Code = event.CodeTimeout
 		}
 	}
@@ -197,7 +197,7 @@ func (a *attempt) finish(f func()) {
 }
 
 // abandon gives up on code that ignores its context.
-func (w *Worker) abandon(t *task, a *attempt, info *at.Attempt, cause *attemptTimeout) {
+func (w *Worker) abandon(t *task, a *attempt, info *at.Attempt, cause *attemptTimeoutError) {
 	a.finish(func() {
 		w.log.Error("a step ignores its context: it is left behind and goes on running", "run", info.Run, "step", info.Step,
 			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(info.Run)))

@@ -26,10 +26,10 @@ type outageError struct{ Region string }
 
 func (e *outageError) Error() string { return "outage in " + e.Region }
 
-// outageCopy is what a client package declares in its place.
-type outageCopy struct{ Region string }
+// outageCopyError is what a client package declares in its place.
+type outageCopyError struct{ Region string }
 
-func (e *outageCopy) Error() string { return fmt.Sprintf("%+v", *e) }
+func (e *outageCopyError) Error() string { return fmt.Sprintf("%+v", *e) }
 
 // listError cannot be compared.
 type listError []string
@@ -39,7 +39,7 @@ func (e listError) Error() string { return fmt.Sprint([]string(e)) }
 func init() {
 	shim.RegisterSentinel("test.errSoldOut", errSoldOut)
 	shim.RegisterError[*outageError]("test.outageError")
-	shim.RegisterError[*outageCopy]("test.outageError")
+	shim.RegisterError[*outageCopyError]("test.outageError")
 	shim.RegisterError[listError]("test.listError")
 }
 
@@ -62,7 +62,7 @@ var raised = []struct {
 		return errors.As(err, &e) && e.Region == "eu"
 	}},
 	{"its copy", &outageError{"eu"}, func(err error) bool {
-		var e *outageCopy
+		var e *outageCopyError
 		return errors.As(err, &e) && e.Region == "eu"
 	}},
 	{"unregistered type of exported fields", &declinedError{7}, func(err error) bool {

@@ -59,12 +59,11 @@ func judge(err error, fatal func(error) bool) outcome {
 		f.Code = event.CodeError // also if it is the error of another run, which has a code of its own
 	}
 	out := outcome{failure: f}
-	var stop *at.Fatal
+	var stop *at.FatalError
 	if errors.As(err, &stop) || fatal != nil && isFatal(fatal, err) {
 		out.fatal = true
 	}
-	var later *at.RetryAfter
-	if errors.As(err, &later) {
+	if later, ok := errors.AsType[*at.RetryAfterError](err); ok {
 		delay := later.Delay
 		out.after = &delay
 	}

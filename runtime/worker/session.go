@@ -32,7 +32,8 @@ type session struct {
 func (w *Worker) openSession(ctx context.Context, partition int) (*session, error) {
 	s := &session{w: w, partition: partition, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	return s, s.open(ctx)
+	err := s.open(ctx)
+	return s, err
 }
 
 // open begins a new session. Its id is never used again.

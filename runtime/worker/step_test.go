@@ -187,7 +187,10 @@ func TestSTEP3_OrdinalsCountPerScopeAndDeclaredKeysReplaceThem(t *testing.T) {
 	}
 }
 
-func explode(n int) int { return n / (n - n) }
+func explode(n int) int {
+	zero := 0
+	return n / zero
+}
 
 func TestSTEP6_APanicIsAFailedAttemptWithTheUsersLine(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {

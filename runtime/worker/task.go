@@ -316,14 +316,12 @@ func (w *Worker) release(run event.RunID, fence store.Fence) {
 	w.mu.Lock()
 	w.releasing++
 	w.mu.Unlock()
-	w.work.Add(1)
-	go func() {
-		defer w.work.Done()
+	w.work.Go(func() {
 		defer w.released()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = w.store.Release(ctx, run, fence) // fenced: it is somebody else's already
-	}()
+	})
 }
 
 // released notes that a run was given back.

@@ -99,7 +99,7 @@ func stacks(match func(string) bool) string {
 		return err.Error()
 	}
 	var found []string
-	for _, s := range strings.Split(b.String(), "\n\n") {
+	for s := range strings.SplitSeq(b.String(), "\n\n") {
 		if match(s) {
 			found = append(found, s)
 		}

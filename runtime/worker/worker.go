@@ -184,7 +184,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		if err != nil {
 			w.closeSessions()
 			if ctx.Err() != nil {
-				return nil // stopped before it began
+				return nil //nolint:nilerr // stopped before it began
 			}
 			return fmt.Errorf("worker: open session: %w", err)
 		}

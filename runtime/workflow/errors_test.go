@@ -26,7 +26,7 @@ func stored(t *testing.T, err error) error {
 	if err := json.Unmarshal(b, f); err != nil {
 		t.Fatal(err)
 	}
-	return &failure.Text{F: f}
+	return &failure.StoredError{F: f}
 }
 
 func TestErrCanceledAndErrTimeout_AreThoseOfPackageContext(t *testing.T) {
@@ -112,8 +112,7 @@ func TestErrors_AnswerUncomparableTargetsWithFalse(t *testing.T) {
 func TestErrors_NilPointersAreStoredAsText(t *testing.T) {
 	for _, err := range []error{(*workflow.StepError)(nil), (*workflow.RunError)(nil), (*workflow.PayloadError)(nil)} {
 		got := stored(t, fmt.Errorf("a: %w", err))
-		var failed *workflow.StepError
-		if errors.As(got, &failed) {
+		if failed, ok := errors.AsType[*workflow.StepError](got); ok {
 			t.Errorf("%T was read back as %v", err, failed)
 		}
 	}

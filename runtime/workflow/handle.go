@@ -188,7 +188,8 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 func result[T any](rec *store.Record, last *event.Event) (T, error) {
 	var v T
 	if last.Type == event.RunCompleted {
-		return v, decode(fmt.Sprintf("result of run %s of %s", rec.Run, rec.Class.Workflow), last.Payload, &v)
+		err := decode(fmt.Sprintf("result of run %s of %s", rec.Run, rec.Class.Workflow), last.Payload, &v)
+		return v, err
 	}
 	e := &RunError{Run: rec.Run, Workflow: rec.Class.Workflow, Status: StatusFailed, failure: last.Failure}
 	if last.Type == event.RunCanceled {

@@ -94,7 +94,7 @@ func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next f
 		begin(ctx)
 	}
 	// The branches end by themselves once the context does: their outcome decides.
-	for i := 0; i < len(futures); i++ {
+	for i := 0; i < len(futures); i++ { //nolint:intrange // futures grows while the loop waits
 		_, _ = futures[i].Get(ctx)
 	}
 	for i := len(futures); i < len(items); i++ {

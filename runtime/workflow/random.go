@@ -47,8 +47,9 @@ func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 		return b, nil
 	})
 	if failed != nil {
-		return zero, &failure.Text{F: failed}
+		return zero, &failure.StoredError{F: failed}
 	}
 	var v T
-	return v, decode("recorded value", payload, &v)
+	err := decode("recorded value", payload, &v)
+	return v, err
 }

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -205,9 +206,9 @@ func ending(root *replay.Scope, err error) replay.Ending {
 	}
 	e := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(err, code)}
 	switch {
-	case root.Err() == ErrCanceled && isEnd(err, ErrCanceled):
+	case errors.Is(root.Err(), ErrCanceled) && isEnd(err, ErrCanceled):
 		e.Type, e.Failure.Code = event.RunCanceled, event.CodeCanceled
-	case root.Err() == ErrTimeout && isEnd(err, ErrTimeout):
+	case errors.Is(root.Err(), ErrTimeout) && isEnd(err, ErrTimeout):
 		e.Failure.Code = event.CodeTimeout
 	}
 	return e

@@ -68,7 +68,8 @@ func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	if err != nil {
 		return v, err
 	}
-	return v, decode(t.what(), e.Payload, &v)
+	err = decode(t.what(), e.Payload, &v)
+	return v, err
 }
 
 // TryReceive takes the next message if there is one, and reports whether there was.
@@ -79,7 +80,8 @@ func (t Topic[T]) TryReceive(ctx Context) (T, bool, error) {
 	if e == nil {
 		return v, false, nil
 	}
-	return v, true, decode(t.what(), e.Payload, &v)
+	err := decode(t.what(), e.Payload, &v)
+	return v, true, err
 }
 
 // ReceiveCase wins a [Select] when there is a message. It may be used again.

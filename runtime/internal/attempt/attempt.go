@@ -36,23 +36,23 @@ func From(ctx context.Context) *Attempt {
 	return a
 }
 
-// Fatal says that trying again is useless.
-type Fatal struct{ Err error }
+// FatalError says that trying again is useless.
+type FatalError struct{ Err error }
 
 // Error is that of the cause.
-func (e *Fatal) Error() string { return e.Err.Error() }
+func (e *FatalError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *Fatal) Unwrap() error { return e.Err }
+func (e *FatalError) Unwrap() error { return e.Err }
 
-// RetryAfter says when to try again.
-type RetryAfter struct {
+// RetryAfterError says when to try again.
+type RetryAfterError struct {
 	Err   error
 	Delay time.Duration
 }
 
 // Error is that of the cause.
-func (e *RetryAfter) Error() string { return e.Err.Error() }
+func (e *RetryAfterError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *RetryAfter) Unwrap() error { return e.Err }
+func (e *RetryAfterError) Unwrap() error { return e.Err }

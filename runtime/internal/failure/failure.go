@@ -103,7 +103,7 @@ func causes(err error) (all []error) {
 			all = nil
 		}
 	}()
-	switch u := err.(type) {
+	switch u := err.(type) { //nolint:errorlint // the chain itself is taken apart here
 	case interface{ Unwrap() error }:
 		return []error{u.Unwrap()}
 	case interface{ Unwrap() []error }:
@@ -175,8 +175,8 @@ func transparent(t reflect.Type) bool {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); !f.IsExported() || f.Type.Kind() == reflect.Interface {
+		for f := range t.Fields() {
+			if f := f; !f.IsExported() || f.Type.Kind() == reflect.Interface {
 				return false
 			}
 		}
@@ -231,7 +231,7 @@ func decode(f *event.Failure, t reflect.Type, into reflect.Value) (ok bool) {
 	p := reflect.New(t)
 	if t.Kind() == reflect.Pointer {
 		p.Elem().Set(reflect.New(t.Elem()))
-		if u, ok := p.Elem().Interface().(Unmarshaler); ok {
+		if u, ok := reflect.TypeAssert[Unmarshaler](p.Elem()); ok {
 			if u.UnmarshalFailure(f) != nil {
 				return false
 			}
@@ -258,21 +258,21 @@ func find(f *event.Failure, match func(*event.Failure) bool) bool {
 	return false
 }
 
-// Text is a stored error as a plain error value: it prints as it did and is
+// StoredError is a stored error as a plain error value: it prints as it did and is
 // matched by its stored names.
-type Text struct{ F *event.Failure }
+type StoredError struct{ F *event.Failure }
 
 // Error returns the stored message.
-func (e *Text) Error() string { return e.F.Message }
+func (e *StoredError) Error() string { return e.F.Message }
 
 // Is matches registered sentinels.
-func (e *Text) Is(target error) bool { return Is(e.F, target) }
+func (e *StoredError) Is(target error) bool { return Is(e.F, target) }
 
 // As matches error types by their wire names.
-func (e *Text) As(target any) bool { return As(e.F, target) }
+func (e *StoredError) As(target any) bool { return As(e.F, target) }
 
 // MarshalFailure returns the stored form unchanged.
-func (e *Text) MarshalFailure() *event.Failure { return e.F }
+func (e *StoredError) MarshalFailure() *event.Failure { return e.F }
 
 // CodeOf returns the code of the first stored error in err's chain, or "".
 func CodeOf(err error) string {

@@ -184,7 +184,7 @@ func TestEncode_BoundsTheChain(t *testing.T) {
 
 func TestEncode_KeepsTheStoredFormOfWhatWasReadBackAndGivesACopy(t *testing.T) {
 	f := stored(t, fmt.Errorf("a: %w", errKnown))
-	again := failure.Encode(&failure.Text{F: f}, "other")
+	again := failure.Encode(&failure.StoredError{F: f}, "other")
 	if diff := cmp.Diff(f, again); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -192,7 +192,7 @@ func TestEncode_KeepsTheStoredFormOfWhatWasReadBackAndGivesACopy(t *testing.T) {
 	if f.Code != event.CodeError {
 		t.Error("the caller has changed the record")
 	}
-	if err := error(&failure.Text{F: f}); !errors.Is(err, errKnown) || err.Error() != "a: known" || failure.CodeOf(fmt.Errorf("b: %w", err)) != event.CodeError {
+	if err := error(&failure.StoredError{F: f}); !errors.Is(err, errKnown) || err.Error() != "a: known" || failure.CodeOf(fmt.Errorf("b: %w", err)) != event.CodeError {
 		t.Errorf("as an error: %v", err)
 	}
 	if failure.CodeOf(errKnown) != "" {

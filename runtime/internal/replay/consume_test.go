@@ -36,7 +36,7 @@ func TestEV7_EventThatNothingConsumesIsAnErrorThatNamesIt(t *testing.T) {
 			again := load(t, sleeper)
 			tt.extra.Seq, tt.extra.Time = 4, t0
 			err := again.run.Replay(append(slices.Clone(h.log), tt.extra))
-			if err == nil || again.run.Err() != err { //nolint:errorlint // it is the same value
+			if err == nil || again.run.Err() != err {
 				t.Fatalf("replay gives %v", err)
 			}
 			wantText(t, err.Error(), string(testRun), tt.want)

@@ -99,7 +99,7 @@ func TestGather_LeavesNobodyInterestedOnceItIsOver(t *testing.T) {
 		sub := b.NewScope(s)
 		abandoned := NewGather([]*Promise{long}, nil)
 		sub.Cancel()
-		if _, err := b.Await(sub, &abandoned.Promise, "branches"); err != ErrCanceled || long.subs.list.n != 0 { //nolint:errorlint // it is the same value
+		if _, err := b.Await(sub, &abandoned.Promise, "branches"); err != ErrCanceled || long.subs.list.n != 0 {
 			t.Errorf("await gives %v and %d are interested", err, long.subs.list.n)
 		}
 		return done("")

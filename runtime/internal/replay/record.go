@@ -11,11 +11,11 @@ import (
 // typeRecordPanic marks the failure of a recorded value whose function panicked.
 const typeRecordPanic = "flowgen.RecordPanic"
 
-// recordPanic is what Record panics with when its function did: the same value
+// recordPanicError is what Record panics with when its function did: the same value
 // in the first execution and in every replay, read from its stored form.
-type recordPanic struct{ failure *event.Failure }
+type recordPanicError struct{ failure *event.Failure }
 
-func (p *recordPanic) Error() string { return p.failure.Message }
+func (p *recordPanicError) Error() string { return p.failure.Message }
 
 // Record returns a value that was computed once. f gives its stored form, or a
 // failure; it may not ask for anything durable. If f panics, that is recorded,
@@ -30,7 +30,7 @@ func (b *Branch) Record(f func() ([]byte, *event.Failure)) ([]byte, *event.Failu
 		rec = b.compute(&asked, f)
 	}
 	if rec.Failure != nil && rec.Failure.Type == typeRecordPanic {
-		panic(&recordPanic{rec.Failure})
+		panic(&recordPanicError{rec.Failure})
 	}
 	return slices.Clone(rec.Payload), rec.Failure
 }

@@ -68,7 +68,7 @@ func (r *Run) resume(b *Branch) {
 var crashUnknown = crash{text: "its value calls runtime.Goexit when it is printed"}
 
 func panicEnding(c *crash, p *Panic) Ending {
-	if rp, ok := p.Value.(*recordPanic); ok {
+	if rp, ok := p.Value.(*recordPanicError); ok {
 		p.Stack = []byte(rp.failure.Stack)
 	}
 	stack := string(p.Stack)
