@@ -18,11 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 
+	_ "github.com/flowgen/flowgen/redisstore"
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
@@ -223,12 +225,25 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
 	s := &site{t: t, db: filepath.Join(dir, "s.db"), gate: filepath.Join(dir, "gate")}
-	s.url = "sqlite:" + s.db
+	return s.at("sqlite:" + s.db)
+}
+
+// newRedisSite is a site on a real Redis server.
+func newRedisSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, gate: filepath.Join(t.TempDir(), "gate")}
+	return s.at(redistest.Start(t).URL())
+}
+
+// at opens the store of the site.
+func (s *site) at(url string) *site {
+	s.t.Helper()
+	s.url = url
 	var err error
 	if s.st, s.c, err = openClient(s.url); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.st.Close() })
+	s.t.Cleanup(func() { _ = s.st.Close() })
 	return s
 }
 

@@ -74,14 +74,30 @@ func TestDecode_LogThatEndsElsewhereThanTheStoreSaysBlocksTheRun(t *testing.T) {
 	w.healthy()
 }
 
+// recovered starts runs whose first worker dies at once.
+func (w *world) recovered(n int) []*workflow.Run[int] {
+	w.t.Helper()
+	dead := store.Session{ID: "dead", TTL: time.Hour}
+	if err := w.store.OpenSession(w.ctx, dead); err != nil {
+		w.t.Fatal(err)
+	}
+	var runs []*workflow.Run[int]
+	for i := range n {
+		runs = append(runs, start(w, attackSleep, i))
+		if _, err := w.store.ClaimRun(w.ctx, 0, dead.ID, event.NewToken(), runs[i].ID()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if err := w.store.CloseSession(w.ctx, 0, dead.ID); err != nil {
+		w.t.Fatal(err)
+	}
+	return runs
+}
+
 // Runs that may have killed workers are executed one at a time, also when their
 // code is still in memory.
 func TestREC4_SuspectsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
 	w := newVirtual(t)
-	thief := store.Session{ID: "thief", TTL: time.Hour}
-	if err := w.store.OpenSession(w.ctx, thief); err != nil {
-		t.Fatal(err)
-	}
 	var inside, most atomic.Int64
 	first := newBarrier()
 	defer first.open()
@@ -91,17 +107,7 @@ func TestREC4_SuspectsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
 		}
 		return attackLong.Call(ctx, n)
 	})
-	var runs []*workflow.Run[int]
-	for i := range 2 {
-		run := start(w, attackSleep, i)
-		if _, err := w.store.ClaimRun(w.ctx, 0, thief.ID, event.NewToken(), run.ID()); err != nil {
-			t.Fatal(err)
-		}
-		runs = append(runs, run)
-	}
-	if err := w.store.CloseSession(w.ctx, 0, thief.ID); err != nil { // a recovery of each
-		t.Fatal(err)
-	}
+	runs := w.recovered(2)
 	w.work(worker.Config{Recoveries: 2}, code, attackLong.as(func(ctx context.Context, n int) (int, error) {
 		most.Store(max(most.Load(), inside.Add(1)))
 		defer inside.Add(-1)
