@@ -49,7 +49,7 @@ func unwanted(pkg *goPackage) string {
 	return ""
 }
 
-func TestRuntime_LinksNoStoreDriverAndNoCgo(t *testing.T) {
+func TestSTORE2_RuntimeLinksNoStoreDriverAndNoCgo(t *testing.T) {
 	packages := list(t, "./runtime/...")
 	roots := runtimePackages(packages)
 	// Steps in SQL transactions are a package of their own, so that the rest
@@ -136,7 +136,7 @@ func TestRuntime_RefusesEachKindOfDriver(t *testing.T) {
 	}
 }
 
-func TestRuntime_BuildsForWASI(t *testing.T) {
+func TestSTORE2_RuntimeBuildsForWASI(t *testing.T) {
 	roots := runtimePackages(list(t, "./runtime/..."))
 	if len(roots) < 7 {
 		t.Errorf("only %q are checked", roots)

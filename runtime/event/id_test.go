@@ -40,7 +40,7 @@ func TestNewRunID_CarriesItsTimeAndSlot(t *testing.T) {
 	}
 }
 
-func TestNewRunID_SortsByCreation(t *testing.T) {
+func TestEV5_RunIDsSortByCreation(t *testing.T) {
 	var ids []event.RunID
 	for _, created := range []time.Time{time.Unix(0, 0), time.UnixMilli(1), start, at(time.Millisecond), at(time.Second), at(24 * time.Hour), at(1 << 60)} {
 		ids = append(ids, event.NewRunID(created, event.RandomSlot()))
@@ -183,7 +183,7 @@ func TestDerivedIDs_DifferWithinOneInstant(t *testing.T) {
 	}
 }
 
-func TestDerivedIDs_SortByCreation(t *testing.T) {
+func TestEV5_DerivedIDsSortByCreation(t *testing.T) {
 	var ids []string
 	for i := range 100 {
 		e := event.Event{Seq: uint64(i + 1), Type: event.RunStarted, Time: at(time.Duration(i) * time.Millisecond)}

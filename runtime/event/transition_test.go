@@ -70,7 +70,7 @@ func allTypes() []event.Type {
 	return all
 }
 
-func TestNext_DecidesEveryPairAsTheTableSays(t *testing.T) {
+func TestEV3_TableDecidesEveryPair(t *testing.T) {
 	for _, from := range allStates() {
 		for _, by := range allTypes() {
 			t.Run(fmt.Sprintf("%s/%s", from, by), func(t *testing.T) {
@@ -238,7 +238,7 @@ func diffFolds(want, got *event.Fold) string {
 	return cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true }))
 }
 
-func TestFold_RefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
+func TestEV3_FoldRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
 	for _, kind := range []event.Entity{event.EntityRun, event.EntityStep, event.EntityWait, event.EntityHook} {
 		for _, from := range allStates() {
 			log, ref, ok := logTo(kind, from)

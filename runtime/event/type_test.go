@@ -29,7 +29,7 @@ var vocabulary = map[event.Type]struct {
 	40: {"message_received", event.EntityNone, false}, 41: {"value_recorded", event.EntityNone, false},
 }
 
-func TestType_KeepsItsNumberNameAndEntity(t *testing.T) {
+func TestEV2_TypeKeepsItsNumberNameAndEntity(t *testing.T) {
 	for _, typ := range allTypes() {
 		want, known := vocabulary[typ]
 		if typ.Known() != known {
