@@ -3,7 +3,6 @@ package survival
 import (
 	"errors"
 	"strings"
-	"syscall"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
@@ -42,11 +41,8 @@ func (s *site) flip(frame int) {
 func TestEV1_DamagedLogBlocksTheRunAndNothingIsLostWhenItIsMended(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	victim := s.worker()
-	run := s.start(Two)
-	victim.wait("second 1")
-	victim.signal(syscall.SIGKILL)
-	_ = victim.exited()
+	victim, run := s.underWay()
+	victim.kill()
 
 	s.flip(2)
 	finder := s.worker()

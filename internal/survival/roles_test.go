@@ -199,6 +199,13 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
+// kill ends the process with SIGKILL: nothing is flushed, no defer runs.
+func (p *process) kill() {
+	p.t.Helper()
+	p.signal(syscall.SIGKILL)
+	_ = p.exited()
+}
+
 // exited waits for the end of the process.
 func (p *process) exited() error {
 	p.t.Helper()
@@ -274,6 +281,15 @@ func (s *site) start(d workflow.Definition[workflow.None, string], opts ...workf
 		s.t.Fatal(err)
 	}
 	return run
+}
+
+// underWay returns a worker and the run whose second step it executes.
+func (s *site) underWay(env ...string) (*process, *workflow.Run[string]) {
+	s.t.Helper()
+	p := s.worker(env...)
+	run := s.start(Two)
+	p.wait("second 1")
+	return p, run
 }
 
 // result checks the result of a run.

@@ -48,9 +48,7 @@ func (s *site) log(run *workflow.Run[string]) []string {
 func TestREC1_StoppedWorkerWritesNothingIntoRunThatWasTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	stalled := s.worker()
-	run := s.start(Two)
-	stalled.wait("second 1")
+	stalled, run := s.underWay()
 	stalled.signal(syscall.SIGSTOP)
 	heir := s.worker()
 	heir.wait("second 2") // after the claim of the stalled one has expired
@@ -74,9 +72,7 @@ func TestREC1_StoppedWorkerWritesNothingIntoRunThatWasTakenOver(t *testing.T) {
 func TestREC1_StoppedWorkerGoesOnWithOtherRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	stalled := s.worker()
-	run := s.start(Two)
-	stalled.wait("second 1")
+	stalled, run := s.underWay()
 	stalled.signal(syscall.SIGSTOP)
 	heir := s.worker()
 	heir.wait("second 2")
@@ -95,11 +91,8 @@ func TestREC1_StoppedWorkerGoesOnWithOtherRuns(t *testing.T) {
 func TestREC2_KilledWorkersRunIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	victim := s.worker()
-	run := s.start(Two)
-	victim.wait("second 1")
-	victim.signal(syscall.SIGKILL)
-	_ = victim.exited()
+	victim, run := s.underWay()
+	victim.kill()
 	s.open()
 	heir := s.worker()
 	s.result(run, "ab2")
@@ -151,9 +144,7 @@ func (s *site) endsBefore(run *workflow.Run[string], p *process) bool {
 func TestREC7_GracefulStopLetsStepsEndAndHandsRunsOverAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	leaving := s.worker()
-	run := s.start(Two)
-	leaving.wait("second 1")
+	leaving, run := s.underWay()
 	leaving.signal(syscall.SIGTERM)
 	s.open() // within the grace period
 	if err := leaving.exited(); err != nil {
@@ -167,9 +158,7 @@ func TestREC7_GracefulStopLetsStepsEndAndHandsRunsOverAtOnce(t *testing.T) {
 func TestREC7_HardStopSaysWhereStepsHangAndGivesTheRunBack(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	leaving := s.worker("SURVIVAL_GRACE_MS=100")
-	run := s.start(Two)
-	leaving.wait("second 1")
+	leaving, run := s.underWay("SURVIVAL_GRACE_MS=100")
 	leaving.signal(syscall.SIGTERM)
 	line := leaving.wait("grace period is over")
 	for _, want := range []string{"step=survival.second", "attempt=1", "flows_test.go"} {
@@ -232,11 +221,8 @@ func TestRUN2_SecondProcessStartingTheSameWorkflowIDFindsTheRun(t *testing.T) {
 func TestVER1_RunWhoseCodeChangedIsBlockedAndCompletesWhenItIsPutBack(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	old := s.worker()
-	run := s.start(Two)
-	old.wait("second 1")
-	old.signal(syscall.SIGKILL)
-	_ = old.exited()
+	old, run := s.underWay()
+	old.kill()
 
 	changed := s.worker("SURVIVAL_SWAPPED=1")
 	changed.wait("run is blocked")
