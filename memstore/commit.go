@@ -12,6 +12,11 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
+	for i := range commits {
+		if err := s.continuable(&commits[i]); err != nil {
+			return nil, err
+		}
+	}
 	answers := make([]store.Committed, len(commits))
 	s.byPartition(len(commits), func(i int) event.RunID { return commits[i].Run }, func(p *partition, i int) {
 		answers[i] = p.commit(&commits[i])
@@ -27,13 +32,20 @@ func (p *partition) commit(c *store.Commit) store.Committed {
 	if c.Frame != nil && r.last == c.CID { // an earlier try got through
 		return store.Committed{N: uint64(len(r.frames)), Mail: r.holds(c.Fence) && len(r.inbox) > 0}
 	}
-	if err := r.refuse(c); err != nil {
+	err := r.refuse(c)
+	if err == nil && c.Effect == store.EffectContinue {
+		err = p.refuseContinue(r, c)
+	}
+	if err != nil {
 		return store.Committed{Err: err}
 	}
 	if c.Frame != nil {
 		p.append(r, c)
 	}
 	r.consume(c.Consume)
+	for i := range c.Send {
+		p.outbox.write(r, &c.Send[i], p.now())
+	}
 	if c.Progress {
 		r.recoveries = 0
 	}
@@ -105,5 +117,7 @@ func (p *partition) effect(r *run, c *store.Commit) {
 		r.class.blocked.push(r)
 	case store.EffectFinish:
 		p.end(r)
+	case store.EffectContinue:
+		p.goOn(r, c.Continue)
 	}
 }

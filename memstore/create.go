@@ -39,6 +39,9 @@ func (s *Store) routed(c *store.Create) error {
 }
 
 func (p *partition) create(c *store.Create) store.Created {
+	if p.late(c.Deadline) {
+		return store.Created{Err: store.ErrStale}
+	}
 	if p.runs[c.Run] != nil {
 		return store.Created{Run: c.Run, New: true}
 	}
@@ -79,8 +82,8 @@ func (p *partition) createBehind(n *name, c *store.Create) store.Created {
 // cancel delivers the wish of a successor. A run that is closing gets it, too:
 // the successor cannot be told to come again.
 func (p *partition) cancel(r *run, item store.Item) {
-	if !p.seenOf(r.chain).has(item.ID) {
-		p.push(r, item)
+	if !p.accepted(r.chain, item.ID) {
+		p.push(r, item, false)
 	}
 }
 
@@ -97,12 +100,9 @@ func refuses(policy store.FinishedPolicy, last event.Status) bool {
 // insert stores the log and what is known of the run, in no place yet.
 func (p *partition) insert(c *store.Create) *run {
 	r := &run{
-		id: c.Run, chain: c.Chain, wid: c.WorkflowID, class: p.class(c.Class), priority: c.Priority,
+		id: c.Run, chain: c.Run, wid: c.WorkflowID, class: p.class(c.Class), priority: c.Priority,
 		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CID,
 		status: event.StatusPending, created: p.now(),
-	}
-	if r.chain == "" {
-		r.chain = r.id
 	}
 	retention := max(c.Retention, 0)
 	if retention == store.DefaultRetention {
@@ -110,6 +110,9 @@ func (p *partition) insert(c *store.Create) *run {
 	}
 	if len(c.Tags) > 0 || c.Parent != "" || c.Root != "" || retention > 0 {
 		r.extra = &extra{tags: c.Tags, parent: c.Parent, root: c.Root, retention: retention}
+	}
+	if c.Birth != "" {
+		r.links = &links{birth: c.Birth}
 	}
 	p.add(r)
 	return r

@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -16,38 +17,45 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 	p := s.partitionOf(d.Run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.deliver(&d); err != nil {
+	run, err := p.deliver(&d)
+	if err != nil {
 		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
 	}
-	return d.Run, nil
+	return run, nil
 }
 
-func (p *partition) deliver(d *store.Deliver) error {
-	if !d.Deadline.IsZero() && p.clock.Now().After(d.Deadline) {
-		return store.ErrStale
+func (p *partition) deliver(d *store.Deliver) (event.RunID, error) {
+	if p.late(d.Deadline) {
+		return "", store.ErrStale
 	}
 	r := p.find(d.Run)
 	if r == nil {
-		return store.ErrRunNotFound
+		return "", store.ErrRunNotFound
 	}
-	if s := p.seen[r.chain]; s != nil && s.has(d.Item.ID) {
-		return nil // before "ended": what was accepted stays accepted
+	if d.Item.Scope == store.ScopeChain {
+		r = p.tip(r)
+	}
+	if p.accepted(r.chain, d.Item.ID) {
+		return r.id, nil // before "ended": what was accepted stays accepted
 	}
 	switch {
 	case r.place == store.PlaceEnded:
-		return &store.TerminalError{Run: r.id, Status: r.status}
+		return "", &store.TerminalError{Run: r.id, Status: r.status}
 	case r.closing:
-		return store.ErrLater
+		return "", store.ErrLater
 	}
-	p.push(r, d.Item)
-	return nil
+	p.push(r, d.Item, d.Keep)
+	return r.id, nil
+}
+
+// late reports whether a request arrives after its deadline.
+func (p *partition) late(deadline time.Time) bool {
+	return !deadline.IsZero() && p.clock.Now().After(deadline)
 }
 
 // push accepts an item: inbox and seen in one action.
-func (p *partition) push(r *run, item store.Item) {
-	s, now := p.seenOf(r.chain), p.now()
-	s.prune(now, len(r.inbox))
-	s.add(item.ID, now)
+func (p *partition) push(r *run, item store.Item, keep bool) {
+	p.remember(r, item.ID, keep)
 	r.inbox = append(r.inbox, item)
 	switch r.place {
 	case store.PlaceParked:

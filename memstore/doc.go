@@ -11,7 +11,7 @@
 // # Memory
 //
 // The store keeps the slices and maps that it is given (frames, bodies of
-// items, tags) and hands the same ones out again. Neither the caller that gave
+// items and records, tags) and hands the same ones out again. Neither the caller that gave
 // them nor the caller that got them may change them. Only Inspect copies.
 //
 // A run that is purged leaves nothing behind: its memory, and in time that of the
@@ -24,6 +24,7 @@
 //
 // open.go has the Store, partition.go the state behind one mutex, and run.go
 // what "make ready" and "end" mean. Then one file per duty, named as in the
-// other stores: create.go, session.go, claim.go, commit.go, release.go,
-// deliver.go, load.go, wait.go, list.go, purge.go, inspect.go.
+// other stores: create.go, session.go, claim.go, commit.go, continue.go,
+// release.go, deliver.go, outbox.go, load.go, wait.go, list.go, purge.go,
+// inspect.go.
 package memstore

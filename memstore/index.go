@@ -85,7 +85,6 @@ func (x *index) join(i int) {
 func (x *index) below(id event.RunID) iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for _, c := range slices.Backward(x.chunks) {
-
 			if id != "" {
 				at, _ := place(c, id)
 				c = c[:at]

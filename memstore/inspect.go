@@ -38,9 +38,12 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		Mail:      map[store.SessionID][]event.RunID{},
 		Wakes:     map[store.Class]bool{},
 		Purges:    map[event.RunID]time.Time{},
+		Kept:      map[event.RunID][]event.ItemID{},
 	}
 	for _, p := range s.parts {
 		p.inspectRuns(snap)
+		p.inspectSeen(snap)
+		p.inspectOutbox(snap)
 		p.inspectNames(snap)
 		p.inspectWork(snap)
 		p.inspectSessions(snap)
@@ -65,12 +68,32 @@ func (p *partition) inspectRuns(snap *store.Snapshot) {
 			snap.Audit = append(snap.Audit, r.extra.audit...)
 		}
 	}
+}
+
+func (p *partition) inspectSeen(snap *store.Snapshot) {
 	for chain, s := range p.seen {
 		at := map[event.ItemID]time.Time{}
 		for _, i := range s.items {
 			at[i.id] = timeOf(i.at)
 		}
 		snap.Seen[chain] = at
+	}
+	for chain, items := range p.kept {
+		if snap.Seen[chain] == nil {
+			snap.Seen[chain] = map[event.ItemID]time.Time{}
+		}
+		for id, at := range items {
+			snap.Seen[chain][id] = timeOf(at)
+		}
+		snap.Kept[chain] = slices.Sorted(maps.Keys(items))
+	}
+}
+
+func (p *partition) inspectOutbox(snap *store.Snapshot) {
+	for _, r := range p.outbox.sorted() {
+		o := r.outgoing()
+		o.Body = bytes.Clone(o.Body)
+		snap.Outbox = append(snap.Outbox, o)
 	}
 }
 

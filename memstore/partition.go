@@ -17,8 +17,10 @@ type partition struct {
 	runs     map[event.RunID]*run
 	ids      index // the same in order, for List
 	names    map[string]*name
-	seen     map[event.RunID]*seen // by chain
-	later    map[event.RunID]int   // by chain: how many runs but the first one it has
+	seen     map[event.RunID]*seen                  // by chain
+	kept     map[event.RunID]map[event.ItemID]int64 // by chain: accepted items that are remembered until Confirm
+	chains   map[event.RunID]*chain                 // those of more than one run
+	outbox   outbox
 	classes  map[store.Class]*class
 	timers   timers
 	purges   timers // of all runs that have ended
@@ -39,7 +41,8 @@ func newPartition(number int, clock store.Clock) *partition {
 		runs:      map[event.RunID]*run{},
 		names:     map[string]*name{},
 		seen:      map[event.RunID]*seen{},
-		later:     map[event.RunID]int{},
+		kept:      map[event.RunID]map[event.ItemID]int64{},
+		chains:    map[event.RunID]*chain{},
 		classes:   map[store.Class]*class{},
 		sessions:  map[store.SessionID]*session{},
 		waits:     map[*waiting]struct{}{},
@@ -83,9 +86,6 @@ func (p *partition) add(r *run) {
 	p.runs[r.id] = r
 	p.ids.add(r)
 	r.class.runs++
-	if r.chain != r.id {
-		p.later[r.chain]++
-	}
 }
 
 func (p *partition) class(c store.Class) *class {

@@ -67,11 +67,34 @@ func (p *partition) hide(run event.RunID) error {
 		return nil
 	}
 	r.hidden = true
-	p.purges.remove(r)
-	p.purges.add(r, r.purgeTime())
+	p.schedule(r)
 	p.forgetName(r)
 	p.publish(r)
 	return nil
+}
+
+// unpurged is the index of a run that has ended and may not be purged.
+const unpurged = -1
+
+// schedule notes when a run may be purged. It is called for a run that has ended
+// when that may have changed, and does nothing for others.
+func (p *partition) schedule(r *run) {
+	if r.place != store.PlaceEnded {
+		return
+	}
+	if r.timer != unpurged {
+		p.purges.remove(r)
+		r.timer = unpurged
+	}
+	if !p.needed(r) {
+		p.purges.add(r, r.purgeTime())
+	}
+}
+
+// needed reports whether somebody may still send again what a run that has ended
+// knows, or whether its chain is known by it.
+func (p *partition) needed(r *run) bool {
+	return r.links != nil && (r.links.birth != "" || r.links.records > 0) || p.chains[r.id] != nil
 }
 
 // purgeTime returns when a run that has ended may be purged.
@@ -112,19 +135,6 @@ func (p *partition) forgetName(r *run) {
 	}
 }
 
-// forgetChain forgets what the chain of a run that is no longer known has
-// accepted, if it was the last run of the chain.
-func (p *partition) forgetChain(r *run) {
-	if r.chain != r.id {
-		p.later[r.chain]--
-	}
-	if p.later[r.chain] > 0 || p.runs[r.chain] != nil {
-		return
-	}
-	delete(p.later, r.chain)
-	delete(p.seen, r.chain)
-}
-
 // tidy forgets a class that has no runs and that nobody waits for.
 func (p *partition) tidy(c *class) {
 	if c.runs == 0 && len(c.idle) == 0 {
@@ -143,7 +153,8 @@ func (p *partition) shrink() {
 	p.runs = copied(p.runs)
 	p.names = copied(p.names)
 	p.seen = copied(p.seen)
-	p.later = copied(p.later)
+	p.kept = copied(p.kept)
+	p.chains = copied(p.chains)
 	p.watches = copied(p.watches)
 	p.timers = slices.Clone(p.timers)
 	p.purges = slices.Clone(p.purges)

@@ -16,6 +16,7 @@ type run struct {
 	wid   string
 	class *class
 	extra *extra
+	links *links
 
 	frames [][]byte
 	inbox  []store.Item
@@ -33,7 +34,7 @@ type run struct {
 	ended         int64
 	priority      int
 	recoveries    int32
-	timer         int32 // index in timers if due is set, in purges if it has ended
+	timer         int32 // index in timers if due is set, in purges if it has ended; unpurged: in neither
 	place         store.Place
 	closing       bool
 	hidden        bool // deleted, and not yet purged
@@ -56,6 +57,20 @@ func (r *run) rare() *extra {
 		r.extra = &extra{}
 	}
 	return r.extra
+}
+
+// links is what a run has to do with others, which few runs have.
+type links struct {
+	next    event.RunID  // what it continued as
+	birth   event.ItemID // the record that created it, until it is confirmed
+	records int          // in the outbox
+}
+
+func (r *run) linked() *links {
+	if r.links == nil {
+		r.links = &links{}
+	}
+	return r.links
 }
 
 // list is a set of runs in order. A run is in exactly one place, so one pair of
@@ -152,15 +167,20 @@ func (p *partition) grant(r *run, to *session, token event.Token) store.ClaimedR
 	}
 }
 
-// end takes the run out of everything but the log and hands its workflow id on.
-func (p *partition) end(r *run) {
+// retire takes the run out of everything but the log and its workflow id.
+func (p *partition) retire(r *run) {
 	p.leave(r)
 	r.place, r.inbox, r.closing = store.PlaceEnded, nil, false
-	r.ended = p.now()
-	p.purges.add(r, r.purgeTime())
+	r.ended, r.timer = p.now(), unpurged
+	p.schedule(r)
 	if r.extra != nil {
 		r.extra.notes = nil
 	}
+}
+
+// end retires the run and hands its workflow id on.
+func (p *partition) end(r *run) {
+	p.retire(r)
 	if r.wid == "" {
 		return
 	}
@@ -198,6 +218,9 @@ func (r *run) record() store.Record {
 	}
 	if r.extra != nil {
 		rec.Tags, rec.Parent, rec.Root, rec.Fit = r.extra.tags, r.extra.parent, r.extra.root, r.extra.fit
+	}
+	if r.links != nil {
+		rec.Next, rec.Birth = r.links.next, r.links.birth
 	}
 	return rec
 }

@@ -26,6 +26,31 @@ type seenItem struct {
 	at int64
 }
 
+// accepted reports whether a chain has accepted an item.
+func (p *partition) accepted(chain event.RunID, id event.ItemID) bool {
+	if s := p.seen[chain]; s != nil && s.has(id) {
+		return true
+	}
+	_, ok := p.kept[chain][id]
+	return ok
+}
+
+// remember notes that a run accepts an item: until Confirm, or for the window for
+// repetitions.
+func (p *partition) remember(r *run, id event.ItemID, keep bool) {
+	now := p.now()
+	if !keep {
+		s := p.seenOf(r.chain)
+		s.prune(now, len(r.inbox))
+		s.add(id, now)
+		return
+	}
+	if p.kept[r.chain] == nil {
+		p.kept[r.chain] = map[event.ItemID]int64{}
+	}
+	p.kept[r.chain][id] = now
+}
+
 func (s *seen) has(id event.ItemID) bool {
 	if s.index != nil {
 		_, ok := s.index[id]

@@ -124,7 +124,9 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
 	}
 	p.renew(l)
-	return store.Heartbeat{Owned: l.owned.n, Mail: ids(l.mail), Next: timeOf(p.timers.next())}, nil
+	return store.Heartbeat{
+		Owned: l.owned.n, Mail: ids(l.mail), Next: timeOf(p.timers.next()), Outbox: timeOf(p.outbox.next(p.now())),
+	}, nil
 }
 
 // live returns a session that nobody has begun to recover.

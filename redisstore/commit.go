@@ -16,6 +16,9 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	}
 	calls := make([]*call, len(commits))
 	for i := range commits {
+		if err := s.continues(&commits[i]); err != nil {
+			return nil, err
+		}
 		calls[i] = s.commit(&commits[i])
 	}
 	if err := s.doReplicated(ctx, calls...); err != nil {
@@ -32,25 +35,55 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return answers, nil
 }
 
+// continues checks that the run that a commit continues as will be in the place of
+// the one that it ends.
+func (s *Store) continues(c *store.Commit) error {
+	if c.Effect != store.EffectContinue {
+		return nil
+	}
+	if c.Continue == nil {
+		return fmt.Errorf("continue run %s: the commit has no new run", c.Run)
+	}
+	if _, err := event.ParseRunID(string(c.Continue.Run)); err != nil {
+		return fmt.Errorf("continue run %s: %w", c.Run, err)
+	}
+	if s.partitionOf(c.Continue.Run) != s.partitionOf(c.Run) {
+		return fmt.Errorf("continue run %s: the slot of run %s is not that of its chain", c.Run, c.Continue.Run)
+	}
+	if c.Continue.WorkflowID != c.WorkflowID {
+		return fmt.Errorf("continue run %s: run %s has workflow id %q, want %q", c.Run, c.Continue.Run, c.Continue.WorkflowID, c.WorkflowID)
+	}
+	return nil
+}
+
 // commit returns the script of a commit.
 func (s *Store) commit(c *store.Commit) *call {
 	p, run := s.partitionOf(c.Run), short(c.Run)
-	flag := func(set bool, name string) string {
-		if set {
-			return name
-		}
-		return ""
-	}
-	return &call{
+	call := &call{
 		script: scriptCommit, p: p,
-		keys: []string{p.meta(run), p.log(run), p.inbox(run), p.notes(run), p.open(), p.done(), p.purges()},
+		keys: []string{p.meta(run), p.log(run), p.inbox(run), p.notes(run), p.open(), p.done()},
 		args: []any{
 			s.at(), run, widKey(c.WorkflowID), c.Fence.Epoch, c.Fence.Token[:], c.Prev[:], c.Frame, c.CID[:],
 			c.First, c.Last, max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due), c.Fit,
 			packStatus(c.Status), flag(c.Progress, "p"), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
-			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(),
+			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send),
 		},
 	}
+	for _, r := range c.Send {
+		call.args = append(call.args, string(r.ID), string(r.To), r.Body)
+	}
+	if c.Effect == store.EffectContinue {
+		call.args = append(call.args, s.described(c.Continue, "")...)
+	}
+	return call
+}
+
+// flag is how a script is told that something is so.
+func flag(set bool, name string) string {
+	if set {
+		return name
+	}
+	return ""
 }
 
 func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (store.Committed, error) {

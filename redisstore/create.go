@@ -44,26 +44,46 @@ func (s *Store) routed(c *store.Create) error {
 	if c.WorkflowID != "" && s.partitionOf(c.Run) != s.partitionOfName(c.WorkflowID) {
 		return fmt.Errorf("create run %s: its slot is not that of workflow id %q", c.Run, c.WorkflowID)
 	}
-	if c.Chain != "" && s.partitionOf(c.Run) != s.partitionOf(c.Chain) {
-		return fmt.Errorf("create run %s: its slot is not that of its chain %s", c.Run, c.Chain)
-	}
 	return nil
 }
 
 // creation returns the script that stores a run.
 func (s *Store) creation(c *store.Create) *call {
-	p, run, class, wid := s.partitionOf(c.Run), short(c.Run), s.names.codeOf(c.Class), widKey(c.WorkflowID)
-	fields := []any{}
+	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
+	return &call{
+		script: scriptCreate, p: p,
+		keys: []string{p.meta(run), p.log(run), p.open(), p.classes(), p.active(), p.latest(), p.line(wid), p.extra(run), p.hidden(run)},
+		args: append([]any{
+			s.at(), deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
+			string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
+		}, s.described(c, c.Birth)...),
+	}
+}
+
+// described is a new run, and the record that creates it, as the scripts want it
+// that store one.
+func (s *Store) described(c *store.Create, birth event.ItemID) []any {
+	rest := extra{tags: c.Tags}
+	wid := widKey(c.WorkflowID)
+	if hashed(wid) {
+		rest.workflowID = c.WorkflowID
+	}
+	within, packed := beside, rest.pack()
+	if len(packed) <= compactLimit {
+		within, packed = packed, ""
+	}
+	args := []any{
+		short(c.Run), s.names.codeOf(c.Class), className(c.Class), c.Frame, c.Seq, c.CID[:], c.Priority,
+		packStatus(event.StatusPending), packed,
+	}
 	field := func(name, value string) {
 		if value != "" {
-			fields = append(fields, name, value)
+			args = append(args, name, value)
 		}
 	}
 	field("w", wid)
-	chain := ""
-	if c.Chain != c.Run {
-		chain = short(c.Chain)
-	}
+	field("i", within)
+	field("B", string(birth))
 	field("u", string(c.Parent))
 	if c.Root == c.Parent && c.Root != "" {
 		field("x", "=")
@@ -76,28 +96,7 @@ func (s *Store) creation(c *store.Create) *call {
 			field("J", number(int64(c.Retention)))
 		}
 	}
-	rest := extra{tags: c.Tags}
-	if hashed(wid) {
-		rest.workflowID = c.WorkflowID
-	}
-	packed := rest.pack()
-	if packed != "" && len(packed) <= compactLimit {
-		field("i", packed)
-		packed = ""
-	} else if packed != "" {
-		field("i", beside)
-	}
-	return &call{
-		script: scriptCreate, p: p,
-		keys: []string{p.meta(run), p.log(run), p.open(), p.classes(), p.active(), p.latest(), p.line(wid), p.extra(run),
-			p.hidden(run), p.chains()},
-		args: append([]any{
-			s.at(), run, class, className(c.Class), c.Frame, c.Seq, c.CID[:], c.Priority,
-			millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
-			string(c.Cancel.ID), packItem(c.Cancel), packed, packStatus(event.StatusPending), packStatus(event.StatusCompleted),
-			chain,
-		}, fields...),
-	}
+	return args
 }
 
 const (
@@ -112,6 +111,8 @@ func created(c *store.Create, call *call) (store.Created, error) {
 	switch a.word() {
 	case "created":
 		return store.Created{Run: c.Run, New: true}, nil
+	case "stale":
+		return store.Created{Err: store.ErrStale}, nil
 	case "existing":
 		return store.Created{Run: long(a.text(1))}, nil
 	case "active":

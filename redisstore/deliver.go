@@ -14,37 +14,37 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 		return "", err
 	}
 	p := s.partitionOf(d.Run)
-	deadline := int64(0)
-	if !d.Deadline.IsZero() {
-		deadline = max(d.Deadline.UnixMilli(), 1)
-	}
 	c := &call{
 		script: scriptDeliver, p: p, keys: []string{p.meta(short(d.Run))},
-		args: []any{s.at(), short(d.Run), deadline, string(d.Item.ID), packItem(d.Item)},
+		args: []any{
+			s.at(), short(d.Run), deadline(d.Deadline), string(d.Item.ID), packItem(d.Item),
+			flag(d.Item.Scope == store.ScopeRun, "r"), flag(d.Keep, "k"),
+		},
 	}
 	err := s.doReplicated(ctx, c)
-	if err == nil {
-		err = delivered(&d, c)
-	}
 	if err != nil {
 		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
 	}
-	return d.Run, nil
+	run, err := delivered(c)
+	if err != nil {
+		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
+	}
+	return run, nil
 }
 
-func delivered(d *store.Deliver, c *call) error {
+func delivered(c *call) (event.RunID, error) {
 	a := c.answer()
 	switch a.word() {
 	case "accepted":
-		return nil
+		return long(a.text(1)), nil
 	case "unknown":
-		return store.ErrRunNotFound
+		return "", store.ErrRunNotFound
 	case "ended":
-		return &store.TerminalError{Run: d.Run, Status: unpackStatus(a.text(1))}
+		return "", &store.TerminalError{Run: long(a.text(1)), Status: unpackStatus(a.text(2))}
 	case "later":
-		return store.ErrLater
+		return "", store.ErrLater
 	case "stale":
-		return store.ErrStale
+		return "", store.ErrStale
 	}
-	return unexpected(c)
+	return "", unexpected(c)
 }

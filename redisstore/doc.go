@@ -27,10 +27,13 @@
 //	{p}:m:R  hash   metadata of a run, below
 //	{p}:l:R  stream its log: entry n-0 is frame n
 //	{p}:i:R  list   its inbox, while there is something in it
-//	{p}:s:R  zset   ids that its chain has accepted, by time
+//	{p}:s:R  zset   ids that its chain has accepted, by time; to that of ids that are
+//	                kept until they are confirmed 4e15 is added
 //	{p}:n:R  hash   notes of its steps, until it ends
 //	{p}:j:R  list   what was done to it from outside (audit), the last thousand
 //	{p}:x:R  string tags and a long workflow id that do not fit into the metadata
+//	{p}:O:R  hash   its records in the outbox: place, phase, since when, receiver
+//	{p}:B:R  hash   what these say
 //	{p}:g:R  hash   metadata of a run that was deleted and is not yet purged
 //
 //	{p}:r:C  zset   ready runs, by falling priority, then by a counter
@@ -45,8 +48,11 @@
 //	{p}:u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
 //	{p}:p    zset   open runs       {p}:f    zset   done runs, both by id
 //	{p}:d    zset   done runs by the time when they may be purged
+//	{p}:G    zset   the same of those that something holds back
+//	{p}:D    zset   records of the outbox by when something is to be done for them
 //	{p}:h    hash   later runs of chains, counted
-//	{p}:c    string counter of what was made ready
+//	{p}:T    hash   last runs of chains
+//	{p}:c    string counter of what was made ready, and of records
 //	{p}:y           the copy of a log, within a script
 //	{p}:-           a key that never exists: see keys.go
 //	{p}:format      in partition 0: format version and number of partitions
@@ -57,7 +63,8 @@
 // token, o owner, s status, c class, r priority, w workflow id, h chain, u parent,
 // x root, d due, f code that does not fit, v recoveries, z closing, k its counter
 // in the ready set, a created, b ended, j and J retention, g bytes of the log, i
-// tags, y until when somebody watches.
+// tags, y until when somebody watches, B the record that created it, N the run
+// that it continued as.
 //
 // Classes and sessions are named by hashes, which are computed: nothing has to be
 // looked up to claim, and no name is given out twice after a failover.
@@ -69,7 +76,17 @@
 // so that an answer that was lost can be asked for again by the same commit. A
 // stream takes 4 KiB with its first entry; scripts that create, park or end a run
 // put a copy in its place, which takes what it needs. Logs are read by XRANGE, in
-// one transaction with the metadata, and never by scripts.
+// one transaction with the metadata. Scripts do not read them, but for one case: a
+// claim hands over a run that has nothing but a short first frame. That takes the
+// server 4 µs more than if the session asked for it, and saves three commands.
+//
+// # Outbox
+//
+// A commit that sends something writes what each record says into one hash of
+// the sender, and how far the record is into another one, in few bytes, so that
+// moving it on copies no body. The place of a record among all is counted, and is
+// part of its name in the set of those for which there is something to do. A
+// commit that sends nothing touches none of it.
 //
 // # Waiting
 //
@@ -84,8 +101,8 @@
 // # Lost answers
 //
 // go-redis repeats commands whose answers are lost; scripts are sent so that it
-// does not. A commit, a delivery and a creation may be repeated by the caller and
-// happen once. A cluster that says that a partition has moved has executed
+// does not. A commit, a delivery, a creation and a mark may be repeated by the
+// caller and happen once. A cluster that says that a partition has moved has executed
 // nothing, and there the client goes on by itself. While a partition is being
 // moved, key by key, its operations fail and are repeated by the caller.
 //
@@ -101,7 +118,7 @@
 // keys.go has the names of the keys, open.go the Store, script.go and send.go how
 // scripts are put together and sent, hub.go how things are heard. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
-// commit.go, release.go, deliver.go, load.go, wait.go, list.go, purge.go,
-// inspect.go, notes.go; and lua, one file per operation, with what they share in
+// commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, list.go,
+// purge.go, inspect.go, notes.go; and lua, one file per operation, with what they share in
 // lua/part.
 package redisstore

@@ -28,6 +28,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		LastEnded: map[string]event.RunID{},
 		Lines:     map[string][]event.RunID{},
 		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
+		Kept:      map[event.RunID][]event.ItemID{},
 		Ready:     map[store.Class][]event.RunID{},
 		Timers:    map[event.RunID]time.Time{},
 		Leases:    map[store.SessionID]store.Lease{},
@@ -99,13 +100,14 @@ type view struct {
 	keys *keySet
 
 	open, done, leases             *redis.ZSliceCmd
-	timers, purges                 *redis.ZSliceCmd
+	timers, purges, held, outbox   *redis.ZSliceCmd
 	classes, active, latest, wakes *redis.MapStringStringCmd
 	audit                          map[string]*redis.StringSliceCmd
 	runs                           map[string]reading
 	seen                           map[string]*redis.ZSliceCmd
 	lines, ready, owned            map[string]*redis.StringSliceCmd
 	hidden, sessions, mail         map[string]*redis.MapStringStringCmd
+	sent, bodies                   map[string]*redis.MapStringStringCmd
 }
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
@@ -114,14 +116,17 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	v.leases, v.timers = tx.ZRangeWithScores(ctx, p.leases(), 0, -1), tx.ZRangeWithScores(ctx, p.timers(), 0, -1)
 	v.classes, v.wakes = tx.HGetAll(ctx, p.classes()), tx.HGetAll(ctx, p.wakes())
 	v.active, v.latest = tx.HGetAll(ctx, p.active()), tx.HGetAll(ctx, p.latest())
-	v.purges = tx.ZRangeWithScores(ctx, p.purges(), 0, -1)
+	v.purges, v.held = tx.ZRangeWithScores(ctx, p.purges(), 0, -1), tx.ZRangeWithScores(ctx, p.held(), 0, -1)
+	v.outbox = tx.ZRangeWithScores(ctx, p.outbox(), 0, -1)
 	v.hidden = map[string]*redis.MapStringStringCmd{}
+	v.sent, v.bodies = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	v.runs, v.seen, v.audit = map[string]reading{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringSliceCmd{}
 	for _, run := range v.keys.runs {
 		v.runs[run] = read(ctx, tx, p, store.Load{Run: long(run), Inbox: true})
 		v.seen[run] = tx.ZRangeWithScores(ctx, p.seen(run), 0, -1)
 		v.audit[run] = tx.LRange(ctx, p.audit(run), 0, -1)
 		v.hidden[run] = tx.HGetAll(ctx, p.hidden(run))
+		v.sent[run], v.bodies[run] = tx.HGetAll(ctx, p.sent(run)), tx.HGetAll(ctx, p.bodies(run))
 	}
 	v.lines, v.ready, v.owned = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringSliceCmd{}, map[string]*redis.StringSliceCmd{}
 	v.sessions, v.mail = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
@@ -140,7 +145,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 // found is what there is in the partition.
 func (v *view) found() *keySet {
 	k := &keySet{
-		runs: slices.Concat(members(v.open), members(v.done), members(v.purges)), sessions: members(v.leases),
+		runs: slices.Concat(members(v.open), members(v.done), members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
 		classes: slices.Sorted(maps.Keys(v.classes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
 	}
 	// A chain may be named after a run that is gone.
@@ -160,6 +165,17 @@ func members(set *redis.ZSliceCmd) []string {
 	for _, z := range set.Val() {
 		member, _ := z.Member.(string)
 		all = append(all, member)
+	}
+	return all
+}
+
+// senders is who has records in the outbox.
+func (v *view) senders() []string {
+	var all []string
+	for _, member := range members(v.outbox) {
+		if len(member) > orderDigits+runDigits {
+			all = append(all, member[orderDigits:orderDigits+runDigits])
+		}
 	}
 	return all
 }

@@ -30,9 +30,9 @@ func (p *partition) notes(run string) string  { return p.tag + "n:" + run }
 func (p *partition) hidden(run string) string { return p.tag + "g:" + run }
 func (p *partition) extra(run string) string  { return p.tag + "x:" + run }
 func (p *partition) audit(run string) string  { return p.tag + "j:" + run }
-func (p *partition) seen(chain string) string {
-	return p.tag + "s:" + chain
-}
+func (p *partition) sent(run string) string   { return p.tag + "O:" + run }
+func (p *partition) bodies(run string) string { return p.tag + "B:" + run }
+func (p *partition) seen(chain string) string { return p.tag + "s:" + chain }
 
 // The keys of a class, a session and a workflow id, by their codes.
 func (p *partition) ready(class string) string     { return p.tag + "r:" + class }
@@ -53,7 +53,10 @@ func (p *partition) open() string    { return p.tag + "p" }
 func (p *partition) done() string    { return p.tag + "f" }
 func (p *partition) chains() string  { return p.tag + "h" }
 func (p *partition) counter() string { return p.tag + "c" }
+func (p *partition) tips() string    { return p.tag + "T" }
 func (p *partition) purges() string  { return p.tag + "d" }
+func (p *partition) held() string    { return p.tag + "G" }
+func (p *partition) outbox() string  { return p.tag + "D" }
 
 // format says how the database was written. It is kept in partition 0.
 func (p *partition) format() string { return p.tag + "format" }

@@ -13,8 +13,8 @@ var header = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARGV  .*\
 
 func TestScripts_SayTheirContract(t *testing.T) {
 	files, err := fs.Glob(sources, "lua/*.lua")
-	if err != nil || len(files) != 16 {
-		t.Fatalf("scripts: got %d, %v, want 16", len(files), err)
+	if err != nil || len(files) != 19 {
+		t.Fatalf("scripts: got %d, %v, want 19", len(files), err)
 	}
 	for _, file := range files {
 		b, err := fs.ReadFile(sources, file)
@@ -60,6 +60,7 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 	known := map[string]bool{"y": true} // the copy of a log, which only scripts know
 	for _, key := range []string{
 		p.meta("r"), p.log("r"), p.inbox("r"), p.notes("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
+		p.sent("r"), p.bodies("r"), p.tips(), p.held(), p.outbox(),
 		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.mail("s"), p.line("w"),
 		p.classes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.open(), p.done(), p.chains(), p.counter(), p.purges(),
 		p.hints(), p.news("s"), p.frames("r"),
@@ -105,7 +106,10 @@ func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
 	files, _ := fs.Glob(sources, "lua/*.lua")
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")
-		named := strings.Fields(partsLine.FindStringSubmatch(source(name))[1])
+		var named []string
+		for _, line := range partsLine.FindAllStringSubmatch(source(name), -1) {
+			named = append(named, strings.Fields(line[1])...)
+		}
 		text := load(name).text
 		for function, part := range home {
 			uses := regexp.MustCompile(`\b` + function + `\(`).MatchString(bare(text))

@@ -22,6 +22,7 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 		Root: event.RunID(m["x"]), Place: store.Place(number("p")), Status: unpackStatus(m["s"]),
 		N: uint64(number("n")), Seq: uint64(number("q")), Fence: store.Fence{Epoch: uint64(number("e"))},
 		Due: timeOf(number("d")), Recoveries: int(number("v")), Fit: m["f"], Closing: m["z"] != "",
+		Next: long(m["N"]), Birth: event.ItemID(m["B"]),
 		CreatedAt: timeOf(number("a")), EndedAt: timeOf(number("b")),
 	}
 	copy(r.Last[:], m["l"])

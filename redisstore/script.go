@@ -40,23 +40,30 @@ var (
 	scriptNote         = load("note")
 	scriptPurge        = load("purge")
 	scriptDelete       = load("delete")
+	scriptOutbox       = load("outbox")
+	scriptMark         = load("mark")
+	scriptConfirm      = load("confirm")
 )
 
-var partsLine = regexp.MustCompile(`(?m)^-- Parts: (.+)$`)
+// partsLine names parts: in the header those with which a script begins ("none":
+// it has none), and further down those that are needed from there on only. Each
+// execution makes the functions of a part anew, which takes time.
+var partsLine = regexp.MustCompile(`(?m)^ *-- Parts?: (.+)$`)
 
-// load puts a script together from the parts that its header names and its own
-// text. Comments are left out of what the server keeps.
+// load puts a script together from its own text and the parts that it names.
+// Comments are left out of what the server keeps.
 func load(name string) *script {
-	body := source(name)
-	var text strings.Builder
-	for part := range strings.FieldsSeq(partsLine.FindStringSubmatch(body)[1]) {
-		if part != "none" {
-			text.WriteString(bare(source("part/" + part)))
+	text := bare(partsLine.ReplaceAllStringFunc(source(name), func(line string) string {
+		var parts strings.Builder
+		for part := range strings.FieldsSeq(partsLine.FindStringSubmatch(line)[1]) {
+			if part != "none" {
+				parts.WriteString(source("part/" + part))
+			}
 		}
-	}
-	text.WriteString(bare(body))
-	sum := sha1.Sum([]byte(text.String())) //nolint:gosec // Redis names scripts by it
-	return &script{name: name, text: text.String(), sha: hex.EncodeToString(sum[:])}
+		return parts.String()
+	}))
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts by it
+	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
 
 func source(name string) string {

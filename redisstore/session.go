@@ -50,7 +50,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	session := sessionCode(id)
 	c := &call{
 		script: scriptHeartbeat, p: p,
-		keys: []string{p.session(session), p.leases(), p.owned(session), p.mail(session), p.timers()},
+		keys: []string{p.session(session), p.leases(), p.owned(session), p.mail(session), p.timers(), p.outbox()},
 		args: []any{s.at(), session},
 	}
 	if err := s.do(ctx, c); err != nil {
@@ -60,7 +60,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	if a.word() != "ok" {
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, store.ErrExpired)
 	}
-	return store.Heartbeat{Owned: int(a.number(1)), Next: a.time(2), Mail: longAll(a.texts(3))}, nil
+	return store.Heartbeat{Owned: int(a.number(1)), Next: a.time(2), Outbox: a.time(3), Mail: longAll(a.texts(4))}, nil
 }
 
 func longAll(runs []string) []event.RunID {

@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,9 +16,15 @@ import (
 
 // What Inspect makes of the values of a partition.
 
-// orderDigits is how many characters before a run in the ready set say since
-// when it is ready.
-const orderDigits = 14
+const (
+	// orderDigits is how many characters before a run in the ready set, and in the
+	// outbox, say which was first.
+	orderDigits = 14
+	// runDigits is the length of a short run id.
+	runDigits = 26
+	// kept is added to the time of an id that is remembered until Confirm.
+	kept = 4e15
+)
 
 // show adds a view to a snapshot.
 func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
@@ -39,7 +47,10 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 		run, _ := z.Member.(string)
 		snap.Timers[long(run)] = timeOf(int64(z.Score))
 	}
-	for _, z := range v.purges.Val() {
+	if err := v.showOutbox(snap); err != nil {
+		return err
+	}
+	for _, z := range slices.Concat(v.purges.Val(), v.held.Val()) {
 		run, _ := z.Member.(string)
 		snap.Purges[long(run)] = timeOf(int64(z.Score))
 	}
@@ -47,14 +58,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 }
 
 func (s *Store) showRun(ctx context.Context, v *view, run string, r reading, wids map[string]string, snap *store.Snapshot) error {
-	if seen := v.seen[run].Val(); len(seen) > 0 {
-		at := map[event.ItemID]time.Time{}
-		for _, z := range seen {
-			item, _ := z.Member.(string)
-			at[event.ItemID(item)] = timeOf(int64(z.Score))
-		}
-		snap.Seen[long(run)] = at
-	}
+	v.showSeen(run, snap)
 	entries, err := auditOf(long(run), v.audit[run].Val())
 	if err != nil {
 		return err
@@ -76,6 +80,52 @@ func (s *Store) showRun(ctx context.Context, v *view, run string, r reading, wid
 	}
 	snap.Runs[long(run)] = &store.RunState{Record: loaded.Record, Frames: loaded.Frames, Inbox: loaded.Inbox, Hidden: hidden}
 	wids[r.meta.Val()["w"]] = loaded.Record.WorkflowID
+	return nil
+}
+
+func (v *view) showSeen(run string, snap *store.Snapshot) {
+	seen := v.seen[run].Val()
+	if len(seen) == 0 {
+		return
+	}
+	at, chain := map[event.ItemID]time.Time{}, long(run)
+	for _, z := range seen {
+		member, _ := z.Member.(string)
+		id := event.ItemID(member)
+		if z.Score >= kept {
+			snap.Kept[chain] = append(snap.Kept[chain], id)
+			z.Score -= kept
+		}
+		at[id] = timeOf(int64(z.Score))
+	}
+	slices.Sort(snap.Kept[chain])
+	snap.Seen[chain] = at
+}
+
+// showOutbox adds the records of all senders, in the order in which they were
+// written.
+func (v *view) showOutbox(snap *store.Snapshot) error {
+	type placed struct {
+		order  string
+		record store.Outgoing
+	}
+	var all []placed
+	for run, sent := range v.sent {
+		for id, packed := range sent.Val() {
+			words := strings.SplitN(packed, " ", 4)
+			if len(words) != 4 {
+				return fmt.Errorf("%w: record %s in the outbox of run %s is %q", errDamaged, id, long(run), packed)
+			}
+			all = append(all, placed{words[0], store.Outgoing{
+				Send: store.Send{ID: event.ItemID(id), To: event.RunID(words[3]), Body: []byte(v.bodies[run].Val()[id])},
+				From: long(run), Phase: store.Phase(parseNumber(words[1])), Since: timeOf(parseNumber(words[2])),
+			}})
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.order, b.order) })
+	for _, one := range all {
+		snap.Outbox = append(snap.Outbox, one.record)
+	}
 	return nil
 }
 

@@ -37,6 +37,14 @@ func millis(t time.Time) int64 {
 	return ms
 }
 
+// deadline returns a deadline in milliseconds, rounded down; 0: there is none.
+func deadline(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(t.UnixMilli(), 1)
+}
+
 // timeOf is the opposite of millis.
 func timeOf(ms int64) time.Time {
 	if ms == 0 {

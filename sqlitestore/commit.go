@@ -15,6 +15,11 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	if len(commits) == 0 {
 		return nil, s.enter(ctx)
 	}
+	for i := range commits {
+		if err := continuable(&commits[i]); err != nil {
+			return nil, err
+		}
+	}
 	answers, err := perform(ctx, s, func(t *tx) ([]store.Committed, error) {
 		answers := make([]store.Committed, len(commits))
 		for i := range commits {
@@ -73,8 +78,10 @@ func (t *tx) guard(r *run, c *store.Commit) (upTo int64, refused, err error) {
 		return 0, r.conflict(c, "it consumes items that the inbox does not hold"), nil
 	case (c.Effect == store.EffectPark || c.Effect == store.EffectFinish) && r.inbox > max(c.Consume, 0):
 		return 0, store.ErrMail, nil
+	case c.Effect == store.EffectContinue:
+		refused, err = t.guardContinue(r, c, upTo)
 	}
-	return upTo, nil, nil
+	return upTo, refused, err
 }
 
 func (r *run) conflict(c *store.Commit, reason string) error {
@@ -111,6 +118,9 @@ func (t *tx) apply(r *run, c *store.Commit, upTo int64) error {
 			return err
 		}
 	}
+	if err := t.send(r, c.Send); err != nil {
+		return err
+	}
 	if c.Progress {
 		r.recoveries = 0
 	}
@@ -130,6 +140,8 @@ func (t *tx) apply(r *run, c *store.Commit, upTo int64) error {
 		return t.save(r)
 	case store.EffectFinish:
 		return t.end(r)
+	case store.EffectContinue:
+		return t.continueAs(r, c.Continue)
 	}
 	if r.status != status {
 		return t.save(r)

@@ -33,6 +33,9 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 }
 
 func (t *tx) create(c *store.Create) (store.Created, error) {
+	if t.late(c.Deadline) {
+		return store.Created{Err: store.ErrStale}, nil
+	}
 	known, err := t.number(`SELECT key FROM runs WHERE id = +?`, packRun(c.Run))
 	if err != nil {
 		return store.Created{}, err
@@ -52,7 +55,7 @@ func (t *tx) create(c *store.Create) (store.Created, error) {
 			return keepRefusal(err)
 		}
 	}
-	r, err := t.insert(c, w)
+	r, err := t.insert(c, w, c.Run)
 	if err != nil {
 		return store.Created{}, err
 	}
@@ -106,7 +109,7 @@ func (t *tx) createInLine(w workflowID, active *run, c *store.Create) (store.Cre
 	if err != nil {
 		return store.Created{}, err
 	}
-	r, err := t.insert(c, w)
+	r, err := t.insert(c, w, c.Run)
 	if err != nil {
 		return store.Created{}, err
 	}
@@ -132,7 +135,7 @@ func (t *tx) cancel(r *run, item store.Item) error {
 	if err != nil || seen {
 		return err
 	}
-	return t.push(r, item)
+	return t.push(r, item, false)
 }
 
 // refuses returns a refusal if the way in which the last run of the workflow id
@@ -159,14 +162,12 @@ func keepRefusal(err error) (store.Created, error) {
 	return store.Created{}, err
 }
 
-// insert stores the log and what is known of the run, in no place yet.
-func (t *tx) insert(c *store.Create, w workflowID) (*run, error) {
-	r := &run{id: c.Run, chain: c.Chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
+// insert stores the log and what is known of the run, in no place yet. The first
+// run of a chain is its own.
+func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID) (*run, error) {
+	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
 		status: event.StatusPending, n: 1, seq: c.Seq, last: c.CID, created: t.ms(),
 		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention)}
-	if r.chain == "" {
-		r.chain = r.id
-	}
 	var err error
 	if r.class, err = t.ensureClass(c.Class); err != nil {
 		return nil, err
@@ -177,19 +178,19 @@ func (t *tx) insert(c *store.Create, w workflowID) (*run, error) {
 		}
 		r.wid = t.LastInsertRowID()
 	}
-	chain := packRun(r.chain)
-	if r.chain == r.id {
-		chain = nil
+	var later any
+	if chain != r.id {
+		later = packRun(chain)
 	}
 	tags, err := encodeTags(c.Tags)
 	if err != nil {
 		return nil, err
 	}
 	err = t.exec(`INSERT INTO runs (id, chain, wid, class, priority, place, status, n, seq, last, epoch,
-		recoveries, closing, inbox, created, retention, hidden, parent, root, tags)
-		VALUES (?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?)`,
-		packRun(r.id), chain, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
-		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags))
+		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth)
+		VALUES (?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?)`,
+		packRun(r.id), later, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
+		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags), nonEmpty(string(c.Birth)))
 	if err != nil {
 		return nil, err
 	}

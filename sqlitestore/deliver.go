@@ -14,35 +14,64 @@ const dedupe = 24 * time.Hour
 
 // Deliver puts an item into an inbox.
 func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
-	run, err := perform(ctx, s, func(t *tx) (event.RunID, error) { return d.Run, t.deliver(&d) })
+	run, err := perform(ctx, s, func(t *tx) (event.RunID, error) { return t.deliver(&d) })
 	if err != nil {
 		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
 	}
 	return run, nil
 }
 
-func (t *tx) deliver(d *store.Deliver) error {
-	if !d.Deadline.IsZero() && t.now.After(d.Deadline) {
-		return refuse(store.ErrStale)
+func (t *tx) deliver(d *store.Deliver) (event.RunID, error) {
+	if t.late(d.Deadline) {
+		return "", refuse(store.ErrStale)
 	}
-	r, err := t.run(d.Run)
+	r, err := t.receiver(d)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if r == nil {
-		return refuse(store.ErrRunNotFound)
+		return "", refuse(store.ErrRunNotFound)
 	}
 	seen, err := t.seen(r.chain, d.Item.ID)
-	if err != nil || seen {
-		return err // before "ended": what was accepted stays accepted
+	if err != nil {
+		return "", err
 	}
 	switch {
+	case seen: // before "ended": what was accepted stays accepted
+		return r.id, nil
 	case r.place == store.PlaceEnded:
-		return refuse(&store.TerminalError{Run: r.id, Status: r.status})
+		return "", refuse(&store.TerminalError{Run: r.id, Status: r.status})
 	case r.closing:
-		return refuse(store.ErrLater)
+		return "", refuse(store.ErrLater)
 	}
-	return t.push(r, d.Item)
+	return r.id, t.push(r, d.Item, d.Keep)
+}
+
+// late reports whether a request with that deadline comes too late.
+func (t *tx) late(deadline time.Time) bool {
+	return !deadline.IsZero() && t.now.After(deadline)
+}
+
+// receiver returns the run that an item is for: the one named, or the last of
+// its chain; nil if there is none. If the last one is gone, the one named answers
+// for the chain.
+func (t *tx) receiver(d *store.Deliver) (*run, error) {
+	r, err := t.run(d.Run)
+	if err != nil || r == nil || d.Item.Scope == store.ScopeRun || r.place != store.PlaceEnded {
+		return r, err // a run that has not ended is the last of its chain
+	}
+	tip := r.id
+	err = t.query(`SELECT tip FROM runs WHERE id = +? AND tip IS NOT NULL`, func(row row) error {
+		tip = unpackRun(row, 0)
+		return nil
+	}, packRun(r.chain))
+	if err != nil || tip == r.id {
+		return r, err
+	}
+	if last, err := t.run(tip); err != nil || last != nil {
+		return last, err
+	}
+	return r, nil
 }
 
 // seen reports whether the chain has accepted the item.
@@ -51,12 +80,13 @@ func (t *tx) seen(chain event.RunID, id event.ItemID) (bool, error) {
 	return n > 0, err
 }
 
-// push accepts an item: inbox and seen in one action.
-func (t *tx) push(r *run, item store.Item) error {
+// push accepts an item: inbox and seen in one action. What is to be kept is
+// remembered until it is confirmed.
+func (t *tx) push(r *run, item store.Item, keep bool) error {
 	if err := t.forget(r); err != nil {
 		return err
 	}
-	if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?)`, packRun(r.chain), string(item.ID), t.ms()); err != nil {
+	if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, packRun(r.chain), string(item.ID), t.ms(), keep); err != nil {
 		return err
 	}
 	seq, err := t.next()
@@ -78,8 +108,8 @@ func (t *tx) push(r *run, item store.Item) error {
 }
 
 // forget removes what the chain accepted longer ago than the window for
-// repetitions, but nothing that is still in the inbox.
+// repetitions, but nothing that is kept or still in the inbox.
 func (t *tx) forget(r *run) error {
-	return t.exec(`DELETE FROM seen WHERE chain = +? AND at < +? AND id NOT IN (SELECT id FROM inbox WHERE run = +?)`,
+	return t.exec(`DELETE FROM seen WHERE chain = +? AND keep = 0 AND at < +? AND id NOT IN (SELECT id FROM inbox WHERE run = +?)`,
 		packRun(r.chain), t.ms()-dedupe.Milliseconds(), r.key)
 }

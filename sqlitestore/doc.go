@@ -65,9 +65,10 @@
 //
 // schema.go has the tables, open.go the Store. writer.go executes all writing
 // operations, tx.go is what they are executed in, place.go what "make ready" and
-// "end" mean; reader.go executes the rest, and trim.go keeps the log short. hub.go tells those who wait, poll.go
-// notices other processes, lock.go their end. Then one file per duty, named as
-// in the other stores: create.go, session.go, recover.go, claim.go, commit.go,
-// release.go, deliver.go, load.go, wait.go, list.go, purge.go, inspect.go,
+// "end" mean; reader.go executes the rest, and trim.go keeps the log short.
+// hub.go tells those who wait, poll.go notices other processes, lock.go their
+// end. Then one file per duty, named as in the other stores: create.go,
+// session.go, recover.go, claim.go, commit.go, continue.go, release.go,
+// deliver.go, outbox.go, load.go, wait.go, list.go, purge.go, inspect.go,
 // notes.go.
 package sqlitestore

@@ -18,13 +18,14 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		snap = &store.Snapshot{
 			Now:  timeOf(s.clock.Now().UnixMilli()),
 			Runs: map[event.RunID]*store.RunState{}, Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{},
-			Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{},
+			Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
 			Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 			Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
 			Purges: map[event.RunID]time.Time{},
 		}
 		for _, part := range []func(*store.Snapshot) error{
-			c.inspectRuns, c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.inspectSessions, c.inspectWakes, c.countClasses,
+			c.inspectRuns, c.inspectWorkflowIDs, c.inspectIndexes, c.inspectPurges, c.inspectSeen, c.inspectOutbox,
+			c.inspectSessions, c.inspectWakes, c.countClasses,
 		} {
 			if err := part(snap); err != nil {
 				return err
@@ -93,13 +94,6 @@ func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	err = c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
-		snap.Purges[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
 	return c.query(`SELECT w.name, r.id FROM runs r INDEXED BY runs_lined JOIN workflow_ids w ON w.id = r.wid
 		WHERE r.place = 5 ORDER BY r.wid, r.ord`, func(r row) error {
 		snap.Lines[r.ColumnText(0)] = append(snap.Lines[r.ColumnText(0)], unpackRun(r, 1))
@@ -107,13 +101,60 @@ func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	})
 }
 
+// inspectPurges returns the time of the purge of every run that has ended. For
+// those that can be purged it is read through the index by that time, and it
+// must hold no others.
+func (c *conn) inspectPurges(snap *store.Snapshot) error {
+	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
+		snap.Purges[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	free := map[int64]bool{}
+	err = c.query(`SELECT key FROM runs WHERE place = +? AND `+unneeded, func(r row) error {
+		free[r.ColumnInt64(0)] = true
+		return nil
+	}, int(store.PlaceEnded))
+	if err != nil {
+		return err
+	}
+	ended, err := c.runs(selectRun+`WHERE r.place = +?`, int(store.PlaceEnded))
+	if err != nil {
+		return err
+	}
+	for _, r := range ended {
+		listed, can := snap.Purges[r.id]
+		if can != free[r.key] || can && !listed.Equal(timeOf(r.purgeTime())) {
+			return fmt.Errorf("run %s is to be purged at %v, can be purged: %t, listed: %t at %v: %w",
+				r.id, timeOf(r.purgeTime()), free[r.key], can, listed, errDamaged)
+		}
+		snap.Purges[r.id] = timeOf(r.purgeTime())
+	}
+	if len(snap.Purges) != len(ended) {
+		return fmt.Errorf("%d runs can be purged, %d have ended: %w", len(snap.Purges), len(ended), errDamaged)
+	}
+	return nil
+}
+
 func (c *conn) inspectSeen(snap *store.Snapshot) error {
-	return c.query(`SELECT chain, id, at FROM seen`, func(r row) error {
-		chain := unpackRun(r, 0)
+	return c.query(`SELECT chain, id, at, keep FROM seen ORDER BY chain, id`, func(r row) error {
+		chain, id := unpackRun(r, 0), event.ItemID(r.ColumnText(1))
 		if snap.Seen[chain] == nil {
 			snap.Seen[chain] = map[event.ItemID]time.Time{}
 		}
-		snap.Seen[chain][event.ItemID(r.ColumnText(1))] = timeOf(r.ColumnInt64(2))
+		snap.Seen[chain][id] = timeOf(r.ColumnInt64(2))
+		if r.ColumnBool(3) {
+			snap.Kept[chain] = append(snap.Kept[chain], id)
+		}
+		return nil
+	})
+}
+
+func (c *conn) inspectOutbox(snap *store.Snapshot) error {
+	return c.query(`SELECT `+outboxColumns+` FROM outbox o LEFT JOIN runs r ON r.key = o.sender ORDER BY o.seq`, func(r row) error {
+		snap.Outbox = append(snap.Outbox, scanOutgoing(r))
 		return nil
 	})
 }

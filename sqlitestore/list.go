@@ -12,6 +12,8 @@ import (
 // pageSize is the size of a page that asks for none.
 const pageSize = 100
 
+const newestFirst = ` ORDER BY r.id DESC LIMIT ?`
+
 // List returns a page of runs by falling id, which is newest first.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if q.Cursor != "" {
@@ -29,7 +31,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	var page store.Page
 	err := s.read(ctx, func(c *conn) error {
 		page = store.Page{}
-		query := selectStored + where.String() + ` ORDER BY r.id DESC LIMIT ?`
+		query := selectStored + where.String() + newestFirst
 		return c.queryOnce(query, func(r row) error {
 			if len(page.Runs) == q.Limit {
 				page.Cursor = string(page.Runs[q.Limit-1].Run)

@@ -60,7 +60,7 @@ type stored struct {
 	hidden bool
 }
 
-const selectStored = `SELECT ` + runColumns + `, c.queue, c.workflow, r.parent, r.root, r.tags
+const selectStored = `SELECT ` + runColumns + `, c.queue, c.workflow, r.parent, r.root, r.tags, r.next, r.birth
 	FROM runs r JOIN classes c ON c.id = r.class `
 
 func (c *conn) stored(query string, args ...any) ([]stored, error) {
@@ -80,11 +80,12 @@ func scanStored(r row) (stored, error) {
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Fit: v.fit, Closing: v.closing,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
-		Class:  store.Class{Queue: r.ColumnText(27), Workflow: r.ColumnText(28)},
-		Parent: unpackRun(r, 29), Root: unpackRun(r, 30),
+		Class:  store.Class{Queue: r.ColumnText(26), Workflow: r.ColumnText(27)},
+		Parent: unpackRun(r, 28), Root: unpackRun(r, 29),
+		Next: unpackRun(r, 31), Birth: event.ItemID(r.ColumnText(32)),
 	}}
-	if !r.ColumnIsNull(31) {
-		if err := json.Unmarshal([]byte(r.ColumnText(31)), &s.Tags); err != nil {
+	if !r.ColumnIsNull(30) {
+		if err := json.Unmarshal([]byte(r.ColumnText(30)), &s.Tags); err != nil {
 			return s, fmt.Errorf("read tags of run %s: %w", v.id, err)
 		}
 	}

@@ -21,10 +21,14 @@ func (t *tx) save(r *run) error {
 	if r.owner != 0 {
 		token = r.token[:]
 	}
-	return t.exec(`UPDATE runs SET place = ?, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
-		ord = ?, due = ?, recoveries = ?, fit = ?, closing = ?, inbox = ?, ended = ?, purge = ? WHERE key = +?`,
-		int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, nonEmpty(r.fit), r.closing, r.inbox, nonZero(r.ended), nonZero(r.purge), r.key)
+	var purge any
+	if r.place == store.PlaceEnded {
+		purge = r.purgeTime()
+	}
+	return t.exec(`UPDATE runs SET place = ?3, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
+		ord = ?, due = ?, recoveries = ?, fit = ?, closing = ?, inbox = ?, ended = ?, `+setPurge+` WHERE key = +?1`,
+		r.key, purge, int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
+		nonZero(r.ord), nonZero(r.due), r.recoveries, nonEmpty(r.fit), r.closing, r.inbox, nonZero(r.ended))
 }
 
 // makeReady is the one way to ready: place, ready set, wake.
@@ -81,18 +85,7 @@ func (t *tx) grant(r *run, to *session, token event.Token) (store.ClaimedRun, er
 
 // end takes the run out of everything but the log and hands its workflow id on.
 func (t *tx) end(r *run) error {
-	t.leave(r)
-	if r.inbox > 0 {
-		if err := t.exec(`DELETE FROM inbox WHERE run = +?`, r.key); err != nil {
-			return err
-		}
-	}
-	if err := t.exec(`DELETE FROM notes WHERE run = +?`, r.key); err != nil {
-		return err
-	}
-	r.place, r.inbox, r.closing, r.ended = store.PlaceEnded, 0, false, t.ms()
-	r.purge = r.purgeTime()
-	if err := t.save(r); err != nil || r.wid == 0 {
+	if err := t.retire(r); err != nil || r.wid == 0 {
 		return err
 	}
 	heir, err := first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 ORDER BY r.ord LIMIT 1`, r.wid))
@@ -106,4 +99,19 @@ func (t *tx) end(r *run) error {
 		return err
 	}
 	return t.makeReady(heir)
+}
+
+// retire takes the run out of everything but the log.
+func (t *tx) retire(r *run) error {
+	t.leave(r)
+	if r.inbox > 0 {
+		if err := t.exec(`DELETE FROM inbox WHERE run = +?`, r.key); err != nil {
+			return err
+		}
+	}
+	if err := t.exec(`DELETE FROM notes WHERE run = +?`, r.key); err != nil {
+		return err
+	}
+	r.place, r.inbox, r.closing, r.ended = store.PlaceEnded, 0, false, t.ms()
+	return t.save(r)
 }

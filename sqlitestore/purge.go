@@ -49,15 +49,36 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	return a.purged, timeOf(a.next), nil
 }
 
-// purgeDue removes up to limit runs, the longest over first, and returns how
-// many.
-func (t *tx) purgeDue(limit int) (int, error) {
-	due, err := t.runs(selectRun+`WHERE r.purge IS NOT NULL AND r.purge <= +? ORDER BY r.purge, r.key LIMIT +?`, t.ms(), limit)
-	if err != nil {
-		return 0, err
+// unneeded is the condition, beside its age, under which an ended run is purged:
+// the record that created it is confirmed, nothing of it is in the outbox, and if
+// it is the first of a chain, it is alone. Once it holds it goes on to: a run that
+// has ended sends nothing, and continues as nothing.
+const unneeded = `birth IS NULL AND NOT EXISTS (SELECT 1 FROM outbox WHERE sender = runs.key)
+	AND (chain IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id))`
+
+// setPurge sets the time of the purge to ?2, null if the run has not ended or is
+// needed. So the index by that time holds only runs that can be purged.
+const setPurge = `purge = CASE WHEN ?2 IS NOT NULL AND ` + unneeded + ` THEN ?2 END`
+
+// release makes an ended run due for its purge if nothing needs it any more.
+func (t *tx) release(r *run) error {
+	if r == nil || r.place != store.PlaceEnded {
+		return nil
 	}
+	return t.exec(`UPDATE runs SET `+setPurge+` WHERE key = +?1`, r.key, r.purgeTime())
+}
+
+const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? ORDER BY r.purge, r.key LIMIT 1`
+
+// purgeDue removes up to limit runs, the longest over first, and returns how
+// many. Each is looked for anew: a purge may release another run.
+func (t *tx) purgeDue(limit int) (int, error) {
 	frames := uint64(0)
-	for n, r := range due {
+	for n := range limit {
+		r, err := first(t.runs(selectPurge, t.ms()))
+		if err != nil || r == nil {
+			return n, err
+		}
 		if frames += r.n; n > 0 && frames > purgeFrames {
 			return n, nil
 		}
@@ -65,7 +86,7 @@ func (t *tx) purgeDue(limit int) (int, error) {
 			return 0, fmt.Errorf("run %s: %w", r.id, err)
 		}
 	}
-	return len(due), nil
+	return limit, nil
 }
 
 // purge removes every row of a run.
@@ -87,8 +108,14 @@ func (t *tx) purge(r *run) error {
 	if err := t.forgetName(r); err != nil {
 		return err
 	}
-	return t.exec(`DELETE FROM seen WHERE chain = +?1
-		AND NOT EXISTS (SELECT 1 FROM runs WHERE id = +?1) AND NOT EXISTS (SELECT 1 FROM runs WHERE chain = +?1)`, packRun(r.chain))
+	if r.chain == r.id { // the last of its chain: see unneeded
+		return t.exec(`DELETE FROM seen WHERE chain = +?`, packRun(r.id))
+	}
+	head, err := t.anyRun(r.chain)
+	if err != nil {
+		return err
+	}
+	return t.release(head)
 }
 
 // forgetName makes the workflow id of an ended run forget that it was the last,
@@ -132,7 +159,7 @@ func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 }
 
 func (t *tx) hide(id event.RunID) error {
-	r, err := first(t.runs(selectRun+`WHERE r.id = +?`, packRun(id)))
+	r, err := t.anyRun(id)
 	switch {
 	case err != nil:
 		return err
@@ -145,7 +172,7 @@ func (t *tx) hide(id event.RunID) error {
 	}
 	r.hidden = true
 	t.news.frames = append(t.news.frames, r.id)
-	if err := t.exec(`UPDATE runs SET hidden = 1, purge = ? WHERE key = +?`, r.purgeTime(), r.key); err != nil {
+	if err := t.exec(`UPDATE runs SET hidden = 1, `+setPurge+` WHERE key = +?1`, r.key, r.purgeTime()); err != nil {
 		return err
 	}
 	return t.forgetName(r)

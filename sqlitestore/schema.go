@@ -66,14 +66,19 @@ var schema = []string{
 		lock    TEXT
 	) STRICT`,
 
-	// chain is null for the first run of a chain. ord orders ready runs of one
-	// priority, and lined runs. inbox is the number of items. retention is in
-	// nanoseconds; purge is when the run may be purged, once it has ended. A
-	// hidden run was deleted: only what must not be done twice still sees it.
+	// chain is null for the first run of a chain; tip is the last run, on the row
+	// of the first, once there is another. ord orders ready runs of one priority,
+	// and lined runs. inbox is the number of items. retention is in nanoseconds;
+	// purge is when the run may be purged, once it has ended and nothing needs it
+	// any more: see unneeded. A hidden run was deleted: only what must not be done
+	// twice still sees it.
 	`CREATE TABLE runs (
 		key        INTEGER PRIMARY KEY,
 		id         ANY NOT NULL UNIQUE,
 		chain      ANY,
+		next       ANY,
+		tip        ANY,
+		birth      TEXT,
 		wid        INTEGER,
 		class      INTEGER NOT NULL,
 		priority   INTEGER NOT NULL,
@@ -111,8 +116,8 @@ var schema = []string{
 	`CREATE INDEX runs_chain ON runs (chain) WHERE chain IS NOT NULL`,
 	`CREATE INDEX runs_created ON runs (created) WHERE hidden = 0`,
 	`CREATE INDEX runs_status ON runs (status, id) WHERE hidden = 0`,
-	`CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL`,
-	`CREATE INDEX runs_root ON runs (root) WHERE root IS NOT NULL`,
+	`CREATE INDEX runs_parent ON runs (parent, id) WHERE parent IS NOT NULL`,
+	`CREATE INDEX runs_root ON runs (root, id) WHERE root IS NOT NULL`,
 
 	`CREATE TABLE tags (
 		name  TEXT NOT NULL,
@@ -138,13 +143,32 @@ var schema = []string{
 		PRIMARY KEY (run, seq)
 	) STRICT, WITHOUT ROWID`,
 
+	// What is kept is remembered until it is confirmed, the rest for a day.
 	`CREATE TABLE seen (
 		chain ANY NOT NULL,
 		id    TEXT NOT NULL,
 		at    INTEGER NOT NULL,
+		keep  INTEGER NOT NULL,
 		PRIMARY KEY (chain, id)
 	) STRICT, WITHOUT ROWID`,
-	`CREATE INDEX seen_age ON seen (chain, at)`,
+	`CREATE INDEX seen_age ON seen (chain, at) WHERE keep = 0`,
+
+	// A phase is the number of a store.Phase; seq orders the records as they were
+	// written. due is when something is to be done: 0, at once, while the record is
+	// fresh. Along the answered records of one sender and receiver it never falls.
+	`CREATE TABLE outbox (
+		seq      INTEGER PRIMARY KEY,
+		sender   INTEGER NOT NULL,
+		id       TEXT NOT NULL,
+		receiver ANY NOT NULL,
+		phase    INTEGER NOT NULL,
+		since    INTEGER NOT NULL,
+		due      INTEGER NOT NULL,
+		body     BLOB,
+		UNIQUE (sender, id)
+	) STRICT`,
+	`CREATE INDEX outbox_due ON outbox (due)`,
+	`CREATE INDEX outbox_pair ON outbox (sender, receiver, phase)`,
 
 	`CREATE TABLE notes (
 		run  INTEGER NOT NULL,

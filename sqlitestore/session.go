@@ -159,7 +159,11 @@ func (t *tx) heartbeat(id store.SessionID, lock string) (store.Heartbeat, error)
 		return store.Heartbeat{}, err
 	}
 	due, err := t.nextDue()
+	if err != nil {
+		return store.Heartbeat{}, err
+	}
 	beat.Next = timeOf(due)
+	beat.Outbox, err = t.nextSend()
 	return beat, err
 }
 

@@ -27,6 +27,7 @@ func TestStatements_AreNotPreparedAgain(t *testing.T) {
 			prepared.Store(0)
 		}
 		everything(t, s, string(rune('a'+i)))
+		everythingSent(t, s, string(rune('a'+i)))
 	}
 	if got := prepared.Load(); got != 0 {
 		t.Errorf("statements were compiled again, %d columns and selects of them: write +? in conditions", got)
@@ -96,4 +97,54 @@ func everything(t *testing.T, s *Store, name string) {
 	if n, _, err := s.Purge(ctx, 0, 10); err != nil || n == 0 {
 		t.Fatalf("purged %d runs, %v, want some", n, err)
 	}
+}
+
+// everythingSent executes every kind of operation of the outbox and of chains
+// once, and some branches of them.
+func everythingSent(t *testing.T, s *Store, name string) {
+	t.Helper()
+	ctx := testContext(t)
+	session := store.Session{ID: store.SessionID("sender " + name), TTL: time.Hour}
+	check(t, s.OpenSession(ctx, session))
+	c, successor := newRun(100), newRun(100)
+	c.Class.Workflow, successor.Class.Workflow = "orders.chain", "orders.chain" // which nobody claims
+	c.WorkflowID, c.Birth, c.Deadline = "chain "+name, "birth", time.Now().Add(time.Hour)
+	_, err := s.Create(ctx, []store.Create{c})
+	check(t, err)
+	claimed, err := s.ClaimRun(ctx, 0, session.ID, event.NewToken(), c.Run)
+	check(t, err)
+	_, err = s.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "kept"}, Keep: true})
+	check(t, err)
+	successor.WorkflowID = c.WorkflowID
+	next := store.Commit{
+		Run: c.Run, WorkflowID: c.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CID: event.NewCID(), Frame: []byte{1}, First: 2, Last: 2,
+		Send: []store.Send{{ID: "one", To: "wrun_other"}, {ID: "two", To: "wrun_other"}, {ID: "three", To: "wrun_other"}},
+	}
+	answers, err := s.Commit(ctx, []store.Commit{next})
+	check(t, err)
+	check(t, answers[0].Err)
+	mark := func(phase store.Phase, unknown bool, ids ...event.ItemID) {
+		for _, id := range ids {
+			refusal := store.Item{ID: "refusal of " + id}
+			check(t, s.Mark(ctx, 0, []store.Mark{{From: c.Run, ID: id, Phase: phase, Unknown: unknown, Refusal: &refusal}}))
+		}
+	}
+	mark(store.PhaseFresh, false, "three", "one", "two")
+	mark(store.PhaseAnswered, true, "two")
+	mark(store.PhaseFresh, true, "two")
+	for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+		mark(phase, false, "one", "two", "three")
+	}
+	_, err = s.Heartbeat(ctx, 0, session.ID)
+	check(t, err)
+	next.Prev, next.CID, next.First, next.Last = next.CID, event.NewCID(), 3, 3
+	next.Effect, next.Status, next.Send, next.Continue = store.EffectContinue, event.StatusCompleted, nil, &successor
+	answers, err = s.Commit(ctx, []store.Commit{next})
+	check(t, err)
+	check(t, answers[0].Err)
+	_, err = s.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "for the chain"}})
+	check(t, err)
+	check(t, s.Confirm(ctx, c.Run, "kept"))
+	check(t, s.Confirm(ctx, c.Run, "birth"))
+	check(t, s.CloseSession(ctx, 0, session.ID))
 }

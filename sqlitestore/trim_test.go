@@ -45,7 +45,7 @@ func TestLog_DoesNotGrowForEverWhileSomebodyAlwaysReads(t *testing.T) {
 		})
 	}
 	longest := int64(0)
-	for range 20 * trimEvery {
+	for range 12 * trimEvery {
 		_, err := s.Create(ctx, []store.Create{newRun(3000)})
 		check(t, err)
 		info, err := os.Stat(s.wal)

@@ -202,7 +202,6 @@ type run struct {
 	created    int64
 	ended      int64
 	retention  time.Duration
-	purge      int64
 	hidden     bool
 }
 
@@ -210,7 +209,7 @@ const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
 		r.ord, r.due, r.recoveries, r.fit, r.closing, r.inbox, r.created, r.ended,
-		r.retention, r.purge, r.hidden`
+		r.retention, r.hidden`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -223,7 +222,7 @@ func scanRun(r row) *run {
 		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
 		recoveries: r.ColumnInt(18), fit: r.ColumnText(19), closing: r.ColumnBool(20), inbox: r.ColumnInt(21),
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
-		retention: time.Duration(r.ColumnInt64(24)), purge: r.ColumnInt64(25), hidden: r.ColumnBool(26),
+		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25),
 	}
 	r.ColumnBytes(11, v.last[:])
 	r.ColumnBytes(13, v.token[:])
@@ -243,6 +242,11 @@ func (c *conn) runs(query string, args ...any) ([]*run, error) {
 // run returns a run, nil if there is none or it was deleted.
 func (c *conn) run(id event.RunID) (*run, error) {
 	return first(c.runs(selectRun+`WHERE r.id = +? AND r.hidden = 0`, packRun(id)))
+}
+
+// anyRun is run for what must not be done twice: it finds deleted runs, too.
+func (c *conn) anyRun(id event.RunID) (*run, error) {
+	return first(c.runs(selectRun+`WHERE r.id = +?`, packRun(id)))
 }
 
 func (c *conn) runByKey(key int64) (*run, error) {

@@ -46,6 +46,7 @@ var Flow = shim.NewWorkflow[workflow.None, workflow.None]("policies.flow", "", s
 	Queue:     "slow",
 	Timeout:   24 * time.Hour,
 	Retention: 720 * time.Hour,
+	Children:  500,
 })
 
 // Constant is the durable counterpart of constant.

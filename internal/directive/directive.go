@@ -44,6 +44,7 @@ type Directive struct {
 	Total         time.Duration
 	Timeout       time.Duration
 	Retention     time.Duration
+	Children      int
 	Fatal         []Reference
 	NonIdempotent bool
 

@@ -43,8 +43,8 @@ func TestParse_ReadsEveryOption(t *testing.T) {
 				{Name: "ErrX", Pos: 19}, {Pointer: true, Name: "TypeY", Pos: 24}, {Pointer: true, Qualifier: "pkg", Name: "TypeZ", Pos: 31},
 			},
 		},
-		"//flow:workflow queue=slow timeout=24h retention=168h": {
-			Kind: directive.Workflow, Queue: "slow", Timeout: 24 * time.Hour, Retention: 168 * time.Hour,
+		"//flow:workflow queue=slow timeout=24h retention=168h children=500": {
+			Kind: directive.Workflow, Queue: "slow", Timeout: 24 * time.Hour, Retention: 168 * time.Hour, Children: 500,
 		},
 		"//flow:error name=billing.Declined-2": {Kind: directive.Error, Name: "billing.Declined-2"},
 		"//flow:package name=shop register=Setup steps=All": {

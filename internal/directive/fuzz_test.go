@@ -47,7 +47,7 @@ func withinLimits(t *testing.T, text string, d directive.Directive, end token.Po
 	t.Helper()
 	b := d.Backoff
 	switch {
-	case d.Retries < 0 || d.Retries+1 < 0, !(d.Jitter >= 0 && d.Jitter <= 1), d.Total < 0, d.Timeout < 0, d.Retention < 0:
+	case d.Retries < 0 || d.Retries+1 < 0, !(d.Jitter >= 0 && d.Jitter <= 1), d.Total < 0, d.Timeout < 0, d.Retention < 0, d.Children < 0:
 		t.Fatalf("%q: a number is out of its limits: %+v", text, d)
 	case b.Max > 0 && b.Max < b.Initial, b.Factor != 0 && !(b.Factor >= 1), b.Initial == 0 && b.Factor != 0:
 		t.Fatalf("%q: the backoff makes no sense: %+v", text, b)

@@ -27,6 +27,7 @@ var options = map[string]option{
 	"total":         {usage: "total=10m", kinds: []Kind{Step}, set: setTotal},
 	"timeout":       {usage: "timeout=10s", kinds: []Kind{Step, Workflow}, set: setTimeout},
 	"retention":     {usage: "retention=168h", kinds: []Kind{Workflow}, set: setRetention},
+	"children":      {usage: "children=100", kinds: []Kind{Workflow}, set: setChildren},
 	"queue":         {usage: "queue=Q", kinds: []Kind{Workflow}, set: setQueue},
 	"fatal":         {usage: "fatal=ErrX,*TypeY", kinds: []Kind{Step}, set: setFatal},
 	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
@@ -36,7 +37,7 @@ var options = map[string]option{
 // not execute: accepting them would drop what they promise without a word.
 var later = map[Kind][]string{
 	Step:     {"queue", "uses", "after", "each", "if"},
-	Workflow: {"singleton", "throttle", "ratelimit", "debounce", "batch", "children", "priority"},
+	Workflow: {"singleton", "throttle", "ratelimit", "debounce", "batch", "priority"},
 }
 
 // set takes over one option, or returns false and why not.

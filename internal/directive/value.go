@@ -109,6 +109,19 @@ func setRetention(d *Directive, v Text) (p *Problem) {
 	return p
 }
 
+// maxChildren keeps a mistyped number from being no limit at all.
+const maxChildren = 1_000_000
+
+func setChildren(d *Directive, v Text) *Problem {
+	n, err := strconv.ParseUint(v.Value, 10, 31)
+	if err != nil || n == 0 || n > maxChildren {
+		return &Problem{v.Pos, "children=" + v.Value + " is not a number of children",
+			fmt.Sprintf("write a whole number from 1 to %d, or leave the option out for the default", maxChildren)}
+	}
+	d.Children = int(n)
+	return nil
+}
+
 // duration reads a positive duration. Zero is refused because in a policy it
 // means the default: it would not do what it says.
 func duration(option string, v Text) (time.Duration, *Problem) {

@@ -129,6 +129,9 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	if d.Retention > 0 {
 		values = append(values, value{"Retention", e.duration(d.Retention)})
 	}
+	if d.Children > 0 {
+		values = append(values, value{"Children", jen.Lit(d.Children)})
+	}
 	return literal(e.qual(shimPath, "WorkflowPolicy"), values, true)
 }
 

@@ -14,7 +14,7 @@
 -- found here. A second execution with the same token answers what the first one
 -- has given out.
 --
--- Parts: clock ready leave due recover grant
+-- Parts: tag clock ready leave due recover grant
 
 local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
 local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't')
@@ -25,8 +25,8 @@ local now = clock(ARGV[1])
 if s[3] == token then
   local answer = {'ok', redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or ''}
   for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
-    local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 't')
-    if m[8] == token then
+    local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 't')
+    if m[9] == token then
       table.insert(answer, granted(run, m))
     end
   end
@@ -61,8 +61,8 @@ if #KEYS > 7 then
 end
 for i = 1, math.min(most, #found) do
   local run = string.sub(found[i][2], 15)
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'p')
-  if m[8] == '1' then
+  local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 'p')
+  if m[9] == '1' then
     table.insert(answer, grant(run, session, token, m))
   end
   redis.call('ZREM', found[i][3], found[i][2])

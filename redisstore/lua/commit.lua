@@ -1,7 +1,6 @@
 -- Commit appends a frame to the log of a run and carries out an effect.
 --
 -- KEYS  1 metadata  2 log  3 inbox  4 notes  5 open runs  6 done runs
---       7 done runs by the time when they may be purged
 -- ARGV  1 now  2 run  3 workflow id as a key, or ''  4 epoch  5 token
 --       6 cid of the frame before  7 frame, or '' for none  8 cid
 --       9 first event  10 last event  11 items to consume  12 id of the last
@@ -9,6 +8,8 @@
 --       17 'p' for progress  18 'c' for closing  19 'w': an earlier try is
 --       written once more, so that there is something to wait for
 --       20 how long a run is kept at least  21 how long if it does not say
+--       22 number of records to send  23 and on: of each its id, its receiver and
+--       its body; then the run that it continues as, as add_run wants it
 --
 -- Returns {'ok', frames, mail}, {'fenced'}, {'workflow id'},
 -- {'conflict', reason, last event, cid of the last frame} or {'mail'}.
@@ -19,7 +20,7 @@
 -- first write, so that a server that refuses writes has written nothing. A frame
 -- that is the last of the log already was written by an earlier try.
 --
--- Parts: clock ready leave park compact item
+-- Parts: tag item
 
 local meta, run, frame = KEYS[1], ARGV[2], ARGV[7]
 local m = redis.call('HMGET', meta, 'l', 'e', 't', 'q', 'n', 'w', 'z', 'y', 'g')
@@ -57,6 +58,21 @@ end
 if unread > 0 and (effect == '1' or effect == '4') then
   return {'mail'}
 end
+local sends = tonumber(ARGV[22])
+local new = 23 + 3 * sends
+if effect == '5' then
+  for _, item in ipairs(redis.call('LRANGE', KEYS[3], consume, -1)) do
+    if string.sub(item, 1, 1) == '1' then
+      return {'mail'}
+    end
+  end
+  if m[6] and redis.call('HGET', tag .. 'u', m[6]) ~= run then
+    return {'conflict', 'it is not the active run of its workflow id', tonumber(m[4]), m[1]}
+  end
+  if redis.call('EXISTS', tag .. 'm:' .. ARGV[new], tag .. 'g:' .. ARGV[new]) > 0 then
+    return {'conflict', 'the run that it continues as exists', tonumber(m[4]), m[1]}
+  end
+end
 
 local n, bytes = tonumber(m[5]), tonumber(m[9])
 if frame ~= '' then
@@ -73,6 +89,10 @@ if frame ~= '' then
 end
 if consume > 0 then
   redis.call('LTRIM', KEYS[3], consume, -1)
+end
+if sends > 0 then
+  -- Part: clock outbox send
+  send(run, 23, sends, clock(ARGV[1]))
 end
 if ARGV[17] == 'p' then
   redis.call('HDEL', meta, 'v')
@@ -92,9 +112,11 @@ if effect == '0' then
   return {'ok', n, unread > 0 and 1 or 0}
 end
 
-local o = redis.call('HMGET', meta, 'o', 'c', 'r', 'a', 'j')
+-- Part: ready leave compact
+local o = redis.call('HMGET', meta, 'o', 'c', 'r', 'a', 'j', 'B', 'h')
 leave_owner(run, o[1])
 if effect == '1' then
+  -- Part: park
   park(run, o[2], ARGV[14])
   compact(run, bytes)
 elseif effect == '2' then
@@ -103,27 +125,19 @@ elseif effect == '3' then
   redis.call('HSET', meta, 'p', 4, 'f', ARGV[15])
   redis.call('HSET', tag .. 'b:' .. o[2], run, ARGV[15])
 else
+  -- Part: clock end
   local now = clock(ARGV[1])
-  redis.call('HSET', meta, 'p', 6, 'b', now)
-  redis.call('HDEL', meta, 'y')
-  redis.call('DEL', KEYS[3], KEYS[4])
-  redis.call('ZREM', KEYS[5], run)
-  redis.call('ZADD', KEYS[6], 0, run)
-  redis.call('ZADD', KEYS[7], math.max(math.max(now, o[4]) + ARGV[20], now + (o[5] or ARGV[21])), run)
-  compact(run, bytes)
-  local wid = m[6]
-  if wid then
-    redis.call('HSET', tag .. 'v', wid, run)
-    if redis.call('HGET', tag .. 'u', wid) == run then
-      local heir = redis.call('LPOP', tag .. 'q:' .. wid)
-      if heir then
-        redis.call('HSET', tag .. 'u', wid, heir)
-        local h = redis.call('HMGET', tag .. 'm:' .. heir, 'c', 'r')
-        make_ready(heir, h[1], h[2])
-      else
-        redis.call('HDEL', tag .. 'u', wid)
-      end
-    end
+  local at = math.max(math.max(now, o[4]) + ARGV[20], now + (o[5] or ARGV[21]))
+  if effect == '4' then
+    redis.call('DEL', KEYS[3])
+    end_run(run, now, at, o[6])
+    hand_on(run, m[6])
+  else
+    -- Part: add succeed
+    local chain = o[7] or run
+    end_run(run, now, at, o[6] or chain == run)
+    succeed(run, chain, m[6], new, now, unread)
   end
+  compact(run, bytes)
 end
 return {'ok', n, 0}

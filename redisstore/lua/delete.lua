@@ -1,7 +1,8 @@
 -- Delete hides a run that has ended, and leaves it to the next purge.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run  3 done runs  4 done runs by the
---       time when they may be purged  5 latest runs
+--       time when they may be purged  5 latest runs  6 those of 4 that are held
+--       back
 -- ARGV  1 run  2 how long a run is kept at least
 --
 -- Returns {'ok'}, {'unknown'} or {'not ended', status}.
@@ -9,7 +10,7 @@
 -- Atomic, because the metadata gets another name, and the indexes and the
 -- workflow id forget the run, in one action: no other script finds it then.
 --
--- Parts: ready
+-- Parts: tag
 
 local m = redis.call('HMGET', KEYS[1], 'p', 's', 'a', 'b', 'w')
 if not m[1] then
@@ -18,7 +19,8 @@ end
 if m[1] ~= '6' then
   return {'not ended', m[2]}
 end
-redis.call('ZADD', KEYS[4], math.max(m[3], m[4]) + ARGV[2], ARGV[1])
+local held = redis.call('ZSCORE', KEYS[6], ARGV[1])
+redis.call('ZADD', held and KEYS[6] or KEYS[4], math.max(m[3], m[4]) + ARGV[2], ARGV[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
 redis.call('ZREM', KEYS[3], ARGV[1])
 if m[5] and redis.call('HGET', KEYS[5], m[5]) == ARGV[1] then

@@ -1,32 +1,43 @@
--- Deliver puts an item into the inbox of a run.
+-- Deliver puts an item into the inbox of a run, or of the last run of its chain.
 --
 -- KEYS  1 metadata
 -- ARGV  1 now  2 run  3 deadline, or '0'  4 id of the item  5 the item
+--       6 'r' if it is for this run only  7 'k' to remember it until Confirm
 --
--- Returns {'accepted'}, {'stale'}, {'unknown'}, {'ended', status} or {'later'}.
+-- Returns {'accepted', run}, {'stale'}, {'unknown'}, {'ended', run, status} or
+-- {'later'}.
 --
 -- Atomic, because accepting is two writes (inbox and seen) and a parked run must
 -- become ready with them: an item is never in an inbox that nobody will read.
--- What was accepted stays accepted, also after the run has ended.
+-- What was accepted stays accepted, also after the run has ended. The keys of the
+-- last run are built: it is found here. If that is gone, the run that was named
+-- answers for the chain.
 --
--- Parts: clock ready item push
+-- Parts: tag clock ready item kept push
 
-local now = clock(ARGV[1])
+local now, run = clock(ARGV[1]), ARGV[2]
 if ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
   return {'stale'}
 end
-local m = redis.call('HMGET', KEYS[1], 'p', 'h', 'z', 's')
+local m = redis.call('HMGET', KEYS[1], 'p', 'h', 'z', 's', 'N')
+if m[5] and ARGV[6] ~= 'r' then
+  local last = redis.call('HGET', tag .. 'T', m[2] or run) or ''
+  local l = redis.call('HMGET', tag .. 'm:' .. last, 'p', 'h', 'z', 's')
+  if l[1] then
+    run, m = last, l
+  end
+end
 if not m[1] then
   return {'unknown'}
 end
-if redis.call('ZSCORE', tag .. 's:' .. (m[2] or ARGV[2]), ARGV[4]) then
-  return {'accepted'}
+if redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), ARGV[4]) then
+  return {'accepted', run}
 end
 if m[1] == '6' then
-  return {'ended', m[4]}
+  return {'ended', run, m[4]}
 end
 if m[3] then
   return {'later'}
 end
-push(ARGV[2], ARGV[4], ARGV[5], now)
-return {'accepted'}
+push(run, ARGV[4], ARGV[5], now, ARGV[7] == 'k')
+return {'accepted', run}

@@ -1,9 +1,11 @@
 -- Heartbeat renews the lease of a session.
 --
--- KEYS  1 the session  2 leases  3 its runs  4 its mail  5 timers
+-- KEYS  1 the session  2 leases  3 its runs  4 its mail  5 timers  6 records of
+--       the outbox by when something is to be done for them
 -- ARGV  1 now  2 session
 --
--- Returns {'expired'} or {'ok', runs owned, next due time, run with mail, …}.
+-- Returns {'expired'} or {'ok', runs owned, next due time, when there is something to
+-- do in the outbox, run with mail, …}.
 --
 -- Atomic, because a lease that is gone or being recovered must not be written: a
 -- heartbeat never creates one.
@@ -19,4 +21,5 @@ local answer = redis.call('HKEYS', KEYS[4])
 table.insert(answer, 1, 'ok')
 table.insert(answer, 2, redis.call('SCARD', KEYS[3]))
 table.insert(answer, 3, redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2] or '')
+table.insert(answer, 4, redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2] or '')
 return answer

@@ -11,7 +11,7 @@
 -- Atomic, because a session that is being recovered must not come back, and a
 -- blocked run must become ready in one action.
 --
--- Parts: clock ready
+-- Parts: tag clock ready
 
 if redis.call('HGET', KEYS[1], 'r') then
   return {'expired'}

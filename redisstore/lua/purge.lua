@@ -1,8 +1,8 @@
 -- Purge removes runs whose retention is over, with everything of theirs.
 --
 -- KEYS  1 done runs by the time when they may be purged  2 done runs
---       3 latest runs  4 later runs of each chain  5 open runs  6 classes
---       7 wakes  8 counter
+--       3 latest runs  4 later runs of each chain  5 last run of each chain
+--       6 open runs  7 classes  8 wakes  9 counter  10 done runs that are held back
 -- ARGV  1 now  2 how many at most
 --
 -- Returns {number of runs purged, time of the next one or ''}.
@@ -11,29 +11,28 @@
 -- built: they are found here. What a partition keeps for its runs in common goes
 -- with the last of them.
 --
--- Parts: clock ready
+-- Parts: tag clock hold
 
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
 for _, run in ipairs(runs) do
   local meta, hidden = tag .. 'm:' .. run, tag .. 'g:' .. run
   local m = redis.call('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h')
-  local chain = m[2] or run
   redis.call('UNLINK', meta, hidden, tag .. 'l:' .. run, tag .. 'i:' .. run, tag .. 'n:' .. run,
-    tag .. 'x:' .. run, tag .. 'j:' .. run)
+    tag .. 'x:' .. run, tag .. 'j:' .. run, tag .. 's:' .. run)
   redis.call('ZREM', KEYS[1], run)
   redis.call('ZREM', KEYS[2], run)
   if m[1] and redis.call('HGET', KEYS[3], m[1]) == run then
     redis.call('HDEL', KEYS[3], m[1])
   end
-  if m[2] and redis.call('HINCRBY', KEYS[4], chain, -1) == 0 then
+  local chain = m[2]
+  if chain and redis.call('HINCRBY', KEYS[4], chain, -1) <= 0 then
     redis.call('HDEL', KEYS[4], chain)
-  end
-  if redis.call('EXISTS', tag .. 'm:' .. chain, tag .. 'g:' .. chain) == 0 and not redis.call('HGET', KEYS[4], chain) then
-    redis.call('UNLINK', tag .. 's:' .. chain)
+    redis.call('HDEL', KEYS[5], chain)
+    let_go(chain)
   end
   redis.call('PUBLISH', tag .. 'frame:' .. run, '')
 end
-if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[5]) == 0 then
-  redis.call('DEL', KEYS[6], KEYS[7], KEYS[8])
+if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[6], KEYS[10]) == 0 then
+  redis.call('DEL', KEYS[7], KEYS[8], KEYS[9])
 end
 return {#runs, redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or ''}

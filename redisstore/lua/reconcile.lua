@@ -8,7 +8,7 @@
 -- Atomic, because the fences must be those under which the session owns the
 -- runs. The keys of the runs are built: they are found here.
 --
--- Parts: ready
+-- Parts: tag
 
 local s = redis.call('HMGET', KEYS[1], 'i', 'r')
 if not s[1] or s[2] then

@@ -8,7 +8,7 @@
 -- Atomic, because the fence is compared and changed, and the run made ready, in
 -- one action: nobody sees a run that is neither owned nor ready.
 --
--- Parts: ready leave
+-- Parts: tag ready leave
 
 local m = redis.call('HMGET', KEYS[1], 'e', 't', 'o', 'c', 'r')
 if not m[2] or m[1] ~= ARGV[2] or m[2] ~= ARGV[3] then

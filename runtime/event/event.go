@@ -35,6 +35,11 @@ type Event struct {
 	Next    RunID
 	By      string // the worker
 	Spec    *Spec
+	Close   ParentClose // what becomes of a child when its parent ends
+	Ack     bool        // the sender wants to know that it has arrived
+	// Active and Finished say what a start does whose workflow id is in use, as
+	// numbers of the store's policies.
+	Active, Finished uint8
 	// Unread lists, in the event that ends a run, the accepted items that the
 	// code never took.
 	Unread []ItemID
@@ -92,6 +97,31 @@ func (o Outcome) String() string {
 	return "none"
 }
 
+// ParentClose says what becomes of a child when its parent ends or continues as
+// a new run.
+type ParentClose uint8
+
+// The ways.
+const (
+	// CloseCancel asks the child to end.
+	CloseCancel ParentClose = 0
+	// CloseAbandon lets it go on by itself.
+	CloseAbandon ParentClose = 1
+	// CloseWait lets the parent's end wait for it.
+	CloseWait ParentClose = 2
+)
+
+// String returns the way's name.
+func (c ParentClose) String() string {
+	switch c {
+	case CloseAbandon:
+		return "abandon"
+	case CloseWait:
+		return "wait"
+	}
+	return "cancel"
+}
+
 // Spec is what a run was created with. It does not change during its life.
 type Spec struct {
 	Workflow    string
@@ -100,6 +130,8 @@ type Spec struct {
 	Tags        map[string]string // for searching
 	Timeout     time.Duration     // of the whole run; 0: none
 	Retention   time.Duration     // how long it is kept after its end; 0: the store's default
+	Priority    int               // higher is claimed first
+	StartAt     time.Time         // it was not to begin before that; zero: at once
 	Parent      RunID
 	ParentKey   string // key of the operation in the parent
 	Root        RunID
@@ -112,8 +144,9 @@ type Spec struct {
 // ID returns the event's own id.
 func (e *Event) ID(run RunID) string { return derivedID(PrefixEvent, run, e.Seq, e.Time) }
 
-// Correlation returns the id of the entity that the event is about: a run,
-// step, wait or hook id, or the run's id for a fact without an entity.
+// Correlation returns the id of the entity that the event is about: that of a
+// run, step, wait, hook, child or send, or the run's id for a fact without an
+// entity. The id of a child is that of its place in this log; its run is Next.
 func (e *Event) Correlation(run RunID) string {
 	return EntityID(run, e.Type.Entity(), e.Ref, e.Since)
 }
@@ -128,6 +161,10 @@ func EntityID(run RunID, kind Entity, ref uint64, created time.Time) string {
 		return derivedID(PrefixWait, run, ref, created)
 	case EntityHook:
 		return derivedID(PrefixHook, run, ref, created)
+	case EntityChild:
+		return derivedID(PrefixChild, run, ref, created)
+	case EntitySend:
+		return derivedID(PrefixSend, run, ref, created)
 	}
 	return string(run)
 }
@@ -154,6 +191,8 @@ const (
 	CodePoisoned    = "poisoned"    // the run killed too many workers
 	CodePayload     = "payload"     // a value could not be encoded, or is too large
 	CodeFatal       = "fatal"       // the step said that retrying is useless
+	CodeRefused     = "refused"     // another run refused what was sent, or could not be started
+	CodeLimit       = "limit"       // more children than allowed
 )
 
 // Instant returns t as a log keeps it: in UTC, in milliseconds, rounded up so

@@ -50,6 +50,8 @@ func orderSpec() *event.Spec {
 		Tags:        map[string]string{"tenant": "acme", "region": "eu", "": "empty key", "empty value": ""},
 		Timeout:     90 * time.Minute,
 		Retention:   7 * 24 * time.Hour,
+		Priority:    -3,
+		StartAt:     at(time.Hour),
 		Parent:      runB,
 		ParentKey:   "checkout/orders.fulfil#1",
 		Root:        runB,
@@ -72,7 +74,7 @@ func exampleEvents() map[event.Type]event.Event {
 		event.RunCompleted:    {Payload: json.RawMessage(`{"total":1999}`), Unread: unread},
 		event.RunFailed:       {Failure: declined(), Unread: unread},
 		event.RunCanceled:     {Failure: &event.Failure{Message: "cancelled: customer left", Code: event.CodeCanceled}, Unread: unread},
-		event.RunContinued:    {Next: runB, Unread: unread},
+		event.RunContinued:    {Next: runB, Payload: json.RawMessage(`{"round":2}`), Unread: unread},
 		event.CancelRequested: {Reason: "customer left", Item: item},
 
 		event.StepCreated:   {Ref: 7, Since: at(0), Name: "orders.charge", Key: "fulfil/orders.charge#1", Payload: json.RawMessage(`{"cents":1999}`)},
@@ -91,6 +93,20 @@ func exampleEvents() map[event.Type]event.Event {
 
 		event.MessageReceived: {Name: "approval", Item: item, Payload: json.RawMessage(`{"ok":true}`)},
 		event.ValueRecorded:   {Key: "fulfil/record#1", Payload: json.RawMessage(`17`), Failure: declined()},
+
+		event.MessageSent:   {Ref: 7, Since: at(0), Name: "approval", Key: "fulfil/send.approval#1", Next: runB, Item: item, Payload: json.RawMessage(`{"ok":true}`)},
+		event.SendCompleted: {Ref: 4, Since: created, Next: runB, Item: item},
+		event.SendFailed:    {Ref: 4, Since: created, Next: runB, Item: item, Failure: &event.Failure{Message: "run has ended", Code: event.CodeRefused}},
+
+		event.ChildCreated: {
+			Ref: 7, Since: at(0), Name: "orders.invoice", Key: "fulfil/orders.invoice#1", Next: runB, Spec: orderSpec(),
+			Payload: json.RawMessage(`{"cents":1999}`), Close: event.CloseWait, Ack: true, Active: 1, Finished: 2,
+		},
+		event.ChildStarted:         {Ref: 4, Since: created, Next: runB},
+		event.ChildCancelRequested: {Ref: 4, Since: created, Next: runB, Reason: "customer left"},
+		event.ChildCompleted:       {Ref: 4, Since: created, Next: runB, Payload: json.RawMessage(`"invoice-9"`)},
+		event.ChildFailed:          {Ref: 4, Since: created, Next: runB, Failure: declined()},
+		event.ChildCanceled:        {Ref: 4, Since: created, Next: runB, Failure: &event.Failure{Message: "cancelled", Code: event.CodeCanceled}},
 	}
 	for typ, e := range all {
 		e.Seq, e.Type, e.Time = 7, typ, at(0)
@@ -106,7 +122,7 @@ func everything() event.Event {
 		Name: "näme", Key: "key", Payload: json.RawMessage(`{"text":"` + strings.Repeat("x", 300) + `"}`),
 		Failure: declined(), Attempt: 1 << 20, Due: at(0), Wait: event.WaitDeadline, Outcome: event.OutcomeCanceled,
 		Item: "item", Reason: "reason", Token: "token", Next: runB, By: "by", Spec: orderSpec(),
-		Unread: []event.ItemID{"1", "2"},
+		Unread: []event.ItemID{"1", "2"}, Close: event.CloseAbandon, Ack: true, Active: 2, Finished: 1,
 	}
 }
 
@@ -138,6 +154,9 @@ func exampleLogs() map[string][]event.Event {
 	named := func(typ event.Type, name string) event.Event {
 		return event.Event{Type: typ, Name: name, Key: "fulfil/" + name + "#1"}
 	}
+	child := func(name string) event.Event {
+		return event.Event{Type: event.ChildCreated, Name: name, Key: "fulfil/" + name + "#1", Next: runB, Spec: orderSpec(), Payload: json.RawMessage(`2`)}
+	}
 	retrying := event.Event{Type: event.StepRetrying, Ref: 3, Attempt: 1, Failure: declined(), Due: at(time.Minute)}
 	failed := event.Event{Type: event.StepFailed, Ref: 3, Attempt: 2, Failure: declined()}
 	return map[string][]event.Event{
@@ -161,6 +180,18 @@ func exampleLogs() map[string][]event.Event {
 			event.Event{Type: event.HookDisposed, Ref: 3},
 			event.Event{Type: event.MessageReceived, Name: "approval", Item: "item-2", Payload: json.RawMessage(`1`)},
 			event.Event{Type: event.RunContinued, Next: runB}),
+		"parent": numbered(created, started,
+			child("doubles"), child("fails"), child("waits"),
+			event.Event{Type: event.MessageSent, Name: "approval", Key: "fulfil/send.approval#1", Next: runB, Item: "item-1"},
+			event.Event{Type: event.MessageSent, Name: "approval", Key: "fulfil/send.approval#2", Next: runA, Item: "item-2"},
+			event.Event{Type: event.ChildStarted, Ref: 5, Next: runB},
+			event.Event{Type: event.SendCompleted, Ref: 6, Next: runB, Item: "item-1"},
+			event.Event{Type: event.SendFailed, Ref: 7, Next: runA, Item: "item-2", Failure: declined()},
+			event.Event{Type: event.ChildCompleted, Ref: 3, Next: runB, Payload: json.RawMessage(`4`)},
+			event.Event{Type: event.ChildFailed, Ref: 4, Next: runB, Failure: declined()},
+			event.Event{Type: event.ChildCancelRequested, Ref: 5, Next: runB, Reason: "enough"},
+			event.Event{Type: event.ChildCanceled, Ref: 5, Next: runB, Failure: declined()},
+			event.Event{Type: event.RunCompleted}),
 	}
 }
 

@@ -23,10 +23,13 @@ type Fold struct {
 	// CancelReason is set once somebody has asked the run to end.
 	CancelRequested bool
 	CancelReason    string
+	CancelItem      ItemID
 
 	states []State
 	open   map[uint64]*Open
 	steps  int // open steps that are running
+	kids   int // open children
+	born   int // children ever
 	dues   dueHeap
 }
 
@@ -44,6 +47,8 @@ type Open struct {
 	Changed time.Time // the last event about it
 	Failure *Failure  // of the last attempt; steps
 	Token   string    // hooks
+	Next    RunID     // children: the run
+	Close   ParentClose
 }
 
 // Apply takes the next event of the log. It fails, and changes nothing, if the
@@ -72,7 +77,7 @@ func (f *Fold) Apply(e *Event) error {
 		}
 	case EntityNone:
 		if e.Type == CancelRequested && !f.CancelRequested {
-			f.CancelRequested, f.CancelReason = true, e.Reason
+			f.CancelRequested, f.CancelReason, f.CancelItem = true, e.Reason, e.Item
 		}
 	default:
 		next, err = f.applyEntity(e)
@@ -117,7 +122,11 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 		}
 		o := &Open{
 			Ref: e.Seq, Entity: e.Type.Entity(), State: next, Name: e.Name, Key: e.Key,
-			Due: e.Due, Wait: e.Wait, Since: e.Time, Changed: e.Time, Token: e.Token,
+			Due: e.Due, Wait: e.Wait, Since: e.Time, Changed: e.Time, Token: e.Token, Next: e.Next, Close: e.Close,
+		}
+		if o.Entity == EntityChild {
+			f.kids++
+			f.born++
 		}
 		f.open[e.Seq] = o
 		f.schedule(o)
@@ -143,6 +152,9 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 	f.states[e.Ref-1] = next
 	if next.Terminal() {
 		delete(f.open, e.Ref)
+		if o.Entity == EntityChild {
+			f.kids--
+		}
 	}
 	return next, nil
 }
@@ -180,3 +192,6 @@ func (f *Fold) Opens(yield func(*Open) bool) {
 
 // RunningSteps returns the number of steps with an attempt under way.
 func (f *Fold) RunningSteps() int { return f.steps }
+
+// Children returns how many children are open, and how many there were in all.
+func (f *Fold) Children() (open, all int) { return f.kids, f.born }

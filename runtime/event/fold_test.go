@@ -40,6 +40,7 @@ func TestFold_TellsWhatTheLogTells(t *testing.T) {
 		"cancelled": {3, event.StateCanceled, start, time.Time{}, at(2 * time.Second), at(2 * time.Second), event.RunCanceled,
 			&event.Failure{Message: "customer left", Code: event.CodeCanceled}, "", true, "customer left"},
 		"continued": {9, event.StateContinued, start, at(time.Second), at(8 * time.Second), at(8 * time.Second), event.RunContinued, nil, runB, false, ""},
+		"parent":    {15, event.StateCompleted, start, at(time.Second), at(14 * time.Second), at(14 * time.Second), event.RunCompleted, nil, "", false, ""},
 	}
 	for name, log := range logs {
 		t.Run(name, func(t *testing.T) {

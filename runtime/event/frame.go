@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -70,6 +71,7 @@ func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 	if len(f.Events) == 0 {
 		return nil, errors.New("encode frame: no events")
 	}
+	b = slices.Grow(b, f.guess())
 	start := len(b)
 	b = append(b, frameMagic, WireVersion)
 	b = append(b, f.CID[:]...)
@@ -88,9 +90,20 @@ func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("encode frame: event %d: %w", e.Seq, err)
 		}
-		b = appendSized(b, func(b []byte) []byte { return appendEvent(b, e, base) })
+		at := len(b)
+		b = putSize(appendEvent(append(b, 0), e, base), at)
 	}
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
+}
+
+// guess returns about how many bytes the frame takes.
+func (f *Frame) guess() int {
+	n := frameFixed + 32
+	for i := range f.Events {
+		e := &f.Events[i]
+		n += 48 + len(e.Name) + len(e.Key) + len(e.Payload) + len(e.By)
+	}
+	return n
 }
 
 // DecodeFrame reads what [AppendFrame] wrote. The events share memory with b,
@@ -133,16 +146,38 @@ const (
 	itemBase  = 0 // items have no times
 )
 
+// sent reports whether events of this type come from other runs or from outside,
+// through the inbox.
+func (t Type) sent() bool {
+	switch t {
+	case MessageReceived, CancelRequested, SendCompleted, SendFailed, ChildStarted, ChildCompleted, ChildFailed, ChildCanceled:
+		return true
+	}
+	return false
+}
+
+// itemFields returns the fields of an event that an item keeps.
+func itemFields(e *Event) Event {
+	kept := Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By}
+	if e.Type.Entity() != EntityNone { // an answer
+		kept.Key, kept.Failure, kept.Next = e.Key, e.Failure, e.Next
+	}
+	return kept
+}
+
 // AppendItem appends the wire form of what a sender wants to be recorded in
 // somebody's log: the Type, Name, Payload, Reason and By of an event. The rest is
-// the business of the log's owner.
+// the business of the log's owner. An answer to something that the receiver has
+// sent itself names that by its Key, and may have a Failure and a Next.
 func AppendItem(b []byte, e *Event) ([]byte, error) {
-	if e.Type != MessageReceived && e.Type != CancelRequested {
+	if !e.Type.sent() {
 		return nil, fmt.Errorf("encode item: %s is not sent to runs", e.Type)
 	}
 	start := len(b)
 	b = append(b, itemMagic, WireVersion)
-	b = appendEvent(b, &Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By, Time: time.UnixMilli(itemBase)}, itemBase)
+	kept := itemFields(e)
+	kept.Time = time.UnixMilli(itemBase)
+	b = appendEvent(b, &kept, itemBase)
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
 }
 
@@ -154,14 +189,15 @@ func DecodeItem(b []byte) (*Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode item of %d bytes: %w", len(b), err)
 	}
-	e := &Event{Seq: 1}
-	if err := decodeEvent(e, body[2:], itemBase); err != nil {
+	e := &Event{}
+	if err := decodeFields(e, body[2:], itemBase); err != nil {
 		return nil, fmt.Errorf("decode item: %w", err)
 	}
-	if e.Type != MessageReceived && e.Type != CancelRequested {
+	if !e.Type.sent() {
 		return nil, fmt.Errorf("decode item: %s is not sent to runs: %w", e.Type, ErrCorrupt)
 	}
-	return &Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By}, nil
+	kept := itemFields(e)
+	return &kept, nil
 }
 
 // unseal checks what frames and items have in common (the magic, the version

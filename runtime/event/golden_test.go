@@ -38,6 +38,8 @@ func goldenItems() map[string]*event.Event {
 	return map[string]*event.Event{
 		"item_message": {Type: event.MessageReceived, Name: "approval", Payload: []byte(`{"ok":true}`), By: "api"},
 		"item_cancel":  {Type: event.CancelRequested, Reason: "customer left", By: "api"},
+
+		"item_child_failed": {Type: event.ChildFailed, Key: "fulfil/orders.invoice#1", Next: runB, Failure: declined()},
 	}
 }
 
@@ -150,6 +152,7 @@ func TestGolden_LogsFoldToTheirStatus(t *testing.T) {
 		"log_failed":    event.StatusFailed,
 		"log_cancelled": event.StatusCanceled,
 		"log_continued": event.StatusContinued,
+		"log_parent":    event.StatusCompleted,
 	}
 	for name := range goldenFrames() {
 		if !strings.HasPrefix(name, "log_") {

@@ -2,6 +2,7 @@ package event
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -19,6 +20,8 @@ const (
 	PrefixStep   = "step"
 	PrefixHook   = "hook"
 	PrefixWait   = "wait"
+	PrefixChild  = "chld"
+	PrefixSend   = "send"
 	PrefixStream = "strm"
 	PrefixEvent  = "evnt"
 )
@@ -160,4 +163,38 @@ func NewItemID() ItemID {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
 	return ItemID(hex.EncodeToString(b[:]))
+}
+
+// DerivedItemID returns the id of what a run sends by one of its operations. The
+// same operation, executed again after a store has lost writes, has the same id,
+// and meets what it did before.
+func DerivedItemID(sender RunID, operation string) ItemID {
+	sum := sha256.Sum256([]byte(string(sender) + "\x00" + operation))
+	return ItemID(hex.EncodeToString(sum[:16]))
+}
+
+// DerivedRunID returns the id of the run that a run starts by one of its
+// operations; it is routed by slot. It is derived from nothing else, so its time is
+// that of the sender: what a run has started sorts among the runs that were created
+// in the same millisecond as itself.
+func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
+	u, err := parseID(PrefixRun, string(sender))
+	if err != nil {
+		panic(fmt.Sprintf("event: run started by %q: %v", sender, err))
+	}
+	sum := sha256.Sum256([]byte(string(sender) + "\x00" + operation))
+	copy(u[6:14], sum[:])
+	binary.BigEndian.PutUint16(u[14:], slot)
+	return RunID(PrefixRun + "_" + u.String())
+}
+
+// NextRunID returns the id of the run that a run continues as by its event seq,
+// at now. It has the slot of the run, and is the same whenever it is asked for.
+func NextRunID(run RunID, seq uint64, now time.Time) RunID {
+	next, err := parseID(PrefixRun, PrefixRun+"_"+derivedID("next", run, seq, now)[len("next_"):])
+	if err != nil {
+		panic("event: " + err.Error()) // derivedID gives ids
+	}
+	binary.BigEndian.PutUint16(next[14:], run.Slot())
+	return RunID(PrefixRun + "_" + next.String())
 }

@@ -201,7 +201,11 @@ func TestCorrelation_IsTheSameForAllEventsOfAnEntity(t *testing.T) {
 			want := string(runA)
 			if e.Ref > 0 {
 				want = log[e.Ref-1].Correlation(runA)
-				if prefix := e.Type.Entity().String() + "_"; !strings.HasPrefix(want, prefix) {
+				prefix := e.Type.Entity().String() + "_"
+				if e.Type.Entity() == event.EntityChild {
+					prefix = "chld_" // prefixes have four letters
+				}
+				if !strings.HasPrefix(want, prefix) {
 					t.Errorf("%s: %s is about %s, want an id with %s", name, e.Type, want, prefix)
 				}
 			}
@@ -236,5 +240,95 @@ func TestRandomNames_DifferAndPrintAsHex(t *testing.T) {
 	}
 	if got, want := (event.Token{0xAB, 7: 1}).String(), "ab00000000000001"; got != want {
 		t.Errorf("token prints as %s, want %s", got, want)
+	}
+}
+
+func TestDerivedItemID_IsStable(t *testing.T) {
+	// A run that is executed again after lost writes must meet what it has sent.
+	for operation, want := range map[string]event.ItemID{
+		"":                        "45d5cf299cee97e933c9ef3ee1143f30",
+		"fulfil/send.approval#1":  "3cc7d9a5f39953b21b456c2e71ba6561",
+		"fulfil/send.approval#2":  "b5d425c0e9c1c1f8f3e353d67c791436",
+		"fulfil/orders.invoice#1": "0aee602402e837d37a13603b149de164",
+	} {
+		if got := event.DerivedItemID(runA, operation); got != want {
+			t.Errorf("DerivedItemID(%s, %q) = %q, want %q", runA, operation, got, want)
+		}
+	}
+}
+
+func TestDerivedItemID_DiffersBySenderAndOperation(t *testing.T) {
+	form := regexp.MustCompile(`^[0-9a-f]{32}$`)
+	seen := map[event.ItemID]string{}
+	for _, sender := range []event.RunID{"", "a", "ab", runA, runB} {
+		for _, operation := range []string{"", "b", "ab", "a#1", "a#11", "a#111"} {
+			id, by := event.DerivedItemID(sender, operation), fmt.Sprintf("%q %q", sender, operation)
+			if !form.MatchString(string(id)) {
+				t.Errorf("item %q of %s: want 32 hexadecimal digits, like any other item", id, by)
+			}
+			if other, ok := seen[id]; ok {
+				t.Errorf("%s and %s both have item %s", other, by, id)
+			}
+			seen[id] = by
+		}
+	}
+}
+
+func TestDerivedRunID_IsStable(t *testing.T) {
+	for _, tt := range []struct {
+		operation string
+		slot      uint16
+		want      event.RunID
+	}{
+		{"", 0, "wrun_01JZ8Q4M5N8QAWYACWXTBYJ000"},
+		{"fulfil/orders.invoice#1", 0, "wrun_01JZ8Q4M5N1BQ60902X0VX6000"},
+		{"fulfil/orders.invoice#1", 0xFFFF, "wrun_01JZ8Q4M5N1BQ60902X0VX7ZZZ"},
+		{"fulfil/orders.invoice#2", 7, "wrun_01JZ8Q4M5N2MKP96HF1CA9E007"},
+	} {
+		if got := event.DerivedRunID(runA, tt.operation, tt.slot); got != tt.want {
+			t.Errorf("DerivedRunID(%s, %q, %d) = %q, want %q", runA, tt.operation, tt.slot, got, tt.want)
+		}
+	}
+}
+
+func TestDerivedRunID_IsARunIDOfItsSlotAndTheTimeOfItsSender(t *testing.T) {
+	for _, slot := range []uint16{0, 1, 255, 256, 0x8000, 0xFFFF} {
+		id := event.DerivedRunID(runA, "fulfil/orders.invoice#1", slot)
+		if got, err := event.ParseRunID(string(id)); err != nil || got != id {
+			t.Errorf("ParseRunID(%q) = %q, %v", id, got, err)
+		}
+		if got := id.Slot(); got != slot {
+			t.Errorf("%s has slot %d, want %d", id, got, slot)
+		}
+		if got := id.Time(); !got.Equal(runA.Time()) {
+			t.Errorf("%s has time %v, want that of its sender, %v", id, got, runA.Time())
+		}
+	}
+}
+
+func TestDerivedRunID_DiffersBySenderAndOperation(t *testing.T) {
+	seen := map[event.RunID]string{}
+	for _, sender := range []event.RunID{runA, runB, event.DerivedRunID(runA, "a", 7)} {
+		for n := range 10_000 {
+			by := fmt.Sprintf("%s child#%d", sender, n)
+			id := event.DerivedRunID(sender, fmt.Sprintf("child#%d", n), 7)
+			if other, ok := seen[id]; ok {
+				t.Fatalf("%s and %s both start run %s", other, by, id)
+			}
+			seen[id] = by
+		}
+	}
+}
+
+func TestDerivedRunID_PanicsOnASenderThatIsNoRun(t *testing.T) {
+	for _, sender := range []event.RunID{"", "order-42"} {
+		func() {
+			defer func() {
+				if text := fmt.Sprint(recover()); !strings.Contains(text, fmt.Sprintf("%q", sender)) {
+					t.Errorf("DerivedRunID of %q: panic %q, want one that names it", sender, text)
+				}
+			}()
+			event.DerivedRunID(sender, "child#1", 0)
+		}()
 	}
 }

@@ -132,7 +132,7 @@ func TestFrame_ComesBackAsItWas(t *testing.T) {
 func TestItem_ComesBackAsItWas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := drawEvent(t, 5)
-		sent.Type = rapid.SampledFrom([]event.Type{event.MessageReceived, event.CancelRequested}).Draw(t, "kind")
+		sent.Type = rapid.SampledFrom([]event.Type{event.MessageReceived, event.CancelRequested, event.ChildFailed, event.SendCompleted}).Draw(t, "kind")
 		b, err := event.AppendItem(nil, &sent)
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +141,12 @@ func TestItem_ComesBackAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := &event.Event{Type: sent.Type, Name: sent.Name, Payload: sent.Payload, Reason: sent.Reason, By: sent.By}
+		want := &event.Event{
+			Type: sent.Type, Name: sent.Name, Payload: sent.Payload, Reason: sent.Reason, By: sent.By,
+		}
+		if answers[sent.Type] {
+			want.Key, want.Failure, want.Next = sent.Key, sent.Failure, sent.Next
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("item changed on its way (-in +out):\n%s", diff)
 		}

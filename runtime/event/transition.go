@@ -75,6 +75,21 @@ var transitions = map[transition]State{
 	{StateActive, HookReceived}: StateActive,
 	{StateActive, HookDisposed}: StateDisposed,
 	{StateActive, HookConflict}: StateConflicted,
+
+	{StateNone, MessageSent}:      StateWaiting,
+	{StateWaiting, SendCompleted}: StateCompleted,
+	{StateWaiting, SendFailed}:    StateFailed,
+
+	{StateNone, ChildCreated}:            StateWaiting,
+	{StateWaiting, ChildStarted}:         StateActive,
+	{StateWaiting, ChildCancelRequested}: StateWaiting,
+	{StateActive, ChildCancelRequested}:  StateActive,
+	{StateWaiting, ChildCompleted}:       StateCompleted,
+	{StateActive, ChildCompleted}:        StateCompleted,
+	{StateWaiting, ChildFailed}:          StateFailed,
+	{StateActive, ChildFailed}:           StateFailed,
+	{StateWaiting, ChildCanceled}:        StateCanceled,
+	{StateActive, ChildCanceled}:         StateCanceled,
 }
 
 var transitionTable = func() (t [StateConflicted + 1][256]State) {

@@ -43,6 +43,21 @@ var legal = []struct {
 	{event.StateActive, event.HookReceived, event.StateActive},
 	{event.StateActive, event.HookDisposed, event.StateDisposed},
 	{event.StateActive, event.HookConflict, event.StateConflicted},
+
+	{event.StateNone, event.MessageSent, event.StateWaiting},
+	{event.StateWaiting, event.SendCompleted, event.StateCompleted},
+	{event.StateWaiting, event.SendFailed, event.StateFailed},
+
+	{event.StateNone, event.ChildCreated, event.StateWaiting},
+	{event.StateWaiting, event.ChildStarted, event.StateActive},
+	{event.StateWaiting, event.ChildCancelRequested, event.StateWaiting},
+	{event.StateActive, event.ChildCancelRequested, event.StateActive},
+	{event.StateWaiting, event.ChildCompleted, event.StateCompleted},
+	{event.StateActive, event.ChildCompleted, event.StateCompleted},
+	{event.StateWaiting, event.ChildFailed, event.StateFailed},
+	{event.StateActive, event.ChildFailed, event.StateFailed},
+	{event.StateWaiting, event.ChildCanceled, event.StateCanceled},
+	{event.StateActive, event.ChildCanceled, event.StateCanceled},
 }
 
 func legalNext(from event.State, by event.Type) (event.State, bool) {
@@ -208,6 +223,18 @@ func logTo(kind event.Entity, state event.State) (log []event.Event, ref uint64,
 			event.StateDisposed:   append(run, event.HookCreated, event.HookDisposed),
 			event.StateConflicted: append(run, event.HookCreated, event.HookConflict),
 		},
+		event.EntitySend: {
+			event.StateWaiting:   append(run, event.MessageSent),
+			event.StateCompleted: append(run, event.MessageSent, event.SendCompleted),
+			event.StateFailed:    append(run, event.MessageSent, event.SendFailed),
+		},
+		event.EntityChild: {
+			event.StateWaiting:   append(run, event.ChildCreated, event.ChildCancelRequested),
+			event.StateActive:    append(run, event.ChildCreated, event.ChildStarted),
+			event.StateCompleted: append(run, event.ChildCreated, event.ChildStarted, event.ChildCompleted),
+			event.StateFailed:    append(run, event.ChildCreated, event.ChildFailed),
+			event.StateCanceled:  append(run, event.ChildCreated, event.ChildStarted, event.ChildCancelRequested, event.ChildCanceled),
+		},
 	}
 	path, ok := paths[kind][state]
 	if kind != event.EntityRun {
@@ -239,7 +266,7 @@ func diffFolds(want, got *event.Fold) string {
 }
 
 func TestEV3_FoldRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
-	for _, kind := range []event.Entity{event.EntityRun, event.EntityStep, event.EntityWait, event.EntityHook} {
+	for _, kind := range []event.Entity{event.EntityRun, event.EntityStep, event.EntityWait, event.EntityHook, event.EntitySend, event.EntityChild} {
 		for _, from := range allStates() {
 			log, ref, ok := logTo(kind, from)
 			if !ok {
@@ -299,7 +326,7 @@ func TestFold_LetsNothingFollowTheEndOfARun(t *testing.T) {
 }
 
 func TestFold_RefusesEventsAboutAnEntityOfAnotherKind(t *testing.T) {
-	kinds := []event.Entity{event.EntityStep, event.EntityWait, event.EntityHook}
+	kinds := []event.Entity{event.EntityStep, event.EntityWait, event.EntityHook, event.EntitySend, event.EntityChild}
 	for _, kind := range kinds {
 		for _, from := range allStates() {
 			log, ref, ok := logTo(kind, from)

@@ -20,7 +20,8 @@ const (
 	RunFailed Type = 4
 	// RunCanceled ends a run because it was asked to end. Failure, Unread.
 	RunCanceled Type = 5
-	// RunContinued ends a run whose work goes on in a new one. Next, Unread.
+	// RunContinued ends a run whose work goes on in a new one. Next, Payload (the
+	// input of that), Unread.
 	RunContinued Type = 6
 	// CancelRequested is somebody's wish that the run ends. Reason, Item.
 	CancelRequested Type = 7
@@ -55,6 +56,27 @@ const (
 	MessageReceived Type = 40
 	// ValueRecorded keeps a value that the code computed once. Key, Payload or Failure.
 	ValueRecorded Type = 41
+	// MessageSent sends a message to another run. Name (the topic), Key, Next (that
+	// run), Item, Payload.
+	MessageSent Type = 42
+	// SendCompleted says that the other run has accepted it. Next, Item.
+	SendCompleted Type = 43
+	// SendFailed says that the other run has refused it. Next, Item, Failure.
+	SendFailed Type = 44
+
+	// ChildCreated starts another run. Name (its workflow), Key, Next (its id), Spec,
+	// Payload (its input), Close, Ack, Active, Finished.
+	ChildCreated Type = 50
+	// ChildStarted says that the child exists; only with Ack. Next.
+	ChildStarted Type = 51
+	// ChildCancelRequested asks the child to end. Next, Reason.
+	ChildCancelRequested Type = 52
+	// ChildCompleted is the child's result. Next (the last run of its chain), Payload.
+	ChildCompleted Type = 53
+	// ChildFailed is the child's error, or why it could not be started. Next, Failure.
+	ChildFailed Type = 54
+	// ChildCanceled says that the child was canceled. Next, Failure.
+	ChildCanceled Type = 55
 )
 
 // An Entity is a kind of thing that events are about.
@@ -68,6 +90,8 @@ const (
 	EntityStep
 	EntityWait
 	EntityHook
+	EntityChild
+	EntitySend
 )
 
 // String returns the entity's name, for example "step".
@@ -81,6 +105,10 @@ func (e Entity) String() string {
 		return "wait"
 	case EntityHook:
 		return "hook"
+	case EntityChild:
+		return "child"
+	case EntitySend:
+		return "send"
 	}
 	return "event"
 }
@@ -112,6 +140,17 @@ var types = map[Type]typeInfo{
 	HookConflict:    {"hook_conflict", EntityHook, false},
 	MessageReceived: {"message_received", EntityNone, false},
 	ValueRecorded:   {"value_recorded", EntityNone, false},
+
+	MessageSent:   {"message_sent", EntitySend, true},
+	SendCompleted: {"send_completed", EntitySend, false},
+	SendFailed:    {"send_failed", EntitySend, false},
+
+	ChildCreated:         {"child_created", EntityChild, true},
+	ChildStarted:         {"child_started", EntityChild, false},
+	ChildCancelRequested: {"child_cancel_requested", EntityChild, false},
+	ChildCompleted:       {"child_completed", EntityChild, false},
+	ChildFailed:          {"child_failed", EntityChild, false},
+	ChildCanceled:        {"child_cancelled", EntityChild, false},
 }
 
 // Types returns every event type of this release, in the order of their numbers.

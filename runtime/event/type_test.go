@@ -27,6 +27,11 @@ var vocabulary = map[event.Type]struct {
 	30: {"hook_created", event.EntityHook, true}, 31: {"hook_received", event.EntityHook, false},
 	32: {"hook_disposed", event.EntityHook, false}, 33: {"hook_conflict", event.EntityHook, false},
 	40: {"message_received", event.EntityNone, false}, 41: {"value_recorded", event.EntityNone, false},
+	42: {"message_sent", event.EntitySend, true}, 43: {"send_completed", event.EntitySend, false},
+	44: {"send_failed", event.EntitySend, false},
+	50: {"child_created", event.EntityChild, true}, 51: {"child_started", event.EntityChild, false},
+	52: {"child_cancel_requested", event.EntityChild, false}, 53: {"child_completed", event.EntityChild, false},
+	54: {"child_failed", event.EntityChild, false}, 55: {"child_cancelled", event.EntityChild, false},
 }
 
 func TestEV2_TypeKeepsItsNumberNameAndEntity(t *testing.T) {

@@ -33,6 +33,10 @@ const (
 	fieldBy      = 16
 	fieldSpec    = 17
 	fieldUnread  = 18
+	fieldClose   = 19
+	fieldAck     = 20
+	fieldActive  = 21
+	fieldFinish  = 22
 )
 
 const (
@@ -84,8 +88,12 @@ func appendBytes[T ~string | ~[]byte](b []byte, field int, v T) []byte {
 // appendSized appends what write appends, with its length before it.
 func appendSized(b []byte, write func([]byte) []byte) []byte {
 	start := len(b)
-	b = append(b, 0) // most bodies are shorter than 128 bytes
-	b = write(b)
+	return putSize(write(append(b, 0)), start)
+}
+
+// putSize writes the length of what follows byte number start of b into that byte:
+// most bodies are shorter than 128 bytes.
+func putSize(b []byte, start int) []byte {
 	size := len(b) - start - 1
 	if size < 0x80 {
 		b[start] = byte(size)
@@ -169,6 +177,12 @@ func appendEvent(b []byte, e *Event, base int64) []byte {
 	if e.Spec != nil {
 		b = appendNested(b, fieldSpec, func(b []byte) []byte { return appendSpec(b, e.Spec) })
 	}
+	b = appendInt(b, fieldClose, int64(e.Close))
+	if e.Ack {
+		b = appendInt(b, fieldAck, 1)
+	}
+	b = appendInt(b, fieldActive, int64(e.Active))
+	b = appendInt(b, fieldFinish, int64(e.Finished))
 	for _, id := range e.Unread {
 		b = appendBytes(b, fieldUnread, id)
 	}
@@ -176,6 +190,14 @@ func appendEvent(b []byte, e *Event, base int64) []byte {
 }
 
 func decodeEvent(e *Event, b []byte, base int64) error {
+	if err := decodeFields(e, b, base); err != nil {
+		return err
+	}
+	return e.settleRef()
+}
+
+// decodeFields reads an event without asking whether its reference can be.
+func decodeFields(e *Event, b []byte, base int64) error {
 	if len(b) == 0 {
 		return fmt.Errorf("it is empty: %w", ErrCorrupt)
 	}
@@ -226,6 +248,14 @@ func decodeEvent(e *Event, b []byte, base int64) error {
 			}
 		case fieldSpec:
 			e.Spec, err = decodeSpec(r.val)
+		case fieldClose:
+			e.Close = ParentClose(r.small(math.MaxUint8))
+		case fieldAck:
+			e.Ack = r.num != 0
+		case fieldActive:
+			e.Active = uint8(r.small(math.MaxUint8))
+		case fieldFinish:
+			e.Finished = uint8(r.small(math.MaxUint8))
 		}
 		if err != nil {
 			return err
@@ -234,7 +264,7 @@ func decodeEvent(e *Event, b []byte, base int64) error {
 	if r.bad {
 		return fmt.Errorf("%s is cut short, or a number is out of range: %w", e.Type, ErrCorrupt)
 	}
-	return e.settleRef()
+	return nil
 }
 
 // settleRef fills in the reference of a creating event and refuses one that
@@ -319,7 +349,9 @@ func appendSpec(b []byte, s *Spec) []byte {
 	b = appendInt(b, 10, int64(s.Depth))
 	b = appendBytes(b, 11, s.ResumedFrom)
 	b = appendBytes(b, 12, s.ContinuedOf)
-	return appendMap(b, 13, s.Attributes)
+	b = appendMap(b, 13, s.Attributes)
+	b = appendInt(b, 14, int64(s.Priority))
+	return appendTime(b, 15, s.StartAt, 0)
 }
 
 func decodeSpec(b []byte) (*Spec, error) {
@@ -353,6 +385,10 @@ func decodeSpec(b []byte) (*Spec, error) {
 			s.ContinuedOf = RunID(r.val)
 		case 13:
 			s.Attributes = r.addPair(s.Attributes)
+		case 14:
+			s.Priority = int(r.num)
+		case 15:
+			s.StartAt = r.time(0)
 		}
 	}
 	if r.bad {

@@ -240,10 +240,16 @@ func TestAppendFrame_RefusesWhatCouldNotBeReadBack(t *testing.T) {
 	}
 }
 
+// answers are the types of items that answer what their receiver has sent.
+var answers = map[event.Type]bool{
+	event.SendCompleted: true, event.SendFailed: true,
+	event.ChildStarted: true, event.ChildCompleted: true, event.ChildFailed: true, event.ChildCanceled: true,
+}
+
 func TestAppendItem_RefusesWhatIsNotSent(t *testing.T) {
 	for _, typ := range event.Types() {
 		_, err := event.AppendItem(nil, &event.Event{Type: typ})
-		sent := typ == event.MessageReceived || typ == event.CancelRequested
+		sent := typ == event.MessageReceived || typ == event.CancelRequested || answers[typ]
 		if (err == nil) != sent {
 			t.Errorf("%s: %v, want an error: %t", typ, err, !sent)
 		}

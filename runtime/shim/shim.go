@@ -29,6 +29,7 @@ type WorkflowPolicy struct {
 	Queue     string        // empty: the default
 	Timeout   time.Duration // of a run; 0: none
 	Retention time.Duration // of a finished run; 0: the store's default
+	Children  int           // of a run at once; 0: workflow.DefaultChildren
 }
 
 // Handler executes a step on its stored arguments.
@@ -73,7 +74,7 @@ func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
 		if err != nil {
 			return nil, err
 		}
-		return workflow.EncodePayload(seam.Gate{}, "result of step "+stepName(ctx), v)
+		return workflow.EncodePayload(seam.Gate{}, "result of step ", stepName(ctx), v)
 	}
 }
 
@@ -89,7 +90,7 @@ func HandleErr[A any](f func(context.Context, A) error) Handler {
 }
 
 func decodeArgs(ctx context.Context, args []byte, into any) error {
-	return workflow.DecodePayload(seam.Gate{}, "input of step "+stepName(ctx), args, into)
+	return workflow.DecodePayload(seam.Gate{}, "input of step ", stepName(ctx), args, into)
 }
 
 // stepName returns the step that ctx belongs to, for messages.
@@ -144,7 +145,7 @@ func Receiver(_ workflow.Registrar, what string, missing bool, steps ...StepRef)
 // if In is None or a generated struct of all inputs.
 func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) workflow.Definition[In, Out] {
 	return workflow.NewDefinition[In, Out](seam.Gate{}, workflow.DefinitionSpec{
-		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention,
+		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children,
 	})
 }
 

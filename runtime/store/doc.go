@@ -16,7 +16,10 @@
 //   - A fence is an epoch, counted per run, and a random token, made by the
 //     worker for each claim call. Every write to a run names both.
 //   - A class is a queue and a workflow name. A worker serves a set of classes.
-//   - A chain is a run and the runs that it continued as.
+//   - A chain is a run and the runs that it continued as. It is named after the
+//     first, and all but the last have ended.
+//   - The outbox of a partition holds records of what its runs do to other runs;
+//     see [Outbox].
 //   - All times are those of the store's [Clock].
 //
 // # Rules
@@ -32,7 +35,7 @@
 //	M1  accepted = in the inbox and in seen, in one action
 //	M2  seen is asked before "finished"
 //	M3  consuming names the item
-//	M4  park and finish need an empty inbox
+//	M4  park and finish need an empty inbox; continue takes along what is for the chain
 //	C1  create asks "do I exist" first; one active run per workflow id
 //	W1  heartbeats never create a lease
 //	W2  each heartbeat tells the owned runs
@@ -41,6 +44,8 @@
 //	K1  ready is a set; claim takes by place
 //	K2  make ready, then wake, in one action; one wake per class
 //	K3  whoever sets an earlier due time wakes
+//	O1  what one run does to another is carried over in order, and comes into effect once
+//	O2  a record goes only after it was settled, what it leaves only after Confirm
 //	P1  nothing is purged that someone may still send again
 //
 // "Make ready" always means, in one action: the place is ready, due time and
@@ -48,6 +53,8 @@
 // class is set if it is empty, and waiting workers are told. "End" means: the
 // place is ended; owner, token, due, inbox, ready, timer, owned and mail
 // entries are gone; and the workflow id is handed to the head of its line,
-// which is made ready, or is free. What is left of the run, its log and what is
-// known of it, is kept for its retention and then purged; see [Purger].
+// which is made ready, or is free. To continue is to end but for that: the
+// workflow id goes to the new run, and its line stays. What is left of the run,
+// its log and what is known of it, is kept for its retention and then purged; see
+// [Purger].
 package store

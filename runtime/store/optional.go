@@ -104,8 +104,14 @@ type Snapshot struct {
 	Active    map[string]event.RunID
 	LastEnded map[string]event.RunID
 	Lines     map[string][]event.RunID
-	// Seen is by chain: the ids of accepted items and when they were accepted.
+	// Seen is by chain, which is named after its first run: the ids of accepted
+	// items and when they were accepted.
 	Seen map[event.RunID]map[event.ItemID]time.Time
+	// Kept is by chain: the items of Seen that are remembered until Confirm, sorted.
+	Kept map[event.RunID][]event.ItemID
+	// Outbox holds all records and notes; those of one sender are in the order in
+	// which they were written. Deadline is zero.
+	Outbox []Outgoing
 	// Ready lists the ready runs of each class in the order in which they would
 	// be claimed. Empty classes are absent.
 	Ready  map[Class][]event.RunID
@@ -114,7 +120,8 @@ type Snapshot struct {
 	Owned  map[SessionID][]event.RunID // sorted
 	Mail   map[SessionID][]event.RunID // sorted
 	Wakes  map[Class]bool              // only those that are set
-	// Purges has for each run that has ended when it may be purged.
+	// Purges has for each run that has ended when it may be purged. Of runs that
+	// something holds back (see Purger) it may have none.
 	Purges map[event.RunID]time.Time
 	Audit  []AuditEntry
 }

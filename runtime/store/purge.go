@@ -29,10 +29,13 @@ type Purger interface {
 	// Purge removes up to limit runs of a partition whose retention is over, the
 	// longest over first, and to which nobody may send again. A run is purged when
 	// it ended at least Horizon ago, was created at least Horizon ago, and its
-	// retention is over or it was deleted; see [PurgeTime]. One action removes
-	// its log, metadata, inbox, notes, tags, audit entries and all index entries, what
-	// its workflow id remembers if that is this run, and with the last run of a
-	// chain what the chain has accepted.
+	// retention is over or it was deleted; see [PurgeTime]. Beside that its Birth is
+	// confirmed, it has no record in the outbox, in whatever phase, and if it is the
+	// first run of a chain, no later run of that is kept: the chain is known by it.
+	// Until then it does not count as due; when the last of that falls away, it
+	// does. One action removes its log, metadata, inbox, notes, tags, audit entries
+	// and all index entries, what its workflow id remembers if that is this run, and
+	// with the first run of a chain what the chain has accepted.
 	//
 	// It returns how many were purged, and when the next one is due: zero if there
 	// is none, a time that is past if some are left. A store may stop before the

@@ -58,16 +58,25 @@ type Store interface {
 	// their order: the run exists (else ErrFenced); the frame is the last of the
 	// log already (then it is applied, and nothing more is asked); the fence
 	// (ErrFenced); the workflow id; Prev and First, then Consume (a
-	// *ConflictError); the inbox for park and finish (ErrMail).
+	// *ConflictError); the inbox for park, finish and continue (ErrMail); for
+	// continue, that the run is the active one of its workflow id, and that the
+	// new run does not exist (a *ConflictError).
 	Commit(ctx context.Context, commits []Commit) ([]Committed, error)
 	// Release gives a run back unchanged: it is made ready under a new fence.
 	// ErrFenced: the run is not owned under this fence.
 	Release(ctx context.Context, run event.RunID, fence Fence) error
 
 	// Deliver puts an item into the inbox of a run. It returns the run that
-	// accepted it (a later one of the chain, if the run has continued). Errors:
-	// ErrRunNotFound, a *TerminalError, ErrLater, ErrStale.
+	// accepted it: an item of ScopeRun goes to the run named, one of ScopeChain to
+	// the last run of its chain, however often that has continued. Errors, in
+	// their order: ErrStale, ErrRunNotFound, a *TerminalError, ErrLater; they are
+	// about the run to which it goes. What the chain has accepted before is
+	// accepted again, also when that run has ended. If the last run of the chain
+	// is gone, the run named, which has continued, answers for it.
 	Deliver(ctx context.Context, d Deliver) (event.RunID, error)
+
+	// Outbox is what commits send to other runs.
+	Outbox
 
 	// Load reads runs; the results are in the order of the requests. A run that
 	// does not exist has Loaded.Err == ErrRunNotFound.
@@ -139,8 +148,7 @@ type SessionID string
 // Create asks for a new run.
 type Create struct {
 	// Run is made by the client before the first try and kept for repetitions.
-	Run   event.RunID
-	Chain event.RunID // first run of the chain; empty: Run
+	Run event.RunID
 	// WorkflowID is the user's name for the run; empty: none. At most one run
 	// of a workflow id is active.
 	WorkflowID string
@@ -156,6 +164,13 @@ type Create struct {
 	Tags     map[string]string
 	Parent   event.RunID
 	Root     event.RunID
+
+	// Birth is the record of the outbox that creates the run, of its Parent; empty:
+	// none. The run is not purged before Confirm.
+	Birth event.ItemID
+	// Deadline makes a late request harmless: past it the answer is ErrStale,
+	// also if the run exists. Zero: none. The relay of an outbox sets it.
+	Deadline time.Time
 
 	// Frame is the first frame of the log, CID its name and Seq the number of
 	// its last event.
@@ -200,7 +215,7 @@ type Created struct {
 	Run event.RunID
 	// New says that Run is the run of the request, now or by an earlier try.
 	New bool
-	// Err is nil, an *ActiveError or a *FinishedError.
+	// Err is nil, an *ActiveError, a *FinishedError or ErrStale.
 	Err error
 }
 
@@ -219,6 +234,9 @@ type Heartbeat struct {
 	Owned int           // number of runs that the session owns
 	Mail  []event.RunID // owned runs with items in their inbox
 	Next  time.Time     // next due time of the partition; zero: none
+	// Outbox is when something is to be done for a record of the partition's
+	// outbox; zero: there is none. A time that is past: now.
+	Outbox time.Time
 }
 
 // Owned is a run that a session owns.
@@ -258,62 +276,9 @@ type ClaimedRun struct {
 	Seq        uint64    // last event
 	Last       event.CID // last frame
 	Mail       bool      // the inbox is not empty
-}
-
-// Effect is what a commit does to the run beside appending.
-type Effect uint8
-
-// The effects.
-const (
-	EffectNone   Effect = 0
-	EffectPark   Effect = 1 // give it back until Due, or until an item arrives
-	EffectYield  Effect = 2 // give it back, ready, behind all of its class
-	EffectBlock  Effect = 3 // give it back until a worker with another fingerprint than Fit comes
-	EffectFinish Effect = 4 // it has ended
-)
-
-// Commit asks for one frame and one effect. A commit without a frame carries
-// out only the effect.
-type Commit struct {
-	Run        event.RunID
-	WorkflowID string // must be that of the run
-	Fence      Fence
-	Prev       event.CID // the last frame that the owner knows
-
-	Frame []byte // nil: none
-	CID   event.CID
-	First uint64 // first event of the frame
-	Last  uint64 // last event of the frame
-
-	// Consume removes that many items from the front of the inbox; ConsumeLast
-	// names the last of them.
-	Consume     int
-	ConsumeLast event.ItemID
-
-	Effect Effect
-	Due    time.Time    // park: zero means no due time
-	Fit    string       // block: the fingerprint that does not fit
-	Status event.Status // label for people; empty: unchanged
-	// Progress says that the run got further: its recoveries are forgotten.
-	Progress bool
-	// Closing makes Deliver answer ErrLater until the run is committed or
-	// claimed again; used when items keep coming while the run tries to end. It
-	// counts only with EffectNone, for a run that stays owned.
-	Closing bool
-}
-
-// Committed is the answer to a commit.
-type Committed struct {
-	// N is the number of frames of the log after the commit.
-	N uint64
-	// Mail says that the inbox is not empty (only for a run that is owned under
-	// the fence of the commit afterwards).
-	Mail bool
-	// Err is nil (the commit is durable, now or by an earlier try of the same
-	// commit), ErrFenced, ErrMail, a *ConflictError or a
-	// *WorkflowIDMismatchError. Unless it is nil nothing was written by this
-	// call.
-	Err error
+	// Loaded is what Load would answer now, for the whole log and the inbox: a store
+	// hands over what takes it less than to be asked again. Nil: it is to be read.
+	Loaded *Loaded
 }
 
 // Scope says whether an item is for one run or for its chain.
@@ -339,6 +304,9 @@ type Deliver struct {
 	// Deadline makes a late request harmless: past it the answer is ErrStale.
 	// Zero: none.
 	Deadline time.Time
+	// Keep remembers the item until Confirm, and not only for a day: it comes from
+	// an outbox. An item that was accepted before stays remembered as it was.
+	Keep bool
 }
 
 // Load asks to read a run.
@@ -382,7 +350,8 @@ type Record struct {
 	Recoveries int
 	Fit        string
 	Closing    bool
-	Next       event.RunID
+	Next       event.RunID  // what it continued as
+	Birth      event.ItemID // until it is confirmed
 	CreatedAt  time.Time
 	EndedAt    time.Time
 	Retention  time.Duration // always positive: the default is filled in

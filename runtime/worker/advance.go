@@ -215,7 +215,7 @@ func (t *task) commitNext() {
 		c.req.Fit, c.note = t.w.misfit(t.blocked), t.blocked.Error()
 	}
 	if len(t.unsaved) > 0 {
-		if err := t.frame(&c.req); err != nil {
+		if err := t.fill(&c.req); err != nil {
 			// What the engine itself has made cannot be written: a defect, not a
 			// state of the run. Nothing was written.
 			t.w.log.Error("encode commit failed", "run", t.id, "error", err)
@@ -236,6 +236,22 @@ func (t *task) closeInbox() {
 	t.send(&commit{t: t, req: store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Closing: true,
 	}})
+}
+
+// fill writes what is not saved into a commit: the frame, and what follows from it
+// for other runs.
+func (t *task) fill(req *store.Commit) error {
+	if err := t.frame(req); err != nil {
+		return err
+	}
+	var err error
+	if req.Effect == store.EffectContinue {
+		if req.Continue, err = t.continuation(&t.unsaved[len(t.unsaved)-1]); err != nil {
+			return err
+		}
+	}
+	req.Send, err = t.sends()
+	return err
 }
 
 // frame encodes what is not saved as one frame.
@@ -280,6 +296,9 @@ func (t *task) effect() (store.Effect, time.Time) {
 	case t.mailWanted || t.mailLoading:
 		return store.EffectNone, time.Time{}
 	case t.run.Ended():
+		if t.run.Fold().Run == event.StateContinued {
+			return store.EffectContinue, time.Time{}
+		}
 		return store.EffectFinish, time.Time{}
 	case busy:
 		return store.EffectNone, time.Time{}
@@ -298,7 +317,7 @@ func (t *task) status(effect store.Effect) event.Status {
 	switch effect {
 	case store.EffectBlock:
 		return event.StatusBlocked
-	case store.EffectPark, store.EffectFinish:
+	case store.EffectPark, store.EffectFinish, store.EffectContinue:
 		return t.run.Fold().Status()
 	}
 	return event.StatusRunning
@@ -309,7 +328,8 @@ func (t *task) status(effect store.Effect) event.Status {
 func progress(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
 		switch e.Type {
-		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded:
+		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
+			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent:
 			return true
 		}
 		return e.Type.Terminal()

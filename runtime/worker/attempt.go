@@ -168,7 +168,7 @@ func (t *task) conclude(ctx context.Context, a *attempt, info *at.Attempt, out o
 	cause := context.Cause(ctx)
 	switch f := out.failure; {
 	case f == nil:
-		if err := workflow.CheckPayload(seam.Gate{}, t.w.client, "result of step "+info.Step, len(out.payload)); err != nil {
+		if err := workflow.CheckPayload(seam.Gate{}, t.w.client, "result of step ", info.Step, len(out.payload)); err != nil {
 			out = failed(err, event.CodePayload)
 		}
 	case f.Code == event.CodeError:

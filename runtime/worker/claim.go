@@ -35,14 +35,17 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 			if !claim[s.partition] && (next[i].IsZero() || next[i].After(now)) {
 				continue
 			}
-			if next[i], err = w.claimFrom(ctx, s); err != nil {
+			var full bool
+			if next[i], full, err = w.claimFrom(ctx, s); err != nil {
 				break
 			}
-			delete(claim, s.partition)
+			if !full {
+				delete(claim, s.partition)
+			}
 		}
 		var woken store.Woken
 		if err == nil {
-			woken, err = w.await(ctx, next)
+			woken, err = w.await(ctx, next, len(claim) > 0)
 		}
 		switch {
 		case err == nil:
@@ -82,8 +85,9 @@ func (w *Worker) handOn(claim map[int]bool) {
 	}
 }
 
-// await waits until there may be something to claim.
-func (w *Worker) await(ctx context.Context, next []time.Time) (store.Woken, error) {
+// await waits until there may be something to claim. If the worker was full before
+// it had claimed what it was woken for, it takes no other wake, and waits for room.
+func (w *Worker) await(ctx context.Context, next []time.Time, full bool) (store.Woken, error) {
 	until := w.clock.Now().Add(waitMost)
 	for _, t := range next {
 		if !t.IsZero() && t.Before(until) {
@@ -94,7 +98,7 @@ func (w *Worker) await(ctx context.Context, next []time.Time) (store.Woken, erro
 	for _, s := range w.sessions {
 		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.partition, Session: s.current()})
 	}
-	if w.capacity() > 0 {
+	if !full && w.capacity() > 0 {
 		req.Classes = w.classes
 	}
 	// Capacity that is freed meanwhile ends the wait.
@@ -116,13 +120,15 @@ func (w *Worker) await(ctx context.Context, next []time.Time) (store.Woken, erro
 	return woken, err
 }
 
-// claimFrom claims until nothing is left or the worker is full, and returns the
-// next due time of the partition.
-func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, err error) {
+// claimFrom claims until nothing is left, and returns the next due time of the
+// partition. If the worker is full before that, the wake that led here has to be
+// followed by a claim once it is not.
+func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, full bool, err error) {
 	for renewed := false; ; {
 		room := min(w.capacity(), claimBatch)
 		if room <= 0 {
-			return w.store.Due(ctx, s.partition, dueBatch)
+			next, err = w.store.Due(ctx, s.partition, dueBatch)
+			return next, true, err
 		}
 		id := s.current()
 		s.mu.Lock()
@@ -141,15 +147,15 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, err
 		case errors.Is(err, store.ErrExpired) && !renewed:
 			// The wake that led here is taken: the new session claims.
 			if err := s.renew(ctx, id); err != nil {
-				return next, err
+				return next, false, err
 			}
 			renewed = true
 		case errors.Is(err, store.ErrExpired):
-			return next, nil // not for ever
+			return next, false, nil // not for ever
 		case err != nil:
-			return next, err
+			return next, false, err
 		case len(answer.Runs) < room:
-			return answer.Next, nil
+			return answer.Next, false, nil
 		}
 	}
 }

@@ -122,6 +122,9 @@ func (t *task) onDurable(c *commit, answer store.Committed) {
 	}
 	t.taken = t.taken[c.took:]
 	t.refused = 0
+	if len(c.req.Send) > 0 {
+		t.w.sessions[t.partition].relay.kick()
+	}
 	t.mailWanted = t.mailWanted || answer.Mail
 	switch c.req.Effect {
 	case store.EffectNone:
@@ -139,7 +142,7 @@ func (t *task) onDurable(c *commit, answer store.Committed) {
 		}
 	case store.EffectPark, store.EffectYield:
 		t.leave(true)
-	case store.EffectBlock, store.EffectFinish:
+	case store.EffectBlock, store.EffectFinish, store.EffectContinue:
 		t.dropAttempts(errEnded)
 		t.forget()
 		t.leave(false)

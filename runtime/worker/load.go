@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -30,6 +31,17 @@ type load struct {
 func (t *task) read() {
 	t.state = taskLoading
 	t.w.load(&load{t: t, fence: t.fence})
+}
+
+// readClaimed is read for a run that was claimed just now: what the claim has
+// brought need not be asked for.
+func (t *task) readClaimed(got *store.Loaded) {
+	if got == nil {
+		t.read()
+		return
+	}
+	t.state = taskLoading
+	t.post(input{kind: inputLoaded, loaded: &load{t: t, fence: t.fence, got: *got}})
 }
 
 // readMail asks for the inbox. One read at a time: recent then holds all items
@@ -191,24 +203,50 @@ func (t *task) decode(frames [][]byte) ([]event.Event, error) {
 
 // applyItems moves items of the inbox into the log, in order.
 func (t *task) applyItems(items []store.Item) {
-	for _, item := range items {
+	for i, item := range items {
 		if _, known := t.recent[item.ID]; known || t.blocked != nil {
 			continue
 		}
-		if t.run.Ended() {
-			t.late = append(t.late, item.ID)
-			t.taken = append(t.taken, item.ID)
-			continue
+		ended := t.run.Ended()
+		if ended && t.run.Fold().Run == event.StateContinued && !forThisRun(items[i:]) {
+			return // what is left goes on to the next run by itself
 		}
 		e, err := event.DecodeItem(item.Body)
-		if err != nil {
+		if err != nil && !ended {
 			t.block(fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, t.id, err))
 			return
 		}
-		e.Item = item.ID
-		t.apply(*e)
 		t.taken = append(t.taken, item.ID)
+		if !ended {
+			e.Item = item.ID
+			t.applyItem(e)
+			continue
+		}
+		t.late = append(t.late, item.ID)
+		if err == nil && item.Scope == store.ScopeChain {
+			e.Item = item.ID
+			t.carried = append(t.carried, *e)
+		}
 	}
+}
+
+// forThisRun reports whether some of the items do not go on to the next run.
+func forThisRun(items []store.Item) bool {
+	return slices.ContainsFunc(items, func(i store.Item) bool { return i.Scope == store.ScopeRun })
+}
+
+// applyItem lets what somebody has sent come into effect. An answer that nothing
+// waits for is not recorded: it was given before, or the log that asked was lost.
+func (t *task) applyItem(e *event.Event) {
+	switch e.Type.Entity() {
+	case event.EntityChild, event.EntitySend:
+		ref := t.run.Answered(e.Type, e.Key)
+		if ref == 0 || e.Type == event.ChildStarted && t.run.Fold().StateOf(ref) != event.StateWaiting {
+			return
+		}
+		e.Ref, e.Key = ref, ""
+	}
+	t.apply(*e)
 }
 
 // apply lets an event come into effect, now.

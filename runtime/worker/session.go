@@ -20,6 +20,7 @@ type session struct {
 	cancel    context.CancelFunc
 
 	renewing chan struct{} // holds a value while a new session is opened
+	relay    *relay
 
 	mu       sync.Mutex
 	id       store.SessionID
@@ -32,6 +33,7 @@ type session struct {
 func (w *Worker) openSession(ctx context.Context, partition int) (*session, error) {
 	s := &session{w: w, partition: partition, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.relay = newRelay(s)
 	err := s.open(ctx)
 	return s, err
 }
@@ -126,6 +128,7 @@ func (s *session) beat() {
 		for _, run := range answer.Mail {
 			s.w.notifyMail(run)
 		}
+		s.relay.heard(answer.Outbox)
 		if claiming == 0 && answer.Owned != s.w.ownedOn(s.partition) {
 			s.reconcile(id)
 		}
@@ -195,6 +198,7 @@ func (s *session) stop() {
 	close(s.stopped)
 	s.cancel()
 	<-s.done
+	s.relay.stop()
 }
 
 func (w *Worker) closeSessions() {

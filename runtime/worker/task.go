@@ -60,6 +60,7 @@ type task struct {
 	taken       []event.ItemID            // applied, not confirmed as removed from the inbox
 	recent      map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
 	late        []event.ItemID            // came when the code had ended
+	carried     []event.Event             // of these: what the run that it continues as is given
 	mailWanted  bool
 	mailLoading bool
 	refused     int // times in a row that the inbox kept the run from leaving
@@ -200,7 +201,7 @@ func (t *task) onClaimed(in *input) {
 		t.state = taskWaiting
 		return
 	}
-	t.read()
+	t.readClaimed(c.Loaded)
 }
 
 // forget drops what is in memory of the run. Nothing of it was visible outside
@@ -214,7 +215,7 @@ func (t *task) forget() {
 	}
 	t.clearAlarm()
 	t.unsaved, t.cancels, t.interrupted = nil, nil, nil
-	t.taken, t.recent, t.late = nil, nil, nil
+	t.taken, t.recent, t.late, t.carried = nil, nil, nil, nil
 	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
 }
 

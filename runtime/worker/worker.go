@@ -213,6 +213,8 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	}
 	for _, s := range w.sessions {
 		go s.loop()
+		go s.relay.loop()
+		s.relay.kick() // what a worker before has left
 	}
 	w.work.Add(1)
 	go w.purgeLoop(purging)

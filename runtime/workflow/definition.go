@@ -26,6 +26,7 @@ type definition struct {
 	queue     string
 	timeout   time.Duration
 	retention time.Duration
+	children  int    // at once; 0: DefaultChildren
 	path      string // import path of the input's package, for messages
 }
 
@@ -34,6 +35,7 @@ type DefinitionSpec struct {
 	Name, Param        string
 	Queue              string
 	Timeout, Retention time.Duration
+	Children           int // at once; 0: DefaultChildren
 }
 
 // NewDefinition is for generated code, through package shim.
@@ -42,7 +44,7 @@ func NewDefinition[In, Out any](_ seam.Gate, s DefinitionSpec) Definition[In, Ou
 		s.Queue = DefaultQueue
 	}
 	return Definition[In, Out]{&definition{
-		name: s.Name, param: s.Param, queue: s.Queue, timeout: s.Timeout, retention: s.Retention,
+		name: s.Name, param: s.Param, queue: s.Queue, timeout: s.Timeout, retention: s.Retention, children: s.Children,
 		path: reflect.TypeFor[In]().PkgPath(),
 	}}
 }
@@ -157,28 +159,36 @@ func (d Definition[In, Out]) GetByID(c *Client, workflowID string) *Run[Out] {
 	return &Run[Out]{Handle: c.RunByID(workflowID), def: d.def()}
 }
 
-// input returns the stored form of an input: a JSON object by parameter name.
+// inputName names the input in errors.
+func (d *definition) inputName() string { return "input of workflow " + d.name }
+
+// input returns the stored form of an input that is not too large.
 func (d *definition) input(c *Client, in any) ([]byte, error) {
-	if _, none := in.(None); none {
-		return nil, nil
-	}
-	what := "input of workflow " + d.name
-	if d.param == "" {
-		return c.limits.encode(what, in)
-	}
-	data, err := marshal(what, in)
+	data, err := d.encodeInput(in)
 	if err != nil {
 		return nil, err
 	}
+	return data, c.limits.check(d.inputName(), len(data), false)
+}
+
+// encodeInput returns the stored form of an input: a JSON object by parameter name.
+func (d *definition) encodeInput(in any) ([]byte, error) {
+	switch in.(type) {
+	case None, *None:
+		return nil, nil
+	}
+	data, err := marshal(d.inputName(), in)
+	if err != nil || d.param == "" {
+		return data, err
+	}
 	name, _ := json.Marshal(d.param) // a string always encodes
 	wrapped := make([]byte, 0, len(data)+len(name)+3)
-	wrapped = append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}')
-	return wrapped, c.limits.check(what, len(wrapped), false)
+	return append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}'), nil
 }
 
 // decodeInput reads what input gave.
 func (d *definition) decodeInput(data []byte, into any) error {
-	what := "input of workflow " + d.name
+	what := d.inputName()
 	if d.param == "" {
 		return decode(what, data, into)
 	}
@@ -211,7 +221,7 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 		Seq: 1, Type: event.RunCreated, Time: now, Payload: payload,
 		Spec: &event.Spec{
 			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
-			Timeout: o.timeout, Retention: o.retention,
+			Timeout: o.timeout, Retention: o.retention, Priority: o.priority,
 		},
 	}}})
 	if err != nil {
@@ -223,12 +233,14 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 		Frame: frame, CID: cid, Seq: 1, Delay: o.delay, At: o.at, Retention: o.retention,
 	}
 	if o.policy.Active == CancelActive {
-		create.Cancel, err = cancelItem("cancel:"+event.ItemID(run), "replaced by run "+string(run))
+		create.Cancel, err = CancelItem(seam.Gate{}, "cancel:"+event.ItemID(run), "replaced by run "+string(run))
 	}
 	return create, err
 }
 
-func cancelItem(id event.ItemID, reason string) (store.Item, error) {
+// CancelItem returns the item that asks a run and what it continues as to end. It
+// is for the worker.
+func CancelItem(_ seam.Gate, id event.ItemID, reason string) (store.Item, error) {
 	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: reason})
 	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
 }

@@ -11,8 +11,11 @@ import (
 func Engine(_ seam.Gate, c *Client) (store.Store, *slog.Logger) { return c.store, c.logger }
 
 // CheckPayload refuses a payload that is larger than the client's limit.
-func CheckPayload(_ seam.Gate, c *Client, what string, size int) error {
-	return c.limits.check(what, size, false)
+func CheckPayload(_ seam.Gate, c *Client, kind, name string, size int) error {
+	if size <= c.limits.warn && size <= c.limits.max {
+		return nil // the name is not put together for nothing
+	}
+	return c.limits.check(kind+name, size, false)
 }
 
 // NoteBlocked is the key of the note in which a worker says why a run is blocked.

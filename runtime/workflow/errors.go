@@ -35,12 +35,20 @@ const (
 	wireStepError    = "flowgen.StepError"
 	wireRunError     = "flowgen.RunError"
 	wirePayloadError = "flowgen.PayloadError"
+	wireLimitError   = "flowgen.LimitError"
+	wireActiveError  = "flowgen.ActiveRunError"
+	wireFinished     = "flowgen.FinishedRunError"
 )
 
 func init() {
 	failure.RegisterType(reflect.TypeFor[*StepError](), wireStepError)
 	failure.RegisterType(reflect.TypeFor[*RunError](), wireRunError)
 	failure.RegisterType(reflect.TypeFor[*PayloadError](), wirePayloadError)
+	failure.RegisterType(reflect.TypeFor[*LimitError](), wireLimitError)
+	failure.RegisterType(reflect.TypeFor[*ActiveRunError](), wireActiveError)
+	failure.RegisterType(reflect.TypeFor[*FinishedRunError](), wireFinished)
+	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)
+	failure.RegisterSentinel("flowgen.ErrRunTerminal", ErrRunTerminal)
 	for name, err := range map[string]error{
 		"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded,
 		"io.EOF": io.EOF, "io.ErrUnexpectedEOF": io.ErrUnexpectedEOF, "io.ErrClosedPipe": io.ErrClosedPipe,

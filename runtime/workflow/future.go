@@ -16,14 +16,18 @@ type Outcome[T any] struct {
 	Err   error
 }
 
-func (o Outcome[T]) failed() bool { return o.Err != nil }
+// Failed reports whether there is an error.
+func (o Outcome[T]) Failed() bool { return o.Err != nil }
 
-type failer interface{ failed() bool }
+// failer is what promises are resolved with: an Outcome, or the end of a child.
+type failer interface{ Failed() bool }
 
-// Future is the result of a branch that may not have ended yet.
+// Future is the result of a branch or a child that may not have ended yet.
 type Future[T any] struct {
 	p    *replay.Promise
 	path string
+	// read turns the end of a child into its outcome; nil for a branch.
+	read func(*replay.Op) Outcome[T]
 }
 
 // Go starts f in a branch of its own and returns its result to come. f gets the
@@ -57,10 +61,10 @@ func GoErr(ctx Context, f func(Context) error) *Future[None] {
 // itself being canceled is waited for, so that its outcome decides.
 func (f *Future[T]) Get(ctx Context) (T, error) {
 	var zero T
-	if _, err := ctx.branch().Await(ctx.s, f.p, "branch "+f.path); err != nil {
+	if _, err := ctx.branch().Await(ctx.s, f.p, f.what()); err != nil {
 		return zero, err
 	}
-	o := f.p.Value().(Outcome[T])
+	o := f.outcome()
 	return o.Value, o.Err
 }
 
@@ -79,7 +83,7 @@ func promises[T any](fs []*Future[T]) []*replay.Promise {
 // enough; then its index is the result, -1 otherwise.
 func gather[T any](ctx Context, fs []*Future[T], stop func(failed bool) bool) (int, error) {
 	g := replay.NewGather(promises(fs), func(_ int, v any) bool {
-		return stop != nil && stop(v.(failer).failed())
+		return stop != nil && stop(v.(failer).Failed())
 	})
 	v, err := ctx.branch().Await(ctx.s, &g.Promise, strconv.Itoa(len(fs))+" branches")
 	if err != nil {
@@ -88,7 +92,19 @@ func gather[T any](ctx Context, fs []*Future[T], stop func(failed bool) bool) (i
 	return v.(int), nil
 }
 
-func (f *Future[T]) outcome() Outcome[T] { return f.p.Value().(Outcome[T]) }
+func (f *Future[T]) outcome() Outcome[T] {
+	if op, child := f.p.Value().(*replay.Op); child {
+		return f.read(op)
+	}
+	return f.p.Value().(Outcome[T])
+}
+
+func (f *Future[T]) what() string {
+	if f.read != nil {
+		return "child " + f.path
+	}
+	return "branch " + f.path
+}
 
 // All waits for all futures and returns their results in order. The first one
 // to fail, in the order of the log, ends the wait with its error; the others go

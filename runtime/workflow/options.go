@@ -5,16 +5,21 @@ import (
 	"maps"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// RunOption configures a new run. It is a StartOption.
+// RunOption configures a new run. It is a StartOption and a ChildOption.
 type RunOption func(*runOptions)
 
 // StartOption configures a run that is started from outside.
 type StartOption interface{ applyStart(*runOptions) }
 
+// ChildOption configures a run that another run starts.
+type ChildOption interface{ applyChild(*runOptions) }
+
 func (o RunOption) applyStart(r *runOptions) { o(r) }
+func (o RunOption) applyChild(r *runOptions) { o(r) }
 
 type runOptions struct {
 	workflowID string
@@ -26,7 +31,28 @@ type runOptions struct {
 	timeout    time.Duration
 	retention  time.Duration
 	tags       map[string]string
+	close      ParentClose
 	err        error
+}
+
+type childOption func(*runOptions)
+
+func (o childOption) applyChild(r *runOptions) { o(r) }
+
+// ParentClose says what becomes of a child when its parent ends, in whatever way,
+// or continues as a new run.
+type ParentClose = event.ParentClose
+
+// What becomes of children.
+const (
+	ParentCloseCancel  = event.CloseCancel  // it is asked to end; the default
+	ParentCloseAbandon = event.CloseAbandon // it goes on by itself
+	ParentCloseWait    = event.CloseWait    // the parent's end waits for it
+)
+
+// WithParentClose says what becomes of the child when its parent ends.
+func WithParentClose(p ParentClose) ChildOption {
+	return childOption(func(r *runOptions) { r.close = p })
 }
 
 // WithID gives the run a workflow id. At most one run of a workflow id is active

@@ -105,12 +105,25 @@ func marshal(what string, v any) (data []byte, err error) {
 	return data, nil
 }
 
-// EncodePayload returns the stored form of v, of any size. It is for package shim.
-func EncodePayload(_ seam.Gate, what string, v any) ([]byte, error) { return marshal(what, v) }
+// EncodePayload returns the stored form of v, of any size. Errors call it by kind
+// and name together. It is for package shim.
+func EncodePayload(_ seam.Gate, kind, name string, v any) ([]byte, error) {
+	data, err := marshal(kind, v)
+	return data, about(err, name)
+}
 
 // DecodePayload reads a stored value. It is for package shim.
-func DecodePayload(_ seam.Gate, what string, data []byte, into any) error {
-	return decode(what, data, into)
+func DecodePayload(_ seam.Gate, kind, name string, data []byte, into any) error {
+	return about(decode(kind, data, into), name)
+}
+
+// about adds the name to what an error is about, if there is one: it is not put
+// together for nothing.
+func about(err error, name string) error {
+	if p, ok := errors.AsType[*PayloadError](err); ok {
+		p.What += name
+	}
+	return err
 }
 
 func (l *limits) check(what string, size int, quiet bool) error {

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,8 +51,9 @@ type boundStep struct {
 
 // env is what workflow code gets from its worker.
 type env struct {
-	limits *limits
-	logger *slog.Logger
+	limits   *limits
+	logger   *slog.Logger
+	children int // of one run at once
 }
 
 // StepSpec describes a step; generated code makes one for each.
@@ -186,10 +188,13 @@ func (r *Registry) Program(_ seam.Gate, name string, c *Client, logger *slog.Log
 	if w == nil {
 		return nil, "", false
 	}
-	e := &env{limits: &c.limits, logger: logger}
+	e := &env{limits: &c.limits, logger: logger, children: cmp.Or(w.def.children, DefaultChildren)}
 	short = name[strings.LastIndexByte(name, '.')+1:]
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		payload, err := w.run(Context{b: b, s: s, env: e}, input)
+		if c, ok := errors.AsType[*continuation](err); ok && c.workflow == name {
+			return replay.Ending{Type: event.RunContinued, Payload: c.input}
+		}
 		if err != nil {
 			return ending(s, err)
 		}

@@ -19,6 +19,8 @@ type StepPlan struct {
 	Spec    *StepSpec
 	Retry   RetryPolicy
 	Timeout time.Duration
+
+	input, result string // what errors call them
 }
 
 // PlanOf returns the plan of a step. It is for the worker.
@@ -44,7 +46,10 @@ func (ctx Context) plan(shared *StepPlan) *StepPlan {
 
 // NewPlan returns the plan of a step without options.
 func NewPlan(_ seam.Gate, spec *StepSpec) *StepPlan {
-	p := &StepPlan{Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout}
+	p := &StepPlan{
+		Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout,
+		input: "input of step " + spec.Name, result: "result of step " + spec.Name,
+	}
 	if p.Timeout <= 0 {
 		p.Timeout = DefaultAttemptTimeout
 	}
@@ -60,7 +65,7 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,
 			failure: replay.CancelFailure(err), cause: err}
 	}
-	input, err := ctx.encode("input of step "+p.Spec.Name, args)
+	input, err := ctx.encode(p.input, args)
 	if err != nil {
 		return err
 	}
@@ -83,7 +88,7 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 	if out == nil {
 		return nil
 	}
-	return decode("result of step "+p.Spec.Name, op.Payload, out)
+	return decode(p.result, op.Payload, out)
 }
 
 // differs compares the recorded arguments with those asked for, by value: the

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -135,10 +136,70 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	}
 	id := event.NewItemID()
 	if o.key != "" {
-		id = event.ItemID("key:" + strconv.Quote(t.name) + ":" + o.key) // quoted, so that no two pairs are alike
+		id = t.item(o.key)
 	}
 	if err := h.deliver(ctx, id, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload}); err != nil {
 		return fmt.Errorf("send to topic %s: %w", t.name, err)
 	}
 	return nil
+}
+
+// SendFrom puts a message into another run, from the code of a run, and waits
+// until that has accepted it: then it is nil, and the message will be received, in
+// the order in which this run sent. The message leaves with the commit that records
+// it, and arrives once, whatever crashes. Errors: the error of ctx if it has ended
+// before the call, a *PayloadError, and if the run refused the message one that
+// matches ErrRunNotFound or ErrRunTerminal.
+func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error {
+	t.declared()
+	b := ctx.branch()
+	key := b.Key("send." + t.name)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var o sendOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	payload, err := ctx.encode(t.what(), v)
+	if err == nil {
+		_, err = event.ParseRunID(string(to))
+	}
+	if err != nil {
+		return fmt.Errorf("send to topic %s: %w", t.name, err)
+	}
+	item := event.DerivedItemID(b.Run().ID(), key)
+	if o.key != "" {
+		item = t.item(o.key)
+	}
+	refused := b.Send(ctx.s, t.name, key, to, item, payload, func(recorded []byte) string { return differs[T](recorded, payload) })
+	if refused != nil {
+		return &refusedError{topic: t.name, run: to, failure: refused}
+	}
+	return nil
+}
+
+// item returns the id of a message with an idempotency key: quoted, so that no two
+// pairs are alike.
+func (t Topic[T]) item(key string) event.ItemID {
+	return event.ItemID("key:" + strconv.Quote(t.name) + ":" + key)
+}
+
+// refusedError says that another run has refused a message.
+type refusedError struct {
+	topic   string
+	run     RunID
+	failure *event.Failure
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("send to topic %s of run %s: %s", e.topic, e.run, e.failure.Message)
+}
+
+func (e *refusedError) Is(target error) bool { return failure.Is(e.failure, target) }
+func (e *refusedError) As(target any) bool   { return failure.As(e.failure, target) }
+
+// MarshalFailure returns the stored form.
+func (e *refusedError) MarshalFailure() *event.Failure {
+	return &event.Failure{Code: event.CodeRefused, Message: e.Error(), Causes: []*event.Failure{e.failure}}
 }

@@ -35,15 +35,26 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 	quoteStep.Bind(r, quote)
 	remindStep.Bind(r, remind)
 	reserveStep.Bind(r, fleet.reserve)
+	shim.BindWorkflow(r, AccountLoop, func(ctx workflow.Context, in Account) (workflow.None, error) {
+		return workflow.None{}, account(ctx, in)
+	})
 	shim.BindWorkflow(r, Cheapest, cheapest)
 	shim.BindWorkflow(r, Coupon, coupon)
 	shim.BindWorkflow(r, Fastest, func(ctx workflow.Context, in FastestInput) (Offer, error) {
 		return fastest(ctx, in.A, in.B)
 	})
+	shim.BindWorkflow(r, Forward, func(ctx workflow.Context, in string) (workflow.None, error) {
+		return workflow.None{}, forward(ctx, in)
+	})
+	shim.BindWorkflow(r, Price, price)
 	shim.BindWorkflow(r, Rent, rent)
 	shim.BindWorkflow(r, Review, review)
+	shim.BindWorkflow(r, Shipment, shipment)
 	shim.BindWorkflow(r, Sign, sign)
 }
+
+// AccountLoop adds up payments, for years.
+var AccountLoop = shim.NewWorkflow[Account, workflow.None]("flows.account", "a", shim.WorkflowPolicy{})
 
 // Cheapest asks all carriers, four at a time.
 var Cheapest = shim.NewWorkflow[[]string, Offer]("flows.cheapest", "carriers", shim.WorkflowPolicy{})
@@ -60,12 +71,23 @@ type FastestInput struct {
 	B string `json:"b"`
 }
 
+// Forward passes payments on to another account.
+var Forward = shim.NewWorkflow[string, workflow.None]("flows.forward", "to", shim.WorkflowPolicy{})
+
+// Price is the offer for one parcel of a shipment.
+var Price = shim.NewWorkflow[string, Offer]("flows.price", "carrier", shim.WorkflowPolicy{})
+
 // Rent builds on a machine for an hour at most, and gives it back however that
 // ends.
 var Rent = shim.NewWorkflow[string, string]("flows.rent", "machine", shim.WorkflowPolicy{})
 
 // Review gathers comments until there is a verdict, and reminds once a day.
 var Review = shim.NewWorkflow[string, string]("flows.review", "doc", shim.WorkflowPolicy{})
+
+// Shipment asks for each parcel in a run of its own, and watches over the whole.
+var Shipment = shim.NewWorkflow[[]string, []Offer]("flows.shipment", "carriers", shim.WorkflowPolicy{
+	Children: 100,
+})
 
 // Sign waits for one verdict, but not for ever.
 var Sign = shim.NewWorkflow[string, Decision]("flows.sign", "doc", shim.WorkflowPolicy{})

@@ -1,14 +1,19 @@
 -- forget drops ids that were accepted more than a day ago, a few at a time, but
--- none from the oldest unread item on: those are still in the inbox.
+-- none from the oldest unread item on that has an age: those are still in the inbox.
 local function forget(seen, inbox, now)
   local limit = now - 86400000
   local old = redis.call('ZCOUNT', seen, '-inf', string.format('(%.0f', limit))
   if old == 0 then
     return
   end
-  local unread = redis.call('ZSCORE', seen, item_id(redis.call('LINDEX', inbox, 0)))
-  if unread and tonumber(unread) < limit then
-    old = redis.call('ZCOUNT', seen, '-inf', '(' .. unread)
+  local i, at = 0, kept
+  while at >= kept do
+    local item = redis.call('LINDEX', inbox, i)
+    at = item and tonumber(redis.call('ZSCORE', seen, item_id(item)) or kept) or limit
+    i = i + 1
+  end
+  if at < limit then
+    old = redis.call('ZCOUNT', seen, '-inf', string.format('(%.0f', at))
   end
   if old > 0 then
     redis.call('ZREMRANGEBYRANK', seen, 0, math.min(old, 100) - 1)
@@ -17,11 +22,11 @@ end
 
 -- push accepts an item that has not been seen: inbox and seen in one action. A
 -- parked run is made ready, the owner of an owned one is told.
-local function push(run, id, item, now)
+local function push(run, id, item, now, keep)
   local m = redis.call('HMGET', tag .. 'm:' .. run, 'p', 'h', 'c', 'r', 'o')
   local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. (m[2] or run)
   redis.call('RPUSH', inbox, item)
-  redis.call('ZADD', seen, now, id)
+  redis.call('ZADD', seen, keep and now + kept or now, id)
   forget(seen, inbox, now)
   if m[1] == '3' then
     make_ready(run, m[3], m[4])

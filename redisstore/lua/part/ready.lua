@@ -1,6 +1,3 @@
--- tag is what all keys of the partition begin with.
-local tag = string.match(KEYS[1], '^{.-}:')
-
 -- wake announces that there may be something to claim in a class, once until
 -- somebody has taken the announcement.
 local function wake(class)

@@ -11,7 +11,8 @@ import (
 // due and a step that failed while an attempt was under way come from outside.
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
-	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.RunCompleted, event.RunContinued:
+	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.RunCompleted, event.RunContinued,
+		event.ChildCreated, event.ChildCancelRequested, event.MessageSent:
 		return true
 	case event.RunFailed, event.RunCanceled:
 		return e.By == "" // a worker that ends a run without its code signs

@@ -7,8 +7,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Op is a step or a wait that the code has asked for. Its promise is resolved
-// with nil; the fields say what came of it.
+// Op is what the code has asked for: a step, a wait, a child or a message to
+// another run. Its promise is resolved with nil, that of a child with the Op; the
+// fields say what came of it.
 type Op struct {
 	Promise
 	Ref   uint64 // seq of the creating event
@@ -23,13 +24,18 @@ type Op struct {
 	Failure *event.Failure
 	Attempt int
 	Outcome event.Outcome
+	Next    event.RunID // the child
 	// Canceled is the reason if the operation ended because its scope did.
 	Canceled error
 
 	run       *Run
-	limits    *Scope   // ends when the wait is due
-	scoped    node[Op] // its place among what the scope does
-	unstarted node[Op] // its place among the steps that were never started
+	started   Promise // of a child
+	close     event.ParentClose
+	told      bool       // a child was asked to end
+	ended     event.Type // how
+	limits    *Scope     // ends when the wait is due
+	scoped    node[Op]   // its place among what the scope does
+	unstarted node[Op]   // its place among the steps that were never started
 }
 
 // CancelWanted reports whether the scope of the operation has ended: a step
@@ -57,21 +63,52 @@ func (r *Run) newOp(s *Scope, e *event.Event) *Op {
 	op.scope = s
 	s.ops.push(&op.scoped, op)
 	r.ops[op.Ref] = op
+	if op.Kind == event.EntityChild || op.Kind == event.EntitySend {
+		if r.awaiting == nil {
+			r.awaiting = map[string]uint64{}
+		}
+		r.awaiting[op.Key] = op.Ref
+	}
 	return op
 }
+
+// Failed reports whether a child that has ended did not complete.
+func (op *Op) Failed() bool { return op.Failure != nil }
+
+// WasCanceled reports whether a child ended because it was asked to.
+func (op *Op) WasCanceled() bool { return op.ended == event.ChildCanceled }
 
 // settle ends the operation.
 func (op *Op) settle() {
 	op.scoped.remove()
 	op.unstarted.remove()
 	delete(op.run.ops, op.Ref)
-	op.resolve(nil)
+	if op.Kind != event.EntityChild {
+		delete(op.run.awaiting, op.Key)
+		op.resolve(nil)
+		return
+	}
+	delete(op.run.awaiting, op.Key)
+	if !op.started.done {
+		op.started.resolve(op)
+	}
+	op.resolve(op)
 }
 
 // cancel ends the operation because its scope has ended. An attempt that is
-// under way is left to the driver.
+// under way is left to the driver, a child is asked to end, and what was sent is
+// sent: their outcomes decide.
 func (op *Op) cancel() {
 	r := op.run
+	switch op.Kind {
+	case event.EntitySend:
+		return
+	case event.EntityChild:
+		if !op.told && op.close != event.CloseAbandon {
+			op.cancelChild(op.scope.err.Error())
+		}
+		return
+	}
 	asked := event.Event{Type: event.WaitCompleted, Ref: op.Ref, Outcome: event.OutcomeCanceled}
 	if op.Kind == event.EntityStep {
 		if r.fold.StateOf(op.Ref) == event.StateRunning {

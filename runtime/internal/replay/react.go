@@ -34,7 +34,16 @@ func (r *Run) dispatch(e *event.Event) bool {
 		r.input = e.Payload
 	case event.RunStarted:
 		r.start()
-	case event.StepCompleted, event.StepFailed, event.WaitCompleted:
+	case event.ChildStarted:
+		op := r.ops[e.Ref]
+		if op == nil {
+			return false
+		}
+		if !op.started.done {
+			op.started.resolve(op)
+		}
+	case event.StepCompleted, event.StepFailed, event.WaitCompleted,
+		event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.SendCompleted, event.SendFailed:
 		op := r.ops[e.Ref]
 		if op == nil {
 			return false
@@ -57,6 +66,10 @@ func (r *Run) dispatch(e *event.Event) bool {
 // settle ends an operation as the event says.
 func (r *Run) settle(op *Op, e *event.Event) {
 	op.Payload, op.Failure, op.Attempt, op.Outcome = slices.Clone(e.Payload), e.Failure, e.Attempt, e.Outcome
+	op.ended = e.Type
+	if e.Next != "" {
+		op.Next = e.Next
+	}
 	if e.Failure != nil && e.Failure.Code == event.CodeCanceled {
 		op.Canceled = op.scope.err
 	}
@@ -92,13 +105,17 @@ func (r *Run) start() {
 		}
 		ending := r.code(b, &r.root, input)
 		b.enter()
+		b.awaitClosing()
 		r.end(ending)
 	})
 }
 
 // end puts the last event into the log.
 func (r *Run) end(how Ending) {
-	asked := event.Event{Type: how.Type, Payload: how.Payload, Failure: how.Failure, Next: how.Next}
+	asked := event.Event{Type: how.Type, Payload: how.Payload, Failure: how.Failure}
+	if how.Type == event.RunContinued {
+		asked.Next = event.NextRunID(r.id, r.fold.Seq+1, r.now)
+	}
 	rec := r.command(&asked, func(rec *event.Event) string {
 		if rec.Failure != nil && how.Failure != nil && rec.Failure.Code != how.Failure.Code {
 			return describeFailures(rec.Failure, how.Failure)

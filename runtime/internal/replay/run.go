@@ -18,7 +18,6 @@ type Ending struct {
 	Type    event.Type
 	Payload []byte
 	Failure *event.Failure
-	Next    event.RunID
 }
 
 // Run executes the code of one run. It is not safe for concurrent use: one
@@ -43,7 +42,8 @@ type Run struct {
 	current   *Branch
 	ops       map[uint64]*Op
 	topics    map[string]*topic
-	unstarted list[Op] // steps, oldest first
+	awaiting  map[string]uint64 // children and sends, by key
+	unstarted list[Op]          // steps, oldest first
 	cancels   []*Op
 	pure      string // key of the Record whose function is running
 

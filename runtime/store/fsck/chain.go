@@ -4,14 +4,30 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// dedupe is how long at least an accepted item is remembered.
-const dedupe = 24 * time.Hour
+// settling is how long at least a record of an outbox exists. What it has left
+// with its receiver is not confirmed earlier.
+const settling = 2 * store.Horizon
+
+// checkContinued is 11 as far as it concerns one run.
+func (c *checker) checkContinued(r *store.RunState, h *history) {
+	if r.Next != h.fold.Next {
+		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log says %q", r.Next, h.fold.Next), "items for the chain go astray")
+	}
+	if first := h.fold.Spec.ContinuedOf == ""; first != (r.Chain == r.Run) {
+		c.find(11, r.Run, fmt.Sprintf("it is kept in the chain of %q, the log says that it continues %q", r.Chain, h.fold.Spec.ContinuedOf), "items for the chain go astray")
+	}
+	if _, ok := c.Runs[r.Chain]; !ok {
+		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, which does not exist", r.Chain), "what the chain has accepted may be accepted again")
+	}
+	if next := c.Runs[r.Next]; next != nil && next.Chain != r.Chain {
+		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, and continued by run %s of the chain of %s", r.Chain, r.Next, next.Chain), "items for the chain go astray")
+	}
+}
 
 // checkChains is 10, and 3 and 11 as far as they concern all runs of a chain.
 func (c *checker) checkChains() {
@@ -34,25 +50,43 @@ func (c *checker) checkChains() {
 	}
 }
 
-// checkReceived checks the items in the logs of a chain, and returns them. What
-// a run has carried over was received by the one before.
+// checkReceived checks the items in the logs of a chain, and returns them.
 func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[event.ItemID]bool {
-	logged := map[event.ItemID]bool{}
+	logged, received := map[event.ItemID]bool{}, map[event.ItemID]bool{}
 	for _, r := range runs {
+		c.checkCarried(r)
 		for _, i := range c.logs[r.Run].items {
-			if _, ok := c.Seen[chain][i.id]; !ok && c.Now.Sub(i.at) < dedupe {
+			if _, ok := c.Seen[chain][i.id]; !ok && c.young(chain) {
 				c.find(10, r.Run, fmt.Sprintf("item %s is in its log, and not remembered as accepted", i.id), "sent again it would be accepted again")
 			}
-			if i.carried {
-				continue
-			}
-			if logged[i.id] {
+			if received[i.id] && !i.carried {
 				c.find(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
 			}
+			received[i.id] = received[i.id] || !i.carried
 			logged[i.id] = true
 		}
 	}
 	return logged
+}
+
+// checkCarried checks that what a run has carried over stands once in its log, and
+// in that of the run before, if that is kept.
+func (c *checker) checkCarried(r *store.RunState) {
+	h := c.logs[r.Run]
+	carried := map[event.ItemID]bool{}
+	for _, i := range h.items {
+		if !i.carried {
+			continue
+		}
+		if carried[i.id] {
+			c.find(3, r.Run, fmt.Sprintf("item %s is carried over twice", i.id), "the code sees it twice")
+		}
+		carried[i.id] = true
+		before := c.logs[h.fold.Spec.ContinuedOf]
+		if before != nil && before.whole && !slices.ContainsFunc(before.items, func(b received) bool { return b.id == i.id }) {
+			c.find(3, r.Run, fmt.Sprintf("item %s is carried over, and is not in the log of the run before", i.id), "the code sees what was never accepted")
+		}
+	}
 }
 
 func (c *checker) checkInbox(r *store.RunState, logged map[event.ItemID]bool) {
@@ -65,8 +99,17 @@ func (c *checker) checkInbox(r *store.RunState, logged map[event.ItemID]bool) {
 		if logged[i.ID] {
 			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox, and in a log of its chain", i.ID), "the code will see it twice")
 		}
-		if _, ok := c.Seen[r.Chain][i.ID]; !ok {
+		if _, ok := c.Seen[r.Chain][i.ID]; !ok && c.young(r.Chain) {
 			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox, and not remembered as accepted", i.ID), "sent again it would be accepted again")
 		}
 	}
+}
+
+// young reports whether a chain is so young that nothing that it has accepted can
+// have been forgotten. Of an older one an item may have come from an outbox, and
+// have been confirmed: it is not said when an item was accepted but in what may be
+// forgotten.
+func (c *checker) young(chain event.RunID) bool {
+	first := c.Runs[chain]
+	return first != nil && c.Now.Sub(first.CreatedAt) < settling
 }

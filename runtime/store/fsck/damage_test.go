@@ -80,6 +80,26 @@ var logDamage = map[string]damage{
 	}},
 }
 
+var chainDamage = map[string]damage{
+	"3 an item is carried over twice": {[]int{3}, func(s *state) {
+		for id := range s.Seen[s.continued] {
+			s.begin(store.Item{ID: id}, store.Item{ID: id})
+		}
+	}},
+	"3 an item is carried over from nowhere": {[]int{3}, func(s *state) {
+		s.Seen[s.continued]["x"] = s.Now
+		s.begin(store.Item{ID: "x"})
+	}},
+	"10 an item is carried over and unread": {[]int{10}, func(s *state) {
+		r := s.Runs[s.next]
+		r.Place, r.Fit = store.PlaceBlocked, "v1" // a parked run has read its inbox
+		for id := range s.Seen[s.continued] {
+			r.Inbox = []store.Item{{ID: id}}
+		}
+	}},
+	"10 a carried item was not accepted": {[]int{10}, func(s *state) { delete(s.Seen, s.continued) }},
+}
+
 var placeDamage = map[string]damage{
 	"4 a run that has ended goes on": {[]int{4}, func(s *state) {
 		s.claimed(s.next, 9, s.logs[s.next].End(event.StatusFailed)...)
@@ -118,28 +138,29 @@ var placeDamage = map[string]damage{
 		s.Runs[s.parked].Due = s.due.Add(time.Second)
 		s.Timers[s.parked] = s.due.Add(time.Second)
 	}},
-	"7 a due time was forgotten":        {[]int{7}, func(s *state) { delete(s.Timers, s.parked); s.Runs[s.parked].Due = time.Time{} }},
-	"7 a ready run has a timer":         {[]int{7}, func(s *state) { s.Timers[s.ready] = s.due }},
-	"7 a ready run has a due time":      {[]int{7}, func(s *state) { s.Runs[s.ready].Due = s.due }},
-	"7 a blocked run fits everything":   {[]int{7}, func(s *state) { s.Runs[s.blocked].Fit = "" }},
-	"7 a ready run fits nothing":        {[]int{7}, func(s *state) { s.Runs[s.ready].Fit = "v1" }},
-	"8 an ended run has mail":           {[]int{8}, func(s *state) { s.accept(s.ended) }},
-	"8 an ended run is in a ready set":  {[]int{8}, func(s *state) { s.Ready[class] = append(s.Ready[class], s.ended) }},
-	"8 an ended run has a timer":        {[]int{8}, func(s *state) { s.Timers[s.ended] = s.due }},
-	"8 an ended run has a due time":     {[]int{8}, func(s *state) { s.Runs[s.ended].Due = s.due }},
-	"8 an ended run is in an owned set": {[]int{8}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], s.ended) }},
-	"8 an ended run is in a mail set":   {[]int{8}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], s.ended) }},
-	"8 an ended run has a token":        {[]int{8}, func(s *state) { s.Runs[s.ended].Fence.Token = s.token }},
-	"8 an ended run has an owner":       {[]int{8}, func(s *state) { s.Runs[s.ended].Owner = s.owner }},
-	"8 an ended run stands in a line":   {[]int{8}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.ended) }},
-	"8 an ended run is never purged":    {[]int{8}, func(s *state) { delete(s.Purges, s.ended) }},
-	"8 an ended run goes too early":     {[]int{8}, func(s *state) { s.Purges[s.ended] = s.Now.Add(store.Horizon) }},
-	"8 a deleted run goes too early":    {[]int{8}, func(s *state) { s.hide(s.ended); s.Purges[s.ended] = s.Now }},
-	"8 a deleted run is kept":           {[]int{8}, func(s *state) { s.hide(s.ended); s.Purges[s.ended] = s.Now.Add(time.Hour) }},
-	"8 a living run is to be purged":    {[]int{8}, func(s *state) { s.Purges[s.parked] = s.due }},
-	"8 a living run is deleted":         {[]int{8}, func(s *state) { s.Runs[s.parked].Hidden = true }},
-	"17 a recovery is not in the audit": {[]int{17}, func(s *state) { s.Audit = nil }},
-	"17 recoveries are less than none":  {[]int{17}, func(s *state) { s.Runs[s.ready].Recoveries = -1 }},
+	"7 a due time was forgotten":               {[]int{7}, func(s *state) { delete(s.Timers, s.parked); s.Runs[s.parked].Due = time.Time{} }},
+	"7 a ready run has a timer":                {[]int{7}, func(s *state) { s.Timers[s.ready] = s.due }},
+	"7 a ready run has a due time":             {[]int{7}, func(s *state) { s.Runs[s.ready].Due = s.due }},
+	"7 a blocked run fits everything":          {[]int{7}, func(s *state) { s.Runs[s.blocked].Fit = "" }},
+	"7 a ready run fits nothing":               {[]int{7}, func(s *state) { s.Runs[s.ready].Fit = "v1" }},
+	"8 an ended run has mail":                  {[]int{8}, func(s *state) { s.accept(s.ended) }},
+	"8 an ended run is in a ready set":         {[]int{8}, func(s *state) { s.Ready[class] = append(s.Ready[class], s.ended) }},
+	"8 an ended run has a timer":               {[]int{8}, func(s *state) { s.Timers[s.ended] = s.due }},
+	"8 an ended run has a due time":            {[]int{8}, func(s *state) { s.Runs[s.ended].Due = s.due }},
+	"8 an ended run is in an owned set":        {[]int{8}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], s.ended) }},
+	"8 an ended run is in a mail set":          {[]int{8}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], s.ended) }},
+	"8 an ended run has a token":               {[]int{8}, func(s *state) { s.Runs[s.ended].Fence.Token = s.token }},
+	"8 an ended run has an owner":              {[]int{8}, func(s *state) { s.Runs[s.ended].Owner = s.owner }},
+	"8 an ended run stands in a line":          {[]int{8}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.ended) }},
+	"8 an ended run is never purged":           {[]int{8}, func(s *state) { delete(s.Purges, s.ended) }},
+	"8 an ended run goes too early":            {[]int{8}, func(s *state) { s.Purges[s.ended] = s.Now.Add(store.Horizon) }},
+	"8 a deleted run goes too early":           {[]int{8}, func(s *state) { s.hide(s.ended); s.Purges[s.ended] = s.Now }},
+	"8 a deleted run is kept":                  {[]int{8}, func(s *state) { s.hide(s.ended); s.Purges[s.ended] = s.Now.Add(time.Hour) }},
+	"8 a run that is held back goes too early": {[]int{8}, func(s *state) { s.Purges[s.sender] = s.Now }},
+	"8 a living run is to be purged":           {[]int{8}, func(s *state) { s.Purges[s.parked] = s.due }},
+	"8 a living run is deleted":                {[]int{8}, func(s *state) { s.Runs[s.parked].Hidden = true }},
+	"17 a recovery is not in the audit":        {[]int{17}, func(s *state) { s.Audit = nil }},
+	"17 recoveries are less than none":         {[]int{17}, func(s *state) { s.Runs[s.ready].Recoveries = -1 }},
 }
 
 // accept puts an item into an inbox, as Deliver would.
@@ -171,27 +192,41 @@ var indexDamage = map[string]damage{
 		s.Runs[s.next].Place = store.PlaceLined
 		s.Lines["order"] = append(s.Lines["order"], s.next)
 	}},
-	"10 an unread item was not accepted": {[]int{10}, func(s *state) { delete(s.Seen[s.owned], s.unread) }},
-	"10 a read item was not accepted":    {[]int{10}, func(s *state) { delete(s.Seen[s.owned], s.read) }},
-	"10 an item is unread twice":         {[]int{10}, func(s *state) { r := s.Runs[s.owned]; r.Inbox = append(r.Inbox, r.Inbox[0]) }},
-	"10 an item is read and unread":      {[]int{10}, func(s *state) { r := s.Runs[s.owned]; r.Inbox = append(r.Inbox, store.Item{ID: s.read}) }},
-	"11 a chain goes on twice":           {[]int{11}, func(s *state) { s.Runs[s.parked].Chain = s.continued }},
-	"11 a continuation is forgotten":     {[]int{11}, func(s *state) { s.Runs[s.continued].Next = "" }},
-	"11 a run has continued unawares":    {[]int{11}, func(s *state) { s.Runs[s.parked].Next = s.next }},
-	"15 ready runs are not announced":    {[]int{15}, func(s *state) { s.leaveAlone(); delete(s.Wakes, class) }},
-	"16 a ready run does not exist":      {[]int{16}, func(s *state) { s.Ready[class] = append(s.Ready[class], "wrun_x") }},
-	"16 an owned run does not exist":     {[]int{16}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], "wrun_x") }},
-	"16 a run with mail does not exist":  {[]int{16}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], "wrun_x") }},
-	"16 a lined run does not exist":      {[]int{16}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], "wrun_x") }},
-	"16 a timed run does not exist":      {[]int{16}, func(s *state) { s.Timers["wrun_x"] = s.due }},
-	"16 an active run does not exist":    {[]int{16}, func(s *state) { s.Active["x"] = "wrun_x" }},
-	"16 a last run does not exist":       {[]int{16}, func(s *state) { s.LastEnded["x"] = "wrun_x" }},
-	"16 a purged run does not exist":     {[]int{16}, func(s *state) { s.Purges["wrun_x"] = s.due }},
-	"16 an audited run does not exist":   {[]int{16}, func(s *state) { s.Audit = append(s.Audit, store.AuditEntry{Run: "wrun_x"}) }},
-	"16 a chain does not exist":          {[]int{16}, func(s *state) { s.Seen["wrun_x"] = map[event.ItemID]time.Time{"i": s.Now} }},
-	"16 a run is under another's name":   {[]int{16}, func(s *state) { s.Runs["wrun_x"] = s.Runs[s.next] }},
-	"16 a run has no metadata":           {[]int{16}, func(s *state) { s.Runs["wrun_x"] = nil }},
+	"10 an unread item was not accepted":  {[]int{10}, func(s *state) { delete(s.Seen[s.owned], s.unread) }},
+	"10 a read item was not accepted":     {[]int{10}, func(s *state) { delete(s.Seen[s.owned], s.read) }},
+	"10 an item is unread twice":          {[]int{10}, func(s *state) { r := s.Runs[s.owned]; r.Inbox = append(r.Inbox, r.Inbox[0]) }},
+	"10 an item is read and unread":       {[]int{10}, func(s *state) { r := s.Runs[s.owned]; r.Inbox = append(r.Inbox, store.Item{ID: s.read}) }},
+	"9 a continued run is the last ended": {[]int{9, 11}, func(s *state) { s.Runs[s.ended].Next = s.next }},
+	"11 a chain goes on twice":            {[]int{11}, func(s *state) { s.Runs[s.parked].Chain = s.continued }},
+	"11 a continuation is forgotten":      {[]int{11}, func(s *state) { s.Runs[s.continued].Next = "" }},
+	"11 a run has continued unawares":     {[]int{11}, func(s *state) { s.Runs[s.parked].Next = s.next }},
+	"11 the first run of a chain is gone": {[]int{11}, func(s *state) { s.purge(s.continued) }},
+	"11 a run has strayed into a chain":   {[]int{11}, func(s *state) { s.Runs[s.blocked].Chain = s.ended }},
+	"11 a run has left its chain":         {[]int{10, 11}, func(s *state) { s.Runs[s.next].Chain = s.next }},
+	"12 a sender does not exist":          {[]int{12}, func(s *state) { s.Outbox[0].From = "wrun_x" }},
+	"12 a record is there twice":          {[]int{12}, func(s *state) { s.Outbox = append(s.Outbox, s.Outbox[0]) }},
+	"12 a record is in no phase":          {[]int{12}, func(s *state) { s.Outbox[0].Phase = 0 }},
+	"14 a birth that nobody confirms":     {[]int{14}, func(s *state) { s.drop(s.fresh); s.outlast() }},
+	"14 an item that nobody confirms":     {[]int{14}, func(s *state) { s.drop(s.answered); s.outlast() }},
+	"16 a kept item was not accepted":     {[]int{16}, func(s *state) { s.Kept[s.born] = append(s.Kept[s.born], "x") }},
+	"16 a kept item is of no chain":       {[]int{16}, func(s *state) { s.Kept["wrun_x"] = []event.ItemID{"x"} }},
+	"15 ready runs are not announced":     {[]int{15}, func(s *state) { s.leaveAlone(); delete(s.Wakes, class) }},
+	"16 a ready run does not exist":       {[]int{16}, func(s *state) { s.Ready[class] = append(s.Ready[class], "wrun_x") }},
+	"16 an owned run does not exist":      {[]int{16}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], "wrun_x") }},
+	"16 a run with mail does not exist":   {[]int{16}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], "wrun_x") }},
+	"16 a lined run does not exist":       {[]int{16}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], "wrun_x") }},
+	"16 a timed run does not exist":       {[]int{16}, func(s *state) { s.Timers["wrun_x"] = s.due }},
+	"16 an active run does not exist":     {[]int{16}, func(s *state) { s.Active["x"] = "wrun_x" }},
+	"16 a last run does not exist":        {[]int{16}, func(s *state) { s.LastEnded["x"] = "wrun_x" }},
+	"16 a purged run does not exist":      {[]int{16}, func(s *state) { s.Purges["wrun_x"] = s.due }},
+	"16 an audited run does not exist":    {[]int{16}, func(s *state) { s.Audit = append(s.Audit, store.AuditEntry{Run: "wrun_x"}) }},
+	"16 a chain does not exist":           {[]int{16}, func(s *state) { s.Seen["wrun_x"] = map[event.ItemID]time.Time{"i": s.Now} }},
+	"16 a run is under another's name":    {[]int{16}, func(s *state) { s.Runs["wrun_x"] = s.Runs[s.next] }},
+	"16 a run has no metadata":            {[]int{16}, func(s *state) { s.Runs["wrun_x"] = nil }},
 }
+
+// outlast lets more time pass than a record can exist for after it has arrived.
+func (s *state) outlast() { s.Now = s.Now.Add(3*store.Horizon + time.Millisecond) }
 
 // leaveAlone takes all sessions away, with what they own.
 func (s *state) leaveAlone() {

@@ -6,8 +6,9 @@
 // [Finding] that says what is wrong and why it matters. Checking changes
 // nothing.
 //
-// The numbers of the invariants are stable. Numbers 12 to 14 are about
-// messages between stores' partitions and are not checked here.
+// The numbers of the invariants are stable. Number 13, that what one run has
+// recorded about another is true, needs more than a snapshot shows to a package
+// that knows no operation of workflow code, and is not checked here.
 //
 //	 1  frames are complete, decode, and follow one another
 //	 2  the fences in a log are those of one writer after the other
@@ -19,7 +20,11 @@
 //	 8  of a run that has ended nothing but its log is left, until it is purged
 //	 9  one active run per workflow id; all others wait in its line
 //	10  what is in an inbox was accepted once and has not been read
-//	11  a chain goes on in at most one run
+//	11  a run has continued if its log says so, as a run of its chain; a chain goes on
+//	    in at most one run, and its first run is kept for as long as a later one
+//	12  each record of an outbox has a sender, in whose log its cause is; no cause is
+//	    without its record
+//	14  what a record has left with its receiver is there for as long as the record
 //	15  ready runs are announced
 //	16  nothing is kept of a run that does not exist
 //	17  recoveries are those of the audit trail

@@ -31,10 +31,21 @@ func (f Finding) String() string {
 	return fmt.Sprintf("invariant %d: %s: %s: %s", f.Invariant, about, f.What, f.Explain)
 }
 
+// Config says what a check must know of the events in the logs.
+type Config struct {
+	// Causes returns the records that an event in the log of a run has written. Nil:
+	// of the records no more is checked than that they have senders.
+	Causes func(run event.RunID, e *event.Event) []event.ItemID
+}
+
+// Check is [Config.Check] of a zero Config.
+func Check(s *store.Snapshot) []Finding { return Config{}.Check(s) }
+
 // Check returns every broken invariant of a snapshot, ordered by number, run
 // and text; nil if there is none. It does not change the snapshot.
-func Check(s *store.Snapshot) []Finding {
+func (cfg Config) Check(s *store.Snapshot) []Finding {
 	c := newChecker(s)
+	c.causes = cfg.Causes
 	for r := range c.runs {
 		h := c.checkLog(r)
 		c.logs[r.Run] = h
@@ -44,12 +55,16 @@ func Check(s *store.Snapshot) []Finding {
 		if h.whole {
 			c.checkRecord(r, h)
 			c.checkParked(r, h)
+			c.checkContinued(r, h)
+			c.checkCauses(r, h)
 		}
 	}
 	c.checkSessions()
 	c.checkReadyOrder()
 	c.checkNames()
 	c.checkChains()
+	c.checkOutbox()
+	c.checkLeft()
 	c.checkWakes()
 	c.checkOrphans()
 	slices.SortFunc(c.findings, func(a, b Finding) int {
@@ -63,12 +78,16 @@ type checker struct {
 	*store.Snapshot
 	findings []Finding
 	logs     map[event.RunID]*history
+	causes   func(event.RunID, *event.Event) []event.ItemID
 
 	readyIn map[event.RunID][]store.Class
 	ownedBy map[event.RunID][]store.SessionID
 	mailOf  map[event.RunID][]store.SessionID
 	linedAt map[event.RunID][]string
-	audited map[event.RunID]int // entries in the audit trail
+	audited map[event.RunID]int                  // entries in the audit trail
+	later   map[event.RunID]int                  // by chain: runs but the first
+	records map[event.RunID]map[event.ItemID]int // in the outbox, by sender
+	sent    map[event.ItemID]bool                // the same, whoever sends them
 }
 
 func newChecker(s *store.Snapshot) *checker {
@@ -76,8 +95,22 @@ func newChecker(s *store.Snapshot) *checker {
 	for _, e := range s.Audit {
 		audited[e.Run]++
 	}
+	later := map[event.RunID]int{}
+	for id, r := range s.Runs {
+		if r != nil && r.Chain != id {
+			later[r.Chain]++
+		}
+	}
+	records, sent := map[event.RunID]map[event.ItemID]int{}, map[event.ItemID]bool{}
+	for _, o := range s.Outbox {
+		if records[o.From] == nil {
+			records[o.From] = map[event.ItemID]int{}
+		}
+		records[o.From][o.ID]++
+		sent[o.ID] = true
+	}
 	return &checker{
-		Snapshot: s, logs: map[event.RunID]*history{}, audited: audited,
+		Snapshot: s, logs: map[event.RunID]*history{}, audited: audited, later: later, records: records, sent: sent,
 		readyIn: byRun(s.Ready, compareClasses),
 		ownedBy: byRun(s.Owned, cmp.Compare[store.SessionID]),
 		mailOf:  byRun(s.Mail, cmp.Compare[store.SessionID]),

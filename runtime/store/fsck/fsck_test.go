@@ -32,6 +32,9 @@ type state struct {
 	token                                                                         event.Token
 	due                                                                           time.Time
 	unread, read                                                                  event.ItemID
+
+	sender, born             event.RunID
+	fresh, answered, settled event.ItemID // records: of the start of born, of a kept item, and a note
 }
 
 func intact(t *testing.T) *state {
@@ -45,7 +48,7 @@ func intact(t *testing.T) *state {
 		Seen: map[event.RunID]map[event.ItemID]time.Time{}, Ready: map[store.Class][]event.RunID{},
 		Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
-		Purges: map[event.RunID]time.Time{},
+		Purges: map[event.RunID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
 	}
 	s.Leases[s.owner] = store.Lease{Session: s.owner, TTL: ttl, Expires: s.Now.Add(ttl)}
 	s.addReady()
@@ -53,6 +56,7 @@ func intact(t *testing.T) *state {
 	s.addParked()
 	s.addNamed()
 	s.addChain()
+	s.addOutbox()
 	if got := fsck.Check(s.Snapshot); got != nil {
 		t.Fatalf("intact store: got findings %v", got)
 	}
@@ -164,11 +168,41 @@ func (s *state) addChain() {
 	r.Status, r.Next = event.StatusContinued, next.Run
 	s.end(r)
 
-	*next = *storetest.NewLog(s.ids, s.clock, next.Run, next.Spec)
-	c := next.Commit(store.Fence{}, append([]event.Event{{Type: event.RunCreated, Spec: &next.Spec}}, next.Receive(carried)...)...)
-	next.Accept(c)
-	n.Frames, n.Last, n.Seq, n.Chain = [][]byte{c.Frame}, c.CID, c.Last, l.Run
+	n.Chain = l.Run
+	s.begin(carried)
 	s.Seen[l.Run] = map[event.ItemID]time.Time{carried.ID: s.Now}
+}
+
+// begin writes the first frame of the run that has continued, which carries items
+// over.
+func (s *state) begin(carried ...store.Item) {
+	l, r := s.logs[s.next], s.Runs[s.next]
+	*l = *storetest.NewLog(s.ids, s.clock, l.Run, l.Spec)
+	events := []event.Event{{Type: event.RunCreated, Spec: &l.Spec}}
+	for _, i := range carried {
+		events = append(events, event.Event{Type: event.MessageReceived, Name: "topic", Item: i.ID, Payload: i.Body})
+	}
+	c := l.Commit(store.Fence{}, events...)
+	l.Accept(c)
+	r.Frames, r.Last, r.Seq = [][]byte{c.Frame}, c.CID, c.Last
+}
+
+// addOutbox adds a run that has ended and left records, and what they have left
+// with their receivers.
+func (s *state) addOutbox() {
+	l, r := s.add(store.PlaceEnded, event.Spec{})
+	s.sender, s.fresh, s.answered, s.settled = l.Run, s.ids.Item(), s.ids.Item(), s.ids.Item()
+	s.write(l.Run, 1, s.ids.Token(), l.End(event.StatusFailed)...)
+	r.Status, r.EndedAt = event.StatusFailed, s.Now
+
+	l, r = s.add(store.PlaceParked, event.Spec{})
+	s.born, r.Birth = l.Run, s.fresh
+	for n, id := range []event.ItemID{s.fresh, s.answered, s.settled} {
+		send := store.Send{ID: id, To: s.born, Body: []byte("do it")}
+		s.Outbox = append(s.Outbox, store.Outgoing{Send: send, From: s.sender, Phase: store.Phase(n + 1), Since: s.Now})
+	}
+	s.Seen[s.born] = map[event.ItemID]time.Time{s.answered: s.Now}
+	s.Kept[s.born] = []event.ItemID{s.answered}
 }
 
 // found checks a damaged store and compares the numbers of what was found.
@@ -180,7 +214,7 @@ func found(t *testing.T, damage func(s *state)) []fsck.Finding {
 }
 
 func TestCheck_FindsEveryKindOfDamage(t *testing.T) {
-	for _, group := range []map[string]damage{logDamage, placeDamage, indexDamage} {
+	for _, group := range []map[string]damage{logDamage, chainDamage, placeDamage, indexDamage} {
 		for name, d := range group {
 			t.Run(name, func(t *testing.T) {
 				got := found(t, d.do)
@@ -253,7 +287,11 @@ func TestCheck_AcceptsWhatIsAllowed(t *testing.T) {
 		"a name of a run that was purged":     func(s *state) { delete(s.LastEnded, "order") },
 		"a run that was deleted":              func(s *state) { s.hide(s.ended) },
 		"a run that was purged":               func(s *state) { s.purge(s.ended) },
-		"the first run of a chain was purged": func(s *state) { s.purge(s.continued) },
+		"the last run of a chain was purged":  func(s *state) { delete(s.Runs, s.next) },
+		"a run that is held back, and timed":  func(s *state) { s.end(s.Runs[s.sender]) },
+		"a first run that is not timed":       func(s *state) { delete(s.Purges, s.continued) },
+		"a record that is on its way":         func(s *state) { s.drop(s.fresh); s.Now = s.Now.Add(3 * store.Horizon) },
+		"what was confirmed":                  func(s *state) { s.age(); delete(s.Seen[s.owned], s.unread); delete(s.Seen[s.owned], s.read) },
 		"a run that should have been purged":  func(s *state) { s.Now = s.Now.Add(1000 * time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,11 +302,57 @@ func TestCheck_AcceptsWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// purge does what Purge does of a run that is not the last of its chain.
+// drop takes a record out of the outbox.
+func (s *state) drop(id event.ItemID) {
+	s.Outbox = slices.DeleteFunc(s.Outbox, func(o store.Outgoing) bool { return o.ID == id })
+}
+
+// age lets as much time pass as a record takes to be settled and confirmed.
+func (s *state) age() { s.Now = s.Now.Add(2 * store.Horizon) }
+
+// purge does what Purge does of a run that nothing holds back.
 func (s *state) purge(run event.RunID) {
 	delete(s.LastEnded, s.Runs[run].WorkflowID)
 	delete(s.Runs, run)
 	delete(s.Purges, run)
+}
+
+// causes says that the events that end a run have caused all records but one.
+func (s *state) causes(but event.ItemID) fsck.Config {
+	return fsck.Config{Causes: func(run event.RunID, e *event.Event) []event.ItemID {
+		if run != s.sender || !e.Type.Terminal() {
+			return nil
+		}
+		return slices.DeleteFunc([]event.ItemID{s.fresh, s.answered, s.settled}, func(id event.ItemID) bool { return id == but })
+	}}
+}
+
+func TestCheck_ComparesRecordsWithTheirCauses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		do   func(s *state) fsck.Config
+		want []int
+	}{
+		"all is right":                 {func(s *state) fsck.Config { return s.causes("") }, nil},
+		"a record without a cause":     {func(s *state) fsck.Config { return s.causes(s.answered) }, []int{12}},
+		"a cause without its record":   {func(s *state) fsck.Config { s.drop(s.answered); return s.causes("") }, []int{12}},
+		"a record of another's cause":  {func(s *state) fsck.Config { s.Outbox[1].From = s.parked; return s.causes("") }, []int{12}},
+		"a cause that was settled":     {func(s *state) fsck.Config { s.drop(s.settled); s.age(); return s.causes("") }, nil},
+		"a log that cannot be read":    {func(s *state) fsck.Config { s.Runs[s.sender].Frames = nil; return s.causes("") }, []int{1}},
+		"causes that nobody asked for": {func(s *state) fsck.Config { s.drop(s.settled); return fsck.Config{} }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := intact(t)
+			cfg := tt.do(s)
+			got := cfg.Check(s.Snapshot)
+			var numbers []int
+			for _, f := range got {
+				numbers = append(numbers, f.Invariant)
+			}
+			if diff := cmp.Diff(tt.want, slices.Compact(numbers)); diff != "" {
+				t.Errorf("invariants (-want +got)\n%s\nfindings: %v", diff, got)
+			}
+		})
+	}
 }
 
 func (s *state) lease(change func(l *store.Lease)) {

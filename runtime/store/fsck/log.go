@@ -14,18 +14,19 @@ type history struct {
 	fold  event.Fold
 	whole bool // all of it could be read and folded
 	items []received
+	// causes are the records that the log has written, as far as that is known.
+	causes map[event.ItemID]time.Time
 }
 
 // received is an item that was moved from the inbox into the log.
 type received struct {
 	id      event.ItemID
-	at      time.Time
 	carried bool // by the run before; it stands in that log, too
 }
 
 // checkLog checks 1, 2 and 3 as far as they concern one log, and reads it.
 func (c *checker) checkLog(r *store.RunState) *history {
-	h := &history{}
+	h := &history{causes: map[event.ItemID]time.Time{}}
 	if len(r.Frames) == 0 {
 		c.find(1, r.Run, "its log is empty", "nobody knows what it is")
 		return h
@@ -104,8 +105,13 @@ func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool 
 			c.find(invariant, r.Run, err.Error(), "the run cannot be replayed")
 			return false
 		}
+		if c.causes != nil {
+			for _, id := range c.causes(r.Run, e) {
+				h.causes[id] = e.Time
+			}
+		}
 		if e.Item != "" {
-			h.items = append(h.items, received{id: e.Item, at: e.Time, carried: f.First() == 1 && h.fold.Spec.ContinuedOf != ""})
+			h.items = append(h.items, received{id: e.Item, carried: f.First() == 1 && h.fold.Spec.ContinuedOf != ""})
 		}
 	}
 	return true

@@ -41,6 +41,8 @@ func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 	case r == nil: // in checkOrphans
 	case r.WorkflowID != wid:
 		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, its own is %q", what, wid, r.WorkflowID), "the workflow id leads to a stranger")
+	case r.Next != "" && ended:
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and has continued", what, wid), "starts of the workflow id are answered with a run whose work goes on")
 	case r.Hidden && ended:
 		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and was deleted", what, wid), "starts of the workflow id are answered with a run that nobody can find")
 	case (r.Place == store.PlaceEnded) != ended:

@@ -46,4 +46,11 @@ func (c *checker) checkOrphans() {
 			c.find(16, chain, "no run of its chain exists, and it has accepted items", explain)
 		}
 	}
+	for _, chain := range slices.Sorted(maps.Keys(c.Kept)) {
+		for _, id := range c.Kept[chain] {
+			if _, ok := c.Seen[chain][id]; !ok {
+				c.find(16, chain, fmt.Sprintf("its chain remembers item %s until it is confirmed, and has not accepted it", id), explain)
+			}
+		}
+	}
 }

@@ -16,6 +16,7 @@ var claimBehaviors = []behavior{
 		got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: token, Classes: []store.Class{orders}, Max: 1})
 		h.check("claim", err)
 		fence := store.Fence{Epoch: h.record(l.Run).Fence.Epoch, Token: token}
+		got.Runs = h.handedAll(got.Runs)
 		h.equal("claimed", got, store.Claimed{Runs: []store.ClaimedRun{{
 			Run: l.Run, WorkflowID: wid, Class: orders, Fence: fence, N: 1, Seq: 1, Last: l.Last,
 		}}})
@@ -170,7 +171,7 @@ var claimBehaviors = []behavior{
 			token := h.ids.Token()
 			got, err := h.store.ClaimRun(h.ctx, 0, s, token, l.Run)
 			h.check("claim run", err)
-			h.equal("claimed", got, store.ClaimedRun{
+			h.equal("claimed", h.handed(got), store.ClaimedRun{
 				Run: l.Run, Class: before.Class, Fence: store.Fence{Epoch: before.Fence.Epoch + 1, Token: token},
 				N: before.N, Seq: before.Seq, Last: before.Last,
 			})

@@ -7,7 +7,9 @@ import (
 
 // consuming adds to a commit that it takes items from the front of the inbox.
 func consuming(c store.Commit, items ...store.Item) store.Commit {
-	c.Consume, c.ConsumeLast = len(items), items[len(items)-1].ID
+	if n := len(items); n > 0 {
+		c.Consume, c.ConsumeLast = n, items[n-1].ID
+	}
 	return c
 }
 

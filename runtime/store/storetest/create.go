@@ -55,12 +55,6 @@ var createBehaviors = []behavior{
 		h.equal("frames", got.Frames, [][]byte{c.Frame})
 		h.equal("inbox", got.Inbox, []store.Item(nil))
 	}},
-	{"CreateKeepsTheChainOfARun", func(h *harness) {
-		first := h.start()
-		h.finish(first, h.own(h.session(), first), event.StatusCompleted)
-		later := h.start(func(c *store.Create) { c.Chain = first.Run })
-		h.equal("chain", h.record(later.Run).Chain, first.Run)
-	}},
 	{"CreateJudgesEachRunByItself", func(h *harness) {
 		wid := h.workflowID("order")
 		one, two, three := h.newLog(orders, wid), h.newLog(orders, wid), h.newLog(orders, "")

@@ -126,21 +126,6 @@ var deleteBehaviors = []behavior{
 		before.LastEnded = nil
 		h.equal("everything", after, before)
 	}},
-	{"M1_ADeletedRunLeavesToItsChainWhatItHasSeen", func(h *harness) {
-		first := h.newLog(orders, "")
-		h.create(first.Create())
-		i := h.deliver(first.Run)
-		fence := h.own(h.session(), first)
-		h.commit(first, withEffect(consuming(first.Commit(fence, append(first.Receive(i), first.End(event.StatusCompleted)...)...), i), store.EffectFinish, event.StatusCompleted))
-		later := h.start(func(c *store.Create) { c.Chain = first.Run })
-		h.check("delete", h.delete(first.Run))
-		h.clock.Advance(store.Horizon)
-		h.purged(1)
-		h.unchanged("the same item to a later run of the chain", func() {
-			_, err := h.store.Deliver(h.ctx, store.Deliver{Run: later.Run, Item: i})
-			h.check("deliver", err)
-		})
-	}},
 	{"WatchEndsWhenTheRunIsDeleted", func(h *harness) {
 		for range 30 { // of which some have begun to block in time
 			l := h.ended()

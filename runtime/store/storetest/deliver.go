@@ -14,6 +14,7 @@ var deliverBehaviors = []behavior{
 		snap := h.inspect()
 		h.equal("inbox", snap.Runs[l.Run].Inbox, []store.Item{i})
 		h.equal("seen", snap.Seen, map[event.RunID]map[event.ItemID]time.Time{l.Run: {i.ID: h.clock.Now()}})
+		h.equal("kept", snap.Kept, map[event.RunID][]event.ItemID(nil))
 	}},
 	{"M1_TheSameItemIsAcceptedOnce", func(h *harness) {
 		l := h.start()
@@ -54,18 +55,6 @@ var deliverBehaviors = []behavior{
 		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: b.Run, Item: i})
 		h.check("deliver to another run", err)
 		h.equal("inbox of the other run", h.load(b.Run).Inbox, []store.Item{i})
-	}},
-	{"M1_TheRunsOfAChainShareWhatIsSeen", func(h *harness) {
-		first := h.start()
-		i := h.deliver(first.Run)
-		fence := h.own(h.session(), first)
-		h.commit(first, withEffect(consuming(first.Commit(fence, append(first.Receive(i), first.End(event.StatusCompleted)...)...), i), store.EffectFinish, event.StatusCompleted))
-		later := h.start(func(c *store.Create) { c.Chain = first.Run })
-		h.unchanged("the same item to a later run of the chain", func() {
-			got, err := h.store.Deliver(h.ctx, store.Deliver{Run: later.Run, Item: i})
-			h.check("deliver", err)
-			h.equal("accepted by", got, later.Run)
-		})
 	}},
 	{"M2_DeliverIsAcceptedAgainAfterTheRunEnded", func(h *harness) {
 		l := h.start()

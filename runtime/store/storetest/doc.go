@@ -14,7 +14,8 @@
 // subtest package fsck looks at the whole store. The last subtest plays random
 // histories (late and repeated requests, several workers, dead sessions) against
 // the store and against a model of plain maps, and compares every answer and,
-// after every operation, the whole state.
+// after every operation, the whole state. In these histories births and kept items
+// need no records, so fsck's number 14 is not asked of them.
 //
 // A store under test must implement store.Inspector and store.Purger. Where it implements
 // store.Lister, store.Auditor or store.Noter, they are tested, too.
@@ -28,6 +29,14 @@
 //   - One call recovers at least 100 runs, makes at least 100 due runs ready, and
 //     purges at least 100 short ones. Runs whose retention ends at one time may be
 //     purged in any order.
+//   - An outbox may return fewer records than there are to carry over, and which
+//     ones, as far as the order of pairs allows: at least one, and all of them if
+//     the limit is far away. A time that it or a heartbeat names for something to be
+//     done may be too early because of that order, but not past for that reason in
+//     the answer of Outbox.
+//   - A run that something holds back from its purge may be among the Purges of a
+//     snapshot, or not. Purge may leave to its next call a run that its own work has
+//     let go.
 //   - A claim may take back the wake of a class that it has emptied, and a purge
 //     that of a class that it has left without runs.
 //
@@ -40,7 +49,15 @@
 //     fails with store.ErrExpired. CloseSession of an unknown one succeeds.
 //   - The guards of a commit are, in this order: the run exists (else
 //     store.ErrFenced), the same commit was applied, the fence, the workflow id,
-//     the position, the consumed items, the mail.
+//     the position, the consumed items, the mail, the active run, the new run.
+//   - A deadline is asked for before everything else, and has not passed at its
+//     very time.
+//   - Deliver is answered for the last run of a chain. If that was deleted or purged,
+//     it is answered for the run named; ids of runs that are gone find nothing.
+//   - What an outbox sends is remembered until Confirm, however it was accepted
+//     later. An item that is sent again with or without Keep changes nothing.
+//   - Marking an Unknown receiver leaves fresh records as they are, also their
+//     time, and lets a note go.
 //   - Closing holds only for a run that stays owned by the commit.
 //   - Creating a run that is due earlier than all others wakes like parking does.
 //   - A cancel of a start under store.ActiveCancel reaches a closing run.

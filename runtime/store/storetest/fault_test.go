@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -57,20 +58,34 @@ type wrapper struct{ store.Store }
 
 func (w wrapper) Unwrap() store.Store { return w.Store }
 
-// state returns what the store inside holds of a run, or nil.
-func (w wrapper) state(ctx context.Context, run event.RunID) *store.RunState {
+// snapshot returns what the store inside holds.
+func (w wrapper) snapshot(ctx context.Context) *store.Snapshot {
 	i, _ := store.As[store.Inspector](w.Store)
 	snap, err := i.Inspect(ctx)
 	if err != nil {
-		return nil
+		return &store.Snapshot{}
 	}
-	return snap.Runs[run]
+	return snap
+}
+
+// state returns what the store inside holds of a run, or nil.
+func (w wrapper) state(ctx context.Context, run event.RunID) *store.RunState {
+	return w.snapshot(ctx).Runs[run]
 }
 
 type fault struct {
 	caught string // the subtest that must fail
 	wrap   func(wrapper) store.Store
 }
+
+// faults is all of them.
+var faults = func() map[string]fault {
+	all := map[string]fault{}
+	for _, some := range []map[string]fault{storeFaults, chainFaults, outboxFaults, leftFaults} {
+		maps.Copy(all, some)
+	}
+	return all
+}()
 
 // edit changes what is asked of a store.
 type edit struct {
@@ -82,6 +97,11 @@ type edit struct {
 	release func(context.Context, event.RunID, *store.Fence)
 	wait    func(*store.Wait) *store.Woken
 	due     func(context.Context, *int)
+	mark    func(context.Context, *store.Mark) bool // false: the mark is lost
+	outbox  func(ctx context.Context, limit *int, got *[]store.Outgoing, next *time.Time)
+	confirm func(context.Context, event.RunID, event.ItemID) bool // false: it does nothing
+	beat    func(*store.Heartbeat)
+	purge   func(context.Context)
 }
 
 func (e edit) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
@@ -161,4 +181,55 @@ func (e edit) Due(ctx context.Context, partition, limit int) (time.Time, error) 
 		e.due(ctx, &limit)
 	}
 	return e.Store.Due(ctx, partition, limit)
+}
+
+func (e edit) Mark(ctx context.Context, partition int, marks []store.Mark) error {
+	for _, m := range marks {
+		if e.mark != nil && !e.mark(ctx, &m) {
+			continue
+		}
+		if err := e.Store.Mark(ctx, partition, []store.Mark{m}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e edit) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
+	if e.outbox != nil {
+		e.outbox(ctx, &limit, nil, nil)
+	}
+	got, next, err := e.Store.Outbox(ctx, partition, limit)
+	if e.outbox != nil {
+		e.outbox(ctx, &limit, &got, &next)
+	}
+	return got, next, err
+}
+
+func (e edit) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
+	if e.confirm != nil && !e.confirm(ctx, run, record) {
+		return nil
+	}
+	return e.Store.Confirm(ctx, run, record)
+}
+
+func (e edit) Heartbeat(ctx context.Context, partition int, s store.SessionID) (store.Heartbeat, error) {
+	beat, err := e.Store.Heartbeat(ctx, partition, s)
+	if e.beat != nil && err == nil {
+		e.beat(&beat)
+	}
+	return beat, err
+}
+
+func (e edit) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
+	if e.purge != nil {
+		e.purge(ctx)
+	}
+	inner, _ := store.As[store.Purger](e.Store)
+	return inner.Purge(ctx, partition, limit)
+}
+
+func (e edit) Delete(ctx context.Context, run event.RunID) error {
+	inner, _ := store.As[store.Purger](e.Store)
+	return inner.Delete(ctx, run)
 }

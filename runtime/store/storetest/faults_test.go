@@ -10,7 +10,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-var faults = map[string]fault{
+var storeFaults = map[string]fault{
+	"claim hands over the run as it was before": {"AClaimHandsOverWhatLoadAnswers", func(w wrapper) store.Store {
+		return edit{wrapper: w, claim: func(ctx context.Context, _ *store.Claim, got *store.Claimed) {
+			if got == nil {
+				return
+			}
+			for i := range got.Runs {
+				l := &store.Loaded{Record: w.state(ctx, got.Runs[i].Run).Record}
+				l.Record.Place = store.PlaceReady
+				got.Runs[i].Loaded = l
+			}
+		}}
+	}},
 	"commit ignores the token": {"F1_CommitNeedsEpochAndToken", func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
 			if r := w.state(ctx, c.Run); r != nil && r.Fence.Epoch == c.Fence.Epoch {

@@ -46,6 +46,8 @@ type harness struct {
 	clock *Clock
 	ids   *IDs
 	ctx   context.Context
+	// invents says that the test has receivers remember records that no outbox holds.
+	invents bool
 }
 
 // newHarness opens a store, which is checked and closed when the test ends. A
@@ -80,9 +82,15 @@ func (h *harness) fsck() {
 	if err != nil {
 		h.Fatalf("inspect: %v", err)
 	}
-	for _, f := range fsck.Check(snap) {
+	for _, f := range h.findings(snap) {
 		h.Errorf("fsck: %v", f)
 	}
+}
+
+// findings returns the broken invariants of a state that the test has not broken
+// on purpose.
+func (h *harness) findings(snap *store.Snapshot) []fsck.Finding {
+	return slices.DeleteFunc(fsck.Check(snap), func(f fsck.Finding) bool { return f.Invariant == 14 && h.invents })
 }
 
 func (h *harness) inspect() *store.Snapshot {
@@ -130,7 +138,7 @@ func isA[E error](h *harness, what string, err error) {
 // comparing is how states and answers are compared: errors by what they say,
 // bytes as a whole (one by one they take most of the time of the suite).
 var comparing = cmp.Options{
-	cmpopts.EquateEmpty(),
+	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[[]byte]() }, cmpopts.EquateEmpty()),
 	cmp.Comparer(bytes.Equal),
 	cmp.Comparer(func(a, b event.CID) bool { return a == b }),
 	cmp.Comparer(func(a, b event.Token) bool { return a == b }),
@@ -232,7 +240,7 @@ func (h *harness) claim(s store.SessionID, limit int, classes ...store.Class) []
 	}
 	got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Classes: classes, Max: limit})
 	h.check("claim", err)
-	return got.Runs
+	return h.handedAll(got.Runs)
 }
 
 // own claims exactly this run, which must be ready and alone.

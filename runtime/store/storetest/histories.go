@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -46,6 +47,9 @@ func runHistories(t *testing.T, cfg Config) {
 			"commitMore":   h.drawCommit, // most of what happens to a run
 			"release":      h.drawRelease,
 			"deliver":      h.drawDeliver,
+			"outbox":       h.drawOutbox,
+			"mark":         h.drawMark,
+			"confirm":      h.drawConfirm,
 			"delete":       h.drawDelete,
 			"purge":        h.drawPurge,
 			"wait":         h.drawWait,
@@ -85,14 +89,18 @@ type history struct {
 	used     map[time.Time]bool
 	sent     []func() // requests that may be sent again, or for the first time
 	emptied  []store.Class
+
+	read      []store.Outgoing // all records that were ever read
+	confirmed map[event.ItemID]bool
 }
 
 func newHistory(h *harness) *history {
 	ghost := h.newLog(orders, "")
 	ghost.Create()
+	h.invents = true
 	return &history{
 		harness: h, m: newModel(h.clock), ghost: ghost, logs: []*Log{ghost},
-		fences: []store.Fence{{}}, used: map[time.Time]bool{},
+		fences: []store.Fence{{}}, used: map[time.Time]bool{}, confirmed: map[event.ItemID]bool{},
 	}
 }
 
@@ -219,28 +227,42 @@ func (h *history) drawCreate(t *rapid.T) {
 	if chance(t, "delayed", 30) {
 		c.At = h.later(t)
 	}
+	if chance(t, "born", 20) {
+		c.Birth = h.ids.Item()
+	}
+	if chance(t, "deadline", 10) {
+		c.Deadline = h.deadline(t)
+	}
 	h.logs = append(h.logs, l)
 	h.request(t, func() { h.equal("create", h.create(c), h.m.create(c)) })
 }
 
 func (h *history) drawDeliver(t *rapid.T) {
-	l := h.log(t, func(r *modelRun) bool { return r.Place != store.PlaceEnded })
+	l := h.log(t, func(r *modelRun) bool { return r.Place != store.PlaceEnded || r.Next != "" })
 	i := h.item()
 	i.Scope = store.Scope(rapid.IntRange(0, 1).Draw(t, "scope"))
 	if len(h.items) > 0 && chance(t, "known item", 20) {
 		i = rapid.SampledFrom(h.items).Draw(t, "item")
 	}
 	h.items = append(h.items, i)
-	d := store.Deliver{Run: l.Run, Item: i}
+	d := store.Deliver{Run: l.Run, Item: i, Keep: chance(t, "keep", 40)}
 	if chance(t, "deadline", 20) {
-		d.Deadline = h.clock.Now().Add(rapid.SampledFrom([]time.Duration{-time.Millisecond, 15*time.Second + 5*time.Millisecond}).Draw(t, "deadline"))
+		d.Deadline = h.deadline(t)
 	}
 	h.request(t, func() {
+		if h.confirmed[d.Item.ID] {
+			return // nobody sends it again
+		}
 		got, err := h.store.Deliver(h.ctx, d)
 		want, wantErr := h.m.deliver(d)
 		h.sameError("deliver", err, wantErr)
 		h.equal("deliver", got, want)
 	})
+}
+
+// deadline draws one that is past, or will be soon.
+func (h *history) deadline(t *rapid.T) time.Time {
+	return h.clock.Now().Add(rapid.SampledFrom([]time.Duration{-time.Millisecond, 15*time.Second + 5*time.Millisecond}).Draw(t, "deadline"))
 }
 
 // fence draws the fence of a run, or one that is not valid.

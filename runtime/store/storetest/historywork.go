@@ -30,6 +30,8 @@ func (h *history) drawHeartbeat(t *rapid.T) {
 		slices.Sort(beat.Mail)
 		want, wantErr := h.m.heartbeat(s)
 		h.sameError("heartbeat", err, wantErr)
+		h.checkNext("heartbeat", beat.Outbox, h.m.outbox, wantErr != nil)
+		want.Outbox = beat.Outbox
 		h.equal("heartbeat", beat, want)
 
 		owned, err := h.store.Reconcile(h.ctx, 0, s)
@@ -92,7 +94,7 @@ func (h *history) claimBoth(c store.Claim) {
 		if i < 0 || !slices.Contains(c.Classes, claimed.Class) || compareReady(next[0], next[i]) != 0 {
 			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Classes, claimed.Run, claimed.Class)
 		}
-		h.equal("claimed run", claimed, h.m.grant(next[i], c.Session, c.Token))
+		h.equal("claimed run", h.handed(claimed), h.m.grant(next[i], c.Session, c.Token))
 		h.fences = append(h.fences, claimed.Fence)
 	}
 	h.equal("next due time", got.Next, h.m.nextDue())
@@ -111,7 +113,7 @@ func (h *history) drawClaimRun(t *rapid.T) {
 	got, err := h.store.ClaimRun(h.ctx, 0, s, token, l.Run)
 	want, wantErr := h.m.claimRun(s, token, l.Run)
 	h.sameError("claim run", err, wantErr)
-	h.equal("claim run", got, want)
+	h.equal("claim run", h.handed(got), want)
 	h.fences = append(h.fences, want.Fence)
 }
 
@@ -174,8 +176,13 @@ func (h *history) drawCommit(t *rapid.T) {
 		c.ConsumeLast += "-not"
 	case chance(t, "wrong workflow id", 3):
 		c.WorkflowID += "-not"
+		if c.Continue != nil {
+			c.Continue.WorkflowID = c.WorkflowID
+		}
 	case chance(t, "wrong sequence", 3):
 		c.First++
+	case c.Continue != nil && chance(t, "known run", 5):
+		c.Continue.Run = c.Run
 	}
 	h.request(t, func() {
 		got := h.try(c)
@@ -199,10 +206,14 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 	}
 	effect := rapid.SampledFrom([]store.Effect{
 		store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish,
+		store.EffectContinue, store.EffectContinue,
 	}).Draw(t, "effect")
 	status := rapid.SampledFrom([]event.Status{"", event.StatusRunning, event.StatusWaiting}).Draw(t, "status")
 	due := time.Time{}
 	var events []event.Event
+	if effect == store.EffectContinue {
+		return h.newContinue(t, l, fence, items)
+	}
 	switch {
 	case effect == store.EffectFinish:
 		status = rapid.SampledFrom([]event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCanceled}).Draw(t, "end")
@@ -218,6 +229,9 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 		events = append(l.Receive(items...), l.Work()...)
 	}
 	c := withEffect(l.Commit(fence, events...), effect, status)
+	if c.Frame != nil {
+		c.Send = h.sends(t, l)
+	}
 	if len(items) > 0 {
 		c = consuming(c, items...)
 	}

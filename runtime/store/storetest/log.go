@@ -31,8 +31,12 @@ func NewLog(ids *IDs, clock store.Clock, run event.RunID, spec event.Spec) *Log 
 
 // Create returns the request that creates the run with the first frame of the
 // log, and accepts that frame.
-func (l *Log) Create() store.Create {
-	c := l.Commit(store.Fence{}, event.Event{Type: event.RunCreated, Spec: &l.Spec, Payload: json.RawMessage(`{"n":1}`)})
+func (l *Log) Create() store.Create { return l.create(nil) }
+
+// create is Create of a run that takes over what another one has received.
+func (l *Log) create(carried []store.Item) store.Create {
+	events := []event.Event{{Type: event.RunCreated, Spec: &l.Spec, Payload: json.RawMessage(`{"n":1}`)}}
+	c := l.Commit(store.Fence{}, append(events, received(carried)...)...)
 	l.Accept(c)
 	return store.Create{
 		Run: l.Run, WorkflowID: l.Spec.WorkflowID, Class: store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow},
@@ -97,11 +101,37 @@ func (l *Log) Sleep(due time.Time) []event.Event {
 
 // Receive returns the events that move items of the inbox into the log.
 func (l *Log) Receive(items ...store.Item) []event.Event {
-	events := l.started()
+	return append(l.started(), received(items)...)
+}
+
+func received(items []store.Item) []event.Event {
+	var events []event.Event
 	for _, i := range items {
 		events = append(events, event.Event{Type: event.MessageReceived, Name: "topic", Item: i.ID, Payload: i.Body})
 	}
 	return events
+}
+
+// Continue returns the commit that ends the run as continued, behind the given
+// events, and the log of the run that it continues as, which is of the same Spec.
+// The first frame of that holds the items carried over.
+func (l *Log) Continue(fence store.Fence, carried []store.Item, events ...event.Event) (store.Commit, *Log) {
+	spec := l.Spec
+	spec.ContinuedOf = l.Run
+	next := NewLog(l.ids, l.clock, l.ids.Run(l.clock.Now(), l.Run.Slot()), spec)
+	create := next.create(carried)
+	end := event.Event{Type: event.RunContinued, Next: next.Run, Unread: unread(carried)}
+	c := l.Commit(fence, append(append(l.started(), events...), end)...)
+	c.Effect, c.Status, c.Continue = store.EffectContinue, event.StatusContinued, &create
+	return c, next
+}
+
+func unread(items []store.Item) []event.ItemID {
+	var ids []event.ItemID
+	for _, i := range items {
+		ids = append(ids, i.ID)
+	}
+	return ids
 }
 
 // End returns the events that end the run with a status, which must be

@@ -20,7 +20,9 @@ type model struct {
 	active map[string]event.RunID
 	last   map[string]event.RunID
 	lines  map[string][]event.RunID
-	seen   map[event.RunID]map[event.ItemID]time.Time
+	seen   map[event.RunID]map[event.ItemID]time.Time // by chain
+	kept   map[event.RunID]map[event.ItemID]bool      // those of them that are remembered until Confirm
+	outbox []store.Outgoing                           // in the order in which they were written
 	leases map[store.SessionID]store.Lease
 	wakes  map[store.Class]bool
 	news   map[store.SessionID]map[event.RunID]bool // mail that no Wait has told
@@ -45,6 +47,7 @@ func newModel(clock store.Clock) *model {
 		last:   map[string]event.RunID{},
 		lines:  map[string][]event.RunID{},
 		seen:   map[event.RunID]map[event.ItemID]time.Time{},
+		kept:   map[event.RunID]map[event.ItemID]bool{},
 		leases: map[store.SessionID]store.Lease{},
 		wakes:  map[store.Class]bool{},
 		news:   map[store.SessionID]map[event.RunID]bool{},
@@ -82,10 +85,15 @@ func (m *model) park(r *modelRun, due time.Time) {
 	}
 }
 
-// end is "end" of package store.
-func (m *model) end(r *modelRun) {
+// retire is what end and continue have in common.
+func (m *model) retire(r *modelRun) {
 	m.leave(r)
 	r.Place, r.Inbox, r.Closing, r.EndedAt = store.PlaceEnded, nil, false, m.clock.Now()
+}
+
+// end is "end" of package store.
+func (m *model) end(r *modelRun) {
+	m.retire(r)
 	if r.WorkflowID == "" {
 		return
 	}
@@ -189,11 +197,16 @@ func (m *model) snapshot() *store.Snapshot {
 		Active: m.active, LastEnded: m.last, Lines: map[string][]event.RunID{}, Seen: m.seen,
 		Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
 		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{},
-		Wakes: m.wakes, Audit: m.audit,
+		Wakes: m.wakes, Audit: m.audit, Outbox: slices.Clone(m.outbox), Kept: map[event.RunID][]event.ItemID{},
+	}
+	for chain, items := range m.kept {
+		if len(items) > 0 {
+			s.Kept[chain] = slices.Sorted(maps.Keys(items))
+		}
 	}
 	for id, r := range m.runs {
 		s.Runs[id] = &r.RunState
-		if r.Place == store.PlaceEnded {
+		if r.Place == store.PlaceEnded && !m.heldBack(r) {
 			s.Purges[id] = r.purgeTime()
 		}
 		if r.Place == store.PlaceReady && s.Ready[r.Class] == nil {

@@ -12,6 +12,9 @@ import (
 // The operations of the model, in the words of the protocol.
 
 func (m *model) create(c store.Create) store.Created {
+	if m.late(c.Deadline) {
+		return store.Created{Err: store.ErrStale}
+	}
 	if m.runs[c.Run] != nil {
 		return store.Created{Run: c.Run, New: true}
 	}
@@ -22,7 +25,8 @@ func (m *model) create(c store.Create) store.Created {
 		case store.ActiveFail:
 			return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: active}}
 		}
-		m.insert(c).Place = store.PlaceLined
+		r := m.insert(c)
+		r.Place, r.Birth = store.PlaceLined, c.Birth
 		for _, before := range append([]event.RunID{active}, m.lines[c.WorkflowID]...) {
 			if r := m.runs[before]; m.seen[r.Chain][c.Cancel.ID].IsZero() {
 				m.push(r, c.Cancel)
@@ -42,6 +46,7 @@ func (m *model) create(c store.Create) store.Created {
 		m.active[c.WorkflowID] = c.Run
 	}
 	due := c.At
+	r.Birth = c.Birth
 	if after := m.clock.Now().Add(c.Delay); after.After(due) {
 		due = after
 	}
@@ -83,7 +88,7 @@ func (m *model) heartbeat(s store.SessionID) (store.Heartbeat, error) {
 	}
 	l.Expires = m.clock.Now().Add(l.TTL)
 	m.leases[s] = l
-	return store.Heartbeat{Owned: len(m.owned(s)), Mail: m.mail(s), Next: m.nextDue()}, nil
+	return store.Heartbeat{Owned: len(m.owned(s)), Mail: m.mail(s), Next: m.nextDue(), Outbox: m.nextRecord()}, nil
 }
 
 func (m *model) reconcile(s store.SessionID) ([]store.Owned, error) {
@@ -177,21 +182,36 @@ func (m *model) release(run event.RunID, fence store.Fence) error {
 }
 
 func (m *model) deliver(d store.Deliver) (event.RunID, error) {
-	r := m.find(d.Run)
-	switch {
-	case !d.Deadline.IsZero() && m.clock.Now().After(d.Deadline):
+	if m.late(d.Deadline) {
 		return "", store.ErrStale
-	case r == nil:
+	}
+	r := m.find(d.Run)
+	if r == nil {
 		return "", store.ErrRunNotFound
+	}
+	if d.Item.Scope == store.ScopeChain {
+		r = m.tip(r)
+	}
+	switch {
 	case !m.seen[r.Chain][d.Item.ID].IsZero():
-		return d.Run, nil
+		return r.Run, nil
 	case r.Place == store.PlaceEnded:
-		return "", &store.TerminalError{Run: d.Run, Status: r.Status}
+		return "", &store.TerminalError{Run: r.Run, Status: r.Status}
 	case r.Closing:
 		return "", store.ErrLater
 	}
 	m.push(r, d.Item)
-	return d.Run, nil
+	if d.Keep {
+		if m.kept[r.Chain] == nil {
+			m.kept[r.Chain] = map[event.ItemID]bool{}
+		}
+		m.kept[r.Chain][d.Item.ID] = true
+	}
+	return r.Run, nil
+}
+
+func (m *model) late(deadline time.Time) bool {
+	return !deadline.IsZero() && m.clock.Now().After(deadline)
 }
 
 // commit also reports whether the commit was executed by this call.
@@ -213,6 +233,11 @@ func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 	case (c.Effect == store.EffectPark || c.Effect == store.EffectFinish) && len(r.Inbox) > c.Consume:
 		return refuse(store.ErrMail)
 	}
+	if c.Effect == store.EffectContinue {
+		if err := m.refuseContinue(r, c); err != nil {
+			return refuse(err)
+		}
+	}
 	if c.Frame != nil {
 		r.Frames = append(slices.Clone(r.Frames), c.Frame)
 		r.N, r.Seq, r.Last = r.N+1, c.Last, c.CID
@@ -220,6 +245,7 @@ func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 	if r.Inbox = r.Inbox[c.Consume:]; len(r.Inbox) == 0 {
 		delete(m.news[r.Owner], r.Run)
 	}
+	m.write(r, c.Send)
 	if c.Progress {
 		r.Recoveries = 0
 	}
@@ -242,5 +268,7 @@ func (m *model) effect(r *modelRun, c store.Commit) {
 		r.Place, r.Fit = store.PlaceBlocked, c.Fit
 	case store.EffectFinish:
 		m.end(r)
+	case store.EffectContinue:
+		m.goOn(r, *c.Continue)
 	}
 }

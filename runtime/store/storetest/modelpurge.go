@@ -28,12 +28,22 @@ func (r *modelRun) purgeTime() time.Time {
 	return earliest
 }
 
-// purges returns the runs that have ended, those that may be purged first in
-// front.
+// heldBack reports whether a run may not be purged, however long ago it ended.
+func (m *model) heldBack(r *modelRun) bool {
+	for _, later := range m.runs {
+		if later.Chain == r.Run && later != r {
+			return true
+		}
+	}
+	return r.Birth != "" || slices.ContainsFunc(m.outbox, func(o store.Outgoing) bool { return o.From == r.Run })
+}
+
+// purges returns the runs that have ended and that nothing holds back, those that
+// may be purged first in front.
 func (m *model) purges() []*modelRun {
 	var ended []*modelRun
 	for _, r := range m.sorted() {
-		if r.Place == store.PlaceEnded {
+		if r.Place == store.PlaceEnded && !m.heldBack(r) {
 			ended = append(ended, r)
 		}
 	}
@@ -52,6 +62,7 @@ func (m *model) purge(r *modelRun) {
 		}
 	}
 	delete(m.seen, r.Chain)
+	delete(m.kept, r.Chain)
 }
 
 func (m *model) forgetName(r *modelRun) {

@@ -186,35 +186,6 @@ var purgeBehaviors = []behavior{
 		h.findsNone(l, s, fence, i, end)
 		h.unchanged("a delete", func() { h.is("delete", h.delete(l.Run), store.ErrRunNotFound) })
 	}},
-	{"P1_TheChainKeepsWhatItHasSeenUntilItsLastRunIsPurged", func(h *harness) {
-		for _, order := range [][]time.Duration{{long, 2 * long}, {2 * long, long}} {
-			first := h.newLog(orders, "")
-			first.Spec.Retention = order[0]
-			h.create(first.Create())
-			i := h.deliver(first.Run)
-			fence := h.own(h.session(), first)
-			h.commit(first, withEffect(consuming(first.Commit(fence, append(first.Receive(i), first.End(event.StatusCompleted)...)...), i), store.EffectFinish, event.StatusCompleted))
-			later := h.newLog(orders, "")
-			later.Spec.Retention = order[1]
-			c := later.Create()
-			c.Chain = first.Run
-			h.create(c)
-			h.finish(later, h.own(h.session(), later), event.StatusCompleted)
-			h.clock.Advance(long)
-			h.purged(1)
-			left := first.Run
-			if order[0] == long {
-				left = later.Run
-			}
-			h.unchanged("the same item", func() {
-				_, err := h.store.Deliver(h.ctx, store.Deliver{Run: left, Item: i})
-				h.check("deliver to the run that is left", err)
-			})
-			h.clock.Advance(long)
-			h.purged(1)
-			h.equal("items", len(h.inspect().Seen), 0)
-		}
-	}},
 }
 
 // remembered creates a run of which there is something to forget everywhere,

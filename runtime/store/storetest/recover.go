@@ -80,7 +80,7 @@ var recoverBehaviors = []behavior{
 		token := h.ids.Token()
 		got, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: token, Classes: []store.Class{orders}, Max: 5, Recover: true})
 		h.check("claim", err)
-		h.equal("claimed", got.Runs, []store.ClaimedRun{{
+		h.equal("claimed", h.handedAll(got.Runs), []store.ClaimedRun{{
 			Run: l.Run, Class: orders, Fence: store.Fence{Epoch: fence.Epoch + 2, Token: token}, Recoveries: 1, N: 1, Seq: 1, Last: l.Last,
 		}})
 	}},

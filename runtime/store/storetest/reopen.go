@@ -49,6 +49,50 @@ var reopenBehaviors = []behavior{
 		h.purged(1)
 		h.place(ended.Run, store.PlaceEnded)
 	}},
+	{"TheOutboxAndWhatItLeavesSurviveCloseAndOpen", func(h *harness) {
+		l, fence, sends := h.sender(4)
+		for n, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+			h.settled(l, phase, sends[n])
+			h.clock.Advance(time.Second)
+		}
+		h.clock.Advance(store.Horizon)
+		h.finish(l, fence, event.StatusCompleted)
+		birth := h.ids.Item()
+		born := h.born(birth, keep(long))
+		h.finish(born, h.own(h.session(), born), event.StatusCompleted)
+		i := h.item()
+		receiver := h.start()
+		h.accepts("that is kept", store.Deliver{Run: receiver.Run, Item: i, Keep: true}, receiver.Run)
+
+		h.unchanged("close and open", h.reopen)
+		h.wants("after open", sends...)
+		h.unchanged("the same item", func() { h.accepts("again", store.Deliver{Run: receiver.Run, Item: i, Keep: true}, receiver.Run) })
+		h.settled(l, 0, sends...)
+		h.clock.Advance(2 * long)
+		h.purged(0)
+		h.confirm(born.Run, birth)
+		h.confirm(receiver.Run, i.ID)
+		h.purged(1)
+	}},
+	{"AChainSurvivesCloseAndOpen", func(h *harness) {
+		wid := h.workflowID("order")
+		runs := h.chain(4, named(wid), keep(long))
+		h.lineUp(wid)
+		h.accepts("to the chain", store.Deliver{Run: runs[1].Run, Item: h.item(), Keep: true}, runs[3].Run)
+
+		h.unchanged("close and open", h.reopen)
+		for _, l := range runs {
+			h.accepts("to the chain after open", store.Deliver{Run: l.Run, Item: h.item()}, runs[3].Run)
+		}
+		last := h.goOnWithMail(h.session(), runs[3])
+		h.accepts("to the chain once it has continued", store.Deliver{Run: runs[0].Run, Item: h.item()}, last.Run)
+		h.clock.Advance(2 * long)
+		h.equal("next purge", h.purged(3), time.Time{})
+		h.reopen()
+		h.unchanged("a purge after open", func() { h.equal("next purge", h.purged(0), time.Time{}) })
+		h.accepts("by the first run", store.Deliver{Run: runs[0].Run, Item: h.item()}, last.Run)
+		h.confirmAll()
+	}},
 	{"W3_ACommitIsKnownAgainAfterOpen", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		c := l.Commit(fence, l.Work()...)

@@ -35,7 +35,9 @@ type group struct {
 func groups(cfg Config) []group {
 	return []group{
 		{createBehaviors, nil}, {lineBehaviors, nil}, {sessionBehaviors, nil}, {recoverBehaviors, nil},
-		{claimBehaviors, nil}, {commitBehaviors, nil}, {effectBehaviors, nil}, {deliverBehaviors, nil},
+		{claimBehaviors, nil}, {handedBehaviors, nil}, {commitBehaviors, nil}, {effectBehaviors, nil}, {deliverBehaviors, nil},
+		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {birthBehaviors, nil}, {keptBehaviors, nil},
+		{continueBehaviors, nil}, {chainBehaviors, nil}, {chainPurgeBehaviors, nil}, {chainRaceBehaviors, nil},
 		{loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
 		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
 		{raceBehaviors, nil}, {closeBehaviors, nil},

@@ -62,3 +62,6 @@ func comment(ctx context.Context) error { return nil }
 
 //flow:step name="open
 func quote(ctx context.Context) error { return nil }
+
+//flow:workflow children=0
+func noChildren(ctx workflow.Context) error { return nil }

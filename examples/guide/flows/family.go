@@ -1,0 +1,71 @@
+package flows
+
+import (
+	"errors"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// price is the offer for one parcel of a shipment.
+//
+//flow:workflow
+func price(ctx workflow.Context, carrier string) (Offer, error) {
+	return Quote(ctx, carrier)
+}
+
+// shipment asks for each parcel in a run of its own, and watches over the whole.
+//
+//flow:workflow children=100
+func shipment(ctx workflow.Context, carriers []string) ([]Offer, error) {
+	watch := Review.StartChild(ctx, "customs", workflow.WithID("customs"),
+		workflow.WithParentClose(workflow.ParentCloseAbandon))
+	err := watch.Started(ctx)
+	var active *workflow.ActiveRunError
+	if err != nil && !errors.As(err, &active) { // somebody watches already
+		return nil, err
+	}
+	return workflow.Map(ctx, carriers, Price.Child, workflow.Limit(50))
+}
+
+// Payment comes in for an account.
+var Payment = workflow.NewTopic[int]("payment")
+
+// Account is what an account remembers.
+type Account struct {
+	Cents int `json:"cents"`
+	Days  int `json:"days"`
+}
+
+// account adds up payments, for years.
+//
+//flow:workflow as=AccountLoop
+func account(ctx workflow.Context, a Account) error {
+	for workflow.LogLength(ctx) < 10_000 {
+		cents, err := Payment.Receive(ctx, workflow.Timeout(24*time.Hour))
+		switch {
+		case errors.Is(err, workflow.ErrTimeout) && ctx.Err() == nil:
+			a.Days++
+		case err != nil:
+			return err
+		default:
+			a.Cents += cents
+		}
+	}
+	return AccountLoop.ContinueAsNew(ctx, a)
+}
+
+// forward passes payments on to another account.
+//
+//flow:workflow
+func forward(ctx workflow.Context, to string) error {
+	for {
+		cents, err := Payment.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		if err := Payment.SendFrom(ctx, workflow.RunID(to), cents); err != nil {
+			return err
+		}
+	}
+}

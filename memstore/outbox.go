@@ -1,0 +1,310 @@
+package memstore
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Outbox returns records for which something is to be done, those that were
+// written first before others. Their bodies share memory with the store.
+func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read outbox: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	due, next := p.outbox.due(p.now(), limit)
+	records := make([]store.Outgoing, 0, len(due))
+	deadline := p.clock.Now().Add(store.Horizon / 2)
+	for _, r := range due {
+		o := r.outgoing()
+		o.Deadline = deadline
+		records = append(records, o)
+	}
+	return records, timeOf(next), nil
+}
+
+// Mark moves records of the outbox on. The store keeps the refusals.
+func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return fmt.Errorf("mark records: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range marks {
+		p.mark(&marks[i])
+	}
+	return nil
+}
+
+func (p *partition) mark(m *store.Mark) {
+	r := p.outbox.records[recordKey{m.From, m.ID}]
+	if r == nil || r.phase != m.Phase {
+		return
+	}
+	if m.Unknown && p.outbox.takeBack(r, p.now()) {
+		return
+	}
+	from := r.from
+	switch r.phase {
+	case store.PhaseFresh:
+		p.outbox.move(r, store.PhaseAnswered, p.now())
+	case store.PhaseAnswered:
+		p.outbox.move(r, store.PhaseNote, p.now())
+	case store.PhaseNote:
+		p.outbox.remove(r)
+		p.schedule(from)
+	}
+	if m.Refusal != nil && from.place != store.PlaceEnded && !p.accepted(from.chain, m.Refusal.ID) {
+		p.push(from, *m.Refusal, false)
+	}
+}
+
+// Confirm makes a run and its chain forget a record.
+func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	p := s.partitionOf(run)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.runs[run] // also one that was deleted: it is not purged before
+	if r == nil {
+		return nil
+	}
+	if r.links != nil && r.links.birth == record {
+		r.links.birth = ""
+		p.schedule(r)
+	}
+	if kept := p.kept[r.chain]; kept != nil {
+		delete(kept, record)
+		if len(kept) == 0 {
+			delete(p.kept, r.chain)
+		}
+	}
+	return nil
+}
+
+// outbox is the records of a partition.
+type outbox struct {
+	records map[recordKey]*record
+	pairs   map[pairKey]*record // the last record of a pair that is no note
+	now     recordHeap          // for which something is to be done, by when they were written
+	later   recordHeap          // the others, by when something is to be done
+	written uint64              // how many were
+	reads   uint64
+}
+
+type recordKey struct {
+	from event.RunID
+	id   event.ItemID
+}
+
+type pairKey struct {
+	from *run
+	to   event.RunID
+}
+
+// record is one record.
+type record struct {
+	store.Send
+
+	from  *run
+	order uint64 // in which records were written
+	phase store.Phase
+	since int64
+
+	// before and after are its neighbours among those of its pair that are no notes.
+	before, after *record
+	at            int    // index in its heap
+	due           int64  // when something is to be done, while it is in later
+	closed        uint64 // the last read that has returned it and all before it in its pair
+}
+
+func (r *record) outgoing() store.Outgoing {
+	return store.Outgoing{Send: r.Send, From: r.from.id, Phase: r.phase, Since: timeOf(r.since)}
+}
+
+func (r *record) pair() pairKey { return pairKey{r.from, r.To} }
+
+// write adds a record, unless the sender has it already.
+func (o *outbox) write(from *run, s *store.Send, now int64) {
+	key := recordKey{from.id, s.ID}
+	if o.records[key] != nil {
+		return
+	}
+	if o.records == nil {
+		o.records, o.pairs = map[recordKey]*record{}, map[pairKey]*record{}
+	}
+	o.written++
+	r := &record{Send: *s, from: from, order: o.written, phase: store.PhaseFresh, since: now}
+	o.records[key] = r
+	if r.before = o.pairs[r.pair()]; r.before != nil {
+		r.before.after = r
+	}
+	o.pairs[r.pair()] = r
+	from.linked().records++
+	heap.Push(&o.now, r)
+}
+
+// move gets a record into another phase.
+func (o *outbox) move(r *record, to store.Phase, now int64) {
+	o.drop(r)
+	r.phase, r.since = to, now
+	if to == store.PhaseFresh {
+		heap.Push(&o.now, r)
+		return
+	}
+	if to == store.PhaseNote {
+		o.unpair(r)
+	}
+	r.due = now + store.Horizon.Milliseconds()
+	heap.Push(&o.later, r)
+}
+
+// takeBack makes a record and the answered ones before it fresh again, if one
+// before it is not a note. Before a note there is none.
+func (o *outbox) takeBack(r *record, now int64) bool {
+	if r.before == nil {
+		return false
+	}
+	for ; r != nil; r = r.before {
+		if r.phase == store.PhaseAnswered {
+			o.move(r, store.PhaseFresh, now)
+		}
+	}
+	return true
+}
+
+// remove forgets a note.
+func (o *outbox) remove(r *record) {
+	o.drop(r)
+	delete(o.records, recordKey{r.from.id, r.ID})
+	r.from.links.records--
+	if len(o.records) == 0 { // maps do not give memory back by themselves
+		o.records, o.pairs, o.now, o.later = nil, nil, recordHeap{}, recordHeap{}
+	}
+}
+
+// drop takes a record out of its heap.
+func (o *outbox) drop(r *record) {
+	if r.due == 0 {
+		heap.Remove(&o.now, r.at)
+		return
+	}
+	heap.Remove(&o.later, r.at)
+	r.due = 0
+}
+
+// unpair takes a record that becomes a note out of its pair.
+func (o *outbox) unpair(r *record) {
+	if r.before != nil {
+		r.before.after = r.after
+	}
+	switch {
+	case r.after != nil:
+		r.after.before = r.before
+	case r.before != nil:
+		o.pairs[r.pair()] = r.before
+	default:
+		delete(o.pairs, r.pair())
+	}
+	r.before, r.after = nil, nil
+}
+
+// due returns up to limit records for which something is to be done, and when
+// there is something to do for another one.
+func (o *outbox) due(now int64, limit int) (due []*record, next int64) {
+	for len(o.later) > 0 && o.later[0].due <= now {
+		r := o.later[0]
+		o.drop(r)
+		heap.Push(&o.now, r)
+	}
+	o.reads++
+	var looked []*record
+	for len(o.now) > 0 && next == 0 {
+		r := o.now[0]
+		behind := r.before == nil || r.before.closed == o.reads
+		switch {
+		case r.phase == store.PhaseAnswered && !behind:
+		case len(due) >= limit:
+			next = now
+			continue
+		default:
+			due = append(due, r)
+			if behind {
+				r.closed = o.reads
+			}
+		}
+		looked = append(looked, heap.Pop(&o.now).(*record))
+	}
+	for _, r := range looked {
+		heap.Push(&o.now, r)
+	}
+	if next == 0 && len(o.later) > 0 {
+		next = o.later[0].due
+	}
+	return due, next
+}
+
+// next returns when something is to be done for a record; 0: there is none.
+func (o *outbox) next(now int64) int64 {
+	switch {
+	case len(o.now) > 0:
+		return now
+	case len(o.later) > 0:
+		return o.later[0].due
+	}
+	return 0
+}
+
+// sorted returns all records in the order in which they were written.
+func (o *outbox) sorted() []*record {
+	return slices.SortedFunc(func(yield func(*record) bool) {
+		for _, r := range o.records {
+			if !yield(r) {
+				return
+			}
+		}
+	}, func(a, b *record) int { return cmp.Compare(a.order, b.order) })
+}
+
+// recordHeap is a heap of records, those that were written first in front: of
+// records that are due later, those that are due first. Each knows where it stands.
+type recordHeap []*record
+
+var _ heap.Interface = (*recordHeap)(nil)
+
+func (h recordHeap) Len() int { return len(h) }
+
+func (h recordHeap) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[i].due, h[j].due), cmp.Compare(h[i].order, h[j].order)) < 0
+}
+
+func (h recordHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i, j
+}
+
+func (h *recordHeap) Push(x any) {
+	r := x.(*record)
+	r.at = len(*h)
+	*h = append(*h, r)
+}
+
+func (h *recordHeap) Pop() any {
+	last := len(*h) - 1
+	r := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return r
+}

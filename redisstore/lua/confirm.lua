@@ -1,0 +1,27 @@
+-- Confirm makes a run, or its chain, forget a record: nobody sends it again.
+--
+-- KEYS  1 metadata  2 metadata of a hidden run
+-- ARGV  1 run  2 record
+--
+-- Returns 1 if there is such a run, else 0.
+--
+-- Atomic, because a run that was held back from its purge must be let go in the
+-- same action.
+--
+-- Parts: tag hold kept
+
+for _, meta in ipairs({KEYS[1], KEYS[2]}) do
+  local m = redis.call('HMGET', meta, 'p', 'h', 'B')
+  if m[1] then
+    local seen = tag .. 's:' .. (m[2] or ARGV[1])
+    if tonumber(redis.call('ZSCORE', seen, ARGV[2]) or 0) >= kept then
+      redis.call('ZREM', seen, ARGV[2])
+    end
+    if m[3] == ARGV[2] then
+      redis.call('HDEL', meta, 'B')
+      let_go(ARGV[1])
+    end
+    return 1
+  end
+end
+return 0

@@ -1,0 +1,79 @@
+-- Mark moves records of the outbox on, and tells senders of refusals.
+--
+-- KEYS  1 records by when something is to be done for them
+-- ARGV  1 now  2 how long a record stays in a phase  3 and on: of each mark the
+--       sender, the record, the phase in which it was read, 'u' if the receiver
+--       is unknown, and the refusal as an item, or ''
+--
+-- Returns how many records were there in the phase in which they were read.
+--
+-- Atomic, because a refusal must be in the inbox of the sender once its record
+-- says that there was an answer. A record in another phase than the one in which
+-- it was read was moved on by somebody else, or by an earlier try. The keys of the
+-- senders are built: a mark is of no use but for its record.
+--
+-- Parts: tag clock ready item kept push hold outbox
+
+local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
+
+-- restart makes a record and the answered ones before it of its pair fresh again
+-- if one of those before it is not settled, and reports whether it is so.
+local function restart(run, phase, order, to)
+  local answered, unsettled = {}, false
+  if phase == '3' then
+    return false
+  end
+  local all = redis.call('HGETALL', tag .. 'O:' .. run)
+  for i = 1, #all, 2 do
+    local o, is, _, receiver = read_record(all[i + 1])
+    if receiver == to and o <= order then
+      if o < order and is ~= '3' then
+        unsettled = true
+      end
+      if is == '2' then
+        table.insert(answered, {all[i], o})
+      end
+    end
+  end
+  for _, r in ipairs(unsettled and answered or {}) do
+    write_record(run, r[1], r[2], '1', now, to)
+  end
+  return unsettled
+end
+
+-- tell pushes a refusal to the sender, if that has not ended and does not know it.
+local function tell(run, item)
+  local m = redis.call('HMGET', tag .. 'm:' .. run, 'p', 'h')
+  local id = item_id(item)
+  if m[1] and m[1] ~= '6' and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id) then
+    push(run, id, item, now)
+  end
+end
+
+-- forget_record takes a record out of the outbox.
+local function forget_record(run, id, order)
+  redis.call('HDEL', tag .. 'O:' .. run, id)
+  redis.call('HDEL', tag .. 'B:' .. run, id)
+  redis.call('ZREM', KEYS[1], order .. run .. id)
+  let_go(run)
+end
+
+for i = 3, #ARGV, 5 do
+  local run, id, phase, refusal = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
+  local record = redis.call('HGET', tag .. 'O:' .. run, id)
+  local order, is, _, to = read_record(record or '')
+  if is == phase then
+    moved = moved + 1
+    if ARGV[i + 3] ~= 'u' or not restart(run, phase, order, to) then
+      if phase == '3' then
+        forget_record(run, id, order)
+      else
+        write_record(run, id, order, phase == '1' and '2' or '3', now, to, now + horizon)
+      end
+      if refusal ~= '' then
+        tell(run, refusal)
+      end
+    end
+  end
+end
+return moved

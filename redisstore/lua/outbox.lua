@@ -1,0 +1,67 @@
+-- Outbox reads records for which something is to be done.
+--
+-- KEYS  1 records by when something is to be done for them
+-- ARGV  1 now  2 how many at most  3 how many to look at, at once
+--
+-- Returns {now, when there is something to do for another one or '', record, …}:
+-- of each its sender, id, phase, since when, receiver and body.
+--
+-- Atomic, because what comes before a record of its pair must be known as of one
+-- moment. The keys of the senders are built: they are found here.
+--
+-- Parts: tag clock outbox
+
+local now, most, window = clock(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local boxes, chosen = {}, {}
+
+-- box returns the records of a run, in their order. They are read once.
+local function box(run)
+  if not boxes[run] then
+    local all, records = redis.call('HGETALL', tag .. 'O:' .. run), {}
+    for i = 1, #all, 2 do
+      local order, phase, _, to = read_record(all[i + 1])
+      table.insert(records, {order, phase, to})
+    end
+    table.sort(records, function(a, b) return a[1] < b[1] end)
+    boxes[run] = records
+  end
+  return boxes[run]
+end
+
+-- free reports whether all earlier records of the pair are notes, or chosen, too.
+local function free(run, order, to)
+  for _, r in ipairs(box(run)) do
+    if r[1] >= order then
+      break
+    end
+    if r[3] == to and r[2] ~= '3' and not chosen[r[1]] then
+      return false
+    end
+  end
+  return true
+end
+
+local answer, taken, left, offset = {string.format('%.0f', now), ''}, 0, false, 0
+repeat
+  local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', offset, window)
+  offset = offset + #due
+  table.sort(due)
+  for _, member in ipairs(due) do
+    local order, run, id = string.sub(member, 1, 14), string.sub(member, 15, 40), string.sub(member, 41)
+    local _, phase, since, to = read_record(redis.call('HGET', tag .. 'O:' .. run, id) or '')
+    if phase and (phase ~= '2' or free(run, order, to)) then
+      if taken == most then
+        left = true
+        break
+      end
+      taken, chosen[order] = taken + 1, true
+      table.insert(answer, {run, id, phase, since, to, redis.call('HGET', tag .. 'B:' .. run, id) or ''})
+    end
+  end
+until taken > 0 or left or #due < window
+if left or redis.call('ZCOUNT', KEYS[1], '-inf', now) > offset then
+  answer[2] = '1'
+else
+  answer[2] = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
+end
+return answer

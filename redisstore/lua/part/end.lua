@@ -1,0 +1,32 @@
+-- end_run ends a run that nobody owns any more, and lets it be purged at a time;
+-- held: something holds it back beside its own records.
+local function end_run(run, now, at, held)
+  local meta = tag .. 'm:' .. run
+  redis.call('HSET', meta, 'p', 6, 'b', now)
+  redis.call('HDEL', meta, 'y')
+  redis.call('DEL', tag .. 'n:' .. run)
+  redis.call('ZREM', tag .. 'p', run)
+  redis.call('ZADD', tag .. 'f', 0, run)
+  held = held or redis.call('EXISTS', tag .. 'O:' .. run) == 1
+  redis.call('ZADD', tag .. (held and 'G' or 'd'), at, run)
+end
+
+-- hand_on makes a run that has ended the last one of its workflow id, and hands
+-- that to whoever waits for it.
+local function hand_on(run, wid)
+  if not wid then
+    return
+  end
+  redis.call('HSET', tag .. 'v', wid, run)
+  if redis.call('HGET', tag .. 'u', wid) ~= run then
+    return
+  end
+  local heir = redis.call('LPOP', tag .. 'q:' .. wid)
+  if not heir then
+    redis.call('HDEL', tag .. 'u', wid)
+    return
+  end
+  redis.call('HSET', tag .. 'u', wid, heir)
+  local h = redis.call('HMGET', tag .. 'm:' .. heir, 'c', 'r')
+  make_ready(heir, h[1], h[2])
+end

@@ -1,0 +1,94 @@
+// Package parcel is what the records of an outbox hold: what is to be done to
+// another run, and what the sender wants to know of it. A store keeps parcels as
+// bytes; workers make them, carry them over and answer for them.
+package parcel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Parcel is one effect of a run on another one: exactly one of Start and Item is
+// set.
+type Parcel struct {
+	Start *Start `json:"start,omitempty"`
+	Item  *Item  `json:"item,omitempty"`
+	// Key is that of the sender's operation, Answer what it is told about it.
+	Key    string `json:"key,omitempty"`
+	Answer Answer `json:"answer,omitempty"`
+}
+
+// Answer says what a sender is told.
+type Answer string
+
+// The answers.
+const (
+	// Nothing: nobody waits for it.
+	Nothing Answer = ""
+	// OnRefusal tells of a refusal only.
+	OnRefusal Answer = "refusal"
+	// Always tells of both.
+	Always Answer = "always"
+)
+
+// Start is a new run. What else it takes to create it is in its first frame.
+type Start struct {
+	Frame    []byte               `json:"frame"`
+	Active   store.ActivePolicy   `json:"active,omitempty"`
+	Finished store.FinishedPolicy `json:"finished,omitempty"`
+}
+
+// Item goes into an inbox.
+type Item struct {
+	Scope store.Scope `json:"scope,omitempty"`
+	Body  []byte      `json:"body"`
+}
+
+// Encode returns the body of a record.
+func (p *Parcel) Encode() ([]byte, error) {
+	if (p.Start == nil) == (p.Item == nil) {
+		return nil, errors.New("encode parcel: want either a start or an item")
+	}
+	return json.Marshal(p)
+}
+
+// Decode reads what Encode gave.
+func Decode(b []byte) (*Parcel, error) {
+	p := &Parcel{}
+	if err := json.Unmarshal(b, p); err != nil {
+		return nil, fmt.Errorf("decode parcel of %d bytes: %w: %w", len(b), err, event.ErrCorrupt)
+	}
+	if (p.Start == nil) == (p.Item == nil) {
+		return nil, fmt.Errorf("decode parcel of %d bytes: it is neither a start nor an item: %w", len(b), event.ErrCorrupt)
+	}
+	return p, nil
+}
+
+// Create returns the request that a record with a start stands for.
+func (p *Parcel) Create(o *store.Outgoing) (store.Create, error) {
+	f, err := event.DecodeFrame(p.Start.Frame)
+	if err != nil {
+		return store.Create{}, fmt.Errorf("start of run %s: %w", o.To, err)
+	}
+	spec := f.Events[0].Spec
+	if spec == nil {
+		return store.Create{}, fmt.Errorf("start of run %s: its log does not say what it is: %w", o.To, event.ErrCorrupt)
+	}
+	return store.Create{
+		Run: o.To, WorkflowID: spec.WorkflowID, Active: p.Start.Active, Finished: p.Start.Finished,
+		Class: store.Class{Queue: spec.Queue, Workflow: spec.Workflow}, Priority: spec.Priority, Tags: spec.Tags,
+		Parent: spec.Parent, Root: spec.Root, Birth: o.ID, Deadline: o.Deadline,
+		Frame: p.Start.Frame, CID: f.CID, Seq: f.Last(), At: spec.StartAt, Retention: spec.Retention,
+	}, nil
+}
+
+// Deliver returns the request that a record with an item stands for.
+func (p *Parcel) Deliver(o *store.Outgoing) store.Deliver {
+	return store.Deliver{
+		Run: o.To, Item: store.Item{ID: o.ID, Scope: p.Item.Scope, Body: p.Item.Body}, Deadline: o.Deadline, Keep: true,
+	}
+}

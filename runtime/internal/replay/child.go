@@ -1,0 +1,116 @@
+package replay
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Child asks for a run of its own, described by the event: Name, Key, Spec,
+// Payload, Due, Close, Ack, Active and Finished. Its id is derived from this run
+// and the key: the same call, executed again after lost writes, asks for the same
+// run. same compares the recorded input with the one asked for.
+func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
+	b.enter()
+	r := b.run
+	asked.Type = event.ChildCreated
+	slot := event.SlotOf(string(r.id) + "/" + asked.Key)
+	if asked.Spec.WorkflowID != "" {
+		slot = event.SlotOf(asked.Spec.WorkflowID)
+	}
+	asked.Next = event.DerivedRunID(r.id, asked.Key, slot)
+	spec := *asked.Spec
+	spec.Parent, spec.ParentKey = r.id, asked.Key
+	spec.Root, spec.Depth = r.fold.Spec.Root, r.fold.Spec.Depth+1
+	if spec.Root == "" {
+		spec.Root = r.id
+	}
+	asked.Spec = &spec
+	e := r.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
+	op := r.newOp(s, e)
+	op.Next, op.close, op.started.scope = e.Next, e.Close, s
+	return op
+}
+
+// Children returns how many children are open, and how many there were in all.
+func (b *Branch) Children() (open, all int) { return b.run.fold.Children() }
+
+// AwaitChild blocks until the child has ended, also if its scope has: then it was
+// asked to end, and its outcome decides. Only a child that is left alone is not
+// waited for after that: then the error is that of its scope.
+func (b *Branch) AwaitChild(op *Op) error {
+	b.enter()
+	switch {
+	case op.done:
+	case op.close != event.CloseAbandon:
+		b.wait("child ", op.Key, op)
+	case op.scope.err != nil:
+		return op.scope.err
+	default:
+		if won, _ := b.wait("child ", op.Key, op, &op.scope.ended); won == 1 {
+			return op.scope.err
+		}
+	}
+	return nil
+}
+
+// Started returns the promise that is resolved once the child exists or cannot be
+// started. It is kept for children that were asked for with Ack.
+func (op *Op) Started() *Promise { return &op.started }
+
+// CancelChild asks a child to end.
+func (b *Branch) CancelChild(op *Op, reason string) {
+	b.enter()
+	if !op.done && !op.told {
+		op.cancelChild(reason)
+	}
+}
+
+// cancelChild records that the child was asked to end, once.
+func (op *Op) cancelChild(reason string) {
+	op.told = true
+	op.run.command(&event.Event{Type: event.ChildCancelRequested, Ref: op.Ref, Next: op.Next, Reason: reason}, nil)
+}
+
+// awaitClosing blocks the main branch, whose code has returned, until those
+// children have ended that the run's end waits for.
+func (b *Branch) awaitClosing() {
+	for {
+		var last *Op
+		b.run.fold.Opens(func(o *event.Open) bool {
+			if o.Entity == event.EntityChild && o.Close == event.CloseWait && (last == nil || o.Ref < last.Ref) {
+				last = b.run.ops[o.Ref]
+			}
+			return true
+		})
+		if last == nil {
+			return
+		}
+		_ = b.AwaitChild(last) // it is not left alone
+	}
+}
+
+// Send asks for a message to another run, which is named by to, and blocks until
+// that has accepted or refused it. It returns the refusal.
+func (b *Branch) Send(s *Scope, topic, key string, to event.RunID, item event.ItemID, payload []byte, same func(recorded []byte) string) *event.Failure {
+	b.enter()
+	asked := event.Event{Type: event.MessageSent, Name: topic, Key: key, Next: to, Item: item, Payload: payload}
+	e := b.run.command(&asked, func(rec *event.Event) string {
+		if rec.Next != to {
+			return "- to " + string(rec.Next) + "\n+ to " + string(to)
+		}
+		return same(rec.Payload)
+	})
+	op := b.run.newOp(s, e)
+	b.wait("the answer of run "+string(to)+" to ", key, op)
+	return op.Failure
+}
+
+// Answered returns the open operation that an answer from another run is about,
+// by its key; 0 if there is none: nobody waits for the answer.
+func (r *Run) Answered(typ event.Type, key string) uint64 {
+	ref := r.awaiting[key]
+	op := r.ops[ref]
+	if op == nil || op.Kind != typ.Entity() {
+		return 0
+	}
+	return ref
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Effect is what a commit does to the run beside appending.
+type Effect uint8
+
+// The effects.
+const (
+	EffectNone   Effect = 0
+	EffectPark   Effect = 1 // give it back until Due, or until an item arrives
+	EffectYield  Effect = 2 // give it back, ready, behind all of its class
+	EffectBlock  Effect = 3 // give it back until a worker with another fingerprint than Fit comes
+	EffectFinish Effect = 4 // it has ended
+	// EffectContinue ends the run and puts Continue into its place, in one action:
+	// the new run is ready, is the active run of the workflow id, takes over the
+	// rest of the inbox, and follows it in its chain.
+	EffectContinue Effect = 5
+)
+
+// Commit asks for one frame and one effect. A commit without a frame carries
+// out only the effect.
+type Commit struct {
+	Run        event.RunID
+	WorkflowID string // must be that of the run
+	Fence      Fence
+	Prev       event.CID // the last frame that the owner knows
+
+	Frame []byte // nil: none
+	CID   event.CID
+	First uint64 // first event of the frame
+	Last  uint64 // last event of the frame
+
+	// Consume removes that many items from the front of the inbox; ConsumeLast
+	// names the last of them.
+	Consume     int
+	ConsumeLast event.ItemID
+
+	Effect Effect
+	Due    time.Time    // park: zero means no due time
+	Fit    string       // block: the fingerprint that does not fit
+	Status event.Status // label for people; empty: unchanged
+	// Progress says that the run got further: its recoveries are forgotten.
+	Progress bool
+	// Send are records for the outbox, in the order in which they are to be
+	// carried over. What causes them is in the frame.
+	Send []Send
+	// Continue is the new run of EffectContinue. Its Run has the slot of this one's
+	// partition, its WorkflowID is that of this run; its first frame holds the items
+	// that the code of this run has not taken. Policies, Delay, At, Birth and
+	// Deadline are not looked at: it starts at once. Without a Continue, or with one
+	// of another partition or workflow id, the whole call fails and writes nothing.
+	Continue *Create
+	// Closing makes Deliver answer ErrLater until the run is committed or
+	// claimed again; used when items keep coming while the run tries to end. It
+	// counts only with EffectNone, for a run that stays owned.
+	Closing bool
+}
+
+// Committed is the answer to a commit.
+type Committed struct {
+	// N is the number of frames of the log after the commit.
+	N uint64
+	// Mail says that the inbox is not empty (only for a run that is owned under
+	// the fence of the commit afterwards).
+	Mail bool
+	// Err is nil (the commit is durable, now or by an earlier try of the same
+	// commit), ErrFenced, ErrMail (park and finish: the inbox holds more than is
+	// consumed; continue: it holds more of ScopeRun), a *ConflictError or a
+	// *WorkflowIDMismatchError. Unless it is nil nothing was written by this
+	// call.
+	Err error
+}

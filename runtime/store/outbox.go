@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Outbox carries what runs do to other runs: a commit writes records, and any
+// worker of the sender's partition carries them over with Create and Deliver,
+// which it may do any number of times. A record passes through three phases, so
+// that neither a failover of the sender's partition nor one of the receiver's
+// loses it or lets it come into effect twice:
+//
+//	fresh     not known to have arrived: to be sent, in order per pair of sender
+//	          and receiver
+//	answered  the receiver has answered; Horizon later it is sent once more, in
+//	          case that a failover of the receiver has lost what it had accepted
+//	note      the receiver still had it; Horizon later it is told, by Confirm,
+//	          that it may forget that it has seen it
+type Outbox interface {
+	// Outbox returns up to limit records of a partition for which something is to
+	// be done now, in the order in which they were written, and when there will be
+	// something to do for another record: zero if there is none, a time that is
+	// past if some were left out. It may leave some out before the limit, but not
+	// all; which ones is its choice as far as the order of pairs allows.
+	//
+	// There is something to do for a fresh record at once, and for an answered one
+	// and a note from Horizon after it got into its phase. Records of one sender and
+	// receiver are carried over in order: no fresh record is returned before an
+	// earlier fresh one of its pair, and an answered one only if all earlier ones of
+	// its pair are notes, or are returned, too.
+	Outbox(ctx context.Context, partition, limit int) (records []Outgoing, next time.Time, err error)
+	// Mark moves records on. Each is judged by itself, and nothing happens to a
+	// record that is not there, or that is no longer in the phase in which it was
+	// read: somebody else was faster, or has taken it back.
+	Mark(ctx context.Context, partition int, marks []Mark) error
+	// Confirm makes a run, its chain, or the run that a record has created, forget
+	// the record: nobody will send it again. That holds for deleted runs, too. There
+	// may be nothing to forget, and no such run.
+	Confirm(ctx context.Context, run event.RunID, record event.ItemID) error
+}
+
+// Send is a record as a commit writes it.
+type Send struct {
+	// ID is derived from the sender and its operation, so that the same operation,
+	// executed again after lost writes, has the same one. It is the id of the item
+	// that is delivered, and the Birth of the run that is created. A record that
+	// the sender has in its outbox already, in whatever phase, stays as it is.
+	ID event.ItemID
+	// To is the run that is created, or to which an item is delivered.
+	To event.RunID
+	// Body says what to do; a store does not look into it.
+	Body []byte
+}
+
+// Outgoing is a record in the outbox.
+type Outgoing struct {
+	Send
+	From  event.RunID
+	Phase Phase
+	// Since is when it got into its phase.
+	Since time.Time
+	// Deadline is half a Horizon after it was read: whoever carries it over puts it
+	// into the Deliver or the Create, so that it cannot arrive long after somebody
+	// else has carried it over, settled and confirmed it.
+	Deadline time.Time
+}
+
+// Phase says how far a record of an outbox is.
+type Phase uint8
+
+// The phases.
+const (
+	PhaseFresh    Phase = 1
+	PhaseAnswered Phase = 2
+	PhaseNote     Phase = 3
+)
+
+// String returns the phase's name.
+func (p Phase) String() string {
+	switch p {
+	case PhaseFresh:
+		return "fresh"
+	case PhaseAnswered:
+		return "answered"
+	case PhaseNote:
+		return "note"
+	}
+	return "gone"
+}
+
+// Mark moves one record of an outbox on: a fresh one becomes answered, an
+// answered one becomes a note, a note is removed.
+type Mark struct {
+	From  event.RunID
+	ID    event.ItemID
+	Phase Phase // in which it was read
+	// Refusal is pushed into the sender's inbox in the same action: the receiver
+	// has refused the record, and the sender must know. Nil: it need not. A sender
+	// that has ended gets none, nor does one whose chain has accepted that id
+	// before; one that is closing does. It goes to the sender alone, not to what
+	// that continued as.
+	Refusal *Item
+	// Unknown says that the receiver does not exist. While an earlier record of the
+	// same sender and receiver is fresh or answered, the record that this mark is
+	// about, and all earlier ones of the pair that are answered, become fresh
+	// again, and the Refusal is not pushed: a failover has lost the receiver, and
+	// what created it goes first again. What is fresh stays as it is. About a note
+	// it says nothing: that is removed.
+	//
+	// Whoever carries records over must not say so again about a pair for which it
+	// has just said so: a receiver that never was, or was purged, stays unknown
+	// however often the earlier ones are sent, and the two would take turns for ever.
+	Unknown bool
+}

@@ -1,0 +1,273 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// born starts a run that a record has created.
+func (h *harness) born(birth event.ItemID, change ...func(*Log)) *Log {
+	h.Helper()
+	l := h.newLog(orders, "")
+	for _, f := range change {
+		f(l)
+	}
+	c := l.Create()
+	c.Birth = birth
+	h.equal("create", h.create(c), store.Created{Run: l.Run, New: true})
+	return l
+}
+
+func (h *harness) confirm(run event.RunID, record event.ItemID) {
+	h.Helper()
+	h.check("confirm", h.store.Confirm(h.ctx, run, record))
+}
+
+// What a record of an outbox leaves with its receiver, until it is confirmed.
+var birthBehaviors = []behavior{
+	{"O2_CreateKeepsItsBirthUntilConfirm", func(h *harness) {
+		birth := h.ids.Item()
+		l := h.born(birth)
+		other := h.born(h.ids.Item())
+		h.equal("birth", h.record(l.Run).Birth, birth)
+		h.unchanged("confirms of something else", func() {
+			h.confirm(l.Run, h.ids.Item())
+			h.confirm(l.Run, "")
+			h.confirm(other.Run, birth)
+			h.confirm(h.runID(), birth)
+		})
+		h.confirm(l.Run, birth)
+		h.equal("birth after the confirm", h.record(l.Run).Birth, event.ItemID(""))
+		h.unchanged("the same confirm", func() { h.confirm(l.Run, birth) })
+	}},
+	{"C1_CreateSentAgainWithItsBirthIsTheSameRun", func(h *harness) {
+		l := h.newLog(orders, h.workflowID("order"))
+		c := l.Create()
+		c.Birth, c.Active = h.ids.Item(), store.ActiveFail
+		h.create(c)
+		again := func() {
+			h.Helper()
+			h.unchanged("the same create", func() { h.equal("answer", h.create(c), store.Created{Run: l.Run, New: true}) })
+		}
+		again()
+		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
+		again()
+		h.check("delete", h.delete(l.Run))
+		again()
+		h.confirm(l.Run, c.Birth)
+		again()
+	}},
+	{"ARunThatWasThereBeforeGetsNoBirth", func(h *harness) {
+		wid := h.workflowID("order")
+		l := h.startAs(orders, wid)
+		c := h.newLog(orders, wid).Create()
+		c.Birth = h.ids.Item()
+		h.unchanged("the create", func() { h.equal("answer", h.create(c), store.Created{Run: l.Run}) })
+	}},
+	{"ALinedAndADelayedRunHaveABirth", func(h *harness) {
+		wid := h.workflowID("order")
+		h.startAs(orders, wid)
+		birth := h.ids.Item()
+		lined := h.startAs(orders, wid, active(store.ActiveCancel), func(c *store.Create) { c.Birth, c.Cancel = birth, h.item() })
+		h.equal("birth of a lined run", h.record(lined.Run).Birth, birth)
+		delayed := h.start(func(c *store.Create) { c.Birth, c.Delay = birth, time.Hour })
+		h.equal("birth of a delayed run", h.record(delayed.Run).Birth, birth)
+	}},
+	{"CreatePastItsDeadlineIsStale", func(h *harness) {
+		l := h.start()
+		h.unchanged("late creates", func() {
+			c := h.newLog(orders, "").Create()
+			c.Deadline = h.clock.Now().Add(-time.Millisecond)
+			h.equal("of a new run", h.create(c), store.Created{Err: store.ErrStale})
+			c.Run = l.Run
+			h.equal("of a run that exists", h.create(c), store.Created{Err: store.ErrStale})
+		})
+		for _, d := range []time.Duration{0, time.Second} {
+			c := h.newLog(orders, "").Create()
+			c.Deadline = h.clock.Now().Add(d)
+			h.equal("in time", h.create(c), store.Created{Run: c.Run, New: true})
+		}
+	}},
+	{"CreateJudgesEachDeadlineByItself", func(h *harness) {
+		late, good := h.newLog(orders, "").Create(), h.newLog(orders, "").Create()
+		late.Deadline = h.clock.Now().Add(-time.Second)
+		got, err := h.store.Create(h.ctx, []store.Create{late, good})
+		h.check("create", err)
+		h.equal("answers", got, []store.Created{{Err: store.ErrStale}, {Run: good.Run, New: true}})
+	}},
+	{"P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", func(h *harness) {
+		birth := h.ids.Item()
+		l := h.born(birth, keep(long))
+		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
+		h.clock.Advance(2 * long)
+		h.unchanged("a purge before that", func() { h.equal("next purge", h.purged(0), time.Time{}) })
+		h.confirm(l.Run, birth)
+		h.equal("next purge", h.purged(1), time.Time{})
+		h.gone(l.Run)
+	}},
+	{"P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed", func(h *harness) {
+		birth := h.ids.Item()
+		l := h.born(birth)
+		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
+		h.check("delete", h.delete(l.Run))
+		h.clock.Advance(2 * store.Horizon)
+		h.unchanged("a purge before that", func() { h.equal("next purge", h.purged(0), time.Time{}) })
+		h.confirm(l.Run, birth)
+		h.equal("birth", h.inspect().Runs[l.Run].Birth, event.ItemID(""))
+		h.purged(1)
+	}},
+	{"P1_ARunWhoseBirthIsConfirmedEarlyIsKeptForItsRetention", func(h *harness) {
+		birth := h.ids.Item()
+		l := h.born(birth, keep(long))
+		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
+		h.confirm(l.Run, birth)
+		h.equal("next purge", h.purged(0), h.clock.Now().Add(long))
+		h.clock.Advance(long)
+		h.purged(1)
+	}},
+	{"P1_ASenderIsNotPurgedWhileItHasRecords", func(h *harness) {
+		for _, hidden := range []bool{false, true} {
+			l, fence, sends := h.sender(2)
+			h.finish(l, fence, event.StatusCompleted)
+			if hidden {
+				h.check("delete", h.delete(l.Run))
+			}
+			h.clock.Advance(2 * store.DefaultRetention)
+			for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+				h.settled(l, phase, sends...)
+				h.unchanged("a purge while there are records", func() { h.equal("next purge", h.purged(0), time.Time{}) })
+			}
+			h.mark(l, store.PhaseNote, sends[0])
+			h.unchanged("a purge while there is one", func() { h.equal("next purge", h.purged(0), time.Time{}) })
+			h.mark(l, store.PhaseNote, sends[1])
+			h.equal("next purge", h.purged(1), time.Time{})
+			h.gone(l.Run)
+		}
+	}},
+	{"P1_ARunIsPurgedWhenNothingHoldsItBackAnyMore", func(h *harness) {
+		birth := h.ids.Item()
+		l := h.born(birth, keep(long))
+		s := h.session()
+		fence := h.own(s, l)
+		send := h.newSend(h.runID())
+		c, next := l.Continue(fence, nil)
+		h.commit(l, sending(c, send))
+		h.finish(next, h.own(s, next), event.StatusCompleted)
+		other := h.ended(keep(2 * long))
+		h.clock.Advance(long)
+		h.equal("next purge", h.purged(1), h.clock.Now().Add(long)) // the later run
+		h.settled(l, 0, send)
+		h.equal("next purge without the record", h.purged(0), h.clock.Now().Add(long))
+		h.confirm(l.Run, birth)
+		h.purged(1)
+		h.gone(l.Run)
+		h.place(other.Run, store.PlaceEnded)
+	}},
+}
+
+// Items that come from an outbox.
+var keptBehaviors = []behavior{
+	{"O2_AKeptItemIsRememberedUntilConfirm", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		kept, other := h.item(), h.deliver(l.Run)
+		h.accepts("that is kept", store.Deliver{Run: l.Run, Item: kept, Keep: true}, l.Run)
+		snap := h.inspect()
+		h.equal("inbox", snap.Runs[l.Run].Inbox, []store.Item{other, kept})
+		h.equal("kept", snap.Kept, map[event.RunID][]event.ItemID{l.Run: {kept.ID}})
+		h.equal("seen", snap.Seen, map[event.RunID]map[event.ItemID]time.Time{l.Run: {kept.ID: h.clock.Now(), other.ID: h.clock.Now()}})
+		h.unchanged("the same item", func() {
+			h.accepts("again", store.Deliver{Run: l.Run, Item: kept, Keep: true}, l.Run)
+			h.accepts("again, of another kind", store.Deliver{Run: l.Run, Item: kept}, l.Run)
+			h.accepts("again, of another kind", store.Deliver{Run: l.Run, Item: other, Keep: true}, l.Run)
+		})
+		h.commit(l, consuming(l.Commit(fence, l.Receive(other, kept)...), other, kept))
+		h.clock.Advance(2 * store.Horizon)
+		h.unchanged("confirms of something else", func() {
+			h.confirm(l.Run, h.ids.Item())
+			h.confirm(h.runID(), kept.ID)
+		})
+		h.confirm(l.Run, kept.ID)
+		snap = h.inspect()
+		h.equal("kept after the confirm", snap.Kept, map[event.RunID][]event.ItemID(nil))
+		if _, ok := snap.Seen[l.Run][kept.ID]; ok {
+			h.Fatalf("seen after the confirm: got item %s", kept.ID)
+		}
+		h.unchanged("the same confirm", func() { h.confirm(l.Run, kept.ID) })
+	}},
+	{"O2_AKeptItemIsRememberedForLongerThanADay", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		var kept []store.Item
+		for range 5 {
+			i := h.item()
+			h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+			kept = append(kept, i)
+			for range 20 {
+				h.deliver(l.Run)
+			}
+		}
+		items := h.load(l.Run).Inbox
+		h.commit(l, consuming(l.Commit(fence, l.Receive(items...)...), items...))
+		for range 3 {
+			h.clock.Advance(25 * time.Hour)
+			for range 100 {
+				h.deliver(l.Run)
+			}
+			items = h.load(l.Run).Inbox
+			h.commit(l, consuming(l.Commit(fence, l.Receive(items...)...), items...))
+		}
+		h.unchanged("the same items", func() {
+			for _, i := range kept {
+				h.accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+			}
+		})
+		for _, i := range kept {
+			h.confirm(l.Run, i.ID)
+		}
+	}},
+	{"O2_ConfirmReachesTheChainByAnyOfItsRuns", func(h *harness) {
+		runs := h.chain(3)
+		var kept []store.Item
+		for _, l := range runs {
+			i := h.item()
+			h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, runs[2].Run)
+			kept = append(kept, i)
+		}
+		h.equal("number of kept items", len(h.inspect().Kept[runs[0].Run]), 3)
+		h.clock.Advance(2 * store.Horizon)
+		h.check("delete", h.delete(runs[1].Run))
+		for n, l := range runs {
+			h.confirm(l.Run, kept[n].ID)
+		}
+		h.equal("kept after the confirms", h.inspect().Kept, map[event.RunID][]event.ItemID(nil))
+	}},
+	{"O2_ConfirmForgetsBirthAndItemOfOneRecord", func(h *harness) {
+		record := h.ids.Item()
+		l := h.born(record)
+		i := store.Item{ID: record}
+		h.accepts("of the same record", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+		h.clock.Advance(2 * store.Horizon)
+		h.confirm(l.Run, record)
+		snap := h.inspect()
+		h.equal("birth", snap.Runs[l.Run].Birth, event.ItemID(""))
+		h.equal("kept", snap.Kept, map[event.RunID][]event.ItemID(nil))
+	}},
+	{"M2_AKeptItemIsAcceptedAgainAfterTheRunEnded", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		i := h.item()
+		h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+		h.consumeAndFinish(l, fence)
+		h.unchanged("the same item", func() { h.accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run) })
+	}},
+}
+
+// confirmAll confirms every item that is kept.
+func (h *harness) confirmAll() {
+	h.Helper()
+	for chain, items := range h.inspect().Kept {
+		for _, id := range items {
+			h.confirm(chain, id)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package storetest_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// creating is a store with a mistake in how it creates runs.
+func creating(do func(ctx context.Context, w wrapper, c *store.Create)) func(wrapper) store.Store {
+	return func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
+			do(ctx, w, c)
+			return nil
+		}}
+	}
+}
+
+func keepsNothing(w wrapper) store.Store {
+	return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error {
+		d.Keep = false
+		return nil
+	}}
+}
+
+// What goes wrong with what a record leaves with its receiver.
+var leftFaults = map[string]fault{
+	"an item is kept for a day":                  {"O2_AKeptItemIsRememberedForLongerThanADay", keepsNothing},
+	"an item is not kept":                        {"O2_AKeptItemIsRememberedUntilConfirm", keepsNothing},
+	"the model notices an item that is not kept": {"RandomHistoriesMatchTheModel", keepsNothing},
+	"every item is kept": {"M1_WhatIsAcceptedIsInTheInboxAndSeen", func(w wrapper) store.Store {
+		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error {
+			d.Keep = true
+			return nil
+		}}
+	}},
+	"create forgets its birth": {"O2_CreateKeepsItsBirthUntilConfirm",
+		creating(func(_ context.Context, _ wrapper, c *store.Create) { c.Birth = "" })},
+	"create ignores its deadline": {"CreatePastItsDeadlineIsStale",
+		creating(func(_ context.Context, _ wrapper, c *store.Create) { c.Deadline = time.Time{} })},
+	"create asks whether it is late last": {"CreatePastItsDeadlineIsStale",
+		creating(func(ctx context.Context, w wrapper, c *store.Create) {
+			if w.state(ctx, c.Run) != nil {
+				c.Deadline = time.Time{}
+			}
+		})},
+	"create is early to be late": {"CreatePastItsDeadlineIsStale",
+		creating(func(_ context.Context, w wrapper, c *store.Create) {
+			if c.Deadline.Equal(w.Clock().Now()) {
+				c.Deadline = c.Deadline.Add(-time.Millisecond)
+			}
+		})},
+	"purge ignores births": {"P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", func(w wrapper) store.Store {
+		return edit{wrapper: w, purge: func(ctx context.Context) {
+			for run, r := range w.snapshot(ctx).Runs {
+				_ = w.Store.Confirm(ctx, run, r.Birth)
+			}
+		}}
+	}},
+	"the model notices a purge that ignores births": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store {
+		return edit{wrapper: w, purge: func(ctx context.Context) {
+			for run, r := range w.snapshot(ctx).Runs {
+				_ = w.Store.Confirm(ctx, run, r.Birth)
+			}
+		}}
+	}},
+	"purge ignores records": {"P1_ASenderIsNotPurgedWhileItHasRecords", func(w wrapper) store.Store {
+		return edit{wrapper: w, purge: func(ctx context.Context) {
+			for _, o := range w.snapshot(ctx).Outbox {
+				for p := o.Phase; p <= store.PhaseNote; p++ {
+					_ = w.Store.Mark(ctx, 0, []store.Mark{{From: o.From, ID: o.ID, Phase: p}})
+				}
+			}
+		}}
+	}},
+	"purge ignores notes": {"P1_ASenderIsNotPurgedWhileItHasRecords", func(w wrapper) store.Store {
+		return edit{wrapper: w, purge: func(ctx context.Context) {
+			for _, o := range w.snapshot(ctx).Outbox {
+				_ = w.Store.Mark(ctx, 0, []store.Mark{{From: o.From, ID: o.ID, Phase: store.PhaseNote}})
+			}
+		}}
+	}},
+	"confirm does nothing": {"P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", func(w wrapper) store.Store {
+		return edit{wrapper: w, confirm: func(context.Context, event.RunID, event.ItemID) bool { return false }}
+	}},
+	"confirm finds no deleted run": {"P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed", func(w wrapper) store.Store {
+		return edit{wrapper: w, confirm: func(ctx context.Context, run event.RunID, _ event.ItemID) bool {
+			r := w.state(ctx, run)
+			return r != nil && !r.Hidden
+		}}
+	}},
+	"confirm knows the last run of a chain only": {"O2_ConfirmReachesTheChainByAnyOfItsRuns", func(w wrapper) store.Store {
+		return edit{wrapper: w, confirm: func(ctx context.Context, run event.RunID, _ event.ItemID) bool {
+			r := w.state(ctx, run)
+			return r == nil || r.Next == ""
+		}}
+	}},
+	"confirm forgets a birth for another record": {"O2_CreateKeepsItsBirthUntilConfirm", func(w wrapper) store.Store {
+		return edit{wrapper: w, confirm: func(ctx context.Context, run event.RunID, _ event.ItemID) bool {
+			if r := w.state(ctx, run); r != nil {
+				_ = w.Store.Confirm(ctx, run, r.Birth)
+			}
+			return true
+		}}
+	}},
+}

@@ -1,0 +1,145 @@
+package storetest_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// marking is a store with a mistake in how records are marked. It is called with
+// the record that a mark is about, if there is one.
+func marking(do func(ctx context.Context, w wrapper, m *store.Mark, o store.Outgoing) bool) func(wrapper) store.Store {
+	return func(w wrapper) store.Store {
+		return edit{wrapper: w, mark: func(ctx context.Context, m *store.Mark) bool {
+			all := w.snapshot(ctx).Outbox
+			i := slices.IndexFunc(all, func(o store.Outgoing) bool { return o.From == m.From && o.ID == m.ID })
+			return i < 0 || do(ctx, w, m, all[i])
+		}}
+	}
+}
+
+// reading is a store with a mistake in what its outbox answers.
+func reading(do func(ctx context.Context, w wrapper, got *[]store.Outgoing, next *time.Time)) func(wrapper) store.Store {
+	return func(w wrapper) store.Store {
+		return edit{wrapper: w, outbox: func(ctx context.Context, _ *int, got *[]store.Outgoing, next *time.Time) {
+			if got != nil {
+				do(ctx, w, got, next)
+			}
+		}}
+	}
+}
+
+func markIgnoresPhases(_ context.Context, _ wrapper, m *store.Mark, o store.Outgoing) bool {
+	m.Phase = o.Phase
+	return true
+}
+
+var outboxFaults = map[string]fault{
+	"mark ignores the phase":               {"MarkIgnoresARecordInAnotherPhase", marking(markIgnoresPhases)},
+	"the model notices marks of any phase": {"RandomHistoriesMatchTheModel", marking(markIgnoresPhases)},
+	"a record goes with its answer": {"O2_ARecordPassesThroughItsPhases",
+		marking(func(ctx context.Context, w wrapper, m *store.Mark, o store.Outgoing) bool {
+			if m.Phase != o.Phase {
+				return true
+			}
+			for p := m.Phase; p <= store.PhaseNote; p++ {
+				_ = w.Store.Mark(ctx, 0, []store.Mark{{From: m.From, ID: m.ID, Phase: p, Refusal: m.Refusal}})
+			}
+			return false
+		})},
+	"a refusal is always news": {"M1_ARefusalThatWasAcceptedIsNotPushedAgain",
+		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool {
+			if m.Refusal != nil {
+				m.Refusal = &store.Item{ID: event.NewItemID()}
+			}
+			return true
+		})},
+	"a refusal is kept from a closing sender": {"ARefusalReachesAClosingSender",
+		marking(func(ctx context.Context, w wrapper, m *store.Mark, _ store.Outgoing) bool {
+			return m.Refusal == nil || !w.state(ctx, m.From).Closing
+		})},
+	"a refusal is lost": {"M1_ARefusalIsAcceptedWithTheAnswer",
+		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool {
+			m.Refusal = nil
+			return true
+		})},
+	"a refusal follows the chain": {"ASenderThatHasContinuedIsToldOfNoRefusal",
+		marking(func(ctx context.Context, w wrapper, m *store.Mark, _ store.Outgoing) bool {
+			if r := w.state(ctx, m.From); m.Refusal != nil && r.Next != "" && m.Refusal.Scope == store.ScopeChain {
+				_, _ = w.Store.Deliver(ctx, store.Deliver{Run: r.Next, Item: *m.Refusal})
+			}
+			return true
+		})},
+	"an unknown receiver is always an answer": {"O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore",
+		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool {
+			m.Unknown = false
+			return true
+		})},
+	"an unknown receiver is never an answer": {"AnUnknownReceiverIsAnAnswerIfNothingBeforeIsOpen",
+		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool { return !m.Unknown })},
+	"an unknown receiver is no reason to let a note go": {"AnUnknownReceiverLetsANoteGo",
+		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool {
+			return !m.Unknown || m.Phase != store.PhaseNote
+		})},
+	"the outbox ignores its limit": {"OutboxReturnsAtMostLimitAndTellsOfMore", func(w wrapper) store.Store {
+		return edit{wrapper: w, outbox: func(_ context.Context, limit *int, _ *[]store.Outgoing, _ *time.Time) { *limit = 1000 }}
+	}},
+	"the outbox does not say what is left": {"OutboxReturnsAtMostLimitAndTellsOfMore",
+		reading(func(_ context.Context, _ wrapper, _ *[]store.Outgoing, next *time.Time) { *next = time.Time{} })},
+	"the outbox is always in a hurry": {"O2_ARecordPassesThroughItsPhases",
+		reading(func(_ context.Context, w wrapper, _ *[]store.Outgoing, next *time.Time) { *next = w.Clock().Now() })},
+	"the outbox has no order": {"O1_FreshRecordsAreReturnedInTheOrderInWhichTheyWereWritten",
+		reading(func(_ context.Context, _ wrapper, got *[]store.Outgoing, _ *time.Time) { slices.Reverse(*got) })},
+	"the outbox sets no deadline": {"ACommitWritesItsRecords",
+		reading(func(_ context.Context, _ wrapper, got *[]store.Outgoing, _ *time.Time) {
+			for i := range *got {
+				(*got)[i].Deadline = time.Time{}
+			}
+		})},
+	"the outbox settles before its time": {"O2_ARecordPassesThroughItsPhases",
+		reading(func(ctx context.Context, w wrapper, got *[]store.Outgoing, _ *time.Time) {
+			*got = w.snapshot(ctx).Outbox
+		})},
+	"the outbox settles out of order": {"O1_AnAnsweredRecordWaitsForTheEarlierOnesOfItsPair",
+		reading(func(ctx context.Context, w wrapper, got *[]store.Outgoing, _ *time.Time) {
+			*got = dueByThemselves(ctx, w)
+		})},
+	"the model notices what is settled out of order": {"RandomHistoriesMatchTheModel",
+		reading(func(ctx context.Context, w wrapper, got *[]store.Outgoing, _ *time.Time) {
+			if all := dueByThemselves(ctx, w); len(all) > len(*got) && len(*got) > 0 {
+				*got = all
+			}
+		})},
+	"a heartbeat hides the outbox": {"HeartbeatTellsWhenTheOutboxWantsSomething", func(w wrapper) store.Store {
+		return edit{wrapper: w, beat: func(b *store.Heartbeat) { b.Outbox = time.Time{} }}
+	}},
+	"a heartbeat is late for the outbox": {"HeartbeatTellsWhenTheOutboxWantsSomething", func(w wrapper) store.Store {
+		return edit{wrapper: w, beat: func(b *store.Heartbeat) {
+			if b.Outbox.After(w.Clock().Now()) {
+				b.Outbox = b.Outbox.Add(time.Millisecond)
+			}
+		}}
+	}},
+	"the model notices a late heartbeat": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store {
+		return edit{wrapper: w, beat: func(b *store.Heartbeat) {
+			if b.Outbox.After(w.Clock().Now()) {
+				b.Outbox = b.Outbox.Add(time.Millisecond)
+			}
+		}}
+	}},
+}
+
+// dueByThemselves is what an outbox returns that does not look at pairs.
+func dueByThemselves(ctx context.Context, w wrapper) []store.Outgoing {
+	now := w.Clock().Now()
+	all := w.snapshot(ctx).Outbox
+	for i := range all {
+		all[i].Deadline = now.Add(store.Horizon / 2)
+	}
+	return slices.DeleteFunc(all, func(o store.Outgoing) bool {
+		return o.Phase != store.PhaseFresh && now.Before(o.Since.Add(store.Horizon))
+	})
+}

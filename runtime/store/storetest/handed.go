@@ -1,0 +1,74 @@
+package storetest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// handed checks what a claim has handed over of a run, and returns the rest of its
+// answer.
+func (h *harness) handed(c store.ClaimedRun) store.ClaimedRun {
+	h.Helper()
+	if c.Loaded != nil {
+		h.equal("run that the claim hands over", *c.Loaded, h.load(c.Run))
+		c.Loaded = nil
+	}
+	return c
+}
+
+func (h *harness) handedAll(claimed []store.ClaimedRun) []store.ClaimedRun {
+	h.Helper()
+	for i := range claimed {
+		claimed[i] = h.handed(claimed[i])
+	}
+	return claimed
+}
+
+// A store need not hand anything over, so what is checked here may be little:
+// every other claim of the suite is checked in the same way.
+var handedBehaviors = []behavior{
+	{"AClaimHandsOverWhatLoadAnswers", func(h *harness) {
+		h.start(func(c *store.Create) { c.Priority, c.Retention = -1, time.Hour+time.Nanosecond })
+		h.startAs(orders, h.workflowID("order"))
+		h.startAs(orders, h.workflowID(strings.Repeat("a long name ", 20)))
+		for _, tag := range []string{"short", strings.Repeat("long ", 30)} {
+			l := h.newLog(orders, "")
+			l.Spec.Tags, l.Spec.Parent, l.Spec.Root = map[string]string{"tag": tag}, h.runID(), h.runID()
+			c := l.Create()
+			c.Birth = h.ids.Item()
+			h.create(c)
+		}
+		h.deliver(h.start().Run)
+		long := h.newLog(orders, "")
+		long.Spec.Tags = map[string]string{"long": strings.Repeat("x", 100_000)}
+		h.create(long.Create())
+		s := h.session()
+		for _, c := range h.claim(s, 100) { // it looks at each
+			h.check("release", h.store.Release(h.ctx, c.Run, c.Fence))
+		}
+		for _, c := range h.claim(s, 100) {
+			h.check("release", h.store.Release(h.ctx, c.Run, c.Fence))
+		}
+	}},
+	{"AClaimHandsOverARunThatWasContinued", func(h *harness) {
+		s := h.session()
+		l, fence := h.startOwned(s)
+		next := h.goOn(l, fence)
+		h.own(s, next)
+	}},
+	{"AClaimRunHandsOverWhatLoadAnswers", func(h *harness) {
+		s, l := h.session(), h.start()
+		got, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
+		h.check("claim run", err)
+		h.equal("run", h.handed(got).Run, l.Run)
+	}},
+	{"AClaimHandsOverARunWithAllItsFrames", func(h *harness) {
+		s := h.session()
+		l, fence := h.startOwned(s)
+		h.commit(l, withEffect(l.Commit(fence, l.Work()...), store.EffectYield, event.StatusRunning))
+		h.own(s, l)
+	}},
+}

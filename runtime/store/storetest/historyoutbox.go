@@ -1,0 +1,193 @@
+package storetest
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// What runs do to others in a random history, and that they continue.
+
+// newContinue draws a commit that continues a run. The items are consumed; of
+// those some are carried over.
+func (h *history) newContinue(t *rapid.T, l *Log, fence store.Fence, items []store.Item) store.Commit {
+	carried := items[:rapid.IntRange(0, len(items)).Draw(t, "carried")]
+	c, next := l.Continue(fence, carried, l.Receive(items...)...)
+	c.Continue.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
+	c.Send, c.Progress = h.sends(t, l), rapid.Bool().Draw(t, "progress")
+	if len(items) > 0 {
+		c = consuming(c, items...)
+	}
+	h.logs = append(h.logs, next)
+	return c
+}
+
+// sends draws records, few of them for different receivers.
+func (h *history) sends(t *rapid.T, l *Log) []store.Send {
+	if chance(t, "none", 60) {
+		return nil
+	}
+	var sends []store.Send
+	for range rapid.IntRange(1, 3).Draw(t, "records") {
+		s := h.newSend(rapid.SampledFrom([]event.RunID{h.ghost.Run, l.Run, h.logs[len(h.logs)-1].Run}).Draw(t, "receiver"))
+		known := slices.DeleteFunc(slices.Clone(h.m.outbox), func(o store.Outgoing) bool { return o.From != l.Run })
+		if len(known) > 0 && chance(t, "known record", 20) {
+			s.ID = rapid.SampledFrom(known).Draw(t, "record").ID
+		}
+		sends = append(sends, s)
+	}
+	return sends
+}
+
+// drawOutbox reads the outbox, and checks that what it returns is right and that
+// there is no reason to return more.
+func (h *history) drawOutbox(t *rapid.T) {
+	limit := rapid.SampledFrom([]int{0, 1, 2, 5, 1000}).Draw(t, "limit")
+	got, next := h.outbox(limit)
+	wanted := h.m.wanted()
+	returned := map[int]bool{}
+	before := -1
+	for _, o := range got {
+		i := h.m.record(o.From, o.ID)
+		if i <= before {
+			h.Fatalf("outbox: got record %s of %s, which does not exist, or was written before the one in front of it", o.ID, o.From)
+		}
+		want := h.m.outbox[i]
+		want.Deadline = h.clock.Now().Add(store.Horizon / 2)
+		h.equal("record", o, want)
+		if !slices.ContainsFunc(wanted, func(d store.Outgoing) bool { return d.From == o.From && d.ID == o.ID }) || !h.inOrder(i, returned) {
+			h.Fatalf("outbox: got record %s of %s before its turn", o.ID, o.From)
+		}
+		before, returned[i] = i, true
+	}
+	h.read = append(h.read, got...)
+	if len(got) > limit || len(got) == 0 && limit > 0 && len(wanted) > 0 || limit == 1000 && len(got) < len(wanted) {
+		h.Fatalf("outbox: got %d records of %d, limit %d", len(got), len(wanted), limit)
+	}
+	if len(got) < len(wanted) {
+		if next.IsZero() || next.After(h.clock.Now()) {
+			h.Fatalf("outbox: next is %v, and %d records are left", next, len(wanted)-len(got))
+		}
+		return
+	}
+	h.checkLater(next)
+}
+
+// inOrder reports whether the record number i may be returned with what is
+// returned before it.
+func (h *history) inOrder(i int, returned map[int]bool) bool {
+	for n, o := range h.m.outbox[:i] {
+		if o.From != h.m.outbox[i].From || o.To != h.m.outbox[i].To || returned[n] {
+			continue
+		}
+		switch h.m.outbox[i].Phase {
+		case store.PhaseFresh:
+			if o.Phase == store.PhaseFresh {
+				return false
+			}
+		case store.PhaseAnswered:
+			if o.Phase != store.PhaseNote {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// checkLater checks when the outbox wants something once everything was returned
+// that is to be done now.
+func (h *history) checkLater(next time.Time) {
+	h.Helper()
+	later := slices.DeleteFunc(slices.Clone(h.m.outbox), func(o store.Outgoing) bool { return !dueOf(o).After(h.clock.Now()) })
+	if !next.IsZero() && !next.After(h.clock.Now()) {
+		h.Fatalf("outbox: next is %v, and nothing is left", next)
+	}
+	h.checkNext("outbox", next, later, false)
+}
+
+// checkNext fails the test unless next is when something is to be done for one of
+// the records. Because of the order of pairs it may be too early.
+func (h *history) checkNext(what string, next time.Time, records []store.Outgoing, none bool) {
+	h.Helper()
+	if none || len(records) == 0 {
+		h.equal("outbox time of "+what, next, time.Time{})
+		return
+	}
+	now := h.clock.Now()
+	var earliest, right time.Time
+	for _, o := range records {
+		at, inTurn := dueOf(o), h.m.turnOf(o)
+		if earliest.IsZero() || at.Before(earliest) {
+			earliest = at
+		}
+		if right.IsZero() || inTurn.Before(right) {
+			right = inTurn
+		}
+	}
+	if past := !right.After(now); next.IsZero() || past && next.After(now) || !past && (next.After(right) || next.Before(earliest)) {
+		h.Fatalf("outbox time of %s: got %v, want %v, or as early as %v", what, next, right, earliest)
+	}
+}
+
+// drawMark moves records on: as they were read, or as somebody believes that they
+// are.
+func (h *history) drawMark(t *rapid.T) {
+	records := h.m.outbox
+	if chance(t, "read long ago", 15) {
+		records = h.read
+	}
+	if len(records) == 0 {
+		return
+	}
+	var marks []store.Mark
+	for range rapid.IntRange(1, 3).Draw(t, "marks") {
+		o := rapid.SampledFrom(records).Draw(t, "record")
+		k := store.Mark{From: o.From, ID: o.ID, Phase: o.Phase, Unknown: chance(t, "unknown", 25)}
+		if chance(t, "wrong phase", 15) {
+			k.Phase = store.Phase(rapid.IntRange(1, 3).Draw(t, "phase"))
+		}
+		if chance(t, "refused", 40) {
+			refusal := store.Item{ID: "refusal of " + o.ID, Scope: store.Scope(rapid.IntRange(0, 1).Draw(t, "scope")), Body: []byte("1")}
+			k.Refusal = &refusal
+		}
+		marks = append(marks, k)
+	}
+	h.request(t, func() {
+		h.marks(marks...)
+		for _, k := range marks {
+			h.m.mark(k)
+		}
+	})
+}
+
+// drawConfirm confirms a birth, an item, or nothing that anybody knows.
+func (h *history) drawConfirm(t *rapid.T) {
+	type left struct {
+		run event.RunID
+		id  event.ItemID
+	}
+	all := []left{{h.ghost.Run, "nothing"}}
+	for _, r := range h.m.sorted() {
+		all = append(all, left{r.Run, "nothing"})
+		if r.Birth != "" {
+			all = append(all, left{r.Run, r.Birth})
+		}
+		for _, id := range slices.Sorted(maps.Keys(h.m.kept[r.Chain])) {
+			all = append(all, left{r.Run, id})
+		}
+	}
+	c := rapid.SampledFrom(all).Draw(t, "record")
+	h.request(t, func() {
+		if !h.m.settled(c.id) {
+			return
+		}
+		h.confirm(c.run, c.id)
+		h.m.confirm(c.run, c.id)
+		h.confirmed[c.id] = true
+	})
+}

@@ -1,0 +1,344 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+const (
+	// relayBatch bounds one read of an outbox.
+	relayBatch = 512
+	// relayCalls bounds how many deliveries of one pass are under way at once.
+	relayCalls = 16
+)
+
+// relay carries over what runs of a partition send to others. Any worker of the
+// partition may do so at any time, because everything it does may be done twice;
+// so it holds no lock, and remembers nothing that matters.
+//
+// Who has written records carries them over at once. Others look when they begin,
+// and later only after what is overdue, which heartbeats tell: that is how the
+// records of a worker that died are found.
+type relay struct {
+	s      *session
+	wake   chan struct{}
+	alarm  func() bool
+	done   chan struct{}
+	late   bool               // at the last heartbeat something was to be done
+	lost   map[pair]time.Time // receivers that were unknown, and when; see mayBeLost
+	ctx    context.Context    // of all that it asks the store
+	cutOff context.CancelFunc
+}
+
+func newRelay(s *session) *relay {
+	r := &relay{s: s, wake: make(chan struct{}, 1), done: make(chan struct{}), lost: map[pair]time.Time{}}
+	r.ctx, r.cutOff = context.WithCancel(context.Background())
+	return r
+}
+
+// kick makes the relay look at the outbox.
+func (r *relay) kick() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// heard takes note of what a heartbeat says about the outbox. What is to be done at
+// two heartbeats in a row is overdue: who has written it has died, or is slow.
+func (r *relay) heard(due time.Time) {
+	waits := !due.IsZero() && !due.After(r.s.w.clock.Now())
+	if waits && r.late {
+		r.kick()
+	}
+	r.late = waits
+}
+
+// loop carries over until the session stops, and then what was written last.
+func (r *relay) loop() {
+	defer close(r.done)
+	defer r.cutOff()
+	defer r.setAlarm(time.Time{})
+	for {
+		select {
+		case <-r.s.stopped:
+			select {
+			case <-r.wake:
+				_, _ = r.pass(r.ctx) // what is left is overdue for others soon
+			default:
+			}
+			return
+		case <-r.wake:
+		}
+		next, err := r.pass(r.ctx)
+		switch {
+		case err == nil:
+			r.setAlarm(next)
+		case r.ctx.Err() == nil:
+			r.s.w.log.Error("carry over what runs have sent failed, trying again", "partition", r.s.partition, "error", err)
+			r.setAlarm(r.s.w.clock.Now().Add(time.Second))
+		}
+	}
+}
+
+// stop ends the loop; a store that does not answer is not waited for for long.
+func (r *relay) stop() {
+	defer time.AfterFunc(hardStop, r.cutOff).Stop()
+	<-r.done
+}
+
+// setAlarm wakes the relay at t. What is due only later may be done by several
+// workers that know of it: each waits a little longer than the next one, so that
+// most find nothing left to do.
+func (r *relay) setAlarm(t time.Time) {
+	if r.alarm != nil {
+		r.alarm()
+		r.alarm = nil
+	}
+	if t.IsZero() {
+		return
+	}
+	wait := t.Sub(r.s.w.clock.Now())
+	if wait > time.Second {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(r.s.w.cfg.Name))
+		wait += r.s.w.cfg.Heartbeat * time.Duration(h.Sum32()%64) / 64
+	}
+	r.alarm = r.s.w.clock.AfterFunc(max(wait, time.Millisecond), r.kick)
+}
+
+// pass carries over all for which something is to be done now, and returns when
+// there will be something to do again.
+func (r *relay) pass(ctx context.Context) (time.Time, error) {
+	for {
+		records, next, err := r.s.w.store.Outbox(ctx, r.s.partition, relayBatch)
+		if err != nil {
+			return time.Time{}, err
+		}
+		marks, later := r.carry(ctx, records)
+		if len(marks) > 0 {
+			if err := r.s.w.store.Mark(ctx, r.s.partition, marks); err != nil {
+				return time.Time{}, err
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return time.Time{}, ctx.Err()
+		case later:
+			return r.s.w.clock.Now().Add(relayRetry), nil
+		case len(records) == 0:
+			return next, nil
+		}
+	}
+}
+
+// relayRetry is when a receiver is asked again that wanted to be asked later.
+const relayRetry = 20 * time.Millisecond
+
+// pair is what one run sends to another one, in order.
+type pair struct{ from, to event.RunID }
+
+// carry does for each record what its phase asks for. later says that some could
+// not be carried over for now.
+func (r *relay) carry(ctx context.Context, records []store.Outgoing) (marks []store.Mark, later bool) {
+	queues := map[pair][]*store.Outgoing{}
+	var order []pair
+	for i := range records {
+		o := &records[i]
+		p := pair{o.From, o.To}
+		if len(queues[p]) == 0 {
+			order = append(order, p)
+		}
+		queues[p] = append(queues[p], o)
+	}
+	// The first record of each pair goes first, then the second ones, and so on: a
+	// pair whose record did not get through goes no further.
+	for len(order) > 0 {
+		heads := make([]*store.Outgoing, len(order))
+		for i, p := range order {
+			heads[i] = queues[p][0]
+		}
+		round := r.round(ctx, heads)
+		rest := order[:0]
+		for i, p := range order {
+			if round[i] == nil {
+				later = true
+				continue
+			}
+			round[i].Unknown = round[i].Unknown && r.mayBeLost(p)
+			marks = append(marks, *round[i])
+			if round[i].Unknown {
+				continue // what created the receiver goes first again
+			}
+			if queues[p] = queues[p][1:]; len(queues[p]) > 0 {
+				rest = append(rest, p)
+			}
+		}
+		order = rest
+	}
+	return marks, later
+}
+
+// mayBeLost reports whether a receiver that is unknown may be one that a failover
+// has lost, so that what created it is to be sent again. That is tried once in a
+// while: a receiver that never was stays unknown, and the records of a pair must
+// not send one another for ever.
+func (r *relay) mayBeLost(p pair) bool {
+	now := r.s.w.clock.Now()
+	for other, at := range r.lost {
+		if now.Sub(at) > store.Horizon {
+			delete(r.lost, other)
+		}
+	}
+	if _, tried := r.lost[p]; tried {
+		return false
+	}
+	r.lost[p] = now
+	return true
+}
+
+// round carries over records of different pairs, and returns a mark for each; nil
+// for one that must be tried again.
+func (r *relay) round(ctx context.Context, records []*store.Outgoing) []*store.Mark {
+	marks := make([]*store.Mark, len(records))
+	var starts []int
+	var requests []store.Create
+	var calls sync.WaitGroup
+	slots := make(chan struct{}, relayCalls)
+	for i, o := range records {
+		p, err := parcel.Decode(o.Body)
+		if o.Phase != store.PhaseNote && err == nil && p.Start != nil {
+			var c store.Create
+			if c, err = p.Create(o); err == nil {
+				starts, requests = append(starts, i), append(requests, c)
+				continue
+			}
+		}
+		if o.Phase != store.PhaseNote && err != nil {
+			// It was damaged, or is of a newer release: somebody else may know it.
+			r.s.w.log.Error("a record of the outbox cannot be read", "from", o.From, "to", o.To, "error", err)
+			continue
+		}
+		calls.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if o.Phase == store.PhaseNote {
+				marks[i] = r.confirm(ctx, o)
+			} else {
+				marks[i] = r.deliver(ctx, o, p)
+			}
+		})
+	}
+	if len(requests) > 0 {
+		r.create(ctx, records, starts, requests, marks)
+	}
+	calls.Wait()
+	return marks
+}
+
+// confirm lets the receiver forget that it has seen the record.
+func (r *relay) confirm(ctx context.Context, o *store.Outgoing) *store.Mark {
+	if err := r.s.w.store.Confirm(ctx, o.To, o.ID); err != nil {
+		r.failed(ctx, o, err)
+		return nil
+	}
+	return mark(o)
+}
+
+func mark(o *store.Outgoing) *store.Mark {
+	return &store.Mark{From: o.From, ID: o.ID, Phase: o.Phase}
+}
+
+func (r *relay) failed(ctx context.Context, o *store.Outgoing, err error) {
+	if ctx.Err() == nil {
+		r.s.w.log.Error("carry over to another run failed, trying again", "from", o.From, "to", o.To, "error", err)
+	}
+}
+
+// create starts runs.
+func (r *relay) create(ctx context.Context, records []*store.Outgoing, starts []int, requests []store.Create, marks []*store.Mark) {
+	answers, err := r.s.w.store.Create(ctx, requests)
+	if err != nil {
+		r.failed(ctx, records[starts[0]], err)
+		return
+	}
+	for n, i := range starts {
+		answer := answers[n]
+		if answer.Err == nil && !answer.New {
+			answer.Err = &store.ActiveError{WorkflowID: requests[n].WorkflowID, Run: answer.Run}
+		}
+		if errors.Is(answer.Err, store.ErrStale) {
+			continue
+		}
+		p, _ := parcel.Decode(records[i].Body) // it was decoded before
+		m := mark(records[i])
+		if m.Phase == store.PhaseFresh || answer.Err != nil {
+			m.Refusal = r.answer(records[i], p, answer.Err)
+		}
+		marks[i] = m
+	}
+}
+
+// deliver puts an item into an inbox.
+func (r *relay) deliver(ctx context.Context, o *store.Outgoing, p *parcel.Parcel) *store.Mark {
+	_, err := r.s.w.store.Deliver(ctx, p.Deliver(o))
+	var ended *store.TerminalError
+	m := mark(o)
+	switch {
+	case err == nil, errors.As(err, &ended):
+	case errors.Is(err, store.ErrRunNotFound):
+		m.Unknown = true
+	case errors.Is(err, store.ErrLater), errors.Is(err, store.ErrStale):
+		return nil
+	default:
+		r.failed(ctx, o, err)
+		return nil
+	}
+	if ended != nil {
+		err = fmt.Errorf("%w: %w", workflow.ErrRunTerminal, ended)
+	}
+	if o.Phase == store.PhaseFresh {
+		m.Refusal = r.answer(o, p, err)
+	}
+	return m
+}
+
+// answer returns what the sender is told; nil if it need not know. The id is
+// derived: however often the record is carried over, it is told once.
+func (r *relay) answer(o *store.Outgoing, p *parcel.Parcel, refusal error) *store.Item {
+	if p.Answer == parcel.Nothing || p.Answer == parcel.OnRefusal && refusal == nil {
+		return nil
+	}
+	e := event.Event{Key: p.Key, Next: o.To}
+	switch {
+	case p.Start != nil && refusal == nil:
+		e.Type = event.ChildStarted
+	case p.Start != nil:
+		e.Type = event.ChildFailed
+	case refusal == nil:
+		e.Type = event.SendCompleted
+	default:
+		e.Type = event.SendFailed
+	}
+	id := event.DerivedItemID(o.From, "answer:"+string(o.ID))
+	if refusal != nil {
+		e.Failure = failure.Encode(refusal, event.CodeRefused)
+		id += "-"
+	}
+	body, err := event.AppendItem(nil, &e)
+	if err != nil {
+		r.s.w.log.Error("answer to a run cannot be written", "run", o.From, "error", err)
+		return nil
+	}
+	return &store.Item{ID: id, Scope: store.ScopeRun, Body: body}
+}

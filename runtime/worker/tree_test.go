@@ -1,0 +1,52 @@
+package worker_test
+
+import (
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+func TestRUN7_TheTreeOfARunHasItsChildrenAndTheirDepths(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		mids, tops := flow[int, int]("mids"), flow[int, int]("tops")
+		twice := func(d workflow.Definition[int, int]) func(workflow.Context, int) (int, error) {
+			return func(ctx workflow.Context, n int) (int, error) {
+				first, err := d.Child(ctx, n)
+				if err != nil {
+					return 0, err
+				}
+				second, err := d.Child(ctx, n)
+				return first + second, err
+			}
+		}
+		w.work(worker.Config{}, double, as(mids, twice(doubles)), as(tops, twice(mids)))
+		run := start(w, tops, 1)
+		if got := result(w, run); got != 8 {
+			t.Fatalf("got %d, want 8", got)
+		}
+		tree, err := w.client.Tree(w.ctx, run.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes := 0
+		var walk func(t workflow.Tree, parent workflow.RunID, depth int)
+		walk = func(n workflow.Tree, parent workflow.RunID, depth int) {
+			nodes++
+			if n.Parent != parent || n.Depth != depth || n.Root != run.ID() || n.Status != workflow.StatusCompleted {
+				t.Errorf("%s of %s: parent %s, depth %d, root %s, %s", n.ID, n.Workflow, n.Parent, n.Depth, n.Root, n.Status)
+			}
+			for _, c := range n.Children {
+				walk(c, n.ID, depth+1)
+			}
+		}
+		walk(tree, "", 0)
+		if nodes != 7 {
+			t.Errorf("the tree has %d runs, want 7", nodes)
+		}
+		below, err := w.client.Tree(w.ctx, tree.Children[1].ID)
+		if err != nil || len(below.Children) != 2 || below.Children[0].Depth != 2 {
+			t.Errorf("the tree of a child: %+v, %v", below, err)
+		}
+	})
+}

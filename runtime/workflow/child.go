@@ -1,0 +1,250 @@
+package workflow
+
+import (
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+)
+
+// The limits of children.
+const (
+	// DefaultChildren is how many children of one run may be open at once, unless
+	// the directive of its workflow says otherwise: children=N.
+	DefaultChildren = 10
+	// MaxDepth is how deep runs may start runs.
+	MaxDepth = 100
+	// DefaultChildrenInAll is how many children one run may start in all, or
+	// children=N if that is more. A run that needs more of them continues as new.
+	DefaultChildrenInAll = 1000
+)
+
+// LimitError says that a child was not started, because there are as many as
+// there may be. Nothing was lost: the call may be made again later.
+type LimitError struct {
+	Workflow string // of the child
+	What     string // for example "children at once"
+	Limit    int
+	Fix      string
+}
+
+// Error names the limit and how to raise it.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("start child %s: the limit of %d %s is reached: %s", e.Workflow, e.Limit, e.What, e.Fix)
+}
+
+// Child is a run that this run has started, and its result to come.
+type Child[T any] struct {
+	*Future[T]
+	op *replay.Op // nil if it was not started
+}
+
+// Child starts a run of this workflow from the code of another one, waits for it
+// and returns its result or its error. It is a child of the run: see
+// [Definition.StartChild].
+func (d Definition[In, Out]) Child(ctx Context, in In) (Out, error) {
+	c := d.child(ctx, in, false, nil)
+	if c.op == nil {
+		o := c.outcome()
+		return o.Value, o.Err
+	}
+	if err := ctx.branch().AwaitChild(c.op); err != nil {
+		var zero Out
+		return zero, err
+	}
+	o := c.read(c.op)
+	return o.Value, o.Err
+}
+
+// StartChild starts a run of this workflow from the code of another one. The call
+// does not wait; whatever goes wrong is the error of the result: a *RunError if the
+// child failed, was canceled (that matches [ErrCanceled]) or could not be started
+// because its workflow id is in use (that matches *[ActiveRunError]), a
+// *[LimitError] if there are too many children, a *[PayloadError].
+//
+// If ctx ends, the child is asked to end, and its outcome is waited for. What
+// becomes of it when this run ends is said by [WithParentClose].
+func (d Definition[In, Out]) StartChild(ctx Context, in In, opts ...ChildOption) *Child[Out] {
+	return d.child(ctx, in, true, opts)
+}
+
+func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOption) *Child[Out] {
+	def := d.def()
+	fail := func(err error) *Child[Out] {
+		p := replay.NewPromise(ctx.s)
+		p.Resolve(Outcome[Out]{Err: err})
+		return &Child[Out]{Future: &Future[Out]{p: p, path: def.name}}
+	}
+	b := ctx.branch()
+	key := b.Key(def.name)
+	if err := ctx.Err(); err != nil {
+		return fail(err)
+	}
+	asked, err := def.childEvent(ctx, in, opts)
+	if err != nil {
+		return fail(fmt.Errorf("start child %s: %w", def.name, err))
+	}
+	if err := ctx.room(def.name); err != nil {
+		return fail(err)
+	}
+	asked.Key, asked.Ack = key, ack
+	op := b.Child(ctx.s, asked, func(recorded []byte) string {
+		var v In
+		return def.differs(recorded, asked.Payload, &v)
+	})
+	return &Child[Out]{op: op, Future: &Future[Out]{p: &op.Promise, path: key, read: func(op *replay.Op) Outcome[Out] {
+		var o Outcome[Out]
+		if o.Err = childError(op); o.Err == nil {
+			o.Err = decode("result of child "+op.Key, op.Payload, &o.Value)
+		}
+		return o
+	}}}
+}
+
+// differs compares the recorded input with the one asked for, by value; see the
+// function of the same name.
+func (d *definition) differs(recorded, asked []byte, v any) string {
+	if string(recorded) == string(asked) {
+		return ""
+	}
+	if err := d.decodeInput(recorded, v); err == nil {
+		if again, err := d.encodeInput(v); err == nil && string(again) == string(asked) {
+			return ""
+		}
+	}
+	return replay.DiffJSON(recorded, asked)
+}
+
+// childEvent returns what the directive and the options say about a child.
+func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.Event, error) {
+	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention, policy: IDPolicy{Active: FailActive}}
+	for _, opt := range opts {
+		opt.applyChild(&o)
+	}
+	if o.err == nil && o.policy.Active == CancelActive {
+		o.err = fmt.Errorf("WithIDPolicy: a child cannot cancel the active run of its workflow id: use FailActive")
+	}
+	if o.err != nil {
+		return event.Event{}, o.err
+	}
+	payload, err := d.encodeInput(in)
+	if err != nil {
+		return event.Event{}, err
+	}
+	if err := ctx.env.limits.check(d.inputName(), len(payload), ctx.branch().Replaying()); err != nil {
+		return event.Event{}, err
+	}
+	due := o.at
+	if o.delay > 0 {
+		if t := Now(ctx).Add(o.delay); t.After(due) {
+			due = t
+		}
+	}
+	return event.Event{
+		Name: d.name, Payload: payload, Close: o.close,
+		Active: uint8(FailActive), Finished: uint8(o.policy.Finished),
+		Spec: &event.Spec{
+			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
+			Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartAt: event.Instant(due),
+		},
+	}, nil
+}
+
+// room refuses a child beyond the limits.
+func (ctx Context) room(workflow string) error {
+	b := ctx.branch()
+	open, all := b.Children()
+	inAll := max(DefaultChildrenInAll, ctx.env.children)
+	switch {
+	case open >= ctx.env.children:
+		return &LimitError{workflow, "children at once", ctx.env.children,
+			"wait for some of them, use workflow.Limit, or raise it with children=N in the directive //flow:workflow of the parent"}
+	case all >= inAll:
+		return &LimitError{workflow, "children of one run in all", inAll,
+			"continue as new, or raise it with children=N in the directive //flow:workflow of the parent"}
+	case b.Spec().Depth+1 > MaxDepth:
+		return &LimitError{workflow, "generations of children", MaxDepth, "a run that starts itself needs an end"}
+	}
+	return nil
+}
+
+// childError returns the error of a child that has ended; nil if it completed.
+func childError(op *replay.Op) error {
+	f := op.Failure
+	if f == nil {
+		return nil
+	}
+	e := &RunError{Run: op.Next, Workflow: op.Name, Status: StatusFailed, Code: f.Code, Reason: f.Message, failure: f}
+	if op.WasCanceled() {
+		e.Status = StatusCanceled
+	}
+	return e
+}
+
+// ID returns the id of the child's run; empty if it was not started, and then the
+// result says why.
+func (c *Child[T]) ID() RunID {
+	if c.op == nil {
+		return ""
+	}
+	return c.op.Next
+}
+
+// Started waits until the child exists, also if nobody works on it yet, and
+// returns nil; or the error if it could not be started. A child that was started
+// with [Definition.StartChild] and [ParentCloseAbandon] may be left alone after that.
+func (c *Child[T]) Started(ctx Context) error {
+	if c.op == nil {
+		return c.outcome().Err
+	}
+	if _, err := ctx.branch().Await(ctx.s, c.op.Started(), "the start of child "+c.path); err != nil {
+		return err
+	}
+	if c.op.Done() && c.op.Failure != nil && c.op.Failure.Code == event.CodeRefused {
+		return childError(c.op)
+	}
+	return nil
+}
+
+// Cancel asks the child to end. Its outcome stands: [Future.Get] tells. Asking
+// again, or a child that has ended, does nothing.
+func (c *Child[T]) Cancel(ctx Context, reason string) {
+	if c.op != nil {
+		ctx.branch().CancelChild(c.op, reason)
+	}
+}
+
+// continuation is what ContinueAsNew returns.
+type continuation struct {
+	workflow string
+	input    []byte
+}
+
+func (c *continuation) Error() string {
+	return "workflow: " + c.workflow + " was to continue as new: return this error from the code of that workflow itself"
+}
+
+// ContinueAsNew ends the run and starts over with a new log and a new input, under
+// the same workflow id; the workflow returns what it returns:
+//
+//	return Loop.ContinueAsNew(ctx, next)
+//
+// Messages that the code has not received are carried over, in order, and so is a
+// wish to cancel that it has not followed. Handles of the old run follow to the new
+// one. The new run has the queue, tags, priority, timeout and retention of the old
+// one; its timeout begins anew. Children are treated as if the run had ended.
+//
+// It must be called by the code of the same workflow. Errors that the workflow
+// returns instead are a *[PayloadError].
+func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
+	def := d.def()
+	ctx.branch()
+	input, err := def.encodeInput(in)
+	if err != nil {
+		return err
+	}
+	if err := ctx.env.limits.check(def.inputName(), len(input), ctx.branch().Replaying()); err != nil {
+		return err
+	}
+	return &continuation{workflow: def.name, input: input}
+}

@@ -1,0 +1,46 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Tree is a run and the runs that it has started.
+type Tree struct {
+	RunInfo
+	Children []Tree // in the order of their ids
+}
+
+// Tree returns a run with its children, their children, and so on. Runs that have
+// been purged are missing, with all below them. What a run of the tree has continued
+// as stands beside it. Errors: ErrRunNotFound; [ErrNotSupported] if the store cannot
+// be searched.
+func (c *Client) Tree(ctx context.Context, id RunID) (Tree, error) {
+	top, err := c.Run(id).Info(ctx)
+	if err != nil {
+		return Tree{}, fmt.Errorf("get tree: %w", err)
+	}
+	children := map[RunID][]RunInfo{}
+	for info, err := range c.List(ctx, Filter{Root: top.Root}) {
+		if err != nil {
+			return Tree{}, fmt.Errorf("get tree of run %s: %w", id, err)
+		}
+		if info.Parent != "" {
+			children[info.Parent] = append(children[info.Parent], info)
+		}
+	}
+	return grow(top, children), nil
+}
+
+func grow(info RunInfo, children map[RunID][]RunInfo) Tree {
+	t := Tree{RunInfo: info}
+	own := children[info.ID]
+	slices.SortFunc(own, func(a, b RunInfo) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	for _, child := range own {
+		child.Depth = info.Depth + 1
+		t.Children = append(t.Children, grow(child, children))
+	}
+	return t
+}

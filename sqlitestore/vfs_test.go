@@ -1,0 +1,170 @@
+//go:build unix
+
+package sqlitestore_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"modernc.org/libc"
+	lib "modernc.org/sqlite/lib"
+)
+
+// What SQLite asks of the files of one database, written down call by call. The
+// calls are carried out, but for the syncs: it is the test that decides what
+// they are worth.
+
+// call is one call that changes a file, or one that makes changes durable.
+type call struct {
+	kind callKind
+	file string // "db" or "wal"
+	at   int64  // offset of a write, size of a truncated file
+	data []byte
+}
+
+type callKind uint8
+
+const (
+	callWrite callKind = iota
+	callTruncate
+	callSync
+	callAnswer // no call: an operation of the store was answered
+)
+
+// recorder writes down the calls for one database.
+type recorder struct {
+	mu    sync.Mutex
+	path  string
+	calls []call
+	files map[uintptr]openFile
+}
+
+// openFile is a file that SQLite has open.
+type openFile struct {
+	name    string // "": not one of the database
+	methods *lib.Tsqlite3_io_methods
+}
+
+// record is the recorder that is at work. SQLite knows functions, no closures.
+var record *recorder
+
+// startRecording makes every connection that is opened from now on write down
+// what it does to the database at path, until stop is called.
+func startRecording(t *testing.T, path string) (r *recorder, stop func()) {
+	t.Helper()
+	record = &recorder{path: path, files: map[uintptr]openFile{}}
+	tls := libc.NewTLS()
+	system := lib.Xsqlite3_vfs_find(tls, 0)
+	vfs := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(lib.Tsqlite3_vfs{})))
+	*at[lib.Tsqlite3_vfs](vfs) = *at[lib.Tsqlite3_vfs](system)
+	name, err := libc.CString("recorder")
+	check(t, err)
+	at[lib.Tsqlite3_vfs](vfs).FzName = name
+	systemFiles = system
+	at[lib.Tsqlite3_vfs](vfs).FxOpen = pointerTo(recordOpen)
+	lib.Xsqlite3_vfs_register(tls, vfs, 1)
+	return record, func() {
+		lib.Xsqlite3_vfs_unregister(tls, vfs)
+		lib.Xsqlite3_vfs_register(tls, system, 1)
+		libc.Xfree(tls, vfs)
+		libc.Xfree(tls, name)
+		tls.Close()
+	}
+}
+
+// systemFiles is the file system of the operating system.
+var systemFiles uintptr
+
+func recordOpen(tls *libc.TLS, _, path, file uintptr, flags int32, outFlags uintptr) int32 {
+	type open = func(*libc.TLS, uintptr, uintptr, uintptr, int32, uintptr) int32
+	rc := functionAt[open](at[lib.Tsqlite3_vfs](systemFiles).FxOpen)(tls, systemFiles, path, file, flags, outFlags)
+	if methods := at[lib.Tsqlite3_file](file); rc == 0 && methods.FpMethods != 0 {
+		system := at[lib.Tsqlite3_io_methods](methods.FpMethods)
+		record.open(file, libc.GoString(path), system)
+		methods.FpMethods = recording(tls, system)
+	}
+	return rc
+}
+
+var (
+	wrapped   = map[*lib.Tsqlite3_io_methods]uintptr{}
+	wrappedMu sync.Mutex
+)
+
+// recording returns methods of a file that are written down. There are few kinds
+// of files; their methods are kept for ever.
+func recording(tls *libc.TLS, system *lib.Tsqlite3_io_methods) uintptr {
+	wrappedMu.Lock()
+	defer wrappedMu.Unlock()
+	if p := wrapped[system]; p != 0 {
+		return p
+	}
+	p := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(*system)))
+	m := at[lib.Tsqlite3_io_methods](p)
+	*m = *system
+	m.FxWrite, m.FxTruncate, m.FxSync = pointerTo(recordWrite), pointerTo(recordTruncate), pointerTo(recordSync)
+	wrapped[system] = p
+	return p
+}
+
+func recordWrite(tls *libc.TLS, file, data uintptr, n int32, offset int64) int32 {
+	type write = func(*libc.TLS, uintptr, uintptr, int32, int64) int32
+	f := record.note(file, call{kind: callWrite, at: offset, data: bytes.Clone(libc.GoBytes(data, int(n)))})
+	return functionAt[write](f.methods.FxWrite)(tls, file, data, n, offset)
+}
+
+func recordTruncate(tls *libc.TLS, file uintptr, size int64) int32 {
+	type truncate = func(*libc.TLS, uintptr, int64) int32
+	f := record.note(file, call{kind: callTruncate, at: size})
+	return functionAt[truncate](f.methods.FxTruncate)(tls, file, size)
+}
+
+func recordSync(_ *libc.TLS, file uintptr, _ int32) int32 {
+	record.note(file, call{kind: callSync})
+	return 0
+}
+
+func (r *recorder) open(file uintptr, path string, methods *lib.Tsqlite3_io_methods) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := ""
+	switch base := filepath.Base(path); {
+	case filepath.Base(r.path) == base:
+		name = "db"
+	case strings.HasSuffix(base, "-wal"):
+		name = "wal"
+	}
+	r.files[file] = openFile{name, methods}
+}
+
+func (r *recorder) note(file uintptr, c call) openFile {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.files[file]
+	if c.file = f.name; c.file != "" {
+		r.calls = append(r.calls, c)
+	}
+	return f
+}
+
+// answered writes down that an operation was answered.
+func (r *recorder) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, call{kind: callAnswer})
+}
+
+// at returns what lies at an address of SQLite's.
+func at[T any](address uintptr) *T {
+	return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&address)))
+}
+
+// pointerTo returns f as SQLite knows functions. It must not be a closure.
+func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
+
+// functionAt is the opposite of pointerTo.
+func functionAt[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }
