@@ -1,0 +1,127 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// checkSteps compares what the steps of a run say of themselves with its log.
+func (c *checker) checkSteps(h *history) {
+	durable := c.durable(h)
+	seen := map[string]int{} // executions by step and attempt
+	once := map[string]int{} // executions by step
+	done := map[string]bool{}
+	for _, x := range c.executions[h.run] {
+		name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
+		seen[name]++
+		if seen[name] == 2 {
+			c.find(Twice, h.run, "%s was executed more than once", name)
+		}
+		if x.Outcome == record.Done {
+			done[name] = true
+		}
+		s := h.steps[x.Key]
+		if s == nil {
+			c.find(Unrecorded, h.run, "%s was executed by %s, and the log does not know the step", name, x.Worker)
+			continue
+		}
+		if s.name == flows.Steps.Once.Name() {
+			once[x.Key]++
+			if once[x.Key] == 2 {
+				c.find(Twice, h.run, "%s is not idempotent, and was executed more than once", x.Key)
+			}
+		}
+		if a, ok := s.attempts[x.Attempt]; !ok || a.by != x.Worker {
+			c.find(Unrecorded, h.run, "%s was executed by %s, the log says that %q has started it", name, x.Worker, a.by)
+			continue
+		}
+		c.checkBeginning(h, s, x, durable)
+	}
+	for _, key := range slices.Sorted(maps.Keys(h.steps)) {
+		s := h.steps[key]
+		if s.end == nil || s.end.Type != event.StepCompleted {
+			continue
+		}
+		c.verdict.Steps++
+		if name := fmt.Sprintf("attempt %d of %s", s.end.Attempt, key); !done[name] {
+			c.find(Unrecorded, h.run, "%s has completed, and the step itself does not say that it returned", name)
+		}
+	}
+}
+
+// durable returns for each frame a time by which it was committed: a step that
+// it starts, or a later frame, began only after that. When a frame was made says
+// less: it may have been on its way for long.
+func (c *checker) durable(h *history) []bound {
+	bounds := make([]bound, h.frames)
+	for i := range bounds {
+		if at, ok := c.Ended[h.run]; ok && h.end != nil {
+			bounds[i] = bound{at: at, by: "somebody outside saw the end of the run"}
+		}
+	}
+	for _, x := range c.executions[h.run] {
+		s := h.steps[x.Key]
+		if s == nil {
+			continue
+		}
+		a, ok := s.attempts[x.Attempt]
+		if !ok {
+			continue
+		}
+		for i := a.frame; i >= 0; i-- {
+			if bounds[i].at.IsZero() || x.Began.Before(bounds[i].at) {
+				bounds[i] = bound{at: x.Began, by: x.Key + " began, which was started in or after that commit", key: x.Key}
+			}
+		}
+	}
+	return bounds
+}
+
+// bound is a time by which something had happened, and what shows it.
+type bound struct {
+	at  time.Time
+	by  string
+	key string // of the step whose beginning it is
+}
+
+// checkBeginning checks that an execution did not begin when there was nothing
+// left to do.
+func (c *checker) checkBeginning(h *history, s *stepHistory, x record.Execution, durable []bound) {
+	name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
+	if s.end == nil {
+		return
+	}
+	kind, ended := Late, "failed for good"
+	if s.end.Type == event.StepCompleted {
+		kind, ended = Repeated, "completed"
+	}
+	limit := durable[s.endFrame]
+	late := !limit.at.IsZero() && limit.key != x.Key && x.Began.After(limit.at)
+	switch {
+	case x.Attempt > s.end.Attempt:
+		c.find(kind, h.run, "%s was executed by %s, the step had %s with attempt %d", name, x.Worker, ended, s.end.Attempt)
+	case late && c.isCaught(x):
+		c.verdict.Caught++
+		return
+	case late:
+		c.find(kind, h.run, "%s was begun by %s at %s; attempt %d had %s before %s, when %s", name, x.Worker, clock(x.Began),
+			s.end.Attempt, ended, clock(limit.at), limit.by)
+	default:
+		return
+	}
+	if kind == Repeated {
+		c.verdict.Repeated++
+	}
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
+
+// isCaught reports whether the late beginning of an execution cannot be helped:
+// not decided yet.
+func (c *checker) isCaught(record.Execution) bool { return false }

@@ -1,0 +1,92 @@
+package speed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/flowgen/flowgen/bench/internal/speed/flows"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// stage is an empty store with a client and a worker on it.
+type stage struct {
+	bed      bed
+	tap      *tap
+	client   *workflow.Client
+	probe    *flows.Probe
+	o        *options
+	size     size
+	progress *progress
+	log      *complaints
+
+	stop   context.CancelFunc // nil: there is no worker
+	worked chan error
+}
+
+func newStage(ctx context.Context, t target, w *workload, o *options, p *progress) (*stage, error) {
+	b, err := t.fresh(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open an empty store: %w", err)
+	}
+	s := &stage{bed: b, tap: newTap(b.store()), probe: &flows.Probe{}, o: o, size: o.size.or(w.size), progress: p, log: &complaints{}}
+	s.client = workflow.NewClient(s.tap, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if !w.alone {
+		s.work(worker.Config{Parked: w.parked})
+	}
+	return s, nil
+}
+
+// work starts the worker.
+func (s *stage) work(cfg worker.Config) {
+	w := worker.New(s.client, cfg)
+	flows.Register(w, s.probe)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.worked = stop, make(chan error, 1)
+	go func() { s.worked <- w.Run(ctx) }()
+}
+
+// close ends everything. A worker that has complained has not done what was
+// asked of it: that is an error, too.
+func (s *stage) close() error {
+	var err error
+	if s.stop != nil {
+		s.stop()
+		err = <-s.worked
+	}
+	err = errors.Join(err, s.client.Close(), s.bed.discard())
+	if said := s.log.String(); said != "" {
+		err = errors.Join(err, fmt.Errorf("the worker has complained: %s", said))
+	}
+	return err
+}
+
+// complaints keeps what the worker warns of.
+type complaints struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+var _ io.Writer = (*complaints)(nil)
+
+// Write keeps the first few kilobytes.
+func (c *complaints) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.b.Len() < 4<<10 {
+		c.b.Write(p)
+	}
+	return len(p), nil
+}
+
+// String returns what was kept.
+func (c *complaints) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.b.String()
+}
