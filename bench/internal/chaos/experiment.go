@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/flowgen/flowgen/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
 	"github.com/flowgen/flowgen/bench/internal/chaos/record"
@@ -104,12 +106,21 @@ func (x *experiment) open(ctx context.Context) (closeStore func(), err error) {
 		_ = f.Close() // nothing was written
 		return nil, err
 	}
+	redis.SetLogger(redisLog{f}) // it complains of servers that are down
 	x.client = workflow.NewClient(x.store, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f, nil))})
 	return func() {
 		_ = x.client.Close()
 		_ = x.store.Close()
 		_ = f.Close()
 	}, nil
+}
+
+// redisLog writes what go-redis has to say into a file.
+type redisLog struct{ w io.Writer }
+
+// Printf writes a line.
+func (l redisLog) Printf(_ context.Context, format string, args ...any) {
+	fmt.Fprintf(l.w, format+"\n", args...)
 }
 
 // harmAndWait lets the fleet work, harms it for the time that was asked for, and

@@ -26,7 +26,7 @@ func (x *experiment) live(harm context.Context, place int, leave <-chan struct{}
 				x.dismiss(p)
 				return nil
 			case <-p.Done():
-				x.note(check.Process, "", "%v", p.Crashed())
+				x.bury(p)
 				alive = false
 			case <-harm.Done():
 				select { // in peace
@@ -59,14 +59,23 @@ func (x *experiment) dismiss(p *fleet.Process) {
 	}
 }
 
+// bury takes note of a worker that has ended by itself. One that could not start
+// because the server was down may: it is for whoever has started it to try again.
+func (x *experiment) bury(p *fleet.Process) {
+	if x.restartServer && p.ExitCode() == exitNotStarted {
+		return
+	}
+	x.note(check.Process, "", "%v", p.Crashed())
+}
+
 // hurt does one harm and reports whether the worker is still there.
 func (x *experiment) hurt(harm context.Context, p *fleet.Process, r *rand.Rand) (alive bool) {
 	switch n := r.IntN(100); {
-	case n < 45:
+	case n < 50:
 		p.Kill()
 		x.count(func(h *harms) { h.Kills++ })
 		return false
-	case n < 70:
+	case n < 65:
 		x.dismiss(p)
 		x.count(func(h *harms) { h.Stops++ })
 		return false

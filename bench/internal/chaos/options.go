@@ -64,7 +64,7 @@ usage: bench chaos [flags]
   -seed N            what chance depends on; 0: another one each time (0). It is
                      printed. The same seed harms in the same order; the machine
                      decides what that meets
-  -every D           time between two harms, on average (700ms)
+  -every D           time between two harms, on average (500ms)
   -lease D           after how long a silent worker is taken for dead (1s)
   -heartbeat D       how often workers report (200ms)
   -restart-server    kill the servers, too, and start them again with their data
@@ -96,7 +96,7 @@ func parse(args []string) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 0, "")
 	flags.DurationVar(&o.lease, "lease", time.Second, "")
 	flags.DurationVar(&o.heartbeat, "heartbeat", 200*time.Millisecond, "")
-	flags.DurationVar(&o.every, "every", 700*time.Millisecond, "")
+	flags.DurationVar(&o.every, "every", 500*time.Millisecond, "")
 	flags.BoolVar(&o.restartServer, "restart-server", false, "")
 	flags.StringVar(&o.appendfsync, "appendfsync", "always", "")
 	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "")

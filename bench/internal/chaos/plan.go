@@ -51,7 +51,7 @@ func plan(o *options) []*order {
 		a, b := orders[i], orders[i+1]
 		if a.Fate == check.IsCanceled && b.Workflow == flows.Chain.Name() && r.IntN(2) == 0 {
 			a.cancel, a.next = 0, b
-			b.WorkflowID, b.Replaces = a.WorkflowID, true
+			b.WorkflowID, b.Replaces, b.starters = a.WorkflowID, true, 1
 			i++
 		}
 	}

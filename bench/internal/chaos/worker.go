@@ -29,6 +29,10 @@ const (
 	roleGuard  = "chaos-guard"
 )
 
+// exitNotStarted is the exit code of a worker whose Run returned an error; one
+// that panics has another.
+const exitNotStarted = 3
+
 // Role plays the part that the program has started itself for, if args name one.
 // ok is false if they do not.
 func Role(args []string, stderr io.Writer) (code int, ok bool) {
@@ -42,7 +46,7 @@ func Role(args []string, stderr io.Writer) (code int, ok bool) {
 	case roleWorker:
 		if err := work(args[1:], stderr); err != nil {
 			fmt.Fprintln(stderr, roleWorker+":", err)
-			return 1, true
+			return exitNotStarted, true
 		}
 		return 0, true
 	}

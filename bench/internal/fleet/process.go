@@ -58,6 +58,12 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// ExitCode returns the exit code of a process that has ended, -1 if it was killed.
+func (p *Process) ExitCode() int {
+	<-p.done
+	return p.cmd.ProcessState.ExitCode()
+}
+
 // Crashed returns an error if the process has ended although nobody told it to.
 func (p *Process) Crashed() error {
 	select {
