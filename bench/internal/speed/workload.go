@@ -58,8 +58,8 @@ var workloads = []*workload{
 		size:    size{runs: 20_000}, rounds: 10, alone: true, begin: func() course { return &starts{} },
 	},
 	{
-		name: "replay", about: "runs with a long log, that a message wakes on a worker that does not remember them", unit: "event replayed",
-		latency: "from the call of Send to the answer of the commit that follows",
+		name: "replay", about: "runs with a long log, that a message wakes on a worker that does not remember them", unit: "replayed event",
+		latency: "from the call of Send to the answer of the commit that takes the message",
 		size:    size{10, 3_332}, parked: 1, begin: func() course { return &replay{} },
 	},
 }
