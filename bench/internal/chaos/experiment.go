@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -174,19 +175,15 @@ type outcome struct {
 
 // judge collects the evidence and checks it.
 func (x *experiment) judge(ctx context.Context) (*outcome, error) {
+	snapshot, err := inspect(ctx, x.site.Patient())
+	if err != nil {
+		return nil, fmt.Errorf("read what the store holds: %w", err)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	inspector, ok := store.As[store.Inspector](x.store)
-	if !ok {
-		return nil, errors.New("the store does not show what it holds")
-	}
-	e := &check.Evidence{Ended: x.ended, Answers: x.answers, Stalls: x.stalls}
+	e := &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.stalls, Threads: runtime.GOMAXPROCS(0)}
 	for _, o := range x.orders {
 		e.Jobs = append(e.Jobs, o.Job)
-	}
-	var err error
-	if e.Snapshot, err = inspector.Inspect(ctx); err != nil {
-		return nil, fmt.Errorf("read what the store holds: %w", err)
 	}
 	if e.Executions, err = record.Read(x.dir); err != nil {
 		return nil, err
@@ -194,6 +191,20 @@ func (x *experiment) judge(ctx context.Context) (*outcome, error) {
 	v := check.Check(*e)
 	v.Violations = append(v.Violations, x.found...)
 	return &outcome{Verdict: v, evidence: e}, nil
+}
+
+// inspect reads everything that a store holds.
+func inspect(ctx context.Context, url string) (*store.Snapshot, error) {
+	st, err := store.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = st.Close() }() // it was only read
+	inspector, ok := store.As[store.Inspector](st)
+	if !ok {
+		return nil, errors.New("the store does not show it")
+	}
+	return inspector.Inspect(ctx)
 }
 
 // note keeps what the driver itself finds wrong.

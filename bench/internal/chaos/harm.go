@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos/check"
+	"github.com/flowgen/flowgen/bench/internal/chaos/record"
 	"github.com/flowgen/flowgen/bench/internal/fleet"
 )
 
@@ -41,11 +42,25 @@ func (x *experiment) live(harm context.Context, place int, leave <-chan struct{}
 	}
 }
 
+// hire starts a worker and waits until it has begun its life.
 func (x *experiment) hire(place, generation int) (*fleet.Process, error) {
 	m := member{
 		name: fmt.Sprintf("worker-%d.%d", place, generation), store: x.site.URL, records: x.dir, lease: x.lease, heartbeat: x.heartbeat,
 	}
-	return fleet.Spawn(x.guard, x.dir, m.name, append([]string{x.self}, m.arguments()...)...)
+	p, err := fleet.Spawn(x.guard, x.dir, m.name, append([]string{x.self}, m.arguments()...)...)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !record.Exists(x.dir, m.name) { // once it does, the worker knows what to do at SIGTERM
+		select {
+		case <-tick.C:
+		case <-p.Done():
+			return p, nil
+		}
+	}
+	return p, nil
 }
 
 // stopTime is how long a worker may take to stop: its grace period is short, but

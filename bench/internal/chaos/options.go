@@ -44,7 +44,10 @@ steps have written down themselves, each in a file of its worker:
   - every run has ended, as it must, with the result that its input demands
   - every message was received once, and in the order of its sender
   - no step was executed after its completion was committed, none after the end
-    of its run, none without a record of its start, and no attempt twice
+    of its run, none without a record of its start, and no attempt twice. (When a
+    worker is suspended between its last look at its lease and the first
+    instruction of a step, nobody can keep the step from beginning when it wakes:
+    such ones are counted apart, at most one for each processor and stall)
   - no log has a hole, a duplicate, or two owners at a time; what the store keeps
     beside the logs says what they say
   - two runs of one workflow id are never active at once

@@ -25,8 +25,8 @@ func (x *experiment) report(o *outcome, stdout io.Writer) error {
 	for _, n := range o.Recoveries {
 		recoveries += n
 	}
-	fmt.Fprintf(x.stderr, "%d steps in %d executions, %d recoveries %v, %d workers killed, %d stalled, %d stopped, %d servers restarted, seed %d\n",
-		o.Steps, o.Executions, recoveries, o.Recoveries, x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, x.seed)
+	fmt.Fprintf(x.stderr, "%d steps in %d executions, %d recoveries %v, %d workers killed, %d stalled, %d stopped, %d servers restarted, %d caught between look and step, seed %d\n",
+		o.Steps, o.Executions, recoveries, o.Recoveries, x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, o.Caught, x.seed)
 	if !o.Sound() || x.keep {
 		if err := x.explain(o); err != nil {
 			return err

@@ -102,6 +102,19 @@ func Open(ctx context.Context, guard *Guard, dir, what string, settings ...strin
 	return s, nil
 }
 
+// Patient returns a URL for reading everything at once, which takes a server
+// longer than other requests do.
+func (s *Site) Patient() string {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme == "sqlite" {
+		return s.URL
+	}
+	query := u.Query()
+	query.Set("read_timeout", "2m")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
 // Prefix returns what the names of the keys begin with on a server of somebody
 // else's, "" elsewhere.
 func (s *Site) Prefix() string { return s.prefix }

@@ -18,9 +18,12 @@ func Check(e Evidence) *Verdict {
 		Evidence:   &e,
 		verdict:    &Verdict{Runs: len(e.Jobs), Executions: len(e.Executions), Recoveries: map[store.Reason]int{}},
 		histories:  map[event.RunID]*history{},
-		executions: map[event.RunID][]record.Execution{},
+		executions: map[event.RunID][]*record.Execution{},
+		broken:     map[event.RunID]bool{},
+		caught:     map[*Stall][]*record.Execution{},
 	}
-	for _, x := range e.Executions {
+	for i := range e.Executions {
+		x := &e.Executions[i]
 		c.executions[x.Run] = append(c.executions[x.Run], x)
 	}
 	for _, a := range e.Snapshot.Audit {
@@ -30,7 +33,9 @@ func Check(e Evidence) *Verdict {
 	for _, run := range slices.Sorted(maps.Keys(e.Snapshot.Runs)) {
 		h := read(e.Snapshot.Runs[run])
 		c.histories[run] = h
-		c.checkSteps(h)
+		if !h.unreadable { // or steps are missing that may well be there
+			c.checkSteps(h)
+		}
 	}
 	for _, run := range slices.Sorted(maps.Keys(c.executions)) {
 		if e.Snapshot.Runs[run] == nil {
@@ -47,12 +52,18 @@ type checker struct {
 	*Evidence
 	verdict    *Verdict
 	histories  map[event.RunID]*history
-	executions map[event.RunID][]record.Execution
-	caught     map[int]int // executions by stall; see isCaught
+	executions map[event.RunID][]*record.Execution
+	broken     map[event.RunID]bool           // logs
+	caught     map[*Stall][]*record.Execution // see isCaught
 }
 
 func (c *checker) find(kind Kind, run event.RunID, format string, args ...any) {
 	c.verdict.Violations = append(c.verdict.Violations, Violation{Kind: kind, Run: run, What: fmt.Sprintf(format, args...)})
+}
+
+// damaged reports whether the log of one of the runs is broken.
+func (c *checker) damaged(runs []*history) bool {
+	return slices.ContainsFunc(runs, func(h *history) bool { return c.broken[h.run] })
 }
 
 // logInvariants are those of fsck that are about the log itself.
@@ -60,14 +71,13 @@ const logInvariants = 3
 
 // checkStore takes over what fsck finds.
 func (c *checker) checkStore() {
-	broken := map[event.RunID]bool{}
 	for _, f := range fsck.Check(c.Snapshot) {
 		kind := Broken
 		if f.Invariant <= logInvariants {
 			kind = BrokenLog
-			broken[f.Run] = true
+			c.broken[f.Run] = true
 		}
 		c.find(kind, f.Run, "invariant %d: %s: %s", f.Invariant, f.What, f.Explain)
 	}
-	c.verdict.BrokenLogs = len(broken)
+	c.verdict.BrokenLogs = len(c.broken)
 }

@@ -19,6 +19,8 @@ type history struct {
 	frames  int
 	steps   map[string]*stepHistory // by key
 	end     *event.Event            // nil: it has not ended
+	// unreadable says that what it says is not all.
+	unreadable bool
 	// interrupted says that a step ended because its worker died.
 	interrupted bool
 }
@@ -44,6 +46,7 @@ func read(r *store.RunState) *history {
 	for i, b := range r.Frames {
 		f, err := event.DecodeFrame(b)
 		if err != nil {
+			h.unreadable = true
 			break
 		}
 		h.frames++

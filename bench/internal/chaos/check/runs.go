@@ -28,7 +28,7 @@ func (c *checker) checkJobs() {
 	for _, job := range c.Jobs {
 		before := len(c.verdict.Violations)
 		c.checkJob(job, runs[job.Input.ID])
-		if len(c.verdict.Violations) == before {
+		if len(c.verdict.Violations) == before && !c.damaged(runs[job.Input.ID]) {
 			c.verdict.Completed++
 		}
 		delete(runs, job.Input.ID)
@@ -50,9 +50,12 @@ func (c *checker) checkJob(job Job, runs []*history) {
 	for _, h := range runs[:len(runs)-1] {
 		if !job.Replaces {
 			c.find(Wrong, h.run, "workflow id %q has another run %s, and was to be used once", job.WorkflowID, last.run)
-		} else if h.end == nil {
+		} else if h.end == nil && !h.unreadable {
 			c.lose(h.run, "it has not ended, and was replaced by %s", last.run)
 		}
+	}
+	if last.unreadable {
+		return // nobody can say how it has ended
 	}
 	if last.end == nil {
 		place := c.Snapshot.Runs[last.run].Place

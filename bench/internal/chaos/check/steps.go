@@ -39,7 +39,6 @@ func (c *checker) checkSteps(h *history) {
 		}
 		if a, ok := s.attempts[x.Attempt]; !ok || a.by != x.Worker {
 			c.find(Unrecorded, h.run, "%s was executed by %s, the log says that %q has started it", name, x.Worker, a.by)
-			continue
 		}
 		c.checkBeginning(h, s, x, durable)
 	}
@@ -92,28 +91,26 @@ type bound struct {
 
 // checkBeginning checks that an execution did not begin when there was nothing
 // left to do.
-func (c *checker) checkBeginning(h *history, s *stepHistory, x record.Execution, durable []bound) {
+func (c *checker) checkBeginning(h *history, s *stepHistory, x *record.Execution, durable []bound) {
 	name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
-	if s.end == nil {
+	kind, ended, frame := Late, "the run had ended", h.frames-1
+	switch {
+	case s.end != nil && s.end.Type == event.StepCompleted:
+		kind, ended, frame = Repeated, fmt.Sprintf("attempt %d had completed", s.end.Attempt), s.endFrame
+	case s.end != nil:
+		ended, frame = fmt.Sprintf("attempt %d had failed for good", s.end.Attempt), s.endFrame
+	case h.end == nil:
 		return
 	}
-	kind, ended := Late, "failed for good"
-	if s.end.Type == event.StepCompleted {
-		kind, ended = Repeated, "completed"
-	}
-	limit := durable[s.endFrame]
+	limit := durable[frame]
 	late := !limit.at.IsZero() && limit.key != x.Key && x.Began.After(limit.at)
 	switch {
-	case x.Attempt > s.end.Attempt:
-		c.find(kind, h.run, "%s was executed by %s, the step had %s with attempt %d", name, x.Worker, ended, s.end.Attempt)
-	case late && c.isCaught(x):
-		c.verdict.Caught++
+	case s.end != nil && x.Attempt > s.end.Attempt:
+		c.find(kind, h.run, "%s was executed by %s, but %s", name, x.Worker, ended)
+	case !late || c.isCaught(x):
 		return
-	case late:
-		c.find(kind, h.run, "%s was begun by %s at %s; attempt %d had %s before %s, when %s", name, x.Worker, clock(x.Began),
-			s.end.Attempt, ended, clock(limit.at), limit.by)
 	default:
-		return
+		c.find(kind, h.run, "%s was begun by %s at %s, but %s before %s, when %s", name, x.Worker, clock(x.Began), ended, clock(limit.at), limit.by)
 	}
 	if kind == Repeated {
 		c.verdict.Repeated++
@@ -122,6 +119,26 @@ func (c *checker) checkBeginning(h *history, s *stepHistory, x record.Execution,
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
-// isCaught reports whether the late beginning of an execution cannot be helped:
-// not decided yet.
-func (c *checker) isCaught(record.Execution) bool { return false }
+// wake is how long after the end of a stall what it has caught may begin: the
+// machine has other things to do, too.
+const wake = 100 * time.Millisecond
+
+// isCaught reports whether the late beginning of an execution cannot be helped,
+// because a stall came between the worker's last look and the step.
+func (c *checker) isCaught(x *record.Execution) bool {
+	for i := range c.Stalls {
+		s := &c.Stalls[i]
+		if s.Worker != x.Worker || x.Began.Before(s.From) || x.Began.After(s.To.Add(wake)) {
+			continue
+		}
+		if !slices.Contains(c.caught[s], x) {
+			if len(c.caught[s]) >= c.Threads {
+				return false
+			}
+			c.caught[s] = append(c.caught[s], x)
+			c.verdict.Caught++
+		}
+		return true
+	}
+	return false
+}

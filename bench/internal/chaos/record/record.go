@@ -47,6 +47,12 @@ type Writer struct{ file *os.File }
 // extension tells the files of records from others in their directory.
 const extension = ".steps"
 
+// Exists reports whether the file of a worker is there.
+func Exists(dir, worker string) bool {
+	_, err := os.Stat(filepath.Join(dir, worker+extension))
+	return err == nil
+}
+
 // NewWriter makes the file of a worker in dir.
 func NewWriter(dir, worker string) (*Writer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, worker+extension), os.O_APPEND|os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
