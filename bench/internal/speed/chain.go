@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flowgen/flowgen/bench/internal/speed/flows"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/sequence"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -40,11 +40,11 @@ func (c *chain) round(ctx context.Context, s *stage, _, runs int) (tally, error)
 
 // start starts n runs in one call.
 func (c *chain) start(ctx context.Context, s *stage, n int) error {
-	requests := make([]workflow.StartRequest[flows.ChainInput], n)
+	requests := make([]workflow.StartRequest[sequence.ChainInput], n)
 	for i := range requests {
-		requests[i].Input = flows.ChainInput{Steps: s.size.steps, Data: payload(len(c.ids) + i)}
+		requests[i].Input = sequence.ChainInput{Steps: s.size.steps, Data: payload(len(c.ids) + i)}
 	}
-	started, err := flows.Chain.StartMany(ctx, s.client, requests)
+	started, err := sequence.Chain.StartMany(ctx, s.client, requests)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowgen/flowgen/bench/internal/speed/flows"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/parallel"
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
@@ -33,12 +33,12 @@ func (c *fanout) round(ctx context.Context, s *stage, _, runs int) (tally, error
 }
 
 func (c *fanout) execute(ctx context.Context, s *stage, steps int) (time.Duration, error) {
-	took := stopwatch()
-	run, err := flows.Fanout.Start(ctx, s.client, flows.FanoutInput{Steps: steps, Data: payload(0)})
+	before, took := s.tap.now().finished, stopwatch()
+	run, err := parallel.Fanout.Start(ctx, s.client, parallel.FanoutInput{Steps: steps, Data: payload(0)})
 	if err != nil {
 		return 0, err
 	}
-	got, err := run.Result(ctx)
+	got, err := end(ctx, s, run, before)
 	elapsed := took()
 	if err == nil && got != steps {
 		err = fmt.Errorf("%d steps of run %s returned their input, want %d", got, run.ID(), steps)

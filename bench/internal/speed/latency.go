@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowgen/flowgen/bench/internal/speed/flows"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/sequence"
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
@@ -22,7 +22,7 @@ func (c *latency) round(ctx context.Context, s *stage, _, runs int) (tally, erro
 	for range runs {
 		data := payload(len(c.ids))
 		took := stopwatch()
-		run, err := flows.Chain.Start(ctx, s.client, flows.ChainInput{Steps: s.size.steps, Data: data})
+		run, err := sequence.Chain.Start(ctx, s.client, sequence.ChainInput{Steps: s.size.steps, Data: data})
 		if err != nil {
 			return t, err
 		}

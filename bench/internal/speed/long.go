@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowgen/flowgen/bench/internal/speed/flows"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/marked"
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
@@ -40,12 +40,12 @@ func (c *long) execute(ctx context.Context, s *stage, steps int) ([]time.Duratio
 	seen := make([]time.Time, steps)
 	s.probe.Seen = func(n int) { seen[n] = time.Now() }
 	start := time.Now()
-	data := payload(len(c.ids))
-	run, err := flows.Long.Start(ctx, s.client, flows.LongInput{Steps: steps, Data: data})
+	data, before := payload(len(c.ids)), s.tap.now().finished
+	run, err := marked.Long.Start(ctx, s.client, marked.LongInput{Steps: steps, Data: data})
 	if err != nil {
 		return nil, err
 	}
-	got, err := run.Result(ctx)
+	got, err := end(ctx, s, run, before)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowgen/flowgen/bench/internal/speed/flows"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/inbox"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -24,7 +24,7 @@ func (c *messages) warm(ctx context.Context, s *stage) error {
 	for i := range requests {
 		requests[i].Input = s.size.steps + 1
 	}
-	started, err := flows.Listener.StartMany(ctx, s.client, requests)
+	started, err := inbox.Listener.StartMany(ctx, s.client, requests)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *messages) send(ctx context.Context, s *stage, n int) ([]time.Duration, 
 		work.Go(func() {
 			for i := lane; i < len(c.ids) && errs[lane] == nil; i += senders {
 				watch := stopwatch()
-				errs[lane] = flows.Notes.Send(ctx, s.client.Run(c.ids[i]), flows.Note{N: n + i, Data: payload(n)})
+				errs[lane] = inbox.Notes.Send(ctx, s.client.Run(c.ids[i]), inbox.Note{N: n + i, Data: payload(n)})
 				took[i] = watch()
 			}
 		})

@@ -2,12 +2,10 @@ package speed
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -26,13 +24,11 @@ func (m *measurement) read(ctx context.Context) (reading, error) {
 	if r.server, err = m.bed.usage(ctx); err != nil {
 		return r, err
 	}
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return r, fmt.Errorf("read the CPU time of this process: %w", err)
+	if r.cpu, err = cpuTime(); err != nil {
+		return r, err
 	}
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	r.cpu = time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	r.allocs, r.bytes, r.calls = float64(mem.Mallocs), float64(mem.TotalAlloc), float64(m.tap.calls.Load())
 	return r, nil
 }

@@ -19,6 +19,7 @@ type options struct {
 	inflight  int
 	limit     time.Duration
 	wake      time.Duration
+	follow    bool
 	json      bool
 	progress  bool
 	plot      string
@@ -58,6 +59,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.IntVar(&o.inflight, "inflight", 2000, "how many runs chain lets be under way at once")
 	f.DurationVar(&o.limit, "limit", 100*time.Millisecond, "`TIME` for which the limit is measured between rounds; 0: not at all")
 	f.DurationVar(&o.wake, "wake", 0, "`TIME` after the first start at which sleepers wake; 0: estimated from the warm-up")
+	f.BoolVar(&o.follow, "follow", false, "let the client wait for the results of long and fanout with Result, which costs the server something at each commit, instead of looking when they have ended")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
 	f.BoolVar(&o.progress, "progress", isTerminal(stderr), "say on standard error what is going on (default: if that is a terminal)")
 	f.StringVar(&o.plot, "plot", "", "measure how costs grow with the number of runs and of steps, up to -runs (100000) and -steps (10000), and write plots to `DIR`")

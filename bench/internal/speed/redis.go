@@ -67,7 +67,10 @@ func (t *redisTarget) close() error {
 	return err
 }
 
-func (t *redisTarget) fresh(context.Context) (bed, error) {
+func (t *redisTarget) fresh(ctx context.Context) (bed, error) {
+	if err := appendScript.Load(ctx, t.admin).Err(); err != nil {
+		return nil, fmt.Errorf("load the script of the limit: %w", err)
+	}
 	o := *t.options
 	b := &redisBed{admin: t.admin, client: redis.NewClient(&o), prefix: "bench-" + event.NewToken().String()}
 	b.client.AddHook(&b.sent)
@@ -186,12 +189,6 @@ func (b *redisBed) append(ctx context.Context, rows []*row, frame []byte) error 
 		answers[i] = appendScript.EvalSha(ctx, pipe, b.keys(r), 1, "12345678", r.prev[:], r.cid[:], frame)
 	}
 	_, err := pipe.Exec(ctx)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		if err := appendScript.Load(ctx, b.admin).Err(); err != nil {
-			return fmt.Errorf("load the script of the limit: %w", err)
-		}
-		return b.append(ctx, rows, frame) // none was executed
-	}
 	if err != nil {
 		return fmt.Errorf("append to %d logs: %w", len(rows), err)
 	}

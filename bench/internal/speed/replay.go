@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flowgen/flowgen/bench/internal/speed/flows"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/inbox"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -21,7 +21,7 @@ type replay struct {
 
 func (c *replay) warm(ctx context.Context, s *stage) error {
 	for i := range c.runs {
-		run, err := flows.History.Start(ctx, s.client, flows.HistoryInput{Steps: s.size.steps, Data: payload(0)})
+		run, err := inbox.History.Start(ctx, s.client, inbox.HistoryInput{Steps: s.size.steps, Data: payload(0)})
 		if err != nil {
 			return err
 		}
@@ -42,8 +42,8 @@ func (c *replay) warm(ctx context.Context, s *stage) error {
 func (c *replay) wake(ctx context.Context, s *stage, number int) error {
 	i := number % 2
 	before := s.tap.now()
-	note := flows.Note{N: number + 1, Data: payload(number)}
-	if err := flows.Notes.Send(ctx, c.runs[i], note); err != nil {
+	note := inbox.Note{N: number + 1, Data: payload(number)}
+	if err := inbox.Notes.Send(ctx, c.runs[i], note); err != nil {
 		return err
 	}
 	if err := s.tap.await(ctx, "the message to be taken", func(n counts) bool { return n.parked > before.parked }); err != nil {
@@ -89,7 +89,7 @@ func (c *replay) verify(ctx context.Context, s *stage, r *Result) error {
 	r.EventsPerLog = float64(r.Steps) / float64(r.Runs)
 	var ids []event.RunID
 	for i, run := range c.runs {
-		if err := flows.Notes.Send(ctx, run, flows.Note{N: -1}); err != nil {
+		if err := inbox.Notes.Send(ctx, run, inbox.Note{N: -1}); err != nil {
 			return err
 		}
 		got, err := run.Result(ctx)

@@ -61,6 +61,7 @@ func launch(ctx context.Context, binary string) (_ *server, err error) {
 	}()
 	cmd := exec.Command(binary, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--daemonize", "no", "--logfile", filepath.Join(s.dir, "log"))
+	apart(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -75,6 +76,7 @@ func launch(ctx context.Context, binary string) (_ *server, err error) {
 // goes.
 func (s *server) watch() error {
 	guard := exec.Command("sh", "-c", "read _; kill -9 "+strconv.Itoa(s.cmd.Process.Pid))
+	apart(guard)
 	leash, err := guard.StdinPipe()
 	if err != nil {
 		return err

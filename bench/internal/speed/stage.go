@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/flowgen/flowgen/bench/internal/speed/flows"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/marked"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -19,7 +19,7 @@ type stage struct {
 	bed      bed
 	tap      *tap
 	client   *workflow.Client
-	probe    *flows.Probe
+	probe    *marked.Probe
 	o        *options
 	size     size
 	progress *progress
@@ -34,21 +34,33 @@ func newStage(ctx context.Context, t target, w *workload, o *options, p *progres
 	if err != nil {
 		return nil, fmt.Errorf("open an empty store: %w", err)
 	}
-	s := &stage{bed: b, tap: newTap(b.store()), probe: &flows.Probe{}, o: o, size: o.size.or(w.size), progress: p, log: &complaints{}}
+	s := &stage{bed: b, tap: newTap(b.store()), probe: &marked.Probe{}, o: o, size: o.size.or(w.size), progress: p, log: &complaints{}}
 	s.client = workflow.NewClient(s.tap, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if !w.alone {
-		s.work(worker.Config{Parked: w.parked})
+		s.work(w)
 	}
 	return s, nil
 }
 
 // work starts the worker.
-func (s *stage) work(cfg worker.Config) {
-	w := worker.New(s.client, cfg)
-	flows.Register(w, s.probe)
+func (s *stage) work(l *workload) {
+	w := worker.New(s.client, worker.Config{Parked: l.parked})
+	l.register(w, s)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.worked = stop, make(chan error, 1)
 	go func() { s.worked <- w.Run(ctx) }()
+}
+
+// end waits until a run has ended, the next one after so many before it, and
+// returns its result.
+func end[T any](ctx context.Context, s *stage, run *workflow.Run[T], before int) (T, error) {
+	if !s.o.follow {
+		if err := s.tap.await(ctx, "the end of the run", func(n counts) bool { return n.finished > before }); err != nil {
+			var zero T
+			return zero, err
+		}
+	}
+	return run.Result(ctx)
 }
 
 // close ends everything. A worker that has complained has not done what was

@@ -5,6 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/asleep"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/inbox"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/marked"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/parallel"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/sequence"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // workload is something that users do, to be measured.
@@ -17,7 +24,10 @@ type workload struct {
 	rounds  int    // at most; 0: one per run
 	alone   bool   // without a worker
 	parked  int    // branches that the worker keeps; 0: its default
-	begin   func() course
+	// register makes known to the worker what the workload needs, and no more:
+	// each workflow costs a claim something.
+	register func(r workflow.Registrar, s *stage)
+	begin    func() course
 }
 
 // workloads are all there are, in the order in which they are measured.
@@ -25,32 +35,38 @@ var workloads = []*workload{
 	{
 		name: "chain", about: "runs of sequential steps that do nothing, 100 bytes in and out", unit: "step",
 		latency: "from the start of a run to its end, -inflight runs at once",
-		size:    size{20_000, 3}, rounds: 10, begin: func() course { return &chain{} },
+		size:    size{20_000, 3}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { sequence.Register(r) },
+		begin: func() course { return &chain{} },
 	},
 	{
 		name: "latency", about: "runs of one step, one after the other, each waited for", unit: "step",
 		latency: "from the call of Start to the return of Result",
-		size:    size{2_000, 1}, rounds: 10, begin: func() course { return &latency{} },
+		size:    size{2_000, 1}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { sequence.Register(r) },
+		begin: func() course { return &latency{} },
 	},
 	{
 		name: "long", about: "one run of many sequential steps", unit: "step",
 		latency: "from one step to the next",
-		size:    size{1, 10_000}, begin: func() course { return &long{} },
+		size:    size{1, 10_000}, register: func(r workflow.Registrar, s *stage) { marked.Register(r, s.probe) },
+		begin: func() course { return &long{} },
 	},
 	{
 		name: "fanout", about: "one run of many steps at once, again and again", unit: "step",
 		latency: "of a run",
-		size:    size{5, 10_000}, begin: func() course { return &fanout{} },
+		size:    size{5, 10_000}, register: func(r workflow.Registrar, _ *stage) { parallel.Register(r) },
+		begin: func() course { return &fanout{} },
 	},
 	{
 		name: "sleepers", about: "runs that sleep until the same moment", unit: "run",
 		latency: "from that moment to the end of a run",
-		size:    size{runs: 100_000}, rounds: 1, begin: func() course { return &sleepers{} },
+		size:    size{runs: 100_000}, rounds: 1, register: func(r workflow.Registrar, _ *stage) { asleep.Register(r) },
+		begin: func() course { return &sleepers{} },
 	},
 	{
 		name: "messages", about: "messages to runs that wait for them, a round for each run", unit: "message",
 		latency: "of a call of Send",
-		size:    size{1_000, 10}, rounds: 10, begin: func() course { return &messages{} },
+		size:    size{1_000, 10}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { inbox.Register(r) },
+		begin: func() course { return &messages{} },
 	},
 	{
 		name: "start-only", about: "runs that are started while there is no worker", unit: "start",
@@ -60,7 +76,8 @@ var workloads = []*workload{
 	{
 		name: "replay", about: "runs with a long log, that a message wakes on a worker that does not remember them", unit: "replayed event",
 		latency: "from the call of Send to the answer of the commit that takes the message",
-		size:    size{10, 3_332}, parked: 1, begin: func() course { return &replay{} },
+		size:    size{10, 3_332}, parked: 1, register: func(r workflow.Registrar, _ *stage) { inbox.Register(r) },
+		begin: func() course { return &replay{} },
 	},
 }
 
