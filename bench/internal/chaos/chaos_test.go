@@ -51,24 +51,21 @@ func play(t *testing.T, want int, args ...string) summary {
 
 // As short as that is, somebody is harmed, and somebody else goes on with it.
 func TestChaos_FleetKeepsItsPromises(t *testing.T) {
-	redis := []string{"-store", "redis", "-restart-server"}
-	sqlite := []string{"-store", "sqlite:" + filepath.Join(t.TempDir(), "chaos.db")}
-	for _, store := range [][]string{redis, sqlite} {
-		t.Run(store[1][:5], func(t *testing.T) {
-			s := play(t, exitSound, append(store, "-runs", "150", "-workers", "2", "-seconds", "5",
-				"-lease", "600ms", "-heartbeat", "100ms", "-every", "300ms", "-seed", "7")...)
-			if !s.Sound || s.Completed != 150 || s.Executions < 1000 {
+	for name, args := range map[string][]string{
+		"redis":  {"-store", "redis", "-restart-server", "-runs", "150", "-seconds", "5"},
+		"sqlite": {"-store", "sqlite:" + filepath.Join(t.TempDir(), "chaos.db"), "-runs", "60", "-seconds", "3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t, exitSound, append(args, "-workers", "2", "-lease", "600ms", "-heartbeat", "100ms", "-every", "300ms", "-seed", "7")...)
+			if !s.Sound || s.Runs == 0 || s.Completed != s.Runs || s.Executions < 5*s.Runs {
 				t.Errorf("%+v", s)
 			}
 			recovered := 0
 			for _, n := range s.Recoveries {
 				recovered += n
 			}
-			if s.Kills == 0 || s.Stalls == 0 || s.Stops == 0 || recovered == 0 {
-				t.Errorf("nobody was harmed: %+v", s)
-			}
-			if store[0] == redis[0] && store[1] == redis[1] && s.ServerRestarts == 0 {
-				t.Error("the server was not restarted")
+			if s.Kills == 0 || recovered == 0 || (name == "redis") != (s.ServerRestarts > 0) {
+				t.Errorf("not everybody was harmed: %+v", s)
 			}
 		})
 	}

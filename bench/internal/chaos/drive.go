@@ -92,7 +92,7 @@ func (x *experiment) start(ctx context.Context, o *order) (event.RunID, bool) {
 		}
 		x.mu.Unlock()
 		if run != runs[0] && !o.Replaces {
-			x.note(check.Wrong, run, "workflow id %q was started several times at once, and gave run %s, too", o.WorkflowID, runs[0])
+			x.notef(check.Wrong, run, "workflow id %q was started several times at once, and gave run %s, too", o.WorkflowID, runs[0])
 		}
 	}
 	return runs[len(runs)-1], true
@@ -152,7 +152,7 @@ func (x *experiment) ask(ctx context.Context, o *order, run event.RunID) {
 			return
 		}
 		if failed, ok := errors.AsType[*workflow.RunError](err); ok {
-			x.note(check.Wrong, run, "its result is %v", failed)
+			x.notef(check.Wrong, run, "its result is %v", failed)
 			return
 		}
 		pause(ctx, 20*time.Millisecond)
@@ -175,7 +175,7 @@ func (x *experiment) send(ctx context.Context, o *order, run event.RunID, sender
 			x.insist(ctx, func(ctx context.Context) error {
 				err := flows.Post.Send(ctx, target, m, workflow.IdempotencyKey(m.Key()))
 				if errors.Is(err, workflow.ErrRunTerminal) && number < o.Input.Messages {
-					x.note(check.Message, run, "message %d of sender %d was refused, for the run has ended", number, sender)
+					x.notef(check.Message, run, "message %d of sender %d was refused, for the run has ended", number, sender)
 				}
 				if errors.Is(err, workflow.ErrRunTerminal) {
 					return nil // the last one was taken already, when it came for the first time

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
@@ -36,15 +35,16 @@ type experiment struct {
 	orders []*order
 	began  time.Time
 
-	mu       sync.Mutex
-	started  map[event.RunID]bool // those that are not known to have ended
-	ended    map[event.RunID]time.Time
-	answers  map[event.RunID]flows.Result
-	stalls   []check.Stall
-	found    []check.Violation // by the driver itself
-	harms    harms
-	failures map[event.RunID]int // recoveries that were seen, of runs under way
-	broken   error               // why the experiment cannot go on
+	mu      sync.Mutex
+	started map[event.RunID]bool // those that are not known to have ended
+	ended   map[event.RunID]time.Time
+	answers map[event.RunID]flows.Result
+	stalls  []check.Stall
+	found   []check.Violation // by the driver itself
+	harms   harms
+	// recovered is how many recoveries since its last progress a run had when it
+	// was last looked at.
+	recovered map[event.RunID]int
 }
 
 // harms counts what was done to the fleet.
@@ -60,7 +60,7 @@ func newExperiment(o *options, dir string, stderr io.Writer) *experiment {
 	return &experiment{
 		options: o, dir: dir, stderr: stderr, orders: plan(o),
 		started: map[event.RunID]bool{}, ended: map[event.RunID]time.Time{},
-		answers: map[event.RunID]flows.Result{}, failures: map[event.RunID]int{},
+		answers: map[event.RunID]flows.Result{}, recovered: map[event.RunID]int{},
 	}
 }
 
@@ -138,7 +138,7 @@ func (x *experiment) harmAndWait(ctx context.Context) error {
 	leave := make(chan struct{})
 	for n := range x.workers {
 		crew.Go(func() {
-			if err := x.live(harm, n+1, leave); err != nil {
+			if err := x.live(ctx, harm, n+1, leave); err != nil {
 				fail(err)
 			}
 		})
@@ -150,10 +150,13 @@ func (x *experiment) harmAndWait(ctx context.Context) error {
 			}
 		})
 	}
-	var driver sync.WaitGroup
-	driver.Go(func() { x.drive(ctx) })
-	x.watch(ctx)
-	driver.Wait()
+	driven := make(chan struct{})
+	go func() {
+		defer close(driven)
+		x.drive(ctx)
+	}()
+	x.watch(ctx, driven)
+	<-driven
 	calm()
 	close(leave)
 	crew.Wait()
@@ -181,7 +184,7 @@ func (x *experiment) judge(ctx context.Context) (*outcome, error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.stalls, Threads: runtime.GOMAXPROCS(0)}
+	e := &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.stalls}
 	for _, o := range x.orders {
 		e.Jobs = append(e.Jobs, o.Job)
 	}
@@ -207,8 +210,8 @@ func inspect(ctx context.Context, url string) (*store.Snapshot, error) {
 	return inspector.Inspect(ctx)
 }
 
-// note keeps what the driver itself finds wrong.
-func (x *experiment) note(kind check.Kind, run event.RunID, format string, args ...any) {
+// notef keeps what the driver itself finds wrong.
+func (x *experiment) notef(kind check.Kind, run event.RunID, format string, args ...any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.found = append(x.found, check.Violation{Kind: kind, Run: run, What: fmt.Sprintf(format, args...)})

@@ -13,8 +13,9 @@ import (
 )
 
 // live keeps one place of the fleet filled, and harms whoever is there until the
-// harm is over; then the last one works until it may leave.
-func (x *experiment) live(harm context.Context, place int, leave <-chan struct{}) error {
+// harm is over; then the last one works until it may leave. It is killed if ctx
+// has ended.
+func (x *experiment) live(ctx, harm context.Context, place int, leave <-chan struct{}) error {
 	r := rand.New(rand.NewPCG(x.seed, 100+uint64(place)))
 	for generation := 1; ; generation++ {
 		p, err := x.hire(place, generation)
@@ -24,7 +25,11 @@ func (x *experiment) live(harm context.Context, place int, leave <-chan struct{}
 		for alive := true; alive; {
 			select {
 			case <-leave:
-				x.dismiss(p)
+				if ctx.Err() != nil {
+					p.Kill()
+				} else {
+					x.dismiss(p)
+				}
 				return nil
 			case <-p.Done():
 				x.bury(p)
@@ -69,18 +74,23 @@ const stopTime = 30 * time.Second
 
 // dismiss stops a worker. One that ends badly has broken a promise, too.
 func (x *experiment) dismiss(p *fleet.Process) {
-	if err := p.Stop(stopTime); err != nil {
-		x.note(check.Process, "", "%v", err)
+	if err := p.Stop(stopTime); err != nil && !x.excused(p) {
+		x.notef(check.Process, "", "%v", err)
 	}
 }
 
-// bury takes note of a worker that has ended by itself. One that could not start
-// because the server was down may: it is for whoever has started it to try again.
+// bury takes note of a worker that has ended by itself.
 func (x *experiment) bury(p *fleet.Process) {
-	if x.restartServer && p.ExitCode() == exitNotStarted {
-		return
+	if !x.excused(p) {
+		x.notef(check.Process, "", "%v", p.Crashed())
 	}
-	x.note(check.Process, "", "%v", p.Crashed())
+}
+
+// excused reports whether a worker that has ended may have failed: one that could
+// not start because the server was down leaves it to whoever has started it to
+// try again.
+func (x *experiment) excused(p *fleet.Process) bool {
+	return x.restartServer && p.ExitCode() == exitNotStarted
 }
 
 // hurt does one harm and reports whether the worker is still there.
@@ -97,11 +107,11 @@ func (x *experiment) hurt(harm context.Context, p *fleet.Process, r *rand.Rand) 
 	}
 	from := time.Now()
 	if err := p.Suspend(); err != nil {
-		x.note(check.Process, "", "%v", err)
+		x.notef(check.Process, "", "%v", err)
 	}
 	pause(harm, x.lease+randomTime(r, 3*x.lease/2))
 	if err := p.Resume(); err != nil {
-		x.note(check.Process, "", "%v", err)
+		x.notef(check.Process, "", "%v", err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -121,7 +131,7 @@ func (x *experiment) count(f func(*harms)) {
 func (x *experiment) restartServers(harm, ctx context.Context) error {
 	r := rand.New(rand.NewPCG(x.seed, 2))
 	for {
-		if !pause(harm, 2*x.lease+randomTime(r, 8*x.lease)) {
+		if !pause(harm, 2*x.lease+randomTime(r, 5*x.lease)) {
 			return nil
 		}
 		server := x.site.Servers[r.IntN(len(x.site.Servers))]

@@ -46,8 +46,8 @@ steps have written down themselves, each in a file of its worker:
   - no step was executed after its completion was committed, none after the end
     of its run, none without a record of its start, and no attempt twice. (When a
     worker is suspended between its last look at its lease and the first
-    instruction of a step, nobody can keep the step from beginning when it wakes:
-    such ones are counted apart, at most one for each processor and stall)
+    instruction of a step, nobody can keep the step from beginning when it wakes.
+    Such ones are counted apart; more than one in ten stalls are violations)
   - no log has a hole, a duplicate, or two owners at a time; what the store keeps
     beside the logs says what they say
   - two runs of one workflow id are never active at once
@@ -115,7 +115,8 @@ func parse(args []string) (options, error) {
 	if o.seed == 0 {
 		o.seed = rand.Uint64() >> 1
 	}
-	return o, o.check()
+	err := o.check()
+	return o, err
 }
 
 func (o *options) check() error {

@@ -18,11 +18,11 @@ const (
 )
 
 // watch looks which runs have ended, prints a line each second, and returns when
-// all have, or when ctx ends.
-func (x *experiment) watch(ctx context.Context) {
+// everything is driven and all have, or when ctx ends.
+func (x *experiment) watch(ctx context.Context, driven <-chan struct{}) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for n := 0; !x.finished(); n++ {
+	for n := 0; !x.finished(driven); n++ {
 		if n%int(time.Second/lookEvery) == 0 {
 			fmt.Fprintln(x.stderr, x.progress())
 		}
@@ -36,11 +36,16 @@ func (x *experiment) watch(ctx context.Context) {
 	fmt.Fprintln(x.stderr, x.progress())
 }
 
-// finished reports whether every order has a run that has ended.
-func (x *experiment) finished() bool {
+// finished reports whether every order was carried out, and every run has ended.
+func (x *experiment) finished(driven <-chan struct{}) bool {
+	select {
+	case <-driven:
+	default:
+		return false
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.started) == 0 && len(x.ended) >= len(x.orders)
+	return len(x.started) == 0
 }
 
 // look asks the store for the runs that are not known to have ended. What it
@@ -74,10 +79,10 @@ func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if n := l.Record.Recoveries; n > x.failures[run] {
-		x.harms.Recoveries += n - x.failures[run]
+	if n := l.Record.Recoveries; n > x.recovered[run] {
+		x.harms.Recoveries += n - x.recovered[run]
 	}
-	x.failures[run] = l.Record.Recoveries
+	x.recovered[run] = l.Record.Recoveries
 }
 
 // sawEnd keeps when it was first known that a run had ended.

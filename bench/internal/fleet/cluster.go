@@ -47,9 +47,13 @@ func form(ctx context.Context, nodes []*Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	clients := make([]*redis.Client, len(nodes))
+	defer func() {
+		for _, c := range clients {
+			_ = c.Close() // everything was answered
+		}
+	}()
 	for i, n := range nodes {
 		clients[i] = redis.NewClient(&redis.Options{Addr: n.Addr})
-		defer func() { _ = clients[i].Close() }() // all are needed until all agree
 	}
 	for i, n := range nodes {
 		if err := clients[i].Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {

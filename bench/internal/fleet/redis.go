@@ -62,23 +62,20 @@ func StartRedis(ctx context.Context, guard *Guard, dir, name string, settings ..
 	return nil, err
 }
 
+// freePorts finds two ports, each while the other one is held.
 func freePorts() (port, bus int, err error) {
-	var ports [2]int
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, 0, fmt.Errorf("find a free port: %w", err)
-		}
-		defer func() { _ = l.Close() }() // both are held until both are found
-		_, text, err := net.SplitHostPort(l.Addr().String())
-		if err == nil {
-			ports[i], err = strconv.Atoi(text)
-		}
-		if err != nil {
-			return 0, 0, fmt.Errorf("find a free port: %w", err)
-		}
+	one, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, 0, fmt.Errorf("find a free port: %w", err)
 	}
-	return ports[0], ports[1], nil
+	defer func() { _ = one.Close() }() // the server is to have it
+	two, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = two.Close() }() // as well
+	number := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+	return number(one), number(two), nil
 }
 
 // Start starts the server again after Kill, with the data that it had kept.

@@ -20,7 +20,7 @@ func Check(e Evidence) *Verdict {
 		histories:  map[event.RunID]*history{},
 		executions: map[event.RunID][]*record.Execution{},
 		broken:     map[event.RunID]bool{},
-		caught:     map[*Stall][]*record.Execution{},
+		caught:     map[*Stall]*record.Execution{},
 	}
 	for i := range e.Executions {
 		x := &e.Executions[i]
@@ -39,7 +39,7 @@ func Check(e Evidence) *Verdict {
 	}
 	for _, run := range slices.Sorted(maps.Keys(c.executions)) {
 		if e.Snapshot.Runs[run] == nil {
-			c.find(Unrecorded, run, "its steps were executed, and the store does not know it")
+			c.findf(Unrecorded, run, "its steps were executed, and the store does not know it")
 		}
 	}
 	c.checkJobs()
@@ -53,11 +53,11 @@ type checker struct {
 	verdict    *Verdict
 	histories  map[event.RunID]*history
 	executions map[event.RunID][]*record.Execution
-	broken     map[event.RunID]bool           // logs
-	caught     map[*Stall][]*record.Execution // see isCaught
+	broken     map[event.RunID]bool         // logs
+	caught     map[*Stall]*record.Execution // see isCaught
 }
 
-func (c *checker) find(kind Kind, run event.RunID, format string, args ...any) {
+func (c *checker) findf(kind Kind, run event.RunID, format string, args ...any) {
 	c.verdict.Violations = append(c.verdict.Violations, Violation{Kind: kind, Run: run, What: fmt.Sprintf(format, args...)})
 }
 
@@ -77,7 +77,7 @@ func (c *checker) checkStore() {
 			kind = BrokenLog
 			c.broken[f.Run] = true
 		}
-		c.find(kind, f.Run, "invariant %d: %s: %s", f.Invariant, f.What, f.Explain)
+		c.findf(kind, f.Run, "invariant %d: %s: %s", f.Invariant, f.What, f.Explain)
 	}
 	c.verdict.BrokenLogs = len(c.broken)
 }

@@ -82,10 +82,10 @@ var crimes = map[string]crime{
 	}, []check.Kind{check.Message}, oneWrong},
 
 	"a step was executed after its completion": {func(s *scene) {
-		s.again(s.execution(aChain, stepOfChain, 1), func(x *record.Execution) { x.Attempt++; x.Began = x.Began.Add(time.Minute) })
+		s.again(s.execution(aChain, stepOfChain), func(x *record.Execution) { x.Attempt++; x.Began = x.Began.Add(time.Minute) })
 	}, []check.Kind{check.Repeated, check.Unrecorded}, repeated},
 	"an attempt was executed again after its completion": {func(s *scene) {
-		s.again(s.execution(aChain, stepOfChain, 1), func(x *record.Execution) { x.Began = x.Began.Add(time.Minute) })
+		s.again(s.execution(aChain, stepOfChain), func(x *record.Execution) { x.Began = x.Began.Add(time.Minute) })
 	}, []check.Kind{check.Repeated, check.Twice}, repeated},
 	"an earlier attempt was begun after a later one had completed": {func(s *scene) {
 		s.retried().Began = s.Ended[s.runs[aChain]].Add(time.Second)
@@ -94,34 +94,40 @@ var crimes = map[string]crime{
 		s.stall(time.Minute)
 		s.retried().Began = s.Stalls[0].To.Add(time.Second)
 	}, []check.Kind{check.Repeated}, repeated},
-	"a stall has caught more attempts than there are threads": {func(s *scene) {
+	"a stall has caught two attempts": {func(s *scene) {
 		s.stall(time.Minute)
 		s.retried().Began = s.Stalls[0].To
-		s.execution(aLong, "long/flows.grind#1", 1).Began = s.Stalls[0].To
+		s.execution(aLong, "long/flows.grind#1").Began = s.Stalls[0].To
+	}, []check.Kind{check.Repeated}, repeated},
+	"two of two stalls have caught an attempt": {func(s *scene) {
+		s.stall(time.Minute)
+		s.Stalls = append(s.Stalls, check.Stall{Worker: "w", From: s.Stalls[0].To.Add(time.Second), To: s.Stalls[0].To.Add(time.Minute)})
+		s.retried().Began = s.Stalls[0].To
+		s.execution(aLong, "long/flows.grind#1").Began = s.Stalls[1].To
 	}, []check.Kind{check.Repeated}, repeated},
 	"an attempt was executed twice at a time": {func(s *scene) {
-		s.again(s.execution(aChain, stepOfChain, 1), func(*record.Execution) {})
+		s.again(s.execution(aChain, stepOfChain), func(*record.Execution) {})
 	}, []check.Kind{check.Twice}, whole},
 	"a step that is not idempotent was executed twice": {func(s *scene) {
-		s.again(s.execution(aChain, "chain/flows.once#1", 1), func(x *record.Execution) { x.Attempt = 0 })
+		s.again(s.execution(aChain, "chain/flows.once#1"), func(x *record.Execution) { x.Attempt = 0 })
 	}, []check.Kind{check.Twice, check.Unrecorded}, whole},
 	"a step was executed after it had failed": {func(s *scene) {
-		s.again(s.execution(aDoomed, "doomed/flows.refuse#1", 1), func(x *record.Execution) { x.Attempt++; x.Began = x.Began.Add(time.Minute) })
+		s.again(s.execution(aDoomed, "doomed/flows.refuse#1"), func(x *record.Execution) { x.Attempt++; x.Began = x.Began.Add(time.Minute) })
 	}, []check.Kind{check.Late, check.Unrecorded}, whole},
 	"a step of a canceled run was begun after its end": {func(s *scene) {
-		s.execution(anEndless, "endless/flows.clean#1", 1).Began = s.Ended[s.runs[anEndless]].Add(time.Second)
+		s.execution(anEndless, "endless/flows.clean#1").Began = s.Ended[s.runs[anEndless]].Add(time.Second)
 	}, []check.Kind{check.Repeated}, repeated},
 	"a step was begun that nobody knows": {func(s *scene) {
-		s.again(s.execution(aChain, stepOfChain, 1), func(x *record.Execution) { x.Key = "chain/flows.other#1" })
+		s.again(s.execution(aChain, stepOfChain), func(x *record.Execution) { x.Key = "chain/flows.other#1" })
 	}, []check.Kind{check.Unrecorded}, whole},
 	"a step was executed by somebody else": {func(s *scene) {
-		s.execution(aChain, stepOfChain, 1).Worker = "thief"
+		s.execution(aChain, stepOfChain).Worker = "thief"
 	}, []check.Kind{check.Unrecorded}, whole},
 	"a step has completed that was not executed": {func(s *scene) {
 		s.Executions = slices.DeleteFunc(s.Executions, func(x record.Execution) bool { return x.Run == s.runs[aChain] && x.Key == stepOfChain })
 	}, []check.Kind{check.Unrecorded}, whole},
 	"a step has completed that has not returned": {func(s *scene) {
-		s.execution(aChain, stepOfChain, 1).Outcome = record.Unknown
+		s.execution(aChain, stepOfChain).Outcome = record.Unknown
 	}, []check.Kind{check.Unrecorded}, whole},
 
 	"a log has a hole": {func(s *scene) {
@@ -156,7 +162,7 @@ var crimes = map[string]crime{
 		s.rewriteEvents(replacing, event.RunStarted, func(e *event.Event) { e.Time = e.Time.Add(-time.Hour) })
 	}, []check.Kind{check.Overlap}, whole},
 	"a run that was replaced goes on": {func(s *scene) {
-		s.execution(replaced, "endless/flows.add#1", 1).Began = s.Ended[s.runs[replacing]].Add(time.Second)
+		s.execution(replaced, "endless/flows.add#1").Began = s.Ended[s.runs[replacing]].Add(time.Second)
 	}, []check.Kind{check.Overlap, check.Repeated}, repeated},
 	"a workflow id is used twice": {func(s *scene) {
 		s.Jobs[replacing].Input.ID = replaced
@@ -253,9 +259,8 @@ func (s *scene) completed(job int) (ref uint64) {
 	return ref
 }
 
-// stall suspends the worker after all that it has done; it has one thread.
+// stall suspends the worker after all that it has done.
 func (s *scene) stall(d time.Duration) {
 	from := time.Now().Add(time.Second)
 	s.Stalls = []check.Stall{{Worker: "w", From: from, To: from.Add(d)}}
-	s.Threads = 1
 }

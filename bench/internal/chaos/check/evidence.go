@@ -24,11 +24,6 @@ type Evidence struct {
 	Answers map[event.RunID]flows.Result
 	// Stalls are the times at which workers were suspended.
 	Stalls []Stall
-	// Threads is how many executions of a worker can be caught by one stall between
-	// the worker's last look at its lease and the step's first instruction: as many
-	// as it has threads that run Go code. More than that, or later than at the end
-	// of the stall, were begun without a look.
-	Threads int
 }
 
 // Job is one run that was asked for, and what is to become of it.
@@ -115,7 +110,7 @@ type Verdict struct {
 	Recoveries map[store.Reason]int `json:"recoveries"`
 	// Caught counts executions that began late because their worker was suspended
 	// between its last look at the lease and the first instruction of the step:
-	// nobody can help that. See [Evidence.Threads].
+	// nobody can help that, as long as it is rare.
 	Caught     int         `json:"caught"`
 	Violations []Violation `json:"violations"`
 }

@@ -34,7 +34,7 @@ func (c *checker) checkJobs() {
 		delete(runs, job.Input.ID)
 	}
 	for _, id := range slices.Sorted(maps.Keys(runs)) {
-		c.find(Wrong, runs[id][0].run, "nobody has asked for it")
+		c.findf(Wrong, runs[id][0].run, "nobody has asked for it")
 	}
 	for _, wid := range slices.Sorted(maps.Keys(lines)) {
 		c.checkLine(lines[wid])
@@ -43,15 +43,15 @@ func (c *checker) checkJobs() {
 
 func (c *checker) checkJob(job Job, runs []*history) {
 	if len(runs) == 0 {
-		c.lose("", "job %d of %s, workflow id %q, has no run", job.Input.ID, job.Workflow, job.WorkflowID)
+		c.losef("", "job %d of %s, workflow id %q, has no run", job.Input.ID, job.Workflow, job.WorkflowID)
 		return
 	}
 	last := runs[len(runs)-1]
 	for _, h := range runs[:len(runs)-1] {
 		if !job.Replaces {
-			c.find(Wrong, h.run, "workflow id %q has another run %s, and was to be used once", job.WorkflowID, last.run)
+			c.findf(Wrong, h.run, "workflow id %q has another run %s, and was to be used once", job.WorkflowID, last.run)
 		} else if h.end == nil && !h.unreadable {
-			c.lose(h.run, "it has not ended, and was replaced by %s", last.run)
+			c.losef(h.run, "it has not ended, and was replaced by %s", last.run)
 		}
 	}
 	if last.unreadable {
@@ -59,16 +59,16 @@ func (c *checker) checkJob(job Job, runs []*history) {
 	}
 	if last.end == nil {
 		place := c.Snapshot.Runs[last.run].Place
-		c.lose(last.run, "it has not ended: job %d of %s, workflow id %q, is %s", job.Input.ID, job.Workflow, job.WorkflowID, place)
+		c.losef(last.run, "it has not ended: job %d of %s, workflow id %q, is %s", job.Input.ID, job.Workflow, job.WorkflowID, place)
 		return
 	}
 	c.checkEnd(job, last)
 }
 
-// lose counts a job that was not done; run is empty if it has none.
-func (c *checker) lose(run event.RunID, format string, args ...any) {
+// losef counts a job that was not done; run is empty if it has none.
+func (c *checker) losef(run event.RunID, format string, args ...any) {
 	c.verdict.Lost++
-	c.find(Lost, run, format, args...)
+	c.findf(Lost, run, format, args...)
 }
 
 func (c *checker) checkEnd(job Job, h *history) {
@@ -80,7 +80,7 @@ func (c *checker) checkEnd(job Job, h *history) {
 		if h.end.Failure != nil {
 			reason = h.end.Failure.Message
 		}
-		c.find(Wrong, h.run, "job %d of %s ended as %s (%s), and must end as %s", job.Input.ID, job.Workflow, got, reason, want)
+		c.findf(Wrong, h.run, "job %d of %s ended as %s (%s), and must end as %s", job.Input.ID, job.Workflow, got, reason, want)
 		return
 	}
 	switch job.Fate {
@@ -90,7 +90,7 @@ func (c *checker) checkEnd(job Job, h *history) {
 		c.checkCleaned(h)
 	case Fails:
 		if f := h.end.Failure; f == nil || f.Code != event.CodeFatal {
-			c.find(Wrong, h.run, "it failed with %+v, and must fail with the code %s", f, event.CodeFatal)
+			c.findf(Wrong, h.run, "it failed with %+v, and must fail with the code %s", f, event.CodeFatal)
 		}
 	}
 }
@@ -98,18 +98,18 @@ func (c *checker) checkEnd(job Job, h *history) {
 func (c *checker) checkResult(job Job, h *history) {
 	var got flows.Result
 	if err := json.Unmarshal(h.end.Payload, &got); err != nil {
-		c.find(Wrong, h.run, "its result cannot be read: %v", err)
+		c.findf(Wrong, h.run, "its result cannot be read: %v", err)
 		return
 	}
 	if want := job.Input.Want(job.Workflow, got); got.Sum != want {
-		c.find(Wrong, h.run, "job %d of %s has the sum %d, want %d", job.Input.ID, job.Workflow, got.Sum, want)
+		c.findf(Wrong, h.run, "job %d of %s has the sum %d, want %d", job.Input.ID, job.Workflow, got.Sum, want)
 	}
 	if got.Interrupted != (h.interrupted && job.Workflow == flows.Chain.Name()) {
-		c.find(Wrong, h.run, "its result says %t of whether a step was interrupted, its log %t", got.Interrupted, h.interrupted)
+		c.findf(Wrong, h.run, "its result says %t of whether a step was interrupted, its log %t", got.Interrupted, h.interrupted)
 	}
 	if answer, ok := c.Answers[h.run]; ok {
 		if diff := cmp.Diff(got, answer); diff != "" {
-			c.find(Wrong, h.run, "somebody was given another result than its log has (-log +given):\n%s", diff)
+			c.findf(Wrong, h.run, "somebody was given another result than its log has (-log +given):\n%s", diff)
 		}
 	}
 	if job.Workflow == flows.Mail.Name() {
@@ -123,13 +123,13 @@ func (c *checker) checkMessages(job Job, h *history, got []flows.Message) {
 	last := map[int]int{}
 	for _, m := range got {
 		if m.Number != last[m.Sender]+1 {
-			c.find(Message, h.run, "message %d of sender %d came behind number %d", m.Number, m.Sender, last[m.Sender])
+			c.findf(Message, h.run, "message %d of sender %d came behind number %d", m.Number, m.Sender, last[m.Sender])
 		}
 		last[m.Sender] = m.Number
 	}
 	for sender := range job.Input.Senders {
 		if n := last[sender]; n != job.Input.Messages {
-			c.find(Message, h.run, "sender %d has sent %d messages, the last that came is number %d", sender, job.Input.Messages, n)
+			c.findf(Message, h.run, "sender %d has sent %d messages, the last that came is number %d", sender, job.Input.Messages, n)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (c *checker) checkCleaned(h *history) {
 		}
 	}
 	if begun && cleaned != 1 {
-		c.find(Wrong, h.run, "it was canceled, and has cleaned up %d times", cleaned)
+		c.findf(Wrong, h.run, "it was canceled, and has cleaned up %d times", cleaned)
 	}
 }
 
@@ -163,11 +163,11 @@ func (c *checker) checkLine(runs []*history) {
 			continue // found elsewhere, or canceled before it began
 		}
 		if early := h.end.Time.Sub(next.started); early > slack {
-			c.find(Overlap, next.run, "it was started %v before the end of run %s of the same workflow id %q", early, h.run, h.spec.WorkflowID)
+			c.findf(Overlap, next.run, "it was started %v before the end of run %s of the same workflow id %q", early, h.run, h.spec.WorkflowID)
 		}
 		for _, x := range c.executions[h.run] {
 			if x.Began.After(next.started.Add(slack)) && !c.isCaught(x) {
-				c.find(Overlap, h.run, "attempt %d of %s began at %s, when run %s of the same workflow id had been started at %s",
+				c.findf(Overlap, h.run, "attempt %d of %s began at %s, when run %s of the same workflow id had been started at %s",
 					x.Attempt, strings.TrimSpace(x.Key), clock(x.Began), next.run, clock(next.started))
 			}
 		}

@@ -21,24 +21,24 @@ func (c *checker) checkSteps(h *history) {
 		name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
 		seen[name]++
 		if seen[name] == 2 {
-			c.find(Twice, h.run, "%s was executed more than once", name)
+			c.findf(Twice, h.run, "%s was executed more than once", name)
 		}
 		if x.Outcome == record.Done {
 			done[name] = true
 		}
 		s := h.steps[x.Key]
 		if s == nil {
-			c.find(Unrecorded, h.run, "%s was executed by %s, and the log does not know the step", name, x.Worker)
+			c.findf(Unrecorded, h.run, "%s was executed by %s, and the log does not know the step", name, x.Worker)
 			continue
 		}
 		if s.name == flows.Steps.Once.Name() {
 			once[x.Key]++
 			if once[x.Key] == 2 {
-				c.find(Twice, h.run, "%s is not idempotent, and was executed more than once", x.Key)
+				c.findf(Twice, h.run, "%s is not idempotent, and was executed more than once", x.Key)
 			}
 		}
 		if a, ok := s.attempts[x.Attempt]; !ok || a.by != x.Worker {
-			c.find(Unrecorded, h.run, "%s was executed by %s, the log says that %q has started it", name, x.Worker, a.by)
+			c.findf(Unrecorded, h.run, "%s was executed by %s, the log says that %q has started it", name, x.Worker, a.by)
 		}
 		c.checkBeginning(h, s, x, durable)
 	}
@@ -49,7 +49,7 @@ func (c *checker) checkSteps(h *history) {
 		}
 		c.verdict.Steps++
 		if name := fmt.Sprintf("attempt %d of %s", s.end.Attempt, key); !done[name] {
-			c.find(Unrecorded, h.run, "%s has completed, and the step itself does not say that it returned", name)
+			c.findf(Unrecorded, h.run, "%s has completed, and the step itself does not say that it returned", name)
 		}
 	}
 }
@@ -106,11 +106,11 @@ func (c *checker) checkBeginning(h *history, s *stepHistory, x *record.Execution
 	late := !limit.at.IsZero() && limit.key != x.Key && x.Began.After(limit.at)
 	switch {
 	case s.end != nil && x.Attempt > s.end.Attempt:
-		c.find(kind, h.run, "%s was executed by %s, but %s", name, x.Worker, ended)
+		c.findf(kind, h.run, "%s was executed by %s, but %s", name, x.Worker, ended)
 	case !late || c.isCaught(x):
 		return
 	default:
-		c.find(kind, h.run, "%s was begun by %s at %s, but %s before %s, when %s", name, x.Worker, clock(x.Began), ended, clock(limit.at), limit.by)
+		c.findf(kind, h.run, "%s was begun by %s at %s, but %s before %s, when %s", name, x.Worker, clock(x.Began), ended, clock(limit.at), limit.by)
 	}
 	if kind == Repeated {
 		c.verdict.Repeated++
@@ -119,26 +119,30 @@ func (c *checker) checkBeginning(h *history, s *stepHistory, x *record.Execution
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
-// wake is how long after the end of a stall what it has caught may begin: the
-// machine has other things to do, too.
-const wake = 100 * time.Millisecond
+const (
+	// wake is how long after the end of a stall what it has caught may begin: the
+	// machine has other things to do, too.
+	wake = 100 * time.Millisecond
+	// rarely is how many stalls there must be for each execution that one has
+	// caught, rounded up. A few microseconds lie between the look and the step; who
+	// does not look is caught more often.
+	rarely = 10
+)
 
 // isCaught reports whether the late beginning of an execution cannot be helped,
-// because a stall came between the worker's last look and the step.
+// because a stall came between the worker's last look at its lease and the
+// step's first instruction. A stall catches one at most.
 func (c *checker) isCaught(x *record.Execution) bool {
 	for i := range c.Stalls {
 		s := &c.Stalls[i]
 		if s.Worker != x.Worker || x.Began.Before(s.From) || x.Began.After(s.To.Add(wake)) {
 			continue
 		}
-		if !slices.Contains(c.caught[s], x) {
-			if len(c.caught[s]) >= c.Threads {
-				return false
-			}
-			c.caught[s] = append(c.caught[s], x)
+		if c.caught[s] == nil && len(c.caught) < (len(c.Stalls)+rarely-1)/rarely {
+			c.caught[s] = x
 			c.verdict.Caught++
 		}
-		return true
+		return c.caught[s] == x
 	}
 	return false
 }
