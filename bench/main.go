@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos"
+	"github.com/flowgen/flowgen/bench/internal/speed"
 )
 
 const help = `bench measures flowgen, and harms it to see what it endures.
@@ -18,6 +19,7 @@ const help = `bench measures flowgen, and harms it to see what it endures.
 usage: bench COMMAND [flags]
 
   chaos    harm a fleet of worker processes and check that nothing was lost
+  speed    measure what workflows cost: time, round trips, memory
 
 bench COMMAND -help says more.
 `
@@ -27,6 +29,7 @@ const exitUsage = 2
 // commands are what the program can do.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
 	"chaos": chaos.Main,
+	"speed": speed.Main,
 }
 
 func main() {

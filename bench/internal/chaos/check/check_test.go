@@ -91,16 +91,16 @@ var crimes = map[string]crime{
 		s.retried().Began = s.Ended[s.runs[aChain]].Add(time.Second)
 	}, []check.Kind{check.Repeated}, repeated},
 	"an earlier attempt was begun long after its worker woke": {func(s *scene) {
-		s.stall(time.Minute)
+		s.stall()
 		s.retried().Began = s.Stalls[0].To.Add(time.Second)
 	}, []check.Kind{check.Repeated}, repeated},
 	"a stall has caught two attempts": {func(s *scene) {
-		s.stall(time.Minute)
+		s.stall()
 		s.retried().Began = s.Stalls[0].To
 		s.execution(aLong, "long/flows.grind#1").Began = s.Stalls[0].To
 	}, []check.Kind{check.Repeated}, repeated},
 	"two of two stalls have caught an attempt": {func(s *scene) {
-		s.stall(time.Minute)
+		s.stall()
 		s.Stalls = append(s.Stalls, check.Stall{Worker: "w", From: s.Stalls[0].To.Add(time.Second), To: s.Stalls[0].To.Add(time.Minute)})
 		s.retried().Began = s.Stalls[0].To
 		s.execution(aLong, "long/flows.grind#1").Began = s.Stalls[1].To
@@ -216,7 +216,7 @@ func TestCheck_FindsNothingWhereNothingIs(t *testing.T) {
 // instruction cannot be helped: it is counted, and nothing else.
 func TestCheck_CountsWhatAStallHasCaught(t *testing.T) {
 	s := newScene(t)
-	s.stall(time.Minute)
+	s.stall()
 	s.retried().Began = s.Stalls[0].To
 	v := check.Check(s.Evidence)
 	if !v.Sound() || v.Caught != 1 {
@@ -260,7 +260,7 @@ func (s *scene) completed(job int) (ref uint64) {
 }
 
 // stall suspends the worker after all that it has done.
-func (s *scene) stall(d time.Duration) {
+func (s *scene) stall() {
 	from := time.Now().Add(time.Second)
-	s.Stalls = []check.Stall{{Worker: "w", From: from, To: from.Add(d)}}
+	s.Stalls = []check.Stall{{Worker: "w", From: from, To: from.Add(time.Minute)}}
 }
