@@ -53,7 +53,7 @@ func report(ctx context.Context, t target, o *options, p *progress, stdout io.Wr
 	for _, w := range o.workloads {
 		var results []*Result
 		for n := range o.count {
-			p.say("%s: measurement %d of %d", w.name, n+1, o.count)
+			p.sayf("%s: measurement %d of %d", w.name, n+1, o.count)
 			r, err := measure(ctx, t, w, o, p)
 			if err != nil {
 				return fmt.Errorf("measure %s on %s: %w", w.name, t.name(), err)

@@ -46,7 +46,7 @@ type measurement struct {
 }
 
 func (m *measurement) execute(ctx context.Context, c course) error {
-	m.progress.say("%s: warm-up", m.w.name)
+	m.progress.sayf("%s: warm-up", m.w.name)
 	if err := c.warm(ctx, m.stage); err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
@@ -66,7 +66,7 @@ func (m *measurement) execute(ctx context.Context, c course) error {
 	memory := watchMemory()
 	rounds := m.w.split(m.size.runs)
 	for i, runs := range rounds {
-		m.progress.say("%s: round %d of %d", m.w.name, i+1, len(rounds))
+		m.progress.sayf("%s: round %d of %d", m.w.name, i+1, len(rounds))
 		if err := m.round(ctx, c, i, runs, memory); err != nil {
 			memory.end()
 			return fmt.Errorf("round %d of %d: %w", i+1, len(rounds), err)
@@ -76,7 +76,7 @@ func (m *measurement) execute(ctx context.Context, c course) error {
 	if err := m.summarize(ctx); err != nil {
 		return err
 	}
-	m.progress.say("%s: check of the results", m.w.name)
+	m.progress.sayf("%s: check of the results", m.w.name)
 	if err := c.verify(ctx, m.stage, m.r); err != nil {
 		return fmt.Errorf("check the results: %w", err)
 	}
@@ -112,7 +112,7 @@ func (m *measurement) round(ctx context.Context, c course, number, runs int, mem
 	m.total.appends += t.appends
 	m.total.elapsed += t.elapsed
 	m.latencies = append(m.latencies, t.latencies...)
-	if counts.commits > 0 {
+	if counts.commits > 0 || counts.creates > 0 {
 		m.shape = counts.shape()
 	}
 	if m.o.limit > 0 {

@@ -25,8 +25,8 @@ func newProgress(w io.Writer, wanted bool) *progress {
 	return &progress{out: w}
 }
 
-// say replaces the line, unless it is too new.
-func (p *progress) say(format string, args ...any) {
+// sayf replaces the line, unless it is too new.
+func (p *progress) sayf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.out == nil || time.Since(p.shown) < often {

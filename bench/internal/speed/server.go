@@ -69,7 +69,8 @@ func launch(ctx context.Context, binary string) (_ *server, err error) {
 	if err := s.watch(); err != nil {
 		return nil, fmt.Errorf("start the guard of the server: %w", err)
 	}
-	return s, s.await(ctx)
+	err = s.await(ctx)
+	return s, err
 }
 
 // watch starts a process that kills the server once this one has gone, however it

@@ -45,6 +45,7 @@ var required = map[string]bool{
 }
 
 func TestSpeed_MeasuresEveryWorkloadOnEveryStore(t *testing.T) {
+	t.Parallel()
 	redistest.Binary(t)
 	for name, store := range map[string]string{
 		"memory": "memory:", "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "x.db"), "redis": "redis",

@@ -28,7 +28,7 @@ func sweep(ctx context.Context, t target, o *options, p *progress, stdout io.Wri
 			o.size = size(n)
 			var results []*Result
 			for range o.count {
-				p.say("%s: %d of %d", name, n, most)
+				p.sayf("%s: %d of %d", name, n, most)
 				r, err := measure(ctx, t, workloadNamed(name), &o, p)
 				if err != nil {
 					return nil, fmt.Errorf("measure %s of size %d on %s: %w", name, n, t.name(), err)

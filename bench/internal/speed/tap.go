@@ -34,6 +34,9 @@ type counts struct {
 	batches  int // calls of Commit
 	writers  int // calls of Commit at once, at most
 	bytes    int // of frames
+	creates  int // runs that were created
+	starts   int // calls of Create
+	births   int // bytes of their frames
 	finished int // runs that ended
 	parked   int // commits with a frame that gave their run back until something comes
 	consumed int // items that were taken out of inboxes
@@ -65,10 +68,14 @@ func (t *tap) restart() {
 	t.counts, t.lives, t.ends = counts{}, nil, nil
 }
 
-// shape returns how commits were written.
+// shape returns how commits were written, or how runs were created if nothing was
+// committed.
 func (c counts) shape() shape {
-	batches, commits := max(c.batches, 1), max(c.commits, 1)
-	return shape{writers: max(c.writers, 1), batch: max(1, (c.commits+batches/2)/batches), bytes: max(1, c.bytes/commits)}
+	frames, calls, bytes := c.commits, c.batches, c.bytes
+	if frames == 0 {
+		frames, calls, bytes = max(c.creates, 1), max(c.starts, 1), c.births
+	}
+	return shape{writers: max(c.writers, 1), batch: max(1, (frames+calls/2)/calls), bytes: max(1, bytes/frames)}
 }
 
 // time keeps how long runs live that are created from now on.
@@ -124,7 +131,10 @@ func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created,
 	t.calls.Add(1)
 	now := time.Now()
 	t.mu.Lock()
+	t.counts.starts++
+	t.counts.creates += len(runs)
 	for i := range runs {
+		t.counts.births += len(runs[i].Frame)
 		if t.timed {
 			t.born[runs[i].Run] = now
 		}
