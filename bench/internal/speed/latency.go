@@ -18,7 +18,7 @@ func (c *latency) warm(ctx context.Context, s *stage) error {
 }
 
 func (c *latency) round(ctx context.Context, s *stage, _, runs int) (tally, error) {
-	t := tally{units: runs * s.size.steps, runs: runs}
+	t, before := tally{units: runs * s.size.steps, runs: runs}, s.tap.now().finished
 	for range runs {
 		data := payload(len(c.ids))
 		took := stopwatch()
@@ -36,7 +36,8 @@ func (c *latency) round(ctx context.Context, s *stage, _, runs int) (tally, erro
 		}
 		c.ids = append(c.ids, run.ID())
 	}
-	return t, nil
+	// The client may know the last result before the worker has its answer.
+	return t, s.tap.await(ctx, "the end of the last run", func(n counts) bool { return n.finished >= before+runs })
 }
 
 func (c *latency) verify(ctx context.Context, s *stage, _ *Result) error {

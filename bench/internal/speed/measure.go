@@ -17,8 +17,10 @@ const patience = 10 * time.Minute
 func measure(ctx context.Context, t target, w *workload, o *options, p *progress) (r *Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	debug.FreeOSMemory() // what the one before has left behind is not this one's
-	s, err := newStage(ctx, t, w, o, p)
+	s, err := newStage(ctx, fail, t, w, o, p)
 	if err != nil {
 		return nil, err
 	}

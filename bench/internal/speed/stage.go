@@ -29,7 +29,8 @@ type stage struct {
 	worked chan error
 }
 
-func newStage(ctx context.Context, t target, w *workload, o *options, p *progress) (*stage, error) {
+// newStage returns a stage. If its worker gives up, fail is told why.
+func newStage(ctx context.Context, fail context.CancelCauseFunc, t target, w *workload, o *options, p *progress) (*stage, error) {
 	b, err := t.fresh(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open an empty store: %w", err)
@@ -37,30 +38,43 @@ func newStage(ctx context.Context, t target, w *workload, o *options, p *progres
 	s := &stage{bed: b, tap: newTap(b.store()), probe: &marked.Probe{}, o: o, size: o.size.or(w.size), progress: p, log: &complaints{}}
 	s.client = workflow.NewClient(s.tap, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if !w.alone {
-		s.work(w)
+		s.work(w, fail)
 	}
 	return s, nil
 }
 
 // work starts the worker.
-func (s *stage) work(l *workload) {
+func (s *stage) work(l *workload, fail context.CancelCauseFunc) {
 	w := worker.New(s.client, worker.Config{Parked: l.parked})
 	l.register(w, s)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.worked = stop, make(chan error, 1)
-	go func() { s.worked <- w.Run(ctx) }()
+	go func() {
+		err := w.Run(ctx)
+		if err != nil {
+			fail(err)
+		}
+		s.worked <- err
+	}()
 }
 
 // end waits until a run has ended, the next one after so many before it, and
 // returns its result.
 func end[T any](ctx context.Context, s *stage, run *workflow.Run[T], before int) (T, error) {
+	ended := func() error {
+		return s.tap.await(ctx, "the end of the run", func(n counts) bool { return n.finished > before })
+	}
+	var zero T
 	if !s.o.follow {
-		if err := s.tap.await(ctx, "the end of the run", func(n counts) bool { return n.finished > before }); err != nil {
-			var zero T
+		if err := ended(); err != nil {
 			return zero, err
 		}
 	}
-	return run.Result(ctx)
+	v, err := run.Result(ctx)
+	if err != nil {
+		return zero, err
+	}
+	return v, ended() // the client may know before the worker has its answer
 }
 
 // close ends everything. A worker that has complained has not done what was

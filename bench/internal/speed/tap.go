@@ -109,7 +109,7 @@ func (t *tap) await(ctx context.Context, what string, enough func(counts) bool) 
 	case <-ctx.Done():
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return fmt.Errorf("wait for %s: %w, so far: %+v", what, ctx.Err(), t.counts)
+		return fmt.Errorf("wait for %s: %w, so far: %+v", what, context.Cause(ctx), t.counts)
 	}
 }
 
