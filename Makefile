@@ -5,6 +5,7 @@ GO            ?= go
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME      ?= 20s
 RACE_TIMEOUT  ?= 8m
+CHAOS         ?= -store redis -runs 1000 -workers 3 -seconds 8 -wait 60s
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -75,3 +76,11 @@ chaos: compiler ## kill and stall workers at random, with seeds 1 to 10
 	@for seed in 1 2 3 4 5 6 7 8 9 10; do \
 		CGO_ENABLED=1 $(GO) test -race -count=1 -v -run Chaos ./internal/survival -chaos.seed=$$seed | grep -E 'killed|executions|^---|^ok|FAIL' || exit 1; \
 	done
+
+.PHONY: chaos-redis
+chaos-redis: ## harm fleets on Redis, with seeds 1 to 10, and restart the server, too (4 minutes)
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/bench" ./bench && \
+	for seed in 1 2 3 4 5 6 7 8 9 10; do for more in "" -restart-server; do \
+		echo "== chaos-redis: bench chaos $(CHAOS) -seed $$seed $$more"; \
+		"$$dir/bench" chaos $(CHAOS) -seed $$seed $$more 2>"$$dir/log" || { cat "$$dir/log"; exit 1; }; \
+	done; done

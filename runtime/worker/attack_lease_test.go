@@ -75,6 +75,70 @@ func TestHeartbeat_WithoutAnswerNothingNewIsBegunOrCommitted(t *testing.T) {
 	w.healthy()
 }
 
+// slowNotes holds up whoever reads the notes of an attempt before his.
+type slowNotes struct {
+	between
+	gate *barrier
+}
+
+func (s *slowNotes) Notes(ctx context.Context, run event.RunID) (map[string][]byte, error) {
+	s.gate.pass(ctx)
+	noter, _ := store.As[store.Noter](s.Store)
+	return noter.Notes(ctx, run)
+}
+
+func (s *slowNotes) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte) error {
+	noter, _ := store.As[store.Noter](s.Store)
+	return noter.SetNote(ctx, run, fence, key, body)
+}
+
+// Between the worker's decision to start an attempt and the step's code lies a
+// round trip to the store. When it is over the lease may be, too, and another
+// worker may have completed the step.
+func TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease(t *testing.T) {
+	const expiry = 80 * time.Millisecond
+	st := &slowNotes{between: between{Store: memstore.New()}, gate: newBarrier()}
+	defer st.gate.open()
+	var down atomic.Bool
+	st.around = func(_ context.Context, op string, _ any, do func() error) error {
+		if op == "heartbeat" && down.Load() {
+			return errNoAnswer
+		}
+		return do()
+	}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	var begun atomic.Int64
+	w.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: expiry},
+		attackStep.as(func(ctx context.Context, n int) (int, error) {
+			begun.Add(1)
+			if step.Attempt(ctx) == 1 {
+				return 0, errNoAnswer
+			}
+			return n, nil
+		}), as(attackOnce, attackStep.Call))
+	run := start(w, attackOnce, 1)
+	w.await("the second attempt", st.gate.arrived)
+	down.Store(true)
+	if err := pause(w.ctx, expiry+40*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	st.gate.open()
+	if err := pause(w.ctx, 40*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if begun.Load() != 1 {
+		t.Error("the second attempt was begun without a live lease")
+	}
+	down.Store(false)
+	if got := result(w, run); got != 1 {
+		t.Errorf("result: got %d, want 1", got)
+	}
+	if n := begun.Load(); n != 2 {
+		t.Errorf("%d attempts were begun, want 2: nothing was lost", n)
+	}
+	w.healthy()
+}
+
 // The lease counts from when the store has renewed it, which may be long before
 // the worker hears of it.
 func TestHeartbeat_AnswerThatComesLateDoesNotProlongTheClaim(t *testing.T) {

@@ -25,6 +25,8 @@ type attempt struct {
 	started  time.Time
 	deadline time.Time // the earliest of the attempt's own, the run's and those of WithTimeout
 	launched bool      // its goroutine frees the slot; belongs to the task's executor
+	lease    *session  // under which its run was claimed, with the id; set by launch
+	session  store.SessionID
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // nil: not launched
@@ -99,7 +101,7 @@ func (t *task) launch(a *attempt) {
 		t.held = append(t.held, a)
 		return
 	}
-	a.launched = true
+	a.launched, a.lease, a.session = true, t.w.sessions[t.partition], t.session
 	if op.CancelWanted() { // before it could begin
 		t.w.releaseSlot()
 		t.onStep(a, failed(op.CancelCause(), event.CodeCanceled))
@@ -139,6 +141,12 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 		stopTimer()
 		t.conclude(ctx, a, info, out)
 	}()
+	// The process may have been stopped since launch has looked, or the notes have
+	// taken their time: somebody else may have completed the step.
+	if err := a.lease.awaitAlive(ctx, a.session); err != nil {
+		out = judge(err, nil)
+		return
+	}
 	callStep(at.With(actx, info), fn, plan.Spec.Fatal, args, &out)
 }
 

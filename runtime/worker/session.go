@@ -76,6 +76,18 @@ func (s *session) alive(id store.SessionID) bool {
 	return s.id == id && !s.over && time.Since(s.renewed) < s.w.cfg.ClaimExpiry
 }
 
+// awaitAlive waits until what was claimed under the id is certainly this
+// worker's, or until ctx ends, which it does once the claim is known to be lost:
+// then it returns the cause.
+func (s *session) awaitAlive(ctx context.Context, id store.SessionID) error {
+	for !s.alive(id) {
+		if !s.w.sleep(ctx, overdue) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
 // mayRecover reports whether this worker has reached the store for long enough
 // to call others dead: after an outage all leases are past.
 func (s *session) mayRecover() bool {

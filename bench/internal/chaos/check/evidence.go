@@ -1,0 +1,126 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Evidence is what is known at the end.
+type Evidence struct {
+	// Jobs are what was asked for.
+	Jobs []Job
+	// Snapshot is what the store holds.
+	Snapshot *store.Snapshot
+	// Executions are what the steps say.
+	Executions []record.Execution
+	// Ended is when somebody outside saw that a run had ended: it had by then.
+	Ended map[event.RunID]time.Time
+	// Answers are the results that somebody outside was given.
+	Answers map[event.RunID]flows.Result
+	// Stalls are the times at which workers were suspended.
+	Stalls []Stall
+}
+
+// Job is one run that was asked for, and what is to become of it.
+type Job struct {
+	Input      flows.Job // its ID tells it from all others
+	Workflow   string    // stored name
+	WorkflowID string
+	Fate       Fate
+	// Replaces says that the run was to cancel the one before it of its workflow
+	// id. If the answer to such a start was lost, the next try replaces that run.
+	Replaces bool
+}
+
+// Fate is how a run must end.
+type Fate uint8
+
+// The fates.
+const (
+	Completes Fate = iota
+	Fails
+	IsCanceled
+)
+
+func (f Fate) status() event.Status {
+	switch f {
+	case Fails:
+		return event.StatusFailed
+	case IsCanceled:
+		return event.StatusCanceled
+	default:
+		return event.StatusCompleted
+	}
+}
+
+// Stall is a time during which a worker was suspended.
+type Stall struct {
+	Worker   string
+	From, To time.Time
+}
+
+// Kind is a kind of broken promise.
+type Kind string
+
+// The kinds.
+const (
+	Lost       Kind = "lost"                  // a run was not created, or has not ended
+	Wrong      Kind = "wrong result"          // a run ended otherwise than it must
+	Message    Kind = "message"               // one was lost, came twice or out of order
+	Repeated   Kind = "repeated after commit" // a step was executed after its completion was committed
+	Late       Kind = "late start"            // a step was executed after it had failed, or after the end of its run
+	Twice      Kind = "executed twice"        // one attempt, or a step that is not idempotent
+	Unrecorded Kind = "unrecorded"            // the log and the step itself say different things of an execution
+	Overlap    Kind = "two active"            // two runs of one workflow id
+	BrokenLog  Kind = "broken log"            // it has a hole, a duplicate, or two writers at a time
+	Process    Kind = "process"               // one ended by itself, or could not be stopped
+	Broken     Kind = "broken store"          // what is kept beside the logs is wrong
+)
+
+// Violation is one broken promise.
+type Violation struct {
+	Kind Kind        `json:"kind"`
+	Run  event.RunID `json:"run,omitempty"` // empty: it is about none in particular
+	What string      `json:"what"`
+}
+
+// String returns the violation on one line.
+func (v Violation) String() string {
+	if v.Run == "" {
+		return fmt.Sprintf("%s: %s", v.Kind, v.What)
+	}
+	return fmt.Sprintf("%s: run %s: %s", v.Kind, v.Run, v.What)
+}
+
+// Verdict is what comes of a check.
+type Verdict struct {
+	Runs       int `json:"runs"`
+	Completed  int `json:"completed"` // ended as they must
+	Lost       int `json:"lost"`
+	Repeated   int `json:"repeatedAfterCommit"`
+	BrokenLogs int `json:"brokenLogs"`
+
+	Steps      int                  `json:"steps"`      // that have completed
+	Executions int                  `json:"executions"` // of steps
+	Recoveries map[store.Reason]int `json:"recoveries"`
+	// Caught counts executions that began late because their worker was suspended
+	// between its last look at the lease and the first instruction of the step:
+	// nobody can help that, as long as it is rare.
+	Caught     int         `json:"caught"`
+	Violations []Violation `json:"violations"`
+}
+
+// Sound reports whether every promise was kept.
+func (v *Verdict) Sound() bool {
+	return len(v.Violations) == 0 && v.Completed == v.Runs
+}
+
+// String returns the line that ends a report.
+func (v *Verdict) String() string {
+	return fmt.Sprintf("runs %d completed %d lost %d repeated-after-commit %d broken-logs %d", v.Runs, v.Completed, v.Lost, v.Repeated, v.BrokenLogs)
+}

@@ -1,0 +1,95 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flowgen/flowgen/bench/internal/chaos/check"
+	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
+)
+
+// order is a run that is to be started, and what is to be done to it.
+type order struct {
+	check.Job
+
+	at       time.Duration // after the beginning
+	delay    time.Duration // that the start asks for
+	priority int
+	starters int           // that start it at the same time
+	asked    bool          // somebody waits for its result
+	cancel   time.Duration // after its start; 0: nobody does
+	next     *order        // that replaces it
+	pauses   time.Duration // between two messages of one sender, at most
+}
+
+// share is how many of hundred runs are of a workflow.
+type share struct {
+	of       int
+	workflow string
+	fate     check.Fate
+}
+
+var shares = []share{
+	{40, flows.Chain.Name(), check.Completes},
+	{20, flows.Fan.Name(), check.Completes},
+	{20, flows.Mail.Name(), check.Completes},
+	{10, flows.Endless.Name(), check.IsCanceled},
+	{5, flows.Long.Name(), check.Completes},
+	{5, flows.Doomed.Name(), check.Fails},
+}
+
+// plan draws what is asked for; the same options give the same orders.
+func plan(o *options) []*order {
+	r := rand.New(rand.NewPCG(o.seed, 1))
+	orders := make([]*order, o.runs)
+	for i := range orders {
+		orders[i] = draw(r, o, i)
+	}
+	// Some that never end are replaced by others.
+	for i := 0; i+1 < len(orders); i++ {
+		a, b := orders[i], orders[i+1]
+		if a.Fate == check.IsCanceled && b.Workflow == flows.Chain.Name() && r.IntN(2) == 0 {
+			a.cancel, a.next = 0, b
+			b.WorkflowID, b.Replaces, b.starters = a.WorkflowID, true, 1
+			i++
+		}
+	}
+	return orders
+}
+
+func draw(r *rand.Rand, o *options, i int) *order {
+	kind := shares[0]
+	for n, at := r.IntN(100), 0; at < len(shares); at++ {
+		if kind = shares[at]; n < kind.of {
+			break
+		}
+		n -= kind.of
+	}
+	span := o.duration() * 3 / 4 // so that the last ones are harmed, too
+	d := &order{
+		Job: check.Job{
+			Workflow: kind.workflow, Fate: kind.fate, WorkflowID: fmt.Sprintf("chaos-%d", i),
+			Input: flows.Job{
+				ID: i, Seed: o.seed, Steps: 2 + r.IntN(6), Nap: 20 + r.IntN(400),
+				Work:    int(o.lease.Milliseconds()) * (5 + r.IntN(15)) / 10,
+				Senders: 1 + r.IntN(3), Messages: 2 + r.IntN(4),
+			},
+		},
+		at: randomTime(r, span), starters: 1, priority: r.IntN(3), asked: r.IntN(8) == 0, pauses: span / 20,
+	}
+	if r.IntN(5) == 0 {
+		d.delay = randomTime(r, 2*o.lease)
+	}
+	if r.IntN(10) == 0 {
+		d.starters = 3
+	}
+	if kind.fate == check.IsCanceled {
+		d.cancel = 1 + randomTime(r, span/4)
+	}
+	return d
+}
+
+func randomTime(r *rand.Rand, below time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(max(below, 1))))
+}

@@ -1,0 +1,108 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+const (
+	// lookEvery is how often the driver looks which runs have ended.
+	lookEvery = 500 * time.Millisecond
+	// lookBatch is how many it looks at in one call.
+	lookBatch = 500
+)
+
+// watch looks which runs have ended, prints a line each second, and returns when
+// everything is driven and all have, or when ctx ends.
+func (x *experiment) watch(ctx context.Context, driven <-chan struct{}) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for n := 0; !x.finished(driven); n++ {
+		if n%int(time.Second/lookEvery) == 0 {
+			fmt.Fprintln(x.stderr, x.progress())
+		}
+		select {
+		case <-tick.C:
+			x.look(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+	fmt.Fprintln(x.stderr, x.progress())
+}
+
+// finished reports whether every order was carried out, and every run has ended.
+func (x *experiment) finished(driven <-chan struct{}) bool {
+	select {
+	case <-driven:
+	default:
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.started) == 0
+}
+
+// look asks the store for the runs that are not known to have ended. What it
+// cannot tell now it tells the next time.
+func (x *experiment) look(ctx context.Context) {
+	x.mu.Lock()
+	loads := make([]store.Load, 0, len(x.started))
+	for run := range x.started {
+		loads = append(loads, store.Load{Run: run, Limit: -1})
+	}
+	x.mu.Unlock()
+	for batch := range slices.Chunk(loads, lookBatch) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		loaded, err := x.store.Load(ctx, batch)
+		cancel()
+		if err != nil {
+			return
+		}
+		for i := range loaded {
+			x.saw(batch[i].Run, &loaded[i])
+		}
+	}
+}
+
+func (x *experiment) saw(run event.RunID, l *store.Loaded) {
+	if l.Err != nil {
+		return // it is found to be lost in the end
+	}
+	if l.Record.Place == store.PlaceEnded {
+		x.sawEnd(run)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n := l.Record.Recoveries; n > x.recovered[run] {
+		x.harms.Recoveries += n - x.recovered[run]
+	}
+	x.recovered[run] = l.Record.Recoveries
+}
+
+// sawEnd keeps when it was first known that a run had ended.
+func (x *experiment) sawEnd(run event.RunID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.started, run)
+	if _, known := x.ended[run]; !known {
+		x.ended[run] = time.Now()
+	}
+}
+
+// progress says how far it has come.
+func (x *experiment) progress() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	seconds := 0
+	if !x.began.IsZero() {
+		seconds = int(time.Since(x.began).Seconds())
+	}
+	return fmt.Sprintf("%3ds  %d of %d runs have ended, %d under way; %d workers killed, %d stalled, %d stopped, %d servers restarted; %d recoveries or more",
+		seconds, len(x.ended), len(x.orders), len(x.started), x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, x.harms.Recoveries)
+}

@@ -1,0 +1,103 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/bench/internal/fleet"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+
+	_ "github.com/flowgen/flowgen/redisstore"  // for -store redis://…
+	_ "github.com/flowgen/flowgen/sqlitestore" // for -store sqlite:…
+)
+
+// The other roles of the program, which it starts itself.
+const (
+	roleWorker = "chaos-worker"
+	roleGuard  = "chaos-guard"
+)
+
+// exitNotStarted is the exit code of a worker whose Run returned an error; one
+// that panics has another.
+const exitNotStarted = 3
+
+// Role plays the part that the program has started itself for, if args name one.
+// ok is false if they do not.
+func Role(args []string, stderr io.Writer) (code int, ok bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	switch args[0] {
+	case roleGuard:
+		fleet.Watch(os.Stdin)
+		return 0, true
+	case roleWorker:
+		if err := work(args[1:], stderr); err != nil {
+			fmt.Fprintln(stderr, roleWorker+":", err)
+			return exitNotStarted, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+// member is what a worker process is told.
+type member struct {
+	name, store, records string
+	lease, heartbeat     time.Duration
+}
+
+func (m *member) arguments() []string {
+	return []string{
+		roleWorker, "-name", m.name, "-store", m.store, "-records", m.records,
+		"-lease", m.lease.String(), "-heartbeat", m.heartbeat.String(),
+	}
+}
+
+// work is the life of a worker process, until SIGTERM.
+func work(args []string, stderr io.Writer) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	var m member
+	flags := flag.NewFlagSet(roleWorker, flag.ContinueOnError)
+	flags.StringVar(&m.name, "name", "", "")
+	flags.StringVar(&m.store, "store", "", "")
+	flags.StringVar(&m.records, "records", "", "")
+	flags.DurationVar(&m.lease, "lease", 0, "")
+	flags.DurationVar(&m.heartbeat, "heartbeat", 0, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	records, err := record.NewWriter(m.records, m.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
+	st, err := store.Open(ctx, m.store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(stderr, nil))})
+	w := worker.New(client, worker.Config{
+		Name: m.name, Heartbeat: m.heartbeat, ClaimExpiry: m.lease,
+		Grace:       m.lease / 2, // less than its longest steps take
+		Concurrency: 64,
+		Parked:      200,     // so that many runs are replayed when they wake
+		Recoveries:  1 << 20, // the workers do not die of the runs here
+	})
+	flows.Register(w, &flows.Hands{Record: records})
+	return w.Run(ctx)
+}

@@ -1,0 +1,149 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a redis-server on this machine, on a port of its own.
+type Redis struct {
+	Addr string // host and port
+
+	guard    *Guard
+	dir      string
+	name     string
+	bus      int // the port by which a cluster talks
+	settings []string
+	process  *Process
+	starts   int
+}
+
+// ServerBinary finds the server; the error says how to get it.
+func ServerBinary() (string, error) {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("there is no redis-server: install Redis 7.0 or later, or name a server by its URL")
+}
+
+// startTime is how long a server may take to answer, with its data to be read.
+const startTime = 30 * time.Second
+
+// StartRedis starts a server that keeps its data in dir/name.
+func StartRedis(ctx context.Context, guard *Guard, dir, name string, settings ...string) (*Redis, error) {
+	home := filepath.Join(dir, name)
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	var err error
+	for range 10 { // another process may take the port that was found free
+		r := &Redis{guard: guard, dir: dir, name: name, settings: settings}
+		var port int
+		if port, r.bus, err = freePorts(); err != nil {
+			return nil, err
+		}
+		r.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if err = r.Start(ctx); err == nil || ctx.Err() != nil {
+			return r, err
+		}
+	}
+	return nil, err
+}
+
+// freePorts finds two ports, each while the other one is held.
+func freePorts() (port, bus int, err error) {
+	one, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = one.Close() }() // the server is to have it
+	two, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = two.Close() }() // as well
+	number := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+	return number(one), number(two), nil
+}
+
+// Start starts the server again after Kill, with the data that it had kept.
+func (r *Redis) Start(ctx context.Context) error {
+	binary, err := ServerBinary()
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(r.Addr)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", r.name, err)
+	}
+	command := append([]string{
+		binary, "--bind", "127.0.0.1", "--port", port, "--cluster-port", strconv.Itoa(r.bus),
+		"--dir", filepath.Join(r.dir, r.name), "--daemonize", "no", "--save", "", "--appendonly", "no",
+	}, r.settings...)
+	if r.process, err = Spawn(r.guard, r.dir, r.name, command...); err != nil {
+		return err
+	}
+	r.starts++
+	if err := r.await(ctx); err != nil {
+		r.process.Kill()
+		return fmt.Errorf("start %s on %s: %w, see %s", r.name, r.Addr, err, r.process.Log)
+	}
+	return nil
+}
+
+// await blocks until the server that was started answers; another one may have
+// got its port.
+func (r *Redis) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	client := redis.NewClient(&redis.Options{Addr: r.Addr, MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = client.Close() }()
+	mine := fmt.Sprintf("process_id:%d\r\n", r.process.PID())
+	return poll(ctx, r.process.Done(), func() bool {
+		probe, err := net.Dial("tcp", r.Addr) // the client would log that it cannot
+		if err != nil {
+			return false
+		}
+		_ = probe.Close()
+		info, err := client.Info(ctx, "server", "persistence").Result()
+		return err == nil && strings.Contains(info, mine) && strings.Contains(info, "\nloading:0\r\n")
+	})
+}
+
+// poll asks until the answer is yes.
+func poll(ctx context.Context, gone <-chan struct{}, done func() bool) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-gone:
+			return errors.New("it has ended")
+		case <-ctx.Done():
+			return fmt.Errorf("it does not answer: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Kill ends the server as kill -9 does.
+func (r *Redis) Kill() {
+	if r.process != nil {
+		r.process.Kill()
+	}
+}
+
+// Crashed returns an error if the server has ended by itself.
+func (r *Redis) Crashed() error { return r.process.Crashed() }

@@ -1,0 +1,19 @@
+//go:build unix
+
+package fleet
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// detach keeps the signals of the terminal, such as those of Ctrl-C, from the
+// process: the program decides when it ends.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+
+func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
+
+func interrupt(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

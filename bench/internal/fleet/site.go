@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Site is where the runs of an experiment are kept.
+type Site struct {
+	// URL opens the store.
+	URL string
+	// Servers are those that the experiment has started and may kill.
+	Servers []*Redis
+
+	prefix string // of keys on a server of somebody else's; empty: the store goes with the experiment
+}
+
+// Own reports whether what names a store whose servers the program starts itself.
+func Own(what string) bool { return what == "redis" || what == "redis-cluster" }
+
+// Check says why a store cannot be used; nil if it can. It connects to nothing.
+func Check(what string) error {
+	scheme, rest, _ := strings.Cut(what, ":")
+	switch {
+	case Own(what):
+		_, err := ServerBinary()
+		return err
+	case scheme == "memory":
+		return errors.New("memory: lives in one process, and this is about processes that die: use redis, redis-cluster, sqlite:PATH or a URL")
+	case scheme == "sqlite" && rest == "":
+		return errors.New("sqlite: names no file: write sqlite:PATH")
+	case scheme == "sqlite":
+		return absent(strings.TrimPrefix(rest, "//"))
+	case slices.Contains([]string{"redis", "rediss"}, strings.SplitN(scheme, "+", 2)[0]):
+		_, err := url.Parse(what)
+		return err
+	}
+	return fmt.Errorf("%q is none of redis, redis-cluster, sqlite:PATH, redis://…, redis+cluster://…, redis+sentinel://…", what)
+}
+
+// absent refuses a file that exists: whatever it holds would be checked, too.
+func absent(path string) error {
+	switch _, err := os.Stat(path); {
+	case err == nil:
+		return fmt.Errorf("%s exists: name a file that does not, everything in it is checked at the end", path)
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	return nil
+}
+
+// Settings returns the settings of servers that survive being killed.
+func Settings(appendfsync string) []string {
+	return []string{"--appendonly", "yes", "--appendfsync", appendfsync}
+}
+
+// Open makes a store of the kind ready: it starts servers in dir, or chooses a
+// prefix of its own on a server that is there.
+func Open(ctx context.Context, guard *Guard, dir, what string, settings ...string) (*Site, error) {
+	if err := Check(what); err != nil {
+		return nil, err
+	}
+	switch what {
+	case "redis":
+		r, err := StartRedis(ctx, guard, dir, "redis", settings...)
+		if err != nil {
+			return nil, err
+		}
+		return &Site{URL: "redis://" + r.Addr, Servers: []*Redis{r}}, nil
+	case "redis-cluster":
+		nodes, err := StartCluster(ctx, guard, dir, settings...)
+		if err != nil {
+			return nil, err
+		}
+		others := url.Values{}
+		for _, n := range nodes[1:] {
+			others.Add("addr", n.Addr)
+		}
+		return &Site{URL: "redis+cluster://" + nodes[0].Addr + "?" + others.Encode(), Servers: nodes}, nil
+	}
+	if strings.HasPrefix(what, "sqlite:") {
+		return &Site{URL: what}, nil
+	}
+	u, err := url.Parse(what)
+	if err != nil {
+		return nil, fmt.Errorf("read the URL of the store: %w", err)
+	}
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
+	query := u.Query()
+	s := &Site{prefix: query.Get("prefix") + "bench-" + hex.EncodeToString(random[:])}
+	query.Set("prefix", s.prefix)
+	u.RawQuery = query.Encode()
+	s.URL = u.String()
+	return s, nil
+}
+
+// Patient returns a URL for reading everything at once, which takes a server
+// longer than other requests do.
+func (s *Site) Patient() string {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme == "sqlite" {
+		return s.URL
+	}
+	query := u.Query()
+	query.Set("read_timeout", "2m")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// Prefix returns what the names of the keys begin with on a server of somebody
+// else's, "" elsewhere.
+func (s *Site) Prefix() string { return s.prefix }
+
+// Close kills the servers.
+func (s *Site) Close() { killAll(s.Servers) }

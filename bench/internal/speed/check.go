@@ -1,0 +1,79 @@
+package speed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// checkBatch is how many logs are read at once to be checked.
+const checkBatch = 200
+
+// want is what has to be in the log of a run.
+type want struct {
+	result any // what the run returns
+	steps  int // completed
+	waits  int // completed; less than 0: any number
+}
+
+// check reads the whole log of each run, and compares.
+func (s *stage) check(ctx context.Context, runs []event.RunID, of func(i int) want) error {
+	for from := 0; from < len(runs); from += checkBatch {
+		part := runs[from:min(from+checkBatch, len(runs))]
+		loads := make([]store.Load, len(part))
+		for i, run := range part {
+			loads[i].Run = run
+		}
+		loaded, err := s.bed.store().Load(ctx, loads)
+		if err != nil {
+			return err
+		}
+		for i, l := range loaded {
+			if l.Err != nil {
+				return fmt.Errorf("run %s: %w", part[i], l.Err)
+			}
+			if err := checkLog(l.Frames, of(from+i)); err != nil {
+				return fmt.Errorf("run %s: %w", part[i], err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkLog(frames [][]byte, w want) error {
+	var last *event.Event
+	steps, waits := 0, 0
+	for _, b := range frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			return err
+		}
+		for i := range f.Events {
+			last = &f.Events[i]
+			switch last.Type {
+			case event.StepCompleted:
+				steps++
+			case event.WaitCompleted:
+				waits++
+			}
+		}
+	}
+	if last == nil || last.Type != event.RunCompleted {
+		return fmt.Errorf("it has not completed: %d steps, %d waits, %+v", steps, waits, last)
+	}
+	if steps != w.steps || w.waits >= 0 && waits != w.waits {
+		return fmt.Errorf("its log has %d steps and %d waits, want %d and %d", steps, waits, w.steps, w.waits)
+	}
+	got := reflect.New(reflect.TypeOf(w.result))
+	if err := json.Unmarshal(last.Payload, got.Interface()); err != nil {
+		return fmt.Errorf("read its result: %w", err)
+	}
+	if v := got.Elem().Interface(); v != w.result {
+		return fmt.Errorf("its result is %v, want %v", v, w.result)
+	}
+	return nil
+}

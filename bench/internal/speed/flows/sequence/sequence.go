@@ -1,0 +1,29 @@
+// Package sequence is a workflow of steps one after the other.
+package sequence
+
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// chain executes steps one after the other, each with the result of the one
+// before.
+//
+//flow:workflow
+func chain(ctx workflow.Context, steps int, data string) (string, error) {
+	var err error
+	for range steps {
+		if data, err = Noop(ctx, data); err != nil {
+			return "", err
+		}
+	}
+	return data, nil
+}
+
+// noop is a step that does nothing: what is measured is what surrounds it.
+//
+//flow:step
+func noop(_ context.Context, data string) (string, error) { return data, nil }

@@ -1,0 +1,69 @@
+package speed
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+)
+
+// Main runs the program with its arguments, without the name of the subcommand,
+// and returns the exit code: 0, 1 if a measurement failed, 2 if the arguments
+// are wrong.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(stderr, "speed:", err)
+		return 2
+	}
+	if err := run(ctx, o, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "speed:", err)
+		return 1
+	}
+	return 0
+}
+
+func run(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+	stop, err := startProfiles(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	t, err := openTarget(ctx, o.store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	p := newProgress(stderr, o.progress)
+	defer p.done()
+	if o.plot != "" {
+		return sweep(ctx, t, o, p, stdout)
+	}
+	return report(ctx, t, o, p, stdout)
+}
+
+// report measures the workloads and prints a line for each as soon as it is
+// known.
+func report(ctx context.Context, t target, o *options, p *progress, stdout io.Writer) error {
+	out := newPrinter(stdout, o.json)
+	for _, w := range o.workloads {
+		var results []*Result
+		for n := range o.count {
+			p.sayf("%s: measurement %d of %d", w.name, n+1, o.count)
+			r, err := measure(ctx, t, w, o, p)
+			if err != nil {
+				return fmt.Errorf("measure %s on %s: %w", w.name, t.name(), err)
+			}
+			results = append(results, r)
+		}
+		p.done()
+		if err := out.print(median(results)); err != nil {
+			return fmt.Errorf("print the result of %s: %w", w.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package speed
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/inbox"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// replay is two runs with long logs on a worker that remembers only one of them:
+// they are woken in turn, so each has to be read and replayed.
+type replay struct {
+	runs   [2]*workflow.Run[int]
+	events [2]int // in each log
+	sums   [2]int // of the messages sent
+	sent   [2]int
+}
+
+func (c *replay) warm(ctx context.Context, s *stage) error {
+	for i := range c.runs {
+		run, err := inbox.History.Start(ctx, s.client, inbox.HistoryInput{Steps: s.size.steps, Data: payload(0)})
+		if err != nil {
+			return err
+		}
+		if err := s.tap.await(ctx, "a long log", func(n counts) bool { return n.parked > i }); err != nil {
+			return err
+		}
+		c.runs[i] = run
+	}
+	for n := range 2 { // now the first one is forgotten
+		if err := c.wake(ctx, s, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wake sends a message and waits for the commit that says that it was taken.
+func (c *replay) wake(ctx context.Context, s *stage, number int) error {
+	i := number % 2
+	before := s.tap.now()
+	note := inbox.Note{N: number + 1, Data: payload(number)}
+	if err := inbox.Notes.Send(ctx, c.runs[i], note); err != nil {
+		return err
+	}
+	if err := s.tap.await(ctx, "the message to be taken", func(n counts) bool { return n.parked > before.parked }); err != nil {
+		return err
+	}
+	c.sums[i] += note.N
+	c.sent[i]++
+	if read := s.tap.now().reread - before.reread; read != 1 {
+		return fmt.Errorf("%d logs were read, want 1: nothing was replayed", read)
+	}
+	return nil
+}
+
+func (c *replay) round(ctx context.Context, s *stage, number, runs int) (tally, error) {
+	var t tally
+	for n := range runs {
+		events, err := c.length(ctx, s, (number+n)%2)
+		if err != nil {
+			return t, err
+		}
+		took := stopwatch()
+		if err := c.wake(ctx, s, number+n); err != nil {
+			return t, err
+		}
+		d := took()
+		t.units, t.runs, t.latencies, t.elapsed = t.units+events, t.runs+1, append(t.latencies, d), t.elapsed+d
+	}
+	return t, nil
+}
+
+// length returns the number of events in a log.
+func (c *replay) length(ctx context.Context, s *stage, i int) (int, error) {
+	loaded, err := s.bed.store().Load(ctx, []store.Load{{Run: c.runs[i].ID(), Limit: -1}})
+	if err != nil {
+		return 0, err
+	}
+	c.events[i] = int(loaded[0].Record.Seq)
+	return c.events[i], loaded[0].Err
+}
+
+// verify ends the runs and looks at what they add up to.
+func (c *replay) verify(ctx context.Context, s *stage, r *Result) error {
+	r.EventsPerLog = float64(r.Steps) / float64(r.Runs)
+	var ids []event.RunID
+	for i, run := range c.runs {
+		if err := inbox.Notes.Send(ctx, run, inbox.Note{N: -1}); err != nil {
+			return err
+		}
+		got, err := run.Result(ctx)
+		if err != nil {
+			return err
+		}
+		if got != c.sums[i] {
+			return fmt.Errorf("run %s adds up to %d, want %d", run.ID(), got, c.sums[i])
+		}
+		ids = append(ids, run.ID())
+	}
+	return s.check(ctx, ids, func(i int) want { return want{result: c.sums[i], steps: s.size.steps, waits: c.sent[i] + 1} })
+}

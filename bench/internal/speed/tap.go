@@ -1,0 +1,237 @@
+package speed
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// tap passes everything on to a store, and counts. It also keeps when runs ended,
+// which is when the commit that ends a run was answered, and if asked to how long
+// they have lived.
+type tap struct {
+	store.Store
+	calls   atomic.Int64 // of any method
+	writing atomic.Int32 // Commit calls in flight
+
+	mu      sync.Mutex
+	counts  counts
+	timed   bool // births are kept
+	born    map[event.RunID]time.Time
+	lives   []time.Duration // of the runs in born that have ended
+	ends    []time.Time
+	waiting []*waiting
+}
+
+// counts is what went through a tap since it was restarted.
+type counts struct {
+	commits  int // that appended a frame
+	batches  int // calls of Commit
+	writers  int // calls of Commit at once, at most
+	bytes    int // of frames
+	creates  int // runs that were created
+	starts   int // calls of Create
+	births   int // bytes of their frames
+	finished int // runs that ended
+	parked   int // commits with a frame that gave their run back until something comes
+	consumed int // items that were taken out of inboxes
+	reread   int // logs of more than one frame that were read
+}
+
+// waiting is somebody who waits for counts.
+type waiting struct {
+	enough func(counts) bool
+	done   chan struct{}
+}
+
+func newTap(s store.Store) *tap { return &tap{Store: s, born: map[event.RunID]time.Time{}} }
+
+// Unwrap returns the store, for its optional abilities.
+func (t *tap) Unwrap() store.Store { return t.Store }
+
+// now returns what was counted.
+func (t *tap) now() counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts
+}
+
+// restart begins to count anew.
+func (t *tap) restart() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts, t.lives, t.ends = counts{}, nil, nil
+}
+
+// shape returns how commits were written, or how runs were created if nothing was
+// committed.
+func (c counts) shape() shape {
+	frames, calls, bytes := c.commits, c.batches, c.bytes
+	if frames == 0 {
+		frames, calls, bytes = max(c.creates, 1), max(c.starts, 1), c.births
+	}
+	return shape{writers: max(c.writers, 1), batch: max(1, (frames+calls/2)/calls), bytes: max(1, bytes/frames)}
+}
+
+// time keeps how long runs live that are created from now on.
+func (t *tap) time() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timed = true
+}
+
+// ended returns how long the runs have lived, and when they ended, that have done
+// so since the restart.
+func (t *tap) ended() ([]time.Duration, []time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lives, t.ends
+}
+
+// await blocks until enough was counted.
+func (t *tap) await(ctx context.Context, what string, enough func(counts) bool) error {
+	t.mu.Lock()
+	if enough(t.counts) {
+		t.mu.Unlock()
+		return nil
+	}
+	w := &waiting{enough, make(chan struct{})}
+	t.waiting = append(t.waiting, w)
+	t.mu.Unlock()
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return fmt.Errorf("wait for %s: %w, so far: %+v", what, context.Cause(ctx), t.counts)
+	}
+}
+
+// tell wakes those for whom it is enough. The lock is held.
+func (t *tap) tell() {
+	kept := t.waiting[:0]
+	for _, w := range t.waiting {
+		if w.enough(t.counts) {
+			close(w.done)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	t.waiting = kept
+}
+
+// Create notes when runs were created.
+func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	t.calls.Add(1)
+	now := time.Now()
+	t.mu.Lock()
+	t.counts.starts++
+	t.counts.creates += len(runs)
+	for i := range runs {
+		t.counts.births += len(runs[i].Frame)
+		if t.timed {
+			t.born[runs[i].Run] = now
+		}
+	}
+	t.mu.Unlock()
+	return t.Store.Create(ctx, runs)
+}
+
+// Commit counts what was committed.
+func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	t.calls.Add(1)
+	at := int(t.writing.Add(1))
+	answers, err := t.Store.Commit(ctx, commits)
+	t.writing.Add(-1)
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts.batches++
+	t.counts.writers = max(t.counts.writers, at)
+	for i := range answers {
+		if c := &commits[i]; answers[i].Err == nil {
+			t.count(c, now)
+		}
+	}
+	t.tell()
+	return answers, err
+}
+
+// count notes a commit that was answered. The lock is held.
+func (t *tap) count(c *store.Commit, now time.Time) {
+	n := &t.counts
+	if c.Frame != nil {
+		n.commits++
+		n.bytes += len(c.Frame)
+	}
+	n.consumed += c.Consume
+	switch c.Effect {
+	case store.EffectPark:
+		if c.Frame != nil {
+			n.parked++
+		}
+	case store.EffectFinish:
+		n.finished++
+		t.ends = append(t.ends, now)
+		if born, ok := t.born[c.Run]; ok {
+			t.lives = append(t.lives, now.Sub(born))
+			delete(t.born, c.Run)
+		}
+	}
+}
+
+// Load counts the logs that were read.
+func (t *tap) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
+	t.calls.Add(1)
+	loaded, err := t.Store.Load(ctx, runs)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range loaded {
+		if len(loaded[i].Frames) > 1 {
+			t.counts.reread++
+		}
+	}
+	return loaded, err
+}
+
+// Claim counts the call.
+func (t *tap) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	t.calls.Add(1)
+	return t.Store.Claim(ctx, c)
+}
+
+// Due counts the call.
+func (t *tap) Due(ctx context.Context, partition, limit int) (time.Time, error) {
+	t.calls.Add(1)
+	return t.Store.Due(ctx, partition, limit)
+}
+
+// Deliver counts the call.
+func (t *tap) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	t.calls.Add(1)
+	return t.Store.Deliver(ctx, d)
+}
+
+// Heartbeat counts the call.
+func (t *tap) Heartbeat(ctx context.Context, partition int, session store.SessionID) (store.Heartbeat, error) {
+	t.calls.Add(1)
+	return t.Store.Heartbeat(ctx, partition, session)
+}
+
+// Wait counts the call.
+func (t *tap) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
+	t.calls.Add(1)
+	return t.Store.Wait(ctx, w)
+}
+
+// Watch counts the call.
+func (t *tap) Watch(ctx context.Context, run event.RunID, n uint64) error {
+	t.calls.Add(1)
+	return t.Store.Watch(ctx, run, n)
+}
