@@ -82,7 +82,8 @@ var sane = []string{
 	"--repl-diskless-sync-delay", "0",
 }
 
-// replicaOf starts a replica and waits until it has copied what there is.
+// replicaOf starts a replica and waits until it has received a write: it is called
+// online before the master begins to send it any.
 func replicaOf(t testing.TB, master *redistest.Server, settings ...string) *redistest.Server {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr)
@@ -90,16 +91,13 @@ func replicaOf(t testing.TB, master *redistest.Server, settings ...string) *redi
 		t.Fatal(err)
 	}
 	replica := redistest.Start(t, append([]string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}, settings...)...)
-	eventually(t, "the replica is online", func() bool {
-		text, err := master.Client(t).Info(context.Background(), "replication").Result()
-		return err == nil && strings.Contains(text, "port="+portOf(replica)+",state=online")
+	conn := master.Client(t).Conn()
+	defer func() { _ = conn.Close() }()
+	eventually(t, "the replica receives what is written", func() bool {
+		ctx := context.Background()
+		return conn.Set(ctx, "probe", "x", 0).Err() == nil && conn.Del(ctx, "probe").Err() == nil && conn.Wait(ctx, 1, 100*time.Millisecond).Val() > 0
 	})
 	return replica
-}
-
-func portOf(s *redistest.Server) string {
-	_, port, _ := net.SplitHostPort(s.Addr)
-	return port
 }
 
 // eventually asks until the answer is yes, for at most 20 seconds.

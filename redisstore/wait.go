@@ -203,7 +203,8 @@ func (spot *spot) learn(woken *store.Woken, next int64) {
 }
 
 // Watch blocks until the log of a run has more than n frames. Many Watches of a
-// run cost as much as one.
+// run cost as much as one. It also returns once the run has ended: a server that
+// has lost writes may have fewer frames than the caller, and then no more.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -58,27 +58,19 @@ func (s *Server) LoseTail(t testing.TB, bytes int64) {
 	}
 }
 
-// Appended returns how many bytes the append-only file of the server has.
-func (s *Server) Appended(t testing.TB) int64 {
+// Signal sends a signal to the server, such as SIGSTOP.
+func (s *Server) Signal(t testing.TB, sig os.Signal) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("find the append-only file of %s: %d files, %v", s.Addr, len(files), err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Errorf("send %v to the server on %s: %v", sig, s.Addr, err)
 	}
-	stat, err := os.Stat(files[len(files)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stat.Size()
 }
 
-// Later calls do after a while, and waits for its end with the test.
-func Later(t testing.TB, d time.Duration, do func()) {
-	t.Helper()
-	done := make(chan struct{})
-	time.AfterFunc(d, func() {
-		defer close(done)
-		do()
-	})
-	t.Cleanup(func() { <-done })
+// Pid returns the process id of the running server.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Pid
 }

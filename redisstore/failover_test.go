@@ -1,0 +1,207 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// killed is what whoever talks to a server meets when it is killed.
+var killed = []string{"EOF", "refused", "reset", "broken pipe"}
+
+func TestSTORE4_RunsGoOnAfterAServerWasKilled(t *testing.T) {
+	for _, policy := range []string{"everysec", "always"} {
+		t.Run(policy, func(t *testing.T) {
+			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", policy)
+			o := newOutage(t, server.URL())
+			o.through(func() {
+				server.Kill()
+				server.Restart(t)
+			})
+			o.done(true)
+			o.met(killed...)
+		})
+	}
+}
+
+// A loss of power takes what was not yet on the disk: the end of the file, cut
+// anywhere.
+func TestSTORE4_RunsGoOnAfterALossOfPowerThatCostTheLastWrites(t *testing.T) {
+	for _, bytes := range []int64{1, 777, 20_000} {
+		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
+			server := redistest.Start(t, "--appendonly", "yes")
+			o := newOutage(t, server.URL())
+			o.through(func() {
+				server.Kill()
+				server.LoseTail(t, bytes)
+				server.Restart(t)
+			})
+			o.done(false)
+			o.met(killed...)
+		})
+	}
+}
+
+func TestSTORE4_RunsGoOnFromTheLastSnapshot(t *testing.T) {
+	server := redistest.Start(t)
+	o := newOutage(t, server.URL())
+	for range 10 {
+		o.begin()
+	}
+	if err := server.Client(t).Save(o.ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	o.through(func() {
+		server.Kill()
+		server.Restart(t)
+	})
+	o.done(false)
+}
+
+func TestSTORE4_WorkersGoOnWithAServerThatHasLostEverything(t *testing.T) {
+	server := redistest.Start(t)
+	o := newOutage(t, server.URL())
+	slept := must(Sleep.Start(o.ctx, o.client, time.Hour))
+	o.begin()
+	o.awaitResult(o.runs[0], "order-0 shipped")
+	server.Kill()
+	server.Restart(t)
+	insist(o, func() (struct{}, error) {
+		_, err := slept.Info(o.ctx)
+		if errors.Is(err, workflow.ErrRunNotFound) {
+			return struct{}{}, nil
+		}
+		return struct{}{}, fmt.Errorf("a run that the server has lost: got %w, want ErrRunNotFound", err)
+	})
+	o.done(false)
+	o.met("session expired")
+	// Or another release, or another number of partitions, would not be refused.
+	client := server.Client(t)
+	eventually(t, "the store is marked again", func() bool {
+		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 1 16"
+	})
+}
+
+// pair is a master and a replica, and a proxy that leads to whoever is master.
+type pair struct {
+	t               *testing.T
+	master, replica *redistest.Server
+	proxy           *redistest.Proxy
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{t: t, master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
+	p.replica = replicaOf(t, p.master)
+	p.proxy = redistest.NewProxy(t, p.master.Addr)
+	return p
+}
+
+// promote makes the replica a master, which ends its copying.
+func (p *pair) promote() {
+	if err := p.replica.Client(p.t).SlaveOf(context.Background(), "no", "one").Err(); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func TestSTORE4_RunsLoseNothingWhenAReplicaIsPromotedThatWasWaitedFor(t *testing.T) {
+	p := newPair(t)
+	spare := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	o := newOutage(t, "redis://"+p.proxy.Addr+"?wait_replicas=1&wait_timeout=500ms")
+	o.through(func() {
+		p.master.Kill()
+		p.promote()
+		p.proxy.Redirect(p.replica.Addr)
+		host, port, _ := net.SplitHostPort(p.replica.Addr)
+		demote(t, spare, host, port) // so that there is somebody to wait for
+	})
+	o.done(true)
+	o.met(killed...)
+}
+
+func TestSTORE4_RunsGoOnAfterAPromotionThatLostWrites(t *testing.T) {
+	p := newPair(t)
+	o := newOutage(t, "redis://"+p.proxy.Addr)
+	o.through(func() {
+		p.promote() // from now on the replica gets nothing
+		pause(150 * time.Millisecond)
+		p.master.Kill()
+		p.proxy.Redirect(p.replica.Addr)
+	})
+	o.done(false)
+	if o.lost == 0 {
+		t.Error("no run was lost: the test proves nothing")
+	}
+}
+
+// The same, while the old master lives on and is met again later: both were
+// written to.
+func TestSTORE4_RunsGoOnAfterTwoMastersWereWrittenTo(t *testing.T) {
+	p := newPair(t)
+	o := newOutage(t, "redis://"+p.proxy.Addr)
+	o.through(func() {
+		p.promote()
+		pause(100 * time.Millisecond)
+		p.proxy.Redirect(p.replica.Addr)
+		pause(300 * time.Millisecond)
+		p.proxy.Redirect(p.master.Addr) // what the other one has is lost
+		pause(100 * time.Millisecond)
+	})
+	o.done(false)
+	if o.lost == 0 {
+		t.Error("no run was lost: the test proves nothing")
+	}
+}
+
+func TestSTORE4_RunsGoOnWhenSentinelPromotesAReplica(t *testing.T) {
+	p := newPair(t)
+	sentinel := redistest.StartSentinel(t, "main", p.master)
+	eventually(t, "Sentinel knows the replica", func() bool {
+		info, err := sentinel.Client(t).Info(context.Background(), "sentinel").Result()
+		return err == nil && strings.Contains(info, "slaves=1")
+	})
+	o := newOutage(t, "redis+sentinel://"+sentinel.Addr+"?master_name=main")
+	o.through(func() {
+		p.master.Kill()
+		eventually(t, "the replica is promoted", func() bool {
+			info, err := p.replica.Client(t).Info(context.Background(), "replication").Result()
+			return err == nil && strings.Contains(info, "role:master")
+		})
+	})
+	o.done(false)
+	o.met(killed...)
+}
+
+func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
+	cluster := redistest.StartCluster(t, true)
+	o := newOutage(t, cluster.URL())
+	o.through(func() {
+		cluster.Masters[0].Kill()
+		eventually(t, "the replica is promoted", func() bool {
+			info, err := cluster.Replicas[0].Client(t).Info(context.Background(), "replication").Result()
+			return err == nil && strings.Contains(info, "role:master")
+		})
+	})
+	o.done(false)
+}
+
+// A reader may know more of a log than a server that has lost writes, and the run
+// may end with fewer frames than that.
+func TestWatch_ReturnsOnceTheRunHasEnded(t *testing.T) {
+	st := openURL(t, with(redistest.Shared(t).URL(), "prefix="+redistest.Prefix()))
+	f := newFleet(t, st)
+	f.work(st, worker.Config{}, done)
+	run := must(Fulfil.Start(f.ctx, f.client, "order"))
+	result(f, run)
+	if err := st.Watch(f.ctx, run.ID(), 1000); err != nil {
+		t.Errorf("watch for frame 1001 of a run that has ended: %v", err)
+	}
+}
