@@ -14,6 +14,7 @@ import (
 
 // A server that may write no larger files meets what one on a full disk does.
 func TestSTORE4_RunsGoOnByThemselvesAfterAFullDisk(t *testing.T) {
+	t.Parallel()
 	server := redistest.StartBinary(t, patient(t), "--appendonly", "yes")
 	o := newOutage(t, server.URL())
 	var limit unix.Rlimit

@@ -281,6 +281,7 @@ func TestSTORE4_TheDoctorRecognisesOtherFormats(t *testing.T) {
 }
 
 func TestSTORE4_TheDoctorFindsTheBadNodeOfACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, false)
 	st := openURL(t, cluster.URL())
 	defer st.Close()
@@ -357,6 +358,7 @@ func TestSTORE4_TheDoctorReportsAServerThatIsAway(t *testing.T) {
 }
 
 func TestSTORE4_TheDoctorReportsAServerThatIsLoading(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	fill(t, server, 2000)
 	server.RestartSlowly(t, time.Millisecond)

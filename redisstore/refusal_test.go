@@ -15,6 +15,7 @@ import (
 // While a server refuses writes nothing is lost, and nothing is done twice: runs
 // go on by themselves once it takes them again.
 func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		settings []string
 		harm     func(t *testing.T, server *redistest.Server)
@@ -82,6 +83,7 @@ func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
 		}, "timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t, tt.settings...)
 			o := newOutage(t, server.URL())
 			o.through(func() { tt.harm(t, server) })
