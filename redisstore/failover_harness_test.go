@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type outage struct {
 	asked    []*workflow.Run[string]
 	errs     []string // what clients got
 	lost     int      // runs that were started, and had to be started again
+	begun    atomic.Int64
 }
 
 // recorder is a log that tests can search.
@@ -94,6 +96,13 @@ func (o *outage) begin() {
 	o.asked = append(o.asked, insist(o, func() (*workflow.Run[string], error) {
 		return startOnce(o, Ask, workflow.None{}, fmt.Sprintf("ask-%d", n))
 	}))
+	o.begun.Add(1)
+}
+
+// busy waits until clients have been answered a few times more.
+func (o *outage) busy() {
+	until := o.begun.Load() + 5
+	eventually(o.t, "clients are answered", func() bool { return o.begun.Load() >= until || o.ctx.Err() != nil })
 }
 
 // startOnce starts a run, unless the store knows one of this workflow id.

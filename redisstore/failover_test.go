@@ -140,7 +140,7 @@ func TestSTORE4_RunsGoOnAfterAPromotionThatLostWrites(t *testing.T) {
 	o := newOutage(t, "redis://"+p.proxy.Addr)
 	o.through(func() {
 		p.promote() // from now on the replica gets nothing
-		pause(150 * time.Millisecond)
+		o.busy()
 		p.master.Kill()
 		p.proxy.Redirect(p.replica.Addr)
 	})
@@ -158,11 +158,11 @@ func TestSTORE4_RunsGoOnAfterTwoMastersWereWrittenTo(t *testing.T) {
 	o := newOutage(t, "redis://"+p.proxy.Addr)
 	o.through(func() {
 		p.promote()
-		pause(100 * time.Millisecond)
+		o.busy()
 		p.proxy.Redirect(p.replica.Addr)
-		pause(300 * time.Millisecond)
+		o.busy()
 		p.proxy.Redirect(p.master.Addr) // what the other one has is lost
-		pause(100 * time.Millisecond)
+		o.busy()
 	})
 	o.done(false)
 	if o.lost == 0 {

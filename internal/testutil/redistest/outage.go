@@ -10,6 +10,27 @@ import (
 	"time"
 )
 
+// Example starts a server for an example, which has no test, and returns its URL
+// and what ends it.
+func Example(settings ...string) (url string, stop func()) {
+	binary, err := find()
+	if err != nil {
+		panic(err)
+	}
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		panic(err)
+	}
+	s, err := launch(binary, dir, settings)
+	if err != nil {
+		panic(err)
+	}
+	return s.URL(), func() {
+		s.Kill()
+		_ = os.RemoveAll(dir)
+	}
+}
+
 // Dir returns the directory of the server, with its files.
 func (s *Server) Dir() string { return s.dir }
 
