@@ -32,10 +32,13 @@ func checkMemory(_ context.Context, n *node) []store.Finding {
 	used, most, machine := n.number("used_memory"), n.number("maxmemory"), n.number("total_system_memory")
 	var findings []store.Finding
 	switch {
+	case most == 0 && machine == 0:
+		findings = append(findings, info(size(used)+" in use, no maxmemory", "a maxmemory below the memory of the machine",
+			"Run CONFIG SET maxmemory with three quarters of the memory of the machine."))
 	case most == 0:
 		f := info(fmt.Sprintf("%s in use, no maxmemory; the machine has %s", size(used), size(machine)), "a maxmemory below the memory of the machine",
 			fmt.Sprintf("Run CONFIG SET maxmemory %d: a server that refuses writes loses nothing, one that the kernel kills may.", machine/4*3))
-		if machine > 0 && used >= machine/4*3 {
+		if used >= machine/4*3 {
 			f.Severity = store.SeverityWarn
 		}
 		findings = append(findings, f)

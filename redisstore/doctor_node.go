@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -56,15 +57,24 @@ func (n *node) read(ctx context.Context) {
 	}
 	n.readClock(ctx)
 	if text, err := n.client.Info(ctx).Result(); err != nil {
-		n.blind = append(n.blind, blindness{"INFO", "+info", err})
+		n.miss("INFO", "+info", err)
 	} else {
 		n.says = fields(text)
 	}
 	if config, err := n.client.ConfigGet(ctx, "*").Result(); err != nil {
-		n.blind = append(n.blind, blindness{"CONFIG GET", "+config|get", err})
+		n.miss("CONFIG GET", "+config|get", err)
 	} else {
 		n.config = config
 	}
+}
+
+// miss takes note of an error: the server has refused the command, or is gone.
+func (n *node) miss(command, allow string, err error) {
+	if _, refused := errors.AsType[redis.Error](err); !refused {
+		n.down = err
+		return
+	}
+	n.blind = append(n.blind, blindness{command, allow, err})
 }
 
 // sentinelAddr is what go-redis gives as the address of a master that it has
@@ -92,7 +102,7 @@ func (n *node) readClock(ctx context.Context) {
 		sent := time.Now()
 		shown, err := n.client.Time(ctx).Result()
 		if err != nil {
-			n.blind = append(n.blind, blindness{"TIME", "+time", err})
+			n.miss("TIME", "+time", err)
 			return
 		}
 		if trip := time.Since(sent); i == 0 || trip < best {

@@ -84,13 +84,19 @@ var sane = []string{
 
 // replicaOf starts a replica and waits until it has received a write: it is called
 // online before the master begins to send it any.
-func replicaOf(t testing.TB, master *redistest.Server, settings ...string) *redistest.Server {
+func replicaOf(t testing.TB, master *redistest.Server) *redistest.Server {
 	t.Helper()
-	host, port, err := net.SplitHostPort(master.Addr)
+	return replicaThrough(t, master, master.Addr)
+}
+
+// replicaThrough is replicaOf by way of a proxy.
+func replicaThrough(t testing.TB, master *redistest.Server, addr string) *redistest.Server {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	replica := redistest.Start(t, append([]string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}, settings...)...)
+	replica := redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
 	conn := master.Client(t).Conn()
 	defer func() { _ = conn.Close() }()
 	eventually(t, "the replica receives what is written", func() bool {
@@ -100,14 +106,16 @@ func replicaOf(t testing.TB, master *redistest.Server, settings ...string) *redi
 	return replica
 }
 
-// eventually asks until the answer is yes, for at most 20 seconds.
+// eventually asks until the answer is yes, for at most 20 seconds. It may be called
+// by any goroutine of a test, and goes on after it has failed it.
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(20 * time.Second); !done(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited for 20 s: %s", what)
+			t.Errorf("waited for 20 s in vain: %s", what)
+			return
 		}
 	}
 }
@@ -379,6 +387,6 @@ func fill(t testing.TB, server *redistest.Server, keys int) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 }

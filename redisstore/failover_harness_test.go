@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -215,19 +216,15 @@ func (o *outage) done(lossless bool) {
 	sound(o.t, o.store)
 }
 
-// met fails the test unless a worker or a client has met one of these errors:
-// otherwise there was no outage.
+// met waits until a worker or a client has met one of these errors: otherwise
+// there is no outage.
 func (o *outage) met(texts ...string) {
-	o.t.Helper()
-	o.mu.Lock()
-	clients := strings.Join(o.errs, "\n")
-	o.mu.Unlock()
-	for _, text := range texts {
-		if strings.Contains(o.log.text(), text) || strings.Contains(clients, text) {
-			return
-		}
-	}
-	o.t.Errorf("nobody met %q; clients:\n%.2000s\nworkers:\n%.4000s", texts, clients, o.log.text())
+	eventually(o.t, fmt.Sprintf("somebody meets %q", texts), func() bool {
+		o.mu.Lock()
+		all := strings.Join(o.errs, "\n") + o.log.text()
+		o.mu.Unlock()
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(all, text) })
+	})
 }
 
 // set changes a setting of a server.
@@ -237,6 +234,3 @@ func set(t testing.TB, server *redistest.Server, name, value string) {
 		t.Error(err)
 	}
 }
-
-// pause lets clients and workers meet what was done to the server.
-func pause(d time.Duration) { <-time.After(d) }

@@ -26,10 +26,10 @@ func TestSTORE4_RunsGoOnAfterAServerWasKilled(t *testing.T) {
 			o := newOutage(t, server.URL())
 			o.through(func() {
 				server.Kill()
+				o.met(killed...)
 				server.Restart(t)
 			})
 			o.done(true)
-			o.met(killed...)
 		})
 	}
 }
@@ -45,11 +45,11 @@ func TestSTORE4_RunsGoOnAfterALossOfPowerThatCostTheLastWrites(t *testing.T) {
 			o := newOutage(t, server.URL())
 			o.through(func() {
 				server.Kill()
+				o.met(killed...)
 				server.LoseTail(t, bytes)
 				server.Restart(t)
 			})
 			o.done(false)
-			o.met(killed...)
 		})
 	}
 }
@@ -66,6 +66,7 @@ func TestSTORE4_RunsGoOnFromTheLastSnapshot(t *testing.T) {
 	}
 	o.through(func() {
 		server.Kill()
+		o.met(killed...)
 		server.Restart(t)
 	})
 	o.done(false)
@@ -96,27 +97,31 @@ func TestSTORE4_WorkersGoOnWithAServerThatHasLostEverything(t *testing.T) {
 	})
 }
 
-// pair is a master and a replica, and a proxy that leads to whoever is master.
+// pair is a master and a replica. Clients reach whoever is master through one
+// proxy, and the replica its master through another.
 type pair struct {
 	t               *testing.T
 	master, replica *redistest.Server
-	proxy           *redistest.Proxy
+	proxy, link     *redistest.Proxy
 }
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{t: t, master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
-	p.replica = replicaOf(t, p.master)
+	p.link = redistest.NewProxy(t, p.master.Addr)
+	p.replica = replicaThrough(t, p.master, p.link.Addr)
 	p.proxy = redistest.NewProxy(t, p.master.Addr)
 	return p
 }
 
-// promote makes the replica a master, which ends its copying.
-func (p *pair) promote() {
-	if err := p.replica.Client(p.t).SlaveOf(context.Background(), "no", "one").Err(); err != nil {
-		p.t.Error(err)
-	}
+// cut ends the copying for good.
+func (p *pair) cut() {
+	p.link.Do(func(bool, []byte) redistest.Verdict { return redistest.Drop })
+	p.link.Sever()
 }
+
+// promote makes the replica a master, which ends its copying.
+func (p *pair) promote() { replicate(p.t, p.replica, "no", "one") }
 
 func TestSTORE4_RunsLoseNothingWhenAReplicaIsPromotedThatWasWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -124,14 +129,15 @@ func TestSTORE4_RunsLoseNothingWhenAReplicaIsPromotedThatWasWaitedFor(t *testing
 	spare := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	o := newOutage(t, "redis://"+p.proxy.Addr+"?wait_replicas=1&wait_timeout=500ms")
 	o.through(func() {
+		p.cut() // from now on nothing is answered
+		o.met("wait for replicas: 0 of 1")
 		p.master.Kill()
 		p.promote()
 		p.proxy.Redirect(p.replica.Addr)
 		host, port, _ := net.SplitHostPort(p.replica.Addr)
-		demote(t, spare, host, port) // so that there is somebody to wait for
+		replicate(t, spare, host, port) // so that there is somebody to wait for
 	})
 	o.done(true)
-	o.met(killed...)
 }
 
 func TestSTORE4_RunsGoOnAfterAPromotionThatLostWrites(t *testing.T) {
@@ -139,9 +145,10 @@ func TestSTORE4_RunsGoOnAfterAPromotionThatLostWrites(t *testing.T) {
 	p := newPair(t)
 	o := newOutage(t, "redis://"+p.proxy.Addr)
 	o.through(func() {
-		p.promote() // from now on the replica gets nothing
+		p.cut() // from now on what is answered is lost
 		o.busy()
 		p.master.Kill()
+		p.promote()
 		p.proxy.Redirect(p.replica.Addr)
 	})
 	o.done(false)
@@ -172,22 +179,23 @@ func TestSTORE4_RunsGoOnAfterTwoMastersWereWrittenTo(t *testing.T) {
 
 func TestSTORE4_RunsGoOnWhenSentinelPromotesAReplica(t *testing.T) {
 	t.Parallel()
-	p := newPair(t)
-	sentinel := redistest.StartSentinel(t, "main", p.master)
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	replica := replicaOf(t, master)
+	sentinel := redistest.StartSentinel(t, "main", master)
 	eventually(t, "Sentinel knows the replica", func() bool {
 		info, err := sentinel.Client(t).Info(context.Background(), "sentinel").Result()
 		return err == nil && strings.Contains(info, "slaves=1")
 	})
 	o := newOutage(t, "redis+sentinel://"+sentinel.Addr+"?master_name=main")
 	o.through(func() {
-		p.master.Kill()
+		master.Kill()
+		o.met(killed...)
 		eventually(t, "the replica is promoted", func() bool {
-			info, err := p.replica.Client(t).Info(context.Background(), "replication").Result()
+			info, err := replica.Client(t).Info(context.Background(), "replication").Result()
 			return err == nil && strings.Contains(info, "role:master")
 		})
 	})
 	o.done(false)
-	o.met(killed...)
 }
 
 func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
@@ -196,6 +204,7 @@ func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
 	o := newOutage(t, cluster.URL())
 	o.through(func() {
 		cluster.Masters[0].Kill()
+		o.met(killed...)
 		eventually(t, "the replica is promoted", func() bool {
 			info, err := cluster.Replicas[0].Client(t).Info(context.Background(), "replication").Result()
 			return err == nil && strings.Contains(info, "role:master")

@@ -7,96 +7,99 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
+
+// refusal is what keeps a server from writing for a while.
+type refusal struct {
+	settings []string
+	harm     func(o *outage, server *redistest.Server)
+}
+
+var refusals = map[string]refusal{
+	"OOM": {nil, func(o *outage, server *redistest.Server) {
+		set(o.t, server, "maxmemory", "1mb")
+		o.met(": OOM ")
+		set(o.t, server, "maxmemory", "0")
+	}},
+	"READONLY": {nil, func(o *outage, server *redistest.Server) {
+		replicate(o.t, server, "127.0.0.1", "1") // where there is no server
+		o.met(": READONLY ")
+		replicate(o.t, server, "no", "one")
+	}},
+	"NOREPLICAS": {nil, func(o *outage, server *redistest.Server) {
+		set(o.t, server, "min-replicas-to-write", "1")
+		o.met(": NOREPLICAS ")
+		set(o.t, server, "min-replicas-to-write", "0")
+	}},
+	"MISCONF": {[]string{"--save", "3600 1000000"}, func(o *outage, server *redistest.Server) {
+		inTheWay := filepath.Join(server.Dir(), "dump.rdb")
+		if err := os.Mkdir(inTheWay, 0o700); err != nil { // a file cannot take its place
+			o.t.Error(err)
+		}
+		snapshot(o.t, server, "err")
+		o.met(": MISCONF ")
+		if err := os.Remove(inTheWay); err != nil {
+			o.t.Error(err)
+		}
+		snapshot(o.t, server, "ok")
+	}},
+	"LOADING": {[]string{"--appendonly", "yes"}, func(o *outage, server *redistest.Server) {
+		fill(o.t, server, 2000)
+		if err := server.Client(o.t).BgRewriteAOF(o.ctx).Err(); err != nil {
+			o.t.Error(err)
+		}
+		says(o.t, server, "aof_rewrite_in_progress:0")
+		server.Kill()
+		server.RestartWith(o.t, "--key-load-delay", "300", "--loading-process-events-interval-bytes", "1024")
+		o.met("the server is still reading its data")
+	}},
+	"SCRIPT FLUSH": {nil, func(o *outage, server *redistest.Server) {
+		for range 5 {
+			if err := server.Client(o.t).ScriptFlush(o.ctx).Err(); err != nil {
+				o.t.Error(err)
+			}
+			o.busy()
+		}
+	}},
+	"CLIENT KILL": {nil, func(o *outage, server *redistest.Server) {
+		for range 5 {
+			for _, kind := range []string{"normal", "pubsub"} {
+				if err := server.Client(o.t).Do(o.ctx, "client", "kill", "type", kind).Err(); err != nil {
+					o.t.Error(err)
+				}
+			}
+			o.busy()
+		}
+		o.met("EOF")
+	}},
+	"no answer": {nil, func(o *outage, server *redistest.Server) {
+		server.Signal(o.t, syscall.SIGSTOP)
+		o.met("timeout")
+		server.Signal(o.t, syscall.SIGCONT)
+	}},
+}
 
 // While a server refuses writes nothing is lost, and nothing is done twice: runs
 // go on by themselves once it takes them again.
 func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		settings []string
-		harm     func(t *testing.T, server *redistest.Server)
-		met      string
-	}{
-		"OOM": {nil, func(t *testing.T, server *redistest.Server) {
-			set(t, server, "maxmemory", "1mb")
-			pause(300 * time.Millisecond)
-			set(t, server, "maxmemory", "0")
-		}, ": OOM "},
-		"READONLY": {nil, func(t *testing.T, server *redistest.Server) {
-			demote(t, server, "127.0.0.1", "1") // where there is no server
-			pause(300 * time.Millisecond)
-			demote(t, server, "no", "one")
-		}, ": READONLY "},
-		"NOREPLICAS": {nil, func(t *testing.T, server *redistest.Server) {
-			set(t, server, "min-replicas-to-write", "1")
-			pause(300 * time.Millisecond)
-			set(t, server, "min-replicas-to-write", "0")
-		}, ": NOREPLICAS "},
-		"MISCONF": {[]string{"--save", "3600 1000000"}, func(t *testing.T, server *redistest.Server) {
-			inTheWay := filepath.Join(server.Dir(), "dump.rdb")
-			if err := os.Mkdir(inTheWay, 0o700); err != nil { // a file cannot take its place
-				t.Error(err)
-			}
-			snapshot(t, server, "err")
-			pause(300 * time.Millisecond)
-			if err := os.Remove(inTheWay); err != nil {
-				t.Error(err)
-			}
-			snapshot(t, server, "ok")
-		}, ": MISCONF "},
-		"LOADING": {[]string{"--appendonly", "yes"}, func(t *testing.T, server *redistest.Server) {
-			fill(t, server, 2000)
-			if err := server.Client(t).BgRewriteAOF(t.Context()).Err(); err != nil {
-				t.Error(err)
-			}
-			says(t, server, "aof_rewrite_in_progress:0")
-			server.Kill()
-			server.RestartWith(t, "--key-load-delay", "300", "--loading-process-events-interval-bytes", "1024")
-			says(t, server, "\nloading:0")
-		}, "the server is still reading its data"},
-		"SCRIPT FLUSH": {nil, func(t *testing.T, server *redistest.Server) {
-			for range 50 {
-				if err := server.Client(t).ScriptFlush(t.Context()).Err(); err != nil {
-					t.Error(err)
-				}
-				pause(5 * time.Millisecond)
-			}
-		}, ""},
-		"CLIENT KILL": {nil, func(t *testing.T, server *redistest.Server) {
-			for range 30 {
-				for _, kind := range []string{"normal", "pubsub"} {
-					if err := server.Client(t).Do(t.Context(), "client", "kill", "type", kind).Err(); err != nil {
-						t.Error(err)
-					}
-				}
-				pause(5 * time.Millisecond)
-			}
-		}, "EOF"},
-		"no answer": {nil, func(t *testing.T, server *redistest.Server) {
-			server.Signal(t, syscall.SIGSTOP)
-			pause(2300 * time.Millisecond) // longer than clients wait for an answer
-			server.Signal(t, syscall.SIGCONT)
-		}, "timeout"},
-	} {
+	for name, tt := range refusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, tt.settings...)
 			o := newOutage(t, server.URL())
-			o.through(func() { tt.harm(t, server) })
+			o.through(func() { tt.harm(o, server) })
 			o.done(true)
-			o.met(tt.met)
 		})
 	}
 }
 
-// demote is REPLICAOF.
-func demote(t testing.TB, server *redistest.Server, host, port string) {
+// replicate is REPLICAOF.
+func replicate(t testing.TB, server *redistest.Server, host, port string) {
 	t.Helper()
-	if err := server.Client(t).SlaveOf(context.Background(), host, port).Err(); err != nil {
+	if err := server.Client(t).ReplicaOf(context.Background(), host, port).Err(); err != nil {
 		t.Error(err)
 	}
 }
