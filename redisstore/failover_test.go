@@ -214,14 +214,33 @@ func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
 }
 
 // A reader may know more of a log than a server that has lost writes, and the run
-// may end with fewer frames than that.
-func TestWatch_ReturnsOnceTheRunHasEnded(t *testing.T) {
-	st := openURL(t, with(redistest.Shared(t).URL(), "prefix="+redistest.Prefix()))
-	f := newFleet(t, st)
-	f.work(st, worker.Config{}, done)
-	run := must(Fulfil.Start(f.ctx, f.client, "order"))
-	result(f, run)
-	if err := st.Watch(f.ctx, run.ID(), 1000); err != nil {
-		t.Errorf("watch for frame 1001 of a run that has ended: %v", err)
+// may end with no more frames than that.
+func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
+	for name, lose := range map[string][]any{
+		"the log is shorter":        {"n", 1},
+		"the run has ended earlier": {"p", 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			f := newFleet(t, openURL(t, with(server.URL(), "partitions=1")))
+			stop := f.work(f.store, worker.Config{}, done)
+			run := must(Sleep.Start(f.ctx, f.client, time.Hour))
+			eventually(t, "it sleeps", func() bool { return must(run.Info(f.ctx)).Status == workflow.StatusSleeping })
+			stop()
+			ended := make(chan error, 1)
+			go func() { ended <- f.store.Watch(f.ctx, run.ID(), 2) }()
+			admin, meta := server.Client(t), "{flowgen:0}:m:"+string(run.ID())[5:]
+			eventually(t, "somebody watches", func() bool { return admin.HExists(f.ctx, meta, "y").Val() })
+			if err := admin.HSet(f.ctx, meta, lose...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			// As in a failover the connection ends, and it looks again.
+			if err := admin.Do(f.ctx, "client", "kill", "type", "pubsub").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("watch: %v", err)
+			}
+		})
 	}
 }
