@@ -48,7 +48,7 @@ func (n *node) appended() []store.Finding {
 	case policy == "always":
 		findings = append(findings, fine("appendfsync always: nothing that was answered can be lost with the server"))
 	case policy == "everysec":
-		findings = append(findings, info("appendfsync everysec: a loss of power can cost the last 2 seconds, and so can a kill while the disk is slow",
+		findings = append(findings, info("appendfsync everysec: a loss of power can cost the last 2 seconds, and so can a kill while an fsync is under way",
 			"", "If that is too much, run CONFIG SET appendfsync always; see docs/redis.md."))
 	default:
 		findings = append(findings, warn("appendfsync "+policy+": a loss of power can cost half a minute", "appendfsync everysec",

@@ -17,9 +17,11 @@ import (
 // killed is what whoever talks to a server meets when it is killed.
 var killed = []string{"EOF", "refused", "reset", "broken pipe"}
 
+// With everysec the server holds writes back while an fsync is under way, for up to
+// two seconds, and has answered them: on a busy disk a kill loses them.
 func TestSTORE4_RunsGoOnAfterAServerWasKilled(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []string{"everysec", "always"} {
+	for policy, lossless := range map[string]bool{"everysec": false, "always": true} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", policy)
@@ -29,7 +31,7 @@ func TestSTORE4_RunsGoOnAfterAServerWasKilled(t *testing.T) {
 				o.met(killed...)
 				server.Restart(t)
 			})
-			o.done(true)
+			o.done(lossless)
 		})
 	}
 }

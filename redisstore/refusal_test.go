@@ -45,7 +45,7 @@ var refusals = map[string]refusal{
 		}
 		snapshot(o.t, server, "ok")
 	}},
-	"LOADING": {[]string{"--appendonly", "yes"}, func(o *outage, server *redistest.Server) {
+	"LOADING": {[]string{"--appendonly", "yes", "--appendfsync", "always"}, func(o *outage, server *redistest.Server) {
 		fill(o.t, server, 2000)
 		if err := server.Client(o.t).BgRewriteAOF(o.ctx).Err(); err != nil {
 			o.t.Error(err)
