@@ -219,12 +219,15 @@ func (o *outage) done(lossless bool) {
 // met waits until a worker or a client has met one of these errors: otherwise
 // there is no outage.
 func (o *outage) met(texts ...string) {
-	eventually(o.t, fmt.Sprintf("somebody meets %q", texts), func() bool {
-		o.mu.Lock()
-		all := strings.Join(o.errs, "\n") + o.log.text()
-		o.mu.Unlock()
-		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(all, text) })
-	})
+	eventually(o.t, fmt.Sprintf("somebody meets %q", texts), func() bool { return o.has(texts...) })
+}
+
+// has reports whether somebody has met one of these errors.
+func (o *outage) has(texts ...string) bool {
+	o.mu.Lock()
+	all := strings.Join(o.errs, "\n") + o.log.text()
+	o.mu.Unlock()
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(all, text) })
 }
 
 // set changes a setting of a server.

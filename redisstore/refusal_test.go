@@ -64,15 +64,16 @@ var refusals = map[string]refusal{
 		}
 	}},
 	"CLIENT KILL": {nil, func(o *outage, server *redistest.Server) {
-		for range 5 {
+		admin := server.Client(o.t)
+		eventually(o.t, "a connection is killed while it is used", func() bool {
 			for _, kind := range []string{"normal", "pubsub"} {
-				if err := server.Client(o.t).Do(o.ctx, "client", "kill", "type", kind).Err(); err != nil {
+				if err := admin.Do(o.ctx, "client", "kill", "type", kind).Err(); err != nil {
 					o.t.Error(err)
 				}
 			}
 			o.busy()
-		}
-		o.met("EOF")
+			return o.has(killed...)
+		})
 	}},
 	"no answer": {nil, func(o *outage, server *redistest.Server) {
 		server.Signal(o.t, syscall.SIGSTOP)
