@@ -39,6 +39,7 @@ func TestSTORE4_RunsGoOnByThemselvesAfterAFullDisk(t *testing.T) {
 	}
 	server.Kill()
 	server.Restart(t)
+	says(t, server, "loading:0\r\nasync_loading") // it answers before it has read its data
 	sound(t, o.store) // the file is whole
 }
 
