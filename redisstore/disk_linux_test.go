@@ -40,7 +40,7 @@ func TestSTORE4_RunsGoOnByThemselvesAfterAFullDisk(t *testing.T) {
 	server.Kill()
 	server.Restart(t)
 	says(t, server, "loading:0\r\nasync_loading") // it answers before it has read its data
-	sound(t, o.store) // the file is whole
+	sound(t, o.store)                             // the file is whole
 }
 
 // patient returns a program that is redis-server, and ignores the signal that it
