@@ -9,7 +9,7 @@
 //
 // It needs Redis 7.0 or later, or Valkey. docs/redis.md says what each setting of
 // the server can lose, what operations cost, and what a user must be allowed to
-// do.
+// do. [Store.Examine] looks at the servers and says what should be mended.
 //
 // # Partitions
 //
@@ -119,6 +119,7 @@
 // scripts are put together and sent, hub.go how things are heard. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, list.go,
-// purge.go, inspect.go, notes.go; and lua, one file per operation, with what they share in
-// lua/part.
+// purge.go, inspect.go, notes.go; and lua, one file per operation, with what they
+// share in lua/part. The files doctor*.go are the doctor: checks in small
+// functions, by what they are about.
 package redisstore

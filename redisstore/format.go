@@ -43,25 +43,33 @@ func (s *Store) prepare(ctx context.Context) error {
 // checkFormat reads the mark, or sets it.
 func (s *Store) checkFormat(ctx context.Context) error {
 	key := s.parts[0].format()
-	mine := fmt.Sprintf("flowgen %d %d", formatVersion, len(s.parts))
 	var kept *redis.StringCmd
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.SetNX(ctx, key, mine, 0)
+		p.SetNX(ctx, key, s.mark(), 0)
 		kept = p.Get(ctx, key)
 		return nil
 	})
 	if err != nil {
 		return s.explain(fmt.Errorf("read the format of the store: %w", err))
 	}
-	words := strings.Fields(kept.Val())
+	return s.compareMark(kept.Val())
+}
+
+// mark is what a database says of itself.
+func (s *Store) mark() string { return fmt.Sprintf("flowgen %d %d", formatVersion, len(s.parts)) }
+
+// compareMark returns an error if this store must leave a database with this
+// mark alone.
+func (s *Store) compareMark(mark string) error {
+	words := strings.Fields(mark)
 	if len(words) != 3 || words[0] != "flowgen" {
-		return fmt.Errorf("%w: key %s is %q", store.ErrForeign, key, kept.Val())
+		return fmt.Errorf("%w: key %s is %q", store.ErrForeign, s.parts[0].format(), mark)
 	}
 	version, err1 := strconv.Atoi(words[1])
 	partitions, err2 := strconv.Atoi(words[2])
 	switch {
 	case err1 != nil || err2 != nil:
-		return fmt.Errorf("%w: key %s is %q", store.ErrForeign, key, kept.Val())
+		return fmt.Errorf("%w: key %s is %q", store.ErrForeign, s.parts[0].format(), mark)
 	case version > formatVersion:
 		return &store.VersionError{What: "redis prefix " + s.cfg.Prefix, Got: version, Known: formatVersion}
 	case partitions != len(s.parts):

@@ -19,6 +19,9 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
 	}
+	if p.number == 0 {
+		s.prepared.Store(false) // the session before may have ended because the server has lost everything
+	}
 	session := sessionCode(o.ID)
 	keys := []string{p.session(session), p.leases()}
 	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint, chores}

@@ -203,7 +203,9 @@ func (spot *spot) learn(woken *store.Woken, next int64) {
 }
 
 // Watch blocks until the log of a run has more than n frames. Many Watches of a
-// run cost as much as one.
+// run cost as much as one. It also returns if the server has lost writes: the log
+// has become shorter, or the run has ended without a frame that is new to the
+// caller, who would wait for ever.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -217,22 +219,35 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := ear.await(ctx); err != nil {
 		return err
 	}
-	for {
+	for shorter := (shortening{}); ; {
 		c := &call{script: scriptWatch, p: p, keys: []string{p.meta(short(run))}, args: []any{n}}
 		if err := s.do(ctx, c); err != nil {
 			return fmt.Errorf("watch run %s: %w", run, err)
 		}
-		frames, _ := c.reply.(int64)
+		frames, ended := c.answer().number(0), c.answer().number(1) == 1
 		if frames < 0 {
 			return fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
 		}
-		if uint64(frames) > n {
+		if uint64(frames) > n || shorter.seen(frames, ended) {
 			return nil
 		}
 		if again, err := s.hear(ctx, ear, n); err != nil || !again {
 			return err
 		}
 	}
+}
+
+// shortening notices that a server has lost frames between two looks at a log.
+type shortening struct {
+	looked bool
+	frames int64
+	ended  bool
+}
+
+func (s *shortening) seen(frames int64, ended bool) bool {
+	lost := s.looked && (frames < s.frames || ended && !s.ended)
+	*s = shortening{true, frames, ended}
+	return lost
 }
 
 // watchCover is after how long a Watch looks again by itself, for the hints that

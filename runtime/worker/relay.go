@@ -91,7 +91,8 @@ func (r *relay) loop() {
 	}
 }
 
-// stop ends the loop; a store that does not answer is not waited for for long.
+// stop ends the loop; a store that does not answer is not waited for
+// long.
 func (r *relay) stop() {
 	defer time.AfterFunc(hardStop, r.cutOff).Stop()
 	<-r.done

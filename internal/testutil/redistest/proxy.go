@@ -11,11 +11,11 @@ import (
 type Proxy struct {
 	Addr string
 
-	server   string
 	listener net.Listener
 	work     sync.WaitGroup
 
 	mu     sync.Mutex
+	server string
 	harm   Harm
 	conns  map[net.Conn]struct{}
 	closed bool
@@ -67,6 +67,14 @@ func (p *Proxy) Do(h Harm) {
 	p.harm = h
 }
 
+// Redirect passes new connections on to another server, and ends the others.
+func (p *Proxy) Redirect(server string) {
+	p.mu.Lock()
+	p.server = server
+	p.mu.Unlock()
+	p.Sever()
+}
+
 // Sever ends all connections.
 func (p *Proxy) Sever() {
 	p.mu.Lock()
@@ -82,7 +90,10 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return // the proxy was closed
 		}
-		server, err := net.Dial("tcp", p.server)
+		p.mu.Lock()
+		to := p.server
+		p.mu.Unlock()
+		server, err := net.Dial("tcp", to)
 		if err != nil {
 			_ = client.Close()
 			continue

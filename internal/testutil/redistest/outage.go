@@ -1,0 +1,97 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Example starts a server for an example, which has no test, and returns its URL
+// and what ends it.
+func Example(settings ...string) (url string, stop func()) {
+	binary, err := find()
+	if err != nil {
+		panic(err)
+	}
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		panic(err)
+	}
+	s, err := launch(binary, dir, settings)
+	if err != nil {
+		panic(err)
+	}
+	return s.URL(), func() {
+		s.Kill()
+		_ = os.RemoveAll(dir)
+	}
+}
+
+// Dir returns the directory of the server, with its files.
+func (s *Server) Dir() string { return s.dir }
+
+// RestartWith restarts a killed server with more settings, for this time and all
+// later ones. It returns once the server answers, which may be before it has read
+// its data.
+func (s *Server) RestartWith(t testing.TB, settings ...string) {
+	t.Helper()
+	s.mu.Lock()
+	s.args = slices.Concat(s.args, settings)
+	s.mu.Unlock()
+	s.Restart(t)
+}
+
+// RestartSlowly has a server save its data, kills it and restarts it so that it
+// takes that long to read each key. Meanwhile it answers LOADING.
+func (s *Server) RestartSlowly(t testing.TB, perKey time.Duration) {
+	t.Helper()
+	if err := s.Client(t).Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	s.RestartWith(t, "--key-load-delay", strconv.FormatInt(perKey.Microseconds(), 10), "--loading-process-events-interval-bytes", "1024")
+}
+
+// LoseTail cuts bytes off the end of the append-only file of a killed server, as
+// a loss of power does with what was not yet on the disk.
+func (s *Server) LoseTail(t testing.TB, bytes int64) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("got %d files", len(files))
+	}
+	if err != nil {
+		t.Fatalf("find the append-only file of %s: %v", s.Addr, err)
+	}
+	stat, err := os.Stat(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat.Size() <= bytes {
+		t.Fatalf("the append-only file of %s has %d bytes, and is to lose %d", s.Addr, stat.Size(), bytes)
+	}
+	if err := os.Truncate(files[0], stat.Size()-bytes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Signal sends a signal to the server, such as SIGSTOP.
+func (s *Server) Signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Errorf("send %v to the server on %s: %v", sig, s.Addr, err)
+	}
+}
+
+// Pid returns the process id of the running server.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Pid
+}

@@ -1,0 +1,227 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// forms are the commands of a store with arguments that the server takes: K is a
+// key, C a channel. They are never executed: they are queued in a transaction,
+// which is then discarded, for the server judges while it queues.
+var forms = map[string]string{
+	"COPY": "K K", "DEL": "K", "EXISTS": "K", "HDEL": "K x", "HGET": "K x", "HGETALL": "K", "HINCRBY": "K x 1", "HKEYS": "K",
+	"HMGET": "K x", "HSET": "K x x", "HSETNX": "K x x", "INCR": "K", "LINDEX": "K 0", "LLEN": "K", "LPOP": "K", "LRANGE": "K 0 0",
+	"LTRIM": "K 0 0", "RENAME": "K K", "RPUSH": "K x", "SADD": "K x", "SCARD": "K", "SET": "K x", "SMEMBERS": "K",
+	"SRANDMEMBER": "K", "SREM": "K x", "TIME": "", "UNLINK": "K", "XADD": "K * x x", "ZADD": "K 1 x", "ZCOUNT": "K 0 0",
+	"ZRANGE": "K 0 0", "ZRANGEBYSCORE": "K 0 0", "ZREM": "K x", "ZREMRANGEBYRANK": "K 0 0", "ZSCORE": "K x",
+	"EVAL": "return 1 K", "EVALSHA": "x 1 K", "GET": "K", "PING": "", "PUBLISH": "C x", "SETNX": "K x", "SUBSCRIBE": "C", "UNSUBSCRIBE": "C",
+	"WAIT": "0 1", "XRANGE": "K - +", "ZREVRANGEBYLEX": "K + -",
+}
+
+// direct are the commands that are sent, not called by scripts.
+var direct = []string{
+	"EVAL", "EVALSHA", "EXISTS", "GET", "HGET", "HGETALL", "LRANGE", "PING", "SETNX", "SMEMBERS", "SUBSCRIBE", "TIME", "UNSUBSCRIBE",
+	"XRANGE", "ZRANGE", "ZREVRANGEBYLEX",
+}
+
+var called = regexp.MustCompile(`redis\.call\('(\w+)'`)
+
+// scripts returns all scripts of this release, and used the commands that they
+// call and that the store sends.
+var scripts, used = sync.OnceValue(allScripts), sync.OnceValue(allCommands)
+
+func allScripts() []*script {
+	files, err := fs.Glob(sources, "lua/*.lua")
+	if err != nil {
+		panic(fmt.Sprintf("redisstore: %v", err)) // the pattern is wrong
+	}
+	var all []*script
+	for _, file := range files {
+		all = append(all, load(strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")))
+	}
+	return all
+}
+
+func allCommands() []string {
+	all := slices.Clone(direct)
+	for _, s := range scripts() {
+		for _, m := range called.FindAllStringSubmatch(s.text, -1) {
+			all = append(all, m[1])
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// trial is a command that is queued to see whether it is allowed.
+type trial struct {
+	name string
+	p    *partition
+	cmd  command
+}
+
+func newTrial(ctx context.Context, name string, p *partition) *trial {
+	args := []any{name}
+	if name == "EVAL" {
+		args = append(args, "return 1", 1, p.never())
+		return &trial{name, p, command{redis.NewCmd(ctx, args...)}}
+	}
+	for word := range strings.FieldsSeq(forms[name]) {
+		switch word {
+		case "K":
+			args = append(args, p.never())
+		case "C":
+			args = append(args, p.hints())
+		default:
+			args = append(args, word)
+		}
+	}
+	return &trial{name, p, command{redis.NewCmd(ctx, args...)}}
+}
+
+// checkCommands tries what the store does, on keys and channels of its own, and
+// executes nothing of it: permissions, commands that were renamed, and what keeps
+// the server from writing at this moment.
+func checkCommands(ctx context.Context, n *node) []store.Finding {
+	if len(n.parts) == 0 {
+		return nil // checkCluster says so
+	}
+	// Without MULTI what follows it would be executed.
+	if err := n.discarded(ctx, nil); err != nil {
+		return []store.Finding{fail("MULTI is refused: "+err.Error(), "MULTI, EXEC and DISCARD", fmt.Sprintf("Run ACL SETUSER %s +@transaction.", n.who()))}
+	}
+	var trials []*trial
+	for i, p := range n.parts {
+		names := []string{"EXISTS", "SETNX", "PUBLISH", "SUBSCRIBE"}
+		if i == 0 {
+			names = used()
+			if n.store.cfg.WaitReplicas > 0 {
+				names = append(slices.Clone(names), "WAIT")
+			}
+		}
+		for _, name := range names {
+			trials = append(trials, newTrial(ctx, name, p))
+		}
+	}
+	if err := n.discarded(ctx, trials); err != nil {
+		return []store.Finding{fail("the commands of the store could not be tried: "+err.Error(), "", "Run the doctor again; if it stays so, see the log of the server (CONFIG GET logfile).")}
+	}
+	return orFine(n.judge(trials), fmt.Sprintf("%d commands are allowed, on %d partitions", len(used()), len(n.parts)))
+}
+
+// discarded queues commands in a transaction and discards it. The error is that
+// of the transaction, or of the connection.
+func (n *node) discarded(ctx context.Context, trials []*trial) error {
+	pipe := n.client.Pipeline()
+	multi := command{redis.NewCmd(ctx, "multi")}
+	_ = pipe.Process(ctx, multi) // it is only queued
+	for _, t := range trials {
+		_ = pipe.Process(ctx, t.cmd)
+	}
+	discard := command{redis.NewCmd(ctx, "discard")}
+	_ = pipe.Process(ctx, discard)
+	_, _ = pipe.Exec(ctx) // it is the error of a command
+	if err := multi.Err(); err != nil {
+		return err
+	}
+	return discard.Err()
+}
+
+// judge groups what was refused by what the server said.
+func (n *node) judge(trials []*trial) []store.Finding {
+	var reasons []string
+	refused := map[string][]*trial{}
+	for _, t := range trials {
+		err := t.cmd.Err()
+		if err == nil {
+			continue
+		}
+		reason := kind(err)
+		if refused[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		refused[reason] = append(refused[reason], t)
+	}
+	var findings []store.Finding
+	for _, reason := range reasons {
+		var names, partitions []string
+		for _, t := range refused[reason] {
+			names, partitions = append(names, strings.ToLower(t.name)), append(partitions, strconv.Itoa(t.p.number))
+		}
+		slices.Sort(names)
+		found := fmt.Sprintf("%s refused on partition %s: %v", strings.Join(slices.Compact(names), ", "), strings.Join(slices.Compact(partitions), ", "), refused[reason][0].cmd.Err())
+		findings = append(findings, fail(found, "all commands of the store", n.mend(refused[reason][0].cmd.Err(), names...)))
+	}
+	return findings
+}
+
+// kind returns the word that an error of a server begins with.
+func kind(err error) string {
+	word, _, _ := strings.Cut(err.Error(), " ")
+	return word
+}
+
+// mend says what to do about commands that are refused.
+func (n *node) mend(err error, names ...string) string {
+	switch kind(err) {
+	case "NOPERM":
+		return fmt.Sprintf("Run ACL SETUSER %s ~{%s:* &{%s:* +%s, or give it all rules of docs/redis.md.",
+			n.who(), n.store.cfg.Prefix, n.store.cfg.Prefix, strings.Join(slices.Compact(names), " +"))
+	case "ERR":
+		return "Take these commands out of rename-command in redis.conf, or ask whoever runs the server to allow them."
+	case "OOM":
+		return "Run CONFIG SET maxmemory with a higher limit: runs go on by themselves."
+	case "MISCONF":
+		return "Make room in the directory of CONFIG GET dir, and run BGSAVE; runs go on by themselves."
+	case "NOREPLICAS":
+		return "Start replicas, or run CONFIG SET min-replicas-to-write 0 until they are back; runs go on by themselves."
+	case "BUSY":
+		return "End the script that hangs with SCRIPT KILL, and see CONFIG GET busy-reply-threshold."
+	case "READONLY":
+		return "Point the store at the master, or run REPLICAOF NO ONE here (replicaof in redis.conf) if there is none."
+	}
+	if hint, ok := hints[kind(err)]; ok {
+		return upper(hint) + "; runs go on by themselves once it is over."
+	}
+	return "See the log of the server (CONFIG GET logfile)."
+}
+
+// checkScripts loads every script into the cache of the server, which changes no
+// data, and runs one that only looks.
+func checkScripts(ctx context.Context, n *node) []store.Finding {
+	if len(n.parts) == 0 {
+		return nil
+	}
+	pipe := n.client.Pipeline()
+	loads := make([]*redis.StringCmd, len(scripts()))
+	for i, s := range scripts() {
+		loads[i] = pipe.ScriptLoad(ctx, s.text)
+	}
+	_, _ = pipe.Exec(ctx) // it is the error of a command
+	for i, s := range scripts() {
+		sha, err := loads[i].Result()
+		switch {
+		case redis.HasErrorPrefix(err, "NOPERM"):
+			return []store.Finding{warn("SCRIPT LOAD is refused: "+err.Error(), "",
+				fmt.Sprintf("To have it looked at, run the doctor as a user with ACL SETUSER %s +script|load; the store itself sends scripts with EVAL.", n.who()))}
+		case err != nil:
+			return []store.Finding{fail(fmt.Sprintf("script %s cannot be loaded: %v", s.name, err), "", "Use a server that runs Lua 5.1 as Redis 7.0 does; there is no CONFIG line for it.")}
+		case sha != s.sha:
+			return []store.Finding{fail(fmt.Sprintf("script %s is loaded as %s, which is not its SHA-1", s.name, sha), s.sha, "Use a server that names scripts as Redis does; there is no CONFIG line for it.")}
+		}
+	}
+	if err := n.client.Eval(ctx, "return redis.call('EXISTS', KEYS[1])", []string{n.parts[0].never()}).Err(); err != nil {
+		return []store.Finding{fail("a script that only looks does not run: "+err.Error(), "", n.mend(err, "eval", "exists"))}
+	}
+	return []store.Finding{fine(fmt.Sprintf("all %d scripts can be loaded", len(scripts())))}
+}

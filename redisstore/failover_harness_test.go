@@ -1,0 +1,239 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// outage is a fleet with two workers and clients that go on starting runs and
+// sending messages while harm is done to the server: whoever gets an error
+// repeats what it did, under the same workflow id or idempotency key.
+type outage struct {
+	*fleet
+	url      string
+	cfg      worker.Config
+	log      *recorder
+	mu       sync.Mutex
+	executed map[string]int // steps by order
+	runs     []*workflow.Run[string]
+	asked    []*workflow.Run[string]
+	errs     []string // what clients got
+	lost     int      // runs that were started, and had to be started again
+	begun    atomic.Int64
+}
+
+// recorder is a log that tests can search.
+type recorder struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lines.Write(b)
+}
+
+func (r *recorder) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lines.String()
+}
+
+// newOutage begins. Workers notice within a fifth of a second that the server has
+// forgotten them; their claims last longer than any outage here.
+func newOutage(t *testing.T, url string) *outage {
+	t.Helper()
+	url = with(url, "read_timeout=2s&dial_timeout=1s")
+	o := &outage{fleet: newFleet(t, openURL(t, url)), url: url, log: &recorder{}, executed: map[string]int{}}
+	o.cfg = worker.Config{Heartbeat: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(o.log, nil))}
+	for range 2 {
+		o.worker()
+	}
+	// A worker whose first request fails does not begin: that is for whoever
+	// starts it. So both have begun before harm is done.
+	begun := must(Fulfil.Start(o.ctx, o.client, "warm"))
+	o.awaitResult(begun, "warm shipped")
+	eventually(t, "both workers have sessions", func() bool {
+		snap, err := o.store.Inspect(o.ctx)
+		return err == nil && len(snap.Leases) == 2*o.store.Partitions()
+	})
+	return o
+}
+
+// worker starts a worker on connections of its own.
+func (o *outage) worker() {
+	own := openURL(o.t, o.url)
+	o.t.Cleanup(func() { _ = own.Close() })
+	o.work(own, o.cfg, o.step)
+}
+
+func (o *outage) step(_ context.Context, order string) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.executed[order]++
+	return "done", nil
+}
+
+// begin starts a run of three steps, and one that waits for two messages.
+func (o *outage) begin() {
+	n := len(o.runs)
+	order := fmt.Sprintf("order-%d", n)
+	o.runs = append(o.runs, insist(o, func() (*workflow.Run[string], error) {
+		return startOnce(o, Fulfil, order, order)
+	}))
+	o.asked = append(o.asked, insist(o, func() (*workflow.Run[string], error) {
+		return startOnce(o, Ask, workflow.None{}, fmt.Sprintf("ask-%d", n))
+	}))
+	o.begun.Add(1)
+}
+
+// busy waits until clients have been answered a few times more.
+func (o *outage) busy() {
+	until := o.begun.Load() + 5
+	eventually(o.t, "clients are answered", func() bool { return o.begun.Load() >= until || o.ctx.Err() != nil })
+}
+
+// startOnce starts a run, unless the store knows one of this workflow id.
+func startOnce[In any](o *outage, d workflow.Definition[In, string], in In, id string) (*workflow.Run[string], error) {
+	run, err := d.Start(o.ctx, o.client, in, workflow.WithID(id), workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
+	if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok {
+		return d.Get(o.client, finished.Run), nil
+	}
+	return run, err
+}
+
+// answer sends the messages that all runs wait for.
+func (o *outage) answer(which string) {
+	for _, run := range o.asked {
+		insist(o, func() (struct{}, error) {
+			return struct{}{}, Answers.Send(o.ctx, run, which, workflow.IdempotencyKey(which))
+		})
+	}
+}
+
+// insist repeats what a client does until it is answered.
+func insist[T any](o *outage, do func() (T, error)) T {
+	for {
+		v, err := do()
+		if err == nil {
+			return v
+		}
+		o.mu.Lock()
+		o.errs = append(o.errs, err.Error())
+		o.mu.Unlock()
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-o.ctx.Done():
+			o.t.Errorf("a client gets no further: %v", err)
+			return v
+		}
+	}
+}
+
+// through keeps clients busy before, while and after harm is done.
+func (o *outage) through(harm func()) {
+	for range 10 {
+		o.begin()
+	}
+	o.answer("yes")
+	harmed := make(chan struct{})
+	go func() {
+		defer close(harmed)
+		harm()
+	}()
+	for busy := true; busy; {
+		o.begin()
+		select {
+		case <-harmed:
+			busy = false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	for range 5 {
+		o.begin()
+	}
+}
+
+// repeat has the clients start and send everything once more, as they must where
+// the server may have lost what it had answered.
+func (o *outage) repeat() {
+	before := o.runs
+	o.runs, o.asked = nil, nil
+	for n := range before {
+		o.begin()
+		if o.runs[n].ID() != before[n].ID() {
+			o.lost++
+		}
+	}
+}
+
+// awaitResult waits for a result, again after each error of the store, as users
+// do.
+func (o *outage) awaitResult(run *workflow.Run[string], want string) {
+	if got := insist(o, func() (string, error) { return run.Result(o.ctx) }); got != want {
+		o.t.Errorf("result of run %s: got %q, want %q", run.ID(), got, want)
+	}
+}
+
+// done sends the rest, waits for all results and checks the store. Where the
+// server has lost nothing no step was executed twice; otherwise clients repeat
+// everything.
+func (o *outage) done(lossless bool) {
+	o.t.Helper()
+	if !lossless {
+		o.repeat()
+	}
+	o.answer("yes")
+	o.answer("no")
+	for n, run := range o.runs {
+		o.awaitResult(run, fmt.Sprintf("order-%d shipped", n))
+		o.awaitResult(o.asked[n], "yes no")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	repeated := 0
+	for n := range o.runs {
+		got := o.executed[fmt.Sprintf("order-%d", n)]
+		repeated += got - 3
+		if got < 3 || lossless && got > 3 {
+			o.t.Errorf("steps of order-%d: executed %d times, want 3", n, got)
+		}
+	}
+	o.t.Logf("%d runs, %d of three steps lost, %d steps executed again, %d errors of clients", 2*len(o.runs), o.lost, repeated, len(o.errs))
+	sound(o.t, o.store)
+}
+
+// met waits until a worker or a client has met one of these errors: otherwise
+// there is no outage.
+func (o *outage) met(texts ...string) {
+	eventually(o.t, fmt.Sprintf("somebody meets %q", texts), func() bool { return o.has(texts...) })
+}
+
+// has reports whether somebody has met one of these errors.
+func (o *outage) has(texts ...string) bool {
+	o.mu.Lock()
+	all := strings.Join(o.errs, "\n") + o.log.text()
+	o.mu.Unlock()
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(all, text) })
+}
+
+// set changes a setting of a server.
+func set(t testing.TB, server *redistest.Server, name, value string) {
+	t.Helper()
+	if err := server.Client(t).ConfigSet(context.Background(), name, value).Err(); err != nil {
+		t.Error(err)
+	}
+}
