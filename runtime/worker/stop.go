@@ -15,7 +15,10 @@ const hardStop = 2 * time.Second
 // hang.
 func (w *Worker) stop() {
 	w.stopping.Store(true)
-	if !w.leaveAll(w.cfg.Grace) {
+	switch {
+	case w.killed.Load():
+		w.hard.Store(true)
+	case !w.leaveAll(w.cfg.Grace):
 		w.hard.Store(true)
 		w.stopAttempts()
 		w.leaveAll(hardStop)

@@ -113,6 +113,9 @@ func (t *task) post(in input) {
 	t.inputs = append(t.inputs, in)
 	push := !t.scheduled
 	t.scheduled = true
+	if push {
+		t.w.activity.Begin()
+	}
 	t.mu.Unlock()
 	if push {
 		t.w.queue.push(t)
@@ -128,6 +131,7 @@ func (t *task) takeInputs() []input {
 	t.inputs = nil
 	if len(in) == 0 {
 		t.scheduled = false
+		t.w.activity.End()
 	}
 	return in
 }
@@ -316,7 +320,9 @@ func (w *Worker) release(run event.RunID, fence store.Fence) {
 	w.mu.Lock()
 	w.releasing++
 	w.mu.Unlock()
+	w.activity.Begin()
 	w.work.Go(func() {
+		defer w.activity.End()
 		defer w.released()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
