@@ -107,7 +107,7 @@ func (t *task) launch(a *attempt) {
 	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
 	plan := workflow.PlanOf(seam.Gate{}, op)
 	spec := t.run.Fold().Spec
-	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Tags: spec.Tags}
+	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags}
 	ctx, cancel := context.WithCancelCause(t.w.base)
 	a.mu.Lock()
 	a.cancel = cancel

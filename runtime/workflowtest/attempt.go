@@ -48,10 +48,9 @@ func (x *execution) shift(to phase) {
 
 // execution is one execution of a step, between the worker and the step's code.
 type execution struct {
-	life  *life
-	info  *attempt.Attempt
-	order uint64 // in which the worker launched them
-	once  bool   // the step is not idempotent
+	life *life
+	info *attempt.Attempt
+	once bool // the step is not idempotent
 
 	// The conductor's lock guards what follows.
 	phase  phase
@@ -108,8 +107,6 @@ func (l *life) enter(x *execution, ctx context.Context) bool {
 	}
 	x.ctx = ctx
 	x.wanted, _ = ctx.Deadline()
-	c.launched++
-	x.order = c.launched
 	c.executions[x] = struct{}{}
 	if !l.env.virtual() {
 		x.phase = phaseRunning

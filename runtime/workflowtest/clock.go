@@ -87,21 +87,20 @@ func (c *clock) next() time.Time {
 	return c.alarms[0].at
 }
 
-// moveTo sets the clock, unless it is later already, and calls what is due.
+// moveTo sets the clock, unless it is later already, and calls what is due. The
+// clock shows the new time before the first call: what that sets in motion sets
+// alarms of its own.
 func (c *clock) moveTo(t time.Time) {
 	c.mu.Lock()
+	if t.After(c.now) {
+		c.now = t
+	}
 	for len(c.alarms) > 0 && !c.alarms[0].at.After(t) {
 		a := c.alarms[0]
 		c.alarms = slices.Delete(c.alarms, 0, 1)
-		if a.at.After(c.now) {
-			c.now = a.at
-		}
 		c.mu.Unlock()
 		a.f()
 		c.mu.Lock()
-	}
-	if t.After(c.now) {
-		c.now = t
 	}
 	c.mu.Unlock()
 }

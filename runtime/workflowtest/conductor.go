@@ -25,7 +25,6 @@ type conductor struct {
 
 	mu         sync.Mutex
 	executions map[*execution]struct{}
-	launched   uint64
 	none       chan struct{} // closed when no execution is left; nil: nobody waits
 	waiters    map[*waiter]struct{}
 	calls      []*call // planned with At, by time
@@ -213,7 +212,10 @@ func (c *conductor) possible() ([]move, error) {
 			limit = x.wanted
 		}
 	}
-	byOrder := func(a, b move) int { return cmp.Compare(a.x.order, b.x.order) }
+	byOrder := func(a, b move) int { // in which they were asked for
+		p, q := a.x.info, b.x.info
+		return cmp.Or(cmp.Compare(p.Run, q.Run), cmp.Compare(p.Ref, q.Ref), cmp.Compare(p.Number, q.Number))
+	}
 	slices.SortFunc(begin, byOrder)
 	slices.SortFunc(tell, byOrder)
 	moves := slices.Concat(begin, tell)

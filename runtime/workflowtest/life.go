@@ -20,7 +20,8 @@ type life struct {
 	number   int // counts from 1
 	worker   *worker.Worker
 	activity *activity.Counter
-	dead     atomic.Bool
+	dying    atomic.Bool
+	dead     atomic.Bool        // what it sends does not arrive
 	stop     context.CancelFunc // of Run
 	endSteps context.CancelFunc
 	over     chan struct{} // closed when Run has returned
@@ -82,15 +83,19 @@ const blockedAfter = time.Second
 // kill makes the worker do nothing more: what it still sends does not arrive,
 // and no code of a run goes on. It returns at once; reap does the rest.
 func (l *life) kill() {
-	if l.dead.Swap(true) {
+	if l.dying.Swap(true) {
 		return
 	}
-	worker.Kill(seam.Gate{}, l.worker)
+	worker.Kill(seam.Gate{}, l.worker) // before the store seems closed: it must not stop in an orderly way
+	l.dead.Store(true)
 	l.stop()
 	l.endSteps()
 	c := &l.env.conductor
 	c.mu.Lock()
 	for x := range c.executions {
+		if x.life != l {
+			continue
+		}
 		switch x.phase {
 		case phaseReady:
 			x.shift(phaseRunning)
@@ -150,15 +155,23 @@ func (l *life) hangsIn() string {
 	return "the code of a workflow does not return"
 }
 
+// dying reports whether the worker was killed and not buried yet.
+func (e *Env) dying() bool {
+	l := e.current()
+	return l != nil && l.dying.Load()
+}
+
 // revive buries a worker that was killed, and starts the next one.
 func (e *Env) revive() error {
 	l := e.current()
-	if l != nil && !l.dead.Load() {
+	if l != nil && !l.dying.Load() {
 		select {
 		case <-l.over:
-			return fmt.Errorf("workflowtest: the worker has ended: %w", l.err)
 		default:
 			return nil
+		}
+		if !l.dying.Load() { // else it was killed just now
+			return e.failWith(fmt.Errorf("workflowtest: the worker has ended: %w", l.err))
 		}
 	}
 	if l != nil {

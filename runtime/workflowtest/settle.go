@@ -26,8 +26,9 @@ func (c *conductor) settle(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the caller looks
 		}
+		begun := c.begun()
 		busy := c.busy()
-		if busy == nil && c.claimsSettled() && !c.waking() {
+		if busy == nil && c.claimsSettled() && !c.waking() && c.begun() == begun && !c.env.dying() {
 			return nil
 		}
 		if busy == nil { // somebody is about to go on
@@ -57,6 +58,15 @@ func (c *conductor) busy() <-chan struct{} {
 		return l.activity.Busy()
 	}
 	return nil
+}
+
+// begun returns how much has begun so far: nothing, between two equal answers.
+func (c *conductor) begun() uint64 {
+	n := c.activity.Begun()
+	if l := c.env.current(); l != nil {
+		n += l.activity.Begun()
+	}
+	return n
 }
 
 // pass waits for what is under way, for a moment, and reports whether it has ended.

@@ -9,6 +9,7 @@ import "sync"
 type Counter struct {
 	mu   sync.Mutex
 	n    int
+	all  uint64        // that have begun
 	idle chan struct{} // closed when n falls to 0; nil: nobody waits
 }
 
@@ -20,6 +21,7 @@ func (c *Counter) Begin() {
 	}
 	c.mu.Lock()
 	c.n++
+	c.all++
 	c.mu.Unlock()
 }
 
@@ -42,6 +44,14 @@ func (c *Counter) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n
+}
+
+// Begun returns how many activities have begun so far. If it is the same before
+// and after a look at something else, nothing began meanwhile.
+func (c *Counter) Begun() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all
 }
 
 // Busy returns a channel that is closed once nothing is under way, or nil if
