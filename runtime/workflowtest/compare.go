@@ -23,6 +23,9 @@ func (w *workload) same(want, got *trial) (problems []string, interrupted bool) 
 	problems = slices.Clone(got.problems)
 	problems = append(problems, executedAgain(got)...)
 	if len(problems) > 0 {
+		if got.blocked {
+			problems = append(problems, nondeterminism)
+		}
 		return problems, false
 	}
 	if keys := newInterrupted(want, got); len(keys) > 0 {

@@ -52,10 +52,10 @@ func CrashEverywhere[In, Out any](t testing.TB, d workflow.Definition[In, Out], 
 	}
 	if only != "" {
 		c.try(strings.Split(only, "+"))
-		return c.report
+	} else {
+		c.single()
+		c.pairs()
 	}
-	c.single()
-	c.pairs()
 	c.finish()
 	return c.report
 }
@@ -68,6 +68,13 @@ type crashes struct {
 	report CrashReport
 	drift  string // how two executions without a crash differ
 	after  []*trial
+	failed []failure
+}
+
+// failure is an execution that was wrong.
+type failure struct {
+	text    string
+	precise bool // the Env itself has found it, and says where
 }
 
 // baseline executes the workflow without a crash.
@@ -86,16 +93,22 @@ func (c *crashes) baseline() bool {
 	return true
 }
 
+// enough reports whether there are failures to learn from. If executions differ by
+// themselves, those are looked for that say where.
+func (c *crashes) enough() bool {
+	precise := c.drift == "" || slices.ContainsFunc(c.failed, func(f failure) bool { return f.precise })
+	return len(c.failed) >= maxFailures && precise
+}
+
 // single tries every point.
 func (c *crashes) single() {
-	c.t.Helper()
 	points := slices.Clone(c.want.points)
 	if n := c.explo.sample; n > 0 && n < len(points) {
 		c.random.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 		points = points[:n]
 	}
 	for i := range points {
-		if c.report.Failed >= maxFailures {
+		if c.enough() {
 			return
 		}
 		c.report.Tried++
@@ -107,7 +120,6 @@ func (c *crashes) single() {
 
 // pairs tries a second crash behind each first one.
 func (c *crashes) pairs() {
-	c.t.Helper()
 	var all [][]string
 	for _, tr := range c.after {
 		if len(tr.killed) == 0 {
@@ -122,7 +134,7 @@ func (c *crashes) pairs() {
 		all = all[:c.explo.pairs]
 	}
 	for _, kills := range all {
-		if c.report.Failed >= maxFailures {
+		if c.enough() {
 			return
 		}
 		c.report.Pairs++
@@ -133,7 +145,6 @@ func (c *crashes) pairs() {
 // try executes the workflow with crashes, and returns the execution if it was
 // right.
 func (c *crashes) try(kills []string) *trial {
-	c.t.Helper()
 	tr := c.run(func(e *Env) { e.crash.kills = slices.Clone(kills) }, nil)
 	tr.kills = kills
 	problems, interrupted := c.same(c.want, tr)
@@ -165,7 +176,7 @@ func (c *crashes) try(kills []string) *trial {
 	}
 	b.WriteString("The logs:\n" + sideBySide("without a crash", c.want.Log, "with it", tr.Log))
 	fmt.Fprintf(&b, "Try only this one again: go test -run '^%s$' -workflowtest.crash=%s", rootTest(c.t.Name()), strings.Join(kills, "+"))
-	c.t.Error(b.String())
+	c.failed = append(c.failed, failure{b.String(), len(tr.problems) > 0})
 	return nil
 }
 
@@ -175,6 +186,18 @@ func rootTest(name string) string { return strings.ReplaceAll(name, "/", "$/^") 
 // finish reports what was done, and what is wrong even without a crash.
 func (c *crashes) finish() {
 	c.t.Helper()
+	slices.SortStableFunc(c.failed, func(a, b failure) int {
+		switch {
+		case a.precise == b.precise:
+			return 0
+		case a.precise:
+			return -1
+		}
+		return 1
+	})
+	for _, f := range c.failed[:min(len(c.failed), maxFailures)] {
+		c.t.Error(f.text)
+	}
 	if c.drift != "" && c.report.Failed == 0 {
 		c.report.Failed++
 		c.t.Errorf("workflowtest: two executions of %s without any crash differ: something in the workflow, in its steps or in the test changes by itself "+

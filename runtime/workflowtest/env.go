@@ -2,6 +2,7 @@ package workflowtest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -165,6 +166,13 @@ func (e *Env) Advance(d time.Duration) {
 	}
 	if err != nil {
 		e.tb.Fatal(err)
+	}
+}
+
+// cancelRun tells the run under test to end.
+func (e *Env) cancelRun(ctx context.Context) {
+	if err := e.Run().Cancel(ctx, "workflowtest"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
+		e.fail("workflowtest: cancel the run: " + err.Error())
 	}
 }
 

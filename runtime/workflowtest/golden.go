@@ -53,6 +53,6 @@ func (e *Env) Golden(run *workflow.Handle) {
 		e.tb.Fatalf("workflowtest: read golden log: %v", err)
 	}
 	if d := diff(strings.Split(strings.TrimSuffix(string(want), "\n"), "\n"), got); d != "" {
-		e.tb.Errorf("workflowtest: the log differs from %s (-want +got):\n%sIf that is meant, run the test with -workflowtest.update; runs in flight may need workflow.Version.", path, d)
+		e.tb.Errorf("workflowtest: the log differs from %s (-want +got):\n%sIf that is meant, run the test with -workflowtest.update; and replay recorded histories, for runs in flight have the old log.", path, d)
 	}
 }

@@ -10,7 +10,7 @@ import (
 const (
 	// slow is how long a step may work for real before other steps go on beside
 	// it.
-	slow = 50 * time.Millisecond
+	slow = 200 * time.Millisecond
 	// hang is how long anything may work for real before the test fails.
 	hang = 20 * time.Second
 )

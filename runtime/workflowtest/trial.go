@@ -39,6 +39,7 @@ type trial struct {
 	points   []point
 	killed   []int // indices into points
 	kills    []string
+	blocked  bool // the code did not fit the log
 	effects  []effect
 	steps    map[string]stepEnd
 	// onceSteps are the names of the steps that are not idempotent.
@@ -145,6 +146,7 @@ func (e *Env) read(tr *trial) {
 	}
 	if err == nil {
 		tr.Status = loaded[0].Record.Status
+		tr.blocked = loaded[0].Record.Place == store.PlaceBlocked
 		tr.events, err = decode(loaded[0].Frames)
 	}
 	if err != nil {
