@@ -46,7 +46,7 @@ func (w *workload) same(want, got *trial) (problems []string, interrupted bool) 
 		problems = append(problems, d)
 	}
 	if len(problems) > 0 {
-		problems = append(problems, hints(want, got)...)
+		problems = append(problems, hints(want, got))
 	}
 	return problems, false
 }
@@ -140,31 +140,35 @@ func stateDiff(want, got *trial) (text string) {
 }
 
 // hints says what usually leads to such differences.
-func hints(want, got *trial) []string {
-	if again := repeated(got.effects); len(again) > 0 {
-		return []string{fmt.Sprintf("Executed again after the crash, because its completion was not recorded yet: %s. That is what a crash does to a step.\n"+
-			"To mend it: make the effect of the step the same however often it runs (give step.IdempotencyKey(ctx) to whoever has the effect), or declare it nonidempotent.", strings.Join(again, ", "))}
+func hints(want, got *trial) string {
+	if changed := countsDiffer(want.effects, got.effects); len(changed) > 0 {
+		return "The crash has changed how often steps were executed: " + strings.Join(changed, ", ") + ". That is what it does to a step that is under way: it is executed again.\n" +
+			"To mend it: make the effect of the step the same however often it is executed (give step.IdempotencyKey(ctx) to whoever has the effect), or declare it nonidempotent."
 	}
-	if len(got.effects) == len(want.effects) {
-		return []string{"No step was executed twice, so the difference was made by the code of the workflow: after a crash it runs again from its beginning, against the log.\n" +
-			"To mend it: let it change nothing but its own variables, and look at nothing but its input, what steps and messages gave it, workflow.Now, Rand, UUID and Record; " +
-			"effects belong into steps, and LogLength must decide nothing but when to stop."}
-	}
-	return nil
+	return "No step was executed more often, so the difference was made by the code of the workflow: after a crash it runs again from its beginning, against the log.\n" +
+		"To mend it: let it change nothing but its own variables, and look at nothing but its input, what steps and messages gave it, workflow.Now, Rand, UUID and Record; " +
+		"effects belong into steps, and LogLength must decide nothing but when to stop."
 }
 
-// repeated returns the steps that were executed by several lives of the worker.
-func repeated(effects []effect) []string {
-	first := map[string]int{}
-	found := map[string]bool{}
-	for _, f := range effects {
-		if n, ok := first[f.Key]; ok && n != f.life {
-			found[f.Key] = true
-		} else if !ok {
-			first[f.Key] = f.life
+// countsDiffer says which steps were executed more or less often than they should.
+func countsDiffer(want, got []effect) []string {
+	counts := map[string][2]int{}
+	count := func(effects []effect, i int) {
+		for _, f := range effects {
+			n := counts[f.Key]
+			n[i]++
+			counts[f.Key] = n
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	count(want, 0)
+	count(got, 1)
+	var changed []string
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[key]; n[0] != n[1] {
+			changed = append(changed, fmt.Sprintf("%s (%d instead of %d)", key, n[1], n[0]))
+		}
+	}
+	return changed
 }
 
 func indent(s string) string {

@@ -181,6 +181,18 @@ func (c *conductor) anyDone() bool {
 	return slices.ContainsFunc(all, func(w *waiter) bool { return w.ctx.Err() != nil || w.done() })
 }
 
+// stepsPending reports whether steps could begin or end before time passes.
+func (c *conductor) stepsPending() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.executions {
+		if x.phase == phaseReady || x.phase == phaseEnded {
+			return true
+		}
+	}
+	return false
+}
+
 // possible returns what may happen next, the most likely first: steps begin,
 // steps end, functions are called and time passes, whichever is first.
 func (c *conductor) possible() ([]move, error) {

@@ -74,6 +74,7 @@ type crashes struct {
 // failure is an execution that was wrong.
 type failure struct {
 	text    string
+	point   string
 	precise bool // the Env itself has found it, and says where
 }
 
@@ -176,7 +177,7 @@ func (c *crashes) try(kills []string) *trial {
 	}
 	b.WriteString("The logs:\n" + sideBySide("without a crash", c.want.Log, "with it", tr.Log))
 	fmt.Fprintf(&b, "Try only this one again: go test -run '^%s$' -workflowtest.crash=%s", rootTest(c.t.Name()), strings.Join(kills, "+"))
-	c.failed = append(c.failed, failure{b.String(), len(tr.problems) > 0})
+	c.failed = append(c.failed, failure{b.String(), strings.Join(kills, "+"), len(tr.problems) > 0})
 	return nil
 }
 
@@ -195,8 +196,12 @@ func (c *crashes) finish() {
 		}
 		return 1
 	})
-	for _, f := range c.failed[:min(len(c.failed), maxFailures)] {
-		c.t.Error(f.text)
+	if len(c.failed) > 0 {
+		text := c.failed[0].text
+		for _, f := range c.failed[1:min(len(c.failed), maxFailures)] {
+			text += "\nIt fails at another point, too: -workflowtest.crash=" + f.point
+		}
+		c.t.Error(text)
 	}
 	if c.drift != "" && c.report.Failed == 0 {
 		c.report.Failed++

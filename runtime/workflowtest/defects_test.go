@@ -106,7 +106,7 @@ func steps(ctx workflow.Context, args ...string) (string, error) {
 
 var defects = map[string]defect{
 	"side effect outside of a step": {
-		says: []string{"does not survive a crash", "What State returned differs", "No step was executed twice", "effects belong into steps"},
+		says: []string{"does not survive a crash", "What State returned differs", "No step was executed more often", "effects belong into steps"},
 		found: func(t testing.TB, mended bool) {
 			var l *ledger
 			crash(t, func(ctx workflow.Context, in string) (string, error) {
@@ -162,7 +162,7 @@ var defects = map[string]defect{
 		},
 	},
 	"effect that is not idempotent": {
-		says: []string{"does not survive a crash", "Executed again after the crash", "step.IdempotencyKey", "nonidempotent"},
+		says: []string{"does not survive a crash", "changed how often steps were executed", "step.IdempotencyKey", "nonidempotent"},
 		found: func(t testing.TB, mended bool) {
 			crash(t, func(ctx workflow.Context, in string) (string, error) { return steps(ctx, in) },
 				func(e *workflowtest.Env, l *ledger) {
@@ -178,7 +178,7 @@ var defects = map[string]defect{
 		},
 	},
 	"effect before a failure": {
-		says: []string{"does not survive a crash", "Executed again after the crash"},
+		says: []string{"does not survive a crash", "changed how often steps were executed"},
 		found: func(t testing.TB, mended bool) {
 			crash(t, func(ctx workflow.Context, in string) (string, error) { return steps(ctx, in) },
 				func(e *workflowtest.Env, l *ledger) {

@@ -104,15 +104,13 @@ func (e *Env) Now() time.Time { return e.store.Clock().Now() }
 // must not be lost when f itself fails belongs to another test.
 func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
 	if !e.virtual() {
-		e.background.Add(1)
-		go func() {
-			defer e.background.Done()
+		e.background.Go(func() {
 			select {
 			case <-time.After(d):
 				f(e.ctx)
 			case <-e.ctx.Done():
 			}
-		}()
+		})
 		return
 	}
 	c := &e.conductor
@@ -153,19 +151,25 @@ func (e *Env) Advance(d time.Duration) {
 	c := &e.conductor
 	reached := make(chan struct{})
 	c.clock.AfterFunc(max(d, 1), func() { close(reached) })
-	err := c.await(e.ctx, func() bool {
+	over := func() bool {
 		select {
 		case <-reached:
-			return true
+			return !c.stepsPending()
 		default:
 			return false
 		}
-	})
-	if err == nil {
-		err = e.calm()
 	}
-	if err != nil {
-		e.tb.Fatal(err)
+	for {
+		err := c.await(e.ctx, over)
+		if err == nil {
+			err = e.calm()
+		}
+		switch {
+		case err != nil:
+			e.tb.Fatal(err)
+		case over():
+			return
+		}
 	}
 }
 
@@ -234,20 +238,25 @@ func (e *Env) wakeUp() {
 
 func (e *Env) woken() <-chan struct{} { return e.wake }
 
+func (e *Env) isClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
 // close ends everything.
 func (e *Env) close() {
 	e.mu.Lock()
 	e.closed = true
-	l := e.life
 	e.mu.Unlock()
 	e.cancel()
-	if l != nil {
+	e.background.Wait()
+	if l := e.current(); l != nil {
 		l.kill()
 		if err := l.reap(); err != nil {
 			e.tb.Errorf("workflowtest: %v", err)
 		}
 	}
-	e.background.Wait()
 	_ = e.client.Close()
 	_ = e.store.Close() // nothing is left to lose
 }

@@ -41,6 +41,8 @@ func (e *Env) explain(why error) error {
 	switch {
 	case e.blockedCode() != "":
 		b.WriteString("workflowtest: " + e.blockedCode())
+	case errors.Is(why, errStuck) && e.anyBlocked():
+		b.WriteString("workflowtest: a run is blocked: the code of its workflow does not fit its log")
 	case errors.Is(why, errStuck):
 		fmt.Fprintf(&b, "workflowtest: what is waited for can never come: after %v of virtual time no step runs, no timer is set, and nothing planned with At is left", passed)
 	case errors.Is(why, errHorizon):
@@ -56,7 +58,7 @@ func (e *Env) explain(why error) error {
 	for _, line := range e.runningSteps() {
 		b.WriteString("\n  " + line)
 	}
-	if errors.Is(why, errStuck) && e.blockedCode() == "" {
+	if errors.Is(why, errStuck) && e.blockedCode() == "" && !e.anyBlocked() {
 		b.WriteString("\n  To mend it: send what is missing from a function planned with Env.At, give the wait a timeout, or look whether the order of waits is right.")
 	}
 	err := &StuckError{Text: b.String()}
@@ -82,6 +84,17 @@ func (e *Env) open() []string {
 		}
 	}
 	return lines
+}
+
+// anyBlocked reports whether the code does not fit the log of a run.
+func (e *Env) anyBlocked() bool {
+	e.mu.Lock()
+	runs := slices.Clone(e.runs)
+	e.mu.Unlock()
+	return slices.ContainsFunc(runs, func(id event.RunID) bool {
+		loaded, err := e.store.Load(context.Background(), []store.Load{{Run: id, Limit: -1}})
+		return err == nil && loaded[0].Err == nil && loaded[0].Record.Place == store.PlaceBlocked
+	})
 }
 
 // waits says what a run waits for.

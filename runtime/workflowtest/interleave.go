@@ -95,6 +95,10 @@ func (i *interleaving) try(seed uint64) {
 		return
 	}
 	i.report.Failed++
+	if i.report.Failed > 1 {
+		i.t.Errorf("workflowtest: %s does not work with seed %d either: -workflowtest.seed=%d", i.name, seed, seed)
+		return
+	}
 	i.t.Errorf("workflowtest: %s does not work with every order of what happens (seed %d).\n%s\nThe log:\n%s\nTry only this one again: go test -run '^%s$' -workflowtest.seed=%d",
 		i.name, seed, strings.Join(problems, "\n"), indent(indent(strings.Join(tr.Log, "\n"))), rootTest(i.t.Name()), seed)
 }

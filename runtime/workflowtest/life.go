@@ -179,6 +179,8 @@ func (e *Env) revive() error {
 			return e.failWith(err)
 		}
 	}
-	e.startLife()
+	if !e.isClosed() {
+		e.startLife()
+	}
 	return nil
 }
