@@ -60,19 +60,14 @@ func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	}
 	resume := paused(ctx)
 	defer resume()
-	var failed error
 	err := d.env.conductor.await(ctx, func() bool {
 		loaded, err := d.Load(context.Background(), []store.Load{{Run: run, Limit: -1}})
-		if err == nil {
-			err = loaded[0].Err
-		}
-		failed = err
-		return err != nil || loaded[0].Record.N > n
+		return err != nil || loaded[0].Err != nil || loaded[0].Record.N > n
 	})
 	if err != nil {
 		return err
 	}
-	return failed
+	return d.Store.Watch(ctx, run, n) // which does not wait any more
 }
 
 // nextRunID returns the id of the next run. It has the time and the place of the

@@ -89,6 +89,9 @@ func (e *Env) Registry() *workflow.Registry { return e.registry }
 // Client returns a client of the store.
 func (e *Env) Client() *workflow.Client { return e.client }
 
+// Store returns the store, for tools that read it.
+func (e *Env) Store() store.Store { return &door{Store: e.store, env: e} }
+
 // Context returns a context that ends with the Env.
 func (e *Env) Context() context.Context { return e.ctx }
 
