@@ -30,6 +30,7 @@ type Env struct {
 
 	conductor conductor
 	wake      chan struct{}
+	first     chan struct{} // closed when the first run was started
 
 	mu         sync.Mutex
 	closed     bool
@@ -64,7 +65,7 @@ func New(t testing.TB, opts ...Option) *Env {
 
 func newEnv(t testing.TB, opts []Option) *Env {
 	e := &Env{
-		tb: t, registry: workflow.NewRegistry(), wake: make(chan struct{}, 1), options: defaults(opts),
+		tb: t, registry: workflow.NewRegistry(), wake: make(chan struct{}, 1), first: make(chan struct{}), options: defaults(opts),
 		stubs: map[string]*Calls{}, missing: map[string]string{}, completed: map[string]bool{}, onceSteps: map[string]bool{},
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -99,7 +100,7 @@ func (e *Env) Context() context.Context { return e.ctx }
 func (e *Env) Now() time.Time { return e.store.Clock().Now() }
 
 // At plans f for d after the beginning of the Env, in virtual time; with a store
-// whose time is real, for d from now. f runs on a goroutine of its own and may
+// whose time is real, for d after the start of the first run. f runs on a goroutine of its own and may
 // send, cancel, start and wait; its context ends with the Env. Time stands still
 // while it works.
 //
@@ -108,6 +109,11 @@ func (e *Env) Now() time.Time { return e.store.Clock().Now() }
 func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
 	if !e.virtual() {
 		e.background.Go(func() {
+			select {
+			case <-e.first:
+			case <-e.ctx.Done():
+				return
+			}
 			select {
 			case <-time.After(d):
 				f(e.ctx)
@@ -186,7 +192,9 @@ func (e *Env) cancelRun(ctx context.Context) {
 func (e *Env) created(run event.RunID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.runs = append(e.runs, run)
+	if e.runs = append(e.runs, run); len(e.runs) == 1 {
+		close(e.first)
+	}
 }
 
 // ensureWorker starts the worker if none was started yet.

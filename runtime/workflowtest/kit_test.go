@@ -115,9 +115,3 @@ func TestNew_JumpsOverTime(t *testing.T) {
 		t.Errorf("virtual time: got %v, want 48h", d)
 	}
 }
-
-func TestTEST3_CrashEverywhere(t *testing.T) {
-	start := time.Now()
-	r := workflowtest.CrashEverywhere(t, order, "o1", setupOrder)
-	t.Logf("%+v in %v", r, time.Since(start))
-}
