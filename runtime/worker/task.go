@@ -295,7 +295,7 @@ func (t *task) setAlarm() {
 		return
 	}
 	// What is due already waits for something else, such as a slot.
-	wait := min(max(due.Sub(t.w.clock.Now()), overdue), lookAgain)
+	wait := min(max(due.Sub(t.w.clock.Now()), overdue), t.w.lookAgain)
 	t.alarmAt = due
 	t.stopAlarm = t.w.clock.AfterFunc(wait, func() { t.post(input{kind: inputTick}) })
 	if wait > overdue && !t.w.clock.Now().Before(due) {

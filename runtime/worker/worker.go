@@ -110,6 +110,8 @@ type Worker struct {
 	base     context.Context
 	activity *activity.Counter // nil but in a test kit
 	chance   func() float64    // in [0, 1)
+	// lookAgain bounds how long a task trusts an alarm.
+	lookAgain time.Duration
 
 	mu        sync.Mutex
 	tasks     map[event.RunID]*task // owned
@@ -156,7 +158,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
 		commits: make(chan *commit, 1024), loads: make(chan *load, 1024),
 		kick: make(chan struct{}, 1), idle: make(chan struct{}),
-		base: context.Background(), chance: rand.Float64,
+		base: context.Background(), chance: rand.Float64, lookAgain: lookAgain,
 	}
 	if cfg.BaseContext != nil {
 		w.base = cfg.BaseContext()
