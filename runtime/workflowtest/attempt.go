@@ -80,7 +80,7 @@ func (e *Env) intercept(l *life) func(name string, spec *workflow.StepSpec, impl
 // worker may know what came of it.
 func (l *life) execute(ctx context.Context, f workflow.StepFunc, args []byte, once bool) (result []byte, err error) {
 	x := &execution{life: l, once: once, info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
-	if !l.enter(x, ctx) {
+	if !l.enter(ctx, x) {
 		return nil, errDead
 	}
 	defer l.exit(x) // also if the code ends its goroutine
@@ -98,7 +98,7 @@ func (l *life) execute(ctx context.Context, f workflow.StepFunc, args []byte, on
 }
 
 // enter makes the execution known. It reports false if the worker is dead.
-func (l *life) enter(x *execution, ctx context.Context) bool {
+func (l *life) enter(ctx context.Context, x *execution) bool {
 	c := &l.env.conductor
 	c.mu.Lock()
 	defer c.mu.Unlock()

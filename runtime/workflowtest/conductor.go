@@ -266,10 +266,10 @@ func (c *conductor) make(ctx context.Context, m move) error {
 			c.clock.moveTo(m.call.at)
 		}
 		c.activity.Begin()
-		go func() {
+		c.env.background.Go(func() {
 			defer c.activity.End()
-			m.call.f(context.WithValue(c.env.ctx, callKey{}, c))
-		}()
+			c.env.callPlanned(context.WithValue(c.env.ctx, callKey{}, c), m.call.f)
+		})
 	case moveTime:
 		c.clock.moveTo(m.at)
 		return c.env.makeDue(ctx)

@@ -204,11 +204,11 @@ func (c *crashes) finish() {
 		return 1
 	})
 	if len(c.failed) > 0 {
-		text := c.failed[0].text
+		lines := []string{c.failed[0].text}
 		for _, f := range c.failed[1:min(len(c.failed), maxFailures)] {
-			text += "\nIt fails at another point, too: -workflowtest.crash=" + f.point
+			lines = append(lines, "It fails at another point, too: -workflowtest.crash="+f.point)
 		}
-		c.t.Error(text)
+		c.t.Error(strings.Join(lines, "\n"))
 	}
 	if c.drift != "" && c.report.Failed == 0 {
 		c.report.Failed++

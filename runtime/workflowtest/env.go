@@ -3,7 +3,9 @@ package workflowtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ type Env struct {
 	lastEvent  string
 	onceSteps  map[string]bool // names of steps that are not idempotent, if they were launched
 	crash      crashPlan
-	background sync.WaitGroup // of a store whose time is real
+	background sync.WaitGroup // functions planned with At; new workers of a store whose time is real
 }
 
 // New returns an Env with a store in memory, whose time is virtual: it stands
@@ -116,7 +118,7 @@ func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
 			}
 			select {
 			case <-time.After(d):
-				f(e.ctx)
+				e.callPlanned(e.ctx, f)
 			case <-e.ctx.Done():
 			}
 		})
@@ -131,6 +133,17 @@ func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
 		i++
 	}
 	c.calls = append(c.calls[:i:i], append([]*call{{at: at, f: f}}, c.calls[i:]...)...)
+}
+
+// callPlanned calls a function planned with At. Its panic is a failure of the
+// test, and not the end of the process.
+func (e *Env) callPlanned(ctx context.Context, f func(context.Context)) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.fail(fmt.Sprintf("workflowtest: a function planned with Env.At panicked: %v\n%s", r, debug.Stack()))
+		}
+	}()
+	f(ctx)
 }
 
 // Run returns a handle of the run that was started first: in CrashEverywhere and

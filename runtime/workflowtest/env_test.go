@@ -87,6 +87,7 @@ func TestTEST1_TheSameTestGivesTheSameLog(t *testing.T) {
 }
 
 func TestTEST1_EnvsOfParallelTestsAreApart(t *testing.T) {
+	t.Parallel()
 	for n := range 8 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
@@ -203,6 +204,17 @@ func TestAt_CallsInOrderOfTimeAndMayWait(t *testing.T) {
 	defer mu.Unlock()
 	if d := cmp.Diff(want, order); d != "" {
 		t.Errorf("calls (-want +got):\n%s", d)
+	}
+}
+
+func TestAt_APanicFailsTheTest(t *testing.T) {
+	got := observe(t, func(t testing.TB) {
+		_, run := start(t, func(ctx workflow.Context, in string) (string, error) { return in, workflow.Sleep(ctx, time.Hour) },
+			func(e *workflowtest.Env) { e.At(time.Minute, func(context.Context) { panic("no such order") }) })
+		_, _ = run.Result(context.Background())
+	})
+	if !strings.Contains(got, "planned with Env.At panicked: no such order") || !strings.Contains(got, "env_test.go") {
+		t.Errorf("got %q", got)
 	}
 }
 

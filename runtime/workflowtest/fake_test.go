@@ -3,6 +3,7 @@ package workflowtest_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,8 +25,8 @@ func observe(t testing.TB, test func(t testing.TB)) string {
 	go func() {
 		defer close(done)
 		defer func() {
-			for i := len(f.cleanups) - 1; i >= 0; i-- {
-				f.cleanups[i]()
+			for _, c := range slices.Backward(f.cleanups) {
+				c()
 			}
 		}()
 		test(f)

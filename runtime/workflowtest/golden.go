@@ -36,11 +36,7 @@ func (e *Env) Golden(run *workflow.Handle) {
 	path := filepath.Join("testdata", filepath.FromSlash(e.tb.Name())+".log")
 	got := e.Log(run)
 	if updating() {
-		err := os.MkdirAll(filepath.Dir(path), 0o755)
-		if err == nil {
-			err = os.WriteFile(path, []byte(strings.Join(got, "\n")+"\n"), 0o644)
-		}
-		if err != nil {
+		if err := writeFile(path, []byte(strings.Join(got, "\n")+"\n")); err != nil {
 			e.tb.Fatalf("workflowtest: write golden log: %v", err)
 		}
 		return
@@ -55,4 +51,13 @@ func (e *Env) Golden(run *workflow.Handle) {
 	if d := diff(strings.Split(strings.TrimSuffix(string(want), "\n"), "\n"), got); d != "" {
 		e.tb.Errorf("workflowtest: the log differs from %s (-want +got):\n%sIf that is meant, run the test with -workflowtest.update; and replay recorded histories, for runs in flight have the old log.", path, d)
 	}
+}
+
+// writeFile writes a file that is kept with the source, and the directories
+// above it.
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // source is for everybody
+		return err
+	}
+	return os.WriteFile(path, data, 0o644) //nolint:gosec // source is for everybody
 }

@@ -49,11 +49,7 @@ func Record(ctx context.Context, s store.Store, run workflow.RunID, path string)
 	if err != nil {
 		return fmt.Errorf("record run %s: %w", run, err)
 	}
-	err = os.MkdirAll(filepath.Dir(path), 0o755)
-	if err == nil {
-		err = os.WriteFile(path, append(data, '\n'), 0o644)
-	}
-	if err != nil {
+	if err := writeFile(path, append(data, '\n')); err != nil {
 		return fmt.Errorf("record run %s: %w", run, err)
 	}
 	return nil

@@ -142,8 +142,7 @@ func (i *interleaving) replays(e *Env, tr *trial) {
 		run.Close()
 		return
 	}
-	var mismatch *replay.MismatchError
-	if errors.As(err, &mismatch) {
+	if _, ok := errors.AsType[*replay.MismatchError](err); ok {
 		tr.problems = append(tr.problems, "its own log, replayed, leads the code another way: "+err.Error()+"\n"+nondeterminism)
 		return
 	}

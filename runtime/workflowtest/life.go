@@ -44,7 +44,7 @@ func (e *Env) current() *life {
 }
 
 // startLife starts a worker.
-func (e *Env) startLife() *life {
+func (e *Env) startLife() {
 	e.mu.Lock()
 	e.lives++
 	l := &life{env: e, number: e.lives, over: make(chan struct{})}
@@ -73,7 +73,6 @@ func (e *Env) startLife() *life {
 	e.mu.Lock()
 	e.life = l
 	e.mu.Unlock()
-	return l
 }
 
 // blockedAfter is how long workflow code may run for real between two durable

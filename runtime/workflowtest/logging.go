@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -52,7 +53,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 // WithAttrs returns a handler that adds attributes.
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	n := *h
-	n.attrs = append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)
+	n.attrs = append(slices.Clip(n.attrs), attrs...)
 	return &n
 }
 
