@@ -83,6 +83,7 @@ func (l *life) execute(ctx context.Context, f workflow.StepFunc, args []byte, on
 	if !l.enter(ctx, x) {
 		return nil, errDead
 	}
+	l.env.launched(x)
 	defer l.exit(x) // also if the code ends its goroutine
 	defer func() {  // a panic is held back like any other outcome
 		<-l.ended(x)

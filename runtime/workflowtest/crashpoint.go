@@ -2,6 +2,7 @@ package workflowtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -162,6 +163,8 @@ func (e *Env) committed(run event.RunID, frame []byte) {
 		switch ev.Type {
 		case event.StepCreated:
 			e.keys[run][ev.Seq] = ev.Key
+		case event.StepStarted:
+			e.attempts[string(run)+" "+e.keys[run][ev.Ref]] = ev.Attempt
 		case event.StepCompleted:
 			e.completed[string(run)+" "+e.keys[run][ev.Ref]] = true
 		}
@@ -177,6 +180,18 @@ type effect struct {
 	// again says that the step had completed before.
 	again bool
 	once  bool // it is not idempotent
+}
+
+// launched checks that the start of an attempt was durable before it was launched.
+func (e *Env) launched(x *execution) {
+	e.mu.Lock()
+	durable := e.attempts[string(x.info.Run)+" "+x.info.Key]
+	ours := slices.Contains(e.runs, x.info.Run) // else it was there before, and what is durable of it is not known
+	e.mu.Unlock()
+	if ours && durable < x.info.Number {
+		e.fail(fmt.Sprintf("workflowtest: attempt %d of step %s (%s) was launched before its start was recorded: that is a defect of the engine",
+			x.info.Number, x.info.Step, x.info.Key))
+	}
 }
 
 // begun notes that the code of a step is about to run. It reports false if the

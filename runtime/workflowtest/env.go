@@ -45,6 +45,7 @@ type Env struct {
 	blocked    string            // what the watchdog has reported
 	failed     bool              // the test has been told that it fails
 	completed  map[string]bool   // steps whose completion is durable, by run and key
+	attempts   map[string]int    // the last one of a step whose start is durable, by run and key
 	effects    []effect
 	keys       map[event.RunID]map[uint64]string // of steps, by the event that created them
 	lastEvent  string
@@ -68,7 +69,7 @@ func New(t testing.TB, opts ...Option) *Env {
 func newEnv(t testing.TB, opts []Option) *Env {
 	e := &Env{
 		tb: t, registry: workflow.NewRegistry(), wake: make(chan struct{}, 1), first: make(chan struct{}), options: defaults(opts),
-		stubs: map[string]*Calls{}, missing: map[string]string{}, completed: map[string]bool{}, onceSteps: map[string]bool{},
+		stubs: map[string]*Calls{}, missing: map[string]string{}, completed: map[string]bool{}, attempts: map[string]int{}, onceSteps: map[string]bool{},
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.logger = slog.New(&logHandler{env: e})
