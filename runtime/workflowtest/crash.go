@@ -98,11 +98,10 @@ func (c *crashes) baseline() bool {
 	return true
 }
 
-// enough reports whether there are failures to learn from. If executions differ by
-// themselves, those are looked for that say where.
+// enough reports whether there are failures to learn from, with one that says
+// where.
 func (c *crashes) enough() bool {
-	precise := c.drift == "" || slices.ContainsFunc(c.failed, func(f failure) bool { return f.precise })
-	return len(c.failed) >= maxFailures && precise
+	return len(c.failed) >= maxFailures && slices.ContainsFunc(c.failed, func(f failure) bool { return f.precise })
 }
 
 // single tries every point.
@@ -139,7 +138,7 @@ func (c *crashes) pairs() {
 		all = all[:c.explo.pairs]
 	}
 	for _, kills := range all {
-		if c.enough() {
+		if len(c.failed) > 0 {
 			return
 		}
 		c.report.Pairs++
