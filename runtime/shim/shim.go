@@ -58,10 +58,17 @@ func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
 // Name returns the stored name of the step.
 func (s Step[F]) Name() string { return s.s.spec.Name }
 
+// Spec returns what the directive of the step says. It is for the test kit.
+func (s Step[F]) Spec(seam.Gate) *workflow.StepSpec { return s.s.spec }
+
 // Bind makes the implementation known to r.
 func (s Step[F]) Bind(r workflow.Registrar, impl F) {
 	r.Registry().BindStep(seam.Gate{}, s.s.spec, impl, s.s.adapt(impl))
 }
+
+// Adapt turns a stand-in for the implementation into what executes the step on
+// its stored arguments.
+func (s Step[F]) Adapt(standIn F) Handler { return s.s.adapt(standIn) }
 
 // Handle adapts a function with a result.
 func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
@@ -129,9 +136,19 @@ func CallKeyErr[F, A any](ctx workflow.Context, s Step[F], key string, args A) e
 func Key(v any) string { return fmt.Sprint(v) }
 
 // Receiver checks the receiver of steps before they are bound. It panics if the
-// receiver is missing: a worker that cannot execute its steps must not start.
-func Receiver(_ workflow.Registrar, what string, missing bool, steps ...StepRef) {
+// receiver is missing: a worker that cannot execute its steps must not start. A
+// test kit is told instead, and fails when one of the steps is called that has
+// no stand-in.
+func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef) {
 	if !missing {
+		return
+	}
+	if kit, ok := r.(interface {
+		MissingReceiver(_ seam.Gate, what, step string)
+	}); ok {
+		for _, s := range steps {
+			kit.MissingReceiver(seam.Gate{}, what, s.Name())
+		}
 		return
 	}
 	name := ""

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/pprof"
 	"sync"
 	"time"
@@ -110,7 +109,7 @@ func (t *task) launch(a *attempt) {
 	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
 	plan := workflow.PlanOf(seam.Gate{}, op)
 	spec := t.run.Fold().Spec
-	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Tags: spec.Tags}
+	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags}
 	ctx, cancel := context.WithCancelCause(t.w.base)
 	a.mu.Lock()
 	a.cancel = cancel
@@ -119,12 +118,14 @@ func (t *task) launch(a *attempt) {
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
 		a.deadline = d
 	}
+	t.w.activity.Begin()
 	go t.w.runAttempt(ctx, t, a, info, fn, plan, op.Input, t.fence)
 }
 
 // runAttempt executes an attempt and posts its outcome. Code that does not end
 // although its time is up is left behind after the grace period.
 func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.Attempt, fn workflow.StepFunc, plan *workflow.StepPlan, args []byte, fence store.Fence) {
+	defer w.activity.End()
 	w.attempts.add(a, info)
 	defer w.releaseSlot()
 	defer w.attempts.remove(a)
@@ -250,7 +251,7 @@ func (t *task) verdict(op *replay.Op, a *attempt, out outcome) event.Event {
 	case a.number >= plan.Retry.MaxAttempts():
 		return failed
 	}
-	delay := plan.Retry.Delay(a.number, rand.Float64())
+	delay := plan.Retry.Delay(a.number, t.w.chance())
 	if out.after != nil {
 		delay = *out.after
 	}

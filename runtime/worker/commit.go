@@ -42,6 +42,7 @@ func (w *Worker) commitLoop() {
 // worker has stopped.
 func (t *task) send(c *commit) {
 	t.inflight = c
+	t.w.activity.Begin()
 	select {
 	case t.w.commits <- c:
 	case <-t.w.io.Done():
@@ -72,6 +73,7 @@ func (w *Worker) commitBatch(batch []*commit) {
 			answer = results[i]
 		}
 		c.t.post(input{kind: inputCommitted, commit: c, committed: answer})
+		w.activity.End()
 	}
 }
 

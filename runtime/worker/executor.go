@@ -54,6 +54,10 @@ func (e *executor) execute(t *task) {
 		if len(inputs) == 0 {
 			return
 		}
+		if e.w.killed.Load() {
+			t.forget() // what was posted comes too late
+			continue
+		}
 		for i := range inputs {
 			t.handle(&inputs[i])
 		}

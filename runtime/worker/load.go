@@ -58,6 +58,7 @@ func (t *task) readMail() {
 // load hands a read to the loaders. It is not answered if the worker has
 // stopped.
 func (w *Worker) load(l *load) {
+	w.activity.Begin()
 	select {
 	case w.loads <- l:
 	case <-w.io.Done():
@@ -111,6 +112,7 @@ func (w *Worker) readBatch(batch []*load) {
 			l.got = got[i]
 		}
 		l.t.post(input{kind: inputLoaded, loaded: l})
+		w.activity.End()
 	}
 }
 

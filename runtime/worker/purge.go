@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
@@ -36,7 +35,7 @@ func (w *Worker) purgeLoop(ctx context.Context) {
 		case err != nil:
 			w.log.Warn("purge runs failed: trying again later", "error", err)
 		}
-		if !w.sleep(ctx, purgeDelay(w.clock.Now(), next, rand.Float64())) {
+		if !w.sleep(ctx, purgeDelay(w.clock.Now(), next, w.chance())) {
 			return
 		}
 	}

@@ -15,7 +15,10 @@ const hardStop = 2 * time.Second
 // hang.
 func (w *Worker) stop() {
 	w.stopping.Store(true)
-	if !w.leaveAll(w.cfg.Grace) {
+	switch {
+	case w.killed.Load():
+		w.hard.Store(true)
+	case !w.leaveAll(w.cfg.Grace):
 		w.hard.Store(true)
 		w.stopAttempts()
 		w.leaveAll(hardStop)
@@ -77,10 +80,20 @@ func (w *Worker) stopAttempts() {
 	}
 }
 
+// hardStop returns a channel that is closed when the worker has waited for long
+// enough for what should end at once; never if it was killed: then who has killed
+// it wants every goroutine to end, and looks at the time itself.
+func (w *Worker) hardStop() (expired chan struct{}, stop func() bool) {
+	expired = make(chan struct{})
+	if w.killed.Load() {
+		return expired, func() bool { return true }
+	}
+	return expired, w.clock.AfterFunc(hardStop, func() { close(expired) })
+}
+
 // awaitAttempts waits for the goroutines of steps, which were told to end.
 func (w *Worker) awaitAttempts() {
-	expired := make(chan struct{})
-	stop := w.clock.AfterFunc(hardStop, func() { close(expired) })
+	expired, stop := w.hardStop()
 	defer stop()
 	select {
 	case <-w.attempts.ended():
@@ -94,8 +107,7 @@ func (w *Worker) awaitExecutors() {
 	w.mu.Lock()
 	executors := w.executors
 	w.mu.Unlock()
-	expired := make(chan struct{})
-	stop := w.clock.AfterFunc(hardStop, func() { close(expired) })
+	expired, stop := w.hardStop()
 	defer stop()
 	for _, e := range executors {
 		select {

@@ -114,6 +114,9 @@ func (t *task) post(in input) {
 	t.inputs = append(t.inputs, in)
 	push := !t.scheduled
 	t.scheduled = true
+	if push {
+		t.w.activity.Begin()
+	}
 	t.mu.Unlock()
 	if push {
 		t.w.queue.push(t)
@@ -129,6 +132,7 @@ func (t *task) takeInputs() []input {
 	t.inputs = nil
 	if len(in) == 0 {
 		t.scheduled = false
+		t.w.activity.End()
 	}
 	return in
 }
@@ -292,7 +296,7 @@ func (t *task) setAlarm() {
 		return
 	}
 	// What is due already waits for something else, such as a slot.
-	wait := min(max(due.Sub(t.w.clock.Now()), overdue), lookAgain)
+	wait := min(max(due.Sub(t.w.clock.Now()), overdue), t.w.lookAgain)
 	t.alarmAt = due
 	t.stopAlarm = t.w.clock.AfterFunc(wait, func() { t.post(input{kind: inputTick}) })
 	if wait > overdue && !t.w.clock.Now().Before(due) {
@@ -317,7 +321,9 @@ func (w *Worker) release(run event.RunID, fence store.Fence) {
 	w.mu.Lock()
 	w.releasing++
 	w.mu.Unlock()
+	w.activity.Begin()
 	w.work.Go(func() {
+		defer w.activity.End()
 		defer w.released()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

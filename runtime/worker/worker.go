@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/activity"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -106,6 +108,10 @@ type Worker struct {
 	fit      string // fingerprint of the code
 	classes  []store.Class
 	base     context.Context
+	activity *activity.Counter // nil but in a test kit
+	chance   func() float64    // in [0, 1)
+	// lookAgain bounds how long a task trusts an alarm.
+	lookAgain time.Duration
 
 	mu        sync.Mutex
 	tasks     map[event.RunID]*task // owned
@@ -124,6 +130,7 @@ type Worker struct {
 	executors []*executor
 	stopping  atomic.Bool
 	hard      atomic.Bool // nothing waits for steps any more
+	killed    atomic.Bool // see Kill
 	attempts  attemptSet
 	kick      chan struct{}   // capacity was freed, or a due time learnt
 	idle      chan struct{}   // closed when stopping and no task is left
@@ -151,7 +158,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
 		commits: make(chan *commit, 1024), loads: make(chan *load, 1024),
 		kick: make(chan struct{}, 1), idle: make(chan struct{}),
-		base: context.Background(),
+		base: context.Background(), chance: rand.Float64, lookAgain: lookAgain,
 	}
 	if cfg.BaseContext != nil {
 		w.base = cfg.BaseContext()
@@ -178,7 +185,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if len(w.classes) == 0 {
 		return errors.New("worker: nothing is registered: call the generated Register function before Run")
 	}
-	w.fit = fingerprint(w.registry)
+	if w.fit == "" {
+		w.fit = fingerprint(w.registry)
+	}
 	for p := range w.store.Partitions() {
 		s, err := w.openSession(ctx, p)
 		if err != nil {

@@ -30,6 +30,7 @@ type Registry struct {
 	sealed    bool
 	workflows map[string]*boundWorkflow
 	steps     map[string]*boundStep
+	wrap      func(name string, spec *StepSpec, impl StepFunc) StepFunc // nil but in a test kit
 }
 
 // NewRegistry returns an empty registry.
@@ -173,6 +174,10 @@ func (r *Registry) Step(_ seam.Gate, name string) (StepFunc, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	s := r.steps[name]
+	if r.wrap != nil {
+		f := r.wrapped(name, s)
+		return f, f != nil
+	}
 	if s == nil {
 		return nil, false
 	}

@@ -16,6 +16,7 @@ type Attempt struct {
 	Step       string
 	Key        string
 	Number     int
+	Ref        uint64 // of the event that created the step
 	Tags       map[string]string
 	// Last holds the details of the last heartbeat of an earlier attempt, nil
 	// if there is none.

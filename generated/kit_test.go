@@ -1,0 +1,38 @@
+package generated_test
+
+import (
+	"testing"
+
+	"github.com/flowgen/flowgen/generated/files"
+	"github.com/flowgen/flowgen/generated/functions"
+	"github.com/flowgen/flowgen/generated/policies"
+	"github.com/flowgen/flowgen/generated/variadic"
+	"github.com/flowgen/flowgen/generated/workflows"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflowtest"
+)
+
+func TestGolden_WorkflowsSurviveEveryCrashAndWorkInAnyOrder(t *testing.T) {
+	setup := func(env *workflowtest.Env) {
+		files.Register(env, &files.Store{})
+		functions.Register(env)
+		policies.Register(env)
+		variadic.Register(env)
+		workflows.Register(env)
+	}
+	survives(t, functions.Fulfil, "ada", setup)
+	survives(t, files.Process, "7", setup)
+	survives(t, variadic.All, []string{"eu", "us"}, setup)
+	survives(t, workflows.Fulfil, workflows.Order{ID: "1"}, setup)
+	survives(t, workflows.Transfer, workflows.TransferInput{From: "a", To: "b", Cents: 7}, setup)
+	// Its only step has one attempt, and fails.
+	survives(t, policies.Flow, workflow.None{}, setup, workflowtest.AllowInterrupted())
+}
+
+func survives[In, Out any](t *testing.T, d workflow.Definition[In, Out], in In, setup func(*workflowtest.Env), opts ...workflowtest.Option) {
+	t.Helper()
+	t.Run(d.Name(), func(t *testing.T) {
+		workflowtest.CrashEverywhere(t, d, in, setup, append(opts, workflowtest.Pairs(50))...)
+		workflowtest.Interleave(t, d, in, setup, 30)
+	})
+}

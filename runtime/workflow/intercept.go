@@ -1,0 +1,21 @@
+package workflow
+
+import "github.com/flowgen/flowgen/runtime/internal/seam"
+
+// Intercept lets a test kit stand between the worker and the steps: the worker
+// calls what wrap returns for the name of a step, and for its implementation if
+// there is one (else nil); nil says that the step is not known. It is called
+// before the worker starts.
+func (r *Registry) Intercept(_ seam.Gate, wrap func(name string, spec *StepSpec, impl StepFunc) StepFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wrap = wrap
+}
+
+// wrapped is called with the lock held; s is nil if the step is not known.
+func (r *Registry) wrapped(name string, s *boundStep) StepFunc {
+	if s == nil {
+		return r.wrap(name, nil, nil)
+	}
+	return r.wrap(name, s.spec, s.call)
+}

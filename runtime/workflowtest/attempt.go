@@ -1,0 +1,296 @@
+package workflowtest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// errDead ends attempts of a worker that was killed. Nobody sees it.
+var errDead = errors.New("the worker was killed")
+
+// phase says how far the execution of an attempt has come.
+type phase uint8
+
+const (
+	phaseLaunched phase = iota // the worker has just launched it
+	phaseReady                 // may begin
+	phaseRunning               // the code of the step runs
+	phaseAsleep                // the code waits for virtual time
+	phaseStalled               // the code waits for the end of its context
+	phaseEnded                 // the code has returned; the worker does not know
+	phaseTold                  // the worker knows
+)
+
+// counted reports whether the worker's activity holds the execution, so that
+// everybody waits for it.
+func (p phase) counted() bool { return p == phaseLaunched || p == phaseRunning || p == phaseTold }
+
+// shift changes the phase. It is called with the conductor's lock held.
+func (x *execution) shift(to phase) {
+	from := x.phase
+	x.phase = to
+	switch a := x.life.activity; {
+	case from.counted() && !to.counted():
+		a.End()
+	case !from.counted() && to.counted():
+		a.Begin()
+	}
+}
+
+// execution is one execution of a step, between the worker and the step's code.
+type execution struct {
+	life *life
+	info *attempt.Attempt
+	once bool // the step is not idempotent
+
+	// The conductor's lock guards what follows.
+	phase  phase
+	since  time.Time // real, of the beginning
+	done   bool      // the step's own code has asked for the end of its context
+	wanted time.Time // the attempt's deadline
+	ctx    context.Context
+	begin  chan struct{} // closed when the code may run
+	tell   chan struct{} // closed when the worker may know
+}
+
+// intercept stands between the worker and a step.
+func (e *Env) intercept(l *life) func(name string, spec *workflow.StepSpec, impl workflow.StepFunc) workflow.StepFunc {
+	return func(name string, spec *workflow.StepSpec, impl workflow.StepFunc) workflow.StepFunc {
+		f := e.implementation(name, impl)
+		if f == nil {
+			return nil
+		}
+		once := e.onlyOnce(name, spec)
+		return func(ctx context.Context, args []byte) (result []byte, err error) {
+			return l.execute(ctx, f, args, once)
+		}
+	}
+}
+
+// execute runs the code of a step when it is its turn, and returns when the
+// worker may know what came of it.
+func (l *life) execute(ctx context.Context, f workflow.StepFunc, args []byte, once bool) (result []byte, err error) {
+	x := &execution{life: l, once: once, info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
+	if !l.enter(ctx, x) {
+		return nil, errDead
+	}
+	l.env.launched(x)
+	defer l.exit(x) // also if the code ends its goroutine
+	defer func() {  // a panic is held back like any other outcome
+		<-l.ended(x)
+		if l.dead.Load() {
+			result, err = nil, errDead
+		}
+	}()
+	<-x.begin
+	if !l.env.begun(x) {
+		return nil, errDead
+	}
+	return f(&stepContext{Context: ctx, x: x}, args)
+}
+
+// enter makes the execution known. It reports false if the worker is dead.
+func (l *life) enter(ctx context.Context, x *execution) bool {
+	c := &l.env.conductor
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.dead.Load() {
+		return false
+	}
+	x.ctx = ctx
+	x.wanted, _ = ctx.Deadline()
+	c.executions[x] = struct{}{}
+	if !l.env.virtual() {
+		x.phase = phaseRunning
+		close(x.begin)
+		close(x.tell)
+		return true
+	}
+	x.shift(phaseReady)
+	return true
+}
+
+// ended says that the code of the step has returned.
+func (l *life) ended(x *execution) <-chan struct{} {
+	if !l.env.virtual() {
+		return x.tell
+	}
+	c := &l.env.conductor
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.shift(phaseEnded)
+	if l.dead.Load() {
+		x.release()
+	}
+	return x.tell
+}
+
+// release lets the worker know what came of an execution. It is called with the
+// conductor's lock held.
+func (x *execution) release() {
+	if x.phase != phaseTold {
+		x.shift(phaseTold)
+		close(x.tell)
+	}
+}
+
+func (l *life) exit(x *execution) {
+	c := &l.env.conductor
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.executions, x)
+	if len(c.executions) == 0 && c.none != nil {
+		close(c.none)
+		c.none = nil
+	}
+}
+
+type executionKey struct{}
+
+func executionOf(ctx context.Context) *execution {
+	x, _ := ctx.Value(executionKey{}).(*execution)
+	return x
+}
+
+// stepContext is what the code of a step gets. It notices that the code itself,
+// and not a library, waits for its end: then nothing but virtual time, or the
+// workflow, can go on.
+type stepContext struct {
+	context.Context
+	x *execution
+}
+
+// Done returns the channel of the worker's context.
+func (c *stepContext) Done() <-chan struct{} {
+	if calledByUser() {
+		k := &c.x.life.env.conductor
+		k.mu.Lock()
+		c.x.done = true
+		k.mu.Unlock()
+	}
+	return c.Context.Done()
+}
+
+// Value returns the execution for code of this package.
+func (c *stepContext) Value(key any) any {
+	if key == (executionKey{}) {
+		return c.x
+	}
+	return c.Context.Value(key)
+}
+
+// mainModule is the module whose tests run; empty: not known.
+var mainModule = sync.OnceValue(func() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Path
+	}
+	return ""
+})
+
+// calledByUser reports whether the method that calls it was called by code of
+// the module under test.
+func calledByUser() bool {
+	var pcs [8]uintptr
+	f, _ := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]).Next()
+	if m := mainModule(); m != "" {
+		return strings.HasPrefix(f.Function, m)
+	}
+	first, _, _ := strings.Cut(f.Function, "/")
+	return strings.Contains(first, ".") // the path of a module, not of the standard library
+}
+
+// Sleep waits for d of virtual time, or until ctx ends. It is for stand-ins and
+// for steps under test: the virtual time stands still while a step runs, unless
+// it waits here or for the end of its context. With a context that is of no step
+// of an Env, or a store whose time is real, it waits for real.
+func Sleep(ctx context.Context, d time.Duration) error {
+	x := executionOf(ctx)
+	if x == nil || !x.life.env.virtual() {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return x.sleep(ctx, d)
+}
+
+func (x *execution) sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	c := &x.life.env.conductor
+	woken := make(chan struct{})
+	wake := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if x.phase == phaseAsleep {
+			x.shift(phaseRunning)
+		}
+	}
+	stop := c.clock.AfterFunc(d, func() {
+		wake()
+		close(woken)
+	})
+	defer stop()
+	c.mu.Lock()
+	x.shift(phaseAsleep)
+	c.mu.Unlock()
+	select {
+	case <-woken:
+		return nil
+	case <-ctx.Done():
+		wake()
+		return context.Cause(ctx)
+	}
+}
+
+// implementation returns the code that executes a step: a stand-in, or what was
+// registered; nil if there is none.
+func (e *Env) implementation(name string, impl workflow.StepFunc) workflow.StepFunc {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.stubs[name]; s != nil {
+		return s.execute
+	}
+	if what := e.missing[name]; what != "" {
+		return func(context.Context, []byte) ([]byte, error) {
+			err := errors.New("workflowtest: step " + name + " was called, but " + what + " is nil: pass a value to Register, or replace the step with Stub")
+			e.fail(err.Error())
+			return nil, &attempt.FatalError{Err: err}
+		}
+	}
+	return impl
+}
+
+// MissingReceiver is called by generated code for a receiver that is nil: its
+// steps need stand-ins if they are called.
+func (e *Env) MissingReceiver(_ seam.Gate, what, step string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.missing[step] = what
+}
+
+// onlyOnce reports whether a step is declared as not idempotent.
+func (e *Env) onlyOnce(name string, spec *workflow.StepSpec) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if spec == nil && e.stubs[name] != nil {
+		spec = e.stubs[name].spec
+	}
+	if spec == nil || !spec.NonIdempotent {
+		return false
+	}
+	e.onceSteps[name] = true
+	return true
+}

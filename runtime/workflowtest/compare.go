@@ -1,0 +1,176 @@
+package workflowtest
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// everything lets cmp look at unexported fields, too.
+var everything = cmp.Exporter(func(reflect.Type) bool { return true })
+
+// same returns how an execution differs from the one without a crash, as
+// sentences for people; none if it does not. It also reports whether a step was
+// interrupted that may be: then only what must never happen counts.
+func (w *workload) same(want, got *trial) (problems []string, interrupted bool) {
+	problems = slices.Clone(got.problems)
+	problems = append(problems, executedAgain(got)...)
+	if len(problems) > 0 {
+		if got.blocked {
+			problems = append(problems, nondeterminism)
+		}
+		return problems, false
+	}
+	if keys := newInterrupted(want, got); len(keys) > 0 {
+		bad := w.forbidden(keys, got)
+		if bad == nil {
+			return w.lost(want, got), true
+		}
+		return bad, false
+	}
+	if p := outcomeDiffers(want, got); p != "" {
+		problems = append(problems, p)
+	}
+	if d := diff(want.steps, got.steps); d != "" {
+		problems = append(problems, "other steps were executed, or with other arguments, or ended otherwise (- without a crash, + with it):\n"+indent(d))
+	}
+	problems = append(problems, w.lost(want, got)...)
+	if d := stateDiff(want, got); d != "" {
+		problems = append(problems, d)
+	}
+	if len(problems) > 0 {
+		problems = append(problems, hints(want, got))
+	}
+	return problems, false
+}
+
+// executedAgain finds executions that must never be.
+func executedAgain(got *trial) []string {
+	var problems []string
+	executed := map[string]bool{}
+	for _, f := range got.effects {
+		switch {
+		case f.again:
+			problems = append(problems, fmt.Sprintf("step %s (%s) was executed again after its completion was recorded: that is a defect of the engine", f.Step, f.Key))
+		case f.once && executed[f.Key]:
+			problems = append(problems, fmt.Sprintf("step %s (%s) is declared nonidempotent and was executed twice: that is a defect of the engine", f.Step, f.Key))
+		}
+		executed[f.Key] = true
+	}
+	return problems
+}
+
+// newInterrupted returns the keys of steps that failed because the worker died.
+func newInterrupted(want, got *trial) []string {
+	var keys []string
+	for key, end := range got.steps {
+		if end.Code == event.CodeInterrupted && want.steps[key].Code != event.CodeInterrupted {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// forbidden says which steps may not fail because the worker died during their
+// last attempt.
+func (w *workload) forbidden(keys []string, got *trial) []string {
+	if w.explo.interrupted {
+		return nil
+	}
+	var bad []string
+	for _, key := range keys {
+		if !slices.ContainsFunc(got.effects, func(f effect) bool { return f.Key == key && f.once }) && !declaredOnce(got, key) {
+			bad = append(bad, fmt.Sprintf("step %s (%s) failed as interrupted: the crash was during its last attempt, for a crash counts as one.\n"+
+				"To mend it: allow more attempts (retries=), or declare the step nonidempotent if it must not run again; if that may be so, pass AllowInterrupted.", got.steps[key].Step, key))
+		}
+	}
+	return bad
+}
+
+// declaredOnce reports whether a step whose code never began is not idempotent.
+func declaredOnce(got *trial, key string) bool { return got.onceSteps[got.steps[key].Step] }
+
+func outcomeDiffers(want, got *trial) string {
+	type outcome struct {
+		Status  workflow.Status
+		Result  string
+		Failure string
+	}
+	of := func(t *trial) outcome {
+		o := outcome{Status: t.Status, Result: string(t.Result)}
+		if t.Failure != nil {
+			o.Failure = t.Failure.Code + ": " + t.Failure.Message
+		}
+		return o
+	}
+	if d := diff(of(want), of(got)); d != "" {
+		return "the run ended otherwise (- without a crash, + with it):\n" + indent(d)
+	}
+	return ""
+}
+
+// lost says which messages were accepted and never taken.
+func (w *workload) lost(want, got *trial) []string {
+	lines := got.unread()
+	if w.explo.unread || len(lines) == 0 || want != nil && len(lines) <= len(want.unread()) {
+		return nil
+	}
+	return []string{"the run ended, and messages that it had accepted were never taken:\n" + indent(strings.Join(lines, "\n")) +
+		"\nTo mend it: receive until nothing is left (TryReceive in a loop) before the workflow returns, or wait for all messages in one place; if they may be dropped, pass AllowUnread."}
+}
+
+func stateDiff(want, got *trial) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprintf("what State returned cannot be compared: %v", r)
+		}
+	}()
+	if d := diff(want.state, got.state, everything); d != "" {
+		return "what State returned differs (- without a crash, + with it):\n" + indent(d)
+	}
+	return ""
+}
+
+// hints says what usually leads to such differences.
+func hints(want, got *trial) string {
+	if changed := countsDiffer(want.effects, got.effects); len(changed) > 0 {
+		return "The crash has changed how often steps were executed: " + strings.Join(changed, ", ") + ". That is what it does to a step that is under way: it is executed again.\n" +
+			"To mend it: make the effect of the step the same however often it is executed (give step.IdempotencyKey(ctx) to whoever has the effect), or declare it nonidempotent."
+	}
+	return "No step was executed more often, so the difference was made by the code of the workflow: after a crash it runs again from its beginning, against the log.\n" +
+		"To mend it: let it change nothing but its own variables, and look at nothing but its input, what steps and messages gave it, workflow.Now, Rand, UUID and Record; " +
+		"effects belong into steps, and LogLength must decide nothing but when to stop."
+}
+
+// countsDiffer says which steps were executed more or less often than they should.
+func countsDiffer(want, got []effect) []string {
+	counts := map[string][2]int{}
+	count := func(effects []effect, i int) {
+		for _, f := range effects {
+			n := counts[f.Key]
+			n[i]++
+			counts[f.Key] = n
+		}
+	}
+	count(want, 0)
+	count(got, 1)
+	var changed []string
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[key]; n[0] != n[1] {
+			changed = append(changed, fmt.Sprintf("%s (%d instead of %d)", key, n[1], n[0]))
+		}
+	}
+	return changed
+}
+
+func indent(s string) string {
+	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
+}

@@ -1,0 +1,315 @@
+package workflowtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/activity"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// conductor decides what happens next in virtual time. Whoever waits for a run
+// (Result, Events, Execute) drives it: when everything waits it makes one move,
+// and looks again. So time moves only while somebody waits for it, one thing
+// happens after the other, and the same test always sees the same order.
+type conductor struct {
+	env      *Env
+	clock    *clock
+	activity *activity.Counter // of everything but workers
+	turn     chan struct{}     // held by whoever makes a move
+
+	mu         sync.Mutex
+	executions map[*execution]struct{}
+	none       chan struct{} // closed when no execution is left; nil: nobody waits
+	waiters    map[*waiter]struct{}
+	calls      []*call // planned with At, by time
+	claiming   int     // claim loops that wait in the store
+	moves      int
+	stuck      error // why nothing can move any more
+
+	// choose picks the next of several moves; nil: the first.
+	choose func(moves []move) int
+}
+
+// waiter is a goroutine that waits for a run to get further.
+type waiter struct {
+	ctx  context.Context
+	done func() bool
+}
+
+// call is a function planned with At.
+type call struct {
+	at time.Time
+	f  func(context.Context)
+}
+
+// move is something that may happen next.
+type move struct {
+	kind moveKind
+	x    *execution // begin, tell
+	call *call
+	at   time.Time // of the time that passes
+}
+
+type moveKind uint8
+
+const (
+	moveBegin moveKind = iota // a step's code begins
+	moveTell                  // the worker learns what came of a step
+	moveCall                  // a function planned with At is called
+	moveTime                  // time passes until something is due
+)
+
+func (c *conductor) init(e *Env) {
+	c.env = e
+	c.activity = &activity.Counter{}
+	c.clock = newClock(c.activity)
+	c.turn = make(chan struct{}, 1)
+	c.executions = map[*execution]struct{}{}
+	c.waiters = map[*waiter]struct{}{}
+}
+
+// await makes moves until done, until ctx ends, or until nothing can move.
+func (c *conductor) await(ctx context.Context, done func() bool) error {
+	w := &waiter{ctx: ctx, done: done}
+	c.mu.Lock()
+	c.waiters[w] = struct{}{}
+	c.mu.Unlock()
+	defer c.leave(w)
+	began := c.moveCount()
+	for {
+		select {
+		case c.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err := c.step(ctx, began)
+		<-c.turn
+		switch {
+		case err != nil:
+			return err
+		case done():
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		runtime.Gosched()
+	}
+}
+
+func (c *conductor) leave(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiters, w)
+}
+
+func (c *conductor) moveCount() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moves
+}
+
+// maxMoves bounds what may happen while somebody waits for one thing.
+const maxMoves = 100_000
+
+// step waits until everything waits and makes one move, unless somebody's wait
+// is over.
+func (c *conductor) step(ctx context.Context, began int) error {
+	if err := c.settle(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	err := c.stuck
+	c.mu.Unlock()
+	if err != nil || c.anyDone() {
+		return err
+	}
+	if c.env.reachQuiet() {
+		return nil // the worker was killed at this point
+	}
+	moves, err := c.possible()
+	if err != nil {
+		return err
+	}
+	if len(moves) == 0 {
+		return c.giveUp(errStuck)
+	}
+	if n := c.moveCount() - began; n > maxMoves {
+		return c.giveUp(errEndless)
+	}
+	i := 0
+	if c.choose != nil && len(moves) > 1 {
+		i = c.choose(moves)
+	}
+	if m := moves[i]; m.kind == moveTime && m.at.Sub(Epoch) > c.env.options.horizon {
+		return c.giveUp(errHorizon)
+	}
+	c.mu.Lock()
+	c.moves++
+	c.mu.Unlock()
+	return c.make(ctx, moves[i])
+}
+
+// giveUp fails the test, once.
+func (c *conductor) giveUp(why error) error {
+	c.mu.Lock()
+	known := c.stuck
+	c.mu.Unlock()
+	if known != nil {
+		return known
+	}
+	err := c.env.explain(why)
+	c.mu.Lock()
+	c.stuck = err
+	c.mu.Unlock()
+	return err
+}
+
+// anyDone reports whether somebody's wait is over: then it is his turn.
+func (c *conductor) anyDone() bool {
+	c.mu.Lock()
+	all := make([]*waiter, 0, len(c.waiters))
+	for w := range c.waiters {
+		all = append(all, w)
+	}
+	c.mu.Unlock()
+	return slices.ContainsFunc(all, func(w *waiter) bool { return w.ctx.Err() != nil || w.done() })
+}
+
+// stepsPending reports whether steps could begin or end before time passes.
+func (c *conductor) stepsPending() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.executions {
+		if x.phase == phaseReady || x.phase == phaseEnded {
+			return true
+		}
+	}
+	return false
+}
+
+// possible returns what may happen next, the most likely first: steps begin,
+// steps end, functions are called and time passes, whichever is first.
+func (c *conductor) possible() ([]move, error) {
+	due, err := c.env.nextDue()
+	if err != nil {
+		return nil, err
+	}
+	if t := c.clock.next(); !t.IsZero() && (due.IsZero() || t.Before(due)) {
+		due = t
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var begin, tell []move
+	var limit time.Time // nothing that is under way may take longer
+	busy := false
+	for x := range c.executions {
+		switch x.phase {
+		case phaseReady:
+			begin = append(begin, move{kind: moveBegin, x: x})
+		case phaseEnded:
+			tell = append(tell, move{kind: moveTell, x: x})
+		case phaseRunning:
+			busy = true
+			continue
+		default:
+			continue
+		}
+		if limit.IsZero() || x.wanted.Before(limit) {
+			limit = x.wanted
+		}
+	}
+	byOrder := func(a, b move) int { // in which they were asked for
+		p, q := a.x.info, b.x.info
+		return cmp.Or(cmp.Compare(p.Run, q.Run), cmp.Compare(p.Ref, q.Ref), cmp.Compare(p.Number, q.Number))
+	}
+	slices.SortFunc(begin, byOrder)
+	slices.SortFunc(tell, byOrder)
+	moves := slices.Concat(begin, tell)
+	if busy {
+		return moves, nil // time does not pass while a step works for real
+	}
+	for i, k := range c.calls {
+		if i == 0 && (due.IsZero() || !k.at.After(due)) || c.choose != nil {
+			moves = append(moves, move{kind: moveCall, call: k, at: k.at})
+		}
+	}
+	if !due.IsZero() && (limit.IsZero() || due.Before(limit)) {
+		moves = append(moves, move{kind: moveTime, at: due})
+	}
+	return moves, nil
+}
+
+// make carries out a move. What follows from it is under way when it returns.
+func (c *conductor) make(ctx context.Context, m move) error {
+	switch m.kind {
+	case moveBegin:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		m.x.since = time.Now()
+		m.x.shift(phaseRunning)
+		close(m.x.begin)
+	case moveTell:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		m.x.release()
+	case moveCall:
+		c.mu.Lock()
+		c.calls = slices.DeleteFunc(c.calls, func(k *call) bool { return k == m.call })
+		c.mu.Unlock()
+		if c.choose == nil {
+			c.clock.moveTo(m.call.at)
+		}
+		c.activity.Begin()
+		c.env.background.Go(func() {
+			defer c.activity.End()
+			c.env.callPlanned(context.WithValue(c.env.ctx, callKey{}, c), m.call.f)
+		})
+	case moveTime:
+		c.clock.moveTo(m.at)
+		return c.env.makeDue(ctx)
+	}
+	return nil
+}
+
+type callKey struct{}
+
+// paused takes whoever ctx belongs to, a step or a function planned with At, out
+// of what is under way, until resume is called.
+func paused(ctx context.Context) (resume func()) {
+	if x := executionOf(ctx); x != nil {
+		shift := func(to phase) {
+			c := &x.life.env.conductor
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			x.shift(to)
+		}
+		shift(phaseAsleep)
+		return func() { shift(phaseRunning) }
+	}
+	if c, ok := ctx.Value(callKey{}).(*conductor); ok {
+		c.activity.End()
+		return c.activity.Begin
+	}
+	return func() {}
+}
+
+var (
+	errStuck   = errors.New("nothing is left to happen")
+	errHorizon = errors.New("virtual time has passed the horizon")
+	errEndless = errors.New("more has happened than is plausible")
+)
+
+// StuckError is what waiting for a run returns that will never get there, in
+// virtual time. The test has failed already, with the same text.
+type StuckError struct{ Text string }
+
+// Error says what everything waits for, and where.
+func (e *StuckError) Error() string { return e.Text }
+
+var _ workflow.Registrar = (*Env)(nil)

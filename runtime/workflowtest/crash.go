@@ -1,0 +1,220 @@
+package workflowtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// CrashReport says what CrashEverywhere has tried.
+type CrashReport struct {
+	Events      int // of the log without a crash
+	Points      int // places at which the worker can be killed
+	Tried       int // executions with one crash
+	Pairs       int // executions with two
+	Interrupted int // of both: those in which a step may have failed as interrupted
+	Missed      int // of both: those that did not come to the point, because their order is not fixed (real time)
+	Failed      int // of both
+}
+
+// maxFailures is after how many failures an exploration stops.
+const maxFailures = 3
+
+// CrashEverywhere proves that a workflow survives the death of its worker. It
+// executes it once without a crash, and then once for each place at which the
+// worker can die: before each request to the store arrives, before its answer
+// arrives, and whenever everything waits, which together is behind each event
+// of the log, in front of it and in the middle of each step. There the worker is
+// killed with all that it has in memory, and a new one carries on. Then pairs of
+// two crashes.
+//
+// It fails the test if the run ends otherwise, if steps ran with other arguments
+// or ended otherwise, if a completed step ran again, if a message was lost, or
+// if what [State] returns differs. A failure says where the worker died, shows
+// both logs, and says how to try only that crash again.
+//
+// setup prepares each Env: it registers the workflow and its steps, puts in
+// stand-ins, plans messages with [Env.At] to [Env.Run]. It is called for each
+// execution, and must begin with fresh dependencies each time.
+func CrashEverywhere[In, Out any](t testing.TB, d workflow.Definition[In, Out], in In, setup func(*Env), opts ...Option) CrashReport {
+	t.Helper()
+	w := newWorkload(t, d, in, setup, opts)
+	c := &crashes{workload: w, random: rand.New(rand.NewPCG(w.explo.seed, 1))}
+	only := w.explo.crash
+	if only == "" {
+		only = *crashFlag
+	}
+	if !c.baseline() {
+		return c.report
+	}
+	if only != "" {
+		c.try(strings.Split(only, "+"))
+		if c.report.Missed > 0 {
+			t.Errorf("workflowtest: the execution did not come to the point %s: take it from a failure of the same test and the same code", only)
+		}
+	} else {
+		c.single()
+		c.pairs()
+	}
+	c.finish()
+	return c.report
+}
+
+// crashes is one call of CrashEverywhere.
+type crashes struct {
+	*workload
+	random *rand.Rand
+	want   *trial
+	report CrashReport
+	drift  string // how two executions without a crash differ
+	after  []*trial
+	failed []failure
+}
+
+// failure is an execution that was wrong.
+type failure struct {
+	text    string
+	point   string
+	precise bool // the Env itself has found it, and says where
+}
+
+// baseline executes the workflow without a crash.
+func (c *crashes) baseline() bool {
+	c.t.Helper()
+	c.want = c.run(nil, nil)
+	if len(c.want.problems) > 0 {
+		c.t.Errorf("workflowtest: CrashEverywhere of %s: it fails without a crash:\n%s", c.name, indent(strings.Join(c.want.problems, "\n")))
+		return false
+	}
+	c.report.Events, c.report.Points = len(c.want.events), len(c.want.points)
+	again := c.run(nil, nil)
+	if problems, _ := c.same(c.want, again); len(problems) > 0 {
+		c.drift = strings.Join(problems, "\n")
+	}
+	return true
+}
+
+// enough reports whether there are failures to learn from, with one that says
+// where.
+func (c *crashes) enough() bool {
+	return len(c.failed) >= maxFailures && slices.ContainsFunc(c.failed, func(f failure) bool { return f.precise })
+}
+
+// single tries every point.
+func (c *crashes) single() {
+	points := slices.Clone(c.want.points)
+	if n := c.explo.sample; n > 0 && n < len(points) {
+		c.random.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+		points = points[:n]
+	}
+	for i := range points {
+		if c.enough() {
+			return
+		}
+		c.report.Tried++
+		if tr := c.try([]string{points[i].id}); tr != nil {
+			c.after = append(c.after, tr)
+		}
+	}
+}
+
+// pairs tries a second crash behind each first one.
+func (c *crashes) pairs() {
+	var all [][]string
+	for _, tr := range c.after {
+		if len(tr.killed) == 0 {
+			continue
+		}
+		for _, p := range tr.points[tr.killed[0]+1:] {
+			all = append(all, []string{tr.kills[0], p.id})
+		}
+	}
+	if len(all) > c.explo.pairs {
+		c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:c.explo.pairs]
+	}
+	for _, kills := range all {
+		if len(c.failed) > 0 {
+			return
+		}
+		c.report.Pairs++
+		c.try(kills)
+	}
+}
+
+// try executes the workflow with crashes, and returns the execution if it was
+// right.
+func (c *crashes) try(kills []string) *trial {
+	tr := c.run(func(e *Env) { e.crash.kills = slices.Clone(kills) }, nil)
+	tr.kills = kills
+	problems, interrupted := c.same(c.want, tr)
+	if interrupted {
+		c.report.Interrupted++
+	}
+	if len(tr.killed) < len(kills) {
+		c.report.Missed++
+	}
+	if len(problems) == 0 {
+		return tr
+	}
+	c.report.Failed++
+	var b strings.Builder
+	fmt.Fprintf(&b, "workflowtest: %s does not survive a crash.\n", c.name)
+	for i, at := range tr.killed {
+		nth := "The worker was killed when"
+		if i > 0 {
+			nth = "The next worker was killed when"
+		}
+		fmt.Fprintf(&b, "%s %s.\n", nth, tr.points[at].String())
+	}
+	if len(tr.killed) == 0 {
+		fmt.Fprintf(&b, "The worker was to be killed at %s, which this execution did not come to.\n", strings.Join(kills, "+"))
+	}
+	if c.drift != "" {
+		b.WriteString("Note that two executions without any crash differ, too: something in the workflow, in its steps or in the test changes by itself " +
+			"(the clock, random numbers, the order of a map, what an earlier execution has left).\n")
+	}
+	for _, p := range problems {
+		b.WriteString(p + "\n")
+	}
+	b.WriteString("The logs:\n" + sideBySide("without a crash", c.want.Log, "with it", tr.Log))
+	fmt.Fprintf(&b, "Try only this one again: go test -run '^%s$' -workflowtest.crash=%s", rootTest(c.t.Name()), strings.Join(kills, "+"))
+	c.failed = append(c.failed, failure{b.String(), strings.Join(kills, "+"), len(tr.problems) > 0})
+	return nil
+}
+
+// rootTest returns the pattern that runs a test, which may be a subtest.
+func rootTest(name string) string { return strings.ReplaceAll(name, "/", "$/^") }
+
+// finish reports what was done, and what is wrong even without a crash.
+func (c *crashes) finish() {
+	c.t.Helper()
+	slices.SortStableFunc(c.failed, func(a, b failure) int {
+		switch {
+		case a.precise == b.precise:
+			return 0
+		case a.precise:
+			return -1
+		}
+		return 1
+	})
+	if len(c.failed) > 0 {
+		lines := []string{c.failed[0].text}
+		for _, f := range c.failed[1:min(len(c.failed), maxFailures)] {
+			lines = append(lines, "It fails at another point, too: -workflowtest.crash="+f.point)
+		}
+		c.t.Error(strings.Join(lines, "\n"))
+	}
+	if c.drift != "" && c.report.Failed == 0 {
+		c.report.Failed++
+		c.t.Errorf("workflowtest: two executions of %s without any crash differ: something in the workflow, in its steps or in the test changes by itself "+
+			"(the clock, random numbers, the order of a map, what an earlier execution has left):\n%s", c.name, indent(c.drift))
+	}
+	r := c.report
+	c.t.Logf("workflowtest: %s, %d events: killed at %d of %d points and at %d pairs of points; in %d of these executions a step was interrupted that may be",
+		c.name, r.Events, r.Tried, r.Points, r.Pairs, r.Interrupted)
+}

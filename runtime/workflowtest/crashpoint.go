@@ -1,0 +1,210 @@
+package workflowtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// when says on which side of a request the worker dies.
+type when string
+
+const (
+	before when = "lost"       // the request does not arrive
+	after  when = "unanswered" // it is carried out, the answer does not arrive
+)
+
+// point is a place at which the worker can be killed.
+type point struct {
+	id     string // what the flag takes, such as commit:3:lost
+	what   string // request; empty: everything waited
+	n      int    // counts from 1
+	when   when
+	writes bool
+	frames [][]byte // that the request appends
+	last   string   // what the log ended with
+}
+
+// String describes the point.
+func (p *point) String() string {
+	switch {
+	case p.what == "" && p.last == "":
+		return fmt.Sprintf("everything waited, for the time number %d", p.n)
+	case p.what == "":
+		return fmt.Sprintf("everything waited, for the time number %d; the log ended with event %s", p.n, p.last)
+	case p.when == before:
+		return fmt.Sprintf("%s %d%s was sent, and did not arrive", p.what, p.n, holding(p.frames))
+	case p.writes:
+		return fmt.Sprintf("%s %d%s was carried out, and its answer did not arrive", p.what, p.n, holding(p.frames))
+	}
+	return fmt.Sprintf("%s %d was answered, and nothing was done with the answer", p.what, p.n)
+}
+
+// crashPlan says where the worker is killed, and what was reached. Env.mu guards
+// it.
+type crashPlan struct {
+	kills   []string       // the first is next
+	counts  map[string]int // of requests and quiet moments
+	reached []point
+	killed  []int // indices into reached
+}
+
+// reach notes that the worker is at a point, and reports whether it dies there.
+func (e *Env) reach(l *life, r request, w when) bool {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return false
+	}
+	plan := &e.crash
+	if plan.counts == nil {
+		plan.counts = map[string]int{}
+	}
+	if w == before || !r.writes {
+		plan.counts[r.what]++
+	}
+	n := plan.counts[r.what]
+	p := point{id: fmt.Sprintf("%s:%d:%s", r.what, n, w), what: r.what, n: n, when: w, writes: r.writes, frames: r.frames}
+	dies := plan.visit(p)
+	e.mu.Unlock()
+	if dies {
+		l.kill()
+		if !e.virtual() {
+			e.background.Go(func() { _ = e.revive() }) // a failure is the test's
+		}
+	}
+	return dies
+}
+
+// visit enters a point, and reports whether the worker is to be killed there.
+func (p *crashPlan) visit(at point) bool {
+	p.reached = append(p.reached, at)
+	if len(p.kills) == 0 || p.kills[0] != at.id {
+		return false
+	}
+	p.kills = p.kills[1:]
+	p.killed = append(p.killed, len(p.reached)-1)
+	return true
+}
+
+// reachQuiet notes that everything waits, and reports whether the worker was
+// killed there.
+func (e *Env) reachQuiet() bool {
+	l := e.current()
+	if l == nil {
+		return false
+	}
+	e.mu.Lock()
+	plan := &e.crash
+	if plan.counts == nil {
+		plan.counts = map[string]int{}
+	}
+	plan.counts["quiet"]++
+	n := plan.counts["quiet"]
+	dies := plan.visit(point{id: fmt.Sprintf("quiet:%d", n), n: n, last: e.lastEvent})
+	e.mu.Unlock()
+	if dies {
+		l.kill()
+	}
+	return dies
+}
+
+// holding says which events frames hold.
+func holding(frames [][]byte) string {
+	var names []string
+	for _, b := range frames {
+		if b == nil {
+			continue
+		}
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			continue
+		}
+		for i := range f.Events {
+			names = append(names, short(&f.Events[i]))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+func short(ev *event.Event) string {
+	s := fmt.Sprintf("%d %s", ev.Seq, ev.Type)
+	if ev.Key != "" {
+		s += " " + ev.Key
+	}
+	return s
+}
+
+// committed notes what has become durable.
+func (e *Env) committed(run event.RunID, frame []byte) {
+	if frame == nil {
+		return
+	}
+	f, err := event.DecodeFrame(frame)
+	if err != nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.keys == nil {
+		e.keys = map[event.RunID]map[uint64]string{}
+	}
+	if e.keys[run] == nil {
+		e.keys[run] = map[uint64]string{}
+	}
+	for i := range f.Events {
+		ev := &f.Events[i]
+		e.lastEvent = short(ev)
+		switch ev.Type {
+		case event.StepCreated:
+			e.keys[run][ev.Seq] = ev.Key
+		case event.StepStarted:
+			e.attempts[string(run)+" "+e.keys[run][ev.Ref]] = ev.Attempt
+		case event.StepCompleted:
+			e.completed[string(run)+" "+e.keys[run][ev.Ref]] = true
+		}
+	}
+}
+
+// effect is one execution of a step.
+type effect struct {
+	Run  event.RunID
+	Step string
+	Key  string
+	life int
+	// again says that the step had completed before.
+	again bool
+	once  bool // it is not idempotent
+}
+
+// launched checks that the start of an attempt was durable before it was launched.
+func (e *Env) launched(x *execution) {
+	e.mu.Lock()
+	durable := e.attempts[string(x.info.Run)+" "+x.info.Key]
+	ours := slices.Contains(e.runs, x.info.Run) // else it was there before, and what is durable of it is not known
+	e.mu.Unlock()
+	if ours && durable < x.info.Number {
+		e.fail(fmt.Sprintf("workflowtest: attempt %d of step %s (%s) was launched before its start was recorded: that is a defect of the engine",
+			x.info.Number, x.info.Step, x.info.Key))
+	}
+}
+
+// begun notes that the code of a step is about to run. It reports false if the
+// worker is dead.
+func (e *Env) begun(x *execution) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x.life.dead.Load() {
+		return false
+	}
+	e.effects = append(e.effects, effect{
+		Run: x.info.Run, Step: x.info.Step, Key: x.info.Key, life: x.life.number,
+		again: e.completed[string(x.info.Run)+" "+x.info.Key], once: x.once,
+	})
+	return true
+}

@@ -1,0 +1,87 @@
+package workflowtest
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// door is the clients' way to the store of an Env. In virtual time whoever
+// blocks in it drives the conductor, and new runs get ids that are the same in
+// every execution of the test.
+type door struct {
+	store.Store
+	env *Env
+}
+
+// Unwrap returns the store behind it, for optional abilities.
+func (d *door) Unwrap() store.Store { return d.Store }
+
+// Clock returns the clock of the store.
+func (d *door) Clock() store.Clock {
+	if d.env.virtual() {
+		return clientClock{d.env.conductor.clock}
+	}
+	return d.Store.Clock()
+}
+
+// Create stores new runs, and starts the worker if there is none.
+func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	if err := d.env.ensureWorker(); err != nil {
+		return nil, err
+	}
+	if d.env.virtual() {
+		for i := range runs {
+			if runs[i].Chain == "" {
+				runs[i].Run = d.env.nextRunID(runs[i].Run, runs[i].WorkflowID)
+			}
+		}
+	}
+	created, err := d.Store.Create(ctx, runs)
+	for i := range created {
+		if created[i].Err == nil && created[i].New {
+			d.env.created(created[i].Run)
+		}
+	}
+	return created, err
+}
+
+// Watch waits until the log has grown.
+func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
+	if err := d.env.ensureWorker(); err != nil {
+		return err
+	}
+	if !d.env.virtual() {
+		return d.Store.Watch(ctx, run, n)
+	}
+	resume := paused(ctx)
+	defer resume()
+	err := d.env.conductor.await(ctx, func() bool {
+		loaded, err := d.Load(context.Background(), []store.Load{{Run: run, Limit: -1}})
+		return err != nil || loaded[0].Err != nil || loaded[0].Record.N > n
+	})
+	if err != nil {
+		return err
+	}
+	return d.Store.Watch(ctx, run, n) // which does not wait any more
+}
+
+// nextRunID returns the id of the next run. It has the time and the place of the
+// one that the client made.
+func (e *Env) nextRunID(made event.RunID, workflowID string) event.RunID {
+	e.mu.Lock()
+	e.started++
+	n := e.started
+	e.mu.Unlock()
+	var u ulid.ULID
+	_ = u.SetTime(ulid.Timestamp(made.Time())) // it was in range when it was made
+	binary.BigEndian.PutUint64(u[6:14], n)
+	if workflowID != "" {
+		binary.BigEndian.PutUint16(u[14:], made.Slot())
+	}
+	return event.RunID(event.PrefixRun + "_" + u.String())
+}

@@ -1,0 +1,287 @@
+package workflowtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Env is a world of its own for one test: a store, a worker, a client, and
+// virtual time. Make one with New, and pass it to the generated Register.
+type Env struct {
+	tb       testing.TB
+	options  options
+	store    store.Store
+	memory   *memstore.Store // nil: time is real
+	client   *workflow.Client
+	registry *workflow.Registry
+	logger   *slog.Logger
+	ctx      context.Context
+	cancel   context.CancelFunc
+
+	conductor conductor
+	wake      chan struct{}
+	first     chan struct{} // closed when the first run was started
+
+	mu         sync.Mutex
+	closed     bool
+	life       *life
+	lives      int
+	started    uint64        // runs
+	runs       []event.RunID // in the order in which they were created
+	stubs      map[string]*Calls
+	missing    map[string]string // receivers that are nil, by step
+	blocked    string            // what the watchdog has reported
+	failed     bool              // the test has been told that it fails
+	completed  map[string]bool   // steps whose completion is durable, by run and key
+	attempts   map[string]int    // the last one of a step whose start is durable, by run and key
+	effects    []effect
+	keys       map[event.RunID]map[uint64]string // of steps, by the event that created them
+	lastEvent  string
+	onceSteps  map[string]bool // names of steps that are not idempotent, if they were launched
+	crash      crashPlan
+	background sync.WaitGroup // functions planned with At; new workers of a store whose time is real
+}
+
+// New returns an Env with a store in memory, whose time is virtual: it stands
+// still while anything works, and jumps to the next due time when everything
+// waits and somebody waits for a run. Everything ends with the test.
+//
+// The worker starts with the first run; register workflows and steps before.
+func New(t testing.TB, opts ...Option) *Env {
+	t.Helper()
+	e := newEnv(t, opts)
+	t.Cleanup(e.close)
+	return e
+}
+
+func newEnv(t testing.TB, opts []Option) *Env {
+	e := &Env{
+		tb: t, registry: workflow.NewRegistry(), wake: make(chan struct{}, 1), first: make(chan struct{}), options: defaults(opts),
+		stubs: map[string]*Calls{}, missing: map[string]string{}, completed: map[string]bool{}, attempts: map[string]int{}, onceSteps: map[string]bool{},
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.logger = slog.New(&logHandler{env: e})
+	e.conductor.init(e)
+	if open := e.options.store; open != nil {
+		e.store = open(t)
+	} else {
+		e.memory = memstore.NewWith(memstore.Config{Clock: e.conductor.clock})
+		e.store = e.memory
+	}
+	e.client = workflow.NewClient(&door{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger})
+	return e
+}
+
+// virtual reports whether time is.
+func (e *Env) virtual() bool { return e.memory != nil }
+
+// Registry is where generated Register functions put workflows and steps.
+func (e *Env) Registry() *workflow.Registry { return e.registry }
+
+// Client returns a client of the store.
+func (e *Env) Client() *workflow.Client { return e.client }
+
+// Store returns the store, for tools that read it.
+func (e *Env) Store() store.Store { return &door{Store: e.store, env: e} }
+
+// Context returns a context that ends with the Env.
+func (e *Env) Context() context.Context { return e.ctx }
+
+// Now returns the time by the clock of the store. Virtual time begins at Epoch.
+func (e *Env) Now() time.Time { return e.store.Clock().Now() }
+
+// At plans f for d after the beginning of the Env, in virtual time; with a store
+// whose time is real, for d after the start of the first run. f runs on a goroutine of its own and may
+// send, cancel, start and wait; its context ends with the Env. Time stands still
+// while it works.
+//
+// CrashEverywhere and Interleave run f once in each execution; a send in it that
+// must not be lost when f itself fails belongs to another test.
+func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
+	if !e.virtual() {
+		e.background.Go(func() {
+			select {
+			case <-e.first:
+			case <-e.ctx.Done():
+				return
+			}
+			select {
+			case <-time.After(d):
+				e.callPlanned(e.ctx, f)
+			case <-e.ctx.Done():
+			}
+		})
+		return
+	}
+	c := &e.conductor
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := Epoch.Add(d)
+	i := 0
+	for i < len(c.calls) && !c.calls[i].at.After(at) {
+		i++
+	}
+	c.calls = append(c.calls[:i:i], append([]*call{{at: at, f: f}}, c.calls[i:]...)...)
+}
+
+// callPlanned calls a function planned with At. Its panic is a failure of the
+// test, and not the end of the process.
+func (e *Env) callPlanned(ctx context.Context, f func(context.Context)) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.fail(fmt.Sprintf("workflowtest: a function planned with Env.At panicked: %v\n%s", r, debug.Stack()))
+		}
+	}()
+	f(ctx)
+}
+
+// Run returns a handle of the run that was started first: in CrashEverywhere and
+// Interleave the run under test. It fails the test if there is none yet, so call
+// it in functions planned with At.
+func (e *Env) Run() *workflow.Handle {
+	e.tb.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.runs) == 0 {
+		e.tb.Error("workflowtest: Env.Run: no run was started yet: call it in a function planned with At")
+		return e.client.Run("")
+	}
+	return e.client.Run(e.runs[0])
+}
+
+// Advance lets d of virtual time pass and everything happen that falls due
+// meanwhile, and returns when everything waits.
+func (e *Env) Advance(d time.Duration) {
+	e.tb.Helper()
+	if !e.virtual() {
+		e.tb.Fatal("workflowtest: Advance: the time of this store is real: leave WithStore out, or wait")
+	}
+	if err := e.ensureWorker(); err != nil {
+		e.tb.Fatal(err)
+	}
+	c := &e.conductor
+	reached := make(chan struct{})
+	c.clock.AfterFunc(max(d, 1), func() { close(reached) })
+	over := func() bool {
+		select {
+		case <-reached:
+			return !c.stepsPending()
+		default:
+			return false
+		}
+	}
+	for {
+		err := c.await(e.ctx, over)
+		if err == nil {
+			err = e.calm()
+		}
+		switch {
+		case err != nil:
+			e.tb.Fatal(err)
+		case over():
+			return
+		}
+	}
+}
+
+// cancelRun tells the run under test to end.
+func (e *Env) cancelRun(ctx context.Context) {
+	if err := e.Run().Cancel(ctx, "workflowtest"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
+		e.fail("workflowtest: cancel the run: " + err.Error())
+	}
+}
+
+func (e *Env) created(run event.RunID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.runs = append(e.runs, run); len(e.runs) == 1 {
+		close(e.first)
+	}
+}
+
+// ensureWorker starts the worker if none was started yet.
+func (e *Env) ensureWorker() error {
+	e.mu.Lock()
+	closed, started := e.closed, e.life != nil
+	e.mu.Unlock()
+	switch {
+	case closed:
+		return store.ErrClosed
+	case started:
+		return nil
+	case len(e.registry.WorkflowNames(seam.Gate{})) == 0:
+		return e.failWith(errNothingRegistered)
+	}
+	e.startLife()
+	return nil
+}
+
+// nextDue returns when the store has something due; zero: never.
+func (e *Env) nextDue() (first time.Time, err error) {
+	for p := range e.store.Partitions() {
+		next, err := e.store.Due(e.ctx, p, 0)
+		if err != nil {
+			return first, err
+		}
+		if !next.IsZero() && (first.IsZero() || next.Before(first)) {
+			first = next
+		}
+	}
+	return first, nil
+}
+
+// makeDue makes the runs ready whose time has come.
+func (e *Env) makeDue(ctx context.Context) error {
+	for p := range e.store.Partitions() {
+		if _, err := e.store.Due(ctx, p, 1<<30); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Env) settledWaits() int { return e.memory.Settled() }
+
+func (e *Env) wakeUp() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (e *Env) woken() <-chan struct{} { return e.wake }
+
+func (e *Env) isClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
+// close ends everything.
+func (e *Env) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.cancel()
+	e.background.Wait()
+	if l := e.current(); l != nil {
+		l.kill()
+		if err := l.reap(); err != nil {
+			e.tb.Errorf("workflowtest: %v", err)
+		}
+	}
+	_ = e.client.Close()
+	_ = e.store.Close() // nothing is left to lose
+}

@@ -1,0 +1,63 @@
+package workflowtest
+
+import (
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// The flags are named for the package: tests have flags of their own.
+var (
+	updateFlag = flag.Bool("workflowtest.update", false, "write golden logs instead of comparing them")
+	crashFlag  = flag.String("workflowtest.crash", "", "let CrashEverywhere try only this `POINT`, as a failure has printed it")
+	seedFlag   = flag.Uint64("workflowtest.seed", 0, "let Interleave try only this `SEED`; 0: all")
+)
+
+// updating reports whether golden files are to be written: by this package's
+// flag, or by a flag -update of the test's own.
+func updating() bool {
+	if *updateFlag {
+		return true
+	}
+	own := flag.Lookup("update")
+	return own != nil && own.Value.String() == "true"
+}
+
+// Golden compares the log of a run with the file testdata/<name of the test>.log,
+// as [Env.Log] renders it. The flag -workflowtest.update, or -update if the test
+// declares one, writes the file.
+func (e *Env) Golden(run *workflow.Handle) {
+	e.tb.Helper()
+	path := filepath.Join("testdata", filepath.FromSlash(e.tb.Name())+".log")
+	got := e.Log(run)
+	if updating() {
+		if err := writeFile(path, []byte(strings.Join(got, "\n")+"\n")); err != nil {
+			e.tb.Fatalf("workflowtest: write golden log: %v", err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		e.tb.Fatalf("workflowtest: there is no golden log %s: run the test once with -workflowtest.update, and read what it has written", path)
+	}
+	if err != nil {
+		e.tb.Fatalf("workflowtest: read golden log: %v", err)
+	}
+	if d := diff(strings.Split(strings.TrimSuffix(string(want), "\n"), "\n"), got); d != "" {
+		e.tb.Errorf("workflowtest: the log differs from %s (-want +got):\n%sIf that is meant, run the test with -workflowtest.update; and replay recorded histories, for runs in flight have the old log.", path, d)
+	}
+}
+
+// writeFile writes a file that is kept with the source, and the directories
+// above it.
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // source is for everybody
+		return err
+	}
+	return os.WriteFile(path, data, 0o644) //nolint:gosec // source is for everybody
+}

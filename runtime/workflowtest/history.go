@@ -1,0 +1,154 @@
+package workflowtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// historyFormat is the version of the files that Record writes. The frames in
+// them have a version of their own, that of the wire format.
+const historyFormat = 1
+
+// history is a recorded log, as a file holds it.
+type history struct {
+	Format   int         `json:"format"`
+	Workflow string      `json:"workflow"`
+	Run      event.RunID `json:"run"`
+	// Log is for people; it is not read.
+	Log    []string `json:"log"`
+	Frames [][]byte `json:"frames"`
+}
+
+// Record writes the log of a run, as far as it has come, into a file for Replay.
+// Directories are made; a file that is there is replaced. It works on every
+// store, also on a live one.
+func Record(ctx context.Context, s store.Store, run workflow.RunID, path string) error {
+	loaded, err := s.Load(ctx, []store.Load{{Run: run}})
+	if err == nil {
+		err = loaded[0].Err
+	}
+	if err != nil {
+		return fmt.Errorf("record run %s: %w", run, err)
+	}
+	events, err := decode(loaded[0].Frames)
+	if err != nil {
+		return fmt.Errorf("record run %s: %w", run, err)
+	}
+	data, err := json.MarshalIndent(history{
+		Format: historyFormat, Workflow: loaded[0].Record.Class.Workflow, Run: run, Log: textOf(events), Frames: loaded[0].Frames,
+	}, "", "\t")
+	if err != nil {
+		return fmt.Errorf("record run %s: %w", run, err)
+	}
+	if err := writeFile(path, append(data, '\n')); err != nil {
+		return fmt.Errorf("record run %s: %w", run, err)
+	}
+	return nil
+}
+
+// Record writes the log of a run into a file for Replay; see the function Record.
+func (e *Env) Record(run *workflow.Handle, path string) {
+	e.tb.Helper()
+	if err := Record(e.ctx, e.store, run.ID(), path); err != nil {
+		e.tb.Fatalf("workflowtest: %v", err)
+	}
+}
+
+// Replay runs today's code against recorded logs, and fails the test for each
+// that it does not fit: a run in flight with that log would be blocked by a
+// deployment of this code. No step is executed. setup registers the workflows;
+// files are paths or patterns as in filepath.Glob, and each must match something.
+func Replay(t testing.TB, setup func(*Env), files ...string) {
+	t.Helper()
+	if len(files) == 0 {
+		t.Error("workflowtest: Replay: no files are named: record some with Record")
+	}
+	e := New(t)
+	setup(e)
+	for _, pattern := range files {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Errorf("workflowtest: Replay: no file matches %s (%v): record one with Record", pattern, err)
+		}
+		for _, name := range names {
+			if err := e.replayFile(name); err != nil {
+				t.Errorf("workflowtest: Replay %s: %v", name, err)
+			}
+		}
+	}
+}
+
+func (e *Env) replayFile(name string) error {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
+	var h history
+	if err := json.Unmarshal(data, &h); err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
+	if h.Format < 1 || h.Format > historyFormat {
+		return fmt.Errorf("read history: it has format %d, this release reads up to %d: use the release that has recorded it, or a newer one", h.Format, historyFormat)
+	}
+	return e.replayFrames(h.Run, h.Workflow, h.Frames)
+}
+
+// replayFrames runs the code against a log, which may end anywhere.
+func (e *Env) replayFrames(id event.RunID, name string, frames [][]byte) error {
+	events, err := decode(frames)
+	if err != nil {
+		return err
+	}
+	run, err := e.replay(id, name, events)
+	if err != nil {
+		return err
+	}
+	run.Close()
+	return nil
+}
+
+// ReplayStore runs today's code against the runs of a live store that match f,
+// finished or not, as Replay does with files, and returns how many there were. It
+// only reads. The store must be able to list runs. Runs of workflows that setup
+// does not register are left out.
+func ReplayStore(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter) int {
+	t.Helper()
+	e := New(t)
+	setup(e)
+	client := workflow.NewClient(s, workflow.ClientConfig{Logger: discard})
+	defer func() { _ = client.Close() }()
+	replayed := 0
+	for info, err := range client.List(t.Context(), f) {
+		if err != nil {
+			t.Errorf("workflowtest: ReplayStore: %v", err)
+			return replayed
+		}
+		if !e.serves(info.Workflow) {
+			continue
+		}
+		loaded, err := s.Load(t.Context(), []store.Load{{Run: info.ID}})
+		if err == nil {
+			err = loaded[0].Err
+		}
+		if errors.Is(err, store.ErrRunNotFound) {
+			continue // it was purged meanwhile
+		}
+		if err == nil {
+			replayed++
+			err = e.replayFrames(info.ID, info.Workflow, loaded[0].Frames)
+		}
+		if err != nil {
+			t.Errorf("workflowtest: ReplayStore: run %s of %s: %v", info.ID, info.Workflow, err)
+		}
+	}
+	return replayed
+}

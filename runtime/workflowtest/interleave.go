@@ -1,0 +1,190 @@
+package workflowtest
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// InterleaveReport says what Interleave has tried.
+type InterleaveReport struct {
+	Seeds    int // executions
+	Orders   int // different orders in which things arrived
+	Outcomes int // different outcomes
+	Canceled int // executions in which the run was told to end
+	Failed   int
+}
+
+// Interleave executes a workflow once for each of so many seeds, each time with
+// another order in which its steps begin and end, its timers fire and what is
+// planned with [Env.At] happens: a message may come before or after anything
+// else, whatever its time. With every fourth seed the run is also told to end,
+// at some moment.
+//
+// Orders may lead to different outcomes. What must hold for all of them is: the
+// run ends; its log, replayed, leads the code down the same path; no message
+// that it accepted is left; told to end while it waits, it does not complete as
+// if nothing had been; and what [Check] looks at. If [State] is given, it must be
+// the same for the same outcome.
+//
+// A failure names its seed; the flag -workflowtest.seed tries only that one.
+// setup is as for [CrashEverywhere].
+func Interleave[In, Out any](t testing.TB, d workflow.Definition[In, Out], in In, setup func(*Env), seeds int, opts ...Option) InterleaveReport {
+	t.Helper()
+	w := newWorkload(t, d, in, setup, opts)
+	i := &interleaving{workload: w, orders: map[uint64]bool{}, outcomes: map[string]any{}}
+	first := w.explo.seed
+	if *seedFlag != 0 {
+		first, seeds = *seedFlag, 1
+	}
+	for n := range uint64(max(seeds, 0)) {
+		if i.report.Failed >= maxFailures {
+			break
+		}
+		i.try(first + n)
+	}
+	i.report.Orders, i.report.Outcomes = len(i.orders), len(i.outcomes)
+	r := i.report
+	t.Logf("workflowtest: %s with %d seeds: %d different orders, %d different outcomes; it was told to end %d times", w.name, r.Seeds, r.Orders, r.Outcomes, r.Canceled)
+	return r
+}
+
+// interleaving is one call of Interleave.
+type interleaving struct {
+	*workload
+	orders   map[uint64]bool
+	outcomes map[string]any // what State returned, by outcome
+	report   InterleaveReport
+}
+
+// try executes the workflow with one seed.
+func (i *interleaving) try(seed uint64) {
+	i.t.Helper()
+	random := rand.New(rand.NewPCG(seed, 2))
+	cancels := seed%4 == 0 && !i.explo.noCancels
+	prepare := func(e *Env) {
+		if !e.virtual() {
+			e.tb.Error("workflowtest: Interleave needs virtual time: leave WithStore out")
+			return
+		}
+		e.conductor.choose = func(moves []move) int { return random.IntN(len(moves)) }
+		if cancels {
+			e.conductor.calls = append(e.conductor.calls, &call{at: Epoch, f: e.cancelRun})
+		}
+	}
+	tr := i.run(prepare, i.replays)
+	i.report.Seeds++
+	canceled := slices.ContainsFunc(tr.events, func(e event.Event) bool { return e.Type == event.CancelRequested })
+	if canceled {
+		i.report.Canceled++
+	}
+	i.orders[orderOf(tr.events)] = true
+	problems := tr.problems
+	if len(problems) == 0 {
+		problems = append(problems, i.judge(tr, canceled)...)
+	}
+	if len(problems) == 0 {
+		return
+	}
+	i.report.Failed++
+	if i.report.Failed > 1 {
+		i.t.Errorf("workflowtest: %s does not work with seed %d either: -workflowtest.seed=%d", i.name, seed, seed)
+		return
+	}
+	i.t.Errorf("workflowtest: %s does not work with every order of what happens (seed %d).\n%s\nThe log:\n%s\nTry only this one again: go test -run '^%s$' -workflowtest.seed=%d",
+		i.name, seed, strings.Join(problems, "\n"), indent(indent(strings.Join(tr.Log, "\n"))), rootTest(i.t.Name()), seed)
+}
+
+// judge says what is wrong with an execution.
+func (i *interleaving) judge(tr *trial, canceled bool) []string {
+	var problems []string
+	if canceled && !i.explo.outlive {
+		if p := swallowed(tr); p != "" {
+			problems = append(problems, p)
+		}
+	}
+	if !canceled { // who is told to end need not read its messages
+		problems = append(problems, i.lost(nil, tr)...)
+	}
+	outcome := fmt.Sprintf("%s %s", tr.Status, tr.Result)
+	if tr.Failure != nil {
+		outcome += tr.Failure.Code + tr.Failure.Message
+	}
+	known, seen := i.outcomes[outcome]
+	if !seen {
+		i.outcomes[outcome] = tr.state
+		return problems
+	}
+	if canceled {
+		return problems // how far it came does not show in the outcome
+	}
+	if d := stateDiff(&trial{state: known}, tr); d != "" {
+		problems = append(problems, "the same outcome, "+strings.TrimSpace(outcome)+", but "+strings.Replace(d, "(- without a crash, + with it)", "(- earlier seed, + this one)", 1))
+	}
+	return problems
+}
+
+// replays checks that the log leads the code down the same path again.
+func (i *interleaving) replays(e *Env, tr *trial) {
+	if len(tr.events) == 0 {
+		return
+	}
+	run, err := e.replay(tr.Run.ID(), i.name, tr.events)
+	if err == nil {
+		run.Close()
+		return
+	}
+	if _, ok := errors.AsType[*replay.MismatchError](err); ok {
+		tr.problems = append(tr.problems, "its own log, replayed, leads the code another way: "+err.Error()+"\n"+nondeterminism)
+		return
+	}
+	tr.problems = append(tr.problems, err.Error())
+}
+
+// nondeterminism says what leads the same code another way.
+const nondeterminism = "If the code was not changed, it looks at something that the log does not hold: the clock, random numbers, the order of a map, a global variable. " +
+	"Use workflow.Now, Rand, UUID and Record, and sort the keys of maps."
+
+// swallowed says how a run went on that was told to end.
+func swallowed(tr *trial) string {
+	at, cut := -1, ""
+	for n := range tr.events {
+		ev := &tr.events[n]
+		// What waits ends right behind the request; a step when its code has ended.
+		ended := n == at+1 && ev.Type == event.WaitCompleted && ev.Outcome == event.OutcomeCanceled ||
+			ev.Type == event.StepFailed && ev.Failure != nil && ev.Failure.Code == event.CodeCanceled
+		switch {
+		case ev.Type == event.CancelRequested:
+			at = n
+		case at >= 0 && cut == "" && ended:
+			cut = fmt.Sprintf("event %d, %s", ev.Seq, tr.Log[n])
+		}
+	}
+	if at < 0 || cut == "" || tr.Status != workflow.StatusCompleted {
+		return ""
+	}
+	return fmt.Sprintf("the run was told to end (event %d), what it was doing ended as cancelled (%s), and yet it completed as if nothing had been.\n"+
+		"To mend it: return the error of a cancelled operation, after cleaning up with workflow.Detached; if the run may complete all the same, pass AllowOutlivingCancel.",
+		tr.events[at].Seq, cut)
+}
+
+// orderOf names the order in which things arrived.
+func orderOf(events []event.Event) uint64 {
+	h := fnv.New64a()
+	for i := range events {
+		ev := &events[i]
+		switch ev.Type {
+		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.CancelRequested:
+			_, _ = fmt.Fprintf(h, "%d %d %s %s;", ev.Type, ev.Ref, ev.Name, ev.Payload)
+		}
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,100 @@
+package workflowtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/activity"
+)
+
+func TestExecutedAgain_NoticesWhatAnEngineMustNeverDo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		effects []effect
+		says    string // empty: nothing
+	}{
+		"once each":                     {[]effect{{Key: "a"}, {Key: "b", once: true}}, ""},
+		"twice, not completed":          {[]effect{{Key: "a", life: 1}, {Key: "a", life: 2}}, ""},
+		"again after its completion":    {[]effect{{Step: "s", Key: "a"}, {Step: "s", Key: "a", again: true}}, "step s (a) was executed again after its completion was recorded"},
+		"twice although not idempotent": {[]effect{{Step: "s", Key: "a", once: true}, {Step: "s", Key: "a", once: true}}, "step s (a) is declared nonidempotent and was executed twice"},
+	} {
+		got := strings.Join(executedAgain(&trial{effects: tt.effects}), "\n")
+		if (got == "") != (tt.says == "") || !strings.Contains(got, tt.says) {
+			t.Errorf("%s: got %q, want %q", name, got, tt.says)
+		}
+	}
+}
+
+func TestAlign_PairsWhatIsEqual(t *testing.T) {
+	got := align([]string{"a", "b", "c", "d"}, []string{"a", "c", "x", "d"})
+	want := []pair{{"a", " ", "a"}, {"b", "<", ""}, {"c", " ", "c"}, {"", ">", "x"}, {"d", " ", "d"}}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(pair{})); d != "" {
+		t.Errorf("pairs (-want +got):\n%s", d)
+	}
+}
+
+func TestSideBySide_ClipsLongLines(t *testing.T) {
+	long := strings.Repeat("ä", 200)
+	text := sideBySide("left", []string{long, "same"}, "right", []string{"same"})
+	want := "    left" + strings.Repeat(" ", 75) + "right\n    " + strings.Repeat("ä", 75) + "… <\n    same" + strings.Repeat(" ", 75) + "same\n"
+	if d := cmp.Diff(want, text); d != "" {
+		t.Errorf("text (-want +got):\n%s", d)
+	}
+}
+
+func TestClock_ShowsTheNewTimeBeforeItCalls(t *testing.T) {
+	c := newClock(&activity.Counter{})
+	var seen []time.Duration
+	note := func() { seen = append(seen, c.Now().Sub(Epoch)) }
+	c.AfterFunc(time.Minute, func() {
+		note()
+		c.AfterFunc(time.Second, note)
+	})
+	stop := c.AfterFunc(30*time.Second, note)
+	if !stop() || stop() {
+		t.Error("stop does not tell whether it prevented the call")
+	}
+	c.AfterFunc(never, note)
+	c.AfterFunc(forever, note)
+	if got := c.next(); !got.Equal(Epoch.Add(time.Minute)) {
+		t.Errorf("next: got %v", got)
+	}
+	c.moveTo(Epoch.Add(time.Hour))
+	c.moveTo(Epoch.Add(time.Minute)) // not back
+	c.moveTo(Epoch.Add(2 * time.Hour))
+	if d := cmp.Diff([]time.Duration{time.Hour, 2 * time.Hour}, seen); d != "" {
+		t.Errorf("calls (-want +got):\n%s", d)
+	}
+	if got := c.next(); !got.IsZero() {
+		t.Errorf("next: got %v, want none", got)
+	}
+}
+
+func TestSwallowed_TellsACompletionFromOneThatIgnoresTheCancel(t *testing.T) {
+	request := event.Event{Type: event.CancelRequested}
+	waitEnds := event.Event{Type: event.WaitCompleted, Outcome: event.OutcomeCanceled}
+	stepEnds := event.Event{Type: event.StepFailed, Failure: &event.Failure{Code: event.CodeCanceled}}
+	stepCompletes := event.Event{Type: event.StepCompleted}
+	for name, tt := range map[string]struct {
+		events []event.Event
+		status event.Status
+		want   bool
+	}{
+		"wait ends, run completes":            {[]event.Event{request, waitEnds}, event.StatusCompleted, true},
+		"step ends, run completes":            {[]event.Event{request, stepCompletes, stepEnds}, event.StatusCompleted, true},
+		"run is cancelled":                    {[]event.Event{request, waitEnds}, event.StatusCanceled, false},
+		"run fails":                           {[]event.Event{request, waitEnds}, event.StatusFailed, false},
+		"last step completes all the same":    {[]event.Event{request, stepCompletes}, event.StatusCompleted, false},
+		"loser of a select before the cancel": {[]event.Event{waitEnds, request}, event.StatusCompleted, false},
+		"loser of a select in the cleanup":    {[]event.Event{request, stepCompletes, waitEnds}, event.StatusCompleted, false},
+		"no cancel":                           {[]event.Event{waitEnds}, event.StatusCompleted, false},
+	} {
+		tr := &trial{Outcome: Outcome{Status: tt.status, events: tt.events, Log: make([]string, len(tt.events))}}
+		if got := swallowed(tr); (got != "") != tt.want {
+			t.Errorf("%s: got %q, want a report: %v", name, got, tt.want)
+		}
+	}
+}

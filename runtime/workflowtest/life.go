@@ -1,0 +1,185 @@
+package workflowtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/activity"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// life is one life of the worker of an Env, from its start to its death.
+type life struct {
+	env      *Env
+	number   int // counts from 1
+	worker   *worker.Worker
+	activity *activity.Counter
+	dying    atomic.Bool
+	dead     atomic.Bool        // what it sends does not arrive
+	stop     context.CancelFunc // of Run
+	endSteps context.CancelFunc
+	over     chan struct{} // closed when Run has returned
+	err      error         // of Run
+
+	mu       sync.Mutex
+	sessions []lease
+}
+
+type lease struct {
+	partition int
+	session   store.SessionID
+}
+
+// current returns the worker that lives; nil: none does.
+func (e *Env) current() *life {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.life
+}
+
+// startLife starts a worker.
+func (e *Env) startLife() {
+	e.mu.Lock()
+	e.lives++
+	l := &life{env: e, number: e.lives, over: make(chan struct{})}
+	e.mu.Unlock()
+	cfg := worker.Config{Name: "worker", Logger: e.logger, Runs: 1 << 20, Concurrency: 1 << 16, BlockedAfter: blockedAfter}
+	if e.virtual() {
+		cfg.Heartbeat, cfg.ClaimExpiry = never, 2*never
+	}
+	steps, endSteps := context.WithCancel(context.Background())
+	cfg.BaseContext = func() context.Context { return steps }
+	client := workflow.NewClient(&line{inner: e.store, life: l}, workflow.ClientConfig{Logger: e.logger})
+	e.registry.Intercept(seam.Gate{}, e.intercept(l))
+	l.activity = &activity.Counter{}
+	lab := worker.Lab{Registry: e.registry, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest"}
+	if e.virtual() {
+		lab.Activity = l.activity
+	}
+	l.worker = worker.NewLab(seam.Gate{}, client, cfg, lab)
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop, l.endSteps = stop, endSteps
+	l.activity.Begin() // the claim loop, until it waits
+	go func() {
+		defer close(l.over)
+		l.err = l.worker.Run(ctx)
+	}()
+	e.mu.Lock()
+	e.life = l
+	e.mu.Unlock()
+}
+
+// blockedAfter is how long workflow code may run for real between two durable
+// operations.
+const blockedAfter = time.Second
+
+// kill makes the worker do nothing more: what it still sends does not arrive,
+// and no code of a run goes on. It returns at once; reap does the rest.
+func (l *life) kill() {
+	if l.dying.Swap(true) {
+		return
+	}
+	worker.Kill(seam.Gate{}, l.worker) // before the store seems closed: it must not stop in an orderly way
+	l.dead.Store(true)
+	l.stop()
+	l.endSteps()
+	c := &l.env.conductor
+	c.mu.Lock()
+	for x := range c.executions {
+		if x.life != l {
+			continue
+		}
+		switch x.phase {
+		case phaseReady:
+			x.shift(phaseRunning)
+			close(x.begin)
+		case phaseEnded:
+			x.release()
+		}
+	}
+	c.mu.Unlock()
+	l.env.wakeUp()
+}
+
+// reap waits until every goroutine of a worker that was killed has ended, and
+// takes its runs from it, as the end of its lease would.
+func (l *life) reap() error {
+	late := time.After(hang)
+	select {
+	case <-l.over:
+	case <-late:
+		return fmt.Errorf("the worker was killed, but does not end: %s", l.hangsIn())
+	}
+	c := &l.env.conductor
+	c.mu.Lock()
+	none := make(chan struct{})
+	if len(c.executions) == 0 {
+		close(none)
+	} else {
+		c.none = none
+	}
+	c.mu.Unlock()
+	select {
+	case <-none:
+	case <-late:
+		return fmt.Errorf("the worker was killed, but does not end: %s", l.hangsIn())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.sessions {
+		if err := l.env.store.CloseSession(context.Background(), s.partition, s.session); err != nil {
+			return fmt.Errorf("take the runs of a killed worker from it: %w", err)
+		}
+	}
+	return nil
+}
+
+// hangsIn says which code does not end.
+func (l *life) hangsIn() string {
+	c := &l.env.conductor
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.executions {
+		return fmt.Sprintf("attempt %d of step %s goes on although its context has ended: it must watch its context", x.info.Number, x.info.Step)
+	}
+	if s := l.env.blockedCode(); s != "" {
+		return s
+	}
+	return "the code of a workflow does not return"
+}
+
+// dying reports whether the worker was killed and not buried yet.
+func (e *Env) dying() bool {
+	l := e.current()
+	return l != nil && l.dying.Load()
+}
+
+// revive buries a worker that was killed, and starts the next one.
+func (e *Env) revive() error {
+	l := e.current()
+	if l != nil && !l.dying.Load() {
+		select {
+		case <-l.over:
+		default:
+			return nil
+		}
+		if !l.dying.Load() { // else it was killed just now
+			return e.failWith(fmt.Errorf("workflowtest: the worker has ended: %w", l.err))
+		}
+	}
+	if l != nil {
+		if err := l.reap(); err != nil {
+			return e.failWith(err)
+		}
+	}
+	if !e.isClosed() {
+		e.startLife()
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package workflowtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// logHandler writes what the worker and the workflows log to the test, and
+// listens for reports about code that blocks.
+type logHandler struct {
+	env   *Env
+	attrs []slog.Attr
+}
+
+// Enabled reports true.
+func (h *logHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle writes one record.
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", r.Level, r.Message)
+	stack, name := "", ""
+	add := func(a slog.Attr) bool {
+		switch a.Key {
+		case "stack":
+			stack = a.Value.String()
+		case "workflow":
+			name = a.Value.String()
+		}
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	if strings.HasPrefix(r.Message, "code of a run blocks outside") {
+		h.env.blocks(name, stack)
+	}
+	if h.env.options.quiet {
+		return nil
+	}
+	h.env.log(b.String())
+	return nil
+}
+
+// WithAttrs returns a handler that adds attributes.
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	n := *h
+	n.attrs = append(slices.Clip(n.attrs), attrs...)
+	return &n
+}
+
+// WithGroup returns a handler whose attributes are not told apart.
+func (h *logHandler) WithGroup(string) slog.Handler { return h }
+
+// log writes a line to the test, as long as it runs.
+func (e *Env) log(line string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.tb.Log(line)
+	}
+}
+
+// frameLine matches a frame of a stack in a goroutine profile.
+var frameLine = regexp.MustCompile(`(?m)^#\s+\S+\s+(\S+?)\+0x[0-9a-f]+\s+(\S+:\d+)$`)
+
+// blocks notes that the code of a workflow blocks outside of the durable
+// operations.
+func (e *Env) blocks(workflow, stack string) {
+	where := ""
+	for _, m := range frameLine.FindAllStringSubmatch(stack, -1) {
+		if isUsers(m[1], m[2]) {
+			where = " at " + m[2]
+			break
+		}
+	}
+	e.mu.Lock()
+	e.blocked = fmt.Sprintf("the code of workflow %s blocks outside of the durable operations%s: it waits for a channel, a lock or a goroutine, or loops: "+
+		"wait with workflow.Sleep, Receive or a Future, open branches with workflow.Go, and do what takes time in a step", workflow, where)
+	e.mu.Unlock()
+	e.wakeUp()
+}
+
+// isUsers reports whether a frame is of the users' code.
+func isUsers(function, file string) bool {
+	first, _, _ := strings.Cut(function, "/")
+	switch {
+	case strings.Contains(file, "_test.go:"):
+		return true
+	case !strings.Contains(first, ".") || strings.HasPrefix(function, "runtime."):
+		return false
+	}
+	return !strings.HasPrefix(function, runtimePrefix)
+}
+
+const runtimePrefix = "github.com/flowgen/flowgen/runtime/"

@@ -1,0 +1,144 @@
+package workflowtest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+)
+
+const (
+	// slow is how long a step may work for real before other steps go on beside
+	// it.
+	slow = 200 * time.Millisecond
+	// hang is how long anything may work for real before the test fails.
+	hang = 20 * time.Second
+)
+
+// settle waits until everything waits: no worker is busy, and every step that
+// was begun has ended or waits for virtual time.
+func (c *conductor) settle(ctx context.Context) error {
+	began := time.Now()
+	for spins := 0; ; spins++ {
+		if err := c.env.revive(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the caller looks
+		}
+		begun := c.begun()
+		busy := c.busy()
+		if busy == nil && c.claimsSettled() && !c.waking() && c.begun() == begun && !c.env.dying() {
+			return nil
+		}
+		if busy == nil { // somebody is about to go on
+			if spins < 100 {
+				runtime.Gosched()
+			} else {
+				time.Sleep(20 * time.Microsecond)
+			}
+		} else if !c.pass(ctx, busy) && c.onlySlowSteps() {
+			return nil
+		}
+		if time.Since(began) > hang || c.env.blockedCode() != "" {
+			return c.giveUp(fmt.Errorf("%w for %v of real time", errHang, hang))
+		}
+	}
+}
+
+var errHang = fmt.Errorf("something has been working")
+
+// busy returns a channel that is closed when what is under way may have ended;
+// nil: nothing is.
+func (c *conductor) busy() <-chan struct{} {
+	if ch := c.activity.Busy(); ch != nil {
+		return ch
+	}
+	if l := c.env.current(); l != nil {
+		return l.activity.Busy()
+	}
+	return nil
+}
+
+// begun returns how much has begun so far: nothing, between two equal answers.
+func (c *conductor) begun() uint64 {
+	n := c.activity.Begun()
+	if l := c.env.current(); l != nil {
+		n += l.activity.Begun()
+	}
+	return n
+}
+
+// pass waits for what is under way, for a moment, and reports whether it has ended.
+func (c *conductor) pass(ctx context.Context, busy <-chan struct{}) bool {
+	timer := time.NewTimer(c.env.options.patience)
+	defer timer.Stop()
+	select {
+	case <-busy:
+		return true
+	case <-c.env.woken():
+		return true
+	case <-ctx.Done():
+		return true
+	case <-timer.C:
+	}
+	c.stall()
+	return false
+}
+
+// stall takes steps out of what is under way that wait for the end of their
+// context, and have done so for a moment.
+func (c *conductor) stall() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.executions {
+		if x.phase == phaseRunning && x.done && x.ctx.Err() == nil && time.Since(x.since) >= c.env.options.patience {
+			x.shift(phaseStalled)
+		}
+	}
+}
+
+// onlySlowSteps reports whether nothing is under way but steps that take long
+// for real, and others could go on beside them.
+func (c *conductor) onlySlowSteps() bool {
+	l := c.env.current()
+	if l == nil || c.activity.Busy() != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	running, others := 0, false
+	for x := range c.executions {
+		switch x.phase {
+		case phaseRunning:
+			if time.Since(x.since) < slow {
+				return false
+			}
+			running++
+		case phaseReady, phaseEnded:
+			others = true
+		}
+	}
+	return others && l.activity.Count() == running
+}
+
+// claimsSettled reports whether every claim loop waits and has nothing to return.
+func (c *conductor) claimsSettled() bool {
+	c.mu.Lock()
+	n := c.claiming
+	c.mu.Unlock()
+	return c.env.settledWaits() == n
+}
+
+// waking reports whether a step or a waiter is about to go on, because its
+// context has ended.
+func (c *conductor) waking() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.executions {
+		if (x.phase == phaseAsleep || x.phase == phaseStalled) && x.ctx.Err() != nil {
+			return true
+		}
+	}
+	return false
+}

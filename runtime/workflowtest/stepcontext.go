@@ -1,0 +1,98 @@
+package workflowtest
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
+)
+
+// StepContext returns a context with which the implementation of a step can be
+// called like any function: package step works in it. It ends with the test.
+// [Heartbeats] keeps what the step notes for a later attempt.
+func StepContext(t testing.TB, opts ...StepOption) context.Context {
+	a := &attempt.Attempt{
+		Run: event.NewRunID(Epoch, 0), Step: "test.step", Key: "test.step", Number: 1,
+		Beat: func(context.Context, []byte) error { return nil },
+	}
+	for _, opt := range opts {
+		opt(a)
+	}
+	return attempt.With(t.Context(), a)
+}
+
+// A StepOption changes the attempt that StepContext makes.
+type StepOption func(*attempt.Attempt)
+
+// Attempt sets the number of the attempt; absent: 1.
+func Attempt(n int) StepOption { return func(a *attempt.Attempt) { a.Number = n } }
+
+// StepName sets the stored name of the step, which is also its key; absent:
+// "test.step".
+func StepName(name string) StepOption {
+	return func(a *attempt.Attempt) { a.Step, a.Key = name, name }
+}
+
+// WorkflowID sets the workflow id of the run; absent: none.
+func WorkflowID(id string) StepOption { return func(a *attempt.Attempt) { a.WorkflowID = id } }
+
+// Tags sets the tags of the run; absent: none.
+func Tags(tags map[string]string) StepOption { return func(a *attempt.Attempt) { a.Tags = tags } }
+
+// LastHeartbeat lets the attempt find the details of an earlier one's heartbeat.
+// It panics if they cannot be encoded as JSON.
+func LastHeartbeat(details any) StepOption {
+	data, err := json.Marshal(details)
+	if err != nil {
+		panic("workflowtest: LastHeartbeat: " + err.Error())
+	}
+	return func(a *attempt.Attempt) { a.Last = data }
+}
+
+// Beats keeps the details of heartbeats. The zero value is ready for use.
+type Beats struct {
+	mu   sync.Mutex
+	last [][]byte
+}
+
+// Heartbeats makes the attempt keep its heartbeats in b, and find the last one
+// that is there already.
+func Heartbeats(b *Beats) StepOption {
+	return func(a *attempt.Attempt) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.last) > 0 {
+			a.Last = b.last[len(b.last)-1]
+		}
+		a.Beat = func(_ context.Context, details []byte) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.last = append(b.last, details)
+			return nil
+		}
+	}
+}
+
+// Count returns how many heartbeats there were.
+func (b *Beats) Count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.last)
+}
+
+// Last reads the details of the last heartbeat into a pointer, and reports
+// whether there was one.
+func (b *Beats) Last(into any) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.last) > 0 && json.Unmarshal(b.last[len(b.last)-1], into) == nil
+}
+
+func isNil(f any) bool {
+	v := reflect.ValueOf(f)
+	return !v.IsValid() || v.Kind() == reflect.Func && v.IsNil()
+}

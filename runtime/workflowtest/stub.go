@@ -1,0 +1,140 @@
+package workflowtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Stub replaces a step by fake, which has the type of the step's implementation:
+//
+//	charges := workflowtest.Stub(env, orders.Steps.Charge,
+//		func(ctx context.Context, customer string, cents int64) (orders.Receipt, error) { … })
+//
+// The package of the step need not be registered. A nil fake completes with
+// the zero value.
+func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
+	e.tb.Helper()
+	c := &Calls{env: e, step: s.Name(), spec: s.Spec(seam.Gate{})}
+	if handler, ok := adapt(s, fake); ok {
+		c.handler = handler
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stubs[c.step] = c
+	return c
+}
+
+// adapt reports false for a nil function.
+func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
+	if isNil(fake) {
+		return nil, false
+	}
+	return s.Adapt(fake), true
+}
+
+// Calls is what a stand-in has seen. Its methods are safe for concurrent use.
+type Calls struct {
+	env     *Env
+	step    string
+	spec    *workflow.StepSpec
+	handler shim.Handler // nil: the zero value
+
+	mu     sync.Mutex
+	fail   int
+	err    error
+	delay  time.Duration
+	hang   int
+	inputs [][]byte
+}
+
+// FailFirst makes the first n executions fail with err, before the stand-in is
+// called; those of a worker that was killed count.
+func (c *Calls) FailFirst(n int, err error) *Calls {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail, c.err = n, err
+	return c
+}
+
+// Delay makes each execution take d of virtual time, before it fails or the
+// stand-in is called.
+func (c *Calls) Delay(d time.Duration) *Calls {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.delay = d
+	return c
+}
+
+// HangFirst makes the first n executions wait until their context ends, and fail
+// with its cause.
+func (c *Calls) HangFirst(n int) *Calls {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hang = n
+	return c
+}
+
+// Count returns how often the step was executed; each attempt counts.
+func (c *Calls) Count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.inputs)
+}
+
+// Args reads the arguments of execution number i, from 0, into a pointer: to a
+// struct with fields named like the parameters, or to a map. It fails the test
+// if there was no such execution.
+func (c *Calls) Args(i int, into any) {
+	c.env.tb.Helper()
+	c.mu.Lock()
+	n := len(c.inputs)
+	var args []byte
+	if i >= 0 && i < n {
+		args = c.inputs[i]
+	}
+	c.mu.Unlock()
+	if i < 0 || i >= n {
+		c.env.tb.Fatalf("workflowtest: Args(%d) of step %s: it was executed %d times", i, c.step, n)
+	}
+	if err := json.Unmarshal(args, into); err != nil {
+		c.env.tb.Fatalf("workflowtest: Args(%d) of step %s: read %s: %v", i, c.step, args, err)
+	}
+}
+
+// execute stands in for the step.
+func (c *Calls) execute(ctx context.Context, args []byte) ([]byte, error) {
+	c.mu.Lock()
+	c.inputs = append(c.inputs, args)
+	n, delay := len(c.inputs), c.delay
+	fail, hang, err := n <= c.fail, n <= c.hang, c.err
+	c.mu.Unlock()
+	if delay > 0 {
+		if err := Sleep(ctx, delay); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case hang:
+		if err := wait(ctx); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("hang: %w", context.Cause(ctx))
+	case fail:
+		return nil, err
+	case c.handler == nil:
+		return []byte("null"), nil
+	}
+	return c.handler(ctx, args)
+}
+
+// forever is longer than any horizon.
+const forever = 200 * 365 * 24 * time.Hour
+
+func wait(ctx context.Context) error { return Sleep(ctx, forever) }
