@@ -48,9 +48,11 @@ func newRelay(s *session) *relay {
 
 // kick makes the relay look at the outbox.
 func (r *relay) kick() {
+	r.s.w.activity.Begin()
 	select {
 	case r.wake <- struct{}{}:
 	default:
+		r.s.w.activity.End() // it will look
 	}
 }
 
@@ -74,20 +76,26 @@ func (r *relay) loop() {
 		case <-r.s.stopped:
 			select {
 			case <-r.wake:
-				_, _ = r.pass(r.ctx) // what is left is overdue for others soon
+				r.look() // what is left is overdue for others soon
 			default:
 			}
 			return
 		case <-r.wake:
+			r.look()
 		}
-		next, err := r.pass(r.ctx)
-		switch {
-		case err == nil:
-			r.setAlarm(next)
-		case r.ctx.Err() == nil:
-			r.s.w.log.Error("carry over what runs have sent failed, trying again", "partition", r.s.partition, "error", err)
-			r.setAlarm(r.s.w.clock.Now().Add(time.Second))
-		}
+	}
+}
+
+// look carries over what there is, and sets the alarm for what is left.
+func (r *relay) look() {
+	defer r.s.w.activity.End()
+	next, err := r.pass(r.ctx)
+	switch {
+	case err == nil:
+		r.setAlarm(next)
+	case r.ctx.Err() == nil && !errors.Is(err, store.ErrClosed):
+		r.s.w.log.Error("carry over what runs have sent failed, trying again", "partition", r.s.partition, "error", err)
+		r.setAlarm(r.s.w.clock.Now().Add(time.Second))
 	}
 }
 

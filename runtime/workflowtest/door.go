@@ -36,9 +36,7 @@ func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created
 	}
 	if d.env.virtual() {
 		for i := range runs {
-			if runs[i].Chain == "" {
-				runs[i].Run = d.env.nextRunID(runs[i].Run, runs[i].WorkflowID)
-			}
+			runs[i].Run = d.env.nextRunID(runs[i].Run, runs[i].WorkflowID)
 		}
 	}
 	created, err := d.Store.Create(ctx, runs)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ type Env struct {
 	conductor conductor
 	wake      chan struct{}
 	first     chan struct{} // closed when the first run was started
+
+	starting sync.Mutex // held while the first worker is started
 
 	mu         sync.Mutex
 	closed     bool
@@ -206,13 +209,18 @@ func (e *Env) cancelRun(ctx context.Context) {
 func (e *Env) created(run event.RunID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if slices.Contains(e.runs, run) {
+		return // it was told before
+	}
 	if e.runs = append(e.runs, run); len(e.runs) == 1 {
 		close(e.first)
 	}
 }
 
-// ensureWorker starts the worker if none was started yet.
+// ensureWorker starts the worker if none was started yet; one, whoever asks.
 func (e *Env) ensureWorker() error {
+	e.starting.Lock()
+	defer e.starting.Unlock()
 	e.mu.Lock()
 	closed, started := e.closed, e.life != nil
 	e.mu.Unlock()

@@ -73,9 +73,17 @@ func (l *line) Clock() store.Clock { return l.inner.Clock() }
 // Partitions returns that of the store.
 func (l *line) Partitions() int { return l.inner.Partitions() }
 
-// Create stores new runs.
+// Create stores new runs: the children of others.
 func (l *line) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
-	return send(l, request{what: "create", writes: true}, func() ([]store.Created, error) { return l.inner.Create(ctx, runs) })
+	return send(l, request{what: "create", writes: true}, func() ([]store.Created, error) {
+		created, err := l.inner.Create(ctx, runs)
+		for i := range created {
+			if created[i].Err == nil && created[i].New {
+				l.life.env.created(created[i].Run)
+			}
+		}
+		return created, err
+	})
 }
 
 // OpenSession adds a lease, which ends when the worker is buried.
@@ -134,6 +142,9 @@ func (l *line) Commit(ctx context.Context, commits []store.Commit) ([]store.Comm
 		for i := range answers {
 			if answers[i].Err == nil {
 				l.life.env.committed(commits[i].Run, commits[i].Frame)
+				if next := commits[i].Continue; next != nil {
+					l.life.env.created(next.Run)
+				}
 			}
 		}
 		return answers, err
@@ -148,6 +159,26 @@ func (l *line) Release(ctx context.Context, run event.RunID, fence store.Fence) 
 // Deliver puts an item into an inbox.
 func (l *line) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	return send(l, request{what: "deliver", writes: true}, func() (event.RunID, error) { return l.inner.Deliver(ctx, d) })
+}
+
+// Outbox reads what is to be carried over.
+func (l *line) Outbox(ctx context.Context, partition, limit int) (records []store.Outgoing, next time.Time, err error) {
+	did := func(v any) bool { return len(v.([]store.Outgoing)) > 0 }
+	records, err = send(l, request{what: "outbox", did: did}, func() (all []store.Outgoing, err error) {
+		all, next, err = l.inner.Outbox(ctx, partition, limit)
+		return all, err
+	})
+	return records, next, err
+}
+
+// Mark says what became of it.
+func (l *line) Mark(ctx context.Context, partition int, marks []store.Mark) error {
+	return do(l, request{what: "mark", writes: true}, func() error { return l.inner.Mark(ctx, partition, marks) })
+}
+
+// Confirm lets a receiver forget.
+func (l *line) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
+	return do(l, request{what: "confirm", writes: true}, func() error { return l.inner.Confirm(ctx, run, record) })
 }
 
 // Load reads runs.

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -28,7 +27,8 @@ type Outcome struct {
 	// Log is its log, as Env.Log renders it.
 	Log []string
 
-	events []event.Event
+	events []event.Event // of the run that was started
+	last   []event.Event // of the run that it continued as in the end, or the same
 }
 
 // trial is one execution of a workflow in an Env of its own.
@@ -41,9 +41,10 @@ type trial struct {
 	kills    []string
 	blocked  bool // the code did not fit the log
 	effects  []effect
-	steps    map[string]stepEnd
+	steps    map[string]stepEnd // by key, of all runs: see kin
 	// onceSteps are the names of the steps that are not idempotent.
 	onceSteps map[string]bool
+	kin       kin
 }
 
 // stepEnd is how a step ended.
@@ -101,8 +102,11 @@ func (w *workload) run(prepare func(*Env), verify func(*Env, *trial)) *trial {
 		}
 	}
 	e.mu.Lock()
-	tr.points, tr.killed, tr.effects, tr.onceSteps = e.crash.reached, e.crash.killed, e.effects, e.onceSteps
+	tr.points, tr.killed, tr.effects, tr.onceSteps = e.crash.reached, e.crash.killed, slices.Clone(e.effects), e.onceSteps
 	e.mu.Unlock()
+	for i := range tr.effects {
+		tr.effects[i].Key = tr.kin.name(tr.effects[i].Run) + tr.effects[i].Key
+	}
 	tr.problems = append(rec.errors(), tr.problems...)
 	return tr
 }
@@ -136,68 +140,6 @@ func (e *Env) calm() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
 	return c.settle(e.ctx)
-}
-
-// read reads what came of the run.
-func (e *Env) read(tr *trial) {
-	loaded, err := e.store.Load(e.ctx, []store.Load{{Run: tr.Run.ID()}})
-	if err == nil {
-		err = loaded[0].Err
-	}
-	if err == nil {
-		tr.Status = loaded[0].Record.Status
-		tr.blocked = loaded[0].Record.Place == store.PlaceBlocked
-		tr.events, err = decode(loaded[0].Frames)
-	}
-	if err != nil {
-		e.fail("workflowtest: read the run: " + err.Error())
-		return
-	}
-	tr.Log = textOf(tr.events)
-	if last := tr.events[len(tr.events)-1]; last.Type.Terminal() {
-		tr.Result, tr.Failure = last.Payload, last.Failure
-	}
-	tr.steps = stepEnds(tr.events)
-}
-
-// stepEnds returns how each step ended, by key.
-func stepEnds(events []event.Event) map[string]stepEnd {
-	created := map[uint64]*event.Event{}
-	ends := map[string]stepEnd{}
-	for i := range events {
-		ev := &events[i]
-		switch ev.Type {
-		case event.StepCreated:
-			created[ev.Seq] = ev
-		case event.StepCompleted, event.StepFailed:
-			c := created[ev.Ref]
-			end := stepEnd{Step: c.Name, Args: string(c.Payload), Result: string(ev.Payload)}
-			if ev.Failure != nil {
-				end.Code = ev.Failure.Code
-			}
-			ends[c.Key] = end
-		}
-	}
-	return ends
-}
-
-// unread returns how many messages the run has accepted and never taken.
-func (o *Outcome) unread() []string {
-	if len(o.events) == 0 {
-		return nil
-	}
-	last := &o.events[len(o.events)-1]
-	var lines []string
-	for _, id := range last.Unread {
-		line := "a message that came when the code had ended"
-		for i := range o.events {
-			if ev := &o.events[i]; ev.Item == id {
-				line = fmt.Sprintf("event %d, a message of topic %s: %s", ev.Seq, ev.Name, ev.Payload)
-			}
-		}
-		lines = append(lines, line)
-	}
-	return lines
 }
 
 // recorder is the testing.TB of one execution of an exploration: what fails is

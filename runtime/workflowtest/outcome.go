@@ -1,0 +1,115 @@
+package workflowtest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// kin names the runs of an execution by what they are to the run under test, so
+// that executions can be compared: ids may differ. The run under test has the empty
+// name, what it continued as is "turn 2/" and so on, and a child has the name of its
+// parent and the key of the call that started it.
+type kin map[event.RunID]string
+
+func (k kin) name(run event.RunID) string { return k[run] }
+
+// add names a run by the first event of its log.
+func (k kin) add(run event.RunID, spec *event.Spec) {
+	switch {
+	case spec == nil:
+	case spec.ContinuedOf != "":
+		turn := 2
+		_, _ = fmt.Sscanf(k[spec.ContinuedOf], "turn %d/", &turn)
+		if k[spec.ContinuedOf] != "" {
+			turn++
+		}
+		k[run] = fmt.Sprintf("turn %d/", turn)
+	case spec.Parent != "":
+		k[run] = k[spec.Parent] + spec.ParentKey + "/"
+	default:
+		k[run] = ""
+	}
+}
+
+// read reads what came of the run, and of all runs that belong to it.
+func (e *Env) read(tr *trial) {
+	tr.kin, tr.steps = kin{}, map[string]stepEnd{}
+	e.mu.Lock()
+	runs := slices.Clone(e.runs)
+	e.mu.Unlock()
+	for _, id := range runs {
+		events, record, err := e.readRun(id)
+		if err != nil {
+			e.fail("workflowtest: read the run: " + err.Error())
+			return
+		}
+		tr.kin.add(id, events[0].Spec)
+		stepEnds(events, tr.kin.name(id), tr.steps)
+		tr.blocked = tr.blocked || record.Place == store.PlaceBlocked
+		switch {
+		case id == tr.Run.ID():
+			tr.events, tr.Log = events, textOf(events)
+		case events[0].Spec.ContinuedOf == "" || events[0].Spec.Parent != "":
+			continue
+		default:
+			tr.Log = append(append(tr.Log, "continued as:"), textOf(events)...)
+		}
+		tr.last, tr.Status = events, record.Status
+		if end := events[len(events)-1]; end.Type.Terminal() {
+			tr.Result, tr.Failure = end.Payload, end.Failure
+		}
+	}
+}
+
+func (e *Env) readRun(id event.RunID) ([]event.Event, *store.Record, error) {
+	loaded, err := e.store.Load(e.ctx, []store.Load{{Run: id}})
+	if err == nil {
+		err = loaded[0].Err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	events, err := decode(loaded[0].Frames)
+	return events, &loaded[0].Record, err
+}
+
+// stepEnds adds how each step of a run ended, by the name of the run and the key.
+func stepEnds(events []event.Event, run string, ends map[string]stepEnd) {
+	created := map[uint64]*event.Event{}
+	for i := range events {
+		ev := &events[i]
+		switch ev.Type {
+		case event.StepCreated:
+			created[ev.Seq] = ev
+		case event.StepCompleted, event.StepFailed:
+			c := created[ev.Ref]
+			end := stepEnd{Step: c.Name, Args: string(c.Payload), Result: string(ev.Payload)}
+			if ev.Failure != nil {
+				end.Code = ev.Failure.Code
+			}
+			ends[run+c.Key] = end
+		}
+	}
+}
+
+// unread returns the messages that the run has accepted and never taken.
+func (o *Outcome) unread() []string {
+	if len(o.last) == 0 {
+		return nil
+	}
+	end := &o.last[len(o.last)-1]
+	var lines []string
+	for _, id := range end.Unread {
+		line := "a message that came when the code had ended"
+		for i := range o.last {
+			if ev := &o.last[i]; ev.Item == id {
+				line = fmt.Sprintf("event %d, a message of topic %s: %s", ev.Seq, ev.Name, ev.Payload)
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
