@@ -25,6 +25,7 @@ type Store struct {
 	injected   store.Clock // nil: the server's
 	server     *serverClock
 	hub        *hub
+	ears       ears
 	names      *names
 	done       chan struct{} // closed by Close
 	closing    sync.Once
@@ -158,6 +159,7 @@ func (s *Store) Partitions() int { return len(s.parts) }
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.done)
+		s.ears.close()
 		s.hub.close()
 		if s.owned {
 			s.closed = s.client.Close()

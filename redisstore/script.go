@@ -33,6 +33,8 @@ var (
 	scriptClaimRun     = load("claim_run")
 	scriptDue          = load("due")
 	scriptCommit       = load("commit")
+	scriptAppend       = load("append")
+	scriptFinish       = load("finish")
 	scriptRelease      = load("release")
 	scriptDeliver      = load("deliver")
 	scriptLook         = load("look")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,8 @@ const cover = 5 * time.Second
 
 // Wait blocks until there may be something to do, and for five seconds at most;
 // then it says Due. It polls nothing: it looks once, and then waits for what
-// scripts publish.
+// scripts publish. A session that waits again soon goes on listening in between, and
+// need not look again.
 func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
@@ -49,6 +51,9 @@ type waiting struct {
 	classes map[string]bool // by code
 	until   time.Time
 	woken   store.Woken
+	// informed says that everything was looked at, now or by a Wait before, and that
+	// the ear has listened since.
+	informed bool
 }
 
 // spot is what a Wait looks at in one partition.
@@ -65,21 +70,52 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 		a.woken.Due = true
 		return a.woken, err
 	}
-	ear := a.s.hub.listen(a.topics()...)
+	who, classes := a.who(), strings.Join(slices.Sorted(maps.Keys(a.classes)), " ")
+	ear, informed := a.s.ears.take(who, classes)
 	if ear == nil {
-		return store.Woken{}, store.ErrClosed
+		if ear = a.s.hub.listen(a.topics()...); ear == nil {
+			return store.Woken{}, store.ErrClosed
+		}
 	}
-	defer ear.close()
-	if err := ear.await(ctx); err != nil {
-		return store.Woken{}, err
+	a.informed = informed && !a.until.IsZero()
+	woken, err := a.listen(ctx, ear)
+	if !a.informed || err != nil && ctx.Err() == nil {
+		ear.close() // what there is, or what it has heard, was not looked at
+		return woken, err
 	}
+	a.s.ears.keep(who, classes, ear)
+	return woken, err
+}
+
+// listen waits with an ear. It looks first, unless the ear has heard everything since
+// the last look.
+func (a *waiting) listen(ctx context.Context, ear *ear) (store.Woken, error) {
 	for _, spot := range a.spots {
 		spot.known = millis(a.until)
 	}
-	if err := a.look(ctx, a.spots); err != nil || a.news() {
+	if a.informed {
+		return a.block(ctx, ear)
+	}
+	if err := ear.await(ctx); err != nil {
+		return store.Woken{}, err
+	}
+	if err := a.look(ctx, a.spots); err != nil {
 		return a.woken, err
 	}
+	a.informed = true
+	if a.news() {
+		return a.woken, nil
+	}
 	return a.block(ctx, ear)
+}
+
+// who names the sessions of the Wait.
+func (a *waiting) who() string {
+	var b strings.Builder
+	for _, spot := range a.spots {
+		b.WriteString(spot.session)
+	}
+	return b.String()
 }
 
 // topics is everything that is published for the Wait.
@@ -155,8 +191,9 @@ func (a *waiting) concerns(spot *spot, h hint) bool {
 	return ok && (spot.known == 0 || parseNumber(due) < spot.known)
 }
 
-// look takes wakes, one per partition, and asks for mail and due times. It is not
-// given up half-way: a wake that is taken must be told.
+// look takes all wakes of the classes, and asks for mail and due times. It is not
+// given up half-way: a wake that is taken must be told. It leaves no wake of a class
+// behind, because nothing would be published about that again.
 func (a *waiting) look(ctx context.Context, spots []*spot) error {
 	if len(spots) == 0 {
 		return nil
@@ -178,7 +215,7 @@ func (a *waiting) look(ctx context.Context, spots []*spot) error {
 	}
 	for i, spot := range spots {
 		answer := calls[i].answer()
-		if answer.number(0) == 1 {
+		if answer.number(0) > 0 {
 			a.woken.Claim = append(a.woken.Claim, spot.p.number)
 		}
 		spot.learn(&a.woken, parseNumber(answer.text(1)))

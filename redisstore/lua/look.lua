@@ -1,10 +1,10 @@
--- Look tells a session what there is for it: a wake of one of its classes, which
--- it takes, and new mail, which is told once.
+-- Look tells a session what there is for it: wakes of its classes, which it takes,
+-- and new mail, which is told once.
 --
 -- KEYS  1 wakes  2 timers  3 mail of the session
 -- ARGV  the classes
 --
--- Returns {1 if a wake was taken, next due time, run with new mail, …}.
+-- Returns {how many wakes were taken, next due time, run with new mail, …}.
 --
 -- Atomic, because a wake goes to one session, and mail that comes meanwhile must
 -- not be taken for told.
@@ -12,11 +12,8 @@
 -- Parts: none
 
 local answer = {0, redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or ''}
-for _, class in ipairs(ARGV) do
-  if redis.call('HDEL', KEYS[1], class) == 1 then
-    answer[1] = 1
-    break
-  end
+if #ARGV > 0 then
+  answer[1] = redis.call('HDEL', KEYS[1], unpack(ARGV))
 end
 local mail = redis.call('HGETALL', KEYS[3])
 for i = 1, #mail, 2 do

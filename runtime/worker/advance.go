@@ -199,7 +199,7 @@ func (t *task) commitNext() {
 			t.closeInbox()
 		}
 		return
-	case effect == store.EffectNone && len(t.unsaved) == 0:
+	case effect == store.EffectNone && (len(t.unsaved) == 0 || t.nothingToLose()):
 		return
 	}
 	c := &commit{t: t, starts: t.starts, cancels: t.cancels, events: len(t.unsaved), took: len(t.taken)}
@@ -224,6 +224,18 @@ func (t *task) commitNext() {
 		}
 	}
 	t.send(c)
+}
+
+// nothingToLose reports whether what is not saved need not be yet: the run waits for
+// a slot for its next step, and has only asked for it. The commit that starts the
+// step says so, too.
+func (t *task) nothingToLose() bool {
+	if t.blocked != nil || len(t.attempts)+len(t.taken)+len(t.cancels) > 0 || !t.wantsStep() {
+		return false
+	}
+	return !slices.ContainsFunc(t.unsaved, func(e event.Event) bool {
+		return e.Type != event.RunStarted && e.Type != event.StepCreated
+	})
 }
 
 // inboxPatience is how often in a row the inbox may keep a run from ending before

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -137,7 +138,10 @@ func TestRUN8_AStepInLineForASlotIsCanceledWithoutRunning(t *testing.T) {
 	first := start(w, queued, 0)
 	w.reach(first, event.StepStarted, 1)
 	second := start(w, queued, 2)
-	w.reach(second, event.StepCreated, 1)
+	w.eventually("the second run is the worker's", func() bool {
+		loaded, err := w.store.Load(w.ctx, []store.Load{{Run: second.ID(), Limit: -1}})
+		return err == nil && loaded[0].Record.Place == store.PlaceOwned
+	})
 	checkCancel(t, w, second)
 	if n := len(filter(w.log(second), event.StepStarted)); n != 0 {
 		t.Errorf("the step was started %d times", n)

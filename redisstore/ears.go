@@ -1,0 +1,73 @@
+package redisstore
+
+import (
+	"sync"
+	"time"
+)
+
+// ears keeps the ears of Waits that have ended for those that follow: an ear that
+// has listened all the time knows what has happened since the last look.
+//
+// That holds because every wake, every earlier due time and all mail is published by
+// the action that brings it, and a look leaves no wake of the classes behind. Other
+// classes than before were not listened for: then the next Wait looks.
+type ears struct {
+	mu   sync.Mutex
+	kept map[string]*keptEar // by the sessions that wait
+}
+
+type keptEar struct {
+	ear     *ear
+	classes string
+	timer   *time.Timer
+}
+
+// take returns the ear of whoever waits, nil if there is none, and whether it has
+// listened for the same classes.
+func (e *ears) take(who, classes string) (ear *ear, informed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k := e.kept[who]
+	if k == nil {
+		return nil, false
+	}
+	delete(e.kept, who)
+	k.timer.Stop()
+	return k.ear, k.classes == classes
+}
+
+// keep lets an ear go on listening, for a while.
+func (e *ears) keep(who, classes string, ear *ear) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.kept == nil {
+		e.kept = map[string]*keptEar{}
+	}
+	if before := e.kept[who]; before != nil { // two waited at once
+		before.timer.Stop()
+		before.ear.close()
+	}
+	k := &keptEar{ear: ear, classes: classes}
+	k.timer = time.AfterFunc(linger, func() { e.drop(who, k) })
+	e.kept[who] = k
+}
+
+func (e *ears) drop(who string, k *keptEar) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.kept[who] == k {
+		delete(e.kept, who)
+		k.ear.close()
+	}
+}
+
+// close ends all of them.
+func (e *ears) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for who, k := range e.kept {
+		k.timer.Stop()
+		delete(e.kept, who)
+		k.ear.close()
+	}
+}
