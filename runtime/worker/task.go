@@ -108,19 +108,19 @@ type input struct {
 	claimSeq  uint64 // of inputClaimed; of the last claim before the question of inputOwned
 }
 
-// post gives the task something to do.
+// post gives the task something to do. Whoever posts next finds the task in the
+// queue: what a worker that stops posts last must not wait for somebody who was
+// held up here, and comes when no executor is left.
 func (t *task) post(in input) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.inputs = append(t.inputs, in)
-	push := !t.scheduled
+	if t.scheduled {
+		return
+	}
 	t.scheduled = true
-	if push {
-		t.w.activity.Begin()
-	}
-	t.mu.Unlock()
-	if push {
-		t.w.queue.push(t)
-	}
+	t.w.activity.Begin()
+	t.w.queue.push(t)
 }
 
 // takeInputs returns what was posted. When there is nothing the task is no
