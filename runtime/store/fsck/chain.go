@@ -21,6 +21,7 @@ func (c *checker) checkChains() {
 	}
 	for _, chain := range slices.Sorted(maps.Keys(chains)) {
 		logged := c.checkReceived(chain, chains[chain])
+		c.received[chain] = logged
 		var alive []event.RunID
 		for _, r := range chains[chain] {
 			c.checkInbox(r, logged)
@@ -29,7 +30,7 @@ func (c *checker) checkChains() {
 			}
 		}
 		if len(alive) > 1 {
-			c.find(11, alive[1], fmt.Sprintf("the chain of %s goes on in %d runs: %s", chain, len(alive), alive), "both do the same work")
+			c.lasting(11, alive[1], fmt.Sprintf("the chain of %s goes on in %d runs: %s", chain, len(alive), alive), "both do the same work")
 		}
 	}
 }
@@ -47,7 +48,7 @@ func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[e
 				continue
 			}
 			if logged[i.id] {
-				c.find(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
+				c.lasting(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
 			}
 			logged[i.id] = true
 		}

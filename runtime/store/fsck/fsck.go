@@ -13,13 +13,16 @@ import (
 // Finding is one broken invariant.
 type Finding struct {
 	// Invariant is its number; the package comment lists them.
-	Invariant int
+	Invariant int `json:"invariant"`
 	// Run is the run that it is about; empty if it is about none in particular.
-	Run event.RunID
+	Run event.RunID `json:"run,omitempty"`
 	// What says what is wrong.
-	What string
+	What string `json:"what"`
 	// Explain says what comes of it.
-	Explain string
+	Explain string `json:"explain"`
+	// Lasting says that it stands in a log, which nothing may change: no repair
+	// makes it go away.
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // String returns the finding on one line.
@@ -34,6 +37,11 @@ func (f Finding) String() string {
 // Check returns every broken invariant of a snapshot, ordered by number, run
 // and text; nil if there is none. It does not change the snapshot.
 func Check(s *store.Snapshot) []Finding {
+	return check(s).findings
+}
+
+// check is Check for those who also need what the logs say.
+func check(s *store.Snapshot) *checker {
 	c := newChecker(s)
 	for r := range c.runs {
 		h := c.checkLog(r)
@@ -52,10 +60,14 @@ func Check(s *store.Snapshot) []Finding {
 	c.checkChains()
 	c.checkWakes()
 	c.checkOrphans()
-	slices.SortFunc(c.findings, func(a, b Finding) int {
+	sortFindings(c.findings)
+	return c
+}
+
+func sortFindings(all []Finding) {
+	slices.SortFunc(all, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Invariant, b.Invariant), cmp.Compare(a.Run, b.Run), cmp.Compare(a.What, b.What))
 	})
-	return c.findings
 }
 
 // checker gathers findings. The maps say where each run is mentioned.
@@ -69,6 +81,8 @@ type checker struct {
 	mailOf  map[event.RunID][]store.SessionID
 	linedAt map[event.RunID][]string
 	audited map[event.RunID]int // entries in the audit trail
+	// received has the items in the logs of each chain.
+	received map[event.RunID]map[event.ItemID]bool
 }
 
 func newChecker(s *store.Snapshot) *checker {
@@ -78,10 +92,11 @@ func newChecker(s *store.Snapshot) *checker {
 	}
 	return &checker{
 		Snapshot: s, logs: map[event.RunID]*history{}, audited: audited,
-		readyIn: byRun(s.Ready, compareClasses),
-		ownedBy: byRun(s.Owned, cmp.Compare[store.SessionID]),
-		mailOf:  byRun(s.Mail, cmp.Compare[store.SessionID]),
-		linedAt: byRun(s.Lines, cmp.Compare[string]),
+		received: map[event.RunID]map[event.ItemID]bool{},
+		readyIn:  byRun(s.Ready, compareClasses),
+		ownedBy:  byRun(s.Owned, cmp.Compare[store.SessionID]),
+		mailOf:   byRun(s.Mail, cmp.Compare[store.SessionID]),
+		linedAt:  byRun(s.Lines, cmp.Compare[string]),
 	}
 }
 
@@ -111,4 +126,9 @@ func (c *checker) runs(yield func(*store.RunState) bool) {
 
 func (c *checker) find(invariant int, run event.RunID, what, explain string) {
 	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain})
+}
+
+// lasting is find for what stands in a log.
+func (c *checker) lasting(invariant int, run event.RunID, what, explain string) {
+	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain, Lasting: true})
 }
