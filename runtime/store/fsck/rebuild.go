@@ -15,7 +15,7 @@ var noTime time.Time
 // say is kept as it is: the priority, when it was created for later, and how often
 // it was recovered.
 func (p *planner) rebuild(r *store.RunState, h *history) store.RunMend {
-	spec, m := h.fold.Spec, store.RunMend{Record: r.Record, Hidden: r.Hidden}
+	spec, m := h.fold.Spec, store.RunMend{Record: r.Record}
 	rec := &m.Record
 	rec.Chain = p.chainOf(r, h)
 	rec.WorkflowID, rec.Class = spec.WorkflowID, store.Class{Queue: spec.Queue, Workflow: spec.Workflow}
@@ -28,6 +28,7 @@ func (p *planner) rebuild(r *store.RunState, h *history) store.RunMend {
 	}
 	rec.Retention = cmp.Or(max(spec.Retention, 0), max(r.Retention, 0), store.DefaultRetention)
 	p.put(r, h, rec)
+	m.Hidden = r.Hidden && rec.Place == store.PlaceEnded
 	m.Remember, m.Drop = p.items(r, rec.Chain)
 	return m
 }
