@@ -16,6 +16,8 @@ type planner struct {
 	by    store.SessionID
 	names map[string]*named
 	wids  map[event.RunID]string // of runs that can be found, by their logs if those tell
+	// mended are the runs for which there is a repair of their own.
+	mended map[event.RunID]bool
 
 	about   map[event.RunID][]Finding // of runs that can be found
 	gone    map[event.RunID][]Finding // of runs that do not exist
@@ -26,7 +28,7 @@ type planner struct {
 // it.
 func plan(exam store.Examination, by store.SessionID) ([]Finding, []Repair) {
 	p := &planner{
-		checker: check(exam.Snapshot()), by: by, names: map[string]*named{}, wids: map[event.RunID]string{},
+		checker: check(exam.Snapshot()), by: by, names: map[string]*named{}, wids: map[event.RunID]string{}, mended: map[event.RunID]bool{},
 		about: map[event.RunID][]Finding{}, gone: map[event.RunID][]Finding{},
 	}
 	for _, found := range p.findings {
@@ -44,6 +46,7 @@ func plan(exam store.Examination, by store.SessionID) ([]Finding, []Repair) {
 	for r := range p.runs {
 		if repair, broken := p.run(r); broken {
 			repairs = append(repairs, repair)
+			p.mended[r.Run] = repair.do != nil
 		}
 	}
 	for _, wid := range slices.Sorted(maps.Keys(p.names)) {

@@ -155,12 +155,25 @@ func (p *planner) takeNameFindings(n *named) {
 	}
 }
 
-// name repairs what a workflow id leads to. The trail of the run that it leads to
-// tells of it.
+// witness returns the run whose audit trail tells of the repair of a workflow id:
+// one that it leads to, and that is not mended itself.
+func (p *planner) witness(n *named) event.RunID {
+	for _, id := range slices.Concat([]event.RunID{n.want.Active, n.want.Last}, n.want.Line) {
+		if id != "" && !p.mended[id] {
+			return id
+		}
+	}
+	return ""
+}
+
+// name repairs what a workflow id leads to. The trail of a run that it leads to
+// tells of it, unless it only follows from the repair of a run.
 func (p *planner) name(n *named) Repair {
 	m := n.want
 	m.Reason, m.By = store.ReasonWrongRecord, p.by
-	m.Run = cmp.Or(m.Active, m.Last)
+	if len(n.findings) > 0 {
+		m.Run = p.witness(n)
+	}
 	text := func(id event.RunID) string { return cmp.Or(string(id), "none") }
 	repair := Repair{
 		WorkflowID: n.wid, Findings: n.findings, Reason: m.Reason,
