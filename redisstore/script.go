@@ -40,6 +40,10 @@ var (
 	scriptNote         = load("note")
 	scriptPurge        = load("purge")
 	scriptDelete       = load("delete")
+	scriptMendRun      = load("mend_run")
+	scriptMendName     = load("mend_name")
+	scriptForget       = load("forget")
+	scriptReplace      = load("replace")
 )
 
 var partsLine = regexp.MustCompile(`(?m)^-- Parts: (.+)$`)

@@ -156,7 +156,7 @@ func (p *planner) items(r *store.RunState, chain event.RunID) (remember map[even
 	}
 	read, unread := p.received[chain], map[event.ItemID]bool{}
 	for n, i := range r.Inbox {
-		if read[i.ID] || unread[i.ID] {
+		if i.ID == "" || read[i.ID] || unread[i.ID] {
 			drop = append(drop, n)
 			continue
 		}
