@@ -65,6 +65,18 @@ func TestREC3_Timeout(t *testing.T) {
 	}, lostTimer, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.mends(t)
 }
 
+func TestREC3_TimeoutOfTheRun(t *testing.T) {
+	broken{func(w *repairtest.World) *repairtest.Scene {
+		s := w.Sleeping(workflow.WithRunTimeout(30 * time.Minute))
+		s.Want = "failed"
+		w.Clock.Advance(2 * time.Hour)
+		return s
+	}, func(p *partition, r *run, _ *repairtest.Scene) {
+		p.timers.expel(r)
+		r.due = 0
+	}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.mends(t)
+}
+
 func TestREC3_StuckCreated(t *testing.T) {
 	broken{created, func(_ *partition, r *run, _ *repairtest.Scene) { r.class.remove(r) },
 		repairtest.Want{Invariants: []int{5}, Reason: store.ReasonStuckCreated}}.mends(t)
@@ -186,4 +198,10 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 			p.later[r.id] = 3
 		}, repairtest.Want{Invariants: []int{16}}},
 	}, func(t *testing.T, b broken) { b.mends(t) })
+}
+
+func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	repairtest.New(t, NewWith(Config{Clock: clock, Partitions: 3}), clock).Lives(20)
 }

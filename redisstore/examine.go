@@ -29,6 +29,7 @@ type examination struct {
 	counter *redis.StringCmd
 	entries map[string][]entry // by run
 	odd     []string           // keys of the partition that have no place in it
+	unread  map[string]bool    // runs that are not judged, as if they were not there
 }
 
 // entry is where a run stands in a set.
@@ -58,14 +59,19 @@ func (e *examination) Snapshot() *store.Snapshot { return e.snap }
 // Flaws returns what is wrong with keys that a snapshot does not show.
 func (e *examination) Flaws() []store.Flaw { return e.flaws }
 
+// readings is how often a partition is read again because there was more in it than
+// was read, before what came meanwhile is left out.
+const readings = 5
+
 // examine reads in one transaction what there is to read, and begins again if
-// there was more.
+// there was more. In a partition that changes all the time it leaves out runs that
+// are too new, with what they touch: those of the next look will be others.
 func (s *Store) examine(ctx context.Context, p *partition) (*examination, error) {
 	keys, odd, err := s.keysOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	for range 20 {
+	for n := range 4 * readings {
 		e := &examination{s: s, view: &view{p: p, keys: keys}, odd: odd, swaps: map[string][]swap{}}
 		if err := s.transaction(ctx, p, func(tx redis.Pipeliner) { e.read(ctx, tx) }); err != nil {
 			return nil, err
@@ -74,9 +80,39 @@ func (s *Store) examine(ctx context.Context, p *partition) (*examination, error)
 		if all.equal(keys) {
 			return e, nil
 		}
+		if n >= readings && slices.Equal(all.classes, keys.classes) && slices.Equal(all.sessions, keys.sessions) {
+			e.leaveOut(all)
+			return e, nil
+		}
 		keys = all
 	}
 	return nil, errMoving
+}
+
+// leaveOut decides what is not judged: runs that were not read, and those of the
+// workflow ids that lead to them.
+func (e *examination) leaveOut(all *keySet) {
+	e.unread = map[string]bool{}
+	for _, run := range all.runs {
+		e.unread[run] = e.runs[run].meta == nil
+	}
+	names := map[string]bool{}
+	for _, wid := range all.names {
+		line := e.lines[wid]
+		names[wid] = line == nil || e.unread[e.active.Val()[wid]] || e.unread[e.latest.Val()[wid]] ||
+			slices.ContainsFunc(line.Val(), func(run string) bool { return e.unread[run] })
+	}
+	for run := range e.runs {
+		e.unread[run] = names[e.metaOf(run)["w"]]
+	}
+	maps.DeleteFunc(e.runs, func(run string, _ reading) bool { return e.unread[run] })
+	for wid, out := range names {
+		if out {
+			delete(e.active.Val(), wid)
+			delete(e.latest.Val(), wid)
+			delete(e.lines, wid)
+		}
+	}
 }
 
 // keysOf finds the keys of a partition by their names.

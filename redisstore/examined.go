@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -77,10 +78,13 @@ func (e *examination) showReady() {
 		class := e.class(code)
 		for _, member := range e.ready[code].Val() {
 			run := member[min(orderDigits, len(member)):]
+			if e.unread[run] {
+				continue
+			}
 			e.snap.Ready[class] = append(e.snap.Ready[class], long(run))
 			e.at(run, e.p.ready(code), member)
 		}
-		for run := range e.blocked[code].Val() {
+		for _, run := range e.judged(sortedKeys(e.blocked[code].Val())) {
 			e.at(run, e.p.blocked(code), run)
 		}
 	}
@@ -103,11 +107,11 @@ func (e *examination) showWork() {
 				TTL: time.Duration(parseNumber(m["l"])) * time.Millisecond, Recovering: m["r"] != "",
 			}
 		}
-		for _, run := range sorted(e.owned[code].Val()) {
+		for _, run := range e.judged(sorted(e.owned[code].Val())) {
 			e.snap.Owned[id] = append(e.snap.Owned[id], long(run))
 			e.at(run, e.p.owned(code), run)
 		}
-		for _, run := range sortedKeys(e.mail[code].Val()) {
+		for _, run := range e.judged(sortedKeys(e.mail[code].Val())) {
 			e.snap.Mail[id] = append(e.snap.Mail[id], long(run))
 			e.at(run, e.p.mail(code), run)
 		}
@@ -115,20 +119,25 @@ func (e *examination) showWork() {
 }
 
 func (e *examination) showIndexes() {
-	for _, z := range e.timers.Val() {
-		run, _ := z.Member.(string)
-		e.snap.Timers[long(run)] = timeOf(int64(z.Score))
-		e.at(run, e.p.timers(), run)
+	for _, index := range []struct {
+		key  string
+		all  *redis.ZSliceCmd
+		into map[event.RunID]time.Time
+	}{{e.p.timers(), e.timers, e.snap.Timers}, {e.p.purges(), e.purges, e.snap.Purges}, {e.p.open(), e.open, nil}, {e.p.done(), e.done, nil}} {
+		for _, z := range index.all.Val() {
+			run, _ := z.Member.(string)
+			if e.unread[run] {
+				continue
+			}
+			if index.into != nil {
+				index.into[long(run)] = timeOf(int64(z.Score))
+			}
+			e.at(run, index.key, run)
+		}
 	}
-	for _, z := range e.purges.Val() {
-		run, _ := z.Member.(string)
-		e.snap.Purges[long(run)] = timeOf(int64(z.Score))
-		e.at(run, e.p.purges(), run)
-	}
-	for _, run := range members(e.open) {
-		e.at(run, e.p.open(), run)
-	}
-	for _, run := range members(e.done) {
-		e.at(run, e.p.done(), run)
-	}
+}
+
+// judged leaves out runs that are not judged.
+func (e *examination) judged(runs []string) []string {
+	return slices.DeleteFunc(runs, func(run string) bool { return e.unread[run] })
 }

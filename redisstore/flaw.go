@@ -79,7 +79,7 @@ func (e *examination) lookAtNames() {
 		e.mendable(store.Flaw{Invariant: 16, What: fmt.Sprintf("class %v has lost its name", class), Explain: "its runs cannot be read"},
 			"name it again", swap{key: e.p.classes(), kind: inHash, field: code, value: className(class)})
 	}
-	if len(e.latest.Val()) > 0 {
+	if len(e.latest.Val()) > 0 || e.unread != nil {
 		return
 	}
 	var swaps []swap
@@ -115,6 +115,9 @@ func (e *examination) lookAtCounts() {
 	if seen := e.counter.Val(); parseNumber(seen) < greatest {
 		e.mendable(store.Flaw{Invariant: 5, What: fmt.Sprintf("the counter of ready runs is at %q, and one of them has %d", seen, greatest), Explain: "what is ready later is claimed first"},
 			"set it to what it has counted", swap{key: e.p.counter(), kind: inString, seen: seen, value: number(greatest)})
+	}
+	if e.unread != nil {
+		return // those that were not read count, too
 	}
 	counted := map[string]int64{}
 	for run := range e.runs {

@@ -229,3 +229,13 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 		}, repairtest.Want{Invariants: []int{16}}},
 	}, func(t *testing.T, r rotten) { r.mends(t) })
 }
+
+func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	st, err := OpenWith(filepath.Join(t.TempDir(), "runs.db"), Config{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repairtest.New(t, st, clock).Lives(10)
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // repairers is how many repairs go on at once.
@@ -59,6 +61,7 @@ func (w *World) Mends(s *Scene, damage func(), want Want) {
 	}
 	w.sound(want.Remaining)
 	w.audits(want, audited)
+	w.explains(want)
 	if want.Stays {
 		return
 	}
@@ -162,6 +165,25 @@ func (w *World) sound(remaining []int) {
 	}
 	for _, f := range fsck.Check(snap) {
 		w.T.Errorf("fsck: %v", f)
+	}
+}
+
+// explains fails the test unless people are told why a run was set aside.
+func (w *World) explains(want Want) {
+	w.T.Helper()
+	if want.Reason != store.ReasonDamagedLog {
+		return
+	}
+	n, ok := store.As[store.Noter](w.Store)
+	if !ok {
+		w.T.Fatalf("%T is not a store.Noter", w.Store)
+	}
+	notes, err := n.Notes(w.Ctx, want.Run)
+	if why := string(notes[workflow.NoteBlocked]); err != nil || !strings.Contains(why, "invariant 1") {
+		w.T.Errorf("run %s is blocked because %q, %v, want because of invariant 1", want.Run, why, err)
+	}
+	if got := w.Record(want.Run).Status; got != event.StatusBlocked {
+		w.T.Errorf("run %s is %s, want it blocked", want.Run, got)
 	}
 }
 
