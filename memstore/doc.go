@@ -25,5 +25,6 @@
 // open.go has the Store, partition.go the state behind one mutex, and run.go
 // what "make ready" and "end" mean. Then one file per duty, named as in the
 // other stores: create.go, session.go, claim.go, commit.go, release.go,
-// deliver.go, load.go, wait.go, list.go, purge.go, inspect.go.
+// deliver.go, load.go, wait.go, list.go, purge.go, inspect.go; examine.go and
+// repair.go serve package fsck.
 package memstore

@@ -53,8 +53,8 @@ func (w *World) Lives(runs int) {
 // repairUntil repairs until it is told to stop.
 func (w *World) repairUntil(done <-chan struct{}, n int) {
 	for {
-		report, err := fsck.RepairStore(w.Ctx, w.Store, fsck.Options{By: store.SessionID(fmt.Sprintf("fsck-%d", n))})
-		if err != nil || len(report.Repairs) > 0 || len(report.Remaining) > 0 {
+		report, err := fsck.Repair(w.Ctx, w.Store, fsck.Options{By: store.SessionID(fmt.Sprintf("fsck-%d", n))})
+		if err != nil || len(report.Fixes) > 0 || len(report.Remaining) > 0 {
 			w.T.Errorf("a repair of a healthy store: %v, %+v", err, report)
 			return
 		}

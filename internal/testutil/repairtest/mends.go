@@ -40,7 +40,7 @@ func (w *World) Mends(s *Scene, damage func(), want Want) {
 	if want.Run == "" {
 		want.Run = s.Run
 	}
-	if got := w.Repair(fsck.Options{DryRun: true}); len(got.Repairs) > 0 || len(got.Remaining) > 0 {
+	if got := w.Repair(fsck.Options{DryRun: true}); len(got.Fixes) > 0 || len(got.Remaining) > 0 {
 		w.T.Fatalf("before the damage: found %+v", got)
 	}
 	damage()
@@ -72,7 +72,7 @@ func (w *World) Mends(s *Scene, damage func(), want Want) {
 	w.sound(want.Remaining)
 }
 
-func aboutRun(r fsck.Repair) bool { return r.Run != "" || r.WorkflowID != "" }
+func aboutRun(r fsck.Fix) bool { return r.Run != "" || r.WorkflowID != "" }
 
 // dry fails the test unless a dry run finds and explains everything, and changes
 // nothing.
@@ -87,7 +87,7 @@ func (w *World) dry(want Want) {
 		w.T.Errorf("invariants (-want +got)\n%s\nfindings: %v", diff, report.Remaining)
 	}
 	reasoned := want.Reason == ""
-	for _, r := range report.Repairs {
+	for _, r := range report.Fixes {
 		if r.Outcome != fsck.OutcomePlanned && r.Outcome != fsck.OutcomeRemains || (r.Action == "") != (r.Outcome == fsck.OutcomeRemains) {
 			w.T.Errorf("repair %+v: wrong outcome of a dry run", r)
 		}
@@ -96,15 +96,15 @@ func (w *World) dry(want Want) {
 		}
 		reasoned = reasoned || r.Reason == want.Reason
 	}
-	if first := len(report.Repairs) > 0 && report.Repairs[0].Run == "" && report.Repairs[0].WorkflowID == ""; !reasoned && !first {
-		w.T.Errorf("no repair has reason %q: %+v", want.Reason, report.Repairs)
+	if first := len(report.Fixes) > 0 && report.Fixes[0].Run == "" && report.Fixes[0].WorkflowID == ""; !reasoned && !first {
+		w.T.Errorf("no repair has reason %q: %+v", want.Reason, report.Fixes)
 	}
 }
 
 // Repair repairs the store.
 func (w *World) Repair(opts fsck.Options) *fsck.Report {
 	w.T.Helper()
-	report, err := fsck.RepairStore(w.Ctx, w.Store, opts)
+	report, err := fsck.Repair(w.Ctx, w.Store, opts)
 	if err != nil {
 		w.T.Fatalf("repair: %v", err)
 	}
@@ -113,23 +113,23 @@ func (w *World) Repair(opts fsck.Options) *fsck.Report {
 
 // concurrently repairs ten times at once. It fails the test if one repair is made
 // twice, and returns those that were made.
-func (w *World) concurrently() []fsck.Repair {
+func (w *World) concurrently() []fsck.Fix {
 	w.T.Helper()
 	reports, errs := make([]*fsck.Report, repairers), make([]error, repairers)
 	var all sync.WaitGroup
 	for n := range repairers {
 		all.Go(func() {
-			reports[n], errs[n] = fsck.RepairStore(w.Ctx, w.Store, fsck.Options{By: store.SessionID(fmt.Sprintf("fsck-%d", n))})
+			reports[n], errs[n] = fsck.Repair(w.Ctx, w.Store, fsck.Options{By: store.SessionID(fmt.Sprintf("fsck-%d", n))})
 		})
 	}
 	all.Wait()
-	var mended []fsck.Repair
-	made := map[string]fsck.Repair{}
+	var mended []fsck.Fix
+	made := map[string]fsck.Fix{}
 	for n, report := range reports {
 		if errs[n] != nil {
 			w.T.Fatalf("repair %d: %v", n, errs[n])
 		}
-		for _, r := range report.Repairs {
+		for _, r := range report.Fixes {
 			if r.Outcome != fsck.OutcomeMended {
 				continue
 			}
@@ -150,7 +150,7 @@ func (w *World) sound(remaining []int) {
 	w.T.Helper()
 	report := w.Repair(fsck.Options{DryRun: true})
 	if diff := cmp.Diff(remaining, numbers(report.Remaining)); diff != "" {
-		w.T.Fatalf("what is still broken (-want +got)\n%s\nfindings: %v\nrepairs: %+v", diff, report.Remaining, report.Repairs)
+		w.T.Fatalf("what is still broken (-want +got)\n%s\nfindings: %v\nrepairs: %+v", diff, report.Remaining, report.Fixes)
 	}
 	if len(remaining) > 0 {
 		return

@@ -26,7 +26,7 @@ type planner struct {
 
 // plan returns what is broken, and what to do about it in the order in which to do
 // it.
-func plan(exam store.Examination, by store.SessionID) ([]Finding, []Repair) {
+func plan(exam store.Examination, by store.SessionID) ([]Finding, []Fix) {
 	p := &planner{
 		checker: check(exam.Snapshot()), by: by, names: map[string]*named{}, wids: map[event.RunID]string{}, mended: map[event.RunID]bool{},
 		about: map[event.RunID][]Finding{}, gone: map[event.RunID][]Finding{},
@@ -55,7 +55,7 @@ func plan(exam store.Examination, by store.SessionID) ([]Finding, []Repair) {
 		}
 	}
 	if len(p.nowhere) > 0 {
-		repairs = append(repairs, Repair{Findings: p.nowhere, Why: "there is nothing to mend it by"})
+		repairs = append(repairs, Fix{Findings: p.nowhere, Why: "there is nothing to mend it by"})
 	}
 	return p.findings, repairs
 }
@@ -75,14 +75,14 @@ func (p *planner) sortOut(f Finding) {
 
 // flaws adds what the store has found in itself to the findings, and returns what
 // the store can do about it.
-func (p *planner) flaws(flaws []store.Flaw) []Repair {
-	var repairs []Repair
+func (p *planner) flaws(flaws []store.Flaw) []Fix {
+	var repairs []Fix
 	for _, f := range flaws {
 		found := Finding{Invariant: f.Invariant, Run: f.Run, What: f.What, Explain: f.Explain}
 		p.findings = append(p.findings, found)
 		switch {
 		case f.Mend != "":
-			repairs = append(repairs, Repair{
+			repairs = append(repairs, Fix{
 				Run: f.Run, Findings: []Finding{found}, Action: f.Mend, first: true,
 				do: func(ctx context.Context, e store.Examination) (bool, error) { return e.MendFlaw(ctx, f) },
 			})
@@ -94,21 +94,21 @@ func (p *planner) flaws(flaws []store.Flaw) []Repair {
 }
 
 // forget removes what is kept of a run that does not exist.
-func (p *planner) forget(id event.RunID) Repair {
-	return Repair{
+func (p *planner) forget(id event.RunID) Fix {
+	return Fix{
 		Run: id, Findings: p.gone[id], Action: "remove everything that is kept under its id",
 		do: func(ctx context.Context, e store.Examination) (bool, error) { return e.Forget(ctx, id) },
 	}
 }
 
 // run decides about one run; false: there is nothing wrong with it.
-func (p *planner) run(r *store.RunState) (Repair, bool) {
+func (p *planner) run(r *store.RunState) (Fix, bool) {
 	found, h := p.about[r.Run], p.logs[r.Run]
 	moves := p.moves(r)
 	if len(found) == 0 && !moves {
-		return Repair{}, false
+		return Fix{}, false
 	}
-	repair := Repair{Run: r.Run, Findings: found}
+	repair := Fix{Run: r.Run, Findings: found}
 	if p.damaged(r) {
 		return p.block(repair, r), true
 	}
@@ -135,7 +135,7 @@ func (c *checker) damaged(r *store.RunState) bool {
 func lost(r *store.RunState) bool { return r.Place == 0 && r.N == 0 && r.Last == event.CID{} }
 
 // block sets a run aside whose log is damaged.
-func (p *planner) block(repair Repair, r *store.RunState) Repair {
+func (p *planner) block(repair Fix, r *store.RunState) Fix {
 	const hint = "bring its log back from a backup, or start it again"
 	h := p.logs[r.Run]
 	switch {

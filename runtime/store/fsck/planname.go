@@ -168,14 +168,14 @@ func (p *planner) witness(n *named) event.RunID {
 
 // name repairs what a workflow id leads to. The trail of a run that it leads to
 // tells of it, unless it only follows from the repair of a run.
-func (p *planner) name(n *named) Repair {
+func (p *planner) name(n *named) Fix {
 	m := n.want
 	m.Reason, m.By = store.ReasonWrongRecord, p.by
 	if len(n.findings) > 0 {
 		m.Run = p.witness(n)
 	}
 	text := func(id event.RunID) string { return cmp.Or(string(id), "none") }
-	repair := Repair{
+	repair := Fix{
 		WorkflowID: n.wid, Findings: n.findings, Reason: m.Reason,
 		Action: fmt.Sprintf("make it lead to: active %s, in line %v, last ended %s", text(m.Active), m.Line, text(m.Last)),
 		do:     func(ctx context.Context, e store.Examination) (bool, error) { return e.MendName(ctx, m) },

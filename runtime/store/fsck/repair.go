@@ -33,14 +33,14 @@ type Report struct {
 	DryRun bool `json:"dry_run"`
 	// Runs is how many runs the store has.
 	Runs int `json:"runs"`
-	// Repairs are in the order in which they were made, or would be.
-	Repairs []Repair `json:"repairs"`
+	// Fixes are in the order in which they were made, or would be.
+	Fixes []Fix `json:"fixes"`
 	// Remaining is what is still broken: after a dry run everything that was found.
 	Remaining []Finding `json:"remaining"`
 }
 
-// Repair is what is done about one run, one workflow id, or one flaw of the store.
-type Repair struct {
+// Fix is what is done about one run, one workflow id, or one flaw of the store.
+type Fix struct {
 	// Run is the run that is mended; WorkflowID the workflow id. Both are empty for
 	// a flaw of the store that is about neither.
 	Run        event.RunID `json:"run,omitempty"`
@@ -84,7 +84,7 @@ var ErrNotRepairable = errors.New("store is not a store.Repairer")
 // same time.
 const passes = 5
 
-// RepairStore checks every invariant of a store, and mends what is broken from
+// Repair checks every invariant of a store, and mends what is broken from
 // the logs. What it would do is told by a dry run first.
 //
 // Workers may work on the store meanwhile, and any number of repairs may go on at
@@ -94,8 +94,8 @@ const passes = 5
 //
 // The error says that the store could not be read or written; the report then
 // tells what was done before.
-func RepairStore(ctx context.Context, s store.Store, opts Options) (*Report, error) {
-	report := &Report{DryRun: opts.DryRun, Repairs: []Repair{}, Remaining: []Finding{}}
+func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
+	report := &Report{DryRun: opts.DryRun, Fixes: []Fix{}, Remaining: []Finding{}}
 	r, ok := store.As[store.Repairer](s)
 	if !ok {
 		return report, fmt.Errorf("repair %T: %w", s, ErrNotRepairable)
@@ -107,7 +107,7 @@ func RepairStore(ctx context.Context, s store.Store, opts Options) (*Report, err
 		opts.Progress = func(Progress) {}
 	}
 	for p := range s.Partitions() {
-		f := fixer{store: r, opts: &opts, report: report}
+		f := repairer{store: r, opts: &opts, report: report}
 		f.progress = Progress{Partition: p, Partitions: s.Partitions(), Runs: report.Runs}
 		if err := f.partition(ctx, p); err != nil {
 			return report, fmt.Errorf("repair partition %d: %w", p, err)
@@ -116,15 +116,15 @@ func RepairStore(ctx context.Context, s store.Store, opts Options) (*Report, err
 	return report, nil
 }
 
-// fixer repairs one partition.
-type fixer struct {
+// repairer repairs one partition.
+type repairer struct {
 	store    store.Repairer
 	opts     *Options
 	report   *Report
 	progress Progress
 }
 
-func (f *fixer) partition(ctx context.Context, partition int) error {
+func (f *repairer) partition(ctx context.Context, partition int) error {
 	before := f.report.Runs
 	for pass := 0; ; pass++ {
 		exam, err := f.store.Examine(ctx, partition)
@@ -151,7 +151,7 @@ func (f *fixer) partition(ctx context.Context, partition int) error {
 }
 
 // conclude reports what is not done.
-func (f *fixer) conclude(found []Finding, repairs []Repair) {
+func (f *repairer) conclude(found []Finding, repairs []Fix) {
 	for _, r := range repairs {
 		switch {
 		case r.do == nil:
@@ -161,14 +161,14 @@ func (f *fixer) conclude(found []Finding, repairs []Repair) {
 		default:
 			r.Outcome = OutcomeMoved
 		}
-		f.report.Repairs = append(f.report.Repairs, r)
+		f.report.Fixes = append(f.report.Fixes, r)
 	}
 	f.report.Remaining = append(f.report.Remaining, found...)
 }
 
 // act carries out repairs. What is left of the others is seen in the next pass.
-func (f *fixer) act(ctx context.Context, exam store.Examination, repairs []Repair) error {
-	flawed := slices.ContainsFunc(repairs, func(r Repair) bool { return r.first && r.do != nil })
+func (f *repairer) act(ctx context.Context, exam store.Examination, repairs []Fix) error {
+	flawed := slices.ContainsFunc(repairs, func(r Fix) bool { return r.first && r.do != nil })
 	for _, r := range repairs {
 		if r.do == nil || flawed && !r.first {
 			continue
@@ -181,7 +181,7 @@ func (f *fixer) act(ctx context.Context, exam store.Examination, repairs []Repai
 		if done {
 			r.Outcome = OutcomeMended
 		}
-		f.report.Repairs = append(f.report.Repairs, r)
+		f.report.Fixes = append(f.report.Fixes, r)
 		f.progress.Done++
 		f.opts.Progress(f.progress)
 	}
