@@ -151,18 +151,17 @@ const partitionKeys = "tewkuvpfdhc"
 // this release knows.
 func (k *keySet) note(name string) bool {
 	kind, of, ok := strings.Cut(name, ":")
-	switch {
-	case !ok:
+	if !ok {
 		return name == "format" || len(name) == 1 && strings.Contains(partitionKeys, name)
-	case len(kind) != 1:
-		return false
-	case strings.Contains("mlisnjxg", kind):
+	}
+	switch kind {
+	case "m", "l", "i", "s", "n", "j", "x", "g":
 		k.runs = append(k.runs, of)
-	case strings.Contains("rb", kind):
+	case "r", "b":
 		k.classes = append(k.classes, of)
-	case strings.Contains("zoa", kind):
+	case "z", "o", "a":
 		k.sessions = append(k.sessions, of)
-	case kind == "q":
+	case "q":
 		k.names = append(k.names, of)
 	default:
 		return false

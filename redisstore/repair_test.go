@@ -14,7 +14,6 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/repairtest"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -71,32 +70,56 @@ func (d decayed) mendsOn(t *testing.T, client redis.UniversalClient) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sweep(t, client, st)
 	w := repairtest.New(t, st, clock)
-	w.Dump = func() any { return dump(t, w.Ctx, client, st) }
+	w.Dump = func() any { return dump(w.Ctx, t, client, st) }
 	s := d.scene(w)
 	p := st.partitionOf(s.Run)
 	k := &keysOfScene{partition: p, t: t, ctx: w.Ctx, client: client, scene: s, run: short(s.Run)}
 	k.class = client.HGet(w.Ctx, p.meta(k.run), "c").Val()
 	w.Mends(s, func() {
 		d.damage(k)
-		*st.names = *newNames() // another process knows no names
+		st.names = newNames() // another process knows no names
 	}, d.want)
 }
 
+// sweep removes the keys of a store after the test: all of those of a server are
+// looked at by each repair.
+func sweep(t *testing.T, client redis.UniversalClient, st *Store) {
+	t.Helper()
+	t.Cleanup(func() { // once the store is closed
+		for _, name := range namesOf(context.Background(), t, st) {
+			if err := client.Unlink(context.Background(), name).Err(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // dump returns the values of all keys of a store.
-func dump(t *testing.T, ctx context.Context, client redis.UniversalClient, st *Store) map[string]string {
+func dump(ctx context.Context, t *testing.T, client redis.UniversalClient, st *Store) map[string]string {
 	t.Helper()
 	all := map[string]string{}
+	for _, name := range namesOf(ctx, t, st) {
+		all[name] = fmt.Sprintf("%x", client.Dump(ctx, name).Val())
+	}
+	return all
+}
+
+// namesOf returns all names that the keys of a store can have.
+func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
+	t.Helper()
+	var names []string
 	for _, p := range st.parts {
 		keys, odd, err := st.keysOf(ctx, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := slices.Clone(odd)
+		for _, name := range odd {
+			names = append(names, p.tag+name)
+		}
 		for _, run := range keys.runs {
-			for _, name := range []string{p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.notes(run), p.audit(run), p.extra(run), p.hidden(run)} {
-				names = append(names, name)
-			}
+			names = append(names, p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.notes(run), p.audit(run), p.extra(run), p.hidden(run))
 		}
 		for _, class := range keys.classes {
 			names = append(names, p.ready(class), p.blocked(class))
@@ -110,11 +133,8 @@ func dump(t *testing.T, ctx context.Context, client redis.UniversalClient, st *S
 		for _, one := range partitionKeys {
 			names = append(names, p.tag+string(one))
 		}
-		for _, name := range names {
-			all[name] = fmt.Sprintf("%x", client.Dump(ctx, name).Val())
-		}
 	}
-	return all
+	return names
 }
 
 func starts(w *repairtest.World) *repairtest.Scene   { return w.Created(repairtest.Long("a")...) }
@@ -324,100 +344,14 @@ func TestREC8_MendsOnACluster(t *testing.T) {
 	}
 }
 
-// busy creates a run before each transaction that reads a partition.
-type busy struct {
-	redis.Hook
-
-	create func()
-	calls  int
-}
-
-func (b *busy) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (b *busy) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (b *busy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) > 20 {
-			b.calls++
-			b.create()
-		}
-		return next(ctx, cmds)
-	}
-}
-
-func TestExamine_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing.T) {
-	clock, server, prefix := storetest.NewClock(), redistest.Shared(t), redistest.Prefix()
-	open := func(client redis.UniversalClient) *Store {
-		st, err := New(client, Config{Clock: clock, Prefix: prefix, Partitions: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return st
-	}
-	w := repairtest.New(t, open(server.Client(t)), clock)
-	names := 0
-	s := w.Lined("a")
-	client, hook := server.Client(t), &busy{}
-	hook.create = func() {
-		names++
-		w.Created(workflow.WithID(fmt.Sprintf("n-%d", names)))
-		w.Created(workflow.WithID("a"), workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.CancelActive}))
-	}
-	client.AddHook(hook)
-	st := open(client)
-	defer st.Close()
-	if err := st.prepare(w.Ctx); err != nil {
-		t.Fatal(err)
-	}
-	hook.create()
-	exam, err := st.Examine(w.Ctx, 0)
-	if err != nil || hook.calls <= readings {
-		t.Fatalf("examine: %v after %d readings", err, hook.calls)
-	}
-	if flaws := exam.Flaws(); len(flaws) > 0 {
-		t.Errorf("flaws: %+v", flaws)
-	}
-	snap := exam.Snapshot()
-	for _, f := range fsck.Check(snap) {
-		t.Errorf("found: %v", f)
-	}
-	if snap.Runs[s.Run] != nil || len(snap.Runs) < readings {
-		t.Errorf("of %d runs: one whose line was not read is judged, or too few are", len(snap.Runs))
-	}
-}
-
-// The owner of a run whose session was lost has no name; its trail can be read.
-func TestRecover_OfALostSessionLeavesATrail(t *testing.T) {
-	clock := storetest.NewClock()
-	st, err := New(redistest.Shared(t).Client(t), Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := repairtest.New(t, st, clock)
-	s := w.Owned(w.Sleeping())
-	if n := st.client.Del(w.Ctx, st.parts[0].session(sessionCode(s.Session))).Val(); n != 1 {
-		t.Fatal("the session was not there")
-	}
-	clock.Advance(100_000 * time.Hour)
-	by := store.Session{ID: "another", TTL: time.Hour}
-	if err := st.OpenSession(w.Ctx, by); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := st.Claim(w.Ctx, store.Claim{Session: by.ID, Token: event.NewToken(), Recover: true}); err != nil {
-		t.Fatal(err)
-	}
-	trail, err := st.Audit(w.Ctx, s.Run)
-	if err != nil || len(trail) != 1 || trail[0].Reason != store.ReasonExpiredClaim || trail[0].Owner != "" {
-		t.Errorf("audit trail: got %+v, %v, want one entry %s without an owner", trail, err, store.ReasonExpiredClaim)
-	}
-}
-
 func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()
-	st, err := New(redistest.Shared(t).Client(t), Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 2})
+	client := redistest.Shared(t).Client(t)
+	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
+	sweep(t, client, st)
 	repairtest.New(t, st, clock).Lives(10)
 }

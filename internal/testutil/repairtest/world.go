@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"testing"
 	"time"
 
@@ -140,9 +141,7 @@ func (w *World) runs() map[event.RunID]*store.RunState {
 	w.T.Helper()
 	all := map[event.RunID]*store.RunState{}
 	for _, exam := range w.examine() {
-		for id, run := range exam.Snapshot().Runs {
-			all[id] = run
-		}
+		maps.Copy(all, exam.Snapshot().Runs)
 	}
 	return all
 }
