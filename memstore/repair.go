@@ -36,10 +36,9 @@ func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error
 
 // sameRecord compares records; no tags are the same as none.
 func sameRecord(a, b store.Record) bool {
-	if len(a.Tags) == 0 {
-		a.Tags = b.Tags
-	}
-	return len(a.Tags) == len(b.Tags) && reflect.DeepEqual(a, b)
+	same := maps.Equal(a.Tags, b.Tags)
+	a.Tags, b.Tags = nil, nil
+	return same && reflect.DeepEqual(a, b)
 }
 
 // sameInbox reports whether the items that are to be dropped stand where they

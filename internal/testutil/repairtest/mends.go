@@ -2,6 +2,7 @@ package repairtest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,15 +112,53 @@ func (w *World) Repair(opts fsck.Options) *fsck.Report {
 	return report
 }
 
+// together is a store that shows a partition to all repairs before any of them can
+// do something about it.
+type together struct {
+	store.Store
+
+	mu    sync.Mutex
+	calls map[int]int
+	all   map[int]chan struct{}
+}
+
+func newTogether(st store.Store) *together {
+	g := &together{Store: st, calls: map[int]int{}, all: map[int]chan struct{}{}}
+	for p := range st.Partitions() {
+		g.all[p] = make(chan struct{})
+	}
+	return g
+}
+
+// Examine returns once all repairs have called it.
+func (g *together) Examine(ctx context.Context, partition int) (store.Examination, error) {
+	r, ok := store.As[store.Repairer](g.Store)
+	if !ok {
+		return nil, fsck.ErrNotRepairable
+	}
+	exam, err := r.Examine(ctx, partition)
+	g.mu.Lock()
+	if g.calls[partition]++; g.calls[partition] == repairers {
+		close(g.all[partition])
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.all[partition]:
+	case <-ctx.Done():
+	}
+	return exam, err
+}
+
 // concurrently repairs ten times at once. It fails the test if one repair is made
 // twice, and returns those that were made.
 func (w *World) concurrently() []fsck.Fix {
 	w.T.Helper()
 	reports, errs := make([]*fsck.Report, repairers), make([]error, repairers)
+	st := newTogether(w.Store)
 	var all sync.WaitGroup
 	for n := range repairers {
 		all.Go(func() {
-			reports[n], errs[n] = fsck.Repair(w.Ctx, w.Store, fsck.Options{By: store.SessionID(fmt.Sprintf("fsck-%d", n))})
+			reports[n], errs[n] = fsck.Repair(w.Ctx, st, fsck.Options{By: store.SessionID(fmt.Sprintf("fsck-%d", n))})
 		})
 	}
 	all.Wait()
