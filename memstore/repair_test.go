@@ -205,3 +205,9 @@ func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {
 	clock := storetest.NewClock()
 	repairtest.New(t, NewWith(Config{Clock: clock, Partitions: 3}), clock).Lives(20)
 }
+
+func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	repairtest.New(t, NewWith(Config{Clock: clock}), clock).Refuses()
+}

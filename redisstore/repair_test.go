@@ -355,3 +355,16 @@ func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {
 	sweep(t, client, st)
 	repairtest.New(t, st, clock).Lives(10)
 }
+
+func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
+	t.Parallel()
+	clock, client := storetest.NewClock(), redistest.Shared(t).Client(t)
+	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep(t, client, st)
+	w := repairtest.New(t, st, clock)
+	w.Dump = func() any { return dump(w.Ctx, t, client, st) }
+	w.Refuses()
+}

@@ -240,3 +240,13 @@ func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {
 	}
 	repairtest.New(t, st, clock).Lives(10)
 }
+
+func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	st, err := OpenWith(filepath.Join(t.TempDir(), "runs.db"), Config{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repairtest.New(t, st, clock).Refuses()
+}
