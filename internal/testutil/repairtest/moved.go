@@ -18,7 +18,9 @@ func (w *World) Refuses() {
 	name := "a name"
 	waits := w.Waiting(workflow.WithID(name))
 	slot := waits.Run.Slot()
-	later := storetest.NewLog(&w.ids, w.Clock, event.NewRunID(w.Clock.Now(), slot), event.Spec{Workflow: "another", Queue: "default"})
+	later := storetest.NewLog(&w.ids, w.Clock, event.NewRunID(w.Clock.Now(), slot), event.Spec{
+		Workflow: "another", Queue: "default", Tags: map[string]string{"long": long},
+	})
 	exam := w.examine()[w.Partition(waits.Run)]
 	seen := exam.Snapshot().Runs[waits.Run]
 
@@ -36,11 +38,13 @@ func (w *World) Refuses() {
 	m := store.RunMend{Record: seen.Record, Reason: store.ReasonWrongRecord, By: "late"}
 	m.Record.Place, m.Record.Due = store.PlaceReady, time.Time{}
 	moved := map[string]func() (bool, error){
-		"a run":         func() (bool, error) { return exam.MendRun(w.Ctx, m) },
-		"a workflow id": func() (bool, error) { return exam.MendName(w.Ctx, store.NameMend{WorkflowID: name, Run: next.Run, By: "late"}) },
-		"a new run":     func() (bool, error) { return exam.Forget(w.Ctx, later.Run) },
-		"nothing":       func() (bool, error) { return exam.Forget(w.Ctx, event.NewRunID(w.Clock.Now(), slot)) },
-		"no flaw":       func() (bool, error) { return exam.MendFlaw(w.Ctx, store.Flaw{What: "nothing", Key: "none"}) },
+		"a run": func() (bool, error) { return exam.MendRun(w.Ctx, m) },
+		"a workflow id": func() (bool, error) {
+			return exam.MendName(w.Ctx, store.NameMend{WorkflowID: name, Run: next.Run, By: "late"})
+		},
+		"a new run": func() (bool, error) { return exam.Forget(w.Ctx, later.Run) },
+		"nothing":   func() (bool, error) { return exam.Forget(w.Ctx, event.NewRunID(w.Clock.Now(), slot)) },
+		"no flaw":   func() (bool, error) { return exam.MendFlaw(w.Ctx, store.Flaw{What: "nothing", Key: "none"}) },
 		"a stranger": func() (bool, error) {
 			other := m
 			other.Record.Run = event.NewRunID(w.Clock.Now(), slot)
