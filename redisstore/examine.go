@@ -27,6 +27,7 @@ type examination struct {
 	noted   map[string]*redis.IntCmd
 	chains  *redis.MapStringStringCmd
 	counter *redis.StringCmd
+	format  *redis.StringCmd
 	entries map[string][]entry // by run
 	odd     []string           // keys of the partition that have no place in it
 	unread  map[string]bool    // runs that are not judged, as if they were not there
@@ -185,6 +186,7 @@ func (k *keySet) with(o *keySet) *keySet {
 func (e *examination) read(ctx context.Context, tx redis.Pipeliner) {
 	e.view.read(ctx, tx)
 	e.chains, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.Get(ctx, e.p.counter())
+	e.format = tx.Get(ctx, e.p.format())
 	e.blocked, e.extras, e.noted = map[string]*redis.MapStringStringCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}
 	for _, class := range e.keys.classes {
 		e.blocked[class] = tx.HGetAll(ctx, e.p.blocked(class))

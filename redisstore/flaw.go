@@ -116,6 +116,15 @@ func (e *examination) lookAtCounts() {
 		e.mendable(store.Flaw{Invariant: 5, What: fmt.Sprintf("the counter of ready runs is at %q, and one of them has %d", seen, greatest), Explain: "what is ready later is claimed first"},
 			"set it to what it has counted", swap{key: e.p.counter(), kind: inString, seen: seen, value: number(greatest)})
 	}
+	if e.p.number == 0 && e.format.Val() == "" {
+		e.mendable(store.Flaw{Invariant: 16, What: "the format of the store is not said", Explain: "it could be opened with another number of partitions"},
+			"say it", swap{key: e.p.format(), kind: inString, value: e.s.mark()})
+	}
+	e.lookAtChains()
+}
+
+// lookAtChains compares how many later runs chains count with those there are.
+func (e *examination) lookAtChains() {
 	if e.unread != nil {
 		return // those that were not read count, too
 	}

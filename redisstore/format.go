@@ -43,7 +43,7 @@ func (s *Store) prepare(ctx context.Context) error {
 // checkFormat reads the mark, or sets it.
 func (s *Store) checkFormat(ctx context.Context) error {
 	key := s.parts[0].format()
-	mine := fmt.Sprintf("flowgen %d %d", formatVersion, len(s.parts))
+	mine := s.mark()
 	var kept *redis.StringCmd
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.SetNX(ctx, key, mine, 0)
@@ -69,6 +69,9 @@ func (s *Store) checkFormat(ctx context.Context) error {
 	}
 	return nil
 }
+
+// mark is the format as it is written into a new database.
+func (s *Store) mark() string { return fmt.Sprintf("flowgen %d %d", formatVersion, len(s.parts)) }
 
 // checkServer refuses servers that are too old. A server that does not tell its
 // version is taken for new enough.

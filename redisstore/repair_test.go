@@ -29,6 +29,7 @@ type decayed struct {
 type keysOfScene struct {
 	*partition
 
+	first  *partition
 	t      *testing.T
 	ctx    context.Context
 	client redis.UniversalClient
@@ -75,7 +76,7 @@ func (d decayed) mendsOn(t *testing.T, client redis.UniversalClient) {
 	w.Dump = func() any { return dump(w.Ctx, t, client, st) }
 	s := d.scene(w)
 	p := st.partitionOf(s.Run)
-	k := &keysOfScene{partition: p, t: t, ctx: w.Ctx, client: client, scene: s, run: short(s.Run)}
+	k := &keysOfScene{partition: p, first: st.parts[0], t: t, ctx: w.Ctx, client: client, scene: s, run: short(s.Run)}
 	k.class = client.HGet(w.Ctx, p.meta(k.run), "c").Val()
 	w.Mends(s, func() {
 		d.damage(k)
@@ -232,25 +233,26 @@ func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
 		"s":       {unread, func(k *keysOfScene) { k.del(k.seen(k.run)) }, wrong(10, store.ReasonWrongRecord)},
 		"n": {func(w *repairtest.World) *repairtest.Scene { return noted(w) }, func(k *keysOfScene) { k.del(k.notes(k.run)) },
 			repairtest.Want{}},
-		"j": {func(w *repairtest.World) *repairtest.Scene { return recovered(w) }, func(k *keysOfScene) { k.del(k.audit(k.run)) }, wrong(17, store.ReasonWrongRecord)},
-		"x": {sleeps, func(k *keysOfScene) { k.del(k.extra(k.run)) }, wrong(4, store.ReasonWrongRecord)},
-		"g": {deletes, func(k *keysOfScene) { k.del(k.hidden(k.run)) }, repairtest.Want{Invariants: []int{1, 2, 4, 5, 8}, Reason: store.ReasonStuckCompleted, Stays: true}},
-		"r": {starts, func(k *keysOfScene) { k.del(k.ready(k.class)) }, wrong(5, store.ReasonStuckCreated)},
-		"b": {blocked, func(k *keysOfScene) { k.del(k.blocked(k.class)) }, wrong(5, store.ReasonWrongRecord)},
-		"z": {owned, func(k *keysOfScene) { k.del(k.session(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonNoClaim)},
-		"o": {owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)},
-		"a": {ownedUnread, func(k *keysOfScene) { k.del(k.mail(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonWrongRecord)},
-		"q": {lined, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
-		"t": {sleeps, func(k *keysOfScene) { k.del(k.timers()) }, wrong(7, store.ReasonStuckRunning)},
-		"e": {owned, func(k *keysOfScene) { k.del(k.leases()) }, repairtest.Want{Invariants: []int{6}, Stays: true}},
-		"w": {starts, func(k *keysOfScene) { k.del(k.wakes()) }, wrong(15, store.ReasonStuckCreated)},
-		"k": {sleeps, func(k *keysOfScene) { k.del(k.classes()) }, wrong(4, store.ReasonWrongRecord)},
-		"u": {sleeps, func(k *keysOfScene) { k.del(k.active()) }, wrong(9, store.ReasonWrongRecord)},
-		"v": {complete, func(k *keysOfScene) { k.del(k.latest()) }, repairtest.Want{Invariants: []int{9}}},
-		"p": {sleeps, func(k *keysOfScene) { k.del(k.open()) }, wrong(8, store.ReasonWrongRecord)},
-		"f": {complete, func(k *keysOfScene) { k.del(k.done()) }, wrong(8, store.ReasonStuckTerminal)},
-		"d": {complete, func(k *keysOfScene) { k.del(k.purges()) }, wrong(8, store.ReasonStuckTerminal)},
-		"c": {starts, func(k *keysOfScene) { k.del(k.counter()) }, repairtest.Want{Invariants: []int{5}}},
+		"j":      {func(w *repairtest.World) *repairtest.Scene { return recovered(w) }, func(k *keysOfScene) { k.del(k.audit(k.run)) }, wrong(17, store.ReasonWrongRecord)},
+		"x":      {sleeps, func(k *keysOfScene) { k.del(k.extra(k.run)) }, wrong(4, store.ReasonWrongRecord)},
+		"g":      {deletes, func(k *keysOfScene) { k.del(k.hidden(k.run)) }, repairtest.Want{Invariants: []int{1, 2, 4, 5, 8}, Reason: store.ReasonStuckCompleted, Stays: true}},
+		"r":      {starts, func(k *keysOfScene) { k.del(k.ready(k.class)) }, wrong(5, store.ReasonStuckCreated)},
+		"b":      {blocked, func(k *keysOfScene) { k.del(k.blocked(k.class)) }, wrong(5, store.ReasonWrongRecord)},
+		"z":      {owned, func(k *keysOfScene) { k.del(k.session(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonNoClaim)},
+		"o":      {owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)},
+		"a":      {ownedUnread, func(k *keysOfScene) { k.del(k.mail(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonWrongRecord)},
+		"q":      {lined, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
+		"t":      {sleeps, func(k *keysOfScene) { k.del(k.timers()) }, wrong(7, store.ReasonStuckRunning)},
+		"e":      {owned, func(k *keysOfScene) { k.del(k.leases()) }, repairtest.Want{Invariants: []int{6}, Stays: true}},
+		"w":      {starts, func(k *keysOfScene) { k.del(k.wakes()) }, wrong(15, store.ReasonStuckCreated)},
+		"k":      {sleeps, func(k *keysOfScene) { k.del(k.classes()) }, wrong(4, store.ReasonWrongRecord)},
+		"u":      {sleeps, func(k *keysOfScene) { k.del(k.active()) }, wrong(9, store.ReasonWrongRecord)},
+		"v":      {complete, func(k *keysOfScene) { k.del(k.latest()) }, repairtest.Want{Invariants: []int{9}}},
+		"p":      {sleeps, func(k *keysOfScene) { k.del(k.open()) }, wrong(8, store.ReasonWrongRecord)},
+		"f":      {complete, func(k *keysOfScene) { k.del(k.done()) }, wrong(8, store.ReasonStuckTerminal)},
+		"d":      {complete, func(k *keysOfScene) { k.del(k.purges()) }, wrong(8, store.ReasonStuckTerminal)},
+		"format": {complete, func(k *keysOfScene) { k.del(k.first.format()) }, repairtest.Want{Invariants: []int{16}}},
+		"c":      {starts, func(k *keysOfScene) { k.del(k.counter()) }, repairtest.Want{Invariants: []int{5}}},
 	}
 	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdc" {
 		if !slices.ContainsFunc(sortedKeys(evicted), func(name string) bool { return name[0] == byte(kind) }) {
