@@ -1,10 +1,37 @@
 // Package fsck checks the invariants of a store over a snapshot of everything
-// that it holds.
+// that it holds, and repairs what is broken.
 //
 // The log of a run is the truth: the checks decode every frame, fold the log,
 // and compare what the store keeps beside it. Each broken invariant is a
-// [Finding] that says what is wrong and why it matters. Checking changes
-// nothing.
+// [Finding] that says what is wrong and why it matters. [Check] finds them in a
+// snapshot and changes nothing.
+//
+// # Repair
+//
+// [Repair] does so for a whole store that is a [store.Repairer], and mends it: it
+// works out from the log of a run what must be kept beside it, and has the store
+// write that in one action, with an entry in the audit trail that names the
+// reason. There is one mechanism for all kinds of damage. A run that has ended is
+// ended; one that waits undisturbed goes on waiting; any other one is made ready
+// under a new fence, and a worker replays it and parks it again, which restores
+// whatever else it needs. A log is never changed: a run whose log cannot be read
+// to its end is blocked, with the finding as the explanation.
+//
+// Each action is guarded by all that was seen of its subject. So repairs may run
+// while workers work, and any number of them at once: whoever comes second finds
+// another state and does nothing. A run whose owner is at work, and can go on, is
+// left to it.
+//
+// What only stood outside of the logs cannot be made again: items that nobody had
+// read yet, notes, the priority of a run and when it was to start, who was
+// deleted before the deletion was carried out, and the audit trail. A run without
+// any of its log has no repair but a backup.
+//
+// # Reading order
+//
+// fsck.go has Check; log.go, run.go, session.go, name.go, chain.go and orphan.go the
+// invariants. repair.go has Repair, plan.go decides what to do about each finding,
+// rebuild.go makes a record from a log, planname.go decides about workflow ids.
 //
 // The numbers of the invariants are stable. Number 13, that what one run has
 // recorded about another is true, needs more than a snapshot shows to a package
