@@ -8,7 +8,7 @@ func ScriptOf(argument any) string {
 	for _, s := range []*script{
 		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptCloseSession, scriptClaim, scriptClaimRun,
 		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptNote, scriptPurge, scriptDelete,
-		scriptOutbox, scriptMark, scriptConfirm, scriptMendRun, scriptMendName, scriptForget, scriptReplace,
+		scriptOutbox, scriptMark, scriptConfirm, scriptMendRun, scriptMendLinks, scriptMendName, scriptForget, scriptReplace,
 	} {
 		if argument == s.sha || argument == s.text {
 			return s.name

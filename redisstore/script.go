@@ -44,6 +44,7 @@ var (
 	scriptMark         = load("mark")
 	scriptConfirm      = load("confirm")
 	scriptMendRun      = load("mend_run")
+	scriptMendLinks    = load("mend_links")
 	scriptMendName     = load("mend_name")
 	scriptForget       = load("forget")
 	scriptReplace      = load("replace")

@@ -46,7 +46,7 @@ func (e *examination) read(c *conn) error {
 		}
 	}
 	for _, part := range []func(*store.Snapshot) error{
-		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.inspectOutbox, c.inspectSessions, c.inspectWakes,
+		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.examineOutbox, c.inspectSessions, c.inspectWakes,
 	} {
 		if err := part(e.snap); err != nil {
 			return err
@@ -135,6 +135,13 @@ func (e *examination) readPurges(c *conn) error {
 	}, int(store.PlaceEnded))
 }
 
+// examineOutbox reads the records whose senders are known. The others are counted.
+func (c *conn) examineOutbox(snap *store.Snapshot) error {
+	err := c.inspectOutbox(snap)
+	snap.Outbox = slices.DeleteFunc(snap.Outbox, func(o store.Outgoing) bool { return o.From == "" })
+	return err
+}
+
 // repair is what can be found and mended by one statement.
 type repair struct {
 	key       string
@@ -195,6 +202,23 @@ var repairs = []repair{
 		what:  "%d chains do not know their last run", explain: "items for them go astray", mending: "look for it again",
 	},
 	stray("inbox", "items in inboxes"), stray("notes", "notes"), stray("tags", "tags"), stray("audit", "entries in audit trails"),
+	{
+		key: "outbox", invariant: 12,
+		count: `SELECT count(*) FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
+		mend:  `DELETE FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
+		what:  "%d records of the outbox were answered, and belong to no run", explain: "nobody will ever settle them", mending: "remove them",
+	},
+	{
+		key: "fresh", invariant: 12,
+		count: `SELECT count(*) FROM outbox WHERE phase = 1 AND sender NOT IN (SELECT key FROM runs)`,
+		what:  "%d records of the outbox belong to no run", explain: "the rows of their senders are lost, and nobody carries them over: bring them back from a backup",
+	},
+	{
+		key: "outbox due", invariant: 12,
+		count: `SELECT count(*) FROM outbox WHERE (phase = 1) <> (due = 0) OR due < 0`,
+		mend:  fmt.Sprintf(`UPDATE outbox SET due = CASE phase WHEN 1 THEN 0 ELSE since + %d END WHERE (phase = 1) <> (due = 0) OR due < 0`, store.Horizon.Milliseconds()),
+		what:  "%d records of the outbox are due at a wrong time", explain: "what runs have begun is done at the wrong time, or never", mending: "write it again",
+	},
 	{
 		key: "frames", invariant: 16, count: `SELECT count(*) FROM frames WHERE run NOT IN (SELECT key FROM runs)`,
 		what: "%d frames of logs belong to no run", explain: "the rows of their runs are lost, and with them the ids: bring them back from a backup",

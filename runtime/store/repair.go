@@ -66,6 +66,11 @@ type Examination interface {
 	// puts it into its place with everything that belongs to that, in every index of
 	// runs. It writes an entry into the audit trail.
 	MendRun(ctx context.Context, m RunMend) (bool, error)
+	// MendLinks changes what a run has to do with others. It acts only if all records
+	// to be removed are as they were examined, none of those to be written is there
+	// but for them, and all that is to be confirmed is still remembered. It writes an
+	// entry into the audit trail of the run, if that exists.
+	MendLinks(ctx context.Context, m LinkMend) (bool, error)
 	// MendName sets what a workflow id leads to.
 	MendName(ctx context.Context, m NameMend) (bool, error)
 	// MendFlaw does what a flaw says in Mend.
@@ -104,6 +109,22 @@ type RunMend struct {
 	Drop []int
 	// Notes are added to those of the run, unless it has ended.
 	Notes map[string][]byte
+
+	Reason Reason
+	By     SessionID // who repairs
+}
+
+// LinkMend says what is to become of the outbox of a run, and of what others have
+// left with it.
+type LinkMend struct {
+	Run event.RunID
+	// Remove are records of the examination; their run need not exist.
+	Remove []Outgoing
+	// Write are records that are written, as a commit writes them, behind all others
+	// and after Remove. The run must exist; what it has ended as does not matter.
+	Write []Send
+	// Confirm are records that the run, or its chain, forgets as by Outbox.Confirm.
+	Confirm []event.ItemID
 
 	Reason Reason
 	By     SessionID // who repairs

@@ -17,8 +17,12 @@ type history struct {
 	cid   event.CID
 	epoch uint64
 	items []received
-	// causes are the records that the log has written, as far as that is known.
-	causes map[event.ItemID]time.Time
+	// causes are the records that the log has written, as far as that is known, and
+	// when it did so first; sends are these records in order. underived says that they
+	// could not be made from the log.
+	causes    map[event.ItemID]time.Time
+	sends     []store.Send
+	underived bool
 }
 
 // received is an item that was moved from the inbox into the log.
@@ -110,10 +114,8 @@ func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool 
 			c.lasting(invariant, r.Run, err.Error(), "the run cannot be replayed")
 			return false
 		}
-		if c.causes != nil {
-			for _, id := range c.causes(r.Run, e) {
-				h.causes[id] = e.Time
-			}
+		if f.First() > 1 { // who creates a run sends nothing
+			c.note(r.Run, h, e)
 		}
 		if e.Item != "" {
 			h.items = append(h.items, received{id: e.Item, at: e.Time, carried: f.First() == 1 && h.fold.Spec.ContinuedOf != ""})

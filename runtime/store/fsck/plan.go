@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/parcel"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -20,16 +21,22 @@ type planner struct {
 	mended map[event.RunID]bool
 
 	about   map[event.RunID][]Finding // of runs that can be found
+	linked  map[event.RunID][]Finding // about the outbox of a run, which may not exist
 	gone    map[event.RunID][]Finding // of runs that do not exist
 	nowhere []Finding                 // of no run in particular
 }
 
 // plan returns what is broken, and what to do about it in the order in which to do
-// it.
-func plan(exam store.Examination, by store.SessionID) ([]Finding, []Fix) {
+// it, and what it was decided by.
+func plan(exam store.Examination, opts *Options) (*planner, []Fix) {
+	cfg := Config{sends: parcel.Sends}
+	if opts.check != nil {
+		cfg = *opts.check
+	}
+	cfg.partial = true
 	p := &planner{
-		checker: Config{}.check(exam.Snapshot()), by: by, names: map[string]*named{}, wids: map[event.RunID]string{}, mended: map[event.RunID]bool{},
-		about: map[event.RunID][]Finding{}, gone: map[event.RunID][]Finding{},
+		checker: cfg.check(exam.Snapshot()), by: opts.By, names: map[string]*named{}, wids: map[event.RunID]string{}, mended: map[event.RunID]bool{},
+		about: map[event.RunID][]Finding{}, gone: map[event.RunID][]Finding{}, linked: map[event.RunID][]Finding{},
 	}
 	for _, found := range p.findings {
 		p.sortOut(found)
@@ -54,10 +61,13 @@ func plan(exam store.Examination, by store.SessionID) ([]Finding, []Fix) {
 			repairs = append(repairs, p.name(n))
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(p.linked)) {
+		repairs = append(repairs, p.link(id))
+	}
 	if len(p.nowhere) > 0 {
 		repairs = append(repairs, Fix{Findings: p.nowhere, Why: "there is nothing to mend it by"})
 	}
-	return p.findings, repairs
+	return p, repairs
 }
 
 // sortOut says what a finding is about.
@@ -66,6 +76,8 @@ func (p *planner) sortOut(f Finding) {
 	switch {
 	case f.Run == "" || there && (r == nil || r.Run != f.Run):
 		p.nowhere = append(p.nowhere, f)
+	case f.Invariant == 12:
+		p.linked[f.Run] = append(p.linked[f.Run], f)
 	case there:
 		p.about[f.Run] = append(p.about[f.Run], f)
 	default:

@@ -19,6 +19,9 @@ type Options struct {
 	// Progress is told how far it got, after each partition that was read and each
 	// repair; nil: nobody is.
 	Progress func(Progress)
+
+	// check is what is known of the events in the logs; nil: what workers write.
+	check *Config
 }
 
 // Progress is how far a repair got.
@@ -106,32 +109,38 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(Progress) {}
 	}
-	for p := range s.Partitions() {
-		f := repairer{store: r, opts: &opts, report: report}
-		f.progress = Progress{Partition: p, Partitions: s.Partitions(), Runs: report.Runs}
-		if err := f.partition(ctx, p); err != nil {
+	f := &repairer{store: r, runs: s, partitions: s.Partitions(), opts: &opts, report: report}
+	l := &linker{repairer: f, suspects: map[int]bool{}}
+	for p := range f.partitions {
+		f.progress = Progress{Partition: p, Partitions: f.partitions, Runs: report.Runs}
+		if err := f.partition(ctx, p, l); err != nil {
 			return report, fmt.Errorf("repair partition %d: %w", p, err)
 		}
+	}
+	if err := l.mend(ctx); err != nil {
+		return report, fmt.Errorf("repair what runs have to do with one another: %w", err)
 	}
 	return report, nil
 }
 
-// repairer repairs one partition.
+// repairer repairs one partition after the other.
 type repairer struct {
-	store    store.Repairer
-	opts     *Options
-	report   *Report
-	progress Progress
+	store      store.Repairer
+	runs       store.Store // the same
+	partitions int
+	opts       *Options
+	report     *Report
+	progress   Progress
 }
 
-func (f *repairer) partition(ctx context.Context, partition int) error {
+func (f *repairer) partition(ctx context.Context, partition int, l *linker) error {
 	before := f.report.Runs
 	for pass := 0; ; pass++ {
 		exam, err := f.store.ExaminePartition(ctx, partition)
 		if err != nil {
 			return err
 		}
-		found, repairs := plan(exam, f.opts.By)
+		p, repairs := plan(exam, f.opts)
 		f.report.Runs = before + len(exam.Snapshot().Runs)
 		f.progress.Runs, f.progress.Planned, f.progress.Done = f.report.Runs, 0, 0
 		for _, r := range repairs {
@@ -141,8 +150,8 @@ func (f *repairer) partition(ctx context.Context, partition int) error {
 		}
 		f.opts.Progress(f.progress)
 		if f.opts.DryRun || f.progress.Planned == 0 || pass == passes {
-			f.conclude(found, repairs)
-			return nil
+			f.conclude(p.findings, repairs)
+			return l.suspect(ctx, partition, p)
 		}
 		if err := f.act(ctx, exam, repairs); err != nil {
 			return err

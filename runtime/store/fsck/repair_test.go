@@ -41,6 +41,10 @@ func (e *examined) MendRun(_ context.Context, m store.RunMend) (bool, error) {
 	return e.ask("run " + string(m.Record.Run))
 }
 
+func (e *examined) MendLinks(_ context.Context, m store.LinkMend) (bool, error) {
+	return e.ask("links of " + string(m.Run))
+}
+
 func (e *examined) MendName(_ context.Context, m store.NameMend) (bool, error) {
 	return e.ask("name " + m.WorkflowID)
 }
@@ -60,7 +64,7 @@ func (e *examined) ask(what string) (bool, error) {
 
 func repaired(t *testing.T, s store.Store, opts fsck.Options) *fsck.Report {
 	t.Helper()
-	report, err := fsck.Repair(t.Context(), s, opts)
+	report, err := fsck.Repair(t.Context(), s, opts.With(fsck.Config{}))
 	if err != nil {
 		t.Fatal(err)
 	}
