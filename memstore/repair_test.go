@@ -23,6 +23,23 @@ type broken struct {
 	want   repairtest.Want
 }
 
+// linked is a case that is about several runs.
+type linked struct {
+	scene  func(w *repairtest.World) *repairtest.Scene
+	damage func(w *repairtest.World, st *Store, s *repairtest.Scene)
+	want   repairtest.Want
+}
+
+func (l linked) mends(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	clock := storetest.NewClock()
+	st := NewWith(Config{Clock: clock, Partitions: 3})
+	w := repairtest.New(t, st, clock)
+	s := l.scene(w)
+	w.Mends(s, func() { l.damage(w, st, s) }, l.want)
+}
+
 func (b broken) mends(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -198,6 +215,77 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 			p.chains[r.id] = &chain{later: 3}
 		}, repairtest.Want{Invariants: []int{8, 16}}},
 	}, func(t *testing.T, b broken) { b.mends(t) })
+}
+
+func parent(w *repairtest.World) *repairtest.Scene    { return w.Parent() }
+func settled(w *repairtest.World) *repairtest.Scene   { return w.Settled() }
+func continued(w *repairtest.World) *repairtest.Scene { return w.Continued() }
+
+// records changes the records of a run.
+func records(change func(o *outbox, r *record)) func(p *partition, r *run, _ *repairtest.Scene) {
+	return func(p *partition, r *run, _ *repairtest.Scene) {
+		for _, o := range p.outbox.sorted() {
+			if o.from == r {
+				change(&p.outbox, o)
+			}
+		}
+	}
+}
+
+func TestREC8_MendsChains(t *testing.T) {
+	repairtest.Each(t, map[string]broken{
+		"11 a continuation is forgotten": {continued, func(_ *partition, r *run, _ *repairtest.Scene) { r.links.next = "" },
+			repairtest.Want{Invariants: []int{11}, Reason: store.ReasonStuckTerminal}},
+		"11 the last run is forgotten": {continued, func(p *partition, r *run, _ *repairtest.Scene) { p.chains[r.id].tip = r },
+			repairtest.Want{Invariants: []int{11}}},
+		"16 the later runs are forgotten": {continued, func(p *partition, r *run, _ *repairtest.Scene) { delete(p.chains, r.id) },
+			repairtest.Want{Invariants: []int{8, 16}}},
+		"11 a run has left its chain": {continued, func(p *partition, r *run, s *repairtest.Scene) { p.runs[s.Other].chain = s.Other },
+			repairtest.Want{Invariants: []int{8, 11, 16}, Run: "other", Reason: store.ReasonWrongRecord}},
+		"8 it is purged too early": {continued, func(p *partition, r *run, _ *repairtest.Scene) { p.purges.add(r, r.purgeTime()) },
+			repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}},
+	}, func(t *testing.T, b broken) { b.mends(t) })
+}
+
+func TestREC8_MendsOutboxes(t *testing.T) {
+	wrong := repairtest.Want{Invariants: []int{12}, Reason: store.ReasonWrongRecord}
+	repairtest.Each(t, map[string]broken{
+		"12 a record is lost": {parent, records(func(o *outbox, r *record) {
+			o.expel(r)
+			o.remove(r)
+		}), wrong},
+		"12 a record is in no phase":    {parent, records(func(_ *outbox, r *record) { r.phase = 9 }), wrong},
+		"12 a record says nothing":      {parent, records(func(_ *outbox, r *record) { r.Body = nil }), wrong},
+		"12 a record without its cause": {parent, records(func(o *outbox, r *record) { o.write(r.from, &store.Send{ID: "x", To: r.To, Body: r.Body}, r.since) }), wrong},
+	}, func(t *testing.T, b broken) { b.mends(t) })
+}
+
+func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
+	of := func(w *repairtest.World, st *Store, id event.RunID, do func(p *partition, r *run)) {
+		p := st.partitionOf(id)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		do(p, p.runs[id])
+	}
+	repairtest.Each(t, map[string]linked{
+		"13 a child does not exist": {settled, func(w *repairtest.World, st *Store, s *repairtest.Scene) {
+			of(w, st, s.Other, func(p *partition, r *run) {
+				p.leave(r)
+				r.place = store.PlaceEnded
+				r.timer = unpurged
+				p.schedule(r)
+				p.purge(r)
+			})
+		}, repairtest.Want{Invariants: []int{13}, Reason: store.ReasonWrongRecord}},
+		"13 the end of a child is not told": {settled, func(w *repairtest.World, _ *Store, s *repairtest.Scene) { w.EndsUnheard(s) },
+			repairtest.Want{Invariants: []int{13}, Run: "other", Reason: store.ReasonWrongRecord}},
+		"14 a birth that nobody confirms": {settled, func(w *repairtest.World, st *Store, s *repairtest.Scene) {
+			of(w, st, s.Other, func(_ *partition, r *run) { r.linked().birth = "x" })
+		}, repairtest.Want{Invariants: []int{14}, Run: "other", Reason: store.ReasonWrongRecord}},
+		"14 an item that nobody confirms": {settled, func(w *repairtest.World, st *Store, s *repairtest.Scene) {
+			of(w, st, s.Run, func(p *partition, r *run) { p.kept[r.id] = map[event.ItemID]int64{"x": r.created} })
+		}, repairtest.Want{Invariants: []int{14}, Reason: store.ReasonWrongRecord}},
+	}, func(t *testing.T, l linked) { l.mends(t) })
 }
 
 func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {

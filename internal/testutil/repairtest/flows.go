@@ -28,11 +28,13 @@ var (
 	echo  = declare("repair.echo", shim.Policy{})
 	shaky = declare("repair.shaky", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 3, Initial: time.Hour, Max: time.Hour}})
 
-	sleeping = shim.NewWorkflow[time.Duration, string]("repair.sleeping", "for", shim.WorkflowPolicy{})
-	asking   = shim.NewWorkflow[string, string]("repair.asking", "in", shim.WorkflowPolicy{})
-	retrying = shim.NewWorkflow[string, string]("repair.retrying", "in", shim.WorkflowPolicy{})
-	working  = shim.NewWorkflow[string, string]("repair.working", "in", shim.WorkflowPolicy{})
-	failing  = shim.NewWorkflow[string, string]("repair.failing", "in", shim.WorkflowPolicy{})
+	sleeping  = shim.NewWorkflow[time.Duration, string]("repair.sleeping", "for", shim.WorkflowPolicy{})
+	asking    = shim.NewWorkflow[string, string]("repair.asking", "in", shim.WorkflowPolicy{})
+	retrying  = shim.NewWorkflow[string, string]("repair.retrying", "in", shim.WorkflowPolicy{})
+	working   = shim.NewWorkflow[string, string]("repair.working", "in", shim.WorkflowPolicy{})
+	looping   = shim.NewWorkflow[int, string]("repair.looping", "times", shim.WorkflowPolicy{})
+	begetting = shim.NewWorkflow[time.Duration, string]("repair.begetting", "for", shim.WorkflowPolicy{})
+	failing   = shim.NewWorkflow[string, string]("repair.failing", "in", shim.WorkflowPolicy{})
 
 	answers = workflow.NewTopic[string]("repair-answers")
 )
@@ -73,6 +75,16 @@ func register(r workflow.Registrar) {
 	})
 	shim.BindWorkflow(r, working, func(ctx workflow.Context, in string) (string, error) {
 		return shim.Call[string](ctx, echo, stepArgs{in})
+	})
+	shim.BindWorkflow(r, looping, func(ctx workflow.Context, times int) (string, error) {
+		if times > 0 {
+			return "", looping.ContinueAsNew(ctx, times-1)
+		}
+		return "looped", workflow.Sleep(ctx, time.Hour)
+	})
+	shim.BindWorkflow(r, begetting, func(ctx workflow.Context, d time.Duration) (string, error) {
+		got, err := sleeping.Child(ctx, d)
+		return "the child " + got, err
 	})
 	shim.BindWorkflow(r, failing, func(workflow.Context, string) (string, error) { return "", errors.New("it does not work") })
 }

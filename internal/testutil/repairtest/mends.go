@@ -24,7 +24,8 @@ const repairers = 10
 type Want struct {
 	// Invariants are the numbers of the findings, in order and each once.
 	Invariants []int
-	// Run is whose audit trail is looked at; empty: that of the scene.
+	// Run is whose audit trail is looked at; empty: that of the scene; "other": of the
+	// other run of the scene.
 	Run event.RunID
 	// Reason is that of its one new entry; empty: there is none.
 	Reason store.Reason
@@ -38,8 +39,11 @@ type Want struct {
 // mended once.
 func (w *World) Mends(s *Scene, damage func(), want Want) {
 	w.T.Helper()
-	if want.Run == "" {
+	switch want.Run {
+	case "":
 		want.Run = s.Run
+	case "other":
+		want.Run = s.Other
 	}
 	if got := w.Repair(fsck.Options{DryRun: true}); len(got.Fixes) > 0 || len(got.Remaining) > 0 {
 		w.T.Fatalf("before the damage: found %+v", got)

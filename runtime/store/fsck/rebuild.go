@@ -126,26 +126,27 @@ func (c *checker) mayPark(r *store.RunState, h *history) bool {
 	return c.dueFits(r, &h.fold)
 }
 
-// chainOf returns the first run of the chain of a run.
+// chainOf returns the first run of the chain of a run: as the logs tell it, and where
+// a run of the chain was purged, as it is kept of those after that.
 func (p *planner) chainOf(r *store.RunState, h *history) event.RunID {
-	if !lost(r) && r.Chain != "" {
-		return r.Chain
-	}
-	for first := r.Run; ; {
+	first, kept := r.Run, event.RunID("")
+	for passed := map[event.RunID]bool{}; !passed[r.Run]; {
+		passed[r.Run] = true
+		if !lost(r) && r.Chain != r.Run {
+			kept = r.Chain
+		}
 		before := h.fold.Spec.ContinuedOf
-		if before == "" || before == r.Run {
-			return first
+		if before == "" {
+			return r.Run
 		}
 		first = before
 		b := p.Runs[before]
-		if b == nil || p.logs[before].fold.Spec == nil {
-			return first
+		if b == nil || p.logs[before] == nil || p.logs[before].fold.Spec == nil {
+			break
 		}
-		if !lost(b) && b.Chain != "" {
-			return b.Chain
-		}
-		h = p.logs[before]
+		r, h = b, p.logs[before]
 	}
+	return cmp.Or(kept, first)
 }
 
 // items says which accepted items are to be remembered, and which stand in the
