@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,6 +31,8 @@ type keysOfScene struct {
 	*partition
 
 	first  *partition
+	other  *partition // of the other run
+	w      *repairtest.World
 	t      *testing.T
 	ctx    context.Context
 	client redis.UniversalClient
@@ -76,7 +79,7 @@ func (d decayed) mendsOn(t *testing.T, client redis.UniversalClient) {
 	w.Dump = func() any { return dump(w.Ctx, t, client, st) }
 	s := d.scene(w)
 	p := st.partitionOf(s.Run)
-	k := &keysOfScene{partition: p, first: st.parts[0], t: t, ctx: w.Ctx, client: client, scene: s, run: short(s.Run)}
+	k := &keysOfScene{partition: p, first: st.parts[0], other: st.partitionOf(cmp.Or(s.Other, s.Run)), w: w, t: t, ctx: w.Ctx, client: client, scene: s, run: short(s.Run)}
 	k.class = client.HGet(w.Ctx, p.meta(k.run), "c").Val()
 	w.Mends(s, func() {
 		d.damage(k)
@@ -120,7 +123,8 @@ func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
 			names = append(names, p.tag+name)
 		}
 		for _, run := range keys.runs {
-			names = append(names, p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.notes(run), p.audit(run), p.extra(run), p.hidden(run))
+			names = append(names, p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.notes(run), p.audit(run), p.extra(run), p.hidden(run),
+				p.sent(run), p.bodies(run))
 		}
 		for _, class := range keys.classes {
 			names = append(names, p.ready(class), p.blocked(class))
@@ -253,8 +257,14 @@ func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
 		"d":      {complete, func(k *keysOfScene) { k.del(k.purges()) }, wrong(8, store.ReasonStuckTerminal)},
 		"format": {complete, func(k *keysOfScene) { k.del(k.first.format()) }, repairtest.Want{Invariants: []int{16}}},
 		"c":      {starts, func(k *keysOfScene) { k.del(k.counter()) }, repairtest.Want{Invariants: []int{5}}},
+		"O":      {parent, func(k *keysOfScene) { k.del(k.sent(k.run)) }, wrong(12, store.ReasonWrongRecord)},
+		"B":      {parent, func(k *keysOfScene) { k.del(k.bodies(k.run)) }, wrong(12, store.ReasonWrongRecord)},
+		"D":      {parent, func(k *keysOfScene) { k.del(k.outbox()) }, repairtest.Want{Invariants: []int{12}}},
+		"G":      {continued, func(k *keysOfScene) { k.del(k.held()) }, wrong(8, store.ReasonStuckTerminal)},
+		"T":      {continued, func(k *keysOfScene) { k.del(k.tips()) }, repairtest.Want{Invariants: []int{11}}},
+		"h":      {continued, func(k *keysOfScene) { k.del(k.chains()) }, repairtest.Want{Invariants: []int{8, 16}}},
 	}
-	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdc" {
+	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdcOBDGTh" {
 		if !slices.ContainsFunc(sortedKeys(evicted), func(name string) bool { return name[0] == byte(kind) }) {
 			t.Errorf("no case for keys of kind %c", kind)
 		}

@@ -102,13 +102,13 @@ func (t *tx) rewrite(r *run, m *store.RunMend) error {
 	err = t.exec(`UPDATE runs SET chain = ?, wid = ?, class = ?, priority = ?, created = ?, retention = ?, hidden = ?, parent = ?, root = ?, tags = ?,
 		next = ?, birth = ? WHERE key = +?`, chain, nonZero(r.wid), r.class, rec.Priority, r.created, int64(r.retention), r.hidden,
 		packRun(rec.Parent), packRun(rec.Root), nonEmpty(tags), packRun(rec.Next), nonEmpty(string(rec.Birth)), r.key)
-	if err != nil || before == r.chain {
+	if err != nil {
 		return err
 	}
 	return t.rejoin(before, r.chain)
 }
 
-// rejoin makes what is known of chains again that a run has left or joined.
+// rejoin makes what is known of chains again that a run was or is in.
 func (t *tx) rejoin(chains ...event.RunID) error {
 	for _, chain := range chains {
 		if err := t.exec(`UPDATE runs SET tip = (`+lastOfChain+`) WHERE id = +?1`, packRun(chain)); err != nil {
@@ -128,7 +128,7 @@ func (t *tx) rejoin(chains ...event.RunID) error {
 // lastOfChain is the run of the chain of runs.id, if that has more than one, that
 // has not continued. Of several, which is damage, it is the newest.
 const lastOfChain = `SELECT last.id FROM runs last WHERE (last.chain = runs.id OR last.id = runs.id) AND last.next IS NULL
-	AND EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id) ORDER BY last.created DESC, last.id DESC LIMIT 1`
+	AND EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id) ORDER BY last.created DESC, last.chain IS NULL, last.id DESC LIMIT 1`
 
 // ensureWorkflowID returns the number of a workflow id and makes it if need be.
 func (t *tx) ensureWorkflowID(name string) (int64, error) {

@@ -26,6 +26,12 @@ type rotten struct {
 func (r rotten) mends(t *testing.T) {
 	t.Helper()
 	t.Parallel()
+	r.mendsWith(t, func(*repairtest.World, *repairtest.Scene) {})
+}
+
+// mendsWith is mends after more than what statements do.
+func (r rotten) mendsWith(t *testing.T, more func(w *repairtest.World, s *repairtest.Scene)) {
+	t.Helper()
 	clock := storetest.NewClock()
 	path := filepath.Join(t.TempDir(), "runs.db")
 	st, err := OpenWith(path, Config{Clock: clock})
@@ -52,6 +58,7 @@ func (r rotten) mends(t *testing.T) {
 				t.Fatalf("%s: %v", statement, err)
 			}
 		}
+		more(w, s)
 	}, r.want)
 }
 
