@@ -43,6 +43,9 @@ func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Exam
 // Snapshot returns the state of the partition.
 func (e *examination) Snapshot() *store.Snapshot { return e.snap }
 
+// Partial returns false: everything is read at once.
+func (e *examination) Partial() bool { return false }
+
 // Flaws returns what is wrong with counts that a snapshot does not show.
 func (e *examination) Flaws() []store.Flaw { return e.flaws }
 

@@ -177,7 +177,12 @@ func (p *partition) tips() map[event.RunID]*run {
 	return last
 }
 
+// newer reports whether a run of a chain comes after another one. The first run comes
+// before those that were created in the same millisecond.
 func newer(a, b *run) bool {
+	if a.created == b.created && (a.id == a.chain) != (b.id == b.chain) {
+		return b.id == b.chain
+	}
 	return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.id, b.id)) > 0
 }
 

@@ -261,15 +261,15 @@ func TestREC8_MendsOutboxes(t *testing.T) {
 }
 
 func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
-	of := func(w *repairtest.World, st *Store, id event.RunID, do func(p *partition, r *run)) {
+	of := func(st *Store, id event.RunID, do func(p *partition, r *run)) {
 		p := st.partitionOf(id)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		do(p, p.runs[id])
 	}
 	repairtest.Each(t, map[string]linked{
-		"13 a child does not exist": {settled, func(w *repairtest.World, st *Store, s *repairtest.Scene) {
-			of(w, st, s.Other, func(p *partition, r *run) {
+		"13 a child does not exist": {settled, func(_ *repairtest.World, st *Store, s *repairtest.Scene) {
+			of(st, s.Other, func(p *partition, r *run) {
 				p.leave(r)
 				r.place = store.PlaceEnded
 				r.timer = unpurged
@@ -279,11 +279,11 @@ func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 		}, repairtest.Want{Invariants: []int{13}, Reason: store.ReasonWrongRecord}},
 		"13 the end of a child is not told": {settled, func(w *repairtest.World, _ *Store, s *repairtest.Scene) { w.EndsUnheard(s) },
 			repairtest.Want{Invariants: []int{13}, Run: "other", Reason: store.ReasonWrongRecord}},
-		"14 a birth that nobody confirms": {settled, func(w *repairtest.World, st *Store, s *repairtest.Scene) {
-			of(w, st, s.Other, func(_ *partition, r *run) { r.linked().birth = "x" })
+		"14 a birth that nobody confirms": {settled, func(_ *repairtest.World, st *Store, s *repairtest.Scene) {
+			of(st, s.Other, func(_ *partition, r *run) { r.linked().birth = "x" })
 		}, repairtest.Want{Invariants: []int{14}, Run: "other", Reason: store.ReasonWrongRecord}},
-		"14 an item that nobody confirms": {settled, func(w *repairtest.World, st *Store, s *repairtest.Scene) {
-			of(w, st, s.Run, func(p *partition, r *run) { p.kept[r.id] = map[event.ItemID]int64{"x": r.created} })
+		"14 an item that nobody confirms": {settled, func(_ *repairtest.World, st *Store, s *repairtest.Scene) {
+			of(st, s.Run, func(p *partition, r *run) { p.kept[r.id] = map[event.ItemID]int64{"x": r.created} })
 		}, repairtest.Want{Invariants: []int{14}, Reason: store.ReasonWrongRecord}},
 	}, func(t *testing.T, l linked) { l.mends(t) })
 }

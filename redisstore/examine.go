@@ -58,6 +58,9 @@ func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Exam
 // Snapshot returns the state of the partition.
 func (e *examination) Snapshot() *store.Snapshot { return e.snap }
 
+// Partial reports whether runs were left out.
+func (e *examination) Partial() bool { return e.unread != nil }
+
 // Flaws returns what is wrong with keys that a snapshot does not show.
 func (e *examination) Flaws() []store.Flaw { return e.flaws }
 

@@ -164,7 +164,12 @@ func (e *examination) lookAtChains() {
 	}
 }
 
+// newer reports whether a run of a chain comes after another one. The first run comes
+// before those that were created in the same millisecond.
 func newer(a, b *store.RunState) bool {
+	if b != nil && a.CreatedAt.Equal(b.CreatedAt) && (a.Run == a.Chain) != (b.Run == b.Chain) {
+		return b.Run == b.Chain
+	}
 	return b == nil || cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Run, b.Run)) > 0
 }
 

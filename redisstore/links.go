@@ -14,6 +14,9 @@ func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, er
 	if r := e.snap.Runs[m.Run]; r != nil {
 		owner = string(r.Owner)
 	}
+	if e.sent[run] == nil && len(m.Remove) > 0 {
+		return false, nil // it is none of this examination
+	}
 	args := []any{e.s.at(), run, string(m.Reason), string(m.By), owner, len(m.Remove), len(m.Write), len(m.Confirm)}
 	for _, o := range m.Remove {
 		id := string(o.ID)

@@ -35,6 +35,9 @@ func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Exam
 // Snapshot returns the state of the file.
 func (e *examination) Snapshot() *store.Snapshot { return e.snap }
 
+// Partial returns false: everything is read at once.
+func (e *examination) Partial() bool { return false }
+
 // Flaws returns what rows are missing, left over, or miscounted.
 func (e *examination) Flaws() []store.Flaw { return e.flaws }
 

@@ -58,6 +58,9 @@ type Examination interface {
 	// place, and only its id and frames. A session without a lease that can be given
 	// one again is shown with a lease that has no end.
 	Snapshot() *Snapshot
+	// Partial says that runs were left out, which changed faster than they could be
+	// read: what is not there may be theirs.
+	Partial() bool
 	// Flaws are damages that a snapshot has no room for.
 	Flaws() []Flaw
 

@@ -18,6 +18,12 @@ type stepArgs struct {
 	In string `json:"in"`
 }
 
+// loop is how often to continue, and how long to sleep then.
+type loop struct {
+	Times int           `json:"times"`
+	For   time.Duration `json:"for"`
+}
+
 func declare(name string, p shim.Policy) shim.Step[stepFunc] {
 	return shim.NewStep(name, p, func(f stepFunc) shim.Handler {
 		return shim.Handle(func(ctx context.Context, a stepArgs) (string, error) { return f(ctx, a.In) })
@@ -32,7 +38,7 @@ var (
 	asking    = shim.NewWorkflow[string, string]("repair.asking", "in", shim.WorkflowPolicy{})
 	retrying  = shim.NewWorkflow[string, string]("repair.retrying", "in", shim.WorkflowPolicy{})
 	working   = shim.NewWorkflow[string, string]("repair.working", "in", shim.WorkflowPolicy{})
-	looping   = shim.NewWorkflow[int, string]("repair.looping", "times", shim.WorkflowPolicy{})
+	looping   = shim.NewWorkflow[loop, string]("repair.looping", "loop", shim.WorkflowPolicy{})
 	begetting = shim.NewWorkflow[time.Duration, string]("repair.begetting", "for", shim.WorkflowPolicy{})
 	failing   = shim.NewWorkflow[string, string]("repair.failing", "in", shim.WorkflowPolicy{})
 
@@ -76,11 +82,11 @@ func register(r workflow.Registrar) {
 	shim.BindWorkflow(r, working, func(ctx workflow.Context, in string) (string, error) {
 		return shim.Call[string](ctx, echo, stepArgs{in})
 	})
-	shim.BindWorkflow(r, looping, func(ctx workflow.Context, times int) (string, error) {
-		if times > 0 {
-			return "", looping.ContinueAsNew(ctx, times-1)
+	shim.BindWorkflow(r, looping, func(ctx workflow.Context, l loop) (string, error) {
+		if l.Times > 0 {
+			return "", looping.ContinueAsNew(ctx, loop{l.Times - 1, l.For})
 		}
-		return "looped", workflow.Sleep(ctx, time.Hour)
+		return "looped", workflow.Sleep(ctx, l.For)
 	})
 	shim.BindWorkflow(r, begetting, func(ctx workflow.Context, d time.Duration) (string, error) {
 		got, err := sleeping.Child(ctx, d)

@@ -3,6 +3,7 @@ package repairtest
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,6 +32,7 @@ func (w *World) Lives(runs int) {
 		asks := started(w, asking, "is", "that is it")
 		w.send(asks.Run, "that", "one")
 		w.send(asks.Run, "it", "two")
+		scenes = append(scenes, started(w, begetting, time.Second, "the child slept"), started(w, looping, loop{2, time.Second}, "looped"))
 		s.Want = "" // it is cancelled, or faster than that
 		scenes = append(scenes, s, next, asks)
 	}

@@ -45,6 +45,17 @@ func (w *World) Refuses() {
 		"a new run": func() (bool, error) { return exam.Forget(w.Ctx, later.Run) },
 		"nothing":   func() (bool, error) { return exam.Forget(w.Ctx, event.NewRunID(w.Clock.Now(), slot)) },
 		"no flaw":   func() (bool, error) { return exam.MendFlaw(w.Ctx, store.Flaw{What: "nothing", Key: "none"}) },
+		"links": func() (bool, error) {
+			return exam.MendLinks(w.Ctx, store.LinkMend{Run: next.Run, Confirm: []event.ItemID{"x"}, By: "late"})
+		},
+		"a record": func() (bool, error) {
+			o := store.Outgoing{Send: store.Send{ID: "x", To: next.Run}, From: next.Run, Phase: store.PhaseFresh}
+			return exam.MendLinks(w.Ctx, store.LinkMend{Run: next.Run, Remove: []store.Outgoing{o}, By: "late"})
+		},
+		"a record of a stranger": func() (bool, error) {
+			none := event.NewRunID(w.Clock.Now(), slot)
+			return exam.MendLinks(w.Ctx, store.LinkMend{Run: none, Write: []store.Send{{ID: "x", To: next.Run}}, By: "late"})
+		},
 		"a stranger": func() (bool, error) {
 			other := m
 			other.Record.Run = event.NewRunID(w.Clock.Now(), slot)

@@ -73,15 +73,15 @@ func (w *World) Created(opts ...workflow.StartOption) *Scene {
 // Delayed is a run that is to start in an hour.
 func (w *World) Delayed() *Scene {
 	s := w.Created(workflow.WithDelay(time.Hour))
-	s.later(w, 2*time.Hour)
+	s.later(w)
 	return s
 }
 
-// later makes the time pass before the run is finished.
-func (s *Scene) later(w *World, d time.Duration) {
+// later makes two hours pass before the run is finished.
+func (s *Scene) later(w *World) {
 	finish := s.Finish
 	s.Finish = func() string {
-		w.Clock.Advance(d)
+		w.Clock.Advance(2 * time.Hour)
 		return finish()
 	}
 }
@@ -101,14 +101,14 @@ func (w *World) parks(s *Scene, status event.Status) *Scene {
 // Sleeping is a run that sleeps for an hour.
 func (w *World) Sleeping(opts ...workflow.StartOption) *Scene {
 	s := started(w, sleeping, time.Hour, "slept", opts...)
-	s.later(w, 2*time.Hour)
+	s.later(w)
 	return w.parks(s, event.StatusSleeping)
 }
 
 // Retrying is a run whose step has failed once and is to be tried again.
 func (w *World) Retrying() *Scene {
 	s := started(w, retrying, "tried", "tried")
-	s.later(w, 2*time.Hour)
+	s.later(w)
 	return w.parks(s, event.StatusSleeping)
 }
 

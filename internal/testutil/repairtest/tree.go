@@ -15,8 +15,8 @@ import (
 // Continued is a run that has continued as another one, s.Other, which sleeps.
 func (w *World) Continued(opts ...workflow.StartOption) *Scene {
 	w.T.Helper()
-	s := started(w, looping, 1, "looped", opts...)
-	s.later(w, 2*time.Hour)
+	s := started(w, looping, loop{1, time.Hour}, "looped", opts...)
+	s.later(w)
 	stop := w.Work()
 	w.until("the continuation sleeps", func() (bool, error) {
 		s.Other = w.Record(s.Run).Next

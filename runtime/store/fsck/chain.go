@@ -25,7 +25,7 @@ func (c *checker) checkContinued(r *store.RunState, h *history) {
 		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, which does not exist", r.Chain), "what the chain has accepted may be accepted again")
 	}
 	if next := c.Runs[r.Next]; next != nil && next.Chain != r.Chain {
-		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, and continued by run %s of the chain of %s", r.Chain, r.Next, next.Chain), "items for the chain go astray")
+		c.find(11, next.Run, fmt.Sprintf("it is kept in the chain of %s, and continues run %s of the chain of %s", next.Chain, r.Run, r.Chain), "items for the chain go astray")
 	}
 }
 

@@ -53,12 +53,13 @@ func (l *linker) mend(ctx context.Context) error {
 
 // look reads the suspects, and what they lead to.
 func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err error) {
-	sent := map[event.ItemID]bool{}
+	sent, partial := map[event.ItemID]bool{}, false
 	for partition := range l.partitions {
 		exam, err := l.store.ExaminePartition(ctx, partition)
 		if err != nil {
 			return nil, nil, err
 		}
+		partial = partial || exam.Partial()
 		for _, o := range exam.Snapshot().Outbox {
 			sent[o.ID] = true
 		}
@@ -71,7 +72,9 @@ func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err er
 		if err != nil {
 			return nil, nil, err
 		}
-		fixes = append(fixes, p.forgetLeft(exam, sent)...)
+		if !partial {
+			fixes = append(fixes, p.forgetLeft(exam, sent)...)
+		}
 		begun, err := l.begun(ctx, p)
 		if err != nil {
 			return nil, nil, err
@@ -221,6 +224,7 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 		}
 		last, there := v.tipOf(c.run)
 		switch {
+		case !there && v.exam.Partial(): // it may have been left out
 		case !there:
 			fixes = append(fixes, parents.begin(c))
 		case last != nil && v.untold(last):
@@ -267,19 +271,25 @@ func (l *linker) waits(ctx context.Context, c child) (bool, error) {
 	if err != nil || loaded[0].Err != nil {
 		return false, err
 	}
-	var fold event.Fold
-	for _, b := range loaded[0].Frames {
+	fold, whole := foldOf(loaded[0].Frames)
+	return whole && !fold.Run.Terminal() && slices.Contains(open(c.parent, fold, loaded[0].Inbox), c), nil
+}
+
+// foldOf reads a log; false: it cannot be read to its end.
+func foldOf(frames [][]byte) (*event.Fold, bool) {
+	fold := &event.Fold{}
+	for _, b := range frames {
 		f, err := event.DecodeFrame(b)
 		if err != nil {
-			return false, nil
+			return fold, false
 		}
 		for i := range f.Events {
 			if fold.Apply(&f.Events[i]) != nil {
-				return false, nil
+				return fold, false
 			}
 		}
 	}
-	return !fold.Run.Terminal() && slices.Contains(open(c.parent, &fold, loaded[0].Inbox), c), nil
+	return fold, true
 }
 
 // begin has a child created that its parent has recorded, and that does not exist.

@@ -34,6 +34,7 @@ func (e *examined) Partitions() int { return 1 }
 
 func (e *examined) ExaminePartition(context.Context, int) (store.Examination, error) { return e, e.err }
 func (e *examined) Snapshot() *store.Snapshot                                        { return e.snap }
+func (e *examined) Partial() bool                                                    { return false }
 func (e *examined) Flaws() []store.Flaw                                              { return e.flaws }
 
 func (e *examined) MendRun(_ context.Context, m store.RunMend) (bool, error) {
