@@ -24,8 +24,22 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 			p.mu.Unlock()
 		}
 	}()
-	snap := &store.Snapshot{
-		Now:       s.clock.Now(),
+	snap := newSnapshot(s.clock.Now())
+	for _, p := range s.parts {
+		p.inspectRuns(snap)
+		p.inspectSeen(snap)
+		p.inspectOutbox(snap)
+		p.inspectNames(snap)
+		p.inspectWork(snap)
+		p.inspectSessions(snap)
+	}
+	slices.SortStableFunc(snap.Audit, func(a, b store.AuditEntry) int { return a.Time.Compare(b.Time) })
+	return snap, nil
+}
+
+func newSnapshot(now time.Time) *store.Snapshot {
+	return &store.Snapshot{
+		Now:       now,
 		Runs:      map[event.RunID]*store.RunState{},
 		Active:    map[string]event.RunID{},
 		LastEnded: map[string]event.RunID{},
@@ -40,16 +54,6 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		Purges:    map[event.RunID]time.Time{},
 		Kept:      map[event.RunID][]event.ItemID{},
 	}
-	for _, p := range s.parts {
-		p.inspectRuns(snap)
-		p.inspectSeen(snap)
-		p.inspectOutbox(snap)
-		p.inspectNames(snap)
-		p.inspectWork(snap)
-		p.inspectSessions(snap)
-	}
-	slices.SortStableFunc(snap.Audit, func(a, b store.AuditEntry) int { return a.Time.Compare(b.Time) })
-	return snap, nil
 }
 
 func (p *partition) inspectRuns(snap *store.Snapshot) {

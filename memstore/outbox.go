@@ -77,10 +77,13 @@ func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemI
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.runs[run] // also one that was deleted: it is not purged before
-	if r == nil {
-		return nil
+	if r := p.runs[run]; r != nil { // also one that was deleted: it is not purged before
+		p.confirm(r, record)
 	}
+	return nil
+}
+
+func (p *partition) confirm(r *run, record event.ItemID) {
 	if r.links != nil && r.links.birth == record {
 		r.links.birth = ""
 		p.schedule(r)
@@ -91,7 +94,6 @@ func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemI
 			delete(p.kept, r.chain)
 		}
 	}
-	return nil
 }
 
 // outbox is the records of a partition.
@@ -185,7 +187,7 @@ func (o *outbox) takeBack(r *record, now int64) bool {
 	return true
 }
 
-// remove forgets a note.
+// remove forgets a record that is in no pair.
 func (o *outbox) remove(r *record) {
 	o.drop(r)
 	delete(o.records, recordKey{r.from.id, r.ID})

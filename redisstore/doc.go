@@ -119,7 +119,8 @@
 // scripts are put together and sent, hub.go how things are heard. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, list.go,
-// purge.go, inspect.go, notes.go; and lua, one file per operation, with what they
-// share in lua/part. The files doctor*.go are the doctor: checks in small
-// functions, by what they are about.
+// purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and repair.go
+// serve package fsck; and lua, one file per operation, with what they share in
+// lua/part. The files doctor*.go are the doctor: checks in small functions, by
+// what they are about.
 package redisstore

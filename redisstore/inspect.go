@@ -7,11 +7,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -22,21 +20,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	snap := &store.Snapshot{
-		Runs:      map[event.RunID]*store.RunState{},
-		Active:    map[string]event.RunID{},
-		LastEnded: map[string]event.RunID{},
-		Lines:     map[string][]event.RunID{},
-		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
-		Kept:      map[event.RunID][]event.ItemID{},
-		Ready:     map[store.Class][]event.RunID{},
-		Timers:    map[event.RunID]time.Time{},
-		Leases:    map[store.SessionID]store.Lease{},
-		Owned:     map[store.SessionID][]event.RunID{},
-		Mail:      map[store.SessionID][]event.RunID{},
-		Wakes:     map[store.Class]bool{},
-		Purges:    map[event.RunID]time.Time{},
-	}
+	snap := newSnapshot()
 	var mu sync.Mutex
 	err := each(s.all(), func(p *partition, _ struct{}) error {
 		v, err := s.inspect(ctx, p)

@@ -43,6 +43,7 @@ var (
 	_ store.Inspector = (*Store)(nil)
 	_ store.Noter     = (*Store)(nil)
 	_ store.Purger    = (*Store)(nil)
+	_ store.Repairer  = (*Store)(nil)
 )
 
 // The defaults of Config.

@@ -16,6 +16,25 @@ import (
 // are asked for. It returns nil if the run has moved on meanwhile, so that they
 // could not be found: then the metadata is to be read again.
 func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map[string]string) (*store.Record, error) {
+	r := known(run, m)
+	if err := s.addExtra(ctx, p, r, m["i"]); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Class, err = s.classOf(ctx, p, m["c"]); err != nil {
+		return nil, err
+	}
+	if owner := m["o"]; owner != "" {
+		if r.Owner, err = s.sessionOf(ctx, p, owner); err != nil || r.Owner == "" {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// known makes of the metadata of a run what it says without any other key: all but
+// tags, a long workflow id, the class and the owner.
+func known(run event.RunID, m map[string]string) *store.Record {
 	number := func(name string) int64 { return parseNumber(m[name]) }
 	r := &store.Record{
 		Run: run, Chain: run, WorkflowID: m["w"], Priority: int(number("r")), Parent: event.RunID(m["u"]),
@@ -40,19 +59,7 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 	if r.Root == "=" {
 		r.Root = r.Parent
 	}
-	if err := s.addExtra(ctx, p, r, m["i"]); err != nil {
-		return nil, err
-	}
-	var err error
-	if r.Class, err = s.classOf(ctx, p, m["c"]); err != nil {
-		return nil, err
-	}
-	if owner := m["o"]; owner != "" {
-		if r.Owner, err = s.sessionOf(ctx, p, owner); err != nil || r.Owner == "" {
-			return nil, err
-		}
-	}
-	return r, nil
+	return r
 }
 
 // addExtra adds tags and a long workflow id to a record.

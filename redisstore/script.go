@@ -45,6 +45,11 @@ var (
 	scriptOutbox       = load("outbox")
 	scriptMark         = load("mark")
 	scriptConfirm      = load("confirm")
+	scriptMendRun      = load("mend_run")
+	scriptMendLinks    = load("mend_links")
+	scriptMendName     = load("mend_name")
+	scriptForget       = load("forget")
+	scriptReplace      = load("replace")
 )
 
 // partsLine names parts: in the header those with which a script begins ("none":

@@ -112,14 +112,12 @@ func (v *view) showOutbox(snap *store.Snapshot) error {
 	var all []placed
 	for run, sent := range v.sent {
 		for id, packed := range sent.Val() {
-			words := strings.SplitN(packed, " ", 4)
-			if len(words) != 4 {
+			order, record, ok := unpackSent(packed)
+			if !ok {
 				return fmt.Errorf("%w: record %s in the outbox of run %s is %q", errDamaged, id, long(run), packed)
 			}
-			all = append(all, placed{words[0], store.Outgoing{
-				Send: store.Send{ID: event.ItemID(id), To: event.RunID(words[3]), Body: []byte(v.bodies[run].Val()[id])},
-				From: long(run), Phase: store.Phase(parseNumber(words[1])), Since: timeOf(parseNumber(words[2])),
-			}})
+			record.From, record.ID, record.Body = long(run), event.ItemID(id), []byte(v.bodies[run].Val()[id])
+			all = append(all, placed{order, record})
 		}
 	}
 	slices.SortFunc(all, func(a, b placed) int { return cmp.Compare(a.order, b.order) })
@@ -127,6 +125,17 @@ func (v *view) showOutbox(snap *store.Snapshot) error {
 		snap.Outbox = append(snap.Outbox, one.record)
 	}
 	return nil
+}
+
+// unpackSent reads what an outbox knows of a record: its place among all, and how
+// far it is.
+func unpackSent(packed string) (order string, o store.Outgoing, ok bool) {
+	words := strings.SplitN(packed, " ", 4)
+	if len(words) != 4 {
+		return "", o, false
+	}
+	o.To, o.Phase, o.Since = event.RunID(words[3]), store.Phase(parseNumber(words[1])), timeOf(parseNumber(words[2]))
+	return words[0], o, true
 }
 
 func (v *view) showNames(wids map[string]string, snap *store.Snapshot) {

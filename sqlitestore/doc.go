@@ -70,5 +70,5 @@
 // end. Then one file per duty, named as in the other stores: create.go,
 // session.go, recover.go, claim.go, commit.go, continue.go, release.go,
 // deliver.go, outbox.go, load.go, wait.go, list.go, purge.go, inspect.go,
-// notes.go.
+// notes.go; examine.go and repair.go serve package fsck.
 package sqlitestore

@@ -15,14 +15,7 @@ import (
 func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	var snap *store.Snapshot
 	err := s.read(ctx, func(c *conn) error {
-		snap = &store.Snapshot{
-			Now:  timeOf(s.clock.Now().UnixMilli()),
-			Runs: map[event.RunID]*store.RunState{}, Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{},
-			Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
-			Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
-			Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
-			Purges: map[event.RunID]time.Time{},
-		}
+		snap = newSnapshot(s.clock.Now())
 		for _, part := range []func(*store.Snapshot) error{
 			c.inspectRuns, c.inspectWorkflowIDs, c.inspectIndexes, c.inspectPurges, c.inspectSeen, c.inspectOutbox,
 			c.inspectSessions, c.inspectWakes, c.countClasses,

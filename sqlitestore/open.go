@@ -42,6 +42,7 @@ var (
 	_ store.Inspector = (*Store)(nil)
 	_ store.Noter     = (*Store)(nil)
 	_ store.Purger    = (*Store)(nil)
+	_ store.Repairer  = (*Store)(nil)
 )
 
 // Config configures a store. The zero value is what Open uses.

@@ -30,7 +30,7 @@ var anyPackage = []string{"runtime/...", "memstore/...", "sqlitestore/...", "red
 var rules = []rule{
 	{packages: "runtime/event", external: []string{"github.com/oklog/ulid/v2"}, required: true},
 	{packages: "runtime/store", module: []string{"runtime/event"}, external: none, required: true},
-	{packages: "runtime/store/fsck", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/store/fsck", module: []string{"runtime/event", "runtime/store", "runtime/internal/parcel"}, external: none},
 	{packages: "runtime/store/storetest", module: []string{"runtime/event", "runtime/store/...", "internal/testutil"}, required: true, helper: true},
 
 	{packages: "memstore/...", module: []string{"runtime/event", "runtime/store", "memstore/..."}, external: none, required: true},

@@ -5,7 +5,7 @@
 local function recover(session, by, reason, now, limit)
   local state, owned = tag .. 'z:' .. session, tag .. 'o:' .. session
   redis.call('HSET', state, 'r', 1)
-  local owner = redis.call('HGET', state, 'i')
+  local owner = redis.call('HGET', state, 'i') or ''
   local taken = 0
   for _, run in ipairs(redis.call('SRANDMEMBER', owned, limit)) do
     local meta = tag .. 'm:' .. run

@@ -25,7 +25,7 @@ func (c *checker) checkContinued(r *store.RunState, h *history) {
 		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, which does not exist", r.Chain), "what the chain has accepted may be accepted again")
 	}
 	if next := c.Runs[r.Next]; next != nil && next.Chain != r.Chain {
-		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, and continued by run %s of the chain of %s", r.Chain, r.Next, next.Chain), "items for the chain go astray")
+		c.find(11, next.Run, fmt.Sprintf("it is kept in the chain of %s, and continues run %s of the chain of %s", next.Chain, r.Run, r.Chain), "items for the chain go astray")
 	}
 }
 
@@ -37,6 +37,7 @@ func (c *checker) checkChains() {
 	}
 	for _, chain := range slices.Sorted(maps.Keys(chains)) {
 		logged := c.checkReceived(chain, chains[chain])
+		c.received[chain] = logged
 		var alive []event.RunID
 		for _, r := range chains[chain] {
 			c.checkInbox(r, logged)
@@ -45,7 +46,7 @@ func (c *checker) checkChains() {
 			}
 		}
 		if len(alive) > 1 {
-			c.find(11, alive[1], fmt.Sprintf("the chain of %s goes on in %d runs: %s", chain, len(alive), alive), "both do the same work")
+			c.lasting(11, alive[1], fmt.Sprintf("the chain of %s goes on in %d runs: %s", chain, len(alive), alive), "both do the same work")
 		}
 	}
 }
@@ -60,7 +61,7 @@ func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[e
 				c.find(10, r.Run, fmt.Sprintf("item %s is in its log, and not remembered as accepted", i.id), "sent again it would be accepted again")
 			}
 			if received[i.id] && !i.carried {
-				c.find(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
+				c.lasting(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
 			}
 			received[i.id] = received[i.id] || !i.carried
 			logged[i.id] = true

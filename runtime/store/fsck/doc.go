@@ -1,14 +1,50 @@
 // Package fsck checks the invariants of a store over a snapshot of everything
-// that it holds.
+// that it holds, and repairs what is broken.
 //
 // The log of a run is the truth: the checks decode every frame, fold the log,
 // and compare what the store keeps beside it. Each broken invariant is a
-// [Finding] that says what is wrong and why it matters. Checking changes
-// nothing.
+// [Finding] that says what is wrong and why it matters. [Check] finds them in a
+// snapshot and changes nothing.
 //
-// The numbers of the invariants are stable. Number 13, that what one run has
-// recorded about another is true, needs more than a snapshot shows to a package
-// that knows no operation of workflow code, and is not checked here.
+// # Repair
+//
+// [Repair] does so for a whole store that is a [store.Repairer], and mends it: it
+// works out from the log of a run what must be kept beside it, and has the store
+// write that in one action, with an entry in the audit trail that names the
+// reason. There is one mechanism for all kinds of damage. A run that has ended is
+// ended; one that waits undisturbed goes on waiting; any other one is made ready
+// under a new fence, and a worker replays it and parks it again, which restores
+// whatever else it needs. A log is never changed: a run whose log cannot be read
+// to its end is blocked, with the finding as the explanation.
+//
+// An outbox is to hold what the log has caused. A record that is missing, or cannot
+// be carried over, is derived from the log and written again with the same id, so that
+// what it has done already it does not do twice; what was caused after it goes behind
+// it. A record that nothing has caused is removed. What is between runs of several
+// partitions is checked last: a child that was lost is begun again, a parent that was
+// not told of an end is told, and what a lost record has left is forgotten.
+//
+// Each action is guarded by all that was seen of its subject. So repairs may run
+// while workers work, and any number of them at once: whoever comes second finds
+// another state and does nothing. A run whose owner is at work, and can go on, is
+// left to it.
+//
+// What only stood outside of the logs cannot be made again: items that nobody had
+// read yet, notes, the priority of a run and when it was to start, who was
+// deleted before the deletion was carried out, and the audit trail. A run without
+// any of its log has no repair but a backup, and its fresh records stay: nobody knows
+// whether they have arrived. What a chain had accepted from an outbox, and has
+// forgotten, is remembered again for a day, and not until it is confirmed.
+//
+// # Reading order
+//
+// fsck.go has Check; log.go, run.go, session.go, name.go, chain.go, outbox.go and
+// orphan.go the invariants. repair.go has Repair, plan.go decides what to do about each
+// finding, rebuild.go makes a record from a log, planname.go decides about workflow
+// ids, planlink.go about outboxes, and links.go about what is between partitions.
+//
+// The numbers of the invariants are stable. [Check] knows no operation of workflow
+// code: number 13 is checked by [Repair] alone.
 //
 //	 1  frames are complete, decode, and follow one another
 //	 2  the fences in a log are those of one writer after the other
@@ -24,6 +60,8 @@
 //	    in at most one run, and its first run is kept for as long as a later one
 //	12  each record of an outbox has a sender, in whose log its cause is; no cause is
 //	    without its record
+//	13  a child that a run waits for exists, or a record will create it; that it has
+//	    ended its parent knows, or a record will tell
 //	14  what a record has left with its receiver is there for as long as the record
 //	15  ready runs are announced
 //	16  nothing is kept of a run that does not exist

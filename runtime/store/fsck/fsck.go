@@ -13,13 +13,16 @@ import (
 // Finding is one broken invariant.
 type Finding struct {
 	// Invariant is its number; the package comment lists them.
-	Invariant int
+	Invariant int `json:"invariant"`
 	// Run is the run that it is about; empty if it is about none in particular.
-	Run event.RunID
+	Run event.RunID `json:"run,omitempty"`
 	// What says what is wrong.
-	What string
+	What string `json:"what"`
 	// Explain says what comes of it.
-	Explain string
+	Explain string `json:"explain"`
+	// Lasting says that it stands in a log, which nothing may change: no repair
+	// makes it go away.
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // String returns the finding on one line.
@@ -36,6 +39,12 @@ type Config struct {
 	// Causes returns the records that an event in the log of a run has written. Nil:
 	// of the records no more is checked than that they have senders.
 	Causes func(run event.RunID, e *event.Event) []event.ItemID
+	// sends returns these records whole; it is what workers write. With it the
+	// bodies of records are looked at, too.
+	sends func(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, error)
+	// partial says that the snapshot is of one partition: what has come from
+	// senders in others is not judged.
+	partial bool
 }
 
 // Check is [Config.Check] of a zero Config.
@@ -44,8 +53,13 @@ func Check(s *store.Snapshot) []Finding { return Config{}.Check(s) }
 // Check returns every broken invariant of a snapshot, ordered by number, run
 // and text; nil if there is none. It does not change the snapshot.
 func (cfg Config) Check(s *store.Snapshot) []Finding {
+	return cfg.check(s).findings
+}
+
+// check is Check for those who also need what the logs say.
+func (cfg Config) check(s *store.Snapshot) *checker {
 	c := newChecker(s)
-	c.causes = cfg.Causes
+	c.cfg = cfg
 	for r := range c.runs {
 		h := c.checkLog(r)
 		c.logs[r.Run] = h
@@ -64,13 +78,19 @@ func (cfg Config) Check(s *store.Snapshot) []Finding {
 	c.checkNames()
 	c.checkChains()
 	c.checkOutbox()
-	c.checkLeft()
+	if !cfg.partial {
+		c.checkLeft()
+	}
 	c.checkWakes()
 	c.checkOrphans()
-	slices.SortFunc(c.findings, func(a, b Finding) int {
+	sortFindings(c.findings)
+	return c
+}
+
+func sortFindings(all []Finding) {
+	slices.SortFunc(all, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Invariant, b.Invariant), cmp.Compare(a.Run, b.Run), cmp.Compare(a.What, b.What))
 	})
-	return c.findings
 }
 
 // checker gathers findings. The maps say where each run is mentioned.
@@ -78,7 +98,7 @@ type checker struct {
 	*store.Snapshot
 	findings []Finding
 	logs     map[event.RunID]*history
-	causes   func(event.RunID, *event.Event) []event.ItemID
+	cfg      Config
 
 	readyIn map[event.RunID][]store.Class
 	ownedBy map[event.RunID][]store.SessionID
@@ -88,6 +108,8 @@ type checker struct {
 	later   map[event.RunID]int                  // by chain: runs but the first
 	records map[event.RunID]map[event.ItemID]int // in the outbox, by sender
 	sent    map[event.ItemID]bool                // the same, whoever sends them
+	// received has the items in the logs of each chain.
+	received map[event.RunID]map[event.ItemID]bool
 }
 
 func newChecker(s *store.Snapshot) *checker {
@@ -111,10 +133,11 @@ func newChecker(s *store.Snapshot) *checker {
 	}
 	return &checker{
 		Snapshot: s, logs: map[event.RunID]*history{}, audited: audited, later: later, records: records, sent: sent,
-		readyIn: byRun(s.Ready, compareClasses),
-		ownedBy: byRun(s.Owned, cmp.Compare[store.SessionID]),
-		mailOf:  byRun(s.Mail, cmp.Compare[store.SessionID]),
-		linedAt: byRun(s.Lines, cmp.Compare[string]),
+		received: map[event.RunID]map[event.ItemID]bool{},
+		readyIn:  byRun(s.Ready, compareClasses),
+		ownedBy:  byRun(s.Owned, cmp.Compare[store.SessionID]),
+		mailOf:   byRun(s.Mail, cmp.Compare[store.SessionID]),
+		linedAt:  byRun(s.Lines, cmp.Compare[string]),
 	}
 }
 
@@ -144,4 +167,9 @@ func (c *checker) runs(yield func(*store.RunState) bool) {
 
 func (c *checker) find(invariant int, run event.RunID, what, explain string) {
 	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain})
+}
+
+// lasting is find for what stands in a log.
+func (c *checker) lasting(invariant int, run event.RunID, what, explain string) {
+	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain, Lasting: true})
 }

@@ -13,14 +13,22 @@ import (
 type history struct {
 	fold  event.Fold
 	whole bool // all of it could be read and folded
+	// cid and epoch are those of the last frame that could be read.
+	cid   event.CID
+	epoch uint64
 	items []received
-	// causes are the records that the log has written, as far as that is known.
-	causes map[event.ItemID]time.Time
+	// causes are the records that the log has written, as far as that is known, and
+	// when it did so first; sends are these records in order. underived says that they
+	// could not be made from the log.
+	causes    map[event.ItemID]time.Time
+	sends     []store.Send
+	underived bool
 }
 
 // received is an item that was moved from the inbox into the log.
 type received struct {
 	id      event.ItemID
+	at      time.Time
 	carried bool // by the run before; it stands in that log, too
 }
 
@@ -28,14 +36,14 @@ type received struct {
 func (c *checker) checkLog(r *store.RunState) *history {
 	h := &history{causes: map[event.ItemID]time.Time{}}
 	if len(r.Frames) == 0 {
-		c.find(1, r.Run, "its log is empty", "nobody knows what it is")
+		c.lasting(1, r.Run, "its log is empty", "nobody knows what it is")
 		return h
 	}
 	var before *event.Frame
 	for i, b := range r.Frames {
 		f, err := event.DecodeFrame(b)
 		if err != nil {
-			c.find(1, r.Run, fmt.Sprintf("frame %d: %v", i+1, err), "the run cannot be replayed")
+			c.lasting(1, r.Run, fmt.Sprintf("frame %d: %v", i+1, err), "the run cannot be replayed")
 			return h
 		}
 		if !c.checkSequence(r, i, before, f) {
@@ -43,13 +51,14 @@ func (c *checker) checkLog(r *store.RunState) *history {
 		}
 		c.checkFence(r, i, before, f)
 		if h.fold.Run.Terminal() {
-			c.find(2, r.Run, fmt.Sprintf("frame %d follows the end of the run", i+1), "a writer that should have been fenced has written")
+			c.lasting(2, r.Run, fmt.Sprintf("frame %d follows the end of the run", i+1), "a writer that should have been fenced has written")
 			return h
 		}
 		if !c.foldFrame(r, h, f) {
 			return h
 		}
 		before = f
+		h.cid, h.epoch = f.CID, max(h.epoch, f.Epoch)
 	}
 	h.whole = true
 	if r.N != uint64(len(r.Frames)) || r.Seq != before.Last() || r.Last != before.CID {
@@ -73,11 +82,11 @@ func (c *checker) checkSequence(r *store.RunState, i int, before, f *event.Frame
 		cid, last = before.CID, before.Last()
 	}
 	if f.Prev != cid {
-		c.find(1, r.Run, fmt.Sprintf("frame %d follows frame %s, but stands behind %s", i+1, f.Prev, cid), "a frame is missing or foreign")
+		c.lasting(1, r.Run, fmt.Sprintf("frame %d follows frame %s, but stands behind %s", i+1, f.Prev, cid), "a frame is missing or foreign")
 		return false
 	}
 	if f.First() != last+1 {
-		c.find(1, r.Run, fmt.Sprintf("frame %d begins with event %d, but the log ended at %d", i+1, f.First(), last), "events are missing or there twice")
+		c.lasting(1, r.Run, fmt.Sprintf("frame %d begins with event %d, but the log ended at %d", i+1, f.First(), last), "events are missing or there twice")
 		return false
 	}
 	return true
@@ -87,9 +96,9 @@ func (c *checker) checkFence(r *store.RunState, i int, before, f *event.Frame) {
 	switch {
 	case before == nil:
 	case f.Epoch < before.Epoch:
-		c.find(2, r.Run, fmt.Sprintf("frame %d has epoch %d, the one before %d", i+1, f.Epoch, before.Epoch), "a writer that should have been fenced has written")
+		c.lasting(2, r.Run, fmt.Sprintf("frame %d has epoch %d, the one before %d", i+1, f.Epoch, before.Epoch), "a writer that should have been fenced has written")
 	case f.Epoch == before.Epoch && f.Token != before.Token:
-		c.find(2, r.Run, fmt.Sprintf("frame %d has epoch %d, like the one before, and another token", i+1, f.Epoch), "two writers shared an epoch")
+		c.lasting(2, r.Run, fmt.Sprintf("frame %d has epoch %d, like the one before, and another token", i+1, f.Epoch), "two writers shared an epoch")
 	}
 }
 
@@ -102,16 +111,14 @@ func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool 
 			if errors.As(err, new(*event.TransitionError)) {
 				invariant = 3
 			}
-			c.find(invariant, r.Run, err.Error(), "the run cannot be replayed")
+			c.lasting(invariant, r.Run, err.Error(), "the run cannot be replayed")
 			return false
 		}
-		if c.causes != nil {
-			for _, id := range c.causes(r.Run, e) {
-				h.causes[id] = e.Time
-			}
+		if f.First() > 1 { // who creates a run sends nothing
+			c.note(r.Run, h, e)
 		}
 		if e.Item != "" {
-			h.items = append(h.items, received{id: e.Item, carried: f.First() == 1 && h.fold.Spec.ContinuedOf != ""})
+			h.items = append(h.items, received{id: e.Item, at: e.Time, carried: f.First() == 1 && h.fold.Spec.ContinuedOf != ""})
 		}
 	}
 	return true

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/parcel"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -25,8 +27,11 @@ func (c *checker) checkOutbox() {
 			c.find(12, o.From, fmt.Sprintf("it does not exist, and has record %s in the outbox", o.ID), "nobody knows why it was written")
 			continue
 		}
+		if _, err := parcel.Decode(o.Body); c.cfg.sends != nil && err != nil {
+			c.find(12, o.From, fmt.Sprintf("its record %s cannot be read: %v", o.ID, err), "it is never carried over, and holds its sender back")
+		}
 		h := c.logs[o.From]
-		if c.causes == nil || h == nil || !h.whole {
+		if !c.caused() || h == nil || !h.whole || h.underived {
 			continue
 		}
 		if _, ok := h.causes[o.ID]; !ok {
@@ -35,31 +40,90 @@ func (c *checker) checkOutbox() {
 	}
 }
 
+// caused reports whether it is known what events cause.
+func (c *checker) caused() bool { return c.cfg.Causes != nil || c.cfg.sends != nil }
+
+// note takes note of the records that an event has caused. One that is caused again
+// stays as it is, so that it is gone when it is time for the first one.
+func (c *checker) note(run event.RunID, h *history, e *event.Event) {
+	first := func(id event.ItemID) {
+		if _, ok := h.causes[id]; !ok {
+			h.causes[id] = e.Time
+		}
+	}
+	if c.cfg.Causes != nil {
+		for _, id := range c.cfg.Causes(run, e) {
+			first(id)
+		}
+	}
+	if c.cfg.sends == nil {
+		return
+	}
+	sends, err := c.cfg.sends(run, &h.fold, e)
+	if err != nil {
+		h.underived = true
+		return
+	}
+	for _, s := range sends {
+		first(s.ID)
+		h.sends = append(h.sends, s)
+	}
+}
+
 // checkCauses is 12 as far as it begins with a log. A record exists for longer than
 // the Horizon, whatever becomes of it.
 func (c *checker) checkCauses(r *store.RunState, h *history) {
 	for _, id := range slices.Sorted(maps.Keys(h.causes)) {
-		if c.Now.Sub(h.causes[id]) >= store.Horizon || c.records[r.Run][id] > 0 {
+		if !c.missing(r.Run, h, id) {
 			continue
 		}
 		c.find(12, r.Run, fmt.Sprintf("its log has caused record %s, which is not in the outbox", id), "what it has begun is never done")
 	}
 }
 
-// checkLeft is 14. A record may still be on its way back to its sender.
+// missing reports whether a record that a log has caused must be there, and is not.
+func (c *checker) missing(run event.RunID, h *history, id event.ItemID) bool {
+	return c.Now.Sub(h.causes[id]) < store.Horizon && c.records[run][id] == 0
+}
+
+// checkLeft is 14.
 func (c *checker) checkLeft() {
-	const explain = "nobody will ever confirm it, and it is kept for ever"
+	for _, l := range c.left(c.sent) {
+		c.findings = append(c.findings, l.finding())
+	}
+}
+
+// left is what a record has left with its receiver.
+type left struct {
+	run   event.RunID // the receiver, or the first run of its chain
+	id    event.ItemID
+	birth bool // the record has created the run
+}
+
+func (l left) finding() Finding {
+	what := "item %s is remembered until it is confirmed, and is in no outbox"
+	if l.birth {
+		what = "record %s has created it, and is in no outbox"
+	}
+	return Finding{Invariant: 14, Run: l.run, What: fmt.Sprintf(what, l.id), Explain: "nobody will ever confirm it, and it is kept for ever"}
+}
+
+// left returns what records have left that are not among those sent. A record may
+// still be on its way back to its sender.
+func (c *checker) left(sent map[event.ItemID]bool) []left {
 	const late = settling + store.Horizon
+	var all []left
 	for r := range c.runs {
-		if r.Birth != "" && !c.sent[r.Birth] && c.Now.Sub(r.CreatedAt) > late {
-			c.find(14, r.Run, fmt.Sprintf("record %s has created it, and is in no outbox", r.Birth), explain)
+		if r.Birth != "" && !sent[r.Birth] && c.Now.Sub(r.CreatedAt) > late {
+			all = append(all, left{r.Run, r.Birth, true})
 		}
 	}
 	for _, chain := range slices.Sorted(maps.Keys(c.Kept)) {
 		for _, id := range c.Kept[chain] {
-			if at, ok := c.Seen[chain][id]; ok && !c.sent[id] && c.Now.Sub(at) > late {
-				c.find(14, chain, fmt.Sprintf("item %s is remembered until it is confirmed, and is in no outbox", id), explain)
+			if at, ok := c.Seen[chain][id]; ok && !sent[id] && c.Now.Sub(at) > late {
+				all = append(all, left{chain, id, false})
 			}
 		}
 	}
+	return all
 }

@@ -1,0 +1,10 @@
+// Package repairtest is what the tests of all stores about repairs have in common:
+// runs in every state, the proof that a repair does what it must, and the damage
+// that can be done to any store.
+//
+// Each store does its own damage, to what it really keeps. A test brings a run
+// into a state ([Scene]), damages it, and then hands over to [World.Mends]: the
+// check finds it, a dry run says what would be done and changes nothing, ten
+// repairs at once mend it once, nothing is broken any more, the audit trail names
+// the reason, and a worker brings the run to its right end.
+package repairtest

@@ -1,0 +1,302 @@
+package repairtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// repairers is how many repairs go on at once.
+const repairers = 10
+
+// Want is what a repair should do.
+type Want struct {
+	// Invariants are the numbers of the findings, in order and each once.
+	Invariants []int
+	// Run is whose audit trail is looked at; empty: that of the scene; "other": of the
+	// other run of the scene.
+	Run event.RunID
+	// Reason is that of its one new entry; empty: there is none.
+	Reason store.Reason
+	// Remaining are the numbers of the findings that nothing can be done about.
+	Remaining []int
+	// Stays says that no worker can bring the run to its end.
+	Stays bool
+}
+
+// Mends fails the test unless the damage that was done is found, explained, and
+// mended once.
+func (w *World) Mends(s *Scene, damage func(), want Want) {
+	w.T.Helper()
+	switch want.Run {
+	case "":
+		want.Run = s.Run
+	case "other":
+		want.Run = s.Other
+	}
+	if got := w.Repair(fsck.Options{DryRun: true}); len(got.Fixes) > 0 || len(got.Remaining) > 0 {
+		w.T.Fatalf("before the damage: found %+v", got)
+	}
+	damage()
+	audited := len(w.audit(want.Run))
+	w.dry(want)
+	logs := w.logs()
+	mended := w.concurrently()
+	if testing.Verbose() {
+		for _, r := range mended {
+			w.T.Logf("mended: %s%s: %s (%s) because of %v", r.Run, r.WorkflowID, r.Action, r.Reason, r.Findings)
+		}
+	}
+	if diff := cmp.Diff(logs, w.logs()); diff != "" {
+		w.T.Errorf("logs (-before the repair +after)\n%s", diff)
+	}
+	if cannot := slices.Equal(want.Invariants, want.Remaining) && want.Reason == ""; cannot && slices.ContainsFunc(mended, aboutRun) {
+		w.T.Errorf("mended what cannot be: %+v", mended)
+	}
+	w.sound(want.Remaining)
+	w.audits(want, audited)
+	w.explains(want)
+	if want.Stays {
+		return
+	}
+	defer w.Work()()
+	if got := s.Finish(); got != s.Want {
+		w.T.Errorf("run %s ended as %q, want %q", s.Run, got, s.Want)
+	}
+	w.sound(want.Remaining)
+}
+
+func aboutRun(r fsck.Fix) bool { return r.Run != "" || r.WorkflowID != "" }
+
+// dry fails the test unless a dry run finds and explains everything, and changes
+// nothing.
+func (w *World) dry(want Want) {
+	w.T.Helper()
+	before := w.dump()
+	report := w.Repair(fsck.Options{DryRun: true})
+	if diff := cmp.Diff(before, w.dump()); diff != "" {
+		w.T.Errorf("store (-before the dry run +after)\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Invariants, numbers(report.Remaining)); diff != "" {
+		w.T.Errorf("invariants (-want +got)\n%s\nfindings: %v", diff, report.Remaining)
+	}
+	reasoned := want.Reason == ""
+	for _, r := range report.Fixes {
+		if r.Outcome != fsck.OutcomePlanned && r.Outcome != fsck.OutcomeRemains || (r.Action == "") != (r.Outcome == fsck.OutcomeRemains) {
+			w.T.Errorf("repair %+v: wrong outcome of a dry run", r)
+		}
+		if r.Action == "" && r.Why == "" || r.Action != "" && r.Why != "" {
+			w.T.Errorf("repair %+v: says neither what it does nor why not, or both", r)
+		}
+		reasoned = reasoned || r.Reason == want.Reason
+	}
+	if first := len(report.Fixes) > 0 && report.Fixes[0].Run == "" && report.Fixes[0].WorkflowID == ""; !reasoned && !first {
+		w.T.Errorf("no repair has reason %q: %+v", want.Reason, report.Fixes)
+	}
+}
+
+// Repair repairs the store.
+func (w *World) Repair(opts fsck.Options) *fsck.Report {
+	w.T.Helper()
+	report, err := fsck.Repair(w.Ctx, w.Store, opts)
+	if err != nil {
+		w.T.Fatalf("repair: %v", err)
+	}
+	return report
+}
+
+// together is a store that shows a partition to all repairs before any of them can
+// do something about it.
+type together struct {
+	store.Store
+
+	mu    sync.Mutex
+	calls map[int]int
+	all   map[int]chan struct{}
+}
+
+func newTogether(st store.Store) *together {
+	g := &together{Store: st, calls: map[int]int{}, all: map[int]chan struct{}{}}
+	for p := range st.Partitions() {
+		g.all[p] = make(chan struct{})
+	}
+	return g
+}
+
+// ExaminePartition returns once all repairs have called it.
+func (g *together) ExaminePartition(ctx context.Context, partition int) (store.Examination, error) {
+	r, ok := store.As[store.Repairer](g.Store)
+	if !ok {
+		return nil, fsck.ErrNotRepairable
+	}
+	exam, err := r.ExaminePartition(ctx, partition)
+	g.mu.Lock()
+	if g.calls[partition]++; g.calls[partition] == repairers {
+		close(g.all[partition])
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.all[partition]:
+	case <-ctx.Done():
+	}
+	return exam, err
+}
+
+// concurrently repairs ten times at once. It fails the test if one repair is made
+// twice, and returns those that were made.
+func (w *World) concurrently() []fsck.Fix {
+	w.T.Helper()
+	reports, errs := make([]*fsck.Report, repairers), make([]error, repairers)
+	st := newTogether(w.Store)
+	var all sync.WaitGroup
+	for n := range repairers {
+		all.Go(func() {
+			reports[n], errs[n] = fsck.Repair(w.Ctx, st, fsck.Options{By: store.SessionID(fmt.Sprintf("fsck-%d", n))})
+		})
+	}
+	all.Wait()
+	var mended []fsck.Fix
+	made := map[string]fsck.Fix{}
+	for n, report := range reports {
+		if errs[n] != nil {
+			w.T.Fatalf("repair %d: %v", n, errs[n])
+		}
+		for _, r := range report.Fixes {
+			if r.Outcome != fsck.OutcomeMended {
+				continue
+			}
+			key := fmt.Sprint(r.Run, r.WorkflowID, r.Action, r.Findings)
+			if before, twice := made[key]; twice {
+				w.T.Fatalf("repaired twice: %+v\nand: %+v", before, r)
+			}
+			made[key] = r
+			mended = append(mended, r)
+		}
+	}
+	return mended
+}
+
+// sound fails the test if an invariant is broken that is not among those that are
+// to remain.
+func (w *World) sound(remaining []int) {
+	w.T.Helper()
+	report := w.Repair(fsck.Options{DryRun: true})
+	if diff := cmp.Diff(remaining, numbers(report.Remaining)); diff != "" {
+		w.T.Fatalf("what is still broken (-want +got)\n%s\nfindings: %v\nrepairs: %+v", diff, report.Remaining, report.Fixes)
+	}
+	if len(remaining) > 0 {
+		return
+	}
+	i, ok := store.As[store.Inspector](w.Store)
+	if !ok {
+		w.T.Fatalf("%T is not a store.Inspector", w.Store)
+	}
+	snap, err := i.Inspect(w.Ctx)
+	if err != nil {
+		w.T.Fatalf("inspect: %v", err)
+	}
+	for _, f := range fsck.Check(snap) {
+		w.T.Errorf("fsck: %v", f)
+	}
+}
+
+// explains fails the test unless people are told why a run was set aside.
+func (w *World) explains(want Want) {
+	w.T.Helper()
+	if want.Reason != store.ReasonDamagedLog {
+		return
+	}
+	n, ok := store.As[store.Noter](w.Store)
+	if !ok {
+		w.T.Fatalf("%T is not a store.Noter", w.Store)
+	}
+	notes, err := n.Notes(w.Ctx, want.Run)
+	if why := string(notes[workflow.NoteBlocked]); err != nil || !strings.Contains(why, "invariant 1") {
+		w.T.Errorf("run %s is blocked because %q, %v, want because of invariant 1", want.Run, why, err)
+	}
+	if got := w.Record(want.Run).Status; got != event.StatusBlocked {
+		w.T.Errorf("run %s is %s, want it blocked", want.Run, got)
+	}
+}
+
+func numbers(found []fsck.Finding) []int {
+	var all []int
+	for _, f := range found {
+		all = append(all, f.Invariant)
+	}
+	return slices.Compact(all)
+}
+
+// audits fails the test unless the trail of a run has the wanted entry, once.
+func (w *World) audits(want Want, before int) {
+	w.T.Helper()
+	var got []store.Reason
+	entries := w.audit(want.Run)
+	for _, e := range entries[min(before, len(entries)):] {
+		got = append(got, e.Reason)
+		if len(e.By) < len("fsck-0") || e.Time.IsZero() || e.Run != want.Run {
+			w.T.Errorf("audit entry %+v: says too little", e)
+		}
+	}
+	var reasons []store.Reason
+	if want.Reason != "" {
+		reasons = append(reasons, want.Reason)
+	}
+	if diff := cmp.Diff(reasons, got); diff != "" {
+		w.T.Errorf("reasons in the audit trail of run %s (-want +got)\n%s", want.Run, diff)
+	}
+}
+
+func (w *World) audit(run event.RunID) []store.AuditEntry {
+	w.T.Helper()
+	var all []store.AuditEntry
+	for _, exam := range w.examine() {
+		for _, e := range exam.Snapshot().Audit {
+			if e.Run == run {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// dump is all that the store keeps.
+func (w *World) dump() any {
+	if w.Dump != nil {
+		return w.Dump()
+	}
+	var all []any
+	for _, exam := range w.examine() {
+		all = append(all, exam.Snapshot(), exam.Flaws())
+	}
+	return all
+}
+
+// logs is the frames of all runs.
+func (w *World) logs() map[event.RunID]string {
+	all := map[event.RunID]string{}
+	for id, r := range w.runs() {
+		if r != nil {
+			all[id] = string(bytes.Join(r.Frames, []byte("|")))
+		}
+	}
+	return all
+}
+
+// Each runs a test for each of several cases, by name.
+func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { test(t, c) })
+	}
+}

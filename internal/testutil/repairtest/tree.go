@@ -1,0 +1,111 @@
+package repairtest
+
+import (
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Scenes of runs that have to do with others.
+
+// Continued is a run that has continued as another one, s.Other, which sleeps.
+func (w *World) Continued(opts ...workflow.StartOption) *Scene {
+	w.T.Helper()
+	s := started(w, looping, loop{1, time.Hour}, "looped", opts...)
+	s.later(w)
+	stop := w.Work()
+	w.until("the continuation sleeps", func() (bool, error) {
+		s.Other = w.Record(s.Run).Next
+		return s.Other != "" && w.Record(s.Other).Status == event.StatusSleeping && w.Record(s.Other).Place == store.PlaceParked, nil
+	})
+	stop()
+	return s
+}
+
+// Parent is a run that waits for its child, s.Other, which sleeps. The record that
+// has created the child is answered.
+func (w *World) Parent() *Scene {
+	w.T.Helper()
+	s := started(w, begetting, time.Hour, "the child slept")
+	finish := s.Finish
+	s.Finish = func() string {
+		w.until("the child sleeps or has slept", func() (bool, error) {
+			r := w.runs()[s.Other]
+			return r != nil && (r.Place == store.PlaceEnded || r.Place == store.PlaceParked && r.Status == event.StatusSleeping), nil
+		})
+		w.Clock.Advance(2 * time.Hour)
+		return finish()
+	}
+	stop := w.Work()
+	w.until("the child sleeps and its parent waits", func() (bool, error) {
+		asleep := false
+		for id, r := range w.runs() {
+			if r.Parent == s.Run {
+				s.Other, asleep = id, r.Place == store.PlaceParked && r.Status == event.StatusSleeping
+			}
+		}
+		all := w.outbox()
+		return asleep && w.Record(s.Run).Place == store.PlaceParked && len(all) == 1 && all[0].Phase == store.PhaseAnswered, nil
+	})
+	stop()
+	return s
+}
+
+// Settled is a parent whose records have all been confirmed.
+func (w *World) Settled() *Scene {
+	w.T.Helper()
+	s := w.Parent()
+	for len(w.outbox()) > 0 {
+		before := w.outbox()
+		w.Clock.Advance(store.Horizon)
+		stop := w.Work() // who begins looks at the outbox
+		w.until("the records got further", func() (bool, error) { return !cmp.Equal(before, w.outbox()), nil })
+		stop()
+	}
+	w.Clock.Advance(2 * store.Horizon)
+	return s
+}
+
+// outbox is the records of all runs.
+func (w *World) outbox() []store.Outgoing {
+	var all []store.Outgoing
+	for _, exam := range w.examine() {
+		all = append(all, exam.Snapshot().Outbox...)
+	}
+	return all
+}
+
+// EndsUnheard ends the child of a scene, and loses the record of that.
+func (w *World) EndsUnheard(s *Scene) {
+	w.T.Helper()
+	child := &Scene{Run: s.Other}
+	fence, rec := w.claim(child), w.Record(s.Other)
+	now := w.Clock.Now()
+	c := store.Commit{
+		Run: s.Other, WorkflowID: rec.WorkflowID, Fence: fence, Prev: rec.Last, CID: w.ids.CID(), First: rec.Seq + 1, Last: rec.Seq + 1,
+		Effect: store.EffectFinish, Status: event.StatusCompleted,
+	}
+	var err error
+	c.Frame, err = event.AppendFrame(nil, &event.Frame{
+		CID: c.CID, Prev: c.Prev, Epoch: fence.Epoch, Token: fence.Token, Time: now,
+		Events: []event.Event{{Seq: c.First, Type: event.RunCompleted, Time: now, Payload: []byte(`"slept"`)}},
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	got, err := w.Store.Commit(w.Ctx, []store.Commit{c})
+	if err == nil {
+		err = got[0].Err
+	}
+	if err == nil {
+		err = w.Store.CloseSession(w.Ctx, w.Partition(s.Other), child.Session)
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Clock.Advance(store.Horizon)
+}

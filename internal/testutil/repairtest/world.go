@@ -1,0 +1,163 @@
+package repairtest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+const (
+	// patience bounds every wait: whoever waits longer waits for nothing.
+	patience = 20 * time.Second
+	// lease is longer than all the virtual time of a test.
+	lease = 80_000 * time.Hour
+)
+
+// World is a store under a clock that stands still, and a client of it.
+type World struct {
+	T      *testing.T
+	Ctx    context.Context
+	Store  store.Store
+	Client *workflow.Client
+	Clock  *storetest.Clock
+	// Dump returns all that the store keeps, to be compared; nil: what a snapshot
+	// shows is all.
+	Dump func() any
+
+	ids storetest.IDs
+}
+
+// New returns a world on a store that was made with the clock. Both are closed
+// with the test.
+func New(t *testing.T, st store.Store, clock *storetest.Clock) *World {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	w := &World{T: t, Ctx: ctx, Store: st, Clock: clock}
+	w.Client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(w.Client.Close(), st.Close()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return w
+}
+
+// Work starts a worker and returns what stops it.
+func (w *World) Work() (stop func()) {
+	w.T.Helper()
+	// Leases must not end because the time jumps.
+	wk := worker.New(w.Client, worker.Config{Heartbeat: lease / 4, ClaimExpiry: lease})
+	register(wk)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- wk.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			w.T.Errorf("worker: %v", err)
+		}
+	}
+	w.T.Cleanup(stop)
+	return stop
+}
+
+// until waits for something. Whoever computes from a virtual time how long to wait
+// may set an alarm too late while that time jumps: so a little of it passes.
+func (w *World) until(what string, ok func() (bool, error)) {
+	w.T.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for n := 1; ; n++ {
+		done, err := ok()
+		if err != nil {
+			w.T.Fatalf("wait until %s: %v", what, err)
+		}
+		if done {
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline.C:
+			w.T.Fatalf("waited in vain until %s: %+v", what, w.records())
+		}
+		if n%100 == 0 {
+			w.Clock.Advance(6 * time.Second)
+		}
+	}
+}
+
+func (w *World) records() []store.Record {
+	var all []store.Record
+	for _, r := range w.runs() {
+		all = append(all, r.Record)
+	}
+	return all
+}
+
+// Must returns v, or fails the test.
+func Must[T any](t testing.TB, v T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// examine examines the whole store.
+func (w *World) examine() []store.Examination {
+	w.T.Helper()
+	r, ok := store.As[store.Repairer](w.Store)
+	if !ok {
+		w.T.Fatalf("%T is not a store.Repairer", w.Store)
+	}
+	var all []store.Examination
+	for p := range w.Store.Partitions() {
+		exam, err := r.ExaminePartition(w.Ctx, p)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		all = append(all, exam)
+	}
+	return all
+}
+
+// runs is all runs of the store.
+func (w *World) runs() map[event.RunID]*store.RunState {
+	w.T.Helper()
+	all := map[event.RunID]*store.RunState{}
+	for _, exam := range w.examine() {
+		maps.Copy(all, exam.Snapshot().Runs)
+	}
+	return all
+}
+
+// Partition is the partition of a run.
+func (w *World) Partition(run event.RunID) int { return int(run.Slot()) % w.Store.Partitions() }
+
+// Record is what is kept of a run.
+func (w *World) Record(run event.RunID) store.Record {
+	w.T.Helper()
+	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run, Limit: -1}})
+	if err == nil {
+		err = got[0].Err
+	}
+	if err != nil {
+		w.T.Fatalf("read run %s: %v", run, err)
+	}
+	return got[0].Record
+}

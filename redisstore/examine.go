@@ -1,0 +1,295 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// examination is a partition as it was at one moment, with the values as they are
+// stored: those are what repairs are guarded by.
+type examination struct {
+	*view
+
+	s     *Store
+	snap  *store.Snapshot
+	flaws []store.Flaw
+	swaps map[string][]swap // by flaw
+
+	blocked map[string]*redis.MapStringStringCmd // by class
+	extras  map[string]*redis.StringCmd          // by run
+	noted   map[string]*redis.IntCmd
+	chains  *redis.MapStringStringCmd
+	tips    *redis.MapStringStringCmd
+	counter *redis.StringCmd
+	format  *redis.StringCmd
+	entries map[string][]entry // by run
+	odd     []string           // keys of the partition that have no place in it
+	unread  map[string]bool    // runs that are not judged, as if they were not there
+}
+
+// entry is where a run stands in a set.
+type entry struct {
+	key, member string
+}
+
+// ExaminePartition reads a partition: all keys that begin with its tag, whatever leads to
+// them. To find them it goes through the names of all keys of the server.
+func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Examination, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("examine partition %d: %w", partition, err)
+	}
+	e, err := s.examine(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("examine partition %d: %w", partition, err)
+	}
+	e.show()
+	e.look()
+	return e, nil
+}
+
+// Snapshot returns the state of the partition.
+func (e *examination) Snapshot() *store.Snapshot { return e.snap }
+
+// Partial reports whether runs were left out.
+func (e *examination) Partial() bool { return e.unread != nil }
+
+// Flaws returns what is wrong with keys that a snapshot does not show.
+func (e *examination) Flaws() []store.Flaw { return e.flaws }
+
+// readings is how often a partition is read again because there was more in it than
+// was read, before what came meanwhile is left out.
+const readings = 5
+
+// examine reads in one transaction what there is to read, and begins again if
+// there was more. In a partition that changes all the time it leaves out runs that
+// are too new, with what they touch: those of the next look will be others.
+func (s *Store) examine(ctx context.Context, p *partition) (*examination, error) {
+	keys, odd, err := s.keysOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for n := range 4 * readings {
+		e := &examination{s: s, view: &view{p: p, keys: keys}, odd: odd, swaps: map[string][]swap{}}
+		if err := s.transaction(ctx, p, func(tx redis.Pipeliner) { e.read(ctx, tx) }); err != nil {
+			return nil, err
+		}
+		all := keys.with(e.mentioned())
+		if all.equal(keys) {
+			return e, nil
+		}
+		if n >= readings && slices.Equal(all.classes, keys.classes) && slices.Equal(all.sessions, keys.sessions) {
+			e.leaveOut(all)
+			return e, nil
+		}
+		keys = all
+	}
+	return nil, errMoving
+}
+
+// leaveOut decides what is not judged: runs that were not read, and those of the
+// workflow ids that lead to them.
+func (e *examination) leaveOut(all *keySet) {
+	e.unread = map[string]bool{}
+	for _, run := range all.runs {
+		e.unread[run] = e.runs[run].meta == nil
+	}
+	names := map[string]bool{}
+	for _, wid := range all.names {
+		line := e.lines[wid]
+		names[wid] = line == nil || e.unread[e.active.Val()[wid]] || e.unread[e.latest.Val()[wid]] ||
+			slices.ContainsFunc(line.Val(), func(run string) bool { return e.unread[run] })
+	}
+	for run := range e.runs {
+		e.unread[run] = names[e.metaOf(run)["w"]]
+	}
+	maps.DeleteFunc(e.runs, func(run string, _ reading) bool { return e.unread[run] })
+	for wid, out := range names {
+		if out {
+			delete(e.active.Val(), wid)
+			delete(e.latest.Val(), wid)
+			delete(e.lines, wid)
+		}
+	}
+}
+
+// keysOf finds the keys of a partition by their names.
+func (s *Store) keysOf(ctx context.Context, p *partition) (*keySet, []string, error) {
+	if err := s.prepare(ctx); err != nil {
+		return nil, nil, err
+	}
+	var node redis.Cmdable = s.client
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, p.tag)
+		if err != nil {
+			return nil, nil, s.explain(err)
+		}
+		node = master
+	}
+	k, odd := &keySet{}, []string{}
+	scan := node.Scan(ctx, 0, escaped(p.tag)+"*", 1000).Iterator()
+	for scan.Next(ctx) {
+		if name := strings.TrimPrefix(scan.Val(), p.tag); !k.note(name) {
+			odd = append(odd, name)
+		}
+	}
+	slices.Sort(odd)
+	return (&keySet{}).with(k), slices.Compact(odd), s.explain(scan.Err())
+}
+
+// escaped returns a pattern that matches only text.
+func escaped(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
+}
+
+// partitionKeys are the keys that a partition has once.
+const partitionKeys = "tewkuvpfdhcTGD"
+
+// note adds what the name of a key, behind the tag, is about; false: nothing that
+// this release knows.
+func (k *keySet) note(name string) bool {
+	kind, of, ok := strings.Cut(name, ":")
+	if !ok {
+		return name == "format" || len(name) == 1 && strings.Contains(partitionKeys, name)
+	}
+	switch kind {
+	case "m", "l", "i", "s", "n", "j", "x", "g", "O", "B":
+		k.runs = append(k.runs, of)
+	case "r", "b":
+		k.classes = append(k.classes, of)
+	case "z", "o", "a":
+		k.sessions = append(k.sessions, of)
+	case "q":
+		k.names = append(k.names, of)
+	default:
+		return false
+	}
+	return true
+}
+
+// with returns the union of two sets, in order.
+func (k *keySet) with(o *keySet) *keySet {
+	union := func(a, b []string) []string {
+		all := slices.Concat(a, b)
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	return &keySet{
+		runs: union(k.runs, o.runs), names: union(k.names, o.names),
+		classes: union(k.classes, o.classes), sessions: union(k.sessions, o.sessions),
+	}
+}
+
+func (e *examination) read(ctx context.Context, tx redis.Pipeliner) {
+	e.view.read(ctx, tx)
+	e.chains, e.tips, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.tips()), tx.Get(ctx, e.p.counter())
+	e.format = tx.Get(ctx, e.p.format())
+	e.blocked, e.extras, e.noted = map[string]*redis.MapStringStringCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}
+	for _, class := range e.keys.classes {
+		e.blocked[class] = tx.HGetAll(ctx, e.p.blocked(class))
+	}
+	for _, run := range e.keys.runs {
+		e.extras[run], e.noted[run] = tx.Get(ctx, e.p.extra(run)), tx.Exists(ctx, e.p.notes(run))
+	}
+}
+
+// mentioned is what is named in the values of the partition.
+func (e *examination) mentioned() *keySet {
+	k := e.found()
+	k.names = append(k.names, slices.Collect(maps.Keys(e.latest.Val()))...)
+	k.classes = append(k.classes, slices.Collect(maps.Keys(e.wakes.Val()))...)
+	for run := range e.runs {
+		m := e.metaOf(run)
+		for _, one := range []struct {
+			in   *[]string
+			code string
+		}{{&k.names, m["w"]}, {&k.classes, m["c"]}, {&k.sessions, m["o"]}, {&k.runs, m["h"]}} {
+			if one.code != "" {
+				*one.in = append(*one.in, one.code)
+			}
+		}
+	}
+	return k
+}
+
+// metaOf is the metadata of a run, also of a hidden one; empty: it has none.
+func (e *examination) metaOf(run string) map[string]string {
+	if m := e.runs[run].meta.Val(); len(m) > 0 {
+		return m
+	}
+	return e.hidden[run].Val()
+}
+
+// gone reports whether neither metadata nor log is kept under the id of a run.
+func (e *examination) gone(run string) bool {
+	return len(e.metaOf(run)) == 0 && len(e.runs[run].frames.Val()) == 0
+}
+
+// class is what a code stands for. One that nothing tells is named by its code.
+func (e *examination) class(code string) store.Class {
+	if name, ok := e.classes.Val()[code]; ok {
+		return parseClass(name)
+	}
+	if class, ok := e.s.names.class(code); ok {
+		return class
+	}
+	return store.Class{Workflow: unnamed + code}
+}
+
+// session is what a code stands for. One that nothing tells is named by its code.
+func (e *examination) session(code string) store.SessionID {
+	if id := e.sessions[code].Val()["i"]; id != "" {
+		return store.SessionID(id)
+	}
+	return store.SessionID(unnamed + code)
+}
+
+// unnamed is what the code of something begins with whose name is lost.
+const unnamed = "?"
+
+// runOf makes of the values of a run what there is to be seen of it.
+func (e *examination) runOf(run string) *store.RunState {
+	m := e.metaOf(run)
+	r := &store.RunState{Record: store.Record{Run: long(run), Chain: long(run)}, Frames: framesOf(e.runs[run].frames.Val())}
+	if len(m) == 0 {
+		r.Hidden = e.wasHidden(run)
+	} else {
+		r.Record = *known(long(run), m)
+		r.Hidden = len(e.runs[run].meta.Val()) == 0
+		r.Class = e.class(m["c"])
+		if m["o"] != "" {
+			r.Owner = e.session(m["o"])
+		}
+		packed := m["i"]
+		if packed == beside {
+			packed = e.extras[run].Val()
+		}
+		if x, err := unpackExtra(packed); err == nil && packed != "" {
+			r.Tags = x.tags
+			if x.workflowID != "" {
+				r.WorkflowID = x.workflowID
+			}
+		}
+	}
+	for _, packed := range e.runs[run].inbox.Val() {
+		item, err := unpackItem(packed)
+		if err != nil {
+			item = store.Item{} // without an id, so that it is taken out
+		}
+		r.Inbox = append(r.Inbox, item)
+	}
+	return r
+}
+
+// wasHidden reports whether a run without metadata had been deleted: it is to be
+// purged, and is not among the runs that are done.
+func (e *examination) wasHidden(run string) bool {
+	return (slices.Contains(members(e.purges), run) || slices.Contains(members(e.held), run)) && !slices.Contains(members(e.done), run)
+}

@@ -1,0 +1,138 @@
+package redisstore
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// What ExaminePartition makes of the values of a partition. It is lenient where Inspect is
+// not.
+
+func newSnapshot() *store.Snapshot {
+	return &store.Snapshot{
+		Runs:      map[event.RunID]*store.RunState{},
+		Active:    map[string]event.RunID{},
+		LastEnded: map[string]event.RunID{},
+		Lines:     map[string][]event.RunID{},
+		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
+		Kept:      map[event.RunID][]event.ItemID{},
+		Ready:     map[store.Class][]event.RunID{},
+		Timers:    map[event.RunID]time.Time{},
+		Leases:    map[store.SessionID]store.Lease{},
+		Owned:     map[store.SessionID][]event.RunID{},
+		Mail:      map[store.SessionID][]event.RunID{},
+		Wakes:     map[store.Class]bool{},
+		Purges:    map[event.RunID]time.Time{},
+	}
+}
+
+// show fills the snapshot, and notes where each run stands.
+func (e *examination) show() {
+	e.snap, e.entries = newSnapshot(), map[string][]entry{}
+	e.snap.Now = e.s.Clock().Now()
+	wids := map[string]string{} // by their keys
+	for run := range e.runs {
+		e.showSeen(run)
+		if e.gone(run) {
+			continue
+		}
+		r := e.runOf(run)
+		e.snap.Runs[r.Run] = r
+		if wid := e.metaOf(run)["w"]; wid != "" && !hashed(wid) || r.WorkflowID != "" && widKey(r.WorkflowID) == wid {
+			wids[wid] = r.WorkflowID
+		}
+	}
+	e.showNames(wids, e.snap)
+	e.showReady()
+	e.showWork()
+	e.showIndexes()
+	e.showSent()
+}
+
+func (e *examination) at(run, key, member string) {
+	e.entries[run] = append(e.entries[run], entry{key, member})
+}
+
+func (e *examination) showSeen(run string) {
+	e.view.showSeen(run, e.snap)
+	for _, text := range e.audit[run].Val() {
+		if entries, err := auditOf(long(run), []string{text}); err == nil {
+			e.snap.Audit = append(e.snap.Audit, entries...)
+		}
+	}
+}
+
+func (e *examination) showReady() {
+	for _, code := range e.keys.classes {
+		class := e.class(code)
+		for _, member := range e.ready[code].Val() {
+			run := member[min(orderDigits, len(member)):]
+			if e.unread[run] {
+				continue
+			}
+			e.snap.Ready[class] = append(e.snap.Ready[class], long(run))
+			e.at(run, e.p.ready(code), member)
+		}
+		for _, run := range e.judged(sortedKeys(e.blocked[code].Val())) {
+			e.at(run, e.p.blocked(code), run)
+		}
+	}
+	for code := range e.wakes.Val() {
+		e.snap.Wakes[e.class(code)] = true
+	}
+}
+
+func (e *examination) showWork() {
+	expires := map[string]redis.Z{}
+	for _, z := range e.leases.Val() {
+		code, _ := z.Member.(string)
+		expires[code] = z
+	}
+	for _, code := range e.keys.sessions {
+		id, m := e.session(code), e.sessions[code].Val()
+		if !strings.HasPrefix(string(id), unnamed) {
+			e.snap.Leases[id] = store.Lease{
+				Session: id, Partition: e.p.number, Worker: m["w"], Expires: timeOf(int64(expires[code].Score)),
+				TTL: time.Duration(parseNumber(m["l"])) * time.Millisecond, Recovering: m["r"] != "",
+			}
+		}
+		for _, run := range e.judged(sorted(e.owned[code].Val())) {
+			e.snap.Owned[id] = append(e.snap.Owned[id], long(run))
+			e.at(run, e.p.owned(code), run)
+		}
+		for _, run := range e.judged(sortedKeys(e.mail[code].Val())) {
+			e.snap.Mail[id] = append(e.snap.Mail[id], long(run))
+			e.at(run, e.p.mail(code), run)
+		}
+	}
+}
+
+func (e *examination) showIndexes() {
+	for _, index := range []struct {
+		key  string
+		all  *redis.ZSliceCmd
+		into map[event.RunID]time.Time
+	}{{e.p.timers(), e.timers, e.snap.Timers}, {e.p.purges(), e.purges, e.snap.Purges}, {e.p.held(), e.held, e.snap.Purges}, {e.p.open(), e.open, nil}, {e.p.done(), e.done, nil}} {
+		for _, z := range index.all.Val() {
+			run, _ := z.Member.(string)
+			if e.unread[run] {
+				continue
+			}
+			if index.into != nil {
+				index.into[long(run)] = timeOf(int64(z.Score))
+			}
+			e.at(run, index.key, run)
+		}
+	}
+}
+
+// judged leaves out runs that are not judged.
+func (e *examination) judged(runs []string) []string {
+	return slices.DeleteFunc(runs, func(run string) bool { return e.unread[run] })
+}

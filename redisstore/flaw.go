@@ -1,0 +1,270 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// swap is one value that is to be another one.
+type swap struct {
+	key, kind, field string
+	seen, value      string // empty: there is none, or is to be none
+}
+
+// The kinds of values, as the script knows them.
+const (
+	inHash   = "hash"
+	inZSet   = "zset"
+	inString = "string"
+)
+
+// look finds what a snapshot has no room for.
+func (e *examination) look() {
+	e.lookAtSessions()
+	e.lookAtNames()
+	e.lookAtCounts()
+	e.lookAtOutbox()
+	for _, run := range sortedKeys(e.runs) {
+		e.lookAtRun(run)
+	}
+	for _, name := range e.odd {
+		f := store.Flaw{Invariant: 16, What: "key " + e.p.tag + name + " is none that this release knows", Explain: "nothing uses it"}
+		if name == "y" || name == "-" {
+			e.mendable(f, "remove it", swap{key: e.p.tag + name, kind: "key"})
+			continue
+		}
+		e.flaws = append(e.flaws, f)
+	}
+}
+
+// mendable adds a flaw that swaps mend.
+func (e *examination) mendable(f store.Flaw, how string, swaps ...swap) {
+	f.Mend, f.Key = how, strconv.Itoa(len(e.flaws))
+	e.swaps[f.Key] = swaps
+	e.flaws = append(e.flaws, f)
+}
+
+func (e *examination) lookAtSessions() {
+	leased := map[string]bool{}
+	for _, z := range e.leases.Val() {
+		code, _ := z.Member.(string)
+		leased[code] = true
+		if e.sessions[code].Val()["i"] == "" {
+			e.mendable(store.Flaw{Invariant: 6, What: "there is a lease of session " + code + ", and no session", Explain: "its end would recover nothing"},
+				"remove it", swap{key: e.p.leases(), kind: inZSet, field: code, seen: strconv.FormatFloat(z.Score, 'f', -1, 64)})
+		}
+	}
+	for _, code := range e.keys.sessions {
+		m := e.sessions[code].Val()
+		if m["i"] == "" || leased[code] {
+			continue
+		}
+		ends := e.snap.Now.UnixMilli() + parseNumber(m["l"])
+		e.mendable(store.Flaw{Invariant: 6, What: fmt.Sprintf("session %s has no lease", m["i"]), Explain: "if its worker dies, nobody recovers its runs"},
+			"give it a lease, which its worker renews if it lives", swap{key: e.p.leases(), kind: inZSet, field: code, value: number(ends)})
+	}
+}
+
+func (e *examination) lookAtNames() {
+	for _, code := range e.keys.classes {
+		class := e.class(code)
+		if _, named := e.classes.Val()[code]; named || classCode(class) != code {
+			continue // or only its runs know
+		}
+		e.mendable(store.Flaw{Invariant: 16, What: fmt.Sprintf("class %v has lost its name", class), Explain: "its runs cannot be read"},
+			"name it again", swap{key: e.p.classes(), kind: inHash, field: code, value: className(class)})
+	}
+	if len(e.latest.Val()) > 0 || e.unread != nil {
+		return
+	}
+	var swaps []swap
+	latest := map[string]event.RunID{}
+	for _, run := range sortedKeys(e.runs) {
+		r, wid := e.snap.Runs[long(run)], e.metaOf(run)["w"]
+		if r == nil || wid == "" || r.Place != store.PlaceEnded || r.Hidden {
+			continue
+		}
+		if last := e.snap.Runs[latest[wid]]; last == nil || !r.EndedAt.Before(last.EndedAt) {
+			latest[wid] = r.Run
+		}
+	}
+	for _, wid := range sortedKeys(latest) {
+		swaps = append(swaps, swap{key: e.p.latest(), kind: inHash, field: wid, value: short(latest[wid])})
+	}
+	if len(swaps) > 0 {
+		e.mendable(store.Flaw{Invariant: 9, What: "no workflow id knows which of its runs ended last", Explain: "a start that a finished run forbids is allowed"},
+			fmt.Sprintf("tell %d workflow ids", len(swaps)), swaps...)
+	}
+}
+
+func (e *examination) lookAtCounts() {
+	greatest := int64(0)
+	for _, code := range e.keys.classes {
+		for _, member := range e.ready[code].Val() {
+			order, err := strconv.ParseInt(member[:min(orderDigits, len(member))], 16, 64)
+			if err == nil {
+				greatest = max(greatest, order)
+			}
+		}
+	}
+	greatest = max(greatest, e.lastSent())
+	if seen := e.counter.Val(); parseNumber(seen) < greatest {
+		e.mendable(store.Flaw{Invariant: 5, What: fmt.Sprintf("the counter of ready runs and records is at %q, and one of them has %d", seen, greatest), Explain: "what comes later is taken first"},
+			"set it to what it has counted", swap{key: e.p.counter(), kind: inString, seen: seen, value: number(greatest)})
+	}
+	if e.p.number == 0 && e.format.Val() == "" {
+		e.mendable(store.Flaw{Invariant: 16, What: "the format of the store is not said", Explain: "it could be opened with another number of partitions"},
+			"say it", swap{key: e.p.format(), kind: inString, value: e.s.mark()})
+	}
+	e.lookAtChains()
+}
+
+// lookAtChains compares how many later runs chains count with those there are.
+func (e *examination) lookAtChains() {
+	if e.unread != nil {
+		return // those that were not read count, too
+	}
+	counted, last := map[string]int64{}, map[string]*store.RunState{}
+	for run := range e.runs {
+		switch m := e.metaOf(run); {
+		case len(m) == 0 && !e.gone(run):
+			return // it may be a later run of a chain: nothing can be counted before it is mended
+		case m["h"] != "":
+			counted[m["h"]]++
+		}
+		if r := e.snap.Runs[long(run)]; r != nil && r.Next == "" && newer(r, last[short(r.Chain)]) {
+			last[short(r.Chain)] = r
+		}
+	}
+	chains := map[string]bool{}
+	for _, all := range [][]string{sortedKeys(counted), sortedKeys(e.chains.Val()), sortedKeys(e.tips.Val())} {
+		for _, chain := range all {
+			chains[chain] = true
+		}
+	}
+	for _, chain := range sortedKeys(chains) {
+		e.lookAtTip(chain, counted[chain] > 0, last[chain])
+		seen, n := e.chains.Val()[chain], counted[chain]
+		if parseNumber(seen) == n {
+			continue
+		}
+		s := swap{key: e.p.chains(), kind: inHash, field: chain, seen: seen}
+		if n > 0 {
+			s.value = number(n)
+		}
+		e.mendable(store.Flaw{Invariant: 16, What: fmt.Sprintf("the chain of %s counts %q later runs and has %d", long(chain), seen, n),
+			Explain: "what it has accepted is forgotten too early, or never"}, "count them again", s)
+	}
+}
+
+// newer reports whether a run of a chain comes after another one. The first run comes
+// before those that were created in the same millisecond.
+func newer(a, b *store.RunState) bool {
+	if b != nil && a.CreatedAt.Equal(b.CreatedAt) && (a.Run == a.Chain) != (b.Run == b.Chain) {
+		return b.Run == b.Chain
+	}
+	return b == nil || cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Run, b.Run)) > 0
+}
+
+// lookAtTip compares what is known as the last run of a chain with the one that has
+// not continued. Of several, which is damage, that is the newest; it may be gone.
+func (e *examination) lookAtTip(chain string, more bool, last *store.RunState) {
+	seen := e.tips.Val()[chain]
+	s := swap{key: e.p.tips(), kind: inHash, field: chain, seen: seen}
+	if more && last != nil {
+		s.value = short(last.Run)
+	}
+	if s.value == seen || more && last == nil && e.snap.Runs[long(seen)] == nil {
+		return
+	}
+	e.mendable(store.Flaw{Invariant: 11, What: fmt.Sprintf("the last run of the chain of %s is kept as %q, and is %q", long(chain), long(seen), long(s.value)),
+		Explain: "items for the chain go astray"}, "write it again", s)
+}
+
+// lookAtRun finds what is wrong with the keys and indexes of a run that a snapshot
+// does not show. It is mended with the run.
+func (e *examination) lookAtRun(run string) {
+	found := func(invariant int, what, explain string) {
+		e.flaws = append(e.flaws, store.Flaw{Invariant: invariant, Run: long(run), What: what, Explain: explain})
+	}
+	r := e.snap.Runs[long(run)]
+	in := map[string]int{}
+	blockedIn := ""
+	for _, at := range e.entries[run] {
+		in[at.key]++
+		if b := e.p.blocked(e.metaOf(run)["c"]); at.key == b {
+			blockedIn = e.blocked[e.metaOf(run)["c"]].Val()[run]
+		}
+	}
+	open, done, elsewhere := in[e.p.open()] > 0, in[e.p.done()] > 0, e.blockedElsewhere(run)
+	switch {
+	case r == nil && (open || done || elsewhere || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0):
+		found(16, "it does not exist, and something is kept under its id", "it is never cleaned up")
+		return
+	case r == nil || r.Place == 0:
+		return // in the checks of all stores
+	}
+	ended := r.Place == store.PlaceEnded
+	if want := !ended; open != want {
+		found(8, fmt.Sprintf("it is %s, and among the open runs: %v", r.Place, open), "it is not found, or found for ever")
+	}
+	if want := ended && !r.Hidden; done != want {
+		found(8, fmt.Sprintf("it is %s, and among the done runs: %v", r.Place, done), "it is not found, or found for ever")
+	}
+	if purged, held := in[e.p.purges()] > 0, e.heldBack(run); ended && (purged == held || (in[e.p.held()] > 0) != held) {
+		found(8, fmt.Sprintf("it is to be purged: %v, and something holds it back: %v", purged, held), "it is forgotten too early, or never")
+	}
+	if want := r.Place == store.PlaceBlocked; want != (blockedIn != "") || want && blockedIn != r.Fit || elsewhere && !want {
+		found(5, fmt.Sprintf("it is %s on code %q, and among the blocked runs on %q", r.Place, r.Fit, blockedIn), "it is tried never, or while others have it")
+	}
+	if ended && e.noted[run].Val() > 0 {
+		found(8, "it has ended and still has notes", "they are of no use")
+	}
+	if r.Status == "" {
+		found(4, "it has no status", "it is not found by its status")
+	}
+	if beside := e.metaOf(run)["i"] == beside; beside != (e.extras[run].Val() != "") {
+		found(4, fmt.Sprintf("its tags are kept by themselves: %v, and there are some: %v", beside, !beside), "it cannot be read")
+	}
+}
+
+// blockedElsewhere reports whether a run is among the blocked runs of any class.
+func (e *examination) blockedElsewhere(run string) bool {
+	return slices.ContainsFunc(e.entries[run], func(at entry) bool { return at.key[len(e.p.tag)] == 'b' })
+}
+
+// MendFlaw replaces the values that a flaw is about.
+func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
+	done := false
+	for _, w := range e.swaps[f.Key] {
+		if w.kind == "key" {
+			n, err := e.s.client.Del(ctx, w.key).Result()
+			if err != nil {
+				return done, fmt.Errorf("mend %s: %w", f.What, e.s.explain(err))
+			}
+			done = done || n > 0
+			continue
+		}
+		c := &call{script: scriptReplace, p: e.p, keys: []string{w.key}, args: []any{w.kind, w.field, w.seen, w.value}}
+		if err := e.s.do(ctx, c); err != nil {
+			return done, fmt.Errorf("mend %s: %w", f.What, err)
+		}
+		done = done || c.answer().word() == "ok"
+	}
+	return done, nil
+}
+
+func sorted(all []string) []string {
+	all = slices.Clone(all)
+	slices.Sort(all)
+	return all
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,121 @@
+-- MendRun writes what is kept of a run again, and puts the run into its place, if
+-- its metadata is what was seen.
+--
+-- KEYS  1 metadata  2 metadata of a hidden run  3 inbox  4 notes  5 extra
+--       6 seen items  7 classes  8 open runs  9 done runs
+--       10 done runs that are held back
+--       11 and on: the sets that the run was seen in
+-- ARGV  1 now  2 run  3 place  4 class  5 name of the class  6 priority
+--       7 due  8 when it may be purged  9 'h': it is hidden  10 extra, or ''
+--       11 fingerprint that does not fit  12 reason  13 by whom  14 its owner
+--       15 to 20 how many of each follow: fields of the metadata as it was seen,
+--       fields to be written, sets, items to remember, notes, items to drop;
+--       all but sets (members) in pairs
+--
+-- Returns {'ok'} or {'moved'}.
+--
+-- Atomic, because a run that others look for must be in one place, and of any
+-- number of repairs one may be made: the metadata is compared, field by field, and
+-- is another one afterwards.
+--
+-- Parts: tag clock ready park expel trail hold
+
+local meta, run, place, class = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
+local at = 21
+local function pairs_of(n)
+  local all = {}
+  for i = at, at + 2 * n - 1, 2 do
+    table.insert(all, {ARGV[i], ARGV[i + 1]})
+  end
+  at = at + 2 * n
+  return all
+end
+local seen, fields = pairs_of(tonumber(ARGV[15])), pairs_of(tonumber(ARGV[16]))
+local members, sets = at, tonumber(ARGV[17])
+at = at + sets
+local remember, notes, drop = pairs_of(tonumber(ARGV[18])), pairs_of(tonumber(ARGV[19])), pairs_of(tonumber(ARGV[20]))
+
+local there = {}
+local raw = redis.call('HGETALL', meta)
+if #raw == 0 then
+  raw = redis.call('HGETALL', KEYS[2])
+end
+local n, watched = 0, nil
+for i = 1, #raw, 2 do
+  if raw[i] == 'y' then
+    watched = raw[i + 1]
+  else
+    there[raw[i]] = raw[i + 1]
+    n = n + 1
+  end
+end
+if n ~= #seen then
+  return {'moved'}
+end
+for _, f in ipairs(seen) do
+  if there[f[1]] ~= f[2] then
+    return {'moved'}
+  end
+end
+for _, d in ipairs(drop) do
+  if redis.call('LINDEX', KEYS[3], d[1]) ~= d[2] then
+    return {'moved'}
+  end
+end
+
+local now = clock(ARGV[1])
+trail(run, ARGV[12], ARGV[13], ARGV[14], now, {there.p, there.s, there.e})
+expel(run, 11, members, sets)
+redis.call('DEL', meta, KEYS[2], KEYS[5])
+if ARGV[9] == 'h' then
+  meta = KEYS[2]
+end
+for _, f in ipairs(fields) do
+  redis.call('HSET', meta, f[1], f[2])
+end
+if ARGV[10] ~= '' then
+  redis.call('SET', KEYS[5], ARGV[10])
+end
+redis.call('HSET', KEYS[7], class, ARGV[5])
+for _, i in ipairs(remember) do
+  redis.call('ZADD', KEYS[6], 'NX', i[2], i[1])
+end
+for _, d in ipairs(drop) do
+  redis.call('LSET', KEYS[3], d[1], '')
+end
+if #drop > 0 then
+  redis.call('LREM', KEYS[3], 0, '')
+end
+
+if place == '6' then
+  redis.call('DEL', KEYS[3], KEYS[4])
+  redis.call('ZADD', KEYS[10], ARGV[8], run)
+  let_go(run)
+  if ARGV[9] ~= 'h' then
+    redis.call('ZADD', KEYS[9], 0, run)
+  end
+else
+  redis.call('ZADD', KEYS[8], 0, run)
+  for _, note in ipairs(notes) do
+    redis.call('HSET', KEYS[4], note[1], note[2])
+  end
+  if watched then
+    redis.call('HSET', meta, 'y', watched)
+  end
+end
+if place == '1' then
+  make_ready(run, class, ARGV[6])
+elseif place == '2' then
+  local owner = redis.call('HGET', meta, 'o')
+  redis.call('SADD', tag .. 'o:' .. owner, run)
+  if redis.call('EXISTS', KEYS[3]) == 1 then
+    redis.call('HSET', tag .. 'a:' .. owner, run, 1)
+    redis.call('PUBLISH', tag .. 'mail:' .. owner, '')
+  end
+elseif place == '3' then
+  park(run, class, ARGV[7])
+elseif place == '4' then
+  redis.call('HSET', tag .. 'b:' .. class, run, ARGV[11])
+end
+redis.call('PUBLISH', tag .. 'frame:' .. run, '')
+return {'ok'}

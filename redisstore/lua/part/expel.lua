@@ -1,0 +1,22 @@
+-- expel takes a run out of n sets that it was seen in: their keys are KEYS[key] and
+-- on, what stands in them ARGV[arg] and on. What a set is, its letter says. It
+-- returns how many of them the run was in.
+local function expel(run, key, arg, n)
+  local left = 0
+  for i = 0, n - 1 do
+    local set, member = KEYS[key + i], ARGV[arg + i]
+    local kind = string.sub(set, #tag + 1, #tag + 1)
+    if kind == 'o' then
+      left = left + redis.call('SREM', set, member)
+    elseif kind == 'a' or kind == 'b' then
+      left = left + redis.call('HDEL', set, member)
+    elseif kind == 'q' then
+      left = left + redis.call('LREM', set, 0, member)
+    elseif kind ~= 'u' and kind ~= 'v' then
+      left = left + redis.call('ZREM', set, member)
+    elseif redis.call('HGET', set, member) == run then
+      left = left + redis.call('HDEL', set, member)
+    end
+  end
+  return left
+end

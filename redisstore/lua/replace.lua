@@ -1,0 +1,42 @@
+-- Replace writes one value, if the one that is there is the one that was seen.
+--
+-- KEYS  1 the key
+-- ARGV  1 'hash', 'zset' or 'string'  2 the field or member  3 the value as it was
+--       seen, '' if there was none  4 the value to be written, '' to remove it
+--
+-- Returns {'ok'} or {'moved'}.
+--
+-- Atomic, because the value is compared and written in one action.
+--
+-- Parts: none
+
+local key, kind, field, value = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
+local now
+if kind == 'hash' then
+  now = redis.call('HGET', key, field)
+elseif kind == 'zset' then
+  now = redis.call('ZSCORE', key, field)
+else
+  now = redis.call('GET', key)
+end
+if (now or '') ~= ARGV[3] or ARGV[3] == value then
+  return {'moved'}
+end
+if kind == 'hash' then
+  if value == '' then
+    redis.call('HDEL', key, field)
+  else
+    redis.call('HSET', key, field, value)
+  end
+elseif kind == 'zset' then
+  if value == '' then
+    redis.call('ZREM', key, field)
+  else
+    redis.call('ZADD', key, value, field)
+  end
+elseif value == '' then
+  redis.call('DEL', key)
+else
+  redis.call('SET', key, value)
+end
+return {'ok'}

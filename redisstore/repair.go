@@ -1,0 +1,199 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// rewritten are the fields of the metadata that a repair writes, or leaves out.
+var rewritten = []string{
+	"p", "n", "q", "l", "e", "t", "o", "s", "c", "r", "w", "h", "u", "x", "d", "f", "v", "z", "k", "a", "b", "j", "J", "g", "i", "y", "B", "N",
+}
+
+// MendRun puts a run where it belongs, if its metadata is as it was examined.
+func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error) {
+	run := short(m.Record.Run)
+	seen := e.snap.Runs[m.Record.Run]
+	if seen == nil {
+		return false, nil
+	}
+	p, class := e.p, e.s.names.codeOf(m.Record.Class)
+	fields, extra := e.fields(&m, run, class)
+	var before, drop, notes, remember []any
+	was := e.metaOf(run)
+	for _, name := range sortedKeys(was) {
+		if name != "y" {
+			before = append(before, name, was[name])
+		}
+	}
+	for _, n := range m.Drop {
+		drop = append(drop, n, e.runs[run].inbox.Val()[n])
+	}
+	for _, key := range sortedKeys(m.Notes) {
+		notes = append(notes, key, m.Notes[key])
+	}
+	for id, at := range m.Remember {
+		remember = append(remember, string(id), millis(at))
+	}
+	keys := []string{p.meta(run), p.hidden(run), p.inbox(run), p.notes(run), p.extra(run), p.seen(short(m.Record.Chain)),
+		p.classes(), p.open(), p.done(), p.held()}
+	var sets []any
+	for _, at := range e.entries[run] {
+		keys, sets = append(keys, at.key), append(sets, at.member)
+	}
+	args := []any{
+		e.s.at(), run, int(m.Record.Place), class, className(m.Record.Class), m.Record.Priority,
+		millis(m.Record.Due), purgeAt(&m), hiddenMark(m.Hidden), extra, m.Record.Fit, string(m.Reason), string(m.By), string(seen.Owner),
+		len(before) / 2, len(fields) / 2, len(sets), len(remember) / 2, len(notes) / 2, len(drop) / 2,
+	}
+	c := &call{script: scriptMendRun, p: p, keys: keys, args: slices.Concat(args, before, fields, sets, remember, notes, drop)}
+	if err := e.s.do(ctx, c); err != nil {
+		return false, fmt.Errorf("mend run %s: %w", m.Record.Run, err)
+	}
+	return c.answer().word() == "ok", nil
+}
+
+func purgeAt(m *store.RunMend) int64 {
+	if m.Record.Place != store.PlaceEnded {
+		return 0
+	}
+	keep := m.Record.Retention
+	if m.Hidden {
+		keep = 0
+	}
+	return millis(store.PurgeTime(timeOf(millis(m.Record.CreatedAt)), timeOf(millis(m.Record.EndedAt)), keep))
+}
+
+func hiddenMark(hidden bool) string {
+	if hidden {
+		return "h"
+	}
+	return ""
+}
+
+// fields returns the metadata that is to be written, in pairs, and what is to be
+// kept beside it. What this release does not know is kept as it is.
+func (e *examination) fields(m *store.RunMend, run, class string) (fields []any, besides string) {
+	rec := &m.Record
+	field := func(name, value string) {
+		if value != "" {
+			fields = append(fields, name, value)
+		}
+	}
+	was := e.metaOf(run)
+	for _, name := range sortedKeys(was) {
+		if !slices.Contains(rewritten, name) {
+			field(name, was[name])
+		}
+	}
+	for name, n := range map[string]int64{"r": int64(rec.Priority), "d": millis(rec.Due), "v": int64(rec.Recoveries), "b": millis(rec.EndedAt)} {
+		if n != 0 {
+			field(name, number(n))
+		}
+	}
+	bytes := 0
+	for _, f := range e.snap.Runs[rec.Run].Frames {
+		bytes += len(f)
+	}
+	wid := widKey(rec.WorkflowID)
+	for name, value := range map[string]string{
+		"p": number(int64(rec.Place)), "n": number(int64(rec.N)), "q": number(int64(rec.Seq)), "l": string(rec.Last[:]),
+		"e": number(int64(rec.Fence.Epoch)), "s": packStatus(rec.Status), "c": class, "w": wid, "u": string(rec.Parent),
+		"f": rec.Fit, "N": short(rec.Next), "B": string(rec.Birth), "a": number(millis(rec.CreatedAt)), "g": number(int64(bytes)),
+	} {
+		field(name, value)
+	}
+	if rec.Place == store.PlaceOwned {
+		field("o", sessionCode(rec.Owner))
+		field("t", string(rec.Fence.Token[:]))
+	}
+	if rec.Chain != rec.Run {
+		field("h", short(rec.Chain))
+	}
+	packed, beside := e.describing(rec, wid)
+	return append(fields, packed...), beside
+}
+
+// describing returns the fields that say what people gave a run, and what of that
+// is to be kept beside them.
+func (e *examination) describing(rec *store.Record, wid string) (fields []any, besides string) {
+	switch {
+	case rec.Root == rec.Parent && rec.Root != "":
+		fields = append(fields, "x", "=")
+	case rec.Root != "":
+		fields = append(fields, "x", string(rec.Root))
+	}
+	if rec.Retention > 0 && rec.Retention != store.DefaultRetention {
+		fields = append(fields, "j", number(durationMillis(rec.Retention)))
+		if rec.Retention%time.Millisecond != 0 {
+			fields = append(fields, "J", number(int64(rec.Retention)))
+		}
+	}
+	rest := extra{tags: rec.Tags}
+	if hashed(wid) {
+		rest.workflowID = rec.WorkflowID
+	}
+	packed := rest.pack()
+	switch {
+	case packed == "":
+	case len(packed) <= compactLimit:
+		return append(fields, "i", packed), ""
+	default:
+		return append(fields, "i", beside), packed
+	}
+	return fields, ""
+}
+
+// MendName sets what a workflow id leads to, if it leads to what it was seen to.
+func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, error) {
+	wid := widKey(m.WorkflowID)
+	seen := e.snap.Lines[m.WorkflowID]
+	args := []any{
+		e.s.at(), wid, short(e.snap.Active[m.WorkflowID]), short(e.snap.LastEnded[m.WorkflowID]), len(seen),
+		short(m.Active), short(m.Last), short(m.Run), string(m.Reason), string(m.By),
+	}
+	for _, run := range slices.Concat(seen, m.Line) {
+		args = append(args, short(run))
+	}
+	c := &call{script: scriptMendName, p: e.p, keys: []string{e.p.active(), e.p.latest(), e.p.line(wid)}, args: args}
+	if err := e.s.do(ctx, c); err != nil {
+		return false, fmt.Errorf("mend workflow id %q: %w", m.WorkflowID, err)
+	}
+	return c.answer().word() == "ok", nil
+}
+
+// Forget removes what is kept under the id of a run that does not exist.
+func (e *examination) Forget(ctx context.Context, id event.RunID) (bool, error) {
+	p, run := e.p, short(id)
+	keys := []string{p.meta(run), p.hidden(run), p.log(run), p.seen(run), p.chains(), p.inbox(run), p.notes(run), p.extra(run), p.audit(run)}
+	entries := slices.Clone(e.entries[run])
+	for _, names := range []struct {
+		key string
+		of  map[string]string
+	}{{p.active(), e.active.Val()}, {p.latest(), e.latest.Val()}} {
+		for _, wid := range sortedKeys(names.of) {
+			if names.of[wid] == run {
+				entries = append(entries, entry{names.key, wid})
+			}
+		}
+	}
+	for _, wid := range sortedKeys(e.lines) {
+		if slices.Contains(e.lines[wid].Val(), run) {
+			entries = append(entries, entry{p.line(wid), run})
+		}
+	}
+	args := []any{run, len(entries)}
+	for _, at := range entries {
+		keys, args = append(keys, at.key), append(args, at.member)
+	}
+	c := &call{script: scriptForget, p: p, keys: keys, args: args}
+	if err := e.s.do(ctx, c); err != nil {
+		return false, fmt.Errorf("forget run %s: %w", id, err)
+	}
+	return c.answer().word() == "ok", nil
+}

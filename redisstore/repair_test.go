@@ -1,0 +1,382 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/internal/testutil/repairtest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// decayed is one case: a scene, what is done to the keys, and what comes of it.
+type decayed struct {
+	scene  func(w *repairtest.World) *repairtest.Scene
+	damage func(k *keysOfScene)
+	want   repairtest.Want
+}
+
+// keysOfScene is the keys of a scene, and what damages them.
+type keysOfScene struct {
+	*partition
+
+	first  *partition
+	other  *partition // of the other run
+	w      *repairtest.World
+	t      *testing.T
+	ctx    context.Context
+	client redis.UniversalClient
+	scene  *repairtest.Scene
+	run    string
+	class  string
+}
+
+// do runs a command, which must change something.
+func (k *keysOfScene) do(args ...any) {
+	k.t.Helper()
+	n, err := k.client.Do(k.ctx, args...).Result()
+	if err != nil || n == int64(0) && !strings.EqualFold(args[0].(string), "hset") {
+		k.t.Fatalf("%v: %v, %v", args, n, err)
+	}
+}
+
+// del deletes keys, each of which must be there.
+func (k *keysOfScene) del(keys ...string) {
+	k.t.Helper()
+	for _, key := range keys {
+		k.do("del", key)
+	}
+}
+
+// setMeta changes a field of the metadata of the run.
+func (k *keysOfScene) setMeta(pairs ...any) { k.do(append([]any{"hset", k.meta(k.run)}, pairs...)...) }
+
+func (d decayed) mends(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	d.mendsOn(t, redistest.Shared(t).Client(t))
+}
+
+func (d decayed) mendsOn(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	clock := storetest.NewClock()
+	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep(t, client, st)
+	w := repairtest.New(t, st, clock)
+	w.Dump = func() any { return dump(w.Ctx, t, client, st) }
+	s := d.scene(w)
+	p := st.partitionOf(s.Run)
+	k := &keysOfScene{partition: p, first: st.parts[0], other: st.partitionOf(cmp.Or(s.Other, s.Run)), w: w, t: t, ctx: w.Ctx, client: client, scene: s, run: short(s.Run)}
+	k.class = client.HGet(w.Ctx, p.meta(k.run), "c").Val()
+	w.Mends(s, func() {
+		d.damage(k)
+		st.names = newNames() // another process knows no names
+	}, d.want)
+}
+
+// sweep removes the keys of a store after the test: all of those of a server are
+// looked at by each repair.
+func sweep(t *testing.T, client redis.UniversalClient, st *Store) {
+	t.Helper()
+	t.Cleanup(func() { // once the store is closed
+		for _, name := range namesOf(context.Background(), t, st) {
+			if err := client.Unlink(context.Background(), name).Err(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// dump returns the values of all keys of a store.
+func dump(ctx context.Context, t *testing.T, client redis.UniversalClient, st *Store) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range namesOf(ctx, t, st) {
+		all[name] = fmt.Sprintf("%x", client.Dump(ctx, name).Val())
+	}
+	return all
+}
+
+// namesOf returns all names that the keys of a store can have.
+func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
+	t.Helper()
+	var names []string
+	for _, p := range st.parts {
+		keys, odd, err := st.keysOf(ctx, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range odd {
+			names = append(names, p.tag+name)
+		}
+		for _, run := range keys.runs {
+			names = append(names, p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.notes(run), p.audit(run), p.extra(run), p.hidden(run),
+				p.sent(run), p.bodies(run))
+		}
+		for _, class := range keys.classes {
+			names = append(names, p.ready(class), p.blocked(class))
+		}
+		for _, session := range keys.sessions {
+			names = append(names, p.session(session), p.owned(session), p.mail(session))
+		}
+		for _, wid := range keys.names {
+			names = append(names, p.line(wid))
+		}
+		for _, one := range partitionKeys {
+			names = append(names, p.tag+string(one))
+		}
+	}
+	return names
+}
+
+func starts(w *repairtest.World) *repairtest.Scene   { return w.Created(repairtest.Long("a")...) }
+func sleeps(w *repairtest.World) *repairtest.Scene   { return w.Sleeping(repairtest.Long("a")...) }
+func waits(w *repairtest.World) *repairtest.Scene    { return w.Waiting() }
+func unread(w *repairtest.World) *repairtest.Scene   { return w.Unread() }
+func owned(w *repairtest.World) *repairtest.Scene    { return w.Owned(w.Sleeping()) }
+func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleeping()) }
+func complete(w *repairtest.World) *repairtest.Scene { return w.Completed(repairtest.Long("a")...) }
+func lined(w *repairtest.World) *repairtest.Scene    { return w.Lined("a") }
+
+// deletes is a run that has completed and was deleted.
+func deletes(w *repairtest.World) *repairtest.Scene {
+	s := complete(w)
+	if err := w.Client.Run(s.Run).Delete(w.Ctx); err != nil {
+		w.T.Fatal(err)
+	}
+	return s
+}
+
+// revived puts a run that has ended back to where it was before.
+func revived(k *keysOfScene) {
+	k.setMeta("p", 3, "s", 1)
+	k.do("hdel", k.meta(k.run), "b")
+	k.do("zrem", k.done(), k.run)
+	k.do("zrem", k.purges(), k.run)
+	k.do("zadd", k.open(), 0, k.run)
+}
+
+// lostTimer takes the timer of a run away.
+func lostTimer(k *keysOfScene) { k.do("zrem", k.timers(), k.run) }
+
+func wrong(invariant int, reason store.Reason) repairtest.Want {
+	return repairtest.Want{Invariants: []int{invariant}, Reason: reason}
+}
+
+func TestREC3_Timeout(t *testing.T) {
+	decayed{func(w *repairtest.World) *repairtest.Scene {
+		s := sleeps(w)
+		w.Clock.Advance(2 * time.Hour)
+		return s
+	}, lostTimer, wrong(7, store.ReasonTimeout)}.mends(t)
+}
+
+func TestREC3_StuckCreated(t *testing.T) {
+	decayed{starts, func(k *keysOfScene) { k.del(k.ready(k.class)) }, wrong(5, store.ReasonStuckCreated)}.mends(t)
+}
+
+func TestREC3_StuckCompleted(t *testing.T) {
+	decayed{func(w *repairtest.World) *repairtest.Scene { return w.Completed() }, revived, wrong(4, store.ReasonStuckCompleted)}.mends(t)
+}
+
+func TestREC3_StuckFailed(t *testing.T) {
+	decayed{(*repairtest.World).Failed, revived, wrong(4, store.ReasonStuckFailed)}.mends(t)
+}
+
+func TestREC3_StuckTerminal(t *testing.T) {
+	decayed{(*repairtest.World).Canceled, revived, wrong(4, store.ReasonStuckTerminal)}.mends(t)
+	t.Run("timed", func(t *testing.T) {
+		decayed{complete, func(k *keysOfScene) { k.do("zadd", k.timers(), 1, k.run) }, wrong(8, store.ReasonStuckTerminal)}.mends(t)
+	})
+}
+
+func TestREC3_NoClaim(t *testing.T) {
+	decayed{owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)}.mends(t)
+}
+
+func TestREC3_StuckRunning(t *testing.T) {
+	decayed{unread, func(k *keysOfScene) {
+		k.del(k.ready(k.class))
+		k.setMeta("p", 3)
+	}, wrong(7, store.ReasonStuckRunning)}.mends(t)
+}
+
+func TestREC3_RetryAfterFailure(t *testing.T) {
+	decayed{(*repairtest.World).Retrying, lostTimer, wrong(7, store.ReasonRetryAfterFailure)}.mends(t)
+}
+
+// Each kind of key is lost once, as a server does that evicts.
+func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
+	ownedUnread := func(w *repairtest.World) *repairtest.Scene { return w.Owned(w.Unread()) }
+	evicted := map[string]decayed{
+		"m of a run that sleeps": {sleeps, func(k *keysOfScene) { k.del(k.meta(k.run)) },
+			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7, 9}, Reason: store.ReasonStuckRunning}},
+		"m of a run that was created": {starts, func(k *keysOfScene) { k.del(k.meta(k.run)) },
+			repairtest.Want{Invariants: []int{1, 4, 5, 9}, Reason: store.ReasonStuckCreated}},
+		"m of a run that has completed": {complete, func(k *keysOfScene) { k.del(k.meta(k.run)) },
+			repairtest.Want{Invariants: []int{1, 2, 4, 5, 8, 9}, Reason: store.ReasonStuckCompleted}},
+		"m of a run with mail": {ownedUnread, func(k *keysOfScene) { k.del(k.meta(k.run)) },
+			repairtest.Want{Invariants: []int{1, 2, 4, 5, 6}, Reason: store.ReasonStuckRunning}},
+		"l": {sleeps, func(k *keysOfScene) { k.del(k.log(k.run)) },
+			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+		"l and m": {sleeps, func(k *keysOfScene) { k.del(k.log(k.run), k.meta(k.run)) }, repairtest.Want{Invariants: []int{16}, Stays: true}},
+		"i":       {ownedUnread, func(k *keysOfScene) { k.del(k.inbox(k.run)) }, repairtest.Want{Invariants: []int{6}, Reason: store.ReasonWrongRecord, Stays: true}},
+		"s":       {unread, func(k *keysOfScene) { k.del(k.seen(k.run)) }, wrong(10, store.ReasonWrongRecord)},
+		"n": {func(w *repairtest.World) *repairtest.Scene { return noted(w) }, func(k *keysOfScene) { k.del(k.notes(k.run)) },
+			repairtest.Want{}},
+		"j":      {func(w *repairtest.World) *repairtest.Scene { return recovered(w) }, func(k *keysOfScene) { k.del(k.audit(k.run)) }, wrong(17, store.ReasonWrongRecord)},
+		"x":      {sleeps, func(k *keysOfScene) { k.del(k.extra(k.run)) }, wrong(4, store.ReasonWrongRecord)},
+		"g":      {deletes, func(k *keysOfScene) { k.del(k.hidden(k.run)) }, repairtest.Want{Invariants: []int{1, 2, 4, 5, 8}, Reason: store.ReasonStuckCompleted, Stays: true}},
+		"r":      {starts, func(k *keysOfScene) { k.del(k.ready(k.class)) }, wrong(5, store.ReasonStuckCreated)},
+		"b":      {blocked, func(k *keysOfScene) { k.del(k.blocked(k.class)) }, wrong(5, store.ReasonWrongRecord)},
+		"z":      {owned, func(k *keysOfScene) { k.del(k.session(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonNoClaim)},
+		"o":      {owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)},
+		"a":      {ownedUnread, func(k *keysOfScene) { k.del(k.mail(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonWrongRecord)},
+		"q":      {lined, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
+		"t":      {sleeps, func(k *keysOfScene) { k.del(k.timers()) }, wrong(7, store.ReasonStuckRunning)},
+		"e":      {owned, func(k *keysOfScene) { k.del(k.leases()) }, repairtest.Want{Invariants: []int{6}, Stays: true}},
+		"w":      {starts, func(k *keysOfScene) { k.del(k.wakes()) }, wrong(15, store.ReasonStuckCreated)},
+		"k":      {sleeps, func(k *keysOfScene) { k.del(k.classes()) }, wrong(4, store.ReasonWrongRecord)},
+		"u":      {sleeps, func(k *keysOfScene) { k.del(k.active()) }, wrong(9, store.ReasonWrongRecord)},
+		"v":      {complete, func(k *keysOfScene) { k.del(k.latest()) }, repairtest.Want{Invariants: []int{9}}},
+		"p":      {sleeps, func(k *keysOfScene) { k.del(k.open()) }, wrong(8, store.ReasonWrongRecord)},
+		"f":      {complete, func(k *keysOfScene) { k.del(k.done()) }, wrong(8, store.ReasonStuckTerminal)},
+		"d":      {complete, func(k *keysOfScene) { k.del(k.purges()) }, wrong(8, store.ReasonStuckTerminal)},
+		"format": {complete, func(k *keysOfScene) { k.del(k.first.format()) }, repairtest.Want{Invariants: []int{16}}},
+		"c":      {starts, func(k *keysOfScene) { k.del(k.counter()) }, repairtest.Want{Invariants: []int{5}}},
+		"O":      {parent, func(k *keysOfScene) { k.del(k.sent(k.run)) }, wrong(12, store.ReasonWrongRecord)},
+		"B":      {parent, func(k *keysOfScene) { k.del(k.bodies(k.run)) }, wrong(12, store.ReasonWrongRecord)},
+		"D":      {parent, func(k *keysOfScene) { k.del(k.outbox()) }, repairtest.Want{Invariants: []int{12}}},
+		"G":      {continued, func(k *keysOfScene) { k.del(k.held()) }, wrong(8, store.ReasonStuckTerminal)},
+		"T":      {continued, func(k *keysOfScene) { k.del(k.tips()) }, repairtest.Want{Invariants: []int{11}}},
+		"h":      {continued, func(k *keysOfScene) { k.del(k.chains()) }, repairtest.Want{Invariants: []int{8, 16}}},
+	}
+	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdcOBDGTh" {
+		if !slices.ContainsFunc(sortedKeys(evicted), func(name string) bool { return name[0] == byte(kind) }) {
+			t.Errorf("no case for keys of kind %c", kind)
+		}
+	}
+	repairtest.Each(t, evicted, func(t *testing.T, d decayed) { d.mends(t) })
+}
+
+// noted is a run with a note, such as a step leaves for its next attempt.
+func noted(w *repairtest.World) *repairtest.Scene {
+	w.T.Helper()
+	s := w.Owned(w.Sleeping())
+	if err := w.Store.(store.Noter).SetNote(w.Ctx, s.Run, w.Record(s.Run).Fence, "key", []byte("note")); err != nil {
+		w.T.Fatal(err)
+	}
+	return recovers(w, s)
+}
+
+// recovered is a run whose owner has died once.
+func recovered(w *repairtest.World) *repairtest.Scene { return recovers(w, w.Owned(w.Sleeping())) }
+
+func recovers(w *repairtest.World, s *repairtest.Scene) *repairtest.Scene {
+	w.T.Helper()
+	if err := w.Store.CloseSession(w.Ctx, w.Partition(s.Run), s.Session); err != nil {
+		w.T.Fatal(err)
+	}
+	return s
+}
+
+func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
+	repairtest.Each(t, map[string]decayed{
+		"1 the log is ahead":           {sleeps, func(k *keysOfScene) { k.setMeta("n", 1, "q", 1, "l", strings.Repeat("x", 16)) }, wrong(1, store.ReasonStuckRunning)},
+		"1 a frame is missing":         {unread, func(k *keysOfScene) { k.do("xdel", k.log(k.run), "2-0") }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+		"1 the last frame is missing":  {sleeps, func(k *keysOfScene) { k.do("xtrim", k.log(k.run), "maxlen", 1) }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+		"2 the epoch was given before": {sleeps, func(k *keysOfScene) { k.setMeta("e", 0) }, wrong(2, store.ReasonStuckRunning)},
+		"4 the status":                 {sleeps, func(k *keysOfScene) { k.setMeta("s", 3) }, wrong(4, store.ReasonWrongRecord)},
+		"4 the root of an owned run":   {owned, func(k *keysOfScene) { k.setMeta("x", "wrun_x") }, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
+		"5 no place":                   {sleeps, func(k *keysOfScene) { k.do("hdel", k.meta(k.run), "p") }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
+		"5 in two ready sets":          {starts, func(k *keysOfScene) { k.do("zadd", k.ready("other"), 0, "00000000000001"+k.run) }, repairtest.Want{Invariants: []int{5, 15}, Reason: store.ReasonStuckCreated}},
+		"5 owned by two":               {owned, func(k *keysOfScene) { k.do("sadd", k.owned("other"), k.run) }, repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonWrongRecord}},
+		"5 blocked elsewhere":          {waits, func(k *keysOfScene) { k.do("hset", k.blocked("other"), k.run, "x") }, wrong(5, store.ReasonWrongRecord)},
+		"7 a timer is late":            {sleeps, func(k *keysOfScene) { k.do("zincrby", k.timers(), 1000, k.run) }, wrong(7, store.ReasonStuckRunning)},
+		"7 a blocked run fits":         {blocked, func(k *keysOfScene) { k.do("hdel", k.meta(k.run), "f") }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
+		"8 notes after the end":        {complete, func(k *keysOfScene) { k.do("hset", k.notes(k.run), "key", "note") }, wrong(8, store.ReasonStuckTerminal)},
+		"8 it is open and done":        {sleeps, func(k *keysOfScene) { k.do("zadd", k.done(), 0, k.run) }, wrong(8, store.ReasonWrongRecord)},
+		"10 an item is unread twice": {unread, func(k *keysOfScene) {
+			k.do("rpush", k.inbox(k.run), k.client.LIndex(k.ctx, k.inbox(k.run), 0).Val())
+		}, wrong(10, store.ReasonWrongRecord)},
+		"10 an item cannot be read":      {unread, func(k *keysOfScene) { k.do("lpush", k.inbox(k.run), "x") }, wrong(10, store.ReasonWrongRecord)},
+		"17 recoveries that nobody made": {sleeps, func(k *keysOfScene) { k.setMeta("v", 4) }, wrong(17, store.ReasonWrongRecord)},
+	}, func(t *testing.T, d decayed) { d.mends(t) })
+}
+
+func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
+	stranger := short(event.NewRunID(time.Now(), 0))
+	repairtest.Each(t, map[string]decayed{
+		"9 an ended run is active":   {complete, func(k *keysOfScene) { k.do("hset", k.active(), k.client.HGet(k.ctx, k.meta(k.run), "w").Val(), k.run) }, wrong(9, store.ReasonWrongRecord)},
+		"9 a line has no active run": {lined, func(k *keysOfScene) { k.do("hdel", k.active(), "a") }, wrong(9, store.ReasonWrongRecord)},
+		"6 a lease of no session":    {complete, func(k *keysOfScene) { k.do("zadd", k.leases(), 1893553445123, "x") }, repairtest.Want{Invariants: []int{6}}},
+		"16 a chain is miscounted":   {complete, func(k *keysOfScene) { k.do("hset", k.chains(), k.run, 2) }, repairtest.Want{Invariants: []int{8, 16}}},
+		"16 a run that does not exist": {complete, func(k *keysOfScene) {
+			for _, key := range []string{k.timers(), k.purges(), k.open(), k.done()} {
+				k.do("zadd", key, 1, stranger)
+			}
+			k.do("hset", k.active(), "x", stranger)
+			k.do("hset", k.latest(), "y", stranger)
+			k.do("rpush", k.line("x"), stranger)
+			k.do("zadd", k.ready(k.class), 0, "00000000000001"+stranger)
+			k.do("zadd", k.seen(stranger), 1, "item")
+			k.do("rpush", k.inbox(stranger), "x")
+			k.do("rpush", k.audit(stranger), "x")
+			k.do("set", k.extra(stranger), "x")
+			k.do("hset", k.notes(stranger), "x", "y")
+		}, repairtest.Want{Invariants: []int{15, 16}}},
+		"16 a key of no kind":  {complete, func(k *keysOfScene) { k.do("set", k.tag+"Q:x", "x") }, repairtest.Want{Invariants: []int{16}, Remaining: []int{16}}},
+		"16 the copy of a log": {complete, func(k *keysOfScene) { k.do("set", k.tag+"y", "x") }, repairtest.Want{Invariants: []int{16}}},
+		"16 a run under a long name": {func(w *repairtest.World) *repairtest.Scene { return w.Sleeping(workflow.WithID("a")) },
+			func(k *keysOfScene) { k.do("set", k.extra(k.run), "x") }, wrong(4, store.ReasonWrongRecord)},
+	}, func(t *testing.T, d decayed) { d.mends(t) })
+}
+
+// Everything of a repair is in one slot, and keys are found on the node that has it.
+func TestREC8_MendsOnACluster(t *testing.T) {
+	for name, d := range map[string]decayed{
+		"metadata": {sleeps, func(k *keysOfScene) { k.del(k.meta(k.run)) },
+			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7, 9}, Reason: store.ReasonStuckRunning}},
+		"lines": {lined, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
+	} {
+		t.Run(name, func(t *testing.T) { d.mendsOn(t, redistest.SharedCluster(t).Client(t)) })
+	}
+}
+
+func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	client := redistest.Shared(t).Client(t)
+	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep(t, client, st)
+	repairtest.New(t, st, clock).Lives(10)
+}
+
+func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
+	t.Parallel()
+	clock, client := storetest.NewClock(), redistest.Shared(t).Client(t)
+	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweep(t, client, st)
+	w := repairtest.New(t, st, clock)
+	w.Dump = func() any { return dump(w.Ctx, t, client, st) }
+	w.Refuses()
+}

@@ -1,0 +1,122 @@
+package parcel
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Sends returns the records for the outbox that an event in the log of a run
+// causes, in the order in which they are to be carried over. They are derived from
+// nothing but the log, so that what is done again after lost writes has the same
+// ids. fold is that of the log up to an event that ends the run; of others it is
+// not looked at.
+//
+// The events of a first frame cause none: nobody has committed it.
+func Sends(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, error) {
+	var s store.Send
+	var err error
+	switch e.Type {
+	case event.ChildCreated:
+		s, err = sendStart(run, e)
+	case event.ChildCancelRequested:
+		s, err = sendCancel(run, e.Next, e.Reason)
+	case event.MessageSent:
+		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload},
+			Parcel{Key: e.Key, Answer: Always}, store.ScopeChain)
+	default:
+		if !e.Type.Terminal() {
+			return nil, nil
+		}
+		return sendEnds(run, fold, e)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []store.Send{s}, nil
+}
+
+// StartID is the id of the record by which a run starts the child of an operation.
+func StartID(run event.RunID, key string) event.ItemID {
+	return event.DerivedItemID(run, "start:"+key)
+}
+
+// EndID is the id of the record by which a run tells its parent that it has ended.
+func EndID(run event.RunID) event.ItemID { return event.DerivedItemID(run, "end") }
+
+// sendStart creates a child. The frame of its log is the same however often the
+// record is made: the name of the frame is derived, and its time is that of the
+// cause.
+func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
+	var cid event.CID
+	copy(cid[:], event.DerivedItemID(e.Next, "created"))
+	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: e.Time, Events: []event.Event{
+		{Seq: 1, Type: event.RunCreated, Time: e.Time, Spec: e.Spec, Payload: e.Payload},
+	}})
+	if err != nil {
+		return store.Send{}, err
+	}
+	p := Parcel{Key: e.Key, Answer: OnRefusal, Start: &Start{
+		Frame: frame, Active: store.ActivePolicy(e.Active), Finished: store.FinishedPolicy(e.Finished),
+	}}
+	if e.Ack {
+		p.Answer = Always
+	}
+	body, err := p.Encode()
+	return store.Send{ID: StartID(run, e.Key), To: e.Next, Body: body}, err
+}
+
+// sendCancel asks a child, and what it continues as, to end.
+func sendCancel(run, child event.RunID, reason string) (store.Send, error) {
+	return sendItem(event.DerivedItemID(run, "cancel:"+string(child)), child,
+		&event.Event{Type: event.CancelRequested, Reason: reason}, Parcel{}, store.ScopeChain)
+}
+
+// sendItem puts what is to be recorded into another run's inbox.
+func sendItem(id event.ItemID, to event.RunID, e *event.Event, p Parcel, scope store.Scope) (store.Send, error) {
+	item, err := event.AppendItem(nil, e)
+	if err != nil {
+		return store.Send{}, err
+	}
+	p.Item = &Item{Scope: scope, Body: item}
+	body, err := p.Encode()
+	return store.Send{ID: id, To: to, Body: body}, err
+}
+
+// sendEnds returns what the end of a run means for others: its children are asked
+// to end, and its parent is told. What continues as a new run has not ended.
+func sendEnds(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, error) {
+	var open []*event.Open
+	fold.Opens(func(o *event.Open) bool {
+		if o.Entity == event.EntityChild && o.Close != event.CloseAbandon {
+			open = append(open, o)
+		}
+		return true
+	})
+	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
+	var all []store.Send
+	for _, o := range open {
+		s, err := sendCancel(run, o.Next, "the parent "+string(run)+" has ended: it is "+string(fold.Status()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	spec := fold.Spec
+	if e.Type == event.RunContinued || spec.Parent == "" {
+		return all, nil
+	}
+	end := event.Event{Key: spec.ParentKey, Next: run, Payload: e.Payload, Failure: e.Failure}
+	switch e.Type {
+	case event.RunCompleted:
+		end.Type = event.ChildCompleted
+	case event.RunCanceled:
+		end.Type = event.ChildCanceled
+	default:
+		end.Type = event.ChildFailed
+	}
+	s, err := sendItem(EndID(run), spec.Parent, &end, Parcel{}, store.ScopeRun)
+	return append(all, s), err
+}

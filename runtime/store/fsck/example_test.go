@@ -1,0 +1,48 @@
+package fsck_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+)
+
+// ExampleRepair looks first, and then mends.
+func ExampleRepair() {
+	st := memstore.New()
+	defer st.Close()
+	if err := repair(context.Background(), st); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// {
+	//   "dry_run": true,
+	//   "runs": 0,
+	//   "fixes": [],
+	//   "remaining": []
+	// }
+	// 0 findings remain
+}
+
+// repair prints what it would do, and does it.
+func repair(ctx context.Context, st store.Store) error {
+	plan, err := fsck.Repair(ctx, st, fsck.Options{DryRun: true})
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	out.SetIndent("", "  ")
+	if err := out.Encode(plan); err != nil {
+		return err
+	}
+	report, err := fsck.Repair(ctx, st, fsck.Options{By: "ops: ticket 7"})
+	if err != nil {
+		return err
+	}
+	fmt.Println(len(report.Remaining), "findings remain")
+	return nil
+}

@@ -1,0 +1,330 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// linker checks 13 and 14, which are about runs of several partitions. These are
+// read one after the other, so the order matters: a record goes only after what it
+// has done is known to last, and what it has left goes before it. So what has begun
+// is read before what it has led to, and records before what they have left.
+type linker struct {
+	*repairer
+	// suspects are the partitions in which something may be wrong.
+	suspects map[int]bool
+}
+
+// suspect notes whether something in a partition may be wrong, which is found
+// without reading another one.
+func (l *linker) suspect(ctx context.Context, partition int, p *planner) error {
+	begun, err := l.begun(ctx, p)
+	if len(begun) > 0 || len(p.left(p.sent)) > 0 {
+		l.suspects[partition] = true
+	}
+	return err
+}
+
+// mend checks the suspects, and mends what is wrong.
+func (l *linker) mend(ctx context.Context) error {
+	if len(l.suspects) == 0 {
+		return nil
+	}
+	for pass := 0; ; pass++ {
+		found, fixes, err := l.look(ctx)
+		if err != nil {
+			return err
+		}
+		if l.opts.DryRun || len(fixes) == 0 || pass == passes {
+			l.conclude(found, fixes)
+			return nil
+		}
+		if err := l.act(ctx, nil, fixes); err != nil {
+			return err
+		}
+	}
+}
+
+// look reads the suspects, and what they lead to.
+func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err error) {
+	sent, partial := map[event.ItemID]bool{}, false
+	for partition := range l.partitions {
+		exam, err := l.store.ExaminePartition(ctx, partition)
+		if err != nil {
+			return nil, nil, err
+		}
+		partial = partial || exam.Partial()
+		for _, o := range exam.Snapshot().Outbox {
+			sent[o.ID] = true
+		}
+	}
+	for partition := range l.partitions {
+		if !l.suspects[partition] {
+			continue
+		}
+		p, exam, err := l.read(ctx, partition)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !partial {
+			fixes = append(fixes, p.forgetLeft(exam, sent)...)
+		}
+		begun, err := l.begun(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		more, err := l.follow(ctx, view{p, exam, partition}, begun)
+		if err != nil {
+			return nil, nil, err
+		}
+		fixes = append(fixes, more...)
+	}
+	for _, f := range fixes {
+		found = append(found, f.Findings...)
+	}
+	return found, fixes, nil
+}
+
+// view is a partition as it was read.
+type view struct {
+	*planner
+	exam      store.Examination
+	partition int
+}
+
+func (l *linker) read(ctx context.Context, partition int) (*planner, store.Examination, error) {
+	exam, err := l.store.ExaminePartition(ctx, partition)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, _ := plan(exam, l.opts)
+	return p, exam, nil
+}
+
+// forgetLeft lets receivers forget what records have left that are in no outbox.
+func (p *planner) forgetLeft(exam store.Examination, sent map[event.ItemID]bool) []Fix {
+	var fixes []Fix
+	for _, left := range p.left(sent) {
+		fix := p.linking(Fix{Run: left.run, Findings: []Finding{left.finding()}},
+			store.LinkMend{Run: left.run, Confirm: []event.ItemID{left.id}, Reason: store.ReasonWrongRecord, By: p.by})
+		fixes = append(fixes, bound(fix, exam))
+	}
+	return fixes
+}
+
+// bound makes a fix act on an examination, whatever it is given.
+func bound(fix Fix, exam store.Examination) Fix {
+	do := fix.do
+	fix.do = func(ctx context.Context, _ store.Examination) (bool, error) { return do(ctx, exam) }
+	return fix
+}
+
+// child is a run that another one has begun, and of whose end it does not know.
+type child struct {
+	parent event.RunID
+	key    string
+	run    event.RunID
+}
+
+// begun returns the children of the runs of a partition that are not there, or that
+// have ended without their parents knowing.
+func (l *linker) begun(ctx context.Context, p *planner) ([]child, error) {
+	var suspects []child
+	for all := range slices.Chunk(p.children(), 1000) {
+		loads := make([]store.Load, len(all))
+		for i, c := range all {
+			loads[i] = store.Load{Run: c.run, Limit: -1}
+		}
+		loaded, err := l.runs.Load(ctx, loads)
+		if err != nil {
+			return nil, err
+		}
+		for i, c := range all {
+			if errors.Is(loaded[i].Err, store.ErrRunNotFound) || loaded[i].Record.Place == store.PlaceEnded {
+				suspects = append(suspects, c)
+			}
+		}
+	}
+	return suspects, nil
+}
+
+// children returns the open children of all runs that go on, as far as nothing says
+// that they are yet to be created.
+func (p *planner) children() []child {
+	var all []child
+	for r := range p.runs {
+		h := p.logs[r.Run]
+		if r.Place == store.PlaceEnded || !h.whole || h.fold.Run.Terminal() || h.underived {
+			continue
+		}
+		for _, c := range open(r.Run, &h.fold, r.Inbox) {
+			start := parcel.StartID(r.Run, c.key)
+			if _, caused := h.causes[start]; caused && !p.starting(r.Run, start) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// starting reports whether a record says that a child is yet to be created, or may
+// have to be created again.
+func (p *planner) starting(from event.RunID, id event.ItemID) bool {
+	return p.records[from][id] > 0 && slices.ContainsFunc(p.outboxOf(from), func(o store.Outgoing) bool {
+		return o.ID == id && o.Phase != store.PhaseNote
+	})
+}
+
+// open returns the children of a run of whose ends neither its log nor its inbox
+// knows, in order.
+func open(run event.RunID, fold *event.Fold, inbox []store.Item) []child {
+	told := map[string]bool{}
+	for _, i := range inbox {
+		if e, err := event.DecodeItem(i.Body); err == nil && e.Type.Entity() == event.EntityChild {
+			told[e.Key] = true
+		}
+	}
+	var refs []uint64
+	fold.Opens(func(o *event.Open) bool {
+		if o.Entity == event.EntityChild && !told[o.Key] {
+			refs = append(refs, o.Ref)
+		}
+		return true
+	})
+	slices.Sort(refs)
+	var all []child
+	for _, ref := range refs {
+		o := fold.Open(ref)
+		all = append(all, child{run, o.Key, o.Next})
+	}
+	return all
+}
+
+// follow finds out what became of children, by partitions that are read after that
+// of their parents, or with it.
+func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix, error) {
+	views := map[int]view{parents.partition: parents}
+	var fixes []Fix
+	for _, c := range begun {
+		partition := int(c.run.Slot()) % l.partitions
+		v, ok := views[partition]
+		if !ok {
+			p, exam, err := l.read(ctx, partition)
+			if err != nil {
+				return nil, err
+			}
+			v = view{p, exam, partition}
+			views[partition] = v
+		}
+		last, there := v.tipOf(c.run)
+		switch {
+		case !there && v.exam.Partial(): // it may have been left out
+		case !there:
+			fixes = append(fixes, parents.begin(c))
+		case last != nil && v.untold(last):
+			waits, err := l.waits(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			if waits {
+				fixes = append(fixes, v.tell(last, c))
+			}
+		}
+	}
+	return fixes, nil
+}
+
+// tipOf returns the run of a chain that has not continued, nil if it is not known,
+// and whether there is any run of the chain.
+func (c *checker) tipOf(chain event.RunID) (last *store.RunState, there bool) {
+	for r := range c.runs {
+		if r.Chain != chain && r.Run != chain {
+			continue
+		}
+		there = true
+		if h := c.logs[r.Run]; h.whole && h.fold.Next == "" {
+			last = r
+		}
+	}
+	return last, there
+}
+
+// untold reports whether a run has ended, and no record of it tells of that. While
+// the end is young, 12 is about it.
+func (v view) untold(r *store.RunState) bool {
+	h := v.logs[r.Run]
+	id := parcel.EndID(r.Run)
+	at, caused := h.causes[id]
+	return caused && v.records[r.Run][id] == 0 && v.Now.Sub(at) >= store.Horizon
+}
+
+// waits reports whether a parent goes on, and still does not know of the end of a
+// child.
+func (l *linker) waits(ctx context.Context, c child) (bool, error) {
+	loaded, err := l.runs.Load(ctx, []store.Load{{Run: c.parent, Inbox: true}})
+	if err != nil || loaded[0].Err != nil {
+		return false, err
+	}
+	fold, whole := foldOf(loaded[0].Frames)
+	return whole && !fold.Run.Terminal() && slices.Contains(open(c.parent, fold, loaded[0].Inbox), c), nil
+}
+
+// foldOf reads a log; false: it cannot be read to its end.
+func foldOf(frames [][]byte) (*event.Fold, bool) {
+	fold := &event.Fold{}
+	for _, b := range frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			return fold, false
+		}
+		for i := range f.Events {
+			if fold.Apply(&f.Events[i]) != nil {
+				return fold, false
+			}
+		}
+	}
+	return fold, true
+}
+
+// begin has a child created that its parent has recorded, and that does not exist.
+func (v view) begin(c child) Fix {
+	found := Finding{
+		Invariant: 13, Run: c.parent, What: fmt.Sprintf("its log has begun child %s, which does not exist, and no record will create it", c.run),
+		Explain: "it waits for ever",
+	}
+	m := store.LinkMend{Run: c.parent, Reason: store.ReasonWrongRecord, By: v.by}
+	records := map[event.ItemID]store.Outgoing{}
+	again := map[event.ItemID]bool{}
+	for _, o := range v.outboxOf(c.parent) {
+		records[o.ID] = o
+	}
+	for _, s := range v.logs[c.parent].sends {
+		if s.To == c.run {
+			again[s.ID] = true
+		}
+	}
+	rewrite(&m, v.logs[c.parent].sends, records, again)
+	return bound(v.linking(Fix{Run: c.parent, Findings: []Finding{found}}, m), v.exam)
+}
+
+// tell has the parent told of the end of a child.
+func (v view) tell(last *store.RunState, c child) Fix {
+	found := Finding{
+		Invariant: 13, Run: last.Run, What: fmt.Sprintf("it has ended, its parent %s does not know, and no record will tell", c.parent),
+		Explain: "the parent waits for ever",
+	}
+	m := store.LinkMend{Run: last.Run, Reason: store.ReasonWrongRecord, By: v.by}
+	id := parcel.EndID(last.Run)
+	for _, s := range v.logs[last.Run].sends {
+		if s.ID == id {
+			m.Write = append(m.Write, s)
+		}
+	}
+	return bound(v.linking(Fix{Run: last.Run, Findings: []Finding{found}}, m), v.exam)
+}

@@ -1,0 +1,254 @@
+package fsck
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var noTime time.Time
+
+// dedupe is how long at least stores remember what they have accepted.
+const dedupe = 24 * time.Hour
+
+// rebuild makes what is to be kept of a run from its log. What the log does not
+// say is kept as it is: the priority, when it was created for later, and how often
+// it was recovered.
+func (p *planner) rebuild(r *store.RunState, h *history) store.RunMend {
+	spec, m := h.fold.Spec, store.RunMend{Record: r.Record}
+	rec := &m.Record
+	rec.Chain = p.chainOf(r, h)
+	rec.WorkflowID, rec.Class = spec.WorkflowID, store.Class{Queue: spec.Queue, Workflow: spec.Workflow}
+	rec.Tags, rec.Parent, rec.Root = spec.Tags, spec.Parent, spec.Root
+	rec.N, rec.Seq, rec.Last = uint64(len(r.Frames)), h.fold.Seq, h.cid
+	rec.Next, rec.Closing = h.fold.Next, false
+	rec.Recoveries = max(0, min(r.Recoveries, p.audited[r.Run]))
+	if rec.CreatedAt.IsZero() {
+		rec.CreatedAt = h.fold.CreatedAt
+	}
+	rec.Retention = cmp.Or(max(spec.Retention, 0), max(r.Retention, 0), store.DefaultRetention)
+	p.put(r, h, rec)
+	m.Hidden = r.Hidden && rec.Place == store.PlaceEnded
+	m.Remember, m.Drop = p.items(r, rec.Chain)
+	return m
+}
+
+// put says where a run belongs.
+func (p *planner) put(r *store.RunState, h *history, rec *store.Record) {
+	owner, fence := rec.Owner, rec.Fence
+	due, fit := rec.Due, rec.Fit
+	rec.Owner, rec.Fence, rec.Due, rec.Fit, rec.EndedAt = "", store.Fence{Epoch: p.epoch(r)}, noTime, "", noTime
+	if rec.Status.Terminal() || rec.Status == "" {
+		rec.Status = h.fold.Status()
+	}
+	switch {
+	case h.fold.Run.Terminal():
+		rec.Place, rec.Status, rec.EndedAt = store.PlaceEnded, h.fold.Status(), r.EndedAt
+		if rec.EndedAt.IsZero() {
+			rec.EndedAt = h.fold.EndedAt
+		}
+	case p.lines(r.Run):
+		rec.Place = store.PlaceLined
+	case p.stays(r, h, rec):
+		rec.Place, rec.Owner, rec.Fence = store.PlaceOwned, owner, fence
+	case r.Place == store.PlaceParked && p.current(r, h) && p.mayPark(r, h):
+		rec.Place, rec.Due = store.PlaceParked, due
+		if due.IsZero() {
+			rec.Due = p.Timers[r.Run]
+		}
+	case r.Place == store.PlaceBlocked && fit != "" && p.current(r, h):
+		rec.Place, rec.Fit = store.PlaceBlocked, fit
+	default:
+		rec.Place = store.PlaceReady
+	}
+	if rec.Status == event.StatusBlocked && rec.Place != store.PlaceBlocked {
+		rec.Status = h.fold.Status()
+	}
+}
+
+// epoch returns an epoch that was never given out.
+func (c *checker) epoch(r *store.RunState) uint64 {
+	epoch := r.Fence.Epoch
+	if h := c.logs[r.Run]; h != nil {
+		epoch = max(epoch, h.epoch)
+	}
+	return epoch + 1
+}
+
+// current reports whether what is kept of a run ends where its log ends.
+func (c *checker) current(r *store.RunState, h *history) bool {
+	return r.N == uint64(len(r.Frames)) && r.Seq == h.fold.Seq && r.Last == h.cid && r.Fence.Epoch >= h.epoch
+}
+
+// healthy reports whether a run is owned, and nothing that its owner relies on is
+// broken.
+func (c *checker) healthy(r *store.RunState) bool {
+	lease, alive := c.Leases[r.Owner]
+	_, timed := c.Timers[r.Run]
+	mail := c.mailOf[r.Run]
+	return r.Place == store.PlaceOwned && alive && !lease.Recovering && r.Owner != "" && r.Fence.Token != (event.Token{}) &&
+		slices.Equal(c.ownedBy[r.Run], []store.SessionID{r.Owner}) && len(c.readyIn[r.Run]) == 0 && !timed && r.Due.IsZero() &&
+		(len(r.Inbox) == 0 && len(mail) == 0 || len(r.Inbox) > 0 && slices.Equal(mail, []store.SessionID{r.Owner}))
+}
+
+// stays reports whether an owned run is left with its owner: if only what is said
+// about it is wrong, so that the owner need not know. There must be something
+// wrong that is said about it: by that the repair can tell that nobody else has
+// made it.
+func (p *planner) stays(r *store.RunState, h *history, rec *store.Record) bool {
+	_, purged := p.Purges[r.Run]
+	return p.healthy(r) && p.current(r, h) && r.Class == rec.Class && r.WorkflowID == rec.WorkflowID && !purged && !r.Hidden && r.Fit == "" &&
+		(differs(r.Tags, rec.Tags) || r.Parent != rec.Parent || r.Root != rec.Root || r.Retention != rec.Retention)
+}
+
+func differs(a, b map[string]string) bool {
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v != w {
+			return true
+		}
+	}
+	return len(a) != len(b)
+}
+
+// mayPark reports whether a parked run can go on waiting: it has read its inbox,
+// and when it is to be woken is known.
+func (c *checker) mayPark(r *store.RunState, h *history) bool {
+	timer, timed := c.Timers[r.Run]
+	if len(r.Inbox) > 0 || r.Due.IsZero() && timed && h.fold.Run != event.StatePending {
+		return false
+	}
+	if h.fold.Run == event.StatePending { // created for later, which its log does not say
+		return !r.Due.IsZero() && (!timed || timer.Equal(r.Due)) || r.Due.IsZero() && timed
+	}
+	return c.dueFits(r, &h.fold)
+}
+
+// chainOf returns the first run of the chain of a run: as the logs tell it, and where
+// a run of the chain was purged, as it is kept of those after that.
+func (p *planner) chainOf(r *store.RunState, h *history) event.RunID {
+	first, kept := r.Run, event.RunID("")
+	for passed := map[event.RunID]bool{}; !passed[r.Run]; {
+		passed[r.Run] = true
+		if !lost(r) && r.Chain != r.Run {
+			kept = r.Chain
+		}
+		before := h.fold.Spec.ContinuedOf
+		if before == "" {
+			return r.Run
+		}
+		first = before
+		b := p.Runs[before]
+		if b == nil || p.logs[before] == nil || p.logs[before].fold.Spec == nil {
+			break
+		}
+		r, h = b, p.logs[before]
+	}
+	return cmp.Or(kept, first)
+}
+
+// items says which accepted items are to be remembered, and which stand in the
+// inbox and should not.
+func (p *planner) items(r *store.RunState, chain event.RunID) (remember map[event.ItemID]time.Time, drop []int) {
+	remember = map[event.ItemID]time.Time{}
+	for _, i := range p.logs[r.Run].items {
+		if _, ok := p.Seen[chain][i.id]; !ok && p.Now.Sub(i.at) < dedupe {
+			remember[i.id] = i.at
+		}
+	}
+	read, unread := p.received[chain], map[event.ItemID]bool{}
+	for n, i := range r.Inbox {
+		if i.ID == "" || read[i.ID] || unread[i.ID] {
+			drop = append(drop, n)
+			continue
+		}
+		unread[i.ID] = true
+		if _, ok := p.Seen[chain][i.ID]; !ok {
+			remember[i.ID] = p.Now
+		}
+	}
+	return remember, drop
+}
+
+// reason names the state in which a run was found.
+func (p *planner) reason(r *store.RunState, h *history, to *store.Record) store.Reason {
+	switch {
+	case h.fold.Run.Terminal() && r.Place != store.PlaceEnded:
+		switch h.fold.Run {
+		case event.StateCompleted:
+			return store.ReasonStuckCompleted
+		case event.StateFailed:
+			return store.ReasonStuckFailed
+		}
+		return store.ReasonStuckTerminal
+	case h.fold.Run.Terminal():
+		return store.ReasonStuckTerminal
+	case r.Place == store.PlaceOwned && to.Place != store.PlaceOwned && !p.claimed(r):
+		return store.ReasonNoClaim
+	case !p.stuck(r, h):
+		return store.ReasonWrongRecord
+	case h.fold.Run == event.StatePending:
+		return store.ReasonStuckCreated
+	}
+	if due := h.fold.Due(); !due.IsZero() && retrying(&h.fold, due) {
+		return store.ReasonRetryAfterFailure
+	}
+	if due := p.dueOf(h); !due.IsZero() && !due.After(p.Now) {
+		return store.ReasonTimeout
+	}
+	return store.ReasonStuckRunning
+}
+
+// claimed reports whether the owner of an owned run would be noticed to die, and
+// believes that it owns the run.
+func (c *checker) claimed(r *store.RunState) bool {
+	_, alive := c.Leases[r.Owner]
+	return alive && r.Fence.Token != (event.Token{}) && slices.Contains(c.ownedBy[r.Run], r.Owner)
+}
+
+// stuck reports whether nobody would have gone on with a run when it is time to.
+func (c *checker) stuck(r *store.RunState, h *history) bool {
+	switch r.Place {
+	case store.PlaceReady:
+		return !slices.Equal(c.readyIn[r.Run], []store.Class{r.Class}) || r.Class != classOf(h) || !c.current(r, h) || c.unannounced(r)
+	case store.PlaceParked:
+		timer, timed := c.Timers[r.Run]
+		return len(r.Inbox) > 0 || timed == r.Due.IsZero() || !timer.Equal(r.Due) || !c.dueFits(r, &h.fold) || !c.current(r, h)
+	case store.PlaceOwned:
+		return !c.current(r, h)
+	case store.PlaceLined:
+		return !slices.Contains(c.Lines[r.WorkflowID], r.Run) || c.Active[r.WorkflowID] == ""
+	case store.PlaceBlocked:
+		return r.Fit == "" || !c.current(r, h)
+	}
+	return true
+}
+
+func (c *checker) unannounced(r *store.RunState) bool { return len(c.Leases) == 0 && !c.Wakes[r.Class] }
+
+func classOf(h *history) store.Class {
+	return store.Class{Queue: h.fold.Spec.Queue, Workflow: h.fold.Spec.Workflow}
+}
+
+// dueOf returns when something in a run is due, its own limit included.
+func (c *checker) dueOf(h *history) time.Time {
+	due := h.fold.Due()
+	if limit := h.fold.Spec.Timeout; limit > 0 {
+		if end := h.fold.CreatedAt.Add(limit); due.IsZero() || end.Before(due) {
+			due = end
+		}
+	}
+	return due
+}
+
+// retrying reports whether what is due then is the next attempt of a step.
+func retrying(f *event.Fold, due time.Time) bool {
+	for o := range f.Opens {
+		if o.Entity == event.EntityStep && o.State == event.StatePending && o.Due.Equal(due) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,315 @@
+package fsck_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+)
+
+// examined is a store that shows a snapshot, and notes what it is asked to mend.
+// It never is what it was: nothing can be mended.
+type examined struct {
+	store.Store
+
+	snap  *store.Snapshot
+	flaws []store.Flaw
+	asked []string
+	runs  []store.RunMend
+	err   error
+}
+
+func (e *examined) Partitions() int { return 1 }
+
+func (e *examined) ExaminePartition(context.Context, int) (store.Examination, error) { return e, e.err }
+func (e *examined) Snapshot() *store.Snapshot                                        { return e.snap }
+func (e *examined) Partial() bool                                                    { return false }
+func (e *examined) Flaws() []store.Flaw                                              { return e.flaws }
+
+func (e *examined) MendRun(_ context.Context, m store.RunMend) (bool, error) {
+	e.runs = append(e.runs, m)
+	return e.ask("run " + string(m.Record.Run))
+}
+
+func (e *examined) MendLinks(_ context.Context, m store.LinkMend) (bool, error) {
+	return e.ask("links of " + string(m.Run))
+}
+
+func (e *examined) MendName(_ context.Context, m store.NameMend) (bool, error) {
+	return e.ask("name " + m.WorkflowID)
+}
+
+func (e *examined) MendFlaw(_ context.Context, f store.Flaw) (bool, error) {
+	return e.ask("flaw " + f.What)
+}
+
+func (e *examined) Forget(_ context.Context, run event.RunID) (bool, error) {
+	return e.ask("forget " + string(run))
+}
+
+func (e *examined) ask(what string) (bool, error) {
+	e.asked = append(e.asked, what)
+	return false, nil
+}
+
+func repaired(t *testing.T, s store.Store, opts fsck.Options) *fsck.Report {
+	t.Helper()
+	report, err := fsck.Repair(t.Context(), s, opts.With(fsck.Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestRepair_LeavesNoFindingWithoutAnAnswer(t *testing.T) {
+	for _, group := range []map[string]damage{logDamage, placeDamage, indexDamage} {
+		for name, d := range group {
+			t.Run(name, func(t *testing.T) {
+				s := intact(t)
+				d.do(s)
+				e := &examined{snap: s.Snapshot}
+				report := repaired(t, e, fsck.Options{DryRun: true})
+				answered := map[fsck.Finding]int{}
+				for _, fix := range report.Fixes {
+					if (fix.Action == "") != (fix.Why != "") || (fix.Action == "") != (fix.Outcome == fsck.OutcomeRemains) {
+						t.Errorf("fix %+v: wants either an action or a reason for none", fix)
+					}
+					if fix.Run != "" && fix.Action != "" && s.Runs[fix.Run] != nil && fix.Reason == "" {
+						t.Errorf("fix %+v: has no reason", fix)
+					}
+					for _, f := range fix.Findings {
+						answered[f]++
+					}
+				}
+				found := map[fsck.Finding]int{}
+				for _, f := range report.Remaining {
+					found[f]++
+				}
+				if diff := cmp.Diff(found, answered); diff != "" {
+					t.Errorf("findings (-found +answered)\n%s", diff)
+				}
+				if diff := cmp.Diff(fsck.Check(s.Snapshot), report.Remaining); diff != "" {
+					t.Errorf("remaining (-findings +got)\n%s", diff)
+				}
+				if len(e.asked) > 0 {
+					t.Errorf("a dry run has asked for %q", e.asked)
+				}
+			})
+		}
+	}
+}
+
+func TestRepair_NeverTouchesWhatIsNotBroken(t *testing.T) {
+	s := intact(t)
+	e := &examined{snap: s.Snapshot}
+	if report := repaired(t, e, fsck.Options{}); len(report.Fixes) > 0 || len(e.asked) > 0 || report.Runs != len(s.Runs) {
+		t.Errorf("report on %d intact runs: %+v, asked for %q", len(s.Runs), report, e.asked)
+	}
+}
+
+func TestRepair_MendsFlawsOfTheStoreFirstAndAlone(t *testing.T) {
+	s := intact(t)
+	delete(s.Timers, s.parked)
+	e := &examined{snap: s.Snapshot, flaws: []store.Flaw{{Invariant: 16, What: "it leaks", Explain: "it drips", Mend: "seal it"}}}
+	report := repaired(t, e, fsck.Options{})
+	for _, asked := range e.asked {
+		if asked != "flaw it leaks" {
+			t.Errorf("asked for %q before the flaw was mended", asked)
+		}
+	}
+	if len(e.asked) == 0 || len(report.Remaining) != 2 {
+		t.Errorf("asked for %q, remaining %v", e.asked, report.Remaining)
+	}
+}
+
+func TestRepair_GivesUpWhatNeverStays(t *testing.T) {
+	s := intact(t)
+	delete(s.Timers, s.parked)
+	e := &examined{snap: s.Snapshot}
+	report := repaired(t, e, fsck.Options{})
+	for _, fix := range report.Fixes {
+		if fix.Outcome != fsck.OutcomeMoved {
+			t.Errorf("fix %+v: want outcome %s", fix, fsck.OutcomeMoved)
+		}
+	}
+	if n := len(e.asked); n == 0 || n > 10 || len(report.Remaining) != 1 {
+		t.Errorf("asked %d times, remaining %v", n, report.Remaining)
+	}
+}
+
+func TestRepair_LeavesAHealthyOwnerAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		damage func(s *state)
+		want   store.Place
+	}{
+		"what is said of it is wrong": {func(s *state) { s.Runs[s.owned].Root = "wrun_x" }, store.PlaceOwned},
+		"its mail is not told":        {func(s *state) { delete(s.Mail, s.owner) }, store.PlaceReady},
+		"its log is ahead":            {func(s *state) { s.Runs[s.owned].Seq--; s.Runs[s.owned].N-- }, store.PlaceReady},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := intact(t)
+			tt.damage(s)
+			before := s.Runs[s.owned].Fence
+			e := &examined{snap: s.Snapshot}
+			repaired(t, e, fsck.Options{})
+			if len(e.runs) == 0 {
+				t.Fatal("nothing is mended")
+			}
+			got := e.runs[0].Record
+			if got.Place != tt.want || (got.Fence == before) != (tt.want == store.PlaceOwned) || got.Fence.Epoch < before.Epoch {
+				t.Errorf("mended to %s under %v, want %s; it was under %v", got.Place, got.Fence, tt.want, before)
+			}
+		})
+	}
+	t.Run("its log is damaged", func(t *testing.T) {
+		s := intact(t)
+		s.Runs[s.owned].Frames = slices.Delete(s.Runs[s.owned].Frames, 0, 1)
+		e := &examined{snap: s.Snapshot}
+		if repaired(t, e, fsck.Options{}); len(e.asked) > 0 {
+			t.Errorf("asked for %q", e.asked)
+		}
+	})
+}
+
+func TestRepair_TellsHowFarItGot(t *testing.T) {
+	s := intact(t)
+	delete(s.Timers, s.parked)
+	var last fsck.Progress
+	calls := 0
+	repaired(t, &examined{snap: s.Snapshot}, fsck.Options{Progress: func(p fsck.Progress) { last = p; calls++ }})
+	want := fsck.Progress{Partitions: 1, Runs: len(s.Runs), Planned: 1}
+	if diff := cmp.Diff(want, last); diff != "" || calls < 3 {
+		t.Errorf("progress after %d calls (-want +got)\n%s", calls, diff)
+	}
+}
+
+func TestRepair_SaysThatAStoreCannotBeRepaired(t *testing.T) {
+	if _, err := fsck.Repair(t.Context(), struct{ store.Store }{memstore.New()}, fsck.Options{}); !errors.Is(err, fsck.ErrNotRepairable) {
+		t.Errorf("got error %v, want %v", err, fsck.ErrNotRepairable)
+	}
+	broken := errors.New("broken")
+	report, err := fsck.Repair(t.Context(), &examined{err: broken}, fsck.Options{})
+	if !errors.Is(err, broken) || report == nil {
+		t.Errorf("got %v, %v, want a report and error %v", report, err, broken)
+	}
+}
+
+func TestReport_ReadsBackFromJSON(t *testing.T) {
+	s := intact(t)
+	delete(s.Timers, s.parked)
+	s.Runs[s.ended].Frames = nil
+	want := repaired(t, &examined{snap: s.Snapshot}, fsck.Options{DryRun: true})
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got fsck.Report
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	exported := cmp.FilterPath(func(p cmp.Path) bool {
+		f, ok := p.Last().(cmp.StructField)
+		return ok && (f.Name() == "do" || f.Name() == "first")
+	}, cmp.Ignore())
+	if diff := cmp.Diff(*want, got, exported); diff != "" {
+		t.Errorf("report (-written +read)\n%s\n%s", diff, b)
+	}
+}
+
+// A run whose metadata is lost is found out about from its log alone, and a chain
+// from the logs of its runs.
+func TestRepair_MakesRecordsFromLogs(t *testing.T) {
+	s := intact(t)
+	want := map[event.RunID]store.Record{}
+	for _, id := range []event.RunID{s.ready, s.next, s.ended} {
+		want[id] = s.Runs[id].Record
+		s.Runs[id].Record = store.Record{Run: id, Chain: id}
+	}
+	e := &examined{snap: s.Snapshot}
+	repaired(t, e, fsck.Options{})
+	got := map[event.RunID]store.Record{}
+	for _, m := range e.runs {
+		if w, ok := want[m.Record.Run]; ok {
+			frames := s.Runs[m.Record.Run].Frames
+			last, err := event.DecodeFrame(frames[len(frames)-1])
+			if err != nil || m.Record.Fence.Epoch <= last.Epoch || m.Record.Fence.Token != (event.Token{}) {
+				t.Errorf("run %s is mended under fence %v, its last frame has epoch %d, %v", m.Record.Run, m.Record.Fence, last.Epoch, err)
+			}
+			m.Record.Fence, w.Fence = store.Fence{}, store.Fence{}
+			m.Record.CreatedAt, m.Record.EndedAt = w.CreatedAt, w.EndedAt // to the millisecond, and by the writer's clock
+			m.Record.Recoveries = w.Recoveries
+			if m.Record.Place == store.PlaceReady {
+				w.Place, w.Status = m.Record.Place, m.Record.Status
+			}
+			want[m.Record.Run], got[m.Record.Run] = w, m.Record
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-before +mended)\n%s", diff)
+	}
+}
+
+// The reasons of REC3 are told apart by the state that a run is in.
+func TestREC3_NamesTheReason(t *testing.T) {
+	past := func(s *state) {
+		s.Now = s.due.Add(time.Minute)
+		s.lease(func(l *store.Lease) { l.Expires = s.Now.Add(ttl) })
+	}
+	for name, tt := range map[string]struct {
+		want   store.Reason
+		damage func(s *state) event.RunID
+	}{
+		"a timer is lost, and its time is past": {store.ReasonTimeout, func(s *state) event.RunID { delete(s.Timers, s.parked); past(s); return s.parked }},
+		"a timer is lost":                       {store.ReasonStuckRunning, func(s *state) event.RunID { delete(s.Timers, s.parked); return s.parked }},
+		"a start is lost": {store.ReasonStuckCreated, func(s *state) event.RunID {
+			for id, r := range s.Runs {
+				if r.Place == store.PlaceParked && r.N == 1 && !r.Due.IsZero() {
+					delete(s.Timers, id)
+					return id
+				}
+			}
+			return ""
+		}},
+		"a session is lost": {store.ReasonNoClaim, func(s *state) event.RunID { delete(s.Leases, s.owner); return s.owned }},
+		"it completed":      {store.ReasonStuckCompleted, func(s *state) event.RunID { return s.revive(s.parked, event.StatusCompleted) }},
+		"it failed":         {store.ReasonStuckFailed, func(s *state) event.RunID { return s.revive(s.parked, event.StatusFailed) }},
+		"it was cancelled":  {store.ReasonStuckTerminal, func(s *state) event.RunID { return s.revive(s.parked, event.StatusCanceled) }},
+		"it was touched after its end": {store.ReasonStuckTerminal, func(s *state) event.RunID {
+			s.Timers[s.ended] = s.due
+			return s.ended
+		}},
+		"mail that is not read": {store.ReasonStuckRunning, func(s *state) event.RunID { s.accept(s.parked); return s.parked }},
+		"a wrong tag":           {store.ReasonWrongRecord, func(s *state) event.RunID { s.Runs[s.parked].Tags = map[string]string{"a": "b"}; return s.parked }},
+		"a cut log":             {store.ReasonDamagedLog, func(s *state) event.RunID { s.Runs[s.parked].Frames = s.Runs[s.parked].Frames[:1]; return s.parked }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := intact(t)
+			run := tt.damage(s)
+			report := repaired(t, &examined{snap: s.Snapshot}, fsck.Options{DryRun: true})
+			got := map[event.RunID]store.Reason{}
+			for _, fix := range report.Fixes {
+				got[fix.Run] = fix.Reason
+			}
+			if got[run] != tt.want {
+				t.Errorf("reason of run %s: got %q, want %q: %s", run, got[run], tt.want, fmt.Sprint(slices.Collect(maps.Keys(got))))
+			}
+		})
+	}
+}
+
+// revive makes the log of a run end, which nothing else of it knows.
+func (s *state) revive(run event.RunID, status event.Status) event.RunID {
+	s.claimed(run, 9, s.logs[run].End(status)...)
+	return run
+}

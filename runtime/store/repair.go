@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// The reasons of repairs. Each names the state that a run was found in; package
+// fsck says what is done about it.
+const (
+	// ReasonTimeout: something in the run was due, the end of its time or of a
+	// wait, and no timer would have woken it.
+	ReasonTimeout Reason = "timeout"
+	// ReasonStuckCreated: the run was created and never started, and nobody would
+	// ever have claimed it.
+	ReasonStuckCreated Reason = "stuck_created"
+	// ReasonStuckCompleted: its log ends with its completion, the store did not
+	// know of its end.
+	ReasonStuckCompleted Reason = "stuck_completed"
+	// ReasonStuckFailed: its log ends with its failure, the store did not know of
+	// its end.
+	ReasonStuckFailed Reason = "stuck_failed"
+	// ReasonStuckTerminal: its log ends otherwise and the store did not know; or it
+	// had ended, and what only living runs have was still kept of it.
+	ReasonStuckTerminal Reason = "stuck_terminal"
+	// ReasonNoClaim: it was owned, but by no session that anybody would recover.
+	ReasonNoClaim Reason = "no_claim"
+	// ReasonStuckRunning: it had started and not ended, and nothing would have woken
+	// it, or not when its log says.
+	ReasonStuckRunning Reason = "stuck_running"
+	// ReasonRetryAfterFailure: a failed step waited for its next attempt, and no
+	// timer would have woken the run.
+	ReasonRetryAfterFailure Reason = "retry_after_failure"
+	// ReasonWrongRecord: the run was where it should be, but what was kept of it, or
+	// what led to it, was not what its log says.
+	ReasonWrongRecord Reason = "wrong_record"
+	// ReasonDamagedLog: its log cannot be read to its end. The run was blocked.
+	ReasonDamagedLog Reason = "damaged_log"
+)
+
+// Repairer is a store whose indexes and metadata can be made again from the logs.
+// It is what package fsck needs to repair a store; it judges nothing by itself.
+type Repairer interface {
+	// ExaminePartition reads everything of a partition, as of one moment: also what
+	// no index leads to, and however damaged it is.
+	ExaminePartition(ctx context.Context, partition int) (Examination, error)
+}
+
+// Examination is a partition as it was at one moment, and what can be done about
+// it. Each method that changes something is one atomic action. It acts only if
+// what it is about is still as the examination shows it: otherwise somebody else
+// has mended it, or it has moved on, and the answer is false and nothing is
+// written. So any number of them may be used at the same time, while workers work.
+type Examination interface {
+	// Snapshot is the state of the partition. A run whose metadata is lost has no
+	// place, and only its id and frames. A session without a lease that can be given
+	// one again is shown with a lease that has no end.
+	Snapshot() *Snapshot
+	// Partial says that runs were left out, which changed faster than they could be
+	// read: what is not there may be theirs.
+	Partial() bool
+	// Flaws are damages that a snapshot has no room for.
+	Flaws() []Flaw
+
+	// MendRun makes what is kept of a run equal to what is asked for: it takes the
+	// run out of everything that only runs in a place are in, writes its record, and
+	// puts it into its place with everything that belongs to that, in every index of
+	// runs. It writes an entry into the audit trail.
+	MendRun(ctx context.Context, m RunMend) (bool, error)
+	// MendLinks changes what a run has to do with others. It acts only if all records
+	// to be removed are as they were examined, none of those to be written is there
+	// but for them, and all that is to be confirmed is still remembered. It writes an
+	// entry into the audit trail of the run, if that exists.
+	MendLinks(ctx context.Context, m LinkMend) (bool, error)
+	// MendName sets what a workflow id leads to.
+	MendName(ctx context.Context, m NameMend) (bool, error)
+	// MendFlaw does what a flaw says in Mend.
+	MendFlaw(ctx context.Context, f Flaw) (bool, error)
+	// Forget removes everything that is kept under the id of a run that does not
+	// exist, or of a chain that has no run. It removes no log.
+	Forget(ctx context.Context, run event.RunID) (bool, error)
+}
+
+// Flaw is damage that a store finds in itself.
+type Flaw struct {
+	Invariant int         // the numbers of package fsck
+	Run       event.RunID // empty: it is about none in particular
+	What      string
+	Explain   string
+	// Mend says what MendFlaw would do; empty: MendRun of the run mends it, or
+	// nothing does if there is no run.
+	Mend string
+	// Key tells the flaws of an examination apart.
+	Key string
+}
+
+// RunMend says what is to be kept of a run.
+type RunMend struct {
+	// Record is all of it. Token, Owner and EndedAt count only for the place that
+	// has them; Place must not be zero. An owned run can only stay with its owner,
+	// under its fence. A lined run is put into its line by MendName, which also
+	// takes it out.
+	Record Record
+	// Hidden says that the run, which has ended, was deleted.
+	Hidden bool
+	// Remember adds accepted items to what the chain has seen.
+	Remember map[event.ItemID]time.Time
+	// Drop removes items from the inbox, by their positions in the examination in
+	// rising order. A run that has ended loses all of them.
+	Drop []int
+	// Notes are added to those of the run, unless it has ended.
+	Notes map[string][]byte
+
+	Reason Reason
+	By     SessionID // who repairs
+}
+
+// LinkMend says what is to become of the outbox of a run, and of what others have
+// left with it.
+type LinkMend struct {
+	Run event.RunID
+	// Remove are records of the examination; their run need not exist.
+	Remove []Outgoing
+	// Write are records that are written, as a commit writes them, behind all others
+	// and after Remove. The run must exist; what it has ended as does not matter.
+	Write []Send
+	// Confirm are records that the run, or its chain, forgets as by Outbox.Confirm.
+	Confirm []event.ItemID
+
+	Reason Reason
+	By     SessionID // who repairs
+}
+
+// NameMend says what a workflow id leads to.
+type NameMend struct {
+	WorkflowID string
+	Active     event.RunID   // empty: none
+	Line       []event.RunID // run after run, once the active one has ended
+	Last       event.RunID   // the last that ended; empty: nobody knows
+
+	// Run is the one whose audit trail tells of it; empty: none does.
+	Run    event.RunID
+	Reason Reason
+	By     SessionID // who repairs
+}

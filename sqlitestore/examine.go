@@ -1,0 +1,304 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// examination is the file as it was at one moment.
+type examination struct {
+	s     *Store
+	snap  *store.Snapshot
+	flaws []store.Flaw
+}
+
+// ExaminePartition reads the whole file, also rows that refer to others that are not there.
+func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Examination, error) {
+	e := &examination{s: s}
+	err := s.enterPartition(ctx, partition)
+	if err == nil {
+		err = s.read(ctx, e.read)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("examine partition %d: %w", partition, err)
+	}
+	return e, nil
+}
+
+// Snapshot returns the state of the file.
+func (e *examination) Snapshot() *store.Snapshot { return e.snap }
+
+// Partial returns false: everything is read at once.
+func (e *examination) Partial() bool { return false }
+
+// Flaws returns what rows are missing, left over, or miscounted.
+func (e *examination) Flaws() []store.Flaw { return e.flaws }
+
+func (e *examination) read(c *conn) error {
+	e.snap, e.flaws = newSnapshot(e.s.clock.Now()), nil
+	for _, part := range []func(*conn) error{e.readRuns, e.readTags, e.readPurges, e.readCounts} {
+		if err := part(c); err != nil {
+			return err
+		}
+	}
+	for _, part := range []func(*store.Snapshot) error{
+		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.examineOutbox, c.inspectSessions, c.inspectWakes,
+	} {
+		if err := part(e.snap); err != nil {
+			return err
+		}
+	}
+	var err error
+	e.snap.Audit, err = c.audit(`ORDER BY a.id`)
+	return err
+}
+
+// selectLoose is selectStored for runs whose class may be missing.
+var selectLoose = strings.Replace(selectStored, "JOIN classes", "LEFT JOIN classes", 1)
+
+func (e *examination) readRuns(c *conn) error {
+	all, err := c.loose(selectLoose)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		r := &store.RunState{Record: one.Record, Hidden: one.hidden}
+		if r.Frames, err = c.frames(one.key, 0, -1); err != nil {
+			return err
+		}
+		if r.Inbox, err = c.items(one.key); err != nil {
+			return err
+		}
+		if len(r.Inbox) != one.inbox {
+			e.found(10, r.Run, fmt.Sprintf("its inbox holds %d items and counts %d", len(r.Inbox), one.inbox), "it reads too few, or waits for what is not there")
+		}
+		e.snap.Runs[r.Run] = r
+	}
+	return nil
+}
+
+// loose is stored for runs of which a part may not be readable.
+func (c *conn) loose(query string, args ...any) ([]stored, error) {
+	var found []stored
+	err := c.query(query, func(r row) error {
+		one, err := scanStored(r)
+		if err != nil {
+			one.Tags = nil // they differ from those of the log then
+		}
+		found = append(found, one)
+		return nil
+	}, args...)
+	return found, err
+}
+
+// found notes a flaw that is mended with its run.
+func (e *examination) found(invariant int, run event.RunID, what, explain string) {
+	e.flaws = append(e.flaws, store.Flaw{Invariant: invariant, Run: run, What: what, Explain: explain})
+}
+
+// readTags compares the rows by which runs are searched with what is said of them.
+func (e *examination) readTags(c *conn) error {
+	rows := map[event.RunID]map[string]string{}
+	err := c.query(`SELECT r.id, t.name, t.value FROM tags t JOIN runs r ON r.key = t.run`, func(r row) error {
+		id := unpackRun(r, 0)
+		if rows[id] == nil {
+			rows[id] = map[string]string{}
+		}
+		rows[id][r.ColumnText(1)] = r.ColumnText(2)
+		return nil
+	})
+	for _, id := range slices.Sorted(maps.Keys(e.snap.Runs)) {
+		if tags := e.snap.Runs[id].Tags; !maps.Equal(tags, rows[id]) {
+			e.found(4, id, fmt.Sprintf("it is searched for by the tags %v, and has %v", rows[id], tags), "it is not found by its tags")
+		}
+	}
+	return err
+}
+
+// readPurges reads when runs may be purged, through the index by that time, and
+// compares it with what holds them back.
+func (e *examination) readPurges(c *conn) error {
+	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
+		e.snap.Purges[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.query(`SELECT id FROM runs WHERE place = +? AND purge IS NOT NULL AND NOT (`+unneeded+`)`, func(r row) error {
+		e.found(8, unpackRun(r, 0), "it is to be purged, and something holds it back", "it is forgotten too early")
+		return nil
+	}, int(store.PlaceEnded))
+}
+
+// examineOutbox reads the records whose senders are known. The others are counted.
+func (c *conn) examineOutbox(snap *store.Snapshot) error {
+	err := c.inspectOutbox(snap)
+	snap.Outbox = slices.DeleteFunc(snap.Outbox, func(o store.Outgoing) bool { return o.From == "" })
+	return err
+}
+
+// repair is what can be found and mended by one statement.
+type repair struct {
+	key       string
+	invariant int
+	// count finds how many rows are wrong, mend puts them right; empty: nothing can.
+	count, mend   string
+	what, explain string
+	mending       string // says what mend does
+}
+
+const leftover = "they are never cleaned up"
+
+// repairs are in the order in which they are made.
+var repairs = []repair{
+	{
+		key: "counter", invariant: 5,
+		count: `SELECT count(*) FROM (SELECT max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)) AS n)
+			WHERE n > coalesce((SELECT seq FROM counters WHERE id = 1), -1)`,
+		mend: `INSERT INTO counters SELECT 1, max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)) WHERE true
+			ON CONFLICT (id) DO UPDATE SET seq = max(seq, excluded.seq)`,
+		what: "the counter of what comes first is behind what it has counted, or missing", explain: "what comes later is taken first, or replaces what is there",
+		mending: "set it to what it has counted",
+	},
+	{
+		key: "class", invariant: 16,
+		count: `SELECT count(*) FROM classes c WHERE c.runs <> (SELECT count(*) FROM runs WHERE class = c.id)`,
+		mend:  `UPDATE classes SET runs = (SELECT count(*) FROM runs WHERE class = classes.id)`,
+		what:  "%d classes have another number of runs than they count", explain: "they are forgotten too early, or never", mending: "count them again",
+	},
+	{
+		key: "class without runs", invariant: 16,
+		count: `SELECT count(*) FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
+		mend:  `DELETE FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
+		what:  "%d classes have no runs", explain: leftover, mending: "remove them",
+	},
+	{
+		key: "active", invariant: 9,
+		count: `SELECT count(*) FROM workflow_ids WHERE active NOT IN (SELECT key FROM runs)`,
+		mend:  `UPDATE workflow_ids SET active = NULL WHERE active NOT IN (SELECT key FROM runs)`,
+		what:  "%d workflow ids have an active run that does not exist", explain: "they cannot be started", mending: "make them forget it",
+	},
+	{
+		key: "last", invariant: 9,
+		count: `SELECT count(*) FROM workflow_ids WHERE last NOT IN (SELECT key FROM runs)`,
+		mend:  `UPDATE workflow_ids SET last = NULL WHERE last NOT IN (SELECT key FROM runs)`,
+		what:  "%d workflow ids have a last run that does not exist", explain: "starts are answered wrongly", mending: "make them forget it",
+	},
+	{
+		key: "workflow id", invariant: 16,
+		count: `SELECT count(*) FROM workflow_ids w WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = w.id)`,
+		mend:  `DELETE FROM workflow_ids WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = workflow_ids.id)`,
+		what:  "%d workflow ids have no run", explain: leftover, mending: "remove them",
+	},
+	{
+		key: "tip", invariant: 11,
+		count: `SELECT count(*) FROM runs WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
+		mend:  `UPDATE runs SET tip = (` + lastOfChain + `) WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
+		what:  "%d chains do not know their last run", explain: "items for them go astray", mending: "look for it again",
+	},
+	stray("inbox", "items in inboxes"), stray("notes", "notes"), stray("tags", "tags"), stray("audit", "entries in audit trails"),
+	{
+		key: "outbox", invariant: 12,
+		count: `SELECT count(*) FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
+		mend:  `DELETE FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
+		what:  "%d records of the outbox were answered, and belong to no run", explain: "nobody will ever settle them", mending: "remove them",
+	},
+	{
+		key: "fresh", invariant: 12,
+		count: `SELECT count(*) FROM outbox WHERE phase = 1 AND sender NOT IN (SELECT key FROM runs)`,
+		what:  "%d records of the outbox belong to no run", explain: "the rows of their senders are lost, and nobody carries them over: bring them back from a backup",
+	},
+	{
+		key: "outbox due", invariant: 12,
+		count: `SELECT count(*) FROM outbox WHERE (phase = 1) <> (due = 0) OR due < 0`,
+		mend:  fmt.Sprintf(`UPDATE outbox SET due = CASE phase WHEN 1 THEN 0 ELSE since + %d END WHERE (phase = 1) <> (due = 0) OR due < 0`, store.Horizon.Milliseconds()),
+		what:  "%d records of the outbox are due at a wrong time", explain: "what runs have begun is done at the wrong time, or never", mending: "write it again",
+	},
+	{
+		key: "frames", invariant: 16, count: `SELECT count(*) FROM frames WHERE run NOT IN (SELECT key FROM runs)`,
+		what: "%d frames of logs belong to no run", explain: "the rows of their runs are lost, and with them the ids: bring them back from a backup",
+	},
+}
+
+// stray is rows of a table that belong to no run.
+func stray(table, what string) repair {
+	const where = ` WHERE run NOT IN (SELECT key FROM runs)`
+	return repair{
+		key: table, invariant: 16, count: `SELECT count(*) FROM ` + table + where, mend: `DELETE FROM ` + table + where,
+		what: "%d " + what + " belong to no run", explain: leftover, mending: "remove them",
+	}
+}
+
+func (e *examination) readCounts(c *conn) error {
+	for _, r := range repairs {
+		n, err := c.number(r.count)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		f := store.Flaw{Invariant: r.invariant, What: r.what, Explain: r.explain, Mend: r.mending, Key: r.key}
+		if strings.Contains(r.what, "%d") {
+			f.What = fmt.Sprintf(r.what, n)
+		}
+		e.flaws = append(e.flaws, f)
+	}
+	return nil
+}
+
+// MendFlaw puts the rows right that a flaw is about.
+func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
+	i := slices.IndexFunc(repairs, func(r repair) bool { return r.key == f.Key && r.mend != "" })
+	if i < 0 {
+		return false, nil
+	}
+	done, err := perform(ctx, e.s, func(t *tx) (bool, error) {
+		if err := t.settle(); err != nil {
+			return false, err
+		}
+		n, err := t.number(repairs[i].count)
+		if err != nil || n == 0 {
+			return false, err
+		}
+		*t.names = newNames()
+		return true, t.exec(repairs[i].mend)
+	})
+	if err != nil {
+		return false, fmt.Errorf("mend %s: %w", f.What, err)
+	}
+	return done, nil
+}
+
+// settle stores what the transaction has counted for others so far, so that it can
+// be compared.
+func (t *tx) settle() error {
+	if t.seq != 0 {
+		if err := t.exec(`UPDATE counters SET seq = ?`, t.seq); err != nil {
+			return err
+		}
+		t.seq = 0
+	}
+	err := t.countRuns()
+	t.runsOf = nil
+	return err
+}
+
+func newSnapshot(now time.Time) *store.Snapshot {
+	return &store.Snapshot{
+		Now:  timeOf(now.UnixMilli()),
+		Runs: map[event.RunID]*store.RunState{}, Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{},
+		Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
+		Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
+		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
+		Purges: map[event.RunID]time.Time{},
+	}
+}

@@ -1,0 +1,259 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/internal/testutil/repairtest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// rotten is one case: a scene, the statements that damage the file, in which ?1 is
+// the run of the scene and ?2 the other one, and what comes of it.
+type rotten struct {
+	scene  func(w *repairtest.World) *repairtest.Scene
+	damage []string
+	want   repairtest.Want
+}
+
+func (r rotten) mends(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	r.mendsWith(t, func(*repairtest.World, *repairtest.Scene) {})
+}
+
+// mendsWith is mends after more than what statements do.
+func (r rotten) mendsWith(t *testing.T, more func(w *repairtest.World, s *repairtest.Scene)) {
+	t.Helper()
+	clock := storetest.NewClock()
+	path := filepath.Join(t.TempDir(), "runs.db")
+	st, err := OpenWith(path, Config{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := repairtest.New(t, st, clock)
+	raw, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := raw.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := &conn{raw}
+	c.SetBusyTimeout(10 * time.Second)
+	w.Dump = func() any { return dump(t, c) }
+	s := r.scene(w)
+	w.Mends(s, func() {
+		for _, statement := range r.damage {
+			if err := c.damage(statement, s); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+		more(w, s)
+	}, r.want)
+}
+
+// damage executes a statement, which must change something.
+func (c *conn) damage(statement string, s *repairtest.Scene) error {
+	st, _, err := c.PrepareTransient(statement)
+	if err != nil {
+		return err
+	}
+	for n, id := range []event.RunID{s.Run, s.Other}[:st.BindParamCount()] {
+		bind(st, n+1, packRun(id))
+	}
+	err = errors.Join(step(st, nil, nil), st.Finalize())
+	if err == nil && c.Changes() == 0 {
+		err = errors.New("it changes nothing")
+	}
+	return err
+}
+
+// dump returns every row of every table.
+func dump(t *testing.T, c *conn) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	err := c.query(`SELECT name FROM sqlite_schema WHERE type = 'table'`, func(r row) error {
+		all[r.ColumnText(0)] = nil
+		return nil
+	})
+	for table := range all {
+		//nolint:unqueryvet // every column, whatever there is
+		err = errors.Join(err, c.queryOnce(`SELECT * FROM `+table, func(r row) error {
+			line := ""
+			for n := range r.ColumnCount() {
+				line += fmt.Sprintf("%s=%q ", r.ColumnName(n), blob(r, n))
+			}
+			all[table] = append(all[table], line)
+			return nil
+		}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func sleeps(w *repairtest.World) *repairtest.Scene   { return w.Sleeping(repairtest.Long("a")...) }
+func unread(w *repairtest.World) *repairtest.Scene   { return w.Unread() }
+func owned(w *repairtest.World) *repairtest.Scene    { return w.Owned(w.Sleeping()) }
+func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleeping()) }
+func complete(w *repairtest.World) *repairtest.Scene { return w.Completed(repairtest.Long("a")...) }
+func lined(w *repairtest.World) *repairtest.Scene    { return w.Lined("a") }
+
+// revived puts a run that has ended back to where it was before.
+const revived = `UPDATE runs SET place = 3, status = 'running', ended = NULL, purge = NULL WHERE id = ?1`
+
+// lostTimer takes the due time of a run away.
+const lostTimer = `UPDATE runs SET due = NULL WHERE id = ?1`
+
+func TestREC3_Timeout(t *testing.T) {
+	rotten{func(w *repairtest.World) *repairtest.Scene {
+		s := sleeps(w)
+		w.Clock.Advance(2 * time.Hour)
+		return s
+	}, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.mends(t)
+}
+
+func TestREC3_StuckCreated(t *testing.T) {
+	rotten{func(w *repairtest.World) *repairtest.Scene { return w.Created() }, []string{`UPDATE runs SET place = 0, ord = NULL WHERE id = ?1`},
+		repairtest.Want{Invariants: []int{5}, Reason: store.ReasonStuckCreated}}.mends(t)
+}
+
+func TestREC3_StuckCompleted(t *testing.T) {
+	rotten{complete, []string{revived, `UPDATE workflow_ids SET active = last, last = NULL`},
+		repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckCompleted}}.mends(t)
+}
+
+func TestREC3_StuckFailed(t *testing.T) {
+	rotten{(*repairtest.World).Failed, []string{revived}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckFailed}}.mends(t)
+}
+
+func TestREC3_StuckTerminal(t *testing.T) {
+	rotten{(*repairtest.World).Canceled, []string{revived}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckTerminal}}.mends(t)
+	t.Run("timed", func(t *testing.T) {
+		rotten{complete, []string{`UPDATE runs SET due = 1 WHERE id = ?1`}, repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}}.mends(t)
+	})
+}
+
+func TestREC3_NoClaim(t *testing.T) {
+	rotten{owned, []string{`DELETE FROM sessions`}, repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonNoClaim}}.mends(t)
+}
+
+func TestREC3_StuckRunning(t *testing.T) {
+	rotten{unread, []string{`UPDATE runs SET place = 3, ord = NULL WHERE id = ?1`},
+		repairtest.Want{Invariants: []int{7}, Reason: store.ReasonStuckRunning}}.mends(t)
+}
+
+func TestREC3_RetryAfterFailure(t *testing.T) {
+	rotten{(*repairtest.World).Retrying, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonRetryAfterFailure}}.mends(t)
+}
+
+// Each row of each table is lost once.
+func TestREC8_MendsWhatLostRowsLeave(t *testing.T) {
+	repairtest.Each(t, map[string]rotten{
+		"counters":     {unread, []string{`DELETE FROM counters`}, repairtest.Want{Invariants: []int{5}}},
+		"classes":      {sleeps, []string{`DELETE FROM classes`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
+		"workflow_ids": {sleeps, []string{`DELETE FROM workflow_ids`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
+		"runs": {func(w *repairtest.World) *repairtest.Scene { return w.Completed() }, []string{`DELETE FROM runs WHERE id = ?1`},
+			repairtest.Want{Invariants: []int{16}, Remaining: []int{16}, Stays: true}},
+		"tags":  {sleeps, []string{`DELETE FROM tags`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
+		"inbox": {unread, []string{`DELETE FROM inbox`}, repairtest.Want{Invariants: []int{10}, Reason: store.ReasonWrongRecord, Stays: true}},
+		"seen":  {unread, []string{`DELETE FROM seen`}, repairtest.Want{Invariants: []int{10}, Reason: store.ReasonWrongRecord}},
+		"audit": {func(w *repairtest.World) *repairtest.Scene {
+			s := owned(w)
+			if err := w.Store.CloseSession(w.Ctx, 0, s.Session); err != nil {
+				w.T.Fatal(err)
+			}
+			return s
+		}, []string{`DELETE FROM audit`, `UPDATE runs SET recoveries = 2`}, repairtest.Want{Invariants: []int{17}, Reason: store.ReasonWrongRecord}},
+		"the last frame": {sleeps, []string{`DELETE FROM frames WHERE n = (SELECT max(n) FROM frames)`},
+			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+		"a frame in the middle": {unread, []string{`DELETE FROM frames WHERE n = 2`},
+			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+		"a frame of a run that has ended": {complete, []string{`DELETE FROM frames WHERE n = 1`},
+			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Stays: true}},
+		"all frames": {sleeps, []string{`DELETE FROM frames`},
+			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+	}, func(t *testing.T, r rotten) { r.mends(t) })
+}
+
+func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
+	wrong := func(invariant int, reason store.Reason) repairtest.Want {
+		return repairtest.Want{Invariants: []int{invariant}, Reason: reason}
+	}
+	repairtest.Each(t, map[string]rotten{
+		"1 the log is ahead":           {sleeps, []string{`UPDATE runs SET n = n - 1, seq = seq - 2, last = zeroblob(16)`}, wrong(1, store.ReasonStuckRunning)},
+		"1 a frame is damaged":         {sleeps, []string{`UPDATE frames SET data = x'00' WHERE n = 1`}, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+		"2 the epoch was given before": {sleeps, []string{`UPDATE runs SET epoch = 0`}, wrong(2, store.ReasonStuckRunning)},
+		"4 it has ended before its log": {sleeps, []string{`UPDATE runs SET place = 6, due = NULL, ended = created, purge = created + 3600001, status = 'completed'`},
+			repairtest.Want{Invariants: []int{4, 9}, Reason: store.ReasonStuckRunning}},
+		"4 the status":                    {sleeps, []string{`UPDATE runs SET status = 'failed'`}, wrong(4, store.ReasonWrongRecord)},
+		"4 the tags cannot be read":       {sleeps, []string{`UPDATE runs SET tags = '{'`}, wrong(4, store.ReasonWrongRecord)},
+		"4 the tags of an owned run":      {owned, []string{`UPDATE runs SET root = 'wrun_x'`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
+		"4 the retention":                 {complete, []string{`UPDATE runs SET retention = 1, purge = ended + 120000`}, wrong(4, store.ReasonStuckTerminal)},
+		"5 a token without an owner":      {sleeps, []string{`UPDATE runs SET token = x'0102030405060708'`}, wrong(5, store.ReasonWrongRecord)},
+		"5 an owned run has no token":     {owned, []string{`UPDATE runs SET token = NULL`}, repairtest.Want{Invariants: []int{5}, Reason: store.ReasonNoClaim}},
+		"6 an inbox is not counted":       {func(w *repairtest.World) *repairtest.Scene { return w.Owned(w.Unread()) }, []string{`UPDATE runs SET inbox = 0`}, repairtest.Want{Invariants: []int{6, 10}, Reason: store.ReasonWrongRecord}},
+		"7 a due time is wrong":           {sleeps, []string{`UPDATE runs SET due = due + 60000`}, wrong(7, store.ReasonStuckRunning)},
+		"7 a blocked run fits everything": {blocked, []string{`UPDATE runs SET fit = NULL`}, wrong(7, store.ReasonStuckRunning)},
+		"7 a blocked run is timed":        {blocked, []string{`UPDATE runs SET due = 1`}, wrong(7, store.ReasonWrongRecord)},
+		"8 it is never purged":            {complete, []string{`UPDATE runs SET purge = NULL`}, wrong(8, store.ReasonStuckTerminal)},
+		"8 a living run is to be purged":  {sleeps, []string{`UPDATE runs SET purge = 1`}, wrong(8, store.ReasonWrongRecord)},
+		"10 an inbox counts too many":     {unread, []string{`UPDATE runs SET inbox = 2`}, wrong(10, store.ReasonWrongRecord)},
+		"10 an item is read and unread": {unread, []string{
+			`INSERT INTO inbox SELECT run, seq - 1, (SELECT id FROM seen ORDER BY at, id <> (SELECT min(id) FROM inbox) LIMIT 1), 0, body FROM inbox`,
+			`UPDATE inbox SET id = (SELECT id FROM seen WHERE id NOT IN (SELECT i.id FROM inbox i WHERE i.seq = (SELECT max(seq) FROM inbox))) WHERE seq = (SELECT min(seq) FROM inbox)`,
+			`UPDATE runs SET inbox = 2`,
+		}, wrong(10, store.ReasonWrongRecord)},
+		"15 it is not announced":         {unread, []string{`UPDATE classes SET wake = 0`}, wrong(15, store.ReasonStuckRunning)},
+		"17 recoveries that nobody made": {sleeps, []string{`UPDATE runs SET recoveries = 4`}, wrong(17, store.ReasonWrongRecord)},
+	}, func(t *testing.T, r rotten) { r.mends(t) })
+}
+
+func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
+	repairtest.Each(t, map[string]rotten{
+		"9 the active run is forgotten": {sleeps, []string{`UPDATE workflow_ids SET active = NULL`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
+		"9 the active run is not there": {sleeps, []string{`UPDATE workflow_ids SET active = 99, last = 99`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
+		"9 a line has no active run":    {lined, []string{`UPDATE workflow_ids SET active = NULL`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
+		"9 a run has left the line":     {lined, []string{`UPDATE runs SET place = 1 WHERE id = ?2 AND ?1 <> ''`}, repairtest.Want{Invariants: []int{9, 15}}},
+		"9 an ended run is active":      {complete, []string{`UPDATE workflow_ids SET active = last`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
+		"16 a chain without runs":       {complete, []string{`INSERT INTO seen VALUES ('wrun_x', 'item', 1, 0)`}, repairtest.Want{Invariants: []int{16}}},
+		"16 a class is miscounted":      {complete, []string{`UPDATE classes SET runs = 7`}, repairtest.Want{Invariants: []int{16}}},
+		"16 a class has no runs":        {complete, []string{`INSERT INTO classes VALUES (99, 'q', 'w', 1, 0)`}, repairtest.Want{Invariants: []int{16}}},
+		"16 a workflow id has no runs":  {complete, []string{`INSERT INTO workflow_ids VALUES (99, 'x', NULL, NULL)`}, repairtest.Want{Invariants: []int{16}}},
+		"16 rows of a run that is not known": {complete, []string{
+			`INSERT INTO inbox VALUES (99, 1, 'i', 0, NULL)`, `INSERT INTO notes VALUES (99, 'k', NULL)`, `INSERT INTO tags VALUES ('k', 'v', 99)`,
+			`INSERT INTO audit (at, run, reason, by, owner, place, status, epoch) VALUES (1, 99, 'r', 'b', 'o', 1, 's', 1)`,
+		}, repairtest.Want{Invariants: []int{16}}},
+	}, func(t *testing.T, r rotten) { r.mends(t) })
+}
+
+func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	st, err := OpenWith(filepath.Join(t.TempDir(), "runs.db"), Config{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repairtest.New(t, st, clock).Lives(10)
+}
+
+func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	st, err := OpenWith(filepath.Join(t.TempDir(), "runs.db"), Config{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repairtest.New(t, st, clock).Refuses()
+}
