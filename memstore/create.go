@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -102,7 +103,7 @@ func (p *partition) insert(c *store.Create) *run {
 	r := &run{
 		id: c.Run, chain: c.Run, wid: c.WorkflowID, class: p.class(c.Class), priority: c.Priority,
 		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CID,
-		status: event.StatusPending, created: p.now(),
+		status: cmp.Or(c.Status, event.StatusPending), created: p.now(),
 	}
 	retention := max(c.Retention, 0)
 	if retention == store.DefaultRetention {

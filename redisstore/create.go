@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -74,7 +75,7 @@ func (s *Store) described(c *store.Create, birth event.ItemID) []any {
 	}
 	args := []any{
 		short(c.Run), s.names.codeOf(c.Class), className(c.Class), c.Frame, c.Seq, c.CID[:], c.Priority,
-		packStatus(event.StatusPending), packed,
+		packStatus(cmp.Or(c.Status, event.StatusPending)), packed,
 	}
 	field := func(name, value string) {
 		if value != "" {

@@ -166,7 +166,7 @@ func keepRefusal(err error) (store.Created, error) {
 // run of a chain is its own.
 func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
-		status: event.StatusPending, n: 1, seq: c.Seq, last: c.CID, created: t.ms(),
+		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CID, created: t.ms(),
 		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention)}
 	var err error
 	if r.class, err = t.ensureClass(c.Class); err != nil {

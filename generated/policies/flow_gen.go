@@ -21,12 +21,14 @@ var Steps = struct {
 	Fatal       shim.Step[func(ctx context.Context) error]
 	Linear      shim.Step[func(ctx context.Context) error]
 	Once        shim.Step[func(ctx context.Context) error]
+	Render      shim.Step[func(ctx context.Context) error]
 }{
 	Constant:    constantStep,
 	Exponential: exponentialStep,
 	Fatal:       fatalStep,
 	Linear:      linearStep,
 	Once:        onceStep,
+	Render:      renderStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
@@ -36,6 +38,7 @@ func Register(r workflow.Registrar) {
 	fatalStep.Bind(r, fatal)
 	linearStep.Bind(r, linear)
 	onceStep.Bind(r, once)
+	renderStep.Bind(r, render)
 	shim.BindWorkflow(r, Flow, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
 		return workflow.None{}, flow(ctx)
 	})
@@ -113,6 +116,19 @@ func Once(ctx workflow.Context) error {
 
 var onceStep = shim.NewStep("policies.once", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1},
+}, func(f func(context.Context) error) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+		return f(ctx)
+	})
+})
+
+// Render is the durable counterpart of render.
+func Render(ctx workflow.Context) error {
+	return shim.CallErr(ctx, renderStep, struct{}{})
+}
+
+var renderStep = shim.NewStep("policies.render", shim.Policy{
+	Queue: "gpu",
 }, func(f func(context.Context) error) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)

@@ -38,5 +38,8 @@ func exponential(ctx context.Context) error { return nil }
 //flow:step fatal=ErrDeclined,*LimitError,Code,io.EOF nonidempotent timeout=1h
 func fatal(ctx context.Context) error { return nil }
 
+//flow:step queue=gpu
+func render(ctx context.Context) error { return nil }
+
 //flow:workflow queue=slow timeout=24h retention=720h children=500
 func flow(ctx workflow.Context) error { return Once(ctx) }

@@ -43,6 +43,7 @@ func TestParse_ReadsEveryOption(t *testing.T) {
 				{Name: "ErrX", Pos: 19}, {Pointer: true, Name: "TypeY", Pos: 24}, {Pointer: true, Qualifier: "pkg", Name: "TypeZ", Pos: 31},
 			},
 		},
+		"//flow:step queue=gpu": {Kind: directive.Step, Queue: "gpu"},
 		"//flow:workflow queue=slow timeout=24h retention=168h children=500": {
 			Kind: directive.Workflow, Queue: "slow", Timeout: 24 * time.Hour, Retention: 168 * time.Hour, Children: 500,
 		},

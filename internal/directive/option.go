@@ -28,7 +28,7 @@ var options = map[string]option{
 	"timeout":       {usage: "timeout=10s", kinds: []Kind{Step, Workflow}, set: setTimeout},
 	"retention":     {usage: "retention=168h", kinds: []Kind{Workflow}, set: setRetention},
 	"children":      {usage: "children=100", kinds: []Kind{Workflow}, set: setChildren},
-	"queue":         {usage: "queue=Q", kinds: []Kind{Workflow}, set: setQueue},
+	"queue":         {usage: "queue=Q", kinds: []Kind{Step, Workflow}, set: setQueue},
 	"fatal":         {usage: "fatal=ErrX,*TypeY", kinds: []Kind{Step}, set: setFatal},
 	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
 }
@@ -36,7 +36,7 @@ var options = map[string]option{
 // later are options of the vocabulary that this version of the runtime does
 // not execute: accepting them would drop what they promise without a word.
 var later = map[Kind][]string{
-	Step:     {"queue", "uses", "after", "each", "if"},
+	Step:     {"uses", "after", "each", "if"},
 	Workflow: {"singleton", "throttle", "ratelimit", "debounce", "batch", "priority"},
 }
 

@@ -45,6 +45,9 @@ func (e *emitter) policy(s *model.Step) *jen.Statement {
 	if len(s.Fatal) > 0 {
 		values = append(values, value{"Fatal", e.fatal(s.Fatal)})
 	}
+	if d.Queue != "" {
+		values = append(values, value{"Queue", jen.Lit(d.Queue)})
+	}
 	return literal(e.qual(shimPath, "Policy"), values, true)
 }
 

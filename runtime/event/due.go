@@ -55,9 +55,9 @@ func (f *Fold) schedule(o *Open) {
 }
 
 // nextDue returns the entity that is due first, or nil. Nothing is due in a run
-// that has ended.
+// that has ended or is paused.
 func (f *Fold) nextDue() *Open {
-	if f.Run.Terminal() {
+	if f.Run.Terminal() || f.Paused {
 		return nil
 	}
 	for len(f.dues) > 0 {
@@ -71,8 +71,16 @@ func (f *Fold) nextDue() *Open {
 }
 
 // Due returns the earliest time at which something in the run is due; the zero
-// time if nothing is, and once the run has ended.
+// time if nothing is, while the run is paused, and once it has ended. A run that
+// is held is due when its time to be released is up, one that is to begin later at
+// that time.
 func (f *Fold) Due() time.Time {
+	if f.Held() {
+		return Instant(f.CreatedAt.Add(f.Spec.Hold))
+	}
+	if f.Run == StatePending && !f.Paused {
+		return f.Spec.StartAt
+	}
 	if o := f.nextDue(); o != nil {
 		return o.Due
 	}

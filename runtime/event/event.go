@@ -139,7 +139,23 @@ type Spec struct {
 	ResumedFrom RunID
 	ContinuedOf RunID
 	Attributes  map[string]string // propagated context, such as a trace parent
+
+	// Hold is how long the run waits to be released before it fails; 0: it begins
+	// by itself.
+	Hold time.Duration
+	// Debug lets the code stand still in front of its first durable operation, and
+	// go on by one operation with each RunStepped.
+	Debug bool
+	// Kept is how many events, from the first, were taken over as they were from
+	// ResumedFrom; 0: none but what it was created with.
+	Kept int
+	// Seed is the run whose random numbers the code sees again, because what it has
+	// done with them was taken over; empty: the run's own.
+	Seed RunID
 }
+
+// DefaultHold is how long a run may be held.
+const DefaultHold = 5 * time.Minute
 
 // ID returns the event's own id.
 func (e *Event) ID(run RunID) string { return derivedID(PrefixEvent, run, e.Seq, e.Time) }
@@ -178,6 +194,11 @@ type Failure struct {
 	Data    json.RawMessage `json:"data,omitempty"` // the error value, if its type is registered
 	Stack   string          `json:"stack,omitempty"`
 	Causes  []*Failure      `json:"causes,omitempty"`
+	// Undone and NotUndone tell, of a run that failed or was cancelled, which of its
+	// compensations did their work and which did not, in the order in which they
+	// were tried.
+	Undone    []string `json:"undone,omitempty"`
+	NotUndone []string `json:"notUndone,omitempty"`
 }
 
 // Codes of failures that the runtime itself makes. They are stored in logs and
@@ -193,6 +214,7 @@ const (
 	CodeFatal       = "fatal"       // the step said that retrying is useless
 	CodeRefused     = "refused"     // another run refused what was sent, or could not be started
 	CodeLimit       = "limit"       // more children than allowed
+	CodeNotReleased = "notreleased" // the run was held, and nobody released it in time
 )
 
 // Instant returns t as a log keeps it: in UTC, in milliseconds, rounded up so

@@ -39,6 +39,8 @@ func declined() *event.Failure {
 			{Message: "card declined", Causes: []*event.Failure{{Message: "limit", Code: "limit"}}},
 			{Message: "audit: write: broken pipe"},
 		},
+		Undone:    []string{"fulfil/undo#2: orders.cancelLabel"},
+		NotUndone: []string{"fulfil/undo#1: orders.refund: no such receipt"},
 	}
 }
 
@@ -59,6 +61,10 @@ func orderSpec() *event.Spec {
 		ResumedFrom: runA,
 		ContinuedOf: runB,
 		Attributes:  map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		Hold:        5 * time.Minute,
+		Debug:       true,
+		Kept:        17,
+		Seed:        runA,
 	}
 }
 
@@ -108,6 +114,11 @@ func exampleEvents() map[event.Type]event.Event {
 		event.ChildFailed:          {Ref: 4, Since: created, Next: runB, Failure: declined()},
 		event.ChildCanceled:        {Ref: 4, Since: created, Next: runB, Failure: &event.Failure{Message: "cancelled", Code: event.CodeCanceled}},
 	}
+	all[event.RunPaused] = event.Event{Item: item}
+	all[event.RunResumed] = event.Event{Item: item}
+	all[event.RunReleased] = event.Event{Item: item}
+	all[event.RunStepped] = event.Event{Item: item}
+	all[event.VersionRecorded] = event.Event{Name: "fraud-check", Payload: json.RawMessage(`2`)}
 	for typ, e := range all {
 		e.Seq, e.Type, e.Time = 7, typ, at(0)
 		all[typ] = e
@@ -160,6 +171,7 @@ func exampleLogs() map[string][]event.Event {
 	retrying := event.Event{Type: event.StepRetrying, Ref: 3, Attempt: 1, Failure: declined(), Due: at(time.Minute)}
 	failed := event.Event{Type: event.StepFailed, Ref: 3, Attempt: 2, Failure: declined()}
 	return map[string][]event.Event{
+		"controlled": controlledLog(),
 		"completed": numbered(created, started,
 			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), retrying, step(event.StepStarted, 2),
 			step(event.StepCompleted, 2),
@@ -193,6 +205,19 @@ func exampleLogs() map[string][]event.Event {
 			event.Event{Type: event.ChildCanceled, Ref: 5, Next: runB, Failure: declined()},
 			event.Event{Type: event.RunCompleted}),
 	}
+}
+
+// controlledLog is that of a run that was held, paused and executed step by step.
+func controlledLog() []event.Event {
+	fact := func(typ event.Type, item event.ItemID) event.Event { return event.Event{Type: typ, Item: item} }
+	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()},
+		fact(event.RunReleased, "item-1"), event.Event{Type: event.RunStarted, By: "worker-1"},
+		fact(event.RunStepped, "item-2"),
+		event.Event{Type: event.VersionRecorded, Name: "fraud-check", Payload: json.RawMessage(`1`)},
+		event.Event{Type: event.WaitCreated, Key: "fulfil/sleep#1", Wait: event.WaitSleep, Due: at(time.Hour)},
+		fact(event.RunPaused, "item-3"), fact(event.RunResumed, "item-4"),
+		event.Event{Type: event.WaitCompleted, Ref: 6, Outcome: event.OutcomeCanceled},
+		event.Event{Type: event.RunFailed, Failure: declined()})
 }
 
 // framed packs a log into frames of at most n events, as a worker would.

@@ -24,6 +24,11 @@ type Fold struct {
 	CancelRequested bool
 	CancelReason    string
 	CancelItem      ItemID
+	// Paused says that the code stands still until it is resumed, stepped or
+	// cancelled.
+	Paused bool
+	// Released says that a run that was created held may begin.
+	Released bool
 
 	states []State
 	open   map[uint64]*Open
@@ -76,9 +81,7 @@ func (f *Fold) Apply(e *Event) error {
 			f.applyRun(e, next)
 		}
 	case EntityNone:
-		if e.Type == CancelRequested && !f.CancelRequested {
-			f.CancelRequested, f.CancelReason, f.CancelItem = true, e.Reason, e.Item
-		}
+		f.applyFact(e)
 	default:
 		next, err = f.applyEntity(e)
 	}
@@ -94,6 +97,29 @@ func (f *Fold) Apply(e *Event) error {
 	}
 	f.states = append(f.states, next)
 	return nil
+}
+
+// applyFact takes an event that is about the run as a whole, but not about its
+// beginning or end.
+func (f *Fold) applyFact(e *Event) {
+	switch e.Type {
+	case CancelRequested:
+		if !f.CancelRequested {
+			f.CancelRequested, f.CancelReason, f.CancelItem = true, e.Reason, e.Item
+		}
+		f.Paused = false // what is to end has to clean up
+	case RunPaused:
+		f.Paused = true
+	case RunResumed, RunStepped:
+		f.Paused = false
+	case RunReleased:
+		f.Released = true
+	}
+}
+
+// Held reports whether the run was created held, and was not released yet.
+func (f *Fold) Held() bool {
+	return f.Run == StatePending && !f.Released && f.Spec.Hold > 0
 }
 
 func (f *Fold) applyRun(e *Event, next State) {
@@ -124,7 +150,7 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 			Ref: e.Seq, Entity: e.Type.Entity(), State: next, Name: e.Name, Key: e.Key,
 			Due: e.Due, Wait: e.Wait, Since: e.Time, Changed: e.Time, Token: e.Token, Next: e.Next, Close: e.Close,
 		}
-		if o.Entity == EntityChild {
+		if o.counts() {
 			f.kids++
 			f.born++
 		}
@@ -143,7 +169,7 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 	f.count(o.State, next) // a state that something can follow is that of an open entity
 	o.State, o.Changed, o.Due = next, e.Time, e.Due
 	f.schedule(o)
-	if e.Attempt > 0 {
+	if e.Attempt > 0 || e.Type == StepRetrying {
 		o.Attempt = e.Attempt
 	}
 	if e.Failure != nil {
@@ -152,7 +178,7 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 	f.states[e.Ref-1] = next
 	if next.Terminal() {
 		delete(f.open, e.Ref)
-		if o.Entity == EntityChild {
+		if o.counts() {
 			f.kids--
 		}
 	}
@@ -193,5 +219,12 @@ func (f *Fold) Opens(yield func(*Open) bool) {
 // RunningSteps returns the number of steps with an attempt under way.
 func (f *Fold) RunningSteps() int { return f.steps }
 
-// Children returns how many children are open, and how many there were in all.
+// counts reports whether the limits of children are about it.
+func (o *Open) counts() bool {
+	_, step := StepOfRun(o.Name)
+	return o.Entity == EntityChild && !step
+}
+
+// Children returns how many children are open, and how many there were in all. Runs
+// that execute a step for this one are none.
 func (f *Fold) Children() (open, all int) { return f.kids, f.born }

@@ -39,8 +39,9 @@ func TestFold_TellsWhatTheLogTells(t *testing.T) {
 		"failed":    {7, event.StateFailed, start, at(time.Second), at(6 * time.Second), at(6 * time.Second), event.RunFailed, declined(), "", false, ""},
 		"cancelled": {3, event.StateCanceled, start, time.Time{}, at(2 * time.Second), at(2 * time.Second), event.RunCanceled,
 			&event.Failure{Message: "customer left", Code: event.CodeCanceled}, "", true, "customer left"},
-		"continued": {9, event.StateContinued, start, at(time.Second), at(8 * time.Second), at(8 * time.Second), event.RunContinued, nil, runB, false, ""},
-		"parent":    {15, event.StateCompleted, start, at(time.Second), at(14 * time.Second), at(14 * time.Second), event.RunCompleted, nil, "", false, ""},
+		"continued":  {9, event.StateContinued, start, at(time.Second), at(8 * time.Second), at(8 * time.Second), event.RunContinued, nil, runB, false, ""},
+		"controlled": {10, event.StateFailed, start, at(2 * time.Second), at(9 * time.Second), at(9 * time.Second), event.RunFailed, declined(), "", false, ""},
+		"parent":     {15, event.StateCompleted, start, at(time.Second), at(14 * time.Second), at(14 * time.Second), event.RunCompleted, nil, "", false, ""},
 	}
 	for name, log := range logs {
 		t.Run(name, func(t *testing.T) {

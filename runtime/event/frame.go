@@ -150,7 +150,8 @@ const (
 // through the inbox.
 func (t Type) sent() bool {
 	switch t {
-	case MessageReceived, CancelRequested, SendCompleted, SendFailed, ChildStarted, ChildCompleted, ChildFailed, ChildCanceled:
+	case MessageReceived, CancelRequested, SendCompleted, SendFailed, ChildStarted, ChildCompleted, ChildFailed, ChildCanceled,
+		RunPaused, RunResumed, RunReleased, RunStepped:
 		return true
 	}
 	return false

@@ -148,11 +148,12 @@ func TestGolden_EveryFileIsChecked(t *testing.T) {
 
 func TestGolden_LogsFoldToTheirStatus(t *testing.T) {
 	want := map[string]event.Status{
-		"log_completed": event.StatusCompleted,
-		"log_failed":    event.StatusFailed,
-		"log_cancelled": event.StatusCanceled,
-		"log_continued": event.StatusContinued,
-		"log_parent":    event.StatusCompleted,
+		"log_completed":  event.StatusCompleted,
+		"log_failed":     event.StatusFailed,
+		"log_cancelled":  event.StatusCanceled,
+		"log_continued":  event.StatusContinued,
+		"log_parent":     event.StatusCompleted,
+		"log_controlled": event.StatusFailed,
 	}
 	for name := range goldenFrames() {
 		if !strings.HasPrefix(name, "log_") {

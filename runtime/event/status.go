@@ -31,11 +31,19 @@ func (s Status) Terminal() bool {
 	return false
 }
 
-// Status returns the status of a run with this log. Held, paused and blocked
-// runs have facts beside the log that say so; see the store.
+// Status returns the status of a run with this log. That a run is blocked is a
+// fact beside the log; see the store.
 func (f *Fold) Status() Status {
 	switch f.Run {
-	case StateNone, StatePending:
+	case StateNone:
+		return StatusPending
+	case StatePending:
+		switch {
+		case f.Held():
+			return StatusHeld
+		case f.Paused:
+			return StatusPaused
+		}
 		return StatusPending
 	case StateCompleted:
 		return StatusCompleted
@@ -45,6 +53,9 @@ func (f *Fold) Status() Status {
 		return StatusCanceled
 	case StateContinued:
 		return StatusContinued
+	}
+	if f.Paused {
+		return StatusPaused
 	}
 	sleeps, waits := false, false
 	for _, o := range f.open {

@@ -9,6 +9,7 @@ import (
 
 func TestFold_StatusIsWhatARunWaitsFor(t *testing.T) {
 	created := event.Event{Type: event.RunCreated}
+	held := event.Event{Type: event.RunCreated, Spec: &event.Spec{Hold: time.Minute}}
 	started := event.Event{Type: event.RunStarted}
 	step := event.Event{Type: event.StepCreated}
 	sleep := event.Event{Type: event.WaitCreated, Wait: event.WaitSleep, Due: at(time.Hour)}
@@ -45,6 +46,13 @@ func TestFold_StatusIsWhatARunWaitsFor(t *testing.T) {
 		"failed before it was started":    {numbered(created, event.Event{Type: event.RunFailed}), event.StatusFailed},
 		"cancelled before it was started": {numbered(created, event.Event{Type: event.RunCanceled}), event.StatusCanceled},
 		"continued":                       {numbered(created, started, event.Event{Type: event.RunContinued}), event.StatusContinued},
+		"held":                            {numbered(held), event.StatusHeld},
+		"held and paused":                 {numbered(held, event.Event{Type: event.RunPaused}), event.StatusHeld},
+		"released":                        {numbered(held, event.Event{Type: event.RunReleased}), event.StatusPending},
+		"paused before it began":          {numbered(created, event.Event{Type: event.RunPaused}), event.StatusPaused},
+		"paused":                          {numbered(created, started, sleep, event.Event{Type: event.RunPaused}), event.StatusPaused},
+		"paused and resumed":              {numbered(created, started, sleep, event.Event{Type: event.RunPaused}, event.Event{Type: event.RunResumed}), event.StatusSleeping},
+		"paused and cancelled":            {numbered(created, started, sleep, event.Event{Type: event.RunPaused}, event.Event{Type: event.CancelRequested}), event.StatusSleeping},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

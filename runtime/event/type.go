@@ -32,6 +32,7 @@ const (
 	// without an outcome in between means that the attempt before was interrupted.
 	StepStarted Type = 11
 	// StepRetrying records a failed attempt that will be followed by another. Attempt, Failure, Due.
+	// Without an Attempt it says that those so far do not count: another run has made them.
 	StepRetrying Type = 12
 	// StepCompleted ends a step with its result. Attempt, Payload.
 	StepCompleted Type = 13
@@ -77,6 +78,20 @@ const (
 	ChildFailed Type = 54
 	// ChildCanceled says that the child was canceled. Next, Failure.
 	ChildCanceled Type = 55
+
+	// RunPaused says that the code of the run stands still from here on. Item; or
+	// Next, this run, where what it has taken over of an older one ends.
+	RunPaused Type = 80
+	// RunResumed lets it go on, also if it was executed operation by operation. Item;
+	// or Next, this run, where its own work begins.
+	RunResumed Type = 81
+	// RunReleased lets a run begin that was created held. Item.
+	RunReleased Type = 82
+	// RunStepped lets the code of a run in debug mode do one durable operation. Item.
+	RunStepped Type = 83
+	// VersionRecorded keeps which version of a change the run follows. Name (the
+	// change), Payload (the version).
+	VersionRecorded Type = 84
 )
 
 // An Entity is a kind of thing that events are about.
@@ -151,6 +166,12 @@ var types = map[Type]typeInfo{
 	ChildCompleted:       {"child_completed", EntityChild, false},
 	ChildFailed:          {"child_failed", EntityChild, false},
 	ChildCanceled:        {"child_cancelled", EntityChild, false},
+
+	RunPaused:       {"run_paused", EntityNone, false},
+	RunResumed:      {"run_resumed", EntityNone, false},
+	RunReleased:     {"run_released", EntityNone, false},
+	RunStepped:      {"run_stepped", EntityNone, false},
+	VersionRecorded: {"version_recorded", EntityNone, false},
 }
 
 // Types returns every event type of this release, in the order of their numbers.

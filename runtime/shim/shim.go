@@ -22,6 +22,7 @@ type Policy struct {
 	Timeout       time.Duration // per attempt; 0: the default
 	NonIdempotent bool
 	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
+	Queue         string           // whose workers execute it; empty: that of the run
 }
 
 // WorkflowPolicy is what the directive of a workflow says.
@@ -51,7 +52,7 @@ type StepRef interface{ Name() string }
 // NewStep declares a step. adapt turns an implementation, or a stand-in for it,
 // into a Handler.
 func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
-	spec := &workflow.StepSpec{Name: name, Retry: p.Retry, Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal}
+	spec := &workflow.StepSpec{Name: name, Retry: p.Retry, Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue}
 	return Step[F]{&declared[F]{spec: spec, plan: workflow.NewPlan(seam.Gate{}, spec), adapt: adapt}}
 }
 

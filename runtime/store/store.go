@@ -178,6 +178,9 @@ type Create struct {
 	CID   event.CID
 	Seq   uint64
 
+	// Status is its label for people until the first commit; empty: pending.
+	Status event.Status
+
 	// Delay parks the run until that long from now; At until then. The later
 	// one counts; a time that is past means now.
 	Delay time.Duration

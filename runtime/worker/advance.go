@@ -55,6 +55,7 @@ func (t *task) alive() bool { return t.w.sessions[t.partition].alive(t.session) 
 // move lets timers fire and steps start, and collects what happened.
 func (t *task) move() {
 	if t.blocked == nil && !t.run.Ended() && t.run.Err() == nil {
+		t.begin()
 		t.fireDue()
 		t.startSteps()
 	}
@@ -89,7 +90,7 @@ func (t *task) fireDue() {
 // interrupted, those whose backoff is over, and new ones.
 func (t *task) startSteps() {
 	t.gaveWay = false
-	if t.w.stopping.Load() || !t.alive() {
+	if t.w.stopping.Load() || !t.alive() || t.run.Fold().Paused {
 		return
 	}
 	var retries []uint64
@@ -314,6 +315,8 @@ func (t *task) effect() (store.Effect, time.Time) {
 		return store.EffectFinish, time.Time{}
 	case busy:
 		return store.EffectNone, time.Time{}
+	case t.run.Fold().Paused: // nothing is due
+		return store.EffectPark, time.Time{}
 	case t.wantsStep():
 		if t.w.stopping.Load() || t.gaveWay {
 			return store.EffectYield, time.Time{}
@@ -329,7 +332,14 @@ func (t *task) status(effect store.Effect) event.Status {
 	switch effect {
 	case store.EffectBlock:
 		return event.StatusBlocked
+	case store.EffectNone, store.EffectYield:
+		if t.run.Fold().Paused {
+			return event.StatusPaused
+		}
 	case store.EffectPark, store.EffectFinish, store.EffectContinue:
+		if effect == store.EffectPark && t.run.AtGate() {
+			return event.StatusPaused // until it is stepped
+		}
 		return t.run.Fold().Status()
 	}
 	return event.StatusRunning

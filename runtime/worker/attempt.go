@@ -110,6 +110,9 @@ func (t *task) launch(a *attempt) {
 	plan := workflow.PlanOf(seam.Gate{}, op)
 	spec := t.run.Fold().Spec
 	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags}
+	if c := plan.Caller; c != nil {
+		info.Run, info.WorkflowID, info.Key, info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
+	}
 	ctx, cancel := context.WithCancelCause(t.w.base)
 	a.mu.Lock()
 	a.cancel = cancel
@@ -136,7 +139,7 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 		a.stop(cause)
 		w.clock.AfterFunc(w.cfg.Grace, func() { w.abandon(t, a, info, cause) })
 	})
-	w.readNotes(ctx, a, info, fence)
+	w.readNotes(ctx, t.id, a, info, fence)
 	var out outcome
 	defer func() { // also if the code ends its goroutine
 		stopTimer()
@@ -153,21 +156,21 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 
 // readNotes lets the attempt read what the one before has noted, and note
 // something itself.
-func (w *Worker) readNotes(ctx context.Context, a *attempt, info *at.Attempt, fence store.Fence) {
+func (w *Worker) readNotes(ctx context.Context, run event.RunID, a *attempt, info *at.Attempt, fence store.Fence) {
 	noter, ok := store.As[store.Noter](w.store)
 	if !ok {
 		info.Beat = func(context.Context, []byte) error { return errors.ErrUnsupported }
 		return
 	}
 	if a.number > 1 {
-		notes, err := noter.Notes(ctx, info.Run)
+		notes, err := noter.Notes(ctx, run)
 		if err != nil {
-			w.log.Warn("read heartbeat of the attempt before", "run", info.Run, "step", info.Step, "error", err)
+			w.log.Warn("read heartbeat of the attempt before", "run", run, "step", info.Step, "error", err)
 		}
 		info.Last = notes[info.Key]
 	}
 	info.Beat = func(ctx context.Context, details []byte) error {
-		return noter.SetNote(ctx, info.Run, fence, info.Key, details)
+		return noter.SetNote(ctx, run, fence, info.Key, details)
 	}
 }
 

@@ -176,9 +176,6 @@ func (t *task) replay(got *store.Loaded) {
 	}
 	t.interrupted = runningSteps(t.run.Fold())
 	t.applyItems(got.Inbox)
-	if t.run.Fold().Run == event.StatePending && t.blocked == nil {
-		t.apply(event.Event{Type: event.RunStarted, By: t.w.cfg.Name})
-	}
 }
 
 // decode reads the frames of a log and checks that they are what was claimed.
@@ -238,15 +235,20 @@ func forThisRun(items []store.Item) bool {
 }
 
 // applyItem lets what somebody has sent come into effect. An answer that nothing
-// waits for is not recorded: it was given before, or the log that asked was lost.
+// waits for is not recorded: it was given before, or the log that asked was lost;
+// nor is a command that changes nothing.
 func (t *task) applyItem(e *event.Event) {
 	switch e.Type.Entity() {
 	case event.EntityChild, event.EntitySend:
 		ref := t.run.Answered(e.Type, e.Key)
-		if ref == 0 || e.Type == event.ChildStarted && t.run.Fold().StateOf(ref) != event.StateWaiting {
+		if t.run.Fold().Open(ref) == nil || e.Type == event.ChildStarted && t.run.Fold().StateOf(ref) != event.StateWaiting {
 			return
 		}
 		e.Ref, e.Key = ref, ""
+	case event.EntityNone:
+		if t.pointless(e) {
+			return
+		}
 	}
 	t.apply(*e)
 }

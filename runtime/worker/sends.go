@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"time"
+
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/parcel"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -25,8 +27,11 @@ func (t *task) sends() ([]store.Send, error) {
 func (t *task) continuation(last *event.Event) (*store.Create, error) {
 	fold := t.run.Fold()
 	spec := *fold.Spec
-	spec.ContinuedOf = t.id
+	spec.ContinuedOf, spec.ResumedFrom, spec.Seed, spec.Kept, spec.Hold, spec.StartAt = t.id, "", "", 0, 0, time.Time{}
 	events := []event.Event{{Type: event.RunCreated, Spec: &spec, Payload: last.Payload}}
+	if spec.Debug && !t.run.Stepping() {
+		events = append(events, event.Event{Type: event.RunResumed})
+	}
 	t.run.Unread(func(e *event.Event) bool {
 		events = append(events, event.Event{Type: event.MessageReceived, Name: e.Name, Item: e.Item, Payload: e.Payload})
 		return true

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,7 @@ import (
 // Config configures a worker. The zero value is the default.
 type Config struct {
 	// Queues are the queues to serve; empty: the queue of each registered
-	// workflow, and "default".
+	// workflow and step, and "default".
 	Queues []string
 	// Concurrency bounds how many steps run at once; 0: 256.
 	Concurrency int
@@ -246,6 +247,11 @@ func (w *Worker) servedClasses() []store.Class {
 		}
 		for _, q := range queues {
 			add(store.Class{Queue: q, Workflow: c.Workflow})
+		}
+	}
+	for _, c := range w.registry.StepRuns(seam.Gate{}) {
+		if len(w.cfg.Queues) == 0 || slices.Contains(w.cfg.Queues, c.Queue) {
+			add(c)
 		}
 	}
 	return all

@@ -76,6 +76,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 		return &Child[Out]{Future: &Future[Out]{p: p, path: def.name}}
 	}
 	b := ctx.branch()
+	b.Gate()
 	key := b.Key(def.name)
 	if err := ctx.Err(); err != nil {
 		return fail(err)
@@ -174,7 +175,7 @@ func childError(op *replay.Op) error {
 	if f == nil {
 		return nil
 	}
-	e := &RunError{Run: op.Next, Workflow: op.Name, Status: StatusFailed, Code: f.Code, Reason: f.Message, failure: f}
+	e := &RunError{Run: op.Next, Workflow: op.Name, Status: StatusFailed, Code: f.Code, Reason: f.Message, Undone: f.Undone, NotUndone: f.NotUndone, failure: f}
 	if op.WasCanceled() {
 		e.Status = StatusCanceled
 	}

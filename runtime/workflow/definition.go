@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -204,6 +205,9 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 	for _, opt := range opts {
 		opt.applyStart(&o)
 	}
+	if o.err == nil && o.hold > 0 && (o.delay > 0 || !o.at.IsZero()) {
+		o.err = errors.New("WithHold: a run that is held begins when it is released, and not by WithDelay or WithStartAt")
+	}
 	if o.err != nil {
 		return store.Create{}, o.err
 	}
@@ -216,12 +220,17 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 		slot = event.SlotOf(o.workflowID)
 	}
 	now := c.store.Clock().Now()
+	startAt := o.at
+	if t := now.Add(o.delay); o.delay > 0 && t.After(startAt) {
+		startAt = t
+	}
 	run, cid := event.NewRunID(now, slot), event.NewCID()
 	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: now, Events: []event.Event{{
 		Seq: 1, Type: event.RunCreated, Time: now, Payload: payload,
 		Spec: &event.Spec{
 			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 			Timeout: o.timeout, Retention: o.retention, Priority: o.priority,
+			StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug,
 		},
 	}}})
 	if err != nil {
@@ -231,6 +240,9 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 		Run: run, WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
 		Class: store.Class{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
 		Frame: frame, CID: cid, Seq: 1, Delay: o.delay, At: o.at, Retention: o.retention,
+	}
+	if o.hold > 0 {
+		create.Status, create.Delay = StatusHeld, o.hold
 	}
 	if o.policy.Active == CancelActive {
 		create.Cancel, err = CancelItem(seam.Gate{}, "cancel:"+event.ItemID(run), "replaced by run "+string(run))

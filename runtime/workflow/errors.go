@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
@@ -154,13 +155,21 @@ type RunError struct {
 	// "cancelled", "poisoned" (it killed too many workers) and "payload".
 	Code   string
 	Reason string // what the workflow's error said
+	// Undone and NotUndone list the compensations that were executed, in that order,
+	// by their keys and the steps that they called; those that failed with the error.
+	Undone, NotUndone []string
 
 	failure *event.Failure
 }
 
-// Error names the run, the workflow, its status and the reason.
+// Error names the run, the workflow, its status, the reason, and what was to be
+// undone and was not.
 func (e *RunError) Error() string {
-	return fmt.Sprintf("run %s of %s %s: %s", e.Run, e.Workflow, e.Status, e.Reason)
+	s := fmt.Sprintf("run %s of %s %s: %s", e.Run, e.Workflow, e.Status, e.Reason)
+	if len(e.NotUndone) > 0 {
+		s += fmt.Sprintf(" (not undone: %s)", strings.Join(e.NotUndone, "; "))
+	}
+	return s
 }
 
 // Stack returns the stack of the panic if the workflow panicked, else "".
@@ -184,7 +193,7 @@ func (e *RunError) As(target any) bool { return failure.As(e.failure, target) }
 
 // MarshalFailure returns the stored form.
 func (e *RunError) MarshalFailure() *event.Failure {
-	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Reason}) // strings always encode
+	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Reason, e.Undone, e.NotUndone}) // strings always encode
 	f := &event.Failure{Code: e.Code, Type: wireRunError, Message: e.Error(), Data: data}
 	if e.failure != nil {
 		f.Causes = []*event.Failure{e.failure}
@@ -198,6 +207,9 @@ type storedRunError struct {
 	Status   Status `json:"status"`
 	Code     string `json:"code"`
 	Reason   string `json:"reason"`
+
+	Undone    []string `json:"undone,omitempty"`
+	NotUndone []string `json:"notUndone,omitempty"`
 }
 
 // UnmarshalFailure reads what MarshalFailure gave.
@@ -206,7 +218,7 @@ func (e *RunError) UnmarshalFailure(f *event.Failure) error {
 	if err := json.Unmarshal(f.Data, &s); err != nil {
 		return err
 	}
-	*e = RunError{Run: s.Run, Workflow: s.Workflow, Status: s.Status, Code: s.Code, Reason: s.Reason}
+	*e = RunError{Run: s.Run, Workflow: s.Workflow, Status: s.Status, Code: s.Code, Reason: s.Reason, Undone: s.Undone, NotUndone: s.NotUndone}
 	if len(f.Causes) > 0 {
 		e.failure = f.Causes[0]
 	}

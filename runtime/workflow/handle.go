@@ -196,7 +196,7 @@ func result[T any](rec *store.Record, last *event.Event) (T, error) {
 		e.Status = StatusCanceled
 	}
 	if f := last.Failure; f != nil {
-		e.Code, e.Reason = f.Code, f.Message
+		e.Code, e.Reason, e.Undone, e.NotUndone = f.Code, f.Message, f.Undone, f.NotUndone
 	}
 	return v, e
 }

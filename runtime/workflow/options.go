@@ -32,8 +32,14 @@ type runOptions struct {
 	retention  time.Duration
 	tags       map[string]string
 	close      ParentClose
+	hold       time.Duration
+	debug      bool
 	err        error
 }
+
+type startOption func(*runOptions)
+
+func (o startOption) applyStart(r *runOptions) { o(r) }
 
 type childOption func(*runOptions)
 

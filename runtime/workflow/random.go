@@ -35,7 +35,9 @@ func UUID(ctx Context) string {
 // can fail or takes time belongs into a step.
 func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 	var zero T
-	payload, failed := ctx.branch().Record(func() ([]byte, *event.Failure) {
+	b := ctx.branch()
+	b.Gate()
+	payload, failed := b.Record(func() ([]byte, *event.Failure) {
 		v, err := f()
 		if err != nil {
 			return nil, failure.Encode(err, event.CodeError)

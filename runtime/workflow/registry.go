@@ -64,6 +64,7 @@ type StepSpec struct {
 	Timeout       time.Duration // per attempt; 0: DefaultAttemptTimeout
 	NonIdempotent bool
 	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
+	Queue         string           // whose workers execute it; empty: that of the run
 }
 
 // Seal ends registration: the worker has started.
@@ -149,6 +150,21 @@ func (r *Registry) WorkflowNames(seam.Gate) []store.Class {
 	return all
 }
 
+// StepRuns returns the classes of the runs that execute a step for other runs, one
+// for each step that has a queue of its own, sorted.
+func (r *Registry) StepRuns(seam.Gate) []store.Class {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []store.Class
+	for name, s := range r.steps {
+		if s.spec.Queue != "" {
+			all = append(all, store.Class{Queue: s.spec.Queue, Workflow: event.StepRun(name)})
+		}
+	}
+	slices.SortFunc(all, func(a, b store.Class) int { return strings.Compare(a.Workflow, b.Workflow) })
+	return all
+}
+
 // Code returns a line for each workflow and step that says which function it is
 // bound to, sorted: part of the fingerprint of what a worker runs.
 func (r *Registry) Code(seam.Gate) []string {
@@ -190,11 +206,14 @@ func (r *Registry) Program(_ seam.Gate, name string, c *Client, logger *slog.Log
 	r.mu.RLock()
 	w := r.workflows[name]
 	r.mu.RUnlock()
+	if spec := r.stepOfRun(name); spec != nil {
+		return stepProgram(spec), lastName(name), true
+	}
 	if w == nil {
 		return nil, "", false
 	}
 	e := &env{limits: &c.limits, logger: logger, children: cmp.Or(w.def.children, DefaultChildren)}
-	short = name[strings.LastIndexByte(name, '.')+1:]
+	short = lastName(name)
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		payload, err := w.run(Context{b: b, s: s, env: e}, input)
 		if c, ok := errors.AsType[*continuation](err); ok && c.workflow == name {

@@ -19,6 +19,7 @@ type StepPlan struct {
 	Spec    *StepSpec
 	Retry   RetryPolicy
 	Timeout time.Duration
+	Caller  *Caller // whose step it is, if that is another run; nil: its own
 
 	input, result string // what errors call them
 }
@@ -60,6 +61,7 @@ func NewPlan(_ seam.Gate, spec *StepSpec) *StepPlan {
 // may be nil. A key replaces the ordinal if keyed. It is for package shim.
 func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bool, args A, out any) error {
 	b := ctx.branch()
+	b.Gate()
 	if err := ctx.Err(); err != nil {
 		// Also when the log is replayed: whether the context has ended is in it.
 		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,
@@ -77,18 +79,29 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 	} else {
 		key = b.Key(p.Spec.Name)
 	}
-	op := b.Step(ctx.s, p.Spec.Name, key, input, ctx.plan(p), func(recorded []byte) string {
-		return differs[A](recorded, input)
-	})
-	b.AwaitStep(op)
-	if op.Failure != nil {
-		return &StepError{Run: b.Run().ID(), Step: op.Name, Key: op.Key, Attempts: op.Attempt, Code: op.Failure.Code,
-			failure: op.Failure, cause: op.Canceled}
+	op, err := ctx.await(ctx.plan(p), key, input, func(recorded []byte) string { return differs[A](recorded, input) })
+	if err != nil {
+		return err
 	}
 	if out == nil {
 		return nil
 	}
 	return decode(p.result, op.Payload, out)
+}
+
+// await asks for a step, here or on its own queue, and waits for it.
+func (ctx Context) await(p *StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
+	if p.Spec.Queue != "" {
+		return ctx.callRemote(p, key, input, same)
+	}
+	b := ctx.branch()
+	op := b.Step(ctx.s, p.Spec.Name, key, input, p, same)
+	b.AwaitStep(op)
+	if op.Failure != nil {
+		return nil, &StepError{Run: b.Run().ID(), Step: op.Name, Key: op.Key, Attempts: op.Attempt, Code: op.Failure.Code,
+			failure: op.Failure, cause: op.Canceled}
+	}
+	return op, nil
 }
 
 // differs compares the recorded arguments with those asked for, by value: the

@@ -10,7 +10,15 @@ func Now(ctx Context) time.Time { return ctx.branch().Now() }
 // Sleep blocks for d. The due time is kept in the store: neither a crash nor a
 // stop of every worker shortens or restarts it. A d that is not positive
 // returns at once. The error is ErrCanceled or ErrTimeout if ctx ends first.
-func Sleep(ctx Context, d time.Duration) error { return SleepUntil(ctx, Now(ctx).Add(d)) }
+func Sleep(ctx Context, d time.Duration) error {
+	b := ctx.branch()
+	b.Gate() // before the time is asked for
+	return b.Sleep(ctx.s, b.Now().Add(d))
+}
 
 // SleepUntil blocks until t, as [Sleep] does.
-func SleepUntil(ctx Context, t time.Time) error { return ctx.branch().Sleep(ctx.s, t) }
+func SleepUntil(ctx Context, t time.Time) error {
+	b := ctx.branch()
+	b.Gate()
+	return b.Sleep(ctx.s, t)
+}

@@ -60,6 +60,7 @@ func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	ctx.branch().Gate()
 	var due time.Time
 	if o.limited {
 		due = Now(ctx).Add(o.timeout)
@@ -153,6 +154,7 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error {
 	t.declared()
 	b := ctx.branch()
+	b.Gate()
 	key := b.Key("send." + t.name)
 	if err := ctx.Err(); err != nil {
 		return err

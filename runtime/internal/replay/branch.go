@@ -19,6 +19,7 @@ type Branch struct {
 	opened   trace      // where the code was handed over
 	ordinals map[string]int
 	rng      *rand.Rand
+	chacha   *rand.ChaCha8 // the numbers of rng
 	waiter   waiter
 	// waitsFor and waitsForKey say what blocks it; empty: nothing.
 	waitsFor, waitsForKey string

@@ -27,6 +27,10 @@ func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) s
 	e := r.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
 	op := r.newOp(s, e)
 	op.Next, op.close, op.started.scope = e.Next, e.Close, s
+	if u := r.windup.undo; u != nil {
+		name, _ := event.StepOfRun(asked.Name)
+		u.steps = append(u.steps, name)
+	}
 	return op
 }
 
@@ -59,7 +63,7 @@ func (op *Op) Started() *Promise { return &op.started }
 // CancelChild asks a child to end.
 func (b *Branch) CancelChild(op *Op, reason string) {
 	b.enter()
-	if !op.done && !op.told {
+	if !op.done && !op.told && b.run.fold.Open(op.Ref) != nil {
 		op.cancelChild(reason)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // due and a step that failed while an attempt was under way come from outside.
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
-	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.RunCompleted, event.RunContinued,
+	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.VersionRecorded, event.RunCompleted, event.RunContinued,
 		event.ChildCreated, event.ChildCancelRequested, event.MessageSent:
 		return true
 	case event.RunFailed, event.RunCanceled:
@@ -40,6 +40,7 @@ func (r *Run) command(asked *event.Event, same func(rec *event.Event) string) *e
 // expect returns the recorded event at this place, nil if the log ends here. If
 // it is another one than asked for, r.err says so.
 func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *event.Event {
+	r.halt()
 	if len(r.feed) == 0 {
 		return nil
 	}
@@ -47,6 +48,9 @@ func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *ev
 	if !r.isCommand(rec) || !sameOperation(rec, asked) {
 		r.err = r.mismatch(rec, asked, "")
 		return nil
+	}
+	if rec.Seq <= uint64(r.kept()) {
+		same = nil // it may say the id of the run that it was asked by
 	}
 	if diff := compare(rec, same); diff != "" {
 		r.err = r.mismatch(rec, asked, diff)

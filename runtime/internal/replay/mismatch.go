@@ -51,7 +51,7 @@ func (e *MismatchError) Error() string {
 		b.WriteString(" (- recorded, + asked for):\n" + strings.TrimRight(e.Diff, "\n"))
 	}
 	b.WriteString("\nThe workflow's code was changed while this run was under way. Put the old order of operations back, " +
-		"or start a new workflow name for the new code; the run is blocked until a worker with fitting code comes, and then goes on by itself.")
+		"for such runs only by asking workflow.Version, or start a new workflow name for the new code; the run is blocked until a worker with fitting code comes, and then goes on by itself.")
 	return b.String()
 }
 

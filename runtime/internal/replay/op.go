@@ -100,6 +100,9 @@ func (op *Op) settle() {
 // sent: their outcomes decide.
 func (op *Op) cancel() {
 	r := op.run
+	if r.fold.Open(op.Ref) == nil {
+		return // its outcome is in the log, and comes into effect when the run is resumed
+	}
 	switch op.Kind {
 	case event.EntitySend:
 		return
@@ -140,6 +143,9 @@ func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same f
 	e := r.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
 	op := r.newOp(s, e)
 	op.Input, op.Meta = e.Payload, meta
+	if u := r.windup.undo; u != nil {
+		u.steps = append(u.steps, name)
+	}
 	r.unstarted.push(&op.unstarted, op)
 	return op
 }

@@ -16,7 +16,7 @@ type stmt struct {
 	Body []stmt
 }
 
-var leaves = []string{"step", "step", "step", "sleep", "receive", "try", "select", "await", "gather", "cancel", "record", "rand"}
+var leaves = []string{"step", "step", "step", "sleep", "receive", "try", "select", "await", "gather", "cancel", "record", "rand", "version", "undo"}
 var blocks = []string{"go", "go", "go", "scope", "deadline", "detached", "map"}
 
 func drawBody(t *rapid.T, depth, least, most int) []stmt {
@@ -40,6 +40,7 @@ type interpreter struct {
 	trace   []string
 	scopes  []*Scope
 	futures []*Promise
+	undos   int
 }
 
 // program returns the code and what it will have observed.
@@ -51,6 +52,9 @@ func program(body []stmt) (Program, *interpreter) {
 		}
 		x.run(b, s, body)
 		result, _ := json.Marshal(x.trace)
+		if x.undos%2 == 1 {
+			return Ending{Type: event.RunFailed, Failure: &event.Failure{Code: event.CodeError, Message: "odd"}}
+		}
 		return done(string(result))
 	}, x
 }
@@ -68,6 +72,9 @@ func (x *interpreter) run(b *Branch, s *Scope, body []stmt) {
 func topicName(n int) string { return string(rune('a' + n%3)) }
 
 func (x *interpreter) exec(b *Branch, s *Scope, st stmt) {
+	if b.Rand().IntN(2) == 0 {
+		b.Gate()
+	}
 	due := func(n int) time.Time { return b.Now().Add(time.Duration(n*n) * 10 * time.Millisecond) }
 	switch st.Kind {
 	case "step":
@@ -91,6 +98,21 @@ func (x *interpreter) exec(b *Branch, s *Scope, st stmt) {
 	case "record":
 		v, f := b.Record(func() ([]byte, *event.Failure) { return []byte(fmt.Sprint(len(b.Path()))), nil })
 		x.see(b, "recorded %s %v", v, f)
+	case "undo":
+		x.undos++
+		u := b.Compensate(func(b *Branch, s *Scope) *event.Failure {
+			op := doStep(b, s, fmt.Sprint("p.undo", st.N), fmt.Sprint(st.M))
+			x.see(b, "undone %v", op.Failure)
+			if st.N == 7 {
+				panic("an undo panics")
+			}
+			return op.Failure
+		})
+		if st.M == 0 {
+			u.Withdraw()
+		}
+	case "version":
+		x.see(b, "version %d", b.Version(topicName(st.N), 0, 4))
 	case "rand":
 		x.see(b, "random %d", b.Rand().Uint32())
 	case "cancel":

@@ -1,8 +1,11 @@
 package replay
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math/rand/v2"
+
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // Rand returns the random numbers of the branch. They are seeded from the run
@@ -10,17 +13,38 @@ import (
 func (b *Branch) Rand() *rand.Rand {
 	b.enter()
 	if b.rng == nil {
-		h := fnv.New128a()
-		_, _ = h.Write([]byte(b.run.id))
-		_, _ = h.Write([]byte{0})
-		_, _ = h.Write([]byte(b.path))
-		var seed [32]byte
-		copy(seed[:], h.Sum(nil))
-		_, _ = h.Write([]byte("2"))
-		copy(seed[16:], h.Sum(nil))
-		b.rng = rand.New(&randSource{b.run, rand.NewChaCha8(seed)})
+		b.chacha = rand.NewChaCha8(b.seed())
+		b.rng = rand.New(&randSource{b.run, b.chacha})
 	}
 	return b.rng
+}
+
+// seed is that of the run whose log this one has taken over, until the kept part is
+// over: the code must do there what it has done, and something of its own after it.
+func (b *Branch) seed() (seed [32]byte) {
+	id := b.run.seed
+	if id == "" {
+		id = cmp.Or(b.run.fold.Spec.Seed, b.run.id)
+	}
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(id))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write([]byte(b.path))
+	copy(seed[:], h.Sum(nil))
+	_, _ = h.Write([]byte("2"))
+	copy(seed[16:], h.Sum(nil))
+	return seed
+}
+
+// reseed says that from here on the log is that of another run, with random numbers
+// of its own.
+func (r *Run) reseed(id event.RunID) {
+	r.seed = id
+	for n := r.branches.first; n != nil; n = n.next {
+		if b := n.item; b.chacha != nil {
+			b.chacha.Seed(b.seed())
+		}
+	}
 }
 
 // randSource refuses to be used by the function of a Record, which no replay

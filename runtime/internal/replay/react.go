@@ -19,11 +19,9 @@ func (r *Run) react(e *event.Event) {
 	case event.StepRetrying:
 		return
 	}
-	r.now = r.latest
-	if !r.dispatch(e) {
-		r.err = fmt.Errorf("replay run %s: event %d (%s, key %q, of event %d) is consumed by nothing in this release", r.id, e.Seq, e.Type, e.Key, e.Ref)
+	if !r.steer(e) && !r.keepForLater(e) && !r.ended {
+		r.consume(e)
 	}
-	r.drain()
 }
 
 // dispatch makes those branches runnable that wait for the event. It reports
@@ -31,7 +29,7 @@ func (r *Run) react(e *event.Event) {
 func (r *Run) dispatch(e *event.Event) bool {
 	switch e.Type {
 	case event.RunCreated:
-		r.input = e.Payload
+		r.input, r.control.gated = e.Payload, r.fold.Spec.Debug
 	case event.RunStarted:
 		r.start()
 	case event.ChildStarted:
@@ -55,6 +53,8 @@ func (r *Run) dispatch(e *event.Event) bool {
 		r.topic(e.Name).push(&kept)
 	case event.CancelRequested:
 		r.requestCancel(e)
+		r.control.gated = false
+		r.control.gate.tell()
 	case event.RunFailed, event.RunCanceled:
 		r.ended = true
 	default:
@@ -105,6 +105,7 @@ func (r *Run) start() {
 		}
 		ending := r.code(b, &r.root, input)
 		b.enter()
+		ending = b.compensate(ending)
 		b.awaitClosing()
 		r.end(ending)
 	})

@@ -44,6 +44,11 @@ type Run struct {
 	topics    map[string]*topic
 	awaiting  map[string]uint64 // children and sends, by key
 	unstarted list[Op]          // steps, oldest first
+	versions  map[string]int    // of changes that the code has asked for
+	undos     list[Undo]        // registered, oldest first
+	windup    windingUp
+	control   control
+	seed      event.RunID // whose random numbers the code sees; empty: not decided
 	cancels   []*Op
 	pure      string // key of the Record whose function is running
 

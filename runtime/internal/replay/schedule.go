@@ -31,7 +31,7 @@ func (r *Run) wake(b *Branch) {
 // drain resumes runnable branches, first in first out, until all are blocked or
 // the run has ended.
 func (r *Run) drain() {
-	for r.err == nil && !r.ended {
+	for r.err == nil && !r.ended && r.control.halted == nil {
 		b := r.queue.pop()
 		if b == nil {
 			return
@@ -60,7 +60,7 @@ func (r *Run) resume(b *Branch) {
 	r.forget(b)
 	r.pool.put(co)
 	if crash != nil && !r.dying && r.err == nil && !r.ended {
-		r.end(panicEnding(crash, &Panic{Branch: b.path, Opened: b.opened.position(), Value: crash.value, Stack: crash.stack}))
+		r.crashed(panicEnding(crash, &Panic{Branch: b.path, Opened: b.opened.position(), Value: crash.value, Stack: crash.stack}))
 	}
 }
 
@@ -87,7 +87,10 @@ func (r *Run) forget(b *Branch) {
 	b.finished = true
 	b.place.remove()
 	b.runnable.remove()
-	b.co, b.code, b.ordinals, b.rng = nil, nil, nil, nil
+	b.co, b.code, b.ordinals, b.rng, b.chacha = nil, nil, nil, nil, nil
+	if r.branches.n == 1 {
+		r.windup.alone.tell()
+	}
 }
 
 // unwind ends all branches, newest first.
@@ -101,6 +104,23 @@ func (r *Run) unwind() {
 		}
 		r.resume(b)
 	}
+}
+
+// unwindBut ends all branches but one, newest first, while the run goes on.
+func (r *Run) unwindBut(keep *Branch) {
+	r.dying = true
+	for n := r.branches.last; n != nil; {
+		b := n.item
+		n = n.prev
+		switch {
+		case b == keep:
+		case b.co == nil:
+			r.forget(b)
+		default:
+			r.resume(b)
+		}
+	}
+	r.dying = false
 }
 
 // Branches returns the number of branches that are open.

@@ -70,8 +70,8 @@ func (b *Branch) limit(s *Scope, due time.Time) {
 		s.cancel(ErrTimeout)
 		return
 	}
-	s.due = due
-	b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due).limits = s
+	op := b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
+	op.limits, s.due = s, b.run.fold.Open(op.Ref).Due // as it is recorded
 }
 
 // Cancel ends the scope with ErrCanceled. It may be called from any branch of

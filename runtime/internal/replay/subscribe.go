@@ -43,7 +43,7 @@ type waiter struct {
 }
 
 func (w *waiter) notify(index int, value any) bool {
-	if w.won >= 0 {
+	if w.won >= 0 || w.b.finished {
 		return false
 	}
 	w.won, w.value = index, value

@@ -56,6 +56,11 @@ func (r *Run) Unread(yield func(*event.Event) bool) {
 	for _, t := range r.topics {
 		all = append(all, t.unread...)
 	}
+	for i := range r.control.late {
+		if e := &r.control.late[i]; e.Type == event.MessageReceived {
+			all = append(all, e)
+		}
+	}
 	slices.SortFunc(all, func(a, b *event.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, e := range all {
 		if !yield(e) {

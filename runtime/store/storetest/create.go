@@ -55,6 +55,13 @@ var createBehaviors = []behavior{
 		h.equal("frames", got.Frames, [][]byte{c.Frame})
 		h.equal("inbox", got.Inbox, []store.Item(nil))
 	}},
+	{"CreateKeepsTheStatusThatItIsGiven", func(h *harness) {
+		l := h.newLog(orders, "")
+		c := l.Create()
+		c.Status, c.Delay = event.StatusHeld, time.Hour
+		h.create(c)
+		h.equal("status", h.load(l.Run).Record.Status, event.StatusHeld)
+	}},
 	{"CreateJudgesEachRunByItself", func(h *harness) {
 		wid := h.workflowID("order")
 		one, two, three := h.newLog(orders, wid), h.newLog(orders, wid), h.newLog(orders, "")

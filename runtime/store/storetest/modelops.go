@@ -62,7 +62,7 @@ func (m *model) insert(c store.Create) *modelRun {
 	r := &modelRun{RunState: store.RunState{
 		Record: store.Record{
 			Run: c.Run, Chain: c.Run, WorkflowID: c.WorkflowID, Class: c.Class, Priority: c.Priority,
-			Tags: c.Tags, Parent: c.Parent, Root: c.Root, Status: event.StatusPending,
+			Tags: c.Tags, Parent: c.Parent, Root: c.Root, Status: cmp.Or(c.Status, event.StatusPending),
 			N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: m.clock.Now(), Retention: cmp.Or(c.Retention, store.DefaultRetention),
 		},
 		Frames: [][]byte{c.Frame},

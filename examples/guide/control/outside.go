@@ -1,0 +1,65 @@
+package control
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Watch starts a run so that watcher sees each event of it, from the first on.
+func Watch(ctx context.Context, client *workflow.Client, trip Trip, watcher func(*workflow.Run[[]string]) error) error {
+	run, err := Travel.Start(ctx, client, trip, workflow.WithHold())
+	if err != nil {
+		return err
+	}
+	if err := watcher(run); err != nil { // subscribes
+		return err
+	}
+	return run.Release(ctx)
+}
+
+// Trace executes a run operation by operation, as fast as next allows.
+func Trace(ctx context.Context, client *workflow.Client, trip Trip, next func() bool) (*workflow.Run[[]string], error) {
+	run, err := Travel.Start(ctx, client, trip, workflow.WithDebug())
+	if err != nil {
+		return nil, err
+	}
+	for next() {
+		if err := run.Step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	err = run.Resume(ctx) // from here on by itself
+	return run, err
+}
+
+// GoOn lets the work of a run go on that has ended badly, whichever way.
+func GoOn(ctx context.Context, run *workflow.Run[[]string]) (*workflow.Run[[]string], error) {
+	info, err := run.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	again := run.Retry
+	if info.Status == workflow.StatusCanceled {
+		again = run.ResumeAsNew
+	}
+	next, err := again(ctx)
+	if _, undone := errors.AsType[*workflow.UndoneError](err); undone {
+		return run.Restart(ctx) // nothing is left to go on with
+	}
+	return next, err
+}
+
+// FromLastStep does the last step of a run again, in a new run, and what follows.
+func FromLastStep(ctx context.Context, run *workflow.Run[[]string]) (*workflow.Run[[]string], error) {
+	last := ""
+	for e, err := range run.Events(ctx, workflow.Types(event.StepCreated)) {
+		if err != nil {
+			return nil, err
+		}
+		last = e.Key
+	}
+	return run.Fork(ctx, last)
+}

@@ -1,0 +1,91 @@
+package event
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+func appendSpec(b []byte, s *Spec) []byte {
+	b = appendBytes(b, 1, s.Workflow)
+	b = appendBytes(b, 2, s.Queue)
+	b = appendBytes(b, 3, s.WorkflowID)
+	b = appendMap(b, 4, s.Tags)
+	b = appendInt(b, 5, int64(s.Timeout))
+	b = appendInt(b, 6, int64(s.Retention))
+	b = appendBytes(b, 7, s.Parent)
+	b = appendBytes(b, 8, s.ParentKey)
+	b = appendBytes(b, 9, s.Root)
+	b = appendInt(b, 10, int64(s.Depth))
+	b = appendBytes(b, 11, s.ResumedFrom)
+	b = appendBytes(b, 12, s.ContinuedOf)
+	b = appendMap(b, 13, s.Attributes)
+	b = appendInt(b, 14, int64(s.Priority))
+	b = appendTime(b, 15, s.StartAt, 0)
+	b = appendInt(b, 16, int64(s.Hold))
+	if s.Debug {
+		b = appendInt(b, 17, 1)
+	}
+	b = appendInt(b, 18, int64(s.Kept))
+	return appendBytes(b, 19, s.Seed)
+}
+
+func decodeSpec(b []byte) (*Spec, error) {
+	s := &Spec{}
+	r := reader{b: b}
+	for r.next() {
+		switch r.field {
+		case 1:
+			s.Workflow = string(r.val)
+		case 2:
+			s.Queue = string(r.val)
+		case 3:
+			s.WorkflowID = string(r.val)
+		case 4:
+			s.Tags = r.addPair(s.Tags)
+		case 5:
+			s.Timeout = time.Duration(r.num)
+		case 6:
+			s.Retention = time.Duration(r.num)
+		case 7:
+			s.Parent = RunID(r.val)
+		case 8:
+			s.ParentKey = string(r.val)
+		case 9:
+			s.Root = RunID(r.val)
+		case 10:
+			s.Depth = int(r.small(maxSmall))
+		case 11:
+			s.ResumedFrom = RunID(r.val)
+		case 12:
+			s.ContinuedOf = RunID(r.val)
+		case 13:
+			s.Attributes = r.addPair(s.Attributes)
+		case 14:
+			s.Priority = int(r.num)
+		case 15:
+			s.StartAt = r.time(0)
+		case 16:
+			s.Hold = time.Duration(r.num)
+		case 17:
+			s.Debug = r.num != 0
+		case 18:
+			s.Kept = int(r.num)
+		case 19:
+			s.Seed = RunID(r.val)
+		}
+	}
+	if r.bad {
+		return nil, fmt.Errorf("spec is cut short, or a number is out of range: %w", ErrCorrupt)
+	}
+	return s, nil
+}
+
+// appendMap writes the pairs sorted, so that equal maps have equal bytes.
+func appendMap(b []byte, field int, m map[string]string) []byte {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		b = appendNested(b, field, func(b []byte) []byte { return appendBytes(appendBytes(b, 1, k), 2, m[k]) })
+	}
+	return b
+}

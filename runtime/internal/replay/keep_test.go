@@ -1,0 +1,136 @@
+package replay
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+const newRun = event.RunID("wrun_01JGFJJZ00000000000000000B")
+
+// drawCut returns a place where a log may be cut: in front of a step or of
+// something that came from outside.
+func drawCut(rt *rapid.T, log []event.Event) uint64 {
+	is := commands(log)
+	var cuts []uint64
+	for i := 2; i < len(log); i++ {
+		if !is[i] && !isBookkeeping(log[i].Type) || log[i].Type == event.StepCreated {
+			cuts = append(cuts, log[i].Seq)
+		}
+	}
+	return rapid.SampledFrom(append(cuts, uint64(len(log)+1))).Draw(rt, "cut")
+}
+
+func TestKeep_WhatIsTakenOverFitsTheCodeThatHasWrittenIt(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		body, _, log := drawLog(t, rt)
+		if log[len(log)-1].Type.Terminal() {
+			log = log[:len(log)-1]
+		}
+		cut := drawCut(rt, log)
+		until := rapid.SampledFrom([]uint64{cut, uint64(len(log) + 1)}).Draw(rt, "until")
+		now := log[len(log)-1].Time.Add(time.Hour)
+		events, kept := Keep(log, cut, until, newRun, now)
+		spec := *events[0].Spec
+		spec.Kept, spec.Seed = kept, testRun
+		events[0].Spec = &spec
+
+		code, seen := program(body)
+		h := load(t, code)
+		h.run.id, h.now = newRun, now
+		if err := h.run.Replay(events); err != nil {
+			rt.Fatalf("cut in front of event %d: %v", cut, err)
+		}
+		h.log = append(slices.Clone(events), h.run.Take()...)
+		if done := results(events); !slices.Equal(done, results(log)[:len(done)]) && until == cut {
+			rt.Fatalf("results %v were kept of %v", done, results(log))
+		}
+		h.drive(rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "driver of the new run"), 0)))
+
+		again, seenAgain := program(body)
+		h2 := load(t, again)
+		h2.run.id = newRun
+		if err := h2.run.Replay(h.log); err != nil {
+			rt.Fatalf("replay of the new run: %v", err)
+		}
+		if diff := cmp.Diff(seen.trace, seenAgain.trace); diff != "" {
+			rt.Fatalf("the code saw (-first +again):\n%s", diff)
+		}
+	})
+}
+
+// results returns the results of steps.
+func results(log []event.Event) (all []string) {
+	for i := range log {
+		if log[i].Type == event.StepCompleted {
+			all = append(all, string(log[i].Payload))
+		}
+	}
+	return all
+}
+
+func TestKeep_CarriesOverWhatCameOfWhatIsKept(t *testing.T) {
+	at := func(n int) time.Time { return t0.Add(time.Duration(n) * time.Second) }
+	log := []event.Event{
+		{Type: event.RunCreated, Spec: &event.Spec{Workflow: "p.flow"}},
+		{Type: event.RunStarted},
+		{Type: event.StepCreated, Key: "a"}, {Type: event.StepCreated, Key: "b"}, {Type: event.StepCreated, Key: "c"},
+		{Type: event.StepStarted, Ref: 3, Attempt: 1}, {Type: event.StepStarted, Ref: 4, Attempt: 1}, {Type: event.StepRetrying, Ref: 4, Attempt: 1},
+		{Type: event.CancelRequested}, // 9
+		{Type: event.StepFailed, Ref: 5},
+		{Type: event.StepCreated, Key: "cleanup"}, // 11
+		{Type: event.StepStarted, Ref: 11, Attempt: 1},
+		{Type: event.StepCompleted, Ref: 11, Attempt: 1},
+		{Type: event.MessageReceived, Name: "m"},
+		{Type: event.StepCompleted, Ref: 3, Attempt: 1},
+		{Type: event.StepFailed, Ref: 4, Attempt: 1},
+		{Type: event.RunCanceled},
+	}
+	for i := range log {
+		log[i].Seq, log[i].Time = uint64(i+1), at(i)
+		if log[i].Type.Creates() && i > 0 {
+			log[i].Ref = log[i].Seq
+		}
+	}
+	got, kept := Keep(log, 9, 17, newRun, at(100))
+	var lines []string
+	for i := range got {
+		lines = append(lines, describe(&got[i]))
+	}
+	want := []string{
+		"run_created", "run_started", "step_created (key a)", "step_created (key b)", "step_created (key c)", "step_started of event 3",
+		"step_started of event 4", "step_retrying of event 4",
+		"run_paused", "message_received m", "step_completed of event 3", "run_resumed",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" || kept != 8 {
+		t.Errorf("kept %d (-want +got):\n%s", kept, diff)
+	}
+	if last := got[len(got)-1]; !last.Time.Equal(at(100)) || last.Next != newRun {
+		t.Errorf("the last event is %+v", last)
+	}
+}
+
+func TestKeep_EndsInFrontOfWhatHasNotEndedAndOthersKnow(t *testing.T) {
+	for _, typ := range []event.Type{event.ChildCreated, event.MessageSent, event.HookCreated} {
+		log := []event.Event{
+			{Type: event.RunCreated, Spec: &event.Spec{Workflow: "p.flow"}}, {Type: event.RunStarted},
+			{Type: event.ChildCreated, Key: "ended", Ref: 3}, {Type: typ, Key: "open", Ref: 4},
+			{Type: event.ChildFailed, Ref: 3}, {Type: event.StepCreated, Key: "a", Ref: 6}, {Type: event.MessageReceived},
+			{Type: event.StepCreated, Key: "b", Ref: 8},
+		}
+		for i := range log {
+			log[i].Seq = uint64(i + 1)
+		}
+		got, kept := Keep(log, 8, 8, newRun, t0)
+		// Without the event behind it, the failure of the first one is not kept, either.
+		if kept != 2 || len(got) != 5 || got[3].Type != event.MessageReceived {
+			t.Errorf("%s: kept %d of %v", typ, kept, got)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Undo is a compensation: what undoes something that the code has done, if the
+// run fails or is canceled.
+type Undo struct {
+	run    *Run
+	key    string
+	code   func(b *Branch, s *Scope) *event.Failure
+	place  node[Undo] // among those that are registered
+	steps  []string   // that it has called
+	failed *event.Failure
+	over   Promise
+}
+
+// windingUp is the part of a run's end in which compensations are executed.
+type windingUp struct {
+	begun bool
+	by    *Branch // that executes them
+	undo  *Undo   // that is being executed
+	alone bell    // tells by when no other branch is left
+}
+
+// Compensate registers an undo, which is executed at most once.
+func (b *Branch) Compensate(code func(b *Branch, s *Scope) *event.Failure) *Undo {
+	b.enter()
+	if b.run.windup.undo != nil {
+		panic(&MisuseError{"workflow: Compensate was called by what undoes (" + b.run.windup.undo.key + "): that is not undone itself"})
+	}
+	u := &Undo{run: b.run, key: b.Key("undo"), code: code}
+	b.run.undos.push(&u.place, u)
+	return u
+}
+
+// Withdraw takes the undo back, unless it has begun.
+func (u *Undo) Withdraw() {
+	r := u.run
+	switch {
+	case r.dying || r.err != nil:
+		return
+	case r.current == nil:
+		panic(&MisuseError{"workflow: the function that withdraws a compensation was called from outside of the workflow's code"})
+	case r.pure != "":
+		panic(&MisuseError{"workflow: a compensation was withdrawn inside of workflow.Record (" + r.pure + ")"})
+	}
+	u.place.remove()
+}
+
+// compensate executes what is registered, newest first, if the run is to end
+// badly. Before that everything under the run's scope is canceled, and the
+// branches that are open come to their end: what they still do can be undone, too.
+// It returns the ending with what came of the undos.
+func (b *Branch) compensate(how Ending) Ending {
+	r := b.run
+	if r.undos.n == 0 || how.Type != event.RunFailed && how.Type != event.RunCanceled {
+		return how
+	}
+	r.windup.begun, r.windup.by = true, b
+	r.root.cancel(ErrCanceled)
+	for r.branches.n > 1 {
+		b.wait("the end of the other branches", "", &r.windup.alone)
+	}
+	f := *how.Failure
+	for r.undos.last != nil {
+		u := r.undos.last.item
+		u.place.remove()
+		b.undo(u)
+		if u.failed == nil {
+			f.Undone = append(f.Undone, u.describe())
+		} else {
+			f.NotUndone = append(f.NotUndone, u.describe()+": "+u.failed.Message)
+		}
+	}
+	how.Failure = &f
+	return how
+}
+
+// undo executes one undo in a branch and under a scope of its own.
+func (b *Branch) undo(u *Undo) {
+	r := b.run
+	r.windup.undo = u
+	r.open(u.key, func(nb *Branch) { u.finish(u.code(nb, nb.NewScope(nil))) })
+	b.wait("compensation ", u.key, &u.over)
+	r.windup.undo = nil
+}
+
+func (u *Undo) finish(failed *event.Failure) {
+	if !u.over.done {
+		u.failed = failed
+		u.over.resolve(nil)
+	}
+}
+
+// describe says what the undo is about: its key, and the steps that it called.
+func (u *Undo) describe() string {
+	if len(u.steps) == 0 {
+		return u.key
+	}
+	return u.key + ": " + strings.Join(slices.Compact(u.steps), ", ")
+}
+
+// crashed ends the run because a branch has panicked. What is registered is undone
+// all the same: for that the other branches are unwound, since they may wait for
+// what will not come any more.
+func (r *Run) crashed(how Ending) {
+	switch {
+	case r.windup.undo != nil:
+		r.windup.undo.finish(how.Failure)
+	case r.windup.begun:
+		r.unwindBut(r.windup.by)
+	case r.undos.n > 0:
+		r.windup.begun = true
+		r.unwindBut(nil)
+		r.open(r.name+"/undo", func(b *Branch) {
+			ending := b.compensate(how)
+			b.awaitClosing()
+			r.end(ending)
+		})
+	default:
+		r.end(how)
+	}
+}

@@ -1,0 +1,60 @@
+package replay
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// VersionError says that the run follows a version of a change that the code does
+// not know. The run is blocked, not failed, as after a [MismatchError].
+type VersionError struct {
+	Run      event.RunID
+	Change   string
+	Recorded int // 0: the run was there before the change
+	Min, Max int // what the code knows
+}
+
+// Error names the change, the versions and the fix.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("run %s does not fit this code: it follows version %d of change %q, and the code knows versions %d to %d: "+
+		"let this worker's code have that version, too, or let the run end on a worker that has it; it goes on there by itself",
+		e.Run, e.Recorded, e.Change, e.Min, e.Max)
+}
+
+// Version returns which version of a change the run follows: what its log says;
+// latest if the log ends here, and then that is recorded; 0 if the code was here
+// before without asking. The first call decides for the run.
+func (b *Branch) Version(change string, oldest, latest int) int {
+	b.enter()
+	r := b.run
+	v, known := r.versions[change]
+	if !known {
+		v = r.decideVersion(change, latest)
+		if r.versions == nil {
+			r.versions = map[string]int{}
+		}
+		r.versions[change] = v
+	}
+	if v < oldest || v > latest {
+		r.err = &VersionError{Run: r.id, Change: change, Recorded: v, Min: oldest, Max: latest}
+		r.abortOnError()
+	}
+	return v
+}
+
+func (r *Run) decideVersion(change string, latest int) int {
+	r.halt()
+	asked := event.Event{Type: event.VersionRecorded, Name: change, Payload: []byte(strconv.Itoa(latest))}
+	if len(r.feed) > 0 && (r.feed[0].Type != event.VersionRecorded || r.feed[0].Name != change) {
+		return 0
+	}
+	rec := r.command(&asked, nil)
+	v, err := strconv.Atoi(string(rec.Payload))
+	if err != nil {
+		r.err = fmt.Errorf("replay run %s: event %d (%s) holds no number: %w", r.id, rec.Seq, rec.Type, event.ErrCorrupt)
+		r.abortOnError()
+	}
+	return v
+}

@@ -1,0 +1,42 @@
+package worker
+
+import (
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// begin lets the code of a run begin, unless it is not to begin yet. What was
+// accepted for it before is in the log by then.
+func (t *task) begin() {
+	f := t.run.Fold()
+	if f.Run != event.StatePending || t.mailWanted || t.mailLoading {
+		return
+	}
+	now := t.w.clock.Now()
+	switch {
+	case f.Held() && !now.Before(f.Due()):
+		t.end(event.Event{Type: event.RunFailed, Failure: &event.Failure{
+			Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and nobody released it within %v", f.Spec.Hold),
+		}})
+	case f.Held() || f.Paused || f.Spec.StartAt.After(now):
+	default:
+		t.apply(event.Event{Type: event.RunStarted, By: t.w.cfg.Name})
+	}
+}
+
+// pointless reports whether a command changes nothing: it is not recorded.
+func (t *task) pointless(e *event.Event) bool {
+	f := t.run.Fold()
+	switch e.Type {
+	case event.RunPaused:
+		return f.Paused
+	case event.RunResumed:
+		return !f.Paused && !t.run.Stepping()
+	case event.RunReleased:
+		return !f.Held()
+	case event.RunStepped:
+		return !f.Spec.Debug
+	}
+	return false
+}

@@ -1,0 +1,349 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// StatusError says that a run is not in a status in which a new run can be made of
+// it in this way.
+type StatusError struct {
+	Run    RunID
+	Verb   string // what was asked for
+	Status Status
+	Fix    string
+}
+
+// Error names the run, its status and what to do instead.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s run %s: it is %s: %s", e.Verb, e.Run, e.Status, e.Fix)
+}
+
+// UndoneError says that a run is not continued, because its compensations have undone
+// what would be taken over.
+type UndoneError struct {
+	Run    RunID
+	Undone []string
+}
+
+// Error names the run and what was undone.
+func (e *UndoneError) Error() string {
+	return fmt.Sprintf("continue the work of run %s: it has undone what it did (%s): restart it instead", e.Run, strings.Join(e.Undone, "; "))
+}
+
+// ErrStepNotFound says that the log of a run has no such step.
+var ErrStepNotFound = errors.New("workflow: step not found")
+
+// maxKept bounds what a new run takes over, in bytes.
+const maxKept = 64 << 20
+
+// earlier is a run of which a new one is made.
+type earlier struct {
+	record store.Record
+	log    []event.Event
+	last   *event.Event
+}
+
+// Restart makes a new run with the input of this one, which may still be going on.
+// Nothing else of it is taken over. The new run has the workflow id of this one if
+// that has ended, or else none.
+//
+// All that make new runs of old ones: the new run has the queue, tags, priority,
+// retention and time limit of the old one, the limit begins anew; its parent is
+// nobody. Errors: ErrRunNotFound; an *ActiveRunError if the workflow id is in use by
+// now.
+func (h *Handle) Restart(ctx context.Context) (*Handle, error) {
+	const verb = "restart"
+	old, err := h.earlier(ctx, verb)
+	if err != nil {
+		return nil, err
+	}
+	first := old.log[0]
+	return h.again(ctx, verb, old, old.fresh(h.c.store.Clock().Now()), []event.Event{first}, 0)
+}
+
+// Fork makes a new run that does again what this one has done from a step on, which
+// is named by its id or its key. The run may have ended or be going on; nothing
+// happens to it. The events in front of the step are taken over, messages included:
+// steps that had completed are not executed again. Steps that were under way begin
+// again, also those that are not idempotent. Children, sends and hooks belong to the
+// old run: those that had ended are taken over with what came of them, and if one
+// had not, the part that is taken over ends in front of it, so that the new run asks
+// for it again.
+//
+// In what is taken over the operations of the code must be the same, in order and by
+// key; that their arguments are, too, is not asked. Times are those of the old run:
+// what fell due meanwhile is due at once. From there on random numbers are others.
+// See [Handle.Restart] for what else the new run has; it is never in debug mode.
+// Errors: those of Restart; one that matches [ErrStepNotFound]; a *[PayloadError] if
+// there are more than 64 MiB to take over.
+func (h *Handle) Fork(ctx context.Context, stepID string) (*Handle, error) {
+	const verb = "fork"
+	old, err := h.earlier(ctx, verb)
+	if err != nil {
+		return nil, err
+	}
+	cut := uint64(0)
+	for i := range old.log {
+		if e := &old.log[i]; isStep(e) && (e.Key == stepID || e.Correlation(old.record.Run) == stepID) {
+			cut = e.Seq
+		}
+	}
+	if cut == 0 {
+		return nil, fmt.Errorf("fork run %s at %q: %w", old.record.Run, stepID, ErrStepNotFound)
+	}
+	return h.resume(ctx, verb, old, "", cut, cut)
+}
+
+// Retry makes a new run that goes on where this one, which failed, has failed: what
+// was completed is taken over, also messages, and the step or child that the run
+// failed with is tried again, with all its attempts. If the run failed by itself its
+// code continues behind everything that it had done: with the same code it will fail
+// again. Retrying a run again returns the same new run. What is said at
+// [Handle.Fork] about what is taken over holds here, too.
+//
+// Errors: a *[StatusError] if the run has not failed; an *[UndoneError] if it has
+// undone what it did; those of Fork.
+func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
+	const verb = "retry"
+	old, err := h.earlier(ctx, verb)
+	if err != nil {
+		return nil, err
+	}
+	if old.last.Type != event.RunFailed {
+		return nil, &StatusError{old.record.Run, verb, old.record.Status, "only a run that failed is tried again"}
+	}
+	if err := old.refuseUndone(); err != nil {
+		return nil, err
+	}
+	return h.resume(ctx, verb, old, old.next(), old.failedAt(), old.last.Seq)
+}
+
+// ResumeAsNew makes a new run that continues the work of this one, which was
+// cancelled and stays so: what was completed, also after the cancel, is taken over,
+// messages included, and what ended because of the cancel goes on. Resuming a run
+// again returns the same new run. What is said at [Handle.Fork] about what is taken
+// over holds here, too.
+//
+// Errors: a *[StatusError] if the run was not cancelled; an *[UndoneError] if it has
+// undone what it did; those of Fork.
+func (h *Handle) ResumeAsNew(ctx context.Context) (*Handle, error) {
+	const verb = "resume"
+	old, err := h.earlier(ctx, verb)
+	if err != nil {
+		return nil, err
+	}
+	if old.last.Type != event.RunCanceled {
+		return nil, &StatusError{old.record.Run, verb, old.record.Status, "only a run that was cancelled is resumed as a new one"}
+	}
+	if err := old.refuseUndone(); err != nil {
+		return nil, err
+	}
+	cut := old.last.Seq
+	for i := range old.log {
+		if old.log[i].Type == event.CancelRequested {
+			cut = old.log[i].Seq
+			break
+		}
+	}
+	return h.resume(ctx, verb, old, old.next(), cut, old.last.Seq)
+}
+
+// earlier reads the run.
+func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
+	id, err := h.resolve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	l, err := h.c.load(ctx, store.Load{Run: id})
+	if err != nil {
+		return nil, fmt.Errorf("%s run %s: %w", verb, id, err)
+	}
+	old := &earlier{record: l.Record}
+	for i, b := range l.Frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", verb, &EventError{Run: id, Frame: uint64(i + 1), Err: err})
+		}
+		old.log = append(old.log, f.Events...)
+	}
+	if len(old.log) == 0 || old.log[0].Spec == nil {
+		return nil, fmt.Errorf("%s: %w", verb, &EventError{Run: id, Frame: 1, Err: event.ErrCorrupt})
+	}
+	old.last = &old.log[len(old.log)-1]
+	return old, nil
+}
+
+// workflowID is that of the new run: the old one's, if it has left it.
+func (o *earlier) workflowID() string {
+	if o.record.Place != store.PlaceEnded || o.last.Type == event.RunContinued {
+		return ""
+	}
+	return o.log[0].Spec.WorkflowID
+}
+
+// fresh returns an id for one of many runs that may be made of this one.
+func (o *earlier) fresh(now time.Time) RunID {
+	slot := event.RandomSlot()
+	if id := o.workflowID(); id != "" {
+		slot = event.SlotOf(id)
+	}
+	return event.NewRunID(now, slot)
+}
+
+// next is the id of the one run that goes on where this one has ended.
+func (o *earlier) next() RunID { return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time) }
+
+func (o *earlier) refuseUndone() error {
+	if f := o.last.Failure; f != nil && len(f.Undone) > 0 {
+		return &UndoneError{Run: o.record.Run, Undone: f.Undone}
+	}
+	return nil
+}
+
+// failedAt returns the number of the first event that made the run fail: the end of
+// a step or child whose error it failed with, or that its time was up.
+func (o *earlier) failedAt() uint64 {
+	at := o.last.Seq
+	steps, children := map[string]bool{}, map[RunID]bool{}
+	causes(o.record.Run, o.last.Failure, steps, children)
+	created := map[uint64]*event.Event{}
+	for i := range o.log {
+		e := &o.log[i]
+		if e.Type.Creates() {
+			created[e.Ref] = e
+		}
+		guilty := false
+		switch by := created[e.Ref]; e.Type {
+		case event.StepFailed:
+			guilty = steps[by.Key]
+		case event.ChildFailed, event.ChildCanceled:
+			guilty = children[e.Next] || children[by.Next] || isStep(by) && steps[by.Key]
+		case event.WaitCompleted:
+			guilty = o.timeLimit(by) && e.Outcome == event.OutcomeDue
+		}
+		if guilty {
+			at = min(at, e.Seq)
+		}
+	}
+	return at
+}
+
+// isStep reports whether the event asks for a step, here or on a queue of its own.
+func isStep(e *event.Event) bool {
+	_, remote := event.StepOfRun(e.Name)
+	return e.Type == event.StepCreated || e.Type == event.ChildCreated && remote
+}
+
+// timeLimit reports whether an event has created the limit of the whole run.
+func (o *earlier) timeLimit(e *event.Event) bool {
+	return o.log[0].Spec.Timeout > 0 && e.Type == event.WaitCreated && e.Wait == event.WaitDeadline &&
+		e.Key == replay.TimeLimitKey(lastName(o.record.Class.Workflow))
+}
+
+// causes gathers the steps of the run, by key, and the children that a failure is
+// about.
+func causes(run RunID, f *event.Failure, steps map[string]bool, children map[RunID]bool) {
+	if f == nil {
+		return
+	}
+	switch f.Type {
+	case wireStepError:
+		var s storedStepError
+		if json.Unmarshal(f.Data, &s) == nil && s.Run == run {
+			steps[s.Key] = true
+		}
+	case wireRunError:
+		var s storedRunError
+		if json.Unmarshal(f.Data, &s) == nil {
+			children[s.Run] = true
+		}
+	}
+	for _, c := range f.Causes {
+		causes(run, c, steps, children)
+	}
+}
+
+// resume makes a run that takes over the log in front of the event cut, and what
+// has come of that until the event until. An empty id asks for a new one.
+func (h *Handle) resume(ctx context.Context, verb string, old *earlier, id RunID, cut, until uint64) (*Handle, error) {
+	now := h.c.store.Clock().Now()
+	if id == "" {
+		id = old.fresh(now)
+	}
+	events, kept := replay.Keep(old.log, cut, until, id, now)
+	for i := range events {
+		if e := &events[i]; old.timeLimit(e) {
+			e.Due = now.Add(old.log[0].Spec.Timeout)
+		}
+	}
+	return h.again(ctx, verb, old, id, events, kept)
+}
+
+// again creates the new run.
+func (h *Handle) again(ctx context.Context, verb string, old *earlier, id RunID, events []event.Event, kept int) (*Handle, error) {
+	run, now := old.record.Run, h.c.store.Clock().Now()
+	spec := *old.log[0].Spec
+	spec.ResumedFrom, spec.Kept, spec.ContinuedOf = run, kept, ""
+	spec.Parent, spec.ParentKey, spec.Root, spec.Depth = "", "", "", 0
+	spec.StartAt, spec.Hold, spec.Debug = time.Time{}, 0, spec.Debug && kept > 0
+	if kept > 0 && spec.Seed == "" {
+		spec.Seed = run
+	}
+	if kept == 0 {
+		spec.Seed, events[0].Time = "", now
+	}
+	spec.WorkflowID = old.workflowID()
+	events[0].Spec = &spec
+	last := &events[len(events)-1]
+	c := store.Create{
+		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Class: old.record.Class, Priority: old.record.Priority,
+		Tags: spec.Tags, CID: event.NewCID(), Seq: last.Seq, Retention: spec.Retention,
+	}
+	var err error
+	if c.Frame, err = event.AppendFrame(nil, &event.Frame{CID: c.CID, Time: last.Time, Events: events}); err != nil {
+		return nil, fmt.Errorf("%s run %s: %w", verb, run, err)
+	}
+	if len(c.Frame) > maxKept {
+		return nil, fmt.Errorf("%s: %w", verb, &PayloadError{What: "what is taken over of run " + string(run), Size: len(c.Frame), Limit: maxKept})
+	}
+	created, err := h.c.store.Create(ctx, []store.Create{c})
+	if err == nil {
+		err = created[0].Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s run %s: %w", verb, run, err)
+	}
+	return h.c.Run(created[0].Run), nil
+}
+
+// Restart is that of the Handle.
+func (r *Run[T]) Restart(ctx context.Context) (*Run[T], error) { return r.typed(r.Handle.Restart(ctx)) }
+
+// Fork is that of the Handle.
+func (r *Run[T]) Fork(ctx context.Context, stepID string) (*Run[T], error) {
+	return r.typed(r.Handle.Fork(ctx, stepID))
+}
+
+// Retry is that of the Handle.
+func (r *Run[T]) Retry(ctx context.Context) (*Run[T], error) { return r.typed(r.Handle.Retry(ctx)) }
+
+// ResumeAsNew is that of the Handle.
+func (r *Run[T]) ResumeAsNew(ctx context.Context) (*Run[T], error) {
+	return r.typed(r.Handle.ResumeAsNew(ctx))
+}
+
+func (r *Run[T]) typed(h *Handle, err error) (*Run[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Run[T]{Handle: h, def: r.def, created: true}, nil
+}

@@ -1,0 +1,99 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// ErrNotDebug says that a run is not to be executed step by step: it was started
+// without [WithDebug].
+var ErrNotDebug = errors.New("workflow: run was started without WithDebug")
+
+// DefaultHold is how long a held run waits to be released.
+const DefaultHold = event.DefaultHold
+
+// WithHold creates the run without starting it: it begins once [Handle.Release] is
+// called, so that nothing of it is missed by who follows it before that. A run that
+// is not released within [DefaultHold] fails with the code "notreleased". It is not
+// for children, and not together with WithDelay or WithStartAt.
+func WithHold() StartOption { return WithHoldFor(DefaultHold) }
+
+// WithHoldFor is [WithHold] with another time to wait, which must be positive.
+func WithHoldFor(d time.Duration) StartOption {
+	return startOption(func(r *runOptions) {
+		if d <= 0 {
+			r.err = fmt.Errorf("WithHoldFor(%v): the duration must be positive", d)
+		}
+		r.hold = d
+	})
+}
+
+// WithDebug starts the run in debug mode: its code stands still in front of its
+// first durable operation, and goes on by one operation with each [Handle.Step],
+// or freely after [Handle.Resume].
+func WithDebug() StartOption { return startOption(func(r *runOptions) { r.debug = true }) }
+
+// Release lets a run begin that was started with [WithHold]. Releasing it again, or
+// a run that was not held, does nothing. The error matches ErrRunTerminal if the run
+// has ended, also because it was not released in time.
+func (h *Handle) Release(ctx context.Context) error {
+	return h.order(ctx, "release", "release", event.RunReleased)
+}
+
+// Pause makes the code of the run stand still from its next suspension point on. A
+// step that is under way is finished, and its result kept; no other one is started.
+// What happens meanwhile is recorded: when the run is resumed it comes into effect
+// in the order in which it came, and after that the timers fire that fell due
+// meanwhile, in the order of their times. Pausing a paused run does nothing. A
+// paused run that is canceled goes on, to clean up.
+//
+// When it returns nil the request is durable; it takes a worker that serves the run
+// to follow it. The error matches ErrRunTerminal if the run has ended.
+func (h *Handle) Pause(ctx context.Context) error {
+	return h.order(ctx, "pause", event.NewItemID(), event.RunPaused)
+}
+
+// Resume ends a pause, and lets a run in debug mode run freely. Resuming a run that
+// is neither paused nor executed step by step does nothing. For a run that has ended
+// see [Handle.Retry] and [Handle.ResumeAsNew].
+func (h *Handle) Resume(ctx context.Context) error {
+	return h.order(ctx, "resume", event.NewItemID(), event.RunResumed)
+}
+
+// Step lets the code of a run in debug mode do exactly one durable operation: a
+// step, sleep, receive, select, child, send or recorded value. The operation is
+// executed and ends as always; the code then stands still in front of the next one.
+// Each call counts: two of them allow two operations. A run that is paused or runs
+// freely is executed step by step from then on. The error matches [ErrNotDebug] if
+// the run was not started with [WithDebug], and ErrRunTerminal if it has ended.
+func (h *Handle) Step(ctx context.Context) error {
+	id, err := h.resolve(ctx)
+	if err != nil {
+		return fmt.Errorf("step: %w", err)
+	}
+	l, err := h.c.load(ctx, store.Load{Run: id, Limit: 1})
+	if err != nil {
+		return fmt.Errorf("step: run %s: %w", id, err)
+	}
+	f, err := event.DecodeFrame(l.Frames[0])
+	if err != nil {
+		return fmt.Errorf("step: %w", &EventError{Run: id, Frame: 1, Err: err})
+	}
+	if spec := f.Events[0].Spec; spec == nil || !spec.Debug {
+		return fmt.Errorf("step: run %s: %w", id, ErrNotDebug)
+	}
+	return h.order(ctx, "step", event.NewItemID(), event.RunStepped)
+}
+
+// order puts a command into the inbox of the run.
+func (h *Handle) order(ctx context.Context, verb string, id event.ItemID, typ event.Type) error {
+	if err := h.deliver(ctx, id, &event.Event{Type: typ}); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package workflow
+
+import (
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+)
+
+// VersionOption changes one call of [Version].
+type VersionOption func(*versionOptions)
+
+type versionOptions struct{ min int }
+
+// AtLeast says that the code no longer has the versions below n: a run that
+// follows one of them is blocked until a worker comes whose code has it. Without
+// it the code has all versions from 0.
+func AtLeast(n int) VersionOption { return func(o *versionOptions) { o.min = n } }
+
+// Version lets runs that are under way finish the old way after the code was
+// changed. It returns which version of the change this run follows:
+//
+//	if workflow.Version(ctx, "fraud-check", 1) >= 1 {
+//		… // the new way
+//	} else {
+//		… // what the code did before the change
+//	}
+//
+// A run whose log went past this place before the call was there follows version
+// 0, for ever, and that costs nothing. A run that gets here for the first time
+// follows latest: one event records it, in the commit of what comes next. The
+// first call for a change decides for the whole run, also for calls in loops and
+// in other branches; a later change of the same place counts latest up.
+//
+// Once no run of an old version is left, the old code may go: the call stays, with
+// [AtLeast], as long as there are runs that have recorded the version. A run that
+// follows a version which the code does not know, because it is too old or because
+// the code was rolled back, is blocked. Version panics if latest is less than 1, or
+// less than what AtLeast says.
+func Version(ctx Context, change string, latest int, opts ...VersionOption) int {
+	b := ctx.branch()
+	var o versionOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	switch {
+	case change == "":
+		panic(&replay.MisuseError{Text: "workflow: Version: the name of the change is empty"})
+	case latest < 1 || o.min < 0 || o.min > latest:
+		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: Version(%q, %d) with AtLeast(%d): "+
+			"the latest version is 1 or more, and not less than the oldest one", change, latest, o.min)})
+	}
+	return b.Version(change, o.min, latest)
+}
