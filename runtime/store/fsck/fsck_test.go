@@ -332,12 +332,21 @@ func TestCheck_ComparesRecordsWithTheirCauses(t *testing.T) {
 		do   func(s *state) fsck.Config
 		want []int
 	}{
-		"all is right":                 {func(s *state) fsck.Config { return s.causes("") }, nil},
-		"a record without a cause":     {func(s *state) fsck.Config { return s.causes(s.answered) }, []int{12}},
-		"a cause without its record":   {func(s *state) fsck.Config { s.drop(s.answered); return s.causes("") }, []int{12}},
-		"a record of another's cause":  {func(s *state) fsck.Config { s.Outbox[1].From = s.parked; return s.causes("") }, []int{12}},
-		"a cause that was settled":     {func(s *state) fsck.Config { s.drop(s.settled); s.age(); return s.causes("") }, nil},
-		"a log that cannot be read":    {func(s *state) fsck.Config { s.Runs[s.sender].Frames = nil; return s.causes("") }, []int{1}},
+		"all is right":                {func(s *state) fsck.Config { return s.causes("") }, nil},
+		"a record without a cause":    {func(s *state) fsck.Config { return s.causes(s.answered) }, []int{12}},
+		"a cause without its record":  {func(s *state) fsck.Config { s.drop(s.answered); return s.causes("") }, []int{12}},
+		"a record of another's cause": {func(s *state) fsck.Config { s.Outbox[1].From = s.parked; return s.causes("") }, []int{12}},
+		"a cause that was settled":    {func(s *state) fsck.Config { s.drop(s.settled); s.age(); return s.causes("") }, nil},
+		"a log that cannot be read":   {func(s *state) fsck.Config { s.Runs[s.sender].Frames = nil; return s.causes("") }, []int{1}},
+		"a first frame causes nothing": {func(s *state) fsck.Config {
+			later := s.causes("").Causes
+			return fsck.Config{Causes: func(run event.RunID, e *event.Event) []event.ItemID {
+				if e.Type == event.RunCreated {
+					return []event.ItemID{"x"}
+				}
+				return later(run, e)
+			}}
+		}, nil},
 		"causes that nobody asked for": {func(s *state) fsck.Config { s.drop(s.settled); return fsck.Config{} }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
