@@ -134,10 +134,11 @@ func flag(set bool, name string) string {
 }
 
 func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (store.Committed, error) {
-	switch n, _ := call.reply.(int64); {
-	case call.script == scriptAppend:
+	n, _ := call.reply.(int64)
+	switch call.script {
+	case scriptAppend:
 		return store.Committed{N: uint64(n / 2), Mail: n%2 == 1}, nil
-	case call.script == scriptFinish:
+	case scriptFinish:
 		return store.Committed{N: uint64(n)}, nil
 	}
 	a := call.answer()

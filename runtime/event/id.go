@@ -47,7 +47,7 @@ func NewRunID(now time.Time, slot uint16) RunID {
 // ParseRunID checks that s has the form of a run id. The error says what is
 // wrong with it, and that a workflow id is looked up another way.
 func ParseRunID(s string) (RunID, error) {
-	if _, err := parseID(PrefixRun, s); err != nil {
+	if _, err := parseRun(s); err != nil {
 		return "", fmt.Errorf("parse run id %q: %w", s, err)
 	}
 	return RunID(s), nil
@@ -57,7 +57,7 @@ func ParseRunID(s string) (RunID, error) {
 // is part of the id, so that routing needs no look-up. An id that does not
 // parse has slot 0.
 func (id RunID) Slot() uint16 {
-	u, err := parseID(PrefixRun, string(id))
+	u, err := parseRun(string(id))
 	if err != nil {
 		return 0
 	}
@@ -67,7 +67,7 @@ func (id RunID) Slot() uint16 {
 // Time returns when the run was created, to the millisecond; the zero time for
 // an id that does not parse.
 func (id RunID) Time() time.Time {
-	u, err := parseID(PrefixRun, string(id))
+	u, err := parseRun(string(id))
 	if err != nil {
 		return time.Time{}
 	}
@@ -90,20 +90,20 @@ func RandomSlot() uint16 {
 	return binary.BigEndian.Uint16(b[:])
 }
 
-func parseID(prefix, s string) (ulid.ULID, error) {
+func parseRun(s string) (ulid.ULID, error) {
 	var u ulid.ULID
-	if !strings.HasPrefix(s, prefix+"_") {
-		return u, fmt.Errorf("it does not start with %q", prefix+"_")
+	if !strings.HasPrefix(s, PrefixRun+"_") {
+		return u, fmt.Errorf("it does not start with %q", PrefixRun+"_")
 	}
 	if len(s) != idLength {
 		return u, fmt.Errorf("it has %d characters, want %d", len(s), idLength)
 	}
-	u, err := ulid.ParseStrict(s[len(prefix)+1:])
+	u, err := ulid.ParseStrict(s[len(PrefixRun)+1:])
 	if err != nil {
 		return u, fmt.Errorf("it does not hold a ULID: %w", err)
 	}
 	// ULIDs are case-insensitive; ids are compared as strings.
-	if u.String() != s[len(prefix)+1:] {
+	if u.String() != s[len(PrefixRun)+1:] {
 		return u, fmt.Errorf("it is not in upper case")
 	}
 	return u, nil
@@ -178,7 +178,7 @@ func DerivedItemID(sender RunID, operation string) ItemID {
 // that of the sender: what a run has started sorts among the runs that were created
 // in the same millisecond as itself.
 func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
-	u, err := parseID(PrefixRun, string(sender))
+	u, err := parseRun(string(sender))
 	if err != nil {
 		panic(fmt.Sprintf("event: run started by %q: %v", sender, err))
 	}
@@ -191,7 +191,7 @@ func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
 // NextRunID returns the id of the run that a run continues as by its event seq,
 // at now. It has the slot of the run, and is the same whenever it is asked for.
 func NextRunID(run RunID, seq uint64, now time.Time) RunID {
-	next, err := parseID(PrefixRun, PrefixRun+"_"+derivedID("next", run, seq, now)[len("next_"):])
+	next, err := parseRun(PrefixRun+"_"+derivedID("next", run, seq, now)[len("next_"):])
 	if err != nil {
 		panic("event: " + err.Error()) // derivedID gives ids
 	}

@@ -247,14 +247,8 @@ func decodeFields(e *Event, b []byte, base int64) error {
 			}
 		case fieldSpec:
 			e.Spec, err = decodeSpec(r.val)
-		case fieldClose:
-			e.Close = ParentClose(r.small(math.MaxUint8))
-		case fieldAck:
-			e.Ack = r.num != 0
-		case fieldActive:
-			e.Active = uint8(r.small(math.MaxUint8))
-		case fieldFinish:
-			e.Finished = uint8(r.small(math.MaxUint8))
+		default:
+			e.decodeStart(&r)
 		}
 		if err != nil {
 			return err
@@ -264,6 +258,20 @@ func decodeFields(e *Event, b []byte, base int64) error {
 		return fmt.Errorf("%s is cut short, or a number is out of range: %w", e.Type, ErrCorrupt)
 	}
 	return nil
+}
+
+// decodeStart reads a field that only the start of a child has.
+func (e *Event) decodeStart(r *reader) {
+	switch r.field {
+	case fieldClose:
+		e.Close = ParentClose(r.small(math.MaxUint8))
+	case fieldAck:
+		e.Ack = r.num != 0
+	case fieldActive:
+		e.Active = uint8(r.small(math.MaxUint8))
+	case fieldFinish:
+		e.Finished = uint8(r.small(math.MaxUint8))
+	}
 }
 
 // settleRef fills in the reference of a creating event and refuses one that

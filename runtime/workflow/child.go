@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -105,11 +106,11 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 // differs compares the recorded input with the one asked for, by value; see the
 // function of the same name.
 func (d *definition) differs(recorded, asked []byte, v any) string {
-	if string(recorded) == string(asked) {
+	if bytes.Equal(recorded, asked) {
 		return ""
 	}
 	if err := d.decodeInput(recorded, v); err == nil {
-		if again, err := d.encodeInput(v); err == nil && string(again) == string(asked) {
+		if again, err := d.encodeInput(v); err == nil && bytes.Equal(again, asked) {
 			return ""
 		}
 	}

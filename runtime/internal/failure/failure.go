@@ -176,7 +176,7 @@ func transparent(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
 		for f := range t.Fields() {
-			if f := f; !f.IsExported() || f.Type.Kind() == reflect.Interface {
+			if !f.IsExported() || f.Type.Kind() == reflect.Interface {
 				return false
 			}
 		}
