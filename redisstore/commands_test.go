@@ -93,8 +93,8 @@ func TestCost_AThreeStepRunTakesFewCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A run that waits for a place for its step has more to commit.
-	stop := f.work(own, worker.Config{}, done)
+	// A run that waits for a place for its step may have more to commit.
+	stop := f.work(own, worker.Config{Concurrency: runs}, done)
 	for _, run := range started {
 		result(f, run)
 	}

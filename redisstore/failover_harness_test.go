@@ -64,7 +64,8 @@ func newOutage(t *testing.T, url string) *outage {
 	}
 	// A worker whose first request fails does not begin: that is for whoever
 	// starts it. So both have begun before harm is done.
-	begun := must(Fulfil.Start(o.ctx, o.client, "warm"))
+	// A server that has just begun may not be ready to confirm anything.
+	begun := insist(o, func() (*workflow.Run[string], error) { return startOnce(o, Fulfil, "warm", "warm") })
 	o.awaitResult(begun, "warm shipped")
 	eventually(t, "both workers have sessions", func() bool {
 		snap, err := o.store.Inspect(o.ctx)

@@ -17,12 +17,12 @@ import (
 // packages are those whose names the pages use, by path.
 var packages = []string{
 	"runtime/workflow", "runtime/step", "runtime/worker", "runtime/event", "runtime/store",
-	"runtime/store/storetest", "runtime/store/fsck", "memstore", "sqlitestore",
+	"runtime/store/storetest", "runtime/store/fsck", "runtime/workflowtest", "runtime/step/sqlstep", "memstore", "sqlitestore",
 }
 
 var (
 	// qualified is a name of one of those packages, perhaps with a member.
-	qualified = regexp.MustCompile(`\b(workflow|step|worker|event|store|storetest|fsck|memstore|sqlitestore)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
+	qualified = regexp.MustCompile(`\b(workflow|step|worker|event|store|storetest|fsck|workflowtest|sqlstep|memstore|sqlitestore)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 	// testName is a test, or a behaviour of the conformance suite.
 	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*|[FMCWKP][1-4]_\\w+)`")
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)

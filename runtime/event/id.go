@@ -191,7 +191,7 @@ func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
 // NextRunID returns the id of the run that a run continues as by its event seq,
 // at now. It has the slot of the run, and is the same whenever it is asked for.
 func NextRunID(run RunID, seq uint64, now time.Time) RunID {
-	next, err := parseRun(PrefixRun+"_"+derivedID("next", run, seq, now)[len("next_"):])
+	next, err := parseRun(PrefixRun + "_" + derivedID("next", run, seq, now)[len("next_"):])
 	if err != nil {
 		panic("event: " + err.Error()) // derivedID gives ids
 	}

@@ -41,7 +41,7 @@ type Config struct {
 	// aside as failed, with the code "poisoned"; 0: 5.
 	Recoveries int
 	// Parked bounds how many branches of waiting runs are kept in memory, about
-	// 6 KB each; 0: 10,000. Beyond it runs are replayed when they wake.
+	// 13 KB each; 0: 5,000. Beyond it runs are replayed when they wake.
 	Parked int
 	// Runs bounds how many runs the worker works on at once; 0: 4 times
 	// Concurrency.
@@ -76,7 +76,7 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 	pick(&c.BlockedAfter, 5*time.Second)
 	count(&c.Concurrency, 256)
 	count(&c.Recoveries, 5)
-	count(&c.Parked, 10_000)
+	count(&c.Parked, 5_000)
 	count(&c.Runs, 4*c.Concurrency)
 	if c.Logger == nil {
 		c.Logger = client

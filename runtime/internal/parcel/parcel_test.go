@@ -1,0 +1,77 @@
+package parcel_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var run = event.NewRunID(time.Unix(1_700_000_000, 0), 7)
+
+func TestParcel_ComesBackAsItWas(t *testing.T) {
+	for name, want := range map[string]*parcel.Parcel{
+		"a start": {Start: &parcel.Start{Frame: []byte{1, 2}, Active: store.ActiveFail, Finished: store.FinishedReject}, Key: "k", Answer: parcel.OnRefusal},
+		"an item": {Item: &parcel.Item{Scope: store.ScopeRun, Body: []byte{3}}, Answer: parcel.Always},
+	} {
+		b, err := want.Encode()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := parcel.Decode(b)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestParcel_RefusesWhatIsNeitherOrBoth(t *testing.T) {
+	for _, p := range []*parcel.Parcel{{}, {Start: &parcel.Start{}, Item: &parcel.Item{}}} {
+		if _, err := p.Encode(); err == nil {
+			t.Errorf("%+v was encoded", p)
+		}
+	}
+	for _, text := range []string{"", "{", "{}", `{"start":{},"item":{}}`, "[]"} {
+		if _, err := parcel.Decode([]byte(text)); !errors.Is(err, event.ErrCorrupt) {
+			t.Errorf("%q: got %v, want ErrCorrupt", text, err)
+		}
+	}
+}
+
+func TestCreate_IsWhatTheFirstFrameSays(t *testing.T) {
+	spec := &event.Spec{
+		Workflow: "orders.fulfil", Queue: "slow", WorkflowID: "order-7", Tags: map[string]string{"a": "b"}, Priority: 3,
+		Parent: run, Root: run, Retention: time.Hour, StartAt: time.Unix(1_700_000_100, 0).UTC(),
+	}
+	cid := event.NewCID()
+	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: time.Unix(1_700_000_000, 0), Events: []event.Event{
+		{Seq: 1, Type: event.RunCreated, Spec: spec, Time: time.Unix(1_700_000_000, 0)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &store.Outgoing{Send: store.Send{ID: "record", To: event.DerivedRunID(run, "k", 1)}, From: run, Deadline: time.Unix(1_700_000_060, 0)}
+	got, err := (&parcel.Parcel{Start: &parcel.Start{Frame: frame, Active: store.ActiveFail}}).Create(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := store.Create{
+		Run: o.To, WorkflowID: "order-7", Active: store.ActiveFail, Class: store.Class{Queue: "slow", Workflow: "orders.fulfil"},
+		Priority: 3, Tags: spec.Tags, Parent: run, Root: run, Birth: "record", Deadline: o.Deadline,
+		Frame: frame, CID: cid, Seq: 1, At: spec.StartAt, Retention: time.Hour,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := (&parcel.Parcel{Start: &parcel.Start{Frame: frame[:20]}}).Create(o); !errors.Is(err, event.ErrCorrupt) {
+		t.Errorf("a damaged frame: got %v, want ErrCorrupt", err)
+	}
+}
