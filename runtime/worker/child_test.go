@@ -35,7 +35,7 @@ type negativeError struct{ N int }
 func (e *negativeError) Error() string { return fmt.Sprintf("%d is negative", e.N) }
 
 func TestFLOW9_AChildReturnsItsTypedResult(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		parents := flow[int, int]("parents")
 		w.work(worker.Config{}, double, as(parents, func(ctx workflow.Context, n int) (int, error) {
 			first, err := doubles.Child(ctx, n)
@@ -61,7 +61,7 @@ func TestFLOW9_AChildReturnsItsTypedResult(t *testing.T) {
 }
 
 func TestFLOW9_OneFailingChildOfManyFailsTheCallOnly(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		parents := flow[[]int, []string]("settles")
 		w.work(worker.Config{}, double, as(parents, func(ctx workflow.Context, in []int) ([]string, error) {
 			var all []string
@@ -87,7 +87,7 @@ func TestFLOW9_OneFailingChildOfManyFailsTheCallOnly(t *testing.T) {
 }
 
 func TestFLOW9_AChildWhoseWorkflowIDIsActiveFailsThatCallOnly(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		parents := flow[string, string]("claims")
 		w.work(worker.Config{}, collect, double, as(parents, func(ctx workflow.Context, id string) (string, error) {
 			child := collects.StartChild(ctx, 1, workflow.WithID(id))
@@ -111,7 +111,7 @@ func TestFLOW9_AChildWhoseWorkflowIDIsActiveFailsThatCallOnly(t *testing.T) {
 }
 
 func TestFLOW9_CancelPropagatesToChildrenUnlessTheyAreAbandoned(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		parents := flow[string, []string]("waits")
 		w.work(worker.Config{}, collect, as(parents, func(ctx workflow.Context, _ string) ([]string, error) {
 			canceled := collects.StartChild(ctx, 1)
@@ -148,7 +148,7 @@ func TestFLOW9_CancelPropagatesToChildrenUnlessTheyAreAbandoned(t *testing.T) {
 }
 
 func TestFLOW9_TheParentsEndClosesChildrenByPolicy(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		parents := flow[string, []workflow.RunID]("ends")
 		w.work(worker.Config{}, collect, as(parents, func(ctx workflow.Context, _ string) ([]workflow.RunID, error) {
 			return []workflow.RunID{

@@ -41,7 +41,7 @@ var (
 )
 
 func TestFLOW10_NoMessageIsLostWhileARunContinues(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		const senders, each = 4, 300
 		w.work(worker.Config{}, count)
 		run := start(w, tallies, tally{Left: senders * each, Each: 20}, workflow.WithID("counter"))
@@ -72,7 +72,7 @@ func TestFLOW10_NoMessageIsLostWhileARunContinues(t *testing.T) {
 }
 
 func TestFLOW10_WhatTheCodeHasNotTakenIsCarriedOverInOrder(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		words, more := workflow.NewTopic[string]("words"), workflow.NewTopic[int]("more")
 		reads := flow[int, []string]("reads")
 		reader := as(reads, func(ctx workflow.Context, turn int) ([]string, error) {
@@ -112,7 +112,7 @@ func TestFLOW10_WhatTheCodeHasNotTakenIsCarriedOverInOrder(t *testing.T) {
 }
 
 func TestFLOW10_ACancelThatTheCodeDidNotFollowReachesTheNextRun(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		loops := flow[int, int]("loops")
 		w.work(worker.Config{}, as(loops, func(ctx workflow.Context, n int) (int, error) {
 			_, err := numbers.Receive(ctx)
@@ -134,7 +134,7 @@ func TestFLOW10_ACancelThatTheCodeDidNotFollowReachesTheNextRun(t *testing.T) {
 
 // What is carried over besides the cancel must not stand in its way.
 func TestFLOW10_ACancelIsCarriedOverBehindTheMessages(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		loops, words := flow[int, int]("stubborn"), workflow.NewTopic[string]("words")
 		stubborn := as(loops, func(ctx workflow.Context, n int) (int, error) {
 			_, err := numbers.Receive(ctx)

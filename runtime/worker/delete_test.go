@@ -24,7 +24,7 @@ var echoes = as(echo, func(_ workflow.Context, in string) (string, error) {
 })
 
 func TestRUN13_DeleteForgetsOneRunAtOnce(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, echoes)
 		run, other := start(w, echo, "x", workflow.WithID("order-1")), start(w, echo, "y")
 		result(w, run)
@@ -82,7 +82,7 @@ func TestRUN13_ADeletedRunIsPurgedWithinMinutes(t *testing.T) {
 }
 
 func TestRUN13_DeleteOfARunThatHasNotEndedIsRefused(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, parks)
 		run := start(w, parker, "x", workflow.WithID("order-1"))
 		w.reach(run, event.WaitCreated, 1)
@@ -103,7 +103,7 @@ func TestRUN13_DeleteOfARunThatHasNotEndedIsRefused(t *testing.T) {
 }
 
 func TestRUN13_DeleteOfAMissingRunIsNotFound(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		missing := w.client.Run(event.NewRunID(w.store.Clock().Now(), event.RandomSlot()))
 		for name, h := range map[string]*workflow.Handle{"run id": missing, "workflow id": w.client.RunByID("never")} {
 			if err := h.Delete(w.ctx); !errors.Is(err, workflow.ErrRunNotFound) {
@@ -176,7 +176,7 @@ func ended(w *world, in string, opts ...workflow.StartOption) workflow.RunID {
 }
 
 func TestRUN13_DeleteByFilterHasNoCap(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, echoes)
 		const runs = 230 // several pages
 		var requests []workflow.StartRequest[string]

@@ -51,7 +51,7 @@ func upTo(from, to uint64) []uint64 {
 }
 
 func TestRUN6_FollowersMissNothingAndSeeNothingTwiceWhileTheRunIsWriting(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, doSteps, doWork1)
 		run := start(w, steps, 150)
 		var followers sync.WaitGroup

@@ -84,7 +84,7 @@ func TestRUN7_ListFiltersNewestFirst(t *testing.T) {
 }
 
 func TestRUN7_ListPagesWithoutACapAndGoesOnFromACursor(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		requests := make([]workflow.StartRequest[string], 350)
 		started, err := echo.StartMany(w.ctx, w.client, requests)
 		if err != nil {

@@ -40,7 +40,7 @@ func TestRUN4_ResultIsWokenByTheStoreAndDoesNotPoll(t *testing.T) {
 }
 
 func TestRUN4_ManyWaitersGetTheSameResult(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, parks)
 		run := start(w, parker, "x")
 		got := make(chan string, 30)
@@ -65,7 +65,7 @@ func TestRUN4_ManyWaitersGetTheSameResult(t *testing.T) {
 }
 
 func TestRUN4_AMissingRunIsAnErrorNotAHang(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		missing := echo.Get(w.client, event.NewRunID(w.store.Clock().Now(), event.RandomSlot()))
 		unknown := echo.GetByID(w.client, "never-started")
 		for name, run := range map[string]*workflow.Run[string]{"run id": missing, "workflow id": unknown} {
@@ -95,7 +95,7 @@ func TestRUN4_AWorkflowIdInPlaceOfARunIdSaysWhatToUse(t *testing.T) {
 }
 
 func TestRUN4_AWaitEndsWithItsContext(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		run := start(w, parker, "x") // nobody works on it
 		ctx, cancel := context.WithCancel(w.ctx)
 		got := make(chan error)
@@ -111,7 +111,7 @@ func TestRUN4_AWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestRUN4_GetByIDFindsTheActiveRunElseTheLatest(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, parks)
 		by := parker.GetByID(w.client, "id")
 		for _, want := range []string{"one", "two"} {

@@ -77,7 +77,7 @@ func TestRUN1_AHandleOfAnotherWorkflowsRunIsATypedError(t *testing.T) {
 }
 
 func TestRUN2_FiftyConcurrentStartersGetOneRun(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, parks)
 		var created atomic.Int32
 		var ids sync.Map
@@ -111,7 +111,7 @@ func TestRUN2_FiftyConcurrentStartersGetOneRun(t *testing.T) {
 }
 
 func TestRUN2_AnActiveIdFailsWithTheActiveRunIfAskedTo(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, parks)
 		first := start(w, parker, "x", workflow.WithID("id"))
 		_, err := parker.Start(w.ctx, w.client, "y", workflow.WithID("id"), workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.FailActive}))
@@ -123,7 +123,7 @@ func TestRUN2_AnActiveIdFailsWithTheActiveRunIfAskedTo(t *testing.T) {
 }
 
 func TestRUN2_CancelActiveStartsWhenTheOtherHasEnded(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, parks)
 		policy := workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.CancelActive})
 		first := start(w, parker, "x", workflow.WithID("id"), policy)

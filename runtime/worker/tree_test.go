@@ -8,7 +8,7 @@ import (
 )
 
 func TestRUN7_TheTreeOfARunHasItsChildrenAndTheirDepths(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		mids, tops := flow[int, int]("mids"), flow[int, int]("tops")
 		twice := func(d workflow.Definition[int, int]) func(workflow.Context, int) (int, error) {
 			return func(ctx workflow.Context, n int) (int, error) {
