@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"sync"
@@ -118,12 +119,26 @@ func TestCost_AThreeStepRunTakesFewCommands(t *testing.T) {
 	}
 }
 
-func TestREC5_AnIdleWorkerSendsFewCommands(t *testing.T) {
+var (
+	idleWorkers  = flag.Int("idle.workers", 1, "number of workers of TestREC5_AnIdleFleetSendsFewCommands")
+	idleSleepers = flag.Int("idle.sleepers", 1_000, "number of runs that sleep meanwhile")
+)
+
+func TestREC5_AnIdleFleetSendsFewCommands(t *testing.T) {
 	t.Parallel()
 	const window = 10 * time.Second // two heartbeats
 	st, commands := counted(t, redistest.Shared(t), redisstore.Config{})
 	f := newFleet(t, st)
-	f.work(st, worker.Config{}, done)
+	later := make([]workflow.StartRequest[time.Duration], 1000)
+	for i := range later {
+		later[i] = workflow.StartRequest[time.Duration]{Options: []workflow.StartOption{workflow.WithDelay(time.Hour)}}
+	}
+	for n := 0; n < *idleSleepers; n += len(later) {
+		must(Sleep.StartMany(f.ctx, f.client, later))
+	}
+	for range *idleWorkers {
+		f.work(st, worker.Config{}, done)
+	}
 	result(f, must(Fulfil.Start(f.ctx, f.client, "order")))
 	before := commands.all.Load()
 	select {
@@ -131,8 +146,9 @@ func TestREC5_AnIdleWorkerSendsFewCommands(t *testing.T) {
 	case <-f.ctx.Done():
 		t.Fatal(f.ctx.Err())
 	}
-	rate := float64(commands.all.Load()-before) / window.Seconds()
-	t.Logf("an idle worker on %d partitions sends %.1f commands per second", st.Partitions(), rate)
+	all := float64(commands.all.Load()-before) / window.Seconds()
+	rate := all / float64(*idleWorkers)
+	t.Logf("%d idle workers on %d partitions, with %d runs asleep, send %.1f commands per second", *idleWorkers, st.Partitions(), *idleSleepers, all)
 	if rate > 15 {
 		t.Errorf("an idle worker sends %.1f commands per second, want at most 15", rate)
 	}
