@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -22,7 +23,9 @@ func TestRUN10_ARunThatEndedBeforeItBeganCanBeContinued(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		late := start(w, parker, "", workflow.WithHoldFor(time.Millisecond))
-		words(t, w, late, "heard while it was held")
+		if err := wake.Send(w.ctx, late, "heard while it was held"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
+			t.Fatal(err)
+		}
 		if err := failure(w, late); err.Code != event.CodeNotReleased {
 			t.Fatalf("got %v", err)
 		}

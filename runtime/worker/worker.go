@@ -43,8 +43,8 @@ type Config struct {
 	// Parked bounds how many branches of waiting runs are kept in memory, about
 	// 13 KB each; 0: 5,000. Beyond it runs are replayed when they wake.
 	Parked int
-	// Runs bounds how many runs the worker works on at once; 0: 4 times
-	// Concurrency.
+	// Runs bounds how many runs the worker works on at once, not those that wait;
+	// 0: Concurrency, but at least 16. More of them wait for one another's steps.
 	Runs int
 	// BlockedAfter is how long code of a workflow may run between two durable
 	// operations before the worker reports it; 0: 5 s.
@@ -77,7 +77,7 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 	count(&c.Concurrency, 256)
 	count(&c.Recoveries, 5)
 	count(&c.Parked, 5_000)
-	count(&c.Runs, 4*c.Concurrency)
+	count(&c.Runs, max(c.Concurrency, 16))
 	if c.Logger == nil {
 		c.Logger = client
 	}
