@@ -139,7 +139,11 @@ func (e *examination) lookAtChains() {
 		case m["h"] != "":
 			counted[m["h"]]++
 		}
-		if r := e.snap.Runs[long(run)]; r != nil && r.Next == "" && newer(r, last[short(r.Chain)]) {
+		r := e.snap.Runs[long(run)]
+		if hasLeftItsChain(r) {
+			return // the same
+		}
+		if r != nil && r.Next == "" && newer(r, last[short(r.Chain)]) {
 			last[short(r.Chain)] = r
 		}
 	}
@@ -171,6 +175,17 @@ func newer(a, b *store.RunState) bool {
 		return b.Run == b.Chain
 	}
 	return b == nil || cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Run, b.Run)) > 0
+}
+
+// hasLeftItsChain reports whether a run takes itself for the first of a chain, and its
+// log says that it continues another one. Once it is mended its chain is right again:
+// what would be changed before had to be undone.
+func hasLeftItsChain(r *store.RunState) bool {
+	if r == nil || r.Chain != r.Run || len(r.Frames) == 0 {
+		return false
+	}
+	f, err := event.DecodeFrame(r.Frames[0])
+	return err == nil && f.Events[0].Spec != nil && f.Events[0].Spec.ContinuedOf != ""
 }
 
 // lookAtTip compares what is known as the last run of a chain with the one that has
