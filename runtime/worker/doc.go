@@ -14,7 +14,10 @@
 // Together that makes one commit of each sequential step: completed(n),
 // created(n+1), started(n+1).
 //
+// What a run does to other runs is written into the store's outbox by the commit
+// that records it, and carried over by a relay; any worker's will do.
+//
 // Reading order: [Worker.Run], task.go for the life of a run on a worker,
 // advance.go for what happens between two commits, commit.go for what follows
-// from one.
+// from one, relay.go for what goes to other runs. lab.go is for the test kit.
 package worker
