@@ -178,7 +178,7 @@ func wrong(invariant int, reason store.Reason) repairtest.Want {
 
 func TestREC3_Timeout(t *testing.T) {
 	decayed{func(w *repairtest.World) *repairtest.Scene {
-		s := sleeps(w)
+		s := w.Sleeping() // kept for longer than the hours that pass
 		w.Clock.Advance(2 * time.Hour)
 		return s
 	}, lostTimer, wrong(7, store.ReasonTimeout)}.mends(t)

@@ -118,7 +118,7 @@ const lostTimer = `UPDATE runs SET due = NULL WHERE id = ?1`
 
 func TestREC3_Timeout(t *testing.T) {
 	rotten{func(w *repairtest.World) *repairtest.Scene {
-		s := sleeps(w)
+		s := w.Sleeping() // kept for longer than the hours that pass
 		w.Clock.Advance(2 * time.Hour)
 		return s
 	}, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.mends(t)

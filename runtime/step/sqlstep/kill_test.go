@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,10 +25,10 @@ import (
 
 const (
 	roleVariable = "SQLSTEP_TEST_ROLE"
-
-	waves = 20 // processes that are killed
-	batch = 50 // effects of each that were committed there and not in the log
+	batch        = 50 // effects of each killed process that were committed there and not in the log
 )
+
+var waves = flag.Int("kills", 4, "how many processes are killed, each between the two commits of 50 effects")
 
 // role is what a process of the test that is killed is told.
 type role struct {
@@ -90,7 +91,7 @@ func (r role) start(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-func TestSTEP12_KilledBetweenTheTwoCommitsAThousandTimesEveryEffectHappensOnce(t *testing.T) {
+func TestSTEP12_KilledBetweenTheTwoCommitsEveryEffectHappensOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, d database) {
 		db := withTable(t, d)
 		r := role{Database: d, Flows: filepath.Join(t.TempDir(), "flows.db")}
@@ -103,7 +104,7 @@ func TestSTEP12_KilledBetweenTheTwoCommitsAThousandTimesEveryEffectHappensOnce(t
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		var runs []*workflow.Run[receipt]
-		for wave := range waves {
+		for wave := range *waves {
 			for n := range batch {
 				run, err := bank.Start(ctx, client, fmt.Sprintf("effect-%d-%d", wave, n))
 				if err != nil {
@@ -143,8 +144,8 @@ func TestSTEP12_KilledBetweenTheTwoCommitsAThousandTimesEveryEffectHappensOnce(t
 				t.Errorf("%s happened %d times", what, n)
 			}
 		}
-		if len(counts) != waves*batch {
-			t.Errorf("%d effects, want %d", len(counts), waves*batch)
+		if len(counts) != *waves*batch {
+			t.Errorf("%d effects, want %d", len(counts), *waves*batch)
 		}
 	})
 }
