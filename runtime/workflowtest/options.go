@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // Option changes an Env, or a whole exploration.
@@ -31,6 +32,7 @@ type exploration struct {
 	unread      bool
 	interrupted bool
 	outlive     bool
+	start       []workflow.StartOption
 }
 
 func defaults(opts []Option) options {
@@ -81,6 +83,12 @@ func State(f func(e *Env) any) Option {
 // run. What it reports on t fails the exploration, with the point or the seed.
 func Check(f func(t testing.TB, e *Env, run Outcome)) Option {
 	return func(o *options) { o.explore.check = f }
+}
+
+// StartWith starts the run of each execution of an exploration with options, for
+// example held ([workflow.WithHold]) or in debug mode.
+func StartWith(opts ...workflow.StartOption) Option {
+	return func(o *options) { o.explore.start = append(o.explore.start, opts...) }
 }
 
 // Pairs sets how many pairs of two crashes CrashEverywhere tries: all of them if

@@ -31,6 +31,27 @@ func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 	return c
 }
 
+// StubChild replaces the code of a workflow by fake, for runs that other runs start
+// as children, and for those that a test starts:
+//
+//	prices := workflowtest.StubChild(env, flows.Price,
+//		func(ctx context.Context, carrier string) (flows.Offer, error) { … })
+//
+// fake is executed as the only step of such a run: FailFirst fails whole runs, a
+// run is not tried again, and Count counts executions (one for each run, and one
+// more for each death of its worker). Args reads the stored input. The run itself is
+// real: it has an id, is listed, can be cancelled, and ends with its parent. The
+// package of the workflow need not be registered. A nil fake completes with the zero
+// value. It panics if the Env's worker has started: call it before the first run.
+func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, In) (Out, error)) *Calls {
+	e.tb.Helper()
+	c := &Calls{env: e, step: d.Name(), handler: workflow.StandIn(seam.Gate{}, e.registry, d, fake)}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stubs[c.step] = c
+	return c
+}
+
 // adapt reports false for a nil function.
 func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
 	if isNil(fake) {
@@ -43,8 +64,8 @@ func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
 type Calls struct {
 	env     *Env
 	step    string
-	spec    *workflow.StepSpec
-	handler shim.Handler // nil: the zero value
+	spec    *workflow.StepSpec                                     // nil: a workflow
+	handler func(ctx context.Context, args []byte) ([]byte, error) // nil: the zero value
 
 	mu     sync.Mutex
 	fail   int

@@ -63,10 +63,11 @@ type workload struct {
 }
 
 func newWorkload[In, Out any](t testing.TB, d workflow.Definition[In, Out], in In, setup func(*Env), opts []Option) *workload {
+	explo := defaults(opts).explore
 	return &workload{
-		t: t, name: d.Name(), opts: opts, setup: setup, explo: defaults(opts).explore,
+		t: t, name: d.Name(), opts: opts, setup: setup, explo: explo,
 		start: func(ctx context.Context, c *workflow.Client) (*workflow.Handle, func(context.Context) error, error) {
-			run, err := d.Start(ctx, c, in)
+			run, err := d.Start(ctx, c, in, explo.start...)
 			if err != nil {
 				return nil, nil, err
 			}

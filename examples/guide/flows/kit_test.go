@@ -3,6 +3,7 @@ package flows_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,22 @@ func TestQuote_IsTriedAgain(t *testing.T) {
 	asked.Args(2, &args)
 	if asked.Count() != 3 || args.Carrier != "ups" {
 		t.Errorf("%d calls, the last with %+v", asked.Count(), args)
+	}
+}
+
+func TestShipment_AsksForEveryPrice(t *testing.T) {
+	env := workflowtest.New(t)
+	flows.Register(env, nil)
+	workflowtest.StubChild[string, string](env, flows.Review, nil)
+	prices := workflowtest.StubChild(env, flows.Price, func(_ context.Context, carrier string) (flows.Offer, error) {
+		return flows.Offer{Carrier: carrier, Cents: 7}, nil
+	}).Delay(72 * time.Hour)
+	offers, err := flows.Shipment.Execute(t.Context(), env.Client(), []string{"ups", "dhl"})
+	if want := []flows.Offer{{Carrier: "ups", Cents: 7}, {Carrier: "dhl", Cents: 7}}; err != nil || !slices.Equal(offers, want) {
+		t.Errorf("got %+v, %v, want %+v", offers, err, want)
+	}
+	if n := prices.Count(); n != 2 {
+		t.Errorf("%d prices, want 2", n)
 	}
 }
 

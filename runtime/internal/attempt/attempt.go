@@ -18,6 +18,10 @@ type Attempt struct {
 	Number     int
 	Ref        uint64 // of the event that created the step
 	Tags       map[string]string
+	// Holder is the run whose log holds the attempt, HolderKey the key of the step
+	// there: those above, unless the step is executed for another run.
+	Holder    event.RunID
+	HolderKey string
 	// Last holds the details of the last heartbeat of an earlier attempt, nil
 	// if there is none.
 	Last []byte
