@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/pprof"
 	"sync"
 	"time"
@@ -30,6 +31,8 @@ type attempt struct {
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // nil: not launched
 	done   bool                    // its outcome was posted
+
+	outcome outcome // set by whoever posts it
 }
 
 // dropAttempts ends what is under way and frees the slots of what never began.
@@ -103,7 +106,8 @@ func (t *task) launch(a *attempt) {
 	a.launched, a.lease, a.session = true, t.w.sessions[t.partition], t.session
 	if op.CancelWanted() { // before it could begin
 		t.w.releaseSlot()
-		t.onStep(a, failed(op.CancelCause(), event.CodeCanceled))
+		a.outcome = failed(op.CancelCause(), event.CodeCanceled)
+		t.onStep(a, &a.outcome)
 		return
 	}
 	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
@@ -128,6 +132,7 @@ func (t *task) launch(a *attempt) {
 // runAttempt executes an attempt and posts its outcome. Code that does not end
 // although its time is up is left behind after the grace period.
 func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.Attempt, fn workflow.StepFunc, plan *workflow.StepPlan, args []byte, fence store.Fence) {
+	growStack()
 	defer w.activity.End()
 	w.attempts.add(a, info)
 	defer w.releaseSlot()
@@ -152,6 +157,16 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 		return
 	}
 	callStep(at.With(actx, info), fn, plan.Spec.Fatal, args, &out)
+}
+
+// growStack lets the goroutine have a stack on which most steps and their JSON have
+// room, while there is hardly anything to be copied: later growing costs as much as
+// the rest of an attempt.
+//
+//go:noinline
+func growStack() byte {
+	var room [6 << 10]byte
+	return room[len(os.Args)&1]
 }
 
 // readNotes lets the attempt read what the one before has noted, and note
@@ -191,7 +206,8 @@ func (t *task) conclude(ctx context.Context, a *attempt, info *at.Attempt, out o
 	stopped := errors.Is(cause, ErrStopping) && out.failure != nil
 	a.finish(func() {
 		if !stopped {
-			t.post(input{kind: inputStep, attempt: a, outcome: out})
+			a.outcome = out
+			t.post(input{kind: inputStep, attempt: a})
 		}
 	})
 	a.stop(nil)
@@ -214,12 +230,13 @@ func (w *Worker) abandon(t *task, a *attempt, info *at.Attempt, cause *attemptTi
 		w.log.Error("a step ignores its context: it is left behind and goes on running", "run", info.Run, "step", info.Step,
 			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(info.Run)))
 		err := fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, w.cfg.Grace)
-		t.post(input{kind: inputStep, attempt: a, outcome: failed(err, event.CodeTimeout)})
+		a.outcome = failed(err, event.CodeTimeout)
+		t.post(input{kind: inputStep, attempt: a})
 	})
 }
 
 // onStep records what came of an attempt.
-func (t *task) onStep(a *attempt, out outcome) {
+func (t *task) onStep(a *attempt, out *outcome) {
 	if t.state != taskLive || t.attempts[a.ref] != a {
 		return // the run was lost, or ended without it
 	}
@@ -236,7 +253,7 @@ func (t *task) onStep(a *attempt, out outcome) {
 }
 
 // verdict decides what follows from a failed attempt.
-func (t *task) verdict(op *replay.Op, a *attempt, out outcome) event.Event {
+func (t *task) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 	plan := workflow.PlanOf(seam.Gate{}, op)
 	f := out.failure
 	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
