@@ -35,7 +35,7 @@ redis.call('ZREM', KEYS[5], run)
 redis.call('ZADD', KEYS[6], '0', run)
 redis.call('ZADD', KEYS[7], string.format('%.0f', math.max(math.max(now, m[8]) + ARGV[11], now + (m[9] or ARGV[12]))), run)
 if m[12] and tonumber(redis.call('TIME')[1]) < tonumber(m[12]) then
-  redis.call('PUBLISH', ARGV[13], n)
+  redis.call('PUBLISH', ARGV[13], n .. ' end')
 end
 compact(run, bytes)
 return tonumber(n)
