@@ -33,6 +33,9 @@ type attempt struct {
 	done   bool                    // its outcome was posted
 
 	outcome outcome // set by whoever posts it
+
+	info    at.Attempt     // what its code may know; set by launch
+	context attemptContext // of its code
 }
 
 // dropAttempts ends what is under way and frees the slots of what never began.
@@ -69,15 +72,24 @@ func (e *attemptTimeoutError) Is(target error) bool { return target == context.D
 // clock, or the log when the time of the run or of a caller is up.
 type attemptContext struct {
 	context.Context
-	deadline time.Time
+	attempt *attempt
 }
 
 // Deadline returns when the attempt times out, unless the base context ends first.
 func (c *attemptContext) Deadline() (time.Time, bool) {
-	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.attempt.deadline) {
 		return d, true
 	}
-	return c.deadline, true
+	return c.attempt.deadline, true
+}
+
+// Value returns what package step wants to know of the attempt, and else what the
+// base context has.
+func (c *attemptContext) Value(key any) any {
+	if at.Is(key) {
+		return &c.attempt.info
+	}
+	return c.Context.Value(key)
 }
 
 // Err returns context.DeadlineExceeded if the attempt took too long. A context
@@ -113,11 +125,12 @@ func (t *task) launch(a *attempt) {
 	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
 	plan := workflow.PlanOf(seam.Gate{}, op)
 	spec := t.run.Fold().Spec
-	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags}
+	a.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags}
 	if c := plan.Caller; c != nil {
-		info.Run, info.WorkflowID, info.Key, info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
+		a.info.Run, a.info.WorkflowID, a.info.Key, a.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
 	}
 	ctx, cancel := context.WithCancelCause(t.w.base)
+	a.context = attemptContext{ctx, a}
 	a.mu.Lock()
 	a.cancel = cancel
 	a.mu.Unlock()
@@ -126,19 +139,19 @@ func (t *task) launch(a *attempt) {
 		a.deadline = d
 	}
 	t.w.activity.Begin()
-	go t.w.runAttempt(ctx, t, a, info, fn, plan, op.Input, t.fence)
+	go t.w.runAttempt(ctx, t, a, fn, plan, op.Input, t.fence)
 }
 
 // runAttempt executes an attempt and posts its outcome. Code that does not end
 // although its time is up is left behind after the grace period.
-func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.Attempt, fn workflow.StepFunc, plan *workflow.StepPlan, args []byte, fence store.Fence) {
+func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, fn workflow.StepFunc, plan *workflow.StepPlan, args []byte, fence store.Fence) {
+	info := &a.info
 	growStack()
 	defer w.activity.End()
 	w.attempts.add(a, info)
 	defer w.releaseSlot()
 	defer w.attempts.remove(a)
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("flowgen_step", info.Step, "flowgen_run", string(info.Run))))
-	actx := &attemptContext{ctx, a.deadline}
 	stopTimer := w.clock.AfterFunc(plan.Timeout, func() {
 		cause := &attemptTimeoutError{plan.Timeout}
 		a.stop(cause)
@@ -156,7 +169,7 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 		out = judge(err, nil)
 		return
 	}
-	callStep(at.With(actx, info), fn, plan.Spec.Fatal, args, &out)
+	callStep(&a.context, fn, plan.Spec.Fatal, args, &out)
 }
 
 // growStack lets the goroutine have a stack on which most steps and their JSON have
