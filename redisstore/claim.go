@@ -102,39 +102,13 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any, token e
 	if run.Class, err = s.classOf(ctx, p, a.text(7)); err != nil {
 		return run, err
 	}
-	if err := s.takeOver(ctx, p, &run, a); err != nil {
-		return run, err
+	if len(a) > 9 { // its log is one frame, its inbox is empty
+		run.Loaded = &store.Loaded{Frames: [][]byte{[]byte(a.text(9))}}
 	}
-	switch {
-	case !hashed(run.WorkflowID):
-	case run.Loaded != nil:
-		run.WorkflowID = run.Loaded.Record.WorkflowID
-	default:
+	if hashed(run.WorkflowID) {
 		run.WorkflowID, err = s.workflowIDOf(ctx, run.Run)
 	}
 	return run, err
-}
-
-// takeOver makes of what a script says of a run what Load would answer, unless it
-// says too little.
-func (s *Store) takeOver(ctx context.Context, p *partition, run *store.ClaimedRun, given answer) error {
-	if len(given) < 11 {
-		return nil
-	}
-	fields, _ := given[10].([]any)
-	meta := make(map[string]string, len(fields)/2)
-	for i := 0; i+1 < len(fields); i += 2 {
-		meta[answer(fields).text(i)] = answer(fields).text(i + 1)
-	}
-	if meta["i"] == beside {
-		return nil // its tags are a key of their own
-	}
-	record, err := s.record(ctx, p, run.Run, meta)
-	if err != nil || record == nil {
-		return err
-	}
-	run.Loaded = &store.Loaded{Record: *record, Frames: [][]byte{[]byte(given.text(9))}}
-	return nil
 }
 
 // Due makes up to limit runs ready whose time has come.

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -14,12 +16,13 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	calls := make([]*call, len(commits))
+	calls, usual := make([]*call, len(commits)), takeRoom(len(commits))
+	defer giveRoom(usual)
 	for i := range commits {
 		if err := s.continues(&commits[i]); err != nil {
 			return nil, err
 		}
-		calls[i] = s.commit(&commits[i])
+		calls[i] = s.commit(&commits[i], &(*usual)[i])
 	}
 	if err := s.doReplicated(ctx, calls...); err != nil {
 		return nil, fmt.Errorf("write %d commits: %w", len(commits), err)
@@ -75,33 +78,74 @@ func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls [
 	return s.doReplicated(ctx, again...)
 }
 
+// usualCall is the script of a usual commit, with room for all that is sent.
+type usualCall struct {
+	call
+	texts struct{ at, run, wid, status, progress, frames string }
+	keys  [8]string
+	args  [13]any
+	all   [25]any
+}
+
+// rooms keeps what calls are made in: a thousand bytes for each commit, which nobody
+// has in his hands once they were answered.
+var rooms = sync.Pool{New: func() any { return &[]usualCall{} }}
+
+func takeRoom(n int) *[]usualCall {
+	room := rooms.Get().(*[]usualCall)
+	*room = slices.Grow((*room)[:0], n)[:n]
+	return room
+}
+
+func giveRoom(room *[]usualCall) {
+	clear(*room)
+	rooms.Put(room)
+}
+
 // commit returns the script of a commit: a shorter one for what nearly all are.
-func (s *Store) commit(c *store.Commit) *call {
+func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || c.Closing {
 		return s.commitAny(c)
 	}
-	p, run := s.partitionOf(c.Run), short(c.Run)
 	switch {
 	case c.Effect == store.EffectNone:
-		return &call{
-			script: scriptAppend, p: p, keys: []string{p.meta(run), p.log(run), p.inbox(run)},
-			args: []any{
-				c.Fence.Epoch, c.Fence.Token[:], c.Prev[:], c.Frame, c.CID[:], c.First, c.Last, widKey(c.WorkflowID),
-				packStatus(c.Status), flag(c.Progress, "p"), p.frames(run),
-			},
-		}
+		return s.append(c, u)
 	case c.Effect == store.EffectFinish && c.WorkflowID == "" && c.Progress && c.Status != "":
-		return &call{
-			script: scriptFinish, p: p,
-			keys: []string{p.meta(run), p.log(run), p.inbox(run), p.notes(run), p.open(), p.done(), p.purges(), p.sent(run)},
-			args: []any{
-				s.at(), run, c.Fence.Epoch, c.Fence.Token[:], c.Prev[:], c.Frame, c.CID[:], c.First, c.Last, packStatus(c.Status),
-				store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), p.frames(run),
-			},
-		}
+		return s.finish(c, u)
 	}
 	return s.commitAny(c)
 }
+
+func (s *Store) append(c *store.Commit, u *usualCall) *call {
+	p, run, t := s.partitionOf(c.Run), short(c.Run), &u.texts
+	t.wid, t.status, t.progress = widKey(c.WorkflowID), packStatus(c.Status), flag(c.Progress, "p")
+	u.keys[0], u.keys[1], u.keys[2], t.frames = p.hot(run)
+	u.call = call{script: scriptAppend, p: p, keys: u.keys[:3], room: u.all[:]}
+	u.call.args = append(u.args[:0],
+		&c.Fence.Epoch, (*tokenArg)(&c.Fence.Token), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
+		&c.First, &c.Last, &t.wid, &t.status, &t.progress, &t.frames,
+	)
+	return &u.call
+}
+
+func (s *Store) finish(c *store.Commit, u *usualCall) *call {
+	p, run, t := s.partitionOf(c.Run), short(c.Run), &u.texts
+	t.at, t.run, t.status = s.at(), run, packStatus(c.Status)
+	u.keys[0], u.keys[1], u.keys[2], t.frames = p.hot(run)
+	u.keys[3], u.keys[4], u.keys[5], u.keys[6], u.keys[7] = p.notes(run), p.open(), p.done(), p.purges(), p.sent(run)
+	u.call = call{script: scriptFinish, p: p, keys: u.keys[:], room: u.all[:]}
+	u.call.args = append(u.args[:0],
+		&t.at, &t.run, &c.Fence.Epoch, (*tokenArg)(&c.Fence.Token), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
+		&c.First, &c.Last, &t.status, &horizonText, &retentionText, &t.frames,
+	)
+	return &u.call
+}
+
+// What scripts are told about how long runs are kept.
+var (
+	horizonText   = number(store.Horizon.Milliseconds())
+	retentionText = number(store.DefaultRetention.Milliseconds())
+)
 
 // commitAny returns the script of any commit.
 func (s *Store) commitAny(c *store.Commit) *call {
@@ -110,8 +154,8 @@ func (s *Store) commitAny(c *store.Commit) *call {
 		script: scriptCommit, p: p,
 		keys: []string{p.meta(run), p.log(run), p.inbox(run), p.notes(run), p.open(), p.done()},
 		args: []any{
-			s.at(), run, widKey(c.WorkflowID), c.Fence.Epoch, c.Fence.Token[:], c.Prev[:], c.Frame, c.CID[:],
-			c.First, c.Last, max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due), c.Fit,
+			s.at(), run, widKey(c.WorkflowID), &c.Fence.Epoch, (*tokenArg)(&c.Fence.Token), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
+			&c.First, &c.Last, max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due), c.Fit,
 			packStatus(c.Status), flag(c.Progress, "p"), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
 			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send),
 		},
@@ -120,7 +164,7 @@ func (s *Store) commitAny(c *store.Commit) *call {
 		call.args = append(call.args, string(r.ID), string(r.To), r.Body)
 	}
 	if c.Effect == store.EffectContinue {
-		call.args = append(call.args, s.described(c.Continue, "")...)
+		call.args = s.describe(call.args, c.Continue, "")
 	}
 	return call
 }

@@ -51,19 +51,20 @@ func (s *Store) routed(c *store.Create) error {
 // creation returns the script that stores a run.
 func (s *Store) creation(c *store.Create) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
+	args := append(make([]any, 0, 32),
+		s.at(), deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
+		string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
+	)
 	return &call{
 		script: scriptCreate, p: p,
 		keys: []string{p.meta(run), p.log(run), p.open(), p.classes(), p.active(), p.latest(), p.line(wid), p.extra(run), p.hidden(run)},
-		args: append([]any{
-			s.at(), deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
-			string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
-		}, s.described(c, c.Birth)...),
+		args: s.describe(args, c, c.Birth),
 	}
 }
 
-// described is a new run, and the record that creates it, as the scripts want it
+// describe adds a new run, and the record that creates it, as the scripts want it
 // that store one.
-func (s *Store) described(c *store.Create, birth event.ItemID) []any {
+func (s *Store) describe(args []any, c *store.Create, birth event.ItemID) []any {
 	rest := extra{tags: c.Tags}
 	wid := widKey(c.WorkflowID)
 	if hashed(wid) {
@@ -73,10 +74,10 @@ func (s *Store) described(c *store.Create, birth event.ItemID) []any {
 	if len(packed) <= compactLimit {
 		within, packed = packed, ""
 	}
-	args := []any{
-		short(c.Run), s.names.codeOf(c.Class), className(c.Class), c.Frame, c.Seq, c.CID[:], c.Priority,
+	args = append(args,
+		short(c.Run), s.names.codeOf(c.Class), className(c.Class), (*bytesArg)(&c.Frame), &c.Seq, (*cidArg)(&c.CID), c.Priority,
 		packStatus(cmp.Or(c.Status, event.StatusPending)), packed,
-	}
+	)
 	field := func(name, value string) {
 		if value != "" {
 			args = append(args, name, value)

@@ -118,7 +118,7 @@
 // keys.go has the names of the keys, open.go the Store, script.go and send.go how
 // scripts are put together and sent, hub.go how things are heard. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
-// commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, list.go,
+// commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, list.go,
 // purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and repair.go
 // serve package fsck; and lua, one file per operation, with what they share in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by

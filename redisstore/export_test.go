@@ -11,7 +11,7 @@ func ScriptOf(argument any) string {
 		scriptOutbox, scriptMark, scriptConfirm, scriptAppend, scriptFinish,
 		scriptMendRun, scriptMendLinks, scriptMendName, scriptForget, scriptReplace,
 	} {
-		if argument == s.sha || argument == s.text {
+		if argument == &s.sha || argument == &s.text {
 			return s.name
 		}
 	}

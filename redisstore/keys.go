@@ -16,10 +16,12 @@ import (
 type partition struct {
 	number int
 	tag    string
+	none   string // see never
 }
 
 func newPartition(prefix string, number int) *partition {
-	return &partition{number: number, tag: "{" + prefix + ":" + strconv.Itoa(number) + "}:"}
+	tag := "{" + prefix + ":" + strconv.Itoa(number) + "}:"
+	return &partition{number: number, tag: tag, none: tag + "-"}
 }
 
 // The keys of a run, by its short id.
@@ -33,6 +35,13 @@ func (p *partition) audit(run string) string  { return p.tag + "j:" + run }
 func (p *partition) sent(run string) string   { return p.tag + "O:" + run }
 func (p *partition) bodies(run string) string { return p.tag + "B:" + run }
 func (p *partition) seen(chain string) string { return p.tag + "s:" + chain }
+
+// hot returns the keys of a run that every commit names, and the channel of its log.
+func (p *partition) hot(run string) (meta, log, inbox, frames string) {
+	all := p.tag + "m:" + run + p.tag + "l:" + run + p.tag + "i:" + run + p.tag + "frame:" + run
+	n := len(p.tag) + len("m:") + len(run)
+	return all[:n], all[n : 2*n], all[2*n : 3*n], all[3*n:]
+}
 
 // The keys of a class, a session and a workflow id, by their codes.
 func (p *partition) ready(class string) string     { return p.tag + "r:" + class }
@@ -66,7 +75,7 @@ func (p *partition) format() string { return p.tag + "format" }
 // slot from node to node, key by key, a node refuses what touches several keys of
 // which one is not there: so nothing is executed in a partition that is in two
 // places, where it would miss the keys that it does not declare.
-func (p *partition) never() string { return p.tag + "-" }
+func (p *partition) never() string { return p.none }
 
 // The channels on which scripts publish.
 func (p *partition) hints() string              { return p.tag + "hint" }

@@ -11,6 +11,7 @@ import (
 type names struct {
 	mu       sync.RWMutex
 	classes  map[string]store.Class
+	codes    map[store.Class]string
 	sessions map[string]store.SessionID
 }
 
@@ -18,7 +19,7 @@ type names struct {
 const namesLimit = 10_000
 
 func newNames() *names {
-	return &names{classes: map[string]store.Class{}, sessions: map[string]store.SessionID{}}
+	return &names{classes: map[string]store.Class{}, codes: map[store.Class]string{}, sessions: map[string]store.SessionID{}}
 }
 
 func (n *names) class(code string) (store.Class, bool) {
@@ -37,8 +38,16 @@ func (n *names) session(code string) (store.SessionID, bool) {
 
 // codeOf returns the code of a class.
 func (n *names) codeOf(c store.Class) string {
-	code := classCode(c)
-	n.learnClass(code, c)
+	n.mu.RLock()
+	code, known := n.codes[c]
+	n.mu.RUnlock()
+	if known {
+		return code
+	}
+	code = classCode(c)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.keepClass(code, c)
 	return code
 }
 
@@ -48,10 +57,16 @@ func (n *names) learnClass(code string, c store.Class) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.keepClass(code, c)
+}
+
+// keepClass remembers a class. The lock is held.
+func (n *names) keepClass(code string, c store.Class) {
 	if len(n.classes) >= namesLimit {
 		clear(n.classes)
+		clear(n.codes)
 	}
-	n.classes[code] = c
+	n.classes[code], n.codes[c] = c, code
 }
 
 func (n *names) learnSession(code string, s store.SessionID) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 //go:embed lua/*.lua lua/part/*.lua
@@ -100,7 +102,25 @@ type call struct {
 	args   []any
 	reply  any
 	err    error // of the last try
+	room   []any // for what is sent; nil: to be made
 }
+
+// Values that go-redis writes as they are, without being boxed one by one: it is given
+// pointers to where they stand.
+type (
+	bytesArg []byte
+	cidArg   event.CID
+	tokenArg event.Token
+)
+
+// MarshalBinary returns the bytes.
+func (b *bytesArg) MarshalBinary() ([]byte, error) { return *b, nil }
+
+// MarshalBinary returns the bytes of the id.
+func (c *cidArg) MarshalBinary() ([]byte, error) { return c[:], nil }
+
+// MarshalBinary returns the bytes of the token.
+func (t *tokenArg) MarshalBinary() ([]byte, error) { return t[:], nil }
 
 // command is a script that go-redis must not send again by itself: whether it
 // was executed is not known then, and that is for the caller to deal with. Being
@@ -111,17 +131,20 @@ type command struct{ *redis.Cmd }
 func (command) NoRetry() bool { return true }
 
 func (c *call) command(ctx context.Context, whole bool) command {
-	args := make([]any, 0, 3+len(c.keys)+len(c.args))
+	args := c.room[:0:len(c.room)]
+	if n := 4 + len(c.keys) + len(c.args); n > len(c.room) {
+		args = make([]any, 0, n)
+	}
 	if whole {
-		args = append(args, "eval", c.script.text)
+		args = append(args, "eval", &c.script.text)
 	} else {
-		args = append(args, "evalsha", c.script.sha)
+		args = append(args, "evalsha", &c.script.sha)
 	}
 	args = append(args, len(c.keys)+1)
-	for _, k := range c.keys {
-		args = append(args, k)
+	for i := range c.keys {
+		args = append(args, &c.keys[i])
 	}
-	args = append(args, c.p.never())
+	args = append(args, &c.p.none)
 	return command{redis.NewCmd(ctx, append(args, c.args...)...)}
 }
 

@@ -83,14 +83,17 @@ func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool)
 		script *script
 		p      *partition
 	}
-	sent := map[kind]bool{}
-	commands := make([]command, len(calls))
+	sent := map[kind]bool{} // with its text
+	commands, queued := make([]command, len(calls)), make([]redis.Cmder, len(calls))
 	for i, c := range calls {
-		k := kind{c.script, c.p}
-		commands[i] = c.command(ctx, whole && !sent[k])
-		sent[k] = true
-		_ = pipe.Process(ctx, commands[i]) // it is only queued
+		text := whole && !sent[kind{c.script, c.p}]
+		if text {
+			sent[kind{c.script, c.p}] = true
+		}
+		commands[i] = c.command(ctx, text)
+		queued[i] = commands[i]
 	}
+	_ = pipe.BatchProcess(ctx, queued...) // they are only queued
 	return commands
 }
 

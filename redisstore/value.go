@@ -18,6 +18,9 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // parseNumber is the opposite of number; 0 for what is no number. The server
 // writes scores as decimals.
 func parseNumber(s string) int64 {
+	if s == "" {
+		return 0
+	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -236,83 +235,5 @@ func (spot *spot) learn(woken *store.Woken, next int64) {
 		spot.known = next
 	case next != 0 && next < spot.known:
 		woken.Due = true
-	}
-}
-
-// Watch blocks until the log of a run has more than n frames. Many Watches of a
-// run cost as much as one. It also returns if the server has lost writes: the log
-// has become shorter, or the run has ended without a frame that is new to the
-// caller, who would wait for ever.
-func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	p := s.partitionOf(run)
-	ear := s.hub.listen(p.frames(short(run)))
-	if ear == nil {
-		return store.ErrClosed
-	}
-	defer ear.close()
-	if err := ear.await(ctx); err != nil {
-		return err
-	}
-	for shorter := (shortening{}); ; {
-		c := &call{script: scriptWatch, p: p, keys: []string{p.meta(short(run))}, args: []any{n}}
-		if err := s.do(ctx, c); err != nil {
-			return fmt.Errorf("watch run %s: %w", run, err)
-		}
-		frames, ended := c.answer().number(0), c.answer().number(1) == 1
-		if frames < 0 {
-			return fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
-		}
-		if uint64(frames) > n || shorter.seen(frames, ended) {
-			return nil
-		}
-		if again, err := s.hear(ctx, ear, n); err != nil || !again {
-			return err
-		}
-	}
-}
-
-// shortening notices that a server has lost frames between two looks at a log.
-type shortening struct {
-	looked bool
-	frames int64
-	ended  bool
-}
-
-func (s *shortening) seen(frames int64, ended bool) bool {
-	lost := s.looked && (frames < s.frames || ended && !s.ended)
-	*s = shortening{true, frames, ended}
-	return lost
-}
-
-// watchCover is after how long a Watch looks again by itself, for the hints that
-// a cluster may lose between its nodes.
-const watchCover = 15 * time.Second
-
-// hear waits until a frame after number n is published. It reports whether that
-// is to be looked at again.
-func (s *Store) hear(ctx context.Context, ear *ear, n uint64) (again bool, err error) {
-	end := time.NewTimer(watchCover)
-	defer end.Stop()
-	for {
-		select {
-		case <-ear.bell:
-		case <-end.C:
-			return true, nil
-		case <-s.done:
-			return false, store.ErrClosed
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-		for _, h := range ear.hints() {
-			if h.again || h.text == "" {
-				return true, nil
-			}
-			if uint64(parseNumber(h.text)) > n {
-				return false, nil
-			}
-		}
 	}
 }

@@ -77,10 +77,29 @@ func (t *tx) grant(r *run, to *session, token event.Token) (store.ClaimedRun, er
 		}
 		t.news.mail(mailKnown, to.name, r.id, last)
 	}
-	return store.ClaimedRun{
+	granted := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.workflowID, Class: class, Fence: store.Fence{Epoch: r.epoch, Token: token},
 		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Mail: r.inbox > 0,
-	}, t.save(r)
+	}
+	if granted.Loaded, err = t.handOver(r); err != nil {
+		return store.ClaimedRun{}, err
+	}
+	return granted, t.save(r)
+}
+
+// handOver returns the log of a run of which there is nothing but a short first
+// frame: nobody can have it in memory, and to read it would take a transaction of its
+// own.
+func (t *tx) handOver(r *run) (*store.Loaded, error) {
+	if r.n != 1 || r.inbox > 0 {
+		return nil, nil //nolint:nilnil // it is to be read
+	}
+	var loaded *store.Loaded
+	err := t.query(`SELECT data FROM frames WHERE run = +? AND n = 1 AND length(data) <= 8192`, func(r row) error {
+		loaded = &store.Loaded{Frames: [][]byte{blob(r, 0)}}
+		return nil
+	}, r.key)
+	return loaded, err
 }
 
 // end takes the run out of everything but the log and hands its workflow id on.

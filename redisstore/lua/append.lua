@@ -21,12 +21,13 @@ local m = redis.call('HMGET', KEYS[1], 'l', 'e', 't', 'q', 'n', 'w', 'g', 's', '
 if m[1] ~= ARGV[3] or m[2] ~= ARGV[1] or m[3] ~= ARGV[2] or (m[6] or '') ~= ARGV[8] or m[10] or tonumber(ARGV[6]) ~= m[4] + 1 then
   return 0
 end
-local n, frame = m[5] + 1, ARGV[4]
+local n, frame = string.format('%d', m[5] + 1), ARGV[4]
+local bytes = string.format('%d', m[7] + #frame)
 redis.call('XADD', KEYS[2], n .. '-0', 'f', frame)
 if ARGV[9] == '' or ARGV[9] == m[8] then
-  redis.call('HSET', KEYS[1], 'l', ARGV[5], 'q', ARGV[7], 'n', n, 'g', m[7] + #frame)
+  redis.call('HSET', KEYS[1], 'l', ARGV[5], 'q', ARGV[7], 'n', n, 'g', bytes)
 else
-  redis.call('HSET', KEYS[1], 'l', ARGV[5], 'q', ARGV[7], 'n', n, 'g', m[7] + #frame, 's', ARGV[9])
+  redis.call('HSET', KEYS[1], 'l', ARGV[5], 'q', ARGV[7], 'n', n, 'g', bytes, 's', ARGV[9])
 end
 if m[9] and ARGV[10] == 'p' then
   redis.call('HDEL', KEYS[1], 'v')

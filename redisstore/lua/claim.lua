@@ -59,15 +59,27 @@ if #KEYS > 7 then
     return a[2] < b[2]
   end)
 end
+local inboxes, lines, owned = {}, {}, {}
 for i = 1, math.min(most, #found) do
-  local run = string.sub(found[i][2], 15)
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 'p')
-  if m[9] == '1' then
-    table.insert(answer, grant(run, session, token, m))
-  end
-  redis.call('ZREM', found[i][3], found[i][2])
+  local line = lines[found[i][3]] or {}
+  inboxes[i] = tag .. 'i:' .. string.sub(found[i][2], 15)
+  lines[found[i][3]] = line
+  line[#line + 1] = found[i][2]
 end
-if #answer > 2 then
+local unread = #inboxes > 0 and redis.call('EXISTS', unpack(inboxes)) > 0
+for i, inbox in ipairs(inboxes) do
+  local run = string.sub(found[i][2], 15)
+  local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 'z', 'p')
+  if m[10] == '1' then
+    owned[#owned + 1] = run
+    answer[#answer + 1] = grant(run, session, token, m, unread and redis.call('EXISTS', inbox) or 0)
+  end
+end
+for class, line in pairs(lines) do
+  redis.call('ZREM', class, unpack(line))
+end
+if #owned > 0 then
+  redis.call('SADD', KEYS[5], unpack(owned))
   redis.call('HSET', KEYS[1], 't', token)
 end
 for i = 6, #KEYS - 1 do

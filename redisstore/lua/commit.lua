@@ -81,7 +81,7 @@ if frame ~= '' then
   redis.call('HSET', meta, 'l', ARGV[8], 'q', ARGV[10], 'n', n, 'g', bytes)
   if m[8] then
     if tonumber(redis.call('TIME')[1]) < tonumber(m[8]) then
-      redis.call('PUBLISH', tag .. 'frame:' .. run, n)
+      redis.call('PUBLISH', tag .. 'frame:' .. run, (effect == '4' or effect == '5') and n .. ' end' or n)
     else
       redis.call('HDEL', meta, 'y')
     end

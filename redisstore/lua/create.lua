@@ -17,7 +17,7 @@
 -- Parts: tag clock ready compact add
 
 local wid = ARGV[5]
-local now = clock(ARGV[1])
+local now, at = clock(ARGV[1])
 if ARGV[2] ~= '0' and now > tonumber(ARGV[2]) then
   return {'stale'}
 end
@@ -36,8 +36,9 @@ if not active and wid ~= '' and ARGV[7] ~= '0' then
   end
 end
 
-local run, class, priority = add_run(11, now)
+local run, class = ARGV[11], ARGV[12]
 if active then
+  add_run(11, at, '5', 'p', '5')
   -- Part: item kept push
   local before = redis.call('LRANGE', KEYS[7], 0, -1)
   table.insert(before, 1, active)
@@ -48,10 +49,9 @@ if active then
     end
   end
   redis.call('RPUSH', KEYS[7], run)
+  redis.call('HSETNX', KEYS[4], class, ARGV[13])
+  compact(run, #ARGV[14])
   return {'created'}
-end
-if wid ~= '' then
-  redis.call('HSET', KEYS[5], wid, run)
 end
 local due = tonumber(ARGV[3])
 if ARGV[4] ~= '0' then
@@ -59,8 +59,20 @@ if ARGV[4] ~= '0' then
 end
 if due > now then
   -- Part: park
-  park(run, class, string.format('%.0f', due))
+  due = string.format('%.0f', due)
+  add_run(11, at, '3', 'd', due)
+  redis.call('HSETNX', KEYS[4], class, ARGV[13])
+  set_timer(run, class, due)
+  compact(run, #ARGV[14])
 else
-  make_ready(run, class, priority)
+  -- Whoever wakes a class names it. What is claimed soon is compacted when it ends.
+  if line_up(run, class, ARGV[17] ~= '0' and ARGV[17], add_run(11, at, '1', 'k')) then
+    redis.call('HSETNX', KEYS[4], class, ARGV[13])
+  elseif redis.call('ZCOUNT', tag .. 'r:' .. class, '-inf', '+inf') > 128 then
+    compact(run, #ARGV[14])
+  end
+end
+if wid ~= '' then
+  redis.call('HSET', KEYS[5], wid, run)
 end
 return {'created'}

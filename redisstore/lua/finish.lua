@@ -1,5 +1,5 @@
 -- Finish is Commit for how nearly all runs end: with a last frame, an empty inbox, no
--- workflow id, nothing to send, and nothing that holds the run back from being purged.
+-- workflow id, no notes, nothing to send, and nothing that holds the run back from being purged.
 -- It does that and nothing else; where a guard of Commit would refuse, or where there
 -- is more to do, it writes nothing, and Commit is asked.
 --
@@ -21,21 +21,21 @@
 local meta, run = KEYS[1], ARGV[2]
 local m = redis.call('HMGET', meta, 'l', 'e', 't', 'q', 'n', 'w', 'g', 'a', 'j', 'B', 'o', 'y')
 if m[1] ~= ARGV[5] or m[2] ~= ARGV[3] or m[3] ~= ARGV[4] or m[6] or m[10]
-  or tonumber(ARGV[8]) ~= m[4] + 1 or redis.call('EXISTS', KEYS[3], KEYS[8]) > 0 then
+  or tonumber(ARGV[8]) ~= m[4] + 1 or redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[8]) > 0 then
   return 0
 end
-local n, frame, now = m[5] + 1, ARGV[6], clock(ARGV[1])
+local n, frame = string.format('%d', m[5] + 1), ARGV[6]
+local now, at = clock(ARGV[1])
 local bytes = m[7] + #frame
 redis.call('XADD', KEYS[2], n .. '-0', 'f', frame)
-redis.call('HSET', meta, 'l', ARGV[7], 'q', ARGV[9], 'n', n, 'g', bytes, 's', ARGV[10], 'p', 6, 'b', now)
-redis.call('HDEL', meta, 't', 'o', 'v', 'z', 'y')
+redis.call('HSET', meta, 'l', ARGV[7], 'q', ARGV[9], 'n', n, 'g', string.format('%d', bytes), 's', ARGV[10], 'p', '6', 'b', at)
+redis.call('HDEL', meta, 't', 'o', 'k', 'v', 'z', 'y')
 redis.call('SREM', tag .. 'o:' .. m[11], run)
-redis.call('DEL', KEYS[4])
 redis.call('ZREM', KEYS[5], run)
-redis.call('ZADD', KEYS[6], 0, run)
-redis.call('ZADD', KEYS[7], math.max(math.max(now, m[8]) + ARGV[11], now + (m[9] or ARGV[12])), run)
+redis.call('ZADD', KEYS[6], '0', run)
+redis.call('ZADD', KEYS[7], string.format('%.0f', math.max(math.max(now, m[8]) + ARGV[11], now + (m[9] or ARGV[12]))), run)
 if m[12] and tonumber(redis.call('TIME')[1]) < tonumber(m[12]) then
-  redis.call('PUBLISH', ARGV[13], n)
+  redis.call('PUBLISH', ARGV[13], n .. ' end')
 end
 compact(run, bytes)
-return n
+return tonumber(n)

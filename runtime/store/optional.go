@@ -144,6 +144,15 @@ type Lease struct {
 	Recovering bool
 }
 
+// EndWatcher is a store that can tell the end of a run from its other frames, for
+// those who wait for that only.
+type EndWatcher interface {
+	// WatchEnd blocks until the run has ended, or until it does not exist
+	// (ErrRunNotFound), or until ctx ends (ctx.Err()). Like Watch it is a hint: it may
+	// return before the end if something of the log was lost, and the caller looks.
+	WatchEnd(ctx context.Context, run event.RunID) error
+}
+
 // Noter is a store that keeps what a step wants its next attempt to know, such
 // as the details of its last heartbeat. Notes are no part of the log: they are
 // written beside it, under the fence of the run, and end with the run.

@@ -279,7 +279,8 @@ type ClaimedRun struct {
 	Seq        uint64    // last event
 	Last       event.CID // last frame
 	Mail       bool      // the inbox is not empty
-	// Loaded is what Load would answer now, for the whole log and the inbox: a store
+	// Loaded is what Load would answer now, for the whole log and the inbox, but for
+	// the Record, which stays empty: what a worker needs of that stands above. A store
 	// hands over what takes it less than to be asked again. Nil: it is to be read.
 	Loaded *Loaded
 }

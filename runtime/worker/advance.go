@@ -63,7 +63,11 @@ func (t *task) move() {
 		t.block(err)
 		return
 	}
-	t.unsaved = append(t.unsaved, t.run.Take()...)
+	if news := t.run.Take(); len(t.unsaved) == 0 {
+		t.unsaved = news
+	} else {
+		t.unsaved = append(t.unsaved, news...)
+	}
 	if t.run.Ended() {
 		t.blocked = nil // what was under way has brought it to its end all the same
 	}

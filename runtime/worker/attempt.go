@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/pprof"
 	"sync"
 	"time"
@@ -30,6 +31,11 @@ type attempt struct {
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // nil: not launched
 	done   bool                    // its outcome was posted
+
+	outcome outcome // set by whoever posts it
+
+	info    at.Attempt     // what its code may know; set by launch
+	context attemptContext // of its code
 }
 
 // dropAttempts ends what is under way and frees the slots of what never began.
@@ -66,15 +72,24 @@ func (e *attemptTimeoutError) Is(target error) bool { return target == context.D
 // clock, or the log when the time of the run or of a caller is up.
 type attemptContext struct {
 	context.Context
-	deadline time.Time
+	attempt *attempt
 }
 
 // Deadline returns when the attempt times out, unless the base context ends first.
 func (c *attemptContext) Deadline() (time.Time, bool) {
-	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.attempt.deadline) {
 		return d, true
 	}
-	return c.deadline, true
+	return c.attempt.deadline, true
+}
+
+// Value returns what package step wants to know of the attempt, and else what the
+// base context has.
+func (c *attemptContext) Value(key any) any {
+	if at.Is(key) {
+		return &c.attempt.info
+	}
+	return c.Context.Value(key)
 }
 
 // Err returns context.DeadlineExceeded if the attempt took too long. A context
@@ -103,17 +118,19 @@ func (t *task) launch(a *attempt) {
 	a.launched, a.lease, a.session = true, t.w.sessions[t.partition], t.session
 	if op.CancelWanted() { // before it could begin
 		t.w.releaseSlot()
-		t.onStep(a, failed(op.CancelCause(), event.CodeCanceled))
+		a.outcome = failed(op.CancelCause(), event.CodeCanceled)
+		t.onStep(a, &a.outcome)
 		return
 	}
 	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
 	plan := workflow.PlanOf(seam.Gate{}, op)
 	spec := t.run.Fold().Spec
-	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Holder: t.id, HolderKey: op.Key}
+	a.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Holder: t.id, HolderKey: op.Key}
 	if c := plan.Caller; c != nil {
-		info.Run, info.WorkflowID, info.Key, info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
+		a.info.Run, a.info.WorkflowID, a.info.Key, a.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
 	}
 	ctx, cancel := context.WithCancelCause(t.w.base)
+	a.context = attemptContext{ctx, a}
 	a.mu.Lock()
 	a.cancel = cancel
 	a.mu.Unlock()
@@ -122,18 +139,19 @@ func (t *task) launch(a *attempt) {
 		a.deadline = d
 	}
 	t.w.activity.Begin()
-	go t.w.runAttempt(ctx, t, a, info, fn, plan, op.Input, t.fence)
+	go t.w.runAttempt(ctx, t, a, fn, plan, op.Input, t.fence)
 }
 
 // runAttempt executes an attempt and posts its outcome. Code that does not end
 // although its time is up is left behind after the grace period.
-func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.Attempt, fn workflow.StepFunc, plan *workflow.StepPlan, args []byte, fence store.Fence) {
+func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, fn workflow.StepFunc, plan *workflow.StepPlan, args []byte, fence store.Fence) {
+	info := &a.info
+	growStack()
 	defer w.activity.End()
 	w.attempts.add(a, info)
 	defer w.releaseSlot()
 	defer w.attempts.remove(a)
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("flowgen_step", info.Step, "flowgen_run", string(info.Run))))
-	actx := &attemptContext{ctx, a.deadline}
 	stopTimer := w.clock.AfterFunc(plan.Timeout, func() {
 		cause := &attemptTimeoutError{plan.Timeout}
 		a.stop(cause)
@@ -151,7 +169,17 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, info *at.A
 		out = judge(err, nil)
 		return
 	}
-	callStep(at.With(actx, info), fn, plan.Spec.Fatal, args, &out)
+	callStep(&a.context, fn, plan.Spec.Fatal, args, &out)
+}
+
+// growStack lets the goroutine have a stack on which most steps and their JSON have
+// room, while there is hardly anything to be copied: later growing costs as much as
+// the rest of an attempt.
+//
+//go:noinline
+func growStack() byte {
+	var room [6 << 10]byte
+	return room[len(os.Args)&1]
 }
 
 // readNotes lets the attempt read what the one before has noted, and note
@@ -191,7 +219,8 @@ func (t *task) conclude(ctx context.Context, a *attempt, info *at.Attempt, out o
 	stopped := errors.Is(cause, ErrStopping) && out.failure != nil
 	a.finish(func() {
 		if !stopped {
-			t.post(input{kind: inputStep, attempt: a, outcome: out})
+			a.outcome = out
+			t.post(input{kind: inputStep, attempt: a})
 		}
 	})
 	a.stop(nil)
@@ -214,12 +243,13 @@ func (w *Worker) abandon(t *task, a *attempt, info *at.Attempt, cause *attemptTi
 		w.log.Error("a step ignores its context: it is left behind and goes on running", "run", info.Run, "step", info.Step,
 			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(info.Run)))
 		err := fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, w.cfg.Grace)
-		t.post(input{kind: inputStep, attempt: a, outcome: failed(err, event.CodeTimeout)})
+		a.outcome = failed(err, event.CodeTimeout)
+		t.post(input{kind: inputStep, attempt: a})
 	})
 }
 
 // onStep records what came of an attempt.
-func (t *task) onStep(a *attempt, out outcome) {
+func (t *task) onStep(a *attempt, out *outcome) {
 	if t.state != taskLive || t.attempts[a.ref] != a {
 		return // the run was lost, or ended without it
 	}
@@ -236,7 +266,7 @@ func (t *task) onStep(a *attempt, out outcome) {
 }
 
 // verdict decides what follows from a failed attempt.
-func (t *task) verdict(op *replay.Op, a *attempt, out outcome) event.Event {
+func (t *task) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 	plan := workflow.PlanOf(seam.Gate{}, op)
 	f := out.failure
 	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}

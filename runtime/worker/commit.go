@@ -18,9 +18,10 @@ const (
 type commit struct {
 	t       *task
 	req     store.Commit
-	note    string     // why the run is blocked
-	events  int        // of t.unsaved
-	took    int        // of t.taken
+	note    string // why the run is blocked
+	events  int    // of t.unsaved
+	took    int    // of t.taken
+	answer  store.Committed
 	starts  []*attempt // to start when it is durable
 	cancels []uint64   // steps to cancel when it is durable
 }
@@ -68,11 +69,11 @@ func (w *Worker) commitBatch(batch []*commit) {
 	}
 	results, err := retry(w, "commit", func(ctx context.Context) ([]store.Committed, error) { return w.store.Commit(ctx, requests) })
 	for i, c := range batch {
-		answer := store.Committed{Err: err}
+		c.answer = store.Committed{Err: err}
 		if err == nil {
-			answer = results[i]
+			c.answer = results[i]
 		}
-		c.t.post(input{kind: inputCommitted, commit: c, committed: answer})
+		c.t.post(input{kind: inputCommitted, commit: c})
 		w.activity.End()
 	}
 }
@@ -86,7 +87,8 @@ func (w *Worker) writeNote(c *commit) {
 	}
 }
 
-func (t *task) onCommitted(c *commit, answer store.Committed) {
+func (t *task) onCommitted(c *commit) {
+	answer := &c.answer
 	if t.inflight != c {
 		return // the run was lost meanwhile
 	}
@@ -114,12 +116,13 @@ func (t *task) onCommitted(c *commit, answer store.Committed) {
 }
 
 // onDurable releases what the commit explains.
-func (t *task) onDurable(c *commit, answer store.Committed) {
+func (t *task) onDurable(c *commit, answer *store.Committed) {
 	if c.req.Frame != nil {
 		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CID
 	}
-	t.unsaved = t.unsaved[c.events:]
-	if len(t.unsaved) == 0 {
+	saved := t.unsaved
+	if t.unsaved = t.unsaved[c.events:]; len(t.unsaved) == 0 && t.run != nil {
+		t.run.Lend(saved[:0])
 		t.unsaved = nil
 	}
 	t.taken = t.taken[c.took:]

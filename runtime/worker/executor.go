@@ -49,8 +49,9 @@ func (e *executor) execute(t *task) {
 	if t.run != nil {
 		t.run.SetPool(&e.pool) // another executor may have had the task before
 	}
+	var inputs []input
 	for {
-		inputs := t.takeInputs()
+		inputs = t.takeInputs(inputs)
 		if len(inputs) == 0 {
 			return
 		}

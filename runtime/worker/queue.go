@@ -6,7 +6,8 @@ import "sync"
 type queue struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
-	tasks  []*task
+	tasks  []*task // from head on
+	head   int
 	closed bool
 }
 
@@ -14,6 +15,11 @@ func (q *queue) init() { q.cond = sync.NewCond(&q.mu) }
 
 func (q *queue) push(t *task) {
 	q.mu.Lock()
+	if len(q.tasks) == cap(q.tasks) && 2*q.head > len(q.tasks) { // there is room in front
+		n := copy(q.tasks, q.tasks[q.head:])
+		clear(q.tasks[n:])
+		q.tasks, q.head = q.tasks[:n], 0
+	}
 	q.tasks = append(q.tasks, t)
 	q.mu.Unlock()
 	q.cond.Signal()
@@ -23,15 +29,17 @@ func (q *queue) push(t *task) {
 func (q *queue) pop() *task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.tasks) == 0 && !q.closed {
+	for q.head == len(q.tasks) && !q.closed {
 		q.cond.Wait()
 	}
-	if len(q.tasks) == 0 {
+	if q.head == len(q.tasks) {
 		return nil
 	}
-	t := q.tasks[0]
-	q.tasks[0] = nil
-	q.tasks = q.tasks[1:]
+	t := q.tasks[q.head]
+	q.tasks[q.head] = nil
+	if q.head++; q.head == len(q.tasks) {
+		q.tasks, q.head = q.tasks[:0], 0
+	}
 	return t
 }
 

@@ -202,7 +202,8 @@ func (s *session) reconcile(id store.SessionID) {
 			_ = s.w.store.Release(s.ctx, o.Run, o.Fence) // fenced: it is somebody else's already
 		}
 	}
-	s.w.eachOwned(s.partition, func(t *task) { t.post(input{kind: inputOwned, owned: known, claimSeq: asked}) })
+	answer := &ownedRuns{known, asked}
+	s.w.eachOwned(s.partition, func(t *task) { t.post(input{kind: inputOwned, owned: answer}) })
 }
 
 // stop ends the heartbeats.

@@ -47,7 +47,7 @@ type task struct {
 	run      *replay.Run
 	unsaved  []event.Event // happened, not in a confirmed commit
 	inflight *commit
-	next     *input // a claim that came while a commit was in flight
+	next     *claimed // a claim that came while a commit was in flight
 
 	attempts    map[uint64]*attempt // by step; from step_started on
 	starts      []*attempt          // to start once their step_started is durable
@@ -94,18 +94,29 @@ const (
 	inputEvict                      // the memory is needed
 )
 
+// input is one of them, with what belongs to its kind.
 type input struct {
-	kind      inputKind
-	claimed   store.ClaimedRun
+	kind    inputKind
+	claimed *claimed
+	loaded  *load
+	attempt *attempt
+	commit  *commit
+	owned   *ownedRuns
+}
+
+// claimed is a claim of a run, under a session of the worker.
+type claimed struct {
+	store.ClaimedRun
 	partition int
 	session   store.SessionID
-	loaded    *load
-	attempt   *attempt
-	outcome   outcome
-	commit    *commit
-	committed store.Committed
-	owned     map[event.RunID]store.Fence
-	claimSeq  uint64 // of inputClaimed; of the last claim before the question of inputOwned
+	seq       uint64 // number of the claim
+}
+
+// ownedRuns is what the store says that a session owns, and the last claim before it
+// was asked.
+type ownedRuns struct {
+	fences   map[event.RunID]store.Fence
+	claimSeq uint64
 }
 
 // post gives the task something to do. Whoever posts next finds the task in the
@@ -124,13 +135,18 @@ func (t *task) post(in input) {
 }
 
 // takeInputs returns what was posted. When there is nothing the task is no
-// longer with the executor.
-func (t *task) takeInputs() []input {
+// longer with the executor. What comes next is put where that is which was taken
+// before, and is handled; a task that is away keeps no room for it.
+func (t *task) takeInputs(handled []input) []input {
+	clear(handled)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	in := t.inputs
-	t.inputs = nil
+	t.inputs = handled[:0]
 	if len(in) == 0 {
+		if t.state == taskAway {
+			t.inputs = nil
+		}
 		t.scheduled = false
 		t.w.activity.End()
 	}
@@ -140,20 +156,20 @@ func (t *task) takeInputs() []input {
 func (t *task) handle(in *input) {
 	switch in.kind {
 	case inputClaimed:
-		t.onClaimed(in)
+		t.onClaimed(in.claimed)
 	case inputLoaded:
 		t.onLoaded(in.loaded)
 	case inputMail:
 		t.mailWanted = t.state != taskAway // also while the log is read: the read may have been before it
 	case inputStep:
-		t.onStep(in.attempt, in.outcome)
+		t.onStep(in.attempt, &in.attempt.outcome)
 	case inputCommitted:
-		t.onCommitted(in.commit, in.committed)
+		t.onCommitted(in.commit)
 	case inputLost:
 		t.lose(nil)
 	case inputOwned:
-		fence, ok := in.owned[t.id]
-		if t.state != taskAway && t.claimSeq <= in.claimSeq && (!ok || fence != t.fence) && t.inflight == nil {
+		fence, ok := in.owned.fences[t.id]
+		if t.state != taskAway && t.claimSeq <= in.owned.claimSeq && (!ok || fence != t.fence) && t.inflight == nil {
 			t.lose(nil)
 		}
 	case inputStop:
@@ -168,22 +184,20 @@ func (t *task) handle(in *input) {
 }
 
 // onClaimed begins the work on a run, from memory if its log has not moved.
-func (t *task) onClaimed(in *input) {
+func (t *task) onClaimed(c *claimed) {
 	if t.inflight != nil {
-		kept := *in
-		t.next = &kept
+		t.next = c
 		return
 	}
 	if !t.w.own(t) {
 		t.forget() // another claim of the same run was faster: this one is over
 		return
 	}
-	c := &in.claimed
 	usable := t.state == taskAway && t.run != nil && t.blocked == nil && len(t.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
 		c.Recoveries < t.w.suspectAfter() // a suspect waits for its turn
-	t.class, t.workflowID, t.partition, t.session = c.Class, c.WorkflowID, in.partition, in.session
+	t.class, t.workflowID, t.partition, t.session = c.Class, c.WorkflowID, c.partition, c.session
 	t.fence, t.recoveries, t.since = c.Fence, c.Recoveries, t.w.clock.Now()
-	t.refused, t.claimSeq = 0, in.claimSeq
+	t.refused, t.claimSeq = 0, c.seq
 	t.mu.Lock()
 	t.label = c.Class.Workflow
 	t.mu.Unlock()
@@ -249,11 +263,14 @@ func (t *task) lose(give *store.Fence) {
 func (t *task) leave(keep bool) {
 	t.state = taskAway
 	t.clearAlarm()
+	if t.run != nil {
+		t.run.Lend(nil)
+	}
 	t.w.disown(t, keep)
 	if t.next != nil {
-		in := t.next
+		c := t.next
 		t.next = nil
-		t.onClaimed(in)
+		t.onClaimed(c)
 	}
 }
 

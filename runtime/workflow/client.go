@@ -108,7 +108,12 @@ func (c *Client) lastEvent(ctx context.Context, run RunID, n uint64) (*event.Eve
 	if len(l.Frames) == 0 {
 		return nil, &EventError{Run: run, Frame: n, Err: event.ErrCorrupt}
 	}
-	f, err := event.DecodeFrame(l.Frames[0])
+	return lastOf(run, l.Frames[0], n)
+}
+
+// lastOf returns the last event of frame n of a run.
+func lastOf(run RunID, frame []byte, n uint64) (*event.Event, error) {
+	f, err := event.DecodeFrame(frame)
 	if err != nil {
 		return nil, &EventError{Run: run, Frame: n, Err: err}
 	}

@@ -201,19 +201,38 @@ func result[T any](rec *store.Record, last *event.Event) (T, error) {
 	return v, e
 }
 
-// awaitEnd waits until the run has ended and returns its last event.
+// awaitEnd waits until the run has ended and returns its last event. When it has
+// waited, it reads the frames that came meanwhile with the record: mostly the last
+// one is among them.
 func (c *Client) awaitEnd(ctx context.Context, id RunID) (*event.Event, *store.Record, error) {
+	const few = 4
+	request := store.Load{Run: id, Limit: -1}
 	for {
-		l, err := c.load(ctx, store.Load{Run: id, Limit: -1})
+		l, err := c.load(ctx, request)
 		if err != nil {
 			return nil, nil, err
 		}
 		if l.Record.Place == store.PlaceEnded {
-			last, err := c.lastEvent(ctx, id, l.Record.N)
+			n := len(l.Frames)
+			if n == 0 || request.After+uint64(n) != l.Record.N {
+				last, err := c.lastEvent(ctx, id, l.Record.N)
+				return last, &l.Record, err
+			}
+			last, err := lastOf(id, l.Frames[n-1], l.Record.N)
 			return last, &l.Record, err
 		}
-		if err := c.store.Watch(ctx, id, l.Record.N); err != nil {
+		request.After, request.Limit = l.Record.N, few
+		if err := c.watchEnd(ctx, id, l.Record.N); err != nil {
 			return nil, nil, err
 		}
 	}
+}
+
+// watchEnd waits until the run has ended, or, if the store cannot tell, until its log
+// has more than n frames.
+func (c *Client) watchEnd(ctx context.Context, id RunID, n uint64) error {
+	if w, ok := store.As[store.EndWatcher](c.store); ok {
+		return w.WatchEnd(ctx, id)
+	}
+	return c.store.Watch(ctx, id, n)
 }

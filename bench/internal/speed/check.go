@@ -15,9 +15,10 @@ const checkBatch = 200
 
 // want is what has to be in the log of a run.
 type want struct {
-	result any // what the run returns
-	steps  int // completed
-	waits  int // completed; less than 0: any number
+	result   any // what the run returns
+	steps    int // completed
+	waits    int // completed; less than 0: any number
+	children int // completed
 }
 
 // check reads the whole log of each run, and compares.
@@ -46,7 +47,7 @@ func (s *stage) check(ctx context.Context, runs []event.RunID, of func(i int) wa
 
 func checkLog(frames [][]byte, w want) error {
 	var last *event.Event
-	steps, waits := 0, 0
+	steps, waits, children := 0, 0, 0
 	for _, b := range frames {
 		f, err := event.DecodeFrame(b)
 		if err != nil {
@@ -59,6 +60,8 @@ func checkLog(frames [][]byte, w want) error {
 				steps++
 			case event.WaitCompleted:
 				waits++
+			case event.ChildCompleted:
+				children++
 			}
 		}
 	}
@@ -67,6 +70,9 @@ func checkLog(frames [][]byte, w want) error {
 	}
 	if steps != w.steps || w.waits >= 0 && waits != w.waits {
 		return fmt.Errorf("its log has %d steps and %d waits, want %d and %d", steps, waits, w.steps, w.waits)
+	}
+	if children != w.children {
+		return fmt.Errorf("its log has %d children, want %d", children, w.children)
 	}
 	got := reflect.New(reflect.TypeOf(w.result))
 	if err := json.Unmarshal(last.Payload, got.Interface()); err != nil {

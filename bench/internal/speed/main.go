@@ -49,7 +49,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) 
 // report measures the workloads and prints a line for each as soon as it is
 // known.
 func report(ctx context.Context, t target, o *options, p *progress, stdout io.Writer) error {
-	out := newPrinter(stdout, o.json)
+	out := newPrinter(stdout, o)
 	for _, w := range o.workloads {
 		var results []*Result
 		for n := range o.count {

@@ -1,6 +1,7 @@
 package speed
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type options struct {
 	wake      time.Duration
 	follow    bool
 	json      bool
+	table     bool
 	progress  bool
 	plot      string
 
@@ -51,7 +53,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.Usage = func() { help(f) }
 	f.StringVar(&o.store, "store", "memory:", "what is measured: memory:, sqlite:`PATH` (files are made beside PATH and removed), "+
 		"redis://HOST:PORT (keys are made under a prefix of their own and removed), or redis, which starts a redis-server without persistence")
-	names := f.String("workload", "", "comma-separated `NAMES` of workloads; empty: all")
+	names := f.String("workload", "", "comma-separated `NAMES` of workloads; empty or all: all")
 	f.IntVar(&o.count, "count", 1, "measure each workload `N` times and print the medians")
 	f.IntVar(&o.size.runs, "runs", 0, "number of `RUNS`; 0: the workload's own, see below")
 	f.IntVar(&o.size.steps, "steps", 0, "`STEPS` of each run; 0: the workload's own, see below")
@@ -61,6 +63,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.wake, "wake", 0, "`TIME` after the first start at which sleepers wake; 0: estimated from the warm-up")
 	f.BoolVar(&o.follow, "follow", false, "let the client wait for the results of long and fanout with Result, which costs the server something at each commit, instead of looking when they have ended")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
+	f.BoolVar(&o.table, "table", false, "print the rows of a Markdown table, as in docs/performance.md")
 	f.BoolVar(&o.progress, "progress", isTerminal(stderr), "say on standard error what is going on (default: if that is a terminal)")
 	f.StringVar(&o.plot, "plot", "", "measure how costs grow with the number of runs and of steps, up to -runs (100000) and -steps (10000), and write plots to `DIR`")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to `FILE`")
@@ -71,6 +74,9 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: see -help", f.Arg(0))
+	}
+	if o.json && o.table {
+		return nil, errors.New("-json and -table exclude each other: choose one")
 	}
 	if o.count < 1 || o.batch < 1 || o.inflight < 1 || o.size.runs < 0 || o.size.steps < 0 || o.limit < 0 || o.wake < 0 {
 		return nil, fmt.Errorf("-count, -batch and -inflight must be at least 1, and no size or time may be negative: see -help")
@@ -98,7 +104,7 @@ func help(f *flag.FlagSet) {
 
 // pick returns the workloads of those names.
 func pick(names string) ([]*workload, error) {
-	if names == "" {
+	if names == "" || names == "all" {
 		return workloads, nil
 	}
 	var all []*workload

@@ -4,26 +4,72 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // printer prints results, one line or block each.
 type printer struct {
-	out  io.Writer
-	json *json.Encoder // nil: for people
+	out   io.Writer
+	json  *json.Encoder // nil: for people
+	table bool
+	rows  int // of the table
 }
 
-func newPrinter(out io.Writer, asJSON bool) *printer {
-	p := &printer{out: out}
-	if asJSON {
+func newPrinter(out io.Writer, o *options) *printer {
+	p := &printer{out: out, table: o.table}
+	if o.json {
 		p.json = json.NewEncoder(out)
 	}
 	return p
 }
 
 func (p *printer) print(r *Result) error {
-	if p.json != nil {
+	switch {
+	case p.json != nil:
 		return p.json.Encode(r)
+	case p.table:
+		return p.row(r)
 	}
+	return p.block(r)
+}
+
+// columns are those of the table, behind the name of the workload.
+var columns = []struct {
+	name  string
+	value func(r *Result) string
+}{
+	{"steps/s", func(r *Result) string { return fmt.Sprintf("%.0f", r.StepsPerSecond) }},
+	{"ratio to limit", func(r *Result) string { return fmt.Sprintf("%.3f", r.RatioToLimit) }},
+	{"p50 ms", func(r *Result) string { return fmt.Sprintf("%.3f", r.P50ms) }},
+	{"p99 ms", func(r *Result) string { return fmt.Sprintf("%.3f", r.P99ms) }},
+	{"commits/step", func(r *Result) string { return fmt.Sprintf("%.4f", r.CommitsPerStep) }},
+	{"commands/run", func(r *Result) string { return fmt.Sprintf("%.4g", r.CommandsPerRun) }},
+	{"CPU us/step, worker", func(r *Result) string { return fmt.Sprintf("%.1f", r.WorkerCPUPerStep) }},
+	{"server", func(r *Result) string { return fmt.Sprintf("%.1f", r.ServerCPUPerStep) }},
+	{"allocations/step", func(r *Result) string { return fmt.Sprintf("%.1f", r.AllocsPerStep) }},
+	{"bytes/run", func(r *Result) string { return fmt.Sprintf("%.0f", r.BytesPerRun) }},
+}
+
+// row prints a row of the table, and its head before the first one.
+func (p *printer) row(r *Result) error {
+	var b strings.Builder
+	if p.rows++; p.rows == 1 {
+		b.WriteString("| workload |")
+		for _, c := range columns {
+			b.WriteString(" " + c.name + " |")
+		}
+		b.WriteString("\n" + strings.Repeat("|---", len(columns)+1) + "|\n")
+	}
+	b.WriteString("| `" + r.Workload + "` |")
+	for _, c := range columns {
+		b.WriteString(" " + c.value(r) + " |")
+	}
+	_, err := fmt.Fprintln(p.out, b.String())
+	return err
+}
+
+// block prints a result for people.
+func (p *printer) block(r *Result) error {
 	rows := []struct{ name, value string }{
 		{"throughput", fmt.Sprintf("%.0f %ss/s, %.1f runs/s", r.StepsPerSecond, r.Unit, r.RunsPerSecond)},
 		{"limit", fmt.Sprintf("%.0f bare appends/s: commits reach %.3f of it, %ss %.3f", r.LimitPerSecond, r.RatioToLimit, r.Unit, r.StepsToLimit)},

@@ -41,9 +41,12 @@ func (c *sleepers) warm(ctx context.Context, s *stage) error {
 		if !errors.Is(err, errEarly) || first > 10*time.Second {
 			return err
 		}
+		if err := c.awaitAll(ctx, s); err != nil {
+			return err
+		}
 	}
 	each := took() / time.Duration(some)
-	if err := s.tap.await(ctx, "the sleepers of the warm-up", func(n counts) bool { return n.finished >= len(c.ids) }); err != nil {
+	if err := c.awaitAll(ctx, s); err != nil {
 		return err
 	}
 	wake := s.o.wake
@@ -56,11 +59,16 @@ func (c *sleepers) warm(ctx context.Context, s *stage) error {
 			return err
 		}
 		// The machine is busier than it was: let them all end, and try again.
-		if err := s.tap.await(ctx, "sleepers that were woken early", func(n counts) bool { return n.finished >= len(c.ids) }); err != nil {
+		if err := c.awaitAll(ctx, s); err != nil {
 			return err
 		}
 		wake *= 3
 	}
+}
+
+// awaitAll waits until all runs that were started have ended.
+func (c *sleepers) awaitAll(ctx context.Context, s *stage) error {
+	return s.tap.await(ctx, "all sleepers to end", func(n counts) bool { return n.finished >= len(c.ids) })
 }
 
 // estimates is how often the time of waking is estimated.

@@ -95,7 +95,7 @@ func checkCounts(t *testing.T, store string, fields map[string]any) {
 	if calls := fields["server_calls_per_run"].(float64); (calls > 0) != (store == "redis") {
 		t.Errorf("%s: the server of %s executed %v commands per run", workload, store, calls)
 	}
-	steps := map[any]float64{"chain": 48, "latency": 48, "long": 48, "fanout": 48, "sleepers": 12, "messages": 48, "start-only": 12}
+	steps := map[any]float64{"chain": 48, "latency": 48, "long": 48, "fanout": 48, "sleepers": 12, "children": 48, "messages": 48, "start-only": 12}
 	if want, ok := steps[workload]; ok && fields["steps"] != want {
 		t.Errorf("%s: %v steps, want %v", workload, fields["steps"], want)
 	}
@@ -122,6 +122,23 @@ func TestSpeed_LeavesNothingOnAServerThatIsNotItsOwn(t *testing.T) {
 	}
 }
 
+func TestSpeed_PrintsTheTableOfTheDocumentation(t *testing.T) {
+	out, _ := speed(t, 0, "-workload", "chain,children", "-runs", "8", "-steps", "2", "-limit", "0", "-count", "3", "-table")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[2], "| `chain` |") || !strings.HasPrefix(lines[3], "| `children` |") {
+		t.Fatalf("want a head and two rows:\n%s", out)
+	}
+	for _, line := range lines {
+		if got := strings.Count(line, "|"); got != len(columns)+2 {
+			t.Errorf("%d bars, want %d: %s", got, len(columns)+2, line)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "performance.md"))
+	if err != nil || !strings.Contains(string(b), lines[0]) {
+		t.Errorf("docs/performance.md has no table with the head %q, %v", lines[0], err)
+	}
+}
+
 func TestSpeed_ExplainsWhatIsWrongWithItsArguments(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
@@ -131,6 +148,7 @@ func TestSpeed_ExplainsWhatIsWrongWithItsArguments(t *testing.T) {
 		{[]string{"-workload", "chian"}, 2, "there are chain, latency"},
 		{[]string{"-count", "0"}, 2, "at least 1"},
 		{[]string{"surplus"}, 2, "surplus"},
+		{[]string{"-json", "-table"}, 2, "exclude each other"},
 		{[]string{"-store", "redis+cluster://localhost"}, 1, "use memory:"},
 		{[]string{"-store", "sqlite:somewhere/"}, 1, "name a file"},
 		{[]string{"-store", "redis://127.0.0.1:1"}, 1, "reach the server"},

@@ -20,7 +20,7 @@ func sweep(ctx context.Context, t target, o *options, p *progress, stdout io.Wri
 	if err := os.MkdirAll(o.plot, 0o755); err != nil { //nolint:gosec // plots are for everybody
 		return fmt.Errorf("make the directory of the plots: %w", err)
 	}
-	out, limit := newPrinter(stdout, o.json), o.size.or(most)
+	out, limit := newPrinter(stdout, o), o.size.or(most)
 	grow := func(name string, most int, size func(n int) size) ([]*Result, error) {
 		var all []*Result
 		for _, n := range decades(most) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/bench/internal/speed/flows/asleep"
+	"github.com/flowgen/flowgen/bench/internal/speed/flows/family"
 	"github.com/flowgen/flowgen/bench/internal/speed/flows/inbox"
 	"github.com/flowgen/flowgen/bench/internal/speed/flows/marked"
 	"github.com/flowgen/flowgen/bench/internal/speed/flows/parallel"
@@ -61,6 +62,12 @@ var workloads = []*workload{
 		latency: "from that moment to the end of a run",
 		size:    size{runs: 100_000}, rounds: 1, register: func(r workflow.Registrar, _ *stage) { asleep.Register(r) },
 		begin: func() course { return &sleepers{} },
+	},
+	{
+		name: "children", about: "runs that start others all at once and wait for them", unit: "child",
+		latency: "from the start of a run to its end, children included",
+		size:    size{500, 10}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { family.Register(r) },
+		begin: func() course { return &children{} },
 	},
 	{
 		name: "messages", about: "messages to runs that wait for them, a round for each run", unit: "message",

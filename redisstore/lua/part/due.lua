@@ -1,14 +1,24 @@
 -- make_due makes up to limit runs ready whose time has come, in the order of
 -- their times, and returns the next due time, '' if there is none.
 local function make_due(now, limit)
-  local timers = tag .. 't'
-  for _, run in ipairs(redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, limit)) do
-    local m = redis.call('HMGET', tag .. 'm:' .. run, 'p', 'c', 'r')
+  local timers, classes = tag .. 't', {}
+  local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, limit)
+  for _, run in ipairs(due) do
+    local meta = tag .. 'm:' .. run
+    local m = redis.call('HMGET', meta, 'p', 'c', 'r')
     if m[1] == '3' then
-      make_ready(run, m[2], m[3])
-      redis.call('HDEL', tag .. 'm:' .. run, 'd')
+      local order = next_order()
+      redis.call('HSET', meta, 'p', '1', 'k', order)
+      redis.call('HDEL', meta, 'd')
+      redis.call('ZADD', tag .. 'r:' .. m[2], m[3] and 0 - m[3] or '0', order .. run)
+      classes[m[2]] = true
     end
-    redis.call('ZREM', timers, run)
+  end
+  for first = 1, #due, 1000 do
+    redis.call('ZREM', timers, unpack(due, first, math.min(first + 999, #due)))
+  end
+  for class in pairs(classes) do
+    wake(class)
   end
   return redis.call('ZRANGE', timers, 0, 0, 'WITHSCORES')[2] or ''
 end

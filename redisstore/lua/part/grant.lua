@@ -1,22 +1,24 @@
 -- grant gives a run to a session under a new fence and returns what the session
--- needs to know of it. The caller takes the run out of its former place, and has
--- taken from the metadata what belongs to that. m holds the fields w, e, v, n, q, l,
--- c and g of the run. A run of which there is nothing but a short first frame is
+-- needs to know of it. The caller takes the run out of its former place, has taken
+-- from the metadata what belongs to that, and puts the run among those of the session.
+-- m holds the fields w, e, v, n, q, l, c, g and z of the run; mail is 1 if there is
+-- something in its inbox. A run of which there is nothing but a short first frame is
 -- handed over as it is: nobody can have it in memory, and reading it would take the
 -- session three commands.
-local function grant(run, session, token, m)
-  local meta, mail = tag .. 'm:' .. run, redis.call('EXISTS', tag .. 'i:' .. run)
-  redis.call('HSET', meta, 'p', 2, 'o', session, 't', token, 'e', m[2] + 1)
-  redis.call('HDEL', meta, 'k', 'z')
-  redis.call('SADD', tag .. 'o:' .. session, run)
-  if mail == 1 then
-    redis.call('HSETNX', tag .. 'a:' .. session, run, 0)
+local function grant(run, session, token, m, mail)
+  local meta, epoch = tag .. 'm:' .. run, m[2] + 1
+  redis.call('HSET', meta, 'p', '2', 'o', session, 't', token, 'e', epoch)
+  if m[9] then
+    redis.call('HDEL', meta, 'z')
   end
-  local answer = {run, m[1] or '', m[2] + 1, tonumber(m[3] or 0), tonumber(m[4]), tonumber(m[5]), m[6], m[7], mail}
+  if mail == 1 then
+    redis.call('HSETNX', tag .. 'a:' .. session, run, '0')
+  end
+  local answer = {run, m[1] or '', epoch, tonumber(m[3] or 0), tonumber(m[4]), tonumber(m[5]), m[6], m[7], mail}
   if m[4] == '1' and mail == 0 and (tonumber(m[8]) or 9e9) <= 8192 then
     local log = redis.call('XRANGE', tag .. 'l:' .. run, '-', '+')
     if #log == 1 then
-      answer[10], answer[11] = log[1][2][2], redis.call('HGETALL', meta)
+      answer[10] = log[1][2][2]
     end
   end
   return answer

@@ -1,16 +1,28 @@
 -- wake announces that there may be something to claim in a class, once until
--- somebody has taken the announcement.
+-- somebody has taken the announcement. It reports whether it has.
 local function wake(class)
-  if redis.call('HSETNX', tag .. 'w', class, 1) == 1 then
+  local first = redis.call('HSETNX', tag .. 'w', class, '1') == 1
+  if first then
     redis.call('PUBLISH', tag .. 'hint', 'c' .. class)
   end
+  return first
+end
+
+-- next_order returns where a run comes among those that are ready.
+local function next_order()
+  return string.format('%014x', redis.call('INCR', tag .. 'c'))
+end
+
+-- line_up puts a run that is ready, and says so, into the ready set of its class.
+local function line_up(run, class, priority, order)
+  redis.call('ZADD', tag .. 'r:' .. class, priority and 0 - priority or '0', order .. run)
+  return wake(class)
 end
 
 -- make_ready is the one way to ready: place, ready set, wake. The caller takes
 -- the run out of its former place in the same script.
 local function make_ready(run, class, priority)
-  local order = string.format('%014x', redis.call('INCR', tag .. 'c'))
-  redis.call('HSET', tag .. 'm:' .. run, 'p', 1, 'k', order)
-  redis.call('ZADD', tag .. 'r:' .. class, 0 - (priority or 0), order .. run)
-  wake(class)
+  local order = next_order()
+  redis.call('HSET', tag .. 'm:' .. run, 'p', '1', 'k', order)
+  line_up(run, class, priority, order)
 end

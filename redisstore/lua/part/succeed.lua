@@ -2,7 +2,9 @@
 -- that has ended: it follows that in its chain, takes over the workflow id and the
 -- inbox, and is ready.
 local function succeed(run, chain, wid, first, now, unread)
-  local new, class, priority = add_run(first, now)
+  local new, class, priority = ARGV[first], ARGV[first + 1], ARGV[first + 6]
+  local order = add_run(first, now, '1', 'k')
+  redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
   redis.call('HSET', tag .. 'm:' .. run, 'N', new)
   redis.call('HSET', tag .. 'm:' .. new, 'h', chain)
   redis.call('HINCRBY', tag .. 'h', chain, 1)
@@ -13,5 +15,6 @@ local function succeed(run, chain, wid, first, now, unread)
   if unread > 0 then
     redis.call('RENAME', tag .. 'i:' .. run, tag .. 'i:' .. new)
   end
-  make_ready(new, class, priority)
+  line_up(new, class, priority ~= '0' and priority, order)
+  compact(new, #ARGV[first + 3])
 end

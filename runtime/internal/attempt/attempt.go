@@ -35,6 +35,13 @@ type key struct{}
 // With returns a context for the code of the attempt.
 func With(ctx context.Context, a *Attempt) context.Context { return context.WithValue(ctx, key{}, a) }
 
+// Is reports whether key asks a context for its attempt: a context that answers it
+// with a [*Attempt] by itself needs no [With].
+func Is(k any) bool {
+	_, is := k.(key)
+	return is
+}
+
 // From returns the attempt that ctx belongs to, or nil.
 func From(ctx context.Context) *Attempt {
 	a, _ := ctx.Value(key{}).(*Attempt)

@@ -103,7 +103,7 @@ func (r *Run) emit(asked *event.Event) *event.Event {
 		r.err = fmt.Errorf("run %s: %w", r.id, err)
 		return nil
 	}
-	r.out = append(r.out, e)
+	r.append(&e)
 	return &r.out[len(r.out)-1]
 }
 

@@ -91,10 +91,34 @@ func (r *Run) Op(ref uint64) *Op { return r.ops[ref] }
 // Take returns the new events since the last call. They must be committed in
 // this order, before anything is done that they explain.
 func (r *Run) Take() []event.Event {
+	if len(r.out) == 0 {
+		return nil
+	}
 	out := r.out
 	r.out = nil
 	return out
 }
+
+// Lend gives the run room for its next events: what Take returned and nobody looks
+// at any more. With nil it gives up what it has.
+func (r *Run) Lend(room []event.Event) {
+	if len(r.out) == 0 {
+		clear(room[:cap(room)])
+		r.out = room[:0]
+	}
+}
+
+// append puts an event behind those that are to be taken.
+func (r *Run) append(e *event.Event) {
+	if cap(r.out) == 0 {
+		r.out = make([]event.Event, 0, usualEvents)
+	}
+	r.out = append(r.out, *e)
+}
+
+// usualEvents is how many events mostly come together: a step ends, the next one is
+// asked for, and begins.
+const usualEvents = 3
 
 // Startable returns the oldest step that was created and never started, or nil.
 // Starting it, or its end, makes room for the next one.
@@ -166,7 +190,7 @@ func (r *Run) Apply(e event.Event) error {
 		return err
 	}
 	// What the code does in consequence comes behind the event.
-	r.out = append(r.out, e)
+	r.append(&e)
 	r.react(&e)
 	return r.close()
 }

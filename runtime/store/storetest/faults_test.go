@@ -11,15 +11,13 @@ import (
 )
 
 var storeFaults = map[string]fault{
-	"claim hands over the run as it was before": {"AClaimHandsOverWhatLoadAnswers", func(w wrapper) store.Store {
-		return edit{wrapper: w, claim: func(ctx context.Context, _ *store.Claim, got *store.Claimed) {
+	"claim hands over runs without their logs": {"AClaimHandsOverWhatLoadAnswers", func(w wrapper) store.Store {
+		return edit{wrapper: w, claim: func(_ context.Context, _ *store.Claim, got *store.Claimed) {
 			if got == nil {
 				return
 			}
 			for i := range got.Runs {
-				l := &store.Loaded{Record: w.state(ctx, got.Runs[i].Run).Record}
-				l.Record.Place = store.PlaceReady
-				got.Runs[i].Loaded = l
+				got.Runs[i].Loaded = &store.Loaded{}
 			}
 		}}
 	}},

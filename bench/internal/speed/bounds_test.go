@@ -1,0 +1,58 @@
+package speed
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+)
+
+// What does not depend on how busy the machine is may not grow unseen. Each bound is a
+// little more than what was counted when it was set.
+func TestSpeed_CountsStayWithinTheirBounds(t *testing.T) {
+	redistest.Binary(t)
+	sqlite := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+	for name, tt := range map[string]struct {
+		args   []string
+		bounds map[string]float64
+	}{
+		"sequential steps on Redis": {
+			[]string{"-store", "redis", "-workload", "long", "-steps", "3000"},
+			map[string]float64{"allocs_per_step": 60, "alloc_bytes_per_step": 5500, "commits_per_step": 1.05, "commands_per_step": 1.1, "server_calls_per_run": 3000 * 5.1},
+		},
+		"sequential steps in memory": {
+			[]string{"-store", "memory:", "-workload", "long", "-steps", "3000"},
+			map[string]float64{"allocs_per_step": 45, "alloc_bytes_per_step": 5000, "commits_per_step": 1.05},
+		},
+		"sequential steps on SQLite": {
+			[]string{"-store", sqlite, "-workload", "long", "-steps", "3000"},
+			map[string]float64{"allocs_per_step": 70, "alloc_bytes_per_step": 6000, "commits_per_step": 1.05},
+		},
+		"short runs on Redis": {
+			[]string{"-store", "redis", "-workload", "chain", "-runs", "3000"},
+			map[string]float64{"allocs_per_step": 85, "alloc_bytes_per_step": 10_000, "commits_per_step": 1.45, "commands_per_run": 6, "server_calls_per_run": 46},
+		},
+		"runs that are waited for on Redis": {
+			[]string{"-store", "redis", "-workload", "latency", "-runs", "300"},
+			map[string]float64{"commits_per_step": 2, "commands_per_run": 18, "server_calls_per_run": 70},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _ := speed(t, 0, append(tt.args, "-limit", "0", "-json")...)
+			fields := map[string]any{}
+			if err := json.Unmarshal([]byte(out), &fields); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for field, bound := range tt.bounds {
+				if field == "allocs_per_step" || field == "alloc_bytes_per_step" {
+					bound *= slack
+				}
+				got, ok := fields[field].(float64)
+				if t.Logf("%s: %.4g, at most %.4g", field, got, bound); !ok || got <= 0 || got > bound {
+					t.Errorf("%s: got %v, want at most %.4g", field, fields[field], bound)
+				}
+			}
+		})
+	}
+}

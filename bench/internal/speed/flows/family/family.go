@@ -1,0 +1,31 @@
+// Package family is a workflow that starts others and waits for them.
+package family
+
+import "github.com/flowgen/flowgen/runtime/workflow"
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// parent starts children all at once and returns how many gave back their input.
+//
+//flow:workflow
+func parent(ctx workflow.Context, children int, data string) (int, error) {
+	items := make([]string, children)
+	for i := range items {
+		items[i] = data
+	}
+	results, err := workflow.Map(ctx, items, func(ctx workflow.Context, item string) (string, error) {
+		return Child.Child(ctx, item)
+	})
+	same := 0
+	for i, r := range results {
+		if r == items[i] {
+			same++
+		}
+	}
+	return same, err
+}
+
+// child does nothing: what is measured is what surrounds it.
+//
+//flow:workflow
+func child(_ workflow.Context, data string) (string, error) { return data, nil }

@@ -1,0 +1,6 @@
+//go:build !race
+
+package speed
+
+// slack is what bounds on allocations are multiplied with.
+const slack = 1.0

@@ -1,0 +1,62 @@
+package redisstore
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// A damaged set of a dead session may name a run that somebody else owns. To take
+// that run from its owner would let its work be done twice.
+func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client := redistest.Shared(t).Client(t)
+	st, err := New(client, Config{Prefix: redistest.Prefix(), Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	flow := shim.NewWorkflow[workflow.None, workflow.None]("test.owned", "", shim.WorkflowPolicy{})
+	starter := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	run, err := flow.Start(ctx, starter, workflow.None{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes := []store.Class{{Queue: workflow.DefaultQueue, Workflow: "test.owned"}}
+	for id, ttl := range map[store.SessionID]time.Duration{"alive": time.Hour, "dead": time.Millisecond} {
+		if err := st.OpenSession(ctx, store.Session{ID: id, TTL: ttl, Classes: classes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim := store.Claim{Session: "alive", Classes: classes, Max: 1, Recover: true, Token: event.NewToken()}
+	claimed, err := st.Claim(ctx, claim)
+	if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run != run.ID() {
+		t.Fatalf("claim: got %+v, %v, want run %s", claimed, err, run.ID())
+	}
+	p, dead := st.parts[0], sessionCode("dead")
+	if err := client.SAdd(ctx, p.owned(dead), short(run.ID())).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for client.Exists(ctx, p.session(dead)).Val() == 1 { // until it has expired and is recovered
+		if claim.Token = event.NewToken(); ctx.Err() != nil {
+			t.Fatal(ctx.Err())
+		}
+		if _, err := st.Claim(ctx, claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Release(ctx, run.ID(), claimed.Runs[0].Fence); err != nil {
+		t.Errorf("release by the owner: %v, want its fence to hold", err)
+	}
+	if n := client.Exists(ctx, p.owned(dead)).Val(); n != 0 {
+		t.Error("the set of the dead session is still there")
+	}
+}

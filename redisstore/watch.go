@@ -1,0 +1,104 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Watch blocks until the log of a run has more than n frames. Many Watches of a
+// run cost as much as one. It also returns if the server has lost writes: the log
+// has become shorter, or the run has ended without a frame that is new to the
+// caller, who would wait for ever.
+func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
+	return s.watch(ctx, run, n, func(text string) bool {
+		frames, _, _ := strings.Cut(text, " ")
+		return uint64(parseNumber(frames)) > n
+	})
+}
+
+// WatchEnd blocks until a run has ended. It also returns if the server has lost
+// writes, and the caller looks.
+func (s *Store) WatchEnd(ctx context.Context, run event.RunID) error {
+	return s.watch(ctx, run, math.MaxInt64, func(text string) bool { return strings.HasSuffix(text, " end") })
+}
+
+// watch waits for more than n frames, or for the end of the run. enough judges what
+// scripts publish: the number of the frame, and behind that of the last one " end".
+func (s *Store) watch(ctx context.Context, run event.RunID, n uint64, enough func(text string) bool) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	p := s.partitionOf(run)
+	ear := s.hub.listen(p.frames(short(run)))
+	if ear == nil {
+		return store.ErrClosed
+	}
+	defer ear.close()
+	if err := ear.await(ctx); err != nil {
+		return err
+	}
+	for shorter := (shortening{}); ; {
+		c := &call{script: scriptWatch, p: p, keys: []string{p.meta(short(run))}, args: []any{n}}
+		if err := s.do(ctx, c); err != nil {
+			return fmt.Errorf("watch run %s: %w", run, err)
+		}
+		frames, ended := c.answer().number(0), c.answer().number(1) == 1
+		if frames < 0 {
+			return fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
+		}
+		if uint64(frames) > n || n == math.MaxInt64 && ended || shorter.seen(frames, ended) {
+			return nil
+		}
+		if again, err := s.hear(ctx, ear, enough); err != nil || !again {
+			return err
+		}
+	}
+}
+
+// shortening notices that a server has lost frames between two looks at a log.
+type shortening struct {
+	looked bool
+	frames int64
+	ended  bool
+}
+
+func (s *shortening) seen(frames int64, ended bool) bool {
+	lost := s.looked && (frames < s.frames || ended && !s.ended)
+	*s = shortening{true, frames, ended}
+	return lost
+}
+
+// watchCover is after how long a Watch looks again by itself, for the hints that
+// a cluster may lose between its nodes.
+const watchCover = 15 * time.Second
+
+// hear waits until enough is published, or something that has to be looked at.
+func (s *Store) hear(ctx context.Context, ear *ear, enough func(text string) bool) (again bool, err error) {
+	end := time.NewTimer(watchCover)
+	defer end.Stop()
+	for {
+		select {
+		case <-ear.bell:
+		case <-end.C:
+			return true, nil
+		case <-s.done:
+			return false, store.ErrClosed
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		for _, h := range ear.hints() {
+			if h.again || h.text == "" {
+				return true, nil
+			}
+			if enough(h.text) {
+				return false, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// placeOf returns where a run stands.
+func placeOf(ctx context.Context, st store.Store, run event.RunID) (store.Place, error) {
+	loaded, err := st.Load(ctx, []store.Load{{Run: run, Limit: -1}})
+	if err != nil {
+		return 0, err
+	}
+	return loaded[0].Record.Place, loaded[0].Err
+}
+
+func TestWatchEnd_IsNotWokenByOtherFrames(t *testing.T) {
+	server := redistest.Shared(t)
+	st, sent := counted(t, server, redisstore.Config{})
+	t.Cleanup(func() { _ = st.Close() })
+	f := newFleet(t, openURL(t, with(server.URL(), "prefix="+st.Prefix())))
+	f.work(f.store, worker.Config{}, done)
+	run := must(Ask.Start(f.ctx, f.client, workflow.None{}))
+	type end struct {
+		place store.Place
+		err   error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		err := st.WatchEnd(f.ctx, run.ID())
+		place, wrong := placeOf(f.ctx, st, run.ID())
+		ended <- end{place, errors.Join(err, wrong)}
+	}()
+	for n, answer := range []string{"yes", "no"} {
+		if err := f.store.Watch(f.ctx, run.ID(), uint64(n+1)); err != nil { // it waits for the answer
+			t.Fatal(err)
+		}
+		if err := Answers.Send(f.ctx, run, answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := <-ended
+	if got.err != nil || got.place != store.PlaceEnded {
+		t.Errorf("WatchEnd returned when the run was %v, %v, want it ended", got.place, got.err)
+	}
+	if n := sent.by["watch"]; n != 1 {
+		t.Errorf("it looked %d times, want once", n)
+	}
+	if err := st.WatchEnd(f.ctx, run.ID()); err != nil { // there is nothing to wait for
+		t.Error(err)
+	}
+}
+
+func TestWatchEnd_EndsWithTheRunAndWithItsContext(t *testing.T) {
+	f := newFleet(t, openURL(t, with(redistest.Shared(t).URL(), "prefix="+redistest.Prefix())))
+	st := f.store
+	unknown := event.NewRunID(st.Clock().Now(), 0)
+	if err := st.WatchEnd(f.ctx, unknown); !errors.Is(err, store.ErrRunNotFound) {
+		t.Errorf("unknown run: got %v, want %v", err, store.ErrRunNotFound)
+	}
+	run := must(Ask.Start(f.ctx, f.client, workflow.None{})) // nobody works
+	ctx, cancel := context.WithCancel(f.ctx)
+	gone := make(chan error, 2)
+	for range 2 {
+		go func() { gone <- st.WatchEnd(ctx, run.ID()) }()
+	}
+	cancel()
+	for range 2 {
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("canceled: got %v, want %v", err, context.Canceled)
+		}
+	}
+}
+
+func TestWatchEnd_EachResultLooksOnceAndReadsTheLogOnce(t *testing.T) {
+	const runs = 100
+	server := redistest.Shared(t)
+	st, sent := counted(t, server, redisstore.Config{})
+	f := newFleet(t, st)
+	own := openURL(t, with(server.URL(), "prefix="+st.Prefix()))
+	t.Cleanup(func() { _ = own.Close() })
+	started := make([]*workflow.Run[string], runs)
+	for n := range started {
+		started[n] = must(Fulfil.Start(f.ctx, f.client, "order"))
+	}
+	results := make(chan error, runs)
+	for _, run := range started {
+		go func() {
+			got, err := run.Result(f.ctx)
+			if err == nil && got != "order shipped" {
+				err = errors.New("its result is " + got)
+			}
+			results <- err
+		}()
+	}
+	f.work(own, worker.Config{}, done)
+	for range runs {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := sent.by["watch"]; n > runs {
+		t.Errorf("%d results took %d looks, want one each", runs, n)
+	}
+	if n := sent.by["xrange"]; n > runs {
+		t.Errorf("%d results took %d reads of logs, want one each", runs, n)
+	}
+}
