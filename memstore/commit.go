@@ -46,6 +46,9 @@ func (p *partition) commit(c *store.Commit) store.Committed {
 	for i := range c.Send {
 		p.outbox.write(r, &c.Send[i], p.now())
 	}
+	for i := range c.Publish {
+		p.write(r.chain, &c.Publish[i])
+	}
 	if c.Progress {
 		r.recoveries = 0
 	}

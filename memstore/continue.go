@@ -82,6 +82,8 @@ func (p *partition) forgetChain(r *run) {
 	if r.chain == r.id {
 		delete(p.seen, r.id)
 		delete(p.kept, r.id)
+		delete(p.streams, r.id)
+		p.tellStreams(r.id)
 		return
 	}
 	c := p.chains[r.chain]

@@ -38,7 +38,7 @@ func groups(cfg Config) []group {
 		{claimBehaviors, nil}, {handedBehaviors, nil}, {commitBehaviors, nil}, {effectBehaviors, nil}, {deliverBehaviors, nil},
 		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {birthBehaviors, nil}, {keptBehaviors, nil},
 		{continueBehaviors, nil}, {chainBehaviors, nil}, {chainPurgeBehaviors, nil}, {chainRaceBehaviors, nil},
-		{loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
+		{streamBehaviors, nil}, {loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
 		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
 		{raceBehaviors, nil}, {closeBehaviors, nil},
 		{listBehaviors, canList}, {auditBehaviors, canAudit}, {noteBehaviors, canNote},

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Streams are what runs let others read beside their logs: numbered chunks of
+// bytes under a name. They belong to the chain: a run that continues goes on
+// writing to the streams of the run before, and each run of the chain names them.
+// They are kept as long as the first run of the chain, which is purged last.
+//
+// Runs write by [Commit.Publish], in one action with the frame that records why,
+// so that a replay writes nothing twice; their steps write by Publish, while they
+// are executed.
+type Streams interface {
+	// Publish appends chunks to streams of an owned run, all of them or none.
+	// ErrFenced: the run is not owned under this fence. ErrStreamClosed: one of the
+	// streams is closed. A chunk whose Writer has written its Nth to that stream
+	// before is there already and is skipped: a call whose answer was lost is
+	// repeated as it was. Close and Drop are not allowed: what ends a stream is
+	// recorded in a log.
+	Publish(ctx context.Context, run event.RunID, fence Fence, chunks []Publication) error
+	// ReadStream reads a part of a stream. ErrRunNotFound: there is no such run. A
+	// stream that nobody has written to is empty.
+	ReadStream(ctx context.Context, r ReadStream) (StreamPage, error)
+	// AwaitStream blocks while the stream's last chunk is the one with that index (0:
+	// there is none), it is open, and the chain has not ended; or until the run does
+	// not exist (ErrRunNotFound), or ctx ends (ctx.Err()). It is a hint: it may return
+	// too early.
+	AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error
+}
+
+// Publication is one thing that is done to a stream, in this order: Drop, Body,
+// Keep, Close.
+type Publication struct {
+	// Stream is its name, at most 512 bytes.
+	Stream string
+	// Drop removes the stream with all its chunks, also if it is closed. If a
+	// Body follows, that is chunk 1 of a new stream.
+	Drop bool
+	// Body is appended as the next chunk; the first one of a stream has index 1.
+	// Nil: none. A commit that appends to a closed stream leaves that as it is.
+	Body []byte
+	// Keep removes all chunks but the last ones, so many of them; 0: none is removed.
+	Keep int
+	// Close says that no chunk will follow.
+	Close bool
+	// Writer and Nth name the chunk, so that a repeated call of
+	// [Streams.Publish] is known again; each Writer counts from 1 for each stream
+	// and does not begin a call before the one before is answered. Commits have
+	// none: they are known by their CID.
+	Writer string
+	Nth    uint64
+}
+
+// ReadStream asks for a part of a stream.
+type ReadStream struct {
+	Run    event.RunID
+	Stream string
+	// From is the first index to return. Chunks that are not kept any more are
+	// left out: the page begins with the first that is.
+	From uint64
+	// Tail, if positive, returns the last so many chunks instead, or all if there
+	// are fewer.
+	Tail int
+	// Limit is the greatest number of chunks to return; 0: 256, negative: none.
+	// A store may return fewer to bound the size of a page, but at least one.
+	Limit int
+}
+
+// DefaultStreamPage is how many chunks a page has if its reader does not say.
+const DefaultStreamPage = 256
+
+// StreamPage is a part of a stream, and how the stream stands.
+type StreamPage struct {
+	Chunks []Chunk // in order, without gaps
+	// First is the index of the first chunk that is kept, 0 if none is. Last is the
+	// greatest index that was written, also if that chunk is not kept any more.
+	First, Last uint64
+	// Closed says that no chunk follows Last.
+	Closed bool
+	// Ended says that all runs of the chain have ended: nobody writes any more.
+	Ended bool
+}
+
+// Chunk is one entry of a stream.
+type Chunk struct {
+	Index uint64
+	Body  []byte
+}
+
+// StreamState is a stream as a snapshot shows it.
+type StreamState struct {
+	Chunks []Chunk
+	Last   uint64
+	Closed bool
+	// Writers has the Nth of the last chunk of each; those of streams without any
+	// are absent.
+	Writers map[string]uint64
+}
