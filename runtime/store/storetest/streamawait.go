@@ -102,10 +102,12 @@ var streamAwaitBehaviors = []behavior{
 		second := h.goOn(first, fence)
 		ofSecond := h.awaitStream(second.Run, "a", 1)
 		third := h.goOn(second, h.own(s, second))
+		ofThird := h.awaitStream(third.Run, "a", 1)
 		h.finish(third, h.own(s, third), event.StatusCompleted)
 		want := store.StreamPage{First: 1, Last: 1, Ended: true}
 		h.awaited("of the first run", of, want)
 		h.awaited("of the second run", ofSecond, want)
+		h.awaited("of the last run", ofThird, want)
 		h.awaited("of an empty stream", empty, store.StreamPage{Ended: true})
 	}},
 	{"AwaitStreamIsToldByAnyRunOfTheChain", func(h *harness) {

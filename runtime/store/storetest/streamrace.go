@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -57,7 +58,7 @@ var streamRaceBehaviors = []behavior{
 			text := fmt.Sprint(n)
 			var err error
 			together(2, func(i int) {
-				if i == 0 {
+				if i == n%2 {
 					err = h.store.Publish(h.ctx, l.Run, fence, []store.Publication{{Stream: text, Body: []byte(text)}})
 					return
 				}
@@ -106,14 +107,22 @@ var streamRaceBehaviors = []behavior{
 	{"ReadersSeeAStreamWholeWhileItIsTrimmedAndDropped", func(h *harness) {
 		const rounds, readers = 60, 3
 		l, fence := h.startOwned(h.session())
+		var written atomic.Bool
+		var read atomic.Int32
 		together(readers+1, func(i int) {
-			for n := range rounds {
-				if i < readers {
-					if err := h.readPage(l.Run, n%4); err != nil {
-						h.Errorf("read stream: %v", err)
-					}
-					continue
+			for n := 0; i < readers && !written.Load(); n++ {
+				if err := h.readPage(l.Run, n%4); err != nil {
+					h.Errorf("read stream: %v", err)
+					read.Add(rounds)
+					return
 				}
+				read.Add(1)
+			}
+			if i < readers {
+				return
+			}
+			defer written.Store(true)
+			for n := 0; n < rounds || read.Load() < rounds; n++ {
 				p := append(bodies(strings.Repeat("x", n), "y"), store.Publication{Stream: "a", Keep: 1 + n%5})
 				if n%7 == 6 {
 					p = append([]store.Publication{{Stream: "a", Drop: true}}, p...)
