@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// examineStreams shows streams whose chunks are those that they should have, and those
-// of chains that do not exist: both are judged by the checks of all stores.
+// examineStreams shows streams whose chunks are those that they should have, and that
+// there are others of chains that do not exist.
 func (e *examination) examineStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
@@ -17,15 +17,21 @@ func (e *examination) examineStreams() {
 		}
 		packed := e.streams[chain].Val()[name]
 		state, err := unpackStream(packed)
-		chunks, _ := chunksIn(e.chunks[stream].Val())
-		if e.snap.Runs[long(chain)] == nil && !e.hasRuns(chain) || err == nil && packed != "" && packed == e.counted(stream, state) {
+		switch {
+		case !e.hasRuns(chain):
+			e.showStream(e.snap, chain, name, store.StreamState{Last: state.last})
+		case err == nil && packed != "" && packed == e.counted(stream, state):
+			chunks, _ := chunksIn(e.chunks[stream].Val()) // or it would not be counted so
 			e.showStream(e.snap, chain, name, store.StreamState{Chunks: chunks, Last: state.last, Closed: state.closed})
 		}
 	}
 }
 
-// hasRuns reports whether there is a later run of a chain.
+// hasRuns reports whether there is a run of a chain.
 func (e *examination) hasRuns(chain string) bool {
+	if e.snap.Runs[long(chain)] != nil {
+		return true
+	}
 	for _, r := range e.snap.Runs {
 		if short(r.Chain) == chain {
 			return true
@@ -59,7 +65,7 @@ func (e *examination) counted(stream string, seen streamState) string {
 func (e *examination) lookAtStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
-		if e.unread[chain] || e.snap.Runs[long(chain)] == nil && !e.hasRuns(chain) {
+		if e.unread[chain] || !e.hasRuns(chain) {
 			continue
 		}
 		if _, shown := e.snap.Streams[long(chain)][name]; shown {

@@ -51,7 +51,9 @@ func TestRUN15_ThousandsWhoAwaitStreamsAreToldByAnotherProcess(t *testing.T) {
 	var g errgroup.Group
 	for i := range followers {
 		run, stream := commits[i%len(commits)].Run, fmt.Sprint(i/len(commits)%3)
-		g.Go(func() error { return awaits(ctx, s, run, stream, func(p store.StreamPage) bool { return p.Last == chunks }) })
+		g.Go(func() error {
+			return awaits(ctx, s, run, stream, func(p store.StreamPage) bool { return p.Last == chunks })
+		})
 	}
 	for n := range uint64(chunks) {
 		eventually(t, "all are at rest", func() bool { return s.awaiting() == followers })
