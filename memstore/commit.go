@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -13,7 +14,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 		return nil, err
 	}
 	for i := range commits {
-		if err := s.continuable(&commits[i]); err != nil {
+		if err := errors.Join(commits[i].CheckPublish(), s.continuable(&commits[i])); err != nil {
 			return nil, err
 		}
 	}
@@ -45,6 +46,9 @@ func (p *partition) commit(c *store.Commit) store.Committed {
 	r.consume(c.Consume)
 	for i := range c.Send {
 		p.outbox.write(r, &c.Send[i], p.now())
+	}
+	for i := range c.Publish {
+		p.write(r.chain, &c.Publish[i])
 	}
 	if c.Progress {
 		r.recoveries = 0

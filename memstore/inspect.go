@@ -28,6 +28,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	for _, p := range s.parts {
 		p.inspectRuns(snap)
 		p.inspectSeen(snap)
+		p.inspectStreams(snap)
 		p.inspectOutbox(snap)
 		p.inspectNames(snap)
 		p.inspectWork(snap)
@@ -53,6 +54,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Wakes:     map[store.Class]bool{},
 		Purges:    map[event.RunID]time.Time{},
 		Kept:      map[event.RunID][]event.ItemID{},
+		Streams:   map[event.RunID]map[string]store.StreamState{},
 	}
 }
 

@@ -20,6 +20,7 @@ type partition struct {
 	seen     map[event.RunID]*seen                  // by chain
 	kept     map[event.RunID]map[event.ItemID]int64 // by chain: accepted items that are remembered until Confirm
 	chains   map[event.RunID]*chain                 // those of more than one run
+	streams  map[event.RunID]map[string]*stream     // by chain
 	outbox   outbox
 	classes  map[store.Class]*class
 	timers   timers
@@ -32,6 +33,7 @@ type partition struct {
 	waits     map[*waiting]struct{}
 	listeners map[store.SessionID][]*waiting // the same, by session
 	watches   map[*run]*watch
+	awaits    map[event.RunID]*watch // of the streams of a chain
 }
 
 func newPartition(number int, clock store.Clock) *partition {
@@ -43,6 +45,8 @@ func newPartition(number int, clock store.Clock) *partition {
 		seen:      map[event.RunID]*seen{},
 		kept:      map[event.RunID]map[event.ItemID]int64{},
 		chains:    map[event.RunID]*chain{},
+		streams:   map[event.RunID]map[string]*stream{},
+		awaits:    map[event.RunID]*watch{},
 		classes:   map[store.Class]*class{},
 		sessions:  map[store.SessionID]*session{},
 		waits:     map[*waiting]struct{}{},

@@ -70,6 +70,7 @@ func (p *partition) hide(run event.RunID) error {
 	p.schedule(r)
 	p.forgetName(r)
 	p.publish(r)
+	p.tellStreams(r.chain)
 	return nil
 }
 
@@ -155,6 +156,7 @@ func (p *partition) shrink() {
 	p.seen = copied(p.seen)
 	p.kept = copied(p.kept)
 	p.chains = copied(p.chains)
+	p.streams = copied(p.streams)
 	p.watches = copied(p.watches)
 	p.timers = slices.Clone(p.timers)
 	p.purges = slices.Clone(p.purges)

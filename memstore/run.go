@@ -181,6 +181,7 @@ func (p *partition) retire(r *run) {
 // end retires the run and hands its workflow id on.
 func (p *partition) end(r *run) {
 	p.retire(r)
+	p.tellStreams(r.chain)
 	if r.wid == "" {
 		return
 	}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,7 +20,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	calls, usual := make([]*call, len(commits)), takeRoom(len(commits))
 	defer giveRoom(usual)
 	for i := range commits {
-		if err := s.continues(&commits[i]); err != nil {
+		if err := errors.Join(commits[i].CheckPublish(), s.continues(&commits[i])); err != nil {
 			return nil, err
 		}
 		calls[i] = s.commit(&commits[i], &(*usual)[i])
@@ -104,7 +105,7 @@ func giveRoom(room *[]usualCall) {
 
 // commit returns the script of a commit: a shorter one for what nearly all are.
 func (s *Store) commit(c *store.Commit, u *usualCall) *call {
-	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || c.Closing {
+	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing {
 		return s.commitAny(c)
 	}
 	switch {
@@ -157,12 +158,13 @@ func (s *Store) commitAny(c *store.Commit) *call {
 			s.at(), run, widKey(c.WorkflowID), &c.Fence.Epoch, (*tokenArg)(&c.Fence.Token), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
 			&c.First, &c.Last, max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due), c.Fit,
 			packStatus(c.Status), flag(c.Progress, "p"), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
-			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send),
+			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish),
 		},
 	}
 	for _, r := range c.Send {
 		call.args = append(call.args, string(r.ID), string(r.To), r.Body)
 	}
+	call.args = append(call.args, packPublications(c.Publish)...)
 	if c.Effect == store.EffectContinue {
 		call.args = s.describe(call.args, c.Continue, "")
 	}

@@ -29,6 +29,7 @@ func newSnapshot() *store.Snapshot {
 		Mail:      map[store.SessionID][]event.RunID{},
 		Wakes:     map[store.Class]bool{},
 		Purges:    map[event.RunID]time.Time{},
+		Streams:   map[event.RunID]map[string]store.StreamState{},
 	}
 }
 
@@ -53,6 +54,7 @@ func (e *examination) show() {
 	e.showWork()
 	e.showIndexes()
 	e.showSent()
+	e.examineStreams()
 }
 
 func (e *examination) at(run, key, member string) {

@@ -124,7 +124,10 @@ func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
 		}
 		for _, run := range keys.runs {
 			names = append(names, p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.notes(run), p.audit(run), p.extra(run), p.hidden(run),
-				p.sent(run), p.bodies(run))
+				p.sent(run), p.bodies(run), p.streams(run))
+		}
+		for _, stream := range keys.streams {
+			names = append(names, p.tag+"C:"+stream, p.tag+"W:"+stream)
 		}
 		for _, class := range keys.classes {
 			names = append(names, p.ready(class), p.blocked(class))
@@ -261,10 +264,13 @@ func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
 		"B":      {parent, func(k *keysOfScene) { k.del(k.bodies(k.run)) }, wrong(12, store.ReasonWrongRecord)},
 		"D":      {parent, func(k *keysOfScene) { k.del(k.outbox()) }, repairtest.Want{Invariants: []int{12}}},
 		"G":      {continued, func(k *keysOfScene) { k.del(k.held()) }, wrong(8, store.ReasonStuckTerminal)},
+		"S":      {streaming, func(k *keysOfScene) { k.del(k.streams(k.run)) }, repairtest.Want{Invariants: []int{18}}},
+		"C":      {streaming, func(k *keysOfScene) { k.del(k.chunks(k.run, "a:b")) }, repairtest.Want{Invariants: []int{18}}},
+		"W":      {streaming, func(k *keysOfScene) { k.del(k.writers(k.run, "a:b")) }, repairtest.Want{}},
 		"T":      {continued, func(k *keysOfScene) { k.del(k.tips()) }, repairtest.Want{Invariants: []int{11}}},
 		"h":      {continued, func(k *keysOfScene) { k.del(k.chains()) }, repairtest.Want{Invariants: []int{8, 16}}},
 	}
-	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdcOBDGTh" {
+	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdcOBDGThSCW" {
 		if !slices.ContainsFunc(sortedKeys(evicted), func(name string) bool { return name[0] == byte(kind) }) {
 			t.Errorf("no case for keys of kind %c", kind)
 		}
@@ -277,6 +283,22 @@ func noted(w *repairtest.World) *repairtest.Scene {
 	w.T.Helper()
 	s := w.Owned(w.Sleeping())
 	if err := w.Store.(store.Noter).SetNote(w.Ctx, s.Run, w.Record(s.Run).Fence, "key", []byte("note")); err != nil {
+		w.T.Fatal(err)
+	}
+	return recovers(w, s)
+}
+
+// streaming is a run that has written to streams: to one of them with steps, another
+// is closed and has none.
+func streaming(w *repairtest.World) *repairtest.Scene {
+	w.T.Helper()
+	s := w.Owned(w.Sleeping())
+	var chunks []store.Publication
+	for n := range uint64(5) {
+		chunks = append(chunks, store.Publication{Stream: "a:b", Body: []byte("chunk"), Writer: "w", Nth: n + 1})
+	}
+	chunks = append(chunks, store.Publication{Stream: "x", Body: []byte("longer chunk"), Keep: 1})
+	if err := w.Store.Publish(w.Ctx, s.Run, w.Record(s.Run).Fence, chunks); err != nil {
 		w.T.Fatal(err)
 	}
 	return recovers(w, s)
@@ -320,10 +342,18 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 	stranger := short(event.NewRunID(time.Now(), 0))
 	repairtest.Each(t, map[string]decayed{
-		"9 an ended run is active":   {complete, func(k *keysOfScene) { k.do("hset", k.active(), k.client.HGet(k.ctx, k.meta(k.run), "w").Val(), k.run) }, wrong(9, store.ReasonWrongRecord)},
-		"9 a line has no active run": {lined, func(k *keysOfScene) { k.do("hdel", k.active(), "a") }, wrong(9, store.ReasonWrongRecord)},
-		"6 a lease of no session":    {complete, func(k *keysOfScene) { k.do("zadd", k.leases(), 1893553445123, "x") }, repairtest.Want{Invariants: []int{6}}},
-		"16 a chain is miscounted":   {complete, func(k *keysOfScene) { k.do("hset", k.chains(), k.run, 2) }, repairtest.Want{Invariants: []int{8, 16}}},
+		"16 a stream of a chain without runs": {complete, func(k *keysOfScene) { k.do("xadd", k.chunks(stranger, "a"), "1-0", "f", "x") },
+			repairtest.Want{Invariants: []int{16}}},
+		"16 writers of no stream":       {streaming, func(k *keysOfScene) { k.do("hset", k.writers(k.run, "y"), "w", 1) }, repairtest.Want{Invariants: []int{16}}},
+		"18 the first chunk is missing": {streaming, func(k *keysOfScene) { k.do("xdel", k.chunks(k.run, "a:b"), "1-0") }, repairtest.Want{Invariants: []int{18}}},
+		"18 the last chunk is missing":  {streaming, func(k *keysOfScene) { k.do("xdel", k.chunks(k.run, "a:b"), "5-0") }, repairtest.Want{Invariants: []int{18}}},
+		"18 chunks in between":          {streaming, func(k *keysOfScene) { k.do("xdel", k.chunks(k.run, "a:b"), "2-0", "4-0") }, repairtest.Want{Invariants: []int{18}}},
+		"18 a stream counts too few":    {streaming, func(k *keysOfScene) { k.do("hset", k.streams(k.run), "a:b", "1 4 5 1") }, repairtest.Want{Invariants: []int{18}}},
+		"18 a stream is not readable":   {streaming, func(k *keysOfScene) { k.do("hset", k.streams(k.run), "a:b", "x") }, repairtest.Want{Invariants: []int{18}}},
+		"9 an ended run is active":      {complete, func(k *keysOfScene) { k.do("hset", k.active(), k.client.HGet(k.ctx, k.meta(k.run), "w").Val(), k.run) }, wrong(9, store.ReasonWrongRecord)},
+		"9 a line has no active run":    {lined, func(k *keysOfScene) { k.do("hdel", k.active(), "a") }, wrong(9, store.ReasonWrongRecord)},
+		"6 a lease of no session":       {complete, func(k *keysOfScene) { k.do("zadd", k.leases(), 1893553445123, "x") }, repairtest.Want{Invariants: []int{6}}},
+		"16 a chain is miscounted":      {complete, func(k *keysOfScene) { k.do("hset", k.chains(), k.run, 2) }, repairtest.Want{Invariants: []int{8, 16}}},
 		"16 a run that does not exist": {complete, func(k *keysOfScene) {
 			for _, key := range []string{k.timers(), k.purges(), k.open(), k.done()} {
 				k.do("zadd", key, 1, stranger)
@@ -337,6 +367,10 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 			k.do("rpush", k.audit(stranger), "x")
 			k.do("set", k.extra(stranger), "x")
 			k.do("hset", k.notes(stranger), "x", "y")
+			k.do("hset", k.streams(stranger), "a", "1 1 1 0")
+			k.do("xadd", k.chunks(stranger, "a"), "1-0", "f", "x")
+			k.do("xadd", k.chunks(stranger, "b"), "1-0", "f", "x")
+			k.do("hset", k.writers(stranger, "c"), "w", 1)
 		}, repairtest.Want{Invariants: []int{15, 16}}},
 		"16 a key of no kind":  {complete, func(k *keysOfScene) { k.do("set", k.tag+"Q:x", "x") }, repairtest.Want{Invariants: []int{16}, Remaining: []int{16}}},
 		"16 the copy of a log": {complete, func(k *keysOfScene) { k.do("set", k.tag+"y", "x") }, repairtest.Want{Invariants: []int{16}}},

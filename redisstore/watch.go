@@ -55,7 +55,8 @@ func (s *Store) watch(ctx context.Context, run event.RunID, n uint64, enough fun
 		if uint64(frames) > n || n == math.MaxInt64 && ended || shorter.seen(frames, ended) {
 			return nil
 		}
-		if again, err := s.hear(ctx, ear, enough); err != nil || !again {
+		says := func(hint string) (look, news bool) { return hint == "", enough(hint) }
+		if again, err := s.hear(ctx, ear, says); err != nil || !again {
 			return err
 		}
 	}
@@ -78,8 +79,9 @@ func (s *shortening) seen(frames int64, ended bool) bool {
 // a cluster may lose between its nodes.
 const watchCover = 15 * time.Second
 
-// hear waits until enough is published, or something that has to be looked at.
-func (s *Store) hear(ctx context.Context, ear *ear, enough func(text string) bool) (again bool, err error) {
+// hear waits until something is published that is news, or that says nothing and is to
+// be looked at again: it reports whether that is so.
+func (s *Store) hear(ctx context.Context, ear *ear, says func(hint string) (look, news bool)) (again bool, err error) {
 	end := time.NewTimer(watchCover)
 	defer end.Stop()
 	for {
@@ -93,10 +95,11 @@ func (s *Store) hear(ctx context.Context, ear *ear, enough func(text string) boo
 			return false, ctx.Err()
 		}
 		for _, h := range ear.hints() {
-			if h.again || h.text == "" {
+			look, news := says(h.text)
+			if h.again || look {
 				return true, nil
 			}
-			if enough(h.text) {
+			if news {
 				return false, nil
 			}
 		}

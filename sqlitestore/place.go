@@ -104,6 +104,7 @@ func (t *tx) handOver(r *run) (*store.Loaded, error) {
 
 // end takes the run out of everything but the log and hands its workflow id on.
 func (t *tx) end(r *run) error {
+	t.news.ended(r.chain)
 	if err := t.retire(r); err != nil || r.wid == 0 {
 		return err
 	}

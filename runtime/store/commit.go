@@ -49,6 +49,9 @@ type Commit struct {
 	// Send are records for the outbox, in the order in which they are to be
 	// carried over. What causes them is in the frame.
 	Send []Send
+	// Publish is done to the streams of the chain, one after the other. What causes
+	// it is in the frame.
+	Publish []Publication
 	// Continue is the new run of EffectContinue. Its Run has the slot of this one's
 	// partition, its WorkflowID is that of this run; its first frame holds the items
 	// that the code of this run has not taken. Policies, Delay, At, Birth and

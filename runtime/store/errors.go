@@ -30,6 +30,8 @@ var (
 	ErrLater = errors.New("run is about to end: send again")
 	// ErrStale: the request arrived after its deadline and was not executed.
 	ErrStale = errors.New("request arrived after its deadline")
+	// ErrStreamClosed: no chunk can be added to the stream any more.
+	ErrStreamClosed = errors.New("stream is closed")
 	// ErrForeign: what was opened is not a store of this kind.
 	ErrForeign = errors.New("not a flowgen store")
 )

@@ -109,6 +109,8 @@ type Snapshot struct {
 	Seen map[event.RunID]map[event.ItemID]time.Time
 	// Kept is by chain: the items of Seen that are remembered until Confirm, sorted.
 	Kept map[event.RunID][]event.ItemID
+	// Streams is by chain, then by name. Chains without any are absent.
+	Streams map[event.RunID]map[string]StreamState
 	// Outbox holds all records and notes; those of one sender are in the order in
 	// which they were written. Deadline is zero.
 	Outbox []Outgoing

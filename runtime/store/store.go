@@ -77,6 +77,8 @@ type Store interface {
 
 	// Outbox is what commits send to other runs.
 	Outbox
+	// Streams are what runs let others read.
+	Streams
 
 	// Load reads runs; the results are in the order of the requests. A run that
 	// does not exist has Loaded.Err == ErrRunNotFound.

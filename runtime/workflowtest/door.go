@@ -68,6 +68,26 @@ func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	return d.Store.Watch(ctx, run, n) // which does not wait any more
 }
 
+// AwaitStream waits until there is something new in a stream.
+func (d *door) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
+	if err := d.env.ensureWorker(); err != nil {
+		return err
+	}
+	if !d.env.virtual() {
+		return d.Store.AwaitStream(ctx, run, stream, after)
+	}
+	resume := paused(ctx)
+	defer resume()
+	err := d.env.conductor.await(ctx, func() bool {
+		page, err := d.Store.ReadStream(context.Background(), store.ReadStream{Run: run, Stream: stream, Limit: -1})
+		return err != nil || page.Last != after || page.Closed || page.Ended
+	})
+	if err != nil {
+		return err
+	}
+	return d.Store.AwaitStream(ctx, run, stream, after) // which does not wait any more
+}
+
 // nextRunID returns the id of the next run. It has the time and the place of the
 // one that the client made.
 func (e *Env) nextRunID(made event.RunID, workflowID string) event.RunID {

@@ -221,6 +221,22 @@ func (l *line) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	return err
 }
 
+// Publish writes to streams.
+func (l *line) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
+	return do(l, request{what: "publish", writes: true}, func() error { return l.inner.Publish(ctx, run, fence, chunks) })
+}
+
+// ReadStream reads a part of a stream.
+func (l *line) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+	return uncounted(l, func() (store.StreamPage, error) { return l.inner.ReadStream(ctx, r) })
+}
+
+// AwaitStream blocks until there is something new in a stream.
+func (l *line) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
+	_, err := uncounted(l, func() (nothing, error) { return nothing{}, l.inner.AwaitStream(ctx, run, stream, after) })
+	return err
+}
+
 // SetNote keeps a note.
 func (l *line) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte) error {
 	n, ok := store.As[store.Noter](l.inner)

@@ -1,0 +1,257 @@
+package memstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// stream is a list of chunks; the last one of them has index last.
+type stream struct {
+	chunks  [][]byte
+	last    uint64
+	closed  bool
+	writers map[string]uint64
+}
+
+// first returns the index of the first chunk that is kept.
+func (s *stream) first() uint64 {
+	if len(s.chunks) == 0 {
+		return 0
+	}
+	return s.last - uint64(len(s.chunks)) + 1
+}
+
+// Publish appends chunks to streams of an owned run.
+func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	if err := store.CheckPublish(chunks); err != nil {
+		return fmt.Errorf("publish to streams of run %s: %w", run, err)
+	}
+	p := s.partitionOf(run)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.find(run)
+	if r == nil || !r.holds(fence) {
+		return fmt.Errorf("publish to streams of run %s: %w", run, store.ErrFenced)
+	}
+	for i := range chunks {
+		c := &chunks[i]
+		if st := p.stream(r.chain, c.Stream); st != nil && st.closed && !st.wrote(c) {
+			return fmt.Errorf("publish to stream %q of run %s: %w", c.Stream, run, store.ErrStreamClosed)
+		}
+	}
+	for i := range chunks {
+		p.write(r.chain, &chunks[i])
+	}
+	return nil
+}
+
+// stream returns a stream of a chain, nil if nobody has written to it.
+func (p *partition) stream(chain event.RunID, name string) *stream {
+	return p.streams[chain][name]
+}
+
+// wrote reports whether a chunk is in the stream already.
+func (s *stream) wrote(c *store.Publication) bool {
+	return c.Writer != "" && s.writers[c.Writer] >= c.Nth
+}
+
+// write does to a stream what its publication says.
+func (p *partition) write(chain event.RunID, c *store.Publication) {
+	if c.Drop {
+		p.drop(chain, c.Stream)
+	}
+	st := p.stream(chain, c.Stream)
+	if st == nil && c.Body == nil && !c.Close {
+		p.tellStreams(chain)
+		return
+	}
+	if st == nil {
+		st = p.open(chain, c.Stream)
+	}
+	if c.Body != nil && !st.closed && !st.wrote(c) {
+		st.append(c)
+	}
+	if n := len(st.chunks); c.Keep > 0 && n > c.Keep {
+		st.trim(n - c.Keep)
+	}
+	st.closed = st.closed || c.Close
+	p.tellStreams(chain)
+}
+
+func (p *partition) drop(chain event.RunID, name string) {
+	delete(p.streams[chain], name)
+	if len(p.streams[chain]) == 0 {
+		delete(p.streams, chain)
+	}
+}
+
+func (p *partition) open(chain event.RunID, name string) *stream {
+	if p.streams[chain] == nil {
+		p.streams[chain] = map[string]*stream{}
+	}
+	st := &stream{}
+	p.streams[chain][name] = st
+	return st
+}
+
+func (s *stream) append(c *store.Publication) {
+	s.chunks = append(s.chunks, c.Body)
+	s.last++
+	if c.Writer == "" {
+		return
+	}
+	if s.writers == nil {
+		s.writers = map[string]uint64{}
+	}
+	s.writers[c.Writer] = c.Nth
+}
+
+// trim forgets the first n chunks, and their memory. Readers may share the array.
+func (s *stream) trim(n int) {
+	clear(s.chunks[:n])
+	s.chunks = s.chunks[n:]
+}
+
+// ReadStream reads a part of a stream.
+func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.StreamPage{}, err
+	}
+	if err := store.CheckStreamName(r.Stream); err != nil {
+		return store.StreamPage{}, fmt.Errorf("read stream %q of run %s: %w", r.Stream, r.Run, err)
+	}
+	p := s.partitionOf(r.Run)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	run := p.find(r.Run)
+	if run == nil {
+		return store.StreamPage{}, fmt.Errorf("read stream %q of run %s: %w", r.Stream, r.Run, store.ErrRunNotFound)
+	}
+	page := store.StreamPage{Ended: p.ended(run)}
+	if st := p.stream(run.chain, r.Stream); st != nil {
+		st.page(&r, &page)
+	}
+	return page, nil
+}
+
+// ended reports whether all runs of a run's chain have ended.
+func (p *partition) ended(r *run) bool {
+	if c := p.chains[r.chain]; c != nil && c.tip != nil {
+		return c.tip.place == store.PlaceEnded
+	}
+	return r.place == store.PlaceEnded
+}
+
+// page copies the part that is asked for. The bodies are shared with the store.
+func (s *stream) page(r *store.ReadStream, page *store.StreamPage) {
+	page.First, page.Last, page.Closed = s.first(), s.last, s.closed
+	from := max(r.From, page.First)
+	if r.Tail > 0 {
+		from = max(s.last-min(s.last, uint64(r.Tail))+1, page.First)
+	}
+	limit := r.Limit
+	if limit == 0 {
+		limit = store.DefaultStreamPage
+	}
+	if limit < 0 || len(s.chunks) == 0 || from > s.last {
+		return
+	}
+	kept := s.chunks[from-page.First:]
+	kept = kept[:min(limit, len(kept))]
+	page.Chunks = make([]store.Chunk, len(kept))
+	for i, body := range kept {
+		page.Chunks[i] = store.Chunk{Index: from + uint64(i), Body: body}
+	}
+}
+
+// tellStreams ends the AwaitStreams of a chain: they look again.
+func (p *partition) tellStreams(chain event.RunID) {
+	if w := p.awaits[chain]; w != nil {
+		delete(p.awaits, chain)
+		close(w.next)
+	}
+}
+
+// AwaitStream blocks until there is something new in a stream of the run's chain.
+func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, after uint64) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	if err := store.CheckStreamName(name); err != nil {
+		return fmt.Errorf("await stream %q of run %s: %w", name, run, err)
+	}
+	p := s.partitionOf(run)
+	for {
+		chain, w, err := p.await(run, name, after)
+		if w == nil {
+			return err
+		}
+		select {
+		case <-w.next:
+		case <-s.done:
+			p.unawait(chain, w)
+			return store.ErrClosed
+		case <-ctx.Done():
+			p.unawait(chain, w)
+			return ctx.Err()
+		}
+	}
+}
+
+// await returns what to wait for, nil if there is news.
+func (p *partition) await(id event.RunID, name string, after uint64) (event.RunID, *watch, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.find(id)
+	if r == nil {
+		return "", nil, fmt.Errorf("await stream %q of run %s: %w", name, id, store.ErrRunNotFound)
+	}
+	st := p.stream(r.chain, name)
+	if st == nil {
+		st = &stream{}
+	}
+	if st.last != after || st.closed || p.ended(r) {
+		return "", nil, nil
+	}
+	w := p.awaits[r.chain]
+	if w == nil {
+		w = &watch{next: make(chan struct{})}
+		p.awaits[r.chain] = w
+	}
+	w.n++
+	return r.chain, w, nil
+}
+
+// unawait gives up before there was news.
+func (p *partition) unawait(chain event.RunID, w *watch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.n--; w.n == 0 && p.awaits[chain] == w {
+		delete(p.awaits, chain)
+	}
+}
+
+func (p *partition) inspectStreams(snap *store.Snapshot) {
+	for chain, all := range p.streams {
+		state := make(map[string]store.StreamState, len(all))
+		for name, st := range all {
+			s := store.StreamState{Last: st.last, Closed: st.closed}
+			for i, body := range st.chunks {
+				s.Chunks = append(s.Chunks, store.Chunk{Index: st.first() + uint64(i), Body: bytes.Clone(body)})
+			}
+			if len(st.writers) > 0 {
+				s.Writers = maps.Clone(st.writers)
+			}
+			state[name] = s
+		}
+		snap.Streams[chain] = state
+	}
+}

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Streams are what runs let others read beside their logs: numbered chunks of
+// bytes under a name. They belong to the chain: a run that continues goes on
+// writing to the streams of the run before, and each run of the chain names them.
+// They are kept as long as the first run of the chain, which is purged last.
+//
+// Runs write by [Commit.Publish], in one action with the frame that records why,
+// so that a replay writes nothing twice; their steps write by Publish, while they
+// are executed.
+type Streams interface {
+	// Publish appends chunks to streams of an owned run, all of them or none.
+	// ErrFenced: the run is not owned under this fence. ErrStreamClosed: one of the
+	// streams is closed. A chunk whose Writer has written its Nth to that stream
+	// before is there already and is skipped: a call whose answer was lost is
+	// repeated as it was. Close and Drop are not allowed: what ends a stream is
+	// recorded in a log.
+	Publish(ctx context.Context, run event.RunID, fence Fence, chunks []Publication) error
+	// ReadStream reads a part of a stream. ErrRunNotFound: there is no such run. A
+	// stream that nobody has written to is empty.
+	ReadStream(ctx context.Context, r ReadStream) (StreamPage, error)
+	// AwaitStream blocks while the stream's last chunk is the one with that index (0:
+	// there is none), it is open, and the chain has not ended; or until the run does
+	// not exist (ErrRunNotFound), or ctx ends (ctx.Err()). It is a hint: it may return
+	// too early.
+	AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error
+}
+
+// Publication is one thing that is done to a stream, in this order: Drop, Body,
+// Keep, Close.
+type Publication struct {
+	// Stream is its name: any bytes, at least one and at most [MaxStreamName].
+	Stream string
+	// Drop removes the stream with all its chunks, also if it is closed. If a
+	// Body follows, that is chunk 1 of a new stream.
+	Drop bool
+	// Body is appended as the next chunk; the first one of a stream has index 1.
+	// Nil: none. To a closed stream a commit appends nothing, and goes on.
+	Body []byte
+	// Keep removes all chunks but the last ones, so many of them, also of a closed
+	// stream; 0: none is removed.
+	Keep int
+	// Close says that no chunk will follow.
+	Close bool
+	// Writer and Nth name the chunk, so that a repeated call of
+	// [Streams.Publish] is known again; each Writer counts from 1 for each stream
+	// and does not begin a call before the one before is answered. Empty: nobody
+	// repeats it. Commits have none: they are known by their CID.
+	Writer string
+	Nth    uint64
+}
+
+// MaxStreamName is the greatest length of the name of a stream, in bytes.
+const MaxStreamName = 512
+
+// CheckStreamName says what is wrong with the name of a stream. Stores ask it before
+// everything else, in all operations on streams.
+func CheckStreamName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the stream has no name")
+	case len(name) > MaxStreamName:
+		return fmt.Errorf("the name of the stream has %d bytes, and may have %d", len(name), MaxStreamName)
+	}
+	return nil
+}
+
+// CheckPublish says what is wrong with publications of steps, whatever is in the
+// store. Stores ask it before everything else in [Streams.Publish].
+func CheckPublish(chunks []Publication) error {
+	for i := range chunks {
+		c := &chunks[i]
+		err := c.check()
+		switch {
+		case err != nil:
+		case c.Drop || c.Close:
+			err = fmt.Errorf("only a commit ends a stream")
+		case c.Writer != "" && c.Nth == 0:
+			err = fmt.Errorf("writer %q counts from 1", c.Writer)
+		}
+		if err != nil {
+			return fmt.Errorf("stream %q: %w", c.Stream, err)
+		}
+	}
+	return nil
+}
+
+// CheckPublish says what is wrong with the publications of a commit, whatever is in
+// the store. Stores ask it before everything else in [Store.Commit].
+func (c *Commit) CheckPublish() error {
+	for i := range c.Publish {
+		p := &c.Publish[i]
+		err := p.check()
+		if err == nil && (p.Writer != "" || p.Nth != 0) {
+			err = fmt.Errorf("a commit is known by its CID, and names no writer")
+		}
+		if err != nil {
+			return fmt.Errorf("publish to stream %q of run %s: %w", p.Stream, c.Run, err)
+		}
+	}
+	if len(c.Publish) > 0 && c.Frame == nil {
+		return fmt.Errorf("publish to streams of run %s: a commit that publishes has a frame", c.Run)
+	}
+	return nil
+}
+
+func (p *Publication) check() error {
+	if err := CheckStreamName(p.Stream); err != nil {
+		return err
+	}
+	if p.Keep < 0 {
+		return fmt.Errorf("%d chunks cannot be kept", p.Keep)
+	}
+	return nil
+}
+
+// ReadStream asks for a part of a stream.
+type ReadStream struct {
+	Run    event.RunID
+	Stream string
+	// From is the first index to return. Chunks that are not kept any more are
+	// left out: the page begins with the first that is.
+	From uint64
+	// Tail, if positive, returns the last so many chunks instead, or all if there
+	// are fewer.
+	Tail int
+	// Limit is the greatest number of chunks to return; 0: 256, negative: none.
+	// A store may return fewer to bound the size of a page, but at least one.
+	Limit int
+}
+
+// DefaultStreamPage is how many chunks a page has if its reader does not say.
+const DefaultStreamPage = 256
+
+// StreamPage is a part of a stream, and how the stream stands.
+type StreamPage struct {
+	Chunks []Chunk // in order, without gaps
+	// First is the index of the first chunk that is kept, 0 if none is. Last is the
+	// greatest index that was written, also if that chunk is not kept any more.
+	First, Last uint64
+	// Closed says that no chunk follows Last.
+	Closed bool
+	// Ended says that all runs of the chain have ended: nobody writes any more.
+	Ended bool
+}
+
+// Chunk is one entry of a stream.
+type Chunk struct {
+	Index uint64
+	Body  []byte
+}
+
+// StreamState is a stream as a snapshot shows it.
+type StreamState struct {
+	Chunks []Chunk
+	Last   uint64
+	Closed bool
+	// Writers has the Nth of the last chunk of each; those of streams without any
+	// are absent.
+	Writers map[string]uint64
+}
