@@ -114,6 +114,8 @@ func exampleEvents() map[event.Type]event.Event {
 		event.ChildFailed:          {Ref: 4, Since: created, Next: runB, Failure: declined()},
 		event.ChildCanceled:        {Ref: 4, Since: created, Next: runB, Failure: &event.Failure{Message: "cancelled", Code: event.CodeCanceled}},
 	}
+	all[event.StreamWritten] = event.Event{Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 2, Item: item}
+	all[event.StreamClosed] = event.Event{Name: "tokens", Key: "fulfil/close.tokens#1"}
 	all[event.RunPaused] = event.Event{Item: item}
 	all[event.RunResumed] = event.Event{Item: item}
 	all[event.RunReleased] = event.Event{Item: item}
@@ -172,6 +174,11 @@ func exampleLogs() map[string][]event.Event {
 	failed := event.Event{Type: event.StepFailed, Ref: 3, Attempt: 2, Failure: declined()}
 	return map[string][]event.Event{
 		"controlled": controlledLog(),
+		"streaming": numbered(created, started,
+			named(event.StreamWritten, "write.tokens"),
+			event.Event{Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 1, Item: "item-1"},
+			named(event.StreamClosed, "close.tokens"),
+			event.Event{Type: event.RunCompleted}),
 		"completed": numbered(created, started,
 			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), retrying, step(event.StepStarted, 2),
 			step(event.StepCompleted, 2),

@@ -39,7 +39,8 @@ func goldenItems() map[string]*event.Event {
 		"item_message": {Type: event.MessageReceived, Name: "approval", Payload: []byte(`{"ok":true}`), By: "api"},
 		"item_cancel":  {Type: event.CancelRequested, Reason: "customer left", By: "api"},
 
-		"item_child_failed": {Type: event.ChildFailed, Key: "fulfil/orders.invoice#1", Next: runB, Failure: declined()},
+		"item_stream_written": {Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 2, Payload: []byte{1, 2, 3}},
+		"item_child_failed":   {Type: event.ChildFailed, Key: "fulfil/orders.invoice#1", Next: runB, Failure: declined()},
 	}
 }
 
@@ -154,6 +155,7 @@ func TestGolden_LogsFoldToTheirStatus(t *testing.T) {
 		"log_continued":  event.StatusContinued,
 		"log_parent":     event.StatusCompleted,
 		"log_controlled": event.StatusFailed,
+		"log_streaming":  event.StatusCompleted,
 	}
 	for name := range goldenFrames() {
 		if !strings.HasPrefix(name, "log_") {

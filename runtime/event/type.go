@@ -79,6 +79,16 @@ const (
 	// ChildCanceled says that the child was canceled. Next, Failure.
 	ChildCanceled Type = 55
 
+	// StreamWritten says that chunks were written to a stream, by the code of the
+	// run or by a step that another run executes for this one. The chunks are not in
+	// the log: its Payload is taken out of it where it is committed. Name, Key; of a
+	// step Name, Key (the step's), Attempt, Item.
+	StreamWritten Type = 64
+	// StreamClosed says that nothing more will be written to a stream. Name, Key; if a
+	// step has closed it Name, Key (the step's), Attempt, and perhaps Item; if it was a
+	// run before this one in its chain Name.
+	StreamClosed Type = 65
+
 	// RunPaused says that the code of the run stands still from here on. Item; or
 	// Next, this run, where what it has taken over of an older one ends.
 	RunPaused Type = 80
@@ -166,6 +176,9 @@ var types = map[Type]typeInfo{
 	ChildCompleted:       {"child_completed", EntityChild, false},
 	ChildFailed:          {"child_failed", EntityChild, false},
 	ChildCanceled:        {"child_cancelled", EntityChild, false},
+
+	StreamWritten: {"stream_written", EntityNone, false},
+	StreamClosed:  {"stream_closed", EntityNone, false},
 
 	RunPaused:       {"run_paused", EntityNone, false},
 	RunResumed:      {"run_resumed", EntityNone, false},

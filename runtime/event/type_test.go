@@ -32,6 +32,7 @@ var vocabulary = map[event.Type]struct {
 	50: {"child_created", event.EntityChild, true}, 51: {"child_started", event.EntityChild, false},
 	52: {"child_cancel_requested", event.EntityChild, false}, 53: {"child_completed", event.EntityChild, false},
 	54: {"child_failed", event.EntityChild, false}, 55: {"child_cancelled", event.EntityChild, false},
+	64: {"stream_written", event.EntityNone, false}, 65: {"stream_closed", event.EntityNone, false},
 	80: {"run_paused", event.EntityNone, false}, 81: {"run_resumed", event.EntityNone, false},
 	82: {"run_released", event.EntityNone, false}, 83: {"run_stepped", event.EntityNone, false},
 	84: {"version_recorded", event.EntityNone, false},

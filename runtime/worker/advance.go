@@ -263,6 +263,9 @@ func (t *task) fill(req *store.Commit) error {
 			return err
 		}
 	}
+	if req.Publish, err = publications(t.class.Workflow, slices.Concat(t.unsaved, t.lateWrites)); err != nil {
+		return err
+	}
 	req.Send, err = t.sends()
 	return err
 }
@@ -277,7 +280,7 @@ func (t *task) frame(req *store.Commit) error {
 	req.First, req.Last = t.unsaved[0].Seq, last.Seq
 	var err error
 	req.Frame, err = event.AppendFrame(nil, &event.Frame{
-		CID: req.CID, Prev: t.last, Epoch: t.fence.Epoch, Token: t.fence.Token, Time: last.Time, Events: t.unsaved,
+		CID: req.CID, Prev: t.last, Epoch: t.fence.Epoch, Token: t.fence.Token, Time: last.Time, Events: logged(t.unsaved),
 	})
 	return err
 }
@@ -351,7 +354,8 @@ func progress(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
 		switch e.Type {
 		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
-			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent:
+			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent,
+			event.StreamWritten, event.StreamClosed:
 			return true
 		}
 		return e.Type.Terminal()

@@ -222,6 +222,9 @@ func (t *task) applyItems(items []store.Item) {
 			continue
 		}
 		t.late = append(t.late, item.ID)
+		if err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed) {
+			t.lateWrites = append(t.lateWrites, *e) // which was accepted, and is for others to read
+		}
 		if err == nil && item.Scope == store.ScopeChain {
 			e.Item = item.ID
 			t.carried = append(t.carried, *e)

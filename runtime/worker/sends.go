@@ -32,6 +32,9 @@ func (t *task) continuation(last *event.Event) (*store.Create, error) {
 	if spec.Debug && !t.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})
 	}
+	for _, name := range t.run.ClosedStreams() { // they are those of the chain
+		events = append(events, event.Event{Type: event.StreamClosed, Name: name})
+	}
 	t.run.Unread(func(e *event.Event) bool {
 		events = append(events, event.Event{Type: event.MessageReceived, Name: e.Name, Item: e.Item, Payload: e.Payload})
 		return true

@@ -60,6 +60,7 @@ type task struct {
 	taken       []event.ItemID            // applied, not confirmed as removed from the inbox
 	recent      map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
 	late        []event.ItemID            // came when the code had ended
+	lateWrites  []event.Event             // of these: what steps have done to streams
 	carried     []event.Event             // of these: what the run that it continues as is given
 	mailWanted  bool
 	mailLoading bool
@@ -219,7 +220,7 @@ func (t *task) forget() {
 	}
 	t.clearAlarm()
 	t.unsaved, t.cancels, t.interrupted = nil, nil, nil
-	t.taken, t.recent, t.late, t.carried = nil, nil, nil, nil
+	t.taken, t.recent, t.late, t.lateWrites, t.carried = nil, nil, nil, nil, nil
 	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
 }
 

@@ -95,7 +95,7 @@ var ErrStopping = errors.New("worker is stopping")
 var errEnded = errors.New("the run has ended")
 
 // errLost is the cause of a step's context whose run was taken over.
-var errLost = errors.New("the run's claim was lost")
+var errLost = workflow.ErrClaimLost
 
 // Worker executes runs. Make one with [New], register workflows and steps, and
 // call [Worker.Run].

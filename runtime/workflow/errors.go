@@ -22,6 +22,11 @@ var (
 	ErrRunNotFound = store.ErrRunNotFound
 	// ErrRunTerminal: the run has ended and takes nothing more.
 	ErrRunTerminal = errors.New("workflow: run has ended")
+	// ErrStreamClosed: nothing more can be written to the stream.
+	ErrStreamClosed = store.ErrStreamClosed
+	// ErrClaimLost: the worker that executes a step has lost the run, or the run does
+	// not wait for the step any more. It is also the cause of the step's context then.
+	ErrClaimLost = errors.New("workflow: the claim of the run was lost")
 )
 
 // ActiveRunError says that a workflow id already has an active run.
@@ -50,6 +55,7 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*FinishedRunError](), wireFinished)
 	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)
 	failure.RegisterSentinel("flowgen.ErrRunTerminal", ErrRunTerminal)
+	failure.RegisterSentinel("flowgen.ErrStreamClosed", ErrStreamClosed)
 	for name, err := range map[string]error{
 		"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded,
 		"io.EOF": io.EOF, "io.ErrUnexpectedEOF": io.ErrUnexpectedEOF, "io.ErrClosedPipe": io.ErrClosedPipe,

@@ -51,6 +51,9 @@ func (r *Run) dispatch(e *event.Event) bool {
 		kept := *e
 		kept.Payload = slices.Clone(e.Payload) // the code may do with it what it likes
 		r.topic(e.Name).push(&kept)
+	case event.StreamWritten:
+	case event.StreamClosed:
+		r.closeStream(e.Name)
 	case event.CancelRequested:
 		r.requestCancel(e)
 		r.control.gated = false

@@ -45,6 +45,7 @@ type Run struct {
 	awaiting  map[string]uint64 // children and sends, by key
 	unstarted list[Op]          // steps, oldest first
 	versions  map[string]int    // of changes that the code has asked for
+	closed    map[string]bool   // streams that nothing more is written to
 	undos     list[Undo]        // registered, oldest first
 	windup    windingUp
 	control   control
