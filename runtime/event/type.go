@@ -52,6 +52,9 @@ const (
 	HookDisposed Type = 32
 	// HookConflict says that another run holds the token. Next (that run).
 	HookConflict Type = 33
+	// HookMissed keeps that a payload was accepted for a hook that was closed when it
+	// came: nobody takes it. Item, Token.
+	HookMissed Type = 34
 
 	// MessageReceived moves a message from the inbox into the log. Name (the topic), Item, Payload.
 	MessageReceived Type = 40
@@ -78,6 +81,20 @@ const (
 	ChildFailed Type = 54
 	// ChildCanceled says that the child was canceled. Next, Failure.
 	ChildCanceled Type = 55
+
+	// ValueSet publishes a value under a name. Name, Key, Payload.
+	ValueSet Type = 60
+
+	// AskReceived is a question that came when nothing could validate it. Name, Item,
+	// Payload.
+	AskReceived Type = 70
+	// AskAccepted is a question that was validated before it was recorded. Name, Item,
+	// Payload.
+	AskAccepted Type = 71
+	// AskAnswered is its answer. Key (the Item of the question), Payload or Failure.
+	AskAnswered Type = 72
+	// AskRefused says that a question was not accepted. Key (its Item), Failure.
+	AskRefused Type = 73
 
 	// RunPaused says that the code of the run stands still from here on. Item; or
 	// Next, this run, where what it has taken over of an older one ends.
@@ -107,6 +124,7 @@ const (
 	EntityHook
 	EntityChild
 	EntitySend
+	EntityAsk
 )
 
 // String returns the entity's name, for example "step".
@@ -124,6 +142,8 @@ func (e Entity) String() string {
 		return "child"
 	case EntitySend:
 		return "send"
+	case EntityAsk:
+		return "ask"
 	}
 	return "event"
 }
@@ -153,6 +173,7 @@ var types = map[Type]typeInfo{
 	HookReceived:    {"hook_received", EntityHook, false},
 	HookDisposed:    {"hook_disposed", EntityHook, false},
 	HookConflict:    {"hook_conflict", EntityHook, false},
+	HookMissed:      {"hook_missed", EntityNone, false},
 	MessageReceived: {"message_received", EntityNone, false},
 	ValueRecorded:   {"value_recorded", EntityNone, false},
 
@@ -166,6 +187,13 @@ var types = map[Type]typeInfo{
 	ChildCompleted:       {"child_completed", EntityChild, false},
 	ChildFailed:          {"child_failed", EntityChild, false},
 	ChildCanceled:        {"child_cancelled", EntityChild, false},
+
+	ValueSet: {"value_set", EntityNone, false},
+
+	AskReceived: {"ask_received", EntityAsk, true},
+	AskAccepted: {"ask_accepted", EntityAsk, true},
+	AskAnswered: {"ask_answered", EntityAsk, false},
+	AskRefused:  {"ask_refused", EntityAsk, false},
 
 	RunPaused:       {"run_paused", EntityNone, false},
 	RunResumed:      {"run_resumed", EntityNone, false},

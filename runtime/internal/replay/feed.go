@@ -12,7 +12,7 @@ import (
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
 	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.VersionRecorded, event.RunCompleted, event.RunContinued,
-		event.ChildCreated, event.ChildCancelRequested, event.MessageSent:
+		event.ChildCreated, event.ChildCancelRequested, event.MessageSent, event.ValueSet:
 		return true
 	case event.RunFailed, event.RunCanceled:
 		return e.By == "" // a worker that ends a run without its code signs
