@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -13,7 +14,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 		return nil, err
 	}
 	for i := range commits {
-		if err := s.continuable(&commits[i]); err != nil {
+		if err := errors.Join(commits[i].CheckPublish(), s.continuable(&commits[i])); err != nil {
 			return nil, err
 		}
 	}

@@ -79,11 +79,11 @@ func (p *partition) goOn(old *run, c *store.Create) {
 // forgetChain forgets that a run belonged to a chain, with the first run what the
 // chain has accepted. When the first run is purged, it is the last.
 func (p *partition) forgetChain(r *run) {
+	p.tellStreams(r.chain)
 	if r.chain == r.id {
 		delete(p.seen, r.id)
 		delete(p.kept, r.id)
 		delete(p.streams, r.id)
-		p.tellStreams(r.id)
 		return
 	}
 	c := p.chains[r.chain]

@@ -31,6 +31,9 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
+	if err := store.CheckPublish(chunks); err != nil {
+		return fmt.Errorf("publish to streams of run %s: %w", run, err)
+	}
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,11 +43,8 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	}
 	for i := range chunks {
 		c := &chunks[i]
-		if c.Drop || c.Close {
-			return fmt.Errorf("publish to stream %s of run %s: only a commit ends streams", c.Stream, run)
-		}
 		if st := p.stream(r.chain, c.Stream); st != nil && st.closed && !st.wrote(c) {
-			return fmt.Errorf("publish to stream %s of run %s: %w", c.Stream, run, store.ErrStreamClosed)
+			return fmt.Errorf("publish to stream %q of run %s: %w", c.Stream, run, store.ErrStreamClosed)
 		}
 	}
 	for i := range chunks {
@@ -125,12 +125,15 @@ func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 	if err := s.enter(ctx); err != nil {
 		return store.StreamPage{}, err
 	}
+	if err := store.CheckStreamName(r.Stream); err != nil {
+		return store.StreamPage{}, fmt.Errorf("read stream %q of run %s: %w", r.Stream, r.Run, err)
+	}
 	p := s.partitionOf(r.Run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	run := p.find(r.Run)
 	if run == nil {
-		return store.StreamPage{}, fmt.Errorf("read stream %s of run %s: %w", r.Stream, r.Run, store.ErrRunNotFound)
+		return store.StreamPage{}, fmt.Errorf("read stream %q of run %s: %w", r.Stream, r.Run, store.ErrRunNotFound)
 	}
 	page := store.StreamPage{Ended: p.ended(run)}
 	if st := p.stream(run.chain, r.Stream); st != nil {
@@ -182,6 +185,9 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, a
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
+	if err := store.CheckStreamName(name); err != nil {
+		return fmt.Errorf("await stream %q of run %s: %w", name, run, err)
+	}
 	p := s.partitionOf(run)
 	for {
 		chain, w, err := p.await(run, name, after)
@@ -206,7 +212,7 @@ func (p *partition) await(id event.RunID, name string, after uint64) (event.RunI
 	defer p.mu.Unlock()
 	r := p.find(id)
 	if r == nil {
-		return "", nil, fmt.Errorf("await stream %s of run %s: %w", name, id, store.ErrRunNotFound)
+		return "", nil, fmt.Errorf("await stream %q of run %s: %w", name, id, store.ErrRunNotFound)
 	}
 	st := p.stream(r.chain, name)
 	if st == nil {

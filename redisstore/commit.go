@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -16,7 +17,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	}
 	calls := make([]*call, len(commits))
 	for i := range commits {
-		if err := s.continues(&commits[i]); err != nil {
+		if err := errors.Join(commits[i].CheckPublish(), s.continues(&commits[i])); err != nil {
 			return nil, err
 		}
 		calls[i] = s.commit(&commits[i])
@@ -77,7 +78,7 @@ func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls [
 
 // commit returns the script of a commit: a shorter one for what nearly all are.
 func (s *Store) commit(c *store.Commit) *call {
-	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || c.Closing {
+	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing {
 		return s.commitAny(c)
 	}
 	p, run := s.partitionOf(c.Run), short(c.Run)
@@ -113,12 +114,13 @@ func (s *Store) commitAny(c *store.Commit) *call {
 			s.at(), run, widKey(c.WorkflowID), c.Fence.Epoch, c.Fence.Token[:], c.Prev[:], c.Frame, c.CID[:],
 			c.First, c.Last, max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due), c.Fit,
 			packStatus(c.Status), flag(c.Progress, "p"), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
-			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send),
+			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish),
 		},
 	}
 	for _, r := range c.Send {
 		call.args = append(call.args, string(r.ID), string(r.To), r.Body)
 	}
+	call.args = append(call.args, packPublications(c.Publish)...)
 	if c.Effect == store.EffectContinue {
 		call.args = append(call.args, s.described(c.Continue, "")...)
 	}

@@ -29,6 +29,7 @@ func newSnapshot() *store.Snapshot {
 		Mail:      map[store.SessionID][]event.RunID{},
 		Wakes:     map[store.Class]bool{},
 		Purges:    map[event.RunID]time.Time{},
+		Streams:   map[event.RunID]map[string]store.StreamState{},
 	}
 }
 

@@ -9,7 +9,7 @@ func ScriptOf(argument any) string {
 		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptCloseSession, scriptClaim, scriptClaimRun,
 		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptNote, scriptPurge, scriptDelete,
 		scriptOutbox, scriptMark, scriptConfirm, scriptAppend, scriptFinish,
-		scriptMendRun, scriptMendLinks, scriptMendName, scriptForget, scriptReplace,
+		scriptMendRun, scriptMendLinks, scriptMendName, scriptForget, scriptReplace, scriptPublish, scriptStream,
 	} {
 		if argument == s.sha || argument == s.text {
 			return s.name

@@ -41,11 +41,12 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 // keySet is what the keys of a partition are made from.
 type keySet struct {
 	runs, names, classes, sessions []string
+	streams                        []string // of each its chain, a colon and its name
 }
 
 func (k *keySet) equal(o *keySet) bool {
 	return slices.Equal(k.runs, o.runs) && slices.Equal(k.names, o.names) &&
-		slices.Equal(k.classes, o.classes) && slices.Equal(k.sessions, o.sessions)
+		slices.Equal(k.classes, o.classes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams)
 }
 
 // errMoving says that a partition could not be read at rest.
@@ -92,6 +93,9 @@ type view struct {
 	lines, ready, owned            map[string]*redis.StringSliceCmd
 	hidden, sessions, mail         map[string]*redis.MapStringStringCmd
 	sent, bodies                   map[string]*redis.MapStringStringCmd
+	streams                        map[string]*redis.MapStringStringCmd // by chain
+	chunks                         map[string]*redis.XMessageSliceCmd   // by chain and name
+	writers                        map[string]*redis.MapStringStringCmd
 }
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
@@ -112,6 +116,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 		v.hidden[run] = tx.HGetAll(ctx, p.hidden(run))
 		v.sent[run], v.bodies[run] = tx.HGetAll(ctx, p.sent(run)), tx.HGetAll(ctx, p.bodies(run))
 	}
+	v.readStreams(ctx, tx)
 	v.lines, v.ready, v.owned = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringSliceCmd{}, map[string]*redis.StringSliceCmd{}
 	v.sessions, v.mail = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	for _, name := range v.keys.names {
@@ -141,6 +146,12 @@ func (v *view) found() *keySet {
 	slices.Sort(k.runs)
 	k.runs = slices.Compact(k.runs)
 	slices.Sort(k.sessions)
+	for chain, states := range v.streams {
+		for name := range states.Val() {
+			k.streams = append(k.streams, chain+":"+name)
+		}
+	}
+	slices.Sort(k.streams)
 	return k
 }
 

@@ -34,6 +34,11 @@ func (p *partition) sent(run string) string   { return p.tag + "O:" + run }
 func (p *partition) bodies(run string) string { return p.tag + "B:" + run }
 func (p *partition) seen(chain string) string { return p.tag + "s:" + chain }
 
+// The keys of the streams of a chain.
+func (p *partition) streams(chain string) string       { return p.tag + "S:" + chain }
+func (p *partition) chunks(chain, name string) string  { return p.tag + "C:" + chain + ":" + name }
+func (p *partition) writers(chain, name string) string { return p.tag + "W:" + chain + ":" + name }
+
 // The keys of a class, a session and a workflow id, by their codes.
 func (p *partition) ready(class string) string     { return p.tag + "r:" + class }
 func (p *partition) blocked(class string) string   { return p.tag + "b:" + class }
@@ -72,6 +77,7 @@ func (p *partition) never() string { return p.tag + "-" }
 func (p *partition) hints() string              { return p.tag + "hint" }
 func (p *partition) news(session string) string { return p.tag + "mail:" + session }
 func (p *partition) frames(run string) string   { return p.tag + "frame:" + run }
+func (p *partition) told(chain string) string   { return p.tag + "stream:" + chain }
 
 const runPrefix = event.PrefixRun + "_"
 

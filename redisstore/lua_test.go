@@ -13,8 +13,8 @@ var header = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARGV  .*\
 
 func TestScripts_SayTheirContract(t *testing.T) {
 	files, err := fs.Glob(sources, "lua/*.lua")
-	if err != nil || len(files) != 26 {
-		t.Fatalf("scripts: got %d, %v, want 26", len(files), err)
+	if err != nil || len(files) != 28 {
+		t.Fatalf("scripts: got %d, %v, want 28", len(files), err)
 	}
 	for _, file := range files {
 		b, err := fs.ReadFile(sources, file)
@@ -60,10 +60,10 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 	known := map[string]bool{"y": true} // the copy of a log, which only scripts know
 	for _, key := range []string{
 		p.meta("r"), p.log("r"), p.inbox("r"), p.notes("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
-		p.sent("r"), p.bodies("r"), p.tips(), p.held(), p.outbox(),
+		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.tips(), p.held(), p.outbox(),
 		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.mail("s"), p.line("w"),
 		p.classes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.open(), p.done(), p.chains(), p.counter(), p.purges(),
-		p.hints(), p.news("s"), p.frames("r"),
+		p.hints(), p.news("s"), p.frames("r"), p.told("r"),
 	} {
 		rest, _ := strings.CutPrefix(key, "{x:0}:")
 		name, _, _ := strings.Cut(rest, ":")

@@ -12,7 +12,7 @@ import (
 
 // rewritten are the fields of the metadata that a repair writes, or leaves out.
 var rewritten = []string{
-	"p", "n", "q", "l", "e", "t", "o", "s", "c", "r", "w", "h", "u", "x", "d", "f", "v", "z", "k", "a", "b", "j", "J", "g", "i", "y", "B", "N",
+	"p", "n", "q", "l", "e", "t", "o", "s", "c", "r", "w", "h", "u", "x", "d", "f", "v", "z", "k", "a", "b", "j", "J", "g", "i", "y", "Y", "B", "N",
 }
 
 // MendRun puts a run where it belongs, if its metadata is as it was examined.
@@ -27,7 +27,7 @@ func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error
 	var before, drop, notes, remember []any
 	was := e.metaOf(run)
 	for _, name := range sortedKeys(was) {
-		if name != "y" {
+		if name != "y" && name != "Y" {
 			before = append(before, name, was[name])
 		}
 	}

@@ -50,6 +50,8 @@ var (
 	scriptMendName     = load("mend_name")
 	scriptForget       = load("forget")
 	scriptReplace      = load("replace")
+	scriptPublish      = load("publish")
+	scriptStream       = load("stream")
 )
 
 // partsLine names parts: in the header those with which a script begins ("none":

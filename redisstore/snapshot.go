@@ -41,6 +41,9 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 		}
 	}
 	v.showNames(wids, snap)
+	if err := v.showStreams(snap); err != nil {
+		return err
+	}
 	s.showClasses(v, snap)
 	v.showSessions(snap)
 	for _, z := range v.timers.Val() {

@@ -2,20 +2,202 @@ package redisstore
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-var errNoStreams = errors.New("streams: not there yet")
+// pageBytes bounds the chunks of a page, unless a single one has more.
+const pageBytes = 4 << 20
 
-func (s *Store) Publish(context.Context, event.RunID, store.Fence, []store.Publication) error {
-	return errNoStreams
+// Publish appends chunks to streams of an owned run.
+func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	if err := store.CheckPublish(chunks); err != nil {
+		return fmt.Errorf("publish to streams of run %s: %w", run, err)
+	}
+	p := s.partitionOf(run)
+	c := &call{
+		script: scriptPublish, p: p, keys: []string{p.meta(short(run))},
+		args: append([]any{short(run), fence.Epoch, fence.Token[:], len(chunks)}, packPublications(chunks)...),
+	}
+	if err := s.doReplicated(ctx, c); err != nil {
+		return fmt.Errorf("publish to streams of run %s: %w", run, err)
+	}
+	switch a := c.answer(); a.word() {
+	case "ok":
+		return nil
+	case "fenced":
+		return fmt.Errorf("publish to streams of run %s: %w", run, store.ErrFenced)
+	case "closed":
+		return fmt.Errorf("publish to stream %q of run %s: %w", a.text(1), run, store.ErrStreamClosed)
+	}
+	return fmt.Errorf("publish to streams of run %s: %w", run, unexpected(c))
 }
 
-func (s *Store) ReadStream(context.Context, store.ReadStream) (store.StreamPage, error) {
-	return store.StreamPage{}, errNoStreams
+// packPublications returns publications as the scripts want them.
+func packPublications(all []store.Publication) []any {
+	packed := make([]any, 0, 6*len(all))
+	for i := range all {
+		p := &all[i]
+		what := flag(p.Drop, "d") + flag(p.Body != nil, "b") + flag(p.Close, "c")
+		packed = append(packed, p.Stream, what, p.Body, p.Keep, p.Writer, p.Nth)
+	}
+	return packed
 }
 
-func (s *Store) AwaitStream(context.Context, event.RunID, string, uint64) error { return errNoStreams }
+// streamState is what is kept of a stream beside its chunks.
+type streamState struct {
+	first, last, longest uint64
+	closed               bool
+}
+
+// unpackStream reads what scripts have written; nothing: nobody has written to the
+// stream.
+func unpackStream(packed string) (streamState, error) {
+	if packed == "" {
+		return streamState{first: 1}, nil
+	}
+	var s streamState
+	words := strings.Split(packed, " ")
+	if len(words) != 4 {
+		return s, fmt.Errorf("%w: the state of a stream is %q", errDamaged, packed)
+	}
+	for i, into := range []*uint64{&s.first, &s.last, &s.longest} {
+		n, err := strconv.ParseUint(words[i], 10, 64)
+		if err != nil {
+			return s, fmt.Errorf("%w: the state of a stream is %q", errDamaged, packed)
+		}
+		*into = n
+	}
+	s.closed = words[3] == "1"
+	return s, nil
+}
+
+// page returns a page of the stream without its chunks.
+func (s *streamState) page(ended bool) store.StreamPage {
+	page := store.StreamPage{Last: s.last, Closed: s.closed, Ended: ended}
+	if s.first <= s.last {
+		page.First = s.first
+	}
+	return page
+}
+
+// ReadStream reads a part of a stream: it asks how the stream stands, and then for as
+// many chunks as fit into a page.
+func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+	page, err := s.readStream(ctx, &r)
+	if err != nil {
+		return store.StreamPage{}, fmt.Errorf("read stream %q of run %s: %w", r.Stream, r.Run, err)
+	}
+	return page, nil
+}
+
+func (s *Store) readStream(ctx context.Context, r *store.ReadStream) (store.StreamPage, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.StreamPage{}, err
+	}
+	if err := store.CheckStreamName(r.Stream); err != nil {
+		return store.StreamPage{}, err
+	}
+	look, err := s.lookAtStream(ctx, r.Run, r.Stream, "")
+	if err != nil {
+		return store.StreamPage{}, err
+	}
+	count := r.Limit
+	if count == 0 {
+		count = store.DefaultStreamPage
+	}
+	page := look.page(look.ended)
+	if count < 0 || page.First == 0 || r.Tail <= 0 && r.From > page.Last {
+		return page, nil
+	}
+	if look.longest > 0 {
+		count = min(count, int(max(pageBytes/look.longest, 1)))
+	}
+	return s.chunksOf(ctx, r, look, count)
+}
+
+// chunksOf reads chunks, and how the stream stands, as of one moment.
+func (s *Store) chunksOf(ctx context.Context, r *store.ReadStream, look lookedAt, count int) (store.StreamPage, error) {
+	p := s.partitionOf(r.Run)
+	key := p.chunks(look.chain, r.Stream)
+	var state *redis.StringCmd
+	var chunks *redis.XMessageSliceCmd
+	err := s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		state = tx.HGet(ctx, p.streams(look.chain), r.Stream)
+		switch {
+		case r.Tail <= 0:
+			chunks = tx.XRangeN(ctx, key, chunkID(r.From), "+", int64(count))
+		case r.Tail <= count:
+			chunks = tx.XRevRangeN(ctx, key, "+", "-", int64(r.Tail))
+		default:
+			chunks = tx.XRangeN(ctx, key, chunkID(look.last-min(look.last, uint64(r.Tail))+1), "+", int64(count))
+		}
+	})
+	if err != nil {
+		return store.StreamPage{}, err
+	}
+	now, err := unpackStream(state.Val())
+	if err != nil {
+		return store.StreamPage{}, err
+	}
+	page := now.page(look.ended)
+	page.Chunks, err = chunksIn(chunks.Val())
+	if r.Tail > 0 && r.Tail <= count {
+		slices.Reverse(page.Chunks)
+	}
+	return page, err
+}
+
+// chunkID is the id of the entry of a chunk.
+func chunkID(index uint64) string { return strconv.FormatUint(index, 10) + "-0" }
+
+func chunksIn(entries []redis.XMessage) ([]store.Chunk, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	chunks := make([]store.Chunk, len(entries))
+	for i, e := range entries {
+		index, err := strconv.ParseUint(strings.TrimSuffix(e.ID, "-0"), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: a chunk has id %s", errDamaged, e.ID)
+		}
+		body, _ := e.Values["f"].(string)
+		chunks[i] = store.Chunk{Index: index, Body: []byte(body)}
+	}
+	return chunks, nil
+}
+
+// lookedAt is how a stream and its chain stand.
+type lookedAt struct {
+	streamState
+	chain string
+	ended bool
+}
+
+// lookAtStream asks how a stream stands. If that is as the caller knows it, it is told
+// from then on what is published.
+func (s *Store) lookAtStream(ctx context.Context, run event.RunID, name, known string) (lookedAt, error) {
+	p := s.partitionOf(run)
+	c := &call{script: scriptStream, p: p, keys: []string{p.meta(short(run))}, args: []any{short(run), name, known}}
+	if err := s.do(ctx, c); err != nil {
+		return lookedAt{}, err
+	}
+	a := c.answer()
+	if a.word() == "" {
+		return lookedAt{}, store.ErrRunNotFound
+	}
+	return lookedAt{
+		streamState: streamState{uint64(a.number(1)), uint64(a.number(2)), uint64(a.number(3)), a.number(4) == 1},
+		chain:       a.word(), ended: a.number(5) == 1,
+	}, nil
+}

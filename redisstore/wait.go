@@ -268,7 +268,8 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 		if uint64(frames) > n || shorter.seen(frames, ended) {
 			return nil
 		}
-		if again, err := s.hear(ctx, ear, n); err != nil || !again {
+		longer := func(hint string) (look, news bool) { return hint == "", uint64(parseNumber(hint)) > n }
+		if again, err := s.hear(ctx, ear, longer); err != nil || !again {
 			return err
 		}
 	}
@@ -291,9 +292,9 @@ func (s *shortening) seen(frames int64, ended bool) bool {
 // a cluster may lose between its nodes.
 const watchCover = 15 * time.Second
 
-// hear waits until a frame after number n is published. It reports whether that
-// is to be looked at again.
-func (s *Store) hear(ctx context.Context, ear *ear, n uint64) (again bool, err error) {
+// hear waits until something is published that is news, or that says nothing and is to
+// be looked at again: it reports whether that is so.
+func (s *Store) hear(ctx context.Context, ear *ear, says func(hint string) (look, news bool)) (again bool, err error) {
 	end := time.NewTimer(watchCover)
 	defer end.Stop()
 	for {
@@ -307,10 +308,11 @@ func (s *Store) hear(ctx context.Context, ear *ear, n uint64) (again bool, err e
 			return false, ctx.Err()
 		}
 		for _, h := range ear.hints() {
-			if h.again || h.text == "" {
+			look, news := says(h.text)
+			if h.again || look {
 				return true, nil
 			}
-			if uint64(parseNumber(h.text)) > n {
+			if news {
 				return false, nil
 			}
 		}

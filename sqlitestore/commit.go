@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -16,7 +17,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 		return nil, s.enter(ctx)
 	}
 	for i := range commits {
-		if err := continuable(&commits[i]); err != nil {
+		if err := errors.Join(commits[i].CheckPublish(), continuable(&commits[i])); err != nil {
 			return nil, err
 		}
 	}
@@ -119,6 +120,9 @@ func (t *tx) apply(r *run, c *store.Commit, upTo int64) error {
 		}
 	}
 	if err := t.send(r, c.Send); err != nil {
+		return err
+	}
+	if err := t.publish(r.chain, c.Publish); err != nil {
 		return err
 	}
 	if c.Progress {

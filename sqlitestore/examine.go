@@ -49,7 +49,7 @@ func (e *examination) read(c *conn) error {
 		}
 	}
 	for _, part := range []func(*store.Snapshot) error{
-		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.examineOutbox, c.inspectSessions, c.inspectWakes,
+		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.inspectStreams, c.examineOutbox, c.inspectSessions, c.inspectWakes,
 	} {
 		if err := part(e.snap); err != nil {
 			return err
@@ -299,6 +299,6 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
 		Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
-		Purges: map[event.RunID]time.Time{},
+		Purges: map[event.RunID]time.Time{}, Streams: map[event.RunID]map[string]store.StreamState{},
 	}
 }

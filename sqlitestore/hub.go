@@ -17,13 +17,15 @@ type hub struct {
 	waiters []*waiter // longest wait first
 	boxes   map[store.SessionID]*mailbox
 	watches map[event.RunID]*watch
-	joined  chan struct{} // somebody waits
+	awaits  map[event.RunID]map[string]*await // by chain and stream
+	joined  chan struct{}                     // somebody waits
 }
 
 func newHub() *hub {
 	return &hub{
 		boxes:   map[store.SessionID]*mailbox{},
 		watches: map[event.RunID]*watch{},
+		awaits:  map[event.RunID]map[string]*await{},
 		joined:  make(chan struct{}, 1),
 	}
 }
@@ -34,8 +36,9 @@ type news struct {
 	reserved []*waiter // each of them has been promised a wake
 	mails    []mail
 	frames   []event.RunID // runs whose log has grown
-	due      int64         // the earliest due time that is earlier than all before; 0: none
-	locks    []string      // of processes that have ended, and no session refers to
+	streams  []streamNews
+	due      int64    // the earliest due time that is earlier than all before; 0: none
+	locks    []string // of processes that have ended, and no session refers to
 }
 
 // mail is what happened to the inbox of an owned run.
@@ -135,6 +138,9 @@ func (h *hub) publish(n *news) {
 	for _, run := range n.frames {
 		h.publishFrame(run)
 	}
+	for _, s := range n.streams {
+		h.tellFollowers(s)
+	}
 	if n.due != 0 {
 		h.tellDue(n.due)
 	}
@@ -208,5 +214,8 @@ func (h *hub) close() {
 	}
 	for run := range h.watches {
 		h.publishFrame(run)
+	}
+	for chain := range h.awaits {
+		h.tellFollowers(streamNews{chain: chain})
 	}
 }

@@ -85,6 +85,7 @@ func (t *tx) grant(r *run, to *session, token event.Token) (store.ClaimedRun, er
 
 // end takes the run out of everything but the log and hands its workflow id on.
 func (t *tx) end(r *run) error {
+	t.news.ended(r.chain)
 	if err := t.retire(r); err != nil || r.wid == 0 {
 		return err
 	}

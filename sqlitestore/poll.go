@@ -99,18 +99,20 @@ func (p *poller) ask() {
 func (h *hub) needed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.waiters) > 0 || len(h.watches) > 0
+	return len(h.waiters) > 0 || len(h.watches) > 0 || len(h.awaits) > 0
 }
 
 // lookForAll looks on behalf of everybody who waits, and returns how long the
 // reading took. A failure is not reported: whoever waits comes back by itself.
 func (s *Store) lookForAll() time.Duration {
 	sessions, runs := s.hub.interests()
-	found, err := s.survey(s.ctx, sessions, runs)
+	streams := s.hub.awaited()
+	found, err := s.survey(s.ctx, sessions, runs, streams)
 	if err != nil {
 		return pollInterval
 	}
 	s.hub.compare(found, runs)
+	s.hub.compareStreams(found.streams)
 	s.hub.offer(found)
 	for _, class := range found.wakes {
 		if s.hub.serves(class) {

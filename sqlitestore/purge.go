@@ -105,10 +105,14 @@ func (t *tx) purge(r *run) error {
 	}
 	t.countRun(r.class, -1)
 	t.news.frames = append(t.news.frames, r.id)
+	t.news.ended(r.chain)
 	if err := t.forgetName(r); err != nil {
 		return err
 	}
 	if r.chain == r.id { // the last of its chain: see unneeded
+		if err := t.dropStreams(r.id); err != nil {
+			return err
+		}
 		return t.exec(`DELETE FROM seen WHERE chain = +?`, packRun(r.id))
 	}
 	head, err := t.anyRun(r.chain)
@@ -172,6 +176,7 @@ func (t *tx) hide(id event.RunID) error {
 	}
 	r.hidden = true
 	t.news.frames = append(t.news.frames, r.id)
+	t.news.ended(r.chain)
 	if err := t.exec(`UPDATE runs SET hidden = 1, `+setPurge+` WHERE key = +?1`, r.key, r.purgeTime()); err != nil {
 		return err
 	}

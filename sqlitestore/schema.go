@@ -170,6 +170,31 @@ var schema = []string{
 	`CREATE INDEX outbox_due ON outbox (due)`,
 	`CREATE INDEX outbox_pair ON outbox (sender, receiver, phase)`,
 
+	// first is the first chunk that is kept: those from there on to last are there.
+	// A chain has the id of its first run, a name is any bytes.
+	`CREATE TABLE streams (
+		id     INTEGER PRIMARY KEY,
+		chain  ANY NOT NULL,
+		name   BLOB NOT NULL,
+		first  INTEGER NOT NULL,
+		last   INTEGER NOT NULL,
+		closed INTEGER NOT NULL,
+		UNIQUE (chain, name)
+	) STRICT`,
+	`CREATE TABLE chunks (
+		stream INTEGER NOT NULL,
+		n      INTEGER NOT NULL,
+		data   BLOB NOT NULL,
+		PRIMARY KEY (stream, n)
+	) STRICT, WITHOUT ROWID`,
+	// nth is the number of the last chunk of a writer.
+	`CREATE TABLE writers (
+		stream INTEGER NOT NULL,
+		writer BLOB NOT NULL,
+		nth    INTEGER NOT NULL,
+		PRIMARY KEY (stream, writer)
+	) STRICT, WITHOUT ROWID`,
+
 	`CREATE TABLE notes (
 		run  INTEGER NOT NULL,
 		key  TEXT NOT NULL,

@@ -78,7 +78,7 @@ func (s *Store) Wait(ctx context.Context, o store.Wait) (store.Woken, error) {
 
 // look finds what was in the store before the Wait began.
 func (s *Store) look(ctx context.Context, w *waiter) error {
-	found, err := s.survey(ctx, w.sessions, nil)
+	found, err := s.survey(ctx, w.sessions, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -299,16 +299,21 @@ type survey struct {
 	mails []mail
 	due   int64                  // the next due time, 0: none
 	logs  map[event.RunID]uint64 // frames of the watched runs; absent: not there
-	took  time.Duration
+	// streams are those that are awaited, as they stand.
+	streams []awaited
+	took    time.Duration
 }
 
-// survey looks for everything that could concern these sessions and runs.
-func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []event.RunID) (*survey, error) {
+// survey looks for everything that could concern these sessions, runs and streams.
+func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []event.RunID, streams []awaited) (*survey, error) {
 	var found *survey
 	start := time.Now()
 	err := s.read(ctx, func(c *conn) error {
 		found = &survey{logs: make(map[event.RunID]uint64, len(runs))}
-		return found.read(c, sessions, runs)
+		if err := found.read(c, sessions, runs); err != nil {
+			return err
+		}
+		return found.readStreams(c, streams)
 	})
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
 -- Append is Commit for what nearly all commits are: a frame of a run that stays
--- owned, with nothing to consume and nothing to send. It does that and nothing
+-- owned, with nothing to consume, to send or to publish. It does that and nothing
 -- else; where a guard of Commit would refuse, or where there is more to do, it
 -- writes nothing, and Commit is asked.
 --

@@ -8,8 +8,9 @@
 --       17 'p' for progress  18 'c' for closing  19 'w': an earlier try is
 --       written once more, so that there is something to wait for
 --       20 how long a run is kept at least  21 how long if it does not say
---       22 number of records to send  23 and on: of each its id, its receiver and
---       its body; then the run that it continues as, as add_run wants it
+--       22 number of records to send  23 number of publications  24 and on: of each
+--       record its id, its receiver and its body; then the publications, as publish
+--       wants them; then the run that it continues as, as add_run wants it
 --
 -- Returns {'ok', frames, mail}, {'fenced'}, {'workflow id'},
 -- {'conflict', reason, last event, cid of the last frame} or {'mail'}.
@@ -58,8 +59,8 @@ end
 if unread > 0 and (effect == '1' or effect == '4') then
   return {'mail'}
 end
-local sends = tonumber(ARGV[22])
-local new = 23 + 3 * sends
+local sends, publications = tonumber(ARGV[22]), tonumber(ARGV[23])
+local new = 24 + 3 * sends + 6 * publications
 if effect == '5' then
   for _, item in ipairs(redis.call('LRANGE', KEYS[3], consume, -1)) do
     if string.sub(item, 1, 1) == '1' then
@@ -92,7 +93,12 @@ if consume > 0 then
 end
 if sends > 0 then
   -- Part: clock outbox send
-  send(run, 23, sends, clock(ARGV[1]))
+  send(run, 24, sends, clock(ARGV[1]))
+end
+if publications > 0 then
+  -- Part: stream publish
+  local s = redis.call('HMGET', meta, 'h', 'Y')
+  publish(s[1] or run, 24 + 3 * sends, publications, s[2])
 end
 if ARGV[17] == 'p' then
   redis.call('HDEL', meta, 'v')
@@ -113,7 +119,7 @@ if effect == '0' then
 end
 
 -- Part: ready leave compact
-local o = redis.call('HMGET', meta, 'o', 'c', 'r', 'a', 'j', 'B', 'h')
+local o = redis.call('HMGET', meta, 'o', 'c', 'r', 'a', 'j', 'B', 'h', 'Y')
 leave_owner(run, o[1])
 if effect == '1' then
   -- Part: park
@@ -132,11 +138,17 @@ else
     redis.call('DEL', KEYS[3])
     end_run(run, now, at, o[6])
     hand_on(run, m[6])
+    if o[8] then
+      redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')
+    end
   else
     -- Part: add succeed
     local chain = o[7] or run
     end_run(run, now, at, o[6] or chain == run)
     succeed(run, chain, m[6], new, now, unread)
+    if o[8] then
+      redis.call('HSET', tag .. 'm:' .. ARGV[new], 'Y', o[8])
+    end
   end
   compact(run, bytes)
 end

@@ -12,7 +12,7 @@
 --
 -- Parts: tag
 
-local m = redis.call('HMGET', KEYS[1], 'p', 's', 'a', 'b', 'w')
+local m = redis.call('HMGET', KEYS[1], 'p', 's', 'a', 'b', 'w', 'h')
 if not m[1] then
   return {redis.call('EXISTS', KEYS[2]) == 1 and 'ok' or 'unknown'}
 end
@@ -27,4 +27,5 @@ if m[5] and redis.call('HGET', KEYS[5], m[5]) == ARGV[1] then
   redis.call('HDEL', KEYS[5], m[5])
 end
 redis.call('PUBLISH', tag .. 'frame:' .. ARGV[1], '')
+redis.call('PUBLISH', tag .. 'stream:' .. (m[6] or ARGV[1]), '')
 return {'ok'}

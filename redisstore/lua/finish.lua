@@ -1,5 +1,6 @@
 -- Finish is Commit for how nearly all runs end: with a last frame, an empty inbox, no
--- workflow id, nothing to send, and nothing that holds the run back from being purged.
+-- workflow id, nothing to send or publish, nobody who follows its streams, and nothing
+-- that holds the run back from being purged.
 -- It does that and nothing else; where a guard of Commit would refuse, or where there
 -- is more to do, it writes nothing, and Commit is asked.
 --
@@ -19,8 +20,8 @@
 -- Parts: tag clock compact
 
 local meta, run = KEYS[1], ARGV[2]
-local m = redis.call('HMGET', meta, 'l', 'e', 't', 'q', 'n', 'w', 'g', 'a', 'j', 'B', 'o', 'y')
-if m[1] ~= ARGV[5] or m[2] ~= ARGV[3] or m[3] ~= ARGV[4] or m[6] or m[10]
+local m = redis.call('HMGET', meta, 'l', 'e', 't', 'q', 'n', 'w', 'g', 'a', 'j', 'B', 'o', 'y', 'Y')
+if m[1] ~= ARGV[5] or m[2] ~= ARGV[3] or m[3] ~= ARGV[4] or m[6] or m[10] or m[13]
   or tonumber(ARGV[8]) ~= m[4] + 1 or redis.call('EXISTS', KEYS[3], KEYS[8]) > 0 then
   return 0
 end

@@ -40,10 +40,10 @@ local raw = redis.call('HGETALL', meta)
 if #raw == 0 then
   raw = redis.call('HGETALL', KEYS[2])
 end
-local n, watched = 0, nil
+local n, watched = 0, {}
 for i = 1, #raw, 2 do
-  if raw[i] == 'y' then
-    watched = raw[i + 1]
+  if raw[i] == 'y' or raw[i] == 'Y' then
+    watched[raw[i]] = raw[i + 1]
   else
     there[raw[i]] = raw[i + 1]
     n = n + 1
@@ -99,8 +99,8 @@ else
   for _, note in ipairs(notes) do
     redis.call('HSET', KEYS[4], note[1], note[2])
   end
-  if watched then
-    redis.call('HSET', meta, 'y', watched)
+  for name, till in pairs(watched) do
+    redis.call('HSET', meta, name, till)
   end
 end
 if place == '1' then
@@ -118,4 +118,5 @@ elseif place == '4' then
   redis.call('HSET', tag .. 'b:' .. class, run, ARGV[11])
 end
 redis.call('PUBLISH', tag .. 'frame:' .. run, '')
+redis.call('PUBLISH', tag .. 'stream:' .. (redis.call('HGET', meta, 'h') or run), '')
 return {'ok'}

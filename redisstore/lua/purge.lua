@@ -8,10 +8,11 @@
 -- Returns {number of runs purged, time of the next one or ''}.
 --
 -- Atomic, because nothing may find a part of a run. The keys of the runs are
--- built: they are found here. What a partition keeps for its runs in common goes
--- with the last of them.
+-- built: they are found here. The first run of a chain is purged last, and the streams
+-- of the chain with it. What a partition keeps for its runs in common goes with the
+-- last of them.
 --
--- Parts: tag clock hold
+-- Parts: tag clock hold drop
 
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
 for _, run in ipairs(runs) do
@@ -30,7 +31,11 @@ for _, run in ipairs(runs) do
     redis.call('HDEL', KEYS[5], chain)
     let_go(chain)
   end
+  if not chain then
+    drop_streams(run)
+  end
   redis.call('PUBLISH', tag .. 'frame:' .. run, '')
+  redis.call('PUBLISH', tag .. 'stream:' .. (chain or run), '')
 end
 if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[6], KEYS[10]) == 0 then
   redis.call('DEL', KEYS[7], KEYS[8], KEYS[9])

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
@@ -35,24 +36,89 @@ type Streams interface {
 // Publication is one thing that is done to a stream, in this order: Drop, Body,
 // Keep, Close.
 type Publication struct {
-	// Stream is its name, at most 512 bytes.
+	// Stream is its name: any bytes, at least one and at most [MaxStreamName].
 	Stream string
 	// Drop removes the stream with all its chunks, also if it is closed. If a
 	// Body follows, that is chunk 1 of a new stream.
 	Drop bool
 	// Body is appended as the next chunk; the first one of a stream has index 1.
-	// Nil: none. A commit that appends to a closed stream leaves that as it is.
+	// Nil: none. To a closed stream a commit appends nothing, and goes on.
 	Body []byte
-	// Keep removes all chunks but the last ones, so many of them; 0: none is removed.
+	// Keep removes all chunks but the last ones, so many of them, also of a closed
+	// stream; 0: none is removed.
 	Keep int
 	// Close says that no chunk will follow.
 	Close bool
 	// Writer and Nth name the chunk, so that a repeated call of
 	// [Streams.Publish] is known again; each Writer counts from 1 for each stream
-	// and does not begin a call before the one before is answered. Commits have
-	// none: they are known by their CID.
+	// and does not begin a call before the one before is answered. Empty: nobody
+	// repeats it. Commits have none: they are known by their CID.
 	Writer string
 	Nth    uint64
+}
+
+// MaxStreamName is the greatest length of the name of a stream, in bytes.
+const MaxStreamName = 512
+
+// CheckStreamName says what is wrong with the name of a stream. Stores ask it before
+// everything else, in all operations on streams.
+func CheckStreamName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the stream has no name")
+	case len(name) > MaxStreamName:
+		return fmt.Errorf("the name of the stream has %d bytes, and may have %d", len(name), MaxStreamName)
+	}
+	return nil
+}
+
+// CheckPublish says what is wrong with publications of steps, whatever is in the
+// store. Stores ask it before everything else in [Streams.Publish].
+func CheckPublish(chunks []Publication) error {
+	for i := range chunks {
+		c := &chunks[i]
+		err := c.check()
+		switch {
+		case err != nil:
+		case c.Drop || c.Close:
+			err = fmt.Errorf("only a commit ends a stream")
+		case c.Writer != "" && c.Nth == 0:
+			err = fmt.Errorf("writer %q counts from 1", c.Writer)
+		}
+		if err != nil {
+			return fmt.Errorf("stream %q: %w", c.Stream, err)
+		}
+	}
+	return nil
+}
+
+// CheckPublish says what is wrong with the publications of a commit, whatever is in
+// the store. Stores ask it before everything else in [Store.Commit].
+func (c *Commit) CheckPublish() error {
+	for i := range c.Publish {
+		p := &c.Publish[i]
+		err := p.check()
+		if err == nil && (p.Writer != "" || p.Nth != 0) {
+			err = fmt.Errorf("a commit is known by its CID, and names no writer")
+		}
+		if err != nil {
+			return fmt.Errorf("publish to stream %q of run %s: %w", p.Stream, c.Run, err)
+		}
+	}
+	if len(c.Publish) > 0 && c.Frame == nil {
+		return fmt.Errorf("publish to streams of run %s: a commit that publishes has a frame", c.Run)
+	}
+	return nil
+}
+
+func (p *Publication) check() error {
+	if err := CheckStreamName(p.Stream); err != nil {
+		return err
+	}
+	if p.Keep < 0 {
+		return fmt.Errorf("%d chunks cannot be kept", p.Keep)
+	}
+	return nil
 }
 
 // ReadStream asks for a part of a stream.

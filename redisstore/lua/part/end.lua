@@ -3,7 +3,7 @@
 local function end_run(run, now, at, held)
   local meta = tag .. 'm:' .. run
   redis.call('HSET', meta, 'p', 6, 'b', now)
-  redis.call('HDEL', meta, 'y')
+  redis.call('HDEL', meta, 'y', 'Y')
   redis.call('DEL', tag .. 'n:' .. run)
   redis.call('ZREM', tag .. 'p', run)
   redis.call('ZADD', tag .. 'f', 0, run)

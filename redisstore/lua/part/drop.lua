@@ -1,0 +1,9 @@
+-- drop_streams removes all streams of a chain, and returns how many there were.
+local function drop_streams(chain)
+  local names = redis.call('HKEYS', tag .. 'S:' .. chain)
+  for _, name in ipairs(names) do
+    redis.call('UNLINK', tag .. 'C:' .. chain .. ':' .. name, tag .. 'W:' .. chain .. ':' .. name)
+  end
+  redis.call('UNLINK', tag .. 'S:' .. chain)
+  return #names
+end

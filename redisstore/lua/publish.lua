@@ -1,0 +1,28 @@
+-- Publish appends chunks to streams of an owned run, all of them or none.
+--
+-- KEYS  1 metadata
+-- ARGV  1 run  2 epoch  3 token  4 number of publications  5 and on: the publications,
+--       as publish wants them
+--
+-- Returns {'ok'}, {'fenced'} or {'closed', name of the stream}.
+--
+-- Atomic, because only the owner may write: the fence is compared in the same action,
+-- and the chunks get the indexes behind those that are there. The keys of the streams
+-- are built: they belong to the chain of the run, which is found here. A chunk that its
+-- writer has written before is left out.
+--
+-- Parts: tag stream publish
+
+local m = redis.call('HMGET', KEYS[1], 'e', 't', 'h', 'Y')
+if not m[2] or m[1] ~= ARGV[2] or m[2] ~= ARGV[3] then
+  return {'fenced'}
+end
+local chain = m[3] or ARGV[1]
+for i = 5, 5 + 6 * ARGV[4] - 1, 6 do
+  local _, _, _, closed = stream_at(chain, ARGV[i])
+  if closed == '1' and not wrote(chain, ARGV[i], ARGV[i + 4], ARGV[i + 5]) then
+    return {'closed', ARGV[i]}
+  end
+end
+publish(chain, 5, tonumber(ARGV[4]), m[4])
+return {'ok'}

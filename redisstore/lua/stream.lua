@@ -1,0 +1,34 @@
+-- Stream tells how a stream stands, and that somebody waits for its next chunk.
+--
+-- KEYS  1 metadata
+-- ARGV  1 run  2 name of the stream  3 the last chunk that the caller knows and waits
+--       after, or '' if it does not wait
+--
+-- Returns {chain, first chunk that is kept, last chunk, bytes of the longest, 1 if it
+-- is closed, 1 if the chain has ended}, {''} if there is no such run.
+--
+-- Atomic, because no chunk may come between looking and being noted. The note stands
+-- with the last run of the chain, the only one that can write and whose end is that of
+-- the chain; it is found here. It is a time of the server, ten minutes from now: what
+-- is published is told until then.
+--
+-- Parts: tag stream
+
+local m = redis.call('HMGET', KEYS[1], 'p', 'h', 'N', 'Y')
+if not m[1] then
+  return {''}
+end
+local chain, meta, ended, noted = m[2] or ARGV[1], KEYS[1], m[1] == '6', m[4]
+if ended and m[3] then
+  meta = tag .. 'm:' .. (redis.call('HGET', tag .. 'T', chain) or '')
+  local tip = redis.call('HMGET', meta, 'p', 'Y')
+  ended, noted = (tip[1] or '6') == '6', tip[2]
+end
+local first, last, longest, closed = stream_at(chain, ARGV[2])
+if not ended and closed ~= '1' and ARGV[3] == string.format('%.0f', last or 0) then
+  local now = tonumber(redis.call('TIME')[1])
+  if tonumber(noted or 0) < now + 300 then
+    redis.call('HSET', meta, 'Y', now + 600)
+  end
+end
+return {chain, first or 1, last or 0, longest or 0, closed == '1' and 1 or 0, ended and 1 or 0}
