@@ -21,7 +21,7 @@ type Event struct {
 	Ref   uint64
 	Since time.Time
 
-	Name    string // step, topic or hook
+	Name    string // step, topic, hook or value
 	Key     string // the operation's key within the run
 	Payload json.RawMessage
 	Failure *Failure
@@ -161,7 +161,7 @@ const DefaultHold = 5 * time.Minute
 func (e *Event) ID(run RunID) string { return derivedID(PrefixEvent, run, e.Seq, e.Time) }
 
 // Correlation returns the id of the entity that the event is about: that of a
-// run, step, wait, hook, child or send, or the run's id for a fact without an
+// run, step, wait, hook, child, send or ask, or the run's id for a fact without an
 // entity. The id of a child is that of its place in this log; its run is Next.
 func (e *Event) Correlation(run RunID) string {
 	return EntityID(run, e.Type.Entity(), e.Ref, e.Since)
@@ -181,6 +181,8 @@ func EntityID(run RunID, kind Entity, ref uint64, created time.Time) string {
 		return derivedID(PrefixChild, run, ref, created)
 	case EntitySend:
 		return derivedID(PrefixSend, run, ref, created)
+	case EntityAsk:
+		return derivedID(PrefixAsk, run, ref, created)
 	}
 	return string(run)
 }

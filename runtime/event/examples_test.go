@@ -116,6 +116,12 @@ func exampleEvents() map[event.Type]event.Event {
 	}
 	all[event.StreamWritten] = event.Event{Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 2, Item: item}
 	all[event.StreamClosed] = event.Event{Name: "tokens", Key: "fulfil/close.tokens#1"}
+	all[event.HookMissed] = event.Event{Item: item, Token: "order-42/paid"}
+	all[event.AskReceived] = event.Event{Ref: 7, Since: at(0), Name: "set-limit", Item: item, Payload: json.RawMessage(`100`)}
+	all[event.AskAccepted] = event.Event{Ref: 7, Since: at(0), Name: "set-limit", Item: item, Payload: json.RawMessage(`100`)}
+	all[event.AskAnswered] = event.Event{Ref: 4, Since: created, Key: string(item), Payload: json.RawMessage(`50`), Failure: declined()}
+	all[event.AskRefused] = event.Event{Ref: 4, Since: created, Key: string(item), Failure: declined()}
+	all[event.ValueSet] = event.Event{Name: "progress", Key: "fulfil/set.progress#1", Payload: json.RawMessage(`{"percent":40}`)}
 	all[event.RunPaused] = event.Event{Item: item}
 	all[event.RunResumed] = event.Event{Item: item}
 	all[event.RunReleased] = event.Event{Item: item}
@@ -179,6 +185,7 @@ func exampleLogs() map[string][]event.Event {
 			event.Event{Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 1, Item: "item-1"},
 			named(event.StreamClosed, "close.tokens"),
 			event.Event{Type: event.RunCompleted}),
+		"heard":      heardLog(),
 		"completed": numbered(created, started,
 			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), retrying, step(event.StepStarted, 2),
 			step(event.StepCompleted, 2),
@@ -225,6 +232,19 @@ func controlledLog() []event.Event {
 		fact(event.RunPaused, "item-3"), fact(event.RunResumed, "item-4"),
 		event.Event{Type: event.WaitCompleted, Ref: 6, Outcome: event.OutcomeCanceled},
 		event.Event{Type: event.RunFailed, Failure: declined()})
+}
+
+// heardLog is that of a run that told others how it stands, and was asked.
+func heardLog() []event.Event {
+	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()}, event.Event{Type: event.RunStarted, By: "worker-1"},
+		event.Event{Type: event.ValueSet, Name: "progress", Key: "fulfil/set.progress#1", Payload: json.RawMessage(`40`)},
+		event.Event{Type: event.ValueSet, Name: "progress", Key: "fulfil/set.progress#2", Payload: json.RawMessage(`100`)},
+		event.Event{Type: event.HookMissed, Item: "item-1", Token: "order-42/paid"},
+		event.Event{Type: event.AskReceived, Name: "set-limit", Item: "item-2", Payload: json.RawMessage(`-1`)},
+		event.Event{Type: event.AskAccepted, Name: "set-limit", Item: "item-3", Payload: json.RawMessage(`100`)},
+		event.Event{Type: event.AskRefused, Ref: 6, Key: "item-2", Failure: declined()},
+		event.Event{Type: event.AskAnswered, Ref: 7, Key: "item-3", Payload: json.RawMessage(`50`)},
+		event.Event{Type: event.RunCompleted})
 }
 
 // framed packs a log into frames of at most n events, as a worker would.

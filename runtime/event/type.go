@@ -52,6 +52,9 @@ const (
 	HookDisposed Type = 32
 	// HookConflict says that another run holds the token. Next (that run).
 	HookConflict Type = 33
+	// HookMissed keeps that a payload was accepted for a hook that was closed when it
+	// came: nobody takes it. Item, Token.
+	HookMissed Type = 34
 
 	// MessageReceived moves a message from the inbox into the log. Name (the topic), Item, Payload.
 	MessageReceived Type = 40
@@ -79,6 +82,9 @@ const (
 	// ChildCanceled says that the child was canceled. Next, Failure.
 	ChildCanceled Type = 55
 
+	// ValueSet publishes a value under a name. Name, Key, Payload.
+	ValueSet Type = 60
+
 	// StreamWritten says that chunks were written to a stream, by the code of the
 	// run or by a step that another run executes for this one. The chunks are not in
 	// the log: its Payload is taken out of it where it is committed. Name, Key; of a
@@ -88,6 +94,17 @@ const (
 	// step has closed it Name, Key (the step's), Attempt, and perhaps Item; if it was a
 	// run before this one in its chain Name.
 	StreamClosed Type = 65
+
+	// AskReceived is a question that came when nothing could validate it. Name, Item,
+	// Payload.
+	AskReceived Type = 70
+	// AskAccepted is a question that was validated before it was recorded. Name, Item,
+	// Payload.
+	AskAccepted Type = 71
+	// AskAnswered is its answer. Key (the Item of the question), Payload or Failure.
+	AskAnswered Type = 72
+	// AskRefused says that a question was not accepted. Key (its Item), Failure.
+	AskRefused Type = 73
 
 	// RunPaused says that the code of the run stands still from here on. Item; or
 	// Next, this run, where what it has taken over of an older one ends.
@@ -117,6 +134,7 @@ const (
 	EntityHook
 	EntityChild
 	EntitySend
+	EntityAsk
 )
 
 // String returns the entity's name, for example "step".
@@ -134,6 +152,8 @@ func (e Entity) String() string {
 		return "child"
 	case EntitySend:
 		return "send"
+	case EntityAsk:
+		return "ask"
 	}
 	return "event"
 }
@@ -163,6 +183,7 @@ var types = map[Type]typeInfo{
 	HookReceived:    {"hook_received", EntityHook, false},
 	HookDisposed:    {"hook_disposed", EntityHook, false},
 	HookConflict:    {"hook_conflict", EntityHook, false},
+	HookMissed:      {"hook_missed", EntityNone, false},
 	MessageReceived: {"message_received", EntityNone, false},
 	ValueRecorded:   {"value_recorded", EntityNone, false},
 
@@ -177,8 +198,15 @@ var types = map[Type]typeInfo{
 	ChildFailed:          {"child_failed", EntityChild, false},
 	ChildCanceled:        {"child_cancelled", EntityChild, false},
 
+	ValueSet: {"value_set", EntityNone, false},
+
 	StreamWritten: {"stream_written", EntityNone, false},
 	StreamClosed:  {"stream_closed", EntityNone, false},
+
+	AskReceived: {"ask_received", EntityAsk, true},
+	AskAccepted: {"ask_accepted", EntityAsk, true},
+	AskAnswered: {"ask_answered", EntityAsk, false},
+	AskRefused:  {"ask_refused", EntityAsk, false},
 
 	RunPaused:       {"run_paused", EntityNone, false},
 	RunResumed:      {"run_resumed", EntityNone, false},

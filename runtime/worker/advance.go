@@ -224,6 +224,7 @@ func (t *task) commitNext() {
 			return
 		}
 	}
+	t.tell(c)
 	t.send(c)
 }
 
@@ -354,7 +355,7 @@ func progress(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
 		switch e.Type {
 		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
-			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent,
+			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet,
 			event.StreamWritten, event.StreamClosed:
 			return true
 		}

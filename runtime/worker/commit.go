@@ -19,6 +19,7 @@ type commit struct {
 	t       *task
 	req     store.Commit
 	note    string     // why the run is blocked
+	again   bool       // it publishes t.again
 	events  int        // of t.unsaved
 	took    int        // of t.taken
 	starts  []*attempt // to start when it is durable
@@ -123,6 +124,9 @@ func (t *task) onDurable(c *commit, answer store.Committed) {
 		t.unsaved = nil
 	}
 	t.taken = t.taken[c.took:]
+	if c.again {
+		t.again = nil
+	}
 	t.refused = 0
 	if len(c.req.Send) > 0 {
 		t.w.sessions[t.partition].relay.kick()

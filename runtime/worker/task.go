@@ -49,6 +49,8 @@ type task struct {
 	inflight *commit
 	next     *input // a claim that came while a commit was in flight
 
+	again []store.Publication // of what was taken over from another run, to publish
+
 	attempts    map[uint64]*attempt // by step; from step_started on
 	starts      []*attempt          // to start once their step_started is durable
 	held        []*attempt          // durable, to start once the lease is live again
@@ -219,7 +221,7 @@ func (t *task) forget() {
 		t.exec.inUserCode(run.Close)
 	}
 	t.clearAlarm()
-	t.unsaved, t.cancels, t.interrupted = nil, nil, nil
+	t.unsaved, t.again, t.cancels, t.interrupted = nil, nil, nil, nil
 	t.taken, t.recent, t.late, t.lateWrites, t.carried = nil, nil, nil, nil, nil
 	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
 }

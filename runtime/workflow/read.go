@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// reader follows a stream.
-type reader struct {
+// chunkReader follows a stream.
+type chunkReader struct {
 	c    *Client
 	run  RunID
 	name string
@@ -22,7 +22,7 @@ type reader struct {
 	seen uint64 // everything up to this chunk was there
 }
 
-func (h *Handle) reader(ctx context.Context, name string, opts []ReadOption) (*reader, error) {
+func (h *Handle) chunks(ctx context.Context, name string, opts []ReadOption) (*chunkReader, error) {
 	var o readOptions
 	for _, opt := range opts {
 		opt(&o)
@@ -31,7 +31,7 @@ func (h *Handle) reader(ctx context.Context, name string, opts []ReadOption) (*r
 		return nil, errors.New("Types selects events: the chunks of a stream have none")
 	}
 	id, err := h.resolve(ctx)
-	r := &reader{c: h.c, run: id, name: name, next: o.from, tail: -1}
+	r := &chunkReader{c: h.c, run: id, name: name, next: o.from, tail: -1}
 	if o.tail {
 		r.tail = int(o.fromEnd)
 	}
@@ -39,7 +39,7 @@ func (h *Handle) reader(ctx context.Context, name string, opts []ReadOption) (*r
 }
 
 // read delivers chunks until there will be no more or the reader has had enough.
-func (r *reader) read(ctx context.Context, yield func(Chunk[json.RawMessage], error) bool) error {
+func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage], error) bool) error {
 	for {
 		page, err := r.page(ctx)
 		if err != nil {
@@ -75,7 +75,7 @@ func (r *reader) read(ctx context.Context, yield func(Chunk[json.RawMessage], er
 }
 
 // page reads the next part of the stream.
-func (r *reader) page(ctx context.Context) (store.StreamPage, error) {
+func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
 	ask := store.ReadStream{Run: r.run, Stream: chunk.Stream(r.name), From: r.next, Tail: max(r.tail, 0)}
 	if r.tail == 0 {
 		ask.Limit = -1
@@ -102,7 +102,7 @@ func (r *reader) page(ctx context.Context) (store.StreamPage, error) {
 }
 
 // lag compares a page with what was to come.
-func (r *reader) lag(page store.StreamPage) error {
+func (r *chunkReader) lag(page store.StreamPage) error {
 	switch {
 	case page.Last < r.seen: // the chunks behind it are others from now on
 		return &LagError{Run: r.run, Stream: r.name, Wanted: r.next, Next: page.Last + 1}

@@ -143,7 +143,7 @@ func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter
 // delivers values in their stored form.
 func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption) iter.Seq2[Chunk[json.RawMessage], error] {
 	return func(yield func(Chunk[json.RawMessage], error) bool) {
-		r, err := h.reader(ctx, name, opts)
+		r, err := h.chunks(ctx, name, opts)
 		if err == nil {
 			err = r.read(ctx, yield)
 		}

@@ -13,7 +13,7 @@ import (
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
 	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.VersionRecorded, event.RunCompleted, event.RunContinued,
-		event.ChildCreated, event.ChildCancelRequested, event.MessageSent:
+		event.ChildCreated, event.ChildCancelRequested, event.MessageSent, event.ValueSet:
 		return true
 	case event.StreamWritten, event.StreamClosed:
 		return e.Key != "" && e.Attempt == 0 // else a step or an earlier run did it
