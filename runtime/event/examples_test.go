@@ -185,7 +185,7 @@ func exampleLogs() map[string][]event.Event {
 			event.Event{Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 1, Item: "item-1"},
 			named(event.StreamClosed, "close.tokens"),
 			event.Event{Type: event.RunCompleted}),
-		"heard":      heardLog(),
+		"heard": heardLog(),
 		"completed": numbered(created, started,
 			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), retrying, step(event.StepStarted, 2),
 			step(event.StepCompleted, 2),

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/internal/seam"
@@ -31,10 +32,11 @@ func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("write to stream %s: %w", name, err)
 	}
-	if err := a.Write(ctx, name, data, keep); err != nil {
-		return fmt.Errorf("write to stream %s: %w", name, err)
+	err = a.Write(ctx, name, data, keep)
+	if _, payload := errors.AsType[*workflow.PayloadError](err); err == nil || payload {
+		return err // which names the stream
 	}
-	return nil
+	return fmt.Errorf("write to stream %s: %w", name, err)
 }
 
 // Close says that nothing more is written to a stream. It takes effect together with

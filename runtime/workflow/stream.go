@@ -42,21 +42,16 @@ func KeepLast(n int) StreamOption {
 	return func(o *streamOptions) { o.keep = n }
 }
 
-// NewStream returns the stream of that name. Names are kebab-case and unique in a
-// module. It panics if the name is empty, or longer than 500 bytes.
+// NewStream returns the stream of that name. Names are kebab-case, unique in a
+// module and at most 200 bytes long; it panics if the name is empty or longer.
 func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
-	if name == "" || len(name) > maxStreamName {
-		panic(fmt.Sprintf("workflow: NewStream: the name has %d bytes, want 1 to %d", len(name), maxStreamName))
-	}
+	checkName("NewStream", name)
 	var o streamOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
 	return Stream[T]{name: name, keep: o.keep}
 }
-
-// maxStreamName leaves room for the prefix under which stores keep it.
-const maxStreamName = 500
 
 // Name returns the stream's name.
 func (s Stream[T]) Name() string { return s.name }
