@@ -189,10 +189,12 @@ func (p *pen) deliver(next *page) error {
 
 // over returns why nothing is written any more.
 func (p *pen) over() error {
-	if cause := context.Cause(p.ctx); !errors.Is(cause, context.Canceled) {
-		return cause
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return errAttemptEnded
 	}
-	return errAttemptEnded
+	return context.Cause(p.ctx)
 }
 
 // end is called when the code of the attempt has returned. It waits for what is
