@@ -84,6 +84,9 @@ const (
 
 	// ValueSet publishes a value under a name. Name, Key, Payload.
 	ValueSet Type = 60
+	// ValuesKept says that the values are published again that were set in what a run
+	// has taken over of an older one.
+	ValuesKept Type = 61
 
 	// AskReceived is a question that came when nothing could validate it. Name, Item,
 	// Payload.
@@ -188,7 +191,8 @@ var types = map[Type]typeInfo{
 	ChildFailed:          {"child_failed", EntityChild, false},
 	ChildCanceled:        {"child_cancelled", EntityChild, false},
 
-	ValueSet: {"value_set", EntityNone, false},
+	ValueSet:   {"value_set", EntityNone, false},
+	ValuesKept: {"values_kept", EntityNone, false},
 
 	AskReceived: {"ask_received", EntityAsk, true},
 	AskAccepted: {"ask_accepted", EntityAsk, true},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -165,9 +164,6 @@ func (t *task) replay(got *store.Loaded) {
 		t.lose(&t.fence) // not served here
 		return
 	}
-	if t.n == 1 && events[0].Spec != nil && events[0].Spec.Kept > 0 {
-		t.again = publish.Again(events)
-	}
 	t.run = replay.New(t.id, short, program, &t.exec.pool)
 	if t.recoveries >= t.w.cfg.Recoveries {
 		t.poison(events, got.Inbox)
@@ -179,6 +175,7 @@ func (t *task) replay(got *store.Loaded) {
 		return
 	}
 	t.interrupted = runningSteps(t.run.Fold())
+	t.keepValues(events)
 	t.applyItems(got.Inbox)
 }
 

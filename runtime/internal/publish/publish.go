@@ -23,9 +23,8 @@ func value(e *event.Event) store.Publication {
 	return store.Publication{Stream: ValueStream(e.Name), Body: e.Payload, Keep: 1}
 }
 
-// Again returns what a run publishes with its first commit that has taken over
-// events of an older run, whose streams are not its own: the values as they stood
-// there. It may be published more than once.
+// Again returns what a run publishes that has taken over events of an older run,
+// whose streams are not its own: the values as they stood there.
 func Again(events []event.Event) []store.Publication {
 	var all []store.Publication
 	at := map[string]int{}
@@ -35,7 +34,6 @@ func Again(events []event.Event) []store.Publication {
 			continue
 		}
 		p := value(e)
-		p.Drop = true // however often: it is chunk 1
 		if n, known := at[p.Stream]; known {
 			all[n] = p
 			continue

@@ -16,7 +16,7 @@ func (r *Run) react(e *event.Event) {
 			op.unstarted.remove()
 		}
 		return
-	case event.StepRetrying:
+	case event.StepRetrying, event.ValuesKept:
 		return
 	}
 	if !r.steer(e) && !r.keepForLater(e) && !r.ended {
