@@ -94,8 +94,8 @@ func exampleEvents() map[event.Type]event.Event {
 
 		event.HookCreated:  {Ref: 7, Since: at(0), Name: "paid", Key: "fulfil/paid#1", Token: "order-42/paid"},
 		event.HookReceived: {Ref: 4, Since: created, Item: item, Payload: json.RawMessage(`{"ok":true}`)},
-		event.HookDisposed: {Ref: 4, Since: created},
-		event.HookConflict: {Ref: 4, Since: created, Next: runB},
+		event.HookDisposed: {Ref: 4, Since: created, Token: "order-42/paid"},
+		event.HookConflict: {Ref: 4, Since: created, Next: runB, Token: "order-42/paid"},
 
 		event.MessageReceived: {Name: "approval", Item: item, Payload: json.RawMessage(`{"ok":true}`)},
 		event.ValueRecorded:   {Key: "fulfil/record#1", Payload: json.RawMessage(`17`), Failure: declined()},

@@ -39,7 +39,7 @@ const (
 	// StepFailed ends a step for good. Attempt, Failure.
 	StepFailed Type = 14
 
-	// WaitCreated records that a branch waits. Key, Wait, Name (the topic), Due.
+	// WaitCreated records that a branch waits. Key, Wait, Name (the topic or hook), Due.
 	WaitCreated Type = 20
 	// WaitCompleted ends a wait. Outcome.
 	WaitCompleted Type = 21
@@ -48,9 +48,9 @@ const (
 	HookCreated Type = 30
 	// HookReceived delivers one payload to a hook. Item, Payload.
 	HookReceived Type = 31
-	// HookDisposed closes a hook.
+	// HookDisposed closes a hook. Token.
 	HookDisposed Type = 32
-	// HookConflict says that another run holds the token. Next (that run).
+	// HookConflict says that another run holds the token. Next (that run), Token.
 	HookConflict Type = 33
 	// HookMissed keeps that a payload was accepted for a hook that was closed when it
 	// came: nobody takes it. Item, Token.

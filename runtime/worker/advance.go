@@ -352,7 +352,8 @@ func progress(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
 		switch e.Type {
 		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
-			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet:
+			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet,
+			event.HookCreated, event.HookReceived, event.HookDisposed:
 			return true
 		}
 		return e.Type.Terminal()

@@ -246,6 +246,13 @@ func (t *task) applyItem(e *event.Event) {
 			return
 		}
 		e.Ref, e.Key = ref, ""
+	case event.EntityHook:
+		ref := t.run.Hook(e.Token)
+		if t.run.Fold().Open(ref) == nil {
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token} // not lost silently
+			break
+		}
+		e.Ref, e.Token = ref, ""
 	case event.EntityNone:
 		if t.pointless(e) {
 			return

@@ -33,6 +33,9 @@ func (t *task) continuation(last *event.Event) (*store.Create, error) {
 		events = append(events, event.Event{Type: event.RunResumed})
 	}
 	t.run.Unread(func(e *event.Event) bool {
+		if e.Type != event.MessageReceived {
+			return true // hooks end with the run
+		}
 		events = append(events, event.Event{Type: event.MessageReceived, Name: e.Name, Item: e.Item, Payload: e.Payload})
 		return true
 	})

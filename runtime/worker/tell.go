@@ -26,6 +26,6 @@ func (t *task) tell(c *commit) {
 	c.again = len(t.again) > 0
 	c.req.Publish = append(c.req.Publish, t.again...)
 	for i := range t.unsaved {
-		c.req.Publish = append(c.req.Publish, publish.Of(&t.unsaved[i])...)
+		c.req.Publish = append(c.req.Publish, publish.Of(t.run.Fold(), &t.unsaved[i])...)
 	}
 }

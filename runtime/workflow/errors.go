@@ -22,6 +22,10 @@ var (
 	ErrRunNotFound = store.ErrRunNotFound
 	// ErrRunTerminal: the run has ended and takes nothing more.
 	ErrRunTerminal = errors.New("workflow: run has ended")
+	// ErrHookNotFound: no run has or had a hook with this token.
+	ErrHookNotFound = errors.New("workflow: hook not found")
+	// ErrHookDisposed: the hook with this token is closed.
+	ErrHookDisposed = errors.New("workflow: hook is closed")
 )
 
 // ActiveRunError says that a workflow id already has an active run.
@@ -39,6 +43,7 @@ const (
 	wireLimitError   = "flowgen.LimitError"
 	wireActiveError  = "flowgen.ActiveRunError"
 	wireFinished     = "flowgen.FinishedRunError"
+	wireConflict     = "flowgen.TokenConflictError"
 )
 
 func init() {
@@ -48,6 +53,9 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*LimitError](), wireLimitError)
 	failure.RegisterType(reflect.TypeFor[*ActiveRunError](), wireActiveError)
 	failure.RegisterType(reflect.TypeFor[*FinishedRunError](), wireFinished)
+	failure.RegisterType(reflect.TypeFor[*TokenConflictError](), wireConflict)
+	failure.RegisterSentinel("flowgen.ErrHookNotFound", ErrHookNotFound)
+	failure.RegisterSentinel("flowgen.ErrHookDisposed", ErrHookDisposed)
 	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)
 	failure.RegisterSentinel("flowgen.ErrRunTerminal", ErrRunTerminal)
 	for name, err := range map[string]error{

@@ -51,6 +51,12 @@ func (r *Run) dispatch(e *event.Event) bool {
 		kept := *e
 		kept.Payload = slices.Clone(e.Payload) // the code may do with it what it likes
 		r.topic(e.Name).push(&kept)
+	case event.HookReceived:
+		kept := *e
+		kept.Payload = slices.Clone(e.Payload)
+		r.hookReceived(&kept)
+	case event.HookMissed:
+		r.miss(e)
 	case event.CancelRequested:
 		r.requestCancel(e)
 		r.control.gated = false

@@ -42,6 +42,8 @@ type Run struct {
 	current   *Branch
 	ops       map[uint64]*Op
 	topics    map[string]*topic
+	hooks     hooks
+	missed    []*event.Event // received, and nobody can take them any more
 	awaiting  map[string]uint64 // children and sends, by key
 	unstarted list[Op]          // steps, oldest first
 	versions  map[string]int    // of changes that the code has asked for
