@@ -200,7 +200,7 @@ func (t *task) commitNext() {
 			t.closeInbox()
 		}
 		return
-	case effect == store.EffectNone && (len(t.unsaved) == 0 || t.nothingToLose()):
+	case effect == store.EffectNone && len(t.refusals) == 0 && (len(t.unsaved) == 0 || t.nothingToLose()):
 		return
 	}
 	c := &commit{t: t, starts: t.starts, cancels: t.cancels, events: len(t.unsaved), took: len(t.taken)}
@@ -353,7 +353,8 @@ func progress(events []event.Event) bool {
 		switch e.Type {
 		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
 			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet,
-			event.HookCreated, event.HookReceived, event.HookDisposed:
+			event.HookCreated, event.HookReceived, event.HookDisposed,
+			event.AskReceived, event.AskAccepted, event.AskAnswered:
 			return true
 		}
 		return e.Type.Terminal()

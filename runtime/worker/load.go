@@ -253,6 +253,10 @@ func (t *task) applyItem(e *event.Event) {
 			break
 		}
 		e.Ref, e.Token = ref, ""
+	case event.EntityAsk:
+		if t.refuses(e) {
+			return
+		}
 	case event.EntityNone:
 		if t.pointless(e) {
 			return

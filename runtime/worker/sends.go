@@ -33,10 +33,10 @@ func (t *task) continuation(last *event.Event) (*store.Create, error) {
 		events = append(events, event.Event{Type: event.RunResumed})
 	}
 	t.run.Unread(func(e *event.Event) bool {
-		if e.Type != event.MessageReceived {
-			return true // hooks end with the run
+		switch e.Type {
+		case event.MessageReceived, event.AskReceived, event.AskAccepted: // hooks end with the run
+			events = append(events, event.Event{Type: e.Type, Name: e.Name, Item: e.Item, Payload: e.Payload})
 		}
-		events = append(events, event.Event{Type: event.MessageReceived, Name: e.Name, Item: e.Item, Payload: e.Payload})
 		return true
 	})
 	// A run that is asked to end before it has started ends at once: that comes last,

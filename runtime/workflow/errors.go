@@ -44,6 +44,8 @@ const (
 	wireActiveError  = "flowgen.ActiveRunError"
 	wireFinished     = "flowgen.FinishedRunError"
 	wireConflict     = "flowgen.TokenConflictError"
+	wireRefused      = "flowgen.RefusedError"
+	wireAnswer       = "flowgen.AnswerError"
 )
 
 func init() {
@@ -54,6 +56,8 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*ActiveRunError](), wireActiveError)
 	failure.RegisterType(reflect.TypeFor[*FinishedRunError](), wireFinished)
 	failure.RegisterType(reflect.TypeFor[*TokenConflictError](), wireConflict)
+	failure.RegisterType(reflect.TypeFor[*RefusedError](), wireRefused)
+	failure.RegisterType(reflect.TypeFor[*AnswerError](), wireAnswer)
 	failure.RegisterSentinel("flowgen.ErrHookNotFound", ErrHookNotFound)
 	failure.RegisterSentinel("flowgen.ErrHookDisposed", ErrHookDisposed)
 	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)

@@ -27,6 +27,10 @@ func Of(fold *event.Fold, e *event.Event) []store.Publication {
 	case event.HookCreated:
 		// The run, or one that it continues, may have had a hook of that token before.
 		return []store.Publication{{Stream: HookStream(e.Token), Drop: true, Body: []byte(e.Name)}}
+	case event.AskAnswered:
+		return []store.Publication{answer(Answer{ID: event.ItemID(e.Key), Payload: e.Payload, Failure: e.Failure})}
+	case event.AskRefused:
+		return []store.Publication{Refusal(event.ItemID(e.Key), e.Failure)}
 	case event.HookDisposed, event.HookConflict:
 		return []store.Publication{closeHook(e.Token)}
 	}

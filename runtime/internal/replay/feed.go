@@ -13,7 +13,7 @@ func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
 	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.VersionRecorded, event.RunCompleted, event.RunContinued,
 		event.ChildCreated, event.ChildCancelRequested, event.MessageSent, event.ValueSet,
-		event.HookCreated, event.HookDisposed, event.HookConflict:
+		event.HookCreated, event.HookDisposed, event.HookConflict, event.AskAnswered, event.AskRefused:
 		return true
 	case event.RunFailed, event.RunCanceled:
 		return e.By == "" // a worker that ends a run without its code signs

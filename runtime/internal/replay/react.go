@@ -55,6 +55,9 @@ func (r *Run) dispatch(e *event.Event) bool {
 		kept := *e
 		kept.Payload = slices.Clone(e.Payload)
 		r.hookReceived(&kept)
+	case event.AskReceived, event.AskAccepted:
+		kept := *e
+		r.question(&kept)
 	case event.HookMissed:
 		r.miss(e)
 	case event.CancelRequested:
@@ -113,6 +116,9 @@ func (r *Run) start() {
 		b.enter()
 		ending = b.compensate(ending)
 		b.awaitClosing()
+		if ending.Type == event.RunContinued {
+			b.CloseAsks()
+		}
 		r.end(ending)
 	})
 }

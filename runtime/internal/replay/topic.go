@@ -58,10 +58,10 @@ func (r *Run) topic(name string) *topic {
 	return t
 }
 
-// Unread calls yield for each message and payload that the code has not taken, in
-// the order of the log.
+// Unread calls yield for each message, payload and question that the code has not
+// taken, in the order of the log.
 func (r *Run) Unread(yield func(*event.Event) bool) {
-	all := slices.Clone(r.missed)
+	all := append(slices.Clone(r.missed), r.asks.waiting...)
 	for _, t := range r.topics {
 		all = append(all, t.unread...)
 	}
@@ -70,7 +70,7 @@ func (r *Run) Unread(yield func(*event.Event) bool) {
 	}
 	for i := range r.control.late {
 		switch e := &r.control.late[i]; e.Type {
-		case event.MessageReceived, event.HookReceived, event.HookMissed:
+		case event.MessageReceived, event.HookReceived, event.HookMissed, event.AskReceived, event.AskAccepted:
 			all = append(all, e)
 		}
 	}
@@ -111,8 +111,12 @@ func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, d
 	case !due.IsZero() && !due.After(b.run.now):
 		return nil, ErrTimeout
 	}
+	what := "a message of topic "
+	if kind == event.WaitHook {
+		what = "a payload of hook "
+	}
 	op := b.newWait(s, kind, b.Key("receive."+name), name, due)
-	if won, v := b.wait("a "+kind.String()+" of ", name, op, t); won == 1 {
+	if won, v := b.wait(what, name, op, t); won == 1 {
 		e, _ := v.(*event.Event)
 		b.endWait(op, outcomeOf(e))
 		return e, nil
