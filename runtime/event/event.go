@@ -56,6 +56,8 @@ const (
 	WaitMessage WaitKind = 2
 	// WaitDeadline limits a part of the run; nothing is blocked on it.
 	WaitDeadline WaitKind = 3
+	// WaitHook ends when a payload of its hook is taken, or when it is due.
+	WaitHook WaitKind = 4
 )
 
 // String returns the kind's name.
@@ -67,6 +69,8 @@ func (k WaitKind) String() string {
 		return "message"
 	case WaitDeadline:
 		return "deadline"
+	case WaitHook:
+		return "payload"
 	}
 	return "wait"
 }

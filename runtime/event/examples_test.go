@@ -94,8 +94,8 @@ func exampleEvents() map[event.Type]event.Event {
 
 		event.HookCreated:  {Ref: 7, Since: at(0), Name: "paid", Key: "fulfil/paid#1", Token: "order-42/paid"},
 		event.HookReceived: {Ref: 4, Since: created, Item: item, Payload: json.RawMessage(`{"ok":true}`)},
-		event.HookDisposed: {Ref: 4, Since: created},
-		event.HookConflict: {Ref: 4, Since: created, Next: runB},
+		event.HookDisposed: {Ref: 4, Since: created, Token: "order-42/paid"},
+		event.HookConflict: {Ref: 4, Since: created, Next: runB, Token: "order-42/paid"},
 
 		event.MessageReceived: {Name: "approval", Item: item, Payload: json.RawMessage(`{"ok":true}`)},
 		event.ValueRecorded:   {Key: "fulfil/record#1", Payload: json.RawMessage(`17`), Failure: declined()},
@@ -121,6 +121,7 @@ func exampleEvents() map[event.Type]event.Event {
 	all[event.AskAccepted] = event.Event{Ref: 7, Since: at(0), Name: "set-limit", Item: item, Payload: json.RawMessage(`100`)}
 	all[event.AskAnswered] = event.Event{Ref: 4, Since: created, Key: string(item), Payload: json.RawMessage(`50`), Failure: declined()}
 	all[event.AskRefused] = event.Event{Ref: 4, Since: created, Key: string(item), Failure: declined()}
+	all[event.ValuesKept] = event.Event{}
 	all[event.ValueSet] = event.Event{Name: "progress", Key: "fulfil/set.progress#1", Payload: json.RawMessage(`{"percent":40}`)}
 	all[event.RunPaused] = event.Event{Item: item}
 	all[event.RunResumed] = event.Event{Item: item}
@@ -239,11 +240,11 @@ func heardLog() []event.Event {
 	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()}, event.Event{Type: event.RunStarted, By: "worker-1"},
 		event.Event{Type: event.ValueSet, Name: "progress", Key: "fulfil/set.progress#1", Payload: json.RawMessage(`40`)},
 		event.Event{Type: event.ValueSet, Name: "progress", Key: "fulfil/set.progress#2", Payload: json.RawMessage(`100`)},
-		event.Event{Type: event.HookMissed, Item: "item-1", Token: "order-42/paid"},
+		event.Event{Type: event.ValuesKept}, event.Event{Type: event.HookMissed, Item: "item-1", Token: "order-42/paid"},
 		event.Event{Type: event.AskReceived, Name: "set-limit", Item: "item-2", Payload: json.RawMessage(`-1`)},
 		event.Event{Type: event.AskAccepted, Name: "set-limit", Item: "item-3", Payload: json.RawMessage(`100`)},
-		event.Event{Type: event.AskRefused, Ref: 6, Key: "item-2", Failure: declined()},
-		event.Event{Type: event.AskAnswered, Ref: 7, Key: "item-3", Payload: json.RawMessage(`50`)},
+		event.Event{Type: event.AskRefused, Ref: 7, Key: "item-2", Failure: declined()},
+		event.Event{Type: event.AskAnswered, Ref: 8, Key: "item-3", Payload: json.RawMessage(`50`)},
 		event.Event{Type: event.RunCompleted})
 }
 

@@ -39,7 +39,7 @@ const (
 	// StepFailed ends a step for good. Attempt, Failure.
 	StepFailed Type = 14
 
-	// WaitCreated records that a branch waits. Key, Wait, Name (the topic), Due.
+	// WaitCreated records that a branch waits. Key, Wait, Name (the topic or hook), Due.
 	WaitCreated Type = 20
 	// WaitCompleted ends a wait. Outcome.
 	WaitCompleted Type = 21
@@ -48,9 +48,9 @@ const (
 	HookCreated Type = 30
 	// HookReceived delivers one payload to a hook. Item, Payload.
 	HookReceived Type = 31
-	// HookDisposed closes a hook.
+	// HookDisposed closes a hook. Token.
 	HookDisposed Type = 32
-	// HookConflict says that another run holds the token. Next (that run).
+	// HookConflict says that another run holds the token. Next (that run), Token.
 	HookConflict Type = 33
 	// HookMissed keeps that a payload was accepted for a hook that was closed when it
 	// came: nobody takes it. Item, Token.
@@ -84,6 +84,9 @@ const (
 
 	// ValueSet publishes a value under a name. Name, Key, Payload.
 	ValueSet Type = 60
+	// ValuesKept says that the values are published again that were set in what a run
+	// has taken over of an older one.
+	ValuesKept Type = 61
 
 	// StreamWritten says that chunks were written to a stream, by the code of the
 	// run or by a step that another run executes for this one. The chunks are not in
@@ -198,7 +201,8 @@ var types = map[Type]typeInfo{
 	ChildFailed:          {"child_failed", EntityChild, false},
 	ChildCanceled:        {"child_cancelled", EntityChild, false},
 
-	ValueSet: {"value_set", EntityNone, false},
+	ValueSet:   {"value_set", EntityNone, false},
+	ValuesKept: {"values_kept", EntityNone, false},
 
 	StreamWritten: {"stream_written", EntityNone, false},
 	StreamClosed:  {"stream_closed", EntityNone, false},

@@ -20,6 +20,7 @@ type commit struct {
 	req     store.Commit
 	note    string     // why the run is blocked
 	again   bool       // it publishes t.again
+	told    int        // of t.refusals
 	events  int        // of t.unsaved
 	took    int        // of t.taken
 	starts  []*attempt // to start when it is durable
@@ -124,6 +125,7 @@ func (t *task) onDurable(c *commit, answer store.Committed) {
 		t.unsaved = nil
 	}
 	t.taken = t.taken[c.took:]
+	t.refusals = t.refusals[c.told:]
 	if c.again {
 		t.again = nil
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -165,9 +164,6 @@ func (t *task) replay(got *store.Loaded) {
 		t.lose(&t.fence) // not served here
 		return
 	}
-	if t.n == 1 && events[0].Spec != nil && events[0].Spec.Kept > 0 {
-		t.again = publish.Again(events)
-	}
 	t.run = replay.New(t.id, short, program, &t.exec.pool)
 	if t.recoveries >= t.w.cfg.Recoveries {
 		t.poison(events, got.Inbox)
@@ -179,6 +175,7 @@ func (t *task) replay(got *store.Loaded) {
 		return
 	}
 	t.interrupted = runningSteps(t.run.Fold())
+	t.keepValues(events)
 	t.applyItems(got.Inbox)
 }
 
@@ -252,6 +249,17 @@ func (t *task) applyItem(e *event.Event) {
 			return
 		}
 		e.Ref, e.Key = ref, ""
+	case event.EntityHook:
+		ref := t.run.Hook(e.Token)
+		if t.run.Fold().Open(ref) == nil {
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token} // not lost silently
+			break
+		}
+		e.Ref, e.Token = ref, ""
+	case event.EntityAsk:
+		if t.refuses(e) {
+			return
+		}
 	case event.EntityNone:
 		if t.pointless(e) {
 			return

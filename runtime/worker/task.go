@@ -49,7 +49,8 @@ type task struct {
 	inflight *commit
 	next     *input // a claim that came while a commit was in flight
 
-	again []store.Publication // of what was taken over from another run, to publish
+	again    []store.Publication // of what was taken over from another run, to publish
+	refusals []store.Publication // of questions that were taken, to publish
 
 	attempts    map[uint64]*attempt // by step; from step_started on
 	starts      []*attempt          // to start once their step_started is durable
@@ -221,7 +222,7 @@ func (t *task) forget() {
 		t.exec.inUserCode(run.Close)
 	}
 	t.clearAlarm()
-	t.unsaved, t.again, t.cancels, t.interrupted = nil, nil, nil, nil
+	t.unsaved, t.again, t.refusals, t.cancels, t.interrupted = nil, nil, nil, nil, nil
 	t.taken, t.recent, t.late, t.lateWrites, t.carried = nil, nil, nil, nil, nil
 	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
 }

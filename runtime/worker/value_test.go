@@ -41,7 +41,7 @@ func (w *world) send(to workflow.Target, n int) {
 }
 
 func TestFLOW7_AValueIsReadWhileTheRunGoesOnAndAfterItsEnd(t *testing.T) {
-	onStreamStores(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, climb)
 		run := start(w, climbs, 2)
 		if v, ok, err := level.Get(w.ctx, run); v != 0 || ok || err != nil {
@@ -69,7 +69,7 @@ func TestFLOW7_AValueIsReadWhileTheRunGoesOnAndAfterItsEnd(t *testing.T) {
 }
 
 func TestFLOW7_WaitEndsWithItsContextOrWithTheRun(t *testing.T) {
-	onStreamStores(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		run := start(w, climbs, 1)
 		short, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
 		defer cancel()
@@ -105,7 +105,7 @@ func TestFLOW7_WaitEndsWithItsContextOrWithTheRun(t *testing.T) {
 }
 
 func TestFLOW7_WatchSeesTheNewestValuesInOrderAndEndsWithTheRun(t *testing.T) {
-	onStreamStores(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		const last = 200
 		w.work(worker.Config{}, climb)
 		run := start(w, climbs, last)
@@ -217,7 +217,7 @@ func TestFLOW7_AValueIsSetOnAContextThatHasEnded(t *testing.T) {
 
 func TestFLOW7_ValuesStayWhenARunContinuesAsNew(t *testing.T) {
 	rounds := flow[int, int]("rounds")
-	onStreamStores(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, as(rounds, func(ctx workflow.Context, n int) (int, error) {
 			switch n {
 			case 0:
@@ -258,7 +258,7 @@ func TestFLOW7_ValuesStayWhenARunContinuesAsNew(t *testing.T) {
 func TestFLOW7_ARunThatTakesOverAnotherPublishesTheValuesOfWhatItTookOver(t *testing.T) {
 	forked := flow[int, int]("forked")
 	note := aStep[int, int]("note", shim.Policy{})
-	onStreamStores(t, func(t *testing.T, w *world) {
+	onEveryStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, note.as(func(_ context.Context, n int) (int, error) { return n, nil }),
 			as(forked, func(ctx workflow.Context, _ int) (int, error) {
 				level.Set(ctx, 1)
@@ -290,6 +290,36 @@ func TestFLOW7_ARunThatTakesOverAnotherPublishesTheValuesOfWhatItTookOver(t *tes
 		result(w, fork)
 		if v, _, err := level.Get(w.ctx, fork); v != 3 || err != nil {
 			t.Errorf("the fork at its end: got %d, %v, want 3", v, err)
+		}
+	})
+}
+
+func TestFLOW7_TheValuesOfAForkThatOnlyWaitsAreThere(t *testing.T) {
+	forked := flow[int, int]("waits")
+	onEveryStore(t, func(t *testing.T, w *world) {
+		w.work(worker.Config{}, as(forked, func(ctx workflow.Context, _ int) (int, error) {
+			level.Set(ctx, 2)
+			return numbers.Receive(ctx)
+		}))
+		run := start(w, forked, 0)
+		w.reach(run, event.WaitCreated, 1)
+		if err := run.Cancel(w.ctx, "enough"); err != nil {
+			t.Fatal(err)
+		}
+		failure(w, run)
+		again, err := run.ResumeAsNew(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := level.Wait(w.ctx, again); v != 2 || err != nil {
+			t.Errorf("got %d, %v, want 2", v, err)
+		}
+		w.send(again, 5)
+		if got := result(w, again); got != 5 {
+			t.Errorf("result: %d", got)
+		}
+		if n := len(filter(w.log(again), event.ValuesKept)); n != 1 {
+			t.Errorf("the log has %d values_kept, want 1", n)
 		}
 	})
 }

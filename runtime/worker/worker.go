@@ -249,6 +249,9 @@ func (w *Worker) servedClasses() []store.Class {
 			add(store.Class{Queue: q, Workflow: c.Workflow})
 		}
 	}
+	for _, c := range slices.Clone(all) { // what holds a token has the queue of the run that asks for it
+		add(store.Class{Queue: c.Queue, Workflow: event.HookRun})
+	}
 	for _, c := range w.registry.StepRuns(seam.Gate{}) {
 		if len(w.cfg.Queues) == 0 || slices.Contains(w.cfg.Queues, c.Queue) {
 			add(c)

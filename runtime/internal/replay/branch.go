@@ -24,7 +24,8 @@ type Branch struct {
 	// waitsFor and waitsForKey say what blocks it; empty: nothing.
 	waitsFor, waitsForKey string
 
-	failed *event.Failure // of an operation that returns no error: it ends the run
+	answers bool           // a question
+	failed  *event.Failure // of an operation that returns no error: it ends the run
 
 	place    node[Branch] // among the open branches
 	runnable node[Branch] // among those that can go on
@@ -56,6 +57,8 @@ func (b *Branch) enter() {
 func (b *Branch) refuse() {
 	r := b.run
 	switch {
+	case r.current == nil && r.pure != "":
+		panic(&MisuseError{"workflow: a durable operation was called inside of " + r.pure + ": it computes a verdict and may not wait"})
 	case r.current == nil && r.dying:
 		panic(&MisuseError{"workflow: a durable operation was called after its run had ended or was put aside, " +
 			"perhaps from a goroutine that the code started: use workflow.Go instead of go"})
@@ -65,8 +68,8 @@ func (b *Branch) refuse() {
 	case r.dying || r.err != nil || r.current.failed != nil:
 		r.current.co.exit()
 	case r.pure != "":
-		panic(&MisuseError{fmt.Sprintf("workflow: a durable operation was called inside of workflow.Record (%s): "+
-			"the function of Record computes a value and may not wait", r.pure)})
+		panic(&MisuseError{fmt.Sprintf("workflow: a durable operation was called inside of %s: "+
+			"its function computes a value and may not wait", r.pure)})
 	default:
 		panic(&MisuseError{fmt.Sprintf("workflow: branch %s uses the context of branch %s: "+
 			"use the context that workflow.Go passes to the function", r.current.path, b.path)})

@@ -13,7 +13,8 @@ import (
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
 	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.VersionRecorded, event.RunCompleted, event.RunContinued,
-		event.ChildCreated, event.ChildCancelRequested, event.MessageSent, event.ValueSet:
+		event.ChildCreated, event.ChildCancelRequested, event.MessageSent, event.ValueSet,
+		event.HookCreated, event.HookDisposed, event.HookConflict, event.AskAnswered, event.AskRefused:
 		return true
 	case event.StreamWritten, event.StreamClosed:
 		return e.Key != "" && e.Attempt == 0 // else a step or an earlier run did it
