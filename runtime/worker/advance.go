@@ -270,7 +270,11 @@ func (t *task) fill(req *store.Commit, events []event.Event) error {
 			return err
 		}
 	}
-	if req.Publish, err = publications(t.class.Workflow, slices.Concat(events, t.lateWrites)); err != nil {
+	published := events
+	if len(events) == len(t.unsaved) {
+		published = slices.Concat(events, t.lateWrites)
+	}
+	if req.Publish, err = publications(t.class.Workflow, published); err != nil {
 		return err
 	}
 	req.Send, err = t.sends(events)

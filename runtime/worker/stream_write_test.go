@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -401,6 +403,54 @@ func TestFLOW8_AStepIsToldThatAValueCannotBeStored(t *testing.T) {
 			err := failure(w, start(w, streams, 1))
 			if !errors.As(err, &payload) || payload.What != "chunk of stream odd" || err.Code != event.CodePayload {
 				t.Errorf("got %v, want a *PayloadError about the chunk", err)
+			}
+		})
+	}
+}
+
+// greatest knows the most that one commit has published.
+type greatest struct {
+	store.Store
+	commits, chunks atomic.Int64
+}
+
+func (s *greatest) Unwrap() store.Store { return s.Store }
+
+func (s *greatest) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	for i := range commits {
+		n := int64(len(commits[i].Publish))
+		s.chunks.Store(max(n, s.chunks.Load()))
+		s.commits.Add(min(n, 1))
+	}
+	return s.Store.Commit(ctx, commits)
+}
+
+func TestFLOW8_CodeThatWritesVeryMuchIsCommittedInParts(t *testing.T) {
+	for name, tt := range map[string]struct{ n, size, commits, chunks int }{
+		"many":  {2500, 1, 3, 1000},
+		"large": {6, 1 << 20, 2, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &greatest{Store: memstore.New()}
+			w := newWorld(t, st, workflow.ClientConfig{WarnPayload: 2 << 20})
+			text := workflow.NewStream[string]("text")
+			w.work(worker.Config{}, as(streams, func(ctx workflow.Context, n int) (int, error) {
+				for range n {
+					text.Write(ctx, strings.Repeat("x", tt.size))
+				}
+				return work1.Call(ctx, n)
+			}), work1.as(func(_ context.Context, n int) (int, error) { return n, nil }))
+			run := start(w, streams, tt.n)
+			_ = result(w, run)
+			n := uint64(0)
+			for c, err := range text.Read(w.ctx, run) {
+				order(t, err)
+				if n++; c.Index != n || len(c.Value) != tt.size {
+					t.Fatalf("chunk %d has index %d and %d bytes", n, c.Index, len(c.Value))
+				}
+			}
+			if n != uint64(tt.n) || st.commits.Load() != int64(tt.commits) || st.chunks.Load() != int64(tt.chunks) {
+				t.Errorf("%d chunks in %d commits of at most %d, want %d in %d of %d", n, st.commits.Load(), st.chunks.Load(), tt.n, tt.commits, tt.chunks)
 			}
 		})
 	}
