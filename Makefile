@@ -78,6 +78,10 @@ cover: ## measure the coverage of all packages by all tests
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
 	$(GO) tool cover -func=coverage.out | tail -n 1
 
+.PHONY: soak
+soak: ## write 100,000 chunks to streams, and let thousands of readers follow
+	$(GO) test -count=1 -v -run 'VeryManyChunks|ThousandsOfReaders' ./runtime/worker -soak
+
 .PHONY: chaos
 chaos: compiler ## kill and stall workers at random, with seeds 1 to 10
 	@for seed in 1 2 3 4 5 6 7 8 9 10; do \

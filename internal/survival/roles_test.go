@@ -73,6 +73,7 @@ func workerProcess() error {
 	w := worker.New(c, cfg)
 	register(w, os.Getenv("SURVIVAL_GATE"), os.Getenv("SURVIVAL_SWAPPED") != "")
 	registerChain(w, os.Getenv("SURVIVAL_RECORD"))
+	registerStreams(w)
 	fmt.Println("working")
 	return errors.Join(w.Run(ctx), st.Close())
 }

@@ -21,7 +21,7 @@ type Event struct {
 	Ref   uint64
 	Since time.Time
 
-	Name    string // step, topic or hook
+	Name    string // step, topic, hook or value
 	Key     string // the operation's key within the run
 	Payload json.RawMessage
 	Failure *Failure
@@ -56,6 +56,8 @@ const (
 	WaitMessage WaitKind = 2
 	// WaitDeadline limits a part of the run; nothing is blocked on it.
 	WaitDeadline WaitKind = 3
+	// WaitHook ends when a payload of its hook is taken, or when it is due.
+	WaitHook WaitKind = 4
 )
 
 // String returns the kind's name.
@@ -67,6 +69,8 @@ func (k WaitKind) String() string {
 		return "message"
 	case WaitDeadline:
 		return "deadline"
+	case WaitHook:
+		return "payload"
 	}
 	return "wait"
 }
@@ -161,7 +165,7 @@ const DefaultHold = 5 * time.Minute
 func (e *Event) ID(run RunID) string { return derivedID(PrefixEvent, run, e.Seq, e.Time) }
 
 // Correlation returns the id of the entity that the event is about: that of a
-// run, step, wait, hook, child or send, or the run's id for a fact without an
+// run, step, wait, hook, child, send or ask, or the run's id for a fact without an
 // entity. The id of a child is that of its place in this log; its run is Next.
 func (e *Event) Correlation(run RunID) string {
 	return EntityID(run, e.Type.Entity(), e.Ref, e.Since)
@@ -181,6 +185,8 @@ func EntityID(run RunID, kind Entity, ref uint64, created time.Time) string {
 		return derivedID(PrefixChild, run, ref, created)
 	case EntitySend:
 		return derivedID(PrefixSend, run, ref, created)
+	case EntityAsk:
+		return derivedID(PrefixAsk, run, ref, created)
 	}
 	return string(run)
 }

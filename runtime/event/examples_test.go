@@ -94,8 +94,8 @@ func exampleEvents() map[event.Type]event.Event {
 
 		event.HookCreated:  {Ref: 7, Since: at(0), Name: "paid", Key: "fulfil/paid#1", Token: "order-42/paid"},
 		event.HookReceived: {Ref: 4, Since: created, Item: item, Payload: json.RawMessage(`{"ok":true}`)},
-		event.HookDisposed: {Ref: 4, Since: created},
-		event.HookConflict: {Ref: 4, Since: created, Next: runB},
+		event.HookDisposed: {Ref: 4, Since: created, Token: "order-42/paid"},
+		event.HookConflict: {Ref: 4, Since: created, Next: runB, Token: "order-42/paid"},
 
 		event.MessageReceived: {Name: "approval", Item: item, Payload: json.RawMessage(`{"ok":true}`)},
 		event.ValueRecorded:   {Key: "fulfil/record#1", Payload: json.RawMessage(`17`), Failure: declined()},
@@ -114,6 +114,15 @@ func exampleEvents() map[event.Type]event.Event {
 		event.ChildFailed:          {Ref: 4, Since: created, Next: runB, Failure: declined()},
 		event.ChildCanceled:        {Ref: 4, Since: created, Next: runB, Failure: &event.Failure{Message: "cancelled", Code: event.CodeCanceled}},
 	}
+	all[event.StreamWritten] = event.Event{Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 2, Item: item}
+	all[event.StreamClosed] = event.Event{Name: "tokens", Key: "fulfil/close.tokens#1"}
+	all[event.HookMissed] = event.Event{Item: item, Token: "order-42/paid"}
+	all[event.AskReceived] = event.Event{Ref: 7, Since: at(0), Name: "set-limit", Item: item, Payload: json.RawMessage(`100`)}
+	all[event.AskAccepted] = event.Event{Ref: 7, Since: at(0), Name: "set-limit", Item: item, Payload: json.RawMessage(`100`)}
+	all[event.AskAnswered] = event.Event{Ref: 4, Since: created, Key: string(item), Payload: json.RawMessage(`50`), Failure: declined()}
+	all[event.AskRefused] = event.Event{Ref: 4, Since: created, Key: string(item), Failure: declined()}
+	all[event.ValuesKept] = event.Event{}
+	all[event.ValueSet] = event.Event{Name: "progress", Key: "fulfil/set.progress#1", Payload: json.RawMessage(`{"percent":40}`)}
 	all[event.RunPaused] = event.Event{Item: item}
 	all[event.RunResumed] = event.Event{Item: item}
 	all[event.RunReleased] = event.Event{Item: item}
@@ -172,6 +181,12 @@ func exampleLogs() map[string][]event.Event {
 	failed := event.Event{Type: event.StepFailed, Ref: 3, Attempt: 2, Failure: declined()}
 	return map[string][]event.Event{
 		"controlled": controlledLog(),
+		"streaming": numbered(created, started,
+			named(event.StreamWritten, "write.tokens"),
+			event.Event{Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 1, Item: "item-1"},
+			named(event.StreamClosed, "close.tokens"),
+			event.Event{Type: event.RunCompleted}),
+		"heard": heardLog(),
 		"completed": numbered(created, started,
 			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), retrying, step(event.StepStarted, 2),
 			step(event.StepCompleted, 2),
@@ -218,6 +233,19 @@ func controlledLog() []event.Event {
 		fact(event.RunPaused, "item-3"), fact(event.RunResumed, "item-4"),
 		event.Event{Type: event.WaitCompleted, Ref: 6, Outcome: event.OutcomeCanceled},
 		event.Event{Type: event.RunFailed, Failure: declined()})
+}
+
+// heardLog is that of a run that told others how it stands, and was asked.
+func heardLog() []event.Event {
+	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()}, event.Event{Type: event.RunStarted, By: "worker-1"},
+		event.Event{Type: event.ValueSet, Name: "progress", Key: "fulfil/set.progress#1", Payload: json.RawMessage(`40`)},
+		event.Event{Type: event.ValueSet, Name: "progress", Key: "fulfil/set.progress#2", Payload: json.RawMessage(`100`)},
+		event.Event{Type: event.ValuesKept}, event.Event{Type: event.HookMissed, Item: "item-1", Token: "order-42/paid"},
+		event.Event{Type: event.AskReceived, Name: "set-limit", Item: "item-2", Payload: json.RawMessage(`-1`)},
+		event.Event{Type: event.AskAccepted, Name: "set-limit", Item: "item-3", Payload: json.RawMessage(`100`)},
+		event.Event{Type: event.AskRefused, Ref: 7, Key: "item-2", Failure: declined()},
+		event.Event{Type: event.AskAnswered, Ref: 8, Key: "item-3", Payload: json.RawMessage(`50`)},
+		event.Event{Type: event.RunCompleted})
 }
 
 // framed packs a log into frames of at most n events, as a worker would.

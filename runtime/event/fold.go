@@ -221,10 +221,9 @@ func (f *Fold) RunningSteps() int { return f.steps }
 
 // counts reports whether the limits of children are about it.
 func (o *Open) counts() bool {
-	_, step := StepOfRun(o.Name)
-	return o.Entity == EntityChild && !step
+	return o.Entity == EntityChild && !internal(o.Name)
 }
 
 // Children returns how many children are open, and how many there were in all. Runs
-// that execute a step for this one are none.
+// that execute a step or hold a token for this one are none.
 func (f *Fold) Children() (open, all int) { return f.kids, f.born }

@@ -41,6 +41,8 @@ func TestFold_TellsWhatTheLogTells(t *testing.T) {
 			&event.Failure{Message: "customer left", Code: event.CodeCanceled}, "", true, "customer left"},
 		"continued":  {9, event.StateContinued, start, at(time.Second), at(8 * time.Second), at(8 * time.Second), event.RunContinued, nil, runB, false, ""},
 		"controlled": {10, event.StateFailed, start, at(2 * time.Second), at(9 * time.Second), at(9 * time.Second), event.RunFailed, declined(), "", false, ""},
+		"streaming":  {6, event.StateCompleted, start, at(time.Second), at(5 * time.Second), at(5 * time.Second), event.RunCompleted, nil, "", false, ""},
+		"heard":      {11, event.StateCompleted, start, at(time.Second), at(10 * time.Second), at(10 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"parent":     {15, event.StateCompleted, start, at(time.Second), at(14 * time.Second), at(14 * time.Second), event.RunCompleted, nil, "", false, ""},
 	}
 	for name, log := range logs {

@@ -151,7 +151,7 @@ const (
 func (t Type) sent() bool {
 	switch t {
 	case MessageReceived, CancelRequested, SendCompleted, SendFailed, ChildStarted, ChildCompleted, ChildFailed, ChildCanceled,
-		RunPaused, RunResumed, RunReleased, RunStepped:
+		RunPaused, RunResumed, RunReleased, RunStepped, HookReceived, AskReceived, StreamWritten, StreamClosed:
 		return true
 	}
 	return false
@@ -160,7 +160,15 @@ func (t Type) sent() bool {
 // itemFields returns the fields of an event that an item keeps.
 func itemFields(e *Event) Event {
 	kept := Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By}
-	if e.Type.Entity() != EntityNone { // an answer
+	switch e.Type.Entity() {
+	case EntityNone:
+		if e.Type == StreamWritten || e.Type == StreamClosed { // by a step
+			kept.Key, kept.Attempt = e.Key, e.Attempt
+		}
+	case EntityAsk:
+	case EntityHook:
+		kept.Token = e.Token
+	default: // an answer
 		kept.Key, kept.Failure, kept.Next = e.Key, e.Failure, e.Next
 	}
 	return kept
@@ -169,7 +177,9 @@ func itemFields(e *Event) Event {
 // AppendItem appends the wire form of what a sender wants to be recorded in
 // somebody's log: the Type, Name, Payload, Reason and By of an event. The rest is
 // the business of the log's owner. An answer to something that the receiver has
-// sent itself names that by its Key, and may have a Failure and a Next.
+// sent itself names that by its Key, and may have a Failure and a Next; what is meant
+// for a hook names that by its Token; what a step of the receiver's does to a stream
+// has the Key and the Attempt of the step.
 func AppendItem(b []byte, e *Event) ([]byte, error) {
 	if !e.Type.sent() {
 		return nil, fmt.Errorf("encode item: %s is not sent to runs", e.Type)

@@ -39,6 +39,11 @@ func goldenItems() map[string]*event.Event {
 		"item_message": {Type: event.MessageReceived, Name: "approval", Payload: []byte(`{"ok":true}`), By: "api"},
 		"item_cancel":  {Type: event.CancelRequested, Reason: "customer left", By: "api"},
 
+		"item_hook": {Type: event.HookReceived, Token: "order-42/paid", Payload: []byte(`{"ok":true}`)},
+		"item_ask":  {Type: event.AskReceived, Name: "set-limit", Payload: []byte(`100`)},
+
+		"item_stream_written": {Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 2, Payload: []byte{1, 2, 3}},
+
 		"item_child_failed": {Type: event.ChildFailed, Key: "fulfil/orders.invoice#1", Next: runB, Failure: declined()},
 	}
 }
@@ -154,6 +159,8 @@ func TestGolden_LogsFoldToTheirStatus(t *testing.T) {
 		"log_continued":  event.StatusContinued,
 		"log_parent":     event.StatusCompleted,
 		"log_controlled": event.StatusFailed,
+		"log_streaming":  event.StatusCompleted,
+		"log_heard":      event.StatusCompleted,
 	}
 	for name := range goldenFrames() {
 		if !strings.HasPrefix(name, "log_") {

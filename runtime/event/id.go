@@ -22,6 +22,7 @@ const (
 	PrefixWait   = "wait"
 	PrefixChild  = "chld"
 	PrefixSend   = "send"
+	PrefixAsk    = "asks"
 	PrefixStream = "strm"
 	PrefixEvent  = "evnt"
 )

@@ -202,8 +202,11 @@ func TestCorrelation_IsTheSameForAllEventsOfAnEntity(t *testing.T) {
 			if e.Ref > 0 {
 				want = log[e.Ref-1].Correlation(runA)
 				prefix := e.Type.Entity().String() + "_"
-				if e.Type.Entity() == event.EntityChild {
-					prefix = "chld_" // prefixes have four letters
+				switch e.Type.Entity() { // prefixes have four letters
+				case event.EntityChild:
+					prefix = "chld_"
+				case event.EntityAsk:
+					prefix = "asks_"
 				}
 				if !strings.HasPrefix(want, prefix) {
 					t.Errorf("%s: %s is about %s, want an id with %s", name, e.Type, want, prefix)

@@ -133,7 +133,9 @@ func TestFrame_ComesBackAsItWas(t *testing.T) {
 func TestItem_ComesBackAsItWas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := drawEvent(t, 5)
-		sent.Type = rapid.SampledFrom([]event.Type{event.MessageReceived, event.CancelRequested, event.ChildFailed, event.SendCompleted}).Draw(t, "kind")
+		sent.Type = rapid.SampledFrom([]event.Type{
+			event.MessageReceived, event.CancelRequested, event.ChildFailed, event.SendCompleted, event.HookReceived, event.AskReceived, event.StreamWritten,
+		}).Draw(t, "kind")
 		b, err := event.AppendItem(nil, &sent)
 		if err != nil {
 			t.Fatal(err)
@@ -145,8 +147,14 @@ func TestItem_ComesBackAsItWas(t *testing.T) {
 		want := &event.Event{
 			Type: sent.Type, Name: sent.Name, Payload: sent.Payload, Reason: sent.Reason, By: sent.By,
 		}
+		if sent.Type == event.HookReceived {
+			want.Token = sent.Token
+		}
 		if answers[sent.Type] {
 			want.Key, want.Failure, want.Next = sent.Key, sent.Failure, sent.Next
+		}
+		if sent.Type == event.StreamWritten {
+			want.Key, want.Attempt = sent.Key, sent.Attempt
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("item changed on its way (-in +out):\n%s", diff)

@@ -64,7 +64,7 @@ func (f *Fold) Status() Status {
 			return StatusRunning
 		case o.Entity == EntityStep, o.Wait == WaitSleep:
 			sleeps = true
-		case o.Wait == WaitMessage, o.Entity == EntityHook, o.Entity == EntityChild, o.Entity == EntitySend:
+		case o.Wait == WaitMessage, o.Wait == WaitHook, o.Entity == EntityHook, o.Entity == EntityChild, o.Entity == EntitySend:
 			waits = true
 		}
 	}

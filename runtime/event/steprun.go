@@ -2,6 +2,24 @@ package event
 
 import "strings"
 
+// HookRun is the workflow name of the runs that hold tokens of the users' own for
+// other runs.
+const HookRun = "flowgen.hook"
+
+// HookRunID is the workflow id of the run that holds a token: at most one is active.
+func HookRunID(token string) string { return hookRunID + token }
+
+// TokenOfRun returns the token that a run of this workflow id holds.
+func TokenOfRun(workflowID string) string { return strings.TrimPrefix(workflowID, hookRunID) }
+
+const hookRunID = "hook:"
+
+// internal reports whether runs of a workflow are none that a user has asked for.
+func internal(workflow string) bool {
+	_, step := StepOfRun(workflow)
+	return step || workflow == HookRun
+}
+
 const stepRun = "flowgen.step/"
 
 // StepRun returns the workflow name of the runs that execute a step for other runs,

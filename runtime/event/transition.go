@@ -76,6 +76,12 @@ var transitions = map[transition]State{
 	{StateActive, HookDisposed}: StateDisposed,
 	{StateActive, HookConflict}: StateConflicted,
 
+	{StateNone, AskReceived}:    StateWaiting,
+	{StateNone, AskAccepted}:    StateActive,
+	{StateWaiting, AskAnswered}: StateCompleted,
+	{StateActive, AskAnswered}:  StateCompleted,
+	{StateWaiting, AskRefused}:  StateFailed,
+
 	{StateNone, MessageSent}:      StateWaiting,
 	{StateWaiting, SendCompleted}: StateCompleted,
 	{StateWaiting, SendFailed}:    StateFailed,

@@ -44,6 +44,12 @@ var legal = []struct {
 	{event.StateActive, event.HookDisposed, event.StateDisposed},
 	{event.StateActive, event.HookConflict, event.StateConflicted},
 
+	{event.StateNone, event.AskReceived, event.StateWaiting},
+	{event.StateNone, event.AskAccepted, event.StateActive},
+	{event.StateWaiting, event.AskAnswered, event.StateCompleted},
+	{event.StateActive, event.AskAnswered, event.StateCompleted},
+	{event.StateWaiting, event.AskRefused, event.StateFailed},
+
 	{event.StateNone, event.MessageSent, event.StateWaiting},
 	{event.StateWaiting, event.SendCompleted, event.StateCompleted},
 	{event.StateWaiting, event.SendFailed, event.StateFailed},

@@ -39,7 +39,7 @@ const (
 	// StepFailed ends a step for good. Attempt, Failure.
 	StepFailed Type = 14
 
-	// WaitCreated records that a branch waits. Key, Wait, Name (the topic), Due.
+	// WaitCreated records that a branch waits. Key, Wait, Name (the topic or hook), Due.
 	WaitCreated Type = 20
 	// WaitCompleted ends a wait. Outcome.
 	WaitCompleted Type = 21
@@ -48,10 +48,13 @@ const (
 	HookCreated Type = 30
 	// HookReceived delivers one payload to a hook. Item, Payload.
 	HookReceived Type = 31
-	// HookDisposed closes a hook.
+	// HookDisposed closes a hook. Token.
 	HookDisposed Type = 32
-	// HookConflict says that another run holds the token. Next (that run).
+	// HookConflict says that another run holds the token. Next (that run), Token.
 	HookConflict Type = 33
+	// HookMissed keeps that a payload was accepted for a hook that was closed when it
+	// came: nobody takes it. Item, Token.
+	HookMissed Type = 34
 
 	// MessageReceived moves a message from the inbox into the log. Name (the topic), Item, Payload.
 	MessageReceived Type = 40
@@ -78,6 +81,33 @@ const (
 	ChildFailed Type = 54
 	// ChildCanceled says that the child was canceled. Next, Failure.
 	ChildCanceled Type = 55
+
+	// ValueSet publishes a value under a name. Name, Key, Payload.
+	ValueSet Type = 60
+	// ValuesKept says that the values are published again that were set in what a run
+	// has taken over of an older one.
+	ValuesKept Type = 61
+
+	// StreamWritten says that chunks were written to a stream, by the code of the
+	// run or by a step that another run executes for this one. The chunks are not in
+	// the log: its Payload is taken out of it where it is committed. Name, Key; of a
+	// step Name, Key (the step's), Attempt, Item.
+	StreamWritten Type = 64
+	// StreamClosed says that nothing more will be written to a stream. Name, Key; if a
+	// step has closed it Name, Key (the step's), Attempt, and perhaps Item; if it was a
+	// run before this one in its chain Name.
+	StreamClosed Type = 65
+
+	// AskReceived is a question that came when nothing could validate it. Name, Item,
+	// Payload.
+	AskReceived Type = 70
+	// AskAccepted is a question that was validated before it was recorded. Name, Item,
+	// Payload.
+	AskAccepted Type = 71
+	// AskAnswered is its answer. Key (the Item of the question), Payload or Failure.
+	AskAnswered Type = 72
+	// AskRefused says that a question was not accepted. Key (its Item), Failure.
+	AskRefused Type = 73
 
 	// RunPaused says that the code of the run stands still from here on. Item; or
 	// Next, this run, where what it has taken over of an older one ends.
@@ -107,6 +137,7 @@ const (
 	EntityHook
 	EntityChild
 	EntitySend
+	EntityAsk
 )
 
 // String returns the entity's name, for example "step".
@@ -124,6 +155,8 @@ func (e Entity) String() string {
 		return "child"
 	case EntitySend:
 		return "send"
+	case EntityAsk:
+		return "ask"
 	}
 	return "event"
 }
@@ -153,6 +186,7 @@ var types = map[Type]typeInfo{
 	HookReceived:    {"hook_received", EntityHook, false},
 	HookDisposed:    {"hook_disposed", EntityHook, false},
 	HookConflict:    {"hook_conflict", EntityHook, false},
+	HookMissed:      {"hook_missed", EntityNone, false},
 	MessageReceived: {"message_received", EntityNone, false},
 	ValueRecorded:   {"value_recorded", EntityNone, false},
 
@@ -166,6 +200,17 @@ var types = map[Type]typeInfo{
 	ChildCompleted:       {"child_completed", EntityChild, false},
 	ChildFailed:          {"child_failed", EntityChild, false},
 	ChildCanceled:        {"child_cancelled", EntityChild, false},
+
+	ValueSet:   {"value_set", EntityNone, false},
+	ValuesKept: {"values_kept", EntityNone, false},
+
+	StreamWritten: {"stream_written", EntityNone, false},
+	StreamClosed:  {"stream_closed", EntityNone, false},
+
+	AskReceived: {"ask_received", EntityAsk, true},
+	AskAccepted: {"ask_accepted", EntityAsk, true},
+	AskAnswered: {"ask_answered", EntityAsk, false},
+	AskRefused:  {"ask_refused", EntityAsk, false},
 
 	RunPaused:       {"run_paused", EntityNone, false},
 	RunResumed:      {"run_resumed", EntityNone, false},

@@ -250,7 +250,8 @@ var answers = map[event.Type]bool{
 func TestAppendItem_RefusesWhatIsNotSent(t *testing.T) {
 	for _, typ := range event.Types() {
 		_, err := event.AppendItem(nil, &event.Event{Type: typ})
-		sent := typ == event.MessageReceived || typ == event.CancelRequested || answers[typ]
+		sent := typ == event.MessageReceived || typ == event.CancelRequested || typ == event.HookReceived || typ == event.AskReceived ||
+			typ == event.StreamWritten || typ == event.StreamClosed || answers[typ]
 		if (err == nil) != sent {
 			t.Errorf("%s: %v, want an error: %t", typ, err, !sent)
 		}

@@ -105,8 +105,8 @@ func (c *Commit) CheckPublish() error {
 			return fmt.Errorf("publish to stream %q of run %s: %w", p.Stream, c.Run, err)
 		}
 	}
-	if len(c.Publish) > 0 && c.Frame == nil {
-		return fmt.Errorf("publish to streams of run %s: a commit that publishes has a frame", c.Run)
+	if len(c.Publish) > 0 && c.Frame == nil && c.Consume == 0 {
+		return fmt.Errorf("publish to streams of run %s: a commit that publishes has a frame, or consumes items: it would not be known again", c.Run)
 	}
 	return nil
 }

@@ -196,7 +196,10 @@ func (w *Worker) full() bool {
 // nothing to do for it here.
 func (t *task) commitNext() {
 	effect, due := t.effect()
+	events := t.unsaved[:portion(t.unsaved)]
 	switch {
+	case len(events) < len(t.unsaved): // the rest follows, and then the run may leave
+		effect, due = store.EffectNone, time.Time{}
 	case effect == store.EffectNone && t.blocked == nil && t.run.Ended():
 		// The last event leaves together with the run, and names what was accepted
 		// and never taken: the inbox is read first.
@@ -204,23 +207,26 @@ func (t *task) commitNext() {
 			t.closeInbox()
 		}
 		return
-	case effect == store.EffectNone && (len(t.unsaved) == 0 || t.nothingToLose()):
+	case effect == store.EffectNone && len(t.refusals) == 0 && (len(t.unsaved) == 0 || t.nothingToLose()):
 		return
 	}
-	c := &commit{t: t, starts: t.starts, cancels: t.cancels, events: len(t.unsaved), took: len(t.taken)}
-	t.starts, t.cancels = nil, nil
+	c := &commit{t: t, events: len(events)}
 	c.req = store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Effect: effect, Due: due,
-		Status: t.status(effect), Progress: progress(t.unsaved),
+		Status: t.status(effect), Progress: progress(events),
 	}
-	if n := len(t.taken); n > 0 {
+	if len(events) == len(t.unsaved) {
+		c.starts, c.cancels, c.took = t.starts, t.cancels, len(t.taken)
+		t.starts, t.cancels = nil, nil
+	}
+	if n := c.took; n > 0 {
 		c.req.Consume, c.req.ConsumeLast = n, t.taken[n-1]
 	}
 	if effect == store.EffectBlock {
 		c.req.Fit, c.note = t.w.misfit(t.blocked), t.blocked.Error()
 	}
-	if len(t.unsaved) > 0 {
-		if err := t.fill(&c.req); err != nil {
+	if len(events) > 0 {
+		if err := t.fill(&c.req, events); err != nil {
 			// What the engine itself has made cannot be written: a defect, not a
 			// state of the run. Nothing was written.
 			t.w.log.Error("encode commit failed", "run", t.id, "error", err)
@@ -228,6 +234,7 @@ func (t *task) commitNext() {
 			return
 		}
 	}
+	t.tell(c)
 	t.send(c)
 }
 
@@ -255,33 +262,40 @@ func (t *task) closeInbox() {
 	}})
 }
 
-// fill writes what is not saved into a commit: the frame, and what follows from it
-// for other runs.
-func (t *task) fill(req *store.Commit) error {
-	if err := t.frame(req); err != nil {
+// fill writes events that are not saved into a commit: the frame, and what follows
+// from it for other runs and for readers.
+func (t *task) fill(req *store.Commit, events []event.Event) error {
+	if err := t.frame(req, events); err != nil {
 		return err
 	}
 	var err error
 	if req.Effect == store.EffectContinue {
-		if req.Continue, err = t.continuation(&t.unsaved[len(t.unsaved)-1]); err != nil {
+		if req.Continue, err = t.continuation(&events[len(events)-1]); err != nil {
 			return err
 		}
 	}
-	req.Send, err = t.sends()
+	published := events
+	if len(events) == len(t.unsaved) {
+		published = slices.Concat(events, t.lateWrites)
+	}
+	if req.Publish, err = publications(t.class.Workflow, published); err != nil {
+		return err
+	}
+	req.Send, err = t.sends(events)
 	return err
 }
 
-// frame encodes what is not saved as one frame.
-func (t *task) frame(req *store.Commit) error {
-	last := &t.unsaved[len(t.unsaved)-1]
+// frame encodes events as one frame.
+func (t *task) frame(req *store.Commit, events []event.Event) error {
+	last := &events[len(events)-1]
 	if last.Type.Terminal() {
 		last.Unread = append(slices.Clip(t.unread()), t.late...)
 	}
 	req.CID = event.NewCID()
-	req.First, req.Last = t.unsaved[0].Seq, last.Seq
+	req.First, req.Last = events[0].Seq, last.Seq
 	var err error
 	req.Frame, err = event.AppendFrame(nil, &event.Frame{
-		CID: req.CID, Prev: t.last, Epoch: t.fence.Epoch, Token: t.fence.Token, Time: last.Time, Events: t.unsaved,
+		CID: req.CID, Prev: t.last, Epoch: t.fence.Epoch, Token: t.fence.Token, Time: last.Time, Events: logged(events),
 	})
 	return err
 }
@@ -355,7 +369,9 @@ func progress(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
 		switch e.Type {
 		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
-			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent:
+			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet,
+			event.StreamWritten, event.StreamClosed, event.HookCreated, event.HookReceived, event.HookDisposed,
+			event.AskReceived, event.AskAccepted, event.AskAnswered:
 			return true
 		}
 		return e.Type.Terminal()

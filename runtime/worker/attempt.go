@@ -159,8 +159,11 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, fn workflo
 	})
 	w.readNotes(ctx, t.id, a, info, fence)
 	var out outcome
+	pen := t.penOf(&a.context, a, info, fence, plan)
+	info.Write, info.Close = pen.write, pen.close
 	defer func() { // also if the code ends its goroutine
 		stopTimer()
+		out.closes = pen.end()
 		t.conclude(ctx, a, info, out)
 	}()
 	// The process may have been stopped since launch has looked, or the notes have
@@ -259,6 +262,9 @@ func (t *task) onStep(a *attempt, out *outcome) {
 		return
 	}
 	if out.failure == nil {
+		for _, name := range out.closes {
+			t.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: a.number})
+		}
 		t.apply(event.Event{Type: event.StepCompleted, Ref: a.ref, Attempt: a.number, Payload: out.payload})
 		return
 	}

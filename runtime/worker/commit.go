@@ -19,6 +19,8 @@ type commit struct {
 	t       *task
 	req     store.Commit
 	note    string // why the run is blocked
+	again   bool   // it publishes t.again
+	told    int    // of t.refusals
 	events  int    // of t.unsaved
 	took    int    // of t.taken
 	answer  store.Committed
@@ -126,6 +128,10 @@ func (t *task) onDurable(c *commit, answer *store.Committed) {
 		t.unsaved = nil
 	}
 	t.taken = t.taken[c.took:]
+	t.refusals = t.refusals[c.told:]
+	if c.again {
+		t.again = nil
+	}
 	t.refused = 0
 	if len(c.req.Send) > 0 {
 		t.w.sessions[t.partition].relay.kick()

@@ -175,6 +175,7 @@ func (t *task) replay(got *store.Loaded) {
 		return
 	}
 	t.interrupted = runningSteps(t.run.Fold())
+	t.keepValues(events)
 	t.applyItems(got.Inbox)
 }
 
@@ -222,6 +223,9 @@ func (t *task) applyItems(items []store.Item) {
 			continue
 		}
 		t.late = append(t.late, item.ID)
+		if err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed) {
+			t.lateWrites = append(t.lateWrites, *e) // which was accepted, and is for others to read
+		}
 		if err == nil && item.Scope == store.ScopeChain {
 			e.Item = item.ID
 			t.carried = append(t.carried, *e)
@@ -245,6 +249,17 @@ func (t *task) applyItem(e *event.Event) {
 			return
 		}
 		e.Ref, e.Key = ref, ""
+	case event.EntityHook:
+		ref := t.run.Hook(e.Token)
+		if t.run.Fold().Open(ref) == nil {
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token} // not lost silently
+			break
+		}
+		e.Ref, e.Token = ref, ""
+	case event.EntityAsk:
+		if t.refuses(e) {
+			return
+		}
 	case event.EntityNone:
 		if t.pointless(e) {
 			return

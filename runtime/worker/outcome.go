@@ -21,6 +21,7 @@ type outcome struct {
 	failure *event.Failure // nil: the attempt completed
 	fatal   bool           // another attempt is useless
 	after   *time.Duration // until the next attempt, if the step said so
+	closes  []string       // streams that are closed if the attempt completed
 }
 
 // failed is the outcome of an attempt that the runtime itself has ended.

@@ -286,7 +286,7 @@ func (r *relay) create(ctx context.Context, records []*store.Outgoing, starts []
 		if answer.Err == nil && !answer.New {
 			answer.Err = &store.ActiveError{WorkflowID: requests[n].WorkflowID, Run: answer.Run}
 		}
-		if errors.Is(answer.Err, store.ErrStale) {
+		if errors.Is(answer.Err, store.ErrStale) || r.released(ctx, &requests[n], &answer) {
 			continue
 		}
 		p, _ := parcel.Decode(records[i].Body) // it was decoded before

@@ -8,12 +8,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// sends returns the records for the outbox that follow from what is not saved:
-// they are written by the commit that holds their cause.
-func (t *task) sends() ([]store.Send, error) {
+// sends returns the records for the outbox that follow from events: they are written
+// by the commit that holds their cause.
+func (t *task) sends(events []event.Event) ([]store.Send, error) {
 	var all []store.Send
-	for i := range t.unsaved {
-		records, err := parcel.Sends(t.id, t.run.Fold(), &t.unsaved[i])
+	for i := range events {
+		records, err := parcel.Sends(t.id, t.run.Fold(), &events[i])
 		if err != nil {
 			return nil, err
 		}
@@ -32,8 +32,14 @@ func (t *task) continuation(last *event.Event) (*store.Create, error) {
 	if spec.Debug && !t.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})
 	}
+	for _, name := range t.run.ClosedStreams() { // they are those of the chain
+		events = append(events, event.Event{Type: event.StreamClosed, Name: name})
+	}
 	t.run.Unread(func(e *event.Event) bool {
-		events = append(events, event.Event{Type: event.MessageReceived, Name: e.Name, Item: e.Item, Payload: e.Payload})
+		switch e.Type {
+		case event.MessageReceived, event.AskReceived, event.AskAccepted: // hooks end with the run
+			events = append(events, event.Event{Type: e.Type, Name: e.Name, Item: e.Item, Payload: e.Payload})
+		}
 		return true
 	})
 	// A run that is asked to end before it has started ends at once: that comes last,

@@ -49,6 +49,9 @@ type task struct {
 	inflight *commit
 	next     *claimed // a claim that came while a commit was in flight
 
+	again    []store.Publication // of what was taken over from another run, to publish
+	refusals []store.Publication // of questions that were taken, to publish
+
 	attempts    map[uint64]*attempt // by step; from step_started on
 	starts      []*attempt          // to start once their step_started is durable
 	held        []*attempt          // durable, to start once the lease is live again
@@ -60,6 +63,7 @@ type task struct {
 	taken       []event.ItemID            // applied, not confirmed as removed from the inbox
 	recent      map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
 	late        []event.ItemID            // came when the code had ended
+	lateWrites  []event.Event             // of these: what steps have done to streams
 	carried     []event.Event             // of these: what the run that it continues as is given
 	mailWanted  bool
 	mailLoading bool
@@ -232,8 +236,8 @@ func (t *task) forget() {
 		t.exec.inUserCode(run.Close)
 	}
 	t.clearAlarm()
-	t.unsaved, t.cancels, t.interrupted = nil, nil, nil
-	t.taken, t.recent, t.late, t.carried = nil, nil, nil, nil
+	t.unsaved, t.again, t.refusals, t.cancels, t.interrupted = nil, nil, nil, nil, nil
+	t.taken, t.recent, t.late, t.lateWrites, t.carried = nil, nil, nil, nil, nil
 	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
 }
 

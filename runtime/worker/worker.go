@@ -95,7 +95,7 @@ var ErrStopping = errors.New("worker is stopping")
 var errEnded = errors.New("the run has ended")
 
 // errLost is the cause of a step's context whose run was taken over.
-var errLost = errors.New("the run's claim was lost")
+var errLost = workflow.ErrClaimLost
 
 // Worker executes runs. Make one with [New], register workflows and steps, and
 // call [Worker.Run].
@@ -248,6 +248,9 @@ func (w *Worker) servedClasses() []store.Class {
 		for _, q := range queues {
 			add(store.Class{Queue: q, Workflow: c.Workflow})
 		}
+	}
+	for _, c := range slices.Clone(all) { // what holds a token has the queue of the run that asks for it
+		add(store.Class{Queue: c.Queue, Workflow: event.HookRun})
 	}
 	for _, c := range w.registry.StepRuns(seam.Gate{}) {
 		if len(w.cfg.Queues) == 0 || slices.Contains(w.cfg.Queues, c.Queue) {

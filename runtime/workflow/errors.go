@@ -22,6 +22,15 @@ var (
 	ErrRunNotFound = store.ErrRunNotFound
 	// ErrRunTerminal: the run has ended and takes nothing more.
 	ErrRunTerminal = errors.New("workflow: run has ended")
+	// ErrStreamClosed: nothing more can be written to the stream.
+	ErrStreamClosed = store.ErrStreamClosed
+	// ErrClaimLost: the worker that executes a step has lost the run, or the run does
+	// not wait for the step any more. It is also the cause of the step's context then.
+	ErrClaimLost = errors.New("workflow: the claim of the run was lost")
+	// ErrHookNotFound: no run has or had a hook with this token.
+	ErrHookNotFound = errors.New("workflow: hook not found")
+	// ErrHookDisposed: the hook with this token is closed.
+	ErrHookDisposed = errors.New("workflow: hook is closed")
 )
 
 // ActiveRunError says that a workflow id already has an active run.
@@ -39,6 +48,9 @@ const (
 	wireLimitError   = "flowgen.LimitError"
 	wireActiveError  = "flowgen.ActiveRunError"
 	wireFinished     = "flowgen.FinishedRunError"
+	wireConflict     = "flowgen.TokenConflictError"
+	wireRefused      = "flowgen.RefusedError"
+	wireAnswer       = "flowgen.AnswerError"
 )
 
 func init() {
@@ -48,8 +60,14 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*LimitError](), wireLimitError)
 	failure.RegisterType(reflect.TypeFor[*ActiveRunError](), wireActiveError)
 	failure.RegisterType(reflect.TypeFor[*FinishedRunError](), wireFinished)
+	failure.RegisterType(reflect.TypeFor[*TokenConflictError](), wireConflict)
+	failure.RegisterType(reflect.TypeFor[*RefusedError](), wireRefused)
+	failure.RegisterType(reflect.TypeFor[*AnswerError](), wireAnswer)
+	failure.RegisterSentinel("flowgen.ErrHookNotFound", ErrHookNotFound)
+	failure.RegisterSentinel("flowgen.ErrHookDisposed", ErrHookDisposed)
 	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)
 	failure.RegisterSentinel("flowgen.ErrRunTerminal", ErrRunTerminal)
+	failure.RegisterSentinel("flowgen.ErrStreamClosed", ErrStreamClosed)
 	for name, err := range map[string]error{
 		"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded,
 		"io.EOF": io.EOF, "io.ErrUnexpectedEOF": io.ErrUnexpectedEOF, "io.ErrClosedPipe": io.ErrClosedPipe,

@@ -20,16 +20,18 @@ type readOptions struct {
 	types   []event.Type
 }
 
-// From delivers event number n and later ones; 0 means from the start.
+// From delivers the event, or chunk of a stream, number n and later ones; 0 means
+// from the start.
 func From(n uint64) ReadOption { return func(o *readOptions) { o.from = n } }
 
-// FromEnd starts with the last n events that are there when the loop begins; 0:
-// with the next one.
+// FromEnd starts with the last n events, or chunks, that are there when the loop
+// begins; 0: with the next one.
 func FromEnd(n int) ReadOption {
 	return func(o *readOptions) { o.tail, o.fromEnd = true, uint64(max(n, 0)) }
 }
 
 // Types delivers only events of these types; given twice, of all that were named.
+// Streams have no types: reading one with this option is an error.
 func Types(types ...event.Type) ReadOption {
 	return func(o *readOptions) { o.types = append(o.types, types...) }
 }
@@ -41,7 +43,7 @@ const pageFrames = 100
 // and waits for more until the run has ended. The iterator ends silently behind
 // the last event; an error is the last pair, with a zero Event. Breaking out of
 // the loop releases everything. A reader that comes late, or again with [From],
-// misses nothing.
+// misses nothing, and an outage of the store is waited for.
 func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event.Event, error] {
 	var o readOptions
 	for _, opt := range opts {
@@ -61,7 +63,11 @@ func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event
 // follow delivers events until the run has ended or the reader has had enough.
 func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func(event.Event, error) bool) error {
 	for read := uint64(0); ; {
-		l, err := h.c.load(ctx, store.Load{Run: id, After: read, Limit: pageFrames})
+		var l store.Loaded
+		err := h.c.persist(ctx, "read log", func() (err error) {
+			l, err = h.c.load(ctx, store.Load{Run: id, After: read, Limit: pageFrames})
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -89,7 +95,7 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 		case l.Record.Place == store.PlaceEnded:
 			return nil
 		default:
-			if err := h.c.store.Watch(ctx, id, read); err != nil {
+			if err := h.c.persist(ctx, "follow log", func() error { return h.c.store.Watch(ctx, id, read) }); err != nil {
 				return err
 			}
 		}

@@ -126,14 +126,19 @@ func (h *Handle) deliver(ctx context.Context, id event.ItemID, e *event.Event) e
 	if err != nil {
 		return err
 	}
-	body, err := event.AppendItem(nil, e)
-	if err != nil {
+	return h.c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeChain}, e)
+}
+
+// deliver is that of a handle, for one run or its chain. The item gets its body from e.
+func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
+	var err error
+	if item.Body, err = event.AppendItem(nil, e); err != nil {
 		return err
 	}
-	d := store.Deliver{Run: run, Item: store.Item{ID: id, Scope: store.ScopeChain, Body: body}}
+	d := store.Deliver{Run: run, Item: item}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
-		d.Deadline = h.c.store.Clock().Now().Add(deliverWindow)
-		_, err := h.c.store.Deliver(ctx, d)
+		d.Deadline = c.store.Clock().Now().Add(deliverWindow)
+		_, err := c.store.Deliver(ctx, d)
 		var ended *store.TerminalError
 		switch {
 		case err == nil:
@@ -143,7 +148,7 @@ func (h *Handle) deliver(ctx context.Context, id event.ItemID, e *event.Event) e
 		case !errors.Is(err, store.ErrLater):
 			return fmt.Errorf("run %s: %w", run, err)
 		}
-		if err := h.c.pause(ctx, delay); err != nil {
+		if err := c.pause(ctx, delay); err != nil {
 			return fmt.Errorf("run %s: %w", run, err)
 		}
 	}

@@ -12,6 +12,11 @@ func (r *Registry) Intercept(_ seam.Gate, wrap func(name string, spec *StepSpec,
 	r.wrap = wrap
 }
 
+// Secrets lets a test kit make the tokens of hooks, so that they are the same each
+// time: of 22 characters, from the run and the key of the operation. It is called
+// before the worker starts.
+func (r *Registry) Secrets(_ seam.Gate, secret func(run RunID, key string) string) { r.secret = secret }
+
 // wrapped is called with the lock held; s is nil if the step is not known.
 func (r *Registry) wrapped(name string, s *boundStep) StepFunc {
 	if s == nil {

@@ -31,11 +31,12 @@ type Registry struct {
 	workflows map[string]*boundWorkflow
 	steps     map[string]*boundStep
 	wrap      func(name string, spec *StepSpec, impl StepFunc) StepFunc // nil but in a test kit
+	secret    func(run RunID, key string) string
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{workflows: map[string]*boundWorkflow{}, steps: map[string]*boundStep{}}
+	return &Registry{workflows: map[string]*boundWorkflow{}, steps: map[string]*boundStep{}, secret: secret}
 }
 
 type boundWorkflow struct {
@@ -56,7 +57,8 @@ type boundStep struct {
 type env struct {
 	limits   *limits
 	logger   *slog.Logger
-	children int // of one run at once
+	children int                                // of one run at once
+	secret   func(run RunID, key string) string // of the token of a hook
 }
 
 // StepSpec describes a step; generated code makes one for each.
@@ -214,13 +216,16 @@ func (r *Registry) Program(_ seam.Gate, name string, c *Client, logger *slog.Log
 	if spec := r.stepOfRun(name); spec != nil {
 		return stepProgram(spec), lastName(name), true
 	}
+	if name == event.HookRun {
+		return holdToken, lastName(name), true
+	}
 	if w == nil {
 		return nil, "", false
 	}
 	if w.standIn != nil {
 		return standInProgram(w.standIn), lastName(name), true
 	}
-	e := &env{limits: &c.limits, logger: logger, children: cmp.Or(w.def.children, DefaultChildren)}
+	e := &env{limits: &c.limits, logger: logger, children: cmp.Or(w.def.children, DefaultChildren), secret: r.secret}
 	short = lastName(name)
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		payload, err := w.run(Context{b: b, s: s, env: e}, input)

@@ -50,21 +50,26 @@ func Timeout(d time.Duration) ReceiveOption {
 	return func(o *receiveOptions) { o.timeout, o.limited = d, true }
 }
 
+// receiveBy begins a receive, and returns when it is to end; zero: never.
+func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
+	var o receiveOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	ctx.branch().Gate()
+	if o.limited {
+		due = Now(ctx).Add(o.timeout)
+	}
+	return due
+}
+
 // Receive takes the next message. Messages are kept in order, also those that
 // came before anybody waited. Errors: ErrTimeout after a [Timeout], the error of
 // ctx if it ends first, a *PayloadError if the message is not a T (it is taken
 // all the same).
 func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	t.declared()
-	var o receiveOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	ctx.branch().Gate()
-	var due time.Time
-	if o.limited {
-		due = Now(ctx).Add(o.timeout)
-	}
+	due := receiveBy(ctx, opts)
 	var v T
 	e, err := ctx.branch().Receive(ctx.s, t.name, due)
 	if err != nil {
@@ -86,26 +91,32 @@ func (t Topic[T]) TryReceive(ctx Context) (T, bool, error) {
 	return v, true, err
 }
 
-// ReceiveCase wins a [Select] when there is a message. It may be used again.
+// ReceiveCase wins a [Select] when there is a message of its topic, or a payload for
+// its hook. It may be used again.
 type ReceiveCase[T any] struct {
-	topic Topic[T]
+	what  string
+	from  replay.Case
 	value T
 }
 
 // Case returns a case for [Select].
 func (t Topic[T]) Case() *ReceiveCase[T] {
 	t.declared()
-	return &ReceiveCase[T]{topic: t}
+	return &ReceiveCase[T]{what: t.what(), from: replay.Case{Topic: t.name}}
 }
 
 // Value returns the message, after Select has returned this case.
 func (c *ReceiveCase[T]) Value() T { return c.value }
 
-func (c *ReceiveCase[T]) replayCase(time.Time) replay.Case { return replay.Case{Topic: c.topic.name} }
+func (c *ReceiveCase[T]) replayCase(time.Time) replay.Case { return c.from }
 
 func (c *ReceiveCase[T]) won(_ Context, e *event.Event) error {
 	var v T
-	err := decode(c.topic.what(), e.Payload, &v)
+	c.value = v
+	if e == nil {
+		return fmt.Errorf("%s: %w", c.what, ErrHookDisposed)
+	}
+	err := decode(c.what, e.Payload, &v)
 	c.value = v
 	return err
 }
@@ -126,19 +137,12 @@ func IdempotencyKey(k string) SendOption { return func(o *sendOptions) { o.key =
 // the message arrived: send it again with the same [IdempotencyKey].
 func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) error {
 	t.declared()
-	var o sendOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
 	h := to.target()
 	payload, err := h.c.limits.encode(t.what(), v)
 	if err != nil {
 		return err
 	}
-	id := event.NewItemID()
-	if o.key != "" {
-		id = t.item(o.key)
-	}
+	id, _ := itemOf(t.name, opts)
 	if err := h.deliver(ctx, id, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload}); err != nil {
 		return fmt.Errorf("send to topic %s: %w", t.name, err)
 	}
@@ -159,10 +163,6 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var o sendOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
 	payload, err := ctx.encode(t.what(), v)
 	if err == nil {
 		_, err = event.ParseRunID(string(to))
@@ -170,9 +170,9 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	if err != nil {
 		return fmt.Errorf("send to topic %s: %w", t.name, err)
 	}
-	item := event.DerivedItemID(b.Run().ID(), key)
-	if o.key != "" {
-		item = t.item(o.key)
+	item, keyed := itemOf(t.name, opts)
+	if !keyed {
+		item = event.DerivedItemID(b.Run().ID(), key)
 	}
 	refused := b.Send(ctx.s, t.name, key, to, item, payload, func(recorded []byte) string { return differs[T](recorded, payload) })
 	if refused != nil {
@@ -181,10 +181,17 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	return nil
 }
 
-// item returns the id of a message with an idempotency key: quoted, so that no two
-// pairs are alike.
-func (t Topic[T]) item(key string) event.ItemID {
-	return event.ItemID("key:" + strconv.Quote(t.name) + ":" + key)
+// itemOf returns the id of what is sent to name, and whether it was given an
+// idempotency key. The name is quoted, so that no two pairs are alike.
+func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
+	var o sendOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.key == "" {
+		return event.NewItemID(), false
+	}
+	return event.ItemID("key:" + strconv.Quote(name) + ":" + o.key), true
 }
 
 // refusedError says that another run has refused a message.

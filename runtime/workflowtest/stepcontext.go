@@ -13,11 +13,14 @@ import (
 
 // StepContext returns a context with which the implementation of a step can be
 // called like any function: package step works in it. It ends with the test.
-// [Heartbeats] keeps what the step notes for a later attempt.
+// [Heartbeats] keeps what the step notes for a later attempt, [Streams] what it
+// writes to streams.
 func StepContext(t testing.TB, opts ...StepOption) context.Context {
 	a := &attempt.Attempt{
 		Run: event.NewRunID(Epoch, 0), Step: "test.step", Key: "test.step", Number: 1,
-		Beat: func(context.Context, []byte) error { return nil },
+		Beat:  func(context.Context, []byte) error { return nil },
+		Write: func(context.Context, string, []byte, int) error { return nil },
+		Close: func(string) error { return nil },
 	}
 	for _, opt := range opts {
 		opt(a)

@@ -15,12 +15,14 @@ const _ = shim.V1
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
 	Build    shim.Step[func(ctx context.Context, machine string) error]
+	Compose  shim.Step[func(ctx context.Context, question string) (string, error)]
 	GiveBack shim.Step[func(ctx context.Context, machine string) error]
 	Quote    shim.Step[func(ctx context.Context, carrier string) (Offer, error)]
 	Remind   shim.Step[func(ctx context.Context, doc string) error]
 	Reserve  shim.Step[func(ctx context.Context, machine string) error]
 }{
 	Build:    buildStep,
+	Compose:  composeStep,
 	GiveBack: giveBackStep,
 	Quote:    quoteStep,
 	Remind:   remindStep,
@@ -31,6 +33,7 @@ var Steps = struct {
 func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.Receiver(r, "fleet *Fleet", fleet == nil, buildStep, giveBackStep, reserveStep)
 	buildStep.Bind(r, fleet.build)
+	composeStep.Bind(r, compose)
 	giveBackStep.Bind(r, fleet.giveBack)
 	quoteStep.Bind(r, quote)
 	remindStep.Bind(r, remind)
@@ -48,6 +51,7 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 	})
 	shim.BindWorkflow(r, Price, price)
 	shim.BindWorkflow(r, Rent, rent)
+	shim.BindWorkflow(r, Reply, reply)
 	shim.BindWorkflow(r, Review, review)
 	shim.BindWorkflow(r, Shipment, shipment)
 	shim.BindWorkflow(r, Sign, sign)
@@ -81,6 +85,9 @@ var Price = shim.NewWorkflow[string, Offer]("flows.price", "carrier", shim.Workf
 // ends.
 var Rent = shim.NewWorkflow[string, string]("flows.rent", "machine", shim.WorkflowPolicy{})
 
+// Reply answers a question.
+var Reply = shim.NewWorkflow[string, string]("flows.reply", "question", shim.WorkflowPolicy{})
+
 // Review gathers comments until there is a verdict, and reminds once a day.
 var Review = shim.NewWorkflow[string, string]("flows.review", "doc", shim.WorkflowPolicy{})
 
@@ -106,6 +113,21 @@ var buildStep = shim.NewStep("flows.build", shim.Policy{
 }, func(f func(context.Context, string) error) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a buildArgs) error {
 		return f(ctx, a.Machine)
+	})
+})
+
+// Compose writes an answer, word by word.
+func Compose(ctx workflow.Context, question string) (string, error) {
+	return shim.Call[string](ctx, composeStep, composeArgs{question})
+}
+
+type composeArgs struct {
+	Question string `json:"question"`
+}
+
+var composeStep = shim.NewStep("flows.compose", shim.Policy{}, func(f func(context.Context, string) (string, error)) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a composeArgs) (string, error) {
+		return f(ctx, a.Question)
 	})
 })
 

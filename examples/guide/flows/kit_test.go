@@ -115,6 +115,8 @@ func TestFlows_SurviveCrashesAndAnyOrder(t *testing.T) {
 	workflowtest.CrashEverywhere(t, flows.Cheapest, carriers, setup)
 	workflowtest.CrashEverywhere(t, flows.Fastest, flows.FastestInput{A: "ups", B: "dhl"}, setup)
 	workflowtest.CrashEverywhere(t, flows.Sign, "plan", setup)
+	workflowtest.CrashEverywhere(t, flows.Reply, "that", setup)
+	workflowtest.Interleave(t, flows.Reply, "that", setup, 20)
 	workflowtest.Interleave(t, flows.Cheapest, carriers, setup, 50)
 	if r := workflowtest.Interleave(t, flows.Fastest, flows.FastestInput{A: "ups", B: "dhl"}, setup, 50, workflowtest.WithoutCancels()); r.Outcomes != 2 {
 		t.Errorf("%d outcomes, want that each carrier was the fastest once", r.Outcomes)

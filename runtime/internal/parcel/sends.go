@@ -11,8 +11,8 @@ import (
 // Sends returns the records for the outbox that an event in the log of a run
 // causes, in the order in which they are to be carried over. They are derived from
 // nothing but the log, so that what is done again after lost writes has the same
-// ids. fold is that of the log up to an event that ends the run; of others it is
-// not looked at.
+// ids. fold is that of the log up to an event that ends the run; of others only
+// the Spec is looked at.
 //
 // The events of a first frame cause none: nobody has committed it.
 func Sends(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, error) {
@@ -26,6 +26,12 @@ func Sends(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, err
 	case event.MessageSent:
 		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload},
 			Parcel{Key: e.Key, Answer: Always}, store.ScopeChain)
+	case event.StreamClosed:
+		if _, remote := event.StepOfRun(fold.Spec.Workflow); !remote || e.Attempt == 0 {
+			return nil, nil
+		}
+		s, err = sendItem(event.DerivedItemID(run, "close:"+e.Name), fold.Spec.Parent,
+			&event.Event{Type: event.StreamClosed, Name: e.Name, Key: fold.Spec.ParentKey, Attempt: e.Attempt}, Parcel{}, store.ScopeRun)
 	default:
 		if !e.Type.Terminal() {
 			return nil, nil

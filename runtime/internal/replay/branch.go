@@ -24,6 +24,9 @@ type Branch struct {
 	// waitsFor and waitsForKey say what blocks it; empty: nothing.
 	waitsFor, waitsForKey string
 
+	answers bool           // a question
+	failed  *event.Failure // of an operation that returns no error: it ends the run
+
 	place    node[Branch] // among the open branches
 	runnable node[Branch] // among those that can go on
 	finished bool
@@ -46,7 +49,7 @@ func (b *Branch) Run() *Run { return b.run }
 // is being unwound, and refuses calls from the wrong place.
 func (b *Branch) enter() {
 	r := b.run
-	if r.current != b || r.dying || r.err != nil || r.pure != "" {
+	if r.current != b || r.dying || r.err != nil || r.pure != "" || b.failed != nil {
 		b.refuse()
 	}
 }
@@ -54,21 +57,31 @@ func (b *Branch) enter() {
 func (b *Branch) refuse() {
 	r := b.run
 	switch {
+	case r.current == nil && r.pure != "":
+		panic(&MisuseError{"workflow: a durable operation was called inside of " + r.pure + ": it computes a verdict and may not wait"})
 	case r.current == nil && r.dying:
 		panic(&MisuseError{"workflow: a durable operation was called after its run had ended or was put aside, " +
 			"perhaps from a goroutine that the code started: use workflow.Go instead of go"})
 	case r.current == nil:
 		panic(&MisuseError{"workflow: a durable operation was called from outside of the workflow's code, " +
 			"perhaps from a goroutine that the code started: use workflow.Go instead of go"})
-	case r.dying || r.err != nil:
+	case r.dying || r.err != nil || r.current.failed != nil:
 		r.current.co.exit()
 	case r.pure != "":
-		panic(&MisuseError{fmt.Sprintf("workflow: a durable operation was called inside of workflow.Record (%s): "+
-			"the function of Record computes a value and may not wait", r.pure)})
+		panic(&MisuseError{fmt.Sprintf("workflow: a durable operation was called inside of %s: "+
+			"its function computes a value and may not wait", r.pure)})
 	default:
 		panic(&MisuseError{fmt.Sprintf("workflow: branch %s uses the context of branch %s: "+
 			"use the context that workflow.Go passes to the function", r.current.path, b.path)})
 	}
+}
+
+// Fail ends the run, because an operation that returns no error has failed. It does
+// not return: deferred calls run, and no recover stops it.
+func (b *Branch) Fail(f *event.Failure) {
+	b.enter()
+	b.failed = f
+	b.co.exit()
 }
 
 // suspend gives control back to the driver until the branch is resumed.

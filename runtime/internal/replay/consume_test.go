@@ -20,7 +20,7 @@ func TestEV7_EventThatNothingConsumesIsAnErrorThatNamesIt(t *testing.T) {
 		extra event.Event
 		want  string
 	}{
-		"a hook":                     {event.Event{Type: event.HookCreated, Key: "k", Name: "paid"}, `event 4 (hook_created, key "k"`},
+		"a hook nobody asked for":    {event.Event{Type: event.HookCreated, Key: "k", Name: "paid"}, "event 4 of its log is hook_created paid (key k)"},
 		"a step nobody asked for":    {event.Event{Type: event.StepCreated, Key: "flow/p.s#1", Name: "p.s"}, "event 4 of its log is step_created p.s (key flow/p.s#1)"},
 		"a value nobody asked for":   {event.Event{Type: event.ValueRecorded, Key: "flow/record#1"}, "event 4 of its log is value_recorded (key flow/record#1)"},
 		"an attempt of nothing":      {event.Event{Type: event.StepStarted, Ref: 2, Attempt: 1}, "event 4 (step_started)"},

@@ -6,14 +6,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// isCommand reports whether a recorded event came from the code. Two types come
-// from either side, and the state of their entity tells which: a wait that was
-// due and a step that failed while an attempt was under way come from outside.
+// isCommand reports whether a recorded event came from the code. Some types come
+// from either side, and what they are about tells which: a wait that was due and a
+// step that failed while an attempt was under way come from outside, and so does
+// what steps have done to streams.
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
 	case event.StepCreated, event.WaitCreated, event.ValueRecorded, event.VersionRecorded, event.RunCompleted, event.RunContinued,
-		event.ChildCreated, event.ChildCancelRequested, event.MessageSent:
+		event.ChildCreated, event.ChildCancelRequested, event.MessageSent, event.ValueSet,
+		event.HookCreated, event.HookDisposed, event.HookConflict, event.AskAnswered, event.AskRefused:
 		return true
+	case event.StreamWritten, event.StreamClosed:
+		return e.Key != "" && e.Attempt == 0 // else a step or an earlier run did it
 	case event.RunFailed, event.RunCanceled:
 		return e.By == "" // a worker that ends a run without its code signs
 	case event.WaitCompleted:

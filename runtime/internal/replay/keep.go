@@ -16,12 +16,17 @@ import (
 //
 // Attempts of steps of which no outcome is kept do not count: such a step begins
 // again. So do children, sends and hooks: the old run's belong to that, so the part
-// that is kept ends in front of the first of them that has not ended.
+// that is kept ends in front of the first of them that has not ended. What was
+// written to streams stays with the old run: those of the new one begin empty, but
+// what the old code has closed is closed for the code of the new run, too.
 func Keep(log []event.Event, cut, until uint64, next event.RunID, now time.Time) (events []event.Event, kept int) {
-	k := keeper{cut: cut, until: max(cut, until), ends: map[uint64]*event.Event{}}
+	k := keeper{cut: cut, until: max(cut, until), ends: map[uint64]*event.Event{}, keys: map[string]uint64{}}
 	var states event.Fold
 	for i := range log {
 		e := &log[i]
+		if e.Type.Creates() {
+			k.keys[e.Key] = e.Seq
+		}
 		if states.Apply(e) == nil && e.Ref != 0 && states.StateOf(e.Ref).Terminal() {
 			k.ends[e.Ref] = e
 		}
@@ -66,6 +71,7 @@ func forgetAttempts(events []event.Event, now time.Time) (again []event.Event) {
 type keeper struct {
 	cut, until uint64
 	ends       map[uint64]*event.Event // of operations, by what created them
+	keys       map[string]uint64       // what created the operation with a key
 }
 
 // settled reports whether the outcome of an operation is kept.
@@ -86,6 +92,9 @@ func (k *keeper) carries(e *event.Event) bool {
 		return e.Ref < k.cut
 	case event.StepStarted, event.StepRetrying:
 		return e.Ref < k.cut && k.settled(e.Ref)
+	case event.StreamClosed: // by a step that has completed
+		ref := k.keys[e.Key]
+		return e.Attempt > 0 && ref != 0 && ref < k.cut && k.settled(ref)
 	}
 	return false
 }

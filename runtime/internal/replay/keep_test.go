@@ -86,8 +86,12 @@ func TestKeep_CarriesOverWhatCameOfWhatIsKept(t *testing.T) {
 		{Type: event.StepFailed, Ref: 5},
 		{Type: event.StepCreated, Key: "cleanup"}, // 11
 		{Type: event.StepStarted, Ref: 11, Attempt: 1},
+		{Type: event.StreamClosed, Name: "s", Key: "cleanup", Attempt: 1},
 		{Type: event.StepCompleted, Ref: 11, Attempt: 1},
 		{Type: event.MessageReceived, Name: "m"},
+		{Type: event.StreamClosed, Name: "t", Key: "cleanup/close.t#1"},
+		{Type: event.StreamWritten, Name: "u", Key: "a", Attempt: 1, Item: "i"},
+		{Type: event.StreamClosed, Name: "u", Key: "a", Attempt: 1},
 		{Type: event.StepCompleted, Ref: 3, Attempt: 1},
 		{Type: event.StepFailed, Ref: 4, Attempt: 1},
 		{Type: event.RunCanceled},
@@ -98,7 +102,7 @@ func TestKeep_CarriesOverWhatCameOfWhatIsKept(t *testing.T) {
 			log[i].Ref = log[i].Seq
 		}
 	}
-	got, kept := Keep(log, 9, 17, newRun, at(100))
+	got, kept := Keep(log, 9, 21, newRun, at(100))
 	var lines []string
 	for i := range got {
 		lines = append(lines, describe(&got[i]))
@@ -106,7 +110,7 @@ func TestKeep_CarriesOverWhatCameOfWhatIsKept(t *testing.T) {
 	want := []string{
 		"run_created", "run_started", "step_created (key a)", "step_created (key b)", "step_created (key c)", "step_started of event 3",
 		"step_started of event 4", "step_retrying of event 4",
-		"run_paused", "message_received m", "step_completed of event 3", "run_resumed",
+		"run_paused", "message_received m", "stream_closed u (key a)", "step_completed of event 3", "run_resumed",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" || kept != 8 {
 		t.Errorf("kept %d (-want +got):\n%s", kept, diff)

@@ -193,5 +193,8 @@ func describeWait(kind event.WaitKind, topic string) string {
 	if topic == "" {
 		return kind.String()
 	}
+	if kind == event.WaitHook {
+		return fmt.Sprintf("%s of hook %s", kind, topic)
+	}
 	return fmt.Sprintf("%s of topic %s", kind, topic)
 }

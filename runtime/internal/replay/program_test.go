@@ -16,7 +16,7 @@ type stmt struct {
 	Body []stmt
 }
 
-var leaves = []string{"step", "step", "step", "sleep", "receive", "try", "select", "await", "gather", "cancel", "record", "rand", "version", "undo"}
+var leaves = []string{"step", "step", "step", "sleep", "receive", "try", "select", "await", "gather", "cancel", "record", "rand", "version", "undo", "write", "close"}
 var blocks = []string{"go", "go", "go", "scope", "deadline", "detached", "map"}
 
 func drawBody(t *rapid.T, depth, least, most int) []stmt {
@@ -113,6 +113,14 @@ func (x *interpreter) exec(b *Branch, s *Scope, st stmt) {
 		}
 	case "version":
 		x.see(b, "version %d", b.Version(topicName(st.N), 0, 4))
+	case "write":
+		if name := topicName(st.N); !b.run.closed[name] {
+			b.WriteStream(name, func() ([]byte, *event.Failure) { return []byte(fmt.Sprint(st.M)), nil })
+			x.see(b, "wrote to %s", name)
+		}
+	case "close":
+		b.CloseStream(topicName(st.N))
+		x.see(b, "closed %v", b.run.ClosedStreams())
 	case "rand":
 		x.see(b, "random %d", b.Rand().Uint32())
 	case "cancel":

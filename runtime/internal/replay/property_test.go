@@ -232,6 +232,9 @@ func shape(log []event.Event) []string {
 	all := make([]string, len(log))
 	for i := range log {
 		e := log[i]
+		if e.Type == event.StreamWritten {
+			e.Payload = nil // is in no log
+		}
 		all[i] = fmt.Sprintf("%s %s %s", describe(&e), e.Outcome, e.Payload)
 	}
 	return all

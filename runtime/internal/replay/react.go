@@ -16,7 +16,7 @@ func (r *Run) react(e *event.Event) {
 			op.unstarted.remove()
 		}
 		return
-	case event.StepRetrying:
+	case event.StepRetrying, event.ValuesKept:
 		return
 	}
 	if !r.steer(e) && !r.keepForLater(e) && !r.ended {
@@ -51,6 +51,18 @@ func (r *Run) dispatch(e *event.Event) bool {
 		kept := *e
 		kept.Payload = slices.Clone(e.Payload) // the code may do with it what it likes
 		r.topic(e.Name).push(&kept)
+	case event.StreamWritten:
+	case event.StreamClosed:
+		r.closeStream(e.Name)
+	case event.HookReceived:
+		kept := *e
+		kept.Payload = slices.Clone(e.Payload)
+		r.hookReceived(&kept)
+	case event.AskReceived, event.AskAccepted:
+		kept := *e
+		r.question(&kept)
+	case event.HookMissed:
+		r.miss(e)
 	case event.CancelRequested:
 		r.requestCancel(e)
 		r.control.gated = false
@@ -107,6 +119,9 @@ func (r *Run) start() {
 		b.enter()
 		ending = b.compensate(ending)
 		b.awaitClosing()
+		if ending.Type == event.RunContinued {
+			b.CloseAsks()
+		}
 		r.end(ending)
 	})
 }

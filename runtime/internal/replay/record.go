@@ -38,7 +38,7 @@ func (b *Branch) Record(f func() ([]byte, *event.Failure)) ([]byte, *event.Failu
 // compute calls f and puts what came of it into the log, however it ended.
 func (b *Branch) compute(e *event.Event, f func() ([]byte, *event.Failure)) (rec *event.Event) {
 	r := b.run
-	r.pure = e.Key
+	r.pure = "workflow.Record (" + e.Key + ")"
 	returned := false
 	defer func() {
 		if !returned {

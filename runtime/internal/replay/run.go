@@ -42,15 +42,19 @@ type Run struct {
 	current   *Branch
 	ops       map[uint64]*Op
 	topics    map[string]*topic
+	hooks     hooks
+	asks      asks
+	missed    []*event.Event    // received, and nobody can take them any more
 	awaiting  map[string]uint64 // children and sends, by key
 	unstarted list[Op]          // steps, oldest first
 	versions  map[string]int    // of changes that the code has asked for
+	closed    map[string]bool   // streams that nothing more is written to
 	undos     list[Undo]        // registered, oldest first
 	windup    windingUp
 	control   control
 	seed      event.RunID // whose random numbers the code sees; empty: not decided
 	cancels   []*Op
-	pure      string // key of the Record whose function is running
+	pure      string // whose function is running, that may not wait
 
 	asking   bool // blocked branches are resumed only to say where they are
 	position string

@@ -59,7 +59,11 @@ func (r *Run) resume(b *Branch) {
 	}
 	r.forget(b)
 	r.pool.put(co)
-	if crash != nil && !r.dying && r.err == nil && !r.ended {
+	switch {
+	case r.dying || r.err != nil || r.ended:
+	case b.failed != nil:
+		r.crashed(Ending{Type: event.RunFailed, Failure: b.failed})
+	case crash != nil:
 		r.crashed(panicEnding(crash, &Panic{Branch: b.path, Opened: b.opened.position(), Value: crash.value, Stack: crash.stack}))
 	}
 }

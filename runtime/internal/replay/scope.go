@@ -85,7 +85,7 @@ func (s *Scope) Cancel() {
 	case r.current == nil:
 		panic(&MisuseError{"workflow: a CancelFunc was called from outside of the workflow's code"})
 	case r.pure != "":
-		panic(&MisuseError{"workflow: a CancelFunc was called inside of workflow.Record (" + r.pure + "): " +
+		panic(&MisuseError{"workflow: a CancelFunc was called inside of " + r.pure + ": " +
 			"a replay does not call the function of Record again, and would not cancel"})
 	}
 	s.cancel(ErrCanceled)

@@ -10,13 +10,26 @@ import (
 type Case struct {
 	Promise *Promise
 	Topic   string
+	Hook    *Hook
 	Due     time.Time
+}
+
+// inbox returns where what the case waits for comes in, and what it is called; nil
+// if it is nothing of that kind.
+func (c *Case) inbox(r *Run) (*topic, event.WaitKind, string) {
+	switch {
+	case c.Topic != "":
+		return r.topic(c.Topic), event.WaitMessage, c.Topic
+	case c.Hook != nil:
+		return &c.Hook.topic, event.WaitHook, c.Hook.Name
+	}
+	return nil, 0, ""
 }
 
 // Select blocks until one of the cases has something, and takes it; from the
 // others nothing is taken. If several have something at once, the first in the
 // list wins. It returns the index of the winner, and the message if it was a
-// topic. It returns the error of the scope if that ends first.
+// topic or hook; that is nil if the hook is closed. It returns the error of the scope if that ends first.
 func (b *Branch) Select(s *Scope, cases []Case) (int, *event.Event, error) {
 	b.enter()
 	if i, msg, ok := b.ready(cases); ok {
@@ -29,22 +42,24 @@ func (b *Branch) Select(s *Scope, cases []Case) (int, *event.Event, error) {
 	won, v := b.wait("select", "", append(sources, &s.ended)...)
 	// What was taken before the scope ended stays taken, even if this branch
 	// runs only after that.
-	if won == len(cases) || ops[won] != nil && ops[won].Canceled != nil && cases[won].Topic == "" {
+	message := won < len(cases) && (cases[won].Topic != "" || cases[won].Hook != nil)
+	if won == len(cases) || ops[won] != nil && ops[won].Canceled != nil && !message {
 		return -1, nil, s.err
+	}
+	var got *event.Event
+	if message {
+		got = v.(*event.Event)
 	}
 	for i, op := range ops {
 		switch {
 		case op == nil:
-		case i == won && cases[i].Topic != "":
-			b.endWait(op, event.OutcomeReceived)
+		case i == won && message:
+			b.endWait(op, outcomeOf(got))
 		default:
 			b.endWait(op, event.OutcomeCanceled)
 		}
 	}
-	if cases[won].Topic == "" {
-		return won, nil, nil
-	}
-	return won, v.(*event.Event), nil
+	return won, got, nil
 }
 
 // ready takes from the first of the cases that has something already.
@@ -55,9 +70,13 @@ func (b *Branch) ready(cases []Case) (int, *event.Event, bool) {
 			if c.Promise.done {
 				return i, nil, true
 			}
-		case c.Topic != "":
-			if t := b.run.topic(c.Topic); len(t.unread) > 0 {
+		case c.Topic != "" || c.Hook != nil:
+			t, _, _ := c.inbox(b.run)
+			if len(t.unread) > 0 {
 				return i, t.pop(), true
+			}
+			if t.closed {
+				return i, nil, true
 			}
 		case !c.Due.After(b.run.now):
 			return i, nil, true
@@ -74,9 +93,10 @@ func (b *Branch) openCases(s *Scope, cases []Case) ([]source, []*Op) {
 		switch {
 		case c.Promise != nil:
 			sources[i] = c.Promise
-		case c.Topic != "":
-			ops[i] = b.newWait(s, event.WaitMessage, b.Key("receive."+c.Topic), c.Topic, time.Time{})
-			sources[i] = b.run.topic(c.Topic)
+		case c.Topic != "" || c.Hook != nil:
+			t, kind, name := c.inbox(b.run)
+			ops[i] = b.newWait(s, kind, b.Key("receive."+name), name, time.Time{})
+			sources[i] = t
 		default:
 			ops[i] = b.newWait(s, event.WaitSleep, b.Key("after"), "", c.Due)
 			sources[i] = ops[i]

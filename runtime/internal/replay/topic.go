@@ -13,6 +13,15 @@ import (
 type topic struct {
 	unread []*event.Event
 	subs   subscribers
+	closed bool // nothing comes any more
+}
+
+// close lets those go who wait.
+func (t *topic) close() {
+	t.closed = true
+	for told := true; told; {
+		_, told = t.subs.tell((*event.Event)(nil))
+	}
 }
 
 func (t *topic) subscribe(s *subscription) { t.subs.subscribe(s) }
@@ -49,15 +58,19 @@ func (r *Run) topic(name string) *topic {
 	return t
 }
 
-// Unread calls yield for each message that the code has not taken, in the order
-// of the log.
+// Unread calls yield for each message, payload and question that the code has not
+// taken, in the order of the log.
 func (r *Run) Unread(yield func(*event.Event) bool) {
-	var all []*event.Event
+	all := append(slices.Clone(r.missed), r.asks.waiting...)
 	for _, t := range r.topics {
 		all = append(all, t.unread...)
 	}
+	for _, h := range r.hooks.open {
+		all = append(all, h.unread...)
+	}
 	for i := range r.control.late {
-		if e := &r.control.late[i]; e.Type == event.MessageReceived {
+		switch e := &r.control.late[i]; e.Type {
+		case event.MessageReceived, event.HookReceived, event.HookMissed, event.AskReceived, event.AskAccepted:
 			all = append(all, e)
 		}
 	}
@@ -83,23 +96,41 @@ func (b *Branch) TryReceive(name string) *event.Event {
 // the scope if that ends first.
 func (b *Branch) Receive(s *Scope, name string, due time.Time) (*event.Event, error) {
 	b.enter()
-	if s.err != nil {
+	return b.receive(s, b.run.topic(name), event.WaitMessage, name, due)
+}
+
+// receive takes what comes first into a topic, or nil if the topic is closed.
+func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, due time.Time) (*event.Event, error) {
+	switch {
+	case s.err != nil:
 		return nil, s.err
-	}
-	t := b.run.topic(name)
-	if len(t.unread) > 0 {
+	case len(t.unread) > 0:
 		return t.pop(), nil
-	}
-	if !due.IsZero() && !due.After(b.run.now) {
+	case t.closed:
+		return nil, nil
+	case !due.IsZero() && !due.After(b.run.now):
 		return nil, ErrTimeout
 	}
-	op := b.newWait(s, event.WaitMessage, b.Key("receive."+name), name, due)
-	if won, v := b.wait("a message of topic ", name, op, t); won == 1 {
-		b.endWait(op, event.OutcomeReceived)
-		return v.(*event.Event), nil
+	what := "a message of topic "
+	if kind == event.WaitHook {
+		what = "a payload of hook "
+	}
+	op := b.newWait(s, kind, b.Key("receive."+name), name, due)
+	if won, v := b.wait(what, name, op, t); won == 1 {
+		e, _ := v.(*event.Event)
+		b.endWait(op, outcomeOf(e))
+		return e, nil
 	}
 	if op.Canceled != nil {
 		return nil, op.Canceled
 	}
 	return nil, ErrTimeout
+}
+
+// outcomeOf is the outcome of a wait that was given e; nil: its topic was closed.
+func outcomeOf(e *event.Event) event.Outcome {
+	if e == nil {
+		return event.OutcomeCanceled
+	}
+	return event.OutcomeReceived
 }

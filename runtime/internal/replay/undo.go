@@ -47,7 +47,7 @@ func (u *Undo) Withdraw() {
 	case r.current == nil:
 		panic(&MisuseError{"workflow: the function that withdraws a compensation was called from outside of the workflow's code"})
 	case r.pure != "":
-		panic(&MisuseError{"workflow: a compensation was withdrawn inside of workflow.Record (" + r.pure + ")"})
+		panic(&MisuseError{"workflow: a compensation was withdrawn inside of " + r.pure})
 	}
 	u.place.remove()
 }

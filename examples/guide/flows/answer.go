@@ -1,0 +1,89 @@
+package flows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Words are what an answer consists of, for people who read it while it is written;
+// Load shows the last ten measurements of whoever writes it.
+var (
+	Words = workflow.NewStream[string]("words")
+	Load  = workflow.NewStream[int]("load", workflow.KeepLast(10))
+)
+
+// compose writes an answer, word by word.
+//
+//flow:step
+func compose(ctx context.Context, question string) (string, error) {
+	answer := "to " + question + " there is no answer"
+	for word := range strings.FieldsSeq(answer) {
+		if err := step.Write(ctx, Words, word); err != nil {
+			return "", err
+		}
+	}
+	return answer, step.Close(ctx, Words)
+}
+
+// reply answers a question.
+//
+//flow:workflow
+func reply(ctx workflow.Context, question string) (string, error) {
+	Words.Write(ctx, "Well,")
+	for i := range 12 {
+		Load.Write(ctx, i)
+	}
+	return Compose(ctx, question)
+}
+
+// Print prints an answer while it is written, from the chunk number from on, and
+// returns the number to go on with if it is interrupted.
+func Print(ctx context.Context, run workflow.Target, from uint64, out io.Writer) (next uint64, err error) {
+	next = from
+	attempt := 0
+	for c, err := range Words.Read(ctx, run, workflow.From(from)) {
+		if err != nil {
+			return next, err
+		}
+		if c.Attempt > 1 && c.Attempt > attempt { // the attempt before has failed: what it wrote was in vain
+			_, _ = fmt.Fprint(out, "… once more: ")
+		}
+		attempt = c.Attempt
+		if _, err := fmt.Fprint(out, c.Value, " "); err != nil {
+			return next, err
+		}
+		next = c.Index + 1
+	}
+	return next, nil
+}
+
+// Measurements follows the load for as long as the run writes it, and passes over
+// what came faster than it could be read.
+func Measurements(ctx context.Context, run workflow.Target, show func(int)) error {
+	for from := uint64(0); ; {
+		lag, err := measurements(ctx, run, from, show)
+		if lag == nil {
+			return err
+		}
+		from = lag.Next
+	}
+}
+
+func measurements(ctx context.Context, run workflow.Target, from uint64, show func(int)) (*workflow.LagError, error) {
+	for c, err := range Load.Read(ctx, run, workflow.From(from)) {
+		if lag, ok := errors.AsType[*workflow.LagError](err); ok {
+			return lag, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		show(c.Value)
+	}
+	return nil, nil
+}

@@ -1,0 +1,136 @@
+// Package chunk is what the chunks of a stream hold beside the user's value, and
+// how they travel before they are published. A store keeps chunks as bytes.
+package chunk
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Stream returns the name under which a store keeps a stream that the user has
+// named. Other things that are kept as streams have other prefixes.
+func Stream(name string) string { return "s:" + name }
+
+// Chunk is a value in its stored form, and who has written it.
+type Chunk struct {
+	Value []byte
+	// Run, Key and Attempt are those of the step that has written it; all zero for the
+	// code of a run.
+	Run     event.RunID
+	Key     string
+	Attempt int
+}
+
+// version is the first byte of each chunk and of each batch.
+const version = 1
+
+// Append appends the stored form of a chunk: the version, the attempt, the run and
+// the key of a step, each with its length before it, and the value.
+func Append(b []byte, c *Chunk) []byte {
+	b = append(b, version)
+	b = binary.AppendUvarint(b, uint64(c.Attempt))
+	if c.Attempt > 0 {
+		b = appendSized(b, c.Run)
+		b = appendSized(b, c.Key)
+	}
+	return append(b, c.Value...)
+}
+
+// Decode reads what Append gave. The value shares memory with b.
+func Decode(b []byte) (Chunk, error) {
+	r, err := open(b)
+	if err != nil {
+		return Chunk{}, fmt.Errorf("decode chunk of %d bytes: %w", len(b), err)
+	}
+	c := Chunk{Attempt: int(r.number())}
+	if c.Attempt > 0 {
+		c.Run, c.Key = event.RunID(r.sized()), string(r.sized())
+	}
+	if r.bad || c.Attempt < 0 {
+		return Chunk{}, fmt.Errorf("decode chunk of %d bytes: it is cut short: %w", len(b), event.ErrCorrupt)
+	}
+	c.Value = r.b
+	return c, nil
+}
+
+// Batch is what is written to one stream in one go: the chunks, in their stored
+// form, and how many chunks the stream is to keep, 0 for all. It is the payload of
+// an event until that is committed.
+type Batch struct {
+	Keep   int
+	Bodies [][]byte
+}
+
+// Encode returns the form in which a batch travels.
+func (p *Batch) Encode() []byte {
+	size := 1 + binary.MaxVarintLen64
+	for _, body := range p.Bodies {
+		size += binary.MaxVarintLen32 + len(body)
+	}
+	b := append(make([]byte, 0, size), version)
+	b = binary.AppendUvarint(b, uint64(p.Keep))
+	for _, body := range p.Bodies {
+		b = appendSized(b, body)
+	}
+	return b
+}
+
+// DecodeBatch reads what Encode gave. The bodies share memory with b.
+func DecodeBatch(b []byte) (Batch, error) {
+	r, err := open(b)
+	if err != nil {
+		return Batch{}, fmt.Errorf("decode chunks of %d bytes: %w", len(b), err)
+	}
+	p := Batch{Keep: int(r.number())}
+	for len(r.b) > 0 && !r.bad {
+		p.Bodies = append(p.Bodies, r.sized())
+	}
+	if r.bad || p.Keep < 0 {
+		return Batch{}, fmt.Errorf("decode chunks of %d bytes: they are cut short: %w", len(b), event.ErrCorrupt)
+	}
+	return p, nil
+}
+
+func appendSized[T ~string | ~[]byte](b []byte, v T) []byte {
+	b = binary.AppendUvarint(b, uint64(len(v)))
+	return append(b, v...)
+}
+
+// reader takes what was appended from the front of b.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func open(b []byte) (*reader, error) {
+	switch {
+	case len(b) == 0 || b[0] == 0:
+		return nil, fmt.Errorf("it does not begin as one: %w", event.ErrCorrupt)
+	case b[0] > version:
+		return nil, fmt.Errorf("it has version %d, this release reads up to %d: use a newer release of flowgen", b[0], version)
+	}
+	return &reader{b: b[1:]}, nil
+}
+
+func (r *reader) number() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) sized() []byte {
+	n := r.number()
+	if r.bad || n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}

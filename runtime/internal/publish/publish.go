@@ -1,0 +1,84 @@
+// Package publish says what the log of a run lets others read: which events
+// publish something, on which streams, in which form. Workers publish it in the
+// commits that hold the events; clients read it.
+package publish
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// ValueStream is where a value is published: one chunk, the last one.
+func ValueStream(name string) string { return "v:" + name }
+
+// HookStream is where the state of a hook is published: one chunk with the hook's
+// name once it is open, and the end of the stream once it is closed.
+func HookStream(token string) string { return "h:" + token }
+
+// Of returns what the commit that records an event publishes. fold is that of the
+// log up to an event that ends the run; of others it is not looked at.
+func Of(fold *event.Fold, e *event.Event) []store.Publication {
+	switch e.Type {
+	case event.ValueSet:
+		return []store.Publication{value(e)}
+	case event.HookCreated:
+		// The run, or one that it continues, may have had a hook of that token before.
+		return []store.Publication{{Stream: HookStream(e.Token), Drop: true, Body: []byte(e.Name)}}
+	case event.AskAnswered:
+		return []store.Publication{answer(Answer{ID: event.ItemID(e.Key), Payload: e.Payload, Failure: e.Failure})}
+	case event.AskRefused:
+		return []store.Publication{Refusal(event.ItemID(e.Key), e.Failure)}
+	case event.HookDisposed, event.HookConflict:
+		return []store.Publication{closeHook(e.Token)}
+	}
+	if e.Type.Terminal() {
+		return closeHooks(fold)
+	}
+	return nil
+}
+
+func value(e *event.Event) store.Publication {
+	return store.Publication{Stream: ValueStream(e.Name), Body: e.Payload, Keep: 1}
+}
+
+func closeHook(token string) store.Publication {
+	return store.Publication{Stream: HookStream(token), Close: true}
+}
+
+// closeHooks closes what is open when the run ends, also if it continues as another
+// one.
+func closeHooks(fold *event.Fold) []store.Publication {
+	var all []store.Publication
+	fold.Opens(func(o *event.Open) bool {
+		if o.Entity == event.EntityHook {
+			all = append(all, closeHook(o.Token))
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b store.Publication) int { return strings.Compare(a.Stream, b.Stream) })
+	return all
+}
+
+// Again returns what a run publishes that has taken over events of an older run,
+// whose streams are not its own: the values as they stood there.
+func Again(events []event.Event) []store.Publication {
+	var all []store.Publication
+	at := map[string]int{}
+	for i := range events {
+		e := &events[i]
+		if e.Type != event.ValueSet {
+			continue
+		}
+		p := value(e)
+		if n, known := at[p.Stream]; known {
+			all[n] = p
+			continue
+		}
+		at[p.Stream] = len(all)
+		all = append(all, p)
+	}
+	return all
+}

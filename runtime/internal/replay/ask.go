@@ -1,0 +1,153 @@
+package replay
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Handler answers what others ask under one name.
+type Handler struct {
+	// Validate says why a question is refused; nil: it is not. It is called once for
+	// each question, when that comes, and must not change anything.
+	Validate func(payload []byte) *event.Failure
+	// Answer is the code that answers, in a branch of its own for each question.
+	Answer func(b *Branch, payload []byte) ([]byte, *event.Failure)
+
+	path   string
+	opened trace
+	n      int // answers that were begun
+}
+
+// asks are the questions of a run.
+type asks struct {
+	handlers map[string]*Handler
+	waiting  []*event.Event // nothing can answer them yet, in order
+	open     int            // being answered
+	closed   bool           // nothing is accepted
+	answered bell           // tells that none is open
+}
+
+// Handle answers what is asked under the name from now on, also what is waiting
+// already. A second call replaces the handler.
+func (b *Branch) Handle(name string, h *Handler) {
+	b.enter()
+	r := b.run
+	h.path, h.opened = b.Key("ask."+name), traceHere()
+	if r.asks.handlers == nil {
+		r.asks.handlers = map[string]*Handler{}
+	}
+	r.asks.handlers[name] = h
+	r.asks.closed = false
+	waiting := r.asks.waiting
+	r.asks.waiting = nil
+	for _, e := range waiting {
+		if e.Name == name {
+			r.question(e)
+		} else {
+			r.asks.waiting = append(r.asks.waiting, e)
+		}
+	}
+}
+
+// handler returns who answers under a name, nil if nobody does.
+func (r *Run) handler(name string) *Handler {
+	if r.asks.closed || r.windup.begun || r.ended || r.dying || r.err != nil {
+		return nil
+	}
+	return r.asks.handlers[name]
+}
+
+// Judge validates a question that has come and is not recorded yet. handled is false
+// if nobody can: then it waits in the log.
+func (r *Run) Judge(name string, payload []byte) (refusal *event.Failure, handled bool) {
+	h := r.handler(name)
+	if h == nil {
+		return nil, false
+	}
+	return r.validate(h, name, payload), true
+}
+
+// validate calls the users' function on a coroutine of its own: whatever it does, it
+// ends neither the driver nor a branch.
+func (r *Run) validate(h *Handler, name string, payload []byte) (refusal *event.Failure) {
+	was := r.pure
+	r.pure = "the validation of ask " + name
+	co := r.pool.get()
+	co.job = func() { refusal = h.Validate(slices.Clone(payload)) }
+	co.resume()
+	r.pure = was
+	c := co.crash
+	if c == nil && co.exited {
+		c = &crashUnknown
+	}
+	r.pool.put(co)
+	if c == nil {
+		return refusal
+	}
+	return &event.Failure{Code: event.CodePanic, Message: "panic in the validation of ask " + name + ": " + c.text, Stack: string(c.stack)}
+}
+
+// question takes a question that is in the log.
+func (r *Run) question(e *event.Event) {
+	h := r.handler(e.Name)
+	switch {
+	case h == nil:
+		r.asks.waiting = append(r.asks.waiting, e)
+	case e.Type == event.AskAccepted || !r.refuse(h, e):
+		r.answer(h, e)
+	}
+}
+
+// refuse validates a question that had to wait, and reports whether it was refused.
+// In a replay the log says so.
+func (r *Run) refuse(h *Handler, e *event.Event) bool {
+	r.halt()
+	asked := event.Event{Type: event.AskRefused, Ref: e.Seq, Key: string(e.Item)}
+	if len(r.feed) > 0 {
+		if rec := &r.feed[0]; rec.Type != event.AskRefused || rec.Ref != e.Seq {
+			return false
+		}
+	} else if asked.Failure = r.validate(h, e.Name, e.Payload); asked.Failure == nil {
+		return false
+	}
+	r.command(&asked, nil)
+	return true
+}
+
+// answer opens the branch that answers a question.
+func (r *Run) answer(h *Handler, e *event.Event) {
+	h.n++
+	r.asks.open++
+	path := h.path + "/answer#" + strconv.Itoa(h.n)
+	r.open(path, func(b *Branch) {
+		b.answers = true
+		payload, failed := h.Answer(b, slices.Clone(e.Payload))
+		b.enter()
+		asked := event.Event{Type: event.AskAnswered, Ref: e.Seq, Key: string(e.Item), Payload: payload, Failure: failed}
+		r.command(&asked, func(rec *event.Event) string {
+			if rec.Failure != nil && failed != nil && rec.Failure.Code != failed.Code {
+				return describeFailures(rec.Failure, failed)
+			}
+			return sameJSON(rec.Payload, payload)
+		})
+		if r.asks.open--; r.asks.open == 0 {
+			r.asks.answered.tell()
+		}
+	}).opened = h.opened
+}
+
+// CloseAsks lets what is asked from now on wait for a [Branch.Handle], or for the run
+// that this one continues as, and blocks until what was accepted is answered.
+func (b *Branch) CloseAsks() {
+	b.enter()
+	if b.answers {
+		panic(&MisuseError{"workflow: CloseAsks was called by the code that answers a question: it would wait for itself"})
+	}
+	a := &b.run.asks
+	a.closed = true
+	for a.open > 0 {
+		b.wait("the answers to what was asked", "", &a.answered)
+	}
+}

@@ -1,0 +1,135 @@
+package replay
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Hook is a token by which others reach the run, and what came for it.
+type Hook struct {
+	topic
+	Name  string
+	Token string
+	ref   uint64
+	holds *Op // the child that holds a token of the user's own; nil: there is none
+	run   *Run
+}
+
+// hooks are those of a run.
+type hooks struct {
+	open  map[string]*Hook // by token
+	byRef map[uint64]*Hook // the same
+	holds map[string]*Op   // the last child that holds a token
+}
+
+// NewHook opens a hook. An empty token asks for one that nobody can guess: then
+// secret makes it, once; the log keeps it.
+func (b *Branch) NewHook(name, key, token string, secret func() string) *Hook {
+	b.enter()
+	r := b.run
+	asked := event.Event{Type: event.HookCreated, Name: name, Key: key, Token: token}
+	rec := r.expect(&asked, func(rec *event.Event) string {
+		if token == "" || rec.Token == token {
+			return ""
+		}
+		return "- token " + rec.Token + "\n+ token " + token
+	})
+	r.abortOnError()
+	if rec == nil {
+		if token == "" {
+			asked.Token = secret()
+		}
+		rec = r.emit(&asked)
+		r.abortOnError()
+	}
+	h := &Hook{Name: name, Token: rec.Token, ref: rec.Seq, run: r}
+	if r.hooks.open == nil {
+		r.hooks = hooks{open: map[string]*Hook{}, byRef: map[uint64]*Hook{}, holds: map[string]*Op{}}
+	}
+	r.hooks.open[h.Token], r.hooks.byRef[h.ref] = h, h
+	return h
+}
+
+// Holds reports whether an open hook of the run has the token.
+func (b *Branch) Holds(token string) bool { return b.run.hooks.open[token] != nil }
+
+// AwaitRelease blocks until the child has ended by which the run has held a token
+// before, if there was one.
+func (b *Branch) AwaitRelease(token string) {
+	b.enter()
+	if op := b.run.hooks.holds[token]; op != nil {
+		_ = b.AwaitChild(op) // it is not left alone
+	}
+}
+
+// HoldBy says which child holds the token of a hook.
+func (b *Branch) HoldBy(h *Hook, op *Op) {
+	b.enter()
+	h.holds, b.run.hooks.holds[h.Token] = op, op
+}
+
+// ConflictHook closes a hook whose token another run holds.
+func (b *Branch) ConflictHook(h *Hook, holder event.RunID) event.RunID {
+	b.enter()
+	rec := b.run.command(&event.Event{Type: event.HookConflict, Ref: h.ref, Token: h.Token, Next: holder}, nil)
+	h.shut()
+	return rec.Next
+}
+
+// DisposeHook closes a hook, also if the scope of the caller has ended. Who waits
+// for a payload is told. Doing it again does nothing.
+func (b *Branch) DisposeHook(h *Hook) {
+	b.enter()
+	if h.closed {
+		return
+	}
+	b.run.command(&event.Event{Type: event.HookDisposed, Ref: h.ref, Token: h.Token}, nil)
+	h.shut()
+	if h.holds != nil {
+		b.CancelChild(h.holds, "the hook was closed")
+	}
+}
+
+// shut forgets the hook. What came for it and was not taken is missed.
+func (h *Hook) shut() {
+	r := h.run
+	delete(r.hooks.open, h.Token)
+	delete(r.hooks.byRef, h.ref)
+	for _, e := range h.unread {
+		r.miss(e)
+	}
+	h.unread = nil
+	h.close()
+}
+
+// ReceiveHook takes the next payload of a hook, or nil if the hook is closed. due and
+// errors are as in Receive.
+func (b *Branch) ReceiveHook(s *Scope, h *Hook, due time.Time) (*event.Event, error) {
+	b.enter()
+	return b.receive(s, &h.topic, event.WaitHook, h.Name, due)
+}
+
+// hookReceived gives a payload to its hook. While the run was paused the hook may
+// have been closed by what came before.
+func (r *Run) hookReceived(e *event.Event) {
+	if h := r.hooks.byRef[e.Ref]; h != nil {
+		h.push(e)
+		return
+	}
+	r.miss(e)
+}
+
+// miss keeps that something was received which nobody takes.
+func (r *Run) miss(e *event.Event) {
+	r.missed = append(r.missed, &event.Event{Seq: e.Seq, Type: e.Type, Item: e.Item})
+}
+
+// Hook returns the event that has created the open hook with a token, 0 if there is
+// none.
+func (r *Run) Hook(token string) uint64 {
+	if h := r.hooks.open[token]; h != nil {
+		return h.ref
+	}
+	return 0
+}

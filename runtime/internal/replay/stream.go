@@ -1,0 +1,65 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// WriteStream records that the code writes to a stream. encode gives the payload of
+// the event, which holds what is to be published with it and does not stay in the
+// log; or a failure, which ends the run. It is called only if the log does not hold
+// the write yet.
+func (b *Branch) WriteStream(name string, encode func() ([]byte, *event.Failure)) {
+	b.enter()
+	r := b.run
+	if r.closed[name] {
+		panic(&MisuseError{"workflow: Write to stream " + name + ", which is closed: nothing can be written to a stream after Close, " +
+			"not by another run of its chain either"})
+	}
+	asked := event.Event{Type: event.StreamWritten, Name: name, Key: b.Key("write." + name)}
+	if !r.holds(&asked) {
+		payload, failed := encode()
+		if failed != nil {
+			b.Fail(failed)
+		}
+		asked.Payload = payload
+	}
+	r.command(&asked, nil)
+}
+
+// CloseStream records that nothing more is written to a stream. Closing it again
+// does nothing.
+func (b *Branch) CloseStream(name string) {
+	b.enter()
+	r := b.run
+	if r.closed[name] {
+		return
+	}
+	r.command(&event.Event{Type: event.StreamClosed, Name: name, Key: b.Key("close." + name)}, nil)
+	r.closeStream(name)
+}
+
+func (r *Run) closeStream(name string) {
+	if r.closed == nil {
+		r.closed = map[string]bool{}
+	}
+	r.closed[name] = true
+}
+
+// ClosedStreams returns the names of the streams that nothing more is written to,
+// in order.
+func (r *Run) ClosedStreams() []string {
+	var all []string
+	for name := range r.closed {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// holds reports whether the operation that is asked for is the next one in the log.
+func (r *Run) holds(asked *event.Event) bool {
+	r.halt()
+	return len(r.feed) > 0 && r.isCommand(&r.feed[0]) && sameOperation(&r.feed[0], asked)
+}

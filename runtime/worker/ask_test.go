@@ -1,0 +1,447 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// limitError is what a validation refuses with.
+type limitError struct{ Limit int }
+
+func (e *limitError) Error() string { return fmt.Sprintf("more than %d", e.Limit) }
+
+var (
+	add      = workflow.NewAsk[int, int]("add") // answers with the sum so far
+	slow     = aStep[int, int]("slow", shim.Policy{Retry: quick})
+	accounts = flow[int, int]("accounts") // adds up to 100 until a message comes
+	account  = as(accounts, func(ctx workflow.Context, sum int) (int, error) {
+		add.Handle(ctx, func(n int) error {
+			if sum+n > 100 {
+				return &limitError{100}
+			}
+			return nil
+		}, func(ctx workflow.Context, n int) (int, error) {
+			if _, err := slow.Call(ctx, n); err != nil {
+				return 0, err
+			}
+			sum += n
+			return sum, nil
+		})
+		_, err := numbers.Receive(ctx)
+		return sum, err
+	})
+	slowly = slow.as(func(_ context.Context, n int) (int, error) { return n, nil })
+)
+
+func TestFLOW16_ARunAnswersWhatItIsAsked(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		run := start(w, accounts, 1)
+		early := make(chan int, 1)
+		go func() { // before the run handles it
+			v, err := add.Ask(w.ctx, run, 2)
+			if err != nil {
+				t.Error(err)
+			}
+			early <- v
+		}()
+		w.eventually("it is asked", func() bool { return w.inbox(run) == 1 })
+		w.work(worker.Config{}, account, slowly)
+		if got := <-early; got != 3 {
+			t.Errorf("the early question: got %d, want 3", got)
+		}
+		if got, err := add.Ask(w.ctx, w.client.Run(run.ID()), 4); got != 7 || err != nil {
+			t.Errorf("got %d, %v, want 7", got, err)
+		}
+		w.send(run, 1)
+		if got := result(w, run); got != 7 {
+			t.Errorf("result: got %d, want 7", got)
+		}
+		log := w.log(run)
+		if a, b := len(filter(log, event.AskReceived)), len(filter(log, event.AskAccepted)); a != 1 || b != 1 {
+			t.Errorf("the log has %d ask_received and %d ask_accepted, want one each", a, b)
+		}
+	})
+}
+
+// inbox returns how many items a run has not taken.
+func (w *world) inbox(run follows) int {
+	w.t.Helper()
+	loaded, err := w.store.Load(w.ctx, []store.Load{{Run: run.ID(), Inbox: true, Limit: -1}})
+	if err != nil || loaded[0].Err != nil {
+		w.t.Fatal(err, loaded)
+	}
+	return len(loaded[0].Inbox)
+}
+
+func TestFLOW16_ARefusedQuestionLeavesNoTrace(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		w.work(worker.Config{}, account, slowly)
+		run := start(w, accounts, 90)
+		w.reach(run, event.WaitCreated, 1)
+		before := len(w.log(run))
+		for range 3 {
+			_, err := add.Ask(w.ctx, run, 11, workflow.IdempotencyKey("eleven"))
+			var refused *workflow.RefusedError
+			var limit *limitError
+			if !errors.As(err, &refused) || !errors.As(err, &limit) || limit.Limit != 100 || errors.Is(err, workflow.ErrRunTerminal) {
+				t.Fatalf("got %v, want a *RefusedError about a *limitError", err)
+			}
+			if refused.Run != run.ID() || refused.Ask != "add" || refused.Reason != "more than 100" {
+				t.Errorf("got %+v", refused)
+			}
+		}
+		if after := len(w.log(run)); after != before {
+			t.Errorf("the log has %d events more", after-before)
+		}
+		if v, err := add.Ask(w.ctx, run, 10); v != 100 || err != nil {
+			t.Errorf("got %d, %v, want 100", v, err)
+		}
+		w.send(run, 1)
+		if got := result(w, run); got != 100 {
+			t.Errorf("result: got %d", got)
+		}
+		_, err := workflow.NewAsk[string, int]("add").Ask(w.ctx, run, "x")
+		var refused *workflow.RefusedError
+		if !errors.As(err, &refused) || !refused.Ended || !errors.Is(err, workflow.ErrRunTerminal) {
+			t.Errorf("after the end: got %v, want a *RefusedError that matches ErrRunTerminal", err)
+		}
+	})
+}
+
+func TestFLOW16_AQuestionThatHadToWaitIsRefusedLater(t *testing.T) {
+	w := newMemory(t)
+	run := start(w, accounts, 100)
+	done := make(chan error, 1)
+	go func() {
+		_, err := add.Ask(w.ctx, run, 1)
+		done <- err
+	}()
+	w.eventually("it is asked", func() bool { return w.inbox(run) == 1 })
+	first := w.work(worker.Config{Parked: 1}, account, slowly)
+	if err := <-done; !errors.As(err, new(*workflow.RefusedError)) || !errors.As(err, new(*limitError)) {
+		t.Errorf("got %v, want a *RefusedError", err)
+	}
+	first.stop()
+	w.work(worker.Config{}, account, slowly) // replays the refusal
+	w.send(run, 1)
+	if got := result(w, run); got != 100 {
+		t.Errorf("got %d", got)
+	}
+}
+
+func TestFLOW16_AKeyAsksOnceAndAllAreToldTheSame(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		w.work(worker.Config{}, account, slowly)
+		run := start(w, accounts, 0)
+		ask := func(target workflow.Target) {
+			if v, err := add.Ask(w.ctx, target, 5, workflow.IdempotencyKey("five")); v != 5 || err != nil {
+				t.Errorf("got %d, %v, want 5", v, err)
+			}
+		}
+		var askers sync.WaitGroup
+		for range 20 {
+			askers.Go(func() { ask(run) })
+		}
+		askers.Wait()
+		w.send(run, 1)
+		if got := result(w, run); got != 5 {
+			t.Errorf("result: got %d, want 5", got)
+		}
+		ask(run) // after the end
+	})
+}
+
+func TestFLOW16_AnAnswerCanBeAnError(t *testing.T) {
+	fails := flow[int, int]("fails-to-answer")
+	w := newWorld(t, memstore.New(), workflow.ClientConfig{MaxPayload: 200})
+	w.work(worker.Config{}, as(fails, func(ctx workflow.Context, _ int) (int, error) {
+		add.Handle(ctx, nil, func(_ workflow.Context, n int) (int, error) { return n, &limitError{n} })
+		workflow.NewAsk[int, string]("long").Handle(ctx, nil, func(_ workflow.Context, n int) (string, error) { return strings.Repeat("x", n), nil })
+		return numbers.Receive(ctx)
+	}))
+	run := start(w, fails, 1)
+	_, err := add.Ask(w.ctx, run, 3)
+	var answer *workflow.AnswerError
+	var limit *limitError
+	if !errors.As(err, &answer) || !errors.As(err, &limit) || limit.Limit != 3 || answer.Code != event.CodeError {
+		t.Errorf("got %v, want an *AnswerError about a *limitError", err)
+	}
+	if _, err := workflow.NewAsk[int, string]("long").Ask(w.ctx, run, 300); !errors.As(err, &answer) || !errors.As(err, new(*workflow.PayloadError)) {
+		t.Errorf("an answer that is too large: got %v, want an *AnswerError about a *PayloadError", err)
+	}
+	if _, err := workflow.NewAsk[string, int]("add").Ask(w.ctx, run, "text"); !errors.As(err, new(*workflow.RefusedError)) || !errors.As(err, new(*workflow.PayloadError)) {
+		t.Errorf("a question of another type: got %v, want a *RefusedError about a *PayloadError", err)
+	}
+	if _, err := workflow.NewAsk[int, string]("add").Ask(w.ctx, w.client.Run(event.NewRunID(time.Now(), 3)), 1); !errors.Is(err, workflow.ErrRunNotFound) {
+		t.Errorf("an unknown run: got %v, want ErrRunNotFound", err)
+	}
+	short, cancel := context.WithTimeout(w.ctx, 5*time.Millisecond)
+	defer cancel()
+	if _, err := workflow.NewAsk[int, int]("nobody").Ask(short, run, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an ask that nobody handles: got %v, want the end of the context", err)
+	}
+	w.send(run, 1)
+	result(w, run)
+}
+
+func TestFLOW16_AValidationThatMisbehavesRefuses(t *testing.T) {
+	odd := flow[int, int]("odd-validation")
+	w := newMemory(t)
+	w.work(worker.Config{}, as(odd, func(ctx workflow.Context, _ int) (int, error) {
+		add.Handle(ctx, func(n int) error {
+			switch n {
+			case 1:
+				panic("no")
+			case 2:
+				runtime.Goexit()
+			case 3:
+				return workflow.Sleep(ctx, time.Hour)
+			}
+			return nil
+		}, func(_ workflow.Context, n int) (int, error) { return n, nil })
+		return numbers.Receive(ctx)
+	}))
+	run := start(w, odd, 1)
+	w.reach(run, event.WaitCreated, 1)
+	for n, want := range map[int]string{1: "no", 2: "Goexit", 3: "inside of the validation of ask add"} {
+		_, err := add.Ask(w.ctx, run, n)
+		if !errors.As(err, new(*workflow.RefusedError)) || !containsAll(err.Error(), want) {
+			t.Errorf("%d: got %v, want a *RefusedError that says %q", n, err, want)
+		}
+	}
+	if v, err := add.Ask(w.ctx, run, 4); v != 4 || err != nil {
+		t.Errorf("got %d, %v, want 4", v, err)
+	}
+	w.send(run, 8)
+	if got := result(w, run); got != 8 {
+		t.Errorf("got %d", got)
+	}
+}
+
+func TestFLOW16_AnAcceptedQuestionSurvivesItsWorker(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		begun := make(chan struct{}, 2)
+		hang := slow.as(func(ctx context.Context, n int) (int, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		first := w.work(worker.Config{Grace: time.Millisecond}, account, hang)
+		run := start(w, accounts, 0)
+		w.reach(run, event.WaitCreated, 1)
+		asked := make(chan int, 1)
+		go func() {
+			v, err := add.Ask(w.ctx, run, 6)
+			if err != nil {
+				t.Error(err)
+			}
+			asked <- v
+		}()
+		<-begun
+		first.stop()
+		w.work(worker.Config{}, account, slowly)
+		if got := <-asked; got != 6 {
+			t.Errorf("got %d, want 6", got)
+		}
+		w.send(run, 1)
+		if got := result(w, run); got != 6 {
+			t.Errorf("result: got %d, want 6", got)
+		}
+	})
+}
+
+func TestFLOW16_AnswersBeyondThoseThatAreKeptAreReadFromTheLog(t *testing.T) {
+	w := newMemory(t)
+	counts := flow[int, int]("counts")
+	w.work(worker.Config{}, as(counts, func(ctx workflow.Context, _ int) (int, error) {
+		add.Handle(ctx, nil, func(_ workflow.Context, n int) (int, error) { return n, nil })
+		return numbers.Receive(ctx)
+	}))
+	run := start(w, counts, 0)
+	var askers sync.WaitGroup
+	slots := make(chan struct{}, 64)
+	key := func(n int) workflow.SendOption { return workflow.IdempotencyKey(fmt.Sprint(n)) }
+	const questions = 4500
+	for n := range questions {
+		slots <- struct{}{}
+		askers.Go(func() {
+			defer func() { <-slots }()
+			if v, err := add.Ask(w.ctx, run, n, key(n)); v != n || err != nil {
+				t.Errorf("got %d, %v, want %d", v, err, n)
+			}
+		})
+	}
+	askers.Wait()
+	for n := 0; n < questions; n += 100 {
+		askers.Go(func() {
+			if v, err := add.Ask(w.ctx, run, -1, key(n)); v != n || err != nil {
+				t.Errorf("asked again: got %d, %v, want %d", v, err, n)
+			}
+		})
+	}
+	askers.Wait()
+	w.send(run, 1)
+	result(w, run)
+}
+
+// Whatever moment a question comes at: it is answered and counts, or is refused and
+// does not.
+func TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd(t *testing.T) {
+	raceAsks(t, 1500, func(ctx workflow.Context, n int, sum *int) (int, error) {
+		if n%4 > 0 {
+			if err := workflow.Sleep(ctx, time.Duration(n%4)*time.Millisecond); err != nil {
+				return 0, err
+			}
+		}
+		if n%5 == 0 {
+			workflow.CloseAsks(ctx)
+		}
+		return *sum, nil
+	})
+}
+
+// raceAsks asks runs while they end as end says, which is told how often they were asked
+// to add one. The result of a run is what it has added up and not told anybody.
+func raceAsks(t *testing.T, interleavings int, end func(ctx workflow.Context, n int, sum *int) (int, error)) {
+	t.Helper()
+	racing := flow[int, int]("racing-asks")
+	w := newMemory(t)
+	w.work(worker.Config{}, as(racing, func(ctx workflow.Context, n int) (int, error) {
+		sum := 0
+		add.Handle(ctx, func(int) error { return nil }, func(ctx workflow.Context, k int) (int, error) {
+			if k%2 == 0 {
+				if err := workflow.Sleep(workflow.Detached(ctx), time.Millisecond); err != nil {
+					return 0, err
+				}
+			}
+			sum++
+			level.Set(ctx, sum)
+			return sum, nil
+		})
+		return end(ctx, n, &sum)
+	}))
+	var racers sync.WaitGroup
+	var answered, refused atomic.Int64
+	for n := range interleavings {
+		run := start(w, racing, n)
+		var got atomic.Int64
+		var askers sync.WaitGroup
+		for i := range 1 + n%3 {
+			askers.Go(func() {
+				_, err := add.Ask(w.ctx, run, i)
+				var no *workflow.RefusedError
+				switch {
+				case err == nil:
+					got.Add(1)
+					answered.Add(1)
+				case errors.As(err, &no) && no.Ended:
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		racers.Go(func() {
+			askers.Wait()
+			result(w, run)
+			log := w.log(run)
+			if n := int64(len(filter(log, event.AskAnswered))); n != got.Load() {
+				t.Errorf("run %s has answered %d questions, %d were told", run.ID(), n, got.Load())
+			}
+		})
+		if n%50 == 0 {
+			racers.Wait()
+		}
+	}
+	racers.Wait()
+	if answered.Load() == 0 || refused.Load() == 0 {
+		t.Errorf("%d answered, %d refused: the race was none", answered.Load(), refused.Load())
+	}
+}
+
+// Four askers, while the run continues as new: each question counts once, and all are
+// answered.
+func TestFLOW16_NoQuestionIsLostWhenARunContinuesAsNew(t *testing.T) {
+	type state struct{ Sum, Round int }
+	counter := flow[state, state]("counter")
+	stop := workflow.NewTopic[int]("stop")
+	onEveryStore(t, func(t *testing.T, w *world) {
+		const askers, each, perRun = 4, 50, 5
+		w.work(worker.Config{}, slowly, as(counter, func(ctx workflow.Context, s state) (state, error) {
+			answered := 0
+			add.Handle(ctx, func(n int) error {
+				if n < 0 {
+					return &limitError{0}
+				}
+				return nil
+			}, func(ctx workflow.Context, n int) (int, error) {
+				if n%3 == 0 {
+					if _, err := slow.Call(ctx, n); err != nil {
+						return 0, err
+					}
+				} else if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
+					return 0, err
+				}
+				s.Sum++
+				answered++
+				return s.Sum, nil
+			})
+			end := stop.Case()
+			for {
+				won, err := workflow.Select(ctx, end, workflow.After(time.Millisecond))
+				switch {
+				case err != nil:
+					return s, err
+				case won == workflow.Case(end):
+					return s, nil
+				case answered >= perRun:
+					workflow.CloseAsks(ctx)
+					return s, counter.ContinueAsNew(ctx, state{s.Sum, s.Round + 1})
+				}
+			}
+		}))
+		run := start(w, counter, state{})
+		var all sync.WaitGroup
+		var told sync.Map
+		for a := range askers {
+			all.Go(func() {
+				for i := range each {
+					v, err := add.Ask(w.ctx, run, a*each+i, workflow.IdempotencyKey(fmt.Sprint(a, i)))
+					if err != nil {
+						t.Errorf("asker %d, question %d: %v", a, i, err)
+						return
+					}
+					if _, twice := told.LoadOrStore(v, true); twice {
+						t.Errorf("two were told %d", v)
+					}
+					if i%10 == 0 {
+						if _, err := add.Ask(w.ctx, run, -1); !errors.As(err, new(*limitError)) {
+							t.Errorf("a bad question: got %v", err)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		if err := stop.Send(w.ctx, run, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := result(w, run); got.Sum != askers*each || got.Round < 5 {
+			t.Errorf("got %+v, want the sum %d after many rounds", got, askers*each)
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Ask is a name under which a running run is asked something and answers: a request
+// that may change it, with a result. Declare it once as a package variable and use it
+// on both sides:
+//
+//	var SetLimit = workflow.NewAsk[int, int]("set-limit")
+type Ask[Q, A any] struct{ name string }
+
+// NewAsk returns the ask of that name. Names are kebab-case, unique in a module and
+// at most 200 bytes long; it panics if the name is empty or longer.
+func NewAsk[Q, A any](name string) Ask[Q, A] {
+	checkName("NewAsk", name)
+	return Ask[Q, A]{name: name}
+}
+
+// Name returns the ask's name.
+func (a Ask[Q, A]) Name() string { return a.name }
+
+func (a Ask[Q, A]) question() string { return "question of ask " + a.name }
+func (a Ask[Q, A]) reply() string    { return "answer of ask " + a.name }
+
+func (a Ask[Q, A]) declared() {
+	if a.name == "" {
+		panic(&replay.MisuseError{Text: "workflow: zero Ask: declare it with workflow.NewAsk"})
+	}
+}
+
+// Handle answers what the run is asked from now on, until it ends, and what it was
+// asked before. It does not wait; a second call for the same ask replaces the first
+// one.
+//
+// validate says why a question is refused; nil accepts all. It is called when the
+// question comes, between two steps of the code, sees its variables, and may neither
+// change them nor wait. A question that it refuses leaves no trace in the log, unless
+// the question came before Handle was called: that had to be recorded to be kept.
+//
+// An accepted question is recorded, and answer runs as durable code, in a branch of
+// its own under ctx: several questions may be answered at the same time. It runs
+// to its end whatever crashes, and what it returns is recorded and published in one
+// action. A panic of answer fails the run, as in every branch.
+//
+// A run that continues as a new one answers first what was accepted, and what comes
+// meanwhile goes on to the new run; if answers change the state that is handed over,
+// call [CloseAsks] before. If the run ends in another way, whoever waits for an answer
+// is told.
+func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Context, Q) (A, error)) {
+	a.declared()
+	b := ctx.branch()
+	b.Gate()
+	b.Handle(a.name, &replay.Handler{
+		Validate: func(payload []byte) *event.Failure {
+			var q Q
+			err := decode(a.question(), payload, &q)
+			if err == nil && validate != nil {
+				err = validate(q)
+			}
+			return failureOf(err)
+		},
+		Answer: func(nb *replay.Branch, payload []byte) ([]byte, *event.Failure) {
+			ctx := ctx.on(nb)
+			var q Q
+			if err := decode(a.question(), payload, &q); err != nil {
+				return nil, failureOf(err)
+			}
+			v, err := answer(ctx, q)
+			if err != nil {
+				return nil, failureOf(err)
+			}
+			payload, err = ctx.encode(a.reply(), v)
+			return payload, failureOf(err)
+		},
+	})
+}
+
+// CloseAsks stops accepting questions and waits until those that were accepted are
+// answered. Call it before the state is looked at that is returned, or given to
+// [Definition.ContinueAsNew], if answers change that; what comes later goes on to the
+// new run, or is refused when the run has ended. [Ask.Handle] opens all asks again.
+func CloseAsks(ctx Context) {
+	b := ctx.branch()
+	b.Gate()
+	b.CloseAsks()
+}
+
+// failureOf returns the stored form of an error, nil if there is none.
+func failureOf(err error) *event.Failure {
+	if err == nil {
+		return nil
+	}
+	code := failure.CodeOf(err)
+	if code == "" {
+		code = event.CodeError
+	}
+	return failure.Encode(err, code)
+}
+
+// Ask asks a run, or what it has continued as, and waits for the answer; ctx limits
+// how long. A question that comes before the run handles this ask waits. With an
+// [IdempotencyKey] it is asked once, however often and by whomever, and all are told
+// the same: use one to ask again after an error that says nothing about the answer,
+// such as that of ctx, for the question may have been accepted. The answers to the
+// last 1,000 questions, and mostly to many more, can be read again at once; after a
+// second the logs of the run are searched for older ones, and after 24 hours the key
+// may have been forgotten.
+//
+// Errors: a *[RefusedError] if the question was not accepted, or the run has ended
+// before it was answered; an *[AnswerError] if the run has answered with an error;
+// ErrRunNotFound; a *[PayloadError]; that of ctx.
+func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) (A, error) {
+	a.declared()
+	var v A
+	h := of.target()
+	payload, err := h.c.limits.encode(a.question(), q)
+	if err != nil {
+		return v, fmt.Errorf("ask %s: %w", a.name, err)
+	}
+	id, keyed := itemOf("ask "+a.name, opts)
+	run, err := h.resolve(ctx)
+	if err != nil {
+		return v, fmt.Errorf("ask %s: %w", a.name, err)
+	}
+	call := &asking{reader: reader{c: h.c, run: run, what: a.reply(), stream: publish.AnswerStream(id)}, id: id}
+	got, err := call.ask(ctx, &event.Event{Type: event.AskReceived, Name: a.name, Payload: payload}, keyed)
+	switch {
+	case err != nil:
+		return v, fmt.Errorf("ask %s: %w", a.name, err)
+	case got == nil:
+		return v, &RefusedError{Run: run, Ask: a.name, Reason: "the run has ended without answering", Ended: true}
+	case got.Refused:
+		return v, &RefusedError{Run: run, Ask: a.name, Reason: got.Failure.Message, failure: got.Failure}
+	case got.Failure != nil:
+		return v, &AnswerError{Run: run, Ask: a.name, Code: got.Failure.Code, Reason: got.Failure.Message, failure: got.Failure}
+	}
+	err = decode(a.reply(), got.Payload, &v)
+	return v, err
+}
+
+// asking is one question and the search for its answer.
+type asking struct {
+	reader
+	id    event.ItemID
+	next  uint64    // chunk to read; those before were not, or are about something else
+	lost  bool      // some chunks were gone when it came to them
+	until time.Time // when the logs are searched for what they said
+}
+
+// askPatience is how long an answer is waited for that may have been given long ago,
+// before the logs are searched for it.
+const askPatience = time.Second
+
+// ask delivers the question and waits for the answer; nil if the run has ended
+// without one. One with a key may have been answered before.
+func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*publish.Answer, error) {
+	page, err := a.page(ctx, store.ReadStream{Limit: -1})
+	if err != nil {
+		return nil, err
+	}
+	a.next = page.Last + 1
+	if keyed {
+		a.next = 1
+		if found, _, err := a.read(ctx); found != nil || err != nil {
+			return found, err
+		}
+	}
+	err = a.c.deliver(ctx, a.run, store.Item{ID: a.id, Scope: store.ScopeChain}, question)
+	if err != nil && !errors.Is(err, ErrRunTerminal) {
+		return nil, err
+	}
+	return a.await(ctx)
+}
+
+// await waits for the answer.
+func (a *asking) await(ctx context.Context) (*publish.Answer, error) {
+	for {
+		found, ended, err := a.read(ctx)
+		if found != nil || err != nil {
+			return found, err
+		}
+		if a.lost && (ended || !a.c.store.Clock().Now().Before(a.until)) {
+			a.lost = false
+			if found, err := a.recorded(ctx); found != nil || err != nil {
+				return found, err
+			}
+		}
+		if ended {
+			return nil, nil
+		}
+		if err := a.wait(ctx); err != nil {
+			return nil, a.wrap(err)
+		}
+	}
+}
+
+// wait waits for something new, or until the logs are to be searched.
+func (a *asking) wait(ctx context.Context) error {
+	if !a.lost {
+		return a.c.store.AwaitStream(ctx, a.run, a.stream, a.next-1)
+	}
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	clock := a.c.store.Clock()
+	defer clock.AfterFunc(max(a.until.Sub(clock.Now()), time.Millisecond), cancel)()
+	err := a.c.store.AwaitStream(limited, a.run, a.stream, a.next-1)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// read reads the chunks that it has not read yet. ended says that none will follow.
+func (a *asking) read(ctx context.Context) (found *publish.Answer, ended bool, err error) {
+	for {
+		page, err := a.page(ctx, store.ReadStream{From: a.next})
+		if err != nil {
+			return nil, false, err
+		}
+		if page.First > a.next {
+			a.next, a.lost, a.until = page.First, true, a.c.store.Clock().Now().Add(askPatience)
+		}
+		for _, c := range page.Chunks {
+			a.next = c.Index + 1
+			if found, err := publish.AnswerTo(a.id, c.Body); found != nil || err != nil {
+				return found, false, err
+			}
+		}
+		if a.next > page.Last {
+			return nil, page.Ended, nil
+		}
+	}
+}
+
+// recorded searches the logs of the run and of those that it has continued as.
+func (a *asking) recorded(ctx context.Context) (*publish.Answer, error) {
+	for run := a.run; run != ""; {
+		l, err := a.c.load(ctx, store.Load{Run: run})
+		if err != nil {
+			return nil, a.wrap(err)
+		}
+		run = ""
+		for i, b := range l.Frames {
+			f, err := event.DecodeFrame(b)
+			if err != nil {
+				return nil, &EventError{Run: l.Record.Run, Frame: uint64(i + 1), Err: err}
+			}
+			for _, e := range f.Events {
+				switch {
+				case e.Type == event.RunContinued:
+					run = e.Next
+				case (e.Type == event.AskAnswered || e.Type == event.AskRefused) && e.Key == string(a.id):
+					return &publish.Answer{ID: a.id, Payload: e.Payload, Failure: e.Failure, Refused: e.Type == event.AskRefused}, nil
+				}
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,211 @@
+package workflow
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+)
+
+// Hook is a name for the tokens by which somebody who knows nothing of runs, such as
+// a payment service that calls back, can send payloads of one type to one. Declare
+// it once as a package variable and use it on both sides:
+//
+//	var Paid = workflow.NewHook[Callback]("paid")
+type Hook[T any] struct{ name string }
+
+// NewHook returns the hook of that name. Names are kebab-case, unique in a module
+// and at most 200 bytes long; it panics if the name is empty or longer.
+func NewHook[T any](name string) Hook[T] {
+	checkName("NewHook", name)
+	return Hook[T]{name: name}
+}
+
+// Name returns the hook's name.
+func (h Hook[T]) Name() string { return h.name }
+
+func (h Hook[T]) what() string { return "payload of hook " + h.name }
+
+func (h Hook[T]) declared() {
+	if h.name == "" {
+		panic(&replay.MisuseError{Text: "workflow: zero Hook: declare it with workflow.NewHook"})
+	}
+}
+
+// HookOption changes one [Hook.Open].
+type HookOption func(*hookOptions)
+
+type hookOptions struct {
+	token string
+	own   bool
+}
+
+// Token opens a hook with a token of one's own instead of one that nobody can guess:
+// for callers that can be told nothing, but know for example the number of an order.
+// It is unique in the whole store while its hook is open. Whoever can guess it
+// can resume the run. It has at most 200 bytes, and does not begin like a run id.
+func Token(t string) HookOption { return func(o *hookOptions) { o.token, o.own = t, true } }
+
+// OpenHook is a token of a run, and what comes for it. It belongs to the run, not to
+// the context it was opened under; it is closed by [OpenHook.Dispose] and by the end
+// of the run, also if that continues as a new one.
+type OpenHook[T any] struct {
+	hook  Hook[T]
+	inner *replay.Hook
+}
+
+// Open opens a hook: from then on [Hook.Resume] with its token delivers payloads to
+// this run. The token is made of the run's id and 128 random bits, and is recorded in
+// the log.
+//
+// With a [Token] of the user's own it waits until the store has granted it; that is
+// done by a small run of workflow "flowgen.hook" and workflow id "hook:" + token,
+// which is a child of this one in lists and trees, but does not count for the limits
+// of children, and ends soon after the hook. Errors: a *[TokenConflictError] if
+// another open hook has the token, also one of this run; the error of ctx if that
+// ends first; a *[TokenError] if the token cannot be one.
+func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
+	h.declared()
+	var o hookOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	b := ctx.branch()
+	b.Gate()
+	key := b.Key("hook." + h.name)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.own {
+		inner, err := ctx.openOwn(h.name, key, o.token)
+		if err != nil {
+			return nil, err
+		}
+		return &OpenHook[T]{hook: h, inner: inner}, nil
+	}
+	run := b.Run().ID()
+	inner := b.NewHook(h.name, key, "", func() string { return string(run) + tokenMark + ctx.env.secret(run, key) })
+	return &OpenHook[T]{hook: h, inner: inner}, nil
+}
+
+// openOwn opens a hook with a token of the user's own.
+func (ctx Context) openOwn(name, key, token string) (*replay.Hook, error) {
+	b := ctx.branch()
+	if err := checkToken(token); err != nil {
+		return nil, err
+	}
+	if b.Holds(token) {
+		return nil, &TokenConflictError{Token: token, Holder: b.Run().ID()}
+	}
+	b.AwaitRelease(token)
+	inner := b.NewHook(name, key, token, nil)
+	spec := b.Spec()
+	op := b.Child(b.NewScope(nil), event.Event{
+		Name: event.HookRun, Key: key + "/hold", Ack: true, Active: uint8(FailActive),
+		Spec: &event.Spec{
+			Workflow: event.HookRun, Queue: spec.Queue, WorkflowID: event.HookRunID(token), Priority: spec.Priority, Retention: spec.Retention,
+		},
+	}, func([]byte) string { return "" })
+	b.HoldBy(inner, op)
+	if _, err := b.Await(ctx.s, op.Started(), "the token of hook "+name); err != nil {
+		b.DisposeHook(inner)
+		return nil, err
+	}
+	if !op.Done() || op.Failure == nil || op.Failure.Code != event.CodeRefused {
+		return inner, nil
+	}
+	var active *ActiveRunError
+	failure.As(op.Failure, &active)
+	var holder RunID
+	if active != nil {
+		holder = active.Run
+	}
+	b.ConflictHook(inner, holder)
+	return nil, &TokenConflictError{Token: token, Holder: holder}
+}
+
+// holdToken is the code of a run that holds a token: it waits until it is told to
+// end.
+func holdToken(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
+	_, err := b.Receive(s, event.HookRun, time.Time{})
+	if err == nil {
+		err = errors.New("a token was released by a message")
+	}
+	return ending(s, err)
+}
+
+// secret returns what makes a token unguessable.
+func secret(RunID, string) string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Token returns what [Hook.Resume] needs. Whoever has it can resume the run: treat it
+// as a secret.
+func (h *OpenHook[T]) Token() string { return h.inner.Token }
+
+// Receive takes the next payload. Payloads are kept in order, also those that came
+// before anybody waited. Errors: ErrTimeout after a [Timeout], the error of ctx if it
+// ends first, one that matches ErrHookDisposed if the hook is closed, also meanwhile,
+// a *PayloadError if the payload is not a T (it is taken all the same).
+func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
+	due := receiveBy(ctx, opts)
+	var v T
+	e, err := ctx.branch().ReceiveHook(ctx.s, h.inner, due)
+	switch {
+	case err != nil:
+		return v, err
+	case e == nil:
+		return v, fmt.Errorf("%s: %w", h.hook.what(), ErrHookDisposed)
+	}
+	err = decode(h.hook.what(), e.Payload, &v)
+	return v, err
+}
+
+// Case returns a case for [Select]. If the hook is closed it wins, and the error of
+// Select matches ErrHookDisposed.
+func (h *OpenHook[T]) Case() *ReceiveCase[T] {
+	return &ReceiveCase[T]{what: h.hook.what(), from: replay.Case{Hook: h.inner}}
+}
+
+// Dispose closes the hook: later payloads are refused. It does not wait, works on a
+// context that has ended, and does nothing if the hook is closed. Payloads that were
+// accepted and not taken are listed as unread by the last event of the run.
+func (h *OpenHook[T]) Dispose(ctx Context) {
+	b := ctx.branch()
+	b.Gate()
+	b.DisposeHook(h.inner)
+}
+
+// TokenConflictError says that a hook was not opened, because its token is in use.
+type TokenConflictError struct {
+	Token  string
+	Holder RunID // the run whose hook has it
+}
+
+// Error names the token and who holds it.
+func (e *TokenConflictError) Error() string {
+	return fmt.Sprintf("open hook: token %q is in use by a hook of run %s", e.Token, e.Holder)
+}
+
+// MarshalFailure returns the stored form.
+func (e *TokenConflictError) MarshalFailure() *event.Failure {
+	data, _ := json.Marshal(e) // strings always encode
+	return &event.Failure{Code: event.CodeRefused, Type: wireConflict, Message: e.Error(), Data: data}
+}
+
+// TokenError says that a string cannot be the token of a hook.
+type TokenError struct {
+	Token string
+	Why   string
+}
+
+// Error says what is wrong with the token.
+func (e *TokenError) Error() string { return fmt.Sprintf("token %q: %s", e.Token, e.Why) }

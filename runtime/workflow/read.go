@@ -1,0 +1,144 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/chunk"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// chunkReader follows a stream.
+type chunkReader struct {
+	c    *Client
+	run  RunID
+	name string
+	next uint64 // the chunk to deliver next, 0: the first that is kept
+	tail int    // begin with the last chunks, so many; negative: as next says
+	seen uint64 // everything up to this chunk was there
+}
+
+func (h *Handle) chunks(ctx context.Context, name string, opts []ReadOption) (*chunkReader, error) {
+	var o readOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if len(o.types) > 0 {
+		return nil, errors.New("Types selects events: the chunks of a stream have none")
+	}
+	id, err := h.resolve(ctx)
+	r := &chunkReader{c: h.c, run: id, name: name, next: o.from, tail: -1}
+	if o.tail {
+		r.tail = int(o.fromEnd)
+	}
+	return r, err
+}
+
+// read delivers chunks until there will be no more or the reader has had enough.
+func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage], error) bool) error {
+	for {
+		page, err := r.page(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.lag(page); err != nil {
+			return err
+		}
+		for i := range page.Chunks {
+			stored := &page.Chunks[i]
+			c, err := chunk.Decode(stored.Body)
+			if err != nil {
+				return fmt.Errorf("chunk %d: %w", stored.Index, err)
+			}
+			r.seen, r.next = stored.Index, stored.Index+1
+			if !yield(Chunk[json.RawMessage]{Index: stored.Index, Value: c.Value, Run: c.Run, Step: c.Key, Attempt: c.Attempt}, nil) {
+				return nil
+			}
+		}
+		switch {
+		case r.next <= page.Last && len(page.Chunks) > 0: // there is more
+		case page.Closed || page.Ended:
+			return nil
+		default:
+			err := r.c.persist(ctx, "follow stream", func() error {
+				return r.c.store.AwaitStream(ctx, r.run, chunk.Stream(r.name), page.Last)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// page reads the next part of the stream.
+func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
+	ask := store.ReadStream{Run: r.run, Stream: chunk.Stream(r.name), From: r.next, Tail: max(r.tail, 0)}
+	if r.tail == 0 {
+		ask.Limit = -1
+	}
+	var page store.StreamPage
+	err := r.c.persist(ctx, "read stream", func() (err error) {
+		page, err = r.c.store.ReadStream(ctx, ask)
+		return err
+	})
+	if err != nil {
+		return page, err
+	}
+	if r.tail >= 0 { // from now on it is known what comes next
+		r.tail, r.next = -1, page.Last+1
+		if len(page.Chunks) > 0 {
+			r.next = page.Chunks[0].Index
+		}
+		r.seen = r.next - 1
+	}
+	if r.next == 0 {
+		r.next = max(page.First, 1)
+	}
+	return page, nil
+}
+
+// lag compares a page with what was to come.
+func (r *chunkReader) lag(page store.StreamPage) error {
+	switch {
+	case page.Last < r.seen: // the chunks behind it are others from now on
+		return &LagError{Run: r.run, Stream: r.name, Wanted: r.next, Next: page.Last + 1}
+	case page.First > r.next:
+		return &LagError{Run: r.run, Stream: r.name, Wanted: r.next, Next: page.First}
+	}
+	return nil
+}
+
+// persist repeats a question to the store while it does not answer. Only what
+// asking again does not change is an error.
+func (c *Client) persist(ctx context.Context, what string, ask func() error) error {
+	for n, delay := 1, 10*time.Millisecond; ; n, delay = n+1, min(2*delay, time.Second) {
+		err := c.check()
+		if err == nil {
+			err = ask()
+		}
+		if err == nil || final(err) || ctx.Err() != nil {
+			return err
+		}
+		if n&(n-1) == 0 { // rarer and rarer
+			c.logger.Warn(what+" failed, trying again", "tries", n, "error", err)
+		}
+		if waited := c.pause(ctx, delay); waited != nil {
+			return fmt.Errorf("%w; before that: %w", waited, err)
+		}
+	}
+}
+
+// final reports whether asking again gives the same answer.
+func final(err error) bool {
+	var version *event.VersionError
+	for _, end := range []error{ErrRunNotFound, ErrClientClosed, store.ErrClosed, store.ErrForeign, event.ErrCorrupt, errors.ErrUnsupported} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return errors.As(err, &version)
+}

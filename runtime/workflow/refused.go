@@ -1,0 +1,109 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+)
+
+// RefusedError says that a run has not accepted a question, or has ended before it
+// has answered one. errors.Is and errors.As look through it at what the validation
+// returned; if the run has ended, it matches [ErrRunTerminal].
+type RefusedError struct {
+	Run    RunID
+	Ask    string
+	Reason string
+	// Ended says that the run has ended. It may have accepted the question before.
+	Ended bool
+
+	failure *event.Failure
+}
+
+// Error names the ask, the run and the reason.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("ask %s: run %s refused: %s", e.Ask, e.Run, e.Reason)
+}
+
+// Is matches what the validation returned, and ErrRunTerminal if the run has ended.
+func (e *RefusedError) Is(target error) bool {
+	return e.Ended && target == ErrRunTerminal || failure.Is(e.failure, target)
+}
+
+// As matches what the validation returned.
+func (e *RefusedError) As(target any) bool { return failure.As(e.failure, target) }
+
+// MarshalFailure returns the stored form.
+func (e *RefusedError) MarshalFailure() *event.Failure {
+	return stored(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Reason: e.Reason, Ended: e.Ended}, e.failure)
+}
+
+// UnmarshalFailure reads what MarshalFailure gave.
+func (e *RefusedError) UnmarshalFailure(f *event.Failure) error {
+	s, cause, err := storedIn(f)
+	*e = RefusedError{Run: s.Run, Ask: s.Ask, Reason: s.Reason, Ended: s.Ended, failure: cause}
+	return err
+}
+
+// AnswerError says that a run has accepted a question and answered with an error.
+// errors.Is and errors.As look through it at that.
+type AnswerError struct {
+	Run    RunID
+	Ask    string
+	Code   string // of the error, as that of a [RunError]
+	Reason string
+
+	failure *event.Failure
+}
+
+// Error names the ask, the run and the reason.
+func (e *AnswerError) Error() string {
+	return fmt.Sprintf("ask %s: run %s answered: %s", e.Ask, e.Run, e.Reason)
+}
+
+// Is matches the error that the run has answered with.
+func (e *AnswerError) Is(target error) bool { return failure.Is(e.failure, target) }
+
+// As matches the error that the run has answered with.
+func (e *AnswerError) As(target any) bool { return failure.As(e.failure, target) }
+
+// MarshalFailure returns the stored form.
+func (e *AnswerError) MarshalFailure() *event.Failure {
+	return stored(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Reason: e.Reason, Code: e.Code}, e.failure)
+}
+
+// UnmarshalFailure reads what MarshalFailure gave.
+func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
+	s, cause, err := storedIn(f)
+	*e = AnswerError{Run: s.Run, Ask: s.Ask, Reason: s.Reason, Code: s.Code, failure: cause}
+	return err
+}
+
+// storedAnswer is what logs hold of both.
+type storedAnswer struct {
+	Run    RunID  `json:"run"`
+	Ask    string `json:"ask"`
+	Code   string `json:"code,omitempty"`
+	Reason string `json:"reason"`
+	Ended  bool   `json:"ended,omitempty"`
+}
+
+func stored(wire, code, message string, data storedAnswer, cause *event.Failure) *event.Failure {
+	b, _ := json.Marshal(data) // strings always encode
+	f := &event.Failure{Code: code, Type: wire, Message: message, Data: b}
+	if cause != nil {
+		f.Causes = []*event.Failure{cause}
+	}
+	return f
+}
+
+func storedIn(f *event.Failure) (s storedAnswer, cause *event.Failure, err error) {
+	if err := json.Unmarshal(f.Data, &s); err != nil {
+		return s, nil, err
+	}
+	if len(f.Causes) > 0 {
+		cause = f.Causes[0]
+	}
+	return s, cause, nil
+}

@@ -1,0 +1,170 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// tokenMark stands between the run id and the secret of a token.
+const tokenMark = "."
+
+// secretSize is the length of the secret of a token.
+const secretSize = 22
+
+// checkToken says what is wrong with a token of the user's own.
+func checkToken(token string) error {
+	switch {
+	case token == "" || len(token) > maxName:
+		return &TokenError{Token: token, Why: fmt.Sprintf("it has %d bytes, want 1 to %d", len(token), maxName)}
+	case strings.HasPrefix(token, event.PrefixRun+"_"):
+		return &TokenError{Token: token, Why: "it begins like a run id, as tokens do that the runtime makes"}
+	}
+	return nil
+}
+
+// runOf returns the run that a token names which the runtime has made.
+func runOf(token string) (run RunID, made bool, err error) {
+	if !strings.HasPrefix(token, event.PrefixRun+"_") {
+		return "", false, checkToken(token)
+	}
+	id, secret, _ := strings.Cut(token, tokenMark)
+	run, err = event.ParseRunID(id)
+	if err != nil || len(secret) != secretSize {
+		return "", true, &TokenError{Token: id, Why: "it begins like a token that the runtime has made, and is none"}
+	}
+	return run, true, nil
+}
+
+// Resume delivers a payload to the run that has the hook with this token. When it
+// returns nil the payload is durable; it is kept until the run takes it. With an
+// [IdempotencyKey] it arrives once, however often and by whomever it is sent.
+//
+// A payload that comes while the run closes the hook is refused if that is known
+// already; else it was accepted, and the run that cannot take it any more records
+// that (hook_missed) and lists it as unread in its last event: it is never lost
+// without a trace.
+//
+// Errors: one that matches ErrHookNotFound if no hook of this name has or had that
+// token, also if its run was deleted, or if it cannot be one (then it is a
+// *[TokenError], too); one that matches ErrHookDisposed if the hook is closed or its
+// run has ended; a *[PayloadError]. After any other error it is not known whether
+// the payload arrived: send it again with the same key.
+func (h Hook[T]) Resume(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
+	h.declared()
+	payload, err := c.limits.encode(h.what(), v)
+	if err != nil {
+		return fmt.Errorf("resume hook %s: %w", h.name, err)
+	}
+	if err := c.resume(ctx, h.name, token, payload, opts); err != nil {
+		return fmt.Errorf("resume hook %s: %w", h.name, err)
+	}
+	return nil
+}
+
+// ResumeHook is [Hook.Resume] for generic endpoints, which know only the token: the
+// payload is JSON, and is not compared with the type of the hook. Whether it fits
+// shows when the run receives it.
+func (c *Client) ResumeHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
+	const what = "payload of a hook"
+	err := c.limits.check(what, len(payload), false)
+	if err == nil && !json.Valid(payload) {
+		err = &PayloadError{What: what, Err: errors.New("it is not JSON")}
+	}
+	if err == nil {
+		err = c.resume(ctx, "", token, payload, opts)
+	}
+	if err != nil {
+		return fmt.Errorf("resume hook: %w", err)
+	}
+	return nil
+}
+
+// resume delivers a payload; an empty name stands for any hook.
+func (c *Client) resume(ctx context.Context, name, token string, payload []byte, opts []SendOption) error {
+	run, err := c.holder(ctx, token)
+	if err != nil {
+		return err
+	}
+	r := &reader{c: c, run: run, what: "the state of a hook", stream: publish.HookStream(token)}
+	page, err := r.newest(ctx)
+	switch {
+	case errors.Is(err, ErrRunNotFound):
+		return fmt.Errorf("run %s does not exist: %w", run, ErrHookNotFound)
+	case err != nil:
+		return err
+	case len(page.Chunks) == 0:
+		return fmt.Errorf("run %s has no such token: %w", run, ErrHookNotFound)
+	}
+	if was := string(page.Chunks[0].Body); name != "" && was != name {
+		return fmt.Errorf("the token is one of hook %s: %w", was, ErrHookNotFound)
+	}
+	id, keyed := itemOf("hook "+token, opts)
+	if page.Closed && !(keyed && page.Ended) { // when all has ended, Deliver knows
+		if keyed {
+			if there, err := c.received(ctx, run, id); there || err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
+	}
+	err = c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, &event.Event{Type: event.HookReceived, Token: token, Payload: payload})
+	switch {
+	case errors.Is(err, ErrRunTerminal):
+		return fmt.Errorf("the hook of run %s: %w: %w", run, ErrHookDisposed, err)
+	case errors.Is(err, ErrRunNotFound):
+		return fmt.Errorf("run %s does not exist: %w", run, ErrHookNotFound)
+	}
+	return err
+}
+
+// holder returns the run whose hook has a token.
+func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
+	if err := c.check(); err != nil {
+		return "", err
+	}
+	run, made, err := runOf(token)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrHookNotFound, err)
+	}
+	if made {
+		return run, nil
+	}
+	id, err := c.store.Resolve(ctx, event.HookRunID(token))
+	if err == nil {
+		var l store.Loaded
+		if l, err = c.load(ctx, store.Load{Run: id, Limit: -1}); err == nil && l.Record.Class.Workflow == event.HookRun {
+			return l.Record.Parent, nil
+		}
+	}
+	if err == nil || errors.Is(err, ErrRunNotFound) {
+		return "", fmt.Errorf("token %q: %w", token, ErrHookNotFound)
+	}
+	return "", fmt.Errorf("find the hook of token %q: %w", token, err)
+}
+
+// received reports whether a run was given an item that it cannot be given any more:
+// whoever sends it again was told so, or was not told anything.
+func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool, error) {
+	l, err := c.load(ctx, store.Load{Run: run, Inbox: true})
+	if err != nil {
+		return false, fmt.Errorf("read run %s: %w", run, err)
+	}
+	for i, b := range l.Frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			return false, &EventError{Run: run, Frame: uint64(i + 1), Err: err}
+		}
+		if slices.ContainsFunc(f.Events, func(e event.Event) bool { return e.Item == id || slices.Contains(e.Unread, id) }) {
+			return true, nil
+		}
+	}
+	return slices.ContainsFunc(l.Inbox, func(i store.Item) bool { return i.ID == id }), nil
+}

@@ -1,0 +1,156 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/chunk"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+)
+
+// Stream is a name under which a run and its steps write chunks of one type, beside
+// its log, for anyone to read. Declare it once as a package variable and use it on
+// both sides:
+//
+//	var Tokens = workflow.NewStream[string]("tokens")
+//
+// A stream belongs to a chain of runs: a run that continues as a new one goes on
+// writing to it. It is kept as long as the first run of the chain. A run that was
+// forked, retried, resumed or restarted begins with empty streams; what the older
+// run has written stays with that.
+type Stream[T any] struct {
+	name string
+	keep int
+}
+
+// StreamOption changes how a stream is kept.
+type StreamOption func(*streamOptions)
+
+type streamOptions struct{ keep int }
+
+// KeepLast keeps only the last n chunks: each write forgets those before them. It
+// panics if n is less than 1.
+func KeepLast(n int) StreamOption {
+	if n < 1 {
+		panic(fmt.Sprintf("workflow: KeepLast(%d): at least the last chunk is kept", n))
+	}
+	return func(o *streamOptions) { o.keep = n }
+}
+
+// NewStream returns the stream of that name. Names are kebab-case, unique in a
+// module and at most 200 bytes long; it panics if the name is empty or longer.
+func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
+	checkName("NewStream", name)
+	var o streamOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return Stream[T]{name: name, keep: o.keep}
+}
+
+// Name returns the stream's name.
+func (s Stream[T]) Name() string { return s.name }
+
+func (s Stream[T]) declared() {
+	if s.name == "" {
+		panic(&replay.MisuseError{Text: "workflow: zero Stream: declare it with workflow.NewStream"})
+	}
+}
+
+// Write adds a chunk, from the code of a run. It does not wait: the chunk leaves with
+// the commit that records the write, and a replay writes nothing. It works on a
+// context that has ended, too. A value that cannot be encoded or is too large ends
+// the run with a *PayloadError. Write panics if the stream was closed, by this run,
+// by one of its steps, or by an earlier run of its chain.
+func (s Stream[T]) Write(ctx Context, v T) {
+	s.declared()
+	b := ctx.branch()
+	b.Gate()
+	b.WriteStream(s.name, func() ([]byte, *event.Failure) {
+		value, err := ctx.encode("chunk of stream "+s.name, v)
+		if err != nil {
+			return nil, failure.Encode(err, event.CodePayload)
+		}
+		batch := chunk.Batch{Keep: s.keep, Bodies: [][]byte{chunk.Append(nil, &chunk.Chunk{Value: value})}}
+		return batch.Encode(), nil
+	})
+}
+
+// Close says that nothing more will be written to the stream, also by the runs that
+// this one continues as: readers come to its end. It works on a context that has
+// ended, too. Closing a stream that is closed does nothing. Streams that nobody
+// closes end with the last run of the chain.
+func (s Stream[T]) Close(ctx Context) {
+	s.declared()
+	b := ctx.branch()
+	b.Gate()
+	b.CloseStream(s.name)
+}
+
+// Chunk is one entry of a stream.
+type Chunk[T any] struct {
+	Index uint64 // counts from 1
+	Value T
+	// Run, Step and Attempt name the attempt of a step that has written it: the run
+	// that the step belongs to, the key of the step, which is that of
+	// [StepError.Key], and the number of the attempt. All are zero for chunks that the
+	// code of a run has written. Chunks of an attempt that failed stay: a greater
+	// number for the same step says that those before were in vain.
+	Run     RunID
+	Step    string
+	Attempt int
+}
+
+// Read delivers the chunks of a stream of the run, or of its chain, in order, and
+// waits for more until the stream is closed or the last run of the chain has ended.
+// Without options it begins with the first chunk that is kept; [From] and [FromEnd]
+// say otherwise. The iterator ends silently; an error is the last pair, with a zero
+// Chunk. Breaking out of the loop releases everything. A reader that comes late, or
+// again with From, misses nothing; an outage of the store is waited for.
+//
+// Errors: *LagError if the next chunk is not kept any more ([KeepLast]); a
+// *PayloadError if a chunk is not a T: read on with From; ErrRunNotFound; that of ctx.
+func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter.Seq2[Chunk[T], error] {
+	s.declared()
+	return func(yield func(Chunk[T], error) bool) {
+		for raw, err := range of.target().ReadStream(ctx, s.name, opts...) {
+			c := Chunk[T]{Index: raw.Index, Run: raw.Run, Step: raw.Step, Attempt: raw.Attempt}
+			if err == nil {
+				err = decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, s.name), raw.Value, &c.Value)
+			}
+			if err != nil {
+				yield(Chunk[T]{}, err)
+				return
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ReadStream is [Stream.Read] for tools that do not know the type of a stream: it
+// delivers values in their stored form.
+func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption) iter.Seq2[Chunk[json.RawMessage], error] {
+	return func(yield func(Chunk[json.RawMessage], error) bool) {
+		r, err := h.chunks(ctx, name, opts)
+		if err == nil {
+			err = r.read(ctx, yield)
+		}
+		if err != nil {
+			yield(Chunk[json.RawMessage]{}, fmt.Errorf("read stream %s: %w", name, err))
+		}
+	}
+}
+
+// StreamOf returns the name of a stream and how many chunks it keeps, 0 for all. It
+// is for package step.
+func StreamOf[T any](_ seam.Gate, s Stream[T]) (name string, keep int) {
+	s.declared()
+	return s.name, s.keep
+}

@@ -1,0 +1,210 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Value is a name under which a run lets others read how it stands. Declare it
+// once as a package variable and use it on both sides:
+//
+//	var Progress = workflow.NewValue[Percent]("progress")
+//
+// Others read the newest value, not each one. It belongs to the run and to those
+// that it continues as: they start with the values of the run before. A new run
+// that is made by [Handle.Fork], Retry or ResumeAsNew has the values that were set
+// in what it takes over. Values can be read until the run is deleted.
+type Value[T any] struct{ name string }
+
+// NewValue returns the value of that name. Names are kebab-case, unique in a module
+// and at most 200 bytes long; it panics if the name is empty or longer.
+func NewValue[T any](name string) Value[T] {
+	checkName("NewValue", name)
+	return Value[T]{name: name}
+}
+
+// maxName bounds the names of what a run publishes, in bytes.
+const maxName = 200
+
+func checkName(what, name string) {
+	if name == "" || len(name) > maxName {
+		panic(fmt.Sprintf("workflow: %s: the name has %d bytes, want 1 to %d", what, len(name), maxName))
+	}
+}
+
+// Name returns the value's name.
+func (v Value[T]) Name() string { return v.name }
+
+func (v Value[T]) what() string { return "value " + v.name }
+
+func (v Value[T]) declared() {
+	if v.name == "" {
+		panic(&replay.MisuseError{Text: "workflow: zero Value: declare it with workflow.NewValue"})
+	}
+}
+
+// Set publishes the value, from the code of the run: others see it once the commit
+// that records it is durable, and a replay does not set it again. It does not
+// wait, and works on a context that has ended. A value that cannot be encoded, or is
+// too large, ends the run with a *[PayloadError]: the call does not return; deferred
+// calls are made, but durable operations in them are not, and compensations are.
+func (v Value[T]) Set(ctx Context, value T) {
+	v.declared()
+	b := ctx.branch()
+	b.Gate()
+	key := b.Key("set." + v.name)
+	payload, err := ctx.encode(v.what(), value)
+	if err != nil {
+		b.Fail(ending(ctx.s, err).Failure)
+	}
+	b.SetValue(v.name, key, payload, func(recorded []byte) string { return differs[T](recorded, payload) })
+}
+
+// Get returns the newest value of a run, which may have ended, and whether it was
+// set at all. Errors: ErrRunNotFound; a *[PayloadError] if the value is not a T.
+func (v Value[T]) Get(ctx context.Context, of Target) (value T, ok bool, err error) {
+	r, err := v.open(ctx, of)
+	if err != nil {
+		return value, false, err
+	}
+	page, err := r.newest(ctx)
+	if err != nil || len(page.Chunks) == 0 {
+		return value, false, err
+	}
+	err = decode(v.what(), page.Chunks[0].Body, &value)
+	return value, err == nil, err
+}
+
+// Wait returns the newest value of a run, and waits until there is one; ctx limits
+// how long. Errors: those of Get; that of ctx; a *[NotSetError] if the run has ended
+// without setting the value.
+func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
+	r, err := v.open(ctx, of)
+	if err != nil {
+		return value, err
+	}
+	chunk, err := r.await(ctx, 0)
+	if err != nil {
+		return value, err
+	}
+	if chunk == nil {
+		return value, &NotSetError{Run: r.run, Value: v.name}
+	}
+	err = decode(v.what(), chunk.Body, &value)
+	return value, err
+}
+
+// Watch follows a value: it delivers the newest one if there is one, and then each
+// new one; of values that follow one another quickly only the last may be seen. The
+// iterator ends silently with the run; an error, as those of Get, is the last pair.
+func (v Value[T]) Watch(ctx context.Context, of Target) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		r, err := v.open(ctx, of)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		for seen := uint64(0); ; {
+			chunk, err := r.await(ctx, seen)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			if chunk == nil {
+				return
+			}
+			seen = chunk.Index
+			var value T
+			if err := decode(v.what(), chunk.Body, &value); err != nil {
+				yield(none, err)
+				return
+			}
+			if !yield(value, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (v Value[T]) open(ctx context.Context, of Target) (*reader, error) {
+	v.declared()
+	return of.target().read(ctx, v.what(), publish.ValueStream(v.name))
+}
+
+// NotSetError says that a run has ended and never set a value. It matches
+// [ErrRunTerminal].
+type NotSetError struct {
+	Run   RunID
+	Value string
+}
+
+// Error names the run and the value.
+func (e *NotSetError) Error() string {
+	return fmt.Sprintf("wait for value %s: run %s has ended without setting it", e.Value, e.Run)
+}
+
+// Is matches ErrRunTerminal.
+func (e *NotSetError) Is(target error) bool { return target == ErrRunTerminal }
+
+// reader reads one stream of what a run publishes.
+type reader struct {
+	c      *Client
+	run    RunID
+	what   string // what is read, for errors
+	stream string
+}
+
+// read returns a reader of a stream of the run that the handle means now.
+func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error) {
+	run, err := h.resolve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return &reader{c: h.c, run: run, what: what, stream: stream}, nil
+}
+
+func (r *reader) wrap(err error) error {
+	return fmt.Errorf("read %s of run %s: %w", r.what, r.run, err)
+}
+
+// newest returns a page with the last chunk, if there is one.
+func (r *reader) newest(ctx context.Context) (store.StreamPage, error) {
+	return r.page(ctx, store.ReadStream{Tail: 1})
+}
+
+func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamPage, error) {
+	if err := r.c.check(); err != nil {
+		return store.StreamPage{}, err
+	}
+	want.Run, want.Stream = r.run, r.stream
+	page, err := r.c.store.ReadStream(ctx, want)
+	if err != nil {
+		return page, r.wrap(err)
+	}
+	return page, nil
+}
+
+// await returns the last chunk of the stream once that is another one than seen
+// (0: any); nil if the run ends before.
+func (r *reader) await(ctx context.Context, seen uint64) (*store.Chunk, error) {
+	for {
+		page, err := r.newest(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(page.Chunks) > 0 && page.Chunks[0].Index != seen:
+			return &page.Chunks[0], nil
+		case page.Ended:
+			return nil, nil
+		}
+		if err := r.c.store.AwaitStream(ctx, r.run, r.stream, page.Last); err != nil {
+			return nil, r.wrap(err)
+		}
+	}
+}

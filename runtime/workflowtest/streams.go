@@ -1,0 +1,75 @@
+package workflowtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Chunks keeps what the implementation of a step writes to streams. The zero value
+// is ready for use.
+type Chunks struct {
+	mu     sync.Mutex
+	chunks map[string][]json.RawMessage
+	closed []string
+}
+
+// Streams makes the attempt keep in c what it writes to streams, and what it closes.
+// Without it writes succeed and are forgotten.
+func Streams(c *Chunks) StepOption {
+	return func(a *attempt.Attempt) { a.Write, a.Close = c.write, c.close }
+}
+
+func (c *Chunks) write(_ context.Context, stream string, value []byte, keep int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.closed, stream) {
+		return fmt.Errorf("%w by this attempt", workflow.ErrStreamClosed)
+	}
+	if c.chunks == nil {
+		c.chunks = map[string][]json.RawMessage{}
+	}
+	all := append(c.chunks[stream], value)
+	if keep > 0 && len(all) > keep {
+		all = all[len(all)-keep:]
+	}
+	c.chunks[stream] = all
+	return nil
+}
+
+func (c *Chunks) close(stream string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = append(c.closed, stream)
+	return nil
+}
+
+// Closed reports whether the step has closed a stream.
+func (c *Chunks) Closed(stream string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.closed, stream)
+}
+
+// Written returns what was written to a stream, in order. It panics if a chunk is
+// not a T.
+func Written[T any](c *Chunks, s workflow.Stream[T]) []T {
+	name, _ := workflow.StreamOf(seam.Gate{}, s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []T
+	for i, stored := range c.chunks[name] {
+		var v T
+		if err := json.Unmarshal(stored, &v); err != nil {
+			panic(fmt.Sprintf("workflowtest: Written: chunk %d of stream %s: %v", i+1, name, err))
+		}
+		all = append(all, v)
+	}
+	return all
+}
