@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,6 +32,8 @@ type campaign struct {
 	verbose bool
 	all     bool            // run all tests of the package
 	sound   map[string]bool // tests that pass unmutated, behind their package
+	// scripted is the program of the tests that read scripts; empty: not built yet.
+	scripted string
 }
 
 // baseline runs every test that is to kill something on the source as it is. What
@@ -80,16 +83,11 @@ func (c *campaign) try(ctx context.Context, m *Mutant) Result {
 		r.Verdict, r.Detail = Stale, err.Error()
 		return r
 	}
-	overlay, err := c.overlay(m, mutated)
-	if err != nil {
-		r.Verdict, r.Detail = Broken, err.Error()
-		return r
-	}
 	tests := m.Tests
 	if c.all {
 		tests = nil
 	}
-	log, ok, err := c.test(ctx, m.Package, tests, overlay, c.limit)
+	log, ok, err := c.testMutant(ctx, m, mutated, tests)
 	if err != nil {
 		r.Verdict, r.Detail = Broken, err.Error()
 		return r
@@ -105,21 +103,29 @@ func (c *campaign) try(ctx context.Context, m *Mutant) Result {
 	return r
 }
 
-// overlay writes what makes the go command read the mutated text in place of the
-// file, and returns its name.
-func (c *campaign) overlay(m *Mutant, mutated string) (string, error) {
-	file := filepath.Join(c.scratch, "mutated"+filepath.Ext(m.File))
-	if err := os.WriteFile(file, []byte(mutated), 0o600); err != nil {
-		return "", fmt.Errorf("write mutant %s: %w", m.ID, err)
+func (c *campaign) testMutant(ctx context.Context, m *Mutant, mutated string, tests []string) (*testLog, bool, error) {
+	if m.isScript() {
+		return c.testScript(ctx, m, mutated, tests)
 	}
-	replace := map[string]map[string]string{"Replace": {filepath.Join(c.root, filepath.FromSlash(m.File)): file}}
+	overlay, err := c.overlay(m.File, mutated)
+	if err != nil {
+		return nil, false, err
+	}
+	return c.test(ctx, m.Package, tests, overlay, c.limit)
+}
+
+// overlay writes what makes the go command read a text in place of a file, and
+// returns its name.
+func (c *campaign) overlay(file, text string) (string, error) {
+	instead := filepath.Join(c.scratch, "mutated"+filepath.Ext(file))
+	replace := map[string]map[string]string{"Replace": {filepath.Join(c.root, filepath.FromSlash(file)): instead}}
 	b, err := json.Marshal(replace)
 	if err != nil {
-		return "", fmt.Errorf("write mutant %s: %w", m.ID, err)
+		return "", fmt.Errorf("write overlay of %s: %w", file, err)
 	}
 	name := filepath.Join(c.scratch, "overlay.json")
-	if err := os.WriteFile(name, b, 0o600); err != nil {
-		return "", fmt.Errorf("write mutant %s: %w", m.ID, err)
+	if err := errors.Join(os.WriteFile(instead, []byte(text), 0o600), os.WriteFile(name, b, 0o600)); err != nil {
+		return "", fmt.Errorf("write overlay of %s: %w", file, err)
 	}
 	return name, nil
 }
@@ -127,7 +133,7 @@ func (c *campaign) overlay(m *Mutant, mutated string) (string, error) {
 // buildTime is what the compiler may take beside the tests.
 const buildTime = 5 * time.Minute
 
-// test runs tests of a package by their names.
+// test runs tests of a package by their names; none: all of them.
 func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay string, limit time.Duration) (*testLog, bool, error) {
 	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout=" + limit.String()}
 	if overlay != "" {
@@ -139,11 +145,16 @@ func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay
 	if overlay != "" && len(names) > 0 {
 		args = append(args, "-failfast")
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit+buildTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append(args, "./"+pkg)...)
+	cmd := exec.Command("go", append(args, "./"+pkg)...)
 	cmd.Dir = c.root
-	cmd.WaitDelay = 10 * time.Second
+	return c.listen(ctx, cmd, limit+buildTime)
+}
+
+// listen runs a command that prints what go test -json does, and reports what it
+// has said and whether it has ended well.
+func (c *campaign) listen(ctx context.Context, cmd *exec.Cmd, limit time.Duration) (*testLog, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -152,11 +163,13 @@ func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay
 	if err := cmd.Start(); err != nil {
 		return nil, false, err
 	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
+	defer stop()
 	log := &testLog{}
 	readErr := log.read(out)
 	waitErr := cmd.Wait()
 	if ctx.Err() != nil {
-		return nil, false, fmt.Errorf("go test ./%s: %w", pkg, ctx.Err())
+		return nil, false, fmt.Errorf("run %s: %w", strings.Join(cmd.Args[:2], " "), ctx.Err())
 	}
 	return log, waitErr == nil, readErr
 }

@@ -35,7 +35,7 @@ type testLog struct {
 
 // brokenScript is how Redis names what is wrong with a script itself. A test that
 // fails by it says nothing about the rule.
-var brokenScript = []string{"Error compiling script", "user_script:"}
+var brokenScript = []string{"Error compiling script", "nonexistent global variable", ": attempt to "}
 
 // read takes in what go test -json prints.
 func (l *testLog) read(r io.Reader) error {

@@ -19,9 +19,11 @@ var redisMutants = []Mutant{
 	onRedis("F1/redis/append-token", "append.lua does not compare the token", "lua/append.lua",
 		" or m[3] ~= ARGV[2]", "", "F1_CommitNeedsEpochAndToken"),
 	onRedis("F1/redis/finish-epoch", "finish.lua does not compare the epoch", "lua/finish.lua",
-		" or m[2] ~= ARGV[3]", "", "F1_CommitNeedsEpochAndToken"),
+		" or m[2] ~= ARGV[3]", "", "F1_CommitNeedsEpochAndToken").
+		by("TestCommit_EachScriptComparesTheFenceAndThePosition/finish"),
 	onRedis("F1/redis/finish-token", "finish.lua does not compare the token", "lua/finish.lua",
-		" or m[3] ~= ARGV[4]", "", "F1_CommitNeedsEpochAndToken"),
+		" or m[3] ~= ARGV[4]", "", "F1_CommitNeedsEpochAndToken").
+		by("TestCommit_EachScriptComparesTheFenceAndThePosition/finish"),
 	onRedis("F1/redis/release-epoch", "release.lua does not compare the epoch", "lua/release.lua",
 		" or m[1] ~= ARGV[2]", "", "F1_ReleaseNeedsEpochAndToken"),
 	onRedis("F1/redis/release-token", "release.lua does not compare the token", "lua/release.lua",
@@ -46,16 +48,19 @@ var redisMutants = []Mutant{
 	onRedis("F2/redis/commit", "a commit that gives the run back leaves it to its owner", "lua/commit.lua",
 		"leave_owner(run, o[1])", "", "F2_ParkFencesTheOwner"),
 	onRedis("F2/redis/finish", "finish.lua leaves the token", "lua/finish.lua",
-		"meta, 't', 'o', 'v', 'z', 'y')", "meta, 'o', 'v', 'z', 'y')", "FinishEndsTheRun"),
+		"meta, 't', 'o', 'v', 'z', 'y')", "meta, 'o', 'v', 'z', 'y')", "FinishEndsTheRun").
+		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 	onRedis("F2/redis/finish-owned", "finish.lua leaves the run among those of its owner", "lua/finish.lua",
-		"redis.call('SREM', tag .. 'o:' .. m[11], run)", "", "FinishEndsTheRun"),
+		"redis.call('SREM', tag .. 'o:' .. m[11], run)", "", "FinishEndsTheRun").
+		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 
 	onRedis("F3/redis/commit", "commit.lua appends behind any frame", "lua/commit.lua",
 		"if m[1] ~= ARGV[6] then", "if false then", "F3_CommitMustContinueTheLastFrame"),
 	onRedis("F3/redis/append", "append.lua appends behind any frame", "lua/append.lua",
 		"m[1] ~= ARGV[3] or ", "", "F3_CommitMustContinueTheLastFrame"),
 	onRedis("F3/redis/finish", "finish.lua appends behind any frame", "lua/finish.lua",
-		"m[1] ~= ARGV[5] or ", "", "F3_CommitMustContinueTheLastFrame"),
+		"m[1] ~= ARGV[5] or ", "", "F3_CommitMustContinueTheLastFrame").
+		by("TestCommit_EachScriptComparesTheFenceAndThePosition/finish"),
 	onRedis("F3/redis/commit-count", "commit.lua takes a commit that fits by its count for one that fits", "lua/commit.lua",
 		"if m[1] ~= ARGV[6] then", "if m[1] ~= ARGV[6] and tonumber(ARGV[9]) ~= m[4] + 1 then", "F3_APositionIsNotACount"),
 	onRedis("F3/redis/commit-seq", "commit.lua need not continue the sequence", "lua/commit.lua",
@@ -63,9 +68,11 @@ var redisMutants = []Mutant{
 	onRedis("F3/redis/append-seq", "append.lua need not continue the sequence", "lua/append.lua",
 		" or tonumber(ARGV[6]) ~= m[4] + 1", "", "CommitMustContinueTheSequence"),
 	onRedis("F3/redis/finish-seq", "finish.lua need not continue the sequence", "lua/finish.lua",
-		"or tonumber(ARGV[8]) ~= m[4] + 1 or ", "or ", "CommitMustContinueTheSequence"),
+		"or tonumber(ARGV[8]) ~= m[4] + 1 or ", "or ", "CommitMustContinueTheSequence").
+		by("TestCommit_EachScriptComparesTheSequence/finish"),
 	onRedis("F3/redis/append-last", "append.lua does not set the position", "lua/append.lua",
-		"'HSET', KEYS[1], 'l', ARGV[5], ", "'HSET', KEYS[1], ", "CommitAppendsAFrame").behind("if ARGV[9] == ''"),
+		"'HSET', KEYS[1], 'l', ARGV[5], ", "'HSET', KEYS[1], ", "CommitAppendsAFrame").behind("if ARGV[9] == ''").
+		by("TestCommit_EachScriptSetsThePosition/append"),
 
 	onRedis("M1/redis/seen", "what is accepted is not remembered", "lua/part/push.lua",
 		"redis.call('ZADD', seen, keep and now + kept or now, id)", "", "M1_WhatIsAcceptedIsInTheInboxAndSeen"),
@@ -80,7 +87,8 @@ var redisMutants = []Mutant{
 	onRedis("M1/redis/parked", "an item does not make a parked run ready", "lua/part/push.lua",
 		"if m[1] == '3' then", "if false then", "DeliverMakesAParkedRunReady"),
 	onRedis("M1/redis/mail", "the owner of a run is not told of an item", "lua/part/push.lua",
-		"redis.call('PUBLISH', tag .. 'mail:' .. m[5], '')", "", "MailWakesABlockedWait"),
+		"redis.call('PUBLISH', tag .. 'mail:' .. m[5], '')", "", "MailWakesABlockedWait").
+		by("TestWait_IsToldOfWhatHappensWhileItListens/mail"),
 
 	onRedis("M2/redis/ended", "an ended run is not asked what it has seen", "lua/deliver.lua",
 		"if redis.call('ZSCORE', tag", "if m[1] ~= '6' and redis.call('ZSCORE', tag", "M2_DeliverIsAcceptedAgainAfterTheRunEnded"),
@@ -95,7 +103,8 @@ var redisMutants = []Mutant{
 	onRedis("M4/redis/commit-finish", "commit.lua finishes a run with items in its inbox", "lua/commit.lua",
 		"(effect == '1' or effect == '4')", "effect == '1'", "M4_ParkAndFinishNeedAnEmptyInbox"),
 	onRedis("M4/redis/finish", "finish.lua finishes a run with items in its inbox", "lua/finish.lua",
-		"redis.call('EXISTS', KEYS[3], KEYS[8])", "redis.call('EXISTS', KEYS[8])", "M4_ParkAndFinishNeedAnEmptyInbox"),
+		"redis.call('EXISTS', KEYS[3], KEYS[8])", "redis.call('EXISTS', KEYS[8])", "M4_ParkAndFinishNeedAnEmptyInbox").
+		by("TestFinish_TheShortScriptLeavesARunWithMailToTheLongOne"),
 	onRedis("M4/redis/append-mail", "append.lua does not tell of mail", "lua/append.lua",
 		"return 2 * n + redis.call('EXISTS', KEYS[3])", "return 2 * n", "CommitTellsOfMail"),
 	onRedis("M4/redis/for-this-run", "a run continues with items for itself in its inbox", "lua/commit.lua",
@@ -117,11 +126,9 @@ var redisMutants = []Mutant{
 		"redis.call('RPUSH', KEYS[7], run)", "make_ready(run, class, priority)", "C1_CreateUnderActiveCancelWaitsInLine"),
 	onRedis("C1/redis/heir", "the end of the active run starts nobody", "lua/part/end.lua",
 		"make_ready(heir, h[1], h[2])", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
-	onRedis("C1/redis/finish", "finish.lua ends a run without handing its workflow id on", "commit.go",
-		`c.Effect == store.EffectFinish && c.WorkflowID == "" && `, "c.Effect == store.EffectFinish && ", "CommitMustNameTheWorkflowIDOfItsRun").
-		by("TestCommit_ShortScriptsLeaveWorkflowIDsToTheLongOne"),
 	onRedis("C1/redis/finish-script", "finish.lua takes a run that has a workflow id", "lua/finish.lua",
-		" or m[6] or m[10]", " or m[10]").by("TestCommit_ShortScriptsLeaveWorkflowIDsToTheLongOne"),
+		" or m[6] or m[10]", " or m[10]").
+		by("TestCommit_EachScriptComparesTheWorkflowID/finish"),
 	onRedis("C1/redis/append", "append.lua does not compare the workflow id", "lua/append.lua",
 		" or (m[6] or '') ~= ARGV[8]", "", "CommitMustNameTheWorkflowIDOfItsRun"),
 	onRedis("C1/redis/continue", "a run continues that is not the active one", "lua/commit.lua",
@@ -133,30 +140,38 @@ var redisMutants = []Mutant{
 	onRedis("P1/redis/birth", "a run is purged that may be created again", "lua/commit.lua",
 		"end_run(run, now, at, o[6])", "end_run(run, now, at)", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed"),
 	onRedis("P1/redis/finish-birth", "finish.lua lets a run be purged that may be created again", "lua/finish.lua",
-		" or m[10]", "", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed"),
+		" or m[10]", "", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed").
+		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_who_created_it"),
 	onRedis("P1/redis/records", "a run is purged that has records to send", "lua/part/end.lua",
 		"held = held or redis.call('EXISTS', tag .. 'O:' .. run) == 1", "", "P1_ASenderIsNotPurgedWhileItHasRecords"),
 	onRedis("P1/redis/finish-records", "finish.lua lets a run be purged that has records to send", "lua/finish.lua",
-		"redis.call('EXISTS', KEYS[3], KEYS[8])", "redis.call('EXISTS', KEYS[3])", "P1_ASenderIsNotPurgedWhileItHasRecords"),
+		"redis.call('EXISTS', KEYS[3], KEYS[8])", "redis.call('EXISTS', KEYS[3])", "P1_ASenderIsNotPurgedWhileItHasRecords").
+		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_its_own_records"),
 	onRedis("P1/redis/chain", "the first run of a chain is purged before the others", "lua/commit.lua",
 		"o[6] or chain == run)", "o[6])", "P1_TheFirstRunOfAChainIsPurgedAfterAllOthers"),
 	onRedis("P1/redis/let-go-records", "a run is let go that still has records", "lua/part/hold.lua",
-		"redis.call('EXISTS', tag .. 'O:' .. run) == 1", "false", "P1_ASenderIsNotPurgedWhileItHasRecords"),
+		"redis.call('EXISTS', tag .. 'O:' .. run) == 1", "false", "P1_ASenderIsNotPurgedWhileItHasRecords").
+		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_who_created_it,_and_by_its_records"),
 	onRedis("P1/redis/let-go-chain", "the first run of a chain is let go before the others", "lua/part/hold.lua",
-		"redis.call('HEXISTS', tag .. 'h', run) == 1", "false", "P1_TheFirstRunOfAChainIsPurgedAfterAllOthers"),
+		"redis.call('HEXISTS', tag .. 'h', run) == 1", "false", "P1_TheFirstRunOfAChainIsPurgedAfterAllOthers").
+		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_who_created_it,_and_by_its_chain"),
 	onRedis("P1/redis/let-go-birth", "a run is let go that may be created again", "lua/part/hold.lua",
 		"redis.call('HEXISTS', tag .. 'm:' .. run, 'B') == 1", "false", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", "P1_ASenderIsNotPurgedWhileItHasRecords",
-		"P1_ARunIsPurgedWhenNothingHoldsItBackAnyMore"),
+		"P1_ARunIsPurgedWhenNothingHoldsItBackAnyMore").
+		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_its_records,_and_by_who_created_it"),
 	onRedis("P1/redis/let-go-deleted", "a deleted run is let go that may be created again", "lua/part/hold.lua",
-		"redis.call('HEXISTS', tag .. 'g:' .. run, 'B') == 1", "false", "P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed"),
+		"redis.call('HEXISTS', tag .. 'g:' .. run, 'B') == 1", "false", "P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed").
+		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_its_records,_and_by_who_created_it,_while_it_is_deleted"),
 	onRedis("P1/redis/horizon", "a run is purged as soon as it has ended", "lua/commit.lua",
 		"math.max(math.max(now, o[4]) + ARGV[20], now + (o[5] or ARGV[21]))", "now + (o[5] or ARGV[21])", "P1_ARunIsKeptForTheHorizonAfterItsEnd"),
 	onRedis("P1/redis/finish-horizon", "finish.lua lets a run be purged as soon as it has ended", "lua/finish.lua",
-		"math.max(math.max(now, m[8]) + ARGV[11], now + (m[9] or ARGV[12]))", "now + (m[9] or ARGV[12])", "P1_ARunIsKeptForTheHorizonAfterItsEnd"),
+		"math.max(math.max(now, m[8]) + ARGV[11], now + (m[9] or ARGV[12]))", "now + (m[9] or ARGV[12])", "P1_ARunIsKeptForTheHorizonAfterItsEnd").
+		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/within_the_horizon"),
 	onRedis("P1/redis/created", "a run is purged whose creation may be sent again", "lua/commit.lua",
 		"math.max(now, o[4]) + ARGV[20]", "now + ARGV[20]", "P1_ARunIsKeptForTheHorizonAfterItsCreation"),
 	onRedis("P1/redis/finish-created", "finish.lua lets a run be purged whose creation may be sent again", "lua/finish.lua",
-		"math.max(now, m[8]) + ARGV[11]", "now + ARGV[11]", "P1_ARunIsKeptForTheHorizonAfterItsCreation"),
+		"math.max(now, m[8]) + ARGV[11]", "now + ARGV[11]", "P1_ARunIsKeptForTheHorizonAfterItsCreation").
+		by("TestFinish_TheShortScriptKeepsARunWhoseCreationMayBeSentAgain"),
 
 	onRedis("O1/redis/derived", "the same record is written twice", "lua/part/send.lua",
 		"if redis.call('HEXISTS', tag .. 'O:' .. run, id) == 0 then", "if true then", "O1_ARecordThatIsThereStaysAsItIs"),
@@ -226,7 +241,8 @@ var redisMutants = []Mutant{
 	onRedis("K2/redis/ready", "what is made ready wakes nobody", "lua/part/ready.lua",
 		"  wake(class)\nend", "end", "K2_AStartWakesABlockedWait").behind("local function make_ready"),
 	onRedis("K2/redis/publish", "a wake is not published", "lua/part/ready.lua",
-		"redis.call('PUBLISH', tag .. 'hint', 'c' .. class)", "", "K2_AStartWakesABlockedWait"),
+		"redis.call('PUBLISH', tag .. 'hint', 'c' .. class)", "", "K2_AStartWakesABlockedWait").
+		by("TestWait_IsToldOfWhatHappensWhileItListens/a_run"),
 	onRedis("K2/redis/rest", "a claim does not announce what it leaves", "lua/claim.lua",
 		"wake(ARGV[i + 1])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
@@ -236,20 +252,24 @@ var redisMutants = []Mutant{
 	onRedis("K2/redis/ears-uninformed", "an ear that looked at nothing is taken for informed", "ears.go",
 		"return k.ear, k.classes == classes", "return k.ear, true").by("TestWait_OfOtherClassesThanBeforeLooks"),
 	onRedis("K2/redis/ears-kept", "an ear that has heard what was not looked at is kept", "wait.go",
-		"if !a.informed || err != nil && ctx.Err() == nil {", "if false {").by("TestWait_AfterOneThatGaveUpBeforeItLookedLooks"),
+		"if !a.informed || err != nil && ctx.Err() == nil {", "if false {").
+		by("TestWait_AfterALookThatFailedLooksAgain"),
 	onRedis("K2/redis/ears-forget", "what an ear hears between two Waits is lost", "ears.go",
-		"return k.ear, k.classes == classes", "k.ear.hints()\n\treturn k.ear, k.classes == classes").by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
+		"return k.ear, k.classes == classes", "k.ear.hints()\n\treturn k.ear, k.classes == classes").
+		by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
 	onRedis("K2/redis/ears-told", "a Wait that has told leaves no ear behind that has listened since", "ears.go",
-		"e.kept[who] = k", "ear.close()\n\te.kept[who] = k").by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
+		"e.kept[who] = k", "ear.close()\n\te.kept[who] = k").
+		by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
 	onRedis("K2/redis/renewed", "after a lost connection nobody looks", "hub.go",
 		"t.tell(hint{topic: m.Channel, again: true})", "").by("TestWait_LooksAgainWhenTheConnectionWasLost"),
-	onRedis("K2/redis/canceled", "a look is given up half-way, with the wake that it has taken", "wait.go",
-		"a.s.do(context.WithoutCancel(ctx), calls...)", "a.s.do(ctx, calls...)").by("TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled"),
+	onRedis("K2/redis/canceled", "a Wait that gives up loses the wake that its look has taken", "wait.go",
+		"if a.news() {", "if a.news() && ctx.Err() == nil {").by("TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled"),
 
 	onRedis("K3/redis/wake", "an earlier due time wakes nobody", "lua/part/park.lua",
 		"wake(class)", "", "K3_ParkWithTheEarliestDueTimeWakesTheClass"),
 	onRedis("K3/redis/tell", "those who wait are not told of an earlier due time", "lua/part/park.lua",
-		"redis.call('PUBLISH', tag .. 'hint', 'd' .. due)", "", "K3_AnEarlierDueTimeEndsTheWait"),
+		"redis.call('PUBLISH', tag .. 'hint', 'd' .. due)", "", "K3_AnEarlierDueTimeEndsTheWait").
+		by("TestWait_IsToldOfWhatHappensWhileItListens/an_earlier_due_time"),
 	onRedis("K3/redis/known", "an earlier due time that is there already is not told", "wait.go",
 		"case next != 0 && next < spot.known:", "case false:", "K3_AnEarlierDueTimeThatIsThereAlreadyEndsTheWait"),
 	onRedis("K3/redis/claim", "a claim does not call Due", "lua/claim.lua",
