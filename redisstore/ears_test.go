@@ -155,6 +155,12 @@ func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 	}
 }
 
+func TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready(t *testing.T) {
+	e := openEared(t, redistest.Shared(t).Client(t))
+	allNews[2].bring(e)
+	e.woken("a due time", e.wait(e.ctx), store.Woken{Due: true})
+}
+
 // Between two Waits the ear of the first goes on listening for the second.
 func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
 	for _, n := range allNews {

@@ -182,9 +182,9 @@ func TestCommit_EachScriptComparesTheFenceAndThePosition(t *testing.T) {
 					var conflict *store.ConflictError
 					switch fenced := c.Fence != fence; {
 					case fenced && !errors.Is(err, store.ErrFenced):
-						t.Errorf("%s: got error %v, want %v", what, err, store.ErrFenced)
+						t.Fatalf("%s: got error %v, want %v", what, err, store.ErrFenced)
 					case !fenced && !errors.As(err, &conflict):
-						t.Errorf("%s: got error %v, want a conflict", what, err)
+						t.Fatalf("%s: got error %v, want a conflict", what, err)
 					}
 				})
 			}
@@ -270,7 +270,7 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 	g.check(g.answer(g.shaped(scriptFinish, l, fence)).Err)
 	rec := g.loaded(l.Run).Record
 	if rec.Place != store.PlaceEnded || rec.Owner != "" || rec.Fence.Token != (event.Token{}) || rec.Status != event.StatusCompleted {
-		t.Errorf("record: got %+v, want an ended run that nobody owns", rec)
+		t.Fatalf("record: got %+v, want an ended run that nobody owns", rec)
 	}
 	beat, err := g.Heartbeat(g.ctx, 0, session)
 	g.check(err)

@@ -271,7 +271,7 @@ var redisMutants = []Mutant{
 		"redis.call('PUBLISH', tag .. 'hint', 'd' .. due)", "", "K3_AnEarlierDueTimeEndsTheWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/an_earlier_due_time"),
 	onRedis("K3/redis/known", "an earlier due time that is there already is not told", "wait.go",
-		"case next != 0 && next < spot.known:", "case false:", "K3_AnEarlierDueTimeThatIsThereAlreadyEndsTheWait"),
+		"case next != 0 && next < spot.known:", "case false:").by("TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready"),
 	onRedis("K3/redis/claim", "a claim does not call Due", "lua/claim.lua",
 		"make_due(now, chores)", "make_due(now, 0)", "ClaimMakesDueRunsReady"),
 	onRedis("K3/redis/full", "a claim of nothing does not call Due", "lua/claim.lua",

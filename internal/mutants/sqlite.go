@@ -52,7 +52,7 @@ var sqliteMutants = []Mutant{
 	sqlite("M1/sqlite/chain", "the runs of a chain do not share what was seen", "deliver.go",
 		"packRun(r.chain), string(item.ID)", "packRun(r.id), string(item.ID)", "DeliverToAnyRunOfAChainReachesTheLast"),
 	sqlite("M1/sqlite/refusal", "a refusal is pushed again", "outbox.go",
-		"if err != nil || seen {", "if err != nil {", "M1_ARefusalThatWasAcceptedIsNotPushedAgain"),
+		"if err != nil || seen {", "if seen = false; err != nil || seen {", "M1_ARefusalThatWasAcceptedIsNotPushedAgain"),
 	sqlite("M1/sqlite/unread", "what is still in the inbox is forgotten as seen", "deliver.go",
 		" AND id NOT IN (SELECT id FROM inbox WHERE run = +?)", " AND run = +?", "M1_TheSameItemIsAcceptedOnceAlsoWhenItHasBeenRead"),
 
@@ -60,7 +60,7 @@ var sqliteMutants = []Mutant{
 		"case seen:", "case seen && r.place != store.PlaceEnded:", "M2_DeliverIsAcceptedAgainAfterTheRunEnded"),
 
 	sqlite("M3/sqlite/consume", "a commit consumes whatever is there", "commit.go",
-		"if event.ItemID(row.ColumnText(1)) == c.ConsumeLast {", "if true {", "M3_ConsumeNamesTheItem"),
+		"if event.ItemID(row.ColumnText(1)) == c.ConsumeLast {", "if event.ItemID(row.ColumnText(1)) != \"\" {", "M3_ConsumeNamesTheItem"),
 	sqlite("M3/sqlite/more", "a commit consumes what is not there", "commit.go",
 		"case c.Consume > 0 && upTo == 0:", "case false:", "M3_ConsumeNamesTheItem"),
 
@@ -69,14 +69,14 @@ var sqliteMutants = []Mutant{
 	sqlite("M4/sqlite/finish", "a run finishes with items in its inbox", "commit.go",
 		" || c.Effect == store.EffectFinish", "", "M4_ParkAndFinishNeedAnEmptyInbox"),
 	sqlite("M4/sqlite/for-this-run", "a run continues with items for itself in its inbox", "continue.go",
-		"if bound > 0 {", "if false {", "M4_ContinueNeedsItemsForTheRunAloneToBeRead"),
+		"if bound > 0 {", "if bound < 0 {", "M4_ContinueNeedsItemsForTheRunAloneToBeRead"),
 	sqlite("M4/sqlite/rest", "the rest of the inbox does not go on with the chain", "continue.go",
 		"if r.inbox > 0 {", "if false {", "M4_ContinueTakesTheRestOfTheInboxAlong"),
 	sqlite("M4/sqlite/tip", "what is sent to a run of a chain does not reach the last", "deliver.go",
 		"if err != nil || tip == r.id {", "if true {", "DeliverToAnyRunOfAChainReachesTheLast"),
 
 	sqlite("C1/sqlite/exists", "create does not ask whether the run exists", "create.go",
-		"if known != 0 {", "if false {", "C1_CreateSentAgainIsTheSameRun"),
+		"if known != 0 {", "if known < 0 {", "C1_CreateSentAgainIsTheSameRun"),
 	sqlite("C1/sqlite/policy-first", "the policy is asked before whether the run exists", "create.go",
 		"if known != 0 {", "if known != 0 && c.WorkflowID == \"\" {", "C1_CreateSentAgainIsAskedBeforeThePolicy"),
 	sqlite("C1/sqlite/deleted", "a deleted run is created again", "create.go",
@@ -88,7 +88,7 @@ var sqliteMutants = []Mutant{
 	sqlite("C1/sqlite/heir", "the end of the active run starts nobody", "place.go",
 		"return t.makeReady(heir)", "return nil", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	sqlite("C1/sqlite/continue", "a run continues that is not the active one", "continue.go",
-		"if r.wid != 0 && w.active != r.key {", "if false {").by("TestCommit_DoesNotContinueARunThatIsNotTheActiveOne"),
+		"if r.wid != 0 && w.active != r.key {", "if r.wid != 0 && w.active < 0 {").by("TestCommit_DoesNotContinueARunThatIsNotTheActiveOne"),
 
 	sqlite("P1/sqlite/ended", "a run is purged that has not ended", "purge.go",
 		"if r == nil || r.place != store.PlaceEnded {", "if r == nil {", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed",
@@ -111,7 +111,7 @@ var sqliteMutants = []Mutant{
 		"due := before.due", "due := before.due * 0", "O1_AnAnsweredRecordWaitsForTheEarlierOnesOfItsPair").
 		by("TestOutbox_KeepsTheOrderOfAPairWhenTheClockIsSetBack"),
 	sqlite("O1/sqlite/unknown", "an unknown receiver is taken for an answer although a record before is open", "outbox.go",
-		"if err != nil || unsettled == 0 {", "if true {", "O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore"),
+		"if err != nil || unsettled == 0 {", "if err != nil || unsettled >= 0 {", "O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore"),
 	sqlite("O1/sqlite/phase", "a mark moves a record that was moved on by another relay", "outbox.go",
 		"if err != nil || o == nil || o.phase != m.Phase {", "if err != nil || o == nil {", "MarkIgnoresARecordInAnotherPhase"),
 
@@ -135,7 +135,7 @@ var sqliteMutants = []Mutant{
 		`(l == nil || l.reason != "")`, "(l == nil)").by("TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken"),
 
 	sqlite("W2/sqlite/count", "a heartbeat does not tell how many runs are owned", "session.go",
-		"Owned: int(owned)", "", "W2_HeartbeatTellsHowManyRunsAreOwned"),
+		"Owned: int(owned)", "Owned: int(0 * owned)", "W2_HeartbeatTellsHowManyRunsAreOwned"),
 	sqlite("W2/sqlite/mail", "a heartbeat does not name runs with mail", "session.go",
 		"WHERE owner = +? AND inbox > 0`", "WHERE owner = +? AND inbox < 0`", "W2_HeartbeatNamesRunsWithMailUntilItIsRead"),
 	sqlite("W2/sqlite/fences", "Reconcile does not tell the fences", "session.go",
