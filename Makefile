@@ -71,6 +71,10 @@ cover: ## measure the coverage of all packages by all tests
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
 	$(GO) tool cover -func=coverage.out | tail -n 1
 
+.PHONY: mutants
+mutants: ## disable each guard of the engine in turn, and show that some test notices (15 to 30 minutes)
+	$(GO) run ./internal/mutants -write docs/mutants.md
+
 .PHONY: chaos
 chaos: compiler ## kill and stall workers at random, with seeds 1 to 10
 	@for seed in 1 2 3 4 5 6 7 8 9 10; do \

@@ -32,7 +32,5 @@ var Stores = []string{"memory", "sqlite", "redis"}
 // Elsewhere says why a rule cannot be broken in a store; the worker or the code of
 // a run holds it, where a mutant must be. The key is a rule, or rule/store.
 var Elsewhere = map[string]string{
-	"F4":        "Stores cache no state of code: the worker does, and compares the cid of the claim with its own.",
-	"K1/memory": "The ready set is linked through the runs themselves: there is no list that could differ from the place.",
-	"K1/sqlite": "The ready set is an index over the place: there is no list that could differ from it.",
+	"F4": "Stores cache no state of code: the worker does, and compares the cid of the claim with its own.",
 }

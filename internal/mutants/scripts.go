@@ -53,7 +53,7 @@ func (c *campaign) buildScripted(ctx context.Context) error {
 	program := filepath.Join(c.scratch, "scripted.test")
 	ctx, cancel := context.WithTimeout(ctx, buildTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", program, "./"+filepath.ToSlash(filepath.Dir(scriptHost)))
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags="+fastCompile, "-overlay="+overlay, "-o", program, "./"+filepath.ToSlash(filepath.Dir(scriptHost)))
 	cmd.Dir = c.root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the tests that read scripts: %w\n%s", err, out)

@@ -15,7 +15,7 @@ func TestDeadline_IsTheOneOfTheLog(t *testing.T) {
 	var told time.Time
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		limited := b.NewDeadline(s, t0.Add(after))
-		op := b.Step(limited, "p.slow", b.Key("p.slow"), nil, nil, nil)
+		op := b.Step(limited, "p.slow", b.Key("p.slow"), nil, nil, func([]byte) string { return "" })
 		told = op.Deadline()
 		b.AwaitStep(op)
 		return done("")
