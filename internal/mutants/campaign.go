@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,6 +33,9 @@ type campaign struct {
 	sound   map[string]bool // tests that pass unmutated, behind their package
 	// scripted is the program of the tests that read scripts; empty: not built yet.
 	scripted string
+	built    int                // programs
+	bundles  map[string]*bundle // by package
+	mutants  []Mutant           // all that are to be tried
 }
 
 // baseline runs every test that is to kill something on the source as it is. What
@@ -107,27 +109,67 @@ func (c *campaign) testMutant(ctx context.Context, m *Mutant, mutated string, te
 	if m.isScript() {
 		return c.testScript(ctx, m, mutated, tests)
 	}
-	overlay, err := c.overlay(m.File, mutated)
+	b, err := c.bundleOf(ctx, m.Package)
+	if err != nil {
+		return nil, false, err
+	}
+	if b.holds[m.ID] {
+		return c.testProgram(ctx, b.program, m.Package, tests, mutantEnv+"="+m.ID)
+	}
+	overlay, err := c.overlay(map[string]string{m.File: mutated})
 	if err != nil {
 		return nil, false, err
 	}
 	return c.test(ctx, m.Package, tests, overlay, c.limit)
 }
 
-// overlay writes what makes the go command read a text in place of a file, and
-// returns its name.
-func (c *campaign) overlay(file, text string) (string, error) {
-	instead := filepath.Join(c.scratch, "mutated"+filepath.Ext(file))
-	replace := map[string]map[string]string{"Replace": {filepath.Join(c.root, filepath.FromSlash(file)): instead}}
-	b, err := json.Marshal(replace)
+// overlay writes what makes the go command read texts in place of files, which need
+// not be there, and returns its name.
+func (c *campaign) overlay(texts map[string]string) (string, error) {
+	replace := map[string]string{}
+	for i, file := range sortedKeys(texts) {
+		instead := filepath.Join(c.scratch, fmt.Sprintf("mutated%d%s", i, filepath.Ext(file)))
+		if err := os.WriteFile(instead, []byte(texts[file]), 0o600); err != nil {
+			return "", fmt.Errorf("write overlay of %s: %w", file, err)
+		}
+		replace[filepath.Join(c.root, filepath.FromSlash(file))] = instead
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		return "", fmt.Errorf("write overlay of %s: %w", file, err)
+		return "", fmt.Errorf("write overlay: %w", err)
 	}
 	name := filepath.Join(c.scratch, "overlay.json")
-	if err := errors.Join(os.WriteFile(instead, []byte(text), 0o600), os.WriteFile(name, b, 0o600)); err != nil {
-		return "", fmt.Errorf("write overlay of %s: %w", file, err)
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		return "", fmt.Errorf("write overlay: %w", err)
 	}
 	return name, nil
+}
+
+// build builds the tests of a package with texts in place of files.
+func (c *campaign) build(ctx context.Context, pkg string, texts map[string]string) (program string, err error) {
+	overlay, err := c.overlay(texts)
+	if err != nil {
+		return "", err
+	}
+	c.built++
+	program = filepath.Join(c.scratch, fmt.Sprintf("mutants%d.test", c.built))
+	ctx, cancel := context.WithTimeout(ctx, buildTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags="+fastCompile, "-overlay="+overlay, "-o", program, "./"+pkg)
+	cmd.Dir = c.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the tests of ./%s: %w\n%s", pkg, err, out)
+	}
+	return program, nil
+}
+
+// testProgram runs tests of a program that was built before.
+func (c *campaign) testProgram(ctx context.Context, program, pkg string, tests []string, env string) (*testLog, bool, error) {
+	args := []string{"tool", "test2json", program, "-test.v=test2json", "-test.timeout=" + c.limit.String()}
+	if len(tests) > 0 {
+		args = append(args, "-test.failfast", "-test.run="+pattern(tests))
+	}
+	return c.listen(ctx, 2*c.limit, filepath.Join(c.root, filepath.FromSlash(pkg)), []string{env}, args...)
 }
 
 // buildTime is what the compiler may take beside the tests.
@@ -149,17 +191,18 @@ func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay
 	if overlay != "" && len(names) > 0 {
 		args = append(args, "-failfast")
 	}
-	cmd := exec.Command("go", append(args, "./"+pkg)...)
-	cmd.Dir = c.root
-	return c.listen(ctx, cmd, limit+buildTime)
+	return c.listen(ctx, limit+buildTime, c.root, nil, append(args, "./"+pkg)...)
 }
 
-// listen runs a command that prints what go test -json does, and reports what it
-// has said and whether it has ended well.
-func (c *campaign) listen(ctx context.Context, cmd *exec.Cmd, limit time.Duration) (*testLog, bool, error) {
+// listen runs the go command, which prints what go test -json does, and reports what
+// it has said and whether it has ended well.
+func (c *campaign) listen(ctx context.Context, limit time.Duration, dir string, env []string, args ...string) (*testLog, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd.Stderr = os.Stderr
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends the tests, too
+	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, false, err
@@ -167,13 +210,11 @@ func (c *campaign) listen(ctx context.Context, cmd *exec.Cmd, limit time.Duratio
 	if err := cmd.Start(); err != nil {
 		return nil, false, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
-	defer stop()
 	log := &testLog{}
 	readErr := log.read(out)
 	waitErr := cmd.Wait()
 	if ctx.Err() != nil {
-		return nil, false, fmt.Errorf("run %s: %w", strings.Join(cmd.Args[:2], " "), ctx.Err())
+		return nil, false, fmt.Errorf("run go %s: %w", args[0], ctx.Err())
 	}
 	return log, waitErr == nil, readErr
 }

@@ -111,6 +111,7 @@ func TestCampaign_TellsWhatBecameOfEachMutant(t *testing.T) {
 		{ID: "stale", File: "small/small.go", Old: "n%3", New: "n", Package: "small", Tests: []string{"TestEven"}},
 		{ID: "no test", File: "small/text", Old: "guard", New: "gone", Package: "small", Tests: []string{"TestOdd"}},
 	}
+	c.mutants = mutants
 	if err := c.baseline(t.Context(), mutants); err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +129,95 @@ func TestCampaign_TellsWhatBecameOfEachMutant(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "small", "text"))
 	if err != nil || string(text) != "guard\n" {
 		t.Errorf("the tree was changed: %q, %v", text, err)
+	}
+}
+
+func TestBundle_HoldsEachMutantBesideTheSource(t *testing.T) {
+	dir := module(t)
+	even := func(id, before, after string) Mutant {
+		return Mutant{ID: id, File: "small/small.go", Old: before, New: after, Package: "small", Tests: []string{"TestEven", "TestText"}}
+	}
+	mutants := []Mutant{
+		even("killed", "n%2 == 0", "true"),
+		even("survived", "n%2 == 0", "n%4 == 0"),
+		even("text", "return text", `return ""`),
+		even("outside", "//go:embed text", "//"),
+	}
+	c := &campaign{root: dir, scratch: t.TempDir(), limit: time.Minute, mutants: mutants}
+	if err := c.baseline(t.Context(), mutants); err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.bundleOf(t.Context(), "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]bool{"killed": true, "survived": true, "text": true}, b.holds); diff != "" {
+		t.Errorf("mutants in the bundle (-want +got):\n%s", diff)
+	}
+	got := map[string]string{}
+	for i := range mutants {
+		r := c.try(t.Context(), &mutants[i])
+		got[r.ID] = strings.TrimSpace(string(r.Verdict) + " " + r.Killer)
+	}
+	want := map[string]string{"killed": "killed TestEven", "survived": "survived", "text": "killed TestText", "outside": "killed TestText"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+}
+
+func TestBundled_CallsTheMutantWithAllThatTheFunctionIsGiven(t *testing.T) {
+	const source = `package small
+
+type box struct{}
+
+func (b *box) sum(first int, rest ...int) (int, error) { return first + len(rest), nil }
+
+func (b *box) reset() { *b = box{} }
+
+func unnamed(_ int) int { return 1 }
+`
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "small.go"), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, pkg, held, err := bundled(dir, "small.go", []*Mutant{
+		{ID: "a", Old: "first + len(rest)", New: "first"}, {ID: "b", Old: "len(rest)", New: "0"}, {ID: "c", Old: "*b = box{}", New: ""},
+		{ID: "d", Old: "return 1", New: "return 2"}, {ID: "e", Old: "gone", New: ""},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `package small
+
+type box struct{}
+
+func (b *box) sum(first int, rest ...int) (int, error) {
+	if mutantNow == "b" {
+		return b.sumMutant1(first, rest...)
+	}
+
+	if mutantNow == "a" {
+		return b.sumMutant0(first, rest...)
+	}
+ return first + len(rest), nil }
+
+func (b *box) reset() {
+	if mutantNow == "c" {
+		b.resetMutant2()
+		return
+	}
+ *b = box{} }
+
+func unnamed(_ int) int { return 1 }
+
+func (b *box) sumMutant0(first int, rest ...int) (int, error) { return first, nil }
+
+func (b *box) sumMutant1(first int, rest ...int) (int, error) { return first + 0, nil }
+
+func (b *box) resetMutant2() {  }
+`
+	if diff := cmp.Diff(want, text); diff != "" || pkg != "small" || !cmp.Equal(held, []string{"a", "b", "c"}) {
+		t.Errorf("package %s with %q (-want +got):\n%s", pkg, held, diff)
 	}
 }
 

@@ -56,27 +56,35 @@ func (e *StaleError) Error() string {
 
 // Apply returns the mutated source.
 func (m *Mutant) Apply(source string) (string, error) {
+	at, err := m.place(source)
+	if err != nil {
+		return "", err
+	}
+	return source[:at] + m.New + source[at+len(m.Old):], nil
+}
+
+// place returns where the text begins that is replaced.
+func (m *Mutant) place(source string) (int, error) {
 	stale := func(format string, args ...any) error {
 		return &StaleError{m.ID, m.File, fmt.Sprintf(format, args...)}
 	}
 	from := 0
 	if m.After != "" {
 		if n := strings.Count(source, m.After); n != 1 {
-			return "", stale("%q occurs %d times, want once", m.After, n)
+			return 0, stale("%q occurs %d times, want once", m.After, n)
 		}
 		from = strings.Index(source, m.After) + len(m.After)
 	} else if n := strings.Count(source, m.Old); n != 1 {
-		return "", stale("%q occurs %d times, want once", m.Old, n)
+		return 0, stale("%q occurs %d times, want once", m.Old, n)
 	}
 	at := strings.Index(source[from:], m.Old)
 	switch {
 	case at < 0:
-		return "", stale("%q does not occur behind %q", m.Old, m.After)
+		return 0, stale("%q does not occur behind %q", m.Old, m.After)
 	case m.Old == m.New:
-		return "", stale("nothing is replaced")
+		return 0, stale("nothing is replaced")
 	}
-	at += from
-	return source[:at] + m.New + source[at+len(m.Old):], nil
+	return from + at, nil
 }
 
 // ApplyIn is Apply on the file below root.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -46,20 +45,8 @@ func (c *campaign) buildScripted(ctx context.Context) error {
 			return err
 		}
 	}
-	overlay, err := c.overlay(scriptHost, text)
-	if err != nil {
-		return err
-	}
-	program := filepath.Join(c.scratch, "scripted.test")
-	ctx, cancel := context.WithTimeout(ctx, buildTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags="+fastCompile, "-overlay="+overlay, "-o", program, "./"+filepath.ToSlash(filepath.Dir(scriptHost)))
-	cmd.Dir = c.root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the tests that read scripts: %w\n%s", err, out)
-	}
-	c.scripted = program
-	return nil
+	c.scripted, err = c.build(ctx, filepath.ToSlash(filepath.Dir(scriptHost)), map[string]string{scriptHost: text})
+	return err
 }
 
 // testScript runs tests with a script in place of another one.
@@ -68,23 +55,16 @@ func (c *campaign) testScript(ctx context.Context, m *Mutant, mutated string, te
 		return nil, false, err
 	}
 	dir := filepath.Join(c.scratch, "scripts")
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, false, err
-	}
 	lua := filepath.Join(dir, "lua")
-	if err := os.CopyFS(lua, os.DirFS(filepath.Join(c.root, filepath.FromSlash(scriptDir)))); err != nil {
-		return nil, false, err
-	}
 	file := filepath.Join(lua, filepath.FromSlash(strings.TrimPrefix(m.File, scriptDir+"/")))
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, false, fmt.Errorf("remove the scripts of the mutant before: %w", err)
+	}
+	if err := os.CopyFS(lua, os.DirFS(filepath.Join(c.root, filepath.FromSlash(scriptDir)))); err != nil {
+		return nil, false, fmt.Errorf("copy scripts: %w", err)
+	}
 	if err := os.WriteFile(file, []byte(mutated), 0o600); err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("write mutant %s: %w", m.ID, err)
 	}
-	args := []string{"tool", "test2json", c.scripted, "-test.v=test2json", "-test.timeout=" + c.limit.String()}
-	if len(tests) > 0 {
-		args = append(args, "-test.failfast", "-test.run="+pattern(tests))
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = filepath.Join(c.root, filepath.FromSlash(m.Package))
-	cmd.Env = append(os.Environ(), scriptEnv+"="+dir)
-	return c.listen(ctx, cmd, c.limit+buildTime)
+	return c.testProgram(ctx, c.scripted, m.Package, tests, scriptEnv+"="+dir)
 }

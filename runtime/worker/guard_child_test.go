@@ -325,7 +325,12 @@ func TestFLOW9_ACanceledParentWaitsForTheOutcomeOfItsChild(t *testing.T) {
 		return 10 * n, nil // it completes all the same
 	}), as(parents, func(ctx workflow.Context, n int) (int, error) { return stubborn.Child(ctx, n) }))
 	run := start(w, parents, 4)
-	w.reach(run, event.ChildCreated, 1)
+	child := stubborn.Get(w.client, w.reach(run, event.ChildCreated, 1).Next)
+	w.eventually("the child is there", func() bool {
+		_, err := child.Info(w.ctx)
+		return err == nil
+	})
+	w.reach(child, event.WaitCreated, 1)
 	if err := run.Cancel(w.ctx, "enough"); err != nil {
 		t.Fatal(err)
 	}
