@@ -78,9 +78,9 @@ cover: ## measure the coverage of all packages by all tests
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
 	$(GO) tool cover -func=coverage.out | tail -n 1
 
-.PHONY: soak
-soak: ## write 100,000 chunks to streams, and let thousands of readers follow
-	$(GO) test -count=1 -v -run 'VeryManyChunks|ThousandsOfReaders' ./runtime/worker -soak
+.PHONY: mutants
+mutants: ## disable each guard of the engine in turn, and show that some test notices (15 to 30 minutes)
+	$(GO) run ./internal/mutants -write docs/mutants.md
 
 .PHONY: chaos
 chaos: compiler ## kill and stall workers at random, with seeds 1 to 10
@@ -103,3 +103,4 @@ soak: compiler ## the long versions of the tests that chance and sizes bound: CH
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/step/sqlstep -kills=20
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker -attack.seeds=$(SEEDS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./internal/survival -chaos.runs=1000
+	$(GO) test -count=1 -v -run 'VeryManyChunks|ThousandsOfReaders' ./runtime/worker -soak

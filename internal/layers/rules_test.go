@@ -52,6 +52,7 @@ var rules = []rule{
 
 	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},
 	{packages: "internal/layers", helper: true},
+	{packages: "internal/mutants", external: none},
 	{packages: "internal/testutil/...", module: anyPackage, helper: true},
 	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
 	{packages: "cmd/flowgen", module: []string{"internal/...", "flowcheck/..."}, required: true},

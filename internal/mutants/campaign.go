@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Result is what was found out about a mutant.
+type Result struct {
+	ID      string        `json:"id"`
+	Verdict Verdict       `json:"verdict"`
+	Killer  string        `json:"killer,omitempty"`
+	Took    time.Duration `json:"took_ns"`
+	Detail  string        `json:"detail,omitempty"` // of a finding
+}
+
+// campaign tries mutants, one after the other: the machine may be small, and tests
+// that are held up say less.
+type campaign struct {
+	root    string        // of the module
+	scratch string        // a directory of its own
+	limit   time.Duration // for the tests of one mutant
+	verbose bool
+	all     bool            // run all tests of the package
+	sound   map[string]bool // tests that pass unmutated, behind their package
+	// scripted is the program of the tests that read scripts; empty: not built yet.
+	scripted string
+	built    int                // programs
+	bundles  map[string]*bundle // by package
+	mutants  []Mutant           // all that are to be tried
+}
+
+// baseline runs every test that is to kill something on the source as it is. What
+// fails there proves nothing elsewhere.
+func (c *campaign) baseline(ctx context.Context, mutants []Mutant) error {
+	tests := map[string][]string{}
+	for i := range mutants {
+		m := &mutants[i]
+		tests[m.Package] = append(tests[m.Package], m.Tests...)
+	}
+	c.sound = map[string]bool{}
+	for _, pkg := range sortedKeys(tests) {
+		slices.Sort(tests[pkg])
+		log, ok, err := c.test(ctx, pkg, slices.Compact(tests[pkg]), "", 10*c.limit)
+		if err != nil {
+			return fmt.Errorf("run the tests of %s unmutated: %w", pkg, err)
+		}
+		if !ok {
+			return fmt.Errorf("run the tests of %s unmutated: %s failed:\n%s", pkg, strings.Join(log.Failed, ", "), log.Output)
+		}
+		for name := range log.Passed {
+			c.sound[pkg+" "+name] = true
+		}
+	}
+	return nil
+}
+
+// fits returns why a mutant cannot be tried: a test of its is not there.
+func (c *campaign) fits(m *Mutant) error {
+	for _, name := range m.Tests {
+		if !c.all && !c.sound[m.Package+" "+name] {
+			return &StaleError{m.ID, m.Package, "there is no test " + name}
+		}
+	}
+	return nil
+}
+
+// try breaks one thing and looks who notices.
+func (c *campaign) try(ctx context.Context, m *Mutant) Result {
+	start := time.Now()
+	r := Result{ID: m.ID}
+	mutated, err := m.ApplyIn(c.root)
+	if err == nil {
+		err = c.fits(m)
+	}
+	if err != nil {
+		r.Verdict, r.Detail = Stale, err.Error()
+		return r
+	}
+	tests := m.Tests
+	if c.all {
+		tests = nil
+	}
+	log, ok, err := c.testMutant(ctx, m, mutated, tests)
+	if err != nil {
+		r.Verdict, r.Detail = Broken, err.Error()
+		return r
+	}
+	r.Verdict, r.Killer = judge(m, log, ok)
+	r.Took = time.Since(start)
+	if c.all && r.Verdict == Killed {
+		r.Killer = strings.Join(log.Failed, " ")
+	}
+	if r.Verdict != Killed || c.verbose {
+		r.Detail = log.Output
+	}
+	return r
+}
+
+func (c *campaign) testMutant(ctx context.Context, m *Mutant, mutated string, tests []string) (*testLog, bool, error) {
+	if m.isScript() {
+		return c.testScript(ctx, m, mutated, tests)
+	}
+	b, err := c.bundleOf(ctx, m.Package)
+	if err != nil {
+		return nil, false, err
+	}
+	if b.holds[m.ID] {
+		return c.testProgram(ctx, b.program, m.Package, tests, mutantEnv+"="+m.ID)
+	}
+	overlay, err := c.overlay(map[string]string{m.File: mutated})
+	if err != nil {
+		return nil, false, err
+	}
+	return c.test(ctx, m.Package, tests, overlay, c.limit)
+}
+
+// overlay writes what makes the go command read texts in place of files, which need
+// not be there, and returns its name.
+func (c *campaign) overlay(texts map[string]string) (string, error) {
+	replace := map[string]string{}
+	for i, file := range sortedKeys(texts) {
+		instead := filepath.Join(c.scratch, fmt.Sprintf("mutated%d%s", i, filepath.Ext(file)))
+		if err := os.WriteFile(instead, []byte(texts[file]), 0o600); err != nil {
+			return "", fmt.Errorf("write overlay of %s: %w", file, err)
+		}
+		replace[filepath.Join(c.root, filepath.FromSlash(file))] = instead
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", fmt.Errorf("write overlay: %w", err)
+	}
+	name := filepath.Join(c.scratch, "overlay.json")
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		return "", fmt.Errorf("write overlay: %w", err)
+	}
+	return name, nil
+}
+
+// build builds the tests of a package with texts in place of files.
+func (c *campaign) build(ctx context.Context, pkg string, texts map[string]string) (program string, err error) {
+	overlay, err := c.overlay(texts)
+	if err != nil {
+		return "", err
+	}
+	c.built++
+	program = filepath.Join(c.scratch, fmt.Sprintf("mutants%d.test", c.built))
+	ctx, cancel := context.WithTimeout(ctx, buildTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags="+fastCompile, "-overlay="+overlay, "-o", program, "./"+pkg)
+	cmd.Dir = c.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the tests of ./%s: %w\n%s", pkg, err, out)
+	}
+	return program, nil
+}
+
+// testProgram runs tests of a program that was built before.
+func (c *campaign) testProgram(ctx context.Context, program, pkg string, tests []string, env string) (*testLog, bool, error) {
+	args := []string{"tool", "test2json", program, "-test.v=test2json", "-test.timeout=" + c.limit.String()}
+	if len(tests) > 0 {
+		args = append(args, "-test.failfast", "-test.run="+pattern(tests))
+	}
+	return c.listen(ctx, 2*c.limit, filepath.Join(c.root, filepath.FromSlash(pkg)), []string{env}, args...)
+}
+
+// buildTime is what the compiler may take beside the tests.
+const buildTime = 5 * time.Minute
+
+// fastCompile makes the compiler leave out what takes its time: the tests of a mutant
+// take less than that.
+const fastCompile = "-N -l"
+
+// test runs tests of a package by their names; none: all of them.
+func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay string, limit time.Duration) (*testLog, bool, error) {
+	args := []string{"test", "-json", "-vet=off", "-gcflags=" + fastCompile, "-count=1", "-timeout=" + limit.String()}
+	if overlay != "" {
+		args = append(args, "-overlay="+overlay)
+	}
+	if len(names) > 0 {
+		args = append(args, "-run="+pattern(names))
+	}
+	if overlay != "" && len(names) > 0 {
+		args = append(args, "-failfast")
+	}
+	return c.listen(ctx, limit+buildTime, c.root, nil, append(args, "./"+pkg)...)
+}
+
+// listen runs the go command, which prints what go test -json does, and reports what
+// it has said and whether it has ended well.
+func (c *campaign) listen(ctx context.Context, limit time.Duration, dir string, env []string, args ...string) (*testLog, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends the tests, too
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, false, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, false, err
+	}
+	log := &testLog{}
+	readErr := log.read(out)
+	waitErr := cmd.Wait()
+	if ctx.Err() != nil {
+		return nil, false, fmt.Errorf("run go %s: %w", args[0], ctx.Err())
+	}
+	return log, waitErr == nil, readErr
+}
+
+// pattern is what go test -run wants for tests of these names.
+func pattern(names []string) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		parts := strings.Split(name, "/")
+		for j, part := range parts {
+			parts[j] = "^" + regexp.QuoteMeta(part) + "$"
+		}
+		all[i] = strings.Join(parts, "/")
+	}
+	return strings.Join(all, "|")
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"strings"
+)
+
+// Verdict is what came of a mutant.
+type Verdict string
+
+// The verdicts. All but Killed are findings.
+const (
+	Killed   Verdict = "killed"   // a test has failed
+	Survived Verdict = "survived" // all its tests have passed
+	Hung     Verdict = "hung"     // its tests did not end, and it does not say so
+	Broken   Verdict = "broken"   // it does not compile: neither killed nor alive
+	Stale    Verdict = "stale"    // its text is not there once
+)
+
+// testEvent is a line of go test -json, as far as it is used here.
+type testEvent struct {
+	Action, Test, Output, FailedBuild string
+}
+
+// testLog is what a run of go test has said.
+type testLog struct {
+	Passed  map[string]bool
+	Failed  []string // subtests before what they belong to
+	Timeout bool
+	NoBuild bool // also: a script that the server could not compile or carry out
+	Output  string
+}
+
+// brokenScript is how Redis names what is wrong with a script itself. A test that
+// fails by it says nothing about the rule.
+var brokenScript = []string{"Error compiling script", "nonexistent global variable", ": attempt to "}
+
+// read takes in what go test -json prints.
+func (l *testLog) read(r io.Reader) error {
+	l.Passed = map[string]bool{}
+	var text strings.Builder
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var e testEvent
+		switch {
+		case len(line) == 0:
+		case json.Unmarshal(line, &e) != nil:
+			text.Write(line) // of the go command itself
+		default:
+			l.take(&e, &text)
+		}
+		if err == io.EOF {
+			l.Output = text.String()
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *testLog) take(e *testEvent, text *strings.Builder) {
+	text.WriteString(e.Output)
+	if strings.Contains(e.Output, "panic: test timed out") {
+		l.Timeout = true
+	}
+	for _, s := range brokenScript {
+		l.NoBuild = l.NoBuild || strings.Contains(e.Output, s)
+	}
+	switch {
+	case e.Action == "build-fail" || e.FailedBuild != "":
+		l.NoBuild = true
+	case e.Test == "":
+	case e.Action == "pass":
+		l.Passed[e.Test] = true
+	case e.Action == "fail":
+		l.Failed = append(l.Failed, e.Test)
+	}
+}
+
+// judge returns what the tests say of a mutant, and which of them it was.
+func judge(m *Mutant, l *testLog, ok bool) (v Verdict, killer string) {
+	switch {
+	case l.NoBuild:
+		return Broken, ""
+	case l.Timeout && !m.Hangs:
+		return Hung, ""
+	case len(l.Failed) > 0:
+		return Killed, l.Failed[0]
+	case ok:
+		return Survived, ""
+	}
+	return Broken, "" // the program has ended without a test that failed
+}

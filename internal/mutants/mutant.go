@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Mutant is one decision of the engine, disabled.
+type Mutant struct {
+	// ID is subject/place/what. The subject is a rule or "engine", the place a
+	// store or a package.
+	ID string
+	// Disabled says in one sentence what no longer holds.
+	Disabled string
+	// File is the path in the module.
+	File string
+	// After is a text that occurs once in the file: Old is looked for behind it.
+	// Empty: Old itself occurs once.
+	After string
+	// Old is replaced by New.
+	Old, New string
+	// Package is where the tests are that notice; Tests are their names.
+	Package string
+	Tests   []string
+	// Hangs says that the tests notice by not coming to an end.
+	Hangs bool
+}
+
+// Subject is the rule that the mutant breaks, or "engine".
+func (m *Mutant) Subject() string {
+	subject, _, _ := strings.Cut(m.ID, "/")
+	return subject
+}
+
+// Place is the store or the package that is broken.
+func (m *Mutant) Place() string {
+	parts := strings.SplitN(m.ID, "/", 3)
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[1]
+}
+
+// StaleError says that a mutant no longer fits the source.
+type StaleError struct {
+	ID, File, Reason string
+}
+
+// Error names the mutant and how to mend it.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("mutant %s is stale: %s: %s: give it what is there now", e.ID, e.File, e.Reason)
+}
+
+// Apply returns the mutated source.
+func (m *Mutant) Apply(source string) (string, error) {
+	at, err := m.place(source)
+	if err != nil {
+		return "", err
+	}
+	return source[:at] + m.New + source[at+len(m.Old):], nil
+}
+
+// place returns where the text begins that is replaced.
+func (m *Mutant) place(source string) (int, error) {
+	stale := func(format string, args ...any) error {
+		return &StaleError{m.ID, m.File, fmt.Sprintf(format, args...)}
+	}
+	from := 0
+	if m.After != "" {
+		if n := strings.Count(source, m.After); n != 1 {
+			return 0, stale("%q occurs %d times, want once", m.After, n)
+		}
+		from = strings.Index(source, m.After) + len(m.After)
+	} else if n := strings.Count(source, m.Old); n != 1 {
+		return 0, stale("%q occurs %d times, want once", m.Old, n)
+	}
+	at := strings.Index(source[from:], m.Old)
+	switch {
+	case at < 0:
+		return 0, stale("%q does not occur behind %q", m.Old, m.After)
+	case m.Old == m.New:
+		return 0, stale("nothing is replaced")
+	}
+	return from + at, nil
+}
+
+// ApplyIn is Apply on the file below root.
+func (m *Mutant) ApplyIn(root string) (string, error) {
+	source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.File)))
+	if err != nil {
+		return "", &StaleError{m.ID, m.File, err.Error()}
+	}
+	return m.Apply(string(source))
+}
+
+// Table returns all mutants, those of a rule together.
+func Table() []Mutant {
+	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, replayMutants)
+	order := map[string]int{"engine": len(Rules)}
+	for i, r := range Rules {
+		order[r.Name] = i
+	}
+	slices.SortStableFunc(all, func(a, b Mutant) int { return order[a.Subject()] - order[b.Subject()] })
+	return all
+}

@@ -1,0 +1,36 @@
+package main
+
+// Rule is one of the rules that a store and its workers must not break.
+type Rule struct{ Name, Text string }
+
+// Rules are the rules in the order of the protocol.
+var Rules = []Rule{
+	{"F1", "Every write to a run names epoch and token."},
+	{"F2", "Whatever takes a run from its owner changes the fence in that action."},
+	{"F3", "A position is the cid of the last frame, never a count; a cid is never used for two frames."},
+	{"F4", "A cached state is known by the cid of the last frame, too."},
+	{"M1", "Accepted is in the inbox and in what was seen, in one action."},
+	{"M2", "What was seen is asked before whether the run has ended."},
+	{"M3", "Consume names ids."},
+	{"M4", "Park and finish need an empty inbox; continue moves the inbox and what the code had not taken."},
+	{"C1", "Create asks first whether the run exists; at most one run of a workflow id is active, successors wait in line."},
+	{"P1", "Nothing is purged that somebody may still send again."},
+	{"O1", "The ids of effects are derived, and effects go in order per pair of runs."},
+	{"O2", "A record goes only after it is settled, what remembers it only after Confirm."},
+	{"W1", "Heartbeats never create a lease."},
+	{"W2", "Each heartbeat compares the runs that are owned."},
+	{"W3", "A run has at most one commit in flight, and the same bytes are sent until they are answered."},
+	{"W4", "Fenced does not say that the commit was not applied."},
+	{"K1", "Ready is a set; claim takes by place, not by list."},
+	{"K2", "Push, then wake, in one action; one wake per class."},
+	{"K3", "Whoever sets an earlier due time wakes; whoever knows it calls Due, busy or not."},
+}
+
+// Stores are the places in which each rule must be broken.
+var Stores = []string{"memory", "sqlite", "redis"}
+
+// Elsewhere says why a rule cannot be broken in a store; the worker or the code of
+// a run holds it, where a mutant must be. The key is a rule, or rule/store.
+var Elsewhere = map[string]string{
+	"F4": "Stores cache no state of code: the worker does, and compares the cid of the claim with its own.",
+}

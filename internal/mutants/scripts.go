@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Scripts are parts of the program, and to compile and link that takes ten times as
+// long as what the tests take. So one program is built for all mutants of scripts,
+// which reads them from a directory instead: then a mutant is a file in there.
+const (
+	scriptDir  = "redisstore/lua"
+	scriptHost = "redisstore/script.go"
+	scriptEnv  = "FLOWGEN_MUTANT_SCRIPTS"
+)
+
+// hosting are the changes of the file that embeds the scripts.
+var hosting = []Mutant{
+	{ID: "scripts/import", File: scriptHost, Old: `"embed"`, New: "\"io/fs\"\n\t\"os\""},
+	{
+		ID: "scripts/embed", File: scriptHost, Old: "//go:embed lua/*.lua lua/part/*.lua\nvar sources embed.FS",
+		New: `var sources = os.DirFS(os.Getenv("` + scriptEnv + `")).(fs.ReadFileFS)`,
+	},
+}
+
+// isScript reports whether the mutant is one of a script.
+func (m *Mutant) isScript() bool { return strings.HasPrefix(m.File, scriptDir+"/") }
+
+// buildScripted builds the tests of the package so that they read scripts, once.
+func (c *campaign) buildScripted(ctx context.Context) error {
+	if c.scripted != "" {
+		return nil
+	}
+	file := filepath.Join(c.root, filepath.FromSlash(scriptHost))
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the host of scripts: %w", err)
+	}
+	text := string(source)
+	for i := range hosting {
+		if text, err = hosting[i].Apply(text); err != nil {
+			return err
+		}
+	}
+	c.scripted, err = c.build(ctx, filepath.ToSlash(filepath.Dir(scriptHost)), map[string]string{scriptHost: text})
+	return err
+}
+
+// testScript runs tests with a script in place of another one.
+func (c *campaign) testScript(ctx context.Context, m *Mutant, mutated string, tests []string) (*testLog, bool, error) {
+	if err := c.buildScripted(ctx); err != nil {
+		return nil, false, err
+	}
+	dir := filepath.Join(c.scratch, "scripts")
+	lua := filepath.Join(dir, "lua")
+	file := filepath.Join(lua, filepath.FromSlash(strings.TrimPrefix(m.File, scriptDir+"/")))
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, false, fmt.Errorf("remove the scripts of the mutant before: %w", err)
+	}
+	if err := os.CopyFS(lua, os.DirFS(filepath.Join(c.root, filepath.FromSlash(scriptDir)))); err != nil {
+		return nil, false, fmt.Errorf("copy scripts: %w", err)
+	}
+	if err := os.WriteFile(file, []byte(mutated), 0o600); err != nil {
+		return nil, false, fmt.Errorf("write mutant %s: %w", m.ID, err)
+	}
+	return c.testProgram(ctx, c.scripted, m.Package, tests, scriptEnv+"="+dir)
+}

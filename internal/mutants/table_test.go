@@ -1,0 +1,188 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const root = "../.."
+
+func TestTable_FitsTheSource(t *testing.T) {
+	table := Table()
+	for i := range table {
+		if _, err := table[i].ApplyIn(root); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range hosting {
+		if _, err := hosting[i].ApplyIn(root); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTable_SaysOfEachMutantWhatItIs(t *testing.T) {
+	ids := map[string]bool{}
+	shape := regexp.MustCompile(`^([A-Z][1-4]|engine)/[a-z]+/[a-z-]+$`)
+	for _, m := range Table() {
+		switch {
+		case !shape.MatchString(m.ID):
+			t.Errorf("id %q: want subject/place/what", m.ID)
+		case ids[m.ID]:
+			t.Errorf("there are two mutants %s", m.ID)
+		case m.Disabled == "" || strings.ContainsAny(m.Disabled, "|`\n"):
+			t.Errorf("mutant %s: what it disables cannot stand in a table: %q", m.ID, m.Disabled)
+		case len(m.Tests) == 0:
+			t.Errorf("mutant %s: no test is to kill it", m.ID)
+		}
+		ids[m.ID] = true
+	}
+}
+
+func TestTable_BreaksEveryRuleInEveryStore(t *testing.T) {
+	places := map[string]map[string]bool{}
+	for _, m := range Table() {
+		if places[m.Subject()] == nil {
+			places[m.Subject()] = map[string]bool{}
+		}
+		places[m.Subject()][m.Place()] = true
+	}
+	for _, rule := range Rules {
+		for _, store := range Stores {
+			_, elsewhere := Elsewhere[rule.Name]
+			_, here := Elsewhere[rule.Name+"/"+store]
+			broken := places[rule.Name][store]
+			if broken == (elsewhere || here) {
+				t.Errorf("rule %s in store %s: broken: %t, said to be held elsewhere: %t", rule.Name, store, broken, elsewhere || here)
+			}
+		}
+		if len(places[rule.Name]) == 0 {
+			t.Errorf("rule %s is broken nowhere", rule.Name)
+		}
+	}
+	engine := 0
+	for _, m := range Table() {
+		if m.Subject() == "engine" {
+			engine++
+		}
+	}
+	if engine < 20 {
+		t.Errorf("%d decisions of the engine are disabled, want at least 20", engine)
+	}
+}
+
+// A mutant whose test has another name now is tried in vain.
+func TestTable_NamesTestsThatExist(t *testing.T) {
+	known := map[string]map[string]bool{}
+	behaviors := stringsIn(t, filepath.Join(root, "runtime", "store", "storetest"))
+	for _, m := range Table() {
+		if known[m.Package] == nil {
+			known[m.Package] = testsIn(t, filepath.Join(root, filepath.FromSlash(m.Package)))
+		}
+		for _, name := range m.Tests {
+			top, sub, _ := strings.Cut(name, "/")
+			if !known[m.Package][top] {
+				t.Errorf("mutant %s: package %s has no test %s", m.ID, m.Package, top)
+			}
+			last := sub[strings.LastIndexByte(sub, '/')+1:]
+			if suite := top == "TestConformance" || top == "TestStore_KeepsTheContract"; suite && !behaviors[last] {
+				t.Errorf("mutant %s: the conformance suite has no behaviour %s", m.ID, last)
+			}
+		}
+	}
+}
+
+// each calls visit with every node of the Go files of a directory.
+func each(t *testing.T, dir, files string, visit func(n ast.Node)) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, files))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("read %s: %d files, %v", dir, len(names), err)
+	}
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			visit(n)
+			return true
+		})
+	}
+}
+
+func testsIn(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	each(t, dir, "*_test.go", func(n ast.Node) {
+		if f, ok := n.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+			names[f.Name.Name] = true
+		}
+	})
+	return names
+}
+
+func stringsIn(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	each(t, dir, "*.go", func(n ast.Node) {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			if s, err := strconv.Unquote(l.Value); err == nil {
+				found[s] = true
+			}
+		}
+	})
+	return found
+}
+
+func TestPage_ListsTheTableAsItIs(t *testing.T) {
+	name := filepath.Join(root, "docs", "mutants.md")
+	rows, order, err := ReadPage(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := Table()
+	var want []string
+	for i := range table {
+		m := &table[i]
+		want = append(want, m.ID)
+		row, ok := rows[m.ID]
+		if !ok {
+			continue
+		}
+		by := slices.ContainsFunc(m.Tests, func(name string) bool { return row.Killer == name || strings.HasPrefix(row.Killer, name+"/") })
+		if !by || row.Took == "" {
+			t.Errorf("mutant %s: the page says that %q has killed it, want one of %q: try it again with -run and -write", m.ID, row.Killer, m.Tests)
+		}
+	}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("mutants of the table and of docs/mutants.md (-table +page): write the page with make mutants\n%s", diff)
+	}
+	page, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Page(table, rows), string(page)); diff != "" {
+		t.Errorf("docs/mutants.md is not what the program writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestElsewhere_IsAboutRulesAndStores(t *testing.T) {
+	for key := range maps.Keys(Elsewhere) {
+		rule, store, one := strings.Cut(key, "/")
+		if !slices.ContainsFunc(Rules, func(r Rule) bool { return r.Name == rule }) || one && !slices.Contains(Stores, store) {
+			t.Errorf("%s is no rule, or no rule and store", key)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// soon is within what a Wait must have been woken: far less than what covers for a
+// lost wake, which ends a Wait, too.
+const soon = cover - 2*time.Second
+
+// looks counts the looks of Waits, and may decide about them.
+type looks struct {
+	redis.Hook
+
+	done   atomic.Int64
+	around func(do func() error) error // nil: they are executed
+}
+
+func (l *looks) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (l *looks) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (l *looks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) == 0 || len(cmds[0].Args()) < 2 || ScriptOf(cmds[0].Args()[1]) != scriptLook.name {
+			return next(ctx, cmds)
+		}
+		defer l.done.Add(1)
+		if l.around == nil {
+			return next(ctx, cmds)
+		}
+		err := l.around(func() error { return next(ctx, cmds) })
+		for _, c := range cmds {
+			if err != nil && c.Err() == nil {
+				c.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+// eared is a store whose Waits are watched, and a run that the session owns.
+type eared struct {
+	*guarded
+
+	looks   *looks
+	session store.SessionID
+	owned   event.RunID
+}
+
+func openEared(t *testing.T, client *redis.Client) *eared {
+	t.Helper()
+	hook := &looks{}
+	client.AddHook(hook)
+	e := &eared{guarded: openGuardedOn(t, client), looks: hook}
+	e.session = e.guarded.session()
+	l, _ := e.own(e.session, "")
+	e.owned = l.Run
+	e.drain()
+	return e
+}
+
+// drain takes the wakes that are set, so that a Wait blocks.
+func (e *eared) drain() {
+	e.t.Helper()
+	e.check(e.client.Del(e.ctx, e.parts[0].wakes()).Err())
+}
+
+// wait begins a Wait, which ends by itself only after all due times here.
+func (e *eared) wait(ctx context.Context, classes ...store.Class) <-chan store.Woken {
+	until := e.clock.Now().Add(1000 * time.Hour)
+	got := make(chan store.Woken, 1)
+	go func() {
+		woken, err := e.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: e.session}}, Classes: classes, Until: until})
+		if err != nil {
+			woken = store.Woken{}
+		}
+		got <- woken
+	}()
+	return got
+}
+
+// listening waits until that many looks are over: a Wait listens before it looks.
+func (e *eared) listening(n int64) {
+	e.t.Helper()
+	for e.looks.done.Load() < n {
+		select {
+		case <-e.ctx.Done():
+			e.t.Fatalf("there were %d looks, want %d", e.looks.done.Load(), n)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// woken fails the test unless a Wait says this, and says it soon.
+func (e *eared) woken(what string, got <-chan store.Woken, want store.Woken) {
+	e.t.Helper()
+	select {
+	case woken := <-got:
+		if diff := cmp.Diff(want, woken, cmpopts.EquateEmpty()); diff != "" {
+			e.t.Errorf("%s: what the Wait says (-want +got):\n%s", what, diff)
+		}
+	case <-time.After(soon):
+		e.t.Errorf("%s: the Wait was not woken", what)
+		<-got
+	}
+}
+
+// news is what a Wait must be told of, and what it then says.
+type news struct {
+	what  string
+	bring func(e *eared)
+	want  func(e *eared) store.Woken
+}
+
+var allNews = []news{
+	{"a run", func(e *eared) { e.start("") }, func(*eared) store.Woken { return store.Woken{Claim: []int{0}} }},
+	{"mail", func(e *eared) {
+		_, err := e.Deliver(e.ctx, store.Deliver{Run: e.owned, Item: store.Item{ID: e.ids.Item(), Body: []byte("1")}})
+		e.check(err)
+	}, func(e *eared) store.Woken { return store.Woken{Mail: []event.RunID{e.owned}} }},
+	{"an earlier due time", func(e *eared) {
+		l, fence := e.own(e.guarded.session(), "")
+		c := l.Commit(fence, l.Sleep(e.clock.Now().Add(time.Hour))...)
+		c.Effect, c.Due = store.EffectPark, e.clock.Now().Add(time.Hour)
+		e.check(e.answer(c).Err)
+		e.drain()
+	}, func(*eared) store.Woken { return store.Woken{Due: true} }},
+}
+
+func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
+	for _, n := range allNews {
+		t.Run(n.what, func(t *testing.T) {
+			e := openEared(t, redistest.Shared(t).Client(t))
+			var classes []store.Class
+			if n.what == "a run" { // else the run that is to park would wake it
+				classes = []store.Class{guardedClass}
+			}
+			got := e.wait(e.ctx, classes...)
+			e.listening(1)
+			n.bring(e)
+			e.woken(n.what, got, n.want(e))
+		})
+	}
+}
+
+func TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready(t *testing.T) {
+	e := openEared(t, redistest.Shared(t).Client(t))
+	allNews[2].bring(e)
+	e.woken("a due time", e.wait(e.ctx), store.Woken{Due: true})
+}
+
+// Between two Waits the ear of the first goes on listening for the second.
+func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
+	for _, n := range allNews {
+		t.Run(n.what, func(t *testing.T) {
+			e := openEared(t, redistest.Shared(t).Client(t))
+			var classes []store.Class
+			if n.what == "a run" {
+				classes = []store.Class{guardedClass}
+			}
+			first := e.wait(e.ctx, classes...)
+			e.listening(1)
+			allNews[1].bring(e)
+			e.woken("the first Wait", first, allNews[1].want(e))
+			n.bring(e)
+			e.woken(n.what, e.wait(e.ctx, classes...), n.want(e))
+		})
+	}
+}
+
+func TestWait_OfOtherClassesThanBeforeLooks(t *testing.T) {
+	e := openEared(t, redistest.Shared(t).Client(t))
+	first := e.wait(e.ctx) // for no class
+	e.listening(1)
+	e.start("") // is heard, and does not concern it
+	allNews[1].bring(e)
+	e.woken("the first Wait", first, allNews[1].want(e))
+	e.woken("a Wait for the class", e.wait(e.ctx, guardedClass), store.Woken{Claim: []int{0}})
+}
+
+func TestWait_AfterALookThatFailedLooksAgain(t *testing.T) {
+	for name, fails := range map[string]int64{"the first": 1, "one that a hint has caused": 2} {
+		t.Run(name, func(t *testing.T) {
+			e := openEared(t, redistest.Shared(t).Client(t))
+			e.looks.around = func(do func() error) error {
+				if e.looks.done.Load() == fails-1 {
+					return errors.New("the connection was lost")
+				}
+				return do()
+			}
+			first := e.wait(e.ctx, guardedClass)
+			e.listening(fails - 1)
+			e.start("")
+			e.woken("the Wait whose look fails", first, store.Woken{})
+			e.woken("the next Wait", e.wait(e.ctx, guardedClass), store.Woken{Claim: []int{0}})
+		})
+	}
+}
+
+func TestWait_LooksAgainWhenTheConnectionWasLost(t *testing.T) {
+	server := redistest.Start(t)
+	e := openEared(t, server.Client(t))
+	got := e.wait(e.ctx, guardedClass)
+	e.listening(1)
+	killed, err := e.client.Do(e.ctx, "CLIENT", "KILL", "TYPE", "pubsub").Int()
+	if err != nil || killed != 1 {
+		t.Fatalf("killed %d connections, %v, want that of the hub", killed, err)
+	}
+	e.start("") // nobody hears it
+	e.woken("a run", got, store.Woken{Claim: []int{0}})
+}
+
+// A look takes wakes: whoever gives up meanwhile has taken them all the same.
+func TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled(t *testing.T) {
+	e := openEared(t, redistest.Shared(t).Client(t))
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	e.looks.around = func(do func() error) error {
+		defer cancel()
+		return do()
+	}
+	e.start("")
+	e.woken("a Wait that gives up", e.wait(ctx, guardedClass), store.Woken{Claim: []int{0}})
+}

@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// A limit that is computed from what is no part of the log may come out differently
+// in a replay: the one that is recorded counts.
+func TestDeadline_IsTheOneOfTheLog(t *testing.T) {
+	after := time.Minute
+	var told time.Time
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		limited := b.NewDeadline(s, t0.Add(after))
+		op := b.Step(limited, "p.slow", b.Key("p.slow"), nil, nil, func([]byte) string { return "" })
+		told = op.Deadline()
+		b.AwaitStep(op)
+		return done("")
+	}
+	h := begin(t, code)
+	want := told
+	h.complete(h.start(), "1")
+	after = time.Hour
+	h.replay(code)
+	if !told.Equal(want) || want.IsZero() {
+		t.Errorf("deadline of the step in the replay: got %v, want %v", told, want)
+	}
+}
+
+func TestMismatch_OfTheReceiverOfAMessageIsNoticed(t *testing.T) {
+	to := event.NewRunID(t0, 1)
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		_ = b.Send(s, "topic", b.Key("topic"), to, "item", []byte("1"), func([]byte) string { return "" })
+		return done("")
+	}
+	h := begin(t, code)
+	other := event.NewRunID(t0, 2)
+	to = other
+	m := h.mismatch(code)
+	wantText(t, m.Error(), "asks for it with other data", string(other))
+	if !errors.As(error(m), new(*MismatchError)) {
+		t.Errorf("got %v", m)
+	}
+}
+
+// What happened during a pause comes into effect at its end, in the order of the log.
+func TestPause_WhatHappenedMeanwhileComesIntoEffectInItsOrder(t *testing.T) {
+	var seen []string
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		seen = nil
+		for range 3 {
+			e, err := b.Receive(s, "topic", time.Time{})
+			if err != nil {
+				return done(`"not received"`)
+			}
+			seen = append(seen, string(e.Payload))
+		}
+		return done("")
+	}
+	h := begin(t, code)
+	h.apply(event.Event{Type: event.RunPaused})
+	for _, text := range []string{"1", "2", "3"} {
+		h.send("topic", text)
+	}
+	if len(seen) > 0 {
+		t.Fatalf("the code has seen %q during the pause", seen)
+	}
+	h.apply(event.Event{Type: event.RunResumed})
+	want := []string{"1", "2", "3"}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("what the code has seen (-want +got):\n%s", diff)
+	}
+	h.replay(code)
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("what the replay has seen (-want +got):\n%s", diff)
+	}
+}
+
+// An attempt of the old run is not the new run's: the step begins again.
+func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		spawn(b, s, func(b *Branch) any { return doStep(b, s, "p.slow", "1") })
+		_, _ = b.Receive(s, "go", time.Time{})
+		doStep(b, s, "p.next", "2")
+		return done("")
+	}
+	h := begin(t, code)
+	running := h.start()
+	h.send("go", "")
+	cut := uint64(len(h.log)) // in front of the step that follows the message
+	if last := h.log[cut-1]; last.Type != event.StepCreated {
+		t.Fatalf("the log ends with %s, want the next step", last.Type)
+	}
+	events, _ := Keep(h.log, cut, cut, newRun, h.now)
+	var f event.Fold
+	for i := range events {
+		if err := f.Apply(&events[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o := f.Open(running); o == nil || o.State != event.StatePending || f.RunningSteps() != 0 {
+		t.Errorf("the step that was under way: got %+v, want it to wait for another attempt", o)
+	}
+}
+
+// A race is decided by what comes first, also if more comes before its code goes on.
+func TestSelect_TheFirstOfTwoInOneActivationWins(t *testing.T) {
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		first, second := NewPromise(s), NewPromise(s)
+		racer := spawn(b, s, func(b *Branch) any {
+			won, _, err := b.Select(s, []Case{{Promise: first}, {Promise: second}})
+			return fmt.Sprint(won, err)
+		})
+		_, _ = b.Receive(s, "go", time.Time{})
+		first.Resolve(1)
+		second.Resolve(2)
+		v, _ := b.Await(s, racer, "the racer")
+		return done(fmt.Sprint(v))
+	}
+	h := begin(t, code)
+	h.send("go", "")
+	if got := string(h.log[len(h.log)-1].Payload); got != "0 <nil>" {
+		t.Errorf("the code saw %s, want that the first has won", got)
+	}
+}

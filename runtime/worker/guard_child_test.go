@@ -1,0 +1,360 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// losing loses the first commit that sends something, as a failover does.
+type losing struct {
+	between
+
+	mu   sync.Mutex
+	sent [][]store.Send // of the commits of a run
+}
+
+func (s *losing) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	s.mu.Lock()
+	first := false
+	for i := range commits {
+		if len(commits[i].Send) > 0 && commits[i].Effect != store.EffectFinish {
+			first = first || len(s.sent) == 0
+			s.sent = append(s.sent, commits[i].Send)
+		}
+	}
+	s.mu.Unlock()
+	if !first {
+		return s.between.Commit(ctx, commits)
+	}
+	lost := make([]store.Committed, len(commits))
+	for i := range lost {
+		lost[i].Err = &store.ConflictError{Run: commits[i].Run, Reason: "lost"}
+	}
+	return lost, nil
+}
+
+// What code asks for again after its commit was lost meets what it has made before.
+func TestO1_WhatIsAskedForAgainHasTheSameIDs(t *testing.T) {
+	st := &losing{between: between{Store: memstore.New()}}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	parents := flow[workflow.RunID, int]("again")
+	w.work(worker.Config{}, double, collect, as(parents, func(ctx workflow.Context, to workflow.RunID) (int, error) {
+		sent := workflow.GoErr(ctx, func(ctx workflow.Context) error { return numbers.SendFrom(ctx, to, 1) })
+		n, err := doubles.Child(ctx, 4)
+		return n, errors.Join(err, func() error { _, err := sent.Get(ctx); return err }())
+	}))
+	to := start(w, collects, 1)
+	if got := result(w, start(w, parents, to.ID())); got != 8 {
+		t.Errorf("got %d, want 8", got)
+	}
+	if diff := cmp.Diff([]int{1}, result(w, to)); diff != "" {
+		t.Errorf("what was received (-want +got):\n%s", diff)
+	}
+	names := func(all []store.Send) (names []string) {
+		for _, s := range all {
+			names = append(names, fmt.Sprintf("%s to %s", s.ID, s.To))
+		}
+		return names
+	}
+	if len(st.sent) != 2 || len(st.sent[0]) != 2 {
+		t.Fatalf("%d commits with records, want two with two each: the test proves nothing", len(st.sent))
+	}
+	if diff := cmp.Diff(names(st.sent[0]), names(st.sent[1])); diff != "" {
+		t.Errorf("the records (-first +again):\n%s", diff)
+	}
+}
+
+// A record that does not get through holds back what its pair sends after it.
+func TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair(t *testing.T) {
+	for name, failure := range map[string]error{"later": store.ErrLater, "no answer": errNoAnswer} {
+		t.Run(name, func(t *testing.T) {
+			st := &between{Store: memstore.New()}
+			var tries atomic.Int64
+			st.around = func(_ context.Context, op string, _ any, do func() error) error {
+				if op == "deliver" && tries.Add(1) == 1 {
+					return failure
+				}
+				return do()
+			}
+			w := newWorld(t, st, workflow.ClientConfig{})
+			senders := flow[workflow.RunID, int]("three")
+			w.work(worker.Config{}, collect, as(senders, func(ctx workflow.Context, to workflow.RunID) (int, error) {
+				var all []*workflow.Future[workflow.None]
+				for n := range 3 {
+					all = append(all, workflow.GoErr(ctx, func(ctx workflow.Context) error { return numbers.SendFrom(ctx, to, n) }))
+				}
+				_, err := workflow.All(ctx, all...)
+				return len(all), err
+			}))
+			to := start(w, collects, 3)
+			result(w, start(w, senders, to.ID()))
+			if diff := cmp.Diff([]int{0, 1, 2}, result(w, to)); diff != "" {
+				t.Errorf("what was received (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// forgetting loses the first child that is created.
+type forgetting struct {
+	between
+
+	lost atomic.Bool
+}
+
+func (s *forgetting) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	if len(runs) == 1 && runs[0].Birth != "" && !s.lost.Swap(true) {
+		return []store.Created{{Run: runs[0].Run, New: true}}, nil
+	}
+	return s.between.Create(ctx, runs)
+}
+
+func TestO1_WhatCreatedAnUnknownReceiverIsSentAgain(t *testing.T) {
+	st := &forgetting{between: between{Store: memstore.New()}}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	parents := flow[int, []int]("restarts")
+	w.work(worker.Config{}, collect, as(parents, func(ctx workflow.Context, n int) ([]int, error) {
+		child := collects.StartChild(ctx, 1)
+		if err := child.Started(ctx); err != nil {
+			return nil, err
+		}
+		if err := numbers.SendFrom(ctx, child.ID(), n); err != nil {
+			return nil, err
+		}
+		return child.Get(ctx)
+	}))
+	if diff := cmp.Diff([]int{7}, result(w, start(w, parents, 7))); diff != "" {
+		t.Errorf("what the child has received (-want +got):\n%s", diff)
+	}
+	if !st.lost.Load() {
+		t.Error("no child was lost: the test proves nothing")
+	}
+}
+
+// carrying counts what is carried over, by record.
+type carrying struct {
+	between
+
+	mu        sync.Mutex
+	sent      map[event.ItemID]int
+	confirmed map[event.ItemID]int
+}
+
+func (s *carrying) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	for _, r := range runs {
+		s.count(&s.sent, r.Birth)
+	}
+	return s.between.Create(ctx, runs)
+}
+
+func (s *carrying) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	s.count(&s.sent, d.Item.ID)
+	return s.between.Deliver(ctx, d)
+}
+
+func (s *carrying) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
+	s.count(&s.confirmed, record)
+	return s.Store.Confirm(ctx, run, record)
+}
+
+func (s *carrying) count(in *map[event.ItemID]int, id event.ItemID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *in == nil {
+		*in = map[event.ItemID]int{}
+	}
+	if id != "" {
+		(*in)[id]++
+	}
+}
+
+func TestO2_EveryRecordIsSettledConfirmedAndGone(t *testing.T) {
+	clock := storetest.NewClock()
+	mem := memstore.NewWith(memstore.Config{Clock: clock})
+	st := &carrying{between: between{Store: mem}}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	w.clock = clock
+	parents := flow[int, int]("settled")
+	w.work(worker.Config{Heartbeat: time.Minute, ClaimExpiry: 10_000 * time.Hour}, double,
+		as(parents, func(ctx workflow.Context, n int) (int, error) { return doubles.Child(ctx, n) }))
+	if got := result(w, start(w, parents, 4)); got != 8 {
+		t.Errorf("got %d, want 8", got)
+	}
+	w.eventually("the outbox is empty", func() bool {
+		w.clock.Advance(10 * time.Second)
+		snap, err := mem.Inspect(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(snap.Outbox) == 0
+	})
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if len(st.sent) != 2 {
+		t.Errorf("records: got %v, want a start and an end", st.sent)
+	}
+	for id, n := range st.sent {
+		if n < 2 || st.confirmed[id] == 0 {
+			t.Errorf("record %s was sent %d times and confirmed %d times, want it sent once more to settle, and confirmed", id, n, st.confirmed[id])
+		}
+	}
+}
+
+// An end that the log does not expect was consumed before: it changes nothing.
+func TestEngine_TheEndOfAChildIsConsumedOnce(t *testing.T) {
+	w := newMemory(t)
+	w.work(worker.Config{}, collect)
+	run := start(w, collects, 1)
+	stray := event.Event{Type: event.ChildCompleted, Key: "collects/doubles#1", Next: event.DerivedRunID(run.ID(), "collects/doubles#1", 0), Payload: []byte("1")}
+	body, err := event.AppendItem(nil, &stray)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.Deliver(w.ctx, store.Deliver{Run: run.ID(), Item: store.Item{ID: "stray", Scope: store.ScopeRun, Body: body}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := numbers.Send(w.ctx, run, 3); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{3}, result(w, run)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := filter(w.log(run), event.ChildCompleted); len(got) > 0 {
+		t.Errorf("the log holds %v", got)
+	}
+}
+
+func TestFLOW9_ARunStartsNoMoreChildrenInAllThanItMay(t *testing.T) {
+	w := newMemory(t)
+	parents := flow[int, int]("restless")
+	w.work(worker.Config{}, double, as(parents, func(ctx workflow.Context, n int) (int, error) {
+		refused := 0
+		for _, o := range workflow.MapSettled(ctx, make([]int, n), doubles.Child, workflow.Limit(workflow.DefaultChildren)) {
+			var limit *workflow.LimitError
+			if errors.As(o.Err, &limit) && limit.Limit == workflow.DefaultChildrenInAll {
+				refused++
+			} else if o.Err != nil {
+				return 0, o.Err
+			}
+		}
+		return refused, nil
+	}))
+	if got := result(w, start(w, parents, workflow.DefaultChildrenInAll+2)); got != 2 {
+		t.Errorf("%d were refused, want 2", got)
+	}
+}
+
+func TestFLOW9_NoChildIsStartedOnceTheContextHasEnded(t *testing.T) {
+	w := newMemory(t)
+	parents := flow[int, string]("too-late")
+	w.work(worker.Config{}, double, as(parents, func(ctx workflow.Context, n int) (string, error) {
+		over, cancel := workflow.WithCancel(ctx)
+		cancel()
+		_, err := doubles.Child(over, n)
+		if !errors.Is(err, workflow.ErrCanceled) {
+			return "", fmt.Errorf("got %w, want ErrCanceled", err)
+		}
+		return "canceled", nil
+	}))
+	run := start(w, parents, 1)
+	result(w, run)
+	if got := filter(w.log(run), event.ChildCreated); len(got) > 0 {
+		t.Errorf("the log holds %v", got)
+	}
+}
+
+func TestFLOW9_AnAbandonedChildOutlivesItsParent(t *testing.T) {
+	w := newMemory(t)
+	parents := flow[int, workflow.RunID]("leaves")
+	w.work(worker.Config{}, collect, as(parents, func(ctx workflow.Context, _ int) (workflow.RunID, error) {
+		child := collects.StartChild(ctx, 1, workflow.WithParentClose(workflow.ParentCloseAbandon))
+		return child.ID(), child.Started(ctx)
+	}))
+	left := collects.Get(w.client, result(w, start(w, parents, 1)))
+	if err := numbers.Send(w.ctx, left, 5); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{5}, result(w, left)); diff != "" {
+		t.Errorf("the abandoned child (-want +got):\n%s", diff)
+	}
+	if got := filter(w.log(left), event.CancelRequested); len(got) > 0 {
+		t.Errorf("it was asked to end: %v", got)
+	}
+}
+
+func TestFLOW9_AChildThatContinuesEndsWithItsLastRun(t *testing.T) {
+	w := newMemory(t)
+	loops, parents := flow[int, int]("loops"), flow[int, int]("patient")
+	again := flow[int, int]("loops")
+	w.work(worker.Config{}, as(loops, func(ctx workflow.Context, n int) (int, error) {
+		if n < 3 {
+			return 0, again.ContinueAsNew(ctx, n+1)
+		}
+		return 100 + n, nil
+	}), as(parents, func(ctx workflow.Context, n int) (int, error) { return loops.Child(ctx, n) }))
+	run := start(w, parents, 1)
+	if got := result(w, run); got != 103 {
+		t.Errorf("got %d, want what the last run returned, 103", got)
+	}
+	if got := filter(w.log(run), event.ChildCompleted, event.ChildFailed, event.ChildCanceled); len(got) != 1 {
+		t.Errorf("the parent was told of %d ends, want one", len(got))
+	}
+}
+
+func TestFLOW9_ACanceledParentWaitsForTheOutcomeOfItsChild(t *testing.T) {
+	w := newMemory(t)
+	stubborn, parents := flow[int, int]("stubborn"), flow[int, int]("waits-on")
+	w.work(worker.Config{}, as(stubborn, func(ctx workflow.Context, n int) (int, error) {
+		if _, err := numbers.Receive(ctx); !errors.Is(err, workflow.ErrCanceled) {
+			return 0, fmt.Errorf("got %w, want ErrCanceled", err)
+		}
+		return 10 * n, nil // it completes all the same
+	}), as(parents, func(ctx workflow.Context, n int) (int, error) { return stubborn.Child(ctx, n) }))
+	run := start(w, parents, 4)
+	child := stubborn.Get(w.client, w.reach(run, event.ChildCreated, 1).Next)
+	w.eventually("the child is there", func() bool {
+		_, err := child.Info(w.ctx)
+		return err == nil
+	})
+	w.reach(child, event.WaitCreated, 1)
+	if err := run.Cancel(w.ctx, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	if got := result(w, run); got != 40 {
+		t.Errorf("got %d, want the outcome of the child, 40", got)
+	}
+}
+
+func TestFLOW9_AChildIsAskedToEndOnce(t *testing.T) {
+	w := newMemory(t)
+	parents := flow[int, string]("insists")
+	w.work(worker.Config{}, collect, as(parents, func(ctx workflow.Context, _ int) (string, error) {
+		child := collects.StartChild(ctx, 1)
+		for range 3 {
+			child.Cancel(ctx, "enough")
+		}
+		if _, err := child.Get(ctx); !errors.Is(err, workflow.ErrCanceled) {
+			return "", fmt.Errorf("got %w, want ErrCanceled", err)
+		}
+		return "canceled", nil
+	}))
+	run := start(w, parents, 1)
+	result(w, run)
+	if got := filter(w.log(run), event.ChildCancelRequested); len(got) != 1 {
+		t.Errorf("it was asked to end %d times, want once", len(got))
+	}
+}

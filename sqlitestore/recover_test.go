@@ -1,0 +1,44 @@
+package sqlitestore_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// From the first part of a recovery on the session is over, however many parts there
+// are.
+func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
+	const many = 1100 // more than one claim recovers
+	clock := storetest.NewClock()
+	s := openStore(t, filepath.Join(t.TempDir(), "runs.db"), clock)
+	openSession(t, s, "dead")
+	start(t, s, many)
+	if got := claim(t, s, "dead", many); len(got) != many {
+		t.Fatalf("claimed %d runs, want %d", len(got), many)
+	}
+	clock.Advance(time.Hour)
+	openSession(t, s, "alive")
+	recovering := claimOf("alive", 0)
+	recovering.Recover = true
+	if _, err := s.Claim(testContext(t), recovering); err != nil {
+		t.Fatal(err)
+	}
+	if left := len(verify(t, s).Owned["dead"]); left == 0 || left >= many {
+		t.Fatalf("%d of %d runs are left after the first part: the test proves nothing", left, many)
+	}
+	if _, err := s.Heartbeat(testContext(t), 0, "dead"); !errors.Is(err, store.ErrExpired) {
+		t.Errorf("heartbeat: got error %v, want %v", err, store.ErrExpired)
+	}
+	if _, err := s.Claim(testContext(t), claimOf("dead", 1)); !errors.Is(err, store.ErrExpired) {
+		t.Errorf("claim: got error %v, want %v", err, store.ErrExpired)
+	}
+	err := s.OpenSession(testContext(t), store.Session{ID: "dead", TTL: ttl})
+	if !errors.Is(err, store.ErrExpired) {
+		t.Errorf("opening it again: got error %v, want %v", err, store.ErrExpired)
+	}
+}
