@@ -39,6 +39,9 @@ func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created
 			runs[i].Run = d.env.nextRunID(runs[i].Run, runs[i].WorkflowID)
 		}
 	}
+	for i := range runs {
+		d.env.committed(runs[i].Run, runs[i].Frame) // which may hold what another run has done; before a worker sees it
+	}
 	created, err := d.Store.Create(ctx, runs)
 	for i := range created {
 		if created[i].Err == nil && created[i].New {
