@@ -290,6 +290,7 @@ func holds(e *workflowtest.Env, run *workflow.Handle, typ string) bool {
 }
 
 func TestTEST3_EveryOperationOnRunsSurvivesCrashesOnSQLite(t *testing.T) {
+	t.Parallel()
 	crashSampled(t, func(t testing.TB) store.Store {
 		st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "flows.db"))
 		if err != nil {
@@ -300,6 +301,7 @@ func TestTEST3_EveryOperationOnRunsSurvivesCrashesOnSQLite(t *testing.T) {
 }
 
 func TestTEST3_EveryOperationOnRunsSurvivesCrashesOnRedis(t *testing.T) {
+	t.Parallel()
 	url := redistest.Start(t).URL()
 	var n atomic.Int64
 	crashSampled(t, func(t testing.TB) store.Store {
