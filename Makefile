@@ -8,6 +8,7 @@ RACE_TIMEOUT  ?= 8m
 CHAOS         ?= -store redis -runs 1000 -workers 3 -seconds 8 -wait 60s
 CHECKS        ?= 1000
 SEEDS         ?= 30
+SEED          ?= 1
 
 # SQLite is C that was turned into Go, and keeps its own locks: watching it for
 # races and wrong pointers finds nothing in our code and makes it five times slower.
@@ -97,10 +98,11 @@ chaos-redis: ## harm fleets on Redis, with seeds 1 to 10, and restart the server
 	done; done
 
 .PHONY: soak
-soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30)
+soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./memstore ./sqlitestore -rapid.checks=$(CHECKS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./redisstore -layouts -rapid.checks=$(CHECKS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/step/sqlstep -kills=20
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker -attack.seeds=$(SEEDS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./internal/survival -chaos.runs=1000
 	$(GO) test -count=1 -v -run 'VeryManyChunks|ThousandsOfReaders' ./runtime/worker -soak
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/workflowtest -crash.sample=$(SEEDS) -crash.seed=$(SEED)

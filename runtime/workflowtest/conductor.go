@@ -74,13 +74,19 @@ func (c *conductor) init(e *Env) {
 	c.waiters = map[*waiter]struct{}{}
 }
 
-// await makes moves until done, until ctx ends, or until nothing can move.
+// await makes moves until done, until ctx ends, or until nothing can move. Whoever ctx
+// belongs to counts at every moment, as somebody who works or as somebody who waits.
 func (c *conductor) await(ctx context.Context, done func() bool) error {
 	w := &waiter{ctx: ctx, done: done}
 	c.mu.Lock()
 	c.waiters[w] = struct{}{}
 	c.mu.Unlock()
-	defer c.leave(w)
+	resume := paused(ctx)
+	leave := sync.OnceFunc(func() {
+		resume()
+		c.leave(w)
+	})
+	defer leave()
 	began := c.moveCount()
 	for {
 		select {
@@ -89,13 +95,17 @@ func (c *conductor) await(ctx context.Context, done func() bool) error {
 			return ctx.Err()
 		}
 		err := c.step(ctx, began)
+		over := err != nil || done() || ctx.Err() != nil
+		if over { // in its turn, else the next one sees neither a waiter nor what he goes on with
+			leave()
+		}
 		<-c.turn
 		switch {
 		case err != nil:
 			return err
-		case done():
+		case over && done():
 			return nil
-		case ctx.Err() != nil:
+		case over:
 			return ctx.Err()
 		}
 		runtime.Gosched()

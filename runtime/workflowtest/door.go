@@ -39,6 +39,9 @@ func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created
 			runs[i].Run = d.env.nextRunID(runs[i].Run, runs[i].WorkflowID)
 		}
 	}
+	for i := range runs {
+		d.env.committed(runs[i].Run, runs[i].Frame) // which may hold what another run has done; before a worker sees it
+	}
 	created, err := d.Store.Create(ctx, runs)
 	for i := range created {
 		if created[i].Err == nil && created[i].New {
@@ -46,6 +49,24 @@ func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created
 		}
 	}
 	return created, err
+}
+
+// Deliver puts an item into the inbox of a run.
+func (d *door) Deliver(ctx context.Context, v store.Deliver) (event.RunID, error) {
+	d.env.delivers(v.Item)
+	return d.Store.Deliver(ctx, v)
+}
+
+// delivers notes what is not a message: a command or the end of a child that comes
+// when the code of a run has ended is no loss.
+func (e *Env) delivers(item store.Item) {
+	ev, err := event.DecodeItem(item.Body)
+	if err != nil || ev.Type == event.MessageReceived {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asides[item.ID] = true
 }
 
 // Watch waits until the log has grown.
@@ -56,8 +77,6 @@ func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if !d.env.virtual() {
 		return d.Store.Watch(ctx, run, n)
 	}
-	resume := paused(ctx)
-	defer resume()
 	err := d.env.conductor.await(ctx, func() bool {
 		loaded, err := d.Load(context.Background(), []store.Load{{Run: run, Limit: -1}})
 		return err != nil || loaded[0].Err != nil || loaded[0].Record.N > n

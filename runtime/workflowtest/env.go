@@ -54,7 +54,8 @@ type Env struct {
 	effects    []effect
 	keys       map[event.RunID]map[uint64]string // of steps, by the event that created them
 	lastEvent  string
-	onceSteps  map[string]bool // names of steps that are not idempotent, if they were launched
+	asides     map[event.ItemID]bool // that were delivered and are no messages
+	onceSteps  map[string]bool       // names of steps that are not idempotent, if they were launched
 	crash      crashPlan
 	background sync.WaitGroup // functions planned with At; new workers of a store whose time is real
 }
@@ -74,7 +75,7 @@ func New(t testing.TB, opts ...Option) *Env {
 func newEnv(t testing.TB, opts []Option) *Env {
 	e := &Env{
 		tb: t, registry: workflow.NewRegistry(), wake: make(chan struct{}, 1), first: make(chan struct{}), options: defaults(opts),
-		stubs: map[string]*Calls{}, missing: map[string]string{}, completed: map[string]bool{}, attempts: map[string]int{}, onceSteps: map[string]bool{},
+		stubs: map[string]*Calls{}, missing: map[string]string{}, completed: map[string]bool{}, attempts: map[string]int{}, onceSteps: map[string]bool{}, asides: map[event.ItemID]bool{},
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.logger = slog.New(&logHandler{env: e})

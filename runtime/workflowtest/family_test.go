@@ -47,8 +47,21 @@ func familyCode(ctx workflow.Context, in string) (string, error) {
 }
 
 func setupFamily(e *workflowtest.Env) *books {
-	b := &books{seen: map[string]bool{}}
 	shim.BindWorkflow(e, family, familyCode)
+	for i, text := range []string{"one", "two"} {
+		// The second one comes while the first run is at work, or between the two runs.
+		e.At(time.Hour+time.Duration(i)*time.Millisecond, func(ctx context.Context) {
+			if err := note.Send(ctx, e.Run(), text, workflow.IdempotencyKey(text)); err != nil {
+				panic(err)
+			}
+		})
+	}
+	return bindFamily(e)
+}
+
+// bindFamily registers what familyCode uses.
+func bindFamily(e *workflowtest.Env) *books {
+	b := &books{seen: map[string]bool{}}
 	shim.BindWorkflow(e, listener, func(ctx workflow.Context, in string) (string, error) {
 		heard, err := note.Receive(ctx)
 		return "<" + heard + ">", err
@@ -58,14 +71,6 @@ func setupFamily(e *workflowtest.Env) *books {
 		b.book(ctx, arg)
 		return arg, nil
 	})
-	for i, text := range []string{"one", "two"} {
-		// The second one comes while the first run is at work, or between the two runs.
-		e.At(time.Hour+time.Duration(i)*time.Millisecond, func(ctx context.Context) {
-			if err := note.Send(ctx, e.Run(), text, workflow.IdempotencyKey(text)); err != nil {
-				panic(err)
-			}
-		})
-	}
 	return b
 }
 

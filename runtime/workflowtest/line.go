@@ -158,6 +158,7 @@ func (l *line) Release(ctx context.Context, run event.RunID, fence store.Fence) 
 
 // Deliver puts an item into an inbox.
 func (l *line) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	l.life.env.delivers(d.Item)
 	return send(l, request{what: "deliver", writes: true}, func() (event.RunID, error) { return l.inner.Deliver(ctx, d) })
 }
 

@@ -2,6 +2,7 @@ package workflowtest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -39,6 +40,7 @@ func (e *Env) read(tr *trial) {
 	tr.kin, tr.steps = kin{}, map[string]stepEnd{}
 	e.mu.Lock()
 	runs := slices.Clone(e.runs)
+	tr.asides = maps.Clone(e.asides)
 	e.mu.Unlock()
 	for _, id := range runs {
 		events, record, err := e.readRun(id)
@@ -116,6 +118,9 @@ func (o *Outcome) unread() []string {
 	end := &o.last[len(o.last)-1]
 	var lines []string
 	for _, id := range end.Unread {
+		if o.asides[id] {
+			continue
+		}
 		line := "a message that came when the code had ended"
 		for i := range o.last {
 			if ev := &o.last[i]; ev.Item == id {

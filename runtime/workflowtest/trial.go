@@ -27,8 +27,9 @@ type Outcome struct {
 	// Log is its log, as Env.Log renders it.
 	Log []string
 
-	events []event.Event // of the run that was started
-	last   []event.Event // of the run that it continued as in the end, or the same
+	events []event.Event         // of the run that was started
+	last   []event.Event         // of the run that it continued as in the end, or the same
+	asides map[event.ItemID]bool // items that are no messages
 }
 
 // trial is one execution of a workflow in an Env of its own.

@@ -1,0 +1,86 @@
+package redisstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/internal/testutil/repairtest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// The runs that were made of others go like all runs, deleted by hand or when their
+// time has come.
+func TestRUN11_RUN13_AfterForksAndDeletesDBSizeIsWhatItWas(t *testing.T) {
+	t.Parallel()
+	server, clock := redistest.Start(t), storetest.NewClock()
+	client := server.Client(t)
+	st := must(redisstore.New(client, redisstore.Config{Clock: clock, Partitions: 3}))
+	w := repairtest.New(t, st, clock)
+	size := func() int64 { return must(client.DBSize(w.Ctx).Result()) }
+
+	workAndForget(t, w, false) // what stays of every store that was ever used
+	before := size()
+	workAndForget(t, w, true)
+	if after := size(); after != before {
+		t.Errorf("%d keys before the forks, %d after their deletes: %v", before, after, must(client.Keys(w.Ctx, "*").Result()))
+	}
+}
+
+// workAndForget lets runs end well, badly and cancelled, makes others of them if
+// again is set, deletes half of all, and purges.
+func workAndForget(t *testing.T, w *repairtest.World, again bool) {
+	t.Helper()
+	opts := repairtest.Long("forked")
+	completed, failed, canceled := w.Client.Run(w.Completed(opts...).Run), w.Client.Run(w.Failed().Run), w.Client.Run(w.Canceled().Run)
+	runs := []*workflow.Handle{completed, failed, canceled}
+	if again {
+		step := ""
+		for e, err := range completed.Events(w.Ctx, workflow.Types(event.StepCreated)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			step = e.Key
+		}
+		stop := w.Work()
+		for _, h := range []*workflow.Handle{
+			must(completed.Fork(w.Ctx, step)), must(failed.Retry(w.Ctx)), must(canceled.Restart(w.Ctx)), must(failed.Restart(w.Ctx)),
+		} {
+			if err := h.Cancel(w.Ctx, "enough"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
+				t.Fatal(err)
+			}
+			for _, err := range h.Events(w.Ctx) { // until it has ended
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			runs = append(runs, h)
+		}
+		stop()
+	}
+	for n, h := range runs {
+		if n%2 == 0 {
+			if err := h.Delete(w.Ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.Clock.Advance(store.DefaultRetention + 2*time.Hour)
+	p, _ := store.As[store.Purger](w.Store)
+	purged := 0
+	for n := range w.Store.Partitions() {
+		gone, _, err := p.Purge(w.Ctx, n, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		purged += gone
+	}
+	if purged != len(runs) {
+		t.Errorf("purged %d runs, want %d", purged, len(runs))
+	}
+}
