@@ -62,12 +62,11 @@ func (c *counter) count(cmds ...redis.Cmder) {
 }
 
 // counted returns a store whose commands are counted.
-func counted(t testing.TB, server *redistest.Server, cfg redisstore.Config) (*redisstore.Store, *counter) {
+func counted(t testing.TB, server *redistest.Server) (*redisstore.Store, *counter) {
 	t.Helper()
 	client, c := server.Client(t), &counter{}
 	client.AddHook(c)
-	cfg.Prefix = redistest.Prefix()
-	st, err := redisstore.New(client, cfg)
+	st, err := redisstore.New(client, redisstore.Config{Prefix: redistest.Prefix()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func counted(t testing.TB, server *redistest.Server, cfg redisstore.Config) (*re
 func TestCost_AThreeStepRunTakesFewCommands(t *testing.T) {
 	const runs = 500
 	server := redistest.Shared(t)
-	st, starts := counted(t, server, redisstore.Config{})
+	st, starts := counted(t, server)
 	f := newFleet(t, st)
 	started := make([]*workflow.Run[string], runs)
 	for n := range started {
@@ -127,7 +126,7 @@ var (
 func TestREC5_AnIdleFleetSendsFewCommands(t *testing.T) {
 	t.Parallel()
 	const window = 10 * time.Second // two heartbeats
-	st, commands := counted(t, redistest.Shared(t), redisstore.Config{})
+	st, commands := counted(t, redistest.Shared(t))
 	f := newFleet(t, st)
 	later := make([]workflow.StartRequest[time.Duration], 1000)
 	for i := range later {

@@ -62,7 +62,7 @@
 // fields are p place, n frames, q last event, l cid of the last frame, e epoch, t
 // token, o owner, s status, c class, r priority, w workflow id, h chain, u parent,
 // x root, d due, f code that does not fit, v recoveries, z closing, k its counter
-// in the ready set, a created, b ended, j and J retention, g bytes of the log, i
+// in the ready set, until it has left its owner, a created, b ended, j and J retention, g bytes of the log, i
 // tags, y until when somebody watches, B the record that created it, N the run
 // that it continued as.
 //
@@ -74,11 +74,13 @@
 // A log is a stream with one entry per commit. The script of a commit compares
 // the fence and the position with the metadata and appends under an explicit id,
 // so that an answer that was lost can be asked for again by the same commit. A
-// stream takes 4 KiB with its first entry; scripts that create, park or end a run
-// put a copy in its place, which takes what it needs. Logs are read by XRANGE, in
-// one transaction with the metadata. Scripts do not read them, but for one case: a
-// claim hands over a run that has nothing but a short first frame. That takes the
-// server 4 µs more than if the session asked for it, and saves three commands.
+// stream takes 4 KiB with its first entry; scripts that park or end a run put a copy
+// in its place, which takes what it needs, and so do those that create one, if it is
+// not claimed soon: it starts later, stands in line, or more than a hundred runs of its
+// class are ready. Logs are read by XRANGE, in one transaction with the metadata.
+// Scripts do not read them, but for one case: a claim hands over the log of a run that
+// has nothing but a short first frame. That takes the server 2 µs more than if the
+// session asked for it, and saves six commands.
 //
 // # Outbox
 //

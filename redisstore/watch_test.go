@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
-	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -24,7 +23,7 @@ func placeOf(ctx context.Context, st store.Store, run event.RunID) (store.Place,
 
 func TestWatchEnd_IsNotWokenByOtherFrames(t *testing.T) {
 	server := redistest.Shared(t)
-	st, sent := counted(t, server, redisstore.Config{})
+	st, sent := counted(t, server)
 	t.Cleanup(func() { _ = st.Close() })
 	f := newFleet(t, openURL(t, with(server.URL(), "prefix="+st.Prefix())))
 	f.work(f.store, worker.Config{}, done)
@@ -83,7 +82,7 @@ func TestWatchEnd_EndsWithTheRunAndWithItsContext(t *testing.T) {
 func TestWatchEnd_EachResultLooksOnceAndReadsTheLogOnce(t *testing.T) {
 	const runs = 100
 	server := redistest.Shared(t)
-	st, sent := counted(t, server, redisstore.Config{})
+	st, sent := counted(t, server)
 	f := newFleet(t, st)
 	own := openURL(t, with(server.URL(), "prefix="+st.Prefix()))
 	t.Cleanup(func() { _ = own.Close() })

@@ -69,10 +69,10 @@ end
 local unread = #inboxes > 0 and redis.call('EXISTS', unpack(inboxes)) > 0
 for i, inbox in ipairs(inboxes) do
   local run = string.sub(found[i][2], 15)
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 'z', 'p')
-  if m[10] == '1' then
+  local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 'p', 'z')
+  if m[9] == '1' then
     owned[#owned + 1] = run
-    answer[#answer + 1] = grant(run, session, token, m, unread and redis.call('EXISTS', inbox) or 0)
+    answer[#answer + 1] = grant(run, session, token, m, unread and redis.call('EXISTS', inbox) or 0, m[10])
   end
 end
 for class, line in pairs(lines) do

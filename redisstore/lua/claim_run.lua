@@ -16,14 +16,14 @@ if not s[1] or s[2] then
   return {'expired'}
 end
 local run = ARGV[3]
-local m = redis.call('HMGET', KEYS[2], 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 'z', 'p', 's', 'k', 'o', 't')
-local place = m[10]
+local m = redis.call('HMGET', KEYS[2], 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 'p', 's', 'k', 'o', 't', 'z')
+local place = m[9]
 if not place then
   return {'unknown'}
 elseif place == '6' then
-  return {'ended', m[11]}
+  return {'ended', m[10]}
 elseif place == '2' then
-  if m[13] == ARGV[1] and m[14] == ARGV[2] then
+  if m[12] == ARGV[1] and m[13] == ARGV[2] then
     return {'ok', granted(run, m)}
   end
   return {'owned'}
@@ -31,7 +31,7 @@ elseif place == '5' then
   return {'lined'}
 end
 if place == '1' then
-  redis.call('ZREM', tag .. 'r:' .. m[7], m[12] .. run)
+  redis.call('ZREM', tag .. 'r:' .. m[7], m[11] .. run)
 elseif place == '3' then
   redis.call('HDEL', KEYS[2], 'd')
   redis.call('ZREM', KEYS[3], run)
@@ -40,4 +40,4 @@ else
   redis.call('HDEL', tag .. 'b:' .. m[7], run)
 end
 redis.call('SADD', tag .. 'o:' .. ARGV[1], run)
-return {'ok', grant(run, ARGV[1], ARGV[2], m, redis.call('EXISTS', tag .. 'i:' .. run))}
+return {'ok', grant(run, ARGV[1], ARGV[2], m, redis.call('EXISTS', tag .. 'i:' .. run), m[14])}

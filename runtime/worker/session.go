@@ -181,6 +181,9 @@ func (s *session) renew(ctx context.Context, expired store.SessionID) error {
 // on: an answer of a claim may have been lost, or a run may have been taken.
 func (s *session) reconcile(id store.SessionID) {
 	asked := s.w.claimSeq.Load()
+	// A run that is here now may end before the answer comes, which then still names it.
+	here := map[event.RunID]bool{}
+	s.w.eachOwned(s.partition, func(t *task) { here[t.id] = true })
 	owned, err := s.w.store.Reconcile(s.ctx, s.partition, id)
 	if err != nil {
 		if errors.Is(err, store.ErrExpired) {
@@ -197,7 +200,7 @@ func (s *session) reconcile(id store.SessionID) {
 	known := map[event.RunID]store.Fence{}
 	for _, o := range owned {
 		known[o.Run] = o.Fence
-		if !s.w.owns(o.Run) {
+		if !here[o.Run] && !s.w.owns(o.Run) {
 			s.w.log.Warn("giving back a run that was claimed without an answer", "run", o.Run)
 			_ = s.w.store.Release(s.ctx, o.Run, o.Fence) // fenced: it is somebody else's already
 		}

@@ -56,7 +56,7 @@ func (c *replay) wake(ctx context.Context, s *stage, number int) (read int, err 
 	}
 	c.sums[i] += note.N
 	c.sent[i]++
-	return int(s.tap.now().reread - before.reread), nil
+	return s.tap.now().reread - before.reread, nil
 }
 
 func (c *replay) round(ctx context.Context, s *stage, number, runs int) (tally, error) {

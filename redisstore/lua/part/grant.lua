@@ -1,14 +1,14 @@
 -- grant gives a run to a session under a new fence and returns what the session
 -- needs to know of it. The caller takes the run out of its former place, has taken
 -- from the metadata what belongs to that, and puts the run among those of the session.
--- m holds the fields w, e, v, n, q, l, c, g and z of the run; mail is 1 if there is
--- something in its inbox. A run of which there is nothing but a short first frame is
+-- m holds the fields w, e, v, n, q, l, c and g of the run; mail is 1 if there is
+-- something in its inbox, and closing is set if it told its senders to come later. A run of which there is nothing but a short first frame is
 -- handed over as it is: nobody can have it in memory, and reading it would take the
 -- session three commands.
-local function grant(run, session, token, m, mail)
+local function grant(run, session, token, m, mail, closing)
   local meta, epoch = tag .. 'm:' .. run, m[2] + 1
   redis.call('HSET', meta, 'p', '2', 'o', session, 't', token, 'e', epoch)
-  if m[9] then
+  if closing then
     redis.call('HDEL', meta, 'z')
   end
   if mail == 1 then

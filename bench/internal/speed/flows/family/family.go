@@ -13,9 +13,7 @@ func parent(ctx workflow.Context, children int, data string) (int, error) {
 	for i := range items {
 		items[i] = data
 	}
-	results, err := workflow.Map(ctx, items, func(ctx workflow.Context, item string) (string, error) {
-		return Child.Child(ctx, item)
-	})
+	results, err := workflow.Map(ctx, items, Child.Child)
 	same := 0
 	for i, r := range results {
 		if r == items[i] {

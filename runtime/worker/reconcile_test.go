@@ -1,0 +1,69 @@
+package worker_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// overcounting is a store whose heartbeats make the worker compare what it owns.
+type overcounting struct{ *between }
+
+func (s overcounting) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
+	answer, err := s.between.Heartbeat(ctx, partition, id)
+	answer.Owned++
+	return answer, err
+}
+
+// An answer that is late names a run that has ended since. That is no run whose claim
+// was not answered, and there is nothing to be given back.
+func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
+	w := newWorld(t, memstore.New(), workflow.ClientConfig{})
+	began, listed, ended, again := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var first, second sync.Once
+	st := &between{Store: w.store}
+	st.around = func(_ context.Context, op string, _ any, do func() error) error {
+		if op != "reconcile" {
+			return do()
+		}
+		<-began
+		err := do()
+		late := false
+		first.Do(func() { late = true })
+		if !late {
+			second.Do(func() { close(again) }) // the first answer was dealt with
+			return err
+		}
+		close(listed)
+		<-ended
+		return err
+	}
+	run := start(w, attackOnce, 4)
+	w.workOn(overcounting{st}, worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute},
+		attackStep.as(func(_ context.Context, n int) (int, error) {
+			close(began)
+			<-listed
+			return 2 * n, nil
+		}), as(attackOnce, attackStep.Call))
+	if got := result(w, run); got != 8 {
+		t.Errorf("result: got %d, want 8", got)
+	}
+	for st.count("commit") < 2 && w.ctx.Err() == nil { // the worker has its answer, too
+		w.healthy()
+	}
+	close(ended)
+	select {
+	case <-again:
+	case <-w.ctx.Done():
+		t.Fatal(w.ctx.Err())
+	}
+	if n := st.count("release"); n != 0 {
+		t.Errorf("%d runs were given back, want none", n)
+	}
+}
