@@ -50,7 +50,7 @@ type Commit struct {
 	// carried over. What causes them is in the frame.
 	Send []Send
 	// Publish is done to the streams of the chain, one after the other. What causes
-	// it is in the frame.
+	// it is in the frame: a commit that publishes has one.
 	Publish []Publication
 	// Continue is the new run of EffectContinue. Its Run has the slot of this one's
 	// partition, its WorkflowID is that of this run; its first frame holds the items
