@@ -288,22 +288,6 @@ func noted(w *repairtest.World) *repairtest.Scene {
 	return recovers(w, s)
 }
 
-// streaming is a run that has written to streams: to one of them with steps, another
-// is closed and has none.
-func streaming(w *repairtest.World) *repairtest.Scene {
-	w.T.Helper()
-	s := w.Owned(w.Sleeping())
-	var chunks []store.Publication
-	for n := range uint64(5) {
-		chunks = append(chunks, store.Publication{Stream: "a:b", Body: []byte("chunk"), Writer: "w", Nth: n + 1})
-	}
-	chunks = append(chunks, store.Publication{Stream: "x", Body: []byte("longer chunk"), Keep: 1})
-	if err := w.Store.Publish(w.Ctx, s.Run, w.Record(s.Run).Fence, chunks); err != nil {
-		w.T.Fatal(err)
-	}
-	return recovers(w, s)
-}
-
 // recovered is a run whose owner has died once.
 func recovered(w *repairtest.World) *repairtest.Scene { return recovers(w, w.Owned(w.Sleeping())) }
 
@@ -342,18 +326,10 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 	stranger := short(event.NewRunID(time.Now(), 0))
 	repairtest.Each(t, map[string]decayed{
-		"16 a stream of a chain without runs": {complete, func(k *keysOfScene) { k.do("xadd", k.chunks(stranger, "a"), "1-0", "f", "x") },
-			repairtest.Want{Invariants: []int{16}}},
-		"16 writers of no stream":       {streaming, func(k *keysOfScene) { k.do("hset", k.writers(k.run, "y"), "w", 1) }, repairtest.Want{Invariants: []int{16}}},
-		"18 the first chunk is missing": {streaming, func(k *keysOfScene) { k.do("xdel", k.chunks(k.run, "a:b"), "1-0") }, repairtest.Want{Invariants: []int{18}}},
-		"18 the last chunk is missing":  {streaming, func(k *keysOfScene) { k.do("xdel", k.chunks(k.run, "a:b"), "5-0") }, repairtest.Want{Invariants: []int{18}}},
-		"18 chunks in between":          {streaming, func(k *keysOfScene) { k.do("xdel", k.chunks(k.run, "a:b"), "2-0", "4-0") }, repairtest.Want{Invariants: []int{18}}},
-		"18 a stream counts too few":    {streaming, func(k *keysOfScene) { k.do("hset", k.streams(k.run), "a:b", "1 4 5 1") }, repairtest.Want{Invariants: []int{18}}},
-		"18 a stream is not readable":   {streaming, func(k *keysOfScene) { k.do("hset", k.streams(k.run), "a:b", "x") }, repairtest.Want{Invariants: []int{18}}},
-		"9 an ended run is active":      {complete, func(k *keysOfScene) { k.do("hset", k.active(), k.client.HGet(k.ctx, k.meta(k.run), "w").Val(), k.run) }, wrong(9, store.ReasonWrongRecord)},
-		"9 a line has no active run":    {lined, func(k *keysOfScene) { k.do("hdel", k.active(), "a") }, wrong(9, store.ReasonWrongRecord)},
-		"6 a lease of no session":       {complete, func(k *keysOfScene) { k.do("zadd", k.leases(), 1893553445123, "x") }, repairtest.Want{Invariants: []int{6}}},
-		"16 a chain is miscounted":      {complete, func(k *keysOfScene) { k.do("hset", k.chains(), k.run, 2) }, repairtest.Want{Invariants: []int{8, 16}}},
+		"9 an ended run is active":   {complete, func(k *keysOfScene) { k.do("hset", k.active(), k.client.HGet(k.ctx, k.meta(k.run), "w").Val(), k.run) }, wrong(9, store.ReasonWrongRecord)},
+		"9 a line has no active run": {lined, func(k *keysOfScene) { k.do("hdel", k.active(), "a") }, wrong(9, store.ReasonWrongRecord)},
+		"6 a lease of no session":    {complete, func(k *keysOfScene) { k.do("zadd", k.leases(), 1893553445123, "x") }, repairtest.Want{Invariants: []int{6}}},
+		"16 a chain is miscounted":   {complete, func(k *keysOfScene) { k.do("hset", k.chains(), k.run, 2) }, repairtest.Want{Invariants: []int{8, 16}}},
 		"16 a run that does not exist": {complete, func(k *keysOfScene) {
 			for _, key := range []string{k.timers(), k.purges(), k.open(), k.done()} {
 				k.do("zadd", key, 1, stranger)

@@ -22,7 +22,7 @@ func chunk(stream, body string) store.Publication {
 	return store.Publication{Stream: stream, Body: []byte(body)}
 }
 
-// commits commits to a run once.
+// commits writes one commit to a run.
 func (w *writer) commits(r *written, change func(c *store.Commit)) {
 	w.t.Helper()
 	c := r.log.Commit(r.fence, r.log.Work()...)

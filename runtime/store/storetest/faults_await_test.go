@@ -141,6 +141,7 @@ var awaitFaults = map[string]fault{
 	"await is deaf to the end of a stream":     {"AwaitStreamIsToldOfTheEndOfAStream", newDeaf(ofStream)},
 	"await is deaf to the end of a chain":      {"AwaitStreamIsToldOfTheEndOfTheChain", newDeaf(ofChain)},
 	"await is deaf to other runs of the chain": {"AwaitStreamIsToldByAnyRunOfTheChain", newDeaf(byOther)},
+	"await goes with the run that continues":   {"AwaitStreamGoesOnWhenTheRunContinues", newDeaf(byOther)},
 	"await is deaf to a delete":                {"AwaitStreamEndsWhenTheRunIsDeleted", newDeaf(ofDelete)},
 	"await is deaf to a purge":                 {"AwaitStreamEndsWhenTheRunIsPurged", newDeaf(ofPurge)},
 	"await tells one of all":                   {"ManyWhoAwaitStreamsAreAllTold", newDeaf(toOthers)},

@@ -34,6 +34,15 @@ func (h *harness) blocks(what string, run event.RunID, name string, after uint64
 	h.Fatalf("await stream %s: it does not block", what)
 }
 
+// awaiting blocks in the background, and is likely to do so when it returns: others have
+// blocked since for the same reason.
+func (h *harness) awaiting(run event.RunID, name string, after uint64) *pending[store.StreamPage] {
+	h.Helper()
+	p := h.awaitStream(run, name, after)
+	h.blocks("that others await, too", run, name, after)
+	return p
+}
+
 // Who waits for a stream, and what ends that.
 var streamAwaitBehaviors = []behavior{
 	{"AwaitStreamReturnsAtOnceIfThereIsNews", func(h *harness) {
@@ -64,7 +73,7 @@ var streamAwaitBehaviors = []behavior{
 	}},
 	{"AwaitStreamIsToldOfACommit", func(h *harness) {
 		l, fence := h.startOwned(h.session())
-		p := h.awaitStream(l.Run, "a", 0)
+		p := h.awaiting(l.Run, "a", 0)
 		h.publish(l, fence, body("1"))
 		h.awaited("of the first chunk", p, store.StreamPage{First: 1, Last: 1})
 		p = h.awaitStream(l.Run, "a", 1)
@@ -73,19 +82,19 @@ var streamAwaitBehaviors = []behavior{
 	}},
 	{"AwaitStreamIsToldOfAPublish", func(h *harness) {
 		l, fence := h.startOwned(h.session())
-		for n := range uint64(10) {
-			p := h.awaitStream(l.Run, "a", n)
+		for n := range uint64(3) {
+			p := h.awaiting(l.Run, "a", n)
 			h.write(l, fence, side("x", "w", n+1))
 			h.awaited("of a chunk", p, store.StreamPage{First: 1, Last: n + 1})
 		}
 	}},
 	{"AwaitStreamIsToldOfTheEndOfAStream", func(h *harness) {
 		l, fence := h.startOwned(h.session())
-		p := h.awaitStream(l.Run, "a", 0)
+		p := h.awaiting(l.Run, "a", 0)
 		h.publish(l, fence, store.Publication{Close: true})
 		h.awaited("of the close", p, store.StreamPage{Closed: true})
 		h.publish(l, fence, store.Publication{Drop: true, Body: []byte("1")}, body("2"))
-		p = h.awaitStream(l.Run, "a", 2)
+		p = h.awaiting(l.Run, "a", 2)
 		h.publish(l, fence, store.Publication{Drop: true})
 		h.awaited("of the drop", p, store.StreamPage{})
 		h.publish(l, fence, bodies("1", "2")...)
@@ -102,8 +111,10 @@ var streamAwaitBehaviors = []behavior{
 		second := h.goOn(first, fence)
 		ofSecond := h.awaitStream(second.Run, "a", 1)
 		third := h.goOn(second, h.own(s, second))
-		ofThird := h.awaitStream(third.Run, "a", 1)
-		h.finish(third, h.own(s, third), event.StatusCompleted)
+		ofThird := h.awaiting(third.Run, "a", 1)
+		c := withEffect(third.Commit(h.own(s, third), third.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
+		c.Progress = true // as nearly all runs end
+		h.commit(third, c)
 		want := store.StreamPage{First: 1, Last: 1, Ended: true}
 		h.awaited("of the first run", of, want)
 		h.awaited("of the second run", ofSecond, want)
@@ -126,13 +137,25 @@ var streamAwaitBehaviors = []behavior{
 		h.write(second, fence, side("3", "w", 1))
 		h.awaited("by a step of the second run", p, store.StreamPage{First: 1, Last: 3})
 	}},
+	{"AwaitStreamGoesOnWhenTheRunContinues", func(h *harness) {
+		s := h.session()
+		first, fence := h.startOwned(s)
+		chunk, end := h.awaitStream(first.Run, "a", 0), h.awaiting(first.Run, "b", 0)
+		second := h.goOn(first, fence)
+		third := h.goOn(second, h.own(s, second))
+		fence = h.own(s, third)
+		h.write(third, fence, side("1", "w", 1))
+		h.awaited("of a chunk", chunk, store.StreamPage{First: 1, Last: 1})
+		h.finish(third, fence, event.StatusCompleted)
+		h.awaited("of the end", end, store.StreamPage{Ended: true})
+	}},
 	{"AwaitStreamEndsWhenTheRunIsDeleted", func(h *harness) {
-		for range 20 { // of which some have begun to block in time
+		for range 2 {
 			s := h.session()
 			first, fence := h.startOwned(s)
 			second := h.goOn(first, fence)
-			p := h.awaitStream(first.Run, "a", 0)
 			other := h.awaitStream(second.Run, "a", 0)
+			p := h.awaiting(first.Run, "a", 0)
 			h.check("delete", h.delete(first.Run))
 			_, err := p.result(h, "await stream")
 			h.is("await stream of the run that was deleted", err, store.ErrRunNotFound)
@@ -144,8 +167,8 @@ var streamAwaitBehaviors = []behavior{
 	}},
 	{"AwaitStreamEndsWhenTheRunIsPurged", func(h *harness) {
 		runs := h.chain(3, keep(long))
-		p := h.awaitStream(runs[1].Run, "a", 0)
 		other := h.awaitStream(runs[0].Run, "a", 0)
+		p := h.awaiting(runs[1].Run, "a", 0)
 		h.clock.Advance(long)
 		h.purged(1)
 		_, err := p.result(h, "await stream")
