@@ -109,7 +109,7 @@ func (t *task) launch(a *attempt) {
 	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
 	plan := workflow.PlanOf(seam.Gate{}, op)
 	spec := t.run.Fold().Spec
-	info := &at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags}
+	info := &at.Attempt{Log: t.id, Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags}
 	if c := plan.Caller; c != nil {
 		info.Run, info.WorkflowID, info.Key, info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
 	}

@@ -185,8 +185,8 @@ type effect struct {
 // launched checks that the start of an attempt was durable before it was launched.
 func (e *Env) launched(x *execution) {
 	e.mu.Lock()
-	durable := e.attempts[string(x.info.Run)+" "+x.info.Key]
-	ours := slices.Contains(e.runs, x.info.Run) // else it was there before, and what is durable of it is not known
+	durable := e.attempts[e.entry(x)]
+	ours := slices.Contains(e.runs, x.info.Log) // else it was there before, and what is durable of it is not known
 	e.mu.Unlock()
 	if ours && durable < x.info.Number {
 		e.fail(fmt.Sprintf("workflowtest: attempt %d of step %s (%s) was launched before its start was recorded: that is a defect of the engine",
@@ -204,7 +204,12 @@ func (e *Env) begun(x *execution) bool {
 	}
 	e.effects = append(e.effects, effect{
 		Run: x.info.Run, Step: x.info.Step, Key: x.info.Key, life: x.life.number,
-		again: e.completed[string(x.info.Run)+" "+x.info.Key], once: x.once,
+		again: e.completed[e.entry(x)], once: x.once,
 	})
 	return true
+}
+
+// entry names the step of an execution as attempts and completed do.
+func (e *Env) entry(x *execution) string {
+	return string(x.info.Log) + " " + e.keys[x.info.Log][x.info.Ref]
 }

@@ -16,7 +16,8 @@ type Attempt struct {
 	Step       string
 	Key        string
 	Number     int
-	Ref        uint64 // of the event that created the step
+	Log        event.RunID // that holds the step: Run, or a run that executes the step for it
+	Ref        uint64      // of the event that created the step, there
 	Tags       map[string]string
 	// Last holds the details of the last heartbeat of an earlier attempt, nil
 	// if there is none.
