@@ -121,7 +121,7 @@ func (r *relay) setAlarm(t time.Time) {
 	if wait > time.Second {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(r.s.w.cfg.Name))
-		wait += r.s.w.cfg.Heartbeat * time.Duration(h.Sum32()%64) / 64
+		wait += min(r.s.w.cfg.Heartbeat, time.Minute) * time.Duration(h.Sum32()%64) / 64
 	}
 	r.alarm = r.s.w.clock.AfterFunc(max(wait, time.Millisecond), r.kick)
 }

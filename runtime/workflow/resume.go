@@ -45,7 +45,8 @@ func runOf(token string) (run RunID, made bool, err error) {
 
 // Resume delivers a payload to the run that has the hook with this token. When it
 // returns nil the payload is durable; it is kept until the run takes it. With an
-// [IdempotencyKey] it arrives once, however often and by whomever it is sent.
+// [IdempotencyKey] it arrives once, however often and by whomever it is sent; so it
+// does if the run, or one that it continues as, opens a token of its own again.
 //
 // A payload that comes while the run closes the hook is refused if that is known
 // already; else it was accepted, and the run that cannot take it any more records

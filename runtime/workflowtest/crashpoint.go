@@ -167,6 +167,8 @@ func (e *Env) committed(run event.RunID, frame []byte) {
 			e.attempts[string(run)+" "+e.keys[run][ev.Ref]] = ev.Attempt
 		case event.StepCompleted:
 			e.completed[string(run)+" "+e.keys[run][ev.Ref]] = true
+		case event.HookCreated:
+			e.opened(run, ev)
 		}
 	}
 }

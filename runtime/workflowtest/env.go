@@ -44,11 +44,13 @@ type Env struct {
 	started    uint64        // runs
 	runs       []event.RunID // in the order in which they were created
 	stubs      map[string]*Calls
-	missing    map[string]string // receivers that are nil, by step
-	blocked    string            // what the watchdog has reported
-	failed     bool              // the test has been told that it fails
-	completed  map[string]bool   // steps whose completion is durable, by run and key
-	attempts   map[string]int    // the last one of a step whose start is durable, by run and key
+	missing    map[string]string                 // receivers that are nil, by step
+	hooks      map[string]func(id, token string) // stand-ins for who resumes them, by name
+	hooked     map[string]bool                   // hooks whose stand-ins know
+	blocked    string                            // what the watchdog has reported
+	failed     bool                              // the test has been told that it fails
+	completed  map[string]bool                   // steps whose completion is durable, by run and key
+	attempts   map[string]int                    // the last one of a step whose start is durable, by run and key
 	effects    []effect
 	keys       map[event.RunID]map[uint64]string // of steps, by the event that created them
 	lastEvent  string
@@ -82,6 +84,7 @@ func newEnv(t testing.TB, opts []Option) *Env {
 	} else {
 		e.memory = memstore.NewWith(memstore.Config{Clock: e.conductor.clock})
 		e.store = e.memory
+		e.registry.Secrets(seam.Gate{}, secret)
 	}
 	e.client = workflow.NewClient(&door{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger})
 	return e

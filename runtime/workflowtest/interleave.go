@@ -182,7 +182,8 @@ func orderOf(events []event.Event) uint64 {
 	for i := range events {
 		ev := &events[i]
 		switch ev.Type {
-		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.CancelRequested:
+		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.CancelRequested,
+			event.HookReceived, event.AskReceived, event.AskAccepted:
 			_, _ = fmt.Fprintf(h, "%d %d %s %s;", ev.Type, ev.Ref, ev.Name, ev.Payload)
 		}
 	}

@@ -1,6 +1,7 @@
 package workflowtest
 
 import (
+	stdcmp "cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -52,7 +53,7 @@ func textOf(events []event.Event) []string {
 	for i := range events {
 		ev := &events[i]
 		if ev.Type.Creates() {
-			keys[ev.Seq] = ev.Key
+			keys[ev.Seq] = stdcmp.Or(ev.Key, ev.Name)
 		}
 		lines = append(lines, lineOf(ev, events[0].Time, keys[ev.Ref]))
 	}
@@ -65,7 +66,7 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 	fmt.Fprintf(&b, "+%v %s", ev.Time.Sub(start), ev.Type)
 	word := func(format string, args ...any) { fmt.Fprintf(&b, " "+format, args...) }
 	switch {
-	case ev.Key != "":
+	case ev.Key != "" && ev.Type.Entity() != event.EntityAsk: // whose keys are ids
 		word("%s", ev.Key)
 	case key != "":
 		word("%s", key)
@@ -82,7 +83,7 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 		}
 	case event.WaitCompleted:
 		word("%s", ev.Outcome)
-	case event.MessageReceived, event.HookCreated, event.HookReceived:
+	case event.MessageReceived, event.HookCreated, event.AskReceived, event.AskAccepted:
 		word("%s", ev.Name)
 	}
 	if ev.Attempt > 0 {

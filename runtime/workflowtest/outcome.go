@@ -95,6 +95,19 @@ func stepEnds(events []event.Event, run string, ends map[string]stepEnd) {
 	}
 }
 
+// received names what has come from outside.
+func received(ev *event.Event) string {
+	switch ev.Type {
+	case event.HookReceived:
+		return "a payload of a hook"
+	case event.HookMissed:
+		return "a payload of a hook that was closed"
+	case event.AskReceived, event.AskAccepted:
+		return "a question of ask " + ev.Name
+	}
+	return "a message of topic " + ev.Name
+}
+
 // unread returns the messages that the run has accepted and never taken.
 func (o *Outcome) unread() []string {
 	if len(o.last) == 0 {
@@ -106,7 +119,7 @@ func (o *Outcome) unread() []string {
 		line := "a message that came when the code had ended"
 		for i := range o.last {
 			if ev := &o.last[i]; ev.Item == id {
-				line = fmt.Sprintf("event %d, a message of topic %s: %s", ev.Seq, ev.Name, ev.Payload)
+				line = fmt.Sprintf("event %d, %s: %s", ev.Seq, received(ev), ev.Payload)
 			}
 		}
 		lines = append(lines, line)

@@ -12,8 +12,13 @@ import (
 
 const _ = shim.V1
 
+func init() {
+	shim.RegisterSentinel("flows.ErrTooHigh", ErrTooHigh)
+}
+
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
+	Bill     shim.Step[func(ctx context.Context, customer string, token string) error]
 	Build    shim.Step[func(ctx context.Context, machine string) error]
 	Compose  shim.Step[func(ctx context.Context, question string) (string, error)]
 	GiveBack shim.Step[func(ctx context.Context, machine string) error]
@@ -21,6 +26,7 @@ var Steps = struct {
 	Remind   shim.Step[func(ctx context.Context, doc string) error]
 	Reserve  shim.Step[func(ctx context.Context, machine string) error]
 }{
+	Bill:     billStep,
 	Build:    buildStep,
 	Compose:  composeStep,
 	GiveBack: giveBackStep,
@@ -32,6 +38,7 @@ var Steps = struct {
 // Register makes the workflows and steps of this package known to r.
 func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.Receiver(r, "fleet *Fleet", fleet == nil, buildStep, giveBackStep, reserveStep)
+	billStep.Bind(r, bill)
 	buildStep.Bind(r, fleet.build)
 	composeStep.Bind(r, compose)
 	giveBackStep.Bind(r, fleet.giveBack)
@@ -42,6 +49,7 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 		return workflow.None{}, account(ctx, in)
 	})
 	shim.BindWorkflow(r, Cheapest, cheapest)
+	shim.BindWorkflow(r, Checkout, checkout)
 	shim.BindWorkflow(r, Coupon, coupon)
 	shim.BindWorkflow(r, Fastest, func(ctx workflow.Context, in FastestInput) (Offer, error) {
 		return fastest(ctx, in.A, in.B)
@@ -49,6 +57,7 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.BindWorkflow(r, Forward, func(ctx workflow.Context, in string) (workflow.None, error) {
 		return workflow.None{}, forward(ctx, in)
 	})
+	shim.BindWorkflow(r, Hall, hall)
 	shim.BindWorkflow(r, Price, price)
 	shim.BindWorkflow(r, Rent, rent)
 	shim.BindWorkflow(r, Reply, reply)
@@ -62,6 +71,9 @@ var AccountLoop = shim.NewWorkflow[Account, workflow.None]("flows.account", "a",
 
 // Cheapest asks all carriers, four at a time.
 var Cheapest = shim.NewWorkflow[[]string, Offer]("flows.cheapest", "carriers", shim.WorkflowPolicy{})
+
+// Checkout waits until the price is paid, which may become less meanwhile.
+var Checkout = shim.NewWorkflow[Cart, int]("flows.checkout", "cart", shim.WorkflowPolicy{})
 
 // Coupon gives a customer a coupon when the trial is over.
 var Coupon = shim.NewWorkflow[string, string]("flows.coupon", "customer", shim.WorkflowPolicy{})
@@ -77,6 +89,9 @@ type FastestInput struct {
 
 // Forward passes payments on to another account.
 var Forward = shim.NewWorkflow[string, workflow.None]("flows.forward", "to", shim.WorkflowPolicy{})
+
+// Hall is open to one visitor at a time: the token is known to all.
+var Hall = shim.NewWorkflow[string, string]("flows.hall", "name", shim.WorkflowPolicy{})
 
 // Price is the offer for one parcel of a shipment.
 var Price = shim.NewWorkflow[string, Offer]("flows.price", "carrier", shim.WorkflowPolicy{})
@@ -98,6 +113,22 @@ var Shipment = shim.NewWorkflow[[]string, []Offer]("flows.shipment", "carriers",
 
 // Sign waits for one verdict, but not for ever.
 var Sign = shim.NewWorkflow[string, Decision]("flows.sign", "doc", shim.WorkflowPolicy{})
+
+// Bill gives the payment service the token with which to report payments.
+func Bill(ctx workflow.Context, customer string, token string) error {
+	return shim.CallErr(ctx, billStep, billArgs{customer, token})
+}
+
+type billArgs struct {
+	Customer string `json:"customer"`
+	Token    string `json:"token"`
+}
+
+var billStep = shim.NewStep("flows.bill", shim.Policy{}, func(f func(context.Context, string, string) error) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, a billArgs) error {
+		return f(ctx, a.Customer, a.Token)
+	})
+})
 
 // Build uses the machine until the work is done, which is never.
 func Build(ctx workflow.Context, machine string) error {

@@ -1,0 +1,124 @@
+package flows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Cart is what is to be paid.
+type Cart struct {
+	Customer string `json:"customer"`
+	Cents    int    `json:"cents"`
+}
+
+// Transfer is what the payment service reports.
+type Transfer struct {
+	Cents int `json:"cents"`
+}
+
+// What a checkout tells, hears and is asked.
+var (
+	Stage    = workflow.NewValue[string]("stage")
+	Paid     = workflow.NewHook[Transfer]("paid")
+	Discount = workflow.NewAsk[int, int]("discount") // percent; the new price
+)
+
+// ErrTooHigh refuses a discount.
+//
+//flow:error
+var ErrTooHigh = errors.New("the discount is too high")
+
+// bill gives the payment service the token with which to report payments.
+//
+//flow:step
+func bill(ctx context.Context, customer, token string) error {
+	slog.InfoContext(ctx, "please pay", "customer", customer, "token bytes", len(token))
+	return nil
+}
+
+// checkout waits until the price is paid, which may become less meanwhile.
+//
+//flow:workflow
+func checkout(ctx workflow.Context, cart Cart) (int, error) {
+	price := cart.Cents
+	Discount.Handle(ctx, func(percent int) error {
+		if percent > 30 {
+			return ErrTooHigh
+		}
+		return nil
+	}, func(_ workflow.Context, percent int) (int, error) {
+		price -= price * percent / 100
+		return price, nil
+	})
+
+	paid, err := Paid.Open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer paid.Dispose(ctx)
+	if err := Bill(ctx, cart.Customer, paid.Token()); err != nil {
+		return 0, err
+	}
+	got := 0
+	for got < price {
+		Stage.Set(ctx, fmt.Sprintf("%d paid", got))
+		p, err := paid.Receive(ctx, workflow.Timeout(7*24*time.Hour))
+		if err != nil {
+			return got, err
+		}
+		got += p.Cents
+	}
+	workflow.CloseAsks(ctx)
+	Stage.Set(ctx, "done")
+	return got, nil
+}
+
+// Report is what an endpoint for the payment service does with a call.
+func Report(ctx context.Context, client *workflow.Client, token, callID string, body json.RawMessage) error {
+	err := client.ResumeHook(ctx, token, body, workflow.IdempotencyKey(callID))
+	if errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrHookNotFound) {
+		return fmt.Errorf("nobody waits for this payment: %w", err) // answer 410 or 404: calling again is useless
+	}
+	return err
+}
+
+// Haggle asks a checkout for a discount, and returns the new price.
+func Haggle(ctx context.Context, client *workflow.Client, id workflow.RunID, percent int) (int, error) {
+	price, err := Discount.Ask(ctx, client.Run(id), percent, workflow.IdempotencyKey(fmt.Sprint("percent ", percent)))
+	if errors.Is(err, ErrTooHigh) {
+		return 0, fmt.Errorf("ask for less: %w", err)
+	}
+	return price, err
+}
+
+// Show writes how far a checkout is, until it has ended.
+func Show(ctx context.Context, client *workflow.Client, id workflow.RunID, line func(string)) error {
+	for stage, err := range Stage.Watch(ctx, client.Run(id)) {
+		if err != nil {
+			return err
+		}
+		line(stage)
+	}
+	return nil
+}
+
+// hall is open to one visitor at a time: the token is known to all.
+//
+//flow:workflow
+func hall(ctx workflow.Context, name string) (string, error) {
+	door, err := Paid.Open(ctx, workflow.Token("hall-"+name))
+	if taken, ok := errors.AsType[*workflow.TokenConflictError](err); ok {
+		return "", fmt.Errorf("hall %s is rented by run %s: %w", name, taken.Holder, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	p, err := door.Receive(ctx)
+	return fmt.Sprintf("%s for %d", name, p.Cents), err
+}

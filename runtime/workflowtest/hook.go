@@ -1,0 +1,71 @@
+package workflowtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Payload is what a stand-in sends to a hook, and when.
+type Payload[T any] struct {
+	After time.Duration // the hook was opened, in virtual time
+	Value T
+}
+
+// StubHook stands in for whoever resumes hooks of this name: each one that a run
+// opens is sent the payloads, in the order of their times, unless it is closed by
+// then.
+//
+//	workflowtest.StubHook(env, orders.Paid, workflowtest.Payload[orders.Callback]{After: time.Hour, Value: …})
+//
+// In virtual time the tokens of hooks are the same in each execution of a test.
+func StubHook[T any](e *Env, h workflow.Hook[T], payloads ...Payload[T]) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.hooks == nil {
+		e.hooks = map[string]func(id, token string){}
+	}
+	e.hooks[h.Name()] = func(id, token string) {
+		for i, p := range payloads {
+			e.later(p.After, func(ctx context.Context) {
+				err := h.Resume(ctx, e.client, token, p.Value, workflow.IdempotencyKey(fmt.Sprint(id, i)))
+				if err != nil && !errors.Is(err, workflow.ErrHookDisposed) && ctx.Err() == nil {
+					e.fail("workflowtest: StubHook: " + err.Error())
+				}
+			})
+		}
+	}
+}
+
+// later plans f for d after now.
+func (e *Env) later(d time.Duration, f func(ctx context.Context)) {
+	if e.virtual() {
+		d += e.Now().Sub(Epoch)
+	}
+	e.At(d, f)
+}
+
+// opened tells the stand-in of a hook that one was opened. It is called with the lock
+// held.
+func (e *Env) opened(run event.RunID, ev *event.Event) {
+	id := ev.Correlation(run)
+	if stub := e.hooks[ev.Name]; stub != nil && !e.hooked[id] {
+		if e.hooked == nil {
+			e.hooked = map[string]bool{}
+		}
+		e.hooked[id] = true // a commit may be answered twice
+		stub(id, ev.Token)
+	}
+}
+
+// secret is that of a hook's token.
+func secret(run event.RunID, key string) string {
+	sum := sha256.Sum256([]byte(string(run) + " " + key))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
