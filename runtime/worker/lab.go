@@ -18,6 +18,8 @@ type Lab struct {
 	Activity *activity.Counter
 	// Chance returns numbers in [0, 1) that spread delays.
 	Chance func() float64
+	// Queues are served beside those that the configuration says.
+	Queues []string
 	// Fingerprint names the code; empty: the program and what is registered.
 	Fingerprint string
 }
@@ -27,6 +29,7 @@ type Lab struct {
 func NewLab(_ seam.Gate, c *workflow.Client, cfg Config, lab Lab) *Worker {
 	w := New(c, cfg)
 	w.registry, w.activity, w.chance, w.fit = lab.Registry, lab.Activity, lab.Chance, lab.Fingerprint
+	w.queues = lab.Queues
 	w.lookAgain = math.MaxInt64
 	return w
 }

@@ -23,7 +23,8 @@ import (
 // Config configures a worker. The zero value is the default.
 type Config struct {
 	// Queues are the queues to serve; empty: the queue of each registered
-	// workflow and step, and "default".
+	// workflow and step, and "default". A queue that only workflow.Queue names must
+	// be one of them.
 	Queues []string
 	// Concurrency bounds how many steps run at once; 0: 256.
 	Concurrency int
@@ -111,6 +112,7 @@ type Worker struct {
 	base     context.Context
 	activity *activity.Counter // nil but in a test kit
 	chance   func() float64    // in [0, 1)
+	queues   []string          // served beside those of the configuration
 	// lookAgain bounds how long a task trusts an alarm.
 	lookAgain time.Duration
 
@@ -245,15 +247,18 @@ func (w *Worker) servedClasses() []store.Class {
 		if len(queues) == 0 {
 			queues = []string{c.Queue, workflow.DefaultQueue}
 		}
-		for _, q := range queues {
+		for _, q := range slices.Concat(queues, w.queues) {
 			add(store.Class{Queue: q, Workflow: c.Workflow})
 		}
 	}
 	for _, c := range slices.Clone(all) { // what holds a token has the queue of the run that asks for it
 		add(store.Class{Queue: c.Queue, Workflow: event.HookRun})
 	}
-	for _, c := range w.registry.StepRuns(seam.Gate{}) {
-		if len(w.cfg.Queues) == 0 || slices.Contains(w.cfg.Queues, c.Queue) {
+	for _, c := range w.registry.StepRuns(seam.Gate{}, w.cfg.Queues) {
+		add(c)
+	}
+	if len(w.queues) > 0 {
+		for _, c := range w.registry.StepRuns(seam.Gate{}, w.queues) {
 			add(c)
 		}
 	}

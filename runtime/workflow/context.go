@@ -130,6 +130,7 @@ type stepOptions struct {
 	retry   *RetryPolicy
 	timeout time.Duration
 	key     *string
+	queue   string // empty: that of the directive
 }
 
 // Retry replaces the retry policy of the directive as a whole: fields of p that
@@ -149,3 +150,14 @@ func AttemptTimeout(d time.Duration) StepOption {
 // is, instead of how many came before it. A step that is called again with the
 // same key is another step, with an ordinal behind the key.
 func Key(k string) StepOption { return func(o *stepOptions) { o.key = &k } }
+
+// Queue executes the steps on workers that serve this queue, whatever the directive
+// says, as queue= does; those of the run's own queue are executed in place. Workers
+// serve a queue that no directive names if worker.Config.Queues does: while none
+// does, the step waits. It panics if the name is empty.
+func Queue(name string) StepOption {
+	if name == "" {
+		panic("workflow: Queue: the name is empty")
+	}
+	return func(o *stepOptions) { o.queue = name }
+}

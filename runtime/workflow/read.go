@@ -120,8 +120,14 @@ func (c *Client) persist(ctx context.Context, what string, ask func() error) err
 		if err == nil {
 			err = ask()
 		}
-		if err == nil || final(err) || ctx.Err() != nil {
+		if err == nil || final(err) {
 			return err
+		}
+		if ended := ctx.Err(); ended != nil {
+			if errors.Is(err, ended) {
+				return err
+			}
+			return fmt.Errorf("%w: %w", ended, err) // a store may say instead that it timed out
 		}
 		if n&(n-1) == 0 { // rarer and rarer
 			c.logger.Warn(what+" failed, trying again", "tries", n, "error", err)

@@ -157,18 +157,21 @@ func (r *Registry) WorkflowNames(seam.Gate) []store.Class {
 	return all
 }
 
-// StepRuns returns the classes of the runs that execute a step for other runs, one
-// for each step that has a queue of its own, sorted.
-func (r *Registry) StepRuns(seam.Gate) []store.Class {
+// StepRuns returns the classes of the runs that execute a step for other runs, in
+// these queues; without any, one for each step that has a queue of its own. Sorted.
+func (r *Registry) StepRuns(_ seam.Gate, queues []string) []store.Class {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []store.Class
 	for name, s := range r.steps {
-		if s.spec.Queue != "" {
+		for _, q := range queues {
+			all = append(all, store.Class{Queue: q, Workflow: event.StepRun(name)})
+		}
+		if len(queues) == 0 && s.spec.Queue != "" {
 			all = append(all, store.Class{Queue: s.spec.Queue, Workflow: event.StepRun(name)})
 		}
 	}
-	slices.SortFunc(all, func(a, b store.Class) int { return strings.Compare(a.Workflow, b.Workflow) })
+	slices.SortStableFunc(all, func(a, b store.Class) int { return strings.Compare(a.Workflow, b.Workflow) })
 	return all
 }
 

@@ -54,7 +54,7 @@ func (ctx Context) callRemote(p *StepPlan, key string, input []byte, same func(r
 	name := event.StepRun(p.Spec.Name)
 	op := b.Child(ctx.s, event.Event{
 		Name: name, Key: key, Payload: call, Active: uint8(FailActive),
-		Spec: &event.Spec{Workflow: name, Queue: p.Spec.Queue, Priority: spec.Priority, Retention: spec.Retention},
+		Spec: &event.Spec{Workflow: name, Queue: p.Queue, Priority: spec.Priority, Retention: spec.Retention},
 	}, func(recorded []byte) string {
 		var was remoteCall
 		if err := json.Unmarshal(recorded, &was); err != nil {

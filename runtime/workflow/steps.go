@@ -19,6 +19,7 @@ type StepPlan struct {
 	Spec    *StepSpec
 	Retry   RetryPolicy
 	Timeout time.Duration
+	Queue   string  // whose workers execute it; empty: in place
 	Caller  *Caller // whose step it is, if that is another run; nil: its own
 
 	input, result string // what errors call them
@@ -42,13 +43,18 @@ func (ctx Context) plan(shared *StepPlan) *StepPlan {
 	if ctx.steps.timeout > 0 {
 		p.Timeout = ctx.steps.timeout
 	}
+	if q := ctx.steps.queue; q != "" {
+		if p.Queue = q; q == ctx.branch().Spec().Queue {
+			p.Queue = ""
+		}
+	}
 	return &p
 }
 
 // NewPlan returns the plan of a step without options.
 func NewPlan(_ seam.Gate, spec *StepSpec) *StepPlan {
 	p := &StepPlan{
-		Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout,
+		Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout, Queue: spec.Queue,
 		input: "input of step " + spec.Name, result: "result of step " + spec.Name,
 	}
 	if p.Timeout <= 0 {
@@ -91,7 +97,7 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 
 // await asks for a step, here or on its own queue, and waits for it.
 func (ctx Context) await(p *StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
-	if p.Spec.Queue != "" {
+	if p.Queue != "" {
 		return ctx.callRemote(p, key, input, same)
 	}
 	b := ctx.branch()

@@ -236,7 +236,7 @@ func (c *conductor) possible() ([]move, error) {
 	}
 	byOrder := func(a, b move) int { // in which they were asked for
 		p, q := a.x.info, b.x.info
-		return cmp.Or(cmp.Compare(p.Run, q.Run), cmp.Compare(p.Ref, q.Ref), cmp.Compare(p.Number, q.Number))
+		return cmp.Or(cmp.Compare(p.Log, q.Log), cmp.Compare(p.Ref, q.Ref), cmp.Compare(p.Number, q.Number))
 	}
 	slices.SortFunc(begin, byOrder)
 	slices.SortFunc(tell, byOrder)

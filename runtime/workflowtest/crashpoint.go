@@ -187,8 +187,8 @@ type effect struct {
 // launched checks that the start of an attempt was durable before it was launched.
 func (e *Env) launched(x *execution) {
 	e.mu.Lock()
-	durable := e.attempts[string(x.info.Holder)+" "+x.info.HolderKey]
-	ours := slices.Contains(e.runs, x.info.Holder) // else it was there before, and what is durable of it is not known
+	durable := e.attempts[e.entry(x)]
+	ours := slices.Contains(e.runs, x.info.Log) // else it was there before, and what is durable of it is not known
 	e.mu.Unlock()
 	if ours && durable < x.info.Number {
 		e.fail(fmt.Sprintf("workflowtest: attempt %d of step %s (%s) was launched before its start was recorded: that is a defect of the engine",
@@ -205,8 +205,13 @@ func (e *Env) begun(x *execution) bool {
 		return false
 	}
 	e.effects = append(e.effects, effect{
-		Run: x.info.Holder, Step: x.info.Step, Key: x.info.HolderKey, life: x.life.number,
-		again: e.completed[string(x.info.Holder)+" "+x.info.HolderKey], once: x.once,
+		Run: x.info.Log, Step: x.info.Step, Key: x.info.LogKey, life: x.life.number,
+		again: e.completed[e.entry(x)], once: x.once,
 	})
 	return true
+}
+
+// entry names the step of an execution as attempts and completed do.
+func (e *Env) entry(x *execution) string {
+	return string(x.info.Log) + " " + x.info.LogKey
 }

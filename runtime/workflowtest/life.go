@@ -58,7 +58,7 @@ func (e *Env) startLife() {
 	client := workflow.NewClient(&line{inner: e.store, life: l}, workflow.ClientConfig{Logger: e.logger})
 	e.registry.Intercept(seam.Gate{}, e.intercept(l))
 	l.activity = &activity.Counter{}
-	lab := worker.Lab{Registry: e.registry, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest"}
+	lab := worker.Lab{Registry: e.registry, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest", Queues: e.options.queues}
 	if e.virtual() {
 		lab.Activity = l.activity
 	}

@@ -16,6 +16,7 @@ type options struct {
 	horizon  time.Duration
 	patience time.Duration
 	quiet    bool // nothing is logged
+	queues   []string
 
 	explore exploration
 }
@@ -70,6 +71,13 @@ func WithPatience(d time.Duration) Option {
 			o.patience = d
 		}
 	}
+}
+
+// WithQueues lets the worker serve these queues, too, beside "default" and those of
+// the workflows and steps that are registered: for runs started with
+// workflow.WithQueue, and steps called with workflow.Queue.
+func WithQueues(names ...string) Option {
+	return func(o *options) { o.queues = append(o.queues, names...) }
 }
 
 // State tells an exploration what the workflow has changed in the world: f is

@@ -36,6 +36,9 @@ func Register(r workflow.Registrar, agency *Agency, ledger *Ledger, studio *Stud
 	reserveStep.Bind(r, agency.reserve)
 	shim.BindWorkflow(r, Admit, admit)
 	shim.BindWorkflow(r, Draw, draw)
+	shim.BindWorkflow(r, Preview, func(ctx workflow.Context, in PreviewInput) (string, error) {
+		return preview(ctx, in.Scene, in.Queue)
+	})
 	shim.BindWorkflow(r, Save, func(ctx workflow.Context, in SaveInput) (int64, error) {
 		return save(ctx, in.Account, in.Cents)
 	})
@@ -47,6 +50,15 @@ var Admit = shim.NewWorkflow[string, string]("control.admit", "client", shim.Wor
 
 // Draw draws scenes at the same time.
 var Draw = shim.NewWorkflow[[]string, []string]("control.draw", "scenes", shim.WorkflowPolicy{})
+
+// Preview draws a scene on machines of the caller's choice.
+var Preview = shim.NewWorkflow[PreviewInput, string]("control.preview", "", shim.WorkflowPolicy{})
+
+// PreviewInput is the input of Preview.
+type PreviewInput struct {
+	Scene string `json:"scene"`
+	Queue string `json:"queue"`
+}
 
 // Save brings money to the bank.
 var Save = shim.NewWorkflow[SaveInput, int64]("control.save", "", shim.WorkflowPolicy{})

@@ -16,12 +16,12 @@ type Attempt struct {
 	Step       string
 	Key        string
 	Number     int
-	Ref        uint64 // of the event that created the step
-	Tags       map[string]string
-	// Holder is the run whose log holds the attempt, HolderKey the key of the step
-	// there: those above, unless the step is executed for another run.
-	Holder    event.RunID
-	HolderKey string
+	// Log is the run whose log holds the step, LogKey its key there and Ref the event
+	// that created it: Run and Key, unless another run executes the step for that.
+	Log    event.RunID
+	LogKey string
+	Ref    uint64
+	Tags   map[string]string
 	// Last holds the details of the last heartbeat of an earlier attempt, nil
 	// if there is none.
 	Last []byte
