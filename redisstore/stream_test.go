@@ -34,7 +34,7 @@ func (w *writer) commits(r *written, change func(c *store.Commit)) {
 }
 
 func TestCost_ACommitThatPublishesIsOneScript(t *testing.T) {
-	st, commands := counted(t, redistest.Shared(t), redisstore.Config{})
+	st, commands := counted(t, redistest.Shared(t))
 	defer st.Close()
 	w := newWriter(t, st, st, 1)
 	r := w.runs[0]
