@@ -181,6 +181,36 @@ func TestFLOW6_AnUnknownOrClosedTokenIsATypedError(t *testing.T) {
 	})
 }
 
+func TestFLOW6_PayloadsThatWereNotTakenAreListedWhenTheHookIsClosed(t *testing.T) {
+	closes := flow[int, int]("closes-early")
+	w := newMemory(t)
+	w.work(worker.Config{}, as(closes, func(ctx workflow.Context, _ int) (int, error) {
+		hook, err := paid.Open(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := numbers.Receive(ctx); err != nil {
+			return 0, err
+		}
+		v, err := hook.Receive(ctx)
+		hook.Dispose(ctx)
+		return v, err
+	}))
+	run := start(w, closes, 1)
+	tok := w.reach(run, event.HookCreated, 1).Token
+	for n := range 3 {
+		w.resume(tok, n)
+	}
+	received := w.reach(run, event.HookReceived, 3)
+	w.send(run, 1)
+	if got := result(w, run); got != 0 {
+		t.Errorf("got %d", got)
+	}
+	if last := w.reach(run, event.RunCompleted, 1); len(last.Unread) != 2 || last.Unread[1] != received.Item {
+		t.Errorf("unread %q, want the second and the third payload, %s", last.Unread, received.Item)
+	}
+}
+
 func TestFLOW6_ReceiveTimesOutAndSelectTakesWhatComesFirst(t *testing.T) {
 	waits := flow[int, string]("waits-for-hook")
 	w := newVirtual(t)
