@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -119,6 +120,35 @@ func TestFLOW16_ARefusedQuestionLeavesNoTrace(t *testing.T) {
 			t.Errorf("after the end: got %v, want a *RefusedError that matches ErrRunTerminal", err)
 		}
 	})
+}
+
+func TestFLOW16_ARunRefusesWhileItExecutesAStep(t *testing.T) {
+	w := newMemory(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	w.work(worker.Config{}, account, slow.as(func(_ context.Context, n int) (int, error) {
+		close(begun)
+		<-release
+		return n, nil
+	}))
+	run := start(w, accounts, 0)
+	asked := make(chan int, 1)
+	go func() {
+		v, err := add.Ask(w.ctx, run, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		asked <- v
+	}()
+	<-begun
+	if _, err := add.Ask(w.ctx, run, 200); !errors.As(err, new(*limitError)) {
+		t.Errorf("got %v, want a *limitError", err)
+	}
+	close(release)
+	if got := <-asked; got != 1 {
+		t.Errorf("got %d, want 1", got)
+	}
+	w.send(run, 1)
+	result(w, run)
 }
 
 func TestFLOW16_AQuestionThatHadToWaitIsRefusedLater(t *testing.T) {
@@ -281,21 +311,23 @@ func TestFLOW16_AnswersBeyondThoseThatAreKeptAreReadFromTheLog(t *testing.T) {
 	if _, err := add.Ask(w.ctx, run, -1, no); !errors.As(err, new(*limitError)) {
 		t.Errorf("got %v, want a *limitError", err)
 	}
-	var askers sync.WaitGroup
-	slots := make(chan struct{}, 64)
-	key := func(n int) workflow.SendOption { return workflow.IdempotencyKey(fmt.Sprint(n)) }
-	const questions = 4500
-	for n := range questions {
-		slots <- struct{}{}
-		askers.Go(func() {
-			defer func() { <-slots }()
-			if v, err := add.Ask(w.ctx, run, n, key(n)); v != n || err != nil {
-				t.Errorf("got %d, %v, want %d", v, err, n)
-			}
-		})
+	// All of these are published on the stream of the first one.
+	const questions = 70
+	ids := func(n int) event.ItemID { return event.ItemID(fmt.Sprintf("key:%q:%d", "ask add", n)) }
+	var keys []int
+	for n := 0; len(keys) < questions; n++ {
+		if publish.AnswerStream(ids(n)) == publish.AnswerStream("key:\"ask add\":refused") {
+			keys = append(keys, n)
+		}
 	}
-	askers.Wait()
-	for n := 0; n < questions; n += 100 {
+	key := func(n int) workflow.SendOption { return workflow.IdempotencyKey(fmt.Sprint(n)) }
+	for _, n := range keys {
+		if v, err := add.Ask(w.ctx, run, n, key(n)); v != n || err != nil {
+			t.Fatalf("got %d, %v, want %d", v, err, n)
+		}
+	}
+	var askers sync.WaitGroup
+	for _, n := range keys {
 		askers.Go(func() {
 			if v, err := add.Ask(w.ctx, run, -1, key(n)); v != n || err != nil {
 				t.Errorf("asked again: got %d, %v, want %d", v, err, n)

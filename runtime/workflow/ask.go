@@ -199,7 +199,7 @@ func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*p
 			return nil, errUnanswered
 		}
 		if err := a.wait(ctx); err != nil {
-			return nil, a.wrap(err)
+			return nil, a.wrap(ctx, err)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func (a *asking) read(ctx context.Context) error {
 			a.next = c.Index + 1
 			answer, err := publish.DecodeAnswer(c.Body)
 			if err != nil {
-				return a.wrap(err)
+				return a.wrap(ctx, err)
 			}
 			if answer.ID == a.id {
 				a.found = answer

@@ -37,7 +37,7 @@ func (a *asking) first(ctx context.Context) (RunID, error) {
 	for run := a.run; ; {
 		l, err := a.c.load(ctx, store.Load{Run: run, Limit: 1})
 		if err != nil {
-			return "", a.wrap(err)
+			return "", a.wrap(ctx, err)
 		}
 		events, err := decodeFrames(run, l.Frames)
 		if err != nil {
@@ -59,7 +59,7 @@ func (a *asking) first(ctx context.Context) (RunID, error) {
 func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool, err error) {
 	l, err := a.c.load(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
-		return "", false, a.wrap(err)
+		return "", false, a.wrap(ctx, err)
 	}
 	events, err := decodeFrames(run, l.Frames)
 	if err != nil {

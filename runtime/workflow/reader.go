@@ -24,7 +24,12 @@ func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error)
 	return &reader{c: h.c, run: run, what: what, stream: stream}, nil
 }
 
-func (r *reader) wrap(err error) error {
+// wrap says what was read. Stores that go over a network may notice the end of ctx as
+// something else.
+func (r *reader) wrap(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		err = ended
+	}
 	return fmt.Errorf("read %s of run %s: %w", r.what, r.run, err)
 }
 
@@ -40,7 +45,7 @@ func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamP
 	want.Run, want.Stream = r.run, r.stream
 	page, err := r.c.store.ReadStream(ctx, want)
 	if err != nil {
-		return page, r.wrap(err)
+		return page, r.wrap(ctx, err)
 	}
 	return page, nil
 }
@@ -59,7 +64,7 @@ func (r *reader) await(ctx context.Context, seen uint64) (store.Chunk, bool, err
 			return store.Chunk{}, false, nil
 		}
 		if err := r.c.store.AwaitStream(ctx, r.run, r.stream, page.Last); err != nil {
-			return store.Chunk{}, false, r.wrap(err)
+			return store.Chunk{}, false, r.wrap(ctx, err)
 		}
 	}
 }

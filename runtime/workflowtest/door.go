@@ -95,8 +95,6 @@ func (d *door) AwaitStream(ctx context.Context, run event.RunID, stream string, 
 	if !d.env.virtual() {
 		return d.Store.AwaitStream(ctx, run, stream, after)
 	}
-	resume := paused(ctx)
-	defer resume()
 	err := d.env.conductor.await(ctx, func() bool {
 		page, err := d.Store.ReadStream(context.Background(), store.ReadStream{Run: run, Stream: stream, Limit: -1})
 		return err != nil || page.Last != after || page.Closed || page.Ended
