@@ -26,7 +26,6 @@ type tour struct {
 	messages int
 	name     string // begins all workflow ids of this tour: the store may have seen others
 	report   *report
-	harm     func() bool // more workers are to be killed while runs go on
 }
 
 // stop shows that a row of the requirements holds.
@@ -38,8 +37,10 @@ type stop struct {
 // newName returns a name that no other tour has.
 func newName() string { return strings.ToLower(rand.Text()[:10]) }
 
-// visit visits all stops at the same time, and reports in their order.
-func (t *tour) visit(stops []stop) {
+// visit visits all stops at the same time, and reports in their order. In rounds
+// after the first one only what does not hold is reported.
+func (t *tour) visit(stops []stop, round int) {
+	t.name = fmt.Sprintf("tour-%s-%d", newName(), round)
 	type seen struct {
 		observed string
 		err      error
@@ -54,8 +55,9 @@ func (t *tour) visit(stops []stop) {
 		})
 	}
 	for i, s := range stops {
-		r := <-results[i]
-		t.report.line(s.row, r.observed, r.err)
+		if r := <-results[i]; round == 1 || r.err != nil {
+			t.report.line(s.row, r.observed, r.err)
+		}
 	}
 	all.Wait()
 }
