@@ -117,9 +117,11 @@ func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool 
 		if f.First() > 1 { // who creates a run sends nothing
 			c.note(r.Run, h, e)
 		}
-		if e.Item != "" {
-			h.items = append(h.items, received{id: e.Item, at: e.Time, carried: f.First() == 1 && h.fold.Spec.ContinuedOf != ""})
+		first := f.First() == 1
+		if e.Item == "" || e.Type == event.MessageSent || first && h.fold.Spec.ResumedFrom != "" {
+			continue // it was sent to others, or an older run has received it
 		}
+		h.items = append(h.items, received{id: e.Item, at: e.Time, carried: first && h.fold.Spec.ContinuedOf != ""})
 	}
 	return true
 }

@@ -1,0 +1,134 @@
+package flows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Play is what is performed: acts that are noted in a book, and a cue to wait for in
+// between.
+type Play struct {
+	Book string `json:"book"`
+	Acts int    `json:"acts"`
+	Cue  int    `json:"cue"` // the act before which it waits; negative: none
+}
+
+// perform performs a play.
+//
+//flow:workflow
+func perform(ctx workflow.Context, p Play) ([]string, error) {
+	var done []string
+	for act := range p.Acts {
+		if act == p.Cue {
+			cue, err := Cue.Receive(ctx)
+			if err != nil {
+				if errors.Is(err, workflow.ErrCanceled) { // what was begun is cleaned up
+					_, cleaned := Note(workflow.Detached(ctx), p.Book, "sweep the stage")
+					err = errors.Join(err, cleaned)
+				}
+				return done, err
+			}
+			done = append(done, "cue "+cue)
+		}
+		line, err := Note(ctx, p.Book, fmt.Sprint("act ", act))
+		if err != nil {
+			return done, err
+		}
+		done = append(done, line)
+	}
+	return done, nil
+}
+
+// travel books three things and fails then: what was booked is cancelled, the last
+// one first.
+//
+//flow:workflow
+func travel(ctx workflow.Context, book string) error {
+	for _, what := range []string{"hotel", "flight", "car"} {
+		if _, err := Note(ctx, book, "book "+what); err != nil {
+			return err
+		}
+		workflow.Compensate(ctx, func(ctx workflow.Context) error {
+			if what == "car" {
+				if err := Work(ctx, 300*time.Millisecond); err != nil { // for whoever kills workers in between
+					return err
+				}
+			}
+			_, err := Note(ctx, book, "cancel "+what)
+			return err
+		})
+	}
+	return Allow(ctx, book, "pay")
+}
+
+// open does a first step, and a second one that a book has to allow.
+//
+//flow:workflow as=OpenShop
+func open(ctx workflow.Context, book string) (string, error) {
+	line, err := Note(ctx, book, "unlock")
+	if err != nil {
+		return "", err
+	}
+	return line + ", open", Allow(ctx, book, "permit")
+}
+
+// change follows two changes of its code: the version that it was at when it came by
+// for the first time holds for the rest of its life.
+//
+//flow:workflow
+func change(ctx workflow.Context, rounds int) ([]int, error) {
+	var versions []int
+	for latest := 1; latest <= rounds; latest++ { // as if the code was changed in each round
+		versions = append(versions, workflow.Version(ctx, "tour-price", latest), workflow.Version(ctx, fmt.Sprint("tour-change-", latest), latest))
+		if err := Work(ctx, time.Millisecond); err != nil {
+			return versions, err
+		}
+	}
+	return versions, nil
+}
+
+// places calls steps on its own queue and on others.
+//
+//flow:workflow
+func places(ctx workflow.Context, line string) ([]string, error) {
+	here, err := Near(ctx, line)
+	if err != nil {
+		return nil, err
+	}
+	there, err := Far(ctx, line)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := Near(workflow.WithStepOptions(ctx, workflow.Queue("far")), line)
+	return []string{here, there, chosen}, err
+}
+
+// save brings money to the bank, in parts.
+//
+//flow:workflow
+func save(ctx workflow.Context, account string, parts int) (int64, error) {
+	for range parts {
+		if _, err := Deposit(ctx, account, 1); err != nil {
+			return 0, err
+		}
+	}
+	return Deposit(ctx, account, 0)
+}
+
+// toil takes some steps, each of which is noted.
+//
+//flow:workflow
+func toil(ctx workflow.Context, book string, steps int) (int, error) {
+	for i := range steps {
+		if err := Work(ctx, 20*time.Millisecond); err != nil {
+			return i, err
+		}
+		if _, err := Note(ctx, book, fmt.Sprint("step ", i)); err != nil {
+			return i, err
+		}
+	}
+	return steps, nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+)
+
+// TestMain becomes a worker if the environment asks for one.
+func TestMain(m *testing.M) {
+	if workerWanted() {
+		if err := workerProcess(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// take takes the tour, and returns what it prints by row.
+func take(t *testing.T, args ...string) map[string]string {
+	t.Helper()
+	o, err := parse(append(args, "-json", "-messages", "400", "-timeout", "100s"), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	err = run(t.Context(), o, &out, io.Discard)
+	rows := map[string]string{}
+	for line := range strings.Lines(out.String()) {
+		var row struct {
+			Row, Observed string
+			OK            bool
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		if rows[row.Row] = row.Observed; !row.OK {
+			t.Errorf("%s does not hold: %s", row.Row, row.Observed)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	for _, s := range stops {
+		if rows[s.row] == "" {
+			t.Errorf("nothing is said about %s", s.row)
+		}
+	}
+	return rows
+}
+
+func TestTour_HoldsOnEveryStore(t *testing.T) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"memory": func(*testing.T) string { return "memory:" },
+		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "tour.db") },
+		"redis":  func(t *testing.T) string { return redistest.Start(t).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := take(t, "-store", url(t))
+			if got, want := rows["FLOW10"], "400 messages, 4 continuations, sum right"; got != want {
+				t.Errorf("FLOW10 says %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestTour_HoldsWhileWorkersAreKilled(t *testing.T) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "tour.db") },
+		"redis":  func(t *testing.T) string { return redistest.Start(t).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if rows := take(t, "-store", url(t), "-chaos", "-kills", "4"); !strings.Contains(rows["REC2"], "killed") {
+				t.Errorf("REC2 says %q", rows["REC2"])
+			}
+		})
+	}
+}
+
+func TestTour_SaysWhichRowsDoNotHold(t *testing.T) {
+	var out strings.Builder
+	tr := &tour{ctx: t.Context(), report: newReport(&out, false)}
+	tr.visit([]stop{
+		{"ROW1", func(*tour) (string, error) { return "seen", nil }},
+		{"ROW2", func(*tour) (string, error) { return "", expect("it", 1, 2) }},
+	}, 1)
+	err := tr.report.end()
+	if err == nil || !strings.Contains(err.Error(), "ROW2") || strings.Contains(err.Error(), "ROW1") {
+		t.Errorf("got %v, want an error that names ROW2", err)
+	}
+	if want := "ROW1 ok: seen\nROW2 FAILED: it: got 1, want 2\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+}
+
+func TestParse_RefusesWhatMakesNoSense(t *testing.T) {
+	for _, args := range [][]string{{"-chaos"}, {"-messages", "10"}, {"-messages", "-400"}, {"more"}, {"-no-such"}} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+}
