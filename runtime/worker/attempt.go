@@ -33,6 +33,13 @@ type attempt struct {
 
 	outcome outcome // set by whoever posts it
 
+	// What its pen is made of, once its code writes to a stream.
+	task   *task
+	fence  store.Fence
+	caller *workflow.Caller // for whose run it executes the step; nil: for its own
+	ink    *pen             // guarded by mu
+	dry    bool             // its code has returned; guarded by mu
+
 	info    at.Attempt     // what its code may know; set by launch
 	context attemptContext // of its code
 }
@@ -121,11 +128,11 @@ func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, fn workflo
 	})
 	w.readNotes(ctx, t.id, a, info, fence)
 	var out outcome
-	pen := t.penOf(&a.context, a, info, fence, plan)
-	info.Write, info.Close = pen.write, pen.close
+	a.fence, a.task, a.caller = fence, t, plan.Caller
+	info.Pen = a
 	defer func() { // also if the code ends its goroutine
 		stopTimer()
-		out.closes = pen.end()
+		out.closes = a.dropPen()
 		t.conclude(ctx, a, info, out)
 	}()
 	// The process may have been stopped since launch has looked, or the notes have

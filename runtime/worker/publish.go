@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/chunk"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -77,13 +76,52 @@ func logged(events []event.Event) []event.Event {
 	return events
 }
 
-// penOf returns the pen of an attempt, which writes to the streams of the run whose
-// step it is. ctx is that of the attempt.
-func (t *task) penOf(ctx context.Context, a *attempt, info *at.Attempt, fence store.Fence, plan *workflow.StepPlan) *pen {
-	return &pen{
-		w: t.w, attempt: a, ctx: ctx, by: chunk.Chunk{Run: info.Run, Key: info.Key, Attempt: a.number},
-		run: t.id, fence: fence, caller: plan.Caller,
+// pen returns what the attempt writes to the streams of its run with. It is made when
+// it is asked for: most attempts write nothing.
+func (a *attempt) pen() (*pen, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.dry {
+		return nil, errAttemptEnded
 	}
+	if a.ink == nil {
+		a.ink = &pen{
+			w: a.task.w, attempt: a, ctx: &a.context, by: chunk.Chunk{Run: a.info.Run, Key: a.info.Key, Attempt: a.number},
+			run: a.task.id, fence: a.fence, caller: a.caller,
+		}
+	}
+	return a.ink, nil
+}
+
+// Write adds a chunk to a stream. It is the Pen for the code of the attempt.
+func (a *attempt) Write(ctx context.Context, stream string, value []byte, keep int) error {
+	p, err := a.pen()
+	if err != nil {
+		return err
+	}
+	return p.write(ctx, stream, value, keep)
+}
+
+// Close closes a stream with the completion of the attempt.
+func (a *attempt) Close(stream string) error {
+	p, err := a.pen()
+	if err != nil {
+		return err
+	}
+	return p.close(stream)
+}
+
+// dropPen is called when the code of the attempt has returned: it writes no more. It
+// returns the streams that it has closed.
+func (a *attempt) dropPen() []string {
+	a.mu.Lock()
+	p := a.ink
+	a.dry = true
+	a.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	return p.end()
 }
 
 // publish publishes a page, and repeats that with the same chunks if it is called

@@ -18,9 +18,8 @@ import (
 func StepContext(t testing.TB, opts ...StepOption) context.Context {
 	a := &attempt.Attempt{
 		Run: event.NewRunID(Epoch, 0), Step: "test.step", Key: "test.step", Number: 1,
-		Beat:  func(context.Context, []byte) error { return nil },
-		Write: func(context.Context, string, []byte, int) error { return nil },
-		Close: func(string) error { return nil },
+		Beat: func(context.Context, []byte) error { return nil },
+		Pen:  pen{&Chunks{}},
 	}
 	for _, opt := range opts {
 		opt(a)

@@ -23,10 +23,19 @@ type Chunks struct {
 // Streams makes the attempt keep in c what it writes to streams, and what it closes.
 // Without it writes succeed and are forgotten.
 func Streams(c *Chunks) StepOption {
-	return func(a *attempt.Attempt) { a.Write, a.Close = c.write, c.close }
+	return func(a *attempt.Attempt) { a.Pen = pen{c} }
 }
 
-func (c *Chunks) write(_ context.Context, stream string, value []byte, keep int) error {
+// pen keeps what is written to streams.
+type pen struct{ c *Chunks }
+
+func (p pen) Write(_ context.Context, stream string, value []byte, keep int) error {
+	return p.c.write(stream, value, keep)
+}
+
+func (p pen) Close(stream string) error { return p.c.close(stream) }
+
+func (c *Chunks) write(stream string, value []byte, keep int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slices.Contains(c.closed, stream) {

@@ -28,12 +28,18 @@ type Attempt struct {
 	// Beat stores details of a heartbeat. It returns the cause if the attempt
 	// should stop.
 	Beat func(ctx context.Context, details []byte) error
+	// Pen writes to the streams of the run.
+	Pen Pen
+}
+
+// Pen writes to streams for the code of an attempt.
+type Pen interface {
 	// Write adds a chunk to a stream of the run, and returns nil once that is durable.
 	// keep is how many chunks the stream is to keep, 0 for all.
-	Write func(ctx context.Context, stream string, value []byte, keep int) error
+	Write(ctx context.Context, stream string, value []byte, keep int) error
 	// Close says that nothing more is to be written to a stream, if the attempt
 	// completes.
-	Close func(stream string) error
+	Close(stream string) error
 }
 
 type key struct{}
