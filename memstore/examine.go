@@ -32,6 +32,7 @@ func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Exam
 	e := &examination{s: s, p: p, snap: newSnapshot(s.clock.Now())}
 	p.inspectRuns(e.snap)
 	p.inspectSeen(e.snap)
+	p.inspectStreams(e.snap)
 	p.inspectOutbox(e.snap)
 	p.inspectNames(e.snap)
 	p.inspectWork(e.snap)

@@ -289,7 +289,8 @@ func (e *examination) Forget(ctx context.Context, id event.RunID) (bool, error) 
 	}
 	done := p.strangers(id)
 	if p.chains[id] == nil {
-		done = done || p.seen[id] != nil || p.kept[id] != nil
+		done = done || p.seen[id] != nil || p.kept[id] != nil || p.streams[id] != nil
+		delete(p.streams, id)
 		delete(p.seen, id)
 		delete(p.kept, id)
 	}

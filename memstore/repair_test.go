@@ -208,6 +208,9 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 			p.names["a"].active = stranger
 			p.timers.add(stranger, 1)
 		}, repairtest.Want{Invariants: []int{16}}},
+		"16 streams of a chain without runs": {complete, func(p *partition, _ *run, _ *repairtest.Scene) {
+			p.write("wrun_x", &store.Publication{Stream: "a", Body: []byte("1")})
+		}, repairtest.Want{Invariants: []int{16}}},
 		"16 a chain without runs": {complete, func(p *partition, _ *run, _ *repairtest.Scene) { p.seenOf("wrun_x").add("item", p.now()) },
 			repairtest.Want{Invariants: []int{16}}},
 		"16 a class and a chain are miscounted": {complete, func(p *partition, r *run, _ *repairtest.Scene) {

@@ -114,7 +114,7 @@ func (s *stream) append(c *store.Publication) {
 	s.writers[c.Writer] = c.Nth
 }
 
-// trim forgets the first n chunks, and their memory. Readers may share the array.
+// trim forgets the first n chunks, and their memory.
 func (s *stream) trim(n int) {
 	clear(s.chunks[:n])
 	s.chunks = s.chunks[n:]

@@ -35,6 +35,10 @@
 //	{p}:O:R  hash   its records in the outbox: place, phase, since when, receiver
 //	{p}:B:R  hash   what these say
 //	{p}:g:R  hash   metadata of a run that was deleted and is not yet purged
+//	{p}:S:R  hash   how the streams of its chain stand, by name: first chunk that is
+//	                kept, last one, bytes of the longest, whether it is closed
+//	{p}:C:R:N stream the chunks of the stream N of its chain: entry n-0 is chunk n
+//	{p}:W:R:N hash  what steps have written to it: the number of the last chunk of each
 //
 //	{p}:r:C  zset   ready runs, by falling priority, then by a counter
 //	{p}:b:C  hash   blocked runs and the code that does not fit
@@ -63,8 +67,8 @@
 // token, o owner, s status, c class, r priority, w workflow id, h chain, u parent,
 // x root, d due, f code that does not fit, v recoveries, z closing, k its counter
 // in the ready set, a created, b ended, j and J retention, g bytes of the log, i
-// tags, y until when somebody watches, B the record that created it, N the run
-// that it continued as.
+// tags, y until when somebody watches, Y until when somebody follows the streams of its
+// chain, B the record that created it, N the run that it continued as.
 //
 // Classes and sessions are named by hashes, which are computed: nothing has to be
 // looked up to claim, and no name is given out twice after a failover.
@@ -88,21 +92,31 @@
 // part of its name in the set of those for which there is something to do. A
 // commit that sends nothing touches none of it.
 //
+// # Streams
+//
+// The streams of a chain are kept under the id of its first run, which is purged last.
+// They are written by the script of the commit, in the same action as the frame; a
+// commit that publishes nothing touches none of it. The chunks of a stream are a Stream
+// of the server; all else that is known of it is one short value, so that nothing is
+// read in order to append. Steps write by a script of their own, under the fence of the
+// run. A page is read by asking how the stream stands, and then for as many chunks as
+// fit into 4 MiB, whatever their sizes.
+//
 // # Waiting
 //
 // Nothing polls. Scripts publish what they make ready, and who has mail; a
 // process listens on one connection, whatever waits in it, and takes a wake by a
 // script, so that each goes to one worker. What is published may be lost; so
 // whoever listens looks again after each connection, and a Wait ends after five
-// seconds. Commits publish only for runs that somebody watches, and say so to
-// everybody who does. No command blocks on the server, so nothing has to be
-// interrupted.
+// seconds. Commits publish only for runs that somebody watches, and for streams that
+// somebody follows, and say so to everybody who does. No command blocks on the server,
+// so nothing has to be interrupted.
 //
 // # Lost answers
 //
 // go-redis repeats commands whose answers are lost; scripts are sent so that it
-// does not. A commit, a delivery, a creation and a mark may be repeated by the
-// caller and happen once. A cluster that says that a partition has moved has executed
+// does not. A commit, a delivery, a creation, a mark and what a writer publishes may be
+// repeated by the caller and happen once. A cluster that says that a partition has moved has executed
 // nothing, and there the client goes on by itself. While a partition is being
 // moved, key by key, its operations fail and are repeated by the caller.
 //
@@ -118,9 +132,10 @@
 // keys.go has the names of the keys, open.go the Store, script.go and send.go how
 // scripts are put together and sent, hub.go how things are heard. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
-// commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, list.go,
-// purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and repair.go
-// serve package fsck; and lua, one file per operation, with what they share in
+// commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, stream.go, await.go,
+// list.go, purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and
+// repair.go serve package fsck, and the files with stream in their names say the same
+// of streams; and lua, one file per operation, with what they share in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by
 // what they are about.
 package redisstore

@@ -162,6 +162,11 @@ func (k *keySet) note(name string) bool {
 	switch kind {
 	case "m", "l", "i", "s", "n", "j", "x", "g", "O", "B":
 		k.runs = append(k.runs, of)
+	case "S":
+		k.runs = append(k.runs, of)
+	case "C", "W":
+		chain, _, _ := strings.Cut(of, ":")
+		k.runs, k.streams = append(k.runs, chain), append(k.streams, of)
 	case "r", "b":
 		k.classes = append(k.classes, of)
 	case "z", "o", "a":
@@ -183,7 +188,7 @@ func (k *keySet) with(o *keySet) *keySet {
 	}
 	return &keySet{
 		runs: union(k.runs, o.runs), names: union(k.names, o.names),
-		classes: union(k.classes, o.classes), sessions: union(k.sessions, o.sessions),
+		classes: union(k.classes, o.classes), sessions: union(k.sessions, o.sessions), streams: union(k.streams, o.streams),
 	}
 }
 

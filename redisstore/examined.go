@@ -54,6 +54,7 @@ func (e *examination) show() {
 	e.showWork()
 	e.showIndexes()
 	e.showSent()
+	e.examineStreams()
 }
 
 func (e *examination) at(run, key, member string) {

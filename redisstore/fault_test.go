@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -39,6 +40,7 @@ type written struct {
 	log    *storetest.Log
 	fence  store.Fence
 	frames [][]byte
+	chunks []string // of its stream
 }
 
 // newWriter creates runs and claims them, over an unharmed connection.
@@ -83,6 +85,7 @@ func (w *writer) write(rounds, together int) {
 		all.Go(func() {
 			for range rounds {
 				w.commit(runs)
+				w.publish(runs[0])
 			}
 		})
 	}
@@ -93,6 +96,9 @@ func (w *writer) commit(runs []*written) {
 	commits := make([]store.Commit, len(runs))
 	for i, r := range runs {
 		commits[i] = r.log.Commit(r.fence, r.log.Work()...)
+		if len(r.frames)%4 == 0 {
+			commits[i].Publish = []store.Publication{{Stream: "s", Body: fmt.Appendf(nil, "frame %d", len(r.frames))}}
+		}
 	}
 	var answers []store.Committed
 	for {
@@ -113,10 +119,45 @@ func (w *writer) commit(runs []*written) {
 		}
 		r.log.Accept(commits[i])
 		r.frames = append(r.frames, commits[i].Frame)
+		for _, p := range commits[i].Publish {
+			r.chunks = append(r.chunks, string(p.Body))
+		}
 		if got := answers[i].N; got != uint64(len(r.frames)) {
 			w.t.Errorf("commit to run %s: got %d frames, want %d", r.log.Run, got, len(r.frames))
 		}
 	}
+}
+
+// publish writes to the stream of a run beside its log.
+func (w *writer) publish(r *written) {
+	nth := uint64(len(r.frames))
+	p := store.Publication{Stream: "s", Body: fmt.Appendf(nil, "step %d", nth), Writer: "step", Nth: nth}
+	for {
+		err := w.st.Publish(w.ctx, r.log.Run, r.fence, []store.Publication{p})
+		if err == nil {
+			break
+		}
+		if w.ctx.Err() != nil {
+			w.t.Errorf("publish: %v", err)
+			return
+		}
+		w.again.Add(1)
+	}
+	r.chunks = append(r.chunks, string(p.Body))
+}
+
+// chunks returns all that is in the stream of a run.
+func (w *writer) chunks(good *redisstore.Store, r *written) []string {
+	w.t.Helper()
+	page, err := good.ReadStream(w.ctx, store.ReadStream{Run: r.log.Run, Stream: "s", Limit: 1000})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var chunks []string
+	for _, c := range page.Chunks {
+		chunks = append(chunks, string(c.Body))
+	}
+	return chunks
 }
 
 // verify fails the test unless the store holds what was written, once.
@@ -133,6 +174,9 @@ func (w *writer) verify(good *redisstore.Store) {
 	for i, r := range w.runs {
 		if diff := cmp.Diff(r.frames, got[i].Frames); diff != "" {
 			w.t.Fatalf("log of run %s (-written +stored):\n%s", r.log.Run, diff)
+		}
+		if diff := cmp.Diff(r.chunks, w.chunks(good, r)); diff != "" {
+			w.t.Fatalf("stream of run %s (-written +stored):\n%s", r.log.Run, diff)
 		}
 	}
 	sound(w.t, good)

@@ -23,6 +23,8 @@ const (
 	inHash   = "hash"
 	inZSet   = "zset"
 	inString = "string"
+	inStream = "stream" // seen is its first entry, value the first that is to be left
+	wholeKey = "key"
 )
 
 // look finds what a snapshot has no room for.
@@ -31,13 +33,14 @@ func (e *examination) look() {
 	e.lookAtNames()
 	e.lookAtCounts()
 	e.lookAtOutbox()
+	e.lookAtStreams()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)
 	}
 	for _, name := range e.odd {
 		f := store.Flaw{Invariant: 16, What: "key " + e.p.tag + name + " is none that this release knows", Explain: "nothing uses it"}
 		if name == "y" || name == "-" {
-			e.mendable(f, "remove it", swap{key: e.p.tag + name, kind: "key"})
+			e.mendable(f, "remove it", swap{key: e.p.tag + name, kind: wholeKey})
 			continue
 		}
 		e.flaws = append(e.flaws, f)
@@ -259,7 +262,7 @@ func (e *examination) blockedElsewhere(run string) bool {
 func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
 	done := false
 	for _, w := range e.swaps[f.Key] {
-		if w.kind == "key" {
+		if w.kind == wholeKey {
 			n, err := e.s.client.Del(ctx, w.key).Result()
 			if err != nil {
 				return done, fmt.Errorf("mend %s: %w", f.What, e.s.explain(err))

@@ -91,8 +91,12 @@ func finish(t testing.TB, st *redisstore.Store, ids *storetest.IDs, l *storetest
 			}
 		}()
 	}
+	if err := st.Publish(ctx, l.Run, fence, []store.Publication{{Stream: "a", Body: []byte("x"), Writer: "w", Nth: 1}}); err != nil {
+		t.Fatal(err)
+	}
 	c := l.Commit(fence, append(l.Receive(item), l.End(event.StatusFailed)...)...)
 	c.Effect, c.Status, c.Consume, c.ConsumeLast = store.EffectFinish, event.StatusFailed, 1, item.ID
+	c.Publish = []store.Publication{{Stream: "b:c", Body: []byte("x")}, {Stream: "d", Close: true}, {Stream: "a", Drop: true}}
 	if answer := must(st.Commit(ctx, []store.Commit{c})); answer[0].Err != nil {
 		t.Fatal(answer[0].Err)
 	}

@@ -191,6 +191,7 @@ func (e *examination) Forget(ctx context.Context, id event.RunID) (bool, error) 
 	for _, at := range entries {
 		keys, args = append(keys, at.key), append(args, at.member)
 	}
+	keys = append(keys, e.keysOfStreams(run)...)
 	c := &call{script: scriptForget, p: p, keys: keys, args: args}
 	if err := e.s.do(ctx, c); err != nil {
 		return false, fmt.Errorf("forget run %s: %w", id, err)

@@ -124,7 +124,10 @@ func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
 		}
 		for _, run := range keys.runs {
 			names = append(names, p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.notes(run), p.audit(run), p.extra(run), p.hidden(run),
-				p.sent(run), p.bodies(run))
+				p.sent(run), p.bodies(run), p.streams(run))
+		}
+		for _, stream := range keys.streams {
+			names = append(names, p.tag+"C:"+stream, p.tag+"W:"+stream)
 		}
 		for _, class := range keys.classes {
 			names = append(names, p.ready(class), p.blocked(class))
@@ -261,10 +264,13 @@ func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
 		"B":      {parent, func(k *keysOfScene) { k.del(k.bodies(k.run)) }, wrong(12, store.ReasonWrongRecord)},
 		"D":      {parent, func(k *keysOfScene) { k.del(k.outbox()) }, repairtest.Want{Invariants: []int{12}}},
 		"G":      {continued, func(k *keysOfScene) { k.del(k.held()) }, wrong(8, store.ReasonStuckTerminal)},
+		"S":      {streaming, func(k *keysOfScene) { k.del(k.streams(k.run)) }, repairtest.Want{Invariants: []int{18}}},
+		"C":      {streaming, func(k *keysOfScene) { k.del(k.chunks(k.run, "a:b")) }, repairtest.Want{Invariants: []int{18}}},
+		"W":      {streaming, func(k *keysOfScene) { k.del(k.writers(k.run, "a:b")) }, repairtest.Want{}},
 		"T":      {continued, func(k *keysOfScene) { k.del(k.tips()) }, repairtest.Want{Invariants: []int{11}}},
 		"h":      {continued, func(k *keysOfScene) { k.del(k.chains()) }, repairtest.Want{Invariants: []int{8, 16}}},
 	}
-	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdcOBDGTh" {
+	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdcOBDGThSCW" {
 		if !slices.ContainsFunc(sortedKeys(evicted), func(name string) bool { return name[0] == byte(kind) }) {
 			t.Errorf("no case for keys of kind %c", kind)
 		}
@@ -337,6 +343,10 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 			k.do("rpush", k.audit(stranger), "x")
 			k.do("set", k.extra(stranger), "x")
 			k.do("hset", k.notes(stranger), "x", "y")
+			k.do("hset", k.streams(stranger), "a", "1 1 1 0")
+			k.do("xadd", k.chunks(stranger, "a"), "1-0", "f", "x")
+			k.do("xadd", k.chunks(stranger, "b"), "1-0", "f", "x")
+			k.do("hset", k.writers(stranger, "c"), "w", 1)
 		}, repairtest.Want{Invariants: []int{15, 16}}},
 		"16 a key of no kind":  {complete, func(k *keysOfScene) { k.do("set", k.tag+"Q:x", "x") }, repairtest.Want{Invariants: []int{16}, Remaining: []int{16}}},
 		"16 the copy of a log": {complete, func(k *keysOfScene) { k.do("set", k.tag+"y", "x") }, repairtest.Want{Invariants: []int{16}}},

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -80,6 +81,11 @@ func unpackStream(packed string) (streamState, error) {
 	}
 	s.closed = words[3] == "1"
 	return s, nil
+}
+
+// pack is the opposite of unpackStream.
+func (s *streamState) pack() string {
+	return fmt.Sprintf("%d %d %d %s", s.first, s.last, s.longest, cmp.Or(flag(s.closed, "1"), "0"))
 }
 
 // page returns a page of the stream without its chunks.

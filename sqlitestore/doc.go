@@ -69,6 +69,6 @@
 // hub.go tells those who wait, poll.go notices other processes, lock.go their
 // end. Then one file per duty, named as in the other stores: create.go,
 // session.go, recover.go, claim.go, commit.go, continue.go, release.go,
-// deliver.go, outbox.go, load.go, wait.go, list.go, purge.go, inspect.go,
-// notes.go; examine.go and repair.go serve package fsck.
+// deliver.go, outbox.go, load.go, wait.go, stream.go, await.go, list.go, purge.go,
+// inspect.go, notes.go; examine.go and repair.go serve package fsck.
 package sqlitestore

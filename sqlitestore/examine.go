@@ -49,7 +49,7 @@ func (e *examination) read(c *conn) error {
 		}
 	}
 	for _, part := range []func(*store.Snapshot) error{
-		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.inspectStreams, c.examineOutbox, c.inspectSessions, c.inspectWakes,
+		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.examineStreams, c.examineOutbox, c.inspectSessions, c.inspectWakes,
 	} {
 		if err := part(e.snap); err != nil {
 			return err
@@ -151,6 +151,7 @@ type repair struct {
 	invariant int
 	// count finds how many rows are wrong, mend puts them right; empty: nothing can.
 	count, mend   string
+	do            func(t *tx) error // instead of mend
 	what, explain string
 	mending       string // says what mend does
 }
@@ -204,6 +205,7 @@ var repairs = []repair{
 		mend:  `UPDATE runs SET tip = (` + lastOfChain + `) WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
 		what:  "%d chains do not know their last run", explain: "items for them go astray", mending: "look for it again",
 	},
+	brokenStreams, strayOf("chunks", "chunks of streams"), strayOf("writers", "writers of streams"),
 	stray("inbox", "items in inboxes"), stray("notes", "notes"), stray("tags", "tags"), stray("audit", "entries in audit trails"),
 	{
 		key: "outbox", invariant: 12,
@@ -257,7 +259,7 @@ func (e *examination) readCounts(c *conn) error {
 
 // MendFlaw puts the rows right that a flaw is about.
 func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
-	i := slices.IndexFunc(repairs, func(r repair) bool { return r.key == f.Key && r.mend != "" })
+	i := slices.IndexFunc(repairs, func(r repair) bool { return r.key == f.Key && r.mending != "" })
 	if i < 0 {
 		return false, nil
 	}
@@ -270,6 +272,9 @@ func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) 
 			return false, err
 		}
 		*t.names = newNames()
+		if do := repairs[i].do; do != nil {
+			return true, do(t)
+		}
 		return true, t.exec(repairs[i].mend)
 	})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// purgeFrames bounds how many frames one call of Purge removes, and by that
-	// how long its transaction holds up others. One run is always removed whole.
+	// purgeFrames bounds how many frames and chunks one call of Purge removes, and by
+	// that how long its transaction holds up others. One run is always removed whole.
 	purgeFrames = 5000
 	// vacuumPages is how many free pages of 4 KB one call of Purge gives back to
 	// the file system at most. It is more than a call frees, as a rule, so that
@@ -79,7 +79,11 @@ func (t *tx) purgeDue(limit int) (int, error) {
 		if err != nil || r == nil {
 			return n, err
 		}
-		if frames += r.n; n > 0 && frames > purgeFrames {
+		chunks, err := t.number(`SELECT coalesce(sum(last - first + 1), 0) FROM streams WHERE chain = +?`, packRun(r.id))
+		if err != nil {
+			return n, err
+		}
+		if frames += r.n + uint64(chunks); n > 0 && frames > purgeFrames {
 			return n, nil
 		}
 		if err := t.purge(r); err != nil {

@@ -268,13 +268,19 @@ func (t *tx) leads(workflowID string) (store.NameMend, error) {
 	return now, err
 }
 
-// Forget removes what a chain has accepted of which no run exists. All else that
-// is kept of a run is kept under its number, not its id.
+// Forget removes what a chain has accepted, and the streams of a chain, of which no run
+// exists. All else that is kept of a run is kept under its number, not its id.
 func (e *examination) Forget(ctx context.Context, run event.RunID) (bool, error) {
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) {
-		err := t.exec(`DELETE FROM seen WHERE chain = +?1
-			AND NOT EXISTS (SELECT 1 FROM runs WHERE id = +?1) AND NOT EXISTS (SELECT 1 FROM runs WHERE chain = +?1)`, packRun(run))
-		return t.Changes() > 0, err
+		const unknown = `chain = +?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = +?1) AND NOT EXISTS (SELECT 1 FROM runs WHERE chain = +?1)`
+		kept, err := t.number(`SELECT (SELECT count(*) FROM seen WHERE `+unknown+`) + (SELECT count(*) FROM streams WHERE `+unknown+`)`, packRun(run))
+		if err != nil || kept == 0 {
+			return false, err
+		}
+		if err := t.dropStreams(run); err != nil {
+			return false, err
+		}
+		return true, t.exec(`DELETE FROM seen WHERE chain = +?`, packRun(run))
 	})
 	if err != nil {
 		return false, fmt.Errorf("forget run %s: %w", run, err)

@@ -103,7 +103,26 @@ func dump(t *testing.T, c *conn) map[string][]string {
 	return all
 }
 
-func sleeps(w *repairtest.World) *repairtest.Scene   { return w.Sleeping(repairtest.Long("a")...) }
+func sleeps(w *repairtest.World) *repairtest.Scene { return w.Sleeping(repairtest.Long("a")...) }
+
+// streaming is a run that its owner has let go after it has written to streams.
+func streaming(w *repairtest.World) *repairtest.Scene {
+	w.T.Helper()
+	s := w.Owned(w.Sleeping())
+	var chunks []store.Publication
+	for n := range uint64(5) {
+		chunks = append(chunks, store.Publication{Stream: "a", Body: []byte("chunk"), Writer: "w", Nth: n + 1})
+	}
+	chunks = append(chunks, store.Publication{Stream: "b", Body: []byte("chunk")})
+	if err := w.Store.Publish(w.Ctx, s.Run, w.Record(s.Run).Fence, chunks); err != nil {
+		w.T.Fatal(err)
+	}
+	if err := w.Store.CloseSession(w.Ctx, 0, s.Session); err != nil {
+		w.T.Fatal(err)
+	}
+	return s
+}
+
 func unread(w *repairtest.World) *repairtest.Scene   { return w.Unread() }
 func owned(w *repairtest.World) *repairtest.Scene    { return w.Owned(w.Sleeping()) }
 func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleeping()) }
@@ -176,6 +195,12 @@ func TestREC8_MendsWhatLostRowsLeave(t *testing.T) {
 			}
 			return s
 		}, []string{`DELETE FROM audit`, `UPDATE runs SET recoveries = 2`}, repairtest.Want{Invariants: []int{17}, Reason: store.ReasonWrongRecord}},
+		"streams":           {streaming, []string{`DELETE FROM streams`}, repairtest.Want{Invariants: []int{16}}},
+		"all chunks":        {streaming, []string{`DELETE FROM chunks`}, repairtest.Want{Invariants: []int{18}}},
+		"the first chunk":   {streaming, []string{`DELETE FROM chunks WHERE n = 1`}, repairtest.Want{Invariants: []int{18}}},
+		"the last chunk":    {streaming, []string{`DELETE FROM chunks WHERE n = 5`}, repairtest.Want{Invariants: []int{18}}},
+		"chunks in between": {streaming, []string{`DELETE FROM chunks WHERE n IN (2, 4)`}, repairtest.Want{Invariants: []int{18}}},
+		"writers":           {streaming, []string{`DELETE FROM writers`}, repairtest.Want{}},
 		"the last frame": {sleeps, []string{`DELETE FROM frames WHERE n = (SELECT max(n) FROM frames)`},
 			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
 		"a frame in the middle": {unread, []string{`DELETE FROM frames WHERE n = 2`},
@@ -228,9 +253,15 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 		"9 a run has left the line":     {lined, []string{`UPDATE runs SET place = 1 WHERE id = ?2 AND ?1 <> ''`}, repairtest.Want{Invariants: []int{9, 15}}},
 		"9 an ended run is active":      {complete, []string{`UPDATE workflow_ids SET active = last`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
 		"16 a chain without runs":       {complete, []string{`INSERT INTO seen VALUES ('wrun_x', 'item', 1, 0)`}, repairtest.Want{Invariants: []int{16}}},
-		"16 a class is miscounted":      {complete, []string{`UPDATE classes SET runs = 7`}, repairtest.Want{Invariants: []int{16}}},
-		"16 a class has no runs":        {complete, []string{`INSERT INTO classes VALUES (99, 'q', 'w', 1, 0)`}, repairtest.Want{Invariants: []int{16}}},
-		"16 a workflow id has no runs":  {complete, []string{`INSERT INTO workflow_ids VALUES (99, 'x', NULL, NULL)`}, repairtest.Want{Invariants: []int{16}}},
+		"16 streams of a chain without runs": {complete, []string{
+			`INSERT INTO streams VALUES (99, 'wrun_x', x'61', 1, 1, 0)`, `INSERT INTO chunks VALUES (99, 1, x'61')`, `INSERT INTO writers VALUES (99, x'61', 1)`,
+		}, repairtest.Want{Invariants: []int{16}}},
+		"16 chunks and writers of no stream": {complete, []string{`INSERT INTO chunks VALUES (99, 1, x'61')`, `INSERT INTO writers VALUES (98, x'61', 1)`},
+			repairtest.Want{Invariants: []int{16}}},
+		"18 a stream counts too few":   {streaming, []string{`UPDATE streams SET last = last - 1`}, repairtest.Want{Invariants: []int{18}}},
+		"16 a class is miscounted":     {complete, []string{`UPDATE classes SET runs = 7`}, repairtest.Want{Invariants: []int{16}}},
+		"16 a class has no runs":       {complete, []string{`INSERT INTO classes VALUES (99, 'q', 'w', 1, 0)`}, repairtest.Want{Invariants: []int{16}}},
+		"16 a workflow id has no runs": {complete, []string{`INSERT INTO workflow_ids VALUES (99, 'x', NULL, NULL)`}, repairtest.Want{Invariants: []int{16}}},
 		"16 rows of a run that is not known": {complete, []string{
 			`INSERT INTO inbox VALUES (99, 1, 'i', 0, NULL)`, `INSERT INTO notes VALUES (99, 'k', NULL)`, `INSERT INTO tags VALUES ('k', 'v', 99)`,
 			`INSERT INTO audit (at, run, reason, by, owner, place, status, epoch) VALUES (1, 99, 'r', 'b', 'o', 1, 's', 1)`,

@@ -75,6 +75,11 @@ func everything(t *testing.T, s *Store, name string) {
 		loaded, err := s.Load(ctx, []store.Load{{Run: r.Run, Inbox: true}})
 		check(t, err)
 		inbox := loaded[0].Inbox
+		p := store.Publication{Stream: "s", Body: []byte("x"), Keep: 1, Writer: "w", Nth: 1}
+		check(t, s.Publish(ctx, r.Run, r.Fence, []store.Publication{p, p}))
+		c.Publish = []store.Publication{{Stream: "s", Body: []byte("x"), Keep: 2}, {Stream: "s", Drop: true}, {Stream: "t", Body: []byte("x")}}
+		_, err = s.ReadStream(ctx, store.ReadStream{Run: r.Run, Stream: "s"})
+		check(t, err)
 		c.Consume, c.ConsumeLast = len(inbox), inbox[len(inbox)-1].ID
 		answers, err := s.Commit(ctx, []store.Commit{c})
 		check(t, err)

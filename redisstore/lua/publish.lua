@@ -18,10 +18,16 @@ if not m[2] or m[1] ~= ARGV[2] or m[2] ~= ARGV[3] then
   return {'fenced'}
 end
 local chain = m[3] or ARGV[1]
+local states = {}
 for i = 5, 5 + 6 * ARGV[4] - 1, 6 do
-  local _, _, _, closed = stream_at(chain, ARGV[i])
-  if closed == '1' and not wrote(chain, ARGV[i], ARGV[i + 4], ARGV[i + 5]) then
-    return {'closed', ARGV[i]}
+  local name, writer = ARGV[i], ARGV[i + 4]
+  if not states[name] then
+    local _, _, _, closed = stream_at(chain, name)
+    states[name] = closed or '0'
+  end
+  if states[name] == '1' and (writer == ''
+    or tonumber(redis.call('HGET', tag .. 'W:' .. chain .. ':' .. name, writer) or 0) < tonumber(ARGV[i + 5])) then
+    return {'closed', name}
   end
 end
 publish(chain, 5, tonumber(ARGV[4]), m[4])

@@ -1,8 +1,9 @@
 -- Replace writes one value, if the one that is there is the one that was seen.
 --
 -- KEYS  1 the key
--- ARGV  1 'hash', 'zset' or 'string'  2 the field or member  3 the value as it was
---       seen, '' if there was none  4 the value to be written, '' to remove it
+-- ARGV  1 'hash', 'zset', 'string', or 'stream' for what a stream begins with  2 the
+--       field or member  3 the value as it was seen, '' if there was none  4 the value
+--       to be written, '' to remove it
 --
 -- Returns {'ok'} or {'moved'}.
 --
@@ -16,6 +17,9 @@ if kind == 'hash' then
   now = redis.call('HGET', key, field)
 elseif kind == 'zset' then
   now = redis.call('ZSCORE', key, field)
+elseif kind == 'stream' then
+  local first = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
+  now = first and first[1]
 else
   now = redis.call('GET', key)
 end
@@ -34,6 +38,8 @@ elseif kind == 'zset' then
   else
     redis.call('ZADD', key, value, field)
   end
+elseif kind == 'stream' then
+  redis.call('XTRIM', key, 'MINID', value)
 elseif value == '' then
   redis.call('DEL', key)
 else

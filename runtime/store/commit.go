@@ -50,7 +50,8 @@ type Commit struct {
 	// carried over. What causes them is in the frame.
 	Send []Send
 	// Publish is done to the streams of the chain, one after the other. What causes
-	// it is in the frame, or is an item that is consumed.
+	// it is in the frame, or is an item that is consumed: a commit that publishes has
+	// one of them, by which it is known again.
 	Publish []Publication
 	// Continue is the new run of EffectContinue. Its Run has the slot of this one's
 	// partition, its WorkflowID is that of this run; its first frame holds the items

@@ -7,12 +7,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -120,6 +120,35 @@ func TestFLOW16_ARefusedQuestionLeavesNoTrace(t *testing.T) {
 			t.Errorf("after the end: got %v, want a *RefusedError that matches ErrRunTerminal", err)
 		}
 	})
+}
+
+func TestFLOW16_ARunRefusesWhileItExecutesAStep(t *testing.T) {
+	w := newMemory(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	w.work(worker.Config{}, account, slow.as(func(_ context.Context, n int) (int, error) {
+		close(begun)
+		<-release
+		return n, nil
+	}))
+	run := start(w, accounts, 0)
+	asked := make(chan int, 1)
+	go func() {
+		v, err := add.Ask(w.ctx, run, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		asked <- v
+	}()
+	<-begun
+	if _, err := add.Ask(w.ctx, run, 200); !errors.As(err, new(*limitError)) {
+		t.Errorf("got %v, want a *limitError", err)
+	}
+	close(release)
+	if got := <-asked; got != 1 {
+		t.Errorf("got %d, want 1", got)
+	}
+	w.send(run, 1)
+	result(w, run)
 }
 
 func TestFLOW16_AQuestionThatHadToWaitIsRefusedLater(t *testing.T) {
@@ -268,180 +297,50 @@ func TestFLOW16_AnswersBeyondThoseThatAreKeptAreReadFromTheLog(t *testing.T) {
 	w := newMemory(t)
 	counts := flow[int, int]("counts")
 	w.work(worker.Config{}, as(counts, func(ctx workflow.Context, _ int) (int, error) {
-		add.Handle(ctx, nil, func(_ workflow.Context, n int) (int, error) { return n, nil })
+		add.Handle(ctx, func(n int) error {
+			if n < 0 {
+				return &limitError{0}
+			}
+			return nil
+		}, func(_ workflow.Context, n int) (int, error) { return n, nil })
 		return numbers.Receive(ctx)
 	}))
 	run := start(w, counts, 0)
-	var askers sync.WaitGroup
-	slots := make(chan struct{}, 64)
-	key := func(n int) workflow.SendOption { return workflow.IdempotencyKey(fmt.Sprint(n)) }
-	const questions = 4500
-	for n := range questions {
-		slots <- struct{}{}
-		askers.Go(func() {
-			defer func() { <-slots }()
-			if v, err := add.Ask(w.ctx, run, n, key(n)); v != n || err != nil {
-				t.Errorf("got %d, %v, want %d", v, err, n)
-			}
-		})
+	w.reach(run, event.WaitCreated, 1)
+	no := workflow.IdempotencyKey("refused")
+	if _, err := add.Ask(w.ctx, run, -1, no); !errors.As(err, new(*limitError)) {
+		t.Errorf("got %v, want a *limitError", err)
 	}
-	askers.Wait()
-	for n := 0; n < questions; n += 100 {
+	// All of these are published on the stream of the first one.
+	const questions = 70
+	ids := func(n int) event.ItemID { return event.ItemID(fmt.Sprintf("key:%q:%d", "ask add", n)) }
+	var keys []int
+	for n := 0; len(keys) < questions; n++ {
+		if publish.AnswerStream(ids(n)) == publish.AnswerStream("key:\"ask add\":refused") {
+			keys = append(keys, n)
+		}
+	}
+	key := func(n int) workflow.SendOption { return workflow.IdempotencyKey(fmt.Sprint(n)) }
+	for _, n := range keys {
+		if v, err := add.Ask(w.ctx, run, n, key(n)); v != n || err != nil {
+			t.Fatalf("got %d, %v, want %d", v, err, n)
+		}
+	}
+	var askers sync.WaitGroup
+	for _, n := range keys {
 		askers.Go(func() {
 			if v, err := add.Ask(w.ctx, run, -1, key(n)); v != n || err != nil {
 				t.Errorf("asked again: got %d, %v, want %d", v, err, n)
 			}
 		})
 	}
+	askers.Go(func() {
+		var refused *workflow.RefusedError
+		if _, err := add.Ask(w.ctx, run, 1, no); !errors.As(err, &refused) || refused.Ended {
+			t.Errorf("what was refused, asked again: got %v, want a *RefusedError", err)
+		}
+	})
 	askers.Wait()
 	w.send(run, 1)
 	result(w, run)
-}
-
-// Whatever moment a question comes at: it is answered and counts, or is refused and
-// does not.
-func TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd(t *testing.T) {
-	raceAsks(t, 1500, func(ctx workflow.Context, n int, sum *int) (int, error) {
-		if n%4 > 0 {
-			if err := workflow.Sleep(ctx, time.Duration(n%4)*time.Millisecond); err != nil {
-				return 0, err
-			}
-		}
-		if n%5 == 0 {
-			workflow.CloseAsks(ctx)
-		}
-		return *sum, nil
-	})
-}
-
-// raceAsks asks runs while they end as end says, which is told how often they were asked
-// to add one. The result of a run is what it has added up and not told anybody.
-func raceAsks(t *testing.T, interleavings int, end func(ctx workflow.Context, n int, sum *int) (int, error)) {
-	t.Helper()
-	racing := flow[int, int]("racing-asks")
-	w := newMemory(t)
-	w.work(worker.Config{}, as(racing, func(ctx workflow.Context, n int) (int, error) {
-		sum := 0
-		add.Handle(ctx, func(int) error { return nil }, func(ctx workflow.Context, k int) (int, error) {
-			if k%2 == 0 {
-				if err := workflow.Sleep(workflow.Detached(ctx), time.Millisecond); err != nil {
-					return 0, err
-				}
-			}
-			sum++
-			level.Set(ctx, sum)
-			return sum, nil
-		})
-		return end(ctx, n, &sum)
-	}))
-	var racers sync.WaitGroup
-	var answered, refused atomic.Int64
-	for n := range interleavings {
-		run := start(w, racing, n)
-		var got atomic.Int64
-		var askers sync.WaitGroup
-		for i := range 1 + n%3 {
-			askers.Go(func() {
-				_, err := add.Ask(w.ctx, run, i)
-				var no *workflow.RefusedError
-				switch {
-				case err == nil:
-					got.Add(1)
-					answered.Add(1)
-				case errors.As(err, &no) && no.Ended:
-					refused.Add(1)
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		racers.Go(func() {
-			askers.Wait()
-			result(w, run)
-			log := w.log(run)
-			if n := int64(len(filter(log, event.AskAnswered))); n != got.Load() {
-				t.Errorf("run %s has answered %d questions, %d were told", run.ID(), n, got.Load())
-			}
-		})
-		if n%50 == 0 {
-			racers.Wait()
-		}
-	}
-	racers.Wait()
-	if answered.Load() == 0 || refused.Load() == 0 {
-		t.Errorf("%d answered, %d refused: the race was none", answered.Load(), refused.Load())
-	}
-}
-
-// Four askers, while the run continues as new: each question counts once, and all are
-// answered.
-func TestFLOW16_NoQuestionIsLostWhenARunContinuesAsNew(t *testing.T) {
-	type state struct{ Sum, Round int }
-	counter := flow[state, state]("counter")
-	stop := workflow.NewTopic[int]("stop")
-	onEveryStore(t, func(t *testing.T, w *world) {
-		const askers, each, perRun = 4, 50, 5
-		w.work(worker.Config{}, slowly, as(counter, func(ctx workflow.Context, s state) (state, error) {
-			answered := 0
-			add.Handle(ctx, func(n int) error {
-				if n < 0 {
-					return &limitError{0}
-				}
-				return nil
-			}, func(ctx workflow.Context, n int) (int, error) {
-				if n%3 == 0 {
-					if _, err := slow.Call(ctx, n); err != nil {
-						return 0, err
-					}
-				} else if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
-					return 0, err
-				}
-				s.Sum++
-				answered++
-				return s.Sum, nil
-			})
-			end := stop.Case()
-			for {
-				won, err := workflow.Select(ctx, end, workflow.After(time.Millisecond))
-				switch {
-				case err != nil:
-					return s, err
-				case won == workflow.Case(end):
-					return s, nil
-				case answered >= perRun:
-					workflow.CloseAsks(ctx)
-					return s, counter.ContinueAsNew(ctx, state{s.Sum, s.Round + 1})
-				}
-			}
-		}))
-		run := start(w, counter, state{})
-		var all sync.WaitGroup
-		var told sync.Map
-		for a := range askers {
-			all.Go(func() {
-				for i := range each {
-					v, err := add.Ask(w.ctx, run, a*each+i, workflow.IdempotencyKey(fmt.Sprint(a, i)))
-					if err != nil {
-						t.Errorf("asker %d, question %d: %v", a, i, err)
-						return
-					}
-					if _, twice := told.LoadOrStore(v, true); twice {
-						t.Errorf("two were told %d", v)
-					}
-					if i%10 == 0 {
-						if _, err := add.Ask(w.ctx, run, -1); !errors.As(err, new(*limitError)) {
-							t.Errorf("a bad question: got %v", err)
-						}
-					}
-				}
-			})
-		}
-		all.Wait()
-		if err := stop.Send(w.ctx, run, 1); err != nil {
-			t.Fatal(err)
-		}
-		if got := result(w, run); got.Sum != askers*each || got.Round < 5 {
-			t.Errorf("got %+v, want the sum %d after many rounds", got, askers*each)
-		}
-	})
 }

@@ -136,10 +136,10 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 	call := &asking{reader: reader{c: h.c, run: run, what: a.reply(), stream: publish.AnswerStream(id)}, id: id}
 	got, err := call.ask(ctx, &event.Event{Type: event.AskReceived, Name: a.name, Payload: payload}, keyed)
 	switch {
+	case errors.Is(err, errUnanswered):
+		return v, &RefusedError{Run: run, Ask: a.name, Reason: err.Error(), Ended: true}
 	case err != nil:
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
-	case got == nil:
-		return v, &RefusedError{Run: run, Ask: a.name, Reason: "the run has ended without answering", Ended: true}
 	case got.Refused:
 		return v, &RefusedError{Run: run, Ask: a.name, Reason: got.Failure.Message, failure: got.Failure}
 	case got.Failure != nil:
@@ -156,14 +156,19 @@ type asking struct {
 	next  uint64    // chunk to read; those before were not, or are about something else
 	lost  bool      // some chunks were gone when it came to them
 	until time.Time // when the logs are searched for what they said
+	found *publish.Answer
+	ended bool // no chunk will follow
 }
 
 // askPatience is how long an answer is waited for that may have been given long ago,
 // before the logs are searched for it.
 const askPatience = time.Second
 
-// ask delivers the question and waits for the answer; nil if the run has ended
-// without one. One with a key may have been answered before.
+// errUnanswered: no answer will come.
+var errUnanswered = errors.New("the run has ended without answering")
+
+// ask delivers the question and waits for the answer. One with a key may have been
+// answered before.
 func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*publish.Answer, error) {
 	page, err := a.page(ctx, store.ReadStream{Limit: -1})
 	if err != nil {
@@ -172,35 +177,29 @@ func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*p
 	a.next = page.Last + 1
 	if keyed {
 		a.next = 1
-		if found, _, err := a.read(ctx); found != nil || err != nil {
-			return found, err
+		if err := a.read(ctx); err != nil || a.found != nil {
+			return a.found, err
 		}
 	}
-	err = a.c.deliver(ctx, a.run, store.Item{ID: a.id, Scope: store.ScopeChain}, question)
-	if err != nil && !errors.Is(err, ErrRunTerminal) {
-		return nil, err
+	refused := a.c.deliver(ctx, a.run, store.Item{ID: a.id, Scope: store.ScopeChain}, question)
+	if refused != nil && !errors.Is(refused, ErrRunTerminal) {
+		return nil, refused
 	}
-	return a.await(ctx)
-}
-
-// await waits for the answer.
-func (a *asking) await(ctx context.Context) (*publish.Answer, error) {
 	for {
-		found, ended, err := a.read(ctx)
-		if found != nil || err != nil {
-			return found, err
+		if err := a.read(ctx); err != nil || a.found != nil {
+			return a.found, err
 		}
-		if a.lost && (ended || !a.c.store.Clock().Now().Before(a.until)) {
+		if a.lost && (a.ended || !a.c.store.Clock().Now().Before(a.until)) {
 			a.lost = false
-			if found, err := a.recorded(ctx); found != nil || err != nil {
-				return found, err
+			if err := a.lookBack(ctx, refused == nil); err != nil || a.found != nil {
+				return a.found, err
 			}
 		}
-		if ended {
-			return nil, nil
+		if a.ended {
+			return nil, errUnanswered
 		}
 		if err := a.wait(ctx); err != nil {
-			return nil, a.wrap(err)
+			return nil, a.wrap(ctx, err)
 		}
 	}
 }
@@ -221,50 +220,30 @@ func (a *asking) wait(ctx context.Context) error {
 	return err
 }
 
-// read reads the chunks that it has not read yet. ended says that none will follow.
-func (a *asking) read(ctx context.Context) (found *publish.Answer, ended bool, err error) {
+// read reads the chunks that it has not read yet.
+func (a *asking) read(ctx context.Context) error {
 	for {
 		page, err := a.page(ctx, store.ReadStream{From: a.next})
 		if err != nil {
-			return nil, false, err
+			return err
 		}
 		if page.First > a.next {
 			a.next, a.lost, a.until = page.First, true, a.c.store.Clock().Now().Add(askPatience)
 		}
 		for _, c := range page.Chunks {
 			a.next = c.Index + 1
-			if found, err := publish.AnswerTo(a.id, c.Body); found != nil || err != nil {
-				return found, false, err
+			answer, err := publish.DecodeAnswer(c.Body)
+			if err != nil {
+				return a.wrap(ctx, err)
+			}
+			if answer.ID == a.id {
+				a.found = answer
+				return nil
 			}
 		}
 		if a.next > page.Last {
-			return nil, page.Ended, nil
+			a.ended = page.Ended
+			return nil
 		}
 	}
-}
-
-// recorded searches the logs of the run and of those that it has continued as.
-func (a *asking) recorded(ctx context.Context) (*publish.Answer, error) {
-	for run := a.run; run != ""; {
-		l, err := a.c.load(ctx, store.Load{Run: run})
-		if err != nil {
-			return nil, a.wrap(err)
-		}
-		run = ""
-		for i, b := range l.Frames {
-			f, err := event.DecodeFrame(b)
-			if err != nil {
-				return nil, &EventError{Run: l.Record.Run, Frame: uint64(i + 1), Err: err}
-			}
-			for _, e := range f.Events {
-				switch {
-				case e.Type == event.RunContinued:
-					run = e.Next
-				case (e.Type == event.AskAnswered || e.Type == event.AskRefused) && e.Key == string(a.id):
-					return &publish.Answer{ID: a.id, Payload: e.Payload, Failure: e.Failure, Refused: e.Type == event.AskRefused}, nil
-				}
-			}
-		}
-	}
-	return nil, nil
 }

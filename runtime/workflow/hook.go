@@ -160,10 +160,10 @@ func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	var v T
 	e, err := ctx.branch().ReceiveHook(ctx.s, h.inner, due)
 	switch {
+	case errors.Is(err, replay.ErrClosed):
+		return v, fmt.Errorf("%s: %w", h.hook.what(), ErrHookDisposed)
 	case err != nil:
 		return v, err
-	case e == nil:
-		return v, fmt.Errorf("%s: %w", h.hook.what(), ErrHookDisposed)
 	}
 	err = decode(h.hook.what(), e.Payload, &v)
 	return v, err
@@ -186,8 +186,8 @@ func (h *OpenHook[T]) Dispose(ctx Context) {
 
 // TokenConflictError says that a hook was not opened, because its token is in use.
 type TokenConflictError struct {
-	Token  string
-	Holder RunID // the run whose hook has it
+	Token  string `json:"token"`
+	Holder RunID  `json:"holder"` // the run whose hook has it
 }
 
 // Error names the token and who holds it.

@@ -108,13 +108,16 @@ func (c *Client) resume(ctx context.Context, name, token string, payload []byte,
 		return fmt.Errorf("the token is one of hook %s: %w", was, ErrHookNotFound)
 	}
 	id, keyed := itemOf("hook "+token, opts)
-	if page.Closed && !(keyed && page.Ended) { // when all has ended, Deliver knows
-		if keyed {
-			if there, err := c.received(ctx, run, id); there || err != nil {
-				return err
-			}
-		}
+	switch {
+	case !page.Closed:
+	case !keyed:
 		return fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
+	case !page.Ended: // else Deliver knows what was accepted
+		there, err := c.received(ctx, run, id)
+		if !there && err == nil {
+			err = fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
+		}
+		return err
 	}
 	err = c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, &event.Event{Type: event.HookReceived, Token: token, Payload: payload})
 	switch {
@@ -158,12 +161,12 @@ func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool
 	if err != nil {
 		return false, fmt.Errorf("read run %s: %w", run, err)
 	}
-	for i, b := range l.Frames {
-		f, err := event.DecodeFrame(b)
-		if err != nil {
-			return false, &EventError{Run: run, Frame: uint64(i + 1), Err: err}
-		}
-		if slices.ContainsFunc(f.Events, func(e event.Event) bool { return e.Item == id || slices.Contains(e.Unread, id) }) {
+	events, err := decodeFrames(run, l.Frames)
+	if err != nil {
+		return false, err
+	}
+	for i := range events {
+		if e := &events[i]; e.Item == id || slices.Contains(e.Unread, id) {
 			return true, nil
 		}
 	}

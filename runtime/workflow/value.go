@@ -7,7 +7,6 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Value is a name under which a run lets others read how it stands. Declare it
@@ -88,11 +87,11 @@ func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 	if err != nil {
 		return value, err
 	}
-	chunk, err := r.await(ctx, 0)
+	chunk, there, err := r.await(ctx, 0)
 	if err != nil {
 		return value, err
 	}
-	if chunk == nil {
+	if !there {
 		return value, &NotSetError{Run: r.run, Value: v.name}
 	}
 	err = decode(v.what(), chunk.Body, &value)
@@ -111,12 +110,12 @@ func (v Value[T]) Watch(ctx context.Context, of Target) iter.Seq2[T, error] {
 			return
 		}
 		for seen := uint64(0); ; {
-			chunk, err := r.await(ctx, seen)
+			chunk, there, err := r.await(ctx, seen)
 			if err != nil {
 				yield(none, err)
 				return
 			}
-			if chunk == nil {
+			if !there {
 				return
 			}
 			seen = chunk.Index
@@ -151,60 +150,3 @@ func (e *NotSetError) Error() string {
 
 // Is matches ErrRunTerminal.
 func (e *NotSetError) Is(target error) bool { return target == ErrRunTerminal }
-
-// reader reads one stream of what a run publishes.
-type reader struct {
-	c      *Client
-	run    RunID
-	what   string // what is read, for errors
-	stream string
-}
-
-// read returns a reader of a stream of the run that the handle means now.
-func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error) {
-	run, err := h.resolve(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", what, err)
-	}
-	return &reader{c: h.c, run: run, what: what, stream: stream}, nil
-}
-
-func (r *reader) wrap(err error) error {
-	return fmt.Errorf("read %s of run %s: %w", r.what, r.run, err)
-}
-
-// newest returns a page with the last chunk, if there is one.
-func (r *reader) newest(ctx context.Context) (store.StreamPage, error) {
-	return r.page(ctx, store.ReadStream{Tail: 1})
-}
-
-func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamPage, error) {
-	if err := r.c.check(); err != nil {
-		return store.StreamPage{}, err
-	}
-	want.Run, want.Stream = r.run, r.stream
-	page, err := r.c.store.ReadStream(ctx, want)
-	if err != nil {
-		return page, r.wrap(err)
-	}
-	return page, nil
-}
-
-// await returns the last chunk of the stream once that is another one than seen
-// (0: any); nil if the run ends before.
-func (r *reader) await(ctx context.Context, seen uint64) (*store.Chunk, error) {
-	for {
-		page, err := r.newest(ctx)
-		switch {
-		case err != nil:
-			return nil, err
-		case len(page.Chunks) > 0 && page.Chunks[0].Index != seen:
-			return &page.Chunks[0], nil
-		case page.Ended:
-			return nil, nil
-		}
-		if err := r.c.store.AwaitStream(ctx, r.run, r.stream, page.Last); err != nil {
-			return nil, r.wrap(err)
-		}
-	}
-}

@@ -7,8 +7,3 @@ local function stream_at(chain, name)
     return tonumber(first), tonumber(last), tonumber(longest), closed
   end
 end
-
--- wrote reports whether a writer has written its nth chunk to a stream before.
-local function wrote(chain, name, writer, nth)
-  return writer ~= '' and tonumber(redis.call('HGET', tag .. 'W:' .. chain .. ':' .. name, writer) or 0) >= tonumber(nth)
-end

@@ -51,14 +51,11 @@ func answer(a Answer) store.Publication {
 	return store.Publication{Stream: AnswerStream(a.ID), Body: body, Keep: answersKept}
 }
 
-// AnswerTo returns the answer to a question, nil if the chunk is another one.
-func AnswerTo(id event.ItemID, chunk []byte) (*Answer, error) {
-	var a Answer
-	if err := json.Unmarshal(chunk, &a); err != nil {
+// DecodeAnswer reads a chunk of an AnswerStream.
+func DecodeAnswer(chunk []byte) (*Answer, error) {
+	a := &Answer{}
+	if err := json.Unmarshal(chunk, a); err != nil {
 		return nil, fmt.Errorf("decode answer: %w: %w", err, event.ErrCorrupt)
 	}
-	if a.ID != id {
-		return nil, nil
-	}
-	return &a, nil
+	return a, nil
 }

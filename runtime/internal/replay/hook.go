@@ -103,8 +103,8 @@ func (h *Hook) shut() {
 	h.close()
 }
 
-// ReceiveHook takes the next payload of a hook, or nil if the hook is closed. due and
-// errors are as in Receive.
+// ReceiveHook takes the next payload of a hook. due and errors are as in Receive, and
+// ErrClosed.
 func (b *Branch) ReceiveHook(s *Scope, h *Hook, due time.Time) (*event.Event, error) {
 	b.enter()
 	return b.receive(s, &h.topic, event.WaitHook, h.Name, due)

@@ -16,7 +16,8 @@ type stmt struct {
 	Body []stmt
 }
 
-var leaves = []string{"step", "step", "step", "sleep", "receive", "try", "select", "await", "gather", "cancel", "record", "rand", "version", "undo", "write", "close"}
+var leaves = []string{"step", "step", "step", "sleep", "receive", "try", "select", "await", "gather", "cancel", "record", "rand", "version", "undo",
+	"set", "hook", "payload", "payload", "close", "handle", "close asks", "write", "close stream"}
 var blocks = []string{"go", "go", "go", "scope", "deadline", "detached", "map"}
 
 func drawBody(t *rapid.T, depth, least, most int) []stmt {
@@ -40,6 +41,7 @@ type interpreter struct {
 	trace   []string
 	scopes  []*Scope
 	futures []*Promise
+	hooks   []*Hook
 	undos   int
 }
 
@@ -118,7 +120,7 @@ func (x *interpreter) exec(b *Branch, s *Scope, st stmt) {
 			b.WriteStream(name, func() ([]byte, *event.Failure) { return []byte(fmt.Sprint(st.M)), nil })
 			x.see(b, "wrote to %s", name)
 		}
-	case "close":
+	case "close stream":
 		b.CloseStream(topicName(st.N))
 		x.see(b, "closed %v", b.run.ClosedStreams())
 	case "rand":
@@ -130,8 +132,48 @@ func (x *interpreter) exec(b *Branch, s *Scope, st stmt) {
 		}
 	case "go":
 		x.spawn(b, s, st)
+	case "set", "hook", "payload", "close", "handle", "close asks":
+		x.say(b, s, st, due)
 	default:
 		x.execBlock(b, s, st, due)
+	}
+}
+
+func (x *interpreter) say(b *Branch, s *Scope, st stmt, due func(int) time.Time) {
+	var h *Hook
+	if len(x.hooks) > 0 {
+		h = x.hooks[st.N%len(x.hooks)]
+	}
+	switch {
+	case st.Kind == "set":
+		b.SetValue(topicName(st.N), b.Key("set"), []byte(fmt.Sprint(st.M)), func(rec []byte) string { return sameJSON(rec, []byte(fmt.Sprint(st.M))) })
+	case st.Kind == "hook":
+		key := b.Key("hook")
+		h := b.NewHook(topicName(st.N), key, "", func() string { return "token " + key })
+		x.hooks = append(x.hooks, h)
+		x.see(b, "opened %s", h.Token)
+	case st.Kind == "handle":
+		b.Handle(topicName(st.N), &Handler{
+			Validate: func(payload []byte) *event.Failure {
+				if len(payload)%2 == 0 {
+					return &event.Failure{Code: event.CodeError, Message: "even"}
+				}
+				return nil
+			},
+			Answer: func(nb *Branch, payload []byte) ([]byte, *event.Failure) {
+				x.see(nb, "asked %s", payload)
+				x.run(nb, s, st.Body)
+				return payload, nil
+			},
+		})
+	case st.Kind == "close asks" && b.Path() == "flow":
+		b.CloseAsks()
+	case st.Kind == "payload" && h != nil:
+		e, err := b.ReceiveHook(s, h, due(st.M))
+		x.see(b, "payload %s %v", payloadOf(e), err)
+	case st.Kind == "close" && h != nil:
+		b.DisposeHook(h)
+		x.see(b, "closed %s", h.Token)
 	}
 }
 
@@ -176,6 +218,9 @@ func (x *interpreter) execBlock(b *Branch, s *Scope, st stmt, due func(int) time
 		cases := []Case{{Topic: topicName(st.N)}, {Due: due(st.M)}, {Topic: topicName(st.M)}}
 		if len(x.futures) > 0 {
 			cases = append(cases, Case{Promise: x.futures[st.M%len(x.futures)]})
+		}
+		if len(x.hooks) > 0 {
+			cases = append([]Case{{Hook: x.hooks[st.M%len(x.hooks)]}}, cases...)
 		}
 		won, e, err := b.Select(s, cases[:st.N%len(cases)+1])
 		x.see(b, "selected %d %s %v", won, payloadOf(e), err)

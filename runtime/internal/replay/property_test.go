@@ -36,17 +36,52 @@ func (h *host) drive(rng *rand.Rand) {
 			h.advance(rng, open[rng.IntN(len(open))])
 		case n < 17:
 			h.send(topicName(rng.IntN(3)), fmt.Sprint(len(h.log)))
+		case n == 17:
+			h.payload(rng)
+		case n == 18 && rng.IntN(2) == 0:
+			h.ask(topicName(rng.IntN(3)), strings.Repeat("1", rng.IntN(5)+1))
 		case rng.IntN(20) == 0:
 			h.cancel()
 		}
 	}
 }
 
-// open returns what is under way, oldest first.
+// payload sends something to a hook, or to one that was closed.
+func (h *host) payload(rng *rand.Rand) {
+	var open []*event.Open
+	h.run.Fold().Opens(func(o *event.Open) bool {
+		if o.Entity == event.EntityHook {
+			open = append(open, o)
+		}
+		return true
+	})
+	if len(open) == 0 {
+		h.apply(event.Event{Type: event.HookMissed, Token: "closed", Item: "missed"})
+		return
+	}
+	slices.SortFunc(open, func(a, b *event.Open) int { return int(a.Ref) - int(b.Ref) })
+	h.apply(event.Event{Type: event.HookReceived, Ref: open[rng.IntN(len(open))].Ref, Payload: []byte(fmt.Sprint(len(h.log)))})
+}
+
+// ask asks the run something, as a worker does.
+func (h *host) ask(name, payload string) {
+	e := event.Event{Type: event.AskReceived, Name: name, Item: event.ItemID(fmt.Sprint("ask-", len(h.log))), Payload: []byte(payload)}
+	switch refusal, handled := h.run.Judge(name, e.Payload); {
+	case refusal != nil:
+		return
+	case handled:
+		e.Type = event.AskAccepted
+	}
+	h.apply(e)
+}
+
+// open returns the steps and waits that are under way, oldest first.
 func (h *host) open() []*event.Open {
 	var all []*event.Open
 	h.run.Fold().Opens(func(o *event.Open) bool {
-		all = append(all, o)
+		if o.Entity == event.EntityStep || o.Entity == event.EntityWait {
+			all = append(all, o)
+		}
 		return true
 	})
 	slices.SortFunc(all, func(a, b *event.Open) int { return int(a.Ref) - int(b.Ref) })

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -99,7 +100,10 @@ func (b *Branch) Receive(s *Scope, name string, due time.Time) (*event.Event, er
 	return b.receive(s, b.run.topic(name), event.WaitMessage, name, due)
 }
 
-// receive takes what comes first into a topic, or nil if the topic is closed.
+// ErrClosed is the end of a receive from a hook that is closed.
+var ErrClosed = errors.New("the hook is closed")
+
+// receive takes what comes first into a topic.
 func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, due time.Time) (*event.Event, error) {
 	switch {
 	case s.err != nil:
@@ -107,7 +111,7 @@ func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, d
 	case len(t.unread) > 0:
 		return t.pop(), nil
 	case t.closed:
-		return nil, nil
+		return nil, ErrClosed
 	case !due.IsZero() && !due.After(b.run.now):
 		return nil, ErrTimeout
 	}
@@ -117,8 +121,11 @@ func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, d
 	}
 	op := b.newWait(s, kind, b.Key("receive."+name), name, due)
 	if won, v := b.wait(what, name, op, t); won == 1 {
-		e, _ := v.(*event.Event)
+		e := v.(*event.Event)
 		b.endWait(op, outcomeOf(e))
+		if e == nil {
+			return nil, ErrClosed
+		}
 		return e, nil
 	}
 	if op.Canceled != nil {

@@ -34,12 +34,14 @@
 // deleted before the deletion was carried out, and the audit trail. A run without
 // any of its log has no repair but a backup, and its fresh records stay: nobody knows
 // whether they have arrived. What a chain had accepted from an outbox, and has
-// forgotten, is remembered again for a day, and not until it is confirmed.
+// forgotten, is remembered again for a day, and not until it is confirmed. Of a stream
+// what can still be read without a gap is left: the chunks behind the last gap. Who has
+// written the chunks of steps is lost with what was kept of that.
 //
 // # Reading order
 //
-// fsck.go has Check; log.go, run.go, session.go, name.go, chain.go, outbox.go and
-// orphan.go the invariants. repair.go has Repair, plan.go decides what to do about each
+// fsck.go has Check; log.go, run.go, session.go, name.go, chain.go, outbox.go,
+// orphan.go and stream.go the invariants. repair.go has Repair, plan.go decides what to do about each
 // finding, rebuild.go makes a record from a log, planname.go decides about workflow
 // ids, planlink.go about outboxes, and links.go about what is between partitions.
 //
@@ -66,4 +68,5 @@
 //	15  ready runs are announced
 //	16  nothing is kept of a run that does not exist
 //	17  recoveries are those of the audit trail
+//	18  the chunks of a stream follow one another up to its last one
 package fsck

@@ -83,6 +83,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	}
 	c.checkWakes()
 	c.checkOrphans()
+	c.checkStreams()
 	sortFindings(c.findings)
 	return c
 }

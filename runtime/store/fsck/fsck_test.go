@@ -49,6 +49,7 @@ func intact(t *testing.T) *state {
 		Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
 		Purges: map[event.RunID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
+		Streams: map[event.RunID]map[string]store.StreamState{},
 	}
 	s.Leases[s.owner] = store.Lease{Session: s.owner, TTL: ttl, Expires: s.Now.Add(ttl)}
 	s.addReady()
@@ -57,6 +58,10 @@ func intact(t *testing.T) *state {
 	s.addNamed()
 	s.addChain()
 	s.addOutbox()
+	s.Streams[s.continued] = map[string]store.StreamState{
+		"trimmed": {Chunks: []store.Chunk{{Index: 3}, {Index: 4}}, Last: 4, Writers: map[string]uint64{"w": 4}},
+		"closed":  {Closed: true}, "gone": {Last: 7},
+	}
 	if got := fsck.Check(s.Snapshot); got != nil {
 		t.Fatalf("intact store: got findings %v", got)
 	}
@@ -214,7 +219,7 @@ func found(t *testing.T, damage func(s *state)) []fsck.Finding {
 }
 
 func TestCheck_FindsEveryKindOfDamage(t *testing.T) {
-	for _, group := range []map[string]damage{logDamage, chainDamage, placeDamage, indexDamage} {
+	for _, group := range []map[string]damage{logDamage, chainDamage, placeDamage, indexDamage, streamDamage} {
 		for name, d := range group {
 			t.Run(name, func(t *testing.T) {
 				got := found(t, d.do)

@@ -44,6 +44,10 @@ var closeBehaviors = []behavior{
 		_, err = h.store.Wait(h.ctx, store.Wait{Sessions: []store.WaitSession{{Session: s}}, Until: h.clock.Now()})
 		fails("wait", err)
 		fails("watch", h.store.Watch(h.ctx, l.Run, 0))
+		fails("publish", h.store.Publish(h.ctx, l.Run, fence, bodies("1")))
+		_, err = h.store.ReadStream(h.ctx, store.ReadStream{Run: l.Run, Stream: "a"})
+		fails("read stream", err)
+		fails("await stream", h.store.AwaitStream(h.ctx, l.Run, "a", 0))
 		if lister, ok := store.As[store.Lister](h.store); ok {
 			_, err = lister.List(h.ctx, store.Query{})
 			fails("list", err)
@@ -76,7 +80,15 @@ var closeBehaviors = []behavior{
 		for range 5 {
 			watches = append(watches, h.watch(l.Run, 1))
 		}
+		var awaits []*pending[store.StreamPage]
+		for range 5 {
+			awaits = append(awaits, h.awaitStream(l.Run, "a", 0))
+		}
 		h.check("close", h.store.Close())
+		for _, p := range awaits {
+			_, err := p.result(h, "await stream")
+			h.is("await stream", err, store.ErrClosed)
+		}
 		for _, p := range waits {
 			_, err := p.result(h, "wait")
 			h.is("wait", err, store.ErrClosed)

@@ -37,6 +37,9 @@
 //   - A run that something holds back from its purge may be among the Purges of a
 //     snapshot, or not. Purge may leave to its next call a run that its own work has
 //     let go.
+//   - A page of a stream may have fewer chunks than there are and were asked for, if
+//     they are large: at least one. Pages of less than 1 MiB are full. AwaitStream may
+//     return early, but not all the time.
 //   - A claim may take back the wake of a class that it has emptied, and a purge
 //     that of a class that it has left without runs.
 //
@@ -58,6 +61,12 @@
 //     later. An item that is sent again with or without Keep changes nothing.
 //   - Marking an Unknown receiver leaves fresh records as they are, also their
 //     time, and lets a note go.
+//   - What is said of streams that makes no sense fails the whole call, and writes
+//     nothing: see store.CheckPublish. Publish asks for the fence next, and then for
+//     closed streams. Keep trims a closed stream, too; a stream that was dropped has
+//     forgotten its writers.
+//   - A chain has ended with its last run, also after that was purged. A run that was
+//     deleted or purged does not name the streams of its chain, the others do.
 //   - Closing holds only for a run that stays owned by the commit.
 //   - Creating a run that is due earlier than all others wakes like parking does.
 //   - A cancel of a start under store.ActiveCancel reaches a closing run.

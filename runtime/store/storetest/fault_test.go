@@ -43,6 +43,7 @@ func TestFaultyStore(t *testing.T) {
 	wrap, checks := func(s wrapper) store.Store { return s }, 20
 	if f, ok := faults[os.Getenv(faultVariable)]; ok {
 		wrap, checks = f.wrap, 1000 // the first history that shows the mistake ends the test
+		storetest.SetPatience(300 * time.Millisecond)
 	}
 	storetest.Run(t, storetest.Config{
 		Checks: checks,
@@ -81,7 +82,7 @@ type fault struct {
 // faults is all of them.
 var faults = func() map[string]fault {
 	all := map[string]fault{}
-	for _, some := range []map[string]fault{storeFaults, chainFaults, outboxFaults, leftFaults} {
+	for _, some := range []map[string]fault{storeFaults, chainFaults, outboxFaults, leftFaults, streamFaults, readFaults, awaitFaults} {
 		maps.Copy(all, some)
 	}
 	return all
@@ -102,6 +103,9 @@ type edit struct {
 	confirm func(context.Context, event.RunID, event.ItemID) bool // false: it does nothing
 	beat    func(*store.Heartbeat)
 	purge   func(context.Context)
+	publish func(ctx context.Context, run event.RunID, fence *store.Fence, chunks *[]store.Publication) error
+	read    func(context.Context, store.ReadStream) (store.StreamPage, error)
+	await   func(ctx context.Context, run event.RunID, stream string, after uint64) error
 }
 
 func (e edit) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
@@ -232,4 +236,27 @@ func (e edit) Purge(ctx context.Context, partition, limit int) (int, time.Time, 
 func (e edit) Delete(ctx context.Context, run event.RunID) error {
 	inner, _ := store.As[store.Purger](e.Store)
 	return inner.Delete(ctx, run)
+}
+
+func (e edit) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
+	if e.publish != nil {
+		if err := e.publish(ctx, run, &fence, &chunks); err != nil {
+			return err
+		}
+	}
+	return e.Store.Publish(ctx, run, fence, chunks)
+}
+
+func (e edit) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+	if e.read != nil {
+		return e.read(ctx, r)
+	}
+	return e.Store.ReadStream(ctx, r)
+}
+
+func (e edit) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
+	if e.await != nil {
+		return e.await(ctx, run, stream, after)
+	}
+	return e.Store.AwaitStream(ctx, run, stream, after)
 }

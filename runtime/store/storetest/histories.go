@@ -46,6 +46,8 @@ func runHistories(t *testing.T, cfg Config) {
 			"commit":       h.drawCommit,
 			"commitMore":   h.drawCommit, // most of what happens to a run
 			"release":      h.drawRelease,
+			"publish":      h.drawPublish,
+			"readStream":   h.drawReadStream,
 			"deliver":      h.drawDeliver,
 			"outbox":       h.drawOutbox,
 			"mark":         h.drawMark,
@@ -137,7 +139,7 @@ func (h *history) sameError(what string, got, want error) {
 func known(err error) error {
 	for _, e := range []error{
 		store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrMail, store.ErrExpired,
-		store.ErrOwned, store.ErrNotClaimable, store.ErrLater, store.ErrStale,
+		store.ErrOwned, store.ErrNotClaimable, store.ErrLater, store.ErrStale, store.ErrStreamClosed,
 	} {
 		if errors.Is(err, e) {
 			return e

@@ -19,7 +19,7 @@ func (h *history) newContinue(t *rapid.T, l *Log, fence store.Fence, items []sto
 	carried := items[:rapid.IntRange(0, len(items)).Draw(t, "carried")]
 	c, next := l.Continue(fence, carried, l.Receive(items...)...)
 	c.Continue.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
-	c.Send, c.Progress = h.sends(t, l), rapid.Bool().Draw(t, "progress")
+	c.Send, c.Publish, c.Progress = h.sends(t, l), h.publications(t), rapid.Bool().Draw(t, "progress")
 	if len(items) > 0 {
 		c = consuming(c, items...)
 	}

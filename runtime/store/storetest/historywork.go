@@ -230,7 +230,7 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 	}
 	c := withEffect(l.Commit(fence, events...), effect, status)
 	if c.Frame != nil {
-		c.Send = h.sends(t, l)
+		c.Send, c.Publish = h.sends(t, l), h.publications(t)
 	}
 	if len(items) > 0 {
 		c = consuming(c, items...)

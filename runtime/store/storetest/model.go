@@ -22,11 +22,13 @@ type model struct {
 	lines  map[string][]event.RunID
 	seen   map[event.RunID]map[event.ItemID]time.Time // by chain
 	kept   map[event.RunID]map[event.ItemID]bool      // those of them that are remembered until Confirm
-	outbox []store.Outgoing                           // in the order in which they were written
-	leases map[store.SessionID]store.Lease
-	wakes  map[store.Class]bool
-	news   map[store.SessionID]map[event.RunID]bool // mail that no Wait has told
-	audit  []store.AuditEntry
+	// streams are by chain.
+	streams map[event.RunID]map[string]store.StreamState
+	outbox  []store.Outgoing // in the order in which they were written
+	leases  map[store.SessionID]store.Lease
+	wakes   map[store.Class]bool
+	news    map[store.SessionID]map[event.RunID]bool // mail that no Wait has told
+	audit   []store.AuditEntry
 
 	turn int // counts what makes runs ready
 }
@@ -41,16 +43,17 @@ type modelRun struct {
 
 func newModel(clock store.Clock) *model {
 	return &model{
-		clock:  clock,
-		runs:   map[event.RunID]*modelRun{},
-		active: map[string]event.RunID{},
-		last:   map[string]event.RunID{},
-		lines:  map[string][]event.RunID{},
-		seen:   map[event.RunID]map[event.ItemID]time.Time{},
-		kept:   map[event.RunID]map[event.ItemID]bool{},
-		leases: map[store.SessionID]store.Lease{},
-		wakes:  map[store.Class]bool{},
-		news:   map[store.SessionID]map[event.RunID]bool{},
+		clock:   clock,
+		runs:    map[event.RunID]*modelRun{},
+		active:  map[string]event.RunID{},
+		last:    map[string]event.RunID{},
+		lines:   map[string][]event.RunID{},
+		seen:    map[event.RunID]map[event.ItemID]time.Time{},
+		kept:    map[event.RunID]map[event.ItemID]bool{},
+		streams: map[event.RunID]map[string]store.StreamState{},
+		leases:  map[store.SessionID]store.Lease{},
+		wakes:   map[store.Class]bool{},
+		news:    map[store.SessionID]map[event.RunID]bool{},
 	}
 }
 
@@ -198,6 +201,7 @@ func (m *model) snapshot() *store.Snapshot {
 		Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
 		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{},
 		Wakes: m.wakes, Audit: m.audit, Outbox: slices.Clone(m.outbox), Kept: map[event.RunID][]event.ItemID{},
+		Streams: m.streams,
 	}
 	for chain, items := range m.kept {
 		if len(items) > 0 {

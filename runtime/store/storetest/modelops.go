@@ -246,6 +246,7 @@ func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 		delete(m.news[r.Owner], r.Run)
 	}
 	m.write(r, c.Send)
+	m.publishAll(r, c.Publish)
 	if c.Progress {
 		r.Recoveries = 0
 	}

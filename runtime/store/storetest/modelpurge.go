@@ -63,6 +63,7 @@ func (m *model) purge(r *modelRun) {
 	}
 	delete(m.seen, r.Chain)
 	delete(m.kept, r.Chain)
+	delete(m.streams, r.Chain)
 }
 
 func (m *model) forgetName(r *modelRun) {

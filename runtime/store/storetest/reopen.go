@@ -93,6 +93,22 @@ var reopenBehaviors = []behavior{
 		h.accepts("by the first run", store.Deliver{Run: runs[0].Run, Item: h.item()}, last.Run)
 		h.confirmAll()
 	}},
+	{"StreamsSurviveCloseAndOpen", func(h *harness) {
+		first, fence := h.startOwned(h.session())
+		h.publish(first, fence, append(bodies("1", "2", "3"), store.Publication{Keep: 2})...)
+		h.write(first, fence, side("4", "w", 1))
+		h.commit(first, first.publishes(fence, store.Publication{Stream: "closed", Body: []byte("x"), Close: true}))
+		second := h.goOn(first, fence)
+		fence = h.own(h.session(), second)
+
+		h.unchanged("close and open", h.reopen)
+		h.unchanged("what was written before", func() { h.write(second, fence, side("4", "w", 1)) })
+		h.is("publish", h.store.Publish(h.ctx, second.Run, fence, []store.Publication{{Stream: "closed", Body: []byte("y")}}), store.ErrStreamClosed)
+		p := h.awaitStream(first.Run, "a", 4)
+		h.write(second, fence, side("5", "w", 2))
+		h.awaited("after open", p, store.StreamPage{First: 2, Last: 5})
+		h.same("after open", "a", []string{"2", "3", "4", "5"}, store.StreamPage{First: 2, Last: 5}, first, second)
+	}},
 	{"W3_ACommitIsKnownAgainAfterOpen", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		c := l.Commit(fence, l.Work()...)

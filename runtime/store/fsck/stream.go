@@ -1,0 +1,45 @@
+package fsck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// checkStreams is invariant 18, and 16 for streams: they belong to a chain of which
+// there is a run, and their chunks follow one another up to the last.
+func (c *checker) checkStreams() {
+	chains := map[event.RunID]bool{}
+	for r := range c.runs {
+		chains[r.Chain] = true
+	}
+	for _, chain := range slices.Sorted(maps.Keys(c.Streams)) {
+		if !chains[chain] {
+			c.find(16, chain, "no run of its chain exists, and it has streams", "they are never cleaned up")
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Streams[chain])) {
+			if what := broken(c.Streams[chain][name]); what != "" {
+				c.find(18, "", fmt.Sprintf("stream %q of the chain of %s: %s", name, chain, what), "who follows it misses chunks, or waits for some that are there")
+			}
+		}
+	}
+}
+
+// broken says what is wrong with a stream; empty: nothing.
+func broken(st store.StreamState) string {
+	for i, chunk := range st.Chunks {
+		switch {
+		case i == 0 && chunk.Index == 0:
+			return "it has a chunk 0, and they count from 1"
+		case i > 0 && chunk.Index != st.Chunks[i-1].Index+1:
+			return fmt.Sprintf("behind chunk %d comes chunk %d", st.Chunks[i-1].Index, chunk.Index)
+		}
+	}
+	if n := len(st.Chunks); n > 0 && st.Chunks[n-1].Index != st.Last {
+		return fmt.Sprintf("its last chunk is %d, and counts as %d", st.Chunks[n-1].Index, st.Last)
+	}
+	return ""
+}

@@ -1,0 +1,95 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// lookBack searches the logs of the chain for an answer that is not published any
+// more. A question that was delivered and left no trace was refused.
+func (a *asking) lookBack(ctx context.Context, delivered bool) error {
+	known := false
+	run, err := a.first(ctx)
+	for err == nil && run != "" && a.found == nil {
+		var here bool
+		run, here, err = a.search(ctx, run)
+		known = known || here
+	}
+	if err != nil || a.found != nil || known || !delivered {
+		return err
+	}
+	if err := a.read(ctx); err != nil || a.found != nil {
+		return err // it was refused just now
+	}
+	a.found = &publish.Answer{ID: a.id, Refused: true, Failure: &event.Failure{
+		Code: event.CodeRefused, Message: "the validation did, and why is not kept any more",
+	}}
+	return nil
+}
+
+// first returns the first run of the chain that is still there.
+func (a *asking) first(ctx context.Context) (RunID, error) {
+	for run := a.run; ; {
+		l, err := a.c.load(ctx, store.Load{Run: run, Limit: 1})
+		if err != nil {
+			return "", a.wrap(ctx, err)
+		}
+		events, err := decodeFrames(run, l.Frames)
+		if err != nil {
+			return "", err
+		}
+		before := events[0].Spec.ContinuedOf
+		if before == "" {
+			return run, nil
+		}
+		if _, err := a.c.load(ctx, store.Load{Run: before, Limit: -1}); errors.Is(err, ErrRunNotFound) {
+			return run, nil
+		}
+		run = before
+	}
+}
+
+// search looks for the answer in the log of a run. known says that the question is
+// there, or waits for the run; next is what the run has continued as.
+func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool, err error) {
+	l, err := a.c.load(ctx, store.Load{Run: run, Inbox: true})
+	if err != nil {
+		return "", false, a.wrap(ctx, err)
+	}
+	events, err := decodeFrames(run, l.Frames)
+	if err != nil {
+		return "", false, err
+	}
+	for i := range events {
+		e := &events[i]
+		known = known || e.Item == a.id || slices.Contains(e.Unread, a.id)
+		switch {
+		case e.Type == event.RunContinued:
+			next = e.Next
+		case (e.Type == event.AskAnswered || e.Type == event.AskRefused) && e.Key == string(a.id):
+			a.found = &publish.Answer{ID: a.id, Payload: e.Payload, Failure: e.Failure, Refused: e.Type == event.AskRefused}
+		}
+	}
+	return next, known || slices.ContainsFunc(l.Inbox, func(i store.Item) bool { return i.ID == a.id }), nil
+}
+
+// decodeFrames returns the events of frames from the beginning of a log.
+func decodeFrames(run RunID, frames [][]byte) ([]event.Event, error) {
+	var events []event.Event
+	for i, b := range frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			return nil, &EventError{Run: run, Frame: uint64(i + 1), Err: err}
+		}
+		events = append(events, f.Events...)
+	}
+	if len(events) == 0 || events[0].Spec == nil {
+		return nil, &EventError{Run: run, Frame: 1, Err: event.ErrCorrupt}
+	}
+	return events, nil
+}

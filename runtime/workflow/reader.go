@@ -1,0 +1,70 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// reader reads one stream of what a run publishes.
+type reader struct {
+	c      *Client
+	run    RunID
+	what   string // what is read, for errors
+	stream string
+}
+
+// read returns a reader of a stream of the run that the handle means now.
+func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error) {
+	run, err := h.resolve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return &reader{c: h.c, run: run, what: what, stream: stream}, nil
+}
+
+// wrap says what was read. Stores that go over a network may notice the end of ctx as
+// something else.
+func (r *reader) wrap(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		err = ended
+	}
+	return fmt.Errorf("read %s of run %s: %w", r.what, r.run, err)
+}
+
+// newest returns a page with the last chunk, if there is one.
+func (r *reader) newest(ctx context.Context) (store.StreamPage, error) {
+	return r.page(ctx, store.ReadStream{Tail: 1})
+}
+
+func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamPage, error) {
+	if err := r.c.check(); err != nil {
+		return store.StreamPage{}, err
+	}
+	want.Run, want.Stream = r.run, r.stream
+	page, err := r.c.store.ReadStream(ctx, want)
+	if err != nil {
+		return page, r.wrap(ctx, err)
+	}
+	return page, nil
+}
+
+// await returns the last chunk of the stream once that is another one than seen
+// (0: any); false if the run ends before.
+func (r *reader) await(ctx context.Context, seen uint64) (store.Chunk, bool, error) {
+	for {
+		page, err := r.newest(ctx)
+		switch {
+		case err != nil:
+			return store.Chunk{}, false, err
+		case len(page.Chunks) > 0 && page.Chunks[0].Index != seen:
+			return page.Chunks[0], true, nil
+		case page.Ended:
+			return store.Chunk{}, false, nil
+		}
+		if err := r.c.store.AwaitStream(ctx, r.run, r.stream, page.Last); err != nil {
+			return store.Chunk{}, false, r.wrap(ctx, err)
+		}
+	}
+}
