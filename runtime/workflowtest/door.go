@@ -39,6 +39,8 @@ func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created
 			runs[i].Run = d.env.nextRunID(runs[i].Run, runs[i].WorkflowID)
 		}
 	}
+	d.env.births.Lock() // a worker may start children before this call returns
+	defer d.env.births.Unlock()
 	created, err := d.Store.Create(ctx, runs)
 	for i := range created {
 		if created[i].Err == nil && created[i].New {
