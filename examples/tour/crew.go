@@ -41,8 +41,11 @@ func openBank(ctx context.Context, path string) (*flows.Bank, error) {
 
 // duty is what a worker process is to do; it is told in its environment.
 type duty struct {
-	URL, Bank, Queue, Name string
-	Verbose                bool
+	URL     string `json:"url"`
+	Bank    string `json:"bank"`
+	Queue   string `json:"queue"`
+	Name    string `json:"name"`
+	Verbose bool   `json:"verbose"`
 }
 
 const dutyVariable = "FLOWGEN_TOUR_WORKER"

@@ -74,6 +74,7 @@ func TestTour_HoldsOnEveryStore(t *testing.T) {
 }
 
 func TestTour_HoldsWhileWorkersAreKilled(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]func(t *testing.T) string{
 		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "tour.db") },
 		"redis":  func(t *testing.T) string { return redistest.Start(t).URL() },

@@ -24,11 +24,11 @@ func (t *tour) atCue(book string, opts ...workflow.StartOption) (*workflow.Run[[
 	if err != nil {
 		return nil, err
 	}
-	return run, t.waits(run.Handle)
+	return run, t.standsBy(run.Handle)
 }
 
-// waits waits until a run waits for a message.
-func (t *tour) waits(run *workflow.Handle) error {
+// standsBy returns once a run waits for a message.
+func (t *tour) standsBy(run *workflow.Handle) error {
 	for _, err := range run.Events(t.ctx, workflow.Types(event.WaitCreated)) {
 		return err
 	}
@@ -134,7 +134,7 @@ func followers(t *tour) (string, error) {
 		errors.Join(err, expect("events", len(got[1]), len(got[0])), expect("events", len(got[2]), len(got[0])))
 }
 
-// cancels cancels a play, twice, which cleans up.
+// cancels asks a play to end, twice, which cleans up.
 func cancels(t *tour) (string, error) {
 	run, err := t.atCue("cancels")
 	if err != nil {
@@ -178,84 +178,6 @@ func held(t *tour) (string, error) {
 		return "", err
 	}
 	return "a held run began when it was released; one that nobody released failed", errors.Join(run.Release(t.ctx), t.ends(run))
-}
-
-// resumed continues a canceled play in a new run.
-func resumed(t *tour) (string, error) {
-	run, err := t.atCue("resumed", workflow.WithID(t.id("resumed")))
-	if err != nil {
-		return "", err
-	}
-	if err := run.Cancel(t.ctx, "by mistake"); err != nil {
-		return "", err
-	}
-	if _, err := run.Result(t.ctx); !errors.Is(err, workflow.ErrCanceled) {
-		return "", fmt.Errorf("a canceled play: %w", err)
-	}
-	again, err := run.ResumeAsNew(t.ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := t.ends(again); err != nil {
-		return "", err
-	}
-	info, err := run.Info(t.ctx)
-	lines, read := t.book(t.id("resumed"))
-	return "a cancelled run stayed cancelled; a new one went on, and executed nothing again",
-		errors.Join(err, read, expect("the old run", info.Status, workflow.StatusCanceled), expect("book", lines, []string{"act 0", "sweep the stage", "act 1"}))
-}
-
-// forked forks, restarts and retries runs.
-func forked(t *tour) (string, error) {
-	run, err := t.atCue("forked")
-	if err == nil {
-		err = t.ends(run)
-	}
-	if err != nil {
-		return "", err
-	}
-	fork, err := run.Fork(t.ctx, "perform/tour.note#2")
-	if err != nil {
-		return "", err
-	}
-	got, err := fork.Result(t.ctx) // the message is taken over, too
-	if err := errors.Join(err, expect("the fork", got, acts)); err != nil {
-		return "", err
-	}
-	again, err := run.Restart(t.ctx)
-	if err == nil {
-		err = t.ends(again)
-	}
-	if err != nil {
-		return "", err
-	}
-	lines, err := t.book(t.id("forked"))
-	if err := errors.Join(err, expect("acts of three runs", len(lines), 2+1+2)); err != nil {
-		return "", err
-	}
-	return "forked at a step with what was before it, restarted from the beginning, tried again after a failure", t.retried()
-}
-
-// retried lets a run fail, mends the reason, and tries again.
-func (t *tour) retried() error {
-	book := t.id("shop")
-	run, err := flows.OpenShop.Start(t.ctx, t.client, book)
-	if err != nil {
-		return err
-	}
-	if _, err := run.Result(t.ctx); !errors.Is(err, flows.ErrNotYet) {
-		return fmt.Errorf("a shop without a permit: %w", err)
-	}
-	if _, err := t.bank.DB.ExecContext(t.ctx, `INSERT INTO notes (book, line, key) VALUES ($1, 'permit', $1)`, book); err != nil {
-		return err
-	}
-	again, err := run.Retry(t.ctx)
-	if err != nil {
-		return err
-	}
-	got, err := again.Result(t.ctx)
-	lines, read := t.book(book)
-	return errors.Join(err, read, expect("the shop", got, "unlock, open"), expect("book", lines, []string{"unlock", "permit"}))
 }
 
 // paused pauses one run, and executes another one operation by operation.
@@ -331,85 +253,4 @@ func (t *tour) moved(run *workflow.Run[[]string], events uint64) error {
 		still := slices.Contains([]workflow.Status{workflow.StatusPaused, workflow.StatusWaiting, workflow.StatusCompleted}, info.Status)
 		return still && info.Events > events+1, err
 	})
-}
-
-// elsewhere lets steps be executed on other queues.
-func elsewhere(t *tour) (string, error) {
-	run, err := flows.Places.Start(t.ctx, t.client, "step")
-	if err != nil {
-		return "", err
-	}
-	got, err := run.Result(t.ctx)
-	if err := errors.Join(err, expect("places", got, []string{"default step", "far step", "far step"})); err != nil {
-		return "", err
-	}
-	chunks, attempts := 0, 0
-	for c, err := range flows.Lines.Read(t.ctx, run) {
-		if err != nil || c.Value != "far: step" {
-			return "", fmt.Errorf("the stream of the caller has %q: %w", c.Value, err)
-		}
-		chunks++
-		attempts = c.Attempt
-	}
-	if chunks == 0 || chunks > attempts {
-		return "", fmt.Errorf("%d chunks of %d attempts", chunks, attempts)
-	}
-	return "one step by its directive and one by an option were executed by a worker of another queue; it wrote to the stream of the caller", nil
-}
-
-// deposits brings money to a SQL database, each part exactly once.
-func deposits(t *tour) (string, error) {
-	const runs, parts = 10, 20
-	account := t.id("account")
-	var all []*workflow.Run[int64]
-	for range runs {
-		run, err := flows.Save.Start(t.ctx, t.client, flows.SaveInput{Account: account, Parts: parts})
-		if err != nil {
-			return "", err
-		}
-		all = append(all, run)
-	}
-	for _, run := range all {
-		if _, err := run.Result(t.ctx); err != nil {
-			return "", err
-		}
-	}
-	var cents int
-	err := t.bank.DB.QueryRowContext(t.ctx, `SELECT cents FROM accounts WHERE name = $1`, account).Scan(&cents)
-	return fmt.Sprintf("%d transactions of steps, each exactly once", runs*parts), errors.Join(err, expect("balance", cents, runs*parts))
-}
-
-// versions follows a run over changes of its code.
-func versions(t *tour) (string, error) {
-	got, err := flows.Change.Execute(t.ctx, t.client, 3)
-	return "a run kept the version of a change that it had met first, and took the newest of those that came later",
-		errors.Join(err, expect("versions", got, []int{1, 1, 1, 2, 1, 3}))
-}
-
-// toils lets runs take steps whose effects are noted in order.
-func toils(t *tour) (string, error) {
-	const runs, steps = 20, 10
-	book := func(i int) string { return t.id(fmt.Sprint("toil-", i)) }
-	var all []*workflow.Run[int]
-	for i := range runs {
-		run, err := flows.Toil.Start(t.ctx, t.client, flows.ToilInput{Book: book(i), Steps: steps})
-		if err != nil {
-			return "", err
-		}
-		all = append(all, run)
-	}
-	var want []string
-	for n := range steps {
-		want = append(want, fmt.Sprint("step ", n))
-	}
-	for i, run := range all {
-		if _, err := run.Result(t.ctx); err != nil {
-			return "", err
-		}
-		lines, err := t.book(book(i))
-		if err := errors.Join(err, expect("book", lines, want)); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("%d runs of %d steps, all in order and each effect once", runs, 2*steps), nil
 }

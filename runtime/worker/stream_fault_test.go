@@ -276,7 +276,7 @@ func (s *deaf) Publish(ctx context.Context, run event.RunID, fence store.Fence, 
 func TestFLOW8_WhoWaitsForAWriteIsFreeWhenItsContextEnds(t *testing.T) {
 	st := &deaf{Store: memstore.New(), asked: make(chan int, 1000), hears: make(chan struct{})}
 	w := newWorld(t, st, workflow.ClientConfig{})
-	var left context.Context
+	left := make(chan context.Context, 1)
 	w.work(worker.Config{}, as(streams, work1.Call), work1.as(func(ctx context.Context, n int) (int, error) {
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
@@ -286,15 +286,16 @@ func TestFLOW8_WhoWaitsForAWriteIsFreeWhenItsContextEnds(t *testing.T) {
 		if err := step.Write(short, tokens, 2); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Write with a context that has ended returned %v", err)
 		}
-		left = context.WithoutCancel(ctx)
+		left <- context.WithoutCancel(ctx)
 		return n, nil // what is under way is given up
 	}))
 	run := start(w, streams, 1)
 	_ = result(w, run)
-	if err := step.Write(left, tokens, 3); err == nil || !containsAll(err.Error(), "attempt has ended") {
+	late := <-left
+	if err := step.Write(late, tokens, 3); err == nil || !containsAll(err.Error(), "attempt has ended") {
 		t.Errorf("a write after the end of the attempt: %v", err)
 	}
-	if err := step.Close(left, tokens); err == nil {
+	if err := step.Close(late, tokens); err == nil {
 		t.Error("a close after the end of the attempt has no error")
 	}
 	same(t, "a reader", w.chunks(run), nil)

@@ -42,6 +42,8 @@ func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created
 	for i := range runs {
 		d.env.committed(runs[i].Run, runs[i].Frame) // which may hold what another run has done; before a worker sees it
 	}
+	d.env.births.Lock() // a worker may start children before this call returns
+	defer d.env.births.Unlock()
 	created, err := d.Store.Create(ctx, runs)
 	for i := range created {
 		if created[i].Err == nil && created[i].New {

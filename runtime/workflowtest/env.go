@@ -36,6 +36,7 @@ type Env struct {
 	first     chan struct{} // closed when the first run was started
 
 	starting sync.Mutex // held while the first worker is started
+	births   sync.Mutex // held while a run is created and noted
 
 	mu         sync.Mutex
 	closed     bool
@@ -208,6 +209,14 @@ func (e *Env) cancelRun(ctx context.Context) {
 	if err := e.Run().Cancel(ctx, "workflowtest"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
 		e.fail("workflowtest: cancel the run: " + err.Error())
 	}
+}
+
+// born notes a run that the worker has created, behind the runs that were there
+// before it.
+func (e *Env) born(run event.RunID) {
+	e.births.Lock()
+	defer e.births.Unlock()
+	e.created(run)
 }
 
 func (e *Env) created(run event.RunID) {

@@ -79,7 +79,7 @@ func (l *line) Create(ctx context.Context, runs []store.Create) ([]store.Created
 		created, err := l.inner.Create(ctx, runs)
 		for i := range created {
 			if created[i].Err == nil && created[i].New {
-				l.life.env.created(created[i].Run)
+				l.life.env.born(created[i].Run)
 			}
 		}
 		return created, err
@@ -143,7 +143,7 @@ func (l *line) Commit(ctx context.Context, commits []store.Commit) ([]store.Comm
 			if answers[i].Err == nil {
 				l.life.env.committed(commits[i].Run, commits[i].Frame)
 				if next := commits[i].Continue; next != nil {
-					l.life.env.created(next.Run)
+					l.life.env.born(next.Run)
 				}
 			}
 		}

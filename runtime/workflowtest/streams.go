@@ -44,11 +44,10 @@ func (c *Chunks) write(stream string, value []byte, keep int) error {
 	if c.chunks == nil {
 		c.chunks = map[string][]json.RawMessage{}
 	}
-	all := append(c.chunks[stream], value)
-	if keep > 0 && len(all) > keep {
-		all = all[len(all)-keep:]
+	c.chunks[stream] = append(c.chunks[stream], value)
+	if all := c.chunks[stream]; keep > 0 && len(all) > keep {
+		c.chunks[stream] = all[len(all)-keep:]
 	}
-	c.chunks[stream] = all
 	return nil
 }
 

@@ -67,23 +67,21 @@ func Print(ctx context.Context, run workflow.Target, from uint64, out io.Writer)
 // what came faster than it could be read.
 func Measurements(ctx context.Context, run workflow.Target, show func(int)) error {
 	for from := uint64(0); ; {
-		lag, err := measurements(ctx, run, from, show)
-		if lag == nil {
+		err := measurements(ctx, run, from, show)
+		lag, behind := errors.AsType[*workflow.LagError](err)
+		if !behind {
 			return err
 		}
 		from = lag.Next
 	}
 }
 
-func measurements(ctx context.Context, run workflow.Target, from uint64, show func(int)) (*workflow.LagError, error) {
+func measurements(ctx context.Context, run workflow.Target, from uint64, show func(int)) error {
 	for c, err := range Load.Read(ctx, run, workflow.From(from)) {
-		if lag, ok := errors.AsType[*workflow.LagError](err); ok {
-			return lag, nil
-		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		show(c.Value)
 	}
-	return nil, nil
+	return nil
 }

@@ -120,7 +120,7 @@ func scribble(ctx context.Context, p Pages) (int, error) {
 		})
 	}
 	all.Wait()
-	return p.Writers * p.Each, errors.Join(append(errs, step.Close(ctx, Lines))...)
+	return p.Writers * p.Each, errors.Join(errors.Join(errs...), step.Close(ctx, Lines))
 }
 
 // publish lets a step write a stream, between chunks of its own; of another stream

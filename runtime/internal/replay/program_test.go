@@ -17,7 +17,7 @@ type stmt struct {
 }
 
 var leaves = []string{"step", "step", "step", "sleep", "receive", "try", "select", "await", "gather", "cancel", "record", "rand", "version", "undo",
-	"set", "hook", "payload", "payload", "dispose", "handle", "write", "close", "close asks"}
+	"set", "hook", "payload", "payload", "dispose", "handle", "close asks", "write", "close stream"}
 var blocks = []string{"go", "go", "go", "scope", "deadline", "detached", "map"}
 
 func drawBody(t *rapid.T, depth, least, most int) []stmt {
@@ -120,7 +120,7 @@ func (x *interpreter) exec(b *Branch, s *Scope, st stmt) {
 			b.WriteStream(name, func() ([]byte, *event.Failure) { return []byte(fmt.Sprint(st.M)), nil })
 			x.see(b, "wrote to %s", name)
 		}
-	case "close":
+	case "close stream":
 		b.CloseStream(topicName(st.N))
 		x.see(b, "closed %v", b.run.ClosedStreams())
 	case "rand":

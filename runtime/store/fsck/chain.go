@@ -74,7 +74,16 @@ func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[e
 // in that of the run before, if that is kept.
 func (c *checker) checkCarried(r *store.RunState) {
 	h := c.logs[r.Run]
-	carried := map[event.ItemID]bool{}
+	if len(h.items) == 0 {
+		return
+	}
+	before := c.logs[h.fold.Spec.ContinuedOf]
+	known, carried := map[event.ItemID]bool{}, map[event.ItemID]bool{}
+	if before != nil {
+		for _, i := range before.items {
+			known[i.id] = true
+		}
+	}
 	for _, i := range h.items {
 		if !i.carried {
 			continue
@@ -83,8 +92,7 @@ func (c *checker) checkCarried(r *store.RunState) {
 			c.find(3, r.Run, fmt.Sprintf("item %s is carried over twice", i.id), "the code sees it twice")
 		}
 		carried[i.id] = true
-		before := c.logs[h.fold.Spec.ContinuedOf]
-		if before != nil && before.whole && !slices.ContainsFunc(before.items, func(b received) bool { return b.id == i.id }) {
+		if before != nil && before.whole && !known[i.id] {
 			c.find(3, r.Run, fmt.Sprintf("item %s is carried over, and is not in the log of the run before", i.id), "the code sees what was never accepted")
 		}
 	}
