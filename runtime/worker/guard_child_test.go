@@ -238,6 +238,43 @@ func TestEngine_TheEndOfAChildIsConsumedOnce(t *testing.T) {
 	}
 }
 
+// A run that continues must read what is for it alone; a message that came before
+// that is taken from the inbox with it, and goes on in the log of the next run.
+func TestFLOW10_WhatComesBesideAnItemForTheOldRunAloneIsCarriedOver(t *testing.T) {
+	mem := memstore.New()
+	st := &between{Store: mem}
+	var once atomic.Bool
+	deliver := func(ctx context.Context, run event.RunID, item store.Item, e event.Event) error {
+		var err error
+		if item.Body, err = event.AppendItem(nil, &e); err == nil {
+			_, err = mem.Deliver(ctx, store.Deliver{Run: run, Item: item})
+		}
+		return err
+	}
+	st.around = func(ctx context.Context, op string, req any, do func() error) error {
+		commits, _ := req.([]store.Commit)
+		if op != "commit" || commits[0].Effect != store.EffectContinue || once.Swap(true) {
+			return do()
+		}
+		run := commits[0].Run
+		return errors.Join(
+			deliver(ctx, run, store.Item{ID: "message"}, event.Event{Type: event.MessageReceived, Name: "numbers", Payload: []byte("7")}),
+			deliver(ctx, run, store.Item{ID: "stray", Scope: store.ScopeRun}, event.Event{Type: event.ChildCompleted, Key: "nobody/waits#1"}),
+			do())
+	}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	turns, next := flow[int, int]("turns"), flow[int, int]("turns")
+	w.work(worker.Config{}, as(turns, func(ctx workflow.Context, n int) (int, error) {
+		if n == 0 {
+			return 0, next.ContinueAsNew(ctx, 1)
+		}
+		return numbers.Receive(ctx)
+	}))
+	if got := result(w, start(w, turns, 0)); got != 7 {
+		t.Errorf("got %d, want 7", got)
+	}
+}
+
 func TestFLOW9_ARunStartsNoMoreChildrenInAllThanItMay(t *testing.T) {
 	w := newMemory(t)
 	parents := flow[int, int]("restless")
