@@ -54,7 +54,7 @@ func (c *campaign) baseline(ctx context.Context, mutants []Mutant) error {
 			return fmt.Errorf("run the tests of %s unmutated: %w", pkg, err)
 		}
 		if !ok {
-			return fmt.Errorf("run the tests of %s unmutated: %s failed:\n%s", pkg, strings.Join(log.Failed, ", "), log.Output)
+			return fmt.Errorf("run the tests of %s unmutated: %s failed:\n%s", pkg, strings.Join(log.Failed, ", "), log.failures())
 		}
 		for name := range log.Passed {
 			c.sound[pkg+" "+name] = true

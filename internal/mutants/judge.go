@@ -31,6 +31,7 @@ type testLog struct {
 	Timeout bool
 	NoBuild bool // also: a script that the server could not compile or carry out
 	Output  string
+	tests   map[string]string // what each test has printed
 }
 
 // brokenScript is how Redis names what is wrong with a script itself. A test that
@@ -39,7 +40,7 @@ var brokenScript = []string{"Error compiling script", "nonexistent global variab
 
 // read takes in what go test -json prints.
 func (l *testLog) read(r io.Reader) error {
-	l.Passed = map[string]bool{}
+	l.Passed, l.tests = map[string]bool{}, map[string]string{}
 	var text strings.Builder
 	lines := bufio.NewReader(r)
 	for {
@@ -63,6 +64,7 @@ func (l *testLog) read(r io.Reader) error {
 
 func (l *testLog) take(e *testEvent, text *strings.Builder) {
 	text.WriteString(e.Output)
+	l.tests[e.Test] += e.Output
 	if strings.Contains(e.Output, "panic: test timed out") {
 		l.Timeout = true
 	}
@@ -78,6 +80,18 @@ func (l *testLog) take(e *testEvent, text *strings.Builder) {
 	case e.Action == "fail":
 		l.Failed = append(l.Failed, e.Test)
 	}
+}
+
+// failures is what the tests that failed have printed; if there is none, all that was.
+func (l *testLog) failures() string {
+	var b strings.Builder
+	for _, name := range l.Failed {
+		b.WriteString(l.tests[name])
+	}
+	if b.Len() == 0 {
+		return l.Output
+	}
+	return b.String()
 }
 
 // judge returns what the tests say of a mutant, and which of them it was.

@@ -238,123 +238,39 @@ func TestEngine_TheEndOfAChildIsConsumedOnce(t *testing.T) {
 	}
 }
 
-func TestFLOW9_ARunStartsNoMoreChildrenInAllThanItMay(t *testing.T) {
-	w := newMemory(t)
-	parents := flow[int, int]("restless")
-	w.work(worker.Config{}, double, as(parents, func(ctx workflow.Context, n int) (int, error) {
-		refused := 0
-		for _, o := range workflow.MapSettled(ctx, make([]int, n), doubles.Child, workflow.Limit(workflow.DefaultChildren)) {
-			var limit *workflow.LimitError
-			if errors.As(o.Err, &limit) && limit.Limit == workflow.DefaultChildrenInAll {
-				refused++
-			} else if o.Err != nil {
-				return 0, o.Err
-			}
+// A run that continues must read what is for it alone; a message that came before
+// that is taken from the inbox with it, and goes on in the log of the next run.
+func TestFLOW10_WhatComesBesideAnItemForTheOldRunAloneIsCarriedOver(t *testing.T) {
+	mem := memstore.New()
+	st := &between{Store: mem}
+	var once atomic.Bool
+	deliver := func(ctx context.Context, run event.RunID, item store.Item, e event.Event) error {
+		var err error
+		if item.Body, err = event.AppendItem(nil, &e); err == nil {
+			_, err = mem.Deliver(ctx, store.Deliver{Run: run, Item: item})
 		}
-		return refused, nil
+		return err
+	}
+	st.around = func(ctx context.Context, op string, req any, do func() error) error {
+		commits, _ := req.([]store.Commit)
+		if op != "commit" || commits[0].Effect != store.EffectContinue || once.Swap(true) {
+			return do()
+		}
+		run := commits[0].Run
+		return errors.Join(
+			deliver(ctx, run, store.Item{ID: "message"}, event.Event{Type: event.MessageReceived, Name: "numbers", Payload: []byte("7")}),
+			deliver(ctx, run, store.Item{ID: "stray", Scope: store.ScopeRun}, event.Event{Type: event.ChildCompleted, Key: "nobody/waits#1"}),
+			do())
+	}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	turns, next := flow[int, int]("turns"), flow[int, int]("turns")
+	w.work(worker.Config{}, as(turns, func(ctx workflow.Context, n int) (int, error) {
+		if n == 0 {
+			return 0, next.ContinueAsNew(ctx, 1)
+		}
+		return numbers.Receive(ctx)
 	}))
-	if got := result(w, start(w, parents, workflow.DefaultChildrenInAll+2)); got != 2 {
-		t.Errorf("%d were refused, want 2", got)
-	}
-}
-
-func TestFLOW9_NoChildIsStartedOnceTheContextHasEnded(t *testing.T) {
-	w := newMemory(t)
-	parents := flow[int, string]("too-late")
-	w.work(worker.Config{}, double, as(parents, func(ctx workflow.Context, n int) (string, error) {
-		over, cancel := workflow.WithCancel(ctx)
-		cancel()
-		_, err := doubles.Child(over, n)
-		if !errors.Is(err, workflow.ErrCanceled) {
-			return "", fmt.Errorf("got %w, want ErrCanceled", err)
-		}
-		return "canceled", nil
-	}))
-	run := start(w, parents, 1)
-	result(w, run)
-	if got := filter(w.log(run), event.ChildCreated); len(got) > 0 {
-		t.Errorf("the log holds %v", got)
-	}
-}
-
-func TestFLOW9_AnAbandonedChildOutlivesItsParent(t *testing.T) {
-	w := newMemory(t)
-	parents := flow[int, workflow.RunID]("leaves")
-	w.work(worker.Config{}, collect, as(parents, func(ctx workflow.Context, _ int) (workflow.RunID, error) {
-		child := collects.StartChild(ctx, 1, workflow.WithParentClose(workflow.ParentCloseAbandon))
-		return child.ID(), child.Started(ctx)
-	}))
-	left := collects.Get(w.client, result(w, start(w, parents, 1)))
-	if err := numbers.Send(w.ctx, left, 5); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]int{5}, result(w, left)); diff != "" {
-		t.Errorf("the abandoned child (-want +got):\n%s", diff)
-	}
-	if got := filter(w.log(left), event.CancelRequested); len(got) > 0 {
-		t.Errorf("it was asked to end: %v", got)
-	}
-}
-
-func TestFLOW9_AChildThatContinuesEndsWithItsLastRun(t *testing.T) {
-	w := newMemory(t)
-	loops, parents := flow[int, int]("loops"), flow[int, int]("patient")
-	again := flow[int, int]("loops")
-	w.work(worker.Config{}, as(loops, func(ctx workflow.Context, n int) (int, error) {
-		if n < 3 {
-			return 0, again.ContinueAsNew(ctx, n+1)
-		}
-		return 100 + n, nil
-	}), as(parents, func(ctx workflow.Context, n int) (int, error) { return loops.Child(ctx, n) }))
-	run := start(w, parents, 1)
-	if got := result(w, run); got != 103 {
-		t.Errorf("got %d, want what the last run returned, 103", got)
-	}
-	if got := filter(w.log(run), event.ChildCompleted, event.ChildFailed, event.ChildCanceled); len(got) != 1 {
-		t.Errorf("the parent was told of %d ends, want one", len(got))
-	}
-}
-
-func TestFLOW9_ACanceledParentWaitsForTheOutcomeOfItsChild(t *testing.T) {
-	w := newMemory(t)
-	stubborn, parents := flow[int, int]("stubborn"), flow[int, int]("waits-on")
-	w.work(worker.Config{}, as(stubborn, func(ctx workflow.Context, n int) (int, error) {
-		if _, err := numbers.Receive(ctx); !errors.Is(err, workflow.ErrCanceled) {
-			return 0, fmt.Errorf("got %w, want ErrCanceled", err)
-		}
-		return 10 * n, nil // it completes all the same
-	}), as(parents, func(ctx workflow.Context, n int) (int, error) { return stubborn.Child(ctx, n) }))
-	run := start(w, parents, 4)
-	child := stubborn.Get(w.client, w.reach(run, event.ChildCreated, 1).Next)
-	w.eventually("the child is there", func() bool {
-		_, err := child.Info(w.ctx)
-		return err == nil
-	})
-	w.reach(child, event.WaitCreated, 1)
-	if err := run.Cancel(w.ctx, "enough"); err != nil {
-		t.Fatal(err)
-	}
-	if got := result(w, run); got != 40 {
-		t.Errorf("got %d, want the outcome of the child, 40", got)
-	}
-}
-
-func TestFLOW9_AChildIsAskedToEndOnce(t *testing.T) {
-	w := newMemory(t)
-	parents := flow[int, string]("insists")
-	w.work(worker.Config{}, collect, as(parents, func(ctx workflow.Context, _ int) (string, error) {
-		child := collects.StartChild(ctx, 1)
-		for range 3 {
-			child.Cancel(ctx, "enough")
-		}
-		if _, err := child.Get(ctx); !errors.Is(err, workflow.ErrCanceled) {
-			return "", fmt.Errorf("got %w, want ErrCanceled", err)
-		}
-		return "canceled", nil
-	}))
-	run := start(w, parents, 1)
-	result(w, run)
-	if got := filter(w.log(run), event.ChildCancelRequested); len(got) != 1 {
-		t.Errorf("it was asked to end %d times, want once", len(got))
+	if got := result(w, start(w, turns, 0)); got != 7 {
+		t.Errorf("got %d, want 7", got)
 	}
 }

@@ -182,7 +182,7 @@ func TestK3_ABusyWorkerCallsDueForOthers(t *testing.T) {
 	w.await("the step", busy.arrived)
 	w.eventually("it is ready for others", func() bool {
 		w.clock.Advance(6 * time.Second)
-		return pause(w.ctx, 10*time.Millisecond) != nil || w.place(sleeps) == store.PlaceReady
+		return pause(w.ctx, 10*time.Millisecond) == nil && w.place(sleeps) == store.PlaceReady
 	})
 }
 
@@ -260,7 +260,7 @@ func TestREC2_AWorkerCallsNobodyDeadBeforeItHasReachedTheStoreForAWholeExpiry(t 
 		t.Helper()
 		w.eventually(what, func() bool {
 			start(w, attackSleep, 1) // makes the worker claim
-			return pause(w.ctx, time.Millisecond) != nil || done()
+			return pause(w.ctx, time.Millisecond) == nil && done()
 		})
 	}
 	until("it recovers", recovered.Load)
