@@ -222,10 +222,11 @@ func (t *task) applyItems(items []store.Item) {
 			t.applyItem(e)
 			continue
 		}
-		t.late = append(t.late, item.ID)
 		if err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed) {
-			t.lateWrites = append(t.lateWrites, *e) // which was accepted, and is for others to read
+			t.lateWrites = append(t.lateWrites, *e) // it was accepted, and is for others to read
+			continue
 		}
+		t.late = append(t.late, item.ID)
 		if err == nil && item.Scope == store.ScopeChain {
 			e.Item = item.ID
 			t.carried = append(t.carried, *e)

@@ -3,10 +3,17 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	wire "github.com/flowgen/flowgen/runtime/internal/chunk"
 	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -71,4 +78,52 @@ func TestSTEP10_AStepOnAnotherQueueIsToldThatTheStreamIsClosedOrTheCallerHasEnde
 			t.Errorf("got %v, want ErrClaimLost", err)
 		}
 	})
+}
+
+// lateChunk puts a chunk into the inbox of a run just before that ends.
+type lateChunk struct {
+	store.Store
+	item store.Item
+	once sync.Once
+}
+
+func (s *lateChunk) Unwrap() store.Store { return s.Store }
+
+func (s *lateChunk) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	var err error
+	for _, c := range commits {
+		if c.Effect == store.EffectFinish {
+			s.once.Do(func() { _, err = s.Deliver(ctx, store.Deliver{Run: c.Run, Item: s.item}) })
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.Commit(ctx, commits)
+}
+
+func TestSTEP10_ChunksThatCameWhenTheCodeHadEndedAreReadAllTheSame(t *testing.T) {
+	batch := wire.Batch{Bodies: [][]byte{wire.Append(nil, &wire.Chunk{Value: []byte("7"), Run: "r", Key: "k", Attempt: 1})}}
+	body, err := event.AppendItem(nil, &event.Event{Type: event.StreamWritten, Name: "tokens", Key: "k", Attempt: 1, Payload: batch.Encode()})
+	order(t, err)
+	st := &lateChunk{Store: memstore.New(), item: store.Item{ID: "late", Scope: store.ScopeRun, Body: body}}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	w.work(worker.Config{}, as(streams, func(ctx workflow.Context, n int) (int, error) {
+		tokens.Write(ctx, n)
+		return n, nil
+	}))
+	run := start(w, streams, 1)
+	_ = result(w, run)
+	var values []int
+	for c, err := range tokens.Read(w.ctx, run) {
+		order(t, err)
+		values = append(values, c.Value)
+	}
+	if diff := cmp.Diff([]int{1, 7}, values); diff != "" {
+		t.Errorf("the stream holds (-want +got):\n%s", diff)
+	}
+	log := w.log(run)
+	if last := log[len(log)-1]; len(last.Unread) > 0 {
+		t.Errorf("the last event says that %v was not taken", last.Unread)
+	}
 }
