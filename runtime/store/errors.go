@@ -36,6 +36,14 @@ var (
 	ErrForeign = errors.New("not a flowgen store")
 )
 
+// PermanentError is an error of a store by which it says, if Permanent returns true,
+// that the same question will not be answered later either. Whoever waits for
+// outages to end does not wait for the end of this one.
+type PermanentError interface {
+	error
+	Permanent() bool
+}
+
 // ConflictError says that a commit does not continue the log that the store
 // has: another commit was there first, or the store has lost writes. The loser
 // drops what it knows of the run and claims it again.

@@ -101,6 +101,32 @@ func TestRUN6_FollowersOfEventsWaitForAnOutageToEnd(t *testing.T) {
 	}
 }
 
+// forgetful loses every other answer to those who wait for the end of a run.
+type forgetful struct{ flaky }
+
+func (s *forgetful) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
+	loaded, err := s.Store.Load(ctx, loads)
+	if err := s.lose(err); err != nil {
+		return nil, err
+	}
+	return loaded, err
+}
+
+func TestRUN3_ResultWaitsForAnOutageToEnd(t *testing.T) {
+	onEachStore(t, func(t *testing.T, w *world) {
+		w.work(worker.Config{}, doSteps, doWork1)
+		st := &forgetful{flaky{Store: w.store}}
+		client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+		run := start(w, steps, 20)
+		if n, err := steps.Get(client, run.ID()).Result(w.ctx); n != 20 || err != nil {
+			t.Errorf("got %d, %v", n, err)
+		}
+		if st.losses.Load() == 0 {
+			t.Error("no answer was lost: the test proves nothing")
+		}
+	})
+}
+
 // A server that is killed and restarted while readers follow.
 func TestRUN6_ReadersOfStreamsReconnectWhenTheServerIsBack(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

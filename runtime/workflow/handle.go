@@ -168,7 +168,8 @@ func (r *Run[T]) Created() bool { return r.created }
 // Result waits until the run has ended and returns its result, or a *RunError.
 // It follows a run that continued as a new one to the end. A run that does not
 // exist is an error that matches ErrRunNotFound, one of another workflow a
-// *TypeMismatchError. A run that is blocked is waited for.
+// *TypeMismatchError. A run that is blocked is waited for, and so is the end of an
+// outage of the store.
 func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	var v T
 	id, err := r.resolve(ctx)
@@ -213,24 +214,37 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID) (*event.Event, *store.R
 	const few = 4
 	request := store.Load{Run: id, Limit: -1}
 	for {
-		l, err := c.load(ctx, request)
+		var l store.Loaded
+		err := c.persist(ctx, "look at a run", func() (err error) {
+			l, err = c.load(ctx, request)
+			return err
+		})
 		if err != nil {
 			return nil, nil, err
 		}
 		if l.Record.Place == store.PlaceEnded {
-			n := len(l.Frames)
-			if n == 0 || request.After+uint64(n) != l.Record.N {
-				last, err := c.lastEvent(ctx, id, l.Record.N)
-				return last, &l.Record, err
-			}
-			last, err := lastOf(id, l.Frames[n-1], l.Record.N)
+			last, err := c.lastOf(ctx, id, request.After, &l)
 			return last, &l.Record, err
 		}
 		request.After, request.Limit = l.Record.N, few
-		if err := c.watchEnd(ctx, id, l.Record.N); err != nil {
+		err = c.persist(ctx, "wait for the end of a run", func() error { return c.watchEnd(ctx, id, l.Record.N) })
+		if err != nil {
 			return nil, nil, err
 		}
 	}
+}
+
+// lastOf returns the last event of a run that has ended, whose frames behind after
+// were read, or some of them.
+func (c *Client) lastOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (last *event.Event, err error) {
+	if n := len(l.Frames); n > 0 && after+uint64(n) == l.Record.N {
+		return lastOf(id, l.Frames[n-1], l.Record.N)
+	}
+	err = c.persist(ctx, "read the end of a run", func() (err error) {
+		last, err = c.lastEvent(ctx, id, l.Record.N)
+		return err
+	})
+	return last, err
 }
 
 // watchEnd waits until the run has ended, or, if the store cannot tell, until its log

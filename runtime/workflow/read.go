@@ -146,5 +146,8 @@ func final(err error) bool {
 			return true
 		}
 	}
+	if p, ok := errors.AsType[store.PermanentError](err); ok && p.Permanent() {
+		return true
+	}
 	return errors.As(err, &version)
 }

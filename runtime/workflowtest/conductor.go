@@ -322,4 +322,7 @@ type StuckError struct{ Text string }
 // Error says what everything waits for, and where.
 func (e *StuckError) Error() string { return e.Text }
 
+// Permanent says that waiting on is useless. It implements store.PermanentError.
+func (*StuckError) Permanent() bool { return true }
+
 var _ workflow.Registrar = (*Env)(nil)
