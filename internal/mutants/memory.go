@@ -30,6 +30,12 @@ func (m Mutant) by(tests ...string) Mutant {
 	return m
 }
 
+// hanging is a mutant that tests notice by not coming to an end.
+func (m Mutant) hanging() Mutant {
+	m.Hangs = true
+	return m
+}
+
 var memoryMutants = []Mutant{
 	memory("F1/memory/commit", "a commit is not fenced", "commit.go",
 		"if !r.holds(c.Fence) {", "if false {", "F1_CommitNeedsEpochAndToken"),

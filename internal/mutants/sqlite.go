@@ -159,8 +159,6 @@ var sqliteMutants = []Mutant{
 		"t.wake(class)", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves").behind("if left[class] {"),
 	sqlite("K2/sqlite/one", "a wake that was given to a Wait stays set", "tx.go",
 		"t.setWake(id, !taken)", "t.setWake(id, true || taken)", "EachWakeGoesToOneWait"),
-	sqlite("K2/sqlite/promise", "a wake is told before the transaction is in the file", "hub.go",
-		"w.promised = true", "w.claim = true").by("TestWait_IsNotLeftWithAWakeWhenItIsCanceled"),
 
 	sqlite("K3/sqlite/wake", "an earlier due time wakes nobody", "place.go",
 		"t.wake(r.class)", "", "K3_ParkWithTheEarliestDueTimeWakesTheClass").behind("if earliest == 0 || due < earliest {"),

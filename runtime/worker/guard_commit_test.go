@@ -3,6 +3,8 @@ package worker_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -126,6 +128,46 @@ func TestW3_TheSameBytesAreSentUntilThereIsAnAnswer(t *testing.T) {
 			t.Errorf("behind frame %s two commits were sent: %s and %s", c.Prev, before.CID, c.CID)
 		}
 		behind[c.Prev] = c
+	}
+	w.healthy()
+}
+
+// What happens while a commit is in flight waits for its answer.
+func TestW3_ARunHasOneCommitInFlight(t *testing.T) {
+	mem := memstore.New()
+	st := &between{Store: mem}
+	var once, held atomic.Bool
+	st.around = func(ctx context.Context, op string, req any, do func() error) error {
+		if op == "commit" && held.Load() {
+			t.Error("a second commit is sent before the first one is answered")
+		}
+		c := starting(op, req)
+		if c == nil || once.Swap(true) {
+			return do()
+		}
+		held.Store(true)
+		defer held.Store(false)
+		body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: "early", Payload: []byte("1")})
+		if err != nil {
+			return err
+		}
+		reads := st.count("load")
+		if _, err := mem.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "early", Body: body}}); err != nil {
+			return err
+		}
+		for st.count("load") == reads && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		return errors.Join(pause(ctx, 50*time.Millisecond), do()) // the message was read: there is something to commit
+	}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	w.work(worker.Config{}, attackStep.as(twice), as(attackOnce, attackStep.Call))
+	run := start(w, attackOnce, 2)
+	if got := result(w, run); got != 4 {
+		t.Errorf("result: got %d, want 4", got)
+	}
+	if n := len(filter(w.log(run), event.MessageReceived)); n != 1 {
+		t.Errorf("%d messages were received, want one: the test proves nothing", n)
 	}
 	w.healthy()
 }
