@@ -57,7 +57,7 @@ func (s *Store) Examine(ctx context.Context) (store.Report, error) {
 	}
 	nodes, err := s.nodes(ctx)
 	if err != nil {
-		return store.Report{}, fmt.Errorf("examine the store: %w", s.explain(err))
+		return store.Report{}, fmt.Errorf("examine the store: %w", s.explain(ctx, err))
 	}
 	found := make([][]store.Finding, len(nodes))
 	var all sync.WaitGroup

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -29,7 +30,7 @@ var hints = map[string]string{
 // explain makes errors of the client errors of a store, and says what to do. A
 // cluster is asked who serves what: go-redis does so by itself only once a minute
 // if a master does not answer.
-func (s *Store) explain(err error) error {
+func (s *Store) explain(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, store.ErrClosed) {
 		return err
 	}
@@ -41,8 +42,8 @@ func (s *Store) explain(err error) error {
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		cluster.ReloadState(context.Background())
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+	if ended := endOf(ctx, err); ended != nil {
+		return ended
 	}
 	if errors.Is(err, redis.ErrClosed) {
 		return fmt.Errorf("the client of the store was closed: %w", err)
@@ -56,6 +57,24 @@ func (s *Store) explain(err error) error {
 		}
 	}
 	return err
+}
+
+// endOf returns an error that matches the one of ctx if ctx has ended and the server has
+// not answered; else nil. A connection gets the deadline of a context, and may notice a
+// moment before the context that it is past; one that is canceled goes on until it times
+// out by itself. Either way it says only that.
+func endOf(ctx context.Context, err error) error {
+	ended := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && ended == nil && !time.Now().Before(deadline) {
+		ended = context.DeadlineExceeded
+	}
+	if _, answered := errors.AsType[redis.Error](err); ended == nil || answered {
+		return nil
+	}
+	if errors.Is(err, ended) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ended, err)
 }
 
 // unexpected is an answer of a script that this release does not know.

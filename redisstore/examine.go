@@ -129,7 +129,7 @@ func (s *Store) keysOf(ctx context.Context, p *partition) (*keySet, []string, er
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, p.tag)
 		if err != nil {
-			return nil, nil, s.explain(err)
+			return nil, nil, s.explain(ctx, err)
 		}
 		node = master
 	}
@@ -141,7 +141,7 @@ func (s *Store) keysOf(ctx context.Context, p *partition) (*keySet, []string, er
 		}
 	}
 	slices.Sort(odd)
-	return (&keySet{}).with(k), slices.Compact(odd), s.explain(scan.Err())
+	return (&keySet{}).with(k), slices.Compact(odd), s.explain(ctx, scan.Err())
 }
 
 // escaped returns a pattern that matches only text.

@@ -265,7 +265,7 @@ func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) 
 		if w.kind == wholeKey {
 			n, err := e.s.client.Del(ctx, w.key).Result()
 			if err != nil {
-				return done, fmt.Errorf("mend %s: %w", f.What, e.s.explain(err))
+				return done, fmt.Errorf("mend %s: %w", f.What, e.s.explain(ctx, err))
 			}
 			done = done || n > 0
 			continue

@@ -34,7 +34,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := s.readClock(ctx); err != nil {
-		return s.explain(err)
+		return s.explain(ctx, err)
 	}
 	s.prepared.Store(true)
 	return nil
@@ -50,7 +50,7 @@ func (s *Store) checkFormat(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return s.explain(fmt.Errorf("read the format of the store: %w", err))
+		return s.explain(ctx, fmt.Errorf("read the format of the store: %w", err))
 	}
 	return s.compareMark(kept.Val())
 }
@@ -86,7 +86,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return s.explain(fmt.Errorf("ask the server for its version: %w", err))
+		return s.explain(ctx, fmt.Errorf("ask the server for its version: %w", err))
 	}
 	_, after, ok := strings.Cut(info, "redis_version:")
 	version, _, _ := strings.Cut(after, "\r\n")

@@ -67,7 +67,7 @@ func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, pac
 	if packed == beside {
 		var err error
 		if packed, err = s.client.Get(ctx, p.extra(short(r.Run))).Result(); err != nil {
-			return s.explain(fmt.Errorf("read tags of run %s: %w", r.Run, err))
+			return s.explain(ctx, fmt.Errorf("read tags of run %s: %w", r.Run, err))
 		}
 	}
 	if packed == "" {
@@ -94,7 +94,7 @@ func (s *Store) classOf(ctx context.Context, p *partition, code string) (store.C
 		return store.Class{}, fmt.Errorf("%w: class %s of partition %d has no name", errDamaged, code, p.number)
 	}
 	if err != nil {
-		return store.Class{}, s.explain(fmt.Errorf("read class %s: %w", code, err))
+		return store.Class{}, s.explain(ctx, fmt.Errorf("read class %s: %w", code, err))
 	}
 	class := parseClass(name)
 	s.names.learnClass(code, class)
@@ -112,7 +112,7 @@ func (s *Store) sessionOf(ctx context.Context, p *partition, code string) (store
 		return "", nil
 	}
 	if err != nil {
-		return "", s.explain(fmt.Errorf("read session %s: %w", code, err))
+		return "", s.explain(ctx, fmt.Errorf("read session %s: %w", code, err))
 	}
 	s.names.learnSession(code, store.SessionID(id))
 	return store.SessionID(id), nil

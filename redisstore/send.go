@@ -42,13 +42,13 @@ func (s *Store) execute(ctx context.Context, calls []*call, send sender) error {
 	}
 	if s.injected == nil && s.server.old() {
 		if err := s.readClock(ctx); err != nil {
-			return s.explain(err)
+			return s.explain(ctx, err)
 		}
 	}
 	for len(calls) > 0 {
 		n := min(len(calls), batch)
 		if err := insist(ctx, calls[:n], send); err != nil {
-			return s.explain(err)
+			return s.explain(ctx, err)
 		}
 		calls = calls[n:]
 	}
@@ -204,8 +204,8 @@ func (s *Store) transaction(ctx context.Context, p *partition, read func(tx redi
 	// What is not there is no error of the transaction.
 	for _, c := range commands {
 		if err := c.Err(); err != nil && !errors.Is(err, redis.Nil) {
-			return s.explain(err)
+			return s.explain(ctx, err)
 		}
 	}
-	return s.explain(err)
+	return s.explain(ctx, err)
 }

@@ -13,7 +13,7 @@ import (
 type await struct {
 	run   event.RunID   // one of the chain
 	next  chan struct{} // closed by the next news
-	known standing      // as the first of them has seen it
+	known standing      // as the first of them, or the poller, has seen it
 	seen  bool          // known is set
 	n     int
 }
@@ -149,16 +149,14 @@ type awaited struct {
 	now        standing
 }
 
-// awaited returns the streams that somebody waits for.
+// awaited returns the streams that somebody waits for, or is about to.
 func (h *hub) awaited() []awaited {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []awaited
 	for chain, of := range h.awaits {
 		for stream, w := range of {
-			if w.seen {
-				all = append(all, awaited{run: w.run, chain: chain, stream: stream})
-			}
+			all = append(all, awaited{run: w.run, chain: chain, stream: stream})
 		}
 	}
 	return all
@@ -181,12 +179,17 @@ func (f *survey) readStreams(c *conn, streams []awaited) error {
 }
 
 // compareStreams ends the AwaitStreams of those streams that stand otherwise than is
-// known.
+// known. Whoever has registered, but not said yet what it has seen, may have looked
+// before what was found now: it is compared by sawStream.
 func (h *hub) compareStreams(found []awaited) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range found {
-		if w := h.awaits[a.chain][a.stream]; w != nil && w.seen && w.known != a.now {
+		switch w := h.awaits[a.chain][a.stream]; {
+		case w == nil:
+		case !w.seen:
+			w.seen, w.known = true, a.now
+		case w.known != a.now:
 			h.tellFollowers(streamNews{a.chain, a.stream})
 		}
 	}

@@ -33,7 +33,8 @@ func newHub() *hub {
 // news is what a transaction has for those who wait. It counts once the
 // transaction is committed.
 type news struct {
-	reserved []*waiter // each of them has been promised a wake
+	reserved []*waiter     // each of them has been promised a wake
+	stored   []store.Class // wakes for which nobody was there
 	mails    []mail
 	frames   []event.RunID // runs whose log has grown
 	streams  []streamNews

@@ -114,15 +114,11 @@ func (s *Store) lookForAll() time.Duration {
 	s.hub.compare(found, runs)
 	s.hub.compareStreams(found.streams)
 	s.hub.offer(found)
-	for _, class := range found.wakes {
-		if s.hub.serves(class) {
-			s.writer.submit(&op{do: func(t *tx) error { return t.passOn(class) }, answer: make(chan error, 1)})
-		}
-	}
+	s.writer.passOn(found.wakes)
 	return found.took
 }
 
-// interests returns what somebody waits for.
+// interests returns what somebody waits for, or is about to.
 func (h *hub) interests() ([]store.SessionID, []event.RunID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,31 +129,36 @@ func (h *hub) interests() ([]store.SessionID, []event.RunID) {
 		}
 	}
 	runs := make([]event.RunID, 0, len(h.watches))
-	for run, w := range h.watches {
-		if w.seen {
-			runs = append(runs, run)
-		}
+	for run := range h.watches {
+		runs = append(runs, run)
 	}
 	return sessions, runs
 }
 
-// compare ends the Watches of those runs whose logs differ from what is known.
+// compare ends the Watches of those runs whose logs differ from what is known. Whoever
+// has registered, but not said yet what it has seen, may have looked before what was
+// found now: it is compared by saw.
 func (h *hub) compare(found *survey, runs []event.RunID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, run := range runs {
-		if w := h.watches[run]; w != nil && w.seen && found.logs[run] != w.known {
+		switch w := h.watches[run]; {
+		case w == nil:
+		case !w.seen:
+			w.seen, w.known = true, found.logs[run]
+		case found.logs[run] != w.known:
 			h.publishFrame(run)
 		}
 	}
 }
 
-// serves reports whether a waiter would take the wake of the class.
+// serves reports whether a waiter may take the wake of the class. One that has been
+// promised another may yet be disappointed.
 func (h *hub) serves(class store.Class) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.waiters, func(w *waiter) bool {
-		return !w.promised && !w.claim && slices.Contains(w.classes, class)
+		return !w.claim && slices.Contains(w.classes, class)
 	})
 }
 

@@ -119,7 +119,8 @@ func (t *tx) setWake(class int64, set bool) error {
 
 // finish does what is left to do before the commit. A wake goes to a waiter of
 // this process if there is one, in the same action; else it is stored for
-// whoever comes, here or in another process.
+// whoever comes, here or in another process. Whoever comes before the commit does
+// not see it yet: writer.passOn looks for those after it.
 func (t *tx) finish() error {
 	if t.seq != 0 {
 		if err := t.exec(`UPDATE counters SET seq = ?`, t.seq); err != nil {
@@ -137,6 +138,9 @@ func (t *tx) finish() error {
 		taken := t.s.hub.reserve(class, &t.news)
 		if err := t.setWake(id, !taken); err != nil {
 			return err
+		}
+		if !taken {
+			t.news.stored = append(t.news.stored, class)
 		}
 	}
 	return nil

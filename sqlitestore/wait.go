@@ -10,16 +10,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// waiter is a blocked Wait. All but the first four fields belong to the hub.
+// waiter is a blocked Wait. Once it has joined the hub, all that changes belongs to it.
 type waiter struct {
 	sessions []store.SessionID
 	classes  []store.Class
-	known    int64 // due times from here on are no news; 0: all are
 	answer   chan answered
 
-	held     bool // it is not to be answered yet
-	promised bool // a transaction is about to give it a wake
-	claim    bool // it has a wake
+	known    int64 // due times from here on are no news; 0: all are
+	held     bool  // it is not to be answered yet
+	promised bool  // a transaction is about to give it a wake
+	claim    bool  // it has a wake
 	due      bool
 	leaving  error // it wants to go, and is held up by a promise
 	done     bool
@@ -82,31 +82,29 @@ func (s *Store) look(ctx context.Context, w *waiter) error {
 	if err != nil {
 		return err
 	}
-	next := found.due
-	if w.known == 0 {
-		w.known = next
-	}
-	found.due = 0
-	if next != 0 && next < w.known {
-		found.due = next
-	}
+	s.hub.learn(w, found.due)
 	s.hub.offer(found)
-	for _, class := range found.wakes {
-		if slices.Contains(w.classes, class) {
-			// One wake is enough: the claim that follows sees to the rest.
-			return s.write(ctx, func(t *tx) error { return t.passOn(class) })
+	// One wake is enough, but which of them is still there, and does not go to somebody
+	// who waits for longer, only the transaction knows: it stores again what is left.
+	served := slices.DeleteFunc(found.wakes, func(c store.Class) bool { return !slices.Contains(w.classes, c) })
+	if len(served) == 0 {
+		return nil
+	}
+	return s.write(ctx, func(t *tx) error { return t.passOn(served...) })
+}
+
+// passOn gives those wakes of classes that are still set to waiters.
+func (t *tx) passOn(classes ...store.Class) error {
+	for _, c := range classes {
+		set, err := t.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +? AND wake = 1`, c.Queue, c.Workflow)
+		if err != nil {
+			return err
+		}
+		if set != 0 {
+			t.wake(set)
 		}
 	}
 	return nil
-}
-
-// passOn gives the wake of a class, if it is still set, to a waiter.
-func (t *tx) passOn(c store.Class) error {
-	set, err := t.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +? AND wake = 1`, c.Queue, c.Workflow)
-	if err == nil && set != 0 {
-		t.wake(set)
-	}
-	return err
 }
 
 // join registers a waiter; false: the store is closed.
@@ -122,6 +120,16 @@ func (h *hub) join(w *waiter) bool {
 	}
 	signal(h.joined)
 	return true
+}
+
+// learn notes the due time that was there when a Wait began, if the Wait does not
+// say itself what is known.
+func (h *hub) learn(w *waiter, due int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.known == 0 {
+		w.known = due
+	}
 }
 
 // release lets a waiter be answered.
@@ -199,7 +207,7 @@ func (h *hub) complete(w *waiter, err error) {
 // one channel for any number of them.
 type watch struct {
 	next  chan struct{} // closed by the next frame
-	known uint64        // frames of the log, as the first of them has seen it
+	known uint64        // frames of the log, as the first of them, or the poller, has seen it
 	seen  bool          // known is set
 	n     int
 }

@@ -240,10 +240,25 @@ func (w *writer) try(ops []*op) error {
 	}
 	w.commits.Add(1)
 	w.s.hub.publish(&t.news)
+	w.passOn(t.news.stored)
 	for _, lock := range t.news.locks {
 		w.s.locks.remove(lock)
 	}
 	return nil
+}
+
+// passOn gives stored wakes to those who wait already, in transactions of their own.
+// It is called once the wakes are committed. Whoever waits does, in this order, join
+// the hub, look into the database, and block. So it either looks after the commit,
+// and finds the wake by itself, or has joined before the commit, and is found here:
+// no wake is left lying beside somebody who would take it. That holds for wakes of
+// this process, and for those of others, of which the poller hears after their commit.
+func (w *writer) passOn(wakes []store.Class) {
+	for _, class := range wakes {
+		if w.s.hub.serves(class) {
+			w.submit(&op{do: func(t *tx) error { return t.passOn(class) }, answer: make(chan error, 1)})
+		}
+	}
 }
 
 func (o *op) execute(t *tx) error {

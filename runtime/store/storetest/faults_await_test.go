@@ -94,18 +94,23 @@ func (d *deaf) Commit(ctx context.Context, commits []store.Commit) ([]store.Comm
 		if commits[i].Effect == store.EffectFinish {
 			of = []string{ofChain}
 		}
-		if r := d.state(ctx, commits[i].Run); r != nil && (r.Chain != r.Run || r.Next != "") {
-			of = append(of, byOther)
-		}
-		d.tell(of...)
+		d.tell(append(of, d.others(ctx, commits[i].Run)...)...)
 	}
 	return answers, err
 }
 
 func (d *deaf) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
 	err := d.Store.Publish(ctx, run, fence, chunks)
-	d.tell(byPublish)
+	d.tell(append(d.others(ctx, run), byPublish)...)
 	return err
+}
+
+// others returns byOther if the run is not alone in its chain.
+func (d *deaf) others(ctx context.Context, run event.RunID) []string {
+	if r := d.state(ctx, run); r != nil && (r.Chain != r.Run || r.Next != "") {
+		return []string{byOther}
+	}
+	return nil
 }
 
 func (d *deaf) Delete(ctx context.Context, run event.RunID) error {

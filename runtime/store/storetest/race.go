@@ -23,6 +23,25 @@ func together(n int, f func(i int)) {
 	done.Wait()
 }
 
+// waitBeside waits while something happens that the Wait must be told of, whichever
+// of both the store sees first.
+func (h *harness) waitBeside(w store.Wait, happens func() error) store.Woken {
+	h.Helper()
+	var woken store.Woken
+	together(2, func(i int) {
+		var err error
+		if i == 0 {
+			woken, err = h.store.Wait(h.ctx, w)
+		} else {
+			err = happens()
+		}
+		if err != nil {
+			h.Errorf("wait, or what happens meanwhile: %v", err)
+		}
+	})
+	return woken
+}
+
 var raceBehaviors = []behavior{
 	{"C1_FiftyConcurrentStartersGetOneRun", func(h *harness) {
 		const starters = 50
@@ -139,6 +158,30 @@ var raceBehaviors = []behavior{
 			l.Accept(c)
 			fence = h.own(s, l) // the item has made it ready
 			h.commit(l, withEffect(consuming(l.Commit(fence, l.Receive(i)...), i), store.EffectYield, ""))
+		}
+	}},
+	{"K2_AWaitThatBeginsWithAStartIsToldOfIt", func(h *harness) {
+		s := h.session()
+		for range 50 {
+			l := h.newLog(orders, "")
+			woken := h.waitBeside(waitFor(s, orders), func() error {
+				_, err := h.store.Create(h.ctx, []store.Create{l.Create()})
+				return err
+			})
+			h.equal("claim", woken.Claim, []int{0})
+			h.own(s, l)
+		}
+	}},
+	{"K2_AWaitThatBeginsWithADeliveryIsToldOfIt", func(h *harness) {
+		s := h.session()
+		l, _ := h.startOwned(s)
+		for range 50 {
+			item := h.item()
+			woken := h.waitBeside(waitFor(s), func() error {
+				_, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: item})
+				return err
+			})
+			h.equal("mail", woken.Mail, []event.RunID{l.Run})
 		}
 	}},
 	{"W3_ConcurrentTriesOfOneCommitAreAppliedOnce", func(h *harness) {

@@ -140,7 +140,7 @@ var streamAwaitBehaviors = []behavior{
 	{"AwaitStreamGoesOnWhenTheRunContinues", func(h *harness) {
 		s := h.session()
 		first, fence := h.startOwned(s)
-		chunk, end := h.awaitStream(first.Run, "a", 0), h.awaiting(first.Run, "b", 0)
+		chunk, end := h.awaiting(first.Run, "a", 0), h.awaiting(first.Run, "b", 0)
 		second := h.goOn(first, fence)
 		third := h.goOn(second, h.own(s, second))
 		fence = h.own(s, third)

@@ -1,0 +1,56 @@
+package storetest_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// blind is a store whose Waits are told of nothing that is under way when they begin,
+// as if it were looked up before it is there, and announced before they listen.
+type blind struct {
+	wrapper
+
+	starts, deliveries atomic.Int32 // under way
+}
+
+func (b *blind) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	defer underway(&b.starts)()
+	return b.Store.Create(ctx, runs)
+}
+
+func (b *blind) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	defer underway(&b.deliveries)()
+	return b.Store.Deliver(ctx, d)
+}
+
+// underway counts one, leaves others some turns, and returns what ends it.
+func underway(n *atomic.Int32) (end func()) {
+	n.Add(1)
+	for range 200 {
+		runtime.Gosched()
+	}
+	return func() { n.Add(-1) }
+}
+
+func (b *blind) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
+	if b.starts.Load() > 0 {
+		w.Classes = nil
+	}
+	if b.deliveries.Load() > 0 {
+		w.Sessions = nil
+	}
+	return b.Store.Wait(ctx, w)
+}
+
+var waitFaults = map[string]fault{
+	"wait misses a start that is under way": {"K2_AWaitThatBeginsWithAStartIsToldOfIt", func(w wrapper) store.Store {
+		return &blind{wrapper: w}
+	}},
+	"wait misses a delivery that is under way": {"K2_AWaitThatBeginsWithADeliveryIsToldOfIt", func(w wrapper) store.Store {
+		return &blind{wrapper: w}
+	}},
+}

@@ -1,0 +1,203 @@
+package sqlitestore
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// pause makes the next transaction that does this to a table wait before it commits.
+// reached is closed when it does; goOn lets it.
+func pause(t *testing.T, s *Store, when string) (reached chan struct{}, goOn func()) {
+	t.Helper()
+	reached, resume := make(chan struct{}), make(chan struct{})
+	goOn = sync.OnceFunc(func() { close(resume) })
+	t.Cleanup(goOn)
+	once := sync.OnceFunc(func() {
+		close(reached)
+		<-resume
+	})
+	check(t, s.write(testContext(t), func(tx *tx) error {
+		err := tx.CreateFunction("pause", &sqlite.FunctionImpl{Scalar: func(sqlite.Context, []sqlite.Value) (sqlite.Value, error) {
+			once()
+			return sqlite.Value{}, nil
+		}})
+		if err != nil {
+			return err
+		}
+		return tx.execOnce(`CREATE TEMP TRIGGER paused AFTER ` + when + ` BEGIN SELECT pause(); END`)
+	}))
+	return reached, goOn
+}
+
+// awaitable is a run that everybody can wait for: it is owned, and its inbox empty.
+type awaitable struct {
+	s      *Store
+	ctx    context.Context
+	commit store.Commit // that goes on with its log
+}
+
+// wait blocks without an end, so that what is missed is missed for good.
+func (a *awaitable) wait(classes ...store.Class) (store.Woken, error) {
+	return a.s.Wait(a.ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Classes: classes})
+}
+
+// blocked reports whether somebody waits who has looked.
+func (a *awaitable) blocked() bool {
+	h := a.s.hub
+	h.mu.Lock()
+	waits := len(h.waiters) == 1 && !h.waiters[0].held
+	h.mu.Unlock()
+	return waits || a.s.awaiting() == 1 || a.watched()
+}
+
+func (a *awaitable) watched() bool {
+	a.s.hub.mu.Lock()
+	defer a.s.hub.mu.Unlock()
+	w := a.s.hub.watches[a.commit.Run]
+	return w != nil && w.seen
+}
+
+// Whoever begins to wait while a transaction is about to commit does not see in the
+// database what that has for it, and must be told when it has.
+func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		when string // the transaction has decided who is to be told, or not yet begun to
+		do   func(a *awaitable) error
+		wait func(a *awaitable) (told bool, err error)
+	}{
+		{"a wake", `UPDATE OF wake ON classes WHEN new.wake = 1`, func(a *awaitable) error {
+			_, err := a.s.Create(a.ctx, []store.Create{newRun(10)})
+			return err
+		}, func(a *awaitable) (bool, error) {
+			woken, err := a.wait(class)
+			return len(woken.Claim) == 1, err
+		}},
+		{"mail", `INSERT ON inbox`, func(a *awaitable) error {
+			_, err := a.s.Deliver(a.ctx, store.Deliver{Run: a.commit.Run, Item: store.Item{ID: "m", Body: []byte(`1`)}})
+			return err
+		}, func(a *awaitable) (bool, error) {
+			woken, err := a.wait()
+			return len(woken.Mail) == 1, err
+		}},
+		{"a due time", `UPDATE OF due ON runs WHEN new.due IS NOT NULL`, func(a *awaitable) error {
+			c := a.commit
+			c.Effect, c.Status, c.Due = store.EffectPark, event.StatusSleeping, time.Now().Add(time.Hour)
+			return a.try(c)
+		}, func(a *awaitable) (bool, error) {
+			woken, err := a.wait()
+			return woken.Due, err
+		}},
+		{"a frame", `INSERT ON frames`, func(a *awaitable) error { return a.try(a.commit) }, func(a *awaitable) (bool, error) {
+			return true, a.s.Watch(a.ctx, a.commit.Run, 1)
+		}},
+		{"a chunk", `INSERT ON chunks`, func(a *awaitable) error {
+			return a.s.Publish(a.ctx, a.commit.Run, a.commit.Fence, []store.Publication{{Stream: "x", Body: []byte("1")}})
+		}, func(a *awaitable) (bool, error) {
+			return true, a.s.AwaitStream(a.ctx, a.commit.Run, "x", 0)
+		}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			s := openTest(t)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			a := &awaitable{s: s, ctx: ctx, commit: startOwned(t, s, 1)[0]}
+			a.commit.CID, a.commit.First, a.commit.Last = event.NewCID(), a.commit.Last+1, a.commit.Last+1
+			reached, goOn := pause(t, s, c.when)
+			<-s.foreign // the poller is not to help
+			done, ended := make(chan error, 1), make(chan error, 1)
+			go func() { done <- c.do(a) }()
+			<-reached
+			told := false
+			go func() {
+				var err error
+				told, err = c.wait(a)
+				ended <- err
+			}()
+			eventually(t, "somebody waits", a.blocked)
+			goOn()
+			check(t, <-done)
+			if err := <-ended; err != nil || !told {
+				t.Errorf("got told %v and error %v, want to be told of %s", told, err, c.what)
+			}
+		})
+	}
+}
+
+func (a *awaitable) try(c store.Commit) error {
+	answers, err := a.s.Commit(a.ctx, []store.Commit{c})
+	if err != nil {
+		return err
+	}
+	return answers[0].Err
+}
+
+// A Wait that finds wakes of two classes may find the first gone by the time that it
+// takes it, and must not leave the second.
+func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
+	s := openTest(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	other := store.Class{Queue: class.Queue, Workflow: "orders.refund"}
+	first, second := newRun(10), newRun(10)
+	second.Class = other
+	_, err := s.Create(ctx, []store.Create{first, second})
+	check(t, err)
+	reached, goOn := pause(t, s, `UPDATE OF wake ON classes WHEN new.wake = 0`)
+	<-s.foreign // the poller is not to help
+	answers := make(chan answered, 2)
+	wait := func(classes ...store.Class) {
+		woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Classes: classes})
+		answers <- answered{woken, err}
+	}
+	go wait(class)
+	<-reached
+	go wait(class, other)
+	eventually(t, "the second Wait has seen both wakes", func() bool { return !s.writer.idle() })
+	goOn()
+	for range 2 {
+		if a := <-answers; a.err != nil || len(a.woken.Claim) != 1 {
+			t.Errorf("wait: got %+v, %v, want to be told to claim", a.woken, a.err)
+		}
+	}
+}
+
+// Whoever has looked, but not yet said what it saw, is told of what another process
+// has done meanwhile.
+func TestPoller_TellsThoseWhoHaveNotSaidYetWhatTheySaw(t *testing.T) {
+	s := openTest(t)
+	other, err := Open(s.path)
+	check(t, err)
+	defer func() { check(t, other.Close()) }()
+	ctx := testContext(t)
+	c := startOwned(t, s, 1)[0]
+
+	frame := s.hub.watch(c.Run)
+	frames, err := s.frames(ctx, c.Run)
+	check(t, err)
+	chunk := s.hub.follow(c.Run, c.Run, "x")
+	_, st, err := s.standing(ctx, c.Run, "x")
+	check(t, err)
+
+	c.CID, c.First, c.Last = event.NewCID(), c.Last+1, c.Last+1
+	c.Publish = []store.Publication{{Stream: "x", Body: []byte("1")}}
+	check(t, (&awaitable{s: other, ctx: ctx}).try(c))
+	s.lookForAll()
+	s.hub.saw(c.Run, frame, frames)
+	s.hub.sawStream(c.Run, "x", chunk, st)
+	for what, next := range map[string]chan struct{}{"frame": frame.next, "chunk": chunk.next} {
+		select {
+		case <-next:
+		default:
+			t.Errorf("whoever waits for a %s was not told", what)
+		}
+	}
+}
