@@ -165,6 +165,9 @@ func TestPage_ListsTheTableAsItIs(t *testing.T) {
 		if !by || row.Took == "" {
 			t.Errorf("mutant %s: the page says that %q has killed it, want one of %q: try it again with -run and -write", m.ID, row.Killer, m.Tests)
 		}
+		if row.Mark != m.Mark() {
+			t.Errorf("mutant %s is another one than the page has: try it again with -run and -write", m.ID)
+		}
 	}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("mutants of the table and of docs/mutants.md (-table +page): write the page with make mutants\n%s", diff)
