@@ -55,6 +55,7 @@ func Page(table []Mutant, rows map[string]Row) string {
 	for _, rule := range Rules {
 		section(rule.Name, rule.Name+": "+rule.Text, notes(rule.Name))
 	}
+	section("streams", "Streams, and who awaits them", "")
 	section("engine", "Decisions of the engine", "")
 	return b.String()
 }

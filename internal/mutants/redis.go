@@ -54,6 +54,10 @@ var redisMutants = []Mutant{
 		"redis.call('SREM', tag .. 'o:' .. m[11], run)", "", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 
+	onRedis("F2/redis/finish-notes", "finish.lua ends a run that has notes, and leaves them", "lua/finish.lua",
+		"KEYS[3], KEYS[4], KEYS[8])", "KEYS[3], KEYS[8])").
+		by("TestFinish_TheShortScriptLeavesARunWithNotesToTheLongOne"),
+
 	onRedis("F3/redis/commit", "commit.lua appends behind any frame", "lua/commit.lua",
 		"if m[1] ~= ARGV[6] then", "if false then", "F3_CommitMustContinueTheLastFrame"),
 	onRedis("F3/redis/append", "append.lua appends behind any frame", "lua/append.lua",
@@ -123,7 +127,7 @@ var redisMutants = []Mutant{
 	onRedis("C1/redis/active", "two runs of a workflow id are active", "lua/create.lua",
 		"local active = wid ~= '' and redis.call('HGET', KEYS[5], wid)", "local active = false", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
 	onRedis("C1/redis/line", "a successor does not wait in line", "lua/create.lua",
-		"redis.call('RPUSH', KEYS[7], run)", "make_ready(run, class, priority)", "C1_CreateUnderActiveCancelWaitsInLine"),
+		"redis.call('RPUSH', KEYS[7], run)", "make_ready(run, class, ARGV[17] ~= '0' and ARGV[17])", "C1_CreateUnderActiveCancelWaitsInLine"),
 	onRedis("C1/redis/heir", "the end of the active run starts nobody", "lua/part/end.lua",
 		"make_ready(heir, h[1], h[2])", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	onRedis("C1/redis/finish-script", "finish.lua takes a run that has a workflow id", "lua/finish.lua",
