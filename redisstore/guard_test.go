@@ -266,8 +266,9 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 	g := openGuarded(t)
 	session := g.session()
 	l, fence := g.own(session, "")
-	g.check(g.SetNote(g.ctx, l.Run, fence, "step", []byte("note")))
-	g.check(g.answer(g.shaped(scriptFinish, l, fence)).Err)
+	c := g.shaped(scriptFinish, l, fence)
+	g.check(g.answer(c).Err)
+	l.Accept(c)
 	rec := g.loaded(l.Run).Record
 	if rec.Place != store.PlaceEnded || rec.Owner != "" || rec.Fence.Token != (event.Token{}) || rec.Status != event.StatusCompleted {
 		t.Fatalf("record: got %+v, want an ended run that nobody owns", rec)
@@ -277,10 +278,6 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 	if beat.Owned != 0 {
 		t.Errorf("owned: got %d runs, want none", beat.Owned)
 	}
-	notes, err := g.Notes(g.ctx, l.Run)
-	if len(notes) > 0 || err != nil {
-		t.Errorf("notes: got %v, %v, want none", notes, err)
-	}
 	g.unchanged("what comes after the end", func() {
 		if err := g.SetNote(g.ctx, l.Run, fence, "step", []byte("late")); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("note: got error %v, want %v", err, store.ErrFenced)
@@ -289,6 +286,17 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 			t.Errorf("release: got error %v, want %v", err, store.ErrFenced)
 		}
 	})
+	g.sound()
+}
+
+func TestFinish_TheShortScriptLeavesARunWithNotesToTheLongOne(t *testing.T) {
+	g := openGuarded(t)
+	l, fence := g.own(g.session(), "")
+	g.check(g.SetNote(g.ctx, l.Run, fence, "step", []byte("note")))
+	g.check(g.answer(g.shaped(scriptFinish, l, fence)).Err)
+	if notes, err := g.Notes(g.ctx, l.Run); len(notes) > 0 || err != nil {
+		t.Errorf("notes: got %v, %v, want none", notes, err)
+	}
 	g.sound()
 }
 

@@ -233,33 +233,51 @@ func TestCampaign_NeedsTestsThatPassUnmutated(t *testing.T) {
 	}
 }
 
-func TestWritePage_KeepsWhatWasNotTriedAgain(t *testing.T) {
+func TestWritePage_KeepsWhatWasNotTriedAgainAndIsTheSame(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "page.md")
 	table := []Mutant{
-		{ID: "F1/memory/a", Disabled: "a is not asked"}, {ID: "F1/memory/b", Disabled: "b is not asked"},
+		{ID: "F1/memory/a", Disabled: "a is not asked", Old: "a"}, {ID: "F1/memory/b", Disabled: "b is not asked", Old: "b"},
 	}
-	killed := func(id string, took time.Duration) Result {
-		return Result{ID: id, Verdict: Killed, Killer: "TestA", Took: took}
+	tried := func(id string, v Verdict, took time.Duration) []Result {
+		return []Result{{ID: id, Verdict: v, Killer: "TestA", Took: took}}
 	}
-	if err := WritePage(name, table, []Result{killed("F1/memory/a", time.Second)}); err == nil {
-		t.Error("a page was written although a mutant was never killed")
+	row := func(m Mutant, took string) Row { return Row{m.ID, m.Disabled, "TestA", took, m.Mark()} }
+	write := func(what string, results []Result, complete bool, want ...Row) {
+		t.Helper()
+		if err := WritePage(name, table, results); (err == nil) != complete {
+			t.Errorf("%s: got %v, want an error: %t", what, err, !complete)
+		}
+		rows, order, err := ReadPage(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []Row
+		for _, id := range order {
+			got = append(got, rows[id])
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says := strings.Contains(string(page), "not tried"); says == complete {
+			t.Errorf("%s: the page says that something is missing: %t", what, says)
+		}
 	}
-	if err := WritePage(name, table, []Result{killed("F1/memory/a", time.Second), killed("F1/memory/b", time.Second)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := WritePage(name, table, []Result{killed("F1/memory/b", 2*time.Second)}); err != nil {
-		t.Fatal(err)
-	}
-	rows, order, err := ReadPage(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]Row{
-		"F1/memory/a": {"F1/memory/a", "a is not asked", "TestA", "1.0"}, "F1/memory/b": {"F1/memory/b", "b is not asked", "TestA", "2.0"},
-	}
-	if diff := cmp.Diff(want, rows); diff != "" || !cmp.Equal(order, []string{"F1/memory/a", "F1/memory/b"}) {
-		t.Errorf("order %q, rows (-want +got):\n%s", order, diff)
-	}
+	a, b := table[0], table[1]
+	write("a part", tried(a.ID, Killed, time.Second), false, row(a, "1.0"))
+	write("the other part", tried(b.ID, Killed, time.Second), true, row(a, "1.0"), row(b, "1.0"))
+	write("a part again", tried(b.ID, Killed, 2*time.Second), true, row(a, "1.0"), row(b, "2.0"))
+	table[0].Disabled = "a is not asked at all"
+	write("other words for the same", nil, true, row(table[0], "1.0"), row(b, "2.0"))
+	table[0].New = "c"
+	write("another mutant", tried(b.ID, Killed, time.Second), false, row(b, "1.0"))
+	write("the other one, tried", tried(a.ID, Killed, 3*time.Second), true, row(table[0], "3.0"), row(b, "1.0"))
+	write("a survivor", tried(b.ID, Survived, time.Second), false, row(table[0], "3.0"))
+	table = table[1:]
+	write("what is no longer in the table", tried(b.ID, Killed, time.Second), true, row(b, "1.0"))
 }
 
 func TestRun_ListsAndHelpsAndRefuses(t *testing.T) {

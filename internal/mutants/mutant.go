@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +11,8 @@ import (
 
 // Mutant is one decision of the engine, disabled.
 type Mutant struct {
-	// ID is subject/place/what. The subject is a rule or "engine", the place a
-	// store or a package.
+	// ID is subject/place/what. The subject is a rule, "streams" or "engine", the
+	// place a store or a package.
 	ID string
 	// Disabled says in one sentence what no longer holds.
 	Disabled string
@@ -29,7 +30,7 @@ type Mutant struct {
 	Hangs bool
 }
 
-// Subject is the rule that the mutant breaks, or "engine".
+// Subject is the rule that the mutant breaks, "streams", or "engine".
 func (m *Mutant) Subject() string {
 	subject, _, _ := strings.Cut(m.ID, "/")
 	return subject
@@ -42,6 +43,13 @@ func (m *Mutant) Place() string {
 		return ""
 	}
 	return parts[1]
+}
+
+// Mark stands for what the mutant replaces by what, and in front of which tests: of
+// two mutants under one id it tells that they are not the same.
+func (m *Mutant) Mark() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{m.File, m.After, m.Old, m.New, m.Package}))
+	return fmt.Sprintf("%x", sum[:4])
 }
 
 // StaleError says that a mutant no longer fits the source.
@@ -98,8 +106,8 @@ func (m *Mutant) ApplyIn(root string) (string, error) {
 
 // Table returns all mutants, those of a rule together.
 func Table() []Mutant {
-	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, replayMutants)
-	order := map[string]int{"engine": len(Rules)}
+	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, replayMutants, streamMutants, sayMutants)
+	order := map[string]int{"streams": len(Rules), "engine": len(Rules) + 1}
 	for i, r := range Rules {
 		order[r.Name] = i
 	}

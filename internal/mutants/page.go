@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// Row is a line of the page: a mutant and what became of it.
+// Row is a line of the page: a mutant and what became of it. Mark is that of the
+// mutant when it was tried.
 type Row struct {
-	ID, Disabled, Killer, Took string
+	ID, Disabled, Killer, Took, Mark string
 }
 
 const pageHead = `# Mutants
@@ -20,7 +21,8 @@ What happens if a guard of the engine is taken away? For each line below that wa
 ` + "`make mutants`" + ` does it again for all of them and writes this page; ` + "`go run ./internal/mutants -run REGEX`" + ` does it for some,
 ` + "`-list`" + ` names them. The tree stays as it is: the compiler is given the broken file in place of the right one.
 A line is added by a row in the tables of ` + "`internal/mutants`" + `, whose tests say when a row no longer fits the source.
-Times are seconds for compiling and testing, on two cores.
+Times are seconds for compiling and testing, on two cores. The last column stands for what was replaced by what: a line stays
+only as long as its mutant is the one that was tried.
 `
 
 // Page returns the page for rows, in the order of the table. Rows that are missing
@@ -28,22 +30,32 @@ Times are seconds for compiling and testing, on two cores.
 func Page(table []Mutant, rows map[string]Row) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
-	fmt.Fprintf(&b, "\n%d mutants, all of them killed.\n", len(table))
+	there := 0
+	for i := range table {
+		if _, ok := rows[table[i].ID]; ok {
+			there++
+		}
+	}
+	fmt.Fprintf(&b, "\n%d mutants, all of them killed.\n", there)
+	if missing := len(table) - there; missing > 0 {
+		fmt.Fprintf(&b, "%d more were not tried yet, or not since they were changed.\n", missing)
+	}
 	section := func(subject, title, note string) {
 		fmt.Fprintf(&b, "\n## %s\n\n", title)
 		if note != "" {
 			b.WriteString(note + "\n\n")
 		}
-		b.WriteString("| mutant | what was disabled | killed by | s |\n|---|---|---|---|\n")
+		b.WriteString("| mutant | what was disabled | killed by | s | mark |\n|---|---|---|---|---|\n")
 		for i := range table {
 			if r, ok := rows[table[i].ID]; ok && table[i].Subject() == subject {
-				fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", r.ID, r.Disabled, r.Killer, r.Took)
+				fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n", r.ID, r.Disabled, r.Killer, r.Took, r.Mark)
 			}
 		}
 	}
 	for _, rule := range Rules {
 		section(rule.Name, rule.Name+": "+rule.Text, notes(rule.Name))
 	}
+	section("streams", "Streams, and who awaits them", "")
 	section("engine", "Decisions of the engine", "")
 	return b.String()
 }
@@ -79,44 +91,52 @@ func ReadPage(name string) (map[string]Row, []string, error) {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		cells := strings.Split(strings.Trim(lines.Text(), "|"), "|")
-		if !strings.HasPrefix(lines.Text(), "| `") || len(cells) != 4 {
+		if !strings.HasPrefix(lines.Text(), "| `") || len(cells) != 5 {
 			continue
 		}
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		r := Row{strings.Trim(cells[0], "`"), cells[1], strings.Trim(cells[2], "`"), cells[3]}
+		r := Row{strings.Trim(cells[0], "`"), cells[1], strings.Trim(cells[2], "`"), cells[3], cells[4]}
 		rows[r.ID] = r
 		order = append(order, r.ID)
 	}
 	return rows, order, lines.Err()
 }
 
-// WritePage puts results into the page, in place of older ones; what is no longer
-// in the table is dropped. Every mutant of the table must have been killed once.
+// WritePage puts results into the page, in place of older ones, and keeps the lines of
+// mutants that were not tried if they are the ones that were tried then. What was tried
+// and not killed has no line. An error says how many mutants of the table have none: the
+// page is written all the same, and says so.
 func WritePage(name string, table []Mutant, results []Result) error {
 	rows, _, err := ReadPage(name)
 	if err != nil {
 		return err
 	}
-	fresh := map[string]Result{}
+	fresh := map[string]bool{}
 	for _, r := range results {
-		fresh[r.ID] = r
+		delete(rows, r.ID)
+		if r.Verdict == Killed {
+			rows[r.ID], fresh[r.ID] = Row{ID: r.ID, Killer: r.Killer, Took: fmt.Sprintf("%.1f", r.Took.Seconds())}, true
+		}
 	}
+	var missing []string
 	for i := range table {
 		m := &table[i]
-		row := rows[m.ID]
-		if r, ok := fresh[m.ID]; ok && r.Verdict == Killed {
-			row = Row{ID: m.ID, Killer: r.Killer, Took: fmt.Sprintf("%.1f", r.Took.Seconds())}
+		row, ok := rows[m.ID]
+		if !ok || !fresh[m.ID] && row.Mark != m.Mark() {
+			delete(rows, m.ID)
+			missing = append(missing, m.ID)
+			continue
 		}
-		if row.ID == "" {
-			return fmt.Errorf("write %s: mutant %s was not killed yet: run the program without -run", name, m.ID)
-		}
-		row.Disabled = m.Disabled
+		row.Disabled, row.Mark = m.Disabled, m.Mark()
 		rows[m.ID] = row
 	}
 	if err := os.WriteFile(name, []byte(Page(table, rows)), 0o644); err != nil { //nolint:gosec // a page for everybody
 		return fmt.Errorf("write rows of mutants: %w", err)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("write %s: %d mutants have no line yet, %s first: try them with -run and -write", name, len(missing), missing[0])
 	}
 	return nil
 }

@@ -33,9 +33,9 @@ var redisMutants = []Mutant{
 	onRedis("F1/redis/note-token", "note.lua does not compare the token", "lua/note.lua",
 		" or m[2] ~= ARGV[2]", "", "F1_NotesNeedEpochAndToken"),
 	onRedis("F1/redis/nobody", "a run that leaves its owner keeps the token, and an old fence opens it", "lua/part/leave.lua",
-		", 't', 'o')", ", 'o')", "F2_ParkFencesTheOwner"),
+		", 't', 'o', 'k')", ", 'o', 'k')", "F2_ParkFencesTheOwner"),
 	onRedis("F1/redis/claim", "a claim does not count the epoch up", "lua/part/grant.lua",
-		"'t', token, 'e', m[2] + 1)", "'t', token)", "F1_EachClaimCountsTheEpochUp"),
+		"m[2] + 1", "m[2] + 0", "F1_EachClaimCountsTheEpochUp"),
 
 	onRedis("F2/redis/recover", "a recovery leaves the epoch as it is", "lua/part/recover.lua",
 		"'e', m[3] + 1, ", "", "F2_RecoverChangesTheFenceAtOnce"),
@@ -48,11 +48,15 @@ var redisMutants = []Mutant{
 	onRedis("F2/redis/commit", "a commit that gives the run back leaves it to its owner", "lua/commit.lua",
 		"leave_owner(run, o[1])", "", "F2_ParkFencesTheOwner"),
 	onRedis("F2/redis/finish", "finish.lua leaves the token", "lua/finish.lua",
-		"meta, 't', 'o', 'v', 'z', 'y')", "meta, 'o', 'v', 'z', 'y')", "FinishEndsTheRun").
+		"meta, 't', 'o', 'k', 'v', 'z', 'y')", "meta, 'o', 'k', 'v', 'z', 'y')", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 	onRedis("F2/redis/finish-owned", "finish.lua leaves the run among those of its owner", "lua/finish.lua",
 		"redis.call('SREM', tag .. 'o:' .. m[11], run)", "", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
+
+	onRedis("F2/redis/finish-notes", "finish.lua ends a run that has notes, and leaves them", "lua/finish.lua",
+		"KEYS[3], KEYS[4], KEYS[8])", "KEYS[3], KEYS[8])").
+		by("TestFinish_TheShortScriptLeavesARunWithNotesToTheLongOne"),
 
 	onRedis("F3/redis/commit", "commit.lua appends behind any frame", "lua/commit.lua",
 		"if m[1] ~= ARGV[6] then", "if false then", "F3_CommitMustContinueTheLastFrame"),
@@ -103,7 +107,7 @@ var redisMutants = []Mutant{
 	onRedis("M4/redis/commit-finish", "commit.lua finishes a run with items in its inbox", "lua/commit.lua",
 		"(effect == '1' or effect == '4')", "effect == '1'", "M4_ParkAndFinishNeedAnEmptyInbox"),
 	onRedis("M4/redis/finish", "finish.lua finishes a run with items in its inbox", "lua/finish.lua",
-		"redis.call('EXISTS', KEYS[3], KEYS[8])", "redis.call('EXISTS', KEYS[8])", "M4_ParkAndFinishNeedAnEmptyInbox").
+		"redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[8])", "redis.call('EXISTS', KEYS[4], KEYS[8])", "M4_ParkAndFinishNeedAnEmptyInbox").
 		by("TestFinish_TheShortScriptLeavesARunWithMailToTheLongOne"),
 	onRedis("M4/redis/append-mail", "append.lua does not tell of mail", "lua/append.lua",
 		"return 2 * n + redis.call('EXISTS', KEYS[3])", "return 2 * n", "CommitTellsOfMail"),
@@ -123,7 +127,7 @@ var redisMutants = []Mutant{
 	onRedis("C1/redis/active", "two runs of a workflow id are active", "lua/create.lua",
 		"local active = wid ~= '' and redis.call('HGET', KEYS[5], wid)", "local active = false", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
 	onRedis("C1/redis/line", "a successor does not wait in line", "lua/create.lua",
-		"redis.call('RPUSH', KEYS[7], run)", "make_ready(run, class, priority)", "C1_CreateUnderActiveCancelWaitsInLine"),
+		"redis.call('RPUSH', KEYS[7], run)", "make_ready(run, class, ARGV[17] ~= '0' and ARGV[17])", "C1_CreateUnderActiveCancelWaitsInLine"),
 	onRedis("C1/redis/heir", "the end of the active run starts nobody", "lua/part/end.lua",
 		"make_ready(heir, h[1], h[2])", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	onRedis("C1/redis/finish-script", "finish.lua takes a run that has a workflow id", "lua/finish.lua",
@@ -145,7 +149,7 @@ var redisMutants = []Mutant{
 	onRedis("P1/redis/records", "a run is purged that has records to send", "lua/part/end.lua",
 		"held = held or redis.call('EXISTS', tag .. 'O:' .. run) == 1", "", "P1_ASenderIsNotPurgedWhileItHasRecords"),
 	onRedis("P1/redis/finish-records", "finish.lua lets a run be purged that has records to send", "lua/finish.lua",
-		"redis.call('EXISTS', KEYS[3], KEYS[8])", "redis.call('EXISTS', KEYS[3])", "P1_ASenderIsNotPurgedWhileItHasRecords").
+		"redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[8])", "redis.call('EXISTS', KEYS[3], KEYS[4])", "P1_ASenderIsNotPurgedWhileItHasRecords").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_its_own_records"),
 	onRedis("P1/redis/chain", "the first run of a chain is purged before the others", "lua/commit.lua",
 		"o[6] or chain == run)", "o[6])", "P1_TheFirstRunOfAChainIsPurgedAfterAllOthers"),
@@ -236,10 +240,10 @@ var redisMutants = []Mutant{
 	onRedis("K1/redis/recover", "a recovery takes by the list, not by the place", "lua/part/recover.lua",
 		"if m[1] == '2' and m[2] == session then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
 	onRedis("K1/redis/claimed", "a run that is claimed stays in the ready set", "lua/claim.lua",
-		"redis.call('ZREM', found[i][3], found[i][2])", "", "ClaimGivesTheRunToTheSession"),
+		"redis.call('ZREM', class, unpack(line))", "", "ClaimGivesTheRunToTheSession"),
 
 	onRedis("K2/redis/ready", "what is made ready wakes nobody", "lua/part/ready.lua",
-		"  wake(class)\nend", "end", "K2_AStartWakesABlockedWait").behind("local function make_ready"),
+		"  return wake(class)\nend", "  return true\nend", "K2_AStartWakesABlockedWait").behind("local function line_up"),
 	onRedis("K2/redis/publish", "a wake is not published", "lua/part/ready.lua",
 		"redis.call('PUBLISH', tag .. 'hint', 'c' .. class)", "", "K2_AStartWakesABlockedWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/a_run"),

@@ -51,7 +51,7 @@ var replayMutants = []Mutant{
 	replaying("engine/replay/record-once", "the function of Record is called in every replay", "record.go",
 		"if rec == nil {", "if rec != nil {\n\t\t_, _ = f()\n\t}\n\tif rec == nil {", "TestRecord_FunctionRunsOnceAndItsFailureIsKept"),
 	replaying("engine/replay/unwind", "code that is put aside goes on", "branch.go",
-		"case r.dying || r.err != nil:\n\t\tr.current.co.exit()", "case r.dying || r.err != nil:\n\t\treturn", "TestClose_NothingThatDeferredCallsDoStopsTheUnwinding"),
+		"case r.dying || r.err != nil || r.current.failed != nil:\n\t\tr.current.co.exit()", "case r.dying || r.err != nil || r.current.failed != nil:\n\t\treturn", "TestClose_NothingThatDeferredCallsDoStopsTheUnwinding"),
 	replaying("engine/replay/times", "times of a log fall", "run.go",
 		"if e.Time.Before(r.latest) {", "if false {", "TestApply_TimesNeverFallAndAreWhatALogKeeps"),
 	replaying("engine/replay/now", "the code is told the time of the machine", "branch.go",

@@ -37,7 +37,7 @@ var workerMutants = []Mutant{
 	working("M4/worker/mail", "a run that may not leave does not read its inbox", "commit.go",
 		"t.refused++\n\t\tt.mailWanted = true", "t.refused++", "TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCID"),
 	working("M4/worker/carry", "continue does not carry over what the code has not taken", "sends.go",
-		"events = append(events, event.Event{Type: event.MessageReceived,", "_ = append(events, event.Event{Type: event.MessageReceived,", "TestFLOW10_WhatTheCodeHasNotTakenIsCarriedOverInOrder"),
+		"events = append(events, event.Event{Type: e.Type, Name: e.Name, Item:", "_ = append(events, event.Event{Type: e.Type, Name: e.Name, Item:", "TestFLOW10_WhatTheCodeHasNotTakenIsCarriedOverInOrder"),
 	working("M4/worker/carry-late", "continue does not carry over what came when the code had ended", "load.go",
 		"t.carried = append(t.carried, *e)", "", "TestFLOW10_WhatComesBesideAnItemForTheOldRunAloneIsCarriedOver"),
 	working("M4/worker/carry-cancel", "continue does not carry over a cancel that was not followed", "sends.go",
@@ -121,7 +121,7 @@ var workerMutants = []Mutant{
 	working("engine/worker/commit-before-start", "a step starts before its start is durable", "advance.go",
 		"t.starts = append(t.starts, a)", "t.launch(a)", "TestEngine_NothingIsDoneBeforeItsCauseIsDurable"),
 	working("engine/worker/cause-before-effect", "what is sent to others is not written with its cause", "advance.go",
-		"req.Send, err = t.sends()", "_, err = t.sends()", "TestFLOW9_AChildReturnsItsTypedResult"),
+		"req.Send, err = t.sends(events)", "_, err = t.sends(events)", "TestFLOW9_AChildReturnsItsTypedResult"),
 	// That launch and startSteps ask, too, saves work: the attempt itself waits for a
 	// live lease, and nothing that was recorded without one is committed.
 	working("engine/worker/start-without-lease", "a step starts although the lease may be over", "session.go",
@@ -147,7 +147,7 @@ var workerMutants = []Mutant{
 	working("engine/worker/cancel-decides", "a step that fails after the cancel is tried again", "attempt.go",
 		"case op.CancelWanted():\n\t\tf.Code", "case false:\n\t\tf.Code", "TestRUN8_AttemptsBeforeTheCancelAreCounted", "TestRUN8_CancelIsHonouredAtEverySuspensionPoint"),
 	working("engine/worker/cancel-success", "a step that succeeds after the cancel loses its result", "attempt.go",
-		"if out.failure == nil {\n\t\tt.apply", "if out.failure == nil && op.CancelWanted() {\n\t\tout = failed(op.CancelCause(), event.CodeCanceled)\n\t}\n\tif out.failure == nil {\n\t\tt.apply",
+		"if out.failure == nil {\n\t\tfor", "if out.failure == nil && op.CancelWanted() {\n\t\tlate := failed(op.CancelCause(), event.CodeCanceled)\n\t\tout = &late\n\t}\n\tif out.failure == nil {\n\t\tfor",
 		"TestRUN8_AStepThatSucceedsAllTheSameKeepsItsResult"),
 	working("engine/worker/cancel-durable", "a running step is not told of the cancel", "commit.go",
 		"a.stop(t.cancelCause(ref))", "_ = a", "TestRUN8_CancelIsHonouredAtEverySuspensionPoint"),
@@ -201,5 +201,5 @@ var workerMutants = []Mutant{
 	working("engine/parcel/continued", "a child that continues tells its parent that it has ended", "runtime/internal/parcel/sends.go",
 		`if e.Type == event.RunContinued || spec.Parent == "" {`, `if spec.Parent == "" {`, "TestFLOW9_AChildThatContinuesEndsWithItsLastRun"),
 	working("engine/parcel/scope", "the end of a child goes to what its parent continued as", "runtime/internal/parcel/sends.go",
-		"Parcel{}, store.ScopeRun)", "Parcel{}, store.ScopeChain)", "TestSends_TheEndOfAChildIsForTheRunThatStartedItAlone").in("runtime/internal/parcel"),
+		"store.ScopeRun)", "store.ScopeChain)", "TestSends_TheEndOfAChildIsForTheRunThatStartedItAlone").behind("sendItem(EndID(run), ").in("runtime/internal/parcel"),
 }

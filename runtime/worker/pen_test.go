@@ -29,6 +29,7 @@ type printed struct {
 	Stream string
 	Chunks int
 	First  uint64
+	Last   uint64
 	Keep   int
 }
 
@@ -37,7 +38,7 @@ func (s *press) Publish(_ context.Context, _ event.RunID, _ store.Fence, chunks 
 	<-s.hears
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.printed = append(s.printed, printed{chunks[0].Stream, len(chunks), chunks[0].Nth, chunks[len(chunks)-1].Keep})
+	s.printed = append(s.printed, printed{chunks[0].Stream, len(chunks), chunks[0].Nth, chunks[len(chunks)-1].Nth, chunks[len(chunks)-1].Keep})
 	return nil
 }
 
@@ -82,7 +83,7 @@ func TestPen_GathersWhatIsWrittenMeanwhile(t *testing.T) {
 	if closed := p.end(); closed != nil {
 		t.Errorf("the streams %v are closed, want none", closed)
 	}
-	want := []printed{{"s:a", 1, 1, 7}, {"s:a", 256, 2, 7}, {"s:a", 144, 258, 7}, {"s:b", 2, 1, 7}, {"s:b", 1, 3, 7}}
+	want := []printed{{"s:a", 1, 1, 1, 7}, {"s:a", 256, 2, 257, 7}, {"s:a", 144, 258, 401, 7}, {"s:b", 2, 1, 2, 7}, {"s:b", 1, 3, 3, 7}}
 	if diff := cmp.Diff(want, st.printed); diff != "" {
 		t.Errorf("publications (-want +got):\n%s", diff)
 	}
