@@ -79,7 +79,12 @@ func (e *eared) drain() {
 
 // wait begins a Wait, which ends by itself only after all due times here.
 func (e *eared) wait(ctx context.Context, classes ...store.Class) <-chan store.Woken {
-	until := e.clock.Now().Add(1000 * time.Hour)
+	return e.waitFor(ctx, 1000*time.Hour, classes...)
+}
+
+// waitFor begins a Wait that knows of no due time before then.
+func (e *eared) waitFor(ctx context.Context, d time.Duration, classes ...store.Class) <-chan store.Woken {
+	until := e.clock.Now().Add(d)
 	got := make(chan store.Woken, 1)
 	go func() {
 		woken, err := e.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: e.session}}, Classes: classes, Until: until})
@@ -176,6 +181,28 @@ func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
 			e.woken("the first Wait", first, allNews[1].want(e))
 			n.bring(e)
 			e.woken(n.what, e.wait(e.ctx, classes...), n.want(e))
+		})
+	}
+}
+
+// A due time that was no news to a Wait is one to the next, which knows of later ones
+// only.
+func TestWait_IsToldOfADueTimeThatWasNoNewsToTheOneBefore(t *testing.T) {
+	due, mail := allNews[2], allNews[1]
+	for name, early := range map[string]bool{"it was there": true, "it was heard of": false} {
+		t.Run(name, func(t *testing.T) {
+			e := openEared(t, redistest.Shared(t).Client(t))
+			if early {
+				due.bring(e) // in one hour
+			}
+			first := e.waitFor(e.ctx, 30*time.Minute)
+			e.listening(1)
+			if !early {
+				due.bring(e)
+			}
+			mail.bring(e)
+			e.woken("the first Wait", first, mail.want(e))
+			e.woken("the second Wait", e.wait(e.ctx), due.want(e))
 		})
 	}
 }

@@ -53,6 +53,9 @@ type waiting struct {
 	// informed says that everything was looked at, now or by a Wait before, and that
 	// the ear has listened since.
 	informed bool
+	// next is the earliest due time of all that it was told of, 0 if there was none. It
+	// may be over.
+	next int64
 }
 
 // spot is what a Wait looks at in one partition.
@@ -70,19 +73,22 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 		return a.woken, err
 	}
 	who, classes := a.who(), strings.Join(slices.Sorted(maps.Keys(a.classes)), " ")
-	ear, informed := a.s.ears.take(who, classes)
+	ear, informed, next := a.s.ears.take(who, classes)
 	if ear == nil {
 		if ear = a.s.hub.listen(a.topics()...); ear == nil {
 			return store.Woken{}, store.ErrClosed
 		}
 	}
-	a.informed = informed && !a.until.IsZero()
+	a.informed = informed && !a.until.IsZero() && (next == 0 || next >= millis(a.until))
+	if a.informed {
+		a.next = next
+	}
 	woken, err := a.listen(ctx, ear)
 	if !a.informed || err != nil && ctx.Err() == nil {
 		ear.close() // what there is, or what it has heard, was not looked at
 		return woken, err
 	}
-	a.s.ears.keep(who, classes, ear)
+	a.s.ears.keep(who, classes, ear, a.next)
 	return woken, err
 }
 
@@ -187,7 +193,17 @@ func (a *waiting) concerns(spot *spot, h hint) bool {
 		return a.classes[class]
 	}
 	due, ok := strings.CutPrefix(h.text, "d")
+	if ok {
+		a.learnOf(parseNumber(due))
+	}
 	return ok && (spot.known == 0 || parseNumber(due) < spot.known)
+}
+
+// learnOf takes note of a due time, for the Waits that follow and know of later ones.
+func (a *waiting) learnOf(due int64) {
+	if due != 0 && (a.next == 0 || due < a.next) {
+		a.next = due
+	}
 }
 
 // look takes all wakes of the classes, and asks for mail and due times. It is not
@@ -217,7 +233,9 @@ func (a *waiting) look(ctx context.Context, spots []*spot) error {
 		if answer.number(0) > 0 {
 			a.woken.Claim = append(a.woken.Claim, spot.p.number)
 		}
-		spot.learn(&a.woken, parseNumber(answer.text(1)))
+		next := parseNumber(answer.text(1))
+		a.learnOf(next)
+		spot.learn(&a.woken, next)
 		for _, run := range answer.texts(2) {
 			if id := long(run); !slices.Contains(a.woken.Mail, id) {
 				a.woken.Mail = append(a.woken.Mail, id)
