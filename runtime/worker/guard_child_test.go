@@ -273,4 +273,5 @@ func TestFLOW10_WhatComesBesideAnItemForTheOldRunAloneIsCarriedOver(t *testing.T
 	if got := result(w, start(w, turns, 0)); got != 7 {
 		t.Errorf("got %d, want 7", got)
 	}
+	w.healthy()
 }

@@ -83,6 +83,9 @@ func (c *checker) checkCarried(r *store.RunState) {
 		for _, i := range before.items {
 			known[i.id] = true
 		}
+		for _, id := range before.unread {
+			known[id] = true
+		}
 	}
 	for _, i := range h.items {
 		if !i.carried {

@@ -23,6 +23,9 @@ type history struct {
 	causes    map[event.ItemID]time.Time
 	sends     []store.Send
 	underived bool
+	// unread are the items that the last event names: some came when the code had
+	// ended, and have no event of their own.
+	unread []event.ItemID
 }
 
 // received is an item that was moved from the inbox into the log.
@@ -116,6 +119,9 @@ func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool 
 		}
 		if f.First() > 1 { // who creates a run sends nothing
 			c.note(r.Run, h, e)
+		}
+		if len(e.Unread) > 0 {
+			h.unread = e.Unread
 		}
 		first := f.First() == 1
 		if e.Item == "" || e.Type == event.MessageSent || first && h.fold.Spec.ResumedFrom != "" {
