@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -26,7 +27,8 @@ type outage struct {
 	cfg      worker.Config
 	log      *recorder
 	mu       sync.Mutex
-	executed map[string]int // steps by order
+	executed map[string]int      // steps by order
+	written  map[string][]string // chunks by order, in the order in which they were acknowledged
 	runs     []*workflow.Run[string]
 	asked    []*workflow.Run[string]
 	errs     []string // what clients got
@@ -57,7 +59,8 @@ func (r *recorder) text() string {
 func newOutage(t *testing.T, url string) *outage {
 	t.Helper()
 	url = with(url, "read_timeout=2s&dial_timeout=1s")
-	o := &outage{fleet: newFleet(t, openURL(t, url)), url: url, log: &recorder{}, executed: map[string]int{}}
+	o := &outage{fleet: newFleet(t, openURL(t, url)), url: url, log: &recorder{},
+		executed: map[string]int{}, written: map[string][]string{}}
 	o.cfg = worker.Config{Heartbeat: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(o.log, nil))}
 	for range 2 {
 		o.worker()
@@ -81,11 +84,66 @@ func (o *outage) worker() {
 	o.work(own, o.cfg, o.step)
 }
 
-func (o *outage) step(_ context.Context, order string) (string, error) {
+func (o *outage) step(ctx context.Context, order string) (string, error) {
+	o.mu.Lock()
+	o.executed[order]++
+	execution := o.executed[order]
+	o.mu.Unlock()
+	if _, ordered := strings.CutPrefix(order, "order-"); !ordered {
+		return "done", nil
+	}
+	for n := range 3 {
+		chunk := fmt.Sprintf("execution %d, chunk %d", execution, n)
+		if err := step.Write(ctx, Progress, chunk); err != nil {
+			return "", err
+		}
+		o.mu.Lock()
+		o.written[order] = append(o.written[order], chunk)
+		o.mu.Unlock()
+	}
+	return "done", nil
+}
+
+// told returns how often steps of an order were executed, and the chunks of theirs that
+// were acknowledged.
+func (o *outage) told(order string) (executed int, chunks []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.executed[order]++
-	return "done", nil
+	return o.executed[order], slices.Clone(o.written[order])
+}
+
+// Progress is what steps write while the server suffers.
+var Progress = workflow.NewStream[string]("progress")
+
+// followed compares the stream of a run with what its steps were told. Whatever was
+// lost leaves no gap, no chunk is there twice, and those of an execution are in order.
+// It returns how many of the acknowledged chunks are not there.
+func (o *outage) followed(run *workflow.Run[string], order string, acknowledged []string) (lost int) {
+	var chunks []workflow.Chunk[string]
+	insist(o, func() (struct{}, error) {
+		chunks = nil
+		for c, err := range Progress.Read(o.ctx, run) {
+			if err != nil {
+				return struct{}{}, err
+			}
+			chunks = append(chunks, c)
+		}
+		return struct{}{}, nil
+	})
+	at, last := map[string]int{}, map[string]string{}
+	for i, c := range chunks {
+		execution, _, _ := strings.Cut(c.Value, ",")
+		if c.Index != uint64(i+1) || at[c.Value] != 0 || c.Value < last[execution] {
+			o.t.Errorf("stream of %s: chunk %d is number %d, %q, behind %q", order, c.Index, i+1, c.Value, last[execution])
+		}
+		at[c.Value], last[execution] = i+1, c.Value
+	}
+	for _, chunk := range acknowledged {
+		if at[chunk] == 0 {
+			lost++
+		}
+	}
+	return lost
 }
 
 // begin starts a run of three steps, and one that waits for two messages.
@@ -203,17 +261,21 @@ func (o *outage) done(lossless bool) {
 		o.awaitResult(run, fmt.Sprintf("order-%d shipped", n))
 		o.awaitResult(o.asked[n], "yes no")
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	repeated := 0
-	for n := range o.runs {
-		got := o.executed[fmt.Sprintf("order-%d", n)]
-		repeated += got - 3
+	repeated, lost, written := 0, 0, 0
+	for n, run := range o.runs {
+		order := fmt.Sprintf("order-%d", n)
+		got, chunks := o.told(order)
+		gone := o.followed(run, order, chunks)
+		repeated, lost, written = repeated+got-3, lost+gone, written+len(chunks)
 		if got < 3 || lossless && got > 3 {
-			o.t.Errorf("steps of order-%d: executed %d times, want 3", n, got)
+			o.t.Errorf("steps of %s: executed %d times, want 3", order, got)
+		}
+		if lossless && gone > 0 {
+			o.t.Errorf("stream of %s: %d chunks that were acknowledged are not there", order, gone)
 		}
 	}
-	o.t.Logf("%d runs, %d of three steps lost, %d steps executed again, %d errors of clients", 2*len(o.runs), o.lost, repeated, len(o.errs))
+	o.t.Logf("%d runs, %d of three steps lost, %d steps executed again, %d of %d chunks lost, %d errors of clients",
+		2*len(o.runs), o.lost, repeated, lost, written, len(o.errs))
 	sound(o.t, o.store)
 }
 
