@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -26,7 +27,10 @@ type outage struct {
 	cfg      worker.Config
 	log      *recorder
 	mu       sync.Mutex
-	executed map[string]int // steps by order
+	executed map[string]int        // steps by order
+	written  map[string][]string   // chunks by order, in the order in which they were acknowledged
+	harmed   chan struct{}         // closed when the harm is done
+	talk     *workflow.Run[string] // writes to its stream all the while; nil: there is none
 	runs     []*workflow.Run[string]
 	asked    []*workflow.Run[string]
 	errs     []string // what clients got
@@ -57,7 +61,8 @@ func (r *recorder) text() string {
 func newOutage(t *testing.T, url string) *outage {
 	t.Helper()
 	url = with(url, "read_timeout=2s&dial_timeout=1s")
-	o := &outage{fleet: newFleet(t, openURL(t, url)), url: url, log: &recorder{}, executed: map[string]int{}}
+	o := &outage{fleet: newFleet(t, openURL(t, url)), url: url, log: &recorder{}, harmed: make(chan struct{}),
+		executed: map[string]int{}, written: map[string][]string{}}
 	o.cfg = worker.Config{Heartbeat: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(o.log, nil))}
 	for range 2 {
 		o.worker()
@@ -81,11 +86,82 @@ func (o *outage) worker() {
 	o.work(own, o.cfg, o.step)
 }
 
-func (o *outage) step(_ context.Context, order string) (string, error) {
+func (o *outage) step(ctx context.Context, order string) (string, error) {
+	o.mu.Lock()
+	o.executed[order]++
+	execution := o.executed[order]
+	o.mu.Unlock()
+	for n := 0; o.writes(order, n); n++ {
+		chunk := fmt.Sprintf("execution %d, chunk %06d", execution, n)
+		if err := step.Write(ctx, Progress, chunk); err != nil {
+			return "", err
+		}
+		o.mu.Lock()
+		o.written[order] = append(o.written[order], chunk)
+		o.mu.Unlock()
+	}
+	return "done", nil
+}
+
+// talker is the order whose steps write as long as harm is done.
+const talker = "talker"
+
+// writes reports whether a step is to write chunk n, in a moment.
+func (o *outage) writes(order string, n int) bool {
+	switch {
+	case strings.HasPrefix(order, "order-"):
+		return n < 3
+	case order != talker:
+		return false
+	}
+	select {
+	case <-o.harmed:
+		return n < 3
+	case <-time.After(2 * time.Millisecond):
+		return true
+	}
+}
+
+// told returns how often steps of an order were executed, and the chunks of theirs that
+// were acknowledged.
+func (o *outage) told(order string) (executed int, chunks []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.executed[order]++
-	return "done", nil
+	return o.executed[order], slices.Clone(o.written[order])
+}
+
+// Progress is what steps write while the server suffers.
+var Progress = workflow.NewStream[string]("progress")
+
+// followed compares the stream of a run with what its steps were told. Whatever was
+// lost leaves no gap, no chunk is there twice, and those of an execution are in order.
+// It returns how many of the acknowledged chunks are not there.
+func (o *outage) followed(run *workflow.Run[string], order string, acknowledged []string) (lost int) {
+	var chunks []workflow.Chunk[string]
+	insist(o, func() (struct{}, error) {
+		chunks = nil
+		for c, err := range Progress.Read(o.ctx, run) {
+			if err != nil {
+				return struct{}{}, err
+			}
+			chunks = append(chunks, c)
+		}
+		return struct{}{}, nil
+	})
+	at, last := map[string]int{}, map[string]string{}
+	for i, c := range chunks {
+		execution, _, _ := strings.Cut(c.Value, ",")
+		if c.Index != uint64(i+1) || at[c.Value] != 0 || c.Value < last[execution] {
+			o.t.Errorf("stream of %s: chunk %d is number %d, %q, behind %q", order, c.Index, i+1, c.Value, last[execution])
+		}
+		at[c.Value], last[execution] = i+1, c.Value
+	}
+	for _, chunk := range acknowledged {
+		if at[chunk] == 0 {
+			lost++
+		}
+	}
+	return lost
 }
 
 // begin starts a run of three steps, and one that waits for two messages.
@@ -150,15 +226,16 @@ func (o *outage) through(harm func()) {
 		o.begin()
 	}
 	o.answer("yes")
-	harmed := make(chan struct{})
+	o.talk = insist(o, func() (*workflow.Run[string], error) { return startOnce(o, Fulfil, talker, talker) })
+	eventually(o.t, "a step writes", func() bool { _, chunks := o.told(talker); return len(chunks) > 0 })
 	go func() {
-		defer close(harmed)
+		defer close(o.harmed)
 		harm()
 	}()
 	for busy := true; busy; {
 		o.begin()
 		select {
-		case <-harmed:
+		case <-o.harmed:
 			busy = false
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -178,6 +255,9 @@ func (o *outage) repeat() {
 		if o.runs[n].ID() != before[n].ID() {
 			o.lost++
 		}
+	}
+	if o.talk != nil {
+		o.talk = insist(o, func() (*workflow.Run[string], error) { return startOnce(o, Fulfil, talker, talker) })
 	}
 }
 
@@ -203,18 +283,40 @@ func (o *outage) done(lossless bool) {
 		o.awaitResult(run, fmt.Sprintf("order-%d shipped", n))
 		o.awaitResult(o.asked[n], "yes no")
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	repeated := 0
 	for n := range o.runs {
-		got := o.executed[fmt.Sprintf("order-%d", n)]
+		got, _ := o.told(fmt.Sprintf("order-%d", n))
 		repeated += got - 3
 		if got < 3 || lossless && got > 3 {
 			o.t.Errorf("steps of order-%d: executed %d times, want 3", n, got)
 		}
 	}
 	o.t.Logf("%d runs, %d of three steps lost, %d steps executed again, %d errors of clients", 2*len(o.runs), o.lost, repeated, len(o.errs))
+	o.streams(lossless)
 	sound(o.t, o.store)
+}
+
+// streams checks all that steps have written.
+func (o *outage) streams(lossless bool) {
+	o.t.Helper()
+	runs := map[string]*workflow.Run[string]{}
+	for n, run := range o.runs {
+		runs[fmt.Sprintf("order-%d", n)] = run
+	}
+	if o.talk != nil {
+		o.awaitResult(o.talk, talker+" shipped")
+		runs[talker] = o.talk
+	}
+	lost, written := 0, 0
+	for order, run := range runs {
+		_, chunks := o.told(order)
+		gone := o.followed(run, order, chunks)
+		lost, written = lost+gone, written+len(chunks)
+		if lossless && gone > 0 {
+			o.t.Errorf("stream of %s: %d of %d chunks that were acknowledged are not there", order, gone, len(chunks))
+		}
+	}
+	o.t.Logf("%d of %d chunks lost", lost, written)
 }
 
 // met waits until a worker or a client has met one of these errors: otherwise
