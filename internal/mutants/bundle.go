@@ -67,7 +67,7 @@ func (c *campaign) bundleOf(ctx context.Context, pkg string) (*bundle, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "the mutants of ./%s are compiled one by one: %v\n", pkg, err)
+		fmt.Fprintf(c.notes, "the mutants of ./%s are compiled one by one: %v\n", pkg, err)
 	default:
 		b.program, b.holds = program, ids
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,7 @@ type campaign struct {
 	root    string        // of the module
 	scratch string        // a directory of its own
 	limit   time.Duration // for the tests of one mutant
+	notes   io.Writer     // for whoever watches
 	verbose bool
 	all     bool            // run all tests of the package
 	sound   map[string]bool // tests that pass unmutated, behind their package

@@ -99,7 +99,8 @@ func module(t *testing.T) string {
 
 func TestCampaign_TellsWhatBecameOfEachMutant(t *testing.T) {
 	dir := module(t)
-	c := &campaign{root: dir, scratch: t.TempDir(), limit: time.Minute}
+	var notes bytes.Buffer
+	c := &campaign{root: dir, scratch: t.TempDir(), limit: time.Minute, notes: &notes}
 	even := func(id, after string) Mutant {
 		return Mutant{ID: id, File: "small/small.go", Old: "n%2 == 0", New: after, Package: "small", Tests: []string{"TestEven"}}
 	}
@@ -126,6 +127,9 @@ func TestCampaign_TellsWhatBecameOfEachMutant(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
+	if got := notes.String(); !strings.Contains(got, "./small are compiled one by one") || !strings.Contains(got, "undefined: zero") {
+		t.Errorf("whoever watches is told %q", got)
+	}
 	text, err := os.ReadFile(filepath.Join(dir, "small", "text"))
 	if err != nil || string(text) != "guard\n" {
 		t.Errorf("the tree was changed: %q, %v", text, err)
@@ -143,7 +147,7 @@ func TestBundle_HoldsEachMutantBesideTheSource(t *testing.T) {
 		even("text", "return text", `return ""`),
 		even("outside", "//go:embed text", "//"),
 	}
-	c := &campaign{root: dir, scratch: t.TempDir(), limit: time.Minute, mutants: mutants}
+	c := &campaign{root: dir, scratch: t.TempDir(), limit: time.Minute, notes: t.Output(), mutants: mutants}
 	if err := c.baseline(t.Context(), mutants); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +230,7 @@ func TestCampaign_NeedsTestsThatPassUnmutated(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "small", "text"), []byte("other\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := &campaign{root: dir, scratch: t.TempDir(), limit: time.Minute}
+	c := &campaign{root: dir, scratch: t.TempDir(), limit: time.Minute, notes: t.Output()}
 	err := c.baseline(t.Context(), []Mutant{{Package: "small", Tests: []string{"TestText"}}})
 	if err == nil || !strings.Contains(err.Error(), "TestText") {
 		t.Errorf("got %v, want an error that names the test", err)

@@ -119,7 +119,7 @@ func conduct(ctx context.Context, o options, stdout, stderr io.Writer) (found in
 		return 0, fmt.Errorf("make a directory for mutants: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	c := &campaign{root: root, scratch: scratch, limit: o.limit, verbose: o.verbose, all: o.all, mutants: chosen}
+	c := &campaign{root: root, scratch: scratch, limit: o.limit, notes: os.Stderr, verbose: o.verbose, all: o.all, mutants: chosen}
 	start := time.Now()
 	if !o.all {
 		fmt.Fprintf(stderr, "baseline: running the tests of %d mutants unmutated\n", len(chosen))

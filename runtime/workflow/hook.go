@@ -207,5 +207,5 @@ type TokenError struct {
 	Why   string
 }
 
-// Error says what is wrong with the token.
-func (e *TokenError) Error() string { return fmt.Sprintf("token %q: %s", e.Token, e.Why) }
+// Error says what is wrong with the token, of which it shows as much as one may have.
+func (e *TokenError) Error() string { return fmt.Sprintf("token %.*q: %s", maxName, e.Token, e.Why) }

@@ -2,9 +2,11 @@ package workflow
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
@@ -182,7 +184,8 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 }
 
 // itemOf returns the id of what is sent to name, and whether it was given an
-// idempotency key. The name is quoted, so that no two pairs are alike.
+// idempotency key. The name is quoted, so that no two pairs are alike. A key may be
+// any bytes, and comes from anywhere; an id is text, for it is also written as JSON.
 func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
 	var o sendOptions
 	for _, opt := range opts {
@@ -191,7 +194,11 @@ func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
 	if o.key == "" {
 		return event.NewItemID(), false
 	}
-	return event.ItemID("key:" + strconv.Quote(name) + ":" + o.key), true
+	kind, key := "key:", o.key
+	if !utf8.ValidString(key) {
+		kind, key = "bytes:", hex.EncodeToString([]byte(key))
+	}
+	return event.ItemID(kind + strconv.Quote(name) + ":" + key), true
 }
 
 // refusedError says that another run has refused a message.

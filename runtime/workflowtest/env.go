@@ -44,6 +44,7 @@ type Env struct {
 	lives      int
 	started    uint64        // runs
 	runs       []event.RunID // in the order in which they were created
+	classes    []store.Class // that the worker serves
 	stubs      map[string]*Calls
 	missing    map[string]string                 // receivers that are nil, by step
 	hooks      map[string]func(id, token string) // stand-ins for who resumes them, by name

@@ -76,7 +76,7 @@ func (l *line) Partitions() int { return l.inner.Partitions() }
 // Create stores new runs: the children of others.
 func (l *line) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	return send(l, request{what: "create", writes: true}, func() ([]store.Created, error) {
-		created, err := l.inner.Create(ctx, runs)
+		created, err := l.inner.Create(context.WithoutCancel(ctx), runs) // it has been sent
 		for i := range created {
 			if created[i].Err == nil && created[i].New {
 				l.life.env.born(created[i].Run)
@@ -92,6 +92,7 @@ func (l *line) OpenSession(ctx context.Context, s store.Session) error {
 		l.life.mu.Lock()
 		l.life.sessions = append(l.life.sessions, lease{s.Partition, s.ID})
 		l.life.mu.Unlock()
+		l.life.env.takes(s.Classes)
 		return nothing{}, l.inner.OpenSession(ctx, s)
 	})
 	return err
@@ -138,7 +139,7 @@ func (l *line) Commit(ctx context.Context, commits []store.Commit) ([]store.Comm
 		r.frames = append(r.frames, commits[i].Frame)
 	}
 	return send(l, r, func() ([]store.Committed, error) {
-		answers, err := l.inner.Commit(ctx, commits)
+		answers, err := l.inner.Commit(context.WithoutCancel(ctx), commits) // it has been sent
 		for i := range answers {
 			if answers[i].Err == nil {
 				l.life.env.committed(commits[i].Run, commits[i].Frame)

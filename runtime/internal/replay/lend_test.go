@@ -59,3 +59,19 @@ func TestLend_KeepsEventsThatWereNotTaken(t *testing.T) {
 		t.Error("events were lost")
 	}
 }
+
+func TestLend_DoesNotKeepTheRoomOfOnceVeryManyEvents(t *testing.T) {
+	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
+		for {
+			_, _ = b.Receive(s, "a", time.Time{})
+		}
+	})
+	h.run.Take()
+	h.run.Lend(make([]event.Event, 0, 10_000))
+	if err := h.run.Apply(event.Event{Type: event.MessageReceived, Name: "a", Payload: []byte(`1`), Time: h.now}); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.run.Take(); cap(got) > mostLent {
+		t.Errorf("%d events stand where %d have room", len(got), cap(got))
+	}
+}

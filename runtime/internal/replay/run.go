@@ -104,12 +104,17 @@ func (r *Run) Take() []event.Event {
 }
 
 // Lend gives the run room for its next events: what Take returned and nobody looks
-// at any more. With nil it gives up what it has.
+// at any more. With nil it gives up what it has. Much room is not kept: a run that has
+// once done very much at a time would pay for it with each event.
 func (r *Run) Lend(room []event.Event) {
-	if len(r.out) == 0 {
-		clear(room[:cap(room)])
-		r.out = room[:0]
+	if len(r.out) > 0 {
+		return
 	}
+	if cap(room) > mostLent {
+		room = nil
+	}
+	clear(room[:cap(room)])
+	r.out = room[:0]
 }
 
 // append puts an event behind those that are to be taken.
@@ -123,6 +128,9 @@ func (r *Run) append(e *event.Event) {
 // usualEvents is how many events mostly come together: a step ends, the next one is
 // asked for, and begins.
 const usualEvents = 3
+
+// mostLent bounds the room that a run keeps.
+const mostLent = 64
 
 // Startable returns the oldest step that was created and never started, or nil.
 // Starting it, or its end, makes room for the next one.

@@ -1,0 +1,104 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// hasty gives up most calls while they are under way, and hands what they were made
+// of to others at once.
+func (w *writer) hasty(runs []*written, rounds int) {
+	for range rounds {
+		commits := make([]store.Commit, len(runs))
+		for i, r := range runs {
+			commits[i] = r.log.Commit(r.fence, r.log.Work()...)
+		}
+		var answers []store.Committed
+		for patience := 500 * time.Microsecond; ; patience *= 2 {
+			// The store may read a request only until it answers.
+			lent := slices.Clone(commits)
+			ctx, cancel := context.WithTimeout(w.ctx, rand.N(patience))
+			var err error
+			answers, err = w.st.Commit(ctx, lent)
+			cancel()
+			clear(lent)
+			if err == nil {
+				break
+			}
+			if w.ctx.Err() != nil {
+				w.t.Errorf("commit: %v", err)
+				return
+			}
+			w.again.Add(1)
+		}
+		for i, r := range runs {
+			if answers[i].Err != nil {
+				w.t.Errorf("commit to run %s: %v", r.log.Run, answers[i].Err)
+				return
+			}
+			r.log.Accept(commits[i])
+			r.frames = append(r.frames, commits[i].Frame)
+		}
+	}
+}
+
+// What calls are made in is lent to the next ones: not before nothing of the call is
+// under way any more, whatever becomes of its context, its connection and its scripts.
+func TestCommit_LendsNothingThatIsStillBeingSent(t *testing.T) {
+	eachServer(t, func(t *testing.T, url string, addrs []string, dial func(redistest.Harm) redis.UniversalClient) {
+		prefix := redistest.Prefix()
+		good := openURL(t, with(url, "prefix="+prefix))
+		defer good.Close()
+		client := dial(faulty(11, 40))
+		switch c := client.(type) {
+		case *redis.Client:
+			c.Options().ContextTimeoutEnabled = true
+		case *redis.ClusterClient:
+			c.Options().ContextTimeoutEnabled = true
+		}
+		st, err := redisstore.New(client, redisstore.Config{Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		w := newWriter(t, good, st, 60)
+		stop := make(chan struct{})
+		var flusher, all sync.WaitGroup
+		flusher.Go(func() { // so that scripts are sent again, from the same room
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				c := redis.NewClient(&redis.Options{Addr: addrs[n%len(addrs)]})
+				if err := c.ScriptFlush(w.ctx).Err(); err != nil && !errors.Is(err, context.Canceled) {
+					t.Errorf("script flush: %v", err)
+				}
+				_ = c.Close()
+			}
+		})
+		for runs := range slices.Chunk(w.runs, 10) {
+			all.Go(func() { w.hasty(runs, 30) })
+		}
+		all.Wait()
+		close(stop)
+		flusher.Wait()
+		w.verify(good)
+		t.Logf("%d calls were given up", w.again.Load())
+		if w.again.Load() < 50 {
+			t.Errorf("%d calls were given up: the test proves nothing", w.again.Load())
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package workflowtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// soon is how far off something may be due, in real time, that is waited for before
+// executions are compared: it covers the first retry of a step.
+const soon = 3 * time.Second
+
+// rest waits, in real time, until every run has ended or waits for something that is
+// not under way. What a run leaves behind, such as a detached child, would otherwise
+// have ended in one execution and not in another.
+func (e *Env) rest() error {
+	until := time.Now().Add(hang)
+	for last := uint64(0); ; {
+		frames, busy, err := e.underWay()
+		switch {
+		case e.ctx.Err() != nil:
+			return nil //nolint:nilerr // the Env is over
+		case err != nil:
+			return fmt.Errorf("look whether the runs rest: %w", err)
+		case busy == "" && frames == last:
+			return nil // nothing has happened since it was looked at before, from one end to the other
+		case busy == "":
+			last = frames
+			continue
+		case time.Now().After(until):
+			return fmt.Errorf("%w for %v of real time behind the end of the run: %s", errHang, hang, busy)
+		}
+		last = 0
+		select {
+		case <-time.After(2 * time.Millisecond):
+		case <-e.ctx.Done():
+		}
+	}
+}
+
+// underWay names something that goes on; else all logs together have so many frames.
+func (e *Env) underWay() (frames uint64, busy string, err error) {
+	for p := range e.store.Partitions() {
+		records, _, err := e.store.Outbox(e.ctx, p, 1)
+		if err != nil {
+			return 0, "", err
+		}
+		if len(records) > 0 && records[0].Phase == store.PhaseFresh {
+			return 0, fmt.Sprintf("run %s has sent something to run %s", records[0].From, records[0].To), nil
+		}
+	}
+	e.mu.Lock()
+	runs := slices.Clone(e.runs)
+	e.mu.Unlock()
+	loads := make([]store.Load, len(runs))
+	for i, run := range runs {
+		loads[i] = store.Load{Run: run, Inbox: true, Limit: -1}
+	}
+	loaded, err := e.store.Load(e.ctx, loads)
+	if err != nil {
+		return 0, "", err
+	}
+	for i := range loaded {
+		if loaded[i].Err != nil {
+			return 0, "", loaded[i].Err
+		}
+		if !e.rests(&loaded[i]) {
+			r := &loaded[i].Record
+			return 0, fmt.Sprintf("run %s of %s is %s (%s)", r.Run, r.Class.Workflow, r.Place, r.Status), nil
+		}
+		frames += loaded[i].Record.N
+	}
+	return frames, "", nil
+}
+
+// rests reports whether nothing happens with a run.
+func (e *Env) rests(l *store.Loaded) bool {
+	switch r := &l.Record; r.Place {
+	case store.PlaceReady:
+		return !e.served(r.Class)
+	case store.PlaceOwned:
+		return false
+	case store.PlaceParked:
+		return len(l.Inbox) == 0 && (r.Due.IsZero() || r.Due.After(e.Now().Add(soon)))
+	}
+	return true // it has ended, is blocked, or waits for the end of another one
+}
+
+// takes notes what workers take: all of them the same.
+func (e *Env) takes(classes []store.Class) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.classes = classes
+}
+
+// served reports whether workers take runs of a class.
+func (e *Env) served(c store.Class) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Contains(e.classes, c)
+}
