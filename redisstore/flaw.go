@@ -258,25 +258,28 @@ func (e *examination) blockedElsewhere(run string) bool {
 	return slices.ContainsFunc(e.entries[run], func(at entry) bool { return at.key[len(e.p.tag)] == 'b' })
 }
 
-// MendFlaw replaces the values that a flaw is about.
+// MendFlaw replaces the values that a flaw is about, one after the other. Of several who
+// do that at once the one has mended it who has replaced the last.
 func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
-	done := false
+	mended := false
 	for _, w := range e.swaps[f.Key] {
-		if w.kind == wholeKey {
-			n, err := e.s.client.Del(ctx, w.key).Result()
-			if err != nil {
-				return done, fmt.Errorf("mend %s: %w", f.What, e.s.explain(ctx, err))
-			}
-			done = done || n > 0
-			continue
+		var err error
+		if mended, err = e.replace(ctx, w); err != nil {
+			return false, fmt.Errorf("mend %s: %w", f.What, err)
 		}
-		c := &call{script: scriptReplace, p: e.p, keys: []string{w.key}, args: []any{w.kind, w.field, w.seen, w.value}}
-		if err := e.s.do(ctx, c); err != nil {
-			return done, fmt.Errorf("mend %s: %w", f.What, err)
-		}
-		done = done || c.answer().word() == "ok"
 	}
-	return done, nil
+	return mended, nil
+}
+
+// replace replaces a value, and reports whether it was still there.
+func (e *examination) replace(ctx context.Context, w swap) (bool, error) {
+	if w.kind == wholeKey {
+		n, err := e.s.client.Del(ctx, w.key).Result()
+		return n > 0, e.s.explain(ctx, err)
+	}
+	c := &call{script: scriptReplace, p: e.p, keys: []string{w.key}, args: []any{w.kind, w.field, w.seen, w.value}}
+	err := e.s.do(ctx, c)
+	return c.answer().word() == "ok", err
 }
 
 func sorted(all []string) []string {

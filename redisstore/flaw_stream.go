@@ -80,11 +80,13 @@ func (e *examination) lookAtStreams() {
 				"remove them", swap{key: e.p.writers(chain, name), kind: wholeKey})
 			continue
 		}
-		swaps := []swap{{key: e.p.streams(chain), kind: inHash, field: name, seen: packed, value: want}}
+		// What is kept is replaced last: if that does not come about, the flaw is there still.
+		var swaps []swap
 		chunks := e.chunks[stream].Val()
 		if now, _ := unpackStream(want); len(chunks) > 0 && chunks[0].ID != chunkID(now.first) {
 			swaps = append(swaps, swap{key: e.p.chunks(chain, name), kind: inStream, seen: chunks[0].ID, value: chunkID(now.first)})
 		}
+		swaps = append(swaps, swap{key: e.p.streams(chain), kind: inHash, field: name, seen: packed, value: want})
 		e.mendable(store.Flaw{Invariant: 18, What: fmt.Sprintf("%s is kept as %q, and is %q", what, packed, want),
 			Explain: "who follows it misses chunks, or waits for some that are there"}, "leave the chunks behind the last gap, and count them", swaps...)
 	}

@@ -187,7 +187,7 @@ var streamAwaitBehaviors = []behavior{
 		p.cancel()
 		_, err := p.result(h, "await stream")
 		if err != nil { // it may return early
-			h.equal("error", err, context.Canceled)
+			h.is("await stream", err, context.Canceled)
 		}
 		ctx, cancel := context.WithCancel(h.ctx)
 		cancel()
