@@ -61,7 +61,9 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 			t.Errorf("the log of the paused run is %v", types(log))
 		}
 		order(t, run.Resume(w.ctx))
-		order(t, run.Resume(w.ctx))
+		if err := run.Resume(w.ctx); err != nil && !errors.Is(err, workflow.ErrRunTerminal) { // the run may have gone on to its end
+			t.Errorf("resume again: %v", err)
+		}
 		if diff := cmp.Diff([]string{"step", "step", "heard"}, result(w, run)); diff != "" {
 			t.Errorf("result (-want +got):\n%s", diff)
 		}

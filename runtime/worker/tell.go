@@ -37,8 +37,10 @@ func (t *task) refuses(e *event.Event) bool {
 // tell adds what a commit lets others read: what its events say, and with the first
 // frame of a run what that has taken over.
 func (t *task) tell(c *commit) {
-	c.told = len(t.refusals)
-	c.req.Publish = append(c.req.Publish, t.refusals...)
+	if c.took == len(t.taken) { // else the questions stay in the inbox, and the next worker would judge them again
+		c.told = len(t.refusals)
+		c.req.Publish = append(c.req.Publish, t.refusals...)
+	}
 	if c.req.Frame == nil {
 		return
 	}

@@ -108,8 +108,8 @@ func failureOf(err error) *event.Failure {
 	return failure.Encode(err, code)
 }
 
-// Ask asks a run, or what it has continued as, and waits for the answer; ctx limits
-// how long. A question that comes before the run handles this ask waits. With an
+// Ask asks a run, or what it has continued as, and waits for the answer, and for the
+// end of an outage of the store; ctx limits how long. A question that comes before the run handles this ask waits. With an
 // [IdempotencyKey] it is asked once, however often and by whomever, and all are told
 // the same: use one to ask again after an error that says nothing about the answer,
 // such as that of ctx, for the question may have been accepted. The answers to the
@@ -129,7 +129,7 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
 	}
 	id, keyed := itemOf("ask "+a.name, opts)
-	run, err := h.resolve(ctx)
+	run, err := h.find(ctx)
 	if err != nil {
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
 	}
@@ -181,7 +181,7 @@ func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*p
 			return a.found, err
 		}
 	}
-	refused := a.c.deliver(ctx, a.run, store.Item{ID: a.id, Scope: store.ScopeChain}, question)
+	refused := a.c.deliverAgain(ctx, a.run, store.Item{ID: a.id, Scope: store.ScopeChain}, question)
 	if refused != nil && !errors.Is(refused, ErrRunTerminal) {
 		return nil, refused
 	}
@@ -207,13 +207,13 @@ func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*p
 // wait waits for something new, or until the logs are to be searched.
 func (a *asking) wait(ctx context.Context) error {
 	if !a.lost {
-		return a.c.store.AwaitStream(ctx, a.run, a.stream, a.next-1)
+		return a.hear(ctx, a.next-1)
 	}
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	clock := a.c.store.Clock()
 	defer clock.AfterFunc(max(a.until.Sub(clock.Now()), time.Millisecond), cancel)()
-	err := a.c.store.AwaitStream(limited, a.run, a.stream, a.next-1)
+	err := a.hear(limited, a.next-1)
 	if limited.Err() != nil && ctx.Err() == nil {
 		return nil
 	}
@@ -226,6 +226,10 @@ func (a *asking) read(ctx context.Context) error {
 		page, err := a.page(ctx, store.ReadStream{From: a.next})
 		if err != nil {
 			return err
+		}
+		if page.Last+1 < a.next { // the store has lost writes: those that follow are others
+			a.next = 1
+			continue
 		}
 		if page.First > a.next {
 			a.next, a.lost, a.until = page.First, true, a.c.store.Clock().Now().Add(askPatience)

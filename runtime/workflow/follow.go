@@ -50,7 +50,7 @@ func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event
 		opt(&o)
 	}
 	return func(yield func(event.Event, error) bool) {
-		id, err := h.resolve(ctx)
+		id, err := h.find(ctx)
 		if err == nil {
 			err = h.follow(ctx, id, o, yield)
 		}

@@ -44,6 +44,18 @@ func (h *Handle) resolve(ctx context.Context) (RunID, error) {
 	return h.id, nil
 }
 
+// find is resolve, and waits for an outage of the store to end.
+func (h *Handle) find(ctx context.Context) (id RunID, err error) {
+	if h.workflowID == "" {
+		return h.resolve(ctx)
+	}
+	err = h.c.persist(ctx, "find run", func() error {
+		id, err = h.resolve(ctx)
+		return err
+	})
+	return id, err
+}
+
 // RunInfo describes a run as it is now.
 type RunInfo struct {
 	Identity
@@ -152,6 +164,21 @@ func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *eve
 			return fmt.Errorf("run %s: %w", run, err)
 		}
 	}
+}
+
+// deliverAgain is deliver, and waits for an outage of the store to end: an item that
+// is there already is not put there again.
+func (c *Client) deliverAgain(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
+	return c.persist(ctx, "deliver", func() error { return c.deliver(ctx, run, item, e) })
+}
+
+// loadAgain is load, and waits for an outage of the store to end.
+func (c *Client) loadAgain(ctx context.Context, want store.Load) (l store.Loaded, err error) {
+	err = c.persist(ctx, "read log", func() error {
+		l, err = c.load(ctx, want)
+		return err
+	})
+	return l, err
 }
 
 // Run is a handle that knows the type of the result.

@@ -35,7 +35,7 @@ func (a *asking) lookBack(ctx context.Context, delivered bool) error {
 // first returns the first run of the chain that is still there.
 func (a *asking) first(ctx context.Context) (RunID, error) {
 	for run := a.run; ; {
-		l, err := a.c.load(ctx, store.Load{Run: run, Limit: 1})
+		l, err := a.c.loadAgain(ctx, store.Load{Run: run, Limit: 1})
 		if err != nil {
 			return "", a.wrap(ctx, err)
 		}
@@ -47,7 +47,7 @@ func (a *asking) first(ctx context.Context) (RunID, error) {
 		if before == "" {
 			return run, nil
 		}
-		if _, err := a.c.load(ctx, store.Load{Run: before, Limit: -1}); errors.Is(err, ErrRunNotFound) {
+		if _, err := a.c.loadAgain(ctx, store.Load{Run: before, Limit: -1}); errors.Is(err, ErrRunNotFound) {
 			return run, nil
 		}
 		run = before
@@ -57,7 +57,7 @@ func (a *asking) first(ctx context.Context) (RunID, error) {
 // search looks for the answer in the log of a run. known says that the question is
 // there, or waits for the run; next is what the run has continued as.
 func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool, err error) {
-	l, err := a.c.load(ctx, store.Load{Run: run, Inbox: true})
+	l, err := a.c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
 		return "", false, a.wrap(ctx, err)
 	}

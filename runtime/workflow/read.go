@@ -30,7 +30,13 @@ func (h *Handle) chunks(ctx context.Context, name string, opts []ReadOption) (*c
 	if len(o.types) > 0 {
 		return nil, errors.New("Types selects events: the chunks of a stream have none")
 	}
-	id, err := h.resolve(ctx)
+	if name == "" {
+		return nil, errors.New("the stream has no name")
+	}
+	if err := store.CheckStreamName(chunk.Stream(name)); err != nil {
+		return nil, err
+	}
+	id, err := h.find(ctx)
 	r := &chunkReader{c: h.c, run: id, name: name, next: o.from, tail: -1}
 	if o.tail {
 		r.tail = int(o.fromEnd)
@@ -112,8 +118,8 @@ func (r *chunkReader) lag(page store.StreamPage) error {
 	return nil
 }
 
-// persist repeats a question to the store while it does not answer. Only what
-// asking again does not change is an error.
+// persist repeats what the store is asked, and may be asked again, while it does not
+// answer. Only what asking again does not change is an error.
 func (c *Client) persist(ctx context.Context, what string, ask func() error) error {
 	for n, delay := 1, 10*time.Millisecond; ; n, delay = n+1, min(2*delay, time.Second) {
 		err := c.check()
@@ -141,7 +147,7 @@ func (c *Client) persist(ctx context.Context, what string, ask func() error) err
 // final reports whether asking again gives the same answer.
 func final(err error) bool {
 	var version *event.VersionError
-	for _, end := range []error{ErrRunNotFound, ErrClientClosed, store.ErrClosed, store.ErrForeign, event.ErrCorrupt, errors.ErrUnsupported} {
+	for _, end := range []error{ErrRunNotFound, ErrRunTerminal, ErrClientClosed, store.ErrClosed, store.ErrForeign, event.ErrCorrupt, errors.ErrUnsupported} {
 		if errors.Is(err, end) {
 			return true
 		}

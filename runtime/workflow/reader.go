@@ -7,7 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// reader reads one stream of what a run publishes.
+// reader reads one stream of what a run publishes. It waits for an outage of the store
+// to end.
 type reader struct {
 	c      *Client
 	run    RunID
@@ -17,7 +18,7 @@ type reader struct {
 
 // read returns a reader of a stream of the run that the handle means now.
 func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error) {
-	run, err := h.resolve(ctx)
+	run, err := h.find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
@@ -39,15 +40,22 @@ func (r *reader) newest(ctx context.Context) (store.StreamPage, error) {
 }
 
 func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamPage, error) {
-	if err := r.c.check(); err != nil {
-		return store.StreamPage{}, err
-	}
 	want.Run, want.Stream = r.run, r.stream
-	page, err := r.c.store.ReadStream(ctx, want)
+	var page store.StreamPage
+	err := r.c.persist(ctx, "read "+r.what, func() (err error) {
+		page, err = r.c.store.ReadStream(ctx, want)
+		return err
+	})
 	if err != nil {
 		return page, r.wrap(ctx, err)
 	}
 	return page, nil
+}
+
+// hear waits until the stream has another chunk than the last one that is known, or
+// no chunk will follow.
+func (r *reader) hear(ctx context.Context, last uint64) error {
+	return r.c.persist(ctx, "wait for "+r.what, func() error { return r.c.store.AwaitStream(ctx, r.run, r.stream, last) })
 }
 
 // await returns the last chunk of the stream once that is another one than seen
@@ -63,7 +71,7 @@ func (r *reader) await(ctx context.Context, seen uint64) (store.Chunk, bool, err
 		case page.Ended:
 			return store.Chunk{}, false, nil
 		}
-		if err := r.c.store.AwaitStream(ctx, r.run, r.stream, page.Last); err != nil {
+		if err := r.hear(ctx, page.Last); err != nil {
 			return store.Chunk{}, false, r.wrap(ctx, err)
 		}
 	}

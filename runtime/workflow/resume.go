@@ -56,8 +56,9 @@ func runOf(token string) (run RunID, made bool, err error) {
 // Errors: one that matches ErrHookNotFound if no hook of this name has or had that
 // token, also if its run was deleted, or if it cannot be one (then it is a
 // *[TokenError], too); one that matches ErrHookDisposed if the hook is closed or its
-// run has ended; a *[PayloadError]. After any other error it is not known whether
-// the payload arrived: send it again with the same key.
+// run has ended; a *[PayloadError]. An outage of the store is waited for; ctx limits how
+// long. After any other error, such as that of ctx, it is not known whether the payload
+// arrived: send it again with the same key.
 func (h Hook[T]) Resume(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
 	h.declared()
 	payload, err := c.limits.encode(h.what(), v)
@@ -119,7 +120,7 @@ func (c *Client) resume(ctx context.Context, name, token string, payload []byte,
 		}
 		return err
 	}
-	err = c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, &event.Event{Type: event.HookReceived, Token: token, Payload: payload})
+	err = c.deliverAgain(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, &event.Event{Type: event.HookReceived, Token: token, Payload: payload})
 	switch {
 	case errors.Is(err, ErrRunTerminal):
 		return fmt.Errorf("the hook of run %s: %w: %w", run, ErrHookDisposed, err)
@@ -141,10 +142,10 @@ func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
 	if made {
 		return run, nil
 	}
-	id, err := c.store.Resolve(ctx, event.HookRunID(token))
+	id, err := c.RunByID(event.HookRunID(token)).find(ctx)
 	if err == nil {
 		var l store.Loaded
-		if l, err = c.load(ctx, store.Load{Run: id, Limit: -1}); err == nil && l.Record.Class.Workflow == event.HookRun {
+		if l, err = c.loadAgain(ctx, store.Load{Run: id, Limit: -1}); err == nil && l.Record.Class.Workflow == event.HookRun {
 			return l.Record.Parent, nil
 		}
 	}
@@ -157,7 +158,7 @@ func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
 // received reports whether a run was given an item that it cannot be given any more:
 // whoever sends it again was told so, or was not told anything.
 func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool, error) {
-	l, err := c.load(ctx, store.Load{Run: run, Inbox: true})
+	l, err := c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
 		return false, fmt.Errorf("read run %s: %w", run, err)
 	}

@@ -65,7 +65,8 @@ func (v Value[T]) Set(ctx Context, value T) {
 }
 
 // Get returns the newest value of a run, which may have ended, and whether it was
-// set at all. Errors: ErrRunNotFound; a *[PayloadError] if the value is not a T.
+// set at all. An outage of the store is waited for, here as in Wait and Watch. Errors:
+// ErrRunNotFound; a *[PayloadError] if the value is not a T; that of ctx.
 func (v Value[T]) Get(ctx context.Context, of Target) (value T, ok bool, err error) {
 	r, err := v.open(ctx, of)
 	if err != nil {
