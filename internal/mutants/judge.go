@@ -21,7 +21,10 @@ const (
 
 // testEvent is a line of go test -json, as far as it is used here.
 type testEvent struct {
-	Action, Test, Output, FailedBuild string
+	Action      string `json:"Action"`
+	Test        string `json:"Test"`
+	Output      string `json:"Output"`
+	FailedBuild string `json:"FailedBuild"`
 }
 
 // testLog is what a run of go test has said.
