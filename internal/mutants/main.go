@@ -132,7 +132,7 @@ func conduct(ctx context.Context, o options, stdout, stderr io.Writer) (found in
 	for i := range chosen {
 		r := c.try(ctx, &chosen[i])
 		if ctx.Err() != nil {
-			return 0, ctx.Err()
+			break // what was found out until then is kept
 		}
 		if r.Verdict != Killed {
 			found++
@@ -140,11 +140,11 @@ func conduct(ctx context.Context, o options, stdout, stderr io.Writer) (found in
 		report(o, stdout, r, i+1, len(chosen))
 		results = append(results, r)
 	}
-	fmt.Fprintf(stderr, "%d of %d mutants killed in %.0f s\n", len(chosen)-found, len(chosen), time.Since(start).Seconds())
+	fmt.Fprintf(stderr, "%d of %d mutants killed in %.0f s\n", len(results)-found, len(chosen), time.Since(start).Seconds())
 	if o.write != "" && !o.all {
 		err = WritePage(filepath.Join(root, o.write), table, results)
 	}
-	return found, err
+	return found, errors.Join(ctx.Err(), err)
 }
 
 // report prints the line of a mutant.

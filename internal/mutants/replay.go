@@ -34,7 +34,7 @@ var replayMutants = []Mutant{
 	replaying("engine/replay/swallowed", "code that swallows a mismatch goes on", "feed.go",
 		"if r.err != nil && r.current != nil {", "if false {", "TestMismatch_CannotBeSwallowedByTheCode"),
 	replaying("engine/replay/fifo", "branches do not go on in the order of the events", "schedule.go",
-		"b := r.queue.pop()", "b := r.queue.pop()\n\t\tif l := r.queue.last; l != nil {\n\t\t\tvar first *Branch\n\t\t\tfirst, b = b, l.item\n\t\t\tl.remove()\n\t\t\tr.queue.push(&first.runnable, first)\n\t\t}",
+		"b := r.queue.pop()", "b := r.queue.pop()\n\t\tif l := r.queue.last; l != nil {\n\t\t\tfirst := (b)\n\t\t\tb = l.item\n\t\t\tl.remove()\n\t\t\tr.queue.push(&first.runnable, first)\n\t\t}",
 		"TestTopic_EachMessageGoesToOneInTheOrderOfWaiting", "TestGather_WinnerIsTheFirstOfTheLogAndTheSameInReplay"),
 	replaying("engine/replay/gather", "of futures that have ended the last of the list wins", "promise.go",
 		"if p.done && !g.done {", "if p = ps[len(ps)-1-i]; p.done && !g.done {", "TestGather_AsksThoseThatHaveEndedInTheOrderOfTheList"),

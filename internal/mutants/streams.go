@@ -88,7 +88,7 @@ var streamMutants = []Mutant{
 	onRedis("W3/redis/published", "a commit that publishes is not known again", "lua/commit.lua",
 		"if frame ~= '' and m[1] == ARGV[8] then", "if frame ~= '' and m[1] == ARGV[8] and ARGV[23] == '0' then", "W3_TheSameCommitPublishesOnce"),
 	onRedis("P1/redis/streams", "the streams of a run are left behind", "lua/purge.lua",
-		"drop_streams(run)", "", "P1_PurgeRemovesTheStreamsOfARun"),
+		"drop_streams(run)", "", "P1_PurgeRemovesTheStreamsOfARun").by("TestRUN13_AfterAPurgeNoKeyOfARunIsLeft"),
 	onRedis("P1/redis/streams-early", "the streams of a chain go with any of its runs", "lua/purge.lua",
 		"if not chain then\n    drop_streams(run)", "if true then\n    drop_streams(chain or run)", "P1_StreamsAreKeptAsLongAsTheFirstRunOfTheirChain"),
 	onRedis("streams/redis/short", "a commit that publishes is left to the scripts that do not", "commit.go",
@@ -137,7 +137,7 @@ var streamMutants = []Mutant{
 	onRedis("engine/redis/end-other", "who waits for the end is woken by each frame", "watch.go",
 		`return strings.HasSuffix(text, " end")`, `return strings.HasSuffix(text, " end") || text != ""`).by("TestWatchEnd_IsNotWokenByOtherFrames"),
 	onRedis("engine/redis/end-there", "who waits for an end that was there waits for ever", "watch.go",
-		"n == math.MaxInt64 && ended", "n == math.MaxInt64 && ended && shorter.looked").by("TestWatchEnd_IsNotWokenByOtherFrames"),
+		"n == math.MaxInt64 && ended", "n == math.MaxInt64 && ended && shorter.looked").by("TestWatchEnd_IsToldOfTheEndByEachScript"),
 	working("engine/workflow/end", "who waits for a result is woken by each frame", "runtime/workflow/handle.go",
 		"return w.WatchEnd(ctx, id)", "_ = w").by("TestWatchEnd_EachResultLooksOnceAndReadsTheLogOnce").in("redisstore"),
 }

@@ -152,15 +152,15 @@ func TestFLOW16_AskAndWatchReconnectWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// forgetful has lost the answers of a run, once they were looked at.
-type forgetful struct {
+// withholding has lost the answers of a run, once they were looked at.
+type withholding struct {
 	store.Store
 	reads atomic.Int64
 }
 
-func (s *forgetful) Unwrap() store.Store { return s.Store }
+func (s *withholding) Unwrap() store.Store { return s.Store }
 
-func (s *forgetful) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+func (s *withholding) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	page, err := s.Store.ReadStream(ctx, r)
 	if s.reads.Add(1) == 1 {
 		page.Last += 2 // what will be lost was there
@@ -174,7 +174,7 @@ func TestFLOW16_AnAnswerIsFoundAlthoughTheStoreHasLostThoseBefore(t *testing.T) 
 	plain := newMemory(t)
 	plain.work(worker.Config{}, account, slowly)
 	run := start(plain, accounts, 0)
-	st := &forgetful{Store: plain.store}
+	st := &withholding{Store: plain.store}
 	client := workflow.NewClient(st, workflow.ClientConfig{})
 	ctx, cancel := context.WithTimeout(plain.ctx, 3*time.Second)
 	defer cancel()
