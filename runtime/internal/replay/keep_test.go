@@ -48,8 +48,8 @@ func TestKeep_WhatIsTakenOverFitsTheCodeThatHasWrittenIt(t *testing.T) {
 			rt.Fatalf("cut in front of event %d: %v", cut, err)
 		}
 		h.log = append(slices.Clone(events), h.run.Take()...)
-		if done := results(events); !slices.Equal(done, results(log)[:len(done)]) && until == cut {
-			rt.Fatalf("results %v were kept of %v", done, results(log))
+		if diff := cmp.Diff(results(log, kept, until), results(events, len(events), uint64(len(events)+1))); diff != "" {
+			rt.Fatalf("results of the %d events that are kept of %d (-old +new):\n%s", kept, cut-1, diff)
 		}
 		h.drive(rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "driver of the new run"), 0)))
 
@@ -65,10 +65,12 @@ func TestKeep_WhatIsTakenOverFitsTheCodeThatHasWrittenIt(t *testing.T) {
 	})
 }
 
-// results returns the results of steps.
-func results(log []event.Event) (all []string) {
+// results returns the results that steps have until an event, of those that the code
+// had asked for in the first events. Others are lost with an open hook or child in front
+// of them, which only the old run can have.
+func results(log []event.Event, first int, until uint64) (all []string) {
 	for i := range log {
-		if log[i].Type == event.StepCompleted {
+		if log[i].Type == event.StepCompleted && log[i].Ref <= uint64(first) && log[i].Seq < until {
 			all = append(all, string(log[i].Payload))
 		}
 	}
