@@ -99,7 +99,7 @@ func TestFLOW7_AForkPublishesWhatItHasTakenOverOnce(t *testing.T) {
 func TestFLOW16_ARefusalIsToldOnce(t *testing.T) {
 	w := newMemory(t)
 	busy := flow[int, int]("busy-refuses")
-	begun, release := make(chan struct{}), make(chan struct{})
+	begun, release := make(chan struct{}, 3), make(chan struct{}, 3)
 	w.work(worker.Config{}, as(busy, func(ctx workflow.Context, n int) (int, error) {
 		add.Handle(ctx, func(int) error { return &limitError{n} }, func(_ workflow.Context, n int) (int, error) { return n, nil })
 		for range 3 { // each is a commit
@@ -114,13 +114,13 @@ func TestFLOW16_ARefusalIsToldOnce(t *testing.T) {
 		return n, nil
 	}))
 	run := start(w, busy, 1)
-	<-begun
+	w.await("the first step", begun)
 	if _, err := add.Ask(w.ctx, run, 200, workflow.IdempotencyKey("no")); !errors.As(err, new(*limitError)) {
 		t.Errorf("got %v, want a *limitError", err)
 	}
 	for range 2 {
 		release <- struct{}{}
-		<-begun
+		w.await("the next step", begun)
 	}
 	release <- struct{}{}
 	_ = result(w, run)

@@ -235,7 +235,10 @@ func TestFLOW8_AStepWhoseClaimIsLostIsToldSoAndStopped(t *testing.T) {
 		order(t, writes(ctx, 1))
 		st.lost.Store(true)
 		err := writes(ctx, 2)
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-w.ctx.Done(): // too late
+		}
 		ended <- end{err, context.Cause(ctx)}
 		st.lost.Store(false)
 		return 0, err
