@@ -67,6 +67,7 @@ func (a *awaitable) watched() bool {
 // Whoever begins to wait while a transaction is about to commit does not see in the
 // database what that has for it, and must be told when it has.
 func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		what string
 		when string // the transaction has decided who is to be told, or not yet begun to
