@@ -100,7 +100,7 @@ var sayMutants = []Mutant{
 	working("engine/workflow/token-name", "the token of one hook resumes another", "runtime/workflow/resume.go",
 		`name != "" && was != name`, "false", inMemory("TestFLOW6_AnUnknownOrClosedTokenIsATypedError")),
 	working("engine/workflow/key", "what is sent with a key arrives each time", "runtime/workflow/topic.go",
-		`return event.ItemID("key:" + strconv.Quote(name) + ":" + o.key), true`, `return event.NewItemID(), strconv.Quote(name) != ""`,
+		`return event.ItemID(kind + strconv.Quote(name) + ":" + key), true`, `return event.NewItemID(), strconv.Quote(kind+name+key) != ""`,
 		inMemory("TestFLOW6_AnIdempotencyKeyDeliversOnceWhoeverSends")),
 	working("engine/workflow/key-closed", "what a closed hook has accepted is refused when it is sent again", "runtime/workflow/resume.go",
 		"if !there && err == nil {", "if there = false; !there && err == nil {", inMemory("TestFLOW6_AnUnknownOrClosedTokenIsATypedError")),
@@ -133,7 +133,7 @@ var sayMutants = []Mutant{
 	working("engine/workflow/ask-ended", "that a run has ended is no refusal", "runtime/workflow/ask.go",
 		"Reason: err.Error(), Ended: true}", "Reason: err.Error()}", inMemory("TestFLOW16_ARefusedQuestionLeavesNoTrace")),
 	working("engine/workflow/ask-key", "the answer to a question that is asked again is not looked for", "runtime/workflow/ask.go",
-		"a.next = 1\n", "_ = a\n", inMemory("TestFLOW16_AKeyAsksOnceAndAllAreToldTheSame")),
+		"\t\ta.next = 1\n\t\tif err := a.read", "\t\tif err := a.read", inMemory("TestFLOW16_AKeyAsksOnceAndAllAreToldTheSame")),
 	working("engine/workflow/ask-log", "answers that are not kept are not looked for in the log", "runtime/workflow/ask.go",
 		"if a.lost && (", "if false && (", "TestFLOW16_AnswersBeyondThoseThatAreKeptAreReadFromTheLog"),
 }
