@@ -84,7 +84,7 @@ func startsWith(opt func(unit time.Duration) workflow.StartOption) func(time.Dur
 }
 
 // leaves is a parent that ends while its child sleeps, for so many units.
-func leaves(p workflow.ParentClose, units time.Duration) operation {
+func leaves(p workflow.ParentClose, units int) operation {
 	return operation{
 		code: untimed(func(ctx workflow.Context, in string) (string, error) {
 			child := parcel.StartChild(ctx, in, workflow.WithParentClose(p))
@@ -92,7 +92,7 @@ func leaves(p workflow.ParentClose, units time.Duration) operation {
 		}),
 		setup: func(e *workflowtest.Env, unit time.Duration) {
 			shim.BindWorkflow(e, parcel, func(ctx workflow.Context, in string) (string, error) {
-				if err := workflow.Sleep(ctx, units*unit); err != nil {
+				if err := workflow.Sleep(ctx, time.Duration(units)*unit); err != nil {
 					return "", err
 				}
 				return call(ctx, pack, in)
@@ -262,6 +262,7 @@ func (o operation) options(unit time.Duration, more ...workflowtest.Option) []wo
 }
 
 func TestTEST3_EveryOperationOnRunsSurvivesCrashesAndAnyOrder(t *testing.T) {
+	t.Parallel()
 	for name, o := range operations {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,7 +271,7 @@ func TestTEST3_EveryOperationOnRunsSurvivesCrashesAndAnyOrder(t *testing.T) {
 					t.Errorf("the log holds no %s", o.want)
 				}
 			})
-			r := workflowtest.CrashEverywhere(t, o.workflow(), "o1", o.prepare(time.Hour), o.options(time.Hour, workflowtest.Pairs(40), used)...)
+			r := workflowtest.CrashEverywhere(t, o.workflow(), "o1", o.prepare(time.Hour), o.options(time.Hour, workflowtest.Pairs(20), used)...)
 			if r.Tried != r.Points || r.Points < 8 || r.Failed+r.Interrupted != 0 {
 				t.Errorf("got %+v", r)
 			}
@@ -290,7 +291,6 @@ func holds(e *workflowtest.Env, run *workflow.Handle, typ string) bool {
 }
 
 func TestTEST3_EveryOperationOnRunsSurvivesCrashesOnSQLite(t *testing.T) {
-	t.Parallel()
 	crashSampled(t, func(t testing.TB) store.Store {
 		st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "flows.db"))
 		if err != nil {
@@ -301,7 +301,6 @@ func TestTEST3_EveryOperationOnRunsSurvivesCrashesOnSQLite(t *testing.T) {
 }
 
 func TestTEST3_EveryOperationOnRunsSurvivesCrashesOnRedis(t *testing.T) {
-	t.Parallel()
 	url := redistest.Start(t).URL()
 	var n atomic.Int64
 	crashSampled(t, func(t testing.TB) store.Store {

@@ -24,6 +24,7 @@ import (
 const faultVariable = "STORETEST_FAULT"
 
 func TestRun_CatchesEveryFault(t *testing.T) {
+	t.Parallel()
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
