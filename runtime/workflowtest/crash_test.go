@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,10 +36,13 @@ func TestTEST3_AWorkflowOfManyOperationsSurvivesEveryCrash(t *testing.T) {
 // books counts the effects of steps by their idempotency keys.
 type books struct {
 	ledger
+	mu   sync.Mutex
 	seen map[string]bool
 }
 
 func (b *books) book(ctx context.Context, entry string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if key := step.IdempotencyKey(ctx); !b.seen[key] {
 		b.seen[key] = true
 		b.add(entry)
