@@ -25,6 +25,6 @@
 // open.go has the Store, partition.go the state behind one mutex, and run.go
 // what "make ready" and "end" mean. Then one file per duty, named as in the
 // other stores: create.go, session.go, claim.go, commit.go, continue.go,
-// release.go, deliver.go, outbox.go, load.go, wait.go, list.go, purge.go,
-// inspect.go; examine.go and repair.go serve package fsck.
+// release.go, deliver.go, outbox.go, load.go, wait.go, stream.go, list.go,
+// purge.go, inspect.go; examine.go and repair.go serve package fsck.
 package memstore

@@ -19,5 +19,7 @@
 //
 // Reading order: [Worker.Run], task.go for the life of a run on a worker,
 // advance.go for what happens between two commits, commit.go for what follows
-// from one, relay.go for what goes to other runs. lab.go is for the test kit.
+// from one, relay.go for what goes to other runs. tell.go and publish.go have what
+// commits let others read, pen.go what running steps write to streams, and token.go
+// hooks with tokens of the user's own. lab.go is for the test kit.
 package worker

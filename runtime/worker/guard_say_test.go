@@ -158,7 +158,9 @@ func TestFLOW16_AQuestionIsValidatedOnce(t *testing.T) {
 	}
 }
 
-// forgetful delivers what it is told to, and loses every other answer.
+// forgetful delivers what it is told to, and loses every other answer. It counts those
+// alone: if readers counted, too, they could take turns with a sender that tries again,
+// so that all of its answers were lost.
 type forgetful struct {
 	store.Store
 	calls atomic.Int64

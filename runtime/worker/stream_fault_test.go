@@ -101,21 +101,10 @@ func TestRUN6_FollowersOfEventsWaitForAnOutageToEnd(t *testing.T) {
 	}
 }
 
-// absentminded loses every other answer to those who wait for the end of a run.
-type absentminded struct{ flaky }
-
-func (s *absentminded) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
-	loaded, err := s.Store.Load(ctx, loads)
-	if err := s.lose(err); err != nil {
-		return nil, err
-	}
-	return loaded, err
-}
-
 func TestRUN3_ResultWaitsForAnOutageToEnd(t *testing.T) {
 	onEachStore(t, func(t *testing.T, w *world) {
 		w.work(worker.Config{}, doSteps, doWork1)
-		st := &absentminded{flaky{Store: w.store}}
+		st := &absent{flaky{Store: w.store}}
 		client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 		run := start(w, steps, 20)
 		if n, err := steps.Get(client, run.ID()).Result(w.ctx); n != 20 || err != nil {

@@ -250,7 +250,7 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID) (*event.Event, *store.R
 			return nil, nil, err
 		}
 		if l.Record.Place == store.PlaceEnded {
-			last, err := c.lastOf(ctx, id, request.After, &l)
+			last, err := c.endOf(ctx, id, request.After, &l)
 			return last, &l.Record, err
 		}
 		request.After, request.Limit = l.Record.N, few
@@ -261,9 +261,9 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID) (*event.Event, *store.R
 	}
 }
 
-// lastOf returns the last event of a run that has ended, whose frames behind after
+// endOf returns the last event of a run that has ended, whose frames behind after
 // were read, or some of them.
-func (c *Client) lastOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (last *event.Event, err error) {
+func (c *Client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (last *event.Event, err error) {
 	if n := len(l.Frames); n > 0 && after+uint64(n) == l.Record.N {
 		return lastOf(id, l.Frames[n-1], l.Record.N)
 	}
