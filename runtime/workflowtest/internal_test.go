@@ -28,6 +28,32 @@ func TestExecutedAgain_NoticesWhatAnEngineMustNeverDo(t *testing.T) {
 	}
 }
 
+func TestKin_NamesRunsInWhateverOrderTheyAreTold(t *testing.T) {
+	specs := map[event.RunID]*event.Spec{
+		"root":    {},
+		"child":   {Parent: "root", ParentKey: "f/child#1"},
+		"second":  {ContinuedOf: "root"},
+		"third":   {ContinuedOf: "second"},
+		"theirs":  {Parent: "third", ParentKey: "f/child#1"},
+		"onwards": {Parent: "third", ParentKey: "f/child#1", ContinuedOf: "theirs"},
+		"more":    {Parent: "third", ParentKey: "f/child#1", ContinuedOf: "onwards"},
+	}
+	want := kin{
+		"root": "", "child": "f/child#1/", "second": "turn 2/", "third": "turn 3/", "theirs": "turn 3/f/child#1/",
+		"onwards": "turn 3/f/child#1/turn 2/", "more": "turn 3/f/child#1/turn 3/",
+	}
+	for first := range specs { // the order of a map is another one every time
+		got := kin{}
+		got.add(first, specs)
+		for run := range specs {
+			got.add(run, specs)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("names, %s told first (-want +got):\n%s", first, d)
+		}
+	}
+}
+
 func TestAlign_PairsWhatIsEqual(t *testing.T) {
 	got := align([]string{"a", "b", "c", "d"}, []string{"a", "c", "x", "d"})
 	want := []pair{{"a", " ", "a"}, {"b", "<", ""}, {"c", " ", "c"}, {"", ">", "x"}, {"d", " ", "d"}}

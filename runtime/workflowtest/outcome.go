@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -11,24 +12,31 @@ import (
 
 // kin names the runs of an execution by what they are to the run under test, so
 // that executions can be compared: ids may differ. The run under test has the empty
-// name, what it continued as is "turn 2/" and so on, and a child has the name of its
-// parent and the key of the call that started it.
+// name, what a run continued as has its name and "turn 2/" and so on, and a child has the
+// name of its parent and the key of the call that started it.
 type kin map[event.RunID]string
 
 func (k kin) name(run event.RunID) string { return k[run] }
 
-// add names a run by the first event of its log.
-func (k kin) add(run event.RunID, spec *event.Spec) {
+// add names a run by the first event of its log, and before it whoever bore it: runs
+// come in the order in which the kit was told of them, which for a run that continues
+// another and its children is not always the order of their births.
+func (k kin) add(run event.RunID, specs map[event.RunID]*event.Spec) {
+	spec := specs[run]
+	if _, named := k[run]; named || spec == nil {
+		return
+	}
 	switch {
-	case spec == nil:
 	case spec.ContinuedOf != "":
-		turn := 2
-		_, _ = fmt.Sscanf(k[spec.ContinuedOf], "turn %d/", &turn)
-		if k[spec.ContinuedOf] != "" {
-			turn++
+		k.add(spec.ContinuedOf, specs)
+		before := strings.SplitAfter(k[spec.ContinuedOf], "/") // whose last part is empty
+		first, turn := len(before)-1, 1
+		if _, err := fmt.Sscanf(before[max(first-1, 0)], "turn %d/", &turn); err == nil {
+			first--
 		}
-		k[run] = fmt.Sprintf("turn %d/", turn)
+		k[run] = fmt.Sprintf("%sturn %d/", strings.Join(before[:first], ""), turn+1)
 	case spec.Parent != "":
+		k.add(spec.Parent, specs)
 		k[run] = k[spec.Parent] + spec.ParentKey + "/"
 	default:
 		k[run] = ""
@@ -42,25 +50,29 @@ func (e *Env) read(tr *trial) {
 	runs := slices.Clone(e.runs)
 	tr.asides = maps.Clone(e.asides)
 	e.mu.Unlock()
+	logs, records, specs := map[event.RunID][]event.Event{}, map[event.RunID]*store.Record{}, map[event.RunID]*event.Spec{}
 	for _, id := range runs {
 		events, record, err := e.readRun(id)
 		if err != nil {
 			e.fail("workflowtest: read the run: " + err.Error())
 			return
 		}
-		tr.kin.add(id, events[0].Spec)
-		stepEnds(events, tr.kin.name(id), tr.steps)
-		tr.blocked = tr.blocked || record.Place == store.PlaceBlocked
+		logs[id], records[id], specs[id] = events, record, events[0].Spec
+	}
+	for _, id := range runs {
+		tr.kin.add(id, specs)
+		stepEnds(logs[id], tr.kin.name(id), tr.steps)
+		tr.blocked = tr.blocked || records[id].Place == store.PlaceBlocked
 		switch {
 		case id == tr.Run.ID():
-			tr.events, tr.Log = events, textOf(events)
-		case events[0].Spec.ContinuedOf == "" || events[0].Spec.Parent != "":
+			tr.events, tr.Log = logs[id], textOf(logs[id])
+		case specs[id].ContinuedOf == "" || specs[id].Parent != "":
 			continue
 		default:
-			tr.Log = append(append(tr.Log, "continued as:"), textOf(events)...)
+			tr.Log = append(append(tr.Log, "continued as:"), textOf(logs[id])...)
 		}
-		tr.last, tr.Status = events, record.Status
-		if end := events[len(events)-1]; end.Type.Terminal() {
+		tr.last, tr.Status = logs[id], records[id].Status
+		if end := logs[id][len(logs[id])-1]; end.Type.Terminal() {
 			tr.Result, tr.Failure = end.Payload, end.Failure
 		}
 	}
