@@ -191,6 +191,21 @@ type Create struct {
 	// Retention is how long the run is kept after its end; not positive:
 	// DefaultRetention.
 	Retention time.Duration
+
+	// Owner claims the run in the action that creates it; nil: it waits for a
+	// worker. What would be created without it, but would not be ready at once, because
+	// it is for later or in line behind an active run, is not created:
+	// ErrNotClaimable. Nor is it if the session is over: ErrExpired.
+	Owner *Owner
+}
+
+// Owner is a session that is to own a run from its birth: creation and claim in one
+// action, so that there is no moment at which the one is durable and the other is not.
+// The fence is epoch 1 with the token, which is made for this request alone. The
+// session belongs to the partition of the run.
+type Owner struct {
+	Session SessionID
+	Token   event.Token
 }
 
 // ActivePolicy decides what happens to a start whose workflow id has an active run.
@@ -220,7 +235,11 @@ type Created struct {
 	Run event.RunID
 	// New says that Run is the run of the request, now or by an earlier try.
 	New bool
-	// Err is nil, an *ActiveError, a *FinishedError or ErrStale.
+	// Fence is that under which the Owner of the request owns the run; zero: it does
+	// not, or does no longer: an earlier try has created the run, and it went on since.
+	Fence Fence
+	// Err is nil, an *ActiveError, a *FinishedError, ErrStale, ErrNotClaimable or
+	// ErrExpired, in this order: the last two only for a request with an Owner.
 	Err error
 }
 
