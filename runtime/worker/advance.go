@@ -195,6 +195,10 @@ func (w *Worker) full() bool {
 // commitNext commits what has happened, and gives the run back if there is
 // nothing to do for it here.
 func (t *task) commitNext() {
+	if t.birth != nil {
+		t.bear()
+		return
+	}
 	effect, due := t.effect()
 	events := t.unsaved[:portion(t.unsaved)]
 	switch {
@@ -235,7 +239,7 @@ func (t *task) commitNext() {
 		}
 	}
 	t.tell(c)
-	t.send(c)
+	t.send(c, t.w.commits)
 }
 
 // nothingToLose reports whether what is not saved need not be yet: the run waits for
@@ -259,7 +263,7 @@ const inboxPatience = 3
 func (t *task) closeInbox() {
 	t.send(&commit{t: t, req: store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Closing: true,
-	}})
+	}}, t.w.commits)
 }
 
 // fill writes events that are not saved into a commit: the frame, and what follows

@@ -127,6 +127,7 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, ful
 	for renewed := false; ; {
 		room := min(w.capacity(), claimBatch)
 		if room <= 0 {
+			w.setBehind(s, true)
 			next, err = w.store.Due(ctx, s.partition, dueBatch)
 			return next, true, err
 		}
@@ -155,9 +156,18 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, ful
 		case err != nil:
 			return next, false, err
 		case len(answer.Runs) < room:
+			w.setBehind(s, false)
 			return answer.Next, false, nil
 		}
 	}
+}
+
+// setBehind notes whether runs may wait in a partition for a place on this worker: then
+// what is started here waits behind them.
+func (w *Worker) setBehind(s *session, behind bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.behind = behind
 }
 
 func (w *Worker) capacity() int {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -18,6 +19,7 @@ const (
 type commit struct {
 	t       *task
 	req     store.Commit
+	birth   *start // it creates the run; nil: it is there
 	note    string // why the run is blocked
 	again   bool   // it publishes t.again
 	told    int    // of t.refusals
@@ -41,15 +43,22 @@ func (w *Worker) commitLoop() {
 	}
 }
 
-// send hands the commit of the task to the committers. It is not answered if the
-// worker has stopped.
-func (t *task) send(c *commit) {
+// send hands the commit of the task to the committers, or to those who create runs. It
+// is not answered if the worker has stopped.
+func (t *task) send(c *commit, to chan<- *commit) {
 	t.inflight = c
 	t.w.activity.Begin()
 	select {
-	case t.w.commits <- c:
+	case to <- c:
 	case <-t.w.io.Done():
 	}
+}
+
+// deliver tells the task what was answered.
+func (c *commit) deliver(answer store.Committed) {
+	c.answer = answer
+	c.t.post(input{kind: inputCommitted, commit: c})
+	c.t.w.activity.End()
 }
 
 // leaving reports whether a commit that gives the run back is in flight. Nothing
@@ -71,12 +80,11 @@ func (w *Worker) commitBatch(batch []*commit) {
 	}
 	results, err := retry(w, "commit", func(ctx context.Context) ([]store.Committed, error) { return w.store.Commit(ctx, requests) })
 	for i, c := range batch {
-		c.answer = store.Committed{Err: err}
+		answer := store.Committed{Err: err}
 		if err == nil {
-			c.answer = results[i]
+			answer = results[i]
 		}
-		c.t.post(input{kind: inputCommitted, commit: c})
-		w.activity.End()
+		c.deliver(answer)
 	}
 }
 
@@ -97,6 +105,8 @@ func (t *task) onCommitted(c *commit) {
 	t.inflight = nil
 	var conflict *store.ConflictError
 	switch {
+	case c.birth != nil:
+		t.onBorn(c)
 	case answer.Err == nil:
 		t.onDurable(c, answer)
 	case errors.Is(answer.Err, store.ErrMail):
@@ -123,6 +133,9 @@ func (t *task) onDurable(c *commit, answer *store.Committed) {
 		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CID
 	}
 	saved := t.unsaved
+	if (c.req.Effect == store.EffectFinish || c.req.Effect == store.EffectContinue) && c.events > 0 {
+		t.ended = &handover.End{Workflow: t.class.Workflow, Last: saved[c.events-1]}
+	}
 	if t.unsaved = t.unsaved[c.events:]; len(t.unsaved) == 0 && t.run != nil {
 		t.run.Lend(saved[:0])
 		t.unsaved = nil

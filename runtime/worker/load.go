@@ -152,13 +152,18 @@ func (t *task) onLoaded(l *load) {
 
 // replay brings the code of the run to where its log ends.
 func (t *task) replay(got *store.Loaded) {
-	t.state = taskLive
-	t.recent = nil
 	events, err := t.decode(got.Frames)
 	if err != nil {
+		t.state, t.recent = taskLive, nil
 		t.block(err)
 		return
 	}
+	t.execute(events, got.Inbox)
+}
+
+// execute makes a run live: its log holds these events, its inbox these items.
+func (t *task) execute(events []event.Event, inbox []store.Item) {
+	t.state, t.recent = taskLive, nil
 	program, short, ok := t.w.registry.Program(seam.Gate{}, t.class.Workflow, t.w.client, t.w.log)
 	if !ok {
 		t.lose(&t.fence) // not served here
@@ -166,9 +171,10 @@ func (t *task) replay(got *store.Loaded) {
 	}
 	t.run = replay.New(t.id, short, program, &t.exec.pool)
 	if t.recoveries >= t.w.cfg.Recoveries {
-		t.poison(events, got.Inbox)
+		t.poison(events, inbox)
 		return
 	}
+	var err error
 	t.exec.inUserCode(func() { err = t.run.Replay(events) })
 	if err != nil {
 		t.block(err)
@@ -176,7 +182,7 @@ func (t *task) replay(got *store.Loaded) {
 	}
 	t.interrupted = runningSteps(t.run.Fold())
 	t.keepValues(events)
-	t.applyItems(got.Inbox)
+	t.applyItems(inbox)
 }
 
 // decode reads the frames of a log and checks that they are what was claimed.

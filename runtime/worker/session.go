@@ -19,6 +19,8 @@ type session struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 
+	behind bool // runs may wait for a place here; guarded by Worker.mu
+
 	renewing chan struct{} // holds a value while a new session is opened
 	relay    *relay
 
@@ -31,7 +33,7 @@ type session struct {
 }
 
 func (w *Worker) openSession(ctx context.Context, partition int) (*session, error) {
-	s := &session{w: w, partition: partition, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
+	s := &session{w: w, partition: partition, behind: true, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.relay = newRelay(s)
 	err := s.open(ctx)

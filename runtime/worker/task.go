@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -26,6 +27,7 @@ type task struct {
 	inputs    []input
 	scheduled bool
 	label     string // the workflow's name
+	followers []chan *handover.End
 	lined     bool   // waits for a slot; guarded by Worker.mu
 	claimSeq  uint64 // number of the claim; see inputOwned
 
@@ -44,6 +46,7 @@ type task struct {
 	seq  uint64
 	last event.CID
 
+	birth    *start // how the run is to be created; nil: it exists
 	run      *replay.Run
 	unsaved  []event.Event // happened, not in a confirmed commit
 	inflight *commit
@@ -69,6 +72,7 @@ type task struct {
 	mailLoading bool
 	refused     int // times in a row that the inbox kept the run from leaving
 
+	ended     *handover.End // how the run has ended, as it leaves
 	alarmAt   time.Time
 	stopAlarm func() bool
 }
@@ -87,6 +91,7 @@ type inputKind uint8
 
 const (
 	inputClaimed   inputKind = iota // the run was claimed
+	inputStart                      // the run is to be created
 	inputLoaded                     // its log, or only its inbox, was read
 	inputMail                       // its inbox has something new
 	inputStep                       // an attempt has ended
@@ -102,6 +107,7 @@ const (
 type input struct {
 	kind    inputKind
 	claimed *claimed
+	start   *start
 	loaded  *load
 	attempt *attempt
 	commit  *commit
@@ -161,6 +167,8 @@ func (t *task) handle(in *input) {
 	switch in.kind {
 	case inputClaimed:
 		t.onClaimed(in.claimed)
+	case inputStart:
+		t.onStart(in.start)
 	case inputLoaded:
 		t.onLoaded(in.loaded)
 	case inputMail:
@@ -173,7 +181,7 @@ func (t *task) handle(in *input) {
 		t.lose(nil)
 	case inputOwned:
 		fence, ok := in.owned.fences[t.id]
-		if t.state != taskAway && t.claimSeq <= in.owned.claimSeq && (!ok || fence != t.fence) && t.inflight == nil {
+		if t.state != taskAway && t.claimSeq <= in.owned.claimSeq && (!ok || fence != t.fence) && t.inflight == nil && t.birth == nil {
 			t.lose(nil)
 		}
 	case inputStop:
@@ -229,6 +237,10 @@ func (t *task) onClaimed(c *claimed) {
 // forget drops what is in memory of the run. Nothing of it was visible outside
 // that is not in the log.
 func (t *task) forget() {
+	if t.birth != nil {
+		t.birth.Decline()
+		t.birth = nil
+	}
 	t.dropAttempts(errLost)
 	if t.run != nil {
 		run := t.run
@@ -271,6 +283,7 @@ func (t *task) leave(keep bool) {
 		t.run.Lend(nil)
 	}
 	t.w.disown(t, keep)
+	t.tellFollowers()
 	if t.next != nil {
 		c := t.next
 		t.next = nil

@@ -109,6 +109,7 @@ type Worker struct {
 	registry *workflow.Registry
 	fit      string // fingerprint of the code
 	classes  []store.Class
+	serves   map[store.Class]bool
 	base     context.Context
 	activity *activity.Counter // nil but in a test kit
 	chance   func() float64    // in [0, 1)
@@ -129,6 +130,7 @@ type Worker struct {
 	claimSeq  atomic.Uint64
 	queue     queue
 	commits   chan *commit
+	births    chan *commit
 	loads     chan *load
 	executors []*executor
 	stopping  atomic.Bool
@@ -159,7 +161,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	w := &Worker{
 		client: c, store: s, clock: s.Clock(), cfg: cfg, log: cfg.Logger, registry: workflow.NewRegistry(),
 		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
-		commits: make(chan *commit, 1024), loads: make(chan *load, 1024),
+		commits: make(chan *commit, 1024), births: make(chan *commit, 1024), loads: make(chan *load, 1024),
 		kick: make(chan struct{}, 1), idle: make(chan struct{}),
 		base: context.Background(), chance: rand.Float64, lookAgain: lookAgain,
 	}
@@ -185,6 +187,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.registry.Seal(seam.Gate{})
 	w.classes = w.servedClasses()
+	w.serves = make(map[store.Class]bool, len(w.classes))
+	for _, c := range w.classes {
+		w.serves[c] = true
+	}
 	if len(w.classes) == 0 {
 		return errors.New("worker: nothing is registered: call the generated Register function before Run")
 	}
@@ -205,7 +211,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	purging, stopPurging := context.WithCancel(ctx)
 	w.startGoroutines(purging)
 
+	remove := workflow.AddHost(seam.Gate{}, w.client, w)
 	failed := w.claimLoop(ctx)
+	remove()
 	stopPurging()
 	w.stop()
 	return failed
@@ -218,6 +226,10 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	for range committers {
 		w.work.Add(1)
 		go w.commitLoop()
+	}
+	for range bearers {
+		w.work.Add(1)
+		go w.birthLoop()
 	}
 	for range loaders {
 		w.work.Add(1)

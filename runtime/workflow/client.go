@@ -30,6 +30,7 @@ type Client struct {
 	limits limits
 	logger *slog.Logger
 	closed atomic.Bool
+	hosts  hosts
 }
 
 // NewClient returns a client of the store. The store stays the caller's: close

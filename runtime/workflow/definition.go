@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -107,15 +108,15 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", def.name, err)
 	}
-	creates := make([]store.Create, len(requests))
+	starts := make([]*handover.Start, len(requests))
 	for i, req := range requests {
-		create, err := def.create(c, req.Input, req.Options)
+		start, err := def.start(c, req.Input, req.Options)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", def.name, err)
 		}
-		creates[i] = create
+		starts[i] = start
 	}
-	created, err := c.store.Create(ctx, creates)
+	created, err := c.create(ctx, starts)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", def.name, err)
 	}
@@ -200,7 +201,7 @@ func (d *definition) decodeInput(data []byte, into any) error {
 	return decode(what, object[d.param], into)
 }
 
-func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create, error) {
+func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Start, error) {
 	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention}
 	for _, opt := range opts {
 		opt.applyStart(&o)
@@ -209,11 +210,11 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 		o.err = errors.New("WithHold: a run that is held begins when it is released, and not by WithDelay or WithStartAt")
 	}
 	if o.err != nil {
-		return store.Create{}, o.err
+		return nil, o.err
 	}
 	payload, err := d.input(c, in)
 	if err != nil {
-		return store.Create{}, err
+		return nil, err
 	}
 	slot := event.RandomSlot()
 	if o.workflowID != "" {
@@ -224,30 +225,29 @@ func (d *definition) create(c *Client, in any, opts []StartOption) (store.Create
 	if t := now.Add(o.delay); o.delay > 0 && t.After(startAt) {
 		startAt = t
 	}
-	run, cid := event.NewRunID(now, slot), event.NewCID()
-	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: now, Events: []event.Event{{
-		Seq: 1, Type: event.RunCreated, Time: now, Payload: payload,
-		Spec: &event.Spec{
-			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
-			Timeout: o.timeout, Retention: o.retention, Priority: o.priority,
-			StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug,
+	s := &handover.Start{
+		Create: store.Create{
+			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
+			Class: store.Class{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
+			Delay: o.delay, At: o.at, Retention: o.retention,
 		},
-	}}})
-	if err != nil {
-		return store.Create{}, err
-	}
-	create := store.Create{
-		Run: run, WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
-		Class: store.Class{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
-		Frame: frame, CID: cid, Seq: 1, Delay: o.delay, At: o.at, Retention: o.retention,
+		Event: event.Event{
+			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, // as it is read back
+			Spec: &event.Spec{
+				Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
+				Timeout: o.timeout, Retention: o.retention, Priority: o.priority,
+				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug,
+			},
+		},
+		Answers: make(chan handover.Answer, 1),
 	}
 	if o.hold > 0 {
-		create.Status, create.Delay = StatusHeld, o.hold
+		s.Create.Status, s.Create.Delay = StatusHeld, o.hold
 	}
 	if o.policy.Active == CancelActive {
-		create.Cancel, err = CancelItem(seam.Gate{}, "cancel:"+event.ItemID(run), "replaced by run "+string(run))
+		s.Create.Cancel, err = CancelItem(seam.Gate{}, "cancel:"+event.ItemID(s.Create.Run), "replaced by run "+string(s.Create.Run))
 	}
-	return create, err
+	return s, err
 }
 
 // CancelItem returns the item that asks a run and what it continues as to end. It

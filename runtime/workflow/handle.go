@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -204,59 +205,68 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 		return v, err
 	}
 	for {
-		last, rec, err := r.c.awaitEnd(ctx, id)
+		end, err := r.c.awaitEnd(ctx, id)
 		if err != nil {
 			return v, fmt.Errorf("wait for the result of run %s: %w", id, err)
 		}
-		if rec.Class.Workflow != r.def.name {
-			return v, &TypeMismatchError{Run: id, Got: rec.Class.Workflow, Want: r.def.name}
+		if end.Workflow != r.def.name {
+			return v, &TypeMismatchError{Run: id, Got: end.Workflow, Want: r.def.name}
 		}
-		if last.Type != event.RunContinued {
-			return result[T](rec, last)
+		if end.Last.Type != event.RunContinued {
+			return result[T](id, end)
 		}
-		id = last.Next
+		id = end.Last.Next
 	}
 }
 
-func result[T any](rec *store.Record, last *event.Event) (T, error) {
+func result[T any](id RunID, end *handover.End) (T, error) {
 	var v T
-	if last.Type == event.RunCompleted {
-		err := decode(fmt.Sprintf("result of run %s of %s", rec.Run, rec.Class.Workflow), last.Payload, &v)
+	if end.Last.Type == event.RunCompleted {
+		err := decode(fmt.Sprintf("result of run %s of %s", id, end.Workflow), end.Last.Payload, &v)
 		return v, err
 	}
-	e := &RunError{Run: rec.Run, Workflow: rec.Class.Workflow, Status: StatusFailed, failure: last.Failure}
-	if last.Type == event.RunCanceled {
+	e := &RunError{Run: id, Workflow: end.Workflow, Status: StatusFailed, failure: end.Last.Failure}
+	if end.Last.Type == event.RunCanceled {
 		e.Status = StatusCanceled
 	}
-	if f := last.Failure; f != nil {
+	if f := end.Last.Failure; f != nil {
 		e.Code, e.Reason, e.Undone, e.NotUndone = f.Code, f.Message, f.Undone, f.NotUndone
 	}
 	return v, e
 }
 
-// awaitEnd waits until the run has ended and returns its last event. When it has
-// waited, it reads the frames that came meanwhile with the record: mostly the last
-// one is among them.
-func (c *Client) awaitEnd(ctx context.Context, id RunID) (*event.Event, *store.Record, error) {
+// awaitEnd waits until the run has ended. A worker of this process that works on the
+// run tells. Else the store does: when that has been waited for, the frames that came
+// meanwhile are read with the record: mostly the last one is among them.
+func (c *Client) awaitEnd(ctx context.Context, id RunID) (*handover.End, error) {
 	const few = 4
 	request := store.Load{Run: id, Limit: -1}
 	for {
+		if err := c.check(); err != nil {
+			return nil, err
+		}
+		if end, ok := c.hosts.follow(ctx, id); ok {
+			return end, nil
+		}
 		var l store.Loaded
 		err := c.persist(ctx, "look at a run", func() (err error) {
 			l, err = c.load(ctx, request)
 			return err
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if l.Record.Place == store.PlaceEnded {
 			last, err := c.endOf(ctx, id, request.After, &l)
-			return last, &l.Record, err
+			if err != nil {
+				return nil, err
+			}
+			return &handover.End{Workflow: l.Record.Class.Workflow, Last: *last}, nil
 		}
 		request.After, request.Limit = l.Record.N, few
 		err = c.persist(ctx, "wait for the end of a run", func() error { return c.watchEnd(ctx, id, l.Record.N) })
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 }

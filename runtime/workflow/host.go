@@ -1,0 +1,149 @@
+package workflow
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// AddHost makes a worker known to the client that it is on: the client hands over to it
+// what it starts. It is for the worker, which calls remove when it takes no more.
+func AddHost(_ seam.Gate, c *Client, h handover.Host) (remove func()) {
+	c.hosts.change(func(all []handover.Host) []handover.Host { return append(all, h) })
+	return func() {
+		c.hosts.change(func(all []handover.Host) []handover.Host {
+			return slices.DeleteFunc(all, func(other handover.Host) bool { return other == h })
+		})
+	}
+}
+
+// hosts are the workers on a client.
+type hosts struct {
+	all atomic.Pointer[[]handover.Host]
+}
+
+func (h *hosts) change(f func([]handover.Host) []handover.Host) {
+	for {
+		before := h.all.Load()
+		var all []handover.Host
+		if before != nil {
+			all = slices.Clone(*before)
+		}
+		all = f(all)
+		if h.all.CompareAndSwap(before, &all) {
+			return
+		}
+	}
+}
+
+func (h *hosts) list() []handover.Host {
+	if all := h.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// take gives a start to the first worker that takes it.
+func (h *hosts) take(s *handover.Start) bool {
+	return slices.ContainsFunc(h.list(), func(host handover.Host) bool { return host.Take(s) })
+}
+
+// follow waits for the end of a run that a worker of this process works on.
+func (h *hosts) follow(ctx context.Context, run RunID) (*handover.End, bool) {
+	for _, host := range h.list() {
+		if end, ok := host.Follow(ctx, run); ok {
+			return end, true
+		}
+	}
+	return nil, false
+}
+
+// patience is how long a client leaves a start to a worker that has not begun it. Code
+// of a run that does not return before its first wait must not hold up whoever has
+// started it.
+const patience = 100 * time.Millisecond
+
+// create stores runs: by workers of this process that can begin them at once, and by
+// itself what is left. Each start is stored once at most: see [handover.Start].
+func (c *Client) create(ctx context.Context, starts []*handover.Start) ([]store.Created, error) {
+	answers := make([]store.Created, len(starts))
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var given, left []int
+	for i, s := range starts {
+		if c.hosts.take(s) {
+			given = append(given, i)
+		} else {
+			left = append(left, i)
+		}
+	}
+	if err := c.createAlone(ctx, starts, left, answers); err != nil {
+		return nil, err
+	}
+	if len(given) == 0 {
+		return answers, nil
+	}
+	left = left[:0]
+	late := make(chan struct{})
+	defer time.AfterFunc(patience, func() { close(late) }).Stop()
+	for _, i := range given {
+		a, err := awaitStart(ctx, starts[i], late)
+		switch {
+		case err != nil:
+			return nil, err
+		case a.Declined:
+			left = append(left, i)
+		default:
+			answers[i] = a.Created
+		}
+	}
+	return answers, c.createAlone(ctx, starts, left, answers)
+}
+
+// awaitStart waits for the answer to a start that was handed over. Once late is closed
+// the start is withdrawn, unless it was begun.
+func awaitStart(ctx context.Context, s *handover.Start, late <-chan struct{}) (handover.Answer, error) {
+	select {
+	case a := <-s.Answers:
+		return a, a.Err
+	case <-late:
+	case <-ctx.Done():
+	}
+	if s.Withdraw() {
+		return handover.Answer{Declined: true}, ctx.Err()
+	}
+	select {
+	case a := <-s.Answers:
+		return a, a.Err
+	case <-ctx.Done():
+		return handover.Answer{}, ctx.Err()
+	}
+}
+
+// createAlone stores those of the starts that nobody else stores.
+func (c *Client) createAlone(ctx context.Context, starts []*handover.Start, which []int, answers []store.Created) error {
+	if len(which) == 0 {
+		return nil
+	}
+	requests := make([]store.Create, len(which))
+	for i, n := range which {
+		if err := starts[n].Frame(); err != nil {
+			return err
+		}
+		requests[i] = starts[n].Create
+	}
+	created, err := c.store.Create(ctx, requests)
+	if err != nil {
+		return err
+	}
+	for i, n := range which {
+		answers[n] = created[i]
+	}
+	return nil
+}
