@@ -43,23 +43,56 @@ func (p *partition) create(c *store.Create) store.Created {
 	if p.late(c.Deadline) {
 		return store.Created{Err: store.ErrStale}
 	}
-	if p.runs[c.Run] != nil {
-		return store.Created{Run: c.Run, New: true}
+	if r := p.runs[c.Run]; r != nil {
+		return r.answer(c)
 	}
-	if c.WorkflowID == "" {
-		p.start(p.insert(c), c)
-		return store.Created{Run: c.Run, New: true}
+	if n := p.names[c.WorkflowID]; n != nil {
+		if n.active != nil {
+			return p.createBehind(n, c)
+		}
+		if n.last != nil && refuses(c.Finished, n.last.status) {
+			return store.Created{Err: &store.FinishedError{WorkflowID: c.WorkflowID, Run: n.last.id, Status: n.last.status}}
+		}
 	}
-	n := p.name(c.WorkflowID)
-	if n.active != nil {
-		return p.createBehind(n, c)
+	due := p.startTime(c)
+	owner, err := p.ownerOf(c, due)
+	if err != nil {
+		return store.Created{Err: err}
 	}
-	if n.last != nil && refuses(c.Finished, n.last.status) {
-		return store.Created{Err: &store.FinishedError{WorkflowID: c.WorkflowID, Run: n.last.id, Status: n.last.status}}
+	r := p.insert(c)
+	if c.WorkflowID != "" {
+		p.name(c.WorkflowID).active = r
 	}
-	n.active = p.insert(c)
-	p.start(n.active, c)
-	return store.Created{Run: c.Run, New: true}
+	switch {
+	case owner != nil:
+		p.grant(r, owner, c.Owner.Token)
+	case due != 0:
+		p.park(r, due)
+	default:
+		p.makeReady(r)
+	}
+	return r.answer(c)
+}
+
+// answer says that the run of a request is there, created now or by an earlier try.
+func (r *run) answer(c *store.Create) store.Created {
+	created := store.Created{Run: r.id, New: true}
+	if c.Owner != nil && r.holds(c.Owner.Fence()) {
+		created.Fence = r.fence()
+	}
+	return created
+}
+
+// ownerOf returns the session that is to own a new run from its birth, nil if the
+// run waits for a worker; due is when it may start.
+func (p *partition) ownerOf(c *store.Create, due int64) (*session, error) {
+	switch {
+	case c.Owner == nil:
+		return nil, nil //nolint:nilnil // it waits for a worker
+	case due != 0:
+		return nil, store.ErrNotClaimable
+	}
+	return p.live(c.Owner.Session)
 }
 
 // createBehind answers a start whose workflow id has an active run.
@@ -68,6 +101,9 @@ func (p *partition) createBehind(n *name, c *store.Create) store.Created {
 	case store.ActiveFail:
 		return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: n.active.id}}
 	case store.ActiveCancel:
+		if c.Owner != nil {
+			return store.Created{Err: store.ErrNotClaimable}
+		}
 		r := p.insert(c)
 		r.place = store.PlaceLined
 		p.cancel(n.active, c.Cancel)
@@ -119,8 +155,8 @@ func (p *partition) insert(c *store.Create) *run {
 	return r
 }
 
-// start puts a new run where it belongs.
-func (p *partition) start(r *run, c *store.Create) {
+// startTime returns when a new run may start; 0: now.
+func (p *partition) startTime(c *store.Create) int64 {
 	now := p.clock.Now()
 	due := c.At
 	if c.Delay > 0 {
@@ -129,8 +165,7 @@ func (p *partition) start(r *run, c *store.Create) {
 		}
 	}
 	if ms := millis(due); due.After(time.Time{}) && ms > now.UnixMilli() {
-		p.park(r, ms)
-		return
+		return ms
 	}
-	p.makeReady(r)
+	return 0
 }

@@ -55,11 +55,13 @@ func (s *Store) creation(c *store.Create) *call {
 		s.at(), deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
 		string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
 	)
-	return &call{
-		script: scriptCreate, p: p,
-		keys: []string{p.meta(run), p.log(run), p.open(), p.classes(), p.active(), p.latest(), p.line(wid), p.extra(run), p.hidden(run)},
-		args: s.describe(args, c, c.Birth),
+	keys := []string{p.meta(run), p.log(run), p.open(), p.classes(), p.active(), p.latest(), p.line(wid), p.extra(run), p.hidden(run)}
+	args = s.describe(args, c, c.Birth)
+	if c.Owner != nil {
+		session := sessionCode(c.Owner.Session)
+		keys, args = append(keys, p.session(session), p.owned(session)), append(args, "o", session, "t", (*tokenArg)(&c.Owner.Token))
 	}
+	return &call{script: scriptCreate, p: p, keys: keys, args: args}
 }
 
 // describe adds a new run, and the record that creates it, as the scripts want it
@@ -113,6 +115,12 @@ func created(c *store.Create, call *call) (store.Created, error) {
 	switch a.word() {
 	case "created":
 		return store.Created{Run: c.Run, New: true}, nil
+	case "owned":
+		return store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}, nil
+	case "later":
+		return store.Created{Err: store.ErrNotClaimable}, nil
+	case "expired":
+		return store.Created{Err: store.ErrExpired}, nil
 	case "stale":
 		return store.Created{Err: store.ErrStale}, nil
 	case "existing":

@@ -2,27 +2,32 @@
 --
 -- KEYS  1 metadata  2 log  3 open runs  4 classes  5 active runs  6 latest runs
 --       7 line of the workflow id  8 extra  9 metadata of a hidden run
+--       10 session that is to own the run  11 runs of that: without an owner neither
 -- ARGV  1 now  2 deadline, or '0'  3 due at  4 delay  5 workflow id as a key,
 --       or ''  6 policy for an active run  7 policy for a finished run
 --       8 id of the cancel item  9 the cancel item  10 status of success
---       11 and on: the run, as add_run wants it
+--       11 and on: the run, as add_run wants it; if it is to be owned, the last of
+--       its metadata are 'o', the session, 't' and the token
 --
--- Returns {'stale'}, {'created'}, {'existing', run}, {'active', run} or
--- {'refused', run, status}.
+-- Returns {'stale'}, {'created'}, {'owned'} if it is created and its owner has it,
+-- {'existing', run}, {'active', run}, {'refused', run, status}, {'later'} if nobody
+-- could own it yet, or {'expired'}.
 --
 -- Atomic, because the policy is judged and the workflow id taken in one action:
 -- of any number of starters one gets it. A run that is there already was created
--- by an earlier try, which is asked before the policies.
+-- by an earlier try, which is asked before the policies. One that is born owned is
+-- never ready: it takes neither a counter nor a wake.
 --
 -- Parts: tag clock ready compact add
 
-local wid = ARGV[5]
+local wid, owned = ARGV[5], KEYS[11]
 local now, at = clock(ARGV[1])
 if ARGV[2] ~= '0' and now > tonumber(ARGV[2]) then
   return {'stale'}
 end
 if redis.call('EXISTS', KEYS[1], KEYS[9]) > 0 then
-  return {'created'}
+  local m = owned and redis.call('HMGET', KEYS[1], 'e', 't')
+  return {m and m[1] == '1' and m[2] == ARGV[#ARGV] and 'owned' or 'created'}
 end
 local active = wid ~= '' and redis.call('HGET', KEYS[5], wid)
 if active and ARGV[6] ~= '2' then
@@ -37,6 +42,26 @@ if not active and wid ~= '' and ARGV[7] ~= '0' then
 end
 
 local run, class = ARGV[11], ARGV[12]
+local due = tonumber(ARGV[3])
+if ARGV[4] ~= '0' then
+  due = math.max(due, now + ARGV[4])
+end
+if owned then
+  if active or due > now then
+    return {'later'}
+  end
+  local s = redis.call('HMGET', KEYS[10], 'i', 'r')
+  if not s[1] or s[2] then
+    return {'expired'}
+  end
+  add_run(11, at, '2', 'e', '1')
+  redis.call('SADD', owned, run)
+  redis.call('HSETNX', KEYS[4], class, ARGV[13])
+  if wid ~= '' then
+    redis.call('HSET', KEYS[5], wid, run)
+  end
+  return {'owned'}
+end
 if active then
   add_run(11, at, '5', 'p', '5')
   -- Part: item kept push
@@ -52,10 +77,6 @@ if active then
   redis.call('HSETNX', KEYS[4], class, ARGV[13])
   compact(run, #ARGV[14])
   return {'created'}
-end
-local due = tonumber(ARGV[3])
-if ARGV[4] ~= '0' then
-  due = math.max(due, now + ARGV[4])
 end
 if due > now then
   -- Part: park

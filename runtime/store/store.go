@@ -202,11 +202,15 @@ type Create struct {
 // Owner is a session that is to own a run from its birth: creation and claim in one
 // action, so that there is no moment at which the one is durable and the other is not.
 // The fence is epoch 1 with the token, which is made for this request alone. The
-// session belongs to the partition of the run.
+// session belongs to the partition of the run; any other is one that is over. What a
+// run continues as waits for a worker: an Owner in Commit.Continue is ignored.
 type Owner struct {
 	Session SessionID
 	Token   event.Token
 }
+
+// Fence returns the fence under which the run is born.
+func (o *Owner) Fence() Fence { return Fence{Epoch: 1, Token: o.Token} }
 
 // ActivePolicy decides what happens to a start whose workflow id has an active run.
 type ActivePolicy uint8
