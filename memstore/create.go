@@ -76,11 +76,11 @@ func (p *partition) create(c *store.Create) store.Created {
 
 // answer says that the run of a request is there, created now or by an earlier try.
 func (r *run) answer(c *store.Create) store.Created {
-	created := store.Created{Run: r.id, New: true}
+	answer := store.Created{Run: r.id, New: true}
 	if c.Owner != nil && r.holds(c.Owner.Fence()) {
-		created.Fence = r.fence()
+		answer.Fence = r.fence()
 	}
-	return created
+	return answer
 }
 
 // ownerOf returns the session that is to own a new run from its birth, nil if the

@@ -29,6 +29,15 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	if err != nil {
 		return nil, fmt.Errorf("create %d runs: %w", len(runs), err)
 	}
+	for i, a := range answers {
+		switch owner := runs[i].Owner; {
+		case owner == nil:
+		case a.Fence != store.Fence{}:
+			s.hub.openSession(owner.Session)
+		default:
+			s.hub.heard(owner.Session, a.Err)
+		}
+	}
 	return answers, nil
 }
 
@@ -40,9 +49,8 @@ func (t *tx) create(c *store.Create) (store.Created, error) {
 	if err != nil {
 		return store.Created{}, err
 	}
-	created := store.Created{Run: c.Run, New: true}
 	if known != 0 {
-		return created, nil
+		return t.createAgain(known, c)
 	}
 	w, err := t.workflowID(c.WorkflowID)
 	switch {
@@ -55,6 +63,11 @@ func (t *tx) create(c *store.Create) (store.Created, error) {
 			return keepRefusal(err)
 		}
 	}
+	due := t.startTime(c)
+	owner, err := t.ownerOf(c, due)
+	if err != nil {
+		return keepRefusal(err)
+	}
 	r, err := t.insert(c, w, c.Run)
 	if err != nil {
 		return store.Created{}, err
@@ -64,7 +77,53 @@ func (t *tx) create(c *store.Create) (store.Created, error) {
 			return store.Created{}, err
 		}
 	}
-	return created, t.start(r, c)
+	switch {
+	case owner != nil:
+		t.own(r, owner, c.Owner.Token)
+		err = t.save(r)
+	case due != 0:
+		err = t.park(r, due)
+	default:
+		err = t.makeReady(r)
+	}
+	return r.answer(c), err
+}
+
+// createAgain answers a request whose run an earlier try has created.
+func (t *tx) createAgain(key int64, c *store.Create) (store.Created, error) {
+	if c.Owner == nil {
+		return store.Created{Run: c.Run, New: true}, nil
+	}
+	r, err := t.runByKey(key)
+	if err != nil {
+		return store.Created{}, err
+	}
+	return r.answer(c), nil
+}
+
+// answer says that the run of a request is there, created now or by an earlier try.
+func (r *run) answer(c *store.Create) store.Created {
+	answer := store.Created{Run: r.id, New: true}
+	if c.Owner != nil && r.holds(c.Owner.Fence()) {
+		answer.Fence = store.Fence{Epoch: r.epoch, Token: r.token}
+	}
+	return answer
+}
+
+// ownerOf returns the session that is to own a new run from its birth, nil if the
+// run waits for a worker; due is when it may start.
+func (t *tx) ownerOf(c *store.Create, due int64) (*session, error) {
+	switch {
+	case c.Owner == nil:
+		return nil, nil //nolint:nilnil // it waits for a worker
+	case due != 0:
+		return nil, refuse(store.ErrNotClaimable)
+	}
+	l, err := t.live(c.Owner.Session)
+	if err != nil {
+		return nil, err
+	}
+	return l, t.adopt(l, t.s.locks.identity())
 }
 
 // workflowID is what is known about a workflow id.
@@ -97,6 +156,9 @@ func (t *tx) createBehind(w workflowID, c *store.Create) (store.Created, error) 
 	case store.ActiveFail:
 		return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: active.id}}, nil
 	case store.ActiveCancel:
+		if c.Owner != nil {
+			return store.Created{Err: store.ErrNotClaimable}, nil
+		}
 		return t.createInLine(w, active, c)
 	}
 	return store.Created{Run: active.id}, nil
@@ -224,8 +286,8 @@ func (t *tx) appendFrame(run int64, n uint64, frame []byte) error {
 	return t.exec(`INSERT INTO frames VALUES (?, ?, ?)`, run, n, frame)
 }
 
-// start puts a new run where it belongs.
-func (t *tx) start(r *run, c *store.Create) error {
+// startTime returns when a new run may start; 0: now.
+func (t *tx) startTime(c *store.Create) int64 {
 	due := c.At
 	if c.Delay > 0 {
 		if after := t.now.Add(c.Delay); after.After(due) {
@@ -233,7 +295,7 @@ func (t *tx) start(r *run, c *store.Create) error {
 		}
 	}
 	if ms := millis(due); ms > t.ms() {
-		return t.park(r, ms)
+		return ms
 	}
-	return t.makeReady(r)
+	return 0
 }

@@ -60,16 +60,21 @@ func (t *tx) park(r *run, due int64) error {
 	return t.save(r)
 }
 
-// grant gives a run to a session under a new fence.
+// own makes a session the owner of a run, under a new fence. The caller saves the run.
+func (t *tx) own(r *run, to *session, token event.Token) {
+	t.leave(r)
+	r.place, r.owner, r.session, r.token = store.PlaceOwned, to.id, to.name, token
+	r.epoch++
+	r.closing = false
+}
+
+// grant gives a run to a session and says what it is given.
 func (t *tx) grant(r *run, to *session, token event.Token) (store.ClaimedRun, error) {
 	class, err := t.className(r.class)
 	if err != nil {
 		return store.ClaimedRun{}, err
 	}
-	t.leave(r)
-	r.place, r.owner, r.session, r.token = store.PlaceOwned, to.id, to.name, token
-	r.epoch++
-	r.closing = false
+	t.own(r, to, token)
 	if r.inbox > 0 {
 		last, err := t.number(`SELECT max(seq) FROM inbox WHERE run = +?`, r.key)
 		if err != nil {

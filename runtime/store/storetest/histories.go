@@ -235,6 +235,10 @@ func (h *history) drawCreate(t *rapid.T) {
 	if chance(t, "deadline", 10) {
 		c.Deadline = h.deadline(t)
 	}
+	if chance(t, "owned", 30) {
+		c.Owner = &store.Owner{Session: h.session(t).ID, Token: h.ids.Token()}
+		h.fences = append(h.fences, c.Owner.Fence())
+	}
 	h.logs = append(h.logs, l)
 	h.request(t, func() { h.equal("create", h.create(c), h.m.create(c)) })
 }

@@ -15,15 +15,23 @@ func (m *model) create(c store.Create) store.Created {
 	if m.late(c.Deadline) {
 		return store.Created{Err: store.ErrStale}
 	}
-	if m.runs[c.Run] != nil {
-		return store.Created{Run: c.Run, New: true}
+	if r := m.runs[c.Run]; r != nil {
+		return r.answer(c)
 	}
+	due := c.At
+	if after := m.clock.Now().Add(c.Delay); after.After(due) {
+		due = after
+	}
+	later := due.After(m.clock.Now())
 	if active, ok := m.active[c.WorkflowID]; ok && c.WorkflowID != "" {
 		switch c.Active {
 		case store.ActiveUse:
 			return store.Created{Run: active}
 		case store.ActiveFail:
 			return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: active}}
+		}
+		if c.Owner != nil {
+			return store.Created{Err: store.ErrNotClaimable}
 		}
 		r := m.insert(c)
 		r.Place, r.Birth = store.PlaceLined, c.Birth
@@ -41,21 +49,37 @@ func (m *model) create(c store.Create) store.Created {
 			return store.Created{Err: &store.FinishedError{WorkflowID: c.WorkflowID, Run: last, Status: status}}
 		}
 	}
+	if c.Owner != nil {
+		if later {
+			return store.Created{Err: store.ErrNotClaimable}
+		}
+		if _, live := m.leases[c.Owner.Session]; !live {
+			return store.Created{Err: store.ErrExpired}
+		}
+	}
 	r := m.insert(c)
+	r.Birth = c.Birth
 	if c.WorkflowID != "" {
 		m.active[c.WorkflowID] = c.Run
 	}
-	due := c.At
-	r.Birth = c.Birth
-	if after := m.clock.Now().Add(c.Delay); after.After(due) {
-		due = after
-	}
-	if due.After(m.clock.Now()) {
+	switch {
+	case c.Owner != nil:
+		m.grant(r, c.Owner.Session, c.Owner.Token)
+	case later:
 		m.park(r, due)
-	} else {
+	default:
 		m.makeReady(r, m.nextTurn())
 	}
-	return store.Created{Run: c.Run, New: true}
+	return r.answer(c)
+}
+
+// answer is that of a create whose run is there.
+func (r *modelRun) answer(c store.Create) store.Created {
+	answer := store.Created{Run: c.Run, New: true}
+	if c.Owner != nil && r.Place == store.PlaceOwned && r.Fence == c.Owner.Fence() {
+		answer.Fence = r.Fence
+	}
+	return answer
 }
 
 func (m *model) insert(c store.Create) *modelRun {

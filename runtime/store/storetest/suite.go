@@ -35,7 +35,8 @@ type group struct {
 func groups(cfg Config) []group {
 	return []group{
 		{createBehaviors, nil}, {lineBehaviors, nil}, {sessionBehaviors, nil}, {recoverBehaviors, nil},
-		{claimBehaviors, nil}, {handedBehaviors, nil}, {commitBehaviors, nil}, {effectBehaviors, nil}, {deliverBehaviors, nil},
+		{claimBehaviors, nil}, {handedBehaviors, nil}, {ownerBehaviors, nil}, {ownerAgainBehaviors, nil}, {ownerRaceBehaviors, nil},
+		{commitBehaviors, nil}, {effectBehaviors, nil}, {deliverBehaviors, nil},
 		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {birthBehaviors, nil}, {keptBehaviors, nil},
 		{continueBehaviors, nil}, {chainBehaviors, nil}, {chainPurgeBehaviors, nil}, {chainRaceBehaviors, nil},
 		{streamBehaviors, nil}, {streamPageBehaviors, nil}, {streamSideBehaviors, nil}, {streamChainBehaviors, nil},

@@ -1,0 +1,121 @@
+package storetest
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// bearUntil lets several starters bear runs for a session until the store refuses:
+// while they are at it, the session ends. It fails the test if a run is lost.
+func (h *harness) bearUntil(s store.SessionID, ends func() error) {
+	h.Helper()
+	const starters, before = 4, 5
+	var born sync.Map // by id
+	var n atomic.Int64
+	under := make(chan struct{})
+	together(starters+1, func(i int) {
+		if i == starters {
+			<-under
+			if err := ends(); err != nil {
+				h.Errorf("end of the session: %v", err)
+			}
+			return
+		}
+		for {
+			c := h.newLog(orders, "").Create()
+			h.ownedBy(s)(&c)
+			got, err := h.store.Create(h.ctx, []store.Create{c})
+			if err == nil {
+				err = got[0].Err
+			}
+			switch {
+			case errors.Is(err, store.ErrExpired):
+				return
+			case err != nil || got[0].Fence != c.Owner.Fence():
+				h.Errorf("create: got %+v, %v", got, err)
+				return
+			}
+			born.Store(c.Run, true)
+			if n.Add(1) == before {
+				close(under)
+			}
+		}
+	})
+	for len(h.inspect().Owned[s]) > 0 { // the store did not take all at once
+		h.check("end of the session", ends())
+	}
+	snap := h.inspect()
+	h.equal("number of runs", len(snap.Runs), int(n.Load()))
+	for id, r := range snap.Runs {
+		if _, answered := born.Load(id); !answered {
+			h.Fatalf("run %s was created and refused", id)
+		}
+		if r.Place != store.PlaceReady || r.Fence != (store.Fence{Epoch: 2}) || r.Recoveries != 1 {
+			h.Fatalf("run %s: got %s under %v with %d recoveries, want it recovered once", id, r.Place, r.Fence, r.Recoveries)
+		}
+	}
+}
+
+var ownerRaceBehaviors = []behavior{
+	{"C1_OfManyBirthsOfOneWorkflowIDOneIsOwned", func(h *harness) {
+		const starters = 20
+		wid := h.workflowID("order")
+		var requests []store.Create
+		for range starters {
+			c := h.newLog(orders, wid).Create()
+			h.ownedBy(h.session())(&c)
+			requests = append(requests, c)
+		}
+		answers := make([]store.Created, starters)
+		together(starters, func(i int) {
+			got, err := h.store.Create(h.ctx, requests[i:i+1])
+			if err != nil {
+				h.Errorf("create: %v", err)
+				return
+			}
+			answers[i] = got[0]
+		})
+		owned := map[store.SessionID][]event.RunID{}
+		for i, a := range answers {
+			want := store.Created{Run: answers[0].Run}
+			if a.New {
+				owner := requests[i].Owner
+				want.New, want.Fence = true, owner.Fence()
+				owned[owner.Session] = []event.RunID{requests[i].Run}
+			}
+			h.equal("answer", a, want)
+		}
+		h.equal("number of owners", len(owned), 1)
+		h.equal("owned", h.inspect().Owned, owned)
+	}},
+	{"C1_ConcurrentTriesOfOneBirthAreOneRun", func(h *harness) {
+		s := h.session()
+		c := h.newLog(orders, h.workflowID("order")).Create()
+		h.ownedBy(s)(&c)
+		together(20, func(int) {
+			got, err := h.store.Create(h.ctx, []store.Create{c})
+			if err != nil || got[0] != (store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}) {
+				h.Errorf("create: got %+v, %v", got, err)
+			}
+		})
+		h.equal("owned", h.reconcile(s), []store.Owned{{Run: c.Run, Fence: c.Owner.Fence()}})
+	}},
+	{"NoBirthIsLostToASessionThatIsClosed", func(h *harness) {
+		s := h.session()
+		h.bearUntil(s, func() error { return h.store.CloseSession(h.ctx, 0, s) })
+	}},
+	{"NoBirthIsLostToASessionThatIsRecovered", func(h *harness) {
+		dead := h.session()
+		h.clock.Advance(ttl + time.Second)
+		alive := h.session()
+		h.bearUntil(dead, func() error {
+			_, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: h.ids.Token(), Recover: true})
+			return err
+		})
+	}},
+}
