@@ -90,12 +90,16 @@ var claimsLater = bears(func(ctx context.Context, w wrapper, c *store.Create) *s
 // pretends answers once that a run is created that is refused.
 func pretends(w wrapper) store.Store {
 	var told atomic.Bool
-	return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
-		if c.Owner == nil || lease(ctx, w, c) != nil || told.Swap(true) {
-			return nil
+	return bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		got, err := w.Create(ctx, []store.Create{*c})
+		if err != nil {
+			return &store.Created{Err: err}
 		}
-		return &store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
-	}}
+		if errors.Is(got[0].Err, store.ErrExpired) && !told.Swap(true) {
+			return &store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
+		}
+		return &got[0]
+	})(w)
 }
 
 var ownerFaults = map[string]fault{
