@@ -42,3 +42,28 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 		t.Errorf("opening it again: got error %v, want %v", err, store.ErrExpired)
 	}
 }
+
+// A session that bears a run through another store than the one that has opened it
+// lives with that one, as a session that claims does.
+func TestCreate_ABirthTiesTheSessionToItsStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	first, second := openStore(t, path, nil), openStore(t, path, nil)
+	openSession(t, first, "owner")
+	openSession(t, second, "heir")
+	c := newLog(second.Clock()).Create()
+	c.Owner = &store.Owner{Session: "owner", Token: (&storetest.IDs{}).Token()}
+	got, err := second.Create(testContext(t), []store.Create{c})
+	if err != nil || got[0].Fence != c.Owner.Fence() {
+		t.Fatalf("create: got %+v, %v, want a fence", got, err)
+	}
+	check(t, first.Close())
+	third := openStore(t, path, nil)
+	openSession(t, third, "other")
+	if got := claim(t, third, "other", 10); len(got) != 0 {
+		t.Errorf("claimed %d runs of a living process, want none", len(got))
+	}
+	check(t, second.Close())
+	if got := claim(t, third, "other", 10); len(got) != 1 {
+		t.Errorf("claimed %d runs once the process had ended, want 1", len(got))
+	}
+}

@@ -102,11 +102,11 @@ var memoryMutants = []Mutant{
 		"r = p.tip(r)", "_ = p.tip", "DeliverToAnyRunOfAChainReachesTheLast"),
 
 	memory("C1/memory/exists", "create does not ask whether the run exists", "create.go",
-		"if p.runs[c.Run] != nil {", "if false {", "C1_CreateSentAgainIsTheSameRun"),
+		"if r := p.runs[c.Run]; r != nil {", "if r := p.runs[c.Run]; false {", "C1_CreateSentAgainIsTheSameRun"),
 	memory("C1/memory/policy-first", "the policy is asked before whether the run exists", "create.go",
-		"if p.runs[c.Run] != nil {", "if c.WorkflowID == \"\" && p.runs[c.Run] != nil {", "C1_CreateSentAgainIsAskedBeforeThePolicy"),
+		"if r := p.runs[c.Run]; r != nil {", "if r := p.runs[c.Run]; c.WorkflowID == \"\" && r != nil {", "C1_CreateSentAgainIsAskedBeforeThePolicy"),
 	memory("C1/memory/deleted", "a deleted run is created again", "create.go",
-		"if p.runs[c.Run] != nil {", "if p.find(c.Run) != nil {", "C1_CreateSentAgainAfterDeleteIsTheSameRun"),
+		"if r := p.runs[c.Run]; r != nil {", "if r := p.find(c.Run); r != nil {", "C1_CreateSentAgainAfterDeleteIsTheSameRun"),
 	memory("C1/memory/active", "two runs of a workflow id are active", "create.go",
 		"if n.active != nil {", "if false {", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
 	memory("C1/memory/line", "a successor does not wait in line", "create.go",
@@ -115,6 +115,14 @@ var memoryMutants = []Mutant{
 		"p.makeReady(n.active)", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	memory("C1/memory/continue", "a run continues that is not the active one", "continue.go",
 		`r.wid != "" && p.name(r.wid).active != r`, "false").by("TestCommit_OnlyTheActiveRunOfAWorkflowIDContinues"),
+	memory("C1/memory/owner-later", "a session owns a run that is for later", "create.go",
+		"case due != 0:\n\t\treturn nil, store.ErrNotClaimable", "", "ARunThatASessionWouldHaveToWaitForIsNotCreated"),
+	memory("C1/memory/owner-line", "a run that is to be owned waits in line", "create.go",
+		"if c.Owner != nil {\n\t\t\treturn store.Created{Err: store.ErrNotClaimable}\n\t\t}", "", "ARunBehindAnActiveOneIsNotBornOwned"),
+	memory("C1/memory/owner-over", "a run is created whose owner is over", "create.go",
+		"return p.live(c.Owner.Session)", "return p.sessions[c.Owner.Session], nil", "ASessionThatIsOverBearsNothing"),
+	memory("C1/memory/owner-again", "a create sent again is told of a fence that it has not", "create.go",
+		" && r.holds(c.Owner.Fence())", "", "C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence"),
 
 	memory("P1/memory/ended", "a run is purged that has not ended", "purge.go",
 		"if r.place != store.PlaceEnded {", "if r.place == 99 {", "P1_OnlyRunsThatHaveEndedArePurged",
@@ -177,6 +185,8 @@ var memoryMutants = []Mutant{
 
 	memory("K1/memory/place", "a run that is claimed stays in the ready set", "run.go",
 		"p.leave(r)", "", "K1_ClaimNeverGivesARunTwice").behind("func (p *partition) grant("),
+	memory("K1/memory/owner", "a run that is born owned wakes", "create.go",
+		"p.grant(r, owner, c.Owner.Token)", "p.makeReady(r)\n\t\tp.grant(r, owner, c.Owner.Token)", "K1_ARunThatIsBornOwnedIsNotToBeClaimed"),
 
 	memory("K2/memory/ready", "what is made ready wakes nobody", "run.go",
 		"p.wake(r.class)", "", "K2_AStartWakesABlockedWait").behind("r.class.push(r)"),

@@ -57,6 +57,8 @@ var redisMutants = []Mutant{
 	onRedis("F2/redis/finish-notes", "finish.lua ends a run that has notes, and leaves them", "lua/finish.lua",
 		"KEYS[3], KEYS[4], KEYS[8])", "KEYS[3], KEYS[8])").
 		by("TestFinish_TheShortScriptLeavesARunWithNotesToTheLongOne"),
+	onRedis("F2/redis/owner", "a run that is born owned is not among those of its session", "lua/create.lua",
+		"redis.call('SADD', owned, run)", "", "F2_ClosingASessionRecoversWhatItBore"),
 
 	onRedis("F3/redis/commit", "commit.lua appends behind any frame", "lua/commit.lua",
 		"if m[1] ~= ARGV[6] then", "if false then", "F3_CommitMustContinueTheLastFrame"),
@@ -137,6 +139,20 @@ var redisMutants = []Mutant{
 		" or (m[6] or '') ~= ARGV[8]", "", "CommitMustNameTheWorkflowIDOfItsRun"),
 	onRedis("C1/redis/continue", "a run continues that is not the active one", "lua/commit.lua",
 		"if m[6] and redis.call('HGET', tag .. 'u', m[6]) ~= run then", "if false then").by("TestCommit_DoesNotContinueARunThatIsNotTheActiveOne"),
+	onRedis("C1/redis/owner-later", "a session owns a run that is for later", "lua/create.lua",
+		"if active or due > now then", "if active then", "ARunThatASessionWouldHaveToWaitForIsNotCreated"),
+	onRedis("C1/redis/owner-line", "a session owns a run behind an active one", "lua/create.lua",
+		"if active or due > now then", "if due > now then", "ARunBehindAnActiveOneIsNotBornOwned"),
+	onRedis("C1/redis/owner-over", "a run is created whose owner is over", "lua/create.lua",
+		"if not s[1] or s[2] then", "if false then", "ASessionThatIsOverBearsNothing"),
+	onRedis("C1/redis/owner-recovering", "a run is created whose owner is being recovered", "lua/create.lua",
+		"if not s[1] or s[2] then", "if not s[1] then", "ASessionThatIsBeingRecoveredBearsNothing"),
+	onRedis("C1/redis/owner-epoch", "a create sent again is told of its fence after another claim", "lua/create.lua",
+		"m[1] == '1' and ", "", "C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence"),
+	onRedis("C1/redis/owner-token", "a create sent again is told of a fence that it has not", "lua/create.lua",
+		" and m[2] == ARGV[#ARGV]", "", "C1_CreateSentAgainIsToldOfNoFenceButItsOwn"),
+	onRedis("C1/redis/owner-class", "the class of a run that is born owned has no name", "lua/create.lua",
+		"redis.call('HSETNX', KEYS[4], class, ARGV[13])", "").behind("redis.call('SADD', owned, run)").by("TestCreate_ABirthNamesItsClass"),
 
 	onRedis("P1/redis/ended", "a run is purged that has not ended", "lua/part/hold.lua",
 		"if not at or ", "at = at or '0'\n  if ", "P1_OnlyRunsThatHaveEndedArePurged", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed",
@@ -241,6 +257,8 @@ var redisMutants = []Mutant{
 		"if m[1] == '2' and m[2] == session then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
 	onRedis("K1/redis/claimed", "a run that is claimed stays in the ready set", "lua/claim.lua",
 		"redis.call('ZREM', class, unpack(line))", "", "ClaimGivesTheRunToTheSession"),
+	onRedis("K1/redis/owner", "a run that is born owned wakes", "lua/create.lua",
+		"redis.call('SADD', owned, run)", "redis.call('SADD', owned, run)\n  wake(class)", "K1_ARunThatIsBornOwnedIsNotToBeClaimed"),
 
 	onRedis("K2/redis/ready", "what is made ready wakes nobody", "lua/part/ready.lua",
 		"  return wake(class)\nend", "  return true\nend", "K2_AStartWakesABlockedWait").behind("local function line_up"),

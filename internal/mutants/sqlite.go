@@ -89,6 +89,14 @@ var sqliteMutants = []Mutant{
 		"return t.makeReady(heir)", "return nil", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	sqlite("C1/sqlite/continue", "a run continues that is not the active one", "continue.go",
 		"if r.wid != 0 && w.active != r.key {", "if r.wid != 0 && w.active < 0 {").by("TestCommit_DoesNotContinueARunThatIsNotTheActiveOne"),
+	sqlite("C1/sqlite/owner-later", "a session owns a run that is for later", "create.go",
+		"case due != 0:\n\t\treturn nil, refuse(store.ErrNotClaimable)", "", "ARunThatASessionWouldHaveToWaitForIsNotCreated"),
+	sqlite("C1/sqlite/owner-line", "a run that is to be owned waits in line", "create.go",
+		"if c.Owner != nil {\n\t\t\treturn store.Created{Err: store.ErrNotClaimable}, nil\n\t\t}", "", "ARunBehindAnActiveOneIsNotBornOwned"),
+	sqlite("C1/sqlite/owner-over", "a run is created whose owner is over", "create.go",
+		"l, err := t.live(c.Owner.Session)", "l, err := t.live(c.Owner.Session)\n\tif err != nil {\n\t\treturn nil, nil\n\t}", "ASessionThatIsOverBearsNothing"),
+	sqlite("C1/sqlite/owner-again", "a create sent again is told of a fence that it has not", "create.go",
+		" && r.holds(c.Owner.Fence())", "", "C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence"),
 
 	sqlite("P1/sqlite/ended", "a run is purged that has not ended", "purge.go",
 		"if r == nil || r.place != store.PlaceEnded {", "if r == nil {", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed",
@@ -152,6 +160,8 @@ var sqliteMutants = []Mutant{
 
 	sqlite("K1/sqlite/place", "a run that is claimed stays ready", "place.go",
 		"r.place, r.owner, r.session, r.token = store.PlaceOwned, to.id,", "r.place, r.owner, r.session, r.token = store.PlaceReady, to.id,", "K1_ClaimNeverGivesARunTwice"),
+	sqlite("K1/sqlite/owner", "a run that is born owned wakes", "create.go",
+		"t.own(r, owner, c.Owner.Token)", "t.own(r, owner, c.Owner.Token)\n\t\tt.wake(r.class)", "K1_ARunThatIsBornOwnedIsNotToBeClaimed"),
 
 	sqlite("K2/sqlite/ready", "what is made ready wakes nobody", "place.go",
 		"t.wake(r.class)", "", "K2_AStartWakesABlockedWait").behind("r.place, r.ord = store.PlaceReady, ord"),

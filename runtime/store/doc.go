@@ -14,7 +14,8 @@
 //   - A session is one life of one worker process on one partition. Its lease
 //     must be renewed by Heartbeat; the id is never used again.
 //   - A fence is an epoch, counted per run, and a random token, made by the
-//     worker for each claim call. Every write to a run names both.
+//     worker for each claim call, and for each run that it creates as its own
+//     ([Owner]). Every write to a run names both.
 //   - A class is a queue and a workflow name. A worker serves a set of classes.
 //   - A chain is a run and the runs that it continued as. It is named after the
 //     first, and all but the last have ended.

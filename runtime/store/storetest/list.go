@@ -175,6 +175,14 @@ var listBehaviors = []behavior{
 			h.equal("count by "+c.what, sum, len(c.want))
 		}
 	}},
+	{"ListFindsARunThatIsBornOwned", func(h *harness) {
+		s := h.session()
+		waits := h.start()
+		l, _ := h.bear(s, func(c *store.Create) { c.Status = event.StatusRunning })
+		h.equal("list", h.list(store.Query{}), []event.RunID{l.Run, waits.Run})
+		h.equal("list by status", h.list(store.Query{Statuses: []event.Status{event.StatusRunning}}), []event.RunID{l.Run})
+		h.equal("count", h.count(store.Query{}), map[event.Status]int{event.StatusPending: 1, event.StatusRunning: 1})
+	}},
 	{"CountIsByStatus", func(h *harness) {
 		h.equal("count of nothing", h.count(store.Query{}), map[event.Status]int(nil))
 		h.listed()

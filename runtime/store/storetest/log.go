@@ -31,12 +31,12 @@ func NewLog(ids *IDs, clock store.Clock, run event.RunID, spec event.Spec) *Log 
 
 // Create returns the request that creates the run with the first frame of the
 // log, and accepts that frame.
-func (l *Log) Create() store.Create { return l.create(nil) }
+func (l *Log) Create() store.Create { return l.create() }
 
-// create is Create of a run that takes over what another one has received.
-func (l *Log) create(carried []store.Item) store.Create {
+// create is Create of a run whose first frame holds more events.
+func (l *Log) create(more ...event.Event) store.Create {
 	events := []event.Event{{Type: event.RunCreated, Spec: &l.Spec, Payload: json.RawMessage(`{"n":1}`)}}
-	c := l.Commit(store.Fence{}, append(events, received(carried)...)...)
+	c := l.Commit(store.Fence{}, append(events, more...)...)
 	l.Accept(c)
 	return store.Create{
 		Run: l.Run, WorkflowID: l.Spec.WorkflowID, Class: store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow},
@@ -119,7 +119,7 @@ func (l *Log) Continue(fence store.Fence, carried []store.Item, events ...event.
 	spec := l.Spec
 	spec.ContinuedOf = l.Run
 	next := NewLog(l.ids, l.clock, l.ids.Run(l.clock.Now(), l.Run.Slot()), spec)
-	create := next.create(carried)
+	create := next.create(received(carried)...)
 	end := event.Event{Type: event.RunContinued, Next: next.Run, Unread: unread(carried)}
 	c := l.Commit(fence, append(append(l.started(), events...), end)...)
 	c.Effect, c.Status, c.Continue = store.EffectContinue, event.StatusContinued, &create

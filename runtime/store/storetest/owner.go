@@ -99,6 +99,17 @@ var ownerBehaviors = []behavior{
 		h.equal("last ended", h.inspect().LastEnded, map[string]event.RunID{wid: l.Run})
 		h.startAs(orders, wid)
 	}},
+	{"ARunThatIsBornOwnedMayHaveBegun", func(h *harness) {
+		s := h.session()
+		l := h.newLog(orders, "")
+		c := l.create(event.Event{Type: event.RunStarted, By: "worker"}, event.Event{Type: event.ValueRecorded, Key: "value", Payload: []byte("42")})
+		h.ownedBy(s)(&c)
+		h.equal("answer", h.create(c), store.Created{Run: l.Run, New: true, Fence: c.Owner.Fence()})
+		h.equal("last event", h.record(l.Run).Seq, uint64(3))
+		h.fsck()
+		h.park(l, c.Owner.Fence(), h.clock.Now().Add(time.Hour))
+		h.equal("last event after a commit", h.record(l.Run).Seq, l.Fold.Seq)
+	}},
 	{"ARunThatIsBornOwnedLeavesItsOwnerLikeAnyOther", func(h *harness) {
 		s := h.session()
 		parked, c := h.bear(s)

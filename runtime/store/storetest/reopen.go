@@ -49,6 +49,16 @@ var reopenBehaviors = []behavior{
 		h.purged(1)
 		h.place(ended.Run, store.PlaceEnded)
 	}},
+	{"C1_ACreateWithAnOwnerIsKnownAgainAfterOpen", func(h *harness) {
+		s := h.session()
+		l, c := h.bearAs(s, h.workflowID("order"))
+		h.unchanged("close and open", h.reopen)
+		h.unchanged("the same create", func() {
+			h.equal("answer", h.create(c), store.Created{Run: l.Run, New: true, Fence: c.Owner.Fence()})
+		})
+		h.commit(l, l.Commit(c.Owner.Fence(), l.Work()...))
+		h.bear(s)
+	}},
 	{"TheOutboxAndWhatItLeavesSurviveCloseAndOpen", func(h *harness) {
 		l, fence, sends := h.sender(4)
 		for n, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {

@@ -1,0 +1,88 @@
+package redisstore
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// Nobody wakes for a run that is born owned, and whoever wakes a class names it: still
+// another process must be able to read the run.
+func TestCreate_ABirthNamesItsClass(t *testing.T) {
+	g := openGuarded(t)
+	session := g.session()
+	l := g.start("", func(c *store.Create) { c.Owner = &store.Owner{Session: session, Token: g.ids.Token()} })
+	other, err := New(g.client, Config{Clock: g.clock, Prefix: g.cfg.Prefix, Partitions: 1})
+	g.check(err)
+	defer other.Close()
+	got, err := other.Load(g.ctx, []store.Load{{Run: l.Run}})
+	g.check(err)
+	if rec := got[0].Record; got[0].Err != nil || rec.Class != guardedClass || rec.Owner != session {
+		t.Errorf("run: got class %v, owner %s, %v, want %v and %s", rec.Class, rec.Owner, got[0].Err, guardedClass, session)
+	}
+	g.sound()
+}
+
+// What an owned birth saves is the claim: it takes the server no more commands than a
+// start, and one script.
+func TestCost_ABirthTakesFewCommands(t *testing.T) {
+	const runs = 200
+	server := redistest.Start(t)
+	for name, tt := range map[string]struct {
+		named bool
+		most  int
+	}{"without a workflow id": {false, 9}, "with a workflow id": {true, 11}} {
+		t.Run(name, func(t *testing.T) {
+			ids, client := &storetest.IDs{}, server.Client(t)
+			st, err := New(client, Config{Prefix: redistest.Prefix(), Partitions: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			ctx, session := t.Context(), ids.Session()
+			if err := st.OpenSession(ctx, store.Session{ID: session, TTL: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			births := make([]store.Create, 1+runs)
+			for n := range births {
+				births[n] = store.Create{
+					Run: event.NewRunID(time.Now(), 0), Class: guardedClass, Frame: []byte("frame"), CID: ids.CID(), Seq: 1,
+					Owner: &store.Owner{Session: session, Token: ids.Token()},
+				}
+				if tt.named {
+					births[n].WorkflowID = fmt.Sprintf("order-%d", n)
+				}
+			}
+			create := func(births []store.Create) {
+				answers, err := st.Create(ctx, births)
+				if err != nil || answers[0].Fence != births[0].Owner.Fence() {
+					t.Fatalf("create: got %+v, %v, want a fence", answers, err)
+				}
+			}
+			create(births[:1]) // the server does not know the script
+			if err := client.ConfigResetStat(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+			create(births[1:])
+			stats := client.Info(ctx, "commandstats").Val()
+			all, scripts := 0, 0
+			for _, m := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
+				calls, _ := strconv.Atoi(m[2])
+				all += calls
+				if m[1] == "evalsha" {
+					scripts += calls
+				}
+			}
+			if resets := 1; all > tt.most*runs+resets || scripts != runs {
+				t.Errorf("%d births took %d commands and %d scripts, want %d and 1 each:\n%s", runs, all, scripts, tt.most, stats)
+			}
+		})
+	}
+}

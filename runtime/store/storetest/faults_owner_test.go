@@ -1,0 +1,299 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// bears returns a store that does something wrong when a run is to be born owned.
+func bears(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
+	return func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
+			if c.Owner == nil {
+				return nil
+			}
+			return wrong(ctx, w, c)
+		}}
+	}
+}
+
+// forbids lets the store create, without an owner, what it then refuses.
+func forbids(ctx context.Context, w wrapper, c *store.Create, want error) *store.Created {
+	got, err := w.Create(ctx, []store.Create{*c})
+	if err == nil && errors.Is(got[0].Err, want) {
+		c.Owner = nil
+		_, err = w.Create(ctx, []store.Create{*c})
+	}
+	if err != nil {
+		return &store.Created{Err: err}
+	}
+	return &got[0]
+}
+
+// orphan answers that a run is owned, and leaves it to whoever comes.
+func orphan(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	owner := c.Owner
+	c.Owner = nil
+	got, err := w.Create(ctx, []store.Create{*c})
+	if err != nil {
+		return &store.Created{Err: err}
+	}
+	if got[0].New {
+		got[0].Fence = owner.Fence()
+	}
+	return &got[0]
+}
+
+// lease returns the lease of the session that is to own a run, nil if there is none.
+func lease(ctx context.Context, w wrapper, c *store.Create) *store.Lease {
+	if l, ok := w.snapshot(ctx).Leases[c.Owner.Session]; ok {
+		return &l
+	}
+	return nil
+}
+
+// alwaysFenced tells of the fence whoever has the run by now.
+var alwaysFenced = bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	if w.state(ctx, c.Run) == nil {
+		return nil
+	}
+	return &store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
+})
+
+// neverFenced tells of the fence only once.
+var neverFenced = bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	if w.state(ctx, c.Run) != nil {
+		c.Owner = nil
+	}
+	return nil
+})
+
+// claimsLater creates a run and claims it then, with a wake for all between.
+var claimsLater = bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	if w.state(ctx, c.Run) != nil || lease(ctx, w, c) == nil {
+		return nil
+	}
+	unowned := *c
+	got := orphan(ctx, w, &unowned)
+	if _, err := w.ClaimRun(ctx, 0, c.Owner.Session, c.Owner.Token, c.Run); err != nil {
+		return &store.Created{Err: err}
+	}
+	return got
+})
+
+// pretends answers once that a run is created that is refused.
+func pretends(w wrapper) store.Store {
+	var told atomic.Bool
+	return bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		got, err := w.Create(ctx, []store.Create{*c})
+		if err != nil {
+			return &store.Created{Err: err}
+		}
+		if errors.Is(got[0].Err, store.ErrExpired) && !told.Swap(true) {
+			return &store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
+		}
+		return &got[0]
+	})(w)
+}
+
+var ownerFaults = map[string]fault{
+	"what is born owned is ready": {"CreateWithAnOwnerIsCreateAndClaim", bears(orphan)},
+	"reconcile does not tell of what was born owned": {"CreateWithAnOwnerIsCreateAndClaim", func(w wrapper) store.Store {
+		return forgetfulReconcile{w}
+	}},
+	"what is born owned wakes":              {"K1_ARunThatIsBornOwnedIsNotToBeClaimed", claimsLater},
+	"what is born owned stays ready":        {"K1_ARunThatIsBornOwnedIsNotToBeClaimed", bears(orphan)},
+	"the snapshot shows it ready and owned": {"K1_ARunThatIsBornOwnedIsNotToBeClaimed", func(w wrapper) store.Store { return doubleVision{w} }},
+	"what is born owned is fenced by nothing": {"ARunThatIsBornOwnedIsCommittedUnderItsFence", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if r := w.state(ctx, c.Run); r != nil && r.Fence.Epoch == 1 {
+				c.Fence = r.Fence
+			}
+			return nil
+		}}
+	}},
+	"the first frame counts for one event": {"ARunThatIsBornOwnedMayHaveBegun", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+		c.Seq = 1
+		return nil
+	})},
+	"what is born owned cannot be released": {"ARunThatIsBornOwnedLeavesItsOwnerLikeAnyOther", func(w wrapper) store.Store {
+		return edit{wrapper: w, release: func(_ context.Context, _ event.RunID, f *store.Fence) { f.Epoch = max(f.Epoch, 2) }}
+	}},
+	"mail of what is born owned is not told": {"MailOfARunThatIsBornOwnedIsAnnounced", func(w wrapper) store.Store {
+		return edit{wrapper: w, beat: func(b *store.Heartbeat) { b.Mail = nil }}
+	}},
+	"what is born owned belongs to another session": {"F2_ARunThatIsBornOwnedIsRecoveredWithItsSession", shadowed},
+	"closing a session leaves what it bore":         {"F2_ClosingASessionRecoversWhatItBore", shadowed},
+	"closing a session counts no recovery of what it bore": {"F2_ClosingASessionRecoversWhatItBore", func(w wrapper) store.Store {
+		return gentleClose{w}
+	}},
+	"a run for later is refused and created": {"ARunThatASessionWouldHaveToWaitForIsNotCreated", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		return forbids(ctx, w, c, store.ErrNotClaimable)
+	})},
+	"a run for later is owned": {"ARunThatASessionWouldHaveToWaitForIsNotCreated", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+		c.Delay, c.At = 0, time.Time{}
+		return nil
+	})},
+	"a run behind an active one is refused and lined up": {"ARunBehindAnActiveOneIsNotBornOwned", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		return forbids(ctx, w, c, store.ErrNotClaimable)
+	})},
+	"a run that is refused cancels": {"ARunBehindAnActiveOneIsNotBornOwned", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		if active, err := w.Resolve(ctx, c.WorkflowID); err == nil && c.Active == store.ActiveCancel {
+			_, _ = w.Deliver(ctx, store.Deliver{Run: active, Item: c.Cancel})
+		}
+		return nil
+	})},
+	"a session that is over bears runs": {"ASessionThatIsOverBearsNothing", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		if lease(ctx, w, c) != nil {
+			return nil
+		}
+		return orphan(ctx, w, c)
+	})},
+	"what is refused for its session is created": {"ASessionThatIsOverBearsNothing", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		return forbids(ctx, w, c, store.ErrExpired)
+	})},
+	"a lease that is past bears nothing": {"ASessionOfWhichOnlyTheLeaseIsPastBearsRuns", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		if l := lease(ctx, w, c); l != nil && l.Expires.Before(w.Clock().Now()) {
+			return &store.Created{Err: store.ErrExpired}
+		}
+		return nil
+	})},
+	"a session that is being recovered bears runs": {"ASessionThatIsBeingRecoveredBearsNothing", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		return forbids(ctx, w, c, store.ErrExpired)
+	})},
+	"a session bears no runs of other slots": {"ASessionBearsRunsOfItsPartitionOnly", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+		if c.Run.Slot() != 0 {
+			return &store.Created{Err: store.ErrExpired}
+		}
+		return nil
+	})},
+	"the session is asked before the policies": {"C1_CreateWithAnOwnerAsksThePoliciesFirst", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		if lease(ctx, w, c) == nil {
+			return &store.Created{Err: store.ErrExpired}
+		}
+		return nil
+	})},
+	"the time is asked before the policies": {"C1_CreateWithAnOwnerAsksThePoliciesFirst", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+		if c.Delay > 0 {
+			return &store.Created{Err: store.ErrNotClaimable}
+		}
+		return nil
+	})},
+	"one session that is over is an error of all": {"CreateJudgesEachOwnerByItself", func(w wrapper) store.Store { return strictCreate{w} }},
+	"a run continues as one that is born owned": {"ARunThatContinuesIgnoresAnOwner", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
+			if c.Continue == nil || c.Continue.Owner == nil {
+				return nil
+			}
+			got, _ := w.Commit(ctx, []store.Commit{*c})
+			_, _ = w.ClaimRun(ctx, 0, c.Continue.Owner.Session, c.Continue.Owner.Token, c.Continue.Run)
+			return &got[0]
+		}}
+	}},
+
+	"a create sent again is not told of its fence":    {"C1_CreateWithAnOwnerSentAgainIsToldOfItsFence", neverFenced},
+	"a create sent again is told of any fence":        {"C1_CreateSentAgainIsToldOfNoFenceButItsOwn", alwaysFenced},
+	"a create is told of its fence after a release":   {"C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence", alwaysFenced},
+	"the model notices a fence that is told too late": {"RandomHistoriesMatchTheModel", alwaysFenced},
+	"a create sent again looks at the token only": {"C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		if r := w.state(ctx, c.Run); r != nil && r.Fence.Token == c.Owner.Token {
+			return &store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
+		}
+		return nil
+	})},
+	"a create sent again claims a ready run": {"C1_AReadyRunIsNotOwnedByACreateSentAgain", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		if r := w.state(ctx, c.Run); r != nil && r.Place == store.PlaceReady {
+			_, _ = w.ClaimRun(ctx, 0, c.Owner.Session, c.Owner.Token, c.Run)
+		}
+		return nil
+	})},
+
+	"runs that are born owned have no workflow id": {"C1_OfManyBirthsOfOneWorkflowIDOneIsOwned", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+		c.WorkflowID = ""
+		return nil
+	})},
+	"one try of many is told of the fence": {"C1_ConcurrentTriesOfOneBirthAreOneRun", neverFenced},
+	"a closed session loses a birth":       {"NoBirthIsLostToASessionThatIsClosed", pretends},
+	"a recovered session loses a birth":    {"NoBirthIsLostToASessionThatIsRecovered", pretends},
+	"lists leave out what was born owned":  {"ListFindsARunThatIsBornOwned", func(w wrapper) store.Store { return shortList{w} }},
+}
+
+// forgetfulReconcile leaves out what nobody has claimed.
+type forgetfulReconcile struct{ wrapper }
+
+func (f forgetfulReconcile) Reconcile(ctx context.Context, partition int, s store.SessionID) ([]store.Owned, error) {
+	owned, err := f.Store.Reconcile(ctx, partition, s)
+	return slices.DeleteFunc(owned, func(o store.Owned) bool { return o.Fence.Epoch == 1 }), err
+}
+
+// doubleVision shows runs that are born owned among those that are ready.
+type doubleVision struct{ wrapper }
+
+func (d doubleVision) Inspect(ctx context.Context) (*store.Snapshot, error) {
+	snap := d.snapshot(ctx)
+	for id, r := range snap.Runs {
+		if r.Place == store.PlaceOwned && r.Fence.Epoch == 1 {
+			snap.Ready = map[store.Class][]event.RunID{r.Class: {id}}
+		}
+	}
+	return snap, nil
+}
+
+// shadowed lets a session that never ends own what others bear.
+func shadowed(w wrapper) store.Store {
+	return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
+		if c.Owner != nil {
+			shadow := store.Session{ID: "shadow", TTL: 1000 * time.Hour}
+			if err := w.OpenSession(ctx, shadow); err != nil {
+				return &store.Created{Err: err}
+			}
+			c.Owner = &store.Owner{Session: shadow.ID, Token: c.Owner.Token}
+		}
+		return nil
+	}}
+}
+
+// gentleClose gives back what a session owns before it closes it.
+type gentleClose struct{ wrapper }
+
+func (g gentleClose) CloseSession(ctx context.Context, partition int, s store.SessionID) error {
+	owned, err := g.Store.Reconcile(ctx, partition, s)
+	for _, o := range owned {
+		err = errors.Join(err, g.Store.Release(ctx, o.Run, o.Fence))
+	}
+	return errors.Join(err, g.Store.CloseSession(ctx, partition, s))
+}
+
+// strictCreate fails as a whole if one session is over.
+type strictCreate struct{ wrapper }
+
+func (s strictCreate) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	got, err := s.Store.Create(ctx, runs)
+	for _, a := range got {
+		if errors.Is(a.Err, store.ErrExpired) {
+			return nil, a.Err
+		}
+	}
+	return got, err
+}
+
+// shortList leaves out what is owned.
+type shortList struct{ wrapper }
+
+func (s shortList) List(ctx context.Context, q store.Query) (store.Page, error) {
+	inner, _ := store.As[store.Lister](s.Store)
+	page, err := inner.List(ctx, q)
+	page.Runs = slices.DeleteFunc(page.Runs, func(r store.Record) bool { return r.Place == store.PlaceOwned })
+	return page, err
+}
+
+func (s shortList) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+	inner, _ := store.As[store.Lister](s.Store)
+	return inner.Count(ctx, q)
+}
