@@ -225,7 +225,7 @@ func TestK2_WakeIsNotLostWithTheSession(t *testing.T) {
 		return do()
 	}
 	w := newWorld(t, st, workflow.ClientConfig{})
-	w.clock = clock
+	w.clock, w.near = clock, false
 	w.work(worker.Config{}, attackStep.as(twice), as(attackOnce, attackStep.Call))
 	if got := result(w, start(w, attackOnce, 1)); got != 2 {
 		t.Errorf("result: got %d, want 2", got)

@@ -118,8 +118,10 @@ type attack struct {
 	inside  atomic.Int64 // attempts of randomFull
 	full    chan struct{}
 
-	recoveries int           // after which a run is poisoned
-	expiry     time.Duration // of claims
+	homes      []*workflow.Client // of workers, on which runs are started; none: elsewhere
+	recoveries int                // after which a run is poisoned
+	expiry     time.Duration      // of claims
+	room       int                // for more runs than mostly
 }
 
 func newAttack(t *testing.T, seed uint64) *attack {
@@ -183,7 +185,7 @@ func (a *attack) bindings() []binding {
 
 func (a *attack) worker() *running {
 	return a.workOn(a.faults.store(), worker.Config{
-		Concurrency: attackSlots, Runs: 2 + a.faults.number(6), Parked: 1 + a.faults.number(20), Recoveries: a.recoveries,
+		Concurrency: attackSlots, Runs: a.room + 2 + a.faults.number(6), Parked: 1 + a.faults.number(20), Recoveries: a.recoveries,
 		Heartbeat: 20 * time.Millisecond, ClaimExpiry: a.expiry, Grace: time.Duration(a.faults.number(10)) * time.Millisecond,
 		RunBudget: time.Duration(1+a.faults.number(20)) * time.Millisecond,
 	}, a.bindings()...)
@@ -231,6 +233,51 @@ func TestREC1_RunsEndRightAlthoughRequestsAndAnswersAreLost(t *testing.T) {
 		}
 		a.usable(workers[0])
 	})
+}
+
+// What is started on a worker is begun by it in the action that creates it, and what
+// becomes of requests and answers, of sessions and of the worker is as it is for claims.
+func TestREC1_RunsThatWorkersGiveBirthToEndRight(t *testing.T) {
+	eachSeed(t, func(a *attack) {
+		a.near, a.room, a.witness.late = true, 100, true // with so much room answers are late
+		stay := a.worker()
+		var all []*sent
+		for range 4 {
+			r := a.worker()
+			a.homes = []*workflow.Client{r.client, stay.client}
+			for _, s := range a.startRuns(2, rand.New(rand.NewPCG(a.seed, 1))) {
+				a.verify(s) // the worker works by then
+			}
+			all = append(all, a.startRuns(10, rand.New(rand.NewPCG(a.seed, uint64(len(all)))))...)
+			r.stop()
+		}
+		for _, s := range all {
+			a.verify(s)
+		}
+		if a.born(all) == 0 {
+			a.t.Error("no run was handed over: the test proves nothing")
+		}
+		a.homes = nil
+		a.usable(stay)
+	})
+}
+
+// born returns how many of the runs have begun in the action that created them.
+func (a *attack) born(all []*sent) (n int) {
+	for _, s := range all {
+		loaded, err := a.store.Load(a.ctx, []store.Load{{Run: s.run.ID(), Limit: 1}})
+		if err != nil || loaded[0].Err != nil {
+			a.t.Fatal(err, loaded[0].Err)
+		}
+		f, err := event.DecodeFrame(loaded[0].Frames[0])
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if len(f.Events) > 1 {
+			n++
+		}
+	}
+	return n
 }
 
 // Where the store loses nothing no commit is refused for its fence or position:

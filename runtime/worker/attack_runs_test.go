@@ -56,12 +56,30 @@ func (a *attack) startRuns(n int, rng *rand.Rand) []*sent {
 			Steps: rng.IntN(4), Parallel: rng.IntN(5), Messages: rng.IntN(10), Once: rng.IntN(2) == 0,
 			Fails: max(rng.IntN(5)-2, 0), SleepMS: rng.IntN(12),
 		}
-		s := &sent{plan: p, run: start(a.world, randomFlow, p)}
+		s := &sent{plan: p, run: a.startRun(rng, p)}
 		all = append(all, s)
 		own := rand.New(rand.NewPCG(rng.Uint64(), 1))
 		senders.Go(func() { a.send(s, own) })
 	}
 	return all
+}
+
+// startRun starts a run, elsewhere or on a worker, until it is known that it exists.
+func (a *attack) startRun(rng *rand.Rand, p plan) *workflow.Run[done] {
+	if len(a.homes) == 0 {
+		return start(a.world, randomFlow, p)
+	}
+	a.t.Helper()
+	home, id := a.homes[rng.IntN(len(a.homes))], strconv.FormatUint(rng.Uint64(), 36)
+	for {
+		run, err := randomFlow.Start(a.ctx, home, p, workflow.WithID(id))
+		if err == nil {
+			return randomFlow.Get(a.client, run.ID())
+		}
+		if !errors.Is(err, errNoAnswer) {
+			a.t.Fatalf("start: %v", err)
+		}
+	}
 }
 
 // verify checks what came of a run, by its result and by its log.

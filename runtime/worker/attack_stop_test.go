@@ -108,7 +108,7 @@ func TestStop_WorkerStopsAlthoughTheStoreDoesNotAnswer(t *testing.T) {
 				return do()
 			}
 			w := newWorld(t, st, workflow.ClientConfig{})
-			w.clock = clock
+			w.clock, w.near = clock, false
 			r := w.work(worker.Config{Grace: time.Second, Heartbeat: time.Second, ClaimExpiry: time.Hour},
 				attackStep.as(twice), as(attackOnce, attackStep.Call))
 			if got := result(w, start(w, attackOnce, 1)); got != 2 {

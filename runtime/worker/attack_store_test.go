@@ -193,7 +193,9 @@ func (w *world) workOn(st store.Store, cfg worker.Config, bindings ...binding) *
 	other := *w
 	other.client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(w.logs, nil))})
 	w.t.Cleanup(func() { _ = other.client.Close() })
-	return other.work(cfg, bindings...)
+	r := other.work(cfg, bindings...)
+	r.client = other.client
+	return r
 }
 
 // advanceUntil lets virtual time pass until done.

@@ -48,7 +48,7 @@ func (w *Worker) Take(s *handover.Start) bool {
 	}
 	t := &task{w: w, id: c.Run, label: c.Class.Workflow}
 	w.tasks[t.id] = t
-	t.post(input{kind: inputStart, start: &start{s, in.partition, id}})
+	t.post(input{kind: inputStart, start: &start{Start: s, partition: in.partition, session: id}})
 	return true
 }
 
@@ -57,6 +57,7 @@ type start struct {
 	*handover.Start
 	partition int
 	session   store.SessionID
+	request   store.Create // as the worker sends it
 }
 
 // onStart runs the code of a run that does not exist yet to where it first waits.
@@ -84,7 +85,8 @@ func (t *task) bear() {
 	if n == len(t.unsaved) {
 		c.starts, t.starts = t.starts, nil
 	}
-	r := &t.birth.Create
+	r := &t.birth.request
+	*r = t.birth.Create
 	r.Frame, r.CID, r.Seq, r.Status = c.req.Frame, c.req.CID, c.req.Last, event.StatusRunning
 	r.Owner = &store.Owner{Session: t.session, Token: t.fence.Token}
 	t.send(c, t.w.births)
@@ -127,7 +129,7 @@ func (w *Worker) bearBatch(batch []*commit) {
 			c.deliver(store.Committed{Err: errWithdrawn})
 			continue
 		}
-		requests, sent = append(requests, c.birth.Create), append(sent, c)
+		requests, sent = append(requests, c.birth.request), append(sent, c)
 	}
 	if len(sent) == 0 {
 		return

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"path/filepath"
 	"runtime"
@@ -35,6 +36,7 @@ type world struct {
 	client *workflow.Client
 	logs   *logBuffer
 	clock  *storetest.Clock // nil: the machine's
+	near   bool             // what is started on the client is handed over to workers
 }
 
 // newWorld makes a world on a store, which it closes at the end of the test.
@@ -43,7 +45,7 @@ func newWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *world {
 	logs := &logBuffer{}
 	cfg.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	w := &world{t: t, ctx: ctx, store: st, client: workflow.NewClient(st, cfg), logs: logs}
+	w := &world{t: t, ctx: ctx, store: st, client: workflow.NewClient(st, cfg), logs: logs, near: *near}
 	t.Cleanup(func() {
 		w.explain()
 		cancel()
@@ -123,20 +125,27 @@ type binding func(workflow.Registrar)
 // running is a worker that works.
 type running struct {
 	*worker.Worker
-	t    *testing.T
-	halt context.CancelFunc
-	done chan error
-	once sync.Once
+	t      *testing.T
+	client *workflow.Client // of the worker
+	halt   context.CancelFunc
+	done   chan error
+	once   sync.Once
 }
 
-// work starts a worker, which ends with the test.
+// near hands over what tests start to their workers. Else only tests about that do:
+// elsewhere runs are claimed.
+var near = flag.Bool("near", false, "hand over what tests start to their workers")
+
+// work starts a worker, which ends with the test. It begins what is
+// started on the client of the world if that is near, and claims other runs.
 func (w *world) work(cfg worker.Config, bindings ...binding) *running {
 	w.t.Helper()
 	if w.clock != nil && cfg.Heartbeat == 0 {
 		// Leases must not end because the time jumps.
 		cfg.Heartbeat, cfg.ClaimExpiry = 20_000*time.Hour, 80_000*time.Hour
 	}
-	r := &running{Worker: worker.New(w.client, cfg), t: w.t, done: make(chan error, 1)}
+	cfg.NoHandover = cfg.NoHandover || !w.near
+	r := &running{Worker: worker.New(w.client, cfg), t: w.t, client: w.client, done: make(chan error, 1)}
 	for _, b := range bindings {
 		b(r)
 	}

@@ -47,6 +47,10 @@ type Config struct {
 	// Runs bounds how many runs the worker works on at once, not those that wait;
 	// 0: Concurrency, but at least 16. More of them wait for one another's steps.
 	Runs int
+	// NoHandover lets runs that are started on the worker's own client wait for a
+	// claim by any worker. Else this worker begins them at once while it has room,
+	// which saves a claim, a commit and two round trips.
+	NoHandover bool
 	// BlockedAfter is how long code of a workflow may run between two durable
 	// operations before the worker reports it; 0: 5 s.
 	BlockedAfter time.Duration
@@ -211,9 +215,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	purging, stopPurging := context.WithCancel(ctx)
 	w.startGoroutines(purging)
 
-	remove := workflow.AddHost(seam.Gate{}, w.client, w)
+	leave := func() {}
+	if !w.cfg.NoHandover {
+		leave = workflow.AddHost(seam.Gate{}, w.client, w)
+	}
 	failed := w.claimLoop(ctx)
-	remove()
+	leave()
 	stopPurging()
 	w.stop()
 	return failed

@@ -12,8 +12,8 @@ import (
 )
 
 // AddHost makes a worker known to the client that it is on: the client hands over to it
-// what it starts. It is for the worker, which calls remove when it takes no more.
-func AddHost(_ seam.Gate, c *Client, h handover.Host) (remove func()) {
+// what it starts. It is for the worker, which calls leave when it takes no more.
+func AddHost(_ seam.Gate, c *Client, h handover.Host) (leave func()) {
 	c.hosts.change(func(all []handover.Host) []handover.Host { return append(all, h) })
 	return func() {
 		c.hosts.change(func(all []handover.Host) []handover.Host {
@@ -133,10 +133,10 @@ func (c *Client) createAlone(ctx context.Context, starts []*handover.Start, whic
 	}
 	requests := make([]store.Create, len(which))
 	for i, n := range which {
-		if err := starts[n].Frame(); err != nil {
+		var err error
+		if requests[i], err = starts[n].Request(); err != nil {
 			return err
 		}
-		requests[i] = starts[n].Create
 	}
 	created, err := c.store.Create(ctx, requests)
 	if err != nil {

@@ -31,9 +31,10 @@ type End struct {
 }
 
 // Start is a run that is to be created. Of the client and the worker one does it: the
-// worker once Begin has reported true, the client once Withdraw has.
+// worker once Begin has reported true, the client once Withdraw has. Until then both may
+// read what it says, and nobody changes it.
 type Start struct {
-	// Create is what to store, but for the first frame.
+	// Create is what to store, but for the first frame, and the owner.
 	Create store.Create
 	// Event is the event that creates the run, the first of its log.
 	Event event.Event
@@ -71,10 +72,12 @@ func (s *Start) Decline() {
 	}
 }
 
-// Frame puts the first frame into the request, with the event that creates the run
-// alone: as the client stores it.
-func (s *Start) Frame() (err error) {
-	s.Create.CID, s.Create.Seq = event.NewCID(), 1
-	s.Create.Frame, err = event.AppendFrame(nil, &event.Frame{CID: s.Create.CID, Time: s.Event.Time, Events: []event.Event{s.Event}})
-	return err
+// Request returns what the client stores: the first frame holds the event that creates
+// the run, and nothing else.
+func (s *Start) Request() (store.Create, error) {
+	c := s.Create
+	c.CID, c.Seq = event.NewCID(), 1
+	var err error
+	c.Frame, err = event.AppendFrame(nil, &event.Frame{CID: c.CID, Time: s.Event.Time, Events: []event.Event{s.Event}})
+	return c, err
 }
