@@ -84,6 +84,7 @@ func registerChain(w *worker.Worker, record string) {
 		return n, err
 	})
 	shim.BindWorkflow(w, Chain, chain)
+	shim.BindWorkflow(w, Pair, pair)
 }
 
 // Workers are killed, stopped for longer than their claims last, and stopped

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 	switch role {
 	case "worker":
 		err = workerProcess()
+	case "home":
+		err = homeProcess()
 	case "starter":
 		err = starterProcess()
 	default:

@@ -1,0 +1,124 @@
+package survival
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Pair runs a step twice.
+var Pair = shim.NewWorkflow[int, int]("survival.pair", "n", shim.WorkflowPolicy{})
+
+func pair(ctx workflow.Context, n int) (total int, err error) {
+	for range 2 {
+		got, err := shim.Call[int](ctx, add, addArgs{n})
+		if err != nil {
+			return 0, err
+		}
+		total += got
+	}
+	return total, nil
+}
+
+// homeProcess starts runs on its own worker, from several goroutines, until it is killed,
+// and prints each one that it was told has been created.
+func homeProcess() error {
+	st, c, err := openClient(os.Getenv("SURVIVAL_STORE"))
+	if err != nil {
+		return err
+	}
+	w := worker.New(c, worker.Config{Heartbeat: 200 * time.Millisecond, ClaimExpiry: time.Second})
+	registerChain(w, os.Getenv("SURVIVAL_RECORD"))
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(context.Background()) }()
+	var starting sync.WaitGroup
+	for g := range 4 {
+		starting.Go(func() {
+			for n := g; ; n += 4 {
+				run, err := Pair.Start(context.Background(), c, n)
+				if err != nil {
+					fmt.Println("start", err)
+					return
+				}
+				fmt.Println("started", run.ID(), n)
+				if got, err := run.Result(context.Background()); err != nil || got != 2*n {
+					fmt.Println("wrong", run.ID(), got, err)
+				}
+			}
+		})
+	}
+	starting.Wait()
+	return errors.Join(<-worked, st.Close())
+}
+
+// Processes that begin their own runs in the action that creates them are killed at any
+// moment. Every run whose start was answered exists and comes to its end, and no step is
+// executed after its completion.
+func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
+	t.Parallel()
+	for name, site := range map[string]func(*testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := site(t)
+			record := "SURVIVAL_RECORD=" + filepath.Join(t.TempDir(), "record")
+			started := map[workflow.RunID]int{}
+			for life := range 8 {
+				p := spawn(t, "home", record, "SURVIVAL_STORE="+s.url)
+				p.wait(fmt.Sprint(" ", 5+17*life%40)) // a moment that differs from life to life
+				p.kill()
+				for line := range strings.Lines(p.printed()) {
+					var id string
+					var n int
+					if strings.HasPrefix(line, "wrong") {
+						t.Error(line)
+					}
+					if _, err := fmt.Sscanf(line, "started %s %d", &id, &n); err == nil {
+						started[workflow.RunID(id)] = n
+					}
+				}
+			}
+			s.worker(record)
+			all := map[workflow.RunID]bool{} // also those whose process died before it could say so
+			for info, err := range s.c.List(s.ctx(), workflow.Filter{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[info.ID] = true
+			}
+			for id := range started {
+				if !all[id] {
+					t.Errorf("run %s was started and is gone", id)
+				}
+			}
+			var runs []*workflow.Run[int]
+			born := 0
+			for id := range all {
+				run := Pair.Get(s.c, id)
+				n, told := started[id]
+				if got, err := run.Result(s.ctx()); err != nil || told && got != 2*n {
+					t.Errorf("result of %s: got %d, %v, want %d", id, got, err, 2*n)
+				}
+				if l, err := s.st.Load(s.ctx(), []store.Load{{Run: id, Limit: -1}}); err != nil || l[0].Record.N <= 3 {
+					born++ // in the frame of its first step; one that was claimed has four frames at least
+				}
+				runs = append(runs, run)
+			}
+			if born == 0 || len(runs) < 50 {
+				t.Errorf("%d runs were started, %d of them handed over: the test proves nothing", len(runs), born)
+			}
+			checkRecord(t, s, runs, strings.TrimPrefix(record, "SURVIVAL_RECORD="))
+			s.sound()
+		})
+	}
+}
