@@ -88,6 +88,9 @@ func (t *task) bear() {
 	r := &t.birth.request
 	*r = t.birth.Create
 	r.Frame, r.CID, r.Seq, r.Status = c.req.Frame, c.req.CID, c.req.Last, event.StatusRunning
+	if effect, _ := t.effect(); effect == store.EffectPark && n == len(t.unsaved) {
+		r.Status = t.status(effect) // it waits from the beginning
+	}
 	r.Owner = &store.Owner{Session: t.session, Token: t.fence.Token}
 	t.send(c, t.w.births)
 }

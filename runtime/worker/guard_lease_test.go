@@ -255,6 +255,7 @@ func TestREC2_AWorkerCallsNobodyDeadBeforeItHasReachedTheStoreForAWholeExpiry(t 
 		return do()
 	}
 	w := newWorld(t, st, workflow.ClientConfig{})
+	w.near = false // what is started is to be claimed
 	w.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: expiry}, as(attackSleep, func(_ workflow.Context, n int) (int, error) { return n, nil }))
 	until := func(what string, done func() bool) {
 		t.Helper()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -86,13 +86,41 @@ func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
 					got[op] = n
 				}
 			}
-			loads := got["load"] // by firstFrame, and by Result for what has ended by then
+			loads := got["load"] // by firstFrame, and two by Result for what has ended by then
 			delete(got, "load")
-			if d := cmp.Diff(map[string]int{"create": runs, "commit": runs}, got); d != "" || loads > 2*runs {
+			if d := cmp.Diff(map[string]int{"create": runs, "commit": runs}, got); d != "" || loads > 3*runs {
 				t.Errorf("requests (-want +got), and %d loads:\n%s", loads, d)
 			}
 			w.healthy()
 		})
+	}
+}
+
+// The code of a run comes before the run exists, but no step does.
+func TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable(t *testing.T) {
+	st := &between{Store: memstore.New()}
+	var early, begun atomic.Int64
+	st.around = func(_ context.Context, op string, req any, do func() error) error {
+		if c, ok := req.([]store.Create); ok && op == "create" && c[0].Owner != nil {
+			for range 1000 {
+				runtime.Gosched() // a step that was launched begins
+			}
+			early.Add(begun.Load())
+		}
+		return do()
+	}
+	begins := flow[int, int]("handover.begins")
+	count := aStep[int, int]("handover.begin", shim.Policy{})
+	w, _ := nearby(t, st, worker.Config{}, as(begins, count.Call), count.as(func(_ context.Context, n int) (int, error) {
+		begun.Add(1)
+		return n, nil
+	}))
+	for n := range 50 {
+		result(w, start(w, begins, n))
+		if got := early.Load(); got > 0 {
+			t.Fatalf("%d steps had begun when run %d was not stored yet", got, n)
+		}
+		begun.Store(0)
 	}
 }
 
@@ -147,6 +175,11 @@ func TestREC1_WhateverARunDoesFirstItMayBeHandedOver(t *testing.T) {
 				want, wantErr := claimed.Result(w.ctx)
 				if got != want || (err == nil) != (wantErr == nil) {
 					t.Errorf("%s: handed over: %d, %v; claimed: %d, %v", first, got, err, want, wantErr)
+				}
+				if first == "sets" {
+					if v, _, err := value.Get(w.ctx, handed); v != 3 || err != nil {
+						t.Errorf("%s: the value is %d, %v, want 3", first, v, err)
+					}
 				}
 				types := func(run *workflow.Run[int]) (all []event.Type) {
 					for _, e := range w.log(run) {
@@ -294,39 +327,48 @@ func TestRUN1_StartFallsBackWhenTheSessionIsOver(t *testing.T) {
 	w.healthy()
 }
 
-// Runs that wait for a place are not overtaken by those that are started after them.
+// A run that waits for a place is not overtaken by one that is started after it, also in
+// the moment in which a place is free and nobody has claimed yet.
 func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
-	gate := newBarrier()
-	defer gate.open()
+	st := &between{Store: memstore.New()}
+	busy, claims := newBarrier(), newBarrier()
+	defer busy.open()
+	defer claims.open()
+	var hold atomic.Bool
+	st.around = func(ctx context.Context, op string, _ any, do func() error) error {
+		if op == "claim" && hold.Load() {
+			claims.pass(ctx)
+		}
+		return do()
+	}
 	var mu sync.Mutex
 	var order []int
-	lined := flow[int, int]("handover.lined")
-	w, _ := nearby(t, memstore.New(), worker.Config{Runs: 1}, as(lined, func(ctx workflow.Context, n int) (int, error) {
+	lined, waits := flow[int, int]("handover.lined"), aStep[int, int]("handover.waits", shim.Policy{})
+	w, _ := nearby(t, st, worker.Config{Runs: 1}, as(lined, waits.Call), waits.as(func(ctx context.Context, n int) (int, error) {
 		mu.Lock()
-		if !slices.Contains(order, n) {
-			order = append(order, n)
-		}
+		order = append(order, n)
 		mu.Unlock()
-		if n == 0 {
-			gate.pass(context.Background())
+		if n == 1 {
+			busy.pass(ctx)
 		}
 		return n, nil
 	}))
-	first := start(w, lined, 0) // its place is taken until the gate opens
-	runs := []*workflow.Run[int]{first}
-	for i := range 20 {
-		if i == 10 {
-			gate.open()
-		}
-		runs = append(runs, start(w, lined, i+1))
+	first := start(w, lined, 1)
+	second := start(w, lined, 2) // there is no place for it
+	hold.Store(true)
+	busy.open()
+	result(w, first)
+	third := start(w, lined, 3) // there is a place, and one that waits for it
+	if n := len(w.firstFrame(third)); n != 1 {
+		t.Errorf("the first frame has %d events: it was handed over before its turn", n)
 	}
-	for _, run := range runs {
-		result(w, run)
-	}
+	claims.open()
+	result(w, second)
+	result(w, third)
 	mu.Lock()
 	defer mu.Unlock()
-	if !slices.IsSorted(order[:11]) {
-		t.Errorf("began in the order %v, want those first that were started before there was a place", order)
+	if d := cmp.Diff([]int{1, 2, 3}, order); d != "" {
+		t.Errorf("order of the runs (-want +got):\n%s", d)
 	}
 	w.healthy()
 }

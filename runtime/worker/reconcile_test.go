@@ -67,3 +67,49 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 		t.Errorf("%d runs were given back, want none", n)
 	}
 }
+
+// An answer that is late does not name a run that was born since. That is no run that was
+// taken away, and the worker goes on with it.
+func TestReconcile_ARunThatIsBornBeforeTheAnswerIsKept(t *testing.T) {
+	began, listed, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var first, second sync.Once
+	st := &between{Store: memstore.New()}
+	st.around = func(_ context.Context, op string, _ any, do func() error) error {
+		if op != "reconcile" {
+			return do()
+		}
+		err := do()
+		late := false
+		first.Do(func() { late = true })
+		if !late {
+			second.Do(func() { close(again) }) // the first answer was dealt with
+			return err
+		}
+		close(listed)
+		<-began
+		return err
+	}
+	w := newWorld(t, overcounting{st}, workflow.ClientConfig{})
+	w.near = true
+	w.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute},
+		attackStep.as(func(ctx context.Context, n int) (int, error) {
+			close(began)
+			select {
+			case <-again:
+			case <-ctx.Done():
+				t.Error("the step was stopped")
+			}
+			return 2 * n, nil
+		}), as(attackOnce, attackStep.Call))
+	<-listed
+	run := start(w, attackOnce, 4)
+	if got := result(w, run); got != 8 {
+		t.Errorf("result: got %d, want 8", got)
+	}
+	if n := len(w.firstFrame(run)); n < 2 {
+		t.Errorf("the first frame has %d events: it was not handed over, the test proves nothing", n)
+	}
+	if n := st.count("release"); n != 0 {
+		t.Errorf("%d runs were given back, want none", n)
+	}
+}

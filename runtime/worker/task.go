@@ -181,7 +181,7 @@ func (t *task) handle(in *input) {
 		t.lose(nil)
 	case inputOwned:
 		fence, ok := in.owned.fences[t.id]
-		if t.state != taskAway && t.claimSeq <= in.owned.claimSeq && (!ok || fence != t.fence) && t.inflight == nil && t.birth == nil {
+		if t.state != taskAway && t.claimSeq <= in.owned.claimSeq && (!ok || fence != t.fence) && t.inflight == nil {
 			t.lose(nil)
 		}
 	case inputStop:

@@ -1,0 +1,23 @@
+package main
+
+// birthMutants are what makes a run that is handed over to a worker as safe as one that
+// is claimed.
+var birthMutants = []Mutant{
+	working("engine/worker/birth-durable", "a run that is handed over begins its first step before it exists", "birth.go",
+		"c.starts, t.starts = t.starts, nil", "for _, a := range t.starts {\n\t\t\tt.launch(a)\n\t\t}\n\t\tt.starts = nil",
+		"TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable"),
+	working("engine/worker/birth-sends", "the frame of a birth holds what goes to other runs", "birth.go",
+		"len(sends)+len(published) > 0", "len(sends)+len(published) > 1<<20", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")).hanging(),
+	working("engine/worker/birth-ends", "the frame of a birth ends the run", "birth.go",
+		"e.Type.Terminal() || ", "", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")).hanging(),
+	working("engine/worker/birth-values", "the frame of a birth holds what is to be published", "birth.go",
+		"len(publish.Of(t.run.Fold(), e)) > 0", "len(publish.Of(t.run.Fold(), e)) > 1<<20", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")),
+	working("engine/worker/birth-refused", "a birth that the store refuses is the answer to its start", "birth.go",
+		"errors.Is(a.Err, store.ErrExpired) || ", "", "TestRUN1_StartFallsBackWhenTheSessionIsOver"),
+	working("engine/worker/birth-seen", "a late answer of a reconciliation drops what was born since", "birth.go",
+		"t.claimSeq = t.w.claimSeq.Add(1)", "_ = 0", "TestReconcile_ARunThatIsBornBeforeTheAnswerIsKept"),
+	working("engine/worker/birth-overtakes", "what is started on a worker overtakes what waits for it", "birth.go",
+		"w.stopping.Load() || in.behind", "w.stopping.Load()", "TestRUN5_WhatIsHandedOverDoesNotOvertake"),
+	working("engine/workflow/birth-patience", "whoever starts a run waits for code that hangs", "runtime/workflow/host.go",
+		"if s.Withdraw() {", "if false {", "TestRUN1_StartDoesNotWaitForCodeThatHangs").hanging(),
+}
