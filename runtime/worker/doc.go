@@ -19,7 +19,8 @@
 //
 // Reading order: [Worker.Run], task.go for the life of a run on a worker,
 // advance.go for what happens between two commits, commit.go for what follows
-// from one, relay.go for what goes to other runs. tell.go and publish.go have what
+// from one, birth.go for runs that begin here with their creation and follow.go for
+// who waits for their end, relay.go for what goes to other runs. tell.go and publish.go have what
 // commits let others read, pen.go what running steps write to streams, and token.go
 // hooks with tokens of the user's own. lab.go is for the test kit.
 package worker

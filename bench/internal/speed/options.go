@@ -58,7 +58,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.IntVar(&o.size.runs, "runs", 0, "number of `RUNS`; 0: the workload's own, see below")
 	f.IntVar(&o.size.steps, "steps", 0, "`STEPS` of each run; 0: the workload's own, see below")
 	f.IntVar(&o.batch, "batch", 100, "how many runs the client starts in one call")
-	f.IntVar(&o.inflight, "inflight", 2000, "how many runs chain lets be under way at once")
+	f.IntVar(&o.inflight, "inflight", 256, "how many runs chain lets be under way at once; beyond 256, which the worker works on at once, they wait to be claimed")
 	f.DurationVar(&o.limit, "limit", 100*time.Millisecond, "`TIME` for which the limit is measured between rounds; 0: not at all")
 	f.DurationVar(&o.wake, "wake", 0, "`TIME` after the first start at which sleepers wake; 0: estimated from the warm-up")
 	f.BoolVar(&o.follow, "follow", false, "let the client wait for the results of long and fanout with Result, which costs the server something at each commit, instead of looking when they have ended")

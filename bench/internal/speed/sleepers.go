@@ -12,6 +12,9 @@ import (
 )
 
 // sleepers is many runs that sleep until the same moment. They are started and
+// parking is how many runs may be under way to their sleep at once.
+const parking = 8000
+
 // parked before that; what is measured is how they wake.
 type sleepers struct {
 	ids    []event.RunID
@@ -122,7 +125,7 @@ func (c *sleepers) park(ctx context.Context, s *stage, runs int) error {
 		}
 		started += len(all)
 		s.progress.sayf("sleepers: %d of %d started", started, runs)
-		if err := wait(started - 4*s.o.inflight); err != nil {
+		if err := wait(started - parking); err != nil {
 			return err
 		}
 	}
