@@ -20,7 +20,12 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 	under := make(chan struct{})
 	together(starters+1, func(i int) {
 		if i == starters {
-			<-under
+			select {
+			case <-under:
+			case <-h.ctx.Done():
+				h.Errorf("%d runs were born in all this time, want at least %d", n.Load(), before)
+				return
+			}
 			if err := ends(); err != nil {
 				h.Errorf("end of the session: %v", err)
 			}
