@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +19,7 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	}
 	calls := make([]*call, len(runs))
 	for i := range runs {
-		if err := s.routed(&runs[i]); err != nil {
+		if err := errors.Join(checkStatus(runs[i].Status), s.routed(&runs[i])); err != nil {
 			return nil, err
 		}
 		calls[i] = s.creation(&runs[i])
@@ -74,9 +75,19 @@ func (s *Store) describe(args []any, c *store.Create, birth event.ItemID) []any 
 	if len(packed) <= compactLimit {
 		within, packed = packed, ""
 	}
+	h := head{
+		wid: digestOf(c.WorkflowID), place: store.PlaceReady, last: c.CID, seq: c.Seq,
+		status: cmp.Or(c.Status, event.StatusPending), frames: 1, bytes: len(c.Frame),
+	}
+	if birth != "" {
+		h.flags |= hasRest
+	}
+	keeps := c.Retention > 0 && c.Retention != store.DefaultRetention
+	if keeps {
+		h.flags |= hasRetention
+	}
 	args = append(args,
-		short(c.Run), s.names.codeOf(c.Class), className(c.Class), (*bytesArg)(&c.Frame), &c.Seq, (*cidArg)(&c.CID), c.Priority,
-		packStatus(cmp.Or(c.Status, event.StatusPending)), packed,
+		short(c.Run), s.names.codeOf(c.Class), className(c.Class), (*bytesArg)(&c.Frame), h.pack(), c.Priority, packed,
 	)
 	field := func(name, value string) {
 		if value != "" {
@@ -92,7 +103,7 @@ func (s *Store) describe(args []any, c *store.Create, birth event.ItemID) []any 
 	} else {
 		field("x", string(c.Root))
 	}
-	if c.Retention > 0 && c.Retention != store.DefaultRetention {
+	if keeps {
 		field("j", number(durationMillis(c.Retention)))
 		if c.Retention%time.Millisecond != 0 {
 			field("J", number(int64(c.Retention)))
@@ -121,7 +132,7 @@ func created(c *store.Create, call *call) (store.Created, error) {
 		return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: long(a.text(1))}}, nil
 	case "refused":
 		return store.Created{Err: &store.FinishedError{
-			WorkflowID: c.WorkflowID, Run: long(a.text(1)), Status: unpackStatus(a.text(2)),
+			WorkflowID: c.WorkflowID, Run: long(a.text(1)), Status: statusOf(byte(a.number(2))),
 		}}, nil
 	}
 	return store.Created{}, unexpected(call)

@@ -242,6 +242,9 @@ func (e *examination) lookAtRun(run string) {
 	if want := r.Place == store.PlaceBlocked; want != (blockedIn != "") || want && blockedIn != r.Fit || elsewhere && !want {
 		found(5, fmt.Sprintf("it is %s on code %q, and among the blocked runs on %q", r.Place, r.Fit, blockedIn), "it is tried never, or while others have it")
 	}
+	if mail := unpackHead(e.metaOf(run)["H"]).flags&hasMail != 0; mail != (len(e.runs[run].inbox.Val()) > 0) {
+		found(6, fmt.Sprintf("it has mail: %v, and there are %d items in its inbox", mail, len(e.runs[run].inbox.Val())), "what was sent to it is never read")
+	}
 	if ended && e.noted[run].Val() > 0 {
 		found(8, "it has ended and still has notes", "they are of no use")
 	}

@@ -14,7 +14,7 @@
 -- of any number of starters one gets it. A run that is there already was created
 -- by an earlier try, which is asked before the policies.
 --
--- Parts: tag clock ready compact add
+-- Parts: tag clock head ready compact add
 
 local wid = ARGV[5]
 local now, at = clock(ARGV[1])
@@ -30,15 +30,15 @@ if active and ARGV[6] ~= '2' then
 end
 if not active and wid ~= '' and ARGV[7] ~= '0' then
   local last = redis.call('HGET', KEYS[6], wid)
-  local status = last and redis.call('HGET', tag .. 'm:' .. last, 's')
-  if status and (ARGV[7] == '2' or status == ARGV[10]) then
-    return {'refused', last, status}
+  local head = last and redis.call('HGET', tag .. 'm:' .. last, 'H')
+  if place_of(head) and (ARGV[7] == '2' or string.sub(head, 50, 50) == ARGV[10]) then
+    return {'refused', last, string.byte(head, 50)}
   end
 end
 
-local run, class = ARGV[11], ARGV[12]
+local run, class, head = ARGV[11], ARGV[12], ARGV[15]
 if active then
-  add_run(11, at, '5', 'p', '5')
+  add_run(11, at, moved(head, '5'), '')
   -- Part: item kept push
   local before = redis.call('LRANGE', KEYS[7], 0, -1)
   table.insert(before, 1, active)
@@ -60,13 +60,13 @@ end
 if due > now then
   -- Part: park
   due = string.format('%.0f', due)
-  add_run(11, at, '3', 'd', due)
+  add_run(11, at, moved(head, '3'), due)
   redis.call('HSETNX', KEYS[4], class, ARGV[13])
   set_timer(run, class, due)
   compact(run, #ARGV[14])
 else
   -- Whoever wakes a class names it. What is claimed soon is compacted when it ends.
-  if line_up(run, class, ARGV[17] ~= '0' and ARGV[17], add_run(11, at, '1', 'k')) then
+  if line_up(run, class, ARGV[16] ~= '0' and ARGV[16], add_run(11, at, head)) then
     redis.call('HSETNX', KEYS[4], class, ARGV[13])
   elseif redis.call('ZCOUNT', tag .. 'r:' .. class, '-inf', '+inf') > 128 then
     compact(run, #ARGV[14])
