@@ -52,16 +52,19 @@ func (s *Store) routed(c *store.Create) error {
 // creation returns the script that stores a run.
 func (s *Store) creation(c *store.Create) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
-	args := append(make([]any, 0, 32),
-		s.at(), deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
-		string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
-	)
-	return &call{
-		script: scriptCreate, p: p,
-		keys: []string{p.meta(run), p.log(run), p.open(), p.classes(), p.active(), p.latest(), p.line(wid), p.extra(run), p.hidden(run)},
-		args: s.describe(args, c, c.Birth),
+	args := append(make([]any, 0, 32), s.at(), 0)
+	if wid != "" || !c.Deadline.IsZero() || !c.At.IsZero() || c.Delay > 0 {
+		args[1] = terms
+		args = append(args,
+			deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
+			string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
+		)
 	}
+	return &call{script: scriptCreate, p: p, keys: []string{p.meta(run)}, args: s.describe(args, c, c.Birth)}
 }
+
+// terms is how many arguments say when a run may be created, and when it starts.
+const terms = 9
 
 // describe adds a new run, and the record that creates it, as the scripts want it
 // that store one.

@@ -25,9 +25,10 @@ local now = clock(ARGV[1])
 if s[3] == token then
   local answer = {'ok', redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or ''}
   for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
-    local m = redis.call('HMGET', tag .. 'm:' .. run, 'H', 'c')
+    local meta = tag .. 'm:' .. run
+    local m = redis.call('HMGET', meta, 'H', 'c')
     if place_of(m[1]) == '2' and string.sub(m[1], 10, 17) == token then
-      table.insert(answer, granted(run, m[1], m[2]))
+      table.insert(answer, granted(run, meta, m[1], m[2]))
     end
   end
   return answer
@@ -65,10 +66,11 @@ for i = 1, math.min(most, #found) do
   local line, run = lines[class] or {}, string.sub(member, 15)
   lines[class] = line
   line[#line + 1] = member
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'H', 'c')
+  local meta = tag .. 'm:' .. run
+  local m = redis.call('HMGET', meta, 'H', 'c')
   if place_of(m[1]) == '1' then
     owned[#owned + 1] = run
-    answer[#answer + 1] = grant(run, session, token, m[1], m[2])
+    answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2])
   end
 end
 for class, line in pairs(lines) do

@@ -24,7 +24,7 @@ elseif place == '6' then
   return {'ended', string.byte(head, 50)}
 elseif place == '2' then
   if m[2] == ARGV[1] and string.sub(head, 10, 17) == ARGV[2] then
-    return {'ok', granted(run, head, class)}
+    return {'ok', granted(run, KEYS[2], head, class)}
   end
   return {'owned'}
 elseif place == '5' then
@@ -38,4 +38,4 @@ else
   redis.call('HDEL', tag .. 'b:' .. class, run)
 end
 redis.call('SADD', tag .. 'o:' .. ARGV[1], run)
-return {'ok', grant(run, ARGV[1], ARGV[2], head, class)}
+return {'ok', grant(run, KEYS[2], ARGV[1], ARGV[2], head, class)}

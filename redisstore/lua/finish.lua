@@ -37,7 +37,7 @@ redis.call('SREM', tag .. 'o:' .. m[2], run)
 redis.call('ZREM', tag .. 'p', run)
 redis.call('ZADD', tag .. 'f', '0', run)
 local retention = flags >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
-redis.call('ZADD', tag .. 'd', string.format('%.0f', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
+redis.call('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
 if flags % 4 >= 2 then
   -- Part: watch
   tell_watchers(run, n .. ' end')

@@ -15,5 +15,5 @@ if not m[1] or string.sub(m[1], 9, 25) ~= ARGV[2] then
   return {'fenced'}
 end
 leave_owner(ARGV[1], m[2])
-make_ready(ARGV[1], next_epoch(m[1]), m[3], m[4])
+make_ready(ARGV[1], refenced(m[1], '1', nobody), m[3], m[4])
 return {'ok'}

@@ -1,8 +1,7 @@
 -- granted returns what a session needs to know of a run that it owns: also if the
 -- answer to the first try of a claim was lost.
-local function granted(run, head, class)
-  local wid = string.sub(head, 1, 8) ~= '\0\0\0\0\0\0\0\0' and redis.call('HGET', tag .. 'm:' .. run, 'w')
-  return {run, head, class, wid or ''}
+local function granted(run, meta, head, class)
+  return {run, head, class, string.sub(head, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
 end
 
 -- grant gives a run to a session under a new fence and returns what the session
@@ -10,20 +9,16 @@ end
 -- among those of the session. What told its senders to come later does so no more.
 -- A run of which there is nothing but a short first frame is handed over as it is: nobody
 -- can have it in memory, and reading it would take the session three commands.
-local function grant(run, session, token, head, class)
-  local meta = tag .. 'm:' .. run
-  head = next_epoch(string.sub(head, 1, 8) .. '2' .. token .. string.sub(head, 18))
+local function grant(run, meta, session, token, head, class)
+  head = refenced(head, '2', token)
   if flagged(head, is_closing) then
     head = with_flag(head, is_closing, false)
   end
   redis.call('HSET', meta, 'H', head, 'p', session)
-  local answer = granted(run, head, class)
-  local mail = flagged(head, has_mail)
-  if mail then
+  local answer, n, bytes = granted(run, meta, head, class), struct.unpack('>I4I6', head, 54)
+  if flagged(head, has_mail) then
     redis.call('HSETNX', tag .. 'a:' .. session, run, '0')
-  end
-  local n, bytes = struct.unpack('>I4I6', head, 54)
-  if n == 1 and not mail and bytes <= 8192 then
+  elseif n == 1 and bytes <= 8192 then
     local log = redis.call('XRANGE', tag .. 'l:' .. run, '-', '+')
     if #log == 1 then
       answer[5] = log[1][2][2]

@@ -6,15 +6,19 @@ local function place_of(head)
   return head and #head == 63 and string.sub(head, 9, 9)
 end
 
+-- nobody stands where the token of the owner does, and the digest of a workflow id.
+local nobody = '\0\0\0\0\0\0\0\0'
+
 -- moved returns a head in another place, where nobody owns the run.
 local function moved(head, place)
-  return string.sub(head, 1, 8) .. place .. '\0\0\0\0\0\0\0\0' .. string.sub(head, 18)
+  return string.sub(head, 1, 8) .. place .. nobody .. string.sub(head, 18)
 end
 
--- next_epoch returns a head with the next epoch.
-local function next_epoch(head)
+-- refenced returns a head in another place, with the next epoch and a token.
+local function refenced(head, place, token)
   local high, low = struct.unpack('>I4I4', head, 18)
-  return string.sub(head, 1, 17) .. struct.pack('>I4I4', low == 4294967295 and high + 1 or high, low + 1) .. string.sub(head, 26)
+  return string.sub(head, 1, 8) .. place .. token
+    .. struct.pack('>I4I4', low == 4294967295 and high + 1 or high, low + 1) .. string.sub(head, 26)
 end
 
 -- flagged reports whether a head has a flag.

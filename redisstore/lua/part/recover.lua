@@ -16,7 +16,7 @@ local function recover(session, by, reason, now, limit)
       trail(run, reason, by, owner, now, head)
       local recoveries = struct.unpack('>H', head, 52)
       head = string.sub(head, 1, 51) .. struct.pack('>H', math.min(recoveries + 1, 65535)) .. string.sub(head, 54)
-      make_ready(run, next_epoch(head), m[3], m[4])
+      make_ready(run, refenced(head, '1', nobody), m[3], m[4])
     else -- it is not of this session, whatever the set says
       redis.call('SREM', owned, run)
       redis.call('HDEL', tag .. 'a:' .. session, run)
