@@ -11,71 +11,71 @@ func onRedis(id, disabled, file, before, after string, behaviors ...string) Muta
 
 var redisMutants = []Mutant{
 	onRedis("F1/redis/commit-epoch", "commit.lua does not compare the epoch", "lua/commit.lua",
-		" and m[2] == ARGV[4]", "", "F1_CommitNeedsEpochAndToken"),
+		"string.sub(head, 9, 25) == ARGV[5]", "string.sub(head, 9, 17) == string.sub(ARGV[5], 1, 9)", "F1_CommitNeedsEpochAndToken"),
 	onRedis("F1/redis/commit-token", "commit.lua does not compare the token", "lua/commit.lua",
-		"m[3] == ARGV[5] and ", "", "F1_CommitNeedsEpochAndToken"),
+		"string.sub(head, 9, 25) == ARGV[5]", "string.sub(head, 9, 9) .. string.sub(head, 18, 25) == string.sub(ARGV[5], 1, 1) .. string.sub(ARGV[5], 10, 17)", "F1_CommitNeedsEpochAndToken"),
 	onRedis("F1/redis/append-epoch", "append.lua does not compare the epoch", "lua/append.lua",
-		" or m[2] ~= ARGV[1]", "", "F1_CommitNeedsEpochAndToken"),
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 17) ~= string.sub(guard, 1, 17) or string.sub(head, 26, 49) ~= string.sub(guard, 26, 49)", "F1_CommitNeedsEpochAndToken"),
 	onRedis("F1/redis/append-token", "append.lua does not compare the token", "lua/append.lua",
-		" or m[3] ~= ARGV[2]", "", "F1_CommitNeedsEpochAndToken"),
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 9) ~= string.sub(guard, 1, 9) or string.sub(head, 18, 49) ~= string.sub(guard, 18, 49)", "F1_CommitNeedsEpochAndToken"),
 	onRedis("F1/redis/finish-epoch", "finish.lua does not compare the epoch", "lua/finish.lua",
-		" or m[2] ~= ARGV[3]", "", "F1_CommitNeedsEpochAndToken").
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 17) ~= string.sub(guard, 1, 17) or string.sub(head, 26, 49) ~= string.sub(guard, 26, 49)", "F1_CommitNeedsEpochAndToken").
 		by("TestCommit_EachScriptComparesTheFenceAndThePosition/finish"),
 	onRedis("F1/redis/finish-token", "finish.lua does not compare the token", "lua/finish.lua",
-		" or m[3] ~= ARGV[4]", "", "F1_CommitNeedsEpochAndToken").
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 9) ~= string.sub(guard, 1, 9) or string.sub(head, 18, 49) ~= string.sub(guard, 18, 49)", "F1_CommitNeedsEpochAndToken").
 		by("TestCommit_EachScriptComparesTheFenceAndThePosition/finish"),
 	onRedis("F1/redis/release-epoch", "release.lua does not compare the epoch", "lua/release.lua",
-		" or m[1] ~= ARGV[2]", "", "F1_ReleaseNeedsEpochAndToken"),
+		"string.sub(m[1], 9, 25) ~= ARGV[2]", "string.sub(m[1], 9, 17) ~= string.sub(ARGV[2], 1, 9)", "F1_ReleaseNeedsEpochAndToken"),
 	onRedis("F1/redis/release-token", "release.lua does not compare the token", "lua/release.lua",
-		" or m[2] ~= ARGV[3]", "", "F1_ReleaseNeedsEpochAndToken"),
+		"string.sub(m[1], 9, 25) ~= ARGV[2]", "string.sub(m[1], 9, 9) .. string.sub(m[1], 18, 25) ~= string.sub(ARGV[2], 1, 1) .. string.sub(ARGV[2], 10, 17)", "F1_ReleaseNeedsEpochAndToken"),
 	onRedis("F1/redis/note-epoch", "note.lua does not compare the epoch", "lua/note.lua",
-		" or m[1] ~= ARGV[1]", "", "F1_NotesNeedEpochAndToken"),
+		"string.sub(head, 9, 25) ~= ARGV[1]", "string.sub(head, 9, 17) ~= string.sub(ARGV[1], 1, 9)", "F1_NotesNeedEpochAndToken"),
 	onRedis("F1/redis/note-token", "note.lua does not compare the token", "lua/note.lua",
-		" or m[2] ~= ARGV[2]", "", "F1_NotesNeedEpochAndToken"),
-	onRedis("F1/redis/nobody", "a run that leaves its owner keeps the token, and an old fence opens it", "lua/part/leave.lua",
-		", 't', 'o', 'k')", ", 'o', 'k')", "F2_ParkFencesTheOwner"),
+		"string.sub(head, 9, 25) ~= ARGV[1]", "string.sub(head, 9, 9) .. string.sub(head, 18, 25) ~= string.sub(ARGV[1], 1, 1) .. string.sub(ARGV[1], 10, 17)", "F1_NotesNeedEpochAndToken"),
+	onRedis("F1/redis/nobody", "a run that leaves its owner keeps its fence, and that opens it", "lua/part/head.lua",
+		"return string.sub(head, 1, 8) .. place .. nobody .. string.sub(head, 18)", "return head", "F2_ParkFencesTheOwner"),
 	onRedis("F1/redis/claim", "a claim does not count the epoch up", "lua/part/grant.lua",
-		"m[2] + 1", "m[2] + 0", "F1_EachClaimCountsTheEpochUp"),
+		"refenced(head, '2', token)", "string.sub(head, 1, 8) .. '2' .. token .. string.sub(head, 18)", "F1_EachClaimCountsTheEpochUp"),
 
 	onRedis("F2/redis/recover", "a recovery leaves the epoch as it is", "lua/part/recover.lua",
-		"'e', m[3] + 1, ", "", "F2_RecoverChangesTheFenceAtOnce"),
+		"refenced(head, '1', nobody)", "head", "F2_RecoverChangesTheFenceAtOnce"),
 	onRedis("F2/redis/recover-owner", "a recovery leaves the run to its owner", "lua/part/recover.lua",
 		"leave_owner(run, session)", "redis.call('SREM', owned, run)", "F2_RecoverChangesTheFenceAtOnce"),
 	onRedis("F2/redis/release", "a release leaves the epoch as it is", "lua/release.lua",
-		"redis.call('HSET', KEYS[1], 'e', m[1] + 1)", "", "ReleaseMakesReadyUnderANewFence"),
+		"refenced(m[1], '1', nobody)", "m[1]", "ReleaseMakesReadyUnderANewFence"),
 	onRedis("F2/redis/release-owner", "a release leaves the run to its owner", "lua/release.lua",
-		"leave_owner(ARGV[1], m[3])", "", "ReleaseMakesReadyUnderANewFence"),
+		"leave_owner(ARGV[1], m[2])", "", "ReleaseMakesReadyUnderANewFence"),
 	onRedis("F2/redis/commit", "a commit that gives the run back leaves it to its owner", "lua/commit.lua",
 		"leave_owner(run, o[1])", "", "F2_ParkFencesTheOwner"),
 	onRedis("F2/redis/finish", "finish.lua leaves the token", "lua/finish.lua",
-		"meta, 't', 'o', 'k', 'v', 'z', 'y')", "meta, 'o', 'k', 'v', 'z', 'y')", "FinishEndsTheRun").
+		"'6\\0\\0\\0\\0\\0\\0\\0\\0'", "'6' .. string.sub(guard, 10, 17)", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 	onRedis("F2/redis/finish-owned", "finish.lua leaves the run among those of its owner", "lua/finish.lua",
-		"redis.call('SREM', tag .. 'o:' .. m[11], run)", "", "FinishEndsTheRun").
+		"redis.call('SREM', tag .. 'o:' .. m[2], run)", "", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 
-	onRedis("F2/redis/finish-notes", "finish.lua ends a run that has notes, and leaves them", "lua/finish.lua",
-		"KEYS[3], KEYS[4], KEYS[8])", "KEYS[3], KEYS[8])").
+	onRedis("F2/redis/finish-notes", "finish.lua ends a run that has notes, and leaves them", "lua/note.lua",
+		"redis.call('HSET', KEYS[1], 'H', with_flag(head, has_rest, true))", "").
 		by("TestFinish_TheShortScriptLeavesARunWithNotesToTheLongOne"),
 
 	onRedis("F3/redis/commit", "commit.lua appends behind any frame", "lua/commit.lua",
-		"if m[1] ~= ARGV[6] then", "if false then", "F3_CommitMustContinueTheLastFrame"),
+		"if cid ~= ARGV[6] then", "if false then", "F3_CommitMustContinueTheLastFrame"),
 	onRedis("F3/redis/append", "append.lua appends behind any frame", "lua/append.lua",
-		"m[1] ~= ARGV[3] or ", "", "F3_CommitMustContinueTheLastFrame"),
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 25) ~= string.sub(guard, 1, 25) or string.sub(head, 42, 49) ~= string.sub(guard, 42, 49)", "F3_CommitMustContinueTheLastFrame"),
 	onRedis("F3/redis/finish", "finish.lua appends behind any frame", "lua/finish.lua",
-		"m[1] ~= ARGV[5] or ", "", "F3_CommitMustContinueTheLastFrame").
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 25) ~= string.sub(guard, 1, 25) or string.sub(head, 42, 49) ~= string.sub(guard, 42, 49)", "F3_CommitMustContinueTheLastFrame").
 		by("TestCommit_EachScriptComparesTheFenceAndThePosition/finish"),
 	onRedis("F3/redis/commit-count", "commit.lua takes a commit that fits by its count for one that fits", "lua/commit.lua",
-		"if m[1] ~= ARGV[6] then", "if m[1] ~= ARGV[6] and tonumber(ARGV[9]) ~= m[4] + 1 then", "F3_APositionIsNotACount"),
+		"if cid ~= ARGV[6] then", "if cid ~= ARGV[6] and string.sub(head, 42, 49) ~= ARGV[9] then", "F3_APositionIsNotACount"),
 	onRedis("F3/redis/commit-seq", "commit.lua need not continue the sequence", "lua/commit.lua",
-		"if frame ~= '' and tonumber(ARGV[9]) ~= m[4] + 1 then", "if false then", "CommitMustContinueTheSequence"),
+		"if frame ~= '' and string.sub(head, 42, 49) ~= ARGV[9] then", "if false then", "CommitMustContinueTheSequence"),
 	onRedis("F3/redis/append-seq", "append.lua need not continue the sequence", "lua/append.lua",
-		" or tonumber(ARGV[6]) ~= m[4] + 1", "", "CommitMustContinueTheSequence"),
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 41) ~= string.sub(guard, 1, 41)", "CommitMustContinueTheSequence"),
 	onRedis("F3/redis/finish-seq", "finish.lua need not continue the sequence", "lua/finish.lua",
-		"or tonumber(ARGV[8]) ~= m[4] + 1 or ", "or ", "CommitMustContinueTheSequence").
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 41) ~= string.sub(guard, 1, 41)", "CommitMustContinueTheSequence").
 		by("TestCommit_EachScriptComparesTheSequence/finish"),
 	onRedis("F3/redis/append-last", "append.lua does not set the position", "lua/append.lua",
-		"'HSET', KEYS[1], 'l', ARGV[5], ", "'HSET', KEYS[1], ", "CommitAppendsAFrame").behind("if ARGV[9] == ''").
+		"string.sub(guard, 1, 25) .. position", "guard .. string.sub(position, 25)", "CommitAppendsAFrame").
 		by("TestCommit_EachScriptSetsThePosition/append"),
 
 	onRedis("M1/redis/seen", "what is accepted is not remembered", "lua/part/push.lua",
@@ -85,13 +85,13 @@ var redisMutants = []Mutant{
 	onRedis("M1/redis/again", "an item is accepted again", "lua/deliver.lua",
 		"if redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), ARGV[4]) then", "if false then", "M1_TheSameItemIsAcceptedOnce"),
 	onRedis("M1/redis/chain", "the runs of a chain do not share what was seen", "lua/part/push.lua",
-		"tag .. 's:' .. (m[2] or run)", "tag .. 's:' .. run", "DeliverToAnyRunOfAChainReachesTheLast"),
+		"tag .. 's:' .. (m[3] or run)", "tag .. 's:' .. run", "DeliverToAnyRunOfAChainReachesTheLast"),
 	onRedis("M1/redis/refusal", "a refusal is pushed again", "lua/mark.lua",
 		" and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id)", "", "M1_ARefusalThatWasAcceptedIsNotPushedAgain"),
 	onRedis("M1/redis/parked", "an item does not make a parked run ready", "lua/part/push.lua",
-		"if m[1] == '3' then", "if false then", "DeliverMakesAParkedRunReady"),
+		"if place == '3' then", "if false then", "DeliverMakesAParkedRunReady"),
 	onRedis("M1/redis/mail", "the owner of a run is not told of an item", "lua/part/push.lua",
-		"redis.call('PUBLISH', tag .. 'mail:' .. m[5], '')", "", "MailWakesABlockedWait").
+		"redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')", "", "MailWakesABlockedWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/mail"),
 
 	onRedis("M2/redis/ended", "an ended run is not asked what it has seen", "lua/deliver.lua",
@@ -107,10 +107,14 @@ var redisMutants = []Mutant{
 	onRedis("M4/redis/commit-finish", "commit.lua finishes a run with items in its inbox", "lua/commit.lua",
 		"(effect == '1' or effect == '4')", "effect == '1'", "M4_ParkAndFinishNeedAnEmptyInbox"),
 	onRedis("M4/redis/finish", "finish.lua finishes a run with items in its inbox", "lua/finish.lua",
-		"redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[8])", "redis.call('EXISTS', KEYS[4], KEYS[8])", "M4_ParkAndFinishNeedAnEmptyInbox").
+		"bit.band(flags, 21)", "bit.band(flags, 20)", "M4_ParkAndFinishNeedAnEmptyInbox").
 		by("TestFinish_TheShortScriptLeavesARunWithMailToTheLongOne"),
+	onRedis("M4/redis/flag", "what is in the inbox is not said in the head", "lua/part/push.lua",
+		"head = with_flag(head, has_mail, true)", "", "CommitTellsOfMail", "M4_ParkAndFinishNeedAnEmptyInbox"),
+	onRedis("M4/redis/read", "the head goes on to say that there is mail when all was read", "lua/commit.lua",
+		"with_flag(head, has_mail, unread > 0)", "head").by("TestCommit_ThatReadsTheLastItemLetsTheShortScriptsGoOn"),
 	onRedis("M4/redis/append-mail", "append.lua does not tell of mail", "lua/append.lua",
-		"return 2 * n + redis.call('EXISTS', KEYS[3])", "return 2 * n", "CommitTellsOfMail"),
+		"return 2 * n + flags % 2", "return 2 * n", "CommitTellsOfMail"),
 	onRedis("M4/redis/for-this-run", "a run continues with items for itself in its inbox", "lua/commit.lua",
 		"if string.sub(item, 1, 1) == '1' then", "if false then", "M4_ContinueNeedsItemsForTheRunAloneToBeRead"),
 	onRedis("M4/redis/rest", "the rest of the inbox does not go on with the chain", "lua/part/succeed.lua",
@@ -119,37 +123,37 @@ var redisMutants = []Mutant{
 		"if l[1] then", "if false then", "DeliverToAnyRunOfAChainReachesTheLast"),
 
 	onRedis("C1/redis/exists", "create does not ask whether the run exists", "lua/create.lua",
-		"redis.call('EXISTS', KEYS[1], KEYS[9]) > 0", "false", "C1_CreateSentAgainIsTheSameRun"),
+		"redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0", "false", "C1_CreateSentAgainIsTheSameRun"),
 	onRedis("C1/redis/policy-first", "the policy is asked before whether the run exists", "lua/create.lua",
-		"if redis.call('EXISTS', KEYS[1], KEYS[9]) > 0 then", "if wid == '' and redis.call('EXISTS', KEYS[1], KEYS[9]) > 0 then", "C1_CreateSentAgainIsAskedBeforeThePolicy"),
+		"if redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0 then", "if wid == '' and redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0 then", "C1_CreateSentAgainIsAskedBeforeThePolicy"),
 	onRedis("C1/redis/deleted", "a deleted run is created again", "lua/create.lua",
-		"redis.call('EXISTS', KEYS[1], KEYS[9]) > 0", "redis.call('EXISTS', KEYS[1]) > 0", "C1_CreateSentAgainAfterDeleteIsTheSameRun"),
+		"redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0", "redis.call('EXISTS', KEYS[1]) > 0", "C1_CreateSentAgainAfterDeleteIsTheSameRun"),
 	onRedis("C1/redis/active", "two runs of a workflow id are active", "lua/create.lua",
-		"local active = wid ~= '' and redis.call('HGET', KEYS[5], wid)", "local active = false", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
+		"local active = wid ~= '' and redis.call('HGET', tag .. 'u', wid)", "local active = false", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
 	onRedis("C1/redis/line", "a successor does not wait in line", "lua/create.lua",
-		"redis.call('RPUSH', KEYS[7], run)", "make_ready(run, class, ARGV[17] ~= '0' and ARGV[17])", "C1_CreateUnderActiveCancelWaitsInLine"),
+		"redis.call('RPUSH', tag .. 'q:' .. wid, run)", "make_ready(run, head, class, priority ~= '0' and priority)", "C1_CreateUnderActiveCancelWaitsInLine"),
 	onRedis("C1/redis/heir", "the end of the active run starts nobody", "lua/part/end.lua",
-		"make_ready(heir, h[1], h[2])", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
+		"make_ready(heir, h[1], h[2], h[3])", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	onRedis("C1/redis/finish-script", "finish.lua takes a run that has a workflow id", "lua/finish.lua",
-		" or m[6] or m[10]", " or m[10]").
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 9, 49) ~= string.sub(guard, 9, 49)").
 		by("TestCommit_EachScriptComparesTheWorkflowID/finish"),
 	onRedis("C1/redis/append", "append.lua does not compare the workflow id", "lua/append.lua",
-		" or (m[6] or '') ~= ARGV[8]", "", "CommitMustNameTheWorkflowIDOfItsRun"),
+		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 9, 49) ~= string.sub(guard, 9, 49)", "CommitMustNameTheWorkflowIDOfItsRun"),
 	onRedis("C1/redis/continue", "a run continues that is not the active one", "lua/commit.lua",
-		"if m[6] and redis.call('HGET', tag .. 'u', m[6]) ~= run then", "if false then").by("TestCommit_DoesNotContinueARunThatIsNotTheActiveOne"),
+		"if wid ~= '' and redis.call('HGET', tag .. 'u', wid) ~= run then", "if false then").by("TestCommit_DoesNotContinueARunThatIsNotTheActiveOne"),
 
 	onRedis("P1/redis/ended", "a run is purged that has not ended", "lua/part/hold.lua",
 		"if not at or ", "at = at or '0'\n  if ", "P1_OnlyRunsThatHaveEndedArePurged", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed",
 		"O2_CreateKeepsItsBirthUntilConfirm"),
 	onRedis("P1/redis/birth", "a run is purged that may be created again", "lua/commit.lua",
-		"end_run(run, now, at, o[6])", "end_run(run, now, at)", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed"),
-	onRedis("P1/redis/finish-birth", "finish.lua lets a run be purged that may be created again", "lua/finish.lua",
-		" or m[10]", "", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed").
+		"end_run(run, head, written, at, o[6])", "end_run(run, head, written, at)", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed"),
+	onRedis("P1/redis/finish-birth", "finish.lua lets a run be purged that may be created again", "create.go",
+		"if birth != \"\" {", "if false {", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_who_created_it"),
 	onRedis("P1/redis/records", "a run is purged that has records to send", "lua/part/end.lua",
 		"held = held or redis.call('EXISTS', tag .. 'O:' .. run) == 1", "", "P1_ASenderIsNotPurgedWhileItHasRecords"),
-	onRedis("P1/redis/finish-records", "finish.lua lets a run be purged that has records to send", "lua/finish.lua",
-		"redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[8])", "redis.call('EXISTS', KEYS[3], KEYS[4])", "P1_ASenderIsNotPurgedWhileItHasRecords").
+	onRedis("P1/redis/finish-records", "finish.lua lets a run be purged that has records to send", "lua/commit.lua",
+		"head = with_flag(head, has_rest, true)", "", "P1_ASenderIsNotPurgedWhileItHasRecords").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_its_own_records"),
 	onRedis("P1/redis/chain", "the first run of a chain is purged before the others", "lua/commit.lua",
 		"o[6] or chain == run)", "o[6])", "P1_TheFirstRunOfAChainIsPurgedAfterAllOthers"),
@@ -169,12 +173,12 @@ var redisMutants = []Mutant{
 	onRedis("P1/redis/horizon", "a run is purged as soon as it has ended", "lua/commit.lua",
 		"math.max(math.max(now, o[4]) + ARGV[20], now + (o[5] or ARGV[21]))", "now + (o[5] or ARGV[21])", "P1_ARunIsKeptForTheHorizonAfterItsEnd"),
 	onRedis("P1/redis/finish-horizon", "finish.lua lets a run be purged as soon as it has ended", "lua/finish.lua",
-		"math.max(math.max(now, m[8]) + ARGV[11], now + (m[9] or ARGV[12]))", "now + (m[9] or ARGV[12])", "P1_ARunIsKeptForTheHorizonAfterItsEnd").
+		"math.max(math.max(now, m[3]) + ARGV[5], now + retention)", "now + retention", "P1_ARunIsKeptForTheHorizonAfterItsEnd").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/within_the_horizon"),
 	onRedis("P1/redis/created", "a run is purged whose creation may be sent again", "lua/commit.lua",
 		"math.max(now, o[4]) + ARGV[20]", "now + ARGV[20]", "P1_ARunIsKeptForTheHorizonAfterItsCreation"),
 	onRedis("P1/redis/finish-created", "finish.lua lets a run be purged whose creation may be sent again", "lua/finish.lua",
-		"math.max(now, m[8]) + ARGV[11]", "now + ARGV[11]", "P1_ARunIsKeptForTheHorizonAfterItsCreation").
+		"math.max(now, m[3]) + ARGV[5]", "now + ARGV[5]", "P1_ARunIsKeptForTheHorizonAfterItsCreation").
 		by("TestFinish_TheShortScriptKeepsARunWhoseCreationMayBeSentAgain"),
 
 	onRedis("O1/redis/derived", "the same record is written twice", "lua/part/send.lua",
@@ -215,30 +219,30 @@ var redisMutants = []Mutant{
 	onRedis("W2/redis/mail", "a heartbeat does not name runs with mail", "lua/heartbeat.lua",
 		"redis.call('HKEYS', KEYS[4])", "{}", "W2_HeartbeatNamesRunsWithMailUntilItIsRead"),
 	onRedis("W2/redis/fences", "Reconcile does not tell the fences", "lua/reconcile.lua",
-		"table.insert(answer, m[2])", "table.insert(answer, '')", "W2_ReconcileTellsTheOwnedRunsWithTheirFences"),
+		"table.insert(answer, head)", "table.insert(answer, '')", "W2_ReconcileTellsTheOwnedRunsWithTheirFences"),
 
 	onRedis("W3/redis/applied", "a commit that was applied is not known again", "lua/commit.lua",
-		"if frame ~= '' and m[1] == ARGV[8] then", "if false then", "W3_TheSameCommitIsAppliedOnce"),
+		"if frame ~= '' and cid == ARGV[8] then", "if false then", "W3_TheSameCommitIsAppliedOnce"),
 	onRedis("W3/redis/claim", "a claim that is sent again gives out other runs", "lua/claim.lua",
 		"if s[3] == token then", "if false then").by("TestClaim_SentAgainAnswersWhatItHasGivenOut"),
 	onRedis("W3/redis/claim-run", "a claim of a run that is sent again finds it owned", "lua/claim_run.lua",
-		"if m[12] == ARGV[1] and m[13] == ARGV[2] then", "if false then").by("TestClaim_SentAgainAnswersWhatItHasGivenOut"),
+		"if m[2] == ARGV[1] and string.sub(head, 10, 17) == ARGV[2] then", "if false then").by("TestClaim_SentAgainAnswersWhatItHasGivenOut"),
 	onRedis("W3/redis/resend", "the driver sends a script again by itself", "script.go",
 		"NoRetry() bool { return true }", "NoRetry() bool { return false }").by("TestSTORE3_LostAnswersDoubleNothingAndLoseNothing"),
 
 	onRedis("W4/redis/fence-first", "a commit that was applied is fenced once the run has left", "lua/commit.lua",
-		"if frame ~= '' and m[1] == ARGV[8] then", "if frame ~= '' and m[1] == ARGV[8] and holds then", "W3_TheSameCommitIsAppliedOnceWithEveryEffect"),
+		"if frame ~= '' and cid == ARGV[8] then", "if frame ~= '' and cid == ARGV[8] and holds then", "W3_TheSameCommitIsAppliedOnceWithEveryEffect"),
 	onRedis("W4/redis/order", "the position is asked before the fence", "lua/commit.lua",
 		"if not holds then", "if not holds and m[1] == ARGV[6] then", "W4_AnOlderGuardAnswersBeforeAYoungerOne"),
 	onRedis("W4/redis/short", "what the short scripts refuse is not asked of commit.lua", "commit.go",
 		"short && n == 0 {", "short && n < 0 {", "W3_TheSameCommitIsAppliedOnce"),
 
 	onRedis("K1/redis/place", "claim takes by the list, not by the place", "lua/claim.lua",
-		"if m[9] == '1' then", "if m[2] then").by("TestClaim_TakesByPlaceNotByList"),
+		"if place_of(m[1]) == '1' then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
 	onRedis("K1/redis/due", "Due makes ready by the list of timers, not by the place", "lua/part/due.lua",
-		"if m[1] == '3' then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
+		"if place_of(m[1]) == '3' then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
 	onRedis("K1/redis/recover", "a recovery takes by the list, not by the place", "lua/part/recover.lua",
-		"if m[1] == '2' and m[2] == session then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
+		"if place_of(head) == '2' and m[2] == session then", "if head then").by("TestClaim_TakesByPlaceNotByList"),
 	onRedis("K1/redis/claimed", "a run that is claimed stays in the ready set", "lua/claim.lua",
 		"redis.call('ZREM', class, unpack(line))", "", "ClaimGivesTheRunToTheSession"),
 
