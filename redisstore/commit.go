@@ -20,7 +20,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	calls, usual := make([]*call, len(commits)), takeRoom(len(commits))
 	defer giveRoom(usual)
 	for i := range commits {
-		if err := errors.Join(commits[i].CheckPublish(), checkStatus(commits[i].Status), s.continues(&commits[i])); err != nil {
+		if err := errors.Join(commits[i].CheckPublish(), checkStatus(commits[i].Run, commits[i].Status), s.continues(&commits[i])); err != nil {
 			return nil, err
 		}
 		calls[i] = s.commit(&commits[i], &(*usual)[i])
@@ -56,6 +56,9 @@ func (s *Store) continues(c *store.Commit) error {
 	}
 	if s.partitionOf(c.Continue.Run) != s.partitionOf(c.Run) {
 		return fmt.Errorf("continue run %s: the slot of run %s is not that of its chain", c.Run, c.Continue.Run)
+	}
+	if err := checkStatus(c.Continue.Run, c.Continue.Status); err != nil {
+		return fmt.Errorf("continue run %s: %w", c.Run, err)
 	}
 	if c.Continue.WorkflowID != c.WorkflowID {
 		return fmt.Errorf("continue run %s: run %s has workflow id %q, want %q", c.Run, c.Continue.Run, c.Continue.WorkflowID, c.WorkflowID)

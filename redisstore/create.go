@@ -19,7 +19,7 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	}
 	calls := make([]*call, len(runs))
 	for i := range runs {
-		if err := errors.Join(checkStatus(runs[i].Status), s.routed(&runs[i])); err != nil {
+		if err := errors.Join(checkStatus(runs[i].Run, runs[i].Status), s.routed(&runs[i])); err != nil {
 			return nil, err
 		}
 		calls[i] = s.creation(&runs[i])

@@ -27,6 +27,10 @@ import (
 // whoever owns the run knows these bytes, so that a script compares one text. Behind them
 // is what only the server knows. lua/part/head.lua has what scripts do with a head; the
 // shortest ones count the bytes themselves.
+//
+// What else belongs to the place of a run is field p: where it comes among those that are
+// ready, its session, when it is due ('0': never), the code that does not fit, when it ended.
+// It is overwritten with each move, so that nothing has to be removed.
 type head struct {
 	wid        digest
 	place      store.Place
@@ -59,7 +63,7 @@ const (
 )
 
 // digest is a workflow id in eight bytes: enough to notice that a commit names another one
-// than that of its run.
+// than that of its run. It is zero only for none.
 type digest [8]byte
 
 func digestOf(workflowID string) (d digest) {

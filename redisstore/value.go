@@ -78,10 +78,10 @@ func packStatus(s event.Status) string {
 	return string([]byte{statusByte(s)})
 }
 
-// checkStatus refuses a status that cannot be kept.
-func checkStatus(s event.Status) error {
+// checkStatus refuses a status of a run that cannot be kept.
+func checkStatus(run event.RunID, s event.Status) error {
 	if s != "" && statusByte(s) == 0 {
-		return fmt.Errorf("status %q is none that this release knows", s)
+		return fmt.Errorf("write run %s: status %q is none that this release knows", run, s)
 	}
 	return nil
 }
