@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,7 +41,7 @@ type auditEntry struct {
 	By     store.SessionID `json:"b"`
 	Owner  store.SessionID `json:"o"`
 	Place  string          `json:"p"`
-	Status string          `json:"s"`
+	Status byte            `json:"s"`
 	Epoch  string          `json:"e"`
 }
 
@@ -51,9 +52,10 @@ func auditOf(run event.RunID, kept []string) ([]store.AuditEntry, error) {
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
 			return nil, fmt.Errorf("%w: an entry of the audit trail: %w", errDamaged, err)
 		}
+		epoch, _ := strconv.ParseUint(e.Epoch, 16, 64) // of a run without metadata there is none
 		all = append(all, store.AuditEntry{
 			Time: timeOf(parseNumber(e.Time)), Run: run, Reason: e.Reason, By: e.By, Owner: e.Owner,
-			Place: store.Place(parseNumber(e.Place)), Status: unpackStatus(e.Status), Epoch: uint64(parseNumber(e.Epoch)),
+			Place: store.Place(parseNumber(e.Place)), Status: statusOf(e.Status), Epoch: epoch,
 		})
 	}
 	return all, nil

@@ -38,7 +38,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	claimed := store.Claimed{Next: a.time(1)}
 	for i := 2; i < len(a); i++ {
-		run, err := s.claimedRun(ctx, p, a[i], c.Token)
+		run, err := s.claimedRun(ctx, p, a[i])
 		if err != nil {
 			return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 		}
@@ -72,13 +72,13 @@ func (s *Store) claimRun(ctx context.Context, partition int, id store.SessionID,
 	a := c.answer()
 	switch a.word() {
 	case "ok":
-		return s.claimedRun(ctx, p, a[1], token)
+		return s.claimedRun(ctx, p, a[1])
 	case "expired":
 		err = store.ErrExpired
 	case "unknown":
 		err = store.ErrRunNotFound
 	case "ended":
-		err = &store.TerminalError{Run: run, Status: unpackStatus(a.text(1))}
+		err = &store.TerminalError{Run: run, Status: statusOf(byte(a.number(1)))}
 	case "owned":
 		err = store.ErrOwned
 	case "lined":
@@ -90,20 +90,20 @@ func (s *Store) claimRun(ctx context.Context, partition int, id store.SessionID,
 }
 
 // claimedRun reads what a script says of a run that it has given out.
-func (s *Store) claimedRun(ctx context.Context, p *partition, given any, token event.Token) (store.ClaimedRun, error) {
+func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.ClaimedRun, error) {
 	list, _ := given.([]any)
 	a := answer(list)
+	h := unpackHead(a.text(1))
 	run := store.ClaimedRun{
-		Run: long(a.text(0)), WorkflowID: a.text(1), Fence: store.Fence{Epoch: uint64(a.number(2)), Token: token},
-		Recoveries: int(a.number(3)), N: uint64(a.number(4)), Seq: uint64(a.number(5)), Mail: a.number(8) == 1,
+		Run: long(a.text(0)), WorkflowID: a.text(3), Fence: h.fence,
+		Recoveries: h.recoveries, N: h.frames, Seq: h.seq, Last: h.last, Mail: h.flags&hasMail != 0,
 	}
-	copy(run.Last[:], a.text(6))
 	var err error
-	if run.Class, err = s.classOf(ctx, p, a.text(7)); err != nil {
+	if run.Class, err = s.classOf(ctx, p, a.text(2)); err != nil {
 		return run, err
 	}
-	if len(a) > 9 { // its log is one frame, its inbox is empty
-		run.Loaded = &store.Loaded{Frames: [][]byte{[]byte(a.text(9))}}
+	if len(a) > 4 { // its log is one frame, its inbox is empty
+		run.Loaded = &store.Loaded{Frames: [][]byte{[]byte(a.text(4))}}
 	}
 	if hashed(run.WorkflowID) {
 		run.WorkflowID, err = s.workflowIDOf(ctx, run.Run)

@@ -20,7 +20,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	calls, usual := make([]*call, len(commits)), takeRoom(len(commits))
 	defer giveRoom(usual)
 	for i := range commits {
-		if err := errors.Join(commits[i].CheckPublish(), s.continues(&commits[i])); err != nil {
+		if err := errors.Join(commits[i].CheckPublish(), checkStatus(commits[i].Run, commits[i].Status), s.continues(&commits[i])); err != nil {
 			return nil, err
 		}
 		calls[i] = s.commit(&commits[i], &(*usual)[i])
@@ -57,6 +57,9 @@ func (s *Store) continues(c *store.Commit) error {
 	if s.partitionOf(c.Continue.Run) != s.partitionOf(c.Run) {
 		return fmt.Errorf("continue run %s: the slot of run %s is not that of its chain", c.Run, c.Continue.Run)
 	}
+	if err := checkStatus(c.Continue.Run, c.Continue.Status); err != nil {
+		return fmt.Errorf("continue run %s: %w", c.Run, err)
+	}
 	if c.Continue.WorkflowID != c.WorkflowID {
 		return fmt.Errorf("continue run %s: run %s has workflow id %q, want %q", c.Run, c.Continue.Run, c.Continue.WorkflowID, c.WorkflowID)
 	}
@@ -82,10 +85,14 @@ func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls [
 // usualCall is the script of a usual commit, with room for all that is sent.
 type usualCall struct {
 	call
-	texts struct{ at, run, wid, status, progress, frames string }
-	keys  [8]string
-	args  [13]any
-	all   [25]any
+	texts struct{ at, progress string }
+	keys  [2]string
+	args  [6]any
+	all   [12]any
+	// guard is what the head of the run must begin with, position what it says afterwards.
+	guard    [guardSize]byte
+	position [positionSize + 1]byte
+	bytes    [3]bytesArg
 }
 
 // rooms keeps what calls are made in: a thousand bytes for each commit, which nobody
@@ -110,36 +117,32 @@ func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 	}
 	switch {
 	case c.Effect == store.EffectNone:
-		return s.append(c, u)
+		u.prepare(s, scriptAppend, c)
+		u.texts.progress = flag(c.Progress, "p")
+		u.call.args = append(u.args[:0], &u.bytes[0], &u.bytes[1], &u.bytes[2], &u.texts.progress)
+		return &u.call
 	case c.Effect == store.EffectFinish && c.WorkflowID == "" && c.Progress && c.Status != "":
-		return s.finish(c, u)
+		u.prepare(s, scriptFinish, c)
+		u.texts.at = s.at()
+		u.call.args = append(u.args[:0], &u.texts.at, &u.bytes[0], &u.bytes[1], &u.bytes[2], &horizonText, &retentionText)
+		return &u.call
 	}
 	return s.commitAny(c)
 }
 
-func (s *Store) append(c *store.Commit, u *usualCall) *call {
-	p, run, t := s.partitionOf(c.Run), short(c.Run), &u.texts
-	t.wid, t.status, t.progress = widKey(c.WorkflowID), packStatus(c.Status), flag(c.Progress, "p")
-	u.keys[0], u.keys[1], u.keys[2], t.frames = p.hot(run)
-	u.call = call{script: scriptAppend, p: p, keys: u.keys[:3], room: u.all[:]}
-	u.call.args = append(u.args[:0],
-		&c.Fence.Epoch, (*tokenArg)(&c.Fence.Token), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
-		&c.First, &c.Last, &t.wid, &t.status, &t.progress, &t.frames,
-	)
-	return &u.call
-}
-
-func (s *Store) finish(c *store.Commit, u *usualCall) *call {
-	p, run, t := s.partitionOf(c.Run), short(c.Run), &u.texts
-	t.at, t.run, t.status = s.at(), run, packStatus(c.Status)
-	u.keys[0], u.keys[1], u.keys[2], t.frames = p.hot(run)
-	u.keys[3], u.keys[4], u.keys[5], u.keys[6], u.keys[7] = p.notes(run), p.open(), p.done(), p.purges(), p.sent(run)
-	u.call = call{script: scriptFinish, p: p, keys: u.keys[:], room: u.all[:]}
-	u.call.args = append(u.args[:0],
-		&t.at, &t.run, &c.Fence.Epoch, (*tokenArg)(&c.Fence.Token), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
-		&c.First, &c.Last, &t.status, &horizonText, &retentionText, &t.frames,
-	)
-	return &u.call
+// prepare fills in what the scripts of usual commits have in common: of the bytes, the
+// guard, the position afterwards with the status if that changes, and the frame.
+func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
+	p := s.partitionOf(c.Run)
+	u.keys[0], u.keys[1] = p.hot(short(c.Run))
+	u.call = call{script: script, p: p, keys: u.keys[:], room: u.all[:]}
+	wid := digestOf(c.WorkflowID)
+	u.bytes[0] = appendPosition(appendFence(append(u.guard[:0], wid[:]...), c.Fence), c.Prev, c.First-1)
+	u.bytes[1] = appendPosition(u.position[:0], c.CID, c.Last)
+	if c.Status != "" {
+		u.bytes[1] = append(u.bytes[1], statusByte(c.Status))
+	}
+	u.bytes[2] = c.Frame
 }
 
 // What scripts are told about how long runs are kept.
@@ -151,12 +154,13 @@ var (
 // commitAny returns the script of any commit.
 func (s *Store) commitAny(c *store.Commit) *call {
 	p, run := s.partitionOf(c.Run), short(c.Run)
+	wid := digestOf(c.WorkflowID)
 	call := &call{
 		script: scriptCommit, p: p,
-		keys: []string{p.meta(run), p.log(run), p.inbox(run), p.notes(run), p.open(), p.done()},
+		keys: []string{p.meta(run), p.log(run), p.inbox(run)},
 		args: []any{
-			s.at(), run, widKey(c.WorkflowID), &c.Fence.Epoch, (*tokenArg)(&c.Fence.Token), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
-			&c.First, &c.Last, max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due), c.Fit,
+			s.at(), run, widKey(c.WorkflowID), wid[:], packFence(c.Fence), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
+			packNumber(c.First - 1), packNumber(c.Last), max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due), c.Fit,
 			packStatus(c.Status), flag(c.Progress, "p"), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
 			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish),
 		},
@@ -166,7 +170,7 @@ func (s *Store) commitAny(c *store.Commit) *call {
 	}
 	call.args = append(call.args, packPublications(c.Publish)...)
 	if c.Effect == store.EffectContinue {
-		call.args = s.describe(call.args, c.Continue, "")
+		call.args = s.describe(call.args, c.Continue, "", nil)
 	}
 	return call
 }
@@ -196,9 +200,10 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	case "mail":
 		return store.Committed{Err: store.ErrMail}, nil
 	case "conflict":
-		e := &store.ConflictError{Run: c.Run, Seq: c.First, StoredSeq: uint64(a.number(2)), Prev: c.Prev, Reason: a.text(1)}
-		copy(e.Stored[:], a.text(3))
-		return store.Committed{Err: e}, nil
+		h := unpackHead(a.text(2))
+		return store.Committed{Err: &store.ConflictError{
+			Run: c.Run, Seq: c.First, StoredSeq: h.seq, Prev: c.Prev, Stored: h.last, Reason: a.text(1),
+		}}, nil
 	case "workflow id":
 		want, err := s.workflowIDOf(ctx, c.Run)
 		return store.Committed{Err: &store.WorkflowIDMismatchError{Run: c.Run, Got: c.WorkflowID, Want: want}}, err

@@ -3,6 +3,8 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -89,4 +92,94 @@ func start[In, Out any](f *fleet, d workflow.Definition[In, Out], in In) event.R
 		f.t.Fatal(err)
 	}
 	return run.ID()
+}
+
+// What the server does for a run of three steps, command by command: those that scripts
+// call, too. Each of them takes about a microsecond, and so does what is sent for each
+// ten arguments.
+func TestCost_TheServerDoesLittleForARun(t *testing.T) {
+	const runs = 100
+	ctx, server := t.Context(), redistest.Start(t)
+	st := openURL(t, with(server.URL(), "partitions=1"))
+	defer st.Close()
+	admin := server.Client(t)
+	class, session := store.Class{Queue: "default", Workflow: "orders.fulfil"}, store.SessionID("wses_1")
+	if err := st.OpenSession(ctx, store.Session{ID: session, TTL: time.Minute, Classes: []store.Class{class}}); err != nil {
+		t.Fatal(err)
+	}
+	creates, commits := make([]store.Create, runs), make([]store.Commit, runs)
+	commit := func() {
+		for i, got := range must(st.Commit(ctx, commits)) {
+			if got.Err != nil {
+				t.Fatal(got.Err)
+			}
+			c := &commits[i]
+			c.Prev, c.CID, c.First, c.Last = c.CID, event.NewCID(), c.Last+1, c.Last+2
+		}
+	}
+	ops := []struct {
+		name            string
+		do              func()
+		commands, bytes float64 // per run, at most
+	}{
+		{"create", func() {
+			for i := range creates {
+				creates[i] = store.Create{Run: event.NewRunID(time.Now(), 0), Class: class, Frame: []byte("first"), Seq: 1, CID: event.NewCID()}
+			}
+			must(st.Create(ctx, creates))
+		}, 9.1, 340},
+		{"claim", func() {
+			claim := store.Claim{Session: session, Token: event.NewToken(), Classes: []store.Class{class}, Max: runs}
+			for i, r := range must(st.Claim(ctx, claim)).Runs {
+				commits[i] = store.Commit{
+					Run: r.Run, Fence: r.Fence, Prev: r.Last, Frame: []byte("frame"), CID: event.NewCID(), First: 2, Last: 3,
+					Status: event.StatusRunning, Progress: true,
+				}
+			}
+		}, 3.2, 5},
+		{"append", commit, 3, 300},
+		{"finish", func() {
+			for i := range commits {
+				commits[i].Effect, commits[i].Status = store.EffectFinish, event.StatusCompleted
+			}
+			commit()
+		}, 10, 330},
+	}
+	for _, op := range ops { // the first time the server is told the scripts
+		op.do()
+	}
+	for _, op := range ops {
+		commands, bytes := counts(t, admin)
+		op.do()
+		after, sent := counts(t, admin)
+		perRun, size := (after-commands)/runs, (sent-bytes)/runs
+		t.Logf("%s: %.2f commands in scripts and %.0f bytes sent per run", op.name, perRun, size)
+		if perRun > op.commands || size > op.bytes {
+			t.Errorf("%s takes %.2f commands in scripts and %.0f bytes, want at most %.2f and %.0f", op.name, perRun, size, op.commands, op.bytes)
+		}
+	}
+	for _, c := range creates {
+		key := "{flowgen:0}:m:" + strings.TrimPrefix(string(c.Run), "wrun_")
+		if enc := must(admin.ObjectEncoding(ctx, key).Result()); enc != "listpack" {
+			t.Fatalf("metadata is kept as a %s, want a listpack", enc)
+		}
+	}
+}
+
+// counts returns how many commands scripts have called on a server, and how many bytes
+// it was sent.
+func counts(t *testing.T, client *redis.Client) (commands, bytes float64) {
+	t.Helper()
+	info := must(client.Info(t.Context(), "commandstats", "stats").Result())
+	for line := range strings.Lines(info) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch command, isCommand := strings.CutPrefix(name, "cmdstat_"); {
+		case name == "total_net_input_bytes":
+			bytes = must(strconv.ParseFloat(rest, 64))
+		case isCommand && !slices.Contains([]string{"evalsha", "eval", "info", "ping", "hello", "client|setinfo", "client|maint_notifications"}, command):
+			calls, _, _ := strings.Cut(strings.TrimPrefix(rest, "calls="), ",")
+			commands += must(strconv.ParseFloat(calls, 64))
+		}
+	}
+	return commands, bytes
 }

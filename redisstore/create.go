@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +19,7 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	}
 	calls := make([]*call, len(runs))
 	for i := range runs {
-		if err := s.routed(&runs[i]); err != nil {
+		if err := errors.Join(checkStatus(runs[i].Run, runs[i].Status), s.routed(&runs[i])); err != nil {
 			return nil, err
 		}
 		calls[i] = s.creation(&runs[i])
@@ -51,22 +52,28 @@ func (s *Store) routed(c *store.Create) error {
 // creation returns the script that stores a run.
 func (s *Store) creation(c *store.Create) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
-	args := append(make([]any, 0, 32),
-		s.at(), deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
-		string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
-	)
-	keys := []string{p.meta(run), p.log(run), p.open(), p.classes(), p.active(), p.latest(), p.line(wid), p.extra(run), p.hidden(run)}
-	args = s.describe(args, c, c.Birth)
+	args := append(make([]any, 0, 32), s.at(), 0)
+	if wid != "" || !c.Deadline.IsZero() || !c.At.IsZero() || c.Delay > 0 {
+		args[1] = terms
+		args = append(args,
+			deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
+			string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
+		)
+	}
+	keys := []string{p.meta(run)}
 	if c.Owner != nil {
 		session := sessionCode(c.Owner.Session)
-		keys, args = append(keys, p.session(session), p.owned(session)), append(args, "o", session, "t", (*tokenArg)(&c.Owner.Token))
+		keys = append(keys, p.session(session), p.owned(session))
 	}
-	return &call{script: scriptCreate, p: p, keys: keys, args: args}
+	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.Birth, c.Owner)}
 }
+
+// terms is how many arguments say when a run may be created, and when it starts.
+const terms = 9
 
 // describe adds a new run, and the record that creates it, as the scripts want it
 // that store one.
-func (s *Store) describe(args []any, c *store.Create, birth event.ItemID) []any {
+func (s *Store) describe(args []any, c *store.Create, birth event.ItemID, owner *store.Owner) []any {
 	rest := extra{tags: c.Tags}
 	wid := widKey(c.WorkflowID)
 	if hashed(wid) {
@@ -76,9 +83,22 @@ func (s *Store) describe(args []any, c *store.Create, birth event.ItemID) []any 
 	if len(packed) <= compactLimit {
 		within, packed = packed, ""
 	}
+	h := head{
+		wid: digestOf(c.WorkflowID), place: store.PlaceReady, last: c.CID, seq: c.Seq,
+		status: cmp.Or(c.Status, event.StatusPending), frames: 1, bytes: len(c.Frame),
+	}
+	if owner != nil {
+		h.place, h.fence = store.PlaceOwned, store.Fence{Epoch: 1, Token: owner.Token}
+	}
+	if birth != "" {
+		h.flags |= hasRest
+	}
+	keeps := c.Retention > 0 && c.Retention != store.DefaultRetention
+	if keeps {
+		h.flags |= hasRetention
+	}
 	args = append(args,
-		short(c.Run), s.names.codeOf(c.Class), className(c.Class), (*bytesArg)(&c.Frame), &c.Seq, (*cidArg)(&c.CID), c.Priority,
-		packStatus(cmp.Or(c.Status, event.StatusPending)), packed,
+		short(c.Run), s.names.codeOf(c.Class), className(c.Class), (*bytesArg)(&c.Frame), h.pack(), c.Priority, packed,
 	)
 	field := func(name, value string) {
 		if value != "" {
@@ -94,7 +114,7 @@ func (s *Store) describe(args []any, c *store.Create, birth event.ItemID) []any 
 	} else {
 		field("x", string(c.Root))
 	}
-	if c.Retention > 0 && c.Retention != store.DefaultRetention {
+	if keeps {
 		field("j", number(durationMillis(c.Retention)))
 		if c.Retention%time.Millisecond != 0 {
 			field("J", number(int64(c.Retention)))
@@ -129,7 +149,7 @@ func created(c *store.Create, call *call) (store.Created, error) {
 		return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: long(a.text(1))}}, nil
 	case "refused":
 		return store.Created{Err: &store.FinishedError{
-			WorkflowID: c.WorkflowID, Run: long(a.text(1)), Status: unpackStatus(a.text(2)),
+			WorkflowID: c.WorkflowID, Run: long(a.text(1)), Status: statusOf(byte(a.number(2))),
 		}}, nil
 	}
 	return store.Created{}, unexpected(call)

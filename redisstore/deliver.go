@@ -40,7 +40,7 @@ func delivered(c *call) (event.RunID, error) {
 	case "unknown":
 		return "", store.ErrRunNotFound
 	case "ended":
-		return "", &store.TerminalError{Run: long(a.text(1)), Status: unpackStatus(a.text(2))}
+		return "", &store.TerminalError{Run: long(a.text(1)), Status: statusOf(byte(a.number(2)))}
 	case "later":
 		return "", store.ErrLater
 	case "stale":

@@ -61,13 +61,14 @@
 //	{p}:-           a key that never exists: see keys.go
 //	{p}:format      in partition 0: format version and number of partitions
 //
-// Metadata is a hash of short values, which Redis keeps in one piece of memory;
-// a value of more than 64 bytes would make it four times as large for good. Its
-// fields are p place, n frames, q last event, l cid of the last frame, e epoch, t
-// token, o owner, s status, c class, r priority, w workflow id, h chain, u parent,
-// x root, d due, f code that does not fit, v recoveries, z closing, k its counter
-// in the ready set, until it has left its owner, a created, b ended, j and J retention,
-// g bytes of the log, i tags, y until when somebody watches, Y until when somebody follows
+// Metadata is a hash of short values, which Redis keeps in one piece of memory and
+// goes through from the beginning; a value of more than 64 bytes would make it four
+// times as large for good. Its first field is H, the head: one value with the fence,
+// the position, the status and the counters of the run, and with flags that say which
+// of the other fields have to be looked at. head.go says what is where in it. So what
+// most operations compare and change is one field. The others are p what belongs to the
+// place, c class, a created, r priority, w workflow id, h chain, u parent, x root,
+// j and J retention, i tags, y until when somebody watches, Y until when somebody follows
 // the streams of its chain, B the record that created it, N the run that it continued as.
 //
 // Classes and sessions are named by hashes, which are computed: nothing has to be
@@ -76,8 +77,10 @@
 // # Logs
 //
 // A log is a stream with one entry per commit. The script of a commit compares
-// the fence and the position with the metadata and appends under an explicit id,
-// so that an answer that was lost can be asked for again by the same commit. A
+// the fence and the position with the head and appends under an explicit id,
+// so that an answer that was lost can be asked for again by the same commit. Two short
+// scripts do that for nearly all commits; where they find anything else, they say so and
+// the long one is asked. A
 // stream takes 4 KiB with its first entry; scripts that park or end a run put a copy
 // in its place, which takes what it needs, and so do those that create one, if it is
 // not claimed soon: it starts later, stands in line, or more than a hundred runs of its
@@ -131,7 +134,7 @@
 //
 // # Reading order
 //
-// keys.go has the names of the keys, open.go the Store, script.go and send.go how
+// keys.go has the names of the keys, head.go what nearly every operation touches, open.go the Store, script.go and send.go how
 // scripts are put together and sent, hub.go how things are heard. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,

@@ -46,6 +46,9 @@ func (n *node) judgeMark(mark string) store.Finding {
 	if e, ok := errors.AsType[*PartitionsError](err); ok {
 		fix = fmt.Sprintf("Open the store with partitions=%d; there is no CONFIG line for it.", e.Want)
 	}
+	if _, ok := errors.AsType[*OldFormatError](err); ok {
+		fix = "Use another prefix, or the release that wrote it; there is no CONFIG line for it."
+	}
 	if _, ok := errors.AsType[*store.VersionError](err); ok {
 		fix = "Use a newer release of flowgen; there is no CONFIG line for it."
 	}

@@ -271,10 +271,11 @@ func TestSTORE4_TheDoctorRecognisesOtherFormats(t *testing.T) {
 		key, value string
 		want       symptom
 	}{
-		"another number": {"format", "flowgen 1 4", symptom{"format", store.SeverityFail, "has 4 partitions", "partitions=4"}},
+		"another number": {"format", "flowgen 2 4", symptom{"format", store.SeverityFail, "has 4 partitions", "partitions=4"}},
 		"newer":          {"format", "flowgen 9 16", symptom{"format", store.SeverityFail, "format version 9", "newer release"}},
+		"older":          {"format", "flowgen 1 16", symptom{"format", store.SeverityFail, "format version 1", "another prefix"}},
 		"foreign":        {"format", "hello", symptom{"format", store.SeverityFail, "not a flowgen store", "another prefix"}},
-		"ours":           {"format", "flowgen 1 16", symptom{check: "format", found: "flowgen 1 16"}},
+		"ours":           {"format", "flowgen 2 16", symptom{check: "format", found: "flowgen 2 16"}},
 		"new":            {"other", "x", symptom{check: "format", found: "no store has used prefix"}},
 		"lost":           {"p", "x", symptom{"format", store.SeverityWarn, "has lost data", "persistence"}},
 	} {

@@ -215,7 +215,7 @@ func (e *examination) mentioned() *keySet {
 		for _, one := range []struct {
 			in   *[]string
 			code string
-		}{{&k.names, m["w"]}, {&k.classes, m["c"]}, {&k.sessions, m["o"]}, {&k.runs, m["h"]}} {
+		}{{&k.names, m["w"]}, {&k.classes, m["c"]}, {&k.sessions, ownerIn(m)}, {&k.runs, m["h"]}} {
 			if one.code != "" {
 				*one.in = append(*one.in, one.code)
 			}
@@ -269,8 +269,8 @@ func (e *examination) runOf(run string) *store.RunState {
 		r.Record = *known(long(run), m)
 		r.Hidden = len(e.runs[run].meta.Val()) == 0
 		r.Class = e.class(m["c"])
-		if m["o"] != "" {
-			r.Owner = e.session(m["o"])
+		if owner := ownerIn(m); owner != "" {
+			r.Owner = e.session(owner)
 		}
 		packed := m["i"]
 		if packed == beside {

@@ -1,5 +1,25 @@
 package redisstore
 
+import "github.com/flowgen/flowgen/runtime/store"
+
+// HeadWithFrames changes the number of frames that a head has.
+func HeadWithFrames(n uint64) func(packed string) string {
+	return func(packed string) string {
+		h := unpackHead(packed)
+		h.frames = n
+		return h.pack()
+	}
+}
+
+// HeadInPlace changes the place that a head says.
+func HeadInPlace(p store.Place) func(packed string) string {
+	return func(packed string) string {
+		h := unpackHead(packed)
+		h.place = p
+		return h.pack()
+	}
+}
+
 // Prefix returns the prefix of the keys of a store.
 func (s *Store) Prefix() string { return s.cfg.Prefix }
 

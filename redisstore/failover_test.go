@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -95,7 +97,7 @@ func TestSTORE4_WorkersGoOnWithAServerThatHasLostEverything(t *testing.T) {
 	// Or another release, or another number of partitions, would not be refused.
 	client := server.Client(t)
 	eventually(t, "the store is marked again", func() bool {
-		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 1 16"
+		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 2 16"
 	})
 }
 
@@ -218,9 +220,9 @@ func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
 // A reader may know more of a log than a server that has lost writes, and the run
 // may end with no more frames than that.
 func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
-	for name, lose := range map[string][]any{
-		"the log is shorter":        {"n", 1},
-		"the run has ended earlier": {"p", 6},
+	for name, lose := range map[string]func(head string) string{
+		"the log is shorter":        redisstore.HeadWithFrames(1),
+		"the run has ended earlier": redisstore.HeadInPlace(store.PlaceEnded),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -233,7 +235,7 @@ func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
 			go func() { ended <- f.store.Watch(f.ctx, run.ID(), 2) }()
 			admin, meta := server.Client(t), "{flowgen:0}:m:"+string(run.ID())[5:]
 			eventually(t, "somebody watches", func() bool { return admin.HExists(f.ctx, meta, "y").Val() })
-			if err := admin.HSet(f.ctx, meta, lose...).Err(); err != nil {
+			if err := admin.HSet(f.ctx, meta, "H", lose(admin.HGet(f.ctx, meta, "H").Val())).Err(); err != nil {
 				t.Fatal(err)
 			}
 			// As in a failover the connection ends, and it looks again.

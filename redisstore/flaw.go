@@ -245,11 +245,27 @@ func (e *examination) lookAtRun(run string) {
 	if ended && e.noted[run].Val() > 0 {
 		found(8, "it has ended and still has notes", "they are of no use")
 	}
+	e.lookAtHead(run, r, found)
 	if r.Status == "" {
 		found(4, "it has no status", "it is not found by its status")
 	}
 	if beside := e.metaOf(run)["i"] == beside; beside != (e.extras[run].Val() != "") {
 		found(4, fmt.Sprintf("its tags are kept by themselves: %v, and there are some: %v", beside, !beside), "it cannot be read")
+	}
+}
+
+// lookAtHead finds what the head of a run says otherwise than what it is about.
+func (e *examination) lookAtHead(run string, r *store.RunState, found func(invariant int, what, explain string)) {
+	m := e.metaOf(run)
+	h, items := unpackHead(m["H"]), len(e.runs[run].inbox.Val())
+	if h.wid != digestOf(r.WorkflowID) {
+		found(4, fmt.Sprintf("commits to it must name another workflow id than %q", r.WorkflowID), "nobody can commit to it")
+	}
+	if mail := h.flags&hasMail != 0; mail != (items > 0) {
+		found(6, fmt.Sprintf("it has mail: %v, and there are %d items in its inbox", mail, items), "what was sent to it is not read")
+	}
+	if keeps := h.flags&hasRetention != 0; keeps != (m["j"] != "") {
+		found(4, fmt.Sprintf("it has a retention of its own: %v, which is %q ms", keeps, m["j"]), "it is forgotten too early, or too late")
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // formatVersion grows when an older release could not work with what this one
-// writes.
-const formatVersion = 1
+// writes. Version 1 had no heads; it was never released, and nothing reads it.
+const formatVersion = 2
 
 // prepare checks, before the first operation, that the database is one that this
 // release knows, with as many partitions as configured; a new one is marked. It
@@ -72,6 +72,8 @@ func (s *Store) compareMark(mark string) error {
 		return fmt.Errorf("%w: key %s is %q", store.ErrForeign, s.parts[0].format(), mark)
 	case version > formatVersion:
 		return &store.VersionError{What: "redis prefix " + s.cfg.Prefix, Got: version, Known: formatVersion}
+	case version < formatVersion:
+		return &OldFormatError{Prefix: s.cfg.Prefix, Got: version, Want: formatVersion}
 	case partitions != len(s.parts):
 		return &PartitionsError{Prefix: s.cfg.Prefix, Got: len(s.parts), Want: partitions}
 	}

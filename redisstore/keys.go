@@ -36,11 +36,10 @@ func (p *partition) sent(run string) string   { return p.tag + "O:" + run }
 func (p *partition) bodies(run string) string { return p.tag + "B:" + run }
 func (p *partition) seen(chain string) string { return p.tag + "s:" + chain }
 
-// hot returns the keys of a run that every commit names, and the channel of its log.
-func (p *partition) hot(run string) (meta, log, inbox, frames string) {
-	all := p.tag + "m:" + run + p.tag + "l:" + run + p.tag + "i:" + run + p.tag + "frame:" + run
-	n := len(p.tag) + len("m:") + len(run)
-	return all[:n], all[n : 2*n], all[2*n : 3*n], all[3*n:]
+// hot returns the keys of a run that every commit names.
+func (p *partition) hot(run string) (meta, log string) {
+	both := p.tag + "m:" + run + p.tag + "l:" + run
+	return both[:len(both)/2], both[len(both)/2:]
 }
 
 // The keys of the streams of a chain.

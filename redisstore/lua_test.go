@@ -39,7 +39,7 @@ func TestScripts_BuildKeysOfOnePartitionOnly(t *testing.T) {
 			return err
 		}
 		text := string(b)
-		if strings.Contains(bare(text), "tag =") && !strings.Contains(text, "local tag = string.match(KEYS[1], '^{.-}:')") {
+		if strings.Contains(bare(text), "tag =") && !strings.Contains(text, "local tag = string.match(KEYS[1], '^[^}]+}:')") {
 			t.Errorf("%s takes its tag from elsewhere than the first key", file)
 		}
 		for line := range strings.SplitSeq(bare(text), "\n") {

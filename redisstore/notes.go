@@ -18,7 +18,7 @@ func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence,
 	p := s.partitionOf(run)
 	c := &call{
 		script: scriptNote, p: p, keys: []string{p.meta(short(run)), p.notes(short(run))},
-		args: []any{fence.Epoch, fence.Token[:], key, body},
+		args: []any{packFence(fence), key, body},
 	}
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("set note %s of run %s: %w", key, run, err)

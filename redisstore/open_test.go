@@ -112,13 +112,18 @@ func TestPartitions_AreFixedByTheFirstStoreOfAPrefix(t *testing.T) {
 	}
 }
 
-func TestFormat_OfOthersAndOfNewerReleasesIsRefused(t *testing.T) {
+func TestFormat_OfOthersAndOfOtherReleasesIsRefused(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for content, check := range map[string]func(error) bool{
-		"flowgen 2 16": func(err error) bool {
+		"flowgen 3 16": func(err error) bool {
 			var e *store.VersionError
-			return errors.As(err, &e) && e.Got == 2 && e.Known == 1
+			return errors.As(err, &e) && e.Got == 3 && e.Known == 2
 		},
+		"flowgen 1 16": func(err error) bool {
+			var e *redisstore.OldFormatError
+			return errors.As(err, &e) && e.Got == 1 && e.Want == 2 && strings.Contains(err.Error(), "another prefix")
+		},
+		"flowgen 1 4":    func(err error) bool { return errors.As(err, new(*redisstore.OldFormatError)) },
 		"something else": func(err error) bool { return errors.Is(err, store.ErrForeign) },
 		"flowgen x y":    func(err error) bool { return errors.Is(err, store.ErrForeign) },
 		"":               func(err error) bool { return errors.Is(err, store.ErrForeign) },
@@ -133,6 +138,9 @@ func TestFormat_OfOthersAndOfNewerReleasesIsRefused(t *testing.T) {
 		}
 		if _, err := st.List(t.Context(), store.Query{}); !check(err) {
 			t.Errorf("format %q: got %v", content, err)
+		}
+		if kept := client.Keys(t.Context(), "{"+prefix+":*").Val(); len(kept) != 1 || client.Get(t.Context(), kept[0]).Val() != content {
+			t.Errorf("format %q: the store has changed something: %v", content, kept)
 		}
 	}
 	prefix := redistest.Prefix()

@@ -57,7 +57,7 @@ func deleted(run event.RunID, c *call) error {
 	case "unknown":
 		return store.ErrRunNotFound
 	case "not ended":
-		return &store.NotEndedError{Run: run, Status: unpackStatus(a.text(1))}
+		return &store.NotEndedError{Run: run, Status: statusOf(byte(a.number(1)))}
 	}
 	return unexpected(c)
 }

@@ -24,7 +24,7 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 	if r.Class, err = s.classOf(ctx, p, m["c"]); err != nil {
 		return nil, err
 	}
-	if owner := m["o"]; owner != "" {
+	if owner := ownerIn(m); owner != "" {
 		if r.Owner, err = s.sessionOf(ctx, p, owner); err != nil || r.Owner == "" {
 			return nil, err
 		}
@@ -35,17 +35,21 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 // known makes of the metadata of a run what it says without any other key: all but
 // tags, a long workflow id, the class and the owner.
 func known(run event.RunID, m map[string]string) *store.Record {
-	number := func(name string) int64 { return parseNumber(m[name]) }
+	h := unpackHead(m["H"])
 	r := &store.Record{
-		Run: run, Chain: run, WorkflowID: m["w"], Priority: int(number("r")), Parent: event.RunID(m["u"]),
-		Root: event.RunID(m["x"]), Place: store.Place(number("p")), Status: unpackStatus(m["s"]),
-		N: uint64(number("n")), Seq: uint64(number("q")), Fence: store.Fence{Epoch: uint64(number("e"))},
-		Due: timeOf(number("d")), Recoveries: int(number("v")), Fit: m["f"], Closing: m["z"] != "",
-		Next: long(m["N"]), Birth: event.ItemID(m["B"]),
-		CreatedAt: timeOf(number("a")), EndedAt: timeOf(number("b")),
+		Run: run, Chain: run, WorkflowID: m["w"], Priority: int(parseNumber(m["r"])), Parent: event.RunID(m["u"]),
+		Root: event.RunID(m["x"]), Place: h.place, Status: h.status,
+		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0,
+		Next: long(m["N"]), Birth: event.ItemID(m["B"]), CreatedAt: timeOf(parseNumber(m["a"])),
 	}
-	copy(r.Last[:], m["l"])
-	copy(r.Fence.Token[:], m["t"])
+	switch h.place {
+	case store.PlaceParked:
+		r.Due = timeOf(parseNumber(m["p"]))
+	case store.PlaceBlocked:
+		r.Fit = m["p"]
+	case store.PlaceEnded:
+		r.EndedAt = timeOf(parseNumber(m["p"]))
+	}
 	if chain := m["h"]; chain != "" {
 		r.Chain = long(chain)
 	}
@@ -60,6 +64,14 @@ func known(run event.RunID, m map[string]string) *store.Record {
 		r.Root = r.Parent
 	}
 	return r
+}
+
+// ownerIn returns the session that owns a run, by the metadata of that; empty: none.
+func ownerIn(m map[string]string) string {
+	if unpackHead(m["H"]).place != store.PlaceOwned {
+		return ""
+	}
+	return m["p"]
 }
 
 // addExtra adds tags and a long workflow id to a record.

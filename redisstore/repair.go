@@ -12,7 +12,7 @@ import (
 
 // rewritten are the fields of the metadata that a repair writes, or leaves out.
 var rewritten = []string{
-	"p", "n", "q", "l", "e", "t", "o", "s", "c", "r", "w", "h", "u", "x", "d", "f", "v", "z", "k", "a", "b", "j", "J", "g", "i", "y", "Y", "B", "N",
+	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N",
 }
 
 // MendRun puts a run where it belongs, if its metadata is as it was examined.
@@ -86,37 +86,65 @@ func (e *examination) fields(m *store.RunMend, run, class string) (fields []any,
 		}
 	}
 	was := e.metaOf(run)
+	field("H", e.headOf(rec, was)) // first, where it is found at once
+	field("p", placedAt(rec))
 	for _, name := range sortedKeys(was) {
 		if !slices.Contains(rewritten, name) {
 			field(name, was[name])
 		}
 	}
-	for name, n := range map[string]int64{"r": int64(rec.Priority), "d": millis(rec.Due), "v": int64(rec.Recoveries), "b": millis(rec.EndedAt)} {
-		if n != 0 {
-			field(name, number(n))
-		}
-	}
-	bytes := 0
-	for _, f := range e.snap.Runs[rec.Run].Frames {
-		bytes += len(f)
+	if rec.Priority != 0 {
+		field("r", number(int64(rec.Priority)))
 	}
 	wid := widKey(rec.WorkflowID)
 	for name, value := range map[string]string{
-		"p": number(int64(rec.Place)), "n": number(int64(rec.N)), "q": number(int64(rec.Seq)), "l": string(rec.Last[:]),
-		"e": number(int64(rec.Fence.Epoch)), "s": packStatus(rec.Status), "c": class, "w": wid, "u": string(rec.Parent),
-		"f": rec.Fit, "N": short(rec.Next), "B": string(rec.Birth), "a": number(millis(rec.CreatedAt)), "g": number(int64(bytes)),
+		"c": class, "w": wid, "u": string(rec.Parent), "N": short(rec.Next), "B": string(rec.Birth), "a": number(millis(rec.CreatedAt)),
 	} {
 		field(name, value)
-	}
-	if rec.Place == store.PlaceOwned {
-		field("o", sessionCode(rec.Owner))
-		field("t", string(rec.Fence.Token[:]))
 	}
 	if rec.Chain != rec.Run {
 		field("h", short(rec.Chain))
 	}
 	packed, beside := e.describing(rec, wid)
 	return append(fields, packed...), beside
+}
+
+// headOf returns the head of a run. Whether there is mail, the script sees; there may be
+// more to do at the end of a run that was mended.
+func (e *examination) headOf(rec *store.Record, was map[string]string) string {
+	h := head{
+		wid: digestOf(rec.WorkflowID), place: rec.Place, fence: store.Fence{Epoch: rec.Fence.Epoch}, last: rec.Last, seq: rec.Seq,
+		status: rec.Status, flags: hasRest, recoveries: rec.Recoveries, frames: rec.N,
+	}
+	for _, f := range e.snap.Runs[rec.Run].Frames {
+		h.bytes += len(f)
+	}
+	if rec.Place == store.PlaceOwned {
+		h.fence.Token = rec.Fence.Token
+	}
+	for flag, set := range map[byte]bool{
+		isWatched: was["y"] != "" && rec.Place != store.PlaceEnded, isClosing: rec.Closing,
+		hasRetention: rec.Retention > 0 && rec.Retention != store.DefaultRetention,
+	} {
+		if set {
+			h.flags |= flag
+		}
+	}
+	return h.pack()
+}
+
+// placedAt returns what belongs to the place of a run. What belongs to the others, the
+// script makes.
+func placedAt(rec *store.Record) string {
+	switch rec.Place {
+	case store.PlaceOwned:
+		return sessionCode(rec.Owner)
+	case store.PlaceBlocked:
+		return rec.Fit
+	case store.PlaceEnded:
+		return number(millis(rec.EndedAt))
+	}
+	return ""
 }
 
 // describing returns the fields that say what people gave a run, and what of that

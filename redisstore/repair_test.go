@@ -61,6 +61,13 @@ func (k *keysOfScene) del(keys ...string) {
 // setMeta changes a field of the metadata of the run.
 func (k *keysOfScene) setMeta(pairs ...any) { k.do(append([]any{"hset", k.meta(k.run)}, pairs...)...) }
 
+// setHead changes the head of the run.
+func (k *keysOfScene) setHead(change func(h *head)) {
+	h := unpackHead(k.client.HGet(k.ctx, k.meta(k.run), "H").Val())
+	change(&h)
+	k.setMeta("H", h.pack())
+}
+
 func (d decayed) mends(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -165,8 +172,8 @@ func deletes(w *repairtest.World) *repairtest.Scene {
 
 // revived puts a run that has ended back to where it was before.
 func revived(k *keysOfScene) {
-	k.setMeta("p", 3, "s", 1)
-	k.do("hdel", k.meta(k.run), "b")
+	k.setHead(func(h *head) { h.place, h.status = store.PlaceParked, event.StatusRunning })
+	k.setMeta("p", "0")
 	k.do("zrem", k.done(), k.run)
 	k.do("zrem", k.purges(), k.run)
 	k.do("zadd", k.open(), 0, k.run)
@@ -213,7 +220,8 @@ func TestREC3_NoClaim(t *testing.T) {
 func TestREC3_StuckRunning(t *testing.T) {
 	decayed{unread, func(k *keysOfScene) {
 		k.del(k.ready(k.class))
-		k.setMeta("p", 3)
+		k.setHead(func(h *head) { h.place = store.PlaceParked })
+		k.setMeta("p", "0")
 	}, wrong(7, store.ReasonStuckRunning)}.mends(t)
 }
 
@@ -301,25 +309,30 @@ func recovers(w *repairtest.World, s *repairtest.Scene) *repairtest.Scene {
 
 func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
-		"1 the log is ahead":           {sleeps, func(k *keysOfScene) { k.setMeta("n", 1, "q", 1, "l", strings.Repeat("x", 16)) }, wrong(1, store.ReasonStuckRunning)},
+		"1 the log is ahead":           {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.frames, h.seq, h.last = 1, 1, event.CID{1} }) }, wrong(1, store.ReasonStuckRunning)},
 		"1 a frame is missing":         {unread, func(k *keysOfScene) { k.do("xdel", k.log(k.run), "2-0") }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
 		"1 the last frame is missing":  {sleeps, func(k *keysOfScene) { k.do("xtrim", k.log(k.run), "maxlen", 1) }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
-		"2 the epoch was given before": {sleeps, func(k *keysOfScene) { k.setMeta("e", 0) }, wrong(2, store.ReasonStuckRunning)},
-		"4 the status":                 {sleeps, func(k *keysOfScene) { k.setMeta("s", 3) }, wrong(4, store.ReasonWrongRecord)},
+		"2 the epoch was given before": {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.fence.Epoch = 0 }) }, wrong(2, store.ReasonStuckRunning)},
+		"4 the status":                 {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.status = event.StatusFailed }) }, wrong(4, store.ReasonWrongRecord)},
 		"4 the root of an owned run":   {owned, func(k *keysOfScene) { k.setMeta("x", "wrun_x") }, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
-		"5 no place":                   {sleeps, func(k *keysOfScene) { k.do("hdel", k.meta(k.run), "p") }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
+		"5 no place":                   {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.place = 0 }) }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
 		"5 in two ready sets":          {starts, func(k *keysOfScene) { k.do("zadd", k.ready("other"), 0, "00000000000001"+k.run) }, repairtest.Want{Invariants: []int{5, 15}, Reason: store.ReasonStuckCreated}},
 		"5 owned by two":               {owned, func(k *keysOfScene) { k.do("sadd", k.owned("other"), k.run) }, repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonWrongRecord}},
 		"5 blocked elsewhere":          {waits, func(k *keysOfScene) { k.do("hset", k.blocked("other"), k.run, "x") }, wrong(5, store.ReasonWrongRecord)},
+		"4 the workflow id of commits": {unread, func(k *keysOfScene) { k.setHead(func(h *head) { h.wid = digest{1} }) }, wrong(4, store.ReasonWrongRecord)},
+		"4 its retention":              {unread, func(k *keysOfScene) { k.setHead(func(h *head) { h.flags ^= hasRetention }) }, wrong(4, store.ReasonWrongRecord)},
+		"6 mail is not told of":        {unread, func(k *keysOfScene) { k.setHead(func(h *head) { h.flags &^= hasMail }) }, wrong(6, store.ReasonWrongRecord)},
+		"6 mail is told of":            {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.flags |= hasMail }) }, wrong(6, store.ReasonWrongRecord)},
+		"5 the head cannot be read":    {sleeps, func(k *keysOfScene) { k.setMeta("H", "x") }, repairtest.Want{Invariants: []int{1, 2, 5, 7}, Reason: store.ReasonStuckRunning}},
 		"7 a timer is late":            {sleeps, func(k *keysOfScene) { k.do("zincrby", k.timers(), 1000, k.run) }, wrong(7, store.ReasonStuckRunning)},
-		"7 a blocked run fits":         {blocked, func(k *keysOfScene) { k.do("hdel", k.meta(k.run), "f") }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
+		"7 a blocked run fits":         {blocked, func(k *keysOfScene) { k.setMeta("p", "") }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
 		"8 notes after the end":        {complete, func(k *keysOfScene) { k.do("hset", k.notes(k.run), "key", "note") }, wrong(8, store.ReasonStuckTerminal)},
 		"8 it is open and done":        {sleeps, func(k *keysOfScene) { k.do("zadd", k.done(), 0, k.run) }, wrong(8, store.ReasonWrongRecord)},
 		"10 an item is unread twice": {unread, func(k *keysOfScene) {
 			k.do("rpush", k.inbox(k.run), k.client.LIndex(k.ctx, k.inbox(k.run), 0).Val())
 		}, wrong(10, store.ReasonWrongRecord)},
 		"10 an item cannot be read":      {unread, func(k *keysOfScene) { k.do("lpush", k.inbox(k.run), "x") }, wrong(10, store.ReasonWrongRecord)},
-		"17 recoveries that nobody made": {sleeps, func(k *keysOfScene) { k.setMeta("v", 4) }, wrong(17, store.ReasonWrongRecord)},
+		"17 recoveries that nobody made": {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.recoveries = 4 }) }, wrong(17, store.ReasonWrongRecord)},
 	}, func(t *testing.T, d decayed) { d.mends(t) })
 }
 

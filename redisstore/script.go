@@ -112,7 +112,6 @@ type call struct {
 type (
 	bytesArg []byte
 	cidArg   event.CID
-	tokenArg event.Token
 )
 
 // MarshalBinary returns the bytes.
@@ -120,9 +119,6 @@ func (b *bytesArg) MarshalBinary() ([]byte, error) { return *b, nil }
 
 // MarshalBinary returns the bytes of the id.
 func (c *cidArg) MarshalBinary() ([]byte, error) { return c[:], nil }
-
-// MarshalBinary returns the bytes of the token.
-func (t *tokenArg) MarshalBinary() ([]byte, error) { return t[:], nil }
 
 // command is a script that go-redis must not send again by itself: whether it
 // was executed is not known then, and that is for the caller to deal with. Being

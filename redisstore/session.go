@@ -90,10 +90,8 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 		return nil, fmt.Errorf("reconcile session %s: %w", id, store.ErrExpired)
 	}
 	owned := []store.Owned{}
-	for i := 1; i+2 < len(a); i += 3 {
-		o := store.Owned{Run: long(a.text(i)), Fence: store.Fence{Epoch: uint64(a.number(i + 1))}}
-		copy(o.Fence.Token[:], a.text(i+2))
-		owned = append(owned, o)
+	for i := 1; i+1 < len(a); i += 2 {
+		owned = append(owned, store.Owned{Run: long(a.text(i)), Fence: unpackHead(a.text(i + 1)).fence})
 	}
 	return owned, nil
 }

@@ -28,7 +28,7 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	p := s.partitionOf(run)
 	c := &call{
 		script: scriptPublish, p: p, keys: []string{p.meta(short(run))},
-		args: append([]any{short(run), fence.Epoch, fence.Token[:], len(chunks)}, packPublications(chunks)...),
+		args: append([]any{short(run), packFence(fence), len(chunks)}, packPublications(chunks)...),
 	}
 	if err := s.doReplicated(ctx, c); err != nil {
 		return fmt.Errorf("publish to streams of run %s: %w", run, err)

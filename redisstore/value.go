@@ -61,33 +61,41 @@ func durationMillis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// statuses are kept as their place in this list, which only ever grows at its
-// end. One that is not in it is kept as it is.
+// statuses are kept as their place in this list, which only ever grows at its end,
+// counted from 1. Zero: there is none.
 var statuses = []event.Status{
 	event.StatusPending, event.StatusRunning, event.StatusCompleted, event.StatusFailed, event.StatusCanceled,
 	event.StatusContinued, event.StatusHeld, event.StatusPaused, event.StatusSleeping, event.StatusWaiting, event.StatusBlocked,
 }
 
+func statusByte(s event.Status) byte { return byte(slices.Index(statuses, s) + 1) }
+
+// packStatus returns a status as scripts write it into a head; empty: it stays.
 func packStatus(s event.Status) string {
 	if s == "" {
 		return ""
 	}
-	for i, known := range statuses {
-		if s == known {
-			return strconv.Itoa(i)
-		}
-	}
-	return ":" + string(s)
+	return string([]byte{statusByte(s)})
 }
 
-func unpackStatus(s string) event.Status {
-	if text, ok := strings.CutPrefix(s, ":"); ok {
-		return event.Status(text)
+// checkStatus refuses a status of a run that cannot be kept.
+func checkStatus(run event.RunID, s event.Status) error {
+	if s != "" && statusByte(s) == 0 {
+		return fmt.Errorf("write run %s: status %q is none that this release knows", run, s)
 	}
-	if i, err := strconv.Atoi(s); err == nil && i >= 0 && i < len(statuses) {
-		return statuses[i]
+	return nil
+}
+
+// statusOf is the opposite of statusByte. One that a newer release has written is shown
+// as its number.
+func statusOf(n byte) event.Status {
+	switch {
+	case n == 0:
+		return ""
+	case int(n) > len(statuses):
+		return event.Status(strconv.Itoa(int(n)))
 	}
-	return event.Status(s)
+	return statuses[n-1]
 }
 
 // packItem puts an item into one value: its scope, the length of its id, the id

@@ -3,10 +3,10 @@
 -- else; where a guard of Commit would refuse, or where there is more to do, it
 -- writes nothing, and Commit is asked.
 --
--- KEYS  1 metadata  2 log  3 inbox
--- ARGV  1 epoch  2 token  3 cid of the frame before  4 frame  5 cid
---       6 first event  7 last event  8 workflow id as a key, or ''
---       9 status, or ''  10 'p' for progress  11 the channel of the log
+-- KEYS  1 metadata  2 log
+-- ARGV  1 what the head must begin with: the workflow id, the fence and the position
+--       2 the position afterwards, and the status, if that changes  3 frame
+--       4 'p' for progress
 --
 -- Returns twice the number of frames, and one more if there is mail; 0: Commit is to
 -- be asked.
@@ -17,26 +17,22 @@
 --
 -- Parts: none
 
-local m = redis.call('HMGET', KEYS[1], 'l', 'e', 't', 'q', 'n', 'w', 'g', 's', 'v', 'z', 'y')
-if m[1] ~= ARGV[3] or m[2] ~= ARGV[1] or m[3] ~= ARGV[2] or (m[6] or '') ~= ARGV[8] or m[10] or tonumber(ARGV[6]) ~= m[4] + 1 then
+local head, guard, position, frame = redis.call('HGET', KEYS[1], 'H'), ARGV[1], ARGV[2], ARGV[3]
+if not head or string.sub(head, 1, 49) ~= guard then
   return 0
 end
-local n, frame = string.format('%d', m[5] + 1), ARGV[4]
-local bytes = string.format('%d', m[7] + #frame)
-redis.call('XADD', KEYS[2], n .. '-0', 'f', frame)
-if ARGV[9] == '' or ARGV[9] == m[8] then
-  redis.call('HSET', KEYS[1], 'l', ARGV[5], 'q', ARGV[7], 'n', n, 'g', bytes)
-else
-  redis.call('HSET', KEYS[1], 'l', ARGV[5], 'q', ARGV[7], 'n', n, 'g', bytes, 's', ARGV[9])
+local flags, recoveries, n, bytes = struct.unpack('>BHI4I6', head, 51)
+if flags >= 16 then -- its senders come later: no more, from now on
+  return 0
 end
-if m[9] and ARGV[10] == 'p' then
-  redis.call('HDEL', KEYS[1], 'v')
-end
-if m[11] then
-  if tonumber(redis.call('TIME')[1]) < tonumber(m[11]) then
-    redis.call('PUBLISH', ARGV[11], n)
-  else
-    redis.call('HDEL', KEYS[1], 'y')
+n = n + 1
+redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
+if flags % 4 >= 2 then
+  -- Part: tag watch
+  if not tell_watchers(string.sub(KEYS[1], #tag + 3), n) then
+    flags = flags - 2
   end
 end
-return 2 * n + redis.call('EXISTS', KEYS[3])
+redis.call('HSET', KEYS[1], 'H', string.sub(guard, 1, 25) .. position .. string.sub(head, 26 + #position, 50)
+  .. struct.pack('>BHI4I6', flags, ARGV[4] == 'p' and 0 or recoveries, n, bytes + #frame))
+return 2 * n + flags % 2

@@ -14,7 +14,7 @@
 -- found here. A second execution with the same token answers what the first one
 -- has given out.
 --
--- Parts: tag clock ready leave due recover grant
+-- Parts: tag clock head ready leave due trail recover grant
 
 local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
 local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't')
@@ -25,9 +25,10 @@ local now = clock(ARGV[1])
 if s[3] == token then
   local answer = {'ok', redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or ''}
   for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
-    local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 't')
-    if m[9] == token then
-      table.insert(answer, granted(run, m))
+    local meta = tag .. 'm:' .. run
+    local m = redis.call('HMGET', meta, 'H', 'c')
+    if place_of(m[1]) == '2' and string.sub(m[1], 10, 17) == token then
+      table.insert(answer, granted(run, meta, m[1], m[2]))
     end
   end
   return answer
@@ -59,20 +60,17 @@ if #KEYS > 7 then
     return a[2] < b[2]
   end)
 end
-local inboxes, lines, owned = {}, {}, {}
+local lines, owned = {}, {}
 for i = 1, math.min(most, #found) do
-  local line = lines[found[i][3]] or {}
-  inboxes[i] = tag .. 'i:' .. string.sub(found[i][2], 15)
-  lines[found[i][3]] = line
-  line[#line + 1] = found[i][2]
-end
-local unread = #inboxes > 0 and redis.call('EXISTS', unpack(inboxes)) > 0
-for i, inbox in ipairs(inboxes) do
-  local run = string.sub(found[i][2], 15)
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'w', 'e', 'v', 'n', 'q', 'l', 'c', 'g', 'p', 'z')
-  if m[9] == '1' then
+  local member, class = found[i][2], found[i][3]
+  local line, run = lines[class] or {}, string.sub(member, 15)
+  lines[class] = line
+  line[#line + 1] = member
+  local meta = tag .. 'm:' .. run
+  local m = redis.call('HMGET', meta, 'H', 'c')
+  if place_of(m[1]) == '1' then
     owned[#owned + 1] = run
-    answer[#answer + 1] = grant(run, session, token, m, unread and redis.call('EXISTS', inbox) or 0, m[10])
+    answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2])
   end
 end
 for class, line in pairs(lines) do

@@ -8,7 +8,7 @@
 -- Atomic, because from the first call on the session must own nothing new. Its
 -- lease is past from then on, so that others go on if nobody calls again.
 --
--- Parts: tag clock ready leave recover
+-- Parts: tag clock head ready leave trail recover
 
 local id = redis.call('HGET', KEYS[1], 'i')
 if not id then

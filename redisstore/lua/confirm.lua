@@ -11,7 +11,7 @@
 -- Parts: tag hold kept
 
 for _, meta in ipairs({KEYS[1], KEYS[2]}) do
-  local m = redis.call('HMGET', meta, 'p', 'h', 'B')
+  local m = redis.call('HMGET', meta, 'H', 'h', 'B')
   if m[1] then
     local seen = tag .. 's:' .. (m[2] or ARGV[1])
     if tonumber(redis.call('ZSCORE', seen, ARGV[2]) or 0) >= kept then

@@ -1,13 +1,11 @@
 -- Create stores a new run, or says what is in its way.
 --
--- KEYS  1 metadata  2 log  3 open runs  4 classes  5 active runs  6 latest runs
---       7 line of the workflow id  8 extra  9 metadata of a hidden run
---       10 session that is to own the run  11 runs of that: without an owner neither
--- ARGV  1 now  2 deadline, or '0'  3 due at  4 delay  5 workflow id as a key,
---       or ''  6 policy for an active run  7 policy for a finished run
---       8 id of the cancel item  9 the cancel item  10 status of success
---       11 and on: the run, as add_run wants it; if it is to be owned, the last of
---       its metadata are 'o', the session, 't' and the token
+-- KEYS  1 metadata  2 session that is to own the run  3 runs of that: without an owner
+--       neither
+-- ARGV  1 now  2 how many terms follow: none, or nine: a deadline, or '0'; due at; delay;
+--       workflow id as a key, or ''; policy for an active run; policy for a finished run;
+--       id of the cancel item; the cancel item; status of success
+--       then the run, as add_run wants it
 --
 -- Returns {'stale'}, {'created'}, {'owned'} if it is created and its owner has it,
 -- {'existing', run}, {'active', run}, {'refused', run, status}, {'later'} if nobody
@@ -16,84 +14,83 @@
 -- Atomic, because the policy is judged and the workflow id taken in one action:
 -- of any number of starters one gets it. A run that is there already was created
 -- by an earlier try, which is asked before the policies. One that is born owned is
--- never ready: it takes neither a counter nor a wake.
+-- never ready: it takes neither a counter nor a wake. Most keys are built: few runs
+-- need them.
 --
--- Parts: tag clock ready compact add
+-- Parts: tag clock head ready compact add
 
-local wid, owned = ARGV[5], KEYS[11]
-local now, at = clock(ARGV[1])
-if ARGV[2] ~= '0' and now > tonumber(ARGV[2]) then
+local terms = tonumber(ARGV[2])
+local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''
+local run, class, frame, head, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
+local owned, now, at = KEYS[3], clock(ARGV[1])
+if not plain and ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
   return {'stale'}
 end
-if redis.call('EXISTS', KEYS[1], KEYS[9]) > 0 then
-  local m = owned and redis.call('HMGET', KEYS[1], 'e', 't')
-  return {m and m[1] == '1' and m[2] == ARGV[#ARGV] and 'owned' or 'created'}
+if redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0 then
+  local there = owned and redis.call('HGET', KEYS[1], 'H')
+  return {there and string.sub(there, 9, 25) == string.sub(head, 9, 25) and 'owned' or 'created'}
 end
-local active = wid ~= '' and redis.call('HGET', KEYS[5], wid)
-if active and ARGV[6] ~= '2' then
-  return {ARGV[6] == '0' and 'existing' or 'active', active}
+local active = wid ~= '' and redis.call('HGET', tag .. 'u', wid)
+if active and ARGV[7] ~= '2' then
+  return {ARGV[7] == '0' and 'existing' or 'active', active}
 end
-if not active and wid ~= '' and ARGV[7] ~= '0' then
-  local last = redis.call('HGET', KEYS[6], wid)
-  local status = last and redis.call('HGET', tag .. 'm:' .. last, 's')
-  if status and (ARGV[7] == '2' or status == ARGV[10]) then
-    return {'refused', last, status}
+if not active and wid ~= '' and ARGV[8] ~= '0' then
+  local last = redis.call('HGET', tag .. 'v', wid)
+  local was = last and redis.call('HGET', tag .. 'm:' .. last, 'H')
+  if place_of(was) and (ARGV[8] == '2' or string.sub(was, 50, 50) == ARGV[11]) then
+    return {'refused', last, string.byte(was, 50)}
   end
 end
 
-local run, class = ARGV[11], ARGV[12]
-local due = tonumber(ARGV[3])
-if ARGV[4] ~= '0' then
-  due = math.max(due, now + ARGV[4])
-end
+local due = plain and 0 or math.max(tonumber(ARGV[4]), ARGV[5] ~= '0' and now + ARGV[5] or 0)
 if owned then
   if active or due > now then
     return {'later'}
   end
-  local s = redis.call('HMGET', KEYS[10], 'i', 'r')
+  local s = redis.call('HMGET', KEYS[2], 'i', 'r')
   if not s[1] or s[2] then
     return {'expired'}
   end
-  add_run(11, at, '2', 'e', '1')
+  add_run(first, at, head, string.sub(owned, #tag + 3))
   redis.call('SADD', owned, run)
-  redis.call('HSETNX', KEYS[4], class, ARGV[13])
+  redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
   if wid ~= '' then
-    redis.call('HSET', KEYS[5], wid, run)
+    redis.call('HSET', tag .. 'u', wid, run)
   end
   return {'owned'}
 end
 if active then
-  add_run(11, at, '5', 'p', '5')
+  add_run(first, at, moved(head, '5'), '')
   -- Part: item kept push
-  local before = redis.call('LRANGE', KEYS[7], 0, -1)
+  local before = redis.call('LRANGE', tag .. 'q:' .. wid, 0, -1)
   table.insert(before, 1, active)
   for _, other in ipairs(before) do
     local chain = redis.call('HGET', tag .. 'm:' .. other, 'h') or other
-    if not redis.call('ZSCORE', tag .. 's:' .. chain, ARGV[8]) then
-      push(other, ARGV[8], ARGV[9], now)
+    if not redis.call('ZSCORE', tag .. 's:' .. chain, ARGV[9]) then
+      push(other, ARGV[9], ARGV[10], now)
     end
   end
-  redis.call('RPUSH', KEYS[7], run)
-  redis.call('HSETNX', KEYS[4], class, ARGV[13])
-  compact(run, #ARGV[14])
+  redis.call('RPUSH', tag .. 'q:' .. wid, run)
+  redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
+  compact(run, #frame)
   return {'created'}
 end
 if due > now then
   -- Part: park
   due = string.format('%.0f', due)
-  add_run(11, at, '3', 'd', due)
-  redis.call('HSETNX', KEYS[4], class, ARGV[13])
+  add_run(first, at, moved(head, '3'), due)
+  redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
   set_timer(run, class, due)
-  compact(run, #ARGV[14])
+  compact(run, #frame)
 else
   -- Whoever wakes a class names it. What is claimed soon is compacted when it ends.
-  if line_up(run, class, ARGV[17] ~= '0' and ARGV[17], add_run(11, at, '1', 'k')) then
-    redis.call('HSETNX', KEYS[4], class, ARGV[13])
+  if line_up(run, class, priority ~= '0' and priority, add_run(first, at, head)) then
+    redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
   elseif redis.call('ZCOUNT', tag .. 'r:' .. class, '-inf', '+inf') > 128 then
-    compact(run, #ARGV[14])
+    compact(run, #frame)
   end
 end
 if wid ~= '' then
-  redis.call('HSET', KEYS[5], wid, run)
+  redis.call('HSET', tag .. 'u', wid, run)
 end
 return {'created'}

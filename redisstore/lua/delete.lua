@@ -10,22 +10,23 @@
 -- Atomic, because the metadata gets another name, and the indexes and the
 -- workflow id forget the run, in one action: no other script finds it then.
 --
--- Parts: tag
+-- Parts: tag head
 
-local m = redis.call('HMGET', KEYS[1], 'p', 's', 'a', 'b', 'w', 'h')
-if not m[1] then
+local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h')
+local place = place_of(m[1])
+if not place then
   return {redis.call('EXISTS', KEYS[2]) == 1 and 'ok' or 'unknown'}
 end
-if m[1] ~= '6' then
-  return {'not ended', m[2]}
+if place ~= '6' then
+  return {'not ended', string.byte(m[1], 50)}
 end
 local held = redis.call('ZSCORE', KEYS[6], ARGV[1])
-redis.call('ZADD', held and KEYS[6] or KEYS[4], math.max(m[3], m[4]) + ARGV[2], ARGV[1])
+redis.call('ZADD', held and KEYS[6] or KEYS[4], math.max(m[3], m[2]) + ARGV[2], ARGV[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
 redis.call('ZREM', KEYS[3], ARGV[1])
-if m[5] and redis.call('HGET', KEYS[5], m[5]) == ARGV[1] then
-  redis.call('HDEL', KEYS[5], m[5])
+if m[4] and redis.call('HGET', KEYS[5], m[4]) == ARGV[1] then
+  redis.call('HDEL', KEYS[5], m[4])
 end
 redis.call('PUBLISH', tag .. 'frame:' .. ARGV[1], '')
-redis.call('PUBLISH', tag .. 'stream:' .. (m[6] or ARGV[1]), '')
+redis.call('PUBLISH', tag .. 'stream:' .. (m[5] or ARGV[1]), '')
 return {'ok'}

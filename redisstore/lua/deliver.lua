@@ -13,30 +13,31 @@
 -- last run are built: it is found here. If that is gone, the run that was named
 -- answers for the chain.
 --
--- Parts: tag clock ready item kept push
+-- Parts: tag clock head ready item kept push
 
 local now, run = clock(ARGV[1]), ARGV[2]
 if ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
   return {'stale'}
 end
-local m = redis.call('HMGET', KEYS[1], 'p', 'h', 'z', 's', 'N')
-if m[5] and ARGV[6] ~= 'r' then
+local m = redis.call('HMGET', KEYS[1], 'H', 'h', 'N')
+if m[3] and ARGV[6] ~= 'r' then
   local last = redis.call('HGET', tag .. 'T', m[2] or run) or ''
-  local l = redis.call('HMGET', tag .. 'm:' .. last, 'p', 'h', 'z', 's')
+  local l = redis.call('HMGET', tag .. 'm:' .. last, 'H', 'h')
   if l[1] then
     run, m = last, l
   end
 end
-if not m[1] then
+local head, place = m[1], place_of(m[1])
+if not place then
   return {'unknown'}
 end
 if redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), ARGV[4]) then
   return {'accepted', run}
 end
-if m[1] == '6' then
-  return {'ended', run, m[4]}
+if place == '6' then
+  return {'ended', run, string.byte(head, 50)}
 end
-if m[3] then
+if flagged(head, is_closing) then
   return {'later'}
 end
 push(run, ARGV[4], ARGV[5], now, ARGV[7] == 'k')

@@ -8,6 +8,6 @@
 -- Atomic, because a run must leave the timers and become ready in one action.
 -- The keys of the runs are built: they are found here.
 --
--- Parts: tag clock ready due
+-- Parts: tag clock head ready due
 
 return make_due(clock(ARGV[1]), tonumber(ARGV[2]))

@@ -4,39 +4,44 @@
 -- It does that and nothing else; where a guard of Commit would refuse, or where there
 -- is more to do, it writes nothing, and Commit is asked.
 --
--- KEYS  1 metadata  2 log  3 inbox  4 notes  5 open runs  6 done runs
---       7 purge times  8 records of the run
--- ARGV  1 now  2 run  3 epoch  4 token  5 cid of the frame before  6 frame  7 cid
---       8 first event  9 last event  10 status
---       11 how long a run is kept at least  12 how long if it does not say
---       13 the channel of the log
+-- KEYS  1 metadata  2 log
+-- ARGV  1 now  2 what the head must begin with: no workflow id, the fence and the position
+--       3 the position afterwards, and the status  4 frame
+--       5 how long a run is kept at least  6 how long if it does not say
 --
 -- Returns the number of frames; 0: Commit is to be asked.
 --
 -- Atomic, because the fence and the position are compared, the frame appended, and
 -- the run taken out of everything but the log in one action. Sent again it finds a
--- run without an owner, and Commit says that it was written by an earlier try.
+-- run without an owner, and Commit says that it was written by an earlier try. The keys
+-- of the indexes are built: nobody sends what never changes.
 --
 -- Parts: tag clock compact
 
-local meta, run = KEYS[1], ARGV[2]
-local m = redis.call('HMGET', meta, 'l', 'e', 't', 'q', 'n', 'w', 'g', 'a', 'j', 'B', 'o', 'y', 'Y')
-if m[1] ~= ARGV[5] or m[2] ~= ARGV[3] or m[3] ~= ARGV[4] or m[6] or m[10] or m[13]
-  or tonumber(ARGV[8]) ~= m[4] + 1 or redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[8]) > 0 then
+local meta, guard, frame = KEYS[1], ARGV[2], ARGV[4]
+local m = redis.call('HMGET', meta, 'H', 'p', 'a')
+local head = m[1]
+if not head or string.sub(head, 1, 49) ~= guard then
   return 0
 end
-local n, frame = string.format('%d', m[5] + 1), ARGV[6]
-local now, at = clock(ARGV[1])
-local bytes = m[7] + #frame
-redis.call('XADD', KEYS[2], n .. '-0', 'f', frame)
-redis.call('HSET', meta, 'l', ARGV[7], 'q', ARGV[9], 'n', n, 'g', string.format('%d', bytes), 's', ARGV[10], 'p', '6', 'b', at)
-redis.call('HDEL', meta, 't', 'o', 'k', 'v', 'z', 'y')
-redis.call('SREM', tag .. 'o:' .. m[11], run)
-redis.call('ZREM', KEYS[5], run)
-redis.call('ZADD', KEYS[6], '0', run)
-redis.call('ZADD', KEYS[7], string.format('%.0f', math.max(math.max(now, m[8]) + ARGV[11], now + (m[9] or ARGV[12]))), run)
-if m[12] and tonumber(redis.call('TIME')[1]) < tonumber(m[12]) then
-  redis.call('PUBLISH', ARGV[13], n .. ' end')
+local flags, _, n, bytes = struct.unpack('>BHI4I6', head, 51)
+if bit.band(flags, 21) ~= 0 then -- there is mail, more to be done at its end, or it is closing
+  return 0
+end
+n, bytes = n + 1, bytes + #frame
+local run, now, at = string.sub(meta, #tag + 3), clock(ARGV[1])
+redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
+redis.call('HSET', meta, 'H', string.sub(guard, 1, 8) .. '6\0\0\0\0\0\0\0\0' .. string.sub(guard, 18, 25) .. ARGV[3]
+  .. struct.pack('>BHI4I6', flags >= 8 and 8 or 0, 0, n, bytes), 'p', at)
+redis.call('SREM', tag .. 'o:' .. m[2], run)
+redis.call('ZREM', tag .. 'p', run)
+redis.call('ZADD', tag .. 'f', '0', run)
+local retention = flags >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
+redis.call('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
+if flags % 4 >= 2 then
+  -- Part: watch
+  tell_watchers(run, n .. ' end')
+  redis.call('HDEL', meta, 'y')
 end
 compact(run, bytes)
-return tonumber(n)
+return n

@@ -12,7 +12,7 @@
 -- it was read was moved on by somebody else, or by an earlier try. The keys of the
 -- senders are built: a mark is of no use but for its record.
 --
--- Parts: tag clock ready item kept push hold outbox
+-- Parts: tag clock head ready item kept push hold outbox
 
 local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
 
@@ -43,9 +43,9 @@ end
 
 -- tell pushes a refusal to the sender, if that has not ended and does not know it.
 local function tell(run, item)
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'p', 'h')
-  local id = item_id(item)
-  if m[1] and m[1] ~= '6' and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id) then
+  local m = redis.call('HMGET', tag .. 'm:' .. run, 'H', 'h')
+  local id, place = item_id(item), place_of(m[1])
+  if place and place ~= '6' and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id) then
     push(run, id, item, now)
   end
 end

@@ -14,12 +14,12 @@
 -- Atomic, because of any number of repairs one may be made, and a run that has ended
 -- must be held back from its purge as soon as it has a record.
 --
--- Parts: tag clock trail hold kept outbox send
+-- Parts: tag clock head trail hold kept outbox send
 
 local run = ARGV[2]
 local removes, writes, confirms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local meta = redis.call('EXISTS', KEYS[1]) == 1 and KEYS[1] or KEYS[2]
-local m = redis.call('HMGET', meta, 'p', 's', 'e', 'h', 'B')
+local m = redis.call('HMGET', meta, 'H', 'h', 'B')
 if not m[1] and writes + confirms > 0 then
   return {'moved'}
 end
@@ -38,16 +38,16 @@ for i = first, first + 3 * writes - 1, 3 do
   end
 end
 local last = first + 3 * writes
-local seen = tag .. 's:' .. (m[4] or run)
+local seen = tag .. 's:' .. (m[2] or run)
 for i = last, last + confirms - 1 do
-  if m[5] ~= ARGV[i] and tonumber(redis.call('ZSCORE', seen, ARGV[i]) or 0) < kept then
+  if m[3] ~= ARGV[i] and tonumber(redis.call('ZSCORE', seen, ARGV[i]) or 0) < kept then
     return {'moved'}
   end
 end
 
 local now = clock(ARGV[1])
 if m[1] then
-  trail(run, ARGV[3], ARGV[4], ARGV[5], now, m)
+  trail(run, ARGV[3], ARGV[4], ARGV[5], now, m[1])
 end
 for i = 9, 8 + 3 * removes, 3 do
   local order = read_record(ARGV[i + 1])
@@ -58,11 +58,14 @@ for i = 9, 8 + 3 * removes, 3 do
   end
 end
 send(run, first, writes, now)
+if writes > 0 and place_of(m[1]) then
+  redis.call('HSET', meta, 'H', with_flag(m[1], has_rest, true))
+end
 for i = last, last + confirms - 1 do
   if tonumber(redis.call('ZSCORE', seen, ARGV[i]) or 0) >= kept then
     redis.call('ZREM', seen, ARGV[i])
   end
-  if m[5] == ARGV[i] then
+  if m[3] == ARGV[i] then
     redis.call('HDEL', meta, 'B')
   end
 end

@@ -11,7 +11,7 @@
 -- Atomic, because a workflow id decides who may start, and of any number of repairs
 -- one may be made.
 --
--- Parts: tag clock trail
+-- Parts: tag clock head trail
 
 local wid, seen = ARGV[2], tonumber(ARGV[5])
 if (redis.call('HGET', KEYS[1], wid) or '') ~= ARGV[3] or (redis.call('HGET', KEYS[2], wid) or '') ~= ARGV[4] then
@@ -39,7 +39,8 @@ for i = 11 + seen, #ARGV do
   redis.call('RPUSH', KEYS[3], ARGV[i])
 end
 if ARGV[8] ~= '' then
-  local m = redis.call('HMGET', tag .. 'm:' .. ARGV[8], 'p', 's', 'e', 'o')
-  trail(ARGV[8], ARGV[9], ARGV[10], m[4] and redis.call('HGET', tag .. 'z:' .. m[4], 'i'), clock(ARGV[1]), m)
+  local m = redis.call('HMGET', tag .. 'm:' .. ARGV[8], 'H', 'p')
+  local owner = place_of(m[1]) == '2' and redis.call('HGET', tag .. 'z:' .. m[2], 'i')
+  trail(ARGV[8], ARGV[9], ARGV[10], owner, clock(ARGV[1]), m[1])
 end
 return {'ok'}

@@ -18,7 +18,7 @@
 -- number of repairs one may be made: the metadata is compared, field by field, and
 -- is another one afterwards.
 --
--- Parts: tag clock ready park expel trail hold
+-- Parts: tag clock head ready park expel trail hold
 
 local meta, run, place, class = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
 local at = 21
@@ -64,7 +64,7 @@ for _, d in ipairs(drop) do
 end
 
 local now = clock(ARGV[1])
-trail(run, ARGV[12], ARGV[13], ARGV[14], now, {there.p, there.s, there.e})
+trail(run, ARGV[12], ARGV[13], ARGV[14], now, there.H)
 expel(run, 11, members, sets)
 redis.call('DEL', meta, KEYS[2], KEYS[5])
 if ARGV[9] == 'h' then
@@ -87,6 +87,8 @@ if #drop > 0 then
   redis.call('LREM', KEYS[3], 0, '')
 end
 
+local head = with_flag(redis.call('HGET', meta, 'H'), has_mail, place ~= '6' and redis.call('EXISTS', KEYS[3]) == 1)
+redis.call('HSET', meta, 'H', head)
 if place == '6' then
   redis.call('DEL', KEYS[3], KEYS[4])
   redis.call('ZADD', KEYS[10], ARGV[8], run)
@@ -104,16 +106,16 @@ else
   end
 end
 if place == '1' then
-  make_ready(run, class, ARGV[6])
+  make_ready(run, head, class, ARGV[6])
 elseif place == '2' then
-  local owner = redis.call('HGET', meta, 'o')
+  local owner = redis.call('HGET', meta, 'p')
   redis.call('SADD', tag .. 'o:' .. owner, run)
-  if redis.call('EXISTS', KEYS[3]) == 1 then
+  if flagged(head, has_mail) then
     redis.call('HSET', tag .. 'a:' .. owner, run, 1)
     redis.call('PUBLISH', tag .. 'mail:' .. owner, '')
   end
 elseif place == '3' then
-  park(run, class, ARGV[7])
+  park(run, head, class, ARGV[7])
 elseif place == '4' then
   redis.call('HSET', tag .. 'b:' .. class, run, ARGV[11])
 end

@@ -1,18 +1,21 @@
 -- Note keeps a note of an owned run.
 --
 -- KEYS  1 metadata  2 notes
--- ARGV  1 epoch  2 token  3 name of the note  4 the note
+-- ARGV  1 fence  2 name of the note  3 the note
 --
 -- Returns {'ok'} or {'fenced'}.
 --
 -- Atomic, because only the owner may write: the fence is compared in the same
--- action.
+-- action. The end of the run removes its notes.
 --
--- Parts: none
+-- Parts: head
 
-local m = redis.call('HMGET', KEYS[1], 'e', 't')
-if not m[2] or m[1] ~= ARGV[1] or m[2] ~= ARGV[2] then
+local head = redis.call('HGET', KEYS[1], 'H')
+if not head or string.sub(head, 9, 25) ~= ARGV[1] then
   return {'fenced'}
 end
-redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
+if not flagged(head, has_rest) then
+  redis.call('HSET', KEYS[1], 'H', with_flag(head, has_rest, true))
+end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 return {'ok'}

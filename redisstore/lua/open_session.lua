@@ -11,7 +11,7 @@
 -- Atomic, because a session that is being recovered must not come back, and a
 -- blocked run must become ready in one action.
 --
--- Parts: tag clock ready
+-- Parts: tag clock head ready
 
 if redis.call('HGET', KEYS[1], 'r') then
   return {'expired'}
@@ -27,9 +27,10 @@ for i = 3, #KEYS - 1 do
         return {'ok', 1}
       end
       left = left - 1
-      local meta = tag .. 'm:' .. blocked[j]
-      make_ready(blocked[j], ARGV[i + 5], redis.call('HGET', meta, 'r'))
-      redis.call('HDEL', meta, 'f')
+      local m = redis.call('HMGET', tag .. 'm:' .. blocked[j], 'H', 'r')
+      if place_of(m[1]) == '4' then
+        make_ready(blocked[j], m[1], ARGV[i + 5], m[2])
+      end
       redis.call('HDEL', KEYS[i], blocked[j])
     end
   end

@@ -1,8 +1,8 @@
 -- Publish appends chunks to streams of an owned run, all of them or none.
 --
 -- KEYS  1 metadata
--- ARGV  1 run  2 epoch  3 token  4 number of publications  5 and on: the publications,
---       as publish wants them
+-- ARGV  1 run  2 fence  3 number of publications  4 and on: the publications, as
+--       publish wants them
 --
 -- Returns {'ok'}, {'fenced'} or {'closed', name of the stream}.
 --
@@ -13,13 +13,13 @@
 --
 -- Parts: tag stream publish
 
-local m = redis.call('HMGET', KEYS[1], 'e', 't', 'h', 'Y')
-if not m[2] or m[1] ~= ARGV[2] or m[2] ~= ARGV[3] then
+local m = redis.call('HMGET', KEYS[1], 'H', 'h', 'Y')
+if not m[1] or string.sub(m[1], 9, 25) ~= ARGV[2] then
   return {'fenced'}
 end
-local chain = m[3] or ARGV[1]
+local chain = m[2] or ARGV[1]
 local states = {}
-for i = 5, 5 + 6 * ARGV[4] - 1, 6 do
+for i = 4, 4 + 6 * ARGV[3] - 1, 6 do
   local name, writer = ARGV[i], ARGV[i + 4]
   if not states[name] then
     local _, _, _, closed = stream_at(chain, name)
@@ -30,5 +30,5 @@ for i = 5, 5 + 6 * ARGV[4] - 1, 6 do
     return {'closed', name}
   end
 end
-publish(chain, 5, tonumber(ARGV[4]), m[4])
+publish(chain, 4, tonumber(ARGV[3]), m[3])
 return {'ok'}

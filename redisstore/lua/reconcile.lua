@@ -3,12 +3,12 @@
 -- KEYS  1 the session  2 its runs
 -- ARGV  none
 --
--- Returns {'expired'} or {'ok', run, epoch, token, …}.
+-- Returns {'expired'} or {'ok', run, head, …}.
 --
 -- Atomic, because the fences must be those under which the session owns the
 -- runs. The keys of the runs are built: they are found here.
 --
--- Parts: tag
+-- Parts: tag head
 
 local s = redis.call('HMGET', KEYS[1], 'i', 'r')
 if not s[1] or s[2] then
@@ -16,11 +16,10 @@ if not s[1] or s[2] then
 end
 local answer = {'ok'}
 for _, run in ipairs(redis.call('SMEMBERS', KEYS[2])) do
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'e', 't')
-  if m[2] then
+  local head = redis.call('HGET', tag .. 'm:' .. run, 'H')
+  if place_of(head) == '2' then
     table.insert(answer, run)
-    table.insert(answer, tonumber(m[1]))
-    table.insert(answer, m[2])
+    table.insert(answer, head)
   end
 end
 return answer

@@ -12,23 +12,25 @@
 -- the chain; it is found here. It is a time of the server, ten minutes from now: what
 -- is published is told until then.
 --
--- Parts: tag stream
+-- Parts: tag head stream
 
-local m = redis.call('HMGET', KEYS[1], 'p', 'h', 'N', 'Y')
-if not m[1] then
+local m = redis.call('HMGET', KEYS[1], 'H', 'h', 'N', 'Y')
+local head, place = m[1], place_of(m[1])
+if not place then
   return {''}
 end
-local chain, meta, ended, noted = m[2] or ARGV[1], KEYS[1], m[1] == '6', m[4]
-if ended and m[3] then
+local chain, meta, noted = m[2] or ARGV[1], KEYS[1], m[4]
+if place == '6' and m[3] then
   meta = tag .. 'm:' .. (redis.call('HGET', tag .. 'T', chain) or '')
-  local tip = redis.call('HMGET', meta, 'p', 'Y')
-  ended, noted = (tip[1] or '6') == '6', tip[2]
+  local tip = redis.call('HMGET', meta, 'H', 'Y')
+  head, place, noted = tip[1], place_of(tip[1]) or '6', tip[2]
 end
+local ended = place == '6'
 local first, last, longest, closed = stream_at(chain, ARGV[2])
 if not ended and closed ~= '1' and ARGV[3] == string.format('%.0f', last or 0) then
   local now = tonumber(redis.call('TIME')[1])
   if tonumber(noted or 0) < now + 300 then
-    redis.call('HSET', meta, 'Y', now + 600)
+    redis.call('HSET', meta, 'H', with_flag(head, has_rest, true), 'Y', now + 600)
   end
 end
 return {chain, first or 1, last or 0, longest or 0, closed == '1' and 1 or 0, ended and 1 or 0}

@@ -9,15 +9,16 @@
 -- Atomic, because no frame may come between looking and being noted. The note is
 -- a time of the server, ten minutes from now: commits publish until then.
 --
--- Parts: none
+-- Parts: head
 
-local m = redis.call('HMGET', KEYS[1], 'n', 'y', 'p')
-if not m[1] then
+local m = redis.call('HMGET', KEYS[1], 'H', 'y')
+local head, place = m[1], place_of(m[1])
+if not place then
   return {-1}
 end
-local n, now = tonumber(m[1]), tonumber(redis.call('TIME')[1])
-local ended = m[3] == '6'
-if n <= tonumber(ARGV[1]) and not ended and tonumber(m[2] or 0) < now + 300 then
-  redis.call('HSET', KEYS[1], 'y', now + 600)
+local n, now = struct.unpack('>I4', head, 54), tonumber(redis.call('TIME')[1])
+local ended = place == '6'
+if n <= tonumber(ARGV[1]) and not ended and (not flagged(head, is_watched) or tonumber(m[2] or 0) < now + 300) then
+  redis.call('HSET', KEYS[1], 'H', with_flag(head, is_watched, true), 'y', now + 600)
 end
 return {n, ended and 1 or 0}

@@ -1,15 +1,14 @@
--- add_run stores a run in a place, with one more field of its metadata. ARGV holds
--- from first on: the run, its class, the name of that, the first frame, its last
--- event and cid, the priority, the status, tags and the like or '', and more
--- metadata in pairs. The caller names the class. Without a value the field is where
--- the run comes among those that are ready; that is returned.
-local function add_run(first, now, place, field, value)
-  local run, frame, priority, extra = ARGV[first], ARGV[first + 3], ARGV[first + 6], ARGV[first + 8]
+-- add_run stores a run with a head, and what belongs to the place that this says. ARGV
+-- holds from first on: the run, its class, the name of that, the first frame, its head as
+-- that of a run that is ready, the priority, tags and the like or '', and more metadata
+-- in pairs. The caller names the class. Without a value the run is ready, and it is where
+-- the run comes among those; that is returned.
+local function add_run(first, now, head, value)
+  local run, frame, priority, extra = ARGV[first], ARGV[first + 3], ARGV[first + 5], ARGV[first + 6]
   local meta = tag .. 'm:' .. run
   redis.call('XADD', tag .. 'l:' .. run, '1-0', 'f', frame)
   value = value or next_order()
-  redis.call('HSET', meta, 'p', place, 'l', ARGV[first + 5], 'e', '0', 'q', ARGV[first + 4], 'n', '1', 'g', #frame,
-    's', ARGV[first + 7], 'c', ARGV[first + 1], 'a', now, field, value, unpack(ARGV, first + 9))
+  redis.call('HSET', meta, 'H', head, 'p', value, 'c', ARGV[first + 1], 'a', now, unpack(ARGV, first + 7))
   if priority ~= '0' then
     redis.call('HSET', meta, 'r', priority)
   end

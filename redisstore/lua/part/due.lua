@@ -5,11 +5,10 @@ local function make_due(now, limit)
   local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, limit)
   for _, run in ipairs(due) do
     local meta = tag .. 'm:' .. run
-    local m = redis.call('HMGET', meta, 'p', 'c', 'r')
-    if m[1] == '3' then
+    local m = redis.call('HMGET', meta, 'H', 'c', 'r')
+    if place_of(m[1]) == '3' then
       local order = next_order()
-      redis.call('HSET', meta, 'p', '1', 'k', order)
-      redis.call('HDEL', meta, 'd')
+      redis.call('HSET', meta, 'H', moved(m[1], '1'), 'p', order)
       redis.call('ZADD', tag .. 'r:' .. m[2], m[3] and 0 - m[3] or '0', order .. run)
       classes[m[2]] = true
     end

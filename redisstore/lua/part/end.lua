@@ -1,8 +1,8 @@
 -- end_run ends a run that nobody owns any more, and lets it be purged at a time;
 -- held: something holds it back beside its own records.
-local function end_run(run, now, at, held)
+local function end_run(run, head, now, at, held)
   local meta = tag .. 'm:' .. run
-  redis.call('HSET', meta, 'p', 6, 'b', now)
+  redis.call('HSET', meta, 'H', with_flag(moved(head, '6'), has_mail + is_watched + has_rest, false), 'p', now)
   redis.call('HDEL', meta, 'y', 'Y')
   redis.call('DEL', tag .. 'n:' .. run)
   redis.call('ZREM', tag .. 'p', run)
@@ -14,7 +14,7 @@ end
 -- hand_on makes a run that has ended the last one of its workflow id, and hands
 -- that to whoever waits for it.
 local function hand_on(run, wid)
-  if not wid then
+  if wid == '' then
     return
   end
   redis.call('HSET', tag .. 'v', wid, run)
@@ -27,6 +27,8 @@ local function hand_on(run, wid)
     return
   end
   redis.call('HSET', tag .. 'u', wid, heir)
-  local h = redis.call('HMGET', tag .. 'm:' .. heir, 'c', 'r')
-  make_ready(heir, h[1], h[2])
+  local h = redis.call('HMGET', tag .. 'm:' .. heir, 'H', 'c', 'r')
+  if place_of(h[1]) then
+    make_ready(heir, h[1], h[2], h[3])
+  end
 end

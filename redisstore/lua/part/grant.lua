@@ -1,32 +1,28 @@
+-- granted returns what a session needs to know of a run that it owns: also if the
+-- answer to the first try of a claim was lost.
+local function granted(run, meta, head, class)
+  return {run, head, class, string.sub(head, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
+end
+
 -- grant gives a run to a session under a new fence and returns what the session
--- needs to know of it. The caller takes the run out of its former place, has taken
--- from the metadata what belongs to that, and puts the run among those of the session.
--- m holds the fields w, e, v, n, q, l, c and g of the run; mail is 1 if there is
--- something in its inbox, and closing is set if it told its senders to come later. A run of which there is nothing but a short first frame is
--- handed over as it is: nobody can have it in memory, and reading it would take the
--- session three commands.
-local function grant(run, session, token, m, mail, closing)
-  local meta, epoch = tag .. 'm:' .. run, m[2] + 1
-  redis.call('HSET', meta, 'p', '2', 'o', session, 't', token, 'e', epoch)
-  if closing then
-    redis.call('HDEL', meta, 'z')
+-- needs to know of it. The caller takes the run out of its former place, and puts it
+-- among those of the session. What told its senders to come later does so no more.
+-- A run of which there is nothing but a short first frame is handed over as it is: nobody
+-- can have it in memory, and reading it would take the session three commands.
+local function grant(run, meta, session, token, head, class)
+  head = refenced(head, '2', token)
+  if flagged(head, is_closing) then
+    head = with_flag(head, is_closing, false)
   end
-  if mail == 1 then
+  redis.call('HSET', meta, 'H', head, 'p', session)
+  local answer, n, bytes = granted(run, meta, head, class), struct.unpack('>I4I6', head, 54)
+  if flagged(head, has_mail) then
     redis.call('HSETNX', tag .. 'a:' .. session, run, '0')
-  end
-  local answer = {run, m[1] or '', epoch, tonumber(m[3] or 0), tonumber(m[4]), tonumber(m[5]), m[6], m[7], mail}
-  if m[4] == '1' and mail == 0 and (tonumber(m[8]) or 9e9) <= 8192 then
+  elseif n == 1 and bytes <= 8192 then
     local log = redis.call('XRANGE', tag .. 'l:' .. run, '-', '+')
     if #log == 1 then
-      answer[10] = log[1][2][2]
+      answer[5] = log[1][2][2]
     end
   end
   return answer
-end
-
--- granted returns what grant has returned for a run that the session owns
--- already: the answer to the first try of a claim was lost.
-local function granted(run, m)
-  return {run, m[1] or '', tonumber(m[2]), tonumber(m[3] or 0), tonumber(m[4]), tonumber(m[5]), m[6], m[7],
-    redis.call('EXISTS', tag .. 'i:' .. run)}
 end

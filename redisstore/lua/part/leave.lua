@@ -1,7 +1,6 @@
--- leave_owner takes a run from the session that owns it, before the run gets its new
--- place.
+-- leave_owner takes a run from the session that owns it. The caller gives it its new
+-- place, where its head says that nobody owns it.
 local function leave_owner(run, session)
-  redis.call('HDEL', tag .. 'm:' .. run, 't', 'o', 'k')
   redis.call('SREM', tag .. 'o:' .. session, run)
   redis.call('HDEL', tag .. 'a:' .. session, run)
 end

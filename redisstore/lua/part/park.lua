@@ -10,12 +10,9 @@ local function set_timer(run, class, due)
 end
 
 -- park leaves a run until due, or for ever ('0').
-local function park(run, class, due)
-  local meta = tag .. 'm:' .. run
-  if due == '0' then
-    redis.call('HSET', meta, 'p', '3')
-    return
+local function park(run, head, class, due)
+  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '3'), 'p', due)
+  if due ~= '0' then
+    set_timer(run, class, due)
   end
-  redis.call('HSET', meta, 'p', '3', 'd', due)
-  set_timer(run, class, due)
 end

@@ -23,17 +23,22 @@ end
 -- push accepts an item that has not been seen: inbox and seen in one action. A
 -- parked run is made ready, the owner of an owned one is told.
 local function push(run, id, item, now, keep)
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'p', 'h', 'c', 'r', 'o')
-  local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. (m[2] or run)
+  local meta = tag .. 'm:' .. run
+  local m = redis.call('HMGET', meta, 'H', 'p', 'h', 'c', 'r')
+  local head, place = m[1], place_of(m[1])
+  local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. (m[3] or run)
   redis.call('RPUSH', inbox, item)
   redis.call('ZADD', seen, keep and now + kept or now, id)
   forget(seen, inbox, now)
-  if m[1] == '3' then
-    make_ready(run, m[3], m[4])
-    redis.call('HDEL', tag .. 'm:' .. run, 'd')
+  if place and not flagged(head, has_mail) then
+    head = with_flag(head, has_mail, true)
+    redis.call('HSET', meta, 'H', head)
+  end
+  if place == '3' then
+    make_ready(run, head, m[4], m[5])
     redis.call('ZREM', tag .. 't', run)
-  elseif m[1] == '2' then
-    redis.call('HSET', tag .. 'a:' .. m[5], run, 1)
-    redis.call('PUBLISH', tag .. 'mail:' .. m[5], '')
+  elseif place == '2' then
+    redis.call('HSET', tag .. 'a:' .. m[2], run, 1)
+    redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')
   end
 end

@@ -21,8 +21,8 @@ end
 
 -- make_ready is the one way to ready: place, ready set, wake. The caller takes
 -- the run out of its former place in the same script.
-local function make_ready(run, class, priority)
+local function make_ready(run, head, class, priority)
   local order = next_order()
-  redis.call('HSET', tag .. 'm:' .. run, 'p', '1', 'k', order)
+  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '1'), 'p', order)
   line_up(run, class, priority, order)
 end

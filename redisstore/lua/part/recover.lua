@@ -9,15 +9,14 @@ local function recover(session, by, reason, now, limit)
   local taken = 0
   for _, run in ipairs(redis.call('SRANDMEMBER', owned, limit)) do
     local meta = tag .. 'm:' .. run
-    local m = redis.call('HMGET', meta, 'p', 'o', 'e', 'v', 's', 'c', 'r')
-    if m[1] == '2' and m[2] == session then
+    local m = redis.call('HMGET', meta, 'H', 'p', 'c', 'r')
+    local head = m[1]
+    if place_of(head) == '2' and m[2] == session then
       leave_owner(run, session)
-      redis.call('HSET', meta, 'e', m[3] + 1, 'v', (m[4] or 0) + 1)
-      redis.call('RPUSH', tag .. 'j:' .. run, cjson.encode({
-        t = string.format('%.0f', now), w = reason, b = by, o = owner, p = m[1], s = m[5], e = m[3],
-      }))
-      redis.call('LTRIM', tag .. 'j:' .. run, -1000, -1)
-      make_ready(run, m[6], m[7])
+      trail(run, reason, by, owner, now, head)
+      local recoveries = struct.unpack('>H', head, 52)
+      head = string.sub(head, 1, 51) .. struct.pack('>H', math.min(recoveries + 1, 65535)) .. string.sub(head, 54)
+      make_ready(run, refenced(head, '1', nobody), m[3], m[4])
     else -- it is not of this session, whatever the set says
       redis.call('SREM', owned, run)
       redis.call('HDEL', tag .. 'a:' .. session, run)

@@ -1,8 +1,10 @@
--- trail adds an entry to the audit trail of a run; m holds the fields p, s and e of
--- the run as it was, and owner is the id of the session that owned it.
-local function trail(run, reason, by, owner, now, m)
+-- trail adds an entry to the audit trail of a run that had a head, or none; owner is the
+-- id of the session that owned it.
+local function trail(run, reason, by, owner, now, head)
+  local place = place_of(head)
   redis.call('RPUSH', tag .. 'j:' .. run, cjson.encode({
-    t = string.format('%.0f', now), w = reason, b = by, o = owner or '', p = m[1] or '', s = m[2] or '', e = m[3] or '',
+    t = string.format('%.0f', now), w = reason, b = by, o = owner or '', p = place or '',
+    s = place and string.byte(head, 50) or 0, e = place and string.format('%08x%08x', struct.unpack('>I4I4', head, 18)) or '',
   }))
   redis.call('LTRIM', tag .. 'j:' .. run, -1000, -1)
 end

@@ -1,0 +1,130 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// head is what nearly every operation compares or changes of a run. It is the first field
+// of the metadata, and one value of 63 bytes, numbers with the highest byte first:
+//
+//	 1- 8  digest of the workflow id, zeros: it has none
+//	 9     place, as a digit
+//	10-17  token of the owner, zeros: nobody owns it
+//	18-25  epoch
+//	26-41  cid of the last frame
+//	42-49  last event
+//	50     status, as its place in statuses
+//	51     flags, below
+//	52-53  recoveries since the last progress, 65535 at most
+//	54-57  number of frames
+//	58-63  bytes of all frames
+//
+// What a commit is guarded by comes first and in one piece, and so does the fence in it:
+// whoever owns the run knows these bytes, so that a script compares one text. Behind them
+// is what only the server knows. lua/part/head.lua has what scripts do with a head; the
+// shortest ones count the bytes themselves.
+//
+// What else belongs to the place of a run is field p: where it comes among those that are
+// ready, its session, when it is due ('0': never), the code that does not fit, when it ended.
+// It is overwritten with each move, so that nothing has to be removed.
+type head struct {
+	wid        digest
+	place      store.Place
+	fence      store.Fence
+	last       event.CID
+	seq        uint64
+	status     event.Status
+	flags      byte
+	recoveries int
+	frames     uint64
+	bytes      int
+}
+
+const (
+	headSize  = 63
+	guardSize = 49 // of what a commit is guarded by
+	fenceFrom = 8  // where the place, the token and the epoch begin
+	fenceSize = 17
+	// positionSize is the size of where a log ends: a cid and the number of an event.
+	positionSize = 24
+)
+
+// Flags of a head. Without any, a run needs no more than the shortest scripts do.
+const (
+	hasMail      = 1 << iota // there is something in its inbox
+	isWatched                // field y says until when somebody watches
+	hasRest                  // there may be more to do at its end: notes, records, its birth, followers of its streams
+	hasRetention             // field j says how long it is kept
+	isClosing                // its senders are told to come later
+)
+
+// digest is a workflow id in eight bytes: enough to notice that a commit names another one
+// than that of its run. It is zero only for none.
+type digest [8]byte
+
+func digestOf(workflowID string) (d digest) {
+	if workflowID != "" {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(workflowID)) // never fails
+		binary.BigEndian.PutUint64(d[:], h.Sum64()|1)
+	}
+	return d
+}
+
+// appendFence appends the place and the fence of a run that is owned.
+func appendFence(b []byte, f store.Fence) []byte {
+	b = append(b, placeDigit(store.PlaceOwned))
+	b = append(b, f.Token[:]...)
+	return binary.BigEndian.AppendUint64(b, f.Epoch)
+}
+
+// appendPosition appends where a log ends.
+func appendPosition(b []byte, last event.CID, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, last[:]...), seq)
+}
+
+// packFence returns what a script compares that only the owner may use.
+func packFence(f store.Fence) []byte { return appendFence(make([]byte, 0, fenceSize), f) }
+
+// packNumber returns a number as it is in a head.
+func packNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+func placeDigit(p store.Place) byte { return '0' + byte(p) }
+
+// pack returns the head as it is stored.
+func (h *head) pack() string {
+	b := append(make([]byte, 0, headSize), h.wid[:]...)
+	b = append(b, placeDigit(h.place))
+	b = append(b, h.fence.Token[:]...)
+	b = binary.BigEndian.AppendUint64(b, h.fence.Epoch)
+	b = appendPosition(b, h.last, h.seq)
+	b = append(b, statusByte(h.status), h.flags)
+	b = binary.BigEndian.AppendUint16(b, uint16(min(h.recoveries, 1<<16-1)))
+	b = binary.BigEndian.AppendUint32(b, uint32(h.frames))
+	var bytes [8]byte
+	binary.BigEndian.PutUint64(bytes[:], uint64(h.bytes))
+	return string(append(b, bytes[2:]...))
+}
+
+// unpackHead is the opposite of pack; the zero value: there is no head that can be read.
+func unpackHead(packed string) (h head) {
+	if len(packed) != headSize {
+		return head{}
+	}
+	b := []byte(packed)
+	copy(h.wid[:], b)
+	h.place = store.Place(b[fenceFrom] - '0')
+	copy(h.fence.Token[:], b[9:])
+	h.fence.Epoch = binary.BigEndian.Uint64(b[17:])
+	copy(h.last[:], b[25:])
+	h.seq = binary.BigEndian.Uint64(b[41:])
+	h.status, h.flags = statusOf(b[49]), b[50]
+	h.recoveries = int(binary.BigEndian.Uint16(b[51:]))
+	h.frames = uint64(binary.BigEndian.Uint32(b[53:]))
+	h.bytes = int(binary.BigEndian.Uint16(b[57:]))<<32 | int(binary.BigEndian.Uint32(b[59:]))
+	return h
+}
