@@ -23,27 +23,27 @@ type attempt struct {
 	number   int
 	started  time.Time
 	deadline time.Time // the earliest of the attempt's own, the run's and those of WithTimeout
-	launched bool      // its goroutine frees the slot; belongs to the task's executor
 
-	// What launch sets.
+	// What launch sets, and nobody after it.
 	task    *task // nil: not launched
 	fence   store.Fence
 	lease   *session // under which its run was claimed, with the id
 	session store.SessionID
 	fn      workflow.StepFunc
-	plan    *workflow.StepPlan
-	args    []byte
-	info    at.Attempt     // what its code may know
-	context attemptContext // of its code
+	op      *replay.Op // for what of it never changes
+	labels  *attemptLabels
+	info    at.Attempt // what its code may know
 
+	launched bool // its goroutine frees the slot; belongs to the task's executor
+
+	stopped bool // before there was a ctx; guarded by mu, and so is what follows
+	dry     bool // its code has returned
+	done    bool // its outcome was posted
 	mu      sync.Mutex
 	ctx     context.Context // what ends its code; nil: nobody has asked for it yet
 	cancel  context.CancelCauseFunc
-	stopped bool  // before there was a ctx
-	cause   error // of that
+	cause   error // why it was stopped before there was a ctx
 	ink     *pen  // nil: its code has written to no stream
-	dry     bool  // its code has returned
-	done    bool  // its outcome was posted
 
 	outcome outcome // set by whoever posts it
 }
@@ -108,8 +108,8 @@ func (t *task) launch(a *attempt) {
 	if c := plan.Caller; c != nil {
 		a.info.Run, a.info.WorkflowID, a.info.Key, a.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
 	}
-	a.task, a.fence, a.fn, a.plan, a.args = t, t.fence, fn, plan, op.Input
-	a.context.attempt, a.info.Heart, a.info.Pen = a, a, a
+	a.task, a.fence, a.fn, a.op = t, t.fence, fn, op
+	a.labels, a.info.Heart, a.info.Pen = labelsOf(t.run, &a.info), a, a
 	a.deadline = a.started.Add(plan.Timeout)
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
 		a.deadline = d
@@ -127,8 +127,8 @@ func (a *attempt) run() {
 	w.attempts.add(a)
 	defer w.releaseSlot()
 	defer w.attempts.remove(a)
-	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("flowgen_step", a.info.Step, "flowgen_run", string(a.info.Run))))
-	stopTimer := w.clock.AfterFunc(a.plan.Timeout, a.timeUp)
+	pprof.SetGoroutineLabels(a.labels.ctx)
+	stopTimer := w.clock.AfterFunc(a.plan().Timeout, a.timeUp)
 	a.readNotes()
 	var out outcome
 	defer func() { // also if the code ends its goroutine
@@ -141,16 +141,37 @@ func (a *attempt) run() {
 	}()
 	// The process may have been stopped since launch has looked, or the notes have
 	// taken their time: somebody else may have completed the step.
-	if err := a.lease.awaitAlive(&a.context, a.session); err != nil {
+	if err := a.lease.awaitAlive(a.context(), a.session); err != nil {
 		out = judge(err, nil)
 		return
 	}
-	callStep(&a.context, a.fn, a.plan.Spec.Fatal, a.args, &out)
+	callStep(a.context(), a.fn, a.plan().Spec.Fatal, a.op.Input, &out)
+}
+
+func (a *attempt) plan() *workflow.StepPlan { return workflow.PlanOf(seam.Gate{}, a.op) }
+
+// attemptLabels are what a profile shows of attempts.
+type attemptLabels struct {
+	run  event.RunID
+	step string
+	ctx  context.Context
+}
+
+// labelsOf returns the labels of an attempt. The run keeps them for the next one: most
+// runs call few steps, again and again.
+func labelsOf(run *replay.Run, info *at.Attempt) *attemptLabels {
+	l, ok := run.Meta.(*attemptLabels)
+	if !ok || l.run != info.Run || l.step != info.Step {
+		labels := pprof.Labels("flowgen_run", string(info.Run), "flowgen_step", info.Step)
+		l = &attemptLabels{info.Run, info.Step, pprof.WithLabels(context.Background(), labels)}
+		run.Meta = l
+	}
+	return l
 }
 
 // timeUp asks the code of an attempt that takes too long to end.
 func (a *attempt) timeUp() {
-	w, cause := a.task.w, &attemptTimeoutError{a.plan.Timeout}
+	w, cause := a.task.w, &attemptTimeoutError{a.plan().Timeout}
 	a.stop(cause)
 	w.clock.AfterFunc(w.cfg.Grace, func() { a.abandon(cause) })
 }

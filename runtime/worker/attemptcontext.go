@@ -11,32 +11,35 @@ import (
 
 // attemptContext is the context of the code of an attempt. What ends it is the
 // worker's clock, or the log when the time of the run or of a caller is up.
-type attemptContext struct{ attempt *attempt }
+type attemptContext attempt
+
+func (a *attempt) context() context.Context { return (*attemptContext)(a) }
+func (c *attemptContext) of() *attempt      { return (*attempt)(c) }
 
 // Deadline returns when the attempt times out, unless the base context ends first.
 func (c *attemptContext) Deadline() (time.Time, bool) {
-	if d, ok := c.attempt.task.w.base.Deadline(); ok && d.Before(c.attempt.deadline) {
+	if d, ok := c.task.w.base.Deadline(); ok && d.Before(c.deadline) {
 		return d, true
 	}
-	return c.attempt.deadline, true
+	return c.deadline, true
 }
 
 // Done returns what is closed when the code is to end.
-func (c *attemptContext) Done() <-chan struct{} { return c.attempt.ending().Done() }
+func (c *attemptContext) Done() <-chan struct{} { return c.of().ending().Done() }
 
 // Value returns what package step wants to know of the attempt, and else what the
 // base context has.
 func (c *attemptContext) Value(key any) any {
 	if at.Is(key) {
-		return &c.attempt.info
+		return &c.info
 	}
-	return c.attempt.ending().Value(key)
+	return c.of().ending().Value(key)
 }
 
 // Err returns context.DeadlineExceeded if the attempt took too long. A context
 // that is derived from this one says context.Canceled; its cause tells.
 func (c *attemptContext) Err() error {
-	ctx := c.attempt.ending()
+	ctx := c.of().ending()
 	err := ctx.Err()
 	if err == nil {
 		return nil

@@ -28,6 +28,7 @@ type Run struct {
 	name string
 	code Program
 	pool *Pool
+	Meta any // what the layer above keeps with the run
 
 	fold   event.Fold
 	feed   []event.Event // recorded, not met yet
