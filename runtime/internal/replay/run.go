@@ -115,13 +115,16 @@ func (r *Run) Lend(room []event.Event) {
 		room = nil
 	}
 	clear(room[:cap(room)])
+	if room == nil {
+		r.pool.keepRoom(r.out)
+	}
 	r.out = room[:0]
 }
 
 // append puts an event behind those that are to be taken.
 func (r *Run) append(e *event.Event) {
 	if cap(r.out) == 0 {
-		r.out = make([]event.Event, 0, usualEvents)
+		r.out = r.pool.room()
 	}
 	r.out = append(r.out, *e)
 }
@@ -232,7 +235,13 @@ func (r *Run) Skip(events []event.Event) error {
 
 // Close unwinds what is left of the code. Deferred calls run; durable operations
 // in them do not return. A Run must be closed, or its coroutines stay for ever.
-func (r *Run) Close() { r.unwind() }
+func (r *Run) Close() {
+	r.unwind()
+	if len(r.out) == 0 {
+		r.pool.keepRoom(r.out)
+		r.out = nil
+	}
+}
 
 // note folds an event.
 func (r *Run) note(e *event.Event) error {
