@@ -12,6 +12,7 @@ import (
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/stack"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -121,7 +122,7 @@ func (t *task) launch(a *attempt) {
 // run executes the attempt and posts its outcome. Code that does not end although
 // its time is up is left behind after the grace period.
 func (a *attempt) run() {
-	growStack()
+	stack.Grow()
 	w := a.task.w
 	defer w.activity.End()
 	w.attempts.add(a)

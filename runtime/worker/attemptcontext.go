@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
@@ -55,11 +54,13 @@ func (c *attemptContext) Err() error {
 func (a *attempt) ending() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ctx == nil {
+	switch {
+	case a.ctx != nil:
+	case a.stopped: // perhaps the base has ended, too, but only after that
+		a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(a.task.w.base))
+		a.cancel(a.cause)
+	default:
 		a.ctx, a.cancel = context.WithCancelCause(a.task.w.base)
-		if a.stopped {
-			a.cancel(a.cause)
-		}
 	}
 	return a.ctx
 }
@@ -75,14 +76,4 @@ func (a *attempt) endCause() error {
 		return a.cause
 	}
 	return context.Cause(a.task.w.base)
-}
-
-// growStack lets the goroutine have a stack on which most steps and their JSON have
-// room, while there is hardly anything to be copied: later growing costs as much as
-// the rest of an attempt.
-//
-//go:noinline
-func growStack() byte {
-	var room [6 << 10]byte
-	return room[len(os.Args)&1]
 }

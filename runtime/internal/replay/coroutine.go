@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
 // coroutine runs functions one after the other on a stack of its own. The
@@ -41,6 +42,7 @@ func newCoroutine() *coroutine {
 	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
 		c.yield = yield
 		for c.job != nil {
+			stack.Grow()
 			c.run()
 			c.job, c.idle = nil, true
 			if !yield(struct{}{}) {
