@@ -57,12 +57,12 @@ type Run struct {
 	cancels   []*Op
 	pure      string // whose function is running, that may not wait
 
-	asking   bool // blocked branches are resumed only to say where they are
-	position string
+	position string // of the call that blocks the branch that was asked
 
-	ended bool
-	dying bool
-	err   error
+	asking bool // blocked branches are resumed only to say where they are
+	ended  bool
+	dying  bool
+	err    error
 }
 
 // New returns a Run that has not seen any event. name is the last element of
