@@ -16,12 +16,17 @@ import (
 type partition struct {
 	number int
 	tag    string
-	none   string // see never
+	none   string          // see never
+	whole  ['z' + 1]string // the keys of the partition as a whole, by their letters
 }
 
 func newPartition(prefix string, number int) *partition {
 	tag := "{" + prefix + ":" + strconv.Itoa(number) + "}:"
-	return &partition{number: number, tag: tag, none: tag + "-"}
+	p := &partition{number: number, tag: tag, none: tag + "-"}
+	for letter := 'A'; letter <= 'z'; letter++ {
+		p.whole[letter] = tag + string(letter)
+	}
+	return p
 }
 
 // The keys of a run, by its short id.
@@ -55,21 +60,21 @@ func (p *partition) owned(session string) string   { return p.tag + "o:" + sessi
 func (p *partition) mail(session string) string    { return p.tag + "a:" + session }
 func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
 
-// The keys of the partition as a whole.
-func (p *partition) classes() string { return p.tag + "k" }
-func (p *partition) wakes() string   { return p.tag + "w" }
-func (p *partition) timers() string  { return p.tag + "t" }
-func (p *partition) leases() string  { return p.tag + "e" }
-func (p *partition) active() string  { return p.tag + "u" }
-func (p *partition) latest() string  { return p.tag + "v" }
-func (p *partition) open() string    { return p.tag + "p" }
-func (p *partition) done() string    { return p.tag + "f" }
-func (p *partition) chains() string  { return p.tag + "h" }
-func (p *partition) counter() string { return p.tag + "c" }
-func (p *partition) tips() string    { return p.tag + "T" }
-func (p *partition) purges() string  { return p.tag + "d" }
-func (p *partition) held() string    { return p.tag + "G" }
-func (p *partition) outbox() string  { return p.tag + "D" }
+// The keys of the partition as a whole: they are not put together for each command.
+func (p *partition) classes() string { return p.whole['k'] }
+func (p *partition) wakes() string   { return p.whole['w'] }
+func (p *partition) timers() string  { return p.whole['t'] }
+func (p *partition) leases() string  { return p.whole['e'] }
+func (p *partition) active() string  { return p.whole['u'] }
+func (p *partition) latest() string  { return p.whole['v'] }
+func (p *partition) open() string    { return p.whole['p'] }
+func (p *partition) done() string    { return p.whole['f'] }
+func (p *partition) chains() string  { return p.whole['h'] }
+func (p *partition) counter() string { return p.whole['c'] }
+func (p *partition) tips() string    { return p.whole['T'] }
+func (p *partition) purges() string  { return p.whole['d'] }
+func (p *partition) held() string    { return p.whole['G'] }
+func (p *partition) outbox() string  { return p.whole['D'] }
 
 // format says how the database was written. It is kept in partition 0.
 func (p *partition) format() string { return p.tag + "format" }

@@ -27,6 +27,7 @@ type Store struct {
 	hub        *hub
 	ears       ears
 	names      *names
+	pipes      sync.Pool     // of pipelines in which nothing is queued
 	done       chan struct{} // closed by Close
 	closing    sync.Once
 	closed     error

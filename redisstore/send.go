@@ -71,36 +71,39 @@ func insist(ctx context.Context, calls []*call, send sender) error {
 // send pipelines scripts. A client of a cluster sends what was moved to where it
 // is now; nothing else is sent twice.
 func (s *Store) send(ctx context.Context, calls []*call, whole bool) ([]*call, error) {
-	pipe := s.client.Pipeline()
-	commands := queue(ctx, pipe, calls, whole)
-	_, err := pipe.Exec(ctx)
+	pipe, ok := s.pipes.Get().(redis.Pipeliner)
+	if !ok {
+		pipe = s.client.Pipeline()
+	}
+	queue(ctx, pipe, calls, whole)
+	commands, err := pipe.Exec(ctx)
+	s.pipes.Put(pipe) // it is empty again
 	return settle(calls, commands, err)
 }
 
 // queue adds scripts to a pipeline.
-func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool) []command {
+func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool) {
 	type kind struct {
 		script *script
 		p      *partition
 	}
 	sent := map[kind]bool{} // with its text
-	commands, queued := make([]command, len(calls)), make([]redis.Cmder, len(calls))
+	queued := make([]redis.Cmder, len(calls))
 	for i, c := range calls {
 		text := whole && !sent[kind{c.script, c.p}]
 		if text {
 			sent[kind{c.script, c.p}] = true
 		}
-		commands[i] = c.command(ctx, text)
-		queued[i] = commands[i]
+		queued[i] = c.command(ctx, text)
 	}
 	_ = pipe.BatchProcess(ctx, queued...) // they are only queued
-	return commands
 }
 
-// settle keeps the replies and returns the scripts that were refused.
-func settle(calls []*call, commands []command, failed error) (again []*call, err error) {
+// settle keeps the replies to the commands that scripts were queued as, and returns
+// the scripts that were refused.
+func settle(calls []*call, commands []redis.Cmder, failed error) (again []*call, err error) {
 	for i, c := range calls {
-		c.reply, c.err = commands[i].Result()
+		c.reply, c.err = commands[i].(command).Result()
 		switch {
 		case c.err == nil:
 		case refused(c.err):
@@ -130,10 +133,10 @@ func (s *Store) sendReplicated(ctx context.Context, calls []*call, whole bool) (
 	}
 	for node, calls := range nodes {
 		pipe := node.Pipeline()
-		commands := queue(ctx, pipe, calls, whole)
+		queue(ctx, pipe, calls, whole)
 		wait := command{redis.NewCmd(ctx, "wait", s.cfg.WaitReplicas, s.cfg.WaitTimeout.Milliseconds())}
 		_ = pipe.Process(ctx, wait) // it is only queued
-		_, err := pipe.Exec(ctx)
+		commands, err := pipe.Exec(ctx)
 		unknown, err := settle(calls, commands, err)
 		if err != nil {
 			return nil, err

@@ -135,6 +135,9 @@ func (c *conn) number(query string, args ...any) (int64, error) {
 
 func (c *conn) pragma(name string) (int64, error) { return c.number("PRAGMA " + name) }
 
+// dataVersion asks for a number that differs once another connection has written.
+const dataVersion = `PRAGMA data_version`
+
 // immediate runs f in a transaction that holds the write lock.
 func (c *conn) immediate(ctx context.Context, f func() error) error {
 	if err := retry(ctx, func() error { return c.exec(`BEGIN IMMEDIATE`) }); err != nil {

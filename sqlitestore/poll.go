@@ -83,7 +83,7 @@ func (p *poller) ask() {
 		p.c = c
 	}
 	own := p.s.writer.commits.Load()
-	version, err := p.c.pragma("data_version")
+	version, err := p.c.number(dataVersion)
 	switch {
 	case err != nil || version == p.version:
 		return

@@ -163,13 +163,17 @@ func (h *hub) leave(w *waiter, err error) (store.Woken, error) {
 
 // settle answers every waiter that has something to be told.
 func (h *hub) settle() {
-	for _, w := range slices.Clone(h.waiters) {
+	for i := 0; i < len(h.waiters); {
+		w := h.waiters[i]
 		switch {
 		case w.held || w.promised:
+			i++
 		case w.claim || w.due || w.leaving == nil && h.hasMail(w):
-			h.complete(w, nil)
+			h.complete(w, nil) // another one has its place
 		case w.leaving != nil:
 			h.complete(w, w.leaving)
+		default:
+			i++
 		}
 	}
 }

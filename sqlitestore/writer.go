@@ -311,7 +311,7 @@ func (w *writer) outOfPatience() bool {
 // last look, and forgets what that may have changed. Only this connection can
 // tell: its own commits do not count.
 func (w *writer) lookAround() {
-	version, err := w.c.pragma("data_version")
+	version, err := w.c.number(dataVersion)
 	if err == nil && version == w.version {
 		return
 	}
@@ -329,10 +329,10 @@ func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T
 	var answer T
 	var refused error
 	err := s.write(ctx, func(t *tx) error {
-		var no refusal
 		var err error
 		answer, err = do(t)
-		if refused = nil; errors.As(err, &no) {
+		refused = nil
+		if no, ok := errors.AsType[refusal](err); ok {
 			refused, err = no.error, nil
 		}
 		return err

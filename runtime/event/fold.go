@@ -95,9 +95,15 @@ func (f *Fold) Apply(e *Event) error {
 	if e.Type.Entity() == EntityRun || !e.Type.Creates() {
 		next = StateNone
 	}
+	if f.states == nil {
+		f.states = make([]State, 0, usualEvents)
+	}
 	f.states = append(f.states, next)
 	return nil
 }
+
+// usualEvents is how many events most logs have room for from the beginning.
+const usualEvents = 16
 
 // applyFact takes an event that is about the run as a whole, but not about its
 // beginning or end.

@@ -84,6 +84,9 @@ func decodeSpec(b []byte) (*Spec, error) {
 
 // appendMap writes the pairs sorted, so that equal maps have equal bytes.
 func appendMap(b []byte, field int, m map[string]string) []byte {
+	if len(m) == 0 {
+		return b
+	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		b = appendNested(b, field, func(b []byte) []byte { return appendBytes(appendBytes(b, 1, k), 2, m[k]) })
 	}

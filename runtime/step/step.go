@@ -70,7 +70,7 @@ func Heartbeat(ctx context.Context, details any) error {
 	if err != nil {
 		return &workflow.PayloadError{What: "heartbeat of step " + a.Step, Err: err}
 	}
-	if err := a.Beat(ctx, data); err != nil {
+	if err := a.Heart.Beat(ctx, data); err != nil {
 		return fmt.Errorf("heartbeat of step %s: %w", a.Step, err)
 	}
 	return nil

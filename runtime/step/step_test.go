@@ -67,7 +67,7 @@ func TestSTEP8_IdempotencyKeysSeparateRunFromKey(t *testing.T) {
 
 func TestSTEP8_HeartbeatStoresDetailsOrSaysWhyNot(t *testing.T) {
 	var stored []string
-	a := &attempt.Attempt{Step: "p.s", Beat: func(_ context.Context, b []byte) error { stored = append(stored, string(b)); return nil }}
+	a := &attempt.Attempt{Step: "p.s", Heart: attempt.HeartFunc(func(_ context.Context, b []byte) error { stored = append(stored, string(b)); return nil })}
 	if err := step.Heartbeat(inside(a), map[string]int{"done": 3}); err != nil {
 		t.Error(err)
 	}
@@ -85,7 +85,7 @@ func TestSTEP8_HeartbeatStoresDetailsOrSaysWhyNot(t *testing.T) {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 	broken := errors.New("broken")
-	a.Beat = func(context.Context, []byte) error { return broken }
+	a.Heart = attempt.HeartFunc(func(context.Context, []byte) error { return broken })
 	if err := step.Heartbeat(inside(a), 1); !errors.Is(err, broken) || !strings.Contains(err.Error(), "p.s") {
 		t.Errorf("a store that fails: %v", err)
 	}

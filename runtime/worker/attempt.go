@@ -12,6 +12,7 @@ import (
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/stack"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -23,25 +24,29 @@ type attempt struct {
 	number   int
 	started  time.Time
 	deadline time.Time // the earliest of the attempt's own, the run's and those of WithTimeout
-	launched bool      // its goroutine frees the slot; belongs to the task's executor
-	lease    *session  // under which its run was claimed, with the id; set by launch
-	session  store.SessionID
 
-	mu     sync.Mutex
-	cancel context.CancelCauseFunc // nil: not launched
-	done   bool                    // its outcome was posted
+	// What launch sets, and nobody after it.
+	task    *task // nil: not launched
+	fence   store.Fence
+	lease   *session // under which its run was claimed, with the id
+	session store.SessionID
+	fn      workflow.StepFunc
+	op      *replay.Op // for what of it never changes
+	labels  *attemptLabels
+	info    at.Attempt // what its code may know
+
+	launched bool // its goroutine frees the slot; belongs to the task's executor
+
+	stopped bool // before there was a ctx; guarded by mu, and so is what follows
+	dry     bool // its code has returned
+	done    bool // its outcome was posted
+	mu      sync.Mutex
+	ctx     context.Context // what ends its code; nil: nobody has asked for it yet
+	cancel  context.CancelCauseFunc
+	cause   error // why it was stopped before there was a ctx
+	ink     *pen  // nil: its code has written to no stream
 
 	outcome outcome // set by whoever posts it
-
-	// What its pen is made of, once its code writes to a stream.
-	task   *task
-	fence  store.Fence
-	caller *workflow.Caller // for whose run it executes the step; nil: for its own
-	ink    *pen             // guarded by mu
-	dry    bool             // its code has returned; guarded by mu
-
-	info    at.Attempt     // what its code may know; set by launch
-	context attemptContext // of its code
 }
 
 // dropAttempts ends what is under way and frees the slots of what never began.
@@ -58,10 +63,16 @@ func (t *task) dropAttempts(cause error) {
 
 // stop asks the code of the attempt to end.
 func (a *attempt) stop(cause error) {
+	if a.task == nil {
+		return // not launched
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.cancel != nil {
+	switch {
+	case a.ctx != nil:
 		a.cancel(cause)
+	case !a.stopped && a.task.w.base.Err() == nil:
+		a.stopped, a.cause = true, cause
 	}
 }
 
@@ -98,79 +109,107 @@ func (t *task) launch(a *attempt) {
 	if c := plan.Caller; c != nil {
 		a.info.Run, a.info.WorkflowID, a.info.Key, a.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
 	}
-	ctx, cancel := context.WithCancelCause(t.w.base)
-	a.context = attemptContext{ctx, a}
-	a.mu.Lock()
-	a.cancel = cancel
-	a.mu.Unlock()
+	a.task, a.fence, a.fn, a.op = t, t.fence, fn, op
+	a.labels, a.info.Heart, a.info.Pen = labelsOf(t.run, &a.info), a, a
 	a.deadline = a.started.Add(plan.Timeout)
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
 		a.deadline = d
 	}
 	t.w.activity.Begin()
-	go t.w.runAttempt(ctx, t, a, fn, plan, op.Input, t.fence)
+	go a.run()
 }
 
-// runAttempt executes an attempt and posts its outcome. Code that does not end
-// although its time is up is left behind after the grace period.
-func (w *Worker) runAttempt(ctx context.Context, t *task, a *attempt, fn workflow.StepFunc, plan *workflow.StepPlan, args []byte, fence store.Fence) {
-	info := &a.info
-	growStack()
+// run executes the attempt and posts its outcome. Code that does not end although
+// its time is up is left behind after the grace period.
+func (a *attempt) run() {
+	stack.Grow()
+	w := a.task.w
 	defer w.activity.End()
-	w.attempts.add(a, info)
+	w.attempts.add(a)
 	defer w.releaseSlot()
 	defer w.attempts.remove(a)
-	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("flowgen_step", info.Step, "flowgen_run", string(info.Run))))
-	stopTimer := w.clock.AfterFunc(plan.Timeout, func() {
-		cause := &attemptTimeoutError{plan.Timeout}
-		a.stop(cause)
-		w.clock.AfterFunc(w.cfg.Grace, func() { w.abandon(t, a, info, cause) })
-	})
-	w.readNotes(ctx, t.id, a, info, fence)
+	pprof.SetGoroutineLabels(a.labels.ctx)
+	stopTimer := w.clock.AfterFunc(a.plan().Timeout, a.timeUp)
+	a.readNotes()
 	var out outcome
-	a.fence, a.task, a.caller = fence, t, plan.Caller
-	info.Pen = a
 	defer func() { // also if the code ends its goroutine
 		stopTimer()
+		if out.gone {
+			out = exited()
+		}
 		out.closes = a.dropPen()
-		t.conclude(ctx, a, info, out)
+		a.conclude(out)
 	}()
 	// The process may have been stopped since launch has looked, or the notes have
 	// taken their time: somebody else may have completed the step.
-	if err := a.lease.awaitAlive(ctx, a.session); err != nil {
+	if err := a.lease.awaitAlive(a.context(), a.session); err != nil {
 		out = judge(err, nil)
 		return
 	}
-	callStep(&a.context, fn, plan.Spec.Fatal, args, &out)
+	callStep(a.context(), a.fn, a.plan().Spec.Fatal, a.op.Input, &out)
 }
 
-// readNotes lets the attempt read what the one before has noted, and note
-// something itself.
-func (w *Worker) readNotes(ctx context.Context, run event.RunID, a *attempt, info *at.Attempt, fence store.Fence) {
-	noter, ok := store.As[store.Noter](w.store)
-	if !ok {
-		info.Beat = func(context.Context, []byte) error { return errors.ErrUnsupported }
+func (a *attempt) plan() *workflow.StepPlan { return workflow.PlanOf(seam.Gate{}, a.op) }
+
+// attemptLabels are what a profile shows of attempts.
+type attemptLabels struct {
+	run  event.RunID
+	step string
+	ctx  context.Context
+}
+
+// labelsOf returns the labels of an attempt. The run keeps them for the next one: most
+// runs call few steps, again and again.
+func labelsOf(run *replay.Run, info *at.Attempt) *attemptLabels {
+	l, ok := run.Meta.(*attemptLabels)
+	if !ok || l.run != info.Run || l.step != info.Step {
+		labels := pprof.Labels("flowgen_run", string(info.Run), "flowgen_step", info.Step)
+		l = &attemptLabels{info.Run, info.Step, pprof.WithLabels(context.Background(), labels)}
+		run.Meta = l
+	}
+	return l
+}
+
+// timeUp asks the code of an attempt that takes too long to end.
+func (a *attempt) timeUp() {
+	w, cause := a.task.w, &attemptTimeoutError{a.plan().Timeout}
+	a.stop(cause)
+	w.clock.AfterFunc(w.cfg.Grace, func() { a.abandon(cause) })
+}
+
+// readNotes lets the attempt read what the one before has noted.
+func (a *attempt) readNotes() {
+	w := a.task.w
+	if a.number == 1 {
 		return
 	}
-	if a.number > 1 {
-		notes, err := noter.Notes(ctx, run)
-		if err != nil {
-			w.log.Warn("read heartbeat of the attempt before", "run", run, "step", info.Step, "error", err)
-		}
-		info.Last = notes[info.Key]
+	noter, ok := store.As[store.Noter](w.store)
+	if !ok {
+		return
 	}
-	info.Beat = func(ctx context.Context, details []byte) error {
-		return noter.SetNote(ctx, run, fence, info.Key, details)
+	notes, err := noter.Notes(a.ending(), a.task.id)
+	if err != nil {
+		w.log.Warn("read heartbeat of the attempt before", "run", a.task.id, "step", a.info.Step, "error", err)
 	}
+	a.info.Last = notes[a.info.Key]
+}
+
+// Beat notes something for the next attempt.
+func (a *attempt) Beat(ctx context.Context, details []byte) error {
+	noter, ok := store.As[store.Noter](a.task.w.store)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return noter.SetNote(ctx, a.task.id, a.fence, a.info.Key, details)
 }
 
 // conclude posts what came of an attempt, unless it counts as interrupted
 // because the worker stops: then the next worker decides.
-func (t *task) conclude(ctx context.Context, a *attempt, info *at.Attempt, out outcome) {
-	cause := context.Cause(ctx)
+func (a *attempt) conclude(out outcome) {
+	t, cause := a.task, a.endCause()
 	switch f := out.failure; {
 	case f == nil:
-		if err := workflow.CheckPayload(seam.Gate{}, t.w.client, "result of step ", info.Step, len(out.payload)); err != nil {
+		if err := workflow.CheckPayload(seam.Gate{}, t.w.client, "result of step ", a.info.Step, len(out.payload)); err != nil {
 			out = failed(err, event.CodePayload)
 		}
 	case f.Code == event.CodeError:
@@ -200,13 +239,14 @@ func (a *attempt) finish(f func()) {
 }
 
 // abandon gives up on code that ignores its context.
-func (w *Worker) abandon(t *task, a *attempt, info *at.Attempt, cause *attemptTimeoutError) {
+func (a *attempt) abandon(cause *attemptTimeoutError) {
+	w := a.task.w
 	a.finish(func() {
-		w.log.Error("a step ignores its context: it is left behind and goes on running", "run", info.Run, "step", info.Step,
-			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(info.Run)))
+		w.log.Error("a step ignores its context: it is left behind and goes on running", "run", a.info.Run, "step", a.info.Step,
+			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(a.info.Run)))
 		err := fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, w.cfg.Grace)
 		a.outcome = failed(err, event.CodeTimeout)
-		t.post(input{kind: inputStep, attempt: a})
+		a.task.post(input{kind: inputStep, attempt: a})
 	})
 }
 
@@ -328,16 +368,16 @@ func (w *Worker) releaseSlot() {
 // attemptSet knows the attempts whose goroutines run.
 type attemptSet struct {
 	mu   sync.Mutex
-	all  map[*attempt]*at.Attempt
+	all  map[*attempt]struct{}
 	none chan struct{} // closed when the last one has ended; nil: nobody waits
 }
 
-func (s *attemptSet) init() { s.all = map[*attempt]*at.Attempt{} }
+func (s *attemptSet) init() { s.all = map[*attempt]struct{}{} }
 
-func (s *attemptSet) add(a *attempt, info *at.Attempt) {
+func (s *attemptSet) add(a *attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[a] = info
+	s.all[a] = struct{}{}
 }
 
 func (s *attemptSet) remove(a *attempt) {
@@ -368,8 +408,8 @@ func (s *attemptSet) running() []*at.Attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*at.Attempt
-	for _, info := range s.all {
-		all = append(all, info)
+	for a := range s.all {
+		all = append(all, &a.info)
 	}
 	return all
 }

@@ -19,6 +19,7 @@ import (
 type outcome struct {
 	payload []byte
 	failure *event.Failure // nil: the attempt completed
+	gone    bool           // the code has ended its goroutine; the failure is still to be made
 	fatal   bool           // another attempt is useless
 	after   *time.Duration // until the next attempt, if the step said so
 	closes  []string       // streams that are closed if the attempt completed
@@ -35,11 +36,16 @@ func panicked(text string) outcome {
 	return outcome{failure: &event.Failure{Code: event.CodePanic, Message: text, Stack: string(debug.Stack())}}
 }
 
+// exited is the outcome of an attempt whose code has ended its goroutine.
+func exited() outcome {
+	return outcome{failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
+}
+
 // callStep calls the users' code and sets out to what came of it. A panic is a
 // failed attempt with its stack. If the code ends its goroutine (runtime.Goexit,
 // which is what FailNow of a test does) callStep does not return, but out is set.
 func callStep(ctx context.Context, fn workflow.StepFunc, fatal func(error) bool, args []byte, out *outcome) {
-	*out = outcome{failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
+	*out = outcome{gone: true} // unless something else is found out
 	defer func() {
 		if r := recover(); r != nil {
 			*out = panicked(fmt.Sprintf("panic: %v", r))

@@ -86,8 +86,8 @@ func (a *attempt) pen() (*pen, error) {
 	}
 	if a.ink == nil {
 		a.ink = &pen{
-			w: a.task.w, attempt: a, ctx: &a.context, by: chunk.Chunk{Run: a.info.Run, Key: a.info.Key, Attempt: a.number},
-			run: a.task.id, fence: a.fence, caller: a.caller,
+			w: a.task.w, attempt: a, ctx: a.context(), by: chunk.Chunk{Run: a.info.Run, Key: a.info.Key, Attempt: a.number},
+			run: a.task.id, fence: a.fence, caller: a.plan().Caller,
 		}
 	}
 	return a.ink, nil

@@ -18,8 +18,8 @@ import (
 func StepContext(t testing.TB, opts ...StepOption) context.Context {
 	a := &attempt.Attempt{
 		Run: event.NewRunID(Epoch, 0), Step: "test.step", Key: "test.step", Number: 1,
-		Beat: func(context.Context, []byte) error { return nil },
-		Pen:  pen{&Chunks{}},
+		Heart: attempt.HeartFunc(func(context.Context, []byte) error { return nil }),
+		Pen:   pen{&Chunks{}},
 	}
 	for _, opt := range opts {
 		opt(a)
@@ -70,12 +70,12 @@ func Heartbeats(b *Beats) StepOption {
 		if len(b.last) > 0 {
 			a.Last = b.last[len(b.last)-1]
 		}
-		a.Beat = func(_ context.Context, details []byte) error {
+		a.Heart = attempt.HeartFunc(func(_ context.Context, details []byte) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.last = append(b.last, details)
 			return nil
-		}
+		})
 	}
 }
 

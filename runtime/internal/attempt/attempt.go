@@ -25,12 +25,24 @@ type Attempt struct {
 	// Last holds the details of the last heartbeat of an earlier attempt, nil
 	// if there is none.
 	Last []byte
-	// Beat stores details of a heartbeat. It returns the cause if the attempt
-	// should stop.
-	Beat func(ctx context.Context, details []byte) error
+	// Heart stores the details of heartbeats.
+	Heart Heart
 	// Pen writes to the streams of the run.
 	Pen Pen
 }
+
+// Heart beats for the code of an attempt.
+type Heart interface {
+	// Beat stores details of a heartbeat. It returns the cause if the attempt should
+	// stop.
+	Beat(ctx context.Context, details []byte) error
+}
+
+// HeartFunc is a function that is a [Heart].
+type HeartFunc func(ctx context.Context, details []byte) error
+
+// Beat calls f.
+func (f HeartFunc) Beat(ctx context.Context, details []byte) error { return f(ctx, details) }
 
 // Pen writes to streams for the code of an attempt.
 type Pen interface {

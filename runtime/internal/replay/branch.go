@@ -17,7 +17,7 @@ type Branch struct {
 	code     func(*Branch)
 	co       *coroutine // nil before the code begins and after it has ended
 	opened   trace      // where the code was handed over
-	ordinals map[string]int
+	ordinals ordinals
 	rng      *rand.Rand
 	chacha   *rand.ChaCha8 // the numbers of rng
 	waiter   waiter
@@ -114,12 +114,40 @@ func (b *Branch) DeclaredKey(name, key string) string {
 	return b.path + "/" + name
 }
 
-func (b *Branch) ordinal(name string) int {
-	if b.ordinals == nil {
-		b.ordinals = map[string]int{}
+func (b *Branch) ordinal(name string) int { return b.ordinals.next(name) }
+
+// ordinals counts how often a branch has used each name. The zero value is ready for
+// use.
+type ordinals struct {
+	few  []ordinal      // the first names: most branches use no others
+	more map[string]int // all other names
+}
+
+type ordinal struct {
+	name string
+	n    int
+}
+
+// fewNames is how many names are found faster in a list.
+const fewNames = 8
+
+// next counts a use of the name.
+func (o *ordinals) next(name string) int {
+	for i := range o.few {
+		if u := &o.few[i]; u.name == name {
+			u.n++
+			return u.n
+		}
 	}
-	b.ordinals[name]++
-	return b.ordinals[name]
+	if len(o.few) < fewNames {
+		o.few = append(o.few, ordinal{name, 1})
+		return 1
+	}
+	if o.more == nil {
+		o.more = map[string]int{}
+	}
+	o.more[name]++
+	return o.more[name]
 }
 
 // Open starts a branch that runs f, under a path that [Branch.Key] has made.

@@ -26,7 +26,7 @@ func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) s
 	asked.Spec = &spec
 	e := r.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
 	op := r.newOp(s, e)
-	op.Next, op.close, op.started.scope = e.Next, e.Close, s
+	op.Next, op.close, op.started = e.Next, e.Close, NewPromise(s)
 	if u := r.windup.undo; u != nil {
 		name, _ := event.StepOfRun(asked.Name)
 		u.steps = append(u.steps, name)
@@ -58,7 +58,7 @@ func (b *Branch) AwaitChild(op *Op) error {
 
 // Started returns the promise that is resolved once the child exists or cannot be
 // started. It is kept for children that were asked for with Ack.
-func (op *Op) Started() *Promise { return &op.started }
+func (op *Op) Started() *Promise { return op.started }
 
 // CancelChild asks a child to end.
 func (b *Branch) CancelChild(op *Op, reason string) {

@@ -5,6 +5,9 @@ import (
 	"iter"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
 // coroutine runs functions one after the other on a stack of its own. The
@@ -39,6 +42,7 @@ func newCoroutine() *coroutine {
 	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
 		c.yield = yield
 		for c.job != nil {
+			stack.Grow()
 			c.run()
 			c.job, c.idle = nil, true
 			if !yield(struct{}{}) {
@@ -113,13 +117,14 @@ func (c *coroutine) exit() {
 }
 
 // Pool keeps finished coroutines for the next run, because making one costs
-// more than running a short job. It belongs to one executor goroutine. The zero
-// Pool is ready for use; a nil Pool keeps nothing.
+// more than running a short job, and the room for new events. It belongs to one
+// executor goroutine. The zero Pool is ready for use; a nil Pool keeps nothing.
 type Pool struct {
-	free []*coroutine
+	free  []*coroutine
+	rooms [][]event.Event // without events
 }
 
-// poolSize bounds what a Pool keeps: about 5 KB each.
+// poolSize bounds what a Pool keeps: about 5 KB each, and 1 KB for events.
 const poolSize = 256
 
 func (p *Pool) get() *coroutine {
@@ -145,11 +150,29 @@ func (p *Pool) put(c *coroutine) {
 	p.free = append(p.free, c)
 }
 
+// room returns room for the new events of a run.
+func (p *Pool) room() []event.Event {
+	if p == nil || len(p.rooms) == 0 {
+		return make([]event.Event, 0, usualEvents)
+	}
+	room := p.rooms[len(p.rooms)-1]
+	p.rooms[len(p.rooms)-1] = nil
+	p.rooms = p.rooms[:len(p.rooms)-1]
+	return room
+}
+
+// keepRoom takes back room in which there are no events.
+func (p *Pool) keepRoom(room []event.Event) {
+	if p != nil && cap(room) == usualEvents && len(p.rooms) < poolSize {
+		p.rooms = append(p.rooms, room)
+	}
+}
+
 // Close ends the coroutines of the pool. A coroutine that is left alone stays
 // for ever.
 func (p *Pool) Close() {
 	for _, c := range p.free {
 		c.stop()
 	}
-	p.free = nil
+	p.free, p.rooms = nil, nil
 }

@@ -13,7 +13,6 @@ import (
 type Op struct {
 	Promise
 	Ref   uint64 // seq of the creating event
-	Kind  event.Entity
 	Name  string
 	Key   string
 	Input []byte
@@ -24,12 +23,13 @@ type Op struct {
 	Failure *event.Failure
 	Attempt int
 	Outcome event.Outcome
+	Kind    event.Entity
 	Next    event.RunID // the child
 	// Canceled is the reason if the operation ended because its scope did.
 	Canceled error
 
 	run       *Run
-	started   Promise // of a child
+	started   *Promise // of a child; nil for all else
 	close     event.ParentClose
 	told      bool       // a child was asked to end
 	ended     event.Type // how

@@ -28,6 +28,7 @@ type Run struct {
 	name string
 	code Program
 	pool *Pool
+	Meta any // what the layer above keeps with the run
 
 	fold   event.Fold
 	feed   []event.Event // recorded, not met yet
@@ -56,12 +57,12 @@ type Run struct {
 	cancels   []*Op
 	pure      string // whose function is running, that may not wait
 
-	asking   bool // blocked branches are resumed only to say where they are
-	position string
+	position string // of the call that blocks the branch that was asked
 
-	ended bool
-	dying bool
-	err   error
+	asking bool // blocked branches are resumed only to say where they are
+	ended  bool
+	dying  bool
+	err    error
 }
 
 // New returns a Run that has not seen any event. name is the last element of
@@ -114,13 +115,16 @@ func (r *Run) Lend(room []event.Event) {
 		room = nil
 	}
 	clear(room[:cap(room)])
+	if room == nil {
+		r.pool.keepRoom(r.out)
+	}
 	r.out = room[:0]
 }
 
 // append puts an event behind those that are to be taken.
 func (r *Run) append(e *event.Event) {
 	if cap(r.out) == 0 {
-		r.out = make([]event.Event, 0, usualEvents)
+		r.out = r.pool.room()
 	}
 	r.out = append(r.out, *e)
 }
@@ -231,7 +235,13 @@ func (r *Run) Skip(events []event.Event) error {
 
 // Close unwinds what is left of the code. Deferred calls run; durable operations
 // in them do not return. A Run must be closed, or its coroutines stay for ever.
-func (r *Run) Close() { r.unwind() }
+func (r *Run) Close() {
+	r.unwind()
+	if len(r.out) == 0 {
+		r.pool.keepRoom(r.out)
+		r.out = nil
+	}
+}
 
 // note folds an event.
 func (r *Run) note(e *event.Event) error {

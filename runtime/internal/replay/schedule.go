@@ -91,7 +91,7 @@ func (r *Run) forget(b *Branch) {
 	b.finished = true
 	b.place.remove()
 	b.runnable.remove()
-	b.co, b.code, b.ordinals, b.rng, b.chacha = nil, nil, nil, nil, nil
+	b.co, b.code, b.ordinals, b.rng, b.chacha = nil, nil, ordinals{}, nil, nil
 	if r.branches.n == 1 {
 		r.windup.alone.tell()
 	}
