@@ -202,8 +202,10 @@ type Create struct {
 // Owner is a session that is to own a run from its birth: creation and claim in one
 // action, so that there is no moment at which the one is durable and the other is not.
 // The fence is epoch 1 with the token, which is made for this request alone. The
-// session belongs to the partition of the run; any other is one that is over. What a
-// run continues as waits for a worker: an Owner in Commit.Continue is ignored.
+// session belongs to the partition of the run; any other is one that is over. The first
+// frame may say that the run has begun, but nothing that needs a record of an outbox or a
+// chunk of a stream: a Create writes neither. What a run continues as waits for a worker:
+// an Owner in Commit.Continue is ignored.
 type Owner struct {
 	Session SessionID
 	Token   event.Token

@@ -42,14 +42,19 @@
 //     return early, but not all the time.
 //   - A claim may take back the wake of a class that it has emptied, and a purge
 //     that of a class that it has left without runs.
+//   - A snapshot may have the audit entries in any order.
 //
 // # What it decides where the contract has no word
 //
 //   - A session is live from OpenSession until somebody begins to recover it,
-//     also when its lease is past: it may renew, claim, and reconcile. A claim
-//     never recovers the session that makes it.
+//     also when its lease is past: it may renew, claim, own new runs, and reconcile.
+//     A claim never recovers the session that makes it.
 //   - OpenSession of a live session renews it; of one that is being recovered it
 //     fails with store.ErrExpired. CloseSession of an unknown one succeeds.
+//   - The guards of a create are, in this order: the deadline, the run exists, the
+//     policies, and for a run that is to be owned that it could start at once (else
+//     store.ErrNotClaimable), and the session. Who owns a run that exists already is
+//     told by its fence, whichever session the request names.
 //   - The guards of a commit are, in this order: the run exists (else
 //     store.ErrFenced), the same commit was applied, the fence, the workflow id,
 //     the position, the consumed items, the mail, the active run, the new run.
