@@ -136,6 +136,7 @@ func TestFLOW9_AChildIsAskedToEndOnce(t *testing.T) {
 
 func TestFLOW9_NoRunIsDeeperThanTheLimit(t *testing.T) {
 	w := newMemory(t)
+	w.takesLong() // the failure of the deepest run goes up, and is wrapped by each of a hundred others
 	deeper, next := flow[int, int]("deeper"), flow[int, int]("deeper")
 	var deepest atomic.Int64
 	w.work(worker.Config{}, as(deeper, func(ctx workflow.Context, n int) (int, error) {
