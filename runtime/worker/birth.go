@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
@@ -138,6 +139,9 @@ func (w *Worker) bearBatch(batch []*commit) {
 		return
 	}
 	created, err := w.store.Create(w.io, requests)
+	if err != nil && w.io.Err() != nil {
+		err = fmt.Errorf("%w: %v", ErrStopping, err) //nolint:errorlint // it is not the context of the caller that has ended
+	}
 	for i, c := range sent {
 		if err != nil {
 			c.birth.Answers <- handover.Answer{Err: err}
