@@ -25,7 +25,7 @@ type attempt struct {
 	started  time.Time
 	deadline time.Time // the earliest of the attempt's own, the run's and those of WithTimeout
 
-	// What launch sets, and nobody after it.
+	// What launch sets.
 	task    *task // nil: not launched
 	fence   store.Fence
 	lease   *session // under which its run was claimed, with the id
@@ -33,7 +33,7 @@ type attempt struct {
 	fn      workflow.StepFunc
 	op      *replay.Op // for what of it never changes
 	labels  *attemptLabels
-	info    at.Attempt // what its code may know
+	info    at.Attempt // what its code may know; its goroutine adds the notes
 
 	launched bool // its goroutine frees the slot; belongs to the task's executor
 
@@ -150,25 +150,6 @@ func (a *attempt) run() {
 }
 
 func (a *attempt) plan() *workflow.StepPlan { return workflow.PlanOf(seam.Gate{}, a.op) }
-
-// attemptLabels are what a profile shows of attempts.
-type attemptLabels struct {
-	run  event.RunID
-	step string
-	ctx  context.Context
-}
-
-// labelsOf returns the labels of an attempt. The run keeps them for the next one: most
-// runs call few steps, again and again.
-func labelsOf(run *replay.Run, info *at.Attempt) *attemptLabels {
-	l, ok := run.Meta.(*attemptLabels)
-	if !ok || l.run != info.Run || l.step != info.Step {
-		labels := pprof.Labels("flowgen_run", string(info.Run), "flowgen_step", info.Step)
-		l = &attemptLabels{info.Run, info.Step, pprof.WithLabels(context.Background(), labels)}
-		run.Meta = l
-	}
-	return l
-}
 
 // timeUp asks the code of an attempt that takes too long to end.
 func (a *attempt) timeUp() {

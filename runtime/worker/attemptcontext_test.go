@@ -40,7 +40,7 @@ func TestAttemptContext_ThatIsAskedForLateSaysWhyItHasEnded(t *testing.T) {
 			if got := a.endCause(); !errors.Is(got, tt.cause) && !errors.Is(tt.cause, context.Canceled) {
 				t.Errorf("%s: the attempt ends with %v, want %v", name, got, tt.cause)
 			}
-			if err, cause := a.context().Err(), context.Cause(a.context()); err != tt.err || !errors.Is(cause, tt.cause) { //nolint:errorlint // this very error
+			if err, cause := a.context().Err(), context.Cause(a.context()); err != tt.err || !errors.Is(cause, tt.cause) {
 				t.Errorf("%s: the context says %v, because of %v, want %v and %v", name, err, cause, tt.err, tt.cause)
 			}
 			select {
