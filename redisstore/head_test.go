@@ -144,7 +144,7 @@ func TestHead_ScriptsChangeItAsItIsRead(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", call, diff)
 				}
 			}
-			if got := lua(t, "place_of(ARGV[1])", h.pack()); got != string(placeDigit(h.place)) {
+			if got := lua(t, "place_of(ARGV[1])", h.pack()); got != string(rune('0'+h.place)) {
 				t.Errorf("place: got %v, want %d", got, h.place)
 			}
 		})
