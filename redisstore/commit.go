@@ -89,10 +89,9 @@ type usualCall struct {
 	keys  [2]string
 	args  [6]any
 	all   [12]any
-	// guard is what the head of the run must begin with, position what it says afterwards.
-	guard    [guardSize]byte
-	position [positionSize + 1]byte
-	bytes    [3]bytesArg
+	// guard is what the head of the run must begin with, after what it begins with then.
+	guard, after [guardSize + 1]byte
+	bytes        [3]bytesArg
 }
 
 // rooms keeps what calls are made in: a thousand bytes for each commit, which nobody
@@ -130,19 +129,23 @@ func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 	return s.commitAny(c)
 }
 
-// prepare fills in what the scripts of usual commits have in common: of the bytes, the
-// guard, the position afterwards with the status if that changes, and the frame.
+// prepare fills in what the scripts of usual commits have in common. Its bytes are what
+// the head must begin with, what it begins with then, and the frame. The status stands
+// behind what a commit is guarded by, and is left out if it stays.
 func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	p := s.partitionOf(c.Run)
 	u.keys[0], u.keys[1] = p.hot(short(c.Run))
 	u.call = call{script: script, p: p, keys: u.keys[:], room: u.all[:]}
-	wid := digestOf(c.WorkflowID)
-	u.bytes[0] = appendPosition(appendFence(append(u.guard[:0], wid[:]...), c.Fence), c.Prev, c.First-1)
-	u.bytes[1] = appendPosition(u.position[:0], c.CID, c.Last)
+	now := head{wid: digestOf(c.WorkflowID), place: store.PlaceOwned, fence: c.Fence, last: c.Prev, seq: c.First - 1}
+	then := now
+	then.last, then.seq = c.CID, c.Last
+	if script == scriptFinish {
+		then.place, then.fence.Token = store.PlaceEnded, event.Token{}
+	}
+	u.bytes[0], u.bytes[1], u.bytes[2] = now.appendGuard(u.guard[:0]), then.appendGuard(u.after[:0]), c.Frame
 	if c.Status != "" {
 		u.bytes[1] = append(u.bytes[1], statusByte(c.Status))
 	}
-	u.bytes[2] = c.Frame
 }
 
 // What scripts are told about how long runs are kept.

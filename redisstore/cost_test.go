@@ -137,13 +137,13 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 				}
 			}
 		}, 3.2, 5},
-		{"append", commit, 3, 300},
+		{"append", commit, 3, 320},
 		{"finish", func() {
 			for i := range commits {
 				commits[i].Effect, commits[i].Status = store.EffectFinish, event.StatusCompleted
 			}
 			commit()
-		}, 10, 330},
+		}, 10, 350},
 	}
 	for _, op := range ops { // the first time the server is told the scripts
 		op.do()

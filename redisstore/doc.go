@@ -134,8 +134,9 @@
 //
 // # Reading order
 //
-// keys.go has the names of the keys, head.go what nearly every operation touches, open.go the Store, script.go and send.go how
-// scripts are put together and sent, hub.go how things are heard. Then one file
+// keys.go has the names of the keys, head.go what nearly every operation touches,
+// open.go the Store, script.go and send.go how scripts are put together and sent,
+// hub.go how things are heard. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
 // await.go, list.go, purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and

@@ -49,8 +49,6 @@ const (
 	guardSize = 49 // of what a commit is guarded by
 	fenceFrom = 8  // where the place, the token and the epoch begin
 	fenceSize = 17
-	// positionSize is the size of where a log ends: a cid and the number of an event.
-	positionSize = 24
 )
 
 // Flags of a head. Without any, a run needs no more than the shortest scripts do.
@@ -75,39 +73,30 @@ func digestOf(workflowID string) (d digest) {
 	return d
 }
 
-// appendFence appends the place and the fence of a run that is owned.
-func appendFence(b []byte, f store.Fence) []byte {
-	b = append(b, placeDigit(store.PlaceOwned))
-	b = append(b, f.Token[:]...)
-	return binary.BigEndian.AppendUint64(b, f.Epoch)
-}
-
-// appendPosition appends where a log ends.
-func appendPosition(b []byte, last event.CID, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(b, last[:]...), seq)
-}
-
 // packFence returns what a script compares that only the owner may use.
-func packFence(f store.Fence) []byte { return appendFence(make([]byte, 0, fenceSize), f) }
+func packFence(f store.Fence) []byte {
+	owned := head{place: store.PlaceOwned, fence: f}
+	return owned.appendGuard(make([]byte, 0, guardSize))[fenceFrom : fenceFrom+fenceSize]
+}
 
 // packNumber returns a number as it is in a head.
 func packNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-func placeDigit(p store.Place) byte { return '0' + byte(p) }
-
 // pack returns the head as it is stored.
 func (h *head) pack() string {
-	b := append(make([]byte, 0, headSize), h.wid[:]...)
-	b = append(b, placeDigit(h.place))
-	b = append(b, h.fence.Token[:]...)
-	b = binary.BigEndian.AppendUint64(b, h.fence.Epoch)
-	b = appendPosition(b, h.last, h.seq)
+	b := h.appendGuard(make([]byte, 0, headSize))
 	b = append(b, statusByte(h.status), h.flags)
 	b = binary.BigEndian.AppendUint16(b, uint16(min(h.recoveries, 1<<16-1)))
 	b = binary.BigEndian.AppendUint32(b, uint32(h.frames))
-	var bytes [8]byte
-	binary.BigEndian.PutUint64(bytes[:], uint64(h.bytes))
-	return string(append(b, bytes[2:]...))
+	b = binary.BigEndian.AppendUint16(b, uint16(h.bytes>>32))
+	return string(binary.BigEndian.AppendUint32(b, uint32(h.bytes)))
+}
+
+// appendGuard appends what a commit is guarded by.
+func (h *head) appendGuard(b []byte) []byte {
+	b = append(append(b, h.wid[:]...), '0'+byte(h.place))
+	b = binary.BigEndian.AppendUint64(append(b, h.fence.Token[:]...), h.fence.Epoch)
+	return binary.BigEndian.AppendUint64(append(b, h.last[:]...), h.seq)
 }
 
 // unpackHead is the opposite of pack; the zero value: there is no head that can be read.

@@ -144,7 +144,7 @@ func TestHead_ScriptsChangeItAsItIsRead(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", call, diff)
 				}
 			}
-			if got := lua(t, "place_of(ARGV[1])", h.pack()); got != string(placeDigit(h.place)) {
+			if got := lua(t, "place_of(ARGV[1])", h.pack()); got != string(rune('0'+h.place)) {
 				t.Errorf("place: got %v, want %d", got, h.place)
 			}
 		})
@@ -230,4 +230,44 @@ func TestStatus_ThatNobodyKnowsIsRefused(t *testing.T) {
 			t.Errorf("got error %v, want one that names the status", err)
 		}
 	})
+}
+
+// setHead changes the head of the run.
+func (k *keysOfScene) setHead(change func(h *head)) {
+	h := unpackHead(k.client.HGet(k.ctx, k.meta(k.run), "H").Val())
+	change(&h)
+	k.setMeta("H", h.pack())
+}
+
+func TestCommit_ThatReadsTheLastItemLetsTheShortScriptsGoOn(t *testing.T) {
+	g := openGuarded(t)
+	l, fence := g.own(g.session(), "")
+	for _, id := range []event.ItemID{"one", "two"} {
+		_, err := g.Deliver(g.ctx, store.Deliver{Run: l.Run, Item: store.Item{ID: id, Body: []byte("1")}})
+		g.check(err)
+		c := l.Commit(fence, l.Work()...)
+		c.Consume, c.ConsumeLast = 1, id
+		if got := g.answer(c); got.Err != nil || got.Mail {
+			t.Fatalf("item %s: got %+v, want no more mail", id, got)
+		}
+		l.Accept(c)
+		c = l.Commit(fence, l.Work()...)
+		call := g.append(&c)
+		g.check(g.do(g.ctx, call))
+		if n, _ := call.reply.(int64); n == 0 || n%2 != 0 {
+			t.Errorf("append after item %s: got %v, want that it has done it, without mail", id, call.reply)
+		}
+		l.Accept(c)
+	}
+	g.sound()
+}
+
+// append returns a commit as the script for the most common ones.
+func (g *guarded) append(c *store.Commit) *call {
+	g.t.Helper()
+	call := g.commit(c, &usualCall{})
+	if call.script != scriptAppend {
+		g.t.Fatalf("the commit is one for %s, want append", call.script.name)
+	}
+	return call
 }

@@ -61,13 +61,6 @@ func (k *keysOfScene) del(keys ...string) {
 // setMeta changes a field of the metadata of the run.
 func (k *keysOfScene) setMeta(pairs ...any) { k.do(append([]any{"hset", k.meta(k.run)}, pairs...)...) }
 
-// setHead changes the head of the run.
-func (k *keysOfScene) setHead(change func(h *head)) {
-	h := unpackHead(k.client.HGet(k.ctx, k.meta(k.run), "H").Val())
-	change(&h)
-	k.setMeta("H", h.pack())
-}
-
 func (d decayed) mends(t *testing.T) {
 	t.Helper()
 	t.Parallel()

@@ -37,3 +37,27 @@ func TestWatchEnd_IsToldOfTheEndByEachScript(t *testing.T) {
 		})
 	}
 }
+
+// The short script for ends tells nobody: it leaves a run whose streams are awaited to the
+// long one.
+func TestAwaitStream_IsToldOfTheEndOfARun(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	g := openGuardedOn(t, client)
+	l, fence := g.own(g.session(), "")
+	ctx, cancel := context.WithTimeout(g.ctx, watchCover/3) // by itself it looks later
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- g.AwaitStream(ctx, l.Run, "a", 0) }()
+	meta := g.partitionOf(l.Run).meta(short(l.Run))
+	for !client.HExists(ctx, meta, "Y").Val() { // it is not noted yet that somebody waits
+		if ctx.Err() != nil {
+			t.Fatal("nobody waits for the stream")
+		}
+	}
+	c := g.shaped(scriptFinish, l, fence)
+	g.check(g.answer(c).Err)
+	l.Accept(c)
+	if err := <-ended; err != nil {
+		t.Errorf("got %v, want to be told", err)
+	}
+}

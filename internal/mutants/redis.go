@@ -47,8 +47,8 @@ var redisMutants = []Mutant{
 		"leave_owner(ARGV[1], m[2])", "", "ReleaseMakesReadyUnderANewFence"),
 	onRedis("F2/redis/commit", "a commit that gives the run back leaves it to its owner", "lua/commit.lua",
 		"leave_owner(run, o[1])", "", "F2_ParkFencesTheOwner"),
-	onRedis("F2/redis/finish", "finish.lua leaves the token", "lua/finish.lua",
-		"'6\\0\\0\\0\\0\\0\\0\\0\\0'", "'6' .. string.sub(guard, 10, 17)", "FinishEndsTheRun").
+	onRedis("F2/redis/finish", "finish.lua leaves the token", "commit.go",
+		"then.place, then.fence.Token = store.PlaceEnded, event.Token{}", "then.place = store.PlaceEnded", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 	onRedis("F2/redis/finish-owned", "finish.lua leaves the run among those of its owner", "lua/finish.lua",
 		"redis.call('SREM', tag .. 'o:' .. m[2], run)", "", "FinishEndsTheRun").
@@ -77,7 +77,7 @@ var redisMutants = []Mutant{
 		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 1, 41) ~= string.sub(guard, 1, 41)", "CommitMustContinueTheSequence").
 		by("TestCommit_EachScriptComparesTheSequence/finish"),
 	onRedis("F3/redis/append-last", "append.lua does not set the position", "lua/append.lua",
-		"string.sub(guard, 1, 25) .. position", "guard .. string.sub(position, 25)", "CommitAppendsAFrame").
+		"after .. string.sub(head, #after + 1, 50)", "guard .. string.sub(head, 50, 50)", "CommitAppendsAFrame").
 		by("TestCommit_EachScriptSetsThePosition/append"),
 
 	onRedis("M1/redis/seen", "what is accepted is not remembered", "lua/part/push.lua",

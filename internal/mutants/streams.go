@@ -120,7 +120,7 @@ var streamMutants = []Mutant{
 	onRedis("streams/redis/tell-steps", "who awaits a stream is not told of what a step publishes", "lua/publish.lua",
 		"tonumber(ARGV[3]), m[3])", "tonumber(ARGV[3]))", "AwaitStreamIsToldOfAPublish"),
 	onRedis("streams/redis/tell-finish", "finish.lua ends a run whose streams are awaited", "lua/stream.lua",
-		"'H', with_flag(head, has_rest, true), 'Y'", "'Y'", "AwaitStreamIsToldOfTheEndOfTheChain"),
+		"'H', with_flag(head, has_rest, true), 'Y'", "'Y'").by("TestAwaitStream_IsToldOfTheEndOfARun"),
 	onRedis("streams/redis/tell-end", "who awaits a stream is not told of the end of the run", "lua/commit.lua",
 		"redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')", "", "AwaitStreamIsToldOfTheEndOfTheChain"),
 	onRedis("streams/redis/note-continue", "a run that continues forgets that its streams are awaited", "lua/part/succeed.lua",

@@ -5,7 +5,7 @@
 --
 -- KEYS  1 metadata  2 log
 -- ARGV  1 what the head must begin with: the workflow id, the fence and the position
---       2 the position afterwards, and the status, if that changes  3 frame
+--       2 what it begins with then, and the status, if that changes  3 frame
 --       4 'p' for progress
 --
 -- Returns twice the number of frames, and one more if there is mail; 0: Commit is to
@@ -17,7 +17,7 @@
 --
 -- Parts: none
 
-local head, guard, position, frame = redis.call('HGET', KEYS[1], 'H'), ARGV[1], ARGV[2], ARGV[3]
+local head, guard, after, frame = redis.call('HGET', KEYS[1], 'H'), ARGV[1], ARGV[2], ARGV[3]
 if not head or string.sub(head, 1, 49) ~= guard then
   return 0
 end
@@ -33,6 +33,6 @@ if flags % 4 >= 2 then
     flags = flags - 2
   end
 end
-redis.call('HSET', KEYS[1], 'H', string.sub(guard, 1, 25) .. position .. string.sub(head, 26 + #position, 50)
+redis.call('HSET', KEYS[1], 'H', after .. string.sub(head, #after + 1, 50)
   .. struct.pack('>BHI4I6', flags, ARGV[4] == 'p' and 0 or recoveries, n, bytes + #frame))
 return 2 * n + flags % 2

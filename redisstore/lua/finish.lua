@@ -6,7 +6,7 @@
 --
 -- KEYS  1 metadata  2 log
 -- ARGV  1 now  2 what the head must begin with: no workflow id, the fence and the position
---       3 the position afterwards, and the status  4 frame
+--       3 what it begins with then, and the status  4 frame
 --       5 how long a run is kept at least  6 how long if it does not say
 --
 -- Returns the number of frames; 0: Commit is to be asked.
@@ -31,8 +31,7 @@ end
 n, bytes = n + 1, bytes + #frame
 local run, now, at = string.sub(meta, #tag + 3), clock(ARGV[1])
 redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
-redis.call('HSET', meta, 'H', string.sub(guard, 1, 8) .. '6\0\0\0\0\0\0\0\0' .. string.sub(guard, 18, 25) .. ARGV[3]
-  .. struct.pack('>BHI4I6', flags >= 8 and 8 or 0, 0, n, bytes), 'p', at)
+redis.call('HSET', meta, 'H', ARGV[3] .. struct.pack('>BHI4I6', flags >= 8 and 8 or 0, 0, n, bytes), 'p', at)
 redis.call('SREM', tag .. 'o:' .. m[2], run)
 redis.call('ZREM', tag .. 'p', run)
 redis.call('ZADD', tag .. 'f', '0', run)
