@@ -214,7 +214,7 @@ func (t *task) commitNext() {
 	case effect == store.EffectNone && len(t.refusals) == 0 && (len(t.unsaved) == 0 || t.nothingToLose()):
 		return
 	}
-	c := &commit{t: t, events: len(events)}
+	c := t.newCommit(len(events))
 	c.req = store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Effect: effect, Due: due,
 		Status: t.status(effect), Progress: progress(events),
@@ -279,7 +279,7 @@ func (t *task) fill(req *store.Commit, events []event.Event) error {
 		}
 	}
 	published := events
-	if len(events) == len(t.unsaved) {
+	if len(events) == len(t.unsaved) && len(t.lateWrites) > 0 {
 		published = slices.Concat(events, t.lateWrites)
 	}
 	if req.Publish, err = publications(t.class.Workflow, published); err != nil {

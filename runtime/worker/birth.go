@@ -77,7 +77,8 @@ const usualBirth = 4
 // bear sends the request that creates the run.
 func (t *task) bear() {
 	n := t.portionBorn()
-	c := &commit{t: t, birth: t.birth, events: n, req: store.Commit{Fence: t.fence}}
+	c := t.newCommit(n)
+	c.birth, c.req.Fence = t.birth, t.fence
 	if err := t.frame(&c.req, t.unsaved[:n]); err != nil {
 		t.w.log.Error("encode first frame failed", "run", t.id, "error", err)
 		t.lose(nil)
@@ -115,19 +116,22 @@ func (t *task) portionBorn() int {
 // birthLoop creates runs, many at once.
 func (w *Worker) birthLoop() {
 	defer w.work.Done()
+	var batch []*commit
+	var requests []store.Create
 	for {
-		batch := gather(w.io, w.births, birthBatch)
-		if batch == nil {
+		if batch = gather(w.io, w.births, batch, birthBatch); len(batch) == 0 {
 			return
 		}
-		w.bearBatch(batch)
+		requests = w.bearBatch(batch, requests[:0])
+		clear(batch)
+		clear(requests)
 	}
 }
 
 // bearBatch asks once. After an error it is not known which of the runs exist, and
 // whoever starts them is told so.
-func (w *Worker) bearBatch(batch []*commit) {
-	requests, sent := make([]store.Create, 0, len(batch)), batch[:0]
+func (w *Worker) bearBatch(batch []*commit, requests []store.Create) []store.Create {
+	sent := batch[:0]
 	for _, c := range batch {
 		if !c.birth.Begin() {
 			c.deliver(store.Committed{Err: errWithdrawn})
@@ -136,7 +140,7 @@ func (w *Worker) bearBatch(batch []*commit) {
 		requests, sent = append(requests, c.birth.request), append(sent, c)
 	}
 	if len(sent) == 0 {
-		return
+		return requests
 	}
 	created, err := w.store.Create(w.io, requests)
 	if err != nil && w.io.Err() != nil {
@@ -150,6 +154,7 @@ func (w *Worker) bearBatch(batch []*commit) {
 		}
 		c.deliver(born(c, &created[i]))
 	}
+	return requests
 }
 
 // The ways in which a run is not born here.

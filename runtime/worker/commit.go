@@ -34,12 +34,15 @@ type commit struct {
 // one gathers.
 func (w *Worker) commitLoop() {
 	defer w.work.Done()
+	var batch []*commit
+	var requests []store.Commit
 	for {
-		batch := gather(w.io, w.commits, commitBatch)
-		if batch == nil {
+		if batch = gather(w.io, w.commits, batch, commitBatch); len(batch) == 0 {
 			return
 		}
-		w.commitBatch(batch)
+		requests = w.commitBatch(batch, requests[:0])
+		clear(batch) // the next ones come into the same room
+		clear(requests)
 	}
 }
 
@@ -54,11 +57,32 @@ func (t *task) send(c *commit, to chan<- *commit) {
 	}
 }
 
-// deliver tells the task what was answered.
+// deliver tells the task what was answered. The commit is the task's from then on, for
+// the next one.
 func (c *commit) deliver(answer store.Committed) {
+	t := c.t
 	c.answer = answer
-	c.t.post(input{kind: inputCommitted, commit: c})
-	c.t.w.activity.End()
+	t.post(input{kind: inputCommitted, commit: c})
+	t.w.activity.End()
+}
+
+// newCommit returns a commit of so many events.
+func (t *task) newCommit(events int) *commit {
+	c := t.spare
+	if c == nil {
+		c = &commit{}
+	}
+	t.spare = nil
+	*c = commit{t: t, events: events}
+	return c
+}
+
+// recycle keeps a commit that was answered, and that nobody else has, for the next one.
+func (t *task) recycle(c *commit) {
+	if t.state == taskLive {
+		*c = commit{}
+		t.spare = c
+	}
 }
 
 // leaving reports whether a commit that gives the run back is in flight. Nothing
@@ -70,10 +94,9 @@ func (t *task) leaving() bool {
 // commitBatch sends commits until there is an answer. After an error it is not
 // known which of them were applied: the same bytes are sent again, and the store
 // answers for each of them as it would have done the first time.
-func (w *Worker) commitBatch(batch []*commit) {
-	requests := make([]store.Commit, len(batch))
-	for i, c := range batch {
-		requests[i] = c.req
+func (w *Worker) commitBatch(batch []*commit, requests []store.Commit) []store.Commit {
+	for _, c := range batch {
+		requests = append(requests, c.req)
 		if c.note != "" {
 			w.writeNote(c)
 		}
@@ -86,6 +109,7 @@ func (w *Worker) commitBatch(batch []*commit) {
 		}
 		c.deliver(answer)
 	}
+	return requests
 }
 
 func (w *Worker) writeNote(c *commit) {
@@ -103,7 +127,8 @@ func (t *task) onCommitted(c *commit) {
 		return // the run was lost meanwhile
 	}
 	t.inflight = nil
-	var conflict *store.ConflictError
+	defer t.recycle(c)
+	conflict, isConflict := errors.AsType[*store.ConflictError](answer.Err)
 	switch {
 	case c.birth != nil:
 		t.onBorn(c)
@@ -118,7 +143,7 @@ func (t *task) onCommitted(c *commit) {
 	case errors.Is(answer.Err, store.ErrFenced):
 		t.w.log.Warn("lost a run: its claim is gone", "run", t.id)
 		t.lose(nil)
-	case errors.As(answer.Err, &conflict):
+	case isConflict:
 		t.w.log.Warn("lost a race for a run: reading it again", "run", t.id, "error", conflict)
 		t.lose(&t.fence)
 	default:

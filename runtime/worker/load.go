@@ -68,19 +68,20 @@ func (w *Worker) load(l *load) {
 // loadLoop reads for many runs at once.
 func (w *Worker) loadLoop() {
 	defer w.work.Done()
+	var batch []*load
 	for {
-		batch := gather(w.io, w.loads, loadBatch)
-		if batch == nil {
+		if batch = gather(w.io, w.loads, batch, loadBatch); len(batch) == 0 {
 			return
 		}
 		w.readBatch(batch)
+		clear(batch)
 	}
 }
 
-// gather waits for something and takes what else is there, at most limit. It
-// returns nil once ctx has ended.
-func gather[T any](ctx context.Context, from <-chan T, limit int) []T {
-	var batch []T
+// gather waits for something and takes what else is there, at most limit, into room.
+// It returns nothing once ctx has ended.
+func gather[T any](ctx context.Context, from <-chan T, room []T, limit int) []T {
+	batch := room[:0]
 	select {
 	case first := <-from:
 		batch = append(batch, first)

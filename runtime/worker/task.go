@@ -50,6 +50,7 @@ type task struct {
 	run      *replay.Run
 	unsaved  []event.Event // happened, not in a confirmed commit
 	inflight *commit
+	spare    *commit  // answered, for the next one
 	next     *claimed // a claim that came while a commit was in flight
 
 	again    []store.Publication // of what was taken over from another run, to publish
