@@ -99,11 +99,15 @@ func checkCounts(t *testing.T, store string, fields map[string]any) {
 	if want, ok := steps[workload]; ok && fields["steps"] != want {
 		t.Errorf("%s: %v steps, want %v", workload, fields["steps"], want)
 	}
-	commits := map[any]float64{"latency": 5.0 / 4, "long": 5.0 / 4, "sleepers": 1, "start-only": 0}
-	if want, ok := commits[workload]; ok && fields["commits_per_step"] != want {
-		t.Errorf("%s: %v commits per step, want %v", workload, fields["commits_per_step"], want)
+	// A run that the worker creates needs no commit to begin, one that it claims does.
+	commits := map[any][2]float64{"latency": {1, 5.0 / 4}, "long": {1, 5.0 / 4}, "sleepers": {1, 1}, "start-only": {0, 0}}
+	got := fields["commits_per_step"].(float64)
+	if want, ok := commits[workload]; ok && (got < want[0] || got > want[1]) {
+		t.Errorf("%s: %v commits per step, want between %v and %v", workload, got, want[0], want[1])
 	}
-	if created := workload != "messages" && workload != "replay"; created && store != "memory" && fields["bytes_per_run"].(float64) < 100 {
+	created := workload != "messages" && workload != "replay"
+	fits := workload == "sleepers" && store == "sqlite" // a dozen of them go into what is left of pages
+	if created && !fits && store != "memory" && fields["bytes_per_run"].(float64) < 100 {
 		t.Errorf("%s: a run takes %v bytes, that cannot be", workload, fields["bytes_per_run"])
 	}
 }
@@ -166,7 +170,7 @@ func TestSpeed_HelpNamesEveryWorkloadWithItsSizes(t *testing.T) {
 			t.Errorf("the help lacks %s", w.name)
 		}
 	}
-	for _, want := range []string{"-runs 20000 -steps 3", "-runs 100000", "(default 2000)", "(default 100ms)"} {
+	for _, want := range []string{"-runs 20000 -steps 3", "-runs 100000", "(default 256)", "(default 100ms)"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help lacks %q", want)
 		}

@@ -69,7 +69,7 @@ func (b *sqliteBed) bytes(context.Context) (size int64, err error) {
 		return 0, fmt.Errorf("open the file to see its size: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	err = sqlitex.ExecuteTransient(c, `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`,
+	err = sqlitex.ExecuteTransient(c, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`,
 		&sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 			size = s.ColumnInt64(0)
 			return nil

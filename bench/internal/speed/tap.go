@@ -23,7 +23,8 @@ type tap struct {
 	counts  counts
 	timed   bool // births are kept
 	born    map[event.RunID]time.Time
-	lives   []time.Duration // of the runs in born that have ended
+	begun   map[event.RunID]bool // created by the worker with what it did first, and nothing since
+	lives   []time.Duration      // of the runs in born that have ended
 	ends    []time.Time
 	waiting []*waiting
 }
@@ -38,7 +39,7 @@ type counts struct {
 	starts   int // calls of Create
 	births   int // bytes of their frames
 	finished int // runs that ended
-	parked   int // commits with a frame that gave their run back until something comes
+	parked   int // commits that gave their run back until something comes, and had a frame or the run its first one before
 	consumed int // items that were taken out of inboxes
 	reread   int // logs of more than one frame that were read
 }
@@ -49,7 +50,9 @@ type waiting struct {
 	done   chan struct{}
 }
 
-func newTap(s store.Store) *tap { return &tap{Store: s, born: map[event.RunID]time.Time{}} }
+func newTap(s store.Store) *tap {
+	return &tap{Store: s, born: map[event.RunID]time.Time{}, begun: map[event.RunID]bool{}}
+}
 
 // Unwrap returns the store, for its optional abilities.
 func (t *tap) Unwrap() store.Store { return t.Store }
@@ -135,6 +138,9 @@ func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created,
 	t.counts.creates += len(runs)
 	for i := range runs {
 		t.counts.births += len(runs[i].Frame)
+		if runs[i].Owner != nil {
+			t.begun[runs[i].Run] = true
+		}
 		if t.timed {
 			t.born[runs[i].Run] = now
 		}
@@ -171,9 +177,10 @@ func (t *tap) count(c *store.Commit, now time.Time) {
 		n.bytes += len(c.Frame)
 	}
 	n.consumed += c.Consume
+	defer delete(t.begun, c.Run)
 	switch c.Effect {
 	case store.EffectPark:
-		if c.Frame != nil {
+		if c.Frame != nil || t.begun[c.Run] {
 			n.parked++
 		}
 	case store.EffectFinish:
