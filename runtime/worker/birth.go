@@ -66,7 +66,7 @@ func (t *task) onStart(s *start) {
 	c := &s.Create
 	t.birth, t.class, t.workflowID, t.partition, t.session = s, c.Class, c.WorkflowID, s.partition, s.session
 	t.fence, t.since = store.Fence{Epoch: 1, Token: event.NewToken()}, t.w.clock.Now()
-	t.unsaved = append(make([]event.Event, 0, 2*usualBirth), s.Event)
+	t.unsaved = append(make([]event.Event, 0, usualBirth), s.Event)
 	t.execute(t.unsaved, nil)
 }
 
