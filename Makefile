@@ -80,7 +80,7 @@ cover: ## measure the coverage of all packages by all tests
 	$(GO) tool cover -func=coverage.out | tail -n 1
 
 .PHONY: mutants
-mutants: ## disable each guard of the engine in turn, and show that some test notices (17 minutes on two busy cores)
+mutants: ## disable each guard of the engine in turn, and show that some test notices (40 minutes on two cores)
 	$(GO) run ./internal/mutants -write docs/mutants.md
 
 .PHONY: chaos

@@ -84,7 +84,8 @@ func TestAwaitStream_IsToldByAnotherProcess(t *testing.T) {
 	other, err := Open(s.path)
 	check(t, err)
 	defer func() { check(t, other.Close()) }()
-	ctx := testContext(t)
+	ctx, cancel := context.WithTimeout(testContext(t), 20*time.Second) // who is not told at all says so before the test ends
+	defer cancel()
 	c := startOwned(t, s, 1)[0]
 	publish := func(p store.Publication) func(c *store.Commit) {
 		return func(c *store.Commit) { c.Publish = []store.Publication{p} }

@@ -39,8 +39,8 @@ var redisMutants = []Mutant{
 
 	onRedis("F2/redis/recover", "a recovery leaves the epoch as it is", "lua/part/recover.lua",
 		"refenced(head, '1', nobody)", "head", "F2_RecoverChangesTheFenceAtOnce"),
-	onRedis("F2/redis/recover-owner", "a recovery leaves the run to its owner", "lua/part/recover.lua",
-		"leave_owner(run, session)", "redis.call('SREM', owned, run)", "F2_RecoverChangesTheFenceAtOnce"),
+	onRedis("F2/redis/recover-owner", "a recovery leaves the run among those of its owner", "lua/part/recover.lua",
+		"leave_owner(run, session)", "", "F2_RecoverChangesTheFenceAtOnce"),
 	onRedis("F2/redis/release", "a release leaves the epoch as it is", "lua/release.lua",
 		"refenced(m[1], '1', nobody)", "m[1]", "ReleaseMakesReadyUnderANewFence"),
 	onRedis("F2/redis/release-owner", "a release leaves the run to its owner", "lua/release.lua",
@@ -97,7 +97,7 @@ var redisMutants = []Mutant{
 		by("TestWait_IsToldOfWhatHappensWhileItListens/mail"),
 
 	onRedis("M2/redis/ended", "an ended run is not asked what it has seen", "lua/deliver.lua",
-		"if redis.call('ZSCORE', tag", "if m[1] ~= '6' and redis.call('ZSCORE', tag", "M2_DeliverIsAcceptedAgainAfterTheRunEnded"),
+		"if redis.call('ZSCORE', tag", "if place ~= '6' and redis.call('ZSCORE', tag", "M2_DeliverIsAcceptedAgainAfterTheRunEnded"),
 
 	onRedis("M3/redis/consume", "a commit consumes whatever is there", "lua/commit.lua",
 		" or item_id(item) ~= ARGV[12]", "", "M3_ConsumeNamesTheItem"),
@@ -249,7 +249,7 @@ var redisMutants = []Mutant{
 	onRedis("W4/redis/fence-first", "a commit that was applied is fenced once the run has left", "lua/commit.lua",
 		"if frame ~= '' and cid == ARGV[8] then", "if frame ~= '' and cid == ARGV[8] and holds then", "W3_TheSameCommitIsAppliedOnceWithEveryEffect"),
 	onRedis("W4/redis/order", "the position is asked before the fence", "lua/commit.lua",
-		"if not holds then", "if not holds and m[1] == ARGV[6] then", "W4_AnOlderGuardAnswersBeforeAYoungerOne"),
+		"if not holds then", "if not holds and cid == ARGV[6] then", "W4_AnOlderGuardAnswersBeforeAYoungerOne"),
 	onRedis("W4/redis/short", "what the short scripts refuse is not asked of commit.lua", "commit.go",
 		"short && n == 0 {", "short && n < 0 {", "W3_TheSameCommitIsAppliedOnce"),
 

@@ -27,8 +27,6 @@ var replayMutants = []Mutant{
 		"if e := &events[i]; e.Seq != r.fold.Seq+1+uint64(i) {", "if e := &events[i]; false {", "TestReplay_GapInTheLogIsAnError"),
 	replaying("engine/replay/after-end", "events behind the end are passed over", "run.go",
 		"case r.ended:\n\t\t\tr.err =", "case r.ended && r.dying:\n\t\t\tr.err =", "TestEV7_EventAfterTheEndIsAnError"),
-	replaying("engine/replay/unknown", "an event that nothing consumes is passed over", "react.go",
-		"default:\n\t\treturn false", "default:\n\t\treturn true", "TestEV7_EventThatNothingConsumesIsAnErrorThatNamesIt"),
 	replaying("engine/replay/outside", "a command is accepted from outside", "run.go",
 		"if !r.ended && r.isCommand(&e) {", "if false {", "TestApply_RefusesWhatOnlyCodeMayAskForAndWritesNothing"),
 	replaying("engine/replay/swallowed", "code that swallows a mismatch goes on", "feed.go",
