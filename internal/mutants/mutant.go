@@ -114,3 +114,10 @@ func Table() []Mutant {
 	slices.SortStableFunc(all, func(a, b Mutant) int { return order[a.Subject()] - order[b.Subject()] })
 	return all
 }
+
+// inMemory is the part of a worker's test that is on the store that takes the least
+// time.
+func inMemory(test string) string { return test + "/memory" }
+
+// throughWorker is a mutant that tests of the worker are to kill.
+func (m Mutant) throughWorker() Mutant { return m.in("runtime/worker") }

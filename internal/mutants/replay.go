@@ -8,9 +8,6 @@ func replaying(id, disabled, file, before, after string, tests ...string) Mutant
 	}
 }
 
-// throughWorker is a mutant that tests of the worker are to kill.
-func (m Mutant) throughWorker() Mutant { return m.in("runtime/worker") }
-
 // replayMutants are the decisions that make a replay take the path of the log.
 var replayMutants = []Mutant{
 	replaying("engine/replay/input", "inputs are not compared with the recorded ones", "feed.go",

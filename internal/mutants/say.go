@@ -1,9 +1,5 @@
 package main
 
-// inMemory is the part of a worker's test that is on the store that takes the least
-// time.
-func inMemory(test string) string { return test + "/memory" }
-
 // sayMutants are what a run and its steps let others read, and how others reach them:
 // streams, values, hooks and asks.
 var sayMutants = []Mutant{

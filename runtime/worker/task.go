@@ -16,7 +16,8 @@ import (
 // that has the task.
 //
 // A task is new, loading (it was claimed, its log is being read), live (its code
-// is in memory and matches its log), waiting (a suspect that must wait for
+// is in memory and matches its log, or its run is to be created with what the code has
+// done: birth), waiting (a suspect that must wait for
 // another one) or away: given back, with its code perhaps still in memory for
 // the next claim.
 type task struct {
@@ -26,17 +27,17 @@ type task struct {
 	mu        sync.Mutex
 	inputs    []input
 	scheduled bool
-	label     string // the workflow's name
-	followers []chan *handover.End
-	lined     bool   // waits for a slot; guarded by Worker.mu
-	claimSeq  uint64 // number of the claim; see inputOwned
+	label     string               // the workflow's name
+	followers []chan *handover.End // who waits for the end; see Follow
+	lined     bool                 // waits for a slot; guarded by Worker.mu
+	claimSeq  uint64               // number of the claim; see inputOwned
 
 	exec       *executor
 	state      taskState
 	class      store.Class
 	workflowID string
 	partition  int
-	session    store.SessionID // under which it was claimed
+	session    store.SessionID // under which it was claimed, or born
 	fence      store.Fence
 	recoveries int
 	since      time.Time // of the claim

@@ -63,7 +63,9 @@ func (d Definition[In, Out]) Name() string { return d.def().name }
 
 // Start creates a run and returns a handle of it. When it returns without an
 // error the run is durable. With [WithID] it may return the handle of a run that
-// was there already; [Run.Created] tells.
+// was there already; [Run.Created] tells. A worker on the same client begins the run
+// at once if it has room: its code up to its first wait comes before Start returns, but
+// Start waits no longer than a tenth of a second for that.
 //
 // Errors: *PayloadError, *ActiveRunError, *FinishedRunError, and a
 // *TypeMismatchError if the workflow id belongs to an active run of another
