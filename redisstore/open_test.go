@@ -47,14 +47,15 @@ func TestOpen_ChecksTheURLAndDoesNotDial(t *testing.T) {
 		"localhost:6379":                   `scheme "localhost" is none of redis`,
 		"http://localhost":                 `scheme "http" is none of redis`,
 		"redis:6379":                       "names no host",
-		"redis://a?partitions=many":        "partitions=many is not a number",
-		"redis://a?partitions=-1":          "partitions=-1 is not a number",
+		"redis://a?partitions=many":        "parameter partitions is not a number",
+		"redis://a?partitions=-1":          "parameter partitions is not a number",
 		"redis://a?partitions=100000":      "100000 partitions: use 1 to",
 		"redis://a?wait_timeout=x":         "not a duration",
 		"redis://a?prefix={x}":             "has braces",
 		"redis://a?cluster=maybe":          "use true or false",
 		"redis+sentinel://a":               "needs ?master_name=",
-		"redis://a?unknown=1":              "unknown",
+		"redis://a?pool_size=2&other=1":    "parameter 2 of the URL is unknown",
+		"redis://a?read_timeout=x":         "parameter read_timeout has a value",
 		"redis://user:se%zzcret@localhost": "read the URL",
 	} {
 		_, err := redisstore.Open(url)

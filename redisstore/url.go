@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -38,15 +39,9 @@ func Open(url string) (*Store, error) {
 }
 
 func openURL(text string) (*Store, error) {
-	u, err := url.Parse(text)
+	u, err := parseURL(text)
 	if err != nil {
-		return nil, redactError(err)
-	}
-	if !slices.Contains(schemes, u.Scheme) {
-		return nil, fmt.Errorf("scheme %q is none of %s", u.Scheme, strings.Join(schemes, ", "))
-	}
-	if u.Host == "" {
-		return nil, fmt.Errorf("the URL names no host: write %s://host:6379", u.Scheme)
+		return nil, err
 	}
 	cfg, kind, err := settings(u)
 	if err != nil {
@@ -54,7 +49,7 @@ func openURL(text string) (*Store, error) {
 	}
 	client, err := newClient(u, kind, cfg.WaitTimeout)
 	if err != nil {
-		return nil, redactError(err)
+		return nil, err
 	}
 	s, err := open(client, cfg)
 	if err != nil {
@@ -65,13 +60,44 @@ func openURL(text string) (*Store, error) {
 	return s, nil
 }
 
-// redactError keeps what is wrong with a URL, but not the URL: it may hold a
-// password.
-func redactError(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("read the URL: %w", e.Err)
+// errForm says what is wrong with a URL whose parts cannot be told apart. A password
+// with a character that ends it early makes the rest of it the host, the path, the name
+// of a parameter or its value. So no error of this file shows anything of the text but
+// the scheme, nor does it wrap an error of the packages that read it, which do.
+var errForm = errors.New("read the URL: it does not have the form redis://user:password@host:6379/0?parameter=value: " +
+	"in a user, a password and a value write every character but letters, digits and -._~ as % and two hexadecimal digits")
+
+// parseURL splits a URL, and refuses one in which a part of a password may stand in
+// another place.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errForm
 	}
-	return err
+	if !slices.Contains(schemes, u.Scheme) {
+		if strings.Contains(text, "@") && !strings.Contains(text, "://") {
+			return nil, errForm // what stands before the colon may be anything
+		}
+		return nil, fmt.Errorf("scheme %q is none of %s", u.Scheme, strings.Join(schemes, ", "))
+	}
+	if u.Host == "" {
+		return nil, fmt.Errorf("the URL names no host: write %s://host:6379", u.Scheme)
+	}
+	if host := u.Hostname(); strings.Contains(host, ",") || strings.Contains(host, ":") && !strings.HasPrefix(u.Host, "[") {
+		return nil, errors.New("the URL names more than one host or port: give more nodes of a cluster, and more Sentinels, as ?addr=host:port&addr=host:port")
+	}
+	if _, err := url.ParseQuery(u.RawQuery); err != nil || strings.ContainsAny(u.RawQuery, "?@") {
+		return nil, errForm
+	}
+	if u.Fragment != "" || u.User == nil && strings.Contains(text, "@") {
+		return nil, errForm
+	}
+	if database := strings.Trim(u.Path, "/"); database != "" {
+		if _, err := strconv.ParseUint(database, 10, 16); err != nil {
+			return nil, errForm
+		}
+	}
+	return u, nil
 }
 
 // settings takes out of a URL what go-redis does not know, and leaves one that it
@@ -88,29 +114,65 @@ func settings(u *url.URL) (cfg Config, kind string, err error) {
 	case cluster == "true" && kind == "":
 		kind = "cluster"
 	case cluster != "" && cluster != "true" && cluster != "false":
-		return cfg, "", fmt.Errorf("cluster=%s: use true or false", cluster)
+		return cfg, "", errors.New("parameter cluster: use true or false")
 	}
 	if kind == "" && query.Has("master_name") {
 		kind = "sentinel"
 	}
 	if kind == "sentinel" && query.Get("master_name") == "" {
-		return cfg, "", fmt.Errorf("the URL of a master that Sentinels watch needs ?master_name=")
+		return cfg, "", errors.New("the URL of a master that Sentinels watch needs ?master_name=")
 	}
 	cfg.Prefix = take("prefix")
 	for name, to := range map[string]*int{"partitions": &cfg.Partitions, "wait_replicas": &cfg.WaitReplicas} {
 		if text := take(name); text != "" {
 			if *to, err = strconv.Atoi(text); err != nil || *to < 0 {
-				return cfg, "", fmt.Errorf("%s=%s is not a number", name, text)
+				return cfg, "", fmt.Errorf("parameter %s is not a number", name)
 			}
 		}
 	}
 	if text := take("wait_timeout"); text != "" {
 		if cfg.WaitTimeout, err = time.ParseDuration(text); err != nil || cfg.WaitTimeout <= 0 {
-			return cfg, "", fmt.Errorf("wait_timeout=%s is not a duration such as 500ms", text)
+			return cfg, "", errors.New("parameter wait_timeout is not a duration such as 500ms")
 		}
 	}
+	written := u.RawQuery
 	u.Scheme, u.RawQuery = scheme, query.Encode()
-	return cfg, kind, nil
+	return cfg, kind, checkParameters(u, kind, written)
+}
+
+// checkParameters finds the parameter that go-redis does not take. Its name is shown
+// only if go-redis knows it; of any other the place is, in the query as it is written.
+func checkParameters(u *url.URL, kind, written string) error {
+	takes := func(name, value string) bool {
+		alone := url.URL{Scheme: u.Scheme, Host: "localhost", RawQuery: url.Values{name: {value}}.Encode()}
+		_, err := options(alone.String(), kind)
+		return err == nil
+	}
+	for name, values := range u.Query() {
+		for _, value := range values {
+			switch {
+			case name == "addr":
+				if host, port, err := net.SplitHostPort(value); err != nil || host == "" || port == "" || strings.ContainsAny(value, "@/,") {
+					return errors.New("parameter addr is not host:port: repeat it for more nodes, and write the user and the password once, before the first host")
+				}
+			case takes(name, value):
+			case takes(name, ""):
+				return fmt.Errorf("parameter %s has a value that cannot be read", name)
+			default:
+				return fmt.Errorf("parameter %d of the URL is unknown", placeOf(name, written))
+			}
+		}
+	}
+	return nil
+}
+
+// placeOf returns the place of a parameter in a query, from 1.
+func placeOf(name, query string) int {
+	return 1 + slices.IndexFunc(strings.Split(query, "&"), func(pair string) bool {
+		key, _, _ := strings.Cut(pair, "=")
+		key, err := url.QueryUnescape(key)
+		return err == nil && key == name
+	})
 }
 
 // poolSize is how many connections to a server a store uses, with the one that
@@ -118,35 +180,40 @@ func settings(u *url.URL) (cfg Config, kind string, err error) {
 const poolSize = 10
 
 func newClient(u *url.URL, kind string, wait time.Duration) (redis.UniversalClient, error) {
+	parsed, err := options(u.String(), kind)
+	if err != nil {
+		return nil, errForm
+	}
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	switch kind {
-	case "cluster":
-		o, err := redis.ParseClusterURL(u.String())
-		if err != nil {
-			return nil, err
-		}
+	switch o := parsed.(type) {
+	case *redis.ClusterOptions:
 		o.ContextTimeoutEnabled, o.PipelinePoolSize, o.MaintNotificationsConfig = true, -1, quiet
 		limit(&o.PoolSize, &o.MaxActiveConns)
 		o.ReadTimeout = patient(o.ReadTimeout, wait)
 		return redis.NewClusterClient(o), nil
-	case "sentinel":
-		o, err := redis.ParseFailoverURL(u.String())
-		if err != nil {
-			return nil, err
-		}
+	case *redis.FailoverOptions:
 		o.ContextTimeoutEnabled, o.PipelinePoolSize, o.MaxRetries = true, -1, -1
 		limit(&o.PoolSize, &o.MaxActiveConns)
 		o.ReadTimeout = patient(o.ReadTimeout, wait)
 		return redis.NewFailoverClient(o), nil
+	case *redis.Options:
+		o.ContextTimeoutEnabled, o.PipelinePoolSize, o.MaxRetries, o.MaintNotificationsConfig = true, -1, -1, quiet
+		limit(&o.PoolSize, &o.MaxActiveConns)
+		o.ReadTimeout = patient(o.ReadTimeout, wait)
+		return redis.NewClient(o), nil
 	}
-	o, err := redis.ParseURL(u.String())
-	if err != nil {
-		return nil, err
+	return nil, fmt.Errorf("options %T", parsed)
+}
+
+// options reads a URL as go-redis does for a kind of client.
+func options(text, kind string) (any, error) {
+	switch kind {
+	case "cluster":
+		return redis.ParseClusterURL(text)
+	case "sentinel":
+		return redis.ParseFailoverURL(text)
 	}
-	o.ContextTimeoutEnabled, o.PipelinePoolSize, o.MaxRetries, o.MaintNotificationsConfig = true, -1, -1, quiet
-	limit(&o.PoolSize, &o.MaxActiveConns)
-	o.ReadTimeout = patient(o.ReadTimeout, wait)
-	return redis.NewClient(o), nil
+	return redis.ParseURL(text)
 }
 
 // patient returns the time to wait for an answer: what the URL says, but more than

@@ -164,6 +164,8 @@ func checkPath(path string) (string, error) {
 	switch {
 	case path == "" || strings.Contains(path, ":memory:") || strings.Contains(path, "mode=memory"):
 		return "", fmt.Errorf("%q is a database in memory, which nothing would outlive: use memstore, or give the path of a file", path)
+	case strings.Contains(path, "://"):
+		return "", errors.New("this is a URL, which is not shown, as it may hold a password: give the plain path of a file")
 	case strings.HasPrefix(path, "file:") || strings.HasPrefix(path, "sqlite:"):
 		return "", fmt.Errorf("%q is a URL: give the plain path of a file", path)
 	case strings.ContainsRune(path, 0):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -41,18 +42,31 @@ func Schemes() []string {
 // imported, if only for that:
 //
 //	import _ "github.com/flowgen/flowgen/sqlitestore"
+//
+// A URL may hold a password, so no error shows more of it than the scheme.
 func Open(ctx context.Context, url string) (Store, error) {
-	scheme, _, ok := strings.Cut(url, ":")
+	scheme, rest, ok := strings.Cut(url, ":")
 	drivers.RLock()
 	open := drivers.open[scheme]
 	drivers.RUnlock()
 	if !ok || open == nil {
-		return nil, fmt.Errorf("open store %q: no such kind of store: known are %s; is the package of the store imported?",
-			url, strings.Join(Schemes(), ", "))
+		return nil, fmt.Errorf("open store%s: no such kind of store: known are %s; is the package of the store imported?",
+			named(scheme, rest), strings.Join(Schemes(), ", "))
 	}
 	s, err := open(ctx, url)
 	if err != nil {
-		return nil, fmt.Errorf("open store %q: %w", url, err)
+		return nil, fmt.Errorf("open store of kind %q: %w", scheme, err)
 	}
 	return s, nil
 }
+
+// named returns the scheme of a URL that no store knows, for an error: nothing if it
+// may be a part of a user or a password that stands where a scheme belongs.
+func named(scheme, rest string) string {
+	if !plain.MatchString(scheme) || strings.Contains(rest, "@") && !strings.HasPrefix(rest, "//") {
+		return ""
+	}
+	return fmt.Sprintf(" of kind %q", scheme)
+}
+
+var plain = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)

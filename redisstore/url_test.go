@@ -1,0 +1,123 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	_ "github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	_ "github.com/flowgen/flowgen/sqlitestore"
+)
+
+// secret is a password of two halves, and a character between them that ends it early
+// or that no URL may hold.
+func secret(between string) string { return "tr0ubadour" + between + "staple" }
+
+// shows says which half of the secret a text has.
+func shows(text string) bool {
+	return strings.Contains(text, "tr0ub") || strings.Contains(text, "adour") || strings.Contains(text, "stap")
+}
+
+// malformed are URLs as people write them that have a secret, and that no store can open.
+func malformed() []string {
+	var all []string
+	for _, between := range []string{"%zz", "%", " ", "\n", "/", "?", "#", "\\", "<", "\"", "^", "{", "[", "/?", "?x=", "#/"} {
+		for _, form := range []string{
+			"redis://user:%s@localhost:6379/0", "redis://:%s@localhost", "rediss://%s@localhost:6379", "redis+cluster://user:%s@a:1?addr=b:2",
+			"redis+sentinel://user:%s@a:1/0?master_name=main",
+		} {
+			all = append(all, fmt.Sprintf(form, secret(between)))
+		}
+	}
+	for _, form := range []string{
+		// wrong schemes, and none
+		"redsi://user:%s@localhost:6379", "%s@localhost:6379", "user:%s@localhost:6379", "%s:@localhost", ":%s@localhost", "redis:user:%s@localhost",
+		"redis:/user:%s@localhost", "://user:%s@localhost", " redis://user:%s@localhost", "redis//user:%s@localhost", "user:%s",
+		// wrong hosts and ports
+		"redis://user:%s@localhost:port", "redis://user:%s@localhost:63 79", "redis://user:%s@", "redis://user:%s@[::1", "redis://user:%s@localhost:6379:0",
+		"redis://localhost:%s", "redis://user:1/%s@localhost", "redis://user:1?%s@localhost", "redis://user:1#%s@localhost", "redis://user:1@2/%s@localhost",
+		// lists, as other programs write them
+		"redis+sentinel://a:1,b:2/0?master_name=main&password=%s", "redis+cluster://user:%s@a:1,user:x@b:port", "redis+cluster://a:1?addr=user:%s@b:2",
+		"redis+cluster://a:1?addr=redis://user:%s@b:2", "redis+sentinel://a:1?master_name=m&addr=%s@b:2", "redis+sentinel://a:1?master_name=m&addr=%s",
+		"redis+cluster://a:1?addr=%s@b:2",
+		// wrong paths and parameters
+		"redis://user:%s@localhost/zero", "redis://user:%s@localhost/0/1", "redis://localhost/%s", "redis://localhost/0?%s", "redis://localhost?sentinel_password=%s",
+		"redis+sentinel://a:1?master_name=m&sentinel_password=%s", "redis://localhost?password=%s", "redis://localhost?partitions=4?password=%s",
+		"redis://localhost?prefix=shop?password=%s", "redis://localhost?partitions=%s", "redis://localhost?wait_timeout=%s", "redis://localhost?read_timeout=%s",
+		"redis://localhost?cluster=%s", "redis://localhost?pool_size=%s", "redis://localhost?db=%s", "redis://user:%s@localhost?read_timeout=x",
+		"redis://user:%s@localhost?unknown=1", "redis://user:%s@localhost?prefix={}", "redis://user:%s@localhost?partitions=x", "redis+sentinel://user:%s@a:1",
+		"redis+sentinel://a:1?master_name=m&password=x;%s", "redis+sentinel://a:1?master_name=m&password=x&%s", "redis+sentinel://a:1?master_name=m&password=x&%s=1",
+		"redis+sentinel://a:1?master_name=m&password=x?%s",
+		// stores of other kinds
+		"memory:%s", "memory://user:%s@localhost", "sqlite:redis://user:%s@localhost:6379",
+	} {
+		all = append(all, fmt.Sprintf(form, secret("-")))
+	}
+	return all
+}
+
+func TestOpen_NoErrorShowsASecretOfAMalformedURL(t *testing.T) {
+	for _, url := range malformed() {
+		for by, open := range map[string]func() (store.Store, error){
+			"store.Open":      func() (store.Store, error) { return store.Open(t.Context(), url) },
+			"redisstore.Open": func() (store.Store, error) { return redisstore.Open(url) },
+		} {
+			st, err := open()
+			if err == nil {
+				t.Errorf("%s %q: got no error", by, url)
+				_ = st.Close()
+				continue
+			}
+			if text := fmt.Sprintf("%v %+v %#v", err, err, err); shows(text) {
+				t.Errorf("%s %q: the error shows the password: %s", by, url, text)
+			}
+		}
+	}
+}
+
+// spoken collects what go-redis logs.
+type spoken struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (s *spoken) Printf(_ context.Context, format string, v ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(&s.all, format+"\n", v...)
+}
+
+func TestOpen_NoErrorOrLogShowsTheSecretOfAServerThatIsNotThere(t *testing.T) {
+	var log spoken
+	redis.SetLogger(&log)
+	t.Cleanup(func() { redis.SetLogger(&spoken{}) })
+	for _, form := range []string{
+		"redis://user:%s@127.0.0.1:1?dial_timeout=100ms", "rediss://%s@127.0.0.1:1?dial_timeout=100ms&max_retries=-1", "redis://:%s@no.such.host.invalid?dial_timeout=100ms",
+		"redis+cluster://user:%s@127.0.0.1:1?addr=127.0.0.1:2&dial_timeout=100ms",
+		"redis+sentinel://user:%s@127.0.0.1:1?master_name=main&password=x-%[1]s&dial_timeout=100ms",
+	} {
+		st, err := redisstore.Open(fmt.Sprintf(form, secret("-")))
+		if err != nil {
+			t.Errorf("open %q: %v", form, err)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		if _, err := st.List(ctx, store.Query{}); err == nil || shows(fmt.Sprintf("%v %#v", err, err)) {
+			t.Errorf("list of %q: got %v, want an error without the password", form, err)
+		}
+		cancel()
+		_ = st.Close()
+	}
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if shows(log.all.String()) {
+		t.Errorf("the log shows the password:\n%s", log.all.String())
+	}
+}
