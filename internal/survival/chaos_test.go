@@ -105,10 +105,10 @@ func chaos(t *testing.T, s *site, count int, every time.Duration) {
 	}
 	t.Logf("go test ./internal/survival -run Chaos -chaos.seed=%d", seed)
 	record := filepath.Join(t.TempDir(), "record")
-	env := "SURVIVAL_RECORD=" + record
-	fleet := []*process{s.worker(env), s.worker(env), s.worker(env)}
+	env := []string{"SURVIVAL_RECORD=" + record, "SURVIVAL_HARMED=1"}
+	fleet := []*process{s.worker(env...), s.worker(env...), s.worker(env...)}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	runs := make([]*workflow.Run[int], count)
 	for i := range runs {
@@ -134,7 +134,8 @@ func chaos(t *testing.T, s *site, count int, every time.Duration) {
 		}
 		done <- first
 	}()
-	harm(s, fleet, env, rand.New(rand.NewPCG(seed, 1)), every, done)
+	h := &harmer{s: s, fleet: fleet, env: env, record: record, chance: rand.New(rand.NewPCG(seed, 1))}
+	h.harm(every, done)
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
@@ -156,49 +157,79 @@ func sendAll(ctx context.Context, runs []*workflow.Run[int]) error {
 	return nil
 }
 
-// harm disturbs one worker of the fleet after the other until all runs are done.
-func harm(s *site, fleet []*process, env string, r *rand.Rand, every time.Duration, done <-chan error) {
-	s.t.Helper()
-	kills, stalls, stops := 0, 0, 0
+// harmer disturbs the workers of a fleet.
+type harmer struct {
+	s      *site
+	fleet  []*process
+	env    []string // of each worker
+	record string   // of the steps that were executed
+	seen   int64    // size of the record at the last harm
+	chance *rand.Rand
+
+	kills, stalls, stops int
+}
+
+// harm disturbs one worker of the fleet after the other until all runs are done. On a
+// machine that is so busy that no step was executed since the last harm it waits: to
+// be harmed again and again before it can do anything is not what is tested.
+func (h *harmer) harm(every time.Duration, done <-chan error) {
+	h.s.t.Helper()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
 		case err := <-done:
-			s.t.Logf("%d killed, %d stalled, %d stopped", kills, stalls, stops)
+			h.s.t.Logf("%d killed, %d stalled, %d stopped", h.kills, h.stalls, h.stops)
 			if err != nil {
-				s.t.Error(err)
+				h.s.t.Error(err)
 			}
-			if kills+stalls+stops == 0 {
-				s.t.Error("nobody was harmed: the test proves nothing")
+			if h.kills+h.stalls+h.stops == 0 {
+				h.s.t.Error("nobody was harmed: the test proves nothing")
 			}
-			for _, p := range fleet {
+			for _, p := range h.fleet {
 				p.signal(syscall.SIGCONT)
 			}
 			return
 		case <-tick.C:
 		}
-		i := r.IntN(len(fleet))
-		switch r.IntN(4) {
-		case 0, 1:
-			kills++
-			fleet[i].signal(syscall.SIGKILL)
-			_ = fleet[i].exited()
-			fleet[i] = s.worker(env)
-		case 2:
-			stops++
-			fleet[i].signal(syscall.SIGCONT)
-			fleet[i].signal(syscall.SIGTERM)
-			if err := fleet[i].exited(); err != nil {
-				s.t.Errorf("a worker that was stopped ended with %v", err)
-			}
-			fleet[i] = s.worker(env)
-		case 3:
-			stalls++
-			fleet[i].signal(syscall.SIGSTOP)
-			stalled := fleet[i]
-			time.AfterFunc(1500*time.Millisecond, func() { _ = stalled.cmd.Process.Signal(syscall.SIGCONT) })
+		if h.moved() {
+			h.disturb(h.chance.IntN(len(h.fleet)))
 		}
+	}
+}
+
+// moved reports whether a step was executed since it last did.
+func (h *harmer) moved() bool {
+	f, err := os.Stat(h.record)
+	if err != nil || f.Size() == h.seen {
+		return false
+	}
+	h.seen = f.Size()
+	return true
+}
+
+// disturb kills, stops or stalls a worker.
+func (h *harmer) disturb(i int) {
+	h.s.t.Helper()
+	switch h.chance.IntN(4) {
+	case 0, 1:
+		h.kills++
+		h.fleet[i].signal(syscall.SIGKILL)
+		_ = h.fleet[i].exited()
+		h.fleet[i] = h.s.worker(h.env...)
+	case 2:
+		h.stops++
+		h.fleet[i].signal(syscall.SIGCONT)
+		h.fleet[i].signal(syscall.SIGTERM)
+		if err := h.fleet[i].exited(); err != nil {
+			h.s.t.Errorf("a worker that was stopped ended with %v", err)
+		}
+		h.fleet[i] = h.s.worker(h.env...)
+	case 3:
+		h.stalls++
+		h.fleet[i].signal(syscall.SIGSTOP)
+		stalled := h.fleet[i]
+		time.AfterFunc(1500*time.Millisecond, func() { _ = stalled.cmd.Process.Signal(syscall.SIGCONT) })
 	}
 }
 

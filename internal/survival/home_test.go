@@ -38,7 +38,7 @@ func homeProcess() error {
 	if err != nil {
 		return err
 	}
-	w := worker.New(c, worker.Config{Heartbeat: 200 * time.Millisecond, ClaimExpiry: time.Second})
+	w := worker.New(c, worker.Config{Heartbeat: 200 * time.Millisecond, ClaimExpiry: time.Second, Recoveries: unlimited})
 	registerChain(w, os.Getenv("SURVIVAL_RECORD"))
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(context.Background()) }()

@@ -28,6 +28,16 @@ import (
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
+const (
+	// patience is how long a test waits for what must happen: far longer than it takes
+	// on a machine that is busy with other things.
+	patience = 2 * time.Minute
+	// unlimited lets a run be recovered as often as its workers are harmed, where a test
+	// harms them at random: how often that hits a run before it gets further depends on
+	// how fast the machine is.
+	unlimited = 1_000_000
+)
+
 // TestMain becomes the process that the environment asks for.
 func TestMain(m *testing.M) {
 	role := os.Getenv("SURVIVAL_ROLE")
@@ -69,6 +79,9 @@ func workerProcess() error {
 		return err
 	}
 	cfg := worker.Config{Heartbeat: 200 * time.Millisecond, ClaimExpiry: time.Second}
+	if os.Getenv("SURVIVAL_HARMED") != "" {
+		cfg.Recoveries = unlimited
+	}
 	if ms, err := strconv.Atoi(os.Getenv("SURVIVAL_GRACE_MS")); err == nil {
 		cfg.Grace = time.Duration(ms) * time.Millisecond
 	}
@@ -174,7 +187,7 @@ func (p *process) printed() string {
 // wait returns the first line that holds text.
 func (p *process) wait(text string) string {
 	p.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	for {
 		for l := range strings.Lines(p.printed()) {
 			if strings.Contains(l, text) {
@@ -215,7 +228,7 @@ func (p *process) exited() error {
 	select {
 	case <-p.done:
 		return p.err
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		p.t.Fatal("process did not end in time")
 		return nil
 	}
@@ -272,7 +285,7 @@ func (s *site) open() {
 }
 
 func (s *site) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	s.t.Cleanup(cancel)
 	return ctx
 }

@@ -3,10 +3,6 @@ package workflowtest
 import (
 	"context"
 	"errors"
-	"runtime"
-	"runtime/debug"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
@@ -51,6 +47,7 @@ type execution struct {
 	life *life
 	info *attempt.Attempt
 	once bool // the step is not idempotent
+	id   goroutineID
 
 	// The conductor's lock guards what follows.
 	phase  phase
@@ -79,7 +76,7 @@ func (e *Env) intercept(l *life) func(name string, spec *workflow.StepSpec, impl
 // execute runs the code of a step when it is its turn, and returns when the
 // worker may know what came of it.
 func (l *life) execute(ctx context.Context, f workflow.StepFunc, args []byte, once bool) (result []byte, err error) {
-	x := &execution{life: l, once: once, info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
+	x := &execution{life: l, once: once, id: currentGoroutine(), info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
 	if !l.enter(ctx, x) {
 		return nil, errDead
 	}
@@ -186,26 +183,6 @@ func (c *stepContext) Value(key any) any {
 		return c.x
 	}
 	return c.Context.Value(key)
-}
-
-// mainModule is the module whose tests run; empty: not known.
-var mainModule = sync.OnceValue(func() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Path
-	}
-	return ""
-})
-
-// calledByUser reports whether the method that calls it was called by code of
-// the module under test.
-func calledByUser() bool {
-	var pcs [8]uintptr
-	f, _ := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]).Next()
-	if m := mainModule(); m != "" {
-		return strings.HasPrefix(f.Function, m)
-	}
-	first, _, _ := strings.Cut(f.Function, "/")
-	return strings.Contains(first, ".") // the path of a module, not of the standard library
 }
 
 // Sleep waits for d of virtual time, or until ctx ends. It is for stand-ins and

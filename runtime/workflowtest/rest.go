@@ -30,7 +30,7 @@ func (e *Env) rest() error {
 			last = frames
 			continue
 		case time.Now().After(until):
-			return fmt.Errorf("%w for %v of real time behind the end of the run: %s", errHang, hang, busy)
+			return fmt.Errorf("%w for %v of real time after the end of the run: %s", errHang, hang, busy)
 		}
 		last = 0
 		select {

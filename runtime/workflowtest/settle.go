@@ -11,14 +11,16 @@ const (
 	// slow is how long a step may work for real before other steps go on beside
 	// it.
 	slow = 200 * time.Millisecond
-	// hang is how long anything may work for real before the test fails.
-	hang = 20 * time.Second
+	// hang is how long nothing new may begin for real, while something works, before
+	// the test fails; endless is how long anything may work at all.
+	hang    = 20 * time.Second
+	endless = 5 * time.Minute
 )
 
 // settle waits until everything waits: no worker is busy, and every step that
 // was begun has ended or waits for virtual time.
 func (c *conductor) settle(ctx context.Context) error {
-	began := time.Now()
+	began, last, moved := time.Now(), c.begun(), time.Now()
 	for spins := 0; ; spins++ {
 		if err := c.env.revive(); err != nil {
 			return err
@@ -28,7 +30,7 @@ func (c *conductor) settle(ctx context.Context) error {
 		}
 		begun := c.begun()
 		busy := c.busy()
-		if busy == nil && c.claimsSettled() && !c.waking() && c.begun() == begun && !c.env.dying() {
+		if busy == nil && c.claimsSettled() && !c.waking() && c.begun() == begun && !c.env.dying() && c.stillStalled() {
 			return nil
 		}
 		if busy == nil { // somebody is about to go on
@@ -40,8 +42,11 @@ func (c *conductor) settle(ctx context.Context) error {
 		} else if !c.pass(ctx, busy) && c.onlySlowSteps() {
 			return nil
 		}
-		if time.Since(began) > hang || c.env.blockedCode() != "" {
-			return c.giveUp(fmt.Errorf("%w for %v of real time", errHang, hang))
+		if begun != last { // a busy machine is slow, and no fault of the code
+			last, moved = begun, time.Now()
+		}
+		if time.Since(moved) > hang || time.Since(began) > endless || c.env.blockedCode() != "" {
+			return c.giveUp(fmt.Errorf("%w for %v of real time", errHang, time.Since(moved).Round(time.Second)))
 		}
 	}
 }
@@ -82,20 +87,8 @@ func (c *conductor) pass(ctx context.Context, busy <-chan struct{}) bool {
 		return true
 	case <-timer.C:
 	}
-	c.stall()
+	c.findStalled()
 	return false
-}
-
-// stall takes steps out of what is under way that wait for the end of their
-// context, and have done so for a moment.
-func (c *conductor) stall() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for x := range c.executions {
-		if x.phase == phaseRunning && x.done && x.ctx.Err() == nil && time.Since(x.since) >= c.env.options.patience {
-			x.shift(phaseStalled)
-		}
-	}
 }
 
 // onlySlowSteps reports whether nothing is under way but steps that take long
