@@ -44,7 +44,7 @@ const (
 )
 
 // maxNesting bounds the chain of causes in a stored failure.
-const maxNesting = 64
+const maxNesting = 128
 
 // The limits of times: the zero time, and the end of the year 9999.
 const (

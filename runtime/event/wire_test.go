@@ -199,8 +199,8 @@ func TestAppendFrame_CutsCausesThatAreTooDeep(t *testing.T) {
 		}
 		depth++
 	}
-	if depth != 64 {
-		t.Errorf("causes are kept to depth %d, want 64", depth)
+	if depth != 128 {
+		t.Errorf("causes are kept to depth %d, want 128", depth)
 	}
 }
 

@@ -33,7 +33,7 @@ func failed(err error, code string) outcome {
 }
 
 func panicked(text string) outcome {
-	return outcome{failure: &event.Failure{Code: event.CodePanic, Message: text, Stack: string(debug.Stack())}}
+	return outcome{failure: failure.Panicked(text, debug.Stack())}
 }
 
 // exited is the outcome of an attempt whose code has ended its goroutine.

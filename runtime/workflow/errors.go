@@ -183,11 +183,16 @@ type RunError struct {
 // Error names the run, the workflow, its status, the reason, and what was to be
 // undone and was not.
 func (e *RunError) Error() string {
-	s := fmt.Sprintf("run %s of %s %s: %s", e.Run, e.Workflow, e.Status, e.Reason)
+	head, tail := e.around()
+	return head + e.Reason + tail
+}
+
+// around returns what the text of the error says before and after the reason.
+func (e *RunError) around() (head, tail string) {
 	if len(e.NotUndone) > 0 {
-		s += fmt.Sprintf(" (not undone: %s)", strings.Join(e.NotUndone, "; "))
+		tail = fmt.Sprintf(" (not undone: %s)", strings.Join(e.NotUndone, "; "))
 	}
-	return s
+	return fmt.Sprintf("run %s of %s %s: ", e.Run, e.Workflow, e.Status), tail
 }
 
 // Stack returns the stack of the panic if the workflow panicked, else "".
@@ -211,7 +216,8 @@ func (e *RunError) As(target any) bool { return failure.As(e.failure, target) }
 
 // MarshalFailure returns the stored form.
 func (e *RunError) MarshalFailure() *event.Failure {
-	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Reason, e.Undone, e.NotUndone}) // strings always encode
+	// The reason is not stored twice: it is a part of the message.
+	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Undone, e.NotUndone}) // strings always encode
 	f := &event.Failure{Code: e.Code, Type: wireRunError, Message: e.Error(), Data: data}
 	if e.failure != nil {
 		f.Causes = []*event.Failure{e.failure}
@@ -224,7 +230,6 @@ type storedRunError struct {
 	Workflow string `json:"workflow"`
 	Status   Status `json:"status"`
 	Code     string `json:"code"`
-	Reason   string `json:"reason"`
 
 	Undone    []string `json:"undone,omitempty"`
 	NotUndone []string `json:"notUndone,omitempty"`
@@ -236,7 +241,9 @@ func (e *RunError) UnmarshalFailure(f *event.Failure) error {
 	if err := json.Unmarshal(f.Data, &s); err != nil {
 		return err
 	}
-	*e = RunError{Run: s.Run, Workflow: s.Workflow, Status: s.Status, Code: s.Code, Reason: s.Reason, Undone: s.Undone, NotUndone: s.NotUndone}
+	*e = RunError{Run: s.Run, Workflow: s.Workflow, Status: s.Status, Code: s.Code, Undone: s.Undone, NotUndone: s.NotUndone}
+	head, tail := e.around()
+	e.Reason = strings.TrimSuffix(strings.TrimPrefix(f.Message, head), tail)
 	if len(f.Causes) > 0 {
 		e.failure = f.Causes[0]
 	}

@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
@@ -23,8 +24,10 @@ type RefusedError struct {
 
 // Error names the ask, the run and the reason.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("ask %s: run %s refused: %s", e.Ask, e.Run, e.Reason)
+	return e.head() + e.Reason
 }
+
+func (e *RefusedError) head() string { return fmt.Sprintf("ask %s: run %s refused: ", e.Ask, e.Run) }
 
 // Is matches what the validation returned, and ErrRunTerminal if the run has ended.
 func (e *RefusedError) Is(target error) bool {
@@ -36,13 +39,14 @@ func (e *RefusedError) As(target any) bool { return failure.As(e.failure, target
 
 // MarshalFailure returns the stored form.
 func (e *RefusedError) MarshalFailure() *event.Failure {
-	return stored(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Reason: e.Reason, Ended: e.Ended}, e.failure)
+	return stored(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Ended: e.Ended}, e.failure)
 }
 
 // UnmarshalFailure reads what MarshalFailure gave.
 func (e *RefusedError) UnmarshalFailure(f *event.Failure) error {
 	s, cause, err := storedIn(f)
-	*e = RefusedError{Run: s.Run, Ask: s.Ask, Reason: s.Reason, Ended: s.Ended, failure: cause}
+	*e = RefusedError{Run: s.Run, Ask: s.Ask, Ended: s.Ended, failure: cause}
+	e.Reason = strings.TrimPrefix(f.Message, e.head())
 	return err
 }
 
@@ -59,8 +63,10 @@ type AnswerError struct {
 
 // Error names the ask, the run and the reason.
 func (e *AnswerError) Error() string {
-	return fmt.Sprintf("ask %s: run %s answered: %s", e.Ask, e.Run, e.Reason)
+	return e.head() + e.Reason
 }
+
+func (e *AnswerError) head() string { return fmt.Sprintf("ask %s: run %s answered: ", e.Ask, e.Run) }
 
 // Is matches the error that the run has answered with.
 func (e *AnswerError) Is(target error) bool { return failure.Is(e.failure, target) }
@@ -70,23 +76,23 @@ func (e *AnswerError) As(target any) bool { return failure.As(e.failure, target)
 
 // MarshalFailure returns the stored form.
 func (e *AnswerError) MarshalFailure() *event.Failure {
-	return stored(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Reason: e.Reason, Code: e.Code}, e.failure)
+	return stored(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Code: e.Code}, e.failure)
 }
 
 // UnmarshalFailure reads what MarshalFailure gave.
 func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
 	s, cause, err := storedIn(f)
-	*e = AnswerError{Run: s.Run, Ask: s.Ask, Reason: s.Reason, Code: s.Code, failure: cause}
+	*e = AnswerError{Run: s.Run, Ask: s.Ask, Code: s.Code, failure: cause}
+	e.Reason = strings.TrimPrefix(f.Message, e.head())
 	return err
 }
 
-// storedAnswer is what logs hold of both.
+// storedAnswer is what logs hold of both; the reason is a part of the message.
 type storedAnswer struct {
-	Run    RunID  `json:"run"`
-	Ask    string `json:"ask"`
-	Code   string `json:"code,omitempty"`
-	Reason string `json:"reason"`
-	Ended  bool   `json:"ended,omitempty"`
+	Run   RunID  `json:"run"`
+	Ask   string `json:"ask"`
+	Code  string `json:"code,omitempty"`
+	Ended bool   `json:"ended,omitempty"`
 }
 
 func stored(wire, code, message string, data storedAnswer, cause *event.Failure) *event.Failure {

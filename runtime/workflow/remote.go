@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -93,7 +94,7 @@ func stepProgram(spec *StepSpec) replay.Program {
 			return replay.Ending{Type: event.RunCompleted, Payload: op.Payload}
 		}
 		e := &StepError{Run: own.Parent, Step: spec.Name, Key: own.ParentKey, Attempts: op.Attempt, Code: op.Failure.Code, failure: op.Failure}
-		end := replay.Ending{Type: event.RunFailed, Failure: e.MarshalFailure()}
+		end := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(e, e.Code)}
 		if op.Failure.Code == event.CodeCanceled && errors.Is(s.Err(), ErrCanceled) {
 			end.Type = event.RunCanceled
 		}

@@ -52,34 +52,65 @@ func RegisterSentinel(name string, err error) {
 	registry.sentinels[err] = name
 }
 
-// maxDepth bounds the chain of causes that is stored.
-const maxDepth = 32
-
-// Encode returns the stored form of err, which the caller may change. It never
-// fails: what cannot be encoded keeps its message.
+// Encode returns the stored form of err, which the caller may change; its causes may
+// belong to others. It never fails: what cannot be encoded keeps its message. What is
+// too large is cut: see [MaxText] and [MaxCauses].
 func Encode(err error, code string) *event.Failure {
-	f := *encode(err, 0)
+	var e encoder
+	f := *bound(e.encode(err))
 	if f.Code == "" {
 		f.Code = code
 	}
 	return &f
 }
 
-func encode(err error, depth int) *event.Failure {
+// encoder takes a tree of errors apart. An error that hangs at several places of it is
+// encoded at the first one, where Is and As find it.
+type encoder struct {
+	seen map[error]bool // from the first error on that has several causes
+	n    int            // errors so far
+	data int            // bytes of their values
+}
+
+// encode returns nil for an error that was encoded before, and if there are too many.
+func (e *encoder) encode(err error) *event.Failure {
+	if e.seen != nil && comparable(err) {
+		if e.seen[err] {
+			return nil
+		}
+		e.seen[err] = true
+	}
+	if e.n++; e.n > maxWalk {
+		return nil
+	}
 	if f := marshal(err); f != nil {
 		return f
 	}
 	f := &event.Failure{Message: message(err)}
-	f.Type, f.Data = identify(err)
-	if depth == maxDepth {
-		return f
+	var whole bool
+	f.Type, whole = identify(err)
+	if whole && e.data <= maxData { // the value of an error may hold those of its causes
+		f.Data = value(err)
+		e.data += len(f.Data)
 	}
-	for _, c := range causes(err) {
-		if c != nil {
-			f.Causes = append(f.Causes, encode(c, depth+1))
+	all := causes(err)
+	if len(all) > 1 && e.seen == nil {
+		e.seen = map[error]bool{}
+	}
+	for _, c := range all {
+		if c == nil {
+			continue
+		}
+		if c := e.encode(c); c != nil {
+			f.Causes = append(f.Causes, c)
 		}
 	}
 	return f
+}
+
+// comparable reports whether an error may be the key of a map.
+func comparable(err error) bool {
+	return reflect.TypeOf(err).Comparable() && reflect.ValueOf(err).Comparable()
 }
 
 // marshal returns what an error that knows its stored form says; nil if it does
@@ -122,22 +153,21 @@ func message(err error) (s string) {
 	return err.Error()
 }
 
-func identify(err error) (name string, data []byte) {
+// identify returns the wire name of an error, and whether its value is stored.
+func identify(err error) (name string, whole bool) {
 	t := reflect.TypeOf(err)
 	registry.RLock()
 	defer registry.RUnlock()
-	if t.Comparable() && reflect.ValueOf(err).Comparable() {
+	if comparable(err) {
 		if name := registry.sentinels[err]; name != "" {
-			return name, nil
+			return name, false
 		}
 	}
-	name, registered := registry.types[t]
-	if !registered {
-		if name = defaultName(t); name == "" || !transparent(t) {
-			return name, nil
-		}
+	if name, registered := registry.types[t]; registered {
+		return name, true
 	}
-	return name, value(err)
+	name = defaultName(t)
+	return name, name != "" && transparent(t)
 }
 
 // value returns an error as JSON, or nil if that cannot be done.
@@ -191,7 +221,7 @@ func transparent(t reflect.Type) bool {
 // Is reports whether the stored error, or one of its causes, is the registered
 // sentinel target.
 func Is(f *event.Failure, target error) bool {
-	if f == nil || target == nil || !reflect.TypeOf(target).Comparable() || !reflect.ValueOf(target).Comparable() {
+	if f == nil || target == nil || !comparable(target) {
 		return false
 	}
 	registry.RLock()

@@ -168,20 +168,6 @@ func TestEncode_SurvivesErrorsWhoseMethodsPanic(t *testing.T) {
 	}
 }
 
-func TestEncode_BoundsTheChain(t *testing.T) {
-	err := error(boxed{errKnown})
-	for range 100 {
-		err = boxed{err}
-	}
-	depth := 0
-	for f := stored(t, err); len(f.Causes) > 0; f = f.Causes[0] {
-		depth++
-	}
-	if depth != 32 {
-		t.Errorf("got a chain of %d causes, want 32", depth)
-	}
-}
-
 func TestEncode_KeepsTheStoredFormOfWhatWasReadBackAndGivesACopy(t *testing.T) {
 	f := stored(t, fmt.Errorf("a: %w", errKnown))
 	again := failure.Encode(&failure.StoredError{F: f}, "other")

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
 // Handler answers what others ask under one name.
@@ -86,7 +87,7 @@ func (r *Run) validate(h *Handler, name string, payload []byte) (refusal *event.
 	if c == nil {
 		return refusal
 	}
-	return &event.Failure{Code: event.CodePanic, Message: "panic in the validation of ask " + name + ": " + c.text, Stack: string(c.stack)}
+	return failure.Panicked("panic in the validation of ask "+name+": "+c.text, c.stack)
 }
 
 // question takes a question that is in the log.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
 // typeRecordPanic marks the failure of a recorded value whose function panicked.
@@ -46,7 +47,8 @@ func (b *Branch) compute(e *event.Event, f func() ([]byte, *event.Failure)) (rec
 			if v := recover(); v != nil {
 				text = fmt.Sprint(v)
 			}
-			e.Failure = &event.Failure{Code: event.CodePanic, Type: typeRecordPanic, Message: "panic in workflow.Record: " + text, Stack: string(debug.Stack())}
+			e.Failure = failure.Panicked("panic in workflow.Record: "+text, debug.Stack())
+			e.Failure.Type = typeRecordPanic
 		}
 		r.pure = ""
 		rec = r.emit(e)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
 // Panic is what the code of a branch panicked with.
@@ -75,15 +76,11 @@ func panicEnding(c *crash, p *Panic) Ending {
 	if rp, ok := p.Value.(*recordPanicError); ok {
 		p.Stack = []byte(rp.failure.Stack)
 	}
-	stack := string(p.Stack)
+	stack := p.Stack
 	if p.Opened != "" {
-		stack += fmt.Sprintf("branch %s was opened at\n\t%s\n", p.Branch, p.Opened)
+		stack = fmt.Appendf(stack, "branch %s was opened at\n\t%s\n", p.Branch, p.Opened)
 	}
-	return Ending{Type: event.RunFailed, Failure: &event.Failure{
-		Code:    event.CodePanic,
-		Message: fmt.Sprintf("panic in branch %s: %s", p.Branch, c.text),
-		Stack:   stack,
-	}}
+	return Ending{Type: event.RunFailed, Failure: failure.Panicked(fmt.Sprintf("panic in branch %s: %s", p.Branch, c.text), stack)}
 }
 
 // forget removes a branch that has ended.

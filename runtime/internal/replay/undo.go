@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
 // Undo is a compensation: what undoes something that the code has done, if the
@@ -74,7 +75,7 @@ func (b *Branch) compensate(how Ending) Ending {
 		if u.failed == nil {
 			f.Undone = append(f.Undone, u.describe())
 		} else {
-			f.NotUndone = append(f.NotUndone, u.describe()+": "+u.failed.Message)
+			f.NotUndone = append(f.NotUndone, u.describe()+": "+failure.Cut(u.failed.Message, mostTold))
 		}
 	}
 	how.Failure = &f
@@ -97,12 +98,15 @@ func (u *Undo) finish(failed *event.Failure) {
 	}
 }
 
+// mostTold bounds what the end of a run says of each of its compensations, in bytes.
+const mostTold = 1 << 10
+
 // describe says what the undo is about: its key, and the steps that it called.
 func (u *Undo) describe() string {
 	if len(u.steps) == 0 {
 		return u.key
 	}
-	return u.key + ": " + strings.Join(slices.Compact(u.steps), ", ")
+	return failure.Cut(u.key+": "+strings.Join(slices.Compact(u.steps), ", "), mostTold)
 }
 
 // crashed ends the run because a branch has panicked. What is registered is undone

@@ -1,0 +1,196 @@
+package failure
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// The limits of a stored failure. Whatever wraps a failure within them is brought
+// within them again, so that a failure which passes through any number of runs
+// costs the same in each of them.
+const (
+	// MaxText bounds the message of an error and its stack, each, in bytes.
+	MaxText = 64 << 10
+	// MaxCauses is how many causes are stored with a failure, at any depth.
+	MaxCauses = 100
+	// causesText bounds the messages of all causes together, causesStack their stacks.
+	causesText, causesStack = 64 << 10, 64 << 10
+	// maxData bounds the values of all errors of a failure together. A value cannot be
+	// cut: the error keeps its name, but cannot be read back.
+	maxData = 256 << 10
+	// leastText is what every cause may have.
+	leastText = 512
+	// maxWalk bounds how many causes are looked at.
+	maxWalk = 1000
+)
+
+// mark stands where a text was cut.
+var mark = regexp.MustCompile(`…\[([0-9]{1,18}) bytes cut\]…`)
+
+// Cut returns s if it has no more than limit bytes, and else its beginning and its
+// end with a mark between them that says how many bytes are left out: the end of the
+// text of an error says what went wrong first. A text that was cut before is cut at
+// the same place. The result is UTF-8; bytes that are not become U+FFFD.
+func Cut(s string, limit int) string {
+	if len(s) <= limit {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	head, tail, cut := s, "", 0
+	if marks := mark.FindAllStringSubmatchIndex(s, -1); marks != nil {
+		first, last := marks[0], marks[len(marks)-1]
+		head, tail = s[:first[0]], s[last[1]:]
+		for i, m := range marks {
+			n, _ := strconv.Atoi(s[m[2]:m[3]]) // digits that fit
+			if cut += n; i > 0 {
+				cut += m[0] - marks[i-1][1] // what stands between two marks
+			}
+		}
+	} else {
+		head, tail = s[:len(s)/2], s[len(s)/2:]
+	}
+	room := max(limit-len("…[999999999 bytes cut]…"), 0)
+	front := min(len(head), max(room/2, room-len(tail)))
+	back := min(len(tail), room-front)
+	for front > 0 && front < len(head) && !utf8.RuneStart(head[front]) {
+		front--
+	}
+	for back > 0 && back < len(tail) && !utf8.RuneStart(tail[len(tail)-back]) {
+		back--
+	}
+	cut += len(head) - front + len(tail) - back
+	return strings.ToValidUTF8(fmt.Sprintf("%s…[%d bytes cut]…%s", head[:front], cut, tail[len(tail)-back:]), "\uFFFD")
+}
+
+// Panicked is the failure of code that panicked.
+func Panicked(text string, stack []byte) *event.Failure {
+	return &event.Failure{Code: event.CodePanic, Message: Cut(text, MaxText), Stack: Cut(string(stack), MaxText)}
+}
+
+// node is a failure on the way through the tree of causes, and where it hangs.
+type node struct {
+	f      *event.Failure
+	parent int
+	keep   bool
+}
+
+// bound returns f within the limits, as a copy if something has to change: parts of
+// it may belong to others.
+func bound(f *event.Failure) *event.Failure {
+	nodes := flatten(f)
+	if within(nodes) {
+		return f
+	}
+	choose(nodes)
+	kept := 0
+	for _, n := range nodes {
+		if n.keep {
+			kept++
+		}
+	}
+	share := max(causesText/max(kept-1, 1), leastText)
+	data, stacks := maxData, causesStack
+	copies := make([]*event.Failure, len(nodes))
+	for i, n := range nodes {
+		if !n.keep {
+			if n.parent >= 0 {
+				copies[i] = copies[n.parent] // its causes become those of what it is a cause of
+			}
+			continue
+		}
+		c := *n.f
+		c.Causes = nil
+		text, stack := share, min(stacks, MaxText)
+		if i == 0 {
+			text, stack = MaxText, MaxText
+		}
+		c.Message, c.Stack = Cut(c.Message, text), Cut(c.Stack, stack)
+		if i > 0 {
+			stacks = max(stacks-len(c.Stack), leastText)
+			c.Undone, c.NotUndone = nil, nil // which the error that wraps it has
+		}
+		if data -= len(c.Data); data < 0 {
+			data += len(c.Data)
+			c.Data = nil
+		}
+		copies[i] = &c
+		if i > 0 {
+			up := copies[n.parent]
+			up.Causes = append(up.Causes, &c)
+		}
+	}
+	return copies[0]
+}
+
+// flatten lists a failure and its causes in the order in which Is and As meet them.
+func flatten(f *event.Failure) []node {
+	nodes := []node{{f: f, parent: -1}}
+	var walk func(at int)
+	walk = func(at int) {
+		for _, c := range nodes[at].f.Causes {
+			if c == nil || len(nodes) > maxWalk {
+				continue
+			}
+			nodes = append(nodes, node{f: c, parent: at})
+			walk(len(nodes) - 1)
+		}
+	}
+	walk(0)
+	return nodes
+}
+
+// within reports whether nothing is too large.
+func within(nodes []node) bool {
+	text, stack, data := 0, 0, len(nodes[0].f.Data)
+	for _, n := range nodes {
+		if !utf8.ValidString(n.f.Message) || !utf8.ValidString(n.f.Stack) {
+			return false
+		}
+	}
+	for _, n := range nodes[1:] {
+		text, stack, data = text+len(n.f.Message)+size(n.f.Undone)+size(n.f.NotUndone), stack+len(n.f.Stack), data+len(n.f.Data)
+	}
+	top := nodes[0].f
+	return len(nodes) <= MaxCauses+1 && len(top.Message) <= MaxText && len(top.Stack) <= MaxText &&
+		text <= causesText && stack <= causesStack && data <= maxData
+}
+
+func size(list []string) (n int) {
+	for _, s := range list {
+		n += len(s)
+	}
+	return n
+}
+
+// choose marks what is kept: the failure itself; of each name the one that Is and As
+// find first, so that they answer as before; the last cause, which mostly says what
+// happened; and then what is nearest to the failure.
+func choose(nodes []node) {
+	left := MaxCauses
+	keep := func(i int) {
+		if !nodes[i].keep && left > 0 {
+			nodes[i].keep = true
+			left--
+		}
+	}
+	nodes[0].keep = true
+	type name struct {
+		name  string
+		value bool
+	}
+	seen := map[name]bool{}
+	for i, n := range nodes {
+		if k := (name{n.f.Type, n.f.Data != nil}); n.f.Type != "" && !seen[k] {
+			seen[k] = true
+			keep(i)
+		}
+	}
+	keep(len(nodes) - 1)
+	for i := range nodes {
+		keep(i)
+	}
+}
