@@ -98,6 +98,9 @@ func HandleErr[A any](f func(context.Context, A) error) Handler {
 }
 
 func decodeArgs(ctx context.Context, args []byte, into any) error {
+	if a := attempt.From(ctx); a != nil && a.Log != a.Run {
+		return workflow.DecodeArgs(seam.Gate{}, a.Log, a.Step, args, into)
+	}
 	return workflow.DecodePayload(seam.Gate{}, "input of step ", stepName(ctx), args, into)
 }
 

@@ -241,6 +241,11 @@ func (t *task) onStep(a *attempt, out *outcome) {
 	if op == nil || t.run.Ended() || t.run.Err() != nil {
 		return
 	}
+	if out.misfit != nil { // the step's code was not called: the attempt does not count
+		t.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: t.w.clock.Now()})
+		t.block(out.misfit)
+		return
+	}
 	if out.failure == nil {
 		for _, name := range out.closes {
 			t.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: a.number})

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -23,6 +24,7 @@ type outcome struct {
 	fatal   bool           // another attempt is useless
 	after   *time.Duration // until the next attempt, if the step said so
 	closes  []string       // streams that are closed if the attempt completed
+	misfit  error          // the stored arguments do not fit this code; nil: they do
 }
 
 // failed is the outcome of an attempt that the runtime itself has ended.
@@ -66,6 +68,9 @@ func judge(err error, fatal func(error) bool) outcome {
 		f.Code = event.CodeError // also if it is the error of another run, which has a code of its own
 	}
 	out := outcome{failure: f}
+	if r, ok := errors.AsType[*replay.RenamedError](err); ok {
+		out.misfit = r
+	}
 	var stop *at.FatalError
 	if errors.As(err, &stop) || fatal != nil && isFatal(fatal, err) {
 		out.fatal = true

@@ -92,7 +92,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	asked.Key, asked.Ack = key, ack
 	op := b.Child(ctx.s, asked, func(recorded []byte) string {
 		var v In
-		return def.differs(recorded, asked.Payload, &v)
+		return def.differs(b, recorded, asked.Payload, &v)
 	})
 	return &Child[Out]{op: op, Future: &Future[Out]{p: &op.Promise, path: key, read: func(op *replay.Op) Outcome[Out] {
 		var o Outcome[Out]
@@ -105,13 +105,16 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 
 // differs compares the recorded input with the one asked for, by value; see the
 // function of the same name.
-func (d *definition) differs(recorded, asked []byte, v any) string {
+func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
 	}
-	if err := d.decodeInput(recorded, v); err == nil {
-		if again, err := d.encodeInput(v); err == nil && bytes.Equal(again, asked) {
-			return ""
+	if _, err := d.decodeInput(recorded, v); err == nil {
+		if again, err := d.encodeInput(v); err == nil {
+			if bytes.Equal(again, asked) {
+				return ""
+			}
+			b.Renamed(replay.FindRenaming(recorded, again))
 		}
 	}
 	return replay.DiffJSON(recorded, asked)

@@ -190,19 +190,6 @@ func (d *definition) encodeInput(in any) ([]byte, error) {
 	return append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}'), nil
 }
 
-// decodeInput reads what input gave.
-func (d *definition) decodeInput(data []byte, into any) error {
-	what := d.inputName()
-	if d.param == "" {
-		return decode(what, data, into)
-	}
-	var object map[string]json.RawMessage
-	if err := decode(what, data, &object); err != nil {
-		return err
-	}
-	return decode(what, object[d.param], into)
-}
-
 func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Start, error) {
 	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention}
 	for _, opt := range opts {

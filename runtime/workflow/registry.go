@@ -130,8 +130,12 @@ func BindDefinition[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out]
 	})
 	r.workflows[def.name] = &boundWorkflow{def: def, code: code, run: func(ctx Context, input []byte) ([]byte, error) {
 		var in In
-		if err := def.decodeInput(input, &in); err != nil {
+		all, err := def.decodeInput(input, &in)
+		if err != nil {
 			return nil, err
+		}
+		if !all {
+			def.refuseRenamed(ctx, input, in)
 		}
 		out, err := f(ctx, in)
 		if err != nil {

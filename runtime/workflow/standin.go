@@ -27,7 +27,7 @@ func StandIn[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out], fake 
 	r.workflows[def.name] = &boundWorkflow{def: def, code: "a stand-in", standIn: standInPlan(def.name)}
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		var in In
-		if err := def.decodeInput(args, &in); err != nil {
+		if _, err := def.decodeInput(args, &in); err != nil {
 			return nil, err
 		}
 		var out Out

@@ -85,7 +85,7 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 	} else {
 		key = b.Key(p.Spec.Name)
 	}
-	op, err := ctx.await(ctx.plan(p), key, input, func(recorded []byte) string { return differs[A](recorded, input) })
+	op, err := ctx.await(ctx.plan(p), key, input, func(recorded []byte) string { return differs[A](b, recorded, input) })
 	if err != nil {
 		return err
 	}
@@ -112,15 +112,18 @@ func (ctx Context) await(p *StepPlan, key string, input []byte, same func(record
 
 // differs compares the recorded arguments with those asked for, by value: the
 // record is read into today's type and written again, so that a field that was
-// added or removed since does not count.
-func differs[A any](recorded, asked []byte) string {
+// added or removed since does not count. If a name was changed, b is told.
+func differs[A any](b *replay.Branch, recorded, asked []byte) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
 	}
 	var a A
 	if err := json.Unmarshal(recorded, &a); err == nil {
-		if again, err := json.Marshal(a); err == nil && bytes.Equal(again, asked) {
-			return ""
+		if again, err := json.Marshal(a); err == nil {
+			if bytes.Equal(again, asked) {
+				return ""
+			}
+			b.Renamed(replay.FindRenaming(recorded, again))
 		}
 	}
 	return replay.DiffJSON(recorded, asked)

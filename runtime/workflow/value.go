@@ -61,7 +61,7 @@ func (v Value[T]) Set(ctx Context, value T) {
 	if err != nil {
 		b.Fail(ending(ctx.s, err).Failure)
 	}
-	b.SetValue(v.name, key, payload, func(recorded []byte) string { return differs[T](recorded, payload) })
+	b.SetValue(v.name, key, payload, func(recorded []byte) string { return differs[T](b, recorded, payload) })
 }
 
 // Get returns the newest value of a run, which may have ended, and whether it was

@@ -21,6 +21,7 @@ type MismatchError struct {
 	Position string       // file:line of the user's call; empty if there is none
 	Diff     string       // between the two, if only their contents differ
 	Blocked  []string     // what the branches wait for and where, if nothing was asked
+	Renamed  *Renaming    // why they differ, if a name of an argument was changed
 }
 
 // maxBlocked bounds the branches that an error lists.
@@ -50,9 +51,22 @@ func (e *MismatchError) Error() string {
 	if e.Diff != "" {
 		b.WriteString(" (- recorded, + asked for):\n" + strings.TrimRight(e.Diff, "\n"))
 	}
+	if e.Renamed != nil {
+		fmt.Fprintf(&b, "\nA name was changed while this run was under way: %s. %s; "+
+			"the run is blocked until a worker with fitting code comes, and then goes on by itself.", e.Renamed, e.Renamed.Fix(e.directive()))
+		return b.String()
+	}
 	b.WriteString("\nThe workflow's code was changed while this run was under way. Put the old order of operations back, " +
 		"for such runs only by asking workflow.Version, or start a new workflow name for the new code; the run is blocked until a worker with fitting code comes, and then goes on by itself.")
 	return b.String()
+}
+
+// directive returns the directive of what was asked for.
+func (e *MismatchError) directive() string {
+	if _, step := event.StepOfRun(e.Recorded.Name); e.Recorded.Type == event.ChildCreated && !step {
+		return "//flow:workflow"
+	}
+	return "//flow:step"
 }
 
 func describe(e *event.Event) string {
@@ -79,6 +93,9 @@ func describe(e *event.Event) string {
 
 func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
 	e := &MismatchError{Run: r.id, Seq: rec.Seq, Recorded: *rec, Diff: diff}
+	if diff != "" {
+		e.Renamed, r.renamed = r.renamed, nil
+	}
 	if asked == nil {
 		e.Blocked = r.Blocked()
 		return e

@@ -55,7 +55,8 @@ type Run struct {
 	control   control
 	seed      event.RunID // whose random numbers the code sees; empty: not decided
 	cancels   []*Op
-	pure      string // whose function is running, that may not wait
+	pure      string    // whose function is running, that may not wait
+	renamed   *Renaming // what the function has found that compares what is asked for with the log
 
 	position string // of the call that blocks the branch that was asked
 

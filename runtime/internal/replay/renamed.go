@@ -1,0 +1,156 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Renaming says that an object which the log holds has names that today's type
+// lacks, while it lacks names of today's: most likely a parameter or a field was
+// renamed, and what is stored under the old name would be lost without a word.
+// Names that were only added or only removed are no renaming.
+type Renaming struct {
+	Path    string   // of the object within the value; empty: the value itself
+	Unknown []string // stored names that the type lacks, sorted
+	Missing []string // names of the type that were not stored, sorted
+}
+
+// FindRenaming compares a stored value with the same value as today's type writes
+// it, and returns the first object in which names were renamed, nil if there is none.
+// A name that today's type leaves out when it is empty is not missing.
+func FindRenaming(stored, today []byte) *Renaming {
+	var a, b any
+	if unmarshal(stored, &a) != nil || unmarshal(today, &b) != nil {
+		return nil
+	}
+	return renaming("", a, b)
+}
+
+func renaming(path string, stored, today any) *Renaming {
+	switch stored := stored.(type) {
+	case []any:
+		today, ok := today.([]any)
+		for i := 0; ok && i < min(len(stored), len(today)); i++ {
+			if r := renaming(fmt.Sprintf("%s[%d]", path, i), stored[i], today[i]); r != nil {
+				return r
+			}
+		}
+	case map[string]any:
+		if today, ok := today.(map[string]any); ok {
+			return renamingOfObject(path, stored, today)
+		}
+	}
+	return nil
+}
+
+func renamingOfObject(path string, stored, today map[string]any) *Renaming {
+	r := &Renaming{Path: path}
+	for _, name := range sortedNames(stored) {
+		if _, ok := nameIn(today, name); !ok {
+			r.Unknown = append(r.Unknown, name)
+		}
+	}
+	for _, name := range sortedNames(today) {
+		if _, ok := nameIn(stored, name); !ok {
+			r.Missing = append(r.Missing, name)
+		}
+	}
+	if len(r.Unknown) > 0 && len(r.Missing) > 0 {
+		return r
+	}
+	for _, name := range sortedNames(stored) {
+		if same, ok := nameIn(today, name); ok {
+			if r := renaming(strings.TrimPrefix(path+"."+name, "."), stored[name], today[same]); r != nil {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// nameIn returns the name of an object that fits another one: as encoding/json sees
+// it, which looks past upper and lower case.
+func nameIn(object map[string]any, name string) (string, bool) {
+	if _, ok := object[name]; ok {
+		return name, true
+	}
+	for other := range object {
+		if strings.EqualFold(other, name) {
+			return other, true
+		}
+	}
+	return "", false
+}
+
+func sortedNames(object map[string]any) []string {
+	names := make([]string, 0, len(object))
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// String says which stored names are unknown and which names of today are missing.
+func (r *Renaming) String() string {
+	where := ""
+	if r.Path != "" {
+		where = " in " + r.Path
+	}
+	return fmt.Sprintf("it was stored with %s%s, which today's code does not know, and without %s, which it asks for",
+		quoted(r.Unknown), where, quoted(r.Missing))
+}
+
+// Fix says how to keep an old name. directive is that of the function whose parameters
+// these are.
+func (r *Renaming) Fix(directive string) string {
+	was, is := r.Unknown[0], r.Missing[0]
+	keep := fmt.Sprintf("tag the field with `json:%q`", was)
+	if r.Path == "" {
+		keep = fmt.Sprintf("write wire=%s:%s on its %s", is, was, directive)
+	}
+	return fmt.Sprintf("If %s is the new name of %s, keep the stored one: %s. If the two have nothing to do with each other, keep %s until no such run is left",
+		is, was, keep, was)
+}
+
+func quoted(names []string) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		b, _ := json.Marshal(name) // a string always encodes
+		all[i] = string(b)
+	}
+	return strings.Join(all, ", ")
+}
+
+// RenamedError says that a stored value cannot be read without losing what is stored
+// under a name that is gone. The run is blocked, not failed, as after a
+// [MismatchError].
+type RenamedError struct {
+	Run       event.RunID
+	What      string // whose value it is, for example "input of workflow bank.order"
+	Directive string // of the function that takes it
+	Renaming
+}
+
+// Error names the value, the names and the fix.
+func (e *RenamedError) Error() string {
+	return fmt.Sprintf("run %s does not fit this code: the %s lost a name: %s. %s; "+
+		"the run is blocked until a worker with fitting code comes, and then goes on by itself",
+		e.Run, e.What, &e.Renaming, e.Fix(e.Directive))
+}
+
+// Block says that the code cannot go on with the run. It does not return: deferred
+// calls run, and no recover stops it.
+func (b *Branch) Block(err error) {
+	b.enter()
+	b.run.err = err
+	b.run.abortOnError()
+}
+
+// Renamed says, from within a function that compares what is asked for with what is
+// recorded, that they differ because a name was changed.
+func (b *Branch) Renamed(r *Renaming) { b.run.renamed = r }
