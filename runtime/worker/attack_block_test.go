@@ -38,10 +38,13 @@ func TestVER1_BlockedRunWhoseStepsEndItHasEnded(t *testing.T) {
 		}))
 	run := start(w, attackOnce, 4)
 	w.await("the step", busy.arrived)
-	w.eventually("the run is blocked", func() bool { return w.logs.count("run is blocked") == 1 })
+	w.eventually("the run cannot go on", func() bool { return w.logs.count("run cannot go on here") == 1 })
 	busy.open()
 	if got := result(w, run); got != 8 {
 		t.Errorf("result: got %d, want 8", got)
+	}
+	if n := len(w.lines("run is blocked")); n != 0 {
+		t.Errorf("a run that has completed is said to be blocked %d times", n)
 	}
 	w.healthy()
 }

@@ -253,7 +253,9 @@ func (t *task) onStep(a *attempt, out *outcome) {
 		t.apply(event.Event{Type: event.StepCompleted, Ref: a.ref, Attempt: a.number, Payload: out.payload})
 		return
 	}
-	t.apply(t.verdict(op, a, out))
+	e := t.verdict(op, a, out)
+	t.reportStep(op, &e)
+	t.apply(e)
 }
 
 // verdict decides what follows from a failed attempt.
@@ -306,7 +308,9 @@ func (t *task) endInterrupted(ref uint64) bool {
 	default:
 		return false
 	}
-	t.apply(event.Event{Type: event.StepFailed, Ref: ref, Attempt: o.Attempt, Failure: f})
+	e := event.Event{Type: event.StepFailed, Ref: ref, Attempt: o.Attempt, Failure: f}
+	t.reportStep(op, &e)
+	t.apply(e)
 	return true
 }
 

@@ -30,7 +30,9 @@ func (t *task) block(err error) {
 	}
 	t.blocked = err
 	t.interrupted = nil
-	t.w.log.Error("run is blocked", "run", t.id, "workflow", t.class.Workflow, "error", err)
+	if len(t.attempts) > 0 { // their end may be the run's
+		t.w.log.Warn("run cannot go on here: it will be blocked when its steps have ended", "run", t.id, "workflow", t.class.Workflow, "error", err)
+	}
 }
 
 // damaged is the fingerprint that a run with a damaged log is blocked on: no

@@ -160,6 +160,9 @@ func (t *task) onDurable(c *commit, answer *store.Committed) {
 	saved := t.unsaved
 	if (c.req.Effect == store.EffectFinish || c.req.Effect == store.EffectContinue) && c.events > 0 {
 		t.ended = &handover.End{Workflow: t.class.Workflow, Last: saved[c.events-1]}
+		t.reportCommit(c, &t.ended.Last)
+	} else {
+		t.reportCommit(c, nil)
 	}
 	if t.unsaved = t.unsaved[c.events:]; len(t.unsaved) == 0 && t.run != nil {
 		t.run.Lend(saved[:0])

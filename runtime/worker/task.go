@@ -64,6 +64,7 @@ type task struct {
 	cancels     []uint64            // steps to cancel once the reason is durable
 	interrupted []uint64            // steps whose attempt died with another worker
 	blocked     error               // why the run cannot go on here
+	reports     []report            // of events that are not in a confirmed commit
 
 	taken       []event.ItemID            // applied, not confirmed as removed from the inbox
 	recent      map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
@@ -250,7 +251,7 @@ func (t *task) forget() {
 		t.exec.inUserCode(run.Close)
 	}
 	t.clearAlarm()
-	t.unsaved, t.again, t.refusals, t.cancels, t.interrupted = nil, nil, nil, nil, nil
+	t.unsaved, t.again, t.refusals, t.cancels, t.interrupted, t.reports = nil, nil, nil, nil, nil, nil
 	t.taken, t.recent, t.late, t.lateWrites, t.carried = nil, nil, nil, nil, nil
 	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
 }

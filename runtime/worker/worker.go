@@ -186,6 +186,14 @@ func (w *Worker) Registry() *workflow.Registry { return w.registry }
 // on for the grace period, gives its runs back and returns nil. It returns an
 // error if it could not start or lost the store for good. A worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
+	err := w.run(ctx)
+	if err != nil { // it is easily dropped, as by a go statement
+		w.log.Error("worker does not run", "worker", w.cfg.Name, "error", err)
+	}
+	return err
+}
+
+func (w *Worker) run(ctx context.Context) error {
 	if w.ran.Swap(true) {
 		return errors.New("worker: Run was called twice: make a new worker")
 	}

@@ -1,10 +1,10 @@
 package replay
 
 import (
-	"reflect"
 	"runtime"
 	"strconv"
-	"strings"
+
+	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
 // trace is the upper end of a stack, cheap to take and read only for reports.
@@ -31,11 +31,6 @@ func here() string {
 	return positionIn(pcs[:runtime.Callers(2, pcs[:])])
 }
 
-// modulePrefix is where frames of the runtime start; the users' code is the
-// first that does not belong to it, to the standard library's coroutines, or to
-// a generated file. The runtime's own tests are users, too.
-var modulePrefix = strings.TrimSuffix(reflect.TypeFor[Run]().PkgPath(), "internal/replay")
-
 func positionIn(pcs []uintptr) string {
 	if len(pcs) == 0 {
 		return ""
@@ -43,21 +38,11 @@ func positionIn(pcs []uintptr) string {
 	frames := runtime.CallersFrames(pcs)
 	for {
 		f, more := frames.Next()
-		if isUsers(&f) {
+		if stack.IsUsers(f.Function, f.File) {
 			return f.File + ":" + strconv.Itoa(f.Line)
 		}
 		if !more {
 			return ""
 		}
 	}
-}
-
-func isUsers(f *runtime.Frame) bool {
-	switch {
-	case f.Function == "", strings.HasPrefix(f.Function, "runtime."), strings.HasPrefix(f.Function, "iter."):
-		return false
-	case strings.HasPrefix(f.Function, modulePrefix):
-		return strings.HasSuffix(f.File, "_test.go")
-	}
-	return !strings.HasSuffix(f.File, "flow_gen.go")
 }

@@ -1,0 +1,176 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// lines returns the lines of the log with this message.
+func (w *world) lines(message string) (found []string) {
+	for line := range strings.Lines(w.logs.String()) {
+		if strings.Contains(line, `msg="`+message+`"`) || strings.Contains(line, "msg="+message+" ") {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// oneLine waits for the only line with a message, which holds all the parts.
+func (w *world) oneLine(message string, parts ...string) {
+	w.t.Helper()
+	w.eventually("there is a line: "+message, func() bool { return len(w.lines(message)) > 0 })
+	all := w.lines(message)
+	if len(all) != 1 {
+		w.t.Errorf("%d lines, want one:\n%s", len(all), strings.Join(all, ""))
+	}
+	for _, part := range parts {
+		if !strings.Contains(all[0], part) {
+			w.t.Errorf("the line lacks %s:\n%s", part, all[0])
+		}
+	}
+}
+
+// ails is a step that fails twice, and panics if it is to.
+var (
+	ails     = aStep[string, int]("ails", shim.Policy{Retry: quick})
+	ailing   = flow[string, int]("ailing")
+	ailments atomic.Int64
+	ailsAt   string // where it panics
+)
+
+func ail(_ context.Context, how string) (int, error) {
+	switch n := ailments.Add(1); {
+	case how == "panic":
+		_, file, line, _ := runtime.Caller(0)
+		ailsAt = fmt.Sprintf("%s:%d", file, line+2)
+		_ = strings.Repeat("x", -int(n))
+	case n <= 2 || how == "always":
+		return 0, fmt.Errorf("out of order %d", n)
+	}
+	return 1, nil
+}
+
+// ailBinding calls the step, and then waits for a message.
+var ailBinding = as(ailing, func(ctx workflow.Context, how string) (int, error) {
+	if _, err := ails.Call(ctx, how); err != nil {
+		return 0, err
+	}
+	return numbers.Receive(ctx)
+})
+
+func TestLog_EachFailedAttemptIsALineThatNoReplayRepeats(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		ailments.Store(0)
+		first := w.work(worker.Config{}, ailBinding, ails.as(ail))
+		run := start(w, ailing, "twice")
+		w.reach(run, event.WaitCreated, 1)
+		first.stop()
+		w.work(worker.Config{}, ailBinding, ails.as(ail)) // replays
+		w.send(run, 7)
+		if got := result(w, run); got != 7 {
+			t.Errorf("got %d", got)
+		}
+		lines := w.lines("attempt of a step failed")
+		if len(lines) != 2 {
+			t.Fatalf("%d lines, want 2:\n%s", len(lines), strings.Join(lines, ""))
+		}
+		for i, line := range lines {
+			for _, part := range []string{"level=WARN", "run=" + string(run.ID()), "workflow=test.ailing", "step=test.ails", "key=ailing/test.ails#1",
+				fmt.Sprintf("attempt=%d", i+1), "next=1ms", fmt.Sprintf(`error="out of order %d"`, i+1)} {
+				if !strings.Contains(line, part) {
+					t.Errorf("the line lacks %s:\n%s", part, line)
+				}
+			}
+		}
+		if strings.Contains(w.logs.String(), "level=ERROR") {
+			t.Errorf("there are errors:\n%s", w.logs)
+		}
+	})
+}
+
+func TestLog_AFailedStepAndItsRunAreALineEach(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		ailments.Store(0)
+		w.work(worker.Config{}, ailBinding, ails.as(ail))
+		run := start(w, ailing, "always")
+		failure(w, run)
+		w.oneLine("run failed", "level=ERROR", "run="+string(run.ID()), "workflow=test.ailing", "code=error", "out of order 4")
+		w.oneLine("step failed", "level=ERROR", "run="+string(run.ID()), "key=ailing/test.ails#1", "attempt=4", "code=error", "out of order 4")
+	})
+}
+
+func TestLog_APanicSaysTheUsersLine(t *testing.T) {
+	w := newMemory(t)
+	at := ""
+	blows := flow[int, int]("blows")
+	w.work(worker.Config{}, ailBinding, ails.as(ail), as(blows, func(workflow.Context, int) (int, error) {
+		_, file, line, _ := runtime.Caller(0)
+		at = fmt.Sprintf("%s:%d", file, line+2)
+		panic("no")
+	}))
+	run := start(w, ailing, "panic")
+	failure(w, run)
+	w.oneLine("step failed", "attempt=4", "code=panic", "at="+ailsAt)
+	if lines := w.lines("attempt of a step failed"); len(lines) != 3 || !strings.Contains(lines[0], "at="+ailsAt) {
+		t.Errorf("want 3 attempts at %s, got:\n%s", ailsAt, strings.Join(lines, ""))
+	}
+	failure(w, start(w, blows, 1))
+	w.eventually("the run's panic is logged", func() bool { return len(w.lines("run failed")) == 2 })
+	if last := w.lines("run failed")[1]; !strings.Contains(last, "workflow=test.blows") || !strings.Contains(last, "at="+at) {
+		t.Errorf("want a panic at %s, got:\n%s", at, last)
+	}
+}
+
+// answerless is a store that loses the first answer to each commit.
+type answerless struct {
+	store.Store
+	calls atomic.Int64
+}
+
+func (s *answerless) Unwrap() store.Store { return s.Store }
+
+func (s *answerless) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	answers, err := s.Store.Commit(ctx, commits)
+	if err == nil && s.calls.Add(1)%2 == 1 {
+		return nil, errOutage
+	}
+	return answers, err
+}
+
+func TestLog_ACommitWhoseAnswerIsLostIsLoggedOnce(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, plain *world) {
+		ailments.Store(0)
+		w := *plain
+		w.store = &answerless{Store: plain.store}
+		w.client = workflow.NewClient(w.store, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(w.logs, nil))})
+		defer w.client.Close()
+		r := w.work(worker.Config{}, ailBinding, ails.as(ail))
+		defer r.stop()
+		failure(&w, start(&w, ailing, "always"))
+		w.oneLine("run failed")
+		w.oneLine("step failed")
+		if n := len(w.lines("attempt of a step failed")); n != 3 {
+			t.Errorf("%d failed attempts are logged, want 3", n)
+		}
+	})
+}
+
+func TestLog_AnErrorOfRunIsLogged(t *testing.T) {
+	w := newMemory(t)
+	err := worker.New(w.client, worker.Config{Name: "w1"}).Run(t.Context())
+	if err == nil {
+		t.Fatal("a worker without anything registered runs")
+	}
+	w.oneLine("worker does not run", "level=ERROR", "worker=w1", err.Error())
+}
