@@ -113,7 +113,7 @@ func parseGoroutines(trace []byte) *goroutineDump {
 		case "running", "runnable":
 			d.working = d.working || i > 0
 		case "select", "chan receive", "chan send", "semacquire", "sync.WaitGroup.Wait", "sync.Cond.Wait", "sync.Mutex.Lock":
-			d.waiting[id] = !inEngine(stack)
+			d.waiting[id] = inUserCode(stack)
 		}
 	}
 	return d
@@ -135,21 +135,22 @@ func header(stack []byte) (id goroutineID, state string, ok bool) {
 	return goroutineID(number), string(text), true
 }
 
-// inEngine reports whether the code of a step has called the engine and is still
-// there. The engine calls that code, too: its functions are the outermost ones.
-func inEngine(stack []byte) bool {
+// inUserCode reports whether a goroutine is in the code of a step, and not in the
+// engine: neither has that code called it and is still there, nor has it returned. The
+// outermost functions are those of the engine that have called the code.
+func inUserCode(stack []byte) bool {
 	lines := strings.Split(string(stack), "\n")
-	inUserCode := false
+	user := false
 	for i := (len(lines)-1)/2*2 - 1; i > 0; i -= 2 { // from the outermost function on
 		function := lines[i]
 		switch engine := ofEngine(function, lines[i+1]); {
-		case engine && inUserCode:
-			return true
-		case !engine && !strings.HasPrefix(function, "created by ") && !strings.HasPrefix(function, "runtime."):
-			inUserCode = true
+		case engine && user:
+			return false
+		case !engine && !strings.HasPrefix(function, "created by ") && ofUser(function):
+			user = true
 		}
 	}
-	return false
+	return user
 }
 
 // mainModule is the module whose tests run; empty: not known.
@@ -160,20 +161,19 @@ var mainModule = sync.OnceValue(func() string {
 	return ""
 })
 
-// calledByUser reports whether the method that calls it was called by code of
-// the module under test.
+// calledByUser reports whether the method that calls it was called by code of the
+// module under test, and not by a library that it uses.
 func calledByUser() bool {
 	var pcs [8]uintptr
 	f, _ := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]).Next()
-	if ofEngine(f.Function, f.File) {
+	if m := mainModule(); m != "" && !strings.HasPrefix(f.Function, m) {
 		return false
 	}
-	if m := mainModule(); m != "" {
-		return strings.HasPrefix(f.Function, m)
-	}
-	first, _, nested := strings.Cut(f.Function, "/") // the path of a module, not of the standard library
-	return nested && strings.Contains(first, ".") || strings.HasPrefix(f.Function, "main.")
+	return !ofEngine(f.Function, f.File) && ofUser(f.Function)
 }
+
+// enginePackages begins the names of the functions of the runtime.
+const enginePackages = "github.com/flowgen/flowgen/runtime/"
 
 // ofEngine reports whether a function, whose position or file is given, belongs to
 // the packages that a step calls into. Their tests are users like any other.
@@ -181,5 +181,13 @@ func ofEngine(function, position string) bool {
 	return strings.HasPrefix(function, enginePackages) && !strings.Contains(position, "_test.go")
 }
 
-// enginePackages begins the names of the functions of the runtime.
-const enginePackages = "github.com/flowgen/flowgen/runtime/"
+// ofUser reports whether a function is of the module under test or of one that it
+// uses, and not of the standard library: the path of a module has a point in its first
+// element, but for modules that are used nowhere else.
+func ofUser(function string) bool {
+	if m := mainModule(); m != "" && (strings.HasPrefix(function, m+"/") || strings.HasPrefix(function, m+".")) {
+		return true
+	}
+	first, _, nested := strings.Cut(function, "/")
+	return nested && strings.Contains(first, ".") || strings.HasPrefix(function, "main.")
+}

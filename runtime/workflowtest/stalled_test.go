@@ -39,11 +39,21 @@ github.com/flowgen/flowgen/runtime/worker_test.step({0x1, 0x2})
 	/src/runtime/worker/stream_test.go:20 +0x1
 github.com/flowgen/flowgen/runtime/shim.Handle[...].func1({0x1})
 	/src/runtime/shim/step.go:30 +0x1
+
+goroutine 13 [sync.Mutex.Lock]:
+internal/sync.(*Mutex).lockSlow(0x1)
+	/go/src/internal/sync/mutex.go:100 +0x1
+sync.(*Mutex).Lock(...)
+	/go/src/sync/mutex.go:46
+github.com/flowgen/flowgen/runtime/workflowtest.(*life).ended(0x1)
+	/src/runtime/workflowtest/attempt.go:60 +0x1
+github.com/flowgen/flowgen/runtime/workflowtest.(*life).execute(0x1)
+	/src/runtime/workflowtest/attempt.go:40 +0x1
 `
 
 func TestGoroutines_StepWaitsOnlyInItsOwnCode(t *testing.T) {
 	d := parseGoroutines([]byte(trace))
-	for id, want := range map[goroutineID]bool{"7": false, "8": true, "9": false, "10": false, "11": true} {
+	for id, want := range map[goroutineID]bool{"7": false, "8": true, "9": false, "10": false, "11": true, "13": false} {
 		if got := d.blocked(id); got != want {
 			t.Errorf("goroutine %s waits in its own code: %v, want %v", id, got, want)
 		}
