@@ -28,7 +28,7 @@ Examples:
   go tool flowgen ./...             every package below
   go tool flowgen -check ./...      in CI
 
-Directives go into the doc comment, without a space behind the slashes:
+Directives go into the doc comment, without a space after the slashes:
 
   //flow:step         above func charge(ctx context.Context, …) (T, error),
                       or such a method: generates Charge for workflows to call

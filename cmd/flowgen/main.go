@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/flowgen/flowgen/internal/diagnostic"
 	"github.com/flowgen/flowgen/internal/generator"
 )
 
@@ -61,8 +62,10 @@ func run(ctx context.Context, args []string, dir string, stdout, stderr io.Write
 	}
 	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: opts.check})
 	if err != nil {
-		fmt.Fprintf(stderr, "flowgen: %v\n", err)
-		return exitMistake
+		report = &generator.Report{
+			Diagnostics: []diagnostic.Diagnostic{{What: "flowgen: " + err.Error()}},
+			Changes:     []generator.Change{},
+		}
 	}
 	return show(report, opts, stdout, stderr)
 }
@@ -111,17 +114,18 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 		fmt.Fprintln(stderr, d)
 	}
 	for _, c := range report.Changes {
+		file := diagnostic.Printable(c.File)
 		switch c.Action {
 		case generator.Wrote:
-			fmt.Fprintln(stdout, "wrote "+c.File)
+			fmt.Fprintln(stdout, "wrote "+file)
 		case generator.Removed:
-			fmt.Fprintln(stdout, "removed "+c.File+": the package has no directives any more")
+			fmt.Fprintln(stdout, "removed "+file+": the package has no directives any more")
 		case generator.Missing:
-			fmt.Fprintln(stderr, c.File+": the file is missing: run flowgen")
+			fmt.Fprintln(stderr, file+": the file is missing: run flowgen")
 		case generator.Stale:
-			fmt.Fprint(stderr, c.File+": the file is stale: run flowgen\n"+c.Diff)
+			fmt.Fprint(stderr, file+": the file is stale: run flowgen\n"+c.Diff)
 		case generator.Leftover:
-			fmt.Fprintln(stderr, c.File+": the package has no directives any more: run flowgen")
+			fmt.Fprintln(stderr, file+": the package has no directives any more: run flowgen")
 		}
 	}
 	return code

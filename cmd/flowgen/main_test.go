@@ -102,6 +102,18 @@ func TestRun_JSONIsOneObject(t *testing.T) {
 	}
 }
 
+func TestRun_JSONSaysWhatKeptTheGoCommandFromRunning(t *testing.T) {
+	t.Setenv("GOFLAGS", "-mod=nonsense")
+	got := execute(t, module(t, good), "-json")
+	var report generator.Report
+	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
+		t.Fatalf("%v in:\n%s", err, got.stdout)
+	}
+	if got.code != 1 || len(report.Diagnostics) != 1 || !strings.Contains(report.Diagnostics[0].What, "nonsense") {
+		t.Errorf("got code %d, report %+v", got.code, report)
+	}
+}
+
 func TestRun_UsageExitsWithTwo(t *testing.T) {
 	for _, args := range [][]string{{"-frobnicate"}, {"orders.go"}, {"completion"}, {"completion", "cmd"}, {"-check=x"}} {
 		got := execute(t, t.TempDir(), args...)

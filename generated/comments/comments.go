@@ -27,6 +27,15 @@ refund is in a block comment.
 //flow:step
 func refund(ctx context.Context) error { return nil }
 
+// checked is followed by what is for other tools.
+//
+// nolint
+// nosec // G304 is checked before
+// nolint: gosec // a reason
+//
+//flow:step
+func checked(ctx context.Context) error { return nil }
+
 // This one does not start with its name.
 //
 //flow:step

@@ -13,23 +13,26 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Bare   shim.Step[func(ctx context.Context) error]
-	Charge shim.Step[func(ctx context.Context) error]
-	Last   shim.Step[func(ctx context.Context) error]
-	Other  shim.Step[func(ctx context.Context) error]
-	Refund shim.Step[func(ctx context.Context) error]
+	Bare    shim.Step[func(ctx context.Context) error]
+	Charge  shim.Step[func(ctx context.Context) error]
+	Checked shim.Step[func(ctx context.Context) error]
+	Last    shim.Step[func(ctx context.Context) error]
+	Other   shim.Step[func(ctx context.Context) error]
+	Refund  shim.Step[func(ctx context.Context) error]
 }{
-	Bare:   bareStep,
-	Charge: chargeStep,
-	Last:   lastStep,
-	Other:  otherStep,
-	Refund: refundStep,
+	Bare:    bareStep,
+	Charge:  chargeStep,
+	Checked: checkedStep,
+	Last:    lastStep,
+	Other:   otherStep,
+	Refund:  refundStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
 func Register(r workflow.Registrar) {
 	bareStep.Bind(r, bare)
 	chargeStep.Bind(r, charge)
+	checkedStep.Bind(r, checked)
 	lastStep.Bind(r, last)
 	otherStep.Bind(r, other)
 	refundStep.Bind(r, refund)
@@ -62,6 +65,17 @@ func Charge(ctx workflow.Context) error {
 }
 
 var chargeStep = shim.NewStep("comments.charge", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+		return f(ctx)
+	})
+})
+
+// Checked is followed by what is for other tools.
+func Checked(ctx workflow.Context) error {
+	return shim.CallErr(ctx, checkedStep, struct{}{})
+}
+
+var checkedStep = shim.NewStep("comments.checked", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})

@@ -13,29 +13,38 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Count  shim.Step[func(ctx context.Context, shop string, articles ...string) (int, error)]
-	Locate shim.Step[func(ctx context.Context) (string, error)]
-	Rename shim.Step[func(ctx context.Context, from string) (string, error)]
-	Ship   shim.Step[func(ctx context.Context, order Order) (string, error)]
-	Tick   shim.Step[func(ctx context.Context) error]
+	AuditOrder   shim.Step[func(ctx context.Context, order Order) error]
+	Count        shim.Step[func(ctx context.Context, shop string, articles ...string) (int, error)]
+	DeliverOrder shim.Step[func(ctx context.Context, order Order) error]
+	Locate       shim.Step[func(ctx context.Context) (string, error)]
+	Refund       shim.Step[func(ctx context.Context, order Order) error]
+	Rename       shim.Step[func(ctx context.Context, from string) (string, error)]
+	Ship         shim.Step[func(ctx context.Context, order Order) (string, error)]
+	Tick         shim.Step[func(ctx context.Context) error]
 }{
-	Count:  countStep,
-	Locate: locateStep,
-	Rename: renameStep,
-	Ship:   shipStep,
-	Tick:   tickStep,
+	AuditOrder:   auditOrderStep,
+	Count:        countStep,
+	DeliverOrder: deliverOrderStep,
+	Locate:       locateStep,
+	Refund:       refundStep,
+	Rename:       renameStep,
+	Ship:         shipStep,
+	Tick:         tickStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
 func Register(r workflow.Registrar, clock Clock, rReceiver R, shop *Shop, baseReceiver base) {
 	shim.Receiver(r, "clock Clock", false, tickStep)
 	shim.Receiver(r, "rReceiver R", rReceiver == nil, renameStep)
-	shim.Receiver(r, "shop *Shop", shop == nil, countStep, shipStep)
+	shim.Receiver(r, "shop *Shop", shop == nil, countStep, deliverOrderStep, refundStep, shipStep)
 	shim.Receiver(r, "baseReceiver base", false, locateStep)
+	auditOrderStep.Bind(r, Audit)
 	countStep.Bind(r, func(ctx context.Context, shopValue string, articles ...string) (int, error) {
 		return shop.count(ctx, shopValue, articles...)
 	})
+	deliverOrderStep.Bind(r, shop.Deliver)
 	locateStep.Bind(r, baseReceiver.locate)
+	refundStep.Bind(r, shop.Refund)
 	renameStep.Bind(r, rReceiver.rename)
 	shipStep.Bind(r, shop.ship)
 	tickStep.Bind(r, clock.tick)
@@ -44,6 +53,21 @@ func Register(r workflow.Registrar, clock Clock, rReceiver R, shop *Shop, baseRe
 
 // Sell ships what was ordered.
 var Sell = shim.NewWorkflow[Order, string]("methods.sell", "order", shim.WorkflowPolicy{})
+
+// AuditOrder is called by other packages, too.
+func AuditOrder(ctx workflow.Context, order Order) error {
+	return shim.CallErr(ctx, auditOrderStep, auditOrderArgs{order})
+}
+
+type auditOrderArgs struct {
+	Order Order `json:"order"`
+}
+
+var auditOrderStep = shim.NewStep("methods.Audit", shim.Policy{}, func(f func(context.Context, Order) error) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, a auditOrderArgs) error {
+		return f(ctx, a.Order)
+	})
+})
 
 // Count is the durable counterpart of count.
 func Count(ctx workflow.Context, shop string, articles ...string) (int, error) {
@@ -61,6 +85,21 @@ var countStep = shim.NewStep("methods.count", shim.Policy{}, func(f func(context
 	})
 })
 
+// DeliverOrder is part of an interface, so it keeps its exported name.
+func DeliverOrder(ctx workflow.Context, order Order) error {
+	return shim.CallErr(ctx, deliverOrderStep, deliverOrderArgs{order})
+}
+
+type deliverOrderArgs struct {
+	Order Order `json:"order"`
+}
+
+var deliverOrderStep = shim.NewStep("methods.Deliver", shim.Policy{}, func(f func(context.Context, Order) error) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, a deliverOrderArgs) error {
+		return f(ctx, a.Order)
+	})
+})
+
 // Locate finds the region.
 func Locate(ctx workflow.Context) (string, error) {
 	return shim.Call[string](ctx, locateStep, struct{}{})
@@ -69,6 +108,21 @@ func Locate(ctx workflow.Context) (string, error) {
 var locateStep = shim.NewStep("methods.locate", shim.Policy{}, func(f func(context.Context) (string, error)) shim.Handler {
 	return shim.Handle(func(ctx context.Context, _ struct{}) (string, error) {
 		return f(ctx)
+	})
+})
+
+// Refund has the name of its method.
+func Refund(ctx workflow.Context, order Order) error {
+	return shim.CallErr(ctx, refundStep, refundArgs{order})
+}
+
+type refundArgs struct {
+	Order Order `json:"order"`
+}
+
+var refundStep = shim.NewStep("methods.Refund", shim.Policy{}, func(f func(context.Context, Order) error) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, a refundArgs) error {
+		return f(ctx, a.Order)
 	})
 })
 

@@ -57,6 +57,21 @@ func (c Clock) tick(ctx context.Context) error { return nil }
 //flow:step
 func (r R) rename(ctx context.Context, from string) (string, error) { return r(from), nil }
 
+// Deliver is part of an interface, so it keeps its exported name.
+//
+//flow:step as=DeliverOrder
+func (s *Shop) Deliver(ctx context.Context, order Order) error { return nil }
+
+// Refund has the name of its method.
+//
+//flow:step as=Refund
+func (s *Shop) Refund(ctx context.Context, order Order) error { return nil }
+
+// Audit is called by other packages, too.
+//
+//flow:step as=AuditOrder
+func Audit(ctx context.Context, order Order) error { return nil }
+
 // sell ships what was ordered.
 //
 //flow:workflow

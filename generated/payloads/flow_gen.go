@@ -4,6 +4,8 @@ package payloads
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -26,15 +28,24 @@ var Steps = struct {
 	Generics shim.Step[func(ctx context.Context, a wire.Page[private], b wire.Page[wire.Page[*time.Time]], c wire.Visible, d []wire.Visible) (wire.Set[string], error)]
 	Keyed    shim.Step[func(ctx context.Context, a Record, n int, b Record) error]
 	One      shim.Step[func(ctx context.Context) error]
-	Special  shim.Step[func(ctx context.Context, nil string, true int, len []string, type_ Type, interface_ Money, übung int) (private, error)]
-	Three    shim.Step[func(ctx context.Context) error]
-	Two      shim.Step[func(ctx context.Context) error]
+	Phantoms shim.Step[func(ctx context.Context, a Phantom[func(http.Header, ...int) (int, error)], b Phantom[chan (<-chan http.Header)], c Phantom[<-chan chan<- func()], d Phantom[interface {
+		Head(string) http.Header
+		io.Reader
+	}], e struct {
+		A int
+		F func(http.Header) error `json:"-"`
+		G any                     `json:"-"`
+	}) (Phantom[interface{}], error)]
+	Special shim.Step[func(ctx context.Context, nil string, true int, len []string, type_ Type, interface_ Money, übung int) (private, error)]
+	Three   shim.Step[func(ctx context.Context) error]
+	Two     shim.Step[func(ctx context.Context) error]
 }{
 	Basics:     basicsStep,
 	Composites: compositesStep,
 	Generics:   genericsStep,
 	Keyed:      keyedStep,
 	One:        oneStep,
+	Phantoms:   phantomsStep,
 	Special:    specialStep,
 	Three:      threeStep,
 	Two:        twoStep,
@@ -50,6 +61,7 @@ func Register(r workflow.Registrar, funcReceiver *Func, nilReceiver Nil, typeRec
 	genericsStep.Bind(r, generics)
 	keyedStep.Bind(r, keyed)
 	oneStep.Bind(r, typeReceiver.one)
+	phantomsStep.Bind(r, phantoms)
 	specialStep.Bind(r, special)
 	threeStep.Bind(r, nilReceiver.three)
 	twoStep.Bind(r, funcReceiver.two)
@@ -159,6 +171,46 @@ func One(ctx workflow.Context) error {
 var oneStep = shim.NewStep("payloads.one", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
+	})
+})
+
+// Phantoms is the durable counterpart of phantoms.
+func Phantoms(ctx workflow.Context, a Phantom[func(http.Header, ...int) (int, error)], b Phantom[chan (<-chan http.Header)], c Phantom[<-chan chan<- func()], d Phantom[interface {
+	Head(string) http.Header
+	io.Reader
+}], e struct {
+	A int
+	F func(http.Header) error `json:"-"`
+	G any                     `json:"-"`
+}) (Phantom[interface{}], error) {
+	return shim.Call[Phantom[interface{}]](ctx, phantomsStep, phantomsArgs{a, b, c, d, e})
+}
+
+type phantomsArgs struct {
+	A Phantom[func(http.Header, ...int) (int, error)] `json:"a"`
+	B Phantom[chan (<-chan http.Header)]              `json:"b"`
+	C Phantom[<-chan chan<- func()]                   `json:"c"`
+	D Phantom[interface {
+		Head(string) http.Header
+		io.Reader
+	}] `json:"d"`
+	E struct {
+		A int
+		F func(http.Header) error `json:"-"`
+		G any                     `json:"-"`
+	} `json:"e"`
+}
+
+var phantomsStep = shim.NewStep("payloads.phantoms", shim.Policy{}, func(f func(context.Context, Phantom[func(http.Header, ...int) (int, error)], Phantom[chan (<-chan http.Header)], Phantom[<-chan chan<- func()], Phantom[interface {
+	Head(string) http.Header
+	io.Reader
+}], struct {
+	A int
+	F func(http.Header) error `json:"-"`
+	G any                     `json:"-"`
+}) (Phantom[interface{}], error)) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a phantomsArgs) (Phantom[interface{}], error) {
+		return f(ctx, a.A, a.B, a.C, a.D, a.E)
 	})
 })
 

@@ -4,7 +4,9 @@ package payloads
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"math/big"
+	"net/http"
 	"net/netip"
 	. "strings"
 	"time"
@@ -84,6 +86,28 @@ func composites(ctx context.Context, a [2][3]int, b map[string]map[int8][]string
 //flow:step
 func generics(ctx context.Context, a wire.Page[private], b wire.Page[wire.Page[*time.Time]], c wire.Visible, d []wire.Visible) (wire.Set[string], error) {
 	return nil, nil
+}
+
+// Phantom has a type parameter that is never stored: it may be anything.
+type Phantom[T any] string
+
+//flow:step
+func phantoms(
+	ctx context.Context,
+	a Phantom[func(http.Header, ...int) (n int, err error)],
+	b Phantom[chan (<-chan http.Header)],
+	c Phantom[<-chan chan<- func()],
+	d Phantom[interface {
+		io.Reader
+		Head(url string) http.Header
+	}],
+	e struct {
+		A int
+		F func(http.Header) error `json:"-"`
+		G any                     `json:"-"`
+	},
+) (Phantom[interface{}], error) {
+	return "", nil
 }
 
 //flow:step

@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"go/token"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Diagnostic is one mistake in a user's source. The zero Line means that no
@@ -26,7 +30,8 @@ func New(p token.Position, what, fix string) Diagnostic {
 	return Diagnostic{File: p.Filename, Line: p.Line, Column: p.Column, What: what, Fix: fix}
 }
 
-// String returns "file:line:col: what: fix", leaving out what is not known.
+// String returns "file:line:col: what: fix" on one line, leaving out what is not
+// known. It is [Printable].
 func (d Diagnostic) String() string {
 	var parts []string
 	switch {
@@ -39,7 +44,28 @@ func (d Diagnostic) String() string {
 	if d.Fix != "" {
 		parts = append(parts, d.Fix)
 	}
-	return strings.Join(parts, ": ")
+	return Printable(lineBreak.ReplaceAllString(strings.Join(parts, ": "), " "))
+}
+
+var lineBreak = regexp.MustCompile(`[ \t]*[\r\n]+[ \t]*`)
+
+// Printable returns s with an escape for every character that a terminal or the
+// log of a CI system would interpret rather than show; tabs stay. What users
+// write, and so what is said about it, may hold anything.
+func Printable(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\t' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
 }
 
 // Sorted returns ds by file, line, column and text, each once, in a new slice.

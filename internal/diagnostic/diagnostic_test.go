@@ -21,6 +21,15 @@ func TestString_LeavesOutWhatIsNotKnown(t *testing.T) {
 	}
 }
 
+// A terminal, or a CI system that reads the log, would act on such text.
+func TestString_IsOneLineWithoutControlCharacters(t *testing.T) {
+	d := diagnostic.Diagnostic{File: "a\x1b[2J.go", Line: 1, Column: 2, What: "x\n::error::y\r\n\tz \u009b31m \u202e\x00\xff", Fix: "mend\tx\u00e9\ufffd"}
+	want := `a\x1b[2J.go:1:2: x ::error::y z \u009b31m \u202e\x00\xff: mend` + "\tx\u00e9\ufffd"
+	if got := d.String(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 func TestSorted_OrdersByPlaceAndDropsRepetitions(t *testing.T) {
 	at := func(file string, line, column int, what string) diagnostic.Diagnostic {
 		return diagnostic.Diagnostic{File: file, Line: line, Column: column, What: what}

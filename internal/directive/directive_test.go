@@ -138,6 +138,8 @@ func TestNearMiss_FindsWhatWasMeantAsADirective(t *testing.T) {
 	for _, text := range []string{
 		"// flow:step", "//flow: step", "//Flow:step", "//FLOW:STEP", "/*flow:step*/", "/* flow:step */",
 		"// flow:step retries=5", "// flow: step nonidempotent", "//flow :workflow", "// flow:stpe", "// Flow:Workflow timeout=5s",
+		"//flowgen:step", "//flow-step", "//flow.step", "//flowstep", "// @flow:step", "// +flow:step", "//go:flow:step",
+		"//@flow:step retries=5", "//+flow-step", "//flow_workflow timeout=5s", "/* @flow:step */", "// FlowGen:Workflow",
 	} {
 		p, ok := directive.NearMiss(comment(text))
 		if !ok || p.Fix == "" {
@@ -150,6 +152,8 @@ func TestNearMiss_LeavesProseAndDirectivesAlone(t *testing.T) {
 	for _, text := range []string{
 		"//flow:step", "//flow:Step", "//flow:step retries=x", "// flow: step by step", "// flow: first charge, then ship",
 		"// workflow: step", "// overflow:step", "//\tflow:step", "// see //flow:step", "// flow", "//go:generate flow:step", "// flow:ed",
+		"// flow.Error", "// flow step", "// flow.step", "// flow-step", "//flow.step by step", "//flows", "//flowsteps", "//flow.stpe", "//workflow",
+		"//go:build flow", "//nolint:flow",
 	} {
 		if p, ok := directive.NearMiss(comment(text)); ok {
 			t.Errorf("%s is taken for a near-miss: %s", text, p.What)

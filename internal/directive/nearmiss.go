@@ -7,12 +7,18 @@ import (
 	"strings"
 )
 
-// nearMiss is flow and a word with whatever stands between them, cases aside.
-var nearMiss = regexp.MustCompile(`^ *(?i:flow) *: *([[:alpha:]]+)(.*)$`)
+// nearMiss is flow, a colon and a word with whatever stands between them, cases
+// aside, and the marks of other tools before it ("@flow:step", "go:flow:step").
+var nearMiss = regexp.MustCompile(`^ *(?:[@+] *|(?i:go):)?(?i:flow(?:gen)?) *: *([[:alpha:]]+)(.*)$`)
+
+// nearMissNoColon is the same with another separator or none. Prose may look like
+// that, so nothing may stand before it, and the word must be spelt right.
+var nearMissNoColon = regexp.MustCompile(`^(?:[@+]|go:)?flow(?:gen)?[-._]?([a-z]+)((?:[ \t].*)?)$`)
 
 // NearMiss reports whether c was meant as a directive but is spelt so that it
-// is a plain comment ("// flow:step", "//Flow:step", "/*flow:step*/"), and what
-// to write instead. Prose such as "// flow: step by step" is left alone: only
+// is a plain comment ("// flow:step", "//Flow:step", "/*flow:step*/",
+// "//flowgen:step", "//flow-step", "// +flow:step"), and what to write instead.
+// Prose such as "// flow: step by step" is left alone: only
 // known words followed by nothing or by options count.
 func NearMiss(c *ast.Comment) (Problem, bool) {
 	if Is(c) {
@@ -23,12 +29,14 @@ func NearMiss(c *ast.Comment) (Problem, bool) {
 		text = strings.TrimSuffix(strings.TrimPrefix(c.Text, "/*"), "*/")
 		text = strings.TrimSpace(text)
 	}
-	m := nearMiss.FindStringSubmatch(text)
-	if m == nil {
+	kind, rest, exact, ok := matchNearMiss(text, isLine)
+	if !ok {
 		return Problem{}, false
 	}
-	kind, rest := strings.ToLower(m[1]), strings.TrimSpace(m[2])
 	if !slices.Contains(kinds, Kind(kind)) {
+		if exact {
+			return Problem{}, false
+		}
 		names := make([]string, len(kinds))
 		for i, k := range kinds {
 			names[i] = string(k)
@@ -41,6 +49,19 @@ func NearMiss(c *ast.Comment) (Problem, bool) {
 		return Problem{}, false
 	}
 	return Problem{c.Pos(), "this comment is not a directive as it is written", "write " + prefix + kind + " without spaces, in lower case, in a // comment"}, true
+}
+
+// matchNearMiss returns the word that may be a kind and what follows it. exact tells
+// that only a kind spelt right counts.
+func matchNearMiss(text string, isLine bool) (kind, rest string, exact, ok bool) {
+	m := nearMiss.FindStringSubmatch(text)
+	if m == nil && isLine {
+		m, exact = nearMissNoColon.FindStringSubmatch(text), true
+	}
+	if m == nil {
+		return "", "", false, false
+	}
+	return strings.ToLower(m[1]), strings.TrimSpace(m[2]), exact, true
 }
 
 // looksLikeOptions reports whether every word of s could be an option.

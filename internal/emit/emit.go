@@ -3,6 +3,7 @@ package emit
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/dave/jennifer/jen"
 	"github.com/flowgen/flowgen/internal/load"
@@ -32,7 +33,9 @@ func Source(p *model.Package) ([]byte, error) {
 	e.imports.declare(f)
 	var b bytes.Buffer
 	if err := f.Render(&b); err != nil {
-		return nil, fmt.Errorf("render generated code of package %s: %w", p.Path, err)
+		// jennifer ends its message with the whole source.
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, fmt.Errorf("render generated code of package %s: %s", p.Path, text)
 	}
 	source, err := groupImports(b.Bytes())
 	if err != nil {

@@ -47,9 +47,71 @@ func (e *emitter) typ(t types.Type) *jen.Statement {
 		return jen.Map(e.typ(t.Key())).Add(e.typ(t.Elem()))
 	case *types.Struct:
 		return e.structure(t)
+	case *types.Chan:
+		return e.channel(t)
+	case *types.Signature:
+		return jen.Func().Add(e.signature(t))
+	case *types.Interface:
+		return e.iface(t)
 	}
-	// Everything else was refused as a payload.
+	// Type parameters and what only constraints may hold cannot be here.
 	return jen.Id(t.String())
+}
+
+// Channels, functions and interfaces are refused as payloads, but may be spelt in
+// one: as an argument of a generic type, or in a field that JSON leaves out.
+
+func (e *emitter) channel(t *types.Chan) *jen.Statement {
+	elem := e.typ(t.Elem())
+	switch t.Dir() {
+	case types.SendOnly:
+		return jen.Chan().Op("<-").Add(elem)
+	case types.RecvOnly:
+		return jen.Op("<-").Chan().Add(elem)
+	}
+	if inner, ok := t.Elem().(*types.Chan); ok && inner.Dir() == types.RecvOnly {
+		elem = jen.Parens(elem) // chan <-chan T would be chan<- chan T
+	}
+	return jen.Chan().Add(elem)
+}
+
+// signature spells the parameters and results of a function type.
+func (e *emitter) signature(t *types.Signature) *jen.Statement {
+	var params, results []jen.Code
+	for i := range t.Params().Len() {
+		typ := t.Params().At(i).Type()
+		if slice, ok := typ.(*types.Slice); ok && t.Variadic() && i == t.Params().Len()-1 {
+			params = append(params, jen.Op("...").Add(e.typ(slice.Elem())))
+			continue
+		}
+		params = append(params, e.typ(typ))
+	}
+	for v := range t.Results().Variables() {
+		results = append(results, e.typ(v.Type()))
+	}
+	s := jen.Params(params...)
+	switch len(results) {
+	case 0:
+		return s
+	case 1:
+		return s.Add(results[0])
+	}
+	return s.Params(results...)
+}
+
+func (e *emitter) iface(t *types.Interface) *jen.Statement {
+	if t.NumMethods() == 0 && t.NumEmbeddeds() == 0 {
+		return jen.Interface()
+	}
+	return jen.InterfaceFunc(func(g *jen.Group) {
+		for i := range t.NumExplicitMethods() {
+			m := t.ExplicitMethod(i)
+			g.Id(m.Name()).Add(e.signature(m.Signature()))
+		}
+		for embedded := range t.EmbeddedTypes() {
+			g.Add(e.typ(embedded))
+		}
+	})
 }
 
 func (e *emitter) instance(obj *types.TypeName, args *types.TypeList) *jen.Statement {
@@ -94,6 +156,20 @@ func spells(t types.Type, pkg *types.Package) map[string]bool {
 			visitName(ids, t.Obj(), t.TypeArgs(), pkg, visit)
 		case *types.Alias:
 			visitName(ids, t.Obj(), t.TypeArgs(), pkg, visit)
+		case *types.Signature:
+			for v := range t.Params().Variables() {
+				visit(v.Type())
+			}
+			for v := range t.Results().Variables() {
+				visit(v.Type())
+			}
+		case *types.Interface:
+			for m := range t.ExplicitMethods() {
+				visit(m.Signature())
+			}
+			for embedded := range t.EmbeddedTypes() {
+				visit(embedded)
+			}
 		case interface{ Elem() types.Type }:
 			if m, ok := t.(*types.Map); ok {
 				visit(m.Key())

@@ -3,6 +3,8 @@ package generator
 import (
 	"fmt"
 	"strings"
+
+	"github.com/flowgen/flowgen/internal/diagnostic"
 )
 
 // maxDiffLines is how much of each side of a difference is shown.
@@ -21,6 +23,7 @@ func diff(file, before, after string) string {
 		endA--
 		endB--
 	}
+	file = diagnostic.Printable(file)
 	var s strings.Builder
 	fmt.Fprintf(&s, "--- %s (on disk)\n+++ %s (generated)\n", file, file)
 	fmt.Fprintf(&s, "@@ -%d,%d +%d,%d @@\n", start+1, endA-start, start+1, endB-start)
@@ -30,7 +33,11 @@ func diff(file, before, after string) string {
 }
 
 func lines(s string) []string {
-	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	ls := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	for i, l := range ls {
+		ls[i] = diagnostic.Printable(strings.TrimSuffix(l, "\r"))
+	}
+	return ls
 }
 
 func side(s *strings.Builder, mark string, ls []string) {

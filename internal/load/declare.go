@@ -39,11 +39,11 @@ func (w *writer) declarations(s *source) string {
 			return
 		}
 		goName := d.As
-		if exported, ok := name.Exported(fn.Name.Name); !d.Has("as") && ok {
+		if exported, ok := name.Exported(fn.Name.Name); !d.Has("as") && ok && exported != fn.Name.Name {
 			goName = exported
 		}
 		params, ok := s.params(fn)
-		if goName == "" || goName == fn.Name.Name || !ok {
+		if goName == "" || !ok || goName == fn.Name.Name && fn.Recv == nil {
 			return
 		}
 		switch d.Kind {

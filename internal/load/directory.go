@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/directive"
@@ -112,14 +111,7 @@ func readSource(path string) (*source, error) {
 	return s, err
 }
 
-func (s *source) imports(path string) bool {
-	for _, spec := range s.file.Imports {
-		if p, err := strconv.Unquote(spec.Path.Value); err == nil && p == path {
-			return true
-		}
-	}
-	return false
-}
+func (s *source) imports(path string) bool { return importsPath(s.file, path) }
 
 // annotated calls f for every directive on the package clause (with nil) and
 // on functions.

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"go/ast"
 	"go/token"
 	"path/filepath"
 	"strconv"
@@ -19,7 +20,7 @@ func (p *Package) Diagnostics() []diagnostic.Diagnostic {
 	var ds []diagnostic.Diagnostic
 	for _, e := range p.errors {
 		at := position(e.Pos)
-		if e.Kind == packages.TypeError || isCompileError(e) || p.ours(at) {
+		if e.Kind == packages.TypeError || isCompileError(e) || p.ours(at) || isEmbedError(e) {
 			continue
 		}
 		what, fix := strings.TrimSpace(e.Msg), ""
@@ -49,6 +50,27 @@ func (p *Package) TypeErrors(from, to token.Pos) []diagnostic.Diagnostic {
 	return ds
 }
 
+// ImportError returns why the package that spec imports cannot be read, if the go
+// command says so: it is of no module that go.mod requires, or does not exist.
+func (p *Package) ImportError(spec *ast.ImportSpec) (diagnostic.Diagnostic, bool) {
+	path, err := strconv.Unquote(spec.Path.Value)
+	if err != nil || p.imports[path] == nil {
+		return diagnostic.Diagnostic{}, false
+	}
+	for _, e := range p.imports[path].Errors {
+		if e.Kind != packages.ListError || isCompileError(e) {
+			continue
+		}
+		what, command, ok := strings.Cut(strings.TrimSpace(e.Msg), "; to add it:")
+		fix := "mend the import first"
+		if ok {
+			fix = "run " + strings.TrimSpace(command)
+		}
+		return diagnostic.New(p.Position(spec.Pos()), what, fix), true
+	}
+	return diagnostic.Diagnostic{}, false
+}
+
 // ours reports whether at is in generated text.
 func (p *Package) ours(at token.Position) bool {
 	if filepath.Base(at.Filename) == name.Output {
@@ -66,6 +88,12 @@ func (p *Package) ours(at token.Position) bool {
 // command made export data: the type checker says it again, better.
 func isCompileError(e packages.Error) bool {
 	return e.Kind == packages.ListError && strings.HasPrefix(e.Msg, "# ")
+}
+
+// isEmbedError reports whether e is about what a //go:embed line names. The file
+// may well be made by another generator, later; its text has no bearing on ours.
+func isEmbedError(e packages.Error) bool {
+	return e.Kind == packages.ListError && strings.HasPrefix(e.Msg, "pattern ") && position(e.Pos).Line > 0
 }
 
 // position reads the "file:line:col", "file:line", "-" or "" of go/packages.

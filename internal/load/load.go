@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/flowgen/flowgen/internal/name"
 	"golang.org/x/tools/go/packages"
@@ -35,9 +36,17 @@ type Package struct {
 	Types  *types.Package
 	Info   *types.Info
 	Output Output
+	// Foreign says whose the package is if it is not of the module that is
+	// worked on, and so not to be written to: "module example.com/dep" or "a
+	// vendor directory".
+	Foreign string
+	// Err is why the package's directory cannot be read.
+	Err error
 
 	errors     []packages.Error
 	typeErrors []types.Error
+	imports    map[string]*packages.Package
+	dots       map[string][]string // exported names by the path of a dot import in tests
 }
 
 // File is a file of the user.
@@ -69,12 +78,9 @@ func Load(ctx context.Context, dir string, patterns []string) (*Set, error) {
 	}
 	set := &Set{Parsed: read.paths()}
 	for _, p := range loaded {
-		pkg, err := newPackage(p, read)
-		if err != nil {
-			return nil, err
-		}
-		set.Packages = append(set.Packages, pkg)
+		set.Packages = append(set.Packages, newPackage(p, read))
 	}
+	nameDotImports(ctx, dir, set.Packages)
 	slices.SortFunc(set.Packages, func(a, b *Package) int { return cmp.Compare(a.Path, b.Path) })
 	return set, nil
 }
@@ -94,10 +100,10 @@ func (r *reader) load(ctx context.Context, dir string, flags, patterns []string)
 	return loaded, nil
 }
 
-func newPackage(p *packages.Package, read *reader) (*Package, error) {
+func newPackage(p *packages.Package, read *reader) *Package {
 	pkg := &Package{
 		Path: p.PkgPath, Name: p.Name, Dir: p.Dir, Fset: read.fset, Types: p.Types, Info: p.TypesInfo,
-		errors: p.Errors, typeErrors: p.TypeErrors,
+		Foreign: foreign(p), errors: p.Errors, typeErrors: p.TypeErrors, imports: p.Imports,
 	}
 	compiled := make(map[string]bool)
 	for _, syntax := range p.Syntax {
@@ -113,14 +119,25 @@ func newPackage(p *packages.Package, read *reader) (*Package, error) {
 	}
 	slices.SortFunc(pkg.Files, func(a, b *File) int { return cmp.Compare(a.Path, b.Path) })
 	if p.Dir == "" {
-		return pkg, nil
+		return pkg
 	}
-	var err error
-	if pkg.Others, err = readOthers(read.fset, p, compiled); err != nil {
-		return nil, err
+	if pkg.Others, pkg.Err = readOthers(read.fset, p, compiled); pkg.Err != nil {
+		return pkg
 	}
-	pkg.Output, err = readOutput(filepath.Join(p.Dir, name.Output))
-	return pkg, err
+	pkg.Output, pkg.Err = readOutput(filepath.Join(p.Dir, name.Output))
+	return pkg
+}
+
+// foreign returns what Package.Foreign says of p. Packages without a module are
+// those of the standard library, and of programs that use no modules.
+func foreign(p *packages.Package) string {
+	if strings.Contains(filepath.ToSlash(p.Dir), "/vendor/") {
+		return "a vendor directory"
+	}
+	if p.Module != nil && !p.Module.Main {
+		return "module " + p.Module.Path
+	}
+	return ""
 }
 
 // Position returns where pos is in the file as it lies on disk.

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/name"
@@ -25,6 +27,9 @@ const (
 	Test        Reason = "in a test file"
 	Constrained Reason = "in a file with build constraints"
 	Cgo         Reason = "in a file that imports \"C\""
+	Version     Reason = "in a file for another version of Go"
+	Prose       Reason = "in a file of package documentation, which is never compiled"
+	Excluded    Reason = "in a file that is not compiled"
 )
 
 // readOthers parses the files beside the compiled ones. Those of another
@@ -57,8 +62,21 @@ func why(path string, file *ast.File) Reason {
 		return Test
 	case constrained(path, file):
 		return Constrained
+	case file.Name.Name == "documentation":
+		return Prose
+	case importsPath(file, "C"):
+		return Cgo
+	case len(buildLines(file)) > 0:
+		return Version
 	}
-	return Cgo
+	return Excluded
+}
+
+func importsPath(file *ast.File, path string) bool {
+	return slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool {
+		p, err := strconv.Unquote(spec.Path.Value)
+		return err == nil && p == path
+	})
 }
 
 // constrained reports whether a file is compiled on some platforms or with some
@@ -79,20 +97,26 @@ func platformName(base string) bool {
 }
 
 func constraintLine(file *ast.File) bool {
+	return slices.ContainsFunc(buildLines(file), func(expr constraint.Expr) bool { return !versionOnly(expr) })
+}
+
+// buildLines returns the //go:build lines of a file.
+func buildLines(file *ast.File) []constraint.Expr {
+	var exprs []constraint.Expr
 	for _, group := range file.Comments {
 		if group.Pos() > file.Package {
-			return false
+			break
 		}
 		for _, c := range group.List {
 			if !constraint.IsGoBuild(c.Text) {
 				continue
 			}
-			if expr, err := constraint.Parse(c.Text); err == nil && !versionOnly(expr) {
-				return true
+			if expr, err := constraint.Parse(c.Text); err == nil {
+				exprs = append(exprs, expr)
 			}
 		}
 	}
-	return false
+	return exprs
 }
 
 func versionOnly(expr constraint.Expr) bool {

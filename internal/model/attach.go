@@ -89,6 +89,9 @@ var moves = map[load.Reason]string{
 	load.Test:        "move it to a file that is no test",
 	load.Constrained: "move it to a file that is always compiled, and call from there what differs",
 	load.Cgo:         "move it to a file that does not import \"C\", and call from there what does",
+	load.Version:     "move it to a file that is always compiled, and call from there what differs",
+	load.Prose:       "move it to a file of the package itself",
+	load.Excluded:    "move it to a file that is always compiled",
 }
 
 // onlySpec returns the single declaration of a group that bears a directive.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,12 +29,35 @@ func (b *builder) collisions() {
 	for id := range declared {
 		b.model.Declared[id] = true
 	}
+	b.hidden(declared)
 	imported := b.imported()
 	b.sameGoName()
 	for _, g := range b.generated() {
 		b.model.Declared[g.name] = true
 		if at := cmp.Or(declared[g.name], imported[g.name]); at != "" {
 			b.report(g.pos, fmt.Sprintf("%s would be called %s, which %s declares already", g.what, g.name, at), g.fix)
+		}
+	}
+}
+
+// hidden reports predeclared identifiers that the output needs and the package
+// declares anew, on any platform or in its tests.
+func (b *builder) hidden(declared map[string]string) {
+	needs := make(map[string]bool)
+	for _, s := range b.model.Steps {
+		needs["error"] = true
+		needs["bool"] = needs["bool"] || len(s.Fatal) > 0
+		needs["true"] = needs["true"] || s.Directive.NonIdempotent
+	}
+	if len(b.model.Workflows) > 0 {
+		needs["error"] = true
+	}
+	if len(b.model.Receivers) > 0 {
+		needs["nil"], needs["false"] = true, true
+	}
+	for _, id := range slices.Sorted(maps.Keys(needs)) {
+		if at := declared[id]; needs[id] && at != "" {
+			b.report(b.firstFunction(), fmt.Sprintf("generated code needs the predeclared %s, which %s declares anew", id, at), "give that another name")
 		}
 	}
 }

@@ -20,9 +20,7 @@ func (b *builder) declared() map[string]string {
 				taken[id.Name] = b.line(id.Pos())
 			}
 		}
-		for _, decl := range f.AST.Decls {
-			declaredBy(decl, note)
-		}
+		load.Declared(f.AST, note)
 	}
 	return taken
 }
@@ -31,26 +29,6 @@ func (b *builder) declared() map[string]string {
 // in its tests.
 func (b *builder) ofPackage() []*load.File {
 	return slices.DeleteFunc(slices.Concat(b.Files, b.Others), func(f *load.File) bool { return f.AST.Name.Name != b.Name })
-}
-
-func declaredBy(decl ast.Decl, note func(*ast.Ident)) {
-	switch decl := decl.(type) {
-	case *ast.FuncDecl:
-		if decl.Recv == nil && decl.Name.Name != "init" {
-			note(decl.Name)
-		}
-	case *ast.GenDecl:
-		for _, spec := range decl.Specs {
-			switch spec := spec.(type) {
-			case *ast.TypeSpec:
-				note(spec.Name)
-			case *ast.ValueSpec:
-				for _, id := range spec.Names {
-					note(id)
-				}
-			}
-		}
-	}
 }
 
 // imported returns the names that imports declare in the scopes of their files:
@@ -67,7 +45,7 @@ func (b *builder) imported() map[string]string {
 			if spec.Pos() >= f.End {
 				continue
 			}
-			for _, id := range importedNames(spec, paths) {
+			for _, id := range b.importedNames(spec, paths) {
 				taken[id] = "an import at " + b.line(spec.Pos())
 			}
 		}
@@ -80,13 +58,15 @@ type importedPackage struct {
 	members []string
 }
 
-func importedNames(spec *ast.ImportSpec, paths map[string]importedPackage) []string {
+func (b *builder) importedNames(spec *ast.ImportSpec, paths map[string]importedPackage) []string {
 	path, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {
 		return nil
 	}
 	p, known := paths[path]
 	switch {
+	case spec.Name != nil && spec.Name.Name == "." && !known:
+		return b.DotImported(path)
 	case spec.Name != nil && spec.Name.Name == ".":
 		return slices.DeleteFunc(slices.Clone(p.members), func(m string) bool { return !token.IsExported(m) })
 	case spec.Name != nil:

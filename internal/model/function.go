@@ -5,6 +5,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/diagnostic"
@@ -65,9 +67,9 @@ func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 	}
 	sig := obj.Signature()
 	usable := b.shape(decl, sig, d.Kind)
-	if token.IsExported(decl.Name.Name) {
+	if token.IsExported(decl.Name.Name) && !d.Has("as") {
 		b.report(decl.Name.Pos(), fmt.Sprintf("%s %s is exported, so other packages could call it around the log", d.Kind, decl.Name.Name),
-			"rename it to "+name.Unexported(decl.Name.Name)+": the generated function takes the exported name")
+			"rename it to "+name.Unexported(decl.Name.Name)+": the generated function takes the exported name; or keep it and name that function with as=Name")
 		return nil
 	}
 	goName, named := b.goName(decl.Name.Pos(), decl.Name.Name, d)
@@ -75,7 +77,7 @@ func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 		return nil
 	}
 	fn := &Function{
-		Impl: decl.Name.Name, GoName: goName, Stored: b.stored(decl.Name.Name, d), Doc: decl.Doc.Text(),
+		Impl: decl.Name.Name, GoName: goName, Stored: b.stored(decl.Name.Name, d), Doc: prose(decl.Doc),
 		Context: sig.Params().At(0).Name(), Variadic: sig.Variadic(), Directive: d, decl: decl, sig: sig, pos: decl.Name.Pos(),
 	}
 	var names []string
@@ -91,6 +93,18 @@ func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 	}
 	b.payloads(fn)
 	return fn
+}
+
+// toolComment matches comments that are for other tools, although they lack the
+// colon by which go/ast tells them from prose. gofmt puts a space before those it
+// finds in a doc comment.
+var toolComment = regexp.MustCompile(`^//(?:(?:nolint|#?nosec|noinspection|NOSONAR)(?:\W|$)|\s+(?:nolint|#?nosec|NOSONAR)(?:\s*$|:|\s*//|\s+G\d))`)
+
+// prose returns the text of a doc comment without what is for tools.
+func prose(doc *ast.CommentGroup) string {
+	return (&ast.CommentGroup{
+		List: slices.DeleteFunc(slices.Clone(doc.List), func(c *ast.Comment) bool { return toolComment.MatchString(c.Text) }),
+	}).Text()
 }
 
 // shape checks the signature but for the types of payloads.
@@ -184,7 +198,14 @@ func (b *builder) importErrors(decl *ast.FuncDecl) []diagnostic.Diagnostic {
 			continue
 		}
 		for _, spec := range f.AST.Imports {
-			ds = append(ds, b.TypeErrors(spec.Pos(), spec.End())...)
+			d, ok := b.ImportError(spec)
+			switch {
+			case spec.Pos() >= f.End: // appended by load
+			case ok:
+				ds = append(ds, d)
+			default:
+				ds = append(ds, b.TypeErrors(spec.Pos(), spec.End())...)
+			}
 		}
 	}
 	return ds

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"go/types"
 
@@ -18,6 +19,10 @@ func (b *builder) key(fn *Function) *Key {
 	at := func(pos token.Pos) token.Pos { // of the expression, which starts at 1
 		offset := min(max(int(pos)-1, 0), len(text.Value))
 		return text.Pos + token.Pos(offset)
+	}
+	if offset := commentIn(text.Value); offset >= 0 {
+		b.report(text.Pos+token.Pos(offset), "the key holds a comment", "remove it: the expression becomes part of a line of generated code")
+		return nil
 	}
 	expr, err := parser.ParseExpr(text.Value)
 	if err != nil {
@@ -37,6 +42,21 @@ func (b *builder) key(fn *Function) *Key {
 		return nil
 	}
 	return &Key{Expr: expr, Info: info}
+}
+
+// commentIn returns the offset of the first comment in an expression, or -1.
+func commentIn(expr string) int {
+	var s scanner.Scanner
+	file := token.NewFileSet().AddFile("", 1, len(expr))
+	s.Init(file, []byte(expr), nil, scanner.ScanComments)
+	for {
+		switch pos, tok, _ := s.Scan(); tok {
+		case token.COMMENT:
+			return file.Offset(pos)
+		case token.EOF:
+			return -1
+		}
+	}
 }
 
 // keyNames checks that the key is made of parameters and of names that

@@ -1,6 +1,9 @@
 package payload
 
-import "go/types"
+import (
+	"go/token"
+	"go/types"
+)
 
 // encoding is a pair of methods by which a type stores itself.
 type encoding struct{ marshal, unmarshal string }
@@ -55,9 +58,35 @@ func (c *checker) judge(at place, t types.Type, writes, reads string) {
 	}
 }
 
-// hasMethod reports whether name is in t's method set.
+// hasMethod reports whether encoding/json would call the method name of t: it is
+// in the method set, with the signature of its interface.
 func hasMethod(t types.Type, name string) bool {
-	return types.NewMethodSet(t).Lookup(nil, name) != nil
+	sel := types.NewMethodSet(t).Lookup(nil, name)
+	if sel == nil {
+		return false
+	}
+	sig, ok := sel.Type().(*types.Signature)
+	return ok && types.Identical(types.NewSignatureType(nil, nil, nil, sig.Params(), sig.Results(), sig.Variadic()), signatures[name])
+}
+
+var signatures = map[string]*types.Signature{
+	"MarshalJSON": marshals, "UnmarshalJSON": unmarshals, "MarshalText": marshals, "UnmarshalText": unmarshals,
+}
+
+var (
+	marshals   = types.NewSignatureType(nil, nil, nil, nil, tuple(bytesType, errorType), false)
+	unmarshals = types.NewSignatureType(nil, nil, nil, tuple(bytesType), tuple(errorType), false)
+
+	bytesType = types.NewSlice(types.Typ[types.Byte])
+	errorType = types.Universe.Lookup("error").Type()
+)
+
+func tuple(ts ...types.Type) *types.Tuple {
+	vars := make([]*types.Var, len(ts))
+	for i, t := range ts {
+		vars[i] = types.NewParam(token.NoPos, nil, "", t)
+	}
+	return types.NewTuple(vars...)
 }
 
 // promotedFrom returns the embedded field through which t has the method while

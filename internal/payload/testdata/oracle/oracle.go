@@ -12,6 +12,9 @@ import (
 
 // Values holds a value of every type of this package by the type's name.
 var Values = map[string]any{
+	"WrongMarshal":     WrongMarshal{1},
+	"WrongMarshalLost": WrongMarshalLost{1},
+	"WrongText":        WrongText{1},
 	"Plain":            Plain{1, "a", []byte("b"), 1.5, true},
 	"Unexported":       Unexported{1, 2},
 	"Skipped":          Skipped{1},
@@ -155,3 +158,28 @@ func (t *Text) UnmarshalText(text []byte) (err error) {
 	t.n, err = strconv.Atoi(string(text))
 	return err
 }
+
+// WrongMarshal has methods that encoding/json does not call: they have other
+// signatures.
+type WrongMarshal struct{ A int }
+
+// MarshalJSON lacks an error.
+func (WrongMarshal) MarshalJSON() []byte { return nil }
+
+// WrongMarshalLost would need the methods that it seems to have.
+type WrongMarshalLost struct{ a int }
+
+// MarshalJSON returns text.
+func (WrongMarshalLost) MarshalJSON() (string, error) { return "", nil }
+
+// UnmarshalJSON takes text.
+func (*WrongMarshalLost) UnmarshalJSON(string) error { return nil }
+
+// WrongText writes itself as text, but does not read itself.
+type WrongText struct{ A int }
+
+// MarshalText is right.
+func (w WrongText) MarshalText() ([]byte, error) { return []byte("x"), nil }
+
+// UnmarshalText returns too much.
+func (*WrongText) UnmarshalText([]byte) (int, error) { return 0, nil }

@@ -1,0 +1,134 @@
+package generator_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/google/go-cmp/cmp"
+)
+
+// anotherMistake is a package with one diagnostic.
+var anotherMistake = strings.Replace(strings.Replace(orders, "package orders", "package shop", 1), "//flow:step", "//flow:step retries=x", 1)
+
+// wants checks that the report has one diagnostic per want, which starts with it.
+func wants(t *testing.T, report *generator.Report, want ...string) {
+	t.Helper()
+	if len(report.Diagnostics) != len(want) {
+		t.Fatalf("diagnostics are %v, want %d", report.Diagnostics, len(want))
+	}
+	for i, d := range report.Diagnostics {
+		if !strings.HasPrefix(d.String(), want[i]) {
+			t.Errorf("diagnostic %d is %q, want %q…", i, d, want[i])
+		}
+	}
+}
+
+func TestRun_AFileThatCannotBeWrittenHidesNothing(t *testing.T) {
+	dir := workspace(t, map[string]string{
+		"orders/orders.go": orders, "shop/shop.go": anotherMistake,
+		"zoo/zoo.go": strings.Replace(orders, "package orders", "package zoo", 1),
+	})
+	// The name leaves no room for that of the temporary file beside it.
+	long := filepath.Join(dir, strings.Repeat("x", 250))
+	if err := os.WriteFile(long, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(long, filepath.Join(dir, "orders", "flow_gen.go")); err != nil {
+		t.Fatal(err)
+	}
+	report := run(t, dir)
+	wants(t, report, "orders/flow_gen.go: the file cannot be written: ", "shop/shop.go:12:21: retries=x")
+	if d := cmp.Diff([]generator.Change{{File: "zoo/flow_gen.go", Action: generator.Wrote}}, report.Changes); d != "" {
+		t.Errorf("changes (-want +got):\n%s", d)
+	}
+}
+
+func TestRun_AFileThatCannotBeReadHidesNothing(t *testing.T) {
+	dir := workspace(t, map[string]string{"orders/orders.go": orders, "orders/flow_gen.go/file": "", "shop/shop.go": anotherMistake})
+	report := run(t, dir)
+	wants(t, report, "orders: the package cannot be read: read generated file: ", "shop/shop.go:12:21: retries=x")
+}
+
+// dependency is a module with an annotated package that is not generated.
+func dependency(t *testing.T, dir, at string) {
+	t.Helper()
+	write(t, dir, at+"/go.mod", strings.Replace(read(t, dir, "go.mod"), "module example.com/user", "module example.com/dep", 1))
+	write(t, dir, at+"/orders/orders.go", orders)
+}
+
+func TestRun_WritesToNoOtherModule(t *testing.T) {
+	dir := workspace(t, map[string]string{"use/use.go": "package use\n\nimport _ \"example.com/dep/orders\"\n"})
+	dependency(t, dir, "dep")
+	write(t, dir, "go.mod", read(t, dir, "go.mod")+"\nrequire example.com/dep v0.0.0\n\nreplace example.com/dep => ./dep\n")
+	for _, pattern := range []string{"example.com/dep/...", "example.com/dep/orders"} {
+		report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{pattern}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants(t, report, "dep/orders: package example.com/dep/orders is part of module example.com/dep")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "dep", "orders", "flow_gen.go")); !os.IsNotExist(err) {
+		t.Errorf("flow_gen.go was written into the other module (%v)", err)
+	}
+}
+
+func TestRun_WritesToNoVendorDirectory(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/user\n\ngo 1.26\n\nrequire example.com/dep v1.0.0\n")
+	write(t, dir, "use.go", "package user\n\nimport _ \"example.com/dep/orders\"\n")
+	write(t, dir, "vendor/modules.txt", "# example.com/dep v1.0.0\n## explicit; go 1.26\nexample.com/dep/orders\n")
+	write(t, dir, "vendor/example.com/dep/orders/orders.go",
+		"package orders\n\nimport \"context\"\n\n//flow:step\nfunc charge(ctx context.Context) error { return nil }\n")
+	for _, pattern := range []string{"example.com/dep/...", "./vendor/example.com/dep/orders"} {
+		report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{pattern}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Diagnostics) == 0 || len(report.Changes) != 0 {
+			t.Errorf("%s: report is %+v, want a diagnostic and no change", pattern, report)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "vendor/example.com/dep/orders/flow_gen.go")); !os.IsNotExist(err) {
+		t.Errorf("flow_gen.go was written into the vendor directory (%v)", err)
+	}
+}
+
+// git writes these line ends on Windows; the file is no other for them.
+func TestGEN2_LineEndsOfWindowsAreNotStale(t *testing.T) {
+	dir := workspace(t, map[string]string{"orders/orders.go": orders})
+	mustRun(t, dir)
+	text := read(t, dir, "orders/flow_gen.go")
+	windows := strings.ReplaceAll(text, "\n", "\r\n")
+	write(t, dir, "orders/flow_gen.go", windows)
+	if d := cmp.Diff([]generator.Change{}, check(t, dir).Changes); d != "" {
+		t.Errorf("changes under Check (-want +got):\n%s", d)
+	}
+	mustRun(t, dir)
+	if got := read(t, dir, "orders/flow_gen.go"); got != windows {
+		t.Error("the file was written anew")
+	}
+	write(t, dir, "orders/flow_gen.go", strings.Replace(windows, "orders.charge", "orders.old", 1))
+	changes := check(t, dir).Changes
+	if len(changes) != 1 || strings.Count(changes[0].Diff, "\n-") != 1 || strings.Contains(changes[0].Diff, "\r") {
+		t.Errorf("changes of a stale file with such line ends are %+v, want a difference of one line", changes)
+	}
+}
+
+// What //go:embed names may be made by another generator, later.
+func TestRun_AMissingEmbeddedFileDoesNotMatter(t *testing.T) {
+	dir := workspace(t, map[string]string{"orders/orders.go": orders, "orders/text.go": "package orders\n\nimport _ \"embed\"\n\n//go:embed missing.txt\nvar text string\n"})
+	if d := cmp.Diff([]generator.Change{{File: "orders/flow_gen.go", Action: generator.Wrote}}, mustRun(t, dir).Changes); d != "" {
+		t.Errorf("changes (-want +got):\n%s", d)
+	}
+}
+
+func TestRun_NamesTheModuleThatIsNotRequired(t *testing.T) {
+	dir := workspace(t, map[string]string{"orders/orders.go": orders})
+	mod := read(t, dir, "go.mod")
+	write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
+	wants(t, run(t, dir), "orders/orders.go:6:2: no required module provides package github.com/flowgen/flowgen/runtime/workflow: "+
+		"run go get github.com/flowgen/flowgen/runtime/workflow")
+}

@@ -1,0 +1,6 @@
+package documentation
+
+import "context"
+
+//flow:step
+func ship(ctx context.Context) error { return nil }

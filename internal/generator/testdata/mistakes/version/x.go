@@ -1,0 +1,6 @@
+package version
+
+import "context"
+
+//flow:step
+func fine(ctx context.Context) error { return nil }

@@ -1,0 +1,88 @@
+package load
+
+import (
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"slices"
+	"strconv"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// DotImported returns the exported names of a package that a test imports with
+// a dot: Go lets no generated declaration have one of them.
+func (p *Package) DotImported(path string) []string { return p.dots[path] }
+
+// nameDotImports finds out what the dot imports of tests declare, by syntax: the
+// type checker never sees tests. A package that cannot be found is left to the
+// compiler to complain about.
+func nameDotImports(ctx context.Context, dir string, pkgs []*Package) {
+	dots := make(map[string][]string)
+	for _, p := range pkgs {
+		p.dots = dots
+		for _, f := range p.Others {
+			if f.AST.Name.Name != p.Name {
+				continue
+			}
+			for _, spec := range f.AST.Imports {
+				if path, err := strconv.Unquote(spec.Path.Value); err == nil && spec.Name != nil && spec.Name.Name == "." {
+					dots[path] = nil
+				}
+			}
+		}
+	}
+	if len(dots) == 0 {
+		return
+	}
+	loaded, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedFiles, Context: ctx, Dir: dir,
+	}, slices.Sorted(maps.Keys(dots))...)
+	if err != nil {
+		return
+	}
+	for _, p := range loaded {
+		dots[p.PkgPath] = exportedNames(p.GoFiles)
+	}
+}
+
+func exportedNames(files []string) []string {
+	var names []string
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			continue
+		}
+		Declared(file, func(id *ast.Ident) {
+			if id.IsExported() {
+				names = append(names, id.Name)
+			}
+		})
+	}
+	return names
+}
+
+// Declared calls note for every identifier that file declares at package level.
+func Declared(file *ast.File, note func(*ast.Ident)) {
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if decl.Recv == nil && decl.Name.Name != "init" {
+				note(decl.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					note(spec.Name)
+				case *ast.ValueSpec:
+					for _, id := range spec.Names {
+						note(id)
+					}
+				}
+			}
+		}
+	}
+}
