@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -66,9 +67,9 @@ func Heartbeat(ctx context.Context, details any) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	data, err := json.Marshal(details)
+	data, err := workflow.EncodePayload(seam.Gate{}, "heartbeat of step ", a.Step, details)
 	if err != nil {
-		return &workflow.PayloadError{What: "heartbeat of step " + a.Step, Err: err}
+		return err
 	}
 	if err := a.Heart.Beat(ctx, data); err != nil {
 		return fmt.Errorf("heartbeat of step %s: %w", a.Step, err)

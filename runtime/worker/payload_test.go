@@ -196,3 +196,62 @@ func TestSTEP11_WhatCannotBeDecodedIsAnErrorThatNamesIt(t *testing.T) {
 		t.Errorf("input of a step: %v", err)
 	}
 }
+
+// Package json would write each as U+FFFD, and make one key of two.
+func TestSTEP11_StringsThatAreNotUTF8AreRefusedBySenderAndReceiver(t *testing.T) {
+	type letter struct{ Names map[string]int }
+	keys := letter{map[string]int{"caf\xe9": 1, "caf\xe8": 2}}
+	mail := workflow.NewTopic[letter]("mail")
+	letters, made := aStep[string, letter]("made", shim.Policy{}), flow[string, letter]("lettered")
+	hook := workflow.NewHook[string]("raw")
+	w := newMemory(t)
+	tokens := make(chan string, 1)
+	w.work(worker.Config{}, letters.as(func(context.Context, string) (letter, error) { return keys, nil }),
+		text.as(func(_ context.Context, in string) (string, error) { return in, nil }),
+		as(made, func(ctx workflow.Context, what string) (letter, error) {
+			var err error
+			switch what {
+			case "input of step test.text":
+				_, err = text.Call(ctx, "caf\xe9")
+			case "result of step test.made":
+				_, err = letters.Call(ctx, "")
+			case "recorded value":
+				_, err = workflow.Record(ctx, func() (letter, error) { return keys, nil })
+			case "wait":
+				h, err := hook.Open(ctx)
+				if err != nil {
+					return letter{}, err
+				}
+				tokens <- h.Token()
+				_, err = h.Receive(ctx)
+				return letter{}, err
+			default:
+				return keys, nil
+			}
+			return letter{}, err
+		}), parks)
+	refused := func(what string, err error) {
+		t.Helper()
+		var payload *workflow.PayloadError
+		if !errors.As(err, &payload) || !containsAll(payload.What, what) || !containsAll(err.Error(), "not UTF-8") {
+			t.Errorf("%s: got %v, want a *PayloadError that names it", what, err)
+		}
+	}
+	_, err := texts.Start(w.ctx, w.client, "caf\xe9")
+	refused("input of workflow test.texts", err)
+	for _, what := range []string{"input of step test.text", "result of step test.made", "recorded value", "result of workflow test.lettered"} {
+		run := start(w, made, what)
+		refused(what, failure(w, run))
+		if n := len(filter(w.log(run), event.StepStarted)); n > 1 {
+			t.Errorf("%s: %d attempts were made", what, n)
+		}
+	}
+	waits := start(w, made, "wait")
+	refused("message of topic mail", mail.Send(w.ctx, waits, keys))
+	token := <-tokens
+	refused("payload of a hook", w.client.ResumeHook(w.ctx, token, []byte(`"caf`+"\xe9"+`"`)))
+	if err := w.client.ResumeHook(w.ctx, token, []byte(`"café"`)); err != nil {
+		t.Error(err)
+	}
+	_ = result(w, waits)
+}

@@ -18,8 +18,9 @@ const (
 	DefaultWarnPayload = 256 << 10 // larger ones are logged
 )
 
-// PayloadError says that a value cannot be stored or read back. Nothing was
-// truncated, and nothing was written.
+// PayloadError says that a value cannot be stored or read back as it is: it is too
+// large, cannot be encoded or decoded, or has a string that is not UTF-8, and then Err
+// says where. Nothing was truncated, and nothing was written.
 type PayloadError struct {
 	What  string // for example "input of step orders.charge"
 	Size  int    // in bytes; 0 if the value could not be encoded
@@ -91,14 +92,17 @@ func (ctx Context) encode(what string, v any) ([]byte, error) {
 	return data, ctx.env.limits.check(what, len(data), ctx.branch().Replaying())
 }
 
-// marshal turns v into JSON. A panic of the user's MarshalJSON is an error.
+// marshal turns v into JSON. A panic of the user's MarshalJSON is an error, and so is a
+// string that is not UTF-8.
 func marshal(what string, v any) (data []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			data, err = nil, &PayloadError{What: what, Err: fmt.Errorf("encoding panicked: %v", r)}
 		}
 	}()
-	data, err = json.Marshal(v)
+	if data, err = json.Marshal(v); err == nil {
+		err = checkWritten(v, data)
+	}
 	if err != nil {
 		return nil, &PayloadError{What: what, Err: err}
 	}
@@ -136,7 +140,8 @@ func (l *limits) check(what string, size int, quiet bool) error {
 	return nil
 }
 
-// decode reads a stored value. A panic of the user's UnmarshalJSON is an error.
+// decode reads a stored value. A panic of the user's UnmarshalJSON is an error, and so is
+// text that no string can hold.
 func decode(what string, data []byte, into any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -146,7 +151,10 @@ func decode(what string, data []byte, into any) (err error) {
 	if len(data) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err = json.Unmarshal(data, into); err == nil {
+		err = checkRead(data)
+	}
+	if err != nil {
 		return &PayloadError{What: what, Err: err}
 	}
 	return nil

@@ -77,8 +77,10 @@ func (h Hook[T]) Resume(ctx context.Context, c *Client, token string, v T, opts 
 func (c *Client) ResumeHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
 	const what = "payload of a hook"
 	err := c.limits.check(what, len(payload), false)
-	if err == nil && !json.Valid(payload) {
-		err = &PayloadError{What: what, Err: errors.New("it is not JSON")}
+	if err == nil {
+		if bad := validJSON(payload); bad != nil {
+			err = &PayloadError{What: what, Err: bad}
+		}
 	}
 	if err == nil {
 		err = c.resume(ctx, "", token, payload, opts)

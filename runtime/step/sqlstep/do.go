@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -50,9 +51,9 @@ func Do[T any](ctx context.Context, db *sql.DB, f func(context.Context, *sql.Tx)
 	if err != nil {
 		return zero, err
 	}
-	result, err := json.Marshal(v)
+	result, err := workflow.EncodePayload(seam.Gate{}, "result of step ", call.Step, v)
 	if err != nil {
-		return zero, &workflow.PayloadError{What: "result of step " + call.Step, Err: err}
+		return zero, err
 	}
 	if _, err := tx.ExecContext(ctx, d.finish, string(result), key); err != nil {
 		return zero, fmt.Errorf("record the result of step %s: %w", call.Step, err)
