@@ -40,6 +40,9 @@ func (s *Store) routed(c *store.Create) error {
 }
 
 func (p *partition) create(c *store.Create) store.Created {
+	if err := c.Check(); err != nil {
+		return store.Created{Err: err}
+	}
 	if p.late(c.Deadline) {
 		return store.Created{Err: store.ErrStale}
 	}

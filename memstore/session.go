@@ -70,6 +70,9 @@ func ids(runs map[*run]struct{}) []event.RunID {
 // OpenSession adds a lease. Opening a session again renews it, unless it is
 // being recovered: then the answer is store.ErrExpired.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
+	if err := o.Check(); err != nil {
+		return fmt.Errorf("open session %s: %w", o.ID, err)
+	}
 	p, err := s.enterPartition(ctx, o.Partition)
 	if err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)

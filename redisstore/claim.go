@@ -23,7 +23,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		recovers = 1
 	}
 	keys := []string{p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session)}
-	args := []any{s.at(), session, c.Token[:], max(c.Max, 0), recovers, chores}
+	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), recovers, chores}
 	for _, class := range c.Classes {
 		code := s.names.codeOf(class)
 		keys, args = append(keys, p.ready(code)), append(args, code)
@@ -46,6 +46,10 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	return claimed, nil
 }
+
+// mostClaimed is how many runs one claim hands out at most: a script can name only so
+// many at once. What is left has a wake.
+const mostClaimed = 4000
 
 // ClaimRun hands out one named run.
 func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {

@@ -17,22 +17,28 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	calls := make([]*call, len(runs))
+	calls, answers := make([]*call, 0, len(runs)), make([]store.Created, len(runs))
 	for i := range runs {
+		if answers[i].Err = runs[i].Check(); answers[i].Err != nil {
+			continue
+		}
 		if err := errors.Join(checkStatus(runs[i].Run, runs[i].Status), s.routed(&runs[i])); err != nil {
 			return nil, err
 		}
-		calls[i] = s.creation(&runs[i])
+		calls = append(calls, s.creation(&runs[i]))
 	}
 	if err := s.doReplicated(ctx, calls...); err != nil {
 		return nil, fmt.Errorf("create %d runs: %w", len(runs), err)
 	}
-	answers := make([]store.Created, len(runs))
-	for i, c := range calls {
+	for i := range runs {
+		if answers[i].Err != nil {
+			continue
+		}
 		var err error
-		if answers[i], err = created(&runs[i], c); err != nil {
+		if answers[i], err = created(&runs[i], calls[0]); err != nil {
 			return nil, fmt.Errorf("create run %s: %w", runs[i].Run, err)
 		}
+		calls = calls[1:]
 	}
 	return answers, nil
 }

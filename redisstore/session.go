@@ -15,6 +15,9 @@ const chores = 500
 
 // OpenSession adds a lease, or renews it.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
+	if err := o.Check(); err != nil {
+		return fmt.Errorf("open session %s: %w", o.ID, err)
+	}
 	p, err := s.enterPartition(ctx, o.Partition)
 	if err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)

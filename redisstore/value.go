@@ -28,16 +28,13 @@ func parseNumber(s string) int64 {
 	return int64(f)
 }
 
-// millis returns t in milliseconds, rounded up; 0 for the zero time.
+// millis returns t in milliseconds, rounded up so that nothing is due too early, and
+// within the times of event.Instant; 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
-	ms := t.UnixMilli()
-	if t.Nanosecond()%int(time.Millisecond) != 0 {
-		ms++
-	}
-	return ms
+	return event.Instant(t).UnixMilli()
 }
 
 // deadline returns a deadline in milliseconds, rounded down; 0: there is none.
@@ -45,7 +42,7 @@ func deadline(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
-	return max(t.UnixMilli(), 1)
+	return max(millis(t.Truncate(time.Millisecond)), 1)
 }
 
 // timeOf is the opposite of millis.
@@ -58,7 +55,11 @@ func timeOf(ms int64) time.Time {
 
 // durationMillis returns d in milliseconds, rounded up.
 func durationMillis(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+	ms := d.Milliseconds()
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
 }
 
 // statuses are kept as their place in this list, which only ever grows at its end,

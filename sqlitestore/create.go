@@ -42,6 +42,9 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 }
 
 func (t *tx) create(c *store.Create) (store.Created, error) {
+	if err := c.Check(); err != nil {
+		return store.Created{Err: err}, nil
+	}
 	if t.late(c.Deadline) {
 		return store.Created{Err: store.ErrStale}, nil
 	}

@@ -64,6 +64,9 @@ func (t *tx) adopt(l *session, lock string) error {
 // OpenSession adds a lease. Opening a session again renews it, unless it is
 // being recovered: then the answer is store.ErrExpired.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
+	if err := o.Check(); err != nil {
+		return fmt.Errorf("open session %s: %w", o.ID, err)
+	}
 	err := s.enterPartition(ctx, o.Partition)
 	if err == nil {
 		lock := s.locks.identity()

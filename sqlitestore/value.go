@@ -41,17 +41,13 @@ func unpackRun(r row, col int) event.RunID {
 	return ""
 }
 
-// millis returns t in milliseconds, rounded up so that nothing is due too
-// early; 0 for the zero time.
+// millis returns t in milliseconds, rounded up so that nothing is due too early, and
+// within the times of event.Instant; 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
-	ms := t.UnixMilli()
-	if t.Nanosecond()%int(time.Millisecond) != 0 {
-		ms++
-	}
-	return ms
+	return event.Instant(t).UnixMilli()
 }
 
 // timeOf is the opposite of millis.

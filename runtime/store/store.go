@@ -26,7 +26,8 @@ type Store interface {
 
 	// OpenSession adds a lease, and makes ready each blocked run of the served
 	// classes whose code fingerprint differs from the one given. Sent again it
-	// renews the lease, unless the session is being recovered: ErrExpired.
+	// renews the lease, unless the session is being recovered: ErrExpired. A class
+	// whose name is none is refused with an *InvalidError.
 	OpenSession(ctx context.Context, s Session) error
 	// Heartbeat renews the lease. ErrExpired means that the session is over:
 	// nothing that was claimed under it may be committed any more. A lease that
@@ -189,7 +190,8 @@ type Create struct {
 	At    time.Time
 
 	// Retention is how long the run is kept after its end; not positive:
-	// DefaultRetention.
+	// DefaultRetention. Of this, of Delay and of At any value can be kept: times end
+	// with the year 9999 (see event.Instant).
 	Retention time.Duration
 
 	// Owner claims the run in the action that creates it; nil: it waits for a
@@ -244,8 +246,9 @@ type Created struct {
 	// Fence is that under which the Owner of the request owns the run; zero: it does
 	// not, or does no longer: an earlier try has created the run, and it went on since.
 	Fence Fence
-	// Err is nil, an *ActiveError, a *FinishedError, ErrStale, ErrNotClaimable or
-	// ErrExpired, in this order: the last two only for a request with an Owner.
+	// Err is nil, an *InvalidError (see Check), an *ActiveError, a *FinishedError,
+	// ErrStale, ErrNotClaimable or ErrExpired: the last two only for a request with an
+	// Owner.
 	Err error
 }
 

@@ -40,6 +40,11 @@ type ActiveRunError = store.ActiveError
 // does not allow that.
 type FinishedRunError = store.FinishedError
 
+// InvalidError says that a name or a number cannot be kept as it is: a queue, workflow
+// id or tag that is not valid UTF-8 or holds a zero byte, or a priority of more than 32
+// bits.
+type InvalidError = store.InvalidError
+
 // Wire names of the errors of this package; they stand in logs.
 const (
 	wireStepError    = "flowgen.StepError"
@@ -51,6 +56,7 @@ const (
 	wireConflict     = "flowgen.TokenConflictError"
 	wireRefused      = "flowgen.RefusedError"
 	wireAnswer       = "flowgen.AnswerError"
+	wireInvalid      = "flowgen.InvalidError"
 )
 
 func init() {
@@ -63,6 +69,7 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*TokenConflictError](), wireConflict)
 	failure.RegisterType(reflect.TypeFor[*RefusedError](), wireRefused)
 	failure.RegisterType(reflect.TypeFor[*AnswerError](), wireAnswer)
+	failure.RegisterType(reflect.TypeFor[*InvalidError](), wireInvalid)
 	failure.RegisterSentinel("flowgen.ErrHookNotFound", ErrHookNotFound)
 	failure.RegisterSentinel("flowgen.ErrHookDisposed", ErrHookDisposed)
 	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)

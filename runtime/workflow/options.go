@@ -115,7 +115,7 @@ func WithDelay(d time.Duration) RunOption {
 func WithStartAt(t time.Time) RunOption { return func(r *runOptions) { r.at = t } }
 
 // WithPriority lets the run be claimed before runs of lower priority; 0 is the
-// default.
+// default. The start fails with an *InvalidError if n does not fit into 32 bits.
 func WithPriority(n int) RunOption { return func(r *runOptions) { r.priority = n } }
 
 // WithRunTimeout ends the run's context with ErrTimeout that long after its

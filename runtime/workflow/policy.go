@@ -1,6 +1,9 @@
 package workflow
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // RetryPolicy says how often and when a failed attempt of a step is repeated.
 // The zero value is the default: 4 attempts, after 1 s, 2 s, 4 s, …, at most 1
@@ -25,6 +28,9 @@ type RetryPolicy struct {
 	// attempt that could not start within it is not made.
 	Total time.Duration
 }
+
+// maxDelay is the largest float64 that a Duration holds.
+const maxDelay = float64(math.MaxInt64 - 1<<9)
 
 // The defaults of steps.
 const (
@@ -61,11 +67,18 @@ func (p RetryPolicy) Delay(n int, random float64) time.Duration {
 	}
 	d := float64(first)
 	for i := 1; i < n && d < float64(limit); i++ {
-		d = d*factor + float64(p.Increment)
+		next := d*factor + float64(p.Increment)
+		if next == d || next <= 0 { // it stays so
+			d = next
+			break
+		}
+		d = next
 	}
-	d = min(d, float64(limit))
+	if !(d < float64(limit)) { // also if it is no number
+		d = float64(limit)
+	}
 	if j := min(max(p.Jitter, 0), 1); j > 0 {
 		d *= 1 - j*random
 	}
-	return time.Duration(d)
+	return time.Duration(min(max(d, 0), maxDelay))
 }

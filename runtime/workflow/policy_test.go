@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -41,6 +42,34 @@ func TestSTEP4_DelaysStayFiniteHoweverManyAttempts(t *testing.T) {
 		if got := p.Delay(n, 0); got != 24*time.Hour {
 			t.Errorf("attempt %d: got %v", n, got)
 		}
+	}
+}
+
+func TestSTEP4_DelaysAreNeverNegativeWhateverThePolicySays(t *testing.T) {
+	const most = time.Duration(math.MaxInt64)
+	for name, p := range map[string]workflow.RetryPolicy{
+		"largest Max":           {Initial: most, Max: most},
+		"largest Initial":       {Initial: most},
+		"largest Increment":     {Initial: most, Increment: most, Max: most},
+		"infinite Factor":       {Factor: math.Inf(1), Max: most},
+		"Factor is no number":   {Factor: math.NaN(), Max: most},
+		"Jitter is no number":   {Initial: most, Max: most, Jitter: math.NaN()},
+		"Jitter of all":         {Initial: most, Max: most, Jitter: 1},
+		"negative Increment":    {Initial: time.Second, Increment: -time.Hour, Factor: 1},
+		"everything negative":   {Initial: -most, Increment: -most, Max: -most, Factor: -1, Jitter: -1, Total: -most, Attempts: math.MinInt},
+		"everything very large": {Initial: most, Increment: most, Max: most, Factor: math.MaxFloat64, Jitter: math.MaxFloat64, Attempts: math.MaxInt},
+	} {
+		for _, n := range []int{1, 2, 100, math.MaxInt} {
+			for _, random := range []float64{0, 0.5} {
+				if got := p.Delay(n, random); got < 0 {
+					t.Errorf("%s: delay after attempt %d: got %v", name, n, got)
+				}
+			}
+		}
+	}
+	huge := workflow.RetryPolicy{Initial: most, Max: most}
+	if got := huge.Delay(2, 0); got < most-time.Second {
+		t.Errorf("the largest delay: got %v, want %v or nearly that", got, most)
 	}
 }
 

@@ -42,8 +42,8 @@ func groups(cfg Config) []group {
 		{streamBehaviors, nil}, {streamPageBehaviors, nil}, {streamSideBehaviors, nil}, {streamChainBehaviors, nil},
 		{streamAwaitBehaviors, nil}, {streamRaceBehaviors, nil}, {loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
 		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
-		{raceBehaviors, nil}, {closeBehaviors, nil},
-		{listBehaviors, canList}, {auditBehaviors, canAudit}, {noteBehaviors, canNote},
+		{raceBehaviors, nil}, {closeBehaviors, nil}, {extremeBehaviors, nil}, {nameBehaviors, nil},
+		{listBehaviors, canList}, {extremeListBehaviors, canList}, {auditBehaviors, canAudit}, {noteBehaviors, canNote},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
 	}
 }

@@ -1,0 +1,33 @@
+package storetest_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// What goes wrong with values and names that nobody means.
+var extremeFaults = map[string]fault{
+	"a long retention overflows": {"TheLongestRetentionKeepsARun", creating(func(_ context.Context, _ wrapper, c *store.Create) {
+		c.Retention = (c.Retention + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+	})},
+	"a long delay overflows": {"TheLongestDelayIsADelay", creating(func(_ context.Context, _ wrapper, c *store.Create) {
+		c.Delay = time.Duration(int32(c.Delay / time.Millisecond))
+	})},
+	"a priority of more than 32 bits is cut": {"PrioritiesOfMoreAreRefused", creating(func(_ context.Context, _ wrapper, c *store.Create) {
+		c.Priority = min(max(c.Priority, math.MinInt32), math.MaxInt32)
+	})},
+	"a name is cut at a zero byte": {"NamesThatAreNoneAreRefused", creating(func(_ context.Context, _ wrapper, c *store.Create) {
+		c.Class.Queue, _, _ = strings.Cut(c.Class.Queue, "\x00")
+	})},
+	"tags are made UTF-8": {"NamesThatAreNoneAreRefused", creating(func(_ context.Context, _ wrapper, c *store.Create) {
+		tags := map[string]string{}
+		for name, value := range c.Tags {
+			tags[strings.ToValidUTF8(name, "?")] = strings.ToValidUTF8(value, "?")
+		}
+		c.Tags = tags
+	})},
+}
