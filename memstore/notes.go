@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -9,8 +10,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// SetNote keeps a note of an owned run until the run ends.
-func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte) error {
+// SetNote keeps a note of an owned run until the run ends, and forgets its recoveries if the note
+// is progress.
+func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -23,6 +25,9 @@ func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence,
 	}
 	if r.rare().notes == nil {
 		r.extra.notes = map[string][]byte{}
+	}
+	if old, ok := r.extra.notes[key]; progress && !(ok && bytes.Equal(old, body)) {
+		r.recoveries = 0
 	}
 	r.extra.notes[key] = body
 	return nil

@@ -279,7 +279,7 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 		t.Errorf("owned: got %d runs, want none", beat.Owned)
 	}
 	g.unchanged("what comes after the end", func() {
-		if err := g.SetNote(g.ctx, l.Run, fence, "step", []byte("late")); !errors.Is(err, store.ErrFenced) {
+		if err := g.SetNote(g.ctx, l.Run, fence, "step", []byte("late"), false); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("note: got error %v, want %v", err, store.ErrFenced)
 		}
 		if err := g.Release(g.ctx, l.Run, fence); !errors.Is(err, store.ErrFenced) {
@@ -292,7 +292,7 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 func TestFinish_TheShortScriptLeavesARunWithNotesToTheLongOne(t *testing.T) {
 	g := openGuarded(t)
 	l, fence := g.own(g.session(), "")
-	g.check(g.SetNote(g.ctx, l.Run, fence, "step", []byte("note")))
+	g.check(g.SetNote(g.ctx, l.Run, fence, "step", []byte("note"), false))
 	g.check(g.answer(g.shaped(scriptFinish, l, fence)).Err)
 	if notes, err := g.Notes(g.ctx, l.Run); len(notes) > 0 || err != nil {
 		t.Errorf("notes: got %v, %v, want none", notes, err)

@@ -10,15 +10,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// SetNote keeps a note of an owned run until the run ends.
-func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte) error {
+// SetNote keeps a note of an owned run until the run ends, and forgets its recoveries if the note
+// is progress.
+func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	p := s.partitionOf(run)
+	mark := ""
+	if progress {
+		mark = "p"
+	}
 	c := &call{
 		script: scriptNote, p: p, keys: []string{p.meta(short(run)), p.notes(short(run))},
-		args: []any{packFence(fence), key, body},
+		args: []any{packFence(fence), key, body, mark},
 	}
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("set note %s of run %s: %w", key, run, err)

@@ -283,7 +283,7 @@ func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
 func noted(w *repairtest.World) *repairtest.Scene {
 	w.T.Helper()
 	s := w.Owned(w.Sleeping())
-	if err := w.Store.(store.Noter).SetNote(w.Ctx, s.Run, w.Record(s.Run).Fence, "key", []byte("note")); err != nil {
+	if err := w.Store.(store.Noter).SetNote(w.Ctx, s.Run, w.Record(s.Run).Fence, "key", []byte("note"), false); err != nil {
 		w.T.Fatal(err)
 	}
 	return recovers(w, s)

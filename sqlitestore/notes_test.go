@@ -31,7 +31,7 @@ func TestNotes_AreReplacedAndSurviveOpen(t *testing.T) {
 	openSession(t, s, "a")
 	fence := claim(t, s, "a", 1)[0].Fence
 	for _, note := range [][2]string{{"charge", "1"}, {"ship", "1"}, {"charge", "2"}} {
-		check(t, s.SetNote(testContext(t), run, fence, note[0], []byte(note[1])))
+		check(t, s.SetNote(testContext(t), run, fence, note[0], []byte(note[1]), false))
 	}
 	check(t, s.Close())
 	s = openStore(t, path, nil)
@@ -56,7 +56,7 @@ func TestSetNote_IsFenced(t *testing.T) {
 		"other epoch": {run, store.Fence{Epoch: fence.Epoch + 1, Token: fence.Token}},
 		"no such run": {newLog(s.Clock()).Run, fence},
 	} {
-		if err := s.SetNote(testContext(t), test.run, test.fence, "charge", []byte("1")); !errors.Is(err, store.ErrFenced) {
+		if err := s.SetNote(testContext(t), test.run, test.fence, "charge", []byte("1"), false); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("%s: got error %v, want that the claim is lost", what, err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestNotes_EndWithTheRun(t *testing.T) {
 	l := start(t, s, 1)[0]
 	openSession(t, s, "a")
 	fence := claim(t, s, "a", 1)[0].Fence
-	check(t, s.SetNote(testContext(t), l.Run, fence, "charge", []byte("1")))
+	check(t, s.SetNote(testContext(t), l.Run, fence, "charge", []byte("1"), false))
 	c := l.Commit(fence, l.End(event.StatusCompleted)...)
 	c.Effect, c.Status = store.EffectFinish, event.StatusCompleted
 	got, err := s.Commit(testContext(t), []store.Commit{c})

@@ -131,7 +131,7 @@ func TestPurge_LeavesEveryTableEmptyButTheCounters(t *testing.T) {
 		check(t, err)
 		claimed, err := a.Claim(ctx, store.Claim{Session: "dead", Classes: []store.Class{c.Class}, Max: 1})
 		check(t, err)
-		check(t, a.SetNote(ctx, c.Run, claimed.Runs[0].Fence, "note", []byte("body")))
+		check(t, a.SetNote(ctx, c.Run, claimed.Runs[0].Fence, "note", []byte("body"), false))
 		runs = append(runs, c)
 	}
 	check(t, a.CloseSession(ctx, 0, "dead")) // for the audit trail

@@ -95,6 +95,9 @@ func (t *timeline) describe(e *event.Event) (mark, color, text string) {
 	case event.StepStarted:
 		return "▶", blue, fmt.Sprintf("attempt %d", e.Attempt)
 	case event.StepRetrying:
+		if e.Failure.Code == event.CodeStopped {
+			return "↻", yellow, e.Failure.Message
+		}
 		return "↻", yellow, fmt.Sprintf("attempt %d failed: %s; next in %v", e.Attempt, e.Failure.Message, e.Due.Sub(e.Time))
 	case event.StepCompleted:
 		return "✔", green, string(e.Payload)

@@ -214,7 +214,8 @@ const (
 	CodePanic       = "panic"       // the user's code panicked
 	CodeTimeout     = "timeout"     // an attempt or a run took too long
 	CodeCanceled    = "cancelled"   // it was asked to end
-	CodeInterrupted = "interrupted" // the worker died during the attempt
+	CodeInterrupted = "interrupted" // the worker died, or stopped, during the attempt
+	CodeStopped     = "stopped"     // the worker stopped during the attempt, which does not count
 	CodePoisoned    = "poisoned"    // the run killed too many workers
 	CodePayload     = "payload"     // a value could not be encoded, or is too large
 	CodeFatal       = "fatal"       // the step said that retrying is useless

@@ -46,6 +46,7 @@ type Open struct {
 	Name    string
 	Key     string
 	Attempt int       // the last that was started; steps
+	Stopped int       // how many attempts do not count, because their worker stopped; steps
 	Due     time.Time // of a wait, or of a step's next attempt; zero: none
 	Wait    WaitKind
 	Since   time.Time // its creation
@@ -178,6 +179,9 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 	if e.Attempt > 0 || e.Type == StepRetrying {
 		o.Attempt = e.Attempt
 	}
+	if e.Type == StepRetrying {
+		o.giveBack(e)
+	}
 	if e.Failure != nil {
 		o.Failure = e.Failure
 	}
@@ -190,6 +194,19 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 	}
 	return next, nil
 }
+
+// giveBack takes note of attempts that do not count.
+func (o *Open) giveBack(e *Event) {
+	switch {
+	case e.Attempt == 0:
+		o.Stopped = 0 // as if none had been started
+	case e.Failure != nil && e.Failure.Code == CodeStopped:
+		o.Stopped++
+	}
+}
+
+// Counted returns how many of the attempts of a step count against its retry policy.
+func (o *Open) Counted() int { return o.Attempt - o.Stopped }
 
 func (f *Fold) count(from, to State) {
 	if from == StateRunning {

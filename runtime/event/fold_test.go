@@ -310,3 +310,31 @@ func TestFold_IsAsFarAfterEachPrefix(t *testing.T) {
 		}
 	}
 }
+
+// What a stop has cut short does not count, and what another run has begun does not
+// either; a death, which leaves no trace but the next attempt, does.
+func TestFold_CountsAttemptsButThoseThatAStopHasEnded(t *testing.T) {
+	began := func(n int) event.Event { return event.Event{Type: event.StepStarted, Ref: 3, Attempt: n} }
+	ended := func(n int, code string) event.Event {
+		e := event.Event{Type: event.StepRetrying, Ref: 3, Attempt: n, Due: at(time.Hour)}
+		if code != "" {
+			e.Failure = &event.Failure{Code: code}
+		}
+		return e
+	}
+	log := numbered(
+		event.Event{Type: event.RunCreated}, event.Event{Type: event.RunStarted}, event.Event{Type: event.StepCreated},
+		began(1), ended(1, event.CodeStopped), began(2), ended(2, event.CodeError), began(3), began(4), ended(4, event.CodeStopped),
+		began(5), ended(0, ""), began(1), ended(1, event.CodeStopped), began(2),
+	)
+	want := map[int]int{4: 1, 5: 0, 6: 1, 7: 1, 8: 2, 9: 3, 10: 2, 11: 3, 12: 0, 13: 1, 14: 0, 15: 1}
+	var f event.Fold
+	for i := range log {
+		if err := f.Apply(&log[i]); err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := want[i+1]; ok && f.Open(3).Counted() != n {
+			t.Errorf("after event %d: %d attempts count, want %d", i+1, f.Open(3).Counted(), n)
+		}
+	}
+}

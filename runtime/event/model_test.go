@@ -30,6 +30,12 @@ func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 		if e.Attempt != 0 || e.Type == event.StepRetrying {
 			o.Attempt = e.Attempt
 		}
+		switch {
+		case e.Type == event.StepRetrying && e.Attempt == 0:
+			o.Stopped = 0
+		case e.Type == event.StepRetrying && e.Failure != nil && e.Failure.Code == event.CodeStopped:
+			o.Stopped++
+		}
 		if e.Failure != nil {
 			o.Failure = e.Failure
 		}

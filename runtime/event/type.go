@@ -33,6 +33,7 @@ const (
 	StepStarted Type = 11
 	// StepRetrying records a failed attempt that will be followed by another. Attempt, Failure, Due.
 	// Without an Attempt it says that those so far do not count: another run has made them.
+	// With the code "stopped" it says that this one does not: its worker was asked to stop.
 	StepRetrying Type = 12
 	// StepCompleted ends a step with its result. Attempt, Payload.
 	StepCompleted Type = 13

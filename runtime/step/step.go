@@ -42,8 +42,9 @@ func current(ctx context.Context, what string) *attempt.Attempt {
 	return a
 }
 
-// Attempt returns the number of this attempt, counted from 1. Attempts that were
-// interrupted by a crash count.
+// Attempt returns the number of this attempt, counted from 1. It counts
+// all that were started, also those that do not count against the retry policy because
+// their worker stopped.
 func Attempt(ctx context.Context) int { return current(ctx, "Attempt").Number }
 
 // IdempotencyKey returns a key that is the same for all attempts of this step,

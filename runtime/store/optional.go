@@ -160,8 +160,10 @@ type EndWatcher interface {
 // written beside it, under the fence of the run, and end with the run.
 type Noter interface {
 	// SetNote stores body under a key, replacing what was there. ErrFenced: the
-	// run is not owned under this fence; nothing was written.
-	SetNote(ctx context.Context, run event.RunID, fence Fence, key string, body []byte) error
+	// run is not owned under this fence; nothing was written. If progress is set, a
+	// body that is not the one that was there says that the run got further, as
+	// Commit.Progress does: its recoveries are forgotten, in the same action.
+	SetNote(ctx context.Context, run event.RunID, fence Fence, key string, body []byte, progress bool) error
 	// Notes returns the notes of a run, which may be none.
 	Notes(ctx context.Context, run event.RunID) (map[string][]byte, error)
 }

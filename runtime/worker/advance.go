@@ -368,11 +368,14 @@ func (t *task) status(effect store.Effect) event.Status {
 }
 
 // progress reports whether events say that the run got further. That an attempt
-// was started does not: the attempt may be what kills the worker.
+// was started does not: the attempt may be what kills the worker. That it was given back
+// does not either: it came no further.
 func progress(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
 		switch e.Type {
-		case event.StepCompleted, event.StepFailed, event.StepRetrying, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
+		case event.StepRetrying:
+			return e.Failure == nil || e.Failure.Code != event.CodeStopped
+		case event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
 			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet,
 			event.StreamWritten, event.StreamClosed, event.HookCreated, event.HookReceived, event.HookDisposed,
 			event.AskReceived, event.AskAccepted, event.AskAnswered:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -87,9 +88,9 @@ func (s *slowNotes) Notes(ctx context.Context, run event.RunID) (map[string][]by
 	return noter.Notes(ctx, run)
 }
 
-func (s *slowNotes) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte) error {
+func (s *slowNotes) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	noter, _ := store.As[store.Noter](s.Store)
-	return noter.SetNote(ctx, run, fence, key, body)
+	return noter.SetNote(ctx, run, fence, key, body, progress)
 }
 
 // Between the worker's decision to start an attempt and the step's code lies a
@@ -281,4 +282,35 @@ func TestHeartbeat_StepsOfAnExpiredSessionAreCanceled(t *testing.T) {
 		t.Errorf("result: got %d, want 1", got)
 	}
 	w.healthy()
+}
+
+// A run that tells of new progress before each death of its worker is not taken for the
+// one that kills them; its worker dies more often than a run may take it along.
+func TestREC4_HeartbeatsWithNewDetailsAreProgress(t *testing.T) {
+	long := aStep[int, int]("long", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1000}})
+	onEveryStore(t, func(t *testing.T, w *world) {
+		var told atomic.Int64
+		const deaths = 8
+		w.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Hour}, as(attackOnce, long.Call),
+			long.as(func(ctx context.Context, n int) (int, error) {
+				done, _ := step.LastHeartbeat[int](ctx)
+				if done == deaths {
+					return n, nil
+				}
+				if err := step.Heartbeat(ctx, done+1); err != nil {
+					return 0, err
+				}
+				told.Store(int64(done + 1))
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}))
+		run := start(w, attackOnce, 7)
+		for n := int64(1); n <= deaths; n++ {
+			w.eventually("the step has told of progress", func() bool { return told.Load() == n })
+			w.closeSessions()
+		}
+		if got := result(w, run); got != 7 {
+			t.Errorf("got %d", got)
+		}
+	})
 }

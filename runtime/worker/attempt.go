@@ -91,6 +91,10 @@ func (t *task) launch(a *attempt) {
 	if op == nil || t.run.Ended() || t.attempts[a.ref] != a {
 		return // the slot is freed with the task
 	}
+	if t.w.ending.Load() {
+		t.giveBack(a)
+		return
+	}
 	if !t.alive() { // somebody else may have taken the run, with this attempt
 		t.held = append(t.held, a)
 		return
@@ -175,17 +179,19 @@ func (a *attempt) readNotes() {
 	a.info.Last = notes[a.info.Key]
 }
 
-// Beat notes something for the next attempt.
+// Beat notes something for the next attempt. If it is something new, the run got further:
+// what dies again and again, but comes further each time, kills nobody. A step that notes
+// something new and dies all the same ends with its attempts.
 func (a *attempt) Beat(ctx context.Context, details []byte) error {
 	noter, ok := store.As[store.Noter](a.task.w.store)
 	if !ok {
 		return errors.ErrUnsupported
 	}
-	return noter.SetNote(ctx, a.task.id, a.fence, a.info.Key, details)
+	return noter.SetNote(ctx, a.task.id, a.fence, a.info.Key, details, true)
 }
 
-// conclude posts what came of an attempt, unless it counts as interrupted
-// because the worker stops: then the next worker decides.
+// conclude posts what came of an attempt. Failed after the worker told it to end, it has
+// not failed by itself: it is given back.
 func (a *attempt) conclude(out outcome) {
 	t, cause := a.task, a.endCause()
 	switch f := out.failure; {
@@ -198,12 +204,10 @@ func (a *attempt) conclude(out outcome) {
 			f.Code = event.CodeTimeout
 		}
 	}
-	stopped := errors.Is(cause, ErrStopping) && out.failure != nil
+	out.stopped = out.failure != nil && (errors.Is(cause, ErrStopping) || t.w.stopping.Load() && t.w.base.Err() != nil)
 	a.finish(func() {
-		if !stopped {
-			a.outcome = out
-			t.post(input{kind: inputStep, attempt: a})
-		}
+		a.outcome = out
+		t.post(input{kind: inputStep, attempt: a})
 	})
 	a.stop(nil)
 }
@@ -236,6 +240,10 @@ func (t *task) onStep(a *attempt, out *outcome) {
 	if t.state != taskLive || t.attempts[a.ref] != a {
 		return // the run was lost, or ended without it
 	}
+	if out.stopped {
+		t.giveBack(a)
+		return
+	}
 	delete(t.attempts, a.ref)
 	op := t.run.Op(a.ref)
 	if op == nil || t.run.Ended() || t.run.Err() != nil {
@@ -261,7 +269,7 @@ func (t *task) onStep(a *attempt, out *outcome) {
 // verdict decides what follows from a failed attempt.
 func (t *task) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 	plan := workflow.PlanOf(seam.Gate{}, op)
-	f := out.failure
+	f, o := out.failure, t.run.Fold().Open(a.ref)
 	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
 	switch {
 	case op.CancelWanted():
@@ -274,18 +282,52 @@ func (t *task) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 		return failed
 	case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:
 		return failed // its effect may have happened, or may still
-	case a.number >= plan.Retry.MaxAttempts():
+	case o.Counted() >= plan.Retry.MaxAttempts():
 		return failed
 	}
-	delay := plan.Retry.Delay(a.number, t.w.chance())
+	delay := plan.Retry.Delay(o.Counted(), t.w.chance())
 	if out.after != nil {
 		delay = *out.after
 	}
 	due := t.w.clock.Now().Add(delay)
-	if total := plan.Retry.Total; total > 0 && due.After(t.run.Fold().Open(a.ref).Since.Add(total)) {
+	if total := plan.Retry.Total; total > 0 && due.After(o.Since.Add(total)) {
 		return failed
 	}
 	return event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
+}
+
+// How a worker left an attempt, and why a step that is not idempotent has no other.
+const (
+	died      = "the worker died, or lost the run, during"
+	stopped   = "the worker stopped during"
+	oneEffect = "and the step is not idempotent: it may or may not have had its effect"
+)
+
+// giveBack ends an attempt because the worker stops, as it was asked to. That is nobody's
+// fault: the attempt does not count. A death cannot be recorded by who dies, and counts: a step that ends the process
+// must come to an end itself. What is not idempotent is not begun again once it has begun.
+func (t *task) giveBack(a *attempt) {
+	delete(t.attempts, a.ref)
+	if a.launched {
+		a.stop(ErrStopping) // it may still be running: then it is left behind
+	} else {
+		t.w.releaseSlot()
+	}
+	op := t.run.Op(a.ref)
+	if op == nil || t.run.Ended() || t.run.Err() != nil {
+		return
+	}
+	plan := workflow.PlanOf(seam.Gate{}, op)
+	switch {
+	case op.CancelWanted():
+		t.apply(event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
+	case plan.Spec.NonIdempotent && a.launched:
+		f := &event.Failure{Code: event.CodeInterrupted, Message: fmt.Sprintf("%s attempt %d, %s", stopped, a.number, oneEffect)}
+		t.apply(event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f})
+	default:
+		f := &event.Failure{Code: event.CodeStopped, Message: fmt.Sprintf("%s attempt %d, which does not count", stopped, a.number)}
+		t.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: t.w.clock.Now()})
+	}
 }
 
 // endInterrupted ends a step whose attempt died with its worker, if it may not
@@ -302,9 +344,9 @@ func (t *task) endInterrupted(ref uint64) bool {
 	case op.CancelWanted():
 		f = replay.CancelFailure(op.CancelCause())
 	case plan.Spec.NonIdempotent:
-		f.Message = fmt.Sprintf("the worker died during attempt %d, and the step is not idempotent: it may or may not have had its effect", o.Attempt)
-	case o.Attempt >= plan.Retry.MaxAttempts():
-		f.Message = fmt.Sprintf("the worker died during attempt %d, which was the last one", o.Attempt)
+		f.Message = fmt.Sprintf("%s attempt %d, %s", died, o.Attempt, oneEffect)
+	case o.Counted() >= plan.Retry.MaxAttempts():
+		f.Message = fmt.Sprintf("%s attempt %d, which was the last one", died, o.Attempt)
 	default:
 		return false
 	}

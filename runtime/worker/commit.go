@@ -115,7 +115,7 @@ func (w *Worker) commitBatch(batch []*commit, requests []store.Commit) []store.C
 func (w *Worker) writeNote(c *commit) {
 	if n, ok := store.As[store.Noter](w.store); ok {
 		// Only people read it, and the log of the worker has it, too.
-		if err := n.SetNote(w.io, c.req.Run, c.req.Fence, workflow.NoteBlocked, []byte(c.note)); err != nil {
+		if err := n.SetNote(w.io, c.req.Run, c.req.Fence, workflow.NoteBlocked, []byte(c.note), false); err != nil {
 			w.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)
 		}
 	}

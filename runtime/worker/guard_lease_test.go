@@ -292,7 +292,8 @@ func TestREC7_AStepThatTheStopEndedIsLeftToTheNextWorker(t *testing.T) {
 	if got := result(w, run); got != 4 {
 		t.Errorf("result: got %d, want 4", got)
 	}
-	if failed := filter(w.log(run), event.StepRetrying, event.StepFailed); len(failed) > 0 {
-		t.Errorf("the log says that the step failed: %v", failed)
+	ends := filter(w.log(run), event.StepRetrying, event.StepFailed)
+	if len(ends) != 1 || ends[0].Type != event.StepRetrying || ends[0].Failure.Code != event.CodeStopped || !containsAll(ends[0].Failure.Message, "stopped") {
+		t.Errorf("the log says of the attempt: %v, want that its worker stopped", ends)
 	}
 }

@@ -22,6 +22,7 @@ type outcome struct {
 	failure *event.Failure // nil: the attempt completed
 	gone    bool           // the code has ended its goroutine; the failure is still to be made
 	fatal   bool           // another attempt is useless
+	stopped bool           // it failed after the worker had told it to end
 	after   *time.Duration // until the next attempt, if the step said so
 	closes  []string       // streams that are closed if the attempt completed
 	misfit  error          // the stored arguments do not fit this code; nil: they do

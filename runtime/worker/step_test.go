@@ -17,6 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -291,6 +292,9 @@ func TestSTEP7_InterruptedNonIdempotentStepFailsInsteadOfRunningTwice(t *testing
 			if !errors.As(err, &failed) || failed.Code != event.CodeInterrupted || failed.Step != "test.once" || failed.Attempts != 1 {
 				t.Errorf("got %v, want a *StepError with code interrupted", err)
 			}
+			if text := fmt.Sprint(failed); !containsAll(text, "stopped") || strings.Contains(text, "died") {
+				t.Errorf("the message is %q, want that the worker stopped", text)
+			}
 			if executed.Load() != 1 {
 				t.Errorf("the step was executed %d times", executed.Load())
 			}
@@ -313,7 +317,23 @@ func TestSTEP7_ANonIdempotentStepThatReturnedAnErrorIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestSTEP2_StepsThatEveryWorkerInterruptsUseUpTheirAttempts(t *testing.T) {
+// closeSessions ends all sessions under their workers, as if these were dead: they
+// have not been heard of for long.
+func (w *world) closeSessions() {
+	w.t.Helper()
+	inspector, _ := store.As[store.Inspector](w.store)
+	snap, err := inspector.Inspect(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for id, l := range snap.Leases {
+		if err := w.store.CloseSession(w.ctx, l.Partition, id); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func TestSTEP2_StepsThatEveryWorkerLeavesUnendedUseUpTheirAttempts(t *testing.T) {
 	w := newWorld(t, openSQLite(t, filepath.Join(t.TempDir(), "flows.db")), workflow.ClientConfig{})
 	var executed atomic.Int32
 	impl := work1.as(func(ctx context.Context, n int) (int, error) {
@@ -321,16 +341,79 @@ func TestSTEP2_StepsThatEveryWorkerInterruptsUseUpTheirAttempts(t *testing.T) {
 		<-ctx.Done()
 		return n, ctx.Err()
 	})
+	w.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Hour}, impl, calls)
 	run := start(w, one, 1)
 	for n := int32(1); n <= 4; n++ {
-		wk := w.work(worker.Config{Grace: time.Millisecond}, impl, calls)
 		w.eventually("the step has begun", func() bool { return executed.Load() == n })
-		wk.stop()
+		w.closeSessions()
 	}
-	w.work(worker.Config{}, impl, calls)
 	err := failure(w, run)
 	var failed *workflow.StepError
-	if !errors.As(err, &failed) || failed.Code != event.CodeInterrupted || failed.Attempts != 4 || executed.Load() != 4 {
+	if !errors.As(err, &failed) || failed.Code != event.CodeInterrupted || failed.Attempts != 4 || executed.Load() != 4 || !containsAll(failed.Error(), "died") {
 		t.Errorf("got %v after %d executions, want code interrupted after 4", err, executed.Load())
 	}
+}
+
+// A step with a single attempt outlives any number of stops: none of them failed it.
+func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
+	single := aStep[int, int]("single", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}})
+	pay := flow[int, int]("pay")
+	onEveryStore(t, func(t *testing.T, w *world) {
+		var executed atomic.Int32
+		stuck := make(chan struct{})
+		defer close(stuck)
+		const stops = 6
+		impl := single.as(func(ctx context.Context, n int) (int, error) {
+			switch nth := executed.Add(1); {
+			case nth > stops:
+				return n, nil
+			case nth%3 == 0:
+				<-stuck // ignores that it is to end: it is left behind
+			}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		code := as(pay, single.Call)
+		run := start(w, pay, 7)
+		for n := int32(1); n <= stops; n++ {
+			wk := w.work(worker.Config{Grace: time.Millisecond}, impl, code)
+			w.eventually("the step has begun", func() bool { return executed.Load() == n })
+			wk.stop()
+		}
+		w.work(worker.Config{}, impl, code)
+		if got := result(w, run); got != 7 {
+			t.Errorf("got %d", got)
+		}
+		if n := len(filter(w.log(run), event.StepRetrying)); n != stops {
+			t.Errorf("the log has %d step_retrying, want one for each of %d stops", n, stops)
+		}
+		if inspector, ok := store.As[store.Inspector](w.store); ok {
+			snap, err := inspector.Inspect(w.ctx)
+			if err != nil || len(snap.Audit) > 0 {
+				t.Errorf("recoveries: %v, %v, want none", snap.Audit, err)
+			}
+		}
+	})
+}
+
+// What a step returns after it was told to end is its result, also if it may not run twice.
+func TestSTEP7_AResultThatAStopBroughtForthIsNoInterruption(t *testing.T) {
+	once := aStep[int, int]("once", shim.Policy{NonIdempotent: true, Retry: quick})
+	pay := flow[int, int]("pay")
+	onEveryStore(t, func(t *testing.T, w *world) {
+		begun := make(chan struct{}, 2)
+		impl := once.as(func(ctx context.Context, n int) (int, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return n, nil
+		})
+		first := w.work(worker.Config{Grace: time.Millisecond}, impl, as(pay, once.Call))
+		run := start(w, pay, 7)
+		<-begun
+		first.stop()
+		w.work(worker.Config{}, impl, as(pay, once.Call))
+		if got := result(w, run); got != 7 || len(begun) > 0 {
+			t.Errorf("got %d, executed again: %t", got, len(begun) > 0)
+		}
+	})
 }

@@ -11,16 +11,21 @@ const hardStop = 2 * time.Second
 
 // stop gives all runs back. Steps that are under way may end within the grace
 // period, and what they did is committed; then their contexts are canceled, and
-// those that still do not end are left behind with a line that says where they
-// hang.
+// what they answer within hardStop is committed, too: a result is a result, and an
+// error gives the attempt back. Those that still do not end are left behind, given
+// back with a line that says where they hang.
 func (w *Worker) stop() {
 	w.stopping.Store(true)
 	switch {
 	case w.killed.Load():
 		w.hard.Store(true)
 	case !w.leaveAll(w.cfg.Grace):
+		w.ending.Store(true)
+		if w.leaveAll(hardStop) {
+			break
+		}
 		w.hard.Store(true)
-		w.stopAttempts()
+		w.reportAttempts()
 		w.leaveAll(hardStop)
 	}
 	w.awaitAttempts()
@@ -72,8 +77,8 @@ func (w *Worker) leaveAll(d time.Duration) bool {
 	}
 }
 
-// stopAttempts ends the grace period: it says what still runs and where.
-func (w *Worker) stopAttempts() {
+// reportAttempts says which steps ignore that they are to end, and where they are.
+func (w *Worker) reportAttempts() {
 	for _, info := range w.attempts.running() {
 		w.log.Error("grace period is over: a step is still running", "run", info.Run, "step", info.Step, "key", info.Key,
 			"attempt", info.Number, "stack", stackOf("flowgen_run", string(info.Run)))

@@ -1,7 +1,10 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -301,10 +304,26 @@ func (t *task) onStop() {
 	case taskNew, taskLoading, taskWaiting:
 		t.lose(&t.fence)
 	case taskLive:
-		if t.w.hard.Load() {
-			t.dropAttempts(ErrStopping)
+		t.endAttempts()
+	}
+}
+
+// endAttempts ends the attempts of the run once the grace period is over: first they are
+// asked to end, and what they answer counts; in the end they are left behind.
+func (t *task) endAttempts() {
+	if !t.w.ending.Load() {
+		return
+	}
+	hard := t.w.hard.Load()
+	for _, a := range slices.SortedFunc(maps.Values(t.attempts), func(a, b *attempt) int { return cmp.Compare(a.ref, b.ref) }) {
+		switch {
+		case a.launched && !hard:
+			a.stop(ErrStopping)
+		case a.launched, slices.Contains(t.held, a):
+			t.giveBack(a)
 		}
 	}
+	t.held = slices.DeleteFunc(t.held, func(a *attempt) bool { return t.attempts[a.ref] != a })
 }
 
 // overdue is how often a task looks again at what was due and could not be done.

@@ -138,6 +138,7 @@ type Worker struct {
 	loads     chan *load
 	executors []*executor
 	stopping  atomic.Bool
+	ending    atomic.Bool // the grace period is over
 	hard      atomic.Bool // nothing waits for steps any more
 	killed    atomic.Bool // see Kill
 	attempts  attemptSet

@@ -9,8 +9,8 @@ import (
 // The zero value is the default: 4 attempts, after 1 s, 2 s, 4 s, …, at most 1
 // minute apart. A field that is zero has its default.
 type RetryPolicy struct {
-	// Attempts counts all attempts; 0: 4; 1: no repetition. Attempts that were
-	// interrupted by a crash count.
+	// Attempts counts all attempts; 0: 4; 1: no repetition. Attempts that
+	// ended with the death of their worker count, those that its stop has ended do not.
 	Attempts int
 	// Initial is the delay before the second attempt; 0: 1 s.
 	Initial time.Duration

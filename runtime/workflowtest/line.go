@@ -240,12 +240,12 @@ func (l *line) AwaitStream(ctx context.Context, run event.RunID, stream string, 
 }
 
 // SetNote keeps a note.
-func (l *line) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte) error {
+func (l *line) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	n, ok := store.As[store.Noter](l.inner)
 	if !ok {
 		return nil
 	}
-	return do(l, request{what: "note", writes: true}, func() error { return n.SetNote(ctx, run, fence, key, body) })
+	return do(l, request{what: "note", writes: true}, func() error { return n.SetNote(ctx, run, fence, key, body, progress) })
 }
 
 // Notes returns the notes of a run.

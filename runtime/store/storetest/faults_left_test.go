@@ -25,9 +25,23 @@ func keepsNothing(w wrapper) store.Store {
 	}}
 }
 
+// deafNotes is a store to which no note is progress.
+type deafNotes struct{ wrapper }
+
+func (s deafNotes) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, _ bool) error {
+	n, _ := store.As[store.Noter](s.Store)
+	return n.SetNote(ctx, run, fence, key, body, false)
+}
+
+func (s deafNotes) Notes(ctx context.Context, run event.RunID) (map[string][]byte, error) {
+	n, _ := store.As[store.Noter](s.Store)
+	return n.Notes(ctx, run)
+}
+
 // What goes wrong with what a record leaves with its receiver.
 var leftFaults = map[string]fault{
 	"an item is kept for a day":                  {"O2_AKeptItemIsRememberedForLongerThanADay", keepsNothing},
+	"a note is no progress":                      {"ANewNoteIsProgressIfItsWriterSaysSo", func(w wrapper) store.Store { return deafNotes{w} }},
 	"an item is not kept":                        {"O2_AKeptItemIsRememberedUntilConfirm", keepsNothing},
 	"the model notices an item that is not kept": {"RandomHistoriesMatchTheModel", keepsNothing},
 	"every item is kept": {"M1_WhatIsAcceptedIsInTheInboxAndSeen", func(w wrapper) store.Store {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -14,7 +15,7 @@ func canNote(s store.Store) bool {
 
 func (h *harness) note(l *Log, fence store.Fence, key, body string) error {
 	n, _ := store.As[store.Noter](h.store)
-	return n.SetNote(h.ctx, l.Run, fence, key, []byte(body))
+	return n.SetNote(h.ctx, l.Run, fence, key, []byte(body), false)
 }
 
 func (h *harness) notes(run event.RunID) map[string]string {
@@ -60,6 +61,31 @@ var noteBehaviors = []behavior{
 		h.is("a former owner", h.note(l, fence, "x", "2"), store.ErrFenced)
 		h.is("nobody", h.note(l, store.Fence{Epoch: fence.Epoch}, "x", "2"), store.ErrFenced)
 		h.equal("notes", h.notes(l.Run), map[string]string{"x": "1"})
+	}},
+	{"ANewNoteIsProgressIfItsWriterSaysSo", func(h *harness) {
+		n, _ := store.As[store.Noter](h.store)
+		l, fence := h.startOwned(h.session())
+		for i, test := range []struct {
+			what, body string
+			progress   bool
+			want       int // recoveries
+		}{
+			{"the first one", "1", true, 0},
+			{"the same again", "1", true, 1},
+			{"another one, not called progress", "2", false, 2},
+			{"another one", "3", true, 0},
+			{"the same again", "3", true, 1},
+		} {
+			next := h.session()
+			h.recoverDead(next)
+			fence = h.own(next, l)
+			h.check("set note", n.SetNote(h.ctx, l.Run, fence, "x", []byte(test.body), test.progress))
+			h.equal(fmt.Sprintf("recoveries after note %d, %s", i+1, test.what), h.record(l.Run).Recoveries, test.want)
+		}
+		h.unchanged("a note without the fence", func() {
+			wrong := store.Fence{Epoch: fence.Epoch, Token: h.ids.Token()}
+			h.is("set note", n.SetNote(h.ctx, l.Run, wrong, "x", []byte("4"), true), store.ErrFenced)
+		})
 	}},
 	{"NotesEndWithTheRun", func(h *harness) {
 		l, fence := h.startOwned(h.session())
