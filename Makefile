@@ -58,7 +58,7 @@ compiler:
 
 .PHONY: generate
 generate: ## write the generated files
-	$(GO) generate ./...
+	$(GO) run ./cmd/flowgen ./...
 
 .PHONY: lint
 lint: ## run golangci-lint (the first time builds it: one to five minutes)

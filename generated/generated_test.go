@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/internal/generator"
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +19,7 @@ func TestGEN2_RegenerationChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(&generator.Report{Diagnostics: report.Diagnostics[:0], Changes: report.Changes[:0]}, report); d != "" {
+	if d := cmp.Diff(&generator.Report{Diagnostics: report.Diagnostics[:0], Changes: report.Changes[:0], Annotated: report.Annotated}, report); d != "" {
 		t.Errorf("flowgen -check (-want +got):\n%s", d)
 	}
 }
@@ -35,6 +37,23 @@ func TestGEN2_IsFormatted(t *testing.T) {
 		}
 		if !bytes.Equal(source, formatted) {
 			t.Errorf("%s is not in gofmt's form:\n%s", file, cmp.Diff(string(formatted), string(source)))
+		}
+	}
+}
+
+// What cannot be broken, such as a long expression for a key, may go beyond.
+func TestGEN2_LinesAreShort(t *testing.T) {
+	for _, file := range goldenFiles(t) {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(source)) {
+			n++
+			if width := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")); width > 124 {
+				t.Errorf("%s:%d has %d columns: %s", file, n, width, line)
+			}
 		}
 	}
 }

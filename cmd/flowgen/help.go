@@ -23,10 +23,11 @@ current directory.
 
 Examples:
 
-  //go:generate go tool flowgen     in a source file; then: go generate ./...
-  go tool flowgen                   this package
-  go tool flowgen ./...             every package below
-  go tool flowgen -check ./...      in CI
+  go tool flowgen ./...                   every package below
+  go tool flowgen                         this package
+  go tool flowgen -check ./...            in CI
+  //go:generate go tool flowgen ./...     in one file at the root of the module, for
+                                          those who run go generate
 
 Directives go into the doc comment, without a space after the slashes:
 
@@ -35,9 +36,11 @@ Directives go into the doc comment, without a space after the slashes:
       as=Name  name=orders.charge  key=order.ID  retries=5
       backoff=constant(1s)|linear(1s,1m)|exponential(200ms,30s[,2])
       jitter=0.2  total=10m  timeout=10s  fatal=ErrX,*TypeY  nonidempotent
+      queue=slow
   //flow:workflow     above func fulfil(ctx workflow.Context, …) (T, error):
                       generates Fulfil, which starts and awaits runs
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
+      children=100
   //flow:error        above an error type or variable that callers match
       name=orders.DeclinedError
   //flow:package      above the package clause

@@ -128,7 +128,18 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 			fmt.Fprintln(stderr, file+": the package has no directives any more: run flowgen")
 		}
 	}
+	if report.Annotated == 0 && len(report.Diagnostics)+len(report.Changes) == 0 {
+		fmt.Fprintln(stderr, "flowgen: nothing to do: there is no //flow: directive in "+packages(opts.patterns))
+	}
 	return code
+}
+
+// packages says in words what patterns name.
+func packages(patterns []string) string {
+	if len(patterns) == 0 {
+		return "this package; for those below as well, name ./..."
+	}
+	return diagnostic.Printable(strings.Join(patterns, " "))
 }
 
 func version() string {

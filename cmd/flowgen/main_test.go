@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/flowgen/flowgen/internal/directive"
 	"github.com/flowgen/flowgen/internal/generator"
 	"github.com/google/go-cmp/cmp"
 )
@@ -136,6 +138,38 @@ func TestRun_HelpNamesEverything(t *testing.T) {
 		} {
 			if !strings.Contains(got.stdout, word) {
 				t.Errorf("flowgen %v does not mention %s", args, word)
+			}
+		}
+	}
+}
+
+func TestRun_HelpListsEveryOptionWithItsDirective(t *testing.T) {
+	help := execute(t, t.TempDir(), "-help").stdout
+	for _, kind := range []directive.Kind{directive.Package, directive.Step, directive.Workflow, directive.Error} {
+		_, section, found := strings.Cut(help, "\n  //flow:"+string(kind)+" ")
+		if !found {
+			t.Errorf("flowgen -help has no section on //flow:%s", kind)
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n  //flow:")
+		words := strings.Fields(section)
+		for _, option := range kind.Options() {
+			if !slices.ContainsFunc(words, func(w string) bool { return w == option || strings.HasPrefix(w, option+"=") }) {
+				t.Errorf("flowgen -help does not list %s of //flow:%s", option, kind)
+			}
+		}
+	}
+}
+
+func TestRun_SaysThatThereAreNoDirectives(t *testing.T) {
+	dir := module(t, "package orders\n")
+	for want, args := range map[string][]string{
+		"flowgen: nothing to do: there is no //flow: directive in this package; for those below as well, name ./...\n": nil,
+		"flowgen: nothing to do: there is no //flow: directive in ./...\n":                                             {"./..."},
+	} {
+		for _, check := range [][]string{nil, {"-check"}} {
+			if d := cmp.Diff(outcome{0, "", want}, execute(t, dir, append(check, args...)...), cmp.AllowUnexported(outcome{})); d != "" {
+				t.Errorf("flowgen %v %v (-want +got):\n%s", check, args, d)
 			}
 		}
 	}

@@ -14,9 +14,9 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Charge shim.Step[func(ctx context.Context, orderID string, cents int64) (string, error)]
-	Pack   shim.Step[func(ctx context.Context, item string) (string, error)]
-	Ship   shim.Step[func(ctx context.Context, orderID string, boxes []string) (string, error)]
+	Charge shim.Step[chargeFunc]
+	Pack   shim.Step[packFunc]
+	Ship   shim.Step[shipFunc]
 }{
 	Charge: chargeStep,
 	Pack:   packStep,
@@ -24,21 +24,29 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
-func Register(r workflow.Registrar, shopReceiver *shop) {
-	shim.Receiver(r, "shopReceiver *shop", shopReceiver == nil, chargeStep, packStep, shipStep)
-	chargeStep.Bind(r, shopReceiver.charge)
-	packStep.Bind(r, shopReceiver.pack)
-	shipStep.Bind(r, shopReceiver.ship)
+//
+// If it does not compile, a signature has changed: run go generate.
+func Register(r workflow.Registrar, shop *shop) {
+	shim.Receiver(r, "shop *shop", shop == nil, chargeStep, packStep, shipStep)
+	chargeStep.Bind(r, shop.charge)
+	packStep.Bind(r, shop.pack)
+	shipStep.Bind(r, shop.ship)
 	shim.BindWorkflow(r, Fulfil, fulfil)
 }
 
 // Fulfil takes an order from payment to the parcel service.
+//
+// It starts and awaits runs of [fulfil].
 var Fulfil = shim.NewWorkflow[Order, Receipt]("quickstart.fulfil", "order", shim.WorkflowPolicy{})
 
 // Charge bills the customer.
+//
+// It is the durable counterpart of [shop.charge].
 func Charge(ctx workflow.Context, orderID string, cents int64) (string, error) {
 	return shim.Call[string](ctx, chargeStep, chargeArgs{orderID, cents})
 }
+
+type chargeFunc = func(ctx context.Context, orderID string, cents int64) (string, error)
 
 type chargeArgs struct {
 	OrderID string `json:"orderID"`
@@ -47,22 +55,26 @@ type chargeArgs struct {
 
 var chargeStep = shim.NewStep("quickstart.charge", shim.Policy{
 	Timeout: 10 * time.Second,
-}, func(f func(context.Context, string, int64) (string, error)) shim.Handler {
+}, func(f chargeFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a chargeArgs) (string, error) {
 		return f(ctx, a.OrderID, a.Cents)
 	})
 })
 
 // Pack puts an item into a box.
+//
+// It is the durable counterpart of [shop.pack].
 func Pack(ctx workflow.Context, item string) (string, error) {
 	return shim.Call[string](ctx, packStep, packArgs{item})
 }
+
+type packFunc = func(ctx context.Context, item string) (string, error)
 
 type packArgs struct {
 	Item string `json:"item"`
 }
 
-var packStep = shim.NewStep("quickstart.pack", shim.Policy{}, func(f func(context.Context, string) (string, error)) shim.Handler {
+var packStep = shim.NewStep("quickstart.pack", shim.Policy{}, func(f packFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a packArgs) (string, error) {
 		return f(ctx, a.Item)
 	})
@@ -70,9 +82,13 @@ var packStep = shim.NewStep("quickstart.pack", shim.Policy{}, func(f func(contex
 
 // Ship hands the boxes to the parcel service, which is down for the first two
 // attempts.
+//
+// It is the durable counterpart of [shop.ship].
 func Ship(ctx workflow.Context, orderID string, boxes []string) (string, error) {
 	return shim.Call[string](ctx, shipStep, shipArgs{orderID, boxes})
 }
+
+type shipFunc = func(ctx context.Context, orderID string, boxes []string) (string, error)
 
 type shipArgs struct {
 	OrderID string   `json:"orderID"`
@@ -81,7 +97,7 @@ type shipArgs struct {
 
 var shipStep = shim.NewStep("quickstart.ship", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 10, Initial: 200 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, string, []string) (string, error)) shim.Handler {
+}, func(f shipFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a shipArgs) (string, error) {
 		return f(ctx, a.OrderID, a.Boxes)
 	})

@@ -10,8 +10,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // Order is what the customer bought.
 type Order struct {
 	ID    string   `json:"id"`

@@ -61,3 +61,12 @@ func chargeArgs(context.Context) error { return nil }
 type T struct{ A int }
 
 func (T) Error() string { return "" }
+
+// parcel has a name that Register could take, if its body did not mean the type.
+type parcel struct{ ID string }
+
+//flow:step
+func (*parcel) wrap(ctx context.Context) error { return nil }
+
+//flow:workflow
+func seven(c wf.Context, p parcel) error { return Wrap(c) }

@@ -20,42 +20,49 @@ func init() {
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	ChargeArgs shimpkg.Step[func(ctx2 context.Context) error]
-	One        shimpkg.Step[func(ctx context.Context, x P, r int, in int, f int, a int) (int, error)]
-	Three      shimpkg.Step[func(ctx context.Context, t clashestime.Time, struct_ struct {
-		clashestime.T
-	}) (map[string]clashestime.T, error)]
-	Two shimpkg.Step[func(ctx context.Context, err error2) (*Shop2, error)]
+	ChargeArgs shimpkg.Step[chargeArgsFunc]
+	One        shimpkg.Step[oneFunc]
+	Three      shimpkg.Step[threeFunc]
+	Two        shimpkg.Step[twoFunc]
+	Wrap       shimpkg.Step[wrapFunc]
 }{
 	ChargeArgs: chargeArgsStep,
 	One:        oneStep,
 	Three:      threeStep,
 	Two:        twoStep,
+	Wrap:       wrapStep,
 }
 
 // Register makes the workflows and steps of this package known to r2.
-func Register(r2 workflowpkg.Registrar, shopReceiver2 *Shop, shopReceiver3 shop) {
+//
+// If it does not compile, a signature has changed: run go generate.
+func Register(r2 workflowpkg.Registrar, shopReceiver2 *Shop, parcelReceiver *parcel, shop shop) {
 	shimpkg.Receiver(r2, "shopReceiver2 *Shop", shopReceiver2 == nil, oneStep)
-	shimpkg.Receiver(r2, "shopReceiver3 shop", false, twoStep)
+	shimpkg.Receiver(r2, "parcelReceiver *parcel", parcelReceiver == nil, wrapStep)
+	shimpkg.Receiver(r2, "shop shop", false, twoStep)
 	chargeArgsStep.Bind(r2, chargeArgs)
 	oneStep.Bind(r2, shopReceiver2.one)
 	threeStep.Bind(r2, three)
-	twoStep.Bind(r2, shopReceiver3.two)
+	twoStep.Bind(r2, shop.two)
+	wrapStep.Bind(r2, parcelReceiver.wrap)
 	shimpkg.BindWorkflow(r2, Five, func(ctx2 workflowpkg.Context, _ workflowpkg.None) (workflowpkg.None, error) {
 		return workflowpkg.None{}, five(ctx2)
 	})
 	shimpkg.BindWorkflow(r2, Four, func(ctx2 workflowpkg.Context, in2 FourInput) (workflowpkg.None, error) {
 		return workflowpkg.None{}, four(ctx2, in2.In, in2.Ctx, in2.F)
 	})
+	shimpkg.BindWorkflow(r2, Seven, func(ctx2 workflowpkg.Context, in2 parcel) (workflowpkg.None, error) {
+		return workflowpkg.None{}, seven(ctx2, in2)
+	})
 	shimpkg.BindWorkflow(r2, Six, func(ctx2 workflowpkg.Context, in2 int) (workflowpkg.None, error) {
 		return workflowpkg.None{}, six(ctx2, in2)
 	})
 }
 
-// Five is the durable counterpart of five.
+// Five starts and awaits runs of [five].
 var Five = shimpkg.NewWorkflow[workflowpkg.None, workflowpkg.None]("clashes.five", "", shimpkg.WorkflowPolicy{})
 
-// Four is the durable counterpart of four.
+// Four starts and awaits runs of [four].
 var Four = shimpkg.NewWorkflow[FourInput, workflowpkg.None]("clashes.four", "", shimpkg.WorkflowPolicy{})
 
 // FourInput is the input of Four.
@@ -65,24 +72,35 @@ type FourInput struct {
 	F   string `json:"f"`
 }
 
-// Six is the durable counterpart of six.
+// Seven starts and awaits runs of [seven].
+var Seven = shimpkg.NewWorkflow[parcel, workflowpkg.None]("clashes.seven", "p", shimpkg.WorkflowPolicy{})
+
+// Six starts and awaits runs of [six].
 var Six = shimpkg.NewWorkflow[int, workflowpkg.None]("clashes.six", "ctx", shimpkg.WorkflowPolicy{})
 
-// ChargeArgs is the durable counterpart of chargeArgs.
+// ChargeArgs is the durable counterpart of [chargeArgs].
 func ChargeArgs(ctx2 workflowpkg.Context) error {
 	return shimpkg.CallErr(ctx2, chargeArgsStep, struct{}{})
 }
 
-var chargeArgsStep = shimpkg.NewStep("clashes.chargeArgs", shimpkg.Policy{}, func(f2 func(context.Context) error) shimpkg.Handler {
-	return shimpkg.HandleErr(func(ctx2 context.Context, _ struct{}) error {
-		return f2(ctx2)
-	})
-})
+type chargeArgsFunc = func(ctx2 context.Context) error
 
-// One is the durable counterpart of one.
+var chargeArgsStep = shimpkg.NewStep(
+	"clashes.chargeArgs",
+	shimpkg.Policy{},
+	func(f2 chargeArgsFunc) shimpkg.Handler {
+		return shimpkg.HandleErr(func(ctx2 context.Context, _ struct{}) error {
+			return f2(ctx2)
+		})
+	},
+)
+
+// One is the durable counterpart of [Shop.one].
 func One(ctx workflowpkg.Context, x P, r int, in int, f int, a int) (int, error) {
 	return shimpkg.CallKey[int](ctx, oneStep, shimpkg.Key(x.String()), oneArgs{x, r, in, f, a})
 }
+
+type oneFunc = func(ctx context.Context, x P, r int, in int, f int, a int) (int, error)
 
 type oneArgs struct {
 	X  P   `json:"x"`
@@ -97,18 +115,22 @@ var oneStep = shimpkg.NewStep("clashes.one", shimpkg.Policy{
 	Fatal: func(err2 error) bool {
 		return errorspkg.Is(err2, errX)
 	},
-}, func(f2 func(context.Context, P, int, int, int, int) (int, error)) shimpkg.Handler {
+}, func(f2 oneFunc) shimpkg.Handler {
 	return shimpkg.Handle(func(ctx2 context.Context, a2 oneArgs) (int, error) {
 		return f2(ctx2, a2.X, a2.R, a2.In, a2.F, a2.A)
 	})
 })
 
-// Three is the durable counterpart of three.
+// Three is the durable counterpart of [three].
 func Three(ctx workflowpkg.Context, t clashestime.Time, struct_ struct {
 	clashestime.T
 }) (map[string]clashestime.T, error) {
 	return shimpkg.Call[map[string]clashestime.T](ctx, threeStep, threeArgs{t, struct_})
 }
+
+type threeFunc = func(ctx context.Context, t clashestime.Time, struct_ struct {
+	clashestime.T
+}) (map[string]clashestime.T, error)
 
 type threeArgs struct {
 	T       clashestime.Time `json:"t"`
@@ -119,25 +141,38 @@ type threeArgs struct {
 
 var threeStep = shimpkg.NewStep("clashes.three", shimpkg.Policy{
 	Retry: workflowpkg.RetryPolicy{Total: time.Hour},
-}, func(f2 func(context.Context, clashestime.Time, struct {
-	clashestime.T
-}) (map[string]clashestime.T, error)) shimpkg.Handler {
+}, func(f2 threeFunc) shimpkg.Handler {
 	return shimpkg.Handle(func(ctx2 context.Context, a2 threeArgs) (map[string]clashestime.T, error) {
 		return f2(ctx2, a2.T, a2.Struct_)
 	})
 })
 
-// Two is the durable counterpart of two.
+// Two is the durable counterpart of [shop.two].
 func Two(ctx workflowpkg.Context, err error2) (*Shop2, error) {
 	return shimpkg.Call[*Shop2](ctx, twoStep, twoArgs{err})
 }
+
+type twoFunc = func(ctx context.Context, err error2) (*Shop2, error)
 
 type twoArgs struct {
 	Err error2 `json:"err"`
 }
 
-var twoStep = shimpkg.NewStep("clashes.two", shimpkg.Policy{}, func(f2 func(context.Context, error2) (*Shop2, error)) shimpkg.Handler {
+var twoStep = shimpkg.NewStep("clashes.two", shimpkg.Policy{}, func(f2 twoFunc) shimpkg.Handler {
 	return shimpkg.Handle(func(ctx2 context.Context, a2 twoArgs) (*Shop2, error) {
 		return f2(ctx2, a2.Err)
+	})
+})
+
+// Wrap is the durable counterpart of [parcel.wrap].
+func Wrap(ctx workflowpkg.Context) error {
+	return shimpkg.CallErr(ctx, wrapStep, struct{}{})
+}
+
+type wrapFunc = func(ctx context.Context) error
+
+var wrapStep = shimpkg.NewStep("clashes.wrap", shimpkg.Policy{}, func(f2 wrapFunc) shimpkg.Handler {
+	return shimpkg.HandleErr(func(ctx2 context.Context, _ struct{}) error {
+		return f2(ctx2)
 	})
 })

@@ -13,12 +13,12 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Bare    shim.Step[func(ctx context.Context) error]
-	Charge  shim.Step[func(ctx context.Context) error]
-	Checked shim.Step[func(ctx context.Context) error]
-	Last    shim.Step[func(ctx context.Context) error]
-	Other   shim.Step[func(ctx context.Context) error]
-	Refund  shim.Step[func(ctx context.Context) error]
+	Bare    shim.Step[bareFunc]
+	Charge  shim.Step[chargeFunc]
+	Checked shim.Step[checkedFunc]
+	Last    shim.Step[lastFunc]
+	Other   shim.Step[otherFunc]
+	Refund  shim.Step[refundFunc]
 }{
 	Bare:    bareStep,
 	Charge:  chargeStep,
@@ -29,6 +29,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	bareStep.Bind(r, bare)
 	chargeStep.Bind(r, charge)
@@ -38,12 +40,14 @@ func Register(r workflow.Registrar) {
 	refundStep.Bind(r, refund)
 }
 
-// Bare is the durable counterpart of bare.
+// Bare is the durable counterpart of [bare].
 func Bare(ctx workflow.Context) error {
 	return shim.CallErr(ctx, bareStep, struct{}{})
 }
 
-var bareStep = shim.NewStep("comments.bare", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type bareFunc = func(ctx context.Context) error
+
+var bareStep = shim.NewStep("comments.bare", shim.Policy{}, func(f bareFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
@@ -60,44 +64,60 @@ var bareStep = shim.NewStep("comments.bare", shim.Policy{}, func(f func(context.
 //	err := charge(ctx)
 //
 // Deprecated: use another.
+//
+// It is the durable counterpart of [charge].
 func Charge(ctx workflow.Context) error {
 	return shim.CallErr(ctx, chargeStep, struct{}{})
 }
 
-var chargeStep = shim.NewStep("comments.charge", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type chargeFunc = func(ctx context.Context) error
+
+var chargeStep = shim.NewStep("comments.charge", shim.Policy{}, func(f chargeFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
 // Checked is followed by what is for other tools.
+//
+// It is the durable counterpart of [checked].
 func Checked(ctx workflow.Context) error {
 	return shim.CallErr(ctx, checkedStep, struct{}{})
 }
 
-var checkedStep = shim.NewStep("comments.checked", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type checkedFunc = func(ctx context.Context) error
+
+var checkedStep = shim.NewStep("comments.checked", shim.Policy{}, func(f checkedFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
 // Last: the name is followed by a colon.
+//
+// It is the durable counterpart of [last].
 func Last(ctx workflow.Context) error {
 	return shim.CallErr(ctx, lastStep, struct{}{})
 }
 
-var lastStep = shim.NewStep("comments.last", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type lastFunc = func(ctx context.Context) error
+
+var lastStep = shim.NewStep("comments.last", shim.Policy{}, func(f lastFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
 // This one does not start with its name.
+//
+// It is the durable counterpart of [other].
 func Other(ctx workflow.Context) error {
 	return shim.CallErr(ctx, otherStep, struct{}{})
 }
 
-var otherStep = shim.NewStep("comments.other", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type otherFunc = func(ctx context.Context) error
+
+var otherStep = shim.NewStep("comments.other", shim.Policy{}, func(f otherFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
@@ -106,11 +126,15 @@ var otherStep = shim.NewStep("comments.other", shim.Policy{}, func(f func(contex
 // Refund is in a block comment.
 //
 //	code
+//
+// It is the durable counterpart of [refund].
 func Refund(ctx workflow.Context) error {
 	return shim.CallErr(ctx, refundStep, struct{}{})
 }
 
-var refundStep = shim.NewStep("comments.refund", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type refundFunc = func(ctx context.Context) error
+
+var refundStep = shim.NewStep("comments.refund", shim.Policy{}, func(f refundFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})

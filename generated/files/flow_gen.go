@@ -13,14 +13,16 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Double shim.Step[func(ctx context.Context, item Item) (Item, error)]
-	Load   shim.Step[func(ctx context.Context, id string) (Item, error)]
+	Double shim.Step[doubleFunc]
+	Load   shim.Step[loadFunc]
 }{
 	Double: doubleStep,
 	Load:   loadStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, store *Store) {
 	shim.Receiver(r, "store *Store", store == nil, loadStep)
 	doubleStep.Bind(r, double)
@@ -28,34 +30,38 @@ func Register(r workflow.Registrar, store *Store) {
 	shim.BindWorkflow(r, Process, process)
 }
 
-// Process is the durable counterpart of process.
+// Process starts and awaits runs of [process].
 var Process = shim.NewWorkflow[string, []Item]("files.process", "id", shim.WorkflowPolicy{})
 
-// Double is the durable counterpart of double.
+// Double is the durable counterpart of [double].
 func Double(ctx workflow.Context, item Item) (Item, error) {
 	return shim.Call[Item](ctx, doubleStep, doubleArgs{item})
 }
+
+type doubleFunc = func(ctx context.Context, item Item) (Item, error)
 
 type doubleArgs struct {
 	Item Item `json:"item"`
 }
 
-var doubleStep = shim.NewStep("files.double", shim.Policy{}, func(f func(context.Context, Item) (Item, error)) shim.Handler {
+var doubleStep = shim.NewStep("files.double", shim.Policy{}, func(f doubleFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a doubleArgs) (Item, error) {
 		return f(ctx, a.Item)
 	})
 })
 
-// Load is the durable counterpart of load.
+// Load is the durable counterpart of [Store.load].
 func Load(ctx workflow.Context, id string) (Item, error) {
 	return shim.Call[Item](ctx, loadStep, loadArgs{id})
 }
+
+type loadFunc = func(ctx context.Context, id string) (Item, error)
 
 type loadArgs struct {
 	ID string `json:"id"`
 }
 
-var loadStep = shim.NewStep("files.load", shim.Policy{}, func(f func(context.Context, string) (Item, error)) shim.Handler {
+var loadStep = shim.NewStep("files.load", shim.Policy{}, func(f loadFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a loadArgs) (Item, error) {
 		return f(ctx, a.ID)
 	})

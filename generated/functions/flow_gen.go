@@ -15,14 +15,16 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Charge shim.Step[func(ctx context.Context, customer string, cents int64) (Receipt, error)]
-	Ping   shim.Step[func(ctx context.Context) error]
+	Charge shim.Step[chargeFunc]
+	Ping   shim.Step[pingFunc]
 }{
 	Charge: chargeStep,
 	Ping:   pingStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	chargeStep.Bind(r, charge)
 	pingStep.Bind(r, ping)
@@ -30,16 +32,26 @@ func Register(r workflow.Registrar) {
 }
 
 // Fulfil charges twice.
-var Fulfil = shim.NewWorkflow[string, Receipt]("functions.fulfil", "customer", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [fulfil].
+var Fulfil = shim.NewWorkflow[string, Receipt](
+	"functions.fulfil",
+	"customer",
+	shim.WorkflowPolicy{},
+)
 
 // Charge bills the customer's card.
 //
 // It may be called with:
 //
 //	charge(ctx, "ada", 100)
+//
+// It is the durable counterpart of [charge].
 func Charge(ctx workflow.Context, customer string, cents int64) (Receipt, error) {
 	return shim.Call[Receipt](ctx, chargeStep, chargeArgs{customer, cents})
 }
+
+type chargeFunc = func(ctx context.Context, customer string, cents int64) (Receipt, error)
 
 type chargeArgs struct {
 	Customer string `json:"customer"`
@@ -47,23 +59,30 @@ type chargeArgs struct {
 }
 
 var chargeStep = shim.NewStep("functions.charge", shim.Policy{
-	Retry:   workflow.RetryPolicy{Attempts: 6, Initial: 200 * time.Millisecond, Max: 30 * time.Second, Factor: 2},
+	Retry: workflow.RetryPolicy{
+		Attempts: 6,
+		Initial:  200 * time.Millisecond,
+		Max:      30 * time.Second,
+		Factor:   2,
+	},
 	Timeout: 10 * time.Second,
 	Fatal: func(err error) bool {
 		return errors.Is(err, ErrBroke)
 	},
-}, func(f func(context.Context, string, int64) (Receipt, error)) shim.Handler {
+}, func(f chargeFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a chargeArgs) (Receipt, error) {
 		return f(ctx, a.Customer, a.Cents)
 	})
 })
 
-// Ping is the durable counterpart of ping.
+// Ping is the durable counterpart of [ping].
 func Ping(ctx workflow.Context) error {
 	return shim.CallErr(ctx, pingStep, struct{}{})
 }
 
-var pingStep = shim.NewStep("functions.ping", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type pingFunc = func(ctx context.Context) error
+
+var pingStep = shim.NewStep("functions.ping", shim.Policy{}, func(f pingFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})

@@ -19,13 +19,10 @@ const _ = shimpkg.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Local    shimpkg.Step[func(ctx2 contextpkg.Context, ctx ctx, a a) (f, error)]
-	Named    shimpkg.Step[func(context contextpkg.Context, time timepkg.Duration, workflow string, json jsonpkg.RawMessage) (netip.Addr, error)]
-	Shadowed shimpkg.Step[func(c contextpkg.Context, f f, string string, error bool) (string, error)]
-	Versions shimpkg.Step[func(c contextpkg.Context, x importstypes.T, y types.T, z map[types.Key]*types.List[importstypes.T]) (struct {
-		A int `json:"a"`
-		types.T
-	}, error)]
+	Local    shimpkg.Step[localFunc]
+	Named    shimpkg.Step[namedFunc]
+	Shadowed shimpkg.Step[shadowedFunc]
+	Versions shimpkg.Step[versionsFunc]
 }{
 	Local:    localStep,
 	Named:    namedStep,
@@ -34,6 +31,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflowpkg.Registrar) {
 	localStep.Bind(r, local)
 	namedStep.Bind(r, named)
@@ -44,7 +43,7 @@ func Register(r workflowpkg.Registrar) {
 	})
 }
 
-// Flow is the durable counterpart of flow.
+// Flow starts and awaits runs of [flow].
 var Flow = shimpkg.NewWorkflow[FlowInput, ctx]("imports.flow", "", shimpkg.WorkflowPolicy{})
 
 // FlowInput is the input of Flow.
@@ -53,26 +52,40 @@ type FlowInput struct {
 	In a      `json:"in"`
 }
 
-// Local is the durable counterpart of local.
+// Local is the durable counterpart of [local].
 func Local(ctx2 workflowpkg.Context, ctx ctx, a a) (f, error) {
 	return shimpkg.Call[f](ctx2, localStep, localArgs{ctx, a})
 }
+
+type localFunc = func(ctx2 contextpkg.Context, ctx ctx, a a) (f, error)
 
 type localArgs struct {
 	Ctx ctx `json:"ctx"`
 	A   a   `json:"a"`
 }
 
-var localStep = shimpkg.NewStep("imports.local", shimpkg.Policy{}, func(f2 func(contextpkg.Context, ctx, a) (f, error)) shimpkg.Handler {
+var localStep = shimpkg.NewStep("imports.local", shimpkg.Policy{}, func(f2 localFunc) shimpkg.Handler {
 	return shimpkg.Handle(func(ctx2 contextpkg.Context, a2 localArgs) (f, error) {
 		return f2(ctx2, a2.Ctx, a2.A)
 	})
 })
 
-// Named is the durable counterpart of named.
-func Named(context workflowpkg.Context, time timepkg.Duration, workflow string, json jsonpkg.RawMessage) (netip.Addr, error) {
+// Named is the durable counterpart of [named].
+func Named(
+	context workflowpkg.Context,
+	time timepkg.Duration,
+	workflow string,
+	json jsonpkg.RawMessage,
+) (netip.Addr, error) {
 	return shimpkg.Call[netip.Addr](context, namedStep, namedArgs{time, workflow, json})
 }
+
+type namedFunc = func(
+	context contextpkg.Context,
+	time timepkg.Duration,
+	workflow string,
+	json jsonpkg.RawMessage,
+) (netip.Addr, error)
 
 type namedArgs struct {
 	Time     timepkg.Duration   `json:"time"`
@@ -85,16 +98,18 @@ var namedStep = shimpkg.NewStep("imports.named", shimpkg.Policy{
 	Fatal: func(err error) bool {
 		return errorspkg.Is(err, ErrGone)
 	},
-}, func(f2 func(contextpkg.Context, timepkg.Duration, string, jsonpkg.RawMessage) (netip.Addr, error)) shimpkg.Handler {
+}, func(f2 namedFunc) shimpkg.Handler {
 	return shimpkg.Handle(func(ctx2 contextpkg.Context, a2 namedArgs) (netip.Addr, error) {
 		return f2(ctx2, a2.Time, a2.Workflow, a2.JSON)
 	})
 })
 
-// Shadowed is the durable counterpart of shadowed.
+// Shadowed is the durable counterpart of [shadowed].
 func Shadowed(c workflowpkg.Context, f f, stringValue string, error bool) (string, error) {
 	return shimpkg.Call[string](c, shadowedStep, shadowedArgs{f, stringValue, error})
 }
+
+type shadowedFunc = func(c contextpkg.Context, f f, string string, error bool) (string, error)
 
 type shadowedArgs struct {
 	F      f      `json:"f"`
@@ -102,13 +117,17 @@ type shadowedArgs struct {
 	Error  bool   `json:"error"`
 }
 
-var shadowedStep = shimpkg.NewStep("imports.shadowed", shimpkg.Policy{}, func(f2 func(contextpkg.Context, f, string, bool) (string, error)) shimpkg.Handler {
-	return shimpkg.Handle(func(ctx2 contextpkg.Context, a2 shadowedArgs) (string, error) {
-		return f2(ctx2, a2.F, a2.String, a2.Error)
-	})
-})
+var shadowedStep = shimpkg.NewStep(
+	"imports.shadowed",
+	shimpkg.Policy{},
+	func(f2 shadowedFunc) shimpkg.Handler {
+		return shimpkg.Handle(func(ctx2 contextpkg.Context, a2 shadowedArgs) (string, error) {
+			return f2(ctx2, a2.F, a2.String, a2.Error)
+		})
+	},
+)
 
-// Versions is the durable counterpart of versions.
+// Versions is the durable counterpart of [versions].
 func Versions(c workflowpkg.Context, x importstypes.T, y types.T, z map[types.Key]*types.List[importstypes.T]) (struct {
 	A int `json:"a"`
 	types.T
@@ -119,20 +138,31 @@ func Versions(c workflowpkg.Context, x importstypes.T, y types.T, z map[types.Ke
 	}](c, versionsStep, versionsArgs{x, y, z})
 }
 
+type versionsFunc = func(
+	c contextpkg.Context,
+	x importstypes.T,
+	y types.T,
+	z map[types.Key]*types.List[importstypes.T],
+) (struct {
+	A int `json:"a"`
+	types.T
+}, error)
+
 type versionsArgs struct {
 	X importstypes.T                            `json:"x"`
 	Y types.T                                   `json:"y"`
 	Z map[types.Key]*types.List[importstypes.T] `json:"z"`
 }
 
-var versionsStep = shimpkg.NewStep("imports.versions", shimpkg.Policy{}, func(f2 func(contextpkg.Context, importstypes.T, types.T, map[types.Key]*types.List[importstypes.T]) (struct {
-	A int `json:"a"`
-	types.T
-}, error)) shimpkg.Handler {
-	return shimpkg.Handle(func(ctx2 contextpkg.Context, a2 versionsArgs) (struct {
-		A int `json:"a"`
-		types.T
-	}, error) {
-		return f2(ctx2, a2.X, a2.Y, a2.Z)
-	})
-})
+var versionsStep = shimpkg.NewStep(
+	"imports.versions",
+	shimpkg.Policy{},
+	func(f2 versionsFunc) shimpkg.Handler {
+		return shimpkg.Handle(func(ctx2 contextpkg.Context, a2 versionsArgs) (struct {
+			A int `json:"a"`
+			types.T
+		}, error) {
+			return f2(ctx2, a2.X, a2.Y, a2.Z)
+		})
+	},
+)

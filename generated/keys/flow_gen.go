@@ -14,11 +14,11 @@ const _ = shimpkg.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Charge     shimpkg.Step[func(ctx context.Context, shim string, chargeStep string) (string, error)]
-	Expression shimpkg.Step[func(ctx context.Context, name string) error]
-	Field      shimpkg.Step[func(ctx context.Context, order Order) (int, error)]
-	Integer    shimpkg.Step[func(ctx context.Context, order *Order) error]
-	Itself     shimpkg.Step[func(ctx context.Context, n Number) error]
+	Charge     shimpkg.Step[chargeFunc]
+	Expression shimpkg.Step[expressionFunc]
+	Field      shimpkg.Step[fieldFunc]
+	Integer    shimpkg.Step[integerFunc]
+	Itself     shimpkg.Step[itselfFunc]
 }{
 	Charge:     chargeStep,
 	Expression: expressionStep,
@@ -28,6 +28,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	chargeStep.Bind(r, charge)
 	expressionStep.Bind(r, expression)
@@ -38,76 +40,105 @@ func Register(r workflow.Registrar) {
 
 // Charge has a parameter named like the package that the generated code calls,
 // and a key that uses it.
+//
+// It is the durable counterpart of [charge].
 func Charge(ctx workflow.Context, shim string, chargeStepValue string) (string, error) {
-	return shimpkg.CallKey[string](ctx, chargeStep, shimpkg.Key(shim+chargeStepValue), chargeArgs{shim, chargeStepValue})
+	return shimpkg.CallKey[string](ctx, chargeStep, shimpkg.Key(shim+chargeStepValue), chargeArgs{
+		Shim:       shim,
+		ChargeStep: chargeStepValue,
+	})
 }
+
+type chargeFunc = func(ctx context.Context, shim string, chargeStep string) (string, error)
 
 type chargeArgs struct {
 	Shim       string `json:"shim"`
 	ChargeStep string `json:"chargeStep"`
 }
 
-var chargeStep = shimpkg.NewStep("keys.charge", shimpkg.Policy{}, func(f func(context.Context, string, string) (string, error)) shimpkg.Handler {
+var chargeStep = shimpkg.NewStep("keys.charge", shimpkg.Policy{}, func(f chargeFunc) shimpkg.Handler {
 	return shimpkg.Handle(func(ctx context.Context, a chargeArgs) (string, error) {
 		return f(ctx, a.Shim, a.ChargeStep)
 	})
 })
 
-// Expression is the durable counterpart of expression.
+// Expression is the durable counterpart of [expression].
 func Expression(ctx workflow.Context, name string) error {
-	return shimpkg.CallKeyErr(ctx, expressionStep, shimpkg.Key(region+strings.ToLower(normal(name))+" x"), expressionArgs{name})
+	return shimpkg.CallKeyErr(
+		ctx,
+		expressionStep,
+		shimpkg.Key(region+strings.ToLower(normal(name))+" x"),
+		expressionArgs{name},
+	)
 }
+
+type expressionFunc = func(ctx context.Context, name string) error
 
 type expressionArgs struct {
 	Name string `json:"name"`
 }
 
-var expressionStep = shimpkg.NewStep("keys.expression", shimpkg.Policy{}, func(f func(context.Context, string) error) shimpkg.Handler {
-	return shimpkg.HandleErr(func(ctx context.Context, a expressionArgs) error {
-		return f(ctx, a.Name)
-	})
-})
+var expressionStep = shimpkg.NewStep(
+	"keys.expression",
+	shimpkg.Policy{},
+	func(f expressionFunc) shimpkg.Handler {
+		return shimpkg.HandleErr(func(ctx context.Context, a expressionArgs) error {
+			return f(ctx, a.Name)
+		})
+	},
+)
 
-// Field is the durable counterpart of field.
+// Field is the durable counterpart of [field].
 func Field(ctx workflow.Context, order Order) (int, error) {
 	return shimpkg.CallKey[int](ctx, fieldStep, shimpkg.Key(order.ID), fieldArgs{order})
 }
+
+type fieldFunc = func(ctx context.Context, order Order) (int, error)
 
 type fieldArgs struct {
 	Order Order `json:"order"`
 }
 
-var fieldStep = shimpkg.NewStep("keys.field", shimpkg.Policy{}, func(f func(context.Context, Order) (int, error)) shimpkg.Handler {
+var fieldStep = shimpkg.NewStep("keys.field", shimpkg.Policy{}, func(f fieldFunc) shimpkg.Handler {
 	return shimpkg.Handle(func(ctx context.Context, a fieldArgs) (int, error) {
 		return f(ctx, a.Order)
 	})
 })
 
-// Integer is the durable counterpart of integer.
+// Integer is the durable counterpart of [integer].
 func Integer(ctx workflow.Context, order *Order) error {
-	return shimpkg.CallKeyErr(ctx, integerStep, shimpkg.Key(order.Lines[len(order.Lines)-1]*2), integerArgs{order})
+	return shimpkg.CallKeyErr(
+		ctx,
+		integerStep,
+		shimpkg.Key(order.Lines[len(order.Lines)-1]*2),
+		integerArgs{order},
+	)
 }
+
+type integerFunc = func(ctx context.Context, order *Order) error
 
 type integerArgs struct {
 	Order *Order `json:"order"`
 }
 
-var integerStep = shimpkg.NewStep("keys.integer", shimpkg.Policy{}, func(f func(context.Context, *Order) error) shimpkg.Handler {
+var integerStep = shimpkg.NewStep("keys.integer", shimpkg.Policy{}, func(f integerFunc) shimpkg.Handler {
 	return shimpkg.HandleErr(func(ctx context.Context, a integerArgs) error {
 		return f(ctx, a.Order)
 	})
 })
 
-// Itself is the durable counterpart of itself.
+// Itself is the durable counterpart of [itself].
 func Itself(ctx workflow.Context, n Number) error {
 	return shimpkg.CallKeyErr(ctx, itselfStep, shimpkg.Key(n), itselfArgs{n})
 }
+
+type itselfFunc = func(ctx context.Context, n Number) error
 
 type itselfArgs struct {
 	N Number `json:"n"`
 }
 
-var itselfStep = shimpkg.NewStep("keys.itself", shimpkg.Policy{}, func(f func(context.Context, Number) error) shimpkg.Handler {
+var itselfStep = shimpkg.NewStep("keys.itself", shimpkg.Policy{}, func(f itselfFunc) shimpkg.Handler {
 	return shimpkg.HandleErr(func(ctx context.Context, a itselfArgs) error {
 		return f(ctx, a.N)
 	})

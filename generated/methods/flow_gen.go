@@ -13,14 +13,14 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	AuditOrder   shim.Step[func(ctx context.Context, order Order) error]
-	Count        shim.Step[func(ctx context.Context, shop string, articles ...string) (int, error)]
-	DeliverOrder shim.Step[func(ctx context.Context, order Order) error]
-	Locate       shim.Step[func(ctx context.Context) (string, error)]
-	Refund       shim.Step[func(ctx context.Context, order Order) error]
-	Rename       shim.Step[func(ctx context.Context, from string) (string, error)]
-	Ship         shim.Step[func(ctx context.Context, order Order) (string, error)]
-	Tick         shim.Step[func(ctx context.Context) error]
+	AuditOrder   shim.Step[auditOrderFunc]
+	Count        shim.Step[countFunc]
+	DeliverOrder shim.Step[deliverOrderFunc]
+	Locate       shim.Step[locateFunc]
+	Refund       shim.Step[refundFunc]
+	Rename       shim.Step[renameFunc]
+	Ship         shim.Step[shipFunc]
+	Tick         shim.Step[tickFunc]
 }{
 	AuditOrder:   auditOrderStep,
 	Count:        countStep,
@@ -33,17 +33,19 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
-func Register(r workflow.Registrar, clock Clock, rReceiver R, shop *Shop, baseReceiver base) {
+//
+// If it does not compile, a signature has changed: run go generate.
+func Register(r workflow.Registrar, clock Clock, rReceiver R, shop *Shop, base base) {
 	shim.Receiver(r, "clock Clock", false, tickStep)
 	shim.Receiver(r, "rReceiver R", rReceiver == nil, renameStep)
 	shim.Receiver(r, "shop *Shop", shop == nil, countStep, deliverOrderStep, refundStep, shipStep)
-	shim.Receiver(r, "baseReceiver base", false, locateStep)
+	shim.Receiver(r, "base base", false, locateStep)
 	auditOrderStep.Bind(r, Audit)
 	countStep.Bind(r, func(ctx context.Context, shopValue string, articles ...string) (int, error) {
 		return shop.count(ctx, shopValue, articles...)
 	})
 	deliverOrderStep.Bind(r, shop.Deliver)
-	locateStep.Bind(r, baseReceiver.locate)
+	locateStep.Bind(r, base.locate)
 	refundStep.Bind(r, shop.Refund)
 	renameStep.Bind(r, rReceiver.rename)
 	shipStep.Bind(r, shop.ship)
@@ -52,99 +54,133 @@ func Register(r workflow.Registrar, clock Clock, rReceiver R, shop *Shop, baseRe
 }
 
 // Sell ships what was ordered.
+//
+// It starts and awaits runs of [sell].
 var Sell = shim.NewWorkflow[Order, string]("methods.sell", "order", shim.WorkflowPolicy{})
 
 // AuditOrder is called by other packages, too.
+//
+// It is the durable counterpart of [Audit].
 func AuditOrder(ctx workflow.Context, order Order) error {
 	return shim.CallErr(ctx, auditOrderStep, auditOrderArgs{order})
 }
+
+type auditOrderFunc = func(ctx context.Context, order Order) error
 
 type auditOrderArgs struct {
 	Order Order `json:"order"`
 }
 
-var auditOrderStep = shim.NewStep("methods.Audit", shim.Policy{}, func(f func(context.Context, Order) error) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, a auditOrderArgs) error {
-		return f(ctx, a.Order)
-	})
-})
+var auditOrderStep = shim.NewStep(
+	"methods.Audit",
+	shim.Policy{},
+	func(f auditOrderFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, a auditOrderArgs) error {
+			return f(ctx, a.Order)
+		})
+	},
+)
 
-// Count is the durable counterpart of count.
+// Count is the durable counterpart of [Shop.count].
 func Count(ctx workflow.Context, shop string, articles ...string) (int, error) {
 	return shim.Call[int](ctx, countStep, countArgs{shop, articles})
 }
+
+type countFunc = func(ctx context.Context, shop string, articles ...string) (int, error)
 
 type countArgs struct {
 	Shop     string   `json:"shop"`
 	Articles []string `json:"articles"`
 }
 
-var countStep = shim.NewStep("methods.count", shim.Policy{}, func(f func(context.Context, string, ...string) (int, error)) shim.Handler {
+var countStep = shim.NewStep("methods.count", shim.Policy{}, func(f countFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a countArgs) (int, error) {
 		return f(ctx, a.Shop, a.Articles...)
 	})
 })
 
 // DeliverOrder is part of an interface, so it keeps its exported name.
+//
+// It is the durable counterpart of [Shop.Deliver].
 func DeliverOrder(ctx workflow.Context, order Order) error {
 	return shim.CallErr(ctx, deliverOrderStep, deliverOrderArgs{order})
 }
+
+type deliverOrderFunc = func(ctx context.Context, order Order) error
 
 type deliverOrderArgs struct {
 	Order Order `json:"order"`
 }
 
-var deliverOrderStep = shim.NewStep("methods.Deliver", shim.Policy{}, func(f func(context.Context, Order) error) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, a deliverOrderArgs) error {
-		return f(ctx, a.Order)
-	})
-})
+var deliverOrderStep = shim.NewStep(
+	"methods.Deliver",
+	shim.Policy{},
+	func(f deliverOrderFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, a deliverOrderArgs) error {
+			return f(ctx, a.Order)
+		})
+	},
+)
 
 // Locate finds the region.
+//
+// It is the durable counterpart of [base.locate].
 func Locate(ctx workflow.Context) (string, error) {
 	return shim.Call[string](ctx, locateStep, struct{}{})
 }
 
-var locateStep = shim.NewStep("methods.locate", shim.Policy{}, func(f func(context.Context) (string, error)) shim.Handler {
+type locateFunc = func(ctx context.Context) (string, error)
+
+var locateStep = shim.NewStep("methods.locate", shim.Policy{}, func(f locateFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, _ struct{}) (string, error) {
 		return f(ctx)
 	})
 })
 
 // Refund has the name of its method.
+//
+// It is the durable counterpart of [Shop.Refund].
 func Refund(ctx workflow.Context, order Order) error {
 	return shim.CallErr(ctx, refundStep, refundArgs{order})
 }
+
+type refundFunc = func(ctx context.Context, order Order) error
 
 type refundArgs struct {
 	Order Order `json:"order"`
 }
 
-var refundStep = shim.NewStep("methods.Refund", shim.Policy{}, func(f func(context.Context, Order) error) shim.Handler {
+var refundStep = shim.NewStep("methods.Refund", shim.Policy{}, func(f refundFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a refundArgs) error {
 		return f(ctx, a.Order)
 	})
 })
 
-// Rename is the durable counterpart of rename.
+// Rename is the durable counterpart of [R.rename].
 func Rename(ctx workflow.Context, from string) (string, error) {
 	return shim.Call[string](ctx, renameStep, renameArgs{from})
 }
+
+type renameFunc = func(ctx context.Context, from string) (string, error)
 
 type renameArgs struct {
 	From string `json:"from"`
 }
 
-var renameStep = shim.NewStep("methods.rename", shim.Policy{}, func(f func(context.Context, string) (string, error)) shim.Handler {
+var renameStep = shim.NewStep("methods.rename", shim.Policy{}, func(f renameFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a renameArgs) (string, error) {
 		return f(ctx, a.From)
 	})
 })
 
 // Ship sends the order.
+//
+// It is the durable counterpart of [Shop.ship].
 func Ship(ctx workflow.Context, order Order) (string, error) {
 	return shim.Call[string](ctx, shipStep, shipArgs{order})
 }
+
+type shipFunc = func(ctx context.Context, order Order) (string, error)
 
 type shipArgs struct {
 	Order Order `json:"order"`
@@ -152,18 +188,20 @@ type shipArgs struct {
 
 var shipStep = shim.NewStep("methods.ship", shim.Policy{
 	NonIdempotent: true,
-}, func(f func(context.Context, Order) (string, error)) shim.Handler {
+}, func(f shipFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a shipArgs) (string, error) {
 		return f(ctx, a.Order)
 	})
 })
 
-// Tick is the durable counterpart of tick.
+// Tick is the durable counterpart of [Clock.tick].
 func Tick(ctx workflow.Context) error {
 	return shim.CallErr(ctx, tickStep, struct{}{})
 }
 
-var tickStep = shim.NewStep("methods.tick", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type tickFunc = func(ctx context.Context) error
+
+var tickStep = shim.NewStep("methods.tick", shim.Policy{}, func(f tickFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})

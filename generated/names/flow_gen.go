@@ -13,28 +13,36 @@ const _ = shim.V1
 
 // AllSteps refers to the steps of this package, for stand-ins and tools.
 var AllSteps = struct {
-	Bill      shim.Step[func(ctx context.Context) error]
-	Ship      shim.Step[func(ctx context.Context, n int) error]
-	SouthShip shim.Step[func(ctx context.Context, n int) error]
+	Bill      shim.Step[billFunc]
+	HTTPGet   shim.Step[httpGetFunc]
+	Ship      shim.Step[shipFunc]
+	SouthShip shim.Step[southShipFunc]
+	URL       shim.Step[urlFunc]
 }{
 	Bill:      billStep,
+	HTTPGet:   httpGetStep,
 	Ship:      shipStep,
 	SouthShip: southShipStep,
+	URL:       urlStep,
 }
 
 // RegisterAll makes the workflows and steps of this package known to r.
-func RegisterAll(r workflow.Registrar, northReceiver *north, southReceiver *south) {
-	shim.Receiver(r, "northReceiver *north", northReceiver == nil, shipStep)
-	shim.Receiver(r, "southReceiver *south", southReceiver == nil, southShipStep)
+//
+// If it does not compile, a signature has changed: run go generate.
+func RegisterAll(r workflow.Registrar, north *north, south *south) {
+	shim.Receiver(r, "north *north", north == nil, shipStep)
+	shim.Receiver(r, "south *south", south == nil, southShipStep)
 	billStep.Bind(r, charge)
-	shipStep.Bind(r, northReceiver.ship)
-	southShipStep.Bind(r, southReceiver.ship)
+	httpGetStep.Bind(r, get)
+	shipStep.Bind(r, north.ship)
+	southShipStep.Bind(r, south.ship)
+	urlStep.Bind(r, link)
 	shim.BindWorkflow(r, Move, func(ctx workflow.Context, in MoveInput) (workflow.None, error) {
 		return workflow.None{}, transfer(ctx, in.From, in.To)
 	})
 }
 
-// Move is the durable counterpart of transfer.
+// Move starts and awaits runs of [transfer].
 var Move = shim.NewWorkflow[MoveInput, workflow.None]("shop.v2.transfer", "", shim.WorkflowPolicy{})
 
 // MoveInput is the input of Move.
@@ -44,42 +52,90 @@ type MoveInput struct {
 }
 
 // Bill keeps the stored name that it had in another package.
+//
+// It is the durable counterpart of [charge].
 func Bill(ctx workflow.Context) error {
 	return shim.CallErr(ctx, billStep, struct{}{})
 }
 
-var billStep = shim.NewStep("old_shop.charge", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type billFunc = func(ctx context.Context) error
+
+var billStep = shim.NewStep("old_shop.charge", shim.Policy{}, func(f billFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
-// Ship is the durable counterpart of ship.
+// HTTPGet and link have initialisms in the names of their counterparts.
+//
+// It is the durable counterpart of [get].
+func HTTPGet(ctx workflow.Context, url string) error {
+	return shim.CallErr(ctx, httpGetStep, httpGetArgs{url})
+}
+
+type httpGetFunc = func(ctx context.Context, url string) error
+
+type httpGetArgs struct {
+	URL string `json:"url"`
+}
+
+var httpGetStep = shim.NewStep("shop.v2.get", shim.Policy{}, func(f httpGetFunc) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, a httpGetArgs) error {
+		return f(ctx, a.URL)
+	})
+})
+
+// Ship is the durable counterpart of [north.ship].
 func Ship(ctx workflow.Context, n int) error {
 	return shim.CallErr(ctx, shipStep, shipArgs{n})
 }
+
+type shipFunc = func(ctx context.Context, n int) error
 
 type shipArgs struct {
 	N int `json:"n"`
 }
 
-var shipStep = shim.NewStep("shop.v2.ship", shim.Policy{}, func(f func(context.Context, int) error) shim.Handler {
+var shipStep = shim.NewStep("shop.v2.ship", shim.Policy{}, func(f shipFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a shipArgs) error {
 		return f(ctx, a.N)
 	})
 })
 
-// SouthShip is the durable counterpart of ship.
+// SouthShip is the durable counterpart of [south.ship].
 func SouthShip(ctx workflow.Context, n int) error {
 	return shim.CallErr(ctx, southShipStep, southShipArgs{n})
 }
+
+type southShipFunc = func(ctx context.Context, n int) error
 
 type southShipArgs struct {
 	N int `json:"n"`
 }
 
-var southShipStep = shim.NewStep("shop.v2.southShip", shim.Policy{}, func(f func(context.Context, int) error) shim.Handler {
-	return shim.HandleErr(func(ctx context.Context, a southShipArgs) error {
-		return f(ctx, a.N)
+var southShipStep = shim.NewStep(
+	"shop.v2.southShip",
+	shim.Policy{},
+	func(f southShipFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, a southShipArgs) error {
+			return f(ctx, a.N)
+		})
+	},
+)
+
+// URL is the durable counterpart of [link].
+func URL(ctx workflow.Context, id string) (string, error) {
+	return shim.Call[string](ctx, urlStep, urlArgs{id})
+}
+
+type urlFunc = func(ctx context.Context, id string) (string, error)
+
+type urlArgs struct {
+	ID string `json:"id"`
+}
+
+var urlStep = shim.NewStep("shop.v2.link", shim.Policy{}, func(f urlFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a urlArgs) (string, error) {
+		return f(ctx, a.ID)
 	})
 })

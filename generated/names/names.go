@@ -33,5 +33,13 @@ func charge(ctx context.Context) error { return nil }
 // Charge is the user's own.
 func Charge() {}
 
+// get and link have initialisms in the names of their counterparts.
+//
+//flow:step as=HTTPGet
+func get(ctx context.Context, url string) error { return nil }
+
+//flow:step as=URL
+func link(ctx context.Context, id string) (string, error) { return id, nil }
+
 //flow:workflow as=Move
 func transfer(ctx workflow.Context, from, to string) error { return Ship(ctx, 1) }

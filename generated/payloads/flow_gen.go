@@ -19,26 +19,15 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Basics     shim.Step[func(ctx context.Context, a bool, b byte, c rune, d uint64, e float32, f string, g []byte, h *int) (**int, error)]
-	Composites shim.Step[func(ctx context.Context, a [2][3]int, b map[string]map[int8][]string, c struct {
-		A int
-		B int
-		C string `json:"c" xml:"d"`
-	}) (map[netip.Addr]Record, error)]
-	Generics shim.Step[func(ctx context.Context, a wire.Page[private], b wire.Page[wire.Page[*time.Time]], c wire.Visible, d []wire.Visible) (wire.Set[string], error)]
-	Keyed    shim.Step[func(ctx context.Context, a Record, n int, b Record) error]
-	One      shim.Step[func(ctx context.Context) error]
-	Phantoms shim.Step[func(ctx context.Context, a Phantom[func(http.Header, ...int) (int, error)], b Phantom[chan (<-chan http.Header)], c Phantom[<-chan chan<- func()], d Phantom[interface {
-		Head(string) http.Header
-		io.Reader
-	}], e struct {
-		A int
-		F func(http.Header) error `json:"-"`
-		G any                     `json:"-"`
-	}) (Phantom[interface{}], error)]
-	Special shim.Step[func(ctx context.Context, nil string, true int, len []string, type_ Type, interface_ Money, übung int) (private, error)]
-	Three   shim.Step[func(ctx context.Context) error]
-	Two     shim.Step[func(ctx context.Context) error]
+	Basics     shim.Step[basicsFunc]
+	Composites shim.Step[compositesFunc]
+	Generics   shim.Step[genericsFunc]
+	Keyed      shim.Step[keyedFunc]
+	One        shim.Step[oneFunc]
+	Phantoms   shim.Step[phantomsFunc]
+	Special    shim.Step[specialFunc]
+	Three      shim.Step[threeFunc]
+	Two        shim.Step[twoFunc]
 }{
 	Basics:     basicsStep,
 	Composites: compositesStep,
@@ -52,6 +41,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, funcReceiver *Func, nilReceiver Nil, typeReceiver Type) {
 	shim.Receiver(r, "funcReceiver *Func", funcReceiver == nil, twoStep)
 	shim.Receiver(r, "nilReceiver Nil", nilReceiver == nil, threeStep)
@@ -69,18 +60,44 @@ func Register(r workflow.Registrar, funcReceiver *Func, nilReceiver Nil, typeRec
 	shim.BindWorkflow(r, Structure, structure)
 }
 
-// Flow is the durable counterpart of flow.
-var Flow = shim.NewWorkflow[workflow.None, workflow.None]("payloads.flow", "", shim.WorkflowPolicy{})
+// Flow starts and awaits runs of [flow].
+var Flow = shim.NewWorkflow[workflow.None, workflow.None](
+	"payloads.flow",
+	"",
+	shim.WorkflowPolicy{},
+)
 
-// Structure is the durable counterpart of structure.
+// Structure starts and awaits runs of [structure].
 var Structure = shim.NewWorkflow[struct {
 	A []Tree
 }, *Record]("payloads.structure", "in", shim.WorkflowPolicy{})
 
-// Basics is the durable counterpart of basics.
-func Basics(ctx workflow.Context, a bool, b byte, c rune, d uint64, e float32, f string, g []byte, h *int) (**int, error) {
+// Basics is the durable counterpart of [basics].
+func Basics(
+	ctx workflow.Context,
+	a bool,
+	b byte,
+	c rune,
+	d uint64,
+	e float32,
+	f string,
+	g []byte,
+	h *int,
+) (**int, error) {
 	return shim.Call[**int](ctx, basicsStep, basicsArgs{a, b, c, d, e, f, g, h})
 }
+
+type basicsFunc = func(
+	ctx context.Context,
+	a bool,
+	b byte,
+	c rune,
+	d uint64,
+	e float32,
+	f string,
+	g []byte,
+	h *int,
+) (**int, error)
 
 type basicsArgs struct {
 	A bool    `json:"a"`
@@ -93,13 +110,13 @@ type basicsArgs struct {
 	H *int    `json:"h"`
 }
 
-var basicsStep = shim.NewStep("payloads.basics", shim.Policy{}, func(f func(context.Context, bool, byte, rune, uint64, float32, string, []byte, *int) (**int, error)) shim.Handler {
+var basicsStep = shim.NewStep("payloads.basics", shim.Policy{}, func(f basicsFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a basicsArgs) (**int, error) {
 		return f(ctx, a.A, a.B, a.C, a.D, a.E, a.F, a.G, a.H)
 	})
 })
 
-// Composites is the durable counterpart of composites.
+// Composites is the durable counterpart of [composites].
 func Composites(ctx workflow.Context, a [2][3]int, b map[string]map[int8][]string, c struct {
 	A int
 	B int
@@ -107,6 +124,17 @@ func Composites(ctx workflow.Context, a [2][3]int, b map[string]map[int8][]strin
 }) (map[netip.Addr]Record, error) {
 	return shim.Call[map[netip.Addr]Record](ctx, compositesStep, compositesArgs{a, b, c})
 }
+
+type compositesFunc = func(
+	ctx context.Context,
+	a [2][3]int,
+	b map[string]map[int8][]string,
+	c struct {
+		A int
+		B int
+		C string `json:"c" xml:"d"`
+	},
+) (map[netip.Addr]Record, error)
 
 type compositesArgs struct {
 	A [2][3]int                    `json:"a"`
@@ -118,20 +146,34 @@ type compositesArgs struct {
 	} `json:"c"`
 }
 
-var compositesStep = shim.NewStep("payloads.composites", shim.Policy{}, func(f func(context.Context, [2][3]int, map[string]map[int8][]string, struct {
-	A int
-	B int
-	C string `json:"c" xml:"d"`
-}) (map[netip.Addr]Record, error)) shim.Handler {
-	return shim.Handle(func(ctx context.Context, a compositesArgs) (map[netip.Addr]Record, error) {
-		return f(ctx, a.A, a.B, a.C)
-	})
-})
+var compositesStep = shim.NewStep(
+	"payloads.composites",
+	shim.Policy{},
+	func(f compositesFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a compositesArgs) (map[netip.Addr]Record, error) {
+			return f(ctx, a.A, a.B, a.C)
+		})
+	},
+)
 
-// Generics is the durable counterpart of generics.
-func Generics(ctx workflow.Context, a wire.Page[private], b wire.Page[wire.Page[*time.Time]], c wire.Visible, d []wire.Visible) (wire.Set[string], error) {
+// Generics is the durable counterpart of [generics].
+func Generics(
+	ctx workflow.Context,
+	a wire.Page[private],
+	b wire.Page[wire.Page[*time.Time]],
+	c wire.Visible,
+	d []wire.Visible,
+) (wire.Set[string], error) {
 	return shim.Call[wire.Set[string]](ctx, genericsStep, genericsArgs{a, b, c, d})
 }
+
+type genericsFunc = func(
+	ctx context.Context,
+	a wire.Page[private],
+	b wire.Page[wire.Page[*time.Time]],
+	c wire.Visible,
+	d []wire.Visible,
+) (wire.Set[string], error)
 
 type genericsArgs struct {
 	A wire.Page[private]               `json:"a"`
@@ -140,16 +182,27 @@ type genericsArgs struct {
 	D []wire.Visible                   `json:"d"`
 }
 
-var genericsStep = shim.NewStep("payloads.generics", shim.Policy{}, func(f func(context.Context, wire.Page[private], wire.Page[wire.Page[*time.Time]], wire.Visible, []wire.Visible) (wire.Set[string], error)) shim.Handler {
-	return shim.Handle(func(ctx context.Context, a genericsArgs) (wire.Set[string], error) {
-		return f(ctx, a.A, a.B, a.C, a.D)
-	})
-})
+var genericsStep = shim.NewStep(
+	"payloads.generics",
+	shim.Policy{},
+	func(f genericsFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a genericsArgs) (wire.Set[string], error) {
+			return f(ctx, a.A, a.B, a.C, a.D)
+		})
+	},
+)
 
-// Keyed is the durable counterpart of keyed.
+// Keyed is the durable counterpart of [keyed].
 func Keyed(ctx workflow.Context, a Record, n int, b Record) error {
-	return shim.CallKeyErr(ctx, keyedStep, shim.Key(strings.ToUpper(a.ID)+conv[string](time.Duration(n).String())+[]string{"x", "y"}[n%2]+b.Base.ID), keyedArgs{a, n, b})
+	return shim.CallKeyErr(
+		ctx,
+		keyedStep,
+		shim.Key(strings.ToUpper(a.ID)+conv[string](time.Duration(n).String())+[]string{"x", "y"}[n%2]+b.Base.ID),
+		keyedArgs{a, n, b},
+	)
 }
+
+type keyedFunc = func(ctx context.Context, a Record, n int, b Record) error
 
 type keyedArgs struct {
 	A Record `json:"a"`
@@ -157,34 +210,59 @@ type keyedArgs struct {
 	B Record `json:"b"`
 }
 
-var keyedStep = shim.NewStep("payloads.keyed", shim.Policy{}, func(f func(context.Context, Record, int, Record) error) shim.Handler {
+var keyedStep = shim.NewStep("payloads.keyed", shim.Policy{}, func(f keyedFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a keyedArgs) error {
 		return f(ctx, a.A, a.N, a.B)
 	})
 })
 
-// One is the durable counterpart of one.
+// One is the durable counterpart of [Type.one].
 func One(ctx workflow.Context) error {
 	return shim.CallErr(ctx, oneStep, struct{}{})
 }
 
-var oneStep = shim.NewStep("payloads.one", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type oneFunc = func(ctx context.Context) error
+
+var oneStep = shim.NewStep("payloads.one", shim.Policy{}, func(f oneFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
-// Phantoms is the durable counterpart of phantoms.
-func Phantoms(ctx workflow.Context, a Phantom[func(http.Header, ...int) (int, error)], b Phantom[chan (<-chan http.Header)], c Phantom[<-chan chan<- func()], d Phantom[interface {
-	Head(string) http.Header
-	io.Reader
-}], e struct {
-	A int
-	F func(http.Header) error `json:"-"`
-	G any                     `json:"-"`
-}) (Phantom[interface{}], error) {
+// Phantoms is the durable counterpart of [phantoms].
+func Phantoms(
+	ctx workflow.Context,
+	a Phantom[func(http.Header, ...int) (int, error)],
+	b Phantom[chan (<-chan http.Header)],
+	c Phantom[<-chan chan<- func()],
+	d Phantom[interface {
+		Head(string) http.Header
+		io.Reader
+	}],
+	e struct {
+		A int
+		F func(http.Header) error `json:"-"`
+		G any                     `json:"-"`
+	},
+) (Phantom[interface{}], error) {
 	return shim.Call[Phantom[interface{}]](ctx, phantomsStep, phantomsArgs{a, b, c, d, e})
 }
+
+type phantomsFunc = func(
+	ctx context.Context,
+	a Phantom[func(http.Header, ...int) (int, error)],
+	b Phantom[chan (<-chan http.Header)],
+	c Phantom[<-chan chan<- func()],
+	d Phantom[interface {
+		Head(string) http.Header
+		io.Reader
+	}],
+	e struct {
+		A int
+		F func(http.Header) error `json:"-"`
+		G any                     `json:"-"`
+	},
+) (Phantom[interface{}], error)
 
 type phantomsArgs struct {
 	A Phantom[func(http.Header, ...int) (int, error)] `json:"a"`
@@ -201,23 +279,45 @@ type phantomsArgs struct {
 	} `json:"e"`
 }
 
-var phantomsStep = shim.NewStep("payloads.phantoms", shim.Policy{}, func(f func(context.Context, Phantom[func(http.Header, ...int) (int, error)], Phantom[chan (<-chan http.Header)], Phantom[<-chan chan<- func()], Phantom[interface {
-	Head(string) http.Header
-	io.Reader
-}], struct {
-	A int
-	F func(http.Header) error `json:"-"`
-	G any                     `json:"-"`
-}) (Phantom[interface{}], error)) shim.Handler {
-	return shim.Handle(func(ctx context.Context, a phantomsArgs) (Phantom[interface{}], error) {
-		return f(ctx, a.A, a.B, a.C, a.D, a.E)
-	})
-})
+var phantomsStep = shim.NewStep(
+	"payloads.phantoms",
+	shim.Policy{},
+	func(f phantomsFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a phantomsArgs) (Phantom[interface{}], error) {
+			return f(ctx, a.A, a.B, a.C, a.D, a.E)
+		})
+	},
+)
 
-// Special is the durable counterpart of special.
-func Special(ctx workflow.Context, nil string, true int, len []string, type_ Type, interface_ Money, übung int) (private, error) {
-	return shim.Call[private](ctx, specialStep, specialArgs{nil, true, len, type_, interface_, übung})
+// Special is the durable counterpart of [special].
+func Special(
+	ctx workflow.Context,
+	nil string,
+	true int,
+	len []string,
+	type_ Type,
+	interface_ Money,
+	übung int,
+) (private, error) {
+	return shim.Call[private](ctx, specialStep, specialArgs{
+		Nil:        nil,
+		True:       true,
+		Len:        len,
+		Type_:      type_,
+		Interface_: interface_,
+		Übung:      übung,
+	})
 }
+
+type specialFunc = func(
+	ctx context.Context,
+	nil string,
+	true int,
+	len []string,
+	type_ Type,
+	interface_ Money,
+	übung int,
+) (private, error)
 
 type specialArgs struct {
 	Nil        string   `json:"nil"`
@@ -228,29 +328,33 @@ type specialArgs struct {
 	Übung      int      `json:"übung"`
 }
 
-var specialStep = shim.NewStep("payloads.special", shim.Policy{}, func(f func(context.Context, string, int, []string, Type, Money, int) (private, error)) shim.Handler {
+var specialStep = shim.NewStep("payloads.special", shim.Policy{}, func(f specialFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a specialArgs) (private, error) {
 		return f(ctx, a.Nil, a.True, a.Len, a.Type_, a.Interface_, a.Übung)
 	})
 })
 
-// Three is the durable counterpart of three.
+// Three is the durable counterpart of [Nil.three].
 func Three(ctx workflow.Context) error {
 	return shim.CallErr(ctx, threeStep, struct{}{})
 }
 
-var threeStep = shim.NewStep("payloads.three", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type threeFunc = func(ctx context.Context) error
+
+var threeStep = shim.NewStep("payloads.three", shim.Policy{}, func(f threeFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
-// Two is the durable counterpart of two.
+// Two is the durable counterpart of [Func.two].
 func Two(ctx workflow.Context) error {
 	return shim.CallErr(ctx, twoStep, struct{}{})
 }
 
-var twoStep = shim.NewStep("payloads.two", shim.Policy{}, func(f func(context.Context) error) shim.Handler {
+type twoFunc = func(ctx context.Context) error
+
+var twoStep = shim.NewStep("payloads.two", shim.Policy{}, func(f twoFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})

@@ -16,12 +16,12 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Constant    shim.Step[func(ctx context.Context) error]
-	Exponential shim.Step[func(ctx context.Context) error]
-	Fatal       shim.Step[func(ctx context.Context) error]
-	Linear      shim.Step[func(ctx context.Context) error]
-	Once        shim.Step[func(ctx context.Context) error]
-	Render      shim.Step[func(ctx context.Context) error]
+	Constant    shim.Step[constantFunc]
+	Exponential shim.Step[exponentialFunc]
+	Fatal       shim.Step[fatalFunc]
+	Linear      shim.Step[linearFunc]
+	Once        shim.Step[onceFunc]
+	Render      shim.Step[renderFunc]
 }{
 	Constant:    constantStep,
 	Exponential: exponentialStep,
@@ -32,6 +32,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	constantStep.Bind(r, constant)
 	exponentialStep.Bind(r, exponential)
@@ -44,7 +46,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Flow is the durable counterpart of flow.
+// Flow starts and awaits runs of [flow].
 var Flow = shim.NewWorkflow[workflow.None, workflow.None]("policies.flow", "", shim.WorkflowPolicy{
 	Queue:     "slow",
 	Timeout:   24 * time.Hour,
@@ -52,84 +54,105 @@ var Flow = shim.NewWorkflow[workflow.None, workflow.None]("policies.flow", "", s
 	Children:  500,
 })
 
-// Constant is the durable counterpart of constant.
+// Constant is the durable counterpart of [constant].
 func Constant(ctx workflow.Context) error {
 	return shim.CallErr(ctx, constantStep, struct{}{})
 }
 
+type constantFunc = func(ctx context.Context) error
+
 var constantStep = shim.NewStep("policies.constant", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 3, Initial: 5 * time.Second, Factor: 1, Jitter: 0.25},
-}, func(f func(context.Context) error) shim.Handler {
+}, func(f constantFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
-// Exponential is the durable counterpart of exponential.
+// Exponential is the durable counterpart of [exponential].
 func Exponential(ctx workflow.Context) error {
 	return shim.CallErr(ctx, exponentialStep, struct{}{})
 }
 
+type exponentialFunc = func(ctx context.Context) error
+
 var exponentialStep = shim.NewStep("policies.exponential", shim.Policy{
 	Retry:   workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Hour, Factor: 1.5},
 	Timeout: 1500 * time.Millisecond,
-}, func(f func(context.Context) error) shim.Handler {
+}, func(f exponentialFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
-// Fatal is the durable counterpart of fatal.
+// Fatal is the durable counterpart of [fatal].
 func Fatal(ctx workflow.Context) error {
 	return shim.CallErr(ctx, fatalStep, struct{}{})
 }
+
+type fatalFunc = func(ctx context.Context) error
 
 var fatalStep = shim.NewStep("policies.fatal", shim.Policy{
 	Timeout:       time.Hour,
 	NonIdempotent: true,
 	Fatal: func(err error) bool {
-		return errors.Is(err, ErrDeclined) || shim.AsFatal[*LimitError](err) || shim.AsFatal[Code](err) || errors.Is(err, io.EOF)
+		return errors.Is(err, ErrDeclined) ||
+			shim.AsFatal[*LimitError](err) ||
+			shim.AsFatal[Code](err) ||
+			errors.Is(err, io.EOF)
 	},
-}, func(f func(context.Context) error) shim.Handler {
+}, func(f fatalFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
-// Linear is the durable counterpart of linear.
+// Linear is the durable counterpart of [linear].
 func Linear(ctx workflow.Context) error {
 	return shim.CallErr(ctx, linearStep, struct{}{})
 }
 
+type linearFunc = func(ctx context.Context) error
+
 var linearStep = shim.NewStep("policies.linear", shim.Policy{
-	Retry: workflow.RetryPolicy{Initial: time.Second, Increment: time.Second, Max: 90 * time.Second, Factor: 1, Total: 36 * time.Hour},
-}, func(f func(context.Context) error) shim.Handler {
+	Retry: workflow.RetryPolicy{
+		Initial:   time.Second,
+		Increment: time.Second,
+		Max:       90 * time.Second,
+		Factor:    1,
+		Total:     36 * time.Hour,
+	},
+}, func(f linearFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
-// Once is the durable counterpart of once.
+// Once is the durable counterpart of [once].
 func Once(ctx workflow.Context) error {
 	return shim.CallErr(ctx, onceStep, struct{}{})
 }
 
+type onceFunc = func(ctx context.Context) error
+
 var onceStep = shim.NewStep("policies.once", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1},
-}, func(f func(context.Context) error) shim.Handler {
+}, func(f onceFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
-// Render is the durable counterpart of render.
+// Render is the durable counterpart of [render].
 func Render(ctx workflow.Context) error {
 	return shim.CallErr(ctx, renderStep, struct{}{})
 }
 
+type renderFunc = func(ctx context.Context) error
+
 var renderStep = shim.NewStep("policies.render", shim.Policy{
 	Queue: "gpu",
-}, func(f func(context.Context) error) shim.Handler {
+}, func(f renderFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})

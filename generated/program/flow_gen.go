@@ -13,30 +13,34 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Greet shim.Step[func(ctx context.Context, name string) (string, error)]
+	Greet shim.Step[greetFunc]
 }{
 	Greet: greetStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	greetStep.Bind(r, greet)
 	shim.BindWorkflow(r, Welcome, welcome)
 }
 
-// Welcome is the durable counterpart of welcome.
+// Welcome starts and awaits runs of [welcome].
 var Welcome = shim.NewWorkflow[string, string]("program.welcome", "name", shim.WorkflowPolicy{})
 
-// Greet is the durable counterpart of greet.
+// Greet is the durable counterpart of [greet].
 func Greet(ctx workflow.Context, name string) (string, error) {
 	return shim.Call[string](ctx, greetStep, greetArgs{name})
 }
+
+type greetFunc = func(ctx context.Context, name string) (string, error)
 
 type greetArgs struct {
 	Name string `json:"name"`
 }
 
-var greetStep = shim.NewStep("program.greet", shim.Policy{}, func(f func(context.Context, string) (string, error)) shim.Handler {
+var greetStep = shim.NewStep("program.greet", shim.Policy{}, func(f greetFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a greetArgs) (string, error) {
 		return f(ctx, a.Name)
 	})

@@ -13,14 +13,16 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Sum shim.Step[func(ctx context.Context, numbers ...int) (int, error)]
-	Tag shim.Step[func(ctx context.Context, id string, tags ...[]string) error]
+	Sum shim.Step[sumFunc]
+	Tag shim.Step[tagFunc]
 }{
 	Sum: sumStep,
 	Tag: tagStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	sumStep.Bind(r, sum)
 	tagStep.Bind(r, tag)
@@ -32,10 +34,10 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// All is the durable counterpart of all.
+// All starts and awaits runs of [all].
 var All = shim.NewWorkflow[[]string, int]("variadic.all", "regions", shim.WorkflowPolicy{})
 
-// Some is the durable counterpart of some.
+// Some starts and awaits runs of [some].
 var Some = shim.NewWorkflow[SomeInput, workflow.None]("variadic.some", "", shim.WorkflowPolicy{})
 
 // SomeInput is the input of Some.
@@ -44,32 +46,36 @@ type SomeInput struct {
 	Regions []string `json:"regions"`
 }
 
-// Sum is the durable counterpart of sum.
+// Sum is the durable counterpart of [sum].
 func Sum(ctx workflow.Context, numbers ...int) (int, error) {
 	return shim.Call[int](ctx, sumStep, sumArgs{numbers})
 }
+
+type sumFunc = func(ctx context.Context, numbers ...int) (int, error)
 
 type sumArgs struct {
 	Numbers []int `json:"numbers"`
 }
 
-var sumStep = shim.NewStep("variadic.sum", shim.Policy{}, func(f func(context.Context, ...int) (int, error)) shim.Handler {
+var sumStep = shim.NewStep("variadic.sum", shim.Policy{}, func(f sumFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a sumArgs) (int, error) {
 		return f(ctx, a.Numbers...)
 	})
 })
 
-// Tag is the durable counterpart of tag.
+// Tag is the durable counterpart of [tag].
 func Tag(ctx workflow.Context, id string, tags ...[]string) error {
 	return shim.CallErr(ctx, tagStep, tagArgs{id, tags})
 }
+
+type tagFunc = func(ctx context.Context, id string, tags ...[]string) error
 
 type tagArgs struct {
 	ID   string     `json:"id"`
 	Tags [][]string `json:"tags"`
 }
 
-var tagStep = shim.NewStep("variadic.tag", shim.Policy{}, func(f func(context.Context, string, ...[]string) error) shim.Handler {
+var tagStep = shim.NewStep("variadic.tag", shim.Policy{}, func(f tagFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a tagArgs) error {
 		return f(ctx, a.ID, a.Tags...)
 	})

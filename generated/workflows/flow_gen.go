@@ -12,6 +12,8 @@ import (
 const _ = shim.V1
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Archive, func(ctx workflow.Context, in int) (workflow.None, error) {
 		return workflow.None{}, archive(ctx, in)
@@ -32,23 +34,51 @@ func Register(r workflow.Registrar) {
 }
 
 // Archive has an input only.
-var Archive = shim.NewWorkflow[int, workflow.None]("workflows.archive", "days", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [archive].
+var Archive = shim.NewWorkflow[int, workflow.None](
+	"workflows.archive",
+	"days",
+	shim.WorkflowPolicy{},
+)
 
 // Batch takes the generated input of another workflow.
-var Batch = shim.NewWorkflow[[]TransferInput, workflow.None]("workflows.batch", "transfers", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [batch].
+var Batch = shim.NewWorkflow[[]TransferInput, workflow.None](
+	"workflows.batch",
+	"transfers",
+	shim.WorkflowPolicy{},
+)
 
 // Fulfil has one input and a result. That it refers to its own definition is no
 // initialization cycle.
+//
+// It starts and awaits runs of [fulfil].
 var Fulfil = shim.NewWorkflow[Order, time.Time]("workflows.fulfil", "order", shim.WorkflowPolicy{})
 
 // Nightly has neither.
-var Nightly = shim.NewWorkflow[workflow.None, workflow.None]("workflows.nightly", "", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [nightly].
+var Nightly = shim.NewWorkflow[workflow.None, workflow.None](
+	"workflows.nightly",
+	"",
+	shim.WorkflowPolicy{},
+)
 
 // Report has a result only.
+//
+// It starts and awaits runs of [report].
 var Report = shim.NewWorkflow[workflow.None, int]("workflows.report", "", shim.WorkflowPolicy{})
 
 // Transfer has several inputs. Names that differ only in case are kept apart.
-var Transfer = shim.NewWorkflow[TransferInput, int64]("workflows.transfer", "", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [transfer].
+var Transfer = shim.NewWorkflow[TransferInput, int64](
+	"workflows.transfer",
+	"",
+	shim.WorkflowPolicy{},
+)
 
 // TransferInput is the input of Transfer.
 type TransferInput struct {

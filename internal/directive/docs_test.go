@@ -17,7 +17,7 @@ func TestOptions_AreAllDocumented(t *testing.T) {
 		if !strings.Contains(string(page), "## "+prefix+string(kind)) && !strings.Contains(string(page), " and "+prefix+string(kind)) {
 			t.Errorf("docs/directives.md has no section on %s%s", prefix, kind)
 		}
-		for _, name := range append(kind.options(), later[kind]...) {
+		for _, name := range append(kind.Options(), later[kind]...) {
 			if !strings.Contains(string(page), "`"+name+"=") && !strings.Contains(string(page), "`"+name+"`") {
 				t.Errorf("docs/directives.md does not mention %s of %s%s", name, prefix, kind)
 			}
@@ -29,7 +29,7 @@ func TestOptions_AreAllDocumented(t *testing.T) {
 func TestOptions_AreNotAvailableAndLaterAtOnce(t *testing.T) {
 	for kind, names := range later {
 		for _, name := range names {
-			for _, own := range kind.options() {
+			for _, own := range kind.Options() {
 				if name == own {
 					t.Errorf("%s of %s%s is both available and not", name, prefix, kind)
 				}

@@ -67,7 +67,7 @@ func (d *Directive) set(w word) (Problem, bool) {
 
 func (d *Directive) unknownOption(w word, o option) Problem {
 	p := Problem{Pos: w.pos, What: prefix + string(d.Kind) + " has no option " + w.name}
-	own := d.Kind.options()
+	own := d.Kind.Options()
 	switch near := Nearest(w.name, own); {
 	case len(o.kinds) > 0:
 		p.Fix = "remove it: it belongs to " + prefix + string(o.kinds[0])
@@ -79,8 +79,8 @@ func (d *Directive) unknownOption(w word, o option) Problem {
 	return p
 }
 
-// options returns the names of the options that k takes, sorted.
-func (k Kind) options() []string {
+// Options returns the names of the options that k takes, sorted.
+func (k Kind) Options() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		if slices.Contains(options[name].kinds, k) {

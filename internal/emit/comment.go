@@ -4,16 +4,27 @@ import (
 	"strings"
 
 	"github.com/dave/jennifer/jen"
+	"github.com/flowgen/flowgen/internal/directive"
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// doc writes the user's doc comment over the generated declaration. Where it
-// starts with the name of the implementation, the generated name takes its
-// place, as Go wants it.
-func (e *emitter) doc(f *jen.File, fn *model.Function) {
+// doc writes the user's doc comment over the generated declaration, and what that
+// is to the implementation. Where the comment starts with the name of the
+// implementation, the generated name takes its place, as Go wants it.
+func (e *emitter) doc(f *jen.File, fn *model.Function, receiver *model.Receiver) {
 	text := strings.TrimRight(fn.Doc, "\n")
+	link := "[" + fn.Impl + "]"
+	if receiver != nil {
+		link = "[" + receiver.Type.Name() + "." + fn.Impl + "]"
+	}
+	is := " is the durable counterpart of "
+	if fn.Directive.Kind == directive.Workflow {
+		is = " starts and awaits runs of "
+	}
 	if text == "" {
-		text = fn.GoName + " is the durable counterpart of " + fn.Impl + "."
+		text = fn.GoName + is + link + "."
+	} else {
+		text += "\n\nIt" + is + link + "."
 	}
 	if rest, ok := strings.CutPrefix(text, fn.Impl); ok && (rest == "" || strings.ContainsRune(" \n,.:;'", rune(rest[0]))) {
 		text = fn.GoName + rest

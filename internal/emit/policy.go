@@ -22,10 +22,7 @@ func literal(t *jen.Statement, values []value, wide bool) *jen.Statement {
 	for i, v := range values {
 		codes[i] = jen.Id(v.name).Op(":").Add(v.code)
 	}
-	if wide && len(values) > 0 {
-		return t.Custom(multiLine("{", "}"), codes...)
-	}
-	return t.Values(codes...)
+	return group(t, "{", "}", wide, codes)
 }
 
 // policy writes what the directive of a step asks for. Fields that it leaves
@@ -34,7 +31,9 @@ func (e *emitter) policy(s *model.Step) *jen.Statement {
 	d := s.Directive
 	var values []value
 	if retry := e.retry(s); len(retry) > 0 {
-		values = append(values, value{"Retry", literal(e.qual(workflowPath, "RetryPolicy"), retry, false)})
+		values = append(values, value{"Retry", lay(tabWidth+len("Timeout: "), 2, func(layout int) *jen.Statement {
+			return literal(e.qual(workflowPath, "RetryPolicy"), retry, layout == 1)
+		})})
 	}
 	if d.Timeout > 0 {
 		values = append(values, value{"Timeout", e.duration(d.Timeout)})
@@ -82,17 +81,23 @@ func (e *emitter) retry(s *model.Step) []value {
 // fatal writes a function that recognises the errors that end all attempts.
 func (e *emitter) fatal(errs []model.Fatal) *jen.Statement {
 	err := e.local("err")
-	cond := jen.Null()
-	for i, f := range errs {
-		if i > 0 {
-			cond.Op("||")
+	cond := lay(2*tabWidth+len("return "), 2, func(layout int) *jen.Statement {
+		cond := jen.Null()
+		for i, f := range errs {
+			if i > 0 {
+				cond.Op("||")
+			}
+			if i > 0 && layout == 1 {
+				cond.Line()
+			}
+			if f.Sentinel != nil {
+				cond.Add(e.qual("errors", "Is")).Call(jen.Id(err), e.object(f.Sentinel))
+			} else {
+				cond.Add(e.qual(shimPath, "AsFatal")).Types(e.typ(f.Type)).Call(jen.Id(err))
+			}
 		}
-		if f.Sentinel != nil {
-			cond.Add(e.qual("errors", "Is")).Call(jen.Id(err), e.object(f.Sentinel))
-		} else {
-			cond.Add(e.qual(shimPath, "AsFatal")).Types(e.typ(f.Type)).Call(jen.Id(err))
-		}
-	}
+		return cond
+	})
 	return jen.Func().Params(jen.Id(err).Error()).Bool().Block(jen.Return(cond))
 }
 

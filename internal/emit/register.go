@@ -2,6 +2,7 @@ package emit
 
 import (
 	"go/types"
+	"maps"
 	"slices"
 
 	"github.com/dave/jennifer/jen"
@@ -12,9 +13,12 @@ import (
 // nameReceivers chooses the parameters of Register.
 func (e *emitter) nameReceivers() {
 	taken := slices.Clone(invented)
+	spelled := e.spelledByRegister()
 	for _, r := range e.model.Receivers {
 		id := name.Unexported(r.Type.Name())
-		if e.model.Declared[id] || name.Reserved(id) || slices.Contains(taken, id) {
+		// In a list of parameters, "shop *shop" is fine unless the body means the type.
+		hides := e.model.Declared[id] && (id != r.Type.Name() || spelled[id])
+		if hides || name.Reserved(id) || slices.Contains(taken, id) {
 			id = free(id+"Receiver", e.model.Declared, taken)
 		}
 		e.receivers[r] = id
@@ -23,16 +27,45 @@ func (e *emitter) nameReceivers() {
 	}
 }
 
+// spelledByRegister returns the package-level names in the body of Register.
+func (e *emitter) spelledByRegister() map[string]bool {
+	ids := make(map[string]bool)
+	note := func(fn *model.Function) {
+		ids[fn.GoName], ids[fn.Impl] = true, true
+		for _, p := range fn.Params {
+			maps.Copy(ids, spells(p.Type, e.model.Types))
+		}
+		maps.Copy(ids, spells(fn.Result, e.model.Types))
+	}
+	for _, w := range e.model.Workflows {
+		note(&w.Function)
+		ids[name.Input(w.GoName)] = true
+	}
+	for _, s := range e.model.Steps {
+		ids[name.Step(s.GoName)] = true
+		if s.Receiver == nil {
+			ids[s.Impl] = true
+		} else if s.ByValue {
+			note(&s.Function)
+		}
+	}
+	return ids
+}
+
 // register declares the function that makes everything known to a worker.
 func (e *emitter) register(f *jen.File) {
 	r := e.local("r")
-	params := []jen.Code{jen.Id(r).Add(e.qual(workflowPath, "Registrar"))}
+	list := []jen.Code{jen.Id(r).Add(e.qual(workflowPath, "Registrar"))}
 	for _, recv := range e.model.Receivers {
-		params = append(params, jen.Id(e.receivers[recv]).Op(star(recv)).Id(recv.Type.Name()))
+		list = append(list, jen.Id(e.receivers[recv]).Op(star(recv)).Id(recv.Type.Name()))
 	}
 	f.Line()
 	f.Commentf("// %s makes the workflows and steps of this package known to %s.", e.model.Register, r)
-	f.Func().Id(e.model.Register).Params(params...).BlockFunc(func(g *jen.Group) {
+	f.Comment("//")
+	f.Comment("// If it does not compile, a signature has changed: run go generate.")
+	f.Add(lay(len(" {"), 2, func(layout int) *jen.Statement {
+		return params(jen.Func().Id(e.model.Register), layout == 1, list)
+	})).BlockFunc(func(g *jen.Group) {
 		for _, recv := range e.model.Receivers {
 			g.Add(e.receiver(r, recv))
 		}
@@ -71,7 +104,9 @@ func (e *emitter) receiver(r string, recv *model.Receiver) *jen.Statement {
 	for _, s := range recv.Steps {
 		args = append(args, jen.Id(name.Step(s.GoName)))
 	}
-	return e.qual(shimPath, "Receiver").Call(args...)
+	return lay(tabWidth, 2, func(layout int) *jen.Statement {
+		return params(e.qual(shimPath, "Receiver"), layout == 1, args)
+	})
 }
 
 func canBeNil(t types.Type) bool {
@@ -96,16 +131,19 @@ func (e *emitter) implementation(s *model.Step) *jen.Statement {
 	taken := map[string]bool{id: true}
 	ctx := e.contextName(&s.Function, taken)
 	names := e.paramNames(&s.Function, ctx, taken)
-	params := []jen.Code{jen.Id(ctx).Add(e.qual("context", "Context"))}
+	list := []jen.Code{jen.Id(ctx).Add(e.qual("context", "Context"))}
 	args := []jen.Code{jen.Id(ctx)}
 	for i, n := range names {
-		params = append(params, jen.Id(n).Add(e.paramType(&s.Function, i)))
+		list = append(list, jen.Id(n).Add(e.paramType(&s.Function, i)))
 		arg := jen.Id(n)
 		if s.Variadic && i == len(names)-1 {
 			arg.Op("...")
 		}
 		args = append(args, arg)
 	}
-	return jen.Func().Params(params...).Add(e.results(s.Result)).Block(
-		jen.Return(jen.Id(id).Dot(s.Impl).Call(args...)))
+	indent := tabWidth + len(name.Step(s.GoName)+".Bind(r, ")
+	return lay(indent, 2, func(layout int) *jen.Statement {
+		return params(jen.Func(), layout == 1, list).Add(e.results(s.Result)).Block(
+			jen.Return(params(jen.Id(id).Dot(s.Impl), layout == 1, args)))
+	})
 }

@@ -15,33 +15,26 @@ func (e *emitter) stepsVar(f *jen.File) {
 	var values []jen.Code
 	fields := jen.StructFunc(func(g *jen.Group) {
 		for _, s := range e.model.Steps {
-			g.Id(s.GoName).Add(e.qual(shimPath, "Step")).Types(e.implType(s, true))
+			g.Id(s.GoName).Add(e.qual(shimPath, "Step")).Types(jen.Id(name.Func(s.GoName)))
 			values = append(values, jen.Id(s.GoName).Op(":").Id(name.Step(s.GoName)))
 		}
 	})
-	f.Var().Id(e.model.StepsVar).Op("=").Add(fields).Custom(multiLine("{", "}"), values...)
+	f.Var().Id(e.model.StepsVar).Op("=").Add(group(fields, "{", "}", true, values))
 }
 
-func multiLine(open, closing string) jen.Options {
-	return jen.Options{Open: open, Close: closing, Separator: ",", Multi: true}
-}
-
-// implType is the type of the user's function, with or without names.
-func (e *emitter) implType(s *model.Step, named bool) *jen.Statement {
+// implType gives the type of the user's function a name. It is an alias, so that
+// a stand-in may be a function of any named type.
+func (e *emitter) implType(f *jen.File, s *model.Step) {
 	ctx := e.contextName(&s.Function, nil)
 	names := e.paramNames(&s.Function, ctx, nil)
-	params := []jen.Code{e.qual("context", "Context")}
-	if named {
-		params[0] = jen.Id(ctx).Add(e.qual("context", "Context"))
-	}
+	list := []jen.Code{jen.Id(ctx).Add(e.qual("context", "Context"))}
 	for i := range s.Params {
-		t := e.paramType(&s.Function, i)
-		if named {
-			t = jen.Id(names[i]).Add(t)
-		}
-		params = append(params, t)
+		list = append(list, jen.Id(names[i]).Add(e.paramType(&s.Function, i)))
 	}
-	return jen.Func().Params(params...).Add(e.results(s.Result))
+	f.Line()
+	f.Add(lay(0, 2, func(layout int) *jen.Statement {
+		return params(jen.Type().Id(name.Func(s.GoName)).Op("=").Func(), layout == 1, list).Add(e.results(s.Result))
+	}))
 }
 
 // results are those of every function: (T, error), or error for nil.
@@ -104,17 +97,20 @@ func keys(sets ...map[string]bool) []string {
 	return all
 }
 
-// step declares the durable counterpart of a step, its arguments, and its
-// description.
+// step declares the durable counterpart of a step, the type of its
+// implementation, its arguments, and its description.
 func (e *emitter) step(f *jen.File, s *model.Step) {
 	e.counterpart(f, s)
+	e.implType(f, s)
 	if len(s.Params) > 0 {
 		f.Line()
 		f.Type().Id(name.Args(s.GoName)).Add(e.fields(s.Params))
 	}
 	f.Line()
-	f.Var().Id(name.Step(s.GoName)).Op("=").Add(e.qual(shimPath, "NewStep")).Call(
-		jen.Lit(s.Stored), e.policy(s), e.adapter(s))
+	f.Add(lay(0, 2, func(layout int) *jen.Statement {
+		return params(jen.Var().Id(name.Step(s.GoName)).Op("=").Add(e.qual(shimPath, "NewStep")), layout == 1,
+			[]jen.Code{jen.Lit(s.Stored), e.policy(s), e.adapter(s)})
+	}))
 }
 
 // fields declares the struct that is stored: one JSON object by parameter name.
@@ -132,31 +128,48 @@ func (e *emitter) counterpart(f *jen.File, s *model.Step) {
 	taken[name.Step(s.GoName)], taken[name.Args(s.GoName)] = true, true
 	ctx := e.contextName(&s.Function, taken)
 	names := e.paramNames(&s.Function, ctx, taken)
-	params := []jen.Code{jen.Id(ctx).Add(e.qual(workflowPath, "Context"))}
+	list := []jen.Code{jen.Id(ctx).Add(e.qual(workflowPath, "Context"))}
+	for i, n := range names {
+		list = append(list, jen.Id(n).Add(e.paramType(&s.Function, i)))
+	}
+	f.Line()
+	e.doc(f, &s.Function, s.Receiver)
+	f.Add(lay(0, 2*callLayouts, func(layout int) *jen.Statement {
+		return params(jen.Func().Id(s.GoName), layout >= callLayouts, list).Add(e.results(s.Result)).
+			Block(jen.Return(e.call(s, ctx, names, layout%callLayouts)))
+	}))
+}
+
+// callLayouts are those of call: one line; the arguments of the step on lines of
+// their own; those of the call; both.
+const callLayouts = 4
+
+// call writes how the counterpart runs the step.
+func (e *emitter) call(s *model.Step, ctx string, names []string, layout int) *jen.Statement {
+	called, args := "Call", []jen.Code{jen.Id(ctx), jen.Id(name.Step(s.GoName))}
+	if s.Key != nil {
+		called = "CallKey"
+		args = append(args, e.qual(shimPath, "Key").Call(e.key(s, names)))
+	}
 	values := make([]jen.Code, len(names))
 	for i, n := range names {
-		params = append(params, jen.Id(n).Add(e.paramType(&s.Function, i)))
 		values[i] = jen.Id(n)
-	}
-	call, args := "Call", []jen.Code{jen.Id(ctx), jen.Id(name.Step(s.GoName))}
-	if s.Key != nil {
-		call = "CallKey"
-		args = append(args, e.qual(shimPath, "Key").Call(e.key(s, names)))
+		if layout%2 == 1 {
+			values[i] = jen.Id(s.Params[i].Field).Op(":").Id(n)
+		}
 	}
 	if len(values) == 0 {
 		args = append(args, jen.Struct().Values())
 	} else {
-		args = append(args, jen.Id(name.Args(s.GoName)).Values(values...))
+		args = append(args, group(jen.Id(name.Args(s.GoName)), "{", "}", layout%2 == 1, values))
 	}
-	shim := e.qual(shimPath, call)
+	shim := e.qual(shimPath, called)
 	if s.Result == nil {
-		shim = e.qual(shimPath, call+"Err")
+		shim = e.qual(shimPath, called+"Err")
 	} else {
 		shim.Types(e.typ(s.Result))
 	}
-	f.Line()
-	e.doc(f, &s.Function)
-	f.Func().Id(s.GoName).Params(params...).Add(e.results(s.Result)).Block(jen.Return(shim.Call(args...)))
+	return params(shim, layout >= 2, args)
 }
 
 // adapter turns the stored arguments into a call of the implementation, or of
@@ -179,9 +192,12 @@ func (e *emitter) adapter(s *model.Step) *jen.Statement {
 	if s.Result == nil {
 		handle = "HandleErr"
 	}
-	return jen.Func().Params(jen.Id(f).Add(e.implType(s, false))).Add(e.qual(shimPath, "Handler")).Block(
+	call := lay(3*tabWidth+len("return "), 2, func(layout int) *jen.Statement {
+		return params(jen.Id(f), layout == 1, args)
+	})
+	return jen.Func().Params(jen.Id(f).Id(name.Func(s.GoName))).Add(e.qual(shimPath, "Handler")).Block(
 		jen.Return(e.qual(shimPath, handle).Call(
 			jen.Func().Params(jen.Id(ctx).Add(e.qual("context", "Context")), argsParam).Add(e.results(s.Result)).Block(
-				jen.Return(jen.Id(f).Call(args...)),
+				jen.Return(call),
 			))))
 }

@@ -15,9 +15,11 @@ func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 		param = w.Params[0].Name
 	}
 	f.Line()
-	e.doc(f, &w.Function)
-	f.Var().Id(w.GoName).Op("=").Add(e.qual(shimPath, "NewWorkflow")).Types(e.in(w), e.out(w)).Call(
-		jen.Lit(w.Stored), jen.Lit(param), e.workflowPolicy(w))
+	e.doc(f, &w.Function, nil)
+	f.Add(lay(0, 2, func(layout int) *jen.Statement {
+		made := jen.Var().Id(w.GoName).Op("=").Add(e.qual(shimPath, "NewWorkflow")).Types(e.in(w), e.out(w))
+		return params(made, layout == 1, []jen.Code{jen.Lit(w.Stored), jen.Lit(param), e.workflowPolicy(w)})
+	}))
 	if len(w.Params) > 1 {
 		f.Line()
 		f.Commentf("// %s is the input of %s.", name.Input(w.GoName), w.GoName)

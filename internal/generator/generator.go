@@ -23,6 +23,7 @@ type Config struct {
 type Report struct {
 	Diagnostics []diagnostic.Diagnostic `json:"diagnostics"` // sorted; paths relative to Config.Dir
 	Changes     []Change                `json:"changes"`     // by package
+	Annotated   int                     `json:"annotated"`   // how many packages have directives
 }
 
 // Change is a generated file that was not up to date.
@@ -76,6 +77,9 @@ func (r *Report) generate(p *load.Package, names *model.Registry, dir string, ch
 		return
 	}
 	m, ds := model.New(p)
+	if !m.Empty() || len(ds) > 0 {
+		r.Annotated++
+	}
 	if p.Foreign != "" {
 		if len(ds) > 0 || !m.Empty() {
 			r.Diagnostics = append(r.Diagnostics, diagnostic.Diagnostic{File: p.Dir,

@@ -128,7 +128,7 @@ func sell(ctx workflow.Context, order orders.Order) (orders.Order, error) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := &generator.Report{Changes: []generator.Change{{File: "flow_gen.go", Action: generator.Wrote}}}
+			want := &generator.Report{Changes: []generator.Change{{File: "flow_gen.go", Action: generator.Wrote}}, Annotated: 1}
 			want.Diagnostics = report.Diagnostics[:0]
 			if d := cmp.Diff(want, report); d != "" {
 				t.Errorf("report (-want +got):\n%s", d)

@@ -77,7 +77,8 @@ func (b *builder) generated() []generated {
 		fix := "choose another name with as=Name"
 		gs = append(gs,
 			generated{s.GoName, "the durable counterpart of " + s.Impl, s.pos, fix, false},
-			generated{name.Step(s.GoName), "the description of " + s.Impl, s.pos, fix, false})
+			generated{name.Step(s.GoName), "the description of " + s.Impl, s.pos, fix, false},
+			generated{name.Func(s.GoName), "the type of " + s.Impl, s.pos, fix, false})
 		if len(s.Params) > 0 {
 			gs = append(gs, generated{name.Args(s.GoName), "the arguments of " + s.Impl, s.pos, fix, false})
 		}

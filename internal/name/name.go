@@ -21,8 +21,22 @@ func Exported(impl string) (string, bool) {
 	return s, token.IsExported(s)
 }
 
-// Unexported returns s with its first letter in lower case.
-func Unexported(s string) string { return change(s, unicode.ToLower) }
+// Unexported returns s with its first word in lower case: a letter, or an
+// initialism such as HTTP in HTTPGet and URLs in URLsOf.
+func Unexported(s string) string {
+	letters := []rune(s)
+	upper := 0
+	for upper < len(letters) && unicode.IsUpper(letters[upper]) {
+		upper++
+	}
+	if rest := letters[upper:]; upper > 1 && len(rest) > 0 && unicode.IsLower(rest[0]) {
+		plural := rest[0] == 's' && (len(rest) == 1 || !unicode.IsLower(rest[1]))
+		if !plural {
+			upper-- // the last one begins the next word
+		}
+	}
+	return strings.ToLower(string(letters[:upper])) + string(letters[upper:])
+}
 
 // Args returns the name of the struct that holds the arguments of a step,
 // given the step's Go name.
@@ -31,6 +45,10 @@ func Args(goName string) string { return Unexported(goName) + "Args" }
 // Step returns the name of the variable that describes a step, given the
 // step's Go name.
 func Step(goName string) string { return Unexported(goName) + "Step" }
+
+// Func returns the name of the type of a step's implementation, given the step's
+// Go name.
+func Func(goName string) string { return Unexported(goName) + "Func" }
 
 // Input returns the name of the input struct of a workflow with several
 // inputs, given the workflow's Go name.

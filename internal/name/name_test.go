@@ -15,6 +15,17 @@ func TestFields_AreExportedAndDistinct(t *testing.T) {
 	}
 }
 
+func TestUnexported_KeepsInitialismsTogether(t *testing.T) {
+	for s, want := range map[string]string{
+		"Charge": "charge", "HTTPGet": "httpGet", "URL": "url", "URLs": "urls", "IDsOf": "idsOf", "OAuth": "oAuth", "X": "x",
+		"HTTP2Get": "http2Get", "Übung": "übung", "ABest": "aBest", "already": "already", "": "", "SQLString": "sqlString",
+	} {
+		if got := name.Unexported(s); got != want {
+			t.Errorf("Unexported(%s) is %s, want %s", s, got, want)
+		}
+	}
+}
+
 func TestExported_NeedsALetterWithCases(t *testing.T) {
 	for impl, want := range map[string]string{"charge": "Charge", "_charge": "", "注文": "", "éa": "Éa"} {
 		got, ok := name.Exported(impl)

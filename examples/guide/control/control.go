@@ -11,8 +11,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // Trip is what somebody wants to book.
 type Trip struct {
 	Hotel  string `json:"hotel"`

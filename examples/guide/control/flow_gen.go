@@ -14,10 +14,10 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Deposit shim.Step[func(ctx context.Context, account string, cents int64) (int64, error)]
-	Release shim.Step[func(ctx context.Context, booking string) error]
-	Render  shim.Step[func(ctx context.Context, scene string) (string, error)]
-	Reserve shim.Step[func(ctx context.Context, what string) (string, error)]
+	Deposit shim.Step[depositFunc]
+	Release shim.Step[releaseFunc]
+	Render  shim.Step[renderFunc]
+	Reserve shim.Step[reserveFunc]
 }{
 	Deposit: depositStep,
 	Release: releaseStep,
@@ -26,6 +26,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, agency *Agency, ledger *Ledger, studio *Studio) {
 	shim.Receiver(r, "agency *Agency", agency == nil, releaseStep, reserveStep)
 	shim.Receiver(r, "ledger *Ledger", ledger == nil, depositStep)
@@ -46,12 +48,18 @@ func Register(r workflow.Registrar, agency *Agency, ledger *Ledger, studio *Stud
 }
 
 // Admit asks somebody about a client, and the bank since that was invented.
+//
+// It starts and awaits runs of [admit].
 var Admit = shim.NewWorkflow[string, string]("control.admit", "client", shim.WorkflowPolicy{})
 
 // Draw draws scenes at the same time.
+//
+// It starts and awaits runs of [draw].
 var Draw = shim.NewWorkflow[[]string, []string]("control.draw", "scenes", shim.WorkflowPolicy{})
 
 // Preview draws a scene on machines of the caller's choice.
+//
+// It starts and awaits runs of [preview].
 var Preview = shim.NewWorkflow[PreviewInput, string]("control.preview", "", shim.WorkflowPolicy{})
 
 // PreviewInput is the input of Preview.
@@ -61,6 +69,8 @@ type PreviewInput struct {
 }
 
 // Save brings money to the bank.
+//
+// It starts and awaits runs of [save].
 var Save = shim.NewWorkflow[SaveInput, int64]("control.save", "", shim.WorkflowPolicy{})
 
 // SaveInput is the input of Save.
@@ -70,43 +80,57 @@ type SaveInput struct {
 }
 
 // Travel books a hotel and a flight, or neither.
+//
+// It starts and awaits runs of [travel].
 var Travel = shim.NewWorkflow[Trip, []string]("control.travel", "trip", shim.WorkflowPolicy{})
 
 // Deposit adds to an account, once, whatever happens.
+//
+// It is the durable counterpart of [Ledger.deposit].
 func Deposit(ctx workflow.Context, account string, cents int64) (int64, error) {
 	return shim.Call[int64](ctx, depositStep, depositArgs{account, cents})
 }
+
+type depositFunc = func(ctx context.Context, account string, cents int64) (int64, error)
 
 type depositArgs struct {
 	Account string `json:"account"`
 	Cents   int64  `json:"cents"`
 }
 
-var depositStep = shim.NewStep("control.deposit", shim.Policy{}, func(f func(context.Context, string, int64) (int64, error)) shim.Handler {
+var depositStep = shim.NewStep("control.deposit", shim.Policy{}, func(f depositFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a depositArgs) (int64, error) {
 		return f(ctx, a.Account, a.Cents)
 	})
 })
 
 // Release gives a booking back.
+//
+// It is the durable counterpart of [Agency.release].
 func Release(ctx workflow.Context, booking string) error {
 	return shim.CallErr(ctx, releaseStep, releaseArgs{booking})
 }
+
+type releaseFunc = func(ctx context.Context, booking string) error
 
 type releaseArgs struct {
 	Booking string `json:"booking"`
 }
 
-var releaseStep = shim.NewStep("control.release", shim.Policy{}, func(f func(context.Context, string) error) shim.Handler {
+var releaseStep = shim.NewStep("control.release", shim.Policy{}, func(f releaseFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a releaseArgs) error {
 		return f(ctx, a.Booking)
 	})
 })
 
 // Render draws a scene.
+//
+// It is the durable counterpart of [Studio.render].
 func Render(ctx workflow.Context, scene string) (string, error) {
 	return shim.Call[string](ctx, renderStep, renderArgs{scene})
 }
+
+type renderFunc = func(ctx context.Context, scene string) (string, error)
 
 type renderArgs struct {
 	Scene string `json:"scene"`
@@ -115,16 +139,20 @@ type renderArgs struct {
 var renderStep = shim.NewStep("control.render", shim.Policy{
 	Timeout: time.Hour,
 	Queue:   "gpu",
-}, func(f func(context.Context, string) (string, error)) shim.Handler {
+}, func(f renderFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a renderArgs) (string, error) {
 		return f(ctx, a.Scene)
 	})
 })
 
 // Reserve books something.
+//
+// It is the durable counterpart of [Agency.reserve].
 func Reserve(ctx workflow.Context, what string) (string, error) {
 	return shim.Call[string](ctx, reserveStep, reserveArgs{what})
 }
+
+type reserveFunc = func(ctx context.Context, what string) (string, error)
 
 type reserveArgs struct {
 	What string `json:"what"`
@@ -132,7 +160,7 @@ type reserveArgs struct {
 
 var reserveStep = shim.NewStep("control.reserve", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 3, Initial: time.Millisecond, Factor: 1},
-}, func(f func(context.Context, string) (string, error)) shim.Handler {
+}, func(f reserveFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a reserveArgs) (string, error) {
 		return f(ctx, a.What)
 	})

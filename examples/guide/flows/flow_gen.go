@@ -18,13 +18,13 @@ func init() {
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Bill     shim.Step[func(ctx context.Context, customer string, token string) error]
-	Build    shim.Step[func(ctx context.Context, machine string) error]
-	Compose  shim.Step[func(ctx context.Context, question string) (string, error)]
-	GiveBack shim.Step[func(ctx context.Context, machine string) error]
-	Quote    shim.Step[func(ctx context.Context, carrier string) (Offer, error)]
-	Remind   shim.Step[func(ctx context.Context, doc string) error]
-	Reserve  shim.Step[func(ctx context.Context, machine string) error]
+	Bill     shim.Step[billFunc]
+	Build    shim.Step[buildFunc]
+	Compose  shim.Step[composeFunc]
+	GiveBack shim.Step[giveBackFunc]
+	Quote    shim.Step[quoteFunc]
+	Remind   shim.Step[remindFunc]
+	Reserve  shim.Step[reserveFunc]
 }{
 	Bill:     billStep,
 	Build:    buildStep,
@@ -36,6 +36,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.Receiver(r, "fleet *Fleet", fleet == nil, buildStep, giveBackStep, reserveStep)
 	billStep.Bind(r, bill)
@@ -67,18 +69,36 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 }
 
 // AccountLoop adds up payments, for years.
-var AccountLoop = shim.NewWorkflow[Account, workflow.None]("flows.account", "a", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [account].
+var AccountLoop = shim.NewWorkflow[Account, workflow.None](
+	"flows.account",
+	"a",
+	shim.WorkflowPolicy{},
+)
 
 // Cheapest asks all carriers, four at a time.
-var Cheapest = shim.NewWorkflow[[]string, Offer]("flows.cheapest", "carriers", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [cheapest].
+var Cheapest = shim.NewWorkflow[[]string, Offer](
+	"flows.cheapest",
+	"carriers",
+	shim.WorkflowPolicy{},
+)
 
 // Checkout waits until the price is paid, which may become less meanwhile.
+//
+// It starts and awaits runs of [checkout].
 var Checkout = shim.NewWorkflow[Cart, int]("flows.checkout", "cart", shim.WorkflowPolicy{})
 
 // Coupon gives a customer a coupon when the trial is over.
+//
+// It starts and awaits runs of [coupon].
 var Coupon = shim.NewWorkflow[string, string]("flows.coupon", "customer", shim.WorkflowPolicy{})
 
 // Fastest takes whichever of two carriers answers first.
+//
+// It starts and awaits runs of [fastest].
 var Fastest = shim.NewWorkflow[FastestInput, Offer]("flows.fastest", "", shim.WorkflowPolicy{})
 
 // FastestInput is the input of Fastest.
@@ -88,52 +108,80 @@ type FastestInput struct {
 }
 
 // Forward passes payments on to another account.
+//
+// It starts and awaits runs of [forward].
 var Forward = shim.NewWorkflow[string, workflow.None]("flows.forward", "to", shim.WorkflowPolicy{})
 
 // Hall is open to one visitor at a time: the token is known to all.
+//
+// It starts and awaits runs of [hall].
 var Hall = shim.NewWorkflow[string, string]("flows.hall", "name", shim.WorkflowPolicy{})
 
 // Price is the offer for one parcel of a shipment.
+//
+// It starts and awaits runs of [price].
 var Price = shim.NewWorkflow[string, Offer]("flows.price", "carrier", shim.WorkflowPolicy{})
 
 // Rent builds on a machine for an hour at most, and gives it back however that
 // ends.
+//
+// It starts and awaits runs of [rent].
 var Rent = shim.NewWorkflow[string, string]("flows.rent", "machine", shim.WorkflowPolicy{})
 
 // Reply answers a question.
+//
+// It starts and awaits runs of [reply].
 var Reply = shim.NewWorkflow[string, string]("flows.reply", "question", shim.WorkflowPolicy{})
 
 // Review gathers comments until there is a verdict, and reminds once a day.
+//
+// It starts and awaits runs of [review].
 var Review = shim.NewWorkflow[string, string]("flows.review", "doc", shim.WorkflowPolicy{})
 
 // Shipment asks for each parcel in a run of its own, and watches over the whole.
-var Shipment = shim.NewWorkflow[[]string, []Offer]("flows.shipment", "carriers", shim.WorkflowPolicy{
-	Children: 100,
-})
+//
+// It starts and awaits runs of [shipment].
+var Shipment = shim.NewWorkflow[[]string, []Offer](
+	"flows.shipment",
+	"carriers",
+	shim.WorkflowPolicy{
+		Children: 100,
+	},
+)
 
 // Sign waits for one verdict, but not for ever.
+//
+// It starts and awaits runs of [sign].
 var Sign = shim.NewWorkflow[string, Decision]("flows.sign", "doc", shim.WorkflowPolicy{})
 
 // Bill gives the payment service the token with which to report payments.
+//
+// It is the durable counterpart of [bill].
 func Bill(ctx workflow.Context, customer string, token string) error {
 	return shim.CallErr(ctx, billStep, billArgs{customer, token})
 }
+
+type billFunc = func(ctx context.Context, customer string, token string) error
 
 type billArgs struct {
 	Customer string `json:"customer"`
 	Token    string `json:"token"`
 }
 
-var billStep = shim.NewStep("flows.bill", shim.Policy{}, func(f func(context.Context, string, string) error) shim.Handler {
+var billStep = shim.NewStep("flows.bill", shim.Policy{}, func(f billFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a billArgs) error {
 		return f(ctx, a.Customer, a.Token)
 	})
 })
 
 // Build uses the machine until the work is done, which is never.
+//
+// It is the durable counterpart of [Fleet.build].
 func Build(ctx workflow.Context, machine string) error {
 	return shim.CallErr(ctx, buildStep, buildArgs{machine})
 }
+
+type buildFunc = func(ctx context.Context, machine string) error
 
 type buildArgs struct {
 	Machine string `json:"machine"`
@@ -141,46 +189,58 @@ type buildArgs struct {
 
 var buildStep = shim.NewStep("flows.build", shim.Policy{
 	Timeout: 24 * time.Hour,
-}, func(f func(context.Context, string) error) shim.Handler {
+}, func(f buildFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a buildArgs) error {
 		return f(ctx, a.Machine)
 	})
 })
 
 // Compose writes an answer, word by word.
+//
+// It is the durable counterpart of [compose].
 func Compose(ctx workflow.Context, question string) (string, error) {
 	return shim.Call[string](ctx, composeStep, composeArgs{question})
 }
+
+type composeFunc = func(ctx context.Context, question string) (string, error)
 
 type composeArgs struct {
 	Question string `json:"question"`
 }
 
-var composeStep = shim.NewStep("flows.compose", shim.Policy{}, func(f func(context.Context, string) (string, error)) shim.Handler {
+var composeStep = shim.NewStep("flows.compose", shim.Policy{}, func(f composeFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a composeArgs) (string, error) {
 		return f(ctx, a.Question)
 	})
 })
 
 // GiveBack makes a machine free.
+//
+// It is the durable counterpart of [Fleet.giveBack].
 func GiveBack(ctx workflow.Context, machine string) error {
 	return shim.CallErr(ctx, giveBackStep, giveBackArgs{machine})
 }
+
+type giveBackFunc = func(ctx context.Context, machine string) error
 
 type giveBackArgs struct {
 	Machine string `json:"machine"`
 }
 
-var giveBackStep = shim.NewStep("flows.giveBack", shim.Policy{}, func(f func(context.Context, string) error) shim.Handler {
+var giveBackStep = shim.NewStep("flows.giveBack", shim.Policy{}, func(f giveBackFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a giveBackArgs) error {
 		return f(ctx, a.Machine)
 	})
 })
 
 // Quote asks a carrier for its price.
+//
+// It is the durable counterpart of [quote].
 func Quote(ctx workflow.Context, carrier string) (Offer, error) {
 	return shim.Call[Offer](ctx, quoteStep, quoteArgs{carrier})
 }
+
+type quoteFunc = func(ctx context.Context, carrier string) (Offer, error)
 
 type quoteArgs struct {
 	Carrier string `json:"carrier"`
@@ -188,37 +248,45 @@ type quoteArgs struct {
 
 var quoteStep = shim.NewStep("flows.quote", shim.Policy{
 	Timeout: 5 * time.Second,
-}, func(f func(context.Context, string) (Offer, error)) shim.Handler {
+}, func(f quoteFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a quoteArgs) (Offer, error) {
 		return f(ctx, a.Carrier)
 	})
 })
 
 // Remind writes to whoever has to review a document.
+//
+// It is the durable counterpart of [remind].
 func Remind(ctx workflow.Context, doc string) error {
 	return shim.CallErr(ctx, remindStep, remindArgs{doc})
 }
+
+type remindFunc = func(ctx context.Context, doc string) error
 
 type remindArgs struct {
 	Doc string `json:"doc"`
 }
 
-var remindStep = shim.NewStep("flows.remind", shim.Policy{}, func(f func(context.Context, string) error) shim.Handler {
+var remindStep = shim.NewStep("flows.remind", shim.Policy{}, func(f remindFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a remindArgs) error {
 		return f(ctx, a.Doc)
 	})
 })
 
 // Reserve takes a machine.
+//
+// It is the durable counterpart of [Fleet.reserve].
 func Reserve(ctx workflow.Context, machine string) error {
 	return shim.CallErr(ctx, reserveStep, reserveArgs{machine})
 }
+
+type reserveFunc = func(ctx context.Context, machine string) error
 
 type reserveArgs struct {
 	Machine string `json:"machine"`
 }
 
-var reserveStep = shim.NewStep("flows.reserve", shim.Policy{}, func(f func(context.Context, string) error) shim.Handler {
+var reserveStep = shim.NewStep("flows.reserve", shim.Policy{}, func(f reserveFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a reserveArgs) error {
 		return f(ctx, a.Machine)
 	})

@@ -12,8 +12,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // Offer is what a carrier asks for.
 type Offer struct {
 	Carrier string `json:"carrier"`

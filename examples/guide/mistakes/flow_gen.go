@@ -13,12 +13,14 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Work shim.Step[func(ctx context.Context, what string) error]
+	Work shim.Step[workFunc]
 }{
 	Work: workStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	workStep.Bind(r, work)
 	shim.BindWorkflow(r, Asks, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
@@ -36,27 +38,51 @@ func Register(r workflow.Registrar) {
 }
 
 // Asks decides by something that the log does not hold.
-var Asks = shim.NewWorkflow[workflow.None, workflow.None]("mistakes.asks", "", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [asks].
+var Asks = shim.NewWorkflow[workflow.None, workflow.None](
+	"mistakes.asks",
+	"",
+	shim.WorkflowPolicy{},
+)
 
 // Blocks waits for something that is not durable.
-var Blocks = shim.NewWorkflow[workflow.None, workflow.None]("mistakes.blocks", "", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [blocks].
+var Blocks = shim.NewWorkflow[workflow.None, workflow.None](
+	"mistakes.blocks",
+	"",
+	shim.WorkflowPolicy{},
+)
 
 // Borrows uses the context of another branch.
-var Borrows = shim.NewWorkflow[workflow.None, workflow.None]("mistakes.borrows", "", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [borrows].
+var Borrows = shim.NewWorkflow[workflow.None, workflow.None](
+	"mistakes.borrows",
+	"",
+	shim.WorkflowPolicy{},
+)
 
 // Hides waits inside of Record.
+//
+// It starts and awaits runs of [hides].
 var Hides = shim.NewWorkflow[workflow.None, int]("mistakes.hides", "", shim.WorkflowPolicy{})
 
 // Work is a step like any other.
+//
+// It is the durable counterpart of [work].
 func Work(ctx workflow.Context, what string) error {
 	return shim.CallErr(ctx, workStep, workArgs{what})
 }
+
+type workFunc = func(ctx context.Context, what string) error
 
 type workArgs struct {
 	What string `json:"what"`
 }
 
-var workStep = shim.NewStep("mistakes.work", shim.Policy{}, func(f func(context.Context, string) error) shim.Handler {
+var workStep = shim.NewStep("mistakes.work", shim.Policy{}, func(f workFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a workArgs) error {
 		return f(ctx, a.What)
 	})

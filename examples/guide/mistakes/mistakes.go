@@ -10,8 +10,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // work is a step like any other.
 //
 //flow:step

@@ -19,10 +19,10 @@ func init() {
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Charge  shim.Step[func(ctx context.Context, customer string, cents int64) (Receipt, error)]
-	Check   shim.Step[func(ctx context.Context, address string) error]
-	CopyAll shim.Step[func(ctx context.Context) (int, error)]
-	Fetch   shim.Step[func(ctx context.Context, orderID string) error]
+	Charge  shim.Step[chargeFunc]
+	Check   shim.Step[checkFunc]
+	CopyAll shim.Step[copyAllFunc]
+	Fetch   shim.Step[fetchFunc]
 }{
 	Charge:  chargeStep,
 	Check:   checkStep,
@@ -31,6 +31,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, archive *Archive, bank *Bank, courier *Courier) {
 	shim.Receiver(r, "archive *Archive", archive == nil, copyAllStep)
 	shim.Receiver(r, "bank *Bank", bank == nil, chargeStep)
@@ -49,6 +51,8 @@ func Register(r workflow.Registrar, archive *Archive, bank *Bank, courier *Couri
 }
 
 // Collect is sell's payment for customers who do not mind when.
+//
+// It starts and awaits runs of [collect].
 var Collect = shim.NewWorkflow[CollectInput, Receipt]("steps.collect", "", shim.WorkflowPolicy{})
 
 // CollectInput is the input of Collect.
@@ -58,15 +62,23 @@ type CollectInput struct {
 }
 
 // Move copies a lot of rows.
+//
+// It starts and awaits runs of [move].
 var Move = shim.NewWorkflow[workflow.None, int]("steps.move", "", shim.WorkflowPolicy{})
 
 // Sell takes the money and has the parcel fetched.
+//
+// It starts and awaits runs of [sell].
 var Sell = shim.NewWorkflow[Order, Receipt]("steps.sell", "order", shim.WorkflowPolicy{})
 
 // Charge bills the customer's card.
+//
+// It is the durable counterpart of [Bank.charge].
 func Charge(ctx workflow.Context, customer string, cents int64) (Receipt, error) {
 	return shim.Call[Receipt](ctx, chargeStep, chargeArgs{customer, cents})
 }
+
+type chargeFunc = func(ctx context.Context, customer string, cents int64) (Receipt, error)
 
 type chargeArgs struct {
 	Customer string `json:"customer"`
@@ -74,40 +86,54 @@ type chargeArgs struct {
 }
 
 var chargeStep = shim.NewStep("steps.charge", shim.Policy{
-	Retry:   workflow.RetryPolicy{Attempts: 6, Initial: 200 * time.Millisecond, Max: 30 * time.Second, Factor: 2, Jitter: 0.2},
+	Retry: workflow.RetryPolicy{
+		Attempts: 6,
+		Initial:  200 * time.Millisecond,
+		Max:      30 * time.Second,
+		Factor:   2,
+		Jitter:   0.2,
+	},
 	Timeout: 10 * time.Second,
 	Fatal: func(err error) bool {
 		return shim.AsFatal[*DeclinedError](err)
 	},
-}, func(f func(context.Context, string, int64) (Receipt, error)) shim.Handler {
+}, func(f chargeFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a chargeArgs) (Receipt, error) {
 		return f(ctx, a.Customer, a.Cents)
 	})
 })
 
 // Check looks at an address.
+//
+// It is the durable counterpart of [check].
 func Check(ctx workflow.Context, address string) error {
 	return shim.CallErr(ctx, checkStep, checkArgs{address})
 }
+
+type checkFunc = func(ctx context.Context, address string) error
 
 type checkArgs struct {
 	Address string `json:"address"`
 }
 
-var checkStep = shim.NewStep("steps.check", shim.Policy{}, func(f func(context.Context, string) error) shim.Handler {
+var checkStep = shim.NewStep("steps.check", shim.Policy{}, func(f checkFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a checkArgs) error {
 		return f(ctx, a.Address)
 	})
 })
 
 // CopyAll copies what earlier attempts have not.
+//
+// It is the durable counterpart of [Archive.copyAll].
 func CopyAll(ctx workflow.Context) (int, error) {
 	return shim.Call[int](ctx, copyAllStep, struct{}{})
 }
 
+type copyAllFunc = func(ctx context.Context) (int, error)
+
 var copyAllStep = shim.NewStep("steps.copyAll", shim.Policy{
 	Timeout: 2 * time.Hour,
-}, func(f func(context.Context) (int, error)) shim.Handler {
+}, func(f copyAllFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, _ struct{}) (int, error) {
 		return f(ctx)
 	})
@@ -115,9 +141,13 @@ var copyAllStep = shim.NewStep("steps.copyAll", shim.Policy{
 
 // Fetch has a parcel picked up. Nobody could tell a second call from a repeated
 // one: if the worker dies during the attempt, a human must look.
+//
+// It is the durable counterpart of [Courier.fetch].
 func Fetch(ctx workflow.Context, orderID string) error {
 	return shim.CallKeyErr(ctx, fetchStep, shim.Key(orderID), fetchArgs{orderID})
 }
+
+type fetchFunc = func(ctx context.Context, orderID string) error
 
 type fetchArgs struct {
 	OrderID string `json:"orderID"`
@@ -126,7 +156,7 @@ type fetchArgs struct {
 var fetchStep = shim.NewStep("steps.fetch", shim.Policy{
 	Retry:         workflow.RetryPolicy{Attempts: 1},
 	NonIdempotent: true,
-}, func(f func(context.Context, string) error) shim.Handler {
+}, func(f fetchFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a fetchArgs) error {
 		return f(ctx, a.OrderID)
 	})

@@ -10,8 +10,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // Receipt is the proof of a payment.
 type Receipt struct {
 	Payment string `json:"payment"`

@@ -19,13 +19,13 @@ func init() {
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Allow    shim.Step[func(ctx context.Context, book string, line string) error]
-	Deposit  shim.Step[func(ctx context.Context, account string, cents int64) (int64, error)]
-	Far      shim.Step[func(ctx context.Context, line string) (string, error)]
-	Near     shim.Step[func(ctx context.Context, line string) (string, error)]
-	Note     shim.Step[func(ctx context.Context, book string, line string) (string, error)]
-	Scribble shim.Step[func(ctx context.Context, p Pages) (int, error)]
-	Work     shim.Step[func(ctx context.Context, d time.Duration) error]
+	Allow    shim.Step[allowFunc]
+	Deposit  shim.Step[depositFunc]
+	Far      shim.Step[farFunc]
+	Near     shim.Step[nearFunc]
+	Note     shim.Step[noteFunc]
+	Scribble shim.Step[scribbleFunc]
+	Work     shim.Step[workFunc]
 }{
 	Allow:    allowStep,
 	Deposit:  depositStep,
@@ -37,6 +37,8 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	shim.Receiver(r, "bank *Bank", bank == nil, allowStep, depositStep, noteStep)
 	shim.Receiver(r, "site *Site", site == nil, farStep, nearStep)
@@ -79,10 +81,14 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 
 // Change follows two changes of its code: the version that it was at when it came by
 // for the first time holds for the rest of its life.
+//
+// It starts and awaits runs of [change].
 var Change = shim.NewWorkflow[int, []int]("tour.change", "rounds", shim.WorkflowPolicy{})
 
 // Collect is paid through a hook, in as many parts as it takes, and says which
 // token to use. With a token of its own it may find that somebody else has it.
+//
+// It starts and awaits runs of [collect].
 var Collect = shim.NewWorkflow[CollectInput, int]("tour.collect", "", shim.WorkflowPolicy{})
 
 // CollectInput is the input of Collect.
@@ -92,15 +98,25 @@ type CollectInput struct {
 }
 
 // Count adds numbers up. It continues as a new run again and again.
+//
+// It starts and awaits runs of [count].
 var Count = shim.NewWorkflow[Tally, Tally]("tour.count", "t", shim.WorkflowPolicy{})
 
 // Crowd starts more children at once than it may.
+//
+// It starts and awaits runs of [crowd].
 var Crowd = shim.NewWorkflow[int, int]("tour.crowd", "n", shim.WorkflowPolicy{
 	Children: 3,
 })
 
 // Forward sends letters on to another run.
-var Forward = shim.NewWorkflow[ForwardInput, workflow.None]("tour.forward", "", shim.WorkflowPolicy{})
+//
+// It starts and awaits runs of [forward].
+var Forward = shim.NewWorkflow[ForwardInput, workflow.None](
+	"tour.forward",
+	"",
+	shim.WorkflowPolicy{},
+)
 
 // ForwardInput is the input of Forward.
 type ForwardInput struct {
@@ -109,35 +125,55 @@ type ForwardInput struct {
 }
 
 // Haggle answers questions about a price until it is told to stop.
+//
+// It starts and awaits runs of [haggle].
 var Haggle = shim.NewWorkflow[int, int]("tour.haggle", "price", shim.WorkflowPolicy{})
 
 // Half returns the half of an even number.
+//
+// It starts and awaits runs of [half].
 var Half = shim.NewWorkflow[int, int]("tour.half", "n", shim.WorkflowPolicy{})
 
 // Halves asks a child for each number, and does without those that fail.
+//
+// It starts and awaits runs of [halves].
 var Halves = shim.NewWorkflow[[]int, string]("tour.halves", "numbers", shim.WorkflowPolicy{})
 
 // Leave starts three children, cancels one more, and ends: then one is asked to end,
 // one goes on by itself, and one is waited for. Their workflow ids begin with name.
+//
+// It starts and awaits runs of [leave].
 var Leave = shim.NewWorkflow[string, string]("tour.leave", "name", shim.WorkflowPolicy{})
 
 // OpenShop does a first step, and a second one that a book has to allow.
+//
+// It starts and awaits runs of [open].
 var OpenShop = shim.NewWorkflow[string, string]("tour.open", "book", shim.WorkflowPolicy{})
 
 // Perform performs a play.
+//
+// It starts and awaits runs of [perform].
 var Perform = shim.NewWorkflow[Play, []string]("tour.perform", "p", shim.WorkflowPolicy{})
 
 // Places calls steps on its own queue and on others.
+//
+// It starts and awaits runs of [places].
 var Places = shim.NewWorkflow[string, []string]("tour.places", "line", shim.WorkflowPolicy{})
 
 // Publish lets a step write a stream, between chunks of its own; of another stream
 // only the last chunks are kept.
+//
+// It starts and awaits runs of [publish].
 var Publish = shim.NewWorkflow[Pages, int]("tour.publish", "p", shim.WorkflowPolicy{})
 
 // ReadLetters takes letters, and one more for which it does not wait for long.
+//
+// It starts and awaits runs of [read].
 var ReadLetters = shim.NewWorkflow[int, []string]("tour.read", "n", shim.WorkflowPolicy{})
 
 // Save brings money to the bank, in parts.
+//
+// It starts and awaits runs of [save].
 var Save = shim.NewWorkflow[SaveInput, int64]("tour.save", "", shim.WorkflowPolicy{})
 
 // SaveInput is the input of Save.
@@ -147,6 +183,8 @@ type SaveInput struct {
 }
 
 // Toil takes some steps, each of which is noted.
+//
+// It starts and awaits runs of [toil].
 var Toil = shim.NewWorkflow[ToilInput, int]("tour.toil", "", shim.WorkflowPolicy{})
 
 // ToilInput is the input of Toil.
@@ -157,15 +195,23 @@ type ToilInput struct {
 
 // Travel books three things and fails then: what was booked is cancelled, the last
 // one first.
+//
+// It starts and awaits runs of [travel].
 var Travel = shim.NewWorkflow[string, workflow.None]("tour.travel", "book", shim.WorkflowPolicy{})
 
 // WaitForCue waits for a cue.
+//
+// It starts and awaits runs of [wait].
 var WaitForCue = shim.NewWorkflow[string, string]("tour.wait", "name", shim.WorkflowPolicy{})
 
 // Allow fails for good unless a book has a line.
+//
+// It is the durable counterpart of [Bank.allow].
 func Allow(ctx workflow.Context, book string, line string) error {
 	return shim.CallErr(ctx, allowStep, allowArgs{book, line})
 }
+
+type allowFunc = func(ctx context.Context, book string, line string) error
 
 type allowArgs struct {
 	Book string `json:"book"`
@@ -177,16 +223,20 @@ var allowStep = shim.NewStep("tour.allow", shim.Policy{
 	Fatal: func(err error) bool {
 		return errors.Is(err, ErrNotYet)
 	},
-}, func(f func(context.Context, string, string) error) shim.Handler {
+}, func(f allowFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a allowArgs) error {
 		return f(ctx, a.Book, a.Line)
 	})
 })
 
 // Deposit adds to an account, once, whatever happens.
+//
+// It is the durable counterpart of [Bank.deposit].
 func Deposit(ctx workflow.Context, account string, cents int64) (int64, error) {
 	return shim.Call[int64](ctx, depositStep, depositArgs{account, cents})
 }
+
+type depositFunc = func(ctx context.Context, account string, cents int64) (int64, error)
 
 type depositArgs struct {
 	Account string `json:"account"`
@@ -195,16 +245,20 @@ type depositArgs struct {
 
 var depositStep = shim.NewStep("tour.deposit", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 21, Initial: 20 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, string, int64) (int64, error)) shim.Handler {
+}, func(f depositFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a depositArgs) (int64, error) {
 		return f(ctx, a.Account, a.Cents)
 	})
 })
 
 // Far is executed on machines that serve the queue far, and says which ones those are.
+//
+// It is the durable counterpart of [Site.far].
 func Far(ctx workflow.Context, line string) (string, error) {
 	return shim.Call[string](ctx, farStep, farArgs{line})
 }
+
+type farFunc = func(ctx context.Context, line string) (string, error)
 
 type farArgs struct {
 	Line string `json:"line"`
@@ -213,16 +267,20 @@ type farArgs struct {
 var farStep = shim.NewStep("tour.far", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 51, Initial: 20 * time.Millisecond, Factor: 1},
 	Queue: "far",
-}, func(f func(context.Context, string) (string, error)) shim.Handler {
+}, func(f farFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a farArgs) (string, error) {
 		return f(ctx, a.Line)
 	})
 })
 
 // Near is executed where the run is, unless the call says otherwise.
+//
+// It is the durable counterpart of [Site.near].
 func Near(ctx workflow.Context, line string) (string, error) {
 	return shim.Call[string](ctx, nearStep, nearArgs{line})
 }
+
+type nearFunc = func(ctx context.Context, line string) (string, error)
 
 type nearArgs struct {
 	Line string `json:"line"`
@@ -230,16 +288,20 @@ type nearArgs struct {
 
 var nearStep = shim.NewStep("tour.near", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 51, Initial: 20 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, string) (string, error)) shim.Handler {
+}, func(f nearFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a nearArgs) (string, error) {
 		return f(ctx, a.Line)
 	})
 })
 
 // Note writes a line into a book. It may be executed again: the line is there once.
+//
+// It is the durable counterpart of [Bank.note].
 func Note(ctx workflow.Context, book string, line string) (string, error) {
 	return shim.Call[string](ctx, noteStep, noteArgs{book, line})
 }
+
+type noteFunc = func(ctx context.Context, book string, line string) (string, error)
 
 type noteArgs struct {
 	Book string `json:"book"`
@@ -248,16 +310,20 @@ type noteArgs struct {
 
 var noteStep = shim.NewStep("tour.note", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 51, Initial: 20 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, string, string) (string, error)) shim.Handler {
+}, func(f noteFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a noteArgs) (string, error) {
 		return f(ctx, a.Book, a.Line)
 	})
 })
 
 // Scribble writes a stream, and closes it.
+//
+// It is the durable counterpart of [scribble].
 func Scribble(ctx workflow.Context, p Pages) (int, error) {
 	return shim.Call[int](ctx, scribbleStep, scribbleArgs{p})
 }
+
+type scribbleFunc = func(ctx context.Context, p Pages) (int, error)
 
 type scribbleArgs struct {
 	P Pages `json:"p"`
@@ -265,16 +331,20 @@ type scribbleArgs struct {
 
 var scribbleStep = shim.NewStep("tour.scribble", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 51, Initial: 20 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, Pages) (int, error)) shim.Handler {
+}, func(f scribbleFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a scribbleArgs) (int, error) {
 		return f(ctx, a.P)
 	})
 })
 
 // Work takes its time.
+//
+// It is the durable counterpart of [work].
 func Work(ctx workflow.Context, d time.Duration) error {
 	return shim.CallErr(ctx, workStep, workArgs{d})
 }
+
+type workFunc = func(ctx context.Context, d time.Duration) error
 
 type workArgs struct {
 	D time.Duration `json:"d"`
@@ -282,7 +352,7 @@ type workArgs struct {
 
 var workStep = shim.NewStep("tour.work", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 51, Initial: 20 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, time.Duration) error) shim.Handler {
+}, func(f workFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a workArgs) error {
 		return f(ctx, a.D)
 	})

@@ -15,8 +15,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/step/sqlstep"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // Bank is a SQL database in which steps leave what they have done, in the tables
 // that [Schema] makes.
 type Bank struct{ DB *sql.DB }

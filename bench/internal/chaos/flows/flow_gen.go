@@ -14,13 +14,13 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Add    shim.Step[func(ctx context.Context, job Job, n int) (int, error)]
-	Clean  shim.Step[func(ctx context.Context) error]
-	Echo   shim.Step[func(ctx context.Context, text string) (string, error)]
-	Grind  shim.Step[func(ctx context.Context, job Job) (int, error)]
-	Note   shim.Step[func(ctx context.Context, job Job, m Message) (int, error)]
-	Once   shim.Step[func(ctx context.Context, job Job) (int, error)]
-	Refuse shim.Step[func(ctx context.Context) error]
+	Add    shim.Step[addFunc]
+	Clean  shim.Step[cleanFunc]
+	Echo   shim.Step[echoFunc]
+	Grind  shim.Step[grindFunc]
+	Note   shim.Step[noteFunc]
+	Once   shim.Step[onceFunc]
+	Refuse shim.Step[refuseFunc]
 }{
 	Add:    addStep,
 	Clean:  cleanStep,
@@ -32,8 +32,21 @@ var Steps = struct {
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, hands *Hands) {
-	shim.Receiver(r, "hands *Hands", hands == nil, addStep, cleanStep, echoStep, grindStep, noteStep, onceStep, refuseStep)
+	shim.Receiver(
+		r,
+		"hands *Hands",
+		hands == nil,
+		addStep,
+		cleanStep,
+		echoStep,
+		grindStep,
+		noteStep,
+		onceStep,
+		refuseStep,
+	)
 	addStep.Bind(r, hands.add)
 	cleanStep.Bind(r, hands.clean)
 	echoStep.Bind(r, hands.echo)
@@ -55,28 +68,44 @@ func Register(r workflow.Registrar, hands *Hands) {
 
 // Chain does one thing after the other: steps that fail at first, a sleep,
 // values drawn once, a step that must not be repeated, and one that fails.
+//
+// It starts and awaits runs of [chain].
 var Chain = shim.NewWorkflow[Job, Result]("flows.chain", "job", shim.WorkflowPolicy{})
 
 // Doomed fails.
+//
+// It starts and awaits runs of [doomed].
 var Doomed = shim.NewWorkflow[Job, workflow.None]("flows.doomed", "job", shim.WorkflowPolicy{})
 
 // Endless goes on until it is canceled, and then cleans up.
+//
+// It starts and awaits runs of [endless].
 var Endless = shim.NewWorkflow[Job, workflow.None]("flows.endless", "job", shim.WorkflowPolicy{})
 
 // Fan does things side by side: branches with a limit, races, and a branch that
 // is left open and canceled with its step under way.
+//
+// It starts and awaits runs of [fan].
 var Fan = shim.NewWorkflow[Job, Result]("flows.fan", "job", shim.WorkflowPolicy{})
 
 // Long has a step that takes longer than a claim lasts.
+//
+// It starts and awaits runs of [long].
 var Long = shim.NewWorkflow[Job, Result]("flows.long", "job", shim.WorkflowPolicy{})
 
 // Mail takes the messages of several senders in three ways, and notes each.
+//
+// It starts and awaits runs of [mail].
 var Mail = shim.NewWorkflow[Job, Result]("flows.mail", "job", shim.WorkflowPolicy{})
 
 // Add returns a number, after attempts that fail or panic.
+//
+// It is the durable counterpart of [Hands.add].
 func Add(ctx workflow.Context, job Job, n int) (int, error) {
 	return shim.Call[int](ctx, addStep, addArgs{job, n})
 }
+
+type addFunc = func(ctx context.Context, job Job, n int) (int, error)
 
 type addArgs struct {
 	Job Job `json:"job"`
@@ -85,29 +114,37 @@ type addArgs struct {
 
 var addStep = shim.NewStep("flows.add", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, Job, int) (int, error)) shim.Handler {
+}, func(f addFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a addArgs) (int, error) {
 		return f(ctx, a.Job, a.N)
 	})
 })
 
 // Clean is done once a run was canceled.
+//
+// It is the durable counterpart of [Hands.clean].
 func Clean(ctx workflow.Context) error {
 	return shim.CallErr(ctx, cleanStep, struct{}{})
 }
 
+type cleanFunc = func(ctx context.Context) error
+
 var cleanStep = shim.NewStep("flows.clean", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context) error) shim.Handler {
+}, func(f cleanFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})
 })
 
 // Echo returns what it is given.
+//
+// It is the durable counterpart of [Hands.echo].
 func Echo(ctx workflow.Context, text string) (string, error) {
 	return shim.Call[string](ctx, echoStep, echoArgs{text})
 }
+
+type echoFunc = func(ctx context.Context, text string) (string, error)
 
 type echoArgs struct {
 	Text string `json:"text"`
@@ -115,16 +152,20 @@ type echoArgs struct {
 
 var echoStep = shim.NewStep("flows.echo", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, string) (string, error)) shim.Handler {
+}, func(f echoFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a echoArgs) (string, error) {
 		return f(ctx, a.Text)
 	})
 })
 
 // Grind takes its time, and begins where the attempt before has come to.
+//
+// It is the durable counterpart of [Hands.grind].
 func Grind(ctx workflow.Context, job Job) (int, error) {
 	return shim.Call[int](ctx, grindStep, grindArgs{job})
 }
+
+type grindFunc = func(ctx context.Context, job Job) (int, error)
 
 type grindArgs struct {
 	Job Job `json:"job"`
@@ -132,16 +173,20 @@ type grindArgs struct {
 
 var grindStep = shim.NewStep("flows.grind", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, Job) (int, error)) shim.Handler {
+}, func(f grindFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a grindArgs) (int, error) {
 		return f(ctx, a.Job)
 	})
 })
 
 // Note notes a message, under its own key.
+//
+// It is the durable counterpart of [Hands.note].
 func Note(ctx workflow.Context, job Job, m Message) (int, error) {
 	return shim.CallKey[int](ctx, noteStep, shim.Key(m.Key()), noteArgs{job, m})
 }
+
+type noteFunc = func(ctx context.Context, job Job, m Message) (int, error)
 
 type noteArgs struct {
 	Job Job     `json:"job"`
@@ -150,16 +195,20 @@ type noteArgs struct {
 
 var noteStep = shim.NewStep("flows.note", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
-}, func(f func(context.Context, Job, Message) (int, error)) shim.Handler {
+}, func(f noteFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a noteArgs) (int, error) {
 		return f(ctx, a.Job, a.M)
 	})
 })
 
 // Once must not be executed twice.
+//
+// It is the durable counterpart of [Hands.once].
 func Once(ctx workflow.Context, job Job) (int, error) {
 	return shim.Call[int](ctx, onceStep, onceArgs{job})
 }
+
+type onceFunc = func(ctx context.Context, job Job) (int, error)
 
 type onceArgs struct {
 	Job Job `json:"job"`
@@ -167,20 +216,24 @@ type onceArgs struct {
 
 var onceStep = shim.NewStep("flows.once", shim.Policy{
 	NonIdempotent: true,
-}, func(f func(context.Context, Job) (int, error)) shim.Handler {
+}, func(f onceFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a onceArgs) (int, error) {
 		return f(ctx, a.Job)
 	})
 })
 
 // Refuse fails for good.
+//
+// It is the durable counterpart of [Hands.refuse].
 func Refuse(ctx workflow.Context) error {
 	return shim.CallErr(ctx, refuseStep, struct{}{})
 }
 
+type refuseFunc = func(ctx context.Context) error
+
 var refuseStep = shim.NewStep("flows.refuse", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 1001},
-}, func(f func(context.Context) error) shim.Handler {
+}, func(f refuseFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
 	})

@@ -11,8 +11,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // Post is where messages arrive.
 var Post = workflow.NewTopic[Message]("post")
 

@@ -8,8 +8,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // sleeper sleeps until a time of the clock.
 //
 //flow:workflow

@@ -12,6 +12,8 @@ import (
 const _ = shim.V1
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Sleeper, func(ctx workflow.Context, in SleeperInput) (string, error) {
 		return sleeper(ctx, in.Until, in.Data)
@@ -19,6 +21,8 @@ func Register(r workflow.Registrar) {
 }
 
 // Sleeper sleeps until a time of the clock.
+//
+// It starts and awaits runs of [sleeper].
 var Sleeper = shim.NewWorkflow[SleeperInput, string]("asleep.sleeper", "", shim.WorkflowPolicy{})
 
 // SleeperInput is the input of Sleeper.

@@ -3,8 +3,6 @@ package family
 
 import "github.com/flowgen/flowgen/runtime/workflow"
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // parent starts children all at once and returns how many gave back their input.
 //
 //flow:workflow

@@ -10,6 +10,8 @@ import (
 const _ = shim.V1
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Child, child)
 	shim.BindWorkflow(r, Parent, func(ctx workflow.Context, in ParentInput) (int, error) {
@@ -18,9 +20,13 @@ func Register(r workflow.Registrar) {
 }
 
 // Child does nothing: what is measured is what surrounds it.
+//
+// It starts and awaits runs of [child].
 var Child = shim.NewWorkflow[string, string]("family.child", "data", shim.WorkflowPolicy{})
 
 // Parent starts children all at once and returns how many gave back their input.
+//
+// It starts and awaits runs of [parent].
 var Parent = shim.NewWorkflow[ParentInput, int]("family.parent", "", shim.WorkflowPolicy{})
 
 // ParentInput is the input of Parent.

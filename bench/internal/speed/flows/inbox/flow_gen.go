@@ -13,12 +13,14 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Noop shim.Step[func(ctx context.Context, data string) (string, error)]
+	Noop shim.Step[noopFunc]
 }{
 	Noop: noopStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	noopStep.Bind(r, noop)
 	shim.BindWorkflow(r, History, func(ctx workflow.Context, in HistoryInput) (int, error) {
@@ -29,6 +31,8 @@ func Register(r workflow.Registrar) {
 
 // History makes a log with many steps, and then adds up messages until the last
 // one comes.
+//
+// It starts and awaits runs of [history].
 var History = shim.NewWorkflow[HistoryInput, int]("inbox.history", "", shim.WorkflowPolicy{})
 
 // HistoryInput is the input of History.
@@ -38,18 +42,24 @@ type HistoryInput struct {
 }
 
 // Listener adds up the messages that it is sent.
+//
+// It starts and awaits runs of [listener].
 var Listener = shim.NewWorkflow[int, int]("inbox.listener", "messages", shim.WorkflowPolicy{})
 
 // Noop is a step that does nothing: what is measured is what surrounds it.
+//
+// It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {
 	return shim.Call[string](ctx, noopStep, noopArgs{data})
 }
+
+type noopFunc = func(ctx context.Context, data string) (string, error)
 
 type noopArgs struct {
 	Data string `json:"data"`
 }
 
-var noopStep = shim.NewStep("inbox.noop", shim.Policy{}, func(f func(context.Context, string) (string, error)) shim.Handler {
+var noopStep = shim.NewStep("inbox.noop", shim.Policy{}, func(f noopFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a noopArgs) (string, error) {
 		return f(ctx, a.Data)
 	})

@@ -7,8 +7,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // Note is a message to a run.
 type Note struct {
 	N    int    `json:"n"` // what the run adds up; less than 0: the last one

@@ -13,12 +13,14 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Mark shim.Step[func(ctx context.Context, n int, data string) (string, error)]
+	Mark shim.Step[markFunc]
 }{
 	Mark: markStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, probe *Probe) {
 	shim.Receiver(r, "probe *Probe", probe == nil, markStep)
 	markStep.Bind(r, probe.mark)
@@ -28,6 +30,8 @@ func Register(r workflow.Registrar, probe *Probe) {
 }
 
 // Long executes steps one after the other.
+//
+// It starts and awaits runs of [long].
 var Long = shim.NewWorkflow[LongInput, string]("marked.long", "", shim.WorkflowPolicy{})
 
 // LongInput is the input of Long.
@@ -37,16 +41,20 @@ type LongInput struct {
 }
 
 // Mark does nothing, and tells when it is executed.
+//
+// It is the durable counterpart of [Probe.mark].
 func Mark(ctx workflow.Context, n int, data string) (string, error) {
 	return shim.Call[string](ctx, markStep, markArgs{n, data})
 }
+
+type markFunc = func(ctx context.Context, n int, data string) (string, error)
 
 type markArgs struct {
 	N    int    `json:"n"`
 	Data string `json:"data"`
 }
 
-var markStep = shim.NewStep("marked.mark", shim.Policy{}, func(f func(context.Context, int, string) (string, error)) shim.Handler {
+var markStep = shim.NewStep("marked.mark", shim.Policy{}, func(f markFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a markArgs) (string, error) {
 		return f(ctx, a.N, a.Data)
 	})

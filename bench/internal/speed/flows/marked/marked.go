@@ -7,8 +7,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // Probe sees the steps of a run go by.
 type Probe struct {
 	// Seen is called when step n of a run executes; nil: it is not looked at.

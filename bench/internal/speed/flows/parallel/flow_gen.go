@@ -13,12 +13,14 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Noop shim.Step[func(ctx context.Context, data string) (string, error)]
+	Noop shim.Step[noopFunc]
 }{
 	Noop: noopStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	noopStep.Bind(r, noop)
 	shim.BindWorkflow(r, Fanout, func(ctx workflow.Context, in FanoutInput) (int, error) {
@@ -27,6 +29,8 @@ func Register(r workflow.Registrar) {
 }
 
 // Fanout executes steps all at once and returns how many gave back their input.
+//
+// It starts and awaits runs of [fanout].
 var Fanout = shim.NewWorkflow[FanoutInput, int]("parallel.fanout", "", shim.WorkflowPolicy{})
 
 // FanoutInput is the input of Fanout.
@@ -36,15 +40,19 @@ type FanoutInput struct {
 }
 
 // Noop is a step that does nothing: what is measured is what surrounds it.
+//
+// It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {
 	return shim.Call[string](ctx, noopStep, noopArgs{data})
 }
+
+type noopFunc = func(ctx context.Context, data string) (string, error)
 
 type noopArgs struct {
 	Data string `json:"data"`
 }
 
-var noopStep = shim.NewStep("parallel.noop", shim.Policy{}, func(f func(context.Context, string) (string, error)) shim.Handler {
+var noopStep = shim.NewStep("parallel.noop", shim.Policy{}, func(f noopFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a noopArgs) (string, error) {
 		return f(ctx, a.Data)
 	})

@@ -7,8 +7,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // fanout executes steps all at once and returns how many gave back their input.
 //
 //flow:workflow

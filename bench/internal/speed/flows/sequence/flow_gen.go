@@ -13,12 +13,14 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Noop shim.Step[func(ctx context.Context, data string) (string, error)]
+	Noop shim.Step[noopFunc]
 }{
 	Noop: noopStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
+//
+// If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	noopStep.Bind(r, noop)
 	shim.BindWorkflow(r, Chain, func(ctx workflow.Context, in ChainInput) (string, error) {
@@ -28,6 +30,8 @@ func Register(r workflow.Registrar) {
 
 // Chain executes steps one after the other, each with the result of the one
 // before.
+//
+// It starts and awaits runs of [chain].
 var Chain = shim.NewWorkflow[ChainInput, string]("sequence.chain", "", shim.WorkflowPolicy{})
 
 // ChainInput is the input of Chain.
@@ -37,15 +41,19 @@ type ChainInput struct {
 }
 
 // Noop is a step that does nothing: what is measured is what surrounds it.
+//
+// It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {
 	return shim.Call[string](ctx, noopStep, noopArgs{data})
 }
+
+type noopFunc = func(ctx context.Context, data string) (string, error)
 
 type noopArgs struct {
 	Data string `json:"data"`
 }
 
-var noopStep = shim.NewStep("sequence.noop", shim.Policy{}, func(f func(context.Context, string) (string, error)) shim.Handler {
+var noopStep = shim.NewStep("sequence.noop", shim.Policy{}, func(f noopFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a noopArgs) (string, error) {
 		return f(ctx, a.Data)
 	})

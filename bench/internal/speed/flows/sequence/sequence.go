@@ -7,8 +7,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
-
 // chain executes steps one after the other, each with the result of the one
 // before.
 //
