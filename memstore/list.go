@@ -88,7 +88,10 @@ func matches(r *run, q *store.Query) bool {
 	if len(q.Tags) == 0 && q.Parent == "" && q.Root == "" {
 		return true
 	}
-	if r.extra == nil || q.Parent != "" && q.Parent != r.extra.parent || q.Root != "" && q.Root != r.extra.root {
+	if q.Root != "" && q.Root != r.root() || (q.Parent != "" || len(q.Tags) > 0) && r.extra == nil {
+		return false
+	}
+	if q.Parent != "" && q.Parent != r.extra.parent {
 		return false
 	}
 	for key, value := range q.Tags {
@@ -97,6 +100,14 @@ func matches(r *run, q *store.Query) bool {
 		}
 	}
 	return true
+}
+
+// root returns the run at the top of the tree of a run: that itself if it has no parent.
+func (r *run) root() event.RunID {
+	if r.extra == nil || r.extra.root == "" {
+		return r.id
+	}
+	return r.extra.root
 }
 
 // Audit returns what was done to a run from outside of it, oldest first.

@@ -167,7 +167,7 @@ func matches(r *store.Record, q *store.Query) bool {
 		q.Workflow != "" && q.Workflow != r.Class.Workflow ||
 		q.Queue != "" && q.Queue != r.Class.Queue ||
 		q.Parent != "" && q.Parent != r.Parent ||
-		q.Root != "" && q.Root != r.Root ||
+		q.Root != "" && q.Root != cmp.Or(r.Root, r.Run) ||
 		!q.From.IsZero() && r.CreatedAt.Before(q.From) ||
 		!q.To.IsZero() && !r.CreatedAt.Before(q.To) {
 		return false

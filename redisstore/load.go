@@ -15,8 +15,8 @@ import (
 const (
 	// readBatch is how many runs are read in one transaction.
 	readBatch = 64
-	// rereads is how often a run is read again that has moved on while the name
-	// of its owner was asked for.
+	// rereads is how often a run is read again that has moved on, or was purged, while
+	// the name of its owner or its tags were asked for.
 	rereads = 5
 )
 
@@ -120,7 +120,7 @@ func (s *Store) loadBatch(ctx context.Context, p *partition, runs []store.Load, 
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the owner of run %s has no session", errDamaged, runs[members[0]].Run)
+	return fmt.Errorf("%w: the owner of run %s has no session, or its tags are gone", errDamaged, runs[members[0]].Run)
 }
 
 // loaded makes an answer of what was read; nil: the run has moved on, read it

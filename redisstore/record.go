@@ -13,14 +13,18 @@ import (
 )
 
 // record makes a record of the metadata of a run. Names that are not known yet
-// are asked for. It returns nil if the run has moved on meanwhile, so that they
-// could not be found: then the metadata is to be read again.
+// are asked for, and so are tags that are kept beside it. It returns nil if the run has
+// moved on or was purged meanwhile, so that they could not be found: then the metadata
+// must be read again.
 func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map[string]string) (*store.Record, error) {
 	r := known(run, m)
-	if err := s.addExtra(ctx, p, r, m["i"]); err != nil {
+	err := s.addExtra(ctx, p, r, m["i"])
+	if errors.Is(err, redis.Nil) {
+		return nil, nil //nolint:nilnil // it was purged meanwhile
+	}
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	if r.Class, err = s.classOf(ctx, p, m["c"]); err != nil {
 		return nil, err
 	}
@@ -74,7 +78,8 @@ func ownerIn(m map[string]string) string {
 	return m["p"]
 }
 
-// addExtra adds tags and a long workflow id to a record.
+// addExtra adds tags and a long workflow id to a record. An error that matches
+// redis.Nil says that they are not there.
 func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, packed string) error {
 	if packed == beside {
 		var err error

@@ -106,7 +106,7 @@ func conditions(q *store.Query) *condition {
 		where.add(`r.parent = ?`, packRun(q.Parent))
 	}
 	if q.Root != "" {
-		where.add(`r.root = ?`, packRun(q.Root))
+		where.add(`(r.root = ? OR r.id = ? AND r.root IS NULL)`, packRun(q.Root), packRun(q.Root))
 	}
 	if !q.From.IsZero() {
 		where.add(`r.created >= ?`, millis(q.From))

@@ -75,8 +75,8 @@ func TestRUN7_ShowsTheTreeOfARun(t *testing.T) {
 		}
 	}
 	tree := list(t, s, store.Query{Root: root, Limit: 3})
-	if diff := cmp.Diff(newestFirst(slices.Concat(children, grandchildren)...), ids(tree)); diff != "" {
-		t.Errorf("runs below the root (-want +got)\n%s", diff)
+	if diff := cmp.Diff(newestFirst(slices.Concat(children, grandchildren, []event.RunID{root})...), ids(tree)); diff != "" {
+		t.Errorf("the root and the runs below it (-want +got)\n%s", diff)
 	}
 	parents, depths := map[event.RunID]event.RunID{}, map[int]int{}
 	for _, r := range tree {
@@ -89,12 +89,12 @@ func TestRUN7_ShowsTheTreeOfARun(t *testing.T) {
 		}
 		depths[depth]++
 	}
-	if diff := cmp.Diff(map[int]int{1: 5, 2: 3}, depths); diff != "" {
+	if diff := cmp.Diff(map[int]int{0: 1, 1: 5, 2: 3}, depths); diff != "" {
 		t.Errorf("runs by depth (-want +got)\n%s", diff)
 	}
 	counts, err := s.Count(testContext(t), store.Query{Root: root})
 	check(t, err)
-	if diff := cmp.Diff(map[event.Status]int{event.StatusPending: 8}, counts); diff != "" {
+	if diff := cmp.Diff(map[event.Status]int{event.StatusPending: 9}, counts); diff != "" {
 		t.Errorf("runs by status (-want +got)\n%s", diff)
 	}
 }

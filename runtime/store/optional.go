@@ -43,8 +43,8 @@ type Query struct {
 	Queue    string
 	Tags     map[string]string // all of them
 	Parent   event.RunID
-	Root     event.RunID
-	From, To time.Time // created in [From, To)
+	Root     event.RunID // that run, if it has no parent, and all below it
+	From, To time.Time   // created in [From, To)
 	// Cursor continues after the page that returned it.
 	Cursor string
 	// Limit is the size of a page; 0: 100.

@@ -45,6 +45,13 @@ func (s *between) pass(ctx context.Context, op string, req any, do func() error)
 	return s.around(ctx, op, req, do)
 }
 
+// tally returns how many calls of each operation came.
+func (s *between) tally() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.calls)
+}
+
 // count returns how many calls of these operations came; of none: of all.
 func (s *between) count(ops ...string) int {
 	s.mu.Lock()

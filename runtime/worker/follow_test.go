@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,5 +303,60 @@ func TestRUN5_StatusesTellWhatARunIsDoing(t *testing.T) {
 		_ = failure(w, waiting)
 		status(waiting, workflow.StatusCanceled)
 		status(unknown, workflow.StatusPending)
+	})
+}
+
+// reading notes which frames are read of a log.
+type reading struct {
+	store.Store
+	frames atomic.Int64
+}
+
+func (r *reading) Unwrap() store.Store { return r.Store }
+
+func (r *reading) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
+	loaded, err := r.Store.Load(ctx, runs)
+	for _, l := range loaded {
+		r.frames.Add(int64(len(l.Frames)))
+	}
+	return loaded, err
+}
+
+func TestRUN6_AFollowerReadsFromWhereItBegins(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		w.work(worker.Config{}, doSteps, doWork1)
+		run := start(w, steps, 600)
+		_ = result(w, run)
+		all := w.seqs(run)
+		last := all[len(all)-1]
+		for name, opts := range map[string][]workflow.ReadOption{
+			"from near the end": {workflow.From(last - 10)},
+			"the last ten":      {workflow.FromEnd(11)},
+			"from the middle":   {workflow.From(last / 2)},
+			"from after it":     {workflow.From(last + 1)},
+			"types":             {workflow.From(last - 10), workflow.Types(event.RunCompleted)},
+		} {
+			counted := &reading{Store: w.store}
+			client := workflow.NewClient(counted, workflow.ClientConfig{})
+			var got []uint64
+			for e, err := range client.Run(run.ID()).Events(w.ctx, opts...) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, e.Seq)
+			}
+			_ = client.Close()
+			want := map[string][]uint64{
+				"from near the end": upTo(last-10, last), "the last ten": upTo(last-10, last), "from the middle": upTo(last/2, last), "types": {last},
+			}[name]
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			// Each event of a frame of its own is the worst case; one page, and the frames
+			// that are looked at on the way, may come on top.
+			if frames, most := counted.frames.Load(), int64(len(want)+130); frames > most {
+				t.Errorf("%s: %d frames were read of about %d, want at most %d", name, frames, 600, most)
+			}
+		}
 	})
 }

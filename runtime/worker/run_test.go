@@ -292,6 +292,43 @@ func TestRUN14_StartManyJudgesEachRunByItself(t *testing.T) {
 	}
 }
 
+func TestRUN14_StartManyAsksTheStoreOnceForAllRuns(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		const n = 500
+		counted := &between{Store: w.store}
+		client := workflow.NewClient(counted, workflow.ClientConfig{})
+		defer client.Close()
+		requests := make([]workflow.StartRequest[string], n)
+		for i := range requests {
+			requests[i].Options = []workflow.StartOption{workflow.WithID(fmt.Sprint("id ", i))}
+		}
+		for _, round := range []struct {
+			created bool
+			want    map[string]int
+		}{{true, map[string]int{"create": 1}}, {false, map[string]int{"create": 1, "load": 1}}} {
+			before := counted.tally()
+			started, err := echo.StartMany(w.ctx, client, requests)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range started {
+				if s.Err != nil || s.Run.Created() != round.created {
+					t.Fatalf("start %d: %v, created %t, want %t", i, s.Err, s.Run != nil && s.Run.Created(), round.created)
+				}
+			}
+			got := counted.tally()
+			for op, n := range before {
+				if got[op] -= n; got[op] == 0 {
+					delete(got, op)
+				}
+			}
+			if diff := cmp.Diff(round.want, got); diff != "" {
+				t.Errorf("requests for %d starts, created: %t (-want +got):\n%s", n, round.created, diff)
+			}
+		}
+	})
+}
+
 // counting counts what is asked of a store.
 type counting struct {
 	store.Store

@@ -3,6 +3,8 @@ package worker_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -43,6 +45,16 @@ func TestRUN7_TheTreeOfARunHasItsChildrenAndTheirDepths(t *testing.T) {
 		walk(tree, "", 0)
 		if nodes != 7 {
 			t.Errorf("the tree has %d runs, want 7", nodes)
+		}
+		depths := map[int]int{}
+		for info, err := range w.client.List(w.ctx, workflow.Filter{Root: run.ID()}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			depths[info.Depth]++
+		}
+		if diff := cmp.Diff(map[int]int{0: 1, 1: 2, 2: 4}, depths); diff != "" {
+			t.Errorf("listed runs of the root by depth (-want +got):\n%s", diff)
 		}
 		below, err := w.client.Tree(w.ctx, tree.Children[1].ID)
 		if err != nil || len(below.Children) != 2 || below.Children[0].Depth != 2 {

@@ -123,13 +123,10 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 		return nil, fmt.Errorf("start %s: %w", def.name, err)
 	}
 	all := make([]Started[Out], len(created))
+	def.own(ctx, c, created)
 	for i, cr := range created {
 		if cr.Err != nil {
 			all[i].Err = fmt.Errorf("start %s: %w", def.name, cr.Err)
-			continue
-		}
-		if err := def.owns(ctx, c, cr); err != nil {
-			all[i].Err = fmt.Errorf("start %s: %w", def.name, err)
 			continue
 		}
 		all[i].Run = &Run[Out]{Handle: c.Run(cr.Run), def: def, created: cr.New}
@@ -137,19 +134,31 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	return all, nil
 }
 
-// owns refuses the active run of a workflow id that is of another workflow.
-func (d *definition) owns(ctx context.Context, c *Client, cr store.Created) error {
-	if cr.New {
-		return nil
+// own refuses active runs of workflow ids that are of another workflow: their Err says
+// so. All of them are looked up in one request.
+func (d *definition) own(ctx context.Context, c *Client, created []store.Created) {
+	var there []int
+	var loads []store.Load
+	for i, cr := range created {
+		if cr.Err == nil && !cr.New {
+			there, loads = append(there, i), append(loads, store.Load{Run: cr.Run, Limit: -1})
+		}
 	}
-	l, err := c.load(ctx, store.Load{Run: cr.Run, Limit: -1})
-	if err != nil {
-		return err
+	if len(loads) == 0 {
+		return
 	}
-	if got := l.Record.Class.Workflow; got != d.name {
-		return &TypeMismatchError{Run: cr.Run, Got: got, Want: d.name}
+	loaded, err := c.store.Load(ctx, loads)
+	for n, i := range there {
+		cr := &created[i]
+		switch {
+		case err != nil:
+			cr.Err = fmt.Errorf("read run %s: %w", cr.Run, err)
+		case loaded[n].Err != nil:
+			cr.Err = fmt.Errorf("read run %s: %w", cr.Run, loaded[n].Err)
+		case loaded[n].Record.Class.Workflow != d.name:
+			cr.Err = &TypeMismatchError{Run: cr.Run, Got: loaded[n].Record.Class.Workflow, Want: d.name}
+		}
 	}
-	return nil
 }
 
 // Get returns a handle of a run of this workflow. It makes no round trip.

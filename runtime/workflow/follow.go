@@ -62,7 +62,11 @@ func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event
 
 // follow delivers events until the run has ended or the reader has had enough.
 func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func(event.Event, error) bool) error {
-	for read := uint64(0); ; {
+	read, err := h.seek(ctx, id, &o)
+	if err != nil {
+		return err
+	}
+	for {
 		var l store.Loaded
 		err := h.c.persist(ctx, "read log", func() (err error) {
 			l, err = h.c.load(ctx, store.Load{Run: id, After: read, Limit: pageFrames})
@@ -71,10 +75,6 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 		if err != nil {
 			return err
 		}
-		if o.tail && l.Record.Seq > o.fromEnd {
-			o.from = max(o.from, l.Record.Seq-o.fromEnd+1)
-		}
-		o.tail = false
 		for _, b := range l.Frames {
 			read++
 			f, err := event.DecodeFrame(b)

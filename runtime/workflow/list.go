@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -20,7 +21,7 @@ type Filter struct {
 	Queue    string
 	Tags     map[string]string // all of them
 	Parent   RunID
-	Root     RunID
+	Root     RunID     // that run, if it has no parent, and all below it
 	From, To time.Time // created in [From, To)
 	Cursor   string    // of a store.Page; empty: from the newest
 }
@@ -49,8 +50,13 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 				yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
 				return
 			}
-			for i := range page.Runs {
-				if !yield(infoOf(&page.Runs[i]), nil) {
+			infos, err := c.infos(ctx, page.Runs)
+			if err != nil {
+				yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
+				return
+			}
+			for _, info := range infos {
+				if !yield(info, nil) {
 					return
 				}
 			}
@@ -60,6 +66,37 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 			q.Cursor = page.Cursor
 		}
 	}
+}
+
+// infos returns what a page of records says. How deep a run is stands in the first frame
+// of its log only, which is read for those that have a parent: all of them in one
+// request. One that was purged meanwhile, or whose frame cannot be read, has no depth.
+func (c *Client) infos(ctx context.Context, records []store.Record) ([]RunInfo, error) {
+	infos := make([]RunInfo, len(records))
+	var children []int
+	var loads []store.Load
+	for i := range records {
+		infos[i] = infoOf(&records[i])
+		if records[i].Parent != "" {
+			children, loads = append(children, i), append(loads, store.Load{Run: records[i].Run, Limit: 1})
+		}
+	}
+	if len(loads) == 0 {
+		return infos, nil
+	}
+	loaded, err := c.store.Load(ctx, loads)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range children {
+		if len(loaded[n].Frames) == 0 {
+			continue
+		}
+		if f, err := event.DecodeFrame(loaded[n].Frames[0]); err == nil && len(f.Events) > 0 && f.Events[0].Spec != nil {
+			infos[i].Depth = f.Events[0].Spec.Depth
+		}
+	}
+	return infos, nil
 }
 
 // Count returns how many of the matching runs have each status; Cursor is not

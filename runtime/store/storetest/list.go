@@ -175,6 +175,22 @@ var listBehaviors = []behavior{
 			h.equal("count by "+c.what, sum, len(c.want))
 		}
 	}},
+	{"ListByRootHasTheRootAndAllBelowIt", func(h *harness) {
+		top, other := h.start(), h.start()
+		under := func(parent, root event.RunID) *Log {
+			l := h.newLog(orders, "")
+			l.Spec.Parent, l.Spec.Root = parent, root
+			h.equal("created", h.create(l.Create()).New, true)
+			return l
+		}
+		child := under(top.Run, top.Run)
+		grandchild := under(child.Run, top.Run)
+		under(other.Run, other.Run)
+		h.equal("list by root", h.list(store.Query{Root: top.Run}), []event.RunID{grandchild.Run, child.Run, top.Run})
+		h.equal("count by root", h.count(store.Query{Root: top.Run}), map[event.Status]int{event.StatusPending: 3})
+		h.equal("list by root and parent", h.list(store.Query{Root: top.Run, Parent: top.Run}), []event.RunID{child.Run})
+		h.equal("list by what is no root", h.list(store.Query{Root: child.Run}), []event.RunID(nil))
+	}},
 	{"ListFindsARunThatIsBornOwned", func(h *harness) {
 		s := h.session()
 		waits := h.start()
