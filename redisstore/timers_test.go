@@ -3,8 +3,11 @@ package redisstore_test
 import (
 	"flag"
 	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/redisstore"
@@ -15,9 +18,36 @@ import (
 
 var timers = flag.Int("timers", 2_000, "number of timers that TestREC6_TimersAreOnTimeAmongManyOthers sets besides")
 
-// lateBound is what a loaded machine under the race detector keeps, too. The figure of
-// a quiet one is in the log of the test.
-const lateBound = 2 * time.Second
+// lateBound is how late timers may be (p99) on an idle system.
+const lateBound = 50 * time.Millisecond
+
+// hops bounds how many turns of the processor and round trips lie between the time of
+// a timer and the event that says so: the wake, the claim, the load, the commit, each
+// on two processes.
+const hops = 10
+
+// punctual measures how late the machine itself is for the same times: an alarm of
+// this process, and one round trip to the server. On an idle one that is nothing; on a
+// busy one the timers cannot be better.
+func punctual(t *testing.T, server *redis.Client, times []time.Time) (wait func() time.Duration) {
+	t.Helper()
+	late := make([]time.Duration, len(times))
+	var alarms sync.WaitGroup
+	for i, at := range times {
+		alarms.Go(func() {
+			<-time.After(time.Until(at))
+			if err := server.Ping(t.Context()).Err(); err != nil {
+				t.Error(err)
+			}
+			late[i] = time.Since(at)
+		})
+	}
+	return func() time.Duration {
+		alarms.Wait()
+		slices.Sort(late)
+		return late[len(late)*99/100]
+	}
+}
 
 func TestREC6_TimersAreOnTimeAmongManyOthers(t *testing.T) {
 	const naps, nap = 300, 2 * time.Second
@@ -41,9 +71,13 @@ func TestREC6_TimersAreOnTimeAmongManyOthers(t *testing.T) {
 	t.Cleanup(func() { _ = own.Close() })
 	f.work(own, worker.Config{}, done)
 	var runs []*workflow.Run[string]
+	var times []time.Time
 	for i := range naps {
-		runs = append(runs, must(Sleep.Start(f.ctx, f.client, nap+time.Duration(i)*10*time.Millisecond)))
+		d := nap + time.Duration(i)*10*time.Millisecond
+		runs = append(runs, must(Sleep.Start(f.ctx, f.client, d)))
+		times = append(times, time.Now().Add(d))
 	}
+	machine := punctual(t, server.Client(t), times)
 	var late []time.Duration
 	for _, run := range runs {
 		result(f, run)
@@ -62,8 +96,11 @@ func TestREC6_TimersAreOnTimeAmongManyOthers(t *testing.T) {
 	}
 	slices.Sort(late)
 	p99 := late[len(late)*99/100]
-	t.Logf("%d timers besides: %d fired, late by %v (median), %v (p99), %v (most)", *timers, len(late), late[len(late)/2], p99, late[len(late)-1])
-	if len(late) != naps || late[0] < 0 || p99 > lateBound {
-		t.Errorf("%d of %d timers fired, between %v and %v after their time", len(late), naps, late[0], late[len(late)-1])
+	own99 := machine()
+	t.Logf("%d timers besides: %d fired, late by %v (median), %v (p99), %v (most); the machine itself by %v (p99)",
+		*timers, len(late), late[len(late)/2], p99, late[len(late)-1], own99)
+	if len(late) != naps || late[0] < 0 || p99 > lateBound+hops*own99 {
+		t.Errorf("%d of %d timers fired, between %v and %v after their time, p99 %v, want at most %v and %d times the %v by which the machine itself is late",
+			len(late), naps, late[0], late[len(late)-1], p99, lateBound, hops, own99)
 	}
 }

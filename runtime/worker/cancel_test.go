@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,66 +22,88 @@ func untilCanceled(ctx context.Context, _ int) (int, error) {
 	return 0, ctx.Err()
 }
 
+// suspension is a place where a run may be when it is canceled.
+type suspension struct {
+	name  string
+	code  func(workflow.Context) error
+	ready event.Type // is in the log when the run is where it should be
+	n     int
+}
+
+// The steps and workflows that suspended code calls.
+var (
+	obeys     = aStep[int, int]("obeys", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Hour}})
+	objects   = aStep[int, int]("objects", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Hour}})
+	retries   = aStep[int, int]("retries", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Hour}})
+	elsewhere = aStep[int, int]("elsewhere", shim.Policy{Queue: "elsewhere"})
+	dozes     = flow[int, int]("dozes")
+	answered  = workflow.NewHook[string]("answered")
+)
+
+var suspensions = []suspension{
+	{"in a step, through its context", func(ctx workflow.Context) error { _, err := obeys.Call(ctx, 1); return err }, event.StepStarted, 1},
+	{"in a step that returns an error of its own", func(ctx workflow.Context) error { _, err := objects.Call(ctx, 1); return err }, event.StepStarted, 1},
+	{"in retry backoff", func(ctx workflow.Context) error { _, err := retries.Call(ctx, 1); return err }, event.StepRetrying, 1},
+	{"in a sleep", func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }, event.WaitCreated, 1},
+	{"in a receive", func(ctx workflow.Context) error { _, err := wake.Receive(ctx); return err }, event.WaitCreated, 1},
+	{"in a receive with a timeout", func(ctx workflow.Context) error {
+		_, err := wake.Receive(ctx, workflow.Timeout(time.Hour))
+		return err
+	}, event.WaitCreated, 1},
+	{"in a select", func(ctx workflow.Context) error {
+		_, err := workflow.Select(ctx, wake.Case(), workflow.After(time.Hour))
+		return err
+	}, event.WaitCreated, 2},
+	{"in Map", func(ctx workflow.Context) error {
+		_, err := workflow.Map(ctx, []int{1, 2, 3}, obeys.Call, workflow.Limit(2))
+		return err
+	}, event.StepStarted, 2},
+	{"in a branch", func(ctx workflow.Context) error {
+		_, err := workflow.GoErr(ctx, func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }).Get(ctx)
+		return err
+	}, event.WaitCreated, 1},
+	{"under a deadline", func(ctx workflow.Context) error {
+		ctx, stop := workflow.WithTimeout(ctx, time.Hour)
+		defer stop()
+		return workflow.Sleep(ctx, 2*time.Hour)
+	}, event.WaitCreated, 2},
+	{"in a child run", func(ctx workflow.Context) error { _, err := dozes.Child(ctx, 1); return err }, event.ChildCreated, 1},
+	{"in a hook", func(ctx workflow.Context) error {
+		hook, err := answered.Open(ctx)
+		if err == nil {
+			_, err = hook.Receive(ctx)
+		}
+		return err
+	}, event.WaitCreated, 1},
+	{"in a step on another queue", func(ctx workflow.Context) error { _, err := elsewhere.Call(ctx, 1); return err }, event.ChildCreated, 1},
+}
+
 func TestRUN8_CancelIsHonouredAtEverySuspensionPoint(t *testing.T) {
-	ended := flow[int, int]("ended")
-	slow := aStep[int, int]("slow", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Hour}})
-	for name, tt := range map[string]struct {
-		code  func(workflow.Context) error
-		step  func(context.Context, int) (int, error)
-		ready event.Type // is in the log when the run is where it should be
-		n     int
-	}{
-		"in a step, through its context": {
-			func(ctx workflow.Context) error { _, err := slow.Call(ctx, 1); return err }, untilCanceled, event.StepStarted, 1},
-		"in a step that returns an error of its own": {
-			func(ctx workflow.Context) error { _, err := slow.Call(ctx, 1); return err },
-			func(ctx context.Context, _ int) (int, error) { <-ctx.Done(); return 0, errBusy }, event.StepStarted, 1},
-		"in retry backoff": {
-			func(ctx workflow.Context) error { _, err := slow.Call(ctx, 1); return err },
-			func(context.Context, int) (int, error) { return 0, errBusy }, event.StepRetrying, 1},
-		"in a sleep":   {func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }, nil, event.WaitCreated, 1},
-		"in a receive": {func(ctx workflow.Context) error { _, err := wake.Receive(ctx); return err }, nil, event.WaitCreated, 1},
-		"in a receive with a timeout": {
-			func(ctx workflow.Context) error { _, err := wake.Receive(ctx, workflow.Timeout(time.Hour)); return err }, nil, event.WaitCreated, 1},
-		"in a select": {
-			func(ctx workflow.Context) error {
-				_, err := workflow.Select(ctx, wake.Case(), workflow.After(time.Hour))
-				return err
-			}, nil, event.WaitCreated, 2},
-		"in Map": {
-			func(ctx workflow.Context) error {
-				_, err := workflow.Map(ctx, []int{1, 2, 3}, slow.Call, workflow.Limit(2))
-				return err
-			}, untilCanceled, event.StepStarted, 2},
-		"in a branch": {
-			func(ctx workflow.Context) error {
-				_, err := workflow.GoErr(ctx, func(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }).Get(ctx)
-				return err
-			}, nil, event.WaitCreated, 1},
-		"under a deadline": {
-			func(ctx workflow.Context) error {
-				ctx, stop := workflow.WithTimeout(ctx, time.Hour)
-				defer stop()
-				return workflow.Sleep(ctx, 2*time.Hour)
-			}, nil, event.WaitCreated, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newMemory(t)
-			if tt.step == nil {
-				tt.step = untilCanceled
-			}
-			w.work(worker.Config{}, slow.as(tt.step), as(ended, func(ctx workflow.Context, _ int) (int, error) {
-				err := tt.code(ctx)
-				if !errors.Is(err, workflow.ErrCanceled) || !errors.Is(err, context.Canceled) || ctx.Err() != workflow.ErrCanceled {
-					t.Errorf("the code got %v, its context says %v, want ErrCanceled", err, ctx.Err())
+	onEveryStore(t, func(t *testing.T, w *world) {
+		refuses := func(context.Context, int) (int, error) { return 0, errBusy }
+		all := []binding{
+			obeys.as(untilCanceled), elsewhere.as(untilCanceled), retries.as(refuses),
+			objects.as(func(ctx context.Context, _ int) (int, error) { <-ctx.Done(); return 0, errBusy }),
+			as(dozes, func(ctx workflow.Context, _ int) (int, error) { return 0, workflow.Sleep(ctx, time.Hour) }),
+		}
+		flows := make([]workflow.Definition[int, int], len(suspensions))
+		for i, s := range suspensions {
+			flows[i] = flow[int, int](fmt.Sprint("suspended-", i))
+			all = append(all, as(flows[i], func(ctx workflow.Context, _ int) (int, error) {
+				err := s.code(ctx)
+				if !errors.Is(err, workflow.ErrCanceled) || ctx.Err() != workflow.ErrCanceled {
+					t.Errorf("%s: the code got %v, its context says %v, want ErrCanceled", s.name, err, ctx.Err())
 				}
 				return 0, err
 			}))
-			run := start(w, ended, 1)
-			w.reach(run, tt.ready, tt.n)
-			checkCancel(t, w, run)
-		})
-	}
+		}
+		w.work(worker.Config{}, all...)
+		for i, s := range suspensions {
+			run := start(w, flows[i], 1)
+			w.reach(run, s.ready, s.n)
+			t.Run(s.name, func(t *testing.T) { checkCancel(t, w, run) })
+		}
+	})
 }
 
 // checkCancel cancels a run twice and looks at what becomes of it.

@@ -79,7 +79,7 @@ var raised = []struct {
 	}},
 }
 
-func TestEV9_ErrorsAreToldApartThroughStepsRunsAndReopenedStores(t *testing.T) {
+func TestRUN4_ErrorsAreToldApartThroughStepsRunsAndReopenedStores(t *testing.T) {
 	passes := flow[int, int]("passes")
 	path := filepath.Join(t.TempDir(), "flows.db")
 	w := newWorld(t, openSQLite(t, path), workflow.ClientConfig{})
@@ -114,7 +114,7 @@ func TestEV9_ErrorsAreToldApartThroughStepsRunsAndReopenedStores(t *testing.T) {
 	}
 }
 
-func TestEV9_ARunErrorSaysWhatHappenedToWhichRun(t *testing.T) {
+func TestRUN4_ARunErrorSaysWhatHappenedToWhichRun(t *testing.T) {
 	fails := flow[int, int]("fails")
 	w := newMemory(t)
 	w.work(worker.Config{}, as(fails, func(workflow.Context, int) (int, error) { return 0, fmt.Errorf("a: %w", errSoldOut) }))
@@ -131,7 +131,7 @@ func TestEV9_ARunErrorSaysWhatHappenedToWhichRun(t *testing.T) {
 }
 
 // What a callee says about its own time must not look like the caller's.
-func TestEV9_ErrTimeoutAndErrCanceledStopAtTheBoundaryOfARun(t *testing.T) {
+func TestRUN4_ErrTimeoutAndErrCanceledStopAtTheBoundaryOfARun(t *testing.T) {
 	inner := flow[string, int]("inner")
 	w := newMemory(t)
 	w.work(worker.Config{}, as(inner, func(ctx workflow.Context, how string) (int, error) {
@@ -159,7 +159,7 @@ func TestEV9_ErrTimeoutAndErrCanceledStopAtTheBoundaryOfARun(t *testing.T) {
 
 func burst(s []int) int { return s[len(s)] }
 
-func TestEV9_APanicInAWorkflowFailsTheRunWithTheUsersLine(t *testing.T) {
+func TestRUN4_APanicInAWorkflowFailsTheRunWithTheUsersLine(t *testing.T) {
 	bursts := flow[string, int]("bursts")
 	w := newMemory(t)
 	w.work(worker.Config{}, runs, as(bursts, func(ctx workflow.Context, where string) (int, error) {

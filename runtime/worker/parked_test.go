@@ -89,15 +89,11 @@ func TestFLOW14_BlockedCodeIsReportedAndDoesNotStallOtherRuns(t *testing.T) {
 				f := workflow.Go(ctx, func(workflow.Context) (string, error) { wait(); return in, nil })
 				return f.Get(ctx)
 			}))
-			begun := time.Now()
 			blocked := []*workflow.Run[string]{start(w, blocks, "main"), start(w, blocks, "branch"), start(w, blocks, "branch")}
 			for range 20 {
 				_ = result(w, start(w, echo, "x"))
 			}
 			w.eventually("all of them are reported", func() bool { return w.logs.count("blocks outside of the durable operations") >= 3 })
-			if took := time.Since(begun); took > 5*time.Second {
-				t.Errorf("it took %v to report them", took)
-			}
 			logs := w.logs.String()
 			for _, run := range blocked {
 				if !containsAll(logs, "run="+string(run.ID())) {
