@@ -37,14 +37,8 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 			served = append(served, class)
 		}
 	}
-	var claimed store.Claimed
-	for len(claimed.Runs) < c.Max {
-		r := next(served)
-		if r == nil {
-			break
-		}
-		claimed.Runs = append(claimed.Runs, p.grant(r, l, c.Token))
-	}
+	p.unblock(served, l, c.Max)
+	claimed := store.Claimed{Runs: p.take(served, c.Max, l, c.Token)}
 	for _, class := range served {
 		if class.head() != nil {
 			p.wake(class)
@@ -52,6 +46,24 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	claimed.Next = timeOf(p.timers.next())
 	return claimed, nil
+}
+
+// take looks at the first ready runs of the classes, and grants those that the session
+// may try.
+func (p *partition) take(classes []*class, limit int, to *session, token event.Token) (taken []store.ClaimedRun) {
+	for range limit {
+		r := next(classes)
+		if r == nil {
+			break
+		}
+		if p.misfit(r, to) {
+			r.status = event.StatusBlocked
+			p.block(r)
+			continue
+		}
+		taken = append(taken, p.grant(r, to, token))
+	}
+	return taken
 }
 
 // ClaimRun hands out one named run.

@@ -115,10 +115,8 @@ func (p *partition) effect(r *run, c *store.Commit) {
 	case store.EffectYield:
 		p.makeReady(r)
 	case store.EffectBlock:
-		p.leave(r)
-		r.place = store.PlaceBlocked
-		r.rare().fit = c.Fit
-		r.class.blocked.push(r)
+		p.note(r, r.owner)
+		p.block(r)
 	case store.EffectFinish:
 		p.end(r)
 	case store.EffectContinue:

@@ -60,7 +60,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 
 func (p *partition) inspectRuns(snap *store.Snapshot) {
 	for r := range p.ids.below("") {
-		state := &store.RunState{Record: r.record(), Hidden: r.hidden}
+		state := &store.RunState{Record: r.record(), Hidden: r.hidden, Misfits: p.misfits(r)}
 		state.Tags = maps.Clone(state.Tags)
 		for _, f := range r.frames {
 			state.Frames = append(state.Frames, bytes.Clone(f))
@@ -137,7 +137,7 @@ func (p *partition) inspectWork(snap *store.Snapshot) {
 func (p *partition) inspectSessions(snap *store.Snapshot) {
 	for id, l := range p.sessions {
 		snap.Leases[id] = store.Lease{
-			Session: id, Partition: p.number, Worker: l.worker,
+			Session: id, Partition: p.number, Worker: l.worker, Fingerprint: l.code,
 			Expires: timeOf(l.expires), TTL: l.ttl, Recovering: l.recovering,
 		}
 		owned := make([]event.RunID, 0, l.owned.n)

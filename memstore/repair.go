@@ -74,7 +74,7 @@ func (p *partition) expel(r *run) {
 	p.timers.expel(r)
 	p.purges.expel(r)
 	r.place, r.owner, r.token, r.due, r.ended, r.closing = 0, nil, event.Token{}, 0, 0, false
-	r.rare().fit = ""
+	r.rare().misfits = nil
 }
 
 // expel is remove for a run that may not be there.
@@ -221,9 +221,7 @@ func (p *partition) place(r *run, owner *session, m *store.RunMend) {
 	case store.PlaceParked:
 		p.park(r, millis(rec.Due))
 	case store.PlaceBlocked:
-		r.place = store.PlaceBlocked
-		r.rare().fit = rec.Fit
-		r.class.blocked.push(r)
+		p.block(r)
 	case store.PlaceLined:
 		r.place = store.PlaceLined
 	case store.PlaceEnded:

@@ -60,7 +60,6 @@ func sleeps(w *repairtest.World) *repairtest.Scene   { return w.Sleeping() }
 func waits(w *repairtest.World) *repairtest.Scene    { return w.Waiting() }
 func unread(w *repairtest.World) *repairtest.Scene   { return w.Unread() }
 func owned(w *repairtest.World) *repairtest.Scene    { return w.Owned(w.Sleeping()) }
-func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleeping()) }
 func complete(w *repairtest.World) *repairtest.Scene { return w.Completed(workflow.WithID("a")) }
 func lined(w *repairtest.World) *repairtest.Scene    { return w.Lined("a") }
 
@@ -169,8 +168,6 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 			repairtest.Want{Invariants: []int{7}, Reason: store.ReasonStuckRunning}},
 		"7 the start is forgotten": {(*repairtest.World).Delayed, lostTimer,
 			repairtest.Want{Invariants: []int{7}, Reason: store.ReasonStuckCreated}},
-		"7 a blocked run fits everything": {blocked, func(_ *partition, r *run, _ *repairtest.Scene) { r.extra.fit = "" },
-			repairtest.Want{Invariants: []int{7}, Reason: store.ReasonStuckRunning}},
 		"8 it is never purged": {complete, func(p *partition, r *run, _ *repairtest.Scene) { p.purges.expel(r) },
 			repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}},
 		"8 a living run is deleted": {sleeps, func(_ *partition, r *run, _ *repairtest.Scene) { r.hidden = true },

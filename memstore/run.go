@@ -45,9 +45,10 @@ type extra struct {
 	tags   map[string]string
 	parent event.RunID
 	root   event.RunID
-	fit    string
 	notes  map[string][]byte
 	audit  []store.AuditEntry
+	// misfits are the sessions whose code could not replay the run; see misfits.
+	misfits []*session
 	// retention is 0 for the default.
 	retention time.Duration
 }
@@ -122,7 +123,6 @@ func (p *partition) leave(r *run) {
 		}
 	case store.PlaceBlocked:
 		r.class.blocked.remove(r)
-		r.extra.fit = ""
 	}
 	r.place = 0
 }
@@ -174,7 +174,7 @@ func (p *partition) retire(r *run) {
 	r.ended, r.timer = p.now(), unpurged
 	p.schedule(r)
 	if r.extra != nil {
-		r.extra.notes = nil
+		r.extra.notes, r.extra.misfits = nil, nil
 	}
 }
 
@@ -218,7 +218,7 @@ func (r *run) record() store.Record {
 		rec.Owner = r.owner.id
 	}
 	if r.extra != nil {
-		rec.Tags, rec.Parent, rec.Root, rec.Fit = r.extra.tags, r.extra.parent, r.extra.root, r.extra.fit
+		rec.Tags, rec.Parent, rec.Root = r.extra.tags, r.extra.parent, r.extra.root
 	}
 	if r.links != nil {
 		rec.Next, rec.Birth = r.links.next, r.links.birth

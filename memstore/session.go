@@ -16,6 +16,7 @@ import (
 type session struct {
 	id         store.SessionID
 	worker     string
+	code       string // fingerprint of what it runs
 	ttl        time.Duration
 	expires    int64
 	recovering bool
@@ -87,25 +88,9 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if l.recovering {
 		return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
 	}
-	l.worker, l.ttl = o.Worker, o.TTL
+	l.worker, l.code, l.ttl = o.Worker, o.Fingerprint, o.TTL
 	p.renew(l)
-	for _, known := range o.Classes {
-		if c := p.classes[known]; c != nil {
-			p.unblock(c, o.Fingerprint)
-		}
-	}
 	return nil
-}
-
-// unblock makes ready what other code than this could not replay.
-func (p *partition) unblock(c *class, fingerprint string) {
-	for r := c.blocked.first; r != nil; {
-		following := r.after
-		if r.extra.fit != fingerprint {
-			p.makeReady(r)
-		}
-		r = following
-	}
 }
 
 // renew lets the lease last for its time from now.

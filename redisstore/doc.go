@@ -41,7 +41,8 @@
 //	{p}:W:R:N hash  what steps have written to it: the number of the last chunk of each
 //
 //	{p}:r:C  zset   ready runs, by falling priority, then by a counter
-//	{p}:b:C  hash   blocked runs and the code that does not fit
+//	{p}:b:C  zset   blocked runs by the sessions that have blocked them: those, a space,
+//	                and the run; all scores are 0
 //	{p}:z:S  hash   a session
 //	{p}:o:S  set    runs that it owns
 //	{p}:a:S  hash   those with unread items; 1: it has not been told
@@ -69,7 +70,8 @@
 // most operations compare and change is one field. The others are p what belongs to the
 // place, c class, a created, r priority, w workflow id, h chain, u parent, x root,
 // j and J retention, i tags, y until when somebody watches, Y until when somebody follows
-// the streams of its chain, B the record that created it, N the run that it continued as.
+// the streams of its chain, B the record that created it, N the run that it continued as,
+// F the sessions that have blocked it.
 //
 // Classes and sessions are named by hashes, which are computed: nothing has to be
 // looked up to claim, and no name is given out twice after a failover.

@@ -8,7 +8,7 @@ import (
 // ears keeps the ears of Waits that have ended for those that follow: an ear that
 // has listened all the time knows what has happened since the last look.
 //
-// That holds because every wake, every earlier due time and all mail is published by
+// That holds because every wake, every block, every earlier due time and all mail is published by
 // the action that brings it, and a look leaves no wake of the classes behind. Other
 // classes than before were not listened for, and a due time that was no news to a Wait
 // may be one to a Wait that knows only of later ones: then the next Wait looks.

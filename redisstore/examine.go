@@ -22,8 +22,8 @@ type examination struct {
 	flaws []store.Flaw
 	swaps map[string][]swap // by flaw
 
-	blocked map[string]*redis.MapStringStringCmd // by class
-	extras  map[string]*redis.StringCmd          // by run
+	blocked map[string]*redis.StringSliceCmd // by class
+	extras  map[string]*redis.StringCmd      // by run
 	noted   map[string]*redis.IntCmd
 	chains  *redis.MapStringStringCmd
 	tips    *redis.MapStringStringCmd
@@ -196,9 +196,9 @@ func (e *examination) read(ctx context.Context, tx redis.Pipeliner) {
 	e.view.read(ctx, tx)
 	e.chains, e.tips, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.tips()), tx.Get(ctx, e.p.counter())
 	e.format = tx.Get(ctx, e.p.format())
-	e.blocked, e.extras, e.noted = map[string]*redis.MapStringStringCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}
+	e.blocked, e.extras, e.noted = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}
 	for _, class := range e.keys.classes {
-		e.blocked[class] = tx.HGetAll(ctx, e.p.blocked(class))
+		e.blocked[class] = tx.ZRange(ctx, e.p.blocked(class), 0, -1)
 	}
 	for _, run := range e.keys.runs {
 		e.extras[run], e.noted[run] = tx.Get(ctx, e.p.extra(run)), tx.Exists(ctx, e.p.notes(run))
@@ -268,7 +268,7 @@ func (e *examination) runOf(run string) *store.RunState {
 	} else {
 		r.Record = *known(long(run), m)
 		r.Hidden = len(e.runs[run].meta.Val()) == 0
-		r.Class = e.class(m["c"])
+		r.Class, r.Misfits = e.class(m["c"]), e.misfits(m)
 		if owner := ownerIn(m); owner != "" {
 			r.Owner = e.session(owner)
 		}

@@ -81,8 +81,10 @@ func (e *examination) showReady() {
 			e.snap.Ready[class] = append(e.snap.Ready[class], long(run))
 			e.at(run, e.p.ready(code), member)
 		}
-		for _, run := range e.judged(sortedKeys(e.blocked[code].Val())) {
-			e.at(run, e.p.blocked(code), run)
+		for _, member := range e.blocked[code].Val() {
+			if run := member[max(0, len(member)-runDigits):]; !e.unread[run] {
+				e.at(run, e.p.blocked(code), member)
+			}
 		}
 	}
 	for code := range e.wakes.Val() {
@@ -100,7 +102,7 @@ func (e *examination) showWork() {
 		id, m := e.session(code), e.sessions[code].Val()
 		if !strings.HasPrefix(string(id), unnamed) {
 			e.snap.Leases[id] = store.Lease{
-				Session: id, Partition: e.p.number, Worker: m["w"], Expires: timeOf(int64(expires[code].Score)),
+				Session: id, Partition: e.p.number, Worker: m["w"], Fingerprint: m["f"], Expires: timeOf(int64(expires[code].Score)),
 				TTL: time.Duration(parseNumber(m["l"])) * time.Millisecond, Recovering: m["r"] != "",
 			}
 		}

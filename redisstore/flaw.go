@@ -214,16 +214,16 @@ func (e *examination) lookAtRun(run string) {
 	}
 	r := e.snap.Runs[long(run)]
 	in := map[string]int{}
-	blockedIn := ""
+	var blocked []string
 	for _, at := range e.entries[run] {
 		in[at.key]++
-		if b := e.p.blocked(e.metaOf(run)["c"]); at.key == b {
-			blockedIn = e.blocked[e.metaOf(run)["c"]].Val()[run]
+		if at.key[len(e.p.tag)] == 'b' {
+			blocked = append(blocked, at.key+" "+at.member)
 		}
 	}
-	open, done, elsewhere := in[e.p.open()] > 0, in[e.p.done()] > 0, e.blockedElsewhere(run)
+	open, done := in[e.p.open()] > 0, in[e.p.done()] > 0
 	switch {
-	case r == nil && (open || done || elsewhere || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0):
+	case r == nil && (open || done || len(blocked) > 0 || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0):
 		found(16, "it does not exist, and something is kept under its id", "it is never cleaned up")
 		return
 	case r == nil || r.Place == 0:
@@ -239,8 +239,12 @@ func (e *examination) lookAtRun(run string) {
 	if purged, held := in[e.p.purges()] > 0, e.heldBack(run); ended && (purged == held || (in[e.p.held()] > 0) != held) {
 		found(8, fmt.Sprintf("it is to be purged: %v, and something holds it back: %v", purged, held), "it is forgotten too early, or never")
 	}
-	if want := r.Place == store.PlaceBlocked; want != (blockedIn != "") || want && blockedIn != r.Fit || elsewhere && !want {
-		found(5, fmt.Sprintf("it is %s on code %q, and among the blocked runs on %q", r.Place, r.Fit, blockedIn), "it is tried never, or while others have it")
+	var want []string
+	if m := e.metaOf(run); r.Place == store.PlaceBlocked {
+		want = []string{e.p.blocked(m["c"]) + " " + m["F"] + " " + run}
+	}
+	if !slices.Equal(blocked, want) {
+		found(5, fmt.Sprintf("it is %s, and among the blocked runs as %q", r.Place, blocked), "it is tried never, or while others have it")
 	}
 	if ended && e.noted[run].Val() > 0 {
 		found(8, "it has ended and still has notes", "they are of no use")
@@ -267,11 +271,6 @@ func (e *examination) lookAtHead(run string, r *store.RunState, found func(invar
 	if keeps := h.flags&hasRetention != 0; keeps != (m["j"] != "") {
 		found(4, fmt.Sprintf("it has a retention of its own: %v, which is %q ms", keeps, m["j"]), "it is forgotten too early, or too late")
 	}
-}
-
-// blockedElsewhere reports whether a run is among the blocked runs of any class.
-func (e *examination) blockedElsewhere(run string) bool {
-	return slices.ContainsFunc(e.entries[run], func(at entry) bool { return at.key[len(e.p.tag)] == 'b' })
 }
 
 // MendFlaw replaces the values that a flaw is about, one after the other. Of several who

@@ -29,7 +29,7 @@ import (
 // shortest ones count the bytes themselves.
 //
 // What else belongs to the place of a run is field p: where it comes among those that are
-// ready, its session, when it is due ('0': never), the code that does not fit, when it ended.
+// ready, its session, when it is due ('0': never), when it ended.
 // It is overwritten with each move, so that nothing has to be removed.
 type head struct {
 	wid        digest
@@ -58,6 +58,7 @@ const (
 	hasRest                  // there may be more to do at its end: notes, records, its birth, followers of its streams
 	hasRetention             // field j says how long it is kept
 	isClosing                // its senders are told to come later
+	hasMisfits               // field F says who could not replay it
 )
 
 // digest is a workflow id in eight bytes: enough to notice that a commit names another one

@@ -49,8 +49,6 @@ func known(run event.RunID, m map[string]string) *store.Record {
 	switch h.place {
 	case store.PlaceParked:
 		r.Due = timeOf(parseNumber(m["p"]))
-	case store.PlaceBlocked:
-		r.Fit = m["p"]
 	case store.PlaceEnded:
 		r.EndedAt = timeOf(parseNumber(m["p"]))
 	}

@@ -12,7 +12,7 @@ import (
 
 // rewritten are the fields of the metadata that a repair writes, or leaves out.
 var rewritten = []string{
-	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N",
+	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F",
 }
 
 // MendRun puts a run where it belongs, if its metadata is as it was examined.
@@ -48,7 +48,7 @@ func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error
 	}
 	args := []any{
 		e.s.at(), run, int(m.Record.Place), class, className(m.Record.Class), m.Record.Priority,
-		millis(m.Record.Due), purgeAt(&m), hiddenMark(m.Hidden), extra, m.Record.Fit, string(m.Reason), string(m.By), string(seen.Owner),
+		millis(m.Record.Due), purgeAt(&m), hiddenMark(m.Hidden), extra, string(m.Reason), string(m.By), string(seen.Owner),
 		len(before) / 2, len(fields) / 2, len(sets), len(remember) / 2, len(notes) / 2, len(drop) / 2,
 	}
 	c := &call{script: scriptMendRun, p: p, keys: keys, args: slices.Concat(args, before, fields, sets, remember, notes, drop)}
@@ -139,8 +139,6 @@ func placedAt(rec *store.Record) string {
 	switch rec.Place {
 	case store.PlaceOwned:
 		return sessionCode(rec.Owner)
-	case store.PlaceBlocked:
-		return rec.Fit
 	case store.PlaceEnded:
 		return number(millis(rec.EndedAt))
 	}

@@ -27,24 +27,16 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	}
 	session := sessionCode(o.ID)
 	keys := []string{p.session(session), p.leases()}
-	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint, chores}
-	for _, class := range o.Classes {
-		keys = append(keys, p.blocked(s.names.codeOf(class)))
-		args = append(args, s.names.codeOf(class))
+	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint}
+	c := &call{script: scriptOpenSession, p: p, keys: keys, args: args}
+	if err := s.do(ctx, c); err != nil {
+		return fmt.Errorf("open session %s: %w", o.ID, err)
 	}
-	for {
-		c := &call{script: scriptOpenSession, p: p, keys: keys, args: args}
-		if err := s.do(ctx, c); err != nil {
-			return fmt.Errorf("open session %s: %w", o.ID, err)
-		}
-		if c.answer().word() != "ok" {
-			return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
-		}
-		if c.answer().number(1) == 0 {
-			s.names.learnSession(session, o.ID)
-			return nil
-		}
+	if c.answer().word() != "ok" {
+		return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
 	}
+	s.names.learnSession(session, o.ID)
+	return nil
 }
 
 // Heartbeat renews the lease of a session.

@@ -22,6 +22,8 @@ const (
 	orderDigits = 14
 	// runDigits is the length of a short run id.
 	runDigits = 26
+	// sessionDigits is the length of the code of a session.
+	sessionDigits = 16
 	// kept is added to the time of an id that is remembered until Confirm.
 	kept = 4e15
 )
@@ -81,9 +83,24 @@ func (s *Store) showRun(ctx context.Context, v *view, run string, r reading, wid
 	if loaded == nil {
 		return fmt.Errorf("%w: the owner of run %s has no session", errDamaged, long(run))
 	}
-	snap.Runs[long(run)] = &store.RunState{Record: loaded.Record, Frames: loaded.Frames, Inbox: loaded.Inbox, Hidden: hidden}
+	snap.Runs[long(run)] = &store.RunState{
+		Record: loaded.Record, Frames: loaded.Frames, Inbox: loaded.Inbox, Hidden: hidden,
+		Misfits: v.misfits(r.meta.Val()),
+	}
 	wids[r.meta.Val()["w"]] = loaded.Record.WorkflowID
 	return nil
+}
+
+// misfits names the live sessions that have blocked a run.
+func (v *view) misfits(meta map[string]string) []store.SessionID {
+	var all []store.SessionID
+	for codes := range slices.Chunk([]byte(meta["F"]), sessionDigits) {
+		if s := v.sessions[string(codes)]; s != nil && s.Val()["i"] != "" && s.Val()["r"] == "" {
+			all = append(all, store.SessionID(s.Val()["i"]))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func (v *view) showSeen(run string, snap *store.Snapshot) {
@@ -184,7 +201,7 @@ func (v *view) showSessions(snap *store.Snapshot) {
 		m := state.Val()
 		id := store.SessionID(m["i"])
 		snap.Leases[id] = store.Lease{
-			Session: id, Partition: v.p.number, Worker: m["w"], Expires: timeOf(int64(expires[code].Score)),
+			Session: id, Partition: v.p.number, Worker: m["w"], Fingerprint: m["f"], Expires: timeOf(int64(expires[code].Score)),
 			TTL: time.Duration(parseNumber(m["l"])) * time.Millisecond, Recovering: m["r"] != "",
 		}
 		if owned := longAll(v.owned[code].Val()); len(owned) > 0 {

@@ -173,6 +173,11 @@ func (a *waiting) block(ctx context.Context, ear *ear) (store.Woken, error) {
 func (a *waiting) follow(hints []hint) []*spot {
 	var places []*spot
 	for _, spot := range a.spots {
+		for _, h := range hints { // of blocks all are told: there is no wake to take
+			if class, ok := strings.CutPrefix(h.text, "b"); ok && h.topic == spot.p.hints() {
+				a.claim(spot.p, a.classes[class])
+			}
+		}
 		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(spot, h) }) {
 			places = append(places, spot)
 		}
@@ -230,9 +235,7 @@ func (a *waiting) look(ctx context.Context, spots []*spot) error {
 	}
 	for i, spot := range spots {
 		answer := calls[i].answer()
-		if answer.number(0) > 0 {
-			a.woken.Claim = append(a.woken.Claim, spot.p.number)
-		}
+		a.claim(spot.p, answer.number(0) > 0)
 		next := parseNumber(answer.text(1))
 		a.learnOf(next)
 		spot.learn(&a.woken, next)
@@ -243,6 +246,13 @@ func (a *waiting) look(ctx context.Context, spots []*spot) error {
 		}
 	}
 	return nil
+}
+
+// claim tells the worker to claim from a partition if there may be something.
+func (a *waiting) claim(p *partition, there bool) {
+	if there && !slices.Contains(a.woken.Claim, p.number) {
+		a.woken.Claim = append(a.woken.Claim, p.number)
+	}
 }
 
 // learn takes note of the next due time. If the Wait does not say what it knows,

@@ -50,6 +50,9 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 	if err != nil {
 		return store.Claimed{}, err
 	}
+	if err := t.unblock(served, l, c.Max); err != nil {
+		return store.Claimed{}, err
+	}
 	var claimed store.Claimed
 	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c.Token); err != nil {
 		return store.Claimed{}, err
@@ -79,7 +82,8 @@ type candidate struct {
 	key, class, priority, ord int64
 }
 
-// take grants the first ready runs of the classes, wakes the next worker for
+// take looks at the first ready runs of the classes, and grants those that the session
+// may try. It wakes the next worker for
 // classes that have more, and takes back the wake of those that have not.
 func (t *tx) take(classes []int64, limit int, to *session, token event.Token) ([]store.ClaimedRun, error) {
 	var ready []candidate
@@ -102,6 +106,15 @@ func (t *tx) take(classes []int64, limit int, to *session, token event.Token) ([
 		r, err := t.runByKey(c.key)
 		if err != nil {
 			return nil, err
+		}
+		if misfit, err := t.misfit(r.misfits, to); err != nil {
+			return nil, err
+		} else if misfit {
+			r.status = event.StatusBlocked
+			if err := t.block(r); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		granted, err := t.grant(r, to, token)
 		if err != nil {

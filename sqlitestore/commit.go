@@ -139,9 +139,10 @@ func (t *tx) apply(r *run, c *store.Commit, upTo int64) error {
 	case store.EffectYield:
 		return t.makeReady(r)
 	case store.EffectBlock:
-		t.leave(r)
-		r.place, r.fit = store.PlaceBlocked, c.Fit
-		return t.save(r)
+		if err := t.note(r); err != nil {
+			return err
+		}
+		return t.block(r)
 	case store.EffectFinish:
 		return t.end(r)
 	case store.EffectContinue:

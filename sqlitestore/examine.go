@@ -69,7 +69,11 @@ func (e *examination) readRuns(c *conn) error {
 		return err
 	}
 	for _, one := range all {
-		r := &store.RunState{Record: one.Record, Hidden: one.hidden}
+		misfits, err := c.liveMisfits(one.misfits)
+		if err != nil {
+			return err
+		}
+		r := &store.RunState{Record: one.Record, Hidden: one.hidden, Misfits: misfits}
 		if r.Frames, err = c.frames(one.key, 0, -1); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -18,6 +19,7 @@ type hub struct {
 	boxes   map[store.SessionID]*mailbox
 	watches map[event.RunID]*watch
 	awaits  map[event.RunID]map[string]*await // by chain and stream
+	blocks  map[store.Class]int64             // how often runs were blocked, as far as somebody was told
 	joined  chan struct{}                     // somebody waits
 }
 
@@ -27,6 +29,7 @@ func newHub() *hub {
 		watches: map[event.RunID]*watch{},
 		awaits:  map[event.RunID]map[string]*await{},
 		joined:  make(chan struct{}, 1),
+		blocks:  map[store.Class]int64{},
 	}
 }
 
@@ -38,8 +41,9 @@ type news struct {
 	mails    []mail
 	frames   []event.RunID // runs whose log has grown
 	streams  []streamNews
-	due      int64    // the earliest due time that is earlier than all before; 0: none
-	locks    []string // of processes that have ended, and no session refers to
+	blocks   map[store.Class]int64 // how often runs of these classes were blocked now
+	due      int64                 // the earliest due time that is earlier than all before; 0: none
+	locks    []string              // of processes that have ended, and no session refers to
 }
 
 // mail is what happened to the inbox of an owned run.
@@ -145,6 +149,9 @@ func (h *hub) publish(n *news) {
 	if n.due != 0 {
 		h.tellDue(n.due)
 	}
+	for class, times := range n.blocks {
+		h.tellBlocked(class, times)
+	}
 	h.settle()
 }
 
@@ -169,7 +176,23 @@ func (h *hub) offer(found *survey) {
 	if found.due != 0 {
 		h.tellDue(found.due)
 	}
+	for class, times := range found.blocks {
+		h.tellBlocked(class, times)
+	}
+	maps.DeleteFunc(h.blocks, func(class store.Class, _ int64) bool { return found.blocks[class] == 0 })
 	h.settle()
+}
+
+// tellBlocked makes all who wait for a class claim, unless they were told when as many
+// blocks of its runs were counted.
+func (h *hub) tellBlocked(class store.Class, times int64) {
+	if h.blocks[class] == times {
+		return
+	}
+	h.blocks[class] = times
+	for _, w := range h.waiters {
+		w.claim = w.claim || !w.promised && slices.Contains(w.classes, class)
+	}
 }
 
 func (h *hub) tellDue(due int64) {

@@ -40,7 +40,11 @@ func (c *conn) inspectRuns(snap *store.Snapshot) error {
 		return err
 	}
 	for _, one := range all {
-		r := &store.RunState{Record: one.Record, Hidden: one.hidden}
+		misfits, err := c.liveMisfits(one.misfits)
+		if err != nil {
+			return err
+		}
+		r := &store.RunState{Record: one.Record, Hidden: one.hidden, Misfits: misfits}
 		if r.Frames, err = c.frames(one.key, 0, -1); err != nil {
 			return err
 		}
@@ -153,10 +157,10 @@ func (c *conn) inspectOutbox(snap *store.Snapshot) error {
 }
 
 func (c *conn) inspectSessions(snap *store.Snapshot) error {
-	err := c.query(`SELECT name, worker, expires, ttl, reason FROM sessions`, func(r row) error {
+	err := c.query(`SELECT name, worker, expires, ttl, reason, code FROM sessions`, func(r row) error {
 		id := store.SessionID(r.ColumnText(0))
 		snap.Leases[id] = store.Lease{Session: id, Worker: r.ColumnText(1), Expires: timeOf(r.ColumnInt64(2)),
-			TTL: time.Duration(r.ColumnInt64(3)), Recovering: !r.ColumnIsNull(4)}
+			TTL: time.Duration(r.ColumnInt64(3)), Recovering: !r.ColumnIsNull(4), Fingerprint: r.ColumnText(5)}
 		return nil
 	})
 	if err != nil {

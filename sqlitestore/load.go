@@ -55,9 +55,10 @@ func (c *conn) load(l *store.Load) (store.Loaded, error) {
 // stored is a run as it is read, with its number.
 type stored struct {
 	store.Record
-	key    int64
-	inbox  int
-	hidden bool
+	key     int64
+	inbox   int
+	hidden  bool
+	misfits misfits
 }
 
 const selectStored = `SELECT ` + runColumns + `, c.queue, c.workflow, r.parent, r.root, r.tags, r.next, r.birth
@@ -75,10 +76,10 @@ func (c *conn) stored(query string, args ...any) ([]stored, error) {
 
 func scanStored(r row) (stored, error) {
 	v := scanRun(r)
-	s := stored{key: v.key, inbox: v.inbox, hidden: v.hidden, Record: store.Record{
+	s := stored{key: v.key, inbox: v.inbox, hidden: v.hidden, misfits: v.misfits, Record: store.Record{
 		Run: v.id, Chain: v.chain, WorkflowID: v.workflowID, Priority: v.priority, Place: v.place, Status: v.status,
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
-		Due: timeOf(v.due), Recoveries: v.recoveries, Fit: v.fit, Closing: v.closing,
+		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
 		Class:  store.Class{Queue: r.ColumnText(26), Workflow: r.ColumnText(27)},
 		Parent: unpackRun(r, 28), Root: unpackRun(r, 29),

@@ -12,7 +12,7 @@ func (t *tx) leave(r *run) {
 		t.news.mail(mailGone, r.session, r.id, 0)
 	}
 	r.place, r.owner, r.session, r.token = 0, 0, "", event.Token{}
-	r.ord, r.due, r.fit = 0, 0, ""
+	r.ord, r.due = 0, 0
 }
 
 // save stores everything about a run that can change.
@@ -26,9 +26,9 @@ func (t *tx) save(r *run) error {
 		purge = r.purgeTime()
 	}
 	return t.exec(`UPDATE runs SET place = ?3, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
-		ord = ?, due = ?, recoveries = ?, fit = ?, closing = ?, inbox = ?, ended = ?, `+setPurge+` WHERE key = +?1`,
+		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, `+setPurge+` WHERE key = +?1`,
 		r.key, purge, int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, nonEmpty(r.fit), r.closing, r.inbox, nonZero(r.ended))
+		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.misfits), r.closing, r.inbox, nonZero(r.ended))
 }
 
 // makeReady is the one way to ready: place, ready set, wake.
@@ -137,6 +137,6 @@ func (t *tx) retire(r *run) error {
 	if err := t.exec(`DELETE FROM notes WHERE run = +?`, r.key); err != nil {
 		return err
 	}
-	r.place, r.inbox, r.closing, r.ended = store.PlaceEnded, 0, false, t.ms()
+	r.place, r.inbox, r.closing, r.ended, r.misfits = store.PlaceEnded, 0, false, t.ms(), ""
 	return t.save(r)
 }

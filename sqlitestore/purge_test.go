@@ -265,7 +265,7 @@ func TestInspect_FindsAClassThatCountsItsRunsWrongly(t *testing.T) {
 	for name, damage := range map[string]string{
 		"too many":              `UPDATE classes SET runs = runs + 1`,
 		"too few":               `UPDATE classes SET runs = 0`,
-		"a class without runs":  `INSERT INTO classes (queue, workflow, wake, runs) VALUES ('q', 'w', 0, 0)`,
+		"a class without runs":  `INSERT INTO classes (queue, workflow, wake, blocks, runs) VALUES ('q', 'w', 0, 0, 0)`,
 		"a run without a class": `DELETE FROM classes`,
 	} {
 		t.Run(name, func(t *testing.T) {

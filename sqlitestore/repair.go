@@ -178,8 +178,9 @@ func (t *tx) keepNotes(r *run, m *store.RunMend) error {
 // belongs.
 func (t *tx) putInPlace(r *run, m *store.RunMend) error {
 	rec := &m.Record
+	r.misfits = ""
 	if rec.Place == store.PlaceOwned {
-		r.due, r.ord, r.fit = 0, 0, ""
+		r.due, r.ord = 0, 0
 		return t.save(r)
 	}
 	t.leave(r)
@@ -189,7 +190,7 @@ func (t *tx) putInPlace(r *run, m *store.RunMend) error {
 	case store.PlaceParked:
 		return t.park(r, millis(rec.Due))
 	case store.PlaceBlocked:
-		r.place, r.fit = store.PlaceBlocked, rec.Fit
+		return t.block(r)
 	case store.PlaceLined:
 		ord, err := t.next()
 		if err != nil {

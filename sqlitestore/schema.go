@@ -32,16 +32,19 @@ var schema = []string{
 	) STRICT`,
 	`INSERT INTO counters VALUES (1, 0)`,
 
-	// runs is the number of runs of the class; without any it is forgotten.
+	// runs is the number of runs of the class; without any it is forgotten. blocks
+	// counts how often one was blocked, so that other processes notice.
 	`CREATE TABLE classes (
 		id       INTEGER PRIMARY KEY,
 		queue    TEXT NOT NULL,
 		workflow TEXT NOT NULL,
 		wake     INTEGER NOT NULL,
+		blocks   INTEGER NOT NULL,
 		runs     INTEGER NOT NULL,
 		UNIQUE (queue, workflow)
 	) STRICT`,
 	`CREATE INDEX classes_wake ON classes (id) WHERE wake = 1`,
+	`CREATE INDEX classes_blocks ON classes (id) WHERE blocks > 0`,
 
 	// active and last are keys of runs; the line is an index of runs. last is
 	// null if that run was deleted or purged. An id is kept as long as there is
@@ -54,12 +57,14 @@ var schema = []string{
 	) STRICT`,
 
 	// An id of a session is never used again, so that nothing can mean another
-	// session by it. reason is set once the session is being recovered. lock
+	// session by it. reason is set once the session is being recovered. code is the
+	// fingerprint of what it runs. lock
 	// says how to prove that the process behind it has ended; see lock.go.
 	`CREATE TABLE sessions (
 		id      INTEGER PRIMARY KEY AUTOINCREMENT,
 		name    TEXT NOT NULL UNIQUE,
 		worker  TEXT NOT NULL,
+		code    TEXT NOT NULL,
 		expires INTEGER NOT NULL,
 		ttl     INTEGER NOT NULL,
 		reason  TEXT,
@@ -67,7 +72,8 @@ var schema = []string{
 	) STRICT`,
 
 	// chain is null for the first run of a chain; tip is the last run, on the row
-	// of the first, once there is another. ord orders ready runs of one priority,
+	// of the first, once there is another. misfits are the sessions that have blocked
+	// the run; see misfits. ord orders ready runs of one priority,
 	// and lined runs. inbox is the number of items. retention is in nanoseconds;
 	// purge is when the run may be purged, once it has ended and nothing needs it
 	// any more: see unneeded. A hidden run was deleted: only what must not be done
@@ -93,7 +99,7 @@ var schema = []string{
 		ord        INTEGER,
 		due        INTEGER,
 		recoveries INTEGER NOT NULL,
-		fit        TEXT,
+		misfits    TEXT NOT NULL DEFAULT '',
 		closing    INTEGER NOT NULL,
 		inbox      INTEGER NOT NULL,
 		created    INTEGER NOT NULL,
@@ -106,7 +112,7 @@ var schema = []string{
 		tags       TEXT
 	) STRICT`,
 	`CREATE INDEX runs_ready ON runs (class, priority DESC, ord) WHERE place = 1`,
-	`CREATE INDEX runs_blocked ON runs (class) WHERE place = 4`,
+	`CREATE INDEX runs_blocked ON runs (class, misfits) WHERE place = 4`,
 	`CREATE INDEX runs_lined ON runs (wid, ord) WHERE place = 5`,
 	`CREATE INDEX runs_due ON runs (due, id) WHERE due IS NOT NULL`,
 	`CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL`,

@@ -13,20 +13,21 @@ import (
 type session struct {
 	id      int64
 	name    store.SessionID
+	code    string // fingerprint of what it runs
 	expires int64
 	ttl     time.Duration
 	reason  store.Reason // why it is being recovered; empty: it is live
 	lock    string
 }
 
-const selectSession = `SELECT id, name, expires, ttl, reason, lock FROM sessions `
+const selectSession = `SELECT id, name, expires, ttl, reason, lock, code FROM sessions `
 
 func (c *conn) sessions(query string, args ...any) ([]*session, error) {
 	var found []*session
 	err := c.query(query, func(r row) error {
 		found = append(found, &session{
 			id: r.ColumnInt64(0), name: store.SessionID(r.ColumnText(1)), expires: r.ColumnInt64(2),
-			ttl: time.Duration(r.ColumnInt64(3)), reason: store.Reason(r.ColumnText(4)), lock: r.ColumnText(5),
+			ttl: time.Duration(r.ColumnInt64(3)), reason: store.Reason(r.ColumnText(4)), lock: r.ColumnText(5), code: r.ColumnText(6),
 		})
 		return nil
 	}, args...)
@@ -87,39 +88,9 @@ func (t *tx) openSession(o *store.Session, lock string) error {
 	if l != nil && l.reason != "" {
 		return refuse(store.ErrExpired)
 	}
-	err = t.exec(`INSERT INTO sessions (name, worker, expires, ttl, lock) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, expires = excluded.expires, ttl = excluded.ttl, lock = excluded.lock`,
-		string(o.ID), o.Worker, millis(t.now.Add(o.TTL)), int64(o.TTL), nonEmpty(lock))
-	if err != nil {
-		return err
-	}
-	for _, c := range o.Classes {
-		if err := t.unblock(c, o.Fingerprint); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unblock makes ready what other code than this could not replay.
-func (t *tx) unblock(c store.Class, fingerprint string) error {
-	class, err := t.class(c)
-	if err != nil || class == 0 {
-		return err
-	}
-	blocked, err := t.runs(selectRun+`WHERE r.class = +? AND r.place = 4 ORDER BY r.key`, class)
-	if err != nil {
-		return err
-	}
-	for _, r := range blocked {
-		if r.fit == fingerprint {
-			continue
-		}
-		if err := t.makeReady(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.exec(`INSERT INTO sessions (name, worker, code, expires, ttl, lock) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, code = excluded.code, expires = excluded.expires, ttl = excluded.ttl, lock = excluded.lock`,
+		string(o.ID), o.Worker, o.Fingerprint, millis(t.now.Add(o.TTL)), int64(o.TTL), nonEmpty(lock))
 }
 
 // Heartbeat renews the lease of a session.

@@ -72,7 +72,7 @@ func everything(t *testing.T, s *Store, name string) {
 		check(t, err)
 		c := store.Commit{
 			Run: r.Run, WorkflowID: r.WorkflowID, Fence: r.Fence, Prev: r.Last, CID: event.NewCID(), Frame: []byte{1}, First: r.Seq + 1, Last: r.Seq + 1,
-			Effect: effects[i%len(effects)], Due: time.Now().Add(time.Hour), Fit: "x", Status: event.StatusRunning,
+			Effect: effects[i%len(effects)], Due: time.Now().Add(time.Hour), Status: event.StatusRunning,
 		}
 		if r.WorkflowID != "" {
 			c.Effect, ended = store.EffectFinish, r.Run

@@ -61,7 +61,7 @@ func (t *tx) ensureClass(c store.Class) (int64, error) {
 	if err != nil || id != 0 {
 		return id, err
 	}
-	if err := t.exec(`INSERT INTO classes (queue, workflow, wake, runs) VALUES (?, ?, 0, 0)`, c.Queue, c.Workflow); err != nil {
+	if err := t.exec(`INSERT INTO classes (queue, workflow, wake, blocks, runs) VALUES (?, ?, 0, 0, 0)`, c.Queue, c.Workflow); err != nil {
 		return 0, err
 	}
 	id = t.LastInsertRowID()
@@ -200,7 +200,7 @@ type run struct {
 	ord        int64
 	due        int64
 	recoveries int
-	fit        string
+	misfits    misfits
 	closing    bool
 	inbox      int
 	created    int64
@@ -212,7 +212,7 @@ type run struct {
 const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
-		r.ord, r.due, r.recoveries, r.fit, r.closing, r.inbox, r.created, r.ended,
+		r.ord, r.due, r.recoveries, r.misfits, r.closing, r.inbox, r.created, r.ended,
 		r.retention, r.hidden`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
@@ -224,7 +224,7 @@ func scanRun(r row) *run {
 		place: store.Place(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
 		n: uint64(r.ColumnInt64(9)), seq: uint64(r.ColumnInt64(10)), epoch: uint64(r.ColumnInt64(12)),
 		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
-		recoveries: r.ColumnInt(18), fit: r.ColumnText(19), closing: r.ColumnBool(20), inbox: r.ColumnInt(21),
+		recoveries: r.ColumnInt(18), misfits: misfits(r.ColumnText(19)), closing: r.ColumnBool(20), inbox: r.ColumnInt(21),
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25),
 	}

@@ -309,8 +309,10 @@ func (h *hub) unwatch(run event.RunID, w *watch) {
 type survey struct {
 	wakes []store.Class
 	mails []mail
-	due   int64                  // the next due time, 0: none
-	logs  map[event.RunID]uint64 // frames of the watched runs; absent: not there
+	due   int64 // the next due time, 0: none
+	// blocks is how often runs of the classes were blocked; absent: never.
+	blocks map[store.Class]int64
+	logs   map[event.RunID]uint64 // frames of the watched runs; absent: not there
 	// streams are those that are awaited, as they stand.
 	streams []awaited
 	took    time.Duration
@@ -321,7 +323,7 @@ func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []e
 	var found *survey
 	start := time.Now()
 	err := s.read(ctx, func(c *conn) error {
-		found = &survey{logs: make(map[event.RunID]uint64, len(runs))}
+		found = &survey{logs: make(map[event.RunID]uint64, len(runs)), blocks: map[store.Class]int64{}}
 		if err := found.read(c, sessions, runs); err != nil {
 			return err
 		}
@@ -337,6 +339,13 @@ func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []e
 func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) error {
 	err := c.query(`SELECT queue, workflow FROM classes WHERE wake = 1`, func(r row) error {
 		f.wakes = append(f.wakes, store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = c.query(`SELECT queue, workflow, blocks FROM classes WHERE blocks > 0`, func(r row) error {
+		f.blocks[store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}] = r.ColumnInt64(2)
 		return nil
 	})
 	if err != nil {

@@ -109,7 +109,7 @@ var redisMutants = []Mutant{
 	onRedis("M4/redis/commit-finish", "commit.lua finishes a run with items in its inbox", "lua/commit.lua",
 		"(effect == '1' or effect == '4')", "effect == '1'", "M4_ParkAndFinishNeedAnEmptyInbox"),
 	onRedis("M4/redis/finish", "finish.lua finishes a run with items in its inbox", "lua/finish.lua",
-		"bit.band(flags, 21)", "bit.band(flags, 20)", "M4_ParkAndFinishNeedAnEmptyInbox").
+		"bit.band(flags, 53)", "bit.band(flags, 52)", "M4_ParkAndFinishNeedAnEmptyInbox").
 		by("TestFinish_TheShortScriptLeavesARunWithMailToTheLongOne"),
 	onRedis("M4/redis/flag", "what is in the inbox is not said in the head", "lua/part/push.lua",
 		"head = with_flag(head, has_mail, true)", "", "CommitTellsOfMail", "M4_ParkAndFinishNeedAnEmptyInbox"),
@@ -187,12 +187,12 @@ var redisMutants = []Mutant{
 		"redis.call('HEXISTS', tag .. 'g:' .. run, 'B') == 1", "false", "P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed").
 		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_its_records,_and_by_who_created_it,_while_it_is_deleted"),
 	onRedis("P1/redis/horizon", "a run is purged as soon as it has ended", "lua/commit.lua",
-		"math.max(math.max(now, o[4]) + ARGV[20], now + (o[5] or ARGV[21]))", "now + (o[5] or ARGV[21])", "P1_ARunIsKeptForTheHorizonAfterItsEnd"),
+		"math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))", "now + (o[5] or ARGV[20])", "P1_ARunIsKeptForTheHorizonAfterItsEnd"),
 	onRedis("P1/redis/finish-horizon", "finish.lua lets a run be purged as soon as it has ended", "lua/finish.lua",
 		"math.max(math.max(now, m[3]) + ARGV[5], now + retention)", "now + retention", "P1_ARunIsKeptForTheHorizonAfterItsEnd").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/within_the_horizon"),
 	onRedis("P1/redis/created", "a run is purged whose creation may be sent again", "lua/commit.lua",
-		"math.max(now, o[4]) + ARGV[20]", "now + ARGV[20]", "P1_ARunIsKeptForTheHorizonAfterItsCreation"),
+		"math.max(now, o[4]) + ARGV[19]", "now + ARGV[19]", "P1_ARunIsKeptForTheHorizonAfterItsCreation"),
 	onRedis("P1/redis/finish-created", "finish.lua lets a run be purged whose creation may be sent again", "lua/finish.lua",
 		"math.max(now, m[3]) + ARGV[5]", "now + ARGV[5]", "P1_ARunIsKeptForTheHorizonAfterItsCreation").
 		by("TestFinish_TheShortScriptKeepsARunWhoseCreationMayBeSentAgain"),

@@ -3,6 +3,7 @@ package survival
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
@@ -62,8 +63,10 @@ func TestEV1_DamagedLogBlocksTheRunAndNothingIsLostWhenItIsMended(t *testing.T) 
 	s.result(s.start(Plain), "a") // others go on
 
 	s.flip(2)
+	finder.signal(syscall.SIGTERM)
+	_ = finder.exited()
 	s.open()
-	s.worker() // tries the run again, with the same code
+	s.worker() // tries the run again, with the same code, for the worker that has tried it is gone
 	s.result(run, "ab2")
 	s.sound()
 }

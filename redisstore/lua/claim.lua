@@ -1,6 +1,7 @@
 -- Claim recovers runs of dead sessions if it is allowed to, makes due runs
--- ready, and gives ready runs to a session: of all classes the highest priority
--- first, then whoever has been ready for longest.
+-- ready, and blocked ones that the session may try, and looks at the first ready
+-- runs: of all classes the highest priority first, then whoever has been ready for
+-- longest. Those that the session may try it gives to it, the others it blocks.
 --
 -- KEYS  1 the session  2 leases  3 timers  4 wakes  5 runs of the session
 --       6 and on: ready runs of each class
@@ -14,10 +15,10 @@
 -- found here. A second execution with the same token answers what the first one
 -- has given out.
 --
--- Parts: tag clock head ready leave due trail recover grant
+-- Parts: tag clock head ready leave due trail recover grant misfit unblock
 
 local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
-local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't')
+local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't', 'f')
 if not s[1] or s[2] then
   return {'expired'}
 end
@@ -42,6 +43,7 @@ if ARGV[5] == '1' then
   end
 end
 local answer = {'ok', make_due(now, chores)}
+unblock(7, s[4], most)
 
 local found = {}
 for i = 6, #KEYS - 1 do
@@ -68,7 +70,10 @@ for i = 1, math.min(most, #found) do
   line[#line + 1] = member
   local meta = tag .. 'm:' .. run
   local m = redis.call('HMGET', meta, 'H', 'c')
-  if place_of(m[1]) == '1' then
+  local misfits = place_of(m[1]) == '1' and flagged(m[1], has_misfits) and redis.call('HGET', meta, 'F')
+  if misfits and misfit(misfits, s[4]) then
+    block(run, with_status(m[1], blocked), m[2], misfits)
+  elseif place_of(m[1]) == '1' then
     owned[#owned + 1] = run
     answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2])
   end

@@ -16,7 +16,7 @@ if not s[1] or s[2] then
   return {'expired'}
 end
 local run = ARGV[3]
-local m = redis.call('HMGET', KEYS[2], 'H', 'p', 'c')
+local m = redis.call('HMGET', KEYS[2], 'H', 'p', 'c', 'F')
 local head, place, class = m[1], place_of(m[1]), m[3]
 if not place then
   return {'unknown'}
@@ -35,7 +35,7 @@ if place == '1' then
 elseif place == '3' then
   redis.call('ZREM', KEYS[3], run)
 else
-  redis.call('HDEL', tag .. 'b:' .. class, run)
+  redis.call('ZREM', tag .. 'b:' .. class, (m[4] or '') .. ' ' .. run)
 end
 redis.call('SADD', tag .. 'o:' .. ARGV[1], run)
 return {'ok', grant(run, KEYS[2], ARGV[1], ARGV[2], head, class)}

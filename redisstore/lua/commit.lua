@@ -5,11 +5,11 @@
 --       begins with  5 fence  6 cid of the frame before  7 frame, or '' for none
 --       8 cid  9 the last event before  10 last event  11 items to consume
 --       12 id of the last
---       13 effect  14 due  15 fingerprint that does not fit  16 status, or ''
---       17 'p' for progress  18 'c' for closing  19 'w': an earlier try is
+--       13 effect  14 due  15 status, or ''
+--       16 'p' for progress  17 'c' for closing  18 'w': an earlier try is
 --       written once more, so that there is something to wait for
---       20 how long a run is kept at least  21 how long if it does not say
---       22 number of records to send  23 number of publications  24 and on: of each
+--       19 how long a run is kept at least  20 how long if it does not say
+--       21 number of records to send  22 number of publications  23 and on: of each
 --       record its id, its receiver and its body; then the publications, as publish
 --       wants them; then the run that it continues as, as add_run wants it
 --
@@ -33,7 +33,7 @@ local cid, flags, recoveries, n, bytes = string.sub(head, 26, 41), struct.unpack
 local holds = string.sub(head, 9, 25) == ARGV[5]
 local unread = flagged(head, has_mail) and redis.call('LLEN', KEYS[3]) or 0
 if frame ~= '' and cid == ARGV[8] then
-  if ARGV[19] == 'w' then
+  if ARGV[18] == 'w' then
     redis.call('HSET', meta, 'H', head)
   end
   return {'ok', n, holds and unread > 0 and 1 or 0}
@@ -61,8 +61,8 @@ end
 if unread > 0 and (effect == '1' or effect == '4') then
   return {'mail'}
 end
-local sends, publications = tonumber(ARGV[22]), tonumber(ARGV[23])
-local new = 24 + 3 * sends + 6 * publications
+local sends, publications = tonumber(ARGV[21]), tonumber(ARGV[22])
+local new = 23 + 3 * sends + 6 * publications
 if effect == '5' then
   for _, item in ipairs(redis.call('LRANGE', KEYS[3], consume, -1)) do
     if string.sub(item, 1, 1) == '1' then
@@ -82,10 +82,10 @@ if frame ~= '' then
   position, n, bytes = ARGV[8] .. ARGV[10], n + 1, bytes + #frame
   redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
 end
-head = string.sub(head, 1, 25) .. position .. (ARGV[16] ~= '' and ARGV[16] or string.sub(head, 50, 50))
-  .. struct.pack('>BHI4I6', flags, ARGV[17] == 'p' and 0 or recoveries, n, bytes)
+head = string.sub(head, 1, 25) .. position .. (ARGV[15] ~= '' and ARGV[15] or string.sub(head, 50, 50))
+  .. struct.pack('>BHI4I6', flags, ARGV[16] == 'p' and 0 or recoveries, n, bytes)
 head = with_flag(head, has_mail, unread > 0)
-head = with_flag(head, is_closing, ARGV[18] == 'c' and effect == '0')
+head = with_flag(head, is_closing, ARGV[17] == 'c' and effect == '0')
 if frame ~= '' and flagged(head, is_watched) then
   -- Part: watch
   head = with_flag(head, is_watched, tell_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))
@@ -95,13 +95,13 @@ if consume > 0 then
 end
 if sends > 0 then
   -- Part: clock outbox send
-  send(run, 24, sends, clock(ARGV[1]))
+  send(run, 23, sends, clock(ARGV[1]))
   head = with_flag(head, has_rest, true)
 end
 if publications > 0 then
   -- Part: stream publish
   local s = redis.call('HMGET', meta, 'h', 'Y')
-  publish(s[1] or run, 24 + 3 * sends, publications, s[2])
+  publish(s[1] or run, 23 + 3 * sends, publications, s[2])
 end
 if effect == '0' then
   redis.call('HSET', meta, 'H', head)
@@ -121,12 +121,14 @@ if effect == '1' then
 elseif effect == '2' then
   make_ready(run, head, o[2], o[3])
 elseif effect == '3' then
-  redis.call('HSET', meta, 'H', moved(head, '4'), 'p', ARGV[15])
-  redis.call('HSET', tag .. 'b:' .. o[2], run, ARGV[15])
+  -- Part: misfit note
+  local sessions
+  sessions, head = note(run, head, o[1])
+  block(run, head, o[2], sessions)
 else
   -- Part: clock end
   local now, written = clock(ARGV[1])
-  local at = math.max(math.max(now, o[4]) + ARGV[20], now + (o[5] or ARGV[21]))
+  local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then
     redis.call('DEL', KEYS[3])
     end_run(run, head, written, at, o[6])

@@ -7,8 +7,8 @@
 --       11 and on: the sets that the run was seen in
 -- ARGV  1 now  2 run  3 place  4 class  5 name of the class  6 priority
 --       7 due  8 when it may be purged  9 'h': it is hidden  10 extra, or ''
---       11 fingerprint that does not fit  12 reason  13 by whom  14 its owner
---       15 to 20 how many of each follow: fields of the metadata as it was seen,
+--       11 reason  12 by whom  13 its owner
+--       14 to 19 how many of each follow: fields of the metadata as it was seen,
 --       fields to be written, sets, items to remember, notes, items to drop;
 --       all but sets (members) in pairs
 --
@@ -21,7 +21,7 @@
 -- Parts: tag clock head ready park expel trail hold
 
 local meta, run, place, class = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
-local at = 21
+local at = 20
 local function pairs_of(n)
   local all = {}
   for i = at, at + 2 * n - 1, 2 do
@@ -30,10 +30,10 @@ local function pairs_of(n)
   at = at + 2 * n
   return all
 end
-local seen, fields = pairs_of(tonumber(ARGV[15])), pairs_of(tonumber(ARGV[16]))
-local members, sets = at, tonumber(ARGV[17])
+local seen, fields = pairs_of(tonumber(ARGV[14])), pairs_of(tonumber(ARGV[15]))
+local members, sets = at, tonumber(ARGV[16])
 at = at + sets
-local remember, notes, drop = pairs_of(tonumber(ARGV[18])), pairs_of(tonumber(ARGV[19])), pairs_of(tonumber(ARGV[20]))
+local remember, notes, drop = pairs_of(tonumber(ARGV[17])), pairs_of(tonumber(ARGV[18])), pairs_of(tonumber(ARGV[19]))
 
 local there = {}
 local raw = redis.call('HGETALL', meta)
@@ -64,7 +64,7 @@ for _, d in ipairs(drop) do
 end
 
 local now = clock(ARGV[1])
-trail(run, ARGV[12], ARGV[13], ARGV[14], now, there.H)
+trail(run, ARGV[11], ARGV[12], ARGV[13], now, there.H)
 expel(run, 11, members, sets)
 redis.call('DEL', meta, KEYS[2], KEYS[5])
 if ARGV[9] == 'h' then
@@ -117,7 +117,8 @@ elseif place == '2' then
 elseif place == '3' then
   park(run, head, class, ARGV[7])
 elseif place == '4' then
-  redis.call('HSET', tag .. 'b:' .. class, run, ARGV[11])
+  redis.call('ZADD', tag .. 'b:' .. class, 0, ' ' .. run)
+  redis.call('PUBLISH', tag .. 'hint', 'b' .. class)
 end
 redis.call('PUBLISH', tag .. 'frame:' .. run, '')
 redis.call('PUBLISH', tag .. 'stream:' .. (redis.call('HGET', meta, 'h') or run), '')

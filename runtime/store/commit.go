@@ -14,7 +14,7 @@ const (
 	EffectNone   Effect = 0
 	EffectPark   Effect = 1 // give it back until Due, or until an item arrives
 	EffectYield  Effect = 2 // give it back, ready, behind all of its class
-	EffectBlock  Effect = 3 // give it back until a worker with another fingerprint than Fit comes
+	EffectBlock  Effect = 3 // give it back: the code of the session could not replay it
 	EffectFinish Effect = 4 // it has ended
 	// EffectContinue ends the run and puts Continue into its place, in one action:
 	// the new run is ready, is the active run of the workflow id, takes over the
@@ -42,7 +42,6 @@ type Commit struct {
 
 	Effect Effect
 	Due    time.Time    // park: zero means no due time
-	Fit    string       // block: the fingerprint that does not fit
 	Status event.Status // label for people; empty: unchanged
 	// Progress says that the run got further: its recoveries are forgotten.
 	Progress bool

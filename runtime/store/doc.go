@@ -45,9 +45,33 @@
 //	K1  ready is a set; claim takes by place
 //	K2  make ready, then wake, in one action; one wake per class
 //	K3  whoever sets an earlier due time wakes
+//	B1  a block notes the session that could not replay the run, until that is over
+//	B2  no claim gives a run to a session with the fingerprint of one that it notes
+//	B3  whoever blocks tells all who wait for the class
 //	O1  what one run does to another is carried over in order, and comes into effect once
 //	O2  a record goes only after it was settled, what it leaves only after Confirm
 //	P1  nothing is purged that someone may still send again
+//
+// # Blocked runs
+//
+// A run is blocked by the session whose code could not replay it, and by every claim
+// that would give it to a session with the same code. It notes the sessions that have
+// blocked it, at most one of each fingerprint that lives, and keeps them wherever it
+// goes until it ends: a session with other code takes it on, and when it is ready again
+// the first does not load it again. A note means nothing once its session is over, is
+// being recovered, or, after a loss of data, is not known. So each build tries a run
+// once as long as the session that tried it lives, however many workers and builds there
+// are: nothing goes in circles; and a session that ends, because it was replaced, or
+// restarted with what was missing, gives its build another try. A repair of the run
+// forgets all notes: the log may be another one.
+//
+// Nobody has to be found who could go on. Whoever blocks a run wakes all who wait for
+// its class, and each of them claims, once, in the one partition. A session that did not
+// wait just then, or that may try a run because another one has ended, finds it with its
+// next claim; a worker claims from each of its partitions at least every five seconds
+// unless it is full. ClaimRun names its run, and gives it to any session.
+//
+// # Ready and ended
 //
 // "Make ready" always means, in one action: the place is ready, due time and
 // timer are removed, the run is in the ready set of its class, the wake of the

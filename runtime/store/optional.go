@@ -134,16 +134,19 @@ type RunState struct {
 	Frames [][]byte
 	Inbox  []Item
 	Hidden bool // it was deleted, and may not be purged yet
+	// Misfits are the live sessions whose code could not replay the run, sorted.
+	Misfits []SessionID
 }
 
 // Lease is the lease of a session.
 type Lease struct {
-	Session    SessionID
-	Partition  int
-	Worker     string
-	Expires    time.Time
-	TTL        time.Duration
-	Recovering bool
+	Session     SessionID
+	Partition   int
+	Worker      string
+	Fingerprint string
+	Expires     time.Time
+	TTL         time.Duration
+	Recovering  bool
 }
 
 // EndWatcher is a store that can tell the end of a run from its other frames, for

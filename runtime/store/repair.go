@@ -101,7 +101,7 @@ type RunMend struct {
 	// Record is all of it. Token, Owner and EndedAt count only for the place that
 	// has them; Place must not be zero. An owned run can only stay with its owner,
 	// under its fence. A lined run is put into its line by MendName, which also
-	// takes it out.
+	// takes it out. Who could not replay the run is forgotten: each may try it again.
 	Record Record
 	// Hidden says that the run, which has ended, was deleted.
 	Hidden bool

@@ -24,10 +24,9 @@ type Store interface {
 	// order of the requests, and the error concerns the call as a whole.
 	Create(ctx context.Context, runs []Create) ([]Created, error)
 
-	// OpenSession adds a lease, and makes ready each blocked run of the served
-	// classes whose code fingerprint differs from the one given. Sent again it
-	// renews the lease, unless the session is being recovered: ErrExpired. A class
-	// whose name is none is refused with an *InvalidError.
+	// OpenSession adds a lease. Sent again it renews the lease, unless the session is
+	// being recovered: ErrExpired. A class whose name is none is refused with an
+	// *InvalidError.
 	OpenSession(ctx context.Context, s Session) error
 	// Heartbeat renews the lease. ErrExpired means that the session is over:
 	// nothing that was claimed under it may be committed any more. A lease that
@@ -42,9 +41,11 @@ type Store interface {
 	// there has been closed before: nil.
 	CloseSession(ctx context.Context, partition int, session SessionID) error
 
-	// Claim recovers runs of dead sessions if asked to, makes due runs ready,
-	// and hands ready runs of the classes to the session. ErrExpired: the
-	// session is over.
+	// Claim recovers runs of dead sessions if asked to, makes due runs ready, makes
+	// up to Max blocked runs of the classes ready that the session may try, and looks at
+	// the first Max ready runs of the classes: those that it may try it hands to the
+	// session, the others it blocks, with status blocked. Rule B2 says which a session
+	// may try. ErrExpired: the session is over.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// ClaimRun is Claim for one named run. It takes a run that is ready, parked
 	// or blocked, and fails with ErrOwned, ErrRunNotFound, ErrNotClaimable or a
@@ -109,7 +110,7 @@ const (
 	PlaceReady   Place = 1 // waits for a worker
 	PlaceOwned   Place = 2 // a session works on it
 	PlaceParked  Place = 3 // waits for its due time or for an item
-	PlaceBlocked Place = 4 // waits for a worker whose code fits
+	PlaceBlocked Place = 4 // waits for a session that may try it
 	PlaceLined   Place = 5 // waits for the end of the run before it
 	PlaceEnded   Place = 6
 )
@@ -382,7 +383,6 @@ type Record struct {
 	Owner      SessionID
 	Due        time.Time
 	Recoveries int
-	Fit        string
 	Closing    bool
 	Next       event.RunID  // what it continued as
 	Birth      event.ItemID // until it is confirmed

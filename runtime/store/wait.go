@@ -26,7 +26,7 @@ type WaitSession struct {
 // Woken says why a wait ended. Whoever is told to claim has taken the wake and
 // must call Claim next.
 type Woken struct {
-	Claim []int         // partitions with ready runs of the classes
+	Claim []int         // partitions with ready runs of the classes, or newly blocked ones
 	Mail  []event.RunID // owned runs with new items, each told once
 	Due   bool          // a due time may have changed, or Until is reached
 }

@@ -227,7 +227,7 @@ func (t *task) commitNext() {
 		c.req.Consume, c.req.ConsumeLast = n, t.taken[n-1]
 	}
 	if effect == store.EffectBlock {
-		c.req.Fit, c.note = t.w.misfit(t.blocked), t.blocked.Error()
+		c.note = t.blocked.Error()
 	}
 	if len(events) > 0 {
 		if err := t.fill(&c.req, events); err != nil {

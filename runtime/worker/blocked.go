@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -21,9 +20,12 @@ func (e *unknownStepError) Error() string {
 		"the run is blocked until a worker comes that knows it", e.Run, e.Workflow, e.Step)
 }
 
-// block stops the work on a run that this worker's code does not fit. It is
-// given back as blocked once the steps that are under way have ended, and is
-// tried again by workers with other code.
+// block stops the work on a run that this worker's code does not fit, or whose log
+// is damaged. It is given back as blocked once the steps that are under way have ended.
+// The store notes that this session could not replay it, and gives it to sessions with
+// other code, at once if they live; to one with the same code only when this session is
+// over. So a run that fits nobody, and a damaged log, which no code fits, are read and
+// reported once per build and life of a worker.
 func (t *task) block(err error) {
 	if t.blocked != nil {
 		return
@@ -33,19 +35,6 @@ func (t *task) block(err error) {
 	if len(t.attempts) > 0 { // their end may be the run's
 		t.w.log.Warn("run cannot go on here: it will be blocked when its steps have ended", "run", t.id, "workflow", t.class.Workflow, "error", err)
 	}
-}
-
-// damaged is the fingerprint that a run with a damaged log is blocked on: no
-// code has it, so that every worker that starts tries the run again, for the log
-// may have been mended.
-const damaged = "damaged"
-
-// misfit names the code on which a run is to be tried no more.
-func (w *Worker) misfit(why error) string {
-	if errors.Is(why, event.ErrCorrupt) {
-		return damaged
-	}
-	return w.fit
 }
 
 // poisonFailure tells everything that is known about a run that kills workers.

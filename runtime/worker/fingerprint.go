@@ -32,8 +32,8 @@ var executableSum = sync.OnceValue(func() []byte {
 	return h.Sum(nil)
 })
 
-// fingerprint names the code that a worker runs. A run that is blocked on one
-// fingerprint is tried again by workers with another.
+// fingerprint names the code that a worker runs. A run that a worker has blocked is
+// tried again by those with another fingerprint.
 func fingerprint(r *workflow.Registry) string {
 	h := sha256.New()
 	h.Write(executableSum())

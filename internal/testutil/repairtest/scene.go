@@ -205,7 +205,7 @@ func (w *World) Blocked(s *Scene) *Scene {
 	fence, rec := w.claim(s), w.Record(s.Run)
 	got, err := w.Store.Commit(w.Ctx, []store.Commit{{
 		Run: s.Run, WorkflowID: rec.WorkflowID, Fence: fence, Prev: rec.Last,
-		Effect: store.EffectBlock, Fit: "other code", Status: event.StatusBlocked,
+		Effect: store.EffectBlock, Status: event.StatusBlocked,
 	}})
 	if err == nil {
 		err = got[0].Err

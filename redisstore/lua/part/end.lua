@@ -2,8 +2,8 @@
 -- held: something holds it back beside its own records.
 local function end_run(run, head, now, at, held)
   local meta = tag .. 'm:' .. run
-  redis.call('HSET', meta, 'H', with_flag(moved(head, '6'), has_mail + is_watched + has_rest, false), 'p', now)
-  redis.call('HDEL', meta, 'y', 'Y')
+  redis.call('HSET', meta, 'H', with_flag(moved(head, '6'), has_mail + is_watched + has_rest + has_misfits, false), 'p', now)
+  redis.call('HDEL', meta, 'y', 'Y', 'F')
   redis.call('DEL', tag .. 'n:' .. run)
   redis.call('ZREM', tag .. 'p', run)
   redis.call('ZADD', tag .. 'f', 0, run)

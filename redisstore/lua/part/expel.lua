@@ -8,7 +8,7 @@ local function expel(run, key, arg, n)
     local kind = string.sub(set, #tag + 1, #tag + 1)
     if kind == 'o' then
       left = left + redis.call('SREM', set, member)
-    elseif kind == 'a' or kind == 'b' then
+    elseif kind == 'a' then
       left = left + redis.call('HDEL', set, member)
     elseif kind == 'q' then
       left = left + redis.call('LREM', set, 0, member)

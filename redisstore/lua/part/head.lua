@@ -1,5 +1,5 @@
 -- The head of a run is one value: head.go says what is where in it. These are its flags.
-local has_mail, is_watched, has_rest, has_retention, is_closing = 1, 2, 4, 8, 16
+local has_mail, is_watched, has_rest, has_retention, is_closing, has_misfits = 1, 2, 4, 8, 16, 32
 
 -- place_of returns the place of a run by its head; false: there is none that can be read.
 local function place_of(head)
@@ -19,6 +19,12 @@ local function refenced(head, place, token)
   local high, low = struct.unpack('>I4I4', head, 18)
   return string.sub(head, 1, 8) .. place .. token
     .. struct.pack('>I4I4', low == 4294967295 and high + 1 or high, low + 1) .. string.sub(head, 26)
+end
+
+-- with_status returns a head with a status; blocked is the one of runs that claims block.
+local blocked = '\11'
+local function with_status(head, status)
+  return string.sub(head, 1, 49) .. status .. string.sub(head, 51)
 end
 
 -- flagged reports whether a head has a flag.

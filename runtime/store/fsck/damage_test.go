@@ -92,7 +92,7 @@ var chainDamage = map[string]damage{
 	}},
 	"10 an item is carried over and unread": {[]int{10}, func(s *state) {
 		r := s.Runs[s.next]
-		r.Place, r.Fit = store.PlaceBlocked, "v1" // a parked run has read its inbox
+		r.Place = store.PlaceBlocked // a parked run has read its inbox
 		for id := range s.Seen[s.continued] {
 			r.Inbox = []store.Item{{ID: id}}
 		}
@@ -141,8 +141,6 @@ var placeDamage = map[string]damage{
 	"7 a due time was forgotten":               {[]int{7}, func(s *state) { delete(s.Timers, s.parked); s.Runs[s.parked].Due = time.Time{} }},
 	"7 a ready run has a timer":                {[]int{7}, func(s *state) { s.Timers[s.ready] = s.due }},
 	"7 a ready run has a due time":             {[]int{7}, func(s *state) { s.Runs[s.ready].Due = s.due }},
-	"7 a blocked run fits everything":          {[]int{7}, func(s *state) { s.Runs[s.blocked].Fit = "" }},
-	"7 a ready run fits nothing":               {[]int{7}, func(s *state) { s.Runs[s.ready].Fit = "v1" }},
 	"8 an ended run has mail":                  {[]int{8}, func(s *state) { s.accept(s.ended) }},
 	"8 an ended run is in a ready set":         {[]int{8}, func(s *state) { s.Ready[class] = append(s.Ready[class], s.ended) }},
 	"8 an ended run has a timer":               {[]int{8}, func(s *state) { s.Timers[s.ended] = s.due }},

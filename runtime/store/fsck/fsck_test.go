@@ -124,7 +124,7 @@ func (s *state) addParked() {
 
 	l, r = s.add(store.PlaceBlocked, event.Spec{})
 	s.blocked = l.Run
-	r.Fit, r.Status = "v1", event.StatusBlocked
+	r.Status = event.StatusBlocked
 
 	l, r = s.add(store.PlaceParked, event.Spec{}) // created for later
 	r.Due = s.due
@@ -267,7 +267,7 @@ func TestCheck_IsOrderedByInvariantAndRun(t *testing.T) {
 		s.Timers["wrun_unknown"] = s.Now
 		s.Runs[s.ready].Recoveries = 9
 		s.Runs[s.parked].Due = time.Time{}
-		s.Runs[s.lined].Fit = "v9"
+		s.Runs[s.lined].Due = s.due
 	})
 	var order []string
 	for _, f := range got {

@@ -166,7 +166,7 @@ func (p *planner) block(repair Fix, r *store.RunState) Fix {
 		if lost(r) {
 			m.Record = p.rebuild(r, h).Record
 		}
-		m.Record.Place, m.Record.Status, m.Record.Fit = store.PlaceBlocked, event.StatusBlocked, fitDamaged
+		m.Record.Place, m.Record.Status = store.PlaceBlocked, event.StatusBlocked
 		m.Record.Fence, m.Record.Owner, m.Record.Due = store.Fence{Epoch: p.epoch(r)}, "", noTime
 		m.Notes = map[string][]byte{noteBlocked: []byte(repair.Findings[0].String() + ": " + hint)}
 		repair.Reason, repair.Action = m.Reason, "block it: its log is damaged; "+hint
@@ -175,13 +175,8 @@ func (p *planner) block(repair Fix, r *store.RunState) Fix {
 	return repair
 }
 
-const (
-	// fitDamaged is what a worker, too, blocks a run with a damaged log on: no code
-	// has this fingerprint, so that each worker that starts looks at the log again.
-	fitDamaged = "damaged"
-	// noteBlocked is the note that says why a run is blocked, as workers write it.
-	noteBlocked = "flowgen.blocked"
-)
+// noteBlocked is the note that says why a run is blocked, as workers write it.
+const noteBlocked = "flowgen.blocked"
 
 // describe says what is done with a run.
 func (p *planner) describe(r *store.RunState, to *store.Record) string {

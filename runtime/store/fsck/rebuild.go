@@ -39,8 +39,8 @@ func (p *planner) rebuild(r *store.RunState, h *history) store.RunMend {
 // put says where a run belongs.
 func (p *planner) put(r *store.RunState, h *history, rec *store.Record) {
 	owner, fence := rec.Owner, rec.Fence
-	due, fit := rec.Due, rec.Fit
-	rec.Owner, rec.Fence, rec.Due, rec.Fit, rec.EndedAt = "", store.Fence{Epoch: p.epoch(r)}, noTime, "", noTime
+	due := rec.Due
+	rec.Owner, rec.Fence, rec.Due, rec.EndedAt = "", store.Fence{Epoch: p.epoch(r)}, noTime, noTime
 	if rec.Status.Terminal() || rec.Status == "" {
 		rec.Status = h.fold.Status()
 	}
@@ -59,8 +59,8 @@ func (p *planner) put(r *store.RunState, h *history, rec *store.Record) {
 		if due.IsZero() {
 			rec.Due = p.Timers[r.Run]
 		}
-	case r.Place == store.PlaceBlocked && fit != "" && p.current(r, h):
-		rec.Place, rec.Fit = store.PlaceBlocked, fit
+	case r.Place == store.PlaceBlocked && p.current(r, h):
+		rec.Place = store.PlaceBlocked
 	default:
 		rec.Place = store.PlaceReady
 	}
@@ -100,7 +100,7 @@ func (c *checker) healthy(r *store.RunState) bool {
 // made it.
 func (p *planner) stays(r *store.RunState, h *history, rec *store.Record) bool {
 	_, purged := p.Purges[r.Run]
-	return p.healthy(r) && p.current(r, h) && r.Class == rec.Class && r.WorkflowID == rec.WorkflowID && !purged && !r.Hidden && r.Fit == "" &&
+	return p.healthy(r) && p.current(r, h) && r.Class == rec.Class && r.WorkflowID == rec.WorkflowID && !purged && !r.Hidden &&
 		(differs(r.Tags, rec.Tags) || r.Parent != rec.Parent || r.Root != rec.Root || r.Retention != rec.Retention)
 }
 
@@ -221,7 +221,7 @@ func (c *checker) stuck(r *store.RunState, h *history) bool {
 	case store.PlaceLined:
 		return !slices.Contains(c.Lines[r.WorkflowID], r.Run) || c.Active[r.WorkflowID] == ""
 	case store.PlaceBlocked:
-		return r.Fit == "" || !c.current(r, h)
+		return !c.current(r, h)
 	}
 	return true
 }

@@ -104,9 +104,6 @@ func (c *checker) checkParked(r *store.RunState, h *history) {
 	if r.Place == store.PlaceParked && len(r.Inbox) > 0 {
 		c.find(7, r.Run, fmt.Sprintf("it is parked with %d unread items", len(r.Inbox)), "nobody will tell it of them")
 	}
-	if blocked := r.Place == store.PlaceBlocked; blocked != (r.Fit != "") {
-		c.find(7, r.Run, fmt.Sprintf("it is %s, and the code that does not fit is %q", r.Place, r.Fit), "nobody knows which code to try")
-	}
 }
 
 // dueFits reports whether a parked run is woken when its log says. A run that

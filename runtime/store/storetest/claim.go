@@ -183,7 +183,6 @@ var claimBehaviors = []behavior{
 		snap := h.inspect()
 		h.equal("timers", len(snap.Timers), 0)
 		h.equal("ready", len(snap.Ready), 0)
-		h.equal("fit", snap.Runs[blocked.Run].Fit, "")
 	}},
 	{"ClaimRunTellsWhyItCannot", func(h *harness) {
 		s := h.session()

@@ -93,7 +93,7 @@ var commitBehaviors = []behavior{
 			if e != store.EffectFinish {
 				c = withEffect(l.Commit(fence, l.Receive(i)...), e, event.StatusRunning)
 			}
-			c.Fit, c.Progress = "v1", true
+			c.Progress = true
 			c = consuming(c, i)
 			h.equal("answer", h.try(c), store.Committed{N: 2})
 			h.unchanged("the same commit", func() { h.equal("answer", h.try(c), store.Committed{N: 2}) })

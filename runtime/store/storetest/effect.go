@@ -86,7 +86,6 @@ var effectBehaviors = []behavior{
 		h.block(l, fence)
 		got := h.record(l.Run)
 		h.equal("place", got.Place, store.PlaceBlocked)
-		h.equal("fit", got.Fit, "v1")
 		h.equal("status", got.Status, event.StatusBlocked)
 		h.equal("owner", got.Owner, store.SessionID(""))
 		h.is("late commit", h.try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
@@ -127,7 +126,7 @@ var effectBehaviors = []behavior{
 			h.check("close session", h.store.CloseSession(h.ctx, 0, dead))
 			h.equal("recoveries", h.record(l.Run).Recoveries, 1)
 			c := withEffect(l.Commit(h.own(h.session(), l), l.Work()...), e, "")
-			c.Progress, c.Fit = true, "v1"
+			c.Progress = true
 			h.commit(l, c)
 			h.equal("recoveries after progress", h.record(l.Run).Recoveries, 0)
 		}

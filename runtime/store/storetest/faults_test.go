@@ -127,6 +127,12 @@ var storeFaults = map[string]fault{
 			return nil
 		}}
 	}},
+	"all sessions have one code": {"B2_ASessionWithOtherCodeThatIsThereAlreadyTakesABlockedRun", func(w wrapper) store.Store {
+		return coded{w, func(store.Session) string { return "same" }}
+	}},
+	"each session has other code": {"B2_NoSessionWithTheSameCodeIsGivenIt", func(w wrapper) store.Store {
+		return coded{w, func(s store.Session) string { return string(s.ID) }}
+	}},
 	"claim always recovers": {"RecoverIsOnlyDoneIfTheClaimAllowsIt", func(w wrapper) store.Store {
 		return edit{wrapper: w, claim: func(_ context.Context, c *store.Claim, _ *store.Claimed) { c.Recover = true }}
 	}},
@@ -217,6 +223,17 @@ func (p purger) Delete(ctx context.Context, run event.RunID) error {
 		return nil
 	}
 	return err
+}
+
+// coded is a store that takes the code of sessions for another one.
+type coded struct {
+	wrapper
+	code func(store.Session) string
+}
+
+func (c coded) OpenSession(ctx context.Context, s store.Session) error {
+	s.Fingerprint = c.code(s)
+	return c.Store.OpenSession(ctx, s)
 }
 
 type eagerHeart struct{ wrapper }

@@ -83,19 +83,28 @@ func (h *history) claimBoth(c store.Claim) {
 	}
 	h.check("claim", err)
 	h.m.chores(c)
+	passed := h.adoptBlocked(c)
 	available := 0
 	for _, class := range c.Classes {
 		available += len(h.m.readyRuns(class))
 	}
-	h.equal("number of claimed runs", len(got.Runs), min(c.Max, available))
+	h.equal("number of claimed runs", len(got.Runs), min(c.Max, available+len(passed))-len(passed))
 	for _, claimed := range got.Runs {
 		next := h.m.readyRuns(claimed.Class)
 		i := slices.IndexFunc(next, func(r *modelRun) bool { return r.Run == claimed.Run })
 		if i < 0 || !slices.Contains(c.Classes, claimed.Class) || compareReady(next[0], next[i]) != 0 {
 			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Classes, claimed.Run, claimed.Class)
 		}
+		if h.m.misfit(next[i], c.Session) {
+			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
+		}
 		h.equal("claimed run", h.handed(claimed), h.m.grant(next[i], c.Session, c.Token))
 		h.fences = append(h.fences, claimed.Fence)
+	}
+	for _, r := range passed {
+		if next := h.m.readyRuns(r.Class); len(next) > 0 && compareReady(r, next[0]) > 0 {
+			h.Fatalf("claim of %v: blocked run %s before its turn", c.Classes, r.Run)
+		}
 	}
 	h.equal("next due time", got.Next, h.m.nextDue())
 	for _, class := range c.Classes {
@@ -105,6 +114,43 @@ func (h *history) claimBoth(c store.Claim) {
 			h.emptied = append(h.emptied, class) // the store may take its wake back
 		}
 	}
+}
+
+// adoptBlocked takes over from the store which blocked runs a claim has made ready, and
+// which ready ones it has blocked. It checks that each was allowed, and returns the
+// latter.
+func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
+	h.Helper()
+	var fitting, others []*modelRun // blocked, and ready
+	for _, r := range h.m.sorted() {
+		misfit := h.m.misfit(r, c.Session)
+		switch {
+		case !slices.Contains(c.Classes, r.Class):
+		case r.Place == store.PlaceBlocked && !misfit:
+			fitting = append(fitting, r)
+		case r.Place == store.PlaceReady && misfit:
+			others = append(others, r)
+		}
+	}
+	if len(fitting)+len(others) == 0 {
+		return nil
+	}
+	now, made, turn := h.inspect().Runs, 0, h.m.nextTurn()
+	for _, r := range fitting {
+		if now[r.Run].Place != store.PlaceBlocked {
+			h.m.makeReady(r, turn)
+			made++
+		}
+	}
+	h.equal("number of blocked runs that were made ready", made, min(c.Max, len(fitting)))
+	for _, r := range others {
+		if now[r.Run].Place == store.PlaceBlocked {
+			h.m.block(r)
+			r.Status = event.StatusBlocked
+			passed = append(passed, r)
+		}
+	}
+	return passed
 }
 
 func (h *history) drawClaimRun(t *rapid.T) {
@@ -235,7 +281,7 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 	if len(items) > 0 {
 		c = consuming(c, items...)
 	}
-	c.Due, c.Fit = due, rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "fit")
+	c.Due = due
 	c.Progress, c.Closing = rapid.Bool().Draw(t, "progress"), chance(t, "closing", 20)
 	return c
 }

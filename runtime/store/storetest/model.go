@@ -75,7 +75,7 @@ func (m *model) leave(r *modelRun) {
 	if r.Place == store.PlaceOwned {
 		delete(m.news[r.Owner], r.Run)
 	}
-	r.Owner, r.Fence.Token, r.Due, r.Fit = "", event.Token{}, time.Time{}, ""
+	r.Owner, r.Fence.Token, r.Due = "", event.Token{}, time.Time{}
 }
 
 // park parks a run; the earliest due time wakes.
@@ -88,10 +88,28 @@ func (m *model) park(r *modelRun, due time.Time) {
 	}
 }
 
+// block puts a run aside.
+func (m *model) block(r *modelRun) {
+	m.leave(r)
+	r.Place = store.PlaceBlocked
+}
+
+func (m *model) over(s store.SessionID) bool {
+	_, live := m.leases[s]
+	return !live
+}
+
+// misfit reports whether a live session with the code of this one has blocked the run.
+func (m *model) misfit(r *modelRun, s store.SessionID) bool {
+	return slices.ContainsFunc(r.Misfits, func(o store.SessionID) bool {
+		return !m.over(o) && m.leases[o].Fingerprint == m.leases[s].Fingerprint
+	})
+}
+
 // retire is what end and continue have in common.
 func (m *model) retire(r *modelRun) {
 	m.leave(r)
-	r.Place, r.Inbox, r.Closing, r.EndedAt = store.PlaceEnded, nil, false, m.clock.Now()
+	r.Place, r.Inbox, r.Closing, r.EndedAt, r.Misfits = store.PlaceEnded, nil, false, m.clock.Now(), nil
 }
 
 // end is "end" of package store.
@@ -209,7 +227,9 @@ func (m *model) snapshot() *store.Snapshot {
 		}
 	}
 	for id, r := range m.runs {
-		s.Runs[id] = &r.RunState
+		state := r.RunState
+		state.Misfits = slices.DeleteFunc(slices.Sorted(slices.Values(r.Misfits)), m.over)
+		s.Runs[id] = &state
 		if r.Place == store.PlaceEnded && !m.heldBack(r) {
 			s.Purges[id] = r.purgeTime()
 		}

@@ -96,12 +96,8 @@ func (m *model) insert(c store.Create) *modelRun {
 }
 
 func (m *model) openSession(s store.Session) {
-	m.leases[s.ID] = store.Lease{Session: s.ID, Worker: s.Worker, TTL: s.TTL, Expires: m.clock.Now().Add(s.TTL)}
-	turn := m.nextTurn()
-	for _, r := range m.sorted() {
-		if r.Place == store.PlaceBlocked && slices.Contains(s.Classes, r.Class) && r.Fit != s.Fingerprint {
-			m.makeReady(r, turn)
-		}
+	m.leases[s.ID] = store.Lease{
+		Session: s.ID, Worker: s.Worker, Fingerprint: s.Fingerprint, TTL: s.TTL, Expires: m.clock.Now().Add(s.TTL),
 	}
 }
 
@@ -289,8 +285,9 @@ func (m *model) effect(r *modelRun, c store.Commit) {
 	case store.EffectYield:
 		m.makeReady(r, m.nextTurn())
 	case store.EffectBlock:
-		m.leave(r)
-		r.Place, r.Fit = store.PlaceBlocked, c.Fit
+		code := m.leases[r.Owner].Fingerprint
+		r.Misfits = append(slices.DeleteFunc(r.Misfits, func(s store.SessionID) bool { return m.over(s) || m.leases[s].Fingerprint == code }), r.Owner)
+		m.block(r)
 	case store.EffectFinish:
 		m.end(r)
 	case store.EffectContinue:

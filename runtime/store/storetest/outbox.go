@@ -134,7 +134,6 @@ var outboxBehaviors = []behavior{
 			case store.EffectContinue:
 				c, _ = l.Continue(fence, nil)
 			}
-			c.Fit = "v1"
 			h.commit(l, sending(c, h.newSend(h.runID())))
 			h.phases("after the commit", l, store.PhaseFresh)
 		}

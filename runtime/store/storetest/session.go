@@ -9,19 +9,11 @@ import (
 
 var refunds = store.Class{Queue: "slow", Workflow: "orders.refund"}
 
-// block gives an owned run back as one that code v1 cannot replay.
-func (h *harness) block(l *Log, fence store.Fence) {
-	h.Helper()
-	c := withEffect(l.Commit(fence), store.EffectBlock, event.StatusBlocked)
-	c.Fit = "v1"
-	h.commit(l, c)
-}
-
 var sessionBehaviors = []behavior{
 	{"OpenSessionAddsALease", func(h *harness) {
 		s := h.session(orders)
 		h.equal("leases", h.inspect().Leases, map[store.SessionID]store.Lease{
-			s: {Session: s, Worker: "host/1", Expires: h.clock.Now().Add(ttl), TTL: ttl},
+			s: {Session: s, Worker: "host/1", Fingerprint: "v1", Expires: h.clock.Now().Add(ttl), TTL: ttl},
 		})
 	}},
 	{"OpenSessionSentAgainRenewsTheLease", func(h *harness) {
@@ -30,27 +22,6 @@ var sessionBehaviors = []behavior{
 		h.clock.Advance(time.Second)
 		h.check("open session again", h.store.OpenSession(h.ctx, o))
 		h.equal("expiry", h.inspect().Leases[o.ID].Expires, h.clock.Now().Add(ttl))
-	}},
-	{"OpenSessionWithOtherCodeMakesBlockedRunsReady", func(h *harness) {
-		l, fence := h.startOwned(h.session(orders))
-		h.block(l, fence)
-		h.sessionWith("v2", orders)
-		got := h.record(l.Run)
-		h.equal("place", got.Place, store.PlaceReady)
-		h.equal("fit", got.Fit, "")
-		h.equal("wake", h.inspect().Wakes[orders], true)
-	}},
-	{"OpenSessionWithTheSameCodeLeavesBlockedRuns", func(h *harness) {
-		l, fence := h.startOwned(h.session(orders))
-		h.block(l, fence)
-		h.sessionWith("v1", orders)
-		h.place(l.Run, store.PlaceBlocked)
-	}},
-	{"OpenSessionLeavesBlockedRunsOfClassesThatItDoesNotServe", func(h *harness) {
-		l, fence := h.startOwned(h.session(orders))
-		h.block(l, fence)
-		h.sessionWith("v2", refunds, store.Class{Queue: "other", Workflow: orders.Workflow})
-		h.place(l.Run, store.PlaceBlocked)
 	}},
 	{"W1_HeartbeatNeverCreatesALease", func(h *harness) {
 		h.unchanged("a heartbeat of nobody", func() {

@@ -182,7 +182,7 @@ var streamBehaviors = []behavior{
 				events, status = l.End(event.StatusFailed), event.StatusFailed
 			}
 			c := withEffect(l.Commit(fence, events...), effect, status)
-			c.Publish, c.Fit = bodies(name), "v1"
+			c.Publish = bodies(name)
 			h.commit(l, c)
 			h.stands("after "+name, l.Run, "a", []string{name}, store.StreamPage{First: 1, Last: 1, Ended: effect == store.EffectFinish})
 			if effect == store.EffectYield {

@@ -107,10 +107,6 @@ var waitBehaviors = []behavior{
 				h.park(l, fence, h.clock.Now())
 				h.due(10)
 			}},
-			{"other code", func(l *Log, fence store.Fence) {
-				h.block(l, fence)
-				h.sessionWith("v2", store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow})
-			}},
 			{"close session", func(*Log, store.Fence) { h.check("close session", h.store.CloseSession(h.ctx, 0, owner)) }},
 		} {
 			class := store.Class{Queue: "q", Workflow: c.what}

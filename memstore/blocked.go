@@ -1,0 +1,64 @@
+package memstore
+
+import (
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// block puts a run among the blocked ones of its class, and wakes all who wait for the
+// class and may try it.
+func (p *partition) block(r *run) {
+	p.leave(r)
+	r.place = store.PlaceBlocked
+	r.class.blocked.push(r)
+	for _, w := range slices.Clone(r.class.idle) {
+		if l := p.sessions[w.session]; l != nil && !p.misfit(r, l) {
+			w.claim = true
+			w.busy()
+			w.ring()
+		}
+	}
+}
+
+// note adds a session to those whose code could not replay the run, and forgets those
+// that are over, or have the same code.
+func (p *partition) note(r *run, by *session) {
+	r.rare().misfits = append(slices.DeleteFunc(r.extra.misfits, func(l *session) bool { return !p.isLive(l) || l.code == by.code }), by)
+}
+
+// misfit reports whether the code of a session is known not to fit the run.
+func (p *partition) misfit(r *run, s *session) bool {
+	return r.extra != nil && slices.ContainsFunc(r.extra.misfits, func(l *session) bool { return l.code == s.code && p.isLive(l) })
+}
+
+// misfits names the live sessions whose code could not replay the run.
+func (p *partition) misfits(r *run) []store.SessionID {
+	var all []store.SessionID
+	if r.extra != nil {
+		for _, l := range r.extra.misfits {
+			if p.isLive(l) {
+				all = append(all, l.id)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// isLive reports whether a session is there, and nobody has begun to recover it.
+func (p *partition) isLive(l *session) bool { return p.sessions[l.id] == l && !l.recovering }
+
+// unblock makes up to limit blocked runs of the classes ready that the session may try.
+func (p *partition) unblock(classes []*class, by *session, limit int) {
+	for _, c := range classes {
+		for r := c.blocked.first; r != nil && limit > 0; {
+			following := r.after
+			if !p.misfit(r, by) {
+				p.makeReady(r)
+				limit--
+			}
+			r = following
+		}
+	}
+}

@@ -1,0 +1,27 @@
+-- The sessions that have blocked a run are field F of its metadata, in the order in which
+-- they did: 16 bytes each.
+
+-- code_of returns the fingerprint of what a session runs; nil: it is over.
+local function code_of(session)
+  local s = redis.call('HMGET', tag .. 'z:' .. session, 'f', 'r')
+  return s[1] and not s[2] and s[1] or nil
+end
+
+-- misfit reports whether one of these sessions lives and has this code.
+local function misfit(sessions, code)
+  for i = 1, #sessions, 16 do
+    if code_of(string.sub(sessions, i, i + 15)) == code then
+      return true
+    end
+  end
+  return false
+end
+
+-- block puts a run among the blocked ones of its class, which are sorted by who has blocked
+-- them: so that a claim looks once at each such text, however many runs have it. It tells
+-- all who wait for the class. The caller takes the run out of its former place.
+local function block(run, head, class, sessions)
+  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '4'), 'p', '')
+  redis.call('ZADD', tag .. 'b:' .. class, 0, sessions .. ' ' .. run)
+  redis.call('PUBLISH', tag .. 'hint', 'b' .. class)
+end

@@ -1,0 +1,16 @@
+-- note adds a session to those that have blocked a run, and forgets those that are over,
+-- or have the same code. It returns all of them, and the head that says that there are.
+local function note(run, head, session)
+  local meta = tag .. 'm:' .. run
+  local before, code, now = redis.call('HGET', meta, 'F') or '', code_of(session), ''
+  for i = 1, #before, 16 do
+    local other = string.sub(before, i, i + 15)
+    local theirs = code_of(other)
+    if theirs and theirs ~= code then
+      now = now .. other
+    end
+  end
+  now = now .. session
+  redis.call('HSET', meta, 'F', now)
+  return now, with_flag(head, has_misfits, true)
+end

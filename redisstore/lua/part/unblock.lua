@@ -1,0 +1,35 @@
+-- unblock makes up to limit blocked runs of classes ready that a session with this code
+-- may try: ARGV holds the classes from first on. A text of sessions is followed by a
+-- space, which sorts before all that they consist of, so that ' ~' comes after all runs
+-- that have it and before longer ones.
+local function unblock(first, code, limit)
+  local sets = {}
+  for i = first, #ARGV do
+    sets[#sets + 1] = tag .. 'b:' .. ARGV[i]
+  end
+  if limit <= 0 or #sets == 0 or redis.call('EXISTS', unpack(sets)) == 0 then
+    return
+  end
+  for i, set in ipairs(sets) do
+    local from = '-'
+    while limit > 0 do
+      local member = redis.call('ZRANGE', set, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+      if not member then
+        break
+      end
+      local sessions = string.sub(member, 1, -28)
+      if not misfit(sessions, code) then
+        for _, one in ipairs(redis.call('ZRANGE', set, '[' .. member, '(' .. sessions .. ' ~', 'BYLEX', 'LIMIT', 0, limit)) do
+          local run = string.sub(one, -26)
+          local m = redis.call('HMGET', tag .. 'm:' .. run, 'H', 'r')
+          redis.call('ZREM', set, one)
+          if place_of(m[1]) == '4' then
+            make_ready(run, m[1], ARGV[first + i - 1], m[2])
+            limit = limit - 1
+          end
+        end
+      end
+      from = '(' .. sessions .. ' ~'
+    end
+  end
+end
