@@ -171,6 +171,7 @@ func (t *task) execute(events []event.Event, inbox []store.Item) {
 		return
 	}
 	t.run = replay.New(t.id, short, program, &t.exec.pool)
+	t.run.Stray = t.onStray
 	if t.recoveries >= t.w.cfg.Recoveries {
 		t.poison(events, inbox)
 		return
@@ -184,6 +185,15 @@ func (t *task) execute(events []event.Event, inbox []store.Item) {
 	t.interrupted = runningSteps(t.run.Fold())
 	t.keepValues(events)
 	t.applyItems(inbox)
+}
+
+// onStray is told on a goroutine of the user's that it has called a durable operation.
+// A run that waits is told, or it would be blocked by its next event only.
+func (t *task) onStray(e *replay.StrayError) {
+	t.w.log.Error("durable operation called on a goroutine of its own: the goroutine was ended", "run", t.id, "workflow", t.class.Workflow, "error", e)
+	if !t.w.stopping.Load() {
+		t.post(input{kind: inputTick})
+	}
 }
 
 // decode reads the frames of a log and checks that they are what was claimed.

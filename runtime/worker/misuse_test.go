@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -134,9 +135,57 @@ func TestFLOW1_ADurableCallFromTheWrongPlaceFailsTheRunWithTheFix(t *testing.T) 
 	}
 }
 
-// A goroutine that the code has started keeps the context: after the run has
-// ended a durable call panics there, and harms nobody else.
-func TestFLOW1_ADurableCallFromOutsideOfTheRunPanicsThere(t *testing.T) {
+// A goroutine that the code has started uses its context: it is ended before anything
+// comes of that, and its run is blocked, whatever that does meanwhile. All else goes on.
+func TestFLOW1_ADurableCallOnAGoroutineBlocksThatRunOnly(t *testing.T) {
+	strays := flow[string, int]("strays")
+	w := newMemory(t)
+	calls := make(chan struct{})
+	w.work(worker.Config{}, runs, work1.as(func(_ context.Context, n int) (int, error) { return n, nil }),
+		as(strays, func(ctx workflow.Context, when string) (int, error) {
+			var group sync.WaitGroup
+			group.Go(func() {
+				if when == "waits" {
+					<-calls
+				}
+				_, _ = work1.Call(ctx, 1)
+				t.Error("the call returned")
+			})
+			if when == "waits" {
+				_, err := wake.Receive(ctx)
+				return 0, err
+			}
+			group.Wait()
+			if when == "goes on" {
+				_, err := work1.Call(ctx, 2)
+				return 0, err
+			}
+			return 1, nil
+		}))
+	for _, when := range []string{"goes on", "returns", "waits"} {
+		run := start(w, strays, when)
+		if when == "waits" {
+			w.reach(run, event.WaitCreated, 1)
+			close(calls)
+			w.eventually("the call is reported", func() bool {
+				return len(w.lines("durable operation called on a goroutine of its own: the goroutine was ended")) == 3
+			})
+			if err := wake.Send(w.ctx, run, "x"); err != nil { // it is parked, and learns of it when it wakes
+				t.Fatal(err)
+			}
+		}
+		w.blockedAs(run, "_test.go:", "workflow.Go instead of go")
+		if n := len(filter(w.log(run), event.StepCreated)); n > 0 {
+			t.Errorf("%s: %d steps are in the log", when, n)
+		}
+	}
+	if got := result(w, start(w, echo, "x")); got != "<x>" {
+		t.Errorf("another run: got %q", got)
+	}
+}
+
+// The context of a run that has ended does not end the process either.
+func TestFLOW1_ADurableCallAfterTheEndOfTheRunEndsItsGoroutineOnly(t *testing.T) {
 	leaks := flow[int, int]("leaks")
 	w := newMemory(t)
 	kept := make(chan workflow.Context, 1)
@@ -146,10 +195,14 @@ func TestFLOW1_ADurableCallFromOutsideOfTheRunPanicsThere(t *testing.T) {
 	}))
 	_ = result(w, start(w, leaks, 1))
 	wk.stop() // so that nobody touches the run any more
-	ctx := <-kept
-	if text := panics(t, func() { _ = workflow.Sleep(ctx, 1) }); !containsAll(text, "goroutine", "workflow.Go") {
-		t.Errorf("panicked with %q", text)
-	}
+	ctx, ended := <-kept, make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = workflow.Sleep(ctx, 1)
+		t.Error("the call returned")
+	}()
+	<-ended
+	w.oneLine("durable operation called on a goroutine of its own: the goroutine was ended", "_test.go:")
 }
 
 func TestFLOW1_ValuesOfContextsReachBranchesButNotSteps(t *testing.T) {

@@ -148,6 +148,9 @@ func (e *Env) replay(id event.RunID, name string, events []event.Event) (*replay
 	if err := run.Replay(events); err != nil {
 		return nil, err
 	}
+	if err := run.Err(); err != nil {
+		return nil, err
+	}
 	return run, nil
 }
 

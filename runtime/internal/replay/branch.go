@@ -49,22 +49,26 @@ func (b *Branch) Run() *Run { return b.run }
 // is being unwound, and refuses calls from the wrong place.
 func (b *Branch) enter() {
 	r := b.run
-	if r.current != b || r.dying || r.err != nil || r.pure != "" || b.failed != nil {
+	if !onCoroutine() {
+		r.stop(b.path)
+	}
+	if r.stray.Load() != nil || r.current != b || r.dying || r.err != nil || r.pure != "" || b.failed != nil {
 		b.refuse()
 	}
 }
 
 func (b *Branch) refuse() {
 	r := b.run
+	if r.current == b && r.strayed() {
+		b.co.exit()
+	}
 	switch {
 	case r.current == nil && r.pure != "":
 		panic(&MisuseError{"workflow: a durable operation was called inside of " + r.pure + ": it computes a verdict and may not wait"})
 	case r.current == nil && r.dying:
-		panic(&MisuseError{"workflow: a durable operation was called after its run had ended or was put aside, " +
-			"perhaps from a goroutine that the code started: use workflow.Go instead of go"})
+		panic(&MisuseError{"workflow: a durable operation was called after its run had ended or was put aside"})
 	case r.current == nil:
-		panic(&MisuseError{"workflow: a durable operation was called from outside of the workflow's code, " +
-			"perhaps from a goroutine that the code started: use workflow.Go instead of go"})
+		panic(&MisuseError{"workflow: a durable operation was called from outside of the workflow's code, perhaps by that of another run"})
 	case r.dying || r.err != nil || r.current.failed != nil:
 		r.current.co.exit()
 	case r.pure != "":

@@ -41,6 +41,7 @@ func newCoroutine() *coroutine {
 	c := &coroutine{idle: true}
 	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
 		c.yield = yield
+		markCoroutine()
 		for c.job != nil {
 			stack.Grow()
 			c.run()

@@ -27,6 +27,25 @@ func misuse(t *testing.T, f func()) (text string) {
 	return ""
 }
 
+// onGoroutine returns what a run is told of a call on a goroutine that is not its own.
+func onGoroutine(t *testing.T, r *Run, f func()) (text string) {
+	t.Helper()
+	told, ended := make(chan string, 1), make(chan struct{})
+	r.Stray = func(e *StrayError) { told <- e.Error() }
+	go func() {
+		defer close(ended)
+		f()
+		t.Error("the call returned")
+	}()
+	<-ended
+	select {
+	case text = <-told:
+	default:
+		t.Error("nobody was told")
+	}
+	return text
+}
+
 func wantText(t *testing.T, got string, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
@@ -63,11 +82,13 @@ func TestContext_UsedFromOutsideIsRefused(t *testing.T) {
 		_ = b.Sleep(s, t0.Add(time.Hour))
 		return done("")
 	})
-	wantText(t, misuse(t, func() { kept.Now() }), "from outside of the workflow's code")
-	wantText(t, misuse(t, scope.Cancel), "CancelFunc was called from outside")
 	h.fire(3)
-	wantText(t, misuse(t, func() { kept.Now() }), "after its run had ended")
-	scope.Cancel() // there is nothing left to cancel
+	for _, use := range []func(){func() { kept.Now() }, scope.Cancel} {
+		wantText(t, onGoroutine(t, h.run, use), "branch flow ", "misuse_test.go:", "workflow.Go instead of go")
+	}
+	if err := h.run.Err(); err != nil {
+		t.Errorf("a run that has ended: %v", err)
+	}
 }
 
 func TestContext_OfAnotherRunIsRefused(t *testing.T) {
@@ -107,4 +128,75 @@ func TestRecord_RefusesWhatAReplayWouldNotRepeat(t *testing.T) {
 	// The refused calls took no ordinals, which no replay would take.
 	h.want("value_recorded (key flow/record#1) 1", "step_created p.s (key flow/p.s#1) 54")
 	h.replay(code)
+}
+
+// Each call on a goroutine of the code's own is found, whatever the run does meanwhile,
+// and nothing comes of it but that the run goes no further.
+func TestStray_CallsBlockTheirRunWheneverTheyAreMade(t *testing.T) {
+	for name, use := range map[string]func(b *Branch, s *Scope, undo *Undo){
+		"Now":      func(b *Branch, _ *Scope, _ *Undo) { b.Now() },
+		"Step":     func(b *Branch, s *Scope, _ *Undo) { doStep(b, s, "p.s", "1") },
+		"Sleep":    func(b *Branch, s *Scope, _ *Undo) { _ = b.Sleep(s, t0.Add(time.Hour)) },
+		"Open":     func(b *Branch, _ *Scope, _ *Undo) { b.Open("flow/go#1", func(*Branch) {}) },
+		"Rand":     func(b *Branch, _ *Scope, _ *Undo) { b.Rand() },
+		"Cancel":   func(_ *Branch, s *Scope, _ *Undo) { s.Cancel() },
+		"Withdraw": func(_ *Branch, _ *Scope, undo *Undo) { undo.Withdraw() },
+		"Set":      func(b *Branch, _ *Scope, _ *Undo) { b.SetValue("v", "k", nil, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			strays := func(b *Branch, s *Scope, undo *Undo) {
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					use(b, s, undo)
+					t.Error("the call returned")
+				}()
+				<-ended
+			}
+			after := func(b *Branch, _ *Scope) { b.Now(); t.Error("the run went on") }
+			for when, code := range map[string]func(b *Branch, s *Scope, undo *Undo) Ending{
+				"and goes on":   func(b *Branch, s *Scope, undo *Undo) Ending { strays(b, s, undo); after(b, s); return done("") },
+				"and returns":   func(b *Branch, s *Scope, undo *Undo) Ending { strays(b, s, undo); return done("") },
+				"and panics":    func(b *Branch, s *Scope, undo *Undo) Ending { strays(b, s, undo); panic("lost") },
+				"in a deferred": func(b *Branch, s *Scope, undo *Undo) Ending { defer strays(b, s, undo); return done("") },
+				"in a branch": func(b *Branch, s *Scope, undo *Undo) Ending {
+					spawn(b, s, func(nb *Branch) any { strays(nb, s, undo); return nil })
+					_ = b.Sleep(s, t0.Add(time.Hour))
+					return done("")
+				},
+			} {
+				var err *StrayError
+				h := load(t, func(b *Branch, s *Scope, _ []byte) Ending {
+					undo := b.Compensate(func(*Branch, *Scope) *event.Failure { return nil })
+					return code(b, b.NewScope(s), undo)
+				})
+				h.apply(event.Event{Type: event.RunCreated, Spec: &event.Spec{Workflow: "p.flow"}})
+				_ = h.run.Apply(event.Event{Type: event.RunStarted, By: "w", Time: t0})
+				if got := h.run.Err(); !errors.As(got, &err) || h.run.Ended() {
+					t.Errorf("%s: the run ended: %v, its error: %v", when, h.run.Ended(), got)
+				}
+			}
+		})
+	}
+}
+
+// A run that is parked learns of the call when it is asked.
+func TestStray_CallWhileTheRunWaitsBlocksIt(t *testing.T) {
+	calls, made := make(chan struct{}), make(chan struct{})
+	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
+		go func() {
+			defer close(made)
+			<-calls
+			doStep(b, s, "p.s", "1")
+		}()
+		_ = b.Sleep(s, t0.Add(time.Hour))
+		return done("")
+	})
+	close(calls)
+	<-made
+	var err *StrayError
+	if got := h.run.Err(); !errors.As(got, &err) || h.run.Branches() != 0 {
+		t.Errorf("got %v, and %d branches", got, h.run.Branches())
+	}
+	wantText(t, err.Error(), "branch flow ", "_test.go:", "use workflow.Go")
 }

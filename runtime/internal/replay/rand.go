@@ -55,6 +55,9 @@ type randSource struct {
 }
 
 func (s *randSource) Uint64() uint64 {
+	if !onCoroutine() {
+		s.run.stop(s.run.name)
+	}
 	if s.run.pure != "" {
 		panic(&MisuseError{"workflow: workflow.Rand was used inside of workflow.Record (" + s.run.pure + "): " +
 			"use math/rand there, its numbers are recorded"})

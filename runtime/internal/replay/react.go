@@ -128,6 +128,8 @@ func (r *Run) start() {
 
 // end puts the last event into the log.
 func (r *Run) end(how Ending) {
+	r.strayed()
+	r.abortOnError()
 	asked := event.Event{Type: how.Type, Payload: how.Payload, Failure: how.Failure}
 	if how.Type == event.RunContinued {
 		asked.Next = event.NextRunID(r.id, r.fold.Seq+1, r.now)

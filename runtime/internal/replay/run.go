@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -29,6 +30,10 @@ type Run struct {
 	code Program
 	pool *Pool
 	Meta any // what the layer above keeps with the run
+	// Stray is told of each durable operation that is called on a goroutine which is
+	// not the run's, on that goroutine and at any time, also after the end of the run;
+	// nil: nobody is. Then Err says the same, unless the run has ended.
+	Stray func(*StrayError)
 
 	fold   event.Fold
 	feed   []event.Event // recorded, not met yet
@@ -60,6 +65,8 @@ type Run struct {
 
 	position string // of the call that blocks the branch that was asked
 
+	stray atomic.Pointer[StrayError] // the first one
+
 	asking bool // blocked branches are resumed only to say where they are
 	ended  bool
 	dying  bool
@@ -88,8 +95,13 @@ func (r *Run) Fold() *event.Fold { return &r.fold }
 func (r *Run) Ended() bool { return r.ended }
 
 // Err returns why the run cannot go on: a [*MismatchError] if the code does not
-// fit the log.
-func (r *Run) Err() error { return r.err }
+// fit the log, a [*StrayError] if it has used a goroutine of its own.
+func (r *Run) Err() error {
+	if r.strayed() {
+		r.unwind()
+	}
+	return r.err
+}
 
 // Op returns the step or wait that event ref created, or nil if it has ended.
 func (r *Run) Op(ref uint64) *Op { return r.ops[ref] }

@@ -50,7 +50,7 @@ func (r *Run) resume(b *Branch) {
 	r.current = b
 	ended := b.co.resume()
 	r.current = nil
-	if !ended {
+	if r.strayed(); !ended {
 		return
 	}
 	co := b.co

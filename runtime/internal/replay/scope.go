@@ -79,6 +79,9 @@ func (b *Branch) limit(s *Scope, due time.Time) {
 // does nothing.
 func (s *Scope) Cancel() {
 	r := s.run
+	if !onCoroutine() {
+		r.stop(r.name)
+	}
 	switch {
 	case r.dying || r.err != nil:
 		return

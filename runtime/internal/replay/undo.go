@@ -42,6 +42,9 @@ func (b *Branch) Compensate(code func(b *Branch, s *Scope) *event.Failure) *Undo
 // Withdraw takes the undo back, unless it has begun.
 func (u *Undo) Withdraw() {
 	r := u.run
+	if !onCoroutine() {
+		r.stop(r.name)
+	}
 	switch {
 	case r.dying || r.err != nil:
 		return
