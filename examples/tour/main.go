@@ -1,6 +1,6 @@
 // Command tour leads through everything that a run can say, hear and become, on a
-// store of your choice. It executes a chain of workflows and prints, for each row of
-// the requirements, what was observed:
+// store of your choice. It executes a chain of workflows and prints what holds, what was
+// observed, and the row of the requirements that says so:
 //
 //	go run ./examples/tour                       # in memory
 //	go run ./examples/tour -store sqlite:tour.db
@@ -137,11 +137,11 @@ func run(ctx context.Context, o options, out, logs io.Writer) (err error) {
 		t.visit(stops, round)
 	}
 	if o.chaos {
-		t.row("REC2", func() (string, error) {
+		t.row("REC2", "all of this holds while workers are killed", func() (string, error) {
 			return fmt.Sprintf("all of this held %d times while workers were killed %d times", round, crew.kills.Load()), nil
 		})
 	}
 	err = crew.end()
-	t.row("REC8", t.sound)
+	t.row("REC8", "the store is sound", t.sound)
 	return errors.Join(err, t.report.end())
 }

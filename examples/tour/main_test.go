@@ -92,14 +92,14 @@ func TestTour_SaysWhichRowsDoNotHold(t *testing.T) {
 	var out strings.Builder
 	tr := &tour{ctx: t.Context(), report: newReport(&out, false)}
 	tr.visit([]stop{
-		{"ROW1", func(*tour) (string, error) { return "seen", nil }},
-		{"ROW2", func(*tour) (string, error) { return "", expect("it", 1, 2) }},
+		{"ROW1", "it is seen", func(*tour) (string, error) { return "seen", nil }},
+		{"ROW2", "it is two", func(*tour) (string, error) { return "", expect("it", 1, 2) }},
 	}, 1)
 	err := tr.report.end()
-	if err == nil || !strings.Contains(err.Error(), "ROW2") || strings.Contains(err.Error(), "ROW1") {
+	if err == nil || !strings.Contains(err.Error(), "it is two (ROW2)") || strings.Contains(err.Error(), "ROW1") {
 		t.Errorf("got %v, want an error that names ROW2", err)
 	}
-	if want := "ROW1 ok: seen\nROW2 FAILED: it: got 1, want 2\n"; out.String() != want {
+	if want := "ok     it is seen: seen (ROW1)\nFAILED it is two: it: got 1, want 2 (ROW2)\n"; out.String() != want {
 		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }

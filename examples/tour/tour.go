@@ -31,6 +31,7 @@ type tour struct {
 // stop shows that a row of the requirements holds.
 type stop struct {
 	row  string
+	what string // it shows, in words
 	show func(t *tour) (observed string, err error)
 }
 
@@ -56,16 +57,16 @@ func (t *tour) visit(stops []stop, round int) {
 	}
 	for i, s := range stops {
 		if r := <-results[i]; round == 1 || r.err != nil {
-			t.report.line(s.row, r.observed, r.err)
+			t.report.line(s.row, s.what, r.observed, r.err)
 		}
 	}
 	all.Wait()
 }
 
 // row reports one more row.
-func (t *tour) row(row string, show func() (string, error)) {
+func (t *tour) row(row, what string, show func() (string, error)) {
 	observed, err := show()
-	t.report.line(row, observed, err)
+	t.report.line(row, what, observed, err)
 }
 
 // sound looks for broken invariants in the whole store.
@@ -146,21 +147,22 @@ type report struct {
 
 func newReport(out io.Writer, json bool) *report { return &report{out: out, json: json} }
 
-// line is one row: what was observed, or why it does not hold.
-func (r *report) line(row, observed string, err error) {
+// line is one row: what should hold, and what was observed, or why it does not hold.
+func (r *report) line(row, what, observed string, err error) {
 	text := observed
-	word := "ok"
+	word := "ok    "
 	if err != nil {
-		r.failed = append(r.failed, row)
+		r.failed = append(r.failed, fmt.Sprintf("%s (%s)", what, row))
 		word, text = "FAILED", err.Error()
 	}
-	line := fmt.Sprintf("%s %s: %s", row, word, text)
+	line := fmt.Sprintf("%s %s: %s (%s)", word, what, text, row)
 	if r.json {
 		b, err := json.Marshal(struct {
 			Row      string `json:"row"`
+			What     string `json:"what"`
 			OK       bool   `json:"ok"`
 			Observed string `json:"observed"`
-		}{row, err == nil, text})
+		}{row, what, err == nil, text})
 		r.err = errors.Join(r.err, err)
 		line = string(b)
 	}
@@ -168,10 +170,10 @@ func (r *report) line(row, observed string, err error) {
 	r.err = errors.Join(r.err, printed)
 }
 
-// end returns an error that names the rows that do not hold.
+// end returns an error that names what does not hold.
 func (r *report) end() error {
 	if len(r.failed) > 0 {
-		return errors.Join(fmt.Errorf("these rows do not hold: %s", strings.Join(r.failed, ", ")), r.err)
+		return errors.Join(fmt.Errorf("this does not hold: %s", strings.Join(r.failed, ", ")), r.err)
 	}
 	return r.err
 }

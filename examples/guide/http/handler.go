@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/flowgen/flowgen/examples/guide/flows"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// api answers requests. It holds no state of its own: any process with a client of
+// the same store can answer the next request.
+type api struct {
+	client   *workflow.Client
+	stopping context.Context // ends when the server stops: waiting requests end with it
+}
+
+func handler(client *workflow.Client, stopping context.Context) http.Handler {
+	a := api{client, stopping}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /answers", a.ask)
+	mux.HandleFunc("GET /answers/{id}", a.result)
+	mux.HandleFunc("GET /answers/{id}/words", a.words)
+	return mux
+}
+
+// ask starts a run. A request that is sent again, because its answer was lost, has the
+// same Idempotency-Key, and finds the run that the first one started, for as long as
+// the store keeps that run.
+func (a api) ask(w http.ResponseWriter, r *http.Request) {
+	key := r.Header.Get("Idempotency-Key")
+	var question string
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&question); err != nil || key == "" {
+		http.Error(w, "want a question as a JSON string, and an Idempotency-Key", http.StatusBadRequest)
+		return
+	}
+	run, err := flows.Reply.Start(r.Context(), a.client, question, workflow.WithID("answer-"+key),
+		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
+	var id workflow.RunID
+	if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok {
+		id = finished.Run
+	} else if err != nil {
+		fail(w, err)
+		return
+	} else {
+		id = run.ID()
+	}
+	w.Header().Set("Location", "/answers/"+string(id))
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// result waits a little for the result, and says 202 if the run needs longer.
+func (a api) result(w http.ResponseWriter, r *http.Request) {
+	run, ok := a.find(w, r)
+	if !ok {
+		return
+	}
+	ctx, cancel := a.waiting(r)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	answer, err := run.Result(ctx)
+	switch {
+	case err == nil:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	case errors.Is(err, context.DeadlineExceeded):
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		fail(w, err)
+	}
+}
+
+// words sends each word as soon as it is written. A browser that was cut off asks again
+// with the id of the last event that it has seen, of any process, and misses nothing.
+func (a api) words(w http.ResponseWriter, r *http.Request) {
+	run, ok := a.find(w, r)
+	if !ok {
+		return
+	}
+	last, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
+	if err != nil {
+		last = 0 // from the first one
+	}
+	ctx, cancel := a.waiting(r)
+	defer cancel()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	events := http.NewResponseController(w)
+	_ = events.Flush() // the browser learns that it is connected; what it cannot be sent shows below
+	for chunk, err := range flows.Words.Read(ctx, run, workflow.From(last+1)) {
+		if err != nil {
+			return // the request has ended, or the server stops: the browser asks again
+		}
+		word, err := json.Marshal(chunk.Value) // holds no line break
+		if err != nil {
+			return
+		}
+		if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", chunk.Index, word); err != nil || events.Flush() != nil {
+			return
+		}
+	}
+	_, _ = fmt.Fprint(w, "event: end\ndata:\n\n") // tells the browser to ask no more
+}
+
+// waiting returns the context of a request that may take long: Shutdown waits for
+// requests, so this one ends when the server stops.
+func (a api) waiting(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	forget := context.AfterFunc(a.stopping, cancel)
+	return ctx, func() { forget(); cancel() }
+}
+
+func (a api) find(w http.ResponseWriter, r *http.Request) (*workflow.Run[string], bool) {
+	id, err := workflow.ParseRunID(r.PathValue("id"))
+	if err != nil {
+		http.NotFound(w, r)
+		return nil, false
+	}
+	run := flows.Reply.Get(a.client, id)
+	if _, err := run.Info(r.Context()); err != nil {
+		fail(w, err)
+		return nil, false
+	}
+	return run, true
+}
+
+// fail answers what a client of this program may know of an error.
+func fail(w http.ResponseWriter, err error) {
+	var failed *workflow.RunError
+	switch {
+	case errors.Is(err, workflow.ErrRunNotFound):
+		http.Error(w, "there is no such answer", http.StatusNotFound)
+	case errors.As(err, &failed):
+		http.Error(w, failed.Code, http.StatusConflict)
+	default: // the store does not answer, or the server stops
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "try again", http.StatusServiceUnavailable)
+	}
+}

@@ -1,0 +1,76 @@
+package docs
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/flowgen/flowgen"
+
+// foreign is a name of another package as code spells it.
+var foreign = regexp.MustCompile("(?:^|[^\\w.\"/])([a-z]+)\\.[A-Z]\\w*")
+
+// codeOf returns what a page shows as code: its blocks of Go and its spans.
+func codeOf(page string) string {
+	var b strings.Builder
+	for _, block := range blocks(page) {
+		if block.info == "go" || strings.HasPrefix(block.info, "go ") {
+			b.WriteString(block.text)
+		}
+	}
+	for _, span := range regexp.MustCompile("`[^`\n]+`").FindAllString(page, -1) {
+		b.WriteString(span + "\n")
+	}
+	return b.String()
+}
+
+// unnamed returns the packages that a page uses without saying where they are.
+// packages are import paths by the last element.
+func unnamed(page string, packages map[string]string) []string {
+	var missing []string
+	seen := make(map[string]bool)
+	for _, m := range foreign.FindAllStringSubmatch(codeOf(page), -1) {
+		at := packages[m[1]]
+		if at == "" || seen[at] || strings.Contains(page, "\""+at+"\"") {
+			continue
+		}
+		seen[at] = true
+		missing = append(missing, at)
+	}
+	return missing
+}
+
+func TestPages_NameTheImportPathsOfWhatTheyUse(t *testing.T) {
+	byName := map[string]string{"redisstore": module + "/redisstore"}
+	for _, at := range packages {
+		byName[path.Base(at)] = module + "/" + at
+	}
+	for name, page := range pages(t) {
+		if name == "CONTRIBUTING.md" || name == "docs/mutants.md" { // for those who have the tree before them
+			continue
+		}
+		for _, at := range unnamed(page, byName) {
+			t.Errorf("%s does not say that it means %q", name, at)
+		}
+	}
+}
+
+func TestUnnamed_LooksAtBlocksAndSpans(t *testing.T) {
+	packages := map[string]string{"worker": "example.com/runtime/worker"}
+	for page, want := range map[string]int{
+		"a `worker.Config`":                      1,
+		"```go x.go\n\tw := worker.New()\n```\n": 1,
+		"```go\nimport \"example.com/runtime/worker\"\n```\n`worker.Config`, `worker.New`": 0,
+		"prose about worker.Config":       0,
+		"`w.worker.Config`":               0,
+		"`fsck.Repair`":                   0,
+		"```sh\nworker.New\n```\n":        0,
+		"`*worker.Config` `worker.Grace`": 1,
+	} {
+		if got := unnamed(page, packages); len(got) != want {
+			t.Errorf("%q lacks %v, want %d", page, got, want)
+		}
+	}
+}
