@@ -21,6 +21,7 @@ import (
 type Store struct {
 	path    string
 	wal     string // path of the write-ahead log
+	files   []opened
 	clock   store.Clock
 	ctx     context.Context // ends when Close is called
 	cancel  context.CancelFunc
@@ -154,7 +155,10 @@ func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 		return err
 	}
 	s.wal, s.locks = resolved+"-wal", newLocks(resolved)
-	return s.locks.sweep(ctx, c)
+	if err := s.locks.sweep(ctx, c); err != nil {
+		return err
+	}
+	return s.remember()
 }
 
 // checkPath returns the absolute path, or says what is wrong with it. It must

@@ -202,7 +202,7 @@ func (w *writer) group() bool {
 // fails each in one of its own.
 func (w *writer) execute(ops []*op) {
 	err := w.try(ops)
-	if err == nil || len(ops) == 1 {
+	if err == nil || len(ops) == 1 || errors.As(err, new(*ReplacedError)) {
 		answer(ops, err)
 		return
 	}
@@ -233,6 +233,9 @@ func (w *writer) try(ops []*op) error {
 	err := t.finish()
 	if err == nil {
 		err = w.c.exec(`COMMIT`)
+	}
+	if err == nil {
+		err = w.s.inPlace()
 	}
 	if err != nil {
 		w.abort(t)
