@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,7 @@ type examination struct {
 	format  *redis.StringCmd
 	entries map[string][]entry // by run
 	odd     []string           // keys of the partition that have no place in it
+	wrong   map[string]string  // keys that have a type which they cannot have, and that
 	unread  map[string]bool    // runs that are not judged, as if they were not there
 }
 
@@ -78,7 +80,7 @@ func (s *Store) examine(ctx context.Context, p *partition) (*examination, error)
 	}
 	for n := range 4 * readings {
 		e := &examination{s: s, view: &view{p: p, keys: keys}, odd: odd, swaps: map[string][]swap{}}
-		if err := s.transaction(ctx, p, func(tx redis.Pipeliner) { e.read(ctx, tx) }); err != nil {
+		if err := e.readAll(ctx); err != nil {
 			return nil, err
 		}
 		all := keys.with(e.mentioned())
@@ -92,6 +94,43 @@ func (s *Store) examine(ctx context.Context, p *partition) (*examination, error)
 		keys = all
 	}
 	return nil, errMoving
+}
+
+// readAll reads in one transaction what there is to read. A key of a type that it cannot
+// have is taken for one that is not there, and noted: it was overwritten by somebody
+// else, and what it had held is gone.
+func (e *examination) readAll(ctx context.Context) error {
+	var queued []redis.Cmder
+	err := e.s.transaction(ctx, e.p, func(tx redis.Pipeliner) {
+		e.read(ctx, tx)
+		queued = tx.Cmds()
+	})
+	if err == nil {
+		return nil
+	}
+	types := map[string]*redis.StatusCmd{}
+	for _, c := range queued {
+		switch failed := c.Err(); {
+		case failed == nil, errors.Is(failed, redis.Nil):
+		case redis.HasErrorPrefix(failed, "WRONGTYPE"):
+			types[fmt.Sprint(c.Args()[1])] = nil
+		default:
+			return err
+		}
+	}
+	if len(types) == 0 {
+		return err
+	}
+	err = e.s.transaction(ctx, e.p, func(tx redis.Pipeliner) {
+		for key := range types {
+			types[key] = tx.Type(ctx, key)
+		}
+	})
+	e.wrong = map[string]string{}
+	for key, is := range types {
+		e.wrong[key] = is.Val()
+	}
+	return err
 }
 
 // leaveOut decides what is not judged: runs that were not read, and those of the

@@ -25,10 +25,17 @@ const (
 	inString = "string"
 	inStream = "stream" // seen is its first entry, value the first that is to be left
 	wholeKey = "key"
+	typeOf   = "type" // of a key, which is removed: value is empty
 )
 
 // look finds what a snapshot has no room for.
 func (e *examination) look() {
+	for _, key := range sortedKeys(e.wrong) {
+		e.mendable(store.Flaw{
+			Invariant: 16, What: fmt.Sprintf("key %s is a %s, which it never is: somebody else has overwritten it", key, e.wrong[key]),
+			Explain: "whoever uses it fails, and what it held is gone",
+		}, "remove it", swap{key: key, kind: typeOf, seen: e.wrong[key]})
+	}
 	e.lookAtSessions()
 	e.lookAtNames()
 	e.lookAtCounts()

@@ -361,6 +361,38 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 	}, func(t *testing.T, d decayed) { d.mends(t) })
 }
 
+func TestREC8_RemovesKeysThatSomebodyElseHasOverwritten(t *testing.T) {
+	repairtest.Each(t, map[string]decayed{
+		"metadata": {sleeps, func(k *keysOfScene) { k.do("del", k.meta(k.run)); k.do("set", k.meta(k.run), "x") },
+			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7, 9, 16}, Reason: store.ReasonStuckRunning}},
+		"a log": {sleeps, func(k *keysOfScene) { k.do("del", k.log(k.run)); k.do("set", k.log(k.run), "x") },
+			repairtest.Want{Invariants: []int{1, 16}, Reason: store.ReasonDamagedLog, Remaining: []int{1}, Stays: true}},
+		"timers": {sleeps, func(k *keysOfScene) { k.do("del", k.timers()); k.do("rpush", k.timers(), "x") },
+			repairtest.Want{Invariants: []int{7, 16}, Reason: store.ReasonStuckRunning}},
+		"open runs": {sleeps, func(k *keysOfScene) { k.do("del", k.open()); k.do("rpush", k.open(), "x") }, repairtest.Want{Invariants: []int{8, 16}, Reason: store.ReasonWrongRecord}},
+	}, func(t *testing.T, d decayed) { d.mends(t) })
+}
+
+func TestREC8_ARebuiltRecordHasThePriorityOfItsLog(t *testing.T) {
+	for _, priority := range []int{7, -7} {
+		decayed{
+			func(w *repairtest.World) *repairtest.Scene {
+				s := w.Sleeping(workflow.WithPriority(priority))
+				finish := s.Finish
+				s.Finish = func() string {
+					if got := w.Record(s.Run).Priority; got != priority {
+						t.Errorf("priority after the repair: got %d, want %d", got, priority)
+					}
+					return finish()
+				}
+				return s
+			},
+			func(k *keysOfScene) { k.del(k.meta(k.run)) },
+			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7}, Reason: store.ReasonStuckRunning},
+		}.mendsOn(t, redistest.Shared(t).Client(t))
+	}
+}
+
 // Everything of a repair is in one slot, and keys are found on the node that has it.
 func TestREC8_MendsOnACluster(t *testing.T) {
 	for name, d := range map[string]decayed{

@@ -1,9 +1,9 @@
 -- Replace writes one value, if the one that is there is the one that was seen.
 --
 -- KEYS  1 the key
--- ARGV  1 'hash', 'zset', 'string', or 'stream' for what a stream begins with  2 the
---       field or member  3 the value as it was seen, '' if there was none  4 the value
---       to be written, '' to remove it
+-- ARGV  1 'hash', 'zset', 'string', 'stream' for what a stream begins with, or 'type'
+--       for what the key is  2 the field or member  3 the value as it was seen, '' if
+--       there was none  4 the value to be written, '' to remove it
 --
 -- Returns {'ok'} or {'moved'}.
 --
@@ -20,6 +20,8 @@ elseif kind == 'zset' then
 elseif kind == 'stream' then
   local first = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
   now = first and first[1]
+elseif kind == 'type' then
+  now = redis.call('TYPE', key).ok
 else
   now = redis.call('GET', key)
 end

@@ -30,7 +30,7 @@
 // left to it.
 //
 // What only stood outside of the logs cannot be made again: items that nobody had
-// read yet, notes, the priority of a run and when it was to start, who was
+// read yet, notes, when a run was to start, who was
 // deleted before the deletion was carried out, and the audit trail. A run without
 // any of its log has no repair but a backup, and its fresh records stay: nobody knows
 // whether they have arrived. What a chain had accepted from an outbox, and has

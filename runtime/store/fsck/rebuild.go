@@ -15,13 +15,14 @@ var noTime time.Time
 const dedupe = 24 * time.Hour
 
 // rebuild makes what is to be kept of a run from its log. What the log does not
-// say is kept as it is: the priority, when it was created for later, and how often
-// it was recovered.
+// say is kept as it is: a priority of zero, which older logs have, when it was created
+// for later, and how often it was recovered.
 func (p *planner) rebuild(r *store.RunState, h *history) store.RunMend {
 	spec, m := h.fold.Spec, store.RunMend{Record: r.Record}
 	rec := &m.Record
 	rec.Chain = p.chainOf(r, h)
 	rec.WorkflowID, rec.Class = spec.WorkflowID, store.Class{Queue: spec.Queue, Workflow: spec.Workflow}
+	rec.Priority = cmp.Or(spec.Priority, rec.Priority)
 	rec.Tags, rec.Parent, rec.Root = spec.Tags, spec.Parent, spec.Root
 	rec.N, rec.Seq, rec.Last = uint64(len(r.Frames)), h.fold.Seq, h.cid
 	rec.Next, rec.Closing = h.fold.Next, false
