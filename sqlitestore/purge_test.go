@@ -123,7 +123,7 @@ func TestPurge_LeavesEveryTableEmptyButTheCounters(t *testing.T) {
 	for n := range 3 {
 		c := newRun(100)
 		c.WorkflowID, c.Class.Queue = fmt.Sprint("order-", n), fmt.Sprint("customer-", n)
-		c.Tags = map[string]string{"customer": "7", "region": "", "not text \xff": "\xfe"}
+		c.Tags = map[string]string{"customer": "7", "region": "", "odd \u2028": "\ufffd"}
 		c.Parent, c.Root = event.NewRunID(time.Now(), 0), "no ulid"
 		_, err := a.Create(ctx, []store.Create{c})
 		check(t, err)

@@ -42,14 +42,12 @@ func (c Class) Check() error {
 	return CheckName("workflow", c.Workflow)
 }
 
-// Check returns an *InvalidError if the request has a name that is none, or a priority
-// that does not fit into 32 bits: a store may keep priorities as floating-point numbers.
+// Check returns an *InvalidError if the request has a class or a tag that is no name, or a
+// priority that does not fit into 32 bits: a store may keep priorities as floating-point
+// numbers. A workflow id may be any bytes: tokens of hooks come from outside.
 // Stores answer it in Created.Err, before they look at anything else.
 func (c *Create) Check() error {
 	if err := c.Class.Check(); err != nil {
-		return err
-	}
-	if err := CheckName("workflow id", c.WorkflowID); err != nil {
 		return err
 	}
 	for name, value := range c.Tags {

@@ -40,9 +40,8 @@ type ActiveRunError = store.ActiveError
 // does not allow that.
 type FinishedRunError = store.FinishedError
 
-// InvalidError says that a name or a number cannot be kept as it is: a queue, workflow
-// id or tag that is not valid UTF-8 or holds a zero byte, or a priority of more than 32
-// bits.
+// InvalidError says that a name or a number cannot be kept as it is: a queue or
+// tag that is not valid UTF-8 or holds a zero byte, or a priority of more than 32 bits.
 type InvalidError = store.InvalidError
 
 // Wire names of the errors of this package; they stand in logs.

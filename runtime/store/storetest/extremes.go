@@ -146,10 +146,6 @@ var nameBehaviors = []behavior{
 				"workflow":       func(c *store.Create) { c.Class.Workflow = bad },
 				"tag":            func(c *store.Create) { c.Tags = map[string]string{bad: "x"} },
 				"value of a tag": func(c *store.Create) { c.Tags = map[string]string{"x": bad} },
-				"workflow id": func(c *store.Create) {
-					c.WorkflowID = bad
-					c.Run = h.ids.Run(h.clock.Now(), event.SlotOf(bad))
-				},
 			} {
 				h.unchanged("a refused start", func() {
 					good, c := h.newLog(orders, "").Create(), h.newLog(orders, "").Create()
@@ -169,6 +165,16 @@ var nameBehaviors = []behavior{
 					isA[*store.InvalidError](h, "open session", err)
 				}
 			})
+		}
+	}},
+	{"AWorkflowIDMayBeAnyBytes", func(h *harness) {
+		for _, odd := range []string{"a\x00b", "a\x00c", "\xff", "\xfe", "a\xc3"} {
+			wid := h.workflowID(odd)
+			l := h.startAs(orders, wid)
+			h.equal("workflow id", h.record(l.Run).WorkflowID, wid)
+			got, err := h.store.Resolve(h.ctx, wid)
+			h.check("resolve", err)
+			h.equal("run of the workflow id", got, l.Run)
 		}
 	}},
 	{"OddNamesAreKept", func(h *harness) {
