@@ -27,9 +27,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	if err != nil {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 	}
-	if c.Recover {
-		p.recoverExpired(l, chores)
-	}
+	p.recoverDead(l, chores)
 	p.makeDue(chores)
 	served := make([]*class, 0, len(c.Classes))
 	for _, known := range c.Classes {

@@ -299,9 +299,11 @@ func TestRecover_OfManyRunsDoesNotHoldUpOthers(t *testing.T) {
 	_, err := f.Claim(t.Context(), store.Claim{Session: dead, Token: f.ids.Token(), Classes: []store.Class{class}, Max: many})
 	f.check(err)
 	clock.Advance(time.Minute)
+	_, err = f.Heartbeat(t.Context(), 0, f.session)
+	f.check(err)
 	var left []int
 	for range 3 {
-		_, err := f.Claim(t.Context(), store.Claim{Session: f.session, Token: f.ids.Token(), Recover: true})
+		_, err := f.Claim(t.Context(), store.Claim{Session: f.session, Token: f.ids.Token()})
 		f.check(err)
 		snap, err := f.Inspect(t.Context())
 		f.check(err)

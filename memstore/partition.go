@@ -27,6 +27,8 @@ type partition struct {
 	purges   timers // of all runs that have ended
 	sessions map[store.SessionID]*session
 	expiry   int64  // no lease ends before
+	up       int64  // for how long somebody was heard; see package store on dead sessions
+	heard    int64  // when that was last
 	order    uint64 // of the last run that was made ready
 	most     int    // runs that there were since the maps were last made
 

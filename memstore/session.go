@@ -19,6 +19,7 @@ type session struct {
 	code       string // fingerprint of what it runs
 	ttl        time.Duration
 	expires    int64
+	up         int64 // how long the partition had been up when the lease was renewed
 	recovering bool
 
 	owned list
@@ -93,8 +94,14 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	return nil
 }
 
-// renew lets the lease last for its time from now.
+// renew lets the lease last for its time from now, and counts how long the partition was
+// up.
 func (p *partition) renew(l *session) {
+	now := p.now()
+	if p.heard != 0 {
+		p.up += max(min(now-p.heard, store.CountedPause(l.ttl).Milliseconds()), 0)
+	}
+	p.heard, l.up = now, p.up
 	l.expires = millis(p.clock.Now().Add(l.ttl))
 	p.expiry = min(p.expiry, l.expires)
 }
@@ -160,9 +167,9 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 	return nil
 }
 
-// recoverExpired recovers up to limit runs of sessions whose lease is past, for
+// recoverDead recovers up to limit runs of sessions that are dead, for
 // the session by. It leaves out that session itself: it is alive.
-func (p *partition) recoverExpired(by *session, limit int) {
+func (p *partition) recoverDead(by *session, limit int) {
 	now := p.now()
 	if now <= p.expiry {
 		return
@@ -170,7 +177,8 @@ func (p *partition) recoverExpired(by *session, limit int) {
 	p.expiry = math.MaxInt64
 	var dead []*session
 	for _, l := range p.sessions {
-		if l != by && (l.recovering || l.expires < now) {
+		silent := p.up-l.up >= l.ttl.Milliseconds()
+		if l != by && (l.recovering || l.expires < now && silent) {
 			dead = append(dead, l)
 		}
 	}

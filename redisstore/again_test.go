@@ -107,8 +107,13 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 	if len(got.Runs) != len(creates) {
 		t.Fatalf("claimed %d runs, want %d", len(got.Runs), len(creates))
 	}
-	g.clock.Advance(time.Hour)
-	if _, err := g.Claim(g.ctx, store.Claim{Session: g.session(), Token: g.ids.Token(), Recover: true}); err != nil {
+	alive := g.session()
+	for range 20 { // the others are silent
+		g.clock.Advance(5 * time.Second)
+		_, err := g.Heartbeat(g.ctx, 0, alive)
+		g.check(err)
+	}
+	if _, err := g.Claim(g.ctx, store.Claim{Session: alive, Token: g.ids.Token()}); err != nil {
 		t.Fatal(err)
 	}
 	owned, err := g.client.SCard(g.ctx, g.parts[0].owned(sessionCode(dead))).Result()

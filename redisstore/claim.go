@@ -18,12 +18,9 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	if err != nil {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 	}
-	session, recovers := sessionCode(c.Session), 0
-	if c.Recover {
-		recovers = 1
-	}
+	session := sessionCode(c.Session)
 	keys := []string{p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session)}
-	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), recovers, chores}
+	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores}
 	for _, class := range c.Classes {
 		code := s.names.codeOf(class)
 		keys, args = append(keys, p.ready(code)), append(args, code)

@@ -49,6 +49,7 @@
 //	{p}:q:W  list   runs that wait for the end of the active one
 //
 //	{p}:t    zset   timers          {p}:e    zset   leases of sessions
+//	{p}:A    hash   u for how long sessions were heard, h when the last one was
 //	{p}:w    hash   wakes by class  {p}:k    hash   names of classes
 //	{p}:u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
 //	{p}:p    zset   open runs       {p}:f    zset   done runs, both by id

@@ -100,7 +100,7 @@ func TestRecover_OfALostSessionLeavesATrail(t *testing.T) {
 	if err := st.OpenSession(w.Ctx, by); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.Claim(w.Ctx, store.Claim{Session: by.ID, Token: event.NewToken(), Recover: true}); err != nil {
+	if _, err := st.Claim(w.Ctx, store.Claim{Session: by.ID, Token: event.NewToken()}); err != nil {
 		t.Fatal(err)
 	}
 	trail, err := st.Audit(w.Ctx, s.Run)

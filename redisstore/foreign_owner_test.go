@@ -36,7 +36,7 @@ func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	claim := store.Claim{Session: "alive", Classes: classes, Max: 1, Recover: true, Token: event.NewToken()}
+	claim := store.Claim{Session: "alive", Classes: classes, Max: 1, Token: event.NewToken()}
 	claimed, err := st.Claim(ctx, claim)
 	if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run != run.ID() {
 		t.Fatalf("claim: got %+v, %v, want run %s", claimed, err, run.ID())
@@ -48,6 +48,9 @@ func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
 	for client.Exists(ctx, p.session(dead)).Val() == 1 { // until it has expired and is recovered
 		if claim.Token = event.NewToken(); ctx.Err() != nil {
 			t.Fatal(ctx.Err())
+		}
+		if _, err := st.Heartbeat(ctx, 0, "alive"); err != nil {
+			t.Fatal(err)
 		}
 		if _, err := st.Claim(ctx, claim); err != nil {
 			t.Fatal(err)

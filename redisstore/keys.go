@@ -75,6 +75,7 @@ func (p *partition) tips() string    { return p.whole['T'] }
 func (p *partition) purges() string  { return p.whole['d'] }
 func (p *partition) held() string    { return p.whole['G'] }
 func (p *partition) outbox() string  { return p.whole['D'] }
+func (p *partition) heard() string   { return p.whole['A'] }
 
 // format says how the database was written. It is kept in partition 0.
 func (p *partition) format() string { return p.tag + "format" }

@@ -14,8 +14,7 @@ import (
 // Claim recovers, makes due runs ready, and hands ready runs out: of all the
 // classes the highest priority first, then whoever has been ready for longest.
 //
-// Sessions whose process has provably ended are recovered whether or not
-// Claim.Recover is set.
+// Sessions whose process has provably ended are recovered at once.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	var claimed store.Claimed
 	err := s.enterPartition(ctx, c.Partition)
@@ -40,7 +39,7 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 		return store.Claimed{}, err
 	}
 	l.lock = lock
-	if err := t.recoverDead(l, c.Recover); err != nil {
+	if err := t.recoverDead(l); err != nil {
 		return store.Claimed{}, err
 	}
 	if err := t.makeDue(chores); err != nil {

@@ -168,7 +168,8 @@ var repairs = []repair{
 		key: "counter", invariant: 5,
 		count: `SELECT count(*) FROM (SELECT max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)) AS n)
 			WHERE n > coalesce((SELECT seq FROM counters WHERE id = 1), -1)`,
-		mend: `INSERT INTO counters SELECT 1, max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)) WHERE true
+		mend: `INSERT INTO counters SELECT 1, max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)),
+			coalesce((SELECT max(up) FROM sessions), 0), 0 WHERE true
 			ON CONFLICT (id) DO UPDATE SET seq = max(seq, excluded.seq)`,
 		what: "the counter of what comes first is behind what it has counted, or missing", explain: "what comes later is taken first, or replaces what is there",
 		mending: "set it to what it has counted",

@@ -10,9 +10,9 @@ import (
 const chores = 1000
 
 // recoverDead recovers runs of sessions that are over, on behalf of a session
-// that is not: of those whose process has ended, and if expired is set also of
-// those whose lease is past.
-func (t *tx) recoverDead(by *session, expired bool) error {
+// that is not: of those whose process has ended, and of those that were silent for too
+// long, as package store says.
+func (t *tx) recoverDead(by *session) error {
 	others, err := t.sessions(selectSession+`WHERE id <> +? ORDER BY id`, by.id)
 	if err != nil {
 		return err
@@ -31,8 +31,14 @@ func (t *tx) recoverDead(by *session, expired bool) error {
 				reason = store.ReasonProcessEnded
 			}
 		}
-		if reason == "" && expired && l.expires < t.ms() {
-			reason = store.ReasonExpiredClaim
+		if reason == "" && l.expires < t.ms() {
+			up, err := t.number(`SELECT up FROM counters`)
+			if err != nil {
+				return err
+			}
+			if up-l.up >= l.ttl.Milliseconds() {
+				reason = store.ReasonExpiredClaim
+			}
 		}
 		if reason == "" {
 			continue

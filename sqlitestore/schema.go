@@ -26,11 +26,15 @@ const (
 var schema = []string{
 	// seq is the last number that was given to a ready run or an item; both
 	// only ever need to know which of two came first.
+	// up is for how long somebody was heard, and heard when that was last; see
+	// package store on dead sessions.
 	`CREATE TABLE counters (
-		id  INTEGER PRIMARY KEY CHECK (id = 1),
-		seq INTEGER NOT NULL
+		id    INTEGER PRIMARY KEY CHECK (id = 1),
+		seq   INTEGER NOT NULL,
+		up    INTEGER NOT NULL,
+		heard INTEGER NOT NULL
 	) STRICT`,
-	`INSERT INTO counters VALUES (1, 0)`,
+	`INSERT INTO counters VALUES (1, 0, 0, 0)`,
 
 	// runs is the number of runs of the class; without any it is forgotten. blocks
 	// counts how often one was blocked, so that other processes notice.
@@ -58,7 +62,8 @@ var schema = []string{
 
 	// An id of a session is never used again, so that nothing can mean another
 	// session by it. reason is set once the session is being recovered. code is the
-	// fingerprint of what it runs. lock
+	// fingerprint of what it runs, up that of the counters when the lease was
+	// renewed. lock
 	// says how to prove that the process behind it has ended; see lock.go.
 	`CREATE TABLE sessions (
 		id      INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -67,6 +72,7 @@ var schema = []string{
 		code    TEXT NOT NULL,
 		expires INTEGER NOT NULL,
 		ttl     INTEGER NOT NULL,
+		up      INTEGER NOT NULL,
 		reason  TEXT,
 		lock    TEXT
 	) STRICT`,

@@ -16,18 +16,19 @@ type session struct {
 	code    string // fingerprint of what it runs
 	expires int64
 	ttl     time.Duration
+	up      int64        // how long the store had been up when the lease was renewed
 	reason  store.Reason // why it is being recovered; empty: it is live
 	lock    string
 }
 
-const selectSession = `SELECT id, name, expires, ttl, reason, lock, code FROM sessions `
+const selectSession = `SELECT id, name, expires, ttl, reason, lock, code, up FROM sessions `
 
 func (c *conn) sessions(query string, args ...any) ([]*session, error) {
 	var found []*session
 	err := c.query(query, func(r row) error {
 		found = append(found, &session{
 			id: r.ColumnInt64(0), name: store.SessionID(r.ColumnText(1)), expires: r.ColumnInt64(2),
-			ttl: time.Duration(r.ColumnInt64(3)), reason: store.Reason(r.ColumnText(4)), lock: r.ColumnText(5), code: r.ColumnText(6),
+			ttl: time.Duration(r.ColumnInt64(3)), reason: store.Reason(r.ColumnText(4)), lock: r.ColumnText(5), code: r.ColumnText(6), up: r.ColumnInt64(7),
 		})
 		return nil
 	}, args...)
@@ -88,9 +89,18 @@ func (t *tx) openSession(o *store.Session, lock string) error {
 	if l != nil && l.reason != "" {
 		return refuse(store.ErrExpired)
 	}
-	return t.exec(`INSERT INTO sessions (name, worker, code, expires, ttl, lock) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, code = excluded.code, expires = excluded.expires, ttl = excluded.ttl, lock = excluded.lock`,
+	if err := t.hear(o.TTL); err != nil {
+		return err
+	}
+	return t.exec(`INSERT INTO sessions (name, worker, code, expires, ttl, lock, up) VALUES (?, ?, ?, ?, ?, ?, coalesce((SELECT up FROM counters), 0))
+		ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, code = excluded.code, expires = excluded.expires, ttl = excluded.ttl,
+			lock = excluded.lock, up = excluded.up`,
 		string(o.ID), o.Worker, o.Fingerprint, millis(t.now.Add(o.TTL)), int64(o.TTL), nonEmpty(lock))
+}
+
+// hear counts for how long somebody was heard: a session with that TTL is now.
+func (t *tx) hear(ttl time.Duration) error {
+	return t.exec(`UPDATE counters SET up = up + max(min(?1 - heard, ?2), 0), heard = ?1`, t.ms(), store.CountedPause(ttl).Milliseconds())
 }
 
 // Heartbeat renews the lease of a session.
@@ -114,7 +124,10 @@ func (t *tx) heartbeat(id store.SessionID, lock string) (store.Heartbeat, error)
 	if err != nil {
 		return store.Heartbeat{}, err
 	}
-	if err := t.exec(`UPDATE sessions SET expires = ? WHERE id = +?`, millis(t.now.Add(l.ttl)), l.id); err != nil {
+	if err := t.hear(l.ttl); err != nil {
+		return store.Heartbeat{}, err
+	}
+	if err := t.exec(`UPDATE sessions SET expires = ?, up = coalesce((SELECT up FROM counters), 0) WHERE id = +?`, millis(t.now.Add(l.ttl)), l.id); err != nil {
 		return store.Heartbeat{}, err
 	}
 	if err := t.adopt(l, lock); err != nil {

@@ -59,7 +59,7 @@ func everything(t *testing.T, s *Store, name string) {
 	creates[6].Delay = time.Microsecond
 	_, err = s.Create(ctx, append(creates, creates[0]))
 	check(t, err)
-	claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Classes: session.Classes, Max: 100, Recover: true})
+	claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Classes: session.Classes, Max: 100})
 	check(t, err)
 	if len(claimed.Runs) < 5 {
 		t.Fatalf("claimed %d runs, want at least 5", len(claimed.Runs))

@@ -101,6 +101,11 @@ var memoryMutants = []Mutant{
 	memory("M4/memory/tip", "what is sent to a run of a chain does not reach the last", "deliver.go",
 		"r = p.tip(r)", "_ = p.tip", "DeliverToAnyRunOfAChainReachesTheLast"),
 
+	memory("W5/memory/pause", "an outage counts as silence as long as it is", "session.go",
+		"min(now-p.heard, store.CountedPause(l.ttl).Milliseconds())", "now-p.heard", "W5_AnOutageOfTheStoreMakesNobodyDead"),
+	memory("B2/memory/code", "a blocked run is given to another session with the same code", "blocked.go",
+		"return l.code == s.code && p.isLive(l)", "return l == s", "B2_NoSessionWithTheSameCodeIsGivenIt"),
+
 	memory("C1/memory/exists", "create does not ask whether the run exists", "create.go",
 		"if r := p.runs[c.Run]; r != nil {", "if r := p.runs[c.Run]; false {", "C1_CreateSentAgainIsTheSameRun"),
 	memory("C1/memory/policy-first", "the policy is asked before whether the run exists", "create.go",

@@ -124,6 +124,11 @@ var redisMutants = []Mutant{
 	onRedis("M4/redis/tip", "what is sent to a run of a chain does not reach the last", "lua/deliver.lua",
 		"if l[1] then", "if false then", "DeliverToAnyRunOfAChainReachesTheLast"),
 
+	onRedis("W5/redis/pause", "an outage counts as silence as long as it is", "lua/part/hear.lua",
+		"math.min(now - (h[2] or now), 5000, math.floor(ttl / 4))", "now - (h[2] or now)", "W5_AnOutageOfTheStoreMakesNobodyDead"),
+	onRedis("B2/redis/code", "a blocked run is given to another session with the same code", "lua/part/misfit.lua",
+		"== code then", "== 0 then", "B2_NoSessionWithTheSameCodeIsGivenIt"),
+
 	onRedis("C1/redis/exists", "create does not ask whether the run exists", "lua/create.lua",
 		"redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0", "false", "C1_CreateSentAgainIsTheSameRun"),
 	onRedis("C1/redis/policy-first", "the policy is asked before whether the run exists", "lua/create.lua",

@@ -75,6 +75,11 @@ var sqliteMutants = []Mutant{
 	sqlite("M4/sqlite/tip", "what is sent to a run of a chain does not reach the last", "deliver.go",
 		"if err != nil || tip == r.id {", "if true {", "DeliverToAnyRunOfAChainReachesTheLast"),
 
+	sqlite("W5/sqlite/pause", "an outage counts as silence as long as it is", "session.go",
+		"min(?1 - heard, ?2)", "?1 - heard + 0 * ?2", "W5_AnOutageOfTheStoreMakesNobodyDead"),
+	sqlite("B2/sqlite/code", "a blocked run is given to another session with the same code", "blocked.go",
+		"return l.code == s.code", "return l.id == s.id", "B2_NoSessionWithTheSameCodeIsGivenIt"),
+
 	sqlite("C1/sqlite/exists", "create does not ask whether the run exists", "create.go",
 		"if known != 0 {", "if known < 0 {", "C1_CreateSentAgainIsTheSameRun"),
 	sqlite("C1/sqlite/policy-first", "the policy is asked before whether the run exists", "create.go",

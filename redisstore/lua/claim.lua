@@ -1,12 +1,12 @@
--- Claim recovers runs of dead sessions if it is allowed to, makes due runs
+-- Claim recovers runs of dead sessions, makes due runs
 -- ready, and blocked ones that the session may try, and looks at the first ready
 -- runs: of all classes the highest priority first, then whoever has been ready for
 -- longest. Those that the session may try it gives to it, the others it blocks.
 --
 -- KEYS  1 the session  2 leases  3 timers  4 wakes  5 runs of the session
 --       6 and on: ready runs of each class
--- ARGV  1 now  2 session  3 token  4 how many at most  5 '1' to recover
---       6 how many to recover and to make due at most  7 and on: the classes
+-- ARGV  1 now  2 session  3 token  4 how many at most
+--       5 how many to recover and to make due at most  6 and on: the classes
 --
 -- Returns {'expired'} or {'ok', next due time, run, …}.
 --
@@ -15,9 +15,9 @@
 -- found here. A second execution with the same token answers what the first one
 -- has given out.
 --
--- Parts: tag clock head ready leave due trail recover grant misfit unblock
+-- Parts: tag clock head ready leave due trail recover silent grant misfit unblock
 
-local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
+local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't', 'f')
 if not s[1] or s[2] then
   return {'expired'}
@@ -34,16 +34,14 @@ if s[3] == token then
   end
   return answer
 end
-if ARGV[5] == '1' then
-  local left = chores
-  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('(%.0f', now), 'LIMIT', 0, 100)) do
-    if dead ~= session and left > 0 then
-      left = left - recover(dead, s[1], 'expired_claim', now, left)
-    end
+local left = chores
+for _, past in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('(%.0f', now), 'LIMIT', 0, 100)) do
+  if past ~= session and left > 0 and silent(past) then
+    left = left - recover(past, s[1], 'expired_claim', now, left)
   end
 end
 local answer = {'ok', make_due(now, chores)}
-unblock(7, s[4], most)
+unblock(6, s[4], most)
 
 local found = {}
 for i = 6, #KEYS - 1 do
@@ -87,9 +85,9 @@ if #owned > 0 then
 end
 for i = 6, #KEYS - 1 do
   if redis.call('EXISTS', KEYS[i]) == 1 then
-    wake(ARGV[i + 1])
+    wake(ARGV[i])
   else
-    redis.call('HDEL', KEYS[4], ARGV[i + 1])
+    redis.call('HDEL', KEYS[4], ARGV[i])
   end
 end
 return answer

@@ -10,13 +10,15 @@
 -- Atomic, because a lease that is gone or being recovered must not be written: a
 -- heartbeat never creates one.
 --
--- Parts: clock
+-- Parts: tag clock hear
 
 local s = redis.call('HMGET', KEYS[1], 'i', 'r', 'l')
 if not s[1] or s[2] then
   return {'expired'}
 end
-redis.call('ZADD', KEYS[2], clock(ARGV[1]) + s[3], ARGV[2])
+local now = clock(ARGV[1])
+redis.call('ZADD', KEYS[2], now + s[3], ARGV[2])
+redis.call('HSET', KEYS[1], 'u', hear(now, s[3]))
 local answer = redis.call('HKEYS', KEYS[4])
 table.insert(answer, 1, 'ok')
 table.insert(answer, 2, redis.call('SCARD', KEYS[3]))

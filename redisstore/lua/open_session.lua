@@ -7,11 +7,12 @@
 --
 -- Atomic, because a session that is being recovered must not come back.
 --
--- Parts: clock
+-- Parts: tag clock hear
 
 if redis.call('HGET', KEYS[1], 'r') then
   return {'expired'}
 end
-redis.call('HSET', KEYS[1], 'i', ARGV[3], 'w', ARGV[4], 'l', ARGV[5], 'f', ARGV[6])
-redis.call('ZADD', KEYS[2], clock(ARGV[1]) + ARGV[5], ARGV[2])
+local now = clock(ARGV[1])
+redis.call('HSET', KEYS[1], 'i', ARGV[3], 'w', ARGV[4], 'l', ARGV[5], 'f', ARGV[6], 'u', hear(now, ARGV[5]))
+redis.call('ZADD', KEYS[2], now + ARGV[5], ARGV[2])
 return {'ok'}

@@ -21,3 +21,9 @@ func (systemClock) Now() time.Time { return time.Now() }
 func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
+
+// CountedPause is the most that one pause between two signs of life in a partition counts
+// as time in which a store was up, by the TTL of the session that gives the second.
+func CountedPause(ttl time.Duration) time.Duration {
+	return max(min(5*time.Second, ttl/4), time.Millisecond)
+}

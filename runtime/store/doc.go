@@ -42,6 +42,7 @@
 //	W2  each heartbeat tells the owned runs
 //	W3  the same commit sent again is applied once
 //	W4  fenced does not mean "not applied"
+//	W5  only who was silent for a TTL while others were heard is dead
 //	K1  ready is a set; claim takes by place
 //	K2  make ready, then wake, in one action; one wake per class
 //	K3  whoever sets an earlier due time wakes
@@ -51,6 +52,38 @@
 //	O1  what one run does to another is carried over in order, and comes into effect once
 //	O2  a record goes only after it was settled, what it leaves only after Confirm
 //	P1  nothing is purged that someone may still send again
+//
+// # Dead sessions
+//
+// A session is dead, and any Claim recovers it, when its lease is past and the store has
+// been up for a TTL since it was renewed last (rule W5). A store that can prove that the
+// process of a session has ended need not wait.
+//
+// That a lease is past is not enough: after an outage of the store, a halt of its server
+// or a step of its clock all leases are past, and nobody is dead. Nor can the worker tell
+// that claims: it would have to have watched for a whole TTL itself, and where workers
+// live for less than that nobody ever would. So the store counts, in each partition, for
+// how long it was seen up: with each OpenSession and each Heartbeat, of whatever session,
+// by the time since the one before, but by no more than [CountedPause] of the session
+// that sends it. A lease keeps the count of its last renewal, and the difference says how
+// long the session has been silent while others were heard.
+//
+//   - However long an outage, a halt, or a step of the clock is, it adds one pause. A
+//     session that was heard a heartbeat before and is heard a heartbeat after it has been
+//     silent for two heartbeats and one pause, which is less than a TTL of four or more
+//     heartbeats. With fewer in a TTL one that lives may be taken for dead, as it may
+//     be when one heartbeat is late; then its runs go to others and it goes on with a
+//     new session.
+//   - A clock that is set back adds nothing, and counting goes on from there; the leases
+//     are past when it has come there again.
+//   - The silence that short-lived workers see adds up, each at least by the pause before it
+//     came.
+//   - A count that was lost, with the lease or alone, begins again, and a lease that has
+//     none, or a later one than the partition, was renewed just now. So a loss of data
+//     delays a recovery by a TTL, and takes nothing from anybody who lives.
+//   - While nobody is heard nothing is counted, and nobody is there to recover anything.
+//   - The sessions of a partition should have about the same TTL: one pause of a session
+//     with a long one may be the whole silence that another one is allowed.
 //
 // # Blocked runs
 //

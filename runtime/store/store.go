@@ -41,7 +41,7 @@ type Store interface {
 	// there has been closed before: nil.
 	CloseSession(ctx context.Context, partition int, session SessionID) error
 
-	// Claim recovers runs of dead sessions if asked to, makes due runs ready, makes
+	// Claim recovers runs of dead sessions, makes due runs ready, makes
 	// up to Max blocked runs of the classes ready that the session may try, and looks at
 	// the first Max ready runs of the classes: those that it may try it hands to the
 	// session, the others it blocks, with status blocked. Rule B2 says which a session
@@ -286,11 +286,6 @@ type Claim struct {
 	Token     event.Token // fresh for each call
 	Classes   []Class
 	Max       int // at most so many; 0 only recovers and makes due runs ready
-	// Recover allows to take runs from sessions whose lease is past. A worker
-	// sets it once it has itself reached the store for a whole TTL: after an
-	// outage of the store all leases are past, and nobody is dead. A store that
-	// can prove that the process of a session has ended recovers it regardless.
-	Recover bool
 }
 
 // Claimed is the answer to a claim.

@@ -136,7 +136,7 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, ful
 		s.claiming++
 		s.mu.Unlock()
 		answer, err := w.store.Claim(ctx, store.Claim{
-			Partition: s.partition, Session: id, Token: event.NewToken(), Classes: w.classes, Max: room, Recover: s.mayRecover(),
+			Partition: s.partition, Session: id, Token: event.NewToken(), Classes: w.classes, Max: room,
 		})
 		for _, c := range answer.Runs {
 			w.adopt(s, id, c)

@@ -214,65 +214,6 @@ func TestK3_AWorkerWaitsUntilTheNextDueTimeItKnows(t *testing.T) {
 	w.eventually("the worker waits until the run is due", known.Load)
 }
 
-// After an outage of the store all leases are past, and nobody is dead.
-func TestREC2_AWorkerCallsNobodyDeadBeforeItHasReachedTheStoreForAWholeExpiry(t *testing.T) {
-	const expiry = 150 * time.Millisecond
-	st := &between{Store: memstore.New()}
-	var mu sync.Mutex
-	var since time.Time // the store was reached without a gap of an expiry
-	var last time.Time  // a heartbeat was answered
-	var down, recovered atomic.Bool
-	look := func(op string, req any) error {
-		mu.Lock()
-		defer mu.Unlock()
-		now := time.Now()
-		switch op {
-		case "open":
-			since, last = now, now
-		case "heartbeat":
-			if down.Load() {
-				return errNoAnswer
-			}
-			if now.Sub(last) >= expiry {
-				since = now
-			}
-			last = now
-		case "claim":
-			if !req.(store.Claim).Recover {
-				return nil
-			}
-			recovered.Store(true)
-			if now.Sub(since) < expiry {
-				t.Errorf("the worker recovers %v after it has reached the store (again)", now.Sub(since))
-			}
-		}
-		return nil
-	}
-	st.around = func(_ context.Context, op string, req any, do func() error) error {
-		if err := look(op, req); err != nil {
-			return err
-		}
-		return do()
-	}
-	w := newWorld(t, st, workflow.ClientConfig{})
-	w.near = false // what is started is to be claimed
-	w.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: expiry}, as(attackSleep, func(_ workflow.Context, n int) (int, error) { return n, nil }))
-	until := func(what string, done func() bool) {
-		t.Helper()
-		w.eventually(what, func() bool {
-			start(w, attackSleep, 1) // makes the worker claim
-			return pause(w.ctx, time.Millisecond) == nil && done()
-		})
-	}
-	until("it recovers", recovered.Load)
-	down.Store(true)
-	gap := time.Now()
-	until("the outage is long", func() bool { return time.Since(gap) > 2*expiry })
-	down.Store(false)
-	recovered.Store(false)
-	until("it recovers again", recovered.Load)
-}
-
 // A step that ends because its worker stops has not failed.
 func TestREC7_AStepThatTheStopEndedIsLeftToTheNextWorker(t *testing.T) {
 	w := newMemory(t)

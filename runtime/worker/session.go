@@ -27,7 +27,6 @@ type session struct {
 	mu       sync.Mutex
 	id       store.SessionID
 	over     bool      // the id has expired and there is no new one yet
-	opened   time.Time // since then the store was reached without a gap of a whole expiry
 	renewed  time.Time // when the last request that succeeded was sent; by the clock of the process, which is monotonic
 	claiming int       // claim calls in flight: what they get is not known yet
 }
@@ -53,7 +52,7 @@ func (s *session) open(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.id, s.over, s.opened, s.renewed = id, false, sent, sent
+	s.id, s.over, s.renewed = id, false, sent
 	return nil
 }
 
@@ -90,14 +89,6 @@ func (s *session) awaitAlive(ctx context.Context, id store.SessionID) error {
 	return nil
 }
 
-// mayRecover reports whether this worker has reached the store for long enough
-// to call others dead: after an outage all leases are past.
-func (s *session) mayRecover() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Since(s.opened) >= s.w.cfg.ClaimExpiry && time.Since(s.renewed) < s.w.cfg.ClaimExpiry
-}
-
 // loop sends heartbeats until the worker has stopped.
 func (s *session) loop() {
 	defer close(s.done)
@@ -132,9 +123,6 @@ func (s *session) beat() {
 		s.mu.Lock()
 		gap := time.Since(s.renewed) >= s.w.cfg.ClaimExpiry
 		s.renewed = sent
-		if gap {
-			s.opened = s.renewed // begin to count again
-		}
 		s.mu.Unlock()
 		if gap { // tasks have held back their steps
 			s.w.eachOwned(s.partition, func(t *task) { t.post(input{kind: inputTick}) })

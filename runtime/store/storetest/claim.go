@@ -110,7 +110,7 @@ var claimBehaviors = []behavior{
 	{"ClaimOfASessionThatIsNotThereIsExpired", func(h *harness) {
 		h.start()
 		h.unchanged("a claim by nobody", func() {
-			_, err := h.store.Claim(h.ctx, store.Claim{Session: "nobody", Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1, Recover: true})
+			_, err := h.store.Claim(h.ctx, store.Claim{Session: "nobody", Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1})
 			h.is("claim", err, store.ErrExpired)
 		})
 	}},

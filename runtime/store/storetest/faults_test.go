@@ -133,8 +133,11 @@ var storeFaults = map[string]fault{
 	"each session has other code": {"B2_NoSessionWithTheSameCodeIsGivenIt", func(w wrapper) store.Store {
 		return coded{w, func(s store.Session) string { return string(s.ID) }}
 	}},
-	"claim always recovers": {"RecoverIsOnlyDoneIfTheClaimAllowsIt", func(w wrapper) store.Store {
-		return edit{wrapper: w, claim: func(_ context.Context, c *store.Claim, _ *store.Claimed) { c.Recover = true }}
+	"silence is not bounded": {"W5_AnOutageOfTheStoreMakesNobodyDead", func(w wrapper) store.Store {
+		return hurried{w}
+	}},
+	"only a session that has lived for a TTL counts": {"W5_SessionsThatLiveForLessThanATTLRecoverADeadOne", func(w wrapper) store.Store {
+		return forgiving{w}
 	}},
 	"claim takes too many": {"ClaimTakesAtMostMax", func(w wrapper) store.Store {
 		return edit{wrapper: w, claim: func(_ context.Context, c *store.Claim, got *store.Claimed) {
@@ -234,6 +237,32 @@ type coded struct {
 func (c coded) OpenSession(ctx context.Context, s store.Session) error {
 	s.Fingerprint = c.code(s)
 	return c.Store.OpenSession(ctx, s)
+}
+
+// hurried is a store to which a session is dead as soon as its lease is past.
+type hurried struct{ wrapper }
+
+func (d hurried) Heartbeat(ctx context.Context, partition int, s store.SessionID) (store.Heartbeat, error) {
+	for id, l := range d.snapshot(ctx).Leases {
+		if id != s && l.Expires.Before(d.Clock().Now()) {
+			if err := d.CloseSession(ctx, partition, id); err != nil {
+				return store.Heartbeat{}, err
+			}
+		}
+	}
+	return d.Store.Heartbeat(ctx, partition, s)
+}
+
+// forgiving is a store in which a new session has seen nobody be silent.
+type forgiving struct{ wrapper }
+
+func (f forgiving) OpenSession(ctx context.Context, s store.Session) error {
+	for id := range f.snapshot(ctx).Leases {
+		if _, err := f.Store.Heartbeat(ctx, s.Partition, id); err != nil {
+			return err
+		}
+	}
+	return f.Store.OpenSession(ctx, s)
 }
 
 type eagerHeart struct{ wrapper }

@@ -261,13 +261,27 @@ func (h *harness) startOwned(s store.SessionID) (*Log, store.Fence) {
 	return l, h.own(s, l)
 }
 
-// recoverDead lets all other leases pass and lets the session s recover.
+// recoverDead lets all other sessions be silent for too long and lets s recover them.
 func (h *harness) recoverDead(s store.SessionID) {
 	h.Helper()
-	h.clock.Advance(ttl + time.Second)
-	h.heartbeat(s)
-	_, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Recover: true})
-	h.check("claim with recover", err)
+	h.silence(s)
+	h.chore(s)
+}
+
+// silence lets a TTL and more pass in which only the session s is heard.
+func (h *harness) silence(s store.SessionID) {
+	h.Helper()
+	for heard := time.Duration(0); heard <= ttl; heard += store.CountedPause(ttl) {
+		h.clock.Advance(store.CountedPause(ttl))
+		h.heartbeat(s)
+	}
+}
+
+// chore claims nothing, which recovers who is dead.
+func (h *harness) chore(s store.SessionID) {
+	h.Helper()
+	_, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token()})
+	h.check("claim of nothing", err)
 }
 
 func (h *harness) heartbeat(s store.SessionID) store.Heartbeat {

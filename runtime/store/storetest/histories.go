@@ -205,6 +205,14 @@ func (h *history) later(t *rapid.T) time.Time {
 }
 
 func (h *history) drawAdvance(t *rapid.T) {
+	if s := h.session(t).ID; h.live(s) && chance(t, "others are silent", 20) {
+		for range 7 {
+			h.clock.Advance(5 * time.Second)
+			h.heartbeat(s)
+			_, _ = h.m.heartbeat(s)
+		}
+		return
+	}
 	h.clock.Advance(rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second, 20 * time.Second, 40 * time.Second, store.Horizon}).Draw(t, "time"))
 }
 

@@ -64,7 +64,7 @@ func (h *history) drawClaim(t *rapid.T) {
 	s := h.session(t)
 	c := store.Claim{
 		Session: s.ID, Token: h.ids.Token(), Classes: s.Classes,
-		Max: rapid.IntRange(0, 4).Draw(t, "max"), Recover: rapid.Bool().Draw(t, "recover"),
+		Max: rapid.IntRange(0, 4).Draw(t, "max"),
 	}
 	if chance(t, "one class", 30) {
 		c.Classes = []store.Class{rapid.SampledFrom(historyClasses).Draw(t, "class")}

@@ -26,6 +26,9 @@ type model struct {
 	streams map[event.RunID]map[string]store.StreamState
 	outbox  []store.Outgoing // in the order in which they were written
 	leases  map[store.SessionID]store.Lease
+	up      time.Duration                     // for how long somebody was heard
+	heard   time.Time                         // when that was last
+	renewed map[store.SessionID]time.Duration // how long that had been when a lease was renewed
 	wakes   map[store.Class]bool
 	news    map[store.SessionID]map[event.RunID]bool // mail that no Wait has told
 	audit   []store.AuditEntry
@@ -52,6 +55,7 @@ func newModel(clock store.Clock) *model {
 		kept:    map[event.RunID]map[event.ItemID]bool{},
 		streams: map[event.RunID]map[string]store.StreamState{},
 		leases:  map[store.SessionID]store.Lease{},
+		renewed: map[store.SessionID]time.Duration{},
 		wakes:   map[store.Class]bool{},
 		news:    map[store.SessionID]map[event.RunID]bool{},
 	}

@@ -99,6 +99,16 @@ func (m *model) openSession(s store.Session) {
 	m.leases[s.ID] = store.Lease{
 		Session: s.ID, Worker: s.Worker, Fingerprint: s.Fingerprint, TTL: s.TTL, Expires: m.clock.Now().Add(s.TTL),
 	}
+	m.hear(s.ID)
+}
+
+// hear notes that a session was heard.
+func (m *model) hear(s store.SessionID) {
+	now := m.clock.Now()
+	if !m.heard.IsZero() {
+		m.up += min(now.Sub(m.heard), store.CountedPause(m.leases[s].TTL))
+	}
+	m.heard, m.renewed[s] = now, m.up
 }
 
 func (m *model) heartbeat(s store.SessionID) (store.Heartbeat, error) {
@@ -108,6 +118,7 @@ func (m *model) heartbeat(s store.SessionID) (store.Heartbeat, error) {
 	}
 	l.Expires = m.clock.Now().Add(l.TTL)
 	m.leases[s] = l
+	m.hear(s)
 	return store.Heartbeat{Owned: len(m.owned(s)), Mail: m.mail(s), Next: m.nextDue(), Outbox: m.nextRecord()}, nil
 }
 
@@ -151,12 +162,10 @@ func (m *model) due(limit int) time.Time {
 
 // chores is what a claim does before it takes runs.
 func (m *model) chores(c store.Claim) {
-	if c.Recover {
-		turn := m.nextTurn()
-		for id, l := range m.leases {
-			if id != c.Session && l.Expires.Before(m.clock.Now()) {
-				m.recover(id, c.Session, store.ReasonExpiredClaim, turn)
-			}
+	turn := m.nextTurn()
+	for id, l := range m.leases {
+		if id != c.Session && l.Expires.Before(m.clock.Now()) && m.up-m.renewed[id] >= l.TTL {
+			m.recover(id, c.Session, store.ReasonExpiredClaim, turn)
 		}
 	}
 	m.due(1000)

@@ -32,53 +32,81 @@ var recoverBehaviors = []behavior{
 		h.recoverDead(h.session())
 		h.equal("number of leases", len(h.inspect().Leases), 1)
 	}},
-	{"RecoverIsOnlyDoneIfTheClaimAllowsIt", func(h *harness) {
+	{"W5_AnOutageOfTheStoreMakesNobodyDead", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		alive := h.session()
-		h.clock.Advance(10 * ttl)
+		h.clock.Advance(10 * ttl) // or its clock is set forward
 		h.heartbeat(alive)
-		h.equal("claimed", h.claim(alive, 10), []store.ClaimedRun(nil))
+		h.chore(alive)
 		h.place(l.Run, store.PlaceOwned)
 		h.commit(l, l.Commit(fence, l.Work()...))
 	}},
-	{"RecoverLeavesSessionsInGoodStanding", func(h *harness) {
+	{"W5_AfterAnOutageWhoIsSilentIsDeadAndWhoIsHeardIsNot", func(h *harness) {
+		dead, heard := h.session(), h.session()
+		lost, _ := h.startOwned(dead)
+		kept, fence := h.startOwned(heard)
+		alive := h.session()
+		h.clock.Advance(10 * ttl)
+		h.heartbeat(heard)
+		for range 4 { // and one pause has been counted for the outage
+			h.clock.Advance(store.CountedPause(ttl))
+			h.heartbeat(alive)
+			h.chore(alive)
+			h.place(lost.Run, store.PlaceOwned)
+		}
+		h.clock.Advance(store.CountedPause(ttl))
+		h.heartbeat(alive)
+		h.chore(alive)
+		h.place(lost.Run, store.PlaceReady)
+		h.commit(kept, kept.Commit(fence, kept.Work()...))
+	}},
+	{"W5_SessionsThatLiveForLessThanATTLRecoverADeadOne", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		for n := 0; h.record(l.Run).Place == store.PlaceOwned; n++ {
+			if n > 15 {
+				h.Fatalf("run %s is not recovered after %d sessions in %v", l.Run, n, h.clock.Now())
+			}
+			short := h.session()
+			h.chore(short)
+			h.clock.Advance(3 * time.Second)
+			h.chore(short)
+			h.check("close session", h.store.CloseSession(h.ctx, 0, short))
+		}
+		h.is("commit", h.try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
+	}},
+	{"W5_NobodyIsDeadBeforeItsLeaseIsPast", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		other := h.session()
 		h.clock.Advance(ttl - time.Second)
-		_, err := h.store.Claim(h.ctx, store.Claim{Session: other, Token: h.ids.Token(), Recover: true})
-		h.check("claim", err)
+		h.heartbeat(other)
+		h.chore(other)
 		h.commit(l, l.Commit(fence, l.Work()...))
 	}},
 	{"RecoverFindsASessionWhoseLeaseIsShorterThanThoseBefore", func(h *harness) {
 		alive := h.session()
 		h.session()
-		claim := func() {
-			_, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: h.ids.Token(), Recover: true})
-			h.check("claim", err)
-		}
-		claim()
+		h.chore(alive)
 		short := store.Session{ID: h.ids.Session(), TTL: time.Second}
 		h.check("open session", h.store.OpenSession(h.ctx, short))
 		l, _ := h.startOwned(short.ID)
 		h.clock.Advance(2 * time.Second)
-		claim()
+		h.heartbeat(alive)
+		h.chore(alive)
 		h.place(l.Run, store.PlaceReady)
 	}},
 	{"RecoverNeverTakesFromTheSessionThatClaims", func(h *harness) {
-		s := h.session()
+		s, other := h.session(), h.session()
 		l, fence := h.startOwned(s)
-		h.clock.Advance(10 * ttl)
-		_, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Recover: true})
-		h.check("claim", err)
+		h.silence(other)
+		h.chore(s)
 		h.commit(l, l.Commit(fence, l.Work()...))
 	}},
 	{"AClaimHandsOutWhatItHasRecovered", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		alive := h.session()
-		h.clock.Advance(ttl + time.Second)
-		h.heartbeat(alive)
+		h.silence(alive)
 		token := h.ids.Token()
-		got, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: token, Classes: []store.Class{orders}, Max: 5, Recover: true})
+		got, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: token, Classes: []store.Class{orders}, Max: 5})
 		h.check("claim", err)
 		h.equal("claimed", h.handedAll(got.Runs), []store.ClaimedRun{{
 			Run: l.Run, Class: orders, Fence: store.Fence{Epoch: fence.Epoch + 2, Token: token}, Recoveries: 1, N: 1, Seq: 1, Last: l.Last,
@@ -136,7 +164,7 @@ var recoverBehaviors = []behavior{
 			h.is("heartbeat", err, store.ErrExpired)
 			_, err = h.store.Reconcile(h.ctx, 0, late)
 			h.is("reconcile", err, store.ErrExpired)
-			_, err = h.store.Claim(h.ctx, store.Claim{Session: late, Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1, Recover: true})
+			_, err = h.store.Claim(h.ctx, store.Claim{Session: late, Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1})
 			h.is("claim", err, store.ErrExpired)
 			_, err = h.store.ClaimRun(h.ctx, 0, late, h.ids.Token(), l.Run)
 			h.is("claim run", err, store.ErrExpired)
