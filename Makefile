@@ -6,6 +6,7 @@ GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME      ?= 20s
 RACE_TIMEOUT  ?= 8m
 CHAOS         ?= -store redis -runs 1000 -workers 3 -seconds 8 -wait 60s
+ENDURE        ?= -duration 1h
 CHECKS        ?= 1000
 SEEDS         ?= 30
 SEED          ?= 1
@@ -96,6 +97,10 @@ chaos-redis: ## harm fleets on Redis, with seeds 1 to 10, and restart the server
 		echo "== chaos-redis: bench chaos $(CHAOS) -seed $$seed $$more"; \
 		"$$dir/bench" chaos $(CHAOS) -seed $$seed $$more 2>"$$dir/log" || { cat "$$dir/log"; exit 1; }; \
 	done; done
+
+.PHONY: endure
+endure: ## an hour of deploys, restarts of the server, deleted keys and repairs: ENDURE (-duration 1h)
+	$(GO) run ./bench endure $(ENDURE)
 
 .PHONY: soak
 soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)

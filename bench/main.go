@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos"
+	"github.com/flowgen/flowgen/bench/internal/endure"
 	"github.com/flowgen/flowgen/bench/internal/speed"
 )
 
@@ -19,6 +20,7 @@ const help = `bench measures flowgen, and harms it to see what it endures.
 usage: bench COMMAND [flags]
 
   chaos    harm a fleet of worker processes and check that nothing was lost
+  endure   deploy, restart, delete keys and repair for hours, and tell what was lost
   speed    measure what workflows cost: time, round trips, memory
 
 bench COMMAND -help says more.
@@ -28,13 +30,16 @@ const exitUsage = 2
 
 // commands are what the program can do.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
-	"chaos": chaos.Main,
-	"speed": speed.Main,
+	"chaos":  chaos.Main,
+	"endure": endure.Main,
+	"speed":  speed.Main,
 }
 
 func main() {
-	if code, ok := chaos.Role(os.Args[1:], os.Stderr); ok {
-		os.Exit(code)
+	for _, role := range []func([]string, io.Writer) (int, bool){chaos.Role, endure.Role} {
+		if code, ok := role(os.Args[1:], os.Stderr); ok {
+			os.Exit(code)
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)

@@ -1,0 +1,102 @@
+// Package flows is the workload of the endurance run: journeys whose results can be
+// computed from their input, whatever happens to workers and server meanwhile.
+package flows
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// Build is the release of the code that a worker runs. A journey follows the build
+// that was the newest when it got to its first fork; older ones cannot replay it.
+var Build = 1
+
+// Post is where a journey is told a number.
+var Post = workflow.NewTopic[int]("endure.post")
+
+// Job is the input of a journey.
+type Job struct {
+	ID    int `json:"id"`
+	Steps int `json:"steps"`
+	Work  int `json:"work"` // milliseconds that a step takes
+	Nap   int `json:"nap"`  // milliseconds that it sleeps after each step
+}
+
+// Want returns the result of a journey.
+func (j Job) Want() int {
+	return j.Steps*(j.Steps-1)/2 + j.ID + j.Message()
+}
+
+// Message returns the number that a journey is told.
+func (j Job) Message() int { return 7 * j.ID }
+
+// journey takes its steps one by one, sends out a child, and takes a message.
+//
+//flow:workflow
+func journey(ctx workflow.Context, job Job) (int, error) {
+	sum := 0
+	for i := range job.Steps {
+		n, err := Work(ctx, job, i)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+		if workflow.Version(ctx, "build", Build)%2 == 0 { // what each second build does differently
+			if err := Toll(ctx, i); err != nil {
+				return 0, err
+			}
+		}
+		if err := workflow.Sleep(ctx, time.Duration(job.Nap)*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+	n, err := Errand.Child(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	told, err := Post.Receive(ctx)
+	return sum + n + told, err
+}
+
+// errand is what a journey sends out.
+//
+//flow:workflow
+func errand(ctx workflow.Context, job Job) (int, error) {
+	if _, err := Work(ctx, job, 0); err != nil {
+		return 0, err
+	}
+	return job.ID, nil
+}
+
+// pieces is in how many pieces work is done.
+const pieces = 10
+
+// work takes its time, and begins where the attempt before has come to.
+//
+//flow:step retries=8 backoff=constant(50ms)
+func work(ctx context.Context, job Job, i int) (int, error) {
+	begin, _ := step.LastHeartbeat[int](ctx)
+	for p := begin; p < pieces; p++ {
+		end := time.NewTimer(time.Duration(job.Work) * time.Millisecond / pieces)
+		select {
+		case <-end.C:
+		case <-ctx.Done():
+			end.Stop()
+			return 0, context.Cause(ctx)
+		}
+		if err := step.Heartbeat(ctx, p+1); err != nil {
+			return 0, err
+		}
+	}
+	return i, nil
+}
+
+// toll is what each second build pays.
+//
+//flow:step retries=8 backoff=constant(50ms)
+func toll(ctx context.Context, at int) error { return ctx.Err() }
