@@ -181,6 +181,53 @@ func TestFLOW4_RandomNumbersDifferBetweenRunsAndBranches(t *testing.T) {
 	}
 }
 
+// Code that asks for one more of the ones does not change the others in runs under way:
+// neither the numbers, nor the UUIDs, nor those of other branches.
+func TestFLOW4_UUIDsAndRandomNumbersAreSeparate(t *testing.T) {
+	drawn := flow[int, int]("drawn")
+	type draws struct{ first, number, uuid, branch string }
+	code := func(moreUUIDs, moreNumbers int, got *seen[draws]) binding {
+		return as(drawn, func(ctx workflow.Context, _ int) (int, error) {
+			d := draws{first: workflow.UUID(ctx)}
+			for range moreUUIDs {
+				workflow.UUID(ctx)
+			}
+			for range moreNumbers {
+				workflow.Rand(ctx).Int()
+			}
+			d.number, d.uuid = fmt.Sprint(workflow.Rand(ctx).Int()), workflow.UUID(ctx)
+			d.branch, _ = workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return workflow.UUID(ctx), nil }).Get(ctx)
+			got.add(d)
+			for {
+				if n, err := numbers.Receive(ctx); err != nil || n == 0 {
+					return n, err
+				}
+			}
+		})
+	}
+	onEachStore(t, func(t *testing.T, w *world) {
+		var got [3]seen[draws]
+		var run *workflow.Run[int]
+		for i, c := range []binding{code(0, 0, &got[0]), code(1, 0, &got[1]), code(0, 1, &got[2])} {
+			worker := w.work(worker.Config{}, c)
+			if i == 0 {
+				run = start(w, drawn, 0)
+			} else {
+				w.send(run, i) // so that it is taken up by this worker
+			}
+			w.reach(run, event.WaitCreated, i+1)
+			worker.stop()
+		}
+		was, uuid, number := got[0].get()[0], got[1].get()[0], got[2].get()[0]
+		if uuid.first != was.first || uuid.number != was.number || uuid.branch != was.branch || uuid.uuid == was.uuid {
+			t.Errorf("with one UUID more: got %+v, want but for the last UUID %+v", uuid, was)
+		}
+		if number.number == was.number || number.first != was.first || number.uuid != was.uuid || number.branch != was.branch {
+			t.Errorf("with one number more: got %+v, want but for the number %+v", number, was)
+		}
+	})
+}
+
 func TestFLOW12_EachReplaySeesTheOriginalInput(t *testing.T) {
 	type order struct {
 		Lines []string

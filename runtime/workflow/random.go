@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"encoding/hex"
 	"math/rand/v2"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -10,24 +9,15 @@ import (
 
 // Rand returns the random numbers of the branch. They are seeded from the run's
 // id and the branch, so that every replay sees the same; they are not for
-// secrets.
+// secrets. Code that draws one number more gets others for all that follow in the
+// branch: a run under way is then not blocked, but may decide otherwise. Where a number
+// decides something, keep it with [Record].
 func Rand(ctx Context) *rand.Rand { return ctx.branch().Rand() }
 
-// UUID returns a version 4 UUID that is the same in every replay.
-func UUID(ctx Context) string {
-	r := Rand(ctx)
-	var u [16]byte
-	for i := 0; i < 16; i += 8 {
-		n := r.Uint64()
-		for j := range 8 {
-			u[i+j] = byte(n >> (8 * j))
-		}
-	}
-	u[6] = u[6]&0x0f | 0x40
-	u[8] = u[8]&0x3f | 0x80
-	h := hex.EncodeToString(u[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
+// UUID returns a version 4 UUID that is the same in every replay. It depends on the
+// run, the branch and how many UUIDs the branch has asked for before, and not on what
+// was drawn from [Rand]; it is not for secrets.
+func UUID(ctx Context) string { return ctx.branch().UUID() }
 
 // Record calls f once, inline, and keeps what it returns in the log; every
 // replay gets the recorded value, read back from its stored form, or the

@@ -20,6 +20,7 @@ type Branch struct {
 	ordinals ordinals
 	rng      *rand.Rand
 	chacha   *rand.ChaCha8 // the numbers of rng
+	uuids    int           // asked for
 	waiter   waiter
 	// waitsFor and waitsForKey say what blocks it; empty: nothing.
 	waitsFor, waitsForKey string

@@ -2,8 +2,11 @@ package replay
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
@@ -19,15 +22,34 @@ func (b *Branch) Rand() *rand.Rand {
 	return b.rng
 }
 
-// seed is that of the run whose log this one has taken over, until the kept part is
-// over: the code must do there what it has done, and something of its own after it.
-func (b *Branch) seed() (seed [32]byte) {
-	id := b.run.seed
-	if id == "" {
-		id = cmp.Or(b.run.fold.Spec.Seed, b.run.id)
+// UUID returns a UUID of version 4 that depends on nothing but the run, the branch and
+// how many UUIDs the branch has asked for before: what the code draws from Rand has no
+// part in it, so that code which asks for one more of the ones does not change the
+// others in runs under way.
+func (b *Branch) UUID() string {
+	b.enter()
+	b.uuids++
+	h := sha256.New()
+	for _, part := range []string{"uuid", string(b.seedRun()), b.path, strconv.Itoa(b.uuids)} {
+		_, _ = h.Write([]byte(part))
+		_, _ = h.Write([]byte{0})
 	}
+	u := h.Sum(nil)[:16]
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+// seedRun is that of the run whose log this one has taken over, until the kept part is
+// over: the code must do there what it has done, and something of its own after it.
+func (b *Branch) seedRun() event.RunID {
+	return cmp.Or(b.run.seed, b.run.fold.Spec.Seed, b.run.id)
+}
+
+// seed is that of the branch's random numbers.
+func (b *Branch) seed() (seed [32]byte) {
 	h := fnv.New128a()
-	_, _ = h.Write([]byte(id))
+	_, _ = h.Write([]byte(b.seedRun()))
 	_, _ = h.Write([]byte{0})
 	_, _ = h.Write([]byte(b.path))
 	copy(seed[:], h.Sum(nil))
