@@ -24,7 +24,7 @@ _flowgen() {
 	if [[ ${COMP_WORDS[1]} == completion && $COMP_CWORD -eq 2 ]]; then
 		COMPREPLY=($(compgen -W "bash zsh fish" -- "$word"))
 	elif [[ $word == -* ]]; then
-		COMPREPLY=($(compgen -W "-check -json -version -help" -- "$word"))
+		COMPREPLY=($(compgen -W "-check -since -json -version -help" -- "$word"))
 	elif [[ $COMP_CWORD -eq 1 ]]; then
 		COMPREPLY=($(compgen -W "completion help ./..." -- "$word") $(compgen -d -- "$word"))
 	else
@@ -42,6 +42,7 @@ _flowgen() {
 	fi
 	_arguments \
 		'-check[write nothing; fail if a file is missing or stale]' \
+		'-since=[compare stored names with a revision]:revision:' \
 		'-json[print the report as JSON]' \
 		'-version[print the version]' \
 		'-help[print help]' \
@@ -52,6 +53,7 @@ compdef _flowgen flowgen
 	"fish": `# fish completion for flowgen: flowgen completion fish | source
 complete -c flowgen -f
 complete -c flowgen -o check -d 'write nothing; fail if a file is missing or stale'
+complete -c flowgen -o since -x -d 'compare stored names with a revision'
 complete -c flowgen -o json -d 'print the report as JSON'
 complete -c flowgen -o version -d 'print the version'
 complete -c flowgen -o help -d 'print help'

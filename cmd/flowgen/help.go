@@ -1,6 +1,6 @@
 package main
 
-const usage = `usage: flowgen [-check] [-json] [packages]
+const usage = `usage: flowgen [-check] [-since REVISION] [-json] [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
 Run flowgen -help for more.
@@ -17,6 +17,9 @@ Packages are named as for the go command; without any, it is the one in the
 current directory.
 
   -check     write nothing; fail if a file is missing or stale (for CI)
+  -since R   compare the names that logs hold with revision R of the git
+             repository, not with the files on disk; with -check, fail if one of
+             them changed, for runs under way have the old one
   -json      print the report as one JSON object on standard output
   -version   print the version
   -help      print this
@@ -26,6 +29,8 @@ Examples:
   go tool flowgen ./...                   every package below
   go tool flowgen                         this package
   go tool flowgen -check ./...            in CI
+  go tool flowgen -check -since=origin/main ./...
+                                          in CI of a change
   //go:generate go tool flowgen ./...     in one file at the root of the module, for
                                           those who run go generate
 
@@ -36,7 +41,7 @@ Directives go into the doc comment, without a space after the slashes:
       as=Name  name=orders.charge  key=order.ID  retries=5
       backoff=constant(1s)|linear(1s,1m)|exponential(200ms,30s[,2])
       jitter=0.2  total=10m  timeout=10s  fatal=ErrX,*TypeY  nonidempotent
-      queue=slow
+      queue=slow  wire=payer:customer
   //flow:workflow     above func fulfil(ctx workflow.Context, …) (T, error):
                       generates Fulfil, which starts and awaits runs
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
@@ -49,5 +54,5 @@ Directives go into the doc comment, without a space after the slashes:
 See docs/directives.md for all of it.
 
 Exit codes: 0 all is well; 1 there are mistakes in the packages, or under -check
-a file is not up to date; 2 the command line is wrong.
+a file is not up to date or a stored name changed; 2 the command line is wrong.
 `

@@ -22,7 +22,7 @@ import (
 // Exit codes.
 const (
 	exitOK      = 0
-	exitMistake = 1 // in the packages, or a stale file under -check
+	exitMistake = 1 // in the packages, or under -check a stale file or a stored name that changed
 	exitUsage   = 2
 )
 
@@ -36,6 +36,7 @@ func main() {
 // options are the flags of the command.
 type options struct {
 	check, version, json bool
+	since                string
 	patterns             []string
 }
 
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string, dir string, stdout, stderr io.Write
 		fmt.Fprintln(stdout, version())
 		return exitOK
 	}
-	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: opts.check})
+	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: opts.check, Since: opts.since})
 	if err != nil {
 		report = &generator.Report{
 			Diagnostics: []diagnostic.Diagnostic{{What: "flowgen: " + err.Error()}},
@@ -78,6 +79,7 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&opts.check, "check", false, "")
 	flags.BoolVar(&opts.version, "version", false, "")
 	flags.BoolVar(&opts.json, "json", false, "")
+	flags.StringVar(&opts.since, "since", "", "")
 	for {
 		if err := flags.Parse(args); err != nil {
 			return opts, err
@@ -97,7 +99,7 @@ func parse(args []string) (options, error) {
 // show prints the report and returns the exit code that it asks for.
 func show(report *generator.Report, opts options, stdout, stderr io.Writer) int {
 	code := exitOK
-	if len(report.Diagnostics) > 0 || opts.check && len(report.Changes) > 0 {
+	if len(report.Diagnostics) > 0 || opts.check && len(report.Changes)+len(report.Warnings) > 0 {
 		code = exitMistake
 	}
 	if opts.json {
@@ -112,6 +114,10 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 	}
 	for _, d := range report.Diagnostics {
 		fmt.Fprintln(stderr, d)
+	}
+	for _, w := range report.Warnings {
+		w.What = "warning: " + w.What
+		fmt.Fprintln(stderr, w)
 	}
 	for _, c := range report.Changes {
 		file := diagnostic.Printable(c.File)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,9 +133,9 @@ func TestRun_HelpNamesEverything(t *testing.T) {
 			t.Errorf("flowgen %v: code %d, stderr %q", args, got.code, got.stderr)
 		}
 		for _, word := range []string{
-			"-check", "-json", "-version", "completion", "go tool flowgen ./...", "//flow:step", "//flow:workflow", "//flow:error",
+			"-check", "-since", "-json", "-version", "completion", "go tool flowgen ./...", "//flow:step", "//flow:workflow", "//flow:error",
 			"//flow:package", "retries", "backoff", "jitter", "total", "timeout", "fatal", "nonidempotent", "key", "as=", "name=",
-			"queue", "retention", "register", "steps", "Exit codes",
+			"queue", "wire", "retention", "register", "steps", "Exit codes",
 		} {
 			if !strings.Contains(got.stdout, word) {
 				t.Errorf("flowgen %v does not mention %s", args, word)
@@ -193,5 +194,39 @@ func TestRun_CompletionKnowsEveryFlag(t *testing.T) {
 				t.Errorf("the completion for %s does not know %s", shell, flag)
 			}
 		}
+	}
+}
+
+// A renamed parameter is written with a warning, and fails the check against the
+// revision before although the file is up to date.
+func TestRun_CheckSinceARevisionFailsOnAStoredNameThatChanged(t *testing.T) {
+	dir := module(t, good)
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	execute(t, dir)
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "before")
+	if err := os.WriteFile(filepath.Join(dir, "orders.go"), []byte(strings.Replace(good, "cents int64", "amount int64", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const warning = `warning: step charge stored a parameter as "cents", which is gone, and "amount" is new`
+	if got := execute(t, dir); got.code != 0 || !strings.Contains(got.stderr, warning) || !strings.Contains(got.stdout, "wrote flow_gen.go") {
+		t.Errorf("written: %+v", got)
+	}
+	if got := execute(t, dir, "-check"); got.code != 0 || got.stderr != "" {
+		t.Errorf("-check: %+v", got)
+	}
+	if got := execute(t, dir, "-check", "-since=HEAD"); got.code != 1 || !strings.Contains(got.stderr, warning) {
+		t.Errorf("-check -since: %+v", got)
+	}
+	if got := execute(t, dir, "-check", "-since=nowhere"); got.code != 1 || !strings.Contains(got.stderr, "find revision nowhere") {
+		t.Errorf("-check -since=nowhere: %+v", got)
 	}
 }

@@ -15,12 +15,14 @@ const _ = shim.V1
 var AllSteps = struct {
 	Bill      shim.Step[billFunc]
 	HTTPGet   shim.Step[httpGetFunc]
+	Note      shim.Step[noteFunc]
 	Ship      shim.Step[shipFunc]
 	SouthShip shim.Step[southShipFunc]
 	URL       shim.Step[urlFunc]
 }{
 	Bill:      billStep,
 	HTTPGet:   httpGetStep,
+	Note:      noteStep,
 	Ship:      shipStep,
 	SouthShip: southShipStep,
 	URL:       urlStep,
@@ -34,21 +36,36 @@ func RegisterAll(r workflow.Registrar, north *north, south *south) {
 	shim.Receiver(r, "south *south", south == nil, southShipStep)
 	billStep.Bind(r, charge)
 	httpGetStep.Bind(r, get)
+	noteStep.Bind(r, note)
 	shipStep.Bind(r, north.ship)
 	southShipStep.Bind(r, south.ship)
 	urlStep.Bind(r, link)
+	shim.BindWorkflow(r, Audit, func(ctx workflow.Context, in string) (workflow.None, error) {
+		return workflow.None{}, audit(ctx, in)
+	})
 	shim.BindWorkflow(r, Move, func(ctx workflow.Context, in MoveInput) (workflow.None, error) {
 		return workflow.None{}, transfer(ctx, in.From, in.To)
 	})
 }
 
-// Move starts and awaits runs of [transfer].
+// Audit has one parameter, which was renamed.
+//
+// It starts and awaits runs of [audit].
+var Audit = shim.NewWorkflow[string, workflow.None](
+	"shop.v2.audit",
+	"customer",
+	shim.WorkflowPolicy{},
+)
+
+// Move has kept the stored names of parameters that were renamed.
+//
+// It starts and awaits runs of [transfer].
 var Move = shim.NewWorkflow[MoveInput, workflow.None]("shop.v2.transfer", "", shim.WorkflowPolicy{})
 
 // MoveInput is the input of Move.
 type MoveInput struct {
-	From string `json:"from"`
-	To   string `json:"to"`
+	From string `json:"src"`
+	To   string `json:"dst"`
 }
 
 // Bill keeps the stored name that it had in another package.
@@ -82,6 +99,23 @@ type httpGetArgs struct {
 var httpGetStep = shim.NewStep("shop.v2.get", shim.Policy{}, func(f httpGetFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, a httpGetArgs) error {
 		return f(ctx, a.URL)
+	})
+})
+
+// Note is the durable counterpart of [note].
+func Note(ctx workflow.Context, line string) error {
+	return shim.CallErr(ctx, noteStep, noteArgs{line})
+}
+
+type noteFunc = func(ctx context.Context, line string) error
+
+type noteArgs struct {
+	Line string `json:"text"`
+}
+
+var noteStep = shim.NewStep("shop.v2.note", shim.Policy{}, func(f noteFunc) shim.Handler {
+	return shim.HandleErr(func(ctx context.Context, a noteArgs) error {
+		return f(ctx, a.Line)
 	})
 })
 

@@ -41,5 +41,15 @@ func get(ctx context.Context, url string) error { return nil }
 //flow:step as=URL
 func link(ctx context.Context, id string) (string, error) { return id, nil }
 
-//flow:workflow as=Move
+// transfer has kept the stored names of parameters that were renamed.
+//
+//flow:workflow as=Move wire=from:src,to:dst
 func transfer(ctx workflow.Context, from, to string) error { return Ship(ctx, 1) }
+
+// audit has one parameter, which was renamed.
+//
+//flow:workflow wire=account:customer
+func audit(ctx workflow.Context, account string) error { return Note(ctx, account) }
+
+//flow:step wire=line:text
+func note(ctx context.Context, line string) error { return nil }

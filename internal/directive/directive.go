@@ -46,6 +46,7 @@ type Directive struct {
 	Retention     time.Duration
 	Children      int
 	Fatal         []Reference
+	Wire          []Wire // stored names of parameters
 	NonIdempotent bool
 
 	given map[string]token.Pos

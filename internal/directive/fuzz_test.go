@@ -14,7 +14,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"step", "step retries=5 backoff=exponential(200ms,30s) timeout=10s", "step key=order.ID nonidempotent",
-		"workflow queue=a timeout=1h retention=168h", "package name=a register=B steps=C", "error name=a.b", "ignore rule reason",
+		"workflow queue=a timeout=1h retention=168h", "package name=a register=B steps=C wire=", "step wire=a:b,c:d", "error name=a.b", "ignore rule reason",
 		"machine", "step key=\"a b\" fatal=ErrX,*pkg.T", "step retries = 5", "step key='", "step backoff=linear(1s, 2s)", "step key=f(\"(\")",
 	} {
 		f.Add(seed)

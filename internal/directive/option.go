@@ -30,6 +30,7 @@ var options = map[string]option{
 	"children":      {usage: "children=100", kinds: []Kind{Workflow}, set: setChildren},
 	"queue":         {usage: "queue=Q", kinds: []Kind{Step, Workflow}, set: setQueue},
 	"fatal":         {usage: "fatal=ErrX,*TypeY", kinds: []Kind{Step}, set: setFatal},
+	"wire":          {usage: "wire=parameter:stored", kinds: []Kind{Step, Workflow}, set: setWire},
 	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
 }
 

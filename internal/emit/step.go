@@ -113,11 +113,12 @@ func (e *emitter) step(f *jen.File, s *model.Step) {
 	}))
 }
 
-// fields declares the struct that is stored: one JSON object by parameter name.
+// fields declares the struct that is stored: one JSON object by the stored names of the
+// parameters.
 func (e *emitter) fields(params []model.Param) *jen.Statement {
 	return jen.StructFunc(func(g *jen.Group) {
 		for _, p := range params {
-			g.Id(p.Field).Add(e.typ(p.Type)).Op(quoteTag(`json:"` + p.Name + `"`))
+			g.Id(p.Field).Add(e.typ(p.Type)).Op(quoteTag(`json:"` + p.Wire + `"`))
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 	param := ""
 	if len(w.Params) == 1 && !isNone(w.Params[0].Type) {
-		param = w.Params[0].Name
+		param = w.Params[0].Wire
 	}
 	f.Line()
 	e.doc(f, &w.Function, nil)

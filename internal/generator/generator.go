@@ -17,6 +17,9 @@ type Config struct {
 	Dir      string   // to start from; "": the working directory
 	Patterns []string // of packages, as for the go command; none: "."
 	Check    bool     // write nothing
+	// Since is the revision of the git repository whose generated files the stored
+	// names are compared with; "": the files that lie on disk.
+	Since string
 }
 
 // Report says what was done, or under Config.Check what is to be done.
@@ -24,6 +27,8 @@ type Report struct {
 	Diagnostics []diagnostic.Diagnostic `json:"diagnostics"` // sorted; paths relative to Config.Dir
 	Changes     []Change                `json:"changes"`     // by package
 	Annotated   int                     `json:"annotated"`   // how many packages have directives
+	// Warnings are stored names that changed: runs under way have the old ones.
+	Warnings []diagnostic.Diagnostic `json:"warnings"`
 }
 
 // Change is a generated file that was not up to date.
@@ -62,16 +67,17 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Diagnostics: []diagnostic.Diagnostic{}, Changes: []Change{}}
+	report := &Report{Diagnostics: []diagnostic.Diagnostic{}, Changes: []Change{}, Warnings: []diagnostic.Diagnostic{}}
 	var names model.Registry
 	for _, p := range set.Packages {
-		report.generate(p, &names, dir, cfg.Check)
+		report.generate(ctx, p, &names, dir, cfg)
 	}
 	report.Diagnostics = diagnostic.Sorted(diagnostic.Relative(dir, report.Diagnostics))
+	report.Warnings = diagnostic.Sorted(diagnostic.Relative(dir, report.Warnings))
 	return report, nil
 }
 
-func (r *Report) generate(p *load.Package, names *model.Registry, dir string, check bool) {
+func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Registry, dir string, cfg Config) {
 	if p.Err != nil {
 		r.failed(p.Dir, "the package cannot be read", p.Err)
 		return
@@ -98,7 +104,8 @@ func (r *Report) generate(p *load.Package, names *model.Registry, dir string, ch
 		return
 	}
 	if m.Empty() {
-		r.remove(p.Output, dir, check)
+		r.warn(ctx, m, p, nil, cfg.Since)
+		r.remove(p.Output, dir, cfg.Check)
 		return
 	}
 	source, err := emit.Source(m)
@@ -106,7 +113,8 @@ func (r *Report) generate(p *load.Package, names *model.Registry, dir string, ch
 		r.failed(p.Output.Path, "nothing was generated, by a fault of flowgen: please report it", err)
 		return
 	}
-	r.write(p.Output, source, dir, check)
+	r.warn(ctx, m, p, source, cfg.Since)
+	r.write(p.Output, source, dir, cfg.Check)
 }
 
 // failed reports what kept flowgen from its work at path.

@@ -86,11 +86,12 @@ func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 	}
 	for i, field := range name.Fields(names) {
 		v := sig.Params().At(i + 1)
-		fn.Params = append(fn.Params, Param{Name: v.Name(), Field: field, Type: v.Type(), Var: v})
+		fn.Params = append(fn.Params, Param{Name: v.Name(), Field: field, Wire: v.Name(), Type: v.Type(), Var: v})
 	}
 	if sig.Results().Len() == 2 {
 		fn.Result = sig.Results().At(0).Type()
 	}
+	b.wire(fn)
 	b.payloads(fn)
 	return fn
 }

@@ -47,10 +47,14 @@ type Function struct {
 	pos  token.Pos
 }
 
+// Pos returns where the user's function is.
+func (f *Function) Pos() token.Pos { return f.pos }
+
 // Param is a parameter behind the context.
 type Param struct {
 	Name  string
 	Field string // of the struct that holds the arguments
+	Wire  string // the name under which it is stored
 	Type  types.Type
 	Var   *types.Var
 }

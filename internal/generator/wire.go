@@ -1,0 +1,275 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/diagnostic"
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/model"
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+// entry is what runs in flight know of a function or an error: names in their logs.
+type entry struct {
+	kind   string // "workflow", "step" or "error"
+	stored string
+	params []string // stored names of the parameters
+}
+
+// wireNames returns the stored names in a generated file, by Go name. What it cannot
+// read, it leaves out: the file may have conflict markers, or be of another release.
+func wireNames(source []byte) map[string]entry {
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil
+	}
+	r := wireReader{structs: map[string][]string{}, all: map[string]entry{}}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.TypeSpec); ok {
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				r.structs[spec.Name.Name] = tags(s)
+			}
+		}
+		return true
+	})
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			if len(n.Names) == 1 && len(n.Values) == 1 {
+				r.variable(n.Names[0].Name, n.Values[0])
+			}
+		case *ast.CallExpr:
+			r.failure(n)
+		}
+		return true
+	})
+	return r.all
+}
+
+type wireReader struct {
+	structs map[string][]string // stored names of the fields
+	all     map[string]entry
+}
+
+// variable reads the declaration of a workflow or step.
+func (r *wireReader) variable(id string, value ast.Expr) {
+	call, ok := value.(*ast.CallExpr)
+	if !ok || len(call.Args) < 3 {
+		return
+	}
+	switch fun, typeArgs := callee(call); fun {
+	case "NewWorkflow":
+		e := entry{kind: "workflow", stored: text(call.Args[0])}
+		if param := text(call.Args[1]); param != "" {
+			e.params = []string{param}
+		} else if len(typeArgs) > 0 {
+			e.params = r.structs[types.ExprString(typeArgs[0])]
+		}
+		r.all[id] = e
+	case "NewStep":
+		e := entry{kind: "step", stored: text(call.Args[0])}
+		ast.Inspect(call.Args[2], func(n ast.Node) bool {
+			if f, ok := n.(*ast.FuncLit); ok && f.Type.Params.NumFields() == 2 {
+				e.params = r.structs[types.ExprString(f.Type.Params.List[1].Type)]
+			}
+			return true
+		})
+		r.all[id] = e
+	}
+}
+
+// failure reads the registration of an error.
+func (r *wireReader) failure(call *ast.CallExpr) {
+	switch fun, typeArgs := callee(call); {
+	case fun == "RegisterError" && len(typeArgs) == 1 && len(call.Args) == 1:
+		r.all["error "+types.ExprString(typeArgs[0])] = entry{kind: "error", stored: text(call.Args[0])}
+	case fun == "RegisterSentinel" && len(call.Args) == 2:
+		r.all["error "+types.ExprString(call.Args[1])] = entry{kind: "error", stored: text(call.Args[0])}
+	}
+}
+
+// callee returns the name of a called function of any package, and its type arguments.
+func callee(call *ast.CallExpr) (fun string, typeArgs []ast.Expr) {
+	f := call.Fun
+	switch x := f.(type) {
+	case *ast.IndexExpr:
+		f, typeArgs = x.X, []ast.Expr{x.Index}
+	case *ast.IndexListExpr:
+		f, typeArgs = x.X, x.Indices
+	}
+	if sel, ok := f.(*ast.SelectorExpr); ok {
+		fun = sel.Sel.Name
+	}
+	return fun, typeArgs
+}
+
+func tags(s *ast.StructType) []string {
+	var all []string
+	for _, f := range s.Fields.List {
+		if f.Tag != nil {
+			tag, _, _ := strings.Cut(reflect.StructTag(text(f.Tag)).Get("json"), ",")
+			all = append(all, tag)
+		}
+	}
+	return all
+}
+
+func text(e ast.Expr) string {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok {
+		return ""
+	}
+	s, _ := strconv.Unquote(lit.Value)
+	return s
+}
+
+// warn compares the stored names in the generated file of a package with those that
+// it had before: on disk, or in a revision.
+func (r *Report) warn(ctx context.Context, m *model.Package, p *load.Package, source []byte, since string) {
+	before := p.Output.Content
+	if since != "" && p.Dir != "" {
+		var err error
+		if before, err = contentAt(ctx, p.Output.Path, since); err != nil {
+			r.failed(p.Output.Path, "its stored names cannot be compared", err)
+			return
+		}
+	}
+	r.Warnings = append(r.Warnings, renamed(m, p, before, source)...)
+}
+
+// renamed returns a warning for each stored name that changed between two versions of
+// the generated file of a package: logs of runs in flight hold the old ones.
+func renamed(m *model.Package, p *load.Package, before, after []byte) []diagnostic.Diagnostic {
+	w := wireChange{before: wireNames(before), after: wireNames(after), functions: map[string]*model.Function{}, loaded: p}
+	for _, s := range m.Steps {
+		w.functions[name.Step(s.GoName)] = &s.Function
+	}
+	for _, f := range m.Workflows {
+		w.functions[f.GoName] = &f.Function
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.before)) {
+		if now, ok := w.after[id]; ok {
+			w.compare(id, w.before[id], now)
+		} else {
+			w.gone(w.before[id])
+		}
+	}
+	return w.warnings
+}
+
+type wireChange struct {
+	before, after map[string]entry
+	functions     map[string]*model.Function // by Go name
+	loaded        *load.Package
+	warnings      []diagnostic.Diagnostic
+}
+
+func (w *wireChange) warn(id, what, fix string) {
+	at := token.Position{Filename: w.loaded.Output.Path, Line: 1, Column: 1} // of what is not there any more
+	if f := w.functions[id]; f != nil {
+		at = w.loaded.Position(f.Pos())
+	}
+	w.warnings = append(w.warnings, diagnostic.New(at, what, fix))
+}
+
+// compare reports the names that changed of a function or error that is still there.
+func (w *wireChange) compare(id string, was, is entry) {
+	if was.stored != is.stored {
+		w.warn(id, fmt.Sprintf("the stored name of %s %s was %q and is %q now, and runs under way have the old one", is.kind, bare(id), was.stored, is.stored),
+			fmt.Sprintf("keep it with name=%s, unless no such run is left", was.stored))
+	}
+	lost, added := without(was.params, is.params), without(is.params, was.params)
+	if len(lost) == 0 || len(added) == 0 {
+		return // names that were only added or only removed lose nothing
+	}
+	for i, old := range lost {
+		stored := added[min(i, len(added)-1)]
+		param := stored
+		if f := w.functions[id]; f != nil {
+			for _, p := range f.Params {
+				if p.Wire == stored {
+					param = p.Name
+				}
+			}
+		}
+		w.warn(id, fmt.Sprintf("%s %s stored a parameter as %q, which is gone, and %q is new: runs under way that hold the old name will be blocked", was.kind, bare(id), old, stored),
+			fmt.Sprintf("if it was renamed, keep the stored name with wire=%s:%s; if not, keep %s until no such run is left", param, old, old))
+	}
+}
+
+// gone reports a stored name that nothing has any more.
+func (w *wireChange) gone(was entry) {
+	var candidates []string
+	for _, id := range slices.Sorted(maps.Keys(w.after)) {
+		now := w.after[id]
+		if now.stored == was.stored {
+			w.compare(id, was, now) // under another Go name
+			return
+		}
+		if _, old := w.before[id]; !old && now.kind == was.kind {
+			candidates = append(candidates, id)
+		}
+	}
+	id, fix := "", fmt.Sprintf("if it has another name now, keep the stored one with name=%s; if not, keep the %s until no such run is left", was.stored, was.kind)
+	if len(candidates) == 1 {
+		id = candidates[0]
+		fix = fmt.Sprintf("if %s took its place, keep the stored name with name=%s; if not, keep the %s until no such run is left", bare(id), was.stored, was.kind)
+	}
+	w.warn(id, fmt.Sprintf("no %s is stored as %q any more, and runs under way may have that name", was.kind, was.stored), fix)
+}
+
+// bare returns what people call the thing that a Go name stands for.
+func bare(id string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(id, "error "), strings.TrimPrefix(name.Step("x"), "x"))
+}
+
+// without returns the elements of a that b does not have.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+}
+
+// contentAt returns a generated file as it is in a revision of the git repository that
+// it lies in, nil if it is not there.
+func contentAt(ctx context.Context, path, revision string) ([]byte, error) {
+	if strings.HasPrefix(revision, "-") {
+		return nil, fmt.Errorf("revision %s: begins with a hyphen", revision)
+	}
+	git := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Dir = filepath.Dir(path)
+		return cmd.Output()
+	}
+	if _, err := git("rev-parse", "--verify", "--quiet", revision+"^{commit}"); err != nil {
+		return nil, fmt.Errorf("find revision %s with git in %s: %w", revision, filepath.Dir(path), explained(err))
+	}
+	object := revision + ":./" + filepath.Base(path)
+	if _, err := git("cat-file", "-e", object); err != nil {
+		return nil, nil //nolint:nilerr // there was no such file
+	}
+	content, err := git("show", object)
+	if err != nil {
+		return nil, fmt.Errorf("read %s of revision %s: %w", path, revision, explained(err))
+	}
+	return content, nil
+}
+
+// explained adds what a command has said about its failure.
+func explained(err error) error {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return err
+}
