@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -77,8 +79,12 @@ func init() {
 	for name, err := range map[string]error{
 		"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded,
 		"io.EOF": io.EOF, "io.ErrUnexpectedEOF": io.ErrUnexpectedEOF, "io.ErrClosedPipe": io.ErrClosedPipe,
+		"io.ErrNoProgress": io.ErrNoProgress, "io.ErrShortBuffer": io.ErrShortBuffer, "io.ErrShortWrite": io.ErrShortWrite,
 		"fs.ErrNotExist": fs.ErrNotExist, "fs.ErrExist": fs.ErrExist, "fs.ErrPermission": fs.ErrPermission,
-		"os.ErrDeadlineExceeded": os.ErrDeadlineExceeded, "errors.ErrUnsupported": errors.ErrUnsupported,
+		"fs.ErrClosed": fs.ErrClosed, "fs.ErrInvalid": fs.ErrInvalid,
+		"os.ErrDeadlineExceeded": os.ErrDeadlineExceeded, "os.ErrProcessDone": os.ErrProcessDone,
+		"bufio.ErrTooLong": bufio.ErrTooLong, "strconv.ErrRange": strconv.ErrRange, "strconv.ErrSyntax": strconv.ErrSyntax,
+		"errors.ErrUnsupported": errors.ErrUnsupported,
 	} {
 		failure.RegisterSentinel(name, err)
 	}
@@ -127,8 +133,22 @@ func (e *StepError) Stack() string {
 }
 
 // Unwrap returns ErrCanceled or ErrTimeout if the step ended because the
-// caller's context did.
-func (e *StepError) Unwrap() error { return e.cause }
+// caller's context did, else what the step returned, which is an error of no type
+// of its own that Is and As look into.
+func (e *StepError) Unwrap() error {
+	if e.cause != nil {
+		return e.cause
+	}
+	return storedError(e.failure)
+}
+
+// storedError returns a stored error as an error, nil if there is none.
+func storedError(f *event.Failure) error {
+	if f == nil {
+		return nil
+	}
+	return &failure.StoredError{F: f}
+}
 
 // Is matches what the step returned.
 func (e *StepError) Is(target error) bool { return failure.Is(e.failure, target) }
@@ -219,6 +239,14 @@ func (e *RunError) Is(target error) bool {
 
 // As matches what the workflow returned.
 func (e *RunError) As(target any) bool { return failure.As(e.failure, target) }
+
+// Unwrap returns what the workflow returned, in which errors.As finds the RunError of
+// a child that failed, if that was why, with its code and stack:
+//
+//	for inner := failed; errors.As(inner.Unwrap(), &inner); {
+//		failed = inner // in the end the run in which it began
+//	}
+func (e *RunError) Unwrap() error { return storedError(e.failure) }
 
 // MarshalFailure returns the stored form.
 func (e *RunError) MarshalFailure() *event.Failure {

@@ -30,8 +30,9 @@ type Unmarshaler interface {
 var registry = struct {
 	sync.RWMutex
 	types     map[reflect.Type]string
-	sentinels map[error]string
-}{types: map[reflect.Type]string{}, sentinels: map[error]string{}}
+	sentinels map[error]*sentinel
+	known     []known // by name; never changed in place
+}{types: map[reflect.Type]string{}, sentinels: map[error]*sentinel{}}
 
 // RegisterType gives an error type a wire name. Two types may have the same
 // name: a copy in a client package stands for the original.
@@ -39,17 +40,6 @@ func RegisterType(t reflect.Type, name string) {
 	registry.Lock()
 	defer registry.Unlock()
 	registry.types[t] = name
-}
-
-// RegisterSentinel gives an error value a wire name. It panics if the value
-// cannot be compared.
-func RegisterSentinel(name string, err error) {
-	if err == nil || !reflect.ValueOf(err).Comparable() {
-		panic(fmt.Sprintf("register error %s: %v is not a comparable error value", name, err))
-	}
-	registry.Lock()
-	defer registry.Unlock()
-	registry.sentinels[err] = name
 }
 
 // Encode returns the stored form of err, which the caller may change; its causes may
@@ -105,6 +95,7 @@ func (e *encoder) encode(err error) *event.Failure {
 			f.Causes = append(f.Causes, c)
 		}
 	}
+	addMatched(f, err)
 	return f
 }
 
@@ -159,8 +150,8 @@ func identify(err error) (name string, whole bool) {
 	registry.RLock()
 	defer registry.RUnlock()
 	if comparable(err) {
-		if name := registry.sentinels[err]; name != "" {
-			return name, false
+		if s := registry.sentinels[err]; s != nil {
+			return s.names[0], false
 		}
 	}
 	if name, registered := registry.types[t]; registered {
@@ -216,18 +207,6 @@ func transparent(t reflect.Type) bool {
 		return true
 	}
 	return false
-}
-
-// Is reports whether the stored error, or one of its causes, is the registered
-// sentinel target.
-func Is(f *event.Failure, target error) bool {
-	if f == nil || target == nil || !comparable(target) {
-		return false
-	}
-	registry.RLock()
-	name := registry.sentinels[target]
-	registry.RUnlock()
-	return name != "" && find(f, func(f *event.Failure) bool { return f.Type == name })
 }
 
 // As finds the first stored error of the type that target points to, and sets

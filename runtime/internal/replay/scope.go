@@ -17,6 +17,10 @@ type scopeError struct {
 func (e *scopeError) Error() string        { return e.text }
 func (e *scopeError) Is(target error) bool { return target == e.is }
 
+// LocalIs says that a run which returns the error does not match context.Canceled or
+// context.DeadlineExceeded in others: there that would be their own end.
+func (e *scopeError) LocalIs() {}
+
 // The ways in which a scope ends.
 var (
 	ErrCanceled error = &scopeError{"workflow: canceled", context.Canceled}
