@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/generated/imports"
 	"github.com/flowgen/flowgen/generated/keys"
 	"github.com/flowgen/flowgen/generated/policies"
+	"github.com/flowgen/flowgen/generated/sentinels"
 	"github.com/flowgen/flowgen/generated/variadic"
 	"github.com/flowgen/flowgen/generated/workflows"
 	"github.com/flowgen/flowgen/memstore"
@@ -31,6 +32,7 @@ func serve(t *testing.T) *workflow.Client {
 	imports.Register(w)
 	keys.Register(w)
 	policies.Register(w)
+	sentinels.Register(w)
 	variadic.Register(w)
 	workflows.Register(w)
 	ctx, stop := context.WithCancel(context.Background())
@@ -103,5 +105,14 @@ func TestGolden_PoliciesReachTheRuntime(t *testing.T) {
 	var failed *workflow.StepError
 	if !errors.As(err, &failed) || failed.Attempts != 1 {
 		t.Errorf("Flow: %v; want a step that failed after one attempt", err)
+	}
+}
+
+func TestSTEP5_SentinelsOfOtherPackagesMatchBehindAStep(t *testing.T) {
+	client := serve(t)
+	for what, want := range map[string]string{"row": "no rows", "quote": "quote", "nothing": "<nil>"} {
+		if got, err := sentinels.Look.Execute(limited(t), client, what); got != want || err != nil {
+			t.Errorf("%s: got %q, %v, want %q", what, got, err, want)
+		}
 	}
 }

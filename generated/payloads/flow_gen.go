@@ -17,6 +17,12 @@ import (
 
 const _ = shim.V1
 
+func init() {
+	shim.RegisterSentinel("net/http.ErrHandlerTimeout", http.ErrHandlerTimeout)
+	shim.RegisterSentinel("net/http.ErrNoCookie", http.ErrNoCookie)
+	shim.RegisterSentinel("net/http.ErrServerClosed", http.ErrServerClosed)
+}
+
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
 	Basics     shim.Step[basicsFunc]

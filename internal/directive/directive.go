@@ -46,7 +46,8 @@ type Directive struct {
 	Retention     time.Duration
 	Children      int
 	Fatal         []Reference
-	Wire          []Wire // stored names of parameters
+	Wire          []Wire      // stored names of parameters
+	Errors        []Reference // sentinels of other packages
 	NonIdempotent bool
 
 	given map[string]token.Pos

@@ -57,3 +57,16 @@ func parseReference(v Text) (Reference, bool) {
 	ref.Name = rest
 	return ref, token.IsIdentifier(rest) && rest != "_"
 }
+
+// addErrors takes over names of sentinels of other packages, as in
+// //flow:error sql.ErrNoRows.
+func (d *Directive) addErrors(v Text) Problem {
+	for _, arg := range arguments(v) {
+		ref, ok := parseReference(arg)
+		if !ok || ref.Qualifier == "" {
+			return Problem{arg.Pos, "//flow:error " + arg.Value + " is not the name of an error of another package", "write //flow:error pkg.ErrX or several, joined by commas"}
+		}
+		d.Errors = append(d.Errors, ref)
+	}
+	return Problem{}
+}

@@ -46,6 +46,10 @@ func (d *Directive) set(w word) (Problem, bool) {
 	if slices.Contains(later[d.Kind], w.name) {
 		return unavailable(w.pos, w.name+" of "+prefix+string(d.Kind)), false
 	}
+	if d.Kind == Error && !w.hasValue && strings.Contains(w.name, ".") {
+		p := d.addErrors(Text{w.name, w.pos})
+		return p, p.What == ""
+	}
 	o, known := options[w.name]
 	if !known || !slices.Contains(o.kinds, d.Kind) {
 		return d.unknownOption(w, o), false

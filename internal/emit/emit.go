@@ -60,7 +60,7 @@ func newEmitter(p *model.Package) *emitter {
 
 // failures registers errors by their stored names.
 func (e *emitter) failures(f *jen.File) {
-	if len(e.model.Failures) == 0 {
+	if len(e.model.Failures)+len(e.model.Foreign) == 0 {
 		return
 	}
 	f.Line()
@@ -71,6 +71,9 @@ func (e *emitter) failures(f *jen.File) {
 			} else {
 				g.Add(e.qual(shimPath, "RegisterError")).Types(e.typ(failure.Type)).Call(jen.Lit(failure.Stored))
 			}
+		}
+		for _, foreign := range e.model.Foreign {
+			g.Add(e.qual(shimPath, "RegisterSentinel")).Call(jen.Lit(foreign.Stored), e.object(foreign.Sentinel))
 		}
 	})
 }

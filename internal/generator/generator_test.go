@@ -71,7 +71,8 @@ func sell(ctx context.Context, order orders.Order) error { return nil }
 	header, rest, _ := strings.Cut(want, "\n")
 	imports := strings.Index(rest, "\t\"github.com")
 	for name, text := range map[string]string{
-		"conflict at the top":       "		"conflict in the imports":   header + rest[:imports] + "<<<<<<< HEAD\n=======\n\t\"os\"\n>>>>>>> branch\n" + rest[imports:],
+		"conflict at the top":       "<<<<<<< HEAD\n" + want + "=======\n" + want + ">>>>>>> branch\n",
+		"conflict in the imports":   header + rest[:imports] + "<<<<<<< HEAD\n=======\n\t\"os\"\n>>>>>>> branch\n" + rest[imports:],
 		"conflict in a declaration": want + "<<<<<<< HEAD\nfunc A() {}\n=======\nfunc B() {}\n>>>>>>> branch\n",
 		"nothing but the header":    header + "\n",
 		"nothing at all":            "",
@@ -127,7 +128,6 @@ func sell(ctx workflow.Context, order orders.Order) (orders.Order, error) {
 			if err != nil {
 				t.Fatal(err)
 			}
-<<<<<<< HEAD
 			want := &generator.Report{Changes: []generator.Change{{File: "flow_gen.go", Action: generator.Wrote}}, Annotated: 1}
 			want.Diagnostics, want.Warnings = report.Diagnostics[:0], report.Warnings[:0]
 			if d := cmp.Diff(want, report); d != "" {

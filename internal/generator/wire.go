@@ -96,10 +96,12 @@ func (r *wireReader) failure(call *ast.CallExpr) {
 	switch fun, typeArgs := callee(call); {
 	case fun == "RegisterError" && len(typeArgs) == 1 && len(call.Args) == 1:
 		r.all["error "+types.ExprString(typeArgs[0])] = entry{kind: "error", stored: text(call.Args[0])}
-	case fun == "RegisterSentinel" && len(call.Args) == 2:
+	case fun == "RegisterSentinel" && len(call.Args) == 2 && isIdent(call.Args[1]): // those of other packages have one name
 		r.all["error "+types.ExprString(call.Args[1])] = entry{kind: "error", stored: text(call.Args[0])}
 	}
 }
+
+func isIdent(e ast.Expr) bool { _, ok := e.(*ast.Ident); return ok }
 
 // callee returns the name of a called function of any package, and its type arguments.
 func callee(call *ast.CallExpr) (fun string, typeArgs []ast.Expr) {

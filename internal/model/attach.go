@@ -69,7 +69,7 @@ func (b *builder) place(f *load.File, docs map[*ast.CommentGroup]ast.Node, group
 		return nil, false
 	}
 	for _, d := range ds {
-		if want := home(d.Kind); !belongs(d.Kind, node) {
+		if want := home(d.Kind); !belongs(d, node) {
 			b.report(d.Pos, fmt.Sprintf("//flow:%s is on %s", d.Kind, describe(node)), "put it on "+want)
 			return nil, false
 		}
@@ -146,10 +146,11 @@ func home(k directive.Kind) string {
 	return "a function or method"
 }
 
-func belongs(k directive.Kind, node ast.Node) bool {
+func belongs(d directive.Directive, node ast.Node) bool {
+	k := d.Kind
 	switch node := node.(type) {
 	case *ast.File:
-		return k == directive.Package
+		return k == directive.Package || len(d.Errors) > 0
 	case *ast.FuncDecl:
 		return k == directive.Step || k == directive.Workflow
 	case *ast.TypeSpec:

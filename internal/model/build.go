@@ -42,6 +42,7 @@ func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 	for _, a := range found {
 		b.annotation(a)
 	}
+	b.known()
 	b.sort()
 	b.receivers()
 	b.collisions()
@@ -115,6 +116,8 @@ func (b *builder) annotation(a annotation) {
 		b.function(node, a.directives)
 	case *ast.TypeSpec, *ast.ValueSpec:
 		b.failure(node, a.directives)
+	case *ast.File:
+		b.foreign(node, a.directives)
 	}
 }
 

@@ -15,6 +15,10 @@ func (b *builder) failure(node ast.Node, ds []directive.Directive) {
 		return
 	}
 	d := ds[0]
+	if len(d.Errors) > 0 {
+		b.report(d.Errors[0].Pos, "//flow:error "+d.Errors[0].String()+" is on "+describe(node), "put it on the package clause, or leave out the name")
+		return
+	}
 	var id *ast.Ident
 	switch node := node.(type) {
 	case *ast.TypeSpec:

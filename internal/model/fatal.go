@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"go/token"
 	"go/types"
 
 	"github.com/flowgen/flowgen/internal/directive"
@@ -9,7 +10,7 @@ import (
 
 // fatal resolves an error named in fatal= as the file of fn would.
 func (b *builder) fatal(fn *Function, ref directive.Reference) (Fatal, bool) {
-	obj := b.resolve(fn, ref)
+	obj := b.resolve(fn.decl.Pos(), "fatal=", ref)
 	if obj == nil {
 		return Fatal{}, false
 	}
@@ -51,15 +52,15 @@ func (b *builder) fatalType(ref directive.Reference, obj *types.TypeName) (Fatal
 	return Fatal{}, false
 }
 
-// resolve finds what ref names in the scope of fn's file, or reports that it
-// names nothing.
-func (b *builder) resolve(fn *Function, ref directive.Reference) types.Object {
-	file := b.Types.Scope().Innermost(fn.decl.Pos())
+// resolve finds what ref names in the scope of the file of pos, or reports that it
+// names nothing. option is what stands in front of it.
+func (b *builder) resolve(pos token.Pos, option string, ref directive.Reference) types.Object {
+	file := b.Types.Scope().Innermost(pos)
 	for file != nil && file.Parent() != b.Types.Scope() {
 		file = file.Parent()
 	}
 	if file == nil {
-		b.report(ref.Pos, fmt.Sprintf("fatal=%s cannot be looked up", ref), "mend the errors of the compiler first")
+		b.report(ref.Pos, fmt.Sprintf("%s%s cannot be looked up", option, ref), "mend the errors of the compiler first")
 		return nil
 	}
 	scope, where := file, "this package"
@@ -67,7 +68,7 @@ func (b *builder) resolve(fn *Function, ref directive.Reference) types.Object {
 		_, obj := file.LookupParent(ref.Qualifier, 0)
 		imported, ok := obj.(*types.PkgName)
 		if !ok {
-			b.report(ref.Pos, fmt.Sprintf("fatal=%s: this file imports no %s", ref, ref.Qualifier), "import it, or declare the error in this package")
+			b.report(ref.Pos, fmt.Sprintf("%s%s: this file imports no %s", option, ref, ref.Qualifier), "import it, or declare the error in this package")
 			return nil
 		}
 		scope, where = imported.Imported().Scope(), "package "+imported.Imported().Path()
@@ -81,7 +82,7 @@ func (b *builder) resolve(fn *Function, ref directive.Reference) types.Object {
 		if near := directive.Nearest(ref.Name, errorNames(scope, b.Types.Scope(), ref.Qualifier != "")); near != "" {
 			fix = "did you mean " + near + "?"
 		}
-		b.report(ref.Pos, fmt.Sprintf("fatal=%s: there is no %s in %s", ref, ref.Name, where), fix)
+		b.report(ref.Pos, fmt.Sprintf("%s%s: there is no %s in %s", option, ref, ref.Name, where), fix)
 		return nil
 	}
 	return obj

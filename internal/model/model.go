@@ -19,12 +19,13 @@ type Package struct {
 	Steps     []*Step
 	Receivers []*Receiver
 	Failures  []*Failure
+	Foreign   []Foreign       // by stored names
 	Declared  map[string]bool // what no identifier invented for the output may be called
 }
 
 // Empty reports whether there is nothing to generate.
 func (p *Package) Empty() bool {
-	return len(p.Workflows) == 0 && len(p.Steps) == 0 && len(p.Failures) == 0
+	return len(p.Workflows) == 0 && len(p.Steps) == 0 && len(p.Failures) == 0 && len(p.Foreign) == 0
 }
 
 // Function is what steps and workflows have in common.

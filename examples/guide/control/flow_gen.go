@@ -4,6 +4,7 @@ package control
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -11,6 +12,12 @@ import (
 )
 
 const _ = shim.V1
+
+func init() {
+	shim.RegisterSentinel("database/sql.ErrConnDone", sql.ErrConnDone)
+	shim.RegisterSentinel("database/sql.ErrNoRows", sql.ErrNoRows)
+	shim.RegisterSentinel("database/sql.ErrTxDone", sql.ErrTxDone)
+}
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {

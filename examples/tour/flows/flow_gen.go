@@ -4,6 +4,7 @@ package flows
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -15,6 +16,9 @@ const _ = shim.V1
 
 func init() {
 	shim.RegisterSentinel("tour.ErrNotYet", ErrNotYet)
+	shim.RegisterSentinel("database/sql.ErrConnDone", sql.ErrConnDone)
+	shim.RegisterSentinel("database/sql.ErrNoRows", sql.ErrNoRows)
+	shim.RegisterSentinel("database/sql.ErrTxDone", sql.ErrTxDone)
 }
 
 // Steps refers to the steps of this package, for stand-ins and tools.

@@ -1,0 +1,87 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/types"
+	"slices"
+	"strconv"
+
+	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/load"
+)
+
+// wellKnown are sentinels of the standard library that the runtime does not know,
+// because it links no such package: they are registered where a package of the user
+// imports theirs.
+var wellKnown = map[string][]string{
+	"database/sql": {"ErrConnDone", "ErrNoRows", "ErrTxDone"},
+	"net":          {"ErrClosed"},
+	"net/http":     {"ErrHandlerTimeout", "ErrNoCookie", "ErrServerClosed"},
+	"os/exec":      {"ErrNotFound", "ErrWaitDelay"},
+}
+
+// Foreign is a sentinel of another package that is to be told apart behind a durable
+// call. Its stored name is the same whoever registers it.
+type Foreign struct {
+	Stored   string
+	Sentinel types.Object
+}
+
+// foreign adds the sentinels that //flow:error names on a package clause.
+func (b *builder) foreign(file *ast.File, ds []directive.Directive) {
+	for _, d := range ds {
+		for _, ref := range d.Errors {
+			obj := b.resolve(file.Package, "//flow:error ", ref)
+			switch obj := obj.(type) {
+			case nil: // reported
+			case *types.Var:
+				switch {
+				case ref.Pointer || !isError(obj.Type()):
+					b.report(ref.Pos, fmt.Sprintf("//flow:error %s is not an error", ref), "name a variable that holds an error")
+				case obj.Pkg() == b.Types:
+					b.report(ref.Pos, fmt.Sprintf("//flow:error %s is declared in this package", ref), "put the directive on the variable")
+				default:
+					b.addForeign(obj)
+				}
+			default:
+				b.report(ref.Pos, fmt.Sprintf("//flow:error %s is not a variable", ref),
+					"name a variable that holds an error; types of other packages need no directive if all their fields are exported")
+			}
+		}
+	}
+}
+
+func (b *builder) addForeign(obj types.Object) {
+	f := Foreign{Stored: obj.Pkg().Path() + "." + obj.Name(), Sentinel: obj}
+	if !slices.Contains(b.model.Foreign, f) {
+		b.model.Foreign = append(b.model.Foreign, f)
+		slices.SortFunc(b.model.Foreign, func(x, y Foreign) int { return cmp.Compare(x.Stored, y.Stored) })
+	}
+}
+
+// known adds the well-known sentinels of what the package imports.
+func (b *builder) known() {
+	if b.model.Empty() {
+		return
+	}
+	imported := make(map[string]bool)
+	for _, f := range b.Files {
+		for _, spec := range f.AST.Imports {
+			if path, err := strconv.Unquote(spec.Path.Value); err == nil && f.Why == load.Compiled && spec.Pos() < f.End {
+				imported[path] = true
+			}
+		}
+	}
+	for _, p := range b.Types.Imports() {
+		if !imported[p.Path()] {
+			continue
+		}
+		for _, name := range wellKnown[p.Path()] {
+			if obj := p.Scope().Lookup(name); obj != nil {
+				b.addForeign(obj)
+			}
+		}
+	}
+}
