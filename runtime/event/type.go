@@ -45,7 +45,8 @@ const (
 	// WaitCompleted ends a wait. Outcome.
 	WaitCompleted Type = 21
 
-	// HookCreated opens a hook. Name, Key, Token.
+	// HookCreated opens a hook. Name, Key, Token, Payload (the shape of what it takes; empty:
+	// anything).
 	HookCreated Type = 30
 	// HookReceived delivers one payload to a hook. Item, Payload.
 	HookReceived Type = 31
@@ -54,7 +55,8 @@ const (
 	// HookConflict says that another run holds the token. Next (that run), Token.
 	HookConflict Type = 33
 	// HookMissed keeps that a payload was accepted for a hook that was closed when it
-	// came: nobody takes it. Item, Token.
+	// came, or whose code cannot read it: nobody takes it. Item, Token, Failure (why it
+	// cannot be read).
 	HookMissed Type = 34
 
 	// MessageReceived moves a message from the inbox into the log. Name (the topic), Item, Payload.

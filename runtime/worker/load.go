@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -273,6 +274,10 @@ func (t *task) applyItem(e *event.Event) {
 			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token} // not lost silently
 			break
 		}
+		if f := t.unreadable(e); f != nil {
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token, Failure: f}
+			break
+		}
 		e.Ref, e.Token = ref, ""
 	case event.EntityAsk:
 		if t.refuses(e) {
@@ -284,6 +289,18 @@ func (t *task) applyItem(e *event.Event) {
 		}
 	}
 	t.apply(*e)
+}
+
+// unreadable says why the run's code cannot read a payload for its hook. Such a payload
+// must not fail the run: whoever has the token may have sent it.
+func (t *task) unreadable(e *event.Event) *event.Failure {
+	var err error
+	t.exec.inUserCode(func() { err = t.run.JudgePayload(e.Token, e.Payload) })
+	if err == nil {
+		return nil
+	}
+	t.w.log.Warn("a payload does not fit its hook, and is skipped", "run", t.id, "item", e.Item, "error", err)
+	return failure.Encode(err, event.CodePayload)
 }
 
 // apply lets an event come into effect, now.

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/shape"
 )
 
 // Hook is a name for the tokens by which somebody who knows nothing of runs, such as
@@ -82,21 +84,26 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	spec := replay.HookSpec{Name: h.name, Token: o.token, Shape: shape.Of(reflect.TypeFor[T]()), Check: func(payload []byte) error {
+		var v T
+		return decode(h.what(), payload, &v)
+	}}
 	if o.own {
-		inner, err := ctx.openOwn(h.name, key, o.token)
+		inner, err := ctx.openOwn(key, spec)
 		if err != nil {
 			return nil, err
 		}
 		return &OpenHook[T]{hook: h, inner: inner}, nil
 	}
 	run := b.Run().ID()
-	inner := b.NewHook(h.name, key, "", func() string { return string(run) + tokenMark + ctx.env.secret(run, key) })
+	inner := b.NewHook(key, spec, func() string { return string(run) + tokenMark + ctx.env.secret(run, key) })
 	return &OpenHook[T]{hook: h, inner: inner}, nil
 }
 
 // openOwn opens a hook with a token of the user's own.
-func (ctx Context) openOwn(name, key, token string) (*replay.Hook, error) {
+func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, error) {
 	b := ctx.branch()
+	token := hook.Token
 	if err := checkToken(token); err != nil {
 		return nil, err
 	}
@@ -104,7 +111,7 @@ func (ctx Context) openOwn(name, key, token string) (*replay.Hook, error) {
 		return nil, &TokenConflictError{Token: token, Holder: b.Run().ID()}
 	}
 	b.AwaitRelease(token)
-	inner := b.NewHook(name, key, token, nil)
+	inner := b.NewHook(key, hook, nil)
 	spec := b.Spec()
 	op := b.Child(b.NewScope(nil), event.Event{
 		Name: event.HookRun, Key: key + "/hold", Ack: true, Active: uint8(FailActive),
@@ -113,7 +120,7 @@ func (ctx Context) openOwn(name, key, token string) (*replay.Hook, error) {
 		},
 	}, func([]byte) string { return "" })
 	b.HoldBy(inner, op)
-	if _, err := b.Await(ctx.s, op.Started(), "the token of hook "+name); err != nil {
+	if _, err := b.Await(ctx.s, op.Started(), "the token of hook "+hook.Name); err != nil {
 		b.DisposeHook(inner)
 		return nil, err
 	}
@@ -154,7 +161,8 @@ func (h *OpenHook[T]) Token() string { return h.inner.Token }
 // Receive takes the next payload. Payloads are kept in order, also those that came
 // before anybody waited. Errors: ErrTimeout after a [Timeout], the error of ctx if it
 // ends first, one that matches ErrHookDisposed if the hook is closed, also meanwhile,
-// a *PayloadError if the payload is not a T (it is taken all the same).
+// a *PayloadError if the payload is not a T, which happens only if the type has changed
+// since the payload came: see [Hook.Resume].
 func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	due := receiveBy(ctx, opts)
 	var v T

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/shape"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -53,6 +54,13 @@ func runOf(token string) (run RunID, made bool, err error) {
 // that (hook_missed) and lists it as unread in its last event: it is never lost
 // without a trace.
 //
+// A payload that does not fit the type with which the run has opened the hook is refused
+// with a *[PayloadError], and nothing was sent: that type is another one if the programs
+// are, or if the token is one of a hook of the same name in another program. What only a
+// method of the type can judge, such as an UnmarshalJSON, shows when the payload comes
+// to the run: there it is skipped, and recorded (hook_missed) and logged like one for a
+// closed hook. It never fails the run.
+//
 // Errors: one that matches ErrHookNotFound if no hook of this name has or had that
 // token, also if its run was deleted, or if it cannot be one (then it is a
 // *[TokenError], too); one that matches ErrHookDisposed if the hook is closed or its
@@ -72,8 +80,8 @@ func (h Hook[T]) Resume(ctx context.Context, c *Client, token string, v T, opts 
 }
 
 // ResumeHook is [Hook.Resume] for generic endpoints, which know only the token: the
-// payload is JSON, and is not compared with the type of the hook. Whether it fits
-// shows when the run receives it.
+// payload is JSON. It is refused with a *[PayloadError] if it does not fit the type of
+// the hook, as there.
 func (c *Client) ResumeHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
 	const what = "payload of a hook"
 	err := c.limits.check(what, len(payload), false)
@@ -107,8 +115,12 @@ func (c *Client) resume(ctx context.Context, name, token string, payload []byte,
 	case len(page.Chunks) == 0:
 		return fmt.Errorf("run %s has no such token: %w", run, ErrHookNotFound)
 	}
-	if was := string(page.Chunks[0].Body); name != "" && was != name {
+	was, wants := publish.Hook(page.Chunks[0].Body)
+	if name != "" && was != name {
 		return fmt.Errorf("the token is one of hook %s: %w", was, ErrHookNotFound)
+	}
+	if err := shape.Check(wants, payload); err != nil {
+		return &PayloadError{What: "payload of hook " + was, Err: err}
 	}
 	id, keyed := itemOf("hook "+token, opts)
 	switch {

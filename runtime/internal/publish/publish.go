@@ -4,6 +4,7 @@
 package publish
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -15,8 +16,31 @@ import (
 func ValueStream(name string) string { return "v:" + name }
 
 // HookStream is where the state of a hook is published: one chunk with the hook's
-// name once it is open, and the end of the stream once it is closed.
+// name and the shape of its payloads once it is open, and the end of the stream once it
+// is closed.
 func HookStream(token string) string { return "h:" + token }
+
+// shapeMark stands between name and shape; a shape is JSON, and does not contain it.
+const shapeMark = 0
+
+// hookState is the chunk about an open hook.
+func hookState(e *event.Event) []byte {
+	if len(e.Payload) == 0 {
+		return []byte(e.Name)
+	}
+	b := append([]byte(e.Name), shapeMark)
+	return append(b, e.Payload...)
+}
+
+// Hook reads the chunk about an open hook: its name and the shape of its payloads, nil
+// if any fit.
+func Hook(chunk []byte) (name string, shape []byte) {
+	i := bytes.LastIndexByte(chunk, shapeMark)
+	if i < 0 {
+		return string(chunk), nil
+	}
+	return string(chunk[:i]), chunk[i+1:]
+}
 
 // Of returns what the commit that records an event publishes. fold is that of the
 // log up to an event that ends the run; of others it is not looked at.
@@ -26,7 +50,7 @@ func Of(fold *event.Fold, e *event.Event) []store.Publication {
 		return []store.Publication{value(e)}
 	case event.HookCreated:
 		// The run, or one that it continues, may have had a hook of that token before.
-		return []store.Publication{{Stream: HookStream(e.Token), Drop: true, Body: []byte(e.Name)}}
+		return []store.Publication{{Stream: HookStream(e.Token), Drop: true, Body: hookState(e)}}
 	case event.AskAnswered:
 		return []store.Publication{answer(Answer{ID: event.ItemID(e.Key), Payload: e.Payload, Failure: e.Failure})}
 	case event.AskRefused:

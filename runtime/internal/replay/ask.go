@@ -70,13 +70,23 @@ func (r *Run) Judge(name string, payload []byte) (refusal *event.Failure, handle
 	return r.validate(h, name, payload), true
 }
 
-// validate calls the users' function on a coroutine of its own: whatever it does, it
-// ends neither the driver nor a branch.
+// validate calls the users' function that judges a question.
 func (r *Run) validate(h *Handler, name string, payload []byte) (refusal *event.Failure) {
+	what := "the validation of ask " + name
+	if c := r.aside(what, func() { refusal = h.Validate(slices.Clone(payload)) }); c != nil {
+		return failure.Panicked("panic in "+what+": "+c.text, c.stack)
+	}
+	return refusal
+}
+
+// aside calls a function of the users' on a coroutine of its own, and returns how it
+// ended if it did not return: whatever it does, it ends neither the driver nor a branch.
+// It may not wait; what names it in the error.
+func (r *Run) aside(what string, f func()) *crash {
 	was := r.pure
-	r.pure = "the validation of ask " + name
+	r.pure = what
 	co := r.pool.get()
-	co.job = func() { refusal = h.Validate(slices.Clone(payload)) }
+	co.job = f
 	co.resume()
 	r.pure = was
 	c := co.crash
@@ -84,10 +94,7 @@ func (r *Run) validate(h *Handler, name string, payload []byte) (refusal *event.
 		c = &crashUnknown
 	}
 	r.pool.put(co)
-	if c == nil {
-		return refusal
-	}
-	return failure.Panicked("panic in the validation of ask "+name+": "+c.text, c.stack)
+	return c
 }
 
 // question takes a question that is in the log.

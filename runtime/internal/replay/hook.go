@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -9,8 +11,8 @@ import (
 // Hook is a token by which others reach the run, and what came for it.
 type Hook struct {
 	topic
-	Name  string
-	Token string
+	HookSpec
+	Token string // that of the spec, or what was made
 	ref   uint64
 	holds *Op // the child that holds a token of the user's own; nil: there is none
 	run   *Run
@@ -23,12 +25,23 @@ type hooks struct {
 	holds map[string]*Op   // the last child that holds a token
 }
 
-// NewHook opens a hook. An empty token asks for one that nobody can guess: then
-// secret makes it, once; the log keeps it.
-func (b *Branch) NewHook(name, key, token string, secret func() string) *Hook {
+// HookSpec says what a hook is.
+type HookSpec struct {
+	Name  string
+	Token string // empty: one that nobody can guess
+	Shape []byte // of its payloads; nil: any
+	// Check says why a payload cannot be read as what the code wants; nil: any can.
+	Check func(payload []byte) error
+}
+
+// NewHook opens a hook. For an empty token secret makes one, once; the log keeps it.
+// The log also keeps the shape of payloads, by which others refuse what does not fit:
+// it is that of the code which has opened the hook.
+func (b *Branch) NewHook(key string, spec HookSpec, secret func() string) *Hook {
 	b.enter()
 	r := b.run
-	asked := event.Event{Type: event.HookCreated, Name: name, Key: key, Token: token}
+	token := spec.Token
+	asked := event.Event{Type: event.HookCreated, Name: spec.Name, Key: key, Token: token, Payload: spec.Shape}
 	rec := r.expect(&asked, func(rec *event.Event) string {
 		if token == "" || rec.Token == token {
 			return ""
@@ -43,7 +56,7 @@ func (b *Branch) NewHook(name, key, token string, secret func() string) *Hook {
 		rec = r.emit(&asked)
 		r.abortOnError()
 	}
-	h := &Hook{Name: name, Token: rec.Token, ref: rec.Seq, run: r}
+	h := &Hook{HookSpec: spec, Token: rec.Token, ref: rec.Seq, run: r}
 	if r.hooks.open == nil {
 		r.hooks = hooks{open: map[string]*Hook{}, byRef: map[uint64]*Hook{}, holds: map[string]*Op{}}
 	}
@@ -118,6 +131,20 @@ func (r *Run) hookReceived(e *event.Event) {
 		return
 	}
 	r.miss(e)
+}
+
+// JudgePayload says why the code of the open hook with a token cannot read a payload
+// that has come and is not recorded yet; nil if it can, or if there is no such hook.
+func (r *Run) JudgePayload(token string, payload []byte) error {
+	h := r.hooks.open[token]
+	if h == nil || h.Check == nil {
+		return nil
+	}
+	var err error
+	if c := r.aside("the decoding of a payload of hook "+h.Name, func() { err = h.Check(slices.Clone(payload)) }); c != nil {
+		return errors.New("decoding panicked: " + c.text)
+	}
+	return err
 }
 
 // miss keeps that something was received which nobody takes.

@@ -149,7 +149,7 @@ func (x *interpreter) say(b *Branch, s *Scope, st stmt, due func(int) time.Time)
 		b.SetValue(topicName(st.N), b.Key("set"), []byte(fmt.Sprint(st.M)), func(rec []byte) string { return sameJSON(rec, []byte(fmt.Sprint(st.M))) })
 	case st.Kind == "hook":
 		key := b.Key("hook")
-		h := b.NewHook(topicName(st.N), key, "", func() string { return "token " + key })
+		h := b.NewHook(key, HookSpec{Name: topicName(st.N)}, func() string { return "token " + key })
 		x.hooks = append(x.hooks, h)
 		x.see(b, "opened %s", h.Token)
 	case st.Kind == "handle":

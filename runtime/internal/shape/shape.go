@@ -1,0 +1,258 @@
+// Package shape describes what JSON a Go type can be read from, in a form that can be
+// stored: so that a process which does not have the type can refuse what does not fit
+// it. A shape accepts whatever encoding/json reads into the type without an error; of
+// types that read JSON by methods of their own it accepts everything.
+package shape
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Shape is the description of a type. Exactly one field is set, or none: then anything
+// fits.
+type Shape struct {
+	// Plain is "bool", "string", "float64", "int8", "uint64" and so on.
+	Plain  string            `json:"is,omitempty"`
+	List   *Shape            `json:"list,omitempty"`
+	Map    *Shape            `json:"map,omitempty"`
+	Fields map[string]*Shape `json:"fields,omitempty"` // others are allowed, and so are missing ones
+	Object bool              `json:"object,omitempty"` // a struct; Fields may be empty
+}
+
+// maxNodes bounds what is looked at of a type.
+const maxNodes = 200
+
+// builder describes one type.
+type builder struct{ left int }
+
+// maxSize bounds a stored shape, in bytes. Deep parts of larger ones accept anything.
+const maxSize = 1 << 10
+
+var cache sync.Map // reflect.Type → []byte
+
+// Of returns the stored shape of a type; nil if anything fits.
+func Of(t reflect.Type) []byte {
+	if data, ok := cache.Load(t); ok {
+		return data.([]byte)
+	}
+	data := encode(t)
+	cache.Store(t, data)
+	return data
+}
+
+// encode describes as many levels of a type as there is room for.
+func encode(t reflect.Type) []byte {
+	for depth := 6; depth > 0; depth-- {
+		b := builder{left: maxNodes}
+		s := b.of(t, depth)
+		if b.left < 0 {
+			continue
+		}
+		if reflect.DeepEqual(s, &Shape{}) {
+			return nil
+		}
+		if data, err := json.Marshal(s); err == nil && len(data) <= maxSize {
+			return data
+		}
+	}
+	return nil
+}
+
+var (
+	jsonReader = reflect.TypeFor[json.Unmarshaler]()
+	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
+	number     = reflect.TypeFor[json.Number]()
+)
+
+func (b *builder) of(t reflect.Type, depth int) *Shape {
+	b.left--
+	for t.Kind() == reflect.Pointer && !reads(t) {
+		t = t.Elem()
+	}
+	if depth <= 0 || b.left < 0 || reads(t) || t == number {
+		return &Shape{}
+	}
+	switch t.Kind() {
+	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64,
+		reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return &Shape{Plain: t.Kind().String()}
+	case reflect.Int:
+		return &Shape{Plain: "int64"} // as it is on most machines
+	case reflect.Uint:
+		return &Shape{Plain: "uint64"}
+	case reflect.Slice, reflect.Array:
+		if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !reads(t.Elem()) {
+			return &Shape{} // a string in base64, or a list
+		}
+		return &Shape{List: b.of(t.Elem(), depth-1)}
+	case reflect.Map:
+		return &Shape{Map: b.of(t.Elem(), depth-1)}
+	case reflect.Struct:
+		s := &Shape{Object: true, Fields: map[string]*Shape{}}
+		b.addFields(s, t, depth)
+		return s
+	}
+	return &Shape{}
+}
+
+// reads reports whether a type reads JSON by a method of its own.
+func reads(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return t.Implements(jsonReader) || p.Implements(jsonReader) || t.Implements(textReader) || p.Implements(textReader)
+}
+
+func (b *builder) addFields(s *Shape, t reflect.Type, depth int) {
+	for f := range t.Fields() {
+		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == "-" && options == "" {
+			continue
+		}
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if f.Anonymous && tag == "" && inner.Kind() == reflect.Struct && !reads(f.Type) {
+			if depth > 0 {
+				b.addFields(s, inner, depth-1)
+			}
+			continue
+		}
+		if !f.IsExported() {
+			continue
+		}
+		name := tag
+		if name == "" {
+			name = f.Name
+		}
+		if _, twice := s.Fields[name]; twice || slices.Contains(strings.Split(options, ","), "string") {
+			s.Fields[name] = &Shape{} // encoding/json has rules for that
+			continue
+		}
+		s.Fields[name] = b.of(f.Type, depth-1)
+	}
+}
+
+// Check says what in a JSON value does not fit a stored shape; nil if it fits, or if
+// the shape cannot be read.
+func Check(shape, value []byte) error {
+	var s Shape
+	if len(shape) == 0 || json.Unmarshal(shape, &s) != nil {
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(value)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return err
+	}
+	return s.check("", v)
+}
+
+func (s *Shape) check(path string, v any) error {
+	if v == nil || s == nil {
+		return nil // null is read into anything
+	}
+	wrong := func(want string) error {
+		at := ""
+		if path != "" {
+			at = " at " + path
+		}
+		return fmt.Errorf("there is %s%s, want %s", kind(v), at, want)
+	}
+	switch {
+	case s.Plain != "":
+		if !s.plain(v) {
+			return wrong(s.Plain)
+		}
+	case s.List != nil:
+		list, ok := v.([]any)
+		if !ok {
+			return wrong("a list")
+		}
+		for i, e := range list {
+			if err := s.List.check(fmt.Sprintf("%s[%d]", path, i), e); err != nil {
+				return err
+			}
+		}
+	case s.Map != nil || s.Object:
+		object, ok := v.(map[string]any)
+		if !ok {
+			return wrong("an object")
+		}
+		for name, e := range object {
+			if err := s.member(name).check(strings.TrimPrefix(path+"."+name, "."), e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// member returns the shape of a field, nil if anything fits.
+func (s *Shape) member(name string) *Shape {
+	if s.Map != nil {
+		return s.Map
+	}
+	if f, ok := s.Fields[name]; ok {
+		return f
+	}
+	for other, f := range s.Fields {
+		if strings.EqualFold(other, name) {
+			return f
+		}
+	}
+	return nil
+}
+
+// plain reports whether a value is of a plain kind. A kind that this release does not
+// know fits.
+func (s *Shape) plain(v any) bool {
+	number, isNumber := v.(json.Number)
+	var parse func(text string, bits int) error
+	bits := s.Plain
+	switch {
+	case s.Plain == "bool":
+		_, ok := v.(bool)
+		return ok
+	case s.Plain == "string":
+		_, ok := v.(string)
+		return ok
+	case cut(&bits, "int"):
+		parse = func(text string, bits int) error { _, err := strconv.ParseInt(text, 10, bits); return err }
+	case cut(&bits, "uint"):
+		parse = func(text string, bits int) error { _, err := strconv.ParseUint(text, 10, bits); return err }
+	case cut(&bits, "float"):
+		parse = func(text string, bits int) error { _, err := strconv.ParseFloat(text, bits); return err }
+	default:
+		return true
+	}
+	n, err := strconv.Atoi(bits)
+	return err != nil || isNumber && parse(number.String(), n) == nil
+}
+
+// cut removes a prefix, and reports whether it was there.
+func cut(s *string, prefix string) (found bool) {
+	*s, found = strings.CutPrefix(*s, prefix)
+	return found
+}
+
+func kind(v any) string {
+	switch v := v.(type) {
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "the number " + v.String()
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	}
+	return "an object"
+}
