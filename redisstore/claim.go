@@ -97,7 +97,7 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 	h := unpackHead(a.text(1))
 	run := store.ClaimedRun{
 		Run: long(a.text(0)), WorkflowID: a.text(3), Fence: h.fence,
-		Recoveries: h.recoveries, N: h.frames, Seq: h.seq, Last: h.last, Mail: h.flags&hasMail != 0,
+		Recoveries: h.recoveries, N: h.frames, Seq: h.seq, Last: h.last, Bytes: h.bytes, Mail: h.flags&hasMail != 0,
 	}
 	var err error
 	if run.Class, err = s.classOf(ctx, p, a.text(2)); err != nil {

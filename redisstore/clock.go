@@ -3,29 +3,44 @@ package redisstore
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// serverClock shows the time of the server: the time of the machine and what the
-// last answers say about the difference. Between them it goes on by the
-// machine's monotonic clock.
+// serverClock shows the time of the server: what the last answer said, and what has
+// passed since by the monotonic clock of the process. Nothing that is done to the wall
+// clock of the machine changes it.
 type serverClock struct {
-	mu     sync.Mutex
-	offset time.Duration // to be added to the machine's time
-	trip   time.Duration // how long the answer took that it is from
-	taken  time.Time     // when that was
-	asked  time.Time
+	wall    func() time.Time     // of the machine
+	elapsed func() time.Duration // by the monotonic clock
+	asking  atomic.Bool
+
+	mu    sync.Mutex
+	known bool
+	shown time.Time     // what the server showed
+	taken time.Duration // when that was
+	trip  time.Duration // how long the answer took that it is from
+	asked time.Duration // when it was asked for the last time
+	then  time.Time     // what the machine showed then
 }
 
 var _ store.Clock = (*serverClock)(nil)
 
-// Now returns the time of the server.
+func newServerClock() *serverClock {
+	start := time.Now()
+	return &serverClock{wall: time.Now, elapsed: func() time.Duration { return time.Since(start) }}
+}
+
+// Now returns the time of the server; before its first answer that of the machine.
 func (c *serverClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Add(c.offset)
+	if !c.known {
+		return c.wall()
+	}
+	return c.shown.Add(c.elapsed() - c.taken)
 }
 
 // AfterFunc calls f in its own goroutine once d has passed.
@@ -33,38 +48,66 @@ func (c *serverClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// clockAge is after how long the clock is compared again.
-const clockAge = 30 * time.Second
+const (
+	// clockAge is after how long the clock is compared again.
+	clockAge = 30 * time.Second
+	// clockJump is by how much the clocks of the machine may differ from each other
+	// before the server is asked at once: the machine may have slept, during which a
+	// monotonic clock may stand still.
+	clockJump = time.Second
+)
 
+// old reports whether the server is to be asked.
 func (c *serverClock) old() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Since(c.asked) > clockAge
+	return !c.known || c.elapsed()-c.asked > clockAge || c.jumped(c.elapsed(), c.wall())
+}
+
+// jumped reports whether the two clocks of the machine have gone on differently since the
+// server was asked. The lock is held.
+func (c *serverClock) jumped(now time.Duration, wall time.Time) bool {
+	apart := wall.Round(0).Sub(c.then.Round(0)) - (now - c.asked)
+	return apart.Abs() > clockJump
 }
 
 // observe takes note of an answer: the server's time was shown somewhere between
 // sent and received. An answer that took far longer than the one before says less
 // than that one, unless that is old.
-func (c *serverClock) observe(shown, sent, received time.Time) {
+func (c *serverClock) observe(shown time.Time, sent, received time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = received
-	trip := received.Sub(sent)
-	if c.taken.IsZero() || trip <= 2*c.trip || received.Sub(c.taken) > 2*clockAge {
-		c.offset, c.trip, c.taken = shown.Sub(sent.Add(trip/2)), trip, received
+	trip, wall := received-sent, c.wall()
+	if !c.known || trip <= 2*c.trip || received-c.taken > 2*clockAge || c.jumped(received, wall) {
+		c.known, c.shown, c.taken, c.trip = true, shown.Add(trip/2).Round(0), received, trip
 	}
+	c.asked, c.then = received, wall
 }
 
-// readClock asks the server for its time.
-func (s *Store) readClock(ctx context.Context) error {
+// keepTime compares the clock with that of the server of a partition, from time to time.
+// What it is called for does not depend on it.
+func (s *Store) keepTime(ctx context.Context, p *partition) {
+	if s.injected != nil || !s.server.old() || !s.server.asking.CompareAndSwap(false, true) {
+		return
+	}
+	defer s.server.asking.Store(false)
+	_ = s.readClock(ctx, p) // the next operation asks again
+}
+
+// readClock asks the server of a partition for its time.
+func (s *Store) readClock(ctx context.Context, p *partition) error {
 	if s.injected != nil {
 		return nil
 	}
-	sent := time.Now()
-	shown, err := s.client.Time(ctx).Result()
+	node, err := s.master(ctx, p)
 	if err != nil {
 		return err
 	}
-	s.server.observe(shown, sent, time.Now())
+	sent := s.server.elapsed()
+	shown, err := node.Time(ctx).Result()
+	if err != nil {
+		return err
+	}
+	s.server.observe(shown, sent, s.server.elapsed())
 	return nil
 }

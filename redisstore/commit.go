@@ -25,19 +25,23 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 		}
 		calls[i] = s.commit(&commits[i], &(*usual)[i])
 	}
-	if err := s.doReplicated(ctx, calls...); err != nil {
-		return nil, fmt.Errorf("write %d commits: %w", len(commits), err)
+	err := s.doEach(ctx, calls...)
+	if err == nil {
+		err = s.commitAgain(ctx, commits, calls)
 	}
-	if err := s.commitAgain(ctx, commits, calls); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("write %d commits: %w", len(commits), err)
 	}
 	answers := make([]store.Committed, len(commits))
 	for i, call := range calls {
 		answer, err := s.committed(ctx, &commits[i], call)
 		if err != nil {
-			return nil, fmt.Errorf("commit to run %s: %w", commits[i].Run, err)
+			answer = store.Committed{Err: fmt.Errorf("commit to run %s: %w", commits[i].Run, aboutRun(commits[i].Run, call.size, err))}
 		}
 		answers[i] = answer
+	}
+	if err := unanswered(len(answers), func(i int) error { return answers[i].Err }); err != nil {
+		return nil, err
 	}
 	return answers, nil
 }
@@ -71,7 +75,7 @@ func (s *Store) continues(c *store.Commit) error {
 func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls []*call) error {
 	var again []*call
 	for i, c := range calls {
-		if n, short := c.reply.(int64); short && n == 0 {
+		if n, short := c.reply.(int64); short && n == 0 && c.err == nil {
 			calls[i] = s.commitAny(&commits[i])
 			again = append(again, calls[i])
 		}
@@ -79,7 +83,7 @@ func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls [
 	if len(again) == 0 {
 		return nil
 	}
-	return s.doReplicated(ctx, again...)
+	return s.doEach(ctx, again...)
 }
 
 // usualCall is the script of a usual commit, with room for all that is sent.
@@ -135,7 +139,7 @@ func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	p := s.partitionOf(c.Run)
 	u.keys[0], u.keys[1] = p.hot(short(c.Run))
-	u.call = call{script: script, p: p, keys: u.keys[:], room: u.all[:]}
+	u.call = call{script: script, p: p, keys: u.keys[:], room: u.all[:], size: len(c.Frame)}
 	now := head{wid: digestOf(c.WorkflowID), place: store.PlaceOwned, fence: c.Fence, last: c.Prev, seq: c.First - 1}
 	then := now
 	then.last, then.seq = c.CID, c.Last
@@ -168,12 +172,18 @@ func (s *Store) commitAny(c *store.Commit) *call {
 			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish),
 		},
 	}
+	call.size = len(c.Frame)
 	for _, r := range c.Send {
 		call.args = append(call.args, string(r.ID), string(r.To), r.Body)
+		call.size += len(r.Body)
+	}
+	for i := range c.Publish {
+		call.size += len(c.Publish[i].Body)
 	}
 	call.args = append(call.args, packPublications(c.Publish)...)
 	if c.Effect == store.EffectContinue {
 		call.args = s.describe(call.args, c.Continue, "", nil)
+		call.size += len(c.Continue.Frame)
 	}
 	return call
 }
@@ -187,6 +197,9 @@ func flag(set bool, name string) string {
 }
 
 func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (store.Committed, error) {
+	if call.err != nil {
+		return store.Committed{}, call.err
+	}
 	n, _ := call.reply.(int64)
 	switch call.script {
 	case scriptAppend:

@@ -27,18 +27,22 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 		}
 		calls = append(calls, s.creation(&runs[i]))
 	}
-	if err := s.doReplicated(ctx, calls...); err != nil {
+	if err := s.doEach(ctx, calls...); err != nil {
 		return nil, fmt.Errorf("create %d runs: %w", len(runs), err)
 	}
 	for i := range runs {
 		if answers[i].Err != nil {
 			continue
 		}
-		var err error
-		if answers[i], err = created(&runs[i], calls[0]); err != nil {
-			return nil, fmt.Errorf("create run %s: %w", runs[i].Run, err)
+		answer, err := created(&runs[i], calls[0])
+		if err != nil {
+			answer = store.Created{Err: fmt.Errorf("create run %s: %w", runs[i].Run, aboutRun(runs[i].Run, calls[0].size, err))}
 		}
+		answers[i] = answer
 		calls = calls[1:]
+	}
+	if err := unanswered(len(answers), func(i int) error { return answers[i].Err }); err != nil {
+		return nil, err
 	}
 	return answers, nil
 }
@@ -71,7 +75,7 @@ func (s *Store) creation(c *store.Create) *call {
 		session := sessionCode(c.Owner.Session)
 		keys = append(keys, p.session(session), p.owned(session))
 	}
-	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.Birth, c.Owner)}
+	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.Birth, c.Owner), size: len(c.Frame)}
 }
 
 // terms is how many arguments say when a run may be created, and when it starts.
@@ -137,6 +141,9 @@ const (
 )
 
 func created(c *store.Create, call *call) (store.Created, error) {
+	if call.err != nil {
+		return store.Created{}, call.err
+	}
 	a := call.answer()
 	switch a.word() {
 	case "created":

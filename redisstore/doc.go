@@ -61,7 +61,7 @@
 //	{p}:c    string counter of what was made ready, and of records
 //	{p}:y           the copy of a log, within a script
 //	{p}:-           a key that never exists: see keys.go
-//	{p}:format      in partition 0: format version and number of partitions
+//	{p}:format      in partition 0, in a cluster with copies in the others: format version and number of partitions
 //
 // Metadata is a hash of short values, which Redis keeps in one piece of memory and
 // goes through from the beginning; a value of more than 64 bytes would make it four

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -57,6 +59,37 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		}
 	}
 	return err
+}
+
+// aboutRun tells errors that concern one run, and not the server: asking again does not
+// change them.
+func aboutRun(run event.RunID, size int, err error) error {
+	if _, told := errors.AsType[store.PermanentError](err); told {
+		return err
+	}
+	server, _ := errors.AsType[redis.Error](err)
+	switch {
+	case redis.HasErrorPrefix(server, "WRONGTYPE"), errors.Is(err, errDamaged):
+		return &store.DamagedError{Run: run, Err: err}
+	case server != nil && strings.Contains(server.Error(), "invalid bulk length"):
+		return &store.TooLargeError{Run: run, Bytes: size, Err: err}
+	}
+	return err
+}
+
+// unanswered returns an error if of no request it is known what came of it.
+func unanswered(requests int, answer func(i int) error) error {
+	var first error
+	for i := range requests {
+		err := answer(i)
+		if !store.Unknown(err) {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // endOf returns an error that matches the one of ctx if ctx has ended and the server has

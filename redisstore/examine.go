@@ -161,7 +161,7 @@ func (e *examination) leaveOut(all *keySet) {
 
 // keysOf finds the keys of a partition by their names.
 func (s *Store) keysOf(ctx context.Context, p *partition) (*keySet, []string, error) {
-	if err := s.prepare(ctx); err != nil {
+	if err := s.prepare(ctx, s.parts[0]); err != nil {
 		return nil, nil, err
 	}
 	var node redis.Cmdable = s.client

@@ -61,7 +61,7 @@ func TestExaminePartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *test
 	client.AddHook(hook)
 	st := open(client)
 	defer st.Close()
-	if err := st.prepare(w.Ctx); err != nil {
+	if err := st.prepare(w.Ctx, st.parts[0]); err != nil {
 		t.Fatal(err)
 	}
 	hook.create()

@@ -103,7 +103,8 @@ func (w *writer) commit(runs []*written) {
 	var answers []store.Committed
 	for {
 		var err error
-		if answers, err = w.st.Commit(w.ctx, commits); err == nil {
+		answers, err = w.st.Commit(w.ctx, commits)
+		if err == nil && !slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
 			break
 		}
 		if w.ctx.Err() != nil {

@@ -18,7 +18,10 @@ const formatVersion = 2
 // prepare checks, before the first operation, that the database is one that this
 // release knows, with as many partitions as configured; a new one is marked. It
 // is tried again until it has worked once.
-func (s *Store) prepare(ctx context.Context) error {
+//
+// It is asked for an operation on a partition: in a cluster it needs the server of that
+// one, and the mark, of which there are copies beside that in partition 0.
+func (s *Store) prepare(ctx context.Context, p *partition) error {
 	if s.prepared.Load() {
 		return nil
 	}
@@ -27,14 +30,16 @@ func (s *Store) prepare(ctx context.Context) error {
 	if s.prepared.Load() {
 		return nil
 	}
-	if err := s.checkServer(ctx); err != nil {
+	if err := s.checkServer(ctx, p); err != nil {
 		return err
 	}
-	if err := s.checkFormat(ctx); err != nil {
-		return err
-	}
-	if err := s.readClock(ctx); err != nil {
+	if err := s.readClock(ctx, p); err != nil {
 		return s.explain(ctx, err)
+	}
+	if err := s.checkFormat(ctx); err == nil {
+		s.copyMark(ctx)
+	} else if !store.Unknown(err) || !s.copied(ctx, p) {
+		return err
 	}
 	s.prepared.Store(true)
 	return nil
@@ -53,6 +58,31 @@ func (s *Store) checkFormat(ctx context.Context) error {
 		return s.explain(ctx, fmt.Errorf("read the format of the store: %w", err))
 	}
 	return s.compareMark(kept.Val())
+}
+
+// copyMark puts copies of the mark beside the one in partition 0, one for each partition
+// of a cluster, so that its other servers can be worked with while that of partition 0 is
+// lost. Only once it is known that the mark is right: the number of partitions is decided
+// in one place. Copies that cannot be written are written by whoever comes next.
+func (s *Store) copyMark(ctx context.Context) {
+	if _, cluster := s.client.(*redis.ClusterClient); !cluster {
+		return
+	}
+	_, _ = s.client.Pipelined(ctx, func(tx redis.Pipeliner) error {
+		for _, p := range s.parts[1:] {
+			tx.SetNX(ctx, p.format(), s.mark(), 0)
+		}
+		return nil
+	})
+}
+
+// copied reports whether a partition has a copy of the mark that this store goes by.
+func (s *Store) copied(ctx context.Context, p *partition) bool {
+	if p.number == 0 {
+		return false
+	}
+	mark, err := s.client.Get(ctx, p.format()).Result()
+	return err == nil && s.compareMark(mark) == nil
 }
 
 // mark is what a database says of itself.
@@ -82,8 +112,12 @@ func (s *Store) compareMark(mark string) error {
 
 // checkServer refuses servers that are too old. A server that does not tell its
 // version is taken for new enough.
-func (s *Store) checkServer(ctx context.Context) error {
-	info, err := s.client.Info(ctx, "server").Result()
+func (s *Store) checkServer(ctx context.Context, p *partition) error {
+	node, err := s.master(ctx, p)
+	if err != nil {
+		return s.explain(ctx, fmt.Errorf("ask the server for its version: %w", err))
+	}
+	info, err := node.Info(ctx, "server").Result()
 	if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR") {
 		return nil
 	}

@@ -77,7 +77,8 @@ func (p *partition) held() string    { return p.whole['G'] }
 func (p *partition) outbox() string  { return p.whole['D'] }
 func (p *partition) heard() string   { return p.whole['A'] }
 
-// format says how the database was written. It is kept in partition 0.
+// format says how the database was written. It is decided in partition 0; in a cluster
+// the others have copies.
 func (p *partition) format() string { return p.tag + "format" }
 
 // never is a key that never exists. Every script is given it behind the keys that

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -110,10 +111,11 @@ func (s *Store) scan(ctx context.Context, p *partition, q *store.Query, chunk in
 			loads[i], members[i] = store.Load{Run: long(run), Limit: -1}, i
 		}
 		answers := make([]store.Loaded, len(runs))
-		if err := s.loadBatch(ctx, p, loads, members, answers); err != nil {
-			return err
-		}
+		s.loadBatch(ctx, p, loads, members, answers)
 		for i := range answers {
+			if err := answers[i].Err; err != nil && !errors.Is(err, store.ErrRunNotFound) {
+				return err
+			}
 			if a := &answers[i]; a.Err == nil && matches(&a.Record, q) && !found(&a.Record) {
 				return nil
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -32,17 +33,15 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 		members[p] = append(members[p], i)
 	}
 	answers := make([]store.Loaded, len(runs))
-	err := each(members, func(p *partition, members []int) error {
+	_ = each(members, func(p *partition, members []int) error {
 		for len(members) > 0 {
-			n := min(len(members), readBatch)
-			if err := s.loadBatch(ctx, p, runs, members[:n], answers); err != nil {
-				return err
-			}
+			n := s.readable(runs, members)
+			s.loadBatch(ctx, p, runs, members[:n], answers)
 			members = members[n:]
 		}
 		return nil
 	})
-	if err != nil {
+	if err := unanswered(len(answers), func(i int) error { return answers[i].Err }); err != nil {
 		return nil, fmt.Errorf("read %d runs: %w", len(runs), err)
 	}
 	return answers, nil
@@ -76,10 +75,22 @@ type reading struct {
 	inbox  *redis.StringSliceCmd   // nil: not asked for
 }
 
+// err returns the error of a command that the server refused by itself.
+func (r *reading) err() error {
+	err := r.meta.Err()
+	if err == nil && r.frames != nil {
+		err = r.frames.Err()
+	}
+	if err == nil && r.inbox != nil {
+		err = r.inbox.Err()
+	}
+	return err
+}
+
 func read(ctx context.Context, tx redis.Pipeliner, p *partition, l store.Load) reading {
 	run := short(l.Run)
 	r := reading{meta: tx.HGetAll(ctx, p.meta(run))}
-	from := number(int64(min(l.After, 1<<62)+1)) + "-0"
+	from := streamID(l.After + 1)
 	switch {
 	case l.Limit == 0:
 		r.frames = tx.XRange(ctx, p.log(run), from, "+")
@@ -92,40 +103,105 @@ func read(ctx context.Context, tx redis.Pipeliner, p *partition, l store.Load) r
 	return r
 }
 
+// readable returns how many of the runs are read in one transaction: so many that the
+// answer is not large, as far as it is known how long their logs are.
+func (s *Store) readable(runs []store.Load, members []int) int {
+	bytes := 0
+	for i, m := range members[:min(len(members), readBatch)] {
+		if bytes += runs[m].Bytes; i > 0 && bytes > large {
+			return i
+		}
+	}
+	return min(len(members), readBatch)
+}
+
 // loadBatch reads the members of runs that are in one partition.
-func (s *Store) loadBatch(ctx context.Context, p *partition, runs []store.Load, members []int, answers []store.Loaded) error {
+func (s *Store) loadBatch(ctx context.Context, p *partition, runs []store.Load, members []int, answers []store.Loaded) {
 	for range rereads {
 		readings := make([]reading, len(members))
-		err := s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		err := s.transactionOf(ctx, p, func(tx redis.Pipeliner) {
 			for i, m := range members {
 				readings[i] = read(ctx, tx, p, runs[m])
 			}
 		})
-		if err != nil {
-			return err
+		if timedOut(err) && len(members) == 1 && ctx.Err() == nil {
+			readings[0], err = s.readSlowly(ctx, p, runs[members[0]])
 		}
 		var moved []int
 		for i, m := range members {
-			loaded, err := s.loaded(ctx, p, runs[m].Run, readings[i])
 			if err != nil {
-				return err
-			}
-			if loaded == nil {
-				moved = append(moved, m)
+				answers[m] = store.Loaded{Err: fmt.Errorf("run %s: %w", runs[m].Run, err)}
 				continue
 			}
-			answers[m] = *loaded
+			loaded, err := s.loaded(ctx, p, runs[m].Run, readings[i])
+			switch {
+			case err != nil:
+				answers[m] = store.Loaded{Err: aboutRun(runs[m].Run, 0, err)}
+			case loaded == nil:
+				moved = append(moved, m)
+			default:
+				answers[m] = *loaded
+			}
 		}
 		if members = moved; len(moved) == 0 {
-			return nil
+			return
 		}
 	}
-	return fmt.Errorf("%w: the owner of run %s has no session, or its tags are gone", errDamaged, runs[members[0]].Run)
+	for _, m := range members {
+		answers[m] = store.Loaded{Err: aboutRun(runs[m].Run, 0, fmt.Errorf("%w: the owner of run %s has no session, or its tags are gone", errDamaged, runs[m].Run))}
+	}
 }
+
+func timedOut(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+// readSlowly reads a run whose answer did not come in time: page by page, each with more
+// time. What is appended meanwhile is not read; if the run is purged meanwhile it looks
+// damaged, and is read as one that does not exist by whoever looks again.
+func (s *Store) readSlowly(ctx context.Context, p *partition, l store.Load) (reading, error) {
+	var r reading
+	brief := l
+	brief.Limit = -1
+	err := s.transactionOf(ctx, p, func(tx redis.Pipeliner) { r = read(ctx, tx, p, brief) })
+	if err != nil {
+		return r, err
+	}
+	h := unpackHead(r.meta.Val()["H"])
+	if l.Limit < 0 || h.frames <= l.After {
+		return r, nil
+	}
+	node, err := s.master(ctx, p)
+	if err != nil {
+		return r, s.explain(ctx, err)
+	}
+	upTo := h.frames
+	if l.Limit > 0 {
+		upTo = min(upTo, l.After+uint64(l.Limit))
+	}
+	page := max(1, large*h.frames/uint64(max(h.bytes, 1)))
+	var frames []redis.XMessage
+	for next := l.After + 1; next <= upTo; next += page {
+		got, err := allow(node, h.bytes).XRange(ctx, p.log(short(l.Run)), streamID(next), streamID(min(next+page-1, upTo))).Result()
+		if err != nil {
+			return r, s.explain(ctx, err)
+		}
+		frames = append(frames, got...)
+	}
+	r.frames = redis.NewXMessageSliceCmd(ctx)
+	r.frames.SetVal(frames)
+	return r, nil
+}
+
+func streamID(n uint64) string { return number(int64(min(n, 1<<62))) + "-0" }
 
 // loaded makes an answer of what was read; nil: the run has moved on, read it
 // again.
 func (s *Store) loaded(ctx context.Context, p *partition, run event.RunID, r reading) (*store.Loaded, error) {
+	if err := r.err(); err != nil {
+		return nil, s.explain(ctx, err)
+	}
 	if len(r.meta.Val()) == 0 {
 		return &store.Loaded{Err: store.ErrRunNotFound}, nil
 	}

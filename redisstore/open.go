@@ -86,6 +86,9 @@ type OldFormatError struct {
 	Got, Want int
 }
 
+// Permanent is true.
+func (e *OldFormatError) Permanent() bool { return true }
+
 // Error names both versions and the fix.
 func (e *OldFormatError) Error() string {
 	return fmt.Sprintf("redis prefix %s has format version %d, this release reads version %d only: use another prefix, or the release that wrote it",
@@ -98,6 +101,9 @@ type PartitionsError struct {
 	Prefix    string
 	Got, Want int // configured, and in the database
 }
+
+// Permanent is true.
+func (e *PartitionsError) Permanent() bool { return true }
 
 // Error names both numbers and the fix.
 func (e *PartitionsError) Error() string {
@@ -145,7 +151,7 @@ func open(client redis.UniversalClient, cfg Config) (*Store, error) {
 		cfg.WaitTimeout = DefaultWaitTimeout
 	}
 	s := &Store{
-		client: client, cfg: cfg, injected: cfg.Clock, server: &serverClock{},
+		client: client, cfg: cfg, injected: cfg.Clock, server: newServerClock(),
 		hub: newHub(client), names: newNames(), done: make(chan struct{}), inspected: map[int]*keySet{},
 	}
 	for n := range cfg.Partitions {

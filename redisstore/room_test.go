@@ -33,7 +33,7 @@ func (w *writer) hasty(runs []*written, rounds int) {
 			answers, err = w.st.Commit(ctx, lent)
 			cancel()
 			clear(lent)
-			if err == nil {
+			if err == nil && !slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
 				break
 			}
 			if w.ctx.Err() != nil {

@@ -96,15 +96,16 @@ func bare(lua string) string {
 	return b.String()
 }
 
-// call is one execution of a script. reply is set once do has returned.
+// call is one execution of a script. reply and err are set once it was sent.
 type call struct {
 	script *script
 	p      *partition
 	keys   []string
 	args   []any
 	reply  any
-	err    error // of the last try
+	err    error
 	room   []any // for what is sent; nil: to be made
+	size   int   // bytes that are sent, about; 0: few
 }
 
 // Values that go-redis writes as they are, without being boxed one by one: it is given

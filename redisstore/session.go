@@ -22,8 +22,10 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
 	}
-	if p.number == 0 {
-		s.prepared.Store(false) // the session before may have ended because the server has lost everything
+	if p.number == 0 && s.prepared.Load() { // the session before may have ended because the server has lost everything
+		if err := s.checkFormat(ctx); err != nil {
+			return fmt.Errorf("open session %s: %w", o.ID, err)
+		}
 	}
 	session := sessionCode(o.ID)
 	keys := []string{p.session(session), p.leases()}

@@ -56,6 +56,9 @@ type waiting struct {
 	// next is the earliest due time of all that it was told of, 0 if there was none. It
 	// may be over.
 	next int64
+	// deaf says that not all was looked at that was to be: what the ear has heard since
+	// is not all that there is.
+	deaf bool
 }
 
 // spot is what a Wait looks at in one partition.
@@ -84,7 +87,7 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 		a.next = next
 	}
 	woken, err := a.listen(ctx, ear)
-	if !a.informed || err != nil && ctx.Err() == nil {
+	if !a.informed || a.deaf || err != nil && ctx.Err() == nil {
 		ear.close() // what there is, or what it has heard, was not looked at
 		return woken, err
 	}
@@ -230,10 +233,18 @@ func (a *waiting) look(ctx context.Context, spots []*spot) error {
 			}
 		}
 	}
-	if err := a.s.do(context.WithoutCancel(ctx), calls...); err != nil {
+	if err := a.s.execute(context.WithoutCancel(ctx), calls, a.s.send); err != nil {
+		return err
+	}
+	if err := unanswered(len(calls), func(i int) error { return calls[i].err }); err != nil {
 		return err
 	}
 	for i, spot := range spots {
+		if calls[i].err != nil { // a claim finds out what is wrong, and whoever waits again looks again
+			a.woken.Claim = append(a.woken.Claim, spot.p.number)
+			a.deaf = true
+			continue
+		}
 		answer := calls[i].answer()
 		a.claim(spot.p, answer.number(0) > 0)
 		next := parseNumber(answer.text(1))

@@ -103,6 +103,9 @@ func (t *tx) take(classes []int64, limit int, to *session, token event.Token) ([
 	var taken []store.ClaimedRun
 	for _, c := range ready[:min(limit, len(ready))] {
 		r, err := t.runByKey(c.key)
+		if err != nil && ofOneRun(err) {
+			continue // it keeps no other run; fsck names it
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,16 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 			return nil, err
 		}
 	}
+	answers, err := s.commit(ctx, commits)
+	if err != nil {
+		return nil, fmt.Errorf("commit to %d runs: %w", len(commits), err)
+	}
+	return answers, nil
+}
+
+// commit carries out commits. If one of them meets damage, or is larger than a row may be, it
+// takes the transaction with it: then each half is tried by itself, until that one is alone.
+func (s *Store) commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	answers, err := perform(ctx, s, func(t *tx) ([]store.Committed, error) {
 		answers := make([]store.Committed, len(commits))
 		for i := range commits {
@@ -31,10 +41,19 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 		}
 		return answers, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("commit to %d runs: %w", len(commits), err)
+	if err == nil || !ofOneRun(err) {
+		return answers, err
 	}
-	return answers, nil
+	if len(commits) == 1 {
+		return []store.Committed{{Err: aboutRun(commits[0].Run, len(commits[0].Frame), err)}}, nil
+	}
+	half := len(commits) / 2
+	first, err := s.commit(ctx, commits[:half])
+	if err != nil {
+		return nil, err
+	}
+	second, err := s.commit(ctx, commits[half:])
+	return append(first, second...), err
 }
 
 func (t *tx) commit(c *store.Commit) (store.Committed, error) {

@@ -7,6 +7,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -39,6 +40,26 @@ func (s *Store) explain(err error) error {
 		hint = "another process does not let go of it: "
 	}
 	return fmt.Errorf("%s: %s%w", s.path, hint, err)
+}
+
+// ofOneRun reports whether an error may be about a single run: others may be worked with.
+func ofOneRun(err error) bool {
+	if errors.Is(err, errDamaged) {
+		return true
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultCorrupt, sqlite.ResultTooBig:
+		return true
+	}
+	return false
+}
+
+// aboutRun names the run that such an error is about.
+func aboutRun(run event.RunID, bytes int, err error) error {
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultTooBig {
+		return &store.TooLargeError{Run: run, Bytes: bytes, Err: err}
+	}
+	return &store.DamagedError{Run: run, Err: err}
 }
 
 // heard is told the error of an operation in the name of a session.

@@ -16,7 +16,9 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 		answers = make([]store.Loaded, len(runs))
 		for i := range runs {
 			var err error
-			if answers[i], err = c.load(&runs[i]); err != nil {
+			if answers[i], err = c.load(&runs[i]); err != nil && ofOneRun(err) {
+				answers[i] = store.Loaded{Err: aboutRun(runs[i].Run, 0, s.explain(err))}
+			} else if err != nil {
 				return fmt.Errorf("run %s: %w", runs[i].Run, err)
 			}
 		}

@@ -111,5 +111,8 @@ func (c *conn) snapshot(f func(c *conn) error) error {
 	if err := f(c); err != nil {
 		return err
 	}
-	return c.exec(`COMMIT`)
+	if err := c.exec(`COMMIT`); err != nil && !ofOneRun(err) {
+		return err // after a damaged page was met SQLite says so again; what f has read is read
+	}
+	return nil
 }

@@ -256,7 +256,7 @@ var redisMutants = []Mutant{
 	onRedis("W4/redis/order", "the position is asked before the fence", "lua/commit.lua",
 		"if not holds then", "if not holds and cid == ARGV[6] then", "W4_AnOlderGuardAnswersBeforeAYoungerOne"),
 	onRedis("W4/redis/short", "what the short scripts refuse is not asked of commit.lua", "commit.go",
-		"short && n == 0 {", "short && n < 0 {", "W3_TheSameCommitIsAppliedOnce"),
+		"short && n == 0 && ", "short && n < 0 && ", "W3_TheSameCommitIsAppliedOnce"),
 
 	onRedis("K1/redis/place", "claim takes by the list, not by the place", "lua/claim.lua",
 		"if place_of(m[1]) == '1' then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
@@ -283,7 +283,7 @@ var redisMutants = []Mutant{
 	onRedis("K2/redis/ears-uninformed", "an ear that looked at nothing is taken for informed", "ears.go",
 		"return k.ear, k.classes == classes", "return k.ear, true").by("TestWait_OfOtherClassesThanBeforeLooks"),
 	onRedis("K2/redis/ears-kept", "an ear that has heard what was not looked at is kept", "wait.go",
-		"if !a.informed || err != nil && ctx.Err() == nil {", "if false {").
+		"if !a.informed || a.deaf || err != nil && ctx.Err() == nil {", "if false {").
 		by("TestWait_AfterALookThatFailedLooksAgain"),
 	onRedis("K2/redis/ears-forget", "what an ear hears between two Waits is lost", "ears.go",
 		"return k.ear, k.classes == classes", "k.ear.hints()\n\treturn k.ear, k.classes == classes").

@@ -7,7 +7,7 @@ var sayMutants = []Mutant{
 		"if req.Publish, err = publications(", "if _, err = publications(", inMemory("TestFLOW8_StreamsThatNobodyClosesEndWithTheRun")),
 	working("engine/worker/logged", "the log holds the chunks that are published", "publish.go",
 		"events[i].Payload = nil", "", inMemory("TestFLOW8_ReadersSeeWhatARunAndItsStepsWriteAndTheClose")),
-	working("engine/worker/portion", "code that writes very much is committed in one go", "publish.go",
+	working("engine/worker/portion", "code that writes very much is committed in one go", "portion.go",
 		"return i\n", "return len(events)\n", "TestFLOW8_CodeThatWritesVeryMuchIsCommittedInParts"),
 	working("engine/worker/close-published", "a stream that the code closes stays open", "publish.go",
 		"all = append(all, store.Publication{Stream: chunk.Stream(e.Name), Close: true})", "", inMemory("TestFLOW8_ReadersSeeWhatARunAndItsStepsWriteAndTheClose")),

@@ -45,6 +45,38 @@ type Event struct {
 	Unread []ItemID
 }
 
+// Size returns about how many bytes the event takes in a log.
+func (e *Event) Size() int {
+	n := 32 + len(e.Name) + len(e.Key) + len(e.Payload) + len(e.Reason) + len(e.Token) + e.Failure.size()
+	for _, item := range e.Unread {
+		n += len(item) + 2
+	}
+	if e.Spec != nil {
+		for _, pairs := range []map[string]string{e.Spec.Tags, e.Spec.Attributes} {
+			for k, v := range pairs {
+				n += len(k) + len(v) + 4
+			}
+		}
+	}
+	return n
+}
+
+func (f *Failure) size() int {
+	if f == nil {
+		return 0
+	}
+	n := 16 + len(f.Message) + len(f.Code) + len(f.Type) + len(f.Data) + len(f.Stack)
+	for _, c := range f.Causes {
+		n += c.size()
+	}
+	for _, names := range [][]string{f.Undone, f.NotUndone} {
+		for _, name := range names {
+			n += len(name) + 2
+		}
+	}
+	return n
+}
+
 // WaitKind says what a wait waits for.
 type WaitKind uint8
 

@@ -75,6 +75,7 @@ type Committed struct {
 	// commit), ErrFenced, ErrMail (park and finish: the inbox holds more than is
 	// consumed; continue: it holds more of ScopeRun), a *ConflictError or a
 	// *WorkflowIDMismatchError. Unless it is nil nothing was written by this
-	// call.
+	// call. The same holds for a *DamagedError and a *TooLargeError; but if
+	// Unknown is true for Err it is not known whether the commit was applied.
 	Err error
 }

@@ -44,6 +44,81 @@ type PermanentError interface {
 	Permanent() bool
 }
 
+// Unknown reports whether an error says only that it is not known whether an operation was
+// executed: it may be repeated with the same arguments. The errors of this package, and a
+// [PermanentError] that is one, are answers; nil is one, too.
+func Unknown(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, answer := range []error{
+		ErrClosed, ErrRunNotFound, ErrFenced, ErrMail, ErrExpired, ErrOwned, ErrNotClaimable, ErrLater, ErrStale, ErrStreamClosed, ErrForeign,
+	} {
+		if errors.Is(err, answer) {
+			return false
+		}
+	}
+	if p, ok := errors.AsType[PermanentError](err); ok && p.Permanent() {
+		return false
+	}
+	var (
+		conflict *ConflictError
+		active   *ActiveError
+		finished *FinishedError
+		mismatch *WorkflowIDMismatchError
+		terminal *TerminalError
+		version  *VersionError
+	)
+	return !errors.As(err, &conflict) && !errors.As(err, &active) && !errors.As(err, &finished) &&
+		!errors.As(err, &mismatch) && !errors.As(err, &terminal) && !errors.As(err, &version)
+}
+
+// DamagedError says that what a store keeps of a run cannot be read, is not what it must be,
+// or is missing. It concerns that run alone. The same question gets the same answer until
+// the store was mended: see package fsck. It matches [event.ErrCorrupt].
+type DamagedError struct {
+	Run   event.RunID // empty: not known
+	Frame uint64      // number of the frame of its log that is damaged or missing; 0: something else
+	Err   error       // what was found
+}
+
+// Error names the run, and the frame if it is about one.
+func (e *DamagedError) Error() string {
+	what := "what is stored"
+	if e.Frame > 0 {
+		what = fmt.Sprintf("frame %d of the log", e.Frame)
+	}
+	if e.Run != "" {
+		what += " of run " + string(e.Run)
+	}
+	return fmt.Sprintf("%s is damaged: %v", what, e.Err)
+}
+
+// Unwrap returns what was found, and that it is damage.
+func (e *DamagedError) Unwrap() []error { return []error{e.Err, event.ErrCorrupt} }
+
+// Permanent is true.
+func (e *DamagedError) Permanent() bool { return true }
+
+// TooLargeError says that a store cannot take a request: it is larger than the database
+// allows. Nothing was written.
+type TooLargeError struct {
+	Run   event.RunID
+	Bytes int
+	Err   error // what the database says
+}
+
+// Error names the run and the size.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("write to run %s: %d bytes are more than the store takes: %v", e.Run, e.Bytes, e.Err)
+}
+
+// Unwrap returns what the database says.
+func (e *TooLargeError) Unwrap() error { return e.Err }
+
+// Permanent is true.
+func (e *TooLargeError) Permanent() bool { return true }
+
 // ConflictError says that a commit does not continue the log that the store
 // has: another commit was there first, or the store has lost writes. The loser
 // drops what it knows of the run and claims it again.

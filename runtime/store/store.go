@@ -10,7 +10,12 @@ import (
 // Store keeps runs. All methods are safe for concurrent use. An error that is
 // none of this package's means that it is not known whether the operation was
 // executed; every operation may then be repeated with the same arguments, but
-// for Claim and ClaimRun, whose outcome Reconcile tells.
+// for Claim and ClaimRun, whose outcome Reconcile tells. [Unknown] tells such errors.
+//
+// Create, Commit and Load take many requests. A store that can answer some of them and not
+// others does so: the answers to the others have an Err for which Unknown is true, and these
+// requests may be repeated by themselves. If it answers none of them the call fails as a
+// whole. So may a call of one request: its answer never has such an Err.
 //
 // After Close every method fails with [ErrClosed].
 type Store interface {
@@ -249,7 +254,7 @@ type Created struct {
 	Fence Fence
 	// Err is nil, an *InvalidError (see Check), an *ActiveError, a *FinishedError,
 	// ErrStale, ErrNotClaimable or ErrExpired: the last two only for a request with an
-	// Owner.
+	// Owner. Or it is a *DamagedError, a *TooLargeError, or one for which Unknown is true.
 	Err error
 }
 
@@ -304,6 +309,7 @@ type ClaimedRun struct {
 	N          uint64    // frames
 	Seq        uint64    // last event
 	Last       event.CID // last frame
+	Bytes      int       // of all frames, if the store knows; else 0
 	Mail       bool      // the inbox is not empty
 	// Loaded is what Load would answer now, for the whole log and the inbox, but for
 	// the Record, which stays empty: what a worker needs of that stands above. A store
@@ -348,6 +354,9 @@ type Load struct {
 	Limit int
 	// Inbox asks for the items of the inbox.
 	Inbox bool
+	// Bytes is about how long the log is, if it is known: a store may read runs with long
+	// logs by themselves. 0: it is not known.
+	Bytes int
 }
 
 // Loaded is a run as it is stored.
@@ -355,7 +364,8 @@ type Loaded struct {
 	Record Record
 	Frames [][]byte // from After+1
 	Inbox  []Item
-	Err    error // nil or ErrRunNotFound
+	// Err is nil, ErrRunNotFound, a *DamagedError, or one for which Unknown is true.
+	Err error
 }
 
 // Record is what a store keeps beside the log of a run. All of it but the fence

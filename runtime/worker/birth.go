@@ -35,7 +35,7 @@ func (w *Worker) Take(s *handover.Start) bool {
 	}
 	in := w.sessions[int(c.Run.Slot())%len(w.sessions)]
 	id := in.current()
-	if !in.alive(id) {
+	if !in.alive(id) || in.silent.Load() {
 		return false
 	}
 	w.mu.Lock()
@@ -100,7 +100,8 @@ func (t *task) bear() {
 // portionBorn returns how many of the first events a creation can hold: it does
 // nothing for others, and ends nothing.
 func (t *task) portionBorn() int {
-	for i := range t.unsaved {
+	n := fitting(t.unsaved)
+	for i := range t.unsaved[:n] {
 		e := &t.unsaved[i]
 		sends, err := parcel.Sends(t.id, t.run.Fold(), e)
 		if published, wrong := publications(t.class.Workflow, t.unsaved[i:i+1]); err != nil || wrong != nil || len(sends)+len(published) > 0 {
@@ -110,7 +111,7 @@ func (t *task) portionBorn() int {
 			return i
 		}
 	}
-	return len(t.unsaved)
+	return n
 }
 
 // birthLoop creates runs, many at once.
@@ -143,16 +144,20 @@ func (w *Worker) bearBatch(batch []*commit, requests []store.Create) []store.Cre
 		return requests
 	}
 	created, err := w.store.Create(w.io, requests)
-	if err != nil && w.io.Err() != nil {
-		err = fmt.Errorf("%w: %v", ErrStopping, err) //nolint:errorlint // it is not the context of the caller that has ended
-	}
 	for i, c := range sent {
-		if err != nil {
-			c.birth.Answers <- handover.Answer{Err: err}
-			c.deliver(store.Committed{Err: errNotKnown})
+		unknown := err
+		if err == nil && store.Unknown(created[i].Err) {
+			unknown = created[i].Err
+		}
+		if unknown == nil {
+			c.deliver(born(c, &created[i]))
 			continue
 		}
-		c.deliver(born(c, &created[i]))
+		if w.io.Err() != nil {
+			unknown = fmt.Errorf("%w: %v", ErrStopping, unknown) //nolint:errorlint // it is not the context of the caller that has ended
+		}
+		c.birth.Answers <- handover.Answer{Err: unknown}
+		c.deliver(store.Committed{Err: errNotKnown})
 	}
 	return requests
 }

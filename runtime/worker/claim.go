@@ -20,7 +20,7 @@ const (
 )
 
 // claimLoop claims runs until ctx ends. It returns an error only if the store
-// was closed under it.
+// was closed under it. A partition that does not answer keeps it from no other one.
 func (w *Worker) claimLoop(ctx context.Context) error {
 	claim := make(map[int]bool)
 	for _, s := range w.sessions {
@@ -29,24 +29,23 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 	defer w.handOn(claim)
 	next := make([]time.Time, len(w.sessions)) // due times, by partition
 	for ctx.Err() == nil {
-		var err error
 		now := w.clock.Now()
 		for i, s := range w.sessions {
-			if !claim[s.partition] && (next[i].IsZero() || next[i].After(now)) {
+			wanted := claim[s.partition] || !next[i].IsZero() && !next[i].After(now)
+			a, answered := w.claimSoon(ctx, s, wanted)
+			switch {
+			case !answered:
 				continue
+			case errors.Is(a.err, store.ErrClosed):
+				return a.err
+			case a.err != nil:
+				return nil //nolint:nilerr // ctx has ended
 			}
-			var full bool
-			if next[i], full, err = w.claimFrom(ctx, s); err != nil {
-				break
-			}
-			if !full {
+			if next[i] = a.next; !a.full {
 				delete(claim, s.partition)
 			}
 		}
-		var woken store.Woken
-		if err == nil {
-			woken, err = w.await(ctx, next, len(claim) > 0)
-		}
+		woken, err := w.await(ctx, next, w.wanting(claim))
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -72,13 +71,99 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 	return nil
 }
 
+// wanting reports whether a partition that answers is to be claimed from.
+func (w *Worker) wanting(claim map[int]bool) bool {
+	for _, s := range w.sessions {
+		if claim[s.partition] && !s.silent.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// claimPatience is how long the claim loop waits for one of several partitions. One that
+// takes longer, because its server is lost or slow, is asked aside from then on until it
+// answers, while the loop serves the others.
+const claimPatience = 200 * time.Millisecond
+
+// claimAnswer is what came of claiming from a partition.
+type claimAnswer struct {
+	next time.Time
+	full bool
+	err  error // ctx has ended, or the store was closed
+}
+
+// claimSoon claims from a partition if that is wanted. It reports false if there is no
+// answer, yet or at all.
+func (w *Worker) claimSoon(ctx context.Context, s *session, wanted bool) (claimAnswer, bool) {
+	if s.asking != nil {
+		select {
+		case a := <-s.asking:
+			s.asking = nil
+			s.silent.Store(false)
+			return a, true
+		default:
+			return claimAnswer{}, false
+		}
+	}
+	switch {
+	case !wanted:
+		return claimAnswer{}, false
+	case len(w.sessions) == 1:
+		return w.claimUntil(ctx, s), true
+	}
+	answer := make(chan claimAnswer, 1)
+	w.work.Go(func() {
+		answer <- w.claimUntil(ctx, s)
+		if s.silent.Load() {
+			w.revive()
+		}
+	})
+	patience := time.NewTimer(claimPatience)
+	defer patience.Stop()
+	select {
+	case a := <-answer:
+		return a, true
+	case <-patience.C:
+	}
+	s.asking = answer
+	s.silent.Store(true)
+	if len(answer) > 0 {
+		w.revive() // it may have looked at silent before that was set
+	}
+	return claimAnswer{}, false
+}
+
+// revive tells the claim loop that a partition that was silent answers.
+func (w *Worker) revive() {
+	select {
+	case w.revived <- struct{}{}:
+	default:
+	}
+}
+
+// claimUntil claims from a partition until it is answered, until ctx ends, or until the
+// store is closed.
+func (w *Worker) claimUntil(ctx context.Context, s *session) (a claimAnswer) {
+	for n, delay := 1, 100*time.Millisecond; ; n, delay = n+1, min(2*delay, 2*time.Second) {
+		a.next, a.full, a.err = w.claimFrom(ctx, s)
+		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, store.ErrClosed) {
+			return a
+		}
+		if n&(n-1) == 0 { // rarer and rarer
+			w.complain("claim runs", s.partition, n, a.err)
+		}
+		w.sleep(ctx, delay)
+	}
+}
+
 // handOn gives back the wakes that were taken and not followed by a claim: a
 // claim of nothing announces again what is ready.
 func (w *Worker) handOn(claim map[int]bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), hardStop)
 	defer cancel()
 	for _, s := range w.sessions {
-		if claim[s.partition] {
+		if claim[s.partition] && !s.silent.Load() {
 			// If it fails, others look again after waitMost.
 			_, _ = w.store.Claim(ctx, store.Claim{Partition: s.partition, Session: s.current(), Token: event.NewToken(), Classes: w.classes})
 		}
@@ -89,25 +174,35 @@ func (w *Worker) handOn(claim map[int]bool) {
 // it had claimed what it was woken for, it takes no other wake, and waits for room.
 func (w *Worker) await(ctx context.Context, next []time.Time, full bool) (store.Woken, error) {
 	until := w.clock.Now().Add(waitMost)
-	for _, t := range next {
-		if !t.IsZero() && t.Before(until) {
+	for i, t := range next {
+		if !t.IsZero() && t.Before(until) && !w.sessions[i].silent.Load() {
 			until = t
 		}
 	}
 	req := store.Wait{Until: until}
 	for _, s := range w.sessions {
+		if s.silent.Load() {
+			continue // it would hold up the others
+		}
 		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.partition, Session: s.current()})
 	}
 	if !full && w.capacity() > 0 {
 		req.Classes = w.classes
 	}
-	// Capacity that is freed meanwhile ends the wait.
+	// Capacity that is freed meanwhile ends the wait, and so does a partition that answers
+	// again.
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if len(req.Classes) == 0 {
+	kick := w.kick
+	if len(req.Classes) > 0 {
+		kick = nil
+	}
+	if kick != nil || len(req.Sessions) < len(w.sessions) {
 		go func() {
 			select {
-			case <-w.kick:
+			case <-kick:
+				cancel()
+			case <-w.revived:
 				cancel()
 			case <-wctx.Done():
 			}
@@ -132,6 +227,12 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, ful
 			return next, true, err
 		}
 		id := s.current()
+		if id == "" {
+			if err := s.renew(ctx, id); err != nil {
+				return next, false, err
+			}
+			continue
+		}
 		s.mu.Lock()
 		s.claiming++
 		s.mu.Unlock()
@@ -179,9 +280,9 @@ func (w *Worker) capacity() int {
 // adopt makes a claimed run a task of this worker.
 func (w *Worker) adopt(s *session, id store.SessionID, c store.ClaimedRun) {
 	w.mu.Lock()
-	if !s.holds(id) {
+	if !s.holds(id) || w.stopping.Load() {
 		w.mu.Unlock()
-		return // the session is over: the run is recovered with all that it owned
+		return // the session is over, or will be soon: the run is recovered with all that it owned
 	}
 	t := w.tasks[c.Run]
 	if t == nil {

@@ -1,8 +1,9 @@
 package worker
 
 import (
-	"context"
 	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
@@ -35,15 +36,45 @@ type commit struct {
 func (w *Worker) commitLoop() {
 	defer w.work.Done()
 	var batch []*commit
-	var requests []store.Commit
 	for {
 		if batch = gather(w.io, w.commits, batch, commitBatch); len(batch) == 0 {
 			return
 		}
-		requests = w.commitBatch(batch, requests[:0])
-		clear(batch) // the next ones come into the same room
-		clear(requests)
+		for _, c := range batch {
+			if c.note != "" && !w.sessions[c.t.partition].silent.Load() { // it would keep the others
+				w.writeNote(c)
+			}
+		}
+		w.commitSender.send(batch)
+		clear(batch[:cap(batch)]) // the next ones come into the same room
 	}
+}
+
+// newCommitSender returns what sends commits until there is an answer. After an error it is
+// not known which of them were applied: the same bytes are sent again, and the store
+// answers for each of them as it would have done the first time.
+func (w *Worker) newCommitSender() *sender[*commit] {
+	return &sender[*commit]{
+		w: w, what: "commit", ask: w.commitBatch,
+		giveUp:    func(c *commit, err error) { c.deliver(store.Committed{Err: err}) },
+		partition: func(c *commit) int { return c.t.partition },
+		bytes:     (*commit).bytes,
+	}
+}
+
+// bytes returns about how long the request is.
+func (c *commit) bytes() int {
+	n := len(c.req.Frame)
+	for i := range c.req.Send {
+		n += len(c.req.Send[i].Body)
+	}
+	for i := range c.req.Publish {
+		n += len(c.req.Publish[i].Body)
+	}
+	if c.req.Continue != nil {
+		n += len(c.req.Continue.Frame)
+	}
+	return n
 }
 
 // send hands the commit of the task to the committers, or to those who create runs. It
@@ -91,25 +122,33 @@ func (t *task) leaving() bool {
 	return t.inflight != nil && t.inflight.req.Effect != store.EffectNone
 }
 
-// commitBatch sends commits until there is an answer. After an error it is not
-// known which of them were applied: the same bytes are sent again, and the store
-// answers for each of them as it would have done the first time.
-func (w *Worker) commitBatch(batch []*commit, requests []store.Commit) []store.Commit {
+// commitRooms keeps what requests are made in.
+var commitRooms = sync.Pool{New: func() any { return new([]store.Commit) }}
+
+// commitBatch sends commits once, and returns those that were not answered.
+func (w *Worker) commitBatch(batch []*commit) (unknown []*commit, err error) {
+	room := commitRooms.Get().(*[]store.Commit)
+	defer commitRooms.Put(room)
+	requests := (*room)[:0]
 	for _, c := range batch {
 		requests = append(requests, c.req)
-		if c.note != "" {
-			w.writeNote(c)
-		}
 	}
-	results, err := retry(w, "commit", func(ctx context.Context) ([]store.Committed, error) { return w.store.Commit(ctx, requests) })
+	results, err := w.store.Commit(w.io, requests)
+	unknown = batch[:0]
 	for i, c := range batch {
 		answer := store.Committed{Err: err}
 		if err == nil {
 			answer = results[i]
 		}
+		if store.Unknown(answer.Err) {
+			unknown, err = append(unknown, c), answer.Err
+			continue
+		}
 		c.deliver(answer)
 	}
-	return requests
+	clear(requests)
+	*room = requests
+	return unknown, err
 }
 
 func (w *Worker) writeNote(c *commit) {
@@ -129,6 +168,7 @@ func (t *task) onCommitted(c *commit) {
 	t.inflight = nil
 	defer t.recycle(c)
 	conflict, isConflict := errors.AsType[*store.ConflictError](answer.Err)
+	permanent, isPermanent := errors.AsType[store.PermanentError](answer.Err)
 	switch {
 	case c.birth != nil:
 		t.onBorn(c)
@@ -146,10 +186,42 @@ func (t *task) onCommitted(c *commit) {
 	case isConflict:
 		t.w.log.Warn("lost a race for a run: reading it again", "run", t.id, "error", conflict)
 		t.lose(&t.fence)
+	case isPermanent && permanent.Permanent():
+		t.unwritable(c, answer.Err)
 	default:
 		t.w.log.Error("commit refused", "run", t.id, "error", answer.Err)
 		t.lose(&t.fence)
 	}
+}
+
+// unwritable ends the work on a run of which the store will never take the commit: what is
+// in memory of it can go nowhere. The run is blocked, with the reason; if not even that can
+// be written it is set aside. Either way others are not kept by it.
+func (t *task) unwritable(c *commit, err error) {
+	if c.req.Effect == store.EffectBlock && c.req.Frame == nil {
+		t.w.setAside(t, err)
+		t.lose(nil)
+		return
+	}
+	if large, ok := errors.AsType[*store.TooLargeError](err); ok {
+		err = fmt.Errorf("%w: %s", large, largest(t.unsaved[:c.events]))
+	}
+	t.forget()
+	t.block(err)
+}
+
+// largest says which of the events is the largest.
+func largest(events []event.Event) string {
+	var found *event.Event
+	for i := range events {
+		if e := &events[i]; found == nil || e.Size() > found.Size() {
+			found = e
+		}
+	}
+	if found == nil {
+		return "it holds no events"
+	}
+	return fmt.Sprintf("the largest of %d events is %s %s%s with %d bytes", len(events), found.Type, found.Name, found.Key, found.Size())
 }
 
 // onDurable releases what the commit explains.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
@@ -25,13 +24,14 @@ type load struct {
 	fence store.Fence // of the claim that wants it
 	inbox bool        // only the inbox
 	got   store.Loaded
-	err   error
+
+	partition, bytes int // of the run
 }
 
 // read asks for the log and the inbox of a run that was claimed.
 func (t *task) read() {
 	t.state = taskLoading
-	t.w.load(&load{t: t, fence: t.fence})
+	t.w.load(&load{t: t, fence: t.fence, partition: t.partition, bytes: t.bytes})
 }
 
 // readClaimed is read for a run that was claimed just now: what the claim has
@@ -53,7 +53,7 @@ func (t *task) readMail() {
 	for _, id := range t.taken {
 		t.recent[id] = struct{}{}
 	}
-	t.w.load(&load{t: t, fence: t.fence, inbox: true})
+	t.w.load(&load{t: t, fence: t.fence, inbox: true, partition: t.partition})
 }
 
 // load hands a read to the loaders. It is not answered if the worker has
@@ -74,8 +74,18 @@ func (w *Worker) loadLoop() {
 		if batch = gather(w.io, w.loads, batch, loadBatch); len(batch) == 0 {
 			return
 		}
-		w.readBatch(batch)
-		clear(batch)
+		w.loadSender.send(batch)
+		clear(batch[:cap(batch)])
+	}
+}
+
+// newLoadSender returns what asks for runs until there is an answer.
+func (w *Worker) newLoadSender() *sender[*load] {
+	return &sender[*load]{
+		w: w, what: "read runs", ask: w.readBatch,
+		giveUp:    func(l *load, err error) { l.deliver(store.Loaded{Err: err}) },
+		partition: func(l *load) int { return l.partition },
+		bytes:     func(l *load) int { return l.bytes },
 	}
 }
 
@@ -100,37 +110,36 @@ func gather[T any](ctx context.Context, from <-chan T, room []T, limit int) []T 
 	return batch
 }
 
-func (w *Worker) readBatch(batch []*load) {
+// readBatch asks once, and returns what was not answered.
+func (w *Worker) readBatch(batch []*load) (unknown []*load, err error) {
 	requests := make([]store.Load, len(batch))
 	for i, l := range batch {
-		requests[i] = store.Load{Run: l.t.id, Inbox: true}
+		requests[i] = store.Load{Run: l.t.id, Inbox: true, Bytes: l.bytes}
 		if l.inbox {
 			requests[i].Limit = -1
 		}
 	}
-	got, err := retry(w, "read runs", func(ctx context.Context) ([]store.Loaded, error) { return w.store.Load(ctx, requests) })
+	got, err := w.store.Load(w.io, requests)
+	unknown = batch[:0]
 	for i, l := range batch {
-		if l.err = err; err == nil {
-			l.got = got[i]
+		answer := store.Loaded{Err: err}
+		if err == nil {
+			answer = got[i]
 		}
-		l.t.post(input{kind: inputLoaded, loaded: l})
-		w.activity.End()
+		if store.Unknown(answer.Err) {
+			unknown, err = append(unknown, l), answer.Err
+			continue
+		}
+		l.deliver(answer)
 	}
+	return unknown, err
 }
 
-// retry repeats an operation whose outcome is not known until there is an
-// answer, or until there can be none.
-func retry[T any](w *Worker, what string, op func(context.Context) (T, error)) (T, error) {
-	for n, delay := 1, 10*time.Millisecond; ; n, delay = n+1, min(2*delay, time.Second) {
-		v, err := op(w.io)
-		if err == nil || errors.Is(err, store.ErrClosed) || w.hard.Load() {
-			return v, err
-		}
-		if n&(n-1) == 0 { // rarer and rarer
-			w.log.Error(what+" failed, trying again", "tries", n, "error", err)
-		}
-		w.sleep(w.io, delay)
-	}
+// deliver tells the task what was read.
+func (l *load) deliver(got store.Loaded) {
+	l.got = got
+	l.t.post(input{kind: inputLoaded, loaded: l})
+	l.t.w.activity.End()
 }
 
 func (t *task) onLoaded(l *load) {
@@ -138,10 +147,14 @@ func (t *task) onLoaded(l *load) {
 		return // it was for an earlier claim
 	}
 	switch {
-	case l.err != nil:
-		t.lose(&t.fence)
-	case l.got.Err != nil:
+	case errors.Is(l.got.Err, store.ErrRunNotFound):
 		t.lose(nil) // the run is gone
+	case errors.Is(l.got.Err, store.ErrClosed), l.got.Err != nil && store.Unknown(l.got.Err):
+		t.lose(&t.fence)
+	case l.got.Err != nil: // it will not be readable later either
+		t.forget()
+		t.state, t.inflight = taskLive, nil // a commit under way was for what was known before
+		t.block(l.got.Err)
 	case l.inbox:
 		t.mailLoading = false
 		if t.state == taskLive {
@@ -185,7 +198,24 @@ func (t *task) execute(events []event.Event, inbox []store.Item) {
 	}
 	t.interrupted = runningSteps(t.run.Fold())
 	t.keepValues(events)
-	t.applyItems(inbox)
+	if len(inbox) > 0 {
+		t.logged = itemsIn(events)
+		t.applyItems(inbox)
+		t.logged = nil
+	}
+}
+
+// itemsIn returns the items that are in a log. Of what one worker took over at once and could
+// not write with one commit, only the last commit consumes the items: who goes on with such
+// a log finds them in the inbox, too, and must not apply them again.
+func itemsIn(events []event.Event) map[event.ItemID]bool {
+	known := map[event.ItemID]bool{}
+	for i := range events {
+		if item := events[i].Item; item != "" {
+			known[item] = true
+		}
+	}
+	return known
 }
 
 // onStray is told on a goroutine of the user's that it has called a durable operation.
@@ -223,6 +253,10 @@ func (t *task) decode(frames [][]byte) ([]event.Event, error) {
 func (t *task) applyItems(items []store.Item) {
 	for i, item := range items {
 		if _, known := t.recent[item.ID]; known || t.blocked != nil {
+			continue
+		}
+		if t.logged[item.ID] {
+			t.taken = append(t.taken, item.ID)
 			continue
 		}
 		ended := t.run.Ended()

@@ -37,29 +37,6 @@ func publications(workflow string, events []event.Event) ([]store.Publication, e
 	return all, nil
 }
 
-// The limits of what one commit publishes for the code of a run: a store does
-// nothing else meanwhile.
-const (
-	commitChunks = 1000
-	commitBytes  = 4 << 20
-)
-
-// portion returns how many of the events, which are not saved, go into one commit:
-// all but for code that writes very much to streams without waiting for anything.
-func portion(events []event.Event) int {
-	chunks, bytes := 0, 0
-	for i := range events {
-		if events[i].Type != event.StreamWritten {
-			continue
-		}
-		chunks++
-		if bytes += len(events[i].Payload); chunks > 1 && (chunks > commitChunks || bytes > commitBytes) {
-			return i
-		}
-	}
-	return len(events)
-}
-
 // logged returns events as they stand in the log: without what is published with
 // them.
 func logged(events []event.Event) []event.Event {

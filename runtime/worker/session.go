@@ -1,9 +1,11 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -24,6 +26,9 @@ type session struct {
 	renewing chan struct{} // holds a value while a new session is opened
 	relay    *relay
 
+	asking chan claimAnswer // of a claim that takes long; of the claim loop alone
+	silent atomic.Bool      // there is one: the partition does not answer
+
 	mu       sync.Mutex
 	id       store.SessionID
 	over     bool      // the id has expired and there is no new one yet
@@ -31,12 +36,58 @@ type session struct {
 	claiming int       // claim calls in flight: what they get is not known yet
 }
 
-func (w *Worker) openSession(ctx context.Context, partition int) (*session, error) {
-	s := &session{w: w, partition: partition, behind: true, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
+// openSessions begins a session on each partition, on many at the same time. If some
+// partitions do not answer the worker begins with the others: what it is to know of the
+// store, and whether it may use it, each of them says.
+func (w *Worker) openSessions(ctx context.Context) error {
+	n := w.store.Partitions()
+	failed := make([]error, n)
+	var opening sync.WaitGroup
+	slots := make(chan struct{}, openingMost)
+	for p := range n {
+		s := w.newSession(p)
+		w.sessions = append(w.sessions, s)
+		if n == 1 {
+			failed[p] = s.open(ctx)
+			break
+		}
+		slots <- struct{}{}
+		opening.Go(func() {
+			defer func() { <-slots }()
+			failed[p] = s.open(ctx)
+		})
+	}
+	opening.Wait()
+	lost := 0
+	var first error
+	for _, err := range failed {
+		switch {
+		case err == nil:
+			continue
+		case !store.Unknown(err), ctx.Err() != nil:
+			return err
+		}
+		lost++
+		first = cmp.Or(first, err)
+	}
+	if lost == n {
+		return first
+	}
+	if lost > 0 {
+		w.log.Error("open worker session failed, trying again", "partitions", lost, "of", n, "error", first)
+	}
+	return nil
+}
+
+// openingMost bounds how many sessions are opened at the same time.
+const openingMost = 16
+
+// newSession returns a session that was not opened.
+func (w *Worker) newSession(partition int) *session {
+	s := &session{w: w, partition: partition, behind: true, over: true, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.relay = newRelay(s)
-	err := s.open(ctx)
-	return s, err
+	return s
 }
 
 // open begins a new session. Its id is never used again.
@@ -110,6 +161,10 @@ func (s *session) beat() {
 	s.mu.Lock()
 	claiming := s.claiming
 	s.mu.Unlock()
+	if id == "" { // it could not be opened yet
+		_ = s.renew(s.ctx, id)
+		return
+	}
 	sent := time.Now() // the lease lasts from some time after that
 	answer, err := s.w.store.Heartbeat(s.ctx, s.partition, id)
 	switch {
@@ -149,18 +204,22 @@ func (s *session) renew(ctx context.Context, expired store.SessionID) error {
 	if s.current() != expired {
 		return nil // done already
 	}
-	s.w.log.Warn("worker session expired: its runs may belong to others", "session", expired)
+	if expired != "" {
+		s.w.log.Warn("worker session expired: its runs may belong to others", "session", expired)
+	}
 	s.mu.Lock()
 	s.over = true // what a claim under it still brings is not taken in
 	s.mu.Unlock()
 	s.w.dropPartition(s.partition)
-	for {
+	for n := 1; ; n++ {
 		err := s.open(ctx)
 		if err == nil {
 			s.w.poke()
 			return nil
 		}
-		s.w.log.Error("open worker session failed", "error", err)
+		if ctx.Err() == nil && n&(n-1) == 0 && (n > 1 || expired != "") { // rarer and rarer; the first failure of all was told
+			s.w.complain("open worker session", s.partition, n, err)
+		}
 		if errors.Is(err, store.ErrClosed) || !s.w.sleep(ctx, time.Second) {
 			return err
 		}
@@ -190,7 +249,7 @@ func (s *session) reconcile(id store.SessionID) {
 	known := map[event.RunID]store.Fence{}
 	for _, o := range owned {
 		known[o.Run] = o.Fence
-		if !here[o.Run] && !s.w.owns(o.Run) {
+		if !here[o.Run] && !s.w.owns(o.Run) && !s.w.isAside(o.Run) {
 			s.w.log.Warn("giving back a run that was claimed without an answer", "run", o.Run)
 			_ = s.w.store.Release(s.ctx, o.Run, o.Fence) // fenced: it is somebody else's already
 		}
@@ -215,6 +274,9 @@ func (w *Worker) closeSessions() {
 
 // close ends the session. The store recovers at once what it still owns.
 func (s *session) close() {
+	if s.current() == "" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := s.w.store.CloseSession(ctx, s.partition, s.current()); err != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrExpired) {

@@ -46,9 +46,10 @@ type task struct {
 	since      time.Time // of the claim
 
 	// n, seq and last are the log's end as far as it is known to be durable.
-	n    uint64
-	seq  uint64
-	last event.CID
+	n     uint64
+	seq   uint64
+	last  event.CID
+	bytes int // of the log when it was claimed, if the store knows
 
 	birth    *start // how the run is to be created; nil: it exists
 	run      *replay.Run
@@ -71,6 +72,7 @@ type task struct {
 
 	taken       []event.ItemID            // applied, not confirmed as removed from the inbox
 	recent      map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
+	logged      map[event.ItemID]bool     // while the inbox of a run that was read is applied: what is in its log
 	late        []event.ItemID            // came when the code had ended
 	lateWrites  []event.Event             // of these: what steps have done to streams
 	carried     []event.Event             // of these: what the run that it continues as is given
@@ -232,7 +234,7 @@ func (t *task) onClaimed(c *claimed) {
 		return
 	}
 	t.forget()
-	t.n, t.seq, t.last = c.N, c.Seq, c.Last
+	t.n, t.seq, t.last, t.bytes = c.N, c.Seq, c.Last, c.Bytes
 	if !t.w.admitSuspect(t) {
 		t.state = taskWaiting
 		return

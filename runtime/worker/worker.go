@@ -129,24 +129,29 @@ type Worker struct {
 	suspect   *task   // the one that is
 	slotLine  []*task // want to start steps
 	releasing int     // runs that are being given back outside of a commit
+	aside     map[event.RunID]*asideRun
 
-	slots     atomic.Int64 // free
-	claimSeq  atomic.Uint64
-	queue     queue
-	commits   chan *commit
-	births    chan *commit
-	loads     chan *load
-	executors []*executor
-	stopping  atomic.Bool
-	ending    atomic.Bool // the grace period is over
-	hard      atomic.Bool // nothing waits for steps any more
-	killed    atomic.Bool // see Kill
-	attempts  attemptSet
-	kick      chan struct{}   // capacity was freed, or a due time learnt
-	idle      chan struct{}   // closed when stopping and no task is left
-	io        context.Context // ends when the worker waits for the store no more
-	cutOff    context.CancelFunc
-	dog       *watchdog
+	slots    atomic.Int64 // free
+	claimSeq atomic.Uint64
+	queue    queue
+
+	commitSender *sender[*commit]
+	loadSender   *sender[*load]
+	commits      chan *commit
+	births       chan *commit
+	loads        chan *load
+	executors    []*executor
+	stopping     atomic.Bool
+	ending       atomic.Bool // the grace period is over
+	hard         atomic.Bool // nothing waits for steps any more
+	killed       atomic.Bool // see Kill
+	attempts     attemptSet
+	kick         chan struct{}   // capacity was freed, or a due time learnt
+	revived      chan struct{}   // a partition that was silent answers
+	idle         chan struct{}   // closed when stopping and no task is left
+	io           context.Context // ends when the worker waits for the store no more
+	cutOff       context.CancelFunc
+	dog          *watchdog
 
 	ran  atomic.Bool
 	work sync.WaitGroup // committers, loaders, the purger
@@ -167,7 +172,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 		client: c, store: s, clock: s.Clock(), cfg: cfg, log: cfg.Logger, registry: workflow.NewRegistry(),
 		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
 		commits: make(chan *commit, 1024), births: make(chan *commit, 1024), loads: make(chan *load, 1024),
-		kick: make(chan struct{}, 1), idle: make(chan struct{}),
+		kick: make(chan struct{}, 1), revived: make(chan struct{}, 1), idle: make(chan struct{}),
 		base: context.Background(), chance: rand.Float64, lookAgain: lookAgain,
 	}
 	if cfg.BaseContext != nil {
@@ -177,6 +182,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	w.slots.Store(int64(cfg.Concurrency))
 	w.queue.init()
 	w.attempts.init()
+	w.commitSender, w.loadSender = w.newCommitSender(), w.newLoadSender()
 	return w
 }
 
@@ -210,16 +216,12 @@ func (w *Worker) run(ctx context.Context) error {
 	if w.fit == "" {
 		w.fit = fingerprint(w.registry)
 	}
-	for p := range w.store.Partitions() {
-		s, err := w.openSession(ctx, p)
-		if err != nil {
-			w.closeSessions()
-			if ctx.Err() != nil {
-				return nil //nolint:nilerr // stopped before it began
-			}
-			return fmt.Errorf("worker: open session: %w", err)
+	if err := w.openSessions(ctx); err != nil {
+		w.closeSessions()
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // stopped before it began
 		}
-		w.sessions = append(w.sessions, s)
+		return fmt.Errorf("worker: open session: %w", err)
 	}
 	purging, stopPurging := context.WithCancel(ctx)
 	w.startGoroutines(purging)

@@ -18,6 +18,14 @@ func (h *harness) handed(c store.ClaimedRun) store.ClaimedRun {
 		h.equal("run that the claim hands over", *c.Loaded, want)
 		c.Loaded = nil
 	}
+	if c.Bytes != 0 {
+		bytes := 0
+		for _, f := range h.load(c.Run).Frames {
+			bytes += len(f)
+		}
+		h.equal("length of the log that a claim tells", c.Bytes, bytes)
+		c.Bytes = 0
+	}
 	return c
 }
 

@@ -1,0 +1,178 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// lostMaster is a cluster that goes on without full coverage, and a fleet on it.
+type lostMaster struct {
+	*fleet
+	cluster *redistest.Cluster
+	url     string
+	lost    *redistest.Server
+	gone    map[int]bool // the partitions of the master that is lost
+	names   int
+}
+
+func newLostMaster(t *testing.T) *lostMaster {
+	t.Helper()
+	l := &lostMaster{cluster: redistest.StartCluster(t, false), gone: map[int]bool{}}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Second)
+	t.Cleanup(cancel)
+	prefix := redistest.Prefix()
+	client := l.cluster.Client(t)
+	for _, s := range l.cluster.Masters {
+		if err := s.Client(t).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.lost = l.cluster.Masters[1]
+	for p := range redisstore.DefaultPartitions {
+		master, err := client.MasterForKey(ctx, fmt.Sprintf("{%s:%d}:", prefix, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.gone[p] = master.Options().Addr == l.lost.Addr
+	}
+	l.url = with(l.cluster.URL(), "prefix="+prefix)
+	l.fleet = newFleet(t, openURL(t, l.url))
+	l.ctx = ctx
+	return l
+}
+
+// caughtOrder is what the names of runs in the partitions that are lost begin with.
+const caughtOrder = "caught-"
+
+// start starts a run in a partition that is lost, or in one that is not.
+func (l *lostMaster) start(lost bool) (*workflow.Run[string], error) {
+	for {
+		l.names++
+		name := fmt.Sprintf("order-%d", l.names)
+		if lost {
+			name = fmt.Sprintf("%s%d", caughtOrder, l.names)
+		}
+		if l.gone[int(event.SlotOf(name))%redisstore.DefaultPartitions] == lost {
+			return Fulfil.Start(l.ctx, l.client, name, workflow.WithID(name))
+		}
+	}
+}
+
+// complete starts runs in the partitions that are not lost, and waits for their ends.
+func (l *lostMaster) complete(runs, together int) {
+	l.t.Helper()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	completed, began := 0, time.Now()
+	for range together {
+		all.Go(func() {
+			for range runs / together {
+				mu.Lock()
+				run, err := l.start(false)
+				mu.Unlock()
+				if err == nil {
+					_, err = run.Result(l.ctx)
+				}
+				if err != nil {
+					l.t.Errorf("a run of a partition that is not lost: %v", err)
+					return
+				}
+				mu.Lock()
+				completed++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	l.t.Logf("%d runs of the other partitions completed in %v", completed, time.Since(began).Round(time.Millisecond))
+}
+
+// The harms that a master may come to, and what heals it; nil: nothing does.
+var lostMasters = map[string]struct {
+	harm, heal func(t *testing.T, s *redistest.Server)
+}{
+	"killed": {func(_ *testing.T, s *redistest.Server) { s.Kill() }, nil},
+	"hung": {
+		func(t *testing.T, s *redistest.Server) { s.Signal(t, syscall.SIGSTOP) },
+		func(t *testing.T, s *redistest.Server) { s.Signal(t, syscall.SIGCONT) },
+	},
+	"refuses writes": {
+		func(t *testing.T, s *redistest.Server) { configure(t, s, "min-replicas-to-write", "1") },
+		func(t *testing.T, s *redistest.Server) { configure(t, s, "min-replicas-to-write", "0") },
+	},
+}
+
+func configure(t *testing.T, s *redistest.Server, name, value string) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer func() { _ = client.Close() }()
+	if err := client.ConfigSet(context.Background(), name, value).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFleet_TheOtherPartitionsGoOnWhileAMasterIsLost(t *testing.T) {
+	for name, h := range lostMasters {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLostMaster(t)
+			own := openURL(t, l.url)
+			t.Cleanup(func() { _ = own.Close() })
+			release := make(chan struct{})
+			l.work(own, worker.Config{Heartbeat: time.Second, ClaimExpiry: 20 * time.Second}, func(ctx context.Context, order string) (string, error) {
+				if strings.HasPrefix(order, caughtOrder) {
+					select { // under way when the master is lost
+					case <-release:
+					case <-ctx.Done():
+					}
+				}
+				return "done", nil
+			})
+			l.complete(40, 8)
+			var caught []*workflow.Run[string]
+			for range 5 {
+				caught = append(caught, must(l.start(true)))
+			}
+			h.harm(t, l.lost)
+			l.complete(80, 8)
+
+			second := openURL(t, l.url) // one that starts meanwhile
+			t.Cleanup(func() { _ = second.Close() })
+			var executed atomic.Int64
+			l.work(second, worker.Config{Heartbeat: time.Second, ClaimExpiry: 20 * time.Second}, func(context.Context, string) (string, error) {
+				executed.Add(1)
+				return "done", nil
+			})
+			for executed.Load() == 0 && l.ctx.Err() == nil {
+				l.complete(16, 8)
+			}
+
+			close(release)
+			if h.heal == nil {
+				return
+			}
+			h.heal(t, l.lost)
+			for _, run := range caught {
+				result(l.fleet, run)
+			}
+			for range 5 {
+				result(l.fleet, must(l.start(true)))
+			}
+			sound(t, l.store)
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package worker
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// sender sends requests about runs to the store, many at once, until they are answered.
+// What the store does not answer waits in the lane of its partition, apart from all
+// others: a partition that does not answer must not keep those that do.
+type sender[T any] struct {
+	w    *Worker
+	what string
+	// ask sends requests, deals with those that were answered, and returns the others, in
+	// the same room, with an error of one of them.
+	ask func(batch []T) (unknown []T, err error)
+	// giveUp deals with a request that will not be answered.
+	giveUp    func(v T, err error)
+	partition func(v T) int
+	bytes     func(v T) int // about how long the request or its answer is
+
+	mu    sync.Mutex
+	lanes map[int]*lane[T]
+	some  atomic.Bool // there are lanes
+}
+
+// sendBytes bounds how much is sent, or read, at once: what takes longer than the store
+// is waited for would never pass, however often it is sent. One request may be longer.
+const sendBytes = 4 << 20
+
+// send sends a batch once. The batch is the sender's until it returns.
+func (s *sender[T]) send(batch []T) {
+	for batch = s.divert(batch, nil); len(batch) > 0; batch = s.divert(batch, nil) {
+		n := s.fit(batch)
+		unknown, err := s.ask(batch[:n])
+		s.divert(unknown, err)
+		batch = batch[n:]
+	}
+}
+
+// fit returns how many requests are sent at once.
+func (s *sender[T]) fit(batch []T) int {
+	bytes := 0
+	for i := range batch {
+		if bytes += s.bytes(batch[i]); i > 0 && bytes > sendBytes {
+			return i
+		}
+	}
+	return len(batch)
+}
+
+// divert puts requests into the lanes of their partitions, and returns those for which there
+// is none. With an error there is one for all of them: they were not answered.
+func (s *sender[T]) divert(batch []T, failed error) []T {
+	if failed == nil && !s.some.Load() {
+		return batch
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := batch[:0]
+	for _, v := range batch {
+		p := s.partition(v)
+		l := s.lanes[p]
+		if l == nil && failed == nil {
+			left = append(left, v)
+			continue
+		}
+		if l == nil {
+			l = &lane[T]{s: s, partition: p, limit: 1, failed: failed}
+			if s.lanes == nil {
+				s.lanes = map[int]*lane[T]{}
+			}
+			s.lanes[p] = l
+			s.some.Store(true)
+			s.w.work.Add(1)
+			go l.run()
+		}
+		l.waiting = append(l.waiting, &waiting[T]{v: v})
+	}
+	return left
+}
+
+// lane is where the requests of one partition wait that were not answered, and all that
+// come after them. How many are sent at once is halved with each failure, and doubled with
+// each answer, so that a batch that cannot pass gets smaller. One that fails by itself
+// while others are answered is sent by itself from then on, more and more rarely.
+type lane[T any] struct {
+	s         *sender[T]
+	partition int
+	waiting   []*waiting[T] // guarded by sender.mu
+	limit     int
+	answers   int // how many were answered
+	failed    error
+}
+
+// waiting is a request in a lane.
+type waiting[T any] struct {
+	v       T
+	alone   bool // it has failed by itself
+	answers int  // of the lane, when it did
+	delay   time.Duration
+	until   time.Time
+}
+
+const (
+	retryFirst = 10 * time.Millisecond
+	retryMost  = time.Second
+	aloneMost  = 30 * time.Second // of what fails while others do not
+)
+
+// run sends what waits until nothing is left.
+func (l *lane[T]) run() {
+	w := l.s.w
+	defer w.work.Done()
+	failures := 1
+	w.complain(l.s.what, l.partition, failures, l.failed)
+	pause := retryFirst
+	for {
+		if pause > 0 {
+			w.sleep(w.io, pause)
+		}
+		if errors.Is(l.failed, store.ErrClosed) || w.hard.Load() {
+			l.abandon()
+			return
+		}
+		batch, wait := l.take()
+		switch {
+		case wait > 0:
+			pause = min(wait, retryMost)
+			continue
+		case len(batch) == 0:
+			return
+		}
+		all := make([]T, len(batch))
+		for i, b := range batch {
+			all[i] = b.v
+		}
+		unknown, err := l.s.ask(all)
+		if len(unknown) < len(batch) {
+			failures, pause = 0, 0
+		}
+		if len(unknown) > 0 {
+			l.failed = err
+			failures++
+			pause = min(retryFirst<<min(failures, 10), retryMost)
+			if failures&(failures-1) == 0 { // rarer and rarer
+				w.complain(l.s.what, l.partition, failures, err)
+			}
+		}
+		l.settle(batch, unknown)
+	}
+}
+
+// take returns what to send now; if everything that waits is to wait longer, how long.
+// It ends the lane if nothing is left.
+func (l *lane[T]) take() (batch []*waiting[T], wait time.Duration) {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(l.waiting) == 0 {
+		delete(s.lanes, l.partition)
+		s.some.Store(len(s.lanes) > 0)
+		return nil, 0
+	}
+	now, bytes := s.w.clock.Now(), 0
+	var left []*waiting[T]
+	for i, v := range l.waiting {
+		if rest := v.until.Sub(now); rest > 0 {
+			if wait == 0 || rest < wait {
+				wait = rest
+			}
+			left = append(left, v)
+			continue
+		}
+		bytes += s.bytes(v.v)
+		if full := len(batch) > 0 && (len(batch) >= l.limit || bytes > sendBytes || v.alone); full {
+			left = append(left, l.waiting[i:]...)
+			break
+		}
+		batch = append(batch, v)
+		if v.alone {
+			left = append(left, l.waiting[i+1:]...)
+			break
+		}
+	}
+	l.waiting = left
+	if len(batch) > 0 {
+		wait = 0
+	}
+	return batch, wait
+}
+
+// settle puts those of a batch that were not answered behind the others.
+func (l *lane[T]) settle(batch []*waiting[T], unknown []T) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	answered := len(batch) - len(unknown)
+	l.answers += answered
+	switch {
+	case answered == 0:
+		l.limit = max(len(batch)/2, 1)
+	case len(unknown) == 0:
+		l.limit = min(2*max(l.limit, len(batch)), commitBatch)
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	if len(batch) == 1 {
+		v := batch[0]
+		if v.alone && l.answers > v.answers {
+			v.delay = min(max(2*v.delay, retryMost), aloneMost)
+			v.until = l.s.w.clock.Now().Add(v.delay)
+		}
+		v.alone, v.answers = true, l.answers
+		l.waiting = append(l.waiting, v)
+		return
+	}
+	for _, v := range unknown {
+		l.waiting = append(l.waiting, &waiting[T]{v: v})
+	}
+}
+
+// abandon ends the lane: there will be no answers.
+func (l *lane[T]) abandon() {
+	l.s.mu.Lock()
+	left := l.waiting
+	delete(l.s.lanes, l.partition)
+	l.s.some.Store(len(l.s.lanes) > 0)
+	l.s.mu.Unlock()
+	for _, v := range left {
+		l.s.giveUp(v.v, l.failed)
+	}
+}
+
+// complain says that the store does not answer for a partition.
+func (w *Worker) complain(what string, partition, tries int, err error) {
+	w.log.Error(what+" failed, trying again", "partition", partition, "tries", tries, "error", err)
+}
