@@ -168,15 +168,8 @@ func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
 		return nil, fmt.Errorf("%s run %s: %w", verb, id, err)
 	}
 	old := &earlier{record: l.Record}
-	for i, b := range l.Frames {
-		f, err := event.DecodeFrame(b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", verb, &EventError{Run: id, Frame: uint64(i + 1), Err: err})
-		}
-		old.log = append(old.log, f.Events...)
-	}
-	if len(old.log) == 0 || old.log[0].Spec == nil {
-		return nil, fmt.Errorf("%s: %w", verb, &EventError{Run: id, Frame: 1, Err: event.ErrCorrupt})
+	if old.log, err = (&logReader{run: id}).all(&l); err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
 	old.last = &old.log[len(old.log)-1]
 	return old, nil

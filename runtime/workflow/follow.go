@@ -66,20 +66,20 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 	if err != nil {
 		return err
 	}
-	for {
+	for r := (&logReader{run: id, read: read, by: o.from}); ; {
 		var l store.Loaded
 		err := h.c.persist(ctx, "read log", func() (err error) {
-			l, err = h.c.load(ctx, store.Load{Run: id, After: read, Limit: pageFrames})
+			l, err = h.c.load(ctx, store.Load{Run: id, After: r.read, Limit: pageFrames})
 			return err
 		})
 		if err != nil {
 			return err
 		}
+		until := min(l.Record.N, r.read+pageFrames)
 		for _, b := range l.Frames {
-			read++
-			f, err := event.DecodeFrame(b)
-			if err != nil {
-				return &EventError{Run: id, Frame: read, Err: err}
+			var f *event.Frame
+			if f, err = r.decode(b); err != nil {
+				break
 			}
 			for _, e := range f.Events {
 				if e.Seq < o.from || len(o.types) > 0 && !slices.Contains(o.types, e.Type) {
@@ -90,12 +90,21 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 				}
 			}
 		}
+		if err == nil {
+			err = r.complete(until)
+		}
+		if err != nil {
+			if err := r.again(ctx, h.c, err); err != nil {
+				return err
+			}
+			continue
+		}
 		switch {
-		case read < l.Record.N:
+		case r.read < l.Record.N:
 		case l.Record.Place == store.PlaceEnded:
 			return nil
 		default:
-			if err := h.c.persist(ctx, "follow log", func() error { return h.c.store.Watch(ctx, id, read) }); err != nil {
+			if err := h.c.persist(ctx, "follow log", func() error { return h.c.store.Watch(ctx, id, r.read) }); err != nil {
 				return err
 			}
 		}

@@ -39,7 +39,7 @@ func (a *asking) first(ctx context.Context) (RunID, error) {
 		if err != nil {
 			return "", a.wrap(ctx, err)
 		}
-		events, err := decodeFrames(run, l.Frames)
+		events, err := (&logReader{run: run}).events(l.Frames)
 		if err != nil {
 			return "", err
 		}
@@ -61,7 +61,7 @@ func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool,
 	if err != nil {
 		return "", false, a.wrap(ctx, err)
 	}
-	events, err := decodeFrames(run, l.Frames)
+	events, err := (&logReader{run: run}).all(&l)
 	if err != nil {
 		return "", false, err
 	}
@@ -76,20 +76,4 @@ func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool,
 		}
 	}
 	return next, known || slices.ContainsFunc(l.Inbox, func(i store.Item) bool { return i.ID == a.id }), nil
-}
-
-// decodeFrames returns the events of frames from the beginning of a log.
-func decodeFrames(run RunID, frames [][]byte) ([]event.Event, error) {
-	var events []event.Event
-	for i, b := range frames {
-		f, err := event.DecodeFrame(b)
-		if err != nil {
-			return nil, &EventError{Run: run, Frame: uint64(i + 1), Err: err}
-		}
-		events = append(events, f.Events...)
-	}
-	if len(events) == 0 || events[0].Spec == nil {
-		return nil, &EventError{Run: run, Frame: 1, Err: event.ErrCorrupt}
-	}
-	return events, nil
 }

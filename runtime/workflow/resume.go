@@ -176,7 +176,7 @@ func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool
 	if err != nil {
 		return false, fmt.Errorf("read run %s: %w", run, err)
 	}
-	events, err := decodeFrames(run, l.Frames)
+	events, err := (&logReader{run: run}).all(&l)
 	if err != nil {
 		return false, err
 	}

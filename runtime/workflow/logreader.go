@@ -1,0 +1,104 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// logReader reads the frames of a log in their order, and notices if one is missing: a
+// store that has lost a part of a log answers with the rest of it.
+type logReader struct {
+	run  RunID
+	read uint64 // frames
+	last event.CID
+	// by is what a reader that does not begin at the first frame goes by instead of last:
+	// an event that is in its first frame, or before it.
+	by uint64
+}
+
+// decode reads the next frame.
+func (r *logReader) decode(b []byte) (*event.Frame, error) {
+	f, err := event.DecodeFrame(b)
+	if err != nil {
+		return nil, &EventError{Run: r.run, Frame: r.read + 1, Err: err}
+	}
+	begins := r.read > 0 && r.last == (event.CID{})
+	if begins && r.by > 0 && len(f.Events) > 0 && f.Events[0].Seq > r.by || !begins && f.Prev != r.last {
+		return nil, r.missing()
+	}
+	r.read, r.last = r.read+1, f.CID
+	return f, nil
+}
+
+// complete returns an error unless the log, which has so many frames, was read to its end.
+func (r *logReader) complete(frames uint64) error {
+	if r.read < frames {
+		return r.missing()
+	}
+	return nil
+}
+
+func (r *logReader) missing() error {
+	return &EventError{Run: r.run, Frame: r.read + 1, Err: fmt.Errorf("it is missing: %w", event.ErrCorrupt)}
+}
+
+// all returns the events of a whole log.
+func (r *logReader) all(l *store.Loaded) ([]event.Event, error) {
+	events, err := r.events(l.Frames)
+	if err == nil {
+		err = r.complete(l.Record.N)
+	}
+	return events, err
+}
+
+// events returns the events of the first frames of a log.
+func (r *logReader) events(frames [][]byte) ([]event.Event, error) {
+	var events []event.Event
+	for _, b := range frames {
+		f, err := r.decode(b)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, f.Events...)
+	}
+	if len(events) == 0 || events[0].Spec == nil {
+		return nil, &EventError{Run: r.run, Frame: 1, Err: event.ErrCorrupt}
+	}
+	return events, nil
+}
+
+// again looks once more where a frame was missing. A store that has lost writes, and whose
+// run went on since, has another log, which is a whole one: then the reader goes on with
+// that. It returns an error if there is a hole.
+func (r *logReader) again(ctx context.Context, c *Client, hole error) error {
+	if r.last == (event.CID{}) {
+		return hole
+	}
+	var l store.Loaded
+	err := c.persist(ctx, "read log", func() (err error) {
+		l, err = c.load(ctx, store.Load{Run: r.run, After: r.read - 1, Limit: 2})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(l.Frames) < 2 {
+		return hole
+	}
+	before, err := event.DecodeFrame(l.Frames[0])
+	if err != nil {
+		return &EventError{Run: r.run, Frame: r.read, Err: err}
+	}
+	after, err := event.DecodeFrame(l.Frames[1])
+	if err != nil {
+		return &EventError{Run: r.run, Frame: r.read + 1, Err: err}
+	}
+	if after.Prev != before.CID || before.CID == r.last {
+		return hole
+	}
+	r.last = before.CID
+	return nil
+}
