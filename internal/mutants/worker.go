@@ -58,7 +58,7 @@ var workerMutants = []Mutant{
 	working("O1/worker/cancel", "the record that cancels a child has another id each time", "runtime/internal/parcel/sends.go",
 		`event.DerivedItemID(run, "cancel:"+string(child))`, "event.NewItemID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/parcel"),
 	working("O1/worker/pair", "a pair goes on behind a record that did not get through", "relay.go",
-		"later = true\n\t\t\t\tcontinue", "later = true\n\t\t\t\tround[i] = &store.Mark{}", "TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair"),
+		"later = later || !r.holds.waits(heads[i])\n\t\t\t\tcontinue", "later = later || !r.holds.waits(heads[i])\n\t\t\t\tround[i] = &store.Mark{}", "TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair"),
 	working("O1/worker/unknown", "what created a receiver that is unknown does not go first again", "relay.go",
 		"m.Unknown = true", "m.Unknown = false", "TestO1_WhatCreatedAnUnknownReceiverIsSentAgain"),
 	working("O1/worker/once", "records to a receiver that never was send one another for ever", "relay.go",

@@ -38,10 +38,14 @@ type relay struct {
 	lost   map[pair]time.Time // receivers that were unknown, and when; see mayBeLost
 	ctx    context.Context    // of all that it asks the store
 	cutOff context.CancelFunc
+
+	mu    sync.Mutex // of holds, while records of a round are under way
+	holds holds
 }
 
 func newRelay(s *session) *relay {
 	r := &relay{s: s, wake: make(chan struct{}, 1), done: make(chan struct{}), lost: map[pair]time.Time{}}
+	r.holds.clock = s.w.clock
 	r.ctx, r.cutOff = context.WithCancel(context.Background())
 	return r
 }
@@ -130,26 +134,69 @@ func (r *relay) setAlarm(t time.Time) {
 // there will be something to do again.
 func (r *relay) pass(ctx context.Context) (time.Time, error) {
 	for {
-		records, next, err := r.s.w.store.Outbox(ctx, r.s.partition, relayBatch)
+		limit := relayBatch + len(r.holds.held) // those that wait must not take the places of others
+		records, next, err := r.s.w.store.Outbox(ctx, r.s.partition, limit)
 		if err != nil {
 			return time.Time{}, err
 		}
+		r.holds.sweep(records, len(records) < limit)
 		marks, later := r.carry(ctx, records)
-		if len(marks) > 0 {
-			if err := r.s.w.store.Mark(ctx, r.s.partition, marks); err != nil {
-				return time.Time{}, err
-			}
+		if err := r.mark(ctx, marks); err != nil {
+			return time.Time{}, err
 		}
+		held := r.holds.next()
 		switch {
 		case ctx.Err() != nil:
 			return time.Time{}, ctx.Err()
 		case later:
 			return r.s.w.clock.Now().Add(relayRetry), nil
+		case len(marks) > 0:
+		case !held.IsZero():
+			return held, nil
 		case len(records) == 0:
 			return next, nil
 		}
 	}
 }
+
+// mark moves records on. If the store refuses that for some of them, the others are moved
+// on all the same, and those wait.
+func (r *relay) mark(ctx context.Context, marks []store.Mark) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	failed := r.s.w.store.Mark(ctx, r.s.partition, marks)
+	if failed == nil || ctx.Err() != nil {
+		return failed
+	}
+	moved, tries := 0, 0
+	var stuck []store.Mark
+	for _, m := range marks {
+		err := r.s.w.store.Mark(ctx, r.s.partition, []store.Mark{m})
+		if tries++; err == nil {
+			moved++
+			continue
+		}
+		if stuck = append(stuck, m); moved == 0 && tries == markTries {
+			return failed // it is not about single records
+		}
+	}
+	most := damagedMost
+	if moved == 0 {
+		most = holdMost
+	}
+	for _, m := range stuck {
+		o := &store.Outgoing{Send: store.Send{ID: m.ID}, From: m.From}
+		if r.holds.fail(o, most) {
+			r.s.w.log.Error("a record of the outbox cannot be moved on: it is set aside", "from", m.From, "record", m.ID, "error", failed)
+		}
+	}
+	return nil
+}
+
+// markTries is how many records in a row may fail to be moved on before the store is
+// taken for lost.
+const markTries = 3
 
 // relayRetry is when a receiver is asked again that wanted to be asked later.
 const relayRetry = 20 * time.Millisecond
@@ -173,15 +220,18 @@ func (r *relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 	// The first record of each pair goes first, then the second ones, and so on: a
 	// pair whose record did not get through goes no further.
 	for len(order) > 0 {
-		heads := make([]*store.Outgoing, len(order))
-		for i, p := range order {
-			heads[i] = queues[p][0]
+		heads, ready := make([]*store.Outgoing, 0, len(order)), order[:0]
+		for _, p := range order {
+			if head := queues[p][0]; !r.waits(head) {
+				heads, ready = append(heads, head), append(ready, p)
+			}
 		}
+		order = ready
 		round := r.round(ctx, heads)
 		rest := order[:0]
 		for i, p := range order {
 			if round[i] == nil {
-				later = true
+				later = later || !r.holds.waits(heads[i])
 				continue
 			}
 			round[i].Unknown = round[i].Unknown && r.mayBeLost(p)
@@ -196,6 +246,26 @@ func (r *relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 		order = rest
 	}
 	return marks, later
+}
+
+// waits reports whether a record is not to be carried over yet.
+func (r *relay) waits(o *store.Outgoing) bool {
+	if r.holds.waits(o) {
+		return true
+	}
+	to := r.s.w.sessions[int(o.To.Slot())%len(r.s.w.sessions)]
+	if to != r.s && to.silent.Load() { // it would hold up the others
+		r.fail(o, holdMost)
+		return true
+	}
+	return false
+}
+
+// fail lets a record wait, and reports whether that is to be told.
+func (r *relay) fail(o *store.Outgoing, most time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.holds.fail(o, most)
 }
 
 // mayBeLost reports whether a receiver that is unknown may be one that a failover
@@ -235,7 +305,9 @@ func (r *relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 		}
 		if o.Phase != store.PhaseNote && err != nil {
 			// It was damaged, or is of a newer release: somebody else may know it.
-			r.s.w.log.Error("a record of the outbox cannot be read", "from", o.From, "to", o.To, "error", err)
+			if r.fail(o, damagedMost) {
+				r.s.w.log.Error("a record of the outbox cannot be read: it is set aside", "from", o.From, "to", o.To, "record", o.ID, "error", err)
+			}
 			continue
 		}
 		calls.Go(func() {
@@ -269,7 +341,7 @@ func mark(o *store.Outgoing) *store.Mark {
 }
 
 func (r *relay) failed(ctx context.Context, o *store.Outgoing, err error) {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && r.fail(o, holdMost) {
 		r.s.w.log.Error("carry over to another run failed, trying again", "from", o.From, "to", o.To, "error", err)
 	}
 }
@@ -278,11 +350,17 @@ func (r *relay) failed(ctx context.Context, o *store.Outgoing, err error) {
 func (r *relay) create(ctx context.Context, records []*store.Outgoing, starts []int, requests []store.Create, marks []*store.Mark) {
 	answers, err := r.s.w.store.Create(ctx, requests)
 	if err != nil {
-		r.failed(ctx, records[starts[0]], err)
+		for _, i := range starts {
+			r.failed(ctx, records[i], err)
+		}
 		return
 	}
 	for n, i := range starts {
 		answer := answers[n]
+		if store.Unknown(answer.Err) {
+			r.failed(ctx, records[i], answer.Err)
+			continue
+		}
 		if answer.Err == nil && !answer.New {
 			answer.Err = &store.ActiveError{WorkflowID: requests[n].WorkflowID, Run: answer.Run}
 		}

@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// recordKey names a record of an outbox.
+type recordKey struct {
+	from event.RunID
+	id   event.ItemID
+}
+
+// holds are the records that could not be carried over. Each waits by itself, longer with
+// each failure, and is told of once, and then more and more rarely: one that is damaged, or
+// whose receiver is in a partition that does not answer, keeps no other one. What comes
+// after it in its pair waits with it, for the order.
+type holds struct {
+	clock store.Clock
+	held  map[recordKey]*hold
+}
+
+type hold struct {
+	failures int
+	until    time.Time
+	seen     bool // it was in the outbox when that was read for the last time
+}
+
+const (
+	holdFirst   = 100 * time.Millisecond
+	holdMost    = 5 * time.Second
+	damagedMost = 10 * time.Minute // of a record that cannot be read: somebody else may know it
+)
+
+// waits reports whether a record is not to be tried yet.
+func (h *holds) waits(o *store.Outgoing) bool {
+	k := h.held[recordKey{o.From, o.ID}]
+	return k != nil && h.clock.Now().Before(k.until)
+}
+
+// fail lets a record wait, and reports whether that is to be told.
+func (h *holds) fail(o *store.Outgoing, most time.Duration) bool {
+	if h.held == nil {
+		h.held = map[recordKey]*hold{}
+	}
+	key := recordKey{o.From, o.ID}
+	k := h.held[key]
+	if k == nil {
+		k = &hold{seen: true}
+		h.held[key] = k
+	}
+	k.failures++
+	k.until = h.clock.Now().Add(min(holdFirst<<min(k.failures, 16), most))
+	return k.failures&(k.failures-1) == 0
+}
+
+// sweep forgets what is no longer in the outbox, given all that it holds, or a part.
+func (h *holds) sweep(records []store.Outgoing, all bool) {
+	if len(h.held) == 0 {
+		return
+	}
+	for _, k := range h.held {
+		k.seen = false
+	}
+	for i := range records {
+		if k := h.held[recordKey{records[i].From, records[i].ID}]; k != nil {
+			k.seen = true
+		}
+	}
+	for key, k := range h.held {
+		if all && !k.seen {
+			delete(h.held, key)
+		}
+	}
+}
+
+// next returns when a record has waited for long enough that was in the outbox; zero: none
+// waits.
+func (h *holds) next() time.Time {
+	var next time.Time
+	for _, k := range h.held {
+		if k.seen && (next.IsZero() || k.until.Before(next)) {
+			next = k.until
+		}
+	}
+	return next
+}

@@ -1,0 +1,96 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// spoilt is a store that has damaged what one run sends: it cannot be read, or the store
+// cannot move it on.
+type spoilt struct {
+	store.Store
+	unreadable bool
+
+	mu    sync.Mutex
+	run   event.RunID
+	reads atomic.Int64
+	calls atomic.Int64 // Marks that failed
+}
+
+func (s *spoilt) Unwrap() store.Store { return s.Store }
+
+func (s *spoilt) bad(run event.RunID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return run == s.run
+}
+
+func (s *spoilt) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
+	records, next, err := s.Store.Outbox(ctx, partition, limit)
+	for i := range records {
+		if s.unreadable && s.bad(records[i].From) {
+			s.reads.Add(1)
+			records[i].Body = []byte("\xff spoilt")
+		}
+	}
+	return records, next, err
+}
+
+func (s *spoilt) Mark(ctx context.Context, partition int, marks []store.Mark) error {
+	for _, m := range marks {
+		if !s.unreadable && s.bad(m.From) {
+			s.calls.Add(1)
+			return errors.New("the key of the record is of another kind")
+		}
+	}
+	return s.Store.Mark(ctx, partition, marks)
+}
+
+// A record of an outbox is damaged: it waits by itself, is told of in a few lines, and keeps
+// the records of no other run.
+func TestREC10_ADamagedRecordOfTheOutboxKeepsNoOther(t *testing.T) {
+	parents := flow[int, int]("parents")
+	for _, unreadable := range []bool{true, false} {
+		name := "it cannot be moved on"
+		if unreadable {
+			name = "it cannot be read"
+		}
+		t.Run(name, func(t *testing.T) {
+			onEveryStore(t, func(t *testing.T, w *world) {
+				st := &spoilt{Store: w.store, unreadable: unreadable}
+				bad := start(w, parents, 4)
+				st.run = bad.ID()
+				w.workOn(st, worker.Config{}, as(parents, attackOnce.Child), as(attackOnce, attackStep.Call), attackStep.as(twice))
+				w.eventually("the damaged record is met", func() bool { return st.reads.Load()+st.calls.Load() > 0 })
+				var all []*workflow.Run[int]
+				for range 20 {
+					all = append(all, start(w, parents, 4))
+				}
+				for _, run := range all {
+					if got := result(w, run); got != 8 {
+						t.Errorf("result: got %d, want 8", got)
+					}
+				}
+				if n := strings.Count(w.logs.String(), "set aside"); n == 0 || n > 10 {
+					t.Errorf("the damage is told of %d times, want a few lines", n)
+				}
+				for range 20 { // the record waits, whatever else is carried over
+					result(w, start(w, parents, 4))
+				}
+				if n := strings.Count(w.logs.String(), "set aside"); n > 12 {
+					t.Errorf("the damage is told of %d times, want a few lines", n)
+				}
+			})
+		})
+	}
+}
