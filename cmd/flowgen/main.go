@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -96,6 +97,15 @@ func parse(args []string) (options, error) {
 	}
 }
 
+// ofPackage names the package of a file in the working directory when go generate has
+// called: it does so in the directory of each package, and all files have one name.
+func ofPackage(file string) string {
+	if name := os.Getenv("GOPACKAGE"); name != "" && filepath.Base(file) == file {
+		return " of package " + diagnostic.Printable(name)
+	}
+	return ""
+}
+
 // show prints the report and returns the exit code that it asks for.
 func show(report *generator.Report, opts options, stdout, stderr io.Writer) int {
 	code := exitOK
@@ -123,7 +133,7 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 		file := diagnostic.Printable(c.File)
 		switch c.Action {
 		case generator.Wrote:
-			fmt.Fprintln(stdout, "wrote "+file)
+			fmt.Fprintln(stdout, "wrote "+file+ofPackage(c.File))
 		case generator.Removed:
 			fmt.Fprintln(stdout, "removed "+file+": the package has no directives any more")
 		case generator.Missing:

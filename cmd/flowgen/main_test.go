@@ -58,6 +58,14 @@ func TestRun_WritesAndSaysSo(t *testing.T) {
 	}
 }
 
+func TestRun_SaysUnderGoGenerateOfWhichPackageTheFileIs(t *testing.T) {
+	t.Setenv("GOPACKAGE", "orders")
+	dir := module(t, good)
+	if d := cmp.Diff(outcome{0, "wrote flow_gen.go of package orders\n", ""}, execute(t, dir), cmp.AllowUnexported(outcome{})); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func TestRun_MistakesExitWithOne(t *testing.T) {
 	dir := module(t, strings.Replace(good, "//flow:step", "//flow:step retries=x", 1))
 	want := outcome{1, "", "orders.go:5:21: retries=x is not a number of retries: write a whole number from 0 to 1000000\n"}

@@ -11,7 +11,7 @@ import (
 // asked for it was refused, and nothing was written.
 type InvalidError struct {
 	What   string // for example "queue" or "value of a tag"
-	Value  string
+	Value  string // of one that is too long only the beginning
 	Reason string
 }
 
@@ -21,17 +21,34 @@ func (e *InvalidError) Error() string { return fmt.Sprintf("%s %q %s", e.What, e
 // Permanent returns true: the same request will be refused again.
 func (e *InvalidError) Permanent() bool { return true }
 
-// CheckName refuses a name that some store cannot keep: one that is not valid UTF-8,
-// which JSON and SQL text change, or that holds a zero byte, by which names are joined.
-// Every store refuses the same names, so that a program may change its store.
-func CheckName(what, name string) error {
+// The limits of names, in bytes: the queue, workflow, workflow id and each tag and value
+// of a tag of a run, and all its tags together.
+const (
+	MaxName = 1 << 10
+	MaxTags = 16 << 10
+)
+
+// CheckName refuses a name of more than MaxName bytes, and one that some store cannot
+// keep: see [CheckText]. Every store refuses the same names, so that a program may
+// change its store.
+func CheckName(what, name string) error { return CheckText(what, name, MaxName) }
+
+// CheckText refuses a text of more than limit bytes, one that is not valid UTF-8, which
+// JSON and SQL text change, and one that holds a zero byte, by which names are joined.
+func CheckText(what, text string, limit int) error {
 	switch {
-	case !utf8.ValidString(name):
-		return &InvalidError{What: what, Value: name, Reason: "is not valid UTF-8"}
-	case strings.IndexByte(name, 0) >= 0:
-		return &InvalidError{What: what, Value: name, Reason: "holds a zero byte"}
+	case len(text) > limit:
+		return tooLong(what, text, limit)
+	case !utf8.ValidString(text):
+		return &InvalidError{What: what, Value: text, Reason: "is not valid UTF-8"}
+	case strings.IndexByte(text, 0) >= 0:
+		return &InvalidError{What: what, Value: text, Reason: "holds a zero byte"}
 	}
 	return nil
+}
+
+func tooLong(what, text string, limit int) error {
+	return &InvalidError{What: what, Value: strings.ToValidUTF8(text[:min(limit, 100)], ""), Reason: fmt.Sprintf("… has %d bytes, the limit is %d", len(text), limit)}
 }
 
 // Check returns an *InvalidError if the class has a name that is none.
@@ -44,19 +61,27 @@ func (c Class) Check() error {
 
 // Check returns an *InvalidError if the request has a class or a tag that is no name, or a
 // priority that does not fit into 32 bits: a store may keep priorities as floating-point
-// numbers. A workflow id may be any bytes: tokens of hooks come from outside.
+// numbers. A workflow id may be any bytes, up to MaxName: tokens of hooks come from outside.
 // Stores answer it in Created.Err, before they look at anything else.
 func (c *Create) Check() error {
 	if err := c.Class.Check(); err != nil {
 		return err
 	}
+	if len(c.WorkflowID) > MaxName {
+		return tooLong("workflow id", c.WorkflowID, MaxName)
+	}
+	all := 0
 	for name, value := range c.Tags {
+		all += len(name) + len(value)
 		if err := CheckName("tag", name); err != nil {
 			return err
 		}
 		if err := CheckName("value of a tag", value); err != nil {
 			return err
 		}
+	}
+	if all > MaxTags {
+		return &InvalidError{What: "tags", Value: fmt.Sprint(len(c.Tags)), Reason: fmt.Sprintf("have %d bytes together, the limit is %d", all, MaxTags)}
 	}
 	if p := int64(c.Priority); p < math.MinInt32 || p > math.MaxInt32 {
 		return &InvalidError{What: "priority", Value: fmt.Sprint(c.Priority), Reason: "does not fit into 32 bits"}

@@ -187,7 +187,12 @@ func (a *attempt) Beat(ctx context.Context, details []byte) error {
 	if !ok {
 		return errors.ErrUnsupported
 	}
-	return noter.SetNote(ctx, a.task.id, a.fence, a.info.Key, details, true)
+	err := noter.SetNote(ctx, a.task.id, a.fence, a.info.Key, details, true)
+	if errors.Is(err, store.ErrFenced) {
+		a.stop(errLost)
+		return fmt.Errorf("%w: %w", workflow.ErrClaimLost, err)
+	}
+	return err
 }
 
 // conclude posts what came of an attempt. Failed after the worker told it to end, it has

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -139,6 +140,9 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	if err := ctx.env.limits.check(d.inputName(), len(payload), ctx.branch().Replaying()); err != nil {
 		return event.Event{}, err
 	}
+	if o.retention == 0 { // what one asks for its parent must hold for what that does
+		o.retention = ctx.branch().Spec().Retention
+	}
 	due := o.at
 	if o.delay > 0 {
 		if t := Now(ctx).Add(o.delay); t.After(due) {
@@ -212,10 +216,11 @@ func (c *Child[T]) Started(ctx Context) error {
 }
 
 // Cancel asks the child to end. Its outcome stands: [Future.Get] tells. Asking
-// again, or a child that has ended, does nothing.
+// again, or a child that has ended, does nothing. Of a reason with more than [MaxReason]
+// bytes the middle is left out.
 func (c *Child[T]) Cancel(ctx Context, reason string) {
 	if c.op != nil {
-		ctx.branch().CancelChild(c.op, reason)
+		ctx.branch().CancelChild(c.op, failure.Cut(reason, MaxReason))
 	}
 }
 

@@ -90,7 +90,7 @@ func WithCancel(ctx Context) (Context, CancelFunc) {
 // ends, or as ErrCanceled when cancel is called. It costs one timer. Call cancel
 // as soon as the work under the context is done.
 func WithTimeout(ctx Context, d time.Duration) (Context, CancelFunc) {
-	return WithDeadline(ctx, Now(ctx).Add(d))
+	return WithDeadline(ctx, ctx.branch().Until(d))
 }
 
 // WithDeadline is [WithTimeout] with a point in time.

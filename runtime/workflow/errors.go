@@ -76,6 +76,7 @@ func init() {
 	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)
 	failure.RegisterSentinel("flowgen.ErrRunTerminal", ErrRunTerminal)
 	failure.RegisterSentinel("flowgen.ErrStreamClosed", ErrStreamClosed)
+	failure.RegisterSentinel("flowgen.ErrReceiveTimeout", ErrReceiveTimeout)
 	for name, err := range map[string]error{
 		"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded,
 		"io.EOF": io.EOF, "io.ErrUnexpectedEOF": io.ErrUnexpectedEOF, "io.ErrClosedPipe": io.ErrClosedPipe,

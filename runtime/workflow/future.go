@@ -144,7 +144,10 @@ func Settled[T any](ctx Context, fs ...*Future[T]) []Outcome[T] {
 var errNoFutures = errors.New("workflow: no futures were given")
 
 // First waits for the first future to end, well or badly, and returns its
-// outcome. The winner is the same in every replay. The others go on.
+// outcome. The winner is the same in every replay. The others go on: a loser that
+// waits for a message or a payload takes the next one, and nobody gets that. To wait for
+// several topics, hooks and times at once use [Select], whose losers take nothing, or end
+// the losers by the CancelFunc of a [WithCancel].
 func First[T any](ctx Context, fs ...*Future[T]) (T, error) {
 	var zero T
 	if len(fs) == 0 {

@@ -114,13 +114,21 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	return info, nil
 }
 
+// MaxReason bounds the reason of a cancel, in bytes.
+const MaxReason = 4 << 10
+
 // Cancel asks the run to end. When it returns nil the request is durable; the
 // run's context ends at its next suspension point, wherever it is, and the run's
 // own outcome stands: code that swallows the cancel may still complete. Asking
-// again does nothing. It takes a worker that serves the run: a blocked run is
+// again does nothing and returns nil, also once the run has ended: an answer may have
+// been lost. The reason of the first cancel is in the error of a run that ends canceled. It takes a worker that serves the run: a blocked run is
 // canceled once fitting code is back. The error matches ErrRunTerminal if the run
-// has ended.
+// has ended and was never asked, and is an *[InvalidError] for a reason of more than [MaxReason] bytes or one
+// that is not UTF-8.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
+	if err := store.CheckText("reason", reason, MaxReason); err != nil {
+		return fmt.Errorf("cancel: %w", err)
+	}
 	// One id for all cancels of a run: the first one is recorded.
 	err := h.deliver(ctx, "cancel", &event.Event{Type: event.CancelRequested, Reason: reason})
 	if err != nil {

@@ -159,7 +159,7 @@ func secret(RunID, string) string {
 func (h *OpenHook[T]) Token() string { return h.inner.Token }
 
 // Receive takes the next payload. Payloads are kept in order, also those that came
-// before anybody waited. Errors: ErrTimeout after a [Timeout], the error of ctx if it
+// before anybody waited. Errors: ErrReceiveTimeout after a [Timeout], the error of ctx if it
 // ends first, one that matches ErrHookDisposed if the hook is closed, also meanwhile,
 // a *PayloadError if the payload is not a T, which happens only if the type has changed
 // since the payload came: see [Hook.Resume].

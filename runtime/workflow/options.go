@@ -131,7 +131,8 @@ func WithRunTimeout(d time.Duration) RunOption {
 
 // WithRetention keeps the run for that long after its end, instead of as long as
 // its workflow says; the default is 7 days. Then nothing of it is left. Runs are
-// kept for two minutes at least. The time must be positive.
+// kept for two minutes at least. It holds for the children of the run as well, unless
+// they have an option or a directive of their own. The time must be positive.
 func WithRetention(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {

@@ -257,6 +257,9 @@ func ending(root *replay.Scope, err error) replay.Ending {
 	switch {
 	case errors.Is(root.Err(), ErrCanceled) && isEnd(err, ErrCanceled):
 		e.Type, e.Failure.Code = event.RunCanceled, event.CodeCanceled
+		if why := root.CancelReason(); why != "" {
+			e.Failure.Message = failure.Cut(e.Failure.Message+": "+why, failure.MaxText)
+		}
 	case errors.Is(root.Err(), ErrTimeout) && isEnd(err, ErrTimeout):
 		e.Failure.Code = event.CodeTimeout
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 func isEnd(err, end error) bool { return errors.Is(err, end) }
@@ -81,6 +82,9 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 		key, keyed = *ctx.steps.key, true
 	}
 	if keyed {
+		if err := store.CheckName("key of step "+p.Spec.Name, key); err != nil {
+			return err
+		}
 		key = b.DeclaredKey(p.Spec.Name, key)
 	} else {
 		key = b.Key(p.Spec.Name)

@@ -13,7 +13,7 @@ func Now(ctx Context) time.Time { return ctx.branch().Now() }
 func Sleep(ctx Context, d time.Duration) error {
 	b := ctx.branch()
 	b.Gate() // before the time is asked for
-	return b.Sleep(ctx.s, b.Now().Add(d))
+	return b.Sleep(ctx.s, b.Until(d))
 }
 
 // SleepUntil blocks until t, as [Sleep] does.

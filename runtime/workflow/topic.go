@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Topic is a name under which messages of one type are sent to a run. Declare
@@ -47,7 +49,11 @@ type receiveOptions struct {
 	limited bool
 }
 
-// Timeout ends the wait with ErrTimeout after d.
+// ErrReceiveTimeout is the end of a receive after its own [Timeout]. It matches
+// ErrTimeout; the end of the context's time matches only that.
+var ErrReceiveTimeout = replay.ErrNotInTime
+
+// Timeout ends the wait with ErrReceiveTimeout after d.
 func Timeout(d time.Duration) ReceiveOption {
 	return func(o *receiveOptions) { o.timeout, o.limited = d, true }
 }
@@ -60,13 +66,13 @@ func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 	}
 	ctx.branch().Gate()
 	if o.limited {
-		due = Now(ctx).Add(o.timeout)
+		due = ctx.branch().Until(o.timeout)
 	}
 	return due
 }
 
 // Receive takes the next message. Messages are kept in order, also those that
-// came before anybody waited. Errors: ErrTimeout after a [Timeout], the error of
+// came before anybody waited. Errors: ErrReceiveTimeout after a [Timeout], the error of
 // ctx if it ends first, a *PayloadError if the message is not a T (it is taken
 // all the same).
 func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
@@ -185,7 +191,8 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 
 // itemOf returns the id of what is sent to name, and whether it was given an
 // idempotency key. The name is quoted, so that no two pairs are alike. A key may be
-// any bytes, and comes from anywhere; an id is text, for it is also written as JSON.
+// any bytes, of any length, and comes from anywhere; an id is text, for it is also written
+// as JSON, and is short, for it is kept for long.
 func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
 	var o sendOptions
 	for _, opt := range opts {
@@ -195,7 +202,11 @@ func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
 		return event.NewItemID(), false
 	}
 	kind, key := "key:", o.key
-	if !utf8.ValidString(key) {
+	switch {
+	case len(key) > store.MaxName:
+		sum := sha256.Sum256([]byte(key))
+		kind, key = "sum:", hex.EncodeToString(sum[:])
+	case !utf8.ValidString(key):
 		kind, key = "bytes:", hex.EncodeToString([]byte(key))
 	}
 	return event.ItemID(kind + strconv.Quote(name) + ":" + key), true

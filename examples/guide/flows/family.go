@@ -44,7 +44,7 @@ func account(ctx workflow.Context, a Account) error {
 	for workflow.LogLength(ctx) < 10_000 {
 		cents, err := Payment.Receive(ctx, workflow.Timeout(24*time.Hour))
 		switch {
-		case errors.Is(err, workflow.ErrTimeout) && ctx.Err() == nil:
+		case errors.Is(err, workflow.ErrReceiveTimeout):
 			a.Days++
 		case err != nil:
 			return err

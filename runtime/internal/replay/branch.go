@@ -167,6 +167,19 @@ func (b *Branch) Now() time.Time {
 	return b.run.now
 }
 
+// Until returns when it is d later than the event that the code reacts to. That was up
+// to a millisecond later than Now says: who waits must not be woken so much early. It is
+// not the same in a replay, which takes the recorded time.
+func (b *Branch) Until(d time.Duration) time.Time {
+	b.enter()
+	t := b.run.now
+	// What is due already must be so in a replay, too.
+	if x := b.run.exact; d > 0 && x.After(t) && x.Sub(t) < time.Millisecond {
+		t = x
+	}
+	return t.Add(d)
+}
+
 // Replaying reports whether the code does nothing new: it repeats what the log
 // holds already, also behind the last event that was fed, or it is being unwound.
 func (b *Branch) Replaying() bool { return b.run.feed != nil || b.run.dying }

@@ -151,7 +151,7 @@ func TestReceive_TimeoutAndLateMessage(t *testing.T) {
 	h := begin(t, code)
 	h.fire(3)
 	h.send("a", "late")
-	if got := string(h.log[len(h.log)-1].Payload); got != "workflow: timed out/workflow: timed out/late/<nil>" {
+	if got := string(h.log[len(h.log)-1].Payload); got != "workflow: nothing was received in time/workflow: nothing was received in time/late/<nil>" {
 		t.Errorf("the code saw %s", got)
 	}
 	h.replay(code)
@@ -172,4 +172,22 @@ func TestUnread_IsInTheOrderOfTheLog(t *testing.T) {
 	if diff := cmp.Diff(want[:25], got); diff != "" {
 		t.Errorf("unread (-want +got):\n%s", diff)
 	}
+}
+
+// The time that code is told is cut to the millisecond: what waits from there on would
+// wake too early.
+func TestUntil_IsNeverSoonerThanAsked(t *testing.T) {
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		return done(fmt.Sprint(b.Sleep(s, b.Until(5*time.Millisecond))))
+	}
+	h := load(t, code)
+	at := t0.Add(900 * time.Microsecond)
+	h.apply(event.Event{Type: event.RunCreated, Time: t0, Spec: &event.Spec{Workflow: "p.flow"}})
+	h.apply(event.Event{Type: event.RunStarted, Time: at, By: "w"})
+	e := h.log[len(h.log)-1]
+	if want := t0.Add(6 * time.Millisecond); e.Type != event.WaitCreated || !e.Due.Equal(want) {
+		t.Errorf("got %s, due %v after the start, want %v", e.Type, e.Due.Sub(t0), want.Sub(t0))
+	}
+	h.fire(3)
+	h.replay(code)
 }

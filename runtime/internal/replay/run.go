@@ -40,6 +40,7 @@ type Run struct {
 	out    []event.Event // new, not taken yet
 	latest time.Time     // of all events so far
 	now    time.Time     // what the code is told
+	exact  time.Time     // when that was, if it is new: the log keeps whole milliseconds
 	input  []byte
 
 	root      Scope
@@ -205,6 +206,7 @@ func (r *Run) Apply(e event.Event) error {
 	case r.dying && !r.ended:
 		return errors.New("apply event: the run is closed")
 	}
+	r.exact = e.Time
 	r.complete(&e)
 	if !r.ended && r.isCommand(&e) {
 		r.err = fmt.Errorf("apply event %d (%s) to run %s: it comes from the code, not from outside", e.Seq, e.Type, r.id)

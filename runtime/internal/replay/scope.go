@@ -9,6 +9,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
+// ErrNotInTime ends a wait for a message or a payload that was given a time of its own.
+// It is an ErrTimeout, but not that of a scope.
+var ErrNotInTime error = notInTime{}
+
+type notInTime struct{}
+
+func (notInTime) Error() string { return "workflow: nothing was received in time" }
+func (notInTime) Unwrap() error { return ErrTimeout }
+
 type scopeError struct {
 	text string
 	is   error
@@ -39,6 +48,10 @@ type Scope struct {
 	ended    Promise
 	ops      list[Op] // that are not resolved, in order of creation
 }
+
+// CancelReason returns why somebody has asked the run to end; empty: nobody has, or has
+// said why.
+func (s *Scope) CancelReason() string { return s.run.fold.CancelReason }
 
 // Err returns nil, ErrCanceled or ErrTimeout.
 func (s *Scope) Err() error { return s.err }

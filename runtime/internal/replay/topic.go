@@ -93,7 +93,7 @@ func (b *Branch) TryReceive(name string) *event.Event {
 }
 
 // Receive takes the next message of a topic. A zero due waits without limit;
-// otherwise the error is ErrTimeout when it is reached. It returns the error of
+// otherwise the error is ErrNotInTime when it is reached. It returns the error of
 // the scope if that ends first.
 func (b *Branch) Receive(s *Scope, name string, due time.Time) (*event.Event, error) {
 	b.enter()
@@ -113,7 +113,7 @@ func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, d
 	case t.closed:
 		return nil, ErrClosed
 	case !due.IsZero() && !due.After(b.run.now):
-		return nil, ErrTimeout
+		return nil, ErrNotInTime
 	}
 	what := "a message of topic "
 	if kind == event.WaitHook {
@@ -131,7 +131,7 @@ func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, d
 	if op.Canceled != nil {
 		return nil, op.Canceled
 	}
-	return nil, ErrTimeout
+	return nil, ErrNotInTime
 }
 
 // outcomeOf is the outcome of a wait that was given e; nil: its topic was closed.

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -140,7 +142,7 @@ var extremeListBehaviors = []behavior{
 // nameBehaviors are about names that not every store could keep.
 var nameBehaviors = []behavior{
 	{"NamesThatAreNoneAreRefused", func(h *harness) {
-		for _, bad := range []string{"a\x00b", "\x00", "\xff", "a\xc3", "\xed\xa0\x80"} {
+		for _, bad := range []string{strings.Repeat("x", store.MaxName+1), "a\x00b", "\x00", "\xff", "a\xc3", "\xed\xa0\x80"} {
 			for what, change := range map[string]func(*store.Create){
 				"queue":          func(c *store.Create) { c.Class.Queue = bad },
 				"workflow":       func(c *store.Create) { c.Class.Workflow = bad },
@@ -176,6 +178,28 @@ var nameBehaviors = []behavior{
 			h.check("resolve", err)
 			h.equal("run of the workflow id", got, l.Run)
 		}
+	}},
+	{"TooManyTagsAreRefused", func(h *harness) {
+		h.unchanged("a refused start", func() {
+			c := h.newLog(orders, "").Create()
+			c.Tags = map[string]string{}
+			for i := range 17 {
+				c.Tags[fmt.Sprint(i)] = strings.Repeat("x", 1000)
+			}
+			got, err := h.store.Create(h.ctx, []store.Create{c})
+			h.check("create", err)
+			refused := as[*store.InvalidError](h, "create with tags of 17 KB", got[0].Err)
+			h.equal("what was refused", refused.What, "tags")
+		})
+	}},
+	{"NamesOfTheLargestSizeAreKept", func(h *harness) {
+		long := strings.Repeat("é", store.MaxName/2)
+		l := h.newLog(store.Class{Queue: long, Workflow: long}, h.workflowID(long[:1000]))
+		l.Spec.Tags = map[string]string{long: long}
+		h.equal("created", h.create(l.Create()).New, true)
+		got := h.record(l.Run)
+		h.equal("class", got.Class, store.Class{Queue: long, Workflow: long})
+		h.equal("tags", got.Tags, map[string]string{long: long})
 	}},
 	{"OddNamesAreKept", func(h *harness) {
 		odd := " \t\n{}:*?[]'\"\\%=#\u00e9\u2028\ufffd\U0001f600\x7f\x01"
