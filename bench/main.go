@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos"
+	"github.com/flowgen/flowgen/bench/internal/deploy"
 	"github.com/flowgen/flowgen/bench/internal/endure"
 	"github.com/flowgen/flowgen/bench/internal/speed"
 )
@@ -20,6 +21,7 @@ const help = `bench measures flowgen, and harms it to see what it endures.
 usage: bench COMMAND [flags]
 
   chaos    harm a fleet of worker processes and check that nothing was lost
+  deploy   replace workers by others with changed code, and see what becomes of the runs
   endure   deploy, restart, delete keys and repair for hours, and tell what was lost
   speed    measure what workflows cost: time, round trips, memory
 
@@ -31,6 +33,7 @@ const exitUsage = 2
 // commands are what the program can do.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
 	"chaos":  chaos.Main,
+	"deploy": deploy.Main,
 	"endure": endure.Main,
 	"speed":  speed.Main,
 }
@@ -40,6 +43,9 @@ func main() {
 		if code, ok := role(os.Args[1:], os.Stderr); ok {
 			os.Exit(code)
 		}
+	}
+	if code, ok := deploy.Role(os.Args[1:], os.Stderr); ok {
+		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)

@@ -1,0 +1,54 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flowgen/flowgen/bench/internal/fleet"
+)
+
+// TestMain plays the other parts of the program, too.
+func TestMain(m *testing.M) {
+	if code, ok := Role(os.Args[1:], os.Stderr); ok {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// With Version no run is blocked for good, and none fails.
+func TestDeploy_RunsUnderWayEndAndNoneFails(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil && fleet.Check("redis") != nil {
+		t.Skip(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cells(false) {
+		if !c.version || c.strategy != "rolling" && c.strategy != "blue/green" {
+			continue // the full table has them
+		}
+		t.Run(c.name(), func(t *testing.T) {
+			t.Parallel()
+			c.runs, c.step, c.pace, c.still = 24, 400*time.Millisecond, 500*time.Millisecond, time.Minute
+			got, err := c.play(t.Context(), t.TempDir(), self)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(c.row(&got))
+			if got.completed != c.runs || got.failed != 0 {
+				t.Errorf("of %d runs %d completed and %d failed", c.runs, got.completed, got.failed)
+			}
+			if got.waited != 0 {
+				t.Errorf("%d runs were blocked beside workers that fit", got.waited)
+			}
+			if got.used != 0 {
+				t.Errorf("graceful stops have used up %d attempts", got.used)
+			}
+		})
+	}
+}
