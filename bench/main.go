@@ -39,13 +39,10 @@ var commands = map[string]func(ctx context.Context, args []string, stdout, stder
 }
 
 func main() {
-	for _, role := range []func([]string, io.Writer) (int, bool){chaos.Role, endure.Role} {
+	for _, role := range []func([]string, io.Writer) (int, bool){chaos.Role, deploy.Role, endure.Role} {
 		if code, ok := role(os.Args[1:], os.Stderr); ok {
 			os.Exit(code)
 		}
-	}
-	if code, ok := deploy.Role(os.Args[1:], os.Stderr); ok {
-		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)

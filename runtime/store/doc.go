@@ -74,6 +74,8 @@
 //     heartbeats. With fewer in a TTL one that lives may be taken for dead, as it may
 //     be when one heartbeat is late; then its runs go to others and it goes on with a
 //     new session.
+//   - Where heartbeats are further apart than a counted pause, silence counts more slowly
+//     than time goes by: with two of them in a TTL, and one other session, half as fast.
 //   - A clock that is set back adds nothing, and counting goes on from there; the leases
 //     are past when it has come there again.
 //   - The silence that short-lived workers see adds up, each at least by the pause before it
