@@ -36,7 +36,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		}
 	}
 	p.unblock(served, l, c.Max)
-	claimed := store.Claimed{Runs: p.take(served, c.Max, l, c.Token)}
+	claimed := store.Claimed{Runs: p.take(served, c.Max, l, &c)}
 	for _, class := range served {
 		if class.head() != nil {
 			p.wake(class)
@@ -48,7 +48,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 
 // take looks at the first ready runs of the classes, and grants those that the session
 // may try.
-func (p *partition) take(classes []*class, limit int, to *session, token event.Token) (taken []store.ClaimedRun) {
+func (p *partition) take(classes []*class, limit int, to *session, c *store.Claim) (taken []store.ClaimedRun) {
 	for range limit {
 		r := next(classes)
 		if r == nil {
@@ -59,7 +59,7 @@ func (p *partition) take(classes []*class, limit int, to *session, token event.T
 			p.block(r)
 			continue
 		}
-		taken = append(taken, p.grant(r, to, token))
+		taken = append(taken, p.grant(r, to, c.Token, c.Exempt))
 	}
 	return taken
 }
@@ -79,7 +79,7 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	if err != nil {
 		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
 	}
-	return p.grant(p.find(run), l, token), nil
+	return p.grant(p.find(run), l, token, 0), nil
 }
 
 func (p *partition) claimable(run event.RunID) error {

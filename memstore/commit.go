@@ -57,6 +57,7 @@ func (p *partition) commit(c *store.Commit) store.Committed {
 		r.status = c.Status
 	}
 	r.closing = c.Closing && c.Effect == store.EffectNone
+	r.exempt = c.Exempt.After(r.exempt, c.Progress)
 	p.effect(r, c)
 	return store.Committed{N: uint64(len(r.frames)), Mail: r.place == store.PlaceOwned && len(r.inbox) > 0}
 }

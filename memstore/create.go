@@ -68,7 +68,7 @@ func (p *partition) create(c *store.Create) store.Created {
 	}
 	switch {
 	case owner != nil:
-		p.grant(r, owner, c.Owner.Token)
+		p.grant(r, owner, c.Owner.Token, 0)
 	case due != 0:
 		p.park(r, due)
 	default:

@@ -37,6 +37,7 @@ type run struct {
 	timer         int32 // index in timers if due is set, in purges if it has ended; unpurged: in neither
 	place         store.Place
 	closing       bool
+	exempt        bool // the end of its owner does not count
 	hidden        bool // deleted, and not yet purged
 }
 
@@ -116,6 +117,7 @@ func (p *partition) leave(r *run) {
 	case store.PlaceOwned:
 		r.owner.drop(r)
 		r.owner, r.token = nil, event.Token{}
+		r.exempt = false
 	case store.PlaceParked:
 		if r.due != 0 {
 			p.timers.remove(r)
@@ -151,12 +153,12 @@ func (p *partition) park(r *run, due int64) {
 	}
 }
 
-// grant gives a run to a session under a new fence.
-func (p *partition) grant(r *run, to *session, token event.Token) store.ClaimedRun {
+// grant gives a run to a session under a new fence. So many recoveries make it exempt, 0: none do.
+func (p *partition) grant(r *run, to *session, token event.Token, exempt int) store.ClaimedRun {
 	p.leave(r)
 	r.place, r.owner, r.token = store.PlaceOwned, to, token
 	r.epoch++
-	r.closing = false
+	r.closing, r.exempt = false, exempt > 0 && int(r.recoveries) >= exempt
 	to.owned.push(r)
 	if len(r.inbox) > 0 {
 		to.addMail(r)
@@ -211,7 +213,7 @@ func (r *run) record() store.Record {
 	rec := store.Record{
 		Run: r.id, Chain: r.chain, WorkflowID: r.wid, Class: r.class.Class, Priority: r.priority,
 		Place: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Fence: r.fence(),
-		Due: timeOf(r.due), Recoveries: int(r.recoveries), Closing: r.closing,
+		Due: timeOf(r.due), Recoveries: int(r.recoveries), Closing: r.closing, Exempt: r.exempt,
 		CreatedAt: timeOf(r.created), EndedAt: timeOf(r.ended), Retention: r.retention(),
 	}
 	if r.owner != nil {

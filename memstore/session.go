@@ -205,7 +205,9 @@ func (p *partition) recover(l *session, by store.SessionID, reason store.Reason,
 			Place: r.place, Status: r.status, Epoch: r.epoch,
 		})
 		r.epoch++
-		r.recoveries++
+		if !r.exempt {
+			r.recoveries++
+		}
 		p.makeReady(r)
 		taken++
 	}

@@ -20,7 +20,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	session := sessionCode(c.Session)
 	keys := []string{p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session)}
-	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores}
+	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0)}
 	for _, class := range c.Classes {
 		code := s.names.codeOf(class)
 		keys, args = append(keys, p.ready(code)), append(args, code)

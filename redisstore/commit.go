@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -115,7 +116,7 @@ func giveRoom(room *[]usualCall) {
 
 // commit returns the script of a commit: a shorter one for what nearly all are.
 func (s *Store) commit(c *store.Commit, u *usualCall) *call {
-	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing {
+	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.Exempt != store.ExemptUnchanged {
 		return s.commitAny(c)
 	}
 	switch {
@@ -168,7 +169,7 @@ func (s *Store) commitAny(c *store.Commit) *call {
 		args: []any{
 			s.at(), run, widKey(c.WorkflowID), wid[:], packFence(c.Fence), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
 			packNumber(c.First - 1), packNumber(c.Last), max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due),
-			packStatus(c.Status), flag(c.Progress, "p"), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
+			packStatus(c.Status), exemption(c), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
 			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish),
 		},
 	}
@@ -186,6 +187,17 @@ func (s *Store) commitAny(c *store.Commit) *call {
 		call.size += len(c.Continue.Frame)
 	}
 	return call
+}
+
+// exemption is how a script is told of progress, and of what becomes of an exemption.
+func exemption(c *store.Commit) string {
+	switch {
+	case c.Progress:
+		return "p"
+	case c.Exempt == store.ExemptUnchanged:
+		return ""
+	}
+	return strconv.Itoa(int(c.Exempt))
 }
 
 // flag is how a script is told that something is so.

@@ -59,6 +59,7 @@ const (
 	hasRetention             // field j says how long it is kept
 	isClosing                // its senders are told to come later
 	hasMisfits               // field F says who could not replay it
+	isExempt                 // while it is owned: the end of its session is not counted
 )
 
 // digest is a workflow id in eight bytes: enough to notice that a commit names another one

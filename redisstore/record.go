@@ -43,7 +43,7 @@ func known(run event.RunID, m map[string]string) *store.Record {
 	r := &store.Record{
 		Run: run, Chain: run, WorkflowID: m["w"], Priority: int(parseNumber(m["r"])), Parent: event.RunID(m["u"]),
 		Root: event.RunID(m["x"]), Place: h.place, Status: h.status,
-		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0,
+		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0, Exempt: h.place == store.PlaceOwned && h.flags&isExempt != 0,
 		Next: long(m["N"]), Birth: event.ItemID(m["B"]), CreatedAt: timeOf(parseNumber(m["a"])),
 	}
 	switch h.place {

@@ -53,7 +53,7 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 		return store.Claimed{}, err
 	}
 	var claimed store.Claimed
-	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c.Token); err != nil {
+	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c); err != nil {
 		return store.Claimed{}, err
 	}
 	due, err := t.nextDue()
@@ -84,7 +84,7 @@ type candidate struct {
 // take looks at the first ready runs of the classes, and grants those that the session
 // may try. It wakes the next worker for
 // classes that have more, and takes back the wake of those that have not.
-func (t *tx) take(classes []int64, limit int, to *session, token event.Token) ([]store.ClaimedRun, error) {
+func (t *tx) take(classes []int64, limit int, to *session, c *store.Claim) ([]store.ClaimedRun, error) {
 	var ready []candidate
 	left := map[int64]bool{}
 	for _, class := range classes {
@@ -97,12 +97,12 @@ func (t *tx) take(classes []int64, limit int, to *session, token event.Token) ([
 	slices.SortFunc(ready, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.ord, b.ord))
 	})
-	for _, c := range ready[min(limit, len(ready)):] {
-		left[c.class] = true
+	for _, rest := range ready[min(limit, len(ready)):] {
+		left[rest.class] = true
 	}
 	var taken []store.ClaimedRun
-	for _, c := range ready[:min(limit, len(ready))] {
-		r, err := t.runByKey(c.key)
+	for _, first := range ready[:min(limit, len(ready))] {
+		r, err := t.runByKey(first.key)
 		if err != nil && ofOneRun(err) {
 			continue // it keeps no other run; fsck names it
 		}
@@ -118,7 +118,7 @@ func (t *tx) take(classes []int64, limit int, to *session, token event.Token) ([
 			}
 			continue
 		}
-		granted, err := t.grant(r, to, token)
+		granted, err := t.grant(r, to, c.Token, c.Exempt)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +175,7 @@ func (t *tx) claimRun(id event.RunID, session store.SessionID, token event.Token
 	if err := t.adopt(l, lock); err != nil {
 		return store.ClaimedRun{}, err
 	}
-	return t.grant(r, l, token)
+	return t.grant(r, l, token, 0)
 }
 
 func claimable(id event.RunID, r *run) error {

@@ -152,6 +152,7 @@ func (t *tx) apply(r *run, c *store.Commit, upTo int64) error {
 		r.status = c.Status
 	}
 	r.closing = c.Closing && c.Effect == store.EffectNone
+	r.exempt = c.Exempt.After(r.exempt, c.Progress)
 	switch c.Effect {
 	case store.EffectPark:
 		return t.park(r, millis(c.Due))
@@ -172,7 +173,7 @@ func (t *tx) apply(r *run, c *store.Commit, upTo int64) error {
 	}
 	// The usual commit: no index knows any of these columns.
 	return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, closing = ? WHERE key = +?`,
-		r.n, r.seq, r.last[:], r.recoveries, r.closing, r.key)
+		r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.key)
 }
 
 // consume removes the first n items of the inbox, which end at number upTo.

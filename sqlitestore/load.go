@@ -81,7 +81,7 @@ func scanStored(r row) (stored, error) {
 	s := stored{key: v.key, inbox: v.inbox, hidden: v.hidden, misfits: v.misfits, Record: store.Record{
 		Run: v.id, Chain: v.chain, WorkflowID: v.workflowID, Priority: v.priority, Place: v.place, Status: v.status,
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
-		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing,
+		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
 		Class:  store.Class{Queue: r.ColumnText(26), Workflow: r.ColumnText(27)},
 		Parent: unpackRun(r, 28), Root: unpackRun(r, 29),

@@ -12,7 +12,7 @@ func (t *tx) leave(r *run) {
 		t.news.mail(mailGone, r.session, r.id, 0)
 	}
 	r.place, r.owner, r.session, r.token = 0, 0, "", event.Token{}
-	r.ord, r.due = 0, 0
+	r.ord, r.due, r.exempt = 0, 0, false
 }
 
 // save stores everything about a run that can change.
@@ -28,7 +28,7 @@ func (t *tx) save(r *run) error {
 	return t.exec(`UPDATE runs SET place = ?3, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
 		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, `+setPurge+` WHERE key = +?1`,
 		r.key, purge, int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.misfits), r.closing, r.inbox, nonZero(r.ended))
+		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.misfits), r.marks(), r.inbox, nonZero(r.ended))
 }
 
 // makeReady is the one way to ready: place, ready set, wake.
@@ -68,13 +68,15 @@ func (t *tx) own(r *run, to *session, token event.Token) {
 	r.closing = false
 }
 
-// grant gives a run to a session and says what it is given.
-func (t *tx) grant(r *run, to *session, token event.Token) (store.ClaimedRun, error) {
+// grant gives a run to a session and says what it is given. So many recoveries make it exempt,
+// 0: none do.
+func (t *tx) grant(r *run, to *session, token event.Token, exempt int) (store.ClaimedRun, error) {
 	class, err := t.className(r.class)
 	if err != nil {
 		return store.ClaimedRun{}, err
 	}
 	t.own(r, to, token)
+	r.exempt = exempt > 0 && r.recoveries >= exempt
 	if r.inbox > 0 {
 		last, err := t.number(`SELECT max(seq) FROM inbox WHERE run = +?`, r.key)
 		if err != nil {

@@ -67,7 +67,9 @@ func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit 
 			return 0, err
 		}
 		r.epoch++
-		r.recoveries++
+		if !r.exempt {
+			r.recoveries++
+		}
 		if err := t.makeReady(r); err != nil {
 			return 0, err
 		}

@@ -202,6 +202,7 @@ type run struct {
 	recoveries int
 	misfits    misfits
 	closing    bool
+	exempt     bool
 	inbox      int
 	created    int64
 	ended      int64
@@ -224,7 +225,7 @@ func scanRun(r row) *run {
 		place: store.Place(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
 		n: uint64(r.ColumnInt64(9)), seq: uint64(r.ColumnInt64(10)), epoch: uint64(r.ColumnInt64(12)),
 		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
-		recoveries: r.ColumnInt(18), misfits: misfits(r.ColumnText(19)), closing: r.ColumnBool(20), inbox: r.ColumnInt(21),
+		recoveries: r.ColumnInt(18), misfits: misfits(r.ColumnText(19)), closing: r.ColumnInt(20)&isClosing != 0, exempt: r.ColumnInt(20)&isExempt != 0, inbox: r.ColumnInt(21),
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25),
 	}
@@ -234,6 +235,22 @@ func scanRun(r row) *run {
 		v.chain = v.id
 	}
 	return v
+}
+
+// What the column closing holds.
+const (
+	isClosing = 1 << iota
+	isExempt
+)
+
+func (r *run) marks() (n int) {
+	if r.closing {
+		n |= isClosing
+	}
+	if r.exempt {
+		n |= isExempt
+	}
+	return n
 }
 
 // runs returns the runs that a query which starts with selectRun finds.

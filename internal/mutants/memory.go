@@ -191,7 +191,7 @@ var memoryMutants = []Mutant{
 	memory("K1/memory/place", "a run that is claimed stays in the ready set", "run.go",
 		"p.leave(r)", "", "K1_ClaimNeverGivesARunTwice").behind("func (p *partition) grant("),
 	memory("K1/memory/owner", "a run that is born owned wakes", "create.go",
-		"p.grant(r, owner, c.Owner.Token)", "p.makeReady(r)\n\t\tp.grant(r, owner, c.Owner.Token)", "K1_ARunThatIsBornOwnedIsNotToBeClaimed"),
+		"p.grant(r, owner, c.Owner.Token, 0)", "p.makeReady(r)\n\t\tp.grant(r, owner, c.Owner.Token, 0)", "K1_ARunThatIsBornOwnedIsNotToBeClaimed"),
 
 	memory("K2/memory/ready", "what is made ready wakes nobody", "run.go",
 		"p.wake(r.class)", "", "K2_AStartWakesABlockedWait").behind("r.class.push(r)"),

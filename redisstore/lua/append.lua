@@ -22,7 +22,7 @@ if not head or string.sub(head, 1, 49) ~= guard then
   return 0
 end
 local flags, recoveries, n, bytes = struct.unpack('>BHI4I6', head, 51)
-if flags % 32 >= 16 then -- its senders come later: no more, from now on
+if bit.band(flags, 80) ~= 0 then -- its senders come later: no more, from now on; or it is exempt
   return 0
 end
 n = n + 1

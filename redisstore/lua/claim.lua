@@ -6,7 +6,8 @@
 -- KEYS  1 the session  2 leases  3 timers  4 wakes  5 runs of the session
 --       6 and on: ready runs of each class
 -- ARGV  1 now  2 session  3 token  4 how many at most
---       5 how many to recover and to make due at most  6 and on: the classes
+--       5 how many to recover and to make due at most  6 how many recoveries make a run exempt
+--       7 and on: the classes
 --
 -- Returns {'expired'} or {'ok', next due time, run, …}.
 --
@@ -73,7 +74,7 @@ for i = 1, math.min(most, #found) do
     block(run, with_status(m[1], blocked), m[2], misfits)
   elseif place_of(m[1]) == '1' then
     owned[#owned + 1] = run
-    answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2])
+    answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]))
   end
 end
 for class, line in pairs(lines) do
@@ -85,9 +86,9 @@ if #owned > 0 then
 end
 for i = 6, #KEYS - 1 do
   if redis.call('EXISTS', KEYS[i]) == 1 then
-    wake(ARGV[i])
+    wake(ARGV[i + 1])
   else
-    redis.call('HDEL', KEYS[4], ARGV[i])
+    redis.call('HDEL', KEYS[4], ARGV[i + 1])
   end
 end
 return answer

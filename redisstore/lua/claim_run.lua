@@ -38,4 +38,4 @@ else
   redis.call('ZREM', tag .. 'b:' .. class, (m[4] or '') .. ' ' .. run)
 end
 redis.call('SADD', tag .. 'o:' .. ARGV[1], run)
-return {'ok', grant(run, KEYS[2], ARGV[1], ARGV[2], head, class)}
+return {'ok', grant(run, KEYS[2], ARGV[1], ARGV[2], head, class, 0)}

@@ -6,7 +6,8 @@
 --       8 cid  9 the last event before  10 last event  11 items to consume
 --       12 id of the last
 --       13 effect  14 due  15 status, or ''
---       16 'p' for progress  17 'c' for closing  18 'w': an earlier try is
+--       16 'p' for progress, '1' to make it exempt, '2' to end that
+--       17 'c' for closing  18 'w': an earlier try is
 --       written once more, so that there is something to wait for
 --       19 how long a run is kept at least  20 how long if it does not say
 --       21 number of records to send  22 number of publications  23 and on: of each
@@ -86,6 +87,9 @@ head = string.sub(head, 1, 25) .. position .. (ARGV[15] ~= '' and ARGV[15] or st
   .. struct.pack('>BHI4I6', flags, ARGV[16] == 'p' and 0 or recoveries, n, bytes)
 head = with_flag(head, has_mail, unread > 0)
 head = with_flag(head, is_closing, ARGV[17] == 'c' and effect == '0')
+if ARGV[16] ~= '' then
+  head = with_flag(head, is_exempt, ARGV[16] == '1')
+end
 if frame ~= '' and flagged(head, is_watched) then
   -- Part: watch
   head = with_flag(head, is_watched, tell_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))

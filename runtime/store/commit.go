@@ -45,6 +45,8 @@ type Commit struct {
 	Status event.Status // label for people; empty: unchanged
 	// Progress says that the run got further: its recoveries are forgotten.
 	Progress bool
+	// Exempt changes whether a run that stays owned is exempt. Progress ends it, too.
+	Exempt Exempt
 	// Send are records for the outbox, in the order in which they are to be
 	// carried over. What causes them is in the frame.
 	Send []Send
@@ -62,6 +64,24 @@ type Commit struct {
 	// claimed again; used when items keep coming while the run tries to end. It
 	// counts only with EffectNone, for a run that stays owned.
 	Closing bool
+}
+
+// Exempt is what a commit does to the exemption of a run. While a run is exempt, the end of
+// the session that owns it is not counted among its recoveries: its owner executes nothing of
+// it, or not it alone, so that it is not to blame. A claim makes runs exempt by Claim.Exempt,
+// and their owner says by a commit when it begins with one. It ends when the run is given back.
+type Exempt uint8
+
+// What a commit does to the exemption.
+const (
+	ExemptUnchanged Exempt = 0
+	ExemptOn        Exempt = 1
+	ExemptOff       Exempt = 2
+)
+
+// After returns whether a run is exempt after a commit that leaves it owned.
+func (e Exempt) After(was, progress bool) bool {
+	return !progress && (e == ExemptOn || e == ExemptUnchanged && was)
 }
 
 // Committed is the answer to a commit.

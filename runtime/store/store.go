@@ -291,6 +291,8 @@ type Claim struct {
 	Token     event.Token // fresh for each call
 	Classes   []Class
 	Max       int // at most so many; 0 only recovers and makes due runs ready
+	// Exempt is how many recoveries make a claimed run exempt; 0: none is. See Exempt.
+	Exempt int
 }
 
 // Claimed is the answer to a claim.
@@ -388,6 +390,7 @@ type Record struct {
 	Owner      SessionID
 	Due        time.Time
 	Recoveries int
+	Exempt     bool // see Exempt
 	Closing    bool
 	Next       event.RunID  // what it continued as
 	Birth      event.ItemID // until it is confirmed

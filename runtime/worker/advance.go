@@ -13,8 +13,8 @@ import (
 // advance does what can be done with the run now: timers fire, steps start, and
 // what has happened is committed.
 func (t *task) advance() {
-	if t.state == taskWaiting && t.w.isSuspect(t) {
-		t.read()
+	if t.state == taskWaiting {
+		t.takeTurn()
 	}
 	if t.state != taskLive {
 		return
@@ -108,7 +108,7 @@ func (t *task) startSteps() {
 		if !ok {
 			return
 		}
-		if t.gaveWay = t.overBudget(); t.gaveWay {
+		if t.gaveWay = t.overBudget() || t.w.closedTo(t); t.gaveWay {
 			return
 		}
 		op := t.run.Op(ref)
@@ -189,7 +189,7 @@ func (t *task) overBudget() bool {
 func (w *Worker) full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.tasks) >= w.cfg.Runs
+	return w.occupied() >= w.cfg.Runs
 }
 
 // commitNext commits what has happened, and gives the run back if there is
@@ -211,13 +211,13 @@ func (t *task) commitNext() {
 			t.closeInbox()
 		}
 		return
-	case effect == store.EffectNone && len(t.refusals) == 0 && (len(t.unsaved) == 0 || t.nothingToLose()):
+	case effect == store.EffectNone && len(t.refusals) == 0 && t.exempt == store.ExemptUnchanged && (len(t.unsaved) == 0 || t.nothingToLose()):
 		return
 	}
 	c := t.newCommit(len(events))
 	c.req = store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Effect: effect, Due: due,
-		Status: t.status(effect), Progress: progress(events),
+		Status: t.status(effect), Progress: progress(events), Exempt: t.exempt,
 	}
 	if len(events) == len(t.unsaved) {
 		c.starts, c.cancels, c.took = t.starts, t.cancels, len(t.taken)

@@ -41,9 +41,9 @@ func (w *Worker) Take(s *handover.Start) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.stopping.Load() || in.behind:
+	case w.stopping.Load() || in.behind || w.turns.now.Load() != nil:
 		return false
-	case len(w.tasks) >= w.cfg.Runs:
+	case w.occupied() >= w.cfg.Runs:
 		in.behind = true // this one waits among those that are ready, and comes before the next one
 		return false
 	}

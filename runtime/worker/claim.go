@@ -45,6 +45,9 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 				delete(claim, s.partition)
 			}
 		}
+		if len(claim) == 0 {
+			w.quiet()
+		}
 		woken, err := w.await(ctx, next, w.wanting(claim))
 		switch {
 		case err == nil:
@@ -237,7 +240,7 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, ful
 		s.claiming++
 		s.mu.Unlock()
 		answer, err := w.store.Claim(ctx, store.Claim{
-			Partition: s.partition, Session: id, Token: event.NewToken(), Classes: w.classes, Max: room,
+			Partition: s.partition, Session: id, Token: event.NewToken(), Classes: w.classes, Max: room, Exempt: w.exemptAfter(),
 		})
 		for _, c := range answer.Runs {
 			w.adopt(s, id, c)
@@ -274,7 +277,10 @@ func (w *Worker) setBehind(s *session, behind bool) {
 func (w *Worker) capacity() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.cfg.Runs - len(w.tasks)
+	if w.turns.now.Load() != nil {
+		return 0
+	}
+	return w.cfg.Runs - w.occupied()
 }
 
 // adopt makes a claimed run a task of this worker.

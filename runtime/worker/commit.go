@@ -246,6 +246,12 @@ func (t *task) onDurable(c *commit, answer *store.Committed) {
 		t.again = nil
 	}
 	t.refused = 0
+	switch {
+	case c.req.Exempt != store.ExemptUnchanged && c.req.Effect == store.EffectNone:
+		t.onExempt(c.req.Exempt)
+	case c.req.Progress && t.recoveries > 0:
+		t.acquit()
+	}
 	if len(c.req.Send) > 0 {
 		t.w.sessions[t.partition].relay.kick()
 	}

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"container/list"
-	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
@@ -36,14 +35,11 @@ func (w *Worker) disown(t *task, keep bool) {
 			evicted = w.parked.put(t)
 		}
 	}
-	nextSuspect := w.dismissSuspect(t)
+	w.dismiss(t)
 	w.checkIdle()
 	w.mu.Unlock()
 	for _, old := range evicted {
 		old.post(input{kind: inputEvict})
-	}
-	if nextSuspect != nil {
-		nextSuspect.post(input{kind: inputTick})
 	}
 	if !keep {
 		t.forget()
@@ -76,48 +72,6 @@ func (t *task) claimedAgain() bool {
 		}
 	}
 	return false
-}
-
-// suspectAfter is how many recoveries make a run a suspect.
-func (w *Worker) suspectAfter() int { return max(w.cfg.Recoveries-2, 1) }
-
-// admitSuspect reports whether a run may be executed now. Runs that may have
-// killed workers are executed one at a time, so that they take no innocent ones
-// with them.
-func (w *Worker) admitSuspect(t *task) bool {
-	if t.recoveries < w.suspectAfter() || t.recoveries >= w.cfg.Recoveries {
-		return true // innocent, or not executed at all
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.suspect == nil || w.suspect == t {
-		w.suspect = t
-		return true
-	}
-	w.suspects = append(w.suspects, t)
-	return false
-}
-
-// isSuspect reports whether it is this suspect's turn.
-func (w *Worker) isSuspect(t *task) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.suspect == t
-}
-
-// dismissSuspect ends the turn of a suspect and returns whose turn it is now,
-// nil if nothing changes. It is called with the lock held.
-func (w *Worker) dismissSuspect(t *task) *task {
-	if w.suspect != t {
-		w.suspects = slices.DeleteFunc(w.suspects, func(s *task) bool { return s == t })
-		return nil
-	}
-	w.suspect = nil
-	if len(w.suspects) == 0 {
-		return nil
-	}
-	w.suspect, w.suspects = w.suspects[0], w.suspects[1:]
-	return w.suspect
 }
 
 // parkedRuns keeps the memory of runs that wait, those that left last the

@@ -45,6 +45,10 @@ type task struct {
 	recoveries int
 	since      time.Time // of the claim
 
+	turn   int          // its turn as a suspect, 0: none; see turns
+	blamed bool         // its exemption has ended
+	exempt store.Exempt // what the next commit does to that
+
 	// n, seq and last are the log's end as far as it is known to be durable.
 	n     uint64
 	seq   uint64
@@ -109,6 +113,8 @@ const (
 	inputOwned                      // what the store says this session owns
 	inputStop                       // the worker stops
 	inputEvict                      // the memory is needed
+	inputGiveWay                    // it is the turn of a suspect; see turns
+	inputTurnOver                   // that of the run is over
 )
 
 // input is one of them, with what belongs to its kind.
@@ -120,6 +126,7 @@ type input struct {
 	attempt *attempt
 	commit  *commit
 	owned   *ownedRuns
+	turn    int
 }
 
 // claimed is a claim of a run, under a session of the worker.
@@ -198,6 +205,10 @@ func (t *task) handle(in *input) {
 		if t.state == taskAway {
 			t.forget()
 		}
+	case inputGiveWay:
+		t.onGiveWay()
+	case inputTurnOver:
+		t.onTurnOver(in.turn)
 	case inputTick:
 		t.alarmAt = time.Time{}
 	}
@@ -218,12 +229,13 @@ func (t *task) onClaimed(c *claimed) {
 	t.class, t.workflowID, t.partition, t.session = c.Class, c.WorkflowID, c.partition, c.session
 	t.fence, t.recoveries, t.since = c.Fence, c.Recoveries, t.w.clock.Now()
 	t.refused, t.claimSeq = 0, c.seq
+	t.turn, t.blamed, t.exempt = 0, false, store.ExemptUnchanged
 	t.mu.Lock()
 	t.label = c.Class.Workflow
 	t.mu.Unlock()
-	if t.w.stopping.Load() {
+	if t.w.stopping.Load() || t.w.closedTo(t) && c.Recoveries < t.w.suspectAfter() {
 		t.state = taskNew
-		t.lose(&t.fence) // the worker claims nothing more
+		t.lose(&t.fence) // the worker claims nothing more, or not now
 		return
 	}
 	if usable {
@@ -235,8 +247,9 @@ func (t *task) onClaimed(c *claimed) {
 	}
 	t.forget()
 	t.n, t.seq, t.last, t.bytes = c.N, c.Seq, c.Last, c.Bytes
-	if !t.w.admitSuspect(t) {
+	if t.w.suspected(c.Recoveries) {
 		t.state = taskWaiting
+		t.w.lineUp(t)
 		return
 	}
 	t.readClaimed(c.Loaded)
@@ -394,5 +407,6 @@ func (w *Worker) released() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.releasing--
+	w.checkAlone()
 	w.checkIdle()
 }

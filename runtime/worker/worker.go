@@ -39,7 +39,8 @@ type Config struct {
 	// wait for one; 0: 50 s.
 	RunBudget time.Duration
 	// Recoveries is how often a run may take its worker with it before it is set
-	// aside as failed, with the code "poisoned"; 0: 5.
+	// aside as failed, with the code "poisoned"; 0: 5. With 1 the first death of a worker
+	// poisons whatever it had: at least 2 are needed to tell the guilty from the innocent.
 	Recoveries int
 	// Parked bounds how many branches of waiting runs are kept in memory, about
 	// 13 KB each; 0: 5,000. Beyond it runs are replayed when they wake.
@@ -125,8 +126,7 @@ type Worker struct {
 	tasks     map[event.RunID]*task // owned
 	parked    *parkedRuns
 	sessions  []*session
-	suspects  []*task // owned, wait until no other suspect is executed
-	suspect   *task   // the one that is
+	turns     turns   // of suspects
 	slotLine  []*task // want to start steps
 	releasing int     // runs that are being given back outside of a commit
 	aside     map[event.RunID]*asideRun

@@ -7,12 +7,16 @@ end
 -- grant gives a run to a session under a new fence and returns what the session
 -- needs to know of it. The caller takes the run out of its former place, and puts it
 -- among those of the session. What told its senders to come later does so no more.
+-- So many recoveries make it exempt, 0: none do.
 -- A run of which there is nothing but a short first frame is handed over as it is: nobody
 -- can have it in memory, and reading it would take the session three commands.
-local function grant(run, meta, session, token, head, class)
+local function grant(run, meta, session, token, head, class, exempt)
   head = refenced(head, '2', token)
-  if flagged(head, is_closing) then
-    head = with_flag(head, is_closing, false)
+  if bit.band(string.byte(head, 51), is_closing + is_exempt) ~= 0 then
+    head = with_flag(with_flag(head, is_closing, false), is_exempt, false)
+  end
+  if exempt > 0 and struct.unpack('>H', head, 52) >= exempt then
+    head = with_flag(head, is_exempt, true)
   end
   redis.call('HSET', meta, 'H', head, 'p', session)
   local answer, n, bytes = granted(run, meta, head, class), struct.unpack('>I4I6', head, 54)

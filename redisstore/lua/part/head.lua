@@ -1,5 +1,5 @@
 -- The head of a run is one value: head.go says what is where in it. These are its flags.
-local has_mail, is_watched, has_rest, has_retention, is_closing, has_misfits = 1, 2, 4, 8, 16, 32
+local has_mail, is_watched, has_rest, has_retention, is_closing, has_misfits, is_exempt = 1, 2, 4, 8, 16, 32, 64
 
 -- place_of returns the place of a run by its head; false: there is none that can be read.
 local function place_of(head)

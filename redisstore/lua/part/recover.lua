@@ -14,8 +14,10 @@ local function recover(session, by, reason, now, limit)
     if place_of(head) == '2' and m[2] == session then
       leave_owner(run, session)
       trail(run, reason, by, owner, now, head)
-      local recoveries = struct.unpack('>H', head, 52)
-      head = string.sub(head, 1, 51) .. struct.pack('>H', math.min(recoveries + 1, 65535)) .. string.sub(head, 54)
+      if not flagged(head, is_exempt) then
+        local recoveries = struct.unpack('>H', head, 52)
+        head = string.sub(head, 1, 51) .. struct.pack('>H', math.min(recoveries + 1, 65535)) .. string.sub(head, 54)
+      end
       make_ready(run, refenced(head, '1', nobody), m[3], m[4])
     else -- it is not of this session, whatever the set says
       redis.call('SREM', owned, run)

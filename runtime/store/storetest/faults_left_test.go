@@ -38,9 +38,24 @@ func (s deafNotes) Notes(ctx context.Context, run event.RunID) (map[string][]byt
 	return n.Notes(ctx, run)
 }
 
+// blaming is a store to which no claim is without blame.
+type blaming struct{ wrapper }
+
+func (s blaming) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	c.Exempt = 0
+	return s.wrapper.Claim(ctx, c)
+}
+
 // What goes wrong with what a record leaves with its receiver.
 var leftFaults = map[string]fault{
-	"an item is kept for a day":                  {"O2_AKeptItemIsRememberedForLongerThanADay", keepsNothing},
+	"an item is kept for a day":           {"O2_AKeptItemIsRememberedForLongerThanADay", keepsNothing},
+	"no run is exempt when it is claimed": {"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(w wrapper) store.Store { return blaming{w} }},
+	"an exemption lasts": {"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(_ context.Context, c *store.Commit) *store.Committed {
+			c.Exempt = store.ExemptUnchanged
+			return nil
+		}}
+	}},
 	"a note is no progress":                      {"ANewNoteIsProgressIfItsWriterSaysSo", func(w wrapper) store.Store { return deafNotes{w} }},
 	"an item is not kept":                        {"O2_AKeptItemIsRememberedUntilConfirm", keepsNothing},
 	"the model notices an item that is not kept": {"RandomHistoriesMatchTheModel", keepsNothing},

@@ -64,7 +64,7 @@ func (h *history) drawClaim(t *rapid.T) {
 	s := h.session(t)
 	c := store.Claim{
 		Session: s.ID, Token: h.ids.Token(), Classes: s.Classes,
-		Max: rapid.IntRange(0, 4).Draw(t, "max"),
+		Max: rapid.IntRange(0, 4).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt"),
 	}
 	if chance(t, "one class", 30) {
 		c.Classes = []store.Class{rapid.SampledFrom(historyClasses).Draw(t, "class")}
@@ -98,7 +98,7 @@ func (h *history) claimBoth(c store.Claim) {
 		if h.m.misfit(next[i], c.Session) {
 			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
 		}
-		h.equal("claimed run", h.handed(claimed), h.m.grant(next[i], c.Session, c.Token))
+		h.equal("claimed run", h.handed(claimed), h.m.grant(next[i], c.Session, c.Token, c.Exempt))
 		h.fences = append(h.fences, claimed.Fence)
 	}
 	for _, r := range passed {
@@ -209,7 +209,7 @@ func (h *history) drawWait(t *rapid.T) {
 	if taken == 0 {
 		h.Fatalf("wait: told to claim, and no wake was taken")
 	}
-	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Classes: classes, Max: rapid.IntRange(0, 2).Draw(t, "max")})
+	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Classes: classes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
 }
 
 func (h *history) drawCommit(t *rapid.T) {
@@ -283,5 +283,8 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 	}
 	c.Due = due
 	c.Progress, c.Closing = rapid.Bool().Draw(t, "progress"), chance(t, "closing", 20)
+	if c.Effect == store.EffectNone {
+		c.Exempt = store.Exempt(rapid.IntRange(0, 2).Draw(t, "exempt"))
+	}
 	return c
 }

@@ -79,7 +79,7 @@ func (m *model) leave(r *modelRun) {
 	if r.Place == store.PlaceOwned {
 		delete(m.news[r.Owner], r.Run)
 	}
-	r.Owner, r.Fence.Token, r.Due = "", event.Token{}, time.Time{}
+	r.Owner, r.Fence.Token, r.Due, r.Exempt = "", event.Token{}, time.Time{}, false
 }
 
 // park parks a run; the earliest due time wakes.

@@ -64,7 +64,7 @@ func (m *model) create(c store.Create) store.Created {
 	}
 	switch {
 	case c.Owner != nil:
-		m.grant(r, c.Owner.Session, c.Owner.Token)
+		m.grant(r, c.Owner.Session, c.Owner.Token, 0)
 	case later:
 		m.park(r, due)
 	default:
@@ -140,7 +140,9 @@ func (m *model) recover(s, by store.SessionID, reason store.Reason, turn int) {
 			Time: m.clock.Now(), Run: r.Run, Reason: reason, By: by, Owner: s, Place: r.Place, Status: r.Status, Epoch: r.Fence.Epoch,
 		})
 		r.Fence.Epoch++
-		r.Recoveries++
+		if !r.Exempt {
+			r.Recoveries++
+		}
 		m.makeReady(r, turn)
 	}
 	delete(m.leases, s)
@@ -172,9 +174,9 @@ func (m *model) chores(c store.Claim) {
 }
 
 // grant gives a run to a session.
-func (m *model) grant(r *modelRun, s store.SessionID, token event.Token) store.ClaimedRun {
+func (m *model) grant(r *modelRun, s store.SessionID, token event.Token, exempt int) store.ClaimedRun {
 	m.leave(r)
-	r.Place, r.Owner, r.Closing = store.PlaceOwned, s, false
+	r.Place, r.Owner, r.Closing, r.Exempt = store.PlaceOwned, s, false, exempt > 0 && r.Recoveries >= exempt
 	r.Fence = store.Fence{Epoch: r.Fence.Epoch + 1, Token: token}
 	return store.ClaimedRun{
 		Run: r.Run, WorkflowID: r.WorkflowID, Class: r.Class, Fence: r.Fence, Recoveries: r.Recoveries,
@@ -197,7 +199,7 @@ func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID) 
 	case r.Place == store.PlaceLined:
 		return store.ClaimedRun{}, store.ErrNotClaimable
 	}
-	return m.grant(r, s, token), nil
+	return m.grant(r, s, token, 0), nil
 }
 
 func (m *model) release(run event.RunID, fence store.Fence) error {
@@ -283,6 +285,7 @@ func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 		r.Status = c.Status
 	}
 	r.Closing = c.Closing && c.Effect == store.EffectNone
+	r.Exempt = c.Exempt.After(r.Exempt, c.Progress)
 	m.effect(r, c)
 	return store.Committed{N: r.N, Mail: r.Place == store.PlaceOwned && len(r.Inbox) > 0}, true
 }

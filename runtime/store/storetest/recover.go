@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -149,6 +150,50 @@ var recoverBehaviors = []behavior{
 		c.Progress = true
 		h.commit(l, c)
 		h.equal("recoveries after progress", h.record(l.Run).Recoveries, 0)
+	}},
+	{"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(h *harness) {
+		claim := func(exempt int) (l store.ClaimedRun) {
+			s := h.session()
+			got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1, Exempt: exempt})
+			h.check("claim", err)
+			h.equal("claimed runs", len(got.Runs), 1)
+			return got.Runs[0]
+		}
+		l := h.start()
+		last := func() event.CID { return h.record(l.Run).Last }
+		for i, test := range []struct {
+			what   string
+			from   int // how many recoveries make it exempt
+			does   []store.Commit
+			exempt bool
+			want   int // recoveries
+		}{
+			{"nothing makes it exempt", 0, nil, false, 1},
+			{"it has too few recoveries", 2, nil, false, 2},
+			{"it was claimed exempt", 2, nil, true, 2},
+			{"another frame changes nothing", 2, []store.Commit{{}}, true, 2},
+			{"a commit ends it", 2, []store.Commit{{Exempt: store.ExemptOff}}, false, 3},
+			{"a commit begins it", 4, []store.Commit{{Exempt: store.ExemptOn}}, true, 3},
+			{"it ends, and begins again", 1, []store.Commit{{Exempt: store.ExemptOff}, {}, {Exempt: store.ExemptOn}}, true, 3},
+			{"progress ends it", 1, []store.Commit{{Progress: true}}, false, 1},
+		} {
+			got := claim(test.from)
+			h.equal("recoveries told to the owner", got.Recoveries, h.record(l.Run).Recoveries)
+			for j, c := range test.does {
+				made := l.Commit(got.Fence, l.Work()...)
+				if c.Exempt != store.ExemptUnchanged && j == 0 { // also a commit that does nothing else
+					made = store.Commit{Run: l.Run, WorkflowID: made.WorkflowID, Fence: got.Fence, Prev: last()}
+				}
+				made.Exempt, made.Progress = c.Exempt, c.Progress
+				h.commit(l, made)
+			}
+			h.equal(fmt.Sprintf("%d: exempt: %s", i, test.what), h.record(l.Run).Exempt, test.exempt)
+			h.recoverDead(h.session())
+			h.equal(fmt.Sprintf("%d: recoveries: %s", i, test.what), h.record(l.Run).Recoveries, test.want)
+			h.equal("exempt without an owner", h.record(l.Run).Exempt, false)
+		}
+		h.park(l, claim(1).Fence, time.Time{})
+		h.equal("exempt after it was given back", h.record(l.Run).Exempt, false)
 	}},
 	{"F1_ALateWriterWritesNothing", func(h *harness) {
 		late := h.session()
