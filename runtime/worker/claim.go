@@ -30,7 +30,7 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 	next := make([]time.Time, len(w.sessions)) // due times, by partition
 	for ctx.Err() == nil {
 		now := w.clock.Now()
-		for i, s := range w.sessions {
+		for i, s := range w.inTurn() {
 			wanted := claim[s.partition] || !next[i].IsZero() && !next[i].After(now)
 			a, answered := w.claimSoon(ctx, s, wanted)
 			switch {
@@ -222,9 +222,9 @@ func (w *Worker) await(ctx context.Context, next []time.Time, full bool) (store.
 // partition. If the worker is full before that, the wake that led here has to be
 // followed by a claim once it is not.
 func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, full bool, err error) {
-	for renewed := false; ; {
+	for renewed, filled := false, false; ; {
 		room := min(w.capacity(), claimBatch)
-		if room <= 0 {
+		if w.passes(s, room, filled) {
 			w.setBehind(s, true)
 			next, err = w.store.Due(ctx, s.partition, dueBatch)
 			return next, true, err
@@ -259,7 +259,9 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, ful
 			return next, false, nil // not for ever
 		case err != nil:
 			return next, false, err
-		case len(answer.Runs) < room:
+		case len(answer.Runs) == room:
+			filled = true
+		default:
 			w.setBehind(s, false)
 			return answer.Next, false, nil
 		}

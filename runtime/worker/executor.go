@@ -15,6 +15,7 @@ type executor struct {
 	pool     replay.Pool
 	done     chan struct{}
 	replaced atomic.Bool // another one has taken its place
+	reported bool        // that it does not come back; belongs to the watchdog
 	// busy is when the executor went into users' code, in nanoseconds since
 	// 1970; 0: it is not there.
 	busy atomic.Int64

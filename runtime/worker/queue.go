@@ -43,6 +43,13 @@ func (q *queue) pop() *task {
 	return t
 }
 
+// waiting reports whether a task waits for an executor.
+func (q *queue) waiting() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.head < len(q.tasks)
+}
+
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true

@@ -21,7 +21,7 @@ func (w *Worker) watch() {
 		defer close(w.dog.done)
 		// The machine's clock: what is measured is real time, also in tests that
 		// bring a clock of their own.
-		tick := time.NewTicker(w.cfg.BlockedAfter / 4)
+		tick := time.NewTicker(min(w.cfg.BlockedAfter, spareAfter*2) / 4)
 		defer tick.Stop()
 		for {
 			select {
@@ -40,20 +40,49 @@ func (w *Worker) stopWatch() {
 	<-w.dog.done
 }
 
-// checkExecutors replaces each executor that has been in users' code for too
-// long. The code cannot be stopped: it keeps its run and its goroutine, and goes
-// on where it is if it ever gets free; the other runs go on without it.
+const (
+	// spareAfter is how long code may keep an executor that another run waits for before
+	// there is one more of them.
+	spareAfter = 50 * time.Millisecond
+	// mostSpare bounds how many executors are in code that has kept them for longer, and
+	// are not reported yet.
+	mostSpare = 256
+)
+
+// checkExecutors replaces each executor that has been in users' code for too long. The
+// code cannot be stopped: it keeps its run and its goroutine, and goes on where it is if
+// it ever gets free; the other runs go on without it.
+//
+// Where runs wait for an executor that is after spareAfter. So n runs whose code blocks,
+// on a worker with p executors, delay another one by about n/p times spareAfter, and
+// half as much for the looks at them; past mostSpare of them it is BlockedAfter that
+// counts. Code that only computes for longer than that is taken for code that blocks: it
+// shares the processors with one more goroutine, which ends when it returns.
 func (w *Worker) checkExecutors() {
 	w.mu.Lock()
 	executors := slices.Clone(w.executors)
 	w.mu.Unlock()
+	spare := 0
+	for _, e := range executors {
+		if e.replaced.Load() && !e.reported {
+			spare++
+		}
+	}
 	for _, e := range executors {
 		since := e.busy.Load()
-		if since == 0 || e.replaced.Load() || time.Since(time.Unix(0, since)) < w.cfg.BlockedAfter {
+		if since == 0 {
+			continue
+		}
+		kept := time.Since(time.Unix(0, since))
+		if kept >= w.cfg.BlockedAfter && !e.reported {
+			e.reported = true
+			w.reportStuck(e, "code of a run blocks outside of the durable operations: other runs go on without this executor")
+		}
+		if e.replaced.Load() || !e.reported && (kept < spareAfter || spare >= mostSpare || !w.queue.waiting()) {
 			continue
 		}
 		e.replaced.Store(true)
-		w.reportStuck(e, "code of a run blocks outside of the durable operations: other runs go on without this executor")
+		spare++
 		w.startExecutor()
 	}
 	w.mu.Lock()

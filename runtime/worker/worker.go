@@ -141,6 +141,8 @@ type Worker struct {
 	births       chan *commit
 	loads        chan *load
 	executors    []*executor
+	turn         atomic.Int64 // the partition to claim from first
+	passed       atomic.Bool  // a partition was passed over in this round
 	stopping     atomic.Bool
 	ending       atomic.Bool // the grace period is over
 	hard         atomic.Bool // nothing waits for steps any more
