@@ -206,6 +206,36 @@ func TestFLOW9_TheLimitsGiveATypedErrorAndLoseNothing(t *testing.T) {
 	}
 }
 
+func TestFLOW9_TheLimitInAllIsThatOfEachParentAndNotOfTheRoot(t *testing.T) {
+	w := newMemory(t)
+	const most, few = workflow.DefaultChildrenInAll, 5
+	greedy, tops := flow[int, int]("in-all"), flow[int, int]("two-of-them")
+	w.work(worker.Config{}, double, as(greedy, func(ctx workflow.Context, n int) (int, error) {
+		started := 0
+		child := func(ctx workflow.Context, _ int) (int, error) { return doubles.Child(ctx, 1) }
+		for _, o := range workflow.MapSettled(ctx, make([]int, n), child, workflow.Limit(workflow.DefaultChildren)) {
+			var limit *workflow.LimitError
+			switch {
+			case o.Err == nil:
+				started++
+			case !errors.As(o.Err, &limit) || limit.Limit != most:
+				return 0, o.Err
+			}
+		}
+		return started, nil
+	}), as(tops, func(ctx workflow.Context, _ int) (int, error) {
+		first, err := greedy.Child(ctx, most+2)
+		if err != nil {
+			return 0, err
+		}
+		second, err := greedy.Child(ctx, few)
+		return first + second, err
+	}))
+	if got, want := result(w, start(w, tops, 0)), most+few; got != want {
+		t.Errorf("%d runs were started below the children of a root, want %d: the limit of the one, and all of the other", got, want)
+	}
+}
+
 func TestFLOW9_AParentWaitsForThousandsOfChildren(t *testing.T) {
 	const n = 3000
 	w := newMemory(t)

@@ -236,26 +236,23 @@ func TestRUN3_ADelayedRunStartsWhenItsTimeHasCome(t *testing.T) {
 }
 
 func TestRUN3_HigherPriorityIsClaimedFirst(t *testing.T) {
-	for _, name := range []string{"memory", "sqlite"} { // within a partition
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, stores[name](t), workflow.ClientConfig{})
-			var order seen[string]
-			var started []*workflow.Run[string]
-			for _, p := range []int{1, 3, 2} {
-				started = append(started, start(w, echo, fmt.Sprint("p", p), workflow.WithPriority(p)))
-			}
-			w.work(worker.Config{Runs: 1}, as(echo, func(_ workflow.Context, in string) (string, error) {
-				order.add(in)
-				return in, nil
-			}))
-			for _, run := range started {
-				_ = result(w, run)
-			}
-			if diff := cmp.Diff([]string{"p3", "p2", "p1"}, order.get()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
+	onPartitions(t, 1, func(t *testing.T, w *world) {
+		var order seen[string]
+		var started []*workflow.Run[string]
+		for _, p := range []int{1, 3, -2, 2, 0} {
+			started = append(started, start(w, echo, fmt.Sprint("p", p), workflow.WithPriority(p)))
+		}
+		w.work(worker.Config{Runs: 1}, as(echo, func(_ workflow.Context, in string) (string, error) {
+			order.add(in)
+			return in, nil
+		}))
+		for _, run := range started {
+			_ = result(w, run)
+		}
+		if diff := cmp.Diff([]string{"p3", "p2", "p1", "p0", "p-2"}, order.get()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestRUN3_WrongOptionsSendNothing(t *testing.T) {

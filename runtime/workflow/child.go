@@ -18,6 +18,13 @@ const (
 	MaxDepth = 100
 	// DefaultChildrenInAll is how many children one run may start in all, or
 	// children=N if that is more. A run that needs more of them continues as new.
+	//
+	// It is counted for each parent by its own log, and not for all runs below a root:
+	// those are in any partition, so that an exact number would have to be kept in the
+	// partition of the root and reserved by each parent before it starts a child, in a
+	// round trip of its own and in a way that survives what either side loses. What the
+	// limit is for, that no log and no outbox grows without an end, it does by parent;
+	// what a tree may grow to is bounded by this and by MaxDepth.
 	DefaultChildrenInAll = 1000
 )
 
