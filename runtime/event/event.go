@@ -254,6 +254,7 @@ const (
 	CodeRefused     = "refused"     // another run refused what was sent, or could not be started
 	CodeLimit       = "limit"       // more children than allowed
 	CodeNotReleased = "notreleased" // the run was held, and nobody released it in time
+	CodeLogLimit    = "loglimit"    // the log of the run has become too long
 )
 
 // Instant returns t as a log keeps it: in UTC, in milliseconds, rounded up so

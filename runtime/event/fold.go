@@ -24,6 +24,10 @@ type Fold struct {
 	CancelRequested bool
 	CancelReason    string
 	CancelItem      ItemID
+	// Limit is what the run fails with because its log has become too long, and Limited the
+	// event that said so; nil, 0: it has not.
+	Limit   *Failure
+	Limited uint64
 	// Paused says that the code stands still until it is resumed, stepped or
 	// cancelled.
 	Paused bool
@@ -111,7 +115,10 @@ const usualEvents = 16
 func (f *Fold) applyFact(e *Event) {
 	switch e.Type {
 	case CancelRequested:
-		if !f.CancelRequested {
+		switch {
+		case e.Failure != nil && f.Limit == nil:
+			f.Limit, f.Limited = e.Failure, e.Seq
+		case e.Failure == nil && !f.CancelRequested:
 			f.CancelRequested, f.CancelReason, f.CancelItem = true, e.Reason, e.Item
 		}
 		f.Paused = false // what is to end has to clean up

@@ -23,7 +23,8 @@ const (
 	// RunContinued ends a run whose work goes on in a new one. Next, Payload (the
 	// input of that), Unread.
 	RunContinued Type = 6
-	// CancelRequested is somebody's wish that the run ends. Reason, Item.
+	// CancelRequested is somebody's wish that the run ends. Reason, Item. With Failure it is a
+	// worker's: the log has become too long, and the run fails with that.
 	CancelRequested Type = 7
 
 	// StepCreated records that the code asked for a step. Name, Key, Payload (the arguments).

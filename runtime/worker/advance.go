@@ -55,6 +55,9 @@ func (t *task) alive() bool { return t.w.sessions[t.partition].alive(t.session) 
 // move lets timers fire and steps start, and collects what happened.
 func (t *task) move() {
 	if t.blocked == nil && !t.run.Ended() && t.run.Err() == nil {
+		t.limitLog()
+	}
+	if t.blocked == nil && !t.run.Ended() && t.run.Err() == nil {
 		t.begin()
 		t.fireDue()
 		t.startSteps()

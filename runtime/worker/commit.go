@@ -226,10 +226,12 @@ func largest(events []event.Event) string {
 
 // onDurable releases what the commit explains.
 func (t *task) onDurable(c *commit, answer *store.Committed) {
-	if c.req.Frame != nil {
-		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CID
-	}
 	saved := t.unsaved
+	if c.req.Frame != nil {
+		t.warnOfLength(t.seq, c.req.Last)
+		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CID
+		t.size.add(len(c.req.Frame), saved[:c.events])
+	}
 	if (c.req.Effect == store.EffectFinish || c.req.Effect == store.EffectContinue) && c.events > 0 {
 		t.ended = &handover.End{Workflow: t.class.Workflow, Last: saved[c.events-1]}
 		t.reportCommit(c, &t.ended.Last)

@@ -241,6 +241,7 @@ func (t *task) decode(frames [][]byte) ([]event.Event, error) {
 		}
 		prev = f.CID
 		events = append(events, f.Events...)
+		t.size.add(len(b), f.Events)
 	}
 	if last := uint64(len(events)); uint64(len(frames)) != t.n || last != t.seq || prev != t.last {
 		return nil, fmt.Errorf("log of run %s ends with frame %d (%s) and event %d, its metadata says %d (%s) and %d: %w",

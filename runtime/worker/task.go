@@ -49,10 +49,12 @@ type task struct {
 	blamed bool         // its exemption has ended
 	exempt store.Exempt // what the next commit does to that
 
-	// n, seq and last are the log's end as far as it is known to be durable.
+	// n, seq and last are the log's end as far as it is known to be durable, and size its
+	// frames in bytes.
 	n     uint64
 	seq   uint64
 	last  event.CID
+	size  logSize
 	bytes int // of the log when it was claimed, if the store knows
 
 	birth    *start // how the run is to be created; nil: it exists
@@ -271,7 +273,7 @@ func (t *task) forget() {
 	t.clearAlarm()
 	t.unsaved, t.again, t.refusals, t.cancels, t.interrupted, t.reports = nil, nil, nil, nil, nil, nil
 	t.taken, t.recent, t.late, t.lateWrites, t.carried = nil, nil, nil, nil, nil
-	t.mailWanted, t.mailLoading, t.blocked = false, false, nil
+	t.mailWanted, t.mailLoading, t.blocked, t.size = false, false, nil, logSize{}
 }
 
 // name returns the workflow's name, for reports from other goroutines.

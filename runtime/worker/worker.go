@@ -48,6 +48,12 @@ type Config struct {
 	// Runs bounds how many runs the worker works on at once, not those that wait;
 	// 0: Concurrency, but at least 16. More of them wait for one another's steps.
 	Runs int
+	// MaxLogEvents and MaxLogBytes bound the log of a run; 0: 50,000 events, 50 MB. One that
+	// gets longer ends as failed, with the code "loglimit": its context ends as after a cancel,
+	// and a fifth as much again is left for what cleans up and undoes. A run that goes on
+	// for long continues as new before that; see workflow.ContinueAsNew and LogLength.
+	MaxLogEvents int
+	MaxLogBytes  int
 	// NoHandover lets runs that are started on the worker's own client wait for a
 	// claim by any worker. Else this worker begins them at once while it has room,
 	// which saves a claim, a commit and two round trips.
@@ -83,6 +89,8 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 	count(&c.Concurrency, 256)
 	count(&c.Recoveries, 5)
 	count(&c.Parked, 5_000)
+	count(&c.MaxLogEvents, 50_000)
+	count(&c.MaxLogBytes, 50_000_000)
 	count(&c.Runs, max(c.Concurrency, 16))
 	if c.Logger == nil {
 		c.Logger = client

@@ -203,7 +203,7 @@ func (o *earlier) refuseUndone() error {
 }
 
 // failedAt returns the number of the first event that made the run fail: the end of
-// a step or child whose error it failed with, or that its time was up.
+// a step or child whose error it failed with, that its time was up, or its log too long.
 func (o *earlier) failedAt() uint64 {
 	at := o.last.Seq
 	steps, children := map[string]bool{}, map[RunID]bool{}
@@ -222,6 +222,8 @@ func (o *earlier) failedAt() uint64 {
 			guilty = children[e.Next] || children[by.Next] || isStep(by) && steps[by.Key]
 		case event.WaitCompleted:
 			guilty = o.timeLimit(by) && e.Outcome == event.OutcomeDue
+		case event.CancelRequested:
+			guilty = e.Failure != nil // the log was too long
 		}
 		if guilty {
 			at = min(at, e.Seq)

@@ -197,7 +197,8 @@ type RunError struct {
 	Status   Status // StatusFailed or StatusCanceled
 	// Code is that of the [StepError] or RunError which the workflow returned as
 	// it was, not wrapped; else one of "error", "panic", "timeout" (of the run),
-	// "cancelled", "poisoned" (it killed too many workers) and "payload".
+	// "cancelled", "poisoned" (it killed too many workers), "loglimit" (its log became
+	// too long) and "payload".
 	Code   string
 	Reason string // what the workflow's error said
 	// Undone and NotUndone list the compensations that were executed, in that order,

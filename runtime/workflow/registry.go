@@ -256,6 +256,10 @@ func ending(root *replay.Scope, err error) replay.Ending {
 	e := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(err, code)}
 	switch {
 	case errors.Is(root.Err(), ErrCanceled) && isEnd(err, ErrCanceled):
+		if limit := root.Limit(); limit != nil {
+			e.Failure = &event.Failure{Code: limit.Code, Message: limit.Message, Causes: []*event.Failure{e.Failure}}
+			break
+		}
 		e.Type, e.Failure.Code = event.RunCanceled, event.CodeCanceled
 		if why := root.CancelReason(); why != "" {
 			e.Failure.Message = failure.Cut(e.Failure.Message+": "+why, failure.MaxText)

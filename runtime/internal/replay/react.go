@@ -92,11 +92,14 @@ func (r *Run) settle(op *Op, e *event.Event) {
 }
 
 func (r *Run) requestCancel(e *event.Event) {
-	if r.fold.Run == event.StatePending {
+	switch {
+	case r.fold.Run != event.StatePending:
+		r.root.cancel(ErrCanceled)
+	case e.Failure != nil:
+		r.end(Ending{Type: event.RunFailed, Failure: e.Failure})
+	default:
 		r.end(Ending{Type: event.RunCanceled, Failure: &event.Failure{Code: event.CodeCanceled, Message: cancelText(e.Reason)}})
-		return
 	}
-	r.root.cancel(ErrCanceled)
 }
 
 func cancelText(reason string) string {

@@ -56,6 +56,15 @@ func (s *Scope) CancelReason() string { return s.run.fold.CancelReason }
 // Err returns nil, ErrCanceled or ErrTimeout.
 func (s *Scope) Err() error { return s.err }
 
+// Limit returns what the run fails with because its log has become too long; nil if that
+// is not why it is to end.
+func (s *Scope) Limit() *event.Failure {
+	if s.run.fold.CancelRequested {
+		return nil
+	}
+	return s.run.fold.Limit
+}
+
 // NewScope returns a scope that ends when parent does; a nil parent means
 // never. It counts for the run of b.
 func (b *Branch) NewScope(parent *Scope) *Scope {
