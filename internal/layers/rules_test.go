@@ -43,6 +43,7 @@ var rules = []rule{
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
 	{packages: "runtime/internal/parcel", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/handover", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/publish", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/...", module: []string{"runtime/event", "runtime/internal/..."}, external: none},
 	{packages: "runtime/workflow", module: below("workflow"), external: none, required: true},

@@ -56,7 +56,6 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed):
 			return err
 		default:
-			w.log.Error("claim runs failed", "error", err)
 			w.sleep(ctx, time.Second)
 		}
 		for _, p := range woken.Claim {
@@ -148,13 +147,10 @@ func (w *Worker) revive() {
 // claimUntil claims from a partition until it is answered, until ctx ends, or until the
 // store is closed.
 func (w *Worker) claimUntil(ctx context.Context, s *session) (a claimAnswer) {
-	for n, delay := 1, 100*time.Millisecond; ; n, delay = n+1, min(2*delay, 2*time.Second) {
+	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		a.next, a.full, a.err = w.claimFrom(ctx, s)
 		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, store.ErrClosed) {
 			return a
-		}
-		if n&(n-1) == 0 { // rarer and rarer
-			w.complain("claim runs", s.partition, n, a.err)
 		}
 		w.sleep(ctx, delay)
 	}

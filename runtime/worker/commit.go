@@ -55,7 +55,7 @@ func (w *Worker) commitLoop() {
 // answers for each of them as it would have done the first time.
 func (w *Worker) newCommitSender() *sender[*commit] {
 	return &sender[*commit]{
-		w: w, what: "commit", ask: w.commitBatch,
+		w: w, ask: w.commitBatch,
 		giveUp:    func(c *commit, err error) { c.deliver(store.Committed{Err: err}) },
 		partition: func(c *commit) int { return c.t.partition },
 		bytes:     (*commit).bytes,

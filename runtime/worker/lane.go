@@ -13,8 +13,7 @@ import (
 // What the store does not answer waits in the lane of its partition, apart from all
 // others: a partition that does not answer must not keep those that do.
 type sender[T any] struct {
-	w    *Worker
-	what string
+	w *Worker
 	// ask sends requests, deals with those that were answered, and returns the others, in
 	// the same room, with an error of one of them.
 	ask func(batch []T) (unknown []T, err error)
@@ -117,7 +116,6 @@ func (l *lane[T]) run() {
 	w := l.s.w
 	defer w.work.Done()
 	failures := 1
-	w.complain(l.s.what, l.partition, failures, l.failed)
 	pause := retryFirst
 	for {
 		if pause > 0 {
@@ -147,9 +145,6 @@ func (l *lane[T]) run() {
 			l.failed = err
 			failures++
 			pause = min(retryFirst<<min(failures, 10), retryMost)
-			if failures&(failures-1) == 0 { // rarer and rarer
-				w.complain(l.s.what, l.partition, failures, err)
-			}
 		}
 		l.settle(batch, unknown)
 	}
@@ -234,9 +229,4 @@ func (l *lane[T]) abandon() {
 	for _, v := range left {
 		l.s.giveUp(v.v, l.failed)
 	}
-}
-
-// complain says that the store does not answer for a partition.
-func (w *Worker) complain(what string, partition, tries int, err error) {
-	w.log.Error(what+" failed, trying again", "partition", partition, "tries", tries, "error", err)
 }

@@ -82,7 +82,7 @@ func (w *Worker) loadLoop() {
 // newLoadSender returns what asks for runs until there is an answer.
 func (w *Worker) newLoadSender() *sender[*load] {
 	return &sender[*load]{
-		w: w, what: "read runs", ask: w.readBatch,
+		w: w, ask: w.readBatch,
 		giveUp:    func(l *load, err error) { l.deliver(store.Loaded{Err: err}) },
 		partition: func(l *load) int { return l.partition },
 		bytes:     func(l *load) int { return l.bytes },

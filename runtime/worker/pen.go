@@ -166,7 +166,7 @@ func (p *pen) next() *page {
 // deliver publishes until there is an answer. Whoever waits is told why the attempt
 // is over if it is.
 func (p *pen) deliver(next *page) error {
-	for n, delay := 1, 10*time.Millisecond; ; n, delay = n+1, min(2*delay, time.Second) {
+	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		if p.ctx.Err() != nil {
 			return p.over()
 		}
@@ -179,9 +179,6 @@ func (p *pen) deliver(next *page) error {
 			return err
 		case p.ctx.Err() != nil:
 			return p.over()
-		}
-		if n&(n-1) == 0 { // rarer and rarer
-			p.w.log.Error("write to stream failed, trying again", "run", p.by.Run, "stream", next.stream, "tries", n, "error", err)
 		}
 		p.w.sleep(p.ctx, delay)
 	}

@@ -33,7 +33,7 @@ func (w *Worker) purgeLoop(ctx context.Context) {
 		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return
 		case err != nil:
-			w.log.Warn("purge runs failed: trying again later", "error", err)
+			// The next round tries again.
 		}
 		if !w.sleep(ctx, purgeDelay(w.clock.Now(), next, w.chance())) {
 			return
@@ -48,6 +48,7 @@ func (w *Worker) purge(ctx context.Context, p store.Purger) (next time.Time, fai
 	for partition := range w.store.Partitions() {
 		for ctx.Err() == nil {
 			n, due, err := p.Purge(ctx, partition, purgeBatch)
+			w.outage.Note(ctx, "purge runs", err, partition)
 			if err != nil {
 				failed = errors.Join(failed, err)
 				break

@@ -98,7 +98,6 @@ func (r *relay) look() {
 	case err == nil:
 		r.setAlarm(next)
 	case r.ctx.Err() == nil && !errors.Is(err, store.ErrClosed):
-		r.s.w.log.Error("carry over what runs have sent failed, trying again", "partition", r.s.partition, "error", err)
 		r.setAlarm(r.s.w.clock.Now().Add(time.Second))
 	}
 }
@@ -340,9 +339,11 @@ func mark(o *store.Outgoing) *store.Mark {
 	return &store.Mark{From: o.From, ID: o.ID, Phase: o.Phase}
 }
 
+// failed lets a record wait that could not be carried over. That a store is closed ends the
+// worker.
 func (r *relay) failed(ctx context.Context, o *store.Outgoing, err error) {
-	if ctx.Err() == nil && r.fail(o, holdMost) {
-		r.s.w.log.Error("carry over to another run failed, trying again", "from", o.From, "to", o.To, "error", err)
+	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+		r.fail(o, holdMost)
 	}
 }
 

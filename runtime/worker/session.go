@@ -73,9 +73,6 @@ func (w *Worker) openSessions(ctx context.Context) error {
 	if lost == n {
 		return first
 	}
-	if lost > 0 {
-		w.log.Error("open worker session failed, trying again", "partitions", lost, "of", n, "error", first)
-	}
 	return nil
 }
 
@@ -170,10 +167,7 @@ func (s *session) beat() {
 	switch {
 	case errors.Is(err, store.ErrExpired):
 		_ = s.renew(s.ctx, id) // logged; the next heartbeat tries again
-	case err != nil:
-		if s.ctx.Err() == nil {
-			s.w.log.Error("worker heartbeat failed", "session", id, "error", err)
-		}
+	case err != nil: // the next one tries again
 	default:
 		s.mu.Lock()
 		gap := time.Since(s.renewed) >= s.w.cfg.ClaimExpiry
@@ -211,14 +205,11 @@ func (s *session) renew(ctx context.Context, expired store.SessionID) error {
 	s.over = true // what a claim under it still brings is not taken in
 	s.mu.Unlock()
 	s.w.dropPartition(s.partition)
-	for n := 1; ; n++ {
+	for {
 		err := s.open(ctx)
 		if err == nil {
 			s.w.poke()
 			return nil
-		}
-		if ctx.Err() == nil && n&(n-1) == 0 && (n > 1 || expired != "") { // rarer and rarer; the first failure of all was told
-			s.w.complain("open worker session", s.partition, n, err)
 		}
 		if errors.Is(err, store.ErrClosed) || !s.w.sleep(ctx, time.Second) {
 			return err

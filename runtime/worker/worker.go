@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
+	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -124,6 +125,7 @@ type Worker struct {
 	classes  []store.Class
 	serves   map[store.Class]bool
 	base     context.Context
+	outage   *outage.Log
 	activity *activity.Counter // nil but in a test kit
 	chance   func() float64    // in [0, 1)
 	queues   []string          // served beside those of the configuration
@@ -178,8 +180,9 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	if cfg.ClaimExpiry < 2*cfg.Heartbeat {
 		panic(fmt.Sprintf("worker: New: ClaimExpiry %v is less than twice Heartbeat %v: a worker that is well would be taken for dead", cfg.ClaimExpiry, cfg.Heartbeat))
 	}
+	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
 	w := &Worker{
-		client: c, store: s, clock: s.Clock(), cfg: cfg, log: cfg.Logger, registry: workflow.NewRegistry(),
+		client: c, store: outage.Watch(s, failures), outage: failures, clock: s.Clock(), cfg: cfg, log: cfg.Logger, registry: workflow.NewRegistry(),
 		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
 		commits: make(chan *commit, 1024), births: make(chan *commit, 1024), loads: make(chan *load, 1024),
 		kick: make(chan struct{}, 1), revived: make(chan struct{}, 1), idle: make(chan struct{}),

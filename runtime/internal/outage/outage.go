@@ -1,0 +1,269 @@
+// Package outage tells of a store that fails: once when that begins, then more and more
+// rarely, and once when it is over, however many goroutines, partitions and requests
+// notice it.
+package outage
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Log is who everybody who asks a store tells how it went. An outage begins with the first
+// failure. It is over when nothing has failed for a while, and every partition that has
+// failed has answered since: another one answers while one is lost, and a single request
+// may fail again and again while all others succeed.
+type Log struct {
+	logger *slog.Logger
+	who    slog.Attr
+	quiet  time.Duration
+
+	open atomic.Bool
+
+	mu      sync.Mutex
+	began   time.Time
+	failed  time.Time // the last failure
+	back    time.Time // the first answer after that; zero: there was none
+	tries   int
+	causes  map[string]int   // failures by cause
+	failing map[int]struct{} // partitions that have not answered since they failed
+}
+
+// New returns a Log that writes to a logger. quiet is longer than the time from a failure
+// to the next try of the same.
+func New(logger *slog.Logger, who slog.Attr, quiet time.Duration) *Log {
+	return &Log{logger: logger, who: who, quiet: quiet}
+}
+
+// Note takes the outcome of an attempt to ask the store. What it has answered is no
+// failure, also if the answer is an error, and neither is that nobody wants to know any
+// more. partitions are those that were asked; none: it is not about any.
+func (l *Log) Note(ctx context.Context, what string, err error, partitions ...int) {
+	switch {
+	case answered(err):
+		if l.open.Load() {
+			l.answered(partitions)
+		}
+	case ctx.Err() == nil:
+		l.fail(what, err, partitions)
+	}
+}
+
+// answers are the errors by which a store answers.
+var answers = []error{
+	store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrMail, store.ErrExpired, store.ErrOwned, store.ErrNotClaimable,
+	store.ErrLater, store.ErrStale, store.ErrStreamClosed, errors.ErrUnsupported,
+}
+
+func answered(err error) bool {
+	if err == nil {
+		return true
+	}
+	for _, a := range answers {
+		if errors.Is(err, a) {
+			return true
+		}
+	}
+	var ended *store.TerminalError
+	return errors.As(err, &ended)
+}
+
+func (l *Log) fail(what string, err error, partitions []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if !l.open.Load() {
+		l.began, l.tries, l.causes, l.failing = now, 0, map[string]int{}, map[int]struct{}{}
+		l.open.Store(true)
+	}
+	l.tries++
+	l.failed, l.back = now, time.Time{}
+	for _, p := range partitions {
+		l.failing[p] = struct{}{}
+	}
+	cause := causeOf(err)
+	if _, known := l.causes[cause]; !known && len(l.causes) >= mostCauses {
+		cause = "" // each request may have an error of its own
+	}
+	l.causes[cause]++
+	if n := l.causes[cause]; n&(n-1) == 0 { // rarer and rarer
+		l.logger.Error("store fails: trying again", l.who, "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
+	}
+}
+
+// mostCauses bounds what is told apart in one outage.
+const mostCauses = 8
+
+func (l *Log) answered(partitions []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.open.Load() {
+		return
+	}
+	now := time.Now()
+	for _, p := range partitions {
+		delete(l.failing, p)
+	}
+	if l.back.IsZero() && len(l.failing) == 0 {
+		l.back = now
+	}
+	if l.back.IsZero() || now.Sub(l.failed) < l.quiet {
+		return
+	}
+	l.open.Store(false)
+	l.logger.Warn("store works again", l.who, "failed", l.back.Sub(l.began).Round(time.Millisecond), "tries", l.tries)
+}
+
+// causeOf tells failures apart by what is behind them. Whether a connection was refused,
+// cut or silent makes no difference: an outage shows all of that.
+func causeOf(err error) string {
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return "it cannot be reached"
+	}
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}
+
+// Watch returns a store that notes what becomes of the requests of a worker.
+func Watch(s store.Store, l *Log) store.Store { return &watched{s, l} }
+
+type watched struct {
+	store.Store
+	log *Log
+}
+
+// Unwrap returns the store.
+func (s *watched) Unwrap() store.Store { return s.Store }
+
+func (s *watched) partition(run event.RunID) int { return int(run.Slot()) % s.Partitions() }
+
+// batch notes what became of a request about many runs, each of which has an answer of its
+// own, or none.
+func (s *watched) batch(ctx context.Context, what string, err error, n int, run func(int) event.RunID, answer func(int) error) {
+	open := s.log.open.Load()
+	failed := err
+	var failing, fine []int
+	for i := range n {
+		e := err
+		if e == nil {
+			e = answer(i)
+		}
+		switch {
+		case store.Unknown(e):
+			failed, failing = e, append(failing, s.partition(run(i)))
+		case open:
+			fine = append(fine, s.partition(run(i)))
+		}
+	}
+	if open && err == nil {
+		s.log.Note(ctx, what, nil, fine...)
+	}
+	if failed != nil {
+		s.log.Note(ctx, what, failed, failing...)
+	}
+}
+
+func (s *watched) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	created, err := s.Store.Create(ctx, runs)
+	s.batch(ctx, "create runs", err, len(runs), func(i int) event.RunID { return runs[i].Run }, func(i int) error { return created[i].Err })
+	return created, err
+}
+
+func (s *watched) OpenSession(ctx context.Context, o store.Session) error {
+	err := s.Store.OpenSession(ctx, o)
+	s.log.Note(ctx, "open session", err, o.Partition)
+	return err
+}
+
+func (s *watched) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
+	beat, err := s.Store.Heartbeat(ctx, partition, id)
+	s.log.Note(ctx, "heartbeat", err, partition)
+	return beat, err
+}
+
+func (s *watched) Reconcile(ctx context.Context, partition int, id store.SessionID) ([]store.Owned, error) {
+	owned, err := s.Store.Reconcile(ctx, partition, id)
+	s.log.Note(ctx, "reconcile", err, partition)
+	return owned, err
+}
+
+func (s *watched) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	claimed, err := s.Store.Claim(ctx, c)
+	s.log.Note(ctx, "claim runs", err, c.Partition)
+	return claimed, err
+}
+
+func (s *watched) Due(ctx context.Context, partition, limit int) (time.Time, error) {
+	next, err := s.Store.Due(ctx, partition, limit)
+	s.log.Note(ctx, "make due runs ready", err, partition)
+	return next, err
+}
+
+func (s *watched) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	answers, err := s.Store.Commit(ctx, commits)
+	s.batch(ctx, "commit", err, len(commits), func(i int) event.RunID { return commits[i].Run }, func(i int) error { return answers[i].Err })
+	return answers, err
+}
+
+func (s *watched) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
+	err := s.Store.Release(ctx, run, fence)
+	s.log.Note(ctx, "give back a run", err, s.partition(run))
+	return err
+}
+
+func (s *watched) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	run, err := s.Store.Deliver(ctx, d)
+	s.log.Note(ctx, "carry over to another run", err, s.partition(d.Run))
+	return run, err
+}
+
+func (s *watched) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
+	records, next, err := s.Store.Outbox(ctx, partition, limit)
+	s.log.Note(ctx, "read what runs have sent", err, partition)
+	return records, next, err
+}
+
+func (s *watched) Mark(ctx context.Context, partition int, marks []store.Mark) error {
+	err := s.Store.Mark(ctx, partition, marks)
+	s.log.Note(ctx, "mark what was carried over", err, partition)
+	return err
+}
+
+func (s *watched) Confirm(ctx context.Context, run event.RunID, item event.ItemID) error {
+	err := s.Store.Confirm(ctx, run, item)
+	s.log.Note(ctx, "confirm what was carried over", err, s.partition(run))
+	return err
+}
+
+func (s *watched) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
+	err := s.Store.Publish(ctx, run, fence, chunks)
+	s.log.Note(ctx, "write to a stream", err, s.partition(run))
+	return err
+}
+
+func (s *watched) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
+	loaded, err := s.Store.Load(ctx, runs)
+	s.batch(ctx, "read runs", err, len(runs), func(i int) event.RunID { return runs[i].Run }, func(i int) error { return loaded[i].Err })
+	return loaded, err
+}
+
+func (s *watched) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
+	woken, err := s.Store.Wait(ctx, w)
+	s.log.Note(ctx, "wait for work", err)
+	return woken, err
+}
