@@ -27,7 +27,7 @@ type check struct {
 var checks = []check{
 	{"version", checkVersion},
 	{"role", checkRole},
-	{"sight", checkSight},
+	{store.CheckSight, checkSight},
 	{"eviction", checkEviction},
 	{"memory", checkMemory},
 	{"persistence", checkPersistence},

@@ -62,6 +62,9 @@ func (f Finding) String() string {
 	return text
 }
 
+// CheckSight is the check that finds what the doctor may not look at.
+const CheckSight = "sight"
+
 // Severity says how much a finding matters. In JSON it is a word.
 type Severity uint8
 

@@ -29,6 +29,7 @@ func TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree(t *testing.T) {
 	run := start(w, attackOnce, 1)
 	w.await("the code", stuck.arrived)
 	w.advanceUntil("the worker to stop", r.halted())
+	w.oneLine("left behind: a run's code does not return", "run="+string(run.ID()), "workflow=test.attack.once")
 	stuck.open()
 	w.await("the code to be unwound", unwound)
 	w.work(worker.Config{}, attackStep.as(twice), as(attackOnce, attackStep.Call))

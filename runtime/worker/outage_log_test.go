@@ -74,7 +74,7 @@ func (w *world) oneOutage(causes int, tries int64) {
 		w.t.Errorf("%d lines say that the store fails, want at most %d for %d tries and %d causes:\n%s", len(begun), most, tries, causes, strings.Join(begun, ""))
 	}
 	for line := range strings.Lines(w.logs.String()) {
-		if (strings.Contains(line, "level=ERROR") || strings.Contains(line, "level=WARN")) && !strings.Contains(line, `msg="store `) {
+		if (strings.Contains(line, "level=ERROR") || strings.Contains(line, "level=WARN")) && !strings.Contains(line, `msg="store `) && !strings.Contains(line, `msg="the store is not set up`) {
 			w.t.Errorf("another line: %s", line)
 		}
 	}
@@ -146,4 +146,28 @@ func TestLog_ARevokedPasswordIsALineAtPowersOfTwo(t *testing.T) {
 	do("ACL", "SETUSER", "worker", "resetpass", ">secret")
 	result(w, start(w, attackOnce, 2))
 	w.oneOutage(4, 1<<14)
+}
+
+func TestLog_AWorkerSaysInOneLineWhatTheDoctorWarnsOf(t *testing.T) {
+	server := redistest.Start(t, "--save", "", "--maxmemory-policy", "allkeys-lru")
+	st, err := redisstore.Open(server.URL())
+	order(t, err)
+	w := newWorld(t, st, workflow.ClientConfig{})
+	w.work(worker.Config{}, echoes)
+	w.oneLine("the store is not set up as it should be", "level=WARN", "eviction", "maxmemory-policy noeviction", "persistence")
+}
+
+func TestLog_AWorkerThatMayNotLookSaysNothingAndWorks(t *testing.T) {
+	server := redistest.Start(t, "--appendonly", "yes")
+	root := server.Client(t)
+	order(t, root.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", "-config", "-info").Err())
+	st, err := redisstore.Open(strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1))
+	order(t, err)
+	w := newWorld(t, st, workflow.ClientConfig{})
+	r := w.work(worker.Config{}, echoes)
+	result(w, start(w, echo, "x"))
+	r.stop()
+	if lines := w.lines("the store is not set up as it should be"); len(lines) > 0 {
+		t.Errorf("got %s", lines)
+	}
 }

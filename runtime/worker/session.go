@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -249,7 +250,20 @@ func (s *session) reconcile(id store.SessionID) {
 	s.w.eachOwned(s.partition, func(t *task) { t.post(input{kind: inputOwned, owned: answer}) })
 }
 
-// stop ends the heartbeats.
+// endSessions ends all sessions at once, so that a store that does not answer is waited
+// for only once, however many partitions it has.
+func (w *Worker) endSessions() {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, s := range w.sessions {
+		all.Go(s.stop)
+	}
+	all.Wait()
+	w.closeSessions(ctx)
+}
+
+// stop ends the heartbeats, and carries over what was written last.
 func (s *session) stop() {
 	close(s.stopped)
 	s.cancel()
@@ -257,21 +271,29 @@ func (s *session) stop() {
 	s.relay.stop()
 }
 
-func (w *Worker) closeSessions() {
-	for _, s := range w.sessions {
-		s.close()
-	}
-}
+// closePatience bounds how long the worker waits for the store to end its sessions.
+const closePatience = 5 * time.Second
 
-// close ends the session. The store recovers at once what it still owns.
-func (s *session) close() {
-	if s.current() == "" {
-		return
+// closeSessions closes the sessions that were opened. The store recovers at once what they
+// still own.
+func (w *Worker) closeSessions(ctx context.Context) {
+	var all sync.WaitGroup
+	failed := make([]error, len(w.sessions))
+	for i, s := range w.sessions {
+		if s.current() == "" {
+			continue
+		}
+		all.Go(func() {
+			err := w.store.CloseSession(ctx, s.partition, s.current())
+			if err != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrExpired) {
+				failed[i] = err
+			}
+		})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := s.w.store.CloseSession(ctx, s.partition, s.current()); err != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrExpired) {
-		s.w.log.Warn("close worker session failed: its runs are taken over when its claim expires", "error", err)
+	all.Wait()
+	failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+	if len(failed) > 0 {
+		w.log.Warn("close worker sessions failed: their runs are taken over when their claims expire", "sessions", len(failed), "error", failed[0])
 	}
 }
 

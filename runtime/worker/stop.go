@@ -29,10 +29,7 @@ func (w *Worker) stop() {
 		w.leaveAll(hardStop)
 	}
 	w.awaitAttempts()
-	for _, s := range w.sessions {
-		s.stop()
-	}
-	w.closeSessions()
+	w.endSessions()
 	w.hard.Store(true) // no retries any more
 	w.cutOff()
 	w.forgetAll()
@@ -117,7 +114,12 @@ func (w *Worker) awaitExecutors() {
 	for _, e := range executors {
 		select {
 		case <-e.done:
+			continue
 		case <-expired:
+		}
+		select {
+		case <-e.done: // both at once
+		default:
 			w.reportStuck(e, "left behind: a run's code does not return")
 		}
 	}

@@ -398,7 +398,7 @@ func (w *Worker) release(run event.RunID, fence store.Fence) {
 	w.work.Go(func() {
 		defer w.activity.End()
 		defer w.released()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(w.io, 5*time.Second)
 		defer cancel()
 		_ = w.store.Release(ctx, run, fence) // fenced: it is somebody else's already
 	})

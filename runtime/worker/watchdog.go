@@ -98,11 +98,11 @@ func (w *Worker) checkExecutors() {
 }
 
 func (w *Worker) reportStuck(e *executor, text string) {
-	run, name := "", ""
-	if t := e.task.Load(); t != nil {
-		run, name = string(t.id), t.name()
+	t := e.task.Load()
+	if t == nil {
+		return // it has come back meanwhile
 	}
-	w.log.Error(text, "run", run, "workflow", name, "fix", "wait with workflow.Sleep, Receive or a Future instead of channels, locks and loops",
+	w.log.Error(text, "run", t.id, "workflow", t.name(), "fix", "wait with workflow.Sleep, Receive or a Future instead of channels, locks and loops",
 		"stack", stackInWorkflow())
 }
 

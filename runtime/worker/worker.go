@@ -230,7 +230,9 @@ func (w *Worker) run(ctx context.Context) error {
 		w.fit = fingerprint(w.registry)
 	}
 	if err := w.openSessions(ctx); err != nil {
-		w.closeSessions()
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
+		defer cancel()
+		w.closeSessions(closing)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // stopped before it began
 		}
@@ -238,6 +240,7 @@ func (w *Worker) run(ctx context.Context) error {
 	}
 	purging, stopPurging := context.WithCancel(ctx)
 	w.startGoroutines(purging)
+	w.consult(purging)
 
 	leave := func() {}
 	if !w.cfg.NoHandover {

@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// doctorPatience bounds how long a worker that begins has its store looked at.
+const doctorPatience = 10 * time.Second
+
+// consult says in one line what the doctor of the store warns of, if it has one. The worker
+// does not wait for that. What may not be looked at is no warning here: that is so at every
+// start.
+func (w *Worker) consult(ctx context.Context) {
+	doctor, ok := store.As[store.Doctor](w.store)
+	if !ok {
+		return
+	}
+	w.work.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+		defer cancel()
+		report, err := doctor.Examine(ctx)
+		if err != nil {
+			return // an outage is told elsewhere
+		}
+		var warnings []string
+		for _, f := range report.Findings {
+			if f.Severity >= store.SeverityWarn && f.Check != store.CheckSight {
+				warnings = append(warnings, f.String())
+			}
+		}
+		if len(warnings) > 0 {
+			w.log.Warn("the store is not set up as it should be", "worker", w.cfg.Name, "findings", len(warnings), "what", strings.Join(warnings, "; "))
+		}
+	})
+}

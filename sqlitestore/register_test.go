@@ -1,0 +1,50 @@
+package sqlitestore
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+func TestOpenURL_AHostIsRefusedAndTheRightFormNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, url := range []string{"sqlite://orders.db", "sqlite://data/orders.db", "sqlite://./orders.db"} {
+		s, err := store.Open(t.Context(), url)
+		if err == nil {
+			_ = s.Close()
+			t.Fatalf("%s was opened", url)
+		}
+		file := strings.TrimPrefix(url, "sqlite://")
+		for _, form := range []string{"sqlite:" + file, "sqlite:///" + file} {
+			if !strings.Contains(err.Error(), form) {
+				t.Errorf("%s: the error does not name %s: %v", url, form, err)
+			}
+		}
+	}
+}
+
+func TestOpenURL_NamesAFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for url, file := range map[string]string{
+		"sqlite:a.db":                            "a.db",
+		"sqlite:" + filepath.Join(dir, "b.db"):   "b.db",
+		"sqlite://" + filepath.Join(dir, "c.db"): "c.db",
+		"sqlite:./d.db":                          "d.db",
+	} {
+		s, err := store.Open(t.Context(), url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
