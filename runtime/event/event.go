@@ -34,6 +34,7 @@ type Event struct {
 	Token   string // of a hook
 	Next    RunID
 	By      string // the worker
+	Build   string // of the worker's code, where it is not that of the events before
 	Spec    *Spec
 	Close   ParentClose // what becomes of a child when its parent ends
 	Ack     bool        // the sender wants to know that it has arrived

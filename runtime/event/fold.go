@@ -28,6 +28,8 @@ type Fold struct {
 	// event that said so; nil, 0: it has not.
 	Limit   *Failure
 	Limited uint64
+	// Build names the code that has executed the run last; empty: it is not known.
+	Build string
 	// Paused says that the code stands still until it is resumed, stepped or
 	// cancelled.
 	Paused bool
@@ -97,6 +99,9 @@ func (f *Fold) Apply(e *Event) error {
 		return err
 	}
 	f.Seq, f.Time, f.Last = e.Seq, e.Time, e.Type
+	if e.Build != "" {
+		f.Build = e.Build
+	}
 	if e.Type.Entity() == EntityRun || !e.Type.Creates() {
 		next = StateNone
 	}

@@ -12,7 +12,7 @@ type Type uint8
 const (
 	// RunCreated is the first event of every log. Spec, Payload (the input).
 	RunCreated Type = 1
-	// RunStarted says that a worker ran the workflow's code for the first time. By.
+	// RunStarted says that a worker ran the workflow's code for the first time. By, Build.
 	RunStarted Type = 2
 	// RunCompleted ends a run with its result. Payload, Unread.
 	RunCompleted Type = 3
@@ -29,7 +29,7 @@ const (
 
 	// StepCreated records that the code asked for a step. Name, Key, Payload (the arguments).
 	StepCreated Type = 10
-	// StepStarted records that an attempt may begin. Attempt, By. A second one
+	// StepStarted records that an attempt may begin. Attempt, By, Build. A second one
 	// without an outcome in between means that the attempt before was interrupted.
 	StepStarted Type = 11
 	// StepRetrying records a failed attempt that will be followed by another. Attempt, Failure, Due.

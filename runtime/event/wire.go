@@ -36,6 +36,7 @@ const (
 	fieldAck     = 20
 	fieldActive  = 21
 	fieldFinish  = 22
+	fieldBuild   = 23
 )
 
 const (
@@ -182,6 +183,7 @@ func appendEvent(b []byte, e *Event, base int64) []byte {
 	}
 	b = appendInt(b, fieldActive, int64(e.Active))
 	b = appendInt(b, fieldFinish, int64(e.Finished))
+	b = appendBytes(b, fieldBuild, e.Build)
 	for _, id := range e.Unread {
 		b = appendBytes(b, fieldUnread, id)
 	}
@@ -241,6 +243,8 @@ func decodeFields(e *Event, b []byte, base int64) error {
 			e.Next = RunID(r.val)
 		case fieldBy:
 			e.By = string(r.val)
+		case fieldBuild:
+			e.Build = string(r.val)
 		case fieldUnread:
 			if len(r.val) > 0 { // as for other fields, empty is as if left out
 				e.Unread = append(e.Unread, ItemID(r.val))

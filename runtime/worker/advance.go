@@ -124,7 +124,11 @@ func (t *task) startSteps() {
 		}
 		n := t.run.Fold().Open(ref).Attempt + 1
 		t.interrupted = slices.DeleteFunc(t.interrupted, func(r uint64) bool { return r == ref })
-		t.apply(event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: t.w.cfg.Name})
+		begun := event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: t.w.cfg.Name}
+		if t.w.build != t.run.Fold().Build {
+			begun.Build = t.w.build
+		}
+		t.apply(begun)
 		a := &attempt{ref: ref, number: n, started: t.w.clock.Now()}
 		if t.attempts == nil {
 			t.attempts = map[uint64]*attempt{}

@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
 // unknownStepError says that a workflow called a step that the worker does not
@@ -29,6 +31,9 @@ func (e *unknownStepError) Error() string {
 func (t *task) block(err error) {
 	if t.blocked != nil {
 		return
+	}
+	if mismatch, ok := errors.AsType[*replay.MismatchError](err); ok {
+		mismatch.Here = t.w.build
 	}
 	t.blocked = err
 	t.interrupted = nil

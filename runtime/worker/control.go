@@ -21,7 +21,7 @@ func (t *task) begin() {
 		}})
 	case f.Held() || f.Paused || f.Spec.StartAt.After(now):
 	default:
-		t.apply(event.Event{Type: event.RunStarted, By: t.w.cfg.Name})
+		t.apply(event.Event{Type: event.RunStarted, By: t.w.cfg.Name, Build: t.w.build})
 	}
 }
 

@@ -122,6 +122,7 @@ type Worker struct {
 	log      *slog.Logger
 	registry *workflow.Registry
 	fit      string // fingerprint of the code
+	build    string // as much of it as events say; empty: it does not tell programs apart
 	classes  []store.Class
 	serves   map[store.Class]bool
 	base     context.Context
@@ -228,6 +229,7 @@ func (w *Worker) run(ctx context.Context) error {
 	}
 	if w.fit == "" {
 		w.fit = fingerprint(w.registry)
+		w.build = w.fit[:12]
 	}
 	if err := w.openSessions(ctx); err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)

@@ -304,6 +304,23 @@ type terminalError struct{ *store.TerminalError }
 func (e terminalError) Is(target error) bool { return target == ErrRunTerminal }
 func (e terminalError) Unwrap() error        { return e.TerminalError }
 
+// BlockedError says that a run was still blocked when the time of whoever waits for it was
+// up. It matches the error of the context.
+type BlockedError struct {
+	Run RunID
+	Why string // what the worker says that has blocked it; empty: the store keeps no notes
+
+	err error
+}
+
+// Error says why the run is blocked.
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("%v: run %s is blocked: %s", e.err, e.Run, e.Why)
+}
+
+// Unwrap returns the error of the wait.
+func (e *BlockedError) Unwrap() error { return e.err }
+
 // EventError says that an event of a log cannot be read.
 type EventError struct {
 	Run   RunID

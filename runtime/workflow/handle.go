@@ -94,12 +94,10 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		return RunInfo{}, fmt.Errorf("get info of run %s: %w", id, err)
 	}
 	info := infoOf(&l.Record)
-	if n, ok := store.As[store.Noter](h.c.store); ok && info.Status == StatusBlocked {
-		notes, err := n.Notes(ctx, id)
-		if err != nil {
+	if info.Status == StatusBlocked {
+		if info.Blocked, err = h.c.whyBlocked(ctx, id); err != nil {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
 		}
-		info.Blocked = string(notes[NoteBlocked])
 	}
 	if len(l.Frames) == 0 {
 		return info, nil
@@ -205,7 +203,8 @@ func (r *Run[T]) Created() bool { return r.created }
 // It follows a run that continued as a new one to the end. A run that does not
 // exist is an error that matches ErrRunNotFound, one of another workflow a
 // *TypeMismatchError. A run that is blocked is waited for, and so is the end of an
-// outage of the store.
+// outage of the store; if the deadline of ctx comes first, the error of a blocked run is a
+// *BlockedError.
 func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	var v T
 	id, err := r.resolve(ctx)
@@ -215,7 +214,7 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	for {
 		end, err := r.c.awaitEnd(ctx, id)
 		if err != nil {
-			return v, fmt.Errorf("wait for the result of run %s: %w", id, err)
+			return v, fmt.Errorf("wait for the result of run %s: %w", id, r.c.stillBlocked(ctx, id, err))
 		}
 		if end.Workflow != r.def.name {
 			return v, &TypeMismatchError{Run: id, Got: end.Workflow, Want: r.def.name}
@@ -225,6 +224,36 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 		}
 		id = end.Last.Next
 	}
+}
+
+// stillBlocked returns err, and if that is the end of a time limit and the run is blocked, why
+// it is: whoever waits for such a run would not learn that otherwise.
+func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), blockedPatience)
+	defer cancel()
+	l, failed := c.load(ctx, store.Load{Run: id, Limit: -1})
+	if failed != nil || l.Record.Status != StatusBlocked {
+		return err
+	}
+	why, _ := c.whyBlocked(ctx, id) // that it is blocked is worth more than nothing
+	return &BlockedError{Run: id, Why: why, err: err}
+}
+
+// blockedPatience bounds how long stillBlocked takes beyond the time limit.
+const blockedPatience = time.Second
+
+// whyBlocked returns what the worker that has blocked the run has noted; empty if the store
+// keeps no notes.
+func (c *Client) whyBlocked(ctx context.Context, id RunID) (string, error) {
+	n, ok := store.As[store.Noter](c.store)
+	if !ok {
+		return "", nil
+	}
+	notes, err := n.Notes(ctx, id)
+	return string(notes[NoteBlocked]), err
 }
 
 func result[T any](id RunID, end *handover.End) (T, error) {

@@ -21,6 +21,8 @@ type MismatchError struct {
 	Position string       // file:line of the user's call; empty if there is none
 	Diff     string       // between the two, if only their contents differ
 	Blocked  []string     // what the branches wait for and where, if nothing was asked
+	Build    string       // of the code that recorded it; empty: it is not known
+	Here     string       // of the code that does not fit, as Build; empty: it is not known
 	Renamed  *Renaming    // why they differ, if a name of an argument was changed
 }
 
@@ -56,9 +58,26 @@ func (e *MismatchError) Error() string {
 			"the run is blocked until a worker with fitting code comes, and then goes on by itself.", e.Renamed, e.Renamed.Fix(e.directive()))
 		return b.String()
 	}
-	b.WriteString("\nThe workflow's code was changed while this run was under way. Put the old order of operations back, " +
-		"for such runs only by asking workflow.Version, or start a new workflow name for the new code; the run is blocked until a worker with fitting code comes, and then goes on by itself.")
+	b.WriteString("\n" + e.why() + "; the run is blocked until a worker with fitting code comes, and then goes on by itself.")
 	return b.String()
+}
+
+// why says what may be behind it, the likelier first, and what to do.
+func (e *MismatchError) why() string {
+	const (
+		changed = "Put the old order of operations back, for such runs only by asking workflow.Version, or start a new workflow name for the new code"
+		unsound = "time.Now, the order of a map, a global variable, the environment, a goroutine or a channel: take workflow.Now, Rand or Record, sort the keys, and put what else it asks into a step"
+	)
+	switch {
+	case e.Build == "" || e.Here == "":
+		return "Either the workflow's code was changed while this run was under way, or it decides by something that a replay does not repeat, such as " +
+			unsound + ". If it was changed: " + changed
+	case e.Build == e.Here:
+		return "The same program has recorded this, so the workflow's code was not changed: it decides by something that a replay does not repeat, such as " + unsound +
+			". If its code depends on a setting that was changed: " + changed
+	}
+	return "Another program has recorded this: most likely the workflow's code was changed while this run was under way. " + changed +
+		". If it was not changed, it decides by something that a replay does not repeat, such as " + unsound
 }
 
 // directive returns the directive of what was asked for.
@@ -92,7 +111,7 @@ func describe(e *event.Event) string {
 }
 
 func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
-	e := &MismatchError{Run: r.id, Seq: rec.Seq, Recorded: *rec, Diff: diff}
+	e := &MismatchError{Run: r.id, Seq: rec.Seq, Recorded: *rec, Diff: diff, Build: r.fold.Build}
 	if diff != "" {
 		e.Renamed, r.renamed = r.renamed, nil
 	}
