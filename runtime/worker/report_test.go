@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -173,4 +176,29 @@ func TestLog_AnErrorOfRunIsLogged(t *testing.T) {
 		t.Fatal("a worker without anything registered runs")
 	}
 	w.oneLine("worker does not run", "level=ERROR", "worker=w1", err.Error())
+}
+
+func TestInfo_HasTheAttemptAndTheLastErrorOfAStepThatIsTriedAgain(t *testing.T) {
+	slow := aStep[int, int]("ails.slowly", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Hour}})
+	patient := flow[int, int]("patient")
+	onEveryStore(t, func(t *testing.T, w *world) {
+		w.work(worker.Config{}, as(patient, func(ctx workflow.Context, n int) (int, error) {
+			for i := range 150 { // more than a page of frames
+				if err := workflow.Sleep(ctx, time.Duration(i)); err != nil {
+					return 0, err
+				}
+			}
+			return slow.Call(ctx, n)
+		}), slow.as(func(context.Context, int) (int, error) { return 0, errBusy }))
+		run := start(w, patient, 1)
+		retry := w.reach(run, event.StepRetrying, 1)
+		info, err := run.Info(w.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []workflow.StepRetry{{Step: "test.ails.slowly", Key: "patient/test.ails.slowly#1", Attempt: 1, Failed: "busy", Code: "error", Next: retry.Due}}
+		if diff := cmp.Diff(want, info.Retries); diff != "" {
+			t.Errorf("retries (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -1,10 +1,12 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -67,6 +69,20 @@ type RunInfo struct {
 	// Blocked says why the run is blocked, and what to do; only [Handle.Info]
 	// sets it, and only if the status is StatusBlocked.
 	Blocked string
+	// Retries are the steps of which an attempt has failed and that have not ended, in order
+	// of their creation; only [Handle.Info] sets it, for which it reads the log.
+	Retries []StepRetry
+}
+
+// StepRetry is a step that is tried again.
+type StepRetry struct {
+	Step    string // stored name
+	Key     string // within the run
+	Attempt int    // the last one that was started
+	Failed  string // what the last attempt that failed returned
+	Code    string // that of a [StepError]
+	// Next is when the next attempt may begin; zero: it is under way.
+	Next time.Time
 }
 
 func infoOf(r *store.Record) RunInfo {
@@ -109,7 +125,63 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	if spec := f.Events[0].Spec; spec != nil {
 		info.Identity = identityOf(id, spec, f.Events[0].Time)
 	}
-	return info, nil
+	info.Retries, err = h.c.retries(ctx, &l.Record, f.Events)
+	return info, err
+}
+
+// retries folds the log of a run behind its first events. A log that cannot be read to its
+// end tells as much as it does: its run is blocked, and says so.
+func (c *Client) retries(ctx context.Context, r *store.Record, events []event.Event) ([]StepRetry, error) {
+	if r.Place == store.PlaceEnded || r.Place == store.PlaceParked && r.Due.IsZero() {
+		return nil, nil // no attempt will follow
+	}
+	var fold event.Fold
+	if !foldAll(&fold, events) {
+		return nil, nil
+	}
+	for read := uint64(1); read < r.N; {
+		l, err := c.load(ctx, store.Load{Run: r.Run, After: read, Limit: pageFrames})
+		if err != nil {
+			return nil, fmt.Errorf("get info of run %s: %w", r.Run, err)
+		}
+		if len(l.Frames) == 0 {
+			break
+		}
+		read += uint64(len(l.Frames))
+		for _, b := range l.Frames {
+			f, err := event.DecodeFrame(b)
+			if err != nil || !foldAll(&fold, f.Events) {
+				return retriesIn(&fold), nil //nolint:nilerr // see above
+			}
+		}
+	}
+	return retriesIn(&fold), nil
+}
+
+// foldAll reports whether all events could be folded.
+func foldAll(f *event.Fold, events []event.Event) bool {
+	for i := range events {
+		if f.Apply(&events[i]) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func retriesIn(f *event.Fold) []StepRetry {
+	var open []*event.Open
+	f.Opens(func(o *event.Open) bool {
+		if o.Entity == event.EntityStep && o.Failure != nil {
+			open = append(open, o)
+		}
+		return true
+	})
+	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
+	var all []StepRetry
+	for _, o := range open {
+		all = append(all, StepRetry{Step: o.Name, Key: o.Key, Attempt: o.Attempt, Failed: o.Failure.Message, Code: o.Failure.Code, Next: o.Due})
+	}
+	return all
 }
 
 // MaxReason bounds the reason of a cancel, in bytes.
