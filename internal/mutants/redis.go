@@ -275,7 +275,7 @@ var redisMutants = []Mutant{
 		"redis.call('PUBLISH', tag .. 'hint', 'c' .. class)", "", "K2_AStartWakesABlockedWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/a_run"),
 	onRedis("K2/redis/rest", "a claim does not announce what it leaves", "lua/claim.lua",
-		"wake(ARGV[i])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
+		"wake(ARGV[i + 1])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
 		"redis.call('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerClass"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",
