@@ -33,7 +33,7 @@ func (w *Worker) Take(s *handover.Start) bool {
 	if c.Delay > 0 || !c.At.IsZero() || c.Active == store.ActiveCancel || !w.serves[c.Class] {
 		return false
 	}
-	in := w.sessions[int(c.Run.Slot())%len(w.sessions)]
+	in := w.sessions[w.partitionOf(c.Run)]
 	id := in.current()
 	if !in.alive(id) || in.silent.Load() {
 		return false

@@ -318,11 +318,14 @@ func (w *Worker) owns(run event.RunID) bool {
 	return w.tasks[run] != nil
 }
 
+// partitionOf returns the partition that a run belongs to.
+func (w *Worker) partitionOf(run event.RunID) int { return int(run.Slot()) % w.store.Partitions() }
+
 func (w *Worker) eachOwned(partition int, f func(*task)) {
 	w.mu.Lock()
 	var all []*task
 	for _, t := range w.tasks {
-		if int(t.id.Slot())%w.store.Partitions() == partition {
+		if w.partitionOf(t.id) == partition {
 			all = append(all, t)
 		}
 	}

@@ -41,7 +41,7 @@ func (w *Worker) commitLoop() {
 			return
 		}
 		for _, c := range batch {
-			if c.note != "" && !w.sessions[c.t.partition].silent.Load() { // it would keep the others
+			if c.note != "" && !w.sessions[w.partitionOf(c.req.Run)].silent.Load() { // it would keep the others
 				w.writeNote(c)
 			}
 		}
@@ -57,7 +57,7 @@ func (w *Worker) newCommitSender() *sender[*commit] {
 	return &sender[*commit]{
 		w: w, ask: w.commitBatch,
 		giveUp:    func(c *commit, err error) { c.deliver(store.Committed{Err: err}) },
-		partition: func(c *commit) int { return c.t.partition },
+		partition: func(c *commit) int { return w.partitionOf(c.req.Run) }, // its task may be on with another claim
 		bytes:     (*commit).bytes,
 	}
 }

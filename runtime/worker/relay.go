@@ -252,7 +252,7 @@ func (r *relay) waits(o *store.Outgoing) bool {
 	if r.holds.waits(o) {
 		return true
 	}
-	to := r.s.w.sessions[int(o.To.Slot())%len(r.s.w.sessions)]
+	to := r.s.w.sessions[r.s.w.partitionOf(o.To)]
 	if to != r.s && to.silent.Load() { // it would hold up the others
 		r.fail(o, holdMost)
 		return true
