@@ -70,5 +70,5 @@ type NotEndedError struct {
 
 // Error names the run, its status and the fix.
 func (e *NotEndedError) Error() string {
-	return fmt.Sprintf("run %s is %s and has not ended: cancel it and wait for its end", e.Run, e.Status)
+	return fmt.Sprintf("run %s is %s and has not ended: cancel it and wait for its end, for which some worker has to run; once it has begun, one that serves its workflow and queue", e.Run, e.Status)
 }

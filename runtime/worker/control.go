@@ -16,13 +16,15 @@ func (t *task) begin() {
 	now := t.w.clock.Now()
 	switch {
 	case f.Held() && !now.Before(f.Due()):
-		t.end(event.Event{Type: event.RunFailed, Failure: &event.Failure{
-			Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and nobody released it within %v", f.Spec.Hold),
-		}})
+		t.end(event.Event{Type: event.RunFailed, Failure: notReleased(f)})
 	case f.Held() || f.Paused || f.Spec.StartAt.After(now):
 	default:
 		t.apply(event.Event{Type: event.RunStarted, By: t.w.cfg.Name, Build: t.w.build})
 	}
+}
+
+func notReleased(f *event.Fold) *event.Failure {
+	return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and nobody released it within %v", f.Spec.Hold)}
 }
 
 // pointless reports whether a command changes nothing: it is not recorded.

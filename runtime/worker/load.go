@@ -179,6 +179,10 @@ func (t *task) replay(got *store.Loaded) {
 // execute makes a run live: its log holds these events, its inbox these items.
 func (t *task) execute(events []event.Event, inbox []store.Item) {
 	t.state, t.recent = taskLive, nil
+	if !t.w.serves[t.class] {
+		t.executeUnserved(events, inbox)
+		return
+	}
 	program, short, ok := t.w.registry.Program(seam.Gate{}, t.class.Workflow, t.w.client, t.w.log)
 	if !ok {
 		t.lose(&t.fence) // not served here

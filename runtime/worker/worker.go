@@ -276,8 +276,9 @@ func (w *Worker) startGoroutines(purging context.Context) {
 		go s.relay.loop()
 		s.relay.kick() // what a worker before has left
 	}
-	w.work.Add(1)
+	w.work.Add(2)
 	go w.purgeLoop(purging)
+	go w.unservedLoop(purging)
 	w.watch()
 }
 
