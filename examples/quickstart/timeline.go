@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -65,7 +67,22 @@ func (t *timeline) print(e event.Event) {
 	}
 	_, _ = fmt.Fprintf(t.out, "%s %s %s %s %s\n",
 		t.paint(dim, fmt.Sprintf("%3d %7.3fs", e.Seq, e.Time.Sub(t.start).Seconds())),
-		t.bar(t.keys[e.Ref]), t.paint(color, mark), t.paint(color, fmt.Sprintf("%-9s", name)), text)
+		t.bar(t.keys[e.Ref]), t.paint(color, mark), t.paint(color, fmt.Sprintf("%-9s", printable(name))), printable(text))
+}
+
+// printable escapes what a terminal would interpret: names, payloads and errors may hold
+// anything.
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
 }
 
 // bar indents what happens in a branch of its own.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,6 +82,16 @@ type attemptTimeoutError struct{ after time.Duration }
 
 func (e *attemptTimeoutError) Error() string {
 	return fmt.Sprintf("attempt took longer than its timeout of %v", e.after)
+}
+
+// around returns the failure of an attempt that took too long, whose code returned f: that
+// is mostly only the error of its context, which does not say which timeout it was.
+func (e *attemptTimeoutError) around(f *event.Failure) *event.Failure {
+	if strings.Contains(f.Message, e.Error()) { // it has returned the cause
+		f.Code = event.CodeTimeout
+		return f
+	}
+	return &event.Failure{Code: event.CodeTimeout, Message: e.Error() + ": " + f.Message, Causes: []*event.Failure{f}}
 }
 
 func (e *attemptTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
@@ -205,8 +216,8 @@ func (a *attempt) conclude(out outcome) {
 			out = failed(err, event.CodePayload)
 		}
 	case f.Code == event.CodeError:
-		if _, late := errors.AsType[*attemptTimeoutError](cause); late {
-			f.Code = event.CodeTimeout
+		if late, ok := errors.AsType[*attemptTimeoutError](cause); ok {
+			out.failure = late.around(f)
 		}
 	}
 	out.stopped = out.failure != nil && (errors.Is(cause, ErrStopping) || t.w.stopping.Load() && t.w.base.Err() != nil)
@@ -328,7 +339,9 @@ func (t *task) giveBack(a *attempt) {
 		t.apply(event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
 	case plan.Spec.NonIdempotent && a.launched:
 		f := &event.Failure{Code: event.CodeInterrupted, Message: fmt.Sprintf("%s attempt %d, %s", stopped, a.number, oneEffect)}
-		t.apply(event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f})
+		e := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
+		t.reportStep(op, &e)
+		t.apply(e)
 	default:
 		f := &event.Failure{Code: event.CodeStopped, Message: fmt.Sprintf("%s attempt %d, which does not count", stopped, a.number)}
 		t.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: t.w.clock.Now()})

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -201,4 +202,26 @@ func TestInfo_HasTheAttemptAndTheLastErrorOfAStepThatIsTriedAgain(t *testing.T) 
 			t.Errorf("retries (-want +got):\n%s", diff)
 		}
 	})
+}
+
+func TestSTEP_AnErrorOfATimeoutSaysWhichAndHowLong(t *testing.T) {
+	late := aStep[string, int]("ails.late", shim.Policy{Timeout: 5 * time.Millisecond, Retry: workflow.RetryPolicy{Attempts: 1}})
+	waits := flow[string, int]("waits.late")
+	w := newMemory(t)
+	w.work(worker.Config{}, as(waits, late.Call), late.as(func(ctx context.Context, how string) (int, error) {
+		<-ctx.Done()
+		if how == "cause" {
+			return 0, context.Cause(ctx)
+		}
+		return 0, fmt.Errorf("ask the bank: %w", ctx.Err())
+	}))
+	for how, text := range map[string]string{
+		"error": "attempt took longer than its timeout of 5ms: ask the bank: context deadline exceeded",
+		"cause": "attempt took longer than its timeout of 5ms",
+	} {
+		err := failure(w, start(w, waits, how))
+		if !strings.HasSuffix(err.Reason, "after 1 attempt: "+text) || err.Code != event.CodeTimeout || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: got %v with code %s", how, err, err.Code)
+		}
+	}
 }
