@@ -95,7 +95,7 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 	if ev.Reason != "" {
 		word("%q", ev.Reason)
 	}
-	if len(ev.Payload) > 0 {
+	if len(ev.Payload) > 0 && ev.Type != event.HookCreated { // of a hook it is the shape of its type
 		word("%s", ev.Payload)
 	}
 	if ev.Failure != nil {
