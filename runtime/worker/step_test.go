@@ -384,6 +384,10 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 		if got := result(w, run); got != 7 {
 			t.Errorf("got %d", got)
 		}
+		// What obeys is no news; what hangs is told with the line where it does.
+		if n := w.logs.count("grace period is over: a step is still running"); n != stops/3 || !containsAll(w.logs.String(), "step_test.go") {
+			t.Errorf("%d steps are said to be running still, or not where, want %d", n, stops/3)
+		}
 		if n := len(filter(w.log(run), event.StepRetrying)); n != stops {
 			t.Errorf("the log has %d step_retrying, want one for each of %d stops", n, stops)
 		}
