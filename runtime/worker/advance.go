@@ -41,10 +41,13 @@ func (t *task) proceed() {
 			t.launch(a)
 		}
 	}
+	if len(t.pending) > 0 {
+		t.applyPending()
+	}
 	if t.run != nil {
 		t.move()
 	}
-	if t.mailWanted && !t.mailLoading && t.blocked == nil {
+	if t.mailWanted && !t.mailLoading && len(t.pending) == 0 && t.blocked == nil {
 		t.readMail()
 	}
 }
@@ -214,6 +217,7 @@ func (t *task) commitNext() {
 	case effect == store.EffectNone && t.blocked == nil && t.run.Ended():
 		// The last event leaves together with the run, and names what was accepted
 		// and never taken: the inbox is read first.
+		t.refused = max(t.refused, t.rereads)
 		if t.refused >= inboxPatience {
 			t.closeInbox()
 		}
@@ -221,13 +225,16 @@ func (t *task) commitNext() {
 	case effect == store.EffectNone && len(t.refusals) == 0 && t.exempt == store.ExemptUnchanged && (len(t.unsaved) == 0 || t.nothingToLose()):
 		return
 	}
+	if effect != store.EffectNone {
+		t.rereads = 0
+	}
 	c := t.newCommit(len(events))
 	c.req = store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Effect: effect, Due: due,
 		Status: t.status(effect), Progress: progress(events), Exempt: t.exempt,
 	}
 	if len(events) == len(t.unsaved) {
-		c.starts, c.cancels, c.took = t.starts, t.cancels, len(t.taken)
+		c.starts, c.cancels, c.took, c.mail = t.starts, t.cancels, len(t.taken), t.mail
 		t.starts, t.cancels = nil, nil
 	}
 	if n := c.took; n > 0 {
@@ -262,12 +269,14 @@ func (t *task) nothingToLose() bool {
 }
 
 // inboxPatience is how often in a row the inbox may keep a run from ending before
-// senders are told to come later.
+// senders are told to come later: by a commit that is refused, or because it must be
+// read again before there can be one.
 const inboxPatience = 3
 
 // closeInbox lets the store refuse what is sent from now on: the run could not
 // end while items kept coming.
 func (t *task) closeInbox() {
+	t.rereads = 0
 	t.send(&commit{t: t, req: store.Commit{
 		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Closing: true,
 	}}, t.w.commits)
@@ -335,7 +344,7 @@ func (t *task) effect() (store.Effect, time.Time) {
 			return store.EffectNone, time.Time{}
 		}
 		return store.EffectBlock, time.Time{}
-	case t.mailWanted || t.mailLoading:
+	case t.hasMail():
 		return store.EffectNone, time.Time{}
 	case t.run.Ended():
 		if t.run.Fold().Run == event.StateContinued {

@@ -26,6 +26,7 @@ type commit struct {
 	told    int    // of t.refusals
 	events  int    // of t.unsaved
 	took    int    // of t.taken
+	mail    mail   // of t.mail
 	answer  store.Committed
 	starts  []*attempt // to start when it is durable
 	cancels []uint64   // steps to cancel when it is durable
@@ -243,6 +244,7 @@ func (t *task) onDurable(c *commit, answer *store.Committed) {
 		t.unsaved = nil
 	}
 	t.taken = t.taken[c.took:]
+	t.mail.items, t.mail.bytes = t.mail.items-c.mail.items, t.mail.bytes-c.mail.bytes
 	t.refusals = t.refusals[c.told:]
 	if c.again {
 		t.again = nil

@@ -6,11 +6,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// begin lets the code of a run begin, unless it is not to begin yet. What was
-// accepted for it before is in the log by then.
+// begin lets the code of a run begin, unless it must not begin yet. What was accepted
+// for it before it was claimed is in the log by then; it does not wait for what came since,
+// or it would never begin while there is always more.
 func (t *task) begin() {
 	f := t.run.Fold()
-	if f.Run != event.StatePending || t.mailWanted || t.mailLoading {
+	if f.Run != event.StatePending || !t.caughtUp && t.hasMail() {
 		return
 	}
 	now := t.w.clock.Now()

@@ -158,7 +158,7 @@ func (t *task) onLoaded(l *load) {
 	case l.inbox:
 		t.mailLoading = false
 		if t.state == taskLive {
-			t.applyItems(l.got.Inbox)
+			t.takeMail(l.got.Inbox)
 		}
 	case t.state == taskLoading:
 		t.replay(&l.got)
@@ -204,9 +204,8 @@ func (t *task) execute(events []event.Event, inbox []store.Item) {
 	t.keepValues(events)
 	if len(inbox) > 0 {
 		t.logged = itemsIn(events)
-		t.applyItems(inbox)
-		t.logged = nil
 	}
+	t.takeMail(inbox)
 }
 
 // itemsIn returns the items that are in a log. Of what one worker took over at once and could
@@ -254,41 +253,78 @@ func (t *task) decode(frames [][]byte) ([]event.Event, error) {
 	return events, nil
 }
 
-// applyItems moves items of the inbox into the log, in order.
-func (t *task) applyItems(items []store.Item) {
-	for i, item := range items {
-		if _, known := t.recent[item.ID]; known || t.blocked != nil {
-			continue
+// The limits of what is taken from the inbox and is not confirmed as removed from it. What
+// comes faster than that is read, and waits until the next commit: else there would be no
+// commit that has all that happened, which alone starts steps and removes items.
+const (
+	mailItems = 1000
+	mailBytes = commitBytes / 4
+)
+
+// takeMail takes over what a read of the inbox has found, as far as there is room for it.
+func (t *task) takeMail(items []store.Item) {
+	if t.run != nil && t.run.Ended() {
+		t.rereads++
+	}
+	t.pending = items
+	t.applyPending()
+}
+
+// applyPending moves items that were read into the log, in order, as far as there is room.
+// What gives no event needs none, so that whatever waits here waits for a commit.
+func (t *task) applyPending() {
+	for len(t.pending) > 0 && t.mail.items < mailItems && t.mail.bytes < mailBytes {
+		if !t.applyNext() {
+			t.pending = nil
 		}
-		if t.logged[item.ID] {
-			t.taken = append(t.taken, item.ID)
-			continue
-		}
-		ended := t.run.Ended()
-		if ended && t.run.Fold().Run == event.StateContinued && !forThisRun(items[i:]) {
-			return // what is left goes on to the next run by itself
-		}
-		e, err := event.DecodeItem(item.Body)
-		if err != nil && !ended {
-			t.block(fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, t.id, err))
-			return
-		}
+	}
+	if len(t.pending) == 0 {
+		t.pending, t.logged, t.caughtUp = nil, nil, true
+	}
+}
+
+// hasMail reports whether the inbox is known to hold something that the run has not seen,
+// or may do so.
+func (t *task) hasMail() bool { return t.mailWanted || t.mailLoading || len(t.pending) > 0 }
+
+// applyNext moves the first item of those that were read into the log. It reports whether
+// the others are for this run, too.
+func (t *task) applyNext() bool {
+	item := t.pending[0]
+	if _, known := t.recent[item.ID]; known || t.blocked != nil {
+		t.pending = t.pending[1:]
+		return true
+	}
+	if t.logged[item.ID] {
+		t.pending = t.pending[1:]
 		t.taken = append(t.taken, item.ID)
-		if !ended {
-			e.Item = item.ID
-			t.applyItem(e)
-			continue
-		}
-		if err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed) {
-			t.lateWrites = append(t.lateWrites, *e) // it was accepted, and is for others to read
-			continue
-		}
+		return true
+	}
+	ended := t.run.Ended()
+	if ended && t.run.Fold().Run == event.StateContinued && !forThisRun(t.pending) {
+		return false // what is left goes on to the next run by itself
+	}
+	t.pending = t.pending[1:]
+	e, err := event.DecodeItem(item.Body)
+	if err != nil && !ended {
+		t.block(fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, t.id, err))
+		return false
+	}
+	t.taken = append(t.taken, item.ID)
+	switch {
+	case !ended:
+		e.Item = item.ID
+		t.applyItem(e)
+	case err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed):
+		t.lateWrites = append(t.lateWrites, *e) // it was accepted, and is for others to read
+	default:
 		t.late = append(t.late, item.ID)
 		if err == nil && item.Scope == store.ScopeChain {
 			e.Item = item.ID
 			t.carried = append(t.carried, *e)
 		}
 	}
+	return true
 }
 
 // forThisRun reports whether some of the items do not go on to the next run.
@@ -327,6 +363,7 @@ func (t *task) applyItem(e *event.Event) {
 			return
 		}
 	}
+	t.mail.items, t.mail.bytes = t.mail.items+1, t.mail.bytes+e.Size()
 	t.apply(*e)
 }
 

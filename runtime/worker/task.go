@@ -78,18 +78,25 @@ type task struct {
 
 	taken       []event.ItemID            // applied, not confirmed as removed from the inbox
 	recent      map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
+	pending     []store.Item              // read from the inbox, and not applied yet
+	mail        mail                      // of taken: what events were made of
 	logged      map[event.ItemID]bool     // while the inbox of a run that was read is applied: what is in its log
 	late        []event.ItemID            // came when the code had ended
 	lateWrites  []event.Event             // of these: what steps have done to streams
 	carried     []event.Event             // of these: what the run that it continues as is given
+	caughtUp    bool                      // what the inbox held at the claim was taken
 	mailWanted  bool
 	mailLoading bool
 	refused     int // times in a row that the inbox kept the run from leaving
+	rereads     int // of the inbox since the code ended, with no commit that could have ended the run
 
 	ended     *handover.End // how the run has ended, as it leaves
 	alarmAt   time.Time
 	stopAlarm func() bool
 }
+
+// mail is how much of an inbox.
+type mail struct{ items, bytes int }
 
 type taskState uint8
 
@@ -230,7 +237,7 @@ func (t *task) onClaimed(c *claimed) {
 		c.Recoveries < t.w.suspectAfter() // a suspect waits for its turn
 	t.class, t.workflowID, t.partition, t.session = c.Class, c.WorkflowID, c.partition, c.session
 	t.fence, t.recoveries, t.since = c.Fence, c.Recoveries, t.w.clock.Now()
-	t.refused, t.claimSeq = 0, c.seq
+	t.refused, t.rereads, t.caughtUp, t.claimSeq = 0, 0, false, c.seq
 	t.turn, t.blamed, t.exempt = 0, false, store.ExemptUnchanged
 	t.mu.Lock()
 	t.label = c.Class.Workflow
@@ -273,6 +280,7 @@ func (t *task) forget() {
 	t.clearAlarm()
 	t.unsaved, t.again, t.refusals, t.cancels, t.interrupted, t.reports = nil, nil, nil, nil, nil, nil
 	t.taken, t.recent, t.late, t.lateWrites, t.carried = nil, nil, nil, nil, nil
+	t.pending, t.logged, t.mail, t.caughtUp = nil, nil, mail{}, false
 	t.mailWanted, t.mailLoading, t.blocked, t.size = false, false, nil, logSize{}
 }
 

@@ -159,7 +159,10 @@ func (t *task) executeUnserved(events []event.Event, inbox []store.Item) {
 		t.lose(&t.fence)
 		return
 	}
-	t.applyItems(inbox)
+	t.pending = inbox
+	for len(t.pending) > 0 && t.applyNext() { // all at once: no code runs, and what ends the run may be the last
+	}
+	t.pending = nil
 	if f := t.w.outOfTime(t.run.Fold()); f != nil && !t.run.Ended() {
 		t.end(event.Event{Type: event.RunFailed, Failure: f})
 	}

@@ -1,0 +1,125 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var (
+	noteDown = aStep[int, int]("note-down", shim.Policy{})
+	// drains receives until nothing is left, and then executes a step, so often.
+	drains = flow[int, int]("drains")
+	drain  = as(drains, func(ctx workflow.Context, times int) (taken int, err error) {
+		for range times {
+			if _, err := numbers.Receive(ctx); err != nil {
+				return taken, err
+			}
+			for more := true; more; taken++ {
+				if _, more, err = numbers.TryReceive(ctx); err != nil {
+					return taken, err
+				}
+			}
+			if _, err := noteDown.Call(ctx, taken); err != nil {
+				return taken, err
+			}
+		}
+		return taken, nil
+	})
+	noted = noteDown.as(func(_ context.Context, n int) (int, error) { return n, nil })
+)
+
+func TestFLOW5_ACommitTakesABoundedPartOfTheInbox(t *testing.T) {
+	const sent, bound = 2500, 1000
+	onEveryStore(t, func(t *testing.T, w *world) {
+		run := start(w, drains, 1)
+		first := w.work(worker.Config{}, drain, noted)
+		w.reach(run, event.WaitCreated, 1)
+		first.stop()
+		var senders sync.WaitGroup
+		for range 4 {
+			senders.Go(func() {
+				for n := range sent / 4 {
+					if err := numbers.Send(w.ctx, run, n); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		senders.Wait()
+		w.work(worker.Config{}, drain, noted)
+		result(w, run)
+		before, after, unread := 0, 0, 0
+		stepped := false
+		for _, e := range w.log(run) {
+			switch {
+			case e.Type == event.StepStarted:
+				stepped = true
+			case e.Type == event.MessageReceived && stepped:
+				after++
+			case e.Type == event.MessageReceived:
+				before++
+			}
+			unread += len(e.Unread)
+		}
+		if before > bound {
+			t.Errorf("the step started after %d messages, want at most %d", before, bound)
+		}
+		if taken := before; taken+max(after, unread) < sent {
+			t.Errorf("%d messages before the step, %d after it and %d never taken: want %d in all", before, after, unread, sent)
+		}
+	})
+}
+
+// A run whose inbox is never empty for as long as it lives begins, executes its steps and
+// ends, and what was accepted is in its log.
+func TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		run := start(w, drains, 3)
+		var senders sync.WaitGroup
+		var accepted atomic.Int64
+		begun := make(chan struct{}, 4)
+		for range 4 {
+			senders.Go(func() {
+				for n := 0; ; n++ {
+					err := numbers.Send(w.ctx, run, n)
+					if err != nil {
+						if !errors.Is(err, workflow.ErrRunTerminal) {
+							t.Errorf("send: %v", err)
+						}
+						return
+					}
+					if accepted.Add(1); n == 0 {
+						begun <- struct{}{}
+					}
+				}
+			})
+		}
+		for range 4 {
+			<-begun
+		}
+		w.work(worker.Config{MaxLogEvents: 1 << 30, MaxLogBytes: 1 << 30}, drain, noted)
+		result(w, run)
+		senders.Wait()
+		found := map[event.ItemID]bool{}
+		for _, e := range w.log(run) {
+			if e.Type == event.MessageReceived {
+				found[e.Item] = true
+			}
+			for _, id := range e.Unread {
+				found[id] = true
+			}
+		}
+		if got, want := int64(len(found)), accepted.Load(); got != want {
+			t.Errorf("the log names %d messages, %d were accepted", got, want)
+		}
+	})
+}
