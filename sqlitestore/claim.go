@@ -20,7 +20,13 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	err := s.enterPartition(ctx, c.Partition)
 	if err == nil {
 		lock := s.locks.identity()
-		claimed, err = perform(ctx, s, func(t *tx) (store.Claimed, error) { return t.claim(&c, lock) })
+		claim := func(t *tx) (store.Claimed, error) { return t.claim(&c, lock) }
+		claimed, err = perform(ctx, s, claim)
+		if err != nil && ofOneRun(err) && !s.careful.Swap(true) {
+			// A damaged frame takes the transaction of the claim with it, and so all runs that
+			// are ready: whoever reads the run is told, and it alone.
+			claimed, err = perform(ctx, s, claim)
+		}
 	}
 	if err != nil {
 		s.hub.heard(c.Session, err)
@@ -103,9 +109,6 @@ func (t *tx) take(classes []int64, limit int, to *session, c *store.Claim) ([]st
 	var taken []store.ClaimedRun
 	for _, first := range ready[:min(limit, len(ready))] {
 		r, err := t.runByKey(first.key)
-		if err != nil && ofOneRun(err) {
-			continue // it keeps no other run; fsck names it
-		}
 		if err != nil {
 			return nil, err
 		}

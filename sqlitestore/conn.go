@@ -83,6 +83,7 @@ func step(s *sqlite.Stmt, each func(row) error, args []any) error {
 	for {
 		more, err := s.Step()
 		if err != nil {
+			_ = s.Reset() // it says the same once more: whoever executes the statement next must not hear of it
 			return err
 		}
 		if !more {

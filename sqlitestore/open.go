@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -28,6 +29,7 @@ type Store struct {
 	hub     *hub
 	writer  *writer
 	readers *readers
+	careful atomic.Bool // a claim has met a damaged frame: none hands over what it has not to
 	locks   *locks
 	foreign chan struct{} // another process has written
 	polled  chan struct{} // the poller has ended

@@ -98,7 +98,7 @@ func (t *tx) grant(r *run, to *session, token event.Token, exempt int) (store.Cl
 // frame: nobody can have it in memory, and to read it would take a transaction of its
 // own.
 func (t *tx) handOver(r *run) (*store.Loaded, error) {
-	if r.n != 1 || r.inbox > 0 {
+	if r.n != 1 || r.inbox > 0 || t.s.careful.Load() {
 		return nil, nil //nolint:nilnil // it is to be read
 	}
 	var loaded *store.Loaded

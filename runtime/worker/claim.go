@@ -86,7 +86,7 @@ func (w *Worker) wanting(claim map[int]bool) bool {
 // claimPatience is how long the claim loop waits for one of several partitions. One that
 // takes longer, because its server is lost or slow, is asked aside from then on until it
 // answers, while the loop serves the others.
-const claimPatience = 200 * time.Millisecond
+const claimPatience = time.Second
 
 // claimAnswer is what came of claiming from a partition.
 type claimAnswer struct {

@@ -1,0 +1,108 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var (
+	letters    = flow[string, int]("letters")
+	letterStep = aStep[string, int]("letter", shim.Policy{Retry: quick})
+)
+
+// One page of the file is damaged. The runs of which something is in it, or is to be written
+// beside it, are blocked by name and reason, and all others complete.
+func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
+	const runs = 200
+	path := filepath.Join(t.TempDir(), "flows.db")
+	w := newWorld(t, openSQLite(t, path), workflow.ClientConfig{})
+	var ids []event.RunID
+	for i := range runs {
+		ids = append(ids, start(w, letters, fmt.Sprintf("marker-%d-", i)+strings.Repeat("x", 3000)).ID())
+	}
+	if err := errors.Join(w.client.Close(), w.store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	damagePage(t, path, "marker-17-")
+
+	w = newWorld(t, openSQLite(t, path), workflow.ClientConfig{})
+	damaged := map[event.RunID]bool{}
+	loads := make([]store.Load, runs)
+	for i, id := range ids {
+		loads[i] = store.Load{Run: id}
+	}
+	loaded, err := w.store.Load(w.ctx, loads)
+	if err != nil {
+		t.Fatalf("read all runs: got %v, want an answer for each", err)
+	}
+	for i, l := range loaded {
+		var named *store.DamagedError
+		if errors.As(l.Err, &named) && named.Run == ids[i] && errors.Is(l.Err, event.ErrCorrupt) {
+			damaged[ids[i]] = true
+		} else if l.Err != nil {
+			t.Errorf("read run %s: got error %v, want one that names it", ids[i], l.Err)
+		}
+	}
+	if len(damaged) == 0 || len(damaged) > runs/5 {
+		t.Fatalf("%d runs are damaged, want one page of them", len(damaged))
+	}
+
+	w.work(worker.Config{}, as(letters, letterStep.Call), letterStep.as(func(_ context.Context, s string) (int, error) { return len(s), nil }))
+	completed := 0
+	for _, id := range ids {
+		run := letters.Get(w.client, id)
+		var status workflow.Status
+		w.eventually("a run completes or is blocked", func() bool {
+			info, err := run.Info(w.ctx)
+			if status = info.Status; errors.Is(err, event.ErrCorrupt) { // its log is what is damaged
+				status = workflow.StatusBlocked
+				return strings.Contains(w.logs.String(), "run is blocked\" run="+string(id))
+			}
+			return status == workflow.StatusCompleted || status == workflow.StatusBlocked
+		})
+		if damaged[id] && status != workflow.StatusBlocked {
+			t.Errorf("run %s is damaged, and is %s", id, status)
+		}
+		if status == workflow.StatusCompleted {
+			completed++
+		}
+	}
+	// SQLite cannot insert beside a damaged page either, where it would have to divide it.
+	if completed < runs-5*len(damaged) {
+		t.Errorf("%d of %d runs completed, and %d are damaged", completed, runs, len(damaged))
+	}
+}
+
+// damagePage overwrites the page in which a text is for the first time.
+func damagePage(t *testing.T, path, text string) {
+	t.Helper()
+	const size = 4096
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(b, []byte(text))
+	if at < size {
+		t.Fatalf("the file does not hold %q behind its first page", text)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, size), int64(at/size*size))
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
