@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,7 @@ func (s *sender[T]) divert(batch []T, failed error) []T {
 			continue
 		}
 		if l == nil {
-			l = &lane[T]{s: s, partition: p, limit: 1, failed: failed}
+			l = &lane[T]{s: s, partition: p, limit: 1, failed: failed, arrived: make(chan struct{}, 1)}
 			if s.lanes == nil {
 				s.lanes = map[int]*lane[T]{}
 			}
@@ -79,6 +80,10 @@ func (s *sender[T]) divert(batch []T, failed error) []T {
 			go l.run()
 		}
 		l.waiting = append(l.waiting, &waiting[T]{v: v})
+		select {
+		case l.arrived <- struct{}{}:
+		default: // it will look
+		}
 	}
 	return left
 }
@@ -92,7 +97,8 @@ type lane[T any] struct {
 	partition int
 	waiting   []*waiting[T] // guarded by sender.mu
 	limit     int
-	answers   int // how many were answered
+	answers   int           // how many were answered
+	arrived   chan struct{} // something may be in waiting that was not looked at
 	failed    error
 }
 
@@ -127,8 +133,9 @@ func (l *lane[T]) run() {
 		}
 		batch, wait := l.take()
 		switch {
-		case wait > 0:
-			pause = min(wait, retryMost)
+		case wait > 0: // what comes meanwhile need not wait for what rests
+			pause = 0
+			l.rest(min(wait, retryMost))
 			continue
 		case len(batch) == 0:
 			return
@@ -148,6 +155,20 @@ func (l *lane[T]) run() {
 		}
 		l.settle(batch, unknown)
 	}
+}
+
+// rest waits for d, or until something has arrived.
+func (l *lane[T]) rest(d time.Duration) {
+	ctx, cancel := context.WithCancel(l.s.w.io)
+	defer cancel()
+	go func() {
+		select {
+		case <-l.arrived:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	l.s.w.sleep(ctx, d)
 }
 
 // take returns what to send now; if everything that waits is to wait longer, how long.
