@@ -298,7 +298,11 @@ func (w *Worker) adopt(s *session, id store.SessionID, c store.ClaimedRun) {
 	// A task that is there already waits for the answer of its last commit,
 	// which has given the run back: it takes the new claim after that. It is told
 	// under the lock, so that it cannot leave in between.
-	t.post(input{kind: inputClaimed, claimed: &claimed{c, s.partition, id, w.claimSeq.Add(1)}})
+	claim := &claimed{c, s.partition, id, w.claimSeq.Add(1)}
+	if c.N == 1 {
+		t.unbegun.Store(claim)
+	}
+	t.post(input{kind: inputClaimed, claimed: claim})
 	w.mu.Unlock()
 }
 

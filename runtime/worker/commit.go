@@ -229,6 +229,9 @@ func largest(events []event.Event) string {
 func (t *task) onDurable(c *commit, answer *store.Committed) {
 	saved := t.unsaved
 	if c.req.Frame != nil {
+		if t.unbegun.Load() != nil {
+			t.unbegun.Store(nil)
+		}
 		t.warnOfLength(t.seq, c.req.Last)
 		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CID
 		t.size.add(len(c.req.Frame), saved[:c.events])

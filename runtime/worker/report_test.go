@@ -225,3 +225,33 @@ func TestSTEP_AnErrorOfATimeoutSaysWhichAndHowLong(t *testing.T) {
 		}
 	}
 }
+
+func TestLog_ARunThatNobodyServesIsALineOfEachClass(t *testing.T) {
+	onVirtualTime(t, func(t *testing.T, w *world, _ *purges) {
+		forgotten := flow[string, string]("forgotten")
+		first := start(w, forgotten, "a")
+		start(w, forgotten, "b")
+		start(w, forgotten, "c", workflow.WithQueue("elsewhere"))
+		start(w, echo, "later", workflow.WithDelay(100*time.Hour))
+		w.work(worker.Config{}, echoes)
+		const message = "a run waits for a worker, and this one does not serve it"
+		for range 8 {
+			if lines := w.lines(message); len(lines) == 0 {
+				w.clock.Advance(time.Minute)
+				result(w, start(w, echo, "time passes"))
+			}
+		}
+		w.eventually("both classes are told", func() bool {
+			w.clock.Advance(time.Second)
+			return len(w.lines(message)) >= 2
+		})
+		for range 5 {
+			w.clock.Advance(2 * time.Minute)
+			result(w, start(w, echo, "time passes"))
+		}
+		lines := strings.Join(w.lines(message), "")
+		if strings.Count(lines, "\n") != 2 || !strings.Contains(lines, "workflow="+"test.forgotten queue=default") || !strings.Contains(lines, "queue=elsewhere") {
+			t.Errorf("of run %s:\n%s", first.ID(), lines)
+		}
+	})
+}

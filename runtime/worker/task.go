@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -34,6 +35,10 @@ type task struct {
 	followers []chan *handover.End // who waits for the end; see Follow
 	lined     bool                 // waits for a slot; guarded by Worker.mu
 	claimSeq  uint64               // number of the claim; see inputOwned
+
+	// unbegun is the claim of a run that was only created; nil once it has got further, or
+	// its status has: see Worker.tellBegun.
+	unbegun atomic.Pointer[claimed]
 
 	exec       *executor
 	state      taskState

@@ -33,16 +33,14 @@ func (w *Worker) unservedLoop(ctx context.Context) {
 	if !ok {
 		return
 	}
-	cursor := ""
+	cursor, told := "", map[store.Class]bool{}
 	for {
 		var err error
-		cursor, err = w.endUnserved(ctx, l, cursor)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
+		cursor, err = w.endUnserved(ctx, l, cursor, told)
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 			return
-		case err != nil:
-			w.log.Warn("look for runs that nobody serves failed: trying again later", "error", err)
 		}
+		w.outage.Note(ctx, "look for runs that nobody serves", err)
 		if !w.sleep(ctx, time.Duration((0.8+0.4*w.chance())*float64(unservedEvery))) {
 			return
 		}
@@ -51,7 +49,7 @@ func (w *Worker) unservedLoop(ctx context.Context) {
 
 // endUnserved looks at the next portion of the runs that have not begun, and returns where the
 // one after it begins.
-func (w *Worker) endUnserved(ctx context.Context, l store.Lister, cursor string) (string, error) {
+func (w *Worker) endUnserved(ctx context.Context, l store.Lister, cursor string, told map[store.Class]bool) (string, error) {
 	for range unservedPages {
 		page, err := l.List(ctx, store.Query{
 			Statuses: []event.Status{event.StatusPending, event.StatusHeld}, Cursor: cursor, Limit: unservedPage,
@@ -61,6 +59,7 @@ func (w *Worker) endUnserved(ctx context.Context, l store.Lister, cursor string)
 		}
 		var loads []store.Load
 		for _, r := range page.Runs {
+			w.tellUnserved(&r, told)
 			if r.N == 1 && (r.Place == store.PlaceReady || r.Place == store.PlaceParked) && !w.serves[r.Class] {
 				loads = append(loads, store.Load{Run: r.Run, Inbox: true})
 			}
@@ -73,6 +72,22 @@ func (w *Worker) endUnserved(ctx context.Context, l store.Lister, cursor string)
 		}
 	}
 	return cursor, nil
+}
+
+// unservedAfter is how long a run waits for its first worker before others say so.
+const unservedAfter = time.Minute
+
+// tellUnserved warns, once for each class, of a run that has waited for long and that the worker
+// does not serve: mostly nobody does, because a Register is forgotten or a queue has another
+// name.
+func (w *Worker) tellUnserved(r *store.Record, told map[store.Class]bool) {
+	waited := w.clock.Now().Sub(r.CreatedAt)
+	if r.Place != store.PlaceReady || waited < unservedAfter || w.serves[r.Class] || told[r.Class] {
+		return
+	}
+	told[r.Class] = true
+	w.log.Warn("a run waits for a worker, and this one does not serve it", "run", r.Run, "workflow", r.Class.Workflow, "queue", r.Class.Queue,
+		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
 }
 
 // claimOver claims those of the runs that are to end.

@@ -2,11 +2,15 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // watchdog looks for executors that do not come back from users' code.
@@ -78,6 +82,9 @@ func (w *Worker) checkExecutors() {
 			e.reported = true
 			w.reportStuck(e, "code of a run blocks outside of the durable operations: other runs go on without this executor")
 		}
+		if e.reported {
+			w.tellBegun(e.task.Load())
+		}
 		if e.replaced.Load() || !e.reported && (kept < spareAfter || spare >= mostSpare || !w.queue.waiting()) {
 			continue
 		}
@@ -95,6 +102,28 @@ func (w *Worker) checkExecutors() {
 		}
 	})
 	w.mu.Unlock()
+}
+
+// tellBegun lets the status of a run say that it runs, whose code does not come to its first
+// commit: else it would look like one that waits for a worker. The commit has no frame. It
+// names the claim and the frame of the creation, so it does nothing once the run has got
+// further, or has another owner.
+func (w *Worker) tellBegun(t *task) {
+	if t == nil {
+		return
+	}
+	c := t.unbegun.Swap(nil)
+	if c == nil {
+		return
+	}
+	w.work.Go(func() {
+		ctx, cancel := context.WithTimeout(w.io, 5*time.Second)
+		defer cancel()
+		_, err := w.store.Commit(ctx, []store.Commit{{Run: c.Run, WorkflowID: c.WorkflowID, Fence: c.Fence, Prev: c.Last, Status: event.StatusRunning}})
+		if err != nil {
+			t.unbegun.CompareAndSwap(nil, c) // for the next look
+		}
+	})
 }
 
 func (w *Worker) reportStuck(e *executor, text string) {
