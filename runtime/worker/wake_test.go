@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/flowgen/flowgen/memstore"
@@ -37,18 +38,18 @@ func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 	w := newWorld(t, st.Store, workflow.ClientConfig{})
 	idle, started, step := make(chan struct{}), make(chan *running, 1), newBarrier()
 	var r *running
-	var waits, partitions int
+	var waits, partitions atomic.Int64
 	st.around = func(ctx context.Context, op string, req any, do func() error) error {
 		switch op {
 		case "wait":
-			if waits++; waits == 1 {
+			if waits.Add(1) == 1 {
 				close(idle)
 				r = <-started
 			} else if len(req.(store.Wait).Classes) > 0 && forgotten(ctx, st.Store) {
 				t.Error("the worker waits for a wake, and a run is ready whose wake it has taken")
 			}
 		case "due":
-			if partitions++; partitions == 2 { // the second is not claimed from: no room
+			if partitions.Add(1) == 2 { // the second is not claimed from: no room
 				step.open()
 				for ctx.Err() == nil && r.Room() == 0 {
 					runtime.Gosched()
@@ -67,8 +68,8 @@ func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 	if got := result(w, runs[0]) + result(w, runs[1]); got != 6 {
 		t.Errorf("results: got %d, want 6 in all", got)
 	}
-	if partitions < 2 {
-		t.Errorf("the worker was full before %d partitions, want 2", partitions)
+	if n := partitions.Load(); n < 2 {
+		t.Errorf("the worker was full before %d partitions, want 2", n)
 	}
 }
 
