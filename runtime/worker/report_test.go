@@ -233,7 +233,7 @@ func TestLog_ARunThatNobodyServesIsALineOfEachClass(t *testing.T) {
 		start(w, forgotten, "b")
 		start(w, forgotten, "c", workflow.WithQueue("elsewhere"))
 		start(w, echo, "later", workflow.WithDelay(100*time.Hour))
-		w.work(worker.Config{}, echoes)
+		w.work(worker.Config{Unserved: time.Minute}, echoes)
 		const message = "a run waits for a worker, and this one does not serve it"
 		for range 8 {
 			if lines := w.lines(message); len(lines) == 0 {

@@ -19,8 +19,6 @@ import (
 // A run that has begun is left to its own workers: only they have the code that cleans up.
 
 const (
-	// unservedEvery is about how often a worker looks at a portion.
-	unservedEvery = time.Minute
 	// unservedPage and unservedPages bound what it looks at each time.
 	unservedPage  = 100
 	unservedPages = 10
@@ -41,7 +39,7 @@ func (w *Worker) unservedLoop(ctx context.Context) {
 			return
 		}
 		w.outage.Note(ctx, "look for runs that nobody serves", err)
-		if !w.sleep(ctx, time.Duration((0.8+0.4*w.chance())*float64(unservedEvery))) {
+		if !w.sleep(ctx, time.Duration((0.8+0.4*w.chance())*float64(w.cfg.Unserved))) {
 			return
 		}
 	}

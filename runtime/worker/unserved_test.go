@@ -19,7 +19,7 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing
 		late := start(w, killerFlow, 2, workflow.WithDelay(time.Hour))
 		order(t, run.Cancel(w.ctx, "enough"))
 		order(t, late.Cancel(w.ctx, "enough"))
-		w.work(worker.Config{Queues: []string{workflow.DefaultQueue}}, calls, work1.as(func(_ context.Context, n int) (int, error) { return n, nil }))
+		w.work(worker.Config{Queues: []string{workflow.DefaultQueue}, Unserved: time.Minute}, calls, work1.as(func(_ context.Context, n int) (int, error) { return n, nil }))
 		for _, r := range []*workflow.Run[int]{run, late} {
 			if e := failure(w, r); e.Status != workflow.StatusCanceled || !containsAll(e.Error(), "enough") {
 				t.Errorf("got %v", e)
@@ -41,7 +41,7 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing
 func TestRUN9_TimeoutsHoldForWhatNobodyServes(t *testing.T) {
 	w := newVirtual(t)
 	waits := flow[int, string]("waits")
-	w.work(worker.Config{Queues: []string{workflow.DefaultQueue}}, as(waits, func(ctx workflow.Context, n int) (string, error) {
+	w.work(worker.Config{Queues: []string{workflow.DefaultQueue}, Unserved: time.Minute}, as(waits, func(ctx workflow.Context, n int) (string, error) {
 		ctx, cancel := workflow.WithTimeout(ctx, 5*time.Minute)
 		defer cancel()
 		return gpu.Call(ctx, n)

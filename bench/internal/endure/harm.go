@@ -29,6 +29,9 @@ func (e *experiment) deployBuilds(ctx, harm context.Context, leave <-chan struct
 		return err
 	}
 	dismiss := func(p *fleet.Process) {
+		if p.Crashed() != nil {
+			return
+		}
 		if err := p.Stop(stopTime); err != nil {
 			e.problem("%v", err)
 		}
@@ -41,9 +44,7 @@ func (e *experiment) deployBuilds(ctx, harm context.Context, leave <-chan struct
 	}
 	for ; e.deploy > 0 && pause(harm, e.deploy); n++ {
 		p := members[n%e.workers]
-		if err := p.Crashed(); err != nil {
-			e.problem("%v", err)
-		}
+		e.inspect(p)
 		if n%3 == 2 {
 			p.Kill()
 		} else {
@@ -64,12 +65,18 @@ func (e *experiment) deployBuilds(ctx, harm context.Context, leave <-chan struct
 	case <-ctx.Done():
 	}
 	for _, p := range members {
-		if err := p.Crashed(); err != nil {
-			e.problem("%v", err)
-		}
+		e.inspect(p)
 		dismiss(p)
 	}
 	return nil
+}
+
+// inspect notes that a worker has ended by itself. One that was started while the server
+// was down has said so and left: whoever starts it tries again.
+func (e *experiment) inspect(p *fleet.Process) {
+	if err := p.Crashed(); err != nil && p.ExitCode() != exitFailed {
+		e.problem("%v", err)
+	}
 }
 
 // bounceServer kills the server and starts it again, until the harm is over. It never
