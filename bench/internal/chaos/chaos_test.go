@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos/check"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
 // TestMain plays the other parts of the program, too. Every process that it
@@ -51,6 +52,7 @@ func play(t *testing.T, want int, args ...string) summary {
 
 // As short as that is, somebody is harmed, and somebody else goes on with it.
 func TestChaos_FleetKeepsItsPromises(t *testing.T) {
+	redistest.Binary(t)
 	for name, args := range map[string][]string{
 		"redis":  {"-store", "redis", "-restart-server", "-runs", "150", "-seconds", "5"},
 		"sqlite": {"-store", "sqlite:" + filepath.Join(t.TempDir(), "chaos.db"), "-runs", "60", "-seconds", "3"},
@@ -72,6 +74,7 @@ func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 }
 
 func TestChaos_RunsThatDoNotEndAreLostAndExplained(t *testing.T) {
+	redistest.Binary(t)
 	dir := filepath.Join(t.TempDir(), "logs")
 	var out, progress bytes.Buffer
 	code := Main(t.Context(), []string{
@@ -95,6 +98,7 @@ func TestChaos_RunsThatDoNotEndAreLostAndExplained(t *testing.T) {
 }
 
 func TestChaos_InterruptedSaysHowFarItCameAndLeavesNobody(t *testing.T) {
+	redistest.Binary(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out bytes.Buffer
@@ -130,6 +134,7 @@ func (w *watched) Write(b []byte) (int, error) {
 }
 
 func TestMain_RefusesWrongFlags(t *testing.T) {
+	redistest.Binary(t)
 	file := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -154,6 +159,7 @@ func TestMain_RefusesWrongFlags(t *testing.T) {
 }
 
 func TestMain_HelpNamesEveryFlagAndExitCode(t *testing.T) {
+	redistest.Binary(t)
 	var out, complaint bytes.Buffer
 	if code := Main(t.Context(), []string{"--help"}, &out, &complaint); code != 0 || complaint.Len() > 0 {
 		t.Errorf("exit code %d, complaint %q", code, &complaint)
@@ -169,6 +175,7 @@ func TestMain_HelpNamesEveryFlagAndExitCode(t *testing.T) {
 }
 
 func TestRole_IsNobodysButItsOwn(t *testing.T) {
+	redistest.Binary(t)
 	for _, args := range [][]string{nil, {"chaos"}, {"-runs"}} {
 		if _, ok := Role(args, os.Stderr); ok {
 			t.Errorf("%q is taken for a role", args)
@@ -181,6 +188,7 @@ func TestRole_IsNobodysButItsOwn(t *testing.T) {
 }
 
 func TestPlan_DependsOnTheSeedAlone(t *testing.T) {
+	redistest.Binary(t)
 	o := options{runs: 600, seconds: 10, seed: 5, lease: time.Second}
 	first, again := plan(&o), plan(&o)
 	unexported := cmp.AllowUnexported(order{})

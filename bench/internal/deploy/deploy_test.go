@@ -2,13 +2,12 @@ package deploy
 
 import (
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/flowgen/flowgen/bench/internal/fleet"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
 // TestMain plays the other parts of the program, too.
@@ -21,9 +20,7 @@ func TestMain(m *testing.M) {
 
 // With Version no run is blocked for good, and none fails.
 func TestDeploy_RunsUnderWayEndAndNoneFails(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil && fleet.Check("redis") != nil {
-		t.Skip(err)
-	}
+	redistest.Binary(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flowgen/flowgen/bench/internal/endure/flows"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 // TestEndure_LosesNothing is the short version of make endure: deploys, a restart of the
 // server, deleted keys and repairs beside one another.
 func TestEndure_LosesNothing(t *testing.T) {
+	redistest.Binary(t)
 	var out, progress bytes.Buffer
 	code := Main(t.Context(), []string{
 		"-json", "-dir", t.TempDir(), "-duration", "8s", "-deploy", "3s", "-bounce", "5s", "-damage", "100", "-upkeep", "2s", "-seed", "5",
@@ -85,6 +87,7 @@ func TestJob_WantIsWhatAJourneyReturns(t *testing.T) {
 }
 
 func TestParse_RefusesWhatMakesNoSense(t *testing.T) {
+	redistest.Binary(t)
 	for _, args := range [][]string{{"-rate", "0"}, {"-duration", "-1s"}, {"-damage", "-3"}, {"extra"}, {"-nothing"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%q: no error", args)
