@@ -106,7 +106,8 @@ func TestCost_AThreeStepRunTakesFewCommands(t *testing.T) {
 		t.Errorf("a run takes %.2f commands, want at most 6", all)
 	}
 	commits := work["commit"] + work["append"] + work["finish"]
-	if created > runs+5 || commits > 5*runs || work["xrange"] > 0 {
+	const tried = 1 // by the doctor, when the worker starts
+	if created > runs+5 || commits > 5*runs || work["xrange"] > tried {
 		t.Errorf("%d runs took %d creates, %d commits and %d reads of logs, want about 1, 4 and 0 each", runs, created, commits, work["xrange"])
 	}
 	if rest := float64(works.scripts-commits) / runs; rest > 2 {
