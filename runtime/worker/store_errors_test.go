@@ -1,0 +1,108 @@
+package worker_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// refusal is how a store has refused something: the type of the error, with its fields.
+func refusal[E error](t *testing.T, what string, err error) E {
+	t.Helper()
+	typed, ok := errors.AsType[E](err)
+	if !ok {
+		t.Fatalf("%s: got error %v (%T), want a %T", what, err, err, typed)
+	}
+	return typed
+}
+
+// only returns the one answer to one request.
+func only[T any](answers []T, err error) (answer T, _ error) {
+	if err != nil {
+		return answer, err
+	}
+	return answers[0], nil
+}
+
+func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		slot := event.SlotOf("order 7")
+		partition := int(slot) % w.store.Partitions()
+		class := store.Class{Queue: "default", Workflow: "refused"}
+		create := func(id string) (store.Create, error) {
+			c := store.Create{
+				Run: event.NewRunID(time.Now(), slot), WorkflowID: id, Active: store.ActiveFail, Class: class,
+				Frame: []byte("first"), Seq: 1, CID: event.NewCID(),
+			}
+			created, err := only(w.store.Create(w.ctx, []store.Create{c}))
+			return c, errors.Join(err, created.Err)
+		}
+		first, err := create("order 7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = create("order 7")
+		active := refusal[*store.ActiveError](t, "a second start", err)
+		if want := (store.ActiveError{WorkflowID: "order 7", Run: first.Run}); *active != want {
+			t.Errorf("got %+v, want %+v", *active, want)
+		}
+
+		session := store.Session{Partition: partition, ID: "wses_refused", TTL: time.Minute, Classes: []store.Class{class}}
+		if err := w.store.OpenSession(w.ctx, session); err != nil {
+			t.Fatal(err)
+		}
+		claimed, err := w.store.ClaimRun(w.ctx, partition, session.ID, event.NewToken(), first.Run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit := func(change func(c *store.Commit)) error {
+			c := store.Commit{
+				Run: first.Run, WorkflowID: "order 7", Fence: claimed.Fence, Prev: claimed.Last,
+				Frame: []byte("next"), CID: event.NewCID(), First: 2, Last: 2, Status: event.StatusRunning,
+			}
+			change(&c)
+			committed, err := only(w.store.Commit(w.ctx, []store.Commit{c}))
+			return errors.Join(err, committed.Err)
+		}
+		mismatch := refusal[*store.WorkflowIDMismatchError](t, "another workflow id", commit(func(c *store.Commit) { c.WorkflowID = "order 8" }))
+		if want := (store.WorkflowIDMismatchError{Run: first.Run, Got: "order 8", Want: "order 7"}); *mismatch != want {
+			t.Errorf("got %+v, want %+v", *mismatch, want)
+		}
+		lost := refusal[*store.ConflictError](t, "an event that is there", commit(func(c *store.Commit) { c.First, c.Last = 1, 1 }))
+		if lost.Run != first.Run || lost.Seq != 1 || lost.StoredSeq != 1 {
+			t.Errorf("got %+v, want event 1 of %s to conflict with event 1", *lost, first.Run)
+		}
+		if err := commit(func(c *store.Commit) { c.Fence.Epoch++ }); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("a claim that was lost: got %v, want %v", err, store.ErrFenced)
+		}
+		loaded, err := only(w.store.Load(w.ctx, []store.Load{{Run: first.Run}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(uint64(1), loaded.Record.Seq); diff != "" {
+			t.Errorf("what was refused has written something: %s", diff)
+		}
+
+		unknown := event.NewRunID(time.Now(), slot)
+		if loaded, err := only(w.store.Load(w.ctx, []store.Load{{Run: unknown}})); err != nil || !errors.Is(loaded.Err, store.ErrRunNotFound) {
+			t.Errorf("load of a run that does not exist: got %v, %v", loaded.Err, err)
+		}
+		item := store.Item{ID: event.NewItemID(), Body: []byte("message")}
+		if _, err := w.store.Deliver(w.ctx, store.Deliver{Run: unknown, Item: item}); !errors.Is(err, store.ErrRunNotFound) {
+			t.Errorf("a message for a run that does not exist: got %v", err)
+		}
+		if err := commit(func(c *store.Commit) { c.Effect, c.Status = store.EffectFinish, event.StatusCompleted }); err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.store.Deliver(w.ctx, store.Deliver{Run: first.Run, Item: item})
+		terminal := refusal[*store.TerminalError](t, "a message for an ended run", err)
+		if want := (store.TerminalError{Run: first.Run, Status: event.StatusCompleted}); *terminal != want {
+			t.Errorf("got %+v, want %+v", *terminal, want)
+		}
+	})
+}
