@@ -62,7 +62,8 @@ generate: ## write the generated files
 	$(GO) run ./cmd/flowgen ./...
 
 .PHONY: lint
-lint: ## run golangci-lint (the first time builds it: one to five minutes)
+lint: ## run golangci-lint (the first time builds it: one to five minutes) and check the English of changed files
+	$(GO) run ./internal/english
 	$(GO) run $(GOLANGCI_LINT) run ./...
 
 .PHONY: fuzz
