@@ -10,6 +10,7 @@ ENDURE        ?= -duration 1h
 CHECKS        ?= 1000
 SEEDS         ?= 30
 SEED          ?= 1
+PACKAGES      := ./... ./bench/...
 
 # SQLite is C that was turned into Go, and keeps its own locks: watching it for
 # races and wrong pointers finds nothing in our code and makes it five times slower.
@@ -35,17 +36,17 @@ format: ## check that every Go file is formatted
 .PHONY: vet
 vet: ## run go vet
 	@echo "== vet: go vet ./..."
-	@$(GO) vet ./...
+	@$(GO) vet $(PACKAGES)
 
 .PHONY: generated
 generated: ## check that generated files are those that the generator writes today
-	@echo "== generated: flowgen -check ./..."
-	@$(GO) run ./cmd/flowgen -check ./...
+	@echo "== generated: flowgen -check $(PACKAGES)"
+	@$(GO) run ./cmd/flowgen -check $(PACKAGES)
 
 .PHONY: race
 race: compiler ## run the tests under the race detector
 	@echo "== race: go test -race ./..."
-	@CGO_ENABLED=1 $(GO) test -race $(UNWATCHED) -timeout $(RACE_TIMEOUT) ./...
+	@CGO_ENABLED=1 $(GO) test -race $(UNWATCHED) -timeout $(RACE_TIMEOUT) $(PACKAGES)
 
 .PHONY: compiler
 compiler:
@@ -59,16 +60,16 @@ compiler:
 
 .PHONY: generate
 generate: ## write the generated files
-	$(GO) run ./cmd/flowgen ./...
+	$(GO) run ./cmd/flowgen $(PACKAGES)
 
 .PHONY: lint
 lint: ## run golangci-lint (the first time builds it: one to five minutes) and check the English of changed files
 	$(GO) run ./internal/english
-	$(GO) run $(GOLANGCI_LINT) run ./...
+	$(GO) run $(GOLANGCI_LINT) run $(PACKAGES)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME (20s)
-	@list=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+	@list=$$($(GO) test -list '^Fuzz' $(PACKAGES)) || { echo "$$list"; exit 1; }; \
 	echo "$$list" | \
 		awk '/^Fuzz/ { names[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print names[i], $$2; n = 0 }' | \
 		while read -r name package; do \
@@ -78,7 +79,7 @@ fuzz: ## run every fuzz test for FUZZTIME (20s)
 
 .PHONY: cover
 cover: ## measure the coverage of all packages by all tests
-	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	$(GO) test -coverpkg=./... -coverprofile=coverage.out $(PACKAGES)
 	$(GO) tool cover -func=coverage.out | tail -n 1
 
 .PHONY: mutants
