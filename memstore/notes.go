@@ -26,7 +26,7 @@ func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence,
 	if r.rare().notes == nil {
 		r.extra.notes = map[string][]byte{}
 	}
-	if old, ok := r.extra.notes[key]; progress && !(ok && bytes.Equal(old, body)) {
+	if old, ok := r.extra.notes[key]; progress && (!ok || !bytes.Equal(old, body)) {
 		r.recoveries = 0
 	}
 	r.extra.notes[key] = body

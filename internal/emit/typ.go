@@ -104,8 +104,7 @@ func (e *emitter) iface(t *types.Interface) *jen.Statement {
 		return jen.Interface()
 	}
 	return jen.InterfaceFunc(func(g *jen.Group) {
-		for i := range t.NumExplicitMethods() {
-			m := t.ExplicitMethod(i)
+		for m := range t.ExplicitMethods() {
 			g.Id(m.Name()).Add(e.signature(m.Signature()))
 		}
 		for embedded := range t.EmbeddedTypes() {

@@ -198,7 +198,7 @@ func decodeEvent(e *Event, b []byte, base int64) error {
 }
 
 // decodeFields reads an event without asking whether its reference can be.
-func decodeFields(e *Event, b []byte, base int64) error {
+func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one case per field
 	if len(b) == 0 {
 		return fmt.Errorf("it is empty: %w", ErrCorrupt)
 	}

@@ -39,7 +39,7 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 			case errors.Is(a.err, store.ErrClosed):
 				return a.err
 			case a.err != nil:
-				return nil //nolint:nilerr // ctx has ended
+				return nil // ctx has ended
 			}
 			if next[i] = a.next; !a.full {
 				delete(claim, s.partition)

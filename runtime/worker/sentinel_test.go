@@ -22,10 +22,10 @@ type lyingError struct{}
 func (lyingError) Error() string { return "lying" }
 
 func (lyingError) Is(target error) bool {
-	if target == fs.ErrExist { //nolint:errorlint // as Is methods do
+	if target == fs.ErrExist {
 		panic("asked")
 	}
-	return target == errSoldOut //nolint:errorlint // as Is methods do
+	return target == errSoldOut
 }
 
 func openAbsent(path string) error { _, err := os.Open(path); return err }

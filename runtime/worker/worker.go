@@ -241,7 +241,7 @@ func (w *Worker) run(ctx context.Context) error {
 		defer cancel()
 		w.closeSessions(closing)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // stopped before it began
+			return nil // stopped before it began
 		}
 		return fmt.Errorf("worker: open session: %w", err)
 	}

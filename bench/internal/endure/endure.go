@@ -135,8 +135,8 @@ func (e *experiment) endure(ctx context.Context) error {
 	return nil
 }
 
-// problem keeps what is found wrong.
-func (e *experiment) problem(format string, args ...any) {
+// problemf keeps what is found wrong.
+func (e *experiment) problemf(format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.problems = append(e.problems, fmt.Sprintf(format, args...))

@@ -33,7 +33,7 @@ func (e *experiment) deployBuilds(ctx, harm context.Context, leave <-chan struct
 			return
 		}
 		if err := p.Stop(stopTime); err != nil {
-			e.problem("%v", err)
+			e.problemf("%v", err)
 		}
 	}
 	n := 0
@@ -75,7 +75,7 @@ func (e *experiment) deployBuilds(ctx, harm context.Context, leave <-chan struct
 // was down has said so and left: whoever starts it tries again.
 func (e *experiment) inspect(p *fleet.Process) {
 	if err := p.Crashed(); err != nil && p.ExitCode() != exitFailed {
-		e.problem("%v", err)
+		e.problemf("%v", err)
 	}
 }
 
@@ -172,7 +172,7 @@ func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key st
 func runOf(key string) event.RunID {
 	_, name, _ := strings.Cut(key, "}:")
 	letter, rest, ok := strings.Cut(name, ":")
-	if !ok || !strings.Contains("m l i n g x j O B s S C W", letter) {
+	if !ok || len(letter) != 1 || !strings.ContainsAny(letter, "mlingxjOBsSCW") {
 		return ""
 	}
 	id, _, _ := strings.Cut(rest, ":")

@@ -20,8 +20,8 @@ type api struct {
 	stopping context.Context // ends when the server stops: waiting requests end with it
 }
 
-func handler(client *workflow.Client, stopping context.Context) http.Handler {
-	a := api{client, stopping}
+func handler(stopping context.Context, client *workflow.Client) http.Handler {
+	a := api{client: client, stopping: stopping}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /answers", a.ask)
 	mux.HandleFunc("GET /answers/{id}", a.result)

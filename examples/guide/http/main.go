@@ -51,7 +51,7 @@ func run(ctx context.Context, file string, l net.Listener) (err error) {
 
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	server := &http.Server{Handler: handler(client, stopping), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler(stopping, client), ReadHeaderTimeout: 5 * time.Second}
 	server.RegisterOnShutdown(stop)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()

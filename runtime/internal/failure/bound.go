@@ -40,7 +40,7 @@ func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return strings.ToValidUTF8(s, "\uFFFD")
 	}
-	head, tail, cut := s, "", 0
+	head, tail, cut := s[:len(s)/2], s[len(s)/2:], 0
 	if marks := mark.FindAllStringSubmatchIndex(s, -1); marks != nil {
 		first, last := marks[0], marks[len(marks)-1]
 		head, tail = s[:first[0]], s[last[1]:]
@@ -50,8 +50,6 @@ func Cut(s string, limit int) string {
 				cut += m[0] - marks[i-1][1] // what stands between two marks
 			}
 		}
-	} else {
-		head, tail = s[:len(s)/2], s[len(s)/2:]
 	}
 	room := max(limit-len("…[999999999 bytes cut]…"), 0)
 	front := min(len(head), max(room/2, room-len(tail)))

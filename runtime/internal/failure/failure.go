@@ -64,7 +64,7 @@ type encoder struct {
 
 // encode returns nil for an error that was encoded before, and if there are too many.
 func (e *encoder) encode(err error) *event.Failure {
-	if e.seen != nil && comparable(err) {
+	if e.seen != nil && hashable(err) {
 		if e.seen[err] {
 			return nil
 		}
@@ -99,8 +99,8 @@ func (e *encoder) encode(err error) *event.Failure {
 	return f
 }
 
-// comparable reports whether an error may be the key of a map.
-func comparable(err error) bool {
+// hashable reports whether an error may be the key of a map.
+func hashable(err error) bool {
 	return reflect.TypeOf(err).Comparable() && reflect.ValueOf(err).Comparable()
 }
 
@@ -149,7 +149,7 @@ func identify(err error) (name string, whole bool) {
 	t := reflect.TypeOf(err)
 	registry.RLock()
 	defer registry.RUnlock()
-	if comparable(err) {
+	if hashable(err) {
 		if s := registry.sentinels[err]; s != nil {
 			return s.names[0], false
 		}

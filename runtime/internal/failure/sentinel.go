@@ -50,8 +50,8 @@ type Local interface{ LocalIs() }
 // matched returns the names of the sentinels that an error says it is by an Is method
 // of its own, as those of package syscall do.
 func matched(err error) (names []string) {
-	m, ok := err.(interface{ Is(error) bool }) //nolint:errorlint // the chain itself is taken apart here
-	if _, local := err.(Local); !ok || local { //nolint:errorlint // likewise
+	m, ok := err.(interface{ Is(error) bool })
+	if _, local := err.(Local); !ok || local {
 		return nil
 	}
 	registry.RLock()
@@ -90,7 +90,7 @@ func addMatched(f *event.Failure, err error) {
 // Is reports whether the stored error, or one of its causes, is the registered
 // sentinel target.
 func Is(f *event.Failure, target error) bool {
-	if f == nil || target == nil || !comparable(target) {
+	if f == nil || target == nil || !hashable(target) {
 		return false
 	}
 	registry.RLock()

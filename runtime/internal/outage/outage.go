@@ -95,7 +95,7 @@ func (l *Log) fail(what string, err error, partitions []int) {
 	}
 	l.causes[cause]++
 	if n := l.causes[cause]; n&(n-1) == 0 { // rarer and rarer
-		l.logger.Error("store fails: trying again", l.who, "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
+		l.logger.With(l.who).Error("store fails: trying again", "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
 	}
 }
 
@@ -119,7 +119,7 @@ func (l *Log) answered(partitions []int) {
 		return
 	}
 	l.open.Store(false)
-	l.logger.Warn("store works again", l.who, "failed", l.back.Sub(l.began).Round(time.Millisecond), "tries", l.tries)
+	l.logger.With(l.who).Warn("store works again", "failed", l.back.Sub(l.began).Round(time.Millisecond), "tries", l.tries)
 }
 
 // causeOf tells failures apart by what is behind them. Whether a connection was refused,

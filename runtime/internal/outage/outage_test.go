@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	refused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	wrong   = errors.New("WRONGPASS invalid username-password pair")
+	errRefused  = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	errPassword = errors.New("WRONGPASS invalid username-password pair")
 )
 
 // told calls f with a Log whose quiet time is a second, and returns what it has written.
@@ -52,7 +52,7 @@ func TestLog_TellsOfAnOutageAtPowersOfTwoAndWhenItIsOver(t *testing.T) {
 	got := told(t, func(l *outage.Log) {
 		l.Note(ctx, "claim", nil, 1)
 		for i := range 5 {
-			l.Note(ctx, "claim", fmt.Errorf("claim: %w", refused), i%2)
+			l.Note(ctx, "claim", fmt.Errorf("claim: %w", errRefused), i%2)
 			l.Note(ctx, "commit", io.EOF)
 			time.Sleep(time.Second)
 		}
@@ -72,8 +72,8 @@ func TestLog_TellsOfAnOutageAtPowersOfTwoAndWhenItIsOver(t *testing.T) {
 func TestLog_TellsEachCause(t *testing.T) {
 	got := told(t, func(l *outage.Log) {
 		for range 2 {
-			l.Note(t.Context(), "claim", wrong, 0)
-			l.Note(t.Context(), "claim", refused, 0)
+			l.Note(t.Context(), "claim", errPassword, 0)
+			l.Note(t.Context(), "claim", errRefused, 0)
 		}
 		for i := range 100 {
 			l.Note(t.Context(), "claim", fmt.Errorf("its own %d", i), 0)
@@ -88,14 +88,14 @@ func TestLog_TellsEachCause(t *testing.T) {
 func TestLog_AnOutageIsNotOverWhileSomethingFails(t *testing.T) {
 	ctx := t.Context()
 	got := told(t, func(l *outage.Log) {
-		l.Note(ctx, "claim", refused, 7)
+		l.Note(ctx, "claim", errRefused, 7)
 		for range 100 {
 			l.Note(ctx, "claim", nil, 1)
 			time.Sleep(time.Second)
 		}
 		l.Note(ctx, "claim", nil, 7)
 		for range 2 { // one request, every half of a second
-			l.Note(ctx, "commit", refused, 7)
+			l.Note(ctx, "commit", errRefused, 7)
 			l.Note(ctx, "heartbeat", nil, 7)
 			time.Sleep(time.Second / 2)
 		}
@@ -115,6 +115,6 @@ func TestLog_WhoAsksNoLongerIsNoFailure(t *testing.T) {
 	cancel()
 	want(t, told(t, func(l *outage.Log) {
 		l.Note(ended, "claim", context.Canceled, 0)
-		l.Note(ended, "claim", refused, 0)
+		l.Note(ended, "claim", errRefused, 0)
 	}), "")
 }

@@ -11,12 +11,12 @@ import (
 
 // ErrNotInTime ends a wait for a message or a payload that was given a time of its own.
 // It is an ErrTimeout, but not that of a scope.
-var ErrNotInTime error = notInTime{}
+var ErrNotInTime error = notInTimeError{}
 
-type notInTime struct{}
+type notInTimeError struct{}
 
-func (notInTime) Error() string { return "workflow: nothing was received in time" }
-func (notInTime) Unwrap() error { return ErrTimeout }
+func (notInTimeError) Error() string { return "workflow: nothing was received in time" }
+func (notInTimeError) Unwrap() error { return ErrTimeout }
 
 type scopeError struct {
 	text string

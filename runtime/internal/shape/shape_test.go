@@ -43,8 +43,8 @@ type (
 	line struct{ Text string }
 	// loop embeds itself.
 	loop struct {
-		*loop
-		Name string
+		*loop //nolint:unused // the embedding is tested
+		Name  string
 	}
 	// wide has many fields of its own type.
 	wide struct {

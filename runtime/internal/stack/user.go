@@ -72,8 +72,8 @@ func packageOf(function string) string {
 func Origin(trace string) string {
 	lines := strings.Split(trace, "\n")
 	// A deferred call may have panicked again: what was first comes last.
-	for i := len(lines) - 1; i >= 0; i-- {
-		if strings.HasPrefix(lines[i], "panic(") {
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "panic(") {
 			lines = lines[i+1:]
 			break
 		}

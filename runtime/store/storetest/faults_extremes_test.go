@@ -12,7 +12,7 @@ import (
 // What goes wrong with values and names that nobody means.
 var extremeFaults = map[string]fault{
 	"a long retention overflows": {"TheLongestRetentionKeepsARun", creating(func(_ context.Context, _ wrapper, c *store.Create) {
-		c.Retention = (c.Retention + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+		c.Retention = (c.Retention + time.Millisecond - 1) / time.Millisecond * time.Millisecond //nolint:durationcheck // rounded up
 	})},
 	"a long delay overflows": {"TheLongestDelayIsADelay", creating(func(_ context.Context, _ wrapper, c *store.Create) {
 		c.Delay = time.Duration(int32(c.Delay / time.Millisecond))
