@@ -49,7 +49,8 @@ var rules = []rule{
 	{packages: "runtime/workflow", module: below("workflow"), external: none, required: true},
 	{packages: "runtime/step/...", module: below("step"), external: none, required: true},
 	{packages: "runtime/shim", module: below("shim"), external: none, required: true},
-	{packages: "runtime/worker", module: below("worker"), external: none, required: true},
+	{packages: "runtime/worker", module: append(below("worker"), "runtime/worker/internal/..."), external: none, required: true},
+	{packages: "runtime/worker/internal/...", module: append(below("worker"), "runtime/worker/internal/..."), external: none},
 	{packages: "runtime/workflowtest", module: append(below("workflowtest"), "memstore", "internal/testutil"), helper: true},
 
 	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},

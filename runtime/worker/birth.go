@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/parcel"
 	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/request"
 )
 
 // What a client on this process starts is created by the worker if that can begin it at
@@ -120,7 +121,7 @@ func (w *Worker) birthLoop() {
 	var batch []*commit
 	var requests []store.Create
 	for {
-		if batch = gather(w.io, w.births, batch, birthBatch); len(batch) == 0 {
+		if batch = request.Gather(w.io, w.births, batch, birthBatch); len(batch) == 0 {
 			return
 		}
 		requests = w.bearBatch(batch, requests[:0])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
 const (
@@ -56,7 +57,7 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed):
 			return err
 		default:
-			w.sleep(ctx, time.Second)
+			wait.For(ctx, w.clock, time.Second)
 		}
 		for _, p := range woken.Claim {
 			claim[p] = true
@@ -152,7 +153,7 @@ func (w *Worker) claimUntil(ctx context.Context, s *session) (a claimAnswer) {
 		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, store.ErrClosed) {
 			return a
 		}
-		w.sleep(ctx, delay)
+		wait.For(ctx, w.clock, delay)
 	}
 }
 

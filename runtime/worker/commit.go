@@ -8,6 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/request"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -38,7 +39,7 @@ func (w *Worker) commitLoop() {
 	defer w.work.Done()
 	var batch []*commit
 	for {
-		if batch = gather(w.io, w.commits, batch, commitBatch); len(batch) == 0 {
+		if batch = request.Gather(w.io, w.commits, batch, commitBatch); len(batch) == 0 {
 			return
 		}
 		for _, c := range batch {
@@ -46,7 +47,7 @@ func (w *Worker) commitLoop() {
 				w.writeNote(c)
 			}
 		}
-		w.commitSender.send(batch)
+		w.commitSender.Send(batch)
 		clear(batch[:cap(batch)]) // the next ones come into the same room
 	}
 }
@@ -54,13 +55,14 @@ func (w *Worker) commitLoop() {
 // newCommitSender returns what sends commits until there is an answer. After an error it is
 // not known which of them were applied: the same bytes are sent again, and the store
 // answers for each of them as it would have done the first time.
-func (w *Worker) newCommitSender() *sender[*commit] {
-	return &sender[*commit]{
-		w: w, ask: w.commitBatch,
-		giveUp:    func(c *commit, err error) { c.deliver(store.Committed{Err: err}) },
-		partition: func(c *commit) int { return w.partitionOf(c.req.Run) }, // its task may be on with another claim
-		bytes:     (*commit).bytes,
-	}
+func (w *Worker) newCommitSender() *request.Sender[*commit] {
+	return request.NewSender(request.Params[*commit]{
+		Ask:       w.commitBatch,
+		GiveUp:    func(c *commit, err error) { c.deliver(store.Committed{Err: err}) },
+		Partition: func(c *commit) int { return w.partitionOf(c.req.Run) }, // its task may be on with another claim
+		Bytes:     (*commit).bytes,
+		Clock:     w.clock, Context: w.io, Last: w.hard.Load, Work: &w.work,
+	})
 }
 
 // bytes returns about how long the request is.
@@ -260,7 +262,7 @@ func (t *task) onDurable(c *commit, answer *store.Committed) {
 		t.acquit()
 	}
 	if len(c.req.Send) > 0 {
-		t.w.sessions[t.partition].relay.kick()
+		t.w.sessions[t.partition].relay.Notify()
 	}
 	t.mailWanted = t.mailWanted || answer.Mail
 	switch c.req.Effect {

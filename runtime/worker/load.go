@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/request"
 )
 
 const (
@@ -71,43 +71,23 @@ func (w *Worker) loadLoop() {
 	defer w.work.Done()
 	var batch []*load
 	for {
-		if batch = gather(w.io, w.loads, batch, loadBatch); len(batch) == 0 {
+		if batch = request.Gather(w.io, w.loads, batch, loadBatch); len(batch) == 0 {
 			return
 		}
-		w.loadSender.send(batch)
+		w.loadSender.Send(batch)
 		clear(batch[:cap(batch)])
 	}
 }
 
 // newLoadSender returns what asks for runs until there is an answer.
-func (w *Worker) newLoadSender() *sender[*load] {
-	return &sender[*load]{
-		w: w, ask: w.readBatch,
-		giveUp:    func(l *load, err error) { l.deliver(store.Loaded{Err: err}) },
-		partition: func(l *load) int { return l.partition },
-		bytes:     func(l *load) int { return l.bytes },
-	}
-}
-
-// gather waits for something and takes what else is there, at most limit, into room.
-// It returns nothing once ctx has ended.
-func gather[T any](ctx context.Context, from <-chan T, room []T, limit int) []T {
-	batch := room[:0]
-	select {
-	case first := <-from:
-		batch = append(batch, first)
-	case <-ctx.Done():
-		return nil
-	}
-	for len(batch) < limit {
-		select {
-		case v := <-from:
-			batch = append(batch, v)
-		default:
-			return batch
-		}
-	}
-	return batch
+func (w *Worker) newLoadSender() *request.Sender[*load] {
+	return request.NewSender(request.Params[*load]{
+		Ask:       w.readBatch,
+		GiveUp:    func(l *load, err error) { l.deliver(store.Loaded{Err: err}) },
+		Partition: func(l *load) int { return l.partition },
+		Bytes:     func(l *load) int { return l.bytes },
+		Clock:     w.clock, Context: w.io, Last: w.hard.Load, Work: &w.work,
+	})
 }
 
 // readBatch asks once, and returns what was not answered.

@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/chunk"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -180,7 +181,7 @@ func (p *pen) deliver(next *page) error {
 		case p.ctx.Err() != nil:
 			return p.over()
 		}
-		p.w.sleep(p.ctx, delay)
+		wait.For(p.ctx, p.w.clock, delay)
 	}
 }
 

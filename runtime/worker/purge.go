@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
 const (
@@ -35,7 +36,7 @@ func (w *Worker) purgeLoop(ctx context.Context) {
 		case err != nil:
 			// The next round tries again.
 		}
-		if !w.sleep(ctx, purgeDelay(w.clock.Now(), next, w.chance())) {
+		if !wait.For(ctx, w.clock, purgeDelay(w.clock.Now(), next, w.chance())) {
 			return
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/outbox"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
 // session is the worker's life on one partition, renewed by heartbeats.
@@ -25,7 +27,7 @@ type session struct {
 	behind bool // runs may wait for a place here; guarded by Worker.mu
 
 	renewing chan struct{} // holds a value while a new session is opened
-	relay    *relay
+	relay    *outbox.Relay
 
 	asking chan claimAnswer // of a claim that takes long; of the claim loop alone
 	silent atomic.Bool      // there is one: the partition does not answer
@@ -84,7 +86,10 @@ const openingMost = 16
 func (w *Worker) newSession(partition int) *session {
 	s := &session{w: w, partition: partition, behind: true, over: true, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.relay = newRelay(s)
+	s.relay = outbox.New(outbox.Params{
+		Store: w.store, Clock: w.clock, Log: w.log, Activity: w.activity, Partition: partition, Name: w.cfg.Name, Heartbeat: w.cfg.Heartbeat,
+		Silent: w.silent,
+	})
 	return s
 }
 
@@ -104,6 +109,9 @@ func (s *session) open(ctx context.Context) error {
 	s.id, s.over, s.renewed = id, false, sent
 	return nil
 }
+
+// silent reports whether a partition does not answer at the moment.
+func (w *Worker) silent(partition int) bool { return w.sessions[partition].silent.Load() }
 
 func (s *session) current() store.SessionID {
 	s.mu.Lock()
@@ -131,7 +139,7 @@ func (s *session) alive(id store.SessionID) bool {
 // then it returns the cause.
 func (s *session) awaitAlive(ctx context.Context, id store.SessionID) error {
 	for !s.alive(id) {
-		if !s.w.sleep(ctx, overdue) {
+		if !wait.For(ctx, s.w.clock, overdue) {
 			return context.Cause(ctx)
 		}
 	}
@@ -180,7 +188,7 @@ func (s *session) beat() {
 		for _, run := range answer.Mail {
 			s.w.notifyMail(run)
 		}
-		s.relay.heard(answer.Outbox)
+		s.relay.Heard(answer.Outbox)
 		if claiming == 0 && answer.Owned != s.w.ownedOn(s.partition) {
 			s.reconcile(id)
 		}
@@ -212,7 +220,7 @@ func (s *session) renew(ctx context.Context, expired store.SessionID) error {
 			s.w.poke()
 			return nil
 		}
-		if errors.Is(err, store.ErrClosed) || !s.w.sleep(ctx, time.Second) {
+		if errors.Is(err, store.ErrClosed) || !wait.For(ctx, s.w.clock, time.Second) {
 			return err
 		}
 	}
@@ -268,7 +276,7 @@ func (s *session) stop() {
 	close(s.stopped)
 	s.cancel()
 	<-s.done
-	s.relay.stop()
+	s.relay.Stop()
 }
 
 // closePatience bounds how long the worker waits for the store to end its sessions.
@@ -294,18 +302,5 @@ func (w *Worker) closeSessions(ctx context.Context) {
 	failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
 	if len(failed) > 0 {
 		w.log.Warn("close worker sessions failed: their runs are taken over when their claims expire", "sessions", len(failed), "error", failed[0])
-	}
-}
-
-// sleep waits for d by the store's clock and reports whether ctx still lives.
-func (w *Worker) sleep(ctx context.Context, d time.Duration) bool {
-	done := make(chan struct{})
-	stop := w.clock.AfterFunc(d, func() { close(done) })
-	defer stop()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
 // A run of which no code was executed needs none to end: if somebody has canceled it, or its
@@ -39,7 +40,7 @@ func (w *Worker) unservedLoop(ctx context.Context) {
 			return
 		}
 		w.outage.Note(ctx, "look for runs that nobody serves", err)
-		if !w.sleep(ctx, time.Duration((0.8+0.4*w.chance())*float64(w.cfg.Unserved))) {
+		if !wait.For(ctx, w.clock, time.Duration((0.8+0.4*w.chance())*float64(w.cfg.Unserved))) {
 			return
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/request"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -151,8 +152,8 @@ type Worker struct {
 	claimSeq atomic.Uint64
 	queue    queue
 
-	commitSender *sender[*commit]
-	loadSender   *sender[*load]
+	commitSender *request.Sender[*commit]
+	loadSender   *request.Sender[*load]
 	commits      chan *commit
 	births       chan *commit
 	loads        chan *load
@@ -278,8 +279,8 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	}
 	for _, s := range w.sessions {
 		go s.loop()
-		go s.relay.loop()
-		s.relay.kick() // what a worker before has left
+		go s.relay.Run()
+		s.relay.Notify() // what a worker before has left
 	}
 	w.work.Add(1)
 	go w.purgeLoop(purging)

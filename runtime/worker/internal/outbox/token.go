@@ -1,4 +1,4 @@
-package worker
+package outbox
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 // released reports whether a token that was refused is about to be free: its hook is
 // closed, only the run that held it has not ended yet. Else the answer names the run
 // whose hook has the token, and not the one that holds it for that.
-func (r *relay) released(ctx context.Context, c *store.Create, answer *store.Created) bool {
+func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Created) bool {
 	var active *store.ActiveError
 	if c.Class.Workflow != event.HookRun || !errors.As(answer.Err, &active) {
 		return false
 	}
-	st := r.s.w.store
+	st := r.Store
 	loaded, err := st.Load(ctx, []store.Load{{Run: active.Run, Limit: -1}})
 	if err != nil || loaded[0].Err != nil {
 		return true // it is gone, or is asked again

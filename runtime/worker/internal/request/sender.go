@@ -1,4 +1,5 @@
-package worker
+// Package request sends requests to a store, many at once, until they are answered.
+package request
 
 import (
 	"context"
@@ -8,45 +9,63 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
-// sender sends requests about runs to the store, many at once, until they are answered.
-// What the store does not answer waits in the lane of its partition, apart from all
-// others: a partition that does not answer must not keep those that do.
-type sender[T any] struct {
-	w *Worker
-	// ask sends requests, deals with those that were answered, and returns the others, in
-	// the same room, with an error of one of them.
-	ask func(batch []T) (unknown []T, err error)
-	// giveUp deals with a request that will not be answered.
-	giveUp    func(v T, err error)
-	partition func(v T) int
-	bytes     func(v T) int // about how long the request or its answer is
+// Params say what a [Sender] sends.
+type Params[T any] struct {
+	// Ask sends requests, deals with those that were answered, and returns the others, in
+	// the same buffer, with an error of one of them.
+	Ask func(batch []T) (unknown []T, err error)
+	// GiveUp deals with a request that will not be answered.
+	GiveUp func(v T, err error)
+	// Partition returns where the store keeps what a request is about.
+	Partition func(v T) int
+	// Bytes returns about how long a request or its answer is.
+	Bytes func(v T) int
+
+	Clock store.Clock
+	// Context ends the pauses between two tries.
+	Context context.Context
+	// Last reports whether nothing is tried again any more.
+	Last func() bool
+	// Work counts the goroutines that try again.
+	Work *sync.WaitGroup
+}
+
+// Sender sends requests about runs to a store until they are answered. What the store
+// does not answer waits in the lane of its partition, apart from all others: a partition
+// that does not answer must not keep those that do.
+type Sender[T any] struct {
+	Params[T]
 
 	mu    sync.Mutex
 	lanes map[int]*lane[T]
 	some  atomic.Bool // there are lanes
 }
 
+// NewSender returns a sender.
+func NewSender[T any](p Params[T]) *Sender[T] { return &Sender[T]{Params: p} }
+
 // sendBytes bounds how much is sent, or read, at once: what takes longer than the store
 // is waited for would never pass, however often it is sent. One request may be longer.
 const sendBytes = 4 << 20
 
-// send sends a batch once. The batch is the sender's until it returns.
-func (s *sender[T]) send(batch []T) {
+// Send sends a batch once. The batch is the sender's until it returns.
+func (s *Sender[T]) Send(batch []T) {
 	for batch = s.divert(batch, nil); len(batch) > 0; batch = s.divert(batch, nil) {
 		n := s.fit(batch)
-		unknown, err := s.ask(batch[:n])
+		unknown, err := s.Ask(batch[:n])
 		s.divert(unknown, err)
 		batch = batch[n:]
 	}
 }
 
 // fit returns how many requests are sent at once.
-func (s *sender[T]) fit(batch []T) int {
+func (s *Sender[T]) fit(batch []T) int {
 	bytes := 0
 	for i := range batch {
-		if bytes += s.bytes(batch[i]); i > 0 && bytes > sendBytes {
+		if bytes += s.Bytes(batch[i]); i > 0 && bytes > sendBytes {
 			return i
 		}
 	}
@@ -55,7 +74,7 @@ func (s *sender[T]) fit(batch []T) int {
 
 // divert puts requests into the lanes of their partitions, and returns those for which there
 // is none. With an error there is one for all of them: they were not answered.
-func (s *sender[T]) divert(batch []T, failed error) []T {
+func (s *Sender[T]) divert(batch []T, failed error) []T {
 	if failed == nil && !s.some.Load() {
 		return batch
 	}
@@ -63,27 +82,23 @@ func (s *sender[T]) divert(batch []T, failed error) []T {
 	defer s.mu.Unlock()
 	left := batch[:0]
 	for _, v := range batch {
-		p := s.partition(v)
+		p := s.Partition(v)
 		l := s.lanes[p]
 		if l == nil && failed == nil {
 			left = append(left, v)
 			continue
 		}
 		if l == nil {
-			l = &lane[T]{s: s, partition: p, limit: 1, failed: failed, arrived: make(chan struct{}, 1)}
+			l = &lane[T]{s: s, partition: p, limit: 1, failed: failed, arrived: wait.NewNotifier()}
 			if s.lanes == nil {
 				s.lanes = map[int]*lane[T]{}
 			}
 			s.lanes[p] = l
 			s.some.Store(true)
-			s.w.work.Add(1)
-			go l.run()
+			s.Work.Go(l.run)
 		}
 		l.waiting = append(l.waiting, &waiting[T]{v: v})
-		select {
-		case l.arrived <- struct{}{}:
-		default: // it will look
-		}
+		l.arrived.Notify()
 	}
 	return left
 }
@@ -93,12 +108,12 @@ func (s *sender[T]) divert(batch []T, failed error) []T {
 // each answer, so that a batch that cannot pass gets smaller. One that fails by itself
 // while others are answered is sent by itself from then on, more and more rarely.
 type lane[T any] struct {
-	s         *sender[T]
+	s         *Sender[T]
 	partition int
-	waiting   []*waiting[T] // guarded by sender.mu
+	waiting   []*waiting[T] // guarded by Sender.mu
 	limit     int
 	answers   int           // how many were answered
-	arrived   chan struct{} // something may be in waiting that was not looked at
+	arrived   wait.Notifier // something may be in waiting that was not looked at
 	failed    error
 }
 
@@ -111,6 +126,9 @@ type waiting[T any] struct {
 	until   time.Time
 }
 
+// mostAtOnce bounds how many requests of a lane are sent at once.
+const mostAtOnce = 256
+
 const (
 	retryFirst = 10 * time.Millisecond
 	retryMost  = time.Second
@@ -119,23 +137,21 @@ const (
 
 // run sends what waits until nothing is left.
 func (l *lane[T]) run() {
-	w := l.s.w
-	defer w.work.Done()
 	failures := 1
 	pause := retryFirst
 	for {
 		if pause > 0 {
-			w.sleep(w.io, pause)
+			wait.For(l.s.Context, l.s.Clock, pause)
 		}
-		if errors.Is(l.failed, store.ErrClosed) || w.hard.Load() {
+		if errors.Is(l.failed, store.ErrClosed) || l.s.Last() {
 			l.abandon()
 			return
 		}
-		batch, wait := l.take()
+		batch, rest := l.take()
 		switch {
-		case wait > 0: // what comes meanwhile need not wait for what rests
+		case rest > 0: // what comes meanwhile need not wait for what rests
 			pause = 0
-			l.rest(min(wait, retryMost))
+			l.rest(min(rest, retryMost))
 			continue
 		case len(batch) == 0:
 			return
@@ -144,7 +160,7 @@ func (l *lane[T]) run() {
 		for i, b := range batch {
 			all[i] = b.v
 		}
-		unknown, err := l.s.ask(all)
+		unknown, err := l.s.Ask(all)
 		if len(unknown) < len(batch) {
 			failures, pause = 0, 0
 		}
@@ -159,7 +175,7 @@ func (l *lane[T]) run() {
 
 // rest waits for d, or until something has arrived.
 func (l *lane[T]) rest(d time.Duration) {
-	ctx, cancel := context.WithCancel(l.s.w.io)
+	ctx, cancel := context.WithCancel(l.s.Context)
 	defer cancel()
 	go func() {
 		select {
@@ -168,7 +184,7 @@ func (l *lane[T]) rest(d time.Duration) {
 		case <-ctx.Done():
 		}
 	}()
-	l.s.w.sleep(ctx, d)
+	wait.For(ctx, l.s.Clock, d)
 }
 
 // take returns what to send now; if everything that waits is to wait longer, how long.
@@ -182,7 +198,7 @@ func (l *lane[T]) take() (batch []*waiting[T], wait time.Duration) {
 		s.some.Store(len(s.lanes) > 0)
 		return nil, 0
 	}
-	now, bytes := s.w.clock.Now(), 0
+	now, bytes := s.Clock.Now(), 0
 	var left []*waiting[T]
 	for i, v := range l.waiting {
 		if rest := v.until.Sub(now); rest > 0 {
@@ -192,7 +208,7 @@ func (l *lane[T]) take() (batch []*waiting[T], wait time.Duration) {
 			left = append(left, v)
 			continue
 		}
-		bytes += s.bytes(v.v)
+		bytes += s.Bytes(v.v)
 		if full := len(batch) > 0 && (len(batch) >= l.limit || bytes > sendBytes || v.alone); full {
 			left = append(left, l.waiting[i:]...)
 			break
@@ -220,7 +236,7 @@ func (l *lane[T]) settle(batch []*waiting[T], unknown []T) {
 	case answered == 0:
 		l.limit = max(len(batch)/2, 1)
 	case len(unknown) == 0:
-		l.limit = min(2*max(l.limit, len(batch)), commitBatch)
+		l.limit = min(2*max(l.limit, len(batch)), mostAtOnce)
 	}
 	if len(unknown) == 0 {
 		return
@@ -229,7 +245,7 @@ func (l *lane[T]) settle(batch []*waiting[T], unknown []T) {
 		v := batch[0]
 		if v.alone && l.answers > v.answers {
 			v.delay = min(max(2*v.delay, retryMost), aloneMost)
-			v.until = l.s.w.clock.Now().Add(v.delay)
+			v.until = l.s.Clock.Now().Add(v.delay)
 		}
 		v.alone, v.answers = true, l.answers
 		l.waiting = append(l.waiting, v)
@@ -248,6 +264,27 @@ func (l *lane[T]) abandon() {
 	l.s.some.Store(len(l.s.lanes) > 0)
 	l.s.mu.Unlock()
 	for _, v := range left {
-		l.s.giveUp(v.v, l.failed)
+		l.s.GiveUp(v.v, l.failed)
 	}
+}
+
+// Gather waits for something and takes what else is there, at most limit, into buffer.
+// It returns nothing once ctx has ended.
+func Gather[T any](ctx context.Context, from <-chan T, buffer []T, limit int) []T {
+	batch := buffer[:0]
+	select {
+	case first := <-from:
+		batch = append(batch, first)
+	case <-ctx.Done():
+		return nil
+	}
+	for len(batch) < limit {
+		select {
+		case v := <-from:
+			batch = append(batch, v)
+		default:
+			return batch
+		}
+	}
+	return batch
 }

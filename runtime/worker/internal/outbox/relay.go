@@ -1,17 +1,21 @@
-package worker
+// Package outbox carries over what runs send to others.
+package outbox
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/activity"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/parcel"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -22,62 +26,79 @@ const (
 	relayCalls = 16
 )
 
-// relay carries over what runs of a partition send to others. Any worker of the
+// Params are what a [Relay] works with.
+type Params struct {
+	Store     store.Store
+	Clock     store.Clock
+	Log       *slog.Logger
+	Activity  *activity.Counter // nil: nobody wants to know
+	Partition int
+	// Name and Heartbeat are those of the worker.
+	Name      string
+	Heartbeat time.Duration
+	// Silent reports whether a partition does not answer at the moment.
+	Silent func(partition int) bool
+}
+
+// stopPatience bounds how long Stop waits for a store that does not answer.
+const stopPatience = 2 * time.Second
+
+// Relay carries over what runs of a partition send to others. Any worker of the
 // partition may do so at any time, because everything it does may be done twice;
 // so it holds no lock, and remembers nothing that matters.
 //
 // Who has written records carries them over at once. Others look when they begin,
 // and later only after what is overdue, which heartbeats tell: that is how the
 // records of a worker that died are found.
-type relay struct {
-	s      *session
-	wake   chan struct{}
-	alarm  func() bool
-	done   chan struct{}
-	late   bool               // at the last heartbeat something was to be done
-	lost   map[pair]time.Time // receivers that were unknown, and when; see mayBeLost
-	ctx    context.Context    // of all that it asks the store
-	cutOff context.CancelFunc
+type Relay struct {
+	Params
+	wake    wait.Notifier
+	alarm   func() bool
+	stopped chan struct{}
+	done    chan struct{}
+	late    bool               // at the last heartbeat something was to be done
+	lost    map[pair]time.Time // receivers that were unknown, and when; see mayBeLost
+	ctx     context.Context    // of all that it asks the store
+	cutOff  context.CancelFunc
 
 	mu    sync.Mutex // of holds, while records of a round are under way
 	holds holds
 }
 
-func newRelay(s *session) *relay {
-	r := &relay{s: s, wake: make(chan struct{}, 1), done: make(chan struct{}), lost: map[pair]time.Time{}}
-	r.holds.clock = s.w.clock
+// New returns a relay. Its owner calls Run and Stop, both once.
+func New(p Params) *Relay {
+	r := &Relay{Params: p, wake: wait.NewNotifier(), stopped: make(chan struct{}), done: make(chan struct{}), lost: map[pair]time.Time{}}
+	r.holds.clock = p.Clock
 	r.ctx, r.cutOff = context.WithCancel(context.Background())
 	return r
 }
 
-// kick makes the relay look at the outbox.
-func (r *relay) kick() {
-	r.s.w.activity.Begin()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-		r.s.w.activity.End() // it will look
+// Notify makes the relay look at the outbox.
+func (r *Relay) Notify() {
+	r.Activity.Begin()
+	if !r.wake.Notify() {
+		r.Activity.End() // it will look
 	}
 }
 
-// heard takes note of what a heartbeat says about the outbox. What is to be done at
+// Heard takes note of what a heartbeat says about the outbox. What is to be done at
 // two heartbeats in a row is overdue: who has written it has died, or is slow.
-func (r *relay) heard(due time.Time) {
-	waits := !due.IsZero() && !due.After(r.s.w.clock.Now())
+func (r *Relay) Heard(due time.Time) {
+	waits := !due.IsZero() && !due.After(r.Clock.Now())
 	if waits && r.late {
-		r.kick()
+		r.Notify()
 	}
 	r.late = waits
 }
 
-// loop carries over until the session stops, and then what was written last.
-func (r *relay) loop() {
+// Run carries over until Stop, and then what was written last.
+func (r *Relay) Run() {
 	defer close(r.done)
 	defer r.cutOff()
 	defer r.setAlarm(time.Time{})
 	for {
 		select {
-		case <-r.s.stopped:
+		case <-r.stopped:
 			select {
 			case <-r.wake:
 				r.look() // what is left is overdue for others soon
@@ -91,28 +112,29 @@ func (r *relay) loop() {
 }
 
 // look carries over what there is, and sets the alarm for what is left.
-func (r *relay) look() {
-	defer r.s.w.activity.End()
+func (r *Relay) look() {
+	defer r.Activity.End()
 	next, err := r.pass(r.ctx)
 	switch {
 	case err == nil:
 		r.setAlarm(next)
 	case r.ctx.Err() == nil && !errors.Is(err, store.ErrClosed):
-		r.setAlarm(r.s.w.clock.Now().Add(time.Second))
+		r.setAlarm(r.Clock.Now().Add(time.Second))
 	}
 }
 
-// stop ends the loop; a store that does not answer is not waited for
+// Stop ends Run; a store that does not answer is not waited for
 // long.
-func (r *relay) stop() {
-	defer time.AfterFunc(hardStop, r.cutOff).Stop()
+func (r *Relay) Stop() {
+	close(r.stopped)
+	defer time.AfterFunc(stopPatience, r.cutOff).Stop()
 	<-r.done
 }
 
 // setAlarm wakes the relay at t. What is due only later may be done by several
 // workers that know of it: each waits a little longer than the next one, so that
 // most find nothing left to do.
-func (r *relay) setAlarm(t time.Time) {
+func (r *Relay) setAlarm(t time.Time) {
 	if r.alarm != nil {
 		r.alarm()
 		r.alarm = nil
@@ -120,21 +142,21 @@ func (r *relay) setAlarm(t time.Time) {
 	if t.IsZero() {
 		return
 	}
-	wait := t.Sub(r.s.w.clock.Now())
+	wait := t.Sub(r.Clock.Now())
 	if wait > time.Second {
 		h := fnv.New32a()
-		_, _ = h.Write([]byte(r.s.w.cfg.Name))
-		wait += min(r.s.w.cfg.Heartbeat, time.Minute) * time.Duration(h.Sum32()%64) / 64
+		_, _ = h.Write([]byte(r.Name))
+		wait += min(r.Heartbeat, time.Minute) * time.Duration(h.Sum32()%64) / 64
 	}
-	r.alarm = r.s.w.clock.AfterFunc(max(wait, time.Millisecond), r.kick)
+	r.alarm = r.Clock.AfterFunc(max(wait, time.Millisecond), r.Notify)
 }
 
 // pass carries over all for which something is to be done now, and returns when
 // there will be something to do again.
-func (r *relay) pass(ctx context.Context) (time.Time, error) {
+func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 	for {
 		limit := relayBatch + len(r.holds.held) // those that wait must not take the places of others
-		records, next, err := r.s.w.store.Outbox(ctx, r.s.partition, limit)
+		records, next, err := r.Store.Outbox(ctx, r.Partition, limit)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -148,7 +170,7 @@ func (r *relay) pass(ctx context.Context) (time.Time, error) {
 		case ctx.Err() != nil:
 			return time.Time{}, ctx.Err()
 		case later:
-			return r.s.w.clock.Now().Add(relayRetry), nil
+			return r.Clock.Now().Add(relayRetry), nil
 		case len(marks) > 0:
 		case !held.IsZero():
 			return held, nil
@@ -160,18 +182,18 @@ func (r *relay) pass(ctx context.Context) (time.Time, error) {
 
 // mark moves records on. If the store refuses that for some of them, the others are moved
 // on all the same, and those wait.
-func (r *relay) mark(ctx context.Context, marks []store.Mark) error {
+func (r *Relay) mark(ctx context.Context, marks []store.Mark) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	failed := r.s.w.store.Mark(ctx, r.s.partition, marks)
+	failed := r.Store.Mark(ctx, r.Partition, marks)
 	if failed == nil || ctx.Err() != nil {
 		return failed
 	}
 	moved, tries := 0, 0
 	var stuck []store.Mark
 	for _, m := range marks {
-		err := r.s.w.store.Mark(ctx, r.s.partition, []store.Mark{m})
+		err := r.Store.Mark(ctx, r.Partition, []store.Mark{m})
 		if tries++; err == nil {
 			moved++
 			continue
@@ -187,7 +209,7 @@ func (r *relay) mark(ctx context.Context, marks []store.Mark) error {
 	for _, m := range stuck {
 		o := &store.Outgoing{Send: store.Send{ID: m.ID}, From: m.From}
 		if r.holds.fail(o, most) {
-			r.s.w.log.Error("a record of the outbox cannot be moved on: it is set aside", "from", m.From, "record", m.ID, "error", failed)
+			r.Log.Error("a record of the outbox cannot be moved on: it is set aside", "from", m.From, "record", m.ID, "error", failed)
 		}
 	}
 	return nil
@@ -205,7 +227,7 @@ type pair struct{ from, to event.RunID }
 
 // carry does for each record what its phase asks for. later says that some could
 // not be carried over for now.
-func (r *relay) carry(ctx context.Context, records []store.Outgoing) (marks []store.Mark, later bool) {
+func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []store.Mark, later bool) {
 	queues := map[pair][]*store.Outgoing{}
 	var order []pair
 	for i := range records {
@@ -248,12 +270,11 @@ func (r *relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 }
 
 // waits reports whether a record is not to be carried over yet.
-func (r *relay) waits(o *store.Outgoing) bool {
+func (r *Relay) waits(o *store.Outgoing) bool {
 	if r.holds.waits(o) {
 		return true
 	}
-	to := r.s.w.sessions[r.s.w.partitionOf(o.To)]
-	if to != r.s && to.silent.Load() { // it would hold up the others
+	if to := int(o.To.Slot()) % r.Store.Partitions(); to != r.Partition && r.Silent(to) { // it would hold up the others
 		r.fail(o, holdMost)
 		return true
 	}
@@ -261,7 +282,7 @@ func (r *relay) waits(o *store.Outgoing) bool {
 }
 
 // fail lets a record wait, and reports whether that is to be told.
-func (r *relay) fail(o *store.Outgoing, most time.Duration) bool {
+func (r *Relay) fail(o *store.Outgoing, most time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.holds.fail(o, most)
@@ -271,8 +292,8 @@ func (r *relay) fail(o *store.Outgoing, most time.Duration) bool {
 // has lost, so that what created it is to be sent again. That is tried once in a
 // while: a receiver that never was stays unknown, and the records of a pair must
 // not send one another for ever.
-func (r *relay) mayBeLost(p pair) bool {
-	now := r.s.w.clock.Now()
+func (r *Relay) mayBeLost(p pair) bool {
+	now := r.Clock.Now()
 	for other, at := range r.lost {
 		if now.Sub(at) > store.Horizon {
 			delete(r.lost, other)
@@ -287,7 +308,7 @@ func (r *relay) mayBeLost(p pair) bool {
 
 // round carries over records of different pairs, and returns a mark for each; nil
 // for one that must be tried again.
-func (r *relay) round(ctx context.Context, records []*store.Outgoing) []*store.Mark {
+func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.Mark {
 	marks := make([]*store.Mark, len(records))
 	var starts []int
 	var requests []store.Create
@@ -305,7 +326,7 @@ func (r *relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 		if o.Phase != store.PhaseNote && err != nil {
 			// It was damaged, or is of a newer release: somebody else may know it.
 			if r.fail(o, damagedMost) {
-				r.s.w.log.Error("a record of the outbox cannot be read: it is set aside", "from", o.From, "to", o.To, "record", o.ID, "error", err)
+				r.Log.Error("a record of the outbox cannot be read: it is set aside", "from", o.From, "to", o.To, "record", o.ID, "error", err)
 			}
 			continue
 		}
@@ -327,8 +348,8 @@ func (r *relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 }
 
 // confirm lets the receiver forget that it has seen the record.
-func (r *relay) confirm(ctx context.Context, o *store.Outgoing) *store.Mark {
-	if err := r.s.w.store.Confirm(ctx, o.To, o.ID); err != nil {
+func (r *Relay) confirm(ctx context.Context, o *store.Outgoing) *store.Mark {
+	if err := r.Store.Confirm(ctx, o.To, o.ID); err != nil {
 		r.failed(ctx, o, err)
 		return nil
 	}
@@ -341,15 +362,15 @@ func mark(o *store.Outgoing) *store.Mark {
 
 // failed lets a record wait that could not be carried over. That a store is closed ends the
 // worker.
-func (r *relay) failed(ctx context.Context, o *store.Outgoing, err error) {
+func (r *Relay) failed(ctx context.Context, o *store.Outgoing, err error) {
 	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 		r.fail(o, holdMost)
 	}
 }
 
 // create starts runs.
-func (r *relay) create(ctx context.Context, records []*store.Outgoing, starts []int, requests []store.Create, marks []*store.Mark) {
-	answers, err := r.s.w.store.Create(ctx, requests)
+func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []int, requests []store.Create, marks []*store.Mark) {
+	answers, err := r.Store.Create(ctx, requests)
 	if err != nil {
 		for _, i := range starts {
 			r.failed(ctx, records[i], err)
@@ -378,8 +399,8 @@ func (r *relay) create(ctx context.Context, records []*store.Outgoing, starts []
 }
 
 // deliver puts an item into an inbox.
-func (r *relay) deliver(ctx context.Context, o *store.Outgoing, p *parcel.Parcel) *store.Mark {
-	_, err := r.s.w.store.Deliver(ctx, p.Deliver(o))
+func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *parcel.Parcel) *store.Mark {
+	_, err := r.Store.Deliver(ctx, p.Deliver(o))
 	var ended *store.TerminalError
 	m := mark(o)
 	switch {
@@ -403,7 +424,7 @@ func (r *relay) deliver(ctx context.Context, o *store.Outgoing, p *parcel.Parcel
 
 // answer returns what the sender is told; nil if it need not know. The id is
 // derived: however often the record is carried over, it is told once.
-func (r *relay) answer(o *store.Outgoing, p *parcel.Parcel, refusal error) *store.Item {
+func (r *Relay) answer(o *store.Outgoing, p *parcel.Parcel, refusal error) *store.Item {
 	if p.Answer == parcel.Nothing || p.Answer == parcel.OnRefusal && refusal == nil {
 		return nil
 	}
@@ -425,7 +446,7 @@ func (r *relay) answer(o *store.Outgoing, p *parcel.Parcel, refusal error) *stor
 	}
 	body, err := event.AppendItem(nil, &e)
 	if err != nil {
-		r.s.w.log.Error("answer to a run cannot be written", "run", o.From, "error", err)
+		r.Log.Error("answer to a run cannot be written", "run", o.From, "error", err)
 		return nil
 	}
 	return &store.Item{ID: id, Scope: store.ScopeRun, Body: body}
