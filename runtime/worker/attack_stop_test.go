@@ -43,6 +43,7 @@ func TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree(t *testing.T) {
 func TestStop_WorkerThatCannotOpenASessionStops(t *testing.T) {
 	for name, failure := range map[string]error{"unreachable": errors.New("no route to the store"), "closed": store.ErrClosed} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			st := &between{Store: memstore.New()}
 			var down atomic.Bool
 			failing := make(chan struct{}, 1)
@@ -62,6 +63,7 @@ func TestStop_WorkerThatCannotOpenASessionStops(t *testing.T) {
 			}
 			w := newWorld(t, st, workflow.ClientConfig{})
 			wk := worker.New(w.client, worker.Config{})
+			wk.LookEvery(50 * time.Millisecond)
 			attackStep.as(twice)(wk)
 			as(attackOnce, attackStep.Call)(wk)
 			ctx, halt := context.WithCancel(w.ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -59,7 +60,7 @@ func TestVER1_AWorkerOfOtherCodeThatWasThereBeforeTakesABlockedRun(t *testing.T)
 		other := start(w, occupied, 1)
 		w.await("the step", busy.arrived)
 
-		w.work(worker.Config{}, charge.as(twice), as(deployed, afterwards(charge, messages)))
+		w.work(worker.Config{}, charge.as(twice), as(deployed, afterwards(charge, messages)), lookEvery(50*time.Millisecond))
 		if err := wake.Send(w.ctx, run, "go"); err != nil {
 			t.Fatal(err)
 		}
@@ -95,6 +96,7 @@ func TestVER1_ABlockedRunIsTriedAgainByTheSameCodeOnceItsWorkerHasStopped(t *tes
 			return afterwards(reserve, 1)(ctx, n)
 		})
 		plain := as(occupied, func(_ workflow.Context, n int) (int, error) { return n, nil })
+		often := lookEvery(50 * time.Millisecond) // nothing wakes the third worker when the second stops
 		first := w.work(worker.Config{Parked: 1}, code, reserve.as(twice), charge.as(twice), plain)
 		run := start(w, deployed, 4)
 		w.reach(run, event.WaitCreated, 1)
@@ -106,7 +108,7 @@ func TestVER1_ABlockedRunIsTriedAgainByTheSameCodeOnceItsWorkerHasStopped(t *tes
 		}
 		w.blocked(run)
 		broken.Store(false)
-		w.work(worker.Config{}, code, reserve.as(twice), charge.as(twice), plain)
+		w.work(worker.Config{}, code, reserve.as(twice), charge.as(twice), plain, often)
 		for range 20 { // both claim
 			result(w, start(w, occupied, 1))
 		}

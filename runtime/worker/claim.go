@@ -173,7 +173,7 @@ func (w *Worker) handOn(claim map[int]bool) {
 // await waits until there may be something to claim. If the worker was full before
 // it had claimed what it was woken for, it takes no other wake, and waits for room.
 func (w *Worker) await(ctx context.Context, next []time.Time, full bool) (store.Woken, error) {
-	until := w.clock.Now().Add(waitMost)
+	until := w.clock.Now().Add(w.waitMost)
 	for i, t := range next {
 		if !t.IsZero() && t.Before(until) && !w.sessions[i].silent.Load() {
 			until = t

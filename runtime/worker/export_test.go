@@ -1,4 +1,13 @@
 package worker
 
+import "time"
+
 // Room returns how many more runs the worker would work on.
 func (w *Worker) Room() int { return w.capacity() }
+
+// LookEvery lets the claim loop sleep for no longer than d. It must be called before Run.
+func (w *Worker) LookEvery(d time.Duration) { w.waitMost = d }
+
+// ObeysWithin bounds how long a stop waits for users' code that was told to end. It must
+// be called before Run.
+func (w *Worker) ObeysWithin(d time.Duration) { w.obeys = d }

@@ -123,6 +123,16 @@ func onEachStore(t *testing.T, test func(t *testing.T, w *world)) {
 // binding registers one workflow or step.
 type binding func(workflow.Registrar)
 
+// lookEvery lets a worker look for work at least so often, also if nothing wakes it.
+func lookEvery(d time.Duration) binding {
+	return func(r workflow.Registrar) { r.(*running).LookEvery(d) }
+}
+
+// obeysWithin bounds how long a worker that stops waits for code that was told to end.
+func obeysWithin(d time.Duration) binding {
+	return func(r workflow.Registrar) { r.(*running).ObeysWithin(d) }
+}
+
 // running is a worker that works.
 type running struct {
 	*worker.Worker

@@ -73,6 +73,7 @@ func (s *hung) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoi
 
 // One after the other the partitions would take 64 times as long.
 func TestStop_AStoreThatHangsIsWaitedForOnceForAllPartitions(t *testing.T) {
+	t.Parallel()
 	st := &hung{Store: memstore.NewWith(memstore.Config{Partitions: 64})}
 	w := newWorld(t, st, workflow.ClientConfig{})
 	w.takesLong()

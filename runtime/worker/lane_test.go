@@ -143,6 +143,7 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		for _, when := range []string{"while it works", "before it starts"} {
 			t.Run(fmt.Sprintf("hangs %t, lost %s", hangs, when), func(t *testing.T) {
+				t.Parallel()
 				st := newBroken(hangs)
 				w := newWorld(t, st, workflow.ClientConfig{})
 				begin := make(chan struct{})

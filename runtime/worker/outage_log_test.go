@@ -92,6 +92,7 @@ func TestLog_AnOutageIsALineAtPowersOfTwoForAllPartitions(t *testing.T) {
 	}
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			st := &severed{Store: open(t)}
 			w := newWorld(t, st, workflow.ClientConfig{})
 			w.takesLong()
@@ -106,7 +107,7 @@ func TestLog_AnOutageIsALineAtPowersOfTwoForAllPartitions(t *testing.T) {
 			w.await("the step", held.arrived)
 			st.cut.Store(true)
 			held.open()
-			w.eventually("many requests fail", func() bool { return st.tries.Load() >= 500 })
+			w.eventually("many requests fail", func() bool { return st.tries.Load() >= 200 })
 			st.cut.Store(false)
 			if got := result(w, run); got != 8 {
 				t.Errorf("got %d", got)

@@ -376,7 +376,11 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 		code := as(pay, single.Call)
 		run := start(w, pay, 7)
 		for n := int32(1); n <= stops; n++ {
-			wk := w.work(worker.Config{Grace: time.Millisecond}, impl, code)
+			bound := obeysWithin(patience)
+			if n%3 == 0 { // it never ends
+				bound = obeysWithin(10 * time.Millisecond)
+			}
+			wk := w.work(worker.Config{Grace: time.Millisecond}, impl, code, bound)
 			w.eventually("the step has begun", func() bool { return executed.Load() == n })
 			wk.stop()
 		}

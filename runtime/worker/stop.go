@@ -21,7 +21,7 @@ func (w *Worker) stop() {
 		w.hard.Store(true)
 	case !w.leaveAll(w.cfg.Grace):
 		w.ending.Store(true)
-		if w.leaveAll(hardStop) {
+		if w.leaveAll(w.obeys) {
 			break
 		}
 		w.hard.Store(true)
@@ -90,7 +90,7 @@ func (w *Worker) hardStop() (expired chan struct{}, stop func() bool) {
 	if w.killed.Load() {
 		return expired, func() bool { return true }
 	}
-	return expired, w.clock.AfterFunc(hardStop, func() { close(expired) })
+	return expired, w.clock.AfterFunc(w.obeys, func() { close(expired) })
 }
 
 // awaitAttempts waits for the goroutines of steps, which were told to end.

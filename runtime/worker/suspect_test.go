@@ -150,6 +150,7 @@ func TestREC4_ARunThatKillsItsWorkersTakesNobodyWithIt(t *testing.T) {
 	} {
 		for name, open := range crowds {
 			t.Run(fmt.Sprintf("%d beside it, %d workers, in a step %t/%s", test.innocents, test.workers, test.inStep, name), func(t *testing.T) {
+				t.Parallel()
 				w := newWorld(t, open(t), workflow.ClientConfig{})
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()

@@ -136,8 +136,10 @@ type Worker struct {
 	activity *activity.Counter // nil but in a test kit
 	chance   func() float64    // in [0, 1)
 	queues   []string          // served beside those of the configuration
-	// lookAgain bounds how long a task trusts an alarm.
-	lookAgain time.Duration
+	// Bounds that only tests and their kit change.
+	lookAgain time.Duration // how long a task trusts an alarm
+	waitMost  time.Duration
+	obeys     time.Duration // how long what was told to end is waited for
 
 	mu        sync.Mutex
 	tasks     map[event.RunID]*task // owned
@@ -193,7 +195,8 @@ func New(c *workflow.Client, cfg Config) *Worker {
 		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
 		commits: make(chan *commit, 1024), births: make(chan *commit, 1024), loads: make(chan *load, 1024),
 		kick: make(chan struct{}, 1), revived: make(chan struct{}, 1), idle: make(chan struct{}),
-		base: context.Background(), chance: rand.Float64, lookAgain: lookAgain,
+		base: context.Background(), chance: rand.Float64,
+		lookAgain: lookAgain, waitMost: waitMost, obeys: hardStop,
 	}
 	if cfg.BaseContext != nil {
 		w.base = cfg.BaseContext()
