@@ -114,7 +114,9 @@ func TestREC4_SuspectsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
 		return 2 * n, nil
 	})
 	runs := w.recovered(2)
-	w.work(worker.Config{Recoveries: 2}, code)
+	// A turn lasts for as long as the budget, and the clock may be moved on by some
+	// minutes while a run is in its turn.
+	w.work(worker.Config{Recoveries: 2, RunBudget: 1000 * time.Hour}, code)
 	for _, run := range runs {
 		w.reach(run, event.WaitCreated, 1)
 	}
