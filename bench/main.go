@@ -30,7 +30,7 @@ bench COMMAND -help says more.
 
 const exitUsage = 2
 
-// commands are what the program can do.
+// commands are the subcommands by name.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
 	"chaos":  chaos.Main,
 	"deploy": deploy.Main,

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// outcome is what a run of the command leaves.
+// outcome is the exit status and the output of the command.
 type outcome struct {
 	code           int
 	stdout, stderr string

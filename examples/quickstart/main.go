@@ -144,7 +144,7 @@ func follow(ctx context.Context, client *workflow.Client, orderID string, out io
 	return err
 }
 
-// shop is what the steps depend on.
+// shop holds the dependencies of the steps.
 type shop struct {
 	effects string // path of the file that counts their executions
 	mu      sync.Mutex

@@ -39,7 +39,7 @@ func openBank(ctx context.Context, path string) (*flows.Bank, error) {
 	return &flows.Bank{DB: db}, nil
 }
 
-// duty is what a worker process is to do; it is told in its environment.
+// duty configures a worker process, in its environment.
 type duty struct {
 	URL     string `json:"url"`
 	Bank    string `json:"bank"`
@@ -50,7 +50,7 @@ type duty struct {
 
 const dutyVariable = "FLOWGEN_TOUR_WORKER"
 
-// workerWanted reports whether this process is to be a worker.
+// workerWanted reports whether this process must be a worker.
 func workerWanted() bool { return os.Getenv(dutyVariable) != "" }
 
 // workerProcess works until it is killed, or its context ends.
@@ -101,7 +101,7 @@ type crew struct {
 	errs  []error
 	hands []*hand
 	kills atomic.Int64  // of hands
-	peace chan struct{} // closed when nobody is to be killed any more
+	peace chan struct{} // closed when the kills end
 }
 
 // hand is one worker process after the other.

@@ -52,7 +52,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// options are what the command line says.
+// options are the flags of the command line.
 type options struct {
 	store    string
 	chaos    bool

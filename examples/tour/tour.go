@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// tour is what the stops need.
+// tour holds the parts that the stops share.
 type tour struct {
 	ctx      context.Context
 	client   *workflow.Client

@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Item is what is stored.
+// Item is stored in files.
 type Item struct{ Name string }
 
 // started is initialised from what is generated.

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order is what is sold.
+// Order is a sale.
 type Order struct {
 	ID    string
 	Lines []Line

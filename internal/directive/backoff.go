@@ -17,7 +17,7 @@ type Backoff struct {
 	Factor    float64       // multiplied after each attempt
 }
 
-// defaultFactor is what exponential multiplies by unless it says otherwise.
+// defaultFactor is the factor of exponential backoff without one.
 const defaultFactor = 2
 
 const backoffShapes = "write constant(d), linear(d,max) or exponential(first,max[,factor])"

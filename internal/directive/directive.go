@@ -26,7 +26,7 @@ var kinds = []Kind{Package, Step, Workflow, Error, Machine, DAG, Ignore}
 
 const prefix = "//flow:"
 
-// Directive is what one comment asks for. The zero value of an option means
+// Directive is one parsed comment. The zero value of an option means
 // that it was not given; [Directive.At] tells a given zero from none.
 type Directive struct {
 	Kind Kind

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// doc writes the user's doc comment over the generated declaration, and what that
-// is to the implementation. Where the comment starts with the name of the
+// doc writes the user's doc comment over the generated declaration, and how
+// that relates to the implementation. Where the comment starts with the name of the
 // implementation, the generated name takes its place, as Go wants it.
 func (e *emitter) doc(f *jen.File, fn *model.Function, receiver *model.Receiver) {
 	text := strings.TrimRight(fn.Doc, "\n")

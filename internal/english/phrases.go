@@ -16,7 +16,6 @@ var phrases = []phrase{
 	say(`also if`, "write even if, or if … also"),
 	say(`birth|born`, "write local start, or create claimed"),
 	say(`heirs?`, "write continuation"),
-	say(`parcels?`, "write outbox message"),
 	say(`kick|poke|bell|tell-tale`, "write notify"),
 	say(`misfits?`, "write incompatible"),
 	say(`conductors?`, "write scheduler"),

@@ -22,7 +22,7 @@ type Config struct {
 	Since string
 }
 
-// Report says what was done, or under Config.Check what is to be done.
+// Report lists the actions taken, or under Config.Check those that are needed.
 type Report struct {
 	Diagnostics []diagnostic.Diagnostic `json:"diagnostics"` // sorted; paths relative to Config.Dir
 	Changes     []Change                `json:"changes"`     // by package
@@ -38,7 +38,7 @@ type Change struct {
 	Diff   string `json:"diff,omitempty"` // under Config.Check, of a stale file
 }
 
-// Action is what happened to a generated file, or what is the matter with it.
+// Action is an action on a generated file, or the defect found in it.
 type Action string
 
 // The actions; those after Removed occur only under Config.Check.

@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// entry is what runs in flight know of a function or an error: names in their logs.
+// entry holds the names by which the logs of runs in flight know a function or an error.
 type entry struct {
 	kind   string // "workflow", "step" or "error"
 	stored string

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// goPackage is what go list says of a package, as far as it is used here.
+// goPackage holds the fields of go list that are used here.
 type goPackage struct {
 	ImportPath string
 	Imports    []string

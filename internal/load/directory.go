@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// directory is what the files of a directory say about what will be generated
-// for it, found by their syntax alone.
+// directory holds what the files of a directory say about its future generated
+// file, found by their syntax alone.
 type directory struct {
 	name            string // of the package
 	importsWorkflow bool
@@ -51,7 +51,7 @@ func scan(path string) *directory {
 	return d
 }
 
-// derive fills in what is to be appended to each file.
+// derive fills in the text to append to each file.
 func (d *directory) derive(sources []*source) {
 	w := writer{context: "any", register: "Register", steps: "Steps"}
 	if d.importsWorkflow {

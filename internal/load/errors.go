@@ -84,7 +84,7 @@ func (p *Package) ours(at token.Position) bool {
 	return false
 }
 
-// isCompileError reports whether e is what the compiler said when the go
+// isCompileError reports whether e comes from the compiler, when the go
 // command made export data: the type checker says it again, better.
 func isCompileError(e packages.Error) bool {
 	return e.Kind == packages.ListError && strings.HasPrefix(e.Msg, "# ")

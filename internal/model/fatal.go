@@ -53,7 +53,7 @@ func (b *builder) fatalType(ref directive.Reference, obj *types.TypeName) (Fatal
 }
 
 // resolve finds what ref names in the scope of the file of pos, or reports that it
-// names nothing. option is what stands in front of it.
+// names nothing. option is the text in front of it.
 func (b *builder) resolve(pos token.Pos, option string, ref directive.Reference) types.Object {
 	file := b.Types.Scope().Innermost(pos)
 	for file != nil && file.Parent() != b.Types.Scope() {

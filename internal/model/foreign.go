@@ -22,7 +22,7 @@ var wellKnown = map[string][]string{
 	"os/exec":      {"ErrNotFound", "ErrWaitDelay"},
 }
 
-// Foreign is a sentinel of another package that is to be told apart behind a durable
+// Foreign is a sentinel of another package that callers recognize after a durable
 // call. Its stored name is the same whoever registers it.
 type Foreign struct {
 	Stored   string

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// Package is what is to be generated for a package, sorted by Go names.
+// Package holds everything to generate for a package, sorted by Go names.
 type Package struct {
 	Path      string
 	Name      string
@@ -28,7 +28,7 @@ func (p *Package) Empty() bool {
 	return len(p.Workflows) == 0 && len(p.Steps) == 0 && len(p.Failures) == 0 && len(p.Foreign) == 0
 }
 
-// Function is what steps and workflows have in common.
+// Function holds the fields that steps and workflows share.
 type Function struct {
 	Impl    string // the user's function
 	GoName  string // its generated counterpart

@@ -1,7 +1,7 @@
 package main
 
-// birthMutants are what makes a run that is handed over to a worker as safe as one that
-// is claimed.
+// birthMutants break the guards that make a run which a worker creates and begins as safe as one
+// that it claims.
 var birthMutants = []Mutant{
 	working("engine/worker/birth-durable", "a run that is handed over begins its first step before it exists", "birth.go",
 		"c.starts, t.starts = t.starts, nil", "for _, a := range t.starts {\n\t\t\tt.launch(a)\n\t\t}\n\t\tt.starts = nil",

@@ -27,7 +27,7 @@ type bundle struct {
 
 // bundleOf returns the program for the mutants of a package's tests. Mutants that it
 // does not hold, because they change something beside functions or because the
-// program could not be built with them, are to be compiled one by one.
+// program could not be built with them, are compiled one by one.
 func (c *campaign) bundleOf(ctx context.Context, pkg string) (*bundle, error) {
 	if b := c.bundles[pkg]; b != nil {
 		return b, nil
@@ -140,7 +140,7 @@ func enclosing(file *ast.File, from, to int) *ast.FuncDecl {
 	return nil
 }
 
-// call is what hands over to another function of the same type.
+// call returns the text of a call of another function of the same type.
 func call(f *ast.FuncDecl, name string) string {
 	var args []string
 	for _, field := range f.Type.Params.List {

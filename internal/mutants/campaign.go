@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Result is what was found out about a mutant.
+// Result is the verdict on a mutant, with its evidence.
 type Result struct {
 	ID      string        `json:"id"`
 	Verdict Verdict       `json:"verdict"`
@@ -37,10 +37,10 @@ type campaign struct {
 	scripted string
 	built    int                // programs
 	bundles  map[string]*bundle // by package
-	mutants  []Mutant           // all that are to be tried
+	mutants  []Mutant           // all mutants to try
 }
 
-// baseline runs every test that is to kill something on the source as it is. What
+// baseline runs every test that must kill a mutant on the unchanged source. What
 // fails there proves nothing elsewhere.
 func (c *campaign) baseline(ctx context.Context, mutants []Mutant) error {
 	tests := map[string][]string{}
@@ -174,7 +174,7 @@ func (c *campaign) testProgram(ctx context.Context, program, pkg string, tests [
 	return c.listen(ctx, 2*c.limit, filepath.Join(c.root, filepath.FromSlash(pkg)), []string{env}, args...)
 }
 
-// buildTime is what the compiler may take beside the tests.
+// buildTime bounds the time of the compiler, beside that of the tests.
 const buildTime = 5 * time.Minute
 
 // fastCompile makes the compiler leave out what takes its time: the tests of a mutant
@@ -221,7 +221,7 @@ func (c *campaign) listen(ctx context.Context, limit time.Duration, dir string, 
 	return log, waitErr == nil, readErr
 }
 
-// pattern is what go test -run wants for tests of these names.
+// pattern returns the argument of go test -run for tests of these names.
 func pattern(names []string) string {
 	all := make([]string, len(names))
 	for i, name := range names {

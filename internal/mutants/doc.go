@@ -6,7 +6,7 @@
 // one file and what stands in its place; it is given to the compiler as an overlay,
 // so that the tree stays as it is. A mutant that all its tests let pass has
 // survived: then a test is missing. One whose text is not there once, or that does
-// not compile, is stale: then the table is to be mended.
+// not compile, is stale: then the table must be corrected.
 //
 // Read mutant.go for what a mutant is, rules.go for what must be covered,
 // campaign.go for how they are tried; memory.go and its neighbours are the table.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Verdict is what came of a mutant.
+// Verdict says whether a mutant was killed.
 type Verdict string
 
 // The verdicts. All but Killed are findings.
@@ -27,7 +27,7 @@ type testEvent struct {
 	FailedBuild string `json:"FailedBuild"`
 }
 
-// testLog is what a run of go test has said.
+// testLog is the output of a run of go test.
 type testLog struct {
 	Passed  map[string]bool
 	Failed  []string // subtests before what they belong to
@@ -85,7 +85,7 @@ func (l *testLog) take(e *testEvent, text *strings.Builder) {
 	}
 }
 
-// failures is what the tests that failed have printed; if there is none, all that was.
+// failures returns the output of the tests that failed, or all output if none did.
 func (l *testLog) failures() string {
 	var b strings.Builder
 	for _, name := range l.Failed {

@@ -24,7 +24,7 @@ func (m Mutant) behind(text string) Mutant {
 	return m
 }
 
-// by is a mutant that other tests of the package are to kill.
+// by names other tests of the package that must kill the mutant.
 func (m Mutant) by(tests ...string) Mutant {
 	m.Tests = tests
 	return m

@@ -119,5 +119,5 @@ func Table() []Mutant {
 // time.
 func inMemory(test string) string { return test + "/memory" }
 
-// throughWorker is a mutant that tests of the worker are to kill.
+// throughWorker says that tests of the worker must kill the mutant.
 func (m Mutant) throughWorker() Mutant { return m.in("runtime/worker") }

@@ -1,7 +1,7 @@
 package main
 
-// onRedis is a mutant of a script, or of what uses it, that behaviours of the
-// conformance suite are to kill.
+// onRedis returns a mutant of a script, or of its callers, that behaviours of the
+// conformance suite must kill.
 func onRedis(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	return Mutant{
 		ID: id, Disabled: disabled, File: "redisstore/" + file, Old: before, New: after,

@@ -1,6 +1,6 @@
 package main
 
-// sayMutants are what a run and its steps let others read, and how others reach them:
+// sayMutants break the ways to read from a run and its steps, and to reach them:
 // streams, values, hooks and asks.
 var sayMutants = []Mutant{
 	working("engine/worker/publish", "what the code writes is not published", "advance.go",

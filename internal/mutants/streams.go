@@ -1,6 +1,6 @@
 package main
 
-// streamMutants are what the stores promise of streams and of those who wait for them.
+// streamMutants break the promises of stores about streams and about those who wait for them.
 var streamMutants = []Mutant{
 	memory("F1/memory/publish", "what a step publishes is not fenced", "stream.go",
 		"r == nil || !r.holds(fence)", "r == nil", "F1_PublishNeedsEpochAndToken"),

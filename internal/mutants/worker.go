@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// working is a mutant of the worker, or of what it is made from, that tests of the
-// worker are to kill. The file is in the worker's package unless it names another.
+// working returns a mutant of the worker, or of its parts, that tests of the
+// worker must kill. The file is in the worker's package unless it names another.
 func working(id, disabled, file, before, after string, tests ...string) Mutant {
 	m := Mutant{
 		ID: id, Disabled: disabled, File: file, Old: before, New: after, Package: "runtime/worker", Tests: tests,
@@ -14,13 +14,13 @@ func working(id, disabled, file, before, after string, tests ...string) Mutant {
 	return m
 }
 
-// in is a mutant that tests of another package are to kill.
+// in names another package whose tests must kill the mutant.
 func (m Mutant) in(pkg string) Mutant {
 	m.Package = pkg
 	return m
 }
 
-// workerMutants are what the worker adds to the rules, and its own decisions.
+// workerMutants break the rules that the worker adds, and its own decisions.
 var workerMutants = []Mutant{
 	working("F3/worker/mail", "after a refusal the next commit has the same cid again", "advance.go",
 		"req.CID = event.NewCID()", "req.CID = event.CID{1, byte(t.n)}", "TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCID"),

@@ -9,7 +9,7 @@
 //
 // Reading order: [Type] lists what can happen, [Event] is the record of it,
 // [Next] decides what may follow what, [Fold] applies that to a log, and
-// [Frame] is what a store keeps.
+// [Frame] is the unit that a store keeps.
 //
 // The package depends on nothing of this module: everything else is built on
 // top of it.

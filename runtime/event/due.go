@@ -72,8 +72,8 @@ func (f *Fold) nextDue() *Open {
 
 // Due returns the earliest time at which something in the run is due; the zero
 // time if nothing is, while the run is paused, and once it has ended. A run that
-// is held is due when its time to be released is up, one that is to begin later at
-// that time.
+// is held is due when its time to be released is up, a delayed one at the time of its
+// start.
 func (f *Fold) Due() time.Time {
 	if f.Held() {
 		return Instant(f.CreatedAt.Add(f.Spec.Hold))

@@ -159,7 +159,7 @@ func (c ParentClose) String() string {
 	return "cancel"
 }
 
-// Spec is what a run was created with. It does not change during its life.
+// Spec holds the options that a run was created with. It does not change during its life.
 type Spec struct {
 	Workflow    string
 	Queue       string

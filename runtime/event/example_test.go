@@ -36,7 +36,7 @@ func ExampleNext() {
 	// step is completed, which is final: step_failed cannot make it failed
 }
 
-// A frame is what a store keeps for each commit.
+// A store keeps one frame for each commit.
 func ExampleAppendFrame() {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	b, err := event.AppendFrame(nil, &event.Frame{CID: event.NewCID(), Time: now, Events: []event.Event{

@@ -24,7 +24,7 @@ type Fold struct {
 	CancelRequested bool
 	CancelReason    string
 	CancelItem      ItemID
-	// Limit is what the run fails with because its log has become too long, and Limited the
+	// Limit is the failure of a run whose log has become too long, and Limited the
 	// event that said so; nil, 0: it has not.
 	Limit   *Failure
 	Limited uint64
@@ -126,7 +126,7 @@ func (f *Fold) applyFact(e *Event) {
 		case e.Failure == nil && !f.CancelRequested:
 			f.CancelRequested, f.CancelReason, f.CancelItem = true, e.Reason, e.Item
 		}
-		f.Paused = false // what is to end has to clean up
+		f.Paused = false // a run that ends must clean up
 	case RunPaused:
 		f.Paused = true
 	case RunResumed, RunStepped:

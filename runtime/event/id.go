@@ -156,7 +156,7 @@ func NewToken() Token {
 func (t Token) String() string { return hex.EncodeToString(t[:]) }
 
 // ItemID names an inbox item. Senders choose it once and repeat it when they
-// repeat the request, which is what makes delivery happen once.
+// repeat the request, so that it is delivered once.
 type ItemID string
 
 // NewItemID returns a new random item id.

@@ -1,6 +1,6 @@
 package event
 
-// Status is what people and filters call the state of a run.
+// Status is the state of a run, for people and filters.
 type Status string
 
 // The statuses. Identifiers are spelt as in the standard library, the stored

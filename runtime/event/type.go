@@ -116,7 +116,7 @@ const (
 	// RunPaused says that the code of the run stands still from here on. Item; or
 	// Next, this run, where what it has taken over of an older one ends.
 	RunPaused Type = 80
-	// RunResumed lets it go on, also if it was executed operation by operation. Item;
+	// RunResumed lets it go on, even if it was executed operation by operation. Item;
 	// or Next, this run, where its own work begins.
 	RunResumed Type = 81
 	// RunReleased lets a run begin that was created held. Item.

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// summary is what -json prints, as far as the tests look at it.
+// summary holds the fields of -json that the tests look at.
 type summary struct {
 	Kills, Stalls, Stops, ServerRestarts int
 	Runs, Completed, Lost, Executions    int

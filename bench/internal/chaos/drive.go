@@ -109,7 +109,7 @@ var starters = map[string]starter{
 	flows.Doomed.Name():  starts(flows.Doomed),
 }
 
-// starts returns what starts a workflow and gives its run, also if the workflow
+// starts returns a function that starts a workflow and returns its run, even if the workflow
 // id has one already.
 func starts[Out any](d workflow.Definition[flows.Job, Out]) starter {
 	return func(ctx context.Context, c *workflow.Client, job flows.Job, opts ...workflow.StartOption) (event.RunID, error) {

@@ -169,7 +169,7 @@ func (x *experiment) harmAndWait(ctx context.Context) error {
 // errLate is the cause of a context whose time is up.
 var errLate = errors.New("the runs did not end in time")
 
-// outcome is what comes of an experiment.
+// outcome is the result of an experiment.
 type outcome struct {
 	*check.Verdict
 

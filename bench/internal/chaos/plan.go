@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
 )
 
-// order is a run that is to be started, and what is to be done to it.
+// order describes a run to start and the commands for it.
 type order struct {
 	check.Job
 

@@ -53,7 +53,7 @@ func Role(args []string, stderr io.Writer) (code int, ok bool) {
 	return 0, false
 }
 
-// member is what a worker process is told.
+// member configures a worker process.
 type member struct {
 	name, store, records string
 	lease, heartbeat     time.Duration

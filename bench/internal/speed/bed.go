@@ -33,7 +33,7 @@ type bed interface {
 	discard() error
 }
 
-// usage is what a server has done. A store without a server has none.
+// usage counts the work of a server. A store without a server has none.
 type usage struct {
 	cpu      time.Duration
 	commands float64 // that were sent to it

@@ -13,7 +13,7 @@ import (
 // checkBatch is how many logs are read at once to be checked.
 const checkBatch = 200
 
-// want is what has to be in the log of a run.
+// want lists the events that the log of a run must hold.
 type want struct {
 	result   any // what the run returns
 	steps    int // completed

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// reading is what this process and the server have used up.
+// reading is the time and memory that this process and the server have used.
 type reading struct {
 	cpu    time.Duration // of this process
 	allocs float64       // objects

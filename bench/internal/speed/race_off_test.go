@@ -2,5 +2,5 @@
 
 package speed
 
-// slack is what bounds on allocations are multiplied with.
+// slack multiplies the bounds on allocations.
 const slack = 1.0

@@ -2,6 +2,6 @@
 
 package speed
 
-// slack is what bounds on allocations are multiplied with: the race detector lets
+// slack multiplies the bounds on allocations: the race detector lets
 // pools forget.
 const slack = 1.5

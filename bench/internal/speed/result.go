@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Result is what one workload took on one store; docs/performance.md explains
+// Result holds the figures of one workload on one store; docs/performance.md explains
 // the fields. Steps are units of the workload.
 type Result struct {
 	Workload string `json:"workload"`

@@ -109,7 +109,7 @@ type course interface {
 	verify(ctx context.Context, s *stage, r *Result) error
 }
 
-// tally is what a round has done.
+// tally sums up a round.
 type tally struct {
 	units     int
 	runs      int // that it concerned

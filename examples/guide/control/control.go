@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Trip is what somebody wants to book.
+// Trip describes a journey to book.
 type Trip struct {
 	Hotel  string `json:"hotel"`
 	Flight string `json:"flight"`

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Words are what an answer consists of, for people who read it while it is written;
+// Words are the chunks of an answer, for readers who follow while it is written;
 // Load shows the last ten measurements of whoever writes it.
 var (
 	Words = workflow.NewStream[string]("words")

@@ -11,13 +11,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Cart is what is to be paid.
+// Cart holds the amount to pay.
 type Cart struct {
 	Customer string `json:"customer"`
 	Cents    int    `json:"cents"`
 }
 
-// Transfer is what the payment service reports.
+// Transfer is a report of the payment service.
 type Transfer struct {
 	Cents int `json:"cents"`
 }
@@ -79,7 +79,7 @@ func checkout(ctx workflow.Context, cart Cart) (int, error) {
 	return got, nil
 }
 
-// Report is what an endpoint for the payment service does with a call.
+// Report handles a call of the payment service.
 func Report(ctx context.Context, client *workflow.Client, token, callID string, body json.RawMessage) error {
 	err := client.ResumeHook(ctx, token, body, workflow.IdempotencyKey(callID))
 	if errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrHookNotFound) {

@@ -31,7 +31,7 @@ func shipment(ctx workflow.Context, carriers []string) ([]Offer, error) {
 // Payment comes in for an account.
 var Payment = workflow.NewTopic[int]("payment")
 
-// Account is what an account remembers.
+// Account is the state of an account.
 type Account struct {
 	Cents int `json:"cents"`
 	Days  int `json:"days"`

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Offer is what a carrier asks for.
+// Offer is the price that a carrier asks for.
 type Offer struct {
 	Carrier string `json:"carrier"`
 	Cents   int    `json:"cents"`

@@ -30,7 +30,7 @@ type BusyError struct{ Wait time.Duration }
 // Error says when.
 func (e *BusyError) Error() string { return fmt.Sprintf("bank is busy for %v", e.Wait) }
 
-// Bank is what steps depend on: they are methods of it.
+// Bank holds the dependencies of the steps: they are its methods.
 type Bank struct {
 	// Book takes the money. A key that it has seen before takes nothing again.
 	Book func(ctx context.Context, key, customer string, cents int64) (payment string, err error)

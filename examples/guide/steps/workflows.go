@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order is what the customer bought.
+// Order lists the goods that the customer bought.
 type Order struct {
 	ID       string `json:"id"`
 	Customer string `json:"customer"`

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Play is what is performed: acts that are noted in a book, and a cue to wait for in
+// Play is a performance: acts that are noted in a book, and a cue to wait for in
 // between.
 type Play struct {
 	Book string `json:"book"`

@@ -82,7 +82,7 @@ func crowd(ctx workflow.Context, n int) (int, error) {
 	return 0, nil
 }
 
-// Tally is what a count knows.
+// Tally is the state of a count.
 type Tally struct {
 	Sum   int `json:"sum"`
 	Count int `json:"count"`

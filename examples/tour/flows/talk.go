@@ -98,7 +98,7 @@ func haggle(ctx workflow.Context, price int) (int, error) {
 	return price, err
 }
 
-// Pages is what a step is to write, by how many goroutines.
+// Pages says how much a step writes, and by how many goroutines.
 type Pages struct {
 	Writers int `json:"writers"`
 	Each    int `json:"each"`

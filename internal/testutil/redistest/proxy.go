@@ -26,7 +26,7 @@ type Proxy struct {
 // several goroutines at once.
 type Harm func(answer bool, piece []byte) Verdict
 
-// Verdict is what happens to a piece of data.
+// Verdict says how to treat a piece of data.
 type Verdict uint8
 
 // The verdicts.

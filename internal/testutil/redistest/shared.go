@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared is what all tests of a binary use together: starting a server for each
+// shared holds the servers that all tests of a binary share: starting a server for each
 // of them would take most of the time.
 var shared struct {
 	mu      sync.Mutex
@@ -20,7 +20,7 @@ var shared struct {
 }
 
 // Main runs the tests of a package, ends the shared servers, and fails if a
-// goroutine is left. It is what TestMain calls, and does not return.
+// goroutine is left. TestMain calls it; it does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	stopShared()

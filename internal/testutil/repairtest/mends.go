@@ -20,7 +20,7 @@ import (
 // repairers is how many repairs go on at once.
 const repairers = 10
 
-// Want is what a repair should do.
+// Want describes the expected repair.
 type Want struct {
 	// Invariants are the numbers of the findings, in order and each once.
 	Invariants []int

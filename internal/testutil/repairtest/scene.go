@@ -18,7 +18,7 @@ type Scene struct {
 	Item    event.ItemID    // an item in its inbox, if there is one
 
 	// Finish does what the run waits for, with a worker at work, and returns how it
-	// ended; Want is what that should be.
+	// ended; Want is the expected end.
 	Finish func() string
 	Want   string
 }
@@ -26,7 +26,7 @@ type Scene struct {
 // long is a tag, and a workflow id, that a store cannot keep with the rest.
 const long = "far too long to be kept in one short piece of memory beside the rest of what is known of a run"
 
-// started starts a run and says how it is to end.
+// started starts a run and says how it must end.
 func started[In any](w *World, d workflow.Definition[In, string], in In, want string, opts ...workflow.StartOption) *Scene {
 	w.T.Helper()
 	run, err := d.Start(w.Ctx, w.Client, in, opts...)
@@ -70,7 +70,7 @@ func (w *World) Created(opts ...workflow.StartOption) *Scene {
 	return started(w, working, "worked", "worked", opts...)
 }
 
-// Delayed is a run that is to start in an hour.
+// Delayed starts a run with a delay of an hour.
 func (w *World) Delayed() *Scene {
 	s := w.Created(workflow.WithDelay(time.Hour))
 	s.later(w)
@@ -105,7 +105,7 @@ func (w *World) Sleeping(opts ...workflow.StartOption) *Scene {
 	return w.parks(s, event.StatusSleeping)
 }
 
-// Retrying is a run whose step has failed once and is to be tried again.
+// Retrying starts a run whose step has failed once and waits for its retry.
 func (w *World) Retrying() *Scene {
 	s := started(w, retrying, "tried", "tried")
 	s.later(w)

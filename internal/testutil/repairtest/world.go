@@ -149,7 +149,7 @@ func (w *World) runs() map[event.RunID]*store.RunState {
 // Partition is the partition of a run.
 func (w *World) Partition(run event.RunID) int { return int(run.Slot()) % w.Store.Partitions() }
 
-// Record is what is kept of a run.
+// Record returns the record of a run.
 func (w *World) Record(run event.RunID) store.Record {
 	w.T.Helper()
 	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run, Limit: -1}})

@@ -55,8 +55,8 @@ func Decode(b []byte) (Chunk, error) {
 	return c, nil
 }
 
-// Batch is what is written to one stream in one go: the chunks, in their stored
-// form, and how many chunks the stream is to keep, 0 for all. It is the payload of
+// Batch holds what one call writes to one stream: the chunks, in their stored
+// form, and how many chunks the stream keeps, 0 for all. It is the payload of
 // an event until that is committed.
 type Batch struct {
 	Keep   int

@@ -23,7 +23,7 @@ const (
 	// maxData bounds the values of all errors of a failure together. A value cannot be
 	// cut: the error keeps its name, but cannot be read back.
 	maxData = 256 << 10
-	// leastText is what every cause may have.
+	// leastText is the length that every cause may have.
 	leastText = 512
 	// maxWalk bounds how many causes are looked at.
 	maxWalk = 1000

@@ -37,7 +37,7 @@ func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) s
 // Children returns how many children are open, and how many there were in all.
 func (b *Branch) Children() (open, all int) { return b.run.fold.Children() }
 
-// AwaitChild blocks until the child has ended, also if its scope has: then it was
+// AwaitChild blocks until the child has ended, even if its scope has: then it was
 // asked to end, and its outcome decides. Only a child that is left alone is not
 // waited for after that: then the error is that of its scope.
 func (b *Branch) AwaitChild(op *Op) error {

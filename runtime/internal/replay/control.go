@@ -34,7 +34,7 @@ func (r *Run) steer(e *event.Event) bool {
 	case event.RunStepped:
 		c.gated, c.allowed = true, c.allowed+1
 		r.proceed()
-	case event.CancelRequested: // what is to end has to clean up
+	case event.CancelRequested: // a run that ends must clean up
 		if c.paused {
 			r.proceed()
 		}

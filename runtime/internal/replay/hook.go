@@ -90,8 +90,8 @@ func (b *Branch) ConflictHook(h *Hook, holder event.RunID) event.RunID {
 	return rec.Next
 }
 
-// DisposeHook closes a hook, also if the scope of the caller has ended. Who waits
-// for a payload is told. Doing it again does nothing.
+// DisposeHook closes a hook, even if the scope of the caller has ended. Branches that
+// wait for a payload are notified. Doing it again does nothing.
 func (b *Branch) DisposeHook(h *Hook) {
 	b.enter()
 	if h.closed {

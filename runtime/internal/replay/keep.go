@@ -80,7 +80,7 @@ func (k *keeper) settled(ref uint64) bool {
 	return end != nil && (end.Seq < k.cut || k.carries(end))
 }
 
-// carries reports whether an event behind the kept part is carried over.
+// carries reports whether an event after the kept part is copied.
 func (k *keeper) carries(e *event.Event) bool {
 	if e.Seq >= k.until {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Op is what the code has asked for: a step, a wait, a child or a message to
+// Op is a durable operation of the code: a step, a wait, a child or a message to
 // another run. Its promise is resolved with nil, that of a child with the Op; the
 // fields say what came of it.
 type Op struct {

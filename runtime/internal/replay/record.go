@@ -12,7 +12,7 @@ import (
 // typeRecordPanic marks the failure of a recorded value whose function panicked.
 const typeRecordPanic = "flowgen.RecordPanic"
 
-// recordPanicError is what Record panics with when its function did: the same value
+// recordPanicError is the value of the panic of Record after its function panicked: the same
 // in the first execution and in every replay, read from its stored form.
 type recordPanicError struct{ failure *event.Failure }
 

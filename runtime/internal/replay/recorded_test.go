@@ -109,7 +109,7 @@ func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 	}
 }
 
-// A race is decided by what comes first, also if more comes before its code goes on.
+// The first event decides a race, even if more come before its code goes on.
 func TestSelect_TheFirstOfTwoInOneActivationWins(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		first, second := NewPromise(s), NewPromise(s)

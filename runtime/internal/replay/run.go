@@ -135,7 +135,7 @@ func (r *Run) Lend(room []event.Event) {
 	r.out = room[:0]
 }
 
-// append puts an event behind those that are to be taken.
+// append queues an event after those not taken yet.
 func (r *Run) append(e *event.Event) {
 	if cap(r.out) == 0 {
 		r.out = r.pool.room()
@@ -220,7 +220,7 @@ func (r *Run) Apply(e event.Event) error {
 		}
 		return err
 	}
-	// What the code does in consequence comes behind the event.
+	// The consequences of the event come after it.
 	r.append(&e)
 	r.react(&e)
 	return r.close()
@@ -235,7 +235,7 @@ func (r *Run) close() error {
 	return r.err
 }
 
-// Skip folds recorded events without running any code: for a run that is to be
+// Skip folds recorded events without running any code: for a run that is
 // ended from outside.
 func (r *Run) Skip(events []event.Event) error {
 	for i := range events {
@@ -263,7 +263,7 @@ func (r *Run) note(e *event.Event) error {
 	if err := r.fold.Apply(e); err != nil {
 		return err
 	}
-	if e.Time.After(r.latest) { // also if a damaged log goes back in time
+	if e.Time.After(r.latest) { // even if a damaged log goes back in time
 		r.latest = e.Time
 	}
 	return nil

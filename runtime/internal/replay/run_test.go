@@ -148,14 +148,14 @@ func sameEvents(t testing.TB, want, got []event.Event) {
 	}
 }
 
-// doStep is what a generated step function does.
+// doStep does the same as a generated step function.
 func doStep(b *Branch, s *Scope, name, input string) *Op {
 	op := b.Step(s, name, b.Key(name), []byte(input), nil, func(recorded []byte) string { return DiffJSON(recorded, []byte(input)) })
 	b.AwaitStep(op)
 	return op
 }
 
-// spawn is what workflow.Go does.
+// spawn does the same as workflow.Go.
 func spawn(b *Branch, s *Scope, f func(*Branch) any) *Promise {
 	p := NewPromise(s)
 	b.Open(b.Key("go"), func(b *Branch) { p.Resolve(f(b)) })

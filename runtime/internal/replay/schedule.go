@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// Panic is what the code of a branch panicked with.
+// Panic is the value with which the code of a branch panicked.
 type Panic struct {
 	Branch string // path
 	Opened string // where its code was handed over, as file:line; empty for the main branch

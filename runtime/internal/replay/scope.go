@@ -36,7 +36,7 @@ var (
 	ErrTimeout  error = &scopeError{"workflow: timed out", context.DeadlineExceeded}
 )
 
-// Scope is what can be canceled at once: operations and the scopes below it.
+// Scope is a set of operations, and the scopes below it, that are canceled together.
 // A scope that has ended is no longer known to its parent.
 type Scope struct {
 	run      *Run
@@ -56,8 +56,8 @@ func (s *Scope) CancelReason() string { return s.run.fold.CancelReason }
 // Err returns nil, ErrCanceled or ErrTimeout.
 func (s *Scope) Err() error { return s.err }
 
-// Limit returns what the run fails with because its log has become too long; nil if that
-// is not why it is to end.
+// Limit returns the failure of a run whose log has become too long; nil if the run
+// does not end for that reason.
 func (s *Scope) Limit() *event.Failure {
 	if s.run.fold.CancelRequested {
 		return nil

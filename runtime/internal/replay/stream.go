@@ -7,7 +7,7 @@ import (
 )
 
 // WriteStream records that the code writes to a stream. encode gives the payload of
-// the event, which holds what is to be published with it and does not stay in the
+// the event, which holds the chunks to publish with it and does not stay in the
 // log; or a failure, which ends the run. It is called only if the log does not hold
 // the write yet.
 func (b *Branch) WriteStream(name string, encode func() ([]byte, *event.Failure)) {

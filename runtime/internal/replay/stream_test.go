@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// aChunk is what the code of these tests writes. calls counts how often it is asked.
+// aChunk returns the chunk that the code of these tests writes. calls counts how often it is asked.
 func aChunk(calls *int) func() ([]byte, *event.Failure) {
 	return func() ([]byte, *event.Failure) {
 		*calls++

@@ -13,7 +13,7 @@ type subscriber interface {
 	notify(index int, value any) (taken bool)
 }
 
-// source is what a branch can wait for.
+// A source is something that a branch can wait for.
 type source interface {
 	subscribe(s *subscription)
 }

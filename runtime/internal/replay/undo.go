@@ -56,7 +56,7 @@ func (u *Undo) Withdraw() {
 	u.place.remove()
 }
 
-// compensate executes what is registered, newest first, if the run is to end
+// compensate executes the registered functions, newest first, if the run will end
 // badly. Before that everything under the run's scope is canceled, and the
 // branches that are open come to their end: what they still do can be undone, too.
 // It returns the ending with what came of the undos.

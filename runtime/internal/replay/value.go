@@ -2,7 +2,7 @@ package replay
 
 import "github.com/flowgen/flowgen/runtime/event"
 
-// SetValue publishes a value under a name, also if the scope of the caller has
+// SetValue publishes a value under a name, even if the scope of the caller has
 // ended. same compares the recorded value with the one asked for.
 func (b *Branch) SetValue(name, key string, value []byte, same func(recorded []byte) string) {
 	b.enter()

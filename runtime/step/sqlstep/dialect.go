@@ -16,7 +16,7 @@ import (
 const table = `CREATE TABLE IF NOT EXISTS flowgen_steps (
 	idempotency_key varchar(32) PRIMARY KEY, step text NOT NULL, result text, created bigint NOT NULL)`
 
-// dialect is what a kind of database wants to be told.
+// dialect holds the statements of one kind of database.
 type dialect struct {
 	begin  string // key, step: affects a row if there was no record
 	finish string // result, key

@@ -30,7 +30,7 @@ const (
 
 var waves = flag.Int("kills", 4, "how many processes are killed, each between the two commits of 50 effects")
 
-// role is what a process of the test that is killed is told.
+// role configures a process of the test that is killed.
 type role struct {
 	Database database
 	Flows    string

@@ -70,7 +70,7 @@ func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[e
 	return logged
 }
 
-// checkCarried checks that what a run has carried over stands once in its log, and
+// checkCarried checks that each item that a run passed on stands once in its log, and
 // in that of the run before, if that is kept.
 func (c *checker) checkCarried(r *store.RunState) {
 	h := c.logs[r.Run]

@@ -17,7 +17,7 @@
 // whatever else it needs. A log is never changed: a run whose log cannot be read
 // to its end is blocked, with the finding as the explanation.
 //
-// An outbox is to hold what the log has caused. A record that is missing, or cannot
+// An outbox must hold the records that the log has caused. A record that is missing, or cannot
 // be carried over, is derived from the log and written again with the same id, so that
 // what it has done already it does not do twice; what was caused after it goes behind
 // it. A record that nothing has caused is removed. What is between runs of several

@@ -39,7 +39,7 @@ type Config struct {
 	// Causes returns the records that an event in the log of a run has written. Nil:
 	// of the records no more is checked than that they have senders.
 	Causes func(run event.RunID, e *event.Event) []event.ItemID
-	// sends returns these records whole; it is what workers write. With it the
+	// sends returns these records whole, as workers write them. With it the
 	// bodies of records are looked at, too.
 	sends func(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, error)
 	// partial says that the snapshot is of one partition: what has come from

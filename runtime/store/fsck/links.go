@@ -118,7 +118,7 @@ func (p *planner) forgetLeft(exam store.Examination, sent map[event.ItemID]bool)
 	return fixes
 }
 
-// bound makes a fix act on an examination, whatever it is given.
+// bound makes a fix act on one scan, whatever it is given.
 func bound(fix Fix, exam store.Examination) Fix {
 	do := fix.do
 	fix.do = func(ctx context.Context, _ store.Examination) (bool, error) { return do(ctx, exam) }

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// history is what the log of a run says.
+// history summarizes the log of a run.
 type history struct {
 	fold  event.Fold
 	whole bool // all of it could be read and folded

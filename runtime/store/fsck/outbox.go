@@ -93,7 +93,7 @@ func (c *checker) checkLeft() {
 	}
 }
 
-// left is what a record has left with its receiver.
+// left is the trace of a record at its receiver.
 type left struct {
 	run   event.RunID // the receiver, or the first run of its chain
 	id    event.ItemID

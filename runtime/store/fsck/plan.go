@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// planner decides what to do about what was found in one examination.
+// planner decides what to do about the findings of one scan.
 type planner struct {
 	*checker
 	by    store.SessionID

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// link decides about the outbox of a run: it is to hold what its log has caused. A
+// link decides about the outbox of a run, which must hold the records that its log has caused. A
 // record is removed only if that loses nothing that the run, as its log tells it,
 // has done.
 func (p *planner) link(id event.RunID) Fix {
@@ -34,7 +34,7 @@ func (p *planner) link(id event.RunID) Fix {
 	return p.linking(fix, m)
 }
 
-// linking makes a fix of what is to be done about the links of a run.
+// linking returns the fix of the links of a run.
 func (p *planner) linking(fix Fix, m store.LinkMend) Fix {
 	fix.Why, fix.Action = "", describeLinks(&m)
 	if p.Runs[m.Run] != nil {
@@ -73,7 +73,7 @@ func (c *checker) outboxOf(run event.RunID) []store.Outgoing {
 	return all
 }
 
-// sound reports whether a record can be carried over.
+// sound reports whether a record can be delivered.
 func sound(o *store.Outgoing) bool {
 	_, err := parcel.Decode(o.Body)
 	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseNote && o.To != "" && err == nil

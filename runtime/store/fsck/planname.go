@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// named is what a workflow id leads to, and what it should.
+// named holds the run that a workflow id leads to, and the run that it should.
 type named struct {
 	wid      string
 	was      store.NameMend

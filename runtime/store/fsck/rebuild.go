@@ -14,7 +14,7 @@ var noTime time.Time
 // dedupe is how long at least stores remember what they have accepted.
 const dedupe = 24 * time.Hour
 
-// rebuild makes what is to be kept of a run from its log. What the log does not
+// rebuild makes the record of a run from its log. What the log does not
 // say is kept as it is: a priority of zero, which older logs have, when it was created
 // for later, and how often it was recovered.
 func (p *planner) rebuild(r *store.RunState, h *history) store.RunMend {
@@ -115,7 +115,7 @@ func differs(a, b map[string]string) bool {
 }
 
 // mayPark reports whether a parked run can go on waiting: it has read its inbox,
-// and when it is to be woken is known.
+// and the time of its wake is known.
 func (c *checker) mayPark(r *store.RunState, h *history) bool {
 	timer, timed := c.Timers[r.Run]
 	if len(r.Inbox) > 0 || r.Due.IsZero() && timed && h.fold.Run != event.StatePending {
@@ -150,7 +150,7 @@ func (p *planner) chainOf(r *store.RunState, h *history) event.RunID {
 	return cmp.Or(kept, first)
 }
 
-// items says which accepted items are to be remembered, and which stand in the
+// items says which accepted items must be remembered, and which stand in the
 // inbox and should not.
 func (p *planner) items(r *store.RunState, chain event.RunID) (remember map[event.ItemID]time.Time, drop []int) {
 	remember = map[event.ItemID]time.Time{}

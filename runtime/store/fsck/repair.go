@@ -20,7 +20,7 @@ type Options struct {
 	// repair; nil: nobody is.
 	Progress func(Progress)
 
-	// check is what is known of the events in the logs; nil: what workers write.
+	// check says how to read the events in the logs; nil: as workers write them.
 	check *Config
 }
 
@@ -31,26 +31,26 @@ type Progress struct {
 	Planned, Done         int // repairs of the pass over this partition
 }
 
-// Report is what was found and what was done about it.
+// Report lists the findings and the fixes.
 type Report struct {
 	DryRun bool `json:"dry_run"`
 	// Runs is how many runs the store has.
 	Runs int `json:"runs"`
 	// Fixes are in the order in which they were made, or would be.
 	Fixes []Fix `json:"fixes"`
-	// Remaining is what is still broken: after a dry run everything that was found.
+	// Remaining lists what is still broken: after a dry run everything that was found.
 	Remaining []Finding `json:"remaining"`
 }
 
-// Fix is what is done about one run, one workflow id, or one flaw of the store.
+// Fix repairs one run, one workflow id, or one defect of the store.
 type Fix struct {
 	// Run is the run that is mended; WorkflowID the workflow id. Both are empty for
-	// a flaw of the store that is about neither.
+	// a defect of the store that is about neither.
 	Run        event.RunID `json:"run,omitempty"`
 	WorkflowID string      `json:"workflow_id,omitempty"`
 	// Findings are the broken invariants that led here.
 	Findings []Finding `json:"findings"`
-	// Reason is what the audit trail says; empty: it says nothing.
+	// Reason is recorded in the audit trail; empty: nothing is.
 	Reason store.Reason `json:"reason,omitempty"`
 	// Action says what is done; empty: nothing can be, and Why says why.
 	Action  string  `json:"action,omitempty"`
@@ -63,7 +63,7 @@ type Fix struct {
 	first bool
 }
 
-// Outcome is what became of a repair.
+// Outcome is the result of a repair.
 type Outcome string
 
 // The outcomes.

@@ -19,7 +19,7 @@ import (
 )
 
 // examined is a store that shows a snapshot, and notes what it is asked to mend.
-// It never is what it was: nothing can be mended.
+// It changes all the time: nothing can be repaired.
 type examined struct {
 	store.Store
 

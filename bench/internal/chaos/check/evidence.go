@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Evidence is what is known at the end.
+// Evidence holds everything known at the end of an experiment.
 type Evidence struct {
-	// Jobs are what was asked for.
+	// Jobs are the runs that were asked for.
 	Jobs []Job
-	// Snapshot is what the store holds.
+	// Snapshot is the state of the store.
 	Snapshot *store.Snapshot
-	// Executions are what the steps say.
+	// Executions are the records that steps wrote.
 	Executions []record.Execution
 	// Ended is when somebody outside saw that a run had ended: it had by then.
 	Ended map[event.RunID]time.Time
@@ -26,7 +26,7 @@ type Evidence struct {
 	Stalls []Stall
 }
 
-// Job is one run that was asked for, and what is to become of it.
+// Job describes one run that was asked for, and the outcome it must have.
 type Job struct {
 	Input      flows.Job // its ID tells it from all others
 	Workflow   string    // stored name
@@ -97,7 +97,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: run %s: %s", v.Kind, v.Run, v.What)
 }
 
-// Verdict is what comes of a check.
+// Verdict is the result of a check.
 type Verdict struct {
 	Runs       int `json:"runs"`
 	Completed  int `json:"completed"` // ended as they must

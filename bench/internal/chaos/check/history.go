@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// history is what the log of a run says.
+// history summarizes the log of a run.
 type history struct {
 	run     event.RunID
 	created time.Time
@@ -25,7 +25,7 @@ type history struct {
 	interrupted bool
 }
 
-// stepHistory is what a log says of one step.
+// stepHistory summarizes the events of one step.
 type stepHistory struct {
 	name     string
 	attempts map[int]attempt
@@ -33,7 +33,7 @@ type stepHistory struct {
 	endFrame int          // that holds the end, counted from 0
 }
 
-// attempt is what a log says of the beginning of an attempt.
+// attempt records the beginning of an attempt.
 type attempt struct {
 	by    string
 	frame int

@@ -14,7 +14,7 @@ import (
 // Post is where messages arrive.
 var Post = workflow.NewTopic[Message]("post")
 
-// refusedValue is what it counts that a step failed for good.
+// refusedValue counts for a step that failed for good.
 const refusedValue = 1_000_000
 
 // chain does one thing after the other: steps that fail at first, a sleep,

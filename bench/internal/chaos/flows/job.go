@@ -18,7 +18,7 @@ type Job struct {
 	Messages int    `json:"messages"` // by each of them
 }
 
-// Result is what every workflow returns.
+// Result is returned by every workflow.
 type Result struct {
 	Sum int `json:"sum"`
 	// Interrupted says that the step that must not be repeated began, and that its
@@ -28,7 +28,7 @@ type Result struct {
 	Messages []Message `json:"messages,omitempty"`
 }
 
-// Message is what senders send. Number counts from 1 for each sender.
+// Message is sent by senders. Number counts from 1 for each sender.
 type Message struct {
 	Sender int `json:"sender"`
 	Number int `json:"number"`

@@ -22,7 +22,7 @@ func execute[T any](ctx context.Context, h *Hands, code func() (T, error)) (v T,
 	if err := h.Record.Begin(call); err != nil {
 		return v, err
 	}
-	outcome := record.Failed // also if the code panics
+	outcome := record.Failed // even if the code panics
 	defer func() {
 		if e := h.Record.End(call, outcome); e != nil && err == nil {
 			err = e

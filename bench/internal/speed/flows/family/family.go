@@ -21,7 +21,7 @@ func parent(ctx workflow.Context, children int, data string) (int, error) {
 	return same, err
 }
 
-// child does nothing: what is measured is what surrounds it.
+// child does nothing: the figures are those of the engine around it.
 //
 //flow:workflow
 func child(_ workflow.Context, data string) (string, error) { return data, nil }

@@ -19,7 +19,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Child does nothing: what is measured is what surrounds it.
+// Child does nothing: the figures are those of the engine around it.
 //
 // It starts and awaits runs of [child].
 var Child = shim.NewWorkflow[string, string]("family.child", "data", shim.WorkflowPolicy{})

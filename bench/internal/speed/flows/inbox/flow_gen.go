@@ -46,7 +46,7 @@ type HistoryInput struct {
 // It starts and awaits runs of [listener].
 var Listener = shim.NewWorkflow[int, int]("inbox.listener", "messages", shim.WorkflowPolicy{})
 
-// Noop is a step that does nothing: what is measured is what surrounds it.
+// Noop is a step that does nothing: the figures are those of the engine around it.
 //
 // It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {

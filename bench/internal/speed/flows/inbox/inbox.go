@@ -50,7 +50,7 @@ func history(ctx workflow.Context, steps int, data string) (int, error) {
 	}
 }
 
-// noop is a step that does nothing: what is measured is what surrounds it.
+// noop is a step that does nothing: the figures are those of the engine around it.
 //
 //flow:step
 func noop(_ context.Context, data string) (string, error) { return data, nil }

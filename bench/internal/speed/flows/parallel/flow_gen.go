@@ -39,7 +39,7 @@ type FanoutInput struct {
 	Data  string `json:"data"`
 }
 
-// Noop is a step that does nothing: what is measured is what surrounds it.
+// Noop is a step that does nothing: the figures are those of the engine around it.
 //
 // It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {

@@ -21,7 +21,7 @@ func chain(ctx workflow.Context, steps int, data string) (string, error) {
 	return data, nil
 }
 
-// noop is a step that does nothing: what is measured is what surrounds it.
+// noop is a step that does nothing: the figures are those of the engine around it.
 //
 //flow:step
 func noop(_ context.Context, data string) (string, error) { return data, nil }
