@@ -8,14 +8,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-type registrar struct{ registry *workflow.Registry }
+type registrar struct{ registry workflow.Registry }
 
-func (r registrar) Registry() *workflow.Registry { return r.registry }
+func (r *registrar) Registry() *workflow.Registry { return &r.registry }
 
 func same(s string) string { return s }
 
 func TestRegister_TakesEveryReceiver(t *testing.T) {
-	Register(registrar{workflow.NewRegistry()}, Clock{}, same, &Shop{}, base{})
+	Register(&registrar{}, Clock{}, same, &Shop{}, base{})
 }
 
 func TestRegister_NamesAMissingReceiver(t *testing.T) {
@@ -24,6 +24,6 @@ func TestRegister_NamesAMissingReceiver(t *testing.T) {
 			t.Errorf("Register without a shop says %q, want it to name the parameter", got)
 		}
 	}()
-	Register(registrar{workflow.NewRegistry()}, Clock{}, same, nil, base{})
+	Register(&registrar{}, Clock{}, same, nil, base{})
 	t.Error("Register accepted a missing shop")
 }

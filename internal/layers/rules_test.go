@@ -42,6 +42,7 @@ var rules = []rule{
 	// go-cmp describes what differs when a run no longer fits its code.
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
 	{packages: "runtime/internal/parcel", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/internal/engine", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/handover", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/publish", module: []string{"runtime/event", "runtime/store"}, external: none},

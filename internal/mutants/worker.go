@@ -138,7 +138,7 @@ var workerMutants = []Mutant{
 	working("engine/worker/timed-out", "a step that is not idempotent runs again after it timed out", "attempt.go",
 		"case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:", "case false:", "TestSTEP7_ANonIdempotentStepThatTimesOutIsNotRepeated"),
 	working("engine/worker/attempts", "attempts that died with their worker do not count", "attempt.go",
-		"case o.Counted() >= plan.Retry.MaxAttempts():\n\t\tf.Message", "case false:\n\t\tf.Message", "TestSTEP2_StepsThatEveryWorkerLeavesUnendedUseUpTheirAttempts"),
+		"case o.Counted() >= workflow.RetryPolicy(plan.Retry).MaxAttempts():\n\t\tf.Message", "case false:\n\t\tf.Message", "TestSTEP2_StepsThatEveryWorkerLeavesUnendedUseUpTheirAttempts"),
 	working("engine/worker/cancel-decides", "a step that fails after the cancel is tried again", "attempt.go",
 		"case op.CancelWanted():\n\t\tf.Code", "case false:\n\t\tf.Code", "TestRUN8_AttemptsBeforeTheCancelAreCounted", "TestRUN8_CancelIsHonouredAtEverySuspensionPoint"),
 	working("engine/worker/cancel-success", "a step that succeeds after the cancel loses its result", "attempt.go",

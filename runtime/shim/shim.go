@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -41,9 +41,13 @@ type Handler func(ctx context.Context, args []byte) (result []byte, err error)
 type Step[F any] struct{ s *declared[F] }
 
 type declared[F any] struct {
-	spec  *workflow.StepSpec
-	plan  *workflow.StepPlan
+	spec  *engine.StepSpec
+	plan  *engine.StepPlan
 	adapt func(F) Handler
+}
+
+func init() {
+	engine.SpecOf = func(step any) *engine.StepSpec { return step.(interface{ spec() *engine.StepSpec }).spec() }
 }
 
 // StepRef is a step of any type.
@@ -52,19 +56,18 @@ type StepRef interface{ Name() string }
 // NewStep declares a step. adapt turns an implementation, or a stand-in for it,
 // into a Handler.
 func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
-	spec := &workflow.StepSpec{Name: name, Retry: p.Retry, Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue}
-	return Step[F]{&declared[F]{spec: spec, plan: workflow.NewPlan(seam.Gate{}, spec), adapt: adapt}}
+	spec := &engine.StepSpec{Name: name, Retry: engine.Retry(p.Retry), Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue}
+	return Step[F]{&declared[F]{spec: spec, plan: engine.NewPlan(spec), adapt: adapt}}
 }
 
 // Name returns the stored name of the step.
 func (s Step[F]) Name() string { return s.s.spec.Name }
 
-// Spec returns what the directive of the step says. It is for the test kit.
-func (s Step[F]) Spec(seam.Gate) *workflow.StepSpec { return s.s.spec }
+func (s Step[F]) spec() *engine.StepSpec { return s.s.spec }
 
 // Bind makes the implementation known to r.
 func (s Step[F]) Bind(r workflow.Registrar, impl F) {
-	r.Registry().BindStep(seam.Gate{}, s.s.spec, impl, s.s.adapt(impl))
+	engine.RegistryOf(r.Registry()).BindStep(s.s.spec, impl, engine.StepFunc(s.s.adapt(impl)))
 }
 
 // Adapt turns a stand-in for the implementation into what executes the step on
@@ -82,7 +85,7 @@ func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
 		if err != nil {
 			return nil, err
 		}
-		return workflow.EncodePayload(seam.Gate{}, "result of step ", stepName(ctx), v)
+		return engine.EncodePayload("result of step ", stepName(ctx), v)
 	}
 }
 
@@ -99,9 +102,9 @@ func HandleErr[A any](f func(context.Context, A) error) Handler {
 
 func decodeArgs(ctx context.Context, args []byte, into any) error {
 	if a := attempt.From(ctx); a != nil && a.Log != a.Run {
-		return workflow.DecodeArgs(seam.Gate{}, a.Log, a.Step, args, into)
+		return engine.DecodeArgs(a.Log, a.Step, args, into)
 	}
-	return workflow.DecodePayload(seam.Gate{}, "input of step ", stepName(ctx), args, into)
+	return engine.DecodePayload("input of step ", stepName(ctx), args, into)
 }
 
 // stepName returns the step that ctx belongs to, for messages.
@@ -112,28 +115,30 @@ func stepName(ctx context.Context) string {
 	return "outside of a worker"
 }
 
+var callStep = engine.CallStep.(func(ctx workflow.Context, p *engine.StepPlan, key string, keyed bool, args, out any) error)
+
 // Call runs a step from workflow code and returns its result.
 func Call[R, F, A any](ctx workflow.Context, s Step[F], args A) (R, error) {
 	var r R
-	err := workflow.CallStep(seam.Gate{}, ctx, s.s.plan, "", false, args, &r)
+	err := callStep(ctx, s.s.plan, "", false, args, &r)
 	return r, err
 }
 
 // CallErr runs a step that returns only an error.
 func CallErr[F, A any](ctx workflow.Context, s Step[F], args A) error {
-	return workflow.CallStep(seam.Gate{}, ctx, s.s.plan, "", false, args, nil)
+	return callStep(ctx, s.s.plan, "", false, args, nil)
 }
 
 // CallKey is Call for a step with a declared key.
 func CallKey[R, F, A any](ctx workflow.Context, s Step[F], key string, args A) (R, error) {
 	var r R
-	err := workflow.CallStep(seam.Gate{}, ctx, s.s.plan, key, true, args, &r)
+	err := callStep(ctx, s.s.plan, key, true, args, &r)
 	return r, err
 }
 
 // CallKeyErr is CallErr for a step with a declared key.
 func CallKeyErr[F, A any](ctx workflow.Context, s Step[F], key string, args A) error {
-	return workflow.CallStep(seam.Gate{}, ctx, s.s.plan, key, true, args, nil)
+	return callStep(ctx, s.s.plan, key, true, args, nil)
 }
 
 // Key returns the text of a declared key.
@@ -147,32 +152,25 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 	if !missing {
 		return
 	}
-	if kit, ok := r.(interface {
-		MissingReceiver(_ seam.Gate, what, step string)
-	}); ok {
-		for _, s := range steps {
-			kit.MissingReceiver(seam.Gate{}, what, s.Name())
+	for _, s := range steps {
+		if !engine.RegistryOf(r.Registry()).MissingReceiver(what, s.Name()) {
+			panic(fmt.Sprintf("Register: %s is nil, but step %s needs it: pass a value", what, s.Name()))
 		}
-		return
 	}
-	name := ""
-	if len(steps) > 0 {
-		name = steps[0].Name()
-	}
-	panic(fmt.Sprintf("Register: %s is nil, but step %s needs it: pass a value", what, name))
 }
 
 // NewWorkflow declares a workflow. param is the name of its only input, or empty
 // if In is None or a generated struct of all inputs.
-func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) workflow.Definition[In, Out] {
-	return workflow.NewDefinition[In, Out](seam.Gate{}, workflow.DefinitionSpec{
+func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.Definition[In, Out]) {
+	engine.Define(&d, engine.DefinitionSpec{
 		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children,
 	})
+	return d
 }
 
 // BindWorkflow makes the implementation of a workflow known to r.
 func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) {
-	workflow.BindDefinition(seam.Gate{}, r.Registry(), d, f)
+	engine.BindWorkflow(r.Registry(), d, f)
 }
 
 // RegisterError gives an error type the name under which it is stored.

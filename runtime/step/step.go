@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -68,7 +68,7 @@ func Heartbeat(ctx context.Context, details any) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	data, err := workflow.EncodePayload(seam.Gate{}, "heartbeat of step ", a.Step, details)
+	data, err := engine.EncodePayload("heartbeat of step ", a.Step, details)
 	if err != nil {
 		return err
 	}

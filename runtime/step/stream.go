@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -24,8 +24,8 @@ import (
 // whether the chunk was written.
 func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 	a := current(ctx, "Write")
-	name, keep := workflow.StreamOf(seam.Gate{}, s)
-	data, err := workflow.EncodePayload(seam.Gate{}, "chunk of stream ", name, v)
+	name, keep := engine.StreamOf(s)
+	data, err := engine.EncodePayload("chunk of stream ", name, v)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 // should stop.
 func Close[T any](ctx context.Context, s workflow.Stream[T]) error {
 	a := current(ctx, "Close")
-	name, _ := workflow.StreamOf(seam.Gate{}, s)
+	name, _ := engine.StreamOf(s)
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("close stream %s: %w", name, err)
 	}

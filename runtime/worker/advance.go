@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -118,7 +117,7 @@ func (t *task) startSteps() {
 			return
 		}
 		op := t.run.Op(ref)
-		if _, known := t.w.registry.Step(seam.Gate{}, op.Name); !known {
+		if _, known := t.w.code.Step(op.Name); !known {
 			t.block(&unknownStepError{Run: t.id, Workflow: t.class.Workflow, Step: op.Name})
 			return
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -31,7 +31,7 @@ type attempt struct {
 	fence   store.Fence
 	lease   *session // under which its run was claimed, with the id
 	session store.SessionID
-	fn      workflow.StepFunc
+	fn      engine.StepFunc
 	op      *replay.Op // for what of it never changes
 	labels  *attemptLabels
 	info    at.Attempt // what its code may know; its goroutine adds the notes
@@ -117,8 +117,8 @@ func (t *task) launch(a *attempt) {
 		t.onStep(a, &a.outcome)
 		return
 	}
-	fn, _ := t.w.registry.Step(seam.Gate{}, op.Name) // startSteps has looked
-	plan := workflow.PlanOf(seam.Gate{}, op)
+	fn, _ := t.w.code.Step(op.Name) // startSteps has looked
+	plan := engine.PlanOf(op)
 	spec := t.run.Fold().Spec
 	a.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Log: t.id, LogKey: op.Key}
 	if c := plan.Caller; c != nil {
@@ -164,7 +164,7 @@ func (a *attempt) run() {
 	callStep(a.context(), a.fn, a.plan().Spec.Fatal, a.op.Input, &out)
 }
 
-func (a *attempt) plan() *workflow.StepPlan { return workflow.PlanOf(seam.Gate{}, a.op) }
+func (a *attempt) plan() *engine.StepPlan { return engine.PlanOf(a.op) }
 
 // timeUp asks the code of an attempt that takes too long to end.
 func (a *attempt) timeUp() {
@@ -212,7 +212,7 @@ func (a *attempt) conclude(out outcome) {
 	t, cause := a.task, a.endCause()
 	switch f := out.failure; {
 	case f == nil:
-		if err := workflow.CheckPayload(seam.Gate{}, t.w.client, "result of step ", a.info.Step, len(out.payload)); err != nil {
+		if err := t.w.client.CheckPayload("result of step ", a.info.Step, len(out.payload)); err != nil {
 			out = failed(err, event.CodePayload)
 		}
 	case f.Code == event.CodeError:
@@ -284,7 +284,8 @@ func (t *task) onStep(a *attempt, out *outcome) {
 
 // verdict decides what follows from a failed attempt.
 func (t *task) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
-	plan := workflow.PlanOf(seam.Gate{}, op)
+	plan := engine.PlanOf(op)
+	retry := workflow.RetryPolicy(plan.Retry)
 	f, o := out.failure, t.run.Fold().Open(a.ref)
 	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
 	switch {
@@ -298,15 +299,15 @@ func (t *task) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 		return failed
 	case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:
 		return failed // its effect may have happened, or may still
-	case o.Counted() >= plan.Retry.MaxAttempts():
+	case o.Counted() >= retry.MaxAttempts():
 		return failed
 	}
-	delay := plan.Retry.Delay(o.Counted(), t.w.chance())
+	delay := retry.Delay(o.Counted(), t.w.chance())
 	if out.after != nil {
 		delay = *out.after
 	}
 	due := t.w.clock.Now().Add(delay)
-	if total := plan.Retry.Total; total > 0 && due.After(o.Since.Add(total)) {
+	if total := retry.Total; total > 0 && due.After(o.Since.Add(total)) {
 		return failed
 	}
 	return event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
@@ -333,7 +334,7 @@ func (t *task) giveBack(a *attempt) {
 	if op == nil || t.run.Ended() || t.run.Err() != nil {
 		return
 	}
-	plan := workflow.PlanOf(seam.Gate{}, op)
+	plan := engine.PlanOf(op)
 	switch {
 	case op.CancelWanted():
 		t.apply(event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
@@ -356,14 +357,14 @@ func (t *task) endInterrupted(ref uint64) bool {
 	if o == nil || op == nil {
 		return true
 	}
-	plan := workflow.PlanOf(seam.Gate{}, op)
+	plan := engine.PlanOf(op)
 	f := &event.Failure{Code: event.CodeInterrupted}
 	switch {
 	case op.CancelWanted():
 		f = replay.CancelFailure(op.CancelCause())
 	case plan.Spec.NonIdempotent:
 		f.Message = fmt.Sprintf("%s attempt %d, %s", died, o.Attempt, oneEffect)
-	case o.Counted() >= plan.Retry.MaxAttempts():
+	case o.Counted() >= workflow.RetryPolicy(plan.Retry).MaxAttempts():
 		f.Message = fmt.Sprintf("%s attempt %d, which was the last one", died, o.Attempt)
 	default:
 		return false

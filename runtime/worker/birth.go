@@ -27,10 +27,13 @@ const (
 	birthBatch = 256
 )
 
+// host is the worker as clients of its process see it: a [handover.Host].
+type host struct{ *Worker }
+
 // Take begins what a client starts, unless the run has to wait: for its time, for a
 // run before it, or because others wait for a place.
-func (w *Worker) Take(s *handover.Start) bool {
-	c := &s.Create
+func (h host) Take(s *handover.Start) bool {
+	w, c := h.Worker, &s.Create
 	if c.Delay > 0 || !c.At.IsZero() || c.Active == store.ActiveCancel || !w.serves[c.Class] {
 		return false
 	}

@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/request"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 const (
@@ -157,7 +157,7 @@ func (w *Worker) commitBatch(batch []*commit) (unknown []*commit, err error) {
 func (w *Worker) writeNote(c *commit) {
 	if n, ok := store.As[store.Noter](w.store); ok {
 		// Only people read it, and the log of the worker has it, too.
-		if err := n.SetNote(w.io, c.req.Run, c.req.Fence, workflow.NoteBlocked, []byte(c.note), false); err != nil {
+		if err := n.SetNote(w.io, c.req.Run, c.req.Fence, engine.NoteBlocked, []byte(c.note), false); err != nil {
 			w.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)
 		}
 	}

@@ -8,8 +8,7 @@ import (
 	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
-	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 )
 
 // executableSum names the program that is running by its bytes. Where they
@@ -34,10 +33,10 @@ var executableSum = sync.OnceValue(func() []byte {
 
 // fingerprint names the code that a worker runs. A run that a worker has blocked is
 // tried again by those with another fingerprint.
-func fingerprint(r *workflow.Registry) string {
+func fingerprint(r engine.Registry) string {
 	h := sha256.New()
 	h.Write(executableSum())
-	for _, line := range r.Code(seam.Gate{}) {
+	for _, line := range r.Code() {
 		_, _ = io.WriteString(h, line+"\n")
 	}
 	return hex.EncodeToString(h.Sum(nil)[:12])

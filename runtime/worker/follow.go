@@ -10,7 +10,8 @@ import (
 
 // Follow waits for the end of a run that this worker works on. What it tells is
 // durable: the commit that ends the run was answered.
-func (w *Worker) Follow(ctx context.Context, run event.RunID) (*handover.End, bool) {
+func (h host) Follow(ctx context.Context, run event.RunID) (*handover.End, bool) {
+	w := h.Worker
 	told := make(chan *handover.End, 1)
 	w.mu.Lock()
 	t := w.tasks[run]

@@ -8,7 +8,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/request"
 )
@@ -163,7 +162,7 @@ func (t *task) execute(events []event.Event, inbox []store.Item) {
 		t.executeUnserved(events, inbox)
 		return
 	}
-	program, short, ok := t.w.registry.Program(seam.Gate{}, t.class.Workflow, t.w.client, t.w.log)
+	program, short, ok := t.w.code.Program(t.class.Workflow, t.w.client, t.w.log)
 	if !ok {
 		t.lose(&t.fence) // not served here
 		return

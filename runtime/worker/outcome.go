@@ -9,9 +9,9 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // outcome is what came of an attempt, in the form in which it is stored. It is
@@ -47,7 +47,7 @@ func exited() outcome {
 // callStep calls the users' code and sets out to what came of it. A panic is a
 // failed attempt with its stack. If the code ends its goroutine (runtime.Goexit,
 // which is what FailNow of a test does) callStep does not return, but out is set.
-func callStep(ctx context.Context, fn workflow.StepFunc, fatal func(error) bool, args []byte, out *outcome) {
+func callStep(ctx context.Context, fn engine.StepFunc, fatal func(error) bool, args []byte, out *outcome) {
 	*out = outcome{gone: true} // unless something else is found out
 	defer func() {
 		if r := recover(); r != nil {

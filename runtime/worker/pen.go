@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/chunk"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -30,8 +30,8 @@ type pen struct {
 	by      chunk.Chunk // whose chunks they are; without a value
 	run     event.RunID // that the worker owns
 	fence   store.Fence
-	caller  *workflow.Caller // for whose streams that run executes a step; nil: its own
-	ctx     context.Context  // of the attempt
+	caller  *engine.Caller  // for whose streams that run executes a step; nil: its own
+	ctx     context.Context // of the attempt
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 
@@ -65,7 +65,7 @@ var errAttemptEnded = errors.New("the attempt has ended")
 // write adds a chunk, and returns once it is durable, refused, or not wanted any
 // more.
 func (p *pen) write(ctx context.Context, stream string, value []byte, keep int) error {
-	if err := workflow.CheckPayload(seam.Gate{}, p.w.client, "chunk of stream ", stream, len(value)); err != nil {
+	if err := p.w.client.CheckPayload("chunk of stream ", stream, len(value)); err != nil {
 		return err
 	}
 	by := p.by

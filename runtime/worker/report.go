@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // What goes wrong with runs is logged here, and only once the commit that holds it
@@ -33,7 +32,7 @@ func (t *task) reportStep(op *replay.Op, e *event.Event) {
 		return
 	}
 	r := report{seq: t.run.Fold().Seq + 1, level: slog.LevelError, text: "step failed"}
-	if c := workflow.PlanOf(seam.Gate{}, op).Caller; c != nil {
+	if c := engine.PlanOf(op).Caller; c != nil {
 		r.add(slog.String("run", string(c.Run)), slog.String("step", op.Name), slog.String("key", c.Key))
 	} else {
 		r.add(slog.String("run", string(t.id)), slog.String("workflow", t.class.Workflow), slog.String("step", op.Name), slog.String("key", op.Key))

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -38,7 +38,7 @@ type mortal struct {
 // die does not return.
 func (m *mortal) die() {
 	m.dead.Store(true)
-	worker.Kill(seam.Gate{}, m.worker)
+	engine.Kill(m.worker)
 	m.end()
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/request"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -121,14 +121,15 @@ var errLost = workflow.ErrClaimLost
 // Worker executes runs. Make one with [New], register workflows and steps, and
 // call [Worker.Run].
 type Worker struct {
-	client   *workflow.Client
+	client   engine.Client
 	store    store.Store
 	clock    store.Clock
 	cfg      Config
 	log      *slog.Logger
 	registry *workflow.Registry
-	fit      string // fingerprint of the code
-	build    string // as much of it as events say; empty: it does not tell programs apart
+	code     engine.Registry // that of registry, but in a test kit
+	fit      string          // fingerprint of the code
+	build    string          // as much of it as events say; empty: it does not tell programs apart
 	classes  []store.Class
 	serves   map[store.Class]bool
 	base     context.Context
@@ -165,7 +166,7 @@ type Worker struct {
 	stopping     atomic.Bool
 	ending       atomic.Bool // the grace period is over
 	hard         atomic.Bool // nothing waits for steps any more
-	killed       atomic.Bool // see Kill
+	killed       atomic.Bool // see engine.Kill
 	attempts     attemptSet
 	kick         chan struct{}   // capacity was freed, or a due time learnt
 	revived      chan struct{}   // a partition that was silent answers
@@ -184,14 +185,15 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	if c == nil {
 		panic("worker: New: the client is nil: make one with workflow.NewClient")
 	}
-	s, logger := workflow.Engine(seam.Gate{}, c)
+	client, registry := engine.ClientOf(c), &workflow.Registry{}
+	s, logger := client.Store(), client.Logger()
 	cfg = cfg.withDefaults(logger)
 	if cfg.ClaimExpiry < 2*cfg.Heartbeat {
 		panic(fmt.Sprintf("worker: New: ClaimExpiry %v is less than twice Heartbeat %v: a worker that is well would be taken for dead", cfg.ClaimExpiry, cfg.Heartbeat))
 	}
 	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
 	w := &Worker{
-		client: c, store: outage.Watch(s, failures), outage: failures, clock: s.Clock(), cfg: cfg, log: cfg.Logger, registry: workflow.NewRegistry(),
+		client: client, store: outage.Watch(s, failures), outage: failures, clock: s.Clock(), cfg: cfg, log: cfg.Logger, registry: registry, code: engine.RegistryOf(registry),
 		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
 		commits: make(chan *commit, 1024), births: make(chan *commit, 1024), loads: make(chan *load, 1024),
 		kick: make(chan struct{}, 1), revived: make(chan struct{}, 1), idle: make(chan struct{}),
@@ -227,7 +229,7 @@ func (w *Worker) run(ctx context.Context) error {
 	if w.ran.Swap(true) {
 		return errors.New("worker: Run was called twice: make a new worker")
 	}
-	w.registry.Seal(seam.Gate{})
+	w.code.Seal()
 	w.classes = w.servedClasses()
 	w.serves = make(map[store.Class]bool, len(w.classes))
 	for _, c := range w.classes {
@@ -237,7 +239,7 @@ func (w *Worker) run(ctx context.Context) error {
 		return errors.New("worker: nothing is registered: call the generated Register function before Run")
 	}
 	if w.fit == "" {
-		w.fit = fingerprint(w.registry)
+		w.fit = fingerprint(w.code)
 		w.build = w.fit[:12]
 	}
 	if err := w.openSessions(ctx); err != nil {
@@ -255,7 +257,7 @@ func (w *Worker) run(ctx context.Context) error {
 
 	leave := func() {}
 	if !w.cfg.NoHandover {
-		leave = workflow.AddHost(seam.Gate{}, w.client, w)
+		leave = w.client.AddHost(host{w})
 	}
 	failed := w.claimLoop(ctx)
 	leave()
@@ -303,7 +305,7 @@ func (w *Worker) servedClasses() []store.Class {
 			all = append(all, c)
 		}
 	}
-	for _, c := range w.registry.WorkflowNames(seam.Gate{}) {
+	for _, c := range w.code.WorkflowNames() {
 		queues := w.cfg.Queues
 		if len(queues) == 0 {
 			queues = []string{c.Queue, workflow.DefaultQueue}
@@ -315,11 +317,11 @@ func (w *Worker) servedClasses() []store.Class {
 	for _, c := range slices.Clone(all) { // what holds a token has the queue of the run that asks for it
 		add(store.Class{Queue: c.Queue, Workflow: event.HookRun})
 	}
-	for _, c := range w.registry.StepRuns(seam.Gate{}, w.cfg.Queues) {
+	for _, c := range w.code.StepRuns(w.cfg.Queues) {
 		add(c)
 	}
 	if len(w.queues) > 0 {
-		for _, c := range w.registry.StepRuns(seam.Gate{}, w.queues) {
+		for _, c := range w.code.StepRuns(w.queues) {
 			add(c)
 		}
 	}

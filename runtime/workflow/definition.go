@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -32,23 +33,12 @@ type definition struct {
 	path      string // import path of the input's package, for messages
 }
 
-// DefinitionSpec is for generated code.
-type DefinitionSpec struct {
-	Name, Param        string
-	Queue              string
-	Timeout, Retention time.Duration
-	Children           int // at once; 0: DefaultChildren
-}
-
-// NewDefinition is for generated code, through package shim.
-func NewDefinition[In, Out any](_ seam.Gate, s DefinitionSpec) Definition[In, Out] {
-	if s.Queue == "" {
-		s.Queue = DefaultQueue
-	}
-	return Definition[In, Out]{&definition{
-		name: s.Name, param: s.Param, queue: s.Queue, timeout: s.Timeout, retention: s.Retention, children: s.Children,
+// define makes d what the spec says.
+func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
+	d.d = &definition{
+		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children,
 		path: reflect.TypeFor[In]().PkgPath(),
-	}}
+	}
 }
 
 func (d Definition[In, Out]) def() *definition {
@@ -243,14 +233,13 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 		s.Create.Status, s.Create.Delay = StatusHeld, o.hold
 	}
 	if o.policy.Active == CancelActive {
-		s.Create.Cancel, err = CancelItem(seam.Gate{}, "cancel:"+event.ItemID(s.Create.Run), "replaced by run "+string(s.Create.Run))
+		s.Create.Cancel, err = cancelItem("cancel:"+event.ItemID(s.Create.Run), "replaced by run "+string(s.Create.Run))
 	}
 	return s, err
 }
 
-// CancelItem returns the item that asks a run and what it continues as to end. It
-// is for the worker.
-func CancelItem(_ seam.Gate, id event.ItemID, reason string) (store.Item, error) {
+// cancelItem returns the item that asks a run and what it continues as to end.
+func cancelItem(id event.ItemID, reason string) (store.Item, error) {
 	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: reason})
 	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
 }

@@ -3,20 +3,46 @@ package workflow
 import (
 	"log/slog"
 
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Engine returns what a worker needs of a client.
-func Engine(_ seam.Gate, c *Client) (store.Store, *slog.Logger) { return c.store, c.logger }
-
-// CheckPayload refuses a payload that is larger than the client's limit.
-func CheckPayload(_ seam.Gate, c *Client, kind, name string, size int) error {
-	if size <= c.limits.warn && size <= c.limits.max {
-		return nil // the name is not put together for nothing
+func init() {
+	engine.ClientOf = func(c any) engine.Client { return engineClient{c.(*Client)} }
+	engine.RegistryOf = func(r any) engine.Registry { return &r.(*Registry).r }
+	engine.Define = func(d any, spec engine.DefinitionSpec) { d.(interface{ define(s engine.DefinitionSpec) }).define(spec) }
+	engine.BindWorkflow = func(r, d, f any) { d.(interface{ bind(r *registry, f any) }).bind(&r.(*Registry).r, f) }
+	engine.StandIn = func(r, d, fake any) engine.StepFunc {
+		return d.(interface {
+			standIn(r *registry, fake any) engine.StepFunc
+		}).standIn(&r.(*Registry).r, fake)
 	}
-	return c.limits.check(kind+name, size, false)
+	engine.NewPlan, engine.CallStep = newPlan, callStep
+	engine.EncodePayload, engine.DecodePayload, engine.DecodeArgs = encodePayload, decodePayload, decodeArgs
+	engine.StreamOf = func(s any) (name string, keep int) {
+		d := s.(interface{ declared() *stream }).declared()
+		return d.name, d.keep
+	}
 }
 
-// NoteBlocked is the key of the note in which a worker says why a run is blocked.
-const NoteBlocked = "flowgen.blocked"
+// engineClient is what a worker sees of a client.
+type engineClient struct{ c *Client }
+
+// Store returns the store of the client.
+func (e engineClient) Store() store.Store { return e.c.store }
+
+// Logger returns the logger of the client.
+func (e engineClient) Logger() *slog.Logger { return e.c.logger }
+
+// CheckPayload refuses a payload that is larger than the client's limit.
+func (e engineClient) CheckPayload(kind, name string, size int) error {
+	l := &e.c.limits
+	if size <= l.warn && size <= l.max {
+		return nil // the name is not put together for nothing
+	}
+	return l.check(kind+name, size, false)
+}
+
+// AddHost makes a worker known to the client.
+func (e engineClient) AddHost(h handover.Host) (leave func()) { return e.c.hosts.add(h) }

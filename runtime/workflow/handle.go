@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -325,7 +326,7 @@ func (c *Client) whyBlocked(ctx context.Context, id RunID) (string, error) {
 		return "", nil
 	}
 	notes, err := n.Notes(ctx, id)
-	return string(notes[NoteBlocked]), err
+	return string(notes[engine.NoteBlocked]), err
 }
 
 func result[T any](id RunID, end *handover.End) (T, error) {

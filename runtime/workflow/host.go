@@ -7,24 +7,21 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/handover"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 )
-
-// AddHost makes a worker known to the client that it is on: the client hands over to it
-// what it starts. It is for the worker, which calls leave when it takes no more.
-func AddHost(_ seam.Gate, c *Client, h handover.Host) (leave func()) {
-	c.hosts.change(func(all []handover.Host) []handover.Host { return append(all, h) })
-	return func() {
-		c.hosts.change(func(all []handover.Host) []handover.Host {
-			return slices.DeleteFunc(all, func(other handover.Host) bool { return other == h })
-		})
-	}
-}
 
 // hosts are the workers on a client.
 type hosts struct {
 	all atomic.Pointer[[]handover.Host]
+}
+
+func (h *hosts) add(host handover.Host) (leave func()) {
+	h.change(func(all []handover.Host) []handover.Host { return append(all, host) })
+	return func() {
+		h.change(func(all []handover.Host) []handover.Host {
+			return slices.DeleteFunc(all, func(other handover.Host) bool { return other == host })
+		})
+	}
 }
 
 func (h *hosts) change(f func([]handover.Host) []handover.Host) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 )
 
 // decodeInput reads what input gave. all is false if something that is stored has no
@@ -67,10 +66,8 @@ func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
 	}
 }
 
-// DecodeArgs reads the stored arguments of a step that is executed for another run:
-// perhaps for one of a program of another day. An error that a name was changed is a
-// *[replay.RenamedError]. It is for package shim.
-func DecodeArgs(_ seam.Gate, run RunID, step string, args []byte, into any) error {
+// decodeArgs is [engine.DecodeArgs].
+func decodeArgs(run RunID, step string, args []byte, into any) error {
 	all, err := decodeAll("input of step ", args, into)
 	if all || err != nil {
 		return about(err, step)

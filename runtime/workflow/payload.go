@@ -8,7 +8,6 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 )
 
 // The limits of a payload: one argument list, result, message or recorded value
@@ -109,15 +108,14 @@ func marshal(what string, v any) (data []byte, err error) {
 	return data, nil
 }
 
-// EncodePayload returns the stored form of v, of any size. Errors call it by kind
-// and name together. It is for package shim.
-func EncodePayload(_ seam.Gate, kind, name string, v any) ([]byte, error) {
+// encodePayload is [engine.EncodePayload].
+func encodePayload(kind, name string, v any) ([]byte, error) {
 	data, err := marshal(kind, v)
 	return data, about(err, name)
 }
 
-// DecodePayload reads a stored value. It is for package shim.
-func DecodePayload(_ seam.Gate, kind, name string, data []byte, into any) error {
+// decodePayload is [engine.DecodePayload].
+func decodePayload(kind, name string, data []byte, into any) error {
 	return about(decode(kind, data, into), name)
 }
 

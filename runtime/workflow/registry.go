@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,12 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -24,19 +22,16 @@ import (
 type Registrar interface{ Registry() *Registry }
 
 // Registry holds the workflows and steps that a worker knows. Generated code
-// fills it.
-type Registry struct {
+// fills it. The zero Registry is empty.
+type Registry struct{ r registry }
+
+// registry is an [engine.Registry].
+type registry struct {
 	mu        sync.RWMutex
 	sealed    bool
 	workflows map[string]*boundWorkflow
 	steps     map[string]*boundStep
-	wrap      func(name string, spec *StepSpec, impl StepFunc) StepFunc // nil but in a test kit
-	secret    func(run RunID, key string) string
-}
-
-// NewRegistry returns an empty registry.
-func NewRegistry() *Registry {
-	return &Registry{workflows: map[string]*boundWorkflow{}, steps: map[string]*boundStep{}, secret: secret}
+	observer  engine.Observer // its functions are nil but in a test kit
 }
 
 type boundWorkflow struct {
@@ -44,13 +39,13 @@ type boundWorkflow struct {
 	code string // the function and where it stands
 	run  func(ctx Context, input []byte) (result []byte, err error)
 
-	standIn *StepPlan // what a test kit executes instead; nil: run
+	standIn *engine.StepPlan // what a test kit executes instead; nil: run
 }
 
 type boundStep struct {
-	spec *StepSpec
+	spec *engine.StepSpec
 	code string
-	call func(ctx context.Context, args []byte) (result []byte, err error)
+	call engine.StepFunc
 }
 
 // env is what workflow code gets from its worker.
@@ -61,18 +56,8 @@ type env struct {
 	secret   func(run RunID, key string) string // of the token of a hook
 }
 
-// StepSpec describes a step; generated code makes one for each.
-type StepSpec struct {
-	Name          string
-	Retry         RetryPolicy
-	Timeout       time.Duration // per attempt; 0: DefaultAttemptTimeout
-	NonIdempotent bool
-	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
-	Queue         string           // whose workers execute it; empty: that of the run
-}
-
-// Seal ends registration: the worker has started.
-func (r *Registry) Seal(seam.Gate) {
+// Seal ends registration.
+func (r *registry) Seal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sealed = true
@@ -89,7 +74,7 @@ func describe(f any) string {
 	return fmt.Sprintf("%s (%s:%d)", fn.Name(), file, line)
 }
 
-func (r *Registry) admit(kind, name, code string, known func() (string, bool)) {
+func (r *registry) admit(kind, name, code string, known func() (string, bool)) {
 	if r.sealed {
 		panic(fmt.Sprintf("register %s %s: the worker runs already: register everything before Run", kind, name))
 	}
@@ -98,9 +83,8 @@ func (r *Registry) admit(kind, name, code string, known func() (string, bool)) {
 	}
 }
 
-// BindStep makes the implementation of a step known. It panics if the name is
-// taken or the worker has started.
-func (r *Registry) BindStep(_ seam.Gate, spec *StepSpec, impl any, call func(ctx context.Context, args []byte) ([]byte, error)) {
+// BindStep makes the implementation of a step known.
+func (r *registry) BindStep(spec *engine.StepSpec, impl any, call engine.StepFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	code := describe(impl)
@@ -110,25 +94,17 @@ func (r *Registry) BindStep(_ seam.Gate, spec *StepSpec, impl any, call func(ctx
 		}
 		return "", false
 	})
+	if r.steps == nil {
+		r.steps = map[string]*boundStep{}
+	}
 	r.steps[spec.Name] = &boundStep{spec: spec, code: code, call: call}
 }
 
-// BindDefinition makes the implementation of a workflow known. It panics if the
-// name is taken or the worker has started.
-func BindDefinition[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out], f func(Context, In) (Out, error)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	def, code := d.def(), describe(f)
-	if old := r.workflows[def.name]; old != nil && old.standIn != nil {
-		return
-	}
-	r.admit("workflow", def.name, code, func() (string, bool) {
-		if old := r.workflows[def.name]; old != nil {
-			return old.code, true
-		}
-		return "", false
-	})
-	r.workflows[def.name] = &boundWorkflow{def: def, code: code, run: func(ctx Context, input []byte) ([]byte, error) {
+// bind makes the implementation of the workflow known to r: f is a
+// func(Context, In) (Out, error).
+func (d Definition[In, Out]) bind(r *registry, f any) {
+	def, code := d.def(), f.(func(Context, In) (Out, error))
+	r.bindWorkflow(&boundWorkflow{def: def, code: describe(f), run: func(ctx Context, input []byte) ([]byte, error) {
 		var in In
 		all, err := def.decodeInput(input, &in)
 		if err != nil {
@@ -137,7 +113,7 @@ func BindDefinition[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out]
 		if !all {
 			def.refuseRenamed(ctx, input, in)
 		}
-		out, err := f(ctx, in)
+		out, err := code(ctx, in)
 		if err != nil {
 			return nil, err
 		}
@@ -145,12 +121,47 @@ func BindDefinition[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out]
 			return nil, nil
 		}
 		return ctx.encode("result of workflow "+def.name, out)
-	}}
+	}})
+}
+
+// bindWorkflow makes the implementation of a workflow known, unless it has a stand-in.
+func (r *registry) bindWorkflow(w *boundWorkflow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := w.def.name
+	if old := r.workflows[name]; old != nil && old.standIn != nil {
+		return
+	}
+	r.admit("workflow", name, w.code, func() (string, bool) {
+		if old := r.workflows[name]; old != nil {
+			return old.code, true
+		}
+		return "", false
+	})
+	r.put(w)
+}
+
+func (r *registry) put(w *boundWorkflow) {
+	if r.workflows == nil {
+		r.workflows = map[string]*boundWorkflow{}
+	}
+	r.workflows[w.def.name] = w
+}
+
+// MissingReceiver tells a test kit, and reports false if there is none.
+func (r *registry) MissingReceiver(what, step string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.observer.Missing == nil {
+		return false
+	}
+	r.observer.Missing(what, step)
+	return true
 }
 
 // WorkflowNames returns the names of the workflows, each with the queue that its
 // directive names, sorted.
-func (r *Registry) WorkflowNames(seam.Gate) []store.Class {
+func (r *registry) WorkflowNames() []store.Class {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []store.Class
@@ -163,7 +174,7 @@ func (r *Registry) WorkflowNames(seam.Gate) []store.Class {
 
 // StepRuns returns the classes of the runs that execute a step for other runs, in
 // these queues; without any, one for each step that has a queue of its own. Sorted.
-func (r *Registry) StepRuns(_ seam.Gate, queues []string) []store.Class {
+func (r *registry) StepRuns(queues []string) []store.Class {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []store.Class
@@ -181,7 +192,7 @@ func (r *Registry) StepRuns(_ seam.Gate, queues []string) []store.Class {
 
 // Code returns a line for each workflow and step that says which function it is
 // bound to, sorted: part of the fingerprint of what a worker runs.
-func (r *Registry) Code(seam.Gate) []string {
+func (r *registry) Code() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []string
@@ -195,17 +206,18 @@ func (r *Registry) Code(seam.Gate) []string {
 	return all
 }
 
-// StepFunc is the implementation of a step: from arguments to result, both in
-// their stored form.
-type StepFunc func(ctx context.Context, args []byte) (result []byte, err error)
-
 // Step returns the implementation of a step.
-func (r *Registry) Step(_ seam.Gate, name string) (StepFunc, bool) {
+func (r *registry) Step(name string) (engine.StepFunc, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	s := r.steps[name]
-	if r.wrap != nil {
-		f := r.wrapped(name, s)
+	if wrap := r.observer.Wrap; wrap != nil {
+		var f engine.StepFunc
+		if s == nil {
+			f = wrap(name, nil, nil)
+		} else {
+			f = wrap(name, s.spec, s.call)
+		}
 		return f, f != nil
 	}
 	if s == nil {
@@ -214,12 +226,14 @@ func (r *Registry) Step(_ seam.Gate, name string) (StepFunc, bool) {
 	return s.call, true
 }
 
-// Program returns the code of a workflow, and the last element of its name. The
-// code logs to logger.
-func (r *Registry) Program(_ seam.Gate, name string, c *Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
+// Program returns the code of a workflow, and the last element of its name.
+func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
 	r.mu.RLock()
-	w := r.workflows[name]
+	w, token := r.workflows[name], r.observer.Secret
 	r.mu.RUnlock()
+	if token == nil {
+		token = secret
+	}
 	if spec := r.stepOfRun(name); spec != nil {
 		return stepProgram(spec), lastName(name), true
 	}
@@ -232,7 +246,7 @@ func (r *Registry) Program(_ seam.Gate, name string, c *Client, logger *slog.Log
 	if w.standIn != nil {
 		return standInProgram(w.standIn), lastName(name), true
 	}
-	e := &env{limits: &c.limits, logger: logger, children: cmp.Or(w.def.children, DefaultChildren), secret: r.secret}
+	e := &env{limits: &c.(engineClient).c.limits, logger: logger, children: cmp.Or(w.def.children, DefaultChildren), secret: token}
 	short = lastName(name)
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		payload, err := w.run(Context{b: b, s: s, env: e}, input)
@@ -244,6 +258,13 @@ func (r *Registry) Program(_ seam.Gate, name string, c *Client, logger *slog.Log
 		}
 		return replay.Ending{Type: event.RunCompleted, Payload: payload}
 	}, short, true
+}
+
+// Observe lets a test kit stand between a worker and what is registered.
+func (r *registry) Observe(o engine.Observer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observer = o
 }
 
 // ending says how a run ends whose code returned err: as canceled only if the

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
@@ -32,18 +33,9 @@ type remoteRetry struct {
 	Total     time.Duration `json:"total,omitempty"`
 }
 
-// Caller is the run for which a step is executed by a run of its own: what the
-// step's code is told.
-type Caller struct {
-	Run        RunID
-	WorkflowID string
-	Key        string
-	Tags       map[string]string
-}
-
 // callRemote executes a step in a child on the step's queue, and waits for it. What
 // the child fails with is the error of the step.
-func (ctx Context) callRemote(p *StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
+func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.branch()
 	spec := b.Spec()
 	call, err := json.Marshal(remoteCall{
@@ -78,14 +70,14 @@ func (ctx Context) callRemote(p *StepPlan, key string, input []byte, same func(r
 }
 
 // stepProgram is the code of a run that executes one step.
-func stepProgram(spec *StepSpec) replay.Program {
+func stepProgram(spec *engine.StepSpec) replay.Program {
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		var call remoteCall
 		if err := json.Unmarshal(input, &call); err != nil {
 			return ending(s, &PayloadError{What: "input of step " + spec.Name, Err: err})
 		}
 		own := b.Spec()
-		plan := &StepPlan{Spec: spec, Retry: RetryPolicy(call.Retry), Timeout: call.Timeout, Caller: &Caller{
+		plan := &engine.StepPlan{Spec: spec, Retry: engine.Retry(call.Retry), Timeout: call.Timeout, Caller: &engine.Caller{
 			Run: own.Parent, WorkflowID: call.WorkflowID, Key: own.ParentKey, Tags: call.Tags,
 		}}
 		op := b.Step(s, spec.Name, b.Key(spec.Name), call.Args, plan, func([]byte) string { return "" })
@@ -104,7 +96,7 @@ func stepProgram(spec *StepSpec) replay.Program {
 
 // stepOfRun returns the step that runs of a workflow execute, nil if it is none of
 // these or not known here.
-func (r *Registry) stepOfRun(name string) *StepSpec {
+func (r *registry) stepOfRun(name string) *engine.StepSpec {
 	step, ok := event.StepOfRun(name)
 	if !ok {
 		return nil

@@ -7,33 +7,30 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 )
 
 // standInTimeout is longer than any stand-in takes.
 const standInTimeout = 200 * 365 * 24 * time.Hour
 
-// StandIn lets a test kit execute one step in place of the code of a workflow,
-// whether that is bound before, later or never. The step is named like the workflow;
-// its arguments are the stored input, what it returns is the result of the run, and
-// the error that it returns is that with which the run fails. It is executed again
-// if its worker dies, and for no other reason. It panics if the worker has started.
-func StandIn[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out], fake func(context.Context, In) (Out, error)) StepFunc {
-	def := d.def()
+// standIn executes fake in place of the code of the workflow: fake is a
+// func(context.Context, In) (Out, error).
+func (d Definition[In, Out]) standIn(r *registry, fake any) engine.StepFunc {
+	def, code := d.def(), fake.(func(context.Context, In) (Out, error))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.admit("stand-in for workflow", def.name, "a stand-in", func() (string, bool) { return "", false })
-	r.workflows[def.name] = &boundWorkflow{def: def, code: "a stand-in", standIn: standInPlan(def.name)}
+	r.put(&boundWorkflow{def: def, code: "a stand-in", standIn: standInPlan(def.name)})
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		var in In
 		if _, err := def.decodeInput(args, &in); err != nil {
 			return nil, err
 		}
 		var out Out
-		if fake != nil {
+		if code != nil {
 			var err error
-			if out, err = fake(ctx, in); err != nil {
+			if out, err = code(ctx, in); err != nil {
 				return nil, err
 			}
 		}
@@ -45,17 +42,17 @@ func StandIn[In, Out any](_ seam.Gate, r *Registry, d Definition[In, Out], fake 
 	}
 }
 
-func standInPlan(name string) *StepPlan {
-	spec := &StepSpec{
+func standInPlan(name string) *engine.StepPlan {
+	spec := &engine.StepSpec{
 		Name: name, Timeout: standInTimeout,
-		Retry: RetryPolicy{Attempts: math.MaxInt32, Initial: time.Nanosecond, Max: time.Nanosecond},
+		Retry: engine.Retry{Attempts: math.MaxInt32, Initial: time.Nanosecond, Max: time.Nanosecond},
 		Fatal: func(error) bool { return true }, // a workflow that has failed is not tried again
 	}
-	return NewPlan(seam.Gate{}, spec)
+	return newPlan(spec)
 }
 
 // standInProgram is the code of a run that has a stand-in.
-func standInProgram(plan *StepPlan) replay.Program {
+func standInProgram(plan *engine.StepPlan) replay.Program {
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		op := b.Step(s, plan.Spec.Name, b.Key(plan.Spec.Name), input, plan, func([]byte) string { return "" })
 		b.AwaitStep(op)

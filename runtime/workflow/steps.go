@@ -4,42 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"time"
+	"reflect"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
 func isEnd(err, end error) bool { return errors.Is(err, end) }
 
-// StepPlan says how a step that workflow code has asked for is to be executed:
-// its directive, changed by the options of the call's context.
-type StepPlan struct {
-	Spec    *StepSpec
-	Retry   RetryPolicy
-	Timeout time.Duration
-	Queue   string  // whose workers execute it; empty: in place
-	Caller  *Caller // whose step it is, if that is another run; nil: its own
-
-	input, result string // what errors call them
-}
-
-// PlanOf returns the plan of a step. It is for the worker.
-func PlanOf(_ seam.Gate, op *replay.Op) *StepPlan {
-	p, _ := op.Meta.(*StepPlan)
-	return p
-}
-
 // plan returns the plan of a call. Calls without options share one.
-func (ctx Context) plan(shared *StepPlan) *StepPlan {
+func (ctx Context) plan(shared *engine.StepPlan) *engine.StepPlan {
 	if ctx.steps == nil {
 		return shared
 	}
 	p := *shared
 	if ctx.steps.retry != nil {
-		p.Retry = *ctx.steps.retry
+		p.Retry = engine.Retry(*ctx.steps.retry)
 	}
 	if ctx.steps.timeout > 0 {
 		p.Timeout = ctx.steps.timeout
@@ -52,11 +34,11 @@ func (ctx Context) plan(shared *StepPlan) *StepPlan {
 	return &p
 }
 
-// NewPlan returns the plan of a step without options.
-func NewPlan(_ seam.Gate, spec *StepSpec) *StepPlan {
-	p := &StepPlan{
+// newPlan is [engine.NewPlan].
+func newPlan(spec *engine.StepSpec) *engine.StepPlan {
+	p := &engine.StepPlan{
 		Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout, Queue: spec.Queue,
-		input: "input of step " + spec.Name, result: "result of step " + spec.Name,
+		Input: "input of step " + spec.Name, Result: "result of step " + spec.Name,
 	}
 	if p.Timeout <= 0 {
 		p.Timeout = DefaultAttemptTimeout
@@ -64,9 +46,8 @@ func NewPlan(_ seam.Gate, spec *StepSpec) *StepPlan {
 	return p
 }
 
-// CallStep asks for a step, waits for it, and reads its result into out, which
-// may be nil. A key replaces the ordinal if keyed. It is for package shim.
-func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bool, args A, out any) error {
+// callStep is [engine.CallStep].
+func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out any) error {
 	b := ctx.branch()
 	b.Gate()
 	if err := ctx.Err(); err != nil {
@@ -74,7 +55,7 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,
 			failure: replay.CancelFailure(err), cause: err}
 	}
-	input, err := ctx.encode(p.input, args)
+	input, err := ctx.encode(p.Input, args)
 	if err != nil {
 		return err
 	}
@@ -89,18 +70,18 @@ func CallStep[A any](_ seam.Gate, ctx Context, p *StepPlan, key string, keyed bo
 	} else {
 		key = b.Key(p.Spec.Name)
 	}
-	op, err := ctx.await(ctx.plan(p), key, input, func(recorded []byte) string { return differs[A](b, recorded, input) })
+	op, err := ctx.await(ctx.plan(p), key, input, func(recorded []byte) string { return differs(b, reflect.TypeOf(args), recorded, input) })
 	if err != nil {
 		return err
 	}
 	if out == nil {
 		return nil
 	}
-	return decode(p.result, op.Payload, out)
+	return decode(p.Result, op.Payload, out)
 }
 
 // await asks for a step, here or on its own queue, and waits for it.
-func (ctx Context) await(p *StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
+func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	if p.Queue != "" {
 		return ctx.callRemote(p, key, input, same)
 	}
@@ -117,13 +98,13 @@ func (ctx Context) await(p *StepPlan, key string, input []byte, same func(record
 // differs compares the recorded arguments with those asked for, by value: the
 // record is read into today's type and written again, so that a field that was
 // added or removed since does not count. If a name was changed, b is told.
-func differs[A any](b *replay.Branch, recorded, asked []byte) string {
+func differs(b *replay.Branch, today reflect.Type, recorded, asked []byte) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
 	}
-	var a A
-	if err := json.Unmarshal(recorded, &a); err == nil {
-		if again, err := json.Marshal(a); err == nil {
+	args := reflect.New(today)
+	if err := json.Unmarshal(recorded, args.Interface()); err == nil {
+		if again, err := json.Marshal(args.Elem().Interface()); err == nil {
 			if bytes.Equal(again, asked) {
 				return ""
 			}

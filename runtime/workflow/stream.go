@@ -10,7 +10,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/chunk"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 )
 
 // Stream is a name under which a run and its steps write chunks of one type, beside
@@ -23,9 +22,11 @@ import (
 // writing to it. It is kept as long as the first run of the chain. A run that was
 // forked, retried, resumed or restarted begins with empty streams; what the older
 // run has written stays with that.
-type Stream[T any] struct {
+type Stream[T any] struct{ s *stream }
+
+type stream struct {
 	name string
-	keep int
+	keep int // how many chunks; 0: all
 }
 
 // StreamOption changes how a stream is kept.
@@ -50,16 +51,22 @@ func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	return Stream[T]{name: name, keep: o.keep}
+	return Stream[T]{&stream{name: name, keep: o.keep}}
 }
 
 // Name returns the stream's name.
-func (s Stream[T]) Name() string { return s.name }
+func (s Stream[T]) Name() string {
+	if s.s == nil {
+		return ""
+	}
+	return s.s.name
+}
 
-func (s Stream[T]) declared() {
-	if s.name == "" {
+func (s Stream[T]) declared() *stream {
+	if s.s == nil {
 		panic(&replay.MisuseError{Text: "workflow: zero Stream: declare it with workflow.NewStream"})
 	}
+	return s.s
 }
 
 // Write adds a chunk, from the code of a run. It does not wait: the chunk leaves with
@@ -68,15 +75,15 @@ func (s Stream[T]) declared() {
 // the run with a *PayloadError. Write panics if the stream was closed, by this run,
 // by one of its steps, or by an earlier run of its chain.
 func (s Stream[T]) Write(ctx Context, v T) {
-	s.declared()
+	d := s.declared()
 	b := ctx.branch()
 	b.Gate()
-	b.WriteStream(s.name, func() ([]byte, *event.Failure) {
-		value, err := ctx.encode("chunk of stream "+s.name, v)
+	b.WriteStream(d.name, func() ([]byte, *event.Failure) {
+		value, err := ctx.encode("chunk of stream "+d.name, v)
 		if err != nil {
 			return nil, failure.Encode(err, event.CodePayload)
 		}
-		batch := chunk.Batch{Keep: s.keep, Bodies: [][]byte{chunk.Append(nil, &chunk.Chunk{Value: value})}}
+		batch := chunk.Batch{Keep: d.keep, Bodies: [][]byte{chunk.Append(nil, &chunk.Chunk{Value: value})}}
 		return batch.Encode(), nil
 	})
 }
@@ -86,10 +93,10 @@ func (s Stream[T]) Write(ctx Context, v T) {
 // ended, too. Closing a stream that is closed does nothing. Streams that nobody
 // closes end with the last run of the chain.
 func (s Stream[T]) Close(ctx Context) {
-	s.declared()
+	d := s.declared()
 	b := ctx.branch()
 	b.Gate()
-	b.CloseStream(s.name)
+	b.CloseStream(d.name)
 }
 
 // Chunk is one entry of a stream.
@@ -116,12 +123,12 @@ type Chunk[T any] struct {
 // Errors: *LagError if the next chunk is not kept any more ([KeepLast]); a
 // *PayloadError if a chunk is not a T: read on with From; ErrRunNotFound; that of ctx.
 func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter.Seq2[Chunk[T], error] {
-	s.declared()
+	name := s.declared().name
 	return func(yield func(Chunk[T], error) bool) {
-		for raw, err := range of.target().ReadStream(ctx, s.name, opts...) {
+		for raw, err := range of.target().ReadStream(ctx, name, opts...) {
 			c := Chunk[T]{Index: raw.Index, Run: raw.Run, Step: raw.Step, Attempt: raw.Attempt}
 			if err == nil {
-				err = decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, s.name), raw.Value, &c.Value)
+				err = decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, name), raw.Value, &c.Value)
 			}
 			if err != nil {
 				yield(Chunk[T]{}, err)
@@ -146,11 +153,4 @@ func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption
 			yield(Chunk[json.RawMessage]{}, fmt.Errorf("read stream %s: %w", name, err))
 		}
 	}
-}
-
-// StreamOf returns the name of a stream and how many chunks it keeps, 0 for all. It
-// is for package step.
-func StreamOf[T any](_ seam.Gate, s Stream[T]) (name string, keep int) {
-	s.declared()
-	return s.name, s.keep
 }

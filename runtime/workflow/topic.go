@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -182,7 +183,7 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	if !keyed {
 		item = event.DerivedItemID(b.Run().ID(), key)
 	}
-	refused := b.Send(ctx.s, t.name, key, to, item, payload, func(recorded []byte) string { return differs[T](b, recorded, payload) })
+	refused := b.Send(ctx.s, t.name, key, to, item, payload, func(recorded []byte) string { return differs(b, reflect.TypeFor[T](), recorded, payload) })
 	if refused != nil {
 		return &refusedError{topic: t.name, run: to, failure: refused}
 	}

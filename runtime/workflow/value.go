@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 
 	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
@@ -61,7 +62,7 @@ func (v Value[T]) Set(ctx Context, value T) {
 	if err != nil {
 		b.Fail(ending(ctx.s, err).Failure)
 	}
-	b.SetValue(v.name, key, payload, func(recorded []byte) string { return differs[T](b, recorded, payload) })
+	b.SetValue(v.name, key, payload, func(recorded []byte) string { return differs(b, reflect.TypeFor[T](), recorded, payload) })
 }
 
 // Get returns the newest value of a run, which may have ended, and whether it was

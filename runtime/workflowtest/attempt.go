@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
-	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 )
 
 // errDead ends attempts of a worker that was killed. Nobody sees it.
@@ -60,8 +59,8 @@ type execution struct {
 }
 
 // intercept stands between the worker and a step.
-func (e *Env) intercept(l *life) func(name string, spec *workflow.StepSpec, impl workflow.StepFunc) workflow.StepFunc {
-	return func(name string, spec *workflow.StepSpec, impl workflow.StepFunc) workflow.StepFunc {
+func (e *Env) intercept(l *life) func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
+	return func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
 		f := e.implementation(name, impl)
 		if f == nil {
 			return nil
@@ -75,7 +74,7 @@ func (e *Env) intercept(l *life) func(name string, spec *workflow.StepSpec, impl
 
 // execute runs the code of a step when it is its turn, and returns when the
 // worker may know what came of it.
-func (l *life) execute(ctx context.Context, f workflow.StepFunc, args []byte, once bool) (result []byte, err error) {
+func (l *life) execute(ctx context.Context, f engine.StepFunc, args []byte, once bool) (result []byte, err error) {
 	x := &execution{life: l, once: once, id: currentGoroutine(), info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
 	if !l.enter(ctx, x) {
 		return nil, errDead
@@ -234,7 +233,7 @@ func (x *execution) sleep(ctx context.Context, d time.Duration) error {
 
 // implementation returns the code that executes a step: a stand-in, or what was
 // registered; nil if there is none.
-func (e *Env) implementation(name string, impl workflow.StepFunc) workflow.StepFunc {
+func (e *Env) implementation(name string, impl engine.StepFunc) engine.StepFunc {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.stubs[name]; s != nil {
@@ -250,16 +249,16 @@ func (e *Env) implementation(name string, impl workflow.StepFunc) workflow.StepF
 	return impl
 }
 
-// MissingReceiver is called by generated code for a receiver that is nil: its
-// steps need stand-ins if they are called.
-func (e *Env) MissingReceiver(_ seam.Gate, what, step string) {
+// missingReceiver is told of a receiver that is nil: its steps need stand-ins if they
+// are called.
+func (e *Env) missingReceiver(what, step string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.missing[step] = what
 }
 
 // onlyOnce reports whether a step is declared as not idempotent.
-func (e *Env) onlyOnce(name string, spec *workflow.StepSpec) bool {
+func (e *Env) onlyOnce(name string, spec *engine.StepSpec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if spec == nil && e.stubs[name] != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -26,7 +26,8 @@ type Env struct {
 	store    store.Store
 	memory   *memstore.Store // nil: time is real
 	client   *workflow.Client
-	registry *workflow.Registry
+	registry workflow.Registry
+	observer engine.Observer
 	logger   *slog.Logger
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -76,19 +77,21 @@ func New(t testing.TB, opts ...Option) *Env {
 
 func newEnv(t testing.TB, opts []Option) *Env {
 	e := &Env{
-		tb: t, registry: workflow.NewRegistry(), wake: make(chan struct{}, 1), first: make(chan struct{}), options: defaults(opts),
+		tb: t, wake: make(chan struct{}, 1), first: make(chan struct{}), options: defaults(opts),
 		stubs: map[string]*Calls{}, missing: map[string]string{}, completed: map[string]bool{}, attempts: map[string]int{}, onceSteps: map[string]bool{}, asides: map[event.ItemID]bool{},
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.logger = slog.New(&logHandler{env: e})
 	e.conductor.init(e)
+	e.observer.Missing = e.missingReceiver
 	if open := e.options.store; open != nil {
 		e.store = open(t)
 	} else {
 		e.memory = memstore.NewWith(memstore.Config{Clock: e.conductor.clock})
 		e.store = e.memory
-		e.registry.Secrets(seam.Gate{}, secret)
+		e.observer.Secret = secret
 	}
+	engine.RegistryOf(&e.registry).Observe(e.observer)
 	e.client = workflow.NewClient(&door{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger})
 	return e
 }
@@ -97,7 +100,7 @@ func newEnv(t testing.TB, opts []Option) *Env {
 func (e *Env) virtual() bool { return e.memory != nil }
 
 // Registry is where generated Register functions put workflows and steps.
-func (e *Env) Registry() *workflow.Registry { return e.registry }
+func (e *Env) Registry() *workflow.Registry { return &e.registry }
 
 // Client returns a client of the store.
 func (e *Env) Client() *workflow.Client { return e.client }
@@ -243,7 +246,7 @@ func (e *Env) ensureWorker() error {
 		return store.ErrClosed
 	case started:
 		return nil
-	case len(e.registry.WorkflowNames(seam.Gate{})) == 0:
+	case len(engine.RegistryOf(&e.registry).WorkflowNames()) == 0:
 		return e.failWith(errNothingRegistered)
 	}
 	e.startLife()

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 var errNothingRegistered = errors.New("workflowtest: no workflow is registered: pass the Env to the generated Register before the first run starts")
@@ -124,14 +123,14 @@ func (e *Env) waits(l *store.Loaded) []string {
 }
 
 func (e *Env) serves(name string) bool {
-	return slices.ContainsFunc(e.registry.WorkflowNames(seam.Gate{}), func(c store.Class) bool { return c.Workflow == name })
+	return slices.ContainsFunc(engine.RegistryOf(&e.registry).WorkflowNames(), func(c store.Class) bool { return c.Workflow == name })
 }
 
 // blockedReason returns why a run is blocked.
 func (e *Env) blockedReason(run event.RunID) string {
 	if n, ok := store.As[store.Noter](e.store); ok {
-		if notes, err := n.Notes(context.Background(), run); err == nil && notes[workflow.NoteBlocked] != nil {
-			return "it is blocked: " + string(notes[workflow.NoteBlocked])
+		if notes, err := n.Notes(context.Background(), run); err == nil && notes[engine.NoteBlocked] != nil {
+			return "it is blocked: " + string(notes[engine.NoteBlocked])
 		}
 	}
 	return "it is blocked"
@@ -140,7 +139,7 @@ func (e *Env) blockedReason(run event.RunID) string {
 // replay runs the code of a workflow against a log. The caller closes what it
 // returns.
 func (e *Env) replay(id event.RunID, name string, events []event.Event) (*replay.Run, error) {
-	program, short, ok := e.registry.Program(seam.Gate{}, name, e.client, discard)
+	program, short, ok := engine.RegistryOf(&e.registry).Program(name, engine.ClientOf(e.client), discard)
 	if !ok {
 		return nil, fmt.Errorf("workflow %s is not registered: pass the Env to the generated Register of its package", name)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/activity"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -56,13 +56,17 @@ func (e *Env) startLife() {
 	steps, endSteps := context.WithCancel(context.Background())
 	cfg.BaseContext = func() context.Context { return steps }
 	client := workflow.NewClient(&line{inner: e.store, life: l}, workflow.ClientConfig{Logger: e.logger})
-	e.registry.Intercept(seam.Gate{}, e.intercept(l))
+	observer := e.observer
+	observer.Wrap = e.intercept(l)
+	code := engine.RegistryOf(&e.registry)
+	code.Observe(observer)
 	l.activity = &activity.Counter{}
-	lab := worker.Lab{Registry: e.registry, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest", Queues: e.options.queues}
+	hooks := engine.TestHooks{Registry: code, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest", Queues: e.options.queues}
 	if e.virtual() {
-		lab.Activity = l.activity
+		hooks.Activity = l.activity
 	}
-	l.worker = worker.NewLab(seam.Gate{}, client, cfg, lab)
+	l.worker = worker.New(client, cfg)
+	engine.Instrument(l.worker, hooks)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.endSteps = stop, endSteps
 	l.activity.Begin() // the claim loop, until it waits
@@ -85,7 +89,7 @@ func (l *life) kill() {
 	if l.dying.Swap(true) {
 		return
 	}
-	worker.Kill(seam.Gate{}, l.worker) // before the store seems closed: it must not stop in an orderly way
+	engine.Kill(l.worker) // before the store seems closed: it must not stop in an orderly way
 	l.dead.Store(true)
 	l.stop()
 	l.endSteps()

@@ -16,34 +16,36 @@ import (
 // [Heartbeats] keeps what the step notes for a later attempt, [Streams] what it
 // writes to streams.
 func StepContext(t testing.TB, opts ...StepOption) context.Context {
-	a := &attempt.Attempt{
+	a := &stepOptions{attempt.Attempt{
 		Run: event.NewRunID(Epoch, 0), Step: "test.step", Key: "test.step", Number: 1,
 		Heart: attempt.HeartFunc(func(context.Context, []byte) error { return nil }),
 		Pen:   pen{&Chunks{}},
-	}
+	}}
 	for _, opt := range opts {
 		opt(a)
 	}
-	return attempt.With(t.Context(), a)
+	return attempt.With(t.Context(), &a.Attempt)
 }
 
 // A StepOption changes the attempt that StepContext makes.
-type StepOption func(*attempt.Attempt)
+type StepOption func(*stepOptions)
+
+type stepOptions struct{ attempt.Attempt }
 
 // Attempt sets the number of the attempt; absent: 1.
-func Attempt(n int) StepOption { return func(a *attempt.Attempt) { a.Number = n } }
+func Attempt(n int) StepOption { return func(a *stepOptions) { a.Number = n } }
 
 // StepName sets the stored name of the step, which is also its key; absent:
 // "test.step".
 func StepName(name string) StepOption {
-	return func(a *attempt.Attempt) { a.Step, a.Key = name, name }
+	return func(a *stepOptions) { a.Step, a.Key = name, name }
 }
 
 // WorkflowID sets the workflow id of the run; absent: none.
-func WorkflowID(id string) StepOption { return func(a *attempt.Attempt) { a.WorkflowID = id } }
+func WorkflowID(id string) StepOption { return func(a *stepOptions) { a.WorkflowID = id } }
 
 // Tags sets the tags of the run; absent: none.
-func Tags(tags map[string]string) StepOption { return func(a *attempt.Attempt) { a.Tags = tags } }
+func Tags(tags map[string]string) StepOption { return func(a *stepOptions) { a.Tags = tags } }
 
 // LastHeartbeat lets the attempt find the details of an earlier one's heartbeat.
 // It panics if they cannot be encoded as JSON.
@@ -52,7 +54,7 @@ func LastHeartbeat(details any) StepOption {
 	if err != nil {
 		panic("workflowtest: LastHeartbeat: " + err.Error())
 	}
-	return func(a *attempt.Attempt) { a.Last = data }
+	return func(a *stepOptions) { a.Last = data }
 }
 
 // Beats keeps the details of heartbeats. The zero value is ready for use.
@@ -64,7 +66,7 @@ type Beats struct {
 // Heartbeats makes the attempt keep its heartbeats in b, and find the last one
 // that is there already.
 func Heartbeats(b *Beats) StepOption {
-	return func(a *attempt.Attempt) {
+	return func(a *stepOptions) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if len(b.last) > 0 {

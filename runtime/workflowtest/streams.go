@@ -7,8 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -23,7 +22,7 @@ type Chunks struct {
 // Streams makes the attempt keep in c what it writes to streams, and what it closes.
 // Without it writes succeed and are forgotten.
 func Streams(c *Chunks) StepOption {
-	return func(a *attempt.Attempt) { a.Pen = pen{c} }
+	return func(a *stepOptions) { a.Pen = pen{c} }
 }
 
 // pen keeps what is written to streams.
@@ -68,7 +67,7 @@ func (c *Chunks) Closed(stream string) bool {
 // Written returns what was written to a stream, in order. It panics if a chunk is
 // not a T.
 func Written[T any](c *Chunks, s workflow.Stream[T]) []T {
-	name, _ := workflow.StreamOf(seam.Gate{}, s)
+	name, _ := engine.StreamOf(s)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []T

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -21,7 +21,7 @@ import (
 // the zero value.
 func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 	e.tb.Helper()
-	c := &Calls{env: e, step: s.Name(), spec: s.Spec(seam.Gate{})}
+	c := &Calls{env: e, step: s.Name(), spec: engine.SpecOf(s)}
 	if handler, ok := adapt(s, fake); ok {
 		c.handler = handler
 	}
@@ -45,7 +45,7 @@ func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 // value. It panics if the Env's worker has started: call it before the first run.
 func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, In) (Out, error)) *Calls {
 	e.tb.Helper()
-	c := &Calls{env: e, step: d.Name(), handler: workflow.StandIn(seam.Gate{}, e.registry, d, fake)}
+	c := &Calls{env: e, step: d.Name(), handler: engine.StandIn(&e.registry, d, fake)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stubs[c.step] = c
@@ -64,7 +64,7 @@ func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
 type Calls struct {
 	env     *Env
 	step    string
-	spec    *workflow.StepSpec                                     // nil: a workflow
+	spec    *engine.StepSpec                                       // nil: a workflow
 	handler func(ctx context.Context, args []byte) ([]byte, error) // nil: the zero value
 
 	mu     sync.Mutex

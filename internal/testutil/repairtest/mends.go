@@ -217,13 +217,9 @@ func (w *World) explains(want Want) {
 	if want.Reason != store.ReasonDamagedLog {
 		return
 	}
-	n, ok := store.As[store.Noter](w.Store)
-	if !ok {
-		w.T.Fatalf("%T is not a store.Noter", w.Store)
-	}
-	notes, err := n.Notes(w.Ctx, want.Run)
-	if why := string(notes[workflow.NoteBlocked]); err != nil || !strings.Contains(why, "invariant 1") {
-		w.T.Errorf("run %s is blocked because %q, %v, want because of invariant 1", want.Run, why, err)
+	info, err := workflow.NewClient(w.Store, workflow.ClientConfig{}).Run(want.Run).Info(w.Ctx)
+	if err != nil || !strings.Contains(info.Blocked, "invariant 1") {
+		w.T.Errorf("run %s is blocked because %q, %v, want because of invariant 1", want.Run, info.Blocked, err)
 	}
 	if got := w.Record(want.Run).Status; got != event.StatusBlocked {
 		w.T.Errorf("run %s is %s, want it blocked", want.Run, got)

@@ -9,26 +9,24 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/seam"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-type registrar struct{ r *workflow.Registry }
-
-func (r registrar) Registry() *workflow.Registry { return r.r }
-
 // run executes workflow code as its users write it, until it waits for
 // something from outside.
 func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run, *[]event.Event) {
 	t.Helper()
-	reg := registrar{workflow.NewRegistry()}
-	def := workflow.NewDefinition[workflow.None, string](seam.Gate{}, workflow.DefinitionSpec{Name: "p.flow"})
-	workflow.BindDefinition(seam.Gate{}, reg.r, def, func(ctx workflow.Context, _ workflow.None) (string, error) { return code(ctx) })
-	program, short, ok := reg.r.Program(seam.Gate{}, "p.flow", workflow.NewClient(struct{ store.Store }{}, workflow.ClientConfig{}), slog.Default())
+	var def workflow.Definition[workflow.None, string]
+	engine.Define(&def, engine.DefinitionSpec{Name: "p.flow"})
+	reg := &workflow.Registry{}
+	engine.BindWorkflow(reg, def, func(ctx workflow.Context, _ workflow.None) (string, error) { return code(ctx) })
+	client := engine.ClientOf(workflow.NewClient(struct{ store.Store }{}, workflow.ClientConfig{}))
+	program, short, ok := engine.RegistryOf(reg).Program("p.flow", client, slog.Default())
 	if !ok {
 		t.Fatal("the workflow is not known")
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/flowgen/flowgen/runtime/internal/seam"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -51,7 +51,7 @@ func Do[T any](ctx context.Context, db *sql.DB, f func(context.Context, *sql.Tx)
 	if err != nil {
 		return zero, err
 	}
-	result, err := workflow.EncodePayload(seam.Gate{}, "result of step ", call.Step, v)
+	result, err := engine.EncodePayload("result of step ", call.Step, v)
 	if err != nil {
 		return zero, err
 	}

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+)
+
+// StepSpec describes a step; generated code makes one for each.
+type StepSpec struct {
+	Name          string
+	Retry         Retry
+	Timeout       time.Duration // per attempt; 0: the default
+	NonIdempotent bool
+	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
+	Queue         string           // whose workers execute it; empty: that of the run
+}
+
+// Retry has the fields of a workflow.RetryPolicy, into which it can be converted.
+type Retry struct {
+	Attempts  int
+	Initial   time.Duration
+	Increment time.Duration
+	Max       time.Duration
+	Factor    float64
+	Jitter    float64
+	Total     time.Duration
+}
+
+// StepPlan says how a step that workflow code has asked for is to be executed:
+// its directive, changed by the options of the call's context.
+type StepPlan struct {
+	Spec    *StepSpec
+	Retry   Retry
+	Timeout time.Duration
+	Queue   string  // whose workers execute it; empty: in place
+	Caller  *Caller // whose step it is, if that is another run; nil: its own
+
+	Input, Result string // what errors call them
+}
+
+// Caller is the run for which a step is executed by a run of its own: what the
+// step's code is told.
+type Caller struct {
+	Run        event.RunID
+	WorkflowID string
+	Key        string
+	Tags       map[string]string
+}
+
+// PlanOf returns the plan of a step.
+func PlanOf(op *replay.Op) *StepPlan {
+	p, _ := op.Meta.(*StepPlan)
+	return p
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// What package workflow offers.
+var (
+	// ClientOf returns what a worker needs of a *workflow.Client.
+	ClientOf func(client any) Client
+	// RegistryOf returns the inside of a *workflow.Registry.
+	RegistryOf func(registry any) Registry
+
+	// Define makes a *workflow.Definition what spec says.
+	Define func(definition any, spec DefinitionSpec)
+	// BindWorkflow makes the implementation of a workflow known to a
+	// *workflow.Registry: definition is a workflow.Definition[In, Out], and f a
+	// func(workflow.Context, In) (Out, error). It panics if the name is taken or the
+	// worker has started.
+	BindWorkflow func(registry, definition, f any)
+	// StandIn lets a test kit execute one step in place of the code of a workflow,
+	// whether that is bound before, later or never. The step is named like the
+	// workflow; its arguments are the stored input, what it returns is the result of
+	// the run, and the error that it returns is that with which the run fails. It is
+	// executed again if its worker dies, and for no other reason. fake is a
+	// func(context.Context, In) (Out, error), and may be nil. It panics if the worker
+	// has started.
+	StandIn func(registry, definition, fake any) StepFunc
+
+	// NewPlan returns the plan of a step without options.
+	NewPlan func(spec *StepSpec) *StepPlan
+	// CallStep asks for a step, waits for it, and reads its result into out, which may
+	// be nil. A key replaces the ordinal if keyed. It is a
+	//
+	//	func(ctx workflow.Context, p *StepPlan, key string, keyed bool, args, out any) error
+	//
+	// and an any only because workflow.Context cannot be named here. To pass that as an
+	// any would cost each step an allocation.
+	CallStep any
+
+	// EncodePayload returns the stored form of v, of any size. Errors call it by kind
+	// and name together.
+	EncodePayload func(kind, name string, v any) ([]byte, error)
+	// DecodePayload reads a stored value.
+	DecodePayload func(kind, name string, data []byte, into any) error
+	// DecodeArgs reads the stored arguments of a step that is executed for another
+	// run: perhaps for one of a program of another day. An error that a name was
+	// changed is a *[replay.RenamedError].
+	DecodeArgs func(run event.RunID, step string, args []byte, into any) error
+
+	// StreamOf returns the name of a workflow.Stream[T] and how many chunks it keeps,
+	// 0 for all.
+	StreamOf func(stream any) (name string, keep int)
+)
+
+// Client is what a worker needs of a client.
+type Client interface {
+	Store() store.Store
+	Logger() *slog.Logger
+	// CheckPayload refuses a payload that is larger than the client's limit. Errors
+	// call it by kind and name together.
+	CheckPayload(kind, name string, size int) error
+	// AddHost makes a worker known to the client that it is on: the client hands over
+	// to it what it starts. The worker calls leave when it takes no more.
+	AddHost(h handover.Host) (leave func())
+}
+
+// Registry holds the workflows and steps that a worker knows. It is safe for
+// concurrent use.
+type Registry interface {
+	// BindStep makes the implementation of a step known. It panics if the name is
+	// taken or the worker has started.
+	BindStep(spec *StepSpec, impl any, call StepFunc)
+	// MissingReceiver says that the receiver of a step is nil. It reports false if
+	// nobody wants to know: the step must not be registered then.
+	MissingReceiver(what, step string) bool
+	// Seal ends registration: the worker has started.
+	Seal()
+
+	// WorkflowNames returns the names of the workflows, each with the queue that its
+	// directive names, sorted.
+	WorkflowNames() []store.Class
+	// StepRuns returns the classes of the runs that execute a step for other runs, in
+	// these queues; without any, one for each step that has a queue of its own.
+	// Sorted.
+	StepRuns(queues []string) []store.Class
+	// Code returns a line for each workflow and step that says which function it is
+	// bound to, sorted: part of the fingerprint of what a worker runs.
+	Code() []string
+	// Step returns the implementation of a step.
+	Step(name string) (StepFunc, bool)
+	// Program returns the code of a workflow, and the last element of its name. The
+	// code has the limits of the client, and logs to logger.
+	Program(name string, c Client, logger *slog.Logger) (program replay.Program, short string, ok bool)
+
+	// Observe lets a test kit stand between a worker and what is registered. It is
+	// called before the worker starts.
+	Observe(o Observer)
+}
+
+// Observer is what a test kit does between a worker and what is registered there.
+// Nil functions do nothing.
+type Observer struct {
+	// Wrap returns what a worker calls for the name of a step, and for its
+	// implementation if there is one (else nil); nil says that the step is not known.
+	Wrap func(name string, spec *StepSpec, impl StepFunc) StepFunc
+	// Secret makes the tokens of hooks, so that they are the same each time: of 22
+	// characters, from the run and the key of the operation.
+	Secret func(run event.RunID, key string) string
+	// Missing is told the steps whose receiver is nil.
+	Missing func(what, step string)
+}
+
+// DefinitionSpec is what the directive of a workflow says.
+type DefinitionSpec struct {
+	Name, Param        string
+	Queue              string // empty: the default
+	Timeout, Retention time.Duration
+	Children           int // at once; 0: the default
+}
+
+// StepFunc is the implementation of a step: from arguments to result, both in
+// their stored form.
+type StepFunc func(ctx context.Context, args []byte) (result []byte, err error)
+
+// NoteBlocked is the key of the note in which a worker says why a run is blocked.
+const NoteBlocked = "flowgen.blocked"

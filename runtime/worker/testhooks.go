@@ -1,0 +1,18 @@
+package worker
+
+import (
+	"math"
+
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+)
+
+func init() {
+	engine.Instrument = func(w any, h engine.TestHooks) { w.(*Worker).instrument(h) }
+	engine.Kill = func(w any) { w.(*Worker).killed.Store(true) }
+}
+
+// instrument is [engine.Instrument].
+func (w *Worker) instrument(h engine.TestHooks) {
+	w.code, w.activity, w.chance, w.fit, w.queues = h.Registry, h.Activity, h.Chance, h.Fingerprint, h.Queues
+	w.lookAgain = math.MaxInt64
+}
