@@ -62,7 +62,7 @@ func (p *partition) create(c *store.Create) store.Created {
 	if err != nil {
 		return store.Created{Err: err}
 	}
-	r := p.insert(c)
+	r := p.insertWithItems(c)
 	if c.WorkflowID != "" {
 		p.name(c.WorkflowID).active = r
 	}
@@ -107,7 +107,7 @@ func (p *partition) createBehind(n *name, c *store.Create) store.Created {
 		if c.Owner != nil {
 			return store.Created{Err: store.ErrNotClaimable}
 		}
-		r := p.insert(c)
+		r := p.insertWithItems(c)
 		r.place = store.PlaceLined
 		p.cancel(n.active, c.Cancel)
 		for _, earlier := range n.line {
@@ -135,6 +135,16 @@ func refuses(policy store.FinishedPolicy, last event.Status) bool {
 		return last == event.StatusCompleted
 	}
 	return false
+}
+
+// insertWithItems is insert, and accepts what the run is created with. It is in no
+// place, and so not woken.
+func (p *partition) insertWithItems(c *store.Create) *run {
+	r := p.insert(c)
+	for _, item := range c.Items {
+		p.push(r, item, false)
+	}
+	return r
 }
 
 // insert stores the log and what is known of the run, in no place yet.

@@ -63,22 +63,28 @@ func (s *Store) routed(c *store.Create) error {
 func (s *Store) creation(c *store.Create) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
 	args := append(make([]any, 0, 32), s.at(), 0)
-	if wid != "" || !c.Deadline.IsZero() || !c.At.IsZero() || c.Delay > 0 {
-		args[1] = terms
+	size := len(c.Frame)
+	if wid != "" || !c.Deadline.IsZero() || !c.At.IsZero() || c.Delay > 0 || len(c.Items) > 0 {
+		args[1] = terms + 2*len(c.Items)
 		args = append(args,
 			deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
 			string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted),
 		)
+		for _, item := range c.Items {
+			args = append(args, string(item.ID), packItem(item))
+			size += len(item.Body)
+		}
 	}
 	keys := []string{p.meta(run)}
 	if c.Owner != nil {
 		session := sessionCode(c.Owner.Session)
 		keys = append(keys, p.session(session), p.owned(session))
 	}
-	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.Birth, c.Owner), size: len(c.Frame)}
+	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.Birth, c.Owner), size: size}
 }
 
-// terms is how many arguments say when a run may be created, and when it starts.
+// terms is how many arguments say when a run may be created, and when it starts. Two for
+// each item come after them.
 const terms = 9
 
 // describe adds a new run, and the record that creates it, as the scripts want it
@@ -102,6 +108,9 @@ func (s *Store) describe(args []any, c *store.Create, birth event.ItemID, owner 
 	}
 	if birth != "" {
 		h.flags |= hasRest
+	}
+	if len(c.Items) > 0 {
+		h.flags |= hasMail // what a run continues as gets its own from the script
 	}
 	keeps := c.Retention > 0 && c.Retention != store.DefaultRetention
 	if keeps {

@@ -71,7 +71,7 @@ func (t *tx) create(c *store.Create) (store.Created, error) {
 	if err != nil {
 		return keepRefusal(err)
 	}
-	r, err := t.insert(c, w, c.Run)
+	r, err := t.insertWithItems(c, w)
 	if err != nil {
 		return store.Created{}, err
 	}
@@ -174,7 +174,7 @@ func (t *tx) createInLine(w workflowID, active *run, c *store.Create) (store.Cre
 	if err != nil {
 		return store.Created{}, err
 	}
-	r, err := t.insert(c, w, c.Run)
+	r, err := t.insertWithItems(c, w)
 	if err != nil {
 		return store.Created{}, err
 	}
@@ -225,6 +225,21 @@ func keepRefusal(err error) (store.Created, error) {
 		return store.Created{Err: no.error}, nil
 	}
 	return store.Created{}, err
+}
+
+// insertWithItems is insert for the first run of a chain, and accepts what it is created
+// with. The caller puts the run into a place, and saves how many items it has.
+func (t *tx) insertWithItems(c *store.Create, w workflowID) (*run, error) {
+	r, err := t.insert(c, w, c.Run)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range c.Items {
+		if _, err := t.accept(r, item, false); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // insert stores the log and what is known of the run, in no place yet. The first

@@ -80,24 +80,15 @@ func (t *tx) seen(chain event.RunID, id event.ItemID) (bool, error) {
 	return n > 0, err
 }
 
-// push accepts an item: inbox and seen in one action. What is to be kept is
-// remembered until it is confirmed.
+// push accepts an item, and tells whoever reads it.
 func (t *tx) push(r *run, item store.Item, keep bool) error {
 	if err := t.forget(r); err != nil {
 		return err
 	}
-	if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, packRun(r.chain), string(item.ID), t.ms(), keep); err != nil {
-		return err
-	}
-	seq, err := t.next()
+	seq, err := t.accept(r, item, keep)
 	if err != nil {
 		return err
 	}
-	err = t.exec(`INSERT INTO inbox VALUES (?, ?, ?, ?, ?)`, r.key, seq, string(item.ID), int(item.Scope), item.Body)
-	if err != nil {
-		return err
-	}
-	r.inbox++
 	switch r.place {
 	case store.PlaceParked:
 		return t.makeReady(r)
@@ -105,6 +96,23 @@ func (t *tx) push(r *run, item store.Item, keep bool) error {
 		t.news.mail(mailNew, r.session, r.id, seq)
 	}
 	return t.setInbox(r)
+}
+
+// accept writes an item into inbox and seen, and returns its number. What is to be kept is
+// remembered until it is confirmed. The caller saves how many items the run has.
+func (t *tx) accept(r *run, item store.Item, keep bool) (seq int64, err error) {
+	if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, packRun(r.chain), string(item.ID), t.ms(), keep); err != nil {
+		return 0, err
+	}
+	if seq, err = t.next(); err != nil {
+		return 0, err
+	}
+	err = t.exec(`INSERT INTO inbox VALUES (?, ?, ?, ?, ?)`, r.key, seq, string(item.ID), int(item.Scope), item.Body)
+	if err != nil {
+		return 0, err
+	}
+	r.inbox++
+	return seq, nil
 }
 
 // forget removes what the chain accepted longer ago than the window for

@@ -81,6 +81,9 @@ var memoryMutants = []Mutant{
 	memory("M1/memory/refusal", "a refusal is pushed again", "outbox.go",
 		" && !p.accepted(from.chain, m.Refusal.ID)", "", "M1_ARefusalThatWasAcceptedIsNotPushedAgain"),
 
+	memory("C2/memory/items", "a run is created without its items", "create.go",
+		"range c.Items {", "range c.Items[:0] {", "C2_ARunHasTheItemsThatItIsCreatedWith"),
+
 	memory("M2/memory/ended", "an ended run is not asked what it has seen", "deliver.go",
 		"if p.accepted(", "if r.place != store.PlaceEnded && p.accepted(", "M2_DeliverIsAcceptedAgainAfterTheRunEnded"),
 

@@ -14,6 +14,7 @@ var Rules = []Rule{
 	{"M3", "Consume names ids."},
 	{"M4", "Park and finish need an empty inbox; continue moves the inbox and what the code had not taken."},
 	{"C1", "Create asks first whether the run exists; at most one run of a workflow id is active, successors wait in line."},
+	{"C2", "A run and the items that it is created with are there together; they do not wake it."},
 	{"P1", "Nothing is purged that somebody may still send again."},
 	{"O1", "The ids of effects are derived, and effects go in order per pair of runs."},
 	{"O2", "A record goes only after it is settled, what remembers it only after Confirm."},

@@ -53,6 +53,8 @@ var sqliteMutants = []Mutant{
 		"packRun(r.chain), string(item.ID)", "packRun(r.id), string(item.ID)", "DeliverToAnyRunOfAChainReachesTheLast"),
 	sqlite("M1/sqlite/refusal", "a refusal is pushed again", "outbox.go",
 		"if err != nil || seen {", "if seen = false; err != nil || seen {", "M1_ARefusalThatWasAcceptedIsNotPushedAgain"),
+	sqlite("C2/sqlite/items", "a run is created without its items", "create.go",
+		"range c.Items {", "range c.Items[:0] {", "C2_ARunHasTheItemsThatItIsCreatedWith"),
 	sqlite("M1/sqlite/unread", "what is still in the inbox is forgotten as seen", "deliver.go",
 		" AND id NOT IN (SELECT id FROM inbox WHERE run = +?)", " AND run = +?", "M1_TheSameItemIsAcceptedOnceAlsoWhenItHasBeenRead"),
 

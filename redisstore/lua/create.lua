@@ -4,18 +4,19 @@
 --       neither
 -- ARGV  1 now  2 how many terms follow: none, or nine: a deadline, or '0'; due at; delay;
 --       workflow id as a key, or ''; policy for an active run; policy for a finished run;
---       id of the cancel item; the cancel item; status of success
---       then the run, as add_run wants it
+--       id of the cancel item; the cancel item; status of success; and two more for each
+--       item that the run is created with: its id and the item. A run with an owner has none
+--       then the run, as add_run wants it; with items, its head says so
 --
 -- Returns {'stale'}, {'created'}, {'owned'} if it is created and its owner has it,
 -- {'existing', run}, {'active', run}, {'refused', run, status}, {'later'} if nobody
 -- could own it yet, or {'expired'}.
 --
 -- Atomic, because the policy is judged and the workflow id taken in one action:
--- of any number of starters one gets it. A run that is there already was created
--- by an earlier try, which is asked before the policies. One that is born owned is
--- never ready: it takes neither a counter nor a wake. Most keys are built: few runs
--- need them.
+-- of any number of starters one gets it. Nobody sees the run without its items. A run
+-- that is there already was created by an earlier try, which is asked before the
+-- policies. One that is born owned is never ready: it takes neither a counter nor a wake.
+-- Most keys are built: few runs need them.
 --
 -- Parts: tag clock head ready compact add
 
@@ -58,6 +59,16 @@ if owned then
     redis.call('HSET', tag .. 'u', wid, run)
   end
   return {'owned'}
+end
+-- What the run is created with comes before it: if a write fails, the request is sent again
+-- and does all of them again, which it would not if the run were there.
+if terms > 9 then
+  local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. run
+  redis.call('DEL', inbox, seen)
+  for i = 12, first - 2, 2 do
+    redis.call('RPUSH', inbox, ARGV[i + 1])
+    redis.call('ZADD', seen, at, ARGV[i])
+  end
 end
 if active then
   add_run(first, at, moved(head, '5'), '')

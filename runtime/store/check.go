@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // InvalidError says that a name or a number cannot be kept as it is by every store. What
@@ -61,7 +63,9 @@ func (c Class) Check() error {
 
 // Check returns an *InvalidError if the request has a class or a tag that is no name, or a
 // priority that does not fit into 32 bits: a store may keep priorities as floating-point
-// numbers. A workflow id may be any bytes, up to MaxName: tokens of hooks come from outside.
+// numbers. Nor may two of its items have one id, for an item is accepted once, and with an
+// Owner there are none: that would begin the run before it has read them. A workflow id may
+// be any bytes, up to MaxName: tokens of hooks come from outside.
 // Stores answer it in Created.Err, before they look at anything else.
 func (c *Create) Check() error {
 	if err := c.Class.Check(); err != nil {
@@ -83,8 +87,28 @@ func (c *Create) Check() error {
 	if all > MaxTags {
 		return &InvalidError{What: "tags", Value: fmt.Sprint(len(c.Tags)), Reason: fmt.Sprintf("have %d bytes together, the limit is %d", all, MaxTags)}
 	}
+	if err := c.checkItems(); err != nil {
+		return err
+	}
 	if p := int64(c.Priority); p < math.MinInt32 || p > math.MaxInt32 {
 		return &InvalidError{What: "priority", Value: fmt.Sprint(c.Priority), Reason: "does not fit into 32 bits"}
+	}
+	return nil
+}
+
+func (c *Create) checkItems() error {
+	if len(c.Items) > 0 && c.Owner != nil {
+		return &InvalidError{What: "items", Value: fmt.Sprint(len(c.Items)), Reason: "are given to a run that is created as owned"}
+	}
+	if len(c.Items) < 2 {
+		return nil
+	}
+	ids := make(map[event.ItemID]bool, len(c.Items))
+	for i := range c.Items {
+		if id := c.Items[i].ID; ids[id] {
+			return &InvalidError{What: "id of an item", Value: string(id), Reason: "is given twice"}
+		}
+		ids[c.Items[i].ID] = true
 	}
 	return nil
 }

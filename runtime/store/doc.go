@@ -38,6 +38,7 @@
 //	M3  consuming names the item
 //	M4  park and finish need an empty inbox; continue takes along what is for the chain
 //	C1  create asks "do I exist" first; one active run per workflow id
+//	C2  a run and the items that it is created with are there together; they do not wake it
 //	W1  heartbeats never create a lease
 //	W2  each heartbeat tells the owned runs
 //	W3  the same commit sent again is applied once

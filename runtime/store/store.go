@@ -26,7 +26,8 @@ type Store interface {
 	Partitions() int
 
 	// Create stores new runs, each judged by itself: the results are in the
-	// order of the requests, and the error concerns the call as a whole.
+	// order of the requests, and the error concerns the call as a whole. A run and the
+	// items that it is created with are there together, or neither is.
 	Create(ctx context.Context, runs []Create) ([]Created, error)
 
 	// OpenSession adds a lease. Sent again it renews the lease, unless the session is
@@ -173,6 +174,13 @@ type Create struct {
 	Tags     map[string]string
 	Parent   event.RunID
 	Root     event.RunID
+
+	// Items are in the inbox of the run from its creation on, and its chain has accepted
+	// them, as by Deliver before anything else. They wake nobody: a run that is for later,
+	// or in line, holds them until it is made ready. Where the answer is another run, or an
+	// error, nothing has become of them. Create.Check says what they may not be. In
+	// Commit.Continue they are ignored.
+	Items []Item
 
 	// Birth is the record of the outbox that creates the run, of its Parent; empty:
 	// none. The run is not purged before Confirm.

@@ -54,7 +54,7 @@
 //	 4  what is kept of a run beside its log equals what the log says
 //	 5  a run is in exactly one place, with an owner only if it is owned
 //	 6  what is owned, and its mail, belongs to a session that has a lease
-//	 7  a parked run has read its inbox and is woken at the right time
+//	 7  a parked run has read its inbox, or not yet begun, and is woken at the right time
 //	 8  of a run that has ended nothing but its log is left, until it is purged
 //	 9  one active run per workflow id; all others wait in its line
 //	10  what is in an inbox was accepted once and has not been read

@@ -27,11 +27,11 @@ type state struct {
 	ids   *storetest.IDs
 	logs  map[event.RunID]*storetest.Log
 
-	ready, owned, parked, blocked, active, lined, ended, continued, next, limited event.RunID
-	owner                                                                         store.SessionID
-	token                                                                         event.Token
-	due                                                                           time.Time
-	unread, read                                                                  event.ItemID
+	ready, owned, parked, later, blocked, active, lined, ended, continued, next, limited event.RunID
+	owner                                                                                store.SessionID
+	token                                                                                event.Token
+	due                                                                                  time.Time
+	unread, read                                                                         event.ItemID
 
 	sender, born             event.RunID
 	fresh, answered, settled event.ItemID // records: of the start of born, of a kept item, and a note
@@ -126,9 +126,11 @@ func (s *state) addParked() {
 	s.blocked = l.Run
 	r.Status = event.StatusBlocked
 
-	l, r = s.add(store.PlaceParked, event.Spec{}) // created for later
+	l, r = s.add(store.PlaceParked, event.Spec{}) // created for later, with an item
+	s.later = l.Run
 	r.Due = s.due
 	s.Timers[l.Run] = s.due
+	s.accept(l.Run)
 }
 
 // end notes when a run has ended, and when it will be purged.

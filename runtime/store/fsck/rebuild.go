@@ -114,11 +114,11 @@ func differs(a, b map[string]string) bool {
 	return len(a) != len(b)
 }
 
-// mayPark reports whether a parked run can go on waiting: it has read its inbox,
-// and the time of its wake is known.
+// mayPark reports whether a parked run can go on waiting: it has read its inbox, or
+// holds what it was created with, and the time of its wake is known.
 func (c *checker) mayPark(r *store.RunState, h *history) bool {
 	timer, timed := c.Timers[r.Run]
-	if len(r.Inbox) > 0 || r.Due.IsZero() && timed && h.fold.Run != event.StatePending {
+	if len(r.Inbox) > 0 && !mayHold(r) || r.Due.IsZero() && timed && h.fold.Run != event.StatePending {
 		return false
 	}
 	if h.fold.Run == event.StatePending { // created for later, which its log does not say
@@ -216,7 +216,7 @@ func (c *checker) stuck(r *store.RunState, h *history) bool {
 		return !slices.Equal(c.readyIn[r.Run], []store.Class{r.Class}) || r.Class != classOf(h) || !c.current(r, h) || c.unannounced(r)
 	case store.PlaceParked:
 		timer, timed := c.Timers[r.Run]
-		return len(r.Inbox) > 0 || timed == r.Due.IsZero() || !timer.Equal(r.Due) || !c.dueFits(r, &h.fold) || !c.current(r, h)
+		return len(r.Inbox) > 0 && !mayHold(r) || timed == r.Due.IsZero() || !timer.Equal(r.Due) || !c.dueFits(r, &h.fold) || !c.current(r, h)
 	case store.PlaceOwned:
 		return !c.current(r, h)
 	case store.PlaceLined:

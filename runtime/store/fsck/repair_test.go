@@ -260,6 +260,21 @@ func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 	}
 }
 
+func TestRepair_LeavesARunForLaterWithTheItemsThatItWasCreatedWith(t *testing.T) {
+	s := intact(t)
+	s.Runs[s.later].Tags = map[string]string{"a": "b"} // which its log does not say
+	e := &examined{snap: s.Snapshot}
+	repaired(t, e, fsck.Options{})
+	for _, m := range e.runs {
+		if m.Record.Run == s.later && (m.Record.Place != store.PlaceParked || !m.Record.Due.Equal(s.due) || len(m.Drop) > 0) {
+			t.Errorf("run for later is mended to %s until %v, without items %v, want parked until %v with all", m.Record.Place, m.Record.Due, m.Drop, s.due)
+		}
+	}
+	if len(e.runs) == 0 {
+		t.Error("nothing was mended")
+	}
+}
+
 // The reasons of REC3 are told apart by the state that a run is in.
 func TestREC3_NamesTheReason(t *testing.T) {
 	past := func(s *state) {

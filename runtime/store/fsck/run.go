@@ -101,10 +101,15 @@ func (c *checker) checkParked(r *store.RunState, h *history) {
 	case !c.dueFits(r, &h.fold):
 		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its log at %v", r.Due, h.fold.Due()), "it is woken at a wrong time or never")
 	}
-	if r.Place == store.PlaceParked && len(r.Inbox) > 0 {
+	if r.Place == store.PlaceParked && len(r.Inbox) > 0 && !mayHold(r) {
 		c.find(7, r.Run, fmt.Sprintf("it is parked with %d unread items", len(r.Inbox)), "nobody will tell it of them")
 	}
 }
+
+// mayHold reports whether a parked run may have items in its inbox: one that is for later
+// may have been created with them, and they wait with it. Once it has been claimed it is
+// parked with an empty inbox, and what comes then wakes it.
+func mayHold(r *store.RunState) bool { return r.N == 1 && !r.Due.IsZero() }
 
 // dueFits reports whether a parked run is woken when its log says. A run that
 // has not started may be due at any time: it was created for later. The limit

@@ -247,6 +247,15 @@ func (h *history) drawCreate(t *rapid.T) {
 		c.Owner = &store.Owner{Session: h.session(t).ID, Token: h.ids.Token()}
 		h.fences = append(h.fences, c.Owner.Fence())
 	}
+	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "items") {
+		i := h.item()
+		i.Scope = store.Scope(rapid.IntRange(0, 1).Draw(t, "scope"))
+		if len(h.items) > 0 && chance(t, "known item", 20) {
+			i = rapid.SampledFrom(h.items).Draw(t, "item")
+		}
+		c.Items = append(c.Items, i)
+		h.items = append(h.items, i)
+	}
 	h.logs = append(h.logs, l)
 	h.request(t, func() { h.equal("create", h.create(c), h.m.create(c)) })
 }

@@ -12,6 +12,9 @@ import (
 // The operations of the model, in the words of the protocol.
 
 func (m *model) create(c store.Create) store.Created {
+	if err := c.Check(); err != nil {
+		return store.Created{Err: err}
+	}
 	if m.late(c.Deadline) {
 		return store.Created{Err: store.ErrStale}
 	}
@@ -33,7 +36,7 @@ func (m *model) create(c store.Create) store.Created {
 		if c.Owner != nil {
 			return store.Created{Err: store.ErrNotClaimable}
 		}
-		r := m.insert(c)
+		r := m.insertWithItems(c)
 		r.Place, r.Birth = store.PlaceLined, c.Birth
 		for _, before := range append([]event.RunID{active}, m.lines[c.WorkflowID]...) {
 			if r := m.runs[before]; m.seen[r.Chain][c.Cancel.ID].IsZero() {
@@ -57,7 +60,7 @@ func (m *model) create(c store.Create) store.Created {
 			return store.Created{Err: store.ErrExpired}
 		}
 	}
-	r := m.insert(c)
+	r := m.insertWithItems(c)
 	r.Birth = c.Birth
 	if c.WorkflowID != "" {
 		m.active[c.WorkflowID] = c.Run
@@ -80,6 +83,14 @@ func (r *modelRun) answer(c store.Create) store.Created {
 		answer.Fence = r.Fence
 	}
 	return answer
+}
+
+func (m *model) insertWithItems(c store.Create) *modelRun {
+	r := m.insert(c)
+	for _, i := range c.Items {
+		m.push(r, i) // it is in no place
+	}
+	return r
 }
 
 func (m *model) insert(c store.Create) *modelRun {

@@ -1,0 +1,80 @@
+package storetest_test
+
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// gives returns a store that does something wrong with a run that is created with items.
+func gives(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
+	return func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
+			if len(c.Items) == 0 || c.Check() != nil {
+				return nil
+			}
+			return wrong(ctx, w, c)
+		}}
+	}
+}
+
+// deliversLater creates a run, and then delivers to it: to the one that answers, at any time.
+func deliversLater(onlyNew bool, id func(event.ItemID) event.ItemID) func(wrapper) store.Store {
+	return gives(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+		items := c.Items
+		c.Items = nil
+		got, err := w.Create(ctx, []store.Create{*c})
+		if err != nil {
+			return &store.Created{Err: err}
+		}
+		if got[0].Err != nil || onlyNew && !got[0].New {
+			return &got[0]
+		}
+		for _, i := range items {
+			i.ID = id(i.ID)
+			_, _ = w.Deliver(ctx, store.Deliver{Run: got[0].Run, Item: i})
+		}
+		return &got[0]
+	})
+}
+
+func same(id event.ItemID) event.ItemID { return id }
+
+var itemFaults = map[string]fault{
+	"items of a start are forgotten": {"C2_ARunHasTheItemsThatItIsCreatedWith", gives(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+		c.Items = nil
+		return nil
+	})},
+	"items of a start wake":                    {"C2_ADelayedRunHoldsItsItemsUntilItIsDue", deliversLater(true, same)},
+	"items of a start go to whoever is active": {"C2_TheItemsOfAStartThatIsNotExecutedAreNotAccepted", deliversLater(false, same)},
+	"items of a start are not remembered": {"C2_WhatARunIsCreatedWithIsNotAcceptedAgain", gives(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+		for n := range c.Items {
+			c.Items[n].ID += "?"
+		}
+		return nil
+	})},
+	"items of a start sent again are added": {"C2_ACreateSentAgainAddsNoItem", func(w wrapper) store.Store {
+		n := 0
+		return deliversLater(true, func(id event.ItemID) event.ItemID {
+			n++
+			return id + event.ItemID(rune('0'+n))
+		})(w)
+	}},
+	"items of a start are in the inbox twice": {"C2_ItemsOfOneIDAreRefused", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			if c.Check() != nil && c.Owner == nil {
+				c.Items = c.Items[:2]
+			}
+			return nil
+		}}
+	}},
+	"a run with items is created as owned": {"C2_ItemsOfARunThatIsCreatedAsOwnedAreRefused", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			if len(c.Items) > 0 && c.Owner != nil {
+				c.Items = nil
+			}
+			return nil
+		}}
+	}},
+}
