@@ -3,6 +3,8 @@ package main
 // birthMutants break the guards that make a run which a worker creates and begins as safe as one
 // that it claims.
 var birthMutants = []Mutant{
+	working("engine/worker/birth-messages", "a worker takes a start that has messages", "birth.go",
+		"len(c.Items) > 0 || ", "", "TestFLOW5_AStartHasItsMessagesBeforeTheCodeBegins/memory"),
 	working("engine/worker/birth-durable", "a run that is handed over begins its first step before it exists", "birth.go",
 		"c.starts, t.starts = t.starts, nil", "for _, a := range t.starts {\n\t\t\tt.launch(a)\n\t\t}\n\t\tt.starts = nil",
 		"TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable"),

@@ -31,10 +31,12 @@ const (
 type host struct{ *Worker }
 
 // Take begins what a client starts, unless the run has to wait: for its time, for a
-// run before it, or because others wait for a place.
+// run before it, or because others wait for a place. A run that is created with messages
+// waits as well: its code must not begin before it has them, and a run that is created
+// claimed has none.
 func (h host) Take(s *handover.Start) bool {
 	w, c := h.Worker, &s.Create
-	if c.Delay > 0 || !c.At.IsZero() || c.Active == store.ActiveCancel || !w.serves[c.Class] {
+	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active == store.ActiveCancel || !w.serves[c.Class] {
 		return false
 	}
 	in := w.sessions[w.partitionOf(c.Run)]

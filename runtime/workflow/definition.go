@@ -115,6 +115,9 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	all := make([]Started[Out], len(created))
 	def.own(ctx, c, created)
 	for i, cr := range created {
+		if len(starts[i].Create.Items) > 0 && !cr.New && cr.Run != "" {
+			cr = def.sendAlong(ctx, c, starts[i], cr)
+		}
 		if cr.Err != nil {
 			all[i].Err = fmt.Errorf("start %s: %w", def.name, cr.Err)
 			continue
@@ -204,6 +207,10 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 	if err != nil {
 		return nil, err
 	}
+	items, err := o.items(&c.limits)
+	if err != nil {
+		return nil, err
+	}
 	slot := event.RandomSlot()
 	if o.workflowID != "" {
 		slot = event.SlotOf(o.workflowID)
@@ -217,7 +224,7 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 		Create: store.Create{
 			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
 			Class: store.Class{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
-			Delay: o.delay, At: o.at, Retention: o.retention,
+			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{
 			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, // as it is read back

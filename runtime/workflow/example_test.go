@@ -119,6 +119,33 @@ func ExampleTopic_Send() {
 	// Output: spec: true by ann (first, second) <nil>
 }
 
+// A start brings a message along, for the run that it creates or for the one that is active.
+func ExampleWithMessage() {
+	client, stop := serve()
+	defer stop()
+	ctx := context.Background()
+
+	for _, text := range []string{"first", "second"} {
+		run, err := flows.Review.Start(ctx, client, "spec", workflow.WithID("review-spec"), workflow.WithMessage(flows.Comment, text))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(run.Created())
+	}
+	run := flows.Review.GetByID(client, "review-spec")
+	awaitComments(ctx, run, 2)
+	if err := flows.Verdict.Send(ctx, run, flows.Decision{By: "ann", OK: true}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(run.Result(ctx))
+	// Output:
+	// true
+	// false
+	// spec: true by ann (first, second) <nil>
+}
+
 func awaitComments(ctx context.Context, run *workflow.Run[string], n int) {
 	for _, err := range run.Events(ctx, workflow.Types(event.MessageReceived)) {
 		if n--; err != nil || n == 0 {

@@ -227,6 +227,11 @@ func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *eve
 	if item.Body, err = event.AppendItem(nil, e); err != nil {
 		return err
 	}
+	return c.put(ctx, run, item)
+}
+
+// put is deliver for an item that has its body.
+func (c *Client) put(ctx context.Context, run RunID, item store.Item) error {
 	d := store.Deliver{Run: run, Item: item}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		d.Deadline = c.store.Clock().Now().Add(deliverWindow)

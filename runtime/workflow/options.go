@@ -34,6 +34,7 @@ type runOptions struct {
 	close      ParentClose
 	hold       time.Duration
 	debug      bool
+	messages   []func(*limits) (store.Item, error)
 	err        error
 }
 

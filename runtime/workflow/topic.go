@@ -147,15 +147,29 @@ func IdempotencyKey(k string) SendOption { return func(o *sendOptions) { o.key =
 func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) error {
 	t.declared()
 	h := to.target()
-	payload, err := h.c.limits.encode(t.what(), v)
+	item, err := t.item(&h.c.limits, v, opts)
 	if err != nil {
 		return err
 	}
-	id, _ := itemOf(t.name, opts)
-	if err := h.deliver(ctx, id, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload}); err != nil {
+	run, err := h.resolve(ctx)
+	if err == nil {
+		err = h.c.put(ctx, run, item)
+	}
+	if err != nil {
 		return fmt.Errorf("send to topic %s: %w", t.name, err)
 	}
 	return nil
+}
+
+// item returns a message as it is put into an inbox.
+func (t Topic[T]) item(l *limits, v T, opts []SendOption) (store.Item, error) {
+	payload, err := l.encode(t.what(), v)
+	if err != nil {
+		return store.Item{}, err
+	}
+	id, _ := itemOf(t.name, opts)
+	body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload})
+	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
 }
 
 // SendFrom puts a message into another run, from the code of a run, and waits

@@ -108,6 +108,23 @@ var operations = map[string]operation{
 		code: timed, setup: commands((*workflow.Handle).Release), want: "run_released",
 		opts: startsWith(func(unit time.Duration) workflow.StartOption { return workflow.WithHoldFor(1000 * unit) }),
 	},
+	"messages of the start": {
+		code: untimed(func(ctx workflow.Context, _ string) (string, error) {
+			first, ok, err := note.TryReceive(ctx)
+			if !ok || err != nil {
+				return "", fmt.Errorf("the message of the start is not there: %w", err)
+			}
+			paid, err := call(ctx, charge, first)
+			if err != nil {
+				return "", err
+			}
+			second, err := note.Receive(ctx)
+			return paid + second, err
+		}), setup: commands(says("one"), says("two")), want: "message_received",
+		opts: startsWith(func(time.Duration) workflow.StartOption {
+			return workflow.WithMessage(note, "one", workflow.IdempotencyKey("one"))
+		}),
+	},
 	"single steps": {
 		code: timed, setup: commands((*workflow.Handle).Step, (*workflow.Handle).Step, (*workflow.Handle).Resume), want: "run_stepped",
 		opts: startsWith(func(time.Duration) workflow.StartOption { return workflow.WithDebug() }),

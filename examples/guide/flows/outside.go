@@ -45,6 +45,12 @@ func Approve(ctx context.Context, client *workflow.Client, doc, who, click strin
 	return Verdict.Send(ctx, run, Decision{By: who, OK: true}, workflow.IdempotencyKey(click))
 }
 
+// Remark sends a comment to the review of a document, which it starts unless it is under way.
+func Remark(ctx context.Context, client *workflow.Client, doc, text, click string) (*workflow.Run[string], error) {
+	return Review.Start(ctx, client, doc, workflow.WithID("review-"+doc),
+		workflow.WithMessage(Comment, text, workflow.IdempotencyKey(click)))
+}
+
 // Follow writes what happens in a run until it has ended, from event number
 // from on.
 func Follow(ctx context.Context, client *workflow.Client, id workflow.RunID, from uint64, out io.Writer) error {

@@ -72,6 +72,14 @@ func (s *Start) Decline() {
 	}
 }
 
+// Again returns a start of another run, with the same input and options, and with these
+// items instead of its own.
+func (s *Start) Again(run event.RunID, items []store.Item) *Start {
+	again := &Start{Create: s.Create, Event: s.Event, Answers: make(chan Answer, 1)}
+	again.Create.Run, again.Create.Items, again.Event.Time = run, items, run.Time()
+	return again
+}
+
 // Request returns what the client stores: the first frame holds the event that creates
 // the run, and nothing else.
 func (s *Start) Request() (store.Create, error) {
