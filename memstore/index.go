@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"sort"
@@ -12,37 +13,53 @@ import (
 // chunkSize is how many runs a chunk of an index holds at most.
 const chunkSize = 256
 
-// index is the runs of a partition by rising id. It is cut into chunks, so that
-// to add or to remove one moves few others, however many there are.
+// index is the runs of a partition by rising creation, those of one millisecond by rising
+// id. It is cut into chunks, so that to add or to remove one moves few others, however
+// many there are.
 type index struct {
 	chunks [][]*run // none is empty, no two neighbours are small
 }
 
-// chunk returns the number of the chunk in which an id is, or would be; -1: the
+// position is where a run stands in an index.
+type position struct {
+	created int64
+	id      event.RunID
+}
+
+func (r *run) position() position { return position{r.created, r.id} }
+
+// compare is the opposite of store.NewestFirst.
+func (a position) compare(b position) int {
+	if a.created != b.created {
+		return cmp.Compare(a.created, b.created)
+	}
+	return strings.Compare(string(a.id), string(b.id))
+}
+
+// chunk returns the number of the chunk in which a position is, or would be; -1: the
 // index is empty.
-func (x *index) chunk(id event.RunID) int {
-	after := sort.Search(len(x.chunks), func(i int) bool { return x.chunks[i][0].id > id })
+func (x *index) chunk(p position) int {
+	after := sort.Search(len(x.chunks), func(i int) bool { return x.chunks[i][0].position().compare(p) > 0 })
 	return min(max(after-1, 0), len(x.chunks)-1)
 }
 
-// place returns where in a chunk an id is, or would be.
-func place(chunk []*run, id event.RunID) (at int, found bool) {
-	return slices.BinarySearchFunc(chunk, id, func(r *run, id event.RunID) int {
-		return strings.Compare(string(r.id), string(id))
-	})
+// place returns where in a chunk a position is, or would be.
+func place(chunk []*run, p position) (at int, found bool) {
+	return slices.BinarySearchFunc(chunk, p, func(r *run, p position) int { return r.position().compare(p) })
 }
 
 // add makes a run known that is not.
 func (x *index) add(r *run) {
-	i := x.chunk(r.id)
+	p := r.position()
+	i := x.chunk(p)
 	if i < 0 {
 		x.chunks = [][]*run{{r}}
 		return
 	}
 	c := x.chunks[i]
-	at := len(c) // ids rise with time: most are the greatest of all
-	if c[at-1].id > r.id {
-		at, _ = place(c, r.id)
+	at := len(c) // time goes on: most are the newest of all
+	if c[at-1].position().compare(p) > 0 {
+		at, _ = place(c, p)
 	}
 	switch {
 	case len(c) < chunkSize:
@@ -60,8 +77,8 @@ func (x *index) add(r *run) {
 
 // remove forgets a run that is known.
 func (x *index) remove(r *run) {
-	i := x.chunk(r.id)
-	at, _ := place(x.chunks[i], r.id)
+	i := x.chunk(r.position())
+	at, _ := place(x.chunks[i], r.position())
 	x.chunks[i] = slices.Delete(x.chunks[i], at, at+1)
 	x.join(i)
 	x.join(i - 1)
@@ -80,13 +97,13 @@ func (x *index) join(i int) {
 	}
 }
 
-// below yields the runs whose ids are less than id, the greatest first; all of
-// them if id is empty.
-func (x *index) below(id event.RunID) iter.Seq[*run] {
+// before yields the runs that stand before a position, the newest first; all of them
+// if that names no run.
+func (x *index) before(p position) iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for _, c := range slices.Backward(x.chunks) {
-			if id != "" {
-				at, _ := place(c, id)
+			if p.id != "" {
+				at, _ := place(c, p)
 				c = c[:at]
 			}
 			for _, v := range slices.Backward(c) {

@@ -11,14 +11,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-func idOf(n int) event.RunID { return event.RunID(fmt.Sprintf("run %05d", n)) }
+// positionOf returns a position that comes later the larger n is: three runs have the
+// same millisecond, and in the order of their ids they all stand otherwise.
+func positionOf(n int) position {
+	return position{created: int64(n / 3), id: event.RunID(fmt.Sprintf("run %d of %05d", n%3, 99999-n/3))}
+}
 
 func TestIndex_IsASortedSetInShortChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, known := &index{}, map[int]*run{}
 		add := func(n int) {
 			if known[n] == nil {
-				known[n] = &run{id: idOf(n)}
+				p := positionOf(n)
+				known[n] = &run{id: p.id, created: p.created}
 				x.add(known[n])
 			}
 		}
@@ -41,36 +46,35 @@ func TestIndex_IsASortedSetInShortChunks(t *testing.T) {
 			checkIndex(t, x, known)
 		}
 		cursor := rapid.IntRange(0, 9000).Draw(t, "cursor")
-		var want []event.RunID
+		var want []position
 		for n := range known {
 			if n < cursor {
-				want = append(want, idOf(n))
+				want = append(want, positionOf(n))
 			}
 		}
-		slices.Sort(want)
-		slices.Reverse(want)
-		if diff := cmp.Diff(want, collect(x, idOf(cursor))); diff != "" {
-			t.Fatalf("runs below %d (-want +got)\n%s", cursor, diff)
+		slices.SortFunc(want, func(a, b position) int { return b.compare(a) })
+		if diff := cmp.Diff(want, collect(x, positionOf(cursor)), cmp.AllowUnexported(position{})); diff != "" {
+			t.Fatalf("runs before %d (-want +got)\n%s", cursor, diff)
 		}
 	})
 }
 
-func collect(x *index, below event.RunID) []event.RunID {
-	var found []event.RunID
-	for r := range x.below(below) {
-		found = append(found, r.id)
+func collect(x *index, before position) []position {
+	var found []position
+	for r := range x.before(before) {
+		found = append(found, r.position())
 	}
 	return found
 }
 
 func checkIndex(t *rapid.T, x *index, known map[int]*run) {
-	got := collect(x, "")
+	got := collect(x, position{})
 	if len(got) != len(known) {
 		t.Fatalf("runs: got %d, want %d", len(got), len(known))
 	}
 	for i := 1; i < len(got); i++ {
-		if got[i-1] <= got[i] {
-			t.Fatalf("run %s stands before run %s", got[i-1], got[i])
+		if got[i-1].compare(got[i]) <= 0 {
+			t.Fatalf("run %v stands before run %v", got[i-1], got[i])
 		}
 	}
 	for i, c := range x.chunks {

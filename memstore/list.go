@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,38 +12,37 @@ import (
 // pageSize is the size of a page that asks for none.
 const pageSize = 100
 
-// List returns a page of runs by falling id, which is newest first. The records
-// share memory with the store and must not be changed.
+// List returns a page of runs, newest first. The records share memory with the store
+// and must not be changed.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
 	}
-	if q.Cursor != "" {
-		if _, err := event.ParseRunID(q.Cursor); err != nil {
-			return store.Page{}, fmt.Errorf("list runs: read cursor: %w", err)
-		}
+	created, last, err := q.After()
+	if err != nil {
+		return store.Page{}, fmt.Errorf("list runs: %w", err)
 	}
 	if q.Limit <= 0 {
 		q.Limit = pageSize
 	}
 	var page store.Page
 	for _, p := range s.parts {
-		page.Runs = append(page.Runs, p.list(&q)...)
+		page.Runs = append(page.Runs, p.list(&q, position{millis(created), last})...)
 	}
-	slices.SortFunc(page.Runs, func(a, b store.Record) int { return -cmp.Compare(a.Run, b.Run) })
+	slices.SortFunc(page.Runs, func(a, b store.Record) int { return store.NewestFirst(&a, &b) })
 	if len(page.Runs) > q.Limit {
 		page.Runs = slices.Clip(page.Runs[:q.Limit])
-		page.Cursor = string(page.Runs[q.Limit-1].Run)
+		page.Cursor = store.CursorAfter(&page.Runs[q.Limit-1])
 	}
 	return page, nil
 }
 
-// list returns the newest runs after the cursor, one more than the page holds.
-func (p *partition) list(q *store.Query) []store.Record {
+// list returns the newest runs before a position, one more than the page holds.
+func (p *partition) list(q *store.Query, after position) []store.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var found []store.Record
-	for r := range p.ids.below(event.RunID(q.Cursor)) {
+	for r := range p.ids.before(after) {
 		if len(found) > q.Limit {
 			break
 		}
@@ -70,7 +68,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int,
 func (p *partition) count(q *store.Query, counts map[event.Status]int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for r := range p.ids.below("") {
+	for r := range p.ids.before(position{}) {
 		if matches(r, q) {
 			counts[r.status]++
 		}

@@ -111,7 +111,10 @@ func (p *partition) rewrite(r *run, m *store.RunMend) {
 	}
 	p.rechain(r, rec.Chain)
 	r.wid, r.priority, r.status, r.seq, r.last = rec.WorkflowID, rec.Priority, rec.Status, rec.Seq, rec.Last
-	r.epoch, r.recoveries, r.created, r.hidden = rec.Fence.Epoch, int32(rec.Recoveries), millis(rec.CreatedAt), m.Hidden
+	r.epoch, r.recoveries, r.hidden = rec.Fence.Epoch, int32(rec.Recoveries), m.Hidden
+	p.ids.remove(r)
+	r.created = millis(rec.CreatedAt)
+	p.ids.add(r)
 	x := r.rare()
 	x.tags, x.parent, x.root, x.retention = rec.Tags, rec.Parent, rec.Root, 0
 	if rec.Retention != store.DefaultRetention {

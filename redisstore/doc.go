@@ -52,7 +52,7 @@
 //	{p}:A    hash   u for how long sessions were heard, h when the last one was
 //	{p}:w    hash   wakes by class  {p}:k    hash   names of classes
 //	{p}:u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
-//	{p}:p    zset   open runs       {p}:f    zset   done runs, both by id
+//	{p}:p    zset   open runs       {p}:f    zset   done runs, both by their creation
 //	{p}:d    zset   done runs by the time when they may be purged
 //	{p}:G    zset   the same of those that something holds back
 //	{p}:D    zset   records of the outbox by when something is to be done for them

@@ -25,13 +25,13 @@ var forms = map[string]string{
 	"SRANDMEMBER": "K", "SREM": "K x", "TIME": "", "TYPE": "K", "UNLINK": "K", "XADD": "K * x x", "ZADD": "K 1 x", "ZCOUNT": "K 0 0",
 	"ZRANGE": "K 0 0", "ZRANGEBYSCORE": "K 0 0", "ZREM": "K x", "ZREMRANGEBYRANK": "K 0 0", "ZSCORE": "K x",
 	"EVAL": "return 1 K", "EVALSHA": "x 1 K", "GET": "K", "PING": "", "PUBLISH": "C x", "SETNX": "K x", "SUBSCRIBE": "C", "UNSUBSCRIBE": "C",
-	"WAIT": "0 1", "XRANGE": "K - +", "XREVRANGE": "K + -", "XTRIM": "K MAXLEN 0", "ZREVRANGEBYLEX": "K + -",
+	"WAIT": "0 1", "XRANGE": "K - +", "XREVRANGE": "K + -", "XTRIM": "K MAXLEN 0", "ZREVRANGEBYSCORE": "K +inf -inf",
 }
 
 // direct are the commands that are sent, not called by scripts.
 var direct = []string{
 	"EVAL", "EVALSHA", "EXISTS", "GET", "HGET", "HGETALL", "LRANGE", "PING", "SETNX", "SMEMBERS", "SUBSCRIBE", "TIME", "UNSUBSCRIBE",
-	"XRANGE", "XREVRANGE", "ZRANGE", "ZREVRANGEBYLEX",
+	"XRANGE", "XREVRANGE", "ZRANGE", "ZREVRANGEBYSCORE",
 }
 
 var called = regexp.MustCompile(`redis\.call\('(\w+)'`)

@@ -31,9 +31,10 @@ type examination struct {
 	counter *redis.StringCmd
 	format  *redis.StringCmd
 	entries map[string][]entry // by run
-	odd     []string           // keys of the partition that have no place in it
-	wrong   map[string]string  // keys that have a type which they cannot have, and that
-	unread  map[string]bool    // runs that are not judged, as if they were not there
+	indexed map[string][]indexed
+	odd     []string          // keys of the partition that have no place in it
+	wrong   map[string]string // keys that have a type which they cannot have, and that
+	unread  map[string]bool   // runs that are not judged, as if they were not there
 }
 
 // entry is where a run stands in a set.

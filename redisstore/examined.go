@@ -36,6 +36,7 @@ func newSnapshot() *store.Snapshot {
 // show fills the snapshot, and notes where each run stands.
 func (e *examination) show() {
 	e.snap, e.entries = newSnapshot(), map[string][]entry{}
+	e.indexed = map[string][]indexed{}
 	e.snap.Now = e.s.Clock().Now()
 	wids := map[string]string{} // by their keys
 	for run := range e.runs {
@@ -132,6 +133,9 @@ func (e *examination) showIndexes() {
 				index.into[long(run)] = timeOf(int64(z.Score))
 			}
 			e.at(run, index.key, run)
+			if index.into == nil {
+				e.indexed[run] = append(e.indexed[run], indexed{int64(z.Score), run})
+			}
 		}
 	}
 }

@@ -243,6 +243,9 @@ func (e *examination) lookAtRun(run string) {
 	if want := ended && !r.Hidden; done != want {
 		found(8, fmt.Sprintf("it is %s, and among the done runs: %v", r.Place, done), "it is not found, or found for ever")
 	}
+	if at := e.indexed[run]; slices.ContainsFunc(at, func(i indexed) bool { return i.created != r.CreatedAt.UnixMilli() }) {
+		found(8, fmt.Sprintf("it was created at %d, and lists have it at %d", r.CreatedAt.UnixMilli(), at[0].created), "it is not found by its time, and pages skip or repeat it")
+	}
 	if purged, held := in[e.p.purges()] > 0, e.heldBack(run); ended && (purged == held || (in[e.p.held()] > 0) != held) {
 		found(8, fmt.Sprintf("it is to be purged: %v, and something holds it back: %v", purged, held), "it is forgotten too early, or never")
 	}

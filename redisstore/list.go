@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,34 +14,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-const (
-	// pageSize is the size of a page that asks for none.
-	pageSize = 100
-	// lateness is how much later than its id says a run may have been created:
-	// ids are made by clients, whose requests may be late and whose clocks differ.
-	lateness = 24 * time.Hour
-)
+// pageSize is the size of a page that asks for none.
+const pageSize = 100
 
-// List returns a page of runs by falling id, which is newest first. It reads the
-// runs behind the cursor until the page is full: filters that few runs match cost
-// reading many.
+// List returns a page of runs, newest first. It reads the runs after the cursor until
+// the page is full: filters that few runs match cost reading many.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
 	}
-	if q.Cursor != "" {
-		if _, err := event.ParseRunID(q.Cursor); err != nil {
-			return store.Page{}, fmt.Errorf("list runs: read cursor: %w", err)
-		}
+	after, err := indexedAfter(&q)
+	if err != nil {
+		return store.Page{}, fmt.Errorf("list runs: %w", err)
 	}
 	if q.Limit <= 0 {
 		q.Limit = pageSize
 	}
 	var page store.Page
 	var mu sync.Mutex
-	err := each(s.all(), func(p *partition, _ struct{}) error {
+	err = each(s.all(), func(p *partition, _ struct{}) error {
 		var found []store.Record
-		err := s.scan(ctx, p, &q, q.Limit+1, func(r *store.Record) bool {
+		err := s.scan(ctx, p, &q, after, q.Limit+1, func(r *store.Record) bool {
 			found = append(found, *r)
 			return len(found) <= q.Limit
 		})
@@ -54,10 +46,10 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, fmt.Errorf("list runs: %w", err)
 	}
-	slices.SortFunc(page.Runs, func(a, b store.Record) int { return cmp.Compare(b.Run, a.Run) })
+	slices.SortFunc(page.Runs, func(a, b store.Record) int { return store.NewestFirst(&a, &b) })
 	if len(page.Runs) > q.Limit {
 		page.Runs = slices.Clip(page.Runs[:q.Limit])
-		page.Cursor = string(page.Runs[q.Limit-1].Run)
+		page.Cursor = store.CursorAfter(&page.Runs[q.Limit-1])
 	}
 	return page, nil
 }
@@ -67,11 +59,10 @@ func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int,
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	q.Cursor = ""
 	counts := map[event.Status]int{}
 	var mu sync.Mutex
 	err := each(s.all(), func(p *partition, _ struct{}) error {
-		return s.scan(ctx, p, &q, 500, func(r *store.Record) bool {
+		return s.scan(ctx, p, &q, indexed{}, 500, func(r *store.Record) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			counts[r.Status]++
@@ -93,75 +84,108 @@ func (s *Store) all() map[*partition]struct{} {
 	return all
 }
 
-// scan calls found for the runs of a partition that match, newest first, until it
-// has had enough.
-func (s *Store) scan(ctx context.Context, p *partition, q *store.Query, chunk int, found func(*store.Record) bool) error {
+// scan calls found for the runs of a partition that match and come after a position,
+// newest first, until it has had enough.
+func (s *Store) scan(ctx context.Context, p *partition, q *store.Query, after indexed, chunk int, found func(*store.Record) bool) error {
 	chunk = min(max(chunk, 50), 500)
-	before := "+"
-	if q.Cursor != "" {
-		before = "(" + short(event.RunID(q.Cursor))
-	}
 	for {
-		runs, err := s.before(ctx, p, q, before, chunk)
-		if err != nil || len(runs) == 0 {
+		all, more, err := s.after(ctx, p, q, after, chunk)
+		if err != nil {
 			return err
 		}
-		loads, members := make([]store.Load, len(runs)), make([]int, len(runs))
-		for i, run := range runs {
-			loads[i], members[i] = store.Load{Run: long(run), Limit: -1}, i
-		}
-		answers := make([]store.Loaded, len(runs))
-		s.loadBatch(ctx, p, loads, members, answers)
-		for i := range answers {
-			if err := answers[i].Err; err != nil && !errors.Is(err, store.ErrRunNotFound) {
-				return err
+		for runs := range slices.Chunk(all, chunk) {
+			loads, members := make([]store.Load, len(runs)), make([]int, len(runs))
+			for i, r := range runs {
+				loads[i], members[i] = store.Load{Run: long(r.run), Limit: -1}, i
 			}
-			if a := &answers[i]; a.Err == nil && matches(&a.Record, q) && !found(&a.Record) {
-				return nil
+			answers := make([]store.Loaded, len(runs))
+			s.loadBatch(ctx, p, loads, members, answers)
+			for i := range answers {
+				if err := answers[i].Err; err != nil && !errors.Is(err, store.ErrRunNotFound) {
+					return err
+				}
+				if a := &answers[i]; a.Err == nil && matches(&a.Record, q) && !found(&a.Record) {
+					return nil
+				}
 			}
 		}
-		last := runs[len(runs)-1]
-		if len(runs) < chunk || !q.From.IsZero() && long(last).Time().Before(q.From.Add(-lateness)) {
+		if !more {
 			return nil
 		}
-		before = "(" + last
+		after = all[len(all)-1]
 	}
 }
 
-// before returns the short ids of the newest runs before one, newest first.
-func (s *Store) before(ctx context.Context, p *partition, q *store.Query, before string, limit int) ([]string, error) {
-	by := &redis.ZRangeBy{Min: "-", Max: before, Count: int64(limit)}
-	open, done := wants(q.Statuses)
-	var lists []*redis.StringSliceCmd
-	err := s.transaction(ctx, p, func(tx redis.Pipeliner) {
-		if open {
-			lists = append(lists, tx.ZRevRangeByLex(ctx, p.open(), by))
-		}
-		if done {
-			lists = append(lists, tx.ZRevRangeByLex(ctx, p.done(), by))
+// indexed is where a run stands in the indexes of open and of done runs: those are sorted
+// by the creation, and what was created in the same millisecond by the id. A run has the
+// same place in both.
+type indexed struct {
+	created int64
+	run     string // empty: before the newest
+}
+
+func indexedAfter(q *store.Query) (indexed, error) {
+	created, run, err := q.After()
+	return indexed{millis(created), short(run)}, err
+}
+
+func (a indexed) newestFirst(b indexed) int {
+	return cmp.Or(cmp.Compare(b.created, a.created), cmp.Compare(b.run, a.run))
+}
+
+// after returns the runs that come after one, newest first: at least as many as the
+// limit, if there are more. Sets cannot be asked for what follows a member that may be
+// gone. So all that was created in the same millisecond is asked for with what is older:
+// a server creates some dozens in one.
+func (s *Store) after(ctx context.Context, p *partition, q *store.Query, last indexed, limit int) (runs []indexed, more bool, err error) {
+	older := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(limit)}
+	if !q.From.IsZero() {
+		older.Min = number(millis(q.From))
+	}
+	if !q.To.IsZero() {
+		older.Max = "(" + number(millis(q.To))
+	}
+	if last.run != "" && (q.To.IsZero() || last.created < millis(q.To)) {
+		older.Max = "(" + number(last.created)
+	}
+	same := redis.ZRangeBy{Min: number(last.created), Max: number(last.created)}
+	var sames, olders []*redis.ZSliceCmd
+	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		for _, key := range p.indexes(q.Statuses) {
+			if last.run != "" {
+				sames = append(sames, tx.ZRevRangeByScoreWithScores(ctx, key, &same))
+			}
+			olders = append(olders, tx.ZRevRangeByScoreWithScores(ctx, key, &older))
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var runs []string
-	for _, l := range lists {
-		runs = append(runs, l.Val()...)
-	}
-	slices.SortFunc(runs, func(a, b string) int { return cmp.Compare(b, a) })
-	return runs[:min(len(runs), limit)], nil
+	runs = slices.DeleteFunc(indexedIn(sames), func(r indexed) bool { return r.newestFirst(last) <= 0 })
+	rest := indexedIn(olders)
+	more = len(rest) >= limit
+	return append(runs, rest[:min(len(rest), limit)]...), more, nil
 }
 
-// wants reports whether runs that have not ended, and those that have, can have
-// one of the statuses.
-func wants(statuses []event.Status) (open, done bool) {
-	for _, s := range statuses {
-		if s.Terminal() {
-			done = true
+// indexedIn returns what stands in parts of indexes, newest first.
+func indexedIn(parts []*redis.ZSliceCmd) []indexed {
+	var all []indexed
+	for _, part := range parts {
+		for _, z := range part.Val() {
+			run, _ := z.Member.(string)
+			all = append(all, indexed{int64(z.Score), run})
 		}
-		open = true // a run may be called so before it has ended
 	}
-	return open || len(statuses) == 0, done || len(statuses) == 0
+	slices.SortFunc(all, indexed.newestFirst)
+	return all
+}
+
+// indexes returns the keys of the indexes that hold runs of one of the statuses.
+func (p *partition) indexes(statuses []event.Status) []string {
+	if len(statuses) == 0 || slices.ContainsFunc(statuses, event.Status.Terminal) {
+		return []string{p.open(), p.done()} // a run may be called so before it has ended
+	}
+	return []string{p.open()}
 }
 
 func matches(r *store.Record, q *store.Query) bool {

@@ -169,7 +169,7 @@ func revived(k *keysOfScene) {
 	k.setMeta("p", "0")
 	k.do("zrem", k.done(), k.run)
 	k.do("zrem", k.purges(), k.run)
-	k.do("zadd", k.open(), 0, k.run)
+	k.do("zadd", k.open(), k.client.HGet(k.ctx, k.meta(k.run), "a").Val(), k.run)
 }
 
 // lostTimer takes the timer of a run away.
@@ -320,7 +320,11 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 		"7 a timer is late":            {sleeps, func(k *keysOfScene) { k.do("zincrby", k.timers(), 1000, k.run) }, wrong(7, store.ReasonStuckRunning)},
 		"5 blocked by others":          {blocked, func(k *keysOfScene) { k.setMeta("F", "of another one..") }, wrong(5, store.ReasonWrongRecord)},
 		"8 notes after the end":        {complete, func(k *keysOfScene) { k.do("hset", k.notes(k.run), "key", "note") }, wrong(8, store.ReasonStuckTerminal)},
-		"8 it is open and done":        {sleeps, func(k *keysOfScene) { k.do("zadd", k.done(), 0, k.run) }, wrong(8, store.ReasonWrongRecord)},
+		"8 it is open and done": {sleeps, func(k *keysOfScene) {
+			k.do("zadd", k.done(), k.client.HGet(k.ctx, k.meta(k.run), "a").Val(), k.run)
+		}, wrong(8, store.ReasonWrongRecord)},
+		"8 an open run is not where it was created": {sleeps, func(k *keysOfScene) { k.do("zincrby", k.open(), 1, k.run) }, wrong(8, store.ReasonWrongRecord)},
+		"8 a done run is not where it was created":  {complete, func(k *keysOfScene) { k.do("zincrby", k.done(), -1, k.run) }, wrong(8, store.ReasonStuckTerminal)},
 		"10 an item is unread twice": {unread, func(k *keysOfScene) {
 			k.do("rpush", k.inbox(k.run), k.client.LIndex(k.ctx, k.inbox(k.run), 0).Val())
 		}, wrong(10, store.ReasonWrongRecord)},

@@ -190,6 +190,8 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 		"answered records of a pair": selectAnswered + `seq >= +? ORDER BY seq LIMIT 1`,
 		"next purge":                 selectPurge,
 		"what needs a run":           `SELECT 1 FROM runs WHERE key = +? AND ` + unneeded,
+		"the next page":              selectStored + (&condition{terms: []string{`r.hidden = 0`, afterCursor}}).String() + newestFirst,
+		"runs of a status":           selectStored + (&condition{terms: []string{`r.hidden = 0`, `r.status IN (?)`, afterCursor}}).String() + newestFirst,
 		"children of a run":          selectStored + (&condition{terms: []string{`r.hidden = 0`, `r.parent = ?`}}).String() + newestFirst,
 		"runs of a tree":             selectStored + (&condition{terms: []string{`r.hidden = 0`, `r.root = ?`}}).String() + newestFirst,
 	} {
@@ -204,7 +206,8 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 			}))
 			for i, line := range plan {
 				ordered := i == 0 && strings.HasPrefix(line, "SCAN") && strings.Contains(line, "INDEX") // stops at its limit
-				if !ordered && (strings.HasPrefix(line, "SCAN") || strings.Contains(line, "TEMP B-TREE")) {
+				sorts := strings.Contains(line, "TEMP B-TREE") && !strings.Contains(line, "LAST TERM")  // as those of one millisecond are
+				if !ordered && (strings.HasPrefix(line, "SCAN") || sorts) {
 					t.Errorf("plan:\n%s", strings.Join(plan, "\n"))
 					break
 				}

@@ -127,9 +127,9 @@ var schema = []string{
 	`CREATE INDEX runs_wid ON runs (wid) WHERE wid IS NOT NULL`,
 	`CREATE INDEX runs_chain ON runs (chain) WHERE chain IS NOT NULL`,
 	`CREATE INDEX runs_created ON runs (created) WHERE hidden = 0`,
-	`CREATE INDEX runs_status ON runs (status, id) WHERE hidden = 0`,
-	`CREATE INDEX runs_parent ON runs (parent, id) WHERE parent IS NOT NULL`,
-	`CREATE INDEX runs_root ON runs (root, id) WHERE root IS NOT NULL`,
+	`CREATE INDEX runs_status ON runs (status, created) WHERE hidden = 0`,
+	`CREATE INDEX runs_parent ON runs (parent, created) WHERE parent IS NOT NULL`,
+	`CREATE INDEX runs_root ON runs (root, created) WHERE root IS NOT NULL`,
 
 	`CREATE TABLE tags (
 		name  TEXT NOT NULL,

@@ -52,10 +52,21 @@ func ids(records []store.Record) []event.RunID {
 	return runs
 }
 
-func newestFirst(runs ...event.RunID) []event.RunID {
-	runs = slices.Sorted(slices.Values(runs))
-	slices.Reverse(runs)
-	return runs
+// newestFirst returns runs as lists order them.
+func newestFirst(t *testing.T, s *sqlitestore.Store, runs ...event.RunID) []event.RunID {
+	t.Helper()
+	var loads []store.Load
+	for _, run := range runs {
+		loads = append(loads, store.Load{Run: run, Limit: -1})
+	}
+	loaded, err := s.Load(testContext(t), loads)
+	check(t, err)
+	slices.SortFunc(loaded, func(a, b store.Loaded) int { return store.NewestFirst(&a.Record, &b.Record) })
+	var sorted []event.RunID
+	for _, l := range loaded {
+		sorted = append(sorted, l.Record.Run)
+	}
+	return sorted
 }
 
 func TestRUN7_ShowsTheTreeOfARun(t *testing.T) {
@@ -70,12 +81,12 @@ func TestRUN7_ShowsTheTreeOfARun(t *testing.T) {
 		root: children, children[2]: grandchildren, children[0]: nil, roots[1].Run: strangers,
 	} {
 		got := list(t, s, store.Query{Parent: parent, Limit: 2})
-		if diff := cmp.Diff(newestFirst(want...), ids(got)); diff != "" {
+		if diff := cmp.Diff(newestFirst(t, s, want...), ids(got)); diff != "" {
 			t.Errorf("children of %s (-want +got)\n%s", parent, diff)
 		}
 	}
 	tree := list(t, s, store.Query{Root: root, Limit: 3})
-	if diff := cmp.Diff(newestFirst(slices.Concat(children, grandchildren, []event.RunID{root})...), ids(tree)); diff != "" {
+	if diff := cmp.Diff(newestFirst(t, s, slices.Concat(children, grandchildren, []event.RunID{root})...), ids(tree)); diff != "" {
 		t.Errorf("the root and the runs below it (-want +got)\n%s", diff)
 	}
 	parents, depths := map[event.RunID]event.RunID{}, map[int]int{}

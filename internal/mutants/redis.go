@@ -171,7 +171,7 @@ var redisMutants = []Mutant{
 		"if not at or ", "at = at or '0'\n  if ", "P1_OnlyRunsThatHaveEndedArePurged", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed",
 		"O2_CreateKeepsItsBirthUntilConfirm"),
 	onRedis("P1/redis/birth", "a run is purged that may be created again", "lua/commit.lua",
-		"end_run(run, head, written, at, o[6])", "end_run(run, head, written, at)", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed"),
+		"end_run(run, head, o[4], written, at, o[6])", "end_run(run, head, o[4], written, at)", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed"),
 	onRedis("P1/redis/finish-birth", "finish.lua lets a run be purged that may be created again", "create.go",
 		"if birth != \"\" {", "if false {", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_who_created_it"),

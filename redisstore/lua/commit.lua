@@ -135,7 +135,7 @@ else
   local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then
     redis.call('DEL', KEYS[3])
-    end_run(run, head, written, at, o[6])
+    end_run(run, head, o[4], written, at, o[6])
     hand_on(run, wid)
     if o[8] then
       redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')
@@ -143,7 +143,7 @@ else
   else
     -- Part: add succeed
     local chain = o[7] or run
-    end_run(run, head, written, at, o[6] or chain == run)
+    end_run(run, head, o[4], written, at, o[6] or chain == run)
     succeed(run, chain, wid, new, written, unread, o[8])
   end
   compact(run, bytes)

@@ -34,7 +34,7 @@ redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
 redis.call('HSET', meta, 'H', ARGV[3] .. struct.pack('>BHI4I6', flags >= 8 and 8 or 0, 0, n, bytes), 'p', at)
 redis.call('SREM', tag .. 'o:' .. m[2], run)
 redis.call('ZREM', tag .. 'p', run)
-redis.call('ZADD', tag .. 'f', '0', run)
+redis.call('ZADD', tag .. 'f', m[3], run)
 local retention = flags >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
 redis.call('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
 if flags % 4 >= 2 then

@@ -87,6 +87,7 @@ if #drop > 0 then
   redis.call('LREM', KEYS[3], 0, '')
 end
 
+local created = redis.call('HGET', meta, 'a')
 local head = with_flag(redis.call('HGET', meta, 'H'), has_mail, place ~= '6' and redis.call('EXISTS', KEYS[3]) == 1)
 redis.call('HSET', meta, 'H', head)
 if place == '6' then
@@ -94,10 +95,10 @@ if place == '6' then
   redis.call('ZADD', KEYS[10], ARGV[8], run)
   let_go(run)
   if ARGV[9] ~= 'h' then
-    redis.call('ZADD', KEYS[9], 0, run)
+    redis.call('ZADD', KEYS[9], created, run)
   end
 else
-  redis.call('ZADD', KEYS[8], 0, run)
+  redis.call('ZADD', KEYS[8], created, run)
   for _, note in ipairs(notes) do
     redis.call('HSET', KEYS[4], note[1], note[2])
   end

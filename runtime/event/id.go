@@ -14,7 +14,8 @@ import (
 )
 
 // The prefixes of the ids of this package. An id is a prefix, '_' and a ULID of
-// 26 characters, so that ids of one kind sort by the time of their creation.
+// 26 characters, so that ids of one kind sort by the
+// time of their creation, but for those of DerivedRunID.
 const (
 	PrefixRun    = "wrun"
 	PrefixStep   = "step"
@@ -65,8 +66,9 @@ func (id RunID) Slot() uint16 {
 	return binary.BigEndian.Uint16(u[14:])
 }
 
-// Time returns when the run was created, to the millisecond; the zero time for
-// an id that does not parse.
+// Time returns when the id was made, to the millisecond, by the clock of whoever started
+// the run; for a run that another one has started, when that one's id was. The zero time:
+// the id does not parse.
 func (id RunID) Time() time.Time {
 	u, err := parseRun(string(id))
 	if err != nil {
@@ -175,9 +177,15 @@ func DerivedItemID(sender RunID, operation string) ItemID {
 }
 
 // DerivedRunID returns the id of the run that a run starts by one of its
-// operations; it is routed by slot. It is derived from nothing else, so its time is
-// that of the sender: what a run has started sorts among the runs that were created
-// in the same millisecond as itself.
+// operations; it is routed by slot.
+//
+// It is derived from nothing else, and must not be: the id is the idempotency key of the
+// creation. A store that has failed over may have lost the last writes of the sender,
+// but not the run that these have started in another partition. Then the sender executes
+// the operation again, asks for a run with the same id, and meets the one that exists. An
+// id with a time or a random part of its own would be another one, and the run would be
+// started twice. So the time of the id is that of the sender's: whatever needs the time of
+// creation, as lists do, has to ask the store for it.
 func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
 	u, err := parseRun(string(sender))
 	if err != nil {

@@ -194,6 +194,42 @@ func TestEV5_DerivedIDsSortByCreation(t *testing.T) {
 	}
 }
 
+// The ids of runs that runs have started are the exception: they are functions of the
+// sender, the operation and the slot, so that what is asked for twice is there once. They
+// carry the time of the sender, and lists sort by creation: see package storetest,
+// ListHasAChildWhereItWasCreated.
+func TestEV5_IDsOfChildrenAreDerivedAndCarryTheTimeOfTheirParents(t *testing.T) {
+	seen := map[event.RunID]string{}
+	for _, parent := range []event.RunID{runA, runB} {
+		for n := range 20_000 {
+			slot := uint16(n % 3)
+			operation := fmt.Sprint("child ", n/3)
+			id := event.DerivedRunID(parent, operation, slot)
+			what := fmt.Sprintf("%s of %s with slot %d", operation, parent, slot)
+			if other, ok := seen[id]; ok {
+				t.Fatalf("%s and %s have id %s", what, other, id)
+			}
+			seen[id] = what
+			if !idForm.MatchString(string(id)) || !strings.HasPrefix(string(id), "wrun_") {
+				t.Fatalf("%s: %q does not have the form of a run id", what, id)
+			}
+			if again := event.DerivedRunID(parent, operation, slot); again != id {
+				t.Fatalf("%s is %s, and then %s", what, id, again)
+			}
+			if id.Slot() != slot || !id.Time().Equal(parent.Time()) {
+				t.Fatalf("%s: %s has slot %d and time %v, want the time of its parent, %v", what, id, id.Slot(), id.Time(), parent.Time())
+			}
+		}
+	}
+	grandchild := event.DerivedRunID(event.DerivedRunID(runA, "x", 1), "x", 2)
+	if !grandchild.Time().Equal(runA.Time()) {
+		t.Errorf("a grandchild has time %v, want that of the root, %v", grandchild.Time(), runA.Time())
+	}
+	if again := event.DerivedRunID(runA, "x", 2); again == grandchild {
+		t.Errorf("child and grandchild are both %s", again)
+	}
+}
+
 func TestCorrelation_IsTheSameForAllEventsOfAnEntity(t *testing.T) {
 	for name, log := range exampleLogs() {
 		for i := range log {

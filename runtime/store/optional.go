@@ -29,7 +29,7 @@ func As[T any](s Store) (T, bool) {
 
 // Lister is a store that can be searched.
 type Lister interface {
-	// List returns a page of runs, newest first.
+	// List returns a page of runs in the order of NewestFirst.
 	List(ctx context.Context, q Query) (Page, error)
 	// Count returns how many runs of each status match; Cursor and Limit are
 	// not looked at.
@@ -54,7 +54,7 @@ type Query struct {
 // Page is a part of a list.
 type Page struct {
 	Runs []Record
-	// Cursor is where the next page starts; empty: there is none.
+	// Cursor is where the next page starts, as CursorAfter says; empty: there is none.
 	Cursor string
 }
 

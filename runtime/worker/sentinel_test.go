@@ -85,7 +85,7 @@ func TestSTEP5_ErrorsMatchWhatTheySayTheyAre(t *testing.T) {
 }
 
 // The run in which it began is found from the outermost error, with its stack.
-func TestFLOW8_TheRunErrorOfAFailedChildIsReachable(t *testing.T) {
+func TestFLOW9_TheRunErrorOfAFailedChildIsReachable(t *testing.T) {
 	top, middle, bottom := flow[int, int]("top"), flow[int, int]("middle"), flow[int, int]("bottom")
 	call := func(d workflow.Definition[int, int], wrap string) func(ctx workflow.Context, n int) (int, error) {
 		return func(ctx workflow.Context, n int) (int, error) {

@@ -124,7 +124,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		return info, &EventError{Run: id, Frame: 1, Err: err}
 	}
 	if spec := f.Events[0].Spec; spec != nil {
-		info.Identity = identityOf(id, spec, f.Events[0].Time)
+		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // as lists have it
 	}
 	info.Retries, err = h.c.retries(ctx, &l.Record, f.Events)
 	return info, err

@@ -46,7 +46,9 @@ type Identity struct {
 	Parent     RunID // empty: none
 	Root       RunID // the run itself if it has no parent
 	Depth      int   // 0: no parent
-	CreatedAt  time.Time
+	// CreatedAt is when the store created the run. To the code of the run it is the time
+	// of the first event of its log, which may be some milliseconds earlier.
+	CreatedAt time.Time
 }
 
 func identityOf(id RunID, spec *event.Spec, created time.Time) Identity {

@@ -33,8 +33,11 @@ func (f Filter) query() store.Query {
 	}
 }
 
-// List delivers the runs that match, newest first (by the millisecond of their
-// creation), without a cap: it reads page by page as the loop goes on. Blocked is
+// List delivers the runs that match, newest first, without a cap: it reads page by page as
+// the loop goes on. It is sorted by the time at which the store created the runs, those
+// of one millisecond by their ids, so that a child stands where it was created, although
+// its id has the time of its parent. What is started, ends or is purged meanwhile makes no
+// other run appear twice or not at all. Blocked is
 // not set; see [Handle.Info]. An error is the last pair, with a zero RunInfo.
 // [ErrNotSupported]: the store cannot be searched.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {

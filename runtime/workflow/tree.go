@@ -1,16 +1,16 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Tree is a run and the runs that it has started.
 type Tree struct {
 	RunInfo
-	Children []Tree // in the order of their ids
+	Children []Tree // the oldest first
 }
 
 // Tree returns a run with its children, their children, and so on. Runs that have
@@ -37,7 +37,7 @@ func (c *Client) Tree(ctx context.Context, id RunID) (Tree, error) {
 func grow(info RunInfo, children map[RunID][]RunInfo) Tree {
 	t := Tree{RunInfo: info}
 	own := children[info.ID]
-	slices.SortFunc(own, func(a, b RunInfo) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(own, func(a, b RunInfo) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
 	for _, child := range own {
 		child.Depth = info.Depth + 1
 		t.Children = append(t.Children, grow(child, children))

@@ -15,6 +15,6 @@ local function add_run(first, now, head, value)
   if extra ~= '' then
     redis.call('SET', tag .. 'x:' .. run, extra)
   end
-  redis.call('ZADD', tag .. 'p', '0', run)
+  redis.call('ZADD', tag .. 'p', now, run)
   return value
 end

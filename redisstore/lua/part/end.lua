@@ -1,12 +1,12 @@
 -- end_run ends a run that nobody owns any more, and lets it be purged at a time;
 -- held: something holds it back beside its own records.
-local function end_run(run, head, now, at, held)
+local function end_run(run, head, created, now, at, held)
   local meta = tag .. 'm:' .. run
   redis.call('HSET', meta, 'H', with_flag(moved(head, '6'), has_mail + is_watched + has_rest + has_misfits, false), 'p', now)
   redis.call('HDEL', meta, 'y', 'Y', 'F')
   redis.call('DEL', tag .. 'n:' .. run)
   redis.call('ZREM', tag .. 'p', run)
-  redis.call('ZADD', tag .. 'f', 0, run)
+  redis.call('ZADD', tag .. 'f', created, run)
   held = held or redis.call('EXISTS', tag .. 'O:' .. run) == 1
   redis.call('ZADD', tag .. (held and 'G' or 'd'), at, run)
 end

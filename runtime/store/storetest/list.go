@@ -87,6 +87,16 @@ func (h *harness) listed() []*Log {
 	return logs
 }
 
+// childOf starts a run with the id that a run gives to its child.
+func (h *harness) childOf(parent *Log) *Log {
+	h.Helper()
+	l := h.newLog(orders, "")
+	l.Run = event.DerivedRunID(parent.Run, "child", 0)
+	l.Spec.Parent, l.Spec.Root = parent.Run, parent.Run
+	h.equal("created", h.create(l.Create()).New, true)
+	return l
+}
+
 func pick(logs []*Log, at ...int) []event.RunID {
 	var runs []event.RunID
 	for _, i := range at {
@@ -114,6 +124,110 @@ var listBehaviors = []behavior{
 		h.clock.Advance(time.Second)
 		h.start()
 		h.equal("rest", h.list(store.Query{Limit: 3, Cursor: page.Cursor}), runsOfLogs(logs[3:]))
+	}},
+	{"ListHasAChildWhereItWasCreated", func(h *harness) {
+		old := h.start()
+		h.clock.Advance(48 * time.Hour)
+		before := h.start()
+		h.clock.Advance(time.Second)
+		child := h.childOf(old)
+		h.clock.Advance(time.Second)
+		late := h.newLog(orders, "")
+		late.Run = h.ids.Run(h.clock.Now().Add(-time.Hour), 0) // its starter's clock is slow, or its request was
+		h.create(late.Create())
+		h.clock.Advance(time.Second)
+		after := h.start()
+		all := []*Log{after, late, child, before, old}
+		for limit := 1; limit <= len(all); limit++ {
+			h.equal("list", h.list(store.Query{Limit: limit}), runsOfLogs(all))
+		}
+		at := h.record(child.Run).CreatedAt
+		h.equal("list from a second before", h.list(store.Query{From: at.Add(-time.Second)}), pick(all, 0, 1, 2, 3))
+		h.equal("list from its creation", h.list(store.Query{From: at}), pick(all, 0, 1, 2))
+		h.equal("list of its second", h.list(store.Query{From: at, To: at.Add(time.Second)}), pick(all, 2))
+		h.equal("list to its creation", h.list(store.Query{To: at}), pick(all, 3, 4))
+		h.equal("list by parent", h.list(store.Query{Parent: old.Run, From: at}), pick(all, 2))
+		h.equal("count", h.count(store.Query{From: at}), map[event.Status]int{event.StatusPending: 3})
+	}},
+	{"ListTakesItsTimesExactly", func(h *harness) {
+		l := h.start()
+		at := h.record(l.Run).CreatedAt
+		for _, c := range []struct {
+			what     string
+			from, to time.Time
+			found    bool
+		}{
+			{"from then", at, time.Time{}, true},
+			{"from less than a millisecond later", at.Add(1), time.Time{}, false},
+			{"from less than a millisecond before", at.Add(-1), time.Time{}, true},
+			{"to then", time.Time{}, at, false},
+			{"to less than a millisecond later", time.Time{}, at.Add(1), true},
+			{"to less than a millisecond before", time.Time{}, at.Add(-1), false},
+		} {
+			want, q := []event.RunID(nil), store.Query{From: c.from, To: c.to}
+			if c.found {
+				want = pick([]*Log{l}, 0)
+			}
+			h.equal("list "+c.what, h.list(q), want)
+			h.equal("count "+c.what, h.count(q)[event.StatusPending], len(want))
+		}
+	}},
+	{"ListPagesTheRunsOfOneMillisecondByTheirIDs", func(h *harness) {
+		top := h.start()
+		var batch []store.Create
+		for n := range 120 {
+			c := h.newLog(orders, "").Create()
+			c.Run = h.ids.Run(h.clock.Now().Add(time.Duration(n%7)*time.Hour), uint16(n)) // in all partitions
+			batch = append(batch, c)
+		}
+		answers, err := h.store.Create(h.ctx, batch)
+		h.check("create", err)
+		all := []event.RunID{top.Run, h.childOf(top).Run}
+		for _, a := range answers {
+			all = append(all, a.Run)
+		}
+		slices.Sort(all)
+		slices.Reverse(all)
+		for _, limit := range []int{2, 7, 60, 61, 100, 121, 122, 123} {
+			h.equal("list", h.list(store.Query{Limit: limit}), all)
+		}
+	}},
+	{"ListPagesAreStableWhileRunsEndAndArePurged", func(h *harness) {
+		s := h.session()
+		var logs []*Log
+		var fences []store.Fence
+		for n := range 9 {
+			if n%3 == 0 {
+				h.clock.Advance(time.Second)
+			}
+			l := h.start(func(c *store.Create) {
+				if n == 4 || n == 5 {
+					c.Retention = long
+				}
+			})
+			logs, fences = append(logs, l), append(fences, h.own(s, l))
+		}
+		lister, _ := store.As[store.Lister](h.store)
+		page, err := lister.List(h.ctx, store.Query{Limit: 4})
+		h.check("list", err)
+		for _, n := range []int{8, 5, 4, 1} { // 5 is the last of the page
+			h.finish(logs[n], fences[n], event.StatusCompleted)
+		}
+		h.clock.Advance(long)
+		h.purged(2)
+		h.start()
+		h.childOf(logs[0])
+		h.equal("rest", h.list(store.Query{Limit: 2, Cursor: page.Cursor}), pick(logs, 3, 2, 1, 0))
+		h.equal("rest by status", h.list(store.Query{Limit: 2, Cursor: page.Cursor, Statuses: []event.Status{event.StatusCompleted}}), pick(logs, 1))
+	}},
+	{"ListRefusesACursorThatIsNone", func(h *harness) {
+		l, _ := store.As[store.Lister](h.store)
+		run := string(h.start().Run)
+		for _, bad := range []string{"page two", run, "1", "1.", "." + run, "x." + run, "1." + run + "x", "1.x." + run} {
+			if page, err := l.List(h.ctx, store.Query{Cursor: bad}); err == nil {
+				h.Fatalf("list from cursor %q: got %d runs, want an error", bad, len(page.Runs))
+			}
+		}
 	}},
 	{"ListOfManyRunsHasPagesOfAHundred", func(h *harness) {
 		var batch []store.Create

@@ -1,0 +1,122 @@
+package storetest_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// listing is a store that lists in a way of its own: it sorts all runs, and leaves out
+// those that a page before had.
+type listing struct {
+	wrapper
+	change func(q *store.Query, runs *[]store.Record)
+	sort   func(a, b *store.Record) int
+	had    func(r *store.Record, created time.Time, last event.RunID) bool
+}
+
+func (l listing) List(ctx context.Context, q store.Query) (store.Page, error) {
+	inner, _ := store.As[store.Lister](l.Store)
+	created, last, err := q.After()
+	if err != nil {
+		return store.Page{}, err
+	}
+	all := q
+	all.Cursor, all.Limit = "", 1000
+	if l.change != nil {
+		l.change(&all, nil)
+	}
+	page, err := inner.List(ctx, all)
+	if err != nil {
+		return store.Page{}, err
+	}
+	if l.change != nil {
+		l.change(&q, &page.Runs)
+	}
+	sort, had := l.sort, l.had
+	if sort == nil {
+		sort = store.NewestFirst
+	}
+	if had == nil {
+		had = func(r *store.Record, created time.Time, last event.RunID) bool {
+			return sort(r, &store.Record{Run: last, CreatedAt: created}) <= 0
+		}
+	}
+	slices.SortFunc(page.Runs, func(a, b store.Record) int { return sort(&a, &b) })
+	if last != "" {
+		page.Runs = slices.DeleteFunc(page.Runs, func(r store.Record) bool { return had(&r, created, last) })
+	}
+	limit := cmp.Or(max(q.Limit, 0), 100)
+	page.Cursor = ""
+	if len(page.Runs) > limit {
+		page.Runs = page.Runs[:limit]
+		page.Cursor = store.CursorAfter(&page.Runs[limit-1])
+	}
+	return page, nil
+}
+
+func (l listing) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+	inner, _ := store.As[store.Lister](l.Store)
+	return inner.Count(ctx, q)
+}
+
+func byID(a, b *store.Record) int { return cmp.Compare(b.Run, a.Run) }
+
+// What goes wrong when runs are listed.
+var listFaults = map[string]fault{
+	"lists are by id": {"ListHasAChildWhereItWasCreated", func(w wrapper) store.Store { return listing{wrapper: w, sort: byID} }},
+	"a list ends at an id of an earlier day": {"ListHasAChildWhereItWasCreated", func(w wrapper) store.Store {
+		return listing{wrapper: w, change: func(q *store.Query, runs *[]store.Record) {
+			if runs != nil && !q.From.IsZero() {
+				*runs = slices.DeleteFunc(*runs, func(r store.Record) bool { return r.Run.Time().Before(q.From.Add(-24 * time.Hour)) })
+			}
+		}}
+	}},
+	"runs of one millisecond are in any order": {"ListPagesTheRunsOfOneMillisecondByTheirIDs", func(w wrapper) store.Store {
+		return listing{wrapper: w, sort: func(a, b *store.Record) int {
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.Run, b.Run))
+		}}
+	}},
+	"a cursor is a time": {"ListPagesTheRunsOfOneMillisecondByTheirIDs", func(w wrapper) store.Store {
+		return listing{wrapper: w, had: func(r *store.Record, created time.Time, _ event.RunID) bool { return !r.CreatedAt.Before(created) }}
+	}},
+	"a cursor is an id": {"ListHasAChildWhereItWasCreated", func(w wrapper) store.Store {
+		return listing{wrapper: w, had: func(r *store.Record, _ time.Time, last event.RunID) bool { return r.Run >= last }}
+	}},
+	"a page begins with the last run of the one before": {"ListPagesWithoutACap", func(w wrapper) store.Store {
+		return listing{wrapper: w, had: func(r *store.Record, created time.Time, last event.RunID) bool {
+			return r.Run != last && store.NewestFirst(r, &store.Record{Run: last, CreatedAt: created}) <= 0
+		}}
+	}},
+	"a cursor needs its run": {"ListPagesAreStableWhileRunsEndAndArePurged", func(w wrapper) store.Store {
+		return listing{wrapper: w, had: func(r *store.Record, created time.Time, last event.RunID) bool {
+			return w.state(context.Background(), last) != nil && store.NewestFirst(r, &store.Record{Run: last, CreatedAt: created}) <= 0
+		}}
+	}},
+	"times are cut to milliseconds": {"ListTakesItsTimesExactly", func(w wrapper) store.Store {
+		return listing{wrapper: w, change: func(q *store.Query, _ *[]store.Record) {
+			q.From, q.To = q.From.Truncate(time.Millisecond), q.To.Truncate(time.Millisecond)
+		}}
+	}},
+	"what is no cursor is none": {"ListRefusesACursorThatIsNone", func(w wrapper) store.Store { return anyCursor{w} }},
+}
+
+// anyCursor begins with the newest run if it cannot read a cursor.
+type anyCursor struct{ wrapper }
+
+func (c anyCursor) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if _, _, err := q.After(); err != nil {
+		q.Cursor = ""
+	}
+	inner, _ := store.As[store.Lister](c.Store)
+	return inner.List(ctx, q)
+}
+
+func (c anyCursor) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+	inner, _ := store.As[store.Lister](c.Store)
+	return inner.Count(ctx, q)
+}
