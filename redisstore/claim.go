@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,6 +36,10 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	claimed := store.Claimed{Next: a.time(1)}
 	for i := 2; i < len(a); i++ {
+		if finding, is := a[i].(string); is {
+			s.findings(p, []string{finding})
+			continue
+		}
 		run, err := s.claimedRun(ctx, p, a[i])
 		if err != nil {
 			return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
@@ -90,7 +95,8 @@ func (s *Store) claimRun(ctx context.Context, partition int, id store.SessionID,
 	return store.ClaimedRun{}, err
 }
 
-// claimedRun reads what a script says of a run that it has given out.
+// claimedRun reads what a script says of a run that it has given out. If its long workflow
+// id is damaged it is given out without: reading it says so.
 func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.ClaimedRun, error) {
 	list, _ := given.([]any)
 	a := answer(list)
@@ -107,9 +113,15 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 		run.Loaded = &store.Loaded{Frames: [][]byte{[]byte(a.text(4))}}
 	}
 	if hashed(run.WorkflowID) {
-		run.WorkflowID, err = s.workflowIDOf(ctx, run.Run)
+		whole, err := s.workflowIDOf(ctx, run.Run)
+		if _, damaged := errors.AsType[*store.DamagedError](err); damaged {
+			run.Loaded = nil // whoever reads the run gets the same error, for that run alone
+			return run, nil
+		}
+		run.WorkflowID = whole
+		return run, err
 	}
-	return run, err
+	return run, nil
 }
 
 // Due makes up to limit runs ready whose time has come.
@@ -124,8 +136,8 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 		if err := s.do(ctx, c); err != nil {
 			return time.Time{}, fmt.Errorf("make due runs ready: %w", err)
 		}
-		text, _ := c.reply.(string)
-		next := timeOf(parseNumber(text))
+		next := c.answer().time(0)
+		s.findings(p, c.answer().texts(1))
 		if limit -= n; limit <= 0 || next.IsZero() || next.After(s.Clock().Now()) {
 			return next, nil
 		}

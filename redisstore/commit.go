@@ -222,6 +222,7 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	a := call.answer()
 	switch a.word() {
 	case "ok":
+		s.findings(call.p, a.texts(3))
 		return store.Committed{N: uint64(a.number(1)), Mail: a.number(2) == 1}, nil
 	case "fenced":
 		return store.Committed{Err: store.ErrFenced}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ var hints = map[string]string{
 	"WRONGPASS":   "the server does not accept the user or the password",
 	"NOPERM":      "the user lacks a permission, see docs/redis.md",
 }
+
+// refusals are those by which a server does not let a user in, or not do something.
+var refusals = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
 
 // explain makes errors of the client errors of a store, and says what to do. A
 // cluster is asked who serves what: go-redis does so by itself only once a minute
@@ -54,7 +58,11 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: a key with prefix %q is of another kind: %w", store.ErrForeign, s.cfg.Prefix, err)
 	}
 	for prefix, hint := range hints {
-		if redis.HasErrorPrefix(err, prefix) {
+		switch {
+		case !redis.HasErrorPrefix(err, prefix):
+		case slices.Contains(refusals, prefix):
+			return fmt.Errorf("%w: %s: %w", store.ErrRefused, hint, err)
+		default:
 			return fmt.Errorf("%s: %w", hint, err)
 		}
 	}

@@ -236,12 +236,13 @@ func (e *examination) read(ctx context.Context, tx redis.Pipeliner) {
 	e.view.read(ctx, tx)
 	e.chains, e.tips, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.tips()), tx.Get(ctx, e.p.counter())
 	e.format = tx.Get(ctx, e.p.format())
+	tx.HLen(ctx, e.p.heard()) // for its type
 	e.blocked, e.extras, e.noted = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}
 	for _, class := range e.keys.classes {
 		e.blocked[class] = tx.ZRange(ctx, e.p.blocked(class), 0, -1)
 	}
 	for _, run := range e.keys.runs {
-		e.extras[run], e.noted[run] = tx.Get(ctx, e.p.extra(run)), tx.Exists(ctx, e.p.notes(run))
+		e.extras[run], e.noted[run] = tx.Get(ctx, e.p.extra(run)), tx.HLen(ctx, e.p.notes(run))
 	}
 }
 

@@ -128,7 +128,17 @@ func (s *Store) checkServer(ctx context.Context, p *partition) error {
 	version, _, _ := strings.Cut(after, "\r\n")
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); ok && err == nil && n < 7 {
-		return fmt.Errorf("the server is Redis %s: version 7.0 or later is needed", version)
+		return &serverVersionError{version}
 	}
 	return nil
+}
+
+// serverVersionError says that a server is too old.
+type serverVersionError struct{ version string }
+
+// Permanent is true.
+func (e *serverVersionError) Permanent() bool { return true }
+
+func (e *serverVersionError) Error() string {
+	return fmt.Sprintf("the server is Redis %s: version 7.0 or later is needed", e.version)
 }

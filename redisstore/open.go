@@ -35,6 +35,7 @@ type Store struct {
 	prepared   atomic.Bool
 	inspecting sync.Mutex
 	inspected  map[int]*keySet
+	damages    damages
 }
 
 var (

@@ -28,6 +28,10 @@ func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgo
 	late := a.time(0).Add(store.Horizon / 2)
 	var records []store.Outgoing
 	for _, one := range a[min(2, len(a)):] {
+		if finding, is := one.(string); is {
+			s.findings(p, []string{finding})
+			continue
+		}
 		list, _ := one.([]any)
 		r := answer(list)
 		records = append(records, store.Outgoing{

@@ -25,6 +25,7 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 		return 0, time.Time{}, fmt.Errorf("purge runs: %w", err)
 	}
 	a := c.answer()
+	s.findings(p, a.texts(2))
 	return int(a.number(0)), a.time(1), nil
 }
 

@@ -58,6 +58,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	}
 	a := c.answer()
 	if a.word() != "ok" {
+		s.findings(p, a.texts(1))
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, store.ErrExpired)
 	}
 	return store.Heartbeat{Owned: int(a.number(1)), Next: a.time(2), Outbox: a.time(3), Mail: longAll(a.texts(4))}, nil
@@ -108,7 +109,8 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 		if err := s.do(ctx, c); err != nil {
 			return fmt.Errorf("close session %s: %w", id, err)
 		}
-		if left, _ := c.reply.(int64); left == 0 {
+		s.findings(p, c.answer().texts(1))
+		if c.answer().number(0) == 0 {
 			return nil
 		}
 	}

@@ -189,11 +189,11 @@ var redisMutants = []Mutant{
 		"redis.call('HEXISTS', tag .. 'h', run) == 1", "false", "P1_TheFirstRunOfAChainIsPurgedAfterAllOthers").
 		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_who_created_it,_and_by_its_chain"),
 	onRedis("P1/redis/let-go-birth", "a run is let go that may be created again", "lua/part/hold.lua",
-		"redis.call('HEXISTS', tag .. 'm:' .. run, 'B') == 1", "false", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", "P1_ASenderIsNotPurgedWhileItHasRecords",
+		"intact('HEXISTS', tag .. 'm:' .. run, 'B') == 1", "false", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", "P1_ASenderIsNotPurgedWhileItHasRecords",
 		"P1_ARunIsPurgedWhenNothingHoldsItBackAnyMore").
 		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_its_records,_and_by_who_created_it"),
 	onRedis("P1/redis/let-go-deleted", "a deleted run is let go that may be created again", "lua/part/hold.lua",
-		"redis.call('HEXISTS', tag .. 'g:' .. run, 'B') == 1", "false", "P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed").
+		"intact('HEXISTS', tag .. 'g:' .. run, 'B') == 1", "false", "P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed").
 		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_its_records,_and_by_who_created_it,_while_it_is_deleted"),
 	onRedis("P1/redis/horizon", "a run is purged as soon as it has ended", "lua/commit.lua",
 		"math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))", "now + (o[5] or ARGV[20])", "P1_ARunIsKeptForTheHorizonAfterItsEnd"),
@@ -240,9 +240,9 @@ var redisMutants = []Mutant{
 		"if redis.call('HGET', KEYS[1], 'r') then", "if false then").by("TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken"),
 
 	onRedis("W2/redis/count", "a heartbeat does not tell how many runs are owned", "lua/heartbeat.lua",
-		"redis.call('SCARD', KEYS[3])", "0", "W2_HeartbeatTellsHowManyRunsAreOwned"),
+		"intact('SCARD', KEYS[3])", "0", "W2_HeartbeatTellsHowManyRunsAreOwned"),
 	onRedis("W2/redis/mail", "a heartbeat does not name runs with mail", "lua/heartbeat.lua",
-		"redis.call('HKEYS', KEYS[4])", "{}", "W2_HeartbeatNamesRunsWithMailUntilItIsRead"),
+		"intact('HKEYS', KEYS[4])", "{}", "W2_HeartbeatNamesRunsWithMailUntilItIsRead"),
 	onRedis("W2/redis/fences", "Reconcile does not tell the fences", "lua/reconcile.lua",
 		"table.insert(answer, head)", "table.insert(answer, '')", "W2_ReconcileTellsTheOwnedRunsWithTheirFences"),
 
@@ -281,7 +281,7 @@ var redisMutants = []Mutant{
 	onRedis("K2/redis/rest", "a claim does not announce what it leaves", "lua/claim.lua",
 		"wake(ARGV[i + 1])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
-		"redis.call('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerClass"),
+		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerClass"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",
 		"if a.informed {\n\t\treturn a.block(ctx, ear)", "if true {\n\t\treturn a.block(ctx, ear)", "K2_WaitTakesTheWakeOfAReadyRun"),
 	onRedis("K2/redis/ears-uninformed", "an ear that looked at nothing is taken for informed", "ears.go",

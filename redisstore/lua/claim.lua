@@ -9,14 +9,15 @@
 --       5 how many to recover and to make due at most  6 how many recoveries make a run exempt
 --       7 and on: the classes
 --
--- Returns {'expired'} or {'ok', next due time, run, …}.
+-- Returns {'expired'} or {'ok', next due time, run, …, overwritten key, …}.
 --
 -- Atomic, because a run must go from ready to owned in one action, and what is
 -- recovered or due must be ready in it. The keys of the runs are built: they are
 -- found here. A second execution with the same token answers what the first one
--- has given out.
+-- has given out. A run whose metadata was overwritten is left out of what it stood in,
+-- as one that has none is: it must not keep the others, and a repair finds it by its log.
 --
--- Parts: tag clock head ready leave due trail recover silent grant misfit unblock
+-- Parts: tag intact clock head ready leave due trail recover silent grant misfit unblock
 
 local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't', 'f')
@@ -28,12 +29,12 @@ if s[3] == token then
   local answer = {'ok', redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or ''}
   for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
     local meta = tag .. 'm:' .. run
-    local m = redis.call('HMGET', meta, 'H', 'c')
+    local m = intact('HMGET', meta, 'H', 'c') or {}
     if place_of(m[1]) == '2' and string.sub(m[1], 10, 17) == token then
       table.insert(answer, granted(run, meta, m[1], m[2]))
     end
   end
-  return answer
+  return told(answer)
 end
 local left = chores
 for _, past in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('(%.0f', now), 'LIMIT', 0, 100)) do
@@ -68,7 +69,7 @@ for i = 1, math.min(most, #found) do
   lines[class] = line
   line[#line + 1] = member
   local meta = tag .. 'm:' .. run
-  local m = redis.call('HMGET', meta, 'H', 'c')
+  local m = intact('HMGET', meta, 'H', 'c') or {}
   local misfits = place_of(m[1]) == '1' and flagged(m[1], has_misfits) and redis.call('HGET', meta, 'F')
   if misfits and misfit(misfits, s[4]) then
     block(run, with_status(m[1], blocked), m[2], misfits)
@@ -88,7 +89,7 @@ for i = 6, #KEYS - 1 do
   if redis.call('EXISTS', KEYS[i]) == 1 then
     wake(ARGV[i + 1])
   else
-    redis.call('HDEL', KEYS[4], ARGV[i + 1])
+    intact('HDEL', KEYS[4], ARGV[i + 1])
   end
 end
-return answer
+return told(answer)

@@ -9,7 +9,7 @@
 -- Atomic, because the run leaves its place and gets its owner in one action. A
 -- second execution with the same token answers what the first one has given out.
 --
--- Parts: tag head ready grant
+-- Parts: tag intact head ready grant
 
 local s = redis.call('HMGET', KEYS[1], 'i', 'r')
 if not s[1] or s[2] then

@@ -14,7 +14,7 @@
 --       record its id, its receiver and its body; then the publications, as publish
 --       wants them; then the run that it continues as, as add_run wants it
 --
--- Returns {'ok', frames, mail}, {'fenced'}, {'workflow id'}, {'conflict', reason, head}
+-- Returns {'ok', frames, mail, overwritten key, …}, {'fenced'}, {'workflow id'}, {'conflict', reason, head}
 -- or {'mail'}.
 --
 -- Atomic, because the fence and the position are compared, the frame appended,
@@ -115,7 +115,7 @@ if effect == '0' then
   return {'ok', n, unread > 0 and 1 or 0}
 end
 
--- Part: ready leave compact
+-- Part: intact ready leave compact
 local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y')
 leave_owner(run, o[1])
 if effect == '1' then
@@ -148,4 +148,4 @@ else
   end
   compact(run, bytes)
 end
-return {'ok', n, 0}
+return told({'ok', n, 0})

@@ -8,7 +8,7 @@
 -- Atomic, because a run that was held back from its purge must be let go in the
 -- same action.
 --
--- Parts: tag hold kept
+-- Parts: tag intact hold kept
 
 for _, meta in ipairs({KEYS[1], KEYS[2]}) do
   local m = redis.call('HMGET', meta, 'H', 'h', 'B')

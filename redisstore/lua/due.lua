@@ -3,11 +3,11 @@
 -- KEYS  1 timers
 -- ARGV  1 now  2 how many at most
 --
--- Returns the next due time, '' if there is none.
+-- Returns {next due time or '', overwritten key, …}.
 --
 -- Atomic, because a run must leave the timers and become ready in one action.
 -- The keys of the runs are built: they are found here.
 --
--- Parts: tag clock head ready due
+-- Parts: tag intact clock head ready due
 
-return make_due(clock(ARGV[1]), tonumber(ARGV[2]))
+return told({make_due(clock(ARGV[1]), tonumber(ARGV[2]))})

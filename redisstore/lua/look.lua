@@ -7,15 +7,15 @@
 -- Returns {how many wakes were taken, next due time, run with new mail, …}.
 --
 -- Atomic, because a wake goes to one session, and mail that comes meanwhile must
--- not be taken for told.
+-- not be taken for told. Of keys that were overwritten claims and heartbeats tell.
 --
--- Parts: none
+-- Parts: intact
 
 local answer = {0, redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or ''}
 if #ARGV > 0 then
-  answer[1] = redis.call('HDEL', KEYS[1], unpack(ARGV))
+  answer[1] = intact('HDEL', KEYS[1], unpack(ARGV)) or 0
 end
-local mail = redis.call('HGETALL', KEYS[3])
+local mail = intact('HGETALL', KEYS[3]) or {}
 for i = 1, #mail, 2 do
   if mail[i + 1] == '1' then
     redis.call('HSET', KEYS[3], mail[i], 0)

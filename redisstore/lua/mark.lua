@@ -12,7 +12,7 @@
 -- it was read was moved on by somebody else, or by an earlier try. The keys of the
 -- senders are built: a mark is of no use but for its record.
 --
--- Parts: tag clock head ready item kept push hold outbox
+-- Parts: tag intact clock head ready item kept push hold outbox
 
 local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
 
@@ -23,7 +23,7 @@ local function restart(run, phase, order, to)
   if phase == '3' then
     return false
   end
-  local all = redis.call('HGETALL', tag .. 'O:' .. run)
+  local all = intact('HGETALL', tag .. 'O:' .. run) or {}
   for i = 1, #all, 2 do
     local o, is, _, receiver = read_record(all[i + 1])
     if receiver == to and o <= order then
@@ -43,7 +43,7 @@ end
 
 -- tell pushes a refusal to the sender, if that has not ended and does not know it.
 local function tell(run, item)
-  local m = redis.call('HMGET', tag .. 'm:' .. run, 'H', 'h')
+  local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'h') or {}
   local id, place = item_id(item), place_of(m[1])
   if place and place ~= '6' and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id) then
     push(run, id, item, now)
@@ -53,25 +53,25 @@ end
 -- forget_record takes a record out of the outbox.
 local function forget_record(run, id, order)
   redis.call('HDEL', tag .. 'O:' .. run, id)
-  redis.call('HDEL', tag .. 'B:' .. run, id)
+  intact('HDEL', tag .. 'B:' .. run, id)
   redis.call('ZREM', KEYS[1], order .. run .. id)
   let_go(run)
 end
 
 for i = 3, #ARGV, 5 do
   local run, id, phase, refusal = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
-  local record = redis.call('HGET', tag .. 'O:' .. run, id)
+  local record = intact('HGET', tag .. 'O:' .. run, id)
   local order, is, _, to = read_record(record or '')
   if is == phase then
     moved = moved + 1
     if ARGV[i + 3] ~= 'u' or not restart(run, phase, order, to) then
+      if refusal ~= '' then
+        tell(run, refusal) -- first: if that fails the record stays, and is marked again
+      end
       if phase == '3' then
         forget_record(run, id, order)
       else
         write_record(run, id, order, phase == '1' and '2' or '3', now, to, now + horizon)
-      end
-      if refusal ~= '' then
-        tell(run, refusal)
       end
     end
   end

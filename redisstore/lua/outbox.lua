@@ -4,12 +4,13 @@
 -- ARGV  1 now  2 how many at most  3 how many to look at, at once
 --
 -- Returns {now, when there is something to do for another one or '', record, …}:
--- of each its sender, id, phase, since when, receiver and body.
+-- of each its sender, id, phase, since when, receiver and body; then overwritten keys.
+-- The records that these held are left out, and stay where they are.
 --
 -- Atomic, because what comes before a record of its pair must be known as of one
 -- moment. The keys of the senders are built: they are found here.
 --
--- Parts: tag clock outbox
+-- Parts: tag intact clock outbox
 
 local now, most, window = clock(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local boxes, chosen = {}, {}
@@ -17,7 +18,7 @@ local boxes, chosen = {}, {}
 -- box returns the records of a run, in their order. They are read once.
 local function box(run)
   if not boxes[run] then
-    local all, records = redis.call('HGETALL', tag .. 'O:' .. run), {}
+    local all, records = intact('HGETALL', tag .. 'O:' .. run) or {}, {}
     for i = 1, #all, 2 do
       local order, phase, _, to = read_record(all[i + 1])
       table.insert(records, {order, phase, to})
@@ -48,14 +49,17 @@ repeat
   table.sort(due)
   for _, member in ipairs(due) do
     local order, run, id = string.sub(member, 1, 14), string.sub(member, 15, 40), string.sub(member, 41)
-    local _, phase, since, to = read_record(redis.call('HGET', tag .. 'O:' .. run, id) or '')
+    local _, phase, since, to = read_record(intact('HGET', tag .. 'O:' .. run, id) or '')
     if phase and (phase ~= '2' or free(run, order, to)) then
       if taken == most then
         left = true
         break
       end
-      taken, chosen[order] = taken + 1, true
-      table.insert(answer, {run, id, phase, since, to, redis.call('HGET', tag .. 'B:' .. run, id) or ''})
+      local body = intact('HGET', tag .. 'B:' .. run, id)
+      if body ~= nil then
+        taken, chosen[order] = taken + 1, true
+        table.insert(answer, {run, id, phase, since, to, body or ''})
+      end
     end
   end
 until taken > 0 or left or #due < window
@@ -64,4 +68,4 @@ if left or redis.call('ZCOUNT', KEYS[1], '-inf', now) > offset then
 else
   answer[2] = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] or ''
 end
-return answer
+return told(answer)

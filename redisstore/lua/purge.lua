@@ -5,19 +5,19 @@
 --       6 open runs  7 classes  8 wakes  9 counter  10 done runs that are held back
 -- ARGV  1 now  2 how many at most
 --
--- Returns {number of runs purged, time of the next one or ''}.
+-- Returns {number of runs purged, time of the next one or '', overwritten key, …}.
 --
 -- Atomic, because nothing may find a part of a run. The keys of the runs are
 -- built: they are found here. The first run of a chain is purged last, and the streams
 -- of the chain with it. What a partition keeps for its runs in common goes with the
 -- last of them.
 --
--- Parts: tag clock hold drop
+-- Parts: tag intact clock hold drop
 
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
 for _, run in ipairs(runs) do
   local meta, hidden = tag .. 'm:' .. run, tag .. 'g:' .. run
-  local m = redis.call('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h')
+  local m = intact('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h') or {}
   redis.call('UNLINK', meta, hidden, tag .. 'l:' .. run, tag .. 'i:' .. run, tag .. 'n:' .. run,
     tag .. 'x:' .. run, tag .. 'j:' .. run, tag .. 's:' .. run)
   redis.call('ZREM', KEYS[1], run)
@@ -40,4 +40,4 @@ end
 if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[6], KEYS[10]) == 0 then
   redis.call('DEL', KEYS[7], KEYS[8], KEYS[9])
 end
-return {#runs, redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or ''}
+return told({#runs, redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or ''})

@@ -8,7 +8,7 @@
 -- Atomic, because the fences must be those under which the session owns the
 -- runs. The keys of the runs are built: they are found here.
 --
--- Parts: tag head
+-- Parts: tag intact head
 
 local s = redis.call('HMGET', KEYS[1], 'i', 'r')
 if not s[1] or s[2] then
@@ -16,7 +16,7 @@ if not s[1] or s[2] then
 end
 local answer = {'ok'}
 for _, run in ipairs(redis.call('SMEMBERS', KEYS[2])) do
-  local head = redis.call('HGET', tag .. 'm:' .. run, 'H')
+  local head = intact('HGET', tag .. 'm:' .. run, 'H')
   if place_of(head) == '2' then
     table.insert(answer, run)
     table.insert(answer, head)

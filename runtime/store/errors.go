@@ -32,6 +32,9 @@ var (
 	ErrStale = errors.New("request arrived after its deadline")
 	// ErrStreamClosed: no chunk can be added to the stream any more.
 	ErrStreamClosed = errors.New("stream is closed")
+	// ErrRefused: the store does not let this user in, or not do what it has to. It may be
+	// allowed later: who works already tries again, and a worker that starts says so instead.
+	ErrRefused = errors.New("the store refuses the user")
 	// ErrForeign: what was opened is not a store of this kind.
 	ErrForeign = errors.New("not a flowgen store")
 )

@@ -158,6 +158,15 @@ type EndWatcher interface {
 	WatchEnd(ctx context.Context, run event.RunID) error
 }
 
+// DamageTeller is a store that goes on when it comes across something damaged while it does
+// what is about many runs, such as a claim: it leaves that out, so that it keeps nothing
+// else, and tells of it here.
+type DamageTeller interface {
+	// Damage returns what was found since it was asked last, by whomever. What is found
+	// again is told again after an hour.
+	Damage() []*DamagedError
+}
+
 // Noter is a store that keeps what a step wants its next attempt to know, such
 // as the details of its last heartbeat. Notes are no part of the log: they are
 // written beside it, under the fence of the run, and end with the run.

@@ -46,3 +46,13 @@ func (w *Worker) isAside(run event.RunID) bool {
 	a := w.aside[run]
 	return a != nil && w.clock.Now().Before(a.until)
 }
+
+// tellDamage logs what the store has come across and left out.
+func (w *Worker) tellDamage() {
+	if w.damage == nil {
+		return
+	}
+	for _, d := range w.damage.Damage() {
+		w.log.Error("something in the store is damaged: it is set aside until it is repaired", "worker", w.cfg.Name, "run", d.Run, "error", d.Err)
+	}
+}

@@ -46,6 +46,7 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 				delete(claim, s.partition)
 			}
 		}
+		w.tellDamage()
 		if len(claim) == 0 {
 			w.quiet()
 		}

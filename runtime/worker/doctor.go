@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
 // doctorPatience bounds how long a worker that begins has its store looked at.
@@ -20,6 +21,11 @@ func (w *Worker) consult(ctx context.Context) {
 		return
 	}
 	w.work.Go(func() {
+		for !w.hasSession() {
+			if !wait.For(ctx, w.clock, time.Second) {
+				return // there was nothing to look at
+			}
+		}
 		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 		defer cancel()
 		report, err := doctor.Examine(ctx)

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -39,9 +38,10 @@ type session struct {
 	claiming int       // claim calls in flight: what they get is not known yet
 }
 
-// openSessions begins a session on each partition, on many at the same time. If some
-// partitions do not answer the worker begins with the others: what it is to know of the
-// store, and whether it may use it, each of them says.
+// openSessions begins a session on each partition, on many at the same time. Those that do
+// not answer, be it all of them, are begun later, as after an outage: the worker starts all
+// the same. It does not if the store refuses it, be it for good or until somebody changes
+// its permissions.
 func (w *Worker) openSessions(ctx context.Context) error {
 	n := w.store.Partitions()
 	failed := make([]error, n)
@@ -61,22 +61,17 @@ func (w *Worker) openSessions(ctx context.Context) error {
 		})
 	}
 	opening.Wait()
-	lost := 0
-	var first error
 	for _, err := range failed {
-		switch {
-		case err == nil:
-			continue
-		case !store.Unknown(err), ctx.Err() != nil:
+		if err != nil && (!store.Unknown(err) || errors.Is(err, store.ErrRefused) || ctx.Err() != nil) {
 			return err
 		}
-		lost++
-		first = cmp.Or(first, err)
-	}
-	if lost == n {
-		return first
 	}
 	return nil
+}
+
+// hasSession reports whether some partition has answered.
+func (w *Worker) hasSession() bool {
+	return slices.ContainsFunc(w.sessions, func(s *session) bool { return s.current() != "" })
 }
 
 // openingMost bounds how many sessions are opened at the same time.
@@ -189,6 +184,7 @@ func (s *session) beat() {
 			s.w.notifyMail(run)
 		}
 		s.relay.Heard(answer.Outbox)
+		s.w.tellDamage()
 		if claiming == 0 && answer.Owned != s.w.ownedOn(s.partition) {
 			s.reconcile(id)
 		}

@@ -134,9 +134,10 @@ type Worker struct {
 	serves   map[store.Class]bool
 	base     context.Context
 	outage   *outage.Log
-	activity *activity.Counter // nil but in a test kit
-	chance   func() float64    // in [0, 1)
-	queues   []string          // served beside those of the configuration
+	damage   store.DamageTeller // nil: the store tells of none
+	activity *activity.Counter  // nil but in a test kit
+	chance   func() float64     // in [0, 1)
+	queues   []string           // served beside those of the configuration
 	// Bounds that only tests and their kit change.
 	lookAgain time.Duration // how long a task trusts an alarm
 	waitMost  time.Duration
@@ -203,6 +204,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	if cfg.BaseContext != nil {
 		w.base = cfg.BaseContext()
 	}
+	w.damage, _ = store.As[store.DamageTeller](s)
 	w.io, w.cutOff = context.WithCancel(context.Background())
 	w.slots.Store(int64(cfg.Concurrency))
 	w.queue.init()
@@ -215,8 +217,12 @@ func New(c *workflow.Client, cfg Config) *Worker {
 func (w *Worker) Registry() *workflow.Registry { return w.registry }
 
 // Run works until ctx ends. Then it claims no more runs, lets running steps go
-// on for the grace period, gives its runs back and returns nil. It returns an
-// error if it could not start or lost the store for good. A worker runs once.
+// on for the grace period, gives its runs back and returns nil. A store that
+// cannot be reached is waited for, also at the start: the log says so once, then
+// more and more rarely, and when it is over. Run returns an error if nothing is
+// registered, if the store refuses the worker at the start (see
+// [store.ErrRefused]), is another kind of thing or of another release, or if it
+// is closed. A worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	err := w.run(ctx)
 	if err != nil { // it is easily dropped, as by a go statement

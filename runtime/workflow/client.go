@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -31,6 +32,7 @@ type Client struct {
 	logger *slog.Logger
 	closed atomic.Bool
 	hosts  hosts
+	outage *outage.Log
 }
 
 // NewClient returns a client of the store. The store stays the caller's: close
@@ -44,6 +46,7 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 		logger = slog.Default()
 	}
 	c := &Client{store: s, logger: logger, limits: limits{max: cfg.MaxPayload, warn: cfg.WarnPayload, logger: logger}}
+	c.outage = outage.New(logger, slog.String("by", "client"), 4*persistMost)
 	if c.limits.max <= 0 {
 		c.limits.max = DefaultMaxPayload
 	}

@@ -119,14 +119,16 @@ func (r *chunkReader) lag(page store.StreamPage) error {
 }
 
 // persist repeats what the store is asked, and may be asked again, while it does not
-// answer. Only what asking again does not change is an error.
+// answer. Only what asking again does not change is an error. However many wait for an
+// outage to end, the log has one line of it, then more and more rarely, and one at its end.
 func (c *Client) persist(ctx context.Context, what string, ask func() error) error {
-	for n, delay := 1, 10*time.Millisecond; ; n, delay = n+1, min(2*delay, time.Second) {
+	for delay := persistFirst; ; delay = min(2*delay, persistMost) {
 		err := c.check()
 		if err == nil {
 			err = ask()
 		}
 		if err == nil || final(err) {
+			c.outage.Note(ctx, what, nil)
 			return err
 		}
 		if ended := ctx.Err(); ended != nil {
@@ -135,14 +137,17 @@ func (c *Client) persist(ctx context.Context, what string, ask func() error) err
 			}
 			return fmt.Errorf("%w: %w", ended, err) // a store may say instead that it timed out
 		}
-		if n&(n-1) == 0 { // rarer and rarer
-			c.logger.Warn(what+" failed, trying again", "tries", n, "error", err)
-		}
+		c.outage.Note(ctx, what, err)
 		if waited := c.pause(ctx, delay); waited != nil {
 			return fmt.Errorf("%w; before that: %w", waited, err)
 		}
 	}
 }
+
+const (
+	persistFirst = 10 * time.Millisecond
+	persistMost  = time.Second
+)
 
 // final reports whether asking again gives the same answer.
 func final(err error) bool {

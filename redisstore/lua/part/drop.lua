@@ -1,6 +1,6 @@
 -- drop_streams removes all streams of a chain, and returns how many there were.
 local function drop_streams(chain)
-  local names = redis.call('HKEYS', tag .. 'S:' .. chain)
+  local names = intact('HKEYS', tag .. 'S:' .. chain) or {}
   for _, name in ipairs(names) do
     redis.call('UNLINK', tag .. 'C:' .. chain .. ':' .. name, tag .. 'W:' .. chain .. ':' .. name)
   end

@@ -1,11 +1,12 @@
 -- make_due makes up to limit runs ready whose time has come, in the order of
--- their times, and returns the next due time, '' if there is none.
+-- their times, and returns the next due time, '' if there is none. A run whose metadata
+-- was overwritten leaves the timers, as one that has none does.
 local function make_due(now, limit)
   local timers, classes = tag .. 't', {}
   local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, limit)
   for _, run in ipairs(due) do
     local meta = tag .. 'm:' .. run
-    local m = redis.call('HMGET', meta, 'H', 'c', 'r')
+    local m = intact('HMGET', meta, 'H', 'c', 'r') or {}
     if place_of(m[1]) == '3' then
       local order = next_order()
       redis.call('HSET', meta, 'H', moved(m[1], '1'), 'p', order)

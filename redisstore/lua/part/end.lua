@@ -27,7 +27,7 @@ local function hand_on(run, wid)
     return
   end
   redis.call('HSET', tag .. 'u', wid, heir)
-  local h = redis.call('HMGET', tag .. 'm:' .. heir, 'H', 'c', 'r')
+  local h = intact('HMGET', tag .. 'm:' .. heir, 'H', 'c', 'r') or {}
   if place_of(h[1]) then
     make_ready(heir, h[1], h[2], h[3])
   end

@@ -21,10 +21,10 @@ local function grant(run, meta, session, token, head, class, exempt)
   redis.call('HSET', meta, 'H', head, 'p', session)
   local answer, n, bytes = granted(run, meta, head, class), struct.unpack('>I4I6', head, 54)
   if flagged(head, has_mail) then
-    redis.call('HSETNX', tag .. 'a:' .. session, run, '0')
+    intact('HSETNX', tag .. 'a:' .. session, run, '0')
   elseif n == 1 and bytes <= 8192 then
-    local log = redis.call('XRANGE', tag .. 'l:' .. run, '-', '+')
-    if #log == 1 then
+    local log = redis.pcall('XRANGE', tag .. 'l:' .. run, '-', '+')
+    if not log.err and #log == 1 then -- else who reads it finds that out
       answer[5] = log[1][2][2]
     end
   end

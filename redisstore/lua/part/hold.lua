@@ -3,7 +3,7 @@
 local function let_go(run)
   local at = redis.call('ZSCORE', tag .. 'G', run)
   if not at or redis.call('EXISTS', tag .. 'O:' .. run) == 1 or redis.call('HEXISTS', tag .. 'h', run) == 1
-    or redis.call('HEXISTS', tag .. 'm:' .. run, 'B') == 1 or redis.call('HEXISTS', tag .. 'g:' .. run, 'B') == 1 then
+    or intact('HEXISTS', tag .. 'm:' .. run, 'B') == 1 or intact('HEXISTS', tag .. 'g:' .. run, 'B') == 1 then
     return
   end
   redis.call('ZREM', tag .. 'G', run)

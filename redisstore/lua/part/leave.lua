@@ -2,5 +2,5 @@
 -- place, where its head says that nobody owns it.
 local function leave_owner(run, session)
   redis.call('SREM', tag .. 'o:' .. session, run)
-  redis.call('HDEL', tag .. 'a:' .. session, run)
+  intact('HDEL', tag .. 'a:' .. session, run)
 end

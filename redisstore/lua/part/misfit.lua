@@ -3,7 +3,7 @@
 
 -- code_of returns the fingerprint of what a session runs; nil: it is over.
 local function code_of(session)
-  local s = redis.call('HMGET', tag .. 'z:' .. session, 'f', 'r')
+  local s = intact('HMGET', tag .. 'z:' .. session, 'f', 'r') or {}
   return s[1] and not s[2] and s[1] or nil
 end
 

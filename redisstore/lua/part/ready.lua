@@ -1,7 +1,8 @@
 -- wake announces that there may be something to claim in a class, once until
--- somebody has taken the announcement. It reports whether it has.
+-- somebody has taken the announcement. It reports whether it has. If the announcements were
+-- overwritten that is told by whoever takes them: what is announced is done already.
 local function wake(class)
-  local first = redis.call('HSETNX', tag .. 'w', class, '1') == 1
+  local first = redis.pcall('HSETNX', tag .. 'w', class, '1') ~= 0
   if first then
     redis.call('PUBLISH', tag .. 'hint', 'c' .. class)
   end

@@ -1,15 +1,16 @@
 -- recover takes up to limit runs from a session, in the name of the session by,
 -- and forgets the session once it has none left. From the first call on the
 -- session is over: its heartbeats are refused. The fences change here, not at
--- the next claim. It returns how many runs it took.
+-- the next claim. It returns how many runs it took. Keys of the session that were
+-- overwritten go with it; what it owned by them, only a repair finds.
 local function recover(session, by, reason, now, limit)
   local state, owned = tag .. 'z:' .. session, tag .. 'o:' .. session
-  redis.call('HSET', state, 'r', '1')
-  local owner = redis.call('HGET', state, 'i') or ''
+  intact('HSET', state, 'r', '1')
+  local owner = intact('HGET', state, 'i') or ''
   local taken = 0
-  for _, run in ipairs(redis.call('SRANDMEMBER', owned, limit)) do
+  for _, run in ipairs(intact('SRANDMEMBER', owned, limit) or {}) do
     local meta = tag .. 'm:' .. run
-    local m = redis.call('HMGET', meta, 'H', 'p', 'c', 'r')
+    local m = intact('HMGET', meta, 'H', 'p', 'c', 'r') or {}
     local head = m[1]
     if place_of(head) == '2' and m[2] == session then
       leave_owner(run, session)
@@ -21,12 +22,12 @@ local function recover(session, by, reason, now, limit)
       make_ready(run, refenced(head, '1', nobody), m[3], m[4])
     else -- it is not of this session, whatever the set says
       redis.call('SREM', owned, run)
-      redis.call('HDEL', tag .. 'a:' .. session, run)
+      intact('HDEL', tag .. 'a:' .. session, run)
     end
     taken = taken + 1
   end
-  if redis.call('SCARD', owned) == 0 then
-    redis.call('DEL', state, tag .. 'a:' .. session)
+  if (intact('SCARD', owned) or 0) == 0 then
+    redis.call('DEL', state, owned, tag .. 'a:' .. session)
     redis.call('ZREM', tag .. 'e', session)
   end
   return taken

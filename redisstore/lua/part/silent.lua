@@ -4,7 +4,7 @@
 -- renewed now.
 local function silent(session)
   local key, up = tag .. 'z:' .. session, redis.call('HGET', tag .. 'A', 'u') or '0'
-  local s = redis.call('HMGET', key, 'r', 'l', 'u')
+  local s = intact('HMGET', key, 'r', 'l', 'u') or {}
   if s[1] or not s[2] then
     return true
   end

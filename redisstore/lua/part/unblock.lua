@@ -21,7 +21,7 @@ local function unblock(first, code, limit)
       if not misfit(sessions, code) then
         for _, one in ipairs(redis.call('ZRANGE', set, '[' .. member, '(' .. sessions .. ' ~', 'BYLEX', 'LIMIT', 0, limit)) do
           local run = string.sub(one, -26)
-          local m = redis.call('HMGET', tag .. 'm:' .. run, 'H', 'r')
+          local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'r') or {}
           redis.call('ZREM', set, one)
           if place_of(m[1]) == '4' then
             make_ready(run, m[1], ARGV[first + i - 1], m[2])

@@ -35,6 +35,7 @@ type Log struct {
 	tries   int
 	causes  map[string]int   // failures by cause
 	failing map[int]struct{} // partitions that have not answered since they failed
+	timer   *time.Timer      // will look whether it is over; nil: none
 }
 
 // New returns a Log that writes to a logger. quiet is longer than the time from a failure
@@ -72,6 +73,9 @@ func answered(err error) bool {
 			return true
 		}
 	}
+	if damaged, ok := errors.AsType[*store.DamagedError](err); ok && damaged.Run != "" {
+		return true // it is about that run alone
+	}
 	var ended *store.TerminalError
 	return errors.As(err, &ended)
 }
@@ -108,14 +112,30 @@ func (l *Log) answered(partitions []int) {
 	if !l.open.Load() {
 		return
 	}
-	now := time.Now()
 	for _, p := range partitions {
 		delete(l.failing, p)
 	}
 	if l.back.IsZero() && len(l.failing) == 0 {
-		l.back = now
+		l.back = time.Now()
 	}
-	if l.back.IsZero() || now.Sub(l.failed) < l.quiet {
+	l.close()
+}
+
+// close ends the outage if it is over, or has that looked at once it may be: there may be no
+// other answer by then.
+func (l *Log) close() {
+	if !l.open.Load() || l.back.IsZero() {
+		return
+	}
+	if rest := l.quiet - time.Since(l.failed); rest > 0 {
+		if l.timer == nil {
+			l.timer = time.AfterFunc(rest, func() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.timer = nil
+				l.close()
+			})
+		}
 		return
 	}
 	l.open.Store(false)

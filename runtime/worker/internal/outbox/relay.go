@@ -361,9 +361,17 @@ func mark(o *store.Outgoing) *store.Mark {
 }
 
 // failed lets a record wait that could not be carried over. That a store is closed ends the
-// worker.
+// worker. What keeps many records is told as an outage; that a single receiver is damaged is
+// told here.
 func (r *Relay) failed(ctx context.Context, o *store.Outgoing, err error) {
-	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+	damaged, ok := errors.AsType[*store.DamagedError](err)
+	switch {
+	case ctx.Err() != nil || errors.Is(err, store.ErrClosed):
+	case ok && damaged.Run != "":
+		if r.fail(o, damagedMost) {
+			r.Log.Error("a record of the outbox cannot be carried over: it is set aside until its receiver is repaired", "from", o.From, "to", o.To, "record", o.ID, "error", err)
+		}
+	default:
 		r.fail(o, holdMost)
 	}
 }

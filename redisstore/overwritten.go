@@ -1,0 +1,164 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// A key that somebody else has overwritten has a type that it never has, and every command
+// on it fails. What that is about must keep nothing else: scripts that come across several
+// runs leave such a key out and name it (lua/part/intact.lua), and where a script fails by
+// one, the server is asked which it was. Only then: it costs nothing before.
+
+// types are those of all keys, by their letters.
+var types = func() map[byte]string {
+	all := map[byte]string{}
+	for kind, letters := range map[string]string{
+		"hash": "mgnOBSWzaAwkuvhT", "list": "ijq", "zset": "srbtepfdGD", "set": "o", "string": "xc", "stream": "lC",
+	} {
+		for _, letter := range []byte(letters) {
+			all[letter] = kind
+		}
+	}
+	return all
+}()
+
+// typeOf returns the type that a key must have; empty: nobody knows.
+func (p *partition) typeOf(key string) string {
+	letter, _, _ := strings.Cut(strings.TrimPrefix(key, p.tag), ":")
+	if len(letter) != 1 {
+		return ""
+	}
+	return types[letter[0]]
+}
+
+// ofRuns are the letters of the keys of runs.
+const ofRuns = "mlisnjxgOBSCW"
+
+// overwrittenError is a key with a type that it never has.
+type overwrittenError struct{ key, is, want string }
+
+func (e *overwrittenError) Error() string {
+	return fmt.Sprintf("key %s is a %s and must be a %s: somebody else has overwritten it; a repair by package fsck removes it and makes again what the logs say", e.key, e.is, e.want)
+}
+
+// overwritten is what is wrong with a key that has a type which it never has.
+func (p *partition) overwritten(key, is string) *store.DamagedError {
+	kind, run, _ := strings.Cut(strings.TrimPrefix(key, p.tag), ":")
+	damage := &store.DamagedError{Err: &overwrittenError{key, is, p.typeOf(key)}}
+	if strings.Contains(ofRuns, kind) {
+		run, _, _ = strings.Cut(run, ":") // a stream has a name behind it
+		damage.Run = long(run)
+	}
+	return damage
+}
+
+// nameOverwritten returns the damage by which a script has failed, if it is that a key has
+// a type which it never has; else the error.
+func (s *Store) nameOverwritten(ctx context.Context, c *call, err error) error {
+	if !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return err
+	}
+	keys := c.p.near(c.keys)
+	for _, class := range s.client.HKeys(ctx, c.p.classes()).Val() {
+		keys = append(keys, c.p.ready(class), c.p.blocked(class))
+	}
+	kinds := make([]*redis.StatusCmd, len(keys))
+	_, failed := s.client.Pipelined(ctx, func(tx redis.Pipeliner) error {
+		for i, key := range keys {
+			kinds[i] = tx.Type(ctx, key)
+		}
+		return nil
+	})
+	if failed != nil {
+		return err
+	}
+	for i, key := range keys {
+		if is, must := kinds[i].Val(), c.p.typeOf(key); must != "" && is != "none" && is != must {
+			damage := c.p.overwritten(key, is)
+			if damage.Run == "" {
+				return damage.Err // the partition waits for its repair, as for the end of an outage
+			}
+			return damage
+		}
+	}
+	return err
+}
+
+// near returns keys, and those that scripts build from them.
+func (p *partition) near(keys []string) []string {
+	all := slices.Clone(keys)
+	for _, key := range keys {
+		kind, of, _ := strings.Cut(strings.TrimPrefix(key, p.tag), ":")
+		letters := ""
+		switch {
+		case kind == "" || of == "":
+		case strings.Contains(ofRuns, kind):
+			letters = "mlisnjxgOBS"
+		case strings.Contains("zoa", kind):
+			letters = "zoa"
+		}
+		for _, letter := range letters {
+			all = append(all, p.tag+string(letter)+":"+of)
+		}
+	}
+	for _, letter := range partitionKeys {
+		all = append(all, p.tag+string(letter))
+	}
+	return all
+}
+
+// damages are what was found overwritten, until somebody asks for it. Each is told once an
+// hour, however often it is come across.
+type damages struct {
+	mu    sync.Mutex
+	told  map[string]time.Time
+	fresh []*store.DamagedError
+}
+
+// mostDamages bounds what is remembered.
+const mostDamages = 1000
+
+// findings notes what a script has left out, of which it has told after everything else.
+func (s *Store) findings(p *partition, texts []string) {
+	for _, text := range texts {
+		if i := strings.LastIndexByte(text, ' '); i > len(p.tag) { // a key may hold spaces
+			s.damages.note(p.overwritten(text[:i], text[i+1:]), text)
+		}
+	}
+}
+
+func (d *damages) note(damage *store.DamagedError, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	if at, ok := d.told[text]; ok && now.Sub(at) < time.Hour {
+		return
+	}
+	if d.told == nil || len(d.told) >= mostDamages {
+		d.told = map[string]time.Time{}
+	}
+	d.told[text] = now
+	if len(d.fresh) < mostDamages {
+		d.fresh = append(d.fresh, damage)
+	}
+}
+
+// Damage returns what was found overwritten since it was asked for last.
+func (s *Store) Damage() []*store.DamagedError {
+	s.damages.mu.Lock()
+	defer s.damages.mu.Unlock()
+	fresh := s.damages.fresh
+	s.damages.fresh = nil
+	return fresh
+}
+
+var _ store.DamageTeller = (*Store)(nil)

@@ -1,0 +1,323 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var (
+	napper = shim.NewWorkflow[string, string]("overwritten.napper", "in", shim.WorkflowPolicy{})
+	parent = shim.NewWorkflow[string, string]("overwritten.parent", "in", shim.WorkflowPolicy{})
+	child  = shim.NewWorkflow[string, string]("overwritten.child", "in", shim.WorkflowPolicy{})
+)
+
+// noted is a log that can be read while it is written.
+type noted struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *noted) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// with returns the lines at Warn and above that hold a text.
+func (l *noted) with(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) && !strings.Contains(line, "level=INFO") && !strings.Contains(line, `msg="the store is not set up`) {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// mute is a store from whose outbox nothing is carried over.
+type mute struct{ *redisstore.Store }
+
+func (mute) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
+	return nil, time.Time{}, nil
+}
+
+// scene is a store in one partition, a victim in it and 20 innocent runs beside it.
+type scene struct {
+	*fleet
+	root   redis.UniversalClient
+	prefix string
+	log    *noted
+	runs   []*workflow.Run[string] // the first is the victim
+
+}
+
+func (s *scene) tag() string   { return "{" + s.prefix + ":0}:" }
+func (s *scene) short() string { return strings.TrimPrefix(string(s.runs[0].ID()), "wrun_") }
+
+// staff starts a worker and returns what stops it.
+func (s *scene) staff(st store.Store) (stop func()) {
+	s.t.Helper()
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
+	w := worker.New(client, worker.Config{Heartbeat: 50 * time.Millisecond, ClaimExpiry: time.Second, NoHandover: true})
+	reserve.Bind(w, done)
+	shim.BindWorkflow(w, napper, func(ctx workflow.Context, in string) (string, error) {
+		if err := workflow.Sleep(ctx, 300*time.Millisecond); err != nil {
+			return "", err
+		}
+		return call(ctx, reserve, in)
+	})
+	shim.BindWorkflow(w, parent, func(ctx workflow.Context, in string) (string, error) { return child.Child(ctx, in) })
+	shim.BindWorkflow(w, child, func(ctx workflow.Context, in string) (string, error) { return call(ctx, reserve, in) })
+	ctx, cancel := context.WithCancel(s.ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := errors.Join(<-worked, client.Close()); err != nil {
+				s.t.Errorf("worker: %v", err)
+			}
+		})
+	}
+	s.t.Cleanup(stop)
+	return stop
+}
+
+// until waits for something.
+func (s *scene) until(what string, done func() bool) {
+	s.t.Helper()
+	for !done() {
+		select {
+		case <-s.ctx.Done():
+			s.t.Fatalf("waited in vain until %s\n%s", what, strings.Join(s.log.with(""), ""))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// scenes are the states in which runs are overwritten, and what keys they have then.
+var scenes = map[string]struct {
+	keys  string
+	met   string // those that somebody comes across
+	flow  workflow.Definition[string, string]
+	setUp func(s *scene)
+}{
+	"ready": {"mlisnjxgOBS", "ml", napper, func(*scene) {}},
+	"asleep": {"mlisnjxgOBS", "mli", napper, func(s *scene) {
+		stop := s.staff(s.store)
+		s.until("all sleep, or are ready again", func() bool {
+			for _, r := range s.runs {
+				if info, err := r.Info(s.ctx); err != nil || info.Events < 2 {
+					return false
+				}
+			}
+			return true
+		})
+		stop()
+	}},
+	"owned by a worker that died": {"mlisnjxgOBS", "mlj", napper, func(s *scene) {
+		class := store.Class{Queue: workflow.DefaultQueue, Workflow: "overwritten.napper"}
+		dead := store.Session{ID: "dead", Worker: "dead", TTL: 200 * time.Millisecond, Classes: []store.Class{class}}
+		if err := s.store.OpenSession(s.ctx, dead); err != nil {
+			s.t.Fatal(err)
+		}
+		got, err := s.store.Claim(s.ctx, store.Claim{Session: "dead", Token: event.NewToken(), Classes: dead.Classes, Max: 100})
+		if err != nil || len(got.Runs) != len(s.runs) {
+			s.t.Fatalf("claimed %d runs: %v", len(got.Runs), err)
+		}
+	}},
+	"with a record in the outbox": {"mOB", "mOB", parent, func(s *scene) {
+		stop := s.staff(mute{s.store})
+		s.until("all have sent a record", func() bool {
+			return s.root.ZCard(s.ctx, s.tag()+"D").Val() == int64(len(s.runs))
+		})
+		stop()
+	}},
+}
+
+// One key of one run is overwritten with a value of another type. All runs beside it
+// complete, the damage is told once, and a repair finds it and mends it.
+func TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther(t *testing.T) {
+	for name, sc := range scenes {
+		for _, letter := range sc.keys {
+			t.Run(fmt.Sprintf("%s/%c", name, letter), func(t *testing.T) {
+				t.Parallel()
+				server, prefix := redistest.Shared(t), redistest.Prefix()
+				s := &scene{fleet: newFleet(t, openURL(t, with(server.URL(), "partitions=1&prefix="+prefix))), root: server.Client(t), prefix: prefix, log: &noted{}}
+				for n := range 21 {
+					s.runs = append(s.runs, must(sc.flow.Start(s.ctx, s.client, fmt.Sprint(n))))
+				}
+				sc.setUp(s)
+				key := s.tag() + string(letter) + ":" + s.short()
+				overwrite(s, key)
+				stop := s.staff(s.store)
+				for _, r := range s.runs[1:] {
+					if got := result(s.fleet, r); got != "done" {
+						t.Errorf("an innocent run: got %q", got)
+					}
+				}
+				s.told(key, strings.ContainsRune(sc.met, letter))
+				s.repaired(key, letter == 'l', stop)
+			})
+		}
+	}
+}
+
+// overwrite gives a key another type.
+func overwrite(s *scene, key string) {
+	s.t.Helper()
+	other := []any{"set", key, "x"}
+	if wrongType(key) == "list" {
+		other = []any{"rpush", key, "x"}
+	}
+	for _, do := range [][]any{{"del", key}, other} {
+		if err := s.root.Do(s.ctx, do...).Err(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// wrongType is what overwrite makes of a key.
+func wrongType(key string) string {
+	_, name, _ := strings.Cut(key, "}:")
+	if name == "c" || strings.HasPrefix(name, "x:") {
+		return "list" // they are strings
+	}
+	return "string"
+}
+
+// told checks that a damaged key that somebody has come across is in one line of the log,
+// which says what to do. A record that waits for its receiver is told of more and more rarely.
+func (s *scene) told(key string, met bool) {
+	s.t.Helper()
+	var naming []string
+	s.until("the damage is told", func() bool {
+		naming = s.log.with(key)
+		return !met || len(naming) > 0
+	})
+	for i, line := range naming {
+		if !strings.Contains(line, "somebody else has overwritten it") || !strings.Contains(line, "package fsck") || i > 0 && !strings.Contains(line, "a record of the outbox") {
+			s.t.Errorf("line %d of key %s: %s", i, key, line)
+		}
+	}
+	if all := s.log.with(""); len(all) > len(naming) || len(all) > 5 {
+		s.t.Errorf("%d lines, %d of them name key %s:\n%s", len(all), len(naming), key, strings.Join(all, ""))
+	}
+}
+
+// repaired repairs the store, and lets the victim complete unless its log is lost.
+func (s *scene) repaired(key string, lost bool, stop func()) {
+	s.t.Helper()
+	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if is := s.root.Type(s.ctx, key).Val(); is == wrongType(key) {
+		s.t.Errorf("the repair has left key %s, which is a %s: %+v", key, is, report)
+	}
+	stop() // a build tries again what it has blocked once its session is over
+	if lost {
+		return
+	}
+	s.staff(s.store)
+	if got := result(s.fleet, s.runs[0]); got != "done" {
+		s.t.Errorf("the victim: got %q", got)
+	}
+	if report, err = fsck.Repair(s.ctx, s.store, fsck.Options{}); err != nil || len(report.Remaining) > 0 {
+		s.t.Errorf("after the repair: %+v, %v", report.Remaining, err)
+	}
+}
+
+// A key of a partition as a whole is overwritten while a worker works. The others go on, so
+// does a worker that starts then, the log names the key, and a repair mends it.
+func TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther(t *testing.T) {
+	for _, name := range []string{"t", "e", "A", "w", "k", "u", "v", "p", "f", "d", "G", "D", "h", "T", "c", "r:", "b:", "z:", "o:", "a:"} {
+		t.Run(strings.TrimSuffix(name, ":"), func(t *testing.T) {
+			t.Parallel()
+			server, prefix := redistest.Shared(t), redistest.Prefix()
+			s := &scene{fleet: newFleet(t, openURL(t, with(server.URL(), "partitions=3&prefix="+prefix))), root: server.Client(t), prefix: prefix, log: &noted{}}
+			first := s.staff(s.store)
+			s.start(3)
+			var key string
+			s.until("there is such a key", func() bool {
+				key = s.keyOf(name)
+				return key != ""
+			})
+			overwrite(s, key)
+			stop := s.staff(s.store)
+			s.start(1)
+			for _, r := range s.runs {
+				if int(r.ID().Slot())%3 == 1 {
+					continue
+				}
+				if got := result(s.fleet, r); got != "done" {
+					t.Errorf("a run of another partition: got %q", got)
+				}
+			}
+			s.until("the damage is told", func() bool { return strings.Contains("GThk", name) || len(s.log.with(key)) > 0 })
+			if all := s.log.with(""); len(all) > 40 {
+				t.Errorf("%d lines:\n%s", len(all), strings.Join(all[:40], ""))
+			}
+			t.Logf("%d lines, %d name the key", len(s.log.with("")), len(s.log.with(key)))
+			if _, err := fsck.Repair(s.ctx, s.store, fsck.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range s.runs {
+				if got := result(s.fleet, r); got != "done" {
+					t.Errorf("after the repair: got %q", got)
+				}
+			}
+			first()
+			stop()
+		})
+	}
+}
+
+// start starts runs in all of three partitions but one.
+func (s *scene) start(but int) {
+	for n := range 30 {
+		if id := fmt.Sprintf("%d-%d", len(s.runs), n); int(event.SlotOf(id))%3 != but {
+			s.runs = append(s.runs, must(napper.Start(s.ctx, s.client, id, workflow.WithID(id))))
+		}
+	}
+}
+
+// keyOf names a key of partition 1, of its class or one of its sessions; empty: there is
+// none yet.
+func (s *scene) keyOf(name string) string {
+	tag := "{" + s.prefix + ":1}:"
+	switch name {
+	case "r:", "b:":
+		for code := range s.root.HGetAll(s.ctx, tag+"k").Val() {
+			return tag + name + code
+		}
+		return ""
+	case "z:", "o:", "a:":
+		for _, session := range s.root.Keys(s.ctx, tag+"z:*").Val() {
+			return strings.Replace(session, ":z:", ":"+name, 1)
+		}
+		return ""
+	}
+	return tag + name
+}

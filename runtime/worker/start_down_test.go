@@ -1,0 +1,99 @@
+package worker_test
+
+import (
+	"errors"
+	"math/bits"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// A store that cannot be reached is waited for, and nothing else has to be started again.
+func TestREC10_AWorkerThatIsStartedWhileTheServerIsDownWorksOnceItIsThere(t *testing.T) {
+	for _, parameters := range []string{"", "?partitions=1"} {
+		t.Run(parameters, func(t *testing.T) {
+			server := redistest.Start(t, "--appendonly", "yes")
+			server.Kill()
+			st, err := store.Open(t.Context(), server.URL()+parameters)
+			order(t, err)
+			w := newWorld(t, st, workflow.ClientConfig{})
+			w.takesLong()
+			r := w.work(worker.Config{Heartbeat: 50 * time.Millisecond, ClaimExpiry: time.Hour}, echoes)
+			fails := func() []string { return w.lines("store fails: trying again") }
+			w.eventually("the worker says that it cannot reach the store", func() bool { return len(fails()) >= 2 })
+			server.Restart(t)
+			if got := result(w, start(w, echo, "x")); got != "x" {
+				t.Errorf("got %q", got)
+			}
+			w.eventually("the worker says that it is over", func() bool { return len(w.lines("store works again")) > 0 })
+			r.stop()
+			if n := len(fails()); n > 2*bits.Len(1<<12) {
+				t.Errorf("%d lines:\n%s", n, strings.Join(fails(), ""))
+			}
+			for line := range strings.Lines(w.logs.String()) {
+				if strings.Contains(line, "level=ERROR") && !strings.Contains(line, `msg="store fails`) {
+					t.Errorf("another line: %s", line)
+				}
+			}
+		})
+	}
+}
+
+// What waiting does not change is an error at once.
+func TestREC10_AWorkerThatTheStoreRefusesDoesNotStart(t *testing.T) {
+	server := redistest.Start(t)
+	root := server.Client(t)
+	for name, tt := range map[string]struct {
+		url    string
+		refuse func(err error) bool
+	}{
+		"wrong password": {strings.Replace(server.URL(), "redis://", "redis://worker:wrong@", 1), func(err error) bool { return errors.Is(err, store.ErrRefused) }},
+		"no permission":  {strings.Replace(server.URL(), "redis://", "redis://reader:secret@", 1), func(err error) bool { return errors.Is(err, store.ErrRefused) }},
+		"not a store":    {server.URL() + "?prefix=other", func(err error) bool { return errors.Is(err, store.ErrForeign) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			order(t, root.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all").Err())
+			order(t, root.Do(t.Context(), "ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@read").Err())
+			order(t, root.Set(t.Context(), "{other:0}:format", "of something else", 0).Err())
+			st, err := store.Open(t.Context(), tt.url)
+			order(t, err)
+			w := newWorld(t, st, workflow.ClientConfig{})
+			r := worker.New(w.client, worker.Config{})
+			echoes(r)
+			if err := r.Run(w.ctx); !tt.refuse(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// However many wait for runs, a client tells of an outage as a worker does.
+func TestLog_AnOutageIsALineAtPowersOfTwoForAllWhoWait(t *testing.T) {
+	const waiters = 50
+	st := &severed{Store: memstore.New()}
+	w := newWorld(t, st, workflow.ClientConfig{})
+	w.takesLong()
+	run := start(w, echo, "x")
+	st.cut.Store(true)
+	var all sync.WaitGroup
+	for range waiters {
+		all.Go(func() {
+			if got, err := run.Result(w.ctx); got != "x" || err != nil {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+	w.eventually("all have failed often", func() bool { return st.tries.Load() >= 6*waiters })
+	st.cut.Store(false)
+	w.work(worker.Config{}, echoes)
+	all.Wait()
+	w.eventually("it is over", func() bool { return len(w.lines("store works again")) > 0 })
+	w.oneOutage(1, st.tries.Load())
+}
