@@ -98,7 +98,7 @@ func (t *tx) push(r *run, item store.Item, keep bool) error {
 	return t.setInbox(r)
 }
 
-// accept writes an item into inbox and seen, and returns its number. What is to be kept is
+// accept writes an item into inbox and seen, and returns its number. With keep it is
 // remembered until it is confirmed. The caller saves how many items the run has.
 func (t *tx) accept(r *run, item store.Item, keep bool) (seq int64, err error) {
 	if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, packRun(r.chain), string(item.ID), t.ms(), keep); err != nil {

@@ -256,7 +256,7 @@ func TestFLOW5_NoMessageOfAStartIsLostOrAcceptedTwice(t *testing.T) {
 		w.work(worker.Config{}, collect)
 		var mu sync.Mutex
 		acknowledged := map[event.ItemID]bool{}
-		draw := rand.New(rand.NewPCG(rand.Uint64(), 1)) //nolint:gosec // chance, no secret
+		draw := rand.New(rand.NewPCG(rand.Uint64(), 1))
 		chance := func(percent int) bool {
 			mu.Lock()
 			defer mu.Unlock()

@@ -56,7 +56,7 @@ func (o *runOptions) items(l *limits) ([]store.Item, error) {
 //
 // A message goes to one run after the other, and to the next only after the one before has
 // refused it for good: a run that has ended accepts nothing that it did not accept
-// before, and says of that that it did. So no message is accepted twice, whichever answer
+// before, and confirms what it did. So no message is accepted twice, whichever answer
 // came late; and none is accepted by nobody, for the last run is asked until it accepts, or
 // is created with what is left. Each new run has an id of its own: under that of an earlier
 // request the store would answer for ever what it did then.

@@ -15,6 +15,10 @@ func (m *model) create(c store.Create) store.Created {
 	if err := c.Check(); err != nil {
 		return store.Created{Err: err}
 	}
+	return m.createValid(c)
+}
+
+func (m *model) createValid(c store.Create) store.Created {
 	if m.late(c.Deadline) {
 		return store.Created{Err: store.ErrStale}
 	}
