@@ -49,7 +49,7 @@ func newLostMaster(t *testing.T) *lostMaster {
 		}
 		l.gone[p] = master.Options().Addr == l.lost.Addr
 	}
-	l.url = with(l.cluster.URL(), "prefix="+prefix)
+	l.url = with(l.cluster.URL(), "prefix="+prefix+"&read_timeout=1s&dial_timeout=1s")
 	l.fleet = newFleet(t, openURL(t, l.url))
 	l.ctx = ctx
 	return l
