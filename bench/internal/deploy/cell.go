@@ -38,7 +38,7 @@ type cell struct {
 // the new code back.
 var strategies = []string{"rolling", "blue/green", "canary", "canary, taken back"}
 
-// outcome is what became of the runs of a cell.
+// outcome counts the runs of a cell by their ends.
 type outcome struct {
 	completed, failed int
 	blocked           int           // how often a worker could not replay a run

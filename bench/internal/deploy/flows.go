@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// job is what a run is to do.
+// job is the input of a run.
 type job struct {
 	N    int           `json:"n"`
 	Step time.Duration `json:"step"` // how long each step takes

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// result is what comes of the experiment.
+// result holds the figures of an experiment.
 type result struct {
 	Runs      int `json:"runs"`
 	Completed int `json:"completed"` // with the right result

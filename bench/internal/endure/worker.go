@@ -67,7 +67,7 @@ func work(args []string, stderr io.Writer) (err error) {
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(stderr, nil))})
 	w := worker.New(client, worker.Config{Name: *name})
 	flows.Register(w)
-	// One program plays all builds: what tells them apart is what is registered.
+	// One program plays all builds: they differ in the code that they register.
 	mark := shim.NewWorkflow[workflow.None, workflow.None](fmt.Sprintf("endure.build-%d", flows.Build), "", shim.WorkflowPolicy{})
 	shim.BindWorkflow(w, mark, func(workflow.Context, workflow.None) (workflow.None, error) { return workflow.None{}, nil })
 	return w.Run(ctx)

@@ -31,7 +31,7 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Journey, journey)
 }
 
-// Errand is what a journey sends out.
+// Errand is the child of a journey.
 //
 // It starts and awaits runs of [errand].
 var Errand = shim.NewWorkflow[Job, int]("flows.errand", "job", shim.WorkflowPolicy{})
@@ -41,7 +41,7 @@ var Errand = shim.NewWorkflow[Job, int]("flows.errand", "job", shim.WorkflowPoli
 // It starts and awaits runs of [journey].
 var Journey = shim.NewWorkflow[Job, int]("flows.journey", "job", shim.WorkflowPolicy{})
 
-// Toll is what each second build pays.
+// Toll is a step that each second build executes.
 //
 // It is the durable counterpart of [toll].
 func Toll(ctx workflow.Context, at int) error {

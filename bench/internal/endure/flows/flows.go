@@ -63,7 +63,7 @@ func journey(ctx workflow.Context, job Job) (int, error) {
 	return sum + n + told, err
 }
 
-// errand is what a journey sends out.
+// errand is the child of a journey.
 //
 //flow:workflow
 func errand(ctx workflow.Context, job Job) (int, error) {
@@ -96,7 +96,7 @@ func work(ctx context.Context, job Job, i int) (int, error) {
 	return i, nil
 }
 
-// toll is what each second build pays.
+// toll is a step that each second build executes.
 //
 //flow:step retries=8 backoff=constant(50ms)
 func toll(ctx context.Context, at int) error { return ctx.Err() }
