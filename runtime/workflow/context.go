@@ -87,7 +87,8 @@ func WithCancel(ctx Context) (Context, CancelFunc) {
 }
 
 // WithTimeout returns a context that ends as ErrTimeout after d, or when ctx
-// ends, or as ErrCanceled when cancel is called. It costs one timer. Call cancel
+// ends, or as ErrCanceled when cancel is called. The errors of what it ends say
+// how long d was. It costs one timer. Call cancel
 // as soon as the work under the context is done.
 func WithTimeout(ctx Context, d time.Duration) (Context, CancelFunc) {
 	return WithDeadline(ctx, ctx.branch().Until(d))

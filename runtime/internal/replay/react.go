@@ -87,7 +87,7 @@ func (r *Run) settle(op *Op, e *event.Event) {
 	}
 	op.settle()
 	if op.limits != nil {
-		op.limits.cancel(ErrTimeout)
+		op.limits.timedOut()
 	}
 }
 

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -36,14 +37,34 @@ var (
 	ErrTimeout  error = &scopeError{"workflow: timed out", context.DeadlineExceeded}
 )
 
+// timeoutError is the ErrTimeout of a scope: it says which time is over. The duration is that
+// of the log, so that the text is the same in a replay of changed code.
+type timeoutError struct {
+	ofRun bool
+	after time.Duration
+}
+
+func (e *timeoutError) Error() string {
+	if e.ofRun {
+		return fmt.Sprintf("%v: the run took longer than its timeout of %v", ErrTimeout, e.after)
+	}
+	return fmt.Sprintf("%v: its context had %v", ErrTimeout, e.after)
+}
+
+func (e *timeoutError) Unwrap() error { return ErrTimeout }
+
+// LocalIs is that of ErrTimeout.
+func (e *timeoutError) LocalIs() {}
+
 // Scope is a set of operations, and the scopes below it, that are canceled together.
 // A scope that has ended is no longer known to its parent.
 type Scope struct {
 	run      *Run
 	parent   node[Scope] // its place among the parent's children
 	children list[Scope]
-	within   *Scope    // the parent, also after it has ended
-	due      time.Time // its own end; zero: it has none
+	within   *Scope        // the parent, also after it has ended
+	due      time.Time     // its own end; zero: it has none
+	after    time.Duration // how much time that was
 	err      error
 	ended    Promise
 	ops      list[Op] // that are not resolved, in order of creation
@@ -53,8 +74,14 @@ type Scope struct {
 // said why.
 func (s *Scope) CancelReason() string { return s.run.fold.CancelReason }
 
-// Err returns nil, ErrCanceled or ErrTimeout.
-func (s *Scope) Err() error { return s.err }
+// Err returns nil, ErrCanceled or ErrTimeout: these very values. The errors of what the
+// scope has ended also say which time was over.
+func (s *Scope) Err() error {
+	if _, ok := s.err.(*timeoutError); ok { //nolint:errorlint // it is never wrapped
+		return ErrTimeout
+	}
+	return s.err
+}
 
 // Limit returns the failure of a run whose log has become too long; nil if the run
 // does not end for that reason.
@@ -98,7 +125,14 @@ func (b *Branch) limit(s *Scope, due time.Time) {
 	}
 	op := b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
 	op.limits, s.due = s, b.run.fold.Open(op.Ref).Due // as it is recorded
+	s.after = s.due.Sub(b.run.now)
+	if s == &b.run.root {
+		s.after = b.run.fold.Spec.Timeout
+	}
 }
+
+// timedOut ends the scope because its own time is over.
+func (s *Scope) timedOut() { s.cancel(&timeoutError{s == &s.run.root, s.after}) }
 
 // Cancel ends the scope with ErrCanceled. It may be called from any branch of
 // the run, and more than once; once the run has ended or is being unwound it
