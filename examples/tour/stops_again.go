@@ -20,7 +20,7 @@ func resumed(t *tour) (string, error) {
 	if _, err := run.Result(t.ctx); !errors.Is(err, workflow.ErrCanceled) {
 		return "", fmt.Errorf("a canceled play: %w", err)
 	}
-	again, err := run.ResumeAsNew(t.ctx)
+	again, err := run.RetryCanceled(t.ctx)
 	if err != nil {
 		return "", err
 	}

@@ -61,7 +61,7 @@ func hooks(t *tour) (string, error) {
 	}
 	for _, part := range []int{10, 10, 20, 20} {
 		key := workflow.IdempotencyKey(fmt.Sprint("call ", part))
-		if err := t.client.ResumeHook(t.ctx, token, json.RawMessage(strconv.Itoa(part)), key); err != nil {
+		if err := t.client.SendToHook(t.ctx, token, json.RawMessage(strconv.Itoa(part)), key); err != nil {
 			if part == 20 && errors.Is(err, workflow.ErrHookDisposed) {
 				continue // the second time the hook may be closed already
 			}
@@ -71,10 +71,10 @@ func hooks(t *tour) (string, error) {
 	if err := t.stage(run, "paid"); err != nil {
 		return "", err
 	}
-	if err := flows.Payment.Resume(t.ctx, t.client, token, 1); !errors.Is(err, workflow.ErrHookDisposed) {
+	if err := flows.Payment.Send(t.ctx, t.client, token, 1); !errors.Is(err, workflow.ErrHookDisposed) {
 		return "", fmt.Errorf("a payment to a closed hook: %w", err)
 	}
-	if err := flows.Payment.Resume(t.ctx, t.client, "nobody's", 1); !errors.Is(err, workflow.ErrHookNotFound) {
+	if err := flows.Payment.Send(t.ctx, t.client, "nobody's", 1); !errors.Is(err, workflow.ErrHookNotFound) {
 		return "", fmt.Errorf("a payment with an unknown token: %w", err)
 	}
 	if err := flows.Cue.Send(t.ctx, run, "go"); err != nil {
@@ -112,7 +112,7 @@ func (t *tour) conflict() error {
 	if !ok || taken.Holder != first.ID() {
 		return fmt.Errorf("a second hook with the same token: %w", err)
 	}
-	if err := flows.Payment.Resume(t.ctx, t.client, token, 5); err != nil {
+	if err := flows.Payment.Send(t.ctx, t.client, token, 5); err != nil {
 		return err
 	}
 	if err := flows.Cue.Send(t.ctx, first, "go"); err != nil {
@@ -132,7 +132,7 @@ func values(t *tour) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := flows.Payment.Resume(t.ctx, t.client, token, 1); err != nil {
+	if err := flows.Payment.Send(t.ctx, t.client, token, 1); err != nil {
 		return "", err
 	}
 	if err := t.stage(run, "paid"); err != nil {

@@ -173,7 +173,7 @@ type Spec struct {
 	ParentKey   string // key of the operation in the parent
 	Root        RunID
 	Depth       int
-	ResumedFrom RunID
+	RerunOf     RunID // the run of which it was made; empty: it was started
 	ContinuedOf RunID
 	Attributes  map[string]string // propagated context, such as a trace parent
 
@@ -184,7 +184,7 @@ type Spec struct {
 	// go on by one operation with each RunStepped.
 	Debug bool
 	// Kept is how many events, from the first, were taken over as they were from
-	// ResumedFrom; 0: none but what it was created with.
+	// RerunOf; 0: none but what it was created with.
 	Kept int
 	// Seed is the run whose random numbers the code sees again, because what it has
 	// done with them was taken over; empty: the run's own.

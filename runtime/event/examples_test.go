@@ -58,7 +58,7 @@ func orderSpec() *event.Spec {
 		ParentKey:   "checkout/orders.fulfil#1",
 		Root:        runB,
 		Depth:       3,
-		ResumedFrom: runA,
+		RerunOf:     runA,
 		ContinuedOf: runB,
 		Attributes:  map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
 		Hold:        5 * time.Minute,

@@ -57,7 +57,7 @@ func drawSpec(t *rapid.T) *event.Spec {
 		Retention: time.Duration(rapid.Int64().Draw(t, "retention")),
 		Parent:    event.RunID(anyString.Draw(t, "parent")), ParentKey: anyString.Draw(t, "parent key"),
 		Root: event.RunID(anyString.Draw(t, "root")), Depth: int(rapid.Int32Min(0).Draw(t, "depth")),
-		ResumedFrom: event.RunID(anyString.Draw(t, "resumed")), ContinuedOf: event.RunID(anyString.Draw(t, "continued")),
+		RerunOf: event.RunID(anyString.Draw(t, "resumed")), ContinuedOf: event.RunID(anyString.Draw(t, "continued")),
 		Attributes: drawMap(t, "attributes"), Hold: time.Duration(rapid.Int64().Draw(t, "hold")), Debug: rapid.Bool().Draw(t, "debug"),
 		Kept: int(rapid.Int32Min(0).Draw(t, "kept")), Seed: event.RunID(anyString.Draw(t, "seed")),
 	}

@@ -18,7 +18,7 @@ func appendSpec(b []byte, s *Spec) []byte {
 	b = appendBytes(b, 8, s.ParentKey)
 	b = appendBytes(b, 9, s.Root)
 	b = appendInt(b, 10, int64(s.Depth))
-	b = appendBytes(b, 11, s.ResumedFrom)
+	b = appendBytes(b, 11, s.RerunOf)
 	b = appendBytes(b, 12, s.ContinuedOf)
 	b = appendMap(b, 13, s.Attributes)
 	b = appendInt(b, 14, int64(s.Priority))
@@ -57,7 +57,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 		case 10:
 			s.Depth = int(r.small(maxSmall))
 		case 11:
-			s.ResumedFrom = RunID(r.val)
+			s.RerunOf = RunID(r.val)
 		case 12:
 			s.ContinuedOf = RunID(r.val)
 		case 13:

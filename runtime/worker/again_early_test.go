@@ -16,7 +16,7 @@ func TestRUN10_ARunThatEndedBeforeItBeganCanBeContinued(t *testing.T) {
 		order(t, canceled.Cancel(w.ctx, "by mistake"))
 		w.work(worker.Config{}, parks)
 		_ = failure(w, canceled)
-		again, err := canceled.ResumeAsNew(w.ctx)
+		again, err := canceled.RetryCanceled(w.ctx)
 		order(t, err)
 		words(t, w, again, "resumed")
 		if got := result(w, again); got != "resumed" {

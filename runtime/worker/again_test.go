@@ -53,7 +53,7 @@ func words(t *testing.T, w *world, to workflow.Target, all ...string) {
 	}
 }
 
-func resumedFrom(w *world, run follows) workflow.RunID { return w.log(run)[0].Spec.ResumedFrom }
+func resumedFrom(w *world, run follows) workflow.RunID { return w.log(run)[0].Spec.RerunOf }
 
 func TestRUN10_AResumedRunCarriesOverWhatACancelledOneHadDone(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, w *world) {
@@ -63,7 +63,7 @@ func TestRUN10_AResumedRunCarriesOverWhatACancelledOneHadDone(t *testing.T) {
 		words(t, w, run, "a")
 		w.reach(run, event.StepCompleted, 2)
 		w.reach(run, event.WaitCreated, 1)
-		if _, err := run.ResumeAsNew(w.ctx); !isStatusError(err) {
+		if _, err := run.RetryCanceled(w.ctx); !isStatusError(err) {
 			t.Errorf("resume of a live run: %v", err)
 		}
 		order(t, run.Cancel(w.ctx, "by mistake"))
@@ -73,9 +73,9 @@ func TestRUN10_AResumedRunCarriesOverWhatACancelledOneHadDone(t *testing.T) {
 		if _, err := run.Retry(w.ctx); !isStatusError(err) {
 			t.Errorf("retry of a cancelled run: %v", err)
 		}
-		again, err := run.ResumeAsNew(w.ctx)
+		again, err := run.RetryCanceled(w.ctx)
 		order(t, err)
-		twice, err := run.ResumeAsNew(w.ctx)
+		twice, err := run.RetryCanceled(w.ctx)
 		order(t, err)
 		if again.ID() == run.ID() || twice.ID() != again.ID() || resumedFrom(w, again) != run.ID() {
 			t.Errorf("new runs %s and %s of %s, resumed from %s", again.ID(), twice.ID(), run.ID(), resumedFrom(w, again))
@@ -145,7 +145,7 @@ func TestRUN10_WhatWasCompletedAfterTheCancelIsCarriedOverToo(t *testing.T) {
 		first.stop()
 		var executed seen[int]
 		w.work(worker.Config{}, code(func(_ context.Context, n int) (int, error) { executed.add(n); return n, nil })...)
-		again, err := run.ResumeAsNew(w.ctx)
+		again, err := run.RetryCanceled(w.ctx)
 		order(t, err)
 		words(t, w, again, "on")
 		if diff := cmp.Diff([]string{"on"}, result(w, again)); diff != "" {
@@ -240,7 +240,7 @@ func TestRUN10_ARunThatHasUndoneItsWorkIsNotContinued(t *testing.T) {
 	w.work(worker.Config{}, append(office(&undone, nil), as(trips, travel))...)
 	run := start(w, trips, trip{2, "badly"})
 	_ = failure(w, run)
-	var refused *workflow.UndoneError
+	var refused *workflow.StatusError
 	if _, err := run.Retry(w.ctx); !errors.As(err, &refused) || len(refused.Undone) != 2 {
 		t.Errorf("got %v", err)
 	}

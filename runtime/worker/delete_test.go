@@ -88,9 +88,9 @@ func TestRUN13_DeleteOfARunThatHasNotEndedIsRefused(t *testing.T) {
 		w.reach(run, event.WaitCreated, 1)
 		for name, h := range map[string]*workflow.Handle{"run id": run.Handle, "workflow id": w.client.RunByID("order-1")} {
 			err := h.Delete(w.ctx)
-			refused, ok := errors.AsType[*workflow.NotEndedError](err)
+			refused, ok := errors.AsType[*workflow.StatusError](err)
 			if !ok || refused.Run != run.ID() || refused.Status.Terminal() || !containsAll(err.Error(), string(run.ID()), "has not ended") {
-				t.Errorf("delete by %s: got %v, want a *NotEndedError of the run", name, err)
+				t.Errorf("delete by %s: got %v, want a *StatusError of the run", name, err)
 			}
 		}
 		if err := wake.Send(w.ctx, run, "up"); err != nil {

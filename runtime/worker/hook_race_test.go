@@ -49,7 +49,7 @@ func TestFLOW6_NoAcceptedPayloadIsLostWhenItRacesWithTheEndOfTheHook(t *testing.
 			var senders sync.WaitGroup
 			for i := range 2 + n%3 {
 				senders.Go(func() {
-					switch err := paid.Resume(w.ctx, w.client, tok, i); {
+					switch err := paid.Send(w.ctx, w.client, tok, i); {
 					case err == nil:
 						accepted.Add(1)
 					case errors.Is(err, workflow.ErrHookDisposed):

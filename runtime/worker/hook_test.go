@@ -54,7 +54,7 @@ func (w *world) tokenOf(run workflow.Target) string {
 // resume sends a payload to a hook.
 func (w *world) resume(token string, v int, opts ...workflow.SendOption) {
 	w.t.Helper()
-	if err := paid.Resume(w.ctx, w.client, token, v, opts...); err != nil {
+	if err := paid.Send(w.ctx, w.client, token, v, opts...); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -96,13 +96,13 @@ func TestFLOW6_AnIdempotencyKeyDeliversOnceWhoeverSends(t *testing.T) {
 		var senders sync.WaitGroup
 		for range 20 {
 			senders.Go(func() {
-				if err := paid.Resume(w.ctx, w.client, tok, 7, workflow.IdempotencyKey("call-1")); err != nil {
+				if err := paid.Send(w.ctx, w.client, tok, 7, workflow.IdempotencyKey("call-1")); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		senders.Wait()
-		if err := w.client.ResumeHook(w.ctx, tok, json.RawMessage(`8`), workflow.IdempotencyKey("call-2")); err != nil {
+		if err := w.client.SendToHook(w.ctx, tok, json.RawMessage(`8`), workflow.IdempotencyKey("call-2")); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]int{7, 8}, result(w, run)); diff != "" {
@@ -110,7 +110,7 @@ func TestFLOW6_AnIdempotencyKeyDeliversOnceWhoeverSends(t *testing.T) {
 		}
 		// What was accepted stays accepted, also when the hook is closed.
 		w.resume(tok, 7, workflow.IdempotencyKey("call-1"))
-		if err := paid.Resume(w.ctx, w.client, tok, 7, workflow.IdempotencyKey("call-3")); !errors.Is(err, workflow.ErrHookDisposed) {
+		if err := paid.Send(w.ctx, w.client, tok, 7, workflow.IdempotencyKey("call-3")); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("a new payload: got %v, want ErrHookDisposed", err)
 		}
 	})
@@ -146,10 +146,10 @@ func TestFLOW6_AnUnknownOrClosedTokenIsATypedError(t *testing.T) {
 		w.tokenOf(run) // it is closed
 		refused := func(what, tok string, want error) {
 			t.Helper()
-			if err := paid.Resume(w.ctx, w.client, tok, 1); !errors.Is(err, want) {
+			if err := paid.Send(w.ctx, w.client, tok, 1); !errors.Is(err, want) {
 				t.Errorf("%s: got %v, want %v", what, err, want)
 			}
-			if err := w.client.ResumeHook(w.ctx, tok, json.RawMessage(`1`)); !errors.Is(err, want) {
+			if err := w.client.SendToHook(w.ctx, tok, json.RawMessage(`1`)); !errors.Is(err, want) {
 				t.Errorf("%s, raw: got %v, want %v", what, err, want)
 			}
 		}
@@ -160,7 +160,7 @@ func TestFLOW6_AnUnknownOrClosedTokenIsATypedError(t *testing.T) {
 		refused("a run that has ended", tok, workflow.ErrHookDisposed)
 		open := start(w, bills, 1)
 		tok = w.tokenOf(open)
-		if err := workflow.NewHook[int]("other").Resume(w.ctx, w.client, tok, 1); !errors.Is(err, workflow.ErrHookNotFound) {
+		if err := workflow.NewHook[int]("other").Send(w.ctx, w.client, tok, 1); !errors.Is(err, workflow.ErrHookNotFound) {
 			t.Errorf("a token of another hook: got %v, want ErrHookNotFound", err)
 		}
 		last := byte('A')
@@ -174,7 +174,7 @@ func TestFLOW6_AnUnknownOrClosedTokenIsATypedError(t *testing.T) {
 		} {
 			refused(what, tok, workflow.ErrHookNotFound)
 		}
-		if err := w.client.ResumeHook(w.ctx, tok, json.RawMessage(`{`)); !errors.As(err, new(*workflow.PayloadError)) {
+		if err := w.client.SendToHook(w.ctx, tok, json.RawMessage(`{`)); !errors.As(err, new(*workflow.PayloadError)) {
 			t.Errorf("no JSON: got %v, want a *PayloadError", err)
 		}
 	})
@@ -311,7 +311,7 @@ func TestFLOW6_HooksEndWhenARunContinuesAsNew(t *testing.T) {
 		if len(last.Unread) != 1 {
 			t.Errorf("unread %q, want the payload", last.Unread)
 		}
-		if err := paid.Resume(w.ctx, w.client, tok, 2); !errors.Is(err, workflow.ErrHookDisposed) {
+		if err := paid.Send(w.ctx, w.client, tok, 2); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("got %v, want ErrHookDisposed", err)
 		}
 		w.resume(tok, 1, workflow.IdempotencyKey("call")) // was accepted
@@ -327,7 +327,7 @@ func TestFLOW6_AStepCanResumeAHookAndSeesTypedErrors(t *testing.T) {
 	call := aStep[string, int]("call-back", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}})
 	calls := flow[string, int]("calls-back")
 	w.work(worker.Config{}, bill, call.as(func(ctx context.Context, tok string) (int, error) {
-		return 1, paid.Resume(ctx, w.client, tok, 5)
+		return 1, paid.Send(ctx, w.client, tok, 5)
 	}), as(calls, func(ctx workflow.Context, tok string) (int, error) { return call.Call(ctx, tok) }))
 	run := start(w, bills, 1)
 	tok := w.tokenOf(run)

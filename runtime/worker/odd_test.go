@@ -67,8 +67,8 @@ func TestFLOW6_GarbageIsATypedError(t *testing.T) {
 			"step_" + strings.Repeat("0", 26), "\xff",
 		} {
 			for what, err := range map[string]error{
-				"Resume":     paid.Resume(w.ctx, w.client, token, 5),
-				"ResumeHook": w.client.ResumeHook(w.ctx, token, json.RawMessage(`5`)),
+				"Resume":     paid.Send(w.ctx, w.client, token, 5),
+				"SendToHook": w.client.SendToHook(w.ctx, token, json.RawMessage(`5`)),
 			} {
 				if !errors.Is(err, workflow.ErrHookNotFound) {
 					t.Errorf("%s with token %.40q: got %v, want ErrHookNotFound", what, token, err)
@@ -80,7 +80,7 @@ func TestFLOW6_GarbageIsATypedError(t *testing.T) {
 		}
 		for _, payload := range []string{"", "{", "5 5", "\xff", `"a`, "nul"} {
 			var bad *workflow.PayloadError
-			if err := w.client.ResumeHook(w.ctx, "there", json.RawMessage(payload)); !errors.As(err, &bad) {
+			if err := w.client.SendToHook(w.ctx, "there", json.RawMessage(payload)); !errors.As(err, &bad) {
 				t.Errorf("payload %q: got %v, want a *PayloadError", payload, err)
 			}
 		}

@@ -96,7 +96,7 @@ func TestFLOW6_WhoResumesWaitsForAnOutageToEndAndDeliversOnce(t *testing.T) {
 		st := &absent{flaky{Store: plain.store}}
 		st.calls.Store(int64(i))
 		client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-		if err := paid.Resume(plain.ctx, client, "order-7", 5); err != nil {
+		if err := paid.Send(plain.ctx, client, "order-7", 5); err != nil {
 			t.Error(err)
 		}
 		if got := result(plain, run); got != 5 {

@@ -81,12 +81,12 @@ func TestFLOW6_APayloadThatDoesNotFitIsRefusedToItsSender(t *testing.T) {
 					t.Helper()
 					var bad *workflow.PayloadError
 					for _, body := range []string{`"text"`, `{"cents":"7"}`, `[1]`, `{"cents":1.5}`} {
-						err := w.client.ResumeHook(w.ctx, tok, json.RawMessage(body))
+						err := w.client.SendToHook(w.ctx, tok, json.RawMessage(body))
 						if !errors.As(err, &bad) || !strings.Contains(bad.Error(), "payload of hook paid-for") {
 							t.Errorf("%s, %s: got %v, want a *PayloadError that names the hook", when, body, err)
 						}
 					}
-					if err := workflow.NewHook[string]("paid-for").Resume(w.ctx, w.client, tok, "text"); !errors.As(err, &bad) {
+					if err := workflow.NewHook[string]("paid-for").Send(w.ctx, w.client, tok, "text"); !errors.As(err, &bad) {
 						t.Errorf("%s, from a hook of another type: got %v, want a *PayloadError", when, err)
 					}
 				}
@@ -95,7 +95,7 @@ func TestFLOW6_APayloadThatDoesNotFitIsRefusedToItsSender(t *testing.T) {
 				refuse("while nobody works on it")
 				w.work(worker.Config{}, sellTwice, sellStep.as(func(_ context.Context, n int) (int, error) { return n, nil }))
 				for _, body := range []string{`{"cents":1,"more":true}`, `{"cents":2,"card":"good"}`} {
-					if err := w.client.ResumeHook(w.ctx, tok, json.RawMessage(body)); err != nil {
+					if err := w.client.SendToHook(w.ctx, tok, json.RawMessage(body)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -120,7 +120,7 @@ func TestFLOW6_APayloadThatCannotBeReadIsSkippedAndRecorded(t *testing.T) {
 		send := func(bodies ...string) {
 			t.Helper()
 			for _, body := range bodies {
-				if err := w.client.ResumeHook(w.ctx, tok, json.RawMessage(body)); err != nil {
+				if err := w.client.SendToHook(w.ctx, tok, json.RawMessage(body)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -249,8 +249,8 @@ func TestSTEP11_StringsThatAreNotUTF8AreRefusedBySenderAndReceiver(t *testing.T)
 	waits := start(w, made, "wait")
 	refused("message of topic mail", mail.Send(w.ctx, waits, keys))
 	token := <-tokens
-	refused("payload of a hook", w.client.ResumeHook(w.ctx, token, []byte(`"caf`+"\xe9"+`"`)))
-	if err := w.client.ResumeHook(w.ctx, token, []byte(`"café"`)); err != nil {
+	refused("payload of a hook", w.client.SendToHook(w.ctx, token, []byte(`"caf`+"\xe9"+`"`)))
+	if err := w.client.SendToHook(w.ctx, token, []byte(`"café"`)); err != nil {
 		t.Error(err)
 	}
 	_ = result(w, waits)

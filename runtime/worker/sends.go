@@ -27,7 +27,7 @@ func (t *task) sends(events []event.Event) ([]store.Send, error) {
 func (t *task) continuation(last *event.Event) (*store.Create, error) {
 	fold := t.run.Fold()
 	spec := *fold.Spec
-	spec.ContinuedOf, spec.ResumedFrom, spec.Seed, spec.Kept, spec.Hold, spec.StartAt = t.id, "", "", 0, 0, time.Time{}
+	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt = t.id, "", "", 0, 0, time.Time{}
 	events := []event.Event{{Type: event.RunCreated, Spec: &spec, Payload: last.Payload}}
 	if spec.Debug && !t.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})

@@ -93,7 +93,9 @@ func TestFLOW5_AStartThatIsRefusedSendsNoMessage(t *testing.T) {
 		_, err := collects.Start(w.ctx, w.client, 1, workflow.WithID("collector"), fails, numbered(1))
 		inputs("start that fails", err, new(*workflow.ActiveRunError))
 		_, err = triesFlow.Start(w.ctx, w.client, 1, workflow.WithID("collector"), numbered(1))
-		inputs("start of another workflow", err, new(*workflow.TypeMismatchError))
+		if !errors.Is(err, workflow.ErrWrongWorkflow) {
+			t.Errorf("start of another workflow: got %v, want ErrWrongWorkflow", err)
+		}
 		_, err = collects.Start(w.ctx, w.client, 1, workflow.WithID("collector"), numbered(1), workflow.WithMessage(phrases, strings.Repeat("x", workflow.DefaultMaxPayload)))
 		inputs("message that is too large", err, new(*workflow.PayloadError))
 		_, err = collects.Start(w.ctx, w.client, 1, workflow.WithID("collector"), numbered(1), workflow.WithMessage(phrases, "\xff"))

@@ -50,7 +50,7 @@ func TestFLOW6_ATokenOfTheUsersOwnIsUniqueWhileItsHookIsOpen(t *testing.T) {
 		if got := result(w, other); got != 2 {
 			t.Errorf("order-8: got %d", got)
 		}
-		if err := paid.Resume(w.ctx, w.client, "order-7", 1); !errors.Is(err, workflow.ErrHookDisposed) {
+		if err := paid.Send(w.ctx, w.client, "order-7", 1); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("after the end: got %v, want ErrHookDisposed", err)
 		}
 		again := start(w, holds, "order-7") // the end has freed it
@@ -142,8 +142,8 @@ func TestFLOW6_ATokenThatCannotBeOneIsATypedError(t *testing.T) {
 	w := newMemory(t)
 	w.work(worker.Config{}, hold)
 	for _, own := range []string{"", "wrun_mine", string(make([]byte, 201))} {
-		if err := failure(w, start(w, holds, own)); !containsAll(err.Error(), "token") || errors.As(err, new(*workflow.TokenConflictError)) {
-			t.Errorf("%q: got %v, want a *TokenError", own, err)
+		if err := failure(w, start(w, holds, own)); !errors.As(err, new(*workflow.InvalidError)) || !containsAll(err.Error(), "token") || errors.As(err, new(*workflow.TokenConflictError)) {
+			t.Errorf("%q: got %v, want an *InvalidError about the token", own, err)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing
 			}
 			order(t, r.Delete(w.ctx))
 		}
-		var open *workflow.NotEndedError
+		var open *workflow.StatusError
 		if err := other.Delete(w.ctx); !errors.As(err, &open) || !containsAll(err.Error(), "cancel it", "worker") {
 			t.Errorf("delete of a run that goes on: got %v, want the way out", err)
 		}

@@ -61,9 +61,8 @@ func TestVER1_ResultSaysThatTheRunIsBlockedAndWhichCauseIsLikelier(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			onEveryStore(t, func(t *testing.T, w *world) {
 				err := w.whyBlocked(byWeather, tt.second)
-				var blocked *workflow.BlockedError
-				if !errors.As(err, &blocked) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Fatalf("got %v, want a *workflow.BlockedError that matches the error of the context", err)
+				if !errors.Is(err, workflow.ErrRunBlocked) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("got %v, want one that matches ErrRunBlocked and the error of the context", err)
 				}
 				for _, part := range []string{"is blocked", tt.likely, "time.Now", "workflow.Version"} {
 					if !strings.Contains(err.Error(), part) {

@@ -60,7 +60,7 @@ func (h *Handle) Pause(ctx context.Context) error {
 
 // Resume ends a pause, and lets a run in debug mode run freely. Resuming a run that
 // is neither paused nor executed step by step does nothing. For a run that has ended
-// see [Handle.Retry] and [Handle.ResumeAsNew].
+// see [Handle.Retry] and [Handle.RetryCanceled].
 func (h *Handle) Resume(ctx context.Context) error {
 	return h.order(ctx, "resume", event.NewItemID(), event.RunResumed)
 }

@@ -58,7 +58,7 @@ func (d Definition[In, Out]) Name() string { return d.def().name }
 // Start waits no longer than a tenth of a second for that.
 //
 // Errors: *PayloadError, *ActiveRunError, *FinishedRunError, and a
-// *TypeMismatchError if the workflow id belongs to an active run of another
+// one that matches ErrWrongWorkflow if the workflow id belongs to an active run of another
 // workflow. After any other
 // error it is not known whether the run was created; a workflow id makes it safe
 // to start again.
@@ -149,7 +149,7 @@ func (d *definition) own(ctx context.Context, c *Client, created []store.Created
 		case loaded[n].Err != nil:
 			cr.Err = fmt.Errorf("read run %s: %w", cr.Run, loaded[n].Err)
 		case loaded[n].Record.Class.Workflow != d.name:
-			cr.Err = &TypeMismatchError{Run: cr.Run, Got: loaded[n].Record.Class.Workflow, Want: d.name}
+			cr.Err = wrongWorkflow(cr.Run, loaded[n].Record.Class.Workflow, d.name)
 		}
 	}
 }

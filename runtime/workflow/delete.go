@@ -8,17 +8,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// NotEndedError says that a run cannot be deleted because it has not ended.
-// Cancel it and wait for its result first.
-type NotEndedError = store.NotEndedError
-
 // Delete forgets a run that has ended, before its retention is over. From then
 // on nobody finds it, and its workflow id is as if the run had not been; workers
 // remove what is stored of it within some minutes. Deleting it again does
 // nothing. Children and other runs of the same workflow id are not touched.
 //
-// Errors: a *NotEndedError, ErrRunNotFound, or [ErrNotSupported] if the store
-// keeps everything.
+// Errors: a *[StatusError] if the run has not ended; ErrRunNotFound; [ErrNotSupported]
+// if the store keeps everything.
 func (h *Handle) Delete(ctx context.Context) error {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -28,8 +24,14 @@ func (h *Handle) Delete(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("delete run %s: %w", id, err)
 	}
-	return p.Delete(ctx, id) // says what and which
+	err = p.Delete(ctx, id) // says what and which
+	if open, ok := errors.AsType[*store.NotEndedError](err); ok {
+		return &StatusError{Run: open.Run, Verb: "delete", Status: open.Status, Fix: notEnded}
+	}
+	return err
 }
+
+const notEnded = "it has not ended: cancel it and wait for its end, for which some worker has to run; once it has begun, one that serves its workflow and queue"
 
 // Delete forgets all runs that match and have ended, and returns how many; those
 // that have not ended are left alone. It does to each what [Handle.Delete] does.
@@ -52,7 +54,7 @@ func (c *Client) Delete(ctx context.Context, f Filter) (int, error) {
 		case err == nil:
 			deleted++
 		case errors.Is(err, ErrRunNotFound): // somebody else was faster
-		case errors.As(err, new(*NotEndedError)):
+		case errors.As(err, new(*store.NotEndedError)):
 		default:
 			return deleted, fmt.Errorf("delete runs: %w", err)
 		}

@@ -22,6 +22,11 @@ import (
 var (
 	// ErrRunNotFound: there is no such run, or none of that workflow id.
 	ErrRunNotFound = store.ErrRunNotFound
+	// ErrRunBlocked: the run was still blocked when the time of whoever waits for it was
+	// up: worker code does not fit its log. The text says why; so does [RunInfo].
+	ErrRunBlocked = errors.New("workflow: run is blocked")
+	// ErrWrongWorkflow: the handle or definition is of another workflow than the run.
+	ErrWrongWorkflow = errors.New("workflow: handle of another workflow")
 	// ErrRunTerminal: the run has ended and takes nothing more.
 	ErrRunTerminal = errors.New("workflow: run has ended")
 	// ErrStreamClosed: nothing more can be written to the stream.
@@ -286,16 +291,9 @@ func (e *RunError) UnmarshalFailure(f *event.Failure) error {
 	return nil
 }
 
-// TypeMismatchError says that a typed handle was used for a run of another
-// workflow.
-type TypeMismatchError struct {
-	Run       RunID
-	Got, Want string // stored names of workflows
-}
-
-// Error names the run and both workflows.
-func (e *TypeMismatchError) Error() string {
-	return fmt.Sprintf("run %s is of workflow %s, not of %s", e.Run, e.Got, e.Want)
+// wrongWorkflow names a run and both workflows.
+func wrongWorkflow(run RunID, got, want string) error {
+	return fmt.Errorf("run %s is of workflow %s, not of %s: %w", run, got, want, ErrWrongWorkflow)
 }
 
 // terminalError adapts a store's answer: it matches ErrRunTerminal and says the status.
@@ -303,23 +301,6 @@ type terminalError struct{ *store.TerminalError }
 
 func (e terminalError) Is(target error) bool { return target == ErrRunTerminal }
 func (e terminalError) Unwrap() error        { return e.TerminalError }
-
-// BlockedError says that a run was still blocked when the time of whoever waits for it was
-// up. It matches the error of the context.
-type BlockedError struct {
-	Run RunID
-	Why string // what the worker says that has blocked it; empty: the store keeps no notes
-
-	err error
-}
-
-// Error says why the run is blocked.
-func (e *BlockedError) Error() string {
-	return fmt.Sprintf("%v: run %s is blocked: %s", e.err, e.Run, e.Why)
-}
-
-// Unwrap returns the error of the wait.
-func (e *BlockedError) Unwrap() error { return e.err }
 
 // EventError says that an event of a log cannot be read.
 type EventError struct {

@@ -279,10 +279,10 @@ func (r *Run[T]) Created() bool { return r.created }
 
 // Result waits until the run has ended and returns its result, or a *RunError.
 // It follows a run that continued as a new one to the end. A run that does not
-// exist is an error that matches ErrRunNotFound, one of another workflow a
-// *TypeMismatchError. A run that is blocked is waited for, and so is the end of an
-// outage of the store; if the deadline of ctx comes first, the error of a blocked run is a
-// *BlockedError.
+// exist is an error that matches ErrRunNotFound, one of another workflow one that matches
+// ErrWrongWorkflow. A run that is blocked is waited for, and so is the end of an
+// outage of the store; if the deadline of ctx comes first, the error of a blocked run
+// matches ErrRunBlocked as well, and says why it is.
 func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	var v T
 	id, err := r.resolve(ctx)
@@ -295,7 +295,7 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 			return v, fmt.Errorf("wait for the result of run %s: %w", id, r.c.stillBlocked(ctx, id, err))
 		}
 		if end.Workflow != r.def.name {
-			return v, &TypeMismatchError{Run: id, Got: end.Workflow, Want: r.def.name}
+			return v, wrongWorkflow(id, end.Workflow, r.def.name)
 		}
 		if end.Last.Type != event.RunContinued {
 			return result[T](id, end)
@@ -317,7 +317,7 @@ func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 		return err
 	}
 	why, _ := c.whyBlocked(ctx, id) // that it is blocked is worth more than nothing
-	return &BlockedError{Run: id, Why: why, err: err}
+	return fmt.Errorf("%w: %w: %s: %s", err, ErrRunBlocked, id, why)
 }
 
 // blockedPatience bounds how long stillBlocked takes beyond the time limit.

@@ -51,7 +51,7 @@ type hookOptions struct {
 // Token opens a hook with a token of one's own instead of one that nobody can guess:
 // for callers that can be told nothing, but know for example the number of an order.
 // It is unique in the whole store while its hook is open. Whoever can guess it
-// can resume the run. It has at most 200 bytes, and does not begin like a run id.
+// can send to the run. It has at most 200 bytes, and does not begin like a run id.
 func Token(t string) HookOption { return func(o *hookOptions) { o.token, o.own = t, true } }
 
 // OpenHook is a token of a run, and what comes for it. It belongs to the run, not to
@@ -62,7 +62,7 @@ type OpenHook[T any] struct {
 	inner *replay.Hook
 }
 
-// Open opens a hook: from then on [Hook.Resume] with its token delivers payloads to
+// Open opens a hook: from then on [Hook.Send] with its token delivers payloads to
 // this run. The token is made of the run's id and 128 random bits, and is recorded in
 // the log.
 //
@@ -71,7 +71,7 @@ type OpenHook[T any] struct {
 // which is a child of this one in lists and trees, but does not count for the limits
 // of children, and ends soon after the hook. Errors: a *[TokenConflictError] if
 // another open hook has the token, also one of this run; the error of ctx if that
-// ends first; a *[TokenError] if the token cannot be one.
+// ends first; an *[InvalidError] if the token cannot be one.
 func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	h.declared()
 	var o hookOptions
@@ -154,7 +154,7 @@ func secret(RunID, string) string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Token returns what [Hook.Resume] needs. Whoever has it can resume the run: treat it
+// Token returns what [Hook.Send] needs. Whoever has it can send to the run: treat it
 // as a secret.
 func (h *OpenHook[T]) Token() string { return h.inner.Token }
 
@@ -162,7 +162,7 @@ func (h *OpenHook[T]) Token() string { return h.inner.Token }
 // before anybody waited. Errors: ErrReceiveTimeout after a [Timeout], the error of ctx if it
 // ends first, one that matches ErrHookDisposed if the hook is closed, also meanwhile,
 // a *PayloadError if the payload is not a T, which happens only if the type has changed
-// since the payload came: see [Hook.Resume].
+// since the payload came: see [Hook.Send].
 func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	due := receiveBy(ctx, opts)
 	var v T
@@ -208,12 +208,3 @@ func (e *TokenConflictError) MarshalFailure() *event.Failure {
 	data, _ := json.Marshal(e) // strings always encode
 	return &event.Failure{Code: event.CodeRefused, Type: wireConflict, Message: e.Error(), Data: data}
 }
-
-// TokenError says that a string cannot be the token of a hook.
-type TokenError struct {
-	Token string
-	Why   string
-}
-
-// Error says what is wrong with the token, of which it shows as much as one may have.
-func (e *TokenError) Error() string { return fmt.Sprintf("token %.*q: %s", maxName, e.Token, e.Why) }

@@ -24,11 +24,16 @@ const secretSize = 22
 func checkToken(token string) error {
 	switch {
 	case token == "" || len(token) > maxName:
-		return &TokenError{Token: token, Why: fmt.Sprintf("it has %d bytes, want 1 to %d", len(token), maxName)}
+		return badToken(token, fmt.Sprintf("has %d bytes, want 1 to %d", len(token), maxName))
 	case strings.HasPrefix(token, event.PrefixRun+"_"):
-		return &TokenError{Token: token, Why: "it begins like a run id, as tokens do that the runtime makes"}
+		return badToken(token, "begins like a run id, as tokens do that the runtime makes")
 	}
 	return nil
+}
+
+// badToken shows as much of a token as one may have.
+func badToken(token, why string) error {
+	return &InvalidError{What: "token", Value: fmt.Sprintf("%.*s", maxName, token), Reason: why}
 }
 
 // runOf returns the run that a token names which the runtime has made.
@@ -39,12 +44,12 @@ func runOf(token string) (run RunID, made bool, err error) {
 	id, secret, _ := strings.Cut(token, tokenMark)
 	run, err = event.ParseRunID(id)
 	if err != nil || len(secret) != secretSize {
-		return "", true, &TokenError{Token: id, Why: "it begins like a token that the runtime has made, and is none"}
+		return "", true, badToken(id, "begins like a token that the runtime has made, and is none")
 	}
 	return run, true, nil
 }
 
-// Resume delivers a payload to the run that has the hook with this token. When it
+// Send delivers a payload to the run that has the hook with this token. When it
 // returns nil the payload is durable; it is kept until the run takes it. With an
 // [IdempotencyKey] it arrives once, however often and by whomever it is sent; so it
 // does if the run, or one that it continues as, opens a token of its own again.
@@ -63,26 +68,26 @@ func runOf(token string) (run RunID, made bool, err error) {
 //
 // Errors: one that matches ErrHookNotFound if no hook of this name has or had that
 // token, also if its run was deleted, or if it cannot be one (then it is a
-// *[TokenError], too); one that matches ErrHookDisposed if the hook is closed or its
+// *[InvalidError], too); one that matches ErrHookDisposed if the hook is closed or its
 // run has ended; a *[PayloadError]. An outage of the store is waited for; ctx limits how
 // long. After any other error, such as that of ctx, it is not known whether the payload
 // arrived: send it again with the same key.
-func (h Hook[T]) Resume(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
+func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
 	h.declared()
 	payload, err := c.limits.encode(h.what(), v)
 	if err != nil {
-		return fmt.Errorf("resume hook %s: %w", h.name, err)
+		return fmt.Errorf("send to hook %s: %w", h.name, err)
 	}
-	if err := c.resume(ctx, h.name, token, payload, opts); err != nil {
-		return fmt.Errorf("resume hook %s: %w", h.name, err)
+	if err := c.sendToHook(ctx, h.name, token, payload, opts); err != nil {
+		return fmt.Errorf("send to hook %s: %w", h.name, err)
 	}
 	return nil
 }
 
-// ResumeHook is [Hook.Resume] for generic endpoints, which know only the token: the
+// SendToHook is [Hook.Send] for generic endpoints, which know only the token: the
 // payload is JSON. It is refused with a *[PayloadError] if it does not fit the type of
 // the hook, as there.
-func (c *Client) ResumeHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
+func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
 	const what = "payload of a hook"
 	err := c.limits.check(what, len(payload), false)
 	if err == nil {
@@ -91,16 +96,16 @@ func (c *Client) ResumeHook(ctx context.Context, token string, payload json.RawM
 		}
 	}
 	if err == nil {
-		err = c.resume(ctx, "", token, payload, opts)
+		err = c.sendToHook(ctx, "", token, payload, opts)
 	}
 	if err != nil {
-		return fmt.Errorf("resume hook: %w", err)
+		return fmt.Errorf("send to a hook: %w", err)
 	}
 	return nil
 }
 
-// resume delivers a payload; an empty name stands for any hook.
-func (c *Client) resume(ctx context.Context, name, token string, payload []byte, opts []SendOption) error {
+// sendToHook delivers a payload; an empty name stands for any hook.
+func (c *Client) sendToHook(ctx context.Context, name, token string, payload []byte, opts []SendOption) error {
 	run, err := c.holder(ctx, token)
 	if err != nil {
 		return err

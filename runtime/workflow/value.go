@@ -17,7 +17,7 @@ import (
 //
 // Others read the newest value, not each one. It belongs to the run and to those
 // that it continues as: they start with the values of the run before. A new run
-// that is made by [Handle.Fork], Retry or ResumeAsNew has the values that were set
+// that is made by [Handle.Fork], Retry or RetryCanceled has the values that were set
 // in what it takes over. Values can be read until the run is deleted.
 type Value[T any] struct{ name string }
 
@@ -82,8 +82,8 @@ func (v Value[T]) Get(ctx context.Context, of Target) (value T, ok bool, err err
 }
 
 // Wait returns the newest value of a run, and waits until there is one; ctx limits
-// how long. Errors: those of Get; that of ctx; a *[NotSetError] if the run has ended
-// without setting the value.
+// how long. Errors: those of Get; that of ctx; one that matches [ErrRunTerminal] if
+// the run has ended without setting the value.
 func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 	r, err := v.open(ctx, of)
 	if err != nil {
@@ -94,7 +94,7 @@ func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 		return value, err
 	}
 	if !there {
-		return value, &NotSetError{Run: r.run, Value: v.name}
+		return value, fmt.Errorf("wait for value %s: run %s has not set it: %w", v.name, r.run, ErrRunTerminal)
 	}
 	err = decode(v.what(), chunk.Body, &value)
 	return value, err
@@ -137,18 +137,3 @@ func (v Value[T]) open(ctx context.Context, of Target) (*reader, error) {
 	v.declared()
 	return of.target().read(ctx, v.what(), publish.ValueStream(v.name))
 }
-
-// NotSetError says that a run has ended and never set a value. It matches
-// [ErrRunTerminal].
-type NotSetError struct {
-	Run   RunID
-	Value string
-}
-
-// Error names the run and the value.
-func (e *NotSetError) Error() string {
-	return fmt.Sprintf("wait for value %s: run %s has ended without setting it", e.Value, e.Run)
-}
-
-// Is matches ErrRunTerminal.
-func (e *NotSetError) Is(target error) bool { return target == ErrRunTerminal }

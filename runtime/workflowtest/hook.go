@@ -34,7 +34,7 @@ func StubHook[T any](e *Env, h workflow.Hook[T], payloads ...Payload[T]) {
 	e.hooks[h.Name()] = func(id, token string) {
 		for i, p := range payloads {
 			e.later(p.After, func(ctx context.Context) {
-				err := h.Resume(ctx, e.client, token, p.Value, workflow.IdempotencyKey(fmt.Sprint(id, i)))
+				err := h.Send(ctx, e.client, token, p.Value, workflow.IdempotencyKey(fmt.Sprint(id, i)))
 				if err != nil && !errors.Is(err, workflow.ErrHookDisposed) && ctx.Err() == nil {
 					e.fail("workflowtest: StubHook: " + err.Error())
 				}

@@ -43,10 +43,10 @@ func GoOn(ctx context.Context, run *workflow.Run[[]string]) (*workflow.Run[[]str
 	}
 	again := run.Retry
 	if info.Status == workflow.StatusCanceled {
-		again = run.ResumeAsNew
+		again = run.RetryCanceled
 	}
 	next, err := again(ctx)
-	if _, undone := errors.AsType[*workflow.UndoneError](err); undone {
+	if refused, ok := errors.AsType[*workflow.StatusError](err); ok && len(refused.Undone) > 0 {
 		return run.Restart(ctx) // nothing is left to go on with
 	}
 	return next, err

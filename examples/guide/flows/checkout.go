@@ -81,7 +81,7 @@ func checkout(ctx workflow.Context, cart Cart) (int, error) {
 
 // Report handles a call of the payment service.
 func Report(ctx context.Context, client *workflow.Client, token, callID string, body json.RawMessage) error {
-	err := client.ResumeHook(ctx, token, body, workflow.IdempotencyKey(callID))
+	err := client.SendToHook(ctx, token, body, workflow.IdempotencyKey(callID))
 	if errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrHookNotFound) {
 		return fmt.Errorf("nobody waits for this payment: %w", err) // answer 410 or 404: calling again is useless
 	}

@@ -124,7 +124,7 @@ func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool 
 			h.unread = e.Unread
 		}
 		first := f.First() == 1
-		if e.Item == "" || e.Type == event.MessageSent || first && h.fold.Spec.ResumedFrom != "" {
+		if e.Item == "" || e.Type == event.MessageSent || first && h.fold.Spec.RerunOf != "" {
 			continue // it was sent to others, or an older run has received it
 		}
 		h.items = append(h.items, received{id: e.Item, at: e.Time, carried: first && h.fold.Spec.ContinuedOf != ""})

@@ -13,30 +13,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// StatusError says that a run is not in a status in which a new run can be made of
-// it in this way.
+// StatusError says that a run is not in a status in which it can be deleted, or in
+// which a new run can be made of it in this way.
 type StatusError struct {
 	Run    RunID
 	Verb   string // what was asked for
 	Status Status
 	Fix    string
+	Undone []string // the compensations that have undone what would be taken over
 }
 
 // Error names the run, its status and what to do instead.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s run %s: it is %s: %s", e.Verb, e.Run, e.Status, e.Fix)
-}
-
-// UndoneError says that a run is not continued, because its compensations have undone
-// what would be taken over.
-type UndoneError struct {
-	Run    RunID
-	Undone []string
-}
-
-// Error names the run and what was undone.
-func (e *UndoneError) Error() string {
-	return fmt.Sprintf("continue the work of run %s: it has undone what it did (%s): restart it instead", e.Run, strings.Join(e.Undone, "; "))
+	undone := ""
+	if len(e.Undone) > 0 {
+		undone = " and has undone what it did (" + strings.Join(e.Undone, "; ") + ")"
+	}
+	return fmt.Sprintf("%s run %s: it is %s%s: %s", e.Verb, e.Run, e.Status, undone, e.Fix)
 }
 
 // ErrStepNotFound says that the log of a run has no such step.
@@ -52,11 +45,12 @@ type earlier struct {
 	last   *event.Event
 }
 
-// Restart makes a new run with the input of this one, which may still be going on.
-// Nothing else of it is taken over. The new run has the workflow id of this one if
+// Restart makes a rerun, a new run, with the input of this one, which may still be going
+// on. Nothing else of it is taken over. The new run has the workflow id of this one if
 // that has ended, or else none.
 //
-// All that make new runs of old ones: the new run has the queue, tags, priority,
+// This holds for all reruns, which [Handle.Fork], [Handle.Retry] and
+// [Handle.RetryCanceled] make, too: the old run stays as it is; the new run has the queue, tags, priority,
 // retention and time limit of the old one, the limit begins anew; its parent is
 // nobody. Errors: ErrRunNotFound; an *ActiveRunError if the workflow id is in use by
 // now.
@@ -67,10 +61,10 @@ func (h *Handle) Restart(ctx context.Context) (*Handle, error) {
 		return nil, err
 	}
 	first := old.log[0]
-	return h.again(ctx, verb, old, old.fresh(h.c.store.Clock().Now()), []event.Event{first}, 0)
+	return h.rerun(ctx, verb, old, old.fresh(h.c.store.Clock().Now()), []event.Event{first}, 0)
 }
 
-// Fork makes a new run that does again what this one has done from a step on, which
+// Fork makes a rerun that does again what this one has done from a step on, which
 // is named by its id or its key. The run may have ended or be going on; nothing
 // happens to it. The events in front of the step are taken over, messages included:
 // steps that had completed are not executed again. Steps that were under way begin
@@ -100,18 +94,18 @@ func (h *Handle) Fork(ctx context.Context, stepID string) (*Handle, error) {
 	if cut == 0 {
 		return nil, fmt.Errorf("fork run %s at %q: %w", old.record.Run, stepID, ErrStepNotFound)
 	}
-	return h.resume(ctx, verb, old, "", cut, cut)
+	return h.rerunFrom(ctx, verb, old, "", cut, cut)
 }
 
-// Retry makes a new run that goes on where this one, which failed, has failed: what
+// Retry makes a rerun that goes on where this one, which failed, has failed: what
 // was completed is taken over, also messages, and the step or child that the run
 // failed with is tried again, with all its attempts. If the run failed by itself its
 // code continues behind everything that it had done: with the same code it will fail
 // again. Retrying a run again returns the same new run. What is said at
 // [Handle.Fork] about what is taken over holds here, too.
 //
-// Errors: a *[StatusError] if the run has not failed; an *[UndoneError] if it has
-// undone what it did; those of Fork.
+// Errors: a *[StatusError] if the run has not failed; one with
+// Undone if it has undone what it did; those of Fork.
 func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
 	const verb = "retry"
 	old, err := h.earlier(ctx, verb)
@@ -119,32 +113,32 @@ func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
 		return nil, err
 	}
 	if old.last.Type != event.RunFailed {
-		return nil, &StatusError{old.record.Run, verb, old.record.Status, "only a run that failed is tried again"}
+		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
 	}
-	if err := old.refuseUndone(); err != nil {
+	if err := old.refuseUndone(verb); err != nil {
 		return nil, err
 	}
-	return h.resume(ctx, verb, old, old.next(), old.failedAt(), old.last.Seq)
+	return h.rerunFrom(ctx, verb, old, old.next(), old.failedAt(), old.last.Seq)
 }
 
-// ResumeAsNew makes a new run that continues the work of this one, which was
+// RetryCanceled makes a rerun that continues the work of this one, which was
 // cancelled and stays so: what was completed, also after the cancel, is taken over,
-// messages included, and what ended because of the cancel goes on. Resuming a run
-// again returns the same new run. What is said at [Handle.Fork] about what is taken
+// messages included, and what ended because of the cancel goes on. A second call
+// returns the same new run. What is said at [Handle.Fork] about what is taken
 // over holds here, too.
 //
-// Errors: a *[StatusError] if the run was not cancelled; an *[UndoneError] if it has
-// undone what it did; those of Fork.
-func (h *Handle) ResumeAsNew(ctx context.Context) (*Handle, error) {
-	const verb = "resume"
+// Errors: a *[StatusError] if the run was not cancelled; one with
+// Undone if it has undone what it did; those of Fork.
+func (h *Handle) RetryCanceled(ctx context.Context) (*Handle, error) {
+	const verb = "retry"
 	old, err := h.earlier(ctx, verb)
 	if err != nil {
 		return nil, err
 	}
 	if old.last.Type != event.RunCanceled {
-		return nil, &StatusError{old.record.Run, verb, old.record.Status, "only a run that was cancelled is resumed as a new one"}
+		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
 	}
-	if err := old.refuseUndone(); err != nil {
+	if err := old.refuseUndone(verb); err != nil {
 		return nil, err
 	}
 	cut := old.last.Seq
@@ -154,7 +148,7 @@ func (h *Handle) ResumeAsNew(ctx context.Context) (*Handle, error) {
 			break
 		}
 	}
-	return h.resume(ctx, verb, old, old.next(), cut, old.last.Seq)
+	return h.rerunFrom(ctx, verb, old, old.next(), cut, old.last.Seq)
 }
 
 // earlier reads the run.
@@ -195,9 +189,9 @@ func (o *earlier) fresh(now time.Time) RunID {
 // next is the id of the one run that goes on where this one has ended.
 func (o *earlier) next() RunID { return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time) }
 
-func (o *earlier) refuseUndone() error {
+func (o *earlier) refuseUndone(verb string) error {
 	if f := o.last.Failure; f != nil && len(f.Undone) > 0 {
-		return &UndoneError{Run: o.record.Run, Undone: f.Undone}
+		return &StatusError{Run: o.record.Run, Verb: verb, Status: o.record.Status, Undone: f.Undone, Fix: "Restart it"}
 	}
 	return nil
 }
@@ -267,9 +261,9 @@ func causes(run RunID, f *event.Failure, steps map[string]bool, children map[Run
 	}
 }
 
-// resume makes a run that takes over the log in front of the event cut, and what
+// rerunFrom makes a run that takes over the log in front of the event cut, and what
 // has come of that until the event until. An empty id asks for a new one.
-func (h *Handle) resume(ctx context.Context, verb string, old *earlier, id RunID, cut, until uint64) (*Handle, error) {
+func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id RunID, cut, until uint64) (*Handle, error) {
 	now := h.c.store.Clock().Now()
 	if id == "" {
 		id = old.fresh(now)
@@ -280,14 +274,14 @@ func (h *Handle) resume(ctx context.Context, verb string, old *earlier, id RunID
 			e.Due = now.Add(old.log[0].Spec.Timeout)
 		}
 	}
-	return h.again(ctx, verb, old, id, events, kept)
+	return h.rerun(ctx, verb, old, id, events, kept)
 }
 
-// again creates the new run.
-func (h *Handle) again(ctx context.Context, verb string, old *earlier, id RunID, events []event.Event, kept int) (*Handle, error) {
+// rerun creates the new run.
+func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID, events []event.Event, kept int) (*Handle, error) {
 	run, now := old.record.Run, h.c.store.Clock().Now()
 	spec := *old.log[0].Spec
-	spec.ResumedFrom, spec.Kept, spec.ContinuedOf = run, kept, ""
+	spec.RerunOf, spec.Kept, spec.ContinuedOf = run, kept, ""
 	spec.Parent, spec.ParentKey, spec.Root, spec.Depth = "", "", "", 0
 	spec.StartAt, spec.Hold, spec.Debug = time.Time{}, 0, spec.Debug && kept > 0
 	if kept > 0 && spec.Seed == "" {
@@ -331,9 +325,9 @@ func (r *Run[T]) Fork(ctx context.Context, stepID string) (*Run[T], error) {
 // Retry is that of the Handle.
 func (r *Run[T]) Retry(ctx context.Context) (*Run[T], error) { return r.typed(r.Handle.Retry(ctx)) }
 
-// ResumeAsNew is that of the Handle.
-func (r *Run[T]) ResumeAsNew(ctx context.Context) (*Run[T], error) {
-	return r.typed(r.Handle.ResumeAsNew(ctx))
+// RetryCanceled is that of the Handle.
+func (r *Run[T]) RetryCanceled(ctx context.Context) (*Run[T], error) {
+	return r.typed(r.Handle.RetryCanceled(ctx))
 }
 
 func (r *Run[T]) typed(h *Handle, err error) (*Run[T], error) {
