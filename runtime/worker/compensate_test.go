@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -284,4 +285,29 @@ func TestFLOW11_TheParentLearnsWhatItsChildHasUndone(t *testing.T) {
 	if diff := cmp.Diff([]string{"trips/undo#2: test.unbook", "trips/undo#1"}, result(w, start(w, parents, 0))); diff != "" {
 		t.Errorf("undone and not undone (-want +got):\n%s", diff)
 	}
+}
+
+// A run may register thousands, and its end is one event.
+func TestFLOW11_WhatTheEndSaysOfManyUndosIsBounded(t *testing.T) {
+	onEveryStore(t, func(t *testing.T, w *world) {
+		const many = 300
+		books := flow[int, int]("books")
+		w.work(worker.Config{}, as(books, func(ctx workflow.Context, _ int) (int, error) {
+			for n := range many {
+				workflow.Compensate(ctx, func(workflow.Context) error { return fmt.Errorf("%d %s", n, strings.Repeat("x", 2000)) })
+			}
+			return 0, errors.New("no seat")
+		}))
+		err := failure(w, start(w, books, 0))
+		told, bytes := err.NotUndone, len(strings.Join(err.NotUndone, ""))
+		if len(told) < 2 || bytes > 66<<10 {
+			t.Fatalf("the end says %d bytes of %d compensations", bytes, len(told))
+		}
+		if want := fmt.Sprintf("… and %d more", many-len(told)+1); told[len(told)-1] != want {
+			t.Errorf("it ends with %q, want %q", told[len(told)-1], want)
+		}
+		if !containsAll(told[0], "undo#300", ": 299 x") {
+			t.Errorf("it begins with %.100q, want the newest", told[0])
+		}
+	})
 }

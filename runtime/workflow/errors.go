@@ -48,7 +48,8 @@ type ActiveRunError = store.ActiveError
 type FinishedRunError = store.FinishedError
 
 // InvalidError says that a name or a number cannot be kept as it is: a queue or
-// tag that is not valid UTF-8 or holds a zero byte, or a priority of more than 32 bits.
+// tag or topic that is not valid UTF-8, holds a zero byte or has more than 1 KiB, or a
+// priority of more than 32 bits.
 type InvalidError = store.InvalidError
 
 // Wire names of the errors of this package; they stand in logs.
@@ -207,7 +208,8 @@ type RunError struct {
 	Code   string
 	Reason string // what the workflow's error said
 	// Undone and NotUndone list the compensations that were executed, in that order,
-	// by their keys and the steps that they called; those that failed with the error.
+	// by their keys and the steps that they called; those that failed with the error. Each
+	// has about 64 KiB at most: its last entry then says how many others there were.
 	Undone, NotUndone []string
 
 	failure *event.Failure

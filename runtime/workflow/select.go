@@ -10,7 +10,7 @@ import (
 // Case is something that [Select] can wait for: a *Future, a *ReceiveCase or a
 // *TimerCase.
 type Case interface {
-	replayCase(now time.Time) replay.Case
+	replayCase(now time.Time) (replay.Case, error)
 	won(ctx Context, message *event.Event) error
 }
 
@@ -23,7 +23,10 @@ func Select(ctx Context, cases ...Case) (Case, error) {
 	now := Now(ctx)
 	rc := make([]replay.Case, len(cases))
 	for i, c := range cases {
-		rc[i] = c.replayCase(now)
+		var err error
+		if rc[i], err = c.replayCase(now); err != nil {
+			return nil, err
+		}
 	}
 	i, message, err := ctx.branch().Select(ctx.s, rc)
 	if err != nil {
@@ -32,7 +35,7 @@ func Select(ctx Context, cases ...Case) (Case, error) {
 	return cases[i], cases[i].won(ctx, message)
 }
 
-func (f *Future[T]) replayCase(time.Time) replay.Case { return replay.Case{Promise: f.p} }
+func (f *Future[T]) replayCase(time.Time) (replay.Case, error) { return replay.Case{Promise: f.p}, nil }
 
 func (f *Future[T]) won(Context, *event.Event) error { return nil }
 
@@ -46,11 +49,11 @@ type TimerCase struct {
 // its due time until it has won, and then starts over.
 func After(d time.Duration) *TimerCase { return &TimerCase{d: d} }
 
-func (t *TimerCase) replayCase(now time.Time) replay.Case {
+func (t *TimerCase) replayCase(now time.Time) (replay.Case, error) {
 	if t.due.IsZero() {
 		t.due = now.Add(t.d)
 	}
-	return replay.Case{Due: t.due}
+	return replay.Case{Due: t.due}, nil
 }
 
 func (t *TimerCase) won(Context, *event.Event) error { //nolint:unparam // the shape of a Case

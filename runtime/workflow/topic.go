@@ -23,7 +23,9 @@ import (
 type Topic[T any] struct{ name string }
 
 // NewTopic returns the topic of that name. Names are kebab-case and unique in a
-// module. It panics if the name is empty.
+// module, and are names as [InvalidError] says: whatever uses a topic of more than 1 KiB,
+// or of a name that is not UTF-8 or holds a zero byte, gets that error and does nothing. It
+// panics if the name is empty.
 func NewTopic[T any](name string) Topic[T] {
 	if name == "" {
 		panic("workflow: NewTopic: the name is empty")
@@ -41,6 +43,10 @@ func (t Topic[T]) declared() {
 		panic(&replay.MisuseError{Text: "workflow: zero Topic: declare it with workflow.NewTopic"})
 	}
 }
+
+// check returns an *InvalidError if the name is none. The name is written into each message
+// and into the log of the run that receives it.
+func (t Topic[T]) check() error { return store.CheckName("topic", t.name) }
 
 // ReceiveOption changes one receive.
 type ReceiveOption func(*receiveOptions)
@@ -78,8 +84,11 @@ func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 // all the same).
 func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	t.declared()
-	due := receiveBy(ctx, opts)
 	var v T
+	if err := t.check(); err != nil {
+		return v, err
+	}
+	due := receiveBy(ctx, opts)
 	e, err := ctx.branch().Receive(ctx.s, t.name, due)
 	if err != nil {
 		return v, err
@@ -92,6 +101,9 @@ func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 func (t Topic[T]) TryReceive(ctx Context) (T, bool, error) {
 	t.declared()
 	var v T
+	if err := t.check(); err != nil {
+		return v, false, err
+	}
 	e := ctx.branch().TryReceive(t.name)
 	if e == nil {
 		return v, false, nil
@@ -105,19 +117,20 @@ func (t Topic[T]) TryReceive(ctx Context) (T, bool, error) {
 type ReceiveCase[T any] struct {
 	what  string
 	from  replay.Case
+	err   error // of the topic
 	value T
 }
 
 // Case returns a case for [Select].
 func (t Topic[T]) Case() *ReceiveCase[T] {
 	t.declared()
-	return &ReceiveCase[T]{what: t.what(), from: replay.Case{Topic: t.name}}
+	return &ReceiveCase[T]{what: t.what(), from: replay.Case{Topic: t.name}, err: t.check()}
 }
 
 // Value returns the message, after Select has returned this case.
 func (c *ReceiveCase[T]) Value() T { return c.value }
 
-func (c *ReceiveCase[T]) replayCase(time.Time) replay.Case { return c.from }
+func (c *ReceiveCase[T]) replayCase(time.Time) (replay.Case, error) { return c.from, c.err }
 
 func (c *ReceiveCase[T]) won(_ Context, e *event.Event) error {
 	var v T
@@ -163,6 +176,9 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 
 // item returns a message as it is put into an inbox.
 func (t Topic[T]) item(l *limits, v T, opts []SendOption) (store.Item, error) {
+	if err := t.check(); err != nil {
+		return store.Item{}, err
+	}
 	payload, err := l.encode(t.what(), v)
 	if err != nil {
 		return store.Item{}, err
@@ -180,6 +196,9 @@ func (t Topic[T]) item(l *limits, v T, opts []SendOption) (store.Item, error) {
 // matches ErrRunNotFound or ErrRunTerminal.
 func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error {
 	t.declared()
+	if err := t.check(); err != nil {
+		return err
+	}
 	b := ctx.branch()
 	b.Gate()
 	key := b.Key("send." + t.name)

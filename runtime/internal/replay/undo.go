@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -71,16 +72,18 @@ func (b *Branch) compensate(how Ending) Ending {
 		b.wait("the end of the other branches", "", &r.windup.alone)
 	}
 	f := *how.Failure
+	undone, notUndone := tell(f.Undone), tell(f.NotUndone)
 	for r.undos.last != nil {
 		u := r.undos.last.item
 		u.place.remove()
 		b.undo(u)
 		if u.failed == nil {
-			f.Undone = append(f.Undone, u.describe())
+			undone.add(u.describe())
 		} else {
-			f.NotUndone = append(f.NotUndone, u.describe()+": "+failure.Cut(u.failed.Message, mostTold))
+			notUndone.add(u.describe() + ": " + failure.Cut(u.failed.Message, mostTold))
 		}
 	}
+	f.Undone, f.NotUndone = undone.list(), notUndone.list()
 	how.Failure = &f
 	return how
 }
@@ -103,6 +106,39 @@ func (u *Undo) finish(failed *event.Failure) {
 
 // mostTold bounds what the end of a run says of each of its compensations, in bytes.
 const mostTold = 1 << 10
+
+// mostToldInAll bounds what it says of all that were executed, and of all that failed. A
+// run may register any number, and all of its failure is one event, in one commit.
+const mostToldInAll = failure.MaxText
+
+// told is what the end of a run says of compensations: of those that come first in words,
+// and of how many others there are.
+type told struct {
+	first       []string
+	bytes, more int
+}
+
+func tell(already []string) (t told) {
+	for _, one := range already {
+		t.add(one)
+	}
+	return t
+}
+
+func (t *told) add(one string) {
+	if t.bytes += len(one); t.bytes > mostToldInAll {
+		t.more++
+		return
+	}
+	t.first = append(t.first, one)
+}
+
+func (t *told) list() []string {
+	if t.more == 0 {
+		return t.first
+	}
+	return append(t.first, fmt.Sprintf("… and %d more", t.more))
+}
 
 // describe says what the undo is about: its key, and the steps that it called.
 func (u *Undo) describe() string {
