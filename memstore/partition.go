@@ -26,9 +26,11 @@ type partition struct {
 	timers   timers
 	purges   timers // of all runs that have ended
 	sessions map[store.SessionID]*session
-	expiry   int64  // no lease ends before
-	up       int64  // for how long somebody was heard; see package store on dead sessions
-	heard    int64  // when that was last
+	expiry   int64 // no lease ends before
+	up       int64 // for how long somebody was heard; see package store on dead sessions
+	heard    int64 // when that was last
+	looked   int64 // when somebody looked for runs that nobody serves
+	turn     store.UnservedTurn
 	order    uint64 // of the last run that was made ready
 	most     int    // runs that there were since the maps were last made
 

@@ -17,6 +17,7 @@ type session struct {
 	id         store.SessionID
 	worker     string
 	code       string // fingerprint of what it runs
+	classes    []store.Class
 	ttl        time.Duration
 	expires    int64
 	up         int64 // how long the partition had been up when the lease was renewed
@@ -89,7 +90,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if l.recovering {
 		return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
 	}
-	l.worker, l.code, l.ttl = o.Worker, o.Fingerprint, o.TTL
+	l.worker, l.code, l.ttl, l.classes = o.Worker, o.Fingerprint, o.TTL, slices.Clone(o.Classes)
 	p.renew(l)
 	return nil
 }
@@ -121,6 +122,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	p.renew(l)
 	return store.Heartbeat{
 		Owned: l.owned.n, Mail: ids(l.mail), Next: timeOf(p.timers.next()), Outbox: timeOf(p.outbox.next(p.now())),
+		Unserved: p.unserved(l),
 	}, nil
 }
 

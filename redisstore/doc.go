@@ -49,7 +49,8 @@
 //	{p}:q:W  list   runs that wait for the end of the active one
 //
 //	{p}:t    zset   timers          {p}:e    zset   leases of sessions
-//	{p}:A    hash   u for how long sessions were heard, h when the last one was
+//	{p}:A    hash   u for how long sessions were heard, h when the last one was; n when one
+//	                looked for runs that nobody serves, o and O the class and rank it came to
 //	{p}:w    hash   wakes by class  {p}:k    hash   names of classes
 //	{p}:u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
 //	{p}:p    zset   open runs       {p}:f    zset   done runs, both by their creation

@@ -115,7 +115,14 @@ func code(kind, name string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-func classCode(c store.Class) string       { return code("class", className(c)) }
+func classCode(c store.Class) string { return code("class", className(c)) }
+func classCodes(all []store.Class) string {
+	var b strings.Builder
+	for _, c := range all {
+		b.WriteString(classCode(c))
+	}
+	return b.String()
+}
 func className(c store.Class) string       { return c.Queue + "\x00" + c.Workflow }
 func sessionCode(s store.SessionID) string { return code("session", string(s)) }
 func parseClass(name string) (c store.Class) {

@@ -30,6 +30,7 @@ var (
 	scriptOpenSession  = load("open_session")
 	scriptHeartbeat    = load("heartbeat")
 	scriptReconcile    = load("reconcile")
+	scriptServes       = load("serves")
 	scriptCloseSession = load("close_session")
 	scriptClaim        = load("claim")
 	scriptClaimRun     = load("claim_run")

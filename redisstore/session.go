@@ -29,7 +29,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	}
 	session := sessionCode(o.ID)
 	keys := []string{p.session(session), p.leases()}
-	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint}
+	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint, classCodes(o.Classes)}
 	c := &call{script: scriptOpenSession, p: p, keys: keys, args: args}
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
@@ -50,8 +50,8 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	session := sessionCode(id)
 	c := &call{
 		script: scriptHeartbeat, p: p,
-		keys: []string{p.session(session), p.leases(), p.owned(session), p.mail(session), p.timers(), p.outbox()},
-		args: []any{s.at(), session},
+		keys: []string{p.session(session), p.leases(), p.owned(session), p.mail(session), p.timers(), p.outbox(), p.classes()},
+		args: []any{s.at(), session, store.UnservedMost},
 	}
 	if err := s.do(ctx, c); err != nil {
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
@@ -61,7 +61,24 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 		s.findings(p, a.texts(1))
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, store.ErrExpired)
 	}
-	return store.Heartbeat{Owned: int(a.number(1)), Next: a.time(2), Outbox: a.time(3), Mail: longAll(a.texts(4))}, nil
+	unserved := a.texts(5)[:a.number(4)]
+	return store.Heartbeat{
+		Owned: int(a.number(1)), Next: a.time(2), Outbox: a.time(3), Unserved: longAll(unserved), Mail: longAll(a.texts(5 + len(unserved))),
+	}, nil
+}
+
+// Serves reports whether a session whose lease lasts serves the class.
+func (s *Store) Serves(ctx context.Context, partition int, class store.Class) (bool, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return false, fmt.Errorf("ask who serves %s on queue %s: %w", class.Workflow, class.Queue, err)
+	}
+	c := &call{script: scriptServes, p: p, keys: []string{p.leases()}, args: []any{s.at(), classCode(class)}}
+	if err := s.do(ctx, c); err != nil {
+		return false, fmt.Errorf("ask who serves %s on queue %s: %w", class.Workflow, class.Queue, err)
+	}
+	n, _ := c.reply.(int64)
+	return n == 1, nil
 }
 
 func longAll(runs []string) []event.RunID {

@@ -31,6 +31,7 @@ type Store struct {
 	readers *readers
 	careful atomic.Bool // a claim has met a damaged frame: none hands over what it has not to
 	locks   *locks
+	looking looking
 	foreign chan struct{} // another process has written
 	polled  chan struct{} // the poller has ended
 

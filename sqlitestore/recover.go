@@ -89,6 +89,9 @@ func (t *tx) removeSession(l *session, reason store.Reason) error {
 	if err := t.exec(`DELETE FROM sessions WHERE id = +?`, l.id); err != nil {
 		return err
 	}
+	if err := t.exec(`DELETE FROM serves WHERE session = +?`, l.id); err != nil {
+		return err
+	}
 	if reason == store.ReasonSessionClosed {
 		return nil
 	}

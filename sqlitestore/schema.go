@@ -77,6 +77,15 @@ var schema = []string{
 		lock    TEXT
 	) STRICT`,
 
+	// The classes that a session serves. They go with it.
+	`CREATE TABLE serves (
+		queue    TEXT NOT NULL,
+		workflow TEXT NOT NULL,
+		session  INTEGER NOT NULL,
+		PRIMARY KEY (queue, workflow, session)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX serves_session ON serves (session)`,
+
 	// chain is null for the first run of a chain; tip is the last run, on the row
 	// of the first, once there is another. misfits are the sessions that have blocked
 	// the run; see misfits. ord orders ready runs of one priority,

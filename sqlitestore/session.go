@@ -92,10 +92,14 @@ func (t *tx) openSession(o *store.Session, lock string) error {
 	if err := t.hear(o.TTL); err != nil {
 		return err
 	}
-	return t.exec(`INSERT INTO sessions (name, worker, code, expires, ttl, lock, up) VALUES (?, ?, ?, ?, ?, ?, coalesce((SELECT up FROM counters), 0))
+	err = t.exec(`INSERT INTO sessions (name, worker, code, expires, ttl, lock, up) VALUES (?, ?, ?, ?, ?, ?, coalesce((SELECT up FROM counters), 0))
 		ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, code = excluded.code, expires = excluded.expires, ttl = excluded.ttl,
 			lock = excluded.lock, up = excluded.up`,
 		string(o.ID), o.Worker, o.Fingerprint, millis(t.now.Add(o.TTL)), int64(o.TTL), nonEmpty(lock))
+	if err != nil {
+		return err
+	}
+	return t.setServed(o)
 }
 
 // hear counts for how long somebody was heard: a session with that TTL is now.
@@ -150,7 +154,10 @@ func (t *tx) heartbeat(id store.SessionID, lock string) (store.Heartbeat, error)
 		return store.Heartbeat{}, err
 	}
 	beat.Next = timeOf(due)
-	beat.Outbox, err = t.nextSend()
+	if beat.Outbox, err = t.nextSend(); err != nil {
+		return store.Heartbeat{}, err
+	}
+	beat.Unserved, err = t.unserved(l)
 	return beat, err
 }
 

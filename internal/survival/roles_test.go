@@ -89,6 +89,7 @@ func workerProcess() error {
 	register(w, os.Getenv("SURVIVAL_GATE"), os.Getenv("SURVIVAL_SWAPPED") != "")
 	registerChain(w, os.Getenv("SURVIVAL_RECORD"))
 	registerStreams(w)
+	registerKiller(w)
 	fmt.Println("working")
 	return errors.Join(w.Run(ctx), st.Close())
 }

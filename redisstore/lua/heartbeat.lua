@@ -1,30 +1,37 @@
 -- Heartbeat renews the lease of a session.
 --
 -- KEYS  1 the session  2 leases  3 its runs  4 its mail  5 timers  6 records of
---       the outbox by when something is to be done for them
--- ARGV  1 now  2 session
+--       the outbox by when something is to be done for them  7 names of classes
+-- ARGV  1 now  2 session  3 how many runs that nobody serves to name at most
 --
 -- Returns {'expired', overwritten key, …} or {'ok', runs owned, next due time, when there is something to
--- do in the outbox, run with mail, …}.
+-- do in the outbox, number of runs that nobody serves, those runs, run with mail, …}.
 --
 -- Atomic, because a lease that is gone or being recovered must not be written: a
--- heartbeat never creates one. A session of which a key was overwritten is over.
+-- heartbeat never creates one. A session of which a key was overwritten is over. The keys of
+-- ready sets are built from the names of the classes.
 --
--- Parts: tag intact clock hear
+-- Parts: tag intact clock hear unserved
 
-local s, owned, answer = intact('HMGET', KEYS[1], 'i', 'r', 'l') or {}, intact('SCARD', KEYS[3]), intact('HKEYS', KEYS[4])
+local s, owned, mail = intact('HMGET', KEYS[1], 'i', 'r', 'l', 'k') or {}, intact('SCARD', KEYS[3]), intact('HKEYS', KEYS[4])
 if not s[1] or s[2] then
   return told({'expired'})
 end
-if not owned or not answer then
+if not owned or not mail then
   redis.call('HSET', KEYS[1], 'r', '1')
   return told({'expired'})
 end
 local now = clock(ARGV[1])
 redis.call('ZADD', KEYS[2], now + s[3], ARGV[2])
 redis.call('HSET', KEYS[1], 'u', hear(now, s[3]))
-table.insert(answer, 1, 'ok')
-table.insert(answer, 2, owned)
-table.insert(answer, 3, redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2] or '')
-table.insert(answer, 4, redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2] or '')
+local runs = unserved(KEYS[2], KEYS[7], s[4] or '', now, s[3], tonumber(ARGV[3]))
+local answer = {
+  'ok', owned, redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2] or '',
+  redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2] or '', #runs,
+}
+for _, more in ipairs({runs, mail}) do
+  for _, run in ipairs(more) do
+    answer[#answer + 1] = run
+  end
+end
 return answer

@@ -50,6 +50,7 @@
 //	B1  a block notes the session that could not replay the run, until that is over
 //	B2  no claim gives a run to a session with the fingerprint of one that it notes
 //	B3  whoever blocks tells all who wait for the class
+//	U1  heartbeats name, in turns, ready runs that no session with a lasting lease serves
 //	O1  what one run does to another is carried over in order, and comes into effect once
 //	O2  a record goes only after it was settled, what it leaves only after Confirm
 //	P1  nothing is purged that someone may still send again
@@ -106,6 +107,17 @@
 // wait just then, or that may try a run because another one has ended, finds it with its
 // next claim; a worker claims from each of its partitions at least every five seconds
 // unless it is full. ClaimRun names its run, and gives it to any session.
+//
+// # Runs that nobody serves
+//
+// A run that waits for a worker of its class, where there is none, cannot hear that it is to
+// end. So sessions say what they serve, and heartbeats name ready runs of other classes
+// (rule U1), so that a worker of any class can end those that need no code for it: it claims
+// them by name, and the fence decides if their own worker comes just then. Nothing is
+// counted or kept for each run: while all classes that have ready runs are served by the
+// session that sends the heartbeat, the answer takes one look at the classes. A run that is
+// parked is not named; what is delivered to it, or its due time, makes it ready. Neither is one
+// that is blocked: that is for its own workers.
 //
 // # Ready and ended
 //

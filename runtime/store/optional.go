@@ -58,6 +58,12 @@ type Page struct {
 	Cursor string
 }
 
+// Roster is a store that tells who serves what.
+type Roster interface {
+	// Serves reports whether a session whose lease lasts serves the class in a partition.
+	Serves(ctx context.Context, partition int, c Class) (bool, error)
+}
+
 // Auditor is a store that remembers what was done to a run from outside of it.
 type Auditor interface {
 	// Audit returns the entries about a run, oldest first.

@@ -272,8 +272,8 @@ type Session struct {
 	ID          SessionID
 	Worker      string // for people: host, pid
 	TTL         time.Duration
-	Classes     []Class
-	Fingerprint string // of the code the worker runs
+	Classes     []Class // that it serves: see Heartbeat.Unserved and Roster
+	Fingerprint string  // of the code the worker runs
 }
 
 // Heartbeat is the answer to a heartbeat.
@@ -284,6 +284,11 @@ type Heartbeat struct {
 	// Outbox is when something is to be done for a record of the partition's
 	// outbox; zero: there is none. A time that is past: now.
 	Outbox time.Time
+	// Unserved are ready runs of classes that no session serves whose lease lasts: up to
+	// UnservedMost of them, in turns, so that each comes up. A partition names some to
+	// one heartbeat in a CountedPause at most, whoever sends it. What it costs grows with the
+	// number of classes and sessions, not with that of runs.
+	Unserved []event.RunID
 }
 
 // Owned is a run that a session owns.

@@ -22,5 +22,6 @@
 // from one, birth.go for runs that begin here with their creation and follow.go for
 // who waits for their end, relay.go for what goes to other runs. tell.go and publish.go have what
 // commits let others read, pen.go what running steps write to streams, and token.go
-// hooks with tokens of the user's own. testhooks.go is for the test kit.
+// hooks with tokens of the user's own, unserved.go ends runs of other classes that nobody serves.
+// testhooks.go is for the test kit.
 package worker

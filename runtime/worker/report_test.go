@@ -236,8 +236,8 @@ func TestLog_ARunThatNobodyServesIsALineOfEachClass(t *testing.T) {
 		start(w, forgotten, "b")
 		start(w, forgotten, "c", workflow.WithQueue("elsewhere"))
 		start(w, echo, "later", workflow.WithDelay(100*time.Hour))
-		w.work(worker.Config{Unserved: time.Minute}, echoes)
-		const message = "a run waits for a worker, and this one does not serve it"
+		w.work(worker.Config{Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}, echoes)
+		const message = "a run waits for a worker, and none serves it"
 		for range 8 {
 			if lines := w.lines(message); len(lines) == 0 {
 				w.clock.Advance(time.Minute)

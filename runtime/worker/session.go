@@ -28,6 +28,9 @@ type session struct {
 	renewing chan struct{} // holds a value while a new session is opened
 	relay    *outbox.Relay
 
+	looking atomic.Bool    // at runs that nobody serves
+	looks   sync.WaitGroup // what does
+
 	asking chan claimAnswer // of a claim that takes long; of the claim loop alone
 	silent atomic.Bool      // there is one: the partition does not answer
 
@@ -185,6 +188,7 @@ func (s *session) beat() {
 		}
 		s.relay.Heard(answer.Outbox)
 		s.w.tellDamage()
+		s.lookAtUnserved(answer.Unserved)
 		if claiming == 0 && answer.Owned != s.w.ownedOn(s.partition) {
 			s.reconcile(id)
 		}
@@ -272,6 +276,7 @@ func (s *session) stop() {
 	close(s.stopped)
 	s.cancel()
 	<-s.done
+	s.looks.Wait()
 	s.relay.Stop()
 }
 

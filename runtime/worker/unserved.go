@@ -5,102 +5,54 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
 // A run of which no code was executed needs none to end: if somebody has canceled it, or its
-// time is over, any worker can say so, whatever it serves. So every worker looks at such runs of
-// other classes, those that wait for a step on a queue among them, in portions; and claims by
-// name those that are to end. The fence decides if their own worker does so at the same time.
-// A run that has begun is left to its own workers: only they have the code that cleans up.
+// time is over, any worker can say so, whatever it serves. So can it for a run that executes a
+// step for another one, also if its attempt was begun: the code of a step does not clean up
+// after a worker that died, and who waits for it has given up. The store names such runs that
+// nobody serves with the heartbeats; the worker reads the beginning of each, and claims by name
+// those that are to end. The fence decides if their own worker comes just then, and nothing is lost if
+// nobody serves a queue for a moment only: what these runs end with, their own worker would have
+// written as well. A run of the user's code that has begun is left to its own workers:
+// only they have the code that cleans up and compensates.
 
-const (
-	// unservedPage and unservedPages bound what it looks at each time.
-	unservedPage  = 100
-	unservedPages = 10
-)
-
-// unservedLoop ends what is to end and nobody serves, until ctx ends.
-func (w *Worker) unservedLoop(ctx context.Context) {
-	defer w.work.Done()
-	l, ok := store.As[store.Lister](w.store)
-	if !ok {
+// lookAtUnserved ends those of the runs that are to end. It does not keep the heartbeats, and
+// leaves it to a later one if it is still busy.
+func (s *session) lookAtUnserved(runs []event.RunID) {
+	if len(runs) == 0 || s.w.stopping.Load() || !s.looking.CompareAndSwap(false, true) {
 		return
 	}
-	cursor, told := "", map[store.Class]bool{}
-	for {
-		var err error
-		cursor, err = w.endUnserved(ctx, l, cursor, told)
-		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
-			return
-		}
-		w.outage.Note(ctx, "look for runs that nobody serves", err)
-		if !wait.For(ctx, w.clock, time.Duration((0.8+0.4*w.chance())*float64(w.cfg.Unserved))) {
-			return
-		}
-	}
+	s.looks.Go(func() {
+		defer s.looking.Store(false)
+		s.w.outage.Note(s.ctx, "look at runs that nobody serves", s.w.endUnserved(s.ctx, runs), s.partition)
+	})
 }
 
-// endUnserved looks at the next portion of the runs that have not begun, and returns where the
-// one after it begins.
-func (w *Worker) endUnserved(ctx context.Context, l store.Lister, cursor string, told map[store.Class]bool) (string, error) {
-	for range unservedPages {
-		page, err := l.List(ctx, store.Query{
-			Statuses: []event.Status{event.StatusPending, event.StatusHeld}, Cursor: cursor, Limit: unservedPage,
-		})
-		if err != nil {
-			return "", err
-		}
-		var loads []store.Load
-		for _, r := range page.Runs {
-			w.tellUnserved(&r, told)
-			if r.N == 1 && (r.Place == store.PlaceReady || r.Place == store.PlaceParked) && !w.serves[r.Class] {
-				loads = append(loads, store.Load{Run: r.Run, Inbox: true})
-			}
-		}
-		if err := w.claimOver(ctx, loads); err != nil {
-			return "", err
-		}
-		if cursor = page.Cursor; cursor == "" {
-			break
-		}
-	}
-	return cursor, nil
-}
-
-// unservedAfter is how long a run waits for its first worker before others say so.
-const unservedAfter = time.Minute
-
-// tellUnserved warns, once for each class, of a run that has waited for long and that the worker
-// does not serve: mostly nobody does, because a Register is forgotten or a queue has another
-// name.
-func (w *Worker) tellUnserved(r *store.Record, told map[store.Class]bool) {
-	waited := w.clock.Now().Sub(r.CreatedAt)
-	if r.Place != store.PlaceReady || waited < unservedAfter || w.serves[r.Class] || told[r.Class] {
-		return
-	}
-	told[r.Class] = true
-	w.log.Warn("a run waits for a worker, and this one does not serve it", "run", r.Run, "workflow", r.Class.Workflow, "queue", r.Class.Queue,
-		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
-}
-
-// claimOver claims those of the runs that are to end.
-func (w *Worker) claimOver(ctx context.Context, loads []store.Load) error {
-	if len(loads) == 0 {
-		return nil
+// endUnserved claims those of the runs that are to end.
+func (w *Worker) endUnserved(ctx context.Context, runs []event.RunID) error {
+	loads := make([]store.Load, len(runs))
+	for i, run := range runs {
+		loads[i] = store.Load{Run: run, Limit: 1, Inbox: true}
 	}
 	loaded, err := w.store.Load(ctx, loads)
 	if err != nil {
 		return err
 	}
 	for i := range loaded {
-		if loaded[i].Err == nil && w.over(&loaded[i]) {
-			if err := w.claimByName(ctx, loads[i].Run); err != nil {
+		got := &loaded[i]
+		if got.Err != nil || got.Record.Place != store.PlaceReady || w.serves[got.Record.Class] {
+			continue // it is gone, or its own worker says what is wrong
+		}
+		w.tellUnserved(&got.Record)
+		if w.over(got) {
+			if err := w.claimByName(ctx, got.Record.Run); err != nil {
 				return err
 			}
 		}
@@ -108,8 +60,33 @@ func (w *Worker) claimOver(ctx context.Context, loads []store.Load) error {
 	return nil
 }
 
-// over reports whether a run that has not begun is to end.
+// unservedAfter is how long a run waits for its first worker before others say so.
+const unservedAfter = time.Minute
+
+// tellUnserved warns, once for each class, of a run that has waited for long and that nobody
+// serves: mostly a Register is forgotten, or a queue has another name.
+func (w *Worker) tellUnserved(r *store.Record) {
+	waited := w.clock.Now().Sub(r.CreatedAt)
+	if waited < unservedAfter {
+		return
+	}
+	if _, known := w.told.LoadOrStore(r.Class, true); known {
+		return
+	}
+	w.log.Warn("a run waits for a worker, and none serves it", "run", r.Run, "workflow", r.Class.Workflow, "queue", r.Class.Queue,
+		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
+}
+
+// over reports whether a run that nobody serves is to end.
 func (w *Worker) over(got *store.Loaded) bool {
+	asked := slices.ContainsFunc(got.Inbox, func(i store.Item) bool {
+		e, err := event.DecodeItem(i.Body)
+		return err == nil && e.Type == event.CancelRequested
+	})
+	if got.Record.N > 1 {
+		_, remote := event.StepOfRun(got.Record.Class.Workflow)
+		return remote && asked
+	}
 	if len(got.Frames) != 1 {
 		return false
 	}
@@ -121,10 +98,7 @@ func (w *Worker) over(got *store.Loaded) bool {
 	if fold.Apply(&f.Events[0]) != nil {
 		return false
 	}
-	return w.outOfTime(&fold) != nil || slices.ContainsFunc(got.Inbox, func(i store.Item) bool {
-		e, err := event.DecodeItem(i.Body)
-		return err == nil && e.Type == event.CancelRequested
-	})
+	return asked || w.outOfTime(&fold) != nil
 }
 
 // outOfTime returns why a run that has not begun fails now without its code; nil: it does not.
@@ -164,12 +138,20 @@ func (w *Worker) claimByName(ctx context.Context, run event.RunID) error {
 
 // executeUnserved ends a run of a class that is not served here, or gives it back.
 func (t *task) executeUnserved(events []event.Event, inbox []store.Item) {
-	if len(events) != 1 {
+	_, remote := event.StepOfRun(t.class.Workflow)
+	begun := len(events) != 1
+	if begun && !remote {
 		t.lose(&t.fence)
 		return
 	}
 	t.run = replay.New(t.id, "", nil, &t.exec.pool)
-	if err := t.run.Replay(events); err != nil {
+	var err error
+	if begun {
+		err = t.run.Skip(events)
+	} else {
+		err = t.run.Replay(events)
+	}
+	if err != nil {
 		t.lose(&t.fence)
 		return
 	}
@@ -177,8 +159,17 @@ func (t *task) executeUnserved(events []event.Event, inbox []store.Item) {
 	for len(t.pending) > 0 && t.applyNext() { // all at once: no code runs, and what ends the run may be the last
 	}
 	t.pending = nil
-	if f := t.w.outOfTime(t.run.Fold()); f != nil && !t.run.Ended() {
-		t.end(event.Event{Type: event.RunFailed, Failure: f})
+	fold := t.run.Fold()
+	switch {
+	case t.run.Ended():
+	case begun && fold.CancelRequested:
+		t.end(event.Event{Type: event.RunCanceled, Failure: &event.Failure{
+			Code: event.CodeCanceled, Message: strings.TrimSuffix("canceled while no worker served its queue: "+fold.CancelReason, ": "),
+		}})
+	case !begun:
+		if f := t.w.outOfTime(fold); f != nil {
+			t.end(event.Event{Type: event.RunFailed, Failure: f})
+		}
 	}
 	if !t.run.Ended() {
 		t.lose(&t.fence)

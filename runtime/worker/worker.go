@@ -60,11 +60,6 @@ type Config struct {
 	// claim by any worker. Else this worker begins them at once while it has room,
 	// which saves a claim, a commit and two round trips.
 	NoHandover bool
-	// Unserved is how often the worker looks for runs that nobody serves: it warns of
-	// them, and ends those that have not begun and are to end, because somebody has
-	// canceled them or their time is over. 0: never, for a look reads what the store
-	// keeps of every run that has not ended; a minute is right for some thousands of them.
-	Unserved time.Duration
 	// BlockedAfter is how long code of a workflow may run between two durable
 	// operations before the worker reports it; 0: 5 s.
 	BlockedAfter time.Duration
@@ -175,6 +170,7 @@ type Worker struct {
 	io           context.Context // ends when the worker waits for the store no more
 	cutOff       context.CancelFunc
 	dog          *watchdog
+	told         sync.Map // classes of which it has said that nobody serves them
 
 	ran  atomic.Bool
 	work sync.WaitGroup // committers, loaders, the purger
@@ -295,10 +291,6 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	}
 	w.work.Add(1)
 	go w.purgeLoop(purging)
-	if w.cfg.Unserved > 0 {
-		w.work.Add(1)
-		go w.unservedLoop(purging)
-	}
 	w.watch()
 }
 

@@ -11,9 +11,10 @@ import (
 // Delete forgets a run that has ended, before its retention is over. From then
 // on nobody finds it, and its workflow id is as if the run had not been; workers
 // remove what is stored of it within some minutes. Deleting it again does
-// nothing. Children and other runs of the same workflow id are not touched.
+// nothing. A run that was canceled and has not begun is ended by it if no worker serves it. Children and other runs of the same workflow id are not touched.
 //
-// Errors: a *[StatusError] if the run has not ended; ErrRunNotFound; [ErrNotSupported]
+// Errors: a *[StatusError] if the run has not ended, which matches ErrRunUnserved if it waits
+// for a worker and none serves it; ErrRunNotFound; [ErrNotSupported]
 // if the store keeps everything.
 func (h *Handle) Delete(ctx context.Context) error {
 	id, err := h.resolve(ctx)
@@ -25,10 +26,14 @@ func (h *Handle) Delete(ctx context.Context) error {
 		return fmt.Errorf("delete run %s: %w", id, err)
 	}
 	err = p.Delete(ctx, id) // says what and which
-	if open, ok := errors.AsType[*store.NotEndedError](err); ok {
-		return &StatusError{Run: open.Run, Verb: "delete", Status: open.Status, Fix: notEnded}
+	open, ok := errors.AsType[*store.NotEndedError](err)
+	if !ok {
+		return err
 	}
-	return err
+	if ended, failed := h.c.endUnserved(ctx, id); failed == nil && ended {
+		return p.Delete(ctx, id)
+	}
+	return h.c.explainUnserved(ctx, id, &StatusError{Run: open.Run, Verb: "delete", Status: open.Status, Fix: notEnded})
 }
 
 const notEnded = "it has not ended: cancel it and wait for its end, for which some worker has to run; once it has begun, one that serves its workflow and queue"

@@ -25,6 +25,9 @@ var (
 	// ErrRunBlocked: the run was still blocked when the time of whoever waits for it was
 	// up: worker code does not fit its log. The text says why; so does [RunInfo].
 	ErrRunBlocked = errors.New("workflow: run is blocked")
+	// ErrRunUnserved: the run waits for a worker, and none that lives serves its workflow and
+	// queue. The text names them; so does [RunInfo], which says it, too.
+	ErrRunUnserved = errors.New("workflow: run waits for a worker")
 	// ErrWrongWorkflow: the handle or definition is of another workflow than the run.
 	ErrWrongWorkflow = errors.New("workflow: handle of another workflow")
 	// ErrRunTerminal: the run has ended and takes nothing more.

@@ -73,6 +73,9 @@ type RunInfo struct {
 	// Retries are the steps of which an attempt has failed and that have not ended, in order
 	// of their creation; only [Handle.Info] sets it, for which it reads the log.
 	Retries []StepRetry
+	// Unserved says that the run waits for a worker, and that none that lives has its
+	// workflow registered and serves its queue: start one. Only [Handle.Info] sets it.
+	Unserved bool
 }
 
 // StepRetry is a step that is tried again.
@@ -115,6 +118,9 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		if info.Blocked, err = h.c.whyBlocked(ctx, id); err != nil {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
 		}
+	}
+	if info.Unserved, err = h.c.unserved(ctx, &l.Record); err != nil {
+		return info, fmt.Errorf("get info of run %s: %w", id, err)
 	}
 	if len(l.Frames) == 0 {
 		return info, nil
@@ -192,18 +198,26 @@ const MaxReason = 4 << 10
 // run's context ends at its next suspension point, wherever it is, and the run's
 // own outcome stands: code that swallows the cancel may still complete. Asking
 // again does nothing and returns nil, also once the run has ended: an answer may have
-// been lost. The reason of the first cancel is in the error of a run that ends canceled. It takes a worker that serves the run: a blocked run is
-// canceled once fitting code is back. The error matches ErrRunTerminal if the run
+// been lost. The reason of the first cancel is in the error of a run that ends canceled. A run that
+// has not begun ends also if no worker serves it, before Cancel returns; one that has takes a
+// worker that serves it, for only that has the code that cleans up, and a blocked run is canceled once fitting
+// code is back. The error matches ErrRunTerminal if the run
 // has ended and was never asked, and is an *[InvalidError] for a reason of more than [MaxReason] bytes or one
 // that is not UTF-8.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
 	if err := store.CheckText("reason", reason, MaxReason); err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	// One id for all cancels of a run: the first one is recorded.
-	err := h.deliver(ctx, "cancel", &event.Event{Type: event.CancelRequested, Reason: reason})
+	run, err := h.resolve(ctx)
+	if err == nil {
+		// One id for all cancels of a run: the first one is recorded.
+		err = h.c.deliver(ctx, run, store.Item{ID: "cancel", Scope: store.ScopeChain}, &event.Event{Type: event.CancelRequested, Reason: reason})
+	}
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
+	}
+	if _, err := h.c.endUnserved(ctx, run); err != nil { // the request is durable all the same
+		h.c.logger.Debug("a canceled run was left to its workers", "run", run, "error", err)
 	}
 	return nil
 }
@@ -282,7 +296,8 @@ func (r *Run[T]) Created() bool { return r.created }
 // exist is an error that matches ErrRunNotFound, one of another workflow one that matches
 // ErrWrongWorkflow. A run that is blocked is waited for, and so is the end of an
 // outage of the store; if the deadline of ctx comes first, the error of a blocked run
-// matches ErrRunBlocked as well, and says why it is.
+// matches ErrRunBlocked as well, and says why it is; that of a run that no worker serves
+// matches ErrRunUnserved.
 func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	var v T
 	id, err := r.resolve(ctx)
@@ -304,8 +319,8 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	}
 }
 
-// stillBlocked returns err, and if that is the end of a time limit and the run is blocked, why
-// it is: whoever waits for such a run would not learn that otherwise.
+// stillBlocked returns err, and if that is the end of a time limit and the run is blocked, or
+// nobody serves it, says so and why: whoever waits for such a run would not learn that otherwise.
 func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
@@ -313,8 +328,11 @@ func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), blockedPatience)
 	defer cancel()
 	l, failed := c.load(ctx, store.Load{Run: id, Limit: -1})
-	if failed != nil || l.Record.Status != StatusBlocked {
+	if failed != nil {
 		return err
+	}
+	if l.Record.Status != StatusBlocked {
+		return c.explainUnserved(ctx, id, err)
 	}
 	why, _ := c.whyBlocked(ctx, id) // that it is blocked is worth more than nothing
 	return fmt.Errorf("%w: %w: %s: %s", err, ErrRunBlocked, id, why)

@@ -32,6 +32,8 @@ func (h *history) drawHeartbeat(t *rapid.T) {
 		h.sameError("heartbeat", err, wantErr)
 		h.checkNext("heartbeat", beat.Outbox, h.m.outbox, wantErr != nil)
 		want.Outbox = beat.Outbox
+		h.checkUnserved(beat.Unserved)
+		beat.Unserved = nil // which of them come when is the store's business
 		h.equal("heartbeat", beat, want)
 
 		owned, err := h.store.Reconcile(h.ctx, 0, s)

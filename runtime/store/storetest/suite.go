@@ -34,7 +34,8 @@ type group struct {
 
 func groups(cfg Config) []group {
 	return []group{
-		{createBehaviors, nil}, {itemBehaviors, nil}, {lineBehaviors, nil}, {sessionBehaviors, nil}, {recoverBehaviors, nil},
+		{createBehaviors, nil}, {itemBehaviors, nil}, {lineBehaviors, nil}, {sessionBehaviors, nil}, {unservedBehaviors, nil},
+		{servesBehaviors, canTellWhoServes}, {recoverBehaviors, nil},
 		{claimBehaviors, nil}, {handedBehaviors, nil}, {ownerBehaviors, nil}, {ownerAgainBehaviors, nil}, {ownerRaceBehaviors, nil},
 		{commitBehaviors, nil}, {effectBehaviors, nil}, {blockedBehaviors, nil}, {deliverBehaviors, nil},
 		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {birthBehaviors, nil}, {keptBehaviors, nil},

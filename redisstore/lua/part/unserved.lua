@@ -1,0 +1,65 @@
+-- add_classes notes the classes of a session, 16 bytes each.
+local function add_classes(classes, to)
+  for i = 1, #classes, 16 do
+    to[string.sub(classes, i, i + 15)] = true
+  end
+end
+
+-- unserved returns up to most ready runs of classes that no session serves whose lease lasts,
+-- unless somebody has looked just now. own are the classes of the session that asks: if no
+-- others have ready runs, that is all it costs to find out. How far the turn has come, a
+-- class and a rank in it, is kept beside when that was.
+local function unserved(leases, names, own, now, ttl, most)
+  local served, sets, codes = {}, {}, {}
+  add_classes(own, served)
+  for _, class in ipairs(redis.call('HKEYS', names)) do
+    if not served[class] then
+      codes[#codes + 1] = class
+      sets[#sets + 1] = tag .. 'r:' .. class
+    end
+  end
+  local waiting = 0
+  for i = 1, #sets, 5000 do
+    waiting = waiting + redis.call('EXISTS', unpack(sets, i, math.min(i + 4999, #sets)))
+  end
+  if waiting == 0 then
+    return {}
+  end
+  local a = redis.call('HMGET', tag .. 'A', 'n', 'o', 'O')
+  local since = a[1] and now - a[1] or -1
+  if since >= 0 and since < math.min(5000, math.floor(ttl / 4)) then
+    return {}
+  end
+  for _, session in ipairs(redis.call('ZRANGEBYSCORE', leases, string.format('%.0f', now), '+inf')) do
+    local s = intact('HMGET', tag .. 'z:' .. session, 'k', 'r') or {}
+    if s[1] and not s[2] then
+      add_classes(s[1], served)
+    end
+  end
+  local left = {}
+  for i, class in ipairs(codes) do
+    if not served[class] and redis.call('EXISTS', sets[i]) == 1 then
+      left[#left + 1] = class
+    end
+  end
+  table.sort(left)
+  local at, runs = 1, {}
+  while at < #left and left[at] < (a[2] or '') do
+    at = at + 1
+  end
+  local rank = left[at] and left[at] == a[2] and tonumber(a[3]) or 0
+  for _ = 1, #left do
+    local wanted = most - #runs
+    local found = intact('ZRANGE', tag .. 'r:' .. left[at], rank, rank + wanted - 1) or {}
+    for _, member in ipairs(found) do
+      runs[#runs + 1] = string.sub(member, 15)
+    end
+    if #found == wanted then
+      rank = rank + wanted
+      break
+    end
+    at, rank = at % #left + 1, 0
+  end
+  redis.call('HSET', tag .. 'A', 'n', string.format('%.0f', now), 'o', left[at] or '', 'O', rank)
+  return runs
+end

@@ -1,0 +1,156 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// unserved reports whether a run waits for a worker of its class and there is none. A store
+// that cannot tell, or does not answer, says nothing.
+func (c *Client) unserved(ctx context.Context, r *store.Record) (bool, error) {
+	roster, ok := store.As[store.Roster](c.store)
+	if !ok || r.Place != store.PlaceReady {
+		return false, nil
+	}
+	served, err := roster.Serves(ctx, int(r.Run.Slot())%c.store.Partitions(), r.Class)
+	return err == nil && !served, err
+}
+
+// explainUnserved returns err, which matches ErrRunUnserved, too, if it is about a run that nobody
+// serves.
+func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) error {
+	l, failed := c.load(ctx, store.Load{Run: run, Limit: -1})
+	if failed != nil {
+		return err
+	}
+	if unserved, _ := c.unserved(ctx, &l.Record); !unserved { // what cannot be found out is left out
+		return err
+	}
+	class := l.Record.Class
+	return fmt.Errorf("%w: %w: %s: none serves workflow %q on queue %q: start one that registers it and has the queue in worker.Config.Queues",
+		err, ErrRunUnserved, run, class.Workflow, class.Queue)
+}
+
+// endUnserved ends a run that was asked to end, of which no code was executed, and that nobody
+// serves. It reports whether it has. It does what the first worker to come would have done:
+// a run that is asked to end before it begins ends without its code, so that nobody misses
+// anything that the code could have done. It claims the run with a session of its own, which
+// lives for this one request and serves nothing. So each of two clients, or a worker that
+// comes just then, either has the run or finds it owned or ended; and if the client dies in between its
+// session does, too, and the run waits again, with the request in its inbox. Whatever is not
+// as simple as that is left to workers.
+func (c *Client) endUnserved(ctx context.Context, run RunID) (bool, error) {
+	l, err := c.load(ctx, store.Load{Run: run, Limit: -1})
+	if err != nil || l.Record.N != 1 {
+		return false, err
+	}
+	if unserved, err := c.unserved(ctx, &l.Record); err != nil || !unserved {
+		return false, err
+	}
+	partition := int(run.Slot()) % c.store.Partitions()
+	session := store.SessionID("client/" + event.NewToken().String())
+	if err := c.store.OpenSession(ctx, store.Session{Partition: partition, ID: session, Worker: "client", TTL: endLease}); err != nil {
+		return false, err
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	defer func() { _ = c.store.CloseSession(closing, partition, session) }() // else its lease ends
+	claimed, err := c.store.ClaimRun(ctx, partition, session, event.NewToken(), run)
+	if err != nil {
+		return false, ignoreTaken(err)
+	}
+	request, err := c.ending(ctx, &claimed)
+	if err != nil || request == nil {
+		return false, errors.Join(err, c.store.Release(closing, run, claimed.Fence))
+	}
+	answers, err := c.store.Commit(ctx, []store.Commit{*request})
+	if err == nil {
+		err = answers[0].Err
+	}
+	return err == nil, err
+}
+
+const (
+	// endLease is that of the session of endUnserved: shorter than those of workers, so that
+	// it counts for little of the silence of others; see package store on dead sessions.
+	endLease = 2 * time.Second
+	// endPatience bounds how long it takes to end that session.
+	endPatience = 5 * time.Second
+)
+
+// ignoreTaken returns nil if somebody else was faster.
+func ignoreTaken(err error) error {
+	if errors.Is(err, store.ErrOwned) || errors.Is(err, store.ErrNotClaimable) || errors.As(err, new(*store.TerminalError)) {
+		return nil
+	}
+	return err
+}
+
+// ending returns the commit that ends a run of which only the creation is logged and that was
+// asked to end; nil: it is not that simple.
+func (c *Client) ending(ctx context.Context, claimed *store.ClaimedRun) (*store.Commit, error) {
+	l, err := c.load(ctx, store.Load{Run: claimed.Run, Inbox: true})
+	if err != nil || len(l.Frames) != 1 {
+		return nil, err
+	}
+	created, err := event.DecodeFrame(l.Frames[0])
+	if err != nil || len(created.Events) != 1 || created.Events[0].Type != event.RunCreated {
+		return nil, err
+	}
+	r := replay.New(claimed.Run, "", nil, nil)
+	defer r.Close()
+	if err := r.Replay(created.Events); err != nil {
+		return nil, err
+	}
+	late, err := c.applyUntilEnd(r, l.Inbox)
+	if err != nil || !r.Ended() {
+		return nil, err
+	}
+	events := r.Take()
+	last := &events[len(events)-1]
+	last.By = "client"
+	r.Unread(func(e *event.Event) bool {
+		last.Unread = append(last.Unread, e.Item)
+		return true
+	})
+	last.Unread = append(last.Unread, late...)
+	req := &store.Commit{
+		Run: claimed.Run, WorkflowID: claimed.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CID: event.NewCID(),
+		First: events[0].Seq, Last: last.Seq, Consume: len(l.Inbox), ConsumeLast: l.Inbox[len(l.Inbox)-1].ID,
+		Effect: store.EffectFinish, Status: r.Fold().Status(), Progress: true,
+	}
+	if req.Send, err = parcel.Sends(claimed.Run, r.Fold(), last); err != nil {
+		return nil, err
+	}
+	req.Frame, err = event.AppendFrame(nil, &event.Frame{
+		CID: req.CID, Prev: claimed.Last, Epoch: claimed.Fence.Epoch, Token: claimed.Fence.Token, Time: last.Time, Events: events,
+	})
+	return req, err
+}
+
+// applyUntilEnd applies what was sent to a run that has not begun until it ends, and returns
+// what came too late. Anything but messages and the request to end is for a worker.
+func (c *Client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.ItemID, err error) {
+	for _, item := range inbox {
+		if r.Ended() {
+			late = append(late, item.ID)
+			continue
+		}
+		e, err := event.DecodeItem(item.Body)
+		if err != nil || e.Type != event.CancelRequested && e.Type != event.MessageReceived {
+			return nil, err
+		}
+		e.Item, e.Time = item.ID, c.store.Clock().Now()
+		if err := r.Apply(*e); err != nil {
+			return nil, err
+		}
+	}
+	return late, nil
+}
