@@ -82,11 +82,11 @@ func dieAndComplete(s *site, count int) {
 		return run
 	}
 	takes := min(300, max(3000/count, 5)) // milliseconds: longer than a worker lives that begins with the run that kills
+	guilty := begin(killer, 0)            // the first one: it dies before the others have had a turn
 	var all []*workflow.Run[int]
 	for range count {
 		all = append(all, begin(beside, takes))
 	}
-	guilty := begin(killer, 0)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
