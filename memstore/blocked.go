@@ -4,14 +4,18 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// block puts a run among the blocked ones of its class, and wakes all who wait for the
-// class and may try it.
+// block puts a run among the blocked ones of its class, and tells all who wait for that.
 func (p *partition) block(r *run) {
 	p.leave(r)
-	r.place = store.PlaceBlocked
-	r.class.blocked.push(r)
+	p.enter(r, &protocol.Run[*session]{Place: store.PlaceBlocked})
+	p.tellBlocked(r)
+}
+
+// tellBlocked wakes all who wait for the class of a run that was blocked, and may try it.
+func (p *partition) tellBlocked(r *run) {
 	for _, w := range slices.Clone(r.class.idle) {
 		if l := p.sessions[w.session]; l != nil && !p.misfit(r, l) {
 			w.claim = true
@@ -19,12 +23,6 @@ func (p *partition) block(r *run) {
 			w.ring()
 		}
 	}
-}
-
-// note adds a session to those whose code could not replay the run, and forgets those
-// that are over, or have the same code.
-func (p *partition) note(r *run, by *session) {
-	r.rare().misfits = append(slices.DeleteFunc(r.extra.misfits, func(l *session) bool { return !p.isLive(l) || l.code == by.code }), by)
 }
 
 // misfit reports whether the code of a session is known not to fit the run.

@@ -122,9 +122,9 @@ func (p *partition) createBehind(n *name, c *store.Create) store.Created {
 // cancel delivers the wish of a successor. A run that is closing gets it, too:
 // the successor cannot be told to come again.
 func (p *partition) cancel(r *run, item store.Item) {
-	if !p.accepted(r.chain, item.ID) {
-		p.push(r, item, false)
-	}
+	s := p.State(r)
+	_ = p.op.Tell(r, &s, item) // a Tx in memory does not fail
+	p.announce()
 }
 
 func refuses(policy store.FinishedPolicy, last event.Status) bool {
@@ -140,17 +140,18 @@ func refuses(policy store.FinishedPolicy, last event.Status) bool {
 // insertWithItems is insert, and accepts what the run is created with. It is in no
 // place, and so not woken.
 func (p *partition) insertWithItems(c *store.Create) *run {
-	r := p.insert(c)
+	r := p.insert(c, c.Run, c.Birth)
+	s := p.State(r)
 	for _, item := range c.Items {
-		p.push(r, item, false)
+		_ = p.op.Accept(r, &s, item, false) // a Tx in memory does not fail
 	}
 	return r
 }
 
 // insert stores the log and what is known of the run, in no place yet.
-func (p *partition) insert(c *store.Create) *run {
+func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.ItemID) *run {
 	r := &run{
-		id: c.Run, chain: c.Run, wid: c.WorkflowID, class: p.class(c.Class), priority: c.Priority,
+		id: c.Run, chain: chain, wid: c.WorkflowID, class: p.class(c.Class), priority: c.Priority,
 		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CID,
 		status: cmp.Or(c.Status, event.StatusPending), created: p.now(),
 	}
@@ -161,8 +162,11 @@ func (p *partition) insert(c *store.Create) *run {
 	if len(c.Tags) > 0 || c.Parent != "" || c.Root != "" || retention > 0 {
 		r.extra = &extra{tags: c.Tags, parent: c.Parent, root: c.Root, retention: retention}
 	}
-	if c.Birth != "" {
-		r.links = &links{birth: c.Birth}
+	if createdBy != "" {
+		r.links = &links{birth: createdBy}
+	}
+	if chain != c.Run {
+		p.chained(chain).later++
 	}
 	p.add(r)
 	return r

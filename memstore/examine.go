@@ -152,6 +152,6 @@ func (p *partition) regroup(id event.RunID, ofChain map[event.RunID]int) {
 		p.chains[id] = &chain{later: n, tip: p.tips()[id]}
 	}
 	if head := p.runs[id]; head != nil {
-		p.schedule(head)
+		p.reschedule(head)
 	}
 }

@@ -34,10 +34,10 @@ func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, er
 		p.outbox.write(r, &m.Write[i], p.now())
 	}
 	for _, id := range m.Confirm {
-		p.confirm(r, id)
+		_ = p.op.Confirm(r.id, id)
 	}
 	if r != nil {
-		p.schedule(r)
+		p.reschedule(r)
 	}
 	return true, nil
 }

@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -19,17 +18,9 @@ func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence,
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.find(run)
-	if r == nil || !r.holds(fence) {
-		return fmt.Errorf("set note %s of run %s: %w", key, run, store.ErrFenced)
+	if err := p.op.SetNote(run, fence, key, body, progress); err != nil {
+		return fmt.Errorf("set note %s of run %s: %w", key, run, err)
 	}
-	if r.rare().notes == nil {
-		r.extra.notes = map[string][]byte{}
-	}
-	if old, ok := r.extra.notes[key]; progress && (!ok || !bytes.Equal(old, body)) {
-		r.recoveries = 0
-	}
-	r.extra.notes[key] = body
 	return nil
 }
 

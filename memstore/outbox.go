@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // Outbox returns records for which something is to be done, those that were
@@ -41,32 +42,10 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range marks {
-		p.mark(&marks[i])
+		_ = p.op.Mark(&marks[i]) // a Tx in memory does not fail
+		p.announce()
 	}
 	return nil
-}
-
-func (p *partition) mark(m *store.Mark) {
-	r := p.outbox.records[recordKey{m.From, m.ID}]
-	if r == nil || r.phase != m.Phase {
-		return
-	}
-	if m.Unknown && p.outbox.takeBack(r, p.now()) {
-		return
-	}
-	from := r.from
-	switch r.phase {
-	case store.PhaseFresh:
-		p.outbox.move(r, store.PhaseAnswered, p.now())
-	case store.PhaseAnswered:
-		p.outbox.move(r, store.PhaseNote, p.now())
-	case store.PhaseNote:
-		p.outbox.remove(r)
-		p.schedule(from)
-	}
-	if m.Refusal != nil && from.place != store.PlaceEnded && !p.accepted(from.chain, m.Refusal.ID) {
-		p.push(from, *m.Refusal, false)
-	}
 }
 
 // Confirm makes a run and its chain forget a record.
@@ -77,23 +56,7 @@ func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemI
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.runs[run]; r != nil { // also one that was deleted: it is not purged before
-		p.confirm(r, record)
-	}
-	return nil
-}
-
-func (p *partition) confirm(r *run, record event.ItemID) {
-	if r.links != nil && r.links.birth == record {
-		r.links.birth = ""
-		p.schedule(r)
-	}
-	if kept := p.kept[r.chain]; kept != nil {
-		delete(kept, record)
-		if len(kept) == 0 {
-			delete(p.kept, r.chain)
-		}
-	}
+	return p.op.Confirm(run, record)
 }
 
 // outbox is the records of a partition.
@@ -173,18 +136,49 @@ func (o *outbox) move(r *record, to store.Phase, now int64) {
 	heap.Push(&o.later, r)
 }
 
-// takeBack makes a record and the answered ones before it fresh again, if one
-// before it is not a note. Before a note there is none.
-func (o *outbox) takeBack(r *record, now int64) bool {
-	if r.before == nil {
-		return false
+// Record returns a record.
+func (p *partition) Record(from *run, id event.ItemID) (protocol.Record, error) {
+	if r := p.record(from, id); r != nil {
+		return protocol.Record{ID: id, To: r.To, Phase: r.phase}, nil
 	}
-	for ; r != nil; r = r.before {
-		if r.phase == store.PhaseAnswered {
-			o.move(r, store.PhaseFresh, now)
+	return protocol.Record{}, nil
+}
+
+func (p *partition) record(from *run, id event.ItemID) *record {
+	return p.outbox.records[recordKey{from.id, id}]
+}
+
+// AddRecord writes a record.
+func (p *partition) AddRecord(from *run, s *store.Send, now int64) error {
+	p.outbox.write(from, s, now)
+	return nil
+}
+
+// SetPhase moves a record on.
+func (p *partition) SetPhase(from *run, rec protocol.Record, phase store.Phase, now int64) error {
+	p.outbox.move(p.record(from, rec.ID), phase, now)
+	return nil
+}
+
+// RemoveRecord forgets a note.
+func (p *partition) RemoveRecord(from *run, rec protocol.Record) error {
+	p.outbox.remove(p.record(from, rec.ID))
+	return nil
+}
+
+// HasOpenBefore reports whether one before it in its pair is no note.
+func (p *partition) HasOpenBefore(from *run, rec protocol.Record) (bool, error) {
+	return p.record(from, rec.ID).before != nil, nil
+}
+
+// Refresh makes the answered ones before it fresh.
+func (p *partition) Refresh(from *run, rec protocol.Record, now int64) error {
+	for b := p.record(from, rec.ID).before; b != nil; b = b.before {
+		if b.phase == store.PhaseAnswered {
+			p.outbox.move(b, store.PhaseFresh, now)
 		}
 	}
-	return true
+	return nil
 }
 
 // remove forgets a record that is in no pair.

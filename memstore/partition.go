@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // partition is everything that one mutex guards.
@@ -34,6 +35,8 @@ type partition struct {
 	order    uint64 // of the last run that was made ready
 	most     int    // runs that there were since the maps were last made
 
+	op protocol.Op[*run, *session] // carries out what the protocol says, on this
+
 	waits     map[*waiting]struct{}
 	listeners map[store.SessionID][]*waiting // the same, by session
 	watches   map[*run]*watch
@@ -41,7 +44,7 @@ type partition struct {
 }
 
 func newPartition(number int, clock store.Clock) *partition {
-	return &partition{
+	p := &partition{
 		number:    number,
 		clock:     clock,
 		runs:      map[event.RunID]*run{},
@@ -57,6 +60,8 @@ func newPartition(number int, clock store.Clock) *partition {
 		listeners: map[store.SessionID][]*waiting{},
 		watches:   map[*run]*watch{},
 	}
+	p.op.Tx = p
+	return p
 }
 
 // name is what is known about a workflow id.
@@ -69,22 +74,9 @@ type name struct {
 // now returns the time in milliseconds.
 func (p *partition) now() int64 { return p.clock.Now().UnixMilli() }
 
-// millis returns t in milliseconds, rounded up so that nothing is due too early, and
-// within the times of event.Instant; 0 for the zero time.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return event.Instant(t).UnixMilli()
-}
+func millis(t time.Time) int64 { return protocol.Millis(t) }
 
-// timeOf is the opposite of millis.
-func timeOf(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}
+func timeOf(ms int64) time.Time { return protocol.Time(ms) }
 
 // add makes a run known.
 func (p *partition) add(r *run) {

@@ -22,24 +22,10 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.most = max(p.most, len(p.runs))
-	purged := 0
-	for now := p.now(); purged < limit && len(p.purges) > 0 && p.purges.next() <= now; purged++ {
-		p.purge(p.purges.first())
-	}
+	purged, err := p.op.Purge(limit, nil)
+	p.announce()
 	p.shrink()
-	return purged, timeOf(p.purges.next()), nil
-}
-
-// purge forgets everything about a run.
-func (p *partition) purge(r *run) {
-	p.purges.remove(r)
-	p.ids.remove(r)
-	delete(p.runs, r.id)
-	p.forgetName(r)
-	p.forgetChain(r)
-	r.class.runs--
-	p.tidy(r.class)
-	p.publish(r)
+	return purged, timeOf(p.purges.next()), err
 }
 
 // Delete hides a run that has ended until it is purged.
@@ -50,61 +36,26 @@ func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.hide(run); err != nil {
+	err := p.op.Delete(run)
+	p.announce()
+	if err != nil {
 		return fmt.Errorf("delete run %s: %w", run, err)
 	}
-	return nil
-}
-
-func (p *partition) hide(run event.RunID) error {
-	r := p.runs[run]
-	switch {
-	case r == nil:
-		return store.ErrRunNotFound
-	case r.place != store.PlaceEnded:
-		return &store.NotEndedError{Run: run, Status: r.status}
-	case r.hidden:
-		return nil
-	}
-	r.hidden = true
-	p.schedule(r)
-	p.forgetName(r)
-	p.publish(r)
-	p.tellStreams(r.chain)
 	return nil
 }
 
 // unpurged is the index of a run that has ended and may not be purged.
 const unpurged = -1
 
-// schedule notes when a run may be purged. It is called for a run that has ended
-// when that may have changed, and does nothing for others.
-func (p *partition) schedule(r *run) {
-	if r.place != store.PlaceEnded {
-		return
-	}
-	if r.timer != unpurged {
-		p.purges.remove(r)
-		r.timer = unpurged
-	}
-	if !p.needed(r) {
-		p.purges.add(r, r.purgeTime())
-	}
+// reschedule sets when a run may be purged, after something of it has changed.
+func (p *partition) reschedule(r *run) {
+	_ = p.op.Reschedule(r) // a Tx in memory does not fail
 }
 
 // needed reports whether somebody may still send again what a run that has ended
 // knows, or whether its chain is known by it.
 func (p *partition) needed(r *run) bool {
 	return r.links != nil && (r.links.birth != "" || r.links.records > 0) || p.chains[r.id] != nil
-}
-
-// purgeTime returns when a run that has ended may be purged.
-func (r *run) purgeTime() int64 {
-	keep := r.retention()
-	if r.hidden {
-		keep = 0
-	}
-	return millis(store.PurgeTime(timeOf(r.created), timeOf(r.ended), keep))
 }
 
 // retention returns how long a run is kept after its end.
@@ -122,18 +73,6 @@ func (p *partition) find(id event.RunID) *run {
 		return r
 	}
 	return nil
-}
-
-// forgetName makes the workflow id of an ended run forget that it was the last.
-func (p *partition) forgetName(r *run) {
-	n := p.names[r.wid]
-	if r.wid == "" || n == nil || n.last != r {
-		return
-	}
-	n.last = nil
-	if n.active == nil { // then nobody waits in line
-		delete(p.names, r.wid)
-	}
 }
 
 // tidy forgets a class that has no runs and that nobody waits for.

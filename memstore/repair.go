@@ -157,7 +157,7 @@ func (p *partition) rechain(r *run, to event.RunID) {
 	}
 	delete(p.chains, before)
 	if head := p.runs[before]; head != nil {
-		p.schedule(head)
+		p.reschedule(head)
 	}
 }
 
@@ -230,7 +230,7 @@ func (p *partition) place(r *run, owner *session, m *store.RunMend) {
 	case store.PlaceEnded:
 		r.place, r.inbox, r.ended = store.PlaceEnded, nil, millis(rec.EndedAt)
 		r.rare().notes, r.timer = nil, unpurged
-		p.schedule(r)
+		p.reschedule(r)
 	}
 }
 

@@ -141,7 +141,7 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 		"4 it has ended before its log": {sleeps, func(p *partition, r *run, _ *repairtest.Scene) {
 			p.leave(r)
 			r.place, r.status, r.ended = store.PlaceEnded, event.StatusCompleted, p.now()
-			p.purges.add(r, r.purgeTime())
+			p.purges.add(r, r.ended+store.DefaultRetention.Milliseconds())
 		}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckRunning}},
 		"4 the tags of an owned run": {owned, func(_ *partition, r *run, _ *repairtest.Scene) {
 			r.rare().tags = map[string]string{"who": "knows"}
@@ -206,7 +206,7 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 			p.timers.add(stranger, 1)
 		}, repairtest.Want{Invariants: []int{16}}},
 		"16 streams of a chain without runs": {complete, func(p *partition, _ *run, _ *repairtest.Scene) {
-			p.write("wrun_x", &store.Publication{Stream: "a", Body: []byte("1")})
+			p.streams["wrun_x"] = map[string]*stream{"a": {chunks: [][]byte{[]byte("1")}, last: 1}}
 		}, repairtest.Want{Invariants: []int{16}}},
 		"16 a chain without runs": {complete, func(p *partition, _ *run, _ *repairtest.Scene) { p.seenOf("wrun_x").add("item", p.now()) },
 			repairtest.Want{Invariants: []int{16}}},
@@ -242,7 +242,7 @@ func TestREC8_MendsChains(t *testing.T) {
 			repairtest.Want{Invariants: []int{8, 16}}},
 		"11 a run has left its chain": {continued, func(p *partition, r *run, s *repairtest.Scene) { p.runs[s.Other].chain = s.Other },
 			repairtest.Want{Invariants: []int{8, 11, 16}, Run: "other", Reason: store.ReasonWrongRecord}},
-		"8 it is purged too early": {continued, func(p *partition, r *run, _ *repairtest.Scene) { p.purges.add(r, r.purgeTime()) },
+		"8 it is purged too early": {continued, func(p *partition, r *run, _ *repairtest.Scene) { p.purges.add(r, r.ended+store.DefaultRetention.Milliseconds()) },
 			repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}},
 	}, func(t *testing.T, b broken) { b.mends(t) })
 }
@@ -273,8 +273,8 @@ func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 				p.leave(r)
 				r.place = store.PlaceEnded
 				r.timer = unpurged
-				p.schedule(r)
-				p.purge(r)
+				p.setPurge(r, 1)
+				_, _ = p.op.Purge(1, nil)
 			})
 		}, repairtest.Want{Invariants: []int{13}, Reason: store.ReasonWrongRecord}},
 		"13 the end of a child is not told": {settled, func(w *repairtest.World, _ *Store, s *repairtest.Scene) { w.EndsUnheard(s) },

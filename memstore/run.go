@@ -1,11 +1,11 @@
 package memstore
 
 import (
-	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // run is one run. Many of them are kept while nothing happens to them, so what
@@ -108,34 +108,10 @@ func (l *list) remove(r *run) {
 	l.n--
 }
 
-// leave takes the run out of its place with everything that belongs to it. The
-// caller puts it somewhere else in the same action.
-func (p *partition) leave(r *run) {
-	switch r.place {
-	case store.PlaceReady:
-		r.class.remove(r)
-	case store.PlaceOwned:
-		r.owner.drop(r)
-		r.owner, r.token = nil, event.Token{}
-		r.exempt = false
-	case store.PlaceParked:
-		if r.due != 0 {
-			p.timers.remove(r)
-			r.due = 0
-		}
-	case store.PlaceBlocked:
-		r.class.blocked.remove(r)
-	}
-	r.place = 0
-}
-
 // makeReady is the one way to ready: place, ready set, wake.
 func (p *partition) makeReady(r *run) {
 	p.leave(r)
-	r.place = store.PlaceReady
-	p.order++
-	r.order = p.order
-	r.class.push(r)
+	p.enter(r, &protocol.Run[*session]{Place: store.PlaceReady})
 	p.wake(r.class)
 }
 
@@ -166,37 +142,6 @@ func (p *partition) grant(r *run, to *session, token event.Token, exempt int) st
 	return store.ClaimedRun{
 		Run: r.id, WorkflowID: r.wid, Class: r.class.Class, Fence: r.fence(), Recoveries: int(r.recoveries),
 		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Mail: len(r.inbox) > 0,
-	}
-}
-
-// retire takes the run out of everything but the log and its workflow id.
-func (p *partition) retire(r *run) {
-	p.leave(r)
-	r.place, r.inbox, r.closing = store.PlaceEnded, nil, false
-	r.ended, r.timer = p.now(), unpurged
-	p.schedule(r)
-	if r.extra != nil {
-		r.extra.notes, r.extra.misfits = nil, nil
-	}
-}
-
-// end retires the run and hands its workflow id on.
-func (p *partition) end(r *run) {
-	p.retire(r)
-	p.tellStreams(r.chain)
-	if r.wid == "" {
-		return
-	}
-	n := p.name(r.wid)
-	n.last = r
-	if n.active != r {
-		return
-	}
-	n.active = nil
-	if len(n.line) > 0 {
-		n.active = n.line[0]
-		n.line = slices.Delete(n.line, 0, 1)
-		p.makeReady(n.active)
 	}
 }
 

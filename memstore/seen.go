@@ -3,17 +3,12 @@ package memstore
 import (
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-const (
-	// dedupe is how long at least an accepted item is remembered.
-	dedupe = 24 * time.Hour
-	// linear is the number of ids up to which looking at each is as good as a map.
-	linear = 16
-)
+// linear is the number of ids up to which looking at each is as good as a map.
+const linear = 16
 
 // seen is what a chain has accepted. Most chains accept few items or none.
 type seen struct {
@@ -35,20 +30,41 @@ func (p *partition) accepted(chain event.RunID, id event.ItemID) bool {
 	return ok
 }
 
-// remember notes that a run accepts an item: until Confirm, or for the window for
-// repetitions.
-func (p *partition) remember(r *run, id event.ItemID, keep bool) {
-	now := p.now()
+// Seen reports whether a chain has accepted an item.
+func (p *partition) Seen(chain event.RunID, id event.ItemID) (bool, error) {
+	return p.accepted(chain, id), nil
+}
+
+// Remember notes that a chain has accepted an item.
+func (p *partition) Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error {
 	if !keep {
-		s := p.seenOf(r.chain)
-		s.prune(now, len(r.inbox))
-		s.add(id, now)
-		return
+		p.seenOf(chain).add(id, at)
+		return nil
 	}
-	if p.kept[r.chain] == nil {
-		p.kept[r.chain] = map[event.ItemID]int64{}
+	if p.kept[chain] == nil {
+		p.kept[chain] = map[event.ItemID]int64{}
 	}
-	p.kept[r.chain][id] = now
+	p.kept[chain][id] = at
+	return nil
+}
+
+// ForgetSeen forgets items that were accepted before, if that is worth it.
+func (p *partition) ForgetSeen(r *run, before int64) error {
+	if s := p.seen[r.chain]; s != nil {
+		s.prune(before, len(r.inbox))
+	}
+	return nil
+}
+
+// Unkeep forgets an item that was remembered until Confirm.
+func (p *partition) Unkeep(chain event.RunID, id event.ItemID) error {
+	if kept := p.kept[chain]; kept != nil {
+		delete(kept, id)
+		if len(kept) == 0 {
+			delete(p.kept, chain)
+		}
+	}
+	return nil
 }
 
 func (s *seen) has(id event.ItemID) bool {
@@ -72,11 +88,10 @@ func (s *seen) add(id event.ItemID, now int64) {
 	}
 }
 
-// prune forgets what was accepted longer ago than the window for repetitions,
+// prune forgets what was accepted before a time,
 // but never the last unread ones: those are still in the inbox. It waits until
 // that is half of all, so that it costs next to nothing per item.
-func (s *seen) prune(now int64, unread int) {
-	limit := now - dedupe.Milliseconds()
+func (s *seen) prune(limit int64, unread int) {
 	if len(s.items) == 0 || s.items[0].at >= limit {
 		return
 	}

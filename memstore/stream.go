@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // stream is a list of chunks; the last one of them has index last.
@@ -37,18 +38,10 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.find(run)
-	if r == nil || !r.holds(fence) {
-		return fmt.Errorf("publish to streams of run %s: %w", run, store.ErrFenced)
-	}
-	for i := range chunks {
-		c := &chunks[i]
-		if st := p.stream(r.chain, c.Stream); st != nil && st.closed && !st.wrote(c) {
-			return fmt.Errorf("publish to stream %q of run %s: %w", c.Stream, run, store.ErrStreamClosed)
-		}
-	}
-	for i := range chunks {
-		p.write(r.chain, &chunks[i])
+	err := p.op.Publish(run, fence, chunks)
+	p.announce()
+	if err != nil {
+		return fmt.Errorf("publish to streams of run %s: %w", run, err)
 	}
 	return nil
 }
@@ -58,60 +51,61 @@ func (p *partition) stream(chain event.RunID, name string) *stream {
 	return p.streams[chain][name]
 }
 
-// wrote reports whether a chunk is in the stream already.
-func (s *stream) wrote(c *store.Publication) bool {
-	return c.Writer != "" && s.writers[c.Writer] >= c.Nth
-}
-
-// write does to a stream what its publication says.
-func (p *partition) write(chain event.RunID, c *store.Publication) {
-	if c.Drop {
-		p.drop(chain, c.Stream)
-	}
-	st := p.stream(chain, c.Stream)
-	if st == nil && c.Body == nil && !c.Close {
-		p.tellStreams(chain)
-		return
-	}
+// Stream returns how a stream stands.
+func (p *partition) Stream(chain event.RunID, name string) (protocol.Stream, error) {
+	st := p.stream(chain, name)
 	if st == nil {
-		st = p.open(chain, c.Stream)
+		return protocol.Stream{Chain: chain, Name: name, First: 1}, nil
 	}
-	if c.Body != nil && !st.closed && !st.wrote(c) {
-		st.append(c)
-	}
-	if n := len(st.chunks); c.Keep > 0 && n > c.Keep {
-		st.trim(n - c.Keep)
-	}
-	st.closed = st.closed || c.Close
-	p.tellStreams(chain)
+	return protocol.Stream{Chain: chain, Name: name, Found: true, First: st.last + 1 - uint64(len(st.chunks)), Last: st.last, Closed: st.closed}, nil
 }
 
-func (p *partition) drop(chain event.RunID, name string) {
-	delete(p.streams[chain], name)
-	if len(p.streams[chain]) == 0 {
-		delete(p.streams, chain)
+// SaveStream makes a stream, and closes it.
+func (p *partition) SaveStream(s protocol.Stream) (protocol.Stream, error) {
+	if !s.Found {
+		if p.streams[s.Chain] == nil {
+			p.streams[s.Chain] = map[string]*stream{}
+		}
+		p.streams[s.Chain][s.Name], s.Found = &stream{}, true
 	}
+	p.stream(s.Chain, s.Name).closed = s.Closed
+	return s, nil
 }
 
-func (p *partition) open(chain event.RunID, name string) *stream {
-	if p.streams[chain] == nil {
-		p.streams[chain] = map[string]*stream{}
-	}
-	st := &stream{}
-	p.streams[chain][name] = st
-	return st
+// TrimStream forgets the first chunks.
+func (p *partition) TrimStream(s protocol.Stream) error {
+	st := p.stream(s.Chain, s.Name)
+	st.trim(len(st.chunks) - int(s.Last+1-s.First))
+	return nil
 }
 
-func (s *stream) append(c *store.Publication) {
-	s.chunks = append(s.chunks, c.Body)
-	s.last++
+// AddChunk appends a chunk.
+func (p *partition) AddChunk(s protocol.Stream, c *store.Publication) error {
+	st := p.stream(s.Chain, s.Name)
+	st.chunks = append(st.chunks, c.Body)
+	st.last = s.Last
 	if c.Writer == "" {
-		return
+		return nil
 	}
-	if s.writers == nil {
-		s.writers = map[string]uint64{}
+	if st.writers == nil {
+		st.writers = map[string]uint64{}
 	}
-	s.writers[c.Writer] = c.Nth
+	st.writers[c.Writer] = c.Nth
+	return nil
+}
+
+// Written returns the number of the last chunk of a writer.
+func (p *partition) Written(s protocol.Stream, writer string) (uint64, error) {
+	return p.stream(s.Chain, s.Name).writers[writer], nil
+}
+
+// DropStream removes a stream.
+func (p *partition) DropStream(s protocol.Stream) error {
+	delete(p.streams[s.Chain], s.Name)
+	if len(p.streams[s.Chain]) == 0 {
+		delete(p.streams, s.Chain)
+	}
+	return nil
 }
 
 // trim forgets the first n chunks, and their memory.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // misfits are the numbers of the sessions that have blocked a run, in the order in which
@@ -18,14 +19,21 @@ type misfits string
 
 func (m misfits) with(session int64) misfits { return m + misfits(fmt.Sprint(" ", session)) }
 
+// sessions returns the numbers.
+func (m misfits) sessions() []int64 {
+	var all []int64
+	for _, number := range strings.Fields(string(m)) {
+		if id, err := strconv.ParseInt(number, 10, 64); err == nil { // no session has another one
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
 // liveOf returns those sessions that nobody has begun to recover.
 func (c *conn) liveOf(m misfits) ([]*session, error) {
 	var live []*session
-	for _, number := range strings.Fields(string(m)) {
-		id, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			continue // no session has it
-		}
+	for _, id := range m.sessions() {
 		l, err := c.sessions(selectSession+`WHERE id = +? AND reason IS NULL`, id)
 		if err != nil {
 			return nil, err
@@ -33,6 +41,57 @@ func (c *conn) liveOf(m misfits) ([]*session, error) {
 		live = append(live, l...)
 	}
 	return live, nil
+}
+
+// Session returns what is known of a session.
+func (t *tx) Session(id int64) (protocol.Session, error) {
+	found, err := t.sessions(selectSession+`WHERE id = +?`, id)
+	if err != nil || len(found) == 0 {
+		return protocol.Session{Over: true}, err
+	}
+	return protocol.Session{ID: found[0].name, Code: found[0].code, Over: found[0].reason != ""}, nil
+}
+
+// Blockers returns the sessions that have blocked a run.
+func (t *tx) Blockers(r *run) ([]int64, error) { return r.misfits.sessions(), nil }
+
+// SetBlockers notes others.
+func (t *tx) SetBlockers(r *run, sessions []int64) {
+	r.misfits = ""
+	for _, id := range sessions {
+		r.misfits = r.misfits.with(id)
+	}
+}
+
+// block puts a run among the blocked ones of its class, and tells all who wait for that.
+func (t *tx) block(r *run) error {
+	if err := t.tellBlocked(r); err != nil {
+		return err
+	}
+	t.leave(r)
+	r.place = store.PlaceBlocked
+	return t.save(r)
+}
+
+// tellBlocked tells all who wait for the class of a run that it was blocked, those in
+// other processes by a number that they look at.
+func (t *tx) tellBlocked(r *run) error {
+	if err := t.exec(`UPDATE classes SET blocks = blocks + 1 WHERE id = +?`, r.class); err != nil {
+		return err
+	}
+	times, err := t.number(`SELECT blocks FROM classes WHERE id = +?`, r.class)
+	if err != nil {
+		return err
+	}
+	class, err := t.className(r.class)
+	if err != nil {
+		return err
+	}
+	if t.news.blocks == nil {
+		t.news.blocks = map[store.Class]int64{}
+	}
+	t.news.blocks[class] = times
+	return nil
 }
 
 // misfit reports whether the code of a session is known not to fit.
@@ -53,46 +112,6 @@ func (c *conn) liveMisfits(m misfits) ([]store.SessionID, error) {
 	}
 	slices.Sort(all)
 	return all, err
-}
-
-// note adds the owner of a run to the sessions that have blocked it, and forgets those
-// that are over, or have the same code.
-func (t *tx) note(r *run) error {
-	owner, err := t.sessions(selectSession+`WHERE id = +?`, r.owner)
-	if err != nil || len(owner) == 0 {
-		return err
-	}
-	live, err := t.liveOf(r.misfits)
-	r.misfits = ""
-	for _, l := range live {
-		if l.code != owner[0].code {
-			r.misfits = r.misfits.with(l.id)
-		}
-	}
-	r.misfits = r.misfits.with(r.owner)
-	return err
-}
-
-// block puts a run among the blocked ones of its class, and tells all who wait for that.
-func (t *tx) block(r *run) error {
-	if err := t.exec(`UPDATE classes SET blocks = blocks + 1 WHERE id = +?`, r.class); err != nil {
-		return err
-	}
-	times, err := t.number(`SELECT blocks FROM classes WHERE id = +?`, r.class)
-	if err != nil {
-		return err
-	}
-	class, err := t.className(r.class)
-	if err != nil {
-		return err
-	}
-	if t.news.blocks == nil {
-		t.news.blocks = map[store.Class]int64{}
-	}
-	t.news.blocks[class] = times
-	t.leave(r)
-	r.place = store.PlaceBlocked
-	return t.save(r)
 }
 
 // unblock makes up to limit blocked runs of the classes ready that the session may try.

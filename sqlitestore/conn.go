@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -14,6 +15,7 @@ import (
 // Only one goroutine may use it at a time.
 type conn struct {
 	*sqlite.Conn
+	executed atomic.Int64 // statements, for tests that count them
 }
 
 // row is the present row of a query.
@@ -27,7 +29,7 @@ func connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas .
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{raw}
+	c := &conn{Conn: raw}
 	// Waiting for a lock is done here, by retry, where it can be given up.
 	c.SetBusyTimeout(0)
 	if err := c.configure(ctx, append(pragmas, `temp_store = MEMORY`)...); err != nil {
@@ -63,6 +65,7 @@ func (c *conn) query(query string, each func(row) error, args ...any) error {
 	if err != nil {
 		return err
 	}
+	c.executed.Add(1)
 	return step(s, each, args)
 }
 

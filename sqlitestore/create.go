@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // Create stores new runs, all of them in one transaction.
@@ -196,11 +197,8 @@ func (t *tx) createInLine(w workflowID, active *run, c *store.Create) (store.Cre
 // cancel delivers the wish of a successor. A run that is closing gets it, too:
 // the successor cannot be told to come again.
 func (t *tx) cancel(r *run, item store.Item) error {
-	seen, err := t.seen(r.chain, item.ID)
-	if err != nil || seen {
-		return err
-	}
-	return t.push(r, item, false)
+	s := t.State(r)
+	return t.op.Tell(r, &s, item)
 }
 
 // refuses returns a refusal if the way in which the last run of the workflow id
@@ -221,8 +219,8 @@ func (t *tx) refuses(w workflowID, c *store.Create) error {
 
 // keepRefusal makes a refusal the answer to one of several requests.
 func keepRefusal(err error) (store.Created, error) {
-	if no, ok := errors.AsType[refusal](err); ok {
-		return store.Created{Err: no.error}, nil
+	if no, ok := errors.AsType[protocol.Refused](err); ok {
+		return store.Created{Err: no.Err}, nil
 	}
 	return store.Created{}, err
 }
@@ -230,24 +228,26 @@ func keepRefusal(err error) (store.Created, error) {
 // insertWithItems is insert for the first run of a chain, and accepts what it is created
 // with. The caller puts the run into a place, and saves how many items it has.
 func (t *tx) insertWithItems(c *store.Create, w workflowID) (*run, error) {
-	r, err := t.insert(c, w, c.Run)
+	r, err := t.insert(c, w, c.Run, c.Birth)
 	if err != nil {
 		return nil, err
 	}
+	s := t.State(r)
 	for _, item := range c.Items {
-		if _, err := t.accept(r, item, false); err != nil {
+		if err := t.op.Accept(r, &s, item, false); err != nil {
 			return nil, err
 		}
 	}
+	r.inbox = r.items
 	return r, nil
 }
 
 // insert stores the log and what is known of the run, in no place yet. The first
 // run of a chain is its own.
-func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID) (*run, error) {
+func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
 		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CID, created: t.ms(),
-		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention)}
+		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy}
 	var err error
 	if r.class, err = t.ensureClass(c.Class); err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID) (*run, err
 		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth)
 		VALUES (?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?)`,
 		packRun(r.id), later, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
-		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags), nonEmpty(string(c.Birth)))
+		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags), nonEmpty(string(createdBy)))
 	if err != nil {
 		return nil, err
 	}

@@ -123,11 +123,13 @@ func (c *conn) inspectPurges(snap *store.Snapshot) error {
 	}
 	for _, r := range ended {
 		listed, can := snap.Purges[r.id]
-		if can != free[r.key] || can && !listed.Equal(timeOf(r.purgeTime())) {
+		state := stateOf(r)
+		at := timeOf(state.PurgeTime())
+		if can != free[r.key] || can && !listed.Equal(at) {
 			return fmt.Errorf("run %s is to be purged at %v, can be purged: %t, listed: %t at %v: %w",
-				r.id, timeOf(r.purgeTime()), free[r.key], can, listed, errDamaged)
+				r.id, at, free[r.key], can, listed, errDamaged)
 		}
-		snap.Purges[r.id] = timeOf(r.purgeTime())
+		snap.Purges[r.id] = at
 	}
 	if len(snap.Purges) != len(ended) {
 		return fmt.Errorf("%d runs can be purged, %d have ended: %w", len(snap.Purges), len(ended), errDamaged)

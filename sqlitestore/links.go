@@ -35,15 +35,20 @@ func (t *tx) mendLinks(m *store.LinkMend) (bool, error) {
 			return false, err
 		}
 	}
-	if err := t.send(r, m.Write); err != nil {
-		return false, err
-	}
-	for _, id := range m.Confirm {
-		if err := t.confirm(r.id, id); err != nil {
+	for i := range m.Write {
+		if err := t.AddRecord(r, &m.Write[i], t.ms()); err != nil {
 			return false, err
 		}
 	}
-	return true, t.release(r)
+	for _, id := range m.Confirm {
+		if err := t.op.Confirm(r.id, id); err != nil {
+			return false, err
+		}
+	}
+	if r, err = t.anyRun(r.id); err != nil { // Confirm has changed it
+		return false, err
+	}
+	return true, t.op.Reschedule(r)
 }
 
 // linkable reports whether everything is as it was examined.

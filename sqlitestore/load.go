@@ -63,7 +63,7 @@ type stored struct {
 	misfits misfits
 }
 
-const selectStored = `SELECT ` + runColumns + `, c.queue, c.workflow, r.parent, r.root, r.tags, r.next, r.birth
+const selectStored = `SELECT ` + runColumns + `, c.queue, c.workflow, r.parent, r.root, r.tags, r.next
 	FROM runs r JOIN classes c ON c.id = r.class `
 
 func (c *conn) stored(query string, args ...any) ([]stored, error) {
@@ -83,12 +83,12 @@ func scanStored(r row) (stored, error) {
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
-		Class:  store.Class{Queue: r.ColumnText(26), Workflow: r.ColumnText(27)},
-		Parent: unpackRun(r, 28), Root: unpackRun(r, 29),
-		Next: unpackRun(r, 31), Birth: event.ItemID(r.ColumnText(32)),
+		Class:  store.Class{Queue: r.ColumnText(28), Workflow: r.ColumnText(29)},
+		Parent: unpackRun(r, 30), Root: unpackRun(r, 31),
+		Next: unpackRun(r, 33), Birth: v.createdBy,
 	}}
-	if !r.ColumnIsNull(30) {
-		if err := json.Unmarshal([]byte(r.ColumnText(30)), &s.Tags); err != nil {
+	if !r.ColumnIsNull(32) {
+		if err := json.Unmarshal([]byte(r.ColumnText(32)), &s.Tags); err != nil {
 			return s, fmt.Errorf("read tags of run %s: %w", v.id, err)
 		}
 	}

@@ -12,26 +12,7 @@ import (
 // is progress.
 func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	_, err := perform(ctx, s, func(t *tx) (struct{}, error) {
-		r, err := t.run(run)
-		if err != nil {
-			return struct{}{}, err
-		}
-		if r == nil || !r.holds(fence) {
-			return struct{}{}, refuse(store.ErrFenced)
-		}
-		if progress && r.recoveries > 0 {
-			same, err := t.number(`SELECT count(*) FROM notes WHERE run = +? AND key = ? AND body = ?`, r.key, key, body)
-			if err != nil {
-				return struct{}{}, err
-			}
-			if same == 0 {
-				err = t.exec(`UPDATE runs SET recoveries = 0 WHERE key = +?`, r.key)
-			}
-			if err != nil {
-				return struct{}{}, err
-			}
-		}
-		return struct{}{}, t.exec(`INSERT OR REPLACE INTO notes (run, key, body) VALUES (?, ?, ?)`, r.key, key, body)
+		return struct{}{}, t.op.SetNote(run, fence, key, body, progress)
 	})
 	if err != nil {
 		return fmt.Errorf("set note %s of run %s: %w", key, run, err)

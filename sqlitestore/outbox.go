@@ -8,19 +8,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
-
-// send writes the records of a commit. One that is there already stays.
-func (t *tx) send(r *run, records []store.Send) error {
-	for _, s := range records {
-		err := t.exec(`INSERT INTO outbox (sender, id, receiver, phase, since, due, body) VALUES (?, ?, ?, 1, ?, 0, ?)
-			ON CONFLICT (sender, id) DO NOTHING`, r.key, string(s.ID), packRun(s.To), t.ms(), s.Body)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 const selectNextSend = `SELECT due FROM outbox ORDER BY due LIMIT 1`
 
@@ -99,7 +88,11 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	if err == nil && len(marks) > 0 {
 		_, err = perform(ctx, s, func(t *tx) (struct{}, error) {
 			for i := range marks {
-				if err := t.mark(&marks[i]); err != nil {
+				err := t.op.Mark(&marks[i])
+				if err == nil {
+					err = t.announce()
+				}
+				if err != nil {
 					return struct{}{}, fmt.Errorf("record %s of run %s: %w", marks[i].ID, marks[i].From, err)
 				}
 			}
@@ -112,78 +105,66 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	return nil
 }
 
-// record is a record of the outbox, without what it says.
+// AddRecord writes a record. One that is there already stays.
+func (t *tx) AddRecord(from *run, s *store.Send, now int64) error {
+	return t.exec(`INSERT INTO outbox (sender, id, receiver, phase, since, due, body) VALUES (?, ?, ?, 1, ?, 0, ?)
+		ON CONFLICT (sender, id) DO NOTHING`, from.key, string(s.ID), packRun(s.To), now, s.Body)
+}
+
+// Record returns a record.
+func (t *tx) Record(from *run, id event.ItemID) (protocol.Record, error) {
+	var rec protocol.Record
+	err := t.query(`SELECT seq, receiver, phase FROM outbox WHERE sender = +? AND id = +?`, func(r row) error {
+		rec = protocol.Record{ID: id, Order: r.ColumnInt64(0), To: unpackRun(r, 1), Phase: store.Phase(r.ColumnInt(2))}
+		return nil
+	}, from.key, string(id))
+	return rec, err
+}
+
+// SetPhase puts a record into a phase, from now on.
+func (t *tx) SetPhase(from *run, rec protocol.Record, phase store.Phase, now int64) error {
+	due := now + store.Horizon.Milliseconds()
+	if phase == store.PhaseFresh {
+		due = 0
+	}
+	err := t.exec(`UPDATE outbox SET phase = ?, since = ?, due = ? WHERE seq = +?`, int(phase), now, due, rec.Order)
+	if err != nil {
+		return err
+	}
+	return t.keepOrder(recordOf(from, rec))
+}
+
+// RemoveRecord removes a record.
+func (t *tx) RemoveRecord(_ *run, rec protocol.Record) error {
+	return t.exec(`DELETE FROM outbox WHERE seq = +?`, rec.Order)
+}
+
+// HasOpenBefore reports whether an earlier record of its pair is fresh or answered.
+func (t *tx) HasOpenBefore(from *run, rec protocol.Record) (bool, error) {
+	n, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM outbox
+		WHERE sender = +? AND receiver = +? AND phase IN (1, 2) AND seq < +? LIMIT 1)`, from.key, packRun(rec.To), rec.Order)
+	return n > 0, err
+}
+
+// Refresh makes the answered ones of those fresh.
+func (t *tx) Refresh(from *run, rec protocol.Record, now int64) error {
+	err := t.exec(`UPDATE outbox SET phase = 1, since = ?, due = 0 WHERE sender = +? AND receiver = +? AND phase = 2 AND seq < +?`,
+		now, from.key, packRun(rec.To), rec.Order)
+	if err != nil {
+		return err
+	}
+	return t.keepOrder(recordOf(from, rec))
+}
+
+// record is what orders the records of a pair.
 type record struct {
 	seq      int64
 	sender   int64
 	receiver any // as it is stored
-	phase    store.Phase
 }
 
-func (t *tx) mark(m *store.Mark) error {
-	from, err := t.anyRun(m.From)
-	if err != nil || from == nil {
-		return err
-	}
-	var o *record
-	err = t.query(`SELECT seq, receiver, phase FROM outbox WHERE sender = +? AND id = +?`, func(r row) error {
-		o = &record{r.ColumnInt64(0), from.key, packRun(unpackRun(r, 1)), store.Phase(r.ColumnInt(2))}
-		return nil
-	}, from.key, string(m.ID))
-	if err != nil || o == nil || o.phase != m.Phase {
-		return err
-	}
-	if m.Unknown {
-		if unsettled, err := t.takeBack(o); err != nil || unsettled {
-			return err
-		}
-	}
-	if m.Refusal != nil {
-		if err := t.refuseSender(from, *m.Refusal); err != nil {
-			return err
-		}
-	}
-	return t.moveOn(o, from)
-}
-
-// refuseSender tells the sender that a record was refused, unless it has ended
-// or knows. One that is closing is told, too: nobody can be asked to come again.
-func (t *tx) refuseSender(r *run, item store.Item) error {
-	if r.place == store.PlaceEnded {
-		return nil
-	}
-	seen, err := t.seen(r.chain, item.ID)
-	if err != nil || seen {
-		return err
-	}
-	return t.push(r, item, false)
-}
-
-// moveOn puts a record into its next phase, or removes it.
-func (t *tx) moveOn(o *record, from *run) error {
-	switch o.phase {
-	case store.PhaseFresh:
-		return t.setPhase(o, store.PhaseAnswered)
-	case store.PhaseAnswered:
-		return t.setPhase(o, store.PhaseNote)
-	}
-	if err := t.exec(`DELETE FROM outbox WHERE seq = +?`, o.seq); err != nil {
-		return err
-	}
-	return t.release(from)
-}
-
-// setPhase puts a record into a phase, from now on.
-func (t *tx) setPhase(o *record, phase store.Phase) error {
-	due := t.ms() + store.Horizon.Milliseconds()
-	if phase == store.PhaseFresh {
-		due = 0
-	}
-	err := t.exec(`UPDATE outbox SET phase = ?, since = ?, due = ? WHERE seq = +?`, int(phase), t.ms(), due, o.seq)
-	if err != nil {
-		return err
-	}
-	return t.keepOrder(o)
+func recordOf(from *run, rec protocol.Record) *record {
+	return &record{rec.Order, from.key, packRun(rec.To)}
 }
 
 // keepOrder makes the answered records of a pair due in their order again, none
@@ -226,52 +207,11 @@ func (t *tx) answered(where string, o *record, seq int64) (a settling, err error
 	return a, err
 }
 
-// takeBack makes a record, whose receiver is not there, and the answered ones
-// before it fresh again, if any of its pair before it is not settled. It reports
-// whether it did. A note was settled: its receiver may be purged.
-func (t *tx) takeBack(o *record) (bool, error) {
-	if o.phase == store.PhaseNote {
-		return false, nil
-	}
-	unsettled, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM outbox
-		WHERE sender = +? AND receiver = +? AND phase IN (1, 2) AND seq < +? LIMIT 1)`, o.sender, o.receiver, o.seq)
-	if err != nil || unsettled == 0 {
-		return false, err
-	}
-	err = t.exec(`UPDATE outbox SET phase = 1, since = ?, due = 0 WHERE sender = +? AND receiver = +? AND phase = 2 AND seq < +?`,
-		t.ms(), o.sender, o.receiver, o.seq)
-	switch {
-	case err != nil:
-	case o.phase == store.PhaseAnswered:
-		err = t.setPhase(o, store.PhaseFresh)
-	default:
-		err = t.keepOrder(o)
-	}
-	return true, err
-}
-
 // Confirm makes a run forget a record that nobody will send again.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, id event.ItemID) error {
-	_, err := perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.confirm(run, id) })
+	_, err := perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Confirm(run, id) })
 	if err != nil {
 		return fmt.Errorf("confirm record %s to run %s: %w", id, run, err)
 	}
 	return nil
-}
-
-func (t *tx) confirm(run event.RunID, id event.ItemID) error {
-	r, err := t.anyRun(run)
-	if err != nil || r == nil {
-		return err
-	}
-	if err := t.exec(`DELETE FROM seen WHERE chain = +? AND id = +? AND keep = 1`, packRun(r.chain), string(id)); err != nil {
-		return err
-	}
-	if err := t.exec(`UPDATE runs SET birth = NULL WHERE key = +? AND birth = +?`, r.key, string(id)); err != nil {
-		return err
-	}
-	if t.Changes() == 0 {
-		return nil
-	}
-	return t.release(r)
 }

@@ -21,14 +21,10 @@ func (t *tx) save(r *run) error {
 	if r.owner != 0 {
 		token = r.token[:]
 	}
-	var purge any
-	if r.place == store.PlaceEnded {
-		purge = r.purgeTime()
-	}
-	return t.exec(`UPDATE runs SET place = ?3, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
-		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, `+setPurge+` WHERE key = +?1`,
-		r.key, purge, int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.misfits), r.marks(), r.inbox, nonZero(r.ended))
+	return t.exec(`UPDATE runs SET place = ?2, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
+		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, birth = ? WHERE key = +?1`,
+		r.key, int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
+		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.misfits), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)))
 }
 
 // makeReady is the one way to ready: place, ready set, wake.
@@ -107,38 +103,4 @@ func (t *tx) handOver(r *run) (*store.Loaded, error) {
 		return nil
 	}, r.key)
 	return loaded, err
-}
-
-// end takes the run out of everything but the log and hands its workflow id on.
-func (t *tx) end(r *run) error {
-	t.news.ended(r.chain)
-	if err := t.retire(r); err != nil || r.wid == 0 {
-		return err
-	}
-	heir, err := first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 ORDER BY r.ord LIMIT 1`, r.wid))
-	if err != nil {
-		return err
-	}
-	if heir == nil {
-		return t.exec(`UPDATE workflow_ids SET active = NULL, last = ?1 WHERE id = +?2`, r.key, r.wid)
-	}
-	if err := t.exec(`UPDATE workflow_ids SET active = ?1, last = ?2 WHERE id = +?3`, heir.key, r.key, r.wid); err != nil {
-		return err
-	}
-	return t.makeReady(heir)
-}
-
-// retire takes the run out of everything but the log.
-func (t *tx) retire(r *run) error {
-	t.leave(r)
-	if r.inbox > 0 {
-		if err := t.exec(`DELETE FROM inbox WHERE run = +?`, r.key); err != nil {
-			return err
-		}
-	}
-	if err := t.exec(`DELETE FROM notes WHERE run = +?`, r.key); err != nil {
-		return err
-	}
-	r.place, r.inbox, r.closing, r.ended, r.misfits = store.PlaceEnded, 0, false, t.ms(), ""
-	return t.save(r)
 }

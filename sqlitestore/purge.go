@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 const (
@@ -34,7 +34,7 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
 		a, err = perform(ctx, s, func(t *tx) (a answer, err error) {
-			if a.purged, err = t.purgeDue(min(max(limit, 0), chores)); err != nil {
+			if a.purged, err = t.op.Purge(min(max(limit, 0), chores), t.budget()); err != nil {
 				return a, err
 			}
 			if a.next, err = t.number(`SELECT purge FROM runs WHERE purge IS NOT NULL ORDER BY purge LIMIT 1`); err != nil {
@@ -56,45 +56,33 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 const unneeded = `birth IS NULL AND NOT EXISTS (SELECT 1 FROM outbox WHERE sender = runs.key)
 	AND (chain IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id))`
 
-// setPurge sets the time of the purge to ?2, null if the run has not ended or is
-// needed. So the index by that time holds only runs that can be purged.
-const setPurge = `purge = CASE WHEN ?2 IS NOT NULL AND ` + unneeded + ` THEN ?2 END`
-
-// release makes an ended run due for its purge if nothing needs it any more.
-func (t *tx) release(r *run) error {
-	if r == nil || r.place != store.PlaceEnded {
-		return nil
-	}
-	return t.exec(`UPDATE runs SET `+setPurge+` WHERE key = +?1`, r.key, r.purgeTime())
-}
-
-const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? ORDER BY r.purge, r.key LIMIT 1`
-
-// purgeDue removes up to limit runs, the longest over first, and returns how
-// many. Each is looked for anew: a purge may release another run.
-func (t *tx) purgeDue(limit int) (int, error) {
+// budget limits how much one call of Purge removes.
+func (t *tx) budget() func(*run) (bool, error) {
 	frames := uint64(0)
-	for n := range limit {
-		r, err := first(t.runs(selectPurge, t.ms()))
-		if err != nil || r == nil {
-			return n, err
-		}
+	return func(r *run) (bool, error) {
 		chunks, err := t.number(`SELECT coalesce(sum(last - first + 1), 0) FROM streams WHERE chain = +?`, packRun(r.id))
-		if err != nil {
-			return n, err
-		}
-		if frames += r.n + uint64(chunks); n > 0 && frames > purgeFrames {
-			return n, nil
-		}
-		if err := t.purge(r); err != nil {
-			return 0, fmt.Errorf("run %s: %w", r.id, err)
-		}
+		frames += r.n + uint64(chunks)
+		return frames <= purgeFrames, err
 	}
-	return limit, nil
 }
 
-// purge removes every row of a run.
-func (t *tx) purge(r *run) error {
+// Held returns what holds a run back from its purge.
+func (t *tx) Held(r *run) (protocol.Held, error) {
+	var h protocol.Held
+	err := t.query(`SELECT EXISTS (SELECT 1 FROM outbox WHERE sender = ?1), EXISTS (SELECT 1 FROM runs WHERE chain = ?2),
+		EXISTS (SELECT 1 FROM notes WHERE run = ?1)`, func(row row) error {
+		h = protocol.Held{Records: row.ColumnBool(0), Later: r.chain == r.id && row.ColumnBool(1)}
+		r.bare = !row.ColumnBool(2)
+		return nil
+	}, r.key, packRun(r.id))
+	return h, err
+}
+
+// NextPurge returns the run that may be purged first, if its time has come.
+func (t *tx) NextPurge(now int64) (*run, error) { return first(t.runs(selectPurge, now)) }
+
+// Remove removes every row of a run, and its workflow id with the last run of that.
+func (t *tx) Remove(r *run) error {
 	for _, statement := range []string{
 		`DELETE FROM frames WHERE run = +?`,
 		`DELETE FROM inbox WHERE run = +?`,
@@ -108,35 +96,22 @@ func (t *tx) purge(r *run) error {
 		}
 	}
 	t.countRun(r.class, -1)
-	t.news.frames = append(t.news.frames, r.id)
-	t.news.ended(r.chain)
-	if err := t.forgetName(r); err != nil {
-		return err
-	}
-	if r.chain == r.id { // the last of its chain: see unneeded
-		if err := t.dropStreams(r.id); err != nil {
-			return err
-		}
-		return t.exec(`DELETE FROM seen WHERE chain = +?`, packRun(r.id))
-	}
-	head, err := t.anyRun(r.chain)
-	if err != nil {
-		return err
-	}
-	return t.release(head)
-}
-
-// forgetName makes the workflow id of an ended run forget that it was the last,
-// and is forgotten with the last of its runs.
-func (t *tx) forgetName(r *run) error {
 	if r.wid == 0 {
 		return nil
 	}
-	if err := t.exec(`UPDATE workflow_ids SET last = NULL WHERE id = +?1 AND last = +?2`, r.wid, r.key); err != nil {
-		return err
-	}
+	t.named = namedID{}
 	return t.exec(`DELETE FROM workflow_ids WHERE id = +?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE wid = +?1)`, r.wid)
 }
+
+// ForgetChain removes what is kept under a chain.
+func (t *tx) ForgetChain(chain event.RunID) error {
+	if err := t.dropStreams(chain); err != nil {
+		return err
+	}
+	return t.exec(`DELETE FROM seen WHERE chain = +?`, packRun(chain))
+}
+
+const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? ORDER BY r.purge, r.key LIMIT 1`
 
 // vacuum gives free pages back, if there are more than the file should keep.
 func (t *tx) vacuum() error {
@@ -159,39 +134,9 @@ func (t *tx) vacuum() error {
 
 // Delete hides a run that has ended until it is purged.
 func (s *Store) Delete(ctx context.Context, run event.RunID) error {
-	_, err := perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.hide(run) })
+	_, err := perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Delete(run) })
 	if err != nil {
 		return fmt.Errorf("delete run %s: %w", run, err)
 	}
 	return nil
-}
-
-func (t *tx) hide(id event.RunID) error {
-	r, err := t.anyRun(id)
-	switch {
-	case err != nil:
-		return err
-	case r == nil:
-		return refuse(store.ErrRunNotFound)
-	case r.place != store.PlaceEnded:
-		return refuse(&store.NotEndedError{Run: id, Status: r.status})
-	case r.hidden:
-		return nil
-	}
-	r.hidden = true
-	t.news.frames = append(t.news.frames, r.id)
-	t.news.ended(r.chain)
-	if err := t.exec(`UPDATE runs SET hidden = 1, `+setPurge+` WHERE key = +?1`, r.key, r.purgeTime()); err != nil {
-		return err
-	}
-	return t.forgetName(r)
-}
-
-// purgeTime returns when a run that has ended may be purged.
-func (r *run) purgeTime() int64 {
-	keep := r.retention
-	if r.hidden {
-		keep = 0
-	}
-	return millis(store.PurgeTime(timeOf(r.created), timeOf(r.ended), keep))
 }

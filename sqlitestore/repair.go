@@ -98,7 +98,7 @@ func (t *tx) rewrite(r *run, m *store.RunMend) error {
 	before := r.chain
 	r.chain, r.status, r.n, r.seq, r.last, r.epoch = rec.Chain, rec.Status, rec.N, rec.Seq, rec.Last, rec.Fence.Epoch
 	r.recoveries, r.closing, r.retention, r.hidden, r.created = rec.Recoveries, rec.Closing, rec.Retention, m.Hidden, millis(rec.CreatedAt)
-	r.ended = 0
+	r.ended, r.purge, r.createdBy = 0, 0, rec.Birth
 	err = t.exec(`UPDATE runs SET chain = ?, wid = ?, class = ?, priority = ?, created = ?, retention = ?, hidden = ?, parent = ?, root = ?, tags = ?,
 		next = ?, birth = ? WHERE key = +?`, chain, nonZero(r.wid), r.class, rec.Priority, r.created, int64(r.retention), r.hidden,
 		packRun(rec.Parent), packRun(rec.Root), nonEmpty(tags), packRun(rec.Next), nonEmpty(string(rec.Birth)), r.key)
@@ -118,7 +118,10 @@ func (t *tx) rejoin(chains ...event.RunID) error {
 		if err != nil {
 			return err
 		}
-		if err := t.release(head); err != nil {
+		if head == nil {
+			continue
+		}
+		if err := t.op.Reschedule(head); err != nil {
 			return err
 		}
 	}
@@ -203,7 +206,11 @@ func (t *tx) putInPlace(r *run, m *store.RunMend) error {
 				return err
 			}
 		}
-		r.place, r.inbox, r.ended = store.PlaceEnded, 0, millis(rec.EndedAt)
+		r.place, r.inbox, r.ended, r.purge = store.PlaceEnded, 0, millis(rec.EndedAt), 0
+		if err := t.save(r); err != nil {
+			return err
+		}
+		return t.op.Reschedule(r)
 	}
 	return t.save(r)
 }

@@ -48,7 +48,7 @@ func (r rotten) mendsWith(t *testing.T, more func(w *repairtest.World, s *repair
 			t.Error(err)
 		}
 	})
-	c := &conn{raw}
+	c := &conn{Conn: raw}
 	c.SetBusyTimeout(10 * time.Second)
 	w.Dump = func() any { return dump(t, c) }
 	s := r.scene(w)

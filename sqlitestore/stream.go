@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // pageBytes is the size from which on a page of chunks is full.
@@ -16,40 +17,12 @@ const pageBytes = 4 << 20
 func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
 	err := store.CheckPublish(chunks)
 	if err == nil {
-		_, err = perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.publishOwned(run, fence, chunks) })
+		_, err = perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Publish(run, fence, chunks) })
 	}
 	if err != nil {
 		return fmt.Errorf("publish to streams of run %s: %w", run, err)
 	}
 	return nil
-}
-
-func (t *tx) publishOwned(run event.RunID, fence store.Fence, chunks []store.Publication) error {
-	r, err := t.run(run)
-	if err != nil {
-		return err
-	}
-	if r == nil || !r.holds(fence) {
-		return refuse(store.ErrFenced)
-	}
-	for i := range chunks {
-		c := &chunks[i]
-		st, err := t.stream(r.chain, c.Stream)
-		if err != nil || st == nil || !st.closed {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		there, err := t.wrote(st, c)
-		if err != nil {
-			return err
-		}
-		if !there {
-			return refuse(fmt.Errorf("stream %q: %w", c.Stream, store.ErrStreamClosed))
-		}
-	}
-	return t.publish(r.chain, chunks)
 }
 
 // stream is a row of streams.
@@ -73,84 +46,51 @@ func scanStream(r row, col int) *stream {
 	return &stream{r.ColumnInt64(col), uint64(r.ColumnInt64(col + 1)), uint64(r.ColumnInt64(col + 2)), r.ColumnBool(col + 3)}
 }
 
-// wrote reports whether a chunk is in the stream already.
-func (c *conn) wrote(st *stream, p *store.Publication) (bool, error) {
-	if p.Writer == "" {
-		return false, nil
+// Stream returns how a stream stands.
+func (t *tx) Stream(chain event.RunID, name string) (protocol.Stream, error) {
+	st, err := t.stream(chain, name)
+	if err != nil || st == nil {
+		return protocol.Stream{Chain: chain, Name: name, First: 1}, err
 	}
-	nth, err := c.number(`SELECT nth FROM writers WHERE stream = +? AND writer = +?`, st.id, []byte(p.Writer))
-	return err == nil && uint64(nth) >= p.Nth, err
+	return protocol.Stream{Chain: chain, Name: name, Found: true, First: st.first, Last: st.last, Closed: st.closed, Key: st.id}, nil
 }
 
-// publish does to the streams of a chain what publications say, one after the other.
-func (t *tx) publish(chain event.RunID, all []store.Publication) error {
-	for i := range all {
-		if err := t.publishOne(chain, &all[i]); err != nil {
-			return err
-		}
+// SaveStream stores how a stream stands.
+func (t *tx) SaveStream(s protocol.Stream) (protocol.Stream, error) {
+	if s.Found {
+		return s, t.exec(`UPDATE streams SET first = ?, last = ?, closed = ? WHERE id = +?`, s.First, s.Last, s.Closed, s.Key)
 	}
-	return nil
+	err := t.exec(`INSERT INTO streams (chain, name, first, last, closed) VALUES (?, ?, ?, ?, ?)`,
+		packRun(s.Chain), []byte(s.Name), s.First, s.Last, s.Closed)
+	s.Found, s.Key = true, t.LastInsertRowID()
+	return s, err
 }
 
-func (t *tx) publishOne(chain event.RunID, p *store.Publication) error {
-	t.news.streams = append(t.news.streams, streamNews{chain, p.Stream})
-	st, err := t.stream(chain, p.Stream)
-	if err != nil {
-		return err
-	}
-	if p.Drop && st != nil {
-		if err := t.dropStream(st); err != nil {
-			return err
-		}
-		st = nil
-	}
-	if st == nil {
-		if p.Body == nil && !p.Close {
-			return nil
-		}
-		err := t.exec(`INSERT INTO streams (chain, name, first, last, closed) VALUES (?, ?, 1, 0, 0)`, packRun(chain), []byte(p.Stream))
-		if err != nil {
-			return err
-		}
-		st = &stream{id: t.LastInsertRowID(), first: 1}
-	}
-	if err := t.appendChunk(st, p); err != nil {
-		return err
-	}
-	if n := st.last + 1 - st.first; p.Keep > 0 && n > uint64(p.Keep) {
-		st.first = st.last - uint64(p.Keep) + 1
-		if err := t.exec(`DELETE FROM chunks WHERE stream = +? AND n < +?`, st.id, st.first); err != nil {
-			return err
-		}
-	}
-	st.closed = st.closed || p.Close
-	return t.exec(`UPDATE streams SET first = ?, last = ?, closed = ? WHERE id = +?`, st.first, st.last, st.closed, st.id)
+// TrimStream removes the first chunks.
+func (t *tx) TrimStream(s protocol.Stream) error {
+	return t.exec(`DELETE FROM chunks WHERE stream = +? AND n < +?`, s.Key, s.First)
 }
 
-// appendChunk appends a chunk to a stream, unless that is closed or its writer has
-// written it before.
-func (t *tx) appendChunk(st *stream, p *store.Publication) error {
-	if p.Body == nil || st.closed {
-		return nil
-	}
-	if there, err := t.wrote(st, p); err != nil || there {
+// AddChunk stores a chunk, and which one of its writer it is.
+func (t *tx) AddChunk(s protocol.Stream, p *store.Publication) error {
+	if err := t.exec(`INSERT INTO chunks VALUES (?, ?, ?)`, s.Key, s.Last, p.Body); err != nil || p.Writer == "" {
 		return err
 	}
-	st.last++
-	if err := t.exec(`INSERT INTO chunks VALUES (?, ?, ?)`, st.id, st.last, p.Body); err != nil {
-		return err
-	}
-	if p.Writer == "" {
-		return nil
-	}
-	return t.exec(`INSERT INTO writers VALUES (?1, ?2, ?3) ON CONFLICT (stream, writer) DO UPDATE SET nth = ?3`, st.id, []byte(p.Writer), p.Nth)
+	return t.exec(`INSERT INTO writers VALUES (?1, ?2, ?3) ON CONFLICT (stream, writer) DO UPDATE SET nth = ?3`, s.Key, []byte(p.Writer), p.Nth)
 }
 
-func (t *tx) dropStream(st *stream) error {
+// Written returns the number of the last chunk of a writer.
+func (t *tx) Written(s protocol.Stream, writer string) (uint64, error) {
+	nth, err := t.number(`SELECT nth FROM writers WHERE stream = +? AND writer = +?`, s.Key, []byte(writer))
+	return uint64(nth), err
+}
+
+// DropStream removes a stream.
+func (t *tx) DropStream(s protocol.Stream) error {
 	for _, statement := range []string{
 		`DELETE FROM chunks WHERE stream = +?`, `DELETE FROM writers WHERE stream = +?`, `DELETE FROM streams WHERE id = +?`,
 	} {
-		if err := t.exec(statement, st.id); err != nil {
+		if err := t.exec(statement, s.Key); err != nil {
 			return err
 		}
 	}

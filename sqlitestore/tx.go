@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // tx is the transaction in which a group of operations is executed.
@@ -18,6 +19,8 @@ type tx struct {
 	wakes  []int64
 	runsOf map[int64]int // by class: runs that were created, less those that were purged
 	news   news
+	op     protocol.Op[*run, int64] // carries out what the protocol says, on this
+	named  namedID                  // the workflow id that was looked up last
 }
 
 // ms returns the time of the operation in milliseconds.
@@ -208,13 +211,22 @@ type run struct {
 	ended      int64
 	retention  time.Duration
 	hidden     bool
+	createdBy  event.ItemID
+	purge      int64
+
+	// What follows is no column of the run.
+	items  int   // in the inbox by now; the column follows with the next save
+	upTo   int64 // the number of item number n, counted from 1, if that was looked up
+	upToN  int
+	newest int64 // the number of the newest item, if it was added now
+	bare   bool  // it is known that there is no step data
 }
 
 const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
 		r.ord, r.due, r.recoveries, r.misfits, r.closing, r.inbox, r.created, r.ended,
-		r.retention, r.hidden`
+		r.retention, r.hidden, r.birth, r.purge`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -227,10 +239,11 @@ func scanRun(r row) *run {
 		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
 		recoveries: r.ColumnInt(18), misfits: misfits(r.ColumnText(19)), closing: r.ColumnInt(20)&isClosing != 0, exempt: r.ColumnInt(20)&isExempt != 0, inbox: r.ColumnInt(21),
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
-		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25),
+		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25), createdBy: event.ItemID(r.ColumnText(26)), purge: r.ColumnInt64(27),
 	}
 	r.ColumnBytes(11, v.last[:])
 	r.ColumnBytes(13, v.token[:])
+	v.items = v.inbox
 	if v.chain == "" {
 		v.chain = v.id
 	}

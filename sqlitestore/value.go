@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 const runPrefix = event.PrefixRun + "_"
@@ -41,22 +42,9 @@ func unpackRun(r row, col int) event.RunID {
 	return ""
 }
 
-// millis returns t in milliseconds, rounded up so that nothing is due too early, and
-// within the times of event.Instant; 0 for the zero time.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return event.Instant(t).UnixMilli()
-}
+func millis(t time.Time) int64 { return protocol.Millis(t) }
 
-// timeOf is the opposite of millis.
-func timeOf(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}
+func timeOf(ms int64) time.Time { return protocol.Time(ms) }
 
 // nonZero returns v for a column in which 0 is stored as null.
 func nonZero(v int64) any {

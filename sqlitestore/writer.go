@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 const (
@@ -224,6 +225,7 @@ func answer(ops []*op, err error) {
 // try executes operations and commits, or leaves everything as it was.
 func (w *writer) try(ops []*op) error {
 	t := &tx{conn: w.c, s: w.s, names: &w.names}
+	t.op.Tx = t
 	for _, o := range ops {
 		if err := o.execute(t); err != nil {
 			w.abort(t)
@@ -271,7 +273,10 @@ func (o *op) execute(t *tx) error {
 		return nil
 	}
 	t.now = t.s.clock.Now()
-	return o.do(t)
+	if err := o.do(t); err != nil {
+		return err
+	}
+	return t.announce()
 }
 
 // abort undoes a transaction, and whatever is remembered of it.
@@ -335,8 +340,8 @@ func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T
 		var err error
 		answer, err = do(t)
 		refused = nil
-		if no, ok := errors.AsType[refusal](err); ok {
-			refused, err = no.error, nil
+		if no, ok := errors.AsType[protocol.Refused](err); ok {
+			refused, err = no.Err, nil
 		}
 		return err
 	})
@@ -350,12 +355,9 @@ func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T
 	return answer, nil
 }
 
-// refusal is the answer of an operation whose guards did not let it through. It
-// is no failure: the transaction goes on.
-type refusal struct{ error }
-
-// refuse makes err the answer of an operation that has not written anything.
-func refuse(err error) error { return refusal{err} }
+// refuse makes err the answer of an operation that has not written anything. It is no
+// failure: the transaction goes on.
+func refuse(err error) error { return protocol.Refused{Err: err} }
 
 // signal wakes the one receiver of c, now or when it next looks.
 func signal(c chan struct{}) {

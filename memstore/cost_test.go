@@ -1,0 +1,59 @@
+package memstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// TestOperations_AllocateLittle counts allocations per operation. What a run, a record
+// and an item need is part of it, and the slices that requests and answers are in.
+func TestOperations_AllocateLittle(t *testing.T) {
+	f := open(t, memstore.Config{})
+	l := f.start(0)
+	c := store.Commit{Run: l.Run, Fence: f.claim(), Prev: l.Last, CID: l.Last, Last: l.Fold.Seq}
+	asked := make([]store.Commit, 1)
+	frame := []byte{1}
+	commit := func(change func(c *store.Commit)) {
+		c.Prev, c.CID, c.Frame, c.First, c.Last = c.CID, event.CID{byte(c.Last), byte(c.Last >> 8), 1}, frame, c.Last+1, c.Last+1
+		asked[0] = c
+		change(&asked[0])
+		answers, err := f.Commit(t.Context(), asked)
+		f.check(err)
+		f.check(answers[0].Err)
+	}
+	deliver := func() {
+		_, err := f.Deliver(t.Context(), store.Deliver{Run: l.Run, Item: store.Item{ID: f.ids.Item()}})
+		f.check(err)
+	}
+	claim := func() {
+		got, err := f.Claim(t.Context(), store.Claim{Session: f.session, Token: event.Token{1}, Classes: []store.Class{class}, Max: 1})
+		f.check(err)
+		c.Fence = got.Runs[0].Fence
+	}
+	due := time.Now().Add(time.Hour)
+	got := map[string]float64{
+		"usual commit": testing.AllocsPerRun(1000, func() { commit(func(*store.Commit) {}) }),
+		"status":       testing.AllocsPerRun(1000, func() { commit(func(c *store.Commit) { c.Status = event.StatusRunning }) }),
+		"yield, claim": testing.AllocsPerRun(1000, func() {
+			commit(func(c *store.Commit) { c.Effect = store.EffectYield })
+			claim()
+		}),
+		"park, claim run": testing.AllocsPerRun(1000, func() {
+			commit(func(c *store.Commit) { c.Effect, c.Due = store.EffectPark, due })
+			got, err := f.ClaimRun(t.Context(), 0, f.session, event.Token{1}, l.Run)
+			f.check(err)
+			c.Fence = got.Fence
+		}),
+		"deliver": testing.AllocsPerRun(1000, deliver),
+	}
+	want := map[string]float64{"usual commit": 1, "status": 1, "yield, claim": 3, "park, claim run": 1, "deliver": 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("allocations (-want +got):\n%s", diff)
+	}
+}

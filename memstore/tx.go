@@ -1,0 +1,324 @@
+package memstore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+var _ protocol.Tx[*run, *session] = (*partition)(nil)
+
+// Now returns the time.
+func (p *partition) Now() time.Time { return p.clock.Now() }
+
+// Run returns a run, hidden or not.
+func (p *partition) Run(id event.RunID) (*run, error) { return p.runs[id], nil }
+
+// State returns what is known of a run.
+func (p *partition) State(r *run) protocol.Run[*session] {
+	s := protocol.Run[*session]{
+		ID: r.id, Chain: r.chain, WorkflowID: r.wid, Place: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last,
+		Fence: r.fence(), Owner: r.owner, Unread: len(r.inbox), Due: r.due, Created: r.created, Ended: r.ended, Retention: r.retention(),
+		Recoveries: int(r.recoveries), Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
+	}
+	if r.links != nil {
+		s.CreatedBy = r.links.birth
+	}
+	if r.place == store.PlaceEnded && r.timer != unpurged {
+		s.Purge = p.purges[r.timer].at
+	}
+	return s
+}
+
+// Save stores what is known of a run, and puts it into the list of its place. What is
+// kept elsewhere, the frames and the inbox, is there already.
+func (p *partition) Save(r *run, s protocol.Run[*session]) error {
+	if s.Place != r.place {
+		p.leave(r)
+		p.enter(r, &s)
+	}
+	r.seq, r.last, r.status, r.epoch, r.token = s.Seq, s.Last, s.Status, s.Fence.Epoch, s.Fence.Token
+	r.ended, r.recoveries, r.closing, r.exempt, r.hidden = s.Ended, int32(s.Recoveries), s.Closing, s.Exempt, s.Hidden
+	if r.links != nil {
+		r.links.birth = s.CreatedBy
+	}
+	if r.place == store.PlaceEnded {
+		p.setPurge(r, s.Purge)
+	}
+	return nil
+}
+
+// leave takes the run out of the list of its place.
+func (p *partition) leave(r *run) {
+	switch r.place {
+	case store.PlaceReady:
+		r.class.remove(r)
+	case store.PlaceOwned:
+		r.owner.drop(r)
+		r.owner, r.token = nil, event.Token{}
+		r.exempt = false
+	case store.PlaceParked:
+		if r.due != 0 {
+			p.timers.remove(r)
+			r.due = 0
+		}
+	case store.PlaceBlocked:
+		r.class.blocked.remove(r)
+	case store.PlaceLined:
+		n := p.name(r.wid)
+		n.line = slices.DeleteFunc(n.line, func(one *run) bool { return one == r })
+	}
+	r.place = 0
+}
+
+// enter puts a run that is nowhere into the list of its new place.
+func (p *partition) enter(r *run, s *protocol.Run[*session]) {
+	r.place = s.Place
+	switch s.Place {
+	case store.PlaceReady:
+		p.order++
+		r.order = p.order
+		r.class.push(r)
+	case store.PlaceOwned:
+		r.owner = s.Owner
+		r.owner.owned.push(r)
+		if len(r.inbox) > 0 {
+			r.owner.addMail(r)
+		}
+	case store.PlaceParked:
+		if r.due = s.Due; r.due != 0 {
+			p.timers.add(r, r.due)
+		}
+	case store.PlaceBlocked:
+		r.class.blocked.push(r)
+	case store.PlaceLined:
+		n := p.name(r.wid)
+		n.line = append(n.line, r)
+	case store.PlaceEnded:
+		r.timer = unpurged
+	}
+}
+
+// setPurge sets when a run that has ended may be purged; 0: it is held back.
+func (p *partition) setPurge(r *run, at int64) {
+	if r.timer != unpurged {
+		if p.purges[r.timer].at == at {
+			return
+		}
+		p.purges.remove(r)
+		r.timer = unpurged
+	}
+	if at != 0 {
+		p.purges.add(r, at)
+	}
+}
+
+// Insert stores a new run, in no place yet.
+func (p *partition) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*run, error) {
+	return p.insert(c, chain, createdBy), nil
+}
+
+// AppendFrame appends a frame to the log.
+func (p *partition) AppendFrame(r *run, _ uint64, frame []byte) error {
+	r.frames = append(r.frames, frame)
+	return nil
+}
+
+// Latest returns the last run of a run's chain.
+func (p *partition) Latest(r *run) (*run, error) {
+	if c := p.chains[r.chain]; c != nil {
+		return c.tip, nil
+	}
+	return r, nil
+}
+
+// SetNext makes next the last run of the chain.
+func (p *partition) SetNext(r, next *run) error {
+	r.linked().next = next.id
+	p.chains[r.chain].tip = next
+	return nil
+}
+
+// Clear removes what only runs have that have not ended.
+func (p *partition) Clear(r *run) error {
+	r.inbox = nil
+	if r.extra != nil {
+		r.extra.notes, r.extra.misfits = nil, nil
+	}
+	return nil
+}
+
+// Note returns step data.
+func (p *partition) Note(r *run, key string) ([]byte, bool, error) {
+	if r.extra == nil {
+		return nil, false, nil
+	}
+	body, found := r.extra.notes[key]
+	return body, found, nil
+}
+
+// SetNote stores step data.
+func (p *partition) SetNote(r *run, key string, body []byte) error {
+	if r.rare().notes == nil {
+		r.extra.notes = map[string][]byte{}
+	}
+	r.extra.notes[key] = body
+	return nil
+}
+
+// NextDue returns the earliest due time.
+func (p *partition) NextDue() (int64, error) { return p.timers.next(), nil }
+
+// Item returns the id of an unread item.
+func (p *partition) Item(r *run, n int) (event.ItemID, error) { return r.inbox[n].ID, nil }
+
+// HasRunItem reports whether there is an item for this run alone from number n on.
+func (p *partition) HasRunItem(r *run, n int) (bool, error) {
+	return slices.ContainsFunc(r.inbox[n:], func(i store.Item) bool { return i.Scope == store.ScopeRun }), nil
+}
+
+// AddItem puts an item into the inbox.
+func (p *partition) AddItem(r *run, item store.Item) error {
+	r.inbox = append(r.inbox, item)
+	return nil
+}
+
+// DropItems removes the first n items. The array behind the inbox is left as it is:
+// readers may share it.
+func (p *partition) DropItems(r *run, n int) error {
+	r.inbox = r.inbox[n:]
+	if len(r.inbox) == 0 {
+		r.inbox = nil
+		if r.owner != nil {
+			r.owner.read(r)
+		}
+	}
+	return nil
+}
+
+// MoveItems puts the inbox of a run under another one.
+func (p *partition) MoveItems(from, to *run) error {
+	to.inbox, from.inbox = from.inbox, nil
+	return nil
+}
+
+// IsActive reports whether r is the active run of its workflow id.
+func (p *partition) IsActive(r *run) (bool, error) { return p.name(r.wid).active == r, nil }
+
+// NextInLine returns the run that follows the active one.
+func (p *partition) NextInLine(r *run) (*run, error) {
+	if n := p.name(r.wid); len(n.line) > 0 {
+		return n.line[0], nil
+	}
+	return nil, nil //nolint:nilnil // nobody waits
+}
+
+// SetActive makes another run the active one.
+func (p *partition) SetActive(r, active *run, ended bool) error {
+	n := p.name(r.wid)
+	n.active = active
+	if ended {
+		n.last = r
+	}
+	return nil
+}
+
+// ForgetEnded makes a workflow id forget that a run was the last that ended.
+func (p *partition) ForgetEnded(r *run) error {
+	n := p.names[r.wid]
+	if n == nil || n.last != r {
+		return nil
+	}
+	n.last = nil
+	if n.active == nil { // then nobody waits in line
+		delete(p.names, r.wid)
+	}
+	return nil
+}
+
+// Session returns what is known of a session.
+func (p *partition) Session(l *session) (protocol.Session, error) {
+	return protocol.Session{ID: l.id, Code: l.code, Over: !p.isLive(l)}, nil
+}
+
+// Blockers returns the sessions that have blocked a run.
+func (p *partition) Blockers(r *run) ([]*session, error) {
+	if r.extra == nil {
+		return nil, nil
+	}
+	return r.extra.misfits, nil
+}
+
+// SetBlockers notes others.
+func (p *partition) SetBlockers(r *run, sessions []*session) { r.rare().misfits = sessions }
+
+// Held returns what holds a run back from its purge.
+func (p *partition) Held(r *run) (protocol.Held, error) {
+	return protocol.Held{Records: r.links != nil && r.links.records > 0, Later: p.chains[r.id] != nil}, nil
+}
+
+// NextPurge returns the run that may be purged first, if its time has come.
+func (p *partition) NextPurge(now int64) (*run, error) {
+	if len(p.purges) == 0 || p.purges.next() > now {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return p.purges.first(), nil
+}
+
+// Remove forgets a run.
+func (p *partition) Remove(r *run) error {
+	if r.timer != unpurged {
+		p.purges.remove(r)
+	}
+	p.ids.remove(r)
+	delete(p.runs, r.id)
+	r.class.runs--
+	p.tidy(r.class)
+	if r.chain == r.id {
+		return nil
+	}
+	c := p.chains[r.chain]
+	if c.tip == r {
+		c.tip = nil
+	}
+	if c.later--; c.later == 0 {
+		delete(p.chains, r.chain)
+	}
+	return nil
+}
+
+// ForgetChain forgets what is kept under a chain.
+func (p *partition) ForgetChain(chain event.RunID) error {
+	delete(p.seen, chain)
+	delete(p.kept, chain)
+	delete(p.streams, chain)
+	return nil
+}
+
+// announce does for those who wait what an operation asks for.
+func (p *partition) announce() {
+	changes := &p.op.Changes
+	for _, r := range changes.Ready {
+		p.wake(r.class)
+	}
+	for _, r := range changes.Blocked {
+		p.tellBlocked(r)
+	}
+	for _, r := range changes.Due {
+		p.wake(r.class)
+		p.tellDue(r.due)
+	}
+	for _, r := range changes.Mail {
+		p.tell(r)
+	}
+	for _, r := range changes.Frames {
+		p.publish(r)
+	}
+	for _, s := range changes.Streams {
+		p.tellStreams(s.Chain)
+	}
+	changes.Reset()
+}

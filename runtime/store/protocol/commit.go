@@ -1,0 +1,205 @@
+package protocol
+
+import (
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// CheckCommit says what is wrong with a commit, whatever is in the store: then the whole
+// call fails.
+func CheckCommit(c *store.Commit) error {
+	if err := c.CheckPublish(); err != nil {
+		return err
+	}
+	switch {
+	case c.Effect != store.EffectContinue:
+		return nil
+	case c.Continue == nil:
+		return fmt.Errorf("continue run %s: there is no new run", c.Run)
+	case c.WorkflowID != c.Continue.WorkflowID:
+		return fmt.Errorf("continue run %s as run %s: workflow id %q becomes %q", c.Run, c.Continue.Run, c.WorkflowID, c.Continue.WorkflowID)
+	}
+	return nil
+}
+
+// Commit appends a frame and carries out an effect. The error is a failure of the Tx:
+// a refusal is in the answer.
+func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
+	var none R
+	r, s, err := o.find(c.Run)
+	if err != nil {
+		return store.Committed{}, err
+	}
+	if r == none {
+		return store.Committed{Err: store.ErrFenced}, nil
+	}
+	if c.Frame != nil && s.Last == c.CID { // an earlier try got through [W3]
+		return store.Committed{N: s.N, Mail: s.Holds(c.Fence) && s.Unread > 0}, nil
+	}
+	if err := o.guardCommit(r, &s, c); err != nil {
+		refused, failed := Answer(err)
+		return store.Committed{Err: refused}, failed
+	}
+	if err := o.applyCommit(r, &s, c); err != nil {
+		return store.Committed{}, err
+	}
+	return store.Committed{N: s.N, Mail: s.Place == store.PlaceOwned && s.Unread > 0}, nil
+}
+
+// guardCommit is the guards of a commit, in their order.
+func (o *Op[R, S]) guardCommit(r R, s *Run[S], c *store.Commit) error {
+	switch {
+	case !s.Holds(c.Fence): // [F1]
+		return refuse(store.ErrFenced)
+	case c.WorkflowID != s.WorkflowID:
+		return refuse(&store.WorkflowIDMismatchError{Run: s.ID, Got: c.WorkflowID, Want: s.WorkflowID})
+	case c.Prev != s.Last: // [F3]
+		return s.conflict(c, "it continues another frame")
+	case c.Frame != nil && c.First != s.Seq+1:
+		return s.conflict(c, "it does not continue the sequence")
+	case c.Consume > s.Unread:
+		return s.conflict(c, notHeld)
+	}
+	if c.Consume > 0 {
+		last, err := o.Tx.Item(r, c.Consume-1)
+		if err != nil {
+			return err
+		}
+		if last != c.ConsumeLast { // [M3]
+			return s.conflict(c, notHeld)
+		}
+	}
+	if s.Unread == max(c.Consume, 0) {
+		if c.Effect == store.EffectContinue {
+			return o.guardContinue(r, s, c)
+		}
+		return nil
+	}
+	switch c.Effect { // [M4]
+	case store.EffectPark, store.EffectFinish:
+		return refuse(store.ErrMail)
+	case store.EffectContinue:
+		bound, err := o.Tx.HasRunItem(r, max(c.Consume, 0))
+		if err != nil {
+			return err
+		}
+		if bound {
+			return refuse(store.ErrMail)
+		}
+		return o.guardContinue(r, s, c)
+	}
+	return nil
+}
+
+const notHeld = "it consumes items that the inbox does not hold"
+
+// guardContinue is the guards that only a commit has that continues its run.
+func (o *Op[R, S]) guardContinue(r R, s *Run[S], c *store.Commit) error {
+	if s.WorkflowID != "" {
+		active, err := o.Tx.IsActive(r)
+		if err != nil {
+			return err
+		}
+		if !active {
+			return s.conflict(c, "it is not the active run of its workflow id")
+		}
+	}
+	var none R
+	known, err := o.Tx.Run(c.Continue.Run)
+	if err != nil {
+		return err
+	}
+	if known != none {
+		return s.conflict(c, "the run that it continues as exists")
+	}
+	return nil
+}
+
+func (s *Run[S]) conflict(c *store.Commit, reason string) error {
+	return refuse(&store.ConflictError{Run: s.ID, Seq: c.First, StoredSeq: s.Seq, Prev: c.Prev, Stored: s.Last, Reason: reason})
+}
+
+// applyCommit is the writes of a commit.
+func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
+	if c.Frame != nil {
+		s.N, s.Seq, s.Last = s.N+1, c.Last, c.CID
+		if err := o.Tx.AppendFrame(r, s.N, c.Frame); err != nil {
+			return err
+		}
+		o.Changes.Frames = append(o.Changes.Frames, r)
+	}
+	if c.Consume > 0 {
+		s.Unread -= c.Consume
+		if err := o.Tx.DropItems(r, c.Consume); err != nil {
+			return err
+		}
+	}
+	for i := range c.Send {
+		if err := o.Tx.AddRecord(r, &c.Send[i], o.Tx.Now().UnixMilli()); err != nil {
+			return err
+		}
+	}
+	for i := range c.Publish {
+		if err := o.publish(s.Chain, &c.Publish[i]); err != nil {
+			return err
+		}
+	}
+	if c.Progress {
+		s.Recoveries = 0
+	}
+	if c.Status != "" {
+		s.Status = c.Status
+	}
+	s.Closing = c.Closing && c.Effect == store.EffectNone
+	s.Exempt = c.Exempt.After(s.Exempt, c.Progress)
+	return o.effect(r, s, c)
+}
+
+func (o *Op[R, S]) effect(r R, s *Run[S], c *store.Commit) error {
+	switch c.Effect {
+	case store.EffectPark:
+		return o.park(r, s, Millis(c.Due))
+	case store.EffectYield:
+		return o.makeReady(r, s)
+	case store.EffectBlock:
+		if err := o.noteBlocker(r, s); err != nil {
+			return err
+		}
+		return o.block(r, s)
+	case store.EffectFinish:
+		return o.end(r, s)
+	case store.EffectContinue:
+		return o.continueAs(r, s, c.Continue)
+	}
+	return o.Tx.Save(r, *s)
+}
+
+// continueAs ends a run and puts a new one into its place: the workflow id, the items
+// that are left, and the chain are handed on. No relay creates the new run. [M4]
+func (o *Op[R, S]) continueAs(r R, s *Run[S], c *store.Create) error {
+	next, err := o.Tx.Insert(c, s.Chain, event.ItemID(""))
+	if err != nil {
+		return err
+	}
+	following := o.Tx.State(next)
+	if s.Unread > 0 {
+		if err := o.Tx.MoveItems(r, next); err != nil {
+			return err
+		}
+		following.Unread = s.Unread
+	}
+	if err := o.Tx.SetNext(r, next); err != nil {
+		return err
+	}
+	if err := o.retire(r, s); err != nil {
+		return err
+	}
+	if s.WorkflowID != "" {
+		if err := o.Tx.SetActive(r, next, false); err != nil {
+			return err
+		}
+	}
+	return o.makeReady(next, &following)
+}

@@ -1,0 +1,102 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Dedupe is how long at least an accepted item is remembered.
+const Dedupe = 24 * time.Hour
+
+// Deliver puts an item into the inbox of a run, or of the latest run of its chain, and
+// returns the run that has accepted it.
+func (o *Op[R, S]) Deliver(d *store.Deliver) (event.RunID, error) {
+	if o.late(d.Deadline) {
+		return "", refuse(store.ErrStale)
+	}
+	r, s, err := o.receiver(d)
+	if err != nil {
+		return "", err
+	}
+	seen, err := o.Tx.Seen(s.Chain, d.Item.ID)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case seen: // before "ended": what was accepted stays accepted [M2]
+		return s.ID, nil
+	case s.Place == store.PlaceEnded:
+		return "", refuse(&store.TerminalError{Run: s.ID, Status: s.Status})
+	case s.Closing:
+		return "", refuse(store.ErrLater)
+	}
+	return s.ID, o.push(r, &s, d.Item, d.Keep)
+}
+
+// late reports whether a request arrives after its deadline.
+func (o *Op[R, S]) late(deadline time.Time) bool {
+	return !deadline.IsZero() && o.Tx.Now().After(deadline)
+}
+
+// receiver returns the run that an item is for: the one named, or the latest of its
+// chain. If that is gone, the one named answers for the chain.
+func (o *Op[R, S]) receiver(d *store.Deliver) (R, Run[S], error) {
+	var none R
+	r, s, err := o.find(d.Run)
+	if err != nil {
+		return none, s, err
+	}
+	if r == none {
+		return none, s, refuse(store.ErrRunNotFound)
+	}
+	if d.Item.Scope == store.ScopeRun || s.Place != store.PlaceEnded {
+		return r, s, nil // a run that has not ended is the latest of its chain
+	}
+	latest, err := o.Tx.Latest(r)
+	if err != nil || latest == none || latest == r {
+		return r, s, err
+	}
+	if l := o.Tx.State(latest); !l.Hidden {
+		return latest, l, nil
+	}
+	return r, s, nil
+}
+
+// Accept puts an item into the inbox and remembers it, in one action. The caller saves the
+// run. [M1]
+func (o *Op[R, S]) Accept(r R, s *Run[S], item store.Item, keep bool) error {
+	if err := o.Tx.Remember(s.Chain, item.ID, o.Tx.Now().UnixMilli(), keep); err != nil {
+		return err
+	}
+	s.Unread++
+	return o.Tx.AddItem(r, item)
+}
+
+// push accepts an item, and tells whoever reads it.
+func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep bool) error {
+	if err := o.Tx.ForgetSeen(r, o.Tx.Now().Add(-Dedupe).UnixMilli()); err != nil {
+		return err
+	}
+	if err := o.Accept(r, s, item, keep); err != nil {
+		return err
+	}
+	switch s.Place {
+	case store.PlaceParked:
+		return o.makeReady(r, s)
+	case store.PlaceOwned:
+		o.Changes.Mail = append(o.Changes.Mail, r)
+	}
+	return o.Tx.Save(r, *s)
+}
+
+// Tell pushes an item that its sender cannot be asked to send again: a run that is
+// closing gets it, too. What the chain has accepted before it does not get again.
+func (o *Op[R, S]) Tell(r R, s *Run[S], item store.Item) error {
+	seen, err := o.Tx.Seen(s.Chain, item.ID)
+	if err != nil || seen {
+		return err
+	}
+	return o.push(r, s, item, false)
+}

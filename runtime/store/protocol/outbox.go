@@ -1,0 +1,82 @@
+package protocol
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Mark moves a record of the outbox on. Nothing happens to one that is not there, or not
+// in the phase in which it was read.
+func (o *Op[R, S]) Mark(m *store.Mark) error {
+	var none R
+	from, err := o.Tx.Run(m.From)
+	if err != nil || from == none {
+		return err
+	}
+	rec, err := o.Tx.Record(from, m.ID)
+	if err != nil || rec.Phase == 0 || rec.Phase != m.Phase {
+		return err
+	}
+	if m.Unknown {
+		if taken, err := o.takeBack(from, rec); err != nil || taken {
+			return err
+		}
+	}
+	if s := o.Tx.State(from); m.Refusal != nil && s.Place != store.PlaceEnded {
+		if err := o.Tell(from, &s, *m.Refusal); err != nil {
+			return err
+		}
+	}
+	now := o.Tx.Now().UnixMilli()
+	switch rec.Phase { // [O2]
+	case store.PhaseFresh:
+		return o.Tx.SetPhase(from, rec, store.PhaseAnswered, now)
+	case store.PhaseAnswered:
+		return o.Tx.SetPhase(from, rec, store.PhaseNote, now)
+	}
+	if err := o.Tx.RemoveRecord(from, rec); err != nil {
+		return err
+	}
+	return o.Reschedule(from)
+}
+
+// takeBack makes a record whose receiver does not exist, and the answered ones before it,
+// fresh again, if one of its pair before it is not settled: a failover has lost the
+// receiver, and what created it goes first. It reports whether it did. What is settled was
+// there: its receiver may be purged. [O1]
+func (o *Op[R, S]) takeBack(from R, rec Record) (bool, error) {
+	if rec.Phase == store.PhaseNote {
+		return false, nil
+	}
+	open, err := o.Tx.HasOpenBefore(from, rec)
+	if err != nil || !open {
+		return false, err
+	}
+	now := o.Tx.Now().UnixMilli()
+	if err := o.Tx.Refresh(from, rec, now); err != nil {
+		return false, err
+	}
+	if rec.Phase == store.PhaseAnswered {
+		err = o.Tx.SetPhase(from, rec, store.PhaseFresh, now)
+	}
+	return true, err
+}
+
+// Confirm makes a run, hidden or not, and its chain forget a record that nobody will
+// send again.
+func (o *Op[R, S]) Confirm(run event.RunID, id event.ItemID) error {
+	var none R
+	r, err := o.Tx.Run(run)
+	if err != nil || r == none {
+		return err
+	}
+	s := o.Tx.State(r)
+	if err := o.Tx.Unkeep(s.Chain, id); err != nil || s.CreatedBy == "" || s.CreatedBy != id {
+		return err
+	}
+	s.CreatedBy = ""
+	if err := o.schedule(r, &s); err != nil {
+		return err
+	}
+	return o.Tx.Save(r, s)
+}

@@ -1,0 +1,225 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Run is what the protocol reads and changes of a run. Times are in milliseconds, 0:
+// none.
+type Run[S comparable] struct {
+	ID         event.RunID
+	Chain      event.RunID
+	WorkflowID string
+	CreatedBy  event.ItemID // the record that created it, until it is confirmed
+	Place      store.Place
+	Status     event.Status
+	N, Seq     uint64    // frames, and the last event
+	Last       event.CID // of the last frame
+	Fence      store.Fence
+	Owner      S
+	Unread     int // items in the inbox
+	Due        int64
+	Created    int64
+	Ended      int64
+	Purge      int64 // from when on it may be purged; 0: it has not ended, or is held back
+	Retention  time.Duration
+	Recoveries int
+	Closing    bool
+	Exempt     bool
+	Hidden     bool
+}
+
+// Holds reports whether f is the fence of the present owner. A run without an owner is
+// held by nobody: an empty token opens nothing. [F1]
+func (s *Run[S]) Holds(f store.Fence) bool {
+	return s.Place == store.PlaceOwned && s.Fence == f
+}
+
+// leave takes from a run what belongs to its place. The caller puts it into another
+// one, in the same action. [F2]
+func (s *Run[S]) leave() {
+	var none S
+	s.Place, s.Owner, s.Fence.Token, s.Due, s.Exempt = 0, none, event.Token{}, 0, false
+}
+
+// Op carries out operations on a partition: each method is one, and one atomic action
+// of Tx. Between two of them the store does what Changes asks for and calls Changes.Reset.
+type Op[R, S comparable] struct {
+	Tx      Tx[R, S]
+	Changes Changes[R]
+}
+
+// Changes is what operations have changed for those who wait. A run may stand in a
+// list twice.
+type Changes[R comparable] struct {
+	Ready   []R // were made ready: the wake of their route is set [K2]
+	Blocked []R // were blocked: all who wait for their route are told [B3]
+	Due     []R // have a due time earlier than all others: the wake of their route is set, and those who wait for a later time are told [K3]
+	Mail    []R // are owned, and have a new item
+	Frames  []R // have a longer log, or are gone
+	// Streams are those in which somebody may read something new. Without a name all of
+	// the chain are meant: it has ended, or is gone.
+	Streams []StreamChange
+}
+
+// StreamChange names a stream of a chain.
+type StreamChange struct {
+	Chain event.RunID
+	Name  string
+}
+
+// Reset forgets all changes, and keeps the memory for the next ones.
+func (c *Changes[R]) Reset() {
+	c.Ready, c.Blocked, c.Due = emptied(c.Ready), emptied(c.Blocked), emptied(c.Due)
+	c.Mail, c.Frames, c.Streams = emptied(c.Mail), emptied(c.Frames), emptied(c.Streams)
+}
+
+func emptied[T any](list []T) []T {
+	if cap(list) > 256 {
+		return nil
+	}
+	clear(list)
+	return list[:0]
+}
+
+// Refused is the answer of an operation whose guards did not let it through: it has
+// written nothing.
+type Refused struct{ Err error }
+
+// Error is that of the refusal.
+func (r Refused) Error() string { return r.Err.Error() }
+
+// Unwrap returns the refusal.
+func (r Refused) Unwrap() error { return r.Err }
+
+func refuse(err error) error { return Refused{err} }
+
+// Answer takes a refusal out of its wrapping; any other error is failed.
+func Answer(err error) (refused, failed error) {
+	if no, ok := err.(Refused); ok { //nolint:errorlint // operations do not wrap it
+		return no.Err, nil
+	}
+	return nil, err
+}
+
+// find returns a run, none if there is none or it was deleted. Only what must know of
+// deleted runs asks the Tx itself.
+func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
+	var none R
+	r, err = o.Tx.Run(id)
+	if err != nil || r == none {
+		return none, s, err
+	}
+	if s = o.Tx.State(r); s.Hidden {
+		return none, s, nil
+	}
+	return r, s, nil
+}
+
+// makeReady is the one way to ready: place, ready set, wake. [K2]
+func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
+	s.leave()
+	s.Place = store.PlaceReady
+	o.Changes.Ready = append(o.Changes.Ready, r)
+	return o.Tx.Save(r, *s)
+}
+
+// park leaves the run until due, 0 for ever, or until an item arrives. [K3]
+func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
+	s.leave()
+	s.Place, s.Due = store.PlaceParked, due
+	if due != 0 {
+		earliest, err := o.Tx.NextDue()
+		if err != nil {
+			return err
+		}
+		if earliest == 0 || due < earliest {
+			o.Changes.Due = append(o.Changes.Due, r)
+		}
+	}
+	return o.Tx.Save(r, *s)
+}
+
+// block puts a run aside until a session may try it. [B3]
+func (o *Op[R, S]) block(r R, s *Run[S]) error {
+	s.leave()
+	s.Place = store.PlaceBlocked
+	o.Changes.Blocked = append(o.Changes.Blocked, r)
+	return o.Tx.Save(r, *s)
+}
+
+// noteBlocker adds the owner to the sessions that have blocked the run, and forgets
+// those that are over, or have the same code. [B1]
+func (o *Op[R, S]) noteBlocker(r R, s *Run[S]) error {
+	owner, err := o.Tx.Session(s.Owner)
+	if err != nil {
+		return err
+	}
+	known, err := o.Tx.Blockers(r)
+	if err != nil {
+		return err
+	}
+	kept := make([]S, 0, len(known)+1)
+	for _, b := range known {
+		other, err := o.Tx.Session(b)
+		if err != nil {
+			return err
+		}
+		if !other.Over && other.Code != owner.Code {
+			kept = append(kept, b)
+		}
+	}
+	o.Tx.SetBlockers(r, append(kept, s.Owner))
+	return nil
+}
+
+// end retires the run and hands its workflow id to the next in line.
+func (o *Op[R, S]) end(r R, s *Run[S]) error {
+	var none R
+	o.Changes.Streams = append(o.Changes.Streams, StreamChange{Chain: s.Chain})
+	if err := o.retire(r, s); err != nil || s.WorkflowID == "" {
+		return err
+	}
+	next, err := o.Tx.NextInLine(r)
+	if err != nil {
+		return err
+	}
+	if err := o.Tx.SetActive(r, next, true); err != nil || next == none {
+		return err
+	}
+	following := o.Tx.State(next)
+	return o.makeReady(next, &following)
+}
+
+// retire takes the run out of everything but the log and its workflow id.
+func (o *Op[R, S]) retire(r R, s *Run[S]) error {
+	s.leave()
+	s.Place, s.Unread, s.Closing, s.Ended = store.PlaceEnded, 0, false, o.Tx.Now().UnixMilli()
+	if err := o.schedule(r, s); err != nil {
+		return err
+	}
+	if err := o.Tx.Clear(r); err != nil {
+		return err
+	}
+	return o.Tx.Save(r, *s)
+}
+
+// Millis returns t in milliseconds, rounded up so that nothing is due too early, and
+// within the times of event.Instant; 0 for the zero time.
+func Millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return event.Instant(t).UnixMilli()
+}
+
+// Time is the opposite of Millis.
+func Time(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,0 +1,82 @@
+package sqlitestore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// TestOperations_ExecuteFewStatements counts what one operation executes, with the three
+// statements of the transaction that it is alone in: begin, who else has written, and
+// commit. No operation may need more than it did.
+func TestOperations_ExecuteFewStatements(t *testing.T) {
+	s := openTest(t)
+	ctx := testContext(t)
+	session := store.Session{ID: "session", TTL: time.Hour, Classes: []store.Class{class}}
+	check(t, s.OpenSession(ctx, session))
+	got := map[string]int64{}
+	count := func(what string, do func()) {
+		t.Helper()
+		before := s.writer.c.executed.Load()
+		do()
+		got[what] = s.writer.c.executed.Load() - before
+	}
+	create := newRun(100)
+	create.WorkflowID = "order-1"
+	count("create", func() {
+		answers, err := s.Create(ctx, []store.Create{create})
+		check(t, err)
+		check(t, answers[0].Err)
+	})
+	c := store.Commit{Run: create.Run, WorkflowID: "order-1", Prev: create.CID, CID: create.CID, Last: 1}
+	claim := func() {
+		claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Classes: session.Classes, Max: 1})
+		check(t, err)
+		c.Fence = claimed.Runs[0].Fence
+	}
+	commit := func(change func(c *store.Commit)) func() {
+		return func() {
+			c.Prev, c.CID, c.Frame, c.First, c.Last = c.CID, event.NewCID(), []byte{1}, c.Last+1, c.Last+1
+			asked := c
+			change(&asked)
+			answers, err := s.Commit(ctx, []store.Commit{asked})
+			check(t, err)
+			check(t, answers[0].Err)
+		}
+	}
+	deliver := func(id event.ItemID) func() {
+		return func() {
+			_, err := s.Deliver(ctx, store.Deliver{Run: create.Run, Item: store.Item{ID: id}})
+			check(t, err)
+		}
+	}
+	count("claim", claim)
+	count("usual commit", commit(func(*store.Commit) {}))
+	count("commit with a status", commit(func(c *store.Commit) { c.Status = event.StatusRunning }))
+	count("deliver to its owner", deliver("one"))
+	count("consume", commit(func(c *store.Commit) { c.Consume, c.ConsumeLast = 1, "one" }))
+	count("send", commit(func(c *store.Commit) { c.Send = []store.Send{{ID: "sent", To: create.Run}} }))
+	count("mark", func() {
+		check(t, s.Mark(ctx, 0, []store.Mark{{From: create.Run, ID: "sent", Phase: store.PhaseFresh}}))
+	})
+	count("publish", commit(func(c *store.Commit) { c.Publish = []store.Publication{{Stream: "s", Body: []byte("x")}} }))
+	count("park", commit(func(c *store.Commit) { c.Effect, c.Due = store.EffectPark, time.Now().Add(time.Hour) }))
+	count("deliver to a parked run", deliver("two"))
+	claim()
+	count("release", func() { check(t, s.Release(ctx, create.Run, c.Fence)) })
+	claim()
+	count("finish", commit(func(c *store.Commit) {
+		c.Effect, c.Status, c.Consume, c.ConsumeLast = store.EffectFinish, event.StatusCompleted, 1, "two"
+	}))
+	want := map[string]int64{
+		"create": 16, "claim": 13, "usual commit": 6, "commit with a status": 6, "deliver to its owner": 11, "consume": 8, "send": 7,
+		"mark": 9, "publish": 10, "park": 8, "deliver to a parked run": 12, "release": 8, "finish": 11,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("statements (-want +got):\n%s", diff)
+	}
+}

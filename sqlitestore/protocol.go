@@ -1,0 +1,286 @@
+package sqlitestore
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+var _ protocol.Tx[*run, int64] = (*tx)(nil)
+
+// Now returns the time of the operation.
+func (t *tx) Now() time.Time { return t.now }
+
+// Run returns a run, hidden or not.
+func (t *tx) Run(id event.RunID) (*run, error) { return t.anyRun(id) }
+
+// State returns what is known of a run.
+func (t *tx) State(r *run) protocol.Run[int64] { return stateOf(r) }
+
+func stateOf(r *run) protocol.Run[int64] {
+	return protocol.Run[int64]{
+		ID: r.id, Chain: r.chain, WorkflowID: r.workflowID, CreatedBy: r.createdBy, Place: r.place, Status: r.status,
+		N: r.n, Seq: r.seq, Last: r.last, Fence: store.Fence{Epoch: r.epoch, Token: r.token}, Owner: r.owner, Unread: r.inbox,
+		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
+		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
+	}
+}
+
+// Save stores the columns of a run that have changed. The indexes are the sets of the
+// places.
+func (t *tx) Save(r *run, s protocol.Run[int64]) error {
+	before := stateOf(r)
+	if before == s {
+		return nil
+	}
+	if s.Place != r.place {
+		if err := t.move(r, s.Place); err != nil {
+			return err
+		}
+	}
+	if r.owner != 0 && s.Owner == r.owner && r.inbox > 0 && s.Unread == 0 {
+		t.news.mail(mailRead, r.session, r.id, 0)
+	}
+	r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.Place, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
+	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
+	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
+
+	// The usual commit changes columns that no index knows.
+	before.N, before.Seq, before.Last, before.Recoveries, before.Closing, before.Exempt = s.N, s.Seq, s.Last, s.Recoveries, s.Closing, s.Exempt
+	if before == s {
+		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, closing = ? WHERE key = +?`,
+			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.key)
+	}
+	before.Unread = s.Unread
+	if before == s {
+		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, closing = ?, inbox = ? WHERE key = +?`,
+			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.inbox, r.key)
+	}
+	return t.save(r)
+}
+
+// move takes a run out of its place, and gives it its turn in another one.
+func (t *tx) move(r *run, to store.Place) (err error) {
+	if r.owner != 0 {
+		t.news.mail(mailGone, r.session, r.id, 0)
+		r.session = ""
+	}
+	r.ord = 0
+	if to == store.PlaceReady || to == store.PlaceLined {
+		r.ord, err = t.next()
+	}
+	return err
+}
+
+// Insert stores a new run, in no place yet.
+func (t *tx) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*run, error) {
+	w, err := t.lookUp(c.WorkflowID)
+	if err != nil {
+		return nil, err
+	}
+	return t.insert(c, w, chain, createdBy)
+}
+
+// AppendFrame stores a frame.
+func (t *tx) AppendFrame(r *run, n uint64, frame []byte) error { return t.appendFrame(r.key, n, frame) }
+
+// Latest returns the run that has not continued of a chain.
+func (t *tx) Latest(r *run) (*run, error) {
+	last := r.id
+	err := t.query(`SELECT tip FROM runs WHERE id = +? AND tip IS NOT NULL`, func(row row) error {
+		last = unpackRun(row, 0)
+		return nil
+	}, packRun(r.chain))
+	if err != nil || last == r.id {
+		return r, err
+	}
+	return t.anyRun(last)
+}
+
+// SetNext makes next the next run of the chain, and the latest.
+func (t *tx) SetNext(r, next *run) error {
+	if err := t.exec(`UPDATE runs SET next = ? WHERE key = +?`, packRun(next.id), r.key); err != nil {
+		return err
+	}
+	return t.exec(`UPDATE runs SET tip = ? WHERE id = +?`, packRun(next.id), packRun(r.chain))
+}
+
+// Clear removes what only runs have that have not ended.
+func (t *tx) Clear(r *run) error {
+	r.misfits = ""
+	if r.items > 0 {
+		if err := t.exec(`DELETE FROM inbox WHERE run = +?`, r.key); err != nil {
+			return err
+		}
+		r.items = 0
+	}
+	if r.bare {
+		return nil
+	}
+	return t.exec(`DELETE FROM notes WHERE run = +?`, r.key)
+}
+
+// Note returns step data.
+func (t *tx) Note(r *run, key string) (body []byte, found bool, err error) {
+	err = t.query(`SELECT body FROM notes WHERE run = +? AND key = +?`, func(row row) error {
+		body, found = blob(row, 0), true
+		return nil
+	}, r.key, key)
+	return body, found, err
+}
+
+// SetNote stores step data.
+func (t *tx) SetNote(r *run, key string, body []byte) error {
+	return t.exec(`INSERT OR REPLACE INTO notes (run, key, body) VALUES (?, ?, ?)`, r.key, key, body)
+}
+
+// NextDue returns the earliest due time.
+func (t *tx) NextDue() (int64, error) { return t.nextDue() }
+
+// Item returns the id of an unread item.
+func (t *tx) Item(r *run, n int) (id event.ItemID, err error) {
+	err = t.query(`SELECT seq, id FROM inbox WHERE run = +? ORDER BY seq LIMIT 1 OFFSET +?`, func(row row) error {
+		r.upTo, r.upToN, id = row.ColumnInt64(0), n+1, event.ItemID(row.ColumnText(1))
+		return nil
+	}, r.key, n)
+	return id, err
+}
+
+// HasRunItem reports whether there is an item for this run alone from number n on.
+func (t *tx) HasRunItem(r *run, n int) (bool, error) {
+	found, err := t.number(`SELECT EXISTS (SELECT 1 FROM (SELECT scope FROM inbox WHERE run = +? ORDER BY seq LIMIT -1 OFFSET +?) WHERE scope = +?)`,
+		r.key, n, int(store.ScopeRun))
+	return found != 0, err
+}
+
+// AddItem puts an item into the inbox.
+func (t *tx) AddItem(r *run, item store.Item) (err error) {
+	if r.newest, err = t.next(); err != nil {
+		return err
+	}
+	r.items++
+	return t.exec(`INSERT INTO inbox VALUES (?, ?, ?, ?, ?)`, r.key, r.newest, string(item.ID), int(item.Scope), item.Body)
+}
+
+// DropItems removes the first n items.
+func (t *tx) DropItems(r *run, n int) error {
+	if r.upToN != n {
+		if _, err := t.Item(r, n-1); err != nil {
+			return err
+		}
+	}
+	r.items, r.upToN = r.items-n, 0
+	return t.exec(`DELETE FROM inbox WHERE run = +? AND seq <= +?`, r.key, r.upTo)
+}
+
+// MoveItems puts the inbox of a run under another one.
+func (t *tx) MoveItems(from, to *run) error {
+	to.items, from.items = from.items, 0
+	return t.exec(`UPDATE inbox SET run = ? WHERE run = +?`, to.key, from.key)
+}
+
+// Seen reports whether a chain has accepted an item.
+func (t *tx) Seen(chain event.RunID, id event.ItemID) (bool, error) {
+	n, err := t.number(`SELECT count(*) FROM seen WHERE chain = +? AND id = +?`, packRun(chain), string(id))
+	return n > 0, err
+}
+
+// Remember notes that a chain has accepted an item.
+func (t *tx) Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error {
+	return t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, packRun(chain), string(id), at, keep)
+}
+
+// ForgetSeen forgets what was accepted before.
+func (t *tx) ForgetSeen(r *run, before int64) error {
+	return t.exec(`DELETE FROM seen WHERE chain = +? AND keep = 0 AND at < +? AND id NOT IN (SELECT id FROM inbox WHERE run = +?)`,
+		packRun(r.chain), before, r.key)
+}
+
+// Unkeep forgets an item that was remembered until Confirm.
+func (t *tx) Unkeep(chain event.RunID, id event.ItemID) error {
+	return t.exec(`DELETE FROM seen WHERE chain = +? AND id = +? AND keep = 1`, packRun(chain), string(id))
+}
+
+// namedID is a workflow id that was looked up.
+type namedID struct {
+	name string
+	workflowID
+}
+
+// lookUp returns what is known about a workflow id. It asks once: the number stays.
+func (t *tx) lookUp(name string) (workflowID, error) {
+	if name == "" {
+		return workflowID{}, nil
+	}
+	if t.named.name == name {
+		return t.named.workflowID, nil
+	}
+	w, err := t.workflowID(name)
+	if err == nil && w.id != 0 {
+		t.named = namedID{name, w}
+	}
+	return w, err
+}
+
+// IsActive reports whether r is the active run of its workflow id.
+func (t *tx) IsActive(r *run) (bool, error) {
+	t.named = namedID{}
+	w, err := t.lookUp(r.workflowID)
+	return w.active == r.key, err
+}
+
+// NextInLine returns the run that follows the active one.
+func (t *tx) NextInLine(r *run) (*run, error) {
+	return first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 ORDER BY r.ord LIMIT 1`, r.wid))
+}
+
+// SetActive makes another run the active one.
+func (t *tx) SetActive(r, active *run, ended bool) error {
+	t.named = namedID{}
+	var key any
+	if active != nil {
+		key = active.key
+	}
+	if ended {
+		return t.exec(`UPDATE workflow_ids SET active = ?1, last = ?2 WHERE id = +?3`, key, r.key, r.wid)
+	}
+	return t.exec(`UPDATE workflow_ids SET active = ?1 WHERE id = +?2`, key, r.wid)
+}
+
+// ForgetEnded makes a workflow id forget that a run was the last that ended.
+func (t *tx) ForgetEnded(r *run) error {
+	return t.exec(`UPDATE workflow_ids SET last = NULL WHERE id = +?1 AND last = +?2`, r.wid, r.key)
+}
+
+// announce notes what an operation has for those who wait: they are told when the
+// transaction is committed.
+func (t *tx) announce() error {
+	changes := &t.op.Changes
+	for _, r := range changes.Ready {
+		t.wake(r.class)
+	}
+	for _, r := range changes.Blocked {
+		if err := t.tellBlocked(r); err != nil {
+			return err
+		}
+	}
+	for _, r := range changes.Due {
+		t.wake(r.class)
+		if t.news.due == 0 || r.due < t.news.due {
+			t.news.due = r.due
+		}
+	}
+	for _, r := range changes.Mail {
+		t.news.mail(mailNew, r.session, r.id, r.newest)
+	}
+	for _, r := range changes.Frames {
+		t.news.frames = append(t.news.frames, r.id)
+	}
+	for _, s := range changes.Streams {
+		t.news.streams = append(t.news.streams, streamNews{s.Chain, s.Name})
+	}
+	changes.Reset()
+	return nil
+}
