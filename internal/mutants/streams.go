@@ -33,7 +33,7 @@ var streamMutants = []Mutant{
 	kernel("streams/kernel/tell-end", "who awaits a stream is not told of the end of the run", "run.go",
 		"o.Changes.Streams = append(o.Changes.Streams, StreamChange{Chain: s.Chain})", "", "AwaitStreamIsToldOfTheEndOfTheChain"),
 	kernel("streams/kernel/tell-purge", "who awaits a stream is not told that the run is purged", "purge.go",
-		"o.Changes.Streams = append(o.Changes.Streams, StreamChange{Chain: s.Chain})", "", "AwaitStreamEndsWhenTheRunIsPurged").behind("func (o *Op[R, S]) purge"),
+		"o.Changes.Streams = append(o.Changes.Streams, StreamChange{Chain: s.Chain})", "", "AwaitStreamEndsWhenTheRunIsPurged").behind("func (o *Op[R, S]) PurgeRun"),
 	kernel("streams/kernel/tell-delete", "who awaits a stream is not told that the run is deleted", "purge.go",
 		"o.Changes.Streams = append(o.Changes.Streams, StreamChange{Chain: s.Chain})", "", "AwaitStreamEndsWhenTheRunIsDeleted").behind("func (o *Op[R, S]) Delete"),
 

@@ -54,16 +54,16 @@ func (o *Op[R, S]) Purge(limit int, fits func(r R) (bool, error)) (int, error) {
 				return n, err
 			}
 		}
-		if err := o.purge(r); err != nil {
+		if err := o.PurgeRun(r); err != nil {
 			return n, err
 		}
 	}
 	return max(limit, 0), nil
 }
 
-// purge forgets everything about a run. The first run of a chain goes last, and with it
+// PurgeRun forgets everything about a run. The first run of a chain goes last, and with it
 // what the chain has accepted.
-func (o *Op[R, S]) purge(r R) error {
+func (o *Op[R, S]) PurgeRun(r R) error {
 	var none R
 	s := o.Tx.State(r)
 	o.Changes.Frames = append(o.Changes.Frames, r)

@@ -152,9 +152,7 @@ func known(err error) error {
 		return e
 	}
 	if e, ok := errors.AsType[*store.ConflictError](err); ok {
-		bare := *e
-		bare.Reason = ""
-		return &bare
+		return e
 	}
 	return err
 }

@@ -8,10 +8,11 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// model is what a store should be: one partition, plain maps, and nothing kept
-// that can be computed. It is written to be obviously right, not fast. Where the
+// model is what a store should be: package protocol on one partition, plain maps, and
+// nothing kept that can be computed. It is written to be obviously right, not fast. Where the
 // contract leaves a choice to stores, it takes over what the store has chosen
 // after checking that it was allowed.
 type model struct {
@@ -34,6 +35,7 @@ type model struct {
 	audit   []store.AuditEntry
 
 	turn int // counts what makes runs ready
+	op   protocol.Op[*modelRun, store.SessionID]
 }
 
 type modelRun struct {
@@ -45,7 +47,7 @@ type modelRun struct {
 }
 
 func newModel(clock store.Clock) *model {
-	return &model{
+	m := &model{
 		clock:   clock,
 		runs:    map[event.RunID]*modelRun{},
 		active:  map[string]event.RunID{},
@@ -59,6 +61,8 @@ func newModel(clock store.Clock) *model {
 		wakes:   map[store.Class]bool{},
 		news:    map[store.SessionID]map[event.RunID]bool{},
 	}
+	m.op.Tx = m
+	return m
 }
 
 // makeReady is "make ready" of package store. Runs that are made ready in the
@@ -108,45 +112,6 @@ func (m *model) misfit(r *modelRun, s store.SessionID) bool {
 	return slices.ContainsFunc(r.Misfits, func(o store.SessionID) bool {
 		return !m.over(o) && m.leases[o].Fingerprint == m.leases[s].Fingerprint
 	})
-}
-
-// retire is what end and continue have in common.
-func (m *model) retire(r *modelRun) {
-	m.leave(r)
-	r.Place, r.Inbox, r.Closing, r.EndedAt, r.Misfits = store.PlaceEnded, nil, false, m.clock.Now(), nil
-}
-
-// end is "end" of package store.
-func (m *model) end(r *modelRun) {
-	m.retire(r)
-	if r.WorkflowID == "" {
-		return
-	}
-	m.last[r.WorkflowID] = r.Run
-	delete(m.active, r.WorkflowID)
-	if line := m.lines[r.WorkflowID]; len(line) > 0 {
-		m.active[r.WorkflowID] = line[0]
-		m.lines[r.WorkflowID] = line[1:]
-		m.makeReady(m.runs[line[0]], m.nextTurn())
-	}
-}
-
-// push accepts an item.
-func (m *model) push(r *modelRun, i store.Item) {
-	if m.seen[r.Chain] == nil {
-		m.seen[r.Chain] = map[event.ItemID]time.Time{}
-	}
-	m.seen[r.Chain][i.ID] = m.clock.Now()
-	r.Inbox = append(slices.Clone(r.Inbox), i)
-	switch r.Place {
-	case store.PlaceParked:
-		m.makeReady(r, m.nextTurn())
-	case store.PlaceOwned:
-		if m.news[r.Owner] == nil {
-			m.news[r.Owner] = map[event.RunID]bool{}
-		}
-		m.news[r.Owner][r.Run] = true
-	}
 }
 
 // sorted returns all runs in the order of their ids.

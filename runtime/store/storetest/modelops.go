@@ -41,11 +41,12 @@ func (m *model) createValid(c store.Create) store.Created {
 			return store.Created{Err: store.ErrNotClaimable}
 		}
 		r := m.insertWithItems(c)
-		r.Place, r.Birth = store.PlaceLined, c.Birth
+		r.Place = store.PlaceLined
 		for _, before := range append([]event.RunID{active}, m.lines[c.WorkflowID]...) {
-			if r := m.runs[before]; m.seen[r.Chain][c.Cancel.ID].IsZero() {
-				m.push(r, c.Cancel)
-			}
+			r := m.runs[before]
+			s := m.State(r)
+			_ = m.op.Tell(r, &s, c.Cancel)
+			m.announce()
 		}
 		m.lines[c.WorkflowID] = append(slices.Clone(m.lines[c.WorkflowID]), c.Run)
 		return store.Created{Run: c.Run, New: true}
@@ -65,7 +66,6 @@ func (m *model) createValid(c store.Create) store.Created {
 		}
 	}
 	r := m.insertWithItems(c)
-	r.Birth = c.Birth
 	if c.WorkflowID != "" {
 		m.active[c.WorkflowID] = c.Run
 	}
@@ -90,17 +90,18 @@ func (r *modelRun) answer(c store.Create) store.Created {
 }
 
 func (m *model) insertWithItems(c store.Create) *modelRun {
-	r := m.insert(c)
+	r := m.insert(&c, c.Run, c.Birth)
+	s := m.State(r)
 	for _, i := range c.Items {
-		m.push(r, i) // it is in no place
+		_ = m.op.Accept(r, &s, i, false)
 	}
 	return r
 }
 
-func (m *model) insert(c store.Create) *modelRun {
+func (m *model) insert(c *store.Create, chain event.RunID, createdBy event.ItemID) *modelRun {
 	r := &modelRun{RunState: store.RunState{
 		Record: store.Record{
-			Run: c.Run, Chain: c.Run, WorkflowID: c.WorkflowID, Class: c.Class, Priority: c.Priority,
+			Run: c.Run, Chain: chain, Birth: createdBy, WorkflowID: c.WorkflowID, Class: c.Class, Priority: c.Priority,
 			Tags: c.Tags, Parent: c.Parent, Root: c.Root, Status: cmp.Or(c.Status, event.StatusPending),
 			N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: m.clock.Now(), Retention: cmp.Or(c.Retention, store.DefaultRetention),
 		},
@@ -227,97 +228,6 @@ func (m *model) release(run event.RunID, fence store.Fence) error {
 	return nil
 }
 
-func (m *model) deliver(d store.Deliver) (event.RunID, error) {
-	if m.late(d.Deadline) {
-		return "", store.ErrStale
-	}
-	r := m.find(d.Run)
-	if r == nil {
-		return "", store.ErrRunNotFound
-	}
-	if d.Item.Scope == store.ScopeChain {
-		r = m.tip(r)
-	}
-	switch {
-	case !m.seen[r.Chain][d.Item.ID].IsZero():
-		return r.Run, nil
-	case r.Place == store.PlaceEnded:
-		return "", &store.TerminalError{Run: r.Run, Status: r.Status}
-	case r.Closing:
-		return "", store.ErrLater
-	}
-	m.push(r, d.Item)
-	if d.Keep {
-		if m.kept[r.Chain] == nil {
-			m.kept[r.Chain] = map[event.ItemID]bool{}
-		}
-		m.kept[r.Chain][d.Item.ID] = true
-	}
-	return r.Run, nil
-}
-
 func (m *model) late(deadline time.Time) bool {
 	return !deadline.IsZero() && m.clock.Now().After(deadline)
-}
-
-// commit also reports whether the commit was executed by this call.
-func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
-	r := m.find(c.Run)
-	refuse := func(err error) (store.Committed, bool) { return store.Committed{Err: err}, false }
-	switch {
-	case r == nil:
-		return refuse(store.ErrFenced)
-	case c.Frame != nil && r.Last == c.CID:
-		return store.Committed{N: r.N, Mail: r.Place == store.PlaceOwned && r.Fence == c.Fence && len(r.Inbox) > 0}, false
-	case r.Place != store.PlaceOwned || r.Fence != c.Fence:
-		return refuse(store.ErrFenced)
-	case r.WorkflowID != c.WorkflowID:
-		return refuse(&store.WorkflowIDMismatchError{Run: c.Run, Got: c.WorkflowID, Want: r.WorkflowID})
-	case r.Last != c.Prev, c.Frame != nil && c.First != r.Seq+1,
-		c.Consume > len(r.Inbox), c.Consume > 0 && r.Inbox[c.Consume-1].ID != c.ConsumeLast:
-		return refuse(&store.ConflictError{Run: c.Run, Seq: c.First, StoredSeq: r.Seq, Prev: c.Prev, Stored: r.Last})
-	case (c.Effect == store.EffectPark || c.Effect == store.EffectFinish) && len(r.Inbox) > c.Consume:
-		return refuse(store.ErrMail)
-	}
-	if c.Effect == store.EffectContinue {
-		if err := m.refuseContinue(r, c); err != nil {
-			return refuse(err)
-		}
-	}
-	if c.Frame != nil {
-		r.Frames = append(slices.Clone(r.Frames), c.Frame)
-		r.N, r.Seq, r.Last = r.N+1, c.Last, c.CID
-	}
-	if r.Inbox = r.Inbox[c.Consume:]; len(r.Inbox) == 0 {
-		delete(m.news[r.Owner], r.Run)
-	}
-	m.write(r, c.Send)
-	m.publishAll(r, c.Publish)
-	if c.Progress {
-		r.Recoveries = 0
-	}
-	if c.Status != "" {
-		r.Status = c.Status
-	}
-	r.Closing = c.Closing && c.Effect == store.EffectNone
-	r.Exempt = c.Exempt.After(r.Exempt, c.Progress)
-	m.effect(r, c)
-	return store.Committed{N: r.N, Mail: r.Place == store.PlaceOwned && len(r.Inbox) > 0}, true
-}
-
-func (m *model) effect(r *modelRun, c store.Commit) {
-	switch c.Effect {
-	case store.EffectPark:
-		m.park(r, c.Due)
-	case store.EffectYield:
-		m.makeReady(r, m.nextTurn())
-	case store.EffectBlock:
-		code := m.leases[r.Owner].Fingerprint
-		r.Misfits = append(slices.DeleteFunc(r.Misfits, func(s store.SessionID) bool { return m.over(s) || m.leases[s].Fingerprint == code }), r.Owner)
-		m.block(r)
-	case store.EffectFinish:
-		m.end(r)
-	case store.EffectContinue:
-		m.goOn(r, *c.Continue)
-	}
 }

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -49,38 +48,4 @@ func (m *model) purges() []*modelRun {
 	}
 	slices.SortStableFunc(ended, func(a, b *modelRun) int { return a.purgeTime().Compare(b.purgeTime()) })
 	return ended
-}
-
-// purge removes a run and everything of it.
-func (m *model) purge(r *modelRun) {
-	delete(m.runs, r.Run)
-	m.forgetName(r)
-	m.audit = slices.DeleteFunc(m.audit, func(e store.AuditEntry) bool { return e.Run == r.Run })
-	for o := range maps.Values(m.runs) {
-		if o.Chain == r.Chain {
-			return
-		}
-	}
-	delete(m.seen, r.Chain)
-	delete(m.kept, r.Chain)
-	delete(m.streams, r.Chain)
-}
-
-func (m *model) forgetName(r *modelRun) {
-	if r.WorkflowID != "" && m.last[r.WorkflowID] == r.Run {
-		delete(m.last, r.WorkflowID)
-	}
-}
-
-func (m *model) delete(run event.RunID) error {
-	r := m.runs[run]
-	switch {
-	case r == nil:
-		return store.ErrRunNotFound
-	case r.Place != store.PlaceEnded:
-		return &store.NotEndedError{Run: run, Status: r.Status}
-	}
-	r.Hidden = true
-	m.forgetName(r)
-	return nil
 }
