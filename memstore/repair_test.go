@@ -242,7 +242,9 @@ func TestREC8_MendsChains(t *testing.T) {
 			repairtest.Want{Invariants: []int{8, 16}}},
 		"11 a run has left its chain": {continued, func(p *partition, r *run, s *repairtest.Scene) { p.runs[s.Other].chain = s.Other },
 			repairtest.Want{Invariants: []int{8, 11, 16}, Run: "other", Reason: store.ReasonWrongRecord}},
-		"8 it is purged too early": {continued, func(p *partition, r *run, _ *repairtest.Scene) { p.purges.add(r, r.ended+store.DefaultRetention.Milliseconds()) },
+		"8 it is purged too early": {continued, func(p *partition, r *run, _ *repairtest.Scene) {
+			p.purges.add(r, r.ended+store.DefaultRetention.Milliseconds())
+		},
 			repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}},
 	}, func(t *testing.T, b broken) { b.mends(t) })
 }

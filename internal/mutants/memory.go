@@ -19,7 +19,7 @@ func memory(id, disabled, file, before, after string, behaviors ...string) Mutan
 }
 
 // kernel is a mutant of package protocol, by which memstore and sqlitestore go.
-// Behaviours of the conformance suite, as memory runs it, are to kill it.
+// Behaviours of the conformance suite, as memory runs it, must kill it.
 func kernel(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	m := memory(id, disabled, file, before, after, behaviors...)
 	m.File = "runtime/store/protocol/" + file
@@ -128,7 +128,7 @@ var memoryMutants = []Mutant{
 	memory("C1/memory/line", "a successor does not wait in line", "create.go",
 		"n.line = append(n.line, r)", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	kernel("C1/kernel/heir", "the end of the active run starts nobody", "run.go",
-		"return o.makeReady(next, &following)", "return nil", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
+		"return o.makeReady(next, &following)", "_ = following\n\treturn nil", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	kernel("C1/kernel/continue", "a run continues that is not the active one", "commit.go",
 		"if !active {", "if false && !active {").by("TestCommit_OnlyTheActiveRunOfAWorkflowIDContinues"),
 	memory("C1/memory/owner-later", "a session owns a run that is for later", "create.go",
@@ -204,8 +204,8 @@ var memoryMutants = []Mutant{
 	memory("K1/memory/owner", "a run that is born owned wakes", "create.go",
 		"p.grant(r, owner, c.Owner.Token, 0)", "p.makeReady(r)\n\t\tp.grant(r, owner, c.Owner.Token, 0)", "K1_ARunThatIsBornOwnedIsNotToBeClaimed"),
 
-	memory("K2/memory/ready", "what is made ready wakes nobody", "tx.go",
-		"p.wake(r.class)", "", "K2_AStartWakesABlockedWait").behind("range changes.Ready"),
+	memory("K2/memory/ready", "what is made ready wakes nobody", "run.go",
+		"p.wake(r.class)", "", "K2_AStartWakesABlockedWait").behind("func (p *partition) makeReady"),
 	memory("K2/memory/rest", "a claim does not announce what it leaves", "claim.go",
 		"p.wake(class)", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	memory("K2/memory/one", "a wake goes to everybody", "wait.go",

@@ -83,7 +83,7 @@ var sqliteMutants = []Mutant{
 	sqlite("O2/sqlite/confirm", "Confirm forgets nothing", "protocol.go",
 		"AND id = +? AND keep = 1`", "AND id = +? AND keep = 2`", "O2_AKeptItemIsRememberedUntilConfirm"),
 	sqlite("O2/sqlite/birth", "a run does not remember the record that created it", "create.go",
-		"nonEmpty(string(createdBy))", `nonEmpty("")`, "O2_CreateKeepsItsBirthUntilConfirm"),
+		"createdBy: createdBy}", "}", "O2_CreateKeepsItsBirthUntilConfirm"),
 
 	sqlite("W1/sqlite/heartbeat", "a heartbeat creates a lease", "session.go",
 		"l, err := t.live(id)", "_ = t.openSession(&store.Session{ID: id, TTL: time.Minute}, lock)\n\tl, err := t.live(id)", "W1_HeartbeatNeverCreatesALease").

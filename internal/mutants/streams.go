@@ -17,7 +17,7 @@ var streamMutants = []Mutant{
 	kernel("streams/kernel/whole", "what stands in front of a closed stream is published", "stream.go",
 		"if !st.Closed {", "if !st.Closed {\n\t\t\t_ = o.publish(s.Chain, c)", "PublishToAClosedStreamIsRefusedAsAWhole"),
 	kernel("streams/kernel/known", "a closed stream refuses what it has", "stream.go",
-		"} else if !there {", "} else {", "AChunkIsPublishedOnceByItsWriter"),
+		"} else if !there {", "} else if there || !there {", "AChunkIsPublishedOnceByItsWriter"),
 	kernel("streams/kernel/once", "a chunk is published again", "stream.go",
 		"if !there {\n\t\t\tst.Last++", "if there || !there {\n\t\t\tst.Last++", "AChunkIsPublishedOnceByItsWriter"),
 	kernel("streams/kernel/commit-closed", "a commit appends to a closed stream", "stream.go",

@@ -97,7 +97,7 @@ func (h *history) claimBoth(c store.Claim) {
 		if i < 0 || !slices.Contains(c.Classes, claimed.Class) || compareReady(next[0], next[i]) != 0 {
 			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Classes, claimed.Run, claimed.Class)
 		}
-		if h.m.misfit(next[i], c.Session) {
+		if h.m.cannotReplay(next[i], c.Session) {
 			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
 		}
 		h.equal("claimed run", h.handed(claimed), h.m.grant(next[i], c.Session, c.Token, c.Exempt))
@@ -125,7 +125,7 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 	h.Helper()
 	var fitting, others []*modelRun // blocked, and ready
 	for _, r := range h.m.sorted() {
-		misfit := h.m.misfit(r, c.Session)
+		misfit := h.m.cannotReplay(r, c.Session)
 		switch {
 		case !slices.Contains(c.Classes, r.Class):
 		case r.Place == store.PlaceBlocked && !misfit:

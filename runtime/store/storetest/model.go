@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// model is what a store should be: package protocol on one partition, plain maps, and
+// model does what a store should do: package protocol on one partition, plain maps, and
 // nothing kept that can be computed. It is written to be obviously right, not fast. Where the
 // contract leaves a choice to stores, it takes over what the store has chosen
 // after checking that it was allowed.
@@ -107,8 +107,8 @@ func (m *model) over(s store.SessionID) bool {
 	return !live
 }
 
-// misfit reports whether a live session with the code of this one has blocked the run.
-func (m *model) misfit(r *modelRun, s store.SessionID) bool {
+// cannotReplay reports whether a live session with the code of this one has blocked the run.
+func (m *model) cannotReplay(r *modelRun, s store.SessionID) bool {
 	return slices.ContainsFunc(r.Misfits, func(o store.SessionID) bool {
 		return !m.over(o) && m.leases[o].Fingerprint == m.leases[s].Fingerprint
 	})

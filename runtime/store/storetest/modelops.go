@@ -178,7 +178,7 @@ func (m *model) due(limit int) time.Time {
 	return m.nextDue()
 }
 
-// chores is what a claim does before it takes runs.
+// chores does what a claim does before it takes runs.
 func (m *model) chores(c store.Claim) {
 	turn := m.nextTurn()
 	for id, l := range m.leases {

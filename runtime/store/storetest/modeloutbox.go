@@ -15,7 +15,7 @@ func (m *model) record(from event.RunID, id event.ItemID) int {
 	return slices.IndexFunc(m.outbox, func(o store.Outgoing) bool { return o.From == from && o.ID == id })
 }
 
-// dueOf returns when something is to be done for a record by itself.
+// dueOf returns when there is something to do for a record by itself.
 func dueOf(o store.Outgoing) time.Time {
 	if o.Phase == store.PhaseFresh {
 		return o.Since
@@ -23,7 +23,7 @@ func dueOf(o store.Outgoing) time.Time {
 	return o.Since.Add(store.Horizon)
 }
 
-// nextRecord returns when something is to be done for some record.
+// nextRecord returns when there is something to do for some record.
 func (m *model) nextRecord() time.Time {
 	var next time.Time
 	for _, o := range m.outbox {
@@ -34,7 +34,7 @@ func (m *model) nextRecord() time.Time {
 	return next
 }
 
-// wanted returns the records for which something is to be done, if no limit cuts
+// wanted returns the records for which there is something to do, if no limit cuts
 // them off.
 func (m *model) wanted() []store.Outgoing {
 	var wanted []store.Outgoing
@@ -54,7 +54,7 @@ func (m *model) behindNone(before []store.Outgoing, o store.Outgoing) bool {
 	})
 }
 
-// turnOf returns when something is to be done for a record in its turn.
+// turnOf returns when there is something to do for a record in its turn.
 func (m *model) turnOf(o store.Outgoing) time.Time {
 	at := dueOf(o)
 	if o.Phase != store.PhaseAnswered {
