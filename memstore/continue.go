@@ -2,8 +2,7 @@ package memstore
 
 import "github.com/flowgen/flowgen/runtime/event"
 
-// chain is what a partition knows of a run that has continued, and of the runs
-// that it continued as.
+// chain records a run that has continued, and the runs that it continued as.
 type chain struct {
 	later int  // how many runs but the first one are kept
 	tip   *run // the last run; nil: it was purged

@@ -86,8 +86,8 @@ func (r *run) answer(c *store.Create) store.Created {
 	return answer
 }
 
-// ownerOf returns the session that is to own a new run from its birth, nil if the
-// run waits for a worker; due is when it may start.
+// ownerOf returns the session that will own a new run from its creation on, nil if
+// the run waits for a worker; due is when it may start.
 func (p *partition) ownerOf(c *store.Create, due int64) (*session, error) {
 	switch {
 	case c.Owner == nil:

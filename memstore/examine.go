@@ -11,9 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// examination is a partition as it was at one moment. Damage in memory is a
-// defect of the program; the same checks and repairs as in the other stores find
-// and mend it.
+// examination implements [store.Examination]: a partition as of one moment. Damage in
+// memory is a defect of the program; the same checks and repairs as in the other stores
+// find and repair it.
 type examination struct {
 	s     *Store
 	p     *partition
@@ -47,7 +47,7 @@ func (e *examination) Snapshot() *store.Snapshot { return e.snap }
 // Partial returns false: everything is read at once.
 func (e *examination) Partial() bool { return false }
 
-// Flaws returns what is wrong with counts that a snapshot does not show.
+// Flaws returns the wrong counts, which a snapshot does not show.
 func (e *examination) Flaws() []store.Flaw { return e.flaws }
 
 const (
@@ -55,7 +55,7 @@ const (
 	flawChain = "chain:"
 )
 
-// flaws compares what is counted with what there is.
+// flaws compares the stored counts with the contents of the partition.
 func (p *partition) flaws() []store.Flaw {
 	var all []store.Flaw
 	ofClass, ofChain := p.recount()

@@ -15,7 +15,7 @@ func ExampleNew() {
 	s := memstore.New()
 	defer s.Close()
 
-	// A program hands the store to a client; this is what happens below that.
+	// A program hands the store to a client; the client makes calls like these.
 	ctx := context.Background()
 	run := event.NewRunID(time.Now(), event.SlotOf("order-42"))
 	_, err := s.Create(ctx, []store.Create{{Run: run, WorkflowID: "order-42", Frame: []byte("frame"), Seq: 1}})

@@ -27,7 +27,7 @@ var (
 	_ store.Repairer  = (*Store)(nil)
 )
 
-// Config configures a store. The zero value is what New uses.
+// Config configures a store. New uses the zero value.
 type Config struct {
 	// Clock is the source of all times; nil: store.SystemClock.
 	Clock store.Clock

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Outbox returns records for which something is to be done, those that were
-// written first before others. Their bodies share memory with the store.
+// Outbox returns the records that are due, in the order in which they were written.
+// Their bodies share memory with the store.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemI
 type outbox struct {
 	records map[recordKey]*record
 	pairs   map[pairKey]*record // the last record of a pair that is no note
-	now     recordHeap          // for which something is to be done, by when they were written
-	later   recordHeap          // the others, by when something is to be done
+	now     recordHeap          // due records, in the order in which they were written
+	later   recordHeap          // the others, by due time
 	written uint64              // how many were
 	reads   uint64
 }
@@ -91,7 +91,7 @@ type record struct {
 	// before and after are its neighbours among those of its pair that are no notes.
 	before, after *record
 	at            int    // index in its heap
-	due           int64  // when something is to be done, while it is in later
+	due           int64  // the due time, while it is in later
 	closed        uint64 // the last read that has returned it and all before it in its pair
 }
 
@@ -217,8 +217,7 @@ func (o *outbox) unpair(r *record) {
 	r.before, r.after = nil, nil
 }
 
-// due returns up to limit records for which something is to be done, and when
-// there is something to do for another one.
+// due returns up to limit records that are due, and when the next one will be.
 func (o *outbox) due(now int64, limit int) (due []*record, next int64) {
 	for len(o.later) > 0 && o.later[0].due <= now {
 		r := o.later[0]
@@ -252,7 +251,7 @@ func (o *outbox) due(now int64, limit int) (due []*record, next int64) {
 	return due, next
 }
 
-// next returns when something is to be done for a record; 0: there is none.
+// next returns when the next record is due; 0: there is none.
 func (o *outbox) next(now int64) int64 {
 	switch {
 	case len(o.now) > 0:

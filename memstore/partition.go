@@ -64,7 +64,7 @@ func newPartition(number int, clock store.Clock) *partition {
 	return p
 }
 
-// name is what is known about a workflow id.
+// name is the state of a workflow id.
 type name struct {
 	active *run
 	last   *run   // the last that ended, if it is still kept

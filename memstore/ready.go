@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// class is what a partition knows about one class of runs.
+// class is the state of one class of runs in a partition.
 type class struct {
 	store.Class
 	levels  []level // ready runs, highest priority first; only the sole level may be empty
@@ -25,7 +25,7 @@ type level struct {
 	runs     list
 }
 
-// head returns the ready run that is to be claimed next, or nil.
+// head returns the ready run that the next claim takes, or nil.
 func (c *class) head() *run {
 	if len(c.levels) == 0 {
 		return nil

@@ -41,7 +41,7 @@ func sameRecord(a, b store.Record) bool {
 	return same && reflect.DeepEqual(a, b)
 }
 
-// sameInbox reports whether the items that are to be dropped stand where they
+// sameInbox reports whether the items to drop are still at the positions where they
 // were seen.
 func (r *run) sameInbox(seen []store.Item, drop []int) bool {
 	return !slices.ContainsFunc(drop, func(n int) bool { return n >= len(r.inbox) || r.inbox[n].ID != seen[n].ID })
@@ -87,7 +87,7 @@ func (l *list) expel(r *run) {
 	}
 }
 
-// expel removes all entries of a run, also if it does not know where they stand.
+// expel removes all entries of a run, even if their positions are wrong.
 func (t *timers) expel(r *run) {
 	kept := slices.DeleteFunc(slices.Clone(*t), func(one timer) bool { return one.run == r })
 	if len(kept) == len(*t) {
@@ -99,7 +99,7 @@ func (t *timers) expel(r *run) {
 	}
 }
 
-// rewrite writes what is to be kept of a run, but for its place.
+// rewrite writes the repaired metadata of a run, except for its place.
 func (p *partition) rewrite(r *run, m *store.RunMend) {
 	rec := &m.Record
 	if class := p.class(rec.Class); class != r.class {

@@ -41,7 +41,7 @@ type run struct {
 	hidden        bool // deleted, and not yet purged
 }
 
-// extra is what few runs have.
+// extra holds the fields that few runs need.
 type extra struct {
 	tags   map[string]string
 	parent event.RunID
@@ -61,7 +61,7 @@ func (r *run) rare() *extra {
 	return r.extra
 }
 
-// links is what a run has to do with others, which few runs have.
+// links holds the relations of a run to others, which few runs have.
 type links struct {
 	next    event.RunID  // what it continued as
 	birth   event.ItemID // the record that created it, until it is confirmed

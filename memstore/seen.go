@@ -10,7 +10,7 @@ import (
 // linear is the number of ids up to which looking at each is as good as a map.
 const linear = 16
 
-// seen is what a chain has accepted. Most chains accept few items or none.
+// seen holds the ids of the items that a chain has accepted. Most chains accept few or none.
 type seen struct {
 	items []seenItem // in order of acceptance
 	index map[event.ItemID]struct{}

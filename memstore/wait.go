@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// waiting is one blocked Wait in one partition. Whoever has something for it
-// notes that here, under the mutex of the partition, and rings the bell.
+// waiting is one blocked Wait in one partition. An operation that has something for it
+// notes that here, under the mutex of the partition, and notifies it.
 type waiting struct {
 	p       *partition
 	session store.SessionID
@@ -55,7 +55,7 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err != nil && (errors.Is(err, store.ErrClosed) || !woken.Due && len(woken.Claim) == 0 && len(woken.Mail) == 0) {
 		return store.Woken{}, err
 	}
-	return woken, nil // also if ctx has ended: a wake that was taken must not be lost
+	return woken, nil // even if ctx has ended: a wake that was taken must not be lost
 }
 
 // block returns once there is news for one of the Waits. It reports whether the

@@ -57,7 +57,7 @@ const (
 	clockJump = time.Second
 )
 
-// old reports whether the server is to be asked.
+// old reports whether it is time to ask the server again.
 func (c *serverClock) old() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

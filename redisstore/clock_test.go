@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// machine is what a process sees of its own clocks.
+// machine holds the clocks of a process.
 type machine struct {
 	wall    time.Time
 	elapsed time.Duration

@@ -94,7 +94,7 @@ type usualCall struct {
 	keys  [2]string
 	args  [6]any
 	all   [12]any
-	// guard is what the head of the run must begin with, after what it begins with then.
+	// guard is the required beginning of the head of the run, after its new beginning.
 	guard, after [guardSize + 1]byte
 	bytes        [3]bytesArg
 }
@@ -134,9 +134,9 @@ func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 	return s.commitAny(c)
 }
 
-// prepare fills in what the scripts of usual commits have in common. Its bytes are what
-// the head must begin with, what it begins with then, and the frame. The status stands
-// behind what a commit is guarded by, and is left out if it stays.
+// prepare fills in the arguments that the scripts of usual commits have in common. Its
+// bytes are the required beginning of the head, the new beginning, and the frame. The
+// status stands after the guarded bytes, and is left out if it does not change.
 func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	p := s.partitionOf(c.Run)
 	u.keys[0], u.keys[1] = p.hot(short(c.Run))

@@ -56,7 +56,7 @@
 //	{p}:p    zset   open runs       {p}:f    zset   done runs, both by their creation
 //	{p}:d    zset   done runs by the time when they may be purged
 //	{p}:G    zset   the same of those that something holds back
-//	{p}:D    zset   records of the outbox by when something is to be done for them
+//	{p}:D    zset   records of the outbox by due time
 //	{p}:h    hash   later runs of chains, counted
 //	{p}:T    hash   last runs of chains
 //	{p}:c    string counter of what was made ready, and of records
@@ -139,13 +139,13 @@
 // # Reading order
 //
 // keys.go has the names of the keys, head.go what nearly every operation touches,
-// open.go the Store, script.go and send.go how scripts are put together and sent,
-// hub.go how things are heard. Then one file
+// open.go the Store, script.go and send.go build and send scripts,
+// hub.go receives notifications. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
 // await.go, list.go, purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and
-// repair.go serve package fsck, and the files with stream in their names say the same
-// of streams; and lua, one file per operation, with what they share in
+// repair.go serve package fsck, and the files with stream in their names do the same
+// for streams; and lua, one file per operation, with what they share in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by
 // what they are about.
 package redisstore

@@ -74,7 +74,7 @@ func size(bytes int64) string {
 // compact are the settings by which small values take little memory, with what
 // is wanted of them at least.
 var compact = []struct {
-	name, old string // the second is what forks of older servers call it
+	name, old string // old is its name in older servers and their forks
 	least     int64
 }{
 	{"hash-max-listpack-value", "hash-max-ziplist-value", 64},

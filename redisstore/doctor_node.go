@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// node is a server under examination, and what it says of itself.
+// node is a server that the doctor examines, with its own answers.
 type node struct {
 	store   *Store
 	client  redis.UniversalClient
@@ -77,8 +77,8 @@ func (n *node) miss(command, allow string, err error) {
 	n.blind = append(n.blind, blindness{command, allow, err})
 }
 
-// sentinelAddr is what go-redis gives as the address of a master that it has
-// asked Sentinels for.
+// sentinelAddr is the address that go-redis reports for a master that it found through
+// Sentinels.
 const sentinelAddr = "FailoverClient"
 
 // local returns the address of the server as the server sees it; empty if it

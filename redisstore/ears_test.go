@@ -122,7 +122,7 @@ func (e *eared) woken(what string, got <-chan store.Woken, want store.Woken) {
 	}
 }
 
-// news is what a Wait must be told of, and what it then says.
+// news is an event that a Wait must report, and the answer that it gives then.
 type news struct {
 	what  string
 	bring func(e *eared)
@@ -149,7 +149,7 @@ func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 		t.Run(n.what, func(t *testing.T) {
 			e := openEared(t, redistest.Shared(t).Client(t))
 			var classes []store.Class
-			if n.what == "a run" { // else the run that is to park would wake it
+			if n.what == "a run" { // else the run that will park would wake it
 				classes = []store.Class{guardedClass}
 			}
 			got := e.wait(e.ctx, classes...)

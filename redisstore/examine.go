@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// examination is a partition as it was at one moment, with the values as they are
-// stored: those are what repairs are guarded by.
+// examination implements [store.Examination]: a partition as of one moment, with the
+// stored values, which guard the repairs.
 type examination struct {
 	*view
 
@@ -64,14 +64,14 @@ func (e *examination) Snapshot() *store.Snapshot { return e.snap }
 // Partial reports whether runs were left out.
 func (e *examination) Partial() bool { return e.unread != nil }
 
-// Flaws returns what is wrong with keys that a snapshot does not show.
+// Flaws returns the defects of keys that a snapshot does not show.
 func (e *examination) Flaws() []store.Flaw { return e.flaws }
 
 // readings is how often a partition is read again because there was more in it than
 // was read, before what came meanwhile is left out.
 const readings = 5
 
-// examine reads in one transaction what there is to read, and begins again if
+// examine reads everything in one transaction, and begins again if
 // there was more. In a partition that changes all the time it leaves out runs that
 // are too new, with what they touch: those of the next look will be others.
 func (s *Store) examine(ctx context.Context, p *partition) (*examination, error) {
@@ -97,9 +97,9 @@ func (s *Store) examine(ctx context.Context, p *partition) (*examination, error)
 	return nil, errMoving
 }
 
-// readAll reads in one transaction what there is to read. A key of a type that it cannot
-// have is taken for one that is not there, and noted: it was overwritten by somebody
-// else, and what it had held is gone.
+// readAll reads everything in one transaction. A key of an impossible type
+// counts as missing, and is noted: another program has overwritten it, and its
+// contents are gone.
 func (e *examination) readAll(ctx context.Context) error {
 	var queued []redis.Cmder
 	err := e.s.transaction(ctx, e.p, func(tx redis.Pipeliner) {
@@ -246,7 +246,7 @@ func (e *examination) read(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// mentioned is what is named in the values of the partition.
+// mentioned returns the keys that the values of the partition refer to.
 func (e *examination) mentioned() *keySet {
 	k := e.found()
 	k.names = append(k.names, slices.Collect(maps.Keys(e.latest.Val()))...)
@@ -278,7 +278,7 @@ func (e *examination) gone(run string) bool {
 	return len(e.metaOf(run)) == 0 && len(e.runs[run].frames.Val()) == 0
 }
 
-// class is what a code stands for. One that nothing tells is named by its code.
+// class returns the class of a code. An unknown one is named by its code.
 func (e *examination) class(code string) store.Class {
 	if name, ok := e.classes.Val()[code]; ok {
 		return parseClass(name)
@@ -289,7 +289,7 @@ func (e *examination) class(code string) store.Class {
 	return store.Class{Workflow: unnamed + code}
 }
 
-// session is what a code stands for. One that nothing tells is named by its code.
+// session returns the session of a code. An unknown one is named by its code.
 func (e *examination) session(code string) store.SessionID {
 	if id := e.sessions[code].Val()["i"]; id != "" {
 		return store.SessionID(id)
@@ -297,10 +297,10 @@ func (e *examination) session(code string) store.SessionID {
 	return store.SessionID(unnamed + code)
 }
 
-// unnamed is what the code of something begins with whose name is lost.
+// unnamed is the prefix of the code of a thing whose name is lost.
 const unnamed = "?"
 
-// runOf makes of the values of a run what there is to be seen of it.
+// runOf builds the visible state of a run from its values.
 func (e *examination) runOf(run string) *store.RunState {
 	m := e.metaOf(run)
 	r := &store.RunState{Record: store.Record{Run: long(run), Chain: long(run)}, Frames: framesOf(e.runs[run].frames.Val())}
@@ -334,8 +334,8 @@ func (e *examination) runOf(run string) *store.RunState {
 	return r
 }
 
-// wasHidden reports whether a run without metadata had been deleted: it is to be
-// purged, and is not among the runs that are done.
+// wasHidden reports whether a run without metadata had been deleted: it waits to be
+// purged, and is not among the runs that have ended.
 func (e *examination) wasHidden(run string) bool {
 	return (slices.Contains(members(e.purges), run) || slices.Contains(members(e.held), run)) && !slices.Contains(members(e.done), run)
 }

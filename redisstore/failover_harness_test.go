@@ -106,7 +106,7 @@ func (o *outage) step(ctx context.Context, order string) (string, error) {
 // talker is the order whose steps write as long as harm is done.
 const talker = "talker"
 
-// writes reports whether a step is to write chunk n, in a moment.
+// writes reports whether a step should write chunk n, in a moment.
 func (o *outage) writes(order string, n int) bool {
 	switch {
 	case strings.HasPrefix(order, "order-"):
@@ -130,7 +130,7 @@ func (o *outage) told(order string) (executed int, chunks []string) {
 	return o.executed[order], slices.Clone(o.written[order])
 }
 
-// Progress is what steps write while the server suffers.
+// Progress is the stream that steps write to while the server suffers.
 var Progress = workflow.NewStream[string]("progress")
 
 // followed compares the stream of a run with what its steps were told. Whatever was

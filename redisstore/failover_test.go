@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// killed is what whoever talks to a server meets when it is killed.
+// killed are the errors of clients of a server that was killed.
 var killed = []string{"EOF", "refused", "reset", "broken pipe"}
 
 // With everysec the server holds writes back while an fsync is under way, for up to

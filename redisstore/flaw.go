@@ -12,10 +12,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// swap is one value that is to be another one.
+// swap replaces one value by another one.
 type swap struct {
 	key, kind, field string
-	seen, value      string // empty: there is none, or is to be none
+	seen, value      string // empty: there is none, or there should be none
 }
 
 // The kinds of values, as the script knows them.
@@ -23,7 +23,7 @@ const (
 	inHash   = "hash"
 	inZSet   = "zset"
 	inString = "string"
-	inStream = "stream" // seen is its first entry, value the first that is to be left
+	inStream = "stream" // seen is its first entry, value the first that should stay
 	wholeKey = "key"
 	typeOf   = "type" // of a key, which is removed: value is empty
 )
@@ -283,8 +283,8 @@ func (e *examination) lookAtHead(run string, r *store.RunState, found func(invar
 	}
 }
 
-// MendFlaw replaces the values that a flaw is about, one after the other. Of several who
-// do that at once the one has mended it who has replaced the last.
+// MendFlaw replaces the wrong values, one after the other. Of several calls at the same
+// time the one that replaces the last value has repaired it.
 func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
 	mended := false
 	for _, w := range e.swaps[f.Key] {

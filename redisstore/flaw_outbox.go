@@ -40,7 +40,7 @@ func (e *examination) showSent() {
 	}
 }
 
-// unplaced comes behind all orders.
+// unplaced sorts after all orders.
 const unplaced = "~"
 
 // heldBack reports whether a run that has ended may not be purged, whatever the
@@ -65,8 +65,7 @@ func (e *examination) lastSent() int64 {
 	return greatest
 }
 
-// lookAtOutbox compares when something is to be done for each record with how far
-// it is.
+// lookAtOutbox compares the due time of each record with its phase.
 func (e *examination) lookAtOutbox() {
 	due := map[string]string{} // by the member of the set
 	for _, run := range e.judged(sortedKeys(e.sent)) {

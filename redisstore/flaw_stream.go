@@ -40,8 +40,8 @@ func (e *examination) hasRuns(chain string) bool {
 	return false
 }
 
-// counted is what should be kept of a stream by its chunks: those behind the last gap.
-// Without any the next chunk is the one behind the last that was counted. Empty: there
+// counted returns the state of a stream that follows from its chunks: those after the last
+// gap. Without any the next chunk is the one after the last that was counted. Empty: there
 // is no such stream.
 func (e *examination) counted(stream string, seen streamState) string {
 	chunks, _ := chunksIn(e.chunks[stream].Val())
@@ -80,7 +80,7 @@ func (e *examination) lookAtStreams() {
 				"remove them", swap{key: e.p.writers(chain, name), kind: wholeKey})
 			continue
 		}
-		// What is kept is replaced last: if that does not come about, the flaw is there still.
+		// The stored state is replaced last: if that fails, the damage is still found.
 		var swaps []swap
 		chunks := e.chunks[stream].Val()
 		if now, _ := unpackStream(want); len(chunks) > 0 && chunks[0].ID != chunkID(now.first) {

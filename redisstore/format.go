@@ -85,7 +85,7 @@ func (s *Store) copied(ctx context.Context, p *partition) bool {
 	return err == nil && s.compareMark(mark) == nil
 }
 
-// mark is what a database says of itself.
+// mark returns the value by which a database names its format.
 func (s *Store) mark() string { return fmt.Sprintf("flowgen %d %d", formatVersion, len(s.parts)) }
 
 // compareMark returns an error if this store must leave a database with this

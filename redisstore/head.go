@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// head is what nearly every operation compares or changes of a run. It is the first field
-// of the metadata, and one value of 63 bytes, numbers with the highest byte first:
+// head holds the state of a run that nearly every operation compares or changes. It is the
+// first field of the metadata, and one value of 63 bytes, numbers with the highest byte first:
 //
 //	 1- 8  digest of the workflow id, zeros: it has none
 //	 9     place, as a digit
@@ -24,9 +24,9 @@ import (
 //	58-63  bytes of all frames
 //
 // What a commit is guarded by comes first and in one piece, and so does the fence in it:
-// whoever owns the run knows these bytes, so that a script compares one text. Behind them
-// is what only the server knows. lua/part/head.lua has what scripts do with a head; the
-// shortest ones count the bytes themselves.
+// the owner of the run knows these bytes, so that a script compares one text. After them
+// comes the state that only the server knows. lua/part/head.lua has the functions of
+// scripts for a head; the shortest ones count the bytes themselves.
 //
 // What else belongs to the place of a run is field p: where it comes among those that are
 // ready, its session, when it is due ('0': never), when it ended.
@@ -55,7 +55,7 @@ const (
 const (
 	hasMail      = 1 << iota // there is something in its inbox
 	isWatched                // field y says until when somebody watches
-	hasRest                  // there may be more to do at its end: notes, records, its birth, followers of its streams
+	hasRest                  // there may be more to do at its end: notes, records, the record that created it, followers of its streams
 	hasRetention             // field j says how long it is kept
 	isClosing                // its senders are told to come later
 	hasMisfits               // field F says who could not replay it

@@ -77,7 +77,7 @@ func TestHead_CountsNoMoreRecoveriesThanItHasRoomFor(t *testing.T) {
 	}
 }
 
-// What the owner sends is what the head begins with.
+// The bytes that the owner sends are the beginning of the head.
 func TestHead_BeginsWithWhatGuardsACommit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := heads(t)

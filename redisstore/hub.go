@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// hub listens to what scripts publish, for everybody in this process, on one
-// connection. It begins with the first who wants to hear something.
+// hub receives the notifications that scripts publish, for everybody in this process,
+// on one connection. It begins with the first subscription.
 //
 // What is published are hints: they may be lost with the connection. So whoever
 // listens is told again whenever a subscription has been renewed, and then looks.
@@ -50,7 +50,7 @@ type order struct {
 type ear struct {
 	hub    *hub
 	topics []*topic
-	bell   chan struct{} // rung when there is something in heard
+	bell   chan struct{} // notified when there is something in heard
 	heard  []hint        // guarded by hub.mu
 }
 
@@ -164,7 +164,7 @@ func (e *ear) close() {
 	}
 }
 
-// subscribe carries out orders, one after the other, until the hub is closed.
+// subscribe executes orders, one after the other, until close.
 func (h *hub) subscribe() {
 	h.work.Go(h.receive)
 	sweep := time.NewTicker(linger)
@@ -225,7 +225,7 @@ func (h *hub) carryOut() {
 	}
 }
 
-// receive passes on what is published until the hub is closed.
+// receive passes published messages on until close.
 func (h *hub) receive() {
 	asked := false
 	for h.ctx.Err() == nil {

@@ -38,7 +38,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	return snap, nil
 }
 
-// keySet is what the keys of a partition are made from.
+// keySet holds the names that occur in the keys of a partition.
 type keySet struct {
 	runs, names, classes, sessions []string
 	streams                        []string // of each its chain, a colon and its name
@@ -52,9 +52,9 @@ func (k *keySet) equal(o *keySet) bool {
 // errMoving says that a partition could not be read at rest.
 var errMoving = errors.New("the partition changes faster than it can be read")
 
-// inspect reads a partition in one transaction. What there is to read is not
-// known before: so it reads what there was the last time and, in the same
-// transaction, what there is; if the two differ, it begins again.
+// inspect reads a partition in one transaction. The keys to read are not
+// known before: so it reads those of the last time and, in the same
+// transaction, the names of the present ones; if the two differ, it begins again.
 func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 	s.inspecting.Lock()
 	keys := s.inspected[p.number]
@@ -131,7 +131,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// found is what there is in the partition.
+// found returns the names of the keys in the partition.
 func (v *view) found() *keySet {
 	k := &keySet{
 		runs: slices.Concat(members(v.open), members(v.done), members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),

@@ -15,7 +15,7 @@ func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, er
 		owner = string(r.Owner)
 	}
 	if e.sent[run] == nil && len(m.Remove) > 0 {
-		return false, nil // it is none of this examination
+		return false, nil // the examination has not seen it
 	}
 	args := []any{e.s.at(), run, string(m.Reason), string(m.By), owner, len(m.Remove), len(m.Write), len(m.Confirm)}
 	for _, o := range m.Remove {

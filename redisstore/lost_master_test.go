@@ -55,7 +55,7 @@ func newLostMaster(t *testing.T) *lostMaster {
 	return l
 }
 
-// caughtOrder is what the names of runs in the partitions that are lost begin with.
+// caughtOrder is the prefix of the names of runs in the partitions that are lost.
 const caughtOrder = "caught-"
 
 // start starts a run in a partition that is lost, or in one that is not.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// header is what each script begins with.
+// header is the required beginning of each script.
 var header = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARGV  .*\n--\n-- Returns .*\n--\n-- Atomic, because .*\n--\n-- Parts: [a-z_ ]+\n\n`)
 
 func TestScripts_SayTheirContract(t *testing.T) {

@@ -56,9 +56,9 @@ const (
 	DefaultWaitTimeout = time.Second
 )
 
-// Config configures a store. The zero value is what Open uses.
+// Config configures a store. Open uses the zero value.
 type Config struct {
-	// Prefix is what the names of all keys and channels begin with, in braces;
+	// Prefix is the beginning of the names of all keys and channels, in braces;
 	// empty: DefaultPrefix. Stores of different prefixes know nothing of each
 	// other. It may not hold braces or white space.
 	Prefix string
@@ -70,10 +70,10 @@ type Config struct {
 	// Clock is the source of all times, for tests; nil: the clock of the server,
 	// so that the clocks of the workers' machines do not matter.
 	Clock store.Clock
-	// WaitReplicas is by how many replicas a creation, a commit and a delivery
-	// must have been received before it is answered; 0: none. It is what a
-	// failover cannot lose, as long as one of those replicas is promoted. Without
-	// enough replicas nothing gets on.
+	// WaitReplicas is the number of replicas that must have received a creation, a
+	// commit or a delivery before it is answered; 0: none. A failover cannot lose
+	// these writes, as long as one of those replicas is promoted. Without
+	// enough replicas nothing makes progress.
 	WaitReplicas int
 	// WaitTimeout is how long one try waits for them; 0: DefaultWaitTimeout. It
 	// must be less than the ReadTimeout of a client that is given to New.
@@ -161,7 +161,7 @@ func open(client redis.UniversalClient, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// maxPartitions is what a slot can tell apart.
+// maxPartitions is the number of partitions that a slot can distinguish.
 const maxPartitions = 1 << 12
 
 // Clock returns the clock of the server, as this process knows it from its

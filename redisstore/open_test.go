@@ -169,7 +169,7 @@ func completes(t *testing.T, url string) {
 	sound(t, f.store)
 }
 
-// aclRules is what docs/redis.md tells to give the user of a store.
+// aclRules returns the rules for the user of a store in docs/redis.md.
 func aclRules(t testing.TB, prefix string) []string {
 	t.Helper()
 	doc, err := os.ReadFile("../docs/redis.md")

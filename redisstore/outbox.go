@@ -9,9 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Outbox returns records for which something is to be done. Which of them it
-// leaves out, if there are more than limit, is decided among those that have
-// waited for longest.
+// Outbox returns the records that are due. If there are more than limit, it chooses
+// among those that have waited longest.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {

@@ -50,7 +50,7 @@ func (e *overwrittenError) Error() string {
 	return fmt.Sprintf("key %s is a %s and must be a %s: somebody else has overwritten it; a repair by package fsck removes it and makes again what the logs say", e.key, e.is, e.want)
 }
 
-// overwritten is what is wrong with a key that has a type which it never has.
+// overwritten returns the error for a key of an impossible type.
 func (p *partition) overwritten(key, is string) *store.DamagedError {
 	kind, run, _ := strings.Cut(strings.TrimPrefix(key, p.tag), ":")
 	damage := &store.DamagedError{Err: &overwrittenError{key, is, p.typeOf(key)}}
@@ -116,8 +116,8 @@ func (p *partition) near(keys []string) []string {
 	return all
 }
 
-// damages are what was found overwritten, until somebody asks for it. Each is told once an
-// hour, however often it is come across.
+// damages collects the keys that were found overwritten, until they are asked for. Each is
+// reported once an hour, however often it is found.
 type damages struct {
 	mu    sync.Mutex
 	told  map[string]time.Time

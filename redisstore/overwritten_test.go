@@ -54,7 +54,7 @@ func (l *noted) with(text string) []string {
 	return all
 }
 
-// mute is a store from whose outbox nothing is carried over.
+// mute is a store from whose outbox nothing is delivered.
 type mute struct{ *redisstore.Store }
 
 func (mute) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
@@ -198,7 +198,7 @@ func overwrite(s *scene, key string) {
 	}
 }
 
-// wrongType is what overwrite makes of a key.
+// wrongType returns the type that overwrite gives a key.
 func wrongType(key string) string {
 	_, name, _ := strings.Cut(key, "}:")
 	if name == "c" || strings.HasPrefix(name, "x:") {

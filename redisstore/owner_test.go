@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// Nobody wakes for a run that is born owned, and whoever wakes a class names it: still
+// A run that is created claimed wakes no worker, and only a wake names the class: still
 // another process must be able to read the run.
 func TestCreate_ABirthNamesItsClass(t *testing.T) {
 	g := openGuarded(t)
@@ -30,7 +30,7 @@ func TestCreate_ABirthNamesItsClass(t *testing.T) {
 	g.sound()
 }
 
-// What an owned birth saves is the claim: it takes the server no more commands than a
+// Create claimed saves the claim: it takes the server no more commands than a
 // start, and one script.
 func TestCost_ABirthTakesFewCommands(t *testing.T) {
 	const runs = 200

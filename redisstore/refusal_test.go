@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// refusal is what keeps a server from writing for a while.
+// refusal keeps a server from writing for a while.
 type refusal struct {
 	settings []string
 	harm     func(o *outage, server *redistest.Server)

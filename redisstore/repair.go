@@ -76,8 +76,8 @@ func hiddenMark(hidden bool) string {
 	return ""
 }
 
-// fields returns the metadata that is to be written, in pairs, and what is to be
-// kept beside it. What this release does not know is kept as it is.
+// fields returns the metadata to write, in pairs, and the text to keep beside it.
+// Fields that this release does not know stay as they are.
 func (e *examination) fields(m *store.RunMend, run, class string) (fields []any, besides string) {
 	rec := &m.Record
 	field := func(name, value string) {
@@ -145,8 +145,8 @@ func placedAt(rec *store.Record) string {
 	return ""
 }
 
-// describing returns the fields that say what people gave a run, and what of that
-// is to be kept beside them.
+// describing returns the fields that users have set on a run, and the text to keep
+// beside them.
 func (e *examination) describing(rec *store.Record, wid string) (fields []any, besides string) {
 	switch {
 	case rec.Root == rec.Parent && rec.Root != "":

@@ -190,7 +190,7 @@ func refused(err error) bool {
 }
 
 // sendReplicated pipelines scripts, node by node, each with a WAIT after them on
-// the same connection: that is what the server counts by.
+// the same connection, because the server counts by connection.
 func (s *Store) sendReplicated(ctx context.Context, calls []*call, whole bool) []*call {
 	size := sizeOf(calls)
 	return s.sendByNode(ctx, calls, whole, func(node redis.Cmdable, calls []*call) []*call {

@@ -55,7 +55,7 @@ func packPublications(all []store.Publication) []any {
 	return packed
 }
 
-// streamState is what is kept of a stream beside its chunks.
+// streamState is the stored state of a stream beside its chunks.
 type streamState struct {
 	first, last, longest uint64
 	closed               bool

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// chunk is what a commit appends to a stream.
+// chunk returns a publication that appends to a stream.
 func chunk(stream, body string) store.Publication {
 	return store.Publication{Stream: stream, Body: []byte(body)}
 }

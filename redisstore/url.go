@@ -237,7 +237,7 @@ func patient(read, wait time.Duration) time.Duration {
 // gone waits that long, and then tries again.
 const readTimeout = 3 * time.Second
 
-// limit bounds the connections of a pool: size is what the URL says, of which one
+// limit bounds the connections of a pool: size is the number in the URL, of which one
 // is for listening.
 func limit(size, most *int) {
 	if *size <= 0 {

@@ -117,7 +117,7 @@ func unpackItem(packed string) (store.Item, error) {
 	return store.Item{ID: event.ItemID(rest[:n]), Scope: store.Scope(length[0] - '0'), Body: []byte(rest[n:])}, nil
 }
 
-// extra is what few runs have, and what may be of any length.
+// extra holds the fields that few runs have, and those of any length.
 type extra struct {
 	workflowID string // only if it is kept as a hash
 	tags       map[string]string

@@ -61,7 +61,7 @@ type waiting struct {
 	deaf bool
 }
 
-// spot is what a Wait looks at in one partition.
+// spot is the part of a Wait in one partition.
 type spot struct {
 	p       *partition
 	session string

@@ -114,8 +114,8 @@ func (r *run) answer(c *store.Create) store.Created {
 	return answer
 }
 
-// ownerOf returns the session that is to own a new run from its birth, nil if the
-// run waits for a worker; due is when it may start.
+// ownerOf returns the session that will own a new run from its creation on, nil if
+// the run waits for a worker; due is when it may start.
 func (t *tx) ownerOf(c *store.Create, due int64) (*session, error) {
 	switch {
 	case c.Owner == nil:
@@ -130,7 +130,7 @@ func (t *tx) ownerOf(c *store.Create, due int64) (*session, error) {
 	return l, t.adopt(l, t.s.locks.identity())
 }
 
-// workflowID is what is known about a workflow id.
+// workflowID is the state of a workflow id.
 type workflowID struct {
 	id, active, last int64
 }

@@ -64,9 +64,9 @@
 // # Reading order
 //
 // schema.go has the tables, open.go the Store. writer.go executes all writing
-// operations, tx.go is what they are executed in, place.go what "make ready" and
-// "end" mean; reader.go executes the rest, and trim.go keeps the log short.
-// hub.go tells those who wait, poll.go notices other processes, lock.go their
+// operations, tx.go has their transaction, place.go the meaning of "make ready" and
+// "end"; reader.go executes the rest, and trim.go keeps the log short.
+// hub.go notifies waiting calls, poll.go notices other processes, lock.go their
 // end. Then one file per duty, named as in the other stores: create.go,
 // session.go, recover.go, claim.go, commit.go, continue.go, release.go,
 // deliver.go, outbox.go, load.go, wait.go, stream.go, await.go, list.go, purge.go,

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// examination is the file as it was at one moment.
+// examination implements [store.Examination]: the file as of one moment.
 type examination struct {
 	s     *Store
 	snap  *store.Snapshot
@@ -38,7 +38,7 @@ func (e *examination) Snapshot() *store.Snapshot { return e.snap }
 // Partial returns false: everything is read at once.
 func (e *examination) Partial() bool { return false }
 
-// Flaws returns what rows are missing, left over, or miscounted.
+// Flaws returns rows that are missing, left over, or miscounted.
 func (e *examination) Flaws() []store.Flaw { return e.flaws }
 
 func (e *examination) read(c *conn) error {
@@ -149,7 +149,7 @@ func (c *conn) examineOutbox(snap *store.Snapshot) error {
 	return err
 }
 
-// repair is what can be found and mended by one statement.
+// repair finds damage, and repairs it by one statement.
 type repair struct {
 	key       string
 	invariant int
@@ -262,7 +262,7 @@ func (e *examination) readCounts(c *conn) error {
 	return nil
 }
 
-// MendFlaw puts the rows right that a flaw is about.
+// MendFlaw corrects the rows that are damaged.
 func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
 	i := slices.IndexFunc(repairs, func(r repair) bool { return r.key == f.Key && r.mending != "" })
 	if i < 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// hub connects those who wait in this process with what happens in the store.
+// hub connects the waiting calls of this process with the changes in the store.
 // The writer publishes what it has committed; the poller adds what other
 // processes have.
 type hub struct {
@@ -33,7 +33,7 @@ func newHub() *hub {
 	}
 }
 
-// news is what a transaction has for those who wait. It counts once the
+// news collects the notifications of a transaction. They are sent once the
 // transaction is committed.
 type news struct {
 	reserved []*waiter     // each of them has been promised a wake
@@ -46,7 +46,7 @@ type news struct {
 	locks    []string              // of processes that have ended, and no session refers to
 }
 
-// mail is what happened to the inbox of an owned run.
+// mail is a change of the inbox of an owned run.
 type mail struct {
 	kind    mailKind
 	session store.SessionID
@@ -67,7 +67,7 @@ func (n *news) mail(kind mailKind, session store.SessionID, run event.RunID, seq
 	n.mails = append(n.mails, mail{kind, session, run, seq})
 }
 
-// mailbox is what a session knows of the inboxes of its runs.
+// mailbox records the state of the inboxes of the runs of a session.
 type mailbox struct {
 	open    bool // the session lives, and in this process
 	waiters int
@@ -91,7 +91,7 @@ func (h *hub) tidy(session store.SessionID) {
 	}
 }
 
-// openSession makes the hub keep track of the mail of a session.
+// openSession begins to keep track of the unread items of a session.
 func (h *hub) openSession(session store.SessionID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,7 @@ func (c *conn) inspectStreams(snap *store.Snapshot) error {
 }
 
 // examineStreams shows streams whose chunks are those that they should have. The
-// others are a flaw.
+// others are reported as damage.
 func (c *conn) examineStreams(snap *store.Snapshot) error {
 	return c.showStreams(snap, func(st *stream, state *store.StreamState) bool {
 		for i, chunk := range state.Chunks {
@@ -22,7 +22,7 @@ func (c *conn) examineStreams(snap *store.Snapshot) error {
 	})
 }
 
-// showStreams adds the streams that are to be shown to a snapshot.
+// showStreams adds the streams that shown selects to a snapshot.
 func (c *conn) showStreams(snap *store.Snapshot, shown func(*stream, *store.StreamState) bool) error {
 	type named struct {
 		stream

@@ -24,7 +24,7 @@ import (
 // plays all of them.
 const childEnv = "SQLITESTORE_TEST_ROLE"
 
-// roles is what the test binary can do as another process.
+// roles are the jobs of the test binary as another process.
 var roles = map[string]func(args []string) error{}
 
 func TestMain(m *testing.M) {

@@ -49,12 +49,12 @@ var (
 	_ store.Repairer  = (*Store)(nil)
 )
 
-// Config configures a store. The zero value is what Open uses.
+// Config configures a store. Open uses the zero value.
 type Config struct {
 	// Clock is the source of all times; nil: store.SystemClock. All processes
 	// that use a file must have clocks that agree.
 	Clock store.Clock
-	// Synchronous is what an answered operation survives; zero: Normal.
+	// Synchronous says which failures an answered operation survives; zero: Normal.
 	Synchronous Synchronous
 }
 

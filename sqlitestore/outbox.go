@@ -23,8 +23,7 @@ func (t *tx) nextSend() (next time.Time, err error) {
 	return next, err
 }
 
-// Outbox returns records for which something is to be done, those that were
-// written first before others.
+// Outbox returns the records that are due, in the order in which they were written.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	var records []store.Outgoing
 	var next time.Time

@@ -87,7 +87,7 @@ func (a *ages) answer(from event.RunID, ids ...event.ItemID) {
 	check(a.t, a.Mark(testContext(a.t), 0, marks))
 }
 
-// outbox returns what there is to do, as text, and when there is more.
+// outbox returns the due records as text, and the time of the next one.
 func (a *ages) outbox(limit int) (string, time.Time) {
 	a.t.Helper()
 	records, next, err := a.Outbox(testContext(a.t), 0, limit)

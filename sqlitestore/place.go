@@ -95,7 +95,7 @@ func (t *tx) grant(r *run, to *session, token event.Token, exempt int) (store.Cl
 // own.
 func (t *tx) handOver(r *run) (*store.Loaded, error) {
 	if r.n != 1 || r.inbox > 0 || t.s.careful.Load() {
-		return nil, nil //nolint:nilnil // it is to be read
+		return nil, nil //nolint:nilnil // the caller must read it
 	}
 	var loaded *store.Loaded
 	err := t.query(`SELECT data FROM frames WHERE run = +? AND n = 1 AND length(data) <= 8192`, func(r row) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// sector is what a disk writes whole or not at all.
+// sector is the number of bytes that a disk writes whole or not at all.
 const sector = 512
 
 // disk is the files of a database on a disk that may lose power.

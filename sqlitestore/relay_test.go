@@ -21,7 +21,7 @@ func init() {
 	roles["continue"] = playContinuer
 }
 
-// playRelay carries over what is in the outbox until there is nothing fresh.
+// playRelay delivers the records of the outbox until none is fresh.
 func playRelay(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		for {

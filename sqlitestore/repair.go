@@ -231,7 +231,7 @@ func (t *tx) mendName(seen *store.Snapshot, m *store.NameMend) (bool, error) {
 		return false, err
 	}
 	if now.Active == m.Active && now.Last == m.Last && slices.Equal(now.Line, m.Line) {
-		return false, nil // the line is what runs have become lined, or have ceased to be
+		return false, nil // the line changes only when a run is lined, or ceases to be
 	}
 	id, err := t.ensureWorkflowID(wid)
 	if err != nil {

@@ -175,7 +175,7 @@ var schema = []string{
 	`CREATE INDEX seen_age ON seen (chain, at) WHERE keep = 0`,
 
 	// A phase is the number of a store.Phase; seq orders the records as they were
-	// written. due is when something is to be done: 0, at once, while the record is
+	// written. due is the due time of the record: 0, at once, while the record is
 	// fresh. Along the answered records of one sender and receiver it never falls.
 	`CREATE TABLE outbox (
 		seq      INTEGER PRIMARY KEY,

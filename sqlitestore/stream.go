@@ -181,7 +181,7 @@ type standing struct {
 }
 
 // selectStanding finds the chain of a run, whether that has ended, and a stream of it.
-// A chain has ended with its last run, also if that is purged.
+// A chain has ended with its last run, even if that is purged.
 const selectStanding = `SELECT coalesce(r.chain, r.id), r.place = 6 AND (r.next IS NULL OR NOT EXISTS (
 		SELECT 1 FROM runs head JOIN runs tip ON tip.id = head.tip WHERE head.id = coalesce(r.chain, r.id) AND tip.place <> 6)),
 	s.id, coalesce(s.first, 1), s.last, s.closed

@@ -183,7 +183,7 @@ func (c *conn) nextDue() (int64, error) {
 	return c.number(`SELECT due FROM runs WHERE due IS NOT NULL ORDER BY due LIMIT 1`)
 }
 
-// run is what operations look at and change of a run.
+// run holds the columns of a run that operations read and change.
 type run struct {
 	key        int64
 	id         event.RunID

@@ -305,7 +305,7 @@ func (h *hub) unwatch(run event.RunID, w *watch) {
 	}
 }
 
-// survey is what the database holds for those who wait.
+// survey holds the state of the database that matters to waiting calls.
 type survey struct {
 	wakes []store.Class
 	mails []mail

@@ -70,7 +70,7 @@ func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what string
-		when string // the transaction has decided who is to be told, or not yet begun to
+		when string // the transaction has chosen whom to notify, or not yet begun to
 		do   func(a *awaitable) error
 		wait func(a *awaitable) (told bool, err error)
 	}{

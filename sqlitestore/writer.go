@@ -20,7 +20,7 @@ const (
 	closePatience = 5 * time.Second
 )
 
-// errGone is what a transaction that did not begin leaves for its operations.
+// errGone is the error of the operations of a transaction that did not begin.
 var errGone = errors.New("another process held the write lock until the store was closed")
 
 // writer executes all writing operations of a store. One goroutine takes
@@ -253,7 +253,7 @@ func (w *writer) try(ops []*op) error {
 }
 
 // passOn gives stored wakes to those who wait already, in transactions of their own.
-// It is called once the wakes are committed. Whoever waits does, in this order, join
+// It is called once the wakes are committed. A waiting call does, in this order, join
 // the hub, look into the database, and block. So it either looks after the commit,
 // and finds the wake by itself, or has joined before the commit, and is found here:
 // no wake is left lying beside somebody who would take it. That holds for wakes of

@@ -204,7 +204,7 @@ func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*p
 	}
 }
 
-// wait waits for something new, or until the logs are to be searched.
+// wait waits for something new, or until it is time to search the logs.
 func (a *asking) wait(ctx context.Context) error {
 	if !a.lost {
 		return a.hear(ctx, a.next-1)

@@ -206,7 +206,7 @@ func (c *Child[T]) ID() RunID {
 	return c.op.Next
 }
 
-// Started waits until the child exists, also if nobody works on it yet, and
+// Started waits until the child exists, even if no worker has begun it, and
 // returns nil; or the error if it could not be started. A child that was started
 // with [Definition.StartChild] and [ParentCloseAbandon] may be left alone after that.
 func (c *Child[T]) Started(ctx Context) error {
@@ -231,7 +231,7 @@ func (c *Child[T]) Cancel(ctx Context, reason string) {
 	}
 }
 
-// continuation is what ContinueAsNew returns.
+// continuation is the error that ContinueAsNew returns.
 type continuation struct {
 	workflow string
 	input    []byte
@@ -242,12 +242,12 @@ func (c *continuation) Error() string {
 }
 
 // ContinueAsNew ends the run and starts over with a new log and a new input, under
-// the same workflow id; the workflow returns what it returns:
+// the same workflow id; the workflow must return its result:
 //
 //	return Loop.ContinueAsNew(ctx, next)
 //
-// Messages that the code has not received are carried over, in order, and so is a
-// wish to cancel that it has not followed. Handles of the old run follow to the new
+// The new run gets the messages that the code has not received, in order, and a
+// request to cancel that it has not followed. Handles of the old run lead to the new
 // one. The new run has the queue, tags, priority, timeout and retention of the old
 // one; its timeout begins anew. Children are treated as if the run had ended.
 //

@@ -1,7 +1,7 @@
-// Package workflow is what people type: the operations of workflow code, and
+// Package workflow is the API of users: the operations of workflow code, and
 // the client that starts and follows runs.
 //
-// The first parameter says where you are. A function that takes a [Context] is
+// The first parameter says which kind of code it is. A function that takes a [Context] is
 // for workflow code; one that takes a context.Context is for everything outside.
 // Context is not a context.Context, so I/O from workflow code, or a durable
 // operation from a step, does not compile.

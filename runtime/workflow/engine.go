@@ -26,7 +26,7 @@ func init() {
 	}
 }
 
-// engineClient is what a worker sees of a client.
+// engineClient gives a worker access to a client.
 type engineClient struct{ c *Client }
 
 // Store returns the store of the client.

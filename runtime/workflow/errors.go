@@ -100,9 +100,9 @@ func init() {
 	}
 }
 
-// StepError is what a durable call returns when the step has failed for good.
-// errors.Is and errors.As look through it at what the step returned, also after
-// that went through the log: error types match by their wire name, sentinels if
+// StepError is the error of a durable call whose step has failed for good.
+// errors.Is and errors.As look through it at the error that the step returned, even
+// after a replay from the log: error types match by their wire name, sentinels if
 // they were declared with //flow:error.
 type StepError struct {
 	Run      RunID
@@ -197,8 +197,8 @@ func (e *StepError) UnmarshalFailure(f *event.Failure) error {
 	return nil
 }
 
-// RunError is what Result and Execute return for a run that did not complete.
-// errors.Is and errors.As look through it at what the workflow returned, as
+// RunError is the error of Result and Execute for a run that did not complete.
+// errors.Is and errors.As look through it at the error that the workflow returned, as
 // they do through a [StepError].
 type RunError struct {
 	Run      RunID

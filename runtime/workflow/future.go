@@ -19,7 +19,7 @@ type Outcome[T any] struct {
 // Failed reports whether there is an error.
 func (o Outcome[T]) Failed() bool { return o.Err != nil }
 
-// failer is what promises are resolved with: an Outcome, or the end of a child.
+// failer resolves a promise: an Outcome, or the end of a child.
 type failer interface{ Failed() bool }
 
 // Future is the result of a branch or a child that may not have ended yet.
@@ -140,7 +140,7 @@ func Settled[T any](ctx Context, fs ...*Future[T]) []Outcome[T] {
 	return all
 }
 
-// errNoFutures is what a race without participants gives.
+// errNoFutures is the error of a race without participants.
 var errNoFutures = errors.New("workflow: no futures were given")
 
 // First waits for the first future to end, well or badly, and returns its

@@ -16,7 +16,7 @@ type RunID = event.RunID
 // ParseRunID checks the form of a run id that came as text.
 func ParseRunID(s string) (RunID, error) { return event.ParseRunID(s) }
 
-// Status is what people and filters call the state of a run.
+// Status names the state of a run, for people and filters.
 type Status = event.Status
 
 // The statuses. A run is pending until a worker starts it, and ends as
@@ -36,7 +36,7 @@ const (
 	StatusBlocked   = event.StatusBlocked
 )
 
-// Identity is what does not change during the life of a run.
+// Identity has the properties of a run that never change.
 type Identity struct {
 	ID         RunID
 	WorkflowID string // empty: none

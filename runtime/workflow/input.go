@@ -54,7 +54,7 @@ func readAll(data []byte, into any) (ok bool) {
 }
 
 // refuseRenamed blocks the run if a name of its input was changed: it does not return
-// then. in is what was read of the stored input.
+// then. in is the decoded input.
 func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
 	today, err := d.encodeInput(in)
 	if err != nil {

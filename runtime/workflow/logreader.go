@@ -14,8 +14,8 @@ type logReader struct {
 	run  RunID
 	read uint64 // frames
 	last event.CID
-	// by is what a reader that does not begin at the first frame goes by instead of last:
-	// an event that is in its first frame, or before it.
+	// by takes the place of last for a reader that does not begin at the first frame:
+	// an event that is in the first frame that it reads, or before it.
 	by uint64
 }
 

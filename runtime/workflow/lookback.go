@@ -55,7 +55,7 @@ func (a *asking) first(ctx context.Context) (RunID, error) {
 }
 
 // search looks for the answer in the log of a run. known says that the question is
-// there, or waits for the run; next is what the run has continued as.
+// there, or waits for the run; next is the run as which it has continued.
 func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool, err error) {
 	l, err := a.c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {

@@ -74,7 +74,7 @@ func (p RetryPolicy) Delay(n int, random float64) time.Duration {
 		}
 		d = next
 	}
-	if !(d < float64(limit)) { // also if it is no number
+	if !(d < float64(limit)) { // true for NaN, too
 		d = float64(limit)
 	}
 	if j := min(max(p.Jitter, 0), 1); j > 0 {

@@ -87,7 +87,7 @@ func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
 	return err
 }
 
-// storedAnswer is what logs hold of both; the reason is a part of the message.
+// storedAnswer is the stored form of both; the reason is a part of the message.
 type storedAnswer struct {
 	Run   RunID  `json:"run"`
 	Ask   string `json:"ask"`

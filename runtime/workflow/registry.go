@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Registrar is what generated Register functions take: a *worker.Worker.
+// Registrar is the parameter of generated Register functions: a *worker.Worker.
 type Registrar interface{ Registry() *Registry }
 
 // Registry holds the workflows and steps that a worker knows. Generated code
@@ -48,7 +48,7 @@ type boundStep struct {
 	call engine.StepFunc
 }
 
-// env is what workflow code gets from its worker.
+// env is the part of a worker that workflow code uses.
 type env struct {
 	limits   *limits
 	logger   *slog.Logger

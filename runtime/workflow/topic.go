@@ -65,7 +65,7 @@ func Timeout(d time.Duration) ReceiveOption {
 	return func(o *receiveOptions) { o.timeout, o.limited = d, true }
 }
 
-// receiveBy begins a receive, and returns when it is to end; zero: never.
+// receiveBy begins a receive, and returns when it times out; zero: never.
 func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 	var o receiveOptions
 	for _, opt := range opts {

@@ -29,7 +29,7 @@ const (
 // everybody waits for it.
 func (p phase) counted() bool { return p == phaseLaunched || p == phaseRunning || p == phaseTold }
 
-// shift changes the phase. It is called with the conductor's lock held.
+// shift changes the phase. It is called with the lock of the scheduler held.
 func (x *execution) shift(to phase) {
 	from := x.phase
 	x.phase = to
@@ -48,7 +48,7 @@ type execution struct {
 	once bool // the step is not idempotent
 	id   goroutineID
 
-	// The conductor's lock guards what follows.
+	// The lock of the scheduler guards the fields below.
 	phase  phase
 	since  time.Time // real, of the beginning
 	done   bool      // the step's own code has asked for the end of its context
@@ -80,7 +80,7 @@ func (l *life) execute(ctx context.Context, f engine.StepFunc, args []byte, once
 		return nil, errDead
 	}
 	l.env.launched(x)
-	defer l.exit(x) // also if the code ends its goroutine
+	defer l.exit(x) // even if the code ends its goroutine
 	defer func() {  // a panic is held back like any other outcome
 		<-l.ended(x)
 		if l.dead.Load() {
@@ -130,8 +130,8 @@ func (l *life) ended(x *execution) <-chan struct{} {
 	return x.tell
 }
 
-// release lets the worker know what came of an execution. It is called with the
-// conductor's lock held.
+// release tells the worker the outcome of an execution. It is called with the lock of
+// the scheduler held.
 func (x *execution) release() {
 	if x.phase != phaseTold {
 		x.shift(phaseTold)
@@ -157,7 +157,7 @@ func executionOf(ctx context.Context) *execution {
 	return x
 }
 
-// stepContext is what the code of a step gets. It notices that the code itself,
+// stepContext is the context of the code of a step. It notices that the code itself,
 // and not a library, waits for its end: then nothing but virtual time, or the
 // workflow, can go on.
 type stepContext struct {

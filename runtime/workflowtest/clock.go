@@ -16,8 +16,8 @@ var Epoch = time.Date(2030, time.January, 2, 3, 4, 5, 0, time.UTC)
 // to be done then is not done. Nothing else waits for exactly that long.
 const never = 50*365*24*time.Hour + 1
 
-// clock is the virtual time of an Env. It stands still until the conductor moves
-// it on.
+// clock is the virtual time of an Env. It stands still until the scheduler advances
+// it.
 type clock struct {
 	activity *activity.Counter
 
@@ -105,7 +105,7 @@ func (c *clock) moveTo(t time.Time) {
 	c.mu.Unlock()
 }
 
-// clientClock is what clients see: they pause only between two tries of a
+// clientClock is the clock of clients: they pause only between two tries of a
 // request, while a worker does something, and need not wait for virtual time.
 type clientClock struct{ *clock }
 

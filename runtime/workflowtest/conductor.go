@@ -13,9 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// conductor decides what happens next in virtual time. Whoever waits for a run
-// (Result, Events, Execute) drives it: when everything waits it makes one move,
-// and looks again. So time moves only while somebody waits for it, one thing
+// conductor is the scheduler of an Env: it decides what happens next in virtual time. A
+// call that waits for a run (Result, Events, Execute) drives it: when everything waits it
+// makes one move, and looks again. So time moves only while somebody waits for it, one thing
 // happens after the other, and the same test always sees the same order.
 type conductor struct {
 	env      *Env
@@ -315,8 +315,8 @@ var (
 	errEndless = errors.New("more has happened than is plausible")
 )
 
-// StuckError is what waiting for a run returns that will never get there, in
-// virtual time. The test has failed already, with the same text.
+// StuckError is the error of waiting, in virtual time, for something that can never
+// happen. The test has failed already, with the same text.
 type StuckError struct{ Text string }
 
 // Error says what everything waits for, and where.

@@ -78,7 +78,7 @@ func (e *Env) reach(l *life, r request, w when) bool {
 	return dies
 }
 
-// visit enters a point, and reports whether the worker is to be killed there.
+// visit enters a point, and reports whether to kill the worker there.
 func (p *crashPlan) visit(at point) bool {
 	p.reached = append(p.reached, at)
 	if len(p.kills) == 0 || p.kills[0] != at.id {

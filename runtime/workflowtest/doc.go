@@ -28,8 +28,8 @@
 // store (line), which counts its requests, and is cut when the life ends:
 // which is why the points of a crash are the requests that there are, whatever
 // operations they are for. Steps pass a gate (execution) before their code
-// begins and before the worker learns what came of it. And whoever waits for a
-// run drives the conductor, which lets everything come to rest and then makes
+// begins and before the worker learns what came of it. And a call that waits for
+// a run drives the scheduler, which lets everything come to rest and then makes
 // one move: a step begins or ends, a planned function is called, or time
 // passes. So one thing happens after the other, in an order that is the same
 // each time, or is chosen by a seed.

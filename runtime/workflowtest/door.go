@@ -10,15 +10,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// door is the clients' way to the store of an Env. In virtual time whoever
-// blocks in it drives the conductor, and new runs get ids that are the same in
+// door is the store of an Env as its clients see it. In virtual time a call that
+// blocks in it drives the scheduler, and new runs get ids that are the same in
 // every execution of the test.
 type door struct {
 	store.Store
 	env *Env
 }
 
-// Unwrap returns the store behind it, for optional abilities.
+// Unwrap returns the wrapped store, for optional abilities.
 func (d *door) Unwrap() store.Store { return d.Store }
 
 // Clock returns the clock of the store.

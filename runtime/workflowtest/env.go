@@ -215,8 +215,7 @@ func (e *Env) cancelRun(ctx context.Context) {
 	}
 }
 
-// born notes a run that the worker has created, behind the runs that were there
-// before it.
+// born appends a run that the worker has created to those that existed before it.
 func (e *Env) born(run event.RunID) {
 	e.births.Lock()
 	defer e.births.Unlock()

@@ -18,8 +18,8 @@ var (
 	seedFlag   = flag.Uint64("workflowtest.seed", 0, "let Interleave try only this `SEED`; 0: all")
 )
 
-// updating reports whether golden files are to be written: by this package's
-// flag, or by a flag -update of the test's own.
+// updating reports whether to write golden files: by this package's flag, or by a flag
+// -update of the test itself.
 func updating() bool {
 	if *updateFlag {
 		return true

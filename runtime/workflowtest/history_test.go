@@ -123,7 +123,7 @@ func recordHistories(t *testing.T) {
 	}
 }
 
-// history is what the tests change in a file.
+// history has the fields of a file that the tests change.
 type history struct {
 	Format   int      `json:"format"`
 	Workflow string   `json:"workflow"`

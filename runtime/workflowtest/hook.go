@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Payload is what a stand-in sends to a hook, and when.
+// Payload is one payload that a stand-in sends to a hook, with the time of sending.
 type Payload[T any] struct {
 	After time.Duration // the hook was opened, in virtual time
 	Value T

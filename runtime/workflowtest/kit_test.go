@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stepFunc is what the steps of these tests look like.
+// stepFunc is the type of the steps of these tests.
 type stepFunc = func(ctx context.Context, arg string) (string, error)
 
 type stepArgs struct {

@@ -163,7 +163,7 @@ func (l *line) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error
 	return send(l, request{what: "deliver", writes: true}, func() (event.RunID, error) { return l.inner.Deliver(ctx, d) })
 }
 
-// Outbox reads what is to be carried over.
+// Outbox reads the records to deliver.
 func (l *line) Outbox(ctx context.Context, partition, limit int) (records []store.Outgoing, next time.Time, err error) {
 	did := func(v any) bool { return len(v.([]store.Outgoing)) > 0 }
 	records, err = send(l, request{what: "outbox", did: did}, func() (all []store.Outgoing, err error) {

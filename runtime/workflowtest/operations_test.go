@@ -270,7 +270,7 @@ func (o operation) workflow() workflow.Definition[string, string] {
 	return order
 }
 
-// options are what an exploration of the operation needs.
+// options returns the options with which to explore the operation.
 func (o operation) options(unit time.Duration, more ...workflowtest.Option) []workflowtest.Option {
 	if o.opts != nil {
 		more = append(more, o.opts(unit)...)

@@ -21,7 +21,7 @@ type options struct {
 	explore exploration
 }
 
-// exploration is what CrashEverywhere and Interleave are told.
+// exploration holds the options of CrashEverywhere and Interleave.
 type exploration struct {
 	state       func(*Env) any
 	check       func(t testing.TB, e *Env, run Outcome)
@@ -123,8 +123,8 @@ func WithoutCancels() Option { return func(o *options) { o.explore.noCancels = t
 func AllowUnread() Option { return func(o *options) { o.explore.unread = true } }
 
 // AllowInterrupted permits that a step fails because the worker died during its
-// last attempt. For steps that are declared nonidempotent that is what must
-// happen, and needs no permission.
+// last attempt. Steps that are declared nonidempotent must fail then, and need no
+// permission.
 func AllowInterrupted() Option { return func(o *options) { o.explore.interrupted = true } }
 
 // AllowOutlivingCancel permits that a run completes although it was told to end

@@ -10,17 +10,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// kin names the runs of an execution by what they are to the run under test, so
+// kin names the runs of an execution by their relation to the run under test, so
 // that executions can be compared: ids may differ. The run under test has the empty
-// name, what a run continued as has its name and "turn 2/" and so on, and a child has the
+// name, its continuation has its name and "turn 2/" and so on, and a child has the
 // name of its parent and the key of the call that started it.
 type kin map[event.RunID]string
 
 func (k kin) name(run event.RunID) string { return k[run] }
 
-// add names a run by the first event of its log, and before it whoever bore it: runs
+// add names a run by the first event of its log, after the run that created it: runs
 // come in the order in which the kit was told of them, which for a run that continues
-// another and its children is not always the order of their births.
+// another and its children is not always the order of their creation.
 func (k kin) add(run event.RunID, specs map[event.RunID]*event.Spec) {
 	spec := specs[run]
 	if _, named := k[run]; named || spec == nil {

@@ -15,7 +15,7 @@ import (
 // that it waits: it may have looked and be at work again, slowly if the machine is
 // busy, or be inside a call of the engine, such as a write to a stream, that ends by
 // itself. Time that passed then would let the attempt's timeout strike a step that
-// works. So what counts is what the goroutine of the step does right now.
+// works. So the current state of the goroutine of the step decides.
 
 // patient is how long other goroutines of the process may keep a step from being
 // taken for stalled: what the step waits for may come from one of them. It is far
@@ -78,7 +78,7 @@ func currentGoroutine() goroutineID {
 	return id
 }
 
-// goroutineDump is what all goroutines of the process do.
+// goroutineDump is a summary of the stacks of all goroutines of the process.
 type goroutineDump struct {
 	waiting map[goroutineID]bool // those that are blocked in code of the user
 	working bool                 // another one than the caller runs, or could

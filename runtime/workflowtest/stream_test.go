@@ -53,8 +53,8 @@ func setupNovel(e *workflowtest.Env) {
 // writer is a step of a run, or the code of all runs: then it is zero.
 type writer struct{ Run, Step string }
 
-// told returns what stands in the stream, by writer: of steps what the last attempt
-// has written, which comes behind those before it.
+// told returns the contents of the stream, by writer: of steps the chunks of the last
+// attempt, which come after those of earlier ones.
 func told(e *workflowtest.Env) (map[writer][]string, error) {
 	all, attempts := map[writer][]string{}, map[writer]int{}
 	runs := map[workflow.RunID]string{"": ""}
@@ -77,7 +77,7 @@ func told(e *workflowtest.Env) (map[writer][]string, error) {
 	return all, nil
 }
 
-// whole is what told returns when both runs have completed.
+// whole returns the result of told when both runs have completed.
 func whole(endsOf1, endsOf2 []string) map[writer][]string {
 	all := map[writer][]string{{}: slices.Concat([]string{"chapter 1"}, endsOf1, []string{"chapter 2"}, endsOf2, []string{"the end"})}
 	for run := range 2 {

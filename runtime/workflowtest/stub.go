@@ -60,7 +60,7 @@ func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
 	return s.Adapt(fake), true
 }
 
-// Calls is what a stand-in has seen. Its methods are safe for concurrent use.
+// Calls records the calls of a stand-in. Its methods are safe for concurrent use.
 type Calls struct {
 	env     *Env
 	step    string

@@ -14,15 +14,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Outcome is what came of the run of one execution.
+// Outcome is the outcome of the run of one execution.
 type Outcome struct {
 	// Run is the handle of the run.
 	Run *workflow.Handle
 	// Status is how it ended; if it is none of the final ones, the run is stuck.
 	Status workflow.Status
-	// Result is what it returned, in its stored form; nil unless it completed.
+	// Result is its result, in its stored form; nil unless it completed.
 	Result json.RawMessage
-	// Failure is why it did not complete; nil if it did.
+	// Failure is its failure; nil if it completed.
 	Failure *event.Failure
 	// Log is its log, as Env.Log renders it.
 	Log []string
