@@ -16,7 +16,7 @@ import (
 // V1 is the version of the contract between generated code and this package.
 const V1 = 1
 
-// Policy is what the directive of a step says.
+// Policy has the values of the directive of a step.
 type Policy struct {
 	Retry         workflow.RetryPolicy
 	Timeout       time.Duration // per attempt; 0: the default
@@ -25,7 +25,7 @@ type Policy struct {
 	Queue         string           // whose workers execute it; empty: that of the run
 }
 
-// WorkflowPolicy is what the directive of a workflow says.
+// WorkflowPolicy has the values of the directive of a workflow.
 type WorkflowPolicy struct {
 	Queue     string        // empty: the default
 	Timeout   time.Duration // of a run; 0: none

@@ -1,4 +1,4 @@
-// Package step is what step code types: which attempt this is, its idempotency
+// Package step is the API of step code: the number of the attempt, its idempotency
 // key, heartbeats, and errors that change the retry policy.
 //
 // A step is a plain Go function with a context.Context; its dependencies live in

@@ -6,14 +6,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Effect is what a commit does to the run beside appending.
+// Effect is the change that a commit makes to the run beside appending.
 type Effect uint8
 
 // The effects.
 const (
 	EffectNone   Effect = 0
 	EffectPark   Effect = 1 // give it back until Due, or until an item arrives
-	EffectYield  Effect = 2 // give it back, ready, behind all of its class
+	EffectYield  Effect = 2 // give it back, ready, after all others of its class
 	EffectBlock  Effect = 3 // give it back: the code of the session could not replay it
 	EffectFinish Effect = 4 // it has ended
 	// EffectContinue ends the run and puts Continue into its place, in one action:
@@ -47,17 +47,17 @@ type Commit struct {
 	Progress bool
 	// Exempt changes whether a run that stays owned is exempt. Progress ends it, too.
 	Exempt Exempt
-	// Send are records for the outbox, in the order in which they are to be
-	// carried over. What causes them is in the frame.
+	// Send are records for the outbox, in the order of their delivery. The events
+	// that cause them are in the frame.
 	Send []Send
-	// Publish is done to the streams of the chain, one after the other. What causes
-	// it is in the frame, or is an item that is consumed: a commit that publishes has
-	// one of them, by which it is known again.
+	// Publish changes the streams of the chain, one after the other. Its cause is
+	// in the frame, or is an item that is consumed: a commit that publishes has
+	// one of them, by which a repetition is recognised.
 	Publish []Publication
 	// Continue is the new run of EffectContinue. Its Run has the slot of this one's
 	// partition, its WorkflowID is that of this run; its first frame holds the items
 	// that the code of this run has not taken. Policies, Delay, At, Birth and
-	// Deadline are not looked at: it starts at once. Without a Continue, or with one
+	// Deadline are ignored: it starts at once. Without a Continue, or with one
 	// of another partition or workflow id, the whole call fails and writes nothing.
 	Continue *Create
 	// Closing makes Deliver answer ErrLater until the run is committed or
@@ -66,13 +66,14 @@ type Commit struct {
 	Closing bool
 }
 
-// Exempt is what a commit does to the exemption of a run. While a run is exempt, the end of
-// the session that owns it is not counted among its recoveries: its owner executes nothing of
-// it, or not it alone, so that it is not to blame. A claim makes runs exempt by Claim.Exempt,
-// and their owner says by a commit when it begins with one. It ends when the run is given back.
+// Exempt is the change that a commit makes to the exemption of a run. While a run is exempt,
+// the end of the session that owns it does not count as one of its recoveries: its owner
+// executes nothing of it, or other runs too, so that it need not be the cause. A claim makes
+// runs exempt by Claim.Exempt, and their owner commits when it begins to execute one. The
+// exemption ends when the run is given back.
 type Exempt uint8
 
-// What a commit does to the exemption.
+// The changes of the exemption.
 const (
 	ExemptUnchanged Exempt = 0
 	ExemptOn        Exempt = 1

@@ -126,7 +126,7 @@
 // class is set if it is empty, and waiting workers are told. "End" means: the
 // place is ended; owner, token, due, inbox, ready, timer, owned and mail
 // entries are gone; and the workflow id is handed to the head of its line,
-// which is made ready, or is free. To continue is to end but for that: the
+// which is made ready, or is free. Continue differs from end only in this: the
 // workflow id goes to the new run, and its line stays. What is left of the run,
 // its log and what is known of it, is kept for its retention and then purged; see
 // [Purger].

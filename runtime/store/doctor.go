@@ -16,7 +16,7 @@ type Doctor interface {
 	Examine(ctx context.Context) (Report, error)
 }
 
-// Report is what a doctor finds, in the order of the nodes, and for each of them
+// Report lists the findings of a doctor, in the order of the nodes, and for each of them
 // in the order of the checks.
 type Report struct {
 	Findings []Finding `json:"findings"`
@@ -38,9 +38,9 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	// Node is the address of the server; empty if it is about all of them.
 	Node string `json:"node,omitempty"`
-	// Found is what there is.
+	// Found is the present value or state.
 	Found string `json:"found"`
-	// Want is what there should be; empty if nothing else is wanted.
+	// Want is the value or state that it should be; empty if nothing else is wanted.
 	Want string `json:"want,omitempty"`
 	// Fix is a sentence that says what to do; empty if there is nothing to do.
 	Fix string `json:"fix,omitempty"`

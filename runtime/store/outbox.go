@@ -8,33 +8,33 @@ import (
 )
 
 // Outbox carries what runs do to other runs: a commit writes records, and any
-// worker of the sender's partition carries them over with Create and Deliver,
+// worker of the sender's partition delivers them with Create and Deliver,
 // which it may do any number of times. A record passes through three phases, so
 // that neither a failover of the sender's partition nor one of the receiver's
 // loses it or lets it come into effect twice:
 //
-//	fresh     not known to have arrived: to be sent, in order per pair of sender
+//	fresh     not known to have arrived: must be sent, in order per pair of sender
 //	          and receiver
 //	answered  the receiver has answered; Horizon later it is sent once more, in
 //	          case that a failover of the receiver has lost what it had accepted
 //	note      the receiver still had it; Horizon later it is told, by Confirm,
 //	          that it may forget that it has seen it
 type Outbox interface {
-	// Outbox returns up to limit records of a partition for which something is to
-	// be done now, in the order in which they were written, and when there will be
-	// something to do for another record: zero if there is none, a time that is
-	// past if some were left out. It may leave some out before the limit, but not
-	// all; which ones is its choice as far as the order of pairs allows.
+	// Outbox returns up to limit records of a partition that are due now, in the
+	// order in which they were written, and when the next record will be due: zero
+	// if there is none, a time that is past if some were left out. It may leave some
+	// out before the limit, but not all; which ones is its choice as far as the order
+	// of pairs allows.
 	//
-	// There is something to do for a fresh record at once, and for an answered one
-	// and a note from Horizon after it got into its phase. Records of one sender and
-	// receiver are carried over in order: no fresh record is returned before an
+	// A fresh record is due at once, an answered one and a note Horizon after they
+	// got into their phase. Records of one sender and
+	// receiver are delivered in order: no fresh record is returned before an
 	// earlier fresh one of its pair, and an answered one only if all earlier ones of
 	// its pair are notes, or are returned, too.
 	Outbox(ctx context.Context, partition, limit int) (records []Outgoing, next time.Time, err error)
-	// Mark moves records on. Each is judged by itself, and nothing happens to a
-	// record that is not there, or that is no longer in the phase in which it was
-	// read: somebody else was faster, or has taken it back.
+	// Mark moves records to their next phase. Each is judged by itself, and nothing
+	// happens to a record that is missing, or no longer in the phase in which it was
+	// read: another worker was faster, or has taken it back.
 	Mark(ctx context.Context, partition int, marks []Mark) error
 	// Confirm makes a run, its chain, or the run that a record has created, forget
 	// the record: nobody will send it again. That holds for deleted runs, too. There
@@ -62,9 +62,9 @@ type Outgoing struct {
 	Phase Phase
 	// Since is when it got into its phase.
 	Since time.Time
-	// Deadline is half a Horizon after it was read: whoever carries it over puts it
-	// into the Deliver or the Create, so that it cannot arrive long after somebody
-	// else has carried it over, settled and confirmed it.
+	// Deadline is half a Horizon after it was read: a worker that delivers it puts it
+	// into the Deliver or the Create, so that it cannot arrive long after another
+	// worker has delivered, settled and confirmed it.
 	Deadline time.Time
 }
 

@@ -48,9 +48,8 @@ type Purger interface {
 	Delete(ctx context.Context, run event.RunID) error
 }
 
-// PurgeTime returns the time from which on a run that has ended may be purged,
-// if it is to be kept for that long after its end. A run that was deleted is to
-// be kept for no time: 0.
+// PurgeTime returns the time from which on a run that has ended may be purged, if
+// its retention is that long. The retention of a run that was deleted is 0.
 func PurgeTime(created, ended time.Time, retention time.Duration) time.Time {
 	at := ended.Add(Horizon)
 	if t := created.Add(Horizon); t.After(at) { // the clock was set back

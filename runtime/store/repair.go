@@ -41,7 +41,7 @@ const (
 )
 
 // Repairer is a store whose indexes and metadata can be made again from the logs.
-// It is what package fsck needs to repair a store; it judges nothing by itself.
+// Package fsck needs it to repair a store; it judges nothing by itself.
 type Repairer interface {
 	// ExaminePartition reads everything of a partition, as of one moment: also what
 	// no index leads to, and however damaged it is.
@@ -61,7 +61,7 @@ type Examination interface {
 	// Partial says that runs were left out, which changed faster than they could be
 	// read: what is not there may be theirs.
 	Partial() bool
-	// Flaws are damages that a snapshot has no room for.
+	// Flaws are damages that a snapshot cannot show.
 	Flaws() []Flaw
 
 	// MendRun makes what is kept of a run equal to what is asked for: it takes the
@@ -69,14 +69,14 @@ type Examination interface {
 	// puts it into its place with everything that belongs to that, in every index of
 	// runs. It writes an entry into the audit trail.
 	MendRun(ctx context.Context, m RunMend) (bool, error)
-	// MendLinks changes what a run has to do with others. It acts only if all records
-	// to be removed are as they were examined, none of those to be written is there
-	// but for them, and all that is to be confirmed is still remembered. It writes an
+	// MendLinks changes the relations of a run to others. It acts only if all records
+	// to remove are as they were examined, none of those to write exists apart from
+	// them, and all that it confirms are still remembered. It writes an
 	// entry into the audit trail of the run, if that exists.
 	MendLinks(ctx context.Context, m LinkMend) (bool, error)
-	// MendName sets what a workflow id leads to.
+	// MendName sets the runs of a workflow id.
 	MendName(ctx context.Context, m NameMend) (bool, error)
-	// MendFlaw does what a flaw says in Mend.
+	// MendFlaw makes the change that Flaw.Mend describes.
 	MendFlaw(ctx context.Context, f Flaw) (bool, error)
 	// Forget removes everything that is kept under the id of a run that does not
 	// exist, or of a chain that has no run. It removes no log.
@@ -96,12 +96,13 @@ type Flaw struct {
 	Key string
 }
 
-// RunMend says what is to be kept of a run.
+// RunMend describes the state of a run after its repair.
 type RunMend struct {
-	// Record is all of it. Token, Owner and EndedAt count only for the place that
-	// has them; Place must not be zero. An owned run can only stay with its owner,
+	// Record is the whole metadata. Token, Owner and EndedAt count only for the place
+	// that has them; Place must not be zero. An owned run can only stay with its owner,
 	// under its fence. A lined run is put into its line by MendName, which also
-	// takes it out. Who could not replay the run is forgotten: each may try it again.
+	// takes it out. The sessions that could not replay the run are forgotten: each may
+	// try it again.
 	Record Record
 	// Hidden says that the run, which has ended, was deleted.
 	Hidden bool
@@ -117,14 +118,14 @@ type RunMend struct {
 	By     SessionID // who repairs
 }
 
-// LinkMend says what is to become of the outbox of a run, and of what others have
-// left with it.
+// LinkMend describes the repair of the outbox of a run, and of the ids of records of
+// others that it remembers.
 type LinkMend struct {
 	Run event.RunID
 	// Remove are records of the examination; their run need not exist.
 	Remove []Outgoing
-	// Write are records that are written, as a commit writes them, behind all others
-	// and after Remove. The run must exist; what it has ended as does not matter.
+	// Write are records that are written, as a commit writes them, after all others
+	// and after Remove. The run must exist, in whatever state.
 	Write []Send
 	// Confirm are records that the run, or its chain, forgets as by Outbox.Confirm.
 	Confirm []event.ItemID
@@ -133,7 +134,7 @@ type LinkMend struct {
 	By     SessionID // who repairs
 }
 
-// NameMend says what a workflow id leads to.
+// NameMend describes the runs of a workflow id after its repair.
 type NameMend struct {
 	WorkflowID string
 	Active     event.RunID   // empty: none

@@ -83,9 +83,9 @@ type Store interface {
 	// is gone, the run named, which has continued, answers for it.
 	Deliver(ctx context.Context, d Deliver) (event.RunID, error)
 
-	// Outbox is what commits send to other runs.
+	// Outbox holds the records that commits send to other runs.
 	Outbox
-	// Streams are what runs let others read.
+	// Streams are written by runs and read by anyone.
 	Streams
 
 	// Load reads runs; the results are in the order of the requests. A run that
@@ -140,7 +140,7 @@ func (p Place) String() string {
 	return "nowhere"
 }
 
-// Class is what a worker serves: a workflow on a queue.
+// Class is a workflow on a queue: workers serve classes.
 type Class struct {
 	Queue    string
 	Workflow string
@@ -152,7 +152,7 @@ type Fence struct {
 	Token event.Token
 }
 
-// SessionID names one life of one worker on one partition.
+// SessionID names one session of a worker on one partition.
 type SessionID string
 
 // Create asks for a new run.
@@ -186,7 +186,7 @@ type Create struct {
 	// none. The run is not purged before Confirm.
 	Birth event.ItemID
 	// Deadline makes a late request harmless: past it the answer is ErrStale,
-	// also if the run exists. Zero: none. The relay of an outbox sets it.
+	// even if the run exists. Zero: none. The relay of an outbox sets it.
 	Deadline time.Time
 
 	// Frame is the first frame of the log, CID its name and Seq the number of
@@ -211,12 +211,12 @@ type Create struct {
 	// Owner claims the run in the action that creates it; nil: it waits for a
 	// worker. What would be created without it, but would not be ready at once, because
 	// it is for later or in line behind an active run, is not created:
-	// ErrNotClaimable. Nor is it if the session is over: ErrExpired.
+	// ErrNotClaimable. Nor is it if the session has expired: ErrExpired.
 	Owner *Owner
 }
 
-// Owner is a session that is to own a run from its birth: creation and claim in one
-// action, so that there is no moment at which the one is durable and the other is not.
+// Owner is a session that owns a run from its creation on: creation and claim in one
+// action, so that there is no moment at which only one of them is durable.
 // The fence is epoch 1 with the token, which is made for this request alone. The
 // session belongs to the partition of the run; any other is one that is over. The first
 // frame may say that the run has begun, but nothing that needs a record of an outbox or a
@@ -227,7 +227,7 @@ type Owner struct {
 	Token   event.Token
 }
 
-// Fence returns the fence under which the run is born.
+// Fence returns the fence under which the run is created.
 func (o *Owner) Fence() Fence { return Fence{Epoch: 1, Token: o.Token} }
 
 // ActivePolicy decides what happens to a start whose workflow id has an active run.
@@ -281,8 +281,8 @@ type Heartbeat struct {
 	Owned int           // number of runs that the session owns
 	Mail  []event.RunID // owned runs with items in their inbox
 	Next  time.Time     // next due time of the partition; zero: none
-	// Outbox is when something is to be done for a record of the partition's
-	// outbox; zero: there is none. A time that is past: now.
+	// Outbox is the earliest due time of a record of the partition's outbox;
+	// zero: there is none. A time that is past: now.
 	Outbox time.Time
 	// Unserved are ready runs of classes that no session serves whose lease lasts: up to
 	// UnservedMost of them, in turns, so that each comes up. A partition names some to
@@ -326,9 +326,9 @@ type ClaimedRun struct {
 	Last       event.CID // last frame
 	Bytes      int       // of all frames, if the store knows; else 0
 	Mail       bool      // the inbox is not empty
-	// Loaded is what Load would answer now, for the whole log and the inbox, but for
-	// the Record, which stays empty: what a worker needs of that stands above. A store
-	// hands over what takes it less than to be asked again. Nil: it is to be read.
+	// Loaded is the answer that Load would give now, for the whole log and the inbox,
+	// without the Record, which stays empty: a worker needs only the fields above. A store
+	// sets it if that costs less than another request. Nil: call Load.
 	Loaded *Loaded
 }
 
@@ -383,8 +383,8 @@ type Loaded struct {
 	Err error
 }
 
-// Record is what a store keeps beside the log of a run. All of it but the fence
-// can be rebuilt from the log.
+// Record is the metadata that a store keeps beside the log of a run. All of it but the
+// fence can be rebuilt from the log.
 type Record struct {
 	Run        event.RunID
 	Chain      event.RunID

@@ -29,8 +29,8 @@ func TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd(t *testing.
 	})
 }
 
-// raceAsks asks runs while they end as end says, which is told how often they were asked
-// to add one. The result of a run is what it has added up and not told anybody.
+// raceAsks asks runs while they end as end says; end gets the number of requests
+// to add one. The result of a run is the sum that it has not yet returned to anybody.
 func raceAsks(t *testing.T, interleavings int, end func(ctx workflow.Context, n int, sum *int) (int, error)) {
 	t.Helper()
 	racing := flow[int, int]("racing-asks")

@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// limitError is what a validation refuses with.
+// limitError is the error of a validation.
 type limitError struct{ Limit int }
 
 func (e *limitError) Error() string { return fmt.Sprintf("more than %d", e.Limit) }

@@ -26,7 +26,7 @@ var (
 	attackSeeds = flag.Int("attack.seeds", 3, "number of random attacks of each kind")
 )
 
-// plan is what a run of the random attacks does.
+// plan is the input of a run of the random attacks.
 type plan struct {
 	Steps    int
 	Parallel int
@@ -36,7 +36,7 @@ type plan struct {
 	SleepMS  int
 }
 
-// done is what a run of the random attacks did.
+// done is the result of a run of the random attacks.
 type done struct {
 	Sum         int
 	Messages    []int

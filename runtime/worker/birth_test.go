@@ -126,7 +126,7 @@ func TestREC1_WhateverARunDoesFirstItMayBeHandedOver(t *testing.T) {
 	}
 }
 
-// What code is told before its run exists is what it is told in every replay.
+// Code gets the same answers before its run exists as in every replay.
 func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	type told struct {
 		Now  time.Time

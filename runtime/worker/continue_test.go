@@ -132,7 +132,7 @@ func TestFLOW10_ACancelThatTheCodeDidNotFollowReachesTheNextRun(t *testing.T) {
 	})
 }
 
-// What is carried over besides the cancel must not stand in its way.
+// Other items that the new run takes over must not delay the cancel.
 func TestFLOW10_ACancelIsCarriedOverBehindTheMessages(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, w *world) {
 		loops, words := flow[int, int]("stubborn"), workflow.NewTopic[string]("words")

@@ -22,7 +22,7 @@ var (
 	letterStep = aStep[string, int]("letter", shim.Policy{Retry: quick})
 )
 
-// One page of the file is damaged. The runs of which something is in it, or is to be written
+// One page of the file is damaged. The runs that have something in it, or must write
 // beside it, are blocked by name and reason, and all others complete.
 func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 	const runs = 200
@@ -66,7 +66,7 @@ func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 		var status workflow.Status
 		w.eventually("a run completes or is blocked", func() bool {
 			info, err := run.Info(w.ctx)
-			if status = info.Status; errors.Is(err, event.ErrCorrupt) { // its log is what is damaged
+			if status = info.Status; errors.Is(err, event.ErrCorrupt) { // its log is damaged
 				status = workflow.StatusBlocked
 				return strings.Contains(w.logs.String(), "run is blocked\" run="+string(id))
 			}

@@ -26,7 +26,7 @@ type outageError struct{ Region string }
 
 func (e *outageError) Error() string { return "outage in " + e.Region }
 
-// outageCopyError is what a client package declares in its place.
+// outageCopyError is the type that a client package declares in its place.
 type outageCopyError struct{ Region string }
 
 func (e *outageCopyError) Error() string { return fmt.Sprintf("%+v", *e) }

@@ -145,7 +145,7 @@ func TestO1_WhatCreatedAnUnknownReceiverIsSentAgain(t *testing.T) {
 	}
 }
 
-// carrying counts what is carried over, by record.
+// carrying counts deliveries by record.
 type carrying struct {
 	between
 

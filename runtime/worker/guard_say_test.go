@@ -226,7 +226,7 @@ func TestSTEP10_WhatAStepHasPostedIsPublishedAlsoByTheEndOfItsCaller(t *testing.
 	w.reach(run, event.WaitCreated, 1)
 	first.stop()
 	w.send(run, 7) // ends the run
-	close(write)   // the chunk comes behind that
+	close(write)   // the chunk comes after that
 	order(t, <-posted)
 	w.work(worker.Config{Queues: []string{workflow.DefaultQueue}}, code, none)
 	if got := result(w, run); got != 7 {

@@ -47,10 +47,9 @@ func (f HeartFunc) Beat(ctx context.Context, details []byte) error { return f(ct
 // Pen writes to streams for the code of an attempt.
 type Pen interface {
 	// Write adds a chunk to a stream of the run, and returns nil once that is durable.
-	// keep is how many chunks the stream is to keep, 0 for all.
+	// keep is how many chunks the stream keeps, 0 for all.
 	Write(ctx context.Context, stream string, value []byte, keep int) error
-	// Close says that nothing more is to be written to a stream, if the attempt
-	// completes.
+	// Close ends a stream if the attempt completes.
 	Close(stream string) error
 }
 

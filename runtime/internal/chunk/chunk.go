@@ -1,5 +1,5 @@
-// Package chunk is what the chunks of a stream hold beside the user's value, and
-// how they travel before they are published. A store keeps chunks as bytes.
+// Package chunk encodes the chunks of streams: the user's value with its origin, and
+// the form in which they travel before they are published. A store keeps chunks as bytes.
 package chunk
 
 import (

@@ -1,5 +1,5 @@
-// Package engine is what packages workflow, step, shim, worker and workflowtest share
-// and no user can reach.
+// Package engine holds the declarations that packages workflow, step, shim, worker and
+// workflowtest share and that users cannot reach.
 //
 // Package workflow is below the others, and they need more of it than users may call.
 // It offers that as functions, which it puts into the variables of this package when it

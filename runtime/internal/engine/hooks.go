@@ -15,13 +15,13 @@ var (
 	Kill func(worker any)
 )
 
-// TestHooks are what a test kit decides about a worker, beside its configuration.
+// TestHooks configure a worker for a test kit, beside its Config.
 type TestHooks struct {
 	// Registry replaces the worker's own, so that several lives of a worker share one.
 	Registry Registry
 	// Activity counts what the worker is busy with: runs that have something to
-	// do, requests to the store that are to be answered, attempts. The claim loop
-	// is not counted. Nil: nobody wants to know.
+	// do, requests to the store without an answer, attempts. The claim loop
+	// is not counted. Nil: nothing is counted.
 	Activity *activity.Counter
 	// Chance returns numbers in [0, 1) that spread delays.
 	Chance func() float64

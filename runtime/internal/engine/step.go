@@ -28,7 +28,7 @@ type Retry struct {
 	Total     time.Duration
 }
 
-// StepPlan says how a step that workflow code has asked for is to be executed:
+// StepPlan says how to execute a step that workflow code has asked for:
 // its directive, changed by the options of the call's context.
 type StepPlan struct {
 	Spec    *StepSpec

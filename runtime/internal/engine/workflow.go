@@ -60,7 +60,7 @@ var (
 	StreamOf func(stream any) (name string, keep int)
 )
 
-// Client is what a worker needs of a client.
+// Client gives a worker access to a client.
 type Client interface {
 	Store() store.Store
 	Logger() *slog.Logger
@@ -105,8 +105,8 @@ type Registry interface {
 	Observe(o Observer)
 }
 
-// Observer is what a test kit does between a worker and what is registered there.
-// Nil functions do nothing.
+// Observer has the functions of a test kit that are called around registered steps and
+// workflows. Nil functions do nothing.
 type Observer struct {
 	// Wrap returns what a worker calls for the name of a step, and for its
 	// implementation if there is one (else nil); nil says that the step is not known.
@@ -118,7 +118,7 @@ type Observer struct {
 	Missing func(what, step string)
 }
 
-// DefinitionSpec is what the directive of a workflow says.
+// DefinitionSpec has the values of the directive of a workflow.
 type DefinitionSpec struct {
 	Name, Param        string
 	Queue              string // empty: the default

@@ -50,7 +50,7 @@ const (
 	withdrawn
 )
 
-// Answer is what came of a start.
+// Answer is the outcome of a start.
 type Answer struct {
 	Created store.Created
 	// Declined says that nothing was stored, and that the client has to do it.

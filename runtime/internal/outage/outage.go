@@ -44,9 +44,9 @@ func New(logger *slog.Logger, who slog.Attr, quiet time.Duration) *Log {
 	return &Log{logger: logger, who: who, quiet: quiet}
 }
 
-// Note takes the outcome of an attempt to ask the store. What it has answered is no
-// failure, also if the answer is an error, and neither is that nobody wants to know any
-// more. partitions are those that were asked; none: it is not about any.
+// Note takes the outcome of a request to the store. An answer is no
+// failure, even if the answer is an error, and neither is the end of the caller's
+// context. partitions are those that were asked; none: it is not about any.
 func (l *Log) Note(ctx context.Context, what string, err error, partitions ...int) {
 	switch {
 	case answered(err):

@@ -1,6 +1,6 @@
-// Package parcel is what the records of an outbox hold: what is to be done to
-// another run, and what the sender wants to know of it. A store keeps parcels as
-// bytes; workers make them, carry them over and answer for them.
+// Package parcel encodes the messages in the records of an outbox: the change to
+// another run, and which answer the sender wants. A store keeps parcels as
+// bytes; workers make them, deliver them and send the answers.
 package parcel
 
 import (

@@ -9,8 +9,8 @@ import (
 )
 
 // Sends returns the records for the outbox that an event in the log of a run
-// causes, in the order in which they are to be carried over. They are derived from
-// nothing but the log, so that what is done again after lost writes has the same
+// causes, in the order of their delivery. They are derived from
+// nothing but the log, so that a repetition after lost writes has the same
 // ids. fold is that of the log up to an event that ends the run; of others only
 // the Spec is looked at.
 //
@@ -80,7 +80,7 @@ func sendCancel(run, child event.RunID, reason string) (store.Send, error) {
 		&event.Event{Type: event.CancelRequested, Reason: reason}, Parcel{}, store.ScopeChain)
 }
 
-// sendItem puts what is to be recorded into another run's inbox.
+// sendItem returns a record that puts an event into another run's inbox.
 func sendItem(id event.ItemID, to event.RunID, e *event.Event, p Parcel, scope store.Scope) (store.Send, error) {
 	item, err := event.AppendItem(nil, e)
 	if err != nil {

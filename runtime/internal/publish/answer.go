@@ -20,7 +20,7 @@ const (
 	answersKept   = 64
 )
 
-// Answer is what came of a question.
+// Answer is the outcome of a question.
 type Answer struct {
 	ID      event.ItemID    `json:"id"`
 	Payload json.RawMessage `json:"answer,omitempty"`
@@ -36,7 +36,7 @@ func AnswerStream(id event.ItemID) string {
 	return "a:" + strconv.Itoa(int(h.Sum32()%answerStreams))
 }
 
-// Refusal is what tells that a question was not accepted.
+// Refusal returns the publication which says that a question was not accepted.
 func Refusal(id event.ItemID, why *event.Failure) store.Publication {
 	return answer(Answer{ID: id, Failure: why, Refused: true})
 }

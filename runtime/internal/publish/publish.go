@@ -72,7 +72,7 @@ func closeHook(token string) store.Publication {
 	return store.Publication{Stream: HookStream(token), Close: true}
 }
 
-// closeHooks closes what is open when the run ends, also if it continues as another
+// closeHooks closes the open hooks when the run ends, even if it continues as another
 // one.
 func closeHooks(fold *event.Fold) []store.Publication {
 	var all []store.Publication

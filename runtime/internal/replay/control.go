@@ -107,7 +107,7 @@ func (r *Run) Stepping() bool { return r.control.gated }
 // AtGate reports whether some of the code waits for a RunStepped.
 func (r *Run) AtGate() bool { return r.control.gate.subs.list.n > 0 }
 
-// bell tells all who wait for it, in the order in which they came.
+// bell wakes all its subscribers, in the order in which they came.
 type bell struct{ subs subscribers }
 
 func (l *bell) subscribe(s *subscription) { l.subs.subscribe(s) }

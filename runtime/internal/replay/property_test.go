@@ -329,8 +329,7 @@ func mutateLog(rt *rapid.T, log []event.Event) []event.Event {
 func TestReplay_MutatedProgramIsRefusedOrWritesTheLog(t *testing.T) {
 	refused := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		// What a call of Version answers depends on where the log ends: that is what it
-		// is for. So does whether a question that waited for its handler is refused: a
+		// The answer of Version depends on where the log ends: that is its purpose. So does whether a question that waited for its handler is refused: a
 		// replay does not ask the handler again, it reads what the log says.
 		fixed := func(body []stmt) []stmt { return without("handle", without("version", body)) }
 		body, _, log := drawLogOf(t, rt, fixed(drawBody(rt, 2, 5, 10)))

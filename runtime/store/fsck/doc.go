@@ -18,8 +18,8 @@
 // to its end is blocked, with the finding as the explanation.
 //
 // An outbox must hold the records that the log has caused. A record that is missing, or cannot
-// be carried over, is derived from the log and written again with the same id, so that
-// what it has done already it does not do twice; what was caused after it goes behind
+// be delivered, is derived from the log and written again with the same id, so that
+// it has no effect twice; the records that were caused after it are written after
 // it. A record that nothing has caused is removed. What is between runs of several
 // partitions is checked last: a child that was lost is begun again, a parent that was
 // not told of an end is told, and what a lost record has left is forgotten.

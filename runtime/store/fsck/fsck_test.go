@@ -164,7 +164,7 @@ func (s *state) addNamed() {
 	s.LastEnded["order"], s.Active["order"], s.Lines["order"] = s.ended, s.active, []event.RunID{s.lined}
 }
 
-// addChain adds a run that has continued, with an item that it carried over.
+// addChain adds a run that has continued, with an item that it handed to its continuation.
 func (s *state) addChain() {
 	carried, token := store.Item{ID: s.ids.Item(), Body: []byte(`1`)}, s.ids.Token()
 	l, r := s.add(store.PlaceEnded, event.Spec{})

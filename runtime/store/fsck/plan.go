@@ -85,8 +85,8 @@ func (p *planner) sortOut(f Finding) {
 	}
 }
 
-// flaws adds what the store has found in itself to the findings, and returns what
-// the store can do about it.
+// flaws adds the defects that the store has found itself to the findings, and returns the
+// fixes that the store offers.
 func (p *planner) flaws(flaws []store.Flaw) []Fix {
 	var repairs []Fix
 	for _, f := range flaws {

@@ -89,8 +89,7 @@ func (p *planner) disown(m *store.LinkMend) {
 	}
 }
 
-// refresh lets records be carried over anew of which only nobody knows how far they
-// are.
+// refresh lets those records be delivered again whose phase is lost.
 func (p *planner) refresh(m *store.LinkMend) {
 	for _, o := range p.outboxOf(m.Run) {
 		again := o
@@ -101,9 +100,9 @@ func (p *planner) refresh(m *store.LinkMend) {
 	}
 }
 
-// resend makes an outbox what the log of its run has caused: it removes what that
-// has not caused, and writes again what is missing or cannot be carried over. What
-// was caused after that goes behind it.
+// resend makes an outbox agree with the log of its run: it removes records that the log
+// has not caused, and writes again those that are missing or cannot be delivered. The
+// records that were caused after them are written after them.
 func (p *planner) resend(m *store.LinkMend, h *history) {
 	records, again := map[event.ItemID]store.Outgoing{}, map[event.ItemID]bool{}
 	for _, o := range p.outboxOf(m.Run) {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// born starts a run that a record has created.
+// born starts a run that a record of an outbox has created.
 func (h *harness) born(birth event.ItemID, change ...func(*Log)) *Log {
 	h.Helper()
 	l := h.newLog(orders, "")

@@ -29,10 +29,10 @@
 //   - One call recovers at least 100 runs, makes at least 100 due runs ready, and
 //     purges at least 100 short ones. Runs whose retention ends at one time may be
 //     purged in any order.
-//   - An outbox may return fewer records than there are to carry over, and which
+//   - An outbox may return fewer records than are due, and choose which
 //     ones, as far as the order of pairs allows: at least one, and all of them if
-//     the limit is far away. A time that it or a heartbeat names for something to be
-//     done may be too early because of that order, but not past for that reason in
+//     the limit is far away. A due time that it or a heartbeat names
+//     may be too early because of that order, but not past for that reason in
 //     the answer of Outbox.
 //   - A run that something holds back from its purge may be among the Purges of a
 //     snapshot, or not. Purge may leave to its next call a run that its own work has
@@ -47,14 +47,14 @@
 // # What it decides where the contract has no word
 //
 //   - A session is live from OpenSession until somebody begins to recover it,
-//     also when its lease is past: it may renew, claim, own new runs, and reconcile.
+//     even when its lease has expired: it may renew, claim, own new runs, and reconcile.
 //     A claim never recovers the session that makes it.
 //   - OpenSession of a live session renews it; of one that is being recovered it
 //     fails with store.ErrExpired. CloseSession of an unknown one succeeds.
 //   - The guards of a create are, in this order: the deadline, the run exists, the
-//     policies, and for a run that is to be owned that it could start at once (else
-//     store.ErrNotClaimable), and the session. Who owns a run that exists already is
-//     told by its fence, whichever session the request names.
+//     policies, and for a run with an Owner that it could start at once (else
+//     store.ErrNotClaimable), and the session. The answer for a run that exists
+//     already has the fence of its owner, whichever session the request names.
 //   - The guards of a commit are, in this order: the run exists (else
 //     store.ErrFenced), the same commit was applied, the fence, the workflow id,
 //     the position, the consumed items, the mail, the active run, the new run.

@@ -132,7 +132,7 @@ var outboxFaults = map[string]fault{
 	}},
 }
 
-// dueByThemselves is what an outbox returns that does not look at pairs.
+// dueByThemselves returns the due records of an outbox that ignores the order of pairs.
 func dueByThemselves(ctx context.Context, w wrapper) []store.Outgoing {
 	now := w.Clock().Now()
 	all := w.snapshot(ctx).Outbox

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// bears returns a store that does something wrong when a run is to be born owned.
+// bears returns a store that does something wrong when it creates a run claimed.
 func bears(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
@@ -50,7 +50,7 @@ func orphan(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	return &got[0]
 }
 
-// lease returns the lease of the session that is to own a run, nil if there is none.
+// lease returns the lease of the Owner of a request, nil if there is none.
 func lease(ctx context.Context, w wrapper, c *store.Create) *store.Lease {
 	if l, ok := w.snapshot(ctx).Leases[c.Owner.Session]; ok {
 		return &l
@@ -232,7 +232,7 @@ func (f forgetfulReconcile) Reconcile(ctx context.Context, partition int, s stor
 	return slices.DeleteFunc(owned, func(o store.Owned) bool { return o.Fence.Epoch == 1 }), err
 }
 
-// doubleVision shows runs that are born owned among those that are ready.
+// doubleVision shows runs that were created claimed among those that are ready.
 type doubleVision struct{ wrapper }
 
 func (d doubleVision) Inspect(ctx context.Context) (*store.Snapshot, error) {

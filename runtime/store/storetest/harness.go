@@ -27,7 +27,7 @@ var patience = 10 * time.Second
 // orders is the class that most tests use.
 var orders = store.Class{Queue: "default", Workflow: "orders.fulfil"}
 
-// tester is what testing.TB and rapid.T have in common.
+// tester has the common methods of testing.TB and rapid.T.
 type tester interface {
 	Helper()
 	Cleanup(func())

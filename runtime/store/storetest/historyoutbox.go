@@ -13,8 +13,8 @@ import (
 
 // What runs do to others in a random history, and that they continue.
 
-// newContinue draws a commit that continues a run. The items are consumed; of
-// those some are carried over.
+// newContinue draws a commit that continues a run. The items are consumed; some of
+// them go to the new run.
 func (h *history) newContinue(t *rapid.T, l *Log, fence store.Fence, items []store.Item) store.Commit {
 	carried := items[:rapid.IntRange(0, len(items)).Draw(t, "carried")]
 	c, next := l.Continue(fence, carried, l.Receive(items...)...)
@@ -99,8 +99,8 @@ func (h *history) inOrder(i int, returned map[int]bool) bool {
 	return true
 }
 
-// checkLater checks when the outbox wants something once everything was returned
-// that is to be done now.
+// checkLater checks the next due time of the outbox once every due record was
+// returned.
 func (h *history) checkLater(next time.Time) {
 	h.Helper()
 	later := slices.DeleteFunc(slices.Clone(h.m.outbox), func(o store.Outgoing) bool { return !dueOf(o).After(h.clock.Now()) })
@@ -110,8 +110,8 @@ func (h *history) checkLater(next time.Time) {
 	h.checkNext("outbox", next, later, false)
 }
 
-// checkNext fails the test unless next is when something is to be done for one of
-// the records. Because of the order of pairs it may be too early.
+// checkNext fails the test unless next is the due time of one of the records. Because
+// of the order of pairs it may be too early.
 func (h *history) checkNext(what string, next time.Time, records []store.Outgoing, none bool) {
 	h.Helper()
 	if none || len(records) == 0 {
@@ -165,7 +165,7 @@ func (h *history) drawMark(t *rapid.T) {
 	})
 }
 
-// drawConfirm confirms a birth, an item, or nothing that anybody knows.
+// drawConfirm confirms the creation of a run, an item, or an unknown record.
 func (h *history) drawConfirm(t *rapid.T) {
 	type left struct {
 		run event.RunID

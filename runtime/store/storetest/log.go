@@ -114,7 +114,7 @@ func received(items []store.Item) []event.Event {
 
 // Continue returns the commit that ends the run as continued, behind the given
 // events, and the log of the run that it continues as, which is of the same Spec.
-// The first frame of that holds the items carried over.
+// The first frame of that holds the items handed to it.
 func (l *Log) Continue(fence store.Fence, carried []store.Item, events ...event.Event) (store.Commit, *Log) {
 	spec := l.Spec
 	spec.ContinuedOf = l.Run

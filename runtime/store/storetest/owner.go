@@ -7,12 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ownedBy lets a session own a run from its birth.
+// ownedBy lets a session own a run from its creation on.
 func (h *harness) ownedBy(s store.SessionID) func(*store.Create) {
 	return func(c *store.Create) { c.Owner = &store.Owner{Session: s, Token: h.ids.Token()} }
 }
 
-// bear starts a run that the session owns from its birth, and returns the request.
+// bear creates a run claimed by the session, and returns the request.
 func (h *harness) bear(s store.SessionID, change ...func(*store.Create)) (*Log, store.Create) {
 	h.Helper()
 	return h.bearAs(s, "", change...)
@@ -38,7 +38,7 @@ func (h *harness) reconcile(s store.SessionID) []store.Owned {
 	return owned
 }
 
-// Runs that a session owns from their birth.
+// Runs that are created claimed.
 var ownerBehaviors = []behavior{
 	{"CreateWithAnOwnerIsCreateAndClaim", func(h *harness) {
 		wid, s := h.workflowID("order"), h.session()

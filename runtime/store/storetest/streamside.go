@@ -5,7 +5,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// side is what a step appends to the stream a.
+// side returns a chunk that a step appends to the stream a.
 func side(text, writer string, nth uint64) store.Publication {
 	return store.Publication{Stream: "a", Body: []byte(text), Writer: writer, Nth: nth}
 }

@@ -13,9 +13,9 @@ type recordKey struct {
 	id   event.ItemID
 }
 
-// holds are the records that could not be carried over. Each waits by itself, longer with
-// each failure, and is told of once, and then more and more rarely: one that is damaged, or
-// whose receiver is in a partition that does not answer, keeps no other one. What comes
+// holds are the records that could not be delivered. Each waits by itself, longer with
+// each failure, and is logged once, and then more and more rarely: one that is damaged, or
+// whose receiver is in a partition that does not answer, delays no other one. What comes
 // after it in its pair waits with it, for the order.
 type holds struct {
 	clock store.Clock
@@ -40,7 +40,7 @@ func (h *holds) waits(o *store.Outgoing) bool {
 	return k != nil && h.clock.Now().Before(k.until)
 }
 
-// fail lets a record wait, and reports whether that is to be told.
+// fail lets a record wait, and reports whether to log that.
 func (h *holds) fail(o *store.Outgoing, most time.Duration) bool {
 	if h.held == nil {
 		h.held = map[recordKey]*hold{}

@@ -1,4 +1,4 @@
-// Package outbox carries over what runs send to others.
+// Package outbox delivers the messages that runs send to others.
 package outbox
 
 import (
@@ -26,7 +26,7 @@ const (
 	relayCalls = 16
 )
 
-// Params are what a [Relay] works with.
+// Params are the parts and settings of a [Relay].
 type Params struct {
 	Store     store.Store
 	Clock     store.Clock
@@ -43,7 +43,7 @@ type Params struct {
 // stopPatience bounds how long Stop waits for a store that does not answer.
 const stopPatience = 2 * time.Second
 
-// Relay carries over what runs of a partition send to others. Any worker of the
+// Relay delivers the messages of the runs of a partition to others. Any worker of the
 // partition may do so at any time, because everything it does may be done twice;
 // so it holds no lock, and remembers nothing that matters.
 //
@@ -81,8 +81,8 @@ func (r *Relay) Notify() {
 	}
 }
 
-// Heard takes note of what a heartbeat says about the outbox. What is to be done at
-// two heartbeats in a row is overdue: who has written it has died, or is slow.
+// Heard takes the due time of the outbox from a heartbeat. A record that is due at
+// two heartbeats in a row is overdue: its writer has died, or is slow.
 func (r *Relay) Heard(due time.Time) {
 	waits := !due.IsZero() && !due.After(r.Clock.Now())
 	if waits && r.late {
@@ -91,7 +91,7 @@ func (r *Relay) Heard(due time.Time) {
 	r.late = waits
 }
 
-// Run carries over until Stop, and then what was written last.
+// Run delivers records until Stop, and then those that were written last.
 func (r *Relay) Run() {
 	defer close(r.done)
 	defer r.cutOff()
@@ -111,7 +111,7 @@ func (r *Relay) Run() {
 	}
 }
 
-// look carries over what there is, and sets the alarm for what is left.
+// look delivers the due records, and sets the alarm for the others.
 func (r *Relay) look() {
 	defer r.Activity.End()
 	next, err := r.pass(r.ctx)
@@ -151,8 +151,7 @@ func (r *Relay) setAlarm(t time.Time) {
 	r.alarm = r.Clock.AfterFunc(max(wait, time.Millisecond), r.Notify)
 }
 
-// pass carries over all for which something is to be done now, and returns when
-// there will be something to do again.
+// pass delivers all due records, and returns when the next one will be due.
 func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 	for {
 		limit := relayBatch + len(r.holds.held) // those that wait must not take the places of others
@@ -222,11 +221,11 @@ const markTries = 3
 // relayRetry is when a receiver is asked again that wanted to be asked later.
 const relayRetry = 20 * time.Millisecond
 
-// pair is what one run sends to another one, in order.
+// pair is a sender and a receiver, whose records are delivered in order.
 type pair struct{ from, to event.RunID }
 
 // carry does for each record what its phase asks for. later says that some could
-// not be carried over for now.
+// not be delivered for now.
 func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []store.Mark, later bool) {
 	queues := map[pair][]*store.Outgoing{}
 	var order []pair
@@ -269,7 +268,7 @@ func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 	return marks, later
 }
 
-// waits reports whether a record is not to be carried over yet.
+// waits reports whether it is too early to deliver a record.
 func (r *Relay) waits(o *store.Outgoing) bool {
 	if r.holds.waits(o) {
 		return true
@@ -281,15 +280,15 @@ func (r *Relay) waits(o *store.Outgoing) bool {
 	return false
 }
 
-// fail lets a record wait, and reports whether that is to be told.
+// fail lets a record wait, and reports whether to log that.
 func (r *Relay) fail(o *store.Outgoing, most time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.holds.fail(o, most)
 }
 
-// mayBeLost reports whether a receiver that is unknown may be one that a failover
-// has lost, so that what created it is to be sent again. That is tried once in a
+// mayBeLost reports whether an unknown receiver may be one that a failover
+// has lost, so that the record which created it must be sent again. That is tried once in a
 // while: a receiver that never was stays unknown, and the records of a pair must
 // not send one another for ever.
 func (r *Relay) mayBeLost(p pair) bool {
@@ -306,7 +305,7 @@ func (r *Relay) mayBeLost(p pair) bool {
 	return true
 }
 
-// round carries over records of different pairs, and returns a mark for each; nil
+// round delivers records of different pairs, and returns a mark for each; nil
 // for one that must be tried again.
 func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.Mark {
 	marks := make([]*store.Mark, len(records))
@@ -360,9 +359,9 @@ func mark(o *store.Outgoing) *store.Mark {
 	return &store.Mark{From: o.From, ID: o.ID, Phase: o.Phase}
 }
 
-// failed lets a record wait that could not be carried over. That a store is closed ends the
-// worker. What keeps many records is told as an outage; that a single receiver is damaged is
-// told here.
+// failed lets a record wait that could not be delivered. A closed store ends the
+// worker. A failure of many records is reported as an outage; damage of a single receiver is
+// logged here.
 func (r *Relay) failed(ctx context.Context, o *store.Outgoing, err error) {
 	damaged, ok := errors.AsType[*store.DamagedError](err)
 	switch {
@@ -430,8 +429,8 @@ func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *parcel.Parcel
 	return m
 }
 
-// answer returns what the sender is told; nil if it need not know. The id is
-// derived: however often the record is carried over, it is told once.
+// answer returns the item that the sender gets; nil if it need not know. The id is
+// derived: however often the record is delivered, the sender gets one.
 func (r *Relay) answer(o *store.Outgoing, p *parcel.Parcel, refusal error) *store.Item {
 	if p.Answer == parcel.Nothing || p.Answer == parcel.OnRefusal && refusal == nil {
 		return nil
