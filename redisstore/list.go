@@ -192,6 +192,7 @@ func matches(r *store.Record, q *store.Query) bool {
 	if len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.Status) ||
 		q.Workflow != "" && q.Workflow != r.Class.Workflow ||
 		q.Queue != "" && q.Queue != r.Class.Queue ||
+		q.Started && event.Internal(r.Class.Workflow) ||
 		q.Parent != "" && q.Parent != r.Parent ||
 		q.Root != "" && q.Root != cmp.Or(r.Root, r.Run) ||
 		!q.From.IsZero() && r.CreatedAt.Before(q.From) ||

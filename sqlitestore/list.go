@@ -18,6 +18,9 @@ const newestFirst = ` ORDER BY r.created DESC, r.id DESC LIMIT ?`
 // afterCursor is true of the runs that come after the last one of the page before.
 const afterCursor = `(r.created, r.id) < (?, ?)`
 
+// notInternal is true of the runs whose workflows event.Internal does not name.
+const notInternal = `r.class NOT IN (SELECT id FROM classes WHERE workflow = ? OR substr(workflow, 1, ?) = ?)`
+
 // List returns a page of runs, newest first.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	created, last, err := q.After()
@@ -57,8 +60,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int,
 	var counts map[event.Status]int
 	err := s.read(ctx, func(c *conn) error {
 		counts = map[event.Status]int{}
-		query := `SELECT r.status, count(*) FROM runs r ` + where.String() + ` GROUP BY r.status`
-		return c.queryOnce(query, func(r row) error {
+		return c.queryOnce(countByStatus(where), func(r row) error {
 			counts[event.Status(r.ColumnText(0))] = r.ColumnInt(1)
 			return nil
 		}, where.args...)
@@ -67,6 +69,10 @@ func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int,
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
 	return counts, nil
+}
+
+func countByStatus(where *condition) string {
+	return `SELECT r.status, count(*) FROM runs r ` + where.String() + ` GROUP BY r.status`
 }
 
 // condition is a WHERE clause: all terms must hold.
@@ -101,6 +107,9 @@ func conditions(q *store.Query) *condition {
 	}
 	if q.Queue != "" {
 		where.add(`r.class IN (SELECT id FROM classes WHERE queue = ?)`, q.Queue)
+	}
+	if q.Started {
+		where.add(notInternal, event.HookRun, len(event.StepRunPrefix), event.StepRunPrefix)
 	}
 	for name, value := range q.Tags {
 		where.add(`r.key IN (SELECT run FROM tags WHERE name = ? AND value = ?)`, name, value)

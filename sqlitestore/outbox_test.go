@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,5 +214,24 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Counting reads an index and no run, also if it leaves out what no user has started.
+func TestPlans_CountReadsOnlyAnIndex(t *testing.T) {
+	s := openTest(t)
+	for name, q := range map[string]store.Query{"all": {}, "started by users": {Started: true}} {
+		where := conditions(&q)
+		var plan []string
+		check(t, s.read(testContext(t), func(c *conn) error {
+			plan = nil
+			return c.queryOnce(`EXPLAIN QUERY PLAN `+countByStatus(where), func(r row) error {
+				plan = append(plan, r.ColumnText(3))
+				return nil
+			}, where.args...)
+		}))
+		if !slices.ContainsFunc(plan, func(line string) bool { return strings.Contains(line, "USING COVERING INDEX runs_status") }) {
+			t.Errorf("count of %s: plan:\n%s", name, strings.Join(plan, "\n"))
+		}
 	}
 }

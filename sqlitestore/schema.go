@@ -136,7 +136,7 @@ var schema = []string{
 	`CREATE INDEX runs_wid ON runs (wid) WHERE wid IS NOT NULL`,
 	`CREATE INDEX runs_chain ON runs (chain) WHERE chain IS NOT NULL`,
 	`CREATE INDEX runs_created ON runs (created) WHERE hidden = 0`,
-	`CREATE INDEX runs_status ON runs (status, created) WHERE hidden = 0`,
+	`CREATE INDEX runs_status ON runs (status, created, class) WHERE hidden = 0`,
 	`CREATE INDEX runs_parent ON runs (parent, created) WHERE parent IS NOT NULL`,
 	`CREATE INDEX runs_root ON runs (root, created) WHERE root IS NOT NULL`,
 

@@ -90,7 +90,7 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 			}
 			s.worker(record)
 			all := map[workflow.RunID]bool{} // also those whose process died before it could say so
-			for info, err := range s.c.List(s.ctx(), workflow.Filter{}) {
+			for info, err := range s.c.List(s.ctx(), workflow.Filter{Internal: true}) {
 				if err != nil {
 					t.Fatal(err)
 				}

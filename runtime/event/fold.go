@@ -256,7 +256,7 @@ func (f *Fold) RunningSteps() int { return f.steps }
 
 // counts reports whether the limits of children are about it.
 func (o *Open) counts() bool {
-	return o.Entity == EntityChild && !internal(o.Name)
+	return o.Entity == EntityChild && !Internal(o.Name)
 }
 
 // Children returns how many children are open, and how many there were in all. Runs

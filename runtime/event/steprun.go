@@ -14,18 +14,22 @@ func TokenOfRun(workflowID string) string { return strings.TrimPrefix(workflowID
 
 const hookRunID = "hook:"
 
-// internal reports whether runs of a workflow are none that a user has asked for.
-func internal(workflow string) bool {
-	_, step := StepOfRun(workflow)
-	return step || workflow == HookRun
+// Internal reports whether runs of a workflow are none that a user has started: they
+// hold tokens or execute steps for other runs.
+func Internal(workflow string) bool {
+	return workflow == HookRun || strings.HasPrefix(workflow, StepRunPrefix)
 }
 
-const stepRun = "flowgen.step/"
+// StepRunPrefix is what the workflow names of the runs begin with that execute steps for
+// other runs.
+const StepRunPrefix = "flowgen.step/"
 
 // StepRun returns the workflow name of the runs that execute a step for other runs,
 // on a queue of its own.
-func StepRun(step string) string { return stepRun + step }
+func StepRun(step string) string { return StepRunPrefix + step }
 
 // StepOfRun returns the step that runs of a workflow execute for other runs; false
 // if it is an ordinary workflow.
-func StepOfRun(workflow string) (step string, ok bool) { return strings.CutPrefix(workflow, stepRun) }
+func StepOfRun(workflow string) (step string, ok bool) {
+	return strings.CutPrefix(workflow, StepRunPrefix)
+}

@@ -45,6 +45,8 @@ type Query struct {
 	Parent   event.RunID
 	Root     event.RunID // that run, if it has no parent, and all below it
 	From, To time.Time   // created in [From, To)
+	// Started leaves out the runs that no user has started: event.Internal says which.
+	Started bool
 	// Cursor continues after the page that returned it.
 	Cursor string
 	// Limit is the size of a page; 0: 100.

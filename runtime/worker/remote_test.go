@@ -55,8 +55,20 @@ func TestSTEP10_AStepRunsOnAWorkerOfItsQueueWithTheKeyOfTheCaller(t *testing.T) 
 		if got, want := <-key, step.IdempotencyKey(own); got != want {
 			t.Errorf("the idempotency key is %s, want %s", got, want)
 		}
-		if info, err := w.client.Tree(w.ctx, run.ID()); err != nil || len(info.Children) != 1 || info.Children[0].Queue != "gpu" {
-			t.Errorf("the tree is %+v, %v", info, err)
+		if info, err := w.client.Tree(w.ctx, run.ID()); err != nil || len(info.Children) != 0 {
+			t.Errorf("the tree is %+v, %v, want the run alone", info, err)
+		}
+		for f, want := range map[*workflow.Filter]int{
+			{}: 1, {Root: run.ID()}: 1, {Parent: run.ID()}: 0, {Queue: "gpu"}: 0,
+			{Internal: true}: 2, {Parent: run.ID(), Internal: true}: 1, {Workflow: event.StepRun("test.gpu")}: 1,
+		} {
+			counts, err := w.client.Count(w.ctx, *f)
+			if got := w.list(*f); len(got) != want || err != nil || counts[workflow.StatusCompleted] != want {
+				t.Errorf("runs of %+v: got %v, %v, %v, want %d", *f, got, counts, err, want)
+			}
+		}
+		if n, err := w.client.Delete(w.ctx, workflow.Filter{Root: run.ID()}); n != 2 || err != nil {
+			t.Errorf("deleted: got %d, %v, want the run and that of its step", n, err)
 		}
 	})
 }

@@ -221,7 +221,7 @@ func TestVER1_StepOnAQueueDoesNotTakeArgumentsOfAnotherName(t *testing.T) {
 		run := start(w, caller, 1)
 		child := workflow.RunID("")
 		w.eventually("the run of the step is blocked", func() bool {
-			for info, err := range w.client.List(w.ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}}) {
+			for info, err := range w.client.List(w.ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}, Internal: true}) {
 				if err == nil {
 					child = info.ID
 				}

@@ -40,7 +40,8 @@ const notEnded = "it has not ended: cancel it and wait for its end, for which so
 
 // Delete forgets all runs that match and have ended, and returns how many; those
 // that have not ended are left alone. It does to each what [Handle.Delete] does.
-// The zero Filter deletes every run that has ended. After an error the number is
+// The zero Filter deletes every run that has ended. Runs that [Filter].Internal is about
+// are deleted like others, asked for or not. After an error the number is
 // that of the runs that were deleted before it; calling Delete again goes on.
 func (c *Client) Delete(ctx context.Context, f Filter) (int, error) {
 	p, err := c.purger()
@@ -50,6 +51,7 @@ func (c *Client) Delete(ctx context.Context, f Filter) (int, error) {
 	if f.Statuses = ends(f.Statuses); len(f.Statuses) == 0 {
 		return 0, nil // nothing that has ended can match
 	}
+	f.Internal = true // what they hold is of the runs that are deleted
 	deleted := 0
 	for run, err := range c.List(ctx, f) {
 		if err == nil {

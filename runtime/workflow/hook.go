@@ -68,8 +68,8 @@ type OpenHook[T any] struct {
 //
 // With a [Token] of the user's own it waits until the store has granted it; that is
 // done by a small run of workflow "flowgen.hook" and workflow id "hook:" + token,
-// which is a child of this one in lists and trees, but does not count for the limits
-// of children, and ends soon after the hook. Errors: a *[TokenConflictError] if
+// which is a child of this one, but does not count for the limits of children, is shown
+// only if [Filter].Internal asks for it, and ends soon after the hook. Errors: a *[TokenConflictError] if
 // another open hook has the token, also one of this run; the error of ctx if that
 // ends first; an *[InvalidError] if the token cannot be one.
 func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {

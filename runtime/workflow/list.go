@@ -14,7 +14,8 @@ import (
 // ErrNotSupported says that the store does not have the ability.
 var ErrNotSupported = errors.New("workflow: the store does not support this")
 
-// Filter selects runs. The zero Filter selects all; all fields must match.
+// Filter selects runs. The zero Filter selects all that users or their code have
+// started; all fields must match.
 type Filter struct {
 	Statuses []Status // any of them
 	Workflow string   // stored name
@@ -24,12 +25,18 @@ type Filter struct {
 	Root     RunID     // that run, if it has no parent, and all below it
 	From, To time.Time // created in [From, To)
 	Cursor   string    // of a store.Page; empty: from the newest
+	// Internal selects the runs, too, by which other runs have a [Token] of their own
+	// or a step on another queue: children of theirs, of workflows "flowgen.hook" and
+	// "flowgen.step/" + step. A Workflow of these names asks for them as well. One that
+	// is blocked keeps its parent waiting.
+	Internal bool
 }
 
 func (f Filter) query() store.Query {
 	return store.Query{
 		Statuses: f.Statuses, Workflow: f.Workflow, Queue: f.Queue, Tags: f.Tags,
 		Parent: f.Parent, Root: f.Root, From: f.From, To: f.To, Cursor: f.Cursor,
+		Started: !f.Internal && !event.Internal(f.Workflow),
 	}
 }
 

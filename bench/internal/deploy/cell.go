@@ -238,7 +238,7 @@ func (s *site) startSlowly(ctx context.Context, n int) error {
 func (s *site) await(ctx context.Context) (left int, err error) {
 	since, before := time.Now(), -1
 	for ctx.Err() == nil {
-		counts, err := s.client.Count(ctx, workflow.Filter{})
+		counts, err := s.client.Count(ctx, workflow.Filter{Internal: true})
 		if err != nil {
 			return 0, err
 		}

@@ -40,7 +40,7 @@ func (w *watch) loop(ctx context.Context) {
 
 func (w *watch) look(ctx context.Context) {
 	now, there := time.Now(), map[workflow.RunID]bool{}
-	for run, err := range w.client.List(ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}}) {
+	for run, err := range w.client.List(ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}, Internal: true}) {
 		if err != nil {
 			return
 		}

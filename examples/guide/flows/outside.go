@@ -68,7 +68,7 @@ func Follow(ctx context.Context, client *workflow.Client, id workflow.RunID, fro
 // Blocked lists the runs that no worker's code fits, and why.
 func Blocked(ctx context.Context, client *workflow.Client) (map[workflow.RunID]string, error) {
 	found := map[workflow.RunID]string{}
-	for run, err := range client.List(ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}}) {
+	for run, err := range client.List(ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}, Internal: true}) {
 		if err != nil {
 			return nil, err
 		}

@@ -102,7 +102,19 @@ var listFaults = map[string]fault{
 			q.From, q.To = q.From.Truncate(time.Millisecond), q.To.Truncate(time.Millisecond)
 		}}
 	}},
-	"what is no cursor is none": {"ListRefusesACursorThatIsNone", func(w wrapper) store.Store { return anyCursor{w} }},
+	"the runs of steps are shown as those of users": {"ListLeavesOutWhatNoUserHasStarted", func(w wrapper) store.Store {
+		return listing{wrapper: w, change: func(q *store.Query, _ *[]store.Record) { q.Started = false }}
+	}},
+	"what no user has started is counted": {"ListLeavesOutWhatNoUserHasStarted", func(w wrapper) store.Store { return countsAll{listing{wrapper: w}} }},
+	"what is no cursor is none":           {"ListRefusesACursorThatIsNone", func(w wrapper) store.Store { return anyCursor{w} }},
+}
+
+// countsAll counts the runs of hooks and steps, too.
+type countsAll struct{ listing }
+
+func (c countsAll) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+	q.Started = false
+	return c.listing.Count(ctx, q)
 }
 
 // anyCursor begins with the newest run if it cannot read a cursor.

@@ -136,6 +136,7 @@ func (h *history) drawQuery(t *rapid.T) store.Query {
 	if chance(t, "by queue", 30) {
 		q.Queue = refunds.Queue
 	}
+	q.Started = q.Limit%2 == 0 // no run of a history is internal
 	if chance(t, "by tag", 30) {
 		q.Tags = map[string]string{"tag": "x"}
 	}
@@ -178,6 +179,7 @@ func matches(r *modelRun, q store.Query) bool {
 	return !r.Hidden && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
 		(q.Workflow == "" || r.Class.Workflow == q.Workflow) &&
 		(q.Queue == "" || r.Class.Queue == q.Queue) &&
+		(!q.Started || !event.Internal(r.Class.Workflow)) &&
 		(q.Parent == "" || r.Parent == q.Parent) &&
 		(q.Root == "" || r.Root == q.Root) &&
 		(q.From.IsZero() || !r.CreatedAt.Before(q.From)) &&

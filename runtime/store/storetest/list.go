@@ -289,6 +289,37 @@ var listBehaviors = []behavior{
 			h.equal("count by "+c.what, sum, len(c.want))
 		}
 	}},
+	{"ListLeavesOutWhatNoUserHasStarted", func(h *harness) {
+		top := h.start()
+		under := func(workflow string) event.RunID {
+			h.clock.Advance(time.Second)
+			l := h.newLog(store.Class{Queue: orders.Queue, Workflow: workflow}, "")
+			l.Spec.Parent, l.Spec.Root = top.Run, top.Run
+			h.equal("created", h.create(l.Create()).New, true)
+			return l.Run
+		}
+		hook, step := under(event.HookRun), under(event.StepRun("orders.charge"))
+		like := []event.RunID{under(event.HookRun + "s"), under("flowgen.step"), under("Flowgen.Step/x"), under("flowgen.stepx"), under("a" + event.StepRun("x"))}
+		all := append([]event.RunID{top.Run, hook, step}, like...)
+		started := append([]event.RunID{top.Run}, like...)
+		slices.Reverse(all)
+		slices.Reverse(started)
+		pending := func(n int) map[event.Status]int { return map[event.Status]int{event.StatusPending: n} }
+		h.equal("list", h.list(store.Query{}), all)
+		h.equal("count", h.count(store.Query{}), pending(8))
+		for what, q := range map[string]store.Query{
+			"": {}, " of a status": {Statuses: []event.Status{event.StatusPending}}, " from a time": {From: h.record(top.Run).CreatedAt},
+			" of a queue": {Queue: orders.Queue}, " of a tree": {Root: top.Run},
+		} {
+			q.Started = true
+			h.equal("count"+what, h.count(q), pending(6))
+			for q.Limit = 1; q.Limit <= 7; q.Limit++ {
+				h.equal("list"+what, h.list(q), started)
+			}
+		}
+		h.equal("list of a parent", h.list(store.Query{Parent: top.Run, Started: true}), started[:5])
+		h.equal("list of a workflow", h.list(store.Query{Workflow: event.HookRun}), []event.RunID{hook})
+	}},
 	{"ListByRootHasTheRootAndAllBelowIt", func(h *harness) {
 		top, other := h.start(), h.start()
 		under := func(parent, root event.RunID) *Log {
