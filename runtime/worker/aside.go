@@ -23,36 +23,24 @@ const (
 )
 
 // setAside keeps a run from being given back at once.
-func (w *Worker) setAside(t *task, why error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	a := w.aside[t.id]
+func (r *runs) setAside(run event.RunID, workflow string, why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.aside[run]
 	if a == nil {
-		if w.aside == nil {
-			w.aside = map[event.RunID]*asideRun{}
+		if r.aside == nil {
+			r.aside = map[event.RunID]*asideRun{}
 		}
 		a = &asideRun{}
-		w.aside[t.id] = a
+		r.aside[run] = a
 	}
 	a.delay = min(max(2*a.delay, asideFirst), asideMost)
-	a.until = w.clock.Now().Add(a.delay)
-	w.log.Error("run is set aside: not even that it is blocked can be written", "run", t.id, "workflow", t.class.Workflow, "again", a.delay, "error", why)
+	a.until = r.clock.Now().Add(a.delay)
+	r.log.Error("run is set aside: not even that it is blocked can be written", "run", run, "workflow", workflow, "again", a.delay, "error", why)
 }
 
-// isAside reports whether a run is to be left alone for now.
-func (w *Worker) isAside(run event.RunID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	a := w.aside[run]
-	return a != nil && w.clock.Now().Before(a.until)
-}
-
-// tellDamage logs what the store has come across and left out.
-func (w *Worker) tellDamage() {
-	if w.damage == nil {
-		return
-	}
-	for _, d := range w.damage.Damage() {
-		w.log.Error("something in the store is damaged: it is set aside until it is repaired", "worker", w.cfg.Name, "run", d.Run, "error", d.Err)
-	}
+// isAside reports whether a run must be left alone for now. It is called with the lock held.
+func (r *runs) isAside(run event.RunID) bool {
+	a := r.aside[run]
+	return a != nil && r.clock.Now().Before(a.until)
 }

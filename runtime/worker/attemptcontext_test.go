@@ -32,7 +32,7 @@ func TestAttemptContext_ThatIsAskedForLateSaysWhyItHasEnded(t *testing.T) {
 	} {
 		for _, early := range []bool{false, true} {
 			ctx, end := context.WithCancelCause(t.Context())
-			a := &attempt{task: &task{w: &Worker{base: ctx}}}
+			a := &attempt{steps: &steps{env: &env{base: ctx}}}
 			if early {
 				a.ending() // somebody has asked before anything happened
 			}

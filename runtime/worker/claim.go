@@ -3,10 +3,13 @@ package worker
 import (
 	"context"
 	"errors"
+	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
@@ -20,20 +23,45 @@ const (
 	waitMost = 5 * time.Second
 )
 
-// claimLoop claims runs until ctx ends. It returns an error only if the store
+// claimer claims runs from all partitions, as long as there are places for them.
+type claimer struct {
+	*env
+	runs    *runs
+	loop    func(event.RunID) *inputs // makes a run loop
+	sources []*source                 // by partition
+	revived wait.Notifier             // a partition that was silent answers
+	turn    atomic.Int64              // the partition to claim from first
+	passed  atomic.Bool               // a partition was passed over in this round
+}
+
+// source is a partition that runs are claimed from.
+type source struct {
+	*lease.Lease
+	asking chan claimAnswer // of a claim that takes long; of the claim loop alone
+	silent atomic.Bool      // there is one: the partition does not answer
+}
+
+func newClaimer(e *env, r *runs, loop func(event.RunID) *inputs) *claimer {
+	return &claimer{env: e, runs: r, loop: loop, revived: wait.NewNotifier()}
+}
+
+// silent reports whether a partition does not answer at the moment.
+func (c *claimer) silent(partition int) bool { return c.sources[partition].silent.Load() }
+
+// run claims runs until ctx ends. It returns an error only if the store
 // was closed under it. A partition that does not answer keeps it from no other one.
-func (w *Worker) claimLoop(ctx context.Context) error {
+func (c *claimer) run(ctx context.Context) error {
 	claim := make(map[int]bool)
-	for _, s := range w.sessions {
-		claim[s.partition] = true
+	for _, s := range c.sources {
+		claim[s.Partition] = true
 	}
-	defer w.handOn(claim)
-	next := make([]time.Time, len(w.sessions)) // due times, by partition
+	defer c.handOn(claim)
+	next := make([]time.Time, len(c.sources)) // due times, by partition
 	for ctx.Err() == nil {
-		now := w.clock.Now()
-		for i, s := range w.inTurn() {
-			wanted := claim[s.partition] || !next[i].IsZero() && !next[i].After(now)
-			a, answered := w.claimSoon(ctx, s, wanted)
+		now := c.clock.Now()
+		for i, s := range c.inTurn() {
+			wanted := claim[s.Partition] || !next[i].IsZero() && !next[i].After(now)
+			a, answered := c.claimSoon(ctx, s, wanted)
 			switch {
 			case !answered:
 				continue
@@ -43,14 +71,14 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 				return nil // ctx has ended
 			}
 			if next[i] = a.next; !a.full {
-				delete(claim, s.partition)
+				delete(claim, s.Partition)
 			}
 		}
-		w.tellDamage()
+		c.tellDamage()
 		if len(claim) == 0 {
-			w.quiet()
+			c.runs.quiet()
 		}
-		woken, err := w.await(ctx, next, w.wanting(claim))
+		woken, err := c.await(ctx, next, c.wanting(claim))
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -58,17 +86,17 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed):
 			return err
 		default:
-			wait.For(ctx, w.clock, time.Second)
+			wait.For(ctx, c.clock, time.Second)
 		}
 		for _, p := range woken.Claim {
 			claim[p] = true
 		}
 		for _, run := range woken.Mail {
-			w.notifyMail(run)
+			c.runs.OnUnread(run)
 		}
 		if woken.Due || err != nil {
-			for _, s := range w.sessions {
-				claim[s.partition] = true
+			for _, s := range c.sources {
+				claim[s.Partition] = true
 			}
 		}
 	}
@@ -76,9 +104,9 @@ func (w *Worker) claimLoop(ctx context.Context) error {
 }
 
 // wanting reports whether a partition that answers is to be claimed from.
-func (w *Worker) wanting(claim map[int]bool) bool {
-	for _, s := range w.sessions {
-		if claim[s.partition] && !s.silent.Load() {
+func (c *claimer) wanting(claim map[int]bool) bool {
+	for _, s := range c.sources {
+		if claim[s.Partition] && !s.silent.Load() {
 			return true
 		}
 	}
@@ -99,7 +127,7 @@ type claimAnswer struct {
 
 // claimSoon claims from a partition if that is wanted. It reports false if there is no
 // answer, yet or at all.
-func (w *Worker) claimSoon(ctx context.Context, s *session, wanted bool) (claimAnswer, bool) {
+func (c *claimer) claimSoon(ctx context.Context, s *source, wanted bool) (claimAnswer, bool) {
 	if s.asking != nil {
 		select {
 		case a := <-s.asking:
@@ -113,14 +141,14 @@ func (w *Worker) claimSoon(ctx context.Context, s *session, wanted bool) (claimA
 	switch {
 	case !wanted:
 		return claimAnswer{}, false
-	case len(w.sessions) == 1:
-		return w.claimUntil(ctx, s), true
+	case len(c.sources) == 1:
+		return c.claimUntil(ctx, s), true
 	}
 	answer := make(chan claimAnswer, 1)
-	w.work.Go(func() {
-		answer <- w.claimUntil(ctx, s)
+	c.work.Go(func() {
+		answer <- c.claimUntil(ctx, s)
 		if s.silent.Load() {
-			w.revive()
+			c.revived.Notify()
 		}
 	})
 	patience := time.NewTimer(claimPatience)
@@ -133,83 +161,75 @@ func (w *Worker) claimSoon(ctx context.Context, s *session, wanted bool) (claimA
 	s.asking = answer
 	s.silent.Store(true)
 	if len(answer) > 0 {
-		w.revive() // it may have looked at silent before that was set
+		c.revived.Notify() // it may have looked at silent before that was set
 	}
 	return claimAnswer{}, false
 }
 
-// revive tells the claim loop that a partition that was silent answers.
-func (w *Worker) revive() {
-	select {
-	case w.revived <- struct{}{}:
-	default:
-	}
-}
-
 // claimUntil claims from a partition until it is answered, until ctx ends, or until the
 // store is closed.
-func (w *Worker) claimUntil(ctx context.Context, s *session) (a claimAnswer) {
+func (c *claimer) claimUntil(ctx context.Context, s *source) (a claimAnswer) {
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
-		a.next, a.full, a.err = w.claimFrom(ctx, s)
+		a.next, a.full, a.err = c.claimFrom(ctx, s)
 		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, store.ErrClosed) {
 			return a
 		}
-		wait.For(ctx, w.clock, delay)
+		wait.For(ctx, c.clock, delay)
 	}
 }
 
 // handOn gives back the wakes that were taken and not followed by a claim: a
 // claim of nothing announces again what is ready.
-func (w *Worker) handOn(claim map[int]bool) {
+func (c *claimer) handOn(claim map[int]bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), hardStop)
 	defer cancel()
-	for _, s := range w.sessions {
-		if claim[s.partition] && !s.silent.Load() {
+	for _, s := range c.sources {
+		if claim[s.Partition] && !s.silent.Load() {
 			// If it fails, others look again after waitMost.
-			_, _ = w.store.Claim(ctx, store.Claim{Partition: s.partition, Session: s.current(), Token: event.NewToken(), Classes: w.classes})
+			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Classes: c.classes})
 		}
 	}
 }
 
 // await waits until there may be something to claim. If the worker was full before
 // it had claimed what it was woken for, it takes no other wake, and waits for room.
-func (w *Worker) await(ctx context.Context, next []time.Time, full bool) (store.Woken, error) {
-	until := w.clock.Now().Add(w.waitMost)
+func (c *claimer) await(ctx context.Context, next []time.Time, full bool) (store.Woken, error) {
+	until := c.clock.Now().Add(c.waitMost)
 	for i, t := range next {
-		if !t.IsZero() && t.Before(until) && !w.sessions[i].silent.Load() {
+		if !t.IsZero() && t.Before(until) && !c.sources[i].silent.Load() {
 			until = t
 		}
 	}
 	req := store.Wait{Until: until}
-	for _, s := range w.sessions {
+	for _, s := range c.sources {
 		if s.silent.Load() {
 			continue // it would hold up the others
 		}
-		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.partition, Session: s.current()})
+		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.Partition, Session: s.Current()})
 	}
-	if !full && w.capacity() > 0 {
-		req.Classes = w.classes
+	if !full && c.runs.capacity() > 0 {
+		req.Classes = c.classes
 	}
 	// Capacity that is freed meanwhile ends the wait, and so does a partition that answers
 	// again.
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	kick := w.kick
+	freed := c.runs.freed
 	if len(req.Classes) > 0 {
-		kick = nil
+		freed = nil
 	}
-	if kick != nil || len(req.Sessions) < len(w.sessions) {
+	if freed != nil || len(req.Sessions) < len(c.sources) {
 		go func() {
 			select {
-			case <-kick:
+			case <-freed:
 				cancel()
-			case <-w.revived:
+			case <-c.revived:
 				cancel()
 			case <-wctx.Done():
 			}
 		}()
 	}
-	woken, err := w.store.Wait(wctx, req)
+	woken, err := c.store.Wait(wctx, req)
 	if err != nil && ctx.Err() == nil && wctx.Err() != nil {
 		return store.Woken{Due: true}, nil
 	}
@@ -219,37 +239,34 @@ func (w *Worker) await(ctx context.Context, next []time.Time, full bool) (store.
 // claimFrom claims until nothing is left, and returns the next due time of the
 // partition. If the worker is full before that, the wake that led here has to be
 // followed by a claim once it is not.
-func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, full bool, err error) {
+func (c *claimer) claimFrom(ctx context.Context, s *source) (next time.Time, full bool, err error) {
 	for renewed, filled := false, false; ; {
-		room := min(w.capacity(), claimBatch)
-		if w.passes(s, room, filled) {
-			w.setBehind(s, true)
-			next, err = w.store.Due(ctx, s.partition, dueBatch)
+		free := min(c.runs.capacity(), claimBatch)
+		if c.passes(s, free, filled) {
+			c.runs.setBehind(s.Partition, true)
+			next, err = c.store.Due(ctx, s.Partition, dueBatch)
 			return next, true, err
 		}
-		id := s.current()
+		id := s.Current()
 		if id == "" {
-			if err := s.renew(ctx, id); err != nil {
+			if err := s.Renew(ctx, id); err != nil {
 				return next, false, err
 			}
 			continue
 		}
-		s.mu.Lock()
-		s.claiming++
-		s.mu.Unlock()
-		answer, err := w.store.Claim(ctx, store.Claim{
-			Partition: s.partition, Session: id, Token: event.NewToken(), Classes: w.classes, Max: room, Exempt: w.exemptAfter(),
+		var answer store.Claimed
+		s.Claim(func() {
+			answer, err = c.store.Claim(ctx, store.Claim{
+				Partition: s.Partition, Session: id, Token: event.NewToken(), Classes: c.classes, Max: free, Exempt: c.exemptAfter(),
+			})
+			for _, run := range answer.Runs {
+				c.adopt(s.Lease, id, run)
+			}
 		})
-		for _, c := range answer.Runs {
-			w.adopt(s, id, c)
-		}
-		s.mu.Lock()
-		s.claiming--
-		s.mu.Unlock()
 		switch {
 		case errors.Is(err, store.ErrExpired) && !renewed:
 			// The wake that led here is taken: the new session claims.
-			if err := s.renew(ctx, id); err != nil {
+			if err := s.Renew(ctx, id); err != nil {
 				return next, false, err
 			}
 			renewed = true
@@ -257,97 +274,77 @@ func (w *Worker) claimFrom(ctx context.Context, s *session) (next time.Time, ful
 			return next, false, nil // not for ever
 		case err != nil:
 			return next, false, err
-		case len(answer.Runs) == room:
+		case len(answer.Runs) == free:
 			filled = true
 		default:
-			w.setBehind(s, false)
+			c.runs.setBehind(s.Partition, false)
 			return answer.Next, false, nil
 		}
 	}
 }
 
-// setBehind notes whether runs may wait in a partition for a place on this worker: then
-// what is started here waits behind them.
-func (w *Worker) setBehind(s *session, behind bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s.behind = behind
-}
-
-func (w *Worker) capacity() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.turns.now.Load() != nil {
-		return 0
-	}
-	return w.cfg.Runs - w.occupied()
-}
-
-// adopt makes a claimed run a task of this worker.
-func (w *Worker) adopt(s *session, id store.SessionID, c store.ClaimedRun) {
-	w.mu.Lock()
-	if !s.holds(id) || w.stopping.Load() {
-		w.mu.Unlock()
-		return // the session is over, or will be soon: the run is recovered with all that it owned
-	}
-	t := w.tasks[c.Run]
-	if t == nil {
-		if t = w.parked.take(c.Run); t == nil {
-			t = &task{w: w, id: c.Run}
-		}
-		w.tasks[c.Run] = t
-	}
-	// A task that is there already waits for the answer of its last commit,
-	// which has given the run back: it takes the new claim after that. It is told
-	// under the lock, so that it cannot leave in between.
-	claim := &claimed{c, s.partition, id, w.claimSeq.Add(1)}
-	if c.N == 1 {
-		t.unbegun.Store(claim)
-	}
-	t.post(input{kind: inputClaimed, claimed: claim})
-	w.mu.Unlock()
-}
-
-// notifyMail says that a run of this worker has unread items.
-func (w *Worker) notifyMail(run event.RunID) {
-	w.mu.Lock()
-	t := w.tasks[run]
-	w.mu.Unlock()
-	if t != nil {
-		t.post(input{kind: inputMail})
-	}
-}
-
-func (w *Worker) owns(run event.RunID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.tasks[run] != nil
-}
-
-// partitionOf returns the partition that a run belongs to.
-func (w *Worker) partitionOf(run event.RunID) int { return int(run.Slot()) % w.store.Partitions() }
-
-func (w *Worker) eachOwned(partition int, f func(*task)) {
-	w.mu.Lock()
-	var all []*task
-	for _, t := range w.tasks {
-		if w.partitionOf(t.id) == partition {
-			all = append(all, t)
+// inTurn delivers the sessions in the order in which a worker claims from their
+// partitions in a round, with their places: it begins with the partition after the one
+// that has filled it. So a partition that always has something ready, such as a run that gives way
+// and is ready again at once, cannot keep a full worker for itself: the run waits behind
+// what is ready in the other partitions, too.
+//
+// Within a partition the highest priority is claimed first. Over partitions it holds
+// within this bound: before a full worker claims a run that has the highest priority of
+// all, each of the other partitions fills it once at most, which is one run for each
+// place that gets free, and claimBatch of them at most.
+func (c *claimer) inTurn() iter.Seq2[int, *source] {
+	c.passed.Store(false)
+	return func(yield func(int, *source) bool) {
+		first := int(c.turn.Load())
+		for n := range c.sources {
+			i := (first + n) % len(c.sources)
+			if !yield(i, c.sources[i]) {
+				return
+			}
 		}
 	}
-	w.mu.Unlock()
-	for _, t := range all {
-		f(t)
+}
+
+// passes reports whether a partition is passed over in this round, because the worker has
+// no room, or had none for a partition before it: what gets free meanwhile is for that
+// one, which begins the next round. If the partition has filled the worker itself, the
+// one after it does.
+func (c *claimer) passes(s *source, free int, filled bool) bool {
+	if free > 0 && !c.passed.Load() {
+		return false
 	}
+	if c.passed.CompareAndSwap(false, true) {
+		next := s.Partition
+		if filled {
+			next++
+		}
+		c.turn.Store(int64(next))
+	}
+	return true
 }
 
-func (w *Worker) ownedOn(partition int) int {
-	n := 0
-	w.eachOwned(partition, func(*task) { n++ })
-	return n
+// adopt hands a claimed run to its run loop.
+func (c *claimer) adopt(l *lease.Lease, id store.SessionID, run store.ClaimedRun) {
+	c.runs.adopt(&claimed{ClaimedRun: run, partition: l.Partition, session: id}, func() bool { return l.Holds(id) }, func() *inputs { return c.loop(run.Run) })
 }
 
-// dropPartition forgets all runs of a session that is over.
-func (w *Worker) dropPartition(partition int) {
-	w.eachOwned(partition, func(t *task) { t.post(input{kind: inputLost}) })
+// claimByName claims a run, whatever its class.
+func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
+	s := c.sources[c.partitionOf(run)].Lease
+	id := s.Current()
+	var err error
+	s.Claim(func() {
+		var got store.ClaimedRun
+		if got, err = c.store.ClaimRun(ctx, s.Partition, id, event.NewToken(), run); err == nil {
+			c.adopt(s, id, got)
+		}
+	})
+	var ended *store.TerminalError
+	switch {
+	case errors.Is(err, store.ErrOwned), errors.Is(err, store.ErrNotClaimable), errors.Is(err, store.ErrRunNotFound),
+		errors.Is(err, store.ErrExpired), errors.As(err, &ended):
+		return nil // somebody else was faster
+	}
+	return err
 }

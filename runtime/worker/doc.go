@@ -17,11 +17,13 @@
 // What a run does to other runs is written into the store's outbox by the commit
 // that records it, and carried over by a relay; any worker's will do.
 //
-// Reading order: [Worker.Run], task.go for the life of a run on a worker,
-// advance.go for what happens between two commits, commit.go for what follows
-// from one, birth.go for runs that begin here with their creation and follow.go for
-// who waits for their end, relay.go for what goes to other runs. tell.go and publish.go have what
-// commits let others read, pen.go what running steps write to streams, and token.go
-// hooks with tokens of the user's own, unserved.go ends runs of other classes that nobody serves.
-// testhooks.go is for the test kit.
+// A [Worker] wires its parts, and none of them knows it. Of each partition there are a
+// lease, which holds the session, and a relay of its outbox. The claimer fills the table of
+// runs; a run loop does the work on one of them, in answer to inputs; the committer and
+// the loader carry its requests to the store, and steps execute its attempts. All share
+// env: the store, the clock, the log, the configuration, and how far the worker is with
+// its end.
+//
+// handle.go has what a run loop does with each input, in the order in which it looks at
+// what there is to do.
 package worker

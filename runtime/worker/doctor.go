@@ -13,16 +13,16 @@ import (
 const doctorPatience = 10 * time.Second
 
 // consult says in one line what the doctor of the store warns of, if it has one. The worker
-// does not wait for that. What may not be looked at is no warning here: that is so at every
+// does not wait for that, and it waits until some partition answers. What may not be looked at is no warning here: that is so at every
 // start.
-func (w *Worker) consult(ctx context.Context) {
-	doctor, ok := store.As[store.Doctor](w.store)
+func (e *env) consult(ctx context.Context, answers func() bool) {
+	doctor, ok := store.As[store.Doctor](e.store)
 	if !ok {
 		return
 	}
-	w.work.Go(func() {
-		for !w.hasSession() {
-			if !wait.For(ctx, w.clock, time.Second) {
+	e.work.Go(func() {
+		for !answers() {
+			if !wait.For(ctx, e.clock, time.Second) {
 				return // there was nothing to look at
 			}
 		}
@@ -39,7 +39,7 @@ func (w *Worker) consult(ctx context.Context) {
 			}
 		}
 		if len(warnings) > 0 {
-			w.log.Warn("the store is not set up as it should be", "worker", w.cfg.Name, "findings", len(warnings), "what", strings.Join(warnings, "; "))
+			e.log.Warn("the store is not set up as it should be", "worker", e.cfg.Name, "findings", len(warnings), "what", strings.Join(warnings, "; "))
 		}
 	})
 }

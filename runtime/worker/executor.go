@@ -1,17 +1,64 @@
 package worker
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
+// runnable is a run that has something to do.
+type runnable interface {
+	// execute handles what was posted to it until there is no more.
+	execute(e *executor)
+	// shown returns the side of it that others see.
+	shown() *inputs
+}
+
+// executors run the code of runs.
+type executors struct {
+	ready *queue[runnable]
+
+	mu  sync.Mutex
+	all []*executor
+}
+
+// start starts another one.
+func (s *executors) start() {
+	e := &executor{ready: s.ready, done: make(chan struct{})}
+	s.mu.Lock()
+	s.all = append(s.all, e)
+	s.mu.Unlock()
+	go e.loop()
+}
+
+func (s *executors) list() []*executor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
+}
+
+// forgetReplaced forgets those that were replaced and have returned.
+func (s *executors) forgetReplaced() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(s.all, func(e *executor) bool {
+		select {
+		case <-e.done:
+			return e.replaced.Load()
+		default:
+			return false
+		}
+	})
+}
+
 // executor is a goroutine that runs the code of runs, one at a time. The code
 // runs on coroutines that this goroutine drives: runtime.LockOSThread in the
 // users' code must not meet a goroutine of theirs.
 type executor struct {
-	w        *Worker
+	ready    *queue[runnable]
 	pool     replay.Pool
 	done     chan struct{}
 	replaced atomic.Bool // another one has taken its place
@@ -19,52 +66,20 @@ type executor struct {
 	// busy is when the executor went into users' code, in nanoseconds since
 	// 1970; 0: it is not there.
 	busy atomic.Int64
-	task atomic.Pointer[task]
-}
-
-func (w *Worker) startExecutor() {
-	e := &executor{w: w, done: make(chan struct{})}
-	w.mu.Lock()
-	w.executors = append(w.executors, e)
-	w.mu.Unlock()
-	go e.loop()
+	run  atomic.Pointer[inputs]
 }
 
 func (e *executor) loop() {
 	defer close(e.done)
 	defer e.pool.Close()
 	for !e.replaced.Load() {
-		t := e.w.queue.pop()
-		if t == nil {
+		r, ok := e.ready.pop()
+		if !ok {
 			return
 		}
-		e.execute(t)
-	}
-}
-
-// execute handles what has been posted to a task until there is no more.
-func (e *executor) execute(t *task) {
-	e.task.Store(t)
-	defer e.task.Store(nil)
-	t.exec = e
-	if t.run != nil {
-		t.run.SetPool(&e.pool) // another executor may have had the task before
-	}
-	var inputs []input
-	for {
-		inputs = t.takeInputs(inputs)
-		if len(inputs) == 0 {
-			return
-		}
-		if e.w.killed.Load() {
-			t.forget() // what was posted comes too late
-			continue
-		}
-		for i := range inputs {
-			t.handle(&inputs[i])
-		}
-		t.advance()
-		e.w.offerSlots()
+		e.run.Store(r.shown())
+		r.execute(e)
+		e.run.Store(nil)
 	}
 }
 

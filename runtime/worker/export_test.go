@@ -3,7 +3,7 @@ package worker
 import "time"
 
 // Room returns how many more runs the worker would work on.
-func (w *Worker) Room() int { return w.capacity() }
+func (w *Worker) Room() int { return w.runs.capacity() }
 
 // LookEvery lets the claim loop sleep for no longer than d. It must be called before Run.
 func (w *Worker) LookEvery(d time.Duration) { w.waitMost = d }

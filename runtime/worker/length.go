@@ -15,29 +15,13 @@ import (
 // longLog is the length, in events, of which a log warns first.
 const longLog = 10_000
 
-// logSize is the size of a log in bytes.
-type logSize struct {
-	bytes   int
-	limited int // when it was found to be too long; 0: it was not
-}
-
-// add counts a frame.
-func (s *logSize) add(frame int, events []event.Event) {
-	s.bytes += frame
-	for i := range events {
-		if e := &events[i]; e.Type == event.CancelRequested && e.Failure != nil && s.limited == 0 {
-			s.limited = s.bytes
-		}
-	}
-}
-
 // limitLog ends a run whose log has become too long.
-func (t *task) limitLog() {
+func (t *runLoop) limitLog() {
 	f := t.run.Fold()
-	events, bytes := t.w.cfg.MaxLogEvents, t.w.cfg.MaxLogBytes
+	events, bytes := t.cfg.MaxLogEvents, t.cfg.MaxLogBytes
 	switch {
 	case f.Limit == nil && (f.Seq >= uint64(events) || t.size.bytes >= bytes):
-		t.apply(event.Event{Type: event.CancelRequested, By: t.w.cfg.Name, Failure: &event.Failure{
+		t.apply(event.Event{Type: event.CancelRequested, By: t.cfg.Name, Failure: &event.Failure{
 			Code: event.CodeLogLimit, Message: fmt.Sprintf("its log has %d events and %d bytes, and may have %d events and %d bytes "+
 				"(MaxLogEvents and MaxLogBytes of worker.Config): let its code continue as new before that, with workflow.ContinueAsNew", f.Seq, t.size.bytes, events, bytes),
 		}})
@@ -49,7 +33,7 @@ func (t *task) limitLog() {
 }
 
 // warnOfLength says that a log has got long, once at that length and at each doubling.
-func (t *task) warnOfLength(before, after uint64) {
+func (t *runLoop) warnOfLength(before, after uint64) {
 	reached := uint64(0)
 	for n := uint64(longLog); n <= after; n *= 2 {
 		if before < n {
@@ -57,7 +41,7 @@ func (t *task) warnOfLength(before, after uint64) {
 		}
 	}
 	if reached > 0 {
-		t.w.log.Warn("log of a run is long: continue as new before it reaches its limit", "run", t.id, "workflow", t.class.Workflow,
-			"events", after, "bytes", t.size.bytes, "limit", t.w.cfg.MaxLogEvents)
+		t.log.Warn("log of a run is long: continue as new before it reaches its limit", "run", t.id, "workflow", t.class.Workflow,
+			"events", after, "bytes", t.size.bytes, "limit", t.cfg.MaxLogEvents)
 	}
 }

@@ -5,14 +5,13 @@ import (
 	"testing"
 )
 
-// A worker that stops posts to every task and then closes the queue. If a task was
+// A worker that stops posts to every run loop and then closes the queue. If one was
 // scheduled by somebody who has not put it into the queue yet, nobody would ever come
 // to it, and its coroutines would stay for ever.
-func TestPost_NobodySeesATaskThatIsScheduledAndNotInTheQueue(t *testing.T) {
-	w := &Worker{}
-	w.queue.init()
-	tk := &task{w: w}
-	w.queue.mu.Lock() // the first who posts is held up
+func TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue(t *testing.T) {
+	q := newQueue[runnable]()
+	tk := newRunLoop(&env{}, &loopParts{ready: q}, "wrun_1")
+	q.mu.Lock() // the first who posts is held up
 	first := make(chan struct{})
 	go func() {
 		tk.post(input{kind: inputTick})
@@ -25,14 +24,14 @@ func TestPost_NobodySeesATaskThatIsScheduledAndNotInTheQueue(t *testing.T) {
 		scheduled := tk.scheduled
 		tk.mu.Unlock()
 		if scheduled {
-			t.Error("the task is scheduled, and not in the queue")
+			t.Error("the run loop is scheduled, and not in the queue")
 			break
 		}
 		runtime.Gosched()
 	}
-	w.queue.mu.Unlock()
+	q.mu.Unlock()
 	<-first
-	if w.queue.pop() != tk {
-		t.Error("the task is not in the queue")
+	if got, _ := q.pop(); got != tk {
+		t.Error("the run loop is not in the queue")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
@@ -19,24 +20,29 @@ const (
 	purgeBatch = 100
 )
 
-// purgeLoop forgets runs whose retention is over until ctx ends. Every worker
+// purger forgets what the store must not keep any longer.
+type purger struct {
+	*env
+	outage *outage.Log
+}
+
+// run forgets runs whose retention is over until ctx ends. Every worker
 // does so for all runs of the store, whatever it serves: several at once are
 // harmless, each run is removed once.
-func (w *Worker) purgeLoop(ctx context.Context) {
-	defer w.work.Done()
-	p, ok := store.As[store.Purger](w.store)
+func (p *purger) run(ctx context.Context) {
+	from, ok := store.As[store.Purger](p.store)
 	if !ok {
 		return
 	}
 	for {
-		next, err := w.purge(ctx, p)
+		next, err := p.purge(ctx, from)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return
 		case err != nil:
 			// The next round tries again.
 		}
-		if !wait.For(ctx, w.clock, purgeDelay(w.clock.Now(), next, w.chance())) {
+		if !wait.For(ctx, p.clock, purgeDelay(p.clock.Now(), next, p.chance())) {
 			return
 		}
 	}
@@ -45,16 +51,16 @@ func (w *Worker) purgeLoop(ctx context.Context) {
 // purge removes what is over in every partition, batch by batch, and returns when
 // the next run is due; zero: there is none. A partition that fails does not
 // keep it from the others.
-func (w *Worker) purge(ctx context.Context, p store.Purger) (next time.Time, failed error) {
-	for partition := range w.store.Partitions() {
+func (p *purger) purge(ctx context.Context, from store.Purger) (next time.Time, failed error) {
+	for partition := range p.store.Partitions() {
 		for ctx.Err() == nil {
-			n, due, err := p.Purge(ctx, partition, purgeBatch)
-			w.outage.Note(ctx, "purge runs", err, partition)
+			n, due, err := from.Purge(ctx, partition, purgeBatch)
+			p.outage.Note(ctx, "purge runs", err, partition)
 			if err != nil {
 				failed = errors.Join(failed, err)
 				break
 			}
-			if n > 0 && !due.IsZero() && !due.After(w.clock.Now()) {
+			if n > 0 && !due.IsZero() && !due.After(p.clock.Now()) {
 				continue
 			}
 			if next.IsZero() || !due.IsZero() && due.Before(next) {

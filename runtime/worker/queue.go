@@ -2,55 +2,59 @@ package worker
 
 import "sync"
 
-// queue holds the tasks that have something to do, each at most once.
-type queue struct {
+// queue holds what has something to do, each at most once.
+type queue[T any] struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
-	tasks  []*task // from head on
+	items  []T // from head on
 	head   int
 	closed bool
 }
 
-func (q *queue) init() { q.cond = sync.NewCond(&q.mu) }
+func newQueue[T any]() *queue[T] {
+	q := &queue[T]{}
+	q.cond = sync.NewCond(&q.mu)
+	return q
+}
 
-func (q *queue) push(t *task) {
+func (q *queue[T]) push(v T) {
 	q.mu.Lock()
-	if len(q.tasks) == cap(q.tasks) && 2*q.head > len(q.tasks) { // there is room in front
-		n := copy(q.tasks, q.tasks[q.head:])
-		clear(q.tasks[n:])
-		q.tasks, q.head = q.tasks[:n], 0
+	if len(q.items) == cap(q.items) && 2*q.head > len(q.items) { // there is space in front
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
 	}
-	q.tasks = append(q.tasks, t)
+	q.items = append(q.items, v)
 	q.mu.Unlock()
 	q.cond.Signal()
 }
 
-// pop waits for a task; nil means that the queue was closed.
-func (q *queue) pop() *task {
+// pop waits for something; false means that the queue was closed.
+func (q *queue[T]) pop() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.head == len(q.tasks) && !q.closed {
+	for q.head == len(q.items) && !q.closed {
 		q.cond.Wait()
 	}
-	if q.head == len(q.tasks) {
-		return nil
+	if q.head == len(q.items) {
+		return v, false
 	}
-	t := q.tasks[q.head]
-	q.tasks[q.head] = nil
-	if q.head++; q.head == len(q.tasks) {
-		q.tasks, q.head = q.tasks[:0], 0
+	var none T
+	v, q.items[q.head] = q.items[q.head], none
+	if q.head++; q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
 	}
-	return t
+	return v, true
 }
 
-// waiting reports whether a task waits for an executor.
-func (q *queue) waiting() bool {
+// waiting reports whether something waits for an executor.
+func (q *queue[T]) waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.head < len(q.tasks)
+	return q.head < len(q.items)
 }
 
-func (q *queue) close() {
+func (q *queue[T]) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()

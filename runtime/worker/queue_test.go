@@ -2,32 +2,31 @@ package worker
 
 import "testing"
 
-// Tasks leave in the order in which they came, however the room for them is used
+// Items leave in the order in which they came, however the space for them is used
 // again, and that does not grow with how many came.
-func TestQueue_KeepsTheOrderAndItsRoom(t *testing.T) {
-	var q queue
-	q.init()
-	tasks := make([]task, 10_000)
+func TestQueue_KeepsTheOrderAndItsSpace(t *testing.T) {
+	q := newQueue[*int]()
+	items := make([]int, 10_000)
 	pushed, popped := 0, 0
-	for popped < len(tasks) {
+	for popped < len(items) {
 		for range 1 + pushed%7 {
-			if pushed < len(tasks) && pushed-popped < 50 {
-				q.push(&tasks[pushed])
+			if pushed < len(items) && pushed-popped < 50 {
+				q.push(&items[pushed])
 				pushed++
 			}
 		}
 		for range min(1+popped%5, pushed-popped) {
-			if got := q.pop(); got != &tasks[popped] {
-				t.Fatalf("task %d came out of its turn", popped)
+			if got, _ := q.pop(); got != &items[popped] {
+				t.Fatalf("item %d came out of its turn", popped)
 			}
 			popped++
 		}
 	}
-	if room := cap(q.tasks); room > 256 {
-		t.Errorf("the queue has room for %d tasks, and never held more than 50", room)
+	if most := cap(q.items); most > 256 {
+		t.Errorf("the queue has space for %d items, and never held more than 50", most)
 	}
 	q.close()
-	if q.pop() != nil {
-		t.Error("a closed queue gives out a task")
+	if _, ok := q.pop(); ok {
+		t.Error("a closed queue gives out an item")
 	}
 }

@@ -1,8 +1,8 @@
 package worker
 
 import (
-	"maps"
-	"slices"
+	"context"
+	"sync"
 	"time"
 )
 
@@ -29,22 +29,34 @@ func (w *Worker) stop() {
 		w.leaveAll(hardStop)
 	}
 	w.awaitAttempts()
-	w.endSessions()
+	w.endLeases()
 	w.hard.Store(true) // no retries any more
 	w.cutOff()
 	w.forgetAll()
-	w.stopWatch()
-	w.queue.close()
+	w.watchdog.stop()
+	w.executors.ready.close()
 	w.awaitExecutors()
 	w.work.Wait()
+}
+
+// endLeases ends the heartbeats, carries over what was written last, and closes the sessions.
+func (w *Worker) endLeases() {
+	var all sync.WaitGroup
+	for _, relay := range w.outboxes {
+		all.Go(relay.Stop)
+	}
+	w.leases.Stop()
+	for _, u := range w.unserved {
+		u.looks.Wait()
+	}
+	all.Wait()
+	w.leases.Close(context.Background(), w.log)
 }
 
 // forgetAll unwinds the code of the runs that are still in memory: those that
 // wait, and those that could not be given back because the store does not answer.
 func (w *Worker) forgetAll() {
-	w.mu.Lock()
-	parked, owned := w.parked.all(), slices.Collect(maps.Values(w.tasks))
-	w.mu.Unlock()
+	owned, parked := w.runs.all()
 	for _, t := range parked {
 		t.post(input{kind: inputEvict})
 	}
@@ -54,20 +66,14 @@ func (w *Worker) forgetAll() {
 	}
 }
 
-// leaveAll tells all tasks to leave and waits until they have, at most for d.
+// leaveAll tells all runs to leave and waits until they have, at most for d.
 func (w *Worker) leaveAll(d time.Duration) bool {
-	w.mu.Lock()
-	w.checkIdle()
-	all := slices.Collect(maps.Values(w.tasks))
-	w.mu.Unlock()
-	for _, t := range all {
-		t.post(input{kind: inputStop})
-	}
+	idle := w.runs.stop()
 	expired := make(chan struct{})
 	stop := w.clock.AfterFunc(d, func() { close(expired) })
 	defer stop()
 	select {
-	case <-w.idle:
+	case <-idle:
 		return true
 	case <-expired:
 		return false
@@ -76,7 +82,7 @@ func (w *Worker) leaveAll(d time.Duration) bool {
 
 // reportAttempts says which steps ignore that they are to end, and where they are.
 func (w *Worker) reportAttempts() {
-	for _, info := range w.attempts.running() {
+	for _, info := range w.steps.running() {
 		w.log.Error("grace period is over: a step is still running", "run", info.Run, "step", info.Step, "key", info.Key,
 			"attempt", info.Number, "stack", stackOf("flowgen_run", string(info.Run)))
 	}
@@ -98,7 +104,7 @@ func (w *Worker) awaitAttempts() {
 	expired, stop := w.hardStop()
 	defer stop()
 	select {
-	case <-w.attempts.ended():
+	case <-w.steps.ended():
 	case <-expired:
 	}
 }
@@ -106,12 +112,9 @@ func (w *Worker) awaitAttempts() {
 // awaitExecutors waits for the executors, but not for ever for those that are
 // stuck in users' code.
 func (w *Worker) awaitExecutors() {
-	w.mu.Lock()
-	executors := w.executors
-	w.mu.Unlock()
 	expired, stop := w.hardStop()
 	defer stop()
-	for _, e := range executors {
+	for _, e := range w.executors.list() {
 		select {
 		case <-e.done:
 			continue
@@ -120,7 +123,7 @@ func (w *Worker) awaitExecutors() {
 		select {
 		case <-e.done: // both at once
 		default:
-			w.reportStuck(e, "left behind: a run's code does not return")
+			w.watchdog.reportStuck(e, "left behind: a run's code does not return")
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // A run that ends the process of its worker takes along whatever that process owns, and
@@ -43,252 +41,176 @@ import (
 const turnTime = 5 * time.Second
 
 // turns decides whether runs of the worker may be executed, and which. It is guarded by
-// Worker.mu.
+// runs.mu.
 type turns struct {
-	waiting   []*task              // suspects, owned and exempt, of which nothing was executed
-	now       atomic.Pointer[task] // whose turn it is, set with the lock held; nil: everybody's but of those that wait
-	alone     bool                 // nothing else is under way
-	begun     bool                 // its code may begin
-	number    int                  // of the turn: what was set for an earlier one is over
-	since     time.Time            // when the first turn in a row was prepared
-	openUntil time.Time            // others have their time until then
-	armed     bool                 // there is a timer for that
+	waiting   []suspect              // owned and exempt, of which nothing was executed
+	now       atomic.Pointer[inputs] // whose turn it is, set with the lock held; nil: everybody's but of those that wait
+	alone     bool                   // nothing else is under way
+	begun     bool                   // its code may begin
+	number    int                    // of the turn: what was set for an earlier one is over
+	since     time.Time              // when the first turn in a row was prepared
+	openUntil time.Time              // others have their time until then
+	armed     bool                   // there is a timer for that
+}
+
+// suspect is a run that waits for its turn, which may take so long.
+type suspect struct {
+	run  *inputs
+	most time.Duration
 }
 
 // suspectAfter is how many recoveries make a run a suspect.
-func (w *Worker) suspectAfter() int { return max(w.cfg.Recoveries-2, 1) }
+func (e *env) suspectAfter() int { return max(e.cfg.Recoveries-2, 1) }
 
 // exemptAfter is how many recoveries make a run exempt when it is claimed; 0: none do.
-func (w *Worker) exemptAfter() int {
-	if n := w.suspectAfter(); n < w.cfg.Recoveries {
+func (e *env) exemptAfter() int {
+	if n := e.suspectAfter(); n < e.cfg.Recoveries {
 		return n
 	}
 	return 0 // the first death is the last: nobody can tell whose fault it was
 }
 
 // suspected reports whether a run with so many recoveries is one.
-func (w *Worker) suspected(recoveries int) bool {
-	return recoveries >= w.suspectAfter() && recoveries < w.cfg.Recoveries
-}
-
-// lastTurn reports whether the run is poisoned if its worker dies once more.
-func (t *task) lastTurn() bool { return t.recoveries+1 >= t.w.cfg.Recoveries }
-
-func (t *task) turnTime() time.Duration {
-	if t.lastTurn() {
-		return max(t.w.cfg.RunBudget, turnTime)
-	}
-	return turnTime
+func (e *env) suspected(recoveries int) bool {
+	return recoveries >= e.suspectAfter() && recoveries < e.cfg.Recoveries
 }
 
 // closedTo reports whether the run may begin nothing, because it is the turn of another.
-func (w *Worker) closedTo(t *task) bool {
-	now := w.turns.now.Load()
-	return now != nil && now != t
+func (r *runs) closedTo(in *inputs) bool {
+	now := r.turns.now.Load()
+	return now != nil && now != in
 }
 
-// occupied returns how many runs the worker works on: suspects that wait are not among
-// them. It is called with the lock held.
-func (w *Worker) occupied() int { return len(w.tasks) - len(w.turns.waiting) }
-
 // lineUp lets a suspect wait for its turn.
-func (w *Worker) lineUp(t *task) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.tasks[t.id] == t && !slices.Contains(w.turns.waiting, t) {
-		w.turns.waiting = append(w.turns.waiting, t)
+func (r *runs) lineUp(in *inputs, most time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owned[in.id] == in && !slices.ContainsFunc(r.turns.waiting, func(s suspect) bool { return s.run == in }) {
+		r.turns.waiting = append(r.turns.waiting, suspect{in, most})
 	}
-	w.nextTurn()
+	r.nextTurn()
 }
 
 // nextTurn prepares the turn of a suspect, if it is time for one: whatever else is here is
 // told to give way. It is called with the lock held.
-func (w *Worker) nextTurn() {
-	s, now := &w.turns, w.clock.Now()
+func (r *runs) nextTurn() {
+	s, now := &r.turns, r.clock.Now()
 	if s.now.Load() != nil {
-		w.checkAlone()
+		r.checkAlone()
 		return
 	}
-	if len(s.waiting) == 0 || w.stopping.Load() {
+	if len(s.waiting) == 0 || r.stopping.Load() {
 		if !s.since.IsZero() {
 			s.since = time.Time{}
-			w.poke()
+			r.freed.Notify()
 		}
 		return
 	}
 	if wait := s.openUntil.Sub(now); wait > 0 {
-		w.openFor(wait)
+		r.openFor(wait)
 		return
 	}
 	if !s.since.IsZero() && now.Sub(s.since) >= turnTime { // others have waited for long enough
-		s.openUntil, s.since = now.Add(min(now.Sub(s.since), w.cfg.RunBudget)), time.Time{}
-		w.poke()
-		w.nextTurn()
+		s.openUntil, s.since = now.Add(min(now.Sub(s.since), r.cfg.RunBudget)), time.Time{}
+		r.freed.Notify()
+		r.nextTurn()
 		return
 	}
 	if s.since.IsZero() {
 		s.since = now
 	}
-	w.prepareTurn()
+	r.prepareTurn()
 }
 
 // prepareTurn tells whatever else is here to give way. It is called with the lock held.
-func (w *Worker) prepareTurn() {
-	s := &w.turns
+func (r *runs) prepareTurn() {
+	s := &r.turns
 	next := s.waiting[0]
-	s.now.Store(next)
+	s.now.Store(next.run)
 	s.number++
 	s.alone, s.begun, s.waiting = false, false, slices.Delete(s.waiting, 0, 1)
-	for _, t := range w.tasks {
-		if t != next {
-			t.post(input{kind: inputGiveWay})
+	for _, in := range r.owned {
+		if in != next.run {
+			in.post(input{kind: inputGiveWay})
 		}
 	}
 	number := s.number
-	w.clock.AfterFunc(next.turnTime(), func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	r.clock.AfterFunc(next.most, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if s.number == number && s.now.Load() != nil && !s.begun {
-			w.beginTurn() // beside what does not end
+			r.beginTurn() // beside what does not end
 		}
 	})
-	w.checkAlone()
+	r.checkAlone()
 }
 
 // openFor lets others have their time, and then goes on with suspects. It is called with the lock
 // held.
-func (w *Worker) openFor(d time.Duration) {
-	if w.turns.armed {
+func (r *runs) openFor(d time.Duration) {
+	if r.turns.armed {
 		return
 	}
-	w.turns.armed = true
-	w.clock.AfterFunc(d, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.turns.armed = false
-		w.nextTurn()
+	r.turns.armed = true
+	r.clock.AfterFunc(d, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.turns.armed = false
+		r.nextTurn()
 	})
 }
 
 // quiet goes on with suspects before the time of others is over: nothing else is ready.
-func (w *Worker) quiet() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s := &w.turns; len(s.waiting) > 0 && s.now.Load() == nil && w.occupied() == 0 {
+func (r *runs) quiet() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := &r.turns; len(s.waiting) > 0 && s.now.Load() == nil && r.occupied() == 0 {
 		s.openUntil = time.Time{}
-		w.nextTurn()
+		r.nextTurn()
 	}
 }
 
 // checkAlone begins the turn that was prepared once nothing else is under way, and all that was
 // given back is known to be. It is called with the lock held.
-func (w *Worker) checkAlone() {
-	if s := &w.turns; s.now.Load() != nil && !s.begun && w.occupied() == 1 && w.releasing == 0 {
+func (r *runs) checkAlone() {
+	if s := &r.turns; s.now.Load() != nil && !s.begun && r.occupied() == 1 && r.releasing == 0 {
 		s.alone = true
-		w.beginTurn()
+		r.beginTurn()
 	}
 }
 
 // beginTurn is called with the lock held.
-func (w *Worker) beginTurn() {
-	w.turns.begun = true
-	w.turns.now.Load().post(input{kind: inputTick})
+func (r *runs) beginTurn() {
+	r.turns.begun = true
+	r.turns.now.Load().post(input{kind: inputTick})
 }
 
-// takeTurn begins with the code of a suspect, once the store knows whether that counts.
-func (t *task) takeTurn() {
-	t.w.mu.Lock()
-	s := &t.w.turns
-	mine := s.now.Load() == t && s.begun
-	alone, number := s.alone, s.number
-	t.w.mu.Unlock()
-	if !mine || t.inflight != nil || !t.alive() {
-		return
-	}
-	t.turn = number
-	counts := alone || !t.lastTurn()
-	if counts && !t.blamed {
-		c := t.newCommit(0)
-		c.req = store.Commit{Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Exempt: store.ExemptOff}
-		t.send(c, t.w.commits)
-		return
-	}
-	w, most := t.w, t.turnTime()
-	w.clock.AfterFunc(most, func() { t.post(input{kind: inputTurnOver, turn: number}) })
-	w.clock.AfterFunc(most+turnTime, func() { // its code does not even let it hear of that
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.finishTurn(number)
-	})
-	t.read()
+// turnOf returns the turn of a run, if it has begun, and whether nothing else is under way.
+func (r *runs) turnOf(in *inputs) (number int, alone, begun bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.turns
+	return s.number, s.alone, s.now.Load() == in && s.begun
 }
 
-// onTurnOver lets others begin, although the run has made no progress. In its last turn it
-// is made exempt again before that, which takes a commit; if its code keeps even
-// that from being made, others go on all the same.
-func (t *task) onTurnOver(number int) {
-	switch {
-	case t.turn != number || t.state == taskAway:
-	case t.blamed && t.lastTurn():
-		t.exempt = store.ExemptOn
-	default:
-		t.endTurn()
+// finishTurn lets others begin, unless they have already.
+func (r *runs) finishTurn(number int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turns.now.Load() != nil && r.turns.number == number {
+		r.turns.now.Store(nil)
+		r.nextTurn()
 	}
 }
 
-// onExempt goes on when the store knows what becomes of a death.
-func (t *task) onExempt(e store.Exempt) {
-	switch e {
-	case store.ExemptOff:
-		t.blamed = true
-	case store.ExemptOn:
-		t.blamed, t.exempt = false, store.ExemptUnchanged
-		t.endTurn()
-	}
-}
-
-// endTurn is called when the turn of a suspect is over.
-func (t *task) endTurn() {
-	number := t.turn
-	t.turn = 0
-	if number == 0 {
-		return
-	}
-	t.w.mu.Lock()
-	defer t.w.mu.Unlock()
-	t.w.finishTurn(number)
-}
-
-// finishTurn is called with the lock held.
-func (w *Worker) finishTurn(number int) {
-	if w.turns.now.Load() != nil && w.turns.number == number {
-		w.turns.now.Store(nil)
-		w.nextTurn()
-	}
-}
-
-// dismiss forgets a task that has left as a suspect. It is called with the lock held.
-func (w *Worker) dismiss(t *task) {
-	s := &w.turns
-	s.waiting = slices.DeleteFunc(s.waiting, func(other *task) bool { return other == t })
-	if s.now.Load() == t {
+// dismiss forgets a run that has left as a suspect. It is called with the lock held.
+func (r *runs) dismiss(in *inputs) {
+	s := &r.turns
+	s.waiting = slices.DeleteFunc(s.waiting, func(other suspect) bool { return other.run == in })
+	if s.now.Load() == in {
 		s.now.Store(nil)
 	}
 	if s.now.Load() != nil || len(s.waiting) > 0 || !s.since.IsZero() {
-		w.nextTurn()
-	}
-}
-
-// acquit notes that what a suspect was suspected of is forgotten: it has made progress.
-func (t *task) acquit() {
-	t.recoveries, t.exempt = 0, store.ExemptUnchanged
-	t.endTurn()
-}
-
-// onGiveWay gives the run back because it is the turn of a suspect: at once, unless something of it
-// is under way. Then it begins nothing more, and leaves with its next commit.
-func (t *task) onGiveWay() {
-	if t.w.closedTo(t) && (t.state == taskNew || t.state == taskLoading) && t.recoveries < t.w.cfg.Recoveries {
-		t.lose(&t.fence)
+		r.nextTurn()
 	}
 }

@@ -14,5 +14,5 @@ func init() {
 // instrument is [engine.Instrument].
 func (w *Worker) instrument(h engine.TestHooks) {
 	w.code, w.activity, w.chance, w.fit, w.queues = h.Registry, h.Activity, h.Chance, h.Fingerprint, h.Queues
-	w.lookAgain = math.MaxInt64
+	w.loop.code, w.lookAgain = h.Registry, math.MaxInt64
 }

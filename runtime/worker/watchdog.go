@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/pprof"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,33 +14,37 @@ import (
 
 // watchdog looks for executors that do not come back from users' code.
 type watchdog struct {
-	stop chan struct{}
-	done chan struct{}
+	*env
+	executors *executors
+	slots     *slots
+	stopped   chan struct{}
+	done      chan struct{}
 }
 
-func (w *Worker) watch() {
-	w.dog = &watchdog{stop: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(w.dog.done)
-		// The machine's clock: what is measured is real time, also in tests that
-		// bring a clock of their own.
-		tick := time.NewTicker(min(w.cfg.BlockedAfter, spareAfter*2) / 4)
-		defer tick.Stop()
-		for {
-			select {
-			case <-w.dog.stop:
-				return
-			case <-tick.C:
-				w.checkExecutors()
-				w.offerSlots() // also if the offer went to a run that is stuck
-			}
+func newWatchdog(e *env, all *executors, s *slots) *watchdog {
+	return &watchdog{env: e, executors: all, slots: s, stopped: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (w *watchdog) run() {
+	defer close(w.done)
+	// The machine's clock: what is measured is real time, also in tests that
+	// bring a clock of their own.
+	tick := time.NewTicker(min(w.cfg.BlockedAfter, spareAfter*2) / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.stopped:
+			return
+		case <-tick.C:
+			w.check()
+			w.slots.offer() // also if the offer went to a run that is stuck
 		}
-	}()
+	}
 }
 
-func (w *Worker) stopWatch() {
-	close(w.dog.stop)
-	<-w.dog.done
+func (w *watchdog) stop() {
+	close(w.stopped)
+	<-w.done
 }
 
 const (
@@ -53,7 +56,7 @@ const (
 	mostSpare = 256
 )
 
-// checkExecutors replaces each executor that has been in users' code for too long. The
+// check replaces each executor that has been in users' code for too long. The
 // code cannot be stopped: it keeps its run and its goroutine, and goes on where it is if
 // it ever gets free; the other runs go on without it.
 //
@@ -62,17 +65,15 @@ const (
 // half as much for the looks at them; past mostSpare of them it is BlockedAfter that
 // counts. Code that only computes for longer than that is taken for code that blocks: it
 // shares the processors with one more goroutine, which ends when it returns.
-func (w *Worker) checkExecutors() {
-	w.mu.Lock()
-	executors := slices.Clone(w.executors)
-	w.mu.Unlock()
+func (w *watchdog) check() {
+	all := w.executors.list()
 	spare := 0
-	for _, e := range executors {
+	for _, e := range all {
 		if e.replaced.Load() && !e.reported {
 			spare++
 		}
 	}
-	for _, e := range executors {
+	for _, e := range all {
 		since := e.busy.Load()
 		if since == 0 {
 			continue
@@ -83,32 +84,23 @@ func (w *Worker) checkExecutors() {
 			w.reportStuck(e, "code of a run blocks outside of the durable operations: other runs go on without this executor")
 		}
 		if e.reported {
-			w.tellBegun(e.task.Load())
+			w.tellBegun(e.run.Load())
 		}
-		if e.replaced.Load() || !e.reported && (kept < spareAfter || spare >= mostSpare || !w.queue.waiting()) {
+		if e.replaced.Load() || !e.reported && (kept < spareAfter || spare >= mostSpare || !w.executors.ready.waiting()) {
 			continue
 		}
 		e.replaced.Store(true)
 		spare++
-		w.startExecutor()
+		w.executors.start()
 	}
-	w.mu.Lock()
-	w.executors = slices.DeleteFunc(w.executors, func(e *executor) bool {
-		select {
-		case <-e.done:
-			return e.replaced.Load()
-		default:
-			return false
-		}
-	})
-	w.mu.Unlock()
+	w.executors.forgetReplaced()
 }
 
 // tellBegun lets the status of a run say that it runs, whose code does not come to its first
 // commit: else it would look like one that waits for a worker. The commit has no frame. It
 // names the claim and the frame of the creation, so it does nothing once the run has got
 // further, or has another owner.
-func (w *Worker) tellBegun(t *task) {
+func (w *watchdog) tellBegun(t *inputs) {
 	if t == nil {
 		return
 	}
@@ -126,8 +118,8 @@ func (w *Worker) tellBegun(t *task) {
 	})
 }
 
-func (w *Worker) reportStuck(e *executor, text string) {
-	t := e.task.Load()
+func (w *watchdog) reportStuck(e *executor, text string) {
+	t := e.run.Load()
 	if t == nil {
 		return // it has come back meanwhile
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -14,166 +13,34 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/activity"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/worker/internal/request"
+	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
+	"github.com/flowgen/flowgen/runtime/worker/internal/outbox"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
-
-// Config configures a worker. The zero value is the default.
-type Config struct {
-	// Queues are the queues to serve; empty: the queue of each registered
-	// workflow and step, and "default". A queue that only workflow.Queue names must
-	// be one of them.
-	Queues []string
-	// Concurrency bounds how many steps run at once; 0: 256.
-	Concurrency int
-	// Grace is how long running steps may go on when the worker stops; 0: 10 s.
-	Grace time.Duration
-	// Heartbeat is how often the worker renews its claims; 0: 5 s.
-	Heartbeat time.Duration
-	// ClaimExpiry is how long after its last heartbeat a worker is taken for
-	// dead; 0: 30 s. It must be at least twice Heartbeat.
-	ClaimExpiry time.Duration
-	// RunBudget is how long a run may keep its place on the worker while others
-	// wait for one; 0: 50 s.
-	RunBudget time.Duration
-	// Recoveries is how often a run may take its worker with it before it is set
-	// aside as failed, with the code "poisoned"; 0: 5. With 1 the first death of a worker
-	// poisons whatever it had: at least 2 are needed to tell the guilty from the innocent.
-	Recoveries int
-	// Parked bounds how many branches of waiting runs are kept in memory, about
-	// 13 KB each; 0: 5,000. Beyond it runs are replayed when they wake.
-	Parked int
-	// Runs bounds how many runs the worker works on at once, not those that wait;
-	// 0: Concurrency, but at least 16. More of them wait for one another's steps.
-	Runs int
-	// MaxLogEvents and MaxLogBytes bound the log of a run; 0: 50,000 events, 50 MB. One that
-	// gets longer ends as failed, with the code "loglimit": its context ends as after a cancel,
-	// and a fifth as much again is left for what cleans up and undoes. A run that goes on
-	// for long continues as new before that; see workflow.ContinueAsNew and LogLength.
-	MaxLogEvents int
-	MaxLogBytes  int
-	// NoHandover lets runs that are started on the worker's own client wait for a
-	// claim by any worker. Else this worker begins them at once while it has room,
-	// which saves a claim, a commit and two round trips.
-	NoHandover bool
-	// BlockedAfter is how long code of a workflow may run between two durable
-	// operations before the worker reports it; 0: 5 s.
-	BlockedAfter time.Duration
-	// Logger is used by the worker; nil: that of the client.
-	Logger *slog.Logger
-	// BaseContext returns the context that those of the steps are made from;
-	// nil: context.Background(). It is called once.
-	BaseContext func() context.Context
-	// Name tells people which worker this is; empty: host name and process id.
-	Name string
-}
-
-func (c Config) withDefaults(client *slog.Logger) Config {
-	pick := func(v *time.Duration, d time.Duration) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	count := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	pick(&c.Grace, 10*time.Second)
-	pick(&c.Heartbeat, 5*time.Second)
-	pick(&c.ClaimExpiry, 30*time.Second)
-	pick(&c.RunBudget, 50*time.Second)
-	pick(&c.BlockedAfter, 5*time.Second)
-	count(&c.Concurrency, 256)
-	count(&c.Recoveries, 5)
-	count(&c.Parked, 5_000)
-	count(&c.MaxLogEvents, 50_000)
-	count(&c.MaxLogBytes, 50_000_000)
-	count(&c.Runs, max(c.Concurrency, 16))
-	if c.Logger == nil {
-		c.Logger = client
-	}
-	if c.Name == "" {
-		host, _ := os.Hostname()
-		c.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
-	}
-	return c
-}
-
-// ErrStopping is the cause of a step's context that ends because the worker does.
-var ErrStopping = errors.New("worker is stopping")
-
-// errEnded is the cause of a step's context whose run has ended without it.
-var errEnded = errors.New("the run has ended")
-
-// errLost is the cause of a step's context whose run was taken over.
-var errLost = workflow.ErrClaimLost
 
 // Worker executes runs. Make one with [New], register workflows and steps, and
 // call [Worker.Run].
 type Worker struct {
-	client   engine.Client
-	store    store.Store
-	clock    store.Clock
-	cfg      Config
-	log      *slog.Logger
-	registry *workflow.Registry
-	code     engine.Registry // that of registry, but in a test kit
-	fit      string          // fingerprint of the code
-	build    string          // as much of it as events say; empty: it does not tell programs apart
-	classes  []store.Class
-	serves   map[store.Class]bool
-	base     context.Context
-	outage   *outage.Log
-	damage   store.DamageTeller // nil: the store tells of none
-	activity *activity.Counter  // nil but in a test kit
-	chance   func() float64     // in [0, 1)
-	queues   []string           // served beside those of the configuration
-	// Bounds that only tests and their kit change.
-	lookAgain time.Duration // how long a task trusts an alarm
-	waitMost  time.Duration
-	obeys     time.Duration // how long what was told to end is waited for
-
-	mu        sync.Mutex
-	tasks     map[event.RunID]*task // owned
-	parked    *parkedRuns
-	sessions  []*session
-	turns     turns   // of suspects
-	slotLine  []*task // want to start steps
-	releasing int     // runs that are being given back outside of a commit
-	aside     map[event.RunID]*asideRun
-
-	slots    atomic.Int64 // free
-	claimSeq atomic.Uint64
-	queue    queue
-
-	commitSender *request.Sender[*commit]
-	loadSender   *request.Sender[*load]
-	commits      chan *commit
-	births       chan *commit
-	loads        chan *load
-	executors    []*executor
-	turn         atomic.Int64 // the partition to claim from first
-	passed       atomic.Bool  // a partition was passed over in this round
-	stopping     atomic.Bool
-	ending       atomic.Bool // the grace period is over
-	hard         atomic.Bool // nothing waits for steps any more
-	killed       atomic.Bool // see engine.Kill
-	attempts     attemptSet
-	kick         chan struct{}   // capacity was freed, or a due time learnt
-	revived      chan struct{}   // a partition that was silent answers
-	idle         chan struct{}   // closed when stopping and no task is left
-	io           context.Context // ends when the worker waits for the store no more
-	cutOff       context.CancelFunc
-	dog          *watchdog
-	told         sync.Map // classes of which it has said that nobody serves them
-
-	ran  atomic.Bool
-	work sync.WaitGroup // committers, loaders, the purger
+	*env
+	loop      *loopParts
+	outage    *outage.Log
+	registry  *workflow.Registry
+	code      engine.Registry // that of registry, but in a test kit
+	queues    []string        // served beside those of the configuration
+	runs      *runs
+	leases    lease.Set
+	outboxes  []*outbox.Relay // by partition
+	claimer   *claimer
+	committer *committer
+	loader    *loader
+	steps     *steps
+	executors *executors
+	unserved  []*unserved // by partition
+	watchdog  *watchdog
+	ran       atomic.Bool
 }
 
 // New returns a worker on the client's store. It panics if a field of the
@@ -189,25 +56,31 @@ func New(c *workflow.Client, cfg Config) *Worker {
 		panic(fmt.Sprintf("worker: New: ClaimExpiry %v is less than twice Heartbeat %v: a worker that is well would be taken for dead", cfg.ClaimExpiry, cfg.Heartbeat))
 	}
 	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
-	w := &Worker{
-		client: client, store: outage.Watch(s, failures), outage: failures, clock: s.Clock(), cfg: cfg, log: cfg.Logger, registry: registry, code: engine.RegistryOf(registry),
-		tasks: map[event.RunID]*task{}, parked: newParkedRuns(cfg.Parked),
-		commits: make(chan *commit, 1024), births: make(chan *commit, 1024), loads: make(chan *load, 1024),
-		kick: make(chan struct{}, 1), revived: make(chan struct{}, 1), idle: make(chan struct{}),
-		base: context.Background(), chance: rand.Float64,
+	e := &env{
+		cfg: cfg, store: outage.Watch(s, failures), clock: s.Clock(), log: cfg.Logger, base: context.Background(), chance: rand.Float64,
 		lookAgain: lookAgain, waitMost: waitMost, obeys: hardStop,
 	}
 	if cfg.BaseContext != nil {
-		w.base = cfg.BaseContext()
+		e.base = cfg.BaseContext()
 	}
-	w.damage, _ = store.As[store.DamageTeller](s)
-	w.io, w.cutOff = context.WithCancel(context.Background())
-	w.slots.Store(int64(cfg.Concurrency))
-	w.queue.init()
-	w.attempts.init()
-	w.commitSender, w.loadSender = w.newCommitSender(), w.newLoadSender()
+	e.damage, _ = store.As[store.DamageTeller](s)
+	e.io, e.cutOff = context.WithCancel(context.Background())
+	w := &Worker{env: e, outage: failures, registry: registry, code: engine.RegistryOf(registry)}
+	w.runs = newRuns(e)
+	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}}
+	w.executors = &executors{ready: newQueue[runnable]()}
+	w.claimer = newClaimer(e, w.runs, w.newLoop)
+	w.committer, w.loader = newCommitter(e, w.claimer.silent), newLoader(e)
+	w.watchdog = newWatchdog(e, w.executors, w.steps.slots)
+	w.loop = &loopParts{
+		client: client, code: w.code, runs: w.runs, committer: w.committer, loader: w.loader, steps: w.steps, ready: w.executors.ready,
+		outbox: func(partition int) { w.outboxes[partition].Notify() },
+	}
 	return w
 }
+
+// newLoop returns the inputs of a new run loop.
+func (w *Worker) newLoop(run event.RunID) *inputs { return &newRunLoop(w.env, w.loop, run).inputs }
 
 // Registry returns where generated Register functions put workflows and steps.
 func (w *Worker) Registry() *workflow.Registry { return w.registry }
@@ -244,10 +117,9 @@ func (w *Worker) run(ctx context.Context) error {
 		w.fit = fingerprint(w.code)
 		w.build = w.fit[:12]
 	}
-	if err := w.openSessions(ctx); err != nil {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
-		defer cancel()
-		w.closeSessions(closing)
+	w.partition()
+	if err := w.leases.Open(ctx); err != nil {
+		w.leases.Close(context.WithoutCancel(ctx), w.log)
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}
@@ -255,43 +127,56 @@ func (w *Worker) run(ctx context.Context) error {
 	}
 	purging, stopPurging := context.WithCancel(ctx)
 	w.startGoroutines(purging)
-	w.consult(purging)
+	w.consult(purging, w.leases.Answer)
 
 	leave := func() {}
 	if !w.cfg.NoHandover {
-		leave = w.client.AddHost(host{w})
+		leave = w.loop.client.AddHost(host{w})
 	}
-	failed := w.claimLoop(ctx)
+	failed := w.claimer.run(ctx)
 	leave()
 	stopPurging()
 	w.stop()
 	return failed
 }
 
+// partition makes the parts that there is one of for each partition.
+func (w *Worker) partition() {
+	told := &sync.Map{}
+	for p := range w.store.Partitions() {
+		relay := outbox.New(outbox.Params{
+			Store: w.store, Clock: w.clock, Log: w.log, Activity: w.activity, Partition: p, Name: w.cfg.Name, Heartbeat: w.cfg.Heartbeat,
+			Silent: w.claimer.silent,
+		})
+		look := &unserved{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName, told: told}
+		l := lease.New(lease.Params{
+			Store: w.store, Clock: w.clock, Log: w.log, Partition: p, Worker: w.cfg.Name, Expiry: w.cfg.ClaimExpiry, Heartbeat: w.cfg.Heartbeat,
+			Classes: w.classes, Fingerprint: w.fit, Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
+				relay.Heard(answer.Outbox)
+				w.tellDamage()
+				look.look(ctx, answer.Unserved)
+			},
+		})
+		w.outboxes, w.leases = append(w.outboxes, relay), append(w.leases, l)
+		w.unserved = append(w.unserved, look)
+		w.claimer.sources = append(w.claimer.sources, &source{Lease: l})
+	}
+	w.loop.leases = w.leases
+}
+
 func (w *Worker) startGoroutines(purging context.Context) {
 	for range max(runtime.GOMAXPROCS(0), 2) {
-		w.startExecutor()
+		w.executors.start()
 	}
-	for range committers {
-		w.work.Add(1)
-		go w.commitLoop()
+	w.committer.start()
+	w.loader.start()
+	for p, l := range w.leases {
+		go l.Run()
+		go w.outboxes[p].Run()
+		w.outboxes[p].Notify() // what a worker before has left
 	}
-	for range bearers {
-		w.work.Add(1)
-		go w.birthLoop()
-	}
-	for range loaders {
-		w.work.Add(1)
-		go w.loadLoop()
-	}
-	for _, s := range w.sessions {
-		go s.loop()
-		go s.relay.Run()
-		s.relay.Notify() // what a worker before has left
-	}
-	w.work.Add(1)
-	go w.purgeLoop(purging)
-	w.watch()
+	w.work.Go(func() { (&purger{w.env, w.outage}).run(purging) })
+	go w.watchdog.run()
 }
 
 func (w *Worker) servedClasses() []store.Class {
@@ -324,12 +209,4 @@ func (w *Worker) servedClasses() []store.Class {
 		}
 	}
 	return all
-}
-
-// poke wakes the claim loop.
-func (w *Worker) poke() {
-	select {
-	case w.kick <- struct{}{}:
-	default:
-	}
 }

@@ -43,10 +43,10 @@ func (s *press) Publish(_ context.Context, _ event.RunID, _ store.Fence, chunks 
 }
 
 // What goroutines write while a call is under way leaves with the next one.
-func TestPen_GathersWhatIsWrittenMeanwhile(t *testing.T) {
+func TestStreamWriter_GathersWhatIsWrittenMeanwhile(t *testing.T) {
 	st := &press{Store: memstore.New(), begun: make(chan struct{}, 100), hears: make(chan struct{})}
 	w := New(workflow.NewClient(st, workflow.ClientConfig{WarnPayload: 1 << 20}), Config{})
-	p := &pen{w: w, attempt: &attempt{}, ctx: t.Context(), by: chunk.Chunk{Key: "k", Attempt: 1}}
+	p := &streamWriter{env: w.env, client: w.steps.client, attempt: &attempt{}, ctx: t.Context(), by: chunk.Chunk{Key: "k", Attempt: 1}}
 	var all sync.WaitGroup
 	write := func(stream string, value []byte) {
 		all.Go(func() {

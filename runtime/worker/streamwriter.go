@@ -18,15 +18,17 @@ import (
 
 // The limits of what is published in one go.
 const (
-	penChunks = 256
-	penBytes  = 1 << 20
+	pageChunks = 256
+	pageBytes  = 1 << 20
 )
 
-// pen writes to streams for one attempt. What its goroutines write while one call is
+// streamWriter writes to streams for one attempt. What its goroutines write while one call is
 // under way is gathered for the next one; a call is repeated until it is answered.
-type pen struct {
-	w       *Worker
-	attempt *attempt
+type streamWriter struct {
+	*env
+	client  engine.Client
+	attempt stopper
+	name    string      // of the writer
 	by      chunk.Chunk // whose chunks they are; without a value
 	run     event.RunID // that the worker owns
 	fence   store.Fence
@@ -42,6 +44,9 @@ type pen struct {
 	pages   map[string]uint64 // chunks written so far, by stream
 	closed  []string          // streams, in the order in which they were closed
 }
+
+// stopper is an attempt, which ends when its claim is lost.
+type stopper interface{ stop(cause error) }
 
 // line is one chunk on its way.
 type line struct {
@@ -64,8 +69,8 @@ var errAttemptEnded = errors.New("the attempt has ended")
 
 // write adds a chunk, and returns once it is durable, refused, or not wanted any
 // more.
-func (p *pen) write(ctx context.Context, stream string, value []byte, keep int) error {
-	if err := p.w.client.CheckPayload("chunk of stream ", stream, len(value)); err != nil {
+func (p *streamWriter) write(ctx context.Context, stream string, value []byte, keep int) error {
+	if err := p.client.CheckPayload("chunk of stream ", stream, len(value)); err != nil {
 		return err
 	}
 	by := p.by
@@ -87,7 +92,7 @@ func (p *pen) write(ctx context.Context, stream string, value []byte, keep int) 
 	}
 }
 
-func (p *pen) add(l *line) error {
+func (p *streamWriter) add(l *line) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -109,7 +114,7 @@ func (p *pen) add(l *line) error {
 }
 
 // close keeps in mind that the attempt has closed a stream.
-func (p *pen) close(stream string) error {
+func (p *streamWriter) close(stream string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -122,7 +127,7 @@ func (p *pen) close(stream string) error {
 }
 
 // drain publishes until nothing is pending.
-func (p *pen) drain() {
+func (p *streamWriter) drain() {
 	for {
 		next := p.next()
 		if next == nil {
@@ -136,7 +141,7 @@ func (p *pen) drain() {
 }
 
 // next takes the chunks for the stream that has waited longest.
-func (p *pen) next() *page {
+func (p *streamWriter) next() *page {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.pending) == 0 {
@@ -152,7 +157,7 @@ func (p *pen) next() *page {
 			rest = append(rest, l)
 			continue
 		}
-		if size += len(l.body); len(next.lines) > 0 && size > penBytes || len(next.lines) == penChunks {
+		if size += len(l.body); len(next.lines) > 0 && size > pageBytes || len(next.lines) == pageChunks {
 			rest = append(rest, p.pending[i:]...)
 			break
 		}
@@ -166,7 +171,7 @@ func (p *pen) next() *page {
 
 // deliver publishes until there is an answer. Whoever waits is told why the attempt
 // is over if it is.
-func (p *pen) deliver(next *page) error {
+func (p *streamWriter) deliver(next *page) error {
 	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		if p.ctx.Err() != nil {
 			return p.over()
@@ -181,12 +186,12 @@ func (p *pen) deliver(next *page) error {
 		case p.ctx.Err() != nil:
 			return p.over()
 		}
-		wait.For(p.ctx, p.w.clock, delay)
+		wait.For(p.ctx, p.clock, delay)
 	}
 }
 
 // over returns why nothing is written any more.
-func (p *pen) over() error {
+func (p *streamWriter) over() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -197,7 +202,7 @@ func (p *pen) over() error {
 
 // end is called when the code of the attempt has returned. It waits for what is
 // under way, and returns the streams that the attempt has closed.
-func (p *pen) end() []string {
+func (p *streamWriter) end() []string {
 	p.mu.Lock()
 	p.ended = true
 	cancel := p.cancel
@@ -207,4 +212,62 @@ func (p *pen) end() []string {
 		p.work.Wait()
 	}
 	return p.closed
+}
+
+// publish publishes a page, and repeats that with the same chunks if it is called
+// again.
+func (p *streamWriter) publish(ctx context.Context, next *page) error {
+	if p.caller != nil {
+		return p.post(ctx, next)
+	}
+	chunks := make([]store.Publication, len(next.lines))
+	for i, l := range next.lines {
+		chunks[i] = store.Publication{Stream: chunk.Stream(next.stream), Body: l.body, Writer: p.name, Nth: next.first + uint64(i)}
+	}
+	chunks[len(chunks)-1].Keep = next.keep
+	err := p.store.Publish(ctx, p.run, p.fence, chunks)
+	if errors.Is(err, store.ErrFenced) {
+		return fmt.Errorf("%w: %w", workflow.ErrClaimLost, err)
+	}
+	return err
+}
+
+// post lets another run publish a page, for which a run of this worker executes the
+// step: the chunks go into the inbox of that run, under an id of their own.
+func (p *streamWriter) post(ctx context.Context, next *page) error {
+	to := p.caller.Run
+	state, err := p.store.ReadStream(ctx, store.ReadStream{Run: to, Stream: chunk.Stream(next.stream), Limit: -1})
+	switch {
+	case err != nil:
+		return calledOff(err)
+	case state.Closed:
+		return workflow.ErrStreamClosed
+	}
+	batch := chunk.Batch{Keep: next.keep}
+	for _, l := range next.lines {
+		batch.Bodies = append(batch.Bodies, l.body)
+	}
+	body, err := event.AppendItem(nil, &event.Event{
+		Type: event.StreamWritten, Name: next.stream, Key: p.by.Key, Attempt: p.by.Attempt, Payload: batch.Encode(),
+	})
+	if err != nil {
+		return err
+	}
+	id := event.DerivedItemID(p.run, fmt.Sprintf("write:%d:%d:%s", p.by.Attempt, next.first, next.stream))
+	_, err = p.store.Deliver(ctx, store.Deliver{
+		Run: to, Item: store.Item{ID: id, Scope: store.ScopeRun, Body: body}, Deadline: p.clock.Now().Add(postWindow),
+	})
+	return calledOff(err)
+}
+
+// postWindow bounds how late chunks for another run may arrive.
+const postWindow = time.Minute
+
+// calledOff tells a refusal for good: the run does not wait for the step any more.
+func calledOff(err error) error {
+	var ended *store.TerminalError
+	if errors.As(err, &ended) || errors.Is(err, store.ErrRunNotFound) {
+		return fmt.Errorf("%w: %w", workflow.ErrClaimLost, err)
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
@@ -9,18 +10,18 @@ import (
 // begin lets the code of a run begin, unless it must not begin yet. What was accepted
 // for it before it was claimed is in the log by then; it does not wait for what came since,
 // or it would never begin while there is always more.
-func (t *task) begin() {
+func (t *runLoop) begin() {
 	f := t.run.Fold()
-	if f.Run != event.StatePending || !t.caughtUp && t.hasMail() {
+	if f.Run != event.StatePending || !t.unread.caughtUp && t.hasUnread() {
 		return
 	}
-	now := t.w.clock.Now()
+	now := t.clock.Now()
 	switch {
 	case f.Held() && !now.Before(f.Due()):
 		t.end(event.Event{Type: event.RunFailed, Failure: notReleased(f)})
 	case f.Held() || f.Paused || f.Spec.StartAt.After(now):
 	default:
-		t.apply(event.Event{Type: event.RunStarted, By: t.w.cfg.Name, Build: t.w.build})
+		t.apply(event.Event{Type: event.RunStarted, By: t.cfg.Name, Build: t.build})
 	}
 }
 
@@ -28,18 +29,13 @@ func notReleased(f *event.Fold) *event.Failure {
 	return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and nobody released it within %v", f.Spec.Hold)}
 }
 
-// pointless reports whether a command changes nothing: it is not recorded.
-func (t *task) pointless(e *event.Event) bool {
-	f := t.run.Fold()
-	switch e.Type {
-	case event.RunPaused:
-		return f.Paused
-	case event.RunResumed:
-		return !f.Paused && !t.run.Stepping()
-	case event.RunReleased:
-		return !f.Held()
-	case event.RunStepped:
-		return !f.Spec.Debug
+// outOfTime returns why a run that has not begun fails now without its code; nil: it does not.
+func outOfTime(f *event.Fold, now time.Time) *event.Failure {
+	switch {
+	case f.Held() && !now.Before(f.Due()):
+		return notReleased(f)
+	case f.Spec.Timeout > 0 && !now.Before(f.CreatedAt.Add(f.Spec.Timeout)):
+		return &event.Failure{Code: event.CodeTimeout, Message: fmt.Sprintf("its time of %v was over before a worker had begun with it", f.Spec.Timeout)}
 	}
-	return false
+	return nil
 }

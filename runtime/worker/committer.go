@@ -1,0 +1,248 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/request"
+)
+
+const (
+	committers  = 2
+	commitBatch = 256
+
+	creators    = 2
+	createBatch = 256
+)
+
+// commit is one commit of a run on its way. A run has one at a time.
+type commit struct {
+	run     committing
+	req     store.Commit
+	start   *localStart // it creates the run; nil: it is there
+	note    string      // why the run is blocked
+	again   bool        // it publishes effects.again
+	told    int         // of effects.refusals
+	events  int         // of effects.unsaved
+	took    int         // of unread.taken
+	read    extent      // of unread.read
+	answer  store.Committed
+	starts  []*attempt // to start when it is durable
+	cancels []uint64   // steps to cancel when it is durable
+}
+
+// localStart is a run that its client starts on this worker, which creates it under one of
+// its sessions.
+type localStart struct {
+	*handover.Start
+	partition int
+	session   store.SessionID
+	request   store.Create // as the worker sends it
+}
+
+// committing is a run that has a commit in flight.
+type committing interface {
+	// committed takes the commit back, with its answer.
+	committed(c *commit)
+}
+
+// extent is how much of an inbox.
+type extent struct{ items, bytes int }
+
+// committer sends commits, and what creates runs, until they are answered.
+type committer struct {
+	*env
+	silent  func(partition int) bool
+	sender  *request.Sender[*commit]
+	commits chan *commit
+	creates chan *commit
+}
+
+func newCommitter(e *env, silent func(partition int) bool) *committer {
+	m := &committer{env: e, silent: silent, commits: make(chan *commit, 1024), creates: make(chan *commit, 1024)}
+	// After an error it is not known which commits were applied: the same bytes are sent again,
+	// and the store answers for each of them as it would have done the first time.
+	m.sender = request.NewSender(request.Params[*commit]{
+		Ask:       m.ask,
+		GiveUp:    func(c *commit, err error) { m.deliver(c, store.Committed{Err: err}) },
+		Partition: func(c *commit) int { return m.partitionOf(c.req.Run) },
+		Bytes:     (*commit).bytes,
+		Clock:     m.clock, Context: m.io, Last: m.hard.Load, Work: &m.work,
+	})
+	return m
+}
+
+// start starts the goroutines, which end with the worker.
+func (m *committer) start() {
+	for range committers {
+		m.work.Go(m.commitLoop)
+	}
+	for range creators {
+		m.work.Go(m.createLoop)
+	}
+}
+
+// commit hands on a commit of a run that exists, or one that creates it. It
+// is not answered if the worker has stopped.
+func (m *committer) commit(c *commit) {
+	to := m.commits
+	if c.start != nil {
+		to = m.creates
+	}
+	m.activity.Begin()
+	select {
+	case to <- c:
+	case <-m.io.Done():
+	}
+}
+
+// commitLoop commits for many runs at once. While a batch is written, the next
+// one gathers.
+func (m *committer) commitLoop() {
+	var batch []*commit
+	for {
+		if batch = request.Gather(m.io, m.commits, batch, commitBatch); len(batch) == 0 {
+			return
+		}
+		for _, c := range batch {
+			if c.note != "" && !m.silent(m.partitionOf(c.req.Run)) { // it would hold up the others
+				m.writeNote(c)
+			}
+		}
+		m.sender.Send(batch)
+		clear(batch[:cap(batch)]) // the next ones come into the same buffer
+	}
+}
+
+// bytes returns about how long the request is.
+func (c *commit) bytes() int {
+	n := len(c.req.Frame)
+	for i := range c.req.Send {
+		n += len(c.req.Send[i].Body)
+	}
+	for i := range c.req.Publish {
+		n += len(c.req.Publish[i].Body)
+	}
+	if c.req.Continue != nil {
+		n += len(c.req.Continue.Frame)
+	}
+	return n
+}
+
+// deliver tells the run what was answered. The commit is the run's from then on, for
+// the next one.
+func (m *committer) deliver(c *commit, answer store.Committed) {
+	c.answer = answer
+	c.run.committed(c)
+	m.activity.End()
+}
+
+// commitBuffers keeps what requests are made in.
+var commitBuffers = sync.Pool{New: func() any { return new([]store.Commit) }}
+
+// ask sends commits once, and returns those that were not answered.
+func (m *committer) ask(batch []*commit) (unknown []*commit, err error) {
+	buffer := commitBuffers.Get().(*[]store.Commit)
+	defer commitBuffers.Put(buffer)
+	requests := (*buffer)[:0]
+	for _, c := range batch {
+		requests = append(requests, c.req)
+	}
+	results, err := m.store.Commit(m.io, requests)
+	unknown = batch[:0]
+	for i, c := range batch {
+		answer := store.Committed{Err: err}
+		if err == nil {
+			answer = results[i]
+		}
+		if store.Unknown(answer.Err) {
+			unknown, err = append(unknown, c), answer.Err
+			continue
+		}
+		m.deliver(c, answer)
+	}
+	clear(requests)
+	*buffer = requests
+	return unknown, err
+}
+
+func (m *committer) writeNote(c *commit) {
+	if n, ok := store.As[store.Noter](m.store); ok {
+		// Only people read it, and the log of the worker has it, too.
+		if err := n.SetNote(m.io, c.req.Run, c.req.Fence, engine.NoteBlocked, []byte(c.note), false); err != nil {
+			m.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)
+		}
+	}
+}
+
+// createLoop creates runs, many at once.
+func (m *committer) createLoop() {
+	var batch []*commit
+	var requests []store.Create
+	for {
+		if batch = request.Gather(m.io, m.creates, batch, createBatch); len(batch) == 0 {
+			return
+		}
+		requests = m.create(batch, requests[:0])
+		clear(batch)
+		clear(requests)
+	}
+}
+
+// create asks once. After an error it is not known which of the runs exist, and
+// whoever starts them is told so.
+func (m *committer) create(batch []*commit, requests []store.Create) []store.Create {
+	sent := batch[:0]
+	for _, c := range batch {
+		if !c.start.Begin() {
+			m.deliver(c, store.Committed{Err: errWithdrawn})
+			continue
+		}
+		requests, sent = append(requests, c.start.request), append(sent, c)
+	}
+	if len(sent) == 0 {
+		return requests
+	}
+	created, err := m.store.Create(m.io, requests)
+	for i, c := range sent {
+		unknown := err
+		if err == nil && store.Unknown(created[i].Err) {
+			unknown = created[i].Err
+		}
+		if unknown == nil {
+			m.deliver(c, answerStart(c, &created[i]))
+			continue
+		}
+		if m.io.Err() != nil {
+			unknown = fmt.Errorf("%w: %v", ErrStopping, unknown) //nolint:errorlint // it is not the context of the caller that has ended
+		}
+		c.start.Answers <- handover.Answer{Err: unknown}
+		m.deliver(c, store.Committed{Err: errNotKnown})
+	}
+	return requests
+}
+
+// The ways in which a run is not created here.
+var (
+	errWithdrawn  = errors.New("its client has created it")
+	errNotKnown   = errors.New("it is not known whether it was created")
+	errNotCreated = errors.New("it was not created, or is not ours")
+)
+
+// answerStart tells the client what came of a start, and returns the same as the answer to a
+// commit.
+func answerStart(c *commit, a *store.Created) store.Committed {
+	if errors.Is(a.Err, store.ErrExpired) || errors.Is(a.Err, store.ErrNotClaimable) {
+		c.start.Answers <- handover.Answer{Declined: true} // nothing was stored
+		return store.Committed{Err: errNotCreated}
+	}
+	c.start.Answers <- handover.Answer{Created: *a}
+	if a.Err != nil || !a.New || a.Fence != c.req.Fence {
+		return store.Committed{Err: errNotCreated}
+	}
+	return store.Committed{N: 1}
+}

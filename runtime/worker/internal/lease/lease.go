@@ -1,0 +1,277 @@
+// Package lease holds a worker's sessions on the partitions of a store: it renews them by
+// heartbeats, compares what the store says they own with what the worker has, and opens a
+// new one after one that has expired.
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
+)
+
+// Owner has the runs that are owned under a lease.
+type Owner interface {
+	// Owned returns the runs of a partition that it has.
+	Owned(partition int) []event.RunID
+	// Knows reports whether it has a run, or has put it aside.
+	Knows(run event.RunID) bool
+	// Claims returns the number of the last claim.
+	Claims() uint64
+	// OnOwned is told what the store says is owned, since that claim at least.
+	OnOwned(partition int, fences map[event.RunID]store.Fence, claims uint64)
+	// OnUnread is told of a run whose inbox has unread items.
+	OnUnread(run event.RunID)
+	// OnLost is told that all that is owned in a partition is lost.
+	OnLost(partition int)
+	// OnOpened is told that a new session follows one that was lost.
+	OnOpened()
+	// OnLate is told that a lease is alive again that was not renewed in time.
+	OnLate(partition int)
+}
+
+// Params are what a [Lease] works with.
+type Params struct {
+	Store     store.Store
+	Clock     store.Clock
+	Log       *slog.Logger
+	Partition int
+	Worker    string        // its name
+	Expiry    time.Duration // of a session without heartbeats
+	Heartbeat time.Duration
+	// Classes and Fingerprint say what the worker can execute.
+	Classes     []store.Class
+	Fingerprint string
+	Owner       Owner
+	// OnHeartbeat is told what heartbeats are answered. The context ends with Stop.
+	OnHeartbeat func(ctx context.Context, answer store.Heartbeat)
+}
+
+// Lease is the worker's life on one partition. Its owner calls Open, Run and Stop, each once.
+type Lease struct {
+	Params
+	stopped chan struct{}
+	done    chan struct{}
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	renewing chan struct{} // holds a value while a new session is opened
+
+	mu       sync.Mutex
+	id       store.SessionID
+	over     bool      // the id has expired and there is no new one yet
+	renewed  time.Time // when the last request that succeeded was sent; by the clock of the process, which is monotonic
+	claiming int       // claim calls in flight: what they get is not known yet
+}
+
+// New returns a lease that was not opened.
+func New(p Params) *Lease {
+	l := &Lease{Params: p, over: true, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// Open begins a new session. Its id is never used again.
+func (l *Lease) Open(ctx context.Context) error {
+	id := store.SessionID(l.Worker + "/" + event.NewToken().String())
+	sent := time.Now()
+	err := l.Store.OpenSession(ctx, store.Session{
+		Partition: l.Partition, ID: id, Worker: l.Worker, TTL: l.Expiry,
+		Classes: l.Classes, Fingerprint: l.Fingerprint,
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id, l.over, l.renewed = id, false, sent
+	return nil
+}
+
+// Current returns the id of the session; empty: none was opened yet.
+func (l *Lease) Current() store.SessionID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id
+}
+
+// Holds reports whether what was claimed under the id is this worker's.
+func (l *Lease) Holds(id store.SessionID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id == id && !l.over
+}
+
+// Alive reports whether what was claimed under the id is certainly still this
+// worker's: one that has not reached the store for a whole expiry starts nothing.
+func (l *Lease) Alive(id store.SessionID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id == id && !l.over && time.Since(l.renewed) < l.Expiry
+}
+
+// lookAgain is how often whoever waits for a live lease looks at it.
+const lookAgain = 20 * time.Millisecond
+
+// AwaitAlive waits until what was claimed under the id is certainly this
+// worker's, or until ctx ends, which it does once the claim is known to be lost:
+// then it returns the cause.
+func (l *Lease) AwaitAlive(ctx context.Context, id store.SessionID) error {
+	for !l.Alive(id) {
+		if !wait.For(ctx, l.Clock, lookAgain) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Run sends heartbeats until Stop.
+func (l *Lease) Run() {
+	defer close(l.done)
+	tick := make(chan struct{}, 1)
+	for {
+		stop := l.Clock.AfterFunc(l.Heartbeat, func() { tick <- struct{}{} })
+		select {
+		case <-l.stopped:
+			stop()
+			return
+		case <-tick:
+		}
+		l.beat()
+	}
+}
+
+// beat sends one heartbeat.
+func (l *Lease) beat() {
+	id := l.Current()
+	l.mu.Lock()
+	claiming := l.claiming
+	l.mu.Unlock()
+	if id == "" { // it could not be opened yet
+		_ = l.Renew(l.ctx, id)
+		return
+	}
+	sent := time.Now() // the lease lasts from some time after that
+	answer, err := l.Store.Heartbeat(l.ctx, l.Partition, id)
+	switch {
+	case errors.Is(err, store.ErrExpired):
+		_ = l.Renew(l.ctx, id) // logged; the next heartbeat tries again
+	case err != nil: // the next one tries again
+	default:
+		l.mu.Lock()
+		gap := time.Since(l.renewed) >= l.Expiry
+		l.renewed = sent
+		l.mu.Unlock()
+		if gap { // runs have held back their steps
+			l.Owner.OnLate(l.Partition)
+		}
+		for _, run := range answer.Mail {
+			l.Owner.OnUnread(run)
+		}
+		l.OnHeartbeat(l.ctx, answer)
+		if claiming == 0 && answer.Owned != len(l.Owner.Owned(l.Partition)) {
+			l.reconcile(id)
+		}
+	}
+}
+
+// Renew drops what the expired session owned and opens a new one. It tries until
+// ctx ends or the store is closed.
+func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
+	select {
+	case l.renewing <- struct{}{}:
+		defer func() { <-l.renewing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if l.Current() != expired {
+		return nil // done already
+	}
+	if expired != "" {
+		l.Log.Warn("worker session expired: its runs may belong to others", "session", expired)
+	}
+	l.mu.Lock()
+	l.over = true // what a claim under it still brings is not taken in
+	l.mu.Unlock()
+	l.Owner.OnLost(l.Partition)
+	for {
+		err := l.Open(ctx)
+		if err == nil {
+			l.Owner.OnOpened()
+			return nil
+		}
+		if errors.Is(err, store.ErrClosed) || !wait.For(ctx, l.Clock, time.Second) {
+			return err
+		}
+	}
+}
+
+// reconcile compares what the store says is owned with what the worker works
+// on: an answer of a claim may have been lost, or a run may have been taken.
+func (l *Lease) reconcile(id store.SessionID) {
+	asked := l.Owner.Claims()
+	// A run that is here now may end before the answer comes, which then still names it.
+	here := map[event.RunID]bool{}
+	for _, run := range l.Owner.Owned(l.Partition) {
+		here[run] = true
+	}
+	owned, err := l.Store.Reconcile(l.ctx, l.Partition, id)
+	if err != nil {
+		if errors.Is(err, store.ErrExpired) {
+			_ = l.Renew(l.ctx, id) // logged; the next heartbeat tries again
+		}
+		return
+	}
+	l.mu.Lock()
+	busy := l.claiming > 0
+	l.mu.Unlock()
+	if busy || l.Current() != id {
+		return // the answer of a claim is on its way: look again at the next heartbeat
+	}
+	known := map[event.RunID]store.Fence{}
+	for _, o := range owned {
+		known[o.Run] = o.Fence
+		if !here[o.Run] && !l.Owner.Knows(o.Run) {
+			l.Log.Warn("giving back a run that was claimed without an answer", "run", o.Run)
+			_ = l.Store.Release(l.ctx, o.Run, o.Fence) // fenced: it is somebody else's already
+		}
+	}
+	l.Owner.OnOwned(l.Partition, known, asked)
+}
+
+// Stop ends the heartbeats.
+func (l *Lease) Stop() {
+	close(l.stopped)
+	l.cancel()
+	<-l.done
+}
+
+// Close gives back what is still owned: the store recovers it at once.
+func (l *Lease) Close(ctx context.Context) error {
+	id := l.Current()
+	if id == "" {
+		return nil // it was never opened
+	}
+	err := l.Store.CloseSession(ctx, l.Partition, id)
+	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrExpired) {
+		return nil
+	}
+	return err
+}
+
+// Claim calls f, which claims runs under the session and hands them to the owner. Meanwhile
+// it is not known what is owned.
+func (l *Lease) Claim(f func()) {
+	l.mu.Lock()
+	l.claiming++
+	l.mu.Unlock()
+	f()
+	l.mu.Lock()
+	l.claiming--
+	l.mu.Unlock()
+}

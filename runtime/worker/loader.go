@@ -1,0 +1,109 @@
+package worker
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/request"
+)
+
+const (
+	loaders   = 2
+	loadBatch = 128
+)
+
+// load is a read of a run: all of it, or only its inbox.
+type load struct {
+	by    loading
+	run   event.RunID
+	fence store.Fence // of the claim that wants it
+	inbox bool        // only the inbox
+	got   store.Loaded
+
+	partition, bytes int // of the run
+}
+
+// loading wants a read.
+type loading interface {
+	// loaded takes it, with the answer.
+	loaded(l *load)
+}
+
+// loader reads runs until there is an answer.
+type loader struct {
+	*env
+	sender *request.Sender[*load]
+	loads  chan *load
+}
+
+func newLoader(e *env) *loader {
+	r := &loader{env: e, loads: make(chan *load, 1024)}
+	r.sender = request.NewSender(request.Params[*load]{
+		Ask:       r.ask,
+		GiveUp:    func(l *load, err error) { r.deliver(l, store.Loaded{Err: err}) },
+		Partition: func(l *load) int { return l.partition },
+		Bytes:     func(l *load) int { return l.bytes },
+		Clock:     r.clock, Context: r.io, Last: r.hard.Load, Work: &r.work,
+	})
+	return r
+}
+
+// start starts the goroutines, which end with the worker.
+func (r *loader) start() {
+	for range loaders {
+		r.work.Go(r.loadLoop)
+	}
+}
+
+// load hands on a read. It is not answered if the worker has
+// stopped.
+func (r *loader) load(l *load) {
+	r.activity.Begin()
+	select {
+	case r.loads <- l:
+	case <-r.io.Done():
+	}
+}
+
+// loadLoop reads for many runs at once.
+func (r *loader) loadLoop() {
+	var batch []*load
+	for {
+		if batch = request.Gather(r.io, r.loads, batch, loadBatch); len(batch) == 0 {
+			return
+		}
+		r.sender.Send(batch)
+		clear(batch[:cap(batch)])
+	}
+}
+
+// ask asks once, and returns what was not answered.
+func (r *loader) ask(batch []*load) (unknown []*load, err error) {
+	requests := make([]store.Load, len(batch))
+	for i, l := range batch {
+		requests[i] = store.Load{Run: l.run, Inbox: true, Bytes: l.bytes}
+		if l.inbox {
+			requests[i].Limit = -1
+		}
+	}
+	got, err := r.store.Load(r.io, requests)
+	unknown = batch[:0]
+	for i, l := range batch {
+		answer := store.Loaded{Err: err}
+		if err == nil {
+			answer = got[i]
+		}
+		if store.Unknown(answer.Err) {
+			unknown, err = append(unknown, l), answer.Err
+			continue
+		}
+		r.deliver(l, answer)
+	}
+	return unknown, err
+}
+
+// deliver tells who wants it what was read.
+func (r *loader) deliver(l *load, got store.Loaded) {
+	l.got = got
+	l.by.loaded(l)
+	r.activity.End()
+}

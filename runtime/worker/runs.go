@@ -1,0 +1,301 @@
+package worker
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
+)
+
+// runs knows the runs that a worker owns, and those that it has in memory. It decides
+// whether there is a place for another one.
+type runs struct {
+	*env
+	// freed tells whoever claims runs that capacity was freed, or a due time learnt.
+	freed wait.Notifier
+	// idle is closed when the worker stops and no run is left.
+	idle     chan struct{}
+	claimSeq atomic.Uint64
+
+	mu        sync.Mutex
+	owned     map[event.RunID]*inputs
+	parked    *parkedRuns
+	behind    []bool // by partition: runs may wait in it for a place here
+	turns     turns  // of suspects
+	releasing int    // runs that are being given back outside of a commit
+	aside     map[event.RunID]*asideRun
+}
+
+func newRuns(e *env) *runs {
+	r := &runs{
+		env: e, freed: wait.NewNotifier(), idle: make(chan struct{}), owned: map[event.RunID]*inputs{}, parked: newParkedRuns(e.cfg.Parked),
+		behind: make([]bool, e.store.Partitions()),
+	}
+	for p := range r.behind {
+		r.behind[p] = true
+	}
+	return r
+}
+
+// admit enters a run that is started here, unless it must wait for its turn among those
+// that are ready: because others wait for a place, or because there is none. The start is
+// posted under the lock, so that nothing is handled before it.
+func (r *runs) admit(start *localStart, loop func() *inputs) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.stopping.Load() || r.behind[start.partition] || r.turns.now.Load() != nil:
+		return false
+	case r.occupied() >= r.cfg.Runs:
+		r.behind[start.partition] = true // this one waits among those that are ready, and comes before the next one
+		return false
+	}
+	in := loop()
+	in.label = start.Create.Class.Workflow
+	r.owned[in.id] = in
+	in.post(input{kind: inputStart, start: start})
+	return true
+}
+
+// setBehind notes whether runs may wait in a partition for a place on this worker: then
+// those that are started here wait after them.
+func (r *runs) setBehind(partition int, behind bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.behind[partition] = behind
+}
+
+// adopt enters a claimed run, whose claim is handled by its run loop: the one that is in
+// memory, or one that is made for it. It does nothing if the claim is over.
+func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !holds() || r.stopping.Load() {
+		return // the session is over, or will be soon: the run is recovered with all that it owned
+	}
+	in := r.owned[c.Run]
+	if in == nil {
+		if in = r.parked.take(c.Run); in == nil {
+			in = loop()
+		}
+		r.owned[c.Run] = in
+	}
+	// A run loop that is there already waits for the answer of its last commit,
+	// which has given the run back: it takes the new claim after that. It is told
+	// under the lock, so that it cannot leave in between.
+	c.seq = r.claimSeq.Add(1)
+	if c.N == 1 {
+		in.unbegun.Store(c)
+	}
+	in.post(input{kind: inputClaimed, claimed: c})
+}
+
+// own enters a run among those that are owned, where it may be already. It
+// reports false if another run loop has it.
+func (r *runs) own(in *inputs) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other := r.owned[in.id]; other != nil && other != in {
+		return false
+	}
+	r.parked.remove(in)
+	r.owned[in.id] = in
+	return true
+}
+
+// disown takes a run from those that are owned, unless it has been claimed
+// again meanwhile, and keeps its memory if there is space: branches, or 0 if it must not be
+// kept. It reports whether the memory is kept.
+func (r *runs) disown(in *inputs, branches int, claimedAgain bool) bool {
+	r.mu.Lock()
+	keep := branches > 0
+	var evicted []*inputs
+	switch {
+	case r.owned[in.id] != in:
+		keep = false // another run loop has the run
+	case claimedAgain || in.claimedAgain():
+		keep = true // the claim that waits decides
+	default:
+		delete(r.owned, in.id)
+		if keep {
+			evicted = r.parked.put(in, branches)
+		}
+	}
+	r.dismiss(in)
+	r.checkIdle()
+	r.mu.Unlock()
+	for _, old := range evicted {
+		old.post(input{kind: inputEvict})
+	}
+	r.freed.Notify()
+	return keep
+}
+
+// release gives a run back outside of a commit, in the background: if it fails,
+// the next reconciliation finds the run.
+func (r *runs) release(run event.RunID, fence store.Fence) {
+	if r.hard.Load() {
+		return // closing the session gives back what is left
+	}
+	r.mu.Lock()
+	r.releasing++
+	r.mu.Unlock()
+	r.activity.Begin()
+	r.work.Go(func() {
+		defer r.activity.End()
+		defer r.released()
+		ctx, cancel := context.WithTimeout(r.io, 5*time.Second)
+		defer cancel()
+		_ = r.store.Release(ctx, run, fence) // fenced: it is somebody else's already
+	})
+}
+
+// released notes that a run was given back.
+func (r *runs) released() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.releasing--
+	r.checkAlone()
+	r.checkIdle()
+}
+
+// checkIdle tells whoever waits for it that no run is left. It is called with the
+// lock held.
+func (r *runs) checkIdle() {
+	if !r.stopping.Load() || len(r.owned) > 0 || r.releasing > 0 {
+		return
+	}
+	select {
+	case <-r.idle:
+	default:
+		close(r.idle)
+	}
+}
+
+// occupied returns how many runs the worker works on: suspects that wait are not among
+// them. It is called with the lock held.
+func (r *runs) occupied() int { return len(r.owned) - len(r.turns.waiting) }
+
+// full reports whether there is no place for another run.
+func (r *runs) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.occupied() >= r.cfg.Runs
+}
+
+// capacity returns for how many more runs there is a place.
+func (r *runs) capacity() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turns.now.Load() != nil {
+		return 0
+	}
+	return r.cfg.Runs - r.occupied()
+}
+
+// all returns the runs that are owned and those that are parked, which are no longer kept.
+func (r *runs) all() (owned, parked []*inputs) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.owned)), r.parked.all()
+}
+
+// stop tells all runs to leave, and returns what is closed once they have.
+func (r *runs) stop() <-chan struct{} {
+	r.mu.Lock()
+	r.checkIdle()
+	all := slices.Collect(maps.Values(r.owned))
+	r.mu.Unlock()
+	for _, in := range all {
+		in.post(input{kind: inputStop})
+	}
+	return r.idle
+}
+
+func (r *runs) in(partition int) []*inputs {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*inputs
+	for _, in := range r.owned {
+		if r.partitionOf(in.id) == partition {
+			all = append(all, in)
+		}
+	}
+	return all
+}
+
+func (r *runs) postTo(partition int, what input) {
+	for _, in := range r.in(partition) {
+		in.post(what)
+	}
+}
+
+// The rest is what a lease wants to know, and tells.
+
+func (r *runs) Owned(partition int) []event.RunID {
+	var all []event.RunID
+	for _, in := range r.in(partition) {
+		all = append(all, in.id)
+	}
+	return all
+}
+
+func (r *runs) Knows(run event.RunID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.owned[run] != nil || r.isAside(run)
+}
+
+func (r *runs) Claims() uint64 { return r.claimSeq.Load() }
+
+func (r *runs) OnOwned(partition int, fences map[event.RunID]store.Fence, claims uint64) {
+	r.postTo(partition, input{kind: inputOwned, owned: &ownedRuns{fences, claims}})
+}
+
+func (r *runs) OnUnread(run event.RunID) {
+	r.mu.Lock()
+	in := r.owned[run]
+	r.mu.Unlock()
+	if in != nil {
+		in.post(input{kind: inputUnread})
+	}
+}
+
+func (r *runs) OnLost(partition int) { r.postTo(partition, input{kind: inputLost}) }
+
+func (r *runs) OnOpened() { r.freed.Notify() }
+
+func (r *runs) OnLate(partition int) { r.postTo(partition, input{kind: inputTick}) }
+
+// follow waits for the end of a run that is owned. The end that it returns is
+// durable: the commit that ends the run was answered.
+func (r *runs) follow(ctx context.Context, run event.RunID) (*handover.End, bool) {
+	told := make(chan *handover.End, 1)
+	r.mu.Lock()
+	in := r.owned[run]
+	if in == nil {
+		r.mu.Unlock()
+		return nil, false
+	}
+	in.mu.Lock()
+	in.followers = append(in.followers, told)
+	in.mu.Unlock()
+	r.mu.Unlock()
+	select {
+	case end := <-told:
+		return end, end != nil
+	case <-ctx.Done():
+	case <-r.io.Done():
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.followers = slices.DeleteFunc(in.followers, func(c chan *handover.End) bool { return c == told })
+	return nil, false
+}

@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// slots bound how many steps run at once. Run loops that want one wait in line.
+type slots struct {
+	free atomic.Int64
+
+	mu   sync.Mutex
+	line []*inputs
+	in   map[*inputs]bool // the line
+}
+
+func newSlots(n int) *slots {
+	s := &slots{in: map[*inputs]bool{}}
+	s.free.Store(int64(n))
+	return s
+}
+
+// acquire takes a slot for a step, or puts the run loop in line for one.
+func (s *slots) acquire(run *inputs) bool {
+	if s.free.Add(-1) >= 0 {
+		return true
+	}
+	s.free.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free.Add(-1) >= 0 { // one was freed meanwhile
+		return true
+	}
+	s.free.Add(1)
+	if !s.in[run] {
+		s.in[run] = true
+		s.line = append(s.line, run)
+	}
+	return false
+}
+
+// offer tells the first in line that there are slots.
+func (s *slots) offer() {
+	if s.free.Load() <= 0 {
+		return
+	}
+	s.mu.Lock()
+	var next *inputs
+	if len(s.line) > 0 && s.free.Load() > 0 {
+		next, s.line = s.line[0], s.line[1:]
+		delete(s.in, next)
+	}
+	s.mu.Unlock()
+	if next != nil {
+		next.post(input{kind: inputTick})
+	}
+}
+
+func (s *slots) release() {
+	s.free.Add(1)
+	s.offer()
+}
