@@ -39,24 +39,24 @@ func (a Ask[Q, A]) declared() {
 	}
 }
 
-// Handle answers what the run is asked from now on, until it ends, and what it was
-// asked before. It does not wait; a second call for the same ask replaces the first
+// Handle answers the questions that come from now on, until the run ends, and those
+// that came before. It does not wait; a second call for the same ask replaces the first
 // one.
 //
-// validate says why a question is refused; nil accepts all. It is called when the
-// question comes, between two steps of the code, sees its variables, and may neither
-// change them nor wait. A question that it refuses leaves no trace in the log, unless
+// validate returns why a question is refused; a nil validate accepts all. It is called
+// when the question comes, between two steps of the code, sees its variables, and may
+// neither change them nor wait. A question that it refuses leaves no trace in the log, unless
 // the question came before Handle was called: that had to be recorded to be kept.
 //
 // An accepted question is recorded, and answer runs as durable code, in a branch of
 // its own under ctx: several questions may be answered at the same time. It runs
-// to its end whatever crashes, and what it returns is recorded and published in one
+// to its end whatever crashes, and its result is recorded and published in one
 // action. A panic of answer fails the run, as in every branch.
 //
-// A run that continues as a new one answers first what was accepted, and what comes
-// meanwhile goes on to the new run; if answers change the state that is handed over,
-// call [CloseAsks] before. If the run ends in another way, whoever waits for an answer
-// is told.
+// A run that continues as a new one first answers the accepted questions; the new run
+// gets those that come meanwhile. If answers change the state that is handed over,
+// call [CloseAsks] before. If the run ends in another way, calls that wait for an answer
+// return a [RefusedError].
 func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Context, Q) (A, error)) {
 	a.declared()
 	b := ctx.branch()
@@ -87,9 +87,9 @@ func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Conte
 }
 
 // CloseAsks stops accepting questions and waits until those that were accepted are
-// answered. Call it before the state is looked at that is returned, or given to
-// [Definition.ContinueAsNew], if answers change that; what comes later goes on to the
-// new run, or is refused when the run has ended. [Ask.Handle] opens all asks again.
+// answered. Call it before reading the state that the code returns, or passes to
+// [Definition.ContinueAsNew], if answers change that; later questions go to the
+// new run, or are refused when the run has ended. [Ask.Handle] opens all asks again.
 func CloseAsks(ctx Context) {
 	b := ctx.branch()
 	b.Gate()
@@ -108,11 +108,12 @@ func failureOf(err error) *event.Failure {
 	return failure.Encode(err, code)
 }
 
-// Ask asks a run, or what it has continued as, and waits for the answer, and for the
-// end of an outage of the store; ctx limits how long. A question that comes before the run handles this ask waits. With an
-// [IdempotencyKey] it is asked once, however often and by whomever, and all are told
-// the same: use one to ask again after an error that says nothing about the answer,
-// such as that of ctx, for the question may have been accepted. The answers to the
+// Ask asks a run, or its continuation, and waits for the answer, and for the
+// end of an outage of the store; ctx limits how long. A question that comes before the
+// run handles this ask waits. With an [IdempotencyKey] the run gets the question once,
+// however many callers ask, and all get the same answer: use one to ask again after an
+// error that says nothing about the answer, such as that of ctx, for the question may
+// have been accepted. The answers to the
 // last 1,000 questions, and mostly to many more, can be read again at once; after a
 // second the logs of the run are searched for older ones, and after 24 hours the key
 // may have been forgotten.

@@ -22,9 +22,9 @@ const (
 	// It is counted for each parent by its own log, and not for all runs below a root:
 	// those are in any partition, so that an exact number would have to be kept in the
 	// partition of the root and reserved by each parent before it starts a child, in a
-	// round trip of its own and in a way that survives what either side loses. What the
-	// limit is for, that no log and no outbox grows without an end, it does by parent;
-	// what a tree may grow to is bounded by this and by MaxDepth.
+	// round trip of its own and in a way that survives lost writes on either side. The
+	// purpose of the limit, that no log and no outbox grows without bound, needs only a
+	// limit by parent; the size of a tree is bounded by this and by MaxDepth.
 	DefaultChildrenInAll = 1000
 )
 
@@ -222,9 +222,9 @@ func (c *Child[T]) Started(ctx Context) error {
 	return nil
 }
 
-// Cancel asks the child to end. Its outcome stands: [Future.Get] tells. Asking
-// again, or a child that has ended, does nothing. Of a reason with more than [MaxReason]
-// bytes the middle is left out.
+// Cancel asks the child to end. The child decides its outcome, which [Future.Get]
+// returns. Asking again, or a child that has ended, does nothing. Of a reason with more
+// than [MaxReason] bytes the middle is left out.
 func (c *Child[T]) Cancel(ctx Context, reason string) {
 	if c.op != nil {
 		ctx.branch().CancelChild(c.op, failure.Cut(reason, MaxReason))

@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// Compensate registers what undoes something that the workflow has done:
+// Compensate registers a function that undoes an earlier effect of the workflow:
 //
 //	receipt, err := Charge(ctx, order)
 //	if err != nil {
@@ -14,11 +14,11 @@ import (
 //	}
 //	workflow.Compensate(ctx, func(ctx workflow.Context) error { return Refund(ctx, receipt) })
 //
-// If the run fails, also by a panic, or is canceled, the undos run one after the
+// If the run fails, even by a panic, or is canceled, the undos run one after the
 // other, the last registered first, each under a context of its own that no cancel
 // and no time limit ends. They are ordinary workflow code: their steps are recorded
-// and retried as always, and after a crash the run goes on with the undo at which it
-// was. One that returns an error or panics does not keep the others from running;
+// and retried as always, and after a crash the run continues with the undo that was
+// under way. One that returns an error or panics does not keep the others from running;
 // [RunError] says what was undone and what was not. A run that completes or
 // continues as new drops them, and so does withdraw; an undo that has begun is not
 // withdrawn.

@@ -26,11 +26,11 @@ type CancelFunc func()
 
 // The reasons for which a context ends.
 var (
-	// ErrCanceled: somebody canceled. errors.Is(ErrCanceled, context.Canceled).
+	// ErrCanceled: the context was canceled. errors.Is(ErrCanceled, context.Canceled).
 	ErrCanceled = replay.ErrCanceled
 	// ErrTimeout: the time of the caller was up. errors.Is(ErrTimeout,
-	// context.DeadlineExceeded). What a callee reports about its own time does
-	// not match it.
+	// context.DeadlineExceeded). A timeout that a callee reports about its own time
+	// does not match it.
 	ErrTimeout = replay.ErrTimeout
 )
 
@@ -87,9 +87,9 @@ func WithCancel(ctx Context) (Context, CancelFunc) {
 }
 
 // WithTimeout returns a context that ends as ErrTimeout after d, or when ctx
-// ends, or as ErrCanceled when cancel is called. The errors of what it ends say
-// how long d was. It costs one timer. Call cancel
-// as soon as the work under the context is done.
+// ends, or as ErrCanceled when cancel is called. The errors of the operations that it
+// ends say how long d was. It costs one timer. Call cancel as soon as the work under
+// the context is done.
 func WithTimeout(ctx Context, d time.Duration) (Context, CancelFunc) {
 	return WithDeadline(ctx, ctx.branch().Until(d))
 }
@@ -149,7 +149,7 @@ func AttemptTimeout(d time.Duration) StepOption {
 
 // Key replaces the ordinal in the keys of the steps: k then says which call it
 // is, instead of how many came before it. A step that is called again with the
-// same key is another step, with an ordinal behind the key.
+// same key is another step, with an ordinal after the key.
 func Key(k string) StepOption { return func(o *stepOptions) { o.key = &k } }
 
 // Queue executes the steps on workers that serve this queue, whatever the directive

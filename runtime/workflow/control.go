@@ -18,7 +18,7 @@ var ErrNotDebug = errors.New("workflow: run was started without WithDebug")
 const DefaultHold = event.DefaultHold
 
 // WithHold creates the run without starting it: it begins once [Handle.Release] is
-// called, so that nothing of it is missed by who follows it before that. A run that
+// called, so that readers who follow it before that miss nothing. A run that
 // is not released within [DefaultHold] fails with the code "notreleased". It is not
 // for children, and not together with WithDelay or WithStartAt.
 func WithHold() StartOption { return WithHoldFor(DefaultHold) }
@@ -47,13 +47,13 @@ func (h *Handle) Release(ctx context.Context) error {
 
 // Pause makes the code of the run stand still from its next suspension point on. A
 // step that is under way is finished, and its result kept; no other one is started.
-// What happens meanwhile is recorded: when the run is resumed it comes into effect
-// in the order in which it came, and after that the timers fire that fell due
+// Items that come meanwhile are recorded: when the run is resumed they take effect in
+// the order in which they came, and after that the timers fire that fell due
 // meanwhile, in the order of their times. Pausing a paused run does nothing. A
 // paused run that is canceled goes on, to clean up.
 //
-// When it returns nil the request is durable; it takes a worker that serves the run
-// to follow it. The error matches ErrRunTerminal if the run has ended.
+// When it returns nil the request is durable; a worker that serves the run carries it
+// out. The error matches ErrRunTerminal if the run has ended.
 func (h *Handle) Pause(ctx context.Context) error {
 	return h.order(ctx, "pause", event.NewItemID(), event.RunPaused)
 }

@@ -53,7 +53,7 @@ func (d Definition[In, Out]) Name() string { return d.def().name }
 
 // Start creates a run and returns a handle of it. When it returns without an
 // error the run is durable. With [WithID] it may return the handle of a run that
-// was there already; [Run.Created] tells. A worker on the same client begins the run
+// existed already: see [Run.Created]. A worker on the same client begins the run
 // at once if it has room: its code up to its first wait comes before Start returns, but
 // Start waits no longer than a tenth of a second for that.
 //
@@ -93,7 +93,7 @@ type Started[Out any] struct {
 }
 
 // StartMany starts many runs in one call. The error is for the call as a whole,
-// and then it is not known what was created, unless it is an error of an input
+// and then it is not known which runs were created, unless it is an error of an input
 // or option: then nothing was sent. Each answer has an error of its own.
 func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests []StartRequest[In]) ([]Started[Out], error) {
 	def := d.def()

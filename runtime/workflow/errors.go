@@ -143,8 +143,8 @@ func (e *StepError) Stack() string {
 }
 
 // Unwrap returns ErrCanceled or ErrTimeout if the step ended because the
-// caller's context did, else what the step returned, which is an error of no type
-// of its own that Is and As look into.
+// caller's context did, else the error that the step returned, as an error without a
+// type of its own that Is and As look into.
 func (e *StepError) Unwrap() error {
 	if e.cause != nil {
 		return e.cause

@@ -40,7 +40,7 @@ func Types(types ...event.Type) ReadOption {
 const pageFrames = 100
 
 // Events follows the run live: it delivers each event of its log once, in order,
-// and waits for more until the run has ended. The iterator ends silently behind
+// and waits for more until the run has ended. The iterator ends silently after
 // the last event; an error is the last pair, with a zero Event. Breaking out of
 // the loop releases everything. A reader that comes late, or again with [From],
 // misses nothing, and an outage of the store is waited for.

@@ -108,7 +108,7 @@ func (f *Future[T]) what() string {
 
 // All waits for all futures and returns their results in order. The first one
 // to fail, in the order of the log, ends the wait with its error; the others go
-// on: All cancels nobody.
+// on: All cancels none of them.
 func All[T any](ctx Context, fs ...*Future[T]) ([]T, error) {
 	i, err := gather(ctx, fs, func(failed bool) bool { return failed })
 	if err != nil {
@@ -145,7 +145,7 @@ var errNoFutures = errors.New("workflow: no futures were given")
 
 // First waits for the first future to end, well or badly, and returns its
 // outcome. The winner is the same in every replay. The others go on: a loser that
-// waits for a message or a payload takes the next one, and nobody gets that. To wait for
+// waits for a message or a payload takes the next one, and no caller gets it. To wait for
 // several topics, hooks and times at once use [Select], whose losers take nothing, or end
 // the losers by the CancelFunc of a [WithCancel].
 func First[T any](ctx Context, fs ...*Future[T]) (T, error) {

@@ -73,7 +73,7 @@ func Info(ctx Context) Identity {
 func LogLength(ctx Context) int { return ctx.branch().LogLength() }
 
 // Logger returns the logger of the client, with the run's id and workflow. It is
-// silent while the code repeats what the log holds, so that a line appears once;
+// silent while the code replays the log, so that a line appears once;
 // a line may be lost if the worker dies, and may be repeated if it dies before
 // its next commit.
 func Logger(ctx Context) *slog.Logger {

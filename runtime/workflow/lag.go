@@ -2,8 +2,8 @@ package workflow
 
 import "fmt"
 
-// LagError says that a reader of a stream cannot go on where it was: what it wants
-// next is not kept any more, or the store has lost it. [Handle.Events] never gives
+// LagError says that a reader of a stream cannot continue where it was: the next chunk
+// is not kept any more, or the store has lost it. [Handle.Events] never returns
 // one: nothing is taken out of a log before the run is purged.
 type LagError struct {
 	Run    RunID

@@ -42,8 +42,8 @@ func (f Filter) query() store.Query {
 
 // List delivers the runs that match, newest first, without a cap: it reads page by page as
 // the loop goes on. It is sorted by the time at which the store created the runs, those
-// of one millisecond by their ids, so that a child stands where it was created, although
-// its id has the time of its parent. What is started, ends or is purged meanwhile makes no
+// of one millisecond by their ids; so a child is listed by its own time of creation, although
+// its id has the time of its parent. Runs that start, end or are purged meanwhile make no
 // other run appear twice or not at all. Blocked is
 // not set; see [Handle.Info]. An error is the last pair, with a zero RunInfo.
 // [ErrNotSupported]: the store cannot be searched.

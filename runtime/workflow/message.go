@@ -19,11 +19,11 @@ import (
 // If [WithID] finds an active run, and the policy uses it, the message is sent to that one,
 // as by [Topic.Send]; should the run end before it has accepted the message, a new run is
 // started with it. So when the start returns without an error, exactly one run has accepted
-// the message, and it is the one returned, or what that has continued as. Of several
+// the message, and it is the one returned, or its continuation. Of several
 // messages each is accepted once, and those that a run did not accept before its end start
 // the next. With a policy that fails there is no message either.
 //
-// A run that is for later, held, or in line behind another one is not woken by the message.
+// A run that is delayed, held, or queued after another one is not woken by the message.
 // With an [IdempotencyKey] the message arrives once at one run, even if Send sends it as
 // well. Another start with the key, after that run has ended, starts another run unless the
 // [IDPolicy] forbids it.

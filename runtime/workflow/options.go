@@ -46,18 +46,18 @@ type childOption func(*runOptions)
 
 func (o childOption) applyChild(r *runOptions) { o(r) }
 
-// ParentClose says what becomes of a child when its parent ends, in whatever way,
+// ParentClose decides whether a child ends when its parent ends, in whatever way,
 // or continues as a new run.
 type ParentClose = event.ParentClose
 
-// What becomes of children.
+// The policies for children.
 const (
 	ParentCloseCancel  = event.CloseCancel  // it is asked to end; the default
 	ParentCloseAbandon = event.CloseAbandon // it goes on by itself
 	ParentCloseWait    = event.CloseWait    // the parent's end waits for it
 )
 
-// WithParentClose says what becomes of the child when its parent ends.
+// WithParentClose sets the policy for the child when its parent ends.
 func WithParentClose(p ParentClose) ChildOption {
 	return childOption(func(r *runOptions) { r.close = p })
 }

@@ -27,7 +27,7 @@ type PayloadError struct {
 	Err   error  // from encoding or decoding; nil if size is the reason
 }
 
-// Error names what it is about, and the size and the limit if they are the reason.
+// Error names the payload, and the size and the limit if they are the reason.
 func (e *PayloadError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %v", e.What, e.Err)

@@ -19,10 +19,10 @@ func Rand(ctx Context) *rand.Rand { return ctx.branch().Rand() }
 // was drawn from [Rand]; it is not for secrets.
 func UUID(ctx Context) string { return ctx.branch().UUID() }
 
-// Record calls f once, inline, and keeps what it returns in the log; every
+// Record calls f once, inline, and keeps its result in the log; every
 // replay gets the recorded value, read back from its stored form, or the
-// recorded error. f may not block or call durable operations: anything that
-// can fail or takes time belongs into a step.
+// recorded error. f must not block or call durable operations: anything that
+// can fail or takes time belongs in a step.
 func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 	var zero T
 	b := ctx.branch()

@@ -10,8 +10,8 @@ import (
 )
 
 // RefusedError says that a run has not accepted a question, or has ended before it
-// has answered one. errors.Is and errors.As look through it at what the validation
-// returned; if the run has ended, it matches [ErrRunTerminal].
+// has answered one. errors.Is and errors.As look through it at the error of the
+// validation; if the run has ended, it matches [ErrRunTerminal].
 type RefusedError struct {
 	Run    RunID
 	Ask    string
@@ -29,12 +29,12 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) head() string { return fmt.Sprintf("ask %s: run %s refused: ", e.Ask, e.Run) }
 
-// Is matches what the validation returned, and ErrRunTerminal if the run has ended.
+// Is matches the error of the validation, and ErrRunTerminal if the run has ended.
 func (e *RefusedError) Is(target error) bool {
 	return e.Ended && target == ErrRunTerminal || failure.Is(e.failure, target)
 }
 
-// As matches what the validation returned.
+// As matches the error of the validation.
 func (e *RefusedError) As(target any) bool { return failure.As(e.failure, target) }
 
 // MarshalFailure returns the stored form.

@@ -45,14 +45,14 @@ type earlier struct {
 	last   *event.Event
 }
 
-// Restart makes a rerun, a new run, with the input of this one, which may still be going
-// on. Nothing else of it is taken over. The new run has the workflow id of this one if
+// Restart makes a rerun, a new run, with the input of this one, which may still be
+// running. Nothing else is copied. The new run has the workflow id of this one if
 // that has ended, or else none.
 //
 // This holds for all reruns, which [Handle.Fork], [Handle.Retry] and
-// [Handle.RetryCanceled] make, too: the old run stays as it is; the new run has the queue, tags, priority,
-// retention and time limit of the old one, the limit begins anew; its parent is
-// nobody. Errors: ErrRunNotFound; an *ActiveRunError if the workflow id is in use by
+// [Handle.RetryCanceled] make, too: the old run stays as it is; the new run has the queue,
+// tags, priority, retention and time limit of the old one, the limit begins anew; it has
+// no parent. Errors: ErrRunNotFound; an *ActiveRunError if the workflow id is in use by
 // now.
 func (h *Handle) Restart(ctx context.Context) (*Handle, error) {
 	const verb = "restart"
@@ -64,21 +64,20 @@ func (h *Handle) Restart(ctx context.Context) (*Handle, error) {
 	return h.rerun(ctx, verb, old, old.fresh(h.c.store.Clock().Now()), []event.Event{first}, 0)
 }
 
-// Fork makes a rerun that does again what this one has done from a step on, which
-// is named by its id or its key. The run may have ended or be going on; nothing
-// happens to it. The events in front of the step are taken over, messages included:
-// steps that had completed are not executed again. Steps that were under way begin
-// again, also those that are not idempotent. Children, sends and hooks belong to the
-// old run: those that had ended are taken over with what came of them, and if one
-// had not, the part that is taken over ends in front of it, so that the new run asks
-// for it again.
+// Fork makes a rerun that repeats this one from a step on, which is named by its id or
+// its key. The run may have ended or still be running; it does not change. The events
+// before the step are copied, messages included: steps that had completed are not
+// executed again. Steps that were under way begin again, even those that are not
+// idempotent. Children, sends and hooks belong to the old run: those that had ended are
+// copied with their outcomes, and if one had not, the copied prefix ends before it, so
+// that the new run asks for it again.
 //
-// In what is taken over the operations of the code must be the same, in order and by
-// key; that their arguments are, too, is not asked. Times are those of the old run:
-// what fell due meanwhile is due at once. From there on random numbers are others.
-// See [Handle.Restart] for what else the new run has; it is never in debug mode.
+// In the copied prefix the code must issue the same operations with the same keys in the
+// same order; arguments are not compared. Times are those of the old run: timers that
+// fell due meanwhile are due at once. After the prefix random numbers differ.
+// See [Handle.Restart] for the other properties of the new run; it is never in debug mode.
 // Errors: those of Restart; one that matches [ErrStepNotFound]; a *[PayloadError] if
-// there are more than 64 MiB to take over.
+// there are more than 64 MiB to copy.
 func (h *Handle) Fork(ctx context.Context, stepID string) (*Handle, error) {
 	const verb = "fork"
 	old, err := h.earlier(ctx, verb)
@@ -97,12 +96,12 @@ func (h *Handle) Fork(ctx context.Context, stepID string) (*Handle, error) {
 	return h.rerunFrom(ctx, verb, old, "", cut, cut)
 }
 
-// Retry makes a rerun that goes on where this one, which failed, has failed: what
-// was completed is taken over, also messages, and the step or child that the run
-// failed with is tried again, with all its attempts. If the run failed by itself its
-// code continues behind everything that it had done: with the same code it will fail
-// again. Retrying a run again returns the same new run. What is said at
-// [Handle.Fork] about what is taken over holds here, too.
+// Retry makes a rerun that continues where this one, which failed, has failed: completed
+// operations and messages are copied, and the step or child that the run failed with is
+// tried again, with all its attempts. If the run failed by itself its code continues
+// after everything that it had done: with the same code it will fail again. Retrying a
+// run again returns the same new run. The rules of [Handle.Fork] for the copied prefix
+// hold here, too.
 //
 // Errors: a *[StatusError] if the run has not failed; one with
 // Undone if it has undone what it did; those of Fork.
@@ -122,10 +121,10 @@ func (h *Handle) Retry(ctx context.Context) (*Handle, error) {
 }
 
 // RetryCanceled makes a rerun that continues the work of this one, which was
-// cancelled and stays so: what was completed, also after the cancel, is taken over,
-// messages included, and what ended because of the cancel goes on. A second call
-// returns the same new run. What is said at [Handle.Fork] about what is taken
-// over holds here, too.
+// cancelled and stays so: completed operations, even those that completed after the
+// cancel, and messages are copied, and operations that the cancel ended continue. A
+// second call returns the same new run. The rules of [Handle.Fork] for the copied
+// prefix hold here, too.
 //
 // Errors: a *[StatusError] if the run was not cancelled; one with
 // Undone if it has undone what it did; those of Fork.

@@ -18,10 +18,10 @@ import (
 //
 //	var Tokens = workflow.NewStream[string]("tokens")
 //
-// A stream belongs to a chain of runs: a run that continues as a new one goes on
-// writing to it. It is kept as long as the first run of the chain. A run that was
-// forked, retried, resumed or restarted begins with empty streams; what the older
-// run has written stays with that.
+// A stream belongs to a chain of runs: after continuing as new, a run writes to the
+// same streams. It is kept as long as the first run of the chain. A rerun (see
+// [Handle.Restart]) begins with empty streams; the chunks of the older run stay with
+// that.
 type Stream[T any] struct{ s *stream }
 
 type stream struct {
@@ -88,10 +88,9 @@ func (s Stream[T]) Write(ctx Context, v T) {
 	})
 }
 
-// Close says that nothing more will be written to the stream, also by the runs that
-// this one continues as: readers come to its end. It works on a context that has
-// ended, too. Closing a stream that is closed does nothing. Streams that nobody
-// closes end with the last run of the chain.
+// Close ends the stream for this run and all its continuations: readers reach its end.
+// It works on a context that has ended, too. Closing a stream that is closed does
+// nothing. Streams that are never closed end with the last run of the chain.
 func (s Stream[T]) Close(ctx Context) {
 	d := s.declared()
 	b := ctx.branch()
@@ -107,7 +106,7 @@ type Chunk[T any] struct {
 	// that the step belongs to, the key of the step, which is that of
 	// [StepError.Key], and the number of the attempt. All are zero for chunks that the
 	// code of a run has written. Chunks of an attempt that failed stay: a greater
-	// number for the same step says that those before were in vain.
+	// number for the same step means that those before it belong to a failed attempt.
 	Run     RunID
 	Step    string
 	Attempt int

@@ -78,10 +78,10 @@ func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 	return due
 }
 
-// Receive takes the next message. Messages are kept in order, also those that
-// came before anybody waited. Errors: ErrReceiveTimeout after a [Timeout], the error of
-// ctx if it ends first, a *PayloadError if the message is not a T (it is taken
-// all the same).
+// Receive takes the next message. Messages are kept in order, including those that
+// came before this call. Errors: ErrReceiveTimeout after a [Timeout], the error of
+// ctx if it ends first, a *PayloadError if the message is not a T (the message is
+// taken nevertheless).
 func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	t.declared()
 	var v T

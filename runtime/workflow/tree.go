@@ -14,10 +14,10 @@ type Tree struct {
 }
 
 // Tree returns a run with its children, their children, and so on. Runs that have
-// been purged are missing, with all below them. What a run of the tree has continued
-// as stands beside it. The runs are left out by which others have tokens of their own or
-// steps on other queues: [Client.List] by Root with Filter.Internal has them. Errors: ErrRunNotFound; [ErrNotSupported] if the store cannot
-// be searched.
+// been purged are missing, with all below them. The continuation of a run of the tree
+// is listed beside it. The runs that hold tokens of hooks, or execute steps on other
+// queues, are left out: [Client.List] by Root with Filter.Internal has them. Errors:
+// ErrRunNotFound; [ErrNotSupported] if the store cannot be searched.
 func (c *Client) Tree(ctx context.Context, id RunID) (Tree, error) {
 	top, err := c.Run(id).Info(ctx)
 	if err != nil {

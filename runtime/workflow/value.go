@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// Value is a name under which a run lets others read how it stands. Declare it
+// Value is a name under which a run publishes its progress or state. Declare it
 // once as a package variable and use it on both sides:
 //
 //	var Progress = workflow.NewValue[Percent]("progress")
@@ -18,7 +18,7 @@ import (
 // Others read the newest value, not each one. It belongs to the run and to those
 // that it continues as: they start with the values of the run before. A new run
 // that is made by [Handle.Fork], Retry or RetryCanceled has the values that were set
-// in what it takes over. Values can be read until the run is deleted.
+// in the copied prefix. Values can be read until the run is deleted.
 type Value[T any] struct{ name string }
 
 // NewValue returns the value of that name. Names are kebab-case, unique in a module

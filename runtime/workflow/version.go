@@ -22,20 +22,20 @@ func AtLeast(n int) VersionOption { return func(o *versionOptions) { o.min = n }
 //	if workflow.Version(ctx, "fraud-check", 1) >= 1 {
 //		… // the new way
 //	} else {
-//		… // what the code did before the change
+//		… // the old way
 //	}
 //
-// A run whose log went past this place before the call was there follows version
+// A run whose log passed this place before the call existed follows version
 // 0, for ever, and that costs nothing. A run that gets here for the first time
-// follows latest: one event records it, in the commit of what comes next. The
-// first call for a change decides for the whole run, also for calls in loops and
-// in other branches; a later change of the same place counts latest up.
+// follows latest: one event records it, in the commit of the next events. The
+// first call for a change decides for the whole run, including calls in loops and
+// in other branches; a later change of the same place increments latest.
 //
 // Once no run of an old version is left, the old code may go: the call stays, with
 // [AtLeast], as long as there are runs that have recorded the version. A run that
 // follows a version which the code does not know, because it is too old or because
 // the code was rolled back, is blocked. Version panics if latest is less than 1, or
-// less than what AtLeast says.
+// less than the argument of AtLeast.
 func Version(ctx Context, change string, latest int, opts ...VersionOption) int {
 	b := ctx.branch()
 	var o versionOptions
