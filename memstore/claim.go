@@ -15,7 +15,7 @@ import (
 const chores = 1000
 
 // Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// classes the highest priority first, then whoever has been ready for longest.
+// classes the highest priority first, then the run that has been ready for longest.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	p, err := s.enterPartition(ctx, c.Partition)
 	if err != nil {

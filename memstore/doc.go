@@ -4,8 +4,8 @@
 //
 // A Store has one or more partitions, each a set of plain maps and lists behind
 // one mutex. An operation locks the partition, looks at all guards, writes, and
-// unlocks; it does no I/O and never blocks for another reason. Whoever waits is
-// told through a channel by the operation that has something for it; nothing
+// unlocks; it does no I/O and never blocks for another reason. An operation that has
+// something for a waiting call notifies it through a channel; nothing
 // polls, and no goroutine belongs to the store.
 //
 // # Memory

@@ -109,7 +109,7 @@ func (r *run) root() event.RunID {
 	return r.extra.root
 }
 
-// Audit returns what was done to a run from outside of it, oldest first.
+// Audit returns the interventions into a run from outside of it, oldest first.
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Load reads runs. What it returns shares memory with the store and must not be
+// Load reads runs. The result shares memory with the store and must not be
 // changed.
 func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
 	if err := s.enter(ctx); err != nil {

@@ -58,7 +58,7 @@ func (s *Store) Clock() store.Clock { return s.clock }
 func (s *Store) Partitions() int { return len(s.parts) }
 
 // Close ends blocked calls with store.ErrClosed; every later call fails with
-// it. What the store holds is gone. Closing twice is harmless.
+// it. The contents of the store are gone. Closing twice is harmless.
 func (s *Store) Close() error {
 	s.close.Do(func() { close(s.done) })
 	return nil

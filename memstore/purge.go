@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Purge removes up to limit runs whose retention is over. Their memory is free
-// when nobody reads them any more.
+// Purge removes up to limit runs whose retention is over. Their memory is freed
+// once the last reader has dropped them.
 func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {

@@ -135,7 +135,7 @@ func (p *partition) live(id store.SessionID) (*session, error) {
 	return l, nil
 }
 
-// Reconcile returns what a session owns.
+// Reconcile returns the runs that a session owns.
 func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID) ([]store.Owned, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -154,8 +154,8 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	return owned, nil
 }
 
-// CloseSession removes a lease, and recovers what the session still owns. A
-// session that is not there has been closed before.
+// CloseSession removes a lease, and recovers the runs that the session still owns. A
+// session that does not exist was closed before.
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {

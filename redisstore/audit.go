@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Audit returns what was done to a run from outside of it, oldest first: the last
+// Audit returns the interventions into a run from outside of it, oldest first: the last
 // thousand entries.
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	if err := s.enter(ctx); err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 // Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// classes the highest priority first, then whoever has been ready for longest.
+// classes the highest priority first, then the run that has been ready for longest.
 // Repeated with the same token, as long as there was no other claim of the
-// session between them, it answers what it has handed out.
+// session between them, it returns the same runs.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	p, err := s.enterPartition(ctx, c.Partition)
 	if err != nil {

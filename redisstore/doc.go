@@ -8,8 +8,8 @@
 //	defer st.Close()
 //
 // It needs Redis 7.0 or later, or Valkey. docs/redis.md says what each setting of
-// the server can lose, what operations cost, and what a user must be allowed to
-// do. [Store.Examine] looks at the servers and says what should be mended.
+// the server can lose, what operations cost, and which permissions a user
+// needs. [Store.Examine] looks at the servers and says what should be corrected.
 //
 // # Partitions
 //
@@ -30,15 +30,15 @@
 //	{p}:s:R  zset   ids that its chain has accepted, by time; to that of ids that are
 //	                kept until they are confirmed 4e15 is added
 //	{p}:n:R  hash   notes of its steps, until it ends
-//	{p}:j:R  list   what was done to it from outside (audit), the last thousand
+//	{p}:j:R  list   interventions from outside (audit), the last thousand
 //	{p}:x:R  string tags and a long workflow id that do not fit into the metadata
 //	{p}:O:R  hash   its records in the outbox: place, phase, since when, receiver
-//	{p}:B:R  hash   what these say
+//	{p}:B:R  hash   the bodies of these
 //	{p}:g:R  hash   metadata of a run that was deleted and is not yet purged
-//	{p}:S:R  hash   how the streams of its chain stand, by name: first chunk that is
+//	{p}:S:R  hash   the state of the streams of its chain, by name: first chunk that is
 //	                kept, last one, bytes of the longest, whether it is closed
 //	{p}:C:R:N stream the chunks of the stream N of its chain: entry n-0 is chunk n
-//	{p}:W:R:N hash  what steps have written to it: the number of the last chunk of each
+//	{p}:W:R:N hash  the steps that have written to it: the number of the last chunk of each
 //
 //	{p}:r:C  zset   ready runs, by falling priority, then by a counter
 //	{p}:b:C  zset   blocked runs by the sessions that have blocked them: those, a space,
@@ -59,7 +59,7 @@
 //	{p}:D    zset   records of the outbox by due time
 //	{p}:h    hash   later runs of chains, counted
 //	{p}:T    hash   last runs of chains
-//	{p}:c    string counter of what was made ready, and of records
+//	{p}:c    string counter of runs that were made ready, and of records
 //	{p}:y           the copy of a log, within a script
 //	{p}:-           a key that never exists: see keys.go
 //	{p}:format      in partition 0, in a cluster with copies in the others: format version and number of partitions
@@ -68,12 +68,12 @@
 // goes through from the beginning; a value of more than 64 bytes would make it four
 // times as large for good. Its first field is H, the head: one value with the fence,
 // the position, the status and the counters of the run, and with flags that say which
-// of the other fields have to be looked at. head.go says what is where in it. So what
-// most operations compare and change is one field. The others are p what belongs to the
+// of the other fields an operation must read. head.go has its layout. So
+// most operations compare and change one field. The others are p the data of the
 // place, c class, a created, r priority, w workflow id, h chain, u parent, x root,
-// j and J retention, i tags, y until when somebody watches, Y until when somebody follows
-// the streams of its chain, B the record that created it, N the run that it continued as,
-// F the sessions that have blocked it.
+// j and J retention, i tags, y until when the run is watched, Y until when
+// the streams of its chain are followed, B the record that created it, N the run that it
+// continued as, F the sessions that have blocked it.
 //
 // Classes and sessions are named by hashes, which are computed: nothing has to be
 // looked up to claim, and no name is given out twice after a failover.
@@ -82,23 +82,23 @@
 //
 // A log is a stream with one entry per commit. The script of a commit compares
 // the fence and the position with the head and appends under an explicit id,
-// so that an answer that was lost can be asked for again by the same commit. Two short
-// scripts do that for nearly all commits; where they find anything else, they say so and
-// the long one is asked. A
+// so that a commit whose answer was lost can be repeated. Two short
+// scripts do that for nearly all commits; if they find anything else, they say so and
+// the long one is called. A
 // stream takes 4 KiB with its first entry; scripts that park or end a run put a copy
-// in its place, which takes what it needs, and so do those that create one, if it is
-// not claimed soon: it starts later, stands in line, or more than a hundred runs of its
-// class are ready. Logs are read by XRANGE, in one transaction with the metadata.
+// in its place, which takes only the bytes it needs, and so do those that create one, if
+// it is not claimed soon: it starts later, is queued after another one, or more than a
+// hundred runs of its class are ready. Logs are read by XRANGE, in one transaction with the metadata.
 // Scripts do not read them, but for one case: a claim hands over the log of a run that
 // has nothing but a short first frame. That takes the server 2 µs more than if the
 // session asked for it, and saves six commands.
 //
 // # Outbox
 //
-// A commit that sends something writes what each record says into one hash of
-// the sender, and how far the record is into another one, in few bytes, so that
-// moving it on copies no body. The place of a record among all is counted, and is
-// part of its name in the set of those for which there is something to do. A
+// A commit that sends something writes the body of each record into one hash of
+// the sender, and its phase into another one, in few bytes, so that a change of the
+// phase copies no body. The position of a record among all is counted, and is
+// part of its name in the set of records by due time. A
 // commit that sends nothing touches none of it.
 //
 // # Streams
@@ -106,27 +106,27 @@
 // The streams of a chain are kept under the id of its first run, which is purged last.
 // They are written by the script of the commit, in the same action as the frame; a
 // commit that publishes nothing touches none of it. The chunks of a stream are a Stream
-// of the server; all else that is known of it is one short value, so that nothing is
+// of the server; the rest of its state is one short value, so that nothing is
 // read in order to append. Steps write by a script of their own, under the fence of the
-// run. A page is read by asking how the stream stands, and then for as many chunks as
+// run. To read a page, the store reads the state of the stream, and then as many chunks as
 // fit into 4 MiB, whatever their sizes.
 //
 // # Waiting
 //
-// Nothing polls. Scripts publish what they make ready, and who has mail; a
-// process listens on one connection, whatever waits in it, and takes a wake by a
-// script, so that each goes to one worker. What is published may be lost; so
-// whoever listens looks again after each connection, and a Wait ends after five
-// seconds. Commits publish only for runs that somebody watches, and for streams that
-// somebody follows, and say so to everybody who does. No command blocks on the server,
+// Nothing polls. Scripts publish which classes they make ready, and which runs have
+// unread items; a process listens on one connection, however many calls wait in it, and
+// takes a wake by a script, so that each goes to one worker. Published messages may be
+// lost; so the process looks again after each new connection, and a Wait ends after five
+// seconds. Commits publish only for runs that are watched, and for streams that are
+// followed, to all who watch or follow them. No command blocks on the server,
 // so nothing has to be interrupted.
 //
 // # Lost answers
 //
 // go-redis repeats commands whose answers are lost; scripts are sent so that it
-// does not. A commit, a delivery, a creation, a mark and what a writer publishes may be
-// repeated by the caller and happen once. A cluster that says that a partition has moved has executed
-// nothing, and there the client goes on by itself. While a partition is being
+// does not. A commit, a delivery, a creation, a mark and a publication of a step may be
+// repeated by the caller and happen once. A cluster that says that a partition has moved
+// has executed nothing, and the client follows it by itself. While a partition is being
 // moved, key by key, its operations fail and are repeated by the caller.
 //
 // # Time
@@ -138,14 +138,14 @@
 //
 // # Reading order
 //
-// keys.go has the names of the keys, head.go what nearly every operation touches,
+// keys.go has the names of the keys, head.go the state that nearly every operation uses,
 // open.go the Store, script.go and send.go build and send scripts,
 // hub.go receives notifications. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
 // await.go, list.go, purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and
 // repair.go serve package fsck, and the files with stream in their names do the same
-// for streams; and lua, one file per operation, with what they share in
+// for streams; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by
-// what they are about.
+// subject.
 package redisstore

@@ -45,12 +45,11 @@ var checks = []check{
 // Examine looks at the server, at the master that Sentinels watch, or at all
 // masters of a cluster: how each is set up, what its user may do, and whether
 // runs are safe there. It writes nothing but scripts into the server's cache,
-// also where the store has never been used, and needs no permission beyond those
-// of the store: what it may not see is a warning. docs/redis.md says what is
-// looked at.
+// works even where the store has never been used, and needs no permission beyond those
+// of the store: what it may not see is a warning. docs/redis.md lists the checks.
 //
-// A server that does not answer is a finding, and the others are looked at. It is
-// an error if a cluster does not say who its masters are.
+// A server that does not answer is a finding, and the others are examined. It is
+// an error if a cluster does not name its masters.
 func (s *Store) Examine(ctx context.Context) (store.Report, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Report{}, fmt.Errorf("examine the store: %w", err)

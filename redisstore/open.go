@@ -63,7 +63,7 @@ type Config struct {
 	// other. It may not hold braces or white space.
 	Prefix string
 	// Partitions is how many parts the store has, each in one slot of a cluster;
-	// 0: DefaultPartitions. The first store that uses a prefix fixes it for good:
+	// 0: DefaultPartitions. The first store that uses a prefix fixes it for ever:
 	// another one is refused with a *PartitionsError. More of them spread the
 	// load over more nodes, and cost a worker more commands while it is idle.
 	Partitions int

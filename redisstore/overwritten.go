@@ -152,7 +152,7 @@ func (d *damages) note(damage *store.DamagedError, text string) {
 	}
 }
 
-// Damage returns what was found overwritten since it was asked for last.
+// Damage returns the keys that were found overwritten since the last call.
 func (s *Store) Damage() []*store.DamagedError {
 	s.damages.mu.Lock()
 	defer s.damages.mu.Unlock()

@@ -89,7 +89,7 @@ func longAll(runs []string) []event.RunID {
 	return all
 }
 
-// Reconcile returns what a session owns.
+// Reconcile returns the runs that a session owns.
 func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID) ([]store.Owned, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	return owned, nil
 }
 
-// CloseSession removes a lease, and recovers what the session still owns.
+// CloseSession removes a lease, and recovers the runs that the session still owns.
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {

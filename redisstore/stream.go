@@ -97,7 +97,7 @@ func (s *streamState) page(ended bool) store.StreamPage {
 	return page
 }
 
-// ReadStream reads a part of a stream: it asks how the stream stands, and then for as
+// ReadStream reads a part of a stream: first the state of the stream, then as
 // many chunks as fit into a page.
 func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	page, err := s.readStream(ctx, &r)

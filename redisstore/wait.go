@@ -18,9 +18,9 @@ import (
 const cover = 5 * time.Second
 
 // Wait blocks until there may be something to do, and for five seconds at most;
-// then it says Due. It polls nothing: it looks once, and then waits for what
-// scripts publish. A session that waits again soon goes on listening in between, and
-// need not look again.
+// then it says Due. It polls nothing: it looks once, and then waits for the
+// notifications of scripts. A session that waits again soon keeps listening in between,
+// and need not look again.
 func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err

@@ -14,7 +14,7 @@ import (
 // Watch blocks until the log of a run has more than n frames. Many Watches of a
 // run cost as much as one. It also returns if the server has lost writes: the log
 // has become shorter, or the run has ended without a frame that is new to the
-// caller, who would wait for ever.
+// caller, which would wait for ever.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	return s.watch(ctx, run, n, func(text string) bool {
 		frames, _, _ := strings.Cut(text, " ")

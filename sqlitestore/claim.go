@@ -12,7 +12,7 @@ import (
 )
 
 // Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// classes the highest priority first, then whoever has been ready for longest.
+// classes the highest priority first, then the run that has been ready for longest.
 //
 // Sessions whose process has provably ended are recovered at once.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {

@@ -129,7 +129,7 @@ func conditions(q *store.Query) *condition {
 	return where
 }
 
-// Audit returns what was done to a run from outside of it, oldest first.
+// Audit returns the interventions into a run from outside of it, oldest first.
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	var entries []store.AuditEntry
 	err := s.read(ctx, func(c *conn) (err error) {

@@ -68,7 +68,7 @@ const (
 	// it ends (kill -9 included). A crash of the operating system or a loss of
 	// power can take back the operations of the last moments, at most those
 	// since the last checkpoint (one is made every 4,000 pages, 16 MB); runs
-	// then go on from the state before them, and steps whose completion was
+	// then continue from the state before them, and steps whose completion was
 	// lost run again.
 	Normal Synchronous = iota
 	// Full mode: every answered operation also survives a loss of power, as far as
@@ -94,7 +94,7 @@ func (s Synchronous) String() string {
 //
 // An error matches store.ErrForeign if the file is something else, is a
 // *store.VersionError if a newer release has written it, and otherwise wraps
-// what the operating system or SQLite said.
+// the error of the operating system or of SQLite.
 func Open(path string) (*Store, error) { return OpenWith(path, Config{}) }
 
 // OpenWith is Open with a configuration.

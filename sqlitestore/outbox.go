@@ -206,7 +206,7 @@ func (t *tx) answered(where string, o *record, seq int64) (a settling, err error
 	return a, err
 }
 
-// Confirm makes a run forget a record that nobody will send again.
+// Confirm makes a run forget a record that will not be sent again.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, id event.ItemID) error {
 	_, err := perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Confirm(run, id) })
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // ReplacedError says that the file of the store, or its write-ahead log, was deleted,
-// moved or replaced while the store had it open. What is written from then on goes into
-// a file that nobody can open again, so nothing is acknowledged any more: operations
+// moved or replaced while the store had it open. Later writes would go into
+// a file that cannot be opened again, so nothing is acknowledged any more: operations
 // that write fail with this error until the file is back, or the store is opened again.
 type ReplacedError struct {
 	Path string

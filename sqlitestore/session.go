@@ -161,7 +161,7 @@ func (t *tx) heartbeat(id store.SessionID, lock string) (store.Heartbeat, error)
 	return beat, err
 }
 
-// Reconcile returns what a session owns.
+// Reconcile returns the runs that a session owns.
 func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID) ([]store.Owned, error) {
 	var owned []store.Owned
 	err := s.enterPartition(ctx, partition)
@@ -191,8 +191,8 @@ func (t *tx) reconcile(id store.SessionID) ([]store.Owned, error) {
 	return owned, err
 }
 
-// CloseSession removes a lease, and recovers what the session still owns. A
-// session that is not there has been closed before.
+// CloseSession removes a lease, and recovers the runs that the session still owns. A
+// session that does not exist was closed before.
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	err := s.enterPartition(ctx, partition)
 	if err == nil {

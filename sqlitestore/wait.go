@@ -31,11 +31,11 @@ type answered struct {
 }
 
 // Wait blocks until there may be something to do. If Until is zero it does not
-// end by time, and a due time is news if it is earlier than all that were set
+// end by time, and a due time ends it if it is earlier than all that were set
 // when Wait was called.
 //
-// What this process does is told at once; what another process does to the same
-// file is noticed within about 10 ms.
+// It is notified of changes by this process at once; it notices changes that another
+// process makes to the same file within about 10 ms.
 func (s *Store) Wait(ctx context.Context, o store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err

@@ -1,17 +1,17 @@
 // Package store is the contract between the runtime and the place where runs
 // are kept.
 //
-// A store keeps one append-only log of frames per run, an inbox of what others
-// sent to the run, and who may write: a run is ready, owned by one worker
-// session, parked until something happens, blocked, lined up behind another
-// run of the same workflow id, or ended. Frames and inbox items are bytes to a
+// A store keeps one append-only log of frames per run, an inbox of the items that others
+// sent to the run, and the right to write to it: a run is ready, owned by one worker
+// session, parked until something happens, blocked, lined (queued after another
+// run of the same workflow id), or ended. Frames and inbox items are bytes to a
 // store. It never decodes them, and no operation needs it to build one.
 //
 // # Words
 //
 //   - A frame is all events of one commit. Its CID is its random name, and a
 //     position in a log is the CID of its last frame, never a count.
-//   - A session is one life of one worker process on one partition. Its lease
+//   - A session is one incarnation of one worker on one partition. Its lease
 //     must be renewed by Heartbeat; the id is never used again.
 //   - A fence is an epoch, counted per run, and a random token, made by the
 //     worker for each claim call, and for each run that it creates as its own
@@ -19,8 +19,8 @@
 //   - A class is a queue and a workflow name. A worker serves a set of classes.
 //   - A chain is a run and the runs that it continued as. It is named after the
 //     first, and all but the last have ended.
-//   - The outbox of a partition holds records of what its runs do to other runs;
-//     see [Outbox].
+//   - The outbox of a partition holds records of the changes that its runs make to
+//     other runs; see [Outbox].
 //   - All times are those of the store's [Clock].
 //
 // # Rules
@@ -30,41 +30,41 @@
 // keeps are named in the tests of package storetest:
 //
 //	F1  every write to a run names epoch and token
-//	F2  whatever takes a run from its owner changes the fence in that action
+//	F2  every operation that takes a run from its owner changes the fence in the same action
 //	F3  a position is the CID of the last frame; a CID is never used twice
 //	F4  so is a cached state
 //	M1  accepted = in the inbox and in seen, in one action
 //	M2  seen is asked before "finished"
 //	M3  consuming names the item
-//	M4  park and finish need an empty inbox; continue takes along what is for the chain
+//	M4  park and finish need an empty inbox; continue moves the items for the chain
 //	C1  create asks "do I exist" first; one active run per workflow id
-//	C2  a run and the items that it is created with are there together; they do not wake it
+//	C2  a run and its first items are created together; the items do not wake it
 //	W1  heartbeats never create a lease
-//	W2  each heartbeat tells the owned runs
+//	W2  each heartbeat returns the owned runs
 //	W3  the same commit sent again is applied once
 //	W4  fenced does not mean "not applied"
-//	W5  only who was silent for a TTL while others were heard is dead
+//	W5  a session is dead only if it was silent for a TTL while others were heard
 //	K1  ready is a set; claim takes by place
 //	K2  make ready, then wake, in one action; one wake per class
-//	K3  whoever sets an earlier due time wakes
+//	K3  an operation that sets an earlier due time wakes the class
 //	B1  a block notes the session that could not replay the run, until that is over
 //	B2  no claim gives a run to a session with the fingerprint of one that it notes
-//	B3  whoever blocks tells all who wait for the class
+//	B3  a block notifies every Wait for the class
 //	U1  heartbeats name, in turns, ready runs that no session with a lasting lease serves
-//	O1  what one run does to another is carried over in order, and comes into effect once
-//	O2  a record goes only after it was settled, what it leaves only after Confirm
+//	O1  the messages of one run to another are delivered in order, and take effect once
+//	O2  a record is removed only once it is settled, the memory of it only after Confirm
 //	P1  nothing is purged that someone may still send again
 //
 // # Dead sessions
 //
-// A session is dead, and any Claim recovers it, when its lease is past and the store has
-// been up for a TTL since it was renewed last (rule W5). A store that can prove that the
+// A session is dead, and any Claim recovers it, when its lease has expired and the store
+// has been up for a TTL since it was renewed last (rule W5). A store that can prove that the
 // process of a session has ended need not wait.
 //
-// That a lease is past is not enough: after an outage of the store, a halt of its server
-// or a step of its clock all leases are past, and nobody is dead. Nor can the worker tell
-// that claims: it would have to have watched for a whole TTL itself, and where workers
-// live for less than that nobody ever would. So the store counts, in each partition, for
+// An expired lease is not enough: after an outage of the store, a halt of its server
+// or a step of its clock all leases have expired, though no session is dead. Nor can the
+// claiming worker decide that: it would have to have watched for a whole TTL itself, and
+// where workers live for less than that none ever would. So the store counts, in each partition, for
 // how long it was seen up: with each OpenSession and each Heartbeat, of whatever session,
 // by the time since the one before, but by no more than [CountedPause] of the session
 // that sends it. A lease keeps the count of its last renewal, and the difference says how
@@ -84,7 +84,7 @@
 //     came.
 //   - A count that was lost, with the lease or alone, begins again, and a lease that has
 //     none, or a later one than the partition, was renewed just now. So a loss of data
-//     delays a recovery by a TTL, and takes nothing from anybody who lives.
+//     delays a recovery by a TTL, and takes nothing from a live session.
 //   - While nobody is heard nothing is counted, and nobody is there to recover anything.
 //   - The sessions of a partition should have about the same TTL: one pause of a session
 //     with a long one may be the whole silence that another one is allowed.
@@ -102,17 +102,17 @@
 // restarted with what was missing, gives its build another try. A repair of the run
 // forgets all notes: the log may be another one.
 //
-// Nobody has to be found who could go on. Whoever blocks a run wakes all who wait for
+// The store need not find a session that can continue the run. A block wakes every Wait for
 // its class, and each of them claims, once, in the one partition. A session that did not
 // wait just then, or that may try a run because another one has ended, finds it with its
 // next claim; a worker claims from each of its partitions at least every five seconds
 // unless it is full. ClaimRun names its run, and gives it to any session.
 //
-// # Runs that nobody serves
+// # Runs that no session serves
 //
-// A run that waits for a worker of its class, where there is none, cannot hear that it is to
-// end. So sessions say what they serve, and heartbeats name ready runs of other classes
-// (rule U1), so that a worker of any class can end those that need no code for it: it claims
+// A run that waits for a worker of its class, where there is none, cannot see that it must
+// end. So sessions name the classes that they serve, and heartbeats name ready runs of other
+// classes (rule U1), so that a worker of any class can end those that need no code for it: it claims
 // them by name, and the fence decides if their own worker comes just then. Nothing is
 // counted or kept for each run: while all classes that have ready runs are served by the
 // session that sends the heartbeat, the answer takes one look at the classes. A run that is

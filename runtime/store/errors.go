@@ -40,8 +40,8 @@ var (
 )
 
 // PermanentError is an error of a store by which it says, if Permanent returns true,
-// that the same question will not be answered later either. Whoever waits for
-// outages to end does not wait for the end of this one.
+// that the same question will not be answered later either. Callers that wait for
+// the end of outages do not wait for the end of this one.
 type PermanentError interface {
 	error
 	Permanent() bool
@@ -76,9 +76,9 @@ func Unknown(err error) bool {
 		!errors.As(err, &mismatch) && !errors.As(err, &terminal) && !errors.As(err, &version)
 }
 
-// DamagedError says that what a store keeps of a run cannot be read, is not what it must be,
-// or is missing. It concerns that run alone. The same question gets the same answer until
-// the store was mended: see package fsck. It matches [event.ErrCorrupt].
+// DamagedError says that the stored data of a run cannot be read, are wrong,
+// or are missing. It concerns that run alone. The same question gets the same answer until
+// the store was repaired: see package fsck. It matches [event.ErrCorrupt].
 type DamagedError struct {
 	Run   event.RunID // empty: not known
 	Frame uint64      // number of the frame of its log that is damaged or missing; 0: something else
@@ -124,7 +124,7 @@ func (e *TooLargeError) Permanent() bool { return true }
 
 // ConflictError says that a commit does not continue the log that the store
 // has: another commit was there first, or the store has lost writes. The loser
-// drops what it knows of the run and claims it again.
+// drops its state of the run and claims it again.
 type ConflictError struct {
 	Run       event.RunID
 	Seq       uint64    // first event of the commit

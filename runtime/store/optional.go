@@ -8,8 +8,7 @@ import (
 )
 
 // As returns s, or the first store that s wraps, as a T. A store that wraps
-// another one tells so by a method Unwrap() Store. Optional abilities are asked
-// for with it:
+// another one has a method Unwrap() Store. Use As for optional abilities:
 //
 //	if l, ok := store.As[store.Lister](s); ok { … }
 func As[T any](s Store) (T, bool) {
@@ -66,7 +65,7 @@ type Roster interface {
 	Serves(ctx context.Context, partition int, c Class) (bool, error)
 }
 
-// Auditor is a store that remembers what was done to a run from outside of it.
+// Auditor is a store that remembers interventions into a run from outside of it.
 type Auditor interface {
 	// Audit returns the entries about a run, oldest first.
 	Audit(ctx context.Context, run event.RunID) ([]AuditEntry, error)
@@ -84,7 +83,7 @@ type AuditEntry struct {
 	Epoch  uint64 // before
 }
 
-// Reason says why somebody intervened.
+// Reason is the reason of an intervention.
 type Reason string
 
 // The reasons of this release.
@@ -157,8 +156,8 @@ type Lease struct {
 	Recovering  bool
 }
 
-// EndWatcher is a store that can tell the end of a run from its other frames, for
-// those who wait for that only.
+// EndWatcher is a store that can distinguish the end of a run from its other frames, for
+// callers that wait only for that.
 type EndWatcher interface {
 	// WatchEnd blocks until the run has ended, or until it does not exist
 	// (ErrRunNotFound), or until ctx ends (ctx.Err()). Like Watch it is a hint: it may
@@ -166,16 +165,16 @@ type EndWatcher interface {
 	WatchEnd(ctx context.Context, run event.RunID) error
 }
 
-// DamageTeller is a store that goes on when it comes across something damaged while it does
-// what is about many runs, such as a claim: it leaves that out, so that it keeps nothing
-// else, and tells of it here.
+// DamageTeller is a store that continues when it finds damage during an operation on many
+// runs, such as a claim: it leaves the damaged run out, so that the others are not delayed,
+// and reports it here.
 type DamageTeller interface {
-	// Damage returns what was found since it was asked last, by whomever. What is found
-	// again is told again after an hour.
+	// Damage returns the damage that was found since the last call. Damage that is found
+	// again is reported again after an hour.
 	Damage() []*DamagedError
 }
 
-// Noter is a store that keeps what a step wants its next attempt to know, such
+// Noter is a store that keeps data of a step for its next attempt, such
 // as the details of its last heartbeat. Notes are no part of the log: they are
 // written beside it, under the fence of the run, and end with the run.
 type Noter interface {

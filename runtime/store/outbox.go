@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Outbox carries what runs do to other runs: a commit writes records, and any
+// Outbox delivers the changes that runs make to other runs: a commit writes records, and any
 // worker of the sender's partition delivers them with Create and Deliver,
 // which it may do any number of times. A record passes through three phases, so
 // that neither a failover of the sender's partition nor one of the receiver's
@@ -37,7 +37,7 @@ type Outbox interface {
 	// read: another worker was faster, or has taken it back.
 	Mark(ctx context.Context, partition int, marks []Mark) error
 	// Confirm makes a run, its chain, or the run that a record has created, forget
-	// the record: nobody will send it again. That holds for deleted runs, too. There
+	// the record: it will not be sent again. That holds for deleted runs, too. There
 	// may be nothing to forget, and no such run.
 	Confirm(ctx context.Context, run event.RunID, record event.ItemID) error
 }
@@ -110,8 +110,8 @@ type Mark struct {
 	// what created it goes first again. What is fresh stays as it is. About a note
 	// it says nothing: that is removed.
 	//
-	// Whoever carries records over must not say so again about a pair for which it
-	// has just said so: a receiver that never was, or was purged, stays unknown
+	// A worker must not set it again for a pair for which it has just set it: a
+	// receiver that never existed, or was purged, stays unknown
 	// however often the earlier ones are sent, and the two would take turns for ever.
 	Unknown bool
 }

@@ -14,8 +14,8 @@ const (
 	DefaultRetention = 7 * 24 * time.Hour
 	// Horizon is longer than any request can be late, and than the writes that a
 	// failover can lose; the protocol calls it H. A run stays for at least that
-	// long after its creation and after its end, whatever its retention: whoever
-	// sends something for the second time is answered as he was the first time.
+	// long after its creation and after its end, whatever its retention: a request
+	// that is repeated gets the same answer as the first time.
 	Horizon = 2 * time.Minute
 )
 

@@ -13,7 +13,7 @@ const (
 	// ReasonTimeout: something in the run was due, the end of its time or of a
 	// wait, and no timer would have woken it.
 	ReasonTimeout Reason = "timeout"
-	// ReasonStuckCreated: the run was created and never started, and nobody would
+	// ReasonStuckCreated: the run was created and never started, and no session could
 	// ever have claimed it.
 	ReasonStuckCreated Reason = "stuck_created"
 	// ReasonStuckCompleted: its log ends with its completion, the store did not
@@ -25,7 +25,7 @@ const (
 	// ReasonStuckTerminal: its log ends otherwise and the store did not know; or it
 	// had ended, and what only living runs have was still kept of it.
 	ReasonStuckTerminal Reason = "stuck_terminal"
-	// ReasonNoClaim: it was owned, but by no session that anybody would recover.
+	// ReasonNoClaim: it was owned, but by a session that would never be recovered.
 	ReasonNoClaim Reason = "no_claim"
 	// ReasonStuckRunning: it had started and not ended, and nothing would have woken
 	// it, or not when its log says.
@@ -33,8 +33,8 @@ const (
 	// ReasonRetryAfterFailure: a failed step waited for its next attempt, and no
 	// timer would have woken the run.
 	ReasonRetryAfterFailure Reason = "retry_after_failure"
-	// ReasonWrongRecord: the run was where it should be, but what was kept of it, or
-	// what led to it, was not what its log says.
+	// ReasonWrongRecord: the run was in the right place, but its metadata, or the index
+	// entries that lead to it, did not agree with its log.
 	ReasonWrongRecord Reason = "wrong_record"
 	// ReasonDamagedLog: its log cannot be read to its end. The run was blocked.
 	ReasonDamagedLog Reason = "damaged_log"
@@ -48,10 +48,10 @@ type Repairer interface {
 	ExaminePartition(ctx context.Context, partition int) (Examination, error)
 }
 
-// Examination is a partition as it was at one moment, and what can be done about
+// Examination is a partition as of one moment, with methods to repair
 // it. Each method that changes something is one atomic action. It acts only if
-// what it is about is still as the examination shows it: otherwise somebody else
-// has mended it, or it has moved on, and the answer is false and nothing is
+// the data that it changes are still as the Examination shows them: otherwise they were
+// repaired by another caller, or have changed, and the answer is false and nothing is
 // written. So any number of them may be used at the same time, while workers work.
 type Examination interface {
 	// Snapshot is the state of the partition. A run whose metadata is lost has no
@@ -64,10 +64,9 @@ type Examination interface {
 	// Flaws are damages that a snapshot cannot show.
 	Flaws() []Flaw
 
-	// MendRun makes what is kept of a run equal to what is asked for: it takes the
-	// run out of everything that only runs in a place are in, writes its record, and
-	// puts it into its place with everything that belongs to that, in every index of
-	// runs. It writes an entry into the audit trail.
+	// MendRun makes the metadata of a run equal to the request: it removes the
+	// run from the indexes of all places, writes its record, and adds it to its place
+	// and to every index of runs. It writes an entry into the audit trail.
 	MendRun(ctx context.Context, m RunMend) (bool, error)
 	// MendLinks changes the relations of a run to others. It acts only if all records
 	// to remove are as they were examined, none of those to write exists apart from
@@ -89,7 +88,7 @@ type Flaw struct {
 	Run       event.RunID // empty: it is about none in particular
 	What      string
 	Explain   string
-	// Mend says what MendFlaw would do; empty: MendRun of the run mends it, or
+	// Mend says what MendFlaw would do; empty: MendRun of the run repairs it, or
 	// nothing does if there is no run.
 	Mend string
 	// Key tells the flaws of an examination apart.

@@ -36,7 +36,7 @@ type Store interface {
 	OpenSession(ctx context.Context, s Session) error
 	// Heartbeat renews the lease. ErrExpired means that the session is over:
 	// nothing that was claimed under it may be committed any more. A lease that
-	// is past, but that nobody has begun to recover, is renewed.
+	// has expired, but whose recovery has not begun, is renewed.
 	Heartbeat(ctx context.Context, partition int, session SessionID) (Heartbeat, error)
 	// Reconcile returns the runs that the session owns, or ErrExpired. Like
 	// Claim and ClaimRun it asks whether the session is being recovered or gone,
@@ -78,8 +78,8 @@ type Store interface {
 	// accepted it: an item of ScopeRun goes to the run named, one of ScopeChain to
 	// the last run of its chain, however often that has continued. Errors, in
 	// their order: ErrStale, ErrRunNotFound, a *TerminalError, ErrLater; they are
-	// about the run to which it goes. What the chain has accepted before is
-	// accepted again, also when that run has ended. If the last run of the chain
+	// about the run to which it goes. An item that the chain has accepted before is
+	// accepted again, even if that run has ended. If the last run of the chain
 	// is gone, the run named, which has continued, answers for it.
 	Deliver(ctx context.Context, d Deliver) (event.RunID, error)
 
@@ -108,7 +108,7 @@ type Store interface {
 	Close() error
 }
 
-// Place says where a run stands for the workers. A run is in exactly one place.
+// Place is the queue state of a run. A run is in exactly one place.
 type Place uint8
 
 // The places.
@@ -165,7 +165,7 @@ type Create struct {
 	Active     ActivePolicy
 	Finished   FinishedPolicy
 	// Cancel is delivered to the runs before this one if Active is
-	// ActiveCancel, also to one that is closing; the store does not know how to
+	// ActiveCancel, even to one that is closing; the store does not know how to
 	// make it.
 	Cancel Item
 
@@ -176,9 +176,9 @@ type Create struct {
 	Root     event.RunID
 
 	// Items are in the inbox of the run from its creation on, and its chain has accepted
-	// them, as by Deliver before anything else. They wake nobody: a run that is for later,
-	// or in line, holds them until it is made ready. Where the answer is another run, or an
-	// error, nothing has become of them. Create.Check says what they may not be. In
+	// them, as by Deliver before anything else. They wake no worker: a run that is delayed,
+	// or lined, holds them until it is made ready. If the answer is another run, or an
+	// error, they were not accepted. Create.Check has their limits. In
 	// Commit.Continue they are ignored.
 	Items []Item
 
@@ -209,8 +209,8 @@ type Create struct {
 	Retention time.Duration
 
 	// Owner claims the run in the action that creates it; nil: it waits for a
-	// worker. What would be created without it, but would not be ready at once, because
-	// it is for later or in line behind an active run, is not created:
+	// worker. A run that would not be ready at once, because it is delayed or queued
+	// after an active run, is not created:
 	// ErrNotClaimable. Nor is it if the session has expired: ErrExpired.
 	Owner *Owner
 }
@@ -218,9 +218,9 @@ type Create struct {
 // Owner is a session that owns a run from its creation on: creation and claim in one
 // action, so that there is no moment at which only one of them is durable.
 // The fence is epoch 1 with the token, which is made for this request alone. The
-// session belongs to the partition of the run; any other is one that is over. The first
+// session belongs to the partition of the run; any other counts as expired. The first
 // frame may say that the run has begun, but nothing that needs a record of an outbox or a
-// chunk of a stream: a Create writes neither. What a run continues as waits for a worker:
+// chunk of a stream: a Create writes neither. The continuation of a run waits for a worker:
 // an Owner in Commit.Continue is ignored.
 type Owner struct {
 	Session SessionID

@@ -7,9 +7,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Streams are what runs let others read beside their logs: numbered chunks of
-// bytes under a name. They belong to the chain: a run that continues goes on
-// writing to the streams of the run before, and each run of the chain names them.
+// Streams are data that runs publish beside their logs: numbered chunks of
+// bytes under a name. They belong to the chain: a continuation writes to the
+// streams of the run before, and each run of the chain names them.
 // They are kept as long as the first run of the chain, which is purged last.
 //
 // Runs write by [Commit.Publish], in one action with the frame that records why,
@@ -38,21 +38,21 @@ type Streams interface {
 type Publication struct {
 	// Stream is its name: any bytes, at least one and at most [MaxStreamName].
 	Stream string
-	// Drop removes the stream with all its chunks, also if it is closed. If a
+	// Drop removes the stream with all its chunks, even if it is closed. If a
 	// Body follows, that is chunk 1 of a new stream.
 	Drop bool
 	// Body is appended as the next chunk; the first one of a stream has index 1.
 	// Nil: none. To a closed stream a commit appends nothing, and goes on.
 	Body []byte
-	// Keep removes all chunks but the last ones, so many of them, also of a closed
+	// Keep removes all chunks but the last ones, so many of them, even of a closed
 	// stream; 0: none is removed.
 	Keep int
 	// Close says that no chunk will follow.
 	Close bool
 	// Writer and Nth name the chunk, so that a repeated call of
 	// [Streams.Publish] is known again; each Writer counts from 1 for each stream
-	// and does not begin a call before the one before is answered. Empty: nobody
-	// repeats it. Commits have none: they are known by their CID.
+	// and does not begin a call before the one before is answered. Empty: the call is
+	// never repeated. Commits have none: they are known by their CID.
 	Writer string
 	Nth    uint64
 }
@@ -60,7 +60,7 @@ type Publication struct {
 // MaxStreamName is the greatest length of the name of a stream, in bytes.
 const MaxStreamName = 512
 
-// CheckStreamName says what is wrong with the name of a stream. Stores ask it before
+// CheckStreamName returns an error for an invalid name of a stream. Stores call it before
 // everything else, in all operations on streams.
 func CheckStreamName(name string) error {
 	switch {
@@ -139,15 +139,15 @@ type ReadStream struct {
 // DefaultStreamPage is how many chunks a page has if its reader does not say.
 const DefaultStreamPage = 256
 
-// StreamPage is a part of a stream, and how the stream stands.
+// StreamPage is a part of a stream, and the state of the stream.
 type StreamPage struct {
 	Chunks []Chunk // in order, without gaps
 	// First is the index of the first chunk that is kept, 0 if none is. Last is the
-	// greatest index that was written, also if that chunk is not kept any more.
+	// greatest index that was written, even if that chunk is not kept any more.
 	First, Last uint64
 	// Closed says that no chunk follows Last.
 	Closed bool
-	// Ended says that all runs of the chain have ended: nobody writes any more.
+	// Ended says that all runs of the chain have ended: the stream will not grow.
 	Ended bool
 }
 

@@ -13,7 +13,7 @@ type Wait struct {
 	// wakes are left to others.
 	Classes []Class
 	// Until ends the wait by the store's clock; zero: no such end. A time that is
-	// past makes Wait look and return at once with what there is.
+	// past makes Wait look and return at once.
 	Until time.Time
 }
 
@@ -23,7 +23,7 @@ type WaitSession struct {
 	Session   SessionID
 }
 
-// Woken says why a wait ended. Whoever is told to claim has taken the wake and
+// Woken says why a wait ended. A caller that gets Claim has taken the wake and
 // must call Claim next.
 type Woken struct {
 	Claim []int         // partitions with ready runs of the classes, or newly blocked ones

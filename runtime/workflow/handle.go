@@ -195,15 +195,15 @@ func retriesIn(f *event.Fold) []StepRetry {
 const MaxReason = 4 << 10
 
 // Cancel asks the run to end. When it returns nil the request is durable; the
-// run's context ends at its next suspension point, wherever it is, and the run's
-// own outcome stands: code that swallows the cancel may still complete. Asking
-// again does nothing and returns nil, also once the run has ended: an answer may have
-// been lost. The reason of the first cancel is in the error of a run that ends canceled. A run that
-// has not begun ends also if no worker serves it, before Cancel returns; one that has takes a
-// worker that serves it, for only that has the code that cleans up, and a blocked run is canceled once fitting
-// code is back. The error matches ErrRunTerminal if the run
-// has ended and was never asked, and is an *[InvalidError] for a reason of more than [MaxReason] bytes or one
-// that is not UTF-8.
+// run's context ends at its next suspension point, wherever it is, and the code decides
+// the outcome: code that swallows the cancel may still complete. Asking again does
+// nothing and returns nil, even once the run has ended: an answer may have been lost.
+// The reason of the first cancel is in the error of a run that ends canceled. A run that
+// has not begun ends before Cancel returns, even if no worker serves it; one that has
+// begun needs a worker that serves it, because only that has the code that cleans up, and
+// a blocked run is canceled once compatible code is back. The error matches ErrRunTerminal
+// if the run has ended and was never asked, and is an *[InvalidError] for a reason of more
+// than [MaxReason] bytes or one that is not UTF-8.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
 	if err := store.CheckText("reason", reason, MaxReason); err != nil {
 		return fmt.Errorf("cancel: %w", err)

@@ -27,14 +27,14 @@ const maxFailures = 3
 // CrashEverywhere proves that a workflow survives the death of its worker. It
 // executes it once without a crash, and then once for each place at which the
 // worker can die: before each request to the store arrives, before its answer
-// arrives, and whenever everything waits, which together is behind each event
-// of the log, in front of it and in the middle of each step. There the worker is
-// killed with all that it has in memory, and a new one carries on. Then pairs of
+// arrives, and whenever everything waits, which together covers the time after each
+// event of the log, before it and in the middle of each step. There the worker is
+// killed with all that it has in memory, and a new one continues. Then pairs of
 // two crashes.
 //
 // It fails the test if the run ends otherwise, if steps ran with other arguments
 // or ended otherwise, if a completed step ran again, if a message was lost, or
-// if what [State] returns differs. A failure says where the worker died, shows
+// if the result of [State] differs. A failure says where the worker died, shows
 // both logs, and says how to try only that crash again.
 //
 // setup prepares each Env: it registers the workflow and its steps, puts in

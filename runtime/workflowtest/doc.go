@@ -1,7 +1,7 @@
-// Package workflowtest tests workflows: in milliseconds what takes months, and
-// with one line what would otherwise take a laboratory of dying machines.
+// Package workflowtest tests workflows: months of waiting in milliseconds of virtual
+// time, and crashes at every point in one line.
 //
-// An [Env] is a world of its own: a store in memory, a worker, a client, and
+// An [Env] is isolated: it has a store in memory, a worker, a client, and
 // virtual time, which stands still while anything works and jumps to what is due
 // next when everything waits. It takes the place of the worker:
 //
@@ -11,10 +11,10 @@
 //	env.At(24*time.Hour, func(ctx context.Context) { … send … })
 //	invoice, err := orders.Fulfil.Execute(t.Context(), env.Client(), order)
 //
-// A run that waits for what can never come fails the test at once, and the
+// A run that waits for something that can never happen fails the test at once, and the
 // failure says for what it waits and where.
 //
-// Then let the kit look for what tests of single cases do not find.
+// Then let the kit find defects that tests of single cases do not find.
 // [CrashEverywhere] kills the worker at each place at which it can die, and
 // [Interleave] tries the orders in which steps, timers, messages and cancels
 // arrive. [Record] keeps the log of a run in a file, and [Replay] runs today's
@@ -24,11 +24,10 @@
 // # How it works
 //
 // The worker is the real one, and so are the log and the store. The kit stands
-// in three places around it. Each life of the worker has its own handle of the
-// store (line), which counts its requests, and is cut when the life ends:
-// which is why the points of a crash are the requests that there are, whatever
-// operations they are for. Steps pass a gate (execution) before their code
-// begins and before the worker learns what came of it. And a call that waits for
+// in three places around it. Each incarnation of the worker has its own handle of the
+// store (line), which counts its requests, and is cut when the incarnation ends:
+// so the points of a crash are the requests, whatever operations they are for. Steps pass a gate (execution) before their code
+// begins and before the worker learns its outcome. And a call that waits for
 // a run drives the scheduler, which lets everything come to rest and then makes
 // one move: a step begins or ends, a planned function is called, or time
 // passes. So one thing happens after the other, in an order that is the same

@@ -18,7 +18,7 @@ type Payload[T any] struct {
 	Value T
 }
 
-// StubHook stands in for whoever resumes hooks of this name: each one that a run
+// StubHook stands in for the caller of hooks of this name: each hook that a run
 // opens is sent the payloads, in the order of their times, unless it is closed by
 // then.
 //

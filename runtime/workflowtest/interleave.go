@@ -31,8 +31,8 @@ type InterleaveReport struct {
 //
 // Orders may lead to different outcomes. What must hold for all of them is: the
 // run ends; its log, replayed, leads the code down the same path; no message
-// that it accepted is left; told to end while it waits, it does not complete as
-// if nothing had been; and what [Check] looks at. If [State] is given, it must be
+// that it accepted is left; if it is canceled while it waits, it does not complete as
+// if nothing had happened; and the conditions of [Check]. If [State] is given, it must be
 // the same for the same outcome.
 //
 // A failure names its seed; the flag -workflowtest.seed tries only that one.

@@ -80,15 +80,15 @@ func WithQueues(names ...string) Option {
 	return func(o *options) { o.queues = append(o.queues, names...) }
 }
 
-// State tells an exploration what the workflow has changed in the world: f is
-// called after each execution, and what it returns must be the same each time. It
+// State tells an exploration what the workflow has changed outside: f is
+// called after each execution, and its result must be the same each time. It
 // is compared with go-cmp.
 func State(f func(e *Env) any) Option {
 	return func(o *options) { o.explore.state = f }
 }
 
-// Check is called after each execution of an exploration, with what came of the
-// run. What it reports on t fails the exploration, with the point or the seed.
+// Check is called after each execution of an exploration, with the outcome of the
+// run. An error that it reports on t fails the exploration, with the point or the seed.
 func Check(f func(t testing.TB, e *Env, run Outcome)) Option {
 	return func(o *options) { o.explore.check = f }
 }

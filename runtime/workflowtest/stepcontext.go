@@ -13,8 +13,8 @@ import (
 
 // StepContext returns a context with which the implementation of a step can be
 // called like any function: package step works in it. It ends with the test.
-// [Heartbeats] keeps what the step notes for a later attempt, [Streams] what it
-// writes to streams.
+// [Heartbeats] keeps the details of heartbeats for a later attempt, [Streams] the
+// chunks that the step writes to streams.
 func StepContext(t testing.TB, opts ...StepOption) context.Context {
 	a := &stepOptions{attempt.Attempt{
 		Run: event.NewRunID(Epoch, 0), Step: "test.step", Key: "test.step", Number: 1,

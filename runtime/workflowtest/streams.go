@@ -11,15 +11,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Chunks keeps what the implementation of a step writes to streams. The zero value
-// is ready for use.
+// Chunks keeps the chunks that the implementation of a step writes to streams. The zero
+// value is ready for use.
 type Chunks struct {
 	mu     sync.Mutex
 	chunks map[string][]json.RawMessage
 	closed []string
 }
 
-// Streams makes the attempt keep in c what it writes to streams, and what it closes.
+// Streams makes the attempt record in c its writes to streams, and which it closes.
 // Without it writes succeed and are forgotten.
 func Streams(c *Chunks) StepOption {
 	return func(a *stepOptions) { a.Pen = pen{c} }
@@ -64,7 +64,7 @@ func (c *Chunks) Closed(stream string) bool {
 	return slices.Contains(c.closed, stream)
 }
 
-// Written returns what was written to a stream, in order. It panics if a chunk is
+// Written returns the chunks of a stream, in order. It panics if a chunk is
 // not a T.
 func Written[T any](c *Chunks, s workflow.Stream[T]) []T {
 	name, _ := engine.StreamOf(s)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Process is a process of the experiment. What it prints goes into a file.
+// Process is a process of the experiment. Its output goes into a file.
 type Process struct {
-	// Name is what it is called in reports.
+	// Name is its name in reports.
 	Name string
 	// Log is the path of the file that holds what it printed.
 	Log string

@@ -68,7 +68,7 @@ func freePorts() (port, bus int, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("find a free port: %w", err)
 	}
-	defer func() { _ = one.Close() }() // the server is to have it
+	defer func() { _ = one.Close() }() // for the server
 	two, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, 0, fmt.Errorf("find a free port: %w", err)

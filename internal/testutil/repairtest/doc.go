@@ -1,4 +1,4 @@
-// Package repairtest is what the tests of all stores about repairs have in common:
+// Package repairtest has the common parts of the tests of repairs of all stores:
 // runs in every state, the proof that a repair does what it must, and the damage
 // that can be done to any store.
 //

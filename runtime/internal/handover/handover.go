@@ -30,11 +30,11 @@ type End struct {
 	Last     event.Event
 }
 
-// Start is a run that is to be created. Of the client and the worker one does it: the
+// Start describes a run to create. Either the client or the worker creates it: the
 // worker once Begin has reported true, the client once Withdraw has. Until then both may
-// read what it says, and nobody changes it.
+// read it, and neither changes it.
 type Start struct {
-	// Create is what to store, but for the first frame, and the owner.
+	// Create is the request to the store, without the first frame and the owner.
 	Create store.Create
 	// Event is the event that creates the run, the first of its log.
 	Event event.Event

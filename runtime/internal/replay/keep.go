@@ -11,7 +11,7 @@ import (
 // Keep returns the part of a log that the new run next takes over, numbered anew, and how
 // many of its events are as they were. That are those before the event number cut;
 // what has come of their operations until the event number until, and the messages
-// of that time, come behind them, between a pause and the end of that, now. The
+// of that time, come after them, between a pause and the end of that, now. The
 // code of the new run then sees them when it has come to where the kept part ends.
 //
 // Attempts of steps of which no outcome is kept do not count: such a step begins

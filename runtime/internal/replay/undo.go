@@ -111,8 +111,8 @@ const mostTold = 1 << 10
 // run may register any number, and all of its failure is one event, in one commit.
 const mostToldInAll = failure.MaxText
 
-// told is what the end of a run says of compensations: of those that come first in words,
-// and of how many others there are.
+// told summarizes compensations for the end of a run: the first ones in words,
+// and the number of the others.
 type told struct {
 	first       []string
 	bytes, more int

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Run is what the protocol reads and changes of a run. Times are in milliseconds, 0:
-// none.
+// Run has the fields of a run that the protocol reads and changes. Times are in
+// milliseconds, 0: none.
 type Run[S comparable] struct {
 	ID         event.RunID
 	Chain      event.RunID
@@ -52,7 +52,7 @@ type Op[R, S comparable] struct {
 	Changes Changes[R]
 }
 
-// Changes is what operations have changed for those who wait. A run may stand in a
+// Changes lists the changes of operations for those who wait. A run may be in a
 // list twice.
 type Changes[R comparable] struct {
 	Ready   []R // were made ready: the wake of their route is set [K2]

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Tx is what a store must be able to do for the protocol, in one atomic action: it
-// reads and writes what it is told to, and decides nothing. R stands for a run and S for
+// Tx has the operations of a store for the protocol, in one atomic action: they
+// read and write, and decide nothing. R stands for a run and S for
 // a session, as the store knows them; their zero values are none. An error of a Tx is
 // never a refusal: the action has failed, and nothing of it may be kept.
 type Tx[R, S comparable] interface {
@@ -156,27 +156,27 @@ type SessionTx[R, S comparable] interface {
 	SetBlockers(r R, sessions []S)
 }
 
-// Session is what is known of a session.
+// Session is the state of a session.
 type Session struct {
 	ID   store.SessionID
 	Code string // fingerprint of what its process runs
-	// Over says that it is gone, or that somebody has begun to recover it.
+	// Over says that it is gone, or that its recovery has begun.
 	Over bool
 }
 
 // PurgeTx forgets runs.
 type PurgeTx[R comparable] interface {
-	// Held returns what holds a run back from its purge.
+	// Held returns the reasons that keep a run from its purge.
 	Held(r R) (Held, error)
 	// NextPurge returns the run that may be purged first, if its time has come.
 	NextPurge(now int64) (R, error)
-	// Remove removes a run and everything that is kept under it.
+	// Remove removes a run and everything that is stored under its id.
 	Remove(r R) error
-	// ForgetChain removes what a chain has accepted, and its streams.
+	// ForgetChain removes the ids of items that a chain has accepted, and its streams.
 	ForgetChain(chain event.RunID) error
 }
 
-// Held is what holds a run that has ended back from its purge.
+// Held has the reasons that keep a run that has ended from its purge.
 type Held struct {
 	Records bool // of its outbox, in whatever phase
 	Later   bool // it is the first of a chain, of which a later run is kept
