@@ -103,7 +103,8 @@ func infoOf(r *store.Record) RunInfo {
 	}
 }
 
-// Info returns what the store knows about the run now.
+// Info returns the state of the run in the store. If the run is blocked because its log is
+// damaged, Info returns what is known without the log, with the reason in Blocked.
 func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -126,7 +127,10 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 		return info, nil
 	}
 	f, err := event.DecodeFrame(l.Frames[0])
-	if err != nil {
+	switch {
+	case err != nil && info.Blocked != "":
+		return info, nil // which says why: an operator must be able to read it
+	case err != nil:
 		return info, &EventError{Run: id, Frame: 1, Err: err}
 	}
 	if spec := f.Events[0].Spec; spec != nil {
