@@ -125,7 +125,7 @@ func (p *partition) recount() (ofClass map[*class]int, ofChain map[event.RunID]i
 // MendFlaw counts again.
 func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
 	if err := e.s.enter(ctx); err != nil {
-		return false, fmt.Errorf("mend %s: %w", f.What, err)
+		return false, fmt.Errorf("repair %s: %w", f.What, err)
 	}
 	p := e.p
 	p.mu.Lock()

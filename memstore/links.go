@@ -13,7 +13,7 @@ import (
 // are as they were examined.
 func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, error) {
 	if err := e.s.enter(ctx); err != nil {
-		return false, fmt.Errorf("mend links of run %s: %w", m.Run, err)
+		return false, fmt.Errorf("repair links of run %s: %w", m.Run, err)
 	}
 	p := e.p
 	p.mu.Lock()

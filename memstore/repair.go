@@ -16,7 +16,7 @@ import (
 // MendRun puts a run where it belongs, if it is as it was examined.
 func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error) {
 	if err := e.s.enter(ctx); err != nil {
-		return false, fmt.Errorf("mend run %s: %w", m.Record.Run, err)
+		return false, fmt.Errorf("repair run %s: %w", m.Record.Run, err)
 	}
 	p := e.p
 	p.mu.Lock()
@@ -237,7 +237,7 @@ func (p *partition) place(r *run, owner *session, m *store.RunMend) {
 // MendName sets what a workflow id leads to, if it leads to what it was seen to.
 func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, error) {
 	if err := e.s.enter(ctx); err != nil {
-		return false, fmt.Errorf("mend workflow id %q: %w", m.WorkflowID, err)
+		return false, fmt.Errorf("repair workflow id %q: %w", m.WorkflowID, err)
 	}
 	p := e.p
 	p.mu.Lock()

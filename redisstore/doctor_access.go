@@ -178,7 +178,7 @@ func (n *node) mend(err error, names ...string) string {
 		return fmt.Sprintf("Run ACL SETUSER %s ~{%s:* &{%s:* +%s, or give it all rules of docs/redis.md.",
 			n.who(), n.store.cfg.Prefix, n.store.cfg.Prefix, strings.Join(slices.Compact(names), " +"))
 	case "ERR":
-		return "Take these commands out of rename-command in redis.conf, or ask whoever runs the server to allow them."
+		return "Take these commands out of rename-command in redis.conf, or ask the operator of the server to allow them."
 	case "OOM":
 		return "Run CONFIG SET maxmemory with a higher limit: runs go on by themselves."
 	case "MISCONF":

@@ -144,7 +144,7 @@ func (n *node) fewest(count int64) []store.Finding {
 		return []store.Finding{fail(fmt.Sprintf("min-replicas-to-write %d, and %d replicas are close enough: writes are refused", least, n.number("min_slaves_good_slaves")),
 			fmt.Sprintf("%d replicas", least), "Start replicas, or run CONFIG SET min-replicas-to-write 0 until they are back.")}
 	case count > 0 && (least == 0 || lag == 0):
-		return []store.Finding{warn("min-replicas-to-write 0: a master that is cut off goes on taking writes, and the promotion of a replica loses them",
+		return []store.Finding{warn("min-replicas-to-write 0: a master that is cut off continues to take writes, and the promotion of a replica loses them",
 			"min-replicas-to-write 1", "Run CONFIG SET min-replicas-to-write 1 and CONFIG SET min-replicas-max-lag 10, and write them into redis.conf.")}
 	case least > 0 && lag > lossMost:
 		return []store.Finding{warn(fmt.Sprintf("min-replicas-max-lag %d: a failover can lose more than requests may be late", lag),

@@ -163,7 +163,7 @@ func checkVersion(_ context.Context, n *node) []store.Finding {
 	case n.says["valkey_version"] != "":
 		return []store.Finding{fine("Valkey " + n.says["valkey_version"])}
 	case version == "":
-		return []store.Finding{warn("INFO names no version", "Redis 7.0 or later", "Ask whoever runs the server which commands it knows; there is no CONFIG line for it.")}
+		return []store.Finding{warn("INFO names no version", "Redis 7.0 or later", "Ask the operator of the server which commands it knows; there is no CONFIG line for it.")}
 	}
 	major, _, _ := strings.Cut(version, ".")
 	if atoi(major) < 7 {

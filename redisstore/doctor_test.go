@@ -198,7 +198,7 @@ func TestSTORE4_TheDoctorLooksAtReplicas(t *testing.T) {
 	replica := replicaOf(t, master)
 	st := openURL(t, master.URL())
 	defer st.Close()
-	expect(t, examine(t, st), symptom{"replicas", store.SeverityWarn, "a master that is cut off goes on", "CONFIG SET min-replicas-to-write 1"})
+	expect(t, examine(t, st), symptom{"replicas", store.SeverityWarn, "a master that is cut off continues", "CONFIG SET min-replicas-to-write 1"})
 	admin := master.Client(t)
 	for _, set := range [][2]string{{"min-replicas-to-write", "1"}, {"min-replicas-max-lag", "600"}} {
 		if err := admin.ConfigSet(t.Context(), set[0], set[1]).Err(); err != nil {

@@ -32,8 +32,8 @@ const (
 func (e *examination) look() {
 	for _, key := range sortedKeys(e.wrong) {
 		e.mendable(store.Flaw{
-			Invariant: 16, What: fmt.Sprintf("key %s is a %s, which it never is: somebody else has overwritten it", key, e.wrong[key]),
-			Explain: "whoever uses it fails, and what it held is gone",
+			Invariant: 16, What: fmt.Sprintf("key %s is a %s, which it never is: another program has overwritten it", key, e.wrong[key]),
+			Explain: "operations on it fail, and its contents are lost",
 		}, "remove it", swap{key: key, kind: typeOf, seen: e.wrong[key]})
 	}
 	e.lookAtSessions()
@@ -290,7 +290,7 @@ func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) 
 	for _, w := range e.swaps[f.Key] {
 		var err error
 		if mended, err = e.replace(ctx, w); err != nil {
-			return false, fmt.Errorf("mend %s: %w", f.What, err)
+			return false, fmt.Errorf("repair %s: %w", f.What, err)
 		}
 	}
 	return mended, nil

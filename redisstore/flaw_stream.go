@@ -88,7 +88,7 @@ func (e *examination) lookAtStreams() {
 		}
 		swaps = append(swaps, swap{key: e.p.streams(chain), kind: inHash, field: name, seen: packed, value: want})
 		e.mendable(store.Flaw{Invariant: 18, What: fmt.Sprintf("%s is kept as %q, and is %q", what, packed, want),
-			Explain: "who follows it misses chunks, or waits for some that are there"}, "leave the chunks behind the last gap, and count them", swaps...)
+			Explain: "readers miss chunks, or wait for some that exist"}, "keep the chunks after the last gap, and count them", swaps...)
 	}
 }
 

@@ -33,7 +33,7 @@ func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, er
 		keys: []string{p.meta(run), p.hidden(run), p.sent(run), p.bodies(run), p.outbox(), p.purges(), p.held()},
 	}
 	if err := e.s.do(ctx, c); err != nil {
-		return false, fmt.Errorf("mend links of run %s: %w", m.Run, err)
+		return false, fmt.Errorf("repair links of run %s: %w", m.Run, err)
 	}
 	return c.answer().word() == "ok", nil
 }

@@ -47,7 +47,7 @@ const ofRuns = "mlisnjxgOBSCW"
 type overwrittenError struct{ key, is, want string }
 
 func (e *overwrittenError) Error() string {
-	return fmt.Sprintf("key %s is a %s and must be a %s: somebody else has overwritten it; a repair by package fsck removes it and makes again what the logs say", e.key, e.is, e.want)
+	return fmt.Sprintf("key %s is a %s and must be a %s: another program has overwritten it; a repair by package fsck removes it and rebuilds its contents from the logs", e.key, e.is, e.want)
 }
 
 // overwritten returns the error for a key of an impossible type.

@@ -217,7 +217,7 @@ func (s *scene) told(key string, met bool) {
 		return !met || len(naming) > 0
 	})
 	for i, line := range naming {
-		if !strings.Contains(line, "somebody else has overwritten it") || !strings.Contains(line, "package fsck") || i > 0 && !strings.Contains(line, "a record of the outbox") {
+		if !strings.Contains(line, "another program has overwritten it") || !strings.Contains(line, "package fsck") || i > 0 && !strings.Contains(line, "a record of the outbox") {
 			s.t.Errorf("line %d of key %s: %s", i, key, line)
 		}
 	}

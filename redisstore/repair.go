@@ -53,7 +53,7 @@ func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error
 	}
 	c := &call{script: scriptMendRun, p: p, keys: keys, args: slices.Concat(args, before, fields, sets, remember, notes, drop)}
 	if err := e.s.do(ctx, c); err != nil {
-		return false, fmt.Errorf("mend run %s: %w", m.Record.Run, err)
+		return false, fmt.Errorf("repair run %s: %w", m.Record.Run, err)
 	}
 	return c.answer().word() == "ok", nil
 }
@@ -188,7 +188,7 @@ func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, err
 	}
 	c := &call{script: scriptMendName, p: e.p, keys: []string{e.p.active(), e.p.latest(), e.p.line(wid)}, args: args}
 	if err := e.s.do(ctx, c); err != nil {
-		return false, fmt.Errorf("mend workflow id %q: %w", m.WorkflowID, err)
+		return false, fmt.Errorf("repair workflow id %q: %w", m.WorkflowID, err)
 	}
 	return c.answer().word() == "ok", nil
 }

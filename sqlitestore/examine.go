@@ -221,7 +221,7 @@ var repairs = []repair{
 	{
 		key: "fresh", invariant: 12,
 		count: `SELECT count(*) FROM outbox WHERE phase = 1 AND sender NOT IN (SELECT key FROM runs)`,
-		what:  "%d records of the outbox belong to no run", explain: "the rows of their senders are lost, and nobody carries them over: bring them back from a backup",
+		what:  "%d records of the outbox belong to no run", explain: "the rows of their senders are lost, and they are not delivered: restore them from a backup",
 	},
 	{
 		key: "outbox due", invariant: 12,
@@ -283,7 +283,7 @@ func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) 
 		return true, t.exec(repairs[i].mend)
 	})
 	if err != nil {
-		return false, fmt.Errorf("mend %s: %w", f.What, err)
+		return false, fmt.Errorf("repair %s: %w", f.What, err)
 	}
 	return done, nil
 }

@@ -14,7 +14,7 @@ import (
 func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, error) {
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.mendLinks(&m) })
 	if err != nil {
-		return false, fmt.Errorf("mend links of run %s: %w", m.Run, err)
+		return false, fmt.Errorf("repair links of run %s: %w", m.Run, err)
 	}
 	return done, nil
 }

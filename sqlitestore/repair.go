@@ -14,7 +14,7 @@ import (
 func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error) {
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.mendRun(e.snap.Runs[m.Record.Run], &m) })
 	if err != nil {
-		return false, fmt.Errorf("mend run %s: %w", m.Record.Run, err)
+		return false, fmt.Errorf("repair run %s: %w", m.Record.Run, err)
 	}
 	return done, nil
 }
@@ -219,7 +219,7 @@ func (t *tx) putInPlace(r *run, m *store.RunMend) error {
 func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, error) {
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.mendName(e.snap, &m) })
 	if err != nil {
-		return false, fmt.Errorf("mend workflow id %q: %w", m.WorkflowID, err)
+		return false, fmt.Errorf("repair workflow id %q: %w", m.WorkflowID, err)
 	}
 	return done, nil
 }

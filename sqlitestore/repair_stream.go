@@ -9,8 +9,8 @@ const selectBroken = `SELECT s.id FROM streams s
 // one. Without any the next chunk is the one behind the last that was counted.
 var brokenStreams = repair{
 	key: "streams", invariant: 18, count: `SELECT count(*) FROM (` + selectBroken + `)`,
-	what: "%d streams have other chunks than they count", explain: "who follows them misses chunks, or waits for some that are there",
-	mending: "leave the chunks behind the last gap, and count them", do: (*tx).mendStreams,
+	what: "%d streams have other chunks than they count", explain: "readers miss chunks, or wait for some that exist",
+	mending: "keep the chunks after the last gap, and count them", do: (*tx).mendStreams,
 }
 
 func (t *tx) mendStreams() error {

@@ -25,7 +25,7 @@ var (
 	// ErrOwned: the run is being worked on.
 	ErrOwned = errors.New("run is owned by a worker")
 	// ErrNotClaimable: the run waits for the run before it.
-	ErrNotClaimable = errors.New("run waits in line behind another run of its workflow id")
+	ErrNotClaimable = errors.New("run is queued after another run of its workflow id")
 	// ErrLater: the run is ending; send the same item again shortly.
 	ErrLater = errors.New("run is about to end: send again")
 	// ErrStale: the request arrived after its deadline and was not executed.

@@ -89,7 +89,7 @@ func (w *workload) forbidden(keys []string, got *trial) []string {
 	for _, key := range keys {
 		if !slices.ContainsFunc(got.effects, func(f effect) bool { return f.Key == key && f.once }) && !declaredOnce(got, key) {
 			bad = append(bad, fmt.Sprintf("step %s (%s) failed as interrupted: the crash was during its last attempt, for a crash counts as one.\n"+
-				"To mend it: allow more attempts (retries=), or declare the step nonidempotent if it must not run again; if that may be so, pass AllowInterrupted.", got.steps[key].Step, key))
+				"To fix it: allow more attempts (retries=), or declare the step nonidempotent if it must not run again; if that may be so, pass AllowInterrupted.", got.steps[key].Step, key))
 		}
 	}
 	return bad
@@ -124,7 +124,7 @@ func (w *workload) lost(want, got *trial) []string {
 		return nil
 	}
 	return []string{"the run ended, and messages that it had accepted were never taken:\n" + indent(strings.Join(lines, "\n")) +
-		"\nTo mend it: receive until nothing is left (TryReceive in a loop) before the workflow returns, or wait for all messages in one place; if they may be dropped, pass AllowUnread."}
+		"\nTo fix it: receive until nothing is left (TryReceive in a loop) before the workflow returns, or wait for all messages in one place; if they may be dropped, pass AllowUnread."}
 }
 
 func stateDiff(want, got *trial) (text string) {
@@ -143,10 +143,10 @@ func stateDiff(want, got *trial) (text string) {
 func hints(want, got *trial) string {
 	if changed := countsDiffer(want.effects, got.effects); len(changed) > 0 {
 		return "The crash has changed how often steps were executed: " + strings.Join(changed, ", ") + ". That is what it does to a step that is under way: it is executed again.\n" +
-			"To mend it: make the effect of the step the same however often it is executed (give step.IdempotencyKey(ctx) to whoever has the effect), or declare it nonidempotent."
+			"To fix it: make the effect of the step the same however often it is executed (give step.IdempotencyKey(ctx) to the system that has the effect), or declare it nonidempotent."
 	}
 	return "No step was executed more often, so the difference was made by the code of the workflow: after a crash it runs again from its beginning, against the log.\n" +
-		"To mend it: let it change nothing but its own variables, and look at nothing but its input, what steps and messages gave it, workflow.Now, Rand, UUID and Record; " +
+		"To fix it: let it change nothing but its own variables, and look at nothing but its input, what steps and messages gave it, workflow.Now, Rand, UUID and Record; " +
 		"effects belong into steps, and LogLength must decide nothing but when to stop."
 }
 

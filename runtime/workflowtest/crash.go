@@ -54,7 +54,7 @@ func CrashEverywhere[In, Out any](t testing.TB, d workflow.Definition[In, Out], 
 	if only != "" {
 		c.try(strings.Split(only, "+"))
 		if c.report.Missed > 0 {
-			t.Errorf("workflowtest: the execution did not come to the point %s: take it from a failure of the same test and the same code", only)
+			t.Errorf("workflowtest: the execution did not reach the point %s: take it from a failure of the same test and the same code", only)
 		}
 	} else {
 		c.single()
@@ -172,7 +172,7 @@ func (c *crashes) try(kills []string) *trial {
 		fmt.Fprintf(&b, "%s %s.\n", nth, tr.points[at].String())
 	}
 	if len(tr.killed) == 0 {
-		fmt.Fprintf(&b, "The worker was to be killed at %s, which this execution did not come to.\n", strings.Join(kills, "+"))
+		fmt.Fprintf(&b, "The worker should have been killed at %s, which this execution did not reach.\n", strings.Join(kills, "+"))
 	}
 	if c.drift != "" {
 		b.WriteString("Note that two executions without any crash differ, too: something in the workflow, in its steps or in the test changes by itself " +

@@ -145,7 +145,7 @@ func TestTEST3_AFailureSaysHowToTryOnlyThatCrashAgain(t *testing.T) {
 			t.Errorf("the failure does not say %q:\n%s", want, one)
 		}
 	}
-	if got := observe(t, func(t testing.TB) { test(t, workflowtest.Crash("commit:99:lost")) }); !strings.Contains(got, "did not come to") {
+	if got := observe(t, func(t testing.TB) { test(t, workflowtest.Crash("commit:99:lost")) }); !strings.Contains(got, "did not reach") {
 		t.Errorf("a point that is never reached: got %q", got)
 	}
 }

@@ -151,7 +151,7 @@ var defects = map[string]defect{
 		},
 	},
 	"swallowed cancel": {
-		says: []string{"seed", "was told to end", "completed as if nothing had been", "return the error"},
+		says: []string{"seed", "was told to end", "completed as if nothing had happened", "return the error"},
 		found: func(t testing.TB, mended bool) {
 			interleave(t, func(ctx workflow.Context, in string) (string, error) {
 				if err := workflow.Sleep(ctx, time.Hour); err != nil && mended {

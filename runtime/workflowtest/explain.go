@@ -58,7 +58,7 @@ func (e *Env) explain(why error) error {
 		b.WriteString("\n  " + line)
 	}
 	if errors.Is(why, errStuck) && e.blockedCode() == "" && !e.anyBlocked() {
-		b.WriteString("\n  To mend it: send what is missing from a function planned with Env.At, give the wait a timeout, or look whether the order of waits is right.")
+		b.WriteString("\n  To fix it: send what is missing from a function planned with Env.At, give the wait a timeout, or look whether the order of waits is right.")
 	}
 	err := &StuckError{Text: b.String()}
 	e.fail(err.Text)

@@ -171,8 +171,8 @@ func swallowed(tr *trial) string {
 	if at < 0 || cut == "" || tr.Status != workflow.StatusCompleted {
 		return ""
 	}
-	return fmt.Sprintf("the run was told to end (event %d), what it was doing ended as cancelled (%s), and yet it completed as if nothing had been.\n"+
-		"To mend it: return the error of a cancelled operation, after cleaning up with workflow.Detached; if the run may complete all the same, pass AllowOutlivingCancel.",
+	return fmt.Sprintf("the run was told to end (event %d), its operation ended as cancelled (%s), and yet it completed as if nothing had happened.\n"+
+		"To fix it: return the error of a cancelled operation, after cleaning up with workflow.Detached; if the run may complete all the same, pass AllowOutlivingCancel.",
 		tr.events[at].Seq, cut)
 }
 

@@ -248,7 +248,7 @@ func (s *watched) Release(ctx context.Context, run event.RunID, fence store.Fenc
 
 func (s *watched) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	run, err := s.Store.Deliver(ctx, d)
-	s.log.Note(ctx, "carry over to another run", err, s.partition(d.Run))
+	s.log.Note(ctx, "deliver to another run", err, s.partition(d.Run))
 	return run, err
 }
 
@@ -260,13 +260,13 @@ func (s *watched) Outbox(ctx context.Context, partition, limit int) ([]store.Out
 
 func (s *watched) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	err := s.Store.Mark(ctx, partition, marks)
-	s.log.Note(ctx, "mark what was carried over", err, partition)
+	s.log.Note(ctx, "mark delivered records", err, partition)
 	return err
 }
 
 func (s *watched) Confirm(ctx context.Context, run event.RunID, item event.ItemID) error {
 	err := s.Store.Confirm(ctx, run, item)
-	s.log.Note(ctx, "confirm what was carried over", err, s.partition(run))
+	s.log.Note(ctx, "confirm delivered records", err, s.partition(run))
 	return err
 }
 

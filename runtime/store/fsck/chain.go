@@ -92,11 +92,11 @@ func (c *checker) checkCarried(r *store.RunState) {
 			continue
 		}
 		if carried[i.id] {
-			c.find(3, r.Run, fmt.Sprintf("item %s is carried over twice", i.id), "the code sees it twice")
+			c.find(3, r.Run, fmt.Sprintf("item %s was handed over twice", i.id), "the code sees it twice")
 		}
 		carried[i.id] = true
 		if before != nil && before.whole && !known[i.id] {
-			c.find(3, r.Run, fmt.Sprintf("item %s is carried over, and is not in the log of the run before", i.id), "the code sees what was never accepted")
+			c.find(3, r.Run, fmt.Sprintf("item %s was handed over, and is not in the log of the run before", i.id), "the code sees what was never accepted")
 		}
 	}
 }

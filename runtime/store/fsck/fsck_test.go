@@ -257,7 +257,7 @@ func TestCheck_NamesTheRunAndSaysWhy(t *testing.T) {
 	if len(got) != 1 || got[0].Run != run {
 		t.Fatalf("findings: got %v, want one about run %s", got, run)
 	}
-	want := fmt.Sprintf("invariant 7: run %s: it is parked with 1 unread items: nobody will tell it of them", run)
+	want := fmt.Sprintf("invariant 7: run %s: it is parked with 1 unread items: it will not be notified of them", run)
 	if diff := cmp.Diff(want, got[0].String()); diff != "" {
 		t.Errorf("text (-want +got)\n%s", diff)
 	}

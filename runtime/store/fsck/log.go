@@ -85,7 +85,7 @@ func (c *checker) checkSequence(r *store.RunState, i int, before, f *event.Frame
 		cid, last = before.CID, before.Last()
 	}
 	if f.Prev != cid {
-		c.lasting(1, r.Run, fmt.Sprintf("frame %d follows frame %s, but stands behind %s", i+1, f.Prev, cid), "a frame is missing or foreign")
+		c.lasting(1, r.Run, fmt.Sprintf("frame %d follows frame %s, but comes after %s", i+1, f.Prev, cid), "a frame is missing or foreign")
 		return false
 	}
 	if f.First() != last+1 {

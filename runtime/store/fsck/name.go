@@ -23,7 +23,7 @@ func (c *checker) checkNames() {
 		}
 		for _, run := range c.Lines[wid] {
 			if r := c.Runs[run]; r != nil && r.WorkflowID != wid {
-				c.find(9, run, fmt.Sprintf("it stands in the line of workflow id %q, its own is %q", wid, r.WorkflowID), "it starts behind a stranger")
+				c.find(9, run, fmt.Sprintf("it stands in the line of workflow id %q, its own is %q", wid, r.WorkflowID), "it starts after a run of another workflow id")
 			}
 		}
 	}

@@ -21,14 +21,14 @@ func (c *checker) checkOutbox() {
 	}
 	for _, o := range c.Outbox {
 		if o.Phase < store.PhaseFresh || o.Phase > store.PhaseNote {
-			c.find(12, o.From, fmt.Sprintf("its record %s is in phase %d, which does not exist", o.ID, o.Phase), "it is never carried over, and holds its sender back")
+			c.find(12, o.From, fmt.Sprintf("its record %s is in phase %d, which does not exist", o.ID, o.Phase), "it is never delivered, and holds its sender back")
 		}
 		if _, ok := c.Runs[o.From]; !ok {
 			c.find(12, o.From, fmt.Sprintf("it does not exist, and has record %s in the outbox", o.ID), "nobody knows why it was written")
 			continue
 		}
 		if _, err := parcel.Decode(o.Body); c.cfg.sends != nil && err != nil {
-			c.find(12, o.From, fmt.Sprintf("its record %s cannot be read: %v", o.ID, err), "it is never carried over, and holds its sender back")
+			c.find(12, o.From, fmt.Sprintf("its record %s cannot be read: %v", o.ID, err), "it is never delivered, and holds its sender back")
 		}
 		h := c.logs[o.From]
 		if !c.caused() || h == nil || !h.whole || h.underived {

@@ -65,7 +65,7 @@ func plan(exam store.Examination, opts *Options) (*planner, []Fix) {
 		repairs = append(repairs, p.link(id))
 	}
 	if len(p.nowhere) > 0 {
-		repairs = append(repairs, Fix{Findings: p.nowhere, Why: "there is nothing to mend it by"})
+		repairs = append(repairs, Fix{Findings: p.nowhere, Why: "there is nothing from which to repair it"})
 	}
 	return p, repairs
 }

@@ -20,7 +20,7 @@ func (p *planner) link(id event.RunID) Fix {
 	switch r, h := p.Runs[id], p.logs[id]; {
 	case r == nil:
 		p.disown(&m)
-		fix.Why = "its sender is lost, and it may not have been carried over yet: bring its sender back from a backup"
+		fix.Why = "its sender is lost, and it may not have been delivered yet: restore its sender from a backup"
 	case h == nil || !h.whole || h.underived:
 		p.refresh(&m)
 		fix.Why = "the log of its sender does not tell what it is"

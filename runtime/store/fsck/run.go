@@ -80,7 +80,7 @@ func (c *checker) checkReadyOrder() {
 				continue
 			}
 			if before != nil && r.Priority > before.Priority {
-				c.find(5, id, fmt.Sprintf("it stands with priority %d behind run %s with priority %d", r.Priority, before.Run, before.Priority), "it is claimed too late")
+				c.find(5, id, fmt.Sprintf("it has priority %d and comes after run %s with priority %d", r.Priority, before.Run, before.Priority), "it is claimed too late")
 			}
 			before = r
 		}
@@ -102,7 +102,7 @@ func (c *checker) checkParked(r *store.RunState, h *history) {
 		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its log at %v", r.Due, h.fold.Due()), "it is woken at a wrong time or never")
 	}
 	if r.Place == store.PlaceParked && len(r.Inbox) > 0 && !mayHold(r) {
-		c.find(7, r.Run, fmt.Sprintf("it is parked with %d unread items", len(r.Inbox)), "nobody will tell it of them")
+		c.find(7, r.Run, fmt.Sprintf("it is parked with %d unread items", len(r.Inbox)), "it will not be notified of them")
 	}
 }
 
@@ -137,15 +137,15 @@ func (c *checker) checkEnded(r *store.RunState) {
 	purge, purged := c.Purges[r.Run]
 	if r.Place != store.PlaceEnded {
 		if purged {
-			c.find(8, r.Run, fmt.Sprintf("it is %s, and is to be purged at %v", r.Place, purge), "it would be gone before its end")
+			c.find(8, r.Run, fmt.Sprintf("it is %s, and is due to be purged at %v", r.Place, purge), "it would be gone before its end")
 		}
 		if r.Hidden {
-			c.find(8, r.Run, fmt.Sprintf("it is %s, and was deleted", r.Place), "it goes on, and nobody can find it")
+			c.find(8, r.Run, fmt.Sprintf("it is %s, and was deleted", r.Place), "it continues, and cannot be found")
 		}
 		return
 	}
 	if want := c.purgeTime(r); (purged || !c.heldBack(r)) && !purge.Equal(want) {
-		c.find(8, r.Run, fmt.Sprintf("it has ended, and is to be purged at %v instead of %v", purge, want), "it is forgotten too early, or never")
+		c.find(8, r.Run, fmt.Sprintf("it has ended, and is due to be purged at %v instead of %v", purge, want), "it is forgotten too early, or never")
 	}
 	left := func(there bool, what string) {
 		if there {

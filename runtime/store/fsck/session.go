@@ -69,7 +69,7 @@ func (c *checker) checkWakes() {
 	}
 	for _, class := range slices.SortedFunc(maps.Keys(c.Ready), compareClasses) {
 		if runs := c.Ready[class]; len(runs) > 0 && !c.Wakes[class] {
-			c.find(15, runs[0], fmt.Sprintf("class %v has ready runs, no wake, and no worker to have taken it", class), "a worker that waits is not told of them")
+			c.find(15, runs[0], fmt.Sprintf("class %v has ready runs, no wake, and no worker to have taken it", class), "a waiting worker is not notified of them")
 		}
 	}
 }

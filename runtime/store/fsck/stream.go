@@ -22,7 +22,7 @@ func (c *checker) checkStreams() {
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Streams[chain])) {
 			if what := broken(c.Streams[chain][name]); what != "" {
-				c.find(18, "", fmt.Sprintf("stream %q of the chain of %s: %s", name, chain, what), "who follows it misses chunks, or waits for some that are there")
+				c.find(18, "", fmt.Sprintf("stream %q of the chain of %s: %s", name, chain, what), "readers miss chunks, or wait for some that exist")
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func broken(st store.StreamState) string {
 		case i == 0 && chunk.Index == 0:
 			return "it has a chunk 0, and they count from 1"
 		case i > 0 && chunk.Index != st.Chunks[i-1].Index+1:
-			return fmt.Sprintf("behind chunk %d comes chunk %d", st.Chunks[i-1].Index, chunk.Index)
+			return fmt.Sprintf("after chunk %d comes chunk %d", st.Chunks[i-1].Index, chunk.Index)
 		}
 	}
 	if n := len(st.Chunks); n > 0 && st.Chunks[n-1].Index != st.Last {

@@ -368,7 +368,7 @@ func (r *Relay) failed(ctx context.Context, o *store.Outgoing, err error) {
 	case ctx.Err() != nil || errors.Is(err, store.ErrClosed):
 	case ok && damaged.Run != "":
 		if r.fail(o, damagedMost) {
-			r.Log.Error("a record of the outbox cannot be carried over: it is set aside until its receiver is repaired", "from", o.From, "to", o.To, "record", o.ID, "error", err)
+			r.Log.Error("a record of the outbox cannot be delivered: it waits until its receiver is repaired", "from", o.From, "to", o.To, "record", o.ID, "error", err)
 		}
 	default:
 		r.fail(o, holdMost)
