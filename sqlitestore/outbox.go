@@ -155,7 +155,7 @@ func (t *tx) Refresh(from *run, rec protocol.Record, now int64) error {
 	return t.keepOrder(recordOf(from, rec))
 }
 
-// record is what orders the records of a pair.
+// record has the columns that order the records of a pair.
 type record struct {
 	seq      int64
 	sender   int64

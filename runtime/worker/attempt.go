@@ -41,7 +41,7 @@ type attempt struct {
 
 	launched bool // its goroutine frees the slot; belongs to the executor that has the run
 
-	stopped bool // before there was a ctx; guarded by mu, and so is what follows
+	stopped bool // before there was a ctx; guarded by mu, and so are the next fields
 	ended   bool // its code has returned
 	done    bool // its outcome was posted
 	mu      sync.Mutex
@@ -123,7 +123,7 @@ func (a *attempt) execute() {
 	stopTimer := s.clock.AfterFunc(a.plan().Timeout, a.timeUp)
 	a.readNotes()
 	var out outcome
-	defer func() { // also if the code ends its goroutine
+	defer func() { // even if the code ends its goroutine
 		stopTimer()
 		if out.gone {
 			out = exited()

@@ -28,7 +28,7 @@ func (c *attemptContext) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }
 
-// Done returns what is closed when the code is to end.
+// Done returns the channel that is closed when the code must end.
 func (c *attemptContext) Done() <-chan struct{} { return c.of().ending().Done() }
 
 // Value returns what package step wants to know of the attempt, and else what the
@@ -70,7 +70,7 @@ func (a *attempt) ending() context.Context {
 	return a.ctx
 }
 
-// endCause returns why the code is to end; nil: it is not.
+// endCause returns why the code must end; nil: it need not.
 func (a *attempt) endCause() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +83,7 @@ func (a *attempt) endCause() error {
 	return context.Cause(a.steps.base)
 }
 
-// attemptLabels are what a profile shows of attempts.
+// attemptLabels are the profiler labels of an attempt.
 type attemptLabels struct {
 	run  event.RunID
 	step string

@@ -103,7 +103,7 @@ func (c *claimer) run(ctx context.Context) error {
 	return nil
 }
 
-// wanting reports whether a partition that answers is to be claimed from.
+// wanting reports whether to claim from any partition that answers.
 func (c *claimer) wanting(claim map[int]bool) bool {
 	for _, s := range c.sources {
 		if claim[s.Partition] && !s.silent.Load() {
@@ -118,7 +118,7 @@ func (c *claimer) wanting(claim map[int]bool) bool {
 // answers, while the loop serves the others.
 const claimPatience = time.Second
 
-// claimAnswer is what came of claiming from a partition.
+// claimAnswer is the outcome of a claim from a partition.
 type claimAnswer struct {
 	next time.Time
 	full bool
@@ -286,8 +286,8 @@ func (c *claimer) claimFrom(ctx context.Context, s *source) (next time.Time, ful
 // inTurn delivers the sessions in the order in which a worker claims from their
 // partitions in a round, with their places: it begins with the partition after the one
 // that has filled it. So a partition that always has something ready, such as a run that gives way
-// and is ready again at once, cannot keep a full worker for itself: the run waits behind
-// what is ready in the other partitions, too.
+// and is ready again at once, cannot keep a full worker for itself: the run waits until
+// the ready runs of the other partitions have had a turn, too.
 //
 // Within a partition the highest priority is claimed first. Over partitions it holds
 // within this bound: before a full worker claims a run that has the highest priority of

@@ -1,9 +1,9 @@
 // Package worker executes runs: it claims them from a store, runs their code,
-// executes their steps, commits what happened, and takes over the runs of
+// executes their steps, commits the new events, and takes over the runs of
 // workers that died.
 //
 // A worker is a few executor goroutines and a queue of runs that have something
-// to do. A run is with one executor at a time. What an execution brings forth is
+// to do. A run is with one executor at a time. The new events of an execution are
 // committed by a few committers, many runs at once; one commit of a run is in
 // flight at a time. Steps run outside, each attempt in a goroutine of its own.
 //
@@ -14,8 +14,8 @@
 // Together that makes one commit of each sequential step: completed(n),
 // created(n+1), started(n+1).
 //
-// What a run does to other runs is written into the store's outbox by the commit
-// that records it, and carried over by a relay; any worker's will do.
+// The messages of a run to other runs are written into the store's outbox by the commit
+// that records them, and delivered by a relay, of any worker.
 //
 // A [Worker] wires its parts, and none of them knows it. Of each partition there are a
 // lease, which holds the session, and a relay of its outbox. The claimer fills the table of
@@ -24,6 +24,6 @@
 // env: the store, the clock, the log, the configuration, and how far the worker is with
 // its end.
 //
-// handle.go has what a run loop does with each input, in the order in which it looks at
-// what there is to do.
+// handle.go has the reaction of a run loop to each input, in the order in which it looks
+// for work.
 package worker

@@ -176,7 +176,7 @@ func (t *runLoop) advance() {
 	if !t.leaving() {
 		t.proceed()
 	}
-	// Without a live lease nothing new is committed; but a run that is to leave
+	// Without a live lease nothing new is committed; but a run that must leave
 	// may: its fence tells whether it still can.
 	if t.inflight == nil && (t.alive() || t.stopping.Load()) {
 		if t.start != nil {

@@ -155,7 +155,7 @@ func TestRUN1_StartOnAWorkerSaysThatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// What cannot be born owned is created like any other run: the store has written nothing.
+// A run that cannot be created claimed is created like any other: the store has written nothing.
 func TestRUN1_StartFallsBackWhenTheSessionIsOver(t *testing.T) {
 	mem := memstore.New()
 	st := &between{Store: mem}

@@ -123,7 +123,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, w *world)) {
 // binding registers one workflow or step.
 type binding func(workflow.Registrar)
 
-// lookEvery lets a worker look for work at least so often, also if nothing wakes it.
+// lookEvery lets a worker look for work at least so often, even if nothing wakes it.
 func lookEvery(d time.Duration) binding {
 	return func(r workflow.Registrar) { r.(*running).LookEvery(d) }
 }
@@ -208,12 +208,12 @@ func aStep[A, R any](name string, p shim.Policy) stepOf[A, R] {
 	})}
 }
 
-// Call is what flowgen writes for the step.
+// Call is the function that flowgen writes for the step.
 func (s stepOf[A, R]) Call(ctx workflow.Context, a A) (R, error) {
 	return shim.Call[R](ctx, s.Step, stepArgs[A]{a})
 }
 
-// CallKey is what flowgen writes for a step with a declared key.
+// CallKey is the function that flowgen writes for a step with a declared key.
 func (s stepOf[A, R]) CallKey(ctx workflow.Context, key string, a A) (R, error) {
 	return shim.CallKey[R](ctx, s.Step, key, stepArgs[A]{a})
 }

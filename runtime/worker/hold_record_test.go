@@ -84,7 +84,7 @@ func TestREC10_ADamagedRecordOfTheOutboxKeepsNoOther(t *testing.T) {
 				if n := strings.Count(w.logs.String(), "set aside"); n == 0 || n > 10 {
 					t.Errorf("the damage is told of %d times, want a few lines", n)
 				}
-				for range 20 { // the record waits, whatever else is carried over
+				for range 20 { // the record waits, whichever others are delivered
 					result(w, start(w, parents, 4))
 				}
 				if n := strings.Count(w.logs.String(), "set aside"); n > 12 {

@@ -48,8 +48,8 @@ type claimed struct {
 	seq       uint64 // number of the claim
 }
 
-// ownedRuns is what the store says that a session owns, and the last claim before it
-// was asked.
+// ownedRuns are the runs that a session owns by the answer of the store, and the last
+// claim before the request.
 type ownedRuns struct {
 	fences   map[event.RunID]store.Fence
 	claimSeq uint64

@@ -14,9 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// outcome is what came of an attempt, in the form in which it is stored. It is
-// made on the goroutine of the attempt: to look at an error is to call methods
-// of the user's, which may panic or take their time.
+// outcome is the outcome of an attempt, in its stored form. It is
+// made on the goroutine of the attempt: encoding an error calls methods
+// of the user, which may panic or take long.
 type outcome struct {
 	payload []byte
 	failure *event.Failure // nil: the attempt completed
@@ -44,9 +44,9 @@ func exited() outcome {
 	return outcome{failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
 }
 
-// callStep calls the users' code and sets out to what came of it. A panic is a
+// callStep calls the user's code and sets out to its outcome. A panic is a
 // failed attempt with its stack. If the code ends its goroutine (runtime.Goexit,
-// which is what FailNow of a test does) callStep does not return, but out is set.
+// as FailNow of a test does) callStep does not return, but out is set.
 func callStep(ctx context.Context, fn engine.StepFunc, fatal func(error) bool, args []byte, out *outcome) {
 	*out = outcome{gone: true} // unless something else is found out
 	defer func() {
@@ -66,7 +66,7 @@ func callStep(ctx context.Context, fn engine.StepFunc, fatal func(error) bool, a
 func judge(err error, fatal func(error) bool) outcome {
 	f := failure.Encode(err, event.CodeError)
 	if f.Code != event.CodePayload {
-		f.Code = event.CodeError // also if it is the error of another run, which has a code of its own
+		f.Code = event.CodeError // even if it is the error of another run, which has a code of its own
 	}
 	out := outcome{failure: f}
 	if r, ok := errors.AsType[*replay.RenamedError](err); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// paidBody is what a payment service calls back with.
+// paidBody is the body of a callback of a payment service.
 type paidBody struct {
 	Cents int  `json:"cents"`
 	Card  card `json:"card"`

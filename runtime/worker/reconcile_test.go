@@ -68,8 +68,8 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 	}
 }
 
-// An answer that is late does not name a run that was born since. That is no run that was
-// taken away, and the worker goes on with it.
+// A late answer does not name a run that was created claimed since. That run was not
+// taken away, and the worker continues it.
 func TestReconcile_ARunThatIsBornBeforeTheAnswerIsKept(t *testing.T) {
 	began, listed, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var first, second sync.Once

@@ -86,7 +86,7 @@ func (t *runLoop) onStray(e *replay.StrayError) {
 	}
 }
 
-// decode reads the frames of a log and checks that they are what was claimed.
+// decode reads the frames of a log and checks that they are those of the claim.
 func (t *runLoop) decode(frames [][]byte) ([]event.Event, error) {
 	var events []event.Event
 	var prev event.CID

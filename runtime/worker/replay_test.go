@@ -72,7 +72,7 @@ func TestFLOW3_AnElapsedSleepCompletesAtOnce(t *testing.T) {
 	}
 }
 
-// values is what workflow code sees that is not its own doing.
+// values has the values that workflow code gets from the engine.
 type values struct {
 	Now, Later    string
 	Numbers       []int

@@ -71,8 +71,8 @@ func (c purgeClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return stop
 }
 
-// look lets just enough time pass for the one worker to look for what is to be
-// purged, and waits until it has done so.
+// look lets just enough time pass for the one worker to look for runs to
+// purge, and waits until it has done so.
 func (w *world) look(p *purges) {
 	w.t.Helper()
 	w.eventually("the worker waits for its next purge", p.armed.Load)

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 )
 
-// loopParts are what a run loop works with, beside its environment.
+// loopParts are the parts that a run loop uses, beside its environment.
 type loopParts struct {
 	client    engine.Client
 	code      engine.Registry
@@ -102,7 +102,7 @@ func (s *logSize) add(frame int, events []event.Event) {
 	}
 }
 
-// underWay is what is under way of the steps of a run.
+// underWay holds the attempts and steps of a run that are under way.
 type underWay struct {
 	attempts    map[uint64]*attempt // by step; from step_started on
 	starts      []*attempt          // to start once their step_started is durable
@@ -120,7 +120,8 @@ type news struct {
 	reports  []report            // of events
 }
 
-// unread is what the run has not seen of its inbox, and what it has taken of it.
+// unread is the state of the inbox: the items that the run has not seen, and those that it
+// has taken.
 type unread struct {
 	taken      []event.ItemID            // applied, not confirmed as removed from the inbox
 	recent     map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed

@@ -237,7 +237,7 @@ func (r *runs) postTo(partition int, what input) {
 	}
 }
 
-// The rest is what a lease wants to know, and tells.
+// The remaining methods are those that a lease calls.
 
 func (r *runs) Owned(partition int) []event.RunID {
 	var all []event.RunID

@@ -11,8 +11,8 @@ import (
 // once. The code of the run comes first: it has no effects before it waits for the
 // first time, only events. Then one request stores the run, owned by this worker, with
 // all of them in its first frame; and only when that was answered, what they explain is
-// done. A claim and a commit less, and no rule is another: to create, to claim and to
-// commit is what is done, in one action.
+// done. That saves a claim and a commit, and changes no rule: create, claim and
+// commit happen in one action.
 //
 // If the answer is lost the run may be there, owned, and nobody works on it: that is a
 // claim whose answer was lost, which the next reconciliation gives back.

@@ -368,7 +368,7 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 			case nth > stops:
 				return n, nil
 			case nth%3 == 0:
-				<-stuck // ignores that it is to end: it is left behind
+				<-stuck // ignores that it must end: it is abandoned
 			}
 			<-ctx.Done()
 			return 0, ctx.Err()
@@ -404,7 +404,7 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 	})
 }
 
-// What a step returns after it was told to end is its result, also if it may not run twice.
+// The value that a step returns after it was told to end is its result, even if it may not run twice.
 func TestSTEP7_AResultThatAStopBroughtForthIsNoInterruption(t *testing.T) {
 	once := aStep[int, int]("once", shim.Policy{NonIdempotent: true, Retry: quick})
 	pay := flow[int, int]("pay")

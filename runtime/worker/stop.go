@@ -39,7 +39,7 @@ func (w *Worker) stop() {
 	w.work.Wait()
 }
 
-// endLeases ends the heartbeats, carries over what was written last, and closes the sessions.
+// endLeases ends the heartbeats, delivers the last records, and closes the sessions.
 func (w *Worker) endLeases() {
 	var all sync.WaitGroup
 	for _, relay := range w.outboxes {
@@ -80,7 +80,7 @@ func (w *Worker) leaveAll(d time.Duration) bool {
 	}
 }
 
-// reportAttempts says which steps ignore that they are to end, and where they are.
+// reportAttempts logs which steps ignore that they must end, and where they are.
 func (w *Worker) reportAttempts() {
 	for _, info := range w.steps.running() {
 		w.log.Error("grace period is over: a step is still running", "run", info.Run, "step", info.Step, "key", info.Key,

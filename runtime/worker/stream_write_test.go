@@ -16,7 +16,7 @@ import (
 
 var tokens = workflow.NewStream[int]("tokens")
 
-// chunk is what the tests compare of a chunk.
+// chunk has the fields of a chunk that the tests compare.
 type chunk struct {
 	Index   uint64
 	Value   int

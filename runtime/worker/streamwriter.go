@@ -56,7 +56,7 @@ type line struct {
 	done   chan error // gets what came of it
 }
 
-// page is what is published in one go: chunks of one stream, all or none.
+// page is a unit of publication: chunks of one stream, all or none.
 type page struct {
 	stream string
 	keep   int

@@ -14,10 +14,10 @@ import (
 
 // A run of which no code was executed needs none to end: if somebody has canceled it, or its
 // time is over, any worker can say so, whatever it serves. So can it for a run that executes a
-// step for another one, also if its attempt was begun: the code of a step does not clean up
-// after a worker that died, and who waits for it has given up. The store names such runs that
+// step for another one, even if its attempt was begun: the code of a step does not clean up
+// after a worker that died, and its caller has given up. The store names such runs that
 // nobody serves with the heartbeats; the worker reads the beginning of each, and claims by name
-// those that are to end. The fence decides if their own worker comes just then, and nothing is lost if
+// those that must end. The fence decides if their own worker comes just then, and nothing is lost if
 // nobody serves a queue for a moment only: what these runs end with, their own worker would have
 // written as well. A run of the user's code that has begun is left to its own workers:
 // only they have the code that cleans up and compensates.
@@ -34,8 +34,8 @@ type unserved struct {
 	looks   sync.WaitGroup
 }
 
-// look ends those of the runs that are to end. It does not keep the heartbeats, and
-// leaves it to a later one if it is still busy.
+// look ends those of the runs that must end. It does not delay the heartbeats, and
+// leaves the work to a later one if it is still busy.
 func (u *unserved) look(ctx context.Context, runs []event.RunID) {
 	if len(runs) == 0 || u.stopping.Load() || !u.looking.CompareAndSwap(false, true) {
 		return
@@ -46,7 +46,7 @@ func (u *unserved) look(ctx context.Context, runs []event.RunID) {
 	})
 }
 
-// end claims those of the runs that are to end.
+// end claims those of the runs that must end.
 func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 	loads := make([]store.Load, len(runs))
 	for i, run := range runs {
@@ -88,7 +88,7 @@ func (u *unserved) tellUnserved(r *store.Record) {
 		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
 }
 
-// over reports whether a run that nobody serves is to end.
+// over reports whether a run that nobody serves must end.
 func (u *unserved) over(got *store.Loaded) bool {
 	asked := slices.ContainsFunc(got.Inbox, func(i store.Item) bool {
 		e, err := event.DecodeItem(i.Body)

@@ -37,7 +37,7 @@ func (w *watchdog) run() {
 			return
 		case <-tick.C:
 			w.check()
-			w.slots.offer() // also if the offer went to a run that is stuck
+			w.slots.offer() // even if the offer went to a run that is stuck
 		}
 	}
 }

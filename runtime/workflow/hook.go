@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/shape"
 )
 
-// Hook is a name for the tokens by which somebody who knows nothing of runs, such as
-// a payment service that calls back, can send payloads of one type to one. Declare
+// Hook is a name for the tokens by which a caller that knows nothing of runs, such as
+// a payment service that calls back, can send payloads of one type to a run. Declare
 // it once as a package variable and use it on both sides:
 //
 //	var Paid = workflow.NewHook[Callback]("paid")
@@ -48,15 +48,15 @@ type hookOptions struct {
 	own   bool
 }
 
-// Token opens a hook with a token of one's own instead of one that nobody can guess:
-// for callers that can be told nothing, but know for example the number of an order.
-// It is unique in the whole store while its hook is open. Whoever can guess it
+// Token opens a hook with a token of your choice instead of an unguessable one:
+// for callers that cannot be given a token, but know for example the number of an order.
+// It is unique in the whole store while its hook is open. Anyone who can guess it
 // can send to the run. It has at most 200 bytes, and does not begin like a run id.
 func Token(t string) HookOption { return func(o *hookOptions) { o.token, o.own = t, true } }
 
-// OpenHook is a token of a run, and what comes for it. It belongs to the run, not to
+// OpenHook is a token of a run, and receives its payloads. It belongs to the run, not to
 // the context it was opened under; it is closed by [OpenHook.Dispose] and by the end
-// of the run, also if that continues as a new one.
+// of the run, even if the run continues as a new one.
 type OpenHook[T any] struct {
 	hook  Hook[T]
 	inner *replay.Hook
@@ -154,12 +154,12 @@ func secret(RunID, string) string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Token returns what [Hook.Send] needs. Whoever has it can send to the run: treat it
+// Token returns the token for [Hook.Send]. Anyone who has it can send to the run: treat it
 // as a secret.
 func (h *OpenHook[T]) Token() string { return h.inner.Token }
 
-// Receive takes the next payload. Payloads are kept in order, also those that came
-// before anybody waited. Errors: ErrReceiveTimeout after a [Timeout], the error of ctx if it
+// Receive takes the next payload. Payloads are kept in order, including those that came
+// before this call. Errors: ErrReceiveTimeout after a [Timeout], the error of ctx if it
 // ends first, one that matches ErrHookDisposed if the hook is closed, also meanwhile,
 // a *PayloadError if the payload is not a T, which happens only if the type has changed
 // since the payload came: see [Hook.Send].
@@ -198,7 +198,7 @@ type TokenConflictError struct {
 	Holder RunID  `json:"holder"` // the run whose hook has it
 }
 
-// Error names the token and who holds it.
+// Error names the token and the run that holds it.
 func (e *TokenConflictError) Error() string {
 	return fmt.Sprintf("open hook: token %q is in use by a hook of run %s", e.Token, e.Holder)
 }

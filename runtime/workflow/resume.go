@@ -51,13 +51,13 @@ func runOf(token string) (run RunID, made bool, err error) {
 
 // Send delivers a payload to the run that has the hook with this token. When it
 // returns nil the payload is durable; it is kept until the run takes it. With an
-// [IdempotencyKey] it arrives once, however often and by whomever it is sent; so it
-// does if the run, or one that it continues as, opens a token of its own again.
+// [IdempotencyKey] it arrives once, however often and from wherever it is sent, even
+// if the run, or its continuation, opens its own token again.
 //
-// A payload that comes while the run closes the hook is refused if that is known
-// already; else it was accepted, and the run that cannot take it any more records
+// A payload that comes while the run closes the hook is refused if the store knows that
+// already; else it is accepted, and the run, which cannot take it any more, records
 // that (hook_missed) and lists it as unread in its last event: it is never lost
-// without a trace.
+// silently.
 //
 // A payload that does not fit the type with which the run has opened the hook is refused
 // with a *[PayloadError], and nothing was sent: that type is another one if the programs
@@ -67,7 +67,7 @@ func runOf(token string) (run RunID, made bool, err error) {
 // closed hook. It never fails the run.
 //
 // Errors: one that matches ErrHookNotFound if no hook of this name has or had that
-// token, also if its run was deleted, or if it cannot be one (then it is a
+// token, or its run was deleted, or if it cannot be a token (then it is a
 // *[InvalidError], too); one that matches ErrHookDisposed if the hook is closed or its
 // run has ended; a *[PayloadError]. An outage of the store is waited for; ctx limits how
 // long. After any other error, such as that of ctx, it is not known whether the payload

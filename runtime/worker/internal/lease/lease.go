@@ -35,7 +35,7 @@ type Owner interface {
 	OnLate(partition int)
 }
 
-// Params are what a [Lease] works with.
+// Params are the parts and settings of a [Lease].
 type Params struct {
 	Store     store.Store
 	Clock     store.Clock

@@ -187,7 +187,7 @@ func (l *lane[T]) rest(d time.Duration) {
 	wait.For(ctx, l.s.Clock, d)
 }
 
-// take returns what to send now; if everything that waits is to wait longer, how long.
+// take returns the requests to send now; if all must wait longer, how long.
 // It ends the lane if nothing is left.
 func (l *lane[T]) take() (batch []*waiting[T], wait time.Duration) {
 	s := l.s
