@@ -168,7 +168,7 @@ func TestFLOW6_ACanceledRunDoesNotOpenAHook(t *testing.T) {
 	failure(w, run)
 }
 
-func TestFLOW6_WhatHoldsATokenIsInTreesAndDoesNotCountAsAChild(t *testing.T) {
+func TestFLOW6_WhatHoldsATokenIsListedIfAskedForAndDoesNotCountAsAChild(t *testing.T) {
 	many := flow[int, int]("many-tokens")
 	w := newMemory(t)
 	w.work(worker.Config{}, as(many, func(ctx workflow.Context, n int) (int, error) {
