@@ -96,7 +96,7 @@ func (l *life) execute(ctx context.Context, f engine.StepFunc, args []byte, once
 
 // enter makes the execution known. It reports false if the worker is dead.
 func (l *life) enter(ctx context.Context, x *execution) bool {
-	c := &l.env.conductor
+	c := &l.env.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l.dead.Load() {
@@ -120,7 +120,7 @@ func (l *life) ended(x *execution) <-chan struct{} {
 	if !l.env.virtual() {
 		return x.tell
 	}
-	c := &l.env.conductor
+	c := &l.env.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.shift(phaseEnded)
@@ -140,7 +140,7 @@ func (x *execution) release() {
 }
 
 func (l *life) exit(x *execution) {
-	c := &l.env.conductor
+	c := &l.env.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.executions, x)
@@ -168,7 +168,7 @@ type stepContext struct {
 // Done returns the channel of the worker's context.
 func (c *stepContext) Done() <-chan struct{} {
 	if calledByUser() {
-		k := &c.x.life.env.conductor
+		k := &c.x.life.env.scheduler
 		k.mu.Lock()
 		c.x.done = true
 		k.mu.Unlock()
@@ -205,7 +205,7 @@ func (x *execution) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
 	}
-	c := &x.life.env.conductor
+	c := &x.life.env.scheduler
 	woken := make(chan struct{})
 	wake := func() {
 		c.mu.Lock()

@@ -35,7 +35,7 @@
 //
 // # Reading order
 //
-// env.go and options.go have what a test sees; conductor.go, settle.go and
+// env.go and options.go have what a test sees; scheduler.go, settle.go and
 // clock.go virtual time; life.go, line.go, door.go and attempt.go what is
 // around the worker. crash.go, crashpoint.go, trial.go and compare.go are
 // CrashEverywhere, interleave.go is Interleave, history.go is Record and Replay.

@@ -24,7 +24,7 @@ func (d *door) Unwrap() store.Store { return d.Store }
 // Clock returns the clock of the store.
 func (d *door) Clock() store.Clock {
 	if d.env.virtual() {
-		return clientClock{d.env.conductor.clock}
+		return clientClock{d.env.scheduler.clock}
 	}
 	return d.Store.Clock()
 }
@@ -79,7 +79,7 @@ func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if !d.env.virtual() {
 		return d.Store.Watch(ctx, run, n)
 	}
-	err := d.env.conductor.await(ctx, func() bool {
+	err := d.env.scheduler.await(ctx, func() bool {
 		loaded, err := d.Load(context.Background(), []store.Load{{Run: run, Limit: -1}})
 		return err != nil || loaded[0].Err != nil || loaded[0].Record.N > n
 	})
@@ -97,7 +97,7 @@ func (d *door) AwaitStream(ctx context.Context, run event.RunID, stream string, 
 	if !d.env.virtual() {
 		return d.Store.AwaitStream(ctx, run, stream, after)
 	}
-	err := d.env.conductor.await(ctx, func() bool {
+	err := d.env.scheduler.await(ctx, func() bool {
 		page, err := d.Store.ReadStream(context.Background(), store.ReadStream{Run: run, Stream: stream, Limit: -1})
 		return err != nil || page.Last != after || page.Closed || page.Ended
 	})

@@ -32,7 +32,7 @@ type Env struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 
-	conductor conductor
+	scheduler scheduler
 	wake      chan struct{}
 	first     chan struct{} // closed when the first run was started
 
@@ -82,12 +82,12 @@ func newEnv(t testing.TB, opts []Option) *Env {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.logger = slog.New(&logHandler{env: e})
-	e.conductor.init(e)
+	e.scheduler.init(e)
 	e.observer.Missing = e.missingReceiver
 	if open := e.options.store; open != nil {
 		e.store = open(t)
 	} else {
-		e.memory = memstore.NewWith(memstore.Config{Clock: e.conductor.clock})
+		e.memory = memstore.NewWith(memstore.Config{Clock: e.scheduler.clock})
 		e.store = e.memory
 		e.observer.Secret = secret
 	}
@@ -137,7 +137,7 @@ func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
 		})
 		return
 	}
-	c := &e.conductor
+	c := &e.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := Epoch.Add(d)
@@ -183,7 +183,7 @@ func (e *Env) Advance(d time.Duration) {
 	if err := e.ensureWorker(); err != nil {
 		e.tb.Fatal(err)
 	}
-	c := &e.conductor
+	c := &e.scheduler
 	reached := make(chan struct{})
 	c.clock.AfterFunc(max(d, 1), func() { close(reached) })
 	over := func() bool {

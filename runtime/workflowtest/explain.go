@@ -168,7 +168,7 @@ func decode(frames [][]byte) ([]event.Event, error) {
 
 // runningSteps says of each step that is under way since when.
 func (e *Env) runningSteps() []string {
-	c := &e.conductor
+	c := &e.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var lines []string

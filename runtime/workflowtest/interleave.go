@@ -75,9 +75,9 @@ func (i *interleaving) try(seed uint64) {
 			e.tb.Error("workflowtest: Interleave needs virtual time: leave WithStore out")
 			return
 		}
-		e.conductor.choose = func(moves []move) int { return random.IntN(len(moves)) }
+		e.scheduler.choose = func(moves []move) int { return random.IntN(len(moves)) }
 		if cancels {
-			e.conductor.calls = append(e.conductor.calls, &call{at: Epoch, f: e.cancelRun})
+			e.scheduler.calls = append(e.scheduler.calls, &call{at: Epoch, f: e.cancelRun})
 		}
 	}
 	tr := i.run(prepare, i.replays)

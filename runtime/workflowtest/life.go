@@ -93,7 +93,7 @@ func (l *life) kill() {
 	l.dead.Store(true)
 	l.stop()
 	l.endSteps()
-	c := &l.env.conductor
+	c := &l.env.scheduler
 	c.mu.Lock()
 	for x := range c.executions {
 		if x.life != l {
@@ -120,7 +120,7 @@ func (l *life) reap() error {
 	case <-late:
 		return fmt.Errorf("the worker was killed, but does not end: %s", l.hangsIn())
 	}
-	c := &l.env.conductor
+	c := &l.env.scheduler
 	c.mu.Lock()
 	none := make(chan struct{})
 	if len(c.executions) == 0 {
@@ -146,7 +146,7 @@ func (l *life) reap() error {
 
 // hangsIn says which code does not end.
 func (l *life) hangsIn() string {
-	c := &l.env.conductor
+	c := &l.env.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for x := range c.executions {

@@ -200,7 +200,7 @@ func (l *line) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 		return uncounted(l, func() (store.Woken, error) { return l.inner.Wait(ctx, w) })
 	}
 	w.Until = time.Time{}
-	c := &l.life.env.conductor
+	c := &l.life.env.scheduler
 	shift := func(n int) {
 		c.mu.Lock()
 		c.claiming += n

@@ -19,7 +19,7 @@ const (
 
 // settle waits until everything waits: no worker is busy, and every step that
 // was begun has ended or waits for virtual time.
-func (c *conductor) settle(ctx context.Context) error {
+func (c *scheduler) settle(ctx context.Context) error {
 	began, last, moved := time.Now(), c.begun(), time.Now()
 	for spins := 0; ; spins++ {
 		if err := c.env.revive(); err != nil {
@@ -55,7 +55,7 @@ var errHang = fmt.Errorf("something has been working")
 
 // busy returns a channel that is closed when what is under way may have ended;
 // nil: nothing is.
-func (c *conductor) busy() <-chan struct{} {
+func (c *scheduler) busy() <-chan struct{} {
 	if ch := c.activity.Busy(); ch != nil {
 		return ch
 	}
@@ -66,7 +66,7 @@ func (c *conductor) busy() <-chan struct{} {
 }
 
 // begun returns how much has begun so far: nothing, between two equal answers.
-func (c *conductor) begun() uint64 {
+func (c *scheduler) begun() uint64 {
 	n := c.activity.Begun()
 	if l := c.env.current(); l != nil {
 		n += l.activity.Begun()
@@ -75,7 +75,7 @@ func (c *conductor) begun() uint64 {
 }
 
 // pass waits for what is under way, for a moment, and reports whether it has ended.
-func (c *conductor) pass(ctx context.Context, busy <-chan struct{}) bool {
+func (c *scheduler) pass(ctx context.Context, busy <-chan struct{}) bool {
 	timer := time.NewTimer(c.env.options.patience)
 	defer timer.Stop()
 	select {
@@ -93,7 +93,7 @@ func (c *conductor) pass(ctx context.Context, busy <-chan struct{}) bool {
 
 // onlySlowSteps reports whether nothing is under way but steps that take long
 // for real, and others could go on beside them.
-func (c *conductor) onlySlowSteps() bool {
+func (c *scheduler) onlySlowSteps() bool {
 	l := c.env.current()
 	if l == nil || c.activity.Busy() != nil {
 		return false
@@ -116,7 +116,7 @@ func (c *conductor) onlySlowSteps() bool {
 }
 
 // claimsSettled reports whether every claim loop waits and has nothing to return.
-func (c *conductor) claimsSettled() bool {
+func (c *scheduler) claimsSettled() bool {
 	c.mu.Lock()
 	n := c.claiming
 	c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *conductor) claimsSettled() bool {
 
 // waking reports whether a step or a waiter is about to go on, because its
 // context has ended.
-func (c *conductor) waking() bool {
+func (c *scheduler) waking() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for x := range c.executions {

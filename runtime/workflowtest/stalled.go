@@ -23,7 +23,7 @@ import (
 const patient = 2 * time.Second
 
 // findStalled marks the steps that wait for the end of their context.
-func (c *conductor) findStalled() {
+func (c *scheduler) findStalled() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var asked []*execution
@@ -45,7 +45,7 @@ func (c *conductor) findStalled() {
 
 // stillStalled puts steps that have gone on back to work, and reports whether there
 // were none.
-func (c *conductor) stillStalled() bool {
+func (c *scheduler) stillStalled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var stalled []*execution

@@ -138,7 +138,7 @@ func (e *Env) calm() error {
 	if !e.virtual() {
 		return e.rest()
 	}
-	c := &e.conductor
+	c := &e.scheduler
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
 	return c.settle(e.ctx)

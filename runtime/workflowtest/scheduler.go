@@ -13,11 +13,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// conductor is the scheduler of an Env: it decides what happens next in virtual time. A
+// scheduler decides what happens next in virtual time. A
 // call that waits for a run (Result, Events, Execute) drives it: when everything waits it
 // makes one move, and looks again. So time moves only while somebody waits for it, one thing
 // happens after the other, and the same test always sees the same order.
-type conductor struct {
+type scheduler struct {
 	env      *Env
 	clock    *clock
 	activity *activity.Counter // of everything but workers
@@ -65,7 +65,7 @@ const (
 	moveTime                  // time passes until something is due
 )
 
-func (c *conductor) init(e *Env) {
+func (c *scheduler) init(e *Env) {
 	c.env = e
 	c.activity = &activity.Counter{}
 	c.clock = newClock(c.activity)
@@ -76,7 +76,7 @@ func (c *conductor) init(e *Env) {
 
 // await makes moves until done, until ctx ends, or until nothing can move. Whoever ctx
 // belongs to counts at every moment, as somebody who works or as somebody who waits.
-func (c *conductor) await(ctx context.Context, done func() bool) error {
+func (c *scheduler) await(ctx context.Context, done func() bool) error {
 	w := &waiter{ctx: ctx, done: done}
 	c.mu.Lock()
 	c.waiters[w] = struct{}{}
@@ -112,13 +112,13 @@ func (c *conductor) await(ctx context.Context, done func() bool) error {
 	}
 }
 
-func (c *conductor) leave(w *waiter) {
+func (c *scheduler) leave(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiters, w)
 }
 
-func (c *conductor) moveCount() int {
+func (c *scheduler) moveCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.moves
@@ -129,7 +129,7 @@ const maxMoves = 100_000
 
 // step waits until everything waits and makes one move, unless somebody's wait
 // is over.
-func (c *conductor) step(ctx context.Context, began int) error {
+func (c *scheduler) step(ctx context.Context, began int) error {
 	if err := c.settle(ctx); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (c *conductor) step(ctx context.Context, began int) error {
 }
 
 // giveUp fails the test, once.
-func (c *conductor) giveUp(why error) error {
+func (c *scheduler) giveUp(why error) error {
 	c.mu.Lock()
 	known := c.stuck
 	c.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *conductor) giveUp(why error) error {
 }
 
 // anyDone reports whether somebody's wait is over: then it is his turn.
-func (c *conductor) anyDone() bool {
+func (c *scheduler) anyDone() bool {
 	c.mu.Lock()
 	all := make([]*waiter, 0, len(c.waiters))
 	for w := range c.waiters {
@@ -192,7 +192,7 @@ func (c *conductor) anyDone() bool {
 }
 
 // stepsPending reports whether steps could begin or end before time passes.
-func (c *conductor) stepsPending() bool {
+func (c *scheduler) stepsPending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for x := range c.executions {
@@ -205,7 +205,7 @@ func (c *conductor) stepsPending() bool {
 
 // possible returns what may happen next, the most likely first: steps begin,
 // steps end, functions are called and time passes, whichever is first.
-func (c *conductor) possible() ([]move, error) {
+func (c *scheduler) possible() ([]move, error) {
 	due, err := c.env.nextDue()
 	if err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func (c *conductor) possible() ([]move, error) {
 }
 
 // make carries out a move. What follows from it is under way when it returns.
-func (c *conductor) make(ctx context.Context, m move) error {
+func (c *scheduler) make(ctx context.Context, m move) error {
 	switch m.kind {
 	case moveBegin:
 		c.mu.Lock()
@@ -294,7 +294,7 @@ type callKey struct{}
 func paused(ctx context.Context) (resume func()) {
 	if x := executionOf(ctx); x != nil {
 		shift := func(to phase) {
-			c := &x.life.env.conductor
+			c := &x.life.env.scheduler
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			x.shift(to)
@@ -302,7 +302,7 @@ func paused(ctx context.Context) (resume func()) {
 		shift(phaseAsleep)
 		return func() { shift(phaseRunning) }
 	}
-	if c, ok := ctx.Value(callKey{}).(*conductor); ok {
+	if c, ok := ctx.Value(callKey{}).(*scheduler); ok {
 		c.activity.End()
 		return c.activity.Begin
 	}
