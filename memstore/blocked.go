@@ -52,8 +52,8 @@ func (p *partition) unblock(classes []*class, by *session, limit int) {
 	for _, c := range classes {
 		for r := c.blocked.first; r != nil && limit > 0; {
 			following := r.after
-			if !p.misfit(r, by) {
-				p.makeReady(r)
+			if may, _ := p.op.MayTry(r, by); may { // a Tx in memory does not fail
+				_ = p.op.MakeReady(r)
 				limit--
 			}
 			r = following

@@ -54,13 +54,11 @@ func (p *partition) take(classes []*class, limit int, to *session, c *store.Clai
 		if r == nil {
 			break
 		}
-		if p.misfit(r, to) {
-			r.status = event.StatusBlocked
-			p.block(r)
-			continue
+		if granted, _ := p.op.Take(r, to, c); granted { // a Tx in memory does not fail
+			taken = append(taken, r.claimed())
 		}
-		taken = append(taken, p.grant(r, to, c.Token, c.Exempt))
 	}
+	p.announce()
 	return taken
 }
 
@@ -72,29 +70,11 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l, err := p.live(session)
-	if err == nil {
-		err = p.claimable(run)
-	}
+	r, err := p.op.ClaimRun(session, token, run)
 	if err != nil {
 		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
 	}
-	return p.grant(p.find(run), l, token, 0), nil
-}
-
-func (p *partition) claimable(run event.RunID) error {
-	r := p.find(run)
-	switch {
-	case r == nil:
-		return store.ErrRunNotFound
-	case r.place == store.PlaceEnded:
-		return &store.TerminalError{Run: run, Status: r.status}
-	case r.place == store.PlaceOwned:
-		return store.ErrOwned
-	case r.place == store.PlaceLined:
-		return store.ErrNotClaimable
-	}
-	return nil
+	return r.claimed(), nil
 }
 
 // Due makes up to limit runs ready whose time has come.
@@ -116,6 +96,7 @@ func (p *partition) makeDue(limit int) {
 	}
 	now := p.now()
 	for n := 0; n < limit && len(p.timers) > 0 && p.timers.next() <= now; n++ {
-		p.makeReady(p.timers.first())
+		_ = p.op.MakeReady(p.timers.first()) // a Tx in memory does not fail
 	}
+	p.announce()
 }

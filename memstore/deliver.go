@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -23,9 +22,4 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
 	}
 	return run, nil
-}
-
-// late reports whether a request arrives after its deadline.
-func (p *partition) late(deadline time.Time) bool {
-	return !deadline.IsZero() && p.clock.Now().After(deadline)
 }

@@ -16,11 +16,10 @@ func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence)
 	p := s.partitionOf(run)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.find(run)
-	if r == nil || !r.holds(fence) {
-		return fmt.Errorf("release run %s: %w", run, store.ErrFenced)
+	err := p.op.Release(run, fence)
+	p.announce()
+	if err != nil {
+		return fmt.Errorf("release run %s: %w", run, err)
 	}
-	r.epoch++
-	p.makeReady(r)
 	return nil
 }

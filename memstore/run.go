@@ -129,16 +129,8 @@ func (p *partition) park(r *run, due int64) {
 	}
 }
 
-// grant gives a run to a session under a new fence. So many recoveries make it exempt, 0: none do.
-func (p *partition) grant(r *run, to *session, token event.Token, exempt int) store.ClaimedRun {
-	p.leave(r)
-	r.place, r.owner, r.token = store.PlaceOwned, to, token
-	r.epoch++
-	r.closing, r.exempt = false, exempt > 0 && int(r.recoveries) >= exempt
-	to.owned.push(r)
-	if len(r.inbox) > 0 {
-		to.addMail(r)
-	}
+// claimed says what a session is given with a run.
+func (r *run) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
 		Run: r.id, WorkflowID: r.wid, Class: r.class.Class, Fence: r.fence(), Recoveries: int(r.recoveries),
 		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Mail: len(r.inbox) > 0,
@@ -146,12 +138,6 @@ func (p *partition) grant(r *run, to *session, token event.Token, exempt int) st
 }
 
 func (r *run) fence() store.Fence { return store.Fence{Epoch: r.epoch, Token: r.token} }
-
-// holds reports whether f is the fence of the present owner. A run without an
-// owner is held by nobody: an empty token opens nothing.
-func (r *run) holds(f store.Fence) bool {
-	return r.place == store.PlaceOwned && r.epoch == f.Epoch && r.token == f.Token
-}
 
 // record returns what is known of the run beside its log and inbox.
 func (r *run) record() store.Record {

@@ -206,13 +206,10 @@ func (p *partition) recover(l *session, by store.SessionID, reason store.Reason,
 			Time: timeOf(p.now()), Run: r.id, Reason: reason, By: by, Owner: l.id,
 			Place: r.place, Status: r.status, Epoch: r.epoch,
 		})
-		r.epoch++
-		if !r.exempt {
-			r.recoveries++
-		}
-		p.makeReady(r)
+		_ = p.op.Recover(r) // a Tx in memory does not fail
 		taken++
 	}
+	p.announce()
 	if l.owned.n == 0 {
 		delete(p.sessions, l.id)
 	}

@@ -205,6 +205,30 @@ func (p *partition) MoveItems(from, to *run) error {
 	return nil
 }
 
+// Active returns the active run of a workflow id.
+func (p *partition) Active(workflowID string) (*run, error) {
+	if n := p.names[workflowID]; n != nil {
+		return n.active, nil
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// LastEnded returns the last run of a workflow id that has ended.
+func (p *partition) LastEnded(workflowID string) (*run, error) {
+	if n := p.names[workflowID]; n != nil {
+		return n.last, nil
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// Line returns the runs that wait for the active one.
+func (p *partition) Line(workflowID string) ([]*run, error) {
+	return slices.Clone(p.name(workflowID).line), nil
+}
+
+// FindSession returns a session.
+func (p *partition) FindSession(id store.SessionID) (*session, error) { return p.sessions[id], nil }
+
 // IsActive reports whether r is the active run of its workflow id.
 func (p *partition) IsActive(r *run) (bool, error) { return p.name(r.wid).active == r, nil }
 

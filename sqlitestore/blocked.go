@@ -43,8 +43,20 @@ func (c *conn) liveOf(m misfits) ([]*session, error) {
 	return live, nil
 }
 
+// FindSession returns the number of a session, 0 if there is none.
+func (t *tx) FindSession(id store.SessionID) (int64, error) {
+	l, err := t.session(id)
+	if t.lease = l; err != nil || l == nil {
+		return 0, err
+	}
+	return l.id, nil
+}
+
 // Session returns what is known of a session.
 func (t *tx) Session(id int64) (protocol.Session, error) {
+	if l := t.lease; l != nil && l.id == id {
+		return protocol.Session{ID: l.name, Code: l.code, Over: l.reason != ""}, nil
+	}
 	found, err := t.sessions(selectSession+`WHERE id = +?`, id)
 	if err != nil || len(found) == 0 {
 		return protocol.Session{Over: true}, err
@@ -155,7 +167,7 @@ func (t *tx) unblockAll(class int64, m misfits, limit int) (int, error) {
 		return 0, err
 	}
 	for _, r := range fitting {
-		if err := t.makeReady(r); err != nil {
+		if err := t.op.MakeReady(r); err != nil {
 			return 0, err
 		}
 	}

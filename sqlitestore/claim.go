@@ -112,20 +112,21 @@ func (t *tx) take(classes []int64, limit int, to *session, c *store.Claim) ([]st
 		if err != nil {
 			return nil, err
 		}
-		if misfit, err := t.misfit(r.misfits, to); err != nil {
+		ok, err := t.op.Take(r, to.id, c)
+		if err != nil {
 			return nil, err
-		} else if misfit {
-			r.status = event.StatusBlocked
-			if err := t.block(r); err != nil {
-				return nil, err
-			}
+		}
+		if !ok {
 			continue
 		}
-		granted, err := t.grant(r, to, c.Token, c.Exempt)
+		granted, err := t.claimed(r)
 		if err != nil {
 			return nil, err
 		}
 		taken = append(taken, granted)
+	}
+	if err := t.announce(); err != nil {
+		return nil, err
 	}
 	for _, class := range classes {
 		if left[class] {
@@ -164,35 +165,14 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 }
 
 func (t *tx) claimRun(id event.RunID, session store.SessionID, token event.Token, lock string) (store.ClaimedRun, error) {
-	l, err := t.live(session)
+	r, err := t.op.ClaimRun(session, token, id)
 	if err != nil {
 		return store.ClaimedRun{}, err
 	}
-	r, err := t.run(id)
-	if err != nil {
+	if err := t.adopt(t.lease, lock); err != nil {
 		return store.ClaimedRun{}, err
 	}
-	if err := claimable(id, r); err != nil {
-		return store.ClaimedRun{}, refuse(err)
-	}
-	if err := t.adopt(l, lock); err != nil {
-		return store.ClaimedRun{}, err
-	}
-	return t.grant(r, l, token, 0)
-}
-
-func claimable(id event.RunID, r *run) error {
-	switch {
-	case r == nil:
-		return store.ErrRunNotFound
-	case r.place == store.PlaceEnded:
-		return &store.TerminalError{Run: id, Status: r.status}
-	case r.place == store.PlaceOwned:
-		return store.ErrOwned
-	case r.place == store.PlaceLined:
-		return store.ErrNotClaimable
-	}
-	return nil
+	return t.claimed(r)
 }
 
 // Due makes up to limit runs ready whose time has come.
@@ -221,7 +201,7 @@ func (t *tx) makeDue(limit int) error {
 		return err
 	}
 	for _, r := range due {
-		if err := t.makeReady(r); err != nil {
+		if err := t.op.MakeReady(r); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -16,9 +15,4 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
 	}
 	return run, nil
-}
-
-// late reports whether a request with that deadline comes too late.
-func (t *tx) late(deadline time.Time) bool {
-	return !deadline.IsZero() && t.now.After(deadline)
 }

@@ -56,38 +56,18 @@ func (t *tx) park(r *run, due int64) error {
 	return t.save(r)
 }
 
-// own makes a session the owner of a run, under a new fence. The caller saves the run.
-func (t *tx) own(r *run, to *session, token event.Token) {
-	t.leave(r)
-	r.place, r.owner, r.session, r.token = store.PlaceOwned, to.id, to.name, token
-	r.epoch++
-	r.closing = false
-}
-
-// grant gives a run to a session and says what it is given. So many recoveries make it exempt,
-// 0: none do.
-func (t *tx) grant(r *run, to *session, token event.Token, exempt int) (store.ClaimedRun, error) {
+// claimed says what a session is given with a run.
+func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	class, err := t.className(r.class)
 	if err != nil {
 		return store.ClaimedRun{}, err
 	}
-	t.own(r, to, token)
-	r.exempt = exempt > 0 && r.recoveries >= exempt
-	if r.inbox > 0 {
-		last, err := t.number(`SELECT max(seq) FROM inbox WHERE run = +?`, r.key)
-		if err != nil {
-			return store.ClaimedRun{}, err
-		}
-		t.news.mail(mailKnown, to.name, r.id, last)
-	}
 	granted := store.ClaimedRun{
-		Run: r.id, WorkflowID: r.workflowID, Class: class, Fence: store.Fence{Epoch: r.epoch, Token: token},
+		Run: r.id, WorkflowID: r.workflowID, Class: class, Fence: store.Fence{Epoch: r.epoch, Token: r.token},
 		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Mail: r.inbox > 0,
 	}
-	if granted.Loaded, err = t.handOver(r); err != nil {
-		return store.ClaimedRun{}, err
-	}
-	return granted, t.save(r)
+	granted.Loaded, err = t.handOver(r)
+	return granted, err
 }
 
 // handOver returns the log of a run of which there is nothing but a short first

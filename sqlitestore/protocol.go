@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -43,6 +44,11 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	if r.owner != 0 && s.Owner == r.owner && r.inbox > 0 && s.Unread == 0 {
 		t.news.mail(mailRead, r.session, r.id, 0)
 	}
+	if s.Owner != r.owner && s.Owner != 0 {
+		if err := t.toldOf(r, &s); err != nil {
+			return err
+		}
+	}
 	r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.Place, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
@@ -59,6 +65,19 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.inbox, r.key)
 	}
 	return t.save(r)
+}
+
+// toldOf notes that a claim tells a new owner of all items that are in the inbox.
+func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
+	owner, err := t.Session(s.Owner)
+	if r.session = owner.ID; err != nil || s.Unread == 0 {
+		return err
+	}
+	last, err := t.number(`SELECT max(seq) FROM inbox WHERE run = +?`, r.key)
+	if err == nil {
+		t.news.mail(mailKnown, r.session, r.id, last)
+	}
+	return err
 }
 
 // move takes a run out of its place, and gives it its turn in another one.
@@ -80,6 +99,7 @@ func (t *tx) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) 
 	if err != nil {
 		return nil, err
 	}
+	t.named = namedID{} // it may get its number now
 	return t.insert(c, w, chain, createdBy)
 }
 
@@ -218,10 +238,42 @@ func (t *tx) lookUp(name string) (workflowID, error) {
 		return t.named.workflowID, nil
 	}
 	w, err := t.workflowID(name)
-	if err == nil && w.id != 0 {
+	if err == nil {
 		t.named = namedID{name, w}
 	}
 	return w, err
+}
+
+// Active returns the active run of a workflow id.
+func (t *tx) Active(workflowID string) (*run, error) {
+	t.named = namedID{}
+	w, err := t.lookUp(workflowID)
+	if err != nil || w.active == 0 {
+		return nil, err
+	}
+	r, err := t.runByKey(w.active)
+	if err == nil && r == nil {
+		err = fmt.Errorf("workflow id %q has an active run that is not there: %w", workflowID, errDamaged)
+	}
+	return r, err
+}
+
+// LastEnded returns the last run of a workflow id that has ended.
+func (t *tx) LastEnded(workflowID string) (*run, error) {
+	w, err := t.lookUp(workflowID)
+	if err != nil || w.last == 0 {
+		return nil, err
+	}
+	return t.runByKey(w.last)
+}
+
+// Line returns the runs that wait for the active one.
+func (t *tx) Line(workflowID string) ([]*run, error) {
+	w, err := t.lookUp(workflowID)
+	if err != nil {
+		return nil, err
+	}
+	return t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 ORDER BY r.ord`, w.id)
 }
 
 // IsActive reports whether r is the active run of its workflow id.

@@ -66,11 +66,7 @@ func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit 
 		if err != nil {
 			return 0, err
 		}
-		r.epoch++
-		if !r.exempt {
-			r.recoveries++
-		}
-		if err := t.makeReady(r); err != nil {
+		if err := t.op.Recover(r); err != nil {
 			return 0, err
 		}
 	}

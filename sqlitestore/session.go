@@ -51,6 +51,7 @@ func (t *tx) live(name store.SessionID) (*session, error) {
 	if err == nil && (l == nil || l.reason != "") {
 		err = refuse(store.ErrExpired)
 	}
+	t.lease = l
 	return l, err
 }
 

@@ -21,6 +21,7 @@ type tx struct {
 	news   news
 	op     protocol.Op[*run, int64] // carries out what the protocol says, on this
 	named  namedID                  // the workflow id that was looked up last
+	lease  *session                 // the session that was looked up last, in this operation
 }
 
 // ms returns the time of the operation in milliseconds.
@@ -273,12 +274,7 @@ func (c *conn) runs(query string, args ...any) ([]*run, error) {
 	return found, err
 }
 
-// run returns a run, nil if there is none or it was deleted.
-func (c *conn) run(id event.RunID) (*run, error) {
-	return first(c.runs(selectRun+`WHERE r.id = +? AND r.hidden = 0`, packRun(id)))
-}
-
-// anyRun is run for what must not be done twice: it finds deleted runs, too.
+// anyRun returns a run, deleted or not; nil if there is none.
 func (c *conn) anyRun(id event.RunID) (*run, error) {
 	return first(c.runs(selectRun+`WHERE r.id = +?`, packRun(id)))
 }
@@ -292,10 +288,4 @@ func first(found []*run, err error) (*run, error) {
 		return nil, err
 	}
 	return found[0], nil
-}
-
-// holds reports whether f is the fence of the present owner. A run without an
-// owner is held by nobody: an empty token opens nothing.
-func (r *run) holds(f store.Fence) bool {
-	return r.place == store.PlaceOwned && r.epoch == f.Epoch && r.token == f.Token
 }

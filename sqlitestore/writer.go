@@ -272,7 +272,7 @@ func (o *op) execute(t *tx) error {
 	if o.left {
 		return nil
 	}
-	t.now = t.s.clock.Now()
+	t.now, t.lease = t.s.clock.Now(), nil
 	if err := o.do(t); err != nil {
 		return err
 	}

@@ -64,9 +64,9 @@ func (o *Op[R, S]) receiver(d *store.Deliver) (R, Run[S], error) {
 	return r, s, nil
 }
 
-// Accept puts an item into the inbox and remembers it, in one action. The caller saves the
+// accept puts an item into the inbox and remembers it, in one action. The caller saves the
 // run. [M1]
-func (o *Op[R, S]) Accept(r R, s *Run[S], item store.Item, keep bool) error {
+func (o *Op[R, S]) accept(r R, s *Run[S], item store.Item, keep bool) error {
 	if err := o.Tx.Remember(s.Chain, item.ID, o.Tx.Now().UnixMilli(), keep); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep bool) error {
 	if err := o.Tx.ForgetSeen(r, o.Tx.Now().Add(-Dedupe).UnixMilli()); err != nil {
 		return err
 	}
-	if err := o.Accept(r, s, item, keep); err != nil {
+	if err := o.accept(r, s, item, keep); err != nil {
 		return err
 	}
 	switch s.Place {

@@ -82,6 +82,12 @@ type InboxTx[R comparable] interface {
 
 // NameTx is the workflow ids, each named by a run that has it.
 type NameTx[R comparable] interface {
+	// Active returns the active run of a workflow id.
+	Active(workflowID string) (R, error)
+	// LastEnded returns the last run of a workflow id that has ended, if it is kept.
+	LastEnded(workflowID string) (R, error)
+	// Line returns the runs that wait for the end of the active one, in order.
+	Line(workflowID string) ([]R, error)
 	// IsActive reports whether r is the active run of its workflow id.
 	IsActive(r R) (bool, error)
 	// NextInLine returns the run that has waited longest for the end of those before it.
@@ -147,6 +153,8 @@ type Stream struct {
 
 // SessionTx is the sessions.
 type SessionTx[R, S comparable] interface {
+	// FindSession returns a session, none if there is none of that id.
+	FindSession(id store.SessionID) (S, error)
 	// Session returns what is known of a session.
 	Session(s S) (Session, error)
 	// Blockers returns the sessions that have blocked a run, as they were noted; of those

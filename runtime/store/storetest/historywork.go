@@ -100,7 +100,7 @@ func (h *history) claimBoth(c store.Claim) {
 		if h.m.cannotReplay(next[i], c.Session) {
 			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
 		}
-		h.equal("claimed run", h.handed(claimed), h.m.grant(next[i], c.Session, c.Token, c.Exempt))
+		h.equal("claimed run", h.handed(claimed), h.m.grant(next[i], &c))
 		h.fences = append(h.fences, claimed.Fence)
 	}
 	for _, r := range passed {
@@ -147,8 +147,7 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 	h.equal("number of blocked runs that were made ready", made, min(c.Max, len(fitting)))
 	for _, r := range others {
 		if now[r.Run].Place == store.PlaceBlocked {
-			h.m.block(r)
-			r.Status = event.StatusBlocked
+			_, _ = h.m.op.Take(r, c.Session, &c)
 			passed = append(passed, r)
 		}
 	}

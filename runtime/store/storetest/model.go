@@ -65,41 +65,9 @@ func newModel(clock store.Clock) *model {
 	return m
 }
 
-// makeReady is "make ready" of package store. Runs that are made ready in the
-// same turn may stand in any order.
-func (m *model) makeReady(r *modelRun, turn int) {
-	m.leave(r)
-	r.Place, r.turn, r.rank = store.PlaceReady, turn, 0
-	m.wakes[r.Class] = true
-}
-
 func (m *model) nextTurn() int {
 	m.turn++
 	return m.turn
-}
-
-// leave takes from a run what belongs to its place.
-func (m *model) leave(r *modelRun) {
-	if r.Place == store.PlaceOwned {
-		delete(m.news[r.Owner], r.Run)
-	}
-	r.Owner, r.Fence.Token, r.Due, r.Exempt = "", event.Token{}, time.Time{}, false
-}
-
-// park parks a run; the earliest due time wakes.
-func (m *model) park(r *modelRun, due time.Time) {
-	earliest := m.nextDue()
-	m.leave(r)
-	r.Place, r.Due = store.PlaceParked, due
-	if !due.IsZero() && (earliest.IsZero() || due.Before(earliest)) {
-		m.wakes[r.Class] = true
-	}
-}
-
-// block puts a run aside.
-func (m *model) block(r *modelRun) {
-	m.leave(r)
-	r.Place = store.PlaceBlocked
 }
 
 func (m *model) over(s store.SessionID) bool {

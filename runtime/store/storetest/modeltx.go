@@ -14,6 +14,45 @@ import (
 
 var _ protocol.Tx[*modelRun, store.SessionID] = (*model)(nil)
 
+func (m *model) create(c store.Create) store.Created {
+	defer m.announce()
+	answer, _ := m.op.Create(&c)
+	return answer
+}
+
+// grant gives a ready run to a session, and says what that is given with it.
+func (m *model) grant(r *modelRun, c *store.Claim) store.ClaimedRun {
+	_, _ = m.op.Take(r, c.Session, c)
+	return r.claimed()
+}
+
+func (r *modelRun) claimed() store.ClaimedRun {
+	return store.ClaimedRun{
+		Run: r.Run, WorkflowID: r.WorkflowID, Class: r.Class, Fence: r.Fence, Recoveries: r.Recoveries,
+		N: r.N, Seq: r.Seq, Last: r.Last, Mail: len(r.Inbox) > 0,
+	}
+}
+
+func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+	r, err := m.op.ClaimRun(s, token, run)
+	if err != nil {
+		return store.ClaimedRun{}, err
+	}
+	return r.claimed(), nil
+}
+
+func (m *model) release(run event.RunID, fence store.Fence) error {
+	defer m.announce()
+	return m.op.Release(run, fence)
+}
+
+// makeReady makes a run ready that the store has made ready, in the same turn as others.
+func (m *model) makeReady(r *modelRun, turn int) {
+	_ = m.op.MakeReady(r)
+	r.turn = turn
+	m.announce()
+}
+
 // deliver is Deliver of package store.
 func (m *model) deliver(d store.Deliver) (event.RunID, error) {
 	defer m.announce()
@@ -177,6 +216,24 @@ func (m *model) Unkeep(chain event.RunID, id event.ItemID) error {
 	}
 	return nil
 }
+
+func (m *model) Active(workflowID string) (*modelRun, error) {
+	return m.runs[m.active[workflowID]], nil
+}
+
+func (m *model) LastEnded(workflowID string) (*modelRun, error) {
+	return m.runs[m.last[workflowID]], nil
+}
+
+func (m *model) Line(workflowID string) ([]*modelRun, error) {
+	var line []*modelRun
+	for _, id := range m.lines[workflowID] {
+		line = append(line, m.runs[id])
+	}
+	return line, nil
+}
+
+func (m *model) FindSession(id store.SessionID) (store.SessionID, error) { return id, nil }
 
 func (m *model) IsActive(r *modelRun) (bool, error) { return m.active[r.WorkflowID] == r.Run, nil }
 

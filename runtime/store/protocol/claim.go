@@ -1,0 +1,127 @@
+package protocol
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// live returns a session that nobody has begun to recover.
+func (o *Op[R, S]) live(id store.SessionID) (S, error) {
+	var none S
+	found, err := o.Tx.FindSession(id)
+	if err != nil {
+		return none, err
+	}
+	if found == none {
+		return none, refuse(store.ErrExpired)
+	}
+	l, err := o.Tx.Session(found)
+	if err != nil {
+		return none, err
+	}
+	if l.Over {
+		return none, refuse(store.ErrExpired)
+	}
+	return found, nil
+}
+
+// grant gives a run to a session under a new fence. So many recoveries make it exempt, 0:
+// none do. [F1, F2]
+func (o *Op[R, S]) grant(r R, s *Run[S], to S, token event.Token, exempt int) error {
+	s.leave()
+	s.Place, s.Owner, s.Closing = store.PlaceOwned, to, false
+	s.Fence = store.Fence{Epoch: s.Fence.Epoch + 1, Token: token}
+	s.Exempt = exempt > 0 && s.Recoveries >= exempt
+	return o.Tx.Save(r, *s)
+}
+
+// Take gives a ready run to a session that may try it, and blocks it for one that may
+// not. It reports whether the session has it. [B2, K1]
+func (o *Op[R, S]) Take(r R, to S, c *store.Claim) (bool, error) {
+	s := o.Tx.State(r)
+	may, err := o.MayTry(r, to)
+	if err != nil {
+		return false, err
+	}
+	if !may {
+		s.Status = event.StatusBlocked
+		return false, o.block(r, &s)
+	}
+	return true, o.grant(r, &s, to, c.Token, c.Exempt)
+}
+
+// MayTry reports whether no live session with the same code has blocked the run. [B2]
+func (o *Op[R, S]) MayTry(r R, by S) (bool, error) {
+	blockers, err := o.Tx.Blockers(r)
+	if err != nil || len(blockers) == 0 {
+		return err == nil, err
+	}
+	session, err := o.Tx.Session(by)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range blockers {
+		other, err := o.Tx.Session(b)
+		if err != nil {
+			return false, err
+		}
+		if !other.Over && other.Code == session.Code {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// ClaimRun gives one named run to a session, and returns it.
+func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run event.RunID) (R, error) {
+	var none R
+	to, err := o.live(session)
+	if err != nil {
+		return none, err
+	}
+	r, s, err := o.find(run)
+	switch {
+	case err != nil:
+		return none, err
+	case r == none:
+		return none, refuse(store.ErrRunNotFound)
+	case s.Place == store.PlaceEnded:
+		return none, refuse(&store.TerminalError{Run: run, Status: s.Status})
+	case s.Place == store.PlaceOwned:
+		return none, refuse(store.ErrOwned)
+	case s.Place == store.PlaceLined:
+		return none, refuse(store.ErrNotClaimable)
+	}
+	return r, o.grant(r, &s, to, token, 0)
+}
+
+// Release makes an owned run ready under a new fence. No recovery is counted. [F2]
+func (o *Op[R, S]) Release(run event.RunID, fence store.Fence) error {
+	var none R
+	r, s, err := o.find(run)
+	if err != nil {
+		return err
+	}
+	if r == none || !s.Holds(fence) { // [F1]
+		return refuse(store.ErrFenced)
+	}
+	s.Fence.Epoch++
+	return o.makeReady(r, &s)
+}
+
+// Recover takes a run from an owner that is over. The fence changes here, not at the next
+// claim. [F2]
+func (o *Op[R, S]) Recover(r R) error {
+	s := o.Tx.State(r)
+	s.Fence.Epoch++
+	if !s.Exempt {
+		s.Recoveries++
+	}
+	return o.makeReady(r, &s)
+}
+
+// MakeReady makes a run ready whose time has come, or that a session may try again.
+func (o *Op[R, S]) MakeReady(r R) error {
+	s := o.Tx.State(r)
+	return o.makeReady(r, &s)
+}

@@ -1,0 +1,173 @@
+package protocol
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Create stores a new run, or says what is in its way. The error is a failure of the Tx:
+// a refusal is in the answer.
+func (o *Op[R, S]) Create(c *store.Create) (store.Created, error) {
+	answer, err := o.create(c)
+	if err == nil {
+		return answer, nil
+	}
+	refused, failed := Answer(err)
+	return store.Created{Err: refused}, failed
+}
+
+func (o *Op[R, S]) create(c *store.Create) (store.Created, error) {
+	if err := c.Check(); err != nil {
+		return store.Created{}, refuse(err)
+	}
+	if o.late(c.Deadline) {
+		return store.Created{}, refuse(store.ErrStale)
+	}
+	var none R
+	r, err := o.Tx.Run(c.Run)
+	if err != nil {
+		return store.Created{}, err
+	}
+	if r != none { // an earlier try got through: before the policies are looked at [C1]
+		s := o.Tx.State(r)
+		return s.created(c), nil
+	}
+	if c.WorkflowID != "" {
+		active, err := o.Tx.Active(c.WorkflowID)
+		if err != nil {
+			return store.Created{}, err
+		}
+		if active != none {
+			return o.createBehind(active, c)
+		}
+		if err := o.guardFinished(c); err != nil {
+			return store.Created{}, err
+		}
+	}
+	return o.createActive(c)
+}
+
+// created says that the run of a request is there, created now or by an earlier try.
+func (s *Run[S]) created(c *store.Create) store.Created {
+	answer := store.Created{Run: s.ID, New: true}
+	if c.Owner != nil && s.Holds(c.Owner.Fence()) {
+		answer.Fence = s.Fence
+	}
+	return answer
+}
+
+// guardFinished refuses if the way in which the last run of the workflow id has ended
+// forbids another one.
+func (o *Op[R, S]) guardFinished(c *store.Create) error {
+	if c.Finished == store.FinishedAllow {
+		return nil
+	}
+	var none R
+	last, err := o.Tx.LastEnded(c.WorkflowID)
+	if err != nil || last == none {
+		return err
+	}
+	s := o.Tx.State(last)
+	if c.Finished == store.FinishedAllowFailure && s.Status != event.StatusCompleted {
+		return nil
+	}
+	return refuse(&store.FinishedError{WorkflowID: c.WorkflowID, Run: s.ID, Status: s.Status})
+}
+
+// createActive creates a run that is the active one of its workflow id, if it has one,
+// with its owner, if it is to have one.
+func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
+	due := o.startTime(c)
+	var owner S
+	if c.Owner != nil {
+		if due != 0 {
+			return store.Created{}, refuse(store.ErrNotClaimable)
+		}
+		var err error
+		if owner, err = o.live(c.Owner.Session); err != nil {
+			return store.Created{}, err
+		}
+	}
+	r, s, err := o.insert(c)
+	if err != nil {
+		return store.Created{}, err
+	}
+	if s.WorkflowID != "" {
+		if err := o.Tx.SetActive(r, r, false); err != nil {
+			return store.Created{}, err
+		}
+	}
+	switch {
+	case c.Owner != nil:
+		err = o.grant(r, &s, owner, c.Owner.Token, 0)
+	case due != 0:
+		err = o.park(r, &s, due)
+	default:
+		err = o.makeReady(r, &s)
+	}
+	return s.created(c), err
+}
+
+// startTime returns when a new run may start; 0: now.
+func (o *Op[R, S]) startTime(c *store.Create) int64 {
+	now, due := o.Tx.Now(), c.At
+	if c.Delay > 0 {
+		if after := now.Add(c.Delay); after.After(due) {
+			due = after
+		}
+	}
+	if ms := Millis(due); ms > now.UnixMilli() {
+		return ms
+	}
+	return 0
+}
+
+// createBehind answers a start whose workflow id has an active run. A run that cancels it
+// waits in line for its end, and asks all before it to end.
+func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error) {
+	s := o.Tx.State(active)
+	switch {
+	case c.Active == store.ActiveFail:
+		return store.Created{}, refuse(&store.ActiveError{WorkflowID: c.WorkflowID, Run: s.ID})
+	case c.Active != store.ActiveCancel:
+		return store.Created{Run: s.ID}, nil
+	case c.Owner != nil:
+		return store.Created{}, refuse(store.ErrNotClaimable)
+	}
+	line, err := o.Tx.Line(c.WorkflowID)
+	if err != nil {
+		return store.Created{}, err
+	}
+	r, fresh, err := o.insert(c)
+	if err != nil {
+		return store.Created{}, err
+	}
+	fresh.Place = store.PlaceLined
+	if err := o.Tx.Save(r, fresh); err != nil {
+		return store.Created{}, err
+	}
+	if err := o.Tell(active, &s, c.Cancel); err != nil {
+		return store.Created{}, err
+	}
+	for _, before := range line {
+		b := o.Tx.State(before)
+		if err := o.Tell(before, &b, c.Cancel); err != nil {
+			return store.Created{}, err
+		}
+	}
+	return fresh.created(c), nil
+}
+
+// insert stores a new run in no place, and accepts what it is created with. [C2]
+func (o *Op[R, S]) insert(c *store.Create) (r R, s Run[S], err error) {
+	if r, err = o.Tx.Insert(c, c.Run, c.Birth); err != nil {
+		return r, s, err
+	}
+	s = o.Tx.State(r)
+	for _, item := range c.Items {
+		if err := o.accept(r, &s, item, false); err != nil {
+			return r, s, err
+		}
+	}
+	return r, s, nil
+}
