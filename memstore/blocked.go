@@ -17,7 +17,7 @@ func (p *partition) block(r *run) {
 // tellBlocked wakes all who wait for the class of a run that was blocked, and may try it.
 func (p *partition) tellBlocked(r *run) {
 	for _, w := range slices.Clone(r.class.idle) {
-		if l := p.sessions[w.session]; l != nil && !p.misfit(r, l) {
+		if l := p.sessions[w.session]; l != nil && !p.cannotReplay(r, l) {
 			w.claim = true
 			w.busy()
 			w.ring()
@@ -25,16 +25,16 @@ func (p *partition) tellBlocked(r *run) {
 	}
 }
 
-// misfit reports whether the code of a session is known not to fit the run.
-func (p *partition) misfit(r *run, s *session) bool {
-	return r.extra != nil && slices.ContainsFunc(r.extra.misfits, func(l *session) bool { return l.code == s.code && p.isLive(l) })
+// cannotReplay reports whether the code of a session is known not to fit the run.
+func (p *partition) cannotReplay(r *run, s *session) bool {
+	return r.extra != nil && slices.ContainsFunc(r.extra.blockers, func(l *session) bool { return l.code == s.code && p.isLive(l) })
 }
 
-// misfits names the live sessions whose code could not replay the run.
-func (p *partition) misfits(r *run) []store.SessionID {
+// blockers names the live sessions whose code could not replay the run.
+func (p *partition) blockers(r *run) []store.SessionID {
 	var all []store.SessionID
 	if r.extra != nil {
-		for _, l := range r.extra.misfits {
+		for _, l := range r.extra.blockers {
 			if p.isLive(l) {
 				all = append(all, l.id)
 			}

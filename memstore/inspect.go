@@ -60,7 +60,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 
 func (p *partition) inspectRuns(snap *store.Snapshot) {
 	for r := range p.ids.before(position{}) {
-		state := &store.RunState{Record: r.record(), Hidden: r.hidden, Misfits: p.misfits(r)}
+		state := &store.RunState{Record: r.record(), Hidden: r.hidden, Misfits: p.blockers(r)}
 		state.Tags = maps.Clone(state.Tags)
 		for _, f := range r.frames {
 			state.Frames = append(state.Frames, bytes.Clone(f))

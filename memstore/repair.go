@@ -74,7 +74,7 @@ func (p *partition) expel(r *run) {
 	p.timers.expel(r)
 	p.purges.expel(r)
 	r.place, r.owner, r.token, r.due, r.ended, r.closing = 0, nil, event.Token{}, 0, 0, false
-	r.rare().misfits = nil
+	r.rare().blockers = nil
 }
 
 // expel is remove for a run that may not be there.

@@ -48,8 +48,8 @@ type extra struct {
 	root   event.RunID
 	notes  map[string][]byte
 	audit  []store.AuditEntry
-	// misfits are the sessions whose code could not replay the run; see misfits.
-	misfits []*session
+	// blockers are the sessions whose code could not replay the run; see blockers.
+	blockers []*session
 	// retention is 0 for the default.
 	retention time.Duration
 }

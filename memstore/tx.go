@@ -146,7 +146,7 @@ func (p *partition) SetNext(r, next *run) error {
 func (p *partition) Clear(r *run) error {
 	r.inbox = nil
 	if r.extra != nil {
-		r.extra.notes, r.extra.misfits = nil, nil
+		r.extra.notes, r.extra.blockers = nil, nil
 	}
 	return nil
 }
@@ -273,11 +273,11 @@ func (p *partition) Blockers(r *run) ([]*session, error) {
 	if r.extra == nil {
 		return nil, nil
 	}
-	return r.extra.misfits, nil
+	return r.extra.blockers, nil
 }
 
 // SetBlockers notes others.
-func (p *partition) SetBlockers(r *run, sessions []*session) { r.rare().misfits = sessions }
+func (p *partition) SetBlockers(r *run, sessions []*session) { r.rare().blockers = sessions }
 
 // Held returns what holds a run back from its purge.
 func (p *partition) Held(r *run) (protocol.Held, error) {

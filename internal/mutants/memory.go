@@ -126,7 +126,7 @@ var memoryMutants = []Mutant{
 	kernel("C1/kernel/active", "two runs of a workflow id are active", "create.go",
 		"if active != none {", "if active != none && false {", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
 	memory("C1/memory/line", "a successor does not wait in line", "tx.go",
-		"n.line = append(n.line, r)", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
+		"n.line = append(n.line, r)", "_ = n", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	kernel("C1/kernel/heir", "the end of the active run starts nobody", "run.go",
 		"return o.makeReady(next, &following)", "_ = following\n\treturn nil", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	kernel("C1/kernel/continue", "a run continues that is not the active one", "commit.go",

@@ -26,7 +26,7 @@
 // # Rules
 //
 // Each operation is one atomic action on one partition: all guards first, then
-// all writes; a guard that fails writes nothing. The rules that every store
+// all writes; a guard that fails writes nothing. Package protocol holds them. The rules that every store
 // keeps are named in the tests of package storetest:
 //
 //	F1  every write to a run names epoch and token

@@ -75,7 +75,7 @@ func (o *Op[R, S]) guardFinished(c *store.Create) error {
 }
 
 // createActive creates a run that is the active one of its workflow id, if it has one,
-// with its owner, if it is to have one.
+// with its owner, if the request names one.
 func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 	due := o.startTime(c)
 	var owner S
