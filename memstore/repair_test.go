@@ -262,6 +262,45 @@ func TestREC8_MendsOutboxes(t *testing.T) {
 	}, func(t *testing.T, b broken) { b.mends(t) })
 }
 
+// The log of the sender is damaged, too, and the repair blocks the run. What was to be carried
+// over is carried over if anything still says what it is.
+func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
+	damaged := func(log func(r *run), do func(r *record)) func(p *partition, r *run, _ *repairtest.Scene) {
+		return func(p *partition, r *run, s *repairtest.Scene) {
+			log(r)
+			records(func(_ *outbox, o *record) { do(o) })(p, r, s)
+		}
+	}
+	cut := func(r *run) { r.frames = r.frames[:1] }
+	torn := func(r *run) {
+		for i := range r.frames[1:] {
+			r.frames[1+i] = []byte("torn")
+		}
+	}
+	after := func(r *run) { r.frames = append(r.frames, []byte("torn")) }
+	empty := func(r *record) { r.Body = nil }
+	nowhere := func(r *record) { r.To, r.phase = "", 9 }
+	frameless := func(r *record) { r.Body = []byte(`{"start":{"frame":"AAAA"},"key":"k"}`) }
+	unphased := func(r *record) { r.phase = 9 }
+	ends := func(then store.Reason) repairtest.Want {
+		return repairtest.Want{Invariants: []int{1, 12}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Then: then, Stays: true}
+	}
+	kept := repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}
+	newer := ends("")
+	newer.Remaining = []int{1, 12}
+	repairtest.Each(t, map[string]broken{
+		"it says nothing, and the log is torn":                 {parent, damaged(torn, empty), ends(store.ReasonLostRecord)},
+		"it says nothing, and the log is cut":                  {parent, damaged(cut, empty), ends(store.ReasonLostRecord)},
+		"its start cannot be read, and the log is torn":        {parent, damaged(torn, frameless), ends(store.ReasonLostRecord)},
+		"it is for nobody, and the log is torn":                {parent, damaged(torn, nowhere), ends(store.ReasonLostRecord)},
+		"it says nothing, and the log is torn after its cause": {parent, damaged(after, empty), ends(store.ReasonWrongRecord)},
+		"it is in no phase, and the log is cut":                {parent, damaged(cut, unphased), ends(store.ReasonWrongRecord)},
+		"it is sound, and the log is cut":                      {parent, damaged(cut, func(*record) {}), kept},
+		"it is a note that says nothing":                       {parent, damaged(cut, func(r *record) { r.Body, r.phase = nil, store.PhaseNote }), kept},
+		"a newer release wrote it":                             {parent, damaged(torn, func(r *record) { r.Body = []byte(`{"query":{}}`) }), newer},
+	}, func(t *testing.T, b broken) { b.mends(t) })
+}
+
 func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 	of := func(st *Store, id event.RunID, do func(p *partition, r *run)) {
 		p := st.partitionOf(id)

@@ -37,6 +37,25 @@ func TestREC8_MendsChains(t *testing.T) {
 	}, func(t *testing.T, d decayed) { d.mends(t) })
 }
 
+// The log of the sender is damaged, too, and the repair blocks the run.
+func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
+	cut := func(do func(k *keysOfScene)) func(k *keysOfScene) {
+		return func(k *keysOfScene) {
+			for _, frame := range k.client.XRange(k.ctx, k.log(k.run), "2-0", "+").Val() {
+				k.do("xdel", k.log(k.run), frame.ID)
+			}
+			do(k)
+		}
+	}
+	ends := repairtest.Want{Invariants: []int{1, 12}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Then: store.ReasonLostRecord, Stays: true}
+	repairtest.Each(t, map[string]decayed{
+		"what it says is lost": {parent, cut(func(k *keysOfScene) { k.del(k.bodies(k.run)) }), ends},
+		"for whom is lost":     {parent, cut(func(k *keysOfScene) { k.del(k.sent(k.run)) }), ends},
+		"it is sound": {parent, cut(func(*keysOfScene) {}),
+			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+	}, func(t *testing.T, d decayed) { d.mends(t) })
+}
+
 func TestREC8_MendsOutboxes(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
 		"12 a record is lost": {parent, func(k *keysOfScene) { k.del(k.sent(k.run), k.bodies(k.run), k.outbox()) }, wrong(12, store.ReasonWrongRecord)},

@@ -39,6 +39,17 @@ func TestREC8_MendsOutboxes(t *testing.T) {
 	}, func(t *testing.T, r rotten) { r.mends(t) })
 }
 
+// The log of the sender is damaged, too, and the repair blocks the run.
+func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
+	const cut = `DELETE FROM frames WHERE n > 1 AND run = (SELECT key FROM runs WHERE id = ?1)`
+	repairtest.Each(t, map[string]rotten{
+		"what it says is lost": {parent, []string{cut, `UPDATE outbox SET body = NULL`},
+			repairtest.Want{Invariants: []int{1, 12}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Then: store.ReasonLostRecord, Stays: true}},
+		"it is sound": {parent, []string{cut},
+			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+	}, func(t *testing.T, r rotten) { r.mends(t) })
+}
+
 func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 	repairtest.Each(t, map[string]rotten{
 		"13 a child does not exist": {settled, []string{

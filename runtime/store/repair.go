@@ -38,6 +38,9 @@ const (
 	ReasonWrongRecord Reason = "wrong_record"
 	// ReasonDamagedLog: its log cannot be read to its end. The run was blocked.
 	ReasonDamagedLog Reason = "damaged_log"
+	// ReasonLostRecord: neither a record of its outbox nor its log said any more what
+	// the record was to do, or to which run. The record was removed.
+	ReasonLostRecord Reason = "lost_record"
 )
 
 // Repairer is a store whose indexes and metadata can be made again from the logs.

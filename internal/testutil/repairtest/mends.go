@@ -29,6 +29,8 @@ type Want struct {
 	Run event.RunID
 	// Reason is that of its one new entry; empty: there is none.
 	Reason store.Reason
+	// Then is that of a second one; empty: there is none.
+	Then store.Reason
 	// Remaining are the numbers of the findings that nothing can be done about.
 	Remaining []int
 	// Stays says that no worker can bring the run to its end.
@@ -248,6 +250,9 @@ func (w *World) audits(want Want, before int) {
 	var reasons []store.Reason
 	if want.Reason != "" {
 		reasons = append(reasons, want.Reason)
+	}
+	if want.Then != "" {
+		reasons = append(reasons, want.Then)
 	}
 	if diff := cmp.Diff(reasons, got); diff != "" {
 		w.T.Errorf("reasons in the audit trail of run %s (-want +got)\n%s", want.Run, diff)

@@ -75,3 +75,31 @@ func TestCreate_IsWhatTheFirstFrameSays(t *testing.T) {
 		t.Errorf("a damaged frame: got %v, want ErrCorrupt", err)
 	}
 }
+
+func TestCheck_TellsDamageFromWhatANewerReleaseWrote(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body  string
+		newer bool
+	}{
+		"nothing":                    {"", false},
+		"no field":                   {"{}", false},
+		"a field of another type":    {`{"start":5}`, false},
+		"a start that says nothing":  {`{"start":{"frame":"AAAA"}}`, false},
+		"a kind that is not known":   {`{"query":{"name":"x"},"key":"k"}`, true},
+		"half of a kind not known":   {`{"query":{"na`, false},
+		"a list":                     {"[]", false},
+		"an item that is no base 64": {`{"item":{"body":"?"}}`, false},
+	} {
+		err := parcel.Check(&store.Outgoing{Send: store.Send{ID: "record", To: run, Body: []byte(tt.body)}})
+		if got := errors.Is(err, parcel.ErrNewer); err == nil || got != tt.newer {
+			t.Errorf("%s: got error %v, of a newer release: %t, want %t", name, err, got, tt.newer)
+		}
+	}
+	b, err := (&parcel.Parcel{Item: &parcel.Item{Body: []byte{1}}}).Encode()
+	if err == nil {
+		err = parcel.Check(&store.Outgoing{Send: store.Send{ID: "record", To: run, Body: b}})
+	}
+	if err != nil {
+		t.Errorf("an item: %v", err)
+	}
+}

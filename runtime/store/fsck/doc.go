@@ -20,7 +20,8 @@
 // An outbox must hold the records that the log has caused. A record that is missing, or cannot
 // be delivered, is derived from the log and written again with the same id, so that
 // it has no effect twice; the records that were caused after it are written after
-// it. A record that nothing has caused is removed. What is between runs of several
+// it. A record that nothing has caused is removed, and so is one of which neither its
+// body nor the log says any more what it was to do. What is between runs of several
 // partitions is checked last: a child that was lost is begun again, a parent that was
 // not told of an end is told, and what a lost record has left is forgotten.
 //

@@ -13,6 +13,7 @@ import (
 type history struct {
 	fold  event.Fold
 	whole bool // all of it could be read and folded
+	newer bool // it could not, because a newer release wrote it
 	// cid and epoch are those of the last frame that could be read.
 	cid   event.CID
 	epoch uint64
@@ -46,6 +47,7 @@ func (c *checker) checkLog(r *store.RunState) *history {
 	for i, b := range r.Frames {
 		f, err := event.DecodeFrame(b)
 		if err != nil {
+			h.newer = errors.As(err, new(*event.VersionError))
 			c.lasting(1, r.Run, fmt.Sprintf("frame %d: %v", i+1, err), "the run cannot be replayed")
 			return h
 		}

@@ -27,12 +27,15 @@ func (c *checker) checkOutbox() {
 			c.find(12, o.From, fmt.Sprintf("it does not exist, and has record %s in the outbox", o.ID), "nobody knows why it was written")
 			continue
 		}
-		if _, err := parcel.Decode(o.Body); c.cfg.sends != nil && err != nil {
+		if o.To == "" {
+			c.find(12, o.From, fmt.Sprintf("its record %s does not say for whom it is", o.ID), "it is never delivered, and holds its sender back")
+		}
+		if err := parcel.Check(&o); c.cfg.sends != nil && o.Phase != store.PhaseNote && err != nil {
 			c.find(12, o.From, fmt.Sprintf("its record %s cannot be read: %v", o.ID, err), "it is never delivered, and holds its sender back")
 		}
 		h := c.logs[o.From]
-		if !c.caused() || h == nil || !h.whole || h.underived {
-			continue
+		if !c.caused() || h == nil || h.underived || c.damaged(c.Runs[o.From]) {
+			continue // what has caused it may be what cannot be read
 		}
 		if _, ok := h.causes[o.ID]; !ok {
 			c.find(12, o.From, fmt.Sprintf("its record %s is in the outbox, and nothing in its log has caused it", o.ID), "something is done that the run does not know of")

@@ -3,7 +3,9 @@ package fsck
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -13,20 +15,15 @@ import (
 
 // link decides about the outbox of a run, which must hold the records that its log has caused. A
 // record is removed only if that loses nothing that the run, as its log tells it,
-// has done.
+// has done, or if nobody can ever carry it over.
 func (p *planner) link(id event.RunID) Fix {
 	fix := Fix{Run: id, Findings: p.linked[id]}
 	m := store.LinkMend{Run: id, Reason: store.ReasonWrongRecord, By: p.by}
-	switch r, h := p.Runs[id], p.logs[id]; {
-	case r == nil:
+	if p.Runs[id] == nil {
 		p.disown(&m)
 		fix.Why = "its sender is lost, and it may not have been delivered yet: restore its sender from a backup"
-	case h == nil || !h.whole || h.underived:
-		p.refresh(&m)
-		fix.Why = "the log of its sender does not tell what it is"
-	default:
-		p.resend(&m, h)
-		fix.Why = "it is there more than once, and what one of them does, the other one undoes"
+	} else {
+		fix.Why = p.resend(&m, p.logs[id])
 	}
 	if len(m.Remove) == 0 && len(m.Write) == 0 {
 		return fix
@@ -52,7 +49,9 @@ func describeLinks(m *store.LinkMend) string {
 		all = append(all, fmt.Sprintf("write record %s to run %s again", s.ID, s.To))
 	}
 	for _, o := range m.Remove {
-		if !written[o.ID] {
+		if m.Reason == store.ReasonLostRecord && !written[o.ID] {
+			all = append(all, fmt.Sprintf("remove record %s to run %s: nothing says any more what it was to do", o.ID, cmp.Or(string(o.To), "?")))
+		} else if !written[o.ID] {
 			all = append(all, fmt.Sprintf("remove record %s to run %s, which is %s", o.ID, cmp.Or(string(o.To), "?"), o.Phase))
 		}
 	}
@@ -73,52 +72,73 @@ func (c *checker) outboxOf(run event.RunID) []store.Outgoing {
 	return all
 }
 
-// sound reports whether a record can be delivered.
+// sound reports whether a record can be carried over. Of a note nothing is left to be done
+// but to tell its receiver that it may be forgotten, and that takes no body.
 func sound(o *store.Outgoing) bool {
-	_, err := parcel.Decode(o.Body)
-	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseNote && o.To != "" && err == nil
+	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseNote && o.To != "" && (o.Phase == store.PhaseNote || parcel.Check(o) == nil)
 }
+
+// again returns a record as one that is carried over anew.
+func again(o store.Outgoing) store.Outgoing {
+	o.Phase = store.PhaseFresh
+	return o
+}
+
+// newer reports whether a newer release wrote a record: that can carry it over.
+func newer(o *store.Outgoing) bool { return errors.Is(parcel.Check(o), parcel.ErrNewer) }
 
 // disown removes records whose sender does not exist, unless they may not have
 // arrived: an answered one is only sent again in case of a loss.
 func (p *planner) disown(m *store.LinkMend) {
 	for _, o := range p.outboxOf(m.Run) {
-		if o.Phase != store.PhaseFresh || !sound(&o) {
+		if o.Phase != store.PhaseFresh || !sound(&o) && !newer(&o) {
 			m.Remove = append(m.Remove, o)
 		}
 	}
 }
 
-// refresh lets those records be delivered again whose phase is lost.
-func (p *planner) refresh(m *store.LinkMend) {
-	for _, o := range p.outboxOf(m.Run) {
-		again := o
-		again.Phase = store.PhaseFresh
-		if !sound(&o) && sound(&again) {
-			m.Remove, m.Write = append(m.Remove, o), append(m.Write, o.Send)
-		}
-	}
-}
-
-// resend makes an outbox agree with the log of its run: it removes records that the log
-// has not caused, and writes again those that are missing or cannot be delivered. The
-// records that were caused after them are written after them.
-func (p *planner) resend(m *store.LinkMend, h *history) {
-	records, again := map[event.ItemID]store.Outgoing{}, map[event.ItemID]bool{}
+// resend makes an outbox agree with the log of its run: it writes again the records that
+// are missing or cannot be delivered. The records that were caused after them are written
+// after them. A record that the log has not caused is removed, if the log can be read to
+// its end.
+//
+// A record whose cause cannot be read is delivered as it is, again if its phase is lost: it
+// has the same id, and no effect twice. If no worker can deliver it, since nothing says any
+// more what to do or to which run, it is removed: workers would try it for ever, and its
+// sender would never be purged. Nothing that could be delivered is lost. What the record
+// said is in no place that a worker or a repair can read; and if the log is brought back
+// from a backup, the record is missing, which is a finding with a repair of its own for a
+// day, and for longer if it was to start a child or to tell of an end.
+//
+// It returns what to say if nothing can be done.
+func (p *planner) resend(m *store.LinkMend, h *history) (why string) {
+	why = "it is there more than once, and what one of them does, the other one undoes"
+	told := h.whole && !h.underived && !p.damaged(p.Runs[m.Run])
+	sends, records, write := slices.Clone(h.sends), map[event.ItemID]store.Outgoing{}, map[event.ItemID]bool{}
 	for _, o := range p.outboxOf(m.Run) {
 		records[o.ID] = o
-		if _, caused := h.causes[o.ID]; !caused {
+		fresh := again(o)
+		switch _, caused := h.causes[o.ID]; {
+		case caused:
+			write[o.ID] = !sound(&o)
+		case told:
 			m.Remove = append(m.Remove, o)
-		} else if !sound(&o) {
-			again[o.ID] = true
+		case sound(&o), sound(&fresh):
+			write[o.ID] = !sound(&o)
+			sends = append(sends, o.Send)
+		case newer(&o), h.newer:
+			why = "a newer release wrote it, or the log of its sender: repair with that one"
+		default:
+			m.Remove, m.Reason = append(m.Remove, o), store.ReasonLostRecord
 		}
 	}
 	for id := range h.causes {
 		if p.missing(m.Run, h, id) {
-			again[id] = true
+			write[id] = true
 		}
 	}
-	rewrite(m, h.sends, records, again)
+	rewrite(m, sends, records, write)
+	return why
 }
 
 // rewrite adds to m what it takes to write records again. Those of the same

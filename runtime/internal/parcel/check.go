@@ -1,0 +1,43 @@
+package parcel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// ErrNewer says that a newer release wrote a record.
+var ErrNewer = errors.New("a newer release wrote it")
+
+// Check returns why a record cannot be carried over, by whatever worker; nil if it can be.
+// The error matches ErrNewer if a worker of a newer release may know more.
+func Check(o *store.Outgoing) error {
+	p, err := Decode(o.Body)
+	if err == nil && p.Start != nil {
+		_, err = p.Create(o)
+	}
+	if err != nil && (errors.As(err, new(*event.VersionError)) || unknownField(o.Body)) {
+		return fmt.Errorf("%w: %w", ErrNewer, err)
+	}
+	return err
+}
+
+// unknownField reports whether a body has a field that this release does not know. Damage
+// seldom leaves that.
+func unknownField(body []byte) bool {
+	fields := map[string]json.RawMessage{}
+	if json.Unmarshal(body, &fields) != nil {
+		return false
+	}
+	for name := range fields {
+		switch name {
+		case "start", "item", "key", "answer":
+		default:
+			return true
+		}
+	}
+	return false
+}
