@@ -17,6 +17,9 @@ import (
 // errDamaged says that keys of the database contradict each other.
 var errDamaged = errors.New("the database is damaged")
 
+// errNameless is damage that is about all runs of a class.
+var errNameless = fmt.Errorf("%w: a class has no name", errDamaged)
+
 // hints says what to do about the errors of a server, by what they begin with.
 var hints = map[string]string{
 	"OOM":         "the server is at its memory limit, nothing was written",

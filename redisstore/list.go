@@ -101,7 +101,7 @@ func (s *Store) scan(ctx context.Context, p *partition, q *store.Query, after in
 			answers := make([]store.Loaded, len(runs))
 			s.loadBatch(ctx, p, loads, members, answers)
 			for i := range answers {
-				if err := answers[i].Err; err != nil && !errors.Is(err, store.ErrRunNotFound) {
+				if err := answers[i].Err; err != nil && !errors.Is(err, store.ErrRunNotFound) && !s.leftOut(err) {
 					return err
 				}
 				if a := &answers[i]; a.Err == nil && matches(&a.Record, q) && !found(&a.Record) {
@@ -114,6 +114,21 @@ func (s *Store) scan(ctx context.Context, p *partition, q *store.Query, after in
 		}
 		after = all[len(all)-1]
 	}
+}
+
+// leftOut reports whether a run could not be read for damage to that run alone, and notes
+// that it is left out.
+func (s *Store) leftOut(err error) bool {
+	damage, ok := errors.AsType[*store.DamagedError](err)
+	if !ok || damage.Run == "" || errors.Is(err, errNameless) {
+		return false
+	}
+	text := string(damage.Run)
+	if o, ok := errors.AsType[*overwrittenError](err); ok {
+		text = o.key + " " + o.is // as scripts name it
+	}
+	s.damages.note(damage, text)
+	return true
 }
 
 // indexed is where a run stands in the indexes of open and of done runs: those are sorted

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -181,6 +182,54 @@ func TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther(t *testing.T) {
 				s.repaired(key, letter == 'l', stop)
 			})
 		}
+	}
+}
+
+// A run that cannot be read is left out of what lists and counts the others, with one line.
+func TestREC10_ADamagedRunIsLeftOutOfLists(t *testing.T) {
+	for name, damage := range map[string]struct {
+		naming string // what the line names
+		do     func(s *scene, tag, run string)
+	}{
+		"its metadata is overwritten": {"m:", func(s *scene, tag, run string) { overwrite(s, tag+"m:"+run) }},
+		"its tags are overwritten":    {"x:", func(s *scene, tag, run string) { overwrite(s, tag+"x:"+run) }},
+		"its tags are lost":           {"wrun_", func(s *scene, tag, run string) { s.root.Del(s.ctx, tag+"x:"+run) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, prefix := redistest.Shared(t), redistest.Prefix()
+			s := &scene{fleet: newFleet(t, openURL(t, with(server.URL(), "partitions=1&prefix="+prefix))), root: server.Client(t), prefix: prefix, log: &noted{}}
+			client := workflow.NewClient(s.store, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
+			for n := range 5 {
+				s.runs = append(s.runs, must(napper.Start(s.ctx, client, fmt.Sprint(n), workflow.WithTags(map[string]string{"long": strings.Repeat("x", 500)}))))
+			}
+			damage.do(s, s.tag(), s.short())
+			for range 2 {
+				var got []event.RunID
+				for info, err := range client.List(s.ctx, workflow.Filter{}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, info.ID)
+				}
+				var want []event.RunID
+				for _, r := range s.runs[1:] {
+					want = append(want, r.ID())
+				}
+				slices.Sort(got)
+				slices.Sort(want)
+				if !slices.Equal(got, want) {
+					t.Errorf("listed %q, want %q", got, want)
+				}
+				counts, err := client.Count(s.ctx, workflow.Filter{})
+				if err != nil || len(counts) != 1 || counts[workflow.StatusPending] != 4 {
+					t.Errorf("counted %v, %v, want 4 pending", counts, err)
+				}
+			}
+			if all := s.log.with(""); len(all) != 1 || !strings.Contains(all[0], damage.naming+s.short()) {
+				t.Errorf("want one line that names %s%s:\n%s", damage.naming, s.short(), strings.Join(all, ""))
+			}
+		})
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *Store) classOf(ctx context.Context, p *partition, code string) (store.C
 	}
 	name, err := s.client.HGet(ctx, p.classes(), code).Result()
 	if errors.Is(err, redis.Nil) {
-		return store.Class{}, fmt.Errorf("%w: class %s of partition %d has no name", errDamaged, code, p.number)
+		return store.Class{}, fmt.Errorf("%w: class %s of partition %d", errNameless, code, p.number)
 	}
 	if err != nil {
 		return store.Class{}, s.explain(ctx, fmt.Errorf("read class %s: %w", code, err))

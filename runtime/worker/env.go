@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
+	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -50,11 +51,4 @@ type lifecycle struct {
 func (e *env) partitionOf(run event.RunID) int { return int(run.Slot()) % e.store.Partitions() }
 
 // tellDamage logs what the store has come across and left out.
-func (e *env) tellDamage() {
-	if e.damage == nil {
-		return
-	}
-	for _, d := range e.damage.Damage() {
-		e.log.Error("something in the store is damaged: it is set aside until it is repaired", "worker", e.cfg.Name, "run", d.Run, "error", d.Err)
-	}
-}
+func (e *env) tellDamage() { outage.LogDamage(e.log, e.damage, slog.String("worker", e.cfg.Name)) }

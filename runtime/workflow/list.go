@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -44,8 +46,9 @@ func (f Filter) query() store.Query {
 // the loop goes on. It is sorted by the time at which the store created the runs, those
 // of one millisecond by their ids; so a child is listed by its own time of creation, although
 // its id has the time of its parent. Runs that start, end or are purged meanwhile make no
-// other run appear twice or not at all. Blocked is
-// not set; see [Handle.Info]. An error is the last pair, with a zero RunInfo.
+// other run appear twice or not at all. A run of which something stored is damaged may be
+// left out, with a line in the log of the client. Blocked is not set; see [Handle.Info]. An
+// error is the last pair, with a zero RunInfo.
 // [ErrNotSupported]: the store cannot be searched.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 	return func(yield func(RunInfo, error) bool) {
@@ -56,6 +59,7 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 		}
 		for q := f.query(); ; {
 			page, err := lister.List(ctx, q)
+			c.tellDamage()
 			if err != nil {
 				yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
 				return
@@ -110,17 +114,24 @@ func (c *Client) infos(ctx context.Context, records []store.Record) ([]RunInfo, 
 }
 
 // Count returns how many of the matching runs have each status; Cursor is not
-// looked at. [ErrNotSupported]: the store cannot be searched.
+// looked at. What List leaves out is not counted. [ErrNotSupported]: the store cannot be searched.
 func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
 	lister, err := c.lister()
 	if err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
 	counts, err := lister.Count(ctx, f.query())
+	c.tellDamage()
 	if err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
 	return counts, nil
+}
+
+// tellDamage logs what the store has left out.
+func (c *Client) tellDamage() {
+	damage, _ := store.As[store.DamageTeller](c.store)
+	outage.LogDamage(c.logger, damage, slog.String("by", "client"))
 }
 
 func (c *Client) lister() (store.Lister, error) {

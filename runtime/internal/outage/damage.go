@@ -1,0 +1,18 @@
+package outage
+
+import (
+	"log/slog"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// LogDamage logs what a store has come across and left out; who says who asks. A nil store
+// tells of none.
+func LogDamage(logger *slog.Logger, t store.DamageTeller, who slog.Attr) {
+	if t == nil {
+		return
+	}
+	for _, d := range t.Damage() {
+		logger.Error("something in the store is damaged: it is set aside until it is repaired", who, "run", d.Run, "error", d.Err)
+	}
+}
