@@ -45,6 +45,7 @@ func Go[T any](ctx Context, f func(Context) (T, error)) *Future[T] {
 func open[T any](ctx Context, path string, f func(Context) (T, error)) *Future[T] {
 	fut := &Future[T]{p: replay.NewPromise(ctx.s), path: path}
 	ctx.branch().Open(path, func(nb *replay.Branch) {
+		nb.Makes(fut.p)
 		v, err := f(ctx.on(nb))
 		fut.p.Resolve(Outcome[T]{v, err})
 	})
@@ -147,7 +148,7 @@ var errNoFutures = errors.New("workflow: no futures were given")
 // outcome. The winner is the same in every replay. The others go on: a loser that
 // waits for a message or a payload takes the next one, and no caller gets it. To wait for
 // several topics, hooks and times at once use [Select], whose losers take nothing, or end
-// the losers by the CancelFunc of a [WithCancel].
+// the losers by the CancelFunc of a [WithCancel]. Package workflowtest warns of such losers.
 func First[T any](ctx Context, fs ...*Future[T]) (T, error) {
 	var zero T
 	if len(fs) == 0 {

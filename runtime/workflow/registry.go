@@ -229,7 +229,7 @@ func (r *registry) Step(name string) (engine.StepFunc, bool) {
 // Program returns the code of a workflow, and the last element of its name.
 func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
 	r.mu.RLock()
-	w, token := r.workflows[name], r.observer.Secret
+	w, token, losers := r.workflows[name], r.observer.Secret, r.observer.Losers
 	r.mu.RUnlock()
 	if token == nil {
 		token = secret
@@ -249,7 +249,13 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 	e := &env{limits: &c.(engineClient).c.limits, logger: logger, children: cmp.Or(w.def.children, DefaultChildren), secret: token}
 	short = lastName(name)
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
+		if losers != nil {
+			b.Run().WatchLosers()
+		}
 		payload, err := w.run(Context{b: b, s: s, env: e}, input)
+		if losers != nil {
+			losers(name, b.Run().Losers())
+		}
 		if c, ok := errors.AsType[*continuation](err); ok && c.workflow == name {
 			return replay.Ending{Type: event.RunContinued, Payload: c.input}
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -292,6 +293,45 @@ var defects = map[string]defect{
 				}
 				return in, nil
 			})
+			_, _ = d.Execute(t.Context(), env.Client(), "in")
+		},
+	},
+	"lock in workflow code": {
+		says: []string{"blocks outside of the durable operations at", "defects_test.go:", "workflow.Go"},
+		found: func(t testing.TB, mended bool) {
+			var lock sync.Mutex
+			lock.Lock()
+			d := flow("defects.flow")
+			env := workflowtest.New(t)
+			t.Cleanup(lock.Unlock) // before the Env looks for what is left
+			shim.BindWorkflow(env, d, func(ctx workflow.Context, in string) (string, error) {
+				if !mended {
+					lock.Lock() // the innermost frame is of the standard library
+					defer lock.Unlock()
+				}
+				return in, nil
+			})
+			_, _ = d.Execute(t.Context(), env.Client(), "in")
+		},
+	},
+	"loser of a race that takes the next message": {
+		says: []string{"had lost a First", "took a message of topic note at", "defects_test.go:", "workflow.Select"},
+		found: func(t testing.TB, mended bool) {
+			d := flow("defects.flow")
+			env := workflowtest.New(t)
+			shim.BindWorkflow(env, d, func(ctx workflow.Context, _ string) (string, error) {
+				scope, end := workflow.WithCancel(ctx)
+				receive := func(ctx workflow.Context) (string, error) { return note.Receive(ctx) }
+				late := func(ctx workflow.Context) (string, error) { return "late", workflow.Sleep(ctx, time.Minute) }
+				if _, err := workflow.First(ctx, workflow.Go(scope, receive), workflow.Go(ctx, late)); err != nil {
+					return "", err
+				}
+				if mended {
+					end()
+				}
+				return note.Receive(ctx)
+			})
+			env.At(time.Hour, send(env, "here"))
 			_, _ = d.Execute(t.Context(), env.Client(), "in")
 		},
 	},

@@ -52,6 +52,7 @@ type Env struct {
 	hooked     map[string]bool                   // hooks whose stand-ins know
 	blocked    string                            // what the watchdog has reported
 	failed     bool                              // the test has been told that it fails
+	warned     map[string]bool                   // of what losers of races have taken
 	completed  map[string]bool                   // steps whose completion is durable, by run and key
 	attempts   map[string]int                    // the last one of a step whose start is durable, by run and key
 	effects    []effect
@@ -83,7 +84,7 @@ func newEnv(t testing.TB, opts []Option) *Env {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.logger = slog.New(&logHandler{env: e})
 	e.scheduler.init(e)
-	e.observer.Missing = e.missingReceiver
+	e.observer.Missing, e.observer.Losers = e.missingReceiver, e.losersTook
 	if open := e.options.store; open != nil {
 		e.store = open(t)
 	} else {

@@ -119,7 +119,11 @@ func (e *Env) waits(l *store.Loaded) []string {
 	if run.Fold().Run == event.StatePending {
 		return []string{"its code has not begun"}
 	}
-	return run.Blocked()
+	lines := run.Blocked()
+	for _, what := range run.Losers() {
+		lines = append(lines, loserTook(rec.Class.Workflow, what))
+	}
+	return lines
 }
 
 func (e *Env) serves(name string) bool {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -25,11 +27,11 @@ func (h *logHandler) Enabled(context.Context, slog.Level) bool { return true }
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", r.Level, r.Message)
-	stack, name := "", ""
+	trace, name := "", ""
 	add := func(a slog.Attr) bool {
 		switch a.Key {
 		case "stack":
-			stack = a.Value.String()
+			trace = a.Value.String()
 		case "workflow":
 			name = a.Value.String()
 		}
@@ -41,7 +43,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(add)
 	if strings.HasPrefix(r.Message, "code of a run blocks outside") {
-		h.env.blocks(name, stack)
+		h.env.blocks(name, trace)
 	}
 	if h.env.options.quiet {
 		return nil
@@ -74,10 +76,10 @@ var frameLine = regexp.MustCompile(`(?m)^#\s+\S+\s+(\S+?)\+0x[0-9a-f]+\s+(\S+:\d
 
 // blocks notes that the code of a workflow blocks outside of the durable
 // operations.
-func (e *Env) blocks(workflow, stack string) {
+func (e *Env) blocks(workflow, trace string) {
 	where := ""
-	for _, m := range frameLine.FindAllStringSubmatch(stack, -1) {
-		if isUsers(m[1], m[2]) {
+	for _, m := range frameLine.FindAllStringSubmatch(trace, -1) {
+		if file, _, _ := strings.Cut(m[2], ".go:"); stack.IsUsers(m[1], file+".go") {
 			where = " at " + m[2]
 			break
 		}
@@ -89,16 +91,27 @@ func (e *Env) blocks(workflow, stack string) {
 	e.wakeUp()
 }
 
-// isUsers reports whether a frame is of the users' code.
-func isUsers(function, file string) bool {
-	first, _, _ := strings.Cut(function, "/")
-	switch {
-	case strings.Contains(file, "_test.go:"):
-		return true
-	case !strings.Contains(first, ".") || strings.HasPrefix(function, "runtime."):
-		return false
+// losersTook warns of what branches took that had lost a race: once of each place.
+func (e *Env) losersTook(workflow string, taken []string) {
+	if e.options.quiet {
+		return
 	}
-	return !strings.HasPrefix(function, runtimePrefix)
+	for _, what := range taken {
+		text := loserTook(workflow, what)
+		e.mu.Lock()
+		first := !e.warned[text]
+		if e.warned == nil {
+			e.warned = map[string]bool{}
+		}
+		e.warned[text] = true
+		e.mu.Unlock()
+		if first {
+			e.log("WARN " + text)
+		}
+	}
 }
 
-const runtimePrefix = "github.com/flowgen/flowgen/runtime/"
+func loserTook(workflow, what string) string {
+	return fmt.Sprintf("workflow %s: a branch that had lost a First, Any or All took %s, and nobody has asked for its result since: "+
+		"wait with workflow.Select, whose losers take nothing, or end the losers by the CancelFunc of a workflow.WithCancel", workflow, what)
+}

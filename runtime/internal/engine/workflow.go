@@ -116,6 +116,9 @@ type Observer struct {
 	Secret func(run event.RunID, key string) string
 	// Missing is told the steps whose receiver is nil.
 	Missing func(what, step string)
+	// Losers is told what branches took that had lost a race (replay.Run.Losers), when
+	// the code of a run has returned; nil: nobody is.
+	Losers func(workflow string, taken []string)
 }
 
 // DefinitionSpec has the values of the directive of a workflow.

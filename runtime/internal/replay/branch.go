@@ -25,6 +25,7 @@ type Branch struct {
 	// waitsFor and waitsForKey say what blocks it; empty: nothing.
 	waitsFor, waitsForKey string
 
+	makes   *Promise       // what it resolves; nil: nothing
 	answers bool           // a question
 	failed  *event.Failure // of an operation that returns no error: it ends the run
 

@@ -7,6 +7,9 @@ type Promise struct {
 	scope  *Scope  // under which it is being made
 	gather *Gather // whose promise it is; nil: nobody's
 	subs   subscribers
+	// lost says that a Gather it was a part of was over before it was resolved, and that
+	// nobody has asked for it since.
+	lost bool
 }
 
 // NewPromise returns a promise that code under the scope will resolve.
@@ -36,6 +39,7 @@ func (p *Promise) subscribe(s *subscription) { p.subs.subscribe(s) }
 // canceled is waited for, so that its outcome decides.
 func (b *Branch) Await(s *Scope, p *Promise, what string) (any, error) {
 	b.enter()
+	p.lost = false
 	// It is asked again after each wait: what made the branch runnable may be the
 	// end of the scope, and other branches run before this one.
 	for !p.done {
@@ -89,6 +93,7 @@ func NewGather(ps []*Promise, stop func(index int, value any) bool) *Gather {
 	g := &Gather{parts: ps, left: len(ps), stop: stop}
 	g.gather = g
 	for i, p := range ps {
+		p.lost = false
 		if p.done && !g.done {
 			g.notify(i, p.value)
 		}
@@ -122,6 +127,11 @@ func (g *Gather) notify(index int, value any) bool {
 
 func (g *Gather) finish(value int) {
 	g.detach()
+	if value >= 0 {
+		for _, p := range g.parts {
+			p.lost = !p.done
+		}
+	}
 	g.resolve(value)
 }
 

@@ -64,7 +64,8 @@ type Run struct {
 	pure      string    // whose function is running, that may not wait
 	renamed   *Renaming // what the function has found that compares what is asked for with the log
 
-	position string // of the call that blocks the branch that was asked
+	losers   *losers // nil: nobody wants to know
+	position string  // of the call that blocks the branch that was asked
 
 	stray atomic.Pointer[StrayError] // the first one
 

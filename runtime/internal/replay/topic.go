@@ -105,19 +105,20 @@ var ErrClosed = errors.New("the hook is closed")
 
 // receive takes what comes first into a topic.
 func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, due time.Time) (*event.Event, error) {
+	what := "a message of topic "
+	if kind == event.WaitHook {
+		what = "a payload of hook "
+	}
 	switch {
 	case s.err != nil:
 		return nil, s.err
 	case len(t.unread) > 0:
+		b.takes(what, name)
 		return t.pop(), nil
 	case t.closed:
 		return nil, ErrClosed
 	case !due.IsZero() && !due.After(b.run.now):
 		return nil, ErrNotInTime
-	}
-	what := "a message of topic "
-	if kind == event.WaitHook {
-		what = "a payload of hook "
 	}
 	op := b.newWait(s, kind, b.Key("receive."+name), name, due)
 	if won, v := b.wait(what, name, op, t); won == 1 {
@@ -126,6 +127,7 @@ func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, d
 		if e == nil {
 			return nil, ErrClosed
 		}
+		b.takes(what, name)
 		return e, nil
 	}
 	if op.Canceled != nil {

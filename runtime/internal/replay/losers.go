@@ -1,0 +1,45 @@
+package replay
+
+import "slices"
+
+// losers are what branches took that had lost a race. Who calls First in a loop and opens a
+// new receive each time loses messages so, and sees nothing of it but a wait without an end.
+type losers struct{ all []loser }
+
+type loser struct {
+	makes *Promise
+	text  string
+}
+
+// WatchLosers has the run note what losers of races take. It costs a look at the stack each
+// time: it is for tests.
+func (r *Run) WatchLosers() {
+	if r.losers == nil {
+		r.losers = &losers{}
+	}
+}
+
+// Losers says what was taken by branches that had lost a race, and of whose results nobody
+// has asked since: each text once.
+func (r *Run) Losers() []string {
+	if r.losers == nil {
+		return nil
+	}
+	var all []string
+	for _, l := range r.losers.all {
+		if l.makes.lost && !slices.Contains(all, l.text) {
+			all = append(all, l.text)
+		}
+	}
+	return all
+}
+
+// Makes says that the branch resolves a promise.
+func (b *Branch) Makes(p *Promise) { b.makes = p }
+
+// takes notes that the branch has taken something.
+func (b *Branch) takes(what, name string) {
+	if l := b.run.losers; l != nil && b.makes != nil && b.makes.lost {
+		l.all = append(l.all, loser{b.makes, what + name + " at " + here()})
+	}
+}
