@@ -12,7 +12,7 @@ import (
 // ErrNewer says that a newer release wrote a record.
 var ErrNewer = errors.New("a newer release wrote it")
 
-// Check returns why a record cannot be carried over, by whatever worker; nil if it can be.
+// Check returns why no worker can deliver a record; nil if one can.
 // The error matches ErrNewer if a worker of a newer release may know more.
 func Check(o *store.Outgoing) error {
 	p, err := Decode(o.Body)

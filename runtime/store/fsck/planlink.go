@@ -15,7 +15,7 @@ import (
 
 // link decides about the outbox of a run, which must hold the records that its log has caused. A
 // record is removed only if that loses nothing that the run, as its log tells it,
-// has done, or if nobody can ever carry it over.
+// has done, or if nobody can ever deliver it.
 func (p *planner) link(id event.RunID) Fix {
 	fix := Fix{Run: id, Findings: p.linked[id]}
 	m := store.LinkMend{Run: id, Reason: store.ReasonWrongRecord, By: p.by}
@@ -72,19 +72,19 @@ func (c *checker) outboxOf(run event.RunID) []store.Outgoing {
 	return all
 }
 
-// sound reports whether a record can be carried over. Of a note nothing is left to be done
+// sound reports whether a record can be delivered. Of a note nothing is left to be done
 // but to tell its receiver that it may be forgotten, and that takes no body.
 func sound(o *store.Outgoing) bool {
 	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseNote && o.To != "" && (o.Phase == store.PhaseNote || parcel.Check(o) == nil)
 }
 
-// again returns a record as one that is carried over anew.
+// again returns a record as one to be delivered again.
 func again(o store.Outgoing) store.Outgoing {
 	o.Phase = store.PhaseFresh
 	return o
 }
 
-// newer reports whether a newer release wrote a record: that can carry it over.
+// newer reports whether a newer release wrote a record: which can deliver it.
 func newer(o *store.Outgoing) bool { return errors.Is(parcel.Check(o), parcel.ErrNewer) }
 
 // disown removes records whose sender does not exist, unless they may not have
