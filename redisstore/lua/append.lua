@@ -2,6 +2,7 @@
 -- owned, with nothing to consume, to send or to publish. It does that and nothing
 -- else; where a guard of Commit would refuse, or where there is more to do, it
 -- writes nothing, and Commit is asked.
+-- It mirrors Commit of package protocol.
 --
 -- KEYS  1 metadata  2 log
 -- ARGV  1 what the head must begin with: the workflow id, the fence and the position

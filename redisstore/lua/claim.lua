@@ -2,6 +2,7 @@
 -- ready, and blocked ones that the session may try, and looks at the first ready
 -- runs: of all classes the highest priority first, then whoever has been ready for
 -- longest. Those that the session may try it gives to it, the others it blocks.
+-- It mirrors Take, Recover and MakeReady of package protocol.
 --
 -- KEYS  1 the session  2 leases  3 timers  4 wakes  5 runs of the session
 --       6 and on: ready runs of each class

@@ -1,4 +1,5 @@
 -- ClaimRun gives one named run to a session.
+-- It mirrors ClaimRun of package protocol.
 --
 -- KEYS  1 the session  2 metadata  3 timers
 -- ARGV  1 session  2 token  3 run

@@ -1,4 +1,5 @@
 -- Commit appends a frame to the log of a run and carries out an effect.
+-- It mirrors Commit of package protocol.
 --
 -- KEYS  1 metadata  2 log  3 inbox
 -- ARGV  1 now  2 run  3 workflow id as a key, or ''  4 what the head of such runs

@@ -1,4 +1,5 @@
 -- Confirm makes a run, or its chain, forget a record: nobody sends it again.
+-- It mirrors Confirm of package protocol.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run
 -- ARGV  1 run  2 record

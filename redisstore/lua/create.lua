@@ -1,4 +1,5 @@
 -- Create stores a new run, or says what is in its way.
+-- It mirrors Create of package protocol.
 --
 -- KEYS  1 metadata  2 session that is to own the run  3 runs of that: without an owner
 --       neither

@@ -1,4 +1,5 @@
 -- Delete hides a run that has ended, and leaves it to the next purge.
+-- It mirrors Delete of package protocol.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run  3 done runs  4 done runs by the
 --       time when they may be purged  5 latest runs  6 those of 4 that are held

@@ -1,4 +1,5 @@
 -- Deliver puts an item into the inbox of a run, or of the last run of its chain.
+-- It mirrors Deliver of package protocol.
 --
 -- KEYS  1 metadata
 -- ARGV  1 now  2 run  3 deadline, or '0'  4 id of the item  5 the item

@@ -3,6 +3,7 @@
 -- nothing that holds the run back from being purged.
 -- It does that and nothing else; where a guard of Commit would refuse, or where there
 -- is more to do, it writes nothing, and Commit is asked.
+-- It mirrors Commit of package protocol.
 --
 -- KEYS  1 metadata  2 log
 -- ARGV  1 now  2 what the head must begin with: no workflow id, the fence and the position

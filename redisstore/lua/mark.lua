@@ -1,4 +1,5 @@
 -- Mark moves records of the outbox on, and tells senders of refusals.
+-- It mirrors Mark of package protocol.
 --
 -- KEYS  1 records by when something is to be done for them
 -- ARGV  1 now  2 how long a record stays in a phase  3 and on: of each mark the

@@ -1,4 +1,5 @@
 -- Note keeps a note of an owned run, and forgets its recoveries if the note is progress.
+-- It mirrors SetNote of package protocol.
 --
 -- KEYS  1 metadata  2 notes
 -- ARGV  1 fence  2 name of the note  3 the note  4 'p': another note than before is progress

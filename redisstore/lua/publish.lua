@@ -1,4 +1,5 @@
 -- Publish appends chunks to streams of an owned run, all of them or none.
+-- It mirrors Publish of package protocol.
 --
 -- KEYS  1 metadata
 -- ARGV  1 run  2 fence  3 number of publications  4 and on: the publications, as

@@ -1,4 +1,5 @@
 -- Purge removes runs whose retention is over, with everything of theirs.
+-- It mirrors Purge of package protocol.
 --
 -- KEYS  1 done runs by the time when they may be purged  2 done runs
 --       3 latest runs  4 later runs of each chain  5 last run of each chain

@@ -1,4 +1,5 @@
 -- Release gives an owned run back unchanged, under a new fence.
+-- It mirrors Release of package protocol.
 --
 -- KEYS  1 metadata
 -- ARGV  1 run  2 fence
