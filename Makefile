@@ -110,7 +110,7 @@ soak: compiler ## the long versions of the tests that chance and sizes bound: CH
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./redisstore -layouts -rapid.checks=$(CHECKS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/step/sqlstep -kills=20
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker -attack.seeds=$(SEEDS)
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker -near
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker ./runtime/promises/... -near
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./internal/survival -chaos.runs=1000 -killer.innocents=200
-	$(GO) test -count=1 -v -run 'VeryManyChunks|ThousandsOfReaders' ./runtime/worker -soak
+	$(GO) test -count=1 -v -run 'VeryManyChunks|ThousandsOfReaders' ./runtime/promises/streams -soak
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/workflowtest -crash.sample=$(SEEDS) -crash.seed=$(SEED)

@@ -47,6 +47,7 @@ var rules = []rule{
 	{packages: "runtime/internal/handover", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/publish", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/internal/flowtest", module: append(slices.Clone(anyPackage), "internal/testutil/..."), helper: true},
 	{packages: "runtime/internal/...", module: []string{"runtime/event", "runtime/internal/..."}, external: none},
 	{packages: "runtime/workflow", module: below("workflow"), external: none, required: true},
 	{packages: "runtime/step/...", module: below("step"), external: none, required: true},
@@ -54,6 +55,8 @@ var rules = []rule{
 	{packages: "runtime/worker", module: append(below("worker"), "runtime/worker/internal/..."), external: none, required: true},
 	{packages: "runtime/worker/internal/...", module: append(below("worker"), "runtime/worker/internal/..."), external: none},
 	{packages: "runtime/workflowtest", module: append(below("workflowtest"), "memstore", "internal/testutil"), helper: true},
+
+	{packages: "runtime/promises/...", helper: true},
 
 	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},
 	{packages: "internal/layers", helper: true},

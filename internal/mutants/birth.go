@@ -4,7 +4,7 @@ package main
 // that it claims.
 var birthMutants = []Mutant{
 	working("engine/worker/birth-messages", "a worker takes a start that has messages", "host.go",
-		"len(c.Items) > 0 || ", "", "TestFLOW5_AStartHasItsMessagesBeforeTheCodeBegins/memory"),
+		"len(c.Items) > 0 || ", "", "TestFLOW5_AStartHasItsMessagesBeforeTheCodeBegins/memory").in("runtime/promises/runs"),
 	working("engine/worker/birth-durable", "a run that is handed over begins its first step before it exists", "startlocal.go",
 		"c.starts, t.under.starts = t.under.starts, nil", "for _, a := range t.under.starts {\n\t\t\tt.launch(a)\n\t\t}\n\t\tt.under.starts = nil",
 		"TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable"),

@@ -7,116 +7,106 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 var (
-	deployed = flow[int, int]("deployed")
-	occupied = flow[int, int]("occupied")
-	reserve  = aStep[int, int]("deploy.reserve", shim.Policy{})
-	charge   = aStep[int, int]("deploy.charge", shim.Policy{})
-	hog      = aStep[int, int]("deploy.hog", shim.Policy{})
+	deployed = flowtest.Flow[int, int]("deployed")
+	occupied = flowtest.Flow[int, int]("occupied")
+	reserve  = flowtest.AStep[int, int]("deploy.reserve", shim.Policy{})
+	charge   = flowtest.AStep[int, int]("deploy.charge", shim.Policy{})
+	hog      = flowtest.AStep[int, int]("deploy.hog", shim.Policy{})
 )
 
 // afterwards is code that calls a step, and then waits for messages.
-func afterwards(first stepOf[int, int], messages int) func(workflow.Context, int) (int, error) {
+func afterwards(first flowtest.StepOf[int, int], messages int) func(workflow.Context, int) (int, error) {
 	return func(ctx workflow.Context, n int) (int, error) {
 		n, err := first.Call(ctx, n)
 		for range messages {
 			if err == nil {
-				_, err = wake.Receive(ctx)
+				_, err = flowtest.Wake.Receive(ctx)
 			}
 		}
 		return n, err
 	}
 }
 
-func (w *world) blocked(run *workflow.Run[int]) {
-	w.t.Helper()
-	w.eventually("the run is blocked", func() bool {
-		info, err := run.Info(w.ctx)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		return info.Status == workflow.StatusBlocked
-	})
-}
-
 func TestVER1_AWorkerOfOtherCodeThatWasThereBeforeTakesABlockedRun(t *testing.T) {
 	const messages = 5
-	onEveryStore(t, func(t *testing.T, w *world) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		busy := newBarrier()
 		defer busy.open()
 		// The new worker has no place for a second run while the first is executed.
-		w.work(worker.Config{Runs: 1}, reserve.as(twice), as(deployed, afterwards(reserve, messages)), as(occupied, hog.Call),
-			hog.as(func(ctx context.Context, n int) (int, error) {
+		w.Work(worker.Config{Runs: 1}, reserve.As(twice), flowtest.As(deployed, afterwards(reserve, messages)), flowtest.As(occupied, hog.Call),
+			hog.As(func(ctx context.Context, n int) (int, error) {
 				busy.pass(ctx)
 				return n, nil
 			}))
-		run := start(w, deployed, 4)
-		w.reach(run, event.WaitCreated, 1)
-		other := start(w, occupied, 1)
-		w.await("the step", busy.arrived)
+		run := flowtest.Start(w, deployed, 4)
+		w.Reach(run, event.WaitCreated, 1)
+		other := flowtest.Start(w, occupied, 1)
+		w.Await("the step", busy.arrived)
 
-		w.work(worker.Config{}, charge.as(twice), as(deployed, afterwards(charge, messages)), lookEvery(50*time.Millisecond))
-		if err := wake.Send(w.ctx, run, "go"); err != nil {
+		w.Work(worker.Config{}, charge.As(twice), flowtest.As(deployed, afterwards(charge, messages)), flowtest.LookEvery(50*time.Millisecond))
+		if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 			t.Fatal(err)
 		}
-		w.blocked(run)
+		w.Blocked(run)
 		busy.open()
-		result(w, other)
-		w.reach(run, event.WaitCreated, 2) // nobody else has started
+		flowtest.Result(w, other)
+		w.Reach(run, event.WaitCreated, 2) // nobody else has started
 		for n := range messages - 1 {
-			if err := wake.Send(w.ctx, run, "go"); err != nil {
+			if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 				t.Fatal(err)
 			}
 			if n < messages-2 {
-				w.reach(run, event.WaitCreated, n+3)
+				w.Reach(run, event.WaitCreated, n+3)
 			}
 		}
-		if got := result(w, run); got != 8 {
+		if got := flowtest.Result(w, run); got != 8 {
 			t.Errorf("result: got %d, want 8", got)
 		}
-		if n := w.logs.count("run is blocked"); n != 1 {
+		if n := w.Logs.Count("run is blocked"); n != 1 {
 			t.Errorf("the old code has tried the run %d times, want once", n)
 		}
-		w.healthy()
+		w.Healthy()
 	})
 }
 
 func TestVER1_ABlockedRunIsTriedAgainByTheSameCodeOnceItsWorkerHasStopped(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, w *world) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var broken atomic.Bool
-		code := as(deployed, func(ctx workflow.Context, n int) (int, error) {
+		code := flowtest.As(deployed, func(ctx workflow.Context, n int) (int, error) {
 			if broken.Load() { // as if by the environment
 				return afterwards(charge, 1)(ctx, n)
 			}
 			return afterwards(reserve, 1)(ctx, n)
 		})
-		plain := as(occupied, func(_ workflow.Context, n int) (int, error) { return n, nil })
-		often := lookEvery(50 * time.Millisecond) // nothing wakes the third worker when the second stops
-		first := w.work(worker.Config{Parked: 1}, code, reserve.as(twice), charge.as(twice), plain)
-		run := start(w, deployed, 4)
-		w.reach(run, event.WaitCreated, 1)
-		first.stop()
+		plain := flowtest.As(occupied, func(_ workflow.Context, n int) (int, error) { return n, nil })
+		often := flowtest.LookEvery(50 * time.Millisecond) // nothing wakes the third worker when the second stops
+		first := w.Work(worker.Config{Parked: 1}, code, reserve.As(twice), charge.As(twice), plain)
+		run := flowtest.Start(w, deployed, 4)
+		w.Reach(run, event.WaitCreated, 1)
+		first.Stop()
 		broken.Store(true)
-		second := w.work(worker.Config{}, code, reserve.as(twice), charge.as(twice), plain)
-		if err := wake.Send(w.ctx, run, "go"); err != nil {
+		second := w.Work(worker.Config{}, code, reserve.As(twice), charge.As(twice), plain)
+		if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 			t.Fatal(err)
 		}
-		w.blocked(run)
+		w.Blocked(run)
 		broken.Store(false)
-		w.work(worker.Config{}, code, reserve.as(twice), charge.as(twice), plain, often)
+		w.Work(worker.Config{}, code, reserve.As(twice), charge.As(twice), plain, often)
 		for range 20 { // both claim
-			result(w, start(w, occupied, 1))
+			flowtest.Result(w, flowtest.Start(w, occupied, 1))
 		}
-		w.blocked(run)
-		second.stop()
-		if got := result(w, run); got != 8 {
+		w.Blocked(run)
+		second.Stop()
+		if got := flowtest.Result(w, run); got != 8 {
 			t.Errorf("result: got %d, want 8", got)
 		}
-		w.healthy()
+		w.Healthy()
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -51,22 +52,22 @@ func TestFLOW5_RunEndsUnderALoadOfMessagesAndLosesNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := &pushing{Store: memstore.New(), body: body}
-	w := newWorld(t, st, workflow.ClientConfig{})
-	wk := worker.New(w.client, worker.Config{})
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	wk := worker.New(w.Client, worker.Config{})
 	flow := shim.NewWorkflow[workflow.None, workflow.None]("closing.flow", "", shim.WorkflowPolicy{})
 	shim.BindWorkflow(wk, flow, func(workflow.Context, workflow.None) (workflow.None, error) { return workflow.None{}, nil })
-	ctx, stop := context.WithCancel(w.ctx)
+	ctx, stop := context.WithCancel(w.Ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- wk.Run(ctx) }()
-	run, err := flow.Start(w.ctx, w.client, workflow.None{})
+	run, err := flow.Start(w.Ctx, w.Client, workflow.None{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.Result(w.ctx); err != nil {
+	if _, err := run.Result(w.Ctx); err != nil {
 		t.Fatalf("the run did not end: %v", err)
 	}
 	var unread []event.ItemID
-	for e, err := range run.Events(w.ctx) {
+	for e, err := range run.Events(w.Ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}

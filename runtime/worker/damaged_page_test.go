@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -18,8 +19,8 @@ import (
 )
 
 var (
-	letters    = flow[string, int]("letters")
-	letterStep = aStep[string, int]("letter", shim.Policy{Retry: quick})
+	letters    = flowtest.Flow[string, int]("letters")
+	letterStep = flowtest.AStep[string, int]("letter", shim.Policy{Retry: flowtest.Quick})
 )
 
 // One page of the file is damaged. The runs that have something in it, or must write
@@ -27,23 +28,23 @@ var (
 func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 	const runs = 200
 	path := filepath.Join(t.TempDir(), "flows.db")
-	w := newWorld(t, openSQLite(t, path), workflow.ClientConfig{})
+	w := flowtest.NewWorld(t, flowtest.OpenSQLite(t, path), workflow.ClientConfig{})
 	var ids []event.RunID
 	for i := range runs {
-		ids = append(ids, start(w, letters, fmt.Sprintf("marker-%d-", i)+strings.Repeat("x", 3000)).ID())
+		ids = append(ids, flowtest.Start(w, letters, fmt.Sprintf("marker-%d-", i)+strings.Repeat("x", 3000)).ID())
 	}
-	if err := errors.Join(w.client.Close(), w.store.Close()); err != nil {
+	if err := errors.Join(w.Client.Close(), w.Store.Close()); err != nil {
 		t.Fatal(err)
 	}
 	damagePage(t, path, "marker-17-")
 
-	w = newWorld(t, openSQLite(t, path), workflow.ClientConfig{})
+	w = flowtest.NewWorld(t, flowtest.OpenSQLite(t, path), workflow.ClientConfig{})
 	damaged := map[event.RunID]bool{}
 	loads := make([]store.Load, runs)
 	for i, id := range ids {
 		loads[i] = store.Load{Run: id}
 	}
-	loaded, err := w.store.Load(w.ctx, loads)
+	loaded, err := w.Store.Load(w.Ctx, loads)
 	if err != nil {
 		t.Fatalf("read all runs: got %v, want an answer for each", err)
 	}
@@ -59,16 +60,16 @@ func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 		t.Fatalf("%d runs are damaged, want one page of them", len(damaged))
 	}
 
-	w.work(worker.Config{}, as(letters, letterStep.Call), letterStep.as(func(_ context.Context, s string) (int, error) { return len(s), nil }))
+	w.Work(worker.Config{}, flowtest.As(letters, letterStep.Call), letterStep.As(func(_ context.Context, s string) (int, error) { return len(s), nil }))
 	completed := 0
 	for _, id := range ids {
-		run := letters.Get(w.client, id)
+		run := letters.Get(w.Client, id)
 		var status workflow.Status
-		w.eventually("a run completes or is blocked", func() bool {
-			info, err := run.Info(w.ctx)
+		w.Eventually("a run completes or is blocked", func() bool {
+			info, err := run.Info(w.Ctx)
 			if status = info.Status; errors.Is(err, event.ErrCorrupt) { // its log is damaged
 				status = workflow.StatusBlocked
-				return strings.Contains(w.logs.String(), "run is blocked\" run="+string(id))
+				return strings.Contains(w.Logs.String(), "run is blocked\" run="+string(id))
 			}
 			return status == workflow.StatusCompleted || status == workflow.StatusBlocked
 		})

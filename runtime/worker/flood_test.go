@@ -9,28 +9,29 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 var (
-	noteDown = aStep[int, int]("note-down", shim.Policy{})
+	noteDown = flowtest.AStep[int, int]("note-down", shim.Policy{})
 	// drains receives until nothing is left, and then executes a step, so often.
-	drains = flow[int, int]("drains")
+	drains = flowtest.Flow[int, int]("drains")
 	drain  = drainAnd(func(int) {})
-	noted  = noteDown.as(func(_ context.Context, n int) (int, error) { return n, nil })
+	noted  = noteDown.As(func(_ context.Context, n int) (int, error) { return n, nil })
 )
 
 // drainAnd tells how many messages were received so far, also in replay.
-func drainAnd(tell func(taken int)) binding {
-	return as(drains, func(ctx workflow.Context, times int) (taken int, err error) {
+func drainAnd(tell func(taken int)) flowtest.Binding {
+	return flowtest.As(drains, func(ctx workflow.Context, times int) (taken int, err error) {
 		for range times {
-			if _, err := numbers.Receive(ctx); err != nil {
+			if _, err := flowtest.Numbers.Receive(ctx); err != nil {
 				return taken, err
 			}
 			for more := true; more; taken++ {
-				if _, more, err = numbers.TryReceive(ctx); err != nil {
+				if _, more, err = flowtest.Numbers.TryReceive(ctx); err != nil {
 					return taken, err
 				}
 				tell(taken)
@@ -45,16 +46,16 @@ func drainAnd(tell func(taken int)) binding {
 
 func TestFLOW5_ACommitTakesABoundedPartOfTheInbox(t *testing.T) {
 	const sent, bound = 2500, 1000
-	onEveryStore(t, func(t *testing.T, w *world) {
-		run := start(w, drains, 1)
-		first := w.work(worker.Config{}, drain, noted)
-		w.reach(run, event.WaitCreated, 1)
-		first.stop()
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		run := flowtest.Start(w, drains, 1)
+		first := w.Work(worker.Config{}, drain, noted)
+		w.Reach(run, event.WaitCreated, 1)
+		first.Stop()
 		var senders sync.WaitGroup
 		for range 4 {
 			senders.Go(func() {
 				for n := range sent / 4 {
-					if err := numbers.Send(w.ctx, run, n); err != nil {
+					if err := flowtest.Numbers.Send(w.Ctx, run, n); err != nil {
 						t.Error(err)
 						return
 					}
@@ -62,11 +63,11 @@ func TestFLOW5_ACommitTakesABoundedPartOfTheInbox(t *testing.T) {
 			})
 		}
 		senders.Wait()
-		w.work(worker.Config{}, drain, noted)
-		result(w, run)
+		w.Work(worker.Config{}, drain, noted)
+		flowtest.Result(w, run)
 		before, after, unread := 0, 0, 0
 		stepped := false
-		for _, e := range w.log(run) {
+		for _, e := range w.Log(run) {
 			switch {
 			case e.Type == event.StepStarted:
 				stepped = true
@@ -91,15 +92,15 @@ func TestFLOW5_ACommitTakesABoundedPartOfTheInbox(t *testing.T) {
 // often, so that the test does not depend on who is faster.
 func TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease(t *testing.T) {
 	const ahead = 2000 // twice what a commit takes: the inbox stays full
-	onEveryStore(t, func(t *testing.T, w *world) {
-		run := start(w, drains, 3)
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		run := flowtest.Start(w, drains, 3)
 		var senders sync.WaitGroup
 		var accepted, received atomic.Int64
 		begun := make(chan struct{}, 4)
 		for range 4 {
 			senders.Go(func() {
 				for n := 0; ; n++ {
-					err := numbers.Send(w.ctx, run, n)
+					err := flowtest.Numbers.Send(w.Ctx, run, n)
 					if err != nil {
 						if !errors.Is(err, workflow.ErrRunTerminal) {
 							t.Errorf("send: %v", err)
@@ -110,7 +111,7 @@ func TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease(t *testing.T) {
 						begun <- struct{}{}
 					}
 					if accepted.Load()-received.Load() > ahead {
-						_ = pause(w.ctx, 10*time.Millisecond) // if the context has ended the next one fails
+						_ = pause(w.Ctx, 10*time.Millisecond) // if the context has ended the next one fails
 					}
 				}
 			})
@@ -118,12 +119,12 @@ func TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease(t *testing.T) {
 		for range 4 {
 			<-begun
 		}
-		w.work(worker.Config{MaxLogEvents: 1 << 30, MaxLogBytes: 1 << 30}, noted,
+		w.Work(worker.Config{MaxLogEvents: 1 << 30, MaxLogBytes: 1 << 30}, noted,
 			drainAnd(func(taken int) { received.Store(int64(taken)) }))
-		result(w, run)
+		flowtest.Result(w, run)
 		senders.Wait()
 		found := map[event.ItemID]bool{}
-		for _, e := range w.log(run) {
+		for _, e := range w.Log(run) {
 			if e.Type == event.MessageReceived {
 				found[e.Item] = true
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -59,35 +60,35 @@ func (s *spoilt) Mark(ctx context.Context, partition int, marks []store.Mark) er
 // A record of an outbox is damaged: it waits by itself, is told of in a few lines, and keeps
 // the records of no other run.
 func TestREC10_ADamagedRecordOfTheOutboxKeepsNoOther(t *testing.T) {
-	parents := flow[int, int]("parents")
+	parents := flowtest.Flow[int, int]("parents")
 	for _, unreadable := range []bool{true, false} {
 		name := "it cannot be moved on"
 		if unreadable {
 			name = "it cannot be read"
 		}
 		t.Run(name, func(t *testing.T) {
-			onEveryStore(t, func(t *testing.T, w *world) {
-				st := &spoilt{Store: w.store, unreadable: unreadable}
-				bad := start(w, parents, 4)
+			flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+				st := &spoilt{Store: w.Store, unreadable: unreadable}
+				bad := flowtest.Start(w, parents, 4)
 				st.run = bad.ID()
-				w.workOn(st, worker.Config{}, as(parents, attackOnce.Child), as(attackOnce, attackStep.Call), attackStep.as(twice))
-				w.eventually("the damaged record is met", func() bool { return st.reads.Load()+st.calls.Load() > 0 })
+				w.WorkOn(st, worker.Config{}, flowtest.As(parents, flowtest.AttackOnce.Child), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(twice))
+				w.Eventually("the damaged record is met", func() bool { return st.reads.Load()+st.calls.Load() > 0 })
 				var all []*workflow.Run[int]
 				for range 20 {
-					all = append(all, start(w, parents, 4))
+					all = append(all, flowtest.Start(w, parents, 4))
 				}
 				for _, run := range all {
-					if got := result(w, run); got != 8 {
+					if got := flowtest.Result(w, run); got != 8 {
 						t.Errorf("result: got %d, want 8", got)
 					}
 				}
-				if n := strings.Count(w.logs.String(), "set aside"); n == 0 || n > 10 {
+				if n := strings.Count(w.Logs.String(), "set aside"); n == 0 || n > 10 {
 					t.Errorf("the damage is told of %d times, want a few lines", n)
 				}
 				for range 20 { // the record waits, whichever others are delivered
-					result(w, start(w, parents, 4))
+					flowtest.Result(w, flowtest.Start(w, parents, 4))
 				}
-				if n := strings.Count(w.logs.String(), "set aside"); n > 12 {
+				if n := strings.Count(w.Logs.String(), "set aside"); n > 12 {
 					t.Errorf("the damage is told of %d times, want a few lines", n)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -75,26 +76,26 @@ func (s *hung) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoi
 func TestStop_AStoreThatHangsIsWaitedForOnceForAllPartitions(t *testing.T) {
 	t.Parallel()
 	st := &hung{Store: memstore.NewWith(memstore.Config{Partitions: 64})}
-	w := newWorld(t, st, workflow.ClientConfig{})
-	w.takesLong()
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.TakesLong()
 	busy := newBarrier()
 	defer busy.open()
-	r := w.work(worker.Config{Grace: 10 * time.Millisecond, Heartbeat: 20 * time.Millisecond, ClaimExpiry: time.Hour},
-		as(attackOnce, attackStep.Call), attackStep.as(func(ctx context.Context, _ int) (int, error) {
+	r := w.Work(worker.Config{Grace: 10 * time.Millisecond, Heartbeat: 20 * time.Millisecond, ClaimExpiry: time.Hour},
+		flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(func(ctx context.Context, _ int) (int, error) {
 			busy.pass(ctx)
 			return 0, ctx.Err()
 		}))
-	start(w, attackOnce, 1)
-	w.await("the step", busy.arrived)
+	flowtest.Start(w, flowtest.AttackOnce, 1)
+	w.Await("the step", busy.arrived)
 	st.hangs.Store(true)
 	begun := time.Now()
-	r.halt()
+	r.Halt()
 	select {
-	case err := <-r.done:
-		r.done <- err
+	case err := <-r.Done:
+		r.Done <- err
 		t.Logf("stopped after %v", time.Since(begun))
-	case <-w.ctx.Done():
+	case <-w.Ctx.Done():
 		t.Fatalf("not stopped after %v", time.Since(begun))
 	}
-	w.oneLine("close worker sessions failed: their runs are taken over when their claims expire", "sessions=64")
+	w.OneLine("close worker sessions failed: their runs are taken over when their claims expire", "sessions=64")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -145,10 +146,10 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 			t.Run(fmt.Sprintf("hangs %t, lost %s", hangs, when), func(t *testing.T) {
 				t.Parallel()
 				st := newBroken(hangs)
-				w := newWorld(t, st, workflow.ClientConfig{})
+				w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 				begin := make(chan struct{})
 				work := func() {
-					w.work(worker.Config{}, as(attackOnce, attackStep.Call), attackStep.as(func(ctx context.Context, n int) (int, error) {
+					w.Work(worker.Config{}, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
 						if n < 0 {
 							select {
 							case <-begin: // under way when the partition is lost
@@ -160,12 +161,12 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 				}
 				var caught []*workflow.Run[int]
 				for _, name := range st.named(5, true) {
-					caught = append(caught, start(w, attackOnce, -4, workflow.WithID(name)))
+					caught = append(caught, flowtest.Start(w, flowtest.AttackOnce, -4, workflow.WithID(name)))
 				}
 				if when == "while it works" {
 					work()
 					for _, run := range caught {
-						w.reach(run, event.StepStarted, 1)
+						w.Reach(run, event.StepStarted, 1)
 					}
 				}
 				st.lost.Store(true)
@@ -174,13 +175,13 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 					work()
 				}
 				for _, name := range st.named(60, false) {
-					if got := result(w, start(w, attackOnce, 4, workflow.WithID(name))); got != 8 {
+					if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 4, workflow.WithID(name))); got != 8 {
 						t.Errorf("result: got %d, want 8", got)
 					}
 				}
 				st.heal()
 				for _, run := range caught {
-					if got := result(w, run); got != -8 {
+					if got := flowtest.Result(w, run); got != -8 {
 						t.Errorf("result after the partition is back: got %d, want -8", got)
 					}
 				}
@@ -191,9 +192,9 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 
 // A batch that cannot pass gets smaller until it does.
 func TestREC10_ABatchThatCannotPassGetsSmaller(t *testing.T) {
-	st := &between{Store: memstore.New()}
+	st := &flowtest.Between{Store: memstore.New()}
 	var refused atomic.Int64
-	st.around = func(_ context.Context, op string, req any, do func() error) error {
+	st.Around = func(_ context.Context, op string, req any, do func() error) error {
 		commits, _ := req.([]store.Commit)
 		loads, _ := req.([]store.Load)
 		if op == "commit" && len(commits) > 2 || op == "load" && len(loads) > 2 {
@@ -202,20 +203,20 @@ func TestREC10_ABatchThatCannotPassGetsSmaller(t *testing.T) {
 		}
 		return do()
 	}
-	w := newWorld(t, st, workflow.ClientConfig{})
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 	var arrived sync.WaitGroup
 	arrived.Add(60)
-	w.work(worker.Config{Parked: 1}, as(attackOnce, attackStep.Call), attackStep.as(func(ctx context.Context, n int) (int, error) {
+	w.Work(worker.Config{Parked: 1}, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
 		arrived.Done()
 		arrived.Wait() // so that they commit at the same time
 		return twice(ctx, n)
 	}))
 	var runs []*workflow.Run[int]
 	for range 60 {
-		runs = append(runs, start(w, attackOnce, 4))
+		runs = append(runs, flowtest.Start(w, flowtest.AttackOnce, 4))
 	}
 	for _, run := range runs {
-		if got := result(w, run); got != 8 {
+		if got := flowtest.Result(w, run); got != 8 {
 			t.Errorf("result: got %d, want 8", got)
 		}
 	}
@@ -226,9 +227,9 @@ func TestREC10_ABatchThatCannotPassGetsSmaller(t *testing.T) {
 
 // A commit to which the store never says what became of it keeps no other run.
 func TestREC10_ACommitThatAlwaysFailsKeepsNoOtherRun(t *testing.T) {
-	st := &between{Store: memstore.New()}
+	st := &flowtest.Between{Store: memstore.New()}
 	var lost atomic.Pointer[event.RunID]
-	st.around = func(_ context.Context, op string, req any, do func() error) error {
+	st.Around = func(_ context.Context, op string, req any, do func() error) error {
 		commits, _ := req.([]store.Commit)
 		for i := range commits {
 			if run := lost.Load(); op == "commit" && run != nil && commits[i].Run == *run {
@@ -237,18 +238,18 @@ func TestREC10_ACommitThatAlwaysFailsKeepsNoOtherRun(t *testing.T) {
 		}
 		return do()
 	}
-	w := newWorld(t, st, workflow.ClientConfig{})
-	w.work(worker.Config{}, as(attackOnce, attackStep.Call), attackStep.as(twice))
-	bad := start(w, attackOnce, 4, workflow.WithDelay(50*time.Millisecond))
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{}, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(twice))
+	bad := flowtest.Start(w, flowtest.AttackOnce, 4, workflow.WithDelay(50*time.Millisecond))
 	id := bad.ID()
 	lost.Store(&id)
 	for range 50 {
-		if got := result(w, start(w, attackOnce, 4)); got != 8 {
+		if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 4)); got != 8 {
 			t.Errorf("result: got %d, want 8", got)
 		}
 	}
 	lost.Store(nil)
-	if got := result(w, bad); got != 8 {
+	if got := flowtest.Result(w, bad); got != 8 {
 		t.Errorf("result of the one that failed: got %d, want 8", got)
 	}
 }
@@ -257,35 +258,35 @@ func TestREC10_ACommitThatAlwaysFailsKeepsNoOtherRun(t *testing.T) {
 // leaves its slots to others.
 func TestSTEP11_ACommitThatNoStoreTakesBlocksItsRunAlone(t *testing.T) {
 	const limit = 1 << 20
-	w := newWorld(t, &tooLarge{Store: memstore.New(), limit: limit}, workflow.ClientConfig{MaxPayload: 4 << 20})
-	w.work(worker.Config{Concurrency: 2}, as(sizes, func(ctx workflow.Context, n int) (int, error) {
+	w := flowtest.NewWorld(t, &tooLarge{Store: memstore.New(), limit: limit}, workflow.ClientConfig{MaxPayload: 4 << 20})
+	w.Work(worker.Config{Concurrency: 2}, flowtest.As(sizes, func(ctx workflow.Context, n int) (int, error) {
 		s, err := sized.Call(ctx, strings.Repeat("x", n))
 		return len(s), err
-	}), sized.as(func(_ context.Context, s string) (string, error) { return s[:1], nil }))
+	}), sized.As(func(_ context.Context, s string) (string, error) { return s[:1], nil }))
 	var bad []*workflow.Run[int]
 	for range 3 { // more than there are slots
-		bad = append(bad, start(w, sizes, 2*limit))
+		bad = append(bad, flowtest.Start(w, sizes, 2*limit))
 	}
 	for _, run := range bad {
-		w.eventually("the run is blocked", func() bool {
-			info, err := run.Info(w.ctx)
+		w.Eventually("the run is blocked", func() bool {
+			info, err := run.Info(w.Ctx)
 			return err == nil && info.Status == workflow.StatusBlocked
 		})
 	}
-	if got := result(w, start(w, sizes, 10)); got != 1 {
+	if got := flowtest.Result(w, flowtest.Start(w, sizes, 10)); got != 1 {
 		t.Errorf("result of another run: got %d, want 1", got)
 	}
 	for _, run := range bad {
-		info, err := run.Info(w.ctx)
-		if err != nil || !containsAll(info.Blocked, string(run.ID()), "more than the store takes", "step_created", "bytes") {
+		info, err := run.Info(w.Ctx)
+		if err != nil || !flowtest.ContainsAll(info.Blocked, string(run.ID()), "more than the store takes", "step_created", "bytes") {
 			t.Errorf("it is blocked because of %q, %v: want the run, the reason, the event and the size", info.Blocked, err)
 		}
 	}
 }
 
 var (
-	sizes = flow[int, int]("sizes")
-	sized = aStep[string, string]("sized", shim.Policy{Retry: quick})
+	sizes = flowtest.Flow[int, int]("sizes")
+	sized = flowtest.AStep[string, string]("sized", shim.Policy{Retry: flowtest.Quick})
 )
 
 // tooLarge is a store that takes no frame above a limit.
@@ -317,10 +318,10 @@ func TestSTEP11_AFanOfLargeStepsIsCommittedInParts(t *testing.T) {
 	const steps, arg = 300, 120 << 10
 	for _, near := range []bool{false, true} {
 		t.Run(fmt.Sprintf("begun by its client's worker: %t", near), func(t *testing.T) {
-			st := &between{Store: memstore.New()}
+			st := &flowtest.Between{Store: memstore.New()}
 			var longest atomic.Int64
 			note := func(frame []byte) { longest.Store(max(longest.Load(), int64(len(frame)))) }
-			st.around = func(_ context.Context, _ string, req any, do func() error) error {
+			st.Around = func(_ context.Context, _ string, req any, do func() error) error {
 				commits, _ := req.([]store.Commit)
 				for i := range commits {
 					note(commits[i].Frame)
@@ -331,15 +332,15 @@ func TestSTEP11_AFanOfLargeStepsIsCommittedInParts(t *testing.T) {
 				}
 				return do()
 			}
-			w := newWorld(t, st, workflow.ClientConfig{})
-			w.near = near
-			w.work(worker.Config{Concurrency: 4}, as(sizes, func(ctx workflow.Context, n int) (int, error) {
+			w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+			w.Near = near
+			w.Work(worker.Config{Concurrency: 4}, flowtest.As(sizes, func(ctx workflow.Context, n int) (int, error) {
 				all, err := workflow.Map(ctx, make([]int, n), func(ctx workflow.Context, _ int) (string, error) {
 					return sized.Call(ctx, strings.Repeat("x", arg))
 				})
 				return len(all), err
-			}), sized.as(func(_ context.Context, s string) (string, error) { return s[:1], nil }))
-			if got := result(w, start(w, sizes, steps)); got != steps {
+			}), sized.As(func(_ context.Context, s string) (string, error) { return s[:1], nil }))
+			if got := flowtest.Result(w, flowtest.Start(w, sizes, steps)); got != steps {
 				t.Errorf("result: got %d, want %d", got, steps)
 			}
 			if n := longest.Load(); n > 5<<20 {

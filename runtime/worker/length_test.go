@@ -10,15 +10,16 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // grows waits for messages for ever, and starts a child and registers a compensation first.
 var (
-	grows    = flow[string, int]("grows")
-	growing  = flow[int, int]("growing")
-	growUndo = as(grows, func(ctx workflow.Context, how string) (int, error) {
+	grows    = flowtest.Flow[string, int]("grows")
+	growing  = flowtest.Flow[int, int]("growing")
+	growUndo = flowtest.As(grows, func(ctx workflow.Context, how string) (int, error) {
 		if how == "parent" {
 			growing.StartChild(ctx, 1)
 			workflow.Compensate(ctx, func(ctx workflow.Context) error {
@@ -27,7 +28,7 @@ var (
 			})
 		}
 		for n := 0; ; n++ {
-			_, err := numbers.Receive(ctx)
+			_, err := flowtest.Numbers.Receive(ctx)
 			switch {
 			case err == nil:
 			case how == "deaf" && n < 1000:
@@ -39,70 +40,47 @@ var (
 			}
 		}
 	})
-	growChild = as(growing, func(ctx workflow.Context, _ int) (int, error) { return 0, workflow.Sleep(ctx, time.Hour) })
+	growChild = flowtest.As(growing, func(ctx workflow.Context, _ int) (int, error) { return 0, workflow.Sleep(ctx, time.Hour) })
 )
 
-// feed sends messages one after the other until the run has ended.
-func (w *world) feed(run *workflow.Run[int]) {
-	w.t.Helper()
-	for i, events := 0, uint64(0); ; i++ {
-		w.eventually("the message before is in the log", func() bool {
-			info, err := run.Info(w.ctx)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			before := events
-			events = info.Events
-			return events > before || !info.EndedAt.IsZero()
-		})
-		err := numbers.Send(w.ctx, run, i)
-		if errors.Is(err, workflow.ErrRunTerminal) || w.ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
 func TestLogLimit_FailsARunAfterItHasUndoneWhatItDid(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, w *world) {
-		w.work(worker.Config{MaxLogEvents: 60}, growUndo, growChild)
-		run := start(w, grows, "parent")
-		w.feed(run)
-		err := failure(w, run)
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{MaxLogEvents: 60}, growUndo, growChild)
+		run := flowtest.Start(w, grows, "parent")
+		w.Feed(run)
+		err := flowtest.Failure(w, run)
 		if err.Code != event.CodeLogLimit || err.Status != workflow.StatusFailed || len(err.Undone) != 1 || !strings.Contains(err.Reason, "workflow.ContinueAsNew") {
 			t.Errorf("got %v with code %q, undone %q", err, err.Code, err.Undone)
 		}
 		if !errors.Is(err, workflow.ErrCanceled) && !strings.Contains(fmt.Sprint(err), "60 events") {
 			t.Errorf("the error does not say the limit: %v", err)
 		}
-		log := w.log(run)
+		log := w.Log(run)
 		if n := len(log); n < 60 || n > 60+60/5+10 {
 			t.Errorf("the log has %d events", n)
 		}
-		child := w.client.Run(filter(log, event.ChildCreated)[0].Next)
-		w.eventually("the child is cancelled", func() bool {
-			info, err := child.Info(w.ctx)
+		child := w.Client.Run(flowtest.Filter(log, event.ChildCreated)[0].Next)
+		w.Eventually("the child is cancelled", func() bool {
+			info, err := child.Info(w.Ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return info.Status == workflow.StatusCanceled
 		})
-		w.oneLine("run failed", "code=loglimit")
+		w.OneLine("run failed", "code=loglimit")
 	})
 }
 
 func TestLogLimit_EndsARunThatDoesNotEndWithinItsRoom(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, w *world) {
-		w.work(worker.Config{MaxLogEvents: 60}, growUndo)
-		run := start(w, grows, "deaf")
-		w.feed(run)
-		err := failure(w, run)
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{MaxLogEvents: 60}, growUndo)
+		run := flowtest.Start(w, grows, "deaf")
+		w.Feed(run)
+		err := flowtest.Failure(w, run)
 		if err.Code != event.CodeLogLimit || !strings.Contains(err.Reason, "was ended without its code") {
 			t.Errorf("got %v with code %q", err, err.Code)
 		}
-		log := w.log(run)
+		log := w.Log(run)
 		limited := slices.IndexFunc(log, func(e event.Event) bool { return e.Type == event.CancelRequested })
 		if limited < 60-1 || len(log) < limited+60/5 {
 			t.Errorf("the log has %d events, and was found to be too long at %d: it has no room to end", len(log), limited+1)
@@ -111,14 +89,14 @@ func TestLogLimit_EndsARunThatDoesNotEndWithinItsRoom(t *testing.T) {
 }
 
 func TestLogLimit_CountsBytes(t *testing.T) {
-	w := newMemory(t)
-	w.work(worker.Config{MaxLogBytes: 20_000}, growUndo)
-	run := start(w, grows, "")
-	w.feed(run)
-	if err := failure(w, run); err.Code != event.CodeLogLimit {
+	w := flowtest.NewMemory(t)
+	w.Work(worker.Config{MaxLogBytes: 20_000}, growUndo)
+	run := flowtest.Start(w, grows, "")
+	w.Feed(run)
+	if err := flowtest.Failure(w, run); err.Code != event.CodeLogLimit {
 		t.Errorf("got %v with code %q", err, err.Code)
 	}
-	if n := len(w.log(run)); n < 100 || n > 1000 {
+	if n := len(w.Log(run)); n < 100 || n > 1000 {
 		t.Errorf("the log has %d events", n)
 	}
 }
@@ -126,17 +104,17 @@ func TestLogLimit_CountsBytes(t *testing.T) {
 // A run that was longer before the limit was lowered has the same room, and its code
 // decides how it ends.
 func TestLogLimit_LeavesRoomToARunThatIsAboveItAlready(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, w *world) {
-		first := w.work(worker.Config{}, growUndo)
-		run := start(w, grows, "completes")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		first := w.Work(worker.Config{}, growUndo)
+		run := flowtest.Start(w, grows, "completes")
 		for i := range 200 {
-			w.send(run, i)
+			w.Send(run, i)
 		}
-		w.reach(run, event.MessageReceived, 200)
-		first.stop()
-		w.work(worker.Config{MaxLogEvents: 60}, growUndo)
-		w.send(run, 1)
-		if got := result(w, run); got < 200 {
+		w.Reach(run, event.MessageReceived, 200)
+		first.Stop()
+		w.Work(worker.Config{MaxLogEvents: 60}, growUndo)
+		w.Send(run, 1)
+		if got := flowtest.Result(w, run); got < 200 {
 			t.Errorf("the code has seen %d messages, want all", got)
 		}
 	})
@@ -144,19 +122,19 @@ func TestLogLimit_LeavesRoomToARunThatIsAboveItAlready(t *testing.T) {
 
 // What is cancelled by its limit is tried again with what it had done.
 func TestLogLimit_RetryGoesOnUnderAHigherLimit(t *testing.T) {
-	w := newMemory(t)
-	first := w.work(worker.Config{MaxLogEvents: 60}, growUndo)
-	run := start(w, grows, "")
-	w.feed(run)
-	failure(w, run)
-	first.stop()
-	w.work(worker.Config{}, growUndo)
-	again, err := run.Retry(w.ctx)
+	w := flowtest.NewMemory(t)
+	first := w.Work(worker.Config{MaxLogEvents: 60}, growUndo)
+	run := flowtest.Start(w, grows, "")
+	w.Feed(run)
+	flowtest.Failure(w, run)
+	first.Stop()
+	w.Work(worker.Config{}, growUndo)
+	again, err := run.Retry(w.Ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the new run waits", func() bool {
-		info, err := again.Info(w.ctx)
+	w.Eventually("the new run waits", func() bool {
+		info, err := again.Info(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,9 +143,9 @@ func TestLogLimit_RetryGoesOnUnderAHigherLimit(t *testing.T) {
 }
 
 func TestLog_WarnsOfALongLogAtEachDoubling(t *testing.T) {
-	w := newWorld(t, memstore.New(), workflow.ClientConfig{})
-	talks := flow[int, int]("talks")
-	w.work(worker.Config{}, as(talks, func(ctx workflow.Context, n int) (int, error) {
+	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
+	talks := flowtest.Flow[int, int]("talks")
+	w.Work(worker.Config{}, flowtest.As(talks, func(ctx workflow.Context, n int) (int, error) {
 		for i := range n {
 			if _, err := workflow.Record(ctx, func() (int, error) { return i, nil }); err != nil {
 				return 0, err
@@ -180,12 +158,12 @@ func TestLog_WarnsOfALongLogAtEachDoubling(t *testing.T) {
 		}
 		return n, nil
 	}))
-	run := start(w, talks, 21_000)
-	result(w, run)
-	w.eventually("the doubling is logged", func() bool {
-		return len(w.lines("log of a run is long: continue as new before it reaches its limit")) >= 2
+	run := flowtest.Start(w, talks, 21_000)
+	flowtest.Result(w, run)
+	w.Eventually("the doubling is logged", func() bool {
+		return len(w.Lines("log of a run is long: continue as new before it reaches its limit")) >= 2
 	})
-	if lines := w.lines("log of a run is long: continue as new before it reaches its limit"); len(lines) != 2 || !strings.Contains(lines[1], "run="+string(run.ID())) {
+	if lines := w.Lines("log of a run is long: continue as new before it reaches its limit"); len(lines) != 2 || !strings.Contains(lines[1], "run="+string(run.ID())) {
 		t.Errorf("got\n%s", strings.Join(lines, ""))
 	}
 }

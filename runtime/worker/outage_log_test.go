@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"log/slog"
-	"math/bits"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -31,7 +31,7 @@ func (s *severed) Unwrap() store.Store { return s.Store }
 func ask[T any](s *severed, f func() (T, error)) (v T, err error) {
 	if s.cut.Load() {
 		s.tries.Add(1)
-		return v, errOutage
+		return v, flowtest.ErrOutage
 	}
 	return f()
 }
@@ -61,32 +61,13 @@ func (s *severed) Publish(ctx context.Context, run event.RunID, f store.Fence, p
 	return err
 }
 
-// oneOutage checks what a worker has logged of one outage, of so many tries, and that
-// nothing else was logged at Warn or above.
-func (w *world) oneOutage(causes int, tries int64) {
-	w.t.Helper()
-	w.eventually("the store works again", func() bool { return len(w.lines("store works again")) > 0 })
-	if n := len(w.lines("store works again")); n != 1 {
-		w.t.Errorf("the store works again %d times", n)
-	}
-	begun := w.lines("store fails: trying again")
-	if most := causes * bits.Len64(uint64(tries)); len(begun) < 1 || len(begun) > most {
-		w.t.Errorf("%d lines say that the store fails, want at most %d for %d tries and %d causes:\n%s", len(begun), most, tries, causes, strings.Join(begun, ""))
-	}
-	for line := range strings.Lines(w.logs.String()) {
-		if (strings.Contains(line, "level=ERROR") || strings.Contains(line, "level=WARN")) && !strings.Contains(line, `msg="store `) && !strings.Contains(line, `msg="the store is not set up`) {
-			w.t.Errorf("another line: %s", line)
-		}
-	}
-}
-
 func TestLog_AnOutageIsALineAtPowersOfTwoForAllPartitions(t *testing.T) {
 	kinds := map[string]func(t *testing.T) store.Store{
 		"memory in 64 partitions": func(*testing.T) store.Store { return memstore.NewWith(memstore.Config{Partitions: 64}) },
-		"sqlite":                  stores["sqlite"],
+		"sqlite":                  flowtest.Stores["sqlite"],
 		"redis": func(t *testing.T) store.Store {
 			st, err := redisstore.Open(redistest.Start(t).URL())
-			order(t, err)
+			flowtest.Order(t, err)
 			return st
 		},
 	}
@@ -94,25 +75,25 @@ func TestLog_AnOutageIsALineAtPowersOfTwoForAllPartitions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			st := &severed{Store: open(t)}
-			w := newWorld(t, st, workflow.ClientConfig{})
-			w.takesLong()
+			w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+			w.TakesLong()
 			held := newBarrier()
 			defer held.open()
-			w.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Hour}, as(attackOnce, attackStep.Call),
-				attackStep.as(func(ctx context.Context, n int) (int, error) {
+			w.Work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Hour}, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call),
+				flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
 					held.pass(ctx)
 					return 2 * n, nil
 				}))
-			run := start(w, attackOnce, 4)
-			w.await("the step", held.arrived)
+			run := flowtest.Start(w, flowtest.AttackOnce, 4)
+			w.Await("the step", held.arrived)
 			st.cut.Store(true)
 			held.open()
-			w.eventually("many requests fail", func() bool { return st.tries.Load() >= 200 })
+			w.Eventually("many requests fail", func() bool { return st.tries.Load() >= 200 })
 			st.cut.Store(false)
-			if got := result(w, run); got != 8 {
+			if got := flowtest.Result(w, run); got != 8 {
 				t.Errorf("got %d", got)
 			}
-			w.oneOutage(1, st.tries.Load())
+			w.OneOutage(1, st.tries.Load())
 		})
 	}
 }
@@ -121,54 +102,54 @@ func TestLog_AnOutageIsALineAtPowersOfTwoForAllPartitions(t *testing.T) {
 func TestLog_ARevokedPasswordIsALineAtPowersOfTwo(t *testing.T) {
 	server := redistest.Start(t)
 	admin, err := redisstore.Open(server.URL())
-	order(t, err)
-	w := newWorld(t, admin, workflow.ClientConfig{})
-	w.takesLong()
+	flowtest.Order(t, err)
+	w := flowtest.NewWorld(t, admin, workflow.ClientConfig{})
+	w.TakesLong()
 	root := server.Client(t)
 	do := func(args ...any) {
 		t.Helper()
-		order(t, root.Do(w.ctx, args...).Err())
+		flowtest.Order(t, root.Do(w.Ctx, args...).Err())
 	}
 	do("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
 	st, err := redisstore.Open(strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1))
-	order(t, err)
+	flowtest.Order(t, err)
 	defer st.Close()
-	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(w.logs, nil))})
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(w.Logs, nil))})
 	defer client.Close()
 	theirs := *w
-	theirs.client = client
-	r := theirs.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Hour}, as(attackOnce, attackStep.Call), attackStep.as(twice))
-	defer r.stop()
-	result(w, start(w, attackOnce, 1))
+	theirs.Client = client
+	r := theirs.Work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Hour}, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(twice))
+	defer r.Stop()
+	flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 1))
 	do("ACL", "SETUSER", "worker", "resetpass", ">other")
 	do("CLIENT", "KILL", "USER", "worker")
-	tries := func() int { return len(w.lines("store fails: trying again")) }
-	w.eventually("many requests fail", func() bool { return tries() >= 8 }) // 128 of one cause
+	tries := func() int { return len(w.Lines("store fails: trying again")) }
+	w.Eventually("many requests fail", func() bool { return tries() >= 8 }) // 128 of one cause
 	do("ACL", "SETUSER", "worker", "resetpass", ">secret")
-	result(w, start(w, attackOnce, 2))
-	w.oneOutage(4, 1<<14)
+	flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2))
+	w.OneOutage(4, 1<<14)
 }
 
 func TestLog_AWorkerSaysInOneLineWhatTheDoctorWarnsOf(t *testing.T) {
 	server := redistest.Start(t, "--save", "", "--maxmemory-policy", "allkeys-lru")
 	st, err := redisstore.Open(server.URL())
-	order(t, err)
-	w := newWorld(t, st, workflow.ClientConfig{})
-	w.work(worker.Config{}, echoes)
-	w.oneLine("the store is not set up as it should be", "level=WARN", "eviction", "maxmemory-policy noeviction", "persistence")
+	flowtest.Order(t, err)
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{}, flowtest.Echoes)
+	w.OneLine("the store is not set up as it should be", "level=WARN", "eviction", "maxmemory-policy noeviction", "persistence")
 }
 
 func TestLog_AWorkerThatMayNotLookSaysNothingAndWorks(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes")
 	root := server.Client(t)
-	order(t, root.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", "-config", "-info").Err())
+	flowtest.Order(t, root.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", "-config", "-info").Err())
 	st, err := redisstore.Open(strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1))
-	order(t, err)
-	w := newWorld(t, st, workflow.ClientConfig{})
-	r := w.work(worker.Config{}, echoes)
-	result(w, start(w, echo, "x"))
-	r.stop()
-	if lines := w.lines("the store is not set up as it should be"); len(lines) > 0 {
+	flowtest.Order(t, err)
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	r := w.Work(worker.Config{}, flowtest.Echoes)
+	flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "x"))
+	r.Stop()
+	if lines := w.Lines("the store is not set up as it should be"); len(lines) > 0 {
 		t.Errorf("got %s", lines)
 	}
 }

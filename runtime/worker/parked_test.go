@@ -10,37 +10,38 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 func TestFLOW13_WaitingRunsHoldNoGoroutineAndAllWake(t *testing.T) {
 	const waiting = 200
-	onEachStore(t, func(t *testing.T, w *world) {
-		w.work(worker.Config{Parked: 1}, parks)
-		w.work(worker.Config{Parked: 1}, parks)
-		started, err := parker.StartMany(w.ctx, w.client, make([]workflow.StartRequest[string], waiting))
+	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{Parked: 1}, flowtest.Parks)
+		w.Work(worker.Config{Parked: 1}, flowtest.Parks)
+		started, err := flowtest.Parker.StartMany(w.Ctx, w.Client, make([]workflow.StartRequest[string], waiting))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range started {
-			w.reach(s.Run, event.WaitCreated, 1)
+			w.Reach(s.Run, event.WaitCreated, 1)
 		}
 		before := 0
-		w.eventually("the parked runs have left the memory", func() bool {
+		w.Eventually("the parked runs have left the memory", func() bool {
 			before = runtime.NumGoroutine()
 			return before < waiting/2
 		})
-		if n, err := w.client.Count(w.ctx, workflow.Filter{}); err != nil || n[workflow.StatusWaiting] != waiting {
+		if n, err := w.Client.Count(w.Ctx, workflow.Filter{}); err != nil || n[workflow.StatusWaiting] != waiting {
 			t.Errorf("got %v, %v, want %d waiting", n, err, waiting)
 		}
 		for i, s := range started {
-			if err := wake.Send(w.ctx, s.Run, fmt.Sprint(i)); err != nil {
+			if err := flowtest.Wake.Send(w.Ctx, s.Run, fmt.Sprint(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for i, s := range started {
-			if got := result(w, s.Run); got != fmt.Sprint(i) {
+			if got := flowtest.Result(w, s.Run); got != fmt.Sprint(i) {
 				t.Errorf("run %d got %q", i, got)
 			}
 		}
@@ -79,33 +80,33 @@ func TestFLOW14_BlockedCodeIsReportedAndDoesNotStallOtherRuns(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newMemory(t)
+			w := flowtest.NewMemory(t)
 			wait, free := block()
-			blocks := flow[string, string]("blocks")
-			w.work(worker.Config{BlockedAfter: 80 * time.Millisecond}, runs, as(blocks, func(ctx workflow.Context, in string) (string, error) {
+			blocks := flowtest.Flow[string, string]("blocks")
+			w.Work(worker.Config{BlockedAfter: 80 * time.Millisecond}, flowtest.Runs, flowtest.As(blocks, func(ctx workflow.Context, in string) (string, error) {
 				if in == "main" {
 					wait()
 				}
 				f := workflow.Go(ctx, func(workflow.Context) (string, error) { wait(); return in, nil })
 				return f.Get(ctx)
 			}))
-			blocked := []*workflow.Run[string]{start(w, blocks, "main"), start(w, blocks, "branch"), start(w, blocks, "branch")}
+			blocked := []*workflow.Run[string]{flowtest.Start(w, blocks, "main"), flowtest.Start(w, blocks, "branch"), flowtest.Start(w, blocks, "branch")}
 			for range 20 {
-				_ = result(w, start(w, echo, "x"))
+				_ = flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "x"))
 			}
-			w.eventually("all of them are reported", func() bool { return w.logs.count("blocks outside of the durable operations") >= 3 })
-			logs := w.logs.String()
+			w.Eventually("all of them are reported", func() bool { return w.Logs.Count("blocks outside of the durable operations") >= 3 })
+			logs := w.Logs.String()
 			for _, run := range blocked {
-				if !containsAll(logs, "run="+string(run.ID())) {
+				if !flowtest.ContainsAll(logs, "run="+string(run.ID())) {
 					t.Errorf("run %s is not named", run.ID())
 				}
 			}
-			if n := strings.Count(logs, "worker_test."+name); n == 0 || !containsAll(logs, "workflow=test.blocks", "parked_test.go") {
+			if n := strings.Count(logs, "worker_test."+name); n == 0 || !flowtest.ContainsAll(logs, "workflow=test.blocks", "parked_test.go") {
 				t.Errorf("the report does not name %s:\n%s", name, logs)
 			}
 			free()
 			for i, want := range []string{"main", "branch", "branch"} {
-				if got := result(w, blocked[i]); got != want {
+				if got := flowtest.Result(w, blocked[i]); got != want {
 					t.Errorf("after it came free: got %q, want %q", got, want)
 				}
 			}

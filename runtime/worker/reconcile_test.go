@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // overcounting is a store whose heartbeats make the worker compare what it owns.
-type overcounting struct{ *between }
+type overcounting struct{ *flowtest.Between }
 
 func (s overcounting) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
-	answer, err := s.between.Heartbeat(ctx, partition, id)
+	answer, err := s.Between.Heartbeat(ctx, partition, id)
 	answer.Owned++
 	return answer, err
 }
@@ -24,11 +25,11 @@ func (s overcounting) Heartbeat(ctx context.Context, partition int, id store.Ses
 // An answer that is late names a run that has ended since. That is no run whose claim
 // was not answered, and there is nothing to be given back.
 func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
-	w := newWorld(t, memstore.New(), workflow.ClientConfig{})
+	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
 	began, listed, ended, again := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var first, second sync.Once
-	st := &between{Store: w.store}
-	st.around = func(_ context.Context, op string, _ any, do func() error) error {
+	st := &flowtest.Between{Store: w.Store}
+	st.Around = func(_ context.Context, op string, _ any, do func() error) error {
 		if op != "reconcile" {
 			return do()
 		}
@@ -44,26 +45,26 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 		<-ended
 		return err
 	}
-	run := start(w, attackOnce, 4)
-	w.workOn(overcounting{st}, worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute},
-		attackStep.as(func(_ context.Context, n int) (int, error) {
+	run := flowtest.Start(w, flowtest.AttackOnce, 4)
+	w.WorkOn(overcounting{st}, worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute},
+		flowtest.AttackStep.As(func(_ context.Context, n int) (int, error) {
 			close(began)
 			<-listed
 			return 2 * n, nil
-		}), as(attackOnce, attackStep.Call))
-	if got := result(w, run); got != 8 {
+		}), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
+	if got := flowtest.Result(w, run); got != 8 {
 		t.Errorf("result: got %d, want 8", got)
 	}
-	for st.count("commit") < 2 && w.ctx.Err() == nil { // the worker has its answer, too
-		w.healthy()
+	for st.Count("commit") < 2 && w.Ctx.Err() == nil { // the worker has its answer, too
+		w.Healthy()
 	}
 	close(ended)
 	select {
 	case <-again:
-	case <-w.ctx.Done():
-		t.Fatal(w.ctx.Err())
+	case <-w.Ctx.Done():
+		t.Fatal(w.Ctx.Err())
 	}
-	if n := st.count("release"); n != 0 {
+	if n := st.Count("release"); n != 0 {
 		t.Errorf("%d runs were given back, want none", n)
 	}
 }
@@ -73,8 +74,8 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 func TestReconcile_ARunThatIsBornBeforeTheAnswerIsKept(t *testing.T) {
 	began, listed, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var first, second sync.Once
-	st := &between{Store: memstore.New()}
-	st.around = func(_ context.Context, op string, _ any, do func() error) error {
+	st := &flowtest.Between{Store: memstore.New()}
+	st.Around = func(_ context.Context, op string, _ any, do func() error) error {
 		if op != "reconcile" {
 			return do()
 		}
@@ -89,10 +90,10 @@ func TestReconcile_ARunThatIsBornBeforeTheAnswerIsKept(t *testing.T) {
 		<-began
 		return err
 	}
-	w := newWorld(t, overcounting{st}, workflow.ClientConfig{})
-	w.near = true
-	w.work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute},
-		attackStep.as(func(ctx context.Context, n int) (int, error) {
+	w := flowtest.NewWorld(t, overcounting{st}, workflow.ClientConfig{})
+	w.Near = true
+	w.Work(worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute},
+		flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
 			close(began)
 			select {
 			case <-again:
@@ -100,16 +101,16 @@ func TestReconcile_ARunThatIsBornBeforeTheAnswerIsKept(t *testing.T) {
 				t.Error("the step was stopped")
 			}
 			return 2 * n, nil
-		}), as(attackOnce, attackStep.Call))
+		}), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
 	<-listed
-	run := start(w, attackOnce, 4)
-	if got := result(w, run); got != 8 {
+	run := flowtest.Start(w, flowtest.AttackOnce, 4)
+	if got := flowtest.Result(w, run); got != 8 {
 		t.Errorf("result: got %d, want 8", got)
 	}
-	if n := len(w.firstFrame(run)); n < 2 {
+	if n := len(w.FirstFrame(run)); n < 2 {
 		t.Errorf("the first frame has %d events: it was not handed over, the test proves nothing", n)
 	}
-	if n := st.count("release"); n != 0 {
+	if n := st.Count("release"); n != 0 {
 		t.Errorf("%d runs were given back, want none", n)
 	}
 }

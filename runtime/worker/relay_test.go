@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // Two branches send to a run that never was. Neither must wait for the other one.
 func TestRelay_MessagesToARunThatNeverWasAreRefusedAll(t *testing.T) {
-	onEachStore(t, func(t *testing.T, w *world) {
-		lonely := flow[workflow.RunID, int]("lonely")
-		w.work(worker.Config{}, as(lonely, func(ctx workflow.Context, to workflow.RunID) (int, error) {
+	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+		lonely := flowtest.Flow[workflow.RunID, int]("lonely")
+		w.Work(worker.Config{}, flowtest.As(lonely, func(ctx workflow.Context, to workflow.RunID) (int, error) {
 			var all []*workflow.Future[workflow.None]
 			for n := range 20 {
-				all = append(all, workflow.GoErr(ctx, func(ctx workflow.Context) error { return numbers.SendFrom(ctx, to, n) }))
+				all = append(all, workflow.GoErr(ctx, func(ctx workflow.Context) error { return flowtest.Numbers.SendFrom(ctx, to, n) }))
 			}
 			refused := 0
 			for _, o := range workflow.Settled(ctx, all...) {
@@ -29,7 +30,7 @@ func TestRelay_MessagesToARunThatNeverWasAreRefusedAll(t *testing.T) {
 			}
 			return refused, nil
 		}))
-		if got := result(w, start(w, lonely, event.NewRunID(time.Now(), 3))); got != 20 {
+		if got := flowtest.Result(w, flowtest.Start(w, lonely, event.NewRunID(time.Now(), 3))); got != 20 {
 			t.Errorf("%d were refused, want 20", got)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -19,37 +20,37 @@ import (
 )
 
 func TestFLOW3_ASleepOfThirtyDaysSurvivesTheStopOfEveryWorker(t *testing.T) {
-	naps := flow[workflow.None, time.Duration]("naps")
-	code := as(naps, func(ctx workflow.Context, _ workflow.None) (time.Duration, error) {
+	naps := flowtest.Flow[workflow.None, time.Duration]("naps")
+	code := flowtest.As(naps, func(ctx workflow.Context, _ workflow.None) (time.Duration, error) {
 		begun := workflow.Now(ctx)
 		err := workflow.Sleep(ctx, 30*24*time.Hour)
 		return workflow.Now(ctx).Sub(begun), err
 	})
-	w := newVirtual(t)
-	first := w.work(worker.Config{}, code)
-	run := start(w, naps, workflow.None{})
-	due := w.reach(run, event.WaitCreated, 1).Due
-	first.stop()
-	w.clock.Advance(20 * 24 * time.Hour)
-	second := w.work(worker.Config{}, code)
-	if info, err := run.Info(w.ctx); err != nil || info.Status != workflow.StatusSleeping || !info.Due.Equal(due) {
+	w := flowtest.NewVirtual(t)
+	first := w.Work(worker.Config{}, code)
+	run := flowtest.Start(w, naps, workflow.None{})
+	due := w.Reach(run, event.WaitCreated, 1).Due
+	first.Stop()
+	w.Clock.Advance(20 * 24 * time.Hour)
+	second := w.Work(worker.Config{}, code)
+	if info, err := run.Info(w.Ctx); err != nil || info.Status != workflow.StatusSleeping || !info.Due.Equal(due) {
 		t.Errorf("on day 20: %v, due %v, %v; want sleeping until %v", info.Status, info.Due, err, due)
 	}
-	w.clock.Advance(10*24*time.Hour - time.Millisecond)
-	if n := len(filter(w.log(run), event.WaitCompleted)); n != 0 {
+	w.Clock.Advance(10*24*time.Hour - time.Millisecond)
+	if n := len(flowtest.Filter(w.Log(run), event.WaitCompleted)); n != 0 {
 		t.Error("the sleep was shortened")
 	}
-	second.stop()
-	w.clock.Advance(time.Millisecond)
-	w.work(worker.Config{}, code)
-	if got := result(w, run); !exactly(got, 30*24*time.Hour) {
+	second.Stop()
+	w.Clock.Advance(time.Millisecond)
+	w.Work(worker.Config{}, code)
+	if got := flowtest.Result(w, run); !flowtest.Exactly(got, 30*24*time.Hour) {
 		t.Errorf("slept for %v", got)
 	}
 }
 
 func TestFLOW3_AnElapsedSleepCompletesAtOnce(t *testing.T) {
-	naps := flow[workflow.None, time.Duration]("naps")
-	code := as(naps, func(ctx workflow.Context, _ workflow.None) (time.Duration, error) {
+	naps := flowtest.Flow[workflow.None, time.Duration]("naps")
+	code := flowtest.As(naps, func(ctx workflow.Context, _ workflow.None) (time.Duration, error) {
 		begun := workflow.Now(ctx)
 		if err := errors.Join(workflow.Sleep(ctx, 0), workflow.Sleep(ctx, -time.Hour), workflow.SleepUntil(ctx, begun)); err != nil {
 			return 0, err
@@ -57,17 +58,17 @@ func TestFLOW3_AnElapsedSleepCompletesAtOnce(t *testing.T) {
 		err := workflow.SleepUntil(ctx, begun.Add(time.Hour))
 		return workflow.Now(ctx).Sub(begun), err
 	})
-	w := newVirtual(t)
-	first := w.work(worker.Config{}, code)
-	run := start(w, naps, workflow.None{})
-	w.reach(run, event.WaitCreated, 1) // the others needed none
-	first.stop()
-	w.clock.Advance(50 * time.Hour)
-	w.work(worker.Config{}, code)
-	if got := result(w, run); !exactly(got, 50*time.Hour) {
+	w := flowtest.NewVirtual(t)
+	first := w.Work(worker.Config{}, code)
+	run := flowtest.Start(w, naps, workflow.None{})
+	w.Reach(run, event.WaitCreated, 1) // the others needed none
+	first.Stop()
+	w.Clock.Advance(50 * time.Hour)
+	w.Work(worker.Config{}, code)
+	if got := flowtest.Result(w, run); !flowtest.Exactly(got, 50*time.Hour) {
 		t.Errorf("woke after %v, want 50 h: as soon as there was a worker", got)
 	}
-	if n := len(filter(w.log(run), event.WaitCreated)); n != 1 {
+	if n := len(flowtest.Filter(w.Log(run), event.WaitCreated)); n != 1 {
 		t.Errorf("the log has %d waits, want 1", n)
 	}
 }
@@ -96,28 +97,28 @@ func TestFLOW4_ValuesAreTheSameInEveryReplay(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, open(t), workflow.ClientConfig{})
-			var executions seen[values]
+			w := flowtest.NewWorld(t, open(t), workflow.ClientConfig{})
+			var executions flowtest.Seen[values]
 			recorded := 0
-			code := []binding{parks, work1.as(func(_ context.Context, n int) (int, error) { return n, nil }), as(valued, func(ctx workflow.Context, _ workflow.None) (values, error) {
+			code := []flowtest.Binding{flowtest.Parks, flowtest.Work1.As(func(_ context.Context, n int) (int, error) { return n, nil }), flowtest.As(valued, func(ctx workflow.Context, _ workflow.None) (values, error) {
 				v := look(ctx, &recorded)
-				executions.add(v)
-				_, err := wake.Receive(ctx)
+				executions.Add(v)
+				_, err := flowtest.Wake.Receive(ctx)
 				return v, err
 			})}
-			first := w.work(worker.Config{Parked: 1}, code...)
-			run := start(w, valued, workflow.None{})
-			w.reach(run, event.WaitCreated, 2)
+			first := w.Work(worker.Config{Parked: 1}, code...)
+			run := flowtest.Start(w, valued, workflow.None{})
+			w.Reach(run, event.WaitCreated, 2)
 			for range 3 { // push it out of the memory
-				w.reach(start(w, parker, "x"), event.WaitCreated, 1)
+				w.Reach(flowtest.Start(w, flowtest.Parker, "x"), event.WaitCreated, 1)
 			}
-			first.stop()
-			w.work(worker.Config{}, code...)
-			if err := wake.Send(w.ctx, run, "go"); err != nil {
+			first.Stop()
+			w.Work(worker.Config{}, code...)
+			if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 				t.Fatal(err)
 			}
-			got := result(w, run)
-			all := executions.get()
+			got := flowtest.Result(w, run)
+			all := executions.Get()
 			if len(all) < 2 {
 				t.Fatalf("the code was executed %d times: nothing was replayed", len(all))
 			}
@@ -136,7 +137,7 @@ func TestFLOW4_ValuesAreTheSameInEveryReplay(t *testing.T) {
 	}
 }
 
-var valued = flow[workflow.None, values]("valued")
+var valued = flowtest.Flow[workflow.None, values]("valued")
 
 // look asks for everything that could differ between two executions.
 func look(ctx workflow.Context, recorded *int) values {
@@ -149,7 +150,7 @@ func look(ctx workflow.Context, recorded *int) values {
 	_, err := workflow.Record(ctx, func() (int, error) { return 0, fmt.Errorf("no: %w", context.Canceled) })
 	v.RecordedError = fmt.Sprint(err, errors.Is(err, context.Canceled))
 	_ = workflow.Sleep(ctx, time.Millisecond)
-	_, _ = work1.Call(ctx, 1)
+	_, _ = flowtest.Work1.Call(ctx, 1)
 	v.Later, v.Length = workflow.Now(ctx).String(), workflow.LogLength(ctx)
 	return v
 }
@@ -160,16 +161,16 @@ type zoned struct{ store.Clock }
 func (z zoned) Now() time.Time { return z.Clock.Now().In(time.FixedZone("X", 3*3600)) }
 
 func TestFLOW4_RandomNumbersDifferBetweenRunsAndBranches(t *testing.T) {
-	ids := flow[workflow.None, []string]("ids")
-	w := newMemory(t)
-	w.work(worker.Config{}, as(ids, func(ctx workflow.Context, _ workflow.None) ([]string, error) {
+	ids := flowtest.Flow[workflow.None, []string]("ids")
+	w := flowtest.NewMemory(t)
+	w.Work(worker.Config{}, flowtest.As(ids, func(ctx workflow.Context, _ workflow.None) ([]string, error) {
 		f := workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return workflow.UUID(ctx), nil })
 		b, err := f.Get(ctx)
 		return []string{workflow.UUID(ctx), workflow.UUID(ctx), b}, err
 	}))
 	different := map[string]bool{}
 	for range 10 {
-		for _, id := range result(w, start(w, ids, workflow.None{})) {
+		for _, id := range flowtest.Result(w, flowtest.Start(w, ids, workflow.None{})) {
 			different[id] = true
 			if len(id) != 36 || id[14] != '4' {
 				t.Errorf("%q is not a version 4 UUID", id)
@@ -184,10 +185,10 @@ func TestFLOW4_RandomNumbersDifferBetweenRunsAndBranches(t *testing.T) {
 // Code that asks for one more of the ones does not change the others in runs under way:
 // neither the numbers, nor the UUIDs, nor those of other branches.
 func TestFLOW4_UUIDsAndRandomNumbersAreSeparate(t *testing.T) {
-	drawn := flow[int, int]("drawn")
+	drawn := flowtest.Flow[int, int]("drawn")
 	type draws struct{ first, number, uuid, branch string }
-	code := func(moreUUIDs, moreNumbers int, got *seen[draws]) binding {
-		return as(drawn, func(ctx workflow.Context, _ int) (int, error) {
+	code := func(moreUUIDs, moreNumbers int, got *flowtest.Seen[draws]) flowtest.Binding {
+		return flowtest.As(drawn, func(ctx workflow.Context, _ int) (int, error) {
 			d := draws{first: workflow.UUID(ctx)}
 			for range moreUUIDs {
 				workflow.UUID(ctx)
@@ -197,28 +198,28 @@ func TestFLOW4_UUIDsAndRandomNumbersAreSeparate(t *testing.T) {
 			}
 			d.number, d.uuid = fmt.Sprint(workflow.Rand(ctx).Int()), workflow.UUID(ctx)
 			d.branch, _ = workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return workflow.UUID(ctx), nil }).Get(ctx)
-			got.add(d)
+			got.Add(d)
 			for {
-				if n, err := numbers.Receive(ctx); err != nil || n == 0 {
+				if n, err := flowtest.Numbers.Receive(ctx); err != nil || n == 0 {
 					return n, err
 				}
 			}
 		})
 	}
-	onEachStore(t, func(t *testing.T, w *world) {
-		var got [3]seen[draws]
+	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+		var got [3]flowtest.Seen[draws]
 		var run *workflow.Run[int]
-		for i, c := range []binding{code(0, 0, &got[0]), code(1, 0, &got[1]), code(0, 1, &got[2])} {
-			worker := w.work(worker.Config{}, c)
+		for i, c := range []flowtest.Binding{code(0, 0, &got[0]), code(1, 0, &got[1]), code(0, 1, &got[2])} {
+			worker := w.Work(worker.Config{}, c)
 			if i == 0 {
-				run = start(w, drawn, 0)
+				run = flowtest.Start(w, drawn, 0)
 			} else {
-				w.send(run, i) // so that it is taken up by this worker
+				w.Send(run, i) // so that it is taken up by this worker
 			}
-			w.reach(run, event.WaitCreated, i+1)
-			worker.stop()
+			w.Reach(run, event.WaitCreated, i+1)
+			worker.Stop()
 		}
-		was, uuid, number := got[0].get()[0], got[1].get()[0], got[2].get()[0]
+		was, uuid, number := got[0].Get()[0], got[1].Get()[0], got[2].Get()[0]
 		if uuid.first != was.first || uuid.number != was.number || uuid.branch != was.branch || uuid.uuid == was.uuid {
 			t.Errorf("with one UUID more: got %+v, want but for the last UUID %+v", uuid, was)
 		}
@@ -233,31 +234,31 @@ func TestFLOW12_EachReplaySeesTheOriginalInput(t *testing.T) {
 		Lines []string
 		Tags  map[string]int
 	}
-	spoils := flow[order, int]("spoils")
-	w := newMemory(t)
-	var got seen[order]
-	code := []binding{parks, as(spoils, func(ctx workflow.Context, in order) (int, error) {
-		got.add(order{append([]string(nil), in.Lines...), map[string]int{"a": in.Tags["a"], "n": len(in.Tags)}})
+	spoils := flowtest.Flow[order, int]("spoils")
+	w := flowtest.NewMemory(t)
+	var got flowtest.Seen[order]
+	code := []flowtest.Binding{flowtest.Parks, flowtest.As(spoils, func(ctx workflow.Context, in order) (int, error) {
+		got.Add(order{append([]string(nil), in.Lines...), map[string]int{"a": in.Tags["a"], "n": len(in.Tags)}})
 		in.Lines[0], in.Tags["a"], in.Tags["b"] = "spoilt", 99, 1
 		workflow.Info(ctx).Tags["t"] = "spoilt"
-		_, err := wake.Receive(ctx)
+		_, err := flowtest.Wake.Receive(ctx)
 		in.Lines = append(in.Lines, "more")
 		return len(workflow.Info(ctx).Tags["t"]), err
 	})}
-	first := w.work(worker.Config{Parked: 1}, code...)
+	first := w.Work(worker.Config{Parked: 1}, code...)
 	in := order{[]string{"one", "two"}, map[string]int{"a": 1}}
-	run := start(w, spoils, in, workflow.WithTags(map[string]string{"t": "u"}))
-	w.reach(run, event.WaitCreated, 1)
-	first.stop()
-	w.work(worker.Config{}, code...)
-	if err := wake.Send(w.ctx, run, "go"); err != nil {
+	run := flowtest.Start(w, spoils, in, workflow.WithTags(map[string]string{"t": "u"}))
+	w.Reach(run, event.WaitCreated, 1)
+	first.Stop()
+	w.Work(worker.Config{}, code...)
+	if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 		t.Fatal(err)
 	}
-	if n := result(w, run); n != 1 {
+	if n := flowtest.Result(w, run); n != 1 {
 		t.Errorf("the code could change its run's tags: got %d", n)
 	}
 	want := order{[]string{"one", "two"}, map[string]int{"a": 1, "n": 1}}
-	if diff := cmp.Diff([]order{want, want}, got.get()); diff != "" {
+	if diff := cmp.Diff([]order{want, want}, got.Get()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -265,9 +266,9 @@ func TestFLOW12_EachReplaySeesTheOriginalInput(t *testing.T) {
 // A line is written once: not again by a replay, and not by code that is only
 // being unwound because its run has to leave the memory.
 func TestFLOW4_TheLoggerIsSilentInReplay(t *testing.T) {
-	chatty := flow[workflow.None, int]("chatty")
-	w := newMemory(t)
-	code := []binding{parks, as(chatty, func(ctx workflow.Context, _ workflow.None) (int, error) {
+	chatty := flowtest.Flow[workflow.None, int]("chatty")
+	w := flowtest.NewMemory(t)
+	code := []flowtest.Binding{flowtest.Parks, flowtest.As(chatty, func(ctx workflow.Context, _ workflow.None) (int, error) {
 		log := workflow.Logger(ctx).With("part", 1).WithGroup("g")
 		defer func() { log.Info("line at the end", "err", ctx.Err()) }()
 		log.Info("line one")
@@ -276,7 +277,7 @@ func TestFLOW4_TheLoggerIsSilentInReplay(t *testing.T) {
 			return err
 		})
 		quiet := workflow.GoErr(ctx, func(ctx workflow.Context) error {
-			if _, err := wake.Receive(ctx); err != nil {
+			if _, err := flowtest.Wake.Receive(ctx); err != nil {
 				return err
 			}
 			workflow.Logger(ctx).Info("line two") // nothing durable follows
@@ -286,31 +287,31 @@ func TestFLOW4_TheLoggerIsSilentInReplay(t *testing.T) {
 		_, err := quiet.Get(ctx)
 		return 1, err
 	})}
-	run := start(w, chatty, workflow.None{})
+	run := flowtest.Start(w, chatty, workflow.None{})
 	for i := range 4 { // each of them executes the code anew
-		wk := w.work(worker.Config{Parked: 1}, code...)
+		wk := w.Work(worker.Config{Parked: 1}, code...)
 		if i == 1 {
-			if err := wake.Send(w.ctx, run, "go"); err != nil {
+			if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 				t.Fatal(err)
 			}
-			w.reach(run, event.MessageReceived, 1)
+			w.Reach(run, event.MessageReceived, 1)
 		} else {
-			w.reach(start(w, parker, "x"), event.WaitCreated, 1)
-			w.reach(run, event.WaitCreated, 2)
+			w.Reach(flowtest.Start(w, flowtest.Parker, "x"), event.WaitCreated, 1)
+			w.Reach(run, event.WaitCreated, 2)
 		}
-		wk.stop()
+		wk.Stop()
 	}
-	w.work(worker.Config{}, code...)
-	if err := workflow.NewTopic[string]("end").Send(w.ctx, run, "x"); err != nil {
+	w.Work(worker.Config{}, code...)
+	if err := workflow.NewTopic[string]("end").Send(w.Ctx, run, "x"); err != nil {
 		t.Fatal(err)
 	}
-	_ = result(w, run)
+	_ = flowtest.Result(w, run)
 	for _, line := range []string{"line one", "line two", "line at the end"} {
-		if n := w.logs.count(line); n != 1 {
+		if n := w.Logs.Count(line); n != 1 {
 			t.Errorf("%q was logged %d times, want once", line, n)
 		}
 	}
-	if logs := w.logs.String(); !containsAll(logs, "run="+string(run.ID()), "workflow=test.chatty", "part=1") {
+	if logs := w.Logs.String(); !flowtest.ContainsAll(logs, "run="+string(run.ID()), "workflow=test.chatty", "part=1") {
 		t.Errorf("the lines do not name the run:\n%s", logs)
 	}
 }

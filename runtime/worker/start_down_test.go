@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -22,22 +23,22 @@ func TestREC10_AWorkerThatIsStartedWhileTheServerIsDownWorksOnceItIsThere(t *tes
 			server := redistest.Start(t, "--appendonly", "yes")
 			server.Kill()
 			st, err := store.Open(t.Context(), server.URL()+parameters)
-			order(t, err)
-			w := newWorld(t, st, workflow.ClientConfig{})
-			w.takesLong()
-			r := w.work(worker.Config{Heartbeat: 50 * time.Millisecond, ClaimExpiry: time.Hour}, echoes)
-			fails := func() []string { return w.lines("store fails: trying again") }
-			w.eventually("the worker says that it cannot reach the store", func() bool { return len(fails()) >= 2 })
+			flowtest.Order(t, err)
+			w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+			w.TakesLong()
+			r := w.Work(worker.Config{Heartbeat: 50 * time.Millisecond, ClaimExpiry: time.Hour}, flowtest.Echoes)
+			fails := func() []string { return w.Lines("store fails: trying again") }
+			w.Eventually("the worker says that it cannot reach the store", func() bool { return len(fails()) >= 2 })
 			server.Restart(t)
-			if got := result(w, start(w, echo, "x")); got != "x" {
+			if got := flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "x")); got != "x" {
 				t.Errorf("got %q", got)
 			}
-			w.eventually("the worker says that it is over", func() bool { return len(w.lines("store works again")) > 0 })
-			r.stop()
+			w.Eventually("the worker says that it is over", func() bool { return len(w.Lines("store works again")) > 0 })
+			r.Stop()
 			if n := len(fails()); n > 2*bits.Len(1<<12) {
 				t.Errorf("%d lines:\n%s", n, strings.Join(fails(), ""))
 			}
-			for line := range strings.Lines(w.logs.String()) {
+			for line := range strings.Lines(w.Logs.String()) {
 				if strings.Contains(line, "level=ERROR") && !strings.Contains(line, `msg="store fails`) {
 					t.Errorf("another line: %s", line)
 				}
@@ -59,15 +60,15 @@ func TestREC10_AWorkerThatTheStoreRefusesDoesNotStart(t *testing.T) {
 		"not a store":    {server.URL() + "?prefix=other", func(err error) bool { return errors.Is(err, store.ErrForeign) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			order(t, root.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all").Err())
-			order(t, root.Do(t.Context(), "ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@read").Err())
-			order(t, root.Set(t.Context(), "{other:0}:format", "of something else", 0).Err())
+			flowtest.Order(t, root.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all").Err())
+			flowtest.Order(t, root.Do(t.Context(), "ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@read").Err())
+			flowtest.Order(t, root.Set(t.Context(), "{other:0}:format", "of something else", 0).Err())
 			st, err := store.Open(t.Context(), tt.url)
-			order(t, err)
-			w := newWorld(t, st, workflow.ClientConfig{})
-			r := worker.New(w.client, worker.Config{})
-			echoes(r)
-			if err := r.Run(w.ctx); !tt.refuse(err) {
+			flowtest.Order(t, err)
+			w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+			r := worker.New(w.Client, worker.Config{})
+			flowtest.Echoes(r)
+			if err := r.Run(w.Ctx); !tt.refuse(err) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -78,22 +79,22 @@ func TestREC10_AWorkerThatTheStoreRefusesDoesNotStart(t *testing.T) {
 func TestLog_AnOutageIsALineAtPowersOfTwoForAllWhoWait(t *testing.T) {
 	const waiters = 50
 	st := &severed{Store: memstore.New()}
-	w := newWorld(t, st, workflow.ClientConfig{})
-	w.takesLong()
-	run := start(w, echo, "x")
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.TakesLong()
+	run := flowtest.Start(w, flowtest.Echo, "x")
 	st.cut.Store(true)
 	var all sync.WaitGroup
 	for range waiters {
 		all.Go(func() {
-			if got, err := run.Result(w.ctx); got != "x" || err != nil {
+			if got, err := run.Result(w.Ctx); got != "x" || err != nil {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
 	}
-	w.eventually("all have failed often", func() bool { return st.tries.Load() >= 6*waiters })
+	w.Eventually("all have failed often", func() bool { return st.tries.Load() >= 6*waiters })
 	st.cut.Store(false)
-	w.work(worker.Config{}, echoes)
+	w.Work(worker.Config{}, flowtest.Echoes)
 	all.Wait()
-	w.eventually("it is over", func() bool { return len(w.lines("store works again")) > 0 })
-	w.oneOutage(1, st.tries.Load())
+	w.Eventually("it is over", func() bool { return len(w.Lines("store works again")) > 0 })
+	w.OneOutage(1, st.tries.Load())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -30,16 +31,16 @@ func only[T any](answers []T, err error) (answer T, _ error) {
 }
 
 func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
-	onEveryStore(t, func(t *testing.T, w *world) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		slot := event.SlotOf("order 7")
-		partition := int(slot) % w.store.Partitions()
+		partition := int(slot) % w.Store.Partitions()
 		class := store.Class{Queue: "default", Workflow: "refused"}
 		create := func(id string) (store.Create, error) {
 			c := store.Create{
 				Run: event.NewRunID(time.Now(), slot), WorkflowID: id, Active: store.ActiveFail, Class: class,
 				Frame: []byte("first"), Seq: 1, CID: event.NewCID(),
 			}
-			created, err := only(w.store.Create(w.ctx, []store.Create{c}))
+			created, err := only(w.Store.Create(w.Ctx, []store.Create{c}))
 			return c, errors.Join(err, created.Err)
 		}
 		first, err := create("order 7")
@@ -53,10 +54,10 @@ func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
 		}
 
 		session := store.Session{Partition: partition, ID: "wses_refused", TTL: time.Minute, Classes: []store.Class{class}}
-		if err := w.store.OpenSession(w.ctx, session); err != nil {
+		if err := w.Store.OpenSession(w.Ctx, session); err != nil {
 			t.Fatal(err)
 		}
-		claimed, err := w.store.ClaimRun(w.ctx, partition, session.ID, event.NewToken(), first.Run)
+		claimed, err := w.Store.ClaimRun(w.Ctx, partition, session.ID, event.NewToken(), first.Run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
 				Frame: []byte("next"), CID: event.NewCID(), First: 2, Last: 2, Status: event.StatusRunning,
 			}
 			change(&c)
-			committed, err := only(w.store.Commit(w.ctx, []store.Commit{c}))
+			committed, err := only(w.Store.Commit(w.Ctx, []store.Commit{c}))
 			return errors.Join(err, committed.Err)
 		}
 		mismatch := refusal[*store.WorkflowIDMismatchError](t, "another workflow id", commit(func(c *store.Commit) { c.WorkflowID = "order 8" }))
@@ -80,7 +81,7 @@ func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
 		if err := commit(func(c *store.Commit) { c.Fence.Epoch++ }); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("a claim that was lost: got %v, want %v", err, store.ErrFenced)
 		}
-		loaded, err := only(w.store.Load(w.ctx, []store.Load{{Run: first.Run}}))
+		loaded, err := only(w.Store.Load(w.Ctx, []store.Load{{Run: first.Run}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,17 +90,17 @@ func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
 		}
 
 		unknown := event.NewRunID(time.Now(), slot)
-		if loaded, err := only(w.store.Load(w.ctx, []store.Load{{Run: unknown}})); err != nil || !errors.Is(loaded.Err, store.ErrRunNotFound) {
+		if loaded, err := only(w.Store.Load(w.Ctx, []store.Load{{Run: unknown}})); err != nil || !errors.Is(loaded.Err, store.ErrRunNotFound) {
 			t.Errorf("load of a run that does not exist: got %v, %v", loaded.Err, err)
 		}
 		item := store.Item{ID: event.NewItemID(), Body: []byte("message")}
-		if _, err := w.store.Deliver(w.ctx, store.Deliver{Run: unknown, Item: item}); !errors.Is(err, store.ErrRunNotFound) {
+		if _, err := w.Store.Deliver(w.Ctx, store.Deliver{Run: unknown, Item: item}); !errors.Is(err, store.ErrRunNotFound) {
 			t.Errorf("a message for a run that does not exist: got %v", err)
 		}
 		if err := commit(func(c *store.Commit) { c.Effect, c.Status = store.EffectFinish, event.StatusCompleted }); err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.store.Deliver(w.ctx, store.Deliver{Run: first.Run, Item: item})
+		_, err = w.Store.Deliver(w.Ctx, store.Deliver{Run: first.Run, Item: item})
 		terminal := refusal[*store.TerminalError](t, "a message for an ended run", err)
 		if want := (store.TerminalError{Run: first.Run, Status: event.StatusCompleted}); *terminal != want {
 			t.Errorf("got %+v, want %+v", *terminal, want)

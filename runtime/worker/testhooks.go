@@ -1,13 +1,19 @@
 package worker
 
 import (
+	"cmp"
 	"math"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 )
 
 func init() {
 	engine.Instrument = func(w any, h engine.TestHooks) { w.(*Worker).instrument(h) }
+	engine.Hasten = func(w any, sleeps, obeys time.Duration) {
+		e := w.(*Worker).env
+		e.waitMost, e.obeys = cmp.Or(sleeps, e.waitMost), cmp.Or(obeys, e.obeys)
+	}
 	engine.Kill = func(w any) { w.(*Worker).killed.Store(true) }
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -34,12 +35,12 @@ func forgotten(ctx context.Context, st store.Store) bool {
 // the first, and has room again before it waits: it must not wait for wakes while
 // it has one in its hand.
 func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
-	st := &between{Store: memstore.NewWith(memstore.Config{Partitions: 2})}
-	w := newWorld(t, st.Store, workflow.ClientConfig{})
-	idle, started, step := make(chan struct{}), make(chan *running, 1), newBarrier()
-	var r *running
+	st := &flowtest.Between{Store: memstore.NewWith(memstore.Config{Partitions: 2})}
+	w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
+	idle, started, step := make(chan struct{}), make(chan *flowtest.Running, 1), newBarrier()
+	var r *flowtest.Running
 	var waits, partitions atomic.Int64
-	st.around = func(ctx context.Context, op string, req any, do func() error) error {
+	st.Around = func(ctx context.Context, op string, req any, do func() error) error {
 		switch op {
 		case "wait":
 			if waits.Add(1) == 1 {
@@ -58,14 +59,14 @@ func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 		}
 		return do()
 	}
-	working := w.workOn(st, worker.Config{Concurrency: 1, Runs: 1}, attackStep.as(func(ctx context.Context, n int) (int, error) {
+	working := w.WorkOn(st, worker.Config{Concurrency: 1, Runs: 1}, flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
 		step.pass(ctx)
 		return 2 * n, nil
-	}), as(attackOnce, attackStep.Call))
-	w.await("the worker to be idle", idle)
+	}), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
+	w.Await("the worker to be idle", idle)
 	runs := []*workflow.Run[int]{startIn(w, 0, 1), startIn(w, 1, 2)}
 	started <- working
-	if got := result(w, runs[0]) + result(w, runs[1]); got != 6 {
+	if got := flowtest.Result(w, runs[0]) + flowtest.Result(w, runs[1]); got != 6 {
 		t.Errorf("results: got %d, want 6 in all", got)
 	}
 	if n := partitions.Load(); n < 2 {
@@ -74,12 +75,12 @@ func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 }
 
 // startIn starts a run in one of two partitions.
-func startIn(w *world, partition, n int) *workflow.Run[int] {
-	w.t.Helper()
+func startIn(w *flowtest.World, partition, n int) *workflow.Run[int] {
+	w.T.Helper()
 	for i := 0; ; i++ {
 		id := fmt.Sprintf("order-%d-%d", n, i)
 		if int(event.SlotOf(id))%2 == partition {
-			return start(w, attackOnce, n, workflow.WithID(id))
+			return flowtest.Start(w, flowtest.AttackOnce, n, workflow.WithID(id))
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/flowgen/flowgen/runtime/internal/activity"
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/activity"
+)
 
 // What package worker offers to test kits.
 var (
@@ -13,6 +17,9 @@ var (
 	// goroutines have ended. The caller ends the contexts of Run and of the steps, and
 	// lets the store answer with store.ErrClosed.
 	Kill func(worker any)
+	// Hasten bounds, for a *worker.Worker that does not run yet, how long its claim loop
+	// sleeps, and how long a stop waits for users' code that was told to end; 0: no change.
+	Hasten func(worker any, sleeps, obeys time.Duration)
 )
 
 // TestHooks configure a worker for a test kit, beside its Config.

@@ -1,0 +1,106 @@
+package flowtest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Mortal is a worker process that some code may end as os.Exit does, as far as one
+// process can show that: from then on the store hears nothing more of it.
+type Mortal struct {
+	w      *World
+	name   string
+	st     *Between
+	client *workflow.Client
+	dead   atomic.Bool
+	end    context.CancelFunc
+	lives  context.Context
+	worker *worker.Worker
+}
+
+// die does not return.
+func (m *Mortal) die() {
+	m.dead.Store(true)
+	engine.Kill(m.worker)
+	m.end()
+}
+
+// Fleet restarts workers that die.
+type Fleet struct {
+	w      *World
+	cfg    worker.Config
+	Deaths atomic.Int64
+	stop   chan struct{}
+	all    sync.WaitGroup
+}
+
+// Keep runs so many workers, each of which is replaced when it has died. The bindings are
+// made for each of them, with what ends it.
+func (w *World) Keep(workers int, cfg worker.Config, bindings func(die func()) []Binding) *Fleet {
+	f := &Fleet{w: w, cfg: cfg, stop: make(chan struct{})}
+	for i := range workers {
+		f.all.Go(func() {
+			for life := 1; f.live(fmt.Sprintf("w%d-%d", i, life), bindings); life++ {
+			}
+		})
+	}
+	w.T.Cleanup(func() {
+		close(f.stop)
+		f.all.Wait()
+	})
+	return f
+}
+
+// live is one life of a worker; it reports whether it was killed.
+func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
+	m := &Mortal{w: f.w, name: name, st: &Between{Store: f.w.Store}}
+	m.lives, m.end = context.WithCancel(context.Background())
+	m.st.Around = func(ctx context.Context, _ string, _ any, do func() error) error {
+		if m.dead.Load() {
+			return store.ErrClosed
+		}
+		return do()
+	}
+	m.client = workflow.NewClient(m.st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f.w.Logs, nil))})
+	cfg := f.cfg
+	cfg.Name, cfg.NoHandover, cfg.BaseContext = name, true, func() context.Context { return m.lives }
+	m.worker = worker.New(m.client, cfg)
+	for _, b := range bindings(m.die) {
+		b(m.worker)
+	}
+	done := make(chan error, 1)
+	go func() { done <- m.worker.Run(m.lives) }()
+	select {
+	case <-done:
+	case <-f.stop:
+		m.end()
+		<-done
+	}
+	if !m.dead.Load() {
+		return false
+	}
+	f.Deaths.Add(1)
+	inspector, _ := store.As[store.Inspector](f.w.Store)
+	snap, err := inspector.Inspect(context.Background())
+	if err != nil {
+		f.w.T.Error(err)
+		return false
+	}
+	for id, l := range snap.Leases { // nobody has to wait until its lease is past
+		if strings.HasPrefix(string(id), name+"/") {
+			if err := f.w.Store.CloseSession(context.Background(), l.Partition, id); err != nil {
+				f.w.T.Error(err)
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,96 @@
+package flowtest
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+)
+
+// LogBuffer collects log lines.
+type LogBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *LogBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *LogBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Count returns how many lines contain the text.
+func (l *LogBuffer) Count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for line := range bytes.Lines(l.b.Bytes()) {
+		if bytes.Contains(line, []byte(text)) {
+			n++
+		}
+	}
+	return n
+}
+
+// Seen collects values of one execution after the other.
+type Seen[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (s *Seen[T]) Add(v T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, v)
+}
+
+func (s *Seen[T]) Get() []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]T(nil), s.all...)
+}
+
+func (s *Seen[T]) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
+func ContainsAll(text string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// Lines returns the lines of the log with this message.
+func (w *World) Lines(message string) (found []string) {
+	for line := range strings.Lines(w.Logs.String()) {
+		if strings.Contains(line, `msg="`+message+`"`) || strings.Contains(line, "msg="+message+" ") {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// OneLine waits for the only line with a message, which holds all the parts.
+func (w *World) OneLine(message string, parts ...string) {
+	w.T.Helper()
+	w.Eventually("there is a line: "+message, func() bool { return len(w.Lines(message)) > 0 })
+	all := w.Lines(message)
+	if len(all) != 1 {
+		w.T.Errorf("%d lines, want one:\n%s", len(all), strings.Join(all, ""))
+	}
+	for _, part := range parts {
+		if !strings.Contains(all[0], part) {
+			w.T.Errorf("the line lacks %s:\n%s", part, all[0])
+		}
+	}
+}

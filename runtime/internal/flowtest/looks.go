@@ -1,0 +1,513 @@
+package flowtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Recovered starts runs whose first worker dies at once.
+func (w *World) Recovered(n int) []*workflow.Run[int] {
+	w.T.Helper()
+	dead := store.Session{ID: "dead", TTL: time.Hour}
+	if err := w.Store.OpenSession(w.Ctx, dead); err != nil {
+		w.T.Fatal(err)
+	}
+	var runs []*workflow.Run[int]
+	for i := range n {
+		runs = append(runs, Start(w, AttackSleep, i))
+		if _, err := w.Store.ClaimRun(w.Ctx, 0, dead.ID, event.NewToken(), runs[i].ID()); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	if err := w.Store.CloseSession(w.Ctx, 0, dead.ID); err != nil {
+		w.T.Fatal(err)
+	}
+	return runs
+}
+
+// Interrupt makes runs whose attempts were under way when their worker was
+// stopped hard.
+func (w *World) Interrupt(n int) []*workflow.Run[int] {
+	w.T.Helper()
+	r := w.Work(worker.Config{Grace: time.Millisecond}, AttackStep.As(func(ctx context.Context, _ int) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}), As(AttackOnce, AttackStep.Call))
+	var runs []*workflow.Run[int]
+	for i := range n {
+		runs = append(runs, Start(w, AttackOnce, i))
+		w.Reach(runs[i], event.StepStarted, 1)
+	}
+	r.Stop()
+	return runs
+}
+
+func (w *World) Blocked(run *workflow.Run[int]) {
+	w.T.Helper()
+	w.Eventually("the run is blocked", func() bool {
+		info, err := run.Info(w.Ctx)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		return info.Status == workflow.StatusBlocked
+	})
+}
+
+// ReachWaiting waits until a run waits to be woken.
+func (w *World) ReachWaiting(run Follows) {
+	w.T.Helper()
+	w.Eventually("the run waits for a message", func() bool {
+		for _, e := range Filter(w.Log(run), event.WaitCreated) {
+			if e.Wait == event.WaitMessage {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+var Echoes = As(Echo, func(_ workflow.Context, in string) (string, error) {
+	if in == "" {
+		return "", errors.New("nothing to repeat")
+	}
+	return in, nil
+})
+
+// Ended starts a run and waits for its end.
+func Ended(w *World, in string, opts ...workflow.StartOption) workflow.RunID {
+	w.T.Helper()
+	run := Start(w, Echo, in, opts...)
+	Result(w, run)
+	return run.ID()
+}
+
+// Parked reports whether a run waits with nobody owning it.
+func (w *World) Parked(run Follows) bool {
+	w.T.Helper()
+	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
+	if err != nil || got[0].Err != nil {
+		w.T.Fatal(err, got)
+	}
+	return got[0].Record.Place == store.PlaceParked
+}
+
+// Place returns where a run is.
+func (w *World) Place(run Follows) store.Place {
+	w.T.Helper()
+	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
+	if err != nil || got[0].Err != nil {
+		w.T.Fatal(err, got)
+	}
+	return got[0].Record.Place
+}
+
+// Published returns how many chunks were ever published on a stream.
+func (w *World) Published(run Follows, stream string) uint64 {
+	w.T.Helper()
+	page, err := w.Store.ReadStream(w.Ctx, store.ReadStream{Run: run.ID(), Stream: stream, Limit: -1})
+	Order(w.T, err)
+	return page.Last
+}
+
+// HandedOver waits for the end of a run, and reports whether it began with its creation.
+func (w *World) HandedOver(run *workflow.Run[int]) bool {
+	w.T.Helper()
+	Result(w, run)
+	return len(w.FirstFrame(run)) > 1
+}
+
+// FirstFrame returns the types of the events of the first frame.
+func (w *World) FirstFrame(run Follows) (types []event.Type) {
+	w.T.Helper()
+	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: 1}})
+	if err = errors.Join(err, loaded[0].Err); err != nil {
+		w.T.Fatal(err)
+	}
+	f, err := event.DecodeFrame(loaded[0].Frames[0])
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for i := range f.Events {
+		types = append(types, f.Events[i].Type)
+	}
+	return types
+}
+
+// Status waits until the run has a status.
+func (w *World) Status(run Follows, want workflow.Status) {
+	w.T.Helper()
+	var info workflow.RunInfo
+	w.Eventually("run "+string(run.ID())+" is "+string(want), func() bool {
+		var err error
+		if info, err = w.Client.Run(run.ID()).Info(w.Ctx); err != nil {
+			w.T.Fatal(err)
+		}
+		return info.Status == want
+	})
+}
+
+// Record returns what the store keeps beside the log of a run.
+func (w *World) Record(run Follows) store.Record {
+	w.T.Helper()
+	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
+	if err != nil || loaded[0].Err != nil {
+		w.T.Fatal(err, loaded)
+	}
+	return loaded[0].Record
+}
+
+// Feed sends messages one after the other until the run has ended.
+func (w *World) Feed(run *workflow.Run[int]) {
+	w.T.Helper()
+	for i, events := 0, uint64(0); ; i++ {
+		w.Eventually("the message before is in the log", func() bool {
+			info, err := run.Info(w.Ctx)
+			if err != nil {
+				w.T.Fatal(err)
+			}
+			before := events
+			events = info.Events
+			return events > before || !info.EndedAt.IsZero()
+		})
+		err := Numbers.Send(w.Ctx, run, i)
+		if errors.Is(err, workflow.ErrRunTerminal) || w.Ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			w.T.Fatal(err)
+		}
+	}
+}
+
+func (w *World) List(f workflow.Filter) []workflow.RunID {
+	w.T.Helper()
+	var ids []workflow.RunID
+	for info, err := range w.Client.List(w.Ctx, f) {
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		ids = append(ids, info.ID)
+	}
+	return ids
+}
+
+// Paged lists what matches page by page, and calls a function after each page.
+func (w *World) Paged(f workflow.Filter, limit int, after func(page []workflow.RunID)) []workflow.RunID {
+	w.T.Helper()
+	lister, _ := store.As[store.Lister](w.Store)
+	q := store.Query{
+		Statuses: f.Statuses, Workflow: f.Workflow, Queue: f.Queue, Tags: f.Tags,
+		Parent: f.Parent, Root: f.Root, From: f.From, To: f.To, Limit: limit,
+	}
+	var all []workflow.RunID
+	for {
+		page, err := lister.List(w.Ctx, q)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		begins := len(all)
+		for _, r := range page.Runs {
+			all = append(all, r.Run)
+		}
+		after(all[begins:])
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			return all
+		}
+	}
+}
+
+// Family is parents that wait for a message, runs that were started after them, and then,
+// once the parents have got it, their children and a grandchild of each. It returns what
+// the store says of each of them alone, newest first.
+func (w *World) Family() []workflow.RunInfo {
+	w.T.Helper()
+	parent, middle := Flow[string, string]("parent"), Flow[string, string]("middle")
+	w.Work(worker.Config{Queues: []string{workflow.DefaultQueue}}, Runs, Parks,
+		As(middle, func(ctx workflow.Context, in string) (string, error) {
+			return Echo.StartChild(ctx, in, workflow.WithTags(map[string]string{"kind": "grandchild"})).Get(ctx)
+		}),
+		As(parent, func(ctx workflow.Context, in string) (string, error) {
+			if _, err := Wake.Receive(ctx); err != nil {
+				return "", err
+			}
+			Parker.StartChild(ctx, in, workflow.WithQueue("bulk"), workflow.WithParentClose(workflow.ParentCloseAbandon),
+				workflow.WithTags(map[string]string{"kind": "child", "left": "yes"}))
+			return middle.StartChild(ctx, in, workflow.WithTags(map[string]string{"kind": "child"})).Get(ctx)
+		}))
+	var parents, others []*workflow.Run[string]
+	for n := range 2 {
+		parents = append(parents, Start(w, parent, "x", workflow.WithTags(map[string]string{"kind": "parent", "n": fmt.Sprint(n)})))
+	}
+	w.later()
+	for n := range 4 {
+		opts := []workflow.StartOption{workflow.WithTags(map[string]string{"kind": "other", "n": fmt.Sprint(n)})}
+		if n == 3 {
+			opts = append(opts, workflow.WithQueue("bulk"))
+		}
+		others = append(others, Start(w, Echo, "x", opts...))
+	}
+	w.later()
+	for _, run := range parents {
+		if err := Wake.Send(w.Ctx, run, "go"); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	for _, run := range slices.Concat(parents, others[:3]) {
+		_ = Result(w, run)
+	}
+	var ids []workflow.RunID
+	w.Eventually("all children are there", func() bool {
+		ids = w.List(workflow.Filter{})
+		return len(ids) == 12
+	})
+	var all []workflow.RunInfo
+	for _, id := range ids {
+		info, err := w.Client.Run(id).Info(w.Ctx)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		all = append(all, info)
+	}
+	slices.SortFunc(all, func(a, b workflow.RunInfo) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return all
+}
+
+// later waits until what is created now is newer than what is there.
+func (w *World) later() {
+	w.T.Helper()
+	now := w.Store.Clock().Now()
+	w.Eventually("the clock has gone on", func() bool { return !w.Store.Clock().Now().Before(now.Add(2 * time.Millisecond)) })
+}
+
+// OneOutage checks what a worker has logged of one outage, of so many tries, and that
+// nothing else was logged at Warn or above.
+func (w *World) OneOutage(causes int, tries int64) {
+	w.T.Helper()
+	w.Eventually("the store works again", func() bool { return len(w.Lines("store works again")) > 0 })
+	if n := len(w.Lines("store works again")); n != 1 {
+		w.T.Errorf("the store works again %d times", n)
+	}
+	begun := w.Lines("store fails: trying again")
+	if most := causes * bits.Len64(uint64(tries)); len(begun) < 1 || len(begun) > most {
+		w.T.Errorf("%d lines say that the store fails, want at most %d for %d tries and %d causes:\n%s", len(begun), most, tries, causes, strings.Join(begun, ""))
+	}
+	for line := range strings.Lines(w.Logs.String()) {
+		if (strings.Contains(line, "level=ERROR") || strings.Contains(line, "level=WARN")) && !strings.Contains(line, `msg="store `) && !strings.Contains(line, `msg="the store is not set up`) {
+			w.T.Errorf("another line: %s", line)
+		}
+	}
+}
+
+// AfterCrash makes a run whose log holds these events and nothing more: what a
+// worker leaves behind that dies once it has committed the last of them.
+func AfterCrash[In, Out any](w *World, d workflow.Definition[In, Out], events []event.Event) *workflow.Run[Out] {
+	w.T.Helper()
+	run, cid := event.NewRunID(w.Store.Clock().Now(), event.RandomSlot()), event.NewCID()
+	last := &events[len(events)-1]
+	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: last.Time, Events: slices.Clone(events)})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	created, err := w.Store.Create(w.Ctx, []store.Create{{
+		Run: run, Class: store.Class{Queue: workflow.DefaultQueue, Workflow: d.Name()}, Frame: frame, CID: cid, Seq: last.Seq,
+	}})
+	if err != nil || created[0].Err != nil {
+		w.T.Fatal(err, created)
+	}
+	return d.Get(w.Client, run)
+}
+
+// BlockedAs waits until a run is blocked, and checks that its reason has the words.
+func (w *World) BlockedAs(run Follows, words ...string) {
+	w.T.Helper()
+	w.Status(run, workflow.StatusBlocked)
+	info, err := w.Client.Run(run.ID()).Info(w.Ctx)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, word := range words {
+		if !strings.Contains(info.Blocked, word) {
+			w.T.Errorf("the run is blocked without saying %q:\n%s", word, info.Blocked)
+		}
+	}
+	if strings.Contains(info.Blocked, "workflow.Version") {
+		w.T.Errorf("the advice does not fit a name that was changed:\n%s", info.Blocked)
+	}
+}
+
+// EndsBefore returns a client whose deliveries arrive only when the run has ended that they
+// are for, as often as ends is true.
+func (w *World) EndsBefore(ends func(d store.Deliver) bool) *workflow.Client {
+	st := &Between{Store: w.Store, Around: func(ctx context.Context, op string, req any, do func() error) error {
+		if d, ok := req.(store.Deliver); ok && op == "deliver" && ends(d) {
+			_, _ = Collects.Get(w.Client, d.Run).Result(ctx)
+		}
+		return do()
+	}}
+	return workflow.NewClient(st, workflow.ClientConfig{})
+}
+
+// Open returns the runs that have not ended.
+func (w *World) Open() (open []event.RunID) {
+	for _, r := range w.Snapshot().Runs {
+		if r.Place != store.PlaceEnded {
+			open = append(open, r.Run)
+		}
+	}
+	return open
+}
+
+// Accepted counts in the logs of all runs how many runs have received each message, or name
+// it at their end as one that the code did not take.
+func (w *World) Accepted() map[event.ItemID]int {
+	w.T.Helper()
+	n := map[event.ItemID]int{}
+	for _, r := range w.Snapshot().Runs {
+		received, unread := map[event.ItemID]bool{}, map[event.ItemID]bool{}
+		for _, b := range r.Frames {
+			f, err := event.DecodeFrame(b)
+			if err != nil {
+				w.T.Fatal(err)
+			}
+			for _, e := range f.Events {
+				if e.Type == event.MessageReceived {
+					received[e.Item] = true
+					n[e.Item]++
+				}
+				for _, id := range e.Unread {
+					unread[id] = true
+				}
+			}
+		}
+		for id := range unread {
+			if !received[id] {
+				n[id]++
+			}
+		}
+	}
+	return n
+}
+
+// Nudge lets a little time pass, again and again, until n events of a type are
+// in the log of a run that is being executed: its worker may set the alarm only
+// when the time has come already.
+func (w *World) Nudge(run Follows, typ event.Type, n int) {
+	w.T.Helper()
+	w.Eventually("there are enough "+typ.String(), func() bool {
+		w.Clock.Advance(20 * time.Millisecond)
+		return len(Filter(w.Log(run), typ)) >= n
+	})
+}
+
+// Elapse moves the clock on until done is closed.
+func (w *World) Elapse(what string, done <-chan struct{}) {
+	w.T.Helper()
+	for {
+		select {
+		case <-done:
+			return
+		case <-w.Ctx.Done():
+			w.T.Fatalf("waited in vain for %s", what)
+		default:
+			w.Clock.Advance(time.Minute)
+			runtime.Gosched()
+		}
+	}
+}
+
+// Unsound is a workflow that decides by what a replay does not repeat.
+var (
+	Unsound = Flow[int, int]("unsound")
+	Weather = "fine"
+)
+
+// WhyBlocked starts a run under the first code, and wakes it under the second, which
+// does not fit. It returns what Result says when its time is up.
+func (w *World) WhyBlocked(first, second Binding) error {
+	w.T.Helper()
+	before := w.Work(worker.Config{}, first)
+	run := Start(w, Unsound, 0)
+	w.Reach(run, event.WaitCreated, 2)
+	before.Stop()
+	Weather = "foul"
+	w.T.Cleanup(func() { Weather = "fine" })
+	w.Work(worker.Config{}, second)
+	w.Send(run, 1)
+	w.Eventually("the run is blocked", func() bool {
+		info, err := run.Info(w.Ctx)
+		return err != nil || info.Status == workflow.StatusBlocked && info.Blocked != ""
+	})
+	ctx, cancel := context.WithTimeout(w.Ctx, time.Millisecond)
+	defer cancel()
+	_, err := run.Result(ctx)
+	return err
+}
+
+var (
+	Paid  = workflow.NewHook[int]("paid")
+	Token = workflow.NewValue[string]("token")
+	Bills = Flow[int, []int]("bills") // takes so many payloads
+	Bill  = As(Bills, func(ctx workflow.Context, n int) ([]int, error) {
+		hook, err := Paid.Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer hook.Dispose(ctx)
+		Token.Set(ctx, hook.Token())
+		var all []int
+		for range n {
+			v, err := hook.Receive(ctx)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, v)
+		}
+		return all, nil
+	})
+)
+
+// TokenOf waits for the token that a run has published.
+func (w *World) TokenOf(run workflow.Target) string {
+	w.T.Helper()
+	t, err := Token.Wait(w.Ctx, run)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return t
+}
+
+// Resume sends a payload to a hook.
+func (w *World) Resume(token string, v int, opts ...workflow.SendOption) {
+	w.T.Helper()
+	if err := Paid.Send(w.Ctx, w.Client, token, v, opts...); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Order is a command for a run.
+func Order(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func IsInvalid(err error, what string) bool {
+	var invalid *workflow.InvalidError
+	return errors.As(err, &invalid) && invalid.What == what && len(invalid.Value) <= 100
+}

@@ -1,0 +1,429 @@
+package flowtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// LimitError is the error of a validation.
+type LimitError struct{ Limit int }
+
+func (e *LimitError) Error() string { return fmt.Sprintf("more than %d", e.Limit) }
+
+var (
+	Add      = workflow.NewAsk[int, int]("add") // answers with the sum so far
+	Slow     = AStep[int, int]("slow", shim.Policy{Retry: Quick})
+	Accounts = Flow[int, int]("accounts") // adds up to 100 until a message comes
+	Account  = As(Accounts, func(ctx workflow.Context, sum int) (int, error) {
+		Add.Handle(ctx, func(n int) error {
+			if sum+n > 100 {
+				return &LimitError{100}
+			}
+			return nil
+		}, func(ctx workflow.Context, n int) (int, error) {
+			if _, err := Slow.Call(ctx, n); err != nil {
+				return 0, err
+			}
+			sum += n
+			return sum, nil
+		})
+		_, err := Numbers.Receive(ctx)
+		return sum, err
+	})
+	Slowly = Slow.As(func(_ context.Context, n int) (int, error) { return n, nil })
+)
+
+// Inbox returns how many items a run has not taken.
+func (w *World) Inbox(run Follows) int {
+	w.T.Helper()
+	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Inbox: true, Limit: -1}})
+	if err != nil || loaded[0].Err != nil {
+		w.T.Fatal(err, loaded)
+	}
+	return len(loaded[0].Inbox)
+}
+
+var (
+	AttackStep  = AStep[int, int]("attack", shim.Policy{Retry: Quick})
+	AttackLong  = AStep[int, int]("attack.long", shim.Policy{Timeout: 10_000 * time.Hour})
+	AttackSleep = Flow[int, int]("attack.sleep")
+	AttackOnce  = Flow[int, int]("attack.once")
+	AttackTopic = workflow.NewTopic[int]("attack")
+)
+
+// doubled is a child that doubles its input, and fails on negative ones.
+var (
+	Doubles = Flow[int, int]("doubles")
+	Double  = As(Doubles, func(_ workflow.Context, n int) (int, error) {
+		if n < 0 {
+			return 0, &NegativeError{N: n}
+		}
+		return 2 * n, nil
+	})
+)
+
+type NegativeError struct{ N int }
+
+func (e *NegativeError) Error() string { return fmt.Sprintf("%d is negative", e.N) }
+
+// Trip books n things, each with its undo, and then ends as it is told.
+type Trip struct {
+	Things int    `json:"things"`
+	End    string `json:"end"`
+}
+
+var (
+	Trips  = Flow[Trip, int]("trips")
+	Book   = AStep[int, int]("book", shim.Policy{Retry: Quick})
+	Unbook = AStep[int, int]("unbook", shim.Policy{Retry: Quick})
+)
+
+func Undoing(n int) func(workflow.Context) error {
+	return func(ctx workflow.Context) error {
+		_, err := Unbook.Call(ctx, n)
+		return err
+	}
+}
+
+func Travel(ctx workflow.Context, t Trip) (int, error) {
+	for n := range t.Things {
+		if _, err := Book.Call(ctx, n); err != nil {
+			return 0, err
+		}
+		withdraw := workflow.Compensate(ctx, Undoing(n))
+		if t.End == "withdraw" && n == 1 {
+			withdraw()
+			withdraw()
+		}
+	}
+	switch t.End {
+	case "wait":
+		return 0, workflow.Sleep(ctx, time.Hour)
+	case "panic":
+		panic("lost the tickets")
+	case "continue":
+		return 0, Trips.ContinueAsNew(ctx, Trip{End: "well"})
+	case "well":
+		return t.Things, nil
+	}
+	return 0, errors.New("no seat")
+}
+
+// Office executes the steps of trips and notes what was undone.
+func Office(undone *Seen[int], fails func(n int) error) []Binding {
+	return []Binding{
+		Book.As(func(_ context.Context, n int) (int, error) { return n, nil }),
+		Unbook.As(func(_ context.Context, n int) (int, error) {
+			if fails != nil {
+				if err := fails(n); err != nil {
+					return 0, err
+				}
+			}
+			undone.Add(n)
+			return n, nil
+		}),
+	}
+}
+
+// Steps calls work1 n times.
+var (
+	Steps   = Flow[int, int]("steps")
+	DoSteps = As(Steps, func(ctx workflow.Context, n int) (int, error) {
+		for i := range n {
+			if _, err := Work1.Call(ctx, i); err != nil {
+				return 0, err
+			}
+		}
+		return n, nil
+	})
+	DoWork1 = Work1.As(func(_ context.Context, n int) (int, error) { return n, nil })
+)
+
+// Seqs follows a run to its end.
+func (w *World) Seqs(run Follows, opts ...workflow.ReadOption) []uint64 {
+	var all []uint64
+	for e, err := range w.Client.Run(run.ID()).Events(w.Ctx, opts...) {
+		if err != nil {
+			w.T.Error(err)
+		}
+		all = append(all, e.Seq)
+	}
+	return all
+}
+
+func UpTo(from, to uint64) []uint64 {
+	var all []uint64
+	for n := from; n <= to; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+var (
+	Numbers  = workflow.NewTopic[int]("numbers")
+	Collects = Flow[int, []int]("collects") // receives so many numbers
+	Collect  = As(Collects, func(ctx workflow.Context, n int) ([]int, error) {
+		var all []int
+		for range n {
+			v, err := Numbers.Receive(ctx)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, v)
+		}
+		return all, nil
+	})
+)
+
+var (
+	Gpu     = AStep[int, string]("gpu", shim.Policy{Queue: "gpu", Retry: Quick})
+	Renders = Flow[int, string]("renders")
+	Render  = As(Renders, Gpu.Call)
+)
+
+// Farm starts a worker that has only the queue of the run, and one that has only
+// that of the step.
+func Farm(w *World, code Binding, f func(context.Context, int) (string, error)) {
+	w.T.Helper()
+	none := Gpu.As(func(context.Context, int) (string, error) {
+		w.T.Error("the step was executed on a worker that does not serve its queue")
+		return "", nil
+	})
+	w.Work(worker.Config{Queues: []string{workflow.DefaultQueue}}, code, none)
+	w.Work(worker.Config{Queues: []string{"gpu"}}, Gpu.As(f))
+}
+
+var ErrBusy = errors.New("busy")
+
+var (
+	Echo   = Flow[string, string]("echo")
+	Runs   = As(Echo, func(_ workflow.Context, in string) (string, error) { return "<" + in + ">", nil })
+	Parker = Flow[string, string]("parker") // waits for one message and returns it
+	Wake   = workflow.NewTopic[string]("wake")
+	Parks  = As(Parker, func(ctx workflow.Context, _ string) (string, error) { return Wake.Receive(ctx) })
+)
+
+// Work1 is a step that tests give different code.
+var (
+	Work1 = AStep[int, int]("work1", shim.Policy{Retry: Quick})
+	One   = Flow[int, int]("one") // calls work1 once
+	Calls = As(One, Work1.Call)
+)
+
+// CloseSessions ends all sessions under their workers, as if these were dead: they
+// have not been heard of for long.
+func (w *World) CloseSessions() {
+	w.T.Helper()
+	inspector, _ := store.As[store.Inspector](w.Store)
+	snap, err := inspector.Inspect(w.Ctx)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for id, l := range snap.Leases {
+		if err := w.Store.CloseSession(w.Ctx, l.Partition, id); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+}
+
+var (
+	Films = Flow[int, int]("films")
+	Film  = As(Films, func(ctx workflow.Context, n int) (int, error) {
+		Tokens.Write(ctx, 10)
+		_, err := Gpu.Call(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		return Numbers.Receive(ctx)
+	})
+)
+
+// TakesLong gives a test more time than most.
+func (w *World) TakesLong() {
+	ctx, cancel := context.WithTimeout(w.T.Context(), 10*Patience)
+	w.T.Cleanup(cancel)
+	w.Ctx = ctx
+}
+
+// InPieces reads a stream to its end, with a new reader every n chunks.
+func (w *World) InPieces(run Follows, n int) (all []Chunk) {
+	for next := uint64(1); ; {
+		before := next
+		for c, err := range Tokens.Read(w.Ctx, run, workflow.From(next)) {
+			if err != nil {
+				w.T.Error(err)
+			}
+			all = append(all, Chunk{c.Index, c.Value, c.Step, c.Attempt})
+			if next = c.Index + 1; len(all)%n == 0 {
+				break
+			}
+		}
+		if next == before {
+			return all
+		}
+	}
+}
+
+var Tokens = workflow.NewStream[int]("tokens")
+
+// Chunk has the fields of a chunk that the tests compare.
+type Chunk struct {
+	Index   uint64
+	Value   int
+	Step    string
+	Attempt int
+}
+
+// Chunks reads tokens to the end.
+func (w *World) Chunks(of Follows, opts ...workflow.ReadOption) []Chunk {
+	w.T.Helper()
+	all, err := w.Read(of, opts...)
+	if err != nil {
+		w.T.Errorf("read stream of %s: %v", of.ID(), err)
+	}
+	return all
+}
+
+// Read reads tokens to the end, or to an error.
+func (w *World) Read(of Follows, opts ...workflow.ReadOption) (all []Chunk, err error) {
+	for c, err := range Tokens.Read(w.Ctx, of, opts...) {
+		if err != nil {
+			return all, err
+		}
+		if c.Step != "" && c.Run != of.ID() {
+			w.T.Errorf("chunk %d is of run %s, want %s", c.Index, c.Run, of.ID())
+		}
+		all = append(all, Chunk{c.Index, c.Value, c.Step, c.Attempt})
+	}
+	return all, nil
+}
+
+// Written are chunks of the code of a run: from and those that follow.
+func Written(from int, values ...int) []Chunk {
+	var all []Chunk
+	for i, v := range values {
+		all = append(all, Chunk{Index: uint64(from + i), Value: v})
+	}
+	return all
+}
+
+// By says that a step has written the chunks.
+func By(step string, attempt int, chunks []Chunk) []Chunk {
+	for i := range chunks {
+		chunks[i].Step, chunks[i].Attempt = step, attempt
+	}
+	return chunks
+}
+
+// Same compares what was read.
+func Same(t *testing.T, what string, got, want []Chunk) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Writes adds to tokens, from a step.
+func Writes(ctx context.Context, values ...int) error {
+	for _, v := range values {
+		if err := step.Write(ctx, Tokens, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var Streams = Flow[int, int]("streams")
+
+var (
+	Holds = Flow[string, int]("holds") // opens a hook with its input as the token, takes one payload
+	Hold  = As(Holds, func(ctx workflow.Context, own string) (int, error) {
+		hook, err := Paid.Open(ctx, workflow.Token(own))
+		if err != nil {
+			return 0, err
+		}
+		return hook.Receive(ctx)
+	})
+)
+
+// Opened waits until the run has a hook with a token of its own.
+func (w *World) Opened(run Follows) { w.Reach(run, event.ChildStarted, 1) }
+
+var (
+	Level  = workflow.NewValue[int]("level")
+	Climbs = Flow[int, int]("climbs") // sets level to 1, 2, … with each message
+	Climb  = As(Climbs, func(ctx workflow.Context, n int) (int, error) {
+		for i := range n {
+			if _, err := Numbers.Receive(ctx); err != nil {
+				return i, err
+			}
+			Level.Set(ctx, i+1)
+		}
+		return n, nil
+	})
+)
+
+// Send sends a number.
+func (w *World) Send(to workflow.Target, n int) {
+	w.T.Helper()
+	if err := Numbers.Send(w.Ctx, to, n); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Noting notes which steps were executed.
+func Noting(got *Seen[int]) Binding {
+	return Work1.As(func(_ context.Context, n int) (int, error) { got.Add(n); return n, nil })
+}
+
+// Gates are steps that complete when the test says so.
+type Gates struct{ Open [8]chan struct{} }
+
+func NewGates() *Gates {
+	g := &Gates{}
+	for i := range g.Open {
+		g.Open[i] = make(chan struct{})
+	}
+	return g
+}
+
+// Pass waits for its gate and returns n, or an error if n is odd.
+func (g *Gates) Pass(ctx context.Context, n int) (int, error) {
+	select {
+	case <-g.Open[n]:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if n%2 == 1 {
+		return 0, fmt.Errorf("odd %d: %w", n, ErrFatal)
+	}
+	return n, nil
+}
+
+var ErrFatal = errors.New("fatal")
+
+// Settled waits until n steps of a run have ended.
+func (w *World) Settled(run Follows, n int) {
+	w.T.Helper()
+	for _, err := range w.Client.Run(run.ID()).Events(w.Ctx, workflow.Types(event.StepCompleted, event.StepFailed)) {
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		if n--; n == 0 {
+			return
+		}
+	}
+	w.T.Fatal("the run ended before")
+}

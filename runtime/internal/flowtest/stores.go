@@ -1,0 +1,413 @@
+package flowtest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// Between is a store whose every call passes through a function, which may
+// execute it or not, once or twice, sooner or later, and may invent an answer.
+// It counts the calls that came.
+type Between struct {
+	store.Store
+	// around decides about a call; nil: it is executed. req is the argument,
+	// do executes the call and keeps its answer.
+	Around func(ctx context.Context, op string, req any, do func() error) error
+	// answers may change what a Commit answers; nil: nothing is changed.
+	Answers func(commits []store.Commit, results []store.Committed)
+
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (s *Between) Unwrap() store.Store { return s.Store }
+
+func (s *Between) pass(ctx context.Context, op string, req any, do func() error) error {
+	s.mu.Lock()
+	if s.calls == nil {
+		s.calls = map[string]int{}
+	}
+	s.calls[op]++
+	s.mu.Unlock()
+	if s.Around == nil {
+		return do()
+	}
+	return s.Around(ctx, op, req, do)
+}
+
+// Tally returns how many calls of each operation came.
+func (s *Between) Tally() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.calls)
+}
+
+// Count returns how many calls of these operations came; of none: of all.
+func (s *Between) Count(ops ...string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for op, calls := range maps.All(s.calls) {
+		wanted := len(ops) == 0
+		for _, o := range ops {
+			wanted = wanted || o == op
+		}
+		if wanted {
+			n += calls
+		}
+	}
+	return n
+}
+
+func (s *Between) Create(ctx context.Context, runs []store.Create) (got []store.Created, err error) {
+	err = s.pass(ctx, "create", runs, func() error { got, err = s.Store.Create(ctx, runs); return err })
+	return got, err
+}
+
+func (s *Between) OpenSession(ctx context.Context, o store.Session) error {
+	return s.pass(ctx, "open", o, func() error { return s.Store.OpenSession(ctx, o) })
+}
+
+func (s *Between) Heartbeat(ctx context.Context, partition int, id store.SessionID) (got store.Heartbeat, err error) {
+	err = s.pass(ctx, "heartbeat", id, func() error { got, err = s.Store.Heartbeat(ctx, partition, id); return err })
+	return got, err
+}
+
+func (s *Between) Reconcile(ctx context.Context, partition int, id store.SessionID) (got []store.Owned, err error) {
+	err = s.pass(ctx, "reconcile", id, func() error { got, err = s.Store.Reconcile(ctx, partition, id); return err })
+	return got, err
+}
+
+func (s *Between) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
+	return s.pass(ctx, "close", id, func() error { return s.Store.CloseSession(ctx, partition, id) })
+}
+
+func (s *Between) Claim(ctx context.Context, c store.Claim) (got store.Claimed, err error) {
+	err = s.pass(ctx, "claim", c, func() error { got, err = s.Store.Claim(ctx, c); return err })
+	if err != nil {
+		got = store.Claimed{}
+	}
+	return got, err
+}
+
+func (s *Between) Due(ctx context.Context, partition, limit int) (next time.Time, err error) {
+	err = s.pass(ctx, "due", nil, func() error { next, err = s.Store.Due(ctx, partition, limit); return err })
+	return next, err
+}
+
+func (s *Between) Commit(ctx context.Context, commits []store.Commit) (got []store.Committed, err error) {
+	err = s.pass(ctx, "commit", commits, func() error { got, err = s.Store.Commit(ctx, commits); return err })
+	if err != nil {
+		return nil, err
+	}
+	if s.Answers != nil {
+		s.Answers(commits, got)
+	}
+	return got, nil
+}
+
+func (s *Between) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
+	return s.pass(ctx, "release", run, func() error { return s.Store.Release(ctx, run, fence) })
+}
+
+func (s *Between) Deliver(ctx context.Context, d store.Deliver) (run event.RunID, err error) {
+	err = s.pass(ctx, "deliver", d, func() error { run, err = s.Store.Deliver(ctx, d); return err })
+	return run, err
+}
+
+func (s *Between) Load(ctx context.Context, runs []store.Load) (got []store.Loaded, err error) {
+	err = s.pass(ctx, "load", runs, func() error { got, err = s.Store.Load(ctx, runs); return err })
+	return got, err
+}
+
+func (s *Between) Wait(ctx context.Context, w store.Wait) (got store.Woken, err error) {
+	err = s.pass(ctx, "wait", w, func() error { got, err = s.Store.Wait(ctx, w); return err })
+	if err != nil {
+		got = store.Woken{}
+	}
+	return got, err
+}
+
+// SomethingReady reports whether the store has runs that could be claimed.
+func (s *Between) SomethingReady(ctx context.Context) bool {
+	inspector, _ := store.As[store.Inspector](s.Store)
+	snap, err := inspector.Inspect(ctx)
+	return err == nil && len(snap.Ready) > 0
+}
+
+// Await blocks until somebody has come to the gate.
+func (w *World) Await(what string, arrived <-chan struct{}) {
+	w.T.Helper()
+	select {
+	case <-arrived:
+	case <-w.Ctx.Done():
+		w.T.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// Check returns what is wrong with the store.
+func (w *World) Check() []fsck.Finding {
+	w.T.Helper()
+	inspector, ok := store.As[store.Inspector](w.Store)
+	if !ok {
+		w.T.Fatal("the store cannot be inspected")
+	}
+	snap, err := inspector.Inspect(w.Ctx)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return fsck.Check(snap)
+}
+
+// WorkOn starts a worker that sees the store through another one.
+func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *Running {
+	w.T.Helper()
+	other := *w
+	other.Client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(w.Logs, nil))})
+	w.T.Cleanup(func() { _ = other.Client.Close() })
+	r := other.Work(cfg, bindings...)
+	r.Client = other.Client
+	return r
+}
+
+// AdvanceUntil lets virtual time pass until done.
+func (w *World) AdvanceUntil(what string, done <-chan struct{}) {
+	w.T.Helper()
+	for {
+		select {
+		case <-done:
+			return
+		case <-w.Ctx.Done():
+			w.T.Fatalf("waited in vain for %s", what)
+		default:
+			w.Clock.Advance(100 * time.Millisecond)
+			runtime.Gosched()
+		}
+	}
+}
+
+// Halted tells a worker to stop and returns what is closed once it has.
+func (r *Running) Halted() <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Stop()
+	}()
+	return done
+}
+
+// Healthy checks every invariant of the store.
+func (w *World) Healthy() {
+	w.T.Helper()
+	if found := w.Check(); found != nil {
+		w.T.Errorf("the store is damaged: %v", found)
+	}
+}
+
+// Absent is a flaky store that loses every other answer of what clients ask, too.
+type Absent struct{ Flaky }
+
+func (s *Absent) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
+	run, err := s.Store.Deliver(ctx, d)
+	return run, s.lose(err)
+}
+
+func (s *Absent) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
+	run, err := s.Store.Resolve(ctx, workflowID)
+	return run, s.lose(err)
+}
+
+func (s *Absent) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
+	loaded, err := s.Store.Load(ctx, loads)
+	return loaded, s.lose(err)
+}
+
+// Outboxless is a store whose outbox seems to be empty: its worker dies before it
+// carries anything over.
+type Outboxless struct{ store.Store }
+
+func (s *Outboxless) Unwrap() store.Store { return s.Store }
+
+func (s *Outboxless) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
+	return nil, time.Time{}, nil
+}
+
+// Purges is a store on virtual time that tells what its one worker does to
+// purge it, and fails the first calls if asked to.
+type Purges struct {
+	store.Store
+	Virtual *storetest.Clock
+	calls   atomic.Int64
+	Armed   atomic.Bool // the worker waits to look again
+	Fail    int64
+}
+
+func (p *Purges) Unwrap() store.Store { return p.Store }
+
+func (p *Purges) Clock() store.Clock { return PurgeClock{p.Virtual, p} }
+
+func (p *Purges) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
+	p.Armed.Store(false)
+	if p.calls.Add(1) <= p.Fail {
+		return 0, time.Time{}, errors.New("the purge was struck by lightning")
+	}
+	inner, _ := store.As[store.Purger](p.Store)
+	return inner.Purge(ctx, partition, limit)
+}
+
+func (p *Purges) Delete(ctx context.Context, run event.RunID) error {
+	inner, _ := store.As[store.Purger](p.Store)
+	return inner.Delete(ctx, run)
+}
+
+// PurgeClock notices when the worker begins to wait for its next purge: nothing
+// else of it waits for about a minute.
+type PurgeClock struct {
+	*storetest.Clock
+	p *Purges
+}
+
+const LookAtMost = 72 * time.Second
+
+func (c PurgeClock) AfterFunc(d time.Duration, f func()) func() bool {
+	stop := c.Clock.AfterFunc(d, f)
+	if d >= 10*time.Second && d <= LookAtMost {
+		c.p.Armed.Store(true)
+	}
+	return stop
+}
+
+// Look lets just enough time pass for the one worker to look for runs to
+// purge, and waits until it has done so.
+func (w *World) Look(p *Purges) {
+	w.T.Helper()
+	w.Eventually("the worker waits for its next purge", p.Armed.Load)
+	calls := p.calls.Load()
+	w.Clock.Advance(LookAtMost)
+	w.Eventually("the worker has purged", func() bool { return p.calls.Load() > calls && p.Armed.Load() })
+}
+
+// OnVirtualTime runs a test on stores whose time stands still until the test
+// advances it.
+func OnVirtualTime(t *testing.T, test func(t *testing.T, w *World, p *Purges)) {
+	t.Helper()
+	for name, open := range map[string]func(*testing.T, store.Clock) store.Store{
+		"memory": func(_ *testing.T, c store.Clock) store.Store {
+			return memstore.NewWith(memstore.Config{Clock: c})
+		},
+		"memory in 3 partitions": func(_ *testing.T, c store.Clock) store.Store {
+			return memstore.NewWith(memstore.Config{Clock: c, Partitions: 3})
+		},
+		"sqlite": func(t *testing.T, c store.Clock) store.Store {
+			st, err := sqlitestore.OpenWith(filepath.Join(t.TempDir(), "flows.db"), sqlitestore.Config{Clock: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := storetest.NewClock()
+			p := &Purges{Store: open(t, clock), Virtual: clock}
+			w := NewWorld(t, p, workflow.ClientConfig{})
+			w.Clock = clock
+			test(t, w, p)
+		})
+	}
+}
+
+// Snapshot returns what the store holds, which must be sound.
+func (w *World) Snapshot() *store.Snapshot {
+	w.T.Helper()
+	inspector, _ := store.As[store.Inspector](w.Store)
+	snap, err := inspector.Inspect(w.Ctx)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, f := range fsck.Check(snap) {
+		w.T.Errorf("fsck: %v", f)
+	}
+	return snap
+}
+
+// PassUntil lets time pass, minute by minute, until cond holds.
+func (w *World) PassUntil(what string, cond func() bool) {
+	w.T.Helper()
+	w.Eventually(what, func() bool {
+		if cond() {
+			return true
+		}
+		w.Clock.Advance(time.Minute)
+		return false
+	})
+}
+
+// Kept returns the ids of the runs that can be found.
+func (w *World) Kept() map[workflow.RunID]bool {
+	w.T.Helper()
+	found := map[workflow.RunID]bool{}
+	for run, err := range w.Client.List(w.Ctx, workflow.Filter{}) {
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		found[run.ID] = true
+	}
+	return found
+}
+
+var ErrOutage = errors.New("the store does not answer")
+
+// Flaky does what it is asked to do with streams and logs, and loses every other
+// answer, also that of questions.
+type Flaky struct {
+	store.Store
+	Calls  atomic.Int64
+	Losses atomic.Int64
+}
+
+func (s *Flaky) Unwrap() store.Store { return s.Store }
+
+func (s *Flaky) lose(err error) error {
+	if s.Calls.Add(1)%2 == 0 {
+		return err
+	}
+	s.Losses.Add(1)
+	return ErrOutage
+}
+
+func (s *Flaky) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
+	return s.lose(s.Store.Publish(ctx, run, fence, chunks))
+}
+
+func (s *Flaky) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+	page, err := s.Store.ReadStream(ctx, r)
+	if err := s.lose(err); err != nil {
+		return store.StreamPage{}, err
+	}
+	return page, err
+}
+
+func (s *Flaky) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
+	return s.lose(s.Store.AwaitStream(ctx, run, stream, after))
+}
+
+func (s *Flaky) Watch(ctx context.Context, run event.RunID, n uint64) error {
+	return s.lose(s.Store.Watch(ctx, run, n))
+}

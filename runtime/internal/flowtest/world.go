@@ -1,0 +1,419 @@
+package flowtest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+// Patience bounds every test: whoever waits longer waits for nothing, on the busiest
+// machine.
+const Patience = time.Minute
+
+// World is a store and a client of it, and what the workers on it have logged.
+type World struct {
+	T      *testing.T
+	Ctx    context.Context
+	Store  store.Store
+	Client *workflow.Client
+	Logs   *LogBuffer
+	Clock  *storetest.Clock // nil: the machine's
+	Near   bool             // what is started on the client is handed over to workers
+}
+
+// NewWorld makes a world on a store, which it closes at the end of the test.
+func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
+	t.Helper()
+	logs := &LogBuffer{}
+	cfg.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	w := &World{T: t, Ctx: ctx, Store: st, Client: workflow.NewClient(st, cfg), Logs: logs, Near: *Near}
+	t.Cleanup(func() {
+		w.explain()
+		cancel()
+		if err := errors.Join(w.Client.Close(), st.Close()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if t.Failed() {
+			t.Log(logs.String())
+		}
+	})
+	return w
+}
+
+// explain shows, after a failure, the runs that have not ended.
+func (w *World) explain() {
+	inspector, ok := store.As[store.Inspector](w.Store)
+	if !ok || !w.T.Failed() {
+		return
+	}
+	snap, err := inspector.Inspect(context.Background())
+	if err != nil {
+		return
+	}
+	for _, r := range snap.Runs {
+		if r.Place != store.PlaceEnded {
+			w.T.Logf("run %s of %s is %s (%s) since event %d, due %v, inbox %d, owner %q, recoveries %d",
+				r.Run, r.Class.Workflow, r.Place, r.Status, r.Seq, r.Due, len(r.Inbox), r.Owner, r.Recoveries)
+		}
+	}
+}
+
+// NewMemory makes a world in memory.
+func NewMemory(t *testing.T) *World {
+	t.Helper()
+	return NewWorld(t, memstore.New(), workflow.ClientConfig{})
+}
+
+// NewVirtual makes a world in memory whose time stands still until the test
+// advances it.
+func NewVirtual(t *testing.T) *World {
+	t.Helper()
+	clock := storetest.NewClock()
+	w := NewWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{})
+	w.Clock = clock
+	return w
+}
+
+// Stores are the kinds of stores on which the runtime must do the same.
+var Stores = map[string]func(t *testing.T) store.Store{
+	"memory": func(*testing.T) store.Store { return memstore.New() },
+	"memory in 3 partitions": func(*testing.T) store.Store {
+		return memstore.NewWith(memstore.Config{Partitions: 3})
+	},
+	"sqlite": func(t *testing.T) store.Store { return OpenSQLite(t, filepath.Join(t.TempDir(), "flows.db")) },
+}
+
+func OpenSQLite(t *testing.T, path string) store.Store {
+	t.Helper()
+	st, err := sqlitestore.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// OnEachStore runs a test on every kind of store.
+func OnEachStore(t *testing.T, test func(t *testing.T, w *World)) {
+	t.Helper()
+	for name, open := range Stores {
+		t.Run(name, func(t *testing.T) { test(t, NewWorld(t, open(t), workflow.ClientConfig{})) })
+	}
+}
+
+// Binding registers one workflow or step.
+type Binding func(workflow.Registrar)
+
+// LookEvery lets a worker look for work at least so often, even if nothing wakes it.
+func LookEvery(d time.Duration) Binding {
+	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, d, 0) }
+}
+
+// ObeysWithin bounds how long a worker that stops waits for code that was told to end.
+func ObeysWithin(d time.Duration) Binding {
+	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, 0, d) }
+}
+
+// Running is a worker that works.
+type Running struct {
+	*worker.Worker
+	t      *testing.T
+	Client *workflow.Client // of the worker
+	Halt   context.CancelFunc
+	Done   chan error
+	once   sync.Once
+}
+
+// Near hands over what tests start to their workers. Else only tests about that do:
+// elsewhere runs are claimed.
+var Near = flag.Bool("near", false, "hand over what tests start to their workers")
+
+// Work starts a worker, which ends with the test. It begins what is
+// started on the client of the world if that is near, and claims other runs.
+func (w *World) Work(cfg worker.Config, bindings ...Binding) *Running {
+	w.T.Helper()
+	if w.Clock != nil && cfg.Heartbeat == 0 {
+		// Leases must not end because the time jumps.
+		cfg.Heartbeat, cfg.ClaimExpiry = 20_000*time.Hour, 80_000*time.Hour
+	}
+	cfg.NoHandover = cfg.NoHandover || !w.Near
+	r := &Running{Worker: worker.New(w.Client, cfg), t: w.T, Client: w.Client, Done: make(chan error, 1)}
+	for _, b := range bindings {
+		b(r)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.Halt = cancel
+	go func() { r.Done <- r.Run(ctx) }()
+	w.T.Cleanup(r.Stop)
+	return r
+}
+
+// Stop ends the worker and waits for it.
+func (r *Running) Stop() {
+	r.once.Do(func() {
+		r.Halt()
+		select {
+		case err := <-r.Done:
+			if err != nil {
+				r.t.Errorf("Run returned %v", err)
+			}
+		case <-time.After(Patience):
+			r.t.Error("the worker did not stop")
+		}
+	})
+}
+
+// Flow declares a workflow of a test.
+func Flow[In, Out any](name string) workflow.Definition[In, Out] {
+	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{})
+}
+
+// As binds a workflow to its code.
+func As[In, Out any](d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) Binding {
+	return func(r workflow.Registrar) { shim.BindWorkflow(r, d, f) }
+}
+
+type StepArgs[A any] struct {
+	In A `json:"in"`
+}
+
+// StepOf is a step with one parameter, as generated code declares it.
+type StepOf[A, R any] struct {
+	shim.Step[func(context.Context, A) (R, error)]
+}
+
+// AStep declares a step of a test.
+func AStep[A, R any](name string, p shim.Policy) StepOf[A, R] {
+	return StepOf[A, R]{shim.NewStep("test."+name, p, func(f func(context.Context, A) (R, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a StepArgs[A]) (R, error) { return f(ctx, a.In) })
+	})}
+}
+
+// Call is the function that flowgen writes for the step.
+func (s StepOf[A, R]) Call(ctx workflow.Context, a A) (R, error) {
+	return shim.Call[R](ctx, s.Step, StepArgs[A]{a})
+}
+
+// CallKey is the function that flowgen writes for a step with a declared key.
+func (s StepOf[A, R]) CallKey(ctx workflow.Context, key string, a A) (R, error) {
+	return shim.CallKey[R](ctx, s.Step, key, StepArgs[A]{a})
+}
+
+// As binds the step to its code.
+func (s StepOf[A, R]) As(f func(context.Context, A) (R, error)) Binding {
+	return func(r workflow.Registrar) { s.Bind(r, f) }
+}
+
+// Quick is a retry policy for tests in real time.
+var Quick = workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}
+
+// Start starts a run.
+func Start[In, Out any](w *World, d workflow.Definition[In, Out], in In, opts ...workflow.StartOption) *workflow.Run[Out] {
+	w.T.Helper()
+	run, err := d.Start(w.Ctx, w.Client, in, opts...)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return run
+}
+
+// patiently waits for something. Whoever computes from a virtual time how long to
+// wait, while that time jumps, sets an alarm that is too late: if nothing comes,
+// a little more time passes.
+func (w *World) patiently(wait func() error) error {
+	if w.Clock == nil {
+		return wait()
+	}
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(time.Second):
+			w.Clock.Advance(6 * time.Second)
+		}
+	}
+}
+
+// Exactly reports whether d is want, but for what patiently may have added.
+func Exactly(d, want time.Duration) bool { return d >= want && d < want+time.Minute }
+
+// Result waits for the result of a run that should complete.
+func Result[T any](w *World, run *workflow.Run[T]) (v T) {
+	w.T.Helper()
+	err := w.patiently(func() (err error) {
+		v, err = run.Result(w.Ctx)
+		return err
+	})
+	if err != nil {
+		w.T.Fatalf("result of %s: %v", run.ID(), err)
+	}
+	return v
+}
+
+// Failure waits for the error of a run that should not complete.
+func Failure[T any](w *World, run *workflow.Run[T]) *workflow.RunError {
+	w.T.Helper()
+	err := w.patiently(func() error {
+		_, err := run.Result(w.Ctx)
+		return err
+	})
+	var failed *workflow.RunError
+	if !errors.As(err, &failed) {
+		w.T.Fatalf("result of %s: got %v, want a *workflow.RunError", run.ID(), err)
+	}
+	return failed
+}
+
+// Follows is implemented by handles of runs.
+type Follows interface {
+	workflow.Target
+	ID() workflow.RunID
+}
+
+// Reach waits until the log of a run holds n events of a type, and returns the
+// last of them.
+func (w *World) Reach(run Follows, typ event.Type, n int) (last event.Event) {
+	w.T.Helper()
+	err := w.patiently(func() error {
+		for e, err := range w.Client.Run(run.ID()).Events(w.Ctx, workflow.Types(typ)) {
+			if err != nil {
+				return err
+			}
+			if n--; n == 0 {
+				last = e
+				return nil
+			}
+		}
+		return errors.New("the run ended before")
+	})
+	if err != nil {
+		w.T.Fatalf("wait for %d more %s of run %s: %v", n, typ, run.ID(), err)
+	}
+	return last
+}
+
+// Log returns what the log of a run holds now.
+func (w *World) Log(run Follows) []event.Event {
+	w.T.Helper()
+	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID()}})
+	if err != nil || loaded[0].Err != nil {
+		w.T.Fatal(err, loaded)
+	}
+	var all []event.Event
+	for _, b := range loaded[0].Frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		all = append(all, f.Events...)
+	}
+	return all
+}
+
+// Filter returns the events of some types.
+func Filter(events []event.Event, types ...event.Type) []event.Event {
+	var found []event.Event
+	for _, e := range events {
+		for _, t := range types {
+			if e.Type == t {
+				found = append(found, e)
+			}
+		}
+	}
+	return found
+}
+
+// Eventually waits until cond holds.
+func (w *World) Eventually(what string, cond func() bool) {
+	w.T.Helper()
+	for !cond() {
+		if w.Ctx.Err() != nil {
+			w.T.Fatalf("waited in vain until %s", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+// FastForward follows a run to its end and lets virtual time pass as soon as
+// the run sleeps or waits for its next attempt.
+func (w *World) FastForward(run Follows) {
+	w.T.Helper()
+	err := w.patiently(func() error {
+		for e, err := range w.Client.Run(run.ID()).Events(w.Ctx, workflow.Types(event.StepRetrying, event.WaitCreated)) {
+			if err != nil {
+				return err
+			}
+			if d := e.Due.Sub(w.Clock.Now()); d > 0 && !e.Due.IsZero() {
+				w.Clock.Advance(d)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// OnEveryStore is onEachStore, and Redis.
+func OnEveryStore(t *testing.T, test func(t *testing.T, w *World)) {
+	t.Helper()
+	OnEachStore(t, test)
+	t.Run("redis", func(t *testing.T) {
+		st, err := redisstore.Open(redistest.Start(t).URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, NewWorld(t, st, workflow.ClientConfig{}))
+	})
+}
+
+// OnPartitions runs a test on every kind of store, and where it can have several
+// partitions on one with as many.
+func OnPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
+	t.Helper()
+	for name, open := range map[string]func(t *testing.T) store.Store{
+		"memory": func(*testing.T) store.Store { return memstore.New() },
+		fmt.Sprintf("memory in %d partitions", n): func(*testing.T) store.Store {
+			return memstore.NewWith(memstore.Config{Partitions: n})
+		},
+		"sqlite": Stores["sqlite"],
+		fmt.Sprintf("redis in %d partitions", n): func(t *testing.T) store.Store {
+			st, err := redisstore.Open(fmt.Sprintf("%s?partitions=%d", redistest.Start(t).URL(), n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(t, NewWorld(t, open(t), workflow.ClientConfig{})) })
+	}
+}
+
+// In gives a run a workflow id in a partition.
+func (w *World) In(partition int, name string) workflow.StartOption {
+	for int(event.SlotOf(name))%w.Store.Partitions() != partition%w.Store.Partitions() {
+		name += "-"
+	}
+	return workflow.WithID(name)
+}

@@ -1,0 +1,181 @@
+package flows_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// codeOf is the code of a run that is changed while it waits.
+type codeOf func(ctx workflow.Context) (string, error)
+
+var changedFlow = flowtest.Flow[int, string]("changed")
+
+// change says what becomes of a run that is under way when its code changes.
+type change struct {
+	was, is codeOf
+	blocked bool
+	twice   bool   // the new code waits twice
+	want    string // what the run returns on the new code, unless it is blocked
+}
+
+// lists is a step whose argument may be nil.
+var lists = flowtest.AStep[[]string, int]("lists", shim.Policy{})
+
+func wakeUp(ctx workflow.Context) error {
+	_, err := flowtest.Wake.Receive(ctx)
+	return err
+}
+
+// mapped works on five items, of which so many at once.
+func mapped(limit int) codeOf {
+	return func(ctx workflow.Context) (string, error) {
+		var opts []workflow.MapOption
+		if limit > 0 {
+			opts = append(opts, workflow.Limit(limit))
+		}
+		all, err := workflow.Map(ctx, []int{1, 2, 3, 4, 5}, flowtest.Work1.Call, opts...)
+		if err == nil {
+			err = wakeUp(ctx)
+		}
+		return fmt.Sprint(all), err
+	}
+}
+
+func listed(list []string) codeOf {
+	return func(ctx workflow.Context) (string, error) {
+		if _, err := lists.Call(ctx, list); err != nil {
+			return "", err
+		}
+		return "listed", wakeUp(ctx)
+	}
+}
+
+// drawing decides by a number, after it has drawn others.
+func drawing(before int) codeOf {
+	return func(ctx workflow.Context) (string, error) {
+		for range before {
+			workflow.Rand(ctx).Int()
+		}
+		workflow.Rand(ctx).Int()
+		return "drawn", wakeUp(ctx)
+	}
+}
+
+// drawnInto makes a number the argument of a step.
+func drawnInto(before int) codeOf {
+	return func(ctx workflow.Context) (string, error) {
+		for range before {
+			workflow.Rand(ctx).Int()
+		}
+		if _, err := flowtest.Work1.Call(ctx, workflow.Rand(ctx).Int()); err != nil {
+			return "", err
+		}
+		return "drawn", wakeUp(ctx)
+	}
+}
+
+func hooked(opts ...workflow.HookOption) codeOf {
+	return func(ctx workflow.Context) (string, error) {
+		h, err := flowtest.Paid.Open(ctx, opts...)
+		if err != nil {
+			return "", err
+		}
+		return strings.SplitN(h.Token(), "_", 2)[0], wakeUp(ctx)
+	}
+}
+
+// limited works under a time limit.
+func limitedBy(d time.Duration) codeOf {
+	return func(ctx workflow.Context) (string, error) {
+		if d > 0 {
+			var cancel workflow.CancelFunc
+			ctx, cancel = workflow.WithTimeout(ctx, d)
+			defer cancel()
+		}
+		if _, err := flowtest.Work1.Call(ctx, 1); err != nil {
+			return "", err
+		}
+		return "limited", wakeUp(ctx)
+	}
+}
+
+// lateLimit has a time limit only where no run under way has come.
+func lateLimit(d time.Duration) codeOf {
+	return func(ctx workflow.Context) (string, error) {
+		if err := wakeUp(ctx); err != nil {
+			return "", err
+		}
+		return limitedBy(d)(ctx)
+	}
+}
+
+// What the table of the guide says about changes of code under running runs; the other
+// rows have tests of their own.
+func TestVER1_WhatChangesOfCodeDoToRunsUnderWay(t *testing.T) {
+	for what, c := range map[string]change{
+		"Limit lowered":                       {was: mapped(3), is: mapped(1), blocked: true},
+		"Limit raised":                        {was: mapped(1), is: mapped(3), blocked: true},
+		"Limit removed":                       {was: mapped(2), is: mapped(0), blocked: true},
+		"Limit above the number of items":     {was: mapped(0), is: mapped(5), want: "[1 2 3 4 5]"},
+		"a time limit added":                  {was: limitedBy(0), is: limitedBy(time.Hour), blocked: true},
+		"a time limit removed":                {was: limitedBy(time.Hour), is: limitedBy(0), blocked: true},
+		"another time limit":                  {was: limitedBy(time.Hour), is: limitedBy(2 * time.Hour), want: "limited"},
+		"a time limit added later":            {was: wakeTwice, is: lateLimit(time.Hour), twice: true, want: "limited"},
+		"nil instead of an empty list":        {was: listed([]string{}), is: listed(nil), blocked: true},
+		"an empty list instead of nil":        {was: listed(nil), is: listed([]string{}), blocked: true},
+		"one draw more":                       {was: drawing(0), is: drawing(1), want: "drawn"},
+		"one draw more before an argument":    {was: drawnInto(0), is: drawnInto(1), blocked: true},
+		"another token":                       {was: hooked(workflow.Token("a")), is: hooked(workflow.Token("b")), blocked: true},
+		"a token instead of a random one":     {was: hooked(), is: hooked(workflow.Token("b")), blocked: true},
+		"a random token instead of one's own": {was: hooked(workflow.Token("c")), is: hooked(), blocked: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+				bind := func(f codeOf) flowtest.Binding {
+					return flowtest.As(changedFlow, func(ctx workflow.Context, _ int) (string, error) { return f(ctx) })
+				}
+				doLists := lists.As(func(_ context.Context, all []string) (int, error) { return len(all), nil })
+				first := w.Work(worker.Config{Parked: 1}, bind(c.was), flowtest.DoWork1, doLists)
+				run := flowtest.Start(w, changedFlow, 0)
+				w.ReachWaiting(run)
+				first.Stop()
+				// One more step: else both are one program to a compiler that does not inline.
+				second := w.Work(worker.Config{}, bind(c.is), flowtest.DoWork1, doLists, countStep)
+				if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
+					t.Fatal(err)
+				}
+				if c.twice { // else it may have ended
+					if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !c.blocked {
+					if got := flowtest.Result(w, run); got != c.want {
+						t.Errorf("got %q, want %q", got, c.want)
+					}
+					return
+				}
+				w.Status(run, workflow.StatusBlocked)
+				second.Stop()
+				w.Work(worker.Config{}, bind(c.was), flowtest.DoWork1, doLists)
+				flowtest.Result(w, run)
+			})
+		})
+	}
+}
+
+// wakeTwice is the code before a part of it was added.
+func wakeTwice(ctx workflow.Context) (string, error) {
+	if err := wakeUp(ctx); err != nil {
+		return "", err
+	}
+	return "", wakeUp(ctx)
+}

@@ -1,0 +1,204 @@
+package runs_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// selects reports whether a filter asks for a run.
+func selects(f workflow.Filter, i *workflow.RunInfo) bool {
+	for key, value := range f.Tags {
+		if got, ok := i.Tags[key]; !ok || got != value {
+			return false
+		}
+	}
+	return (f.Workflow == "" || i.Workflow == f.Workflow) && (f.Queue == "" || i.Queue == f.Queue) &&
+		(f.Parent == "" || i.Parent == f.Parent) && (f.Root == "" || i.Root == f.Root) &&
+		(f.From.IsZero() || !i.CreatedAt.Before(f.From)) && (f.To.IsZero() || i.CreatedAt.Before(f.To)) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, i.Status))
+}
+
+func TestRUN7_ListFiltersNewestFirst(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		all := w.Family()
+		var kinds []string
+		find := func(workflowName string, parent workflow.RunID) workflow.RunInfo {
+			return all[slices.IndexFunc(all, func(i workflow.RunInfo) bool { return i.Workflow == "test."+workflowName && i.Parent == parent })]
+		}
+		top := find("parent", "")
+		child := find("middle", top.ID)
+		grandchild := find("echo", child.ID)
+		for _, id := range w.List(workflow.Filter{}) {
+			at := slices.IndexFunc(all, func(i workflow.RunInfo) bool { return i.ID == id })
+			kinds = append(kinds, strings.TrimPrefix(all[at].Tags["kind"], "grand"))
+		}
+		if got, want := slices.Compact(kinds), []string{"child", "other", "parent"}; !slices.Equal(got, want) {
+			t.Errorf("the runs are, newest first, %v, want %v", got, want)
+		}
+		const some = -1 // how many depends on what was created in one millisecond
+		completed, pending := workflow.StatusCompleted, workflow.StatusPending
+		for name, tt := range map[string]struct {
+			filter workflow.Filter
+			want   int
+		}{
+			"all":                        {workflow.Filter{}, 12},
+			"status":                     {workflow.Filter{Statuses: []workflow.Status{completed}}, 9},
+			"statuses":                   {workflow.Filter{Statuses: []workflow.Status{pending, workflow.StatusFailed}}, 3},
+			"workflow":                   {workflow.Filter{Workflow: "test.echo"}, 6},
+			"queue":                      {workflow.Filter{Queue: "bulk"}, 3},
+			"tag":                        {workflow.Filter{Tags: map[string]string{"kind": "child"}}, 4},
+			"tags":                       {workflow.Filter{Tags: map[string]string{"kind": "child", "left": "yes"}}, 2},
+			"a tag that none has":        {workflow.Filter{Tags: map[string]string{"n": "77"}}, 0},
+			"parent":                     {workflow.Filter{Parent: top.ID}, 2},
+			"parent that is a child":     {workflow.Filter{Parent: child.ID}, 1},
+			"root":                       {workflow.Filter{Root: top.ID}, 4},
+			"root that is none":          {workflow.Filter{Root: child.ID}, 0},
+			"children of a status":       {workflow.Filter{Parent: top.ID, Statuses: []workflow.Status{completed}}, 1},
+			"tree in a queue":            {workflow.Filter{Root: top.ID, Queue: "bulk"}, 1},
+			"from a child":               {workflow.Filter{From: child.CreatedAt}, some},
+			"from a grandchild":          {workflow.Filter{From: grandchild.CreatedAt}, some},
+			"to a child":                 {workflow.Filter{To: child.CreatedAt}, some},
+			"the millisecond of a child": {workflow.Filter{From: child.CreatedAt, To: child.CreatedAt.Add(time.Millisecond)}, some},
+			"children from a time":       {workflow.Filter{Parent: top.ID, From: child.CreatedAt}, some},
+			"everything": {workflow.Filter{
+				Parent: child.ID, Root: top.ID, Workflow: "test.echo", Queue: "default", Statuses: []workflow.Status{completed},
+				Tags: grandchild.Tags, From: top.CreatedAt, To: grandchild.CreatedAt.Add(time.Nanosecond),
+			}, 1},
+		} {
+			var want []workflow.RunID
+			counts := map[workflow.Status]int{}
+			for i := range all {
+				if selects(tt.filter, &all[i]) {
+					want = append(want, all[i].ID)
+					counts[all[i].Status]++
+				}
+			}
+			if tt.want != some && len(want) != tt.want {
+				t.Errorf("%s: the filter selects %d runs, want %d", name, len(want), tt.want)
+			}
+			if diff := gocmp.Diff(want, w.List(tt.filter)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			if diff := gocmp.Diff(want, w.Paged(tt.filter, 1, func([]workflow.RunID) {})); diff != "" {
+				t.Errorf("%s, one by one (-want +got):\n%s", name, diff)
+			}
+			if got, err := w.Client.Count(w.Ctx, tt.filter); err != nil || !maps.Equal(got, counts) {
+				t.Errorf("%s: counted %v, %v, want %v", name, got, err, counts)
+			}
+		}
+	})
+}
+
+// Whatever is started, ends or is deleted meanwhile: pages have all other runs once, and
+// those that are started later not at all. A start of so many puts many into one
+// millisecond.
+func TestRUN7_PagesNeitherSkipNorRepeatRunsWhileThereAreOthers(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var want []workflow.RunID
+		for _, some := range []struct {
+			queue string
+			n     int
+		}{{"nobody", 3000}, {workflow.DefaultQueue, 100}} {
+			requests := make([]workflow.StartRequest[string], some.n)
+			for i := range requests {
+				requests[i].Options = []workflow.StartOption{workflow.WithQueue(some.queue)}
+			}
+			started, err := flowtest.Echo.StartMany(w.Ctx, w.Client, requests)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range started {
+				want = append(want, s.Run.ID())
+			}
+		}
+		slices.Sort(want)
+		w.Work(worker.Config{}, flowtest.Runs) // the hundred, while pages are read
+		got := w.Paged(workflow.Filter{}, 130, func(page []workflow.RunID) {
+			for _, id := range page {
+				err := w.Client.Run(id).Delete(w.Ctx)
+				if err != nil && !errors.As(err, new(*workflow.StatusError)) {
+					t.Error(err)
+				}
+			}
+			_ = flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "later"))
+		})
+		slices.Sort(got)
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		w.Eventually("what is served has ended", func() bool {
+			counts, err := w.Client.Count(w.Ctx, workflow.Filter{Queue: workflow.DefaultQueue})
+			return err == nil && counts[workflow.StatusPending]+counts[workflow.StatusRunning] == 0
+		})
+		n, err := w.Client.Delete(w.Ctx, workflow.Filter{Queue: workflow.DefaultQueue})
+		if left := w.List(workflow.Filter{Queue: workflow.DefaultQueue}); err != nil || n == 0 || len(left) > 0 {
+			t.Errorf("deleted %d, %v, and %v are left", n, err, left)
+		}
+		if got := w.List(workflow.Filter{}); len(got) != 3000 {
+			t.Errorf("%d runs are left, want those that nobody serves", len(got))
+		}
+	})
+}
+
+func TestRUN7_ListPagesWithoutACapAndGoesOnFromACursor(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		requests := make([]workflow.StartRequest[string], 350)
+		started, err := flowtest.Echo.StartMany(w.Ctx, w.Client, requests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []workflow.RunID
+		for _, s := range started {
+			want = append(want, s.Run.ID())
+		}
+		all := w.List(workflow.Filter{})
+		got := slices.Clone(all)
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		lister, _ := store.As[store.Lister](w.Store)
+		page, err := lister.List(w.Ctx, store.Query{Limit: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(all[200:], w.List(workflow.Filter{Cursor: page.Cursor})); diff != "" {
+			t.Errorf("from the cursor (-want +got):\n%s", diff)
+		}
+		for info, err := range w.Client.List(w.Ctx, workflow.Filter{}) {
+			if err != nil || info.ID != all[0] {
+				t.Errorf("got %s, %v", info.ID, err)
+			}
+			break
+		}
+	})
+}
+
+func TestRUN7_WhatListReturnsBelongsToTheCaller(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	run := flowtest.Start(w, flowtest.Echo, "x", workflow.WithTags(map[string]string{"a": "b"}))
+	for range 2 {
+		for info, err := range w.Client.List(w.Ctx, workflow.Filter{}) {
+			if err != nil || info.Tags["a"] != "b" {
+				t.Errorf("got %v, %v", info.Tags, err)
+			}
+			info.Tags["a"] = "changed"
+		}
+	}
+	if info, err := run.Info(w.Ctx); err != nil || info.Tags["a"] != "b" {
+		t.Errorf("got %v, %v", info.Tags, err)
+	}
+}

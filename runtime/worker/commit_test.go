@@ -1,0 +1,326 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// requested remembers what a worker has asked to be written.
+type requested struct {
+	mu      sync.Mutex
+	commits []store.Commit
+}
+
+func (w *requested) add(commits []store.Commit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.commits = append(w.commits, commits...)
+}
+
+func (w *requested) all() []store.Commit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]store.Commit(nil), w.commits...)
+}
+
+// A commit that was refused because of mail was not applied; what follows it is
+// another frame, and has another name.
+func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCID(t *testing.T) {
+	mem := memstore.New()
+	st := &mute{flowtest.Between{Store: mem}} // only the refusal tells of the mail
+	var asked requested
+	var mailed atomic.Bool
+	st.Around = func(ctx context.Context, op string, req any, do func() error) error {
+		commits, _ := req.([]store.Commit)
+		if op != "commit" || len(commits) == 0 {
+			return do()
+		}
+		asked.add(commits)
+		if c := commits[0]; c.Effect == store.EffectFinish && !mailed.Swap(true) {
+			body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: "late", Payload: []byte("1")})
+			if err == nil {
+				_, err = mem.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "late", Body: body}})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return do()
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
+	if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2)); got != 4 {
+		t.Errorf("result: got %d, want 4", got)
+	}
+	frames := map[event.CID][]byte{}
+	ends := 0
+	for _, c := range asked.all() {
+		if before, used := frames[c.CID]; used && !bytes.Equal(before, c.Frame) {
+			t.Errorf("two frames are named %s", c.CID)
+		}
+		frames[c.CID] = c.Frame
+		if c.Effect == store.EffectFinish {
+			ends++
+		}
+	}
+	if ends != 2 {
+		t.Errorf("%d commits that end the run, want a second one once the inbox was read", ends)
+	}
+	w.Healthy()
+}
+
+// Without an answer it is not known what has become of a commit: the same bytes are
+// sent again, and nothing else is, until there is one.
+func TestW3_TheSameBytesAreSentUntilThereIsAnAnswer(t *testing.T) {
+	st := &flowtest.Between{Store: memstore.New()}
+	var asked requested
+	var tries, inFlight atomic.Int64
+	st.Around = func(_ context.Context, op string, req any, do func() error) error {
+		commits, _ := req.([]store.Commit)
+		if op != "commit" {
+			return do()
+		}
+		if inFlight.Add(1) > 1 {
+			t.Error("a run has two commits in flight")
+		}
+		defer inFlight.Add(-1)
+		asked.add(commits)
+		switch tries.Add(1) % 4 {
+		case 1:
+			return errNoAnswer // it was not executed
+		case 2:
+			if err := do(); err != nil {
+				return err
+			}
+			return errNoAnswer
+		}
+		return do()
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, func(ctx workflow.Context, n int) (int, error) {
+		for range 3 {
+			var err error
+			if n, err = flowtest.AttackStep.Call(ctx, n); err != nil {
+				return 0, err
+			}
+		}
+		return n, nil
+	}))
+	if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 1)); got != 8 {
+		t.Errorf("result: got %d, want 8", got)
+	}
+	behind := map[event.CID]store.Commit{}
+	for _, c := range asked.all() {
+		before, tried := behind[c.Prev]
+		if tried && (before.CID != c.CID || !bytes.Equal(before.Frame, c.Frame)) {
+			t.Errorf("behind frame %s two commits were sent: %s and %s", c.Prev, before.CID, c.CID)
+		}
+		behind[c.Prev] = c
+	}
+	w.Healthy()
+}
+
+// What happens while a commit is in flight waits for its answer.
+func TestW3_ARunHasOneCommitInFlight(t *testing.T) {
+	mem := memstore.New()
+	st := &flowtest.Between{Store: mem}
+	var once, held atomic.Bool
+	st.Around = func(ctx context.Context, op string, req any, do func() error) error {
+		if op == "commit" && held.Load() {
+			t.Error("a second commit is sent before the first one is answered")
+		}
+		c := starting(op, req)
+		if c == nil || once.Swap(true) {
+			return do()
+		}
+		held.Store(true)
+		defer held.Store(false)
+		body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: "early", Payload: []byte("1")})
+		if err != nil {
+			return err
+		}
+		reads := st.Count("load")
+		if _, err := mem.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "early", Body: body}}); err != nil {
+			return err
+		}
+		for st.Count("load") == reads && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		return errors.Join(pause(ctx, 50*time.Millisecond), do()) // the message was read: there is something to commit
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
+	run := flowtest.Start(w, flowtest.AttackOnce, 2)
+	if got := flowtest.Result(w, run); got != 4 {
+		t.Errorf("result: got %d, want 4", got)
+	}
+	if n := len(flowtest.Filter(w.Log(run), event.MessageReceived)); n != 1 {
+		t.Errorf("%d messages were received, want one: the test proves nothing", n)
+	}
+	w.Healthy()
+}
+
+// An attempt may be what kills the worker: that it was started is no progress.
+func TestREC4_AnAttemptThatWasStartedIsNoProgress(t *testing.T) {
+	st := &flowtest.Between{Store: memstore.New()}
+	var asked requested
+	st.Around = func(_ context.Context, op string, req any, do func() error) error {
+		if commits, ok := req.([]store.Commit); ok && op == "commit" {
+			asked.add(commits)
+		}
+		return do()
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
+	flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 1))
+	starts := 0
+	for _, c := range asked.all() {
+		f, err := event.DecodeFrame(c.Frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := len(flowtest.Filter(f.Events, event.RunStarted, event.StepCreated, event.StepStarted)) == len(f.Events)
+		if began {
+			starts++
+		}
+		if c.Progress == began {
+			t.Errorf("progress of a commit of %d events, the first of which is %s: got %t", len(f.Events), f.Events[0].Type, c.Progress)
+		}
+	}
+	if starts == 0 {
+		t.Error("no commit has only begun something: the test proves nothing")
+	}
+}
+
+// Nothing is done before what explains it is in the log.
+func TestEngine_NothingIsDoneBeforeItsCauseIsDurable(t *testing.T) {
+	st := &flowtest.Between{Store: memstore.New()}
+	var begun, early atomic.Int64
+	var held atomic.Bool
+	st.Around = func(ctx context.Context, op string, req any, do func() error) error {
+		if starting(op, req) != nil && !held.Swap(true) {
+			if err := pause(ctx, 50*time.Millisecond); err != nil {
+				return err
+			}
+			early.Add(begun.Load())
+		}
+		return do()
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{}, flowtest.AttackStep.As(func(_ context.Context, n int) (int, error) {
+		begun.Add(1)
+		return 2 * n, nil
+	}), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
+	if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 1)); got != 2 {
+		t.Errorf("result: got %d, want 2", got)
+	}
+	if !held.Load() || early.Load() != 0 {
+		t.Errorf("%d attempts were begun before the log said so, want none (held: %t)", early.Load(), held.Load())
+	}
+}
+
+// relabeling says at the second claim of a run that its log has another last frame,
+// as it has after a failover that another worker went on from.
+type relabeling struct {
+	flowtest.Between
+
+	claims atomic.Int64
+}
+
+func (s *relabeling) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	got, err := s.Between.Claim(ctx, c)
+	for i := range got.Runs {
+		if s.claims.Add(1) == 2 {
+			got.Runs[i].Last = event.NewCID()
+		}
+	}
+	return got, err
+}
+
+// F4: a run that is kept in memory is resumed only if its log is still the one that
+// it was parked with. A log of the same length is not enough.
+func TestF4_ACachedRunIsKnownByItsCIDNotByItsLength(t *testing.T) {
+	st := &relabeling{Between: flowtest.Between{Store: memstore.New()}}
+	var logs atomic.Int64
+	st.Around = func(_ context.Context, op string, req any, do func() error) error {
+		if reads, ok := req.([]store.Load); ok && op == "load" && reads[0].Limit == 0 {
+			logs.Add(1)
+		}
+		return do()
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{}, flowtest.As(flowtest.AttackOnce, func(ctx workflow.Context, _ int) (int, error) {
+		return flowtest.AttackTopic.Receive(ctx)
+	}))
+	run := flowtest.Start(w, flowtest.AttackOnce, 1)
+	w.Eventually("it is parked", func() bool { return w.Parked(run) })
+	before := logs.Load()
+	if err := flowtest.AttackTopic.Send(w.Ctx, run, 7); err != nil {
+		t.Fatal(err)
+	}
+	if got := flowtest.Result(w, run); got != 7 {
+		t.Errorf("result: got %d, want 7", got)
+	}
+	if logs.Load() == before {
+		t.Error("it was resumed from memory: its log was not read")
+	}
+}
+
+// unchained returns logs whose second frame continues another one than the first.
+type unchained struct{ flowtest.Between }
+
+func (s *unchained) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
+	got, err := s.Between.Load(ctx, runs)
+	for i := range got {
+		if len(got[i].Frames) < 2 {
+			continue
+		}
+		f, err := event.DecodeFrame(got[i].Frames[1])
+		if err != nil {
+			return nil, err
+		}
+		f.Prev = event.NewCID()
+		frames := append([][]byte(nil), got[i].Frames...)
+		if frames[1], err = event.AppendFrame(nil, f); err != nil {
+			return nil, err
+		}
+		got[i].Frames = frames
+	}
+	return got, err
+}
+
+func TestDecode_LogWhoseFramesDoNotContinueOneAnotherBlocksTheRun(t *testing.T) {
+	mem := memstore.New()
+	w := flowtest.NewWorld(t, mem, workflow.ClientConfig{})
+	code := flowtest.As(flowtest.AttackSleep, func(ctx workflow.Context, n int) (int, error) {
+		return n, workflow.Sleep(ctx, 100*time.Millisecond)
+	})
+	first := w.Work(worker.Config{}, code)
+	run := flowtest.Start(w, flowtest.AttackSleep, 1)
+	w.Reach(run, event.WaitCreated, 1)
+	first.Stop() // the next one has nothing in memory
+	w.WorkOn(&unchained{flowtest.Between{Store: mem}}, worker.Config{}, code)
+	w.Eventually("the run is blocked", func() bool {
+		info, err := run.Info(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Status.Terminal() {
+			t.Fatal("the run went on with a damaged log")
+		}
+		return info.Status == workflow.StatusBlocked
+	})
+}

@@ -1,0 +1,105 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// A run whose attempt was interrupted waits for a slot like any other: it is not
+// given back and claimed again and again meanwhile.
+func TestSlots_InterruptedStepWaitsForOneWithoutTouchingTheStore(t *testing.T) {
+	st := &flowtest.Between{Store: memstore.New()}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	runs := w.Interrupt(2)
+	busy := newBarrier()
+	defer busy.open()
+	w.Work(worker.Config{Concurrency: 1, Heartbeat: time.Hour, ClaimExpiry: 2 * time.Hour},
+		flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
+			busy.pass(ctx)
+			return 2 * n, nil
+		}), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
+	w.Await("the first attempt", busy.arrived)
+	before := st.Count()
+	if err := pause(w.Ctx, 150*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if n := st.Count() - before; n > 20 {
+		t.Errorf("the worker called the store %d times while it had nothing to do", n)
+	}
+	busy.open()
+	if got := flowtest.Result(w, runs[0]) + flowtest.Result(w, runs[1]); got != 2 {
+		t.Errorf("results: got %d, want 2 in all", got)
+	}
+	w.Healthy()
+}
+
+// An idle worker asks for nothing but what keeps it alive.
+func TestREC5_IdleWorkerDoesNotPoll(t *testing.T) {
+	st := &flowtest.Between{Store: memstore.New()}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	w.Work(worker.Config{Concurrency: 1, Runs: 1}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call),
+		flowtest.As(flowtest.AttackSleep, func(ctx workflow.Context, n int) (int, error) { return n, workflow.Sleep(ctx, time.Hour) }))
+	for i := range 20 {
+		flowtest.Start(w, flowtest.AttackSleep, i)
+		flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, i))
+	}
+	w.Eventually("all that sleep are parked", func() bool {
+		page, err := st.Store.(store.Lister).List(w.Ctx, store.Query{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, r := range page.Runs {
+			if r.Place == store.PlaceParked {
+				n++
+			}
+		}
+		return n == 20
+	})
+	if err := pause(w.Ctx, 20*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	before := st.Count()
+	if err := pause(w.Ctx, 200*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if n := st.Count() - before; n > 4 {
+		t.Errorf("an idle worker called the store %d times in 200 ms", n)
+	}
+}
+
+// The clock is set forward, or the machine slept, while a step runs: a timer that
+// is due by the clock does not wait for as long as it was meant to.
+func TestREC6_TimerOfABusyRunFollowsAClockThatWasSet(t *testing.T) {
+	clock := &impatient{}
+	w := flowtest.NewWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{})
+	busy := newBarrier()
+	defer busy.open()
+	w.Work(worker.Config{}, flowtest.AttackLong.As(func(ctx context.Context, n int) (int, error) {
+		busy.pass(ctx)
+		return n, nil
+	}), flowtest.As(flowtest.AttackSleep, func(ctx workflow.Context, n int) (int, error) {
+		long := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return flowtest.AttackLong.Call(ctx, n) })
+		if err := workflow.Sleep(ctx, time.Hour); err != nil {
+			return 0, err
+		}
+		return long.Get(ctx)
+	}))
+	run := flowtest.Start(w, flowtest.AttackSleep, 7)
+	w.Await("the step", busy.arrived)
+	clock.jump(2 * time.Hour)
+	w.Reach(run, event.WaitCompleted, 1)
+	busy.open()
+	if got := flowtest.Result(w, run); got != 7 {
+		t.Errorf("result: got %d, want 7", got)
+	}
+	w.Healthy()
+}
