@@ -230,8 +230,8 @@ func TestDeliver_ForgetsOldItemsOfALongRun(t *testing.T) {
 	}
 }
 
-func TestList_KeepsTheOrderOfIDsThatComeLate(t *testing.T) {
-	f := open(t, memstore.Config{})
+func TestList_SortsRunsCreatedAtOneTimeByTheirIDs(t *testing.T) {
+	f := open(t, memstore.Config{Clock: storetest.NewClock()}) // all are created at one time: their ids decide
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var want []event.RunID
 	for n := range 300 {
