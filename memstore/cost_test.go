@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -52,8 +50,9 @@ func TestOperations_AllocateLittle(t *testing.T) {
 		}),
 		"deliver": testing.AllocsPerRun(1000, deliver),
 	}
-	want := map[string]float64{"usual commit": 1, "status": 1, "yield, claim": 3, "park, claim run": 1, "deliver": 1}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("allocations (-want +got):\n%s", diff)
+	for name, most := range map[string]float64{"usual commit": 1, "status": 1, "yield, claim": 3, "park, claim run": 1, "deliver": 1} {
+		if got[name] > most+slack {
+			t.Errorf("%s takes %v allocations, want at most %v", name, got[name], most+slack)
+		}
 	}
 }
