@@ -251,6 +251,7 @@ func TestSTEP11_StringsThatAreNotUTF8AreRefusedBySenderAndReceiver(t *testing.T)
 	waits := flowtest.Start(w, made, "wait")
 	refused("message of topic mail", mail.Send(w.Ctx, waits, keys))
 	token := <-tokens
+	w.Eventually("the hook is stored", func() bool { return len(flowtest.Filter(w.Log(waits), event.HookCreated)) > 0 })
 	refused("payload of a hook", w.Client.SendToHook(w.Ctx, token, []byte(`"caf`+"\xe9"+`"`)))
 	if err := w.Client.SendToHook(w.Ctx, token, []byte(`"café"`)); err != nil {
 		t.Error(err)
