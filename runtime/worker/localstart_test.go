@@ -175,12 +175,14 @@ func TestFLOW5_MessageForARunThatWasJustBornIsReceived(t *testing.T) {
 	for name, open := range flowtest.Stores {
 		t.Run(name, func(t *testing.T) {
 			st := &flowtest.Between{Store: open(t)}
-			var on atomic.Bool
+			var on, owned atomic.Bool
 			var far *workflow.Client
 			st.Around = func(ctx context.Context, op string, req any, do func() error) error {
 				c, ok := req.([]store.Create)
 				err := do()
-				if ok && c[0].Owner != nil && on.Swap(false) {
+				// A start that no worker takes in time is created without an owner.
+				if ok && err == nil && on.Swap(false) {
+					owned.Store(owned.Load() || c[0].Owner != nil)
 					err = errors.Join(err, topic.Send(ctx, takes.Get(far, c[0].Run), 9))
 				}
 				return err
@@ -188,11 +190,14 @@ func TestFLOW5_MessageForARunThatWasJustBornIsReceived(t *testing.T) {
 			w := nearby(t, st, worker.Config{}, flowtest.As(takes, func(ctx workflow.Context, _ int) (int, error) { return topic.Receive(ctx) }))
 			far = workflow.NewClient(st.Store, workflow.ClientConfig{})
 			defer func() { _ = far.Close() }()
-			for range 10 {
+			for n := 0; n < 10 || !owned.Load() && w.Ctx.Err() == nil; n++ {
 				on.Store(true)
 				if got := flowtest.Result(w, flowtest.Start(w, takes, 0)); got != 9 {
 					t.Errorf("result: got %d, want 9", got)
 				}
+			}
+			if !owned.Load() {
+				t.Error("no run was created by a worker: nothing was tried")
 			}
 			w.Healthy()
 		})
