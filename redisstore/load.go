@@ -200,7 +200,7 @@ func streamID(n uint64) string { return number(int64(min(n, 1<<62))) + "-0" }
 // again.
 func (s *Store) loaded(ctx context.Context, p *partition, run event.RunID, r reading) (*store.Loaded, error) {
 	if err := r.err(); err != nil {
-		return nil, s.explain(ctx, s.nameOverwritten(ctx, &call{p: p, keys: []string{p.meta(short(run))}}, err))
+		return nil, s.explain(ctx, s.damageOf(ctx, &call{p: p, keys: []string{p.meta(short(run))}}, err))
 	}
 	if len(r.meta.Val()) == 0 {
 		return &store.Loaded{Err: store.ErrRunNotFound}, nil

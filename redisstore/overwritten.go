@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,9 +62,17 @@ func (p *partition) overwritten(key, is string) *store.DamagedError {
 	return damage
 }
 
-// nameOverwritten returns the damage by which a script has failed, if it is that a key has
-// a type which it never has; else the error.
-func (s *Store) nameOverwritten(ctx context.Context, c *call, err error) error {
+// errLost says that a run has a log and no metadata, or that a chain has no latest run.
+// While a repair is under way, that is so after it has removed an overwritten key.
+var errLost = errors.New("its log is there, and its metadata is not: a repair by package fsck writes it again")
+
+// damageOf returns the damage by which a script has failed, if it is that a key has a type
+// which it never has, or that a run is lost; else the error.
+func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
+	if redis.HasErrorPrefix(err, "LOST") {
+		_, run, _ := strings.Cut(err.Error(), " ")
+		return &store.DamagedError{Run: long(run), Err: errLost}
+	}
 	if !redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return err
 	}

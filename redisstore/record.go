@@ -82,7 +82,7 @@ func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, pac
 	if packed == beside {
 		var err error
 		if packed, err = s.client.Get(ctx, p.extra(short(r.Run))).Result(); err != nil {
-			err = s.nameOverwritten(ctx, &call{p: p, keys: []string{p.extra(short(r.Run))}}, err)
+			err = s.damageOf(ctx, &call{p: p, keys: []string{p.extra(short(r.Run))}}, err)
 			return s.explain(ctx, fmt.Errorf("read tags of run %s: %w", r.Run, err))
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Store) execute(ctx context.Context, calls []*call, send sender) error {
 		insist(ctx, calls[:n], send)
 		for _, c := range calls[:n] {
 			if c.err != nil {
-				c.err = s.explain(ctx, fmt.Errorf("run script %s: %w", c.script.name, s.nameOverwritten(ctx, c, c.err)))
+				c.err = s.explain(ctx, fmt.Errorf("run script %s: %w", c.script.name, s.damageOf(ctx, c, c.err)))
 			}
 		}
 		calls = calls[n:]

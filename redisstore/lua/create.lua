@@ -11,7 +11,8 @@
 --
 -- Returns {'stale'}, {'created'}, {'owned'} if it is created and its owner has it,
 -- {'existing', run}, {'active', run}, {'refused', run, status}, {'later'} if nobody
--- could own it yet, or {'expired'}.
+-- could own it yet, or {'expired'}. It fails with LOST if the run was created with items and
+-- has lost its metadata since.
 --
 -- Atomic, because the policy is judged and the workflow id taken in one action:
 -- of any number of starters one gets it. Nobody sees the run without its items. A run
@@ -19,7 +20,7 @@
 -- policies. One that is born owned is never ready: it takes neither a counter nor a wake.
 -- Most keys are built: few runs need them.
 --
--- Parts: tag clock head ready compact add
+-- Parts: tag clock head ready compact add lost
 
 local terms = tonumber(ARGV[2])
 local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''
@@ -64,6 +65,9 @@ end
 -- What the run is created with comes before it: if a write fails, the request is sent again
 -- and does all of them again, which it would not if the run were there.
 if terms > 9 then
+  if lost(run) then
+    return lost_error(run) -- it was created with them, and has them
+  end
   local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. run
   redis.call('DEL', inbox, seen)
   for i = 12, first - 2, 2 do

@@ -6,15 +6,17 @@
 --       6 'r' if it is for this run only  7 'k' to remember it until Confirm
 --
 -- Returns {'accepted', run}, {'stale'}, {'unknown'}, {'ended', run, status} or
--- {'later'}.
+-- {'later'}. It fails with LOST if a repair must write the run's metadata again, or what
+-- leads to its run.
 --
 -- Atomic, because accepting is two writes (inbox and seen) and a parked run must
 -- become ready with them: an item is never in an inbox that nobody will read.
 -- What was accepted stays accepted, also after the run has ended. The keys of the
--- last run are built: it is found here. If that is gone, the run that was named
--- answers for the chain.
+-- last run are built: it is found here. If that is purged, the run that was named
+-- answers for the chain. What is lost is never taken for purged: the sender would give up
+-- while a repair is under way.
 --
--- Parts: tag clock head ready item kept push
+-- Parts: tag clock head ready item kept push lost
 
 local now, run = clock(ARGV[1]), ARGV[2]
 if ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
@@ -22,15 +24,18 @@ if ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
 end
 local m = redis.call('HMGET', KEYS[1], 'H', 'h', 'N')
 if m[3] and ARGV[6] ~= 'r' then
-  local last = redis.call('HGET', tag .. 'T', m[2] or run) or ''
-  local l = redis.call('HMGET', tag .. 'm:' .. last, 'H', 'h')
+  local chain = m[2] or run
+  local last = redis.call('HGET', tag .. 'T', chain)
+  local l = last and redis.call('HMGET', tag .. 'm:' .. last, 'H', 'h') or {}
   if l[1] then
     run, m = last, l
+  elseif last and lost(last) or not last and redis.call('HEXISTS', tag .. 'h', chain) == 1 then
+    return lost_error(last or run)
   end
 end
 local head, place = m[1], place_of(m[1])
 if not place then
-  return {'unknown'}
+  return lost(run) and lost_error(run) or {'unknown'}
 end
 if redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), ARGV[4]) then
   return {'accepted', run}

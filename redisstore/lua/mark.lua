@@ -6,14 +6,16 @@
 --       sender, the record, the phase in which it was read, 'u' if the receiver
 --       is unknown, and the refusal as an item, or ''
 --
--- Returns how many records were there in the phase in which they were read.
+-- Returns how many records were there in the phase in which they were read. It fails with
+-- LOST at a sender that cannot be told before it is repaired: what comes after its mark is
+-- not done.
 --
 -- Atomic, because a refusal must be in the inbox of the sender once its record
 -- says that there was an answer. A record in another phase than the one in which
 -- it was read was moved on by somebody else, or by an earlier try. The keys of the
 -- senders are built: a mark is of no use but for its record.
 --
--- Parts: tag intact clock head ready item kept push hold outbox
+-- Parts: tag intact clock head ready item kept push hold outbox lost
 
 local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
 
@@ -42,13 +44,18 @@ local function restart(run, phase, order, to)
   return unsettled
 end
 
--- tell pushes a refusal to the sender, if that has not ended and does not know it.
+-- tell pushes a refusal to the sender, if that has not ended and does not know it. It
+-- returns false if the sender cannot be told before it is repaired.
 local function tell(run, item)
-  local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'h') or {}
+  local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'h')
+  if not m or not m[1] and lost(run) then
+    return false
+  end
   local id, place = item_id(item), place_of(m[1])
   if place and place ~= '6' and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id) then
     push(run, id, item, now)
   end
+  return true
 end
 
 -- forget_record takes a record out of the outbox.
@@ -66,8 +73,8 @@ for i = 3, #ARGV, 5 do
   if is == phase then
     moved = moved + 1
     if ARGV[i + 3] ~= 'u' or not restart(run, phase, order, to) then
-      if refusal ~= '' then
-        tell(run, refusal) -- first: if that fails the record stays, and is marked again
+      if refusal ~= '' and not tell(run, refusal) then
+        return lost_error(run) -- the record stays, and is marked again
       end
       if phase == '3' then
         forget_record(run, id, order)
