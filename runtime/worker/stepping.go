@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -236,9 +237,22 @@ func (t *runLoop) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 	}
 	due := t.clock.Now().Add(delay)
 	if total := retry.Total; total > 0 && due.After(o.Since.Add(total)) {
+		failed.Failure = outOfTotal(total, f)
 		return failed
 	}
 	return event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
+}
+
+// outOfTotal returns the failure of a step that has no time for another attempt, whose
+// last one has failed with f. It has the code and the stack of f, which is its cause: so
+// errors.Is and errors.As find what the step returned.
+func outOfTotal(total time.Duration, f *event.Failure) *event.Failure {
+	cause := *f
+	cause.Stack = ""
+	return &event.Failure{
+		Code: f.Code, Stack: f.Stack, Causes: []*event.Failure{&cause},
+		Message: failure.Cut(fmt.Sprintf("its total time of %v leaves none for another attempt: %s", total, f.Message), failure.MaxText),
+	}
 }
 
 // How a worker left an attempt, and why a step that is not idempotent has no other.

@@ -91,10 +91,13 @@ func WithCancel(ctx Context) (Context, CancelFunc) {
 // ends say how long d was. It costs one timer. Call cancel as soon as the work under
 // the context is done.
 func WithTimeout(ctx Context, d time.Duration) (Context, CancelFunc) {
-	return WithDeadline(ctx, ctx.branch().Until(d))
+	s := ctx.branch().NewTimeout(ctx.s, d)
+	ctx.s = s
+	return ctx, s.Cancel
 }
 
-// WithDeadline is [WithTimeout] with a point in time.
+// WithDeadline is [WithTimeout] with a point in time. The errors say how long it was until
+// then.
 func WithDeadline(ctx Context, t time.Time) (Context, CancelFunc) {
 	s := ctx.branch().NewDeadline(ctx.s, t)
 	ctx.s = s

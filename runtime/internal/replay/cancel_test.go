@@ -189,7 +189,7 @@ func TestRunTimeout_EndsTheScopeOfTheRun(t *testing.T) {
 	h.fire(3)
 	h.want("wait_created deadline (key flow/timeout#1)", "wait_created sleep (key flow/sleep#1)",
 		"wait_completed due of event 3", "wait_completed cancelled of event 4", "run_completed workflow: timed out: the run took longer than its timeout of 1m0s")
-	start(time.Hour).want("run_completed workflow: timed out")
+	start(time.Hour).want("run_completed workflow: timed out: the run took longer than its timeout of 1m0s")
 }
 
 // The branch that is waited for ends in the same activation in which the scope

@@ -116,7 +116,7 @@ func (r *Run) start() {
 	r.input = nil
 	r.open(r.name, func(b *Branch) {
 		if t := r.fold.Spec.Timeout; t > 0 {
-			b.limit(&r.root, r.fold.CreatedAt.Add(t))
+			b.limit(&r.root, r.fold.CreatedAt.Add(t), t)
 		}
 		ending := r.code(b, &r.root, input)
 		b.enter()

@@ -33,6 +33,62 @@ func TestDeadline_IsTheOneOfTheLog(t *testing.T) {
 	}
 }
 
+// Between the milliseconds of the log a limit is recorded up to two of them longer than was
+// asked for; its error says what was asked for. What the log has counts, also for the text,
+// if the code has changed.
+func TestTimeout_ItsErrorSaysTheTimeThatWasAskedFor(t *testing.T) {
+	var said error
+	asks := 90*time.Minute + 200*time.Microsecond
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		said = b.Sleep(b.NewTimeout(s, asks), t0.Add(24*time.Hour))
+		return done("")
+	}
+	h := load(t, code)
+	h.now = h.now.Add(950 * time.Microsecond)
+	h.apply(event.Event{Type: event.RunCreated, Spec: &event.Spec{Workflow: "p.flow"}, Payload: []byte(`"input"`)})
+	h.apply(event.Event{Type: event.RunStarted, By: "w"})
+	h.fire(3)
+	const want = "workflow: timed out: its context had 1h30m0.0002s"
+	if !errors.Is(said, ErrTimeout) || said.Error() != want {
+		t.Errorf("got %v, want %q", said, want)
+	}
+	h.replay(code)
+	if said.Error() != want {
+		t.Errorf("in a replay: got %v, want %q", said, want)
+	}
+	asks = 12 * time.Hour
+	h.replay(code)
+	if got, want := said.Error(), "workflow: timed out: its context had 1h30m0.002s"; got != want {
+		t.Errorf("in a replay of changed code: got %q, want %q", got, want)
+	}
+}
+
+// A worker may come to a run when its time is over, and code may be given no time.
+func TestTimeout_ThatIsOverWhenItBeginsSaysHowLongItWas(t *testing.T) {
+	var ofRun, ofNone, past error
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		ofRun = b.Sleep(s, t0.Add(24*time.Hour))
+		free := b.NewScope(nil)
+		ofNone = b.Sleep(b.NewTimeout(free, 0), t0.Add(24*time.Hour))
+		past = b.Sleep(b.NewDeadline(free, t0), t0.Add(24*time.Hour))
+		return done("")
+	}
+	h := load(t, code)
+	h.apply(event.Event{Type: event.RunCreated, Spec: &event.Spec{Workflow: "p.flow", Timeout: 20 * time.Minute}, Payload: []byte(`"input"`)})
+	h.now = h.now.Add(time.Hour)
+	h.apply(event.Event{Type: event.RunStarted, By: "w"})
+	for got, want := range map[error]string{
+		ofRun:  "workflow: timed out: the run took longer than its timeout of 20m0s",
+		ofNone: "workflow: timed out: its context had 0s",
+		past:   "workflow: timed out: its context had 0s",
+	} {
+		if !errors.Is(got, ErrTimeout) || got.Error() != want {
+			t.Errorf("got %v, want %q", got, want)
+		}
+	}
+	h.replay(code)
+}
+
 func TestMismatch_OfTheReceiverOfAMessageIsNoticed(t *testing.T) {
 	to := event.NewRunID(t0, 1)
 	code := func(b *Branch, s *Scope, _ []byte) Ending {

@@ -37,8 +37,7 @@ var (
 	ErrTimeout  error = &scopeError{"workflow: timed out", context.DeadlineExceeded}
 )
 
-// timeoutError is the ErrTimeout of a scope: it says which time is over. The duration is that
-// of the log, so that the text is the same in a replay of changed code.
+// timeoutError is the ErrTimeout of a scope: it says which time is over.
 type timeoutError struct {
 	ofRun bool
 	after time.Duration
@@ -112,22 +111,36 @@ func (b *Branch) NewScope(parent *Scope) *Scope {
 func (b *Branch) NewDeadline(parent *Scope, due time.Time) *Scope {
 	s := b.NewScope(parent)
 	if s.err == nil {
-		b.limit(s, due)
+		b.limit(s, due, due.Sub(b.run.now))
 	}
 	return s
 }
 
-// limit ends the scope at due with ErrTimeout.
-func (b *Branch) limit(s *Scope, due time.Time) {
+// NewTimeout is NewDeadline with the time from now until the end.
+func (b *Branch) NewTimeout(parent *Scope, after time.Duration) *Scope {
+	due := b.Until(after)
+	s := b.NewScope(parent)
+	if s.err == nil {
+		b.limit(s, due, after)
+	}
+	return s
+}
+
+// limit ends the scope at due with ErrTimeout, whose text says that it had the time that
+// was asked for.
+func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
+	s.after = max(asked, 0)
 	if !due.After(b.run.now) {
-		s.cancel(ErrTimeout)
+		s.timedOut()
 		return
 	}
 	op := b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
 	op.limits, s.due = s, b.run.fold.Open(op.Ref).Due // as it is recorded
-	s.after = s.due.Sub(b.run.now)
-	if s == &b.run.root {
-		s.after = b.run.fold.Spec.Timeout
+	// Code that was changed asks for another time than the log has, which counts: then the
+	// text says what is in the log, as it was before. In whole milliseconds, from a now
+	// without fractions, that is less than two more than was asked for (see Until).
+	if more := s.due.Sub(b.run.now) - asked; s != &b.run.root && (more < 0 || more >= 2*time.Millisecond) {
+		s.after += more
 	}
 }
 

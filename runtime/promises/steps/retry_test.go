@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +77,52 @@ func TestSTEP4_PoliciesDecideWhenAnAttemptIsRepeated(t *testing.T) {
 			}
 			if failed.Code != event.CodeError {
 				t.Errorf("got code %s, want error", failed.Code)
+			}
+		})
+	}
+}
+
+// The error of a step whose total time was over says so, beside what the last attempt
+// said, in the workflow and in what comes of the run, with all that the attempt's error has.
+func TestSTEP4_AnErrorOfTheTotalTimeSaysHowLongItWas(t *testing.T) {
+	const total = "its total time of 35s leaves none for another attempt: "
+	for name, tt := range map[string]struct {
+		do   func() error
+		code string
+		want string
+	}{
+		"an error":               {func() error { return fmt.Errorf("pay: %w", io.ErrUnexpectedEOF) }, event.CodeError, total + "pay: unexpected EOF"},
+		"a panic":                {func() error { panic("no money") }, event.CodePanic, total + "panic: no money"},
+		"an error of great size": {func() error { return errors.New(strings.Repeat("x", 1<<20)) }, event.CodeError, total + "xxx"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := flowtest.AStep[int, int]("broken", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 100, Initial: 20 * time.Second, Total: 35 * time.Second}})
+			fails := flowtest.Flow[int, int]("fails")
+			w := flowtest.NewVirtual(t)
+			var inside error
+			w.Work(worker.Config{}, broken.As(func(context.Context, int) (int, error) { return 0, tt.do() }),
+				flowtest.As(fails, func(ctx workflow.Context, n int) (int, error) {
+					_, inside = broken.Call(ctx, n)
+					return 0, inside
+				}))
+			run := flowtest.Start(w, fails, 1)
+			w.FastForward(run)
+			outside := flowtest.Failure(w, run)
+			for where, err := range map[string]error{"in the workflow": inside, "outside": outside} {
+				failed, ok := errors.AsType[*workflow.StepError](err)
+				switch {
+				case !ok:
+					t.Errorf("%s: got %v", where, err)
+				case failed.Code != tt.code || !strings.Contains(failed.Error(), "failed after 2 attempts: "+tt.want):
+					t.Errorf("%s: got %s, %.300s, want %s, %q", where, failed.Code, failed, tt.code, tt.want)
+				case name == "an error" && !errors.Is(err, io.ErrUnexpectedEOF):
+					t.Errorf("%s: %v is not what the step returned", where, err)
+				case name == "a panic" && !strings.Contains(failed.Stack(), "retry_test.go"):
+					t.Errorf("%s: the stack of the panic is %q", where, failed.Stack())
+				}
+			}
+			if outside.Code != tt.code || len(outside.Reason) > 70_000 || !strings.Contains(outside.Reason, tt.want) {
+				t.Errorf("got %s, %.300s with %d bytes", outside.Code, outside.Reason, len(outside.Reason))
 			}
 		})
 	}
