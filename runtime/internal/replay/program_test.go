@@ -185,7 +185,9 @@ func (x *interpreter) execBlock(b *Branch, s *Scope, st stmt, due func(int) time
 		case "scope":
 			sub = b.NewScope(s)
 		case "deadline":
-			sub = b.NewDeadline(s, due(st.N))
+			if sub = b.NewDeadline(s, due(st.N)); st.M%3 == 0 {
+				sub = b.NewTimeout(s, due(st.N).Sub(b.Now()))
+			}
 		default:
 			sub = b.NewScope(nil)
 		}

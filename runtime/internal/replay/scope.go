@@ -111,7 +111,7 @@ func (b *Branch) NewScope(parent *Scope) *Scope {
 func (b *Branch) NewDeadline(parent *Scope, due time.Time) *Scope {
 	s := b.NewScope(parent)
 	if s.err == nil {
-		b.limit(s, due, due.Sub(b.run.now))
+		b.limit(s, due, 0)
 	}
 	return s
 }
@@ -127,7 +127,7 @@ func (b *Branch) NewTimeout(parent *Scope, after time.Duration) *Scope {
 }
 
 // limit ends the scope at due with ErrTimeout, whose text says that it had the time that
-// was asked for.
+// was asked for; 0: as much as the log says.
 func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	s.after = max(asked, 0)
 	if !due.After(b.run.now) {
@@ -136,11 +136,12 @@ func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	}
 	op := b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
 	op.limits, s.due = s, b.run.fold.Open(op.Ref).Due // as it is recorded
-	// Code that was changed asks for another time than the log has, which counts: then the
-	// text says what is in the log, as it was before. In whole milliseconds, from a now
-	// without fractions, that is less than two more than was asked for (see Until).
-	if more := s.due.Sub(b.run.now) - asked; s != &b.run.root && (more < 0 || more >= 2*time.Millisecond) {
-		s.after += more
+	// Recorded are whole milliseconds, from a now without fractions: less than two more than
+	// was asked for (see Until). Another time is that of code that was changed since, and
+	// the one in the log counts: the text stays as it was.
+	recorded := s.due.Sub(b.run.now)
+	if more := recorded - asked; s != &b.run.root && (asked <= 0 || more < 0 || more >= 2*time.Millisecond) {
+		s.after = recorded
 	}
 }
 
