@@ -17,7 +17,7 @@ type Handler struct {
 	Answer func(b *Branch, payload []byte) ([]byte, *event.Failure)
 
 	path   string
-	opened trace
+	opened Trace
 	n      int // answers that were begun
 }
 

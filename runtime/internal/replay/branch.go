@@ -16,7 +16,7 @@ type Branch struct {
 	path     string
 	code     func(*Branch)
 	co       *coroutine // nil before the code begins and after it has ended
-	opened   trace      // where the code was handed over
+	opened   Trace      // where the code was handed over
 	ordinals ordinals
 	rng      *rand.Rand
 	chacha   *rand.ChaCha8 // the numbers of rng
@@ -94,7 +94,7 @@ func (b *Branch) Fail(f *event.Failure) {
 func (b *Branch) suspend() {
 	b.co.suspend()
 	for b.run.asking { // only where it is
-		b.run.position = here()
+		b.run.position = b.position()
 		b.co.suspend()
 	}
 	if b.run.dying {
@@ -161,6 +161,9 @@ func (b *Branch) Open(path string, f func(*Branch)) {
 	b.enter()
 	b.run.open(path, f).opened = traceHere()
 }
+
+// OpenedAt says where the branch was opened if that is not where Open was called.
+func (b *Branch) OpenedAt(t *Trace) { b.opened = *t }
 
 // Now returns the time of the event that the code reacts to.
 func (b *Branch) Now() time.Time {

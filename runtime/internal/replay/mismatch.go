@@ -122,9 +122,7 @@ func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
 	a := *asked
 	e.Asked = &a
 	if r.current != nil { // else it is the consequence of an event, and nobody's call
-		if e.Position = here(); e.Position == "" { // a generated step is the function of the branch
-			e.Position = r.current.opened.position()
-		}
+		e.Position = r.current.position()
 	}
 	return e
 }

@@ -1,23 +1,27 @@
 package replay
 
 import (
+	"cmp"
 	"runtime"
 	"strconv"
 
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
-// trace is the upper end of a stack, cheap to take and read only for reports.
-type trace [12]uintptr
+// Trace is the upper end of a stack, cheap to take and read only for reports.
+type Trace [12]uintptr
 
 // traceHere returns the trace of the caller's caller.
-func traceHere() (t trace) {
+func traceHere() (t Trace) {
 	runtime.Callers(3, t[:])
 	return t
 }
 
+// Here returns the trace of its caller.
+func Here() Trace { return traceHere() }
+
 // position returns the users' code in the trace, as file:line.
-func (t *trace) position() string {
+func (t *Trace) position() string {
 	n := 0
 	for n < len(t) && t[n] != 0 {
 		n++
@@ -30,6 +34,10 @@ func here() string {
 	var pcs [64]uintptr
 	return positionIn(pcs[:runtime.Callers(2, pcs[:])])
 }
+
+// position returns the position of the users' code that runs in the branch. There is none
+// where a generated step is the function of the branch: then it is that which has opened it.
+func (b *Branch) position() string { return cmp.Or(here(), b.opened.position()) }
 
 func positionIn(pcs []uintptr) string {
 	if len(pcs) == 0 {
