@@ -28,11 +28,24 @@ func execute(t *testing.T, dir string, args ...string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// module makes a module of one package, which needs no dependency.
+// module makes a module of one package, which requires only this module.
 func module(t *testing.T, source string) string {
 	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"go.mod": "", "go.sum": "", "orders.go": source}
+	for name := range files {
+		if own, err := os.ReadFile(filepath.Join(root, name)); err == nil {
+			files[name] = string(own)
+		}
+	}
+	const path = "github.com/flowgen/flowgen"
+	files["go.mod"] = strings.Replace(files["go.mod"], "module "+path, "module example.com/orders", 1) +
+		"\nrequire " + path + " v0.0.0\n\nreplace " + path + " => " + root + "\n"
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.com/orders\n\ngo 1.26\n", "orders.go": source} {
+	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

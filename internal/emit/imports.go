@@ -16,8 +16,11 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
+// Module is the path of the module that has the runtime.
+const Module = "github.com/flowgen/flowgen"
+
 const (
-	runtimePath  = "github.com/flowgen/flowgen/runtime/"
+	runtimePath  = Module + "/runtime/"
 	shimPath     = runtimePath + "shim"
 	workflowPath = runtimePath + "workflow"
 )

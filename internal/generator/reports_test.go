@@ -132,3 +132,43 @@ func TestRun_NamesTheModuleThatIsNotRequired(t *testing.T) {
 	wants(t, run(t, dir), "orders/orders.go:6:2: no required module provides package github.com/flowgen/flowgen/runtime/workflow: "+
 		"run go get github.com/flowgen/flowgen/runtime/workflow")
 }
+
+// A package with steps only imports nothing of the runtime: its generated file will.
+func TestRun_NamesTheModuleThatThePackageWithStepsOnlyLacks(t *testing.T) {
+	const steps = "package pay\n\nimport \"context\"\n\n// charge charges.\n//\n//flow:step\nfunc charge(ctx context.Context, cents int64) error { return nil }\n"
+	dir := workspace(t, map[string]string{
+		"pay/pay.go":     steps,
+		"pay/refund.go":  "package pay\n\nimport \"context\"\n\n//flow:step\nfunc refund(ctx context.Context, cents int64) error { return nil }\n",
+		"ship/ship.go":   strings.Replace(steps, "package pay", "package ship", 1),
+		"plain/plain.go": "package plain\n",
+	})
+	mod := read(t, dir, "go.mod")
+	write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
+	const what = ": no required module provides what the generated code imports: run go get github.com/flowgen/flowgen"
+	wants(t, run(t, dir), "pay/pay.go:7:1"+what, "ship/ship.go:7:1"+what)
+	if _, err := os.Stat(filepath.Join(dir, "pay", "flow_gen.go")); err == nil {
+		t.Error("a file was written that cannot be compiled")
+	}
+	write(t, dir, "go.mod", mod)
+	mustRun(t, dir)
+	// What was generated before hides nothing.
+	write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
+	wants(t, check(t, dir), "pay/pay.go:7:1"+what, "ship/ship.go:7:1"+what)
+}
+
+// A vendor directory does not have packages that only the generated file will import.
+func TestRun_AVendoredRuntimeNeedNotBeImportedYet(t *testing.T) {
+	dir := workspace(t, map[string]string{
+		"pay/pay.go": "package pay\n\nimport \"context\"\n\n//flow:step\nfunc charge(ctx context.Context, cents int64) error { return nil }\n",
+	})
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	goLine := read(t, dir, "go.mod")
+	goLine = goLine[strings.Index(goLine, "\ngo "):]
+	goLine, _, _ = strings.Cut(goLine[1:], "\n")
+	write(t, dir, "go.mod", "module example.com/user\n\n"+goLine+"\n\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => "+root+"\n")
+	write(t, dir, "vendor/modules.txt", "# github.com/flowgen/flowgen v0.0.0 => "+root+"\n## explicit; "+goLine+"\n# github.com/flowgen/flowgen => "+root+"\n")
+	mustRun(t, dir)
+}

@@ -43,6 +43,7 @@ type Package struct {
 	// Err is why the package's directory cannot be read.
 	Err error
 
+	module     string // its path; empty: there are no modules
 	errors     []packages.Error
 	typeErrors []types.Error
 	imports    map[string]*packages.Package
@@ -104,6 +105,9 @@ func newPackage(p *packages.Package, read *reader) *Package {
 	pkg := &Package{
 		Path: p.PkgPath, Name: p.Name, Dir: p.Dir, Fset: read.fset, Types: p.Types, Info: p.TypesInfo,
 		Foreign: foreign(p), errors: p.Errors, typeErrors: p.TypeErrors, imports: p.Imports,
+	}
+	if p.Module != nil {
+		pkg.module = p.Module.Path
 	}
 	compiled := make(map[string]bool)
 	for _, syntax := range p.Syntax {

@@ -38,6 +38,9 @@ func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 	if ds := p.Diagnostics(); len(ds) > 0 || p.Types == nil || p.Info == nil {
 		return b.model, diagnostic.Sorted(append(b.diagnostics, ds...))
 	}
+	if len(found) > 0 {
+		b.model.First = found[0].directives[0].Pos
+	}
 	b.packageClause(found)
 	for _, a := range found {
 		b.annotation(a)

@@ -12,6 +12,7 @@ import (
 type Package struct {
 	Path      string
 	Name      string
+	First     token.Pos // of the directives; 0: there is none
 	Types     *types.Package
 	Register  string // Go name of the function that registers everything
 	StepsVar  string // Go name of the variable that refers to the steps
