@@ -262,8 +262,8 @@ func TestREC8_MendsOutboxes(t *testing.T) {
 	}, func(t *testing.T, b broken) { b.mends(t) })
 }
 
-// The log of the sender is damaged, too, and the repair blocks the run. What was to be carried
-// over is carried over if anything still says what it is.
+// The log of the sender is damaged, too, and the repair blocks the run. What was sent
+// is delivered if anything still says what it was.
 func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
 	damaged := func(log func(r *run), do func(r *record)) func(p *partition, r *run, _ *repairtest.Scene) {
 		return func(p *partition, r *run, s *repairtest.Scene) {

@@ -217,7 +217,7 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 	}
 }
 
-// Counting reads an index and no run, also if it leaves out what no user has started.
+// Counting reads an index and no run, even if it leaves out what no user has started.
 func TestPlans_CountReadsOnlyAnIndex(t *testing.T) {
 	s := openTest(t)
 	for name, q := range map[string]store.Query{"all": {}, "started by users": {Started: true}} {

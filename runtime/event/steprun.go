@@ -20,8 +20,7 @@ func Internal(workflow string) bool {
 	return workflow == HookRun || strings.HasPrefix(workflow, StepRunPrefix)
 }
 
-// StepRunPrefix is what the workflow names of the runs begin with that execute steps for
-// other runs.
+// StepRunPrefix begins the workflow names of the runs that execute steps for other runs.
 const StepRunPrefix = "flowgen.step/"
 
 // StepRun returns the workflow name of the runs that execute a step for other runs,

@@ -122,7 +122,7 @@ func TestRUN8_TheClientLeavesRunsThatHaveBegunToTheirWorkers(t *testing.T) {
 	})
 }
 
-// A step whose workers are gone ends with who waits for it, also if it was begun.
+// A step whose workers are gone ends with the run that waits for it, even if it was begun.
 func TestRUN8_ACancelReachesAStepWhoseWorkersAreGone(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		begun := make(chan int, 1)

@@ -2,8 +2,8 @@ package replay
 
 import "slices"
 
-// losers are what branches took that had lost a race. Who calls First in a loop and opens a
-// new receive each time loses messages so, and sees nothing of it but a wait without an end.
+// losers lists the messages that branches took which had lost a race. Code that calls First in
+// a loop and opens a new receive each time loses messages so, and sees only an endless wait.
 type losers struct{ all []loser }
 
 type loser struct {

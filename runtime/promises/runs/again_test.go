@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// made is what the workflow of these tests returns: what it saw and made.
+// made is the result of the workflow of these tests: what it saw and made.
 type made struct {
 	Steps []int    `json:"steps"`
 	Words []string `json:"words"`
