@@ -127,7 +127,7 @@ func (s *Store) leftOut(err error) bool {
 	if o, ok := errors.AsType[*overwrittenError](err); ok {
 		text = o.key + " " + o.is // as scripts name it
 	}
-	s.damages.note(damage, text)
+	s.damages.Note(text, damage)
 	return true
 }
 

@@ -35,7 +35,7 @@ type Store struct {
 	prepared   atomic.Bool
 	inspecting sync.Mutex
 	inspected  map[int]*keySet
-	damages    damages
+	damages    store.Damages
 }
 
 var (

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -125,49 +123,16 @@ func (p *partition) near(keys []string) []string {
 	return all
 }
 
-// damages collects the keys that were found overwritten, until they are asked for. Each is
-// reported once an hour, however often it is found.
-type damages struct {
-	mu    sync.Mutex
-	told  map[string]time.Time
-	fresh []*store.DamagedError
-}
-
-// mostDamages bounds what is remembered.
-const mostDamages = 1000
-
 // findings notes what a script has left out, of which it has told after everything else.
 func (s *Store) findings(p *partition, texts []string) {
 	for _, text := range texts {
 		if i := strings.LastIndexByte(text, ' '); i > len(p.tag) { // a key may hold spaces
-			s.damages.note(p.overwritten(text[:i], text[i+1:]), text)
+			s.damages.Note(text, p.overwritten(text[:i], text[i+1:]))
 		}
 	}
 }
 
-func (d *damages) note(damage *store.DamagedError, text string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	if at, ok := d.told[text]; ok && now.Sub(at) < time.Hour {
-		return
-	}
-	if d.told == nil || len(d.told) >= mostDamages {
-		d.told = map[string]time.Time{}
-	}
-	d.told[text] = now
-	if len(d.fresh) < mostDamages {
-		d.fresh = append(d.fresh, damage)
-	}
-}
-
 // Damage returns the keys that were found overwritten since the last call.
-func (s *Store) Damage() []*store.DamagedError {
-	s.damages.mu.Lock()
-	defer s.damages.mu.Unlock()
-	fresh := s.damages.fresh
-	s.damages.fresh = nil
-	return fresh
-}
+func (s *Store) Damage() []*store.DamagedError { return s.damages.Damage() }
 
 var _ store.DamageTeller = (*Store)(nil)

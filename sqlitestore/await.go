@@ -80,7 +80,7 @@ func (s *Store) standing(ctx context.Context, run event.RunID, stream string) (c
 	if err == nil && chain == "" {
 		err = store.ErrRunNotFound
 	}
-	return chain, st, err
+	return chain, st, ofRun(run, 0, err)
 }
 
 // follow registers for news of a stream; nil: the store is closed.
@@ -163,12 +163,12 @@ func (h *hub) awaited() []awaited {
 }
 
 // readStreams finds out how streams stand. If the run is gone it stands otherwise than
-// before in any case: whoever waits is told.
+// before in any case: whoever waits is told. So it is if it is damaged.
 func (f *survey) readStreams(c *conn, streams []awaited) error {
 	f.streams = make([]awaited, len(streams))
 	for i, a := range streams {
 		chain, now, err := c.standing(a.run, a.stream)
-		if err != nil {
+		if err != nil && !ofOneRun(err) {
 			return err
 		}
 		now.ended = now.ended || chain == ""

@@ -162,13 +162,13 @@ func (t *tx) nextMisfits(query string, args ...any) (m misfits, found bool, err 
 // unblockAll makes runs of a class that the same sessions have blocked ready, and returns
 // how many more may be.
 func (t *tx) unblockAll(class int64, m misfits, limit int) (int, error) {
-	fitting, err := t.runs(selectRun+`WHERE r.place = 4 AND r.class = +? AND r.misfits = +? ORDER BY r.key LIMIT +?`, class, string(m), limit)
+	fitting, err := t.runs(selectRun+`WHERE r.place = 4 AND r.class = +? AND r.misfits = +? /*workable r.key*/ ORDER BY r.key LIMIT +?`, class, string(m), limit)
 	if err != nil {
 		return 0, err
 	}
 	for _, r := range fitting {
 		if err := t.op.MakeReady(r); err != nil {
-			return 0, err
+			return 0, writing(r, err)
 		}
 	}
 	return limit - len(fitting), nil

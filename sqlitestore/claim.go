@@ -20,13 +20,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	err := s.enterPartition(ctx, c.Partition)
 	if err == nil {
 		lock := s.locks.identity()
-		claim := func(t *tx) (store.Claimed, error) { return t.claim(&c, lock) }
-		claimed, err = perform(ctx, s, claim)
-		if err != nil && ofOneRun(err) && !s.careful.Swap(true) {
-			// A damaged frame takes the transaction of the claim with it, and so all runs that
-			// are ready: whoever reads the run is told, and it alone.
-			claimed, err = perform(ctx, s, claim)
-		}
+		claimed, err = performAside(ctx, s, func(t *tx) (store.Claimed, error) { return t.claim(&c, lock) })
 	}
 	if err != nil {
 		s.hub.heard(c.Session, err)
@@ -114,14 +108,14 @@ func (t *tx) take(classes []int64, limit int, to *session, c *store.Claim) ([]st
 		}
 		ok, err := t.op.Take(r, to.id, c)
 		if err != nil {
-			return nil, err
+			return nil, writing(r, err)
 		}
 		if !ok {
 			continue
 		}
 		granted, err := t.claimed(r)
 		if err != nil {
-			return nil, err
+			return nil, writing(r, err)
 		}
 		taken = append(taken, granted)
 	}
@@ -140,7 +134,7 @@ func (t *tx) take(classes []int64, limit int, to *session, c *store.Claim) ([]st
 
 func (t *tx) ready(class int64, limit int) ([]candidate, error) {
 	var found []candidate
-	err := t.query(`SELECT key, class, priority, ord FROM runs WHERE place = 1 AND class = +? ORDER BY priority DESC, ord LIMIT +?`,
+	err := t.query(`SELECT key, class, priority, ord FROM runs WHERE place = 1 AND class = +? /*workable key*/ ORDER BY priority DESC, ord LIMIT +?`,
 		func(r row) error {
 			found = append(found, candidate{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3)})
 			return nil
@@ -154,7 +148,7 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
 		lock := s.locks.identity()
-		claimed, err = perform(ctx, s, func(t *tx) (store.ClaimedRun, error) { return t.claimRun(run, session, token, lock) })
+		claimed, err = performOn(ctx, s, run, 0, func(t *tx) (store.ClaimedRun, error) { return t.claimRun(run, session, token, lock) })
 	}
 	if err != nil {
 		s.hub.heard(session, err)
@@ -180,7 +174,7 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 	var next time.Time
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
-		next, err = perform(ctx, s, func(t *tx) (time.Time, error) {
+		next, err = performAside(ctx, s, func(t *tx) (time.Time, error) {
 			if err := t.makeDue(max(limit, 0)); err != nil {
 				return time.Time{}, err
 			}
@@ -196,13 +190,13 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 
 // makeDue makes up to limit runs ready, in the order of their due times.
 func (t *tx) makeDue(limit int) error {
-	due, err := t.runs(selectRun+`WHERE r.due IS NOT NULL AND r.due <= +? ORDER BY r.due, r.id LIMIT +?`, t.ms(), limit)
+	due, err := t.runs(selectRun+`WHERE r.due IS NOT NULL AND r.due <= +? /*workable r.key*/ ORDER BY r.due, r.id LIMIT +?`, t.ms(), limit)
 	if err != nil {
 		return err
 	}
 	for _, r := range due {
 		if err := t.op.MakeReady(r); err != nil {
-			return err
+			return writing(r, err)
 		}
 	}
 	return nil

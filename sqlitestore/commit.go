@@ -27,33 +27,23 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return answers, nil
 }
 
-// commit carries out commits. If one of them meets damage, or is larger than a row may be, it
-// takes the transaction with it: then each half is tried by itself, until that one is alone.
+// commit carries out commits, each by itself if one of them cannot be carried out.
 func (s *Store) commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
-	answers, err := perform(ctx, s, func(t *tx) ([]store.Committed, error) {
-		answers := make([]store.Committed, len(commits))
-		for i := range commits {
-			var err error
-			if answers[i], err = t.op.Commit(&commits[i]); err == nil {
-				err = t.announce()
-			}
-			if err != nil {
-				return nil, fmt.Errorf("commit to run %s: %w", commits[i].Run, err)
-			}
+	one := func(t *tx, c *store.Commit) (store.Committed, error) {
+		answer, err := t.op.Commit(c)
+		if err == nil {
+			err = t.announce()
 		}
-		return answers, nil
+		if err != nil {
+			err = fmt.Errorf("commit to run %s: %w", c.Run, err)
+		}
+		return answer, err
+	}
+	return inHalves(ctx, s, commits, one, func(c *store.Commit) (store.Committed, error) {
+		answer, err := performOn(ctx, s, c.Run, len(c.Frame), func(t *tx) (store.Committed, error) { return one(t, c) })
+		if ofOneRun(err) {
+			return store.Committed{Err: err}, nil
+		}
+		return answer, err
 	})
-	if err == nil || !ofOneRun(err) {
-		return answers, err
-	}
-	if len(commits) == 1 {
-		return []store.Committed{{Err: aboutRun(commits[0].Run, len(commits[0].Frame), err)}}, nil
-	}
-	half := len(commits) / 2
-	first, err := s.commit(ctx, commits[:half])
-	if err != nil {
-		return nil, err
-	}
-	second, err := s.commit(ctx, commits[half:])
-	return append(first, second...), err
 }

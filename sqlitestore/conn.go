@@ -16,6 +16,7 @@ import (
 type conn struct {
 	*sqlite.Conn
 	executed atomic.Int64 // statements, for tests that count them
+	damages  *damages     // what queries leave out
 }
 
 // row is the present row of a query.
@@ -61,7 +62,7 @@ func (c *conn) exec(query string, args ...any) error {
 // statement again for each new value: that costs twenty times as much as to
 // execute it.
 func (c *conn) query(query string, each func(row) error, args ...any) error {
-	s, err := c.Prepare(query)
+	s, err := c.Prepare(c.damages.expand(query))
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (c *conn) query(query string, each func(row) error, args ...any) error {
 
 // queryOnce is query for a statement that is not worth keeping.
 func (c *conn) queryOnce(query string, each func(row) error, args ...any) error {
-	s, _, err := c.PrepareTransient(query)
+	s, _, err := c.PrepareTransient(c.damages.expand(query))
 	if err != nil {
 		return err
 	}

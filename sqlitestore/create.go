@@ -10,20 +10,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Create stores new runs, all of them in one transaction.
+// Create stores new runs, all of them in one transaction unless one meets damage.
 func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	if len(runs) == 0 {
 		return nil, s.enter(ctx)
 	}
-	answers, err := perform(ctx, s, func(t *tx) ([]store.Created, error) {
-		answers := make([]store.Created, len(runs))
-		for i := range runs {
-			var err error
-			if answers[i], err = t.create(&runs[i]); err != nil {
-				return nil, fmt.Errorf("create run %s: %w", runs[i].Run, err)
-			}
+	one := func(t *tx, c *store.Create) (store.Created, error) {
+		answer, err := t.create(c)
+		if err != nil {
+			err = fmt.Errorf("create run %s: %w", c.Run, err)
 		}
-		return answers, nil
+		return answer, err
+	}
+	answers, err := inHalves(ctx, s, runs, one, func(c *store.Create) (store.Created, error) {
+		answer, err := orInFront(s, func() (store.Created, error) {
+			return performOn(ctx, s, c.Run, len(c.Frame), func(t *tx) (store.Created, error) { return one(t, c) })
+		})
+		if ofOneRun(err) {
+			return store.Created{Err: err}, nil
+		}
+		return answer, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create %d runs: %w", len(runs), err)
@@ -95,10 +101,14 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 	if err != nil {
 		return nil, err
 	}
-	err = t.exec(`INSERT INTO runs (id, chain, wid, class, priority, place, status, n, seq, last, epoch,
+	key, err := t.newKey()
+	if err != nil {
+		return nil, err
+	}
+	err = t.exec(`INSERT INTO runs (key, id, chain, wid, class, priority, place, status, n, seq, last, epoch,
 		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth)
-		VALUES (?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?)`,
-		packRun(r.id), later, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
+		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?)`,
+		key, packRun(r.id), later, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
 		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags), nonEmpty(string(createdBy)))
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 // Deliver puts an item into an inbox.
 func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
-	run, err := perform(ctx, s, func(t *tx) (event.RunID, error) { return t.op.Deliver(&d) })
+	run, err := performOn(ctx, s, d.Run, len(d.Item.Body), func(t *tx) (event.RunID, error) { return t.op.Deliver(&d) })
 	if err != nil {
 		return "", fmt.Errorf("deliver to run %s: %w", d.Run, err)
 	}

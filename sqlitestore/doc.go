@@ -70,5 +70,6 @@
 // end. Then one file per duty, named as in the other stores: create.go,
 // session.go, recover.go, claim.go, commit.go, continue.go, release.go,
 // deliver.go, outbox.go, load.go, wait.go, stream.go, await.go, list.go, purge.go,
-// inspect.go, notes.go; examine.go and repair.go serve package fsck.
+// inspect.go, notes.go; examine.go and repair.go serve package fsck. damage.go keeps a damaged
+// page from all runs but those on it.
 package sqlitestore

@@ -14,9 +14,10 @@ import (
 
 // examination implements [store.Examination]: the file as of one moment.
 type examination struct {
-	s     *Store
-	snap  *store.Snapshot
-	flaws []store.Flaw
+	s       *Store
+	snap    *store.Snapshot
+	flaws   []store.Flaw
+	partial bool
 }
 
 // ExaminePartition reads the whole file, also rows that refer to others that are not there.
@@ -24,7 +25,9 @@ func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Exam
 	e := &examination{s: s}
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
-		err = s.read(ctx, e.read)
+		if err = s.read(ctx, e.read); isDamage(err) {
+			err = e.readDamage(ctx, err)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("examine partition %d: %w", partition, err)
@@ -35,8 +38,8 @@ func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Exam
 // Snapshot returns the state of the file.
 func (e *examination) Snapshot() *store.Snapshot { return e.snap }
 
-// Partial returns false: everything is read at once.
-func (e *examination) Partial() bool { return false }
+// Partial returns false, because everything is read at once, unless rows are unreadable.
+func (e *examination) Partial() bool { return e.partial }
 
 // Flaws returns rows that are missing, left over, or miscounted.
 func (e *examination) Flaws() []store.Flaw { return e.flaws }
@@ -55,9 +58,52 @@ func (e *examination) read(c *conn) error {
 			return err
 		}
 	}
+	if err := e.readPages(c); err != nil {
+		return err
+	}
 	var err error
 	e.snap.Audit, err = c.audit(`ORDER BY a.id`)
 	return err
+}
+
+// readPages looks at every page, also of indexes that nothing else has read.
+func (e *examination) readPages(c *conn) error {
+	damaged := func(what string) {
+		e.flaws = append(e.flaws, store.Flaw{
+			Invariant: 16, What: "the file is damaged: " + what, Key: "page " + what,
+			Explain: "what is stored on that page cannot be read, and what belongs there not be written",
+		})
+	}
+	err := c.queryOnce(`PRAGMA quick_check(10)`, func(r row) error {
+		if what := r.ColumnText(0); what != "ok" {
+			damaged(what)
+		}
+		return nil
+	})
+	if isDamage(err) {
+		damaged(err.Error())
+		return nil
+	}
+	return err
+}
+
+// readDamage names the runs whose rows cannot be read, if the error is about those. Nothing else is
+// shown then: to what is left of a file that has lost a page nearly everything seems
+// to be wrong that belongs to the lost runs, and a repair would remove it.
+func (e *examination) readDamage(ctx context.Context, damage error) error {
+	lost, err := e.s.unreadable(ctx)
+	if err != nil || len(lost) == 0 {
+		return damage
+	}
+	e.snap, e.flaws, e.partial = newSnapshot(e.s.clock.Now()), nil, true
+	for _, run := range slices.Sorted(maps.Values(lost)) {
+		e.flaws = append(e.flaws, store.Flaw{
+			Invariant: 16, What: fmt.Sprintf("the row of run %s cannot be read", run),
+			Explain: fmt.Sprintf("a page of the file is damaged: the run does not go on, and nothing else of the file is checked or repaired: %v", damage),
+			Key:     "row of run " + string(run),
+		})
+	}
+	return nil
 }
 
 // selectLoose is selectStored for runs whose class may be missing.

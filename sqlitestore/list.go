@@ -35,7 +35,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		where.add(afterCursor, millis(created), packRun(last))
 	}
 	var page store.Page
-	err = s.read(ctx, func(c *conn) error {
+	err = s.readAside(ctx, func(c *conn) error {
 		page = store.Page{}
 		query := selectStored + where.String() + newestFirst
 		return c.queryOnce(query, func(r row) error {
@@ -58,7 +58,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
 	where := conditions(&q)
 	var counts map[event.Status]int
-	err := s.read(ctx, func(c *conn) error {
+	err := s.readAside(ctx, func(c *conn) error {
 		counts = map[event.Status]int{}
 		return c.queryOnce(countByStatus(where), func(r row) error {
 			counts[event.Status(r.ColumnText(0))] = r.ColumnInt(1)
@@ -94,7 +94,7 @@ func (c *condition) String() string {
 // was deleted is not found.
 func conditions(q *store.Query) *condition {
 	where := &condition{}
-	where.add(`r.hidden = 0`)
+	where.add(`r.hidden = 0 /*readable r.key*/`)
 	if len(q.Statuses) > 0 {
 		var args []any
 		for _, s := range q.Statuses {
@@ -112,7 +112,7 @@ func conditions(q *store.Query) *condition {
 		where.add(notInternal, event.HookRun, len(event.StepRunPrefix), event.StepRunPrefix)
 	}
 	for name, value := range q.Tags {
-		where.add(`r.key IN (SELECT run FROM tags WHERE name = ? AND value = ?)`, name, value)
+		where.add(`r.key IN (SELECT run FROM tags WHERE name = ? AND value = ? /*readable run*/)`, name, value)
 	}
 	if q.Parent != "" {
 		where.add(`r.parent = ?`, packRun(q.Parent))
@@ -137,7 +137,7 @@ func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry,
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("audit run %s: %w", run, err)
+		return nil, fmt.Errorf("audit run %s: %w", run, ofRun(run, 0, err))
 	}
 	return entries, nil
 }

@@ -126,7 +126,7 @@ func (s *Store) Resolve(ctx context.Context, name string) (event.RunID, error) {
 		err = store.ErrRunNotFound
 	}
 	if err != nil {
-		return "", fmt.Errorf("resolve workflow id %q: %w", name, err)
+		return "", fmt.Errorf("resolve workflow id %q: %w", name, ofRun("", 0, err))
 	}
 	return id, nil
 }

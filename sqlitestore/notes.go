@@ -11,7 +11,7 @@ import (
 // SetNote keeps a note of an owned run until the run ends, and forgets its recoveries if the note
 // is progress.
 func (s *Store) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
-	_, err := perform(ctx, s, func(t *tx) (struct{}, error) {
+	_, err := performOn(ctx, s, run, len(body), func(t *tx) (struct{}, error) {
 		return struct{}{}, t.op.SetNote(run, fence, key, body, progress)
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Notes(ctx context.Context, run event.RunID) (map[string][]byte, 
 		err = store.ErrRunNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("notes of run %s: %w", run, err)
+		return nil, fmt.Errorf("notes of run %s: %w", run, ofRun(run, 0, err))
 	}
 	return notes, nil
 }

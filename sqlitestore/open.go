@@ -29,7 +29,8 @@ type Store struct {
 	hub     *hub
 	writer  *writer
 	readers *readers
-	careful atomic.Bool // a claim has met a damaged frame: none hands over what it has not to
+	careful atomic.Bool // damage was met: no claim hands over what it need not
+	damages *damages
 	locks   *locks
 	looking looking
 	foreign chan struct{} // another process has written
@@ -117,7 +118,8 @@ func open(path string, cfg Config) (*Store, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = store.SystemClock
 	}
-	s := &Store{path: path, clock: cfg.Clock, hub: newHub(), readers: newReaders(path),
+	d := &damages{clock: cfg.Clock}
+	s := &Store{path: path, clock: cfg.Clock, hub: newHub(), readers: newReaders(path, d), damages: d,
 		foreign: make(chan struct{}, 1), polled: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()
@@ -129,6 +131,7 @@ func open(path string, cfg Config) (*Store, error) {
 		return nil, errors.Join(s.explain(err), c.Close())
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	c.damages = s.damages
 	s.writer = newWriter(s, c)
 	go s.writer.run()
 	go s.poll()

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-const selectNextSend = `SELECT due FROM outbox ORDER BY due LIMIT 1`
+const selectNextSend = `SELECT due FROM outbox WHERE true /*readable sender*/ ORDER BY due LIMIT 1`
 
 // nextSend returns when there is something to do for the outbox, zero if it is
 // empty.
@@ -29,7 +29,7 @@ func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgo
 	var next time.Time
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
-		err = s.read(ctx, func(c *conn) (err error) {
+		err = s.readAside(ctx, func(c *conn) (err error) {
 			records, next, err = c.outgoing(s.clock.Now(), max(limit, 0))
 			return err
 		})
@@ -46,11 +46,11 @@ const (
 	// then reads those. Fresh ones are in order there, the others are sorted. Left
 	// to itself SQLite would go through all records that were written before.
 	selectOutgoing = `SELECT ` + outboxColumns + ` FROM outbox o JOIN runs r ON r.key = o.sender WHERE o.seq IN (
-			SELECT seq FROM (SELECT seq FROM outbox INDEXED BY outbox_due WHERE due = 0 ORDER BY seq LIMIT +?2)
+			SELECT seq FROM (SELECT seq FROM outbox INDEXED BY outbox_due WHERE due = 0 /*readable sender*/ ORDER BY seq LIMIT +?2)
 			UNION ALL
-			SELECT seq FROM (SELECT seq FROM outbox INDEXED BY outbox_due WHERE due > 0 AND due <= +?1 ORDER BY seq LIMIT +?2)
+			SELECT seq FROM (SELECT seq FROM outbox INDEXED BY outbox_due WHERE due > 0 AND due <= +?1 /*readable sender*/ ORDER BY seq LIMIT +?2)
 		) ORDER BY o.seq LIMIT +?2`
-	selectNextAfter = `SELECT due FROM outbox WHERE due > +? ORDER BY due LIMIT 1`
+	selectNextAfter = `SELECT due FROM outbox WHERE due > +? /*readable sender*/ ORDER BY due LIMIT 1`
 )
 
 // outgoing returns up to limit records that are due, in the order in which they
@@ -81,22 +81,31 @@ func scanOutgoing(r row) store.Outgoing {
 	}
 }
 
-// Mark moves records on, all of them in one transaction.
+// Mark moves records on, all of them in one transaction unless one meets damage.
 func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	err := s.enterPartition(ctx, partition)
 	if err == nil && len(marks) > 0 {
-		_, err = perform(ctx, s, func(t *tx) (struct{}, error) {
-			for i := range marks {
-				err := t.op.Mark(&marks[i])
-				if err == nil {
-					err = t.announce()
-				}
-				if err != nil {
-					return struct{}{}, fmt.Errorf("record %s of run %s: %w", marks[i].ID, marks[i].From, err)
-				}
+		one := func(t *tx, m *store.Mark) (struct{}, error) {
+			err := t.op.Mark(m)
+			if err == nil {
+				err = t.announce()
 			}
-			return struct{}{}, nil
+			if err != nil {
+				err = fmt.Errorf("record %s of run %s: %w", m.ID, m.From, err)
+			}
+			return struct{}{}, err
+		}
+		var damaged error
+		_, err = inHalves(ctx, s, marks, one, func(m *store.Mark) (struct{}, error) {
+			done, err := performOn(ctx, s, m.From, 0, func(t *tx) (struct{}, error) { return one(t, m) })
+			if ofOneRun(err) {
+				damaged, err = err, nil
+			}
+			return done, err
 		})
+		if err == nil {
+			err = damaged
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("mark %d records: %w", len(marks), err)
@@ -208,7 +217,7 @@ func (t *tx) answered(where string, o *record, seq int64) (a settling, err error
 
 // Confirm makes a run forget a record that will not be sent again.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, id event.ItemID) error {
-	_, err := perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Confirm(run, id) })
+	_, err := performOn(ctx, s, run, 0, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Confirm(run, id) })
 	if err != nil {
 		return fmt.Errorf("confirm record %s to run %s: %w", id, run, err)
 	}

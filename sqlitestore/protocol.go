@@ -273,7 +273,7 @@ func (t *tx) Line(workflowID string) ([]*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 ORDER BY r.ord`, w.id)
+	return t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 /*readable r.key*/ ORDER BY r.ord`, w.id)
 }
 
 // IsActive reports whether r is the active run of its workflow id.
@@ -285,7 +285,7 @@ func (t *tx) IsActive(r *run) (bool, error) {
 
 // NextInLine returns the run that follows the active one.
 func (t *tx) NextInLine(r *run) (*run, error) {
-	return first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 ORDER BY r.ord LIMIT 1`, r.wid))
+	return first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 /*readable r.key*/ ORDER BY r.ord LIMIT 1`, r.wid))
 }
 
 // SetActive makes another run the active one.

@@ -33,11 +33,11 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	var a answer
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
-		a, err = perform(ctx, s, func(t *tx) (a answer, err error) {
+		a, err = performAside(ctx, s, func(t *tx) (a answer, err error) {
 			if a.purged, err = t.op.Purge(min(max(limit, 0), chores), t.budget()); err != nil {
-				return a, err
+				return a, writing(t.purging, err)
 			}
-			if a.next, err = t.number(`SELECT purge FROM runs WHERE purge IS NOT NULL ORDER BY purge LIMIT 1`); err != nil {
+			if a.next, err = t.number(`SELECT purge FROM runs WHERE purge IS NOT NULL /*workable key*/ ORDER BY purge LIMIT 1`); err != nil {
 				return a, err
 			}
 			return a, t.vacuum()
@@ -79,7 +79,11 @@ func (t *tx) Held(r *run) (protocol.Held, error) {
 }
 
 // NextPurge returns the run that may be purged first, if its time has come.
-func (t *tx) NextPurge(now int64) (*run, error) { return first(t.runs(selectPurge, now)) }
+func (t *tx) NextPurge(now int64) (r *run, err error) {
+	t.purging = nil // it is not about that one if this fails
+	t.purging, err = first(t.runs(selectPurge, now))
+	return t.purging, err
+}
 
 // Remove removes every row of a run, and its workflow id with the last run of that.
 func (t *tx) Remove(r *run) error {
@@ -111,7 +115,7 @@ func (t *tx) ForgetChain(chain event.RunID) error {
 	return t.exec(`DELETE FROM seen WHERE chain = +?`, packRun(chain))
 }
 
-const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? ORDER BY r.purge, r.key LIMIT 1`
+const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? /*workable r.key*/ ORDER BY r.purge, r.key LIMIT 1`
 
 // vacuum gives free pages back, if there are more than the file should keep.
 func (t *tx) vacuum() error {
@@ -134,7 +138,7 @@ func (t *tx) vacuum() error {
 
 // Delete hides a run that has ended until it is purged.
 func (s *Store) Delete(ctx context.Context, run event.RunID) error {
-	_, err := perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Delete(run) })
+	_, err := performOn(ctx, s, run, 0, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Delete(run) })
 	if err != nil {
 		return fmt.Errorf("delete run %s: %w", run, err)
 	}

@@ -17,15 +17,16 @@ const readerCount = 4
 // readers is a pool of connections that cannot write. They are opened when they
 // are first needed.
 type readers struct {
-	path string
-	free chan *conn // nil: not opened yet
+	path    string
+	damages *damages
+	free    chan *conn // nil: not opened yet
 
 	mu   sync.Mutex
 	held chan *conn // where connections go while reading is paused, else nil
 }
 
-func newReaders(path string) *readers {
-	r := &readers{path: path, free: make(chan *conn, readerCount)}
+func newReaders(path string, d *damages) *readers {
+	r := &readers{path: path, damages: d, free: make(chan *conn, readerCount)}
 	for range readerCount {
 		r.free <- nil
 	}
@@ -46,7 +47,11 @@ func (r *readers) release(c *conn) {
 // open makes a connection. It is not opened read-only: it must be able to
 // rebuild the index of the write-ahead log if the process that kept it has died.
 func (r *readers) open(ctx context.Context) (*conn, error) {
-	return connect(ctx, r.path, sqlite.OpenReadWrite, `cache_size = -2048`, `query_only = ON`)
+	c, err := connect(ctx, r.path, sqlite.OpenReadWrite, `cache_size = -2048`, `query_only = ON`)
+	if err == nil {
+		c.damages = r.damages
+	}
+	return c, err
 }
 
 // close waits for the reads that are going on and closes all connections.

@@ -53,10 +53,10 @@ func (t *tx) recoverDead(by *session) error {
 }
 
 // recover takes up to limit runs from a session (all, if limit is negative) and
-// removes it if that is all. The fence changes here, not at the next claim. It
-// returns how many it took.
+// removes it if that is all: a session that owns a damaged run stays. The fence changes
+// here, not at the next claim. It returns how many it took.
 func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit int) (int, error) {
-	owned, err := t.runs(selectRun+`WHERE r.owner = +? ORDER BY r.key LIMIT +?`, l.id, limit)
+	owned, err := t.runs(selectRun+`WHERE r.owner = +? /*workable r.key*/ ORDER BY r.key LIMIT +?`, l.id, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -67,12 +67,15 @@ func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit 
 			return 0, err
 		}
 		if err := t.op.Recover(r); err != nil {
-			return 0, err
+			return 0, writing(r, err)
 		}
 	}
 	left, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM runs WHERE owner = +? LIMIT 1)`, l.id)
 	if err != nil {
 		return 0, err
+	}
+	if left > 0 && l.reason == reason {
+		return len(owned), nil
 	}
 	if left > 0 {
 		return len(owned), t.exec(`UPDATE sessions SET reason = ? WHERE id = +?`, string(reason), l.id)

@@ -10,7 +10,7 @@ import (
 
 // Release makes an owned run ready under a new fence. No recovery is counted.
 func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
-	_, err := perform(ctx, s, func(t *tx) (struct{}, error) {
+	_, err := performOn(ctx, s, run, 0, func(t *tx) (struct{}, error) {
 		return struct{}{}, t.op.Release(run, fence)
 	})
 	if err != nil {

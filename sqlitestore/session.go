@@ -114,7 +114,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
 		lock := s.locks.identity()
-		beat, err = perform(ctx, s, func(t *tx) (store.Heartbeat, error) { return t.heartbeat(id, lock) })
+		beat, err = performAside(ctx, s, func(t *tx) (store.Heartbeat, error) { return t.heartbeat(id, lock) })
 	}
 	if err != nil {
 		s.hub.heard(id, err)
@@ -138,12 +138,12 @@ func (t *tx) heartbeat(id store.SessionID, lock string) (store.Heartbeat, error)
 	if err := t.adopt(l, lock); err != nil {
 		return store.Heartbeat{}, err
 	}
-	owned, err := t.number(`SELECT count(*) FROM runs WHERE owner = +?`, l.id)
+	owned, err := t.number(`SELECT count(*) FROM runs WHERE owner = +? /*readable key*/`, l.id)
 	if err != nil {
 		return store.Heartbeat{}, err
 	}
 	beat := store.Heartbeat{Owned: int(owned)}
-	err = t.query(`SELECT id FROM runs WHERE owner = +? AND inbox > 0`, func(r row) error {
+	err = t.query(`SELECT id FROM runs WHERE owner = +? AND inbox > 0 /*readable key*/`, func(r row) error {
 		beat.Mail = append(beat.Mail, unpackRun(r, 0))
 		return nil
 	}, l.id)
@@ -167,7 +167,7 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	var owned []store.Owned
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
-		owned, err = perform(ctx, s, func(t *tx) ([]store.Owned, error) { return t.reconcile(id) })
+		owned, err = performAside(ctx, s, func(t *tx) ([]store.Owned, error) { return t.reconcile(id) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reconcile session %s: %w", id, err)
@@ -183,7 +183,7 @@ func (t *tx) reconcile(id store.SessionID) ([]store.Owned, error) {
 		return nil, err
 	}
 	var owned []store.Owned
-	err = t.query(`SELECT id, epoch, token FROM runs WHERE owner = +?`, func(r row) error {
+	err = t.query(`SELECT id, epoch, token FROM runs WHERE owner = +? /*readable key*/`, func(r row) error {
 		var token event.Token
 		r.ColumnBytes(2, token[:])
 		owned = append(owned, store.Owned{Run: unpackRun(r, 0), Fence: store.Fence{Epoch: uint64(r.ColumnInt64(1)), Token: token}})
@@ -197,7 +197,7 @@ func (t *tx) reconcile(id store.SessionID) ([]store.Owned, error) {
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
-		_, err = perform(ctx, s, func(t *tx) (struct{}, error) {
+		_, err = performAside(ctx, s, func(t *tx) (struct{}, error) {
 			l, err := t.session(id)
 			if err != nil || l == nil {
 				return struct{}{}, err

@@ -17,7 +17,7 @@ const pageBytes = 4 << 20
 func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
 	err := store.CheckPublish(chunks)
 	if err == nil {
-		_, err = perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Publish(run, fence, chunks) })
+		_, err = performOn(ctx, s, run, 0, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Publish(run, fence, chunks) })
 	}
 	if err != nil {
 		return fmt.Errorf("publish to streams of run %s: %w", run, err)
@@ -122,7 +122,7 @@ func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 		})
 	}
 	if err != nil {
-		return store.StreamPage{}, fmt.Errorf("read stream %q of run %s: %w", r.Stream, r.Run, err)
+		return store.StreamPage{}, fmt.Errorf("read stream %q of run %s: %w", r.Stream, r.Run, ofRun(r.Run, 0, err))
 	}
 	return page, nil
 }

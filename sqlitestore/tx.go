@@ -12,16 +12,17 @@ import (
 // tx is the transaction in which a group of operations is executed.
 type tx struct {
 	*conn
-	s      *Store
-	now    time.Time // of the operation that is being executed
-	names  *names
-	seq    int64 // last number given out, 0: not read yet
-	wakes  []int64
-	runsOf map[int64]int // by class: runs that were created, less those that were purged
-	news   news
-	op     protocol.Op[*run, int64] // carries out what the protocol says, on this
-	named  namedID                  // the workflow id that was looked up last
-	lease  *session                 // the session that was looked up last, in this operation
+	s       *Store
+	now     time.Time // of the operation that is being executed
+	names   *names
+	seq     int64 // last number given out, 0: not read yet
+	wakes   []int64
+	runsOf  map[int64]int // by class: runs that were created, less those that were purged
+	news    news
+	op      protocol.Op[*run, int64] // carries out what the protocol says, on this
+	named   namedID                  // the workflow id that was looked up last
+	lease   *session                 // the session that was looked up last, in this operation
+	purging *run                     // the run that is being purged
 }
 
 // ms returns the time of the operation in milliseconds.
@@ -181,7 +182,7 @@ func (t *tx) countRuns() error {
 
 // nextDue returns the earliest due time in milliseconds, 0 if there is none.
 func (c *conn) nextDue() (int64, error) {
-	return c.number(`SELECT due FROM runs WHERE due IS NOT NULL ORDER BY due LIMIT 1`)
+	return c.number(`SELECT due FROM runs WHERE due IS NOT NULL /*workable key*/ ORDER BY due LIMIT 1`)
 }
 
 // run holds the columns of a run that operations read and change.

@@ -45,7 +45,7 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	ids := map[store.Class]int64{}
 	var waiting []store.Class
 	err := t.query(`SELECT c.id, c.queue, c.workflow FROM classes c
-		WHERE EXISTS (SELECT 1 FROM runs r WHERE r.class = c.id AND r.place = 1) AND NOT EXISTS (
+		WHERE EXISTS (SELECT 1 FROM runs r WHERE r.class = c.id AND r.place = 1 /*readable r.key*/) AND NOT EXISTS (
 			SELECT 1 FROM serves v JOIN sessions s ON s.id = v.session
 			WHERE v.queue = c.queue AND v.workflow = c.workflow AND s.reason IS NULL AND s.expires >= +?)`,
 		func(r row) error {
@@ -60,7 +60,7 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	slices.SortFunc(waiting, store.CompareClasses)
 	return look.turn.Next(waiting, func(c store.Class, skip, limit int) ([]event.RunID, error) {
 		var found []event.RunID
-		err := t.query(`SELECT id FROM runs WHERE class = +? AND place = 1 ORDER BY priority DESC, ord LIMIT +? OFFSET +?`, func(r row) error {
+		err := t.query(`SELECT id FROM runs WHERE class = +? AND place = 1 /*readable key*/ ORDER BY priority DESC, ord LIMIT +? OFFSET +?`, func(r row) error {
 			found = append(found, unpackRun(r, 0))
 			return nil
 		}, ids[c], limit, skip)

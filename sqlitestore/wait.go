@@ -253,7 +253,7 @@ func (s *Store) frames(ctx context.Context, run event.RunID) (uint64, error) {
 		n, err = c.number(selectFrames, packRun(run))
 		return err
 	})
-	return uint64(n), err
+	return uint64(n), ofRun(run, 0, err)
 }
 
 // watch registers for the next frame of a run; nil: the store is closed.
@@ -322,7 +322,7 @@ type survey struct {
 func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []event.RunID, streams []awaited) (*survey, error) {
 	var found *survey
 	start := time.Now()
-	err := s.read(ctx, func(c *conn) error {
+	err := s.readAside(ctx, func(c *conn) error {
 		found = &survey{logs: make(map[event.RunID]uint64, len(runs)), blocks: map[store.Class]int64{}}
 		if err := found.read(c, sessions, runs); err != nil {
 			return err
@@ -353,7 +353,7 @@ func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) e
 	}
 	for _, session := range sessions {
 		err := c.query(`SELECT r.id, (SELECT max(i.seq) FROM inbox i WHERE i.run = r.key)
-			FROM sessions s JOIN runs r ON r.owner = s.id AND r.inbox > 0 WHERE s.name = +?`, func(r row) error {
+			FROM sessions s JOIN runs r ON r.owner = s.id AND r.inbox > 0 /*readable r.key*/ WHERE s.name = +?`, func(r row) error {
 			f.mails = append(f.mails, mail{mailNew, session, unpackRun(r, 0), r.ColumnInt64(1)})
 			return nil
 		}, string(session))
@@ -363,10 +363,10 @@ func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) e
 	}
 	for _, run := range runs {
 		n, err := c.number(selectFrames, packRun(run))
-		if err != nil {
+		if err != nil && !ofOneRun(err) {
 			return err
 		}
-		if n > 0 {
+		if n > 0 { // a damaged run is as good as gone: whoever watches it looks, and is told
 			f.logs[run] = uint64(n)
 		}
 	}

@@ -170,7 +170,7 @@ type EndWatcher interface {
 // and reports it here.
 type DamageTeller interface {
 	// Damage returns the damage that was found since the last call. Damage that is found
-	// again is reported again after an hour.
+	// again is reported again after an hour. [Damages] keeps count of that.
 	Damage() []*DamagedError
 }
 

@@ -1,0 +1,389 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// A damaged page of the table runs holds a few dozen runs, and a statement that comes to
+// one of them fails. SQLite writes nothing more in a transaction that has met damage, so
+// nothing can be passed over on the way: the operation fails, what is damaged is
+// found, and the operation is executed again without it. Nothing of that costs anything
+// before.
+//
+// A row may be unreadable, or be stuck: it can be read, but not written, as a rule
+// because its page is full and SQLite would have to divide it together with the damaged
+// one beside it. What is stuck is moved to another page; where that fails, it is left out
+// for a while of the operations that would write it.
+//
+// Queries about many runs say by a mark what they leave out: "/*readable r.key*/" stands
+// for " AND r.key NOT IN (...)" with the keys of unreadable rows,
+// "/*workable r.key*/" also of those that are stuck. SQLite decides it by the index that
+// leads to the row, before it reads the row. Without damage a mark is a comment.
+type damages struct {
+	store.Damages
+	clock store.Clock
+
+	lost, stuck atomic.Pointer[keySet]
+	front       atomic.Bool // rows that are new come before all others: at the end is damage
+
+	mu     sync.Mutex // held while damage is looked for
+	moved  map[event.RunID]time.Time
+	rested time.Time // the table is not searched again before
+}
+
+const (
+	// lostFor and stuckFor are for how long rows are left out before they are tried again.
+	lostFor  = time.Hour
+	stuckFor = time.Minute
+	// mostSetAside bounds how many rows are left out. The statements name them all.
+	mostSetAside = 5000
+)
+
+// keySet is a set of rows of the table runs. It never changes.
+type keySet struct {
+	keys  map[int64]bool
+	list  string // " NOT IN (...)"
+	until time.Time
+}
+
+func newKeySet(keys map[int64]bool, until time.Time) *keySet {
+	var list strings.Builder
+	for i, key := range slices.Sorted(maps.Keys(keys)) {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		fmt.Fprint(&list, key)
+	}
+	return &keySet{keys: keys, list: " NOT IN (" + list.String() + ")", until: until}
+}
+
+var mark = regexp.MustCompile(`/\*(readable|workable) ([a-z.]+)\*/`)
+
+// expand replaces the marks of a query.
+func (d *damages) expand(query string) string {
+	if d == nil || d.lost.Load() == nil && d.stuck.Load() == nil {
+		return query
+	}
+	lost, stuck := d.current(&d.lost), d.current(&d.stuck)
+	return mark.ReplaceAllStringFunc(query, func(found string) string {
+		parts := mark.FindStringSubmatch(found)
+		without := ""
+		if lost != nil {
+			without += " AND " + parts[2] + lost.list
+		}
+		if stuck != nil && parts[1] == "workable" {
+			without += " AND " + parts[2] + stuck.list
+		}
+		return without
+	})
+}
+
+// current returns a set, nil once its time is over.
+func (d *damages) current(set *atomic.Pointer[keySet]) *keySet {
+	known := set.Load()
+	if known != nil && d.clock.Now().After(known.until) {
+		set.CompareAndSwap(known, nil)
+		return nil
+	}
+	return known
+}
+
+// stuckError is a run that could not be written.
+type stuckError struct {
+	key int64
+	run event.RunID
+	err error
+}
+
+func (e *stuckError) Error() string { return fmt.Sprintf("run %s: %v", e.run, e.err) }
+
+func (e *stuckError) Unwrap() error { return e.err }
+
+// writing names the run in an error of an operation on many that writes one after the other.
+func writing(r *run, err error) error {
+	if r == nil || !isDamage(err) {
+		return err
+	}
+	return &stuckError{r.key, r.id, err}
+}
+
+// asideOf executes an operation on many runs, and when it has met damage again without
+// the runs that are damaged.
+func asideOf[T any](ctx context.Context, s *Store, do func() (T, error)) (T, error) {
+	for {
+		lost := s.damages.lost.Load()
+		answer, err := do()
+		if !isDamage(err) || !s.setAside(ctx, lost, err) {
+			return answer, err
+		}
+	}
+}
+
+// readAside is read for many runs.
+func (s *Store) readAside(ctx context.Context, f func(c *conn) error) error {
+	_, err := asideOf(ctx, s, func() (struct{}, error) { return struct{}{}, s.read(ctx, f) })
+	return err
+}
+
+// performAside is perform for many runs.
+func performAside[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T, error) {
+	return asideOf(ctx, s, func() (T, error) { return perform(ctx, s, do) })
+}
+
+// performOn is perform for one run, which an error names: it is moved if need be, and others
+// that it leads to are left out.
+func performOn[T any](ctx context.Context, s *Store, run event.RunID, bytes int, do func(t *tx) (T, error)) (T, error) {
+	answer, err := asideOf(ctx, s, func() (T, error) {
+		answer, err := perform(ctx, s, do)
+		if isDamage(err) && s.makeRoom(ctx, run) {
+			answer, err = perform(ctx, s, do)
+		}
+		return answer, err
+	})
+	return answer, ofRun(run, bytes, err)
+}
+
+// isDamage reports whether an operation has failed because something was damaged.
+func isDamage(err error) bool {
+	return err != nil && (errors.Is(err, errDamaged) || sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt)
+}
+
+// ofRun names the run in an error that is about it alone: whoever waits for the end of
+// outages must not wait for the end of this one.
+func ofRun(run event.RunID, bytes int, err error) error {
+	if err == nil || !ofOneRun(err) {
+		return err
+	}
+	return aboutRun(run, bytes, err)
+}
+
+// setAside looks for the damage after an operation has failed by it, and reports whether
+// the operation may succeed now. seen are the rows that were known to be unreadable before.
+func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
+	if !s.careful.Swap(true) {
+		return true // it may have been a frame that the claim need not have read
+	}
+	if of, ok := errors.AsType[*stuckError](err); ok {
+		return s.makeRoom(ctx, of.run) || s.leaveStuck(of, err)
+	}
+	if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCorrupt {
+		return false
+	}
+	d := s.damages
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := d.lost.Load(); now != nil && now != seen {
+		return true // somebody else has looked meanwhile
+	}
+	start := time.Now()
+	if start.Before(d.rested) {
+		return false
+	}
+	found, scanned := s.unreadable(ctx)
+	d.rested = time.Now().Add(10 * time.Since(start))
+	if scanned != nil || len(found) == 0 || len(found) > mostSetAside {
+		return false
+	}
+	before := d.current(&d.lost)
+	keys, fresh := map[int64]bool{}, false
+	for key, run := range found {
+		keys[key] = true
+		fresh = fresh || before == nil || !before.keys[key]
+		d.Note("row "+string(run), &store.DamagedError{Run: run, Err: fmt.Errorf("its row in the table runs cannot be read: %w", err)})
+	}
+	if fresh {
+		d.lost.Store(newKeySet(keys, d.clock.Now().Add(lostFor)))
+	}
+	return fresh
+}
+
+// leaveStuck leaves a run out that cannot be written. It reports whether that is new.
+func (s *Store) leaveStuck(of *stuckError, err error) bool {
+	d := s.damages
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	keys, until := map[int64]bool{of.key: true}, d.clock.Now().Add(stuckFor)
+	if known := d.current(&d.stuck); known != nil {
+		if known.keys[of.key] || len(known.keys) >= mostSetAside {
+			return false
+		}
+		maps.Copy(keys, known.keys)
+		until = known.until
+	}
+	d.stuck.Store(newKeySet(keys, until))
+	d.Note("stuck "+string(of.run), &store.DamagedError{Run: of.run, Err: fmt.Errorf("it cannot be written: %w", err)})
+	return true
+}
+
+// everyKey reads the keys of all runs from the index of their ids, which leaves the table alone.
+const everyKey = `SELECT key, id FROM runs INDEXED BY sqlite_autoindex_runs_1`
+
+// unreadable returns the runs whose rows cannot be read, by their keys.
+func (s *Store) unreadable(ctx context.Context) (map[int64]event.RunID, error) {
+	var found map[int64]event.RunID
+	err := s.read(ctx, func(c *conn) error {
+		found = map[int64]event.RunID{}
+		var keys []int64
+		err := c.queryOnce(everyKey, func(r row) error { keys = append(keys, r.ColumnInt64(0)); return nil })
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			err := c.query(`SELECT * FROM runs WHERE key = +?`, nil, key)
+			switch {
+			case sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt:
+				found[key] = ""
+			case err != nil:
+				return err
+			}
+		}
+		if len(found) == 0 {
+			return nil
+		}
+		return c.queryOnce(everyKey, func(r row) error {
+			if _, ok := found[r.ColumnInt64(0)]; ok {
+				found[r.ColumnInt64(0)] = unpackRun(r, 1)
+			}
+			return nil
+		})
+	})
+	return found, err
+}
+
+// makeRoom moves a run that could not be written to other pages, and reports whether
+// that has succeeded. Nobody keeps the key of a run for longer than a transaction, so
+// another key means nothing. A run that could not be written again has gained nothing by it,
+// and is not moved again at once.
+func (s *Store) makeRoom(ctx context.Context, run event.RunID) bool {
+	d := s.damages
+	d.mu.Lock()
+	now := d.clock.Now()
+	moved, ok := d.moved[run]
+	if d.moved == nil || len(d.moved) >= mostSetAside {
+		d.moved = map[event.RunID]time.Time{}
+	}
+	d.moved[run] = now
+	d.mu.Unlock()
+	if ok && now.Sub(moved) < stuckFor {
+		return false
+	}
+	done, err := orInFront(s, func() (bool, error) {
+		return perform(ctx, s, func(t *tx) (bool, error) { return t.moveRun(run) })
+	})
+	return err == nil && done
+}
+
+// orInFront does something that adds a row to the table. If that has failed by damage at the end
+// of the table, rows are added before all others from now on.
+func orInFront[T any](s *Store, do func() (T, error)) (T, error) {
+	answer, err := do()
+	if isDamage(err) && !s.damages.front.Swap(true) {
+		answer, err = do()
+	}
+	return answer, err
+}
+
+// newKey returns the key of a row that is added to the table, nil for that after all others.
+func (t *tx) newKey() (any, error) {
+	if !t.s.damages.front.Load() {
+		return nil, nil //nolint:nilnil // SQLite chooses
+	}
+	first, err := t.number(`SELECT min(key) FROM runs`)
+	return min(first, 0) - 1, err
+}
+
+// spareRoom is how many bytes a run that is moved leaves free on its new page: a row grows
+// by about 50 bytes until its run has ended.
+const spareRoom = 1500
+
+// moveRun gives a run a new key, as a rule that after all others, under which its row is
+// at the end of the table: SQLite begins a new page there without a look at those beside
+// it. The row is larger at first, and then not, so that those on the page can grow.
+func (t *tx) moveRun(run event.RunID) (bool, error) {
+	var key int64
+	var token []byte
+	err := t.query(`SELECT key, token FROM runs WHERE id = +?`, func(r row) error {
+		key, token = r.ColumnInt64(0), blob(r, 1)
+		return nil
+	}, packRun(run))
+	if err != nil || key == 0 {
+		return false, err
+	}
+	free, err := t.newKey()
+	if err == nil && free == nil {
+		free, err = t.number(`SELECT max(key) + 1 FROM runs`)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := t.exec(`UPDATE runs SET key = ?, token = zeroblob(?) WHERE key = +?`, free, spareRoom, key); err != nil {
+		return false, err
+	}
+	if err := t.exec(`UPDATE runs SET token = ? WHERE key = +?`, token, free); err != nil {
+		return false, err
+	}
+	for _, statement := range []string{
+		`UPDATE frames SET run = ?1 WHERE run = +?2`,
+		`UPDATE inbox SET run = ?1 WHERE run = +?2`,
+		`UPDATE notes SET run = ?1 WHERE run = +?2`,
+		`UPDATE tags SET run = ?1 WHERE run = +?2`,
+		`UPDATE audit SET run = ?1 WHERE run = +?2`,
+		`UPDATE outbox SET sender = ?1 WHERE sender = +?2`,
+		`UPDATE workflow_ids SET active = ?1 WHERE active = +?2`,
+		`UPDATE workflow_ids SET last = ?1 WHERE last = +?2`,
+	} {
+		if err := t.exec(statement, free, key); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// inHalves carries out requests in one transaction. If one of them meets damage, or is larger
+// than a row may be, it takes the transaction with it: then each half is tried by itself,
+// until that one is alone.
+func inHalves[Q, A any](ctx context.Context, s *Store, requests []Q, one func(*tx, *Q) (A, error), alone func(*Q) (A, error)) ([]A, error) {
+	answers, err := perform(ctx, s, func(t *tx) ([]A, error) {
+		answers := make([]A, len(requests))
+		for i := range requests {
+			var err error
+			if answers[i], err = one(t, &requests[i]); err != nil {
+				return nil, err
+			}
+		}
+		return answers, nil
+	})
+	if err == nil || !ofOneRun(err) {
+		return answers, err
+	}
+	if len(requests) == 1 {
+		answer, err := alone(&requests[0])
+		return []A{answer}, err
+	}
+	half := len(requests) / 2
+	first, err := inHalves(ctx, s, requests[:half], one, alone)
+	if err != nil {
+		return nil, err
+	}
+	second, err := inHalves(ctx, s, requests[half:], one, alone)
+	return append(first, second...), err
+}
+
+// Damage returns the runs that were set aside since the last call.
+func (s *Store) Damage() []*store.DamagedError { return s.damages.Damage() }
+
+var _ store.DamageTeller = (*Store)(nil)

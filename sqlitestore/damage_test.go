@@ -1,0 +1,502 @@
+package sqlitestore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+var (
+	napper = shim.NewWorkflow[string, string]("damaged.napper", "in", shim.WorkflowPolicy{})
+	parent = shim.NewWorkflow[string, string]("damaged.parent", "in", shim.WorkflowPolicy{})
+	nap    = time.Second
+)
+
+// noted is a log that can be read while it is written.
+type noted struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *noted) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// with returns the lines that hold all of the texts.
+func (l *noted) with(texts ...string) (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+lines:
+	for line := range strings.Lines(l.text.String()) {
+		for _, text := range texts {
+			if !strings.Contains(line, text) {
+				continue lines
+			}
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+// mute is a store from whose outbox nothing is delivered.
+type mute struct{ *sqlitestore.Store }
+
+func (mute) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
+	return nil, time.Time{}, nil
+}
+
+// scene is a file with runs on several pages.
+type scene struct {
+	t      *testing.T
+	flow   workflow.Definition[string, string]
+	ctx    context.Context
+	path   string
+	store  *sqlitestore.Store
+	client *workflow.Client
+	log    *noted
+	runs   []event.RunID
+}
+
+func newScene(t *testing.T, flow workflow.Definition[string, string], runs int) *scene {
+	s := &scene{t: t, flow: flow, ctx: testContext(t), path: filepath.Join(t.TempDir(), "runs.db"), log: &noted{}}
+	s.open()
+	for n := range runs {
+		r, err := flow.Start(s.ctx, s.client, fmt.Sprint(n), workflow.WithTags(map[string]string{"number": fmt.Sprint(n)}))
+		check(t, err)
+		s.runs = append(s.runs, r.ID())
+	}
+	return s
+}
+
+func (s *scene) open() {
+	s.store = openStore(s.t, s.path, nil)
+	s.client = workflow.NewClient(s.store, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
+}
+
+func (s *scene) close() {
+	s.t.Helper()
+	check(s.t, errors.Join(s.client.Close(), s.store.Close()))
+}
+
+// staff starts a worker and returns what stops it.
+func (s *scene) staff(st store.Store) (stop func()) {
+	s.t.Helper()
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
+	w := worker.New(client, worker.Config{NoHandover: true})
+	shim.BindWorkflow(w, napper, func(ctx workflow.Context, in string) (string, error) {
+		return "done", workflow.Sleep(ctx, nap)
+	})
+	shim.BindWorkflow(w, parent, func(ctx workflow.Context, in string) (string, error) { return napper.Child(ctx, in) })
+	ctx, cancel := context.WithCancel(s.ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := errors.Join(<-worked, client.Close()); err != nil {
+				s.t.Errorf("worker: %v", err)
+			}
+		})
+	}
+	s.t.Cleanup(stop)
+	return stop
+}
+
+// until waits for something.
+func (s *scene) until(what string, done func() bool) {
+	s.t.Helper()
+	for !done() {
+		select {
+		case <-s.ctx.Done():
+			s.t.Fatalf("waited in vain until %s\n%s", what, strings.Join(s.log.with("level=ERROR"), ""))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func middle(pages []int64) int64 { return pages[len(pages)/2] }
+func last(pages []int64) int64   { return pages[len(pages)-1] }
+func first(pages []int64) int64  { return pages[0] }
+
+// overwrite closes the file, overwrites one of the pages of a table or index, and opens
+// it again.
+func (s *scene) overwrite(tree string, which func([]int64) int64) {
+	s.t.Helper()
+	s.close()
+	overwrite(s.t, s.path, tree, which)
+	s.open()
+}
+
+func overwrite(t *testing.T, path, tree string, which func([]int64) int64) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	check(t, err)
+	var pages []int64
+	check(t, sqlitex.ExecuteTransient(c, `SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path`, &sqlitex.ExecOptions{
+		Args: []any{tree}, ResultFunc: func(r *sqlite.Stmt) error { pages = append(pages, r.ColumnInt64(0)); return nil },
+	}))
+	check(t, c.Close())
+	if len(pages) < 3 {
+		t.Fatalf("%s has %d pages, want at least 3", tree, len(pages))
+	}
+	const size = 4096
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	check(t, err)
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, size), (which(pages)-1)*size)
+	check(t, errors.Join(err, f.Close()))
+}
+
+// sort returns the runs whose rows can be read, and those whose rows cannot.
+func (s *scene) sort() (innocent, damaged []event.RunID) {
+	s.t.Helper()
+	for _, run := range s.runs {
+		_, err := s.flow.Get(s.client, run).Info(s.ctx)
+		var named *store.DamagedError
+		switch {
+		case err == nil:
+			innocent = append(innocent, run)
+		case errors.As(err, &named) && named.Run == run:
+			damaged = append(damaged, run)
+		default:
+			s.t.Fatalf("Info of run %s: got %v, want an answer or a DamagedError that names it", run, err)
+		}
+	}
+	if len(damaged) == 0 || len(innocent) < 20 {
+		s.t.Fatalf("%d runs are damaged and %d are not, want one page and 20 beside it", len(damaged), len(innocent))
+	}
+	return innocent, damaged
+}
+
+// One page of the table runs is overwritten. The runs on it cannot be read; all others
+// complete, also those on the pages beside it; each that cannot is told once.
+func TestREC10_ADamagedPageOfRunsKeepsNoOther(t *testing.T) {
+	for name, state := range map[string]struct {
+		runs  int
+		page  func([]int64) int64
+		flow  workflow.Definition[string, string]
+		setUp func(s *scene)
+	}{
+		"ready":                        {150, middle, napper, func(*scene) {}},
+		"ready, few":                   {90, middle, napper, func(*scene) {}},
+		"ready, first":                 {150, first, napper, func(*scene) {}},
+		"ready, the last":              {150, last, napper, func(*scene) {}},
+		"asleep":                       {150, middle, napper, (*scene).fallAsleep},
+		"owned by a process that died": {150, middle, napper, (*scene).die},
+		"with a record in the outbox":  {150, middle, parent, (*scene).send},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, state.flow, state.runs)
+			state.setUp(s)
+			s.overwrite("runs", state.page)
+			innocent, damaged := s.sort()
+			stop := s.staff(s.store)
+			s.complete(innocent)
+			later, err := napper.Start(s.ctx, s.client, "later")
+			check(t, err)
+			if _, err := later.Result(s.ctx); err != nil {
+				t.Errorf("a run that was started later: %v", err)
+			}
+			s.listed(innocent)
+			stop()
+			s.told(innocent, 0)
+			s.told(damaged, 1)
+			s.examined(damaged)
+		})
+	}
+}
+
+// fallAsleep lets all runs sleep.
+func (s *scene) fallAsleep() {
+	stop := s.staff(s.store)
+	s.until("all sleep", func() bool {
+		for _, run := range s.runs {
+			if info, err := s.flow.Get(s.client, run).Info(s.ctx); err != nil || info.Events < 2 {
+				return false
+			}
+		}
+		return true
+	})
+	stop()
+}
+
+// die lets a process own all runs that ends with the store.
+func (s *scene) die() {
+	s.t.Helper()
+	class := store.Class{Queue: workflow.DefaultQueue, Workflow: "damaged.napper"}
+	dead := store.Session{ID: "dead", Worker: "dead", TTL: time.Hour, Classes: []store.Class{class}}
+	check(s.t, s.store.OpenSession(s.ctx, dead))
+	got, err := s.store.Claim(s.ctx, store.Claim{Session: "dead", Token: event.NewToken(), Classes: dead.Classes, Max: 1000})
+	check(s.t, err)
+	if len(got.Runs) != len(s.runs) {
+		s.t.Fatalf("claimed %d runs, want %d", len(got.Runs), len(s.runs))
+	}
+}
+
+// send lets all runs begin a child, and none of these.
+func (s *scene) send() {
+	stop := s.staff(mute{s.store})
+	s.until("all have sent a record", func() bool { return len(verify(s.t, s.store).Outbox) == len(s.runs) })
+	stop()
+}
+
+// complete fails the test if one of the runs does not complete.
+func (s *scene) complete(runs []event.RunID) {
+	s.t.Helper()
+	for _, run := range runs {
+		if _, err := s.flow.Get(s.client, run).Result(s.ctx); err != nil {
+			s.t.Fatalf("an innocent run: %v\n%s", err, strings.Join(s.log.with("level=ERROR"), ""))
+		}
+	}
+}
+
+// told fails the test if the log does not say of each run so many times that it is damaged.
+func (s *scene) told(runs []event.RunID, times int) {
+	s.t.Helper()
+	for _, run := range runs {
+		if told := s.log.with("is damaged", "run="+string(run)); len(told) != times {
+			s.t.Errorf("damage of run %s was told %d times, want %d:\n%s", run, len(told), times, strings.Join(told, ""))
+		}
+	}
+}
+
+// listed fails the test if lists and counts do not leave out what is damaged.
+func (s *scene) listed(innocent []event.RunID) {
+	s.t.Helper()
+	want := map[event.RunID]bool{}
+	for _, run := range innocent {
+		want[run] = true
+	}
+	got := 0
+	for info, err := range s.client.List(s.ctx, workflow.Filter{}) {
+		check(s.t, err)
+		if want[info.ID] {
+			got++
+		}
+	}
+	if got != len(innocent) {
+		s.t.Errorf("listed %d of the innocent runs, want %d", got, len(innocent))
+	}
+	counts, err := s.client.Count(s.ctx, workflow.Filter{})
+	if err != nil || counts[workflow.StatusCompleted] < len(innocent) {
+		s.t.Errorf("counted %v, %v, want %d completed", counts, err, len(innocent))
+	}
+}
+
+// examined fails the test if a repair does not name the damaged runs, or changes anything.
+func (s *scene) examined(damaged []event.RunID) {
+	s.t.Helper()
+	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
+	check(s.t, err)
+	found := ""
+	for _, f := range report.Remaining {
+		found += f.String() + "\n"
+	}
+	for _, fix := range report.Fixes {
+		if fix.Outcome != fsck.OutcomeRemains {
+			s.t.Errorf("the repair did %+v in a damaged file", fix)
+		}
+	}
+	for _, run := range damaged {
+		if !strings.Contains(found, "the row of run "+string(run)+" cannot be read") {
+			s.t.Errorf("the repair does not name run %s:\n%s", run, found)
+		}
+	}
+}
+
+// file is a store on virtual time whose runs are given to a session.
+type file struct {
+	*sqlitestore.Store
+	t     *testing.T
+	path  string
+	clock *storetest.Clock
+	logs  map[event.RunID]*storetest.Log
+}
+
+func newFile(t *testing.T, runs int) *file {
+	f := &file{t: t, path: filepath.Join(t.TempDir(), "runs.db"), clock: storetest.NewClock(), logs: map[event.RunID]*storetest.Log{}}
+	f.Store = openStore(t, f.path, f.clock)
+	for _, l := range start(t, f, runs) {
+		f.logs[l.Run] = l
+	}
+	f.session("before", "the code of before")
+	return f
+}
+
+func (f *file) session(id store.SessionID, code string) {
+	f.t.Helper()
+	check(f.t, f.OpenSession(testContext(f.t), store.Session{ID: id, Worker: "test", TTL: time.Hour, Classes: classes, Fingerprint: code}))
+}
+
+// commitAll claims all runs, and commits to each.
+func (f *file) commitAll(change func(l *storetest.Log, c *store.Commit)) {
+	f.t.Helper()
+	claimed := claim(f.t, f, "before", len(f.logs))
+	if len(claimed) != len(f.logs) {
+		f.t.Fatalf("claimed %d runs, want %d", len(claimed), len(f.logs))
+	}
+	for _, r := range claimed {
+		c := f.logs[r.Run].Commit(r.Fence)
+		change(f.logs[r.Run], &c)
+		answers, err := f.Commit(testContext(f.t), []store.Commit{c})
+		check(f.t, err)
+		check(f.t, answers[0].Err)
+	}
+}
+
+// overwrite overwrites the page in the middle of the table runs, and returns the runs beside it.
+func (f *file) overwrite() map[event.RunID]bool {
+	f.t.Helper()
+	check(f.t, f.Close())
+	overwrite(f.t, f.path, "runs", middle)
+	f.Store = openStore(f.t, f.path, f.clock)
+	innocent := map[event.RunID]bool{}
+	for run := range f.logs {
+		loaded, err := f.Load(testContext(f.t), []store.Load{{Run: run, Limit: -1}})
+		check(f.t, err)
+		if loaded[0].Err == nil {
+			innocent[run] = true
+		}
+	}
+	if len(innocent) < 20 || len(innocent) == len(f.logs) {
+		f.t.Fatalf("%d of %d runs are beside the page", len(innocent), len(f.logs))
+	}
+	return innocent
+}
+
+func TestREC10_PurgesLeaveOutRunsOfADamagedPage(t *testing.T) {
+	f := newFile(t, 150)
+	f.commitAll(func(l *storetest.Log, c *store.Commit) {
+		*c = l.Commit(c.Fence, append(l.Work(), l.End(event.StatusCompleted)...)...)
+		c.Effect, c.Status = store.EffectFinish, event.StatusCompleted
+	})
+	innocent := f.overwrite()
+	f.clock.Advance(store.DefaultRetention)
+	n, next, err := f.Purge(testContext(t), 0, 1000)
+	if err != nil || n < len(innocent)/3 || !next.IsZero() {
+		t.Errorf("purge: got %d runs, the next at %v, %v, want %d and none", n, next, err, len(innocent))
+	}
+	page, err := f.List(testContext(t), store.Query{Limit: 1000})
+	if err != nil || len(page.Runs) != len(innocent)-n {
+		t.Errorf("list: got %d runs, %v, want %d", len(page.Runs), err, len(innocent)-n)
+	}
+	// SQLite cannot join a page that gets empty with a damaged one.
+	told := map[event.RunID]bool{}
+	for _, d := range f.Damage() {
+		told[d.Run] = true
+	}
+	for _, r := range page.Runs {
+		if !told[r.Run] {
+			t.Errorf("run %s was not purged, and nothing was told of it", r.Run)
+		}
+	}
+}
+
+func TestREC10_BlockedRunsOfADamagedPageKeepNoOther(t *testing.T) {
+	f := newFile(t, 150)
+	f.commitAll(func(_ *storetest.Log, c *store.Commit) { c.Effect, c.Status = store.EffectBlock, event.StatusBlocked })
+	innocent := f.overwrite()
+	f.session("after", "other code")
+	got := map[event.RunID]bool{}
+	for _, r := range claim(t, f, "after", 1000) {
+		got[r.Run] = true
+	}
+	if diff := cmp.Diff(innocent, got); diff != "" {
+		t.Errorf("blocked runs that were claimed (-want +got):\n%s", diff)
+	}
+}
+
+func TestREC10_ASessionKeepsItsRunsBesideADamagedPage(t *testing.T) {
+	f := newFile(t, 150)
+	if got := claim(t, f, "before", 1000); len(got) != 150 {
+		t.Fatalf("claimed %d runs, want 150", len(got))
+	}
+	for run := range f.logs {
+		_, err := f.Deliver(testContext(t), store.Deliver{Run: run, Item: store.Item{ID: event.NewItemID()}})
+		check(t, err)
+	}
+	innocent := f.overwrite()
+	beat, err := f.Heartbeat(testContext(t), 0, "before")
+	check(t, err)
+	owned, err := f.Reconcile(testContext(t), 0, "before")
+	check(t, err)
+	woken, err := f.Wait(testContext(t), store.Wait{Sessions: []store.WaitSession{{Session: "before"}}})
+	check(t, err)
+	for what, got := range map[string]int{"owned, by a heartbeat": beat.Owned, "with mail, by a heartbeat": len(beat.Mail), "owned": len(owned), "with mail": len(woken.Mail)} {
+		if got != len(innocent) {
+			t.Errorf("%d runs are %s, want %d", got, what, len(innocent))
+		}
+	}
+	check(t, f.CloseSession(testContext(t), 0, "before"))
+	f.session("after", "")
+	if got := claim(t, f, "after", 1000); len(got) != len(innocent) {
+		t.Errorf("claimed %d runs of a closed session, want %d", len(got), len(innocent))
+	}
+	if got := f.Damage(); len(got) != len(f.logs)-len(innocent) {
+		t.Errorf("told of %d damaged runs, want %d", len(got), len(f.logs)-len(innocent))
+	}
+}
+
+func TestREC10_ADamagedRunAnswersByName(t *testing.T) {
+	f := newFile(t, 150)
+	innocent := f.overwrite()
+	var run event.RunID
+	for run = range f.logs {
+		if !innocent[run] {
+			break
+		}
+	}
+	ctx := testContext(t)
+	_, deliver := f.Deliver(ctx, store.Deliver{Run: run, Item: store.Item{ID: event.NewItemID()}})
+	_, claimed := f.ClaimRun(ctx, 0, "before", event.NewToken(), run)
+	_, notes := f.Notes(ctx, run)
+	_, stream := f.ReadStream(ctx, store.ReadStream{Run: run, Stream: "s"})
+	for what, err := range map[string]error{
+		"deliver": deliver, "claim": claimed, "notes": notes, "read stream": stream, "watch": f.Watch(ctx, run, 1), "delete": f.Delete(ctx, run),
+		"await stream": f.AwaitStream(ctx, run, "s", 0), "release": f.Release(ctx, run, store.Fence{}), "confirm": f.Confirm(ctx, run, "x"),
+	} {
+		if damage, ok := errors.AsType[*store.DamagedError](err); !ok || damage.Run != run || store.Unknown(err) {
+			t.Errorf("%s: got %v, want a DamagedError that names run %s", what, err, run)
+		}
+	}
+}
+
+// A page of an index is overwritten. Runs that have an entry on it, or must have one there,
+// are set aside by name, as with a damaged page of their logs; a repair names the page.
+func TestREC10_ADamagedPageOfAnIndexIsNamed(t *testing.T) {
+	s := newScene(t, napper, 400)
+	s.overwrite("sqlite_autoindex_runs_1", middle)
+	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
+	check(t, err)
+	found := fmt.Sprint(report.Remaining)
+	if !strings.Contains(found, "the file is damaged: ") || !strings.Contains(found, "page") {
+		t.Errorf("the repair does not name the page: %s", found)
+	}
+	innocent, _ := s.sort()
+	s.staff(s.store)
+	s.complete(innocent)
+}
