@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
@@ -78,11 +74,11 @@ func (x *experiment) run(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	defer x.site.Close()
-	closeStore, err := x.open(ctx)
-	if err != nil {
+	var disconnect func()
+	if x.store, x.client, disconnect, err = x.site.Connect(ctx, x.dir); err != nil {
 		return nil, err
 	}
-	defer closeStore()
+	defer disconnect()
 	x.began = time.Now()
 	if err := x.harmAndWait(ctx); err != nil {
 		return nil, err
@@ -95,33 +91,6 @@ func (x *experiment) settings() []string {
 		return nil
 	}
 	return fleet.Settings(x.appendfsync)
-}
-
-// open opens the store for the driver, whose log is a file, too.
-func (x *experiment) open(ctx context.Context) (closeStore func(), err error) {
-	f, err := os.OpenFile(filepath.Join(x.dir, "driver.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if x.store, err = store.Open(ctx, x.site.URL); err != nil {
-		_ = f.Close() // nothing was written
-		return nil, err
-	}
-	redis.SetLogger(redisLog{f}) // it complains of servers that are down
-	x.client = workflow.NewClient(x.store, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f, nil))})
-	return func() {
-		_ = x.client.Close()
-		_ = x.store.Close()
-		_ = f.Close()
-	}, nil
-}
-
-// redisLog writes what go-redis has to say into a file.
-type redisLog struct{ w io.Writer }
-
-// Printf writes a line.
-func (l redisLog) Printf(_ context.Context, format string, args ...any) {
-	fmt.Fprintf(l.w, format+"\n", args...)
 }
 
 // harmAndWait lets the fleet work, harms it for the time that was asked for, and

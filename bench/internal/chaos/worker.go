@@ -1,26 +1,16 @@
 package chaos
 
 import (
-	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos/flows"
 	"github.com/flowgen/flowgen/bench/internal/chaos/record"
 	"github.com/flowgen/flowgen/bench/internal/fleet"
-	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
-
-	_ "github.com/flowgen/flowgen/redisstore"  // for -store redis://…
-	_ "github.com/flowgen/flowgen/sqlitestore" // for -store sqlite:…
 )
 
 // The other roles of the program, which it starts itself.
@@ -36,21 +26,8 @@ const exitNotStarted = 3
 // Role plays the part that the program has started itself for, if args name one.
 // ok is false if they do not.
 func Role(args []string, stderr io.Writer) (code int, ok bool) {
-	if len(args) == 0 {
-		return 0, false
-	}
-	switch args[0] {
-	case roleGuard:
-		fleet.Watch(os.Stdin)
-		return 0, true
-	case roleWorker:
-		if err := work(args[1:], stderr); err != nil {
-			fmt.Fprintln(stderr, roleWorker+":", err)
-			return exitNotStarted, true
-		}
-		return 0, true
-	}
-	return 0, false
+	roles := fleet.Roles{Guard: roleGuard, Worker: roleWorker, Work: work, Failed: exitNotStarted}
+	return roles.Play(args, stderr)
 }
 
 // member configures a worker process.
@@ -68,8 +45,6 @@ func (m *member) arguments() []string {
 
 // work is the life of a worker process, until SIGTERM.
 func work(args []string, stderr io.Writer) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	var m member
 	flags := flag.NewFlagSet(roleWorker, flag.ContinueOnError)
 	flags.StringVar(&m.name, "name", "", "")
@@ -85,19 +60,11 @@ func work(args []string, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
-	st, err := store.Open(ctx, m.store)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(stderr, nil))})
-	w := worker.New(client, worker.Config{
+	return fleet.Work(m.store, stderr, worker.Config{
 		Name: m.name, Heartbeat: m.heartbeat, ClaimExpiry: m.lease,
 		Grace:       m.lease / 2, // less than its longest steps take
 		Concurrency: 64,
 		Parked:      200,     // so that many runs are replayed when they wake
 		Recoveries:  1 << 20, // the workers do not die of the runs here
-	})
-	flows.Register(w, &flows.Hands{Record: records})
-	return w.Run(ctx)
+	}, func(r workflow.Registrar) { flows.Register(r, &flows.Hands{Record: records}) })
 }

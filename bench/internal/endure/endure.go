@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/bench/internal/fleet"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -68,40 +64,13 @@ func (e *experiment) run(ctx context.Context) error {
 		return err
 	}
 	defer e.site.Close()
-	closeStore, err := e.open(ctx)
-	if err != nil {
+	var disconnect func()
+	if e.store, e.client, disconnect, err = e.site.Connect(ctx, e.dir); err != nil {
 		return err
 	}
-	defer closeStore()
+	defer disconnect()
 	e.began = time.Now()
 	return e.endure(ctx)
-}
-
-// open opens the store for the driver, whose log is a file, too.
-func (e *experiment) open(ctx context.Context) (closeStore func(), err error) {
-	f, err := os.OpenFile(filepath.Join(e.dir, "driver.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if e.store, err = store.Open(ctx, e.site.URL); err != nil {
-		_ = f.Close() // nothing was written
-		return nil, err
-	}
-	redis.SetLogger(redisLog{f}) // it complains of servers that are down
-	e.client = workflow.NewClient(e.store, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f, nil))})
-	return func() {
-		_ = e.client.Close()
-		_ = e.store.Close()
-		_ = f.Close()
-	}, nil
-}
-
-// redisLog writes what go-redis has to say into a file.
-type redisLog struct{ w io.Writer }
-
-// Printf writes a line.
-func (l redisLog) Printf(_ context.Context, format string, args ...any) {
-	fmt.Fprintf(l.w, format+"\n", args...)
 }
 
 // endure lets the fleet work and harms it for the time that was asked for, and then
