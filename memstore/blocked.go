@@ -16,13 +16,10 @@ func (p *partition) block(r *run) {
 
 // tellBlocked wakes all who wait for the class of a run that was blocked, and may try it.
 func (p *partition) tellBlocked(r *run) {
-	for _, w := range slices.Clone(r.class.idle) {
-		if l := p.sessions[w.session]; l != nil && !p.cannotReplay(r, l) {
-			w.claim = true
-			w.busy()
-			w.ring()
-		}
-	}
+	p.waiters.WakeAll(r.class.Class, func(id store.SessionID) bool {
+		l := p.sessions[id]
+		return l != nil && !p.cannotReplay(r, l)
+	})
 }
 
 // cannotReplay reports whether the code of a session is known not to fit the run.

@@ -46,7 +46,7 @@ func NewWith(cfg Config) *Store {
 	}
 	s := &Store{clock: cfg.Clock, done: make(chan struct{})}
 	for n := range max(cfg.Partitions, 1) {
-		s.parts = append(s.parts, newPartition(n, cfg.Clock))
+		s.parts = append(s.parts, newPartition(n, cfg.Clock, s.done))
 	}
 	return s
 }

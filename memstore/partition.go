@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/notify"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
@@ -37,28 +38,26 @@ type partition struct {
 
 	op protocol.Op[*run, *session] // carries out what the protocol says, on this
 
-	waits     map[*waiting]struct{}
-	listeners map[store.SessionID][]*waiting // the same, by session
-	watches   map[*run]*watch
-	awaits    map[event.RunID]*watch // of the streams of a chain
+	waiters *notify.Waiters
+	frames  *notify.Notifier[event.RunID, uint64]   // Watches, by run
+	chunks  *notify.Notifier[event.RunID, struct{}] // AwaitStreams, by chain
 }
 
-func newPartition(number int, clock store.Clock) *partition {
+func newPartition(number int, clock store.Clock, done <-chan struct{}) *partition {
 	p := &partition{
-		number:    number,
-		clock:     clock,
-		runs:      map[event.RunID]*run{},
-		names:     map[string]*name{},
-		seen:      map[event.RunID]*seen{},
-		kept:      map[event.RunID]map[event.ItemID]int64{},
-		chains:    map[event.RunID]*chain{},
-		streams:   map[event.RunID]map[string]*stream{},
-		awaits:    map[event.RunID]*watch{},
-		classes:   map[store.Class]*class{},
-		sessions:  map[store.SessionID]*session{},
-		waits:     map[*waiting]struct{}{},
-		listeners: map[store.SessionID][]*waiting{},
-		watches:   map[*run]*watch{},
+		number:   number,
+		clock:    clock,
+		runs:     map[event.RunID]*run{},
+		names:    map[string]*name{},
+		seen:     map[event.RunID]*seen{},
+		kept:     map[event.RunID]map[event.ItemID]int64{},
+		chains:   map[event.RunID]*chain{},
+		streams:  map[event.RunID]map[string]*stream{},
+		classes:  map[store.Class]*class{},
+		sessions: map[store.SessionID]*session{},
+		waiters:  notify.NewWaiters(),
+		frames:   notify.New[event.RunID, uint64](done),
+		chunks:   notify.New[event.RunID, struct{}](done),
 	}
 	p.op.Tx = p
 	return p

@@ -75,9 +75,9 @@ func (p *partition) find(id event.RunID) *run {
 	return nil
 }
 
-// tidy forgets a class that has no runs and that nobody waits for.
+// tidy forgets a class that has no runs.
 func (p *partition) tidy(c *class) {
-	if c.runs == 0 && len(c.idle) == 0 {
+	if c.runs == 0 {
 		delete(p.classes, c.Class)
 	}
 }
@@ -96,7 +96,6 @@ func (p *partition) shrink() {
 	p.kept = copied(p.kept)
 	p.chains = copied(p.chains)
 	p.streams = copied(p.streams)
-	p.watches = copied(p.watches)
 	p.timers = slices.Clone(p.timers)
 	p.purges = slices.Clone(p.purges)
 	p.ids.chunks = slices.Clone(p.ids.chunks)

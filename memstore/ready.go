@@ -13,9 +13,8 @@ type class struct {
 	store.Class
 	levels  []level // ready runs, highest priority first; only the sole level may be empty
 	blocked list
-	runs    int        // of the class, wherever they are
-	wake    bool       // announces that there may be something to claim
-	idle    []*waiting // whoever would take the wake, longest wait first
+	runs    int  // of the class, wherever they are
+	wake    bool // announces that there may be something to claim
 }
 
 // level is the ready runs of one priority. A run is always made ready behind

@@ -30,7 +30,7 @@ func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error
 	p.expel(r)
 	p.rewrite(r, &m)
 	p.place(r, owner, &m)
-	p.publish(r)
+	p.frames.Notify(r.id)
 	return true, nil
 }
 

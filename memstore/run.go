@@ -125,7 +125,7 @@ func (p *partition) park(r *run, due int64) {
 	p.timers.add(r, due)
 	if p.timers.first() == r {
 		p.wake(r.class)
-		p.tellDue(due)
+		p.waiters.Due(due)
 	}
 }
 

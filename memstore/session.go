@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
 // session is one life of one worker in one partition.
@@ -25,7 +26,8 @@ type session struct {
 
 	owned list
 	mail  map[*run]struct{} // owned runs with items in their inbox
-	news  map[*run]struct{} // those of them that no Wait has been told of
+
+	waiters *notify.Waiters // know of which of these items no Wait has told
 }
 
 // addMail notes that the inbox of an owned run is not empty.
@@ -36,19 +38,12 @@ func (s *session) addMail(r *run) {
 	s.mail[r] = struct{}{}
 }
 
-// addNews notes an item that has come while the run was owned.
-func (s *session) addNews(r *run) {
-	s.addMail(r)
-	if s.news == nil {
-		s.news = map[*run]struct{}{}
-	}
-	s.news[r] = struct{}{}
-}
-
 // read forgets the mail of a run whose inbox is empty.
 func (s *session) read(r *run) {
-	delete(s.mail, r)
-	delete(s.news, r)
+	if _, ok := s.mail[r]; ok {
+		delete(s.mail, r)
+		s.waiters.Read(s.id, r.id)
+	}
 }
 
 // drop takes a run from the session.
@@ -84,8 +79,9 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	defer p.mu.Unlock()
 	l := p.sessions[o.ID]
 	if l == nil {
-		l = &session{id: o.ID}
+		l = &session{id: o.ID, waiters: p.waiters}
 		p.sessions[o.ID] = l
+		p.waiters.OpenSession(o.ID)
 	}
 	if l.recovering {
 		return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
@@ -212,6 +208,7 @@ func (p *partition) recover(l *session, by store.SessionID, reason store.Reason,
 	p.announce()
 	if l.owned.n == 0 {
 		delete(p.sessions, l.id)
+		p.waiters.CloseSession(l.id)
 	}
 	return taken
 }

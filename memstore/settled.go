@@ -6,13 +6,8 @@ package memstore
 func (s *Store) Settled() int {
 	n := 0
 	for _, p := range s.parts {
-		p.mu.Lock()
-		for w := range p.waits {
-			if l := p.sessions[w.session]; !w.claim && !w.due && (l == nil || len(l.news) == 0) {
-				n++
-			}
-		}
-		p.mu.Unlock()
+		_, idle := p.waiters.Blocked()
+		n += idle
 	}
 	return n
 }

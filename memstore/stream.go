@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/notify"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
@@ -166,14 +167,6 @@ func (s *stream) page(r *store.ReadStream, page *store.StreamPage) {
 	}
 }
 
-// tellStreams ends the AwaitStreams of a chain: they look again.
-func (p *partition) tellStreams(chain event.RunID) {
-	if w := p.awaits[chain]; w != nil {
-		delete(p.awaits, chain)
-		close(w.next)
-	}
-}
-
 // AwaitStream blocks until there is something new in a stream of the run's chain.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, after uint64) error {
 	if err := s.enter(ctx); err != nil {
@@ -183,54 +176,38 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, a
 		return fmt.Errorf("await stream %q of run %s: %w", name, run, err)
 	}
 	p := s.partitionOf(run)
-	for {
-		chain, w, err := p.await(run, name, after)
-		if w == nil {
-			return err
-		}
-		select {
-		case <-w.next:
-		case <-s.done:
-			p.unawait(chain, w)
-			return store.ErrClosed
-		case <-ctx.Done():
-			p.unawait(chain, w)
-			return ctx.Err()
-		}
+	chain, err := p.chainOf(run)
+	if err != nil {
+		return fmt.Errorf("await stream %q of run %s: %w", name, run, err)
 	}
+	chunks := p.chunks.Subscribe(chain)
+	defer chunks.Close()
+	return chunks.Await(ctx, notify.Awaiting[event.RunID, struct{}]{Look: func() (_ struct{}, news bool, err error) {
+		if err := s.enter(ctx); err != nil {
+			return struct{}{}, false, err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		r := p.find(run)
+		if r == nil {
+			return struct{}{}, false, fmt.Errorf("await stream %q of run %s: %w", name, run, store.ErrRunNotFound)
+		}
+		st := p.stream(r.chain, name)
+		if st == nil {
+			st = &stream{}
+		}
+		return struct{}{}, r.chain != chain || st.last != after || st.closed || p.ended(r), nil // a repair has moved the run: whoever waits comes back
+	}})
 }
 
-// await returns what to wait for, nil if there is news.
-func (p *partition) await(id event.RunID, name string, after uint64) (event.RunID, *watch, error) {
+// chainOf returns the chain of a run, which only a repair changes.
+func (p *partition) chainOf(run event.RunID) (event.RunID, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.find(id)
-	if r == nil {
-		return "", nil, fmt.Errorf("await stream %q of run %s: %w", name, id, store.ErrRunNotFound)
+	if r := p.find(run); r != nil {
+		return r.chain, nil
 	}
-	st := p.stream(r.chain, name)
-	if st == nil {
-		st = &stream{}
-	}
-	if st.last != after || st.closed || p.ended(r) {
-		return "", nil, nil
-	}
-	w := p.awaits[r.chain]
-	if w == nil {
-		w = &watch{next: make(chan struct{})}
-		p.awaits[r.chain] = w
-	}
-	w.n++
-	return r.chain, w, nil
-}
-
-// unawait gives up before there was news.
-func (p *partition) unawait(chain event.RunID, w *watch) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if w.n--; w.n == 0 && p.awaits[chain] == w {
-		delete(p.awaits, chain)
-	}
+	return "", store.ErrRunNotFound
 }
 
 func (p *partition) inspectStreams(snap *store.Snapshot) {

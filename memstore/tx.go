@@ -333,16 +333,16 @@ func (p *partition) announce() {
 	}
 	for _, r := range changes.Due {
 		p.wake(r.class)
-		p.tellDue(r.due)
+		p.waiters.Due(r.due)
 	}
 	for _, r := range changes.Mail {
 		p.tell(r)
 	}
 	for _, r := range changes.Frames {
-		p.publish(r)
+		p.frames.Notify(r.id)
 	}
 	for _, s := range changes.Streams {
-		p.tellStreams(s.Chain)
+		p.chunks.Notify(s.Chain)
 	}
 	changes.Reset()
 }

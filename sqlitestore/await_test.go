@@ -27,14 +27,10 @@ func awaits(ctx context.Context, s *Store, run event.RunID, stream string, wante
 
 // awaiting is how many AwaitStreams block, and know what they wait for.
 func (s *Store) awaiting() int {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
 	n := 0
-	for _, of := range s.hub.awaits {
-		for _, w := range of {
-			if w.seen {
-				n += w.n
-			}
+	for _, t := range s.notifier.streams.Topics() {
+		if t.run != "" {
+			n += s.notifier.streams.Resting(t)
 		}
 	}
 	return n

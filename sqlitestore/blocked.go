@@ -99,10 +99,10 @@ func (t *tx) tellBlocked(r *run) error {
 	if err != nil {
 		return err
 	}
-	if t.news.blocks == nil {
-		t.news.blocks = map[store.Class]int64{}
+	if t.notices.blocks == nil {
+		t.notices.blocks = map[store.Class]int64{}
 	}
-	t.news.blocks[class] = times
+	t.notices.blocks[class] = times
 	return nil
 }
 

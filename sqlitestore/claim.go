@@ -23,10 +23,10 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		claimed, err = performAside(ctx, s, func(t *tx) (store.Claimed, error) { return t.claim(&c, lock) })
 	}
 	if err != nil {
-		s.hub.heard(c.Session, err)
+		s.notifier.heard(c.Session, err)
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 	}
-	s.hub.openSession(c.Session)
+	s.notifier.waiters.OpenSession(c.Session)
 	return claimed, nil
 }
 
@@ -151,10 +151,10 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 		claimed, err = performOn(ctx, s, run, 0, func(t *tx) (store.ClaimedRun, error) { return t.claimRun(run, session, token, lock) })
 	}
 	if err != nil {
-		s.hub.heard(session, err)
+		s.notifier.heard(session, err)
 		return store.ClaimedRun{}, fmt.Errorf("claim run %s: %w", run, err)
 	}
-	s.hub.openSession(session)
+	s.notifier.waiters.OpenSession(session)
 	return claimed, nil
 }
 

@@ -38,9 +38,9 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 		switch owner := runs[i].Owner; {
 		case owner == nil:
 		case a.Fence != store.Fence{}:
-			s.hub.openSession(owner.Session)
+			s.notifier.waiters.OpenSession(owner.Session)
 		default:
-			s.hub.heard(owner.Session, a.Err)
+			s.notifier.heard(owner.Session, a.Err)
 		}
 	}
 	return answers, nil

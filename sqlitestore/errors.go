@@ -63,8 +63,8 @@ func aboutRun(run event.RunID, bytes int, err error) error {
 }
 
 // heard is told the error of an operation in the name of a session.
-func (h *hub) heard(session store.SessionID, err error) {
+func (n *notifier) heard(session store.SessionID, err error) {
 	if errors.Is(err, store.ErrExpired) {
-		h.closeSession(session)
+		n.waiters.CloseSession(session)
 	}
 }

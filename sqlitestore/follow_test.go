@@ -28,13 +28,9 @@ func follow(ctx context.Context, s *Store, run event.RunID, frames uint64) error
 
 // following returns how many Watches are at rest.
 func (s *Store) following() int {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
 	n := 0
-	for _, w := range s.hub.watches {
-		if w.seen {
-			n += w.n
-		}
+	for _, run := range s.notifier.frames.Topics() {
+		n += s.notifier.frames.Resting(run)
 	}
 	return n
 }

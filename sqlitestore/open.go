@@ -20,21 +20,21 @@ import (
 // Store keeps runs in an SQLite file. Make one with Open or OpenWith. All
 // methods are safe for concurrent use.
 type Store struct {
-	path    string
-	wal     string // path of the write-ahead log
-	files   []opened
-	clock   store.Clock
-	ctx     context.Context // ends when Close is called
-	cancel  context.CancelFunc
-	hub     *hub
-	writer  *writer
-	readers *readers
-	careful atomic.Bool // damage was met: no claim hands over what it need not
-	damages *damages
-	locks   *locks
-	looking looking
-	foreign chan struct{} // another process has written
-	polled  chan struct{} // the poller has ended
+	path     string
+	wal      string // path of the write-ahead log
+	files    []opened
+	clock    store.Clock
+	ctx      context.Context // ends when Close is called
+	cancel   context.CancelFunc
+	notifier *notifier
+	writer   *writer
+	readers  *readers
+	careful  atomic.Bool // damage was met: no claim hands over what it need not
+	damages  *damages
+	locks    *locks
+	looking  looking
+	foreign  chan struct{} // another process has written
+	polled   chan struct{} // the poller has ended
 
 	closing sync.Once
 	closed  error
@@ -119,7 +119,7 @@ func open(path string, cfg Config) (*Store, error) {
 		cfg.Clock = store.SystemClock
 	}
 	d := &damages{clock: cfg.Clock}
-	s := &Store{path: path, clock: cfg.Clock, hub: newHub(), readers: newReaders(path, d), damages: d,
+	s := &Store{path: path, clock: cfg.Clock, readers: newReaders(path, d), damages: d,
 		foreign: make(chan struct{}, 1), polled: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()
@@ -132,6 +132,7 @@ func open(path string, cfg Config) (*Store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	c.damages = s.damages
+	s.notifier = newNotifier(s.ctx.Done())
 	s.writer = newWriter(s, c)
 	go s.writer.run()
 	go s.poll()
@@ -220,7 +221,6 @@ func (s *Store) Close() error {
 
 func (s *Store) shutDown() error {
 	s.cancel()
-	s.hub.close()
 	<-s.polled
 	s.writer.close()
 	c := s.writer.c

@@ -9,7 +9,7 @@ import (
 // caller puts it somewhere else and saves it, in the same action.
 func (t *tx) leave(r *run) {
 	if r.owner != 0 {
-		t.news.mail(mailGone, r.session, r.id, 0)
+		t.notices.inbox(inboxLost, r.session, r.id, 0)
 	}
 	r.place, r.owner, r.session, r.token = 0, 0, "", event.Token{}
 	r.ord, r.due, r.exempt = 0, 0, false
@@ -50,7 +50,7 @@ func (t *tx) park(r *run, due int64) error {
 		}
 		if earliest == 0 || due < earliest {
 			t.wake(r.class)
-			t.news.due = due
+			t.notices.due = due
 		}
 	}
 	return t.save(r)

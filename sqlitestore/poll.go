@@ -3,9 +3,6 @@ package sqlitestore
 import (
 	"slices"
 	"time"
-
-	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/store"
 )
 
 const (
@@ -42,7 +39,7 @@ func (s *Store) poll() {
 				_ = p.c.Close() // it has only read
 			}
 			return
-		case <-s.hub.joined:
+		case <-s.notifier.joined:
 			p.run()
 		}
 	}
@@ -52,7 +49,7 @@ func (s *Store) poll() {
 func (p *poller) run() {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	for ticks := 1; p.s.hub.needed(); {
+	for ticks := 1; p.s.notifier.needed(); {
 		select {
 		case <-p.s.ctx.Done():
 			return
@@ -95,71 +92,23 @@ func (p *poller) ask() {
 	p.version, p.own = version, own
 }
 
-// needed reports whether anybody waits.
-func (h *hub) needed() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.waiters) > 0 || len(h.watches) > 0 || len(h.awaits) > 0
-}
-
 // lookForAll looks on behalf of everybody who waits, and returns how long the
 // reading took. A failure is not reported: whoever waits comes back by itself.
 func (s *Store) lookForAll() time.Duration {
-	sessions, runs := s.hub.interests()
-	streams := s.hub.awaited()
-	found, err := s.survey(s.ctx, sessions, runs, streams)
+	n := s.notifier
+	found, err := s.survey(s.ctx, n.waiters.Sessions(), n.frames.Topics(), n.streams.Topics())
 	if err != nil {
 		return pollInterval
 	}
-	s.hub.compare(found, runs)
-	s.hub.compareStreams(found.streams)
-	s.hub.offer(found)
+	for run, frames := range found.frames {
+		n.frames.Compare(run, frames)
+	}
+	for topic, seen := range found.streams {
+		n.streams.Compare(topic, seen)
+	}
+	n.offer(found)
 	s.writer.passOn(found.wakes)
 	return found.took
-}
-
-// interests returns what somebody waits for, or is about to.
-func (h *hub) interests() ([]store.SessionID, []event.RunID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var sessions []store.SessionID
-	for session, b := range h.boxes {
-		if b.waiters > 0 {
-			sessions = append(sessions, session)
-		}
-	}
-	runs := make([]event.RunID, 0, len(h.watches))
-	for run := range h.watches {
-		runs = append(runs, run)
-	}
-	return sessions, runs
-}
-
-// compare ends the Watches of those runs whose logs differ from what is known. Whoever
-// has registered, but not said yet what it has seen, may have looked before what was
-// found now: it is compared by saw.
-func (h *hub) compare(found *survey, runs []event.RunID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, run := range runs {
-		switch w := h.watches[run]; {
-		case w == nil:
-		case !w.seen:
-			w.seen, w.known = true, found.logs[run]
-		case found.logs[run] != w.known:
-			h.publishFrame(run)
-		}
-	}
-}
-
-// serves reports whether a waiter may take the wake of the class. One that has been
-// promised another may yet be disappointed.
-func (h *hub) serves(class store.Class) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.ContainsFunc(h.waiters, func(w *waiter) bool {
-		return !w.claim && slices.Contains(w.classes, class)
-	})
 }
 
 // probe makes the workers claim if the process of another session has ended.
@@ -173,6 +122,6 @@ func (s *Store) probe() {
 		})
 	})
 	if err == nil && slices.ContainsFunc(locks, s.locks.ended) {
-		s.hub.startle()
+		s.notifier.waiters.WakeEverybody()
 	}
 }

@@ -42,7 +42,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 		}
 	}
 	if r.owner != 0 && s.Owner == r.owner && r.inbox > 0 && s.Unread == 0 {
-		t.news.mail(mailRead, r.session, r.id, 0)
+		t.notices.inbox(inboxEmpty, r.session, r.id, 0)
 	}
 	if s.Owner != r.owner && s.Owner != 0 {
 		if err := t.toldOf(r, &s); err != nil {
@@ -75,7 +75,7 @@ func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 	}
 	last, err := t.number(`SELECT max(seq) FROM inbox WHERE run = +?`, r.key)
 	if err == nil {
-		t.news.mail(mailKnown, r.session, r.id, last)
+		t.notices.inbox(inboxKnown, r.session, r.id, last)
 	}
 	return err
 }
@@ -83,7 +83,7 @@ func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 // move takes a run out of its place, and gives it its turn in another one.
 func (t *tx) move(r *run, to store.Place) (err error) {
 	if r.owner != 0 {
-		t.news.mail(mailGone, r.session, r.id, 0)
+		t.notices.inbox(inboxLost, r.session, r.id, 0)
 		r.session = ""
 	}
 	r.ord = 0
@@ -320,18 +320,18 @@ func (t *tx) announce() error {
 	}
 	for _, r := range changes.Due {
 		t.wake(r.class)
-		if t.news.due == 0 || r.due < t.news.due {
-			t.news.due = r.due
+		if t.notices.due == 0 || r.due < t.notices.due {
+			t.notices.due = r.due
 		}
 	}
 	for _, r := range changes.Mail {
-		t.news.mail(mailNew, r.session, r.id, r.newest)
+		t.notices.inbox(inboxNew, r.session, r.id, r.newest)
 	}
 	for _, r := range changes.Frames {
-		t.news.frames = append(t.news.frames, r.id)
+		t.notices.frames = append(t.notices.frames, r.id)
 	}
 	for _, s := range changes.Streams {
-		t.news.streams = append(t.news.streams, streamNews{s.Chain, s.Name})
+		t.notices.streams = append(t.notices.streams, streamTopic{chain: s.Chain, stream: s.Name})
 	}
 	changes.Reset()
 	return nil

@@ -100,7 +100,7 @@ func (t *tx) removeSession(l *session, reason store.Reason) error {
 			return err
 		}
 		if sharing == 0 {
-			t.news.locks = append(t.news.locks, l.lock)
+			t.notices.locks = append(t.notices.locks, l.lock)
 		}
 	}
 	return t.wakeAgain()

@@ -42,7 +42,7 @@ func (t *tx) mendRun(seen *store.RunState, m *store.RunMend) (bool, error) {
 			return false, err
 		}
 	}
-	t.news.frames = append(t.news.frames, r.id)
+	t.notices.frames = append(t.notices.frames, r.id)
 	return true, nil
 }
 

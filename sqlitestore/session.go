@@ -78,7 +78,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
 	}
-	s.hub.openSession(o.ID)
+	s.notifier.waiters.OpenSession(o.ID)
 	return nil
 }
 
@@ -117,10 +117,10 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 		beat, err = performAside(ctx, s, func(t *tx) (store.Heartbeat, error) { return t.heartbeat(id, lock) })
 	}
 	if err != nil {
-		s.hub.heard(id, err)
+		s.notifier.heard(id, err)
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
 	}
-	s.hub.openSession(id)
+	s.notifier.waiters.OpenSession(id)
 	return beat, nil
 }
 
@@ -209,6 +209,6 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 	if err != nil {
 		return fmt.Errorf("close session %s: %w", id, err)
 	}
-	s.hub.closeSession(id)
+	s.notifier.waiters.CloseSession(id)
 	return nil
 }

@@ -18,7 +18,7 @@ type tx struct {
 	seq     int64 // last number given out, 0: not read yet
 	wakes   []int64
 	runsOf  map[int64]int // by class: runs that were created, less those that were purged
-	news    news
+	notices notices
 	op      protocol.Op[*run, int64] // carries out what the protocol says, on this
 	named   namedID                  // the workflow id that was looked up last
 	lease   *session                 // the session that was looked up last, in this operation
@@ -140,12 +140,12 @@ func (t *tx) finish() error {
 		if err != nil {
 			return err
 		}
-		taken := t.s.hub.reserve(class, &t.news)
+		taken := t.s.notifier.promise(class, &t.notices)
 		if err := t.setWake(id, !taken); err != nil {
 			return err
 		}
 		if !taken {
-			t.news.stored = append(t.news.stored, class)
+			t.notices.stored = append(t.notices.stored, class)
 		}
 	}
 	return nil

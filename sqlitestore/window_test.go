@@ -50,18 +50,8 @@ func (a *awaitable) wait(classes ...store.Class) (store.Woken, error) {
 
 // blocked reports whether somebody waits who has looked.
 func (a *awaitable) blocked() bool {
-	h := a.s.hub
-	h.mu.Lock()
-	waits := len(h.waiters) == 1 && !h.waiters[0].held
-	h.mu.Unlock()
-	return waits || a.s.awaiting() == 1 || a.watched()
-}
-
-func (a *awaitable) watched() bool {
-	a.s.hub.mu.Lock()
-	defer a.s.hub.mu.Unlock()
-	w := a.s.hub.watches[a.commit.Run]
-	return w != nil && w.seen
+	_, resting := a.s.notifier.waiters.Blocked()
+	return resting == 1 || a.s.awaiting() == 1 || a.s.following() == 1
 }
 
 // Whoever begins to wait while a transaction is about to commit does not see in the
@@ -154,6 +144,10 @@ func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 	check(t, err)
 	reached, goOn := pause(t, s, `UPDATE OF wake ON classes WHEN new.wake = 0`)
 	<-s.foreign // the poller is not to help
+	type answered struct {
+		woken store.Woken
+		err   error
+	}
 	answers := make(chan answered, 2)
 	wait := func(classes ...store.Class) {
 		woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Classes: classes})
@@ -167,38 +161,6 @@ func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 	for range 2 {
 		if a := <-answers; a.err != nil || len(a.woken.Claim) != 1 {
 			t.Errorf("wait: got %+v, %v, want to be told to claim", a.woken, a.err)
-		}
-	}
-}
-
-// Whoever has looked, but not yet said what it saw, is told of what another process
-// has done meanwhile.
-func TestPoller_TellsThoseWhoHaveNotSaidYetWhatTheySaw(t *testing.T) {
-	s := openTest(t)
-	other, err := Open(s.path)
-	check(t, err)
-	defer func() { check(t, other.Close()) }()
-	ctx := testContext(t)
-	c := startOwned(t, s, 1)[0]
-
-	frame := s.hub.watch(c.Run)
-	frames, err := s.frames(ctx, c.Run)
-	check(t, err)
-	chunk := s.hub.follow(c.Run, c.Run, "x")
-	_, st, err := s.standing(ctx, c.Run, "x")
-	check(t, err)
-
-	c.CID, c.First, c.Last = event.NewCID(), c.Last+1, c.Last+1
-	c.Publish = []store.Publication{{Stream: "x", Body: []byte("1")}}
-	check(t, (&awaitable{s: other, ctx: ctx}).try(c))
-	s.lookForAll()
-	s.hub.saw(c.Run, frame, frames)
-	s.hub.sawStream(c.Run, "x", chunk, st)
-	for what, next := range map[string]chan struct{}{"frame": frame.next, "chunk": chunk.next} {
-		select {
-		case <-next:
-		default:
-			t.Errorf("whoever waits for a %s was not told", what)
 		}
 	}
 }

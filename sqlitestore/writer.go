@@ -244,9 +244,9 @@ func (w *writer) try(ops []*op) error {
 		return err
 	}
 	w.commits.Add(1)
-	w.s.hub.publish(&t.news)
-	w.passOn(t.news.stored)
-	for _, lock := range t.news.locks {
+	w.s.notifier.publish(&t.notices)
+	w.passOn(t.notices.stored)
+	for _, lock := range t.notices.locks {
 		w.s.locks.remove(lock)
 	}
 	return nil
@@ -254,13 +254,13 @@ func (w *writer) try(ops []*op) error {
 
 // passOn gives stored wakes to those who wait already, in transactions of their own.
 // It is called once the wakes are committed. A waiting call does, in this order, join
-// the hub, look into the database, and block. So it either looks after the commit,
+// the waiters, look into the database, and block. So it either looks after the commit,
 // and finds the wake by itself, or has joined before the commit, and is found here:
 // no wake is left lying beside somebody who would take it. That holds for wakes of
 // this process, and for those of others, of which the poller hears after their commit.
 func (w *writer) passOn(wakes []store.Class) {
 	for _, class := range wakes {
-		if w.s.hub.serves(class) {
+		if w.s.notifier.waiters.Serve(class) {
 			w.submit(&op{do: func(t *tx) error { return t.passOn(class) }, answer: make(chan error, 1)})
 		}
 	}
@@ -285,7 +285,7 @@ func (w *writer) abort(t *tx) {
 	_ = w.c.rollback()
 	if t != nil {
 		w.names = newNames()
-		w.s.hub.withdraw(&t.news)
+		w.s.notifier.withdraw(&t.notices)
 	}
 }
 

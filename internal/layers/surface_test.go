@@ -17,7 +17,7 @@ import (
 
 // public are the packages that users import; generated code imports the shim.
 var public = []string{
-	"runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/fsck", "runtime/store/storetest",
+	"runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/notify", "runtime/store/fsck", "runtime/store/storetest",
 	"runtime/workflow", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/workflowtest",
 	"memstore", "sqlitestore", "redisstore",
 }
