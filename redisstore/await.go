@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
 // AwaitStream blocks until there is something new in a stream of the run's chain. Many
@@ -30,12 +31,7 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string,
 func (s *Store) awaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	chain := short(run) // which is true of most runs
 	for {
-		ear := s.hub.listen(s.partitionOf(run).told(chain))
-		if ear == nil {
-			return store.ErrClosed
-		}
-		now, err := s.follow(ctx, ear, run, chain, stream, after)
-		ear.close()
+		now, err := s.awaitStreamOf(ctx, run, chain, stream, after)
 		if err != nil || now == chain {
 			return err
 		}
@@ -43,33 +39,28 @@ func (s *Store) awaitStream(ctx context.Context, run event.RunID, stream string,
 	}
 }
 
-// follow waits for news of a stream with an ear for the chain. It returns the chain of
-// the run: if that is another one there was nothing to hear.
-func (s *Store) follow(ctx context.Context, ear *ear, run event.RunID, chain, stream string, after uint64) (string, error) {
-	if err := ear.await(ctx); err != nil {
+// awaitStreamOf waits for what happens to a stream of a chain. It returns the chain of
+// the run: if that is another one nothing was published for it.
+func (s *Store) awaitStreamOf(ctx context.Context, run event.RunID, chain, stream string, after uint64) (now string, err error) {
+	changes := s.pubsub.topics.Subscribe(s.partitionOf(run).told(chain))
+	defer changes.Close()
+	if err := changes.Confirmed(ctx, cover); err != nil {
 		return "", err
 	}
 	known := strconv.FormatUint(after, 10)
-	concerns := func(hint string) (look, news bool) {
-		last, name, all := strings.Cut(hint, " ")
+	err = changes.Await(ctx, notify.Awaiting[string, string]{Patience: watchCover, Judge: func(h hint) notify.Verdict {
+		last, name, all := strings.Cut(h.Body, " ")
 		switch {
-		case !all:
-			return true, false
-		case name != stream:
-			return false, false
+		case !all, name == stream && last == "":
+			return notify.Look
+		case name == stream && last != known:
+			return notify.Done
 		}
-		return last == "", last != known
-	}
-	for {
+		return notify.Ignore
+	}, Look: func() (string, bool, error) {
 		look, err := s.lookAtStream(ctx, run, stream, known)
-		switch {
-		case err != nil:
-			return "", err
-		case look.chain != chain, look.last != after, look.closed, look.ended:
-			return look.chain, nil
-		}
-		if again, err := s.hear(ctx, ear, concerns); err != nil || !again {
-			return chain, err
-		}
-	}
+		now = look.chain
+		return "", look.chain != chain || look.last != after || look.closed || look.ended, err
+	}})
+	return now, err
 }

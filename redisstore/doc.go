@@ -140,7 +140,7 @@
 //
 // keys.go has the names of the keys, head.go the state that nearly every operation uses,
 // open.go the Store, script.go and send.go build and send scripts,
-// hub.go receives notifications. Then one file
+// pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
 // await.go, list.go, purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and

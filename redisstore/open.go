@@ -24,8 +24,8 @@ type Store struct {
 	cfg        Config
 	injected   store.Clock // nil: the server's
 	server     *serverClock
-	hub        *hub
-	ears       ears
+	pubsub     *pubsub
+	retained   retained
 	names      *names
 	pipes      sync.Pool     // of pipelines in which nothing is queued
 	done       chan struct{} // closed by Close
@@ -153,8 +153,9 @@ func open(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		client: client, cfg: cfg, injected: cfg.Clock, server: newServerClock(),
-		hub: newHub(client), names: newNames(), done: make(chan struct{}), inspected: map[int]*keySet{},
+		names: newNames(), done: make(chan struct{}), inspected: map[int]*keySet{},
 	}
+	s.pubsub = newPubsub(client, s.done)
 	for n := range cfg.Partitions {
 		s.parts = append(s.parts, newPartition(cfg.Prefix, n))
 	}
@@ -182,8 +183,8 @@ func (s *Store) Partitions() int { return len(s.parts) }
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.done)
-		s.ears.close()
-		s.hub.close()
+		s.retained.close()
+		s.pubsub.close()
 		if s.owned {
 			s.closed = s.client.Close()
 		}

@@ -19,7 +19,7 @@ const cover = 5 * time.Second
 
 // Wait blocks until there may be something to do, and for five seconds at most;
 // then it says Due. It polls nothing: it looks once, and then waits for the
-// notifications of scripts. A session that waits again soon keeps listening in between,
+// notifications of scripts. A session that waits again soon keeps its subscription in between,
 // and need not look again.
 func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
@@ -34,7 +34,7 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 		if err != nil {
 			return store.Woken{}, fmt.Errorf("wait for session %s: %w", session.Session, err)
 		}
-		a.spots = append(a.spots, &spot{p: p, session: sessionCode(session.Session)})
+		a.parts = append(a.parts, &partitionWait{p: p, session: sessionCode(session.Session)})
 	}
 	woken, err := a.wait(ctx)
 	if err != nil && !errors.Is(err, ctx.Err()) {
@@ -46,23 +46,23 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 // waiting is a Wait that is under way.
 type waiting struct {
 	s       *Store
-	spots   []*spot
+	parts   []*partitionWait
 	classes map[string]bool // by code
 	until   time.Time
 	woken   store.Woken
 	// informed says that everything was looked at, now or by a Wait before, and that
-	// the ear has listened since.
+	// the subscription was open since.
 	informed bool
 	// next is the earliest due time of all that it was told of, 0 if there was none. It
 	// may be over.
 	next int64
-	// deaf says that not all was looked at that was to be: what the ear has heard since
+	// incomplete says that a look has failed in some partition: what was published since
 	// is not all that there is.
-	deaf bool
+	incomplete bool
 }
 
-// spot is the part of a Wait in one partition.
-type spot struct {
+// partitionWait is the part of a Wait in one partition.
+type partitionWait struct {
 	p       *partition
 	session string
 	known   int64 // due times from here on are no news; 0: all are
@@ -71,57 +71,55 @@ type spot struct {
 func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 	reached := !a.until.IsZero() && !a.until.After(a.s.Clock().Now())
 	if reached {
-		err := a.look(ctx, a.spots)
+		err := a.look(ctx, a.parts)
 		a.woken.Due = true
 		return a.woken, err
 	}
 	who, classes := a.who(), strings.Join(slices.Sorted(maps.Keys(a.classes)), " ")
-	ear, informed, next := a.s.ears.take(who, classes)
-	if ear == nil {
-		if ear = a.s.hub.listen(a.topics()...); ear == nil {
-			return store.Woken{}, store.ErrClosed
-		}
+	s, informed, next := a.s.retained.take(who, classes)
+	if s == nil {
+		s = a.s.pubsub.topics.Subscribe(a.topics()...)
 	}
 	a.informed = informed && !a.until.IsZero() && (next == 0 || next >= millis(a.until))
 	if a.informed {
 		a.next = next
 	}
-	woken, err := a.listen(ctx, ear)
-	if !a.informed || a.deaf || err != nil && ctx.Err() == nil {
-		ear.close() // what there is, or what it has heard, was not looked at
+	woken, err := a.listen(ctx, s)
+	if !a.informed || a.incomplete || err != nil && ctx.Err() == nil {
+		s.Close() // what there is, or what was published, was not looked at
 		return woken, err
 	}
-	a.s.ears.keep(who, classes, ear, a.next)
+	a.s.retained.keep(who, classes, s, a.next)
 	return woken, err
 }
 
-// listen waits with an ear. It looks first, unless the ear has heard everything since
+// listen waits with a subscription. It looks first, unless that was told everything since
 // the last look.
-func (a *waiting) listen(ctx context.Context, ear *ear) (store.Woken, error) {
-	for _, spot := range a.spots {
-		spot.known = millis(a.until)
+func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, error) {
+	for _, part := range a.parts {
+		part.known = millis(a.until)
 	}
 	if a.informed {
-		return a.block(ctx, ear)
+		return a.block(ctx, s)
 	}
-	if err := ear.await(ctx); err != nil {
+	if err := s.Confirmed(ctx, cover); err != nil {
 		return store.Woken{}, err
 	}
-	if err := a.look(ctx, a.spots); err != nil {
+	if err := a.look(ctx, a.parts); err != nil {
 		return a.woken, err
 	}
 	a.informed = true
 	if a.news() {
 		return a.woken, nil
 	}
-	return a.block(ctx, ear)
+	return a.block(ctx, s)
 }
 
 // who names the sessions of the Wait.
 func (a *waiting) who() string {
 	var b strings.Builder
-	for _, spot := range a.spots {
-		b.WriteString(spot.session)
+	for _, part := range a.parts {
+		b.WriteString(part.session)
 	}
 	return b.String()
 }
@@ -129,11 +127,11 @@ func (a *waiting) who() string {
 // topics is everything that is published for the Wait.
 func (a *waiting) topics() []string {
 	var all []string
-	for _, spot := range a.spots {
-		if !slices.Contains(all, spot.p.hints()) {
-			all = append(all, spot.p.hints())
+	for _, part := range a.parts {
+		if !slices.Contains(all, part.p.hints()) {
+			all = append(all, part.p.hints())
 		}
-		all = append(all, spot.p.news(spot.session))
+		all = append(all, part.p.news(part.session))
 	}
 	return all
 }
@@ -143,7 +141,7 @@ func (a *waiting) news() bool {
 }
 
 // block waits for hints, and looks where they point to.
-func (a *waiting) block(ctx context.Context, ear *ear) (store.Woken, error) {
+func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, error) {
 	alarm := make(chan struct{})
 	if !a.until.IsZero() {
 		clock := a.s.Clock()
@@ -155,8 +153,8 @@ func (a *waiting) block(ctx context.Context, ear *ear) (store.Woken, error) {
 	for {
 		var err error
 		select {
-		case <-ear.bell:
-			err = a.look(ctx, a.follow(ear.hints()))
+		case <-s.Ready():
+			err = a.look(ctx, a.follow(s.Take()))
 		case <-alarm:
 			a.woken.Due = true
 		case <-end.C:
@@ -172,39 +170,39 @@ func (a *waiting) block(ctx context.Context, ear *ear) (store.Woken, error) {
 	}
 }
 
-// follow returns the places that hints point to.
-func (a *waiting) follow(hints []hint) []*spot {
-	var places []*spot
-	for _, spot := range a.spots {
+// follow returns the partitions that hints point to.
+func (a *waiting) follow(hints []hint) []*partitionWait {
+	var found []*partitionWait
+	for _, part := range a.parts {
 		for _, h := range hints { // of blocks all are told: there is no wake to take
-			if class, ok := strings.CutPrefix(h.text, "b"); ok && h.topic == spot.p.hints() {
-				a.claim(spot.p, a.classes[class])
+			if class, ok := strings.CutPrefix(h.Body, "b"); ok && h.Topic == part.p.hints() {
+				a.claim(part.p, a.classes[class])
 			}
 		}
-		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(spot, h) }) {
-			places = append(places, spot)
+		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(part, h) }) {
+			found = append(found, part)
 		}
 	}
-	return places
+	return found
 }
 
-func (a *waiting) concerns(spot *spot, h hint) bool {
+func (a *waiting) concerns(part *partitionWait, h hint) bool {
 	switch {
-	case h.topic == spot.p.news(spot.session):
+	case h.Topic == part.p.news(part.session):
 		return true
-	case h.topic != spot.p.hints():
+	case h.Topic != part.p.hints():
 		return false
-	case h.again:
+	case h.Look:
 		return true
 	}
-	if class, ok := strings.CutPrefix(h.text, "c"); ok {
+	if class, ok := strings.CutPrefix(h.Body, "c"); ok {
 		return a.classes[class]
 	}
-	due, ok := strings.CutPrefix(h.text, "d")
+	due, ok := strings.CutPrefix(h.Body, "d")
 	if ok {
 		a.learnOf(parseNumber(due))
 	}
-	return ok && (spot.known == 0 || parseNumber(due) < spot.known)
+	return ok && (part.known == 0 || parseNumber(due) < part.known)
 }
 
 // learnOf takes note of a due time, for the Waits that follow and know of later ones.
@@ -217,17 +215,17 @@ func (a *waiting) learnOf(due int64) {
 // look takes all wakes of the classes, and asks for mail and due times. It is not
 // given up half-way: a wake that is taken must be told. It leaves no wake of a class
 // behind, because nothing would be published about that again.
-func (a *waiting) look(ctx context.Context, spots []*spot) error {
-	if len(spots) == 0 {
+func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
+	if len(parts) == 0 {
 		return nil
 	}
-	calls := make([]*call, len(spots))
-	for i, here := range spots {
+	calls := make([]*call, len(parts))
+	for i, here := range parts {
 		calls[i] = &call{
 			script: scriptLook, p: here.p,
 			keys: []string{here.p.wakes(), here.p.timers(), here.p.mail(here.session)},
 		}
-		if !slices.ContainsFunc(spots[:i], func(o *spot) bool { return o.p == here.p }) {
+		if !slices.ContainsFunc(parts[:i], func(o *partitionWait) bool { return o.p == here.p }) {
 			for class := range a.classes {
 				calls[i].args = append(calls[i].args, class)
 			}
@@ -239,17 +237,17 @@ func (a *waiting) look(ctx context.Context, spots []*spot) error {
 	if err := unanswered(len(calls), func(i int) error { return calls[i].err }); err != nil {
 		return err
 	}
-	for i, spot := range spots {
+	for i, part := range parts {
 		if calls[i].err != nil { // a claim finds out what is wrong, and whoever waits again looks again
-			a.woken.Claim = append(a.woken.Claim, spot.p.number)
-			a.deaf = true
+			a.woken.Claim = append(a.woken.Claim, part.p.number)
+			a.incomplete = true
 			continue
 		}
 		answer := calls[i].answer()
-		a.claim(spot.p, answer.number(0) > 0)
+		a.claim(part.p, answer.number(0) > 0)
 		next := parseNumber(answer.text(1))
 		a.learnOf(next)
-		spot.learn(&a.woken, next)
+		part.learn(&a.woken, next)
 		for _, run := range answer.texts(2) {
 			if id := long(run); !slices.Contains(a.woken.Mail, id) {
 				a.woken.Mail = append(a.woken.Mail, id)
@@ -268,11 +266,11 @@ func (a *waiting) claim(p *partition, there bool) {
 
 // learn takes note of the next due time. If the Wait does not say what it knows,
 // what is there when it begins is known.
-func (spot *spot) learn(woken *store.Woken, next int64) {
+func (part *partitionWait) learn(woken *store.Woken, next int64) {
 	switch {
-	case spot.known == 0:
-		spot.known = next
-	case next != 0 && next < spot.known:
+	case part.known == 0:
+		part.known = next
+	case next != 0 && next < part.known:
 		woken.Due = true
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
 // Watch blocks until the log of a run has more than n frames. Many Watches of a
@@ -29,37 +30,37 @@ func (s *Store) WatchEnd(ctx context.Context, run event.RunID) error {
 }
 
 // watch waits for more than n frames, or for the end of the run. enough judges what
-// scripts publish: the number of the frame, and behind that of the last one " end".
+// scripts publish: the number of the frame, and after that of the last one " end".
 func (s *Store) watch(ctx context.Context, run event.RunID, n uint64, enough func(text string) bool) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	p := s.partitionOf(run)
-	ear := s.hub.listen(p.frames(short(run)))
-	if ear == nil {
-		return store.ErrClosed
-	}
-	defer ear.close()
-	if err := ear.await(ctx); err != nil {
+	frames := s.pubsub.topics.Subscribe(p.frames(short(run)))
+	defer frames.Close()
+	if err := frames.Confirmed(ctx, cover); err != nil {
 		return err
 	}
-	for shorter := (shortening{}); ; {
+	shorter := shortening{}
+	return frames.Await(ctx, notify.Awaiting[string, string]{Patience: watchCover, Judge: func(h hint) notify.Verdict {
+		switch {
+		case h.Body == "":
+			return notify.Look
+		case enough(h.Body):
+			return notify.Done
+		}
+		return notify.Ignore
+	}, Look: func() (_ string, done bool, err error) {
 		c := &call{script: scriptWatch, p: p, keys: []string{p.meta(short(run))}, args: []any{n}}
 		if err := s.do(ctx, c); err != nil {
-			return fmt.Errorf("watch run %s: %w", run, err)
+			return "", false, fmt.Errorf("watch run %s: %w", run, err)
 		}
 		frames, ended := c.answer().number(0), c.answer().number(1) == 1
 		if frames < 0 {
-			return fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
+			return "", false, fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
 		}
-		if uint64(frames) > n || n == math.MaxInt64 && ended || shorter.seen(frames, ended) {
-			return nil
-		}
-		says := func(hint string) (look, news bool) { return hint == "", enough(hint) }
-		if again, err := s.hear(ctx, ear, says); err != nil || !again {
-			return err
-		}
-	}
+		return "", uint64(frames) > n || n == math.MaxInt64 && ended || shorter.seen(frames, ended), nil
+	}})
 }
 
 // shortening notices that a server has lost frames between two looks at a log.
@@ -78,30 +79,3 @@ func (s *shortening) seen(frames int64, ended bool) bool {
 // watchCover is after how long a Watch looks again by itself, for the hints that
 // a cluster may lose between its nodes.
 const watchCover = 15 * time.Second
-
-// hear waits until something is published that is news, or that says nothing and is to
-// be looked at again: it reports whether that is so.
-func (s *Store) hear(ctx context.Context, ear *ear, says func(hint string) (look, news bool)) (again bool, err error) {
-	end := time.NewTimer(watchCover)
-	defer end.Stop()
-	for {
-		select {
-		case <-ear.bell:
-		case <-end.C:
-			return true, nil
-		case <-s.done:
-			return false, store.ErrClosed
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-		for _, h := range ear.hints() {
-			look, news := says(h.text)
-			if h.again || look {
-				return true, nil
-			}
-			if news {
-				return false, nil
-			}
-		}
-	}
-}

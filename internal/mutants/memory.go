@@ -9,6 +9,14 @@ func contract(suite string, behaviors []string) []string {
 	return names
 }
 
+// waiting is a mutant of package notify, which behaviours of the conformance suite, as
+// memory runs it, must kill.
+func waiting(id, disabled, file, before, after string, behaviors ...string) Mutant {
+	m := memory(id, disabled, file, before, after, behaviors...)
+	m.File = "runtime/store/notify/" + file
+	return m
+}
+
 // memory is a mutant of memstore that behaviours of the conformance suite are to
 // kill.
 func memory(id, disabled, file, before, after string, behaviors ...string) Mutant {
@@ -209,16 +217,18 @@ var memoryMutants = []Mutant{
 	memory("K2/memory/rest", "a claim does not announce what it leaves", "claim.go",
 		"p.wake(class)", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	memory("K2/memory/one", "a wake goes to everybody", "wait.go",
-		"c.wake, w.claim = false, true", "w.claim = true", "K2_OneWakePerClass"),
-	memory("K2/memory/lost", "a wake that was taken is lost with a Wait that gives up", "wait.go",
+		"c.wake = false", "", "K2_OneWakePerClass"),
+	waiting("K2/memory/lost", "a wake that was taken is lost with a Wait that gives up", "call.go",
 		"!woken.Due && len(woken.Claim) == 0 && len(woken.Mail) == 0", "true", "AWaitThatGaveUpTakesNoWake"),
 
 	memory("K3/memory/wake", "an earlier due time wakes nobody", "tx.go",
 		"p.wake(r.class)", "", "K3_ParkWithTheEarliestDueTimeWakesTheClass").behind("range changes.Due"),
 	memory("K3/memory/tell", "those who wait are not told of an earlier due time", "tx.go",
-		"p.tellDue(r.due)", "", "K3_AnEarlierDueTimeEndsTheWait"),
-	memory("K3/memory/known", "an earlier due time that is there already is not told", "wait.go",
-		"w.due = next != 0 && next < w.known", "w.due = false", "K3_AnEarlierDueTimeThatIsThereAlreadyEndsTheWait"),
+		"p.waiters.Due(r.due)", "", "K3_AnEarlierDueTimeEndsTheWait"),
+	waiting("K3/notify/tell", "a Wait is not told of a due time that is earlier than what it knows of", "waiters.go",
+		"if w.known == 0 || at < w.known {", "if w.known < 0 {", "K3_AnEarlierDueTimeEndsTheWait"),
+	waiting("K3/memory/known", "an earlier due time that is there already is not told", "waiters.go",
+		"case due != 0 && due < w.known:", "case false:", "K3_AnEarlierDueTimeThatIsThereAlreadyEndsTheWait"),
 	memory("K3/memory/claim", "a claim does not call Due", "claim.go",
 		"p.makeDue(chores)", "", "ClaimMakesDueRunsReady"),
 	memory("K3/memory/full", "a claim of nothing does not call Due", "claim.go",

@@ -9,6 +9,13 @@ func onRedis(id, disabled, file, before, after string, behaviors ...string) Muta
 	}
 }
 
+// onRedisNotify is a mutant of package notify that tests of redisstore must kill.
+func onRedisNotify(id, disabled, file, before, after string) Mutant {
+	m := onRedis(id, disabled, file, before, after)
+	m.File = "runtime/store/notify/" + file
+	return m
+}
+
 var redisMutants = []Mutant{
 	onRedis("F1/redis/commit-epoch", "commit.lua does not compare the epoch", "lua/commit.lua",
 		"string.sub(head, 9, 25) == ARGV[5]", "string.sub(head, 9, 17) == string.sub(ARGV[5], 1, 9)", "F1_CommitNeedsEpochAndToken"),
@@ -283,20 +290,20 @@ var redisMutants = []Mutant{
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
 		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerClass"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",
-		"if a.informed {\n\t\treturn a.block(ctx, ear)", "if true {\n\t\treturn a.block(ctx, ear)", "K2_WaitTakesTheWakeOfAReadyRun"),
-	onRedis("K2/redis/ears-uninformed", "an ear that looked at nothing is taken for informed", "ears.go",
-		"return k.ear, k.classes == classes", "return k.ear, true").by("TestWait_OfOtherClassesThanBeforeLooks"),
-	onRedis("K2/redis/ears-kept", "an ear that has heard what was not looked at is kept", "wait.go",
-		"if !a.informed || a.deaf || err != nil && ctx.Err() == nil {", "if false {").
+		"if a.informed {\n\t\treturn a.block(ctx, s)", "if true {\n\t\treturn a.block(ctx, s)", "K2_WaitTakesTheWakeOfAReadyRun"),
+	onRedis("K2/redis/retained-uninformed", "a subscription that looked at nothing is taken for informed", "retained.go",
+		"return one.subscription, one.classes == classes", "return one.subscription, true").by("TestWait_OfOtherClassesThanBeforeLooks"),
+	onRedis("K2/redis/retained-kept", "a subscription that was told of what was not looked at is kept", "wait.go",
+		"if !a.informed || a.incomplete || err != nil && ctx.Err() == nil {", "if false {").
 		by("TestWait_AfterALookThatFailedLooksAgain"),
-	onRedis("K2/redis/ears-forget", "what an ear hears between two Waits is lost", "ears.go",
-		"return k.ear, k.classes == classes", "k.ear.hints()\n\treturn k.ear, k.classes == classes").
+	onRedis("K2/redis/retained-forget", "what a subscription is told between two Waits is lost", "retained.go",
+		"return one.subscription, one.classes == classes", "one.subscription.Take()\n\treturn one.subscription, one.classes == classes").
 		by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
-	onRedis("K2/redis/ears-told", "a Wait that has told leaves no ear behind that has listened since", "ears.go",
-		"e.kept[who] = k", "ear.close()\n\te.kept[who] = k").
+	onRedis("K2/redis/retained-told", "a Wait that has told leaves no open subscription", "retained.go",
+		"r.all[who] = one", "s.Close()\n\tr.all[who] = one").
 		by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
-	onRedis("K2/redis/renewed", "after a lost connection nobody looks", "hub.go",
-		"t.tell(hint{topic: m.Channel, again: true})", "").by("TestWait_LooksAgainWhenTheConnectionWasLost"),
+	onRedisNotify("K2/redis/renewed", "after a lost connection nobody looks", "notifier.go",
+		"s.subscription.add(Message[K, M]{Topic: name, Look: true})", "_ = s").by("TestWait_LooksAgainWhenTheConnectionWasLost"),
 	onRedis("K2/redis/canceled", "a Wait that gives up loses the wake that its look has taken", "wait.go",
 		"if a.news() {", "if a.news() && ctx.Err() == nil {").by("TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled"),
 
@@ -306,7 +313,7 @@ var redisMutants = []Mutant{
 		"redis.call('PUBLISH', tag .. 'hint', 'd' .. due)", "", "K3_AnEarlierDueTimeEndsTheWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/an_earlier_due_time"),
 	onRedis("K3/redis/known", "an earlier due time that is there already is not told", "wait.go",
-		"case next != 0 && next < spot.known:", "case false:").by("TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready"),
+		"case next != 0 && next < part.known:", "case false:").by("TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready"),
 	onRedis("K3/redis/claim", "a claim does not call Due", "lua/claim.lua",
 		"make_due(now, chores)", "make_due(now, 0)", "ClaimMakesDueRunsReady"),
 	onRedis("K3/redis/full", "a claim of nothing does not call Due", "lua/claim.lua",

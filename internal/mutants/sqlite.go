@@ -67,10 +67,6 @@ var sqliteMutants = []Mutant{
 
 	sqlite("K3/sqlite/wake", "an earlier due time wakes nobody", "protocol.go",
 		"t.wake(r.class)", "", "K3_ParkWithTheEarliestDueTimeWakesTheClass").behind("range changes.Due"),
-	// One of the two ways in which a Wait hears of it is enough: the poller finds what
-	// this process has not told within 10 ms.
-	sqlite("K3/sqlite/tell", "those who wait are not told of an earlier due time", "hub.go",
-		"if w.known == 0 || due < w.known {", "if w.known < 0 {", "K3_AnEarlierDueTimeEndsTheWait", "K3_AnEarlierDueTimeThatIsThereAlreadyEndsTheWait"),
 	sqlite("K3/sqlite/claim", "a claim does not call Due", "claim.go",
 		"if err := t.makeDue(chores); err != nil {", "if err := t.makeDue(0); err != nil {", "ClaimMakesDueRunsReady"),
 	sqlite("K3/sqlite/full", "a claim of nothing does not call Due", "claim.go",

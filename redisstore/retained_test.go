@@ -50,8 +50,8 @@ func (l *looks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// eared is a store whose Waits are watched, and a run that the session owns.
-type eared struct {
+// waitingStore is a store whose Waits are watched, and a run that the session owns.
+type waitingStore struct {
 	*guarded
 
 	looks   *looks
@@ -59,11 +59,11 @@ type eared struct {
 	owned   event.RunID
 }
 
-func openEared(t *testing.T, client *redis.Client) *eared {
+func openWaiting(t *testing.T, client *redis.Client) *waitingStore {
 	t.Helper()
 	hook := &looks{}
 	client.AddHook(hook)
-	e := &eared{guarded: openGuardedOn(t, client), looks: hook}
+	e := &waitingStore{guarded: openGuardedOn(t, client), looks: hook}
 	e.session = e.guarded.session()
 	l, _ := e.own(e.session, "")
 	e.owned = l.Run
@@ -72,18 +72,18 @@ func openEared(t *testing.T, client *redis.Client) *eared {
 }
 
 // drain takes the wakes that are set, so that a Wait blocks.
-func (e *eared) drain() {
+func (e *waitingStore) drain() {
 	e.t.Helper()
 	e.check(e.client.Del(e.ctx, e.parts[0].wakes()).Err())
 }
 
 // wait begins a Wait, which ends by itself only after all due times here.
-func (e *eared) wait(ctx context.Context, classes ...store.Class) <-chan store.Woken {
+func (e *waitingStore) wait(ctx context.Context, classes ...store.Class) <-chan store.Woken {
 	return e.waitFor(ctx, 1000*time.Hour, classes...)
 }
 
 // waitFor begins a Wait that knows of no due time before then.
-func (e *eared) waitFor(ctx context.Context, d time.Duration, classes ...store.Class) <-chan store.Woken {
+func (e *waitingStore) waitFor(ctx context.Context, d time.Duration, classes ...store.Class) <-chan store.Woken {
 	until := e.clock.Now().Add(d)
 	got := make(chan store.Woken, 1)
 	go func() {
@@ -97,7 +97,7 @@ func (e *eared) waitFor(ctx context.Context, d time.Duration, classes ...store.C
 }
 
 // listening waits until that many looks are over: a Wait listens before it looks.
-func (e *eared) listening(n int64) {
+func (e *waitingStore) listening(n int64) {
 	e.t.Helper()
 	for e.looks.done.Load() < n {
 		select {
@@ -109,7 +109,7 @@ func (e *eared) listening(n int64) {
 }
 
 // woken fails the test unless a Wait says this, and says it soon.
-func (e *eared) woken(what string, got <-chan store.Woken, want store.Woken) {
+func (e *waitingStore) woken(what string, got <-chan store.Woken, want store.Woken) {
 	e.t.Helper()
 	select {
 	case woken := <-got:
@@ -125,29 +125,29 @@ func (e *eared) woken(what string, got <-chan store.Woken, want store.Woken) {
 // news is an event that a Wait must report, and the answer that it gives then.
 type news struct {
 	what  string
-	bring func(e *eared)
-	want  func(e *eared) store.Woken
+	bring func(e *waitingStore)
+	want  func(e *waitingStore) store.Woken
 }
 
 var allNews = []news{
-	{"a run", func(e *eared) { e.start("") }, func(*eared) store.Woken { return store.Woken{Claim: []int{0}} }},
-	{"mail", func(e *eared) {
+	{"a run", func(e *waitingStore) { e.start("") }, func(*waitingStore) store.Woken { return store.Woken{Claim: []int{0}} }},
+	{"mail", func(e *waitingStore) {
 		_, err := e.Deliver(e.ctx, store.Deliver{Run: e.owned, Item: store.Item{ID: e.ids.Item(), Body: []byte("1")}})
 		e.check(err)
-	}, func(e *eared) store.Woken { return store.Woken{Mail: []event.RunID{e.owned}} }},
-	{"an earlier due time", func(e *eared) {
+	}, func(e *waitingStore) store.Woken { return store.Woken{Mail: []event.RunID{e.owned}} }},
+	{"an earlier due time", func(e *waitingStore) {
 		l, fence := e.own(e.guarded.session(), "")
 		c := l.Commit(fence, l.Sleep(e.clock.Now().Add(time.Hour))...)
 		c.Effect, c.Due = store.EffectPark, e.clock.Now().Add(time.Hour)
 		e.check(e.answer(c).Err)
 		e.drain()
-	}, func(*eared) store.Woken { return store.Woken{Due: true} }},
+	}, func(*waitingStore) store.Woken { return store.Woken{Due: true} }},
 }
 
 func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 	for _, n := range allNews {
 		t.Run(n.what, func(t *testing.T) {
-			e := openEared(t, redistest.Shared(t).Client(t))
+			e := openWaiting(t, redistest.Shared(t).Client(t))
 			var classes []store.Class
 			if n.what == "a run" { // else the run that will park would wake it
 				classes = []store.Class{guardedClass}
@@ -161,16 +161,16 @@ func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 }
 
 func TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready(t *testing.T) {
-	e := openEared(t, redistest.Shared(t).Client(t))
+	e := openWaiting(t, redistest.Shared(t).Client(t))
 	allNews[2].bring(e)
 	e.woken("a due time", e.wait(e.ctx), store.Woken{Due: true})
 }
 
-// Between two Waits the ear of the first goes on listening for the second.
+// Between two Waits the subscription of the first stays open for the second.
 func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
 	for _, n := range allNews {
 		t.Run(n.what, func(t *testing.T) {
-			e := openEared(t, redistest.Shared(t).Client(t))
+			e := openWaiting(t, redistest.Shared(t).Client(t))
 			var classes []store.Class
 			if n.what == "a run" {
 				classes = []store.Class{guardedClass}
@@ -191,7 +191,7 @@ func TestWait_IsToldOfADueTimeThatWasNoNewsToTheOneBefore(t *testing.T) {
 	due, mail := allNews[2], allNews[1]
 	for name, early := range map[string]bool{"it was there": true, "it was heard of": false} {
 		t.Run(name, func(t *testing.T) {
-			e := openEared(t, redistest.Shared(t).Client(t))
+			e := openWaiting(t, redistest.Shared(t).Client(t))
 			if early {
 				due.bring(e) // in one hour
 			}
@@ -208,7 +208,7 @@ func TestWait_IsToldOfADueTimeThatWasNoNewsToTheOneBefore(t *testing.T) {
 }
 
 func TestWait_OfOtherClassesThanBeforeLooks(t *testing.T) {
-	e := openEared(t, redistest.Shared(t).Client(t))
+	e := openWaiting(t, redistest.Shared(t).Client(t))
 	first := e.wait(e.ctx) // for no class
 	e.listening(1)
 	e.start("") // is heard, and does not concern it
@@ -220,7 +220,7 @@ func TestWait_OfOtherClassesThanBeforeLooks(t *testing.T) {
 func TestWait_AfterALookThatFailedLooksAgain(t *testing.T) {
 	for name, fails := range map[string]int64{"the first": 1, "one that a hint has caused": 2} {
 		t.Run(name, func(t *testing.T) {
-			e := openEared(t, redistest.Shared(t).Client(t))
+			e := openWaiting(t, redistest.Shared(t).Client(t))
 			e.looks.around = func(do func() error) error {
 				if e.looks.done.Load() == fails-1 {
 					return errors.New("the connection was lost")
@@ -238,20 +238,20 @@ func TestWait_AfterALookThatFailedLooksAgain(t *testing.T) {
 
 func TestWait_LooksAgainWhenTheConnectionWasLost(t *testing.T) {
 	server := redistest.Start(t)
-	e := openEared(t, server.Client(t))
+	e := openWaiting(t, server.Client(t))
 	got := e.wait(e.ctx, guardedClass)
 	e.listening(1)
 	killed, err := e.client.Do(e.ctx, "CLIENT", "KILL", "TYPE", "pubsub").Int()
 	if err != nil || killed != 1 {
-		t.Fatalf("killed %d connections, %v, want that of the hub", killed, err)
+		t.Fatalf("killed %d connections, %v, want the one that receives", killed, err)
 	}
-	e.start("") // nobody hears it
+	e.start("") // nobody is told
 	e.woken("a run", got, store.Woken{Claim: []int{0}})
 }
 
 // A look takes wakes: whoever gives up meanwhile has taken them all the same.
 func TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled(t *testing.T) {
-	e := openEared(t, redistest.Shared(t).Client(t))
+	e := openWaiting(t, redistest.Shared(t).Client(t))
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
 	e.looks.around = func(do func() error) error {

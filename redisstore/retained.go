@@ -1,0 +1,83 @@
+package redisstore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store/notify"
+)
+
+// subscription receives hints that scripts publish.
+type subscription = notify.Subscription[string, string]
+
+// hint is one of them.
+type hint = notify.Message[string, string]
+
+// retained keeps the subscriptions of Waits that have ended for those that follow: one that
+// was there all the time knows what has happened since the last look.
+//
+// That holds because every wake, every block, every earlier due time and every item for an owned
+// run is published by the action that brings it, and a look leaves no wake of the classes. Other
+// classes than before were not asked for, and a due time that was no news to a Wait
+// may be one to a Wait that knows only of later ones: then the next Wait looks.
+type retained struct {
+	mu  sync.Mutex
+	all map[string]*retainedOne // by the sessions that wait
+}
+
+type retainedOne struct {
+	subscription *subscription
+	classes      string
+	next         int64 // the earliest due time that it was told of; 0: none
+	timer        *time.Timer
+}
+
+// take returns the subscription of whoever waits, nil if there is none, and whether it was for
+// the same classes, and the earliest due time that it was told of.
+func (r *retained) take(who, classes string) (s *subscription, informed bool, next int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.all[who]
+	if one == nil {
+		return nil, false, 0
+	}
+	delete(r.all, who)
+	one.timer.Stop()
+	return one.subscription, one.classes == classes, one.next
+}
+
+// keep leaves a subscription open, for a while.
+func (r *retained) keep(who, classes string, s *subscription, next int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = map[string]*retainedOne{}
+	}
+	if before := r.all[who]; before != nil { // two waited at once
+		before.timer.Stop()
+		before.subscription.Close()
+	}
+	one := &retainedOne{subscription: s, classes: classes, next: next}
+	one.timer = time.AfterFunc(linger, func() { r.drop(who, one) })
+	r.all[who] = one
+}
+
+func (r *retained) drop(who string, one *retainedOne) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all[who] == one {
+		delete(r.all, who)
+		one.subscription.Close()
+	}
+}
+
+// close ends all of them.
+func (r *retained) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for who, one := range r.all {
+		one.timer.Stop()
+		delete(r.all, who)
+		one.subscription.Close()
+	}
+}
