@@ -81,7 +81,9 @@ type scene struct {
 }
 
 func newScene(t *testing.T, flow workflow.Definition[string, string], runs int) *scene {
-	s := &scene{t: t, flow: flow, ctx: testContext(t), path: filepath.Join(t.TempDir(), "runs.db"), log: &noted{}}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // many are at work at the same time
+	t.Cleanup(cancel)
+	s := &scene{t: t, flow: flow, ctx: ctx, path: filepath.Join(t.TempDir(), "runs.db"), log: &noted{}}
 	s.open()
 	for n := range runs {
 		r, err := flow.Start(s.ctx, s.client, fmt.Sprint(n), workflow.WithTags(map[string]string{"number": fmt.Sprint(n)}))
