@@ -9,6 +9,9 @@
 //		})
 //	}
 //
+// Example (Skeleton) is a store to begin with; docs/stores.md leads from there to a green
+// suite.
+//
 // Each subtest is one behaviour, named as a sentence; those that begin with a
 // letter and a number are the rules listed in package store. After every
 // subtest package fsck looks at the whole store. The last subtest plays random

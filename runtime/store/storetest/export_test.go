@@ -1,6 +1,28 @@
 package storetest
 
-import "time"
+import (
+	"testing"
+	"time"
+)
 
 // SetPatience sets how long a blocked call may take to be told.
 func SetPatience(d time.Duration) { patience = d }
+
+// RunOnly runs the behaviours of these names.
+func RunOnly(t *testing.T, cfg Config, names ...string) {
+	t.Helper()
+	all := map[string]behavior{}
+	for _, g := range groups(cfg) {
+		for _, b := range g.behaviors {
+			all[b.name] = b
+		}
+	}
+	for _, name := range names {
+		b, ok := all[name]
+		if !ok {
+			t.Errorf("there is no behaviour %s", name)
+			continue
+		}
+		t.Run(name, func(t *testing.T) { b.test(newHarness(t, t, cfg)) })
+	}
+}
