@@ -74,7 +74,7 @@ func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 	if !redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return err
 	}
-	keys := c.p.near(c.keys)
+	keys := append(c.p.near(c.keys), s.streamsNear(ctx, c)...)
 	for _, class := range s.client.HKeys(ctx, c.p.classes()).Val() {
 		keys = append(keys, c.p.ready(class), c.p.blocked(class))
 	}
@@ -98,6 +98,25 @@ func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 		}
 	}
 	return err
+}
+
+// streamsNear returns the keys of the streams of the runs that a script is about. They are
+// of the chain of the run, which only its metadata knows.
+func (s *Store) streamsNear(ctx context.Context, c *call) (keys []string) {
+	for _, key := range c.keys {
+		run, ok := strings.CutPrefix(key, c.p.meta(""))
+		if !ok {
+			continue
+		}
+		if chain := s.client.HGet(ctx, key, "h").Val(); chain != "" {
+			run = chain
+		}
+		keys = append(keys, c.p.streams(run))
+		for _, name := range s.client.HKeys(ctx, c.p.streams(run)).Val() {
+			keys = append(keys, c.p.chunks(run, name), c.p.writers(run, name))
+		}
+	}
+	return keys
 }
 
 // near returns keys, and those that scripts build from them.

@@ -58,7 +58,7 @@ var redisMutants = []Mutant{
 		"then.place, then.fence.Token = store.PlaceEnded, event.Token{}", "then.place = store.PlaceEnded", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 	onRedis("F2/redis/finish-owned", "finish.lua leaves the run among those of its owner", "lua/finish.lua",
-		"redis.call('SREM', tag .. 'o:' .. m[2], run)", "", "FinishEndsTheRun").
+		"intact('SREM', tag .. 'o:' .. m[2], run)", "", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 
 	onRedis("F2/redis/finish-notes", "finish.lua ends a run that has notes, and leaves them", "lua/note.lua",
@@ -151,7 +151,7 @@ var redisMutants = []Mutant{
 	onRedis("C1/redis/line", "a successor does not wait in line", "lua/create.lua",
 		"redis.call('RPUSH', tag .. 'q:' .. wid, run)", "make_ready(run, head, class, priority ~= '0' and priority)", "C1_CreateUnderActiveCancelWaitsInLine"),
 	onRedis("C1/redis/heir", "the end of the active run starts nobody", "lua/part/end.lua",
-		"make_ready(heir, h[1], h[2], h[3])", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
+		"make_ready(heir, h[1], h[2], h[3], string.format('%014x', intact('INCR', tag .. 'c') or 0))", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	onRedis("C1/redis/finish-script", "finish.lua takes a run that has a workflow id", "lua/finish.lua",
 		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 9, 49) ~= string.sub(guard, 9, 49)").
 		by("TestCommit_EachScriptComparesTheWorkflowID/finish"),
@@ -213,8 +213,8 @@ var redisMutants = []Mutant{
 		"math.max(now, m[3]) + ARGV[5]", "now + ARGV[5]", "P1_ARunIsKeptForTheHorizonAfterItsCreation").
 		by("TestFinish_TheShortScriptKeepsARunWhoseCreationMayBeSentAgain"),
 
-	onRedis("O1/redis/derived", "the same record is written twice", "lua/part/send.lua",
-		"if redis.call('HEXISTS', tag .. 'O:' .. run, id) == 0 then", "if true then", "O1_ARecordThatIsThereStaysAsItIs"),
+	onRedis("O1/redis/derived", "the same record is written twice", "lua/part/records.lua",
+		"if redis.call('HEXISTS', tag .. 'O:' .. run, ARGV[i]) == 0 then", "if true then", "O1_ARecordThatIsThereStaysAsItIs"),
 	onRedis("O1/redis/written", "fresh records are not in the order in which they were written", "lua/outbox.lua",
 		"table.sort(due)", "table.sort(due, function(a, b) return a > b end)", "O1_FreshRecordsAreReturnedInTheOrderInWhichTheyWereWritten"),
 	onRedis("O1/redis/pair", "a record is settled before an earlier one of its pair", "lua/outbox.lua",

@@ -20,9 +20,15 @@
 --
 -- Atomic, because the fence and the position are compared, the frame appended,
 -- the items removed and the run put in its new place in one action. The guards
--- stand in the order of the protocol and before all writes; the append is the
--- first write, so that a server that refuses writes has written nothing. A frame
--- that is the last of the log already was written by an earlier try.
+-- stand in the order of the protocol and before all writes, so that a server that refuses
+-- writes has written nothing. A frame that is the last of the log already was written by
+-- an earlier try.
+-- The server takes nothing back if a command fails because somebody has overwritten
+-- its key. So what could fail comes before the append, and what it writes is seen by nobody
+-- and written again by the next try: places in the order of all, the bodies of records,
+-- chunks after the last one of their streams. After the append come only keys that were met
+-- before, and those of the partition, which are left out if they were overwritten: whoever
+-- reads them tells, and a repair writes them again from the runs.
 --
 -- Parts: tag item head
 
@@ -79,6 +85,20 @@ if effect == '5' then
   end
 end
 
+local orders, order, streams, s
+if sends > 0 then
+  -- Part: records
+  orders = prepare_records(run, 23, sends)
+end
+if effect == '2' or effect == '5' then
+  -- Part: ready
+  order = next_order()
+end
+if publications > 0 then
+  -- Part: stream chunks
+  s = redis.call('HMGET', meta, 'h', 'Y')
+  streams = write_chunks(s[1] or run, 23 + 3 * sends, publications)
+end
 local position = string.sub(head, 26, 49)
 if frame ~= '' then
   position, n, bytes = ARGV[8] .. ARGV[10], n + 1, bytes + #frame
@@ -100,18 +120,17 @@ if consume > 0 then
 end
 if sends > 0 then
   -- Part: clock outbox send
-  send(run, 23, sends, clock(ARGV[1]))
+  send(run, 23, sends, clock(ARGV[1]), orders)
   head = with_flag(head, has_rest, true)
 end
 if publications > 0 then
-  -- Part: stream publish
-  local s = redis.call('HMGET', meta, 'h', 'Y')
-  publish(s[1] or run, 23 + 3 * sends, publications, s[2])
+  -- Part: publish
+  publish(s[1] or run, streams, s[2])
 end
 if effect == '0' then
   redis.call('HSET', meta, 'H', head)
   if consume > 0 and unread == 0 then
-    redis.call('HDEL', tag .. 'a:' .. redis.call('HGET', meta, 'p'), run)
+    redis.pcall('HDEL', tag .. 'a:' .. redis.call('HGET', meta, 'p'), run)
   end
   return {'ok', n, unread > 0 and 1 or 0}
 end
@@ -124,7 +143,7 @@ if effect == '1' then
   park(run, head, o[2], ARGV[14])
   compact(run, bytes)
 elseif effect == '2' then
-  make_ready(run, head, o[2], o[3])
+  make_ready(run, head, o[2], o[3], order)
 elseif effect == '3' then
   -- Part: misfit note
   local sessions
@@ -145,7 +164,7 @@ else
     -- Part: add succeed
     local chain = o[7] or run
     end_run(run, head, o[4], written, at, o[6] or chain == run)
-    succeed(run, chain, wid, new, written, unread, o[8])
+    succeed(run, chain, wid, new, written, unread, o[8], order)
   end
   compact(run, bytes)
 end

@@ -15,9 +15,10 @@
 -- Atomic, because the fence and the position are compared, the frame appended, and
 -- the run taken out of everything but the log in one action. Sent again it finds a
 -- run without an owner, and Commit says that it was written by an earlier try. The keys
--- of the indexes are built: nobody sends what never changes.
+-- of the indexes are built: nobody sends what never changes. An index that somebody has
+-- overwritten is left out: whoever reads it tells, and a repair writes it again.
 --
--- Parts: tag clock compact
+-- Parts: tag intact clock compact
 
 local meta, guard, frame = KEYS[1], ARGV[2], ARGV[4]
 local m = redis.call('HMGET', meta, 'H', 'p', 'a')
@@ -33,11 +34,11 @@ n, bytes = n + 1, bytes + #frame
 local run, now, at = string.sub(meta, #tag + 3), clock(ARGV[1])
 redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
 redis.call('HSET', meta, 'H', ARGV[3] .. struct.pack('>BHI4I6', flags >= 8 and 8 or 0, 0, n, bytes), 'p', at)
-redis.call('SREM', tag .. 'o:' .. m[2], run)
-redis.call('ZREM', tag .. 'p', run)
-redis.call('ZADD', tag .. 'f', m[3], run)
+intact('SREM', tag .. 'o:' .. m[2], run)
+intact('ZREM', tag .. 'p', run)
+intact('ZADD', tag .. 'f', m[3], run)
 local retention = flags >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
-redis.call('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
+intact('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
 if flags % 4 >= 2 then
   -- Part: watch
   tell_watchers(run, n .. ' end')

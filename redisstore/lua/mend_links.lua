@@ -14,7 +14,7 @@
 -- Atomic, because of any number of repairs one may be made, and a run that has ended
 -- must be held back from its purge as soon as it has a record.
 --
--- Parts: tag intact clock head trail hold kept outbox send
+-- Parts: tag intact clock head trail hold kept outbox records send
 
 local run = ARGV[2]
 local removes, writes, confirms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -57,7 +57,7 @@ for i = 9, 8 + 3 * removes, 3 do
     redis.call('ZREM', KEYS[5], order .. run .. ARGV[i])
   end
 end
-send(run, first, writes, now)
+send(run, first, writes, now, prepare_records(run, first, writes))
 if writes > 0 and place_of(m[1]) then
   redis.call('HSET', meta, 'H', with_flag(m[1], has_rest, true))
 end

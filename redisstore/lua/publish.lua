@@ -12,7 +12,7 @@
 -- are built: they belong to the chain of the run, which is found here. A chunk that its
 -- writer has written before is left out.
 --
--- Parts: tag stream publish
+-- Parts: tag stream chunks publish
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'h', 'Y')
 if not m[1] or string.sub(m[1], 9, 25) ~= ARGV[2] then
@@ -31,5 +31,5 @@ for i = 4, 4 + 6 * ARGV[3] - 1, 6 do
     return {'closed', name}
   end
 end
-publish(chain, 4, tonumber(ARGV[3]), m[3])
+publish(chain, write_chunks(chain, 4, tonumber(ARGV[3])), m[3])
 return {'ok'}

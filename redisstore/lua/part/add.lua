@@ -3,7 +3,8 @@
 -- that of a run that is ready, the priority, tags and the like or '', and more metadata
 -- in pairs. The caller names the class. Without a value the run is ready, and it is where
 -- the run comes among those; that is returned.
-local function add_run(first, now, head, value)
+-- A caller that can no longer fail leaves the open runs out if they were overwritten.
+local function add_run(first, now, head, value, lenient)
   local run, frame, priority, extra = ARGV[first], ARGV[first + 3], ARGV[first + 5], ARGV[first + 6]
   local meta = tag .. 'm:' .. run
   redis.call('XADD', tag .. 'l:' .. run, '1-0', 'f', frame)
@@ -15,6 +16,6 @@ local function add_run(first, now, head, value)
   if extra ~= '' then
     redis.call('SET', tag .. 'x:' .. run, extra)
   end
-  redis.call('ZADD', tag .. 'p', now, run)
+  (lenient and redis.pcall or redis.call)('ZADD', tag .. 'p', now, run)
   return value
 end

@@ -5,10 +5,10 @@ local function end_run(run, head, created, now, at, held)
   redis.call('HSET', meta, 'H', with_flag(moved(head, '6'), has_mail + is_watched + has_rest + has_misfits, false), 'p', now)
   redis.call('HDEL', meta, 'y', 'Y', 'F')
   redis.call('DEL', tag .. 'n:' .. run)
-  redis.call('ZREM', tag .. 'p', run)
-  redis.call('ZADD', tag .. 'f', created, run)
+  intact('ZREM', tag .. 'p', run)
+  intact('ZADD', tag .. 'f', created, run)
   held = held or redis.call('EXISTS', tag .. 'O:' .. run) == 1
-  redis.call('ZADD', tag .. (held and 'G' or 'd'), at, run)
+  intact('ZADD', tag .. (held and 'G' or 'd'), at, run)
 end
 
 -- hand_on makes a run that has ended the last one of its workflow id, and hands
@@ -17,11 +17,11 @@ local function hand_on(run, wid)
   if wid == '' then
     return
   end
-  redis.call('HSET', tag .. 'v', wid, run)
-  if redis.call('HGET', tag .. 'u', wid) ~= run then
+  intact('HSET', tag .. 'v', wid, run)
+  if intact('HGET', tag .. 'u', wid) ~= run then
     return
   end
-  local heir = redis.call('LPOP', tag .. 'q:' .. wid)
+  local heir = intact('LPOP', tag .. 'q:' .. wid)
   if not heir then
     redis.call('HDEL', tag .. 'u', wid)
     return
@@ -29,6 +29,6 @@ local function hand_on(run, wid)
   redis.call('HSET', tag .. 'u', wid, heir)
   local h = intact('HMGET', tag .. 'm:' .. heir, 'H', 'c', 'r') or {}
   if place_of(h[1]) then
-    make_ready(heir, h[1], h[2], h[3])
+    make_ready(heir, h[1], h[2], h[3], string.format('%014x', intact('INCR', tag .. 'c') or 0))
   end
 end

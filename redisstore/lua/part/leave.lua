@@ -1,6 +1,6 @@
 -- leave_owner takes a run from the session that owns it. The caller gives it its new
 -- place, where its head says that nobody owns it.
 local function leave_owner(run, session)
-  redis.call('SREM', tag .. 'o:' .. session, run)
+  intact('SREM', tag .. 'o:' .. session, run)
   intact('HDEL', tag .. 'a:' .. session, run)
 end

@@ -22,6 +22,6 @@ end
 -- all who wait for the class. The caller takes the run out of its former place.
 local function block(run, head, class, sessions)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '4'), 'p', '')
-  redis.call('ZADD', tag .. 'b:' .. class, 0, sessions .. ' ' .. run)
+  intact('ZADD', tag .. 'b:' .. class, 0, sessions .. ' ' .. run)
   redis.call('PUBLISH', tag .. 'hint', 'b' .. class)
 end

@@ -1,8 +1,10 @@
 -- set_timer lets a run be made ready at a time. The earliest due time of the
 -- partition wakes, so that somebody gets to know it.
+-- If the due times were overwritten, which is told by whoever reads them, a repair writes
+-- them again from the runs.
 local function set_timer(run, class, due)
-  local first = redis.call('ZRANGE', tag .. 't', 0, 0, 'WITHSCORES')
-  redis.call('ZADD', tag .. 't', due, run)
+  local first = redis.pcall('ZRANGE', tag .. 't', 0, 0, 'WITHSCORES')
+  redis.pcall('ZADD', tag .. 't', due, run)
   if not first[2] or tonumber(due) < tonumber(first[2]) then
     wake(class)
     redis.call('PUBLISH', tag .. 'hint', 'd' .. due)

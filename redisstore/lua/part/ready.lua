@@ -14,16 +14,17 @@ local function next_order()
   return string.format('%014x', redis.call('INCR', tag .. 'c'))
 end
 
--- line_up puts a run that is ready, and says so, into the ready set of its class.
+-- line_up puts a run that is ready, and says so, into the ready set of its class. If that was
+-- overwritten, which is told by whoever claims, a repair writes it again from the runs.
 local function line_up(run, class, priority, order)
-  redis.call('ZADD', tag .. 'r:' .. class, priority and 0 - priority or '0', order .. run)
+  redis.pcall('ZADD', tag .. 'r:' .. class, priority and 0 - priority or '0', order .. run)
   return wake(class)
 end
 
 -- make_ready is the one way to ready: place, ready set, wake. The caller takes
--- the run out of its former place in the same script.
-local function make_ready(run, head, class, priority)
-  local order = next_order()
+-- the run out of its former place in the same script, and may have asked for its order.
+local function make_ready(run, head, class, priority, order)
+  order = order or next_order()
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '1'), 'p', order)
   line_up(run, class, priority, order)
 end

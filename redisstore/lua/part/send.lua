@@ -1,12 +1,8 @@
--- send writes count records into the outbox of a run: ARGV holds from first on the
--- id, the receiver and the body of each. One that is there already stays.
-local function send(run, first, count, now)
+-- send writes the records that prepare_records has prepared.
+local function send(run, first, count, now, orders)
   for i = first, first + 3 * count - 1, 3 do
-    local id = ARGV[i]
-    if redis.call('HEXISTS', tag .. 'O:' .. run, id) == 0 then
-      local order = string.format('%014x', redis.call('INCR', tag .. 'c'))
-      redis.call('HSET', tag .. 'B:' .. run, id, ARGV[i + 2])
-      write_record(run, id, order, '1', now, ARGV[i + 1])
+    if orders[i] then
+      write_record(run, ARGV[i], orders[i], '1', now, ARGV[i + 1])
     end
   end
 end

@@ -1,0 +1,208 @@
+package redisstore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// writers are commits of an owned run that has sent and published before, and the keys that
+// they write: R is short for the run, C for its class and Z for the session.
+var writers = map[string]struct {
+	keys   []string
+	commit func(g *guarded, l *storetest.Log, f store.Fence) store.Commit
+}{
+	"a frame": {[]string{"l:R"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+		return l.Commit(f, l.Work()...)
+	}},
+	"two records": {[]string{"l:R", "O:R", "B:R", "c", "D"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
+		return g.mailing(l, f, 2)
+	}},
+	"chunks of two streams": {[]string{"l:R", "S:R", "C:R:one", "C:R:two"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+		c := l.Commit(f, l.Work()...)
+		c.Publish = published(2)
+		return c
+	}},
+	"records and chunks": {[]string{"O:R", "B:R", "c", "C:R:two"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
+		c := g.mailing(l, f, 1)
+		c.Publish = published(2)
+		return c
+	}},
+	"a wait": {[]string{"l:R", "t", "o:Z"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
+		due := g.clock.Now().Add(time.Hour)
+		c := l.Commit(f, append(l.Work(), event.Event{Type: event.WaitCreated, Wait: event.WaitSleep, Key: "sleep", Due: due})...)
+		c.Effect, c.Due = store.EffectPark, due
+		return c
+	}},
+	"a turn for others": {[]string{"l:R", "c", "r:C", "o:Z"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+		c := l.Commit(f, l.Work()...)
+		c.Effect = store.EffectYield
+		return c
+	}},
+	"an end": {[]string{"l:R", "o:Z", "p", "f", "d", "G"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+		c := l.Commit(f, l.End(event.StatusCompleted)...)
+		c.Effect, c.Status, c.Progress = store.EffectFinish, event.StatusCompleted, true
+		return c
+	}},
+	"a continuation": {[]string{"l:R", "c", "o:Z", "p", "f", "G", "h", "T", "k", "r:C"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+		c, _ := l.Continue(f, nil)
+		return c
+	}},
+}
+
+// mailing returns a commit of an owned run that sends messages, as workers do: the records
+// follow from its events.
+func (g *guarded) mailing(l *storetest.Log, f store.Fence, messages int) store.Commit {
+	g.t.Helper()
+	events, sends := l.Work(), []store.Send{}
+	for range messages {
+		to, id, payload := g.ids.Run(g.clock.Now(), 0), g.ids.Item(), []byte(`"hello"`)
+		item, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: "topic", Payload: payload})
+		g.check(err)
+		body, err := json.Marshal(map[string]any{"item": map[string]any{"scope": store.ScopeChain, "body": item}, "key": "send " + string(id), "answer": "always"})
+		g.check(err)
+		events = append(events, event.Event{Type: event.MessageSent, Name: "topic", Key: "send " + string(id), Next: to, Item: id, Payload: payload})
+		sends = append(sends, store.Send{ID: id, To: to, Body: body})
+	}
+	c := l.Commit(f, events...)
+	c.Send = sends
+	return c
+}
+
+// published writes the nth chunk of two streams.
+func published(nth int) (all []store.Publication) {
+	for _, stream := range []string{"one", "two"} {
+		all = append(all, store.Publication{Stream: stream, Body: fmt.Appendf(nil, "%d", nth)})
+	}
+	return all
+}
+
+// try sends a commit.
+func (g *guarded) try(c store.Commit) error {
+	answers, err := g.Commit(g.ctx, []store.Commit{c})
+	if err != nil {
+		return err
+	}
+	return answers[0].Err
+}
+
+// The server takes nothing back of a script that fails midway. So a commit that meets an
+// overwritten key is written without that key, if a repair writes it again from the runs, or has
+// done nothing that anybody sees, and is written once it is sent again after the repair.
+func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
+	for what, w := range writers {
+		for _, key := range w.keys {
+			for _, full := range []bool{true, false} { // whether the run has sent and published before
+				if !full && strings.ContainsAny(key[:1], "SCWOB") {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%v", what, key, full), func(t *testing.T) {
+					t.Parallel()
+					g := openGuarded(t)
+					session := g.session()
+					l, fence := g.own(session, "")
+					g.start("") // another one
+					if full {
+						before := g.mailing(l, fence, 1)
+						before.Publish = published(1)
+						g.check(g.answer(before).Err)
+						l.Accept(before)
+					}
+					p, run := g.parts[0], short(l.Run)
+					name := p.tag + strings.NewReplacer("R", run, "Z", string(session)).Replace(key)
+					if key == "r:C" {
+						name = p.ready(g.client.HKeys(g.ctx, p.classes()).Val()[0])
+					}
+					c := w.commit(g, l, fence)
+					g.overwritten(name)
+					frames, head := g.client.XLen(g.ctx, p.log(run)).Val(), g.client.HGet(g.ctx, p.meta(run), "H").Val()
+					err := g.try(c)
+					if err != nil {
+						if !strings.Contains(err.Error(), name) {
+							t.Errorf("got %v, which does not name key %s", err, name)
+						}
+						if n, h := g.client.XLen(g.ctx, p.log(run)).Val(), g.client.HGet(g.ctx, p.meta(run), "H").Val(); n != frames || h != head {
+							t.Errorf("a commit that has failed has written a frame: %d frames, before %d", n, frames)
+						}
+					}
+					_, failed := fsck.Repair(g.ctx, g.Store, fsck.Options{})
+					g.check(failed)
+					if key == "l:R" {
+						return // its log is lost
+					}
+					again := g.try(c)
+					if errors.Is(again, store.ErrFenced) && err == nil {
+						again = nil // it has ended, or is somebody else's
+					}
+					g.check(again)
+					if got := g.client.XLen(g.ctx, p.log(run)).Val(); got != frames+1 {
+						t.Errorf("the log has %d frames, want %d", got, frames+1)
+					}
+					g.sound()
+					records, _, failed := g.Outbox(g.ctx, 0, 100)
+					g.check(failed)
+					for _, sent := range c.Send {
+						same := slices.DeleteFunc(slices.Clone(records), func(o store.Outgoing) bool { return o.ID != sent.ID })
+						if len(same) != 1 || same[0].To != sent.To || !bytes.Equal(same[0].Body, sent.Body) {
+							t.Errorf("record %s is in the outbox as %+v, want it once", sent.ID, same)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// overwritten gives a key another type.
+func (g *guarded) overwritten(key string) {
+	g.t.Helper()
+	g.check(g.client.Del(g.ctx, key).Err())
+	if g.parts[0].typeOf(key) == "string" {
+		g.check(g.client.RPush(g.ctx, key, "x").Err())
+		return
+	}
+	g.check(g.client.Set(g.ctx, key, "x", 0).Err())
+}
+
+// The keys of a stream keep nothing but what is written to it: the error names them and the
+// run, and its other streams and the other runs go on.
+func TestREC10_AnOverwrittenKeyOfAStreamKeepsNothingElse(t *testing.T) {
+	for _, letter := range []string{"C", "W"} {
+		t.Run(letter, func(t *testing.T) {
+			g := openGuarded(t)
+			session := g.session()
+			l, fence := g.own(session, "")
+			other, its := g.own(session, "")
+			publish := func(l *storetest.Log, fence store.Fence, stream string, nth uint64) error {
+				return g.Publish(g.ctx, l.Run, fence, []store.Publication{{Stream: stream, Body: []byte("x"), Writer: "w", Nth: nth}})
+			}
+			for _, stream := range []string{"one", "two"} {
+				g.check(publish(l, fence, stream, 1))
+				g.check(publish(other, its, stream, 1))
+			}
+			key := g.parts[0].tag + letter + ":" + short(l.Run) + ":two"
+			g.overwritten(key)
+			err := publish(l, fence, "two", 2)
+			if damaged, ok := errors.AsType[*store.DamagedError](err); !ok || damaged.Run != l.Run || !strings.Contains(err.Error(), key) {
+				t.Errorf("got %v, want a DamagedError of run %s that names key %s", err, l.Run, key)
+			}
+			g.check(publish(l, fence, "one", 2))
+			g.check(publish(other, its, "two", 2))
+			g.check(g.try(l.Commit(fence, l.Work()...)))
+			_, err = fsck.Repair(g.ctx, g.Store, fsck.Options{})
+			g.check(err)
+			g.check(publish(l, fence, "two", 2))
+			g.sound()
+		})
+	}
+}
