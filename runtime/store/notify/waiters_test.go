@@ -100,11 +100,7 @@ func TestWaiters_LoseNoWake(t *testing.T) {
 	}
 	cancel()
 	g.Wait()
-	all, _ := p.waiters.Blocked()
-	equal(t, "waiters left", all, 0)
-	equal(t, "anybody", p.waiters.Any(), false)
-	equal(t, "sessions left", p.waiters.Sessions(), nil)
-	equal(t, "classes left", p.waiters.Serve(class), false)
+	equal(t, "waiters, classes and sessions left", p.waiters.Left(), 0)
 }
 
 func TestWake_GoesToTheLongestWaitWithoutOne(t *testing.T) {
