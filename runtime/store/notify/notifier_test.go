@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -59,6 +60,7 @@ func TestAwait_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 				s := n.Subscribe("log")
 				err := s.Await(ctx, awaiting{Look: func() (int, bool, error) {
 					now := made.Load()
+					runtime.Gosched() // here it may happen
 					return int(now), now >= step, nil
 				}})
 				s.Close()
@@ -90,6 +92,7 @@ func TestCompare_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 			s := n.Subscribe("log")
 			err := s.Await(ctx, awaiting{Look: func() (int, bool, error) {
 				now := made.Load()
+				runtime.Gosched()
 				return int(now), now >= step, nil
 			}})
 			s.Close()
