@@ -105,6 +105,10 @@ chaos-redis: ## harm fleets on Redis, with seeds 1 to 10, and restart the server
 endure: ## an hour of deploys, restarts of the server, deleted keys and repairs: ENDURE (-duration 1h)
 	$(GO) run ./bench endure $(ENDURE)
 
+.PHONY: check-protocol
+check-protocol: ## explore the kernel of the stores to the end, every configuration (three minutes, 3 GB)
+	$(GO) test -count=1 -v -timeout 1h ./runtime/store/protocol/check -full
+
 .PHONY: soak
 soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./memstore ./sqlitestore -rapid.checks=$(CHECKS)

@@ -32,6 +32,7 @@ var rules = []rule{
 	{packages: "runtime/store", module: []string{"runtime/event"}, external: none, required: true},
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},
+	{packages: "runtime/store/protocol/check", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true, helper: true},
 	{packages: "runtime/store/fsck", module: []string{"runtime/event", "runtime/store", "runtime/internal/parcel"}, external: none},
 	{packages: "runtime/store/storetest", module: []string{"runtime/event", "runtime/store/...", "internal/testutil"}, required: true, helper: true},
 

@@ -7,7 +7,8 @@
 // an operation on a [Tx], which reads and writes and decides nothing. All guards come
 // first, then all writes; a guard that refuses has written nothing, and makes the error
 // and its text. [Changes] says what changed for those who wait. What a store keeps for
-// itself, the order of its ready runs and who waits for what, stays in the store.
+// itself, the order of its ready runs and who waits for what, stays in the store. Package
+// check walks through the states that these functions can reach.
 //
 // # Words
 //

@@ -1,0 +1,33 @@
+package check
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// A bug takes a guard or a transition away from the outside: a Tx that lies to the kernel, or
+// an operation that undoes what the kernel did. The zero value is no bug.
+type bug struct {
+	tx      func(*tx) protocol.Tx[uint8, uint8]
+	after   func(*protocol.Changes[uint8]) // changes what an operation tells
+	commit  func(*kernel, *tx, *store.Commit) (store.Committed, error)
+	deliver func(*kernel, *tx, *store.Deliver) (event.RunID, error)
+	forgets bool // heartbeats do not compare runs
+}
+
+type kernel = protocol.Op[uint8, uint8]
+
+func (m *runs) doCommit(c *store.Commit) (store.Committed, error) {
+	if m.bug.commit != nil {
+		return m.bug.commit(&m.op, &m.tx, c)
+	}
+	return m.op.Commit(c)
+}
+
+func (m *runs) doDeliver(d *store.Deliver) (event.RunID, error) {
+	if m.bug.deliver != nil {
+		return m.bug.deliver(&m.op, &m.tx, d)
+	}
+	return m.op.Deliver(d)
+}

@@ -1,0 +1,355 @@
+package check
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// liar is a Tx of which one verb lies, or two that belong together.
+type liar struct {
+	*tx
+	state    func(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8]
+	save     func(t *tx, before run, x *run)
+	run      func(t *tx, id event.RunID) bool // whether it is hidden
+	item     func(t *tx) event.ItemID
+	runItem  bool // HasRunItem says no
+	noMove   bool // MoveItems drops them
+	noAdd    func(t *tx) bool
+	noSeen   bool // Seen says no
+	noMemory bool // Remember does not
+	noActive bool // Active says none
+	noLine   bool // NextInLine says none
+	noHeld   bool // Held says nothing
+	early    bool // NextDue says that some run is due before all others
+	noBlock  bool // SetBlockers does not
+	noTried  bool // Blockers says none
+	noOpen   bool // HasOpenBefore says no
+	noUnkeep bool // Unkeep does not
+	phase    func(store.Phase) (as store.Phase, old bool)
+	insert   func(event.ItemID) event.ItemID
+	now      bool // no time has passed for what arrives
+}
+
+func (l liar) bug() bug {
+	return bug{tx: func(t *tx) protocol.Tx[uint8, uint8] {
+		l.tx = t
+		return &l
+	}}
+}
+
+func (l *liar) State(r uint8) protocol.Run[uint8] {
+	s := l.tx.State(r)
+	if l.state != nil {
+		return l.state(l.tx, r, s)
+	}
+	return s
+}
+
+func (l *liar) Save(r uint8, s protocol.Run[uint8]) error {
+	x := l.tx.run(r)
+	before := *x
+	_ = l.tx.Save(r, s)
+	if l.save != nil {
+		l.save(l.tx, before, x)
+	}
+	return nil
+}
+
+func (l *liar) Run(id event.RunID) (uint8, error) {
+	if l.run != nil && l.run(l.tx, id) {
+		return 0, nil
+	}
+	return l.tx.Run(id)
+}
+
+func (l *liar) Item(r uint8, n int) (event.ItemID, error) {
+	if l.item != nil {
+		return l.item(l.tx), nil
+	}
+	return l.tx.Item(r, n)
+}
+
+func (l *liar) HasRunItem(r uint8, n int) (bool, error) {
+	if l.runItem {
+		return false, nil
+	}
+	return l.tx.HasRunItem(r, n)
+}
+
+func (l *liar) MoveItems(from, to uint8) error {
+	if l.noMove {
+		return nil
+	}
+	return l.tx.MoveItems(from, to)
+}
+
+func (l *liar) AddItem(r uint8, i store.Item) error {
+	if l.noAdd != nil && l.noAdd(l.tx) {
+		return nil
+	}
+	return l.tx.AddItem(r, i)
+}
+
+func (l *liar) Seen(chain event.RunID, id event.ItemID) (bool, error) {
+	if l.noSeen {
+		return false, nil
+	}
+	return l.tx.Seen(chain, id)
+}
+
+func (l *liar) Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error {
+	if l.noMemory {
+		return nil
+	}
+	return l.tx.Remember(chain, id, at, keep)
+}
+
+func (l *liar) Active(id string) (uint8, error) {
+	if l.noActive {
+		return 0, nil
+	}
+	return l.tx.Active(id)
+}
+
+func (l *liar) NextInLine(r uint8) (uint8, error) {
+	if l.noLine {
+		return 0, nil
+	}
+	return l.tx.NextInLine(r)
+}
+
+func (l *liar) Held(r uint8) (protocol.Held, error) {
+	if l.noHeld {
+		return protocol.Held{}, nil
+	}
+	return l.tx.Held(r)
+}
+
+func (l *liar) NextDue() (int64, error) {
+	if l.early {
+		return 1, nil
+	}
+	return l.tx.NextDue()
+}
+
+func (l *liar) SetBlockers(r uint8, all []uint8) {
+	if !l.noBlock {
+		l.tx.SetBlockers(r, all)
+	}
+}
+
+func (l *liar) Blockers(r uint8) ([]uint8, error) {
+	if l.noTried {
+		return nil, nil
+	}
+	return l.tx.Blockers(r)
+}
+
+func (l *liar) HasOpenBefore(from uint8, rec protocol.Record) (bool, error) {
+	if l.noOpen {
+		return false, nil
+	}
+	return l.tx.HasOpenBefore(from, rec)
+}
+
+func (l *liar) Unkeep(chain event.RunID, id event.ItemID) error {
+	if l.noUnkeep {
+		return nil
+	}
+	return l.tx.Unkeep(chain, id)
+}
+
+func (l *liar) SetPhase(from uint8, rec protocol.Record, phase store.Phase, now int64) error {
+	if l.phase == nil {
+		return l.tx.SetPhase(from, rec, phase, now)
+	}
+	phase, old := l.phase(phase)
+	_ = l.tx.SetPhase(from, rec, phase, now)
+	l.tx.p.outbox[l.tx.find(from, rec.ID)].old = old
+	return nil
+}
+
+func (l *liar) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (uint8, error) {
+	if l.insert != nil {
+		createdBy = l.insert(createdBy)
+	}
+	return l.tx.Insert(c, chain, createdBy)
+}
+
+func (l *liar) Now() time.Time {
+	if l.now && (l.tx.doing == creating || l.tx.doing == delivering) {
+		return epoch0
+	}
+	return l.tx.Now()
+}
+
+// seeded are the bugs of the model of runs. Each names the rule that it breaks.
+var seeded = []struct {
+	name string
+	in   config
+	bug  bug
+}{
+	{"F1 the fence is not compared", fence1, bug{commit: unfenced(func(run, *store.Commit) bool { return true })}},
+	{"F1 the epoch is compared without the token", failover, bug{commit: unfenced(sameEpoch)}},
+	{"F2 whatever takes a run keeps its epoch", fence1, liar{save: keepEpoch}.bug()},
+	{"F3 the position is not compared", fence1, liar{state: anyPosition}.bug()},
+	{"F3 the position is a count", failover, liar{state: countedPosition}.bug()},
+	{"M1 what is accepted is not remembered", mail, liar{noMemory: true}.bug()},
+	{"M1 what is accepted is not in the inbox", mail, liar{noAdd: always, save: countItems}.bug()},
+	{"M1 what was accepted is not asked for", mail, liar{noSeen: true}.bug()},
+	{"M2 a run that has ended is asked first", late, bug{deliver: endedFirst}},
+	{"M3 items are consumed by their number", failoverMail, liar{item: theOneNamed}.bug()},
+	{"M4 a run parks with unread items", two, liar{state: readAll(store.EffectPark), save: countItems}.bug()},
+	{"M4 a run ends with unread items", two, liar{state: readAll(store.EffectFinish), save: countItems}.bug()},
+	{"M4 a run continues with unread items for itself", hooks, liar{runItem: true}.bug()},
+	{"M4 a run that continues drops unread items", continues, liar{noMove: true, save: countItems}.bug()},
+	{"C1 a start does not ask whether its run exists", inLine, liar{run: noneToCreate}.bug()},
+	{"C1 a start does not see the active run", inLine, liar{noActive: true}.bug()},
+	{"C1 the end of a run forgets the line", inLine, liar{noLine: true}.bug()},
+	{"C2 a run is created without its items", inLine, liar{noAdd: toCreate, save: countItems}.bug()},
+	{"W2 a heartbeat does not compare runs", lostClaim, bug{forgets: true}},
+	{"W3 a commit is known by its number and its writer", failover, liar{state: knownByNumber}.bug()},
+	{"K1 a claim by name takes an owned run", byName, liar{state: neverOwned}.bug()},
+	{"K2 a run becomes ready and no wake is set", fence1, bug{after: func(c *protocol.Changes[uint8]) { c.Ready = nil }}},
+	{"K3 an earlier due time wakes nobody", fence1, liar{early: true}.bug()},
+	{"B1 a block notes no session", blocks, liar{noBlock: true}.bug()},
+	{"B2 a claim does not ask for blockers", blocks, liar{noTried: true}.bug()},
+	{"B3 a block tells nobody", blocks, bug{after: func(c *protocol.Changes[uint8]) { c.Blocked = nil }}},
+	{"P1 a run is purged when it has ended", purgeSoon, liar{save: purgeAtOnce}.bug()},
+	{"P1 the first run of a chain is purged first", purgeSoon, liar{noHeld: true}.bug()},
+	{"recoveries are counted by claims", fence1, liar{save: countClaims}.bug()},
+	{"the owner is not told of an item", mail, bug{after: func(c *protocol.Changes[uint8]) { c.Mail = nil }}},
+}
+
+// traded are the bugs of the model of the outbox.
+var traded = []struct {
+	name string
+	in   trade
+	bug  bug
+}{
+	{"O1 what was answered is not taken back", trade2, liar{noOpen: true}.bug()},
+	{"O1 an item comes into effect again", trade1, liar{noSeen: true}.bug()},
+	{"O1 a run is created again", trade1, liar{run: noneToCreate}.bug()},
+	{"O1 a late record is let in", trade0, liar{now: true}.bug()},
+	{"O2 what was answered counts as settled", trade2, liar{phase: settledAtOnce}.bug()},
+	{"O2 nothing waits for a horizon", trade2, liar{phase: oldAtOnce}.bug()},
+	{"O2 Confirm forgets nothing", trade0, liar{noUnkeep: true}.bug()},
+	{"P1 nobody knows what has created a run", trade3, liar{insert: unborn}.bug()},
+	{"P1 a run is purged before its records", trade1, liar{noHeld: true}.bug()},
+}
+
+func settledAtOnce(p store.Phase) (store.Phase, bool) {
+	if p == store.PhaseAnswered {
+		return store.PhaseNote, false
+	}
+	return p, false
+}
+
+func oldAtOnce(p store.Phase) (store.Phase, bool) { return p, true }
+
+func unborn(event.ItemID) event.ItemID { return "" }
+
+// unfenced gives the run the fence of a commit while that is carried out.
+func unfenced(which func(run, *store.Commit) bool) func(*kernel, *tx, *store.Commit) (store.Committed, error) {
+	return func(op *kernel, t *tx, c *store.Commit) (store.Committed, error) {
+		x := &t.p.runs[number(c.Run)-1]
+		before := *x
+		if !x.there || x.place == store.PlaceEnded || !which(before, c) {
+			return op.Commit(c)
+		}
+		x.place, x.epoch, x.token = store.PlaceOwned, uint8(c.Fence.Epoch), c.Fence.Token[0]
+		got, err := op.Commit(c)
+		if x.place == store.PlaceOwned {
+			x.place, x.due = before.place, before.due
+		}
+		if x.place != store.PlaceEnded {
+			x.epoch = before.epoch
+		}
+		if x.place == before.place {
+			x.token = before.token
+		}
+		return got, err
+	}
+}
+
+func sameEpoch(x run, c *store.Commit) bool {
+	return x.place == store.PlaceOwned && uint64(x.epoch) == c.Fence.Epoch
+}
+
+func keepEpoch(t *tx, before run, x *run) {
+	if before.place == store.PlaceOwned && x.place == store.PlaceReady && t.doing != committing {
+		x.epoch = before.epoch
+	}
+}
+
+func anyPosition(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
+	if t.doing == committing && s.ID == t.commit.Run {
+		s.Last, s.Seq = t.commit.Prev, t.commit.First-1
+	}
+	return s
+}
+
+func countedPosition(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
+	if t.doing == committing && s.ID == t.commit.Run && t.commit.Frame != nil && s.Seq == t.commit.First-1 {
+		s.Last = t.commit.Prev
+	}
+	return s
+}
+
+func knownByNumber(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
+	c := t.commit
+	if t.doing == committing && s.ID == c.Run && c.Frame != nil && s.Seq == c.Last && t.run(r).lastToken == c.Fence.Token[0] {
+		s.Last = c.CID
+	}
+	return s
+}
+
+func countItems(_ *tx, _ run, x *run) { x.unread = x.length() }
+
+func always(*tx) bool { return true }
+
+func toCreate(t *tx) bool { return t.doing == creating }
+
+func noneToCreate(t *tx, _ event.RunID) bool { return t.doing == creating }
+
+func theOneNamed(t *tx) event.ItemID { return t.commit.ConsumeLast }
+
+func readAll(e store.Effect) func(*tx, uint8, protocol.Run[uint8]) protocol.Run[uint8] {
+	return func(t *tx, _ uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
+		if t.doing == committing && s.ID == t.commit.Run && t.commit.Effect == e {
+			s.Unread = t.commit.Consume
+		}
+		return s
+	}
+}
+
+func endedFirst(op *kernel, t *tx, d *store.Deliver) (event.RunID, error) {
+	for i, x := range t.p.runs {
+		if x.there && x.chain == 1 && x.place == store.PlaceEnded && x.next == 0 {
+			return "", &store.TerminalError{Run: runIDs[i+1]}
+		}
+	}
+	return op.Deliver(d)
+}
+
+func neverOwned(t *tx, _ uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
+	if t.doing == claiming && s.Place == store.PlaceOwned {
+		s.Place = store.PlaceParked
+	}
+	return s
+}
+
+func purgeAtOnce(t *tx, _ run, x *run) {
+	if x.purge != 0 {
+		x.purge = t.p.now + 1
+	}
+}
+
+func countClaims(_ *tx, before run, x *run) {
+	if before.place != store.PlaceOwned && x.place == store.PlaceOwned {
+		x.recoveries++
+	}
+}

@@ -1,0 +1,79 @@
+package check
+
+import (
+	"flag"
+	"strings"
+	"testing"
+)
+
+var full = flag.Bool("full", false, "explore every configuration to its end")
+
+// A short exploration ends after so many states, or with a configuration that is smaller.
+const (
+	shortStates = 4_000
+	seededMost  = 80_000
+	fullStates  = 20_000_000
+)
+
+func limit() int {
+	if *full {
+		return fullStates
+	}
+	return shortStates
+}
+
+func TestCheck_FindsNothingWrongInTheKernel(t *testing.T) {
+	for _, c := range configs {
+		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(bug{}), limit())) })
+	}
+	for _, c := range trades {
+		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(bug{}), limit())) })
+	}
+}
+
+func sound(t *testing.T, res result) {
+	t.Helper()
+	t.Log(res)
+	if res.wrong != "" {
+		t.Errorf("found %s, want nothing wrong", res.wrong)
+	}
+	if *full && res.truncated {
+		t.Errorf("the limit of %d states was reached", fullStates)
+	}
+}
+
+func TestCheck_FindsEverySeededBug(t *testing.T) {
+	for _, b := range seeded {
+		t.Run(b.name, func(t *testing.T) { found(t, b.in.name, explore(b.in.model(b.bug), seededMost)) })
+	}
+	for _, b := range traded {
+		t.Run(b.name, func(t *testing.T) { found(t, b.in.name, explore(b.in.model(b.bug), seededMost)) })
+	}
+}
+
+func found(t *testing.T, in string, res result) {
+	t.Helper()
+	if res.wrong == "" {
+		t.Errorf("in %s: found nothing, want a counterexample: %s", in, res)
+		return
+	}
+	t.Logf("in %s: %s", in, res)
+	if len(res.trace) == 0 {
+		t.Errorf("the counterexample has no steps")
+	}
+}
+
+// What a configuration excludes, doc.go says. The day on which the kernel excludes it, this
+// test fails, and the configuration belongs to the others.
+func TestCheck_ShowsWhatTheKernelLeavesToTime(t *testing.T) {
+	if !*full {
+		t.Skip("takes a minute: run with -full")
+	}
+	for _, c := range []trade{{name: "purge", crash: 1, forgets: true}, {name: "stall", fails: true, stands: true}} {
+		res := explore(c.model(bug{}), fullStates)
+		t.Log(c.name, res)
+		if !strings.Contains(res.wrong, "a record was refused") {
+			t.Errorf("%s: found %q, want that a record was refused", c.name, res.wrong)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package check
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// node is one commit record together with everything before it: a log is the number of its
+// last node.
+type node struct {
+	prev  uint16
+	kind  kind
+	item  uint8
+	gen   uint8    // of a first record: 0 continues once, 1 does not
+	carry [2]uint8 // of a first record: what the run before had received and not taken
+}
+
+type kind byte
+
+// The kinds of commit records.
+const (
+	runCreated    kind = 'c'
+	stepStarted   kind = 's'
+	stepCompleted kind = 'd'
+	itemReceived  kind = 'm'
+	waitBegan     kind = 'w'
+	timerFired    kind = 't'
+	runContinued  kind = 'C'
+	runCompleted  kind = 'F'
+	runCanceled   kind = 'X'
+)
+
+// folded is what a log says.
+type folded struct {
+	n                           uint8
+	started, done, waits, fired bool
+	canceled                    bool
+	received                    []uint8
+	terminal                    kind
+	gen                         uint8
+	wrong                       string
+}
+
+// logs numbers all logs of one exploration.
+type logs struct {
+	nodes  []node
+	ids    map[node]uint16
+	folds  []folded
+	frames [][]byte
+}
+
+func newLogs() *logs {
+	return &logs{nodes: []node{{}}, ids: map[node]uint16{}, folds: []folded{{}}, frames: [][]byte{nil}}
+}
+
+func (l *logs) number(n node) uint16 {
+	if id, ok := l.ids[n]; ok {
+		return id
+	}
+	id := uint16(len(l.nodes))
+	if id == 0 {
+		panic("check: too many logs")
+	}
+	l.nodes, l.ids[n] = append(l.nodes, n), id
+	l.folds = append(l.folds, l.folds[n.prev].then(n))
+	l.frames = append(l.frames, binary.BigEndian.AppendUint16(nil, id))
+	return id
+}
+
+// then folds one record more.
+func (f folded) then(n node) folded {
+	f.received = slices.Clone(f.received)
+	f.n++
+	if f.terminal != 0 {
+		f.wrong = "a record follows the terminal one"
+	}
+	switch n.kind {
+	case runCreated:
+		f.gen = n.gen
+		for _, m := range n.carry {
+			if m != 0 {
+				f.received = append(f.received, m)
+			}
+		}
+	case stepStarted:
+		if f.done {
+			f.wrong = "a completed step was started again"
+		}
+		f.started = true
+	case stepCompleted:
+		if f.done {
+			f.wrong = "a step completed twice"
+		}
+		f.done = true
+	case waitBegan:
+		f.waits = true
+	case timerFired:
+		if f.fired {
+			f.wrong = "a timer fired twice"
+		}
+		f.fired = true
+	case itemReceived:
+		if n.item == cancel {
+			f.canceled = true
+		} else {
+			f.received = append(f.received, n.item)
+		}
+	case runContinued, runCompleted, runCanceled:
+		f.terminal = n.kind
+	}
+	return f
+}
+
+// cid returns the commit id of the last record of a log. A commit id is as good as random:
+// only the same record after the same records has the same one.
+func cid(log uint16) (id event.CID) {
+	binary.BigEndian.PutUint16(id[:], log)
+	return id
+}
+
+func logOf(id event.CID) uint16 { return binary.BigEndian.Uint16(id[:]) }

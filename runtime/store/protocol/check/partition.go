@@ -1,0 +1,137 @@
+package check
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// A partition holds what a store does, in plain values: it is copied by an assignment and
+// compared by ==.
+type partition struct {
+	runs       [slots]run
+	active     uint8 // the active run of the one workflow id
+	last       uint8 // the last that has ended
+	line       [2]uint8
+	seen, kept [slots]uint16 // sets of items, by the first run of the chain
+	leases     [sessions]uint8
+	codes      [sessions]uint8
+	outbox     [records]record // in the order in which they were written
+	now        uint8           // in horizons
+
+	// Ghosts: no operation reads them.
+	taken uint16 // items that the code of purged runs took
+	born  [slots]uint8
+}
+
+// Runs are R0, R1, and so on; their numbers here count from 1, and 0 is none.
+const (
+	slots    = 3
+	sessions = 5 // 1 to 4
+	records  = 2
+	queue    = 4
+)
+
+type run struct {
+	there                   bool
+	named                   bool // it has the workflow id
+	place                   store.Place
+	log                     uint16 // what AppendFrame has stored
+	last                    uint16 // what Save has stored: the record to which the next must refer
+	n                       uint8
+	epoch, token, owner     uint8
+	inbox                   [queue]uint8
+	unread                  uint8 // what Save has stored
+	due                     bool
+	created, ended, purge   uint8
+	recoveries              uint8
+	closing, exempt, hidden bool
+	chain, next             uint8
+	createdBy               uint8
+	status                  uint8
+	blockers                uint8 // a set of sessions
+
+	// Ghosts.
+	came                 bool  // the due time has passed
+	failed               uint8 // the sessions that have blocked it
+	lastEpoch, lastToken uint8 // of the writer of the last record
+}
+
+type record struct {
+	id, from, to uint8
+	phase        store.Phase
+	old          bool // a horizon has passed since it got into its phase
+}
+
+// Items.
+const (
+	message1 = 1
+	message2 = 2
+	cancel   = 3
+	hook     = 4 // for R0 only
+	given    = 5 // R2 is created with it
+	start    = 6 // the record of R0 that creates R1
+	message  = 7 // the record of R0 that sends R1 a message
+	refusal  = 8 // tells R0 that one was refused
+)
+
+var itemIDs = [...]event.ItemID{"", "m1", "m2", "cancel", "hook", "given", "start", "message", "refusal"}
+
+func item(id event.ItemID) uint8 {
+	for i, known := range itemIDs {
+		if known == id {
+			return uint8(i)
+		}
+	}
+	panic("check: unknown item " + string(id))
+}
+
+func scope(item uint8) store.Scope {
+	if item == hook {
+		return store.ScopeRun
+	}
+	return store.ScopeChain
+}
+
+var runIDs = [...]event.RunID{"", "R0", "R1", "R2"}
+
+func number(id event.RunID) uint8 { return id[1] - '0' + 1 }
+
+var sessionIDs = [...]store.SessionID{"", "S1", "S2", "S3", "S4"}
+
+var statuses = [...]event.Status{"", event.StatusRunning, event.StatusCompleted, event.StatusContinued, event.StatusCanceled}
+
+func (r *run) length() (n uint8) {
+	for n < queue && r.inbox[n] != 0 {
+		n++
+	}
+	return n
+}
+
+// Leases.
+const (
+	leaseNone = 0
+	leaseLive = 1
+	leaseOver = 2
+)
+
+var epoch0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// tick is a time in horizons, counted from 1; 0: none.
+func tick(ms int64) uint8 {
+	if ms == 0 {
+		return 0
+	}
+	return uint8((ms-epoch0.UnixMilli())/store.Horizon.Milliseconds()) + 1
+}
+
+func millis(tick uint8) int64 {
+	if tick == 0 {
+		return 0
+	}
+	return epoch0.UnixMilli() + int64(tick-1)*store.Horizon.Milliseconds()
+}
+
+// dueMillis is the one due time of all runs.
+var dueMillis = millis(100)

@@ -1,0 +1,404 @@
+package check
+
+import (
+	"errors"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// A config says what may happen in the model of runs, and how often.
+type config struct {
+	name      string
+	messages  int  // for the chain of R0
+	hook      bool // R0 is sent an item for it alone
+	continues bool // R0 continues as R1
+	starter   bool // somebody starts R2 with the workflow id of R0: cancel and start
+	codes     bool // the code of worker A cannot replay R0
+	crash     uint8
+	expire    uint8 // leases of workers that live
+	delay     uint8 // requests that are late, or whose answer is
+	failover  uint8
+	handover  uint8
+	ticks     uint8 // horizons
+	tool      uint8 // claims of a named run
+}
+
+// A state of the model of runs: the store, the snapshot that a failover restores, and those
+// who use the store.
+type state struct {
+	now, snap partition
+	hasSnap   bool
+	failed    bool // a failover has happened
+	workers   [2]worker
+	net       [2]request
+	senders   [queue + 1]told // by item
+	starter   told
+	left      budget
+	died      uint8 // sessions that crashed or expired
+}
+
+type budget struct{ crash, expire, delay, failover, handover, ticks, tool uint8 }
+
+// told says what a sender knows.
+type told uint8
+
+const (
+	idle     told = 0
+	unknown  told = 1 // it has sent, and has no answer
+	accepted told = 2
+	refused  told = 3
+)
+
+// worker has at most one run.
+type worker struct {
+	session           uint8
+	holds, loaded     bool
+	run, token, epoch uint8
+	view              uint16 // the log as it has read it
+	next              uint8  // the first item of the inbox as it has read it
+	pending           pend
+}
+
+// pend is a commit to which the worker has no answer.
+type pend struct {
+	on                bool
+	run, token, epoch uint8
+	base, log         uint16 // log is 0 without a record
+	item              uint8
+	effect            store.Effect
+	due               bool
+}
+
+// request is on its way to the store.
+type request struct {
+	kind       requestKind
+	commit     pend
+	session    uint8
+	run, token uint8
+	epoch      uint8
+	item       uint8
+}
+
+type requestKind uint8
+
+const (
+	noRequest requestKind = iota
+	lateCommit
+	lateClaim
+	lateDeliver
+	lateCreate
+	lateRelease
+)
+
+// runs is the model of one chain of runs and a second one of the same workflow id.
+type runs struct {
+	config
+	bug bug
+	tx  tx
+	op  protocol.Op[uint8, uint8]
+}
+
+func newRuns(c config, b bug) *runs {
+	m := &runs{config: c, bug: b, tx: tx{logs: newLogs()}}
+	m.op.Tx = &m.tx
+	if b.tx != nil {
+		m.op.Tx = b.tx(&m.tx)
+	}
+	return m
+}
+
+func (c config) model(b bug) model[state] {
+	m := newRuns(c, b)
+	s := state{left: budget{c.crash, c.expire, c.delay, c.failover, c.handover, c.ticks, c.tool}}
+	m.tx.p = &s.now
+	for i := range s.workers {
+		m.open(&s, i, uint8(i+1))
+	}
+	m.create(&s.now, store.Create{Run: runIDs[1], WorkflowID: workflowID}, node{kind: runCreated, gen: m.firstGen()})
+	m.normalize(&s)
+	return model[state]{init: s, next: m.next, check: m.check, goal: m.goal}
+}
+
+func (m *runs) firstGen() uint8 {
+	if m.continues {
+		return 0
+	}
+	return 1
+}
+
+// do carries out one operation on p, and says what is wrong with it. A refusal must not have
+// written anything.
+func (m *runs) do(p *partition, what operation, carryOut func() error) (wrong string) {
+	before := *p
+	m.tx.p, m.tx.doing = p, what
+	err := carryOut()
+	if m.bug.after != nil {
+		m.bug.after(&m.op.Changes)
+	}
+	if err != nil && *p != before {
+		wrong = "an operation was refused and has written something: " + err.Error()
+	} else {
+		wrong = m.changed(&before, p)
+	}
+	m.op.Changes.Reset()
+	return wrong
+}
+
+var class = store.Class{Queue: "q", Workflow: "w"}
+
+func (m *runs) create(p *partition, c store.Create, first node) (answer store.Created, wrong string) {
+	log := m.tx.number(first)
+	c.Class, c.Frame, c.CID, c.Seq, c.Status = class, m.tx.frames[log], cid(log), 1, event.StatusRunning
+	wrong = m.do(p, creating, func() (err error) {
+		answer, err = m.op.Create(&c)
+		return firstError(err, answer.Err)
+	})
+	return answer, wrong
+}
+
+// An answer to a commit.
+type answer uint8
+
+const (
+	answerDone answer = iota
+	answerAgain
+	answerFenced
+	answerConflict
+	answerMail
+)
+
+var answers = [...]string{"done", "already applied", "fenced", "conflict", "unread items"}
+
+func (m *runs) commit(p *partition, q pend) (a answer, wrong string) {
+	before := *p
+	c := m.request(q)
+	m.tx.commit = c
+	var got store.Committed
+	wrong = m.do(p, committing, func() error {
+		got, _ = m.doCommit(c)
+		return got.Err
+	})
+	m.tx.commit = nil
+	var conflict *store.ConflictError
+	switch {
+	case got.Err == nil && *p == before:
+		if wrong == "" && p.runs[q.run].log != q.log {
+			wrong = "a commit was answered as applied, but another record is there"
+		}
+		return answerAgain, wrong
+	case got.Err == nil:
+		return answerDone, firstOf(wrong, m.committed(&before, p, q))
+	case errors.Is(got.Err, store.ErrFenced):
+		return answerFenced, wrong
+	case errors.Is(got.Err, store.ErrMail):
+		return answerMail, wrong
+	case errors.As(got.Err, &conflict):
+		return answerConflict, wrong
+	}
+	return answerConflict, "a commit was refused: " + got.Err.Error()
+}
+
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func firstOf(all ...string) string {
+	for _, s := range all {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// request is the commit of a worker, as it sends it.
+func (m *runs) request(q pend) *store.Commit {
+	n := uint64(m.tx.folds[q.base].n)
+	c := &store.Commit{
+		Run: runIDs[q.run+1], WorkflowID: workflowID, Fence: fence(q.epoch, q.token), Prev: cid(q.base), Effect: q.effect,
+	}
+	if q.log != 0 {
+		c.Frame, c.CID, c.First, c.Last = m.tx.frames[q.log], cid(q.log), n+1, n+1
+		c.Progress = m.tx.nodes[q.log].kind == stepCompleted
+	}
+	if q.item != 0 {
+		c.Consume, c.ConsumeLast = 1, itemIDs[q.item]
+	}
+	if q.due {
+		c.Due = protocol.Time(dueMillis)
+	}
+	switch {
+	case q.effect == store.EffectContinue:
+		c.Status = event.StatusContinued
+		next := node{kind: runCreated, gen: 1}
+		if got := m.tx.folds[q.base].received; len(got) > 0 {
+			copy(next.carry[:], got[1:])
+		}
+		log := m.tx.number(next)
+		c.Continue = &store.Create{Run: runIDs[2], WorkflowID: workflowID, Class: class, Frame: m.tx.frames[log], CID: cid(log), Seq: 1}
+	case q.effect == store.EffectFinish && m.tx.nodes[q.log].kind == runCanceled:
+		c.Status = event.StatusCanceled
+	case q.effect == store.EffectFinish:
+		c.Status = event.StatusCompleted
+	}
+	return c
+}
+
+// committed checks a commit that was applied, and notes who wrote the record.
+func (m *runs) committed(before, p *partition, q pend) string {
+	old, x := &before.runs[q.run], &p.runs[q.run]
+	if q.effect == store.EffectBlock {
+		x.failed |= 1 << old.owner
+	}
+	if q.log == 0 {
+		return ""
+	}
+	if x.came && m.tx.nodes[q.log].kind == timerFired {
+		x.came = false
+	}
+	lastEpoch, lastToken := x.lastEpoch, x.lastToken
+	x.lastEpoch, x.lastToken = q.epoch, q.token
+	switch {
+	case old.log != q.base:
+		return "a writer appended to a log other than the one that it had read [F3]"
+	case q.item != 0 && old.inbox[0] != q.item:
+		return "a commit recorded one item and removed another [M3]"
+	case q.epoch < lastEpoch:
+		return "epochs go backwards in a log [F1]"
+	case q.epoch == lastEpoch && q.token != lastToken:
+		return "two writers in one epoch [F1]"
+	}
+	return ""
+}
+
+// deliver sends an item to R0, and returns what the sender is told.
+func (m *runs) deliver(p *partition, i uint8) (t told, wrong string) {
+	d := &store.Deliver{Run: runIDs[1], Item: store.Item{ID: itemIDs[i], Scope: scope(i)}}
+	wrong = m.do(p, delivering, func() error {
+		_, err := m.doDeliver(d)
+		t = accepted
+		if err != nil {
+			t = refused
+		}
+		return err
+	})
+	return t, wrong
+}
+
+// start is the start of R2.
+func (m *runs) start(p *partition) string {
+	_, wrong := m.create(p, store.Create{
+		Run: runIDs[3], WorkflowID: workflowID, Active: store.ActiveCancel, Cancel: store.Item{ID: itemIDs[cancel]},
+		Items: []store.Item{{ID: itemIDs[given]}},
+	}, node{kind: runCreated, gen: 1})
+	return wrong
+}
+
+// claim takes a run from the ready ones, as a store does.
+func (m *runs) claim(p *partition, r, session, token uint8) (granted bool, wrong string) {
+	x := &p.runs[r]
+	if p.leases[session] != leaseLive || x.place != store.PlaceReady {
+		return false, ""
+	}
+	wrong = m.do(p, otherwise, func() (err error) {
+		granted, err = m.op.Take(r+1, session, &store.Claim{Session: sessionIDs[session], Token: event.Token{token}})
+		return err
+	})
+	if granted && m.codes && m.cannot(p, r, session) {
+		wrong = "a claim gave a run to a session with the code of a blocker [B2]"
+	}
+	return granted, wrong
+}
+
+func (m *runs) claimNamed(p *partition, r, session, token uint8) (granted bool, wrong string) {
+	owner := p.runs[r].owner
+	wrong = m.do(p, claiming, func() error {
+		_, err := m.op.ClaimRun(sessionIDs[session], event.Token{token}, runIDs[r+1])
+		granted = err == nil
+		return err
+	})
+	if granted && owner != 0 {
+		wrong = "a run was taken from its owner [F2]"
+	}
+	return granted, wrong
+}
+
+func (m *runs) release(p *partition, r, epoch, token uint8) string {
+	return m.do(p, otherwise, func() error { return m.op.Release(runIDs[r+1], fence(epoch, token)) })
+}
+
+// open opens a session of a worker, and makes the blocked runs ready that it may try.
+func (m *runs) open(s *state, i int, session uint8) (wrong string) {
+	p := &s.now
+	s.workers[i] = worker{session: session}
+	p.leases[session], p.codes[session] = leaseLive, 2
+	if m.config.codes && i == 0 {
+		p.codes[session] = 1
+	}
+	return m.unblock(p, session)
+}
+
+// unblock makes the blocked runs ready that a session may try.
+func (m *runs) unblock(p *partition, session uint8) (wrong string) {
+	for r := range p.runs {
+		if p.runs[r].place != store.PlaceBlocked {
+			continue
+		}
+		wrong = firstOf(wrong, m.do(p, otherwise, func() error {
+			may, err := m.op.MayTry(uint8(r+1), session)
+			if err == nil && may {
+				err = m.op.MakeReady(uint8(r + 1))
+			}
+			return err
+		}))
+	}
+	return wrong
+}
+
+// cannot reports whether a live session with the code of this one has blocked a run.
+func (m *runs) cannot(p *partition, r, session uint8) bool {
+	for s := uint8(1); s < sessions; s++ {
+		if p.runs[r].failed>>s&1 == 1 && p.leases[s] == leaseLive && p.codes[s] == p.codes[session] {
+			return true
+		}
+	}
+	return false
+}
+
+// purge removes the run that may be purged first.
+func (m *runs) purge(p *partition) (wrong string, purged bool) {
+	before := *p
+	wrong = m.do(p, otherwise, func() error {
+		n, err := m.op.Purge(1, nil)
+		purged = n == 1
+		return err
+	})
+	for r := range before.runs {
+		if x := before.runs[r]; x.there && !p.runs[r].there {
+			wrong = firstOf(wrong, m.gone(&before, uint8(r)))
+			if r != 2 {
+				p.taken |= m.took(x.log)
+			}
+		}
+	}
+	return wrong, purged
+}
+
+// gone checks that a run was purged only after nobody could send again what it knew.
+func (m *runs) gone(before *partition, r uint8) string {
+	x := before.runs[r]
+	switch {
+	case x.place != store.PlaceEnded:
+		return "a run was purged that has not ended [P1]"
+	case before.now+1 < x.ended+1 || before.now+1 < x.created+1:
+		return "a run was purged that somebody may still send to [P1]"
+	case x.createdBy != 0:
+		return "a run was purged that its creator may send again [P1]"
+	}
+	return ""
+}
