@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"flag"
 	"strings"
 	"testing"
@@ -10,24 +11,24 @@ var full = flag.Bool("full", false, "explore every configuration to its end")
 
 // A short exploration ends after so many states, or with a configuration that is smaller.
 const (
-	shortStates = 4_000
+	shortStates = 3_000
 	seededMost  = 80_000
 	fullStates  = 20_000_000
 )
 
-func limit() int {
+func limit(short int) int {
 	if *full {
 		return fullStates
 	}
-	return shortStates
+	return cmp.Or(short, shortStates)
 }
 
 func TestCheck_FindsNothingWrongInTheKernel(t *testing.T) {
 	for _, c := range configs {
-		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(bug{}), limit())) })
+		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(bug{}), limit(c.short))) })
 	}
 	for _, c := range trades {
-		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(bug{}), limit())) })
+		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(bug{}), limit(c.short))) })
 	}
 }
 

@@ -10,7 +10,7 @@ var configs = []config{
 	failover, {name: "failover-expiry", expire: 1, failover: 1, delay: 1},
 	failoverMail, {name: "failover-continue", continues: true, messages: 2, failover: 1},
 	{name: "failover-hand-over", messages: 1, failover: 1, handover: 1},
-	handover, byName, {name: "blocked-expiry", codes: true, messages: 1, expire: 1, delay: 1},
+	handover, byName, {name: "claim-by-name-line", starter: true, tool: 1}, {name: "blocked-expiry", codes: true, messages: 1, expire: 1, delay: 1},
 }
 
 // Those by which bugs are found.
@@ -22,7 +22,7 @@ var (
 	hooks        = config{name: "continue-hook", continues: true, messages: 1, hook: true, delay: 1}
 	inLine       = config{name: "cancel-and-start", starter: true, expire: 1, delay: 1}
 	purges       = config{name: "purge", continues: true, messages: 1, delay: 2, ticks: 2}
-	failover     = config{name: "failover", messages: 1, failover: 1, delay: 1}
+	failover     = config{name: "failover", messages: 1, failover: 1, delay: 1, short: 14_000}
 	failoverMail = config{name: "failover-mail", messages: 2, failover: 1, delay: 1}
 	handover     = config{name: "hand-over", messages: 1, handover: 1, expire: 1, delay: 1}
 	byName       = config{name: "claim-by-name", messages: 1, tool: 2, expire: 1, delay: 1}
@@ -34,9 +34,9 @@ var (
 
 // trades are the configurations of the model of the outbox.
 var (
-	trade0 = trade{name: "outbox-quiet"}
+	trade0 = trade{name: "outbox-quiet", short: 20_000}
 	trade1 = trade{name: "outbox", crash: 1}
-	trade2 = trade{name: "outbox-failover", crash: 1, fails: true}
+	trade2 = trade{name: "outbox-failover", crash: 1, fails: true, short: 12_000}
 	trade3 = trade{name: "outbox-purge", forgets: true} // with what doc.go says
 	trades = []trade{trade0, trade1, trade2}
 )

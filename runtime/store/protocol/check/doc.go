@@ -61,7 +61,7 @@
 //
 // # Bounds
 //
-// The short bound ends each configuration after some thousand states, and is part of every
+// The short bound ends each configuration after some thousand states, where a bug of a guard shows, and is part of every
 // test run. The full one, make check-protocol, explores all of them to the end: 10 million
 // states, the largest 2.1 million, in two and a half minutes and less than 3 GB.
 package check

@@ -34,6 +34,7 @@ type relay struct {
 // trade says what may happen in the model of the outbox.
 type trade struct {
 	name  string
+	short int
 	crash uint8 // of relays
 	fails bool  // each partition has a failover
 	// stands: a relay may stand still between the answer that the receiver does not exist

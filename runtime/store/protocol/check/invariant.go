@@ -75,6 +75,14 @@ func (m *runs) check(s state) string {
 	if a := s.now.active; a != 0 && (!s.now.runs[a-1].there || s.now.runs[a-1].place == store.PlaceEnded) {
 		return "the active run of the workflow id has ended"
 	}
+	if a := s.now.active; a != 0 && s.now.runs[a-1].place == store.PlaceLined {
+		return "the active run of the workflow id is in line [C1]"
+	}
+	for r := range s.now.runs {
+		if !s.now.runs[r].there && (s.now.seen[r] != 0 || s.now.kept[r] != 0) {
+			return "a chain is gone, and what it has accepted is kept [P1]"
+		}
+	}
 	if s.now.active == 0 && s.now.line[0] != 0 {
 		return "a run is in line, and no run is before it"
 	}

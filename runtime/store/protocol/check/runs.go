@@ -11,6 +11,7 @@ import (
 // A config says what may happen in the model of runs, and how often.
 type config struct {
 	name      string
+	short     int  // states of the short bound, if it has its own
 	messages  int  // for the chain of R0
 	hook      bool // R0 is sent an item for it alone
 	continues bool // R0 continues as R1
