@@ -49,8 +49,8 @@
 //
 // Two ways lead to a refusal that is told to the sender although the receiver has, or will
 // have, what was sent. Nothing is lost and nothing takes effect twice. Both need a relay that
-// stands still for most of a horizon, and the kernel leaves them to time; a test with -full
-// shows them. The other configurations exclude them.
+// stands still, as a rule for most of a horizon, and the kernel leaves them to time; a test
+// with -full shows them. The other configurations exclude them.
 //
 //   - A run is purged while its chain remembers an item until Confirm: Held does not ask for
 //     it. If the item was delivered, and not marked, a horizon before the purge, the next relay
@@ -61,7 +61,8 @@
 //
 // # Bounds
 //
-// The short bound ends each configuration after some thousand states, where a bug of a guard shows, and is part of every
-// test run. The full one, make check-protocol, explores all of them to the end: 10 million
-// states, the largest 2.1 million, in two and a half minutes and less than 3 GB.
+// The short bound ends each configuration after some thousand states, enough for a changed
+// guard to show, and is part of every test run. The full one, make check-protocol, explores
+// all of them to the end: 10 million states, the largest 2.1 million, in two and a half
+// minutes and less than 3 GB.
 package check
