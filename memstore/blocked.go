@@ -7,16 +7,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// block puts a run among the blocked ones of its class, and tells all who wait for that.
+// block puts a run among the blocked ones of its route, and tells all who wait for that.
 func (p *partition) block(r *run) {
 	p.leave(r)
-	p.enter(r, &protocol.Run[*session]{Place: store.PlaceBlocked})
+	p.enter(r, &protocol.Run[*session]{QueueState: store.StateBlocked})
 	p.tellBlocked(r)
 }
 
-// tellBlocked wakes all who wait for the class of a run that was blocked, and may try it.
+// tellBlocked wakes all who wait for the route of a run that was blocked, and may try it.
 func (p *partition) tellBlocked(r *run) {
-	p.waiters.WakeAll(r.class.Class, func(id store.SessionID) bool {
+	p.waiters.WakeAll(r.route.Route, func(id store.SessionID) bool {
 		l := p.sessions[id]
 		return l != nil && !p.cannotReplay(r, l)
 	})
@@ -44,9 +44,9 @@ func (p *partition) blockers(r *run) []store.SessionID {
 // isLive reports whether a session is there, and nobody has begun to recover it.
 func (p *partition) isLive(l *session) bool { return p.sessions[l.id] == l && !l.recovering }
 
-// unblock makes up to limit blocked runs of the classes ready that the session may try.
-func (p *partition) unblock(classes []*class, by *session, limit int) {
-	for _, c := range classes {
+// unblock makes up to limit blocked runs of the routes ready that the session may try.
+func (p *partition) unblock(routes []*route, by *session, limit int) {
+	for _, c := range routes {
 		for r := c.blocked.first; r != nil && limit > 0; {
 			following := r.after
 			if may, _ := p.op.MayTry(r, by); may { // a Tx in memory does not fail

@@ -15,7 +15,7 @@ import (
 const chores = 1000
 
 // Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// classes the highest priority first, then the run that has been ready for longest.
+// routes the highest priority first, then the run that has been ready for longest.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	p, err := s.enterPartition(ctx, c.Partition)
 	if err != nil {
@@ -29,28 +29,28 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	p.recoverDead(l, chores)
 	p.makeDue(chores)
-	served := make([]*class, 0, len(c.Classes))
-	for _, known := range c.Classes {
-		if class := p.classes[known]; class != nil {
-			served = append(served, class)
+	served := make([]*route, 0, len(c.Routes))
+	for _, known := range c.Routes {
+		if route := p.routes[known]; route != nil {
+			served = append(served, route)
 		}
 	}
 	p.unblock(served, l, c.Max)
 	claimed := store.Claimed{Runs: p.take(served, c.Max, l, &c)}
-	for _, class := range served {
-		if class.head() != nil {
-			p.wake(class)
+	for _, route := range served {
+		if route.head() != nil {
+			p.wake(route)
 		}
 	}
 	claimed.Next = timeOf(p.timers.next())
 	return claimed, nil
 }
 
-// take looks at the first ready runs of the classes, and grants those that the session
+// take looks at the first ready runs of the routes, and grants those that the session
 // may try.
-func (p *partition) take(classes []*class, limit int, to *session, c *store.Claim) (taken []store.ClaimedRun) {
+func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim) (taken []store.ClaimedRun) {
 	for range limit {
-		r := next(classes)
+		r := next(routes)
 		if r == nil {
 			break
 		}

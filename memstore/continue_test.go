@@ -16,15 +16,15 @@ import (
 func TestCommit_OnlyTheActiveRunOfAWorkflowIDContinues(t *testing.T) {
 	s := New()
 	run := event.NewRunID(time.Now(), event.SlotOf("order"))
-	class := store.Class{Queue: "default", Workflow: "orders.fulfil"}
-	create := store.Create{Run: run, WorkflowID: "order", Class: class, Frame: []byte("frame"), CID: event.NewCID(), Seq: 1}
+	route := store.Route{Queue: "default", Workflow: "orders.fulfil"}
+	create := store.Create{Run: run, WorkflowID: "order", Route: route, Frame: []byte("frame"), CommitID: event.NewCommitID(), Seq: 1}
 	if _, err := s.Create(t.Context(), []store.Create{create}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.OpenSession(t.Context(), store.Session{ID: "s", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := s.Claim(t.Context(), store.Claim{Session: "s", Token: event.NewToken(), Classes: []store.Class{class}, Max: 1})
+	claimed, err := s.Claim(t.Context(), store.Claim{Session: "s", Token: event.NewToken(), Routes: []store.Route{route}, Max: 1})
 	if err != nil || len(claimed.Runs) != 1 {
 		t.Fatalf("claim: got %+v, %v", claimed, err)
 	}
@@ -36,8 +36,8 @@ func TestCommit_OnlyTheActiveRunOfAWorkflowIDContinues(t *testing.T) {
 	next := create
 	next.Run = event.NewRunID(time.Now(), run.Slot())
 	commit := store.Commit{
-		Run: run, WorkflowID: "order", Fence: claimed.Runs[0].Fence, Prev: create.CID,
-		Frame: []byte("end"), CID: event.NewCID(), First: 2, Last: 2, Effect: store.EffectContinue, Continue: &next,
+		Run: run, WorkflowID: "order", Fence: claimed.Runs[0].Fence, Prev: create.CommitID,
+		Frame: []byte("end"), CommitID: event.NewCommitID(), First: 2, Last: 2, Effect: store.EffectContinue, Continue: &next,
 	}
 	answers, err := s.Commit(t.Context(), []store.Commit{commit})
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 func TestOperations_AllocateLittle(t *testing.T) {
 	f := open(t, memstore.Config{})
 	l := f.start(0)
-	c := store.Commit{Run: l.Run, Fence: f.claim(), Prev: l.Last, CID: l.Last, Last: l.Fold.Seq}
+	c := store.Commit{Run: l.Run, Fence: f.claim(), Prev: l.Last, CommitID: l.Last, Last: l.Fold.Seq}
 	asked := make([]store.Commit, 1)
 	frame := []byte{1}
 	commit := func(change func(c *store.Commit)) {
-		c.Prev, c.CID, c.Frame, c.First, c.Last = c.CID, event.CID{byte(c.Last), byte(c.Last >> 8), 1}, frame, c.Last+1, c.Last+1
+		c.Prev, c.CommitID, c.Frame, c.First, c.Last = c.CommitID, event.CommitID{byte(c.Last), byte(c.Last >> 8), 1}, frame, c.Last+1, c.Last+1
 		asked[0] = c
 		change(&asked[0])
 		answers, err := f.Commit(t.Context(), asked)
@@ -30,7 +30,7 @@ func TestOperations_AllocateLittle(t *testing.T) {
 		f.check(err)
 	}
 	claim := func() {
-		got, err := f.Claim(t.Context(), store.Claim{Session: f.session, Token: event.Token{1}, Classes: []store.Class{class}, Max: 1})
+		got, err := f.Claim(t.Context(), store.Claim{Session: f.session, Token: event.Token{1}, Routes: []store.Route{route}, Max: 1})
 		f.check(err)
 		c.Fence = got.Runs[0].Fence
 	}

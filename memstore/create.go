@@ -42,8 +42,8 @@ func (s *Store) routed(c *store.Create) error {
 // insert stores the log and what is known of the run, in no place yet.
 func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.ItemID) *run {
 	r := &run{
-		id: c.Run, chain: chain, wid: c.WorkflowID, class: p.class(c.Class), priority: c.Priority,
-		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CID,
+		id: c.Run, chain: chain, wid: c.WorkflowID, route: p.route(c.Route), priority: c.Priority,
+		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CommitID,
 		status: cmp.Or(c.Status, event.StatusPending), created: p.now(),
 	}
 	retention := max(c.Retention, 0)
@@ -54,7 +54,7 @@ func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.I
 		r.extra = &extra{tags: c.Tags, parent: c.Parent, root: c.Root, retention: retention}
 	}
 	if createdBy != "" {
-		r.links = &links{birth: createdBy}
+		r.links = &links{createdBy: createdBy}
 	}
 	if chain != c.Run {
 		p.chained(chain).later++

@@ -41,9 +41,9 @@ func ExampleNewWith() {
 		fmt.Println(err)
 		return
 	}
-	place := func() store.Place {
+	place := func() store.QueueState {
 		loaded, _ := s.Load(ctx, []store.Load{{Run: run}})
-		return loaded[0].Record.Place
+		return loaded[0].Record.QueueState
 	}
 	fmt.Println(place())
 	clock.Advance(30 * 24 * time.Hour)

@@ -46,12 +46,12 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		LastEnded: map[string]event.RunID{},
 		Lines:     map[string][]event.RunID{},
 		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
-		Ready:     map[store.Class][]event.RunID{},
+		Ready:     map[store.Route][]event.RunID{},
 		Timers:    map[event.RunID]time.Time{},
 		Leases:    map[store.SessionID]store.Lease{},
 		Owned:     map[store.SessionID][]event.RunID{},
 		Mail:      map[store.SessionID][]event.RunID{},
-		Wakes:     map[store.Class]bool{},
+		Wakes:     map[store.Route]bool{},
 		Purges:    map[event.RunID]time.Time{},
 		Kept:      map[event.RunID][]event.ItemID{},
 		Streams:   map[event.RunID]map[string]store.StreamState{},
@@ -60,7 +60,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 
 func (p *partition) inspectRuns(snap *store.Snapshot) {
 	for r := range p.ids.before(position{}) {
-		state := &store.RunState{Record: r.record(), Hidden: r.hidden, Misfits: p.blockers(r)}
+		state := &store.RunState{Record: r.record(), Hidden: r.hidden, Incompatible: p.blockers(r)}
 		state.Tags = maps.Clone(state.Tags)
 		for _, f := range r.frames {
 			state.Frames = append(state.Frames, bytes.Clone(f))
@@ -118,7 +118,7 @@ func (p *partition) inspectNames(snap *store.Snapshot) {
 }
 
 func (p *partition) inspectWork(snap *store.Snapshot) {
-	for known, c := range p.classes {
+	for known, c := range p.routes {
 		for r := range c.ready() {
 			snap.Ready[known] = append(snap.Ready[known], r.id)
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// MendLinks changes the outbox of a run and what others have left with it, if both
+// RepairLinks changes the outbox of a run and what others have left with it, if both
 // are as they were examined.
-func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, error) {
+func (e *partitionScan) RepairLinks(ctx context.Context, m store.LinkRepair) (bool, error) {
 	if err := e.s.enter(ctx); err != nil {
 		return false, fmt.Errorf("repair links of run %s: %w", m.Run, err)
 	}
@@ -43,7 +43,7 @@ func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, er
 }
 
 // linkable reports whether everything is as it was examined.
-func (p *partition) linkable(m *store.LinkMend) bool {
+func (p *partition) linkable(m *store.LinkRepair) bool {
 	r := p.runs[m.Run]
 	if r == nil && len(m.Write)+len(m.Confirm) > 0 {
 		return false
@@ -63,7 +63,7 @@ func (p *partition) linkable(m *store.LinkMend) bool {
 		}
 	}
 	for _, id := range m.Confirm {
-		if _, kept := p.kept[r.chain][id]; !kept && (r.links == nil || r.links.birth != id) {
+		if _, kept := p.kept[r.chain][id]; !kept && (r.links == nil || r.links.createdBy != id) {
 			return false
 		}
 	}

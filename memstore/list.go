@@ -77,9 +77,9 @@ func (p *partition) count(q *store.Query, counts map[event.Status]int) {
 
 func matches(r *run, q *store.Query) bool {
 	if r.hidden || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.status) ||
-		q.Workflow != "" && q.Workflow != r.class.Workflow ||
-		q.Queue != "" && q.Queue != r.class.Queue ||
-		q.Started && event.Internal(r.class.Workflow) ||
+		q.Workflow != "" && q.Workflow != r.route.Workflow ||
+		q.Queue != "" && q.Queue != r.route.Queue ||
+		q.Started && event.Internal(r.route.Workflow) ||
 		!q.From.IsZero() && timeOf(r.created).Before(q.From) ||
 		!q.To.IsZero() && !timeOf(r.created).Before(q.To) {
 		return false

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-var class = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
 // fixture is a store of one partition with a session.
 type fixture struct {
@@ -46,7 +46,7 @@ func (f *fixture) check(err error) {
 // start creates a run that is due in d, now if d is 0.
 func (f *fixture) start(d time.Duration) *storetest.Log {
 	f.t.Helper()
-	l := storetest.NewLog(&f.ids, f.Clock(), f.ids.Run(f.Clock().Now(), 0), event.Spec{Workflow: class.Workflow, Queue: class.Queue})
+	l := storetest.NewLog(&f.ids, f.Clock(), f.ids.Run(f.Clock().Now(), 0), event.Spec{Workflow: route.Workflow, Queue: route.Queue})
 	c := l.Create()
 	c.Delay = d
 	_, err := f.Create(context.Background(), []store.Create{c})
@@ -57,7 +57,7 @@ func (f *fixture) start(d time.Duration) *storetest.Log {
 // claim claims one run.
 func (f *fixture) claim() store.Fence {
 	f.t.Helper()
-	got, err := f.Claim(context.Background(), store.Claim{Session: f.session, Token: f.ids.Token(), Classes: []store.Class{class}, Max: 1})
+	got, err := f.Claim(context.Background(), store.Claim{Session: f.session, Token: f.ids.Token(), Routes: []store.Route{route}, Max: 1})
 	f.check(err)
 	if len(got.Runs) != 1 {
 		f.t.Fatalf("claim: got %d runs, want 1", len(got.Runs))
@@ -65,8 +65,8 @@ func (f *fixture) claim() store.Fence {
 	return got.Runs[0].Fence
 }
 
-func (f *fixture) wait(ctx context.Context, until time.Time, classes ...store.Class) (store.Woken, error) {
-	return f.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: f.session}}, Classes: classes, Until: until})
+func (f *fixture) wait(ctx context.Context, until time.Time, routes ...store.Route) (store.Woken, error) {
+	return f.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: f.session}}, Routes: routes, Until: until})
 }
 
 func TestNew_IsOnePartitionOnTheSystemClock(t *testing.T) {
@@ -79,19 +79,19 @@ func TestNew_IsOnePartitionOnTheSystemClock(t *testing.T) {
 	}
 }
 
-func TestClaim_OfSeveralClassesTakesThePriorityFirstAndThenTheLongestReady(t *testing.T) {
+func TestClaim_OfSeveralRoutesTakesThePriorityFirstAndThenTheLongestReady(t *testing.T) {
 	f := open(t, memstore.Config{Clock: storetest.NewClock()})
-	classes := []store.Class{{Queue: "a"}, {Queue: "b"}, {Queue: "c"}}
+	routes := []store.Route{{Queue: "a"}, {Queue: "b"}, {Queue: "c"}}
 	var made []event.RunID
 	for n, priority := range []int{0, 0, 3, 0, 2, 2} {
 		id := f.ids.Run(f.Clock().Now(), 0)
-		c := store.Create{Run: id, Class: classes[n%3], Frame: []byte("frame"), Priority: priority}
+		c := store.Create{Run: id, Route: routes[n%3], Frame: []byte("frame"), Priority: priority}
 		_, err := f.Create(t.Context(), []store.Create{c})
 		f.check(err)
 		made = append(made, id)
 	}
 	want := []event.RunID{made[2], made[4], made[5], made[0], made[1], made[3]}
-	got, err := f.Claim(t.Context(), store.Claim{Session: f.session, Classes: classes, Max: 10})
+	got, err := f.Claim(t.Context(), store.Claim{Session: f.session, Routes: routes, Max: 10})
 	f.check(err)
 	var runs []event.RunID
 	for _, r := range got.Runs {
@@ -133,7 +133,7 @@ func TestPartitions_ServeTheirOwnRuns(t *testing.T) {
 	var batch []store.Create
 	want := map[int][]event.RunID{}
 	for n := range 12 {
-		l := storetest.NewLog(&ids, s.Clock(), ids.Run(s.Clock().Now(), uint16(n)), event.Spec{Workflow: class.Workflow, Queue: class.Queue})
+		l := storetest.NewLog(&ids, s.Clock(), ids.Run(s.Clock().Now(), uint16(n)), event.Spec{Workflow: route.Workflow, Queue: route.Queue})
 		batch = append(batch, l.Create())
 		want[n%3] = append(want[n%3], l.Run)
 	}
@@ -146,7 +146,7 @@ func TestPartitions_ServeTheirOwnRuns(t *testing.T) {
 			t.Errorf("answer %d: got %+v", i, a)
 		}
 	}
-	w := store.Wait{Classes: []store.Class{class}}
+	w := store.Wait{Routes: []store.Route{route}}
 	for p := range 3 {
 		id := ids.Session()
 		if err := s.OpenSession(t.Context(), store.Session{Partition: p, ID: id, TTL: time.Hour}); err != nil {
@@ -159,7 +159,7 @@ func TestPartitions_ServeTheirOwnRuns(t *testing.T) {
 		t.Errorf("woken: %v (-want +got)\n%s", err, diff)
 	}
 	for p, o := range w.Sessions {
-		got, err := s.Claim(t.Context(), store.Claim{Partition: p, Session: o.Session, Classes: w.Classes, Max: 100})
+		got, err := s.Claim(t.Context(), store.Claim{Partition: p, Session: o.Session, Routes: w.Routes, Max: 100})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestInspect_ReturnsACopy(t *testing.T) {
 	f.check(err)
 	clear(first.Runs[l.Run].Frames[0])
 	clear(first.Runs[l.Run].Inbox[0].Body)
-	clear(first.Ready[class])
+	clear(first.Ready[route])
 	second, err := f.Inspect(t.Context())
 	f.check(err)
 	if _, err := event.DecodeFrame(second.Runs[l.Run].Frames[0]); err != nil {
@@ -191,7 +191,7 @@ func TestInspect_ReturnsACopy(t *testing.T) {
 	if got := string(second.Runs[l.Run].Inbox[0].Body); got != "1" {
 		t.Errorf("item after the first snapshot was written to: got %q", got)
 	}
-	if diff := cmp.Diff([]event.RunID{l.Run}, second.Ready[class]); diff != "" {
+	if diff := cmp.Diff([]event.RunID{l.Run}, second.Ready[route]); diff != "" {
 		t.Errorf("ready (-want +got)\n%s", diff)
 	}
 }
@@ -237,7 +237,7 @@ func TestList_SortsRunsCreatedAtOneTimeByTheirIDs(t *testing.T) {
 	for n := range 300 {
 		id := f.ids.Run(begin.Add(time.Duration(n*7919%300)*time.Second), 0)
 		want = append(want, id)
-		_, err := f.Create(t.Context(), []store.Create{{Run: id, Class: class, Frame: []byte("frame")}})
+		_, err := f.Create(t.Context(), []store.Create{{Run: id, Route: route, Frame: []byte("frame")}})
 		f.check(err)
 	}
 	page, err := f.List(t.Context(), store.Query{Limit: 1000})
@@ -296,7 +296,7 @@ func TestRecover_OfManyRunsDoesNotHoldUpOthers(t *testing.T) {
 	for range many {
 		f.start(0)
 	}
-	_, err := f.Claim(t.Context(), store.Claim{Session: dead, Token: f.ids.Token(), Classes: []store.Class{class}, Max: many})
+	_, err := f.Claim(t.Context(), store.Claim{Session: dead, Token: f.ids.Token(), Routes: []store.Route{route}, Max: many})
 	f.check(err)
 	clock.Advance(time.Minute)
 	_, err = f.Heartbeat(t.Context(), 0, f.session)
@@ -339,7 +339,7 @@ func TestPurge_GivesTheMemoryBack(t *testing.T) {
 	before := heap()
 	for n := range runs {
 		l := storetest.NewLog(&f.ids, clock, f.ids.Run(clock.Now(), 0), event.Spec{
-			Workflow: class.Workflow, Queue: class.Queue, WorkflowID: "order-" + strconv.Itoa(n), Tags: map[string]string{"n": strconv.Itoa(n)},
+			Workflow: route.Workflow, Queue: route.Queue, WorkflowID: "order-" + strconv.Itoa(n), Tags: map[string]string{"n": strconv.Itoa(n)},
 		})
 		_, err := f.Create(t.Context(), []store.Create{l.Create()})
 		f.check(err)

@@ -24,7 +24,7 @@ type partition struct {
 	chains   map[event.RunID]*chain                 // those of more than one run
 	streams  map[event.RunID]map[string]*stream     // by chain
 	outbox   outbox
-	classes  map[store.Class]*class
+	routes   map[store.Route]*route
 	timers   timers
 	purges   timers // of all runs that have ended
 	sessions map[store.SessionID]*session
@@ -53,7 +53,7 @@ func newPartition(number int, clock store.Clock, done <-chan struct{}) *partitio
 		kept:     map[event.RunID]map[event.ItemID]int64{},
 		chains:   map[event.RunID]*chain{},
 		streams:  map[event.RunID]map[string]*stream{},
-		classes:  map[store.Class]*class{},
+		routes:   map[store.Route]*route{},
 		sessions: map[store.SessionID]*session{},
 		waiters:  notify.NewWaiters(),
 		frames:   notify.New[event.RunID, uint64](done),
@@ -81,14 +81,14 @@ func timeOf(ms int64) time.Time { return protocol.Time(ms) }
 func (p *partition) add(r *run) {
 	p.runs[r.id] = r
 	p.ids.add(r)
-	r.class.runs++
+	r.route.runs++
 }
 
-func (p *partition) class(c store.Class) *class {
-	known := p.classes[c]
+func (p *partition) route(c store.Route) *route {
+	known := p.routes[c]
 	if known == nil {
-		known = &class{Class: c}
-		p.classes[c] = known
+		known = &route{Route: c}
+		p.routes[c] = known
 	}
 	return known
 }

@@ -55,7 +55,7 @@ func (p *partition) reschedule(r *run) {
 // needed reports whether somebody may still send again what a run that has ended
 // knows, or whether its chain is known by it.
 func (p *partition) needed(r *run) bool {
-	return r.links != nil && (r.links.birth != "" || r.links.records > 0) || p.chains[r.id] != nil
+	return r.links != nil && (r.links.createdBy != "" || r.links.records > 0) || p.chains[r.id] != nil
 }
 
 // retention returns how long a run is kept after its end.
@@ -75,10 +75,10 @@ func (p *partition) find(id event.RunID) *run {
 	return nil
 }
 
-// tidy forgets a class that has no runs.
-func (p *partition) tidy(c *class) {
+// tidy forgets a route that has no runs.
+func (p *partition) tidy(c *route) {
 	if c.runs == 0 {
-		delete(p.classes, c.Class)
+		delete(p.routes, c.Route)
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// class is the state of one class of runs in a partition.
-type class struct {
-	store.Class
+// route is the state of one route of runs in a partition.
+type route struct {
+	store.Route
 	levels  []level // ready runs, highest priority first; only the sole level may be empty
 	blocked list
-	runs    int  // of the class, wherever they are
+	runs    int  // of the route, wherever they are
 	wake    bool // announces that there may be something to claim
 }
 
@@ -25,14 +25,14 @@ type level struct {
 }
 
 // head returns the ready run that the next claim takes, or nil.
-func (c *class) head() *run {
+func (c *route) head() *run {
 	if len(c.levels) == 0 {
 		return nil
 	}
 	return c.levels[0].runs.first
 }
 
-func (c *class) push(r *run) {
+func (c *route) push(r *run) {
 	i, found := c.level(r.priority)
 	if !found {
 		if len(c.levels) == 1 && c.levels[0].runs.n == 0 {
@@ -43,7 +43,7 @@ func (c *class) push(r *run) {
 	c.levels[i].runs.push(r)
 }
 
-func (c *class) remove(r *run) {
+func (c *route) remove(r *run) {
 	i, _ := c.level(r.priority)
 	c.levels[i].runs.remove(r)
 	if c.levels[i].runs.n == 0 && len(c.levels) > 1 {
@@ -51,12 +51,12 @@ func (c *class) remove(r *run) {
 	}
 }
 
-func (c *class) level(priority int) (int, bool) {
+func (c *route) level(priority int) (int, bool) {
 	return slices.BinarySearchFunc(c.levels, priority, func(l level, p int) int { return cmp.Compare(p, l.priority) })
 }
 
 // ready yields the ready runs in the order in which they would be claimed.
-func (c *class) ready() iter.Seq[*run] {
+func (c *route) ready() iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for i := range c.levels {
 			for r := c.levels[i].runs.first; r != nil; r = r.after {
@@ -68,11 +68,11 @@ func (c *class) ready() iter.Seq[*run] {
 	}
 }
 
-// next returns the run to be claimed first of several classes: by priority,
+// next returns the run to be claimed first of several routes: by priority,
 // then by how long it has been ready. It returns nil if there is none.
-func next(classes []*class) *run {
+func next(routes []*route) *run {
 	var best *run
-	for _, c := range classes {
+	for _, c := range routes {
 		r := c.head()
 		if r == nil {
 			continue

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// MendRun puts a run where it belongs, if it is as it was examined.
-func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error) {
+// RepairRun puts a run where it belongs, if it is as it was examined.
+func (e *partitionScan) RepairRun(ctx context.Context, m store.RunRepair) (bool, error) {
 	if err := e.s.enter(ctx); err != nil {
 		return false, fmt.Errorf("repair run %s: %w", m.Record.Run, err)
 	}
@@ -51,14 +51,14 @@ func (r *run) sameInbox(seen []store.Item, drop []int) bool {
 func (p *partition) audit(r *run, reason store.Reason, by store.SessionID) {
 	rec := r.record()
 	r.rare().audit = append(r.rare().audit, store.AuditEntry{
-		Time: timeOf(p.now()), Run: r.id, Reason: reason, By: by, Owner: rec.Owner, Place: rec.Place, Status: rec.Status, Epoch: rec.Fence.Epoch,
+		Time: timeOf(p.now()), Run: r.id, Reason: reason, By: by, Owner: rec.Owner, QueueState: rec.QueueState, Status: rec.Status, Epoch: rec.Fence.Epoch,
 	})
 }
 
 // expel takes a run out of everything that only runs in a place are in, whatever
 // the run itself says of its place.
 func (p *partition) expel(r *run) {
-	for _, c := range p.classes {
+	for _, c := range p.routes {
 		c.blocked.expel(r)
 		for i := len(c.levels) - 1; i >= 0; i-- {
 			c.levels[i].runs.expel(r)
@@ -100,13 +100,13 @@ func (t *timers) expel(r *run) {
 }
 
 // rewrite writes the repaired metadata of a run, except for its place.
-func (p *partition) rewrite(r *run, m *store.RunMend) {
+func (p *partition) rewrite(r *run, m *store.RunRepair) {
 	rec := &m.Record
-	if class := p.class(rec.Class); class != r.class {
-		before := r.class
-		r.class = class
+	if route := p.route(rec.Route); route != r.route {
+		before := r.route
+		r.route = route
 		before.runs--
-		class.runs++
+		route.runs++
 		p.tidy(before)
 	}
 	p.rechain(r, rec.Chain)
@@ -120,8 +120,8 @@ func (p *partition) rewrite(r *run, m *store.RunMend) {
 	if rec.Retention != store.DefaultRetention {
 		x.retention = rec.Retention
 	}
-	if r.links != nil || rec.Next != "" || rec.Birth != "" {
-		r.linked().next, r.links.birth = rec.Next, rec.Birth
+	if r.links != nil || rec.Next != "" || rec.CreatedBy != "" {
+		r.linked().next, r.links.createdBy = rec.Next, rec.CreatedBy
 	}
 	p.retip(rec.Chain)
 	maps.Copy(p.notesOf(r, len(m.Notes)), m.Notes)
@@ -211,31 +211,31 @@ func (p *partition) recall(chain event.RunID, items map[event.ItemID]time.Time) 
 }
 
 // place puts a run that is nowhere into its place.
-func (p *partition) place(r *run, owner *session, m *store.RunMend) {
-	switch rec := &m.Record; rec.Place {
-	case store.PlaceReady:
+func (p *partition) place(r *run, owner *session, m *store.RunRepair) {
+	switch rec := &m.Record; rec.QueueState {
+	case store.StateReady:
 		p.makeReady(r)
-	case store.PlaceOwned:
-		r.place, r.owner, r.token = store.PlaceOwned, owner, rec.Fence.Token
+	case store.StateOwned:
+		r.place, r.owner, r.token = store.StateOwned, owner, rec.Fence.Token
 		owner.owned.push(r)
 		if len(r.inbox) > 0 {
 			p.tell(r)
 		}
-	case store.PlaceParked:
+	case store.StateParked:
 		p.park(r, millis(rec.Due))
-	case store.PlaceBlocked:
+	case store.StateBlocked:
 		p.block(r)
-	case store.PlaceLined:
-		r.place = store.PlaceLined
-	case store.PlaceEnded:
-		r.place, r.inbox, r.ended = store.PlaceEnded, nil, millis(rec.EndedAt)
+	case store.StateQueued:
+		r.place = store.StateQueued
+	case store.StateEnded:
+		r.place, r.inbox, r.ended = store.StateEnded, nil, millis(rec.EndedAt)
 		r.rare().notes, r.timer = nil, unpurged
 		p.reschedule(r)
 	}
 }
 
-// MendName sets what a workflow id leads to, if it leads to what it was seen to.
-func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, error) {
+// RepairName sets what a workflow id leads to, if it leads to what it was seen to.
+func (e *partitionScan) RepairName(ctx context.Context, m store.NameRepair) (bool, error) {
 	if err := e.s.enter(ctx); err != nil {
 		return false, fmt.Errorf("repair workflow id %q: %w", m.WorkflowID, err)
 	}
@@ -278,7 +278,7 @@ func (p *partition) leads(workflowID string, seen *store.Snapshot) bool {
 }
 
 // Forget removes what is kept under the id of a run that does not exist.
-func (e *examination) Forget(ctx context.Context, id event.RunID) (bool, error) {
+func (e *partitionScan) Forget(ctx context.Context, id event.RunID) (bool, error) {
 	if err := e.s.enter(ctx); err != nil {
 		return false, fmt.Errorf("forget run %s: %w", id, err)
 	}
@@ -309,7 +309,7 @@ func (p *partition) strangers(id event.RunID) (found bool) {
 	for _, t := range slices.Concat(p.timers, p.purges) {
 		note(t.run)
 	}
-	for _, c := range p.classes {
+	for _, c := range p.routes {
 		for r := range c.ready() {
 			note(r)
 		}

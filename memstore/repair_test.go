@@ -30,24 +30,24 @@ type linked struct {
 	want   repairtest.Want
 }
 
-func (l linked) mends(t *testing.T) {
+func (l linked) repairs(t *testing.T) {
 	t.Helper()
 	t.Parallel()
 	clock := storetest.NewClock()
 	st := NewWith(Config{Clock: clock, Partitions: 3})
 	w := repairtest.New(t, st, clock)
 	s := l.scene(w)
-	w.Mends(s, func() { l.damage(w, st, s) }, l.want)
+	w.Repairs(s, func() { l.damage(w, st, s) }, l.want)
 }
 
-func (b broken) mends(t *testing.T) {
+func (b broken) repairs(t *testing.T) {
 	t.Helper()
 	t.Parallel()
 	clock := storetest.NewClock()
 	st := NewWith(Config{Clock: clock, Partitions: 3})
 	w := repairtest.New(t, st, clock)
 	s := b.scene(w)
-	w.Mends(s, func() {
+	w.Repairs(s, func() {
 		p := st.partitionOf(s.Run)
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func lostTimer(p *partition, r *run, _ *repairtest.Scene) { p.timers.expel(r) }
 // revived puts a run that has ended back to where it was before.
 func revived(p *partition, r *run, _ *repairtest.Scene) {
 	p.purges.expel(r)
-	r.place, r.ended, r.status = store.PlaceParked, 0, event.StatusRunning
+	r.place, r.ended, r.status = store.StateParked, 0, event.StatusRunning
 	p.seenOf(r.chain)
 }
 
@@ -78,7 +78,7 @@ func TestREC3_Timeout(t *testing.T) {
 		s := w.Sleeping()
 		w.Clock.Advance(2 * time.Hour)
 		return s
-	}, lostTimer, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.mends(t)
+	}, lostTimer, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.repairs(t)
 }
 
 func TestREC3_TimeoutOfTheRun(t *testing.T) {
@@ -90,57 +90,57 @@ func TestREC3_TimeoutOfTheRun(t *testing.T) {
 	}, func(p *partition, r *run, _ *repairtest.Scene) {
 		p.timers.expel(r)
 		r.due = 0
-	}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.mends(t)
+	}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.repairs(t)
 }
 
 func TestREC3_StuckCreated(t *testing.T) {
-	broken{created, func(_ *partition, r *run, _ *repairtest.Scene) { r.class.remove(r) },
-		repairtest.Want{Invariants: []int{5}, Reason: store.ReasonStuckCreated}}.mends(t)
+	broken{created, func(_ *partition, r *run, _ *repairtest.Scene) { r.route.remove(r) },
+		repairtest.Want{Invariants: []int{5}, Reason: store.ReasonStuckCreated}}.repairs(t)
 }
 
 func TestREC3_StuckCompleted(t *testing.T) {
-	broken{complete, revived, repairtest.Want{Invariants: []int{4, 9}, Reason: store.ReasonStuckCompleted}}.mends(t)
+	broken{complete, revived, repairtest.Want{Invariants: []int{4, 9}, Reason: store.ReasonStuckCompleted}}.repairs(t)
 }
 
 func TestREC3_StuckFailed(t *testing.T) {
-	broken{(*repairtest.World).Failed, revived, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckFailed}}.mends(t)
+	broken{(*repairtest.World).Failed, revived, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckFailed}}.repairs(t)
 }
 
 func TestREC3_StuckTerminal(t *testing.T) {
-	broken{(*repairtest.World).Canceled, revived, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckTerminal}}.mends(t)
+	broken{(*repairtest.World).Canceled, revived, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckTerminal}}.repairs(t)
 	t.Run("among the ready", func(t *testing.T) {
-		broken{complete, func(_ *partition, r *run, _ *repairtest.Scene) { r.class.push(r) },
-			repairtest.Want{Invariants: []int{8, 15}, Reason: store.ReasonStuckTerminal}}.mends(t)
+		broken{complete, func(_ *partition, r *run, _ *repairtest.Scene) { r.route.push(r) },
+			repairtest.Want{Invariants: []int{8, 15}, Reason: store.ReasonStuckTerminal}}.repairs(t)
 	})
 }
 
 func TestREC3_NoClaim(t *testing.T) {
 	broken{owned, func(p *partition, r *run, s *repairtest.Scene) { delete(p.sessions, s.Session) },
-		repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonNoClaim}}.mends(t)
+		repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonNoClaim}}.repairs(t)
 }
 
 func TestREC3_StuckRunning(t *testing.T) {
 	broken{unread, func(p *partition, r *run, _ *repairtest.Scene) {
-		r.class.remove(r)
-		r.place = store.PlaceParked
-	}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonStuckRunning}}.mends(t)
+		r.route.remove(r)
+		r.place = store.StateParked
+	}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonStuckRunning}}.repairs(t)
 }
 
 func TestREC3_RetryAfterFailure(t *testing.T) {
-	broken{(*repairtest.World).Retrying, lostTimer, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonRetryAfterFailure}}.mends(t)
+	broken{(*repairtest.World).Retrying, lostTimer, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonRetryAfterFailure}}.repairs(t)
 }
 
-func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
+func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 	repairtest.Each(t, map[string]broken{
-		"1 the sequence is wrong": {sleeps, func(_ *partition, r *run, _ *repairtest.Scene) { r.seq++; r.last = event.NewCID() },
+		"1 the sequence is wrong": {sleeps, func(_ *partition, r *run, _ *repairtest.Scene) { r.seq++; r.last = event.NewCommitID() },
 			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
-		"1 the log is ahead": {sleeps, func(_ *partition, r *run, _ *repairtest.Scene) { r.seq--; r.last = event.NewCID() },
+		"1 the log is ahead": {sleeps, func(_ *partition, r *run, _ *repairtest.Scene) { r.seq--; r.last = event.NewCommitID() },
 			repairtest.Want{Invariants: []int{1}, Reason: store.ReasonStuckRunning}},
 		"2 the epoch was given before": {sleeps, func(_ *partition, r *run, _ *repairtest.Scene) { r.epoch = 0 },
 			repairtest.Want{Invariants: []int{2}, Reason: store.ReasonStuckRunning}},
 		"4 it has ended before its log": {sleeps, func(p *partition, r *run, _ *repairtest.Scene) {
 			p.leave(r)
-			r.place, r.status, r.ended = store.PlaceEnded, event.StatusCompleted, p.now()
+			r.place, r.status, r.ended = store.StateEnded, event.StatusCompleted, p.now()
 			p.purges.add(r, r.ended+store.DefaultRetention.Milliseconds())
 		}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckRunning}},
 		"4 the tags of an owned run": {owned, func(_ *partition, r *run, _ *repairtest.Scene) {
@@ -148,18 +148,18 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 		}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
 		"4 the status": {sleeps, func(_ *partition, r *run, _ *repairtest.Scene) { r.status = event.StatusFailed },
 			repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
-		"4 the class of a ready run": {created, func(p *partition, r *run, _ *repairtest.Scene) {
-			r.class.remove(r)
-			r.class.runs--
-			r.class = p.class(store.Class{Queue: "another"})
-			r.class.push(r)
-			r.class.runs++
+		"4 the route of a ready run": {created, func(p *partition, r *run, _ *repairtest.Scene) {
+			r.route.remove(r)
+			r.route.runs--
+			r.route = p.route(store.Route{Queue: "another"})
+			r.route.push(r)
+			r.route.runs++
 		}, repairtest.Want{Invariants: []int{4, 15}, Reason: store.ReasonStuckCreated}},
 		"5 a place that does not exist": {sleeps, func(p *partition, r *run, _ *repairtest.Scene) { p.leave(r); r.place = 9 },
 			repairtest.Want{Invariants: []int{5}, Reason: store.ReasonStuckRunning}},
 		"5 a token without an owner": {waits, func(_ *partition, r *run, _ *repairtest.Scene) { r.token = event.NewToken() },
 			repairtest.Want{Invariants: []int{5}, Reason: store.ReasonWrongRecord}},
-		"5 a parked run among the ready": {waits, func(_ *partition, r *run, _ *repairtest.Scene) { r.class.push(r) },
+		"5 a parked run among the ready": {waits, func(_ *partition, r *run, _ *repairtest.Scene) { r.route.push(r) },
 			repairtest.Want{Invariants: []int{5, 15}, Reason: store.ReasonWrongRecord}},
 		"6 its mail is forgotten": {func(w *repairtest.World) *repairtest.Scene { return w.Owned(w.Unread()) },
 			func(_ *partition, r *run, _ *repairtest.Scene) { r.owner.read(r) },
@@ -176,14 +176,14 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 			repairtest.Want{Invariants: []int{10}, Reason: store.ReasonWrongRecord}},
 		"10 an item is unread twice": {unread, func(_ *partition, r *run, _ *repairtest.Scene) { r.inbox = append(slices.Clone(r.inbox), r.inbox[0]) },
 			repairtest.Want{Invariants: []int{10}, Reason: store.ReasonWrongRecord}},
-		"15 it is not announced": {created, func(_ *partition, r *run, _ *repairtest.Scene) { r.class.wake = false },
+		"15 it is not announced": {created, func(_ *partition, r *run, _ *repairtest.Scene) { r.route.wake = false },
 			repairtest.Want{Invariants: []int{15}, Reason: store.ReasonStuckCreated}},
 		"17 recoveries that nobody made": {sleeps, func(_ *partition, r *run, _ *repairtest.Scene) { r.recoveries = 4 },
 			repairtest.Want{Invariants: []int{17}, Reason: store.ReasonWrongRecord}},
-	}, func(t *testing.T, b broken) { b.mends(t) })
+	}, func(t *testing.T, b broken) { b.repairs(t) })
 }
 
-func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
+func TestREC8_RepairsWhatLeadsToARun(t *testing.T) {
 	ofOther := func(w *repairtest.World) *repairtest.Scene {
 		s := lined(w)
 		return s
@@ -201,7 +201,7 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 		"9 an ended run is active": {complete, func(p *partition, r *run, _ *repairtest.Scene) { p.names["a"].active = r },
 			repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
 		"16 a stranger is active and has a timer": {complete, func(p *partition, r *run, _ *repairtest.Scene) {
-			stranger := &run{id: "wrun_x", class: r.class}
+			stranger := &run{id: "wrun_x", route: r.route}
 			p.names["a"].active = stranger
 			p.timers.add(stranger, 1)
 		}, repairtest.Want{Invariants: []int{16}}},
@@ -210,11 +210,11 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 		}, repairtest.Want{Invariants: []int{16}}},
 		"16 a chain without runs": {complete, func(p *partition, _ *run, _ *repairtest.Scene) { p.seenOf("wrun_x").add("item", p.now()) },
 			repairtest.Want{Invariants: []int{16}}},
-		"16 a class and a chain are miscounted": {complete, func(p *partition, r *run, _ *repairtest.Scene) {
-			r.class.runs = 7
+		"16 a route and a chain are miscounted": {complete, func(p *partition, r *run, _ *repairtest.Scene) {
+			r.route.runs = 7
 			p.chains[r.id] = &chain{later: 3}
 		}, repairtest.Want{Invariants: []int{8, 16}}},
-	}, func(t *testing.T, b broken) { b.mends(t) })
+	}, func(t *testing.T, b broken) { b.repairs(t) })
 }
 
 func parent(w *repairtest.World) *repairtest.Scene    { return w.Parent() }
@@ -232,7 +232,7 @@ func records(change func(o *outbox, r *record)) func(p *partition, r *run, _ *re
 	}
 }
 
-func TestREC8_MendsChains(t *testing.T) {
+func TestREC8_RepairsChains(t *testing.T) {
 	repairtest.Each(t, map[string]broken{
 		"11 a continuation is forgotten": {continued, func(_ *partition, r *run, _ *repairtest.Scene) { r.links.next = "" },
 			repairtest.Want{Invariants: []int{11}, Reason: store.ReasonStuckTerminal}},
@@ -246,10 +246,10 @@ func TestREC8_MendsChains(t *testing.T) {
 			p.purges.add(r, r.ended+store.DefaultRetention.Milliseconds())
 		},
 			repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}},
-	}, func(t *testing.T, b broken) { b.mends(t) })
+	}, func(t *testing.T, b broken) { b.repairs(t) })
 }
 
-func TestREC8_MendsOutboxes(t *testing.T) {
+func TestREC8_RepairsOutboxes(t *testing.T) {
 	wrong := repairtest.Want{Invariants: []int{12}, Reason: store.ReasonWrongRecord}
 	repairtest.Each(t, map[string]broken{
 		"12 a record is lost": {parent, records(func(o *outbox, r *record) {
@@ -259,7 +259,7 @@ func TestREC8_MendsOutboxes(t *testing.T) {
 		"12 a record is in no phase":    {parent, records(func(_ *outbox, r *record) { r.phase = 9 }), wrong},
 		"12 a record says nothing":      {parent, records(func(_ *outbox, r *record) { r.Body = nil }), wrong},
 		"12 a record without its cause": {parent, records(func(o *outbox, r *record) { o.write(r.from, &store.Send{ID: "x", To: r.To, Body: r.Body}, r.since) }), wrong},
-	}, func(t *testing.T, b broken) { b.mends(t) })
+	}, func(t *testing.T, b broken) { b.repairs(t) })
 }
 
 // The log of the sender is damaged, too, and the repair blocks the run. What was sent
@@ -298,10 +298,10 @@ func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
 		"it is sound, and the log is cut":                      {parent, damaged(cut, func(*record) {}), kept},
 		"it is a note that says nothing":                       {parent, damaged(cut, func(r *record) { r.Body, r.phase = nil, store.PhaseNote }), kept},
 		"a newer release wrote it":                             {parent, damaged(torn, func(r *record) { r.Body = []byte(`{"query":{}}`) }), newer},
-	}, func(t *testing.T, b broken) { b.mends(t) })
+	}, func(t *testing.T, b broken) { b.repairs(t) })
 }
 
-func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
+func TestREC8_RepairsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 	of := func(st *Store, id event.RunID, do func(p *partition, r *run)) {
 		p := st.partitionOf(id)
 		p.mu.Lock()
@@ -312,7 +312,7 @@ func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 		"13 a child does not exist": {settled, func(_ *repairtest.World, st *Store, s *repairtest.Scene) {
 			of(st, s.Other, func(p *partition, r *run) {
 				p.leave(r)
-				r.place = store.PlaceEnded
+				r.place = store.StateEnded
 				r.timer = unpurged
 				p.setPurge(r, 1)
 				_, _ = p.op.Purge(1, nil)
@@ -320,13 +320,13 @@ func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 		}, repairtest.Want{Invariants: []int{13}, Reason: store.ReasonWrongRecord}},
 		"13 the end of a child is not told": {settled, func(w *repairtest.World, _ *Store, s *repairtest.Scene) { w.EndsUnheard(s) },
 			repairtest.Want{Invariants: []int{13}, Run: "other", Reason: store.ReasonWrongRecord}},
-		"14 a birth that nobody confirms": {settled, func(_ *repairtest.World, st *Store, s *repairtest.Scene) {
-			of(st, s.Other, func(_ *partition, r *run) { r.linked().birth = "x" })
+		"14 a creation that nobody confirms": {settled, func(_ *repairtest.World, st *Store, s *repairtest.Scene) {
+			of(st, s.Other, func(_ *partition, r *run) { r.linked().createdBy = "x" })
 		}, repairtest.Want{Invariants: []int{14}, Run: "other", Reason: store.ReasonWrongRecord}},
 		"14 an item that nobody confirms": {settled, func(_ *repairtest.World, st *Store, s *repairtest.Scene) {
 			of(st, s.Run, func(p *partition, r *run) { p.kept[r.id] = map[event.ItemID]int64{"x": r.created} })
 		}, repairtest.Want{Invariants: []int{14}, Reason: store.ReasonWrongRecord}},
-	}, func(t *testing.T, l linked) { l.mends(t) })
+	}, func(t *testing.T, l linked) { l.repairs(t) })
 }
 
 func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {

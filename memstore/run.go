@@ -14,14 +14,14 @@ type run struct {
 	id    event.RunID
 	chain event.RunID
 	wid   string
-	class *class
+	route *route
 	extra *extra
 	links *links
 
 	frames [][]byte
 	inbox  []store.Item
 	seq    uint64
-	last   event.CID
+	last   event.CommitID
 	epoch  uint64
 	token  event.Token
 	owner  *session
@@ -35,7 +35,7 @@ type run struct {
 	priority      int
 	recoveries    int32
 	timer         int32 // index in timers if due is set, in purges if it has ended; unpurged: in neither
-	place         store.Place
+	place         store.QueueState
 	closing       bool
 	exempt        bool // the end of its owner does not count
 	hidden        bool // deleted, and not yet purged
@@ -63,9 +63,9 @@ func (r *run) rare() *extra {
 
 // links holds the relations of a run to others, which few runs have.
 type links struct {
-	next    event.RunID  // what it continued as
-	birth   event.ItemID // the record that created it, until it is confirmed
-	records int          // in the outbox
+	next      event.RunID  // what it continued as
+	createdBy event.ItemID // the record that created it, until it is confirmed
+	records   int          // in the outbox
 }
 
 func (r *run) linked() *links {
@@ -111,20 +111,20 @@ func (l *list) remove(r *run) {
 // makeReady is the one way to ready: place, ready set, wake.
 func (p *partition) makeReady(r *run) {
 	p.leave(r)
-	p.enter(r, &protocol.Run[*session]{Place: store.PlaceReady})
-	p.wake(r.class)
+	p.enter(r, &protocol.Run[*session]{QueueState: store.StateReady})
+	p.wake(r.route)
 }
 
 // park leaves the run until due, 0 for ever, or until an item arrives.
 func (p *partition) park(r *run, due int64) {
 	p.leave(r)
-	r.place, r.due = store.PlaceParked, due
+	r.place, r.due = store.StateParked, due
 	if due == 0 {
 		return
 	}
 	p.timers.add(r, due)
 	if p.timers.first() == r {
-		p.wake(r.class)
+		p.wake(r.route)
 		p.waiters.Due(due)
 	}
 }
@@ -132,7 +132,7 @@ func (p *partition) park(r *run, due int64) {
 // claimed says what a session is given with a run.
 func (r *run) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
-		Run: r.id, WorkflowID: r.wid, Class: r.class.Class, Fence: r.fence(), Recoveries: int(r.recoveries),
+		Run: r.id, WorkflowID: r.wid, Route: r.route.Route, Fence: r.fence(), Recoveries: int(r.recoveries),
 		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Mail: len(r.inbox) > 0,
 	}
 }
@@ -142,8 +142,8 @@ func (r *run) fence() store.Fence { return store.Fence{Epoch: r.epoch, Token: r.
 // record returns what is known of the run beside its log and inbox.
 func (r *run) record() store.Record {
 	rec := store.Record{
-		Run: r.id, Chain: r.chain, WorkflowID: r.wid, Class: r.class.Class, Priority: r.priority,
-		Place: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Fence: r.fence(),
+		Run: r.id, Chain: r.chain, WorkflowID: r.wid, Route: r.route.Route, Priority: r.priority,
+		QueueState: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Fence: r.fence(),
 		Due: timeOf(r.due), Recoveries: int(r.recoveries), Closing: r.closing, Exempt: r.exempt,
 		CreatedAt: timeOf(r.created), EndedAt: timeOf(r.ended), Retention: r.retention(),
 	}
@@ -154,7 +154,7 @@ func (r *run) record() store.Record {
 		rec.Tags, rec.Parent, rec.Root = r.extra.tags, r.extra.parent, r.extra.root
 	}
 	if r.links != nil {
-		rec.Next, rec.Birth = r.links.next, r.links.birth
+		rec.Next, rec.CreatedBy = r.links.next, r.links.createdBy
 	}
 	return rec
 }

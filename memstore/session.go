@@ -18,7 +18,7 @@ type session struct {
 	id         store.SessionID
 	worker     string
 	code       string // fingerprint of what it runs
-	classes    []store.Class
+	routes     []store.Route
 	ttl        time.Duration
 	expires    int64
 	up         int64 // how long the partition had been up when the lease was renewed
@@ -86,7 +86,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if l.recovering {
 		return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
 	}
-	l.worker, l.code, l.ttl, l.classes = o.Worker, o.Fingerprint, o.TTL, slices.Clone(o.Classes)
+	l.worker, l.code, l.ttl, l.routes = o.Worker, o.Fingerprint, o.TTL, slices.Clone(o.Routes)
 	p.renew(l)
 	return nil
 }
@@ -200,7 +200,7 @@ func (p *partition) recover(l *session, by store.SessionID, reason store.Reason,
 		r := l.owned.first
 		r.rare().audit = append(r.rare().audit, store.AuditEntry{
 			Time: timeOf(p.now()), Run: r.id, Reason: reason, By: by, Owner: l.id,
-			Place: r.place, Status: r.status, Epoch: r.epoch,
+			QueueState: r.place, Status: r.status, Epoch: r.epoch,
 		})
 		_ = p.op.Recover(r) // a Tx in memory does not fail
 		taken++

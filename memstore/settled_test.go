@@ -12,13 +12,13 @@ import (
 
 func TestSettled_CountsOnlyWaitsThatHaveNothingToReturn(t *testing.T) {
 	s := memstore.New()
-	class := store.Class{Queue: "q", Workflow: "w"}
-	if err := s.OpenSession(t.Context(), store.Session{ID: "s", TTL: time.Hour, Classes: []store.Class{class}}); err != nil {
+	route := store.Route{Queue: "q", Workflow: "w"}
+	if err := s.OpenSession(t.Context(), store.Session{ID: "s", TTL: time.Hour, Routes: []store.Route{route}}); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan store.Woken, 1)
 	go func() {
-		woken, _ := s.Wait(context.WithoutCancel(t.Context()), store.Wait{Sessions: []store.WaitSession{{Session: "s"}}, Classes: []store.Class{class}})
+		woken, _ := s.Wait(context.WithoutCancel(t.Context()), store.Wait{Sessions: []store.WaitSession{{Session: "s"}}, Routes: []store.Route{route}})
 		ended <- woken
 	}()
 	for s.Settled() != 1 { // until it waits
@@ -31,7 +31,7 @@ func TestSettled_CountsOnlyWaitsThatHaveNothingToReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := event.NewRunID(time.Now(), 0)
-	if _, err := s.Create(t.Context(), []store.Create{{Run: run, Class: class, Frame: frame, CID: event.NewCID(), Seq: 1}}); err != nil {
+	if _, err := s.Create(t.Context(), []store.Create{{Run: run, Route: route, Frame: frame, CommitID: event.NewCommitID(), Seq: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.Settled(); n != 0 {

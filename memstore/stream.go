@@ -140,9 +140,9 @@ func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 // ended reports whether all runs of a run's chain have ended.
 func (p *partition) ended(r *run) bool {
 	if c := p.chains[r.chain]; c != nil && c.tip != nil {
-		return c.tip.place == store.PlaceEnded
+		return c.tip.place == store.StateEnded
 	}
-	return r.place == store.PlaceEnded
+	return r.place == store.StateEnded
 }
 
 // page copies the part that is asked for. The bodies are shared with the store.

@@ -20,14 +20,14 @@ func (p *partition) Run(id event.RunID) (*run, error) { return p.runs[id], nil }
 // State returns what is known of a run.
 func (p *partition) State(r *run) protocol.Run[*session] {
 	s := protocol.Run[*session]{
-		ID: r.id, Chain: r.chain, WorkflowID: r.wid, Place: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last,
+		ID: r.id, Chain: r.chain, WorkflowID: r.wid, QueueState: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last,
 		Fence: r.fence(), Owner: r.owner, Unread: len(r.inbox), Due: r.due, Created: r.created, Ended: r.ended, Retention: r.retention(),
 		Recoveries: int(r.recoveries), Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
 	}
 	if r.links != nil {
-		s.CreatedBy = r.links.birth
+		s.CreatedBy = r.links.createdBy
 	}
-	if r.place == store.PlaceEnded && r.timer != unpurged {
+	if r.place == store.StateEnded && r.timer != unpurged {
 		s.Purge = p.purges[r.timer].at
 	}
 	return s
@@ -36,16 +36,16 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 // Save stores what is known of a run, and puts it into the list of its place. What is
 // kept elsewhere, the frames and the inbox, is there already.
 func (p *partition) Save(r *run, s protocol.Run[*session]) error {
-	if s.Place != r.place {
+	if s.QueueState != r.place {
 		p.leave(r)
 		p.enter(r, &s)
 	}
 	r.seq, r.last, r.status, r.epoch, r.token = s.Seq, s.Last, s.Status, s.Fence.Epoch, s.Fence.Token
 	r.ended, r.recoveries, r.closing, r.exempt, r.hidden = s.Ended, int32(s.Recoveries), s.Closing, s.Exempt, s.Hidden
 	if r.links != nil {
-		r.links.birth = s.CreatedBy
+		r.links.createdBy = s.CreatedBy
 	}
-	if r.place == store.PlaceEnded {
+	if r.place == store.StateEnded {
 		p.setPurge(r, s.Purge)
 	}
 	return nil
@@ -54,20 +54,20 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 // leave takes the run out of the list of its place.
 func (p *partition) leave(r *run) {
 	switch r.place {
-	case store.PlaceReady:
-		r.class.remove(r)
-	case store.PlaceOwned:
+	case store.StateReady:
+		r.route.remove(r)
+	case store.StateOwned:
 		r.owner.drop(r)
 		r.owner, r.token = nil, event.Token{}
 		r.exempt = false
-	case store.PlaceParked:
+	case store.StateParked:
 		if r.due != 0 {
 			p.timers.remove(r)
 			r.due = 0
 		}
-	case store.PlaceBlocked:
-		r.class.blocked.remove(r)
-	case store.PlaceLined:
+	case store.StateBlocked:
+		r.route.blocked.remove(r)
+	case store.StateQueued:
 		n := p.name(r.wid)
 		n.line = slices.DeleteFunc(n.line, func(one *run) bool { return one == r })
 	}
@@ -76,28 +76,28 @@ func (p *partition) leave(r *run) {
 
 // enter puts a run that is nowhere into the list of its new place.
 func (p *partition) enter(r *run, s *protocol.Run[*session]) {
-	r.place = s.Place
-	switch s.Place {
-	case store.PlaceReady:
+	r.place = s.QueueState
+	switch s.QueueState {
+	case store.StateReady:
 		p.order++
 		r.order = p.order
-		r.class.push(r)
-	case store.PlaceOwned:
+		r.route.push(r)
+	case store.StateOwned:
 		r.owner = s.Owner
 		r.owner.owned.push(r)
 		if len(r.inbox) > 0 {
 			r.owner.addMail(r)
 		}
-	case store.PlaceParked:
+	case store.StateParked:
 		if r.due = s.Due; r.due != 0 {
 			p.timers.add(r, r.due)
 		}
-	case store.PlaceBlocked:
-		r.class.blocked.push(r)
-	case store.PlaceLined:
+	case store.StateBlocked:
+		r.route.blocked.push(r)
+	case store.StateQueued:
 		n := p.name(r.wid)
 		n.line = append(n.line, r)
-	case store.PlaceEnded:
+	case store.StateEnded:
 		r.timer = unpurged
 	}
 }
@@ -299,8 +299,8 @@ func (p *partition) Remove(r *run) error {
 	}
 	p.ids.remove(r)
 	delete(p.runs, r.id)
-	r.class.runs--
-	p.tidy(r.class)
+	r.route.runs--
+	p.tidy(r.route)
 	if r.chain == r.id {
 		return nil
 	}
@@ -326,13 +326,13 @@ func (p *partition) ForgetChain(chain event.RunID) error {
 func (p *partition) announce() {
 	changes := &p.op.Changes
 	for _, r := range changes.Ready {
-		p.wake(r.class)
+		p.wake(r.route)
 	}
 	for _, r := range changes.Blocked {
 		p.tellBlocked(r)
 	}
 	for _, r := range changes.Due {
-		p.wake(r.class)
+		p.wake(r.route)
 		p.waiters.Due(r.due)
 	}
 	for _, r := range changes.Mail {

@@ -16,9 +16,9 @@ func (p *partition) unserved(by *session) []event.RunID {
 	if now := p.now(); p.looked != 0 && now >= p.looked && now-p.looked < store.CountedPause(by.ttl).Milliseconds() {
 		return nil
 	}
-	var waiting []store.Class
-	for c, known := range p.classes {
-		if known.head() != nil && !slices.Contains(by.classes, c) {
+	var waiting []store.Route
+	for c, known := range p.routes {
+		if known.head() != nil && !slices.Contains(by.routes, c) {
 			waiting = append(waiting, c)
 		}
 	}
@@ -26,17 +26,17 @@ func (p *partition) unserved(by *session) []event.RunID {
 		return nil
 	}
 	p.looked = p.now()
-	served := map[store.Class]bool{}
+	served := map[store.Route]bool{}
 	for l := range p.attending {
-		for _, c := range l.classes {
+		for _, c := range l.routes {
 			served[c] = true
 		}
 	}
-	waiting = slices.DeleteFunc(waiting, func(c store.Class) bool { return served[c] })
-	slices.SortFunc(waiting, store.CompareClasses)
-	runs, _ := p.turn.Next(waiting, func(c store.Class, skip, limit int) ([]event.RunID, error) {
+	waiting = slices.DeleteFunc(waiting, func(c store.Route) bool { return served[c] })
+	slices.SortFunc(waiting, store.CompareRoutes)
+	runs, _ := p.turn.Next(waiting, func(c store.Route, skip, limit int) ([]event.RunID, error) {
 		var found []event.RunID
-		for r := range p.classes[c].ready() {
+		for r := range p.routes[c].ready() {
 			if skip--; skip >= 0 {
 				continue
 			}
@@ -60,8 +60,8 @@ func (p *partition) attending(yield func(*session) bool) {
 	}
 }
 
-// Serves reports whether a session whose lease lasts serves the class.
-func (s *Store) Serves(ctx context.Context, partition int, c store.Class) (bool, error) {
+// Serves reports whether a session whose lease lasts serves the route.
+func (s *Store) Serves(ctx context.Context, partition int, c store.Route) (bool, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
 		return false, fmt.Errorf("ask who serves %s on queue %s: %w", c.Workflow, c.Queue, err)
@@ -69,7 +69,7 @@ func (s *Store) Serves(ctx context.Context, partition int, c store.Class) (bool,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l := range p.attending {
-		if slices.Contains(l.classes, c) {
+		if slices.Contains(l.routes, c) {
 			return true, nil
 		}
 	}

@@ -24,20 +24,20 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	call := notify.NewCall(&w)
 	for i, o := range w.Sessions {
 		if !slices.ContainsFunc(w.Sessions[:i], func(before store.WaitSession) bool { return before.Partition == o.Partition }) {
-			s.parts[o.Partition].join(call, w.Classes)
+			s.parts[o.Partition].join(call, w.Routes)
 		}
 	}
 	return call.Wait(ctx, s.clock, s.done)
 }
 
 // join begins to wait in the partition, and takes a wake that is there already.
-func (p *partition) join(call *notify.Call, classes []store.Class) {
+func (p *partition) join(call *notify.Call, routes []store.Route) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := call.Join(p.waiters, p.number)
 	w.Found(p.timers.next())
-	for _, known := range classes {
-		if c := p.classes[known]; c != nil && c.wake {
+	for _, known := range routes {
+		if c := p.routes[known]; c != nil && c.wake {
 			c.wake = false
 			w.Claim()
 			return
@@ -45,10 +45,10 @@ func (p *partition) join(call *notify.Call, classes []store.Class) {
 	}
 }
 
-// wake announces that there may be something to claim in a class: to the Wait
+// wake announces that there may be something to claim in a route: to the Wait
 // that has been idle for longest, else to the next that comes.
-func (p *partition) wake(c *class) {
-	c.wake = c.wake || !p.waiters.Wake(c.Class)
+func (p *partition) wake(c *route) {
+	c.wake = c.wake || !p.waiters.Wake(c.Route)
 }
 
 // tell announces a new item of an owned run to whoever waits for its session.

@@ -25,7 +25,7 @@ func TestWait_BlocksUntilThereIsSomething(t *testing.T) {
 		f := open(t, memstore.Config{})
 		var woken *store.Woken
 		go func() {
-			got, err := f.wait(t.Context(), time.Time{}, class)
+			got, err := f.wait(t.Context(), time.Time{}, route)
 			if err == nil {
 				woken = &got
 			}
@@ -46,7 +46,7 @@ func TestWait_EndsAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t, memstore.Config{})
 		begin := time.Now()
-		got, err := f.wait(t.Context(), begin.Add(time.Minute), class)
+		got, err := f.wait(t.Context(), begin.Add(time.Minute), route)
 		f.check(err)
 		if !got.Due || time.Since(begin) != time.Minute {
 			t.Errorf("got %+v after %v, want Due after 1m", got, time.Since(begin))
@@ -85,7 +85,7 @@ func TestWait_GoesRoundAmongIdleWorkers(t *testing.T) {
 		var order []int
 		for worker := range 3 {
 			go func() {
-				if _, err := f.wait(t.Context(), time.Time{}, class); err == nil {
+				if _, err := f.wait(t.Context(), time.Time{}, route); err == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					order = append(order, worker)
@@ -161,12 +161,12 @@ func TestWatch_IsToldOfItsOwnRunOnly(t *testing.T) {
 func TestWait_ThatHasAWakeLeavesTheNextToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t, memstore.Config{})
-		a, b := store.Class{Queue: "a"}, store.Class{Queue: "b"}
+		a, b := store.Route{Queue: "a"}, store.Route{Queue: "b"}
 		var mu sync.Mutex
 		var woken []string
-		idle := func(name string, classes ...store.Class) {
+		idle := func(name string, routes ...store.Route) {
 			go func() {
-				if _, err := f.wait(t.Context(), time.Time{}, classes...); err == nil {
+				if _, err := f.wait(t.Context(), time.Time{}, routes...); err == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					woken = append(woken, name)
@@ -177,8 +177,8 @@ func TestWait_ThatHasAWakeLeavesTheNextToOthers(t *testing.T) {
 		idle("both", a, b)
 		idle("only b", b)
 		var batch []store.Create
-		for _, c := range []store.Class{a, b} { // in one action, so that nobody can leave in between
-			batch = append(batch, store.Create{Run: f.ids.Run(time.Now(), 0), Class: c, Frame: []byte("frame")})
+		for _, c := range []store.Route{a, b} { // in one action, so that nobody can leave in between
+			batch = append(batch, store.Create{Run: f.ids.Run(time.Now(), 0), Route: c, Frame: []byte("frame")})
 		}
 		_, err := f.Create(t.Context(), batch)
 		f.check(err)
@@ -211,7 +211,7 @@ func TestWatch_LeavesNothingBehindWhenItGivesUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 100 {
 			go func() { _ = f.Watch(ctx, l.Run, 1) }()
-			go func() { _, _ = f.wait(ctx, time.Now().Add(time.Hour), class) }()
+			go func() { _, _ = f.wait(ctx, time.Now().Add(time.Hour), route) }()
 		}
 		synctest.Wait()
 		cancel()

@@ -21,7 +21,7 @@ func TestClaim_SentAgainAnswersWhatItHasGivenOut(t *testing.T) {
 	for range 4 {
 		g.start("")
 	}
-	request := store.Claim{Session: session, Token: g.ids.Token(), Classes: []store.Class{guardedClass}, Max: 2}
+	request := store.Claim{Session: session, Token: g.ids.Token(), Routes: []store.Route{guardedRoute}, Max: 2}
 	first, err := g.Claim(g.ctx, request)
 	g.check(err)
 	g.unchanged("the same claim again", func() {
@@ -58,13 +58,13 @@ func TestClaim_TakesByPlaceNotByList(t *testing.T) {
 	rest := func(what string) {
 		t.Helper()
 		rec := g.loaded(l.Run).Record
-		if rec.Place != store.PlaceOwned || rec.Owner != owner || rec.Fence != fence {
+		if rec.QueueState != store.StateOwned || rec.Owner != owner || rec.Fence != fence {
 			t.Errorf("%s has moved the run: got %+v, want it owned by %s under %+v", what, rec, owner, fence)
 		}
 		g.sound()
 	}
-	g.check(g.client.ZAdd(g.ctx, p.ready(classCode(guardedClass)), redis.Z{Member: "00000000000001" + run}).Err())
-	got, err := g.Claim(g.ctx, store.Claim{Session: thief, Token: g.ids.Token(), Classes: []store.Class{guardedClass}, Max: 5})
+	g.check(g.client.ZAdd(g.ctx, p.ready(routeCode(guardedRoute)), redis.Z{Member: "00000000000001" + run}).Err())
+	got, err := g.Claim(g.ctx, store.Claim{Session: thief, Token: g.ids.Token(), Routes: []store.Route{guardedRoute}, Max: 5})
 	g.check(err)
 	if len(got.Runs) > 0 {
 		t.Errorf("claimed %+v, want nothing", got.Runs)
@@ -83,7 +83,7 @@ func TestClaim_TakesByPlaceNotByList(t *testing.T) {
 	g.check(g.answer(c).Err)
 	g.check(g.client.SAdd(g.ctx, p.owned(sessionCode(thief)), short(parked.Run)).Err())
 	g.check(g.CloseSession(g.ctx, 0, thief))
-	if rec := g.loaded(parked.Run).Record; rec.Place != store.PlaceParked || rec.Fence.Epoch != fence.Epoch || rec.Recoveries != 0 {
+	if rec := g.loaded(parked.Run).Record; rec.QueueState != store.StateParked || rec.Fence.Epoch != fence.Epoch || rec.Recoveries != 0 {
 		t.Errorf("a recovery has moved a parked run: got %+v", rec)
 	}
 	g.sound()
@@ -97,11 +97,11 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 	var creates []store.Create
 	for range chores + 50 {
 		l := event.NewRunID(g.clock.Now(), 0)
-		creates = append(creates, store.Create{Run: l, Class: guardedClass, Frame: []byte("frame"), CID: g.ids.CID(), Seq: 1})
+		creates = append(creates, store.Create{Run: l, Route: guardedRoute, Frame: []byte("frame"), CommitID: g.ids.CommitID(), Seq: 1})
 	}
 	_, err := g.Create(g.ctx, creates)
 	g.check(err)
-	request := store.Claim{Session: dead, Token: g.ids.Token(), Classes: []store.Class{guardedClass}, Max: len(creates)}
+	request := store.Claim{Session: dead, Token: g.ids.Token(), Routes: []store.Route{guardedRoute}, Max: len(creates)}
 	got, err := g.Claim(g.ctx, request)
 	g.check(err)
 	if len(got.Runs) != len(creates) {

@@ -36,13 +36,13 @@ func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry,
 
 // auditEntry is an entry as the scripts write it.
 type auditEntry struct {
-	Time   string          `json:"t"`
-	Reason store.Reason    `json:"w"`
-	By     store.SessionID `json:"b"`
-	Owner  store.SessionID `json:"o"`
-	Place  string          `json:"p"`
-	Status byte            `json:"s"`
-	Epoch  string          `json:"e"`
+	Time       string          `json:"t"`
+	Reason     store.Reason    `json:"w"`
+	By         store.SessionID `json:"b"`
+	Owner      store.SessionID `json:"o"`
+	QueueState string          `json:"p"`
+	Status     byte            `json:"s"`
+	Epoch      string          `json:"e"`
 }
 
 func auditOf(run event.RunID, kept []string) ([]store.AuditEntry, error) {
@@ -55,7 +55,7 @@ func auditOf(run event.RunID, kept []string) ([]store.AuditEntry, error) {
 		epoch, _ := strconv.ParseUint(e.Epoch, 16, 64) // of a run without metadata there is none
 		all = append(all, store.AuditEntry{
 			Time: timeOf(parseNumber(e.Time)), Run: run, Reason: e.Reason, By: e.By, Owner: e.Owner,
-			Place: store.Place(parseNumber(e.Place)), Status: statusOf(e.Status), Epoch: epoch,
+			QueueState: store.QueueState(parseNumber(e.QueueState)), Status: statusOf(e.Status), Epoch: epoch,
 		})
 	}
 	return all, nil

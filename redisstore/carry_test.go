@@ -55,7 +55,7 @@ func newCarrier(t *testing.T, good, bad *redisstore.Store, clock *storetest.Cloc
 	}
 	for p := range good.Partitions() {
 		id := c.session(p)
-		session := store.Session{Partition: p, ID: id, TTL: 1000 * time.Hour, Classes: []store.Class{orders}}
+		session := store.Session{Partition: p, ID: id, TTL: 1000 * time.Hour, Routes: []store.Route{orders}}
 		if err := good.OpenSession(ctx, session); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// classes the highest priority first, then the run that has been ready for longest.
+// routes the highest priority first, then the run that has been ready for longest.
 // Repeated with the same token, as long as there was no other claim of the
 // session between them, it returns the same runs.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
@@ -22,8 +22,8 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	session := sessionCode(c.Session)
 	keys := []string{p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session)}
 	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0)}
-	for _, class := range c.Classes {
-		code := s.names.codeOf(class)
+	for _, route := range c.Routes {
+		code := s.names.codeOf(route)
 		keys, args = append(keys, p.ready(code)), append(args, code)
 	}
 	request := &call{script: scriptClaim, p: p, keys: keys, args: args}
@@ -106,7 +106,7 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 		Recoveries: h.recoveries, N: h.frames, Seq: h.seq, Last: h.last, Bytes: h.bytes, Mail: h.flags&hasMail != 0,
 	}
 	var err error
-	if run.Class, err = s.classOf(ctx, p, a.text(2)); err != nil {
+	if run.Route, err = s.routeOf(ctx, p, a.text(2)); err != nil {
 		return run, err
 	}
 	if len(a) > 4 { // its log is one frame, its inbox is empty

@@ -141,11 +141,11 @@ func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	p := s.partitionOf(c.Run)
 	u.keys[0], u.keys[1] = p.hot(short(c.Run))
 	u.call = call{script: script, p: p, keys: u.keys[:], room: u.all[:], size: len(c.Frame)}
-	now := head{wid: digestOf(c.WorkflowID), place: store.PlaceOwned, fence: c.Fence, last: c.Prev, seq: c.First - 1}
+	now := head{wid: digestOf(c.WorkflowID), place: store.StateOwned, fence: c.Fence, last: c.Prev, seq: c.First - 1}
 	then := now
-	then.last, then.seq = c.CID, c.Last
+	then.last, then.seq = c.CommitID, c.Last
 	if script == scriptFinish {
-		then.place, then.fence.Token = store.PlaceEnded, event.Token{}
+		then.place, then.fence.Token = store.StateEnded, event.Token{}
 	}
 	u.bytes[0], u.bytes[1], u.bytes[2] = now.appendGuard(u.guard[:0]), then.appendGuard(u.after[:0]), c.Frame
 	if c.Status != "" {
@@ -167,7 +167,7 @@ func (s *Store) commitAny(c *store.Commit) *call {
 		script: scriptCommit, p: p,
 		keys: []string{p.meta(run), p.log(run), p.inbox(run)},
 		args: []any{
-			s.at(), run, widKey(c.WorkflowID), wid[:], packFence(c.Fence), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CID),
+			s.at(), run, widKey(c.WorkflowID), wid[:], packFence(c.Fence), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CommitID),
 			packNumber(c.First - 1), packNumber(c.Last), max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due),
 			packStatus(c.Status), exemption(c), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
 			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish),

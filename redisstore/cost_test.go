@@ -103,8 +103,8 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	st := openURL(t, with(server.URL(), "partitions=1"))
 	defer st.Close()
 	admin := server.Client(t)
-	class, session := store.Class{Queue: "default", Workflow: "orders.fulfil"}, store.SessionID("wses_1")
-	if err := st.OpenSession(ctx, store.Session{ID: session, TTL: time.Minute, Classes: []store.Class{class}}); err != nil {
+	route, session := store.Route{Queue: "default", Workflow: "orders.fulfil"}, store.SessionID("wses_1")
+	if err := st.OpenSession(ctx, store.Session{ID: session, TTL: time.Minute, Routes: []store.Route{route}}); err != nil {
 		t.Fatal(err)
 	}
 	creates, commits := make([]store.Create, runs), make([]store.Commit, runs)
@@ -114,7 +114,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 				t.Fatal(got.Err)
 			}
 			c := &commits[i]
-			c.Prev, c.CID, c.First, c.Last = c.CID, event.NewCID(), c.Last+1, c.Last+2
+			c.Prev, c.CommitID, c.First, c.Last = c.CommitID, event.NewCommitID(), c.Last+1, c.Last+2
 		}
 	}
 	ops := []struct {
@@ -124,15 +124,15 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	}{
 		{"create", func() {
 			for i := range creates {
-				creates[i] = store.Create{Run: event.NewRunID(time.Now(), 0), Class: class, Frame: []byte("first"), Seq: 1, CID: event.NewCID()}
+				creates[i] = store.Create{Run: event.NewRunID(time.Now(), 0), Route: route, Frame: []byte("first"), Seq: 1, CommitID: event.NewCommitID()}
 			}
 			must(st.Create(ctx, creates))
 		}, 9.1, 340},
 		{"claim", func() {
-			claim := store.Claim{Session: session, Token: event.NewToken(), Classes: []store.Class{class}, Max: runs}
+			claim := store.Claim{Session: session, Token: event.NewToken(), Routes: []store.Route{route}, Max: runs}
 			for i, r := range must(st.Claim(ctx, claim)).Runs {
 				commits[i] = store.Commit{
-					Run: r.Run, Fence: r.Fence, Prev: r.Last, Frame: []byte("frame"), CID: event.NewCID(), First: 2, Last: 3,
+					Run: r.Run, Fence: r.Fence, Prev: r.Last, Frame: []byte("frame"), CommitID: event.NewCommitID(), First: 2, Last: 3,
 					Status: event.StatusRunning, Progress: true,
 				}
 			}

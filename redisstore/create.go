@@ -80,7 +80,7 @@ func (s *Store) creation(c *store.Create) *call {
 		session := sessionCode(c.Owner.Session)
 		keys = append(keys, p.session(session), p.owned(session))
 	}
-	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.Birth, c.Owner), size: size}
+	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.CreatedBy, c.Owner), size: size}
 }
 
 // terms is how many arguments say when a run may be created, and when it starts. Two for
@@ -89,7 +89,7 @@ const terms = 9
 
 // describe adds a new run, and the record that creates it, as the scripts want it
 // that store one.
-func (s *Store) describe(args []any, c *store.Create, birth event.ItemID, owner *store.Owner) []any {
+func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, owner *store.Owner) []any {
 	rest := extra{tags: c.Tags}
 	wid := widKey(c.WorkflowID)
 	if hashed(wid) {
@@ -100,13 +100,13 @@ func (s *Store) describe(args []any, c *store.Create, birth event.ItemID, owner 
 		within, packed = packed, ""
 	}
 	h := head{
-		wid: digestOf(c.WorkflowID), place: store.PlaceReady, last: c.CID, seq: c.Seq,
+		wid: digestOf(c.WorkflowID), place: store.StateReady, last: c.CommitID, seq: c.Seq,
 		status: cmp.Or(c.Status, event.StatusPending), frames: 1, bytes: len(c.Frame),
 	}
 	if owner != nil {
-		h.place, h.fence = store.PlaceOwned, store.Fence{Epoch: 1, Token: owner.Token}
+		h.place, h.fence = store.StateOwned, store.Fence{Epoch: 1, Token: owner.Token}
 	}
-	if birth != "" {
+	if createdBy != "" {
 		h.flags |= hasRest
 	}
 	if len(c.Items) > 0 {
@@ -117,7 +117,7 @@ func (s *Store) describe(args []any, c *store.Create, birth event.ItemID, owner 
 		h.flags |= hasRetention
 	}
 	args = append(args,
-		short(c.Run), s.names.codeOf(c.Class), className(c.Class), (*bytesArg)(&c.Frame), h.pack(), c.Priority, packed,
+		short(c.Run), s.names.codeOf(c.Route), routeName(c.Route), (*bytesArg)(&c.Frame), h.pack(), c.Priority, packed,
 	)
 	field := func(name, value string) {
 		if value != "" {
@@ -126,7 +126,7 @@ func (s *Store) describe(args []any, c *store.Create, birth event.ItemID, owner 
 	}
 	field("w", wid)
 	field("i", within)
-	field("B", string(birth))
+	field("B", string(createdBy))
 	field("u", string(c.Parent))
 	if c.Root == c.Parent && c.Root != "" {
 		field("x", "=")

@@ -33,7 +33,7 @@ func TestCreate_CompactsLogsBehindABacklog(t *testing.T) {
 		t.Errorf("the log of a run that is to start later takes %d bytes, want it compacted", n)
 	}
 	if n := client.HLen(f.ctx, "{x:0}:k").Val(); n != 2 {
-		t.Errorf("%d classes have names, want 2", n)
+		t.Errorf("%d routes have names, want 2", n)
 	}
 	sound(t, f.store)
 }

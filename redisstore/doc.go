@@ -22,7 +22,7 @@
 // # Keys
 //
 // With {p} for the tag, such as {flowgen:7}, R for the ULID of a run, C for a
-// class (queue and workflow), S for a session, and W for a workflow id:
+// route (queue and workflow), S for a session, and W for a workflow id:
 //
 //	{p}:m:R  hash   metadata of a run, below
 //	{p}:l:R  stream its log: entry n-0 is frame n
@@ -50,8 +50,8 @@
 //
 //	{p}:t    zset   timers          {p}:e    zset   leases of sessions
 //	{p}:A    hash   u for how long sessions were heard, h when the last one was; n when one
-//	                looked for runs that nobody serves, o and O the class and rank it came to
-//	{p}:w    hash   wakes by class  {p}:k    hash   names of classes
+//	                looked for runs that nobody serves, o and O the route and rank it came to
+//	{p}:w    hash   wakes by route  {p}:k    hash   names of routes
 //	{p}:u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
 //	{p}:p    zset   open runs       {p}:f    zset   done runs, both by their creation
 //	{p}:d    zset   done runs by the time when they may be purged
@@ -70,12 +70,12 @@
 // the position, the status and the counters of the run, and with flags that say which
 // of the other fields an operation must read. head.go has its layout. So
 // most operations compare and change one field. The others are p the data of the
-// place, c class, a created, r priority, w workflow id, h chain, u parent, x root,
+// place, c route, a created, r priority, w workflow id, h chain, u parent, x root,
 // j and J retention, i tags, y until when the run is watched, Y until when
 // the streams of its chain are followed, B the record that created it, N the run that it
 // continued as, F the sessions that have blocked it.
 //
-// Classes and sessions are named by hashes, which are computed: nothing has to be
+// Routes and sessions are named by hashes, which are computed: nothing has to be
 // looked up to claim, and no name is given out twice after a failover.
 //
 // # Logs
@@ -88,7 +88,7 @@
 // stream takes 4 KiB with its first entry; scripts that park or end a run put a copy
 // in its place, which takes only the bytes it needs, and so do those that create one, if
 // it is not claimed soon: it starts later, is queued after another one, or more than a
-// hundred runs of its class are ready. Logs are read by XRANGE, in one transaction with the metadata.
+// hundred runs of its route are ready. Logs are read by XRANGE, in one transaction with the metadata.
 // Scripts do not read them, but for one case: a claim hands over the log of a run that
 // has nothing but a short first frame. That takes the server 2 µs more than if the
 // session asked for it, and saves six commands.
@@ -113,7 +113,7 @@
 //
 // # Waiting
 //
-// Nothing polls. Scripts publish which classes they make ready, and which runs have
+// Nothing polls. Scripts publish which routes they make ready, and which runs have
 // unread items; a process listens on one connection, however many calls wait in it, and
 // takes a wake by a script, so that each goes to one worker. Published messages may be
 // lost; so the process looks again after each new connection, and a Wait ends after five
@@ -143,7 +143,7 @@
 // pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, purge.go, inspect.go, notes.go; examine.go, examined.go, flaw.go and
+// await.go, list.go, purge.go, inspect.go, notes.go; examine.go, examined.go, defect.go and
 // repair.go serve package fsck, and the files with stream in their names do the same
 // for streams; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by

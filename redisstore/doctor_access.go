@@ -160,7 +160,7 @@ func (n *node) judge(trials []*trial) []store.Finding {
 		}
 		slices.Sort(names)
 		found := fmt.Sprintf("%s refused on partition %s: %v", strings.Join(slices.Compact(names), ", "), strings.Join(slices.Compact(partitions), ", "), refused[reason][0].cmd.Err())
-		findings = append(findings, fail(found, "all commands of the store", n.mend(refused[reason][0].cmd.Err(), names...)))
+		findings = append(findings, fail(found, "all commands of the store", n.repair(refused[reason][0].cmd.Err(), names...)))
 	}
 	return findings
 }
@@ -171,8 +171,8 @@ func kind(err error) string {
 	return word
 }
 
-// mend says what to do about commands that are refused.
-func (n *node) mend(err error, names ...string) string {
+// repair says what to do about commands that are refused.
+func (n *node) repair(err error, names ...string) string {
 	switch kind(err) {
 	case "NOPERM":
 		return fmt.Sprintf("Run ACL SETUSER %s ~{%s:* &{%s:* +%s, or give it all rules of docs/redis.md.",
@@ -221,7 +221,7 @@ func checkScripts(ctx context.Context, n *node) []store.Finding {
 		}
 	}
 	if err := n.client.Eval(ctx, "return redis.call('EXISTS', KEYS[1])", []string{n.parts[0].never()}).Err(); err != nil {
-		return []store.Finding{fail("a script that only looks does not run: "+err.Error(), "", n.mend(err, "eval", "exists"))}
+		return []store.Finding{fail("a script that only looks does not run: "+err.Error(), "", n.repair(err, "eval", "exists"))}
 	}
 	return []store.Finding{fine(fmt.Sprintf("all %d scripts can be loaded", len(scripts())))}
 }

@@ -26,7 +26,7 @@ func checkFormatMark(ctx context.Context, n *node) []store.Finding {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return []store.Finding{fail("key "+p.format()+" is of another kind", "a string", otherPrefix)}
 	case !errors.Is(err, redis.Nil):
-		return []store.Finding{fail("key "+p.format()+" cannot be read: "+err.Error(), "", n.mend(err, "get"))}
+		return []store.Finding{fail("key "+p.format()+" cannot be read: "+err.Error(), "", n.repair(err, "get"))}
 	}
 	if runs, err := n.client.Exists(ctx, p.open(), p.done(), p.leases()).Result(); err == nil && runs > 0 {
 		return []store.Finding{warn("the mark of the store is gone, and there are runs: the server has lost data", p.format(),

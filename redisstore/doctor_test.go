@@ -189,7 +189,7 @@ func TestSTORE4_TheDoctorFindsEachSettingThatIsWrong(t *testing.T) {
 	// A process that writes a file would outlive the server, and the test.
 	says(t, server, "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0")
 	if got := above(examine(t, st), store.SeverityInfo); len(got) > 0 {
-		t.Errorf("findings once all is mended:\n%s", strings.Join(got, "\n"))
+		t.Errorf("findings once all is repaired:\n%s", strings.Join(got, "\n"))
 	}
 }
 

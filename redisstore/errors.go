@@ -17,8 +17,8 @@ import (
 // errDamaged says that keys of the database contradict each other.
 var errDamaged = errors.New("the database is damaged")
 
-// errNameless is damage that is about all runs of a class.
-var errNameless = fmt.Errorf("%w: a class has no name", errDamaged)
+// errNameless is damage that is about all runs of a route.
+var errNameless = fmt.Errorf("%w: a route has no name", errDamaged)
 
 // hints says what to do about the errors of a server, by what they begin with.
 var hints = map[string]string{

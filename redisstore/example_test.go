@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A doctor looks at the servers of a store and says what should be mended.
+// A doctor looks at the servers of a store and says what should be repaired.
 func ExampleStore_Examine() {
 	url, stop := redistest.Example("--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes")
 	defer stop()

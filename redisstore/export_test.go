@@ -12,7 +12,7 @@ func HeadWithFrames(n uint64) func(packed string) string {
 }
 
 // HeadInPlace changes the place that a head says.
-func HeadInPlace(p store.Place) func(packed string) string {
+func HeadInPlace(p store.QueueState) func(packed string) string {
 	return func(packed string) string {
 		h := unpackHead(packed)
 		h.place = p
@@ -29,7 +29,7 @@ func ScriptOf(argument any) string {
 		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptCloseSession, scriptClaim, scriptClaimRun,
 		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptNote, scriptPurge, scriptDelete,
 		scriptOutbox, scriptMark, scriptConfirm, scriptAppend, scriptFinish,
-		scriptMendRun, scriptMendLinks, scriptMendName, scriptForget, scriptReplace, scriptPublish, scriptStream,
+		scriptRepairRun, scriptRepairLinks, scriptRepairName, scriptForget, scriptReplace, scriptPublish, scriptStream,
 	} {
 		if argument == &s.sha || argument == &s.text {
 			return s.name

@@ -222,7 +222,7 @@ func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
 func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
 	for name, lose := range map[string]func(head string) string{
 		"the log is shorter":        redisstore.HeadWithFrames(1),
-		"the run has ended earlier": redisstore.HeadInPlace(store.PlaceEnded),
+		"the run has ended earlier": redisstore.HeadInPlace(store.StateEnded),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)

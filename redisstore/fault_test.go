@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-var orders = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+var orders = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
 // writer commits to owned runs, as a worker does: the same bytes again until
 // there is an answer.
@@ -62,11 +62,11 @@ func newWriter(t *testing.T, good, st *redisstore.Store, runs int) *writer {
 		t.Fatal(err)
 	}
 	for p := range good.Partitions() {
-		s := store.Session{Partition: p, ID: w.ids.Session(), Worker: "writer", TTL: time.Hour, Classes: []store.Class{orders}}
+		s := store.Session{Partition: p, ID: w.ids.Session(), Worker: "writer", TTL: time.Hour, Routes: []store.Route{orders}}
 		if err := good.OpenSession(ctx, s); err != nil {
 			t.Fatal(err)
 		}
-		got, err := good.Claim(ctx, store.Claim{Partition: p, Session: s.ID, Token: event.NewToken(), Classes: s.Classes, Max: runs})
+		got, err := good.Claim(ctx, store.Claim{Partition: p, Session: s.ID, Token: event.NewToken(), Routes: s.Routes, Max: runs})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -135,13 +135,13 @@ func TestREC2_RunsOfAWorkerThatCannotBeReachedAreTakenOver(t *testing.T) {
 	var steps atomic.Int32
 	f.work(f.store, cfg, func(context.Context, string) (string, error) {
 		steps.Add(1)
-		return "by the heir", nil
+		return "by the successor", nil
 	})
 	if got := result(f, run); got != "order shipped" {
 		t.Errorf("result: got %q", got)
 	}
 	if steps.Load() != 3 {
-		t.Errorf("the heir executed %d steps, want 3", steps.Load())
+		t.Errorf("the successor executed %d steps, want 3", steps.Load())
 	}
 	entries, err := f.store.Audit(f.ctx, run.ID())
 	if err != nil || len(entries) != 1 || entries[0].Reason != store.ReasonExpiredClaim {

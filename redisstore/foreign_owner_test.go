@@ -30,13 +30,13 @@ func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	classes := []store.Class{{Queue: workflow.DefaultQueue, Workflow: "test.owned"}}
+	routes := []store.Route{{Queue: workflow.DefaultQueue, Workflow: "test.owned"}}
 	for id, ttl := range map[store.SessionID]time.Duration{"alive": time.Hour, "dead": time.Millisecond} {
-		if err := st.OpenSession(ctx, store.Session{ID: id, TTL: ttl, Classes: classes}); err != nil {
+		if err := st.OpenSession(ctx, store.Session{ID: id, TTL: ttl, Routes: routes}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	claim := store.Claim{Session: "alive", Classes: classes, Max: 1, Token: event.NewToken()}
+	claim := store.Claim{Session: "alive", Routes: routes, Max: 1, Token: event.NewToken()}
 	claimed, err := st.Claim(ctx, claim)
 	if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run != run.ID() {
 		t.Fatalf("claim: got %+v, %v, want run %s", claimed, err, run.ID())

@@ -27,7 +27,7 @@ type guarded struct {
 	ids   *storetest.IDs
 }
 
-var guardedClass = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+var guardedRoute = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
 func openGuarded(t *testing.T) *guarded {
 	t.Helper()
@@ -62,7 +62,7 @@ func (g *guarded) check(err error) {
 func (g *guarded) session() store.SessionID {
 	g.t.Helper()
 	id := g.ids.Session()
-	g.check(g.OpenSession(g.ctx, store.Session{ID: id, TTL: time.Minute, Classes: []store.Class{guardedClass}}))
+	g.check(g.OpenSession(g.ctx, store.Session{ID: id, TTL: time.Minute, Routes: []store.Route{guardedRoute}}))
 	return id
 }
 
@@ -74,7 +74,7 @@ func (g *guarded) start(workflowID string, change ...func(*store.Create)) *store
 		slot = event.SlotOf(workflowID)
 	}
 	l := storetest.NewLog(g.ids, g.clock, g.ids.Run(g.clock.Now(), slot), event.Spec{
-		Workflow: guardedClass.Workflow, Queue: guardedClass.Queue, WorkflowID: workflowID,
+		Workflow: guardedRoute.Workflow, Queue: guardedRoute.Queue, WorkflowID: workflowID,
 	})
 	c := l.Create()
 	for _, f := range change {
@@ -170,7 +170,7 @@ func TestCommit_EachScriptComparesTheFenceAndThePosition(t *testing.T) {
 				"a newer epoch":   func(c *store.Commit) { c.Fence.Epoch++ },
 				"another token":   func(c *store.Commit) { c.Fence.Token = g.ids.Token() },
 				"an empty token":  func(c *store.Commit) { c.Fence.Token = event.Token{} },
-				"another frame":   func(c *store.Commit) { c.Prev = g.ids.CID() },
+				"another frame":   func(c *store.Commit) { c.Prev = g.ids.CommitID() },
 				"the first frame": func(c *store.Commit) { c.Prev = before },
 			} {
 				rec := g.loaded(l.Run).Record
@@ -249,8 +249,8 @@ func TestCommit_EachScriptSetsThePosition(t *testing.T) {
 			got := g.answer(c)
 			g.check(got.Err)
 			rec := g.loaded(l.Run).Record
-			if rec.N != 2 || got.N != 2 || rec.Seq != c.Last || rec.Last != c.CID {
-				t.Errorf("position: got %+v after %+v, want frame 2, event %d, %s", rec, got, c.Last, c.CID)
+			if rec.N != 2 || got.N != 2 || rec.Seq != c.Last || rec.Last != c.CommitID {
+				t.Errorf("position: got %+v after %+v, want frame 2, event %d, %s", rec, got, c.Last, c.CommitID)
 			}
 			g.sound()
 			again := g.answer(c)
@@ -270,7 +270,7 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 	g.check(g.answer(c).Err)
 	l.Accept(c)
 	rec := g.loaded(l.Run).Record
-	if rec.Place != store.PlaceEnded || rec.Owner != "" || rec.Fence.Token != (event.Token{}) || rec.Status != event.StatusCompleted {
+	if rec.QueueState != store.StateEnded || rec.Owner != "" || rec.Fence.Token != (event.Token{}) || rec.Status != event.StatusCompleted {
 		t.Fatalf("record: got %+v, want an ended run that nobody owns", rec)
 	}
 	beat, err := g.Heartbeat(g.ctx, 0, session)
@@ -316,7 +316,7 @@ func TestFinish_TheShortScriptLeavesARunWithMailToTheLongOne(t *testing.T) {
 func TestFinish_TheShortScriptKeepsARunThatIsNeeded(t *testing.T) {
 	for what, need := range map[string]func(g *guarded) (*storetest.Log, store.Fence){
 		"by who created it": func(g *guarded) (*storetest.Log, store.Fence) {
-			return g.own(g.session(), "", func(c *store.Create) { c.Birth = "record" })
+			return g.own(g.session(), "", func(c *store.Create) { c.CreatedBy = "record" })
 		},
 		"by its own records": func(g *guarded) (*storetest.Log, store.Fence) {
 			l, fence := g.own(g.session(), "")

@@ -33,9 +33,9 @@ import (
 // It is overwritten with each move, so that nothing has to be removed.
 type head struct {
 	wid        digest
-	place      store.Place
+	place      store.QueueState
 	fence      store.Fence
-	last       event.CID
+	last       event.CommitID
 	seq        uint64
 	status     event.Status
 	flags      byte
@@ -53,13 +53,13 @@ const (
 
 // Flags of a head. Without any, a run needs no more than the shortest scripts do.
 const (
-	hasMail      = 1 << iota // there is something in its inbox
-	isWatched                // field y says until when somebody watches
-	hasRest                  // there may be more to do at its end: notes, records, the record that created it, followers of its streams
-	hasRetention             // field j says how long it is kept
-	isClosing                // its senders are told to come later
-	hasMisfits               // field F says who could not replay it
-	isExempt                 // while it is owned: the end of its session is not counted
+	hasMail         = 1 << iota // there is something in its inbox
+	isWatched                   // field y says until when somebody watches
+	hasRest                     // there may be more to do at its end: notes, records, the record that created it, followers of its streams
+	hasRetention                // field j says how long it is kept
+	isClosing                   // its senders are told to come later
+	hasIncompatible             // field F says who could not replay it
+	isExempt                    // while it is owned: the end of its session is not counted
 )
 
 // digest is a workflow id in eight bytes: enough to notice that a commit names another one
@@ -77,7 +77,7 @@ func digestOf(workflowID string) (d digest) {
 
 // packFence returns what a script compares that only the owner may use.
 func packFence(f store.Fence) []byte {
-	owned := head{place: store.PlaceOwned, fence: f}
+	owned := head{place: store.StateOwned, fence: f}
 	return owned.appendGuard(make([]byte, 0, guardSize))[fenceFrom : fenceFrom+fenceSize]
 }
 
@@ -108,7 +108,7 @@ func unpackHead(packed string) (h head) {
 	}
 	b := []byte(packed)
 	copy(h.wid[:], b)
-	h.place = store.Place(b[fenceFrom] - '0')
+	h.place = store.QueueState(b[fenceFrom] - '0')
 	copy(h.fence.Token[:], b[9:])
 	h.fence.Epoch = binary.BigEndian.Uint64(b[17:])
 	copy(h.last[:], b[25:])

@@ -21,20 +21,20 @@ var sameHead = cmp.AllowUnexported(head{})
 // odd are heads whose values are at the edges of what they can be.
 var odd = map[string]head{
 	"empty":       {},
-	"one":         {place: store.PlaceReady, frames: 1, seq: 1, bytes: 1, status: event.StatusPending},
-	"low full":    {place: store.PlaceOwned, fence: store.Fence{Epoch: math.MaxUint32}, seq: math.MaxUint32, bytes: math.MaxUint32},
-	"beyond 2^53": {place: store.PlaceParked, fence: store.Fence{Epoch: 1<<53 + 1}, seq: 1<<53 + 1},
+	"one":         {place: store.StateReady, frames: 1, seq: 1, bytes: 1, status: event.StatusPending},
+	"low full":    {place: store.StateOwned, fence: store.Fence{Epoch: math.MaxUint32}, seq: math.MaxUint32, bytes: math.MaxUint32},
+	"beyond 2^53": {place: store.StateParked, fence: store.Fence{Epoch: 1<<53 + 1}, seq: 1<<53 + 1},
 	"greatest": {
-		wid: digest{255, 255, 255, 255, 255, 255, 255, 255}, place: store.PlaceEnded,
+		wid: digest{255, 255, 255, 255, 255, 255, 255, 255}, place: store.StateEnded,
 		fence: store.Fence{Epoch: math.MaxUint64, Token: event.Token{255, 255, 255, 255, 255, 255, 255, 255}},
-		last:  event.CID{255, 0, 255}, seq: math.MaxUint64, status: statuses[len(statuses)-1], flags: 255,
+		last:  event.CommitID{255, 0, 255}, seq: math.MaxUint64, status: statuses[len(statuses)-1], flags: 255,
 		recoveries: math.MaxUint16, frames: math.MaxUint32, bytes: 1<<48 - 1,
 	},
 }
 
 func heads(t *rapid.T) head {
 	h := head{
-		place: store.Place(rapid.IntRange(0, 6).Draw(t, "place")), seq: rapid.Uint64().Draw(t, "seq"), flags: rapid.Byte().Draw(t, "flags"),
+		place: store.QueueState(rapid.IntRange(0, 6).Draw(t, "place")), seq: rapid.Uint64().Draw(t, "seq"), flags: rapid.Byte().Draw(t, "flags"),
 		fence: store.Fence{Epoch: rapid.Uint64().Draw(t, "epoch")}, frames: uint64(rapid.Uint32().Draw(t, "frames")),
 		recoveries: int(rapid.Uint16().Draw(t, "recoveries")), bytes: rapid.IntRange(0, 1<<48-1).Draw(t, "bytes"),
 		status: rapid.SampledFrom(append(statuses, "")).Draw(t, "status"),
@@ -62,7 +62,7 @@ func TestHead_IsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestHead_OfAnotherSizeIsNone(t *testing.T) {
-	whole := (&head{place: store.PlaceReady, frames: 1}).pack()
+	whole := (&head{place: store.StateReady, frames: 1}).pack()
 	for _, packed := range []string{"", "x", whole[1:], whole + "x"} {
 		if diff := cmp.Diff(head{}, unpackHead(packed), sameHead); diff != "" {
 			t.Errorf("%d bytes (-want +got):\n%s", len(packed), diff)
@@ -81,7 +81,7 @@ func TestHead_CountsNoMoreRecoveriesThanItHasRoomFor(t *testing.T) {
 func TestHead_BeginsWithWhatGuardsACommit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := heads(t)
-		h.place = store.PlaceOwned
+		h.place = store.StateOwned
 		var u usualCall
 		g := &Store{cfg: Config{Prefix: "x"}, parts: []*partition{newPartition("x", 0)}}
 		run := event.NewRunID(time.Now(), 0)
@@ -127,9 +127,9 @@ func TestHead_ScriptsChangeItAsItIsRead(t *testing.T) {
 	for name, h := range odd {
 		t.Run(name, func(t *testing.T) {
 			for call, change := range map[string]func(h *head){
-				"moved(ARGV[1], '3')": func(h *head) { h.place, h.fence.Token = store.PlaceParked, event.Token{} },
+				"moved(ARGV[1], '3')": func(h *head) { h.place, h.fence.Token = store.StateParked, event.Token{} },
 				"refenced(ARGV[1], '2', ARGV[2])": func(h *head) {
-					h.place, h.fence.Token, h.fence.Epoch = store.PlaceOwned, token, h.fence.Epoch+1
+					h.place, h.fence.Token, h.fence.Epoch = store.StateOwned, token, h.fence.Epoch+1
 				},
 				"with_flag(ARGV[1], has_rest, true)":      func(h *head) { h.flags |= hasRest },
 				"with_flag(ARGV[1], is_closing, false)":   func(h *head) { h.flags &^= isClosing },
@@ -144,12 +144,12 @@ func TestHead_ScriptsChangeItAsItIsRead(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", call, diff)
 				}
 			}
-			if got := lua(t, "place_of(ARGV[1])", h.pack()); got != string(rune('0'+h.place)) {
+			if got := lua(t, "queue_state_of(ARGV[1])", h.pack()); got != string(rune('0'+h.place)) {
 				t.Errorf("place: got %v, want %d", got, h.place)
 			}
 		})
 	}
-	if got := lua(t, "place_of(ARGV[1]) == false and place_of(false) == false", "short"); got != int64(1) {
+	if got := lua(t, "queue_state_of(ARGV[1]) == false and queue_state_of(false) == false", "short"); got != int64(1) {
 		t.Errorf("the place of what is no head: got %v, want none", got)
 	}
 }
@@ -168,7 +168,7 @@ func TestHead_CountersAreExactOverTheirWholeRange(t *testing.T) {
 			if got.Fence.Epoch != epoch+1 || got.Seq != seq {
 				t.Fatalf("claimed: got epoch %d and event %d, want %d and %d", got.Fence.Epoch, got.Seq, epoch+1, seq)
 			}
-			wrong := store.Commit{Run: l.Run, Fence: got.Fence, Prev: got.Last, Frame: []byte("x"), CID: g.ids.CID(), First: seq, Last: seq + 1}
+			wrong := store.Commit{Run: l.Run, Fence: got.Fence, Prev: got.Last, Frame: []byte("x"), CommitID: g.ids.CommitID(), First: seq, Last: seq + 1}
 			var conflict *store.ConflictError
 			if err := g.answer(wrong).Err; !errors.As(err, &conflict) || conflict.StoredSeq != seq {
 				t.Errorf("another event: got error %v, want a conflict with event %d", err, seq)
@@ -193,7 +193,7 @@ func TestHead_CountersAreExactOverTheirWholeRange(t *testing.T) {
 			}
 			trail, err := g.Audit(g.ctx, l.Run)
 			g.check(err)
-			if len(trail) != 1 || trail[0].Epoch != epoch+1 || trail[0].Place != store.PlaceOwned {
+			if len(trail) != 1 || trail[0].Epoch != epoch+1 || trail[0].QueueState != store.StateOwned {
 				t.Errorf("audit trail: got %+v, want one entry of epoch %d", trail, epoch+1)
 			}
 		})

@@ -40,13 +40,13 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 
 // keySet holds the names that occur in the keys of a partition.
 type keySet struct {
-	runs, names, classes, sessions []string
-	streams                        []string // of each its chain, a colon and its name
+	runs, names, routes, sessions []string
+	streams                       []string // of each its chain, a colon and its name
 }
 
 func (k *keySet) equal(o *keySet) bool {
 	return slices.Equal(k.runs, o.runs) && slices.Equal(k.names, o.names) &&
-		slices.Equal(k.classes, o.classes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams)
+		slices.Equal(k.routes, o.routes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams)
 }
 
 // errMoving says that a partition could not be read at rest.
@@ -84,25 +84,25 @@ type view struct {
 	p    *partition
 	keys *keySet
 
-	open, done, leases             *redis.ZSliceCmd
-	timers, purges, held, outbox   *redis.ZSliceCmd
-	classes, active, latest, wakes *redis.MapStringStringCmd
-	audit                          map[string]*redis.StringSliceCmd
-	runs                           map[string]reading
-	seen                           map[string]*redis.ZSliceCmd
-	lines, ready, owned            map[string]*redis.StringSliceCmd
-	hidden, sessions, mail         map[string]*redis.MapStringStringCmd
-	sent, bodies                   map[string]*redis.MapStringStringCmd
-	streams                        map[string]*redis.MapStringStringCmd // by chain
-	chunks                         map[string]*redis.XMessageSliceCmd   // by chain and name
-	writers                        map[string]*redis.MapStringStringCmd
+	open, done, leases            *redis.ZSliceCmd
+	timers, purges, held, outbox  *redis.ZSliceCmd
+	routes, active, latest, wakes *redis.MapStringStringCmd
+	audit                         map[string]*redis.StringSliceCmd
+	runs                          map[string]reading
+	seen                          map[string]*redis.ZSliceCmd
+	lines, ready, owned           map[string]*redis.StringSliceCmd
+	hidden, sessions, mail        map[string]*redis.MapStringStringCmd
+	sent, bodies                  map[string]*redis.MapStringStringCmd
+	streams                       map[string]*redis.MapStringStringCmd // by chain
+	chunks                        map[string]*redis.XMessageSliceCmd   // by chain and name
+	writers                       map[string]*redis.MapStringStringCmd
 }
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	p := v.p
 	v.open, v.done = tx.ZRangeWithScores(ctx, p.open(), 0, -1), tx.ZRangeWithScores(ctx, p.done(), 0, -1)
 	v.leases, v.timers = tx.ZRangeWithScores(ctx, p.leases(), 0, -1), tx.ZRangeWithScores(ctx, p.timers(), 0, -1)
-	v.classes, v.wakes = tx.HGetAll(ctx, p.classes()), tx.HGetAll(ctx, p.wakes())
+	v.routes, v.wakes = tx.HGetAll(ctx, p.routes()), tx.HGetAll(ctx, p.wakes())
 	v.active, v.latest = tx.HGetAll(ctx, p.active()), tx.HGetAll(ctx, p.latest())
 	v.purges, v.held = tx.ZRangeWithScores(ctx, p.purges(), 0, -1), tx.ZRangeWithScores(ctx, p.held(), 0, -1)
 	v.outbox = tx.ZRangeWithScores(ctx, p.outbox(), 0, -1)
@@ -122,8 +122,8 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	for _, name := range v.keys.names {
 		v.lines[name] = tx.LRange(ctx, p.line(name), 0, -1)
 	}
-	for _, class := range v.keys.classes {
-		v.ready[class] = tx.ZRange(ctx, p.ready(class), 0, -1)
+	for _, route := range v.keys.routes {
+		v.ready[route] = tx.ZRange(ctx, p.ready(route), 0, -1)
 	}
 	for _, session := range v.keys.sessions {
 		v.sessions[session], v.mail[session] = tx.HGetAll(ctx, p.session(session)), tx.HGetAll(ctx, p.mail(session))
@@ -135,7 +135,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 func (v *view) found() *keySet {
 	k := &keySet{
 		runs: slices.Concat(members(v.open), members(v.done), members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
-		classes: slices.Sorted(maps.Keys(v.classes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
+		routes: slices.Sorted(maps.Keys(v.routes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
 	}
 	// A chain may be named after a run that is gone.
 	for _, r := range v.runs {

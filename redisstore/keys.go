@@ -52,16 +52,16 @@ func (p *partition) streams(chain string) string       { return p.tag + "S:" + c
 func (p *partition) chunks(chain, name string) string  { return p.tag + "C:" + chain + ":" + name }
 func (p *partition) writers(chain, name string) string { return p.tag + "W:" + chain + ":" + name }
 
-// The keys of a class, a session and a workflow id, by their codes.
-func (p *partition) ready(class string) string     { return p.tag + "r:" + class }
-func (p *partition) blocked(class string) string   { return p.tag + "b:" + class }
+// The keys of a route, a session and a workflow id, by their codes.
+func (p *partition) ready(route string) string     { return p.tag + "r:" + route }
+func (p *partition) blocked(route string) string   { return p.tag + "b:" + route }
 func (p *partition) session(session string) string { return p.tag + "z:" + session }
 func (p *partition) owned(session string) string   { return p.tag + "o:" + session }
 func (p *partition) mail(session string) string    { return p.tag + "a:" + session }
 func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
 
 // The keys of the partition as a whole: they are not put together for each command.
-func (p *partition) classes() string { return p.whole['k'] }
+func (p *partition) routes() string  { return p.whole['k'] }
 func (p *partition) wakes() string   { return p.whole['w'] }
 func (p *partition) timers() string  { return p.whole['t'] }
 func (p *partition) leases() string  { return p.whole['e'] }
@@ -115,17 +115,17 @@ func code(kind, name string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-func classCode(c store.Class) string { return code("class", className(c)) }
-func classCodes(all []store.Class) string {
+func routeCode(c store.Route) string { return code("class", routeName(c)) }
+func routeCodes(all []store.Route) string {
 	var b strings.Builder
 	for _, c := range all {
-		b.WriteString(classCode(c))
+		b.WriteString(routeCode(c))
 	}
 	return b.String()
 }
-func className(c store.Class) string       { return c.Queue + "\x00" + c.Workflow }
+func routeName(c store.Route) string       { return c.Queue + "\x00" + c.Workflow }
 func sessionCode(s store.SessionID) string { return code("session", string(s)) }
-func parseClass(name string) (c store.Class) {
+func parseRoute(name string) (c store.Route) {
 	c.Queue, c.Workflow, _ = strings.Cut(name, "\x00")
 	return c
 }

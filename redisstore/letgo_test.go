@@ -12,11 +12,11 @@ import (
 // the last of it.
 func TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack(t *testing.T) {
 	const year = 365 * 24 * time.Hour
-	confirmed := func(g *guarded, run event.RunID) { g.check(g.Confirm(g.ctx, run, "birth")) }
+	confirmed := func(g *guarded, run event.RunID) { g.check(g.Confirm(g.ctx, run, "createdBy")) }
 	for what, hold := range map[string]func(g *guarded) (run event.RunID, letGo, last func()){
 		"by who created it, and by its chain": func(g *guarded) (event.RunID, func(), func()) {
 			session := g.session()
-			l, fence := g.own(session, "", func(c *store.Create) { c.Birth = "birth" })
+			l, fence := g.own(session, "", func(c *store.Create) { c.CreatedBy = "createdBy" })
 			c, next := l.Continue(fence, nil, l.Work()...)
 			g.check(g.answer(c).Err)
 			return l.Run, func() { confirmed(g, l.Run) }, func() {
@@ -70,7 +70,7 @@ func TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack(t *testing.T) {
 // that has a record in the outbox.
 func (g *guarded) endedWithRecord() event.RunID {
 	g.t.Helper()
-	l, fence := g.own(g.session(), "", func(c *store.Create) { c.Birth = "birth" })
+	l, fence := g.own(g.session(), "", func(c *store.Create) { c.CreatedBy = "createdBy" })
 	c := l.Commit(fence, l.End(event.StatusCompleted)...)
 	c.Effect, c.Status = store.EffectFinish, event.StatusCompleted
 	c.Send = []store.Send{{ID: "record", To: g.start("").Run, Body: []byte("body")}}

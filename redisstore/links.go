@@ -7,15 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// MendLinks changes the outbox of a run and what others have left with it, if both
+// RepairLinks changes the outbox of a run and what others have left with it, if both
 // are as they were examined.
-func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, error) {
+func (e *partitionScan) RepairLinks(ctx context.Context, m store.LinkRepair) (bool, error) {
 	p, run, owner := e.p, short(m.Run), ""
 	if r := e.snap.Runs[m.Run]; r != nil {
 		owner = string(r.Owner)
 	}
 	if e.sent[run] == nil && len(m.Remove) > 0 {
-		return false, nil // the examination has not seen it
+		return false, nil // the scan has not seen it
 	}
 	args := []any{e.s.at(), run, string(m.Reason), string(m.By), owner, len(m.Remove), len(m.Write), len(m.Confirm)}
 	for _, o := range m.Remove {
@@ -29,7 +29,7 @@ func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, er
 		args = append(args, string(id))
 	}
 	c := &call{
-		script: scriptMendLinks, p: p, args: args,
+		script: scriptRepairLinks, p: p, args: args,
 		keys: []string{p.meta(run), p.hidden(run), p.sent(run), p.bodies(run), p.outbox(), p.purges(), p.held()},
 	}
 	if err := e.s.do(ctx, c); err != nil {

@@ -20,7 +20,7 @@ func (k *keysOfScene) record(change func(id, known string)) {
 	}
 }
 
-func TestREC8_MendsChains(t *testing.T) {
+func TestREC8_RepairsChains(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
 		"8 it is purged too early":       {continued, func(k *keysOfScene) { k.do("zadd", k.purges(), 1, k.run) }, wrong(8, store.ReasonStuckTerminal)},
 		"11 a continuation is forgotten": {continued, func(k *keysOfScene) { k.do("hdel", k.meta(k.run), "N") }, wrong(11, store.ReasonStuckTerminal)},
@@ -34,7 +34,7 @@ func TestREC8_MendsChains(t *testing.T) {
 			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7, 11}, Run: "other", Reason: store.ReasonStuckRunning}},
 		"metadata of the first run": {continued, func(k *keysOfScene) { k.del(k.meta(k.run)) },
 			repairtest.Want{Invariants: []int{1, 2, 4, 5, 8, 11}, Reason: store.ReasonStuckTerminal}},
-	}, func(t *testing.T, d decayed) { d.mends(t) })
+	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
 // The log of the sender is damaged, too, and the repair blocks the run.
@@ -53,10 +53,10 @@ func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
 		"for whom is lost":     {parent, cut(func(k *keysOfScene) { k.del(k.sent(k.run)) }), ends},
 		"it is sound": {parent, cut(func(*keysOfScene) {}),
 			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
-	}, func(t *testing.T, d decayed) { d.mends(t) })
+	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-func TestREC8_MendsOutboxes(t *testing.T) {
+func TestREC8_RepairsOutboxes(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
 		"12 a record is lost": {parent, func(k *keysOfScene) { k.del(k.sent(k.run), k.bodies(k.run), k.outbox()) }, wrong(12, store.ReasonWrongRecord)},
 		"12 nobody knows how far a record is": {parent, func(k *keysOfScene) {
@@ -78,10 +78,10 @@ func TestREC8_MendsOutboxes(t *testing.T) {
 		"12 a record that does not exist is due": {parent, func(k *keysOfScene) { k.do("zadd", k.outbox(), 1, "00000000000001"+k.run+"x") },
 			repairtest.Want{Invariants: []int{12}}},
 		"5 records are counted anew": {parent, func(k *keysOfScene) { k.do("del", k.counter()) }, repairtest.Want{Invariants: []int{5}}},
-	}, func(t *testing.T, d decayed) { d.mends(t) })
+	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
+func TestREC8_RepairsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
 		"13 a child does not exist": {settled, func(k *keysOfScene) {
 			p, child := k.other, short(k.scene.Other)
@@ -91,21 +91,21 @@ func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 		}, wrong(13, store.ReasonWrongRecord)},
 		"13 the end of a child is not told": {settled, func(k *keysOfScene) { k.w.EndsUnheard(k.scene) },
 			repairtest.Want{Invariants: []int{13}, Run: "other", Reason: store.ReasonWrongRecord}},
-		"14 a birth that nobody confirms": {settled, func(k *keysOfScene) { k.do("hset", k.other.meta(short(k.scene.Other)), "B", "x") },
+		"14 a creation that nobody confirms": {settled, func(k *keysOfScene) { k.do("hset", k.other.meta(short(k.scene.Other)), "B", "x") },
 			repairtest.Want{Invariants: []int{14}, Run: "other", Reason: store.ReasonWrongRecord}},
 		"14 an item that nobody confirms": {settled, func(k *keysOfScene) {
 			created := parseNumber(k.client.HGet(k.ctx, k.meta(k.run), "a").Val())
 			k.do("zadd", k.seen(k.run), number(4e15+created), "x")
 		}, wrong(14, store.ReasonWrongRecord)},
-	}, func(t *testing.T, d decayed) { d.mends(t) })
+	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
 // A parent and its child are in different slots, on different nodes.
-func TestREC8_MendsLinksOnACluster(t *testing.T) {
+func TestREC8_RepairsLinksOnACluster(t *testing.T) {
 	for name, d := range map[string]decayed{
 		"12 a record is lost":               {parent, func(k *keysOfScene) { k.del(k.sent(k.run)) }, wrong(12, store.ReasonWrongRecord)},
 		"13 the end of a child is not told": {settled, func(k *keysOfScene) { k.w.EndsUnheard(k.scene) }, repairtest.Want{Invariants: []int{13}, Run: "other", Reason: store.ReasonWrongRecord}},
 	} {
-		t.Run(name, func(t *testing.T) { d.mendsOn(t, redistest.SharedCluster(t).Client(t)) })
+		t.Run(name, func(t *testing.T) { d.repairsOn(t, redistest.SharedCluster(t).Client(t)) })
 	}
 }

@@ -205,9 +205,9 @@ func (p *partition) indexes(statuses []event.Status) []string {
 
 func matches(r *store.Record, q *store.Query) bool {
 	if len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.Status) ||
-		q.Workflow != "" && q.Workflow != r.Class.Workflow ||
-		q.Queue != "" && q.Queue != r.Class.Queue ||
-		q.Started && event.Internal(r.Class.Workflow) ||
+		q.Workflow != "" && q.Workflow != r.Route.Workflow ||
+		q.Queue != "" && q.Queue != r.Route.Queue ||
+		q.Started && event.Internal(r.Route.Workflow) ||
 		q.Parent != "" && q.Parent != r.Parent ||
 		q.Root != "" && q.Root != cmp.Or(r.Root, r.Run) ||
 		!q.From.IsZero() && r.CreatedAt.Before(q.From) ||

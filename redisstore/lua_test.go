@@ -62,7 +62,7 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 		p.meta("r"), p.log("r"), p.inbox("r"), p.notes("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
 		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.tips(), p.held(), p.outbox(),
 		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.mail("s"), p.line("w"),
-		p.classes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.open(), p.done(), p.chains(), p.counter(), p.purges(), p.heard(),
+		p.routes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.open(), p.done(), p.chains(), p.counter(), p.purges(), p.heard(),
 		p.hints(), p.news("s"), p.frames("r"), p.told("r"),
 	} {
 		rest, _ := strings.CutPrefix(key, "{x:0}:")

@@ -63,11 +63,11 @@ func TestSTORE3_APartitionThatMovesToAnotherNodeLosesNothing(t *testing.T) {
 // its scripts declare are there all the time: those of the runs are not declared.
 func claimAndRelease(ctx context.Context, t *testing.T, st *redisstore.Store) {
 	ids := &storetest.IDs{}
-	class := store.Class{Queue: "moving", Workflow: "moving"}
-	session := store.Session{ID: "moving", Worker: "moving", TTL: time.Hour, Classes: []store.Class{class}}
+	route := store.Route{Queue: "moving", Workflow: "moving"}
+	session := store.Session{ID: "moving", Worker: "moving", TTL: time.Hour, Routes: []store.Route{route}}
 	var creates []store.Create
 	for n := range 30 {
-		l := storetest.NewLog(ids, st.Clock(), event.NewRunID(time.Now(), 0), event.Spec{Workflow: class.Workflow, Queue: class.Queue})
+		l := storetest.NewLog(ids, st.Clock(), event.NewRunID(time.Now(), 0), event.Spec{Workflow: route.Workflow, Queue: route.Queue})
 		c := l.Create()
 		if n == 0 {
 			c.Delay = time.Hour
@@ -89,7 +89,7 @@ func claimAndRelease(ctx context.Context, t *testing.T, st *redisstore.Store) {
 	insist("open session", func() error { return st.OpenSession(ctx, session) })
 	for ctx.Err() == nil {
 		insist("claim", func() error {
-			_, err := st.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Classes: session.Classes, Max: 3})
+			_, err := st.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Routes: session.Routes, Max: 3})
 			return err
 		})
 		var owned []store.Owned

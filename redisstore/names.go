@@ -10,8 +10,8 @@ import (
 // for them. Codes are computed from what they stand for and never change.
 type names struct {
 	mu       sync.RWMutex
-	classes  map[string]store.Class
-	codes    map[store.Class]string
+	routes   map[string]store.Route
+	codes    map[store.Route]string
 	sessions map[string]store.SessionID
 }
 
@@ -19,13 +19,13 @@ type names struct {
 const namesLimit = 10_000
 
 func newNames() *names {
-	return &names{classes: map[string]store.Class{}, codes: map[store.Class]string{}, sessions: map[string]store.SessionID{}}
+	return &names{routes: map[string]store.Route{}, codes: map[store.Route]string{}, sessions: map[string]store.SessionID{}}
 }
 
-func (n *names) class(code string) (store.Class, bool) {
+func (n *names) route(code string) (store.Route, bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	c, ok := n.classes[code]
+	c, ok := n.routes[code]
 	return c, ok
 }
 
@@ -36,37 +36,37 @@ func (n *names) session(code string) (store.SessionID, bool) {
 	return s, ok
 }
 
-// codeOf returns the code of a class.
-func (n *names) codeOf(c store.Class) string {
+// codeOf returns the code of a route.
+func (n *names) codeOf(c store.Route) string {
 	n.mu.RLock()
 	code, known := n.codes[c]
 	n.mu.RUnlock()
 	if known {
 		return code
 	}
-	code = classCode(c)
+	code = routeCode(c)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.keepClass(code, c)
+	n.keepRoute(code, c)
 	return code
 }
 
-func (n *names) learnClass(code string, c store.Class) {
-	if _, known := n.class(code); known {
+func (n *names) learnRoute(code string, c store.Route) {
+	if _, known := n.route(code); known {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.keepClass(code, c)
+	n.keepRoute(code, c)
 }
 
-// keepClass remembers a class. The lock is held.
-func (n *names) keepClass(code string, c store.Class) {
-	if len(n.classes) >= namesLimit {
-		clear(n.classes)
+// keepRoute remembers a route. The lock is held.
+func (n *names) keepRoute(code string, c store.Route) {
+	if len(n.routes) >= namesLimit {
+		clear(n.routes)
 		clear(n.codes)
 	}
-	n.classes[code], n.codes[c] = c, code
+	n.routes[code], n.codes[c] = c, code
 }
 
 func (n *names) learnSession(code string, s store.SessionID) {

@@ -75,8 +75,8 @@ func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 		return err
 	}
 	keys := append(c.p.near(c.keys), s.streamsNear(ctx, c)...)
-	for _, class := range s.client.HKeys(ctx, c.p.classes()).Val() {
-		keys = append(keys, c.p.ready(class), c.p.blocked(class))
+	for _, route := range s.client.HKeys(ctx, c.p.routes()).Val() {
+		keys = append(keys, c.p.ready(route), c.p.blocked(route))
 	}
 	kinds := make([]*redis.StatusCmd, len(keys))
 	_, failed := s.client.Pipelined(ctx, func(tx redis.Pipeliner) error {

@@ -17,7 +17,7 @@ import (
 )
 
 // writers are commits of an owned run that has sent and published before, and the keys that
-// they write: R is short for the run, C for its class and Z for the session.
+// they write: R is short for the run, C for its route and Z for the session.
 var writers = map[string]struct {
 	keys   []string
 	commit func(g *guarded, l *storetest.Log, f store.Fence) store.Commit
@@ -121,7 +121,7 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 					p, run := g.parts[0], short(l.Run)
 					name := p.tag + strings.NewReplacer("R", run, "Z", string(session)).Replace(key)
 					if key == "r:C" {
-						name = p.ready(g.client.HKeys(g.ctx, p.classes()).Val()[0])
+						name = p.ready(g.client.HKeys(g.ctx, p.routes()).Val()[0])
 					}
 					c := w.commit(g, l, fence)
 					g.overwritten(name)

@@ -171,12 +171,12 @@ var scenes = map[string]struct {
 	"ready":  {"mlisnjxgOBS", "ml", napper, func(*scene) {}},
 	"asleep": {"mlisnjxgOBS", "mli", napper, (*scene).fallAsleep},
 	"owned by a worker that died": {"mlisnjxgOBS", "mlj", napper, func(s *scene) {
-		class := store.Class{Queue: workflow.DefaultQueue, Workflow: "overwritten.napper"}
-		dead := store.Session{ID: "dead", Worker: "dead", TTL: 200 * time.Millisecond, Classes: []store.Class{class}}
+		route := store.Route{Queue: workflow.DefaultQueue, Workflow: "overwritten.napper"}
+		dead := store.Session{ID: "dead", Worker: "dead", TTL: 200 * time.Millisecond, Routes: []store.Route{route}}
 		if err := s.store.OpenSession(s.ctx, dead); err != nil {
 			s.t.Fatal(err)
 		}
-		got, err := s.store.Claim(s.ctx, store.Claim{Session: "dead", Token: event.NewToken(), Classes: dead.Classes, Max: 100})
+		got, err := s.store.Claim(s.ctx, store.Claim{Session: "dead", Token: event.NewToken(), Routes: dead.Routes, Max: 100})
 		if err != nil || len(got.Runs) != len(s.runs) {
 			s.t.Fatalf("claimed %d runs: %v", len(got.Runs), err)
 		}
@@ -191,7 +191,7 @@ var scenes = map[string]struct {
 }
 
 // One key of one run is overwritten with a value of another type. All runs beside it
-// complete, the damage is told once, and a repair finds it and mends it.
+// complete, the damage is told once, and a repair finds it and repairs it.
 func TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther(t *testing.T) {
 	for name, sc := range scenes {
 		for _, letter := range sc.keys {
@@ -328,7 +328,7 @@ func (s *scene) repaired(key string, lost bool, stop func()) {
 }
 
 // A key of a partition as a whole is overwritten while a worker works. The others go on, so
-// does a worker that starts then, the log names the key, and a repair mends it.
+// does a worker that starts then, the log names the key, and a repair repairs it.
 func TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther(t *testing.T) {
 	for _, name := range []string{"t", "e", "A", "w", "k", "u", "v", "p", "f", "d", "G", "D", "h", "T", "c", "r:", "b:", "z:", "o:", "a:"} {
 		t.Run(strings.TrimSuffix(name, ":"), func(t *testing.T) {
@@ -381,7 +381,7 @@ func (s *scene) start(but int) {
 	}
 }
 
-// keyOf names a key of partition 1, of its class or one of its sessions; empty: there is
+// keyOf names a key of partition 1, of its route or one of its sessions; empty: there is
 // none yet.
 func (s *scene) keyOf(name string) string {
 	tag := "{" + s.prefix + ":1}:"

@@ -13,9 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// A run that is created claimed wakes no worker, and only a wake names the class: still
+// A run that is created claimed wakes no worker, and only a wake names the route: still
 // another process must be able to read the run.
-func TestCreate_ABirthNamesItsClass(t *testing.T) {
+func TestCreate_ALocalStartNamesItsRoute(t *testing.T) {
 	g := openGuarded(t)
 	session := g.session()
 	l := g.start("", func(c *store.Create) { c.Owner = &store.Owner{Session: session, Token: g.ids.Token()} })
@@ -24,8 +24,8 @@ func TestCreate_ABirthNamesItsClass(t *testing.T) {
 	defer other.Close()
 	got, err := other.Load(g.ctx, []store.Load{{Run: l.Run}})
 	g.check(err)
-	if rec := got[0].Record; got[0].Err != nil || rec.Class != guardedClass || rec.Owner != session {
-		t.Errorf("run: got class %v, owner %s, %v, want %v and %s", rec.Class, rec.Owner, got[0].Err, guardedClass, session)
+	if rec := got[0].Record; got[0].Err != nil || rec.Route != guardedRoute || rec.Owner != session {
+		t.Errorf("run: got route %v, owner %s, %v, want %v and %s", rec.Route, rec.Owner, got[0].Err, guardedRoute, session)
 	}
 	g.sound()
 }
@@ -50,27 +50,27 @@ func TestCost_ABirthTakesFewCommands(t *testing.T) {
 			if err := st.OpenSession(ctx, store.Session{ID: session, TTL: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
-			births := make([]store.Create, 1+runs)
-			for n := range births {
-				births[n] = store.Create{
-					Run: event.NewRunID(time.Now(), 0), Class: guardedClass, Frame: []byte("frame"), CID: ids.CID(), Seq: 1,
+			starts := make([]store.Create, 1+runs)
+			for n := range starts {
+				starts[n] = store.Create{
+					Run: event.NewRunID(time.Now(), 0), Route: guardedRoute, Frame: []byte("frame"), CommitID: ids.CommitID(), Seq: 1,
 					Owner: &store.Owner{Session: session, Token: ids.Token()},
 				}
 				if tt.named {
-					births[n].WorkflowID = fmt.Sprintf("order-%d", n)
+					starts[n].WorkflowID = fmt.Sprintf("order-%d", n)
 				}
 			}
-			create := func(births []store.Create) {
-				answers, err := st.Create(ctx, births)
-				if err != nil || answers[0].Fence != births[0].Owner.Fence() {
+			create := func(starts []store.Create) {
+				answers, err := st.Create(ctx, starts)
+				if err != nil || answers[0].Fence != starts[0].Owner.Fence() {
 					t.Fatalf("create: got %+v, %v, want a fence", answers, err)
 				}
 			}
-			create(births[:1]) // the server does not know the script
+			create(starts[:1]) // the server does not know the script
 			if err := client.ConfigResetStat(ctx).Err(); err != nil {
 				t.Fatal(err)
 			}
-			create(births[1:])
+			create(starts[1:])
 			stats := client.Info(ctx, "commandstats").Val()
 			all, scripts := 0, 0
 			for _, m := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
@@ -81,7 +81,7 @@ func TestCost_ABirthTakesFewCommands(t *testing.T) {
 				}
 			}
 			if resets := 1; all > tt.most*runs+resets || scripts != runs {
-				t.Errorf("%d births took %d commands and %d scripts, want %d and 1 each:\n%s", runs, all, scripts, tt.most, stats)
+				t.Errorf("%d local starts took %d commands and %d scripts, want %d and 1 each:\n%s", runs, all, scripts, tt.most, stats)
 			}
 		})
 	}

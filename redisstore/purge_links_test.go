@@ -114,15 +114,15 @@ func TestRUN13_AfterAPurgeNoKeyOfAChainOrOfAnOutboxIsLeft(t *testing.T) {
 	l := &linked{t: t, ctx: context.Background(), clock: storetest.NewClock(), ids: &storetest.IDs{}, id: "session"}
 	l.st = must(redisstore.New(client, redisstore.Config{Clock: l.clock, Partitions: 1}))
 	defer l.st.Close()
-	session := store.Session{ID: l.id, TTL: 10_000 * time.Hour, Classes: []store.Class{orders}}
+	session := store.Session{ID: l.id, TTL: 10_000 * time.Hour, Routes: []store.Route{orders}}
 	if err := l.st.OpenSession(l.ctx, session); err != nil {
 		t.Fatal(err)
 	}
 	before := must(client.Keys(l.ctx, "*").Result())
 
 	parent := l.start("")
-	child := l.start("child", func(c *store.Create) { c.Parent, c.Root, c.Birth = parent.Run, parent.Run, l.ids.Item() })
-	birth := must(l.st.Load(l.ctx, []store.Load{{Run: child.Run}}))[0].Record.Birth
+	child := l.start("child", func(c *store.Create) { c.Parent, c.Root, c.CreatedBy = parent.Run, parent.Run, l.ids.Item() })
+	createdBy := must(l.st.Load(l.ctx, []store.Load{{Run: child.Run}}))[0].Record.CreatedBy
 	chain := []*storetest.Log{parent}
 	for range 3 { // and each sends something on its way
 		last := chain[len(chain)-1]
@@ -135,12 +135,12 @@ func TestRUN13_AfterAPurgeNoKeyOfAChainOrOfAnOutboxIsLeft(t *testing.T) {
 	item := store.Item{ID: l.ids.Item(), Body: []byte(`"x"`)}
 	must(l.st.Deliver(l.ctx, store.Deliver{Run: parent.Run, Item: item, Keep: true})) // nobody confirms it
 	canceled := l.start("canceled")
-	heir := l.start("canceled", func(c *store.Create) { c.Active, c.Cancel = store.ActiveCancel, store.Item{ID: l.ids.Item()} })
-	l.finish(canceled, heir.Run)
-	l.finish(heir, parent.Run)
+	successor := l.start("canceled", func(c *store.Create) { c.Active, c.Cancel = store.ActiveCancel, store.Item{ID: l.ids.Item()} })
+	l.finish(canceled, successor.Run)
+	l.finish(successor, parent.Run)
 	l.finish(child, parent.Run)
 	l.finish(chain[len(chain)-1], child.Run)
-	for _, run := range []event.RunID{chain[1].Run, parent.Run, heir.Run, child.Run} {
+	for _, run := range []event.RunID{chain[1].Run, parent.Run, successor.Run, child.Run} {
 		if err := l.st.Delete(l.ctx, run); err != nil {
 			t.Fatal(err)
 		}
@@ -152,9 +152,9 @@ func TestRUN13_AfterAPurgeNoKeyOfAChainOrOfAnOutboxIsLeft(t *testing.T) {
 	}
 	l.settle(false)
 	if got, next := l.purge(); got != 4 || !next.IsZero() {
-		t.Errorf("with a birth that is not confirmed: purged %d runs, next at %v, want all but the child", got, next)
+		t.Errorf("with a creation that is not confirmed: purged %d runs, next at %v, want all but the child", got, next)
 	}
-	if err := l.st.Confirm(l.ctx, child.Run, birth); err != nil {
+	if err := l.st.Confirm(l.ctx, child.Run, createdBy); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := l.purge(); got != 1 {

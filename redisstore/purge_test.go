@@ -79,7 +79,7 @@ func finish(t testing.TB, st *redisstore.Store, ids *storetest.IDs, l *storetest
 	ctx, p := context.Background(), int(l.Run.Slot())%st.Partitions()
 	var fence store.Fence
 	for _, id := range []store.SessionID{ids.Session(), ids.Session()} {
-		s := store.Session{Partition: p, ID: id, TTL: time.Minute, Classes: []store.Class{orders}}
+		s := store.Session{Partition: p, ID: id, TTL: time.Minute, Routes: []store.Route{orders}}
 		if err := st.OpenSession(ctx, s); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 	if err != nil {
 		return nil, err
 	}
-	if r.Class, err = s.classOf(ctx, p, m["c"]); err != nil {
+	if r.Route, err = s.routeOf(ctx, p, m["c"]); err != nil {
 		return nil, err
 	}
 	if owner := ownerIn(m); owner != "" {
@@ -37,19 +37,19 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 }
 
 // known makes of the metadata of a run what it says without any other key: all but
-// tags, a long workflow id, the class and the owner.
+// tags, a long workflow id, the route and the owner.
 func known(run event.RunID, m map[string]string) *store.Record {
 	h := unpackHead(m["H"])
 	r := &store.Record{
 		Run: run, Chain: run, WorkflowID: m["w"], Priority: int(parseNumber(m["r"])), Parent: event.RunID(m["u"]),
-		Root: event.RunID(m["x"]), Place: h.place, Status: h.status,
-		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0, Exempt: h.place == store.PlaceOwned && h.flags&isExempt != 0,
-		Next: long(m["N"]), Birth: event.ItemID(m["B"]), CreatedAt: timeOf(parseNumber(m["a"])),
+		Root: event.RunID(m["x"]), QueueState: h.place, Status: h.status,
+		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0, Exempt: h.place == store.StateOwned && h.flags&isExempt != 0,
+		Next: long(m["N"]), CreatedBy: event.ItemID(m["B"]), CreatedAt: timeOf(parseNumber(m["a"])),
 	}
 	switch h.place {
-	case store.PlaceParked:
+	case store.StateParked:
 		r.Due = timeOf(parseNumber(m["p"]))
-	case store.PlaceEnded:
+	case store.StateEnded:
 		r.EndedAt = timeOf(parseNumber(m["p"]))
 	}
 	if chain := m["h"]; chain != "" {
@@ -70,7 +70,7 @@ func known(run event.RunID, m map[string]string) *store.Record {
 
 // ownerIn returns the session that owns a run, by the metadata of that; empty: none.
 func ownerIn(m map[string]string) string {
-	if unpackHead(m["H"]).place != store.PlaceOwned {
+	if unpackHead(m["H"]).place != store.StateOwned {
 		return ""
 	}
 	return m["p"]
@@ -100,21 +100,21 @@ func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, pac
 	return nil
 }
 
-// classOf returns what a code of a class stands for, and asks if it must.
-func (s *Store) classOf(ctx context.Context, p *partition, code string) (store.Class, error) {
-	if class, known := s.names.class(code); known {
-		return class, nil
+// routeOf returns what a code of a route stands for, and asks if it must.
+func (s *Store) routeOf(ctx context.Context, p *partition, code string) (store.Route, error) {
+	if route, known := s.names.route(code); known {
+		return route, nil
 	}
-	name, err := s.client.HGet(ctx, p.classes(), code).Result()
+	name, err := s.client.HGet(ctx, p.routes(), code).Result()
 	if errors.Is(err, redis.Nil) {
-		return store.Class{}, fmt.Errorf("%w: class %s of partition %d", errNameless, code, p.number)
+		return store.Route{}, fmt.Errorf("%w: route %s of partition %d", errNameless, code, p.number)
 	}
 	if err != nil {
-		return store.Class{}, s.explain(ctx, fmt.Errorf("read class %s: %w", code, err))
+		return store.Route{}, s.explain(ctx, fmt.Errorf("read route %s: %w", code, err))
 	}
-	class := parseClass(name)
-	s.names.learnClass(code, class)
-	return class, nil
+	route := parseRoute(name)
+	s.names.learnRoute(code, route)
+	return route, nil
 }
 
 // sessionOf returns what a code of a session stands for, and asks if it must;

@@ -15,15 +15,15 @@ var rewritten = []string{
 	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F",
 }
 
-// MendRun puts a run where it belongs, if its metadata is as it was examined.
-func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error) {
+// RepairRun puts a run where it belongs, if its metadata is as it was examined.
+func (e *partitionScan) RepairRun(ctx context.Context, m store.RunRepair) (bool, error) {
 	run := short(m.Record.Run)
 	seen := e.snap.Runs[m.Record.Run]
 	if seen == nil {
 		return false, nil
 	}
-	p, class := e.p, e.s.names.codeOf(m.Record.Class)
-	fields, extra := e.fields(&m, run, class)
+	p, route := e.p, e.s.names.codeOf(m.Record.Route)
+	fields, extra := e.fields(&m, run, route)
 	var before, drop, notes, remember []any
 	was := e.metaOf(run)
 	for _, name := range sortedKeys(was) {
@@ -41,25 +41,25 @@ func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error
 		remember = append(remember, string(id), millis(at))
 	}
 	keys := []string{p.meta(run), p.hidden(run), p.inbox(run), p.notes(run), p.extra(run), p.seen(short(m.Record.Chain)),
-		p.classes(), p.open(), p.done(), p.held()}
+		p.routes(), p.open(), p.done(), p.held()}
 	var sets []any
 	for _, at := range e.entries[run] {
 		keys, sets = append(keys, at.key), append(sets, at.member)
 	}
 	args := []any{
-		e.s.at(), run, int(m.Record.Place), class, className(m.Record.Class), m.Record.Priority,
+		e.s.at(), run, int(m.Record.QueueState), route, routeName(m.Record.Route), m.Record.Priority,
 		millis(m.Record.Due), purgeAt(&m), hiddenMark(m.Hidden), extra, string(m.Reason), string(m.By), string(seen.Owner),
 		len(before) / 2, len(fields) / 2, len(sets), len(remember) / 2, len(notes) / 2, len(drop) / 2,
 	}
-	c := &call{script: scriptMendRun, p: p, keys: keys, args: slices.Concat(args, before, fields, sets, remember, notes, drop)}
+	c := &call{script: scriptRepairRun, p: p, keys: keys, args: slices.Concat(args, before, fields, sets, remember, notes, drop)}
 	if err := e.s.do(ctx, c); err != nil {
 		return false, fmt.Errorf("repair run %s: %w", m.Record.Run, err)
 	}
 	return c.answer().word() == "ok", nil
 }
 
-func purgeAt(m *store.RunMend) int64 {
-	if m.Record.Place != store.PlaceEnded {
+func purgeAt(m *store.RunRepair) int64 {
+	if m.Record.QueueState != store.StateEnded {
 		return 0
 	}
 	keep := m.Record.Retention
@@ -78,7 +78,7 @@ func hiddenMark(hidden bool) string {
 
 // fields returns the metadata to write, in pairs, and the text to keep beside it.
 // Fields that this release does not know stay as they are.
-func (e *examination) fields(m *store.RunMend, run, class string) (fields []any, besides string) {
+func (e *partitionScan) fields(m *store.RunRepair, run, route string) (fields []any, besides string) {
 	rec := &m.Record
 	field := func(name, value string) {
 		if value != "" {
@@ -98,7 +98,7 @@ func (e *examination) fields(m *store.RunMend, run, class string) (fields []any,
 	}
 	wid := widKey(rec.WorkflowID)
 	for name, value := range map[string]string{
-		"c": class, "w": wid, "u": string(rec.Parent), "N": short(rec.Next), "B": string(rec.Birth), "a": number(millis(rec.CreatedAt)),
+		"c": route, "w": wid, "u": string(rec.Parent), "N": short(rec.Next), "B": string(rec.CreatedBy), "a": number(millis(rec.CreatedAt)),
 	} {
 		field(name, value)
 	}
@@ -110,20 +110,20 @@ func (e *examination) fields(m *store.RunMend, run, class string) (fields []any,
 }
 
 // headOf returns the head of a run. Whether there is mail, the script sees; there may be
-// more to do at the end of a run that was mended.
-func (e *examination) headOf(rec *store.Record, was map[string]string) string {
+// more to do at the end of a run that was repaired.
+func (e *partitionScan) headOf(rec *store.Record, was map[string]string) string {
 	h := head{
-		wid: digestOf(rec.WorkflowID), place: rec.Place, fence: store.Fence{Epoch: rec.Fence.Epoch}, last: rec.Last, seq: rec.Seq,
+		wid: digestOf(rec.WorkflowID), place: rec.QueueState, fence: store.Fence{Epoch: rec.Fence.Epoch}, last: rec.Last, seq: rec.Seq,
 		status: rec.Status, flags: hasRest, recoveries: rec.Recoveries, frames: rec.N,
 	}
 	for _, f := range e.snap.Runs[rec.Run].Frames {
 		h.bytes += len(f)
 	}
-	if rec.Place == store.PlaceOwned {
+	if rec.QueueState == store.StateOwned {
 		h.fence.Token = rec.Fence.Token
 	}
 	for flag, set := range map[byte]bool{
-		isWatched: was["y"] != "" && rec.Place != store.PlaceEnded, isClosing: rec.Closing,
+		isWatched: was["y"] != "" && rec.QueueState != store.StateEnded, isClosing: rec.Closing,
 		hasRetention: rec.Retention > 0 && rec.Retention != store.DefaultRetention,
 	} {
 		if set {
@@ -136,10 +136,10 @@ func (e *examination) headOf(rec *store.Record, was map[string]string) string {
 // placedAt returns what belongs to the place of a run. What belongs to the others, the
 // script makes.
 func placedAt(rec *store.Record) string {
-	switch rec.Place {
-	case store.PlaceOwned:
+	switch rec.QueueState {
+	case store.StateOwned:
 		return sessionCode(rec.Owner)
-	case store.PlaceEnded:
+	case store.StateEnded:
 		return number(millis(rec.EndedAt))
 	}
 	return ""
@@ -147,7 +147,7 @@ func placedAt(rec *store.Record) string {
 
 // describing returns the fields that users have set on a run, and the text to keep
 // beside them.
-func (e *examination) describing(rec *store.Record, wid string) (fields []any, besides string) {
+func (e *partitionScan) describing(rec *store.Record, wid string) (fields []any, besides string) {
 	switch {
 	case rec.Root == rec.Parent && rec.Root != "":
 		fields = append(fields, "x", "=")
@@ -175,8 +175,8 @@ func (e *examination) describing(rec *store.Record, wid string) (fields []any, b
 	return fields, ""
 }
 
-// MendName sets what a workflow id leads to, if it leads to what it was seen to.
-func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, error) {
+// RepairName sets what a workflow id leads to, if it leads to what it was seen to.
+func (e *partitionScan) RepairName(ctx context.Context, m store.NameRepair) (bool, error) {
 	wid := widKey(m.WorkflowID)
 	seen := e.snap.Lines[m.WorkflowID]
 	args := []any{
@@ -186,7 +186,7 @@ func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, err
 	for _, run := range slices.Concat(seen, m.Line) {
 		args = append(args, short(run))
 	}
-	c := &call{script: scriptMendName, p: e.p, keys: []string{e.p.active(), e.p.latest(), e.p.line(wid)}, args: args}
+	c := &call{script: scriptRepairName, p: e.p, keys: []string{e.p.active(), e.p.latest(), e.p.line(wid)}, args: args}
 	if err := e.s.do(ctx, c); err != nil {
 		return false, fmt.Errorf("repair workflow id %q: %w", m.WorkflowID, err)
 	}
@@ -194,7 +194,7 @@ func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, err
 }
 
 // Forget removes what is kept under the id of a run that does not exist.
-func (e *examination) Forget(ctx context.Context, id event.RunID) (bool, error) {
+func (e *partitionScan) Forget(ctx context.Context, id event.RunID) (bool, error) {
 	p, run := e.p, short(id)
 	keys := []string{p.meta(run), p.hidden(run), p.log(run), p.seen(run), p.chains(), p.inbox(run), p.notes(run), p.extra(run), p.audit(run)}
 	entries := slices.Clone(e.entries[run])

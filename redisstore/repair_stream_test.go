@@ -24,7 +24,7 @@ func streaming(w *repairtest.World) *repairtest.Scene {
 	return recovers(w, s)
 }
 
-func TestREC8_MendsStreams(t *testing.T) {
+func TestREC8_RepairsStreams(t *testing.T) {
 	stranger := short(event.NewRunID(time.Now(), 0))
 	repairtest.Each(t, map[string]decayed{
 		"16 a stream of a chain without runs": {complete, func(k *keysOfScene) { k.do("xadd", k.chunks(stranger, "a"), "1-0", "f", "x") },
@@ -35,5 +35,5 @@ func TestREC8_MendsStreams(t *testing.T) {
 		"18 chunks in between":          {streaming, func(k *keysOfScene) { k.do("xdel", k.chunks(k.run, "a:b"), "2-0", "4-0") }, repairtest.Want{Invariants: []int{18}}},
 		"18 a stream counts too few":    {streaming, func(k *keysOfScene) { k.do("hset", k.streams(k.run), "a:b", "1 4 5 1") }, repairtest.Want{Invariants: []int{18}}},
 		"18 a stream is not readable":   {streaming, func(k *keysOfScene) { k.do("hset", k.streams(k.run), "a:b", "x") }, repairtest.Want{Invariants: []int{18}}},
-	}, func(t *testing.T, d decayed) { d.mends(t) })
+	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }

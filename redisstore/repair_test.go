@@ -38,7 +38,7 @@ type keysOfScene struct {
 	client redis.UniversalClient
 	scene  *repairtest.Scene
 	run    string
-	class  string
+	route  string
 }
 
 // do runs a command, which must change something.
@@ -61,13 +61,13 @@ func (k *keysOfScene) del(keys ...string) {
 // setMeta changes a field of the metadata of the run.
 func (k *keysOfScene) setMeta(pairs ...any) { k.do(append([]any{"hset", k.meta(k.run)}, pairs...)...) }
 
-func (d decayed) mends(t *testing.T) {
+func (d decayed) repairs(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	d.mendsOn(t, redistest.Shared(t).Client(t))
+	d.repairsOn(t, redistest.Shared(t).Client(t))
 }
 
-func (d decayed) mendsOn(t *testing.T, client redis.UniversalClient) {
+func (d decayed) repairsOn(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	clock := storetest.NewClock()
 	st, err := New(client, Config{Clock: clock, Prefix: redistest.Prefix(), Partitions: 2})
@@ -80,8 +80,8 @@ func (d decayed) mendsOn(t *testing.T, client redis.UniversalClient) {
 	s := d.scene(w)
 	p := st.partitionOf(s.Run)
 	k := &keysOfScene{partition: p, first: st.parts[0], other: st.partitionOf(cmp.Or(s.Other, s.Run)), w: w, t: t, ctx: w.Ctx, client: client, scene: s, run: short(s.Run)}
-	k.class = client.HGet(w.Ctx, p.meta(k.run), "c").Val()
-	w.Mends(s, func() {
+	k.route = client.HGet(w.Ctx, p.meta(k.run), "c").Val()
+	w.Repairs(s, func() {
 		d.damage(k)
 		st.names = newNames() // another process knows no names
 	}, d.want)
@@ -129,8 +129,8 @@ func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
 		for _, stream := range keys.streams {
 			names = append(names, p.tag+"C:"+stream, p.tag+"W:"+stream)
 		}
-		for _, class := range keys.classes {
-			names = append(names, p.ready(class), p.blocked(class))
+		for _, route := range keys.routes {
+			names = append(names, p.ready(route), p.blocked(route))
 		}
 		for _, session := range keys.sessions {
 			names = append(names, p.session(session), p.owned(session), p.mail(session))
@@ -165,7 +165,7 @@ func deletes(w *repairtest.World) *repairtest.Scene {
 
 // revived puts a run that has ended back to where it was before.
 func revived(k *keysOfScene) {
-	k.setHead(func(h *head) { h.place, h.status = store.PlaceParked, event.StatusRunning })
+	k.setHead(func(h *head) { h.place, h.status = store.StateParked, event.StatusRunning })
 	k.setMeta("p", "0")
 	k.do("zrem", k.done(), k.run)
 	k.do("zrem", k.purges(), k.run)
@@ -184,46 +184,46 @@ func TestREC3_Timeout(t *testing.T) {
 		s := w.Sleeping() // kept for longer than the hours that pass
 		w.Clock.Advance(2 * time.Hour)
 		return s
-	}, lostTimer, wrong(7, store.ReasonTimeout)}.mends(t)
+	}, lostTimer, wrong(7, store.ReasonTimeout)}.repairs(t)
 }
 
 func TestREC3_StuckCreated(t *testing.T) {
-	decayed{starts, func(k *keysOfScene) { k.del(k.ready(k.class)) }, wrong(5, store.ReasonStuckCreated)}.mends(t)
+	decayed{starts, func(k *keysOfScene) { k.del(k.ready(k.route)) }, wrong(5, store.ReasonStuckCreated)}.repairs(t)
 }
 
 func TestREC3_StuckCompleted(t *testing.T) {
-	decayed{func(w *repairtest.World) *repairtest.Scene { return w.Completed() }, revived, wrong(4, store.ReasonStuckCompleted)}.mends(t)
+	decayed{func(w *repairtest.World) *repairtest.Scene { return w.Completed() }, revived, wrong(4, store.ReasonStuckCompleted)}.repairs(t)
 }
 
 func TestREC3_StuckFailed(t *testing.T) {
-	decayed{(*repairtest.World).Failed, revived, wrong(4, store.ReasonStuckFailed)}.mends(t)
+	decayed{(*repairtest.World).Failed, revived, wrong(4, store.ReasonStuckFailed)}.repairs(t)
 }
 
 func TestREC3_StuckTerminal(t *testing.T) {
-	decayed{(*repairtest.World).Canceled, revived, wrong(4, store.ReasonStuckTerminal)}.mends(t)
+	decayed{(*repairtest.World).Canceled, revived, wrong(4, store.ReasonStuckTerminal)}.repairs(t)
 	t.Run("timed", func(t *testing.T) {
-		decayed{complete, func(k *keysOfScene) { k.do("zadd", k.timers(), 1, k.run) }, wrong(8, store.ReasonStuckTerminal)}.mends(t)
+		decayed{complete, func(k *keysOfScene) { k.do("zadd", k.timers(), 1, k.run) }, wrong(8, store.ReasonStuckTerminal)}.repairs(t)
 	})
 }
 
 func TestREC3_NoClaim(t *testing.T) {
-	decayed{owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)}.mends(t)
+	decayed{owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)}.repairs(t)
 }
 
 func TestREC3_StuckRunning(t *testing.T) {
 	decayed{unread, func(k *keysOfScene) {
-		k.del(k.ready(k.class))
-		k.setHead(func(h *head) { h.place = store.PlaceParked })
+		k.del(k.ready(k.route))
+		k.setHead(func(h *head) { h.place = store.StateParked })
 		k.setMeta("p", "0")
-	}, wrong(7, store.ReasonStuckRunning)}.mends(t)
+	}, wrong(7, store.ReasonStuckRunning)}.repairs(t)
 }
 
 func TestREC3_RetryAfterFailure(t *testing.T) {
-	decayed{(*repairtest.World).Retrying, lostTimer, wrong(7, store.ReasonRetryAfterFailure)}.mends(t)
+	decayed{(*repairtest.World).Retrying, lostTimer, wrong(7, store.ReasonRetryAfterFailure)}.repairs(t)
 }
 
 // Each kind of key is lost once, as a server does that evicts.
-func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
+func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 	ownedUnread := func(w *repairtest.World) *repairtest.Scene { return w.Owned(w.Unread()) }
 	evicted := map[string]decayed{
 		"m of a run that sleeps": {sleeps, func(k *keysOfScene) { k.del(k.meta(k.run)) },
@@ -244,8 +244,8 @@ func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
 		"j":      {func(w *repairtest.World) *repairtest.Scene { return recovered(w) }, func(k *keysOfScene) { k.del(k.audit(k.run)) }, wrong(17, store.ReasonWrongRecord)},
 		"x":      {sleeps, func(k *keysOfScene) { k.del(k.extra(k.run)) }, wrong(4, store.ReasonWrongRecord)},
 		"g":      {deletes, func(k *keysOfScene) { k.del(k.hidden(k.run)) }, repairtest.Want{Invariants: []int{1, 2, 4, 5, 8}, Reason: store.ReasonStuckCompleted, Stays: true}},
-		"r":      {starts, func(k *keysOfScene) { k.del(k.ready(k.class)) }, wrong(5, store.ReasonStuckCreated)},
-		"b":      {blocked, func(k *keysOfScene) { k.del(k.blocked(k.class)) }, wrong(5, store.ReasonWrongRecord)},
+		"r":      {starts, func(k *keysOfScene) { k.del(k.ready(k.route)) }, wrong(5, store.ReasonStuckCreated)},
+		"b":      {blocked, func(k *keysOfScene) { k.del(k.blocked(k.route)) }, wrong(5, store.ReasonWrongRecord)},
 		"z":      {owned, func(k *keysOfScene) { k.del(k.session(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonNoClaim)},
 		"o":      {owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)},
 		"a":      {ownedUnread, func(k *keysOfScene) { k.del(k.mail(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonWrongRecord)},
@@ -253,7 +253,7 @@ func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
 		"t":      {sleeps, func(k *keysOfScene) { k.del(k.timers()) }, wrong(7, store.ReasonStuckRunning)},
 		"e":      {owned, func(k *keysOfScene) { k.del(k.leases()) }, repairtest.Want{Invariants: []int{6}, Stays: true}},
 		"w":      {starts, func(k *keysOfScene) { k.del(k.wakes()) }, wrong(15, store.ReasonStuckCreated)},
-		"k":      {sleeps, func(k *keysOfScene) { k.del(k.classes()) }, wrong(4, store.ReasonWrongRecord)},
+		"k":      {sleeps, func(k *keysOfScene) { k.del(k.routes()) }, wrong(4, store.ReasonWrongRecord)},
 		"u":      {sleeps, func(k *keysOfScene) { k.del(k.active()) }, wrong(9, store.ReasonWrongRecord)},
 		"v":      {complete, func(k *keysOfScene) { k.del(k.latest()) }, repairtest.Want{Invariants: []int{9}}},
 		"p":      {sleeps, func(k *keysOfScene) { k.del(k.open()) }, wrong(8, store.ReasonWrongRecord)},
@@ -276,7 +276,7 @@ func TestREC8_MendsWhatEvictedKeysLeave(t *testing.T) {
 			t.Errorf("no case for keys of kind %c", kind)
 		}
 	}
-	repairtest.Each(t, evicted, func(t *testing.T, d decayed) { d.mends(t) })
+	repairtest.Each(t, evicted, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
 // noted is a run with a note, such as a step leaves for its next attempt.
@@ -300,9 +300,9 @@ func recovers(w *repairtest.World, s *repairtest.Scene) *repairtest.Scene {
 	return s
 }
 
-func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
+func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
-		"1 the log is ahead":           {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.frames, h.seq, h.last = 1, 1, event.CID{1} }) }, wrong(1, store.ReasonStuckRunning)},
+		"1 the log is ahead":           {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.frames, h.seq, h.last = 1, 1, event.CommitID{1} }) }, wrong(1, store.ReasonStuckRunning)},
 		"1 a frame is missing":         {unread, func(k *keysOfScene) { k.do("xdel", k.log(k.run), "2-0") }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
 		"1 the last frame is missing":  {sleeps, func(k *keysOfScene) { k.do("xtrim", k.log(k.run), "maxlen", 1) }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
 		"2 the epoch was given before": {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.fence.Epoch = 0 }) }, wrong(2, store.ReasonStuckRunning)},
@@ -330,10 +330,10 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 		}, wrong(10, store.ReasonWrongRecord)},
 		"10 an item cannot be read":      {unread, func(k *keysOfScene) { k.do("lpush", k.inbox(k.run), "x") }, wrong(10, store.ReasonWrongRecord)},
 		"17 recoveries that nobody made": {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.recoveries = 4 }) }, wrong(17, store.ReasonWrongRecord)},
-	}, func(t *testing.T, d decayed) { d.mends(t) })
+	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
+func TestREC8_RepairsWhatLeadsToARun(t *testing.T) {
 	stranger := short(event.NewRunID(time.Now(), 0))
 	repairtest.Each(t, map[string]decayed{
 		"9 an ended run is active":   {complete, func(k *keysOfScene) { k.do("hset", k.active(), k.client.HGet(k.ctx, k.meta(k.run), "w").Val(), k.run) }, wrong(9, store.ReasonWrongRecord)},
@@ -347,7 +347,7 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 			k.do("hset", k.active(), "x", stranger)
 			k.do("hset", k.latest(), "y", stranger)
 			k.do("rpush", k.line("x"), stranger)
-			k.do("zadd", k.ready(k.class), 0, "00000000000001"+stranger)
+			k.do("zadd", k.ready(k.route), 0, "00000000000001"+stranger)
 			k.do("zadd", k.seen(stranger), 1, "item")
 			k.do("rpush", k.inbox(stranger), "x")
 			k.do("rpush", k.audit(stranger), "x")
@@ -362,7 +362,7 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 		"16 the copy of a log": {complete, func(k *keysOfScene) { k.do("set", k.tag+"y", "x") }, repairtest.Want{Invariants: []int{16}}},
 		"16 a run under a long name": {func(w *repairtest.World) *repairtest.Scene { return w.Sleeping(workflow.WithID("a")) },
 			func(k *keysOfScene) { k.do("set", k.extra(k.run), "x") }, wrong(4, store.ReasonWrongRecord)},
-	}, func(t *testing.T, d decayed) { d.mends(t) })
+	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
 func TestREC8_RemovesKeysThatSomebodyElseHasOverwritten(t *testing.T) {
@@ -374,7 +374,7 @@ func TestREC8_RemovesKeysThatSomebodyElseHasOverwritten(t *testing.T) {
 		"timers": {sleeps, func(k *keysOfScene) { k.do("del", k.timers()); k.do("rpush", k.timers(), "x") },
 			repairtest.Want{Invariants: []int{7, 16}, Reason: store.ReasonStuckRunning}},
 		"open runs": {sleeps, func(k *keysOfScene) { k.do("del", k.open()); k.do("rpush", k.open(), "x") }, repairtest.Want{Invariants: []int{8, 16}, Reason: store.ReasonWrongRecord}},
-	}, func(t *testing.T, d decayed) { d.mends(t) })
+	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
 func TestREC8_ARebuiltRecordHasThePriorityOfItsLog(t *testing.T) {
@@ -393,18 +393,18 @@ func TestREC8_ARebuiltRecordHasThePriorityOfItsLog(t *testing.T) {
 			},
 			func(k *keysOfScene) { k.del(k.meta(k.run)) },
 			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7}, Reason: store.ReasonStuckRunning},
-		}.mendsOn(t, redistest.Shared(t).Client(t))
+		}.repairsOn(t, redistest.Shared(t).Client(t))
 	}
 }
 
 // Everything of a repair is in one slot, and keys are found on the node that has it.
-func TestREC8_MendsOnACluster(t *testing.T) {
+func TestREC8_RepairsOnACluster(t *testing.T) {
 	for name, d := range map[string]decayed{
 		"metadata": {sleeps, func(k *keysOfScene) { k.del(k.meta(k.run)) },
 			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7, 9}, Reason: store.ReasonStuckRunning}},
 		"lines": {lined, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
 	} {
-		t.Run(name, func(t *testing.T) { d.mendsOn(t, redistest.SharedCluster(t).Client(t)) })
+		t.Run(name, func(t *testing.T) { d.repairsOn(t, redistest.SharedCluster(t).Client(t)) })
 	}
 }
 

@@ -17,8 +17,8 @@ type hint = notify.Message[string, string]
 // was there all the time knows what has happened since the last look.
 //
 // That holds because every wake, every block, every earlier due time and every item for an owned
-// run is published by the action that brings it, and a look leaves no wake of the classes. Other
-// classes than before were not asked for, and a due time that was no news to a Wait
+// run is published by the action that brings it, and a look leaves no wake of the routes. Other
+// routes than before were not asked for, and a due time that was no news to a Wait
 // may be one to a Wait that knows only of later ones: then the next Wait looks.
 type retained struct {
 	mu  sync.Mutex
@@ -27,14 +27,14 @@ type retained struct {
 
 type retainedOne struct {
 	subscription *subscription
-	classes      string
+	routes       string
 	next         int64 // the earliest due time that it was told of; 0: none
 	timer        *time.Timer
 }
 
 // take returns the subscription of whoever waits, nil if there is none, and whether it was for
-// the same classes, and the earliest due time that it was told of.
-func (r *retained) take(who, classes string) (s *subscription, informed bool, next int64) {
+// the same routes, and the earliest due time that it was told of.
+func (r *retained) take(who, routes string) (s *subscription, informed bool, next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.all[who]
@@ -43,11 +43,11 @@ func (r *retained) take(who, classes string) (s *subscription, informed bool, ne
 	}
 	delete(r.all, who)
 	one.timer.Stop()
-	return one.subscription, one.classes == classes, one.next
+	return one.subscription, one.routes == routes, one.next
 }
 
 // keep leaves a subscription open, for a while.
-func (r *retained) keep(who, classes string, s *subscription, next int64) {
+func (r *retained) keep(who, routes string, s *subscription, next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
@@ -57,7 +57,7 @@ func (r *retained) keep(who, classes string, s *subscription, next int64) {
 		before.timer.Stop()
 		before.subscription.Close()
 	}
-	one := &retainedOne{subscription: s, classes: classes, next: next}
+	one := &retainedOne{subscription: s, routes: routes, next: next}
 	one.timer = time.AfterFunc(linger, func() { r.drop(who, one) })
 	r.all[who] = one
 }

@@ -78,16 +78,16 @@ func (e *waitingStore) drain() {
 }
 
 // wait begins a Wait, which ends by itself only after all due times here.
-func (e *waitingStore) wait(ctx context.Context, classes ...store.Class) <-chan store.Woken {
-	return e.waitFor(ctx, 1000*time.Hour, classes...)
+func (e *waitingStore) wait(ctx context.Context, routes ...store.Route) <-chan store.Woken {
+	return e.waitFor(ctx, 1000*time.Hour, routes...)
 }
 
 // waitFor begins a Wait that knows of no due time before then.
-func (e *waitingStore) waitFor(ctx context.Context, d time.Duration, classes ...store.Class) <-chan store.Woken {
+func (e *waitingStore) waitFor(ctx context.Context, d time.Duration, routes ...store.Route) <-chan store.Woken {
 	until := e.clock.Now().Add(d)
 	got := make(chan store.Woken, 1)
 	go func() {
-		woken, err := e.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: e.session}}, Classes: classes, Until: until})
+		woken, err := e.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: e.session}}, Routes: routes, Until: until})
 		if err != nil {
 			woken = store.Woken{}
 		}
@@ -148,11 +148,11 @@ func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 	for _, n := range allNews {
 		t.Run(n.what, func(t *testing.T) {
 			e := openWaiting(t, redistest.Shared(t).Client(t))
-			var classes []store.Class
+			var routes []store.Route
 			if n.what == "a run" { // else the run that will park would wake it
-				classes = []store.Class{guardedClass}
+				routes = []store.Route{guardedRoute}
 			}
-			got := e.wait(e.ctx, classes...)
+			got := e.wait(e.ctx, routes...)
 			e.listening(1)
 			n.bring(e)
 			e.woken(n.what, got, n.want(e))
@@ -171,16 +171,16 @@ func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
 	for _, n := range allNews {
 		t.Run(n.what, func(t *testing.T) {
 			e := openWaiting(t, redistest.Shared(t).Client(t))
-			var classes []store.Class
+			var routes []store.Route
 			if n.what == "a run" {
-				classes = []store.Class{guardedClass}
+				routes = []store.Route{guardedRoute}
 			}
-			first := e.wait(e.ctx, classes...)
+			first := e.wait(e.ctx, routes...)
 			e.listening(1)
 			allNews[1].bring(e)
 			e.woken("the first Wait", first, allNews[1].want(e))
 			n.bring(e)
-			e.woken(n.what, e.wait(e.ctx, classes...), n.want(e))
+			e.woken(n.what, e.wait(e.ctx, routes...), n.want(e))
 		})
 	}
 }
@@ -207,14 +207,14 @@ func TestWait_IsToldOfADueTimeThatWasNoNewsToTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestWait_OfOtherClassesThanBeforeLooks(t *testing.T) {
+func TestWait_OfOtherRoutesThanBeforeLooks(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
-	first := e.wait(e.ctx) // for no class
+	first := e.wait(e.ctx) // for no route
 	e.listening(1)
 	e.start("") // is heard, and does not concern it
 	allNews[1].bring(e)
 	e.woken("the first Wait", first, allNews[1].want(e))
-	e.woken("a Wait for the class", e.wait(e.ctx, guardedClass), store.Woken{Claim: []int{0}})
+	e.woken("a Wait for the route", e.wait(e.ctx, guardedRoute), store.Woken{Claim: []int{0}})
 }
 
 func TestWait_AfterALookThatFailedLooksAgain(t *testing.T) {
@@ -227,11 +227,11 @@ func TestWait_AfterALookThatFailedLooksAgain(t *testing.T) {
 				}
 				return do()
 			}
-			first := e.wait(e.ctx, guardedClass)
+			first := e.wait(e.ctx, guardedRoute)
 			e.listening(fails - 1)
 			e.start("")
 			e.woken("the Wait whose look fails", first, store.Woken{})
-			e.woken("the next Wait", e.wait(e.ctx, guardedClass), store.Woken{Claim: []int{0}})
+			e.woken("the next Wait", e.wait(e.ctx, guardedRoute), store.Woken{Claim: []int{0}})
 		})
 	}
 }
@@ -239,7 +239,7 @@ func TestWait_AfterALookThatFailedLooksAgain(t *testing.T) {
 func TestWait_LooksAgainWhenTheConnectionWasLost(t *testing.T) {
 	server := redistest.Start(t)
 	e := openWaiting(t, server.Client(t))
-	got := e.wait(e.ctx, guardedClass)
+	got := e.wait(e.ctx, guardedRoute)
 	e.listening(1)
 	killed, err := e.client.Do(e.ctx, "CLIENT", "KILL", "TYPE", "pubsub").Int()
 	if err != nil || killed != 1 {
@@ -259,5 +259,5 @@ func TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled(t *testing.T) {
 		return do()
 	}
 	e.start("")
-	e.woken("a Wait that gives up", e.wait(ctx, guardedClass), store.Woken{Claim: []int{0}})
+	e.woken("a Wait that gives up", e.wait(ctx, guardedRoute), store.Woken{Claim: []int{0}})
 }

@@ -48,9 +48,9 @@ var (
 	scriptOutbox       = load("outbox")
 	scriptMark         = load("mark")
 	scriptConfirm      = load("confirm")
-	scriptMendRun      = load("mend_run")
-	scriptMendLinks    = load("mend_links")
-	scriptMendName     = load("mend_name")
+	scriptRepairRun    = load("repair_run")
+	scriptRepairLinks  = load("repair_links")
+	scriptRepairName   = load("repair_name")
 	scriptForget       = load("forget")
 	scriptReplace      = load("replace")
 	scriptPublish      = load("publish")
@@ -113,7 +113,7 @@ type call struct {
 // pointers to where they stand.
 type (
 	bytesArg []byte
-	cidArg   event.CID
+	cidArg   event.CommitID
 )
 
 // MarshalBinary returns the bytes.

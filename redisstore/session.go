@@ -29,7 +29,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	}
 	session := sessionCode(o.ID)
 	keys := []string{p.session(session), p.leases()}
-	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint, classCodes(o.Classes)}
+	args := []any{s.at(), session, string(o.ID), o.Worker, durationMillis(o.TTL), o.Fingerprint, routeCodes(o.Routes)}
 	c := &call{script: scriptOpenSession, p: p, keys: keys, args: args}
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
@@ -50,7 +50,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	session := sessionCode(id)
 	c := &call{
 		script: scriptHeartbeat, p: p,
-		keys: []string{p.session(session), p.leases(), p.owned(session), p.mail(session), p.timers(), p.outbox(), p.classes()},
+		keys: []string{p.session(session), p.leases(), p.owned(session), p.mail(session), p.timers(), p.outbox(), p.routes()},
 		args: []any{s.at(), session, store.UnservedMost},
 	}
 	if err := s.do(ctx, c); err != nil {
@@ -67,15 +67,15 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	}, nil
 }
 
-// Serves reports whether a session whose lease lasts serves the class.
-func (s *Store) Serves(ctx context.Context, partition int, class store.Class) (bool, error) {
+// Serves reports whether a session whose lease lasts serves the route.
+func (s *Store) Serves(ctx context.Context, partition int, route store.Route) (bool, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
-		return false, fmt.Errorf("ask who serves %s on queue %s: %w", class.Workflow, class.Queue, err)
+		return false, fmt.Errorf("ask who serves %s on queue %s: %w", route.Workflow, route.Queue, err)
 	}
-	c := &call{script: scriptServes, p: p, keys: []string{p.leases()}, args: []any{s.at(), classCode(class)}}
+	c := &call{script: scriptServes, p: p, keys: []string{p.leases()}, args: []any{s.at(), routeCode(route)}}
 	if err := s.do(ctx, c); err != nil {
-		return false, fmt.Errorf("ask who serves %s on queue %s: %w", class.Workflow, class.Queue, err)
+		return false, fmt.Errorf("ask who serves %s on queue %s: %w", route.Workflow, route.Queue, err)
 	}
 	n, _ := c.reply.(int64)
 	return n == 1, nil

@@ -33,8 +33,8 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	for session, state := range v.sessions {
 		s.names.learnSession(session, store.SessionID(state.Val()["i"]))
 	}
-	for code, name := range v.classes.Val() {
-		s.names.learnClass(code, parseClass(name))
+	for code, name := range v.routes.Val() {
+		s.names.learnRoute(code, parseRoute(name))
 	}
 	wids := map[string]string{} // by their keys
 	for run, r := range v.runs {
@@ -46,7 +46,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	if err := v.showStreams(snap); err != nil {
 		return err
 	}
-	s.showClasses(v, snap)
+	s.showRoutes(v, snap)
 	v.showSessions(snap)
 	for _, z := range v.timers.Val() {
 		run, _ := z.Member.(string)
@@ -85,14 +85,14 @@ func (s *Store) showRun(ctx context.Context, v *view, run string, r reading, wid
 	}
 	snap.Runs[long(run)] = &store.RunState{
 		Record: loaded.Record, Frames: loaded.Frames, Inbox: loaded.Inbox, Hidden: hidden,
-		Misfits: v.misfits(r.meta.Val()),
+		Incompatible: v.incompatible(r.meta.Val()),
 	}
 	wids[r.meta.Val()["w"]] = loaded.Record.WorkflowID
 	return nil
 }
 
-// misfits names the live sessions that have blocked a run.
-func (v *view) misfits(meta map[string]string) []store.SessionID {
+// incompatible names the live sessions that have blocked a run.
+func (v *view) incompatible(meta map[string]string) []store.SessionID {
 	var all []store.SessionID
 	for codes := range slices.Chunk([]byte(meta["F"]), sessionDigits) {
 		if s := v.sessions[string(codes)]; s != nil && s.Val()["i"] != "" && s.Val()["r"] == "" {
@@ -178,16 +178,16 @@ func (v *view) showNames(wids map[string]string, snap *store.Snapshot) {
 	}
 }
 
-func (s *Store) showClasses(v *view, snap *store.Snapshot) {
+func (s *Store) showRoutes(v *view, snap *store.Snapshot) {
 	for code, ready := range v.ready {
-		class, _ := s.names.class(code)
+		route, _ := s.names.route(code)
 		for _, member := range ready.Val() {
-			snap.Ready[class] = append(snap.Ready[class], long(member[min(orderDigits, len(member)):]))
+			snap.Ready[route] = append(snap.Ready[route], long(member[min(orderDigits, len(member)):]))
 		}
 	}
 	for code := range v.wakes.Val() {
-		class, _ := s.names.class(code)
-		snap.Wakes[class] = true
+		route, _ := s.names.route(code)
+		snap.Wakes[route] = true
 	}
 }
 

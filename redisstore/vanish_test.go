@@ -51,7 +51,7 @@ func TestList_LeavesOutARunThatIsPurgedMeanwhile(t *testing.T) {
 	}
 	defer st.Close()
 	ctx, ids := t.Context(), &storetest.IDs{}
-	session := store.Session{ID: ids.Session(), TTL: time.Hour, Classes: []store.Class{{Queue: "default", Workflow: "w"}}}
+	session := store.Session{ID: ids.Session(), TTL: time.Hour, Routes: []store.Route{{Queue: "default", Workflow: "w"}}}
 	if err := st.OpenSession(ctx, session); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestList_LeavesOutARunThatIsPurgedMeanwhile(t *testing.T) {
 		if _, err := st.Create(ctx, []store.Create{l.Create()}); err != nil {
 			t.Fatal(err)
 		}
-		claimed, err := st.Claim(ctx, store.Claim{Session: session.ID, Token: ids.Token(), Classes: session.Classes, Max: 1})
+		claimed, err := st.Claim(ctx, store.Claim{Session: session.ID, Token: ids.Token(), Routes: session.Routes, Max: 1})
 		if err != nil || len(claimed.Runs) != 1 {
 			t.Fatalf("claim: %v, %v", claimed, err)
 		}

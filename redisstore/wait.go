@@ -25,9 +25,9 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
 	}
-	a := &waiting{s: s, until: w.Until, classes: make(map[string]bool, len(w.Classes))}
-	for _, class := range w.Classes {
-		a.classes[s.names.codeOf(class)] = true
+	a := &waiting{s: s, until: w.Until, routes: make(map[string]bool, len(w.Routes))}
+	for _, route := range w.Routes {
+		a.routes[s.names.codeOf(route)] = true
 	}
 	for _, session := range w.Sessions {
 		p, err := s.enterPartition(ctx, session.Partition)
@@ -45,11 +45,11 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 
 // waiting is a Wait that is under way.
 type waiting struct {
-	s       *Store
-	parts   []*partitionWait
-	classes map[string]bool // by code
-	until   time.Time
-	woken   store.Woken
+	s      *Store
+	parts  []*partitionWait
+	routes map[string]bool // by code
+	until  time.Time
+	woken  store.Woken
 	// informed says that everything was looked at, now or by a Wait before, and that
 	// the subscription was open since.
 	informed bool
@@ -75,8 +75,8 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 		a.woken.Due = true
 		return a.woken, err
 	}
-	who, classes := a.who(), strings.Join(slices.Sorted(maps.Keys(a.classes)), " ")
-	s, informed, next := a.s.retained.take(who, classes)
+	who, routes := a.who(), strings.Join(slices.Sorted(maps.Keys(a.routes)), " ")
+	s, informed, next := a.s.retained.take(who, routes)
 	if s == nil {
 		s = a.s.pubsub.topics.Subscribe(a.topics()...)
 	}
@@ -89,7 +89,7 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 		s.Close() // what there is, or what was published, was not looked at
 		return woken, err
 	}
-	a.s.retained.keep(who, classes, s, a.next)
+	a.s.retained.keep(who, routes, s, a.next)
 	return woken, err
 }
 
@@ -175,8 +175,8 @@ func (a *waiting) follow(hints []hint) []*partitionWait {
 	var found []*partitionWait
 	for _, part := range a.parts {
 		for _, h := range hints { // of blocks all are told: there is no wake to take
-			if class, ok := strings.CutPrefix(h.Body, "b"); ok && h.Topic == part.p.hints() {
-				a.claim(part.p, a.classes[class])
+			if route, ok := strings.CutPrefix(h.Body, "b"); ok && h.Topic == part.p.hints() {
+				a.claim(part.p, a.routes[route])
 			}
 		}
 		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(part, h) }) {
@@ -195,8 +195,8 @@ func (a *waiting) concerns(part *partitionWait, h hint) bool {
 	case h.Look:
 		return true
 	}
-	if class, ok := strings.CutPrefix(h.Body, "c"); ok {
-		return a.classes[class]
+	if route, ok := strings.CutPrefix(h.Body, "c"); ok {
+		return a.routes[route]
 	}
 	due, ok := strings.CutPrefix(h.Body, "d")
 	if ok {
@@ -212,8 +212,8 @@ func (a *waiting) learnOf(due int64) {
 	}
 }
 
-// look takes all wakes of the classes, and asks for mail and due times. It is not
-// given up half-way: a wake that is taken must be told. It leaves no wake of a class
+// look takes all wakes of the routes, and asks for mail and due times. It is not
+// given up half-way: a wake that is taken must be told. It leaves no wake of a route
 // behind, because nothing would be published about that again.
 func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 	if len(parts) == 0 {
@@ -226,8 +226,8 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 			keys: []string{here.p.wakes(), here.p.timers(), here.p.mail(here.session)},
 		}
 		if !slices.ContainsFunc(parts[:i], func(o *partitionWait) bool { return o.p == here.p }) {
-			for class := range a.classes {
-				calls[i].args = append(calls[i].args, class)
+			for route := range a.routes {
+				calls[i].args = append(calls[i].args, route)
 			}
 		}
 	}

@@ -14,12 +14,12 @@ import (
 )
 
 // placeOf returns where a run stands.
-func placeOf(ctx context.Context, st store.Store, run event.RunID) (store.Place, error) {
+func placeOf(ctx context.Context, st store.Store, run event.RunID) (store.QueueState, error) {
 	loaded, err := st.Load(ctx, []store.Load{{Run: run, Limit: -1}})
 	if err != nil {
 		return 0, err
 	}
-	return loaded[0].Record.Place, loaded[0].Err
+	return loaded[0].Record.QueueState, loaded[0].Err
 }
 
 // looked lets the server get to know the script that looks, and returns how often it
@@ -41,7 +41,7 @@ func TestWatchEnd_IsNotWokenByOtherFrames(t *testing.T) {
 	before := looked(f.ctx, t, st, sent)
 	run := must(Ask.Start(f.ctx, f.client, workflow.None{}))
 	type end struct {
-		place store.Place
+		place store.QueueState
 		err   error
 	}
 	ended := make(chan end, 1)
@@ -59,7 +59,7 @@ func TestWatchEnd_IsNotWokenByOtherFrames(t *testing.T) {
 		}
 	}
 	got := <-ended
-	if got.err != nil || got.place != store.PlaceEnded {
+	if got.err != nil || got.place != store.StateEnded {
 		t.Errorf("WatchEnd returned when the run was %v, %v, want it ended", got.place, got.err)
 	}
 	if n := sent.by["watch"] - before; n != 1 {

@@ -100,13 +100,13 @@ func TestAwaitStream_IsToldByAnotherProcess(t *testing.T) {
 		told := make(chan error, 1)
 		go func() { told <- awaits(ctx, s, c.Run, step.stream, step.told) }()
 		eventually(t, "somebody waits for "+step.what, func() bool { return s.awaiting() == 1 })
-		c.CID, c.First, c.Last, c.Publish = event.NewCID(), c.Last+1, c.Last+1, nil
+		c.CommitID, c.First, c.Last, c.Publish = event.NewCommitID(), c.Last+1, c.Last+1, nil
 		next := c
 		step.do(&next)
 		answers, err := other.Commit(ctx, []store.Commit{next})
 		check(t, err)
 		check(t, answers[0].Err)
-		c.Prev = next.CID
+		c.Prev = next.CommitID
 		check(t, <-told)
 	}
 }

@@ -10,17 +10,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// misfits are the numbers of the sessions that have blocked a run, in the order in which
+// incompatible are the numbers of the sessions that have blocked a run, in the order in which
 // they did, each with a space before it. As the text of a column it groups the blocked
-// runs of a class: a claim looks once at each text, however many runs have it. There are
+// runs of a route: a claim looks once at each text, however many runs have it. There are
 // few, because the numbers of sessions that are over go with the next block, and others
 // are of different code.
-type misfits string
+type incompatible string
 
-func (m misfits) with(session int64) misfits { return m + misfits(fmt.Sprint(" ", session)) }
+func (m incompatible) with(session int64) incompatible {
+	return m + incompatible(fmt.Sprint(" ", session))
+}
 
 // sessions returns the numbers.
-func (m misfits) sessions() []int64 {
+func (m incompatible) sessions() []int64 {
 	var all []int64
 	for _, number := range strings.Fields(string(m)) {
 		if id, err := strconv.ParseInt(number, 10, 64); err == nil { // no session has another one
@@ -31,7 +33,7 @@ func (m misfits) sessions() []int64 {
 }
 
 // liveOf returns those sessions that nobody has begun to recover.
-func (c *conn) liveOf(m misfits) ([]*session, error) {
+func (c *conn) liveOf(m incompatible) ([]*session, error) {
 	var live []*session
 	for _, id := range m.sessions() {
 		l, err := c.sessions(selectSession+`WHERE id = +? AND reason IS NULL`, id)
@@ -65,49 +67,49 @@ func (t *tx) Session(id int64) (protocol.Session, error) {
 }
 
 // Blockers returns the sessions that have blocked a run.
-func (t *tx) Blockers(r *run) ([]int64, error) { return r.misfits.sessions(), nil }
+func (t *tx) Blockers(r *run) ([]int64, error) { return r.incompatible.sessions(), nil }
 
 // SetBlockers notes others.
 func (t *tx) SetBlockers(r *run, sessions []int64) {
-	r.misfits = ""
+	r.incompatible = ""
 	for _, id := range sessions {
-		r.misfits = r.misfits.with(id)
+		r.incompatible = r.incompatible.with(id)
 	}
 }
 
-// block puts a run among the blocked ones of its class, and tells all who wait for that.
+// block puts a run among the blocked ones of its route, and tells all who wait for that.
 func (t *tx) block(r *run) error {
 	if err := t.tellBlocked(r); err != nil {
 		return err
 	}
 	t.leave(r)
-	r.place = store.PlaceBlocked
+	r.place = store.StateBlocked
 	return t.save(r)
 }
 
-// tellBlocked tells all who wait for the class of a run that it was blocked, those in
+// tellBlocked tells all who wait for the route of a run that it was blocked, those in
 // other processes by a number that they look at.
 func (t *tx) tellBlocked(r *run) error {
-	if err := t.exec(`UPDATE classes SET blocks = blocks + 1 WHERE id = +?`, r.class); err != nil {
+	if err := t.exec(`UPDATE classes SET blocks = blocks + 1 WHERE id = +?`, r.route); err != nil {
 		return err
 	}
-	times, err := t.number(`SELECT blocks FROM classes WHERE id = +?`, r.class)
+	times, err := t.number(`SELECT blocks FROM classes WHERE id = +?`, r.route)
 	if err != nil {
 		return err
 	}
-	class, err := t.className(r.class)
+	route, err := t.routeName(r.route)
 	if err != nil {
 		return err
 	}
 	if t.notices.blocks == nil {
-		t.notices.blocks = map[store.Class]int64{}
+		t.notices.blocks = map[store.Route]int64{}
 	}
-	t.notices.blocks[class] = times
+	t.notices.blocks[route] = times
 	return nil
 }
 
-// misfit reports whether the code of a session is known not to fit.
-func (c *conn) misfit(m misfits, s *session) (bool, error) {
+// isIncompatible reports whether the code of a session is known not to fit.
+func (c *conn) isIncompatible(m incompatible, s *session) (bool, error) {
 	if m == "" {
 		return false, nil
 	}
@@ -115,8 +117,8 @@ func (c *conn) misfit(m misfits, s *session) (bool, error) {
 	return slices.ContainsFunc(live, func(l *session) bool { return l.code == s.code }), err
 }
 
-// liveMisfits names the live sessions that have blocked a run.
-func (c *conn) liveMisfits(m misfits) ([]store.SessionID, error) {
+// liveIncompatible names the live sessions that have blocked a run.
+func (c *conn) liveIncompatible(m incompatible) ([]store.SessionID, error) {
 	live, err := c.liveOf(m)
 	var all []store.SessionID
 	for _, l := range live {
@@ -126,23 +128,23 @@ func (c *conn) liveMisfits(m misfits) ([]store.SessionID, error) {
 	return all, err
 }
 
-// unblock makes up to limit blocked runs of the classes ready that the session may try.
-func (t *tx) unblock(classes []int64, by *session, limit int) error {
+// unblock makes up to limit blocked runs of the routes ready that the session may try.
+func (t *tx) unblock(routes []int64, by *session, limit int) error {
 	blocked, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM runs WHERE place = 4 LIMIT 1)`)
 	if err != nil || blocked == 0 {
 		return err
 	}
-	for _, class := range classes {
-		m, found, err := t.nextMisfits(`SELECT misfits FROM runs WHERE place = 4 AND class = +? ORDER BY misfits LIMIT 1`, class)
+	for _, route := range routes {
+		m, found, err := t.nextIncompatible(`SELECT misfits FROM runs WHERE place = 4 AND class = +? ORDER BY misfits LIMIT 1`, route)
 		for err == nil && found && limit > 0 {
-			var misfit bool
-			if misfit, err = t.misfit(m, by); err == nil && !misfit {
-				limit, err = t.unblockAll(class, m, limit)
+			var unfit bool
+			if unfit, err = t.isIncompatible(m, by); err == nil && !unfit {
+				limit, err = t.unblockAll(route, m, limit)
 			}
 			if err != nil {
 				break
 			}
-			m, found, err = t.nextMisfits(`SELECT misfits FROM runs WHERE place = 4 AND class = +? AND misfits > +? ORDER BY misfits LIMIT 1`, class, string(m))
+			m, found, err = t.nextIncompatible(`SELECT misfits FROM runs WHERE place = 4 AND class = +? AND misfits > +? ORDER BY misfits LIMIT 1`, route, string(m))
 		}
 		if err != nil {
 			return err
@@ -151,18 +153,18 @@ func (t *tx) unblock(classes []int64, by *session, limit int) error {
 	return nil
 }
 
-func (t *tx) nextMisfits(query string, args ...any) (m misfits, found bool, err error) {
+func (t *tx) nextIncompatible(query string, args ...any) (m incompatible, found bool, err error) {
 	err = t.query(query, func(r row) error {
-		m, found = misfits(r.ColumnText(0)), true
+		m, found = incompatible(r.ColumnText(0)), true
 		return nil
 	}, args...)
 	return m, found, err
 }
 
-// unblockAll makes runs of a class that the same sessions have blocked ready, and returns
+// unblockAll makes runs of a route that the same sessions have blocked ready, and returns
 // how many more may be.
-func (t *tx) unblockAll(class int64, m misfits, limit int) (int, error) {
-	fitting, err := t.runs(selectRun+`WHERE r.place = 4 AND r.class = +? AND r.misfits = +? /*workable r.key*/ ORDER BY r.key LIMIT +?`, class, string(m), limit)
+func (t *tx) unblockAll(route int64, m incompatible, limit int) (int, error) {
+	fitting, err := t.runs(selectRun+`WHERE r.place = 4 AND r.class = +? AND r.misfits = +? /*workable r.key*/ ORDER BY r.key LIMIT +?`, route, string(m), limit)
 	if err != nil {
 		return 0, err
 	}

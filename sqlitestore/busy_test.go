@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-var class = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
 func openTest(t *testing.T) *Store {
 	t.Helper()
@@ -47,7 +47,7 @@ func testContext(t *testing.T) context.Context {
 
 func newRun(size int) store.Create {
 	return store.Create{
-		Run: event.NewRunID(time.Now(), 0), Class: class, CID: event.NewCID(), Seq: 1, Frame: make([]byte, size),
+		Run: event.NewRunID(time.Now(), 0), Route: route, CommitID: event.NewCommitID(), Seq: 1, Frame: make([]byte, size),
 	}
 }
 
@@ -136,7 +136,7 @@ func TestQueue_DoesNotKeepOperationsWhoseCallersHaveLeft(t *testing.T) {
 
 func TestCancel_AtAnyMomentLeavesTheStoreIntact(t *testing.T) {
 	s := openTest(t)
-	check(t, s.OpenSession(testContext(t), store.Session{ID: "a", TTL: time.Hour, Classes: []store.Class{class}}))
+	check(t, s.OpenSession(testContext(t), store.Session{ID: "a", TTL: time.Hour, Routes: []store.Route{route}}))
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
@@ -162,11 +162,11 @@ func TestCancel_AtAnyMomentLeavesTheStoreIntact(t *testing.T) {
 	snap, err := s.Inspect(testContext(t))
 	check(t, err)
 	for id, r := range snap.Runs {
-		if len(r.Frames) != 1 || bytes.Count(r.Frames[0], []byte{1}) != 1000 || r.Place != store.PlaceReady {
-			t.Errorf("run %s: got %d frames, place %s, want it created as a whole", id, len(r.Frames), r.Place)
+		if len(r.Frames) != 1 || bytes.Count(r.Frames[0], []byte{1}) != 1000 || r.QueueState != store.StateReady {
+			t.Errorf("run %s: got %d frames, place %s, want it created as a whole", id, len(r.Frames), r.QueueState)
 		}
 	}
-	if got := len(snap.Ready[class]); got != len(snap.Runs) {
+	if got := len(snap.Ready[route]); got != len(snap.Runs) {
 		t.Errorf("ready runs: got %d, want all %d", got, len(snap.Runs))
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// classes the highest priority first, then the run that has been ready for longest.
+// routes the highest priority first, then the run that has been ready for longest.
 //
 // Sessions whose process has provably ended are recovered at once.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
@@ -45,7 +45,7 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 	if err := t.makeDue(chores); err != nil {
 		return store.Claimed{}, err
 	}
-	served, err := t.served(c.Classes)
+	served, err := t.served(c.Routes)
 	if err != nil {
 		return store.Claimed{}, err
 	}
@@ -61,11 +61,11 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 	return claimed, err
 }
 
-// served returns the numbers of those of the classes that ever had a run.
-func (t *tx) served(classes []store.Class) ([]int64, error) {
-	served := make([]int64, 0, len(classes))
-	for _, c := range classes {
-		id, err := t.class(c)
+// served returns the numbers of those of the routes that ever had a run.
+func (t *tx) served(routes []store.Route) ([]int64, error) {
+	served := make([]int64, 0, len(routes))
+	for _, c := range routes {
+		id, err := t.route(c)
 		if err != nil {
 			return nil, err
 		}
@@ -78,17 +78,17 @@ func (t *tx) served(classes []store.Class) ([]int64, error) {
 
 // candidate is a ready run.
 type candidate struct {
-	key, class, priority, ord int64
+	key, route, priority, ord int64
 }
 
-// take looks at the first ready runs of the classes, and grants those that the session
+// take looks at the first ready runs of the routes, and grants those that the session
 // may try. It wakes the next worker for
-// classes that have more, and takes back the wake of those that have not.
-func (t *tx) take(classes []int64, limit int, to *session, c *store.Claim) ([]store.ClaimedRun, error) {
+// routes that have more, and takes back the wake of those that have not.
+func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]store.ClaimedRun, error) {
 	var ready []candidate
 	left := map[int64]bool{}
-	for _, class := range classes {
-		found, err := t.ready(class, limit+1)
+	for _, route := range routes {
+		found, err := t.ready(route, limit+1)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (t *tx) take(classes []int64, limit int, to *session, c *store.Claim) ([]st
 		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.ord, b.ord))
 	})
 	for _, rest := range ready[min(limit, len(ready)):] {
-		left[rest.class] = true
+		left[rest.route] = true
 	}
 	var taken []store.ClaimedRun
 	for _, first := range ready[:min(limit, len(ready))] {
@@ -122,23 +122,23 @@ func (t *tx) take(classes []int64, limit int, to *session, c *store.Claim) ([]st
 	if err := t.announce(); err != nil {
 		return nil, err
 	}
-	for _, class := range classes {
-		if left[class] {
-			t.wake(class)
-		} else if err := t.calm(class); err != nil {
+	for _, route := range routes {
+		if left[route] {
+			t.wake(route)
+		} else if err := t.calm(route); err != nil {
 			return nil, err
 		}
 	}
 	return taken, nil
 }
 
-func (t *tx) ready(class int64, limit int) ([]candidate, error) {
+func (t *tx) ready(route int64, limit int) ([]candidate, error) {
 	var found []candidate
 	err := t.query(`SELECT key, class, priority, ord FROM runs WHERE place = 1 AND class = +? /*workable key*/ ORDER BY priority DESC, ord LIMIT +?`,
 		func(r row) error {
 			found = append(found, candidate{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3)})
 			return nil
-		}, class, limit)
+		}, route, limit)
 	return found, err
 }
 

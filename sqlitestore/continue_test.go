@@ -29,7 +29,7 @@ func TestPurge_ReleasesTheFirstRunOfAChainWithItsLast(t *testing.T) {
 	a := openAges(t)
 	ctx := testContext(t)
 	c := newRun(10)
-	c.WorkflowID, c.Retention, c.Birth = "order-1", time.Minute, "birth"
+	c.WorkflowID, c.Retention, c.CreatedBy = "order-1", time.Minute, "birth"
 	first := a.own(c)
 	_, err := a.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "hello"}, Keep: true})
 	check(t, err)

@@ -16,7 +16,7 @@ import (
 func TestOperations_ExecuteFewStatements(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)
-	session := store.Session{ID: "session", TTL: time.Hour, Classes: []store.Class{class}}
+	session := store.Session{ID: "session", TTL: time.Hour, Routes: []store.Route{route}}
 	check(t, s.OpenSession(ctx, session))
 	got := map[string]int64{}
 	count := func(what string, do func()) {
@@ -32,15 +32,15 @@ func TestOperations_ExecuteFewStatements(t *testing.T) {
 		check(t, err)
 		check(t, answers[0].Err)
 	})
-	c := store.Commit{Run: create.Run, WorkflowID: "order-1", Prev: create.CID, CID: create.CID, Last: 1}
+	c := store.Commit{Run: create.Run, WorkflowID: "order-1", Prev: create.CommitID, CommitID: create.CommitID, Last: 1}
 	claim := func() {
-		claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Classes: session.Classes, Max: 1})
+		claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Routes: session.Routes, Max: 1})
 		check(t, err)
 		c.Fence = claimed.Runs[0].Fence
 	}
 	commit := func(change func(c *store.Commit)) func() {
 		return func() {
-			c.Prev, c.CID, c.Frame, c.First, c.Last = c.CID, event.NewCID(), []byte{1}, c.Last+1, c.Last+1
+			c.Prev, c.CommitID, c.Frame, c.First, c.Last = c.CommitID, event.NewCommitID(), []byte{1}, c.Last+1, c.Last+1
 			asked := c
 			change(&asked)
 			answers, err := s.Commit(ctx, []store.Commit{asked})

@@ -81,10 +81,10 @@ func (c *conn) workflowID(name string) (workflowID, error) {
 // run of a chain is its own.
 func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
-		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CID, created: t.ms(),
+		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CommitID, created: t.ms(),
 		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy}
 	var err error
-	if r.class, err = t.ensureClass(c.Class); err != nil {
+	if r.route, err = t.ensureRoute(c.Route); err != nil {
 		return nil, err
 	}
 	if c.WorkflowID != "" && w.id == 0 {
@@ -108,13 +108,13 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 	err = t.exec(`INSERT INTO runs (key, id, chain, wid, class, priority, place, status, n, seq, last, epoch,
 		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth)
 		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?)`,
-		key, packRun(r.id), later, nonZero(r.wid), r.class, r.priority, string(r.status), r.seq, r.last[:],
+		key, packRun(r.id), later, nonZero(r.wid), r.route, r.priority, string(r.status), r.seq, r.last[:],
 		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags), nonEmpty(string(createdBy)))
 	if err != nil {
 		return nil, err
 	}
 	r.key = t.LastInsertRowID()
-	t.countRun(r.class, 1)
+	t.countRun(r.route, 1)
 	for name, value := range c.Tags {
 		if err := t.exec(`INSERT INTO tags VALUES (?, ?, ?)`, name, value, r.key); err != nil {
 			return nil, err

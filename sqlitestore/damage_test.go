@@ -249,10 +249,10 @@ func (s *scene) fallAsleep() {
 // die lets a process own all runs that ends with the store.
 func (s *scene) die() {
 	s.t.Helper()
-	class := store.Class{Queue: workflow.DefaultQueue, Workflow: "damaged.napper"}
-	dead := store.Session{ID: "dead", Worker: "dead", TTL: time.Hour, Classes: []store.Class{class}}
+	route := store.Route{Queue: workflow.DefaultQueue, Workflow: "damaged.napper"}
+	dead := store.Session{ID: "dead", Worker: "dead", TTL: time.Hour, Routes: []store.Route{route}}
 	check(s.t, s.store.OpenSession(s.ctx, dead))
-	got, err := s.store.Claim(s.ctx, store.Claim{Session: "dead", Token: event.NewToken(), Classes: dead.Classes, Max: 1000})
+	got, err := s.store.Claim(s.ctx, store.Claim{Session: "dead", Token: event.NewToken(), Routes: dead.Routes, Max: 1000})
 	check(s.t, err)
 	if len(got.Runs) != len(s.runs) {
 		s.t.Fatalf("claimed %d runs, want %d", len(got.Runs), len(s.runs))
@@ -351,7 +351,7 @@ func newFile(t *testing.T, runs int) *file {
 
 func (f *file) session(id store.SessionID, code string) {
 	f.t.Helper()
-	check(f.t, f.OpenSession(testContext(f.t), store.Session{ID: id, Worker: "test", TTL: time.Hour, Classes: classes, Fingerprint: code}))
+	check(f.t, f.OpenSession(testContext(f.t), store.Session{ID: id, Worker: "test", TTL: time.Hour, Routes: routes, Fingerprint: code}))
 }
 
 // commitAll claims all runs, and commits to each.

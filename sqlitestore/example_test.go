@@ -44,7 +44,7 @@ func ExampleOpen() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(loaded[0].Record.Place, loaded[0].Record.Status, len(loaded[0].Frames))
+	fmt.Println(loaded[0].Record.QueueState, loaded[0].Record.Status, len(loaded[0].Frames))
 	// Output: ready pending 1
 }
 

@@ -97,13 +97,13 @@ func TestRUN15_ThousandsOfFollowersShareAFewConnections(t *testing.T) {
 		}
 		for i := range commits {
 			c := &commits[i]
-			c.CID, c.First, c.Last = event.NewCID(), c.Last+1, c.Last+1
+			c.CommitID, c.First, c.Last = event.NewCommitID(), c.Last+1, c.Last+1
 		}
 		answers, err := by.Commit(ctx, commits)
 		check(t, err)
 		for i, answer := range answers {
 			check(t, answer.Err)
-			commits[i].Prev = commits[i].CID
+			commits[i].Prev = commits[i].CommitID
 		}
 	}
 	check(t, g.Wait())
@@ -125,7 +125,7 @@ func startOwned(t *testing.T, s *Store, n int) []store.Commit {
 	}
 	_, err := s.Create(ctx, creates)
 	check(t, err)
-	claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Classes: []store.Class{class}, Max: n})
+	claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Routes: []store.Route{route}, Max: n})
 	check(t, err)
 	var commits []store.Commit
 	for _, r := range claimed.Runs {

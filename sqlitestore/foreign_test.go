@@ -76,7 +76,7 @@ func TestWait_IsToldOfRunsMadeReadyThroughAnotherStore(t *testing.T) {
 	clock := newAlarmClock()
 	here, there := openTwo(t, clock)
 	openSession(t, here, "a")
-	woken := waiting(t, here, clock, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Classes: classes})
+	woken := waiting(t, here, clock, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Routes: routes})
 	start(t, there, 1)
 	if diff := cmp.Diff(store.Woken{Claim: []int{0}}, receive(t, woken)); diff != "" {
 		t.Errorf("woken (-want +got)\n%s", diff)
@@ -89,7 +89,7 @@ func TestWait_IsToldOfRunsMadeReadyThroughAnotherStore(t *testing.T) {
 func TestWait_OneWakeGoesToOneOfTwoStores(t *testing.T) {
 	clock := newAlarmClock()
 	here, there := openTwo(t, clock)
-	w := store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Classes: classes}
+	w := store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Routes: routes}
 	a, b := waiting(t, here, clock, w), waiting(t, there, clock, w)
 	start(t, here, 1)
 	var first store.Woken
@@ -173,13 +173,13 @@ func TestClaim_RecoversAtOnceWhatAClosedStoreOwned(t *testing.T) {
 	here, there := openTwo(t, storetest.NewClock())
 	start(t, here, 1)
 	openSession(t, there, "gone")
-	openSession(t, here, "heir")
+	openSession(t, here, "successor")
 	claim(t, there, "gone", 1)
-	if got := claim(t, here, "heir", 1); len(got) != 0 {
+	if got := claim(t, here, "successor", 1); len(got) != 0 {
 		t.Fatal("claimed a run of a session that is open in the same process")
 	}
 	check(t, there.Close())
-	if got := claim(t, here, "heir", 1); len(got) != 1 {
+	if got := claim(t, here, "successor", 1); len(got) != 1 {
 		t.Fatal("claimed nothing, want the run of the closed store")
 	}
 }
@@ -188,12 +188,12 @@ func TestHeartbeat_MovesTheSessionToTheStoreItComesThrough(t *testing.T) {
 	here, there := openTwo(t, storetest.NewClock())
 	start(t, here, 1)
 	openSession(t, there, "moved")
-	openSession(t, here, "heir")
+	openSession(t, here, "successor")
 	claim(t, there, "moved", 1)
 	_, err := here.Heartbeat(testContext(t), 0, "moved")
 	check(t, err)
 	check(t, there.Close())
-	if got := claim(t, here, "heir", 1); len(got) != 0 {
+	if got := claim(t, here, "successor", 1); len(got) != 0 {
 		t.Fatal("claimed a run of a session that was heard of through an open store")
 	}
 }
@@ -209,7 +209,7 @@ func TestWait_IsNotLeftWithAWakeWhenItIsCanceled(t *testing.T) {
 		}
 		answers := make(chan answer, 1)
 		go func() {
-			w, err := here.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Classes: classes})
+			w, err := here.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Routes: routes})
 			answers <- answer{w, err}
 		}()
 		go cancel()
@@ -266,11 +266,11 @@ func TestWatch_SeesADeleteAndAPurgeThroughAnotherStore(t *testing.T) {
 	}
 }
 
-func TestCreate_InAClassThatAnotherStoreHasForgotten(t *testing.T) {
+func TestCreate_InARouteThatAnotherStoreHasForgotten(t *testing.T) {
 	clock := storetest.NewClock()
 	here, there := openTwo(t, clock)
 	openSession(t, there, "a")
-	l := start(t, here, 1)[0] // this store knows the number of the class now
+	l := start(t, here, 1)[0] // this store knows the number of the route now
 	end(t, there, "a", l)
 	clock.Advance(store.DefaultRetention)
 	n, _, err := there.Purge(testContext(t), 0, 10)
@@ -282,7 +282,7 @@ func TestCreate_InAClassThatAnotherStoreHasForgotten(t *testing.T) {
 	_, err = there.Create(testContext(t), []store.Create{other.Create()}) // it may have the same number
 	check(t, err)
 	l = start(t, here, 1)[0]
-	want := map[store.Class][]event.RunID{orders: {l.Run}, refunds: {other.Run}}
+	want := map[store.Route][]event.RunID{orders: {l.Run}, refunds: {other.Run}}
 	if diff := cmp.Diff(want, verify(t, here).Ready); diff != "" {
 		t.Errorf("ready (-want +got)\n%s", diff)
 	}

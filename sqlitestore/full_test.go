@@ -65,7 +65,7 @@ func TestCommit_OnAFullDiskLosesNothingAndGoesOnWhenThereIsRoom(t *testing.T) {
 
 func TestGroup_OneOperationWithoutRoomDoesNotUndoTheOthers(t *testing.T) {
 	s := openTest(t)
-	check(t, s.OpenSession(testContext(t), store.Session{ID: "a", Classes: []store.Class{class}}))
+	check(t, s.OpenSession(testContext(t), store.Session{ID: "a", Routes: []store.Route{route}}))
 	limitPages(t, s, 100)
 	leave := occupy(t, s)
 	defer leave()
@@ -104,8 +104,8 @@ func expectRuns(t *testing.T, s *Store, want []event.RunID) {
 	t.Helper()
 	snap, err := s.Inspect(testContext(t))
 	check(t, err)
-	if len(snap.Runs) != len(want) || len(snap.Ready[class]) != len(want) {
-		t.Fatalf("got %d runs, %d of them ready, want %d", len(snap.Runs), len(snap.Ready[class]), len(want))
+	if len(snap.Runs) != len(want) || len(snap.Ready[route]) != len(want) {
+		t.Fatalf("got %d runs, %d of them ready, want %d", len(snap.Runs), len(snap.Ready[route]), len(want))
 	}
 	for _, id := range want {
 		if snap.Runs[id] == nil {

@@ -18,7 +18,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		snap = newSnapshot(s.clock.Now())
 		for _, part := range []func(*store.Snapshot) error{
 			c.inspectRuns, c.inspectWorkflowIDs, c.inspectIndexes, c.inspectPurges, c.inspectSeen, c.inspectStreams, c.inspectOutbox,
-			c.inspectSessions, c.inspectWakes, c.countClasses,
+			c.inspectSessions, c.inspectWakes, c.countRoutes,
 		} {
 			if err := part(snap); err != nil {
 				return err
@@ -40,11 +40,11 @@ func (c *conn) inspectRuns(snap *store.Snapshot) error {
 		return err
 	}
 	for _, one := range all {
-		misfits, err := c.liveMisfits(one.misfits)
+		incompatible, err := c.liveIncompatible(one.incompatible)
 		if err != nil {
 			return err
 		}
-		r := &store.RunState{Record: one.Record, Hidden: one.hidden, Misfits: misfits}
+		r := &store.RunState{Record: one.Record, Hidden: one.hidden, Incompatible: incompatible}
 		if r.Frames, err = c.frames(one.key, 0, -1); err != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func (c *conn) inspectWorkflowIDs(snap *store.Snapshot) error {
 func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	err := c.query(`SELECT c.queue, c.workflow, r.id FROM runs r INDEXED BY runs_ready JOIN classes c ON c.id = r.class
 		WHERE r.place = 1 ORDER BY r.class, r.priority DESC, r.ord`, func(r row) error {
-		class := store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}
-		snap.Ready[class] = append(snap.Ready[class], unpackRun(r, 2))
+		route := store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}
+		snap.Ready[route] = append(snap.Ready[route], unpackRun(r, 2))
 		return nil
 	})
 	if err != nil {
@@ -113,11 +113,11 @@ func (c *conn) inspectPurges(snap *store.Snapshot) error {
 	err = c.query(`SELECT key FROM runs WHERE place = +? AND `+unneeded, func(r row) error {
 		free[r.ColumnInt64(0)] = true
 		return nil
-	}, int(store.PlaceEnded))
+	}, int(store.StateEnded))
 	if err != nil {
 		return err
 	}
-	ended, err := c.runs(selectRun+`WHERE r.place = +?`, int(store.PlaceEnded))
+	ended, err := c.runs(selectRun+`WHERE r.place = +?`, int(store.StateEnded))
 	if err != nil {
 		return err
 	}
@@ -191,9 +191,9 @@ func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error
 	return runs, err
 }
 
-// countClasses fails if a class is said to have more or fewer runs than it has:
+// countRoutes fails if a route is said to have more or fewer runs than it has:
 // it would be forgotten too early, or never.
-func (c *conn) countClasses(*store.Snapshot) error {
+func (c *conn) countRoutes(*store.Snapshot) error {
 	return c.query(`SELECT coalesce(c.queue, '?'), coalesce(c.workflow, '?'), c.runs, r.n
 		FROM classes c FULL JOIN (SELECT class, count(*) AS n FROM runs GROUP BY class) r ON r.class = c.id
 		WHERE c.runs IS NOT r.n`, func(r row) error {
@@ -203,7 +203,7 @@ func (c *conn) countClasses(*store.Snapshot) error {
 
 func (c *conn) inspectWakes(snap *store.Snapshot) error {
 	return c.query(`SELECT queue, workflow FROM classes WHERE wake = 1`, func(r row) error {
-		snap.Wakes[store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}] = true
+		snap.Wakes[store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}] = true
 		return nil
 	})
 }

@@ -9,9 +9,9 @@ func (c *conn) inspectStreams(snap *store.Snapshot) error {
 	return c.showStreams(snap, func(*stream, *store.StreamState) bool { return true })
 }
 
-// examineStreams shows streams whose chunks are those that they should have. The
+// scanStreams shows streams whose chunks are those that they should have. The
 // others are reported as damage.
-func (c *conn) examineStreams(snap *store.Snapshot) error {
+func (c *conn) scanStreams(snap *store.Snapshot) error {
 	return c.showStreams(snap, func(st *stream, state *store.StreamState) bool {
 		for i, chunk := range state.Chunks {
 			if chunk.Index != st.first+uint64(i) {

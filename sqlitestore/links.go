@@ -9,17 +9,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// MendLinks changes the outbox of a run and what others have left with it, if both
+// RepairLinks changes the outbox of a run and what others have left with it, if both
 // are as they were examined.
-func (e *examination) MendLinks(ctx context.Context, m store.LinkMend) (bool, error) {
-	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.mendLinks(&m) })
+func (e *partitionScan) RepairLinks(ctx context.Context, m store.LinkRepair) (bool, error) {
+	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.repairLinks(&m) })
 	if err != nil {
 		return false, fmt.Errorf("repair links of run %s: %w", m.Run, err)
 	}
 	return done, nil
 }
 
-func (t *tx) mendLinks(m *store.LinkMend) (bool, error) {
+func (t *tx) repairLinks(m *store.LinkRepair) (bool, error) {
 	r, err := t.anyRun(m.Run)
 	if err != nil || r == nil {
 		return false, err
@@ -52,7 +52,7 @@ func (t *tx) mendLinks(m *store.LinkMend) (bool, error) {
 }
 
 // linkable reports whether everything is as it was examined.
-func (t *tx) linkable(r *run, m *store.LinkMend) (bool, error) {
+func (t *tx) linkable(r *run, m *store.LinkRepair) (bool, error) {
 	there := map[event.ItemID]store.Outgoing{}
 	err := t.query(`SELECT `+outboxColumns+` FROM outbox o JOIN runs r ON r.key = o.sender WHERE o.sender = +?`, func(row row) error {
 		o := scanOutgoing(row)

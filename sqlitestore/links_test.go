@@ -11,7 +11,7 @@ func parent(w *repairtest.World) *repairtest.Scene    { return w.Parent() }
 func settled(w *repairtest.World) *repairtest.Scene   { return w.Settled() }
 func continued(w *repairtest.World) *repairtest.Scene { return w.Continued() }
 
-func TestREC8_MendsChains(t *testing.T) {
+func TestREC8_RepairsChains(t *testing.T) {
 	repairtest.Each(t, map[string]rotten{
 		"8 it is purged too early": {continued, []string{`UPDATE runs SET purge = ended + retention / 1000000 WHERE id = ?1`},
 			repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}},
@@ -21,10 +21,10 @@ func TestREC8_MendsChains(t *testing.T) {
 		"11 the first run is taken for it": {continued, []string{`UPDATE runs SET tip = id WHERE tip IS NOT NULL`}, repairtest.Want{Invariants: []int{11}}},
 		"11 a run has left its chain": {continued, []string{`UPDATE runs SET chain = NULL WHERE id = ?2 AND ?1 <> ''`},
 			repairtest.Want{Invariants: []int{8, 11}, Run: "other", Reason: store.ReasonWrongRecord}},
-	}, func(t *testing.T, r rotten) { r.mends(t) })
+	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
-func TestREC8_MendsOutboxes(t *testing.T) {
+func TestREC8_RepairsOutboxes(t *testing.T) {
 	wrong := repairtest.Want{Invariants: []int{12}, Reason: store.ReasonWrongRecord}
 	repairtest.Each(t, map[string]rotten{
 		"12 a record is lost":        {parent, []string{`DELETE FROM outbox`}, wrong},
@@ -36,7 +36,7 @@ func TestREC8_MendsOutboxes(t *testing.T) {
 		"12 an answered record has no sender": {parent, []string{`INSERT INTO outbox SELECT seq + 1, 99, id, receiver, 2, since, due, body FROM outbox`}, repairtest.Want{Invariants: []int{12}}},
 		"12 a fresh record has no sender": {parent, []string{`INSERT INTO outbox SELECT seq + 1, 99, id, receiver, 1, since, 0, body FROM outbox`},
 			repairtest.Want{Invariants: []int{12}, Remaining: []int{12}}},
-	}, func(t *testing.T, r rotten) { r.mends(t) })
+	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
 // The log of the sender is damaged, too, and the repair blocks the run.
@@ -47,10 +47,10 @@ func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
 			repairtest.Want{Invariants: []int{1, 12}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Then: store.ReasonLostRecord, Stays: true}},
 		"it is sound": {parent, []string{cut},
 			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
-	}, func(t *testing.T, r rotten) { r.mends(t) })
+	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
-func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
+func TestREC8_RepairsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 	repairtest.Each(t, map[string]rotten{
 		"13 a child does not exist": {settled, []string{
 			`DELETE FROM frames WHERE run = (SELECT key FROM runs WHERE id = ?2 AND ?1 <> '')`, `DELETE FROM runs WHERE id = ?2 AND ?1 <> ''`,
@@ -60,9 +60,9 @@ func TestREC8_MendsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 			repairtest.Want{Invariants: []int{14}, Run: "other", Reason: store.ReasonWrongRecord}},
 		"14 an item that nobody confirms": {settled, []string{`INSERT INTO seen VALUES (?1, 'x', (SELECT created FROM runs WHERE id = ?1), 1)`},
 			repairtest.Want{Invariants: []int{14}, Reason: store.ReasonWrongRecord}},
-	}, func(t *testing.T, r rotten) { r.mends(t) })
+	}, func(t *testing.T, r rotten) { r.repairs(t) })
 	t.Run("13 the end of a child is not told", func(t *testing.T) {
 		rotten{settled, nil, repairtest.Want{Invariants: []int{13}, Run: "other", Reason: store.ReasonWrongRecord}}.
-			mendsWith(t, (*repairtest.World).EndsUnheard)
+			repairsWith(t, (*repairtest.World).EndsUnheard)
 	})
 }

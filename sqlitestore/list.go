@@ -149,7 +149,7 @@ func (c *conn) audit(where string, args ...any) ([]store.AuditEntry, error) {
 		entries = append(entries, store.AuditEntry{
 			Time: timeOf(r.ColumnInt64(0)), Run: unpackRun(r, 1), Reason: store.Reason(r.ColumnText(2)),
 			By: store.SessionID(r.ColumnText(3)), Owner: store.SessionID(r.ColumnText(4)),
-			Place: store.Place(r.ColumnInt(5)), Status: event.Status(r.ColumnText(6)), Epoch: uint64(r.ColumnInt64(7)),
+			QueueState: store.QueueState(r.ColumnInt(5)), Status: event.Status(r.ColumnText(6)), Epoch: uint64(r.ColumnInt64(7)),
 		})
 		return nil
 	}, args...)

@@ -57,10 +57,10 @@ func (c *conn) load(l *store.Load) (store.Loaded, error) {
 // stored is a run as it is read, with its number.
 type stored struct {
 	store.Record
-	key     int64
-	inbox   int
-	hidden  bool
-	misfits misfits
+	key          int64
+	inbox        int
+	hidden       bool
+	incompatible incompatible
 }
 
 const selectStored = `SELECT ` + runColumns + `, c.queue, c.workflow, r.parent, r.root, r.tags, r.next
@@ -78,14 +78,14 @@ func (c *conn) stored(query string, args ...any) ([]stored, error) {
 
 func scanStored(r row) (stored, error) {
 	v := scanRun(r)
-	s := stored{key: v.key, inbox: v.inbox, hidden: v.hidden, misfits: v.misfits, Record: store.Record{
-		Run: v.id, Chain: v.chain, WorkflowID: v.workflowID, Priority: v.priority, Place: v.place, Status: v.status,
+	s := stored{key: v.key, inbox: v.inbox, hidden: v.hidden, incompatible: v.incompatible, Record: store.Record{
+		Run: v.id, Chain: v.chain, WorkflowID: v.workflowID, Priority: v.priority, QueueState: v.place, Status: v.status,
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
-		Class:  store.Class{Queue: r.ColumnText(28), Workflow: r.ColumnText(29)},
+		Route:  store.Route{Queue: r.ColumnText(28), Workflow: r.ColumnText(29)},
 		Parent: unpackRun(r, 30), Root: unpackRun(r, 31),
-		Next: unpackRun(r, 33), Birth: v.createdBy,
+		Next: unpackRun(r, 33), CreatedBy: v.createdBy,
 	}}
 	if !r.ColumnIsNull(32) {
 		if err := json.Unmarshal([]byte(r.ColumnText(32)), &s.Tags); err != nil {

@@ -116,9 +116,9 @@ func (c *child) kill() {
 }
 
 var (
-	orders  = store.Class{Queue: "default", Workflow: "orders.fulfil"}
-	refunds = store.Class{Queue: "default", Workflow: "orders.refund"}
-	classes = []store.Class{orders, refunds}
+	orders  = store.Route{Queue: "default", Workflow: "orders.fulfil"}
+	refunds = store.Route{Queue: "default", Workflow: "orders.refund"}
+	routes  = []store.Route{orders, refunds}
 )
 
 const ttl = 30 * time.Second
@@ -177,7 +177,7 @@ func start(t testing.TB, s store.Store, n int) []*storetest.Log {
 
 func openSession(t testing.TB, s store.Store, id store.SessionID) {
 	t.Helper()
-	check(t, s.OpenSession(testContext(t), store.Session{ID: id, Worker: "test", TTL: ttl, Classes: classes}))
+	check(t, s.OpenSession(testContext(t), store.Session{ID: id, Worker: "test", TTL: ttl, Routes: routes}))
 }
 
 func claim(t testing.TB, s store.Store, session store.SessionID, limit int) []store.ClaimedRun {
@@ -188,7 +188,7 @@ func claim(t testing.TB, s store.Store, session store.SessionID, limit int) []st
 }
 
 func claimOf(session store.SessionID, limit int) store.Claim {
-	return store.Claim{Session: session, Token: event.NewToken(), Classes: classes, Max: limit}
+	return store.Claim{Session: session, Token: event.NewToken(), Routes: routes, Max: limit}
 }
 
 // verify fails the test if an invariant of the store is broken.

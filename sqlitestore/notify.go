@@ -19,7 +19,7 @@ type notifier struct {
 	joined  chan struct{}                           // somebody waits
 
 	mu     sync.Mutex
-	blocks map[store.Class]int64 // how often runs were blocked, as far as somebody was told
+	blocks map[store.Route]int64 // how often runs were blocked, as far as somebody was told
 }
 
 func newNotifier(done <-chan struct{}) *notifier {
@@ -28,7 +28,7 @@ func newNotifier(done <-chan struct{}) *notifier {
 		frames:  notify.New[event.RunID, uint64](done),
 		streams: notify.New[streamTopic, standing](done),
 		joined:  make(chan struct{}, 1),
-		blocks:  map[store.Class]int64{},
+		blocks:  map[store.Route]int64{},
 	}
 }
 
@@ -36,11 +36,11 @@ func newNotifier(done <-chan struct{}) *notifier {
 // transaction is committed.
 type notices struct {
 	promised []*notify.Waiter // each of them gets a wake
-	stored   []store.Class    // wakes for which nobody was there
+	stored   []store.Route    // wakes for which nobody was there
 	unread   []inboxChange
 	frames   []event.RunID // runs whose log has grown
 	streams  []streamTopic
-	blocks   map[store.Class]int64 // how often runs of these classes were blocked now
+	blocks   map[store.Route]int64 // how often runs of these routes were blocked now
 	due      int64                 // the earliest due time that is earlier than all before; 0: none
 	locks    []string              // of processes that have ended, and no session refers to
 }
@@ -96,8 +96,8 @@ func (n *notifier) publish(t *notices) {
 	if t.due != 0 {
 		n.waiters.Due(t.due)
 	}
-	for class, times := range t.blocks {
-		n.tellBlocked(class, times)
+	for route, times := range t.blocks {
+		n.tellBlocked(route, times)
 	}
 }
 
@@ -117,30 +117,30 @@ func (n *notifier) offer(found *survey) {
 	if found.due != 0 {
 		n.waiters.Due(found.due)
 	}
-	for class, times := range found.blocks {
-		n.tellBlocked(class, times)
+	for route, times := range found.blocks {
+		n.tellBlocked(route, times)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.blocks, func(class store.Class, _ int64) bool { return found.blocks[class] == 0 })
+	maps.DeleteFunc(n.blocks, func(route store.Route, _ int64) bool { return found.blocks[route] == 0 })
 }
 
-// tellBlocked makes all who wait for a class claim, unless they were told when as many
+// tellBlocked makes all who wait for a route claim, unless they were told when as many
 // blocks of its runs were counted.
-func (n *notifier) tellBlocked(class store.Class, times int64) {
+func (n *notifier) tellBlocked(route store.Route, times int64) {
 	n.mu.Lock()
-	known := n.blocks[class] == times
-	n.blocks[class] = times
+	known := n.blocks[route] == times
+	n.blocks[route] = times
 	n.mu.Unlock()
 	if !known {
-		n.waiters.WakeAll(class, nil)
+		n.waiters.WakeAll(route, nil)
 	}
 }
 
-// promise promises the wake of a class to the waiter that has been there for
+// promise promises the wake of a route to the waiter that has been there for
 // longest. It reports whether there is one.
-func (n *notifier) promise(class store.Class, t *notices) bool {
-	w := n.waiters.Promise(class)
+func (n *notifier) promise(route store.Route, t *notices) bool {
+	w := n.waiters.Promise(route)
 	if w != nil {
 		t.promised = append(t.promised, w)
 	}

@@ -38,7 +38,7 @@ func (a *ages) claimed(run event.RunID) *hand {
 func (h *hand) next() store.Commit {
 	return store.Commit{
 		Run: h.run.Run, WorkflowID: h.run.WorkflowID, Fence: h.run.Fence, Prev: h.run.Last,
-		Frame: []byte{1}, CID: event.NewCID(), First: h.run.Seq + 1, Last: h.run.Seq + 1,
+		Frame: []byte{1}, CommitID: event.NewCommitID(), First: h.run.Seq + 1, Last: h.run.Seq + 1,
 	}
 }
 
@@ -47,7 +47,7 @@ func (h *hand) commit(c store.Commit) {
 	got, err := h.a.Commit(testContext(h.a.t), []store.Commit{c})
 	check(h.a.t, err)
 	check(h.a.t, got[0].Err)
-	h.run.Last, h.run.Seq = c.CID, c.Last
+	h.run.Last, h.run.Seq = c.CommitID, c.Last
 }
 
 // send commits records.

@@ -24,7 +24,7 @@ func (t *tx) save(r *run) error {
 	return t.exec(`UPDATE runs SET place = ?2, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
 		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, birth = ? WHERE key = +?1`,
 		r.key, int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.misfits), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)))
+		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.incompatible), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)))
 }
 
 // makeReady is the one way to ready: place, ready set, wake.
@@ -34,22 +34,22 @@ func (t *tx) makeReady(r *run) error {
 		return err
 	}
 	t.leave(r)
-	r.place, r.ord = store.PlaceReady, ord
-	t.wake(r.class)
+	r.place, r.ord = store.StateReady, ord
+	t.wake(r.route)
 	return t.save(r)
 }
 
 // park leaves the run until due, 0 for ever, or until an item arrives.
 func (t *tx) park(r *run, due int64) error {
 	t.leave(r)
-	r.place, r.due = store.PlaceParked, due
+	r.place, r.due = store.StateParked, due
 	if due != 0 {
 		earliest, err := t.nextDue()
 		if err != nil {
 			return err
 		}
 		if earliest == 0 || due < earliest {
-			t.wake(r.class)
+			t.wake(r.route)
 			t.notices.due = due
 		}
 	}
@@ -58,12 +58,12 @@ func (t *tx) park(r *run, due int64) error {
 
 // claimed says what a session is given with a run.
 func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
-	class, err := t.className(r.class)
+	route, err := t.routeName(r.route)
 	if err != nil {
 		return store.ClaimedRun{}, err
 	}
 	granted := store.ClaimedRun{
-		Run: r.id, WorkflowID: r.workflowID, Class: class, Fence: store.Fence{Epoch: r.epoch, Token: r.token},
+		Run: r.id, WorkflowID: r.workflowID, Route: route, Fence: store.Fence{Epoch: r.epoch, Token: r.token},
 		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Mail: r.inbox > 0,
 	}
 	granted.Loaded, err = t.handOver(r)

@@ -94,7 +94,7 @@ func TestCreate_TwoProcessesMakeEachRunOnce(t *testing.T) {
 func playClaimer(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		session := store.SessionID(args[1])
-		if err := s.OpenSession(ctx, store.Session{ID: session, TTL: ttl, Classes: classes}); err != nil {
+		if err := s.OpenSession(ctx, store.Session{ID: session, TTL: ttl, Routes: routes}); err != nil {
 			return err
 		}
 		for {
@@ -144,7 +144,7 @@ func TestClaim_TwoProcessesNeverShareARun(t *testing.T) {
 func playCommitter(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		const session = "committer"
-		if err := s.OpenSession(ctx, store.Session{ID: session, TTL: ttl, Classes: classes}); err != nil {
+		if err := s.OpenSession(ctx, store.Session{ID: session, TTL: ttl, Routes: routes}); err != nil {
 			return err
 		}
 		var logs []*storetest.Log
@@ -223,7 +223,7 @@ func TestCommit_EveryAcknowledgedOneSurvivesKill(t *testing.T) {
 func playHolder(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		const session = "holder"
-		if err := s.OpenSession(ctx, store.Session{ID: session, TTL: ttl, Classes: classes}); err != nil {
+		if err := s.OpenSession(ctx, store.Session{ID: session, TTL: ttl, Routes: routes}); err != nil {
 			return err
 		}
 		got, err := s.Claim(ctx, claimOf(session, 100))
@@ -255,8 +255,8 @@ func TestClaim_RecoversAtOnceWhatAKilledProcessOwned(t *testing.T) {
 	s := openStore(t, path, nil)
 	logs := start(t, s, 3)
 	holder := startHolder(t, path, len(logs))
-	openSession(t, s, "heir")
-	if got := claim(t, s, "heir", 10); len(got) != 0 {
+	openSession(t, s, "successor")
+	if got := claim(t, s, "successor", 10); len(got) != 0 {
 		t.Fatalf("claimed %d runs of a living process", len(got))
 	}
 	if got := strings.Count(files(t, dir), ".lock"); got != 2 {
@@ -265,16 +265,16 @@ func TestClaim_RecoversAtOnceWhatAKilledProcessOwned(t *testing.T) {
 	holder.kill()
 
 	// Neither is the lease past nor does the claim allow to look at leases.
-	if got := claim(t, s, "heir", 10); len(got) != len(logs) {
+	if got := claim(t, s, "successor", 10); len(got) != len(logs) {
 		t.Fatalf("claimed %d runs of a dead process, want %d", len(got), len(logs))
 	}
 	entries, err := s.Audit(testContext(t), logs[0].Run)
 	check(t, err)
-	if len(entries) != 1 || entries[0].Reason != store.ReasonProcessEnded || entries[0].Owner != "holder" || entries[0].By != "heir" {
-		t.Errorf("audit: got %+v, want that the heir found the holder's process ended", entries)
+	if len(entries) != 1 || entries[0].Reason != store.ReasonProcessEnded || entries[0].Owner != "holder" || entries[0].By != "successor" {
+		t.Errorf("audit: got %+v, want that the successor found the holder's process ended", entries)
 	}
 	if snap := verify(t, s); len(snap.Leases) != 1 {
-		t.Errorf("leases: got %v, want the heir's", snap.Leases)
+		t.Errorf("leases: got %v, want the successor's", snap.Leases)
 	}
 	if got := strings.Count(files(t, dir), ".lock"); got != 1 {
 		t.Errorf("lock files: got %d in %s, want that of this process", got, files(t, dir))
@@ -286,16 +286,16 @@ func TestWait_NoticesThatAnotherProcessWasKilled(t *testing.T) {
 	s := openStore(t, path, nil)
 	start(t, s, 1)
 	holder := startHolder(t, path, 1)
-	openSession(t, s, "heir")
-	claim(t, s, "heir", 1)
+	openSession(t, s, "successor")
+	claim(t, s, "successor", 1)
 	holder.kill()
 	for {
-		woken, err := s.Wait(testContext(t), store.Wait{Sessions: []store.WaitSession{{Session: "heir"}}, Classes: classes})
+		woken, err := s.Wait(testContext(t), store.Wait{Sessions: []store.WaitSession{{Session: "successor"}}, Routes: routes})
 		check(t, err)
 		if len(woken.Claim) == 0 {
 			t.Fatalf("woken: got %+v, want to claim", woken)
 		}
-		if len(claim(t, s, "heir", 1)) == 1 {
+		if len(claim(t, s, "successor", 1)) == 1 {
 			return
 		}
 	}

@@ -22,7 +22,7 @@ func (t *tx) State(r *run) protocol.Run[int64] { return stateOf(r) }
 
 func stateOf(r *run) protocol.Run[int64] {
 	return protocol.Run[int64]{
-		ID: r.id, Chain: r.chain, WorkflowID: r.workflowID, CreatedBy: r.createdBy, Place: r.place, Status: r.status,
+		ID: r.id, Chain: r.chain, WorkflowID: r.workflowID, CreatedBy: r.createdBy, QueueState: r.place, Status: r.status,
 		N: r.n, Seq: r.seq, Last: r.last, Fence: store.Fence{Epoch: r.epoch, Token: r.token}, Owner: r.owner, Unread: r.inbox,
 		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
 		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
@@ -36,8 +36,8 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	if before == s {
 		return nil
 	}
-	if s.Place != r.place {
-		if err := t.move(r, s.Place); err != nil {
+	if s.QueueState != r.place {
+		if err := t.move(r, s.QueueState); err != nil {
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 			return err
 		}
 	}
-	r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.Place, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
+	r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
 
@@ -81,13 +81,13 @@ func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 }
 
 // move takes a run out of its place, and gives it its turn in another one.
-func (t *tx) move(r *run, to store.Place) (err error) {
+func (t *tx) move(r *run, to store.QueueState) (err error) {
 	if r.owner != 0 {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
 		r.session = ""
 	}
 	r.ord = 0
-	if to == store.PlaceReady || to == store.PlaceLined {
+	if to == store.StateReady || to == store.StateQueued {
 		r.ord, err = t.next()
 	}
 	return err
@@ -129,7 +129,7 @@ func (t *tx) SetNext(r, next *run) error {
 
 // Clear removes what only runs have that have not ended.
 func (t *tx) Clear(r *run) error {
-	r.misfits = ""
+	r.incompatible = ""
 	if r.items > 0 {
 		if err := t.exec(`DELETE FROM inbox WHERE run = +?`, r.key); err != nil {
 			return err
@@ -311,7 +311,7 @@ func (t *tx) ForgetEnded(r *run) error {
 func (t *tx) announce() error {
 	changes := &t.op.Changes
 	for _, r := range changes.Ready {
-		t.wake(r.class)
+		t.wake(r.route)
 	}
 	for _, r := range changes.Blocked {
 		if err := t.tellBlocked(r); err != nil {
@@ -319,7 +319,7 @@ func (t *tx) announce() error {
 		}
 	}
 	for _, r := range changes.Due {
-		t.wake(r.class)
+		t.wake(r.route)
 		if t.notices.due == 0 || r.due < t.notices.due {
 			t.notices.due = r.due
 		}

@@ -99,7 +99,7 @@ func (t *tx) Remove(r *run) error {
 			return err
 		}
 	}
-	t.countRun(r.class, -1)
+	t.countRun(r.route, -1)
 	if r.wid == 0 {
 		return nil
 	}

@@ -38,11 +38,11 @@ func (a *ages) finish(frames int, creates ...store.Create) {
 	ctx := testContext(a.t)
 	_, err := a.Create(ctx, creates)
 	check(a.t, err)
-	var classes []store.Class
+	var routes []store.Route
 	for _, c := range creates {
-		classes = append(classes, c.Class)
+		routes = append(routes, c.Route)
 	}
-	claimed, err := a.Claim(ctx, store.Claim{Session: "a", Token: event.NewToken(), Classes: classes, Max: len(creates)})
+	claimed, err := a.Claim(ctx, store.Claim{Session: "a", Token: event.NewToken(), Routes: routes, Max: len(creates)})
 	check(a.t, err)
 	if len(claimed.Runs) != len(creates) {
 		a.t.Fatalf("claimed %d runs, want %d", len(claimed.Runs), len(creates))
@@ -51,9 +51,9 @@ func (a *ages) finish(frames int, creates ...store.Create) {
 		var commits []store.Commit
 		c := store.Commit{Run: r.Run, WorkflowID: r.WorkflowID, Fence: r.Fence, Prev: r.Last, Last: 1}
 		for range frames {
-			c.Frame, c.CID, c.First, c.Last = []byte("frame"), event.NewCID(), c.Last+1, c.Last+1
+			c.Frame, c.CommitID, c.First, c.Last = []byte("frame"), event.NewCommitID(), c.Last+1, c.Last+1
 			commits = append(commits, c)
-			c.Prev = c.CID
+			c.Prev = c.CommitID
 		}
 		commits[frames-1].Effect, commits[frames-1].Status = store.EffectFinish, event.StatusCompleted
 		answers, err := a.Commit(ctx, commits)
@@ -122,25 +122,25 @@ func TestPurge_LeavesEveryTableEmptyButTheCounters(t *testing.T) {
 	var runs []store.Create
 	for n := range 3 {
 		c := newRun(100)
-		c.WorkflowID, c.Class.Queue = fmt.Sprint("order-", n), fmt.Sprint("customer-", n)
+		c.WorkflowID, c.Route.Queue = fmt.Sprint("order-", n), fmt.Sprint("customer-", n)
 		c.Tags = map[string]string{"customer": "7", "region": "", "odd \u2028": "\ufffd"}
 		c.Parent, c.Root = event.NewRunID(time.Now(), 0), "no ulid"
 		_, err := a.Create(ctx, []store.Create{c})
 		check(t, err)
 		_, err = a.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "item"}})
 		check(t, err)
-		claimed, err := a.Claim(ctx, store.Claim{Session: "dead", Classes: []store.Class{c.Class}, Max: 1})
+		claimed, err := a.Claim(ctx, store.Claim{Session: "dead", Routes: []store.Route{c.Route}, Max: 1})
 		check(t, err)
 		check(t, a.SetNote(ctx, c.Run, claimed.Runs[0].Fence, "note", []byte("body"), false))
 		runs = append(runs, c)
 	}
 	check(t, a.CloseSession(ctx, 0, "dead")) // for the audit trail
 	for _, c := range runs {
-		claimed, err := a.Claim(ctx, store.Claim{Session: "a", Classes: []store.Class{c.Class}, Max: 1})
+		claimed, err := a.Claim(ctx, store.Claim{Session: "a", Routes: []store.Route{c.Route}, Max: 1})
 		check(t, err)
 		r := claimed.Runs[0]
 		end := store.Commit{
-			Run: r.Run, WorkflowID: r.WorkflowID, Fence: r.Fence, Prev: r.Last, CID: event.NewCID(), Frame: []byte{1}, First: 2, Last: 2,
+			Run: r.Run, WorkflowID: r.WorkflowID, Fence: r.Fence, Prev: r.Last, CommitID: event.NewCommitID(), Frame: []byte{1}, First: 2, Last: 2,
 			Effect: store.EffectFinish, Status: event.StatusFailed,
 		}
 		if r.Mail {
@@ -261,12 +261,12 @@ func TestOpen_ChoosesIncrementalVacuum(t *testing.T) {
 	}
 }
 
-func TestInspect_FindsAClassThatCountsItsRunsWrongly(t *testing.T) {
+func TestInspect_FindsARouteThatCountsItsRunsWrongly(t *testing.T) {
 	for name, damage := range map[string]string{
 		"too many":              `UPDATE classes SET runs = runs + 1`,
 		"too few":               `UPDATE classes SET runs = 0`,
-		"a class without runs":  `INSERT INTO classes (queue, workflow, wake, blocks, runs) VALUES ('q', 'w', 0, 0, 0)`,
-		"a run without a class": `DELETE FROM classes`,
+		"a route without runs":  `INSERT INTO classes (queue, workflow, wake, blocks, runs) VALUES ('q', 'w', 0, 0, 0)`,
+		"a run without a route": `DELETE FROM classes`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openTest(t)

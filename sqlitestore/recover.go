@@ -106,16 +106,16 @@ func (t *tx) removeSession(l *session, reason store.Reason) error {
 	return t.wakeAgain()
 }
 
-// wakeAgain sets the wake of each class that has ready runs. Whoever died may
+// wakeAgain sets the wake of each route that has ready runs. Whoever died may
 // have taken one without claiming.
 func (t *tx) wakeAgain() error {
-	class := int64(0)
+	route := int64(0)
 	for {
-		next, err := t.number(`SELECT class FROM runs WHERE place = 1 AND class > +? ORDER BY class LIMIT 1`, class)
+		next, err := t.number(`SELECT class FROM runs WHERE place = 1 AND class > +? ORDER BY class LIMIT 1`, route)
 		if err != nil || next == 0 {
 			return err
 		}
 		t.wake(next)
-		class = next
+		route = next
 	}
 }

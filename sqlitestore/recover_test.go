@@ -49,7 +49,7 @@ func TestCreate_ABirthTiesTheSessionToItsStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	first, second := openStore(t, path, nil), openStore(t, path, nil)
 	openSession(t, first, "owner")
-	openSession(t, second, "heir")
+	openSession(t, second, "successor")
 	c := newLog(second.Clock()).Create()
 	c.Owner = &store.Owner{Session: "owner", Token: (&storetest.IDs{}).Token()}
 	got, err := second.Create(testContext(t), []store.Create{c})

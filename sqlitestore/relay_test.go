@@ -90,7 +90,7 @@ func TestOutbox_TwoProcessesCarryEachRecordOverOnceAndInOrder(t *testing.T) {
 func playContinuer(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		const session = "continuer"
-		if err := s.OpenSession(ctx, store.Session{ID: session, TTL: ttl, Classes: classes}); err != nil {
+		if err := s.OpenSession(ctx, store.Session{ID: session, TTL: ttl, Routes: routes}); err != nil {
 			return err
 		}
 		ids := &storetest.IDs{}
@@ -167,7 +167,7 @@ func verifyChains(t *testing.T, s *sqlitestore.Store, snap *store.Snapshot) {
 	}
 	items := map[event.RunID]int{}
 	for _, r := range snap.Runs {
-		if r.Place == store.PlaceEnded {
+		if r.QueueState == store.StateEnded {
 			if sent[r.Run] != 1 {
 				t.Errorf("run %s has continued and %d records in the outbox, want 1", r.Run, sent[r.Run])
 			}

@@ -10,16 +10,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// MendRun puts a run where it belongs, if it is as it was examined.
-func (e *examination) MendRun(ctx context.Context, m store.RunMend) (bool, error) {
-	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.mendRun(e.snap.Runs[m.Record.Run], &m) })
+// RepairRun puts a run where it belongs, if it is as it was examined.
+func (e *partitionScan) RepairRun(ctx context.Context, m store.RunRepair) (bool, error) {
+	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.repairRun(e.snap.Runs[m.Record.Run], &m) })
 	if err != nil {
 		return false, fmt.Errorf("repair run %s: %w", m.Record.Run, err)
 	}
 	return done, nil
 }
 
-func (t *tx) mendRun(seen *store.RunState, m *store.RunMend) (bool, error) {
+func (t *tx) repairRun(seen *store.RunState, m *store.RunRepair) (bool, error) {
 	if seen == nil {
 		return false, nil
 	}
@@ -37,7 +37,7 @@ func (t *tx) mendRun(seen *store.RunState, m *store.RunMend) (bool, error) {
 	if err := t.addAudit(r, m.Reason, m.By); err != nil {
 		return false, err
 	}
-	for _, write := range []func(*run, *store.RunMend) error{t.rewrite, t.replaceTags, t.remember, t.keepNotes, t.putInPlace} {
+	for _, write := range []func(*run, *store.RunRepair) error{t.rewrite, t.replaceTags, t.remember, t.keepNotes, t.putInPlace} {
 		if err := write(r, m); err != nil {
 			return false, err
 		}
@@ -73,16 +73,16 @@ func (t *tx) dropItems(r *run, seen []store.Item, drop []int) (bool, error) {
 }
 
 // rewrite writes what only creates and repairs write.
-func (t *tx) rewrite(r *run, m *store.RunMend) error {
+func (t *tx) rewrite(r *run, m *store.RunRepair) error {
 	rec := &m.Record
-	class, err := t.ensureClass(rec.Class)
+	route, err := t.ensureRoute(rec.Route)
 	if err != nil {
 		return err
 	}
-	if class != r.class {
-		t.countRun(r.class, -1)
-		t.countRun(class, 1)
-		r.class = class
+	if route != r.route {
+		t.countRun(r.route, -1)
+		t.countRun(route, 1)
+		r.route = route
 	}
 	if r.wid, err = t.ensureWorkflowID(rec.WorkflowID); err != nil {
 		return err
@@ -98,10 +98,10 @@ func (t *tx) rewrite(r *run, m *store.RunMend) error {
 	before := r.chain
 	r.chain, r.status, r.n, r.seq, r.last, r.epoch = rec.Chain, rec.Status, rec.N, rec.Seq, rec.Last, rec.Fence.Epoch
 	r.recoveries, r.closing, r.retention, r.hidden, r.created = rec.Recoveries, rec.Closing, rec.Retention, m.Hidden, millis(rec.CreatedAt)
-	r.ended, r.purge, r.createdBy = 0, 0, rec.Birth
+	r.ended, r.purge, r.createdBy = 0, 0, rec.CreatedBy
 	err = t.exec(`UPDATE runs SET chain = ?, wid = ?, class = ?, priority = ?, created = ?, retention = ?, hidden = ?, parent = ?, root = ?, tags = ?,
-		next = ?, birth = ? WHERE key = +?`, chain, nonZero(r.wid), r.class, rec.Priority, r.created, int64(r.retention), r.hidden,
-		packRun(rec.Parent), packRun(rec.Root), nonEmpty(tags), packRun(rec.Next), nonEmpty(string(rec.Birth)), r.key)
+		next = ?, birth = ? WHERE key = +?`, chain, nonZero(r.wid), r.route, rec.Priority, r.created, int64(r.retention), r.hidden,
+		packRun(rec.Parent), packRun(rec.Root), nonEmpty(tags), packRun(rec.Next), nonEmpty(string(rec.CreatedBy)), r.key)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (t *tx) ensureWorkflowID(name string) (int64, error) {
 	return t.LastInsertRowID(), err
 }
 
-func (t *tx) replaceTags(r *run, m *store.RunMend) error {
+func (t *tx) replaceTags(r *run, m *store.RunRepair) error {
 	if err := t.exec(`DELETE FROM tags WHERE run = +?`, r.key); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (t *tx) replaceTags(r *run, m *store.RunMend) error {
 	return nil
 }
 
-func (t *tx) remember(r *run, m *store.RunMend) error {
+func (t *tx) remember(r *run, m *store.RunRepair) error {
 	for id, at := range m.Remember {
 		if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING`, packRun(r.chain), string(id), millis(at)); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (t *tx) remember(r *run, m *store.RunMend) error {
 	return nil
 }
 
-func (t *tx) keepNotes(r *run, m *store.RunMend) error {
+func (t *tx) keepNotes(r *run, m *store.RunRepair) error {
 	for key, body := range m.Notes {
 		err := t.exec(`INSERT INTO notes VALUES (?, ?, ?) ON CONFLICT (run, key) DO UPDATE SET body = excluded.body`, r.key, key, body)
 		if err != nil {
@@ -179,34 +179,34 @@ func (t *tx) keepNotes(r *run, m *store.RunMend) error {
 
 // putInPlace takes a run out of its place, whatever that is, and puts it where it
 // belongs.
-func (t *tx) putInPlace(r *run, m *store.RunMend) error {
+func (t *tx) putInPlace(r *run, m *store.RunRepair) error {
 	rec := &m.Record
-	r.misfits = ""
-	if rec.Place == store.PlaceOwned {
+	r.incompatible = ""
+	if rec.QueueState == store.StateOwned {
 		r.due, r.ord = 0, 0
 		return t.save(r)
 	}
 	t.leave(r)
-	switch rec.Place {
-	case store.PlaceReady:
+	switch rec.QueueState {
+	case store.StateReady:
 		return t.makeReady(r)
-	case store.PlaceParked:
+	case store.StateParked:
 		return t.park(r, millis(rec.Due))
-	case store.PlaceBlocked:
+	case store.StateBlocked:
 		return t.block(r)
-	case store.PlaceLined:
+	case store.StateQueued:
 		ord, err := t.next()
 		if err != nil {
 			return err
 		}
-		r.place, r.ord = store.PlaceLined, ord
-	case store.PlaceEnded:
+		r.place, r.ord = store.StateQueued, ord
+	case store.StateEnded:
 		for _, statement := range []string{`DELETE FROM inbox WHERE run = +?`, `DELETE FROM notes WHERE run = +?`} {
 			if err := t.exec(statement, r.key); err != nil {
 				return err
 			}
 		}
-		r.place, r.inbox, r.ended, r.purge = store.PlaceEnded, 0, millis(rec.EndedAt), 0
+		r.place, r.inbox, r.ended, r.purge = store.StateEnded, 0, millis(rec.EndedAt), 0
 		if err := t.save(r); err != nil {
 			return err
 		}
@@ -215,16 +215,16 @@ func (t *tx) putInPlace(r *run, m *store.RunMend) error {
 	return t.save(r)
 }
 
-// MendName sets what a workflow id leads to, if it leads to what it was seen to.
-func (e *examination) MendName(ctx context.Context, m store.NameMend) (bool, error) {
-	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.mendName(e.snap, &m) })
+// RepairName sets what a workflow id leads to, if it leads to what it was seen to.
+func (e *partitionScan) RepairName(ctx context.Context, m store.NameRepair) (bool, error) {
+	done, err := perform(ctx, e.s, func(t *tx) (bool, error) { return t.repairName(e.snap, &m) })
 	if err != nil {
 		return false, fmt.Errorf("repair workflow id %q: %w", m.WorkflowID, err)
 	}
 	return done, nil
 }
 
-func (t *tx) mendName(seen *store.Snapshot, m *store.NameMend) (bool, error) {
+func (t *tx) repairName(seen *store.Snapshot, m *store.NameRepair) (bool, error) {
 	wid := m.WorkflowID
 	now, err := t.leads(wid)
 	if err != nil || now.Active != seen.Active[wid] || now.Last != seen.LastEnded[wid] {
@@ -259,8 +259,8 @@ func (t *tx) mendName(seen *store.Snapshot, m *store.NameMend) (bool, error) {
 }
 
 // leads returns what a workflow id leads to.
-func (t *tx) leads(workflowID string) (store.NameMend, error) {
-	var now store.NameMend
+func (t *tx) leads(workflowID string) (store.NameRepair, error) {
+	var now store.NameRepair
 	err := t.query(`SELECT a.id, l.id FROM workflow_ids w LEFT JOIN runs a ON a.key = w.active LEFT JOIN runs l ON l.key = w.last
 		WHERE w.name = +?`, func(r row) error {
 		now.Active, now.Last = unpackRun(r, 0), unpackRun(r, 1)
@@ -278,7 +278,7 @@ func (t *tx) leads(workflowID string) (store.NameMend, error) {
 
 // Forget removes what a chain has accepted, and the streams of a chain, of which no run
 // exists. All else that is kept of a run is kept under its number, not its id.
-func (e *examination) Forget(ctx context.Context, run event.RunID) (bool, error) {
+func (e *partitionScan) Forget(ctx context.Context, run event.RunID) (bool, error) {
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) {
 		const unknown = `chain = +?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = +?1) AND NOT EXISTS (SELECT 1 FROM runs WHERE chain = +?1)`
 		kept, err := t.number(`SELECT (SELECT count(*) FROM seen WHERE `+unknown+`) + (SELECT count(*) FROM streams WHERE `+unknown+`)`, packRun(run))

@@ -5,15 +5,15 @@ const selectBroken = `SELECT s.id FROM streams s
 	LEFT JOIN (SELECT stream, count(*) AS n, min(n) AS low, max(n) AS high FROM chunks GROUP BY stream) c ON c.stream = s.id
 	WHERE coalesce(c.n, 0) <> s.last - s.first + 1 OR c.low <> s.first OR c.high <> s.last`
 
-// brokenStreams is mended by what can be read without a gap: the chunks behind the last
+// brokenStreams is repaired by what can be read without a gap: the chunks behind the last
 // one. Without any the next chunk is the one behind the last that was counted.
 var brokenStreams = repair{
 	key: "streams", invariant: 18, count: `SELECT count(*) FROM (` + selectBroken + `)`,
 	what: "%d streams have other chunks than they count", explain: "readers miss chunks, or wait for some that exist",
-	mending: "keep the chunks after the last gap, and count them", do: (*tx).mendStreams,
+	repairing: "keep the chunks after the last gap, and count them", do: (*tx).repairStreams,
 }
 
-func (t *tx) mendStreams() error {
+func (t *tx) repairStreams() error {
 	var broken []int64
 	err := t.query(selectBroken, func(r row) error {
 		broken = append(broken, r.ColumnInt64(0))
@@ -41,7 +41,7 @@ func (t *tx) mendStreams() error {
 func strayOf(table, what string) repair {
 	const where = ` WHERE stream NOT IN (SELECT id FROM streams)`
 	return repair{
-		key: table, invariant: 16, count: `SELECT count(*) FROM ` + table + where, mend: `DELETE FROM ` + table + where,
-		what: "%d " + what + " belong to none that is known", explain: leftover, mending: "remove them",
+		key: table, invariant: 16, count: `SELECT count(*) FROM ` + table + where, repair: `DELETE FROM ` + table + where,
+		what: "%d " + what + " belong to none that is known", explain: leftover, repairing: "remove them",
 	}
 }

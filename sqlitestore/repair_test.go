@@ -23,14 +23,14 @@ type rotten struct {
 	want   repairtest.Want
 }
 
-func (r rotten) mends(t *testing.T) {
+func (r rotten) repairs(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	r.mendsWith(t, func(*repairtest.World, *repairtest.Scene) {})
+	r.repairsWith(t, func(*repairtest.World, *repairtest.Scene) {})
 }
 
-// mendsWith is mends after more than what statements do.
-func (r rotten) mendsWith(t *testing.T, more func(w *repairtest.World, s *repairtest.Scene)) {
+// repairsWith is repairs after more than what statements do.
+func (r rotten) repairsWith(t *testing.T, more func(w *repairtest.World, s *repairtest.Scene)) {
 	t.Helper()
 	clock := storetest.NewClock()
 	path := filepath.Join(t.TempDir(), "runs.db")
@@ -52,7 +52,7 @@ func (r rotten) mendsWith(t *testing.T, more func(w *repairtest.World, s *repair
 	c.SetBusyTimeout(10 * time.Second)
 	w.Dump = func() any { return dump(t, c) }
 	s := r.scene(w)
-	w.Mends(s, func() {
+	w.Repairs(s, func() {
 		for _, statement := range r.damage {
 			if err := c.damage(statement, s); err != nil {
 				t.Fatalf("%s: %v", statement, err)
@@ -140,48 +140,48 @@ func TestREC3_Timeout(t *testing.T) {
 		s := w.Sleeping() // kept for longer than the hours that pass
 		w.Clock.Advance(2 * time.Hour)
 		return s
-	}, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.mends(t)
+	}, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.repairs(t)
 }
 
 func TestREC3_StuckCreated(t *testing.T) {
 	rotten{func(w *repairtest.World) *repairtest.Scene { return w.Created() }, []string{`UPDATE runs SET place = 0, ord = NULL WHERE id = ?1`},
-		repairtest.Want{Invariants: []int{5}, Reason: store.ReasonStuckCreated}}.mends(t)
+		repairtest.Want{Invariants: []int{5}, Reason: store.ReasonStuckCreated}}.repairs(t)
 }
 
 func TestREC3_StuckCompleted(t *testing.T) {
 	rotten{complete, []string{revived, `UPDATE workflow_ids SET active = last, last = NULL`},
-		repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckCompleted}}.mends(t)
+		repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckCompleted}}.repairs(t)
 }
 
 func TestREC3_StuckFailed(t *testing.T) {
-	rotten{(*repairtest.World).Failed, []string{revived}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckFailed}}.mends(t)
+	rotten{(*repairtest.World).Failed, []string{revived}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckFailed}}.repairs(t)
 }
 
 func TestREC3_StuckTerminal(t *testing.T) {
-	rotten{(*repairtest.World).Canceled, []string{revived}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckTerminal}}.mends(t)
+	rotten{(*repairtest.World).Canceled, []string{revived}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckTerminal}}.repairs(t)
 	t.Run("timed", func(t *testing.T) {
-		rotten{complete, []string{`UPDATE runs SET due = 1 WHERE id = ?1`}, repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}}.mends(t)
+		rotten{complete, []string{`UPDATE runs SET due = 1 WHERE id = ?1`}, repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}}.repairs(t)
 	})
 }
 
 func TestREC3_NoClaim(t *testing.T) {
-	rotten{owned, []string{`DELETE FROM sessions`}, repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonNoClaim}}.mends(t)
+	rotten{owned, []string{`DELETE FROM sessions`}, repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonNoClaim}}.repairs(t)
 }
 
 func TestREC3_StuckRunning(t *testing.T) {
 	rotten{unread, []string{`UPDATE runs SET place = 3, ord = NULL WHERE id = ?1`},
-		repairtest.Want{Invariants: []int{7}, Reason: store.ReasonStuckRunning}}.mends(t)
+		repairtest.Want{Invariants: []int{7}, Reason: store.ReasonStuckRunning}}.repairs(t)
 }
 
 func TestREC3_RetryAfterFailure(t *testing.T) {
-	rotten{(*repairtest.World).Retrying, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonRetryAfterFailure}}.mends(t)
+	rotten{(*repairtest.World).Retrying, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonRetryAfterFailure}}.repairs(t)
 }
 
 // Each row of each table is lost once.
-func TestREC8_MendsWhatLostRowsLeave(t *testing.T) {
+func TestREC8_RepairsWhatLostRowsLeave(t *testing.T) {
 	repairtest.Each(t, map[string]rotten{
 		"counters":     {unread, []string{`DELETE FROM counters`}, repairtest.Want{Invariants: []int{5}}},
-		"classes":      {sleeps, []string{`DELETE FROM classes`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
+		"routes":       {sleeps, []string{`DELETE FROM classes`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
 		"workflow_ids": {sleeps, []string{`DELETE FROM workflow_ids`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
 		"runs": {func(w *repairtest.World) *repairtest.Scene { return w.Completed() }, []string{`DELETE FROM runs WHERE id = ?1`},
 			repairtest.Want{Invariants: []int{16}, Remaining: []int{16}, Stays: true}},
@@ -209,10 +209,10 @@ func TestREC8_MendsWhatLostRowsLeave(t *testing.T) {
 			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Stays: true}},
 		"all frames": {sleeps, []string{`DELETE FROM frames`},
 			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
-	}, func(t *testing.T, r rotten) { r.mends(t) })
+	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
-func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
+func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 	wrong := func(invariant int, reason store.Reason) repairtest.Want {
 		return repairtest.Want{Invariants: []int{invariant}, Reason: reason}
 	}
@@ -241,10 +241,10 @@ func TestREC8_MendsWhatIsKeptOfARun(t *testing.T) {
 		}, wrong(10, store.ReasonWrongRecord)},
 		"15 it is not announced":         {unread, []string{`UPDATE classes SET wake = 0`}, wrong(15, store.ReasonStuckRunning)},
 		"17 recoveries that nobody made": {sleeps, []string{`UPDATE runs SET recoveries = 4`}, wrong(17, store.ReasonWrongRecord)},
-	}, func(t *testing.T, r rotten) { r.mends(t) })
+	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
-func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
+func TestREC8_RepairsWhatLeadsToARun(t *testing.T) {
 	repairtest.Each(t, map[string]rotten{
 		"9 the active run is forgotten": {sleeps, []string{`UPDATE workflow_ids SET active = NULL`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
 		"9 the active run is not there": {sleeps, []string{`UPDATE workflow_ids SET active = 99, last = 99`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
@@ -258,14 +258,14 @@ func TestREC8_MendsWhatLeadsToARun(t *testing.T) {
 		"16 chunks and writers of no stream": {complete, []string{`INSERT INTO chunks VALUES (99, 1, x'61')`, `INSERT INTO writers VALUES (98, x'61', 1)`},
 			repairtest.Want{Invariants: []int{16}}},
 		"18 a stream counts too few":   {streaming, []string{`UPDATE streams SET last = last - 1`}, repairtest.Want{Invariants: []int{18}}},
-		"16 a class is miscounted":     {complete, []string{`UPDATE classes SET runs = 7`}, repairtest.Want{Invariants: []int{16}}},
-		"16 a class has no runs":       {complete, []string{`INSERT INTO classes VALUES (99, 'q', 'w', 1, 0, 0)`}, repairtest.Want{Invariants: []int{16}}},
+		"16 a route is miscounted":     {complete, []string{`UPDATE classes SET runs = 7`}, repairtest.Want{Invariants: []int{16}}},
+		"16 a route has no runs":       {complete, []string{`INSERT INTO classes VALUES (99, 'q', 'w', 1, 0, 0)`}, repairtest.Want{Invariants: []int{16}}},
 		"16 a workflow id has no runs": {complete, []string{`INSERT INTO workflow_ids VALUES (99, 'x', NULL, NULL)`}, repairtest.Want{Invariants: []int{16}}},
 		"16 rows of a run that is not known": {complete, []string{
 			`INSERT INTO inbox VALUES (99, 1, 'i', 0, NULL)`, `INSERT INTO notes VALUES (99, 'k', NULL)`, `INSERT INTO tags VALUES ('k', 'v', 99)`,
 			`INSERT INTO audit (at, run, reason, by, owner, place, status, epoch) VALUES (1, 99, 'r', 'b', 'o', 1, 's', 1)`,
 		}, repairtest.Want{Invariants: []int{16}}},
-	}, func(t *testing.T, r rotten) { r.mends(t) })
+	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
 func TestREC8_LeavesAStoreAloneThatIsAtWork(t *testing.T) {

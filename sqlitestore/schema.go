@@ -15,11 +15,11 @@ const (
 	schemaVersion = 1
 )
 
-// schema is the whole of a database. Runs, classes, workflow ids and sessions
+// schema is the whole of a database. Runs, routes, workflow ids and sessions
 // are numbered inside the file; a number never leaves it. Times are milliseconds
 // since 1970. A run id is stored as the 16 bytes of its ULID if it has one.
 //
-// A place is the number of a store.Place; the literals 1, 4 and 5 in the partial
+// A place is the number of a store.QueueState; the literals 1, 4 and 5 in the partial
 // indexes are ready, blocked and lined. An index that covers only the runs of
 // one place costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
@@ -36,7 +36,7 @@ var schema = []string{
 	) STRICT`,
 	`INSERT INTO counters VALUES (1, 0, 0, 0)`,
 
-	// runs is the number of runs of the class; without any it is forgotten. blocks
+	// runs is the number of runs of the route; without any it is forgotten. blocks
 	// counts how often one was blocked, so that other processes notice.
 	`CREATE TABLE classes (
 		id       INTEGER PRIMARY KEY,
@@ -77,7 +77,7 @@ var schema = []string{
 		lock    TEXT
 	) STRICT`,
 
-	// The classes that a session serves. They go with it.
+	// The routes that a session serves. They go with it.
 	`CREATE TABLE serves (
 		queue    TEXT NOT NULL,
 		workflow TEXT NOT NULL,
@@ -87,8 +87,8 @@ var schema = []string{
 	`CREATE INDEX serves_session ON serves (session)`,
 
 	// chain is null for the first run of a chain; tip is the last run, on the row
-	// of the first, once there is another. misfits are the sessions that have blocked
-	// the run; see misfits. ord orders ready runs of one priority,
+	// of the first, once there is another. The incompatible sessions are those the sessions that have blocked
+	// the run; see incompatible. ord orders ready runs of one priority,
 	// and lined runs. inbox is the number of items. retention is in nanoseconds;
 	// purge is when the run may be purged, once it has ended and nothing needs it
 	// any more: see unneeded. A hidden run was deleted: only what must not be done

@@ -43,7 +43,7 @@ func TestStatements_AreNotPreparedAgain(t *testing.T) {
 func everything(t *testing.T, s *Store, name string) {
 	t.Helper()
 	ctx := testContext(t)
-	session := store.Session{ID: store.SessionID(name), TTL: time.Hour, Classes: []store.Class{class}, Fingerprint: name}
+	session := store.Session{ID: store.SessionID(name), TTL: time.Hour, Routes: []store.Route{route}, Fingerprint: name}
 	check(t, s.OpenSession(ctx, session))
 	_, err := s.Heartbeat(ctx, 0, session.ID)
 	check(t, err)
@@ -59,7 +59,7 @@ func everything(t *testing.T, s *Store, name string) {
 	creates[6].Delay = time.Microsecond
 	_, err = s.Create(ctx, append(creates, creates[0]))
 	check(t, err)
-	claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Classes: session.Classes, Max: 100})
+	claimed, err := s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Routes: session.Routes, Max: 100})
 	check(t, err)
 	if len(claimed.Runs) < 5 {
 		t.Fatalf("claimed %d runs, want at least 5", len(claimed.Runs))
@@ -71,7 +71,7 @@ func everything(t *testing.T, s *Store, name string) {
 		_, err := s.Deliver(ctx, store.Deliver{Run: r.Run, Item: item})
 		check(t, err)
 		c := store.Commit{
-			Run: r.Run, WorkflowID: r.WorkflowID, Fence: r.Fence, Prev: r.Last, CID: event.NewCID(), Frame: []byte{1}, First: r.Seq + 1, Last: r.Seq + 1,
+			Run: r.Run, WorkflowID: r.WorkflowID, Fence: r.Fence, Prev: r.Last, CommitID: event.NewCommitID(), Frame: []byte{1}, First: r.Seq + 1, Last: r.Seq + 1,
 			Effect: effects[i%len(effects)], Due: time.Now().Add(time.Hour), Status: event.StatusRunning,
 		}
 		if r.WorkflowID != "" {
@@ -117,8 +117,8 @@ func everythingSent(t *testing.T, s *Store, name string) {
 	session := store.Session{ID: store.SessionID("sender " + name), TTL: time.Hour}
 	check(t, s.OpenSession(ctx, session))
 	c, successor := newRun(100), newRun(100)
-	c.Class.Workflow, successor.Class.Workflow = "orders.chain", "orders.chain" // which nobody claims
-	c.WorkflowID, c.Birth, c.Deadline = "chain "+name, "birth", time.Now().Add(time.Hour)
+	c.Route.Workflow, successor.Route.Workflow = "orders.chain", "orders.chain" // which nobody claims
+	c.WorkflowID, c.CreatedBy, c.Deadline = "chain "+name, "birth", time.Now().Add(time.Hour)
 	_, err := s.Create(ctx, []store.Create{c})
 	check(t, err)
 	claimed, err := s.ClaimRun(ctx, 0, session.ID, event.NewToken(), c.Run)
@@ -127,7 +127,7 @@ func everythingSent(t *testing.T, s *Store, name string) {
 	check(t, err)
 	successor.WorkflowID = c.WorkflowID
 	next := store.Commit{
-		Run: c.Run, WorkflowID: c.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CID: event.NewCID(), Frame: []byte{1}, First: 2, Last: 2,
+		Run: c.Run, WorkflowID: c.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CommitID: event.NewCommitID(), Frame: []byte{1}, First: 2, Last: 2,
 		Send: []store.Send{{ID: "one", To: "wrun_other"}, {ID: "two", To: "wrun_other"}, {ID: "three", To: "wrun_other"}},
 	}
 	answers, err := s.Commit(ctx, []store.Commit{next})
@@ -147,7 +147,7 @@ func everythingSent(t *testing.T, s *Store, name string) {
 	}
 	_, err = s.Heartbeat(ctx, 0, session.ID)
 	check(t, err)
-	next.Prev, next.CID, next.First, next.Last = next.CID, event.NewCID(), 3, 3
+	next.Prev, next.CommitID, next.First, next.Last = next.CommitID, event.NewCommitID(), 3, 3
 	next.Effect, next.Status, next.Send, next.Continue = store.EffectContinue, event.StatusCompleted, nil, &successor
 	answers, err = s.Commit(ctx, []store.Commit{next})
 	check(t, err)

@@ -17,7 +17,7 @@ type tx struct {
 	names   *names
 	seq     int64 // last number given out, 0: not read yet
 	wakes   []int64
-	runsOf  map[int64]int // by class: runs that were created, less those that were purged
+	runsOf  map[int64]int // by route: runs that were created, less those that were purged
 	notices notices
 	op      protocol.Op[*run, int64] // carries out what the protocol says, on this
 	named   namedID                  // the workflow id that was looked up last
@@ -28,28 +28,28 @@ type tx struct {
 // ms returns the time of the operation in milliseconds.
 func (t *tx) ms() int64 { return t.now.UnixMilli() }
 
-// names are the numbers of the classes. They stay true until another process
+// names are the numbers of the routes. They stay true until another process
 // writes.
 type names struct {
-	ids     map[store.Class]int64
-	classes map[int64]store.Class
+	ids    map[store.Route]int64
+	routes map[int64]store.Route
 }
 
 func newNames() names {
-	return names{ids: map[store.Class]int64{}, classes: map[int64]store.Class{}}
+	return names{ids: map[store.Route]int64{}, routes: map[int64]store.Route{}}
 }
 
-func (n *names) add(id int64, c store.Class) {
-	n.ids[c], n.classes[id] = id, c
+func (n *names) add(id int64, c store.Route) {
+	n.ids[c], n.routes[id] = id, c
 }
 
 func (n *names) drop(id int64) {
-	delete(n.ids, n.classes[id])
-	delete(n.classes, id)
+	delete(n.ids, n.routes[id])
+	delete(n.routes, id)
 }
 
-// class returns the number of a class, 0 if it has no runs.
-func (t *tx) class(c store.Class) (int64, error) {
+// route returns the number of a route, 0 if it has no runs.
+func (t *tx) route(c store.Route) (int64, error) {
 	if id := t.names.ids[c]; id != 0 {
 		return id, nil
 	}
@@ -60,9 +60,9 @@ func (t *tx) class(c store.Class) (int64, error) {
 	return id, err
 }
 
-// ensureClass returns the number of a class and makes it if need be.
-func (t *tx) ensureClass(c store.Class) (int64, error) {
-	id, err := t.class(c)
+// ensureRoute returns the number of a route and makes it if need be.
+func (t *tx) ensureRoute(c store.Route) (int64, error) {
+	id, err := t.route(c)
 	if err != nil || id != 0 {
 		return id, err
 	}
@@ -74,14 +74,14 @@ func (t *tx) ensureClass(c store.Class) (int64, error) {
 	return id, nil
 }
 
-// className is the opposite of class.
-func (t *tx) className(id int64) (store.Class, error) {
-	if c, ok := t.names.classes[id]; ok {
+// routeName is the opposite of route.
+func (t *tx) routeName(id int64) (store.Route, error) {
+	if c, ok := t.names.routes[id]; ok {
 		return c, nil
 	}
-	var c store.Class
+	var c store.Route
 	err := t.query(`SELECT queue, workflow FROM classes WHERE id = +?`, func(r row) error {
-		c = store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}
+		c = store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}
 		return nil
 	}, id)
 	if err == nil {
@@ -104,22 +104,22 @@ func (t *tx) next() (int64, error) {
 }
 
 // wake announces at the end of the transaction that there may be something to
-// claim in a class.
-func (t *tx) wake(class int64) {
-	if !slices.Contains(t.wakes, class) {
-		t.wakes = append(t.wakes, class)
+// claim in a route.
+func (t *tx) wake(route int64) {
+	if !slices.Contains(t.wakes, route) {
+		t.wakes = append(t.wakes, route)
 	}
 }
 
-// calm takes back what wake has announced: a claim has just emptied the class.
-func (t *tx) calm(class int64) error {
-	t.wakes = slices.DeleteFunc(t.wakes, func(known int64) bool { return known == class })
-	return t.setWake(class, false)
+// calm takes back what wake has announced: a claim has just emptied the route.
+func (t *tx) calm(route int64) error {
+	t.wakes = slices.DeleteFunc(t.wakes, func(known int64) bool { return known == route })
+	return t.setWake(route, false)
 }
 
-// setWake stores or takes the one wake of a class.
-func (t *tx) setWake(class int64, set bool) error {
-	return t.exec(`UPDATE classes SET wake = ?1 WHERE id = +?2 AND wake <> +?1`, set, class)
+// setWake stores or takes the one wake of a route.
+func (t *tx) setWake(route int64, set bool) error {
+	return t.exec(`UPDATE classes SET wake = ?1 WHERE id = +?2 AND wake <> +?1`, set, route)
 }
 
 // finish does what is left to do before the commit. A wake goes to a waiter of
@@ -136,45 +136,45 @@ func (t *tx) finish() error {
 		return err
 	}
 	for _, id := range t.wakes {
-		class, err := t.className(id)
+		route, err := t.routeName(id)
 		if err != nil {
 			return err
 		}
-		taken := t.s.notifier.promise(class, &t.notices)
+		taken := t.s.notifier.promise(route, &t.notices)
 		if err := t.setWake(id, !taken); err != nil {
 			return err
 		}
 		if !taken {
-			t.notices.stored = append(t.notices.stored, class)
+			t.notices.stored = append(t.notices.stored, route)
 		}
 	}
 	return nil
 }
 
-// countRun notes that a class has that many runs more.
-func (t *tx) countRun(class int64, more int) {
+// countRun notes that a route has that many runs more.
+func (t *tx) countRun(route int64, more int) {
 	if t.runsOf == nil {
 		t.runsOf = map[int64]int{}
 	}
-	t.runsOf[class] += more
+	t.runsOf[route] += more
 }
 
-// countRuns stores how many runs the classes have, and forgets those that have
+// countRuns stores how many runs the routes have, and forgets those that have
 // none, with their wakes: there is nothing to claim.
 func (t *tx) countRuns() error {
-	for class, more := range t.runsOf {
-		if err := t.exec(`UPDATE classes SET runs = runs + ? WHERE id = +?`, more, class); err != nil {
+	for route, more := range t.runsOf {
+		if err := t.exec(`UPDATE classes SET runs = runs + ? WHERE id = +?`, more, route); err != nil {
 			return err
 		}
 		if more > 0 {
 			continue
 		}
-		if err := t.exec(`DELETE FROM classes WHERE id = +? AND runs = 0`, class); err != nil {
+		if err := t.exec(`DELETE FROM classes WHERE id = +? AND runs = 0`, route); err != nil {
 			return err
 		}
 		if t.Changes() > 0 {
-			t.names.drop(class)
-			t.wakes = slices.DeleteFunc(t.wakes, func(known int64) bool { return known == class })
+			t.names.drop(route)
+			t.wakes = slices.DeleteFunc(t.wakes, func(known int64) bool { return known == route })
 		}
 	}
 	return nil
@@ -187,34 +187,34 @@ func (c *conn) nextDue() (int64, error) {
 
 // run holds the columns of a run that operations read and change.
 type run struct {
-	key        int64
-	id         event.RunID
-	chain      event.RunID
-	wid        int64 // of the workflow id; 0: none
-	workflowID string
-	class      int64
-	priority   int
-	place      store.Place
-	status     event.Status
-	n, seq     uint64
-	last       event.CID
-	epoch      uint64
-	token      event.Token
-	owner      int64           // of the session; 0: none
-	session    store.SessionID // its name
-	ord        int64
-	due        int64
-	recoveries int
-	misfits    misfits
-	closing    bool
-	exempt     bool
-	inbox      int
-	created    int64
-	ended      int64
-	retention  time.Duration
-	hidden     bool
-	createdBy  event.ItemID
-	purge      int64
+	key          int64
+	id           event.RunID
+	chain        event.RunID
+	wid          int64 // of the workflow id; 0: none
+	workflowID   string
+	route        int64
+	priority     int
+	place        store.QueueState
+	status       event.Status
+	n, seq       uint64
+	last         event.CommitID
+	epoch        uint64
+	token        event.Token
+	owner        int64           // of the session; 0: none
+	session      store.SessionID // its name
+	ord          int64
+	due          int64
+	recoveries   int
+	incompatible incompatible
+	closing      bool
+	exempt       bool
+	inbox        int
+	created      int64
+	ended        int64
+	retention    time.Duration
+	hidden       bool
+	createdBy    event.ItemID
+	purge        int64
 
 	// What follows is no column of the run.
 	items  int   // in the inbox by now; the column follows with the next save
@@ -235,11 +235,11 @@ const (
 func scanRun(r row) *run {
 	v := &run{
 		key: r.ColumnInt64(0), id: unpackRun(r, 1), chain: unpackRun(r, 2),
-		wid: r.ColumnInt64(3), workflowID: r.ColumnText(4), class: r.ColumnInt64(5), priority: r.ColumnInt(6),
-		place: store.Place(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
+		wid: r.ColumnInt64(3), workflowID: r.ColumnText(4), route: r.ColumnInt64(5), priority: r.ColumnInt(6),
+		place: store.QueueState(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
 		n: uint64(r.ColumnInt64(9)), seq: uint64(r.ColumnInt64(10)), epoch: uint64(r.ColumnInt64(12)),
 		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
-		recoveries: r.ColumnInt(18), misfits: misfits(r.ColumnText(19)), closing: r.ColumnInt(20)&isClosing != 0, exempt: r.ColumnInt(20)&isExempt != 0, inbox: r.ColumnInt(21),
+		recoveries: r.ColumnInt(18), incompatible: incompatible(r.ColumnText(19)), closing: r.ColumnInt(20)&isClosing != 0, exempt: r.ColumnInt(20)&isExempt != 0, inbox: r.ColumnInt(21),
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25), createdBy: event.ItemID(r.ColumnText(26)), purge: r.ColumnInt64(27),
 	}

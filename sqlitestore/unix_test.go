@@ -75,17 +75,17 @@ func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T)
 	// This store's clock is ahead: by it the lease of the holder is past.
 	clock := storetest.NewClock()
 	s := openStore(t, path, clock)
-	openSession(t, s, "heir")
+	openSession(t, s, "successor")
 	for range 200 {
-		if got := claim(t, s, "heir", 10); len(got) != 0 {
+		if got := claim(t, s, "successor", 10); len(got) != 0 {
 			t.Fatalf("claimed %d runs of a process that is only stopped", len(got))
 		}
 	}
 	for range 20 { // and it is silent while another one is heard
 		clock.Advance(5 * time.Second)
-		openSession(t, s, "heir")
+		openSession(t, s, "successor")
 	}
-	got, err := s.Claim(testContext(t), claimOf("heir", 10))
+	got, err := s.Claim(testContext(t), claimOf("successor", 10))
 	check(t, err)
 	if len(got.Runs) != 2 {
 		t.Fatalf("claimed %d runs of a process whose lease is past, want 2", len(got.Runs))

@@ -18,7 +18,7 @@ type looking struct {
 	turn store.UnservedTurn
 }
 
-// setServed notes the classes of a session.
+// setServed notes the routes of a session.
 func (t *tx) setServed(o *store.Session) error {
 	l, err := t.session(o.ID)
 	if err != nil {
@@ -27,7 +27,7 @@ func (t *tx) setServed(o *store.Session) error {
 	if err := t.exec(`DELETE FROM serves WHERE session = +?`, l.id); err != nil {
 		return err
 	}
-	for _, c := range o.Classes {
+	for _, c := range o.Routes {
 		if err := t.exec(`INSERT OR IGNORE INTO serves (queue, workflow, session) VALUES (?, ?, ?)`, c.Queue, c.Workflow, l.id); err != nil {
 			return err
 		}
@@ -42,14 +42,14 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 		return nil, nil
 	}
 	look.last = t.ms()
-	ids := map[store.Class]int64{}
-	var waiting []store.Class
+	ids := map[store.Route]int64{}
+	var waiting []store.Route
 	err := t.query(`SELECT c.id, c.queue, c.workflow FROM classes c
 		WHERE EXISTS (SELECT 1 FROM runs r WHERE r.class = c.id AND r.place = 1 /*readable r.key*/) AND NOT EXISTS (
 			SELECT 1 FROM serves v JOIN sessions s ON s.id = v.session
 			WHERE v.queue = c.queue AND v.workflow = c.workflow AND s.reason IS NULL AND s.expires >= +?)`,
 		func(r row) error {
-			c := store.Class{Queue: r.ColumnText(1), Workflow: r.ColumnText(2)}
+			c := store.Route{Queue: r.ColumnText(1), Workflow: r.ColumnText(2)}
 			ids[c] = r.ColumnInt64(0)
 			waiting = append(waiting, c)
 			return nil
@@ -57,8 +57,8 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
-	slices.SortFunc(waiting, store.CompareClasses)
-	return look.turn.Next(waiting, func(c store.Class, skip, limit int) ([]event.RunID, error) {
+	slices.SortFunc(waiting, store.CompareRoutes)
+	return look.turn.Next(waiting, func(c store.Route, skip, limit int) ([]event.RunID, error) {
 		var found []event.RunID
 		err := t.query(`SELECT id FROM runs WHERE class = +? AND place = 1 /*readable key*/ ORDER BY priority DESC, ord LIMIT +? OFFSET +?`, func(r row) error {
 			found = append(found, unpackRun(r, 0))
@@ -68,8 +68,8 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	})
 }
 
-// Serves reports whether a session whose lease lasts serves the class.
-func (s *Store) Serves(ctx context.Context, partition int, c store.Class) (bool, error) {
+// Serves reports whether a session whose lease lasts serves the route.
+func (s *Store) Serves(ctx context.Context, partition int, c store.Route) (bool, error) {
 	var serving int64
 	err := s.enterPartition(ctx, partition)
 	if err == nil {

@@ -49,16 +49,16 @@ func (s *Store) look(ctx context.Context, w *notify.Waiter, o *store.Wait) error
 	s.notifier.offer(found)
 	// One wake is enough, but which of them is still there, and does not go to somebody
 	// who waits for longer, only the transaction knows: it stores again what is left.
-	served := slices.DeleteFunc(found.wakes, func(c store.Class) bool { return !slices.Contains(o.Classes, c) })
+	served := slices.DeleteFunc(found.wakes, func(c store.Route) bool { return !slices.Contains(o.Routes, c) })
 	if len(served) == 0 {
 		return nil
 	}
 	return s.write(ctx, func(t *tx) error { return t.passOn(served...) })
 }
 
-// passOn gives those wakes of classes that are still set to waiters.
-func (t *tx) passOn(classes ...store.Class) error {
-	for _, c := range classes {
+// passOn gives those wakes of routes that are still set to waiters.
+func (t *tx) passOn(routes ...store.Route) error {
+	for _, c := range routes {
 		set, err := t.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +? AND wake = 1`, c.Queue, c.Workflow)
 		if err != nil {
 			return err
@@ -104,11 +104,11 @@ func (s *Store) frames(ctx context.Context, run event.RunID) (uint64, error) {
 
 // survey holds the state of the database that matters to waiting calls.
 type survey struct {
-	wakes  []store.Class
+	wakes  []store.Route
 	unread []inboxChange
 	due    int64 // the next due time, 0: none
-	// blocks is how often runs of the classes were blocked; absent: never.
-	blocks map[store.Class]int64
+	// blocks is how often runs of the routes were blocked; absent: never.
+	blocks map[store.Route]int64
 	frames map[event.RunID]uint64 // of the watched runs; 0: not there
 	// streams are those that are awaited, as they stand.
 	streams map[streamTopic]standing
@@ -120,7 +120,7 @@ func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []e
 	var found *survey
 	start := time.Now()
 	err := s.readAside(ctx, func(c *conn) error {
-		found = &survey{blocks: map[store.Class]int64{}}
+		found = &survey{blocks: map[store.Route]int64{}}
 		if err := found.read(c, sessions, runs); err != nil {
 			return err
 		}
@@ -135,14 +135,14 @@ func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []e
 
 func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) error {
 	err := c.query(`SELECT queue, workflow FROM classes WHERE wake = 1`, func(r row) error {
-		f.wakes = append(f.wakes, store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)})
+		f.wakes = append(f.wakes, store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)})
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	err = c.query(`SELECT queue, workflow, blocks FROM classes WHERE blocks > 0`, func(r row) error {
-		f.blocks[store.Class{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}] = r.ColumnInt64(2)
+		f.blocks[store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}] = r.ColumnInt64(2)
 		return nil
 	})
 	if err != nil {

@@ -44,8 +44,8 @@ type awaitable struct {
 }
 
 // wait blocks without an end, so that what is missed is missed for good.
-func (a *awaitable) wait(classes ...store.Class) (store.Woken, error) {
-	return a.s.Wait(a.ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Classes: classes})
+func (a *awaitable) wait(routes ...store.Route) (store.Woken, error) {
+	return a.s.Wait(a.ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Routes: routes})
 }
 
 // blocked reports whether somebody waits who has looked.
@@ -68,7 +68,7 @@ func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 			_, err := a.s.Create(a.ctx, []store.Create{newRun(10)})
 			return err
 		}, func(a *awaitable) (bool, error) {
-			woken, err := a.wait(class)
+			woken, err := a.wait(route)
 			return len(woken.Claim) == 1, err
 		}},
 		{"mail", `INSERT ON inbox`, func(a *awaitable) error {
@@ -101,7 +101,7 @@ func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			a := &awaitable{s: s, ctx: ctx, commit: startOwned(t, s, 1)[0]}
-			a.commit.CID, a.commit.First, a.commit.Last = event.NewCID(), a.commit.Last+1, a.commit.Last+1
+			a.commit.CommitID, a.commit.First, a.commit.Last = event.NewCommitID(), a.commit.Last+1, a.commit.Last+1
 			reached, goOn := pause(t, s, c.when)
 			<-s.foreign // the poller is not to help
 			done, ended := make(chan error, 1), make(chan error, 1)
@@ -131,15 +131,15 @@ func (a *awaitable) try(c store.Commit) error {
 	return answers[0].Err
 }
 
-// A Wait that finds wakes of two classes may find the first gone by the time that it
+// A Wait that finds wakes of two routes may find the first gone by the time that it
 // takes it, and must not leave the second.
 func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 	s := openTest(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	other := store.Class{Queue: class.Queue, Workflow: "orders.refund"}
+	other := store.Route{Queue: route.Queue, Workflow: "orders.refund"}
 	first, second := newRun(10), newRun(10)
-	second.Class = other
+	second.Route = other
 	_, err := s.Create(ctx, []store.Create{first, second})
 	check(t, err)
 	reached, goOn := pause(t, s, `UPDATE OF wake ON classes WHEN new.wake = 0`)
@@ -149,13 +149,13 @@ func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 		err   error
 	}
 	answers := make(chan answered, 2)
-	wait := func(classes ...store.Class) {
-		woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Classes: classes})
+	wait := func(routes ...store.Route) {
+		woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Routes: routes})
 		answers <- answered{woken, err}
 	}
-	go wait(class)
+	go wait(route)
 	<-reached
-	go wait(class, other)
+	go wait(route, other)
 	eventually(t, "the second Wait has seen both wakes", func() bool { return !s.writer.idle() })
 	goOn()
 	for range 2 {

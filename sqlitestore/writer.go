@@ -258,10 +258,10 @@ func (w *writer) try(ops []*op) error {
 // and finds the wake by itself, or has joined before the commit, and is found here:
 // no wake is left lying beside somebody who would take it. That holds for wakes of
 // this process, and for those of others, of which the poller hears after their commit.
-func (w *writer) passOn(wakes []store.Class) {
-	for _, class := range wakes {
-		if w.s.notifier.waiters.Serve(class) {
-			w.submit(&op{do: func(t *tx) error { return t.passOn(class) }, answer: make(chan error, 1)})
+func (w *writer) passOn(wakes []store.Route) {
+	for _, route := range wakes {
+		if w.s.notifier.waiters.Serve(route) {
+			w.submit(&op{do: func(t *tx) error { return t.passOn(route) }, answer: make(chan error, 1)})
 		}
 	}
 }
@@ -323,7 +323,7 @@ func (w *writer) lookAround() {
 	if err == nil && version == w.version {
 		return
 	}
-	w.names = newNames() // a class may have been forgotten
+	w.names = newNames() // a route may have been forgotten
 	if err != nil {
 		return // it shows up in the next transaction
 	}

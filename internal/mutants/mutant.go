@@ -57,7 +57,7 @@ type StaleError struct {
 	ID, File, Reason string
 }
 
-// Error names the mutant and how to mend it.
+// Error names the mutant and how to repair it.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("mutant %s is stale: %s: %s: give it what is there now", e.ID, e.File, e.Reason)
 }
@@ -106,7 +106,7 @@ func (m *Mutant) ApplyIn(root string) (string, error) {
 
 // Table returns all mutants, those of a rule together.
 func Table() []Mutant {
-	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, birthMutants, replayMutants, streamMutants, sayMutants)
+	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, localStartMutants, replayMutants, streamMutants, sayMutants)
 	order := map[string]int{"streams": len(Rules), "engine": len(Rules) + 1}
 	for i, r := range Rules {
 		order[r.Name] = i

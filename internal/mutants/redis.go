@@ -55,7 +55,7 @@ var redisMutants = []Mutant{
 	onRedis("F2/redis/commit", "a commit that gives the run back leaves it to its owner", "lua/commit.lua",
 		"leave_owner(run, o[1])", "", "F2_ParkFencesTheOwner"),
 	onRedis("F2/redis/finish", "finish.lua leaves the token", "commit.go",
-		"then.place, then.fence.Token = store.PlaceEnded, event.Token{}", "then.place = store.PlaceEnded", "FinishEndsTheRun").
+		"then.place, then.fence.Token = store.StateEnded, event.Token{}", "then.place = store.StateEnded", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 	onRedis("F2/redis/finish-owned", "finish.lua leaves the run among those of its owner", "lua/finish.lua",
 		"intact('SREM', tag .. 'o:' .. m[2], run)", "", "FinishEndsTheRun").
@@ -64,7 +64,7 @@ var redisMutants = []Mutant{
 	onRedis("F2/redis/finish-notes", "finish.lua ends a run that has notes, and leaves them", "lua/note.lua",
 		"local new = with_flag(head, has_rest, true)", "local new = head").
 		by("TestFinish_TheShortScriptLeavesARunWithNotesToTheLongOne"),
-	onRedis("F2/redis/owner", "a run that is born owned is not among those of its session", "lua/create.lua",
+	onRedis("F2/redis/owner", "a run that is created owned is not among those of its session", "lua/create.lua",
 		"redis.call('SADD', owned, run)", "", "F2_ClosingASessionRecoversWhatItBore"),
 
 	onRedis("F3/redis/commit", "commit.lua appends behind any frame", "lua/commit.lua",
@@ -126,14 +126,14 @@ var redisMutants = []Mutant{
 		"return 2 * n + flags % 2", "return 2 * n", "CommitTellsOfMail"),
 	onRedis("M4/redis/for-this-run", "a run continues with items for itself in its inbox", "lua/commit.lua",
 		"if string.sub(item, 1, 1) == '1' then", "if false then", "M4_ContinueNeedsItemsForTheRunAloneToBeRead"),
-	onRedis("M4/redis/rest", "the rest of the inbox does not go on with the chain", "lua/part/succeed.lua",
+	onRedis("M4/redis/rest", "the rest of the inbox does not go on with the chain", "lua/part/continue.lua",
 		"redis.call('RENAME', tag .. 'i:' .. run, tag .. 'i:' .. new)", "redis.call('DEL', tag .. 'i:' .. run)", "M4_ContinueTakesTheRestOfTheInboxAlong"),
 	onRedis("M4/redis/tip", "what is sent to a run of a chain does not reach the last", "lua/deliver.lua",
 		"if l[1] then", "if false then", "DeliverToAnyRunOfAChainReachesTheLast"),
 
 	onRedis("W5/redis/pause", "an outage counts as silence as long as it is", "lua/part/hear.lua",
 		"math.min(now - (h[2] or now), 5000, math.floor(ttl / 4))", "now - (h[2] or now)", "W5_AnOutageOfTheStoreMakesNobodyDead"),
-	onRedis("B2/redis/code", "a blocked run is given to another session with the same code", "lua/part/misfit.lua",
+	onRedis("B2/redis/code", "a blocked run is given to another session with the same code", "lua/part/blocked.lua",
 		"== code then", "== 0 then", "B2_NoSessionWithTheSameCodeIsGivenIt"),
 
 	onRedis("C1/redis/exists", "create does not ask whether the run exists", "lua/create.lua",
@@ -149,9 +149,9 @@ var redisMutants = []Mutant{
 	onRedis("C1/redis/active", "two runs of a workflow id are active", "lua/create.lua",
 		"local active = wid ~= '' and redis.call('HGET', tag .. 'u', wid)", "local active = false", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
 	onRedis("C1/redis/line", "a successor does not wait in line", "lua/create.lua",
-		"redis.call('RPUSH', tag .. 'q:' .. wid, run)", "make_ready(run, head, class, priority ~= '0' and priority)", "C1_CreateUnderActiveCancelWaitsInLine"),
+		"redis.call('RPUSH', tag .. 'q:' .. wid, run)", "make_ready(run, head, route, priority ~= '0' and priority)", "C1_CreateUnderActiveCancelWaitsInLine"),
 	onRedis("C1/redis/heir", "the end of the active run starts nobody", "lua/part/end.lua",
-		"make_ready(heir, h[1], h[2], h[3], string.format('%014x', intact('INCR', tag .. 'c') or 0))", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
+		"make_ready(following, h[1], h[2], h[3], string.format('%014x', intact('INCR', tag .. 'c') or 0))", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	onRedis("C1/redis/finish-script", "finish.lua takes a run that has a workflow id", "lua/finish.lua",
 		"string.sub(head, 1, 49) ~= guard", "string.sub(head, 9, 49) ~= string.sub(guard, 9, 49)").
 		by("TestCommit_EachScriptComparesTheWorkflowID/finish"),
@@ -162,7 +162,7 @@ var redisMutants = []Mutant{
 	onRedis("C1/redis/owner-later", "a session owns a run that is for later", "lua/create.lua",
 		"if active or due > now then", "if active then", "ARunThatASessionWouldHaveToWaitForIsNotCreated"),
 	onRedis("C1/redis/owner-line", "a session owns a run behind an active one", "lua/create.lua",
-		"if active or due > now then", "if due > now then", "ARunBehindAnActiveOneIsNotBornOwned"),
+		"if active or due > now then", "if due > now then", "ARunBehindAnActiveOneIsNotCreatedOwned"),
 	onRedis("C1/redis/owner-over", "a run is created whose owner is over", "lua/create.lua",
 		"if not s[1] or s[2] then", "if false then", "ASessionThatIsOverBearsNothing"),
 	onRedis("C1/redis/owner-recovering", "a run is created whose owner is being recovered", "lua/create.lua",
@@ -171,16 +171,16 @@ var redisMutants = []Mutant{
 		"string.sub(there, 9, 25) == string.sub(head, 9, 25)", "string.sub(there, 9, 17) == string.sub(head, 9, 17)", "C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence"),
 	onRedis("C1/redis/owner-token", "a create sent again is told of a fence that it has not", "lua/create.lua",
 		"string.sub(there, 9, 25) == string.sub(head, 9, 25)", "true", "C1_CreateSentAgainIsToldOfNoFenceButItsOwn"),
-	onRedis("C1/redis/owner-class", "the class of a run that is born owned has no name", "lua/create.lua",
-		"redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])", "").behind("redis.call('SADD', owned, run)").by("TestCreate_ABirthNamesItsClass"),
+	onRedis("C1/redis/owner-route", "the route of a run that is created owned has no name", "lua/create.lua",
+		"redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])", "").behind("redis.call('SADD', owned, run)").by("TestCreate_ALocalStartNamesItsRoute"),
 
-	onRedis("P1/redis/ended", "a run is purged that has not ended", "lua/part/hold.lua",
-		"if not at or ", "at = at or '0'\n  if ", "P1_OnlyRunsThatHaveEndedArePurged", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed",
-		"O2_CreateKeepsItsBirthUntilConfirm"),
-	onRedis("P1/redis/birth", "a run is purged that may be created again", "lua/commit.lua",
-		"end_run(run, head, o[4], written, at, o[6])", "end_run(run, head, o[4], written, at)", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed"),
-	onRedis("P1/redis/finish-birth", "finish.lua lets a run be purged that may be created again", "create.go",
-		"if birth != \"\" {", "if false {", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed").
+	onRedis("P1/redis/ended", "a run is purged that has not ended", "lua/part/reschedule.lua",
+		"if not at or ", "at = at or '0'\n  if ", "P1_OnlyRunsThatHaveEndedArePurged", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed",
+		"O2_CreateKeepsCreatedByUntilConfirm"),
+	onRedis("P1/redis/created-by", "a run is purged that may be created again", "lua/commit.lua",
+		"retire(run, head, o[4], written, at, o[6])", "retire(run, head, o[4], written, at)", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
+	onRedis("P1/redis/finish-created-by", "finish.lua lets a run be purged that may be created again", "create.go",
+		"if createdBy != \"\" {", "if false {", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_who_created_it"),
 	onRedis("P1/redis/records", "a run is purged that has records to send", "lua/part/end.lua",
 		"held = held or redis.call('EXISTS', tag .. 'O:' .. run) == 1", "", "P1_ASenderIsNotPurgedWhileItHasRecords"),
@@ -189,18 +189,18 @@ var redisMutants = []Mutant{
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_its_own_records"),
 	onRedis("P1/redis/chain", "the first run of a chain is purged before the others", "lua/commit.lua",
 		"o[6] or chain == run)", "o[6])", "P1_TheFirstRunOfAChainIsPurgedAfterAllOthers"),
-	onRedis("P1/redis/let-go-records", "a run is let go that still has records", "lua/part/hold.lua",
+	onRedis("P1/redis/let-go-records", "a run is let go that still has records", "lua/part/reschedule.lua",
 		"redis.call('EXISTS', tag .. 'O:' .. run) == 1", "false", "P1_ASenderIsNotPurgedWhileItHasRecords").
 		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_who_created_it,_and_by_its_records"),
-	onRedis("P1/redis/let-go-chain", "the first run of a chain is let go before the others", "lua/part/hold.lua",
+	onRedis("P1/redis/let-go-chain", "the first run of a chain is let go before the others", "lua/part/reschedule.lua",
 		"redis.call('HEXISTS', tag .. 'h', run) == 1", "false", "P1_TheFirstRunOfAChainIsPurgedAfterAllOthers").
 		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_who_created_it,_and_by_its_chain"),
-	onRedis("P1/redis/let-go-birth", "a run is let go that may be created again", "lua/part/hold.lua",
-		"intact('HEXISTS', tag .. 'm:' .. run, 'B') == 1", "false", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", "P1_ASenderIsNotPurgedWhileItHasRecords",
+	onRedis("P1/redis/let-go-created-by", "a run is let go that may be created again", "lua/part/reschedule.lua",
+		"intact('HEXISTS', tag .. 'm:' .. run, 'B') == 1", "false", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed", "P1_ASenderIsNotPurgedWhileItHasRecords",
 		"P1_ARunIsPurgedWhenNothingHoldsItBackAnyMore").
 		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_its_records,_and_by_who_created_it"),
-	onRedis("P1/redis/let-go-deleted", "a deleted run is let go that may be created again", "lua/part/hold.lua",
-		"intact('HEXISTS', tag .. 'g:' .. run, 'B') == 1", "false", "P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed").
+	onRedis("P1/redis/let-go-deleted", "a deleted run is let go that may be created again", "lua/part/reschedule.lua",
+		"intact('HEXISTS', tag .. 'g:' .. run, 'B') == 1", "false", "P1_ADeletedRunIsNotPurgedBeforeItsCreationIsConfirmed").
 		by("TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack/by_its_records,_and_by_who_created_it,_while_it_is_deleted"),
 	onRedis("P1/redis/horizon", "a run is purged as soon as it has ended", "lua/commit.lua",
 		"math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))", "now + (o[5] or ARGV[20])", "P1_ARunIsKeptForTheHorizonAfterItsEnd"),
@@ -220,7 +220,7 @@ var redisMutants = []Mutant{
 	onRedis("O1/redis/pair", "a record is settled before an earlier one of its pair", "lua/outbox.lua",
 		"if phase and (phase ~= '2' or free(run, order, to)) then", "if phase then", "O1_AnAnsweredRecordWaitsForTheEarlierOnesOfItsPair"),
 	onRedis("O1/redis/unknown", "an unknown receiver is taken for an answer although a record before is open", "lua/mark.lua",
-		"if ARGV[i + 3] ~= 'u' or not restart(run, phase, order, to) then", "if true then", "O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore"),
+		"if ARGV[i + 3] ~= 'u' or not take_back(run, phase, order, to) then", "if true then", "O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore"),
 	onRedis("O1/redis/phase", "a mark moves a record that was moved on by another relay", "lua/mark.lua",
 		"if is == phase then", "if is then", "MarkIgnoresARecordInAnotherPhase"),
 
@@ -234,8 +234,8 @@ var redisMutants = []Mutant{
 		"keep and now + kept or now", "now", "O2_AKeptItemIsRememberedForLongerThanADay"),
 	onRedis("O2/redis/confirm", "Confirm forgets nothing", "lua/confirm.lua",
 		"redis.call('ZREM', seen, ARGV[2])", "", "O2_AKeptItemIsRememberedUntilConfirm"),
-	onRedis("O2/redis/birth", "Confirm does not forget the record that created a run", "lua/confirm.lua",
-		"redis.call('HDEL', meta, 'B')", "", "O2_CreateKeepsItsBirthUntilConfirm"),
+	onRedis("O2/redis/created-by", "Confirm does not forget the record that created a run", "lua/confirm.lua",
+		"redis.call('HDEL', meta, 'B')", "", "O2_CreateKeepsCreatedByUntilConfirm"),
 
 	onRedis("W1/redis/heartbeat", "a heartbeat creates a lease", "lua/heartbeat.lua",
 		"if not s[1] or s[2] then", "if not s[1] then\n  redis.call('HSET', KEYS[1], 'i', ARGV[2], 'l', 60000)\n  s[3] = 60000\nelseif s[2] then", "W1_HeartbeatNeverCreatesALease"),
@@ -270,34 +270,34 @@ var redisMutants = []Mutant{
 		"short && n == 0 && ", "short && n < 0 && ", "W3_TheSameCommitIsAppliedOnce"),
 
 	onRedis("K1/redis/place", "claim takes by the list, not by the place", "lua/claim.lua",
-		"if place_of(m[1]) == '1' then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
+		"if queue_state_of(m[1]) == '1' then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
 	onRedis("K1/redis/due", "Due makes ready by the list of timers, not by the place", "lua/part/due.lua",
-		"if place_of(m[1]) == '3' then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
+		"if queue_state_of(m[1]) == '3' then", "if m[1] then").by("TestClaim_TakesByPlaceNotByList"),
 	onRedis("K1/redis/recover", "a recovery takes by the list, not by the place", "lua/part/recover.lua",
-		"if place_of(head) == '2' and m[2] == session then", "if head then").by("TestClaim_TakesByPlaceNotByList"),
+		"if queue_state_of(head) == '2' and m[2] == session then", "if head then").by("TestClaim_TakesByPlaceNotByList"),
 	onRedis("K1/redis/claimed", "a run that is claimed stays in the ready set", "lua/claim.lua",
-		"redis.call('ZREM', class, unpack(line))", "", "ClaimGivesTheRunToTheSession"),
-	onRedis("K1/redis/owner", "a run that is born owned wakes", "lua/create.lua",
-		"redis.call('SADD', owned, run)", "redis.call('SADD', owned, run)\n  wake(class)", "K1_ARunThatIsBornOwnedIsNotToBeClaimed"),
+		"redis.call('ZREM', route, unpack(line))", "", "ClaimGivesTheRunToTheSession"),
+	onRedis("K1/redis/owner", "a run that is created owned wakes", "lua/create.lua",
+		"redis.call('SADD', owned, run)", "redis.call('SADD', owned, run)\n  wake(route)", "K1_ARunThatIsCreatedOwnedIsNotToBeClaimed"),
 
 	onRedis("K2/redis/ready", "what is made ready wakes nobody", "lua/part/ready.lua",
-		"  return wake(class)\nend", "  return true\nend", "K2_AStartWakesABlockedWait").behind("local function line_up"),
+		"  return wake(route)\nend", "  return true\nend", "K2_AStartWakesABlockedWait").behind("local function enqueue"),
 	onRedis("K2/redis/publish", "a wake is not published", "lua/part/ready.lua",
-		"redis.call('PUBLISH', tag .. 'hint', 'c' .. class)", "", "K2_AStartWakesABlockedWait").
+		"redis.call('PUBLISH', tag .. 'hint', 'c' .. route)", "", "K2_AStartWakesABlockedWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/a_run"),
 	onRedis("K2/redis/rest", "a claim does not announce what it leaves", "lua/claim.lua",
 		"wake(ARGV[i + 1])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
-		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerClass"),
+		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerRoute"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",
 		"if a.informed {\n\t\treturn a.block(ctx, s)", "if true {\n\t\treturn a.block(ctx, s)", "K2_WaitTakesTheWakeOfAReadyRun"),
 	onRedis("K2/redis/retained-uninformed", "a subscription that looked at nothing is taken for informed", "retained.go",
-		"return one.subscription, one.classes == classes", "return one.subscription, true").by("TestWait_OfOtherClassesThanBeforeLooks"),
+		"return one.subscription, one.routes == routes", "return one.subscription, true").by("TestWait_OfOtherRoutesThanBeforeLooks"),
 	onRedis("K2/redis/retained-kept", "a subscription that was told of what was not looked at is kept", "wait.go",
 		"if !a.informed || a.incomplete || err != nil && ctx.Err() == nil {", "if false {").
 		by("TestWait_AfterALookThatFailedLooksAgain"),
 	onRedis("K2/redis/retained-forget", "what a subscription is told between two Waits is lost", "retained.go",
-		"return one.subscription, one.classes == classes", "one.subscription.Take()\n\treturn one.subscription, one.classes == classes").
+		"return one.subscription, one.routes == routes", "one.subscription.Take()\n\treturn one.subscription, one.routes == routes").
 		by("TestWait_IsToldOfWhatHappenedSinceTheOneBefore"),
 	onRedis("K2/redis/retained-told", "a Wait that has told leaves no open subscription", "retained.go",
 		"r.all[who] = one", "s.Close()\n\tr.all[who] = one").
@@ -308,7 +308,7 @@ var redisMutants = []Mutant{
 		"if a.news() {", "if a.news() && ctx.Err() == nil {").by("TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled"),
 
 	onRedis("K3/redis/wake", "an earlier due time wakes nobody", "lua/part/park.lua",
-		"wake(class)", "", "K3_ParkWithTheEarliestDueTimeWakesTheClass"),
+		"wake(route)", "", "K3_ParkWithTheEarliestDueTimeWakesTheRoute"),
 	onRedis("K3/redis/tell", "those who wait are not told of an earlier due time", "lua/part/park.lua",
 		"redis.call('PUBLISH', tag .. 'hint', 'd' .. due)", "", "K3_AnEarlierDueTimeEndsTheWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/an_earlier_due_time"),

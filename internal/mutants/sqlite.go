@@ -21,8 +21,8 @@ var sqliteMutants = []Mutant{
 	sqlite("W5/sqlite/pause", "an outage counts as silence as long as it is", "session.go",
 		"min(?1 - heard, ?2)", "?1 - heard + 0 * ?2", "W5_AnOutageOfTheStoreMakesNobodyDead"),
 
-	sqlite("P1/sqlite/birth", "a run is purged that may be created again", "purge.go",
-		"const unneeded = `birth IS NULL AND NOT EXISTS", "const unneeded = `NOT EXISTS", "P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed"),
+	sqlite("P1/sqlite/created-by", "a run is purged that may be created again", "purge.go",
+		"const unneeded = `birth IS NULL AND NOT EXISTS", "const unneeded = `NOT EXISTS", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
 	sqlite("P1/sqlite/records", "a run is purged that has records to send", "purge.go",
 		"WHERE sender = runs.key)", "WHERE sender = -1)", "P1_ASenderIsNotPurgedWhileItHasRecords"),
 	sqlite("P1/sqlite/chain", "the first run of a chain is purged before the others", "purge.go",
@@ -42,8 +42,8 @@ var sqliteMutants = []Mutant{
 		"AND keep = 0 AND at", "AND at", "O2_AKeptItemIsRememberedForLongerThanADay"),
 	sqlite("O2/sqlite/confirm", "Confirm forgets nothing", "protocol.go",
 		"AND id = +? AND keep = 1`", "AND id = +? AND keep = 2`", "O2_AKeptItemIsRememberedUntilConfirm"),
-	sqlite("O2/sqlite/birth", "a run does not remember the record that created it", "create.go",
-		"createdBy: createdBy}", "}", "O2_CreateKeepsItsBirthUntilConfirm"),
+	sqlite("O2/sqlite/created-by", "a run does not remember the record that created it", "create.go",
+		"createdBy: createdBy}", "}", "O2_CreateKeepsCreatedByUntilConfirm"),
 
 	sqlite("W1/sqlite/heartbeat", "a heartbeat creates a lease", "session.go",
 		"l, err := t.live(id)", "_ = t.openSession(&store.Session{ID: id, TTL: time.Minute}, lock)\n\tl, err := t.live(id)", "W1_HeartbeatNeverCreatesALease").
@@ -59,14 +59,14 @@ var sqliteMutants = []Mutant{
 		"r.ColumnBytes(2, token[:])", "", "W2_ReconcileTellsTheOwnedRunsWithTheirFences"),
 
 	sqlite("K2/sqlite/ready", "what is made ready wakes nobody", "protocol.go",
-		"t.wake(r.class)", "_ = r", "K2_AStartWakesABlockedWait").behind("range changes.Ready"),
+		"t.wake(r.route)", "_ = r", "K2_AStartWakesABlockedWait").behind("range changes.Ready"),
 	sqlite("K2/sqlite/rest", "a claim does not announce what it leaves", "claim.go",
-		"t.wake(class)", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves").behind("if left[class] {"),
+		"t.wake(route)", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves").behind("if left[route] {"),
 	sqlite("K2/sqlite/one", "a wake that was given to a Wait stays set", "tx.go",
 		"t.setWake(id, !taken)", "t.setWake(id, true || taken)", "EachWakeGoesToOneWait"),
 
 	sqlite("K3/sqlite/wake", "an earlier due time wakes nobody", "protocol.go",
-		"t.wake(r.class)", "", "K3_ParkWithTheEarliestDueTimeWakesTheClass").behind("range changes.Due"),
+		"t.wake(r.route)", "", "K3_ParkWithTheEarliestDueTimeWakesTheRoute").behind("range changes.Due"),
 	sqlite("K3/sqlite/claim", "a claim does not call Due", "claim.go",
 		"if err := t.makeDue(chores); err != nil {", "if err := t.makeDue(0); err != nil {", "ClaimMakesDueRunsReady"),
 	sqlite("K3/sqlite/full", "a claim of nothing does not call Due", "claim.go",

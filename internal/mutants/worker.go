@@ -23,19 +23,19 @@ func (m Mutant) in(pkg string) Mutant {
 // workerMutants break the rules that the worker adds, and its own decisions.
 var workerMutants = []Mutant{
 	working("F3/worker/mail", "after a refusal the next commit has the same cid again", "nextcommit.go",
-		"req.CID = event.NewCID()", "req.CID = event.CID{1, byte(t.n)}", "TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCID"),
+		"req.CommitID = event.NewCommitID()", "req.CommitID = event.CommitID{1, byte(t.n)}", "TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID"),
 
 	working("F4/worker/anything", "a cached run is resumed whatever its log", "handle.go",
-		"t.last == c.Last && t.n == c.N &&", "", "TestF4_ACachedRunIsKnownByItsCIDNotByItsLength"),
+		"t.last == c.Last && t.n == c.N &&", "", "TestF4_ACachedRunIsKnownByItsCommitIDNotByItsLength"),
 	working("F4/worker/count", "a cached run is resumed if its log is as long", "handle.go",
-		"t.last == c.Last && ", "", "TestF4_ACachedRunIsKnownByItsCIDNotByItsLength"),
+		"t.last == c.Last && ", "", "TestF4_ACachedRunIsKnownByItsCommitIDNotByItsLength"),
 
 	working("M1/worker/twice", "an item that is read again is received again", "inbox.go",
 		"known || t.blocked != nil", "known && t.blocked != nil", "TestFLOW5_RunEndsUnderALoadOfMessagesAndLosesNone"),
 	working("M3/worker/names", "a commit names no item that it consumes", "nextcommit.go",
 		"c.req.Consume, c.req.ConsumeLast = n, t.unread.taken[n-1]", "c.req.Consume = n", inMemory("TestFLOW5_MessagesAreKeptInOrderAlsoBeforeAnybodyWaits")).in("runtime/promises/flows").hanging(),
 	working("M4/worker/mail", "a run that may not leave does not read its inbox", "oncommit.go",
-		"t.unread.refused++\n\t\tt.unread.wanted = true", "t.unread.refused++", "TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCID"),
+		"t.unread.refused++\n\t\tt.unread.wanted = true", "t.unread.refused++", "TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID"),
 	working("M4/worker/carry", "continue does not carry over what the code has not taken", "nextcommit.go",
 		"events = append(events, event.Event{Type: e.Type, Name: e.Name, Item:", "_ = append(events, event.Event{Type: e.Type, Name: e.Name, Item:", "TestFLOW10_WhatTheCodeHasNotTakenIsCarriedOverInOrder").in("runtime/promises/flows"),
 	working("M4/worker/carry-late", "continue does not carry over what came when the code had ended", "inbox.go",
@@ -54,7 +54,7 @@ var workerMutants = []Mutant{
 	working("O1/worker/end", "the record that tells of a child's end has another id each time", "runtime/internal/parcel/sends.go",
 		`return event.DerivedItemID(run, "end")`, "return event.NewItemID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/parcel"),
 	working("O1/worker/frame", "the first frame of a child has another cid each time", "runtime/internal/parcel/sends.go",
-		`copy(cid[:], event.DerivedItemID(e.Next, "created"))`, "cid = event.NewCID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/parcel"),
+		`copy(cid[:], event.DerivedItemID(e.Next, "created"))`, "cid = event.NewCommitID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/parcel"),
 	working("O1/worker/cancel", "the record that cancels a child has another id each time", "runtime/internal/parcel/sends.go",
 		`event.DerivedItemID(run, "cancel:"+string(child))`, "event.NewItemID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/parcel"),
 	working("O1/worker/pair", "a pair goes on behind a record that did not get through", "runtime/worker/internal/outbox/relay.go",
@@ -73,8 +73,8 @@ var workerMutants = []Mutant{
 		"r.failed(ctx, o, err)\n\t\treturn nil", "r.failed(ctx, o, err)", "TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair").behind("case errors.Is(err, store.ErrLater), errors.Is(err, store.ErrStale):"),
 	working("O2/worker/keep", "what an outbox delivers is not kept until Confirm", "runtime/internal/parcel/parcel.go",
 		"Keep: true", "Keep: false", "TestDeliver_IsKeptUntilConfirm").in("runtime/internal/parcel"),
-	working("O2/worker/birth", "a child does not know the record that created it", "runtime/internal/parcel/parcel.go",
-		"Birth: o.ID, ", "", "TestCreate_IsWhatTheFirstFrameSays").in("runtime/internal/parcel"),
+	working("O2/worker/created-by", "a child does not know the record that created it", "runtime/internal/parcel/parcel.go",
+		"CreatedBy: o.ID, ", "", "TestCreate_IsWhatTheFirstFrameSays").in("runtime/internal/parcel"),
 	working("O2/worker/deadline", "a delivery of an outbox may be late", "runtime/internal/parcel/parcel.go",
 		"Deadline: o.Deadline, Keep", "Keep", "TestDeliver_IsKeptUntilConfirm").in("runtime/internal/parcel"),
 
@@ -92,9 +92,6 @@ var workerMutants = []Mutant{
 
 	working("W3/worker/repeat", "a commit without an answer is not sent again", "committer.go",
 		"if store.Unknown(answer.Err) {", "if false {", "TestW3_TheSameBytesAreSentUntilThereIsAnAnswer"),
-	working("W3/worker/bytes", "a commit is sent again under another cid", "committer.go",
-		"results, err := m.store.Commit(m.io, requests)", "for i := range requests {\n\t\trequests[i].CID = event.NewCID()\n\t}\n\tresults, err := m.store.Commit(m.io, requests)",
-		"TestW3_TheSameBytesAreSentUntilThereIsAnAnswer"),
 	working("W3/worker/one", "a run has several commits in flight", "handle.go",
 		"if t.inflight == nil && (t.alive()", "if (t.alive()", "TestW3_ARunHasOneCommitInFlight"),
 
@@ -187,7 +184,7 @@ var workerMutants = []Mutant{
 	working("engine/workflow/canceled-child", "a child is started although the context has ended", "runtime/workflow/child.go",
 		"if err := ctx.Err(); err != nil {\n\t\treturn fail(err)\n\t}", "", "TestFLOW9_NoChildIsStartedOnceTheContextHasEnded").in("runtime/promises/flows"),
 	working("engine/workflow/result", "a result is shown before the run has ended", "runtime/workflow/handle.go",
-		"if l.Record.Place == store.PlaceEnded {", "if l.Record.N > 1 {", "TestREC7_AStepThatTheStopEndedIsLeftToTheNextWorker"),
+		"if l.Record.QueueState == store.StateEnded {", "if l.Record.N > 1 {", "TestREC7_AStepThatTheStopEndedIsLeftToTheNextWorker"),
 
 	working("engine/parcel/abandon", "a child that is to be left alone is cancelled with its parent", "runtime/internal/parcel/sends.go",
 		" && o.Close != event.CloseAbandon", "", "TestFLOW9_AnAbandonedChildOutlivesItsParent").in("runtime/promises/flows"),

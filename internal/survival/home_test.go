@@ -102,7 +102,7 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 				}
 			}
 			var runs []*workflow.Run[int]
-			born := 0
+			local := 0
 			for id := range all {
 				run := Pair.Get(s.c, id)
 				n, told := started[id]
@@ -110,12 +110,12 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 					t.Errorf("result of %s: got %d, %v, want %d", id, got, err, 2*n)
 				}
 				if l, err := s.st.Load(s.ctx(), []store.Load{{Run: id, Limit: -1}}); err != nil || l[0].Record.N <= 3 {
-					born++ // in the frame of its first step; one that was claimed has four frames at least
+					local++ // in the frame of its first step; one that was claimed has four frames at least
 				}
 				runs = append(runs, run)
 			}
-			if born == 0 || len(runs) < 50 {
-				t.Errorf("%d runs were started, %d of them handed over: the test proves nothing", len(runs), born)
+			if local == 0 || len(runs) < 50 {
+				t.Errorf("%d runs were started, %d of them handed over: the test proves nothing", len(runs), local)
 			}
 			checkRecord(t, s, runs, strings.TrimPrefix(record, "SURVIVAL_RECORD="))
 			s.sound()

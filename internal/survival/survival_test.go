@@ -50,8 +50,8 @@ func TestREC1_StoppedWorkerWritesNothingIntoRunThatWasTakenOver(t *testing.T) {
 	s := newSite(t)
 	stalled, run := s.underWay()
 	stalled.signal(syscall.SIGSTOP)
-	heir := s.worker()
-	heir.wait("second 2") // after the claim of the stalled one has expired
+	successor := s.worker()
+	successor.wait("second 2") // after the claim of the stalled one has expired
 	s.open()
 	s.result(run, "ab2")
 	want := s.log(run)
@@ -74,14 +74,14 @@ func TestREC1_StoppedWorkerGoesOnWithOtherRuns(t *testing.T) {
 	s := newSite(t)
 	stalled, run := s.underWay()
 	stalled.signal(syscall.SIGSTOP)
-	heir := s.worker()
-	heir.wait("second 2")
+	successor := s.worker()
+	successor.wait("second 2")
 	stalled.signal(syscall.SIGCONT)
 	stalled.wait("session expired")
 	s.open()
 	s.result(run, "ab2")
-	heir.signal(syscall.SIGTERM)
-	if err := heir.exited(); err != nil {
+	successor.signal(syscall.SIGTERM)
+	if err := successor.exited(); err != nil {
 		t.Fatal(err)
 	}
 	s.result(s.start(Plain), "a") // only the stalled one is left
@@ -94,10 +94,10 @@ func TestREC2_KilledWorkersRunIsTakenOver(t *testing.T) {
 	victim, run := s.underWay()
 	victim.kill()
 	s.open()
-	heir := s.worker()
+	successor := s.worker()
 	s.result(run, "ab2")
-	if strings.Contains(heir.printed(), "first") {
-		t.Errorf("the completed step ran again: %q", heir.printed())
+	if strings.Contains(successor.printed(), "first") {
+		t.Errorf("the completed step ran again: %q", successor.printed())
 	}
 	s.sound()
 }

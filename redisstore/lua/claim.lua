@@ -1,14 +1,14 @@
 -- Claim recovers runs of dead sessions, makes due runs
 -- ready, and blocked ones that the session may try, and looks at the first ready
--- runs: of all classes the highest priority first, then whoever has been ready for
+-- runs: of all routes the highest priority first, then whoever has been ready for
 -- longest. Those that the session may try it gives to it, the others it blocks.
 -- It mirrors Take, Recover and MakeReady of package protocol.
 --
 -- KEYS  1 the session  2 leases  3 timers  4 wakes  5 runs of the session
---       6 and on: ready runs of each class
+--       6 and on: ready runs of each route
 -- ARGV  1 now  2 session  3 token  4 how many at most
 --       5 how many to recover and to make due at most  6 how many recoveries make a run exempt
---       7 and on: the classes
+--       7 and on: the routes
 --
 -- Returns {'expired'} or {'ok', next due time, run, …, overwritten key, …}.
 --
@@ -18,7 +18,7 @@
 -- has given out. A run whose metadata was overwritten is left out of what it stood in,
 -- as one that has none is: it must not keep the others, and a repair finds it by its log.
 --
--- Parts: tag intact clock head ready leave due trail recover silent grant misfit unblock
+-- Parts: tag intact clock head ready leave due trail recover silent grant blocked unblock
 
 local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't', 'f')
@@ -31,7 +31,7 @@ if s[3] == token then
   for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
     local meta = tag .. 'm:' .. run
     local m = intact('HMGET', meta, 'H', 'c') or {}
-    if place_of(m[1]) == '2' and string.sub(m[1], 10, 17) == token then
+    if queue_state_of(m[1]) == '2' and string.sub(m[1], 10, 17) == token then
       table.insert(answer, granted(run, meta, m[1], m[2]))
     end
   end
@@ -65,22 +65,22 @@ if #KEYS > 7 then
 end
 local lines, owned = {}, {}
 for i = 1, math.min(most, #found) do
-  local member, class = found[i][2], found[i][3]
-  local line, run = lines[class] or {}, string.sub(member, 15)
-  lines[class] = line
+  local member, route = found[i][2], found[i][3]
+  local line, run = lines[route] or {}, string.sub(member, 15)
+  lines[route] = line
   line[#line + 1] = member
   local meta = tag .. 'm:' .. run
   local m = intact('HMGET', meta, 'H', 'c') or {}
-  local misfits = place_of(m[1]) == '1' and flagged(m[1], has_misfits) and redis.call('HGET', meta, 'F')
-  if misfits and misfit(misfits, s[4]) then
-    block(run, with_status(m[1], blocked), m[2], misfits)
-  elseif place_of(m[1]) == '1' then
+  local incompatible = queue_state_of(m[1]) == '1' and flagged(m[1], has_incompatible) and redis.call('HGET', meta, 'F')
+  if incompatible and blocked_by(incompatible, s[4]) then
+    block(run, with_status(m[1], blocked), m[2], incompatible)
+  elseif queue_state_of(m[1]) == '1' then
     owned[#owned + 1] = run
     answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]))
   end
 end
-for class, line in pairs(lines) do
-  redis.call('ZREM', class, unpack(line))
+for route, line in pairs(lines) do
+  redis.call('ZREM', route, unpack(line))
 end
 if #owned > 0 then
   redis.call('SADD', KEYS[5], unpack(owned))

@@ -18,25 +18,25 @@ if not s[1] or s[2] then
 end
 local run = ARGV[3]
 local m = redis.call('HMGET', KEYS[2], 'H', 'p', 'c', 'F')
-local head, place, class = m[1], place_of(m[1]), m[3]
+local head, place, route = m[1], queue_state_of(m[1]), m[3]
 if not place then
   return {'unknown'}
 elseif place == '6' then
   return {'ended', string.byte(head, 50)}
 elseif place == '2' then
   if m[2] == ARGV[1] and string.sub(head, 10, 17) == ARGV[2] then
-    return {'ok', granted(run, KEYS[2], head, class)}
+    return {'ok', granted(run, KEYS[2], head, route)}
   end
   return {'owned'}
 elseif place == '5' then
   return {'lined'}
 end
 if place == '1' then
-  redis.call('ZREM', tag .. 'r:' .. class, m[2] .. run)
+  redis.call('ZREM', tag .. 'r:' .. route, m[2] .. run)
 elseif place == '3' then
   redis.call('ZREM', KEYS[3], run)
 else
-  redis.call('ZREM', tag .. 'b:' .. class, (m[4] or '') .. ' ' .. run)
+  redis.call('ZREM', tag .. 'b:' .. route, (m[4] or '') .. ' ' .. run)
 end
 redis.call('SADD', tag .. 'o:' .. ARGV[1], run)
-return {'ok', grant(run, KEYS[2], ARGV[1], ARGV[2], head, class, 0)}
+return {'ok', grant(run, KEYS[2], ARGV[1], ARGV[2], head, route, 0)}

@@ -34,7 +34,7 @@
 
 local meta, run, wid, frame = KEYS[1], ARGV[2], ARGV[3], ARGV[7]
 local head = redis.call('HGET', meta, 'H')
-if not place_of(head) then
+if not queue_state_of(head) then
   return {'fenced'}
 end
 local cid, flags, recoveries, n, bytes = string.sub(head, 26, 41), struct.unpack('>BHI4I6', head, 51)
@@ -145,9 +145,9 @@ if effect == '1' then
 elseif effect == '2' then
   make_ready(run, head, o[2], o[3], order)
 elseif effect == '3' then
-  -- Part: misfit note
+  -- Part: blocked blocker
   local sessions
-  sessions, head = note(run, head, o[1])
+  sessions, head = note_blocker(run, head, o[1])
   block(run, head, o[2], sessions)
 else
   -- Part: clock end
@@ -155,16 +155,16 @@ else
   local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then
     redis.call('DEL', KEYS[3])
-    end_run(run, head, o[4], written, at, o[6])
-    hand_on(run, wid)
+    retire(run, head, o[4], written, at, o[6])
+    start_next(run, wid)
     if o[8] then
       redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')
     end
   else
-    -- Part: add succeed
+    -- Part: add continue
     local chain = o[7] or run
-    end_run(run, head, o[4], written, at, o[6] or chain == run)
-    succeed(run, chain, wid, new, written, unread, o[8], order)
+    retire(run, head, o[4], written, at, o[6] or chain == run)
+    continue_as(run, chain, wid, new, written, unread, o[8], order)
   end
   compact(run, bytes)
 end

@@ -9,7 +9,7 @@
 -- Atomic, because a run that was held back from its purge must be let go in the
 -- same action.
 --
--- Parts: tag intact hold kept
+-- Parts: tag intact reschedule kept
 
 for _, meta in ipairs({KEYS[1], KEYS[2]}) do
   local m = redis.call('HMGET', meta, 'H', 'h', 'B')
@@ -20,7 +20,7 @@ for _, meta in ipairs({KEYS[1], KEYS[2]}) do
     end
     if m[3] == ARGV[2] then
       redis.call('HDEL', meta, 'B')
-      let_go(ARGV[1])
+      reschedule(ARGV[1])
     end
     return 1
   end

@@ -17,14 +17,14 @@
 -- Atomic, because the policy is judged and the workflow id taken in one action:
 -- of any number of starters one gets it. Nobody sees the run without its items. A run
 -- that is there already was created by an earlier try, which is asked before the
--- policies. One that is born owned is never ready: it takes neither a counter nor a wake.
+-- policies. One that is created owned is never ready: it takes neither a counter nor a wake.
 -- Most keys are built: few runs need them.
 --
 -- Parts: tag clock head ready compact add lost
 
 local terms = tonumber(ARGV[2])
 local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''
-local run, class, frame, head, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
+local run, route, frame, head, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
 local owned, now, at = KEYS[3], clock(ARGV[1])
 if not plain and ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
   return {'stale'}
@@ -40,7 +40,7 @@ end
 if not active and wid ~= '' and ARGV[8] ~= '0' then
   local last = redis.call('HGET', tag .. 'v', wid)
   local was = last and redis.call('HGET', tag .. 'm:' .. last, 'H')
-  if place_of(was) and (ARGV[8] == '2' or string.sub(was, 50, 50) == ARGV[11]) then
+  if queue_state_of(was) and (ARGV[8] == '2' or string.sub(was, 50, 50) == ARGV[11]) then
     return {'refused', last, string.byte(was, 50)}
   end
 end
@@ -56,7 +56,7 @@ if owned then
   end
   add_run(first, at, head, string.sub(owned, #tag + 3))
   redis.call('SADD', owned, run)
-  redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
+  redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   if wid ~= '' then
     redis.call('HSET', tag .. 'u', wid, run)
   end
@@ -87,7 +87,7 @@ if active then
     end
   end
   redis.call('RPUSH', tag .. 'q:' .. wid, run)
-  redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
+  redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   compact(run, #frame)
   return {'created'}
 end
@@ -95,14 +95,14 @@ if due > now then
   -- Part: park
   due = string.format('%.0f', due)
   add_run(first, at, moved(head, '3'), due)
-  redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
-  set_timer(run, class, due)
+  redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
+  set_timer(run, route, due)
   compact(run, #frame)
 else
-  -- Whoever wakes a class names it. What is claimed soon is compacted when it ends.
-  if line_up(run, class, priority ~= '0' and priority, add_run(first, at, head)) then
-    redis.call('HSETNX', tag .. 'k', class, ARGV[first + 2])
-  elseif redis.call('ZCOUNT', tag .. 'r:' .. class, '-inf', '+inf') > 128 then
+  -- Whoever wakes a route names it. What is claimed soon is compacted when it ends.
+  if enqueue(run, route, priority ~= '0' and priority, add_run(first, at, head)) then
+    redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
+  elseif redis.call('ZCOUNT', tag .. 'r:' .. route, '-inf', '+inf') > 128 then
     compact(run, #frame)
   end
 end

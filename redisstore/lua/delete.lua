@@ -14,7 +14,7 @@
 -- Parts: tag head
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h')
-local place = place_of(m[1])
+local place = queue_state_of(m[1])
 if not place then
   return {redis.call('EXISTS', KEYS[2]) == 1 and 'ok' or 'unknown'}
 end

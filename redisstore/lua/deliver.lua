@@ -33,7 +33,7 @@ if m[3] and ARGV[6] ~= 'r' then
     return lost_error(last or run)
   end
 end
-local head, place = m[1], place_of(m[1])
+local head, place = m[1], queue_state_of(m[1])
 if not place then
   return lost(run) and lost_error(run) or {'unknown'}
 end

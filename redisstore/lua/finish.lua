@@ -27,7 +27,7 @@ if not head or string.sub(head, 1, 49) ~= guard then
   return 0
 end
 local flags, _, n, bytes = struct.unpack('>BHI4I6', head, 51)
-if bit.band(flags, 53) ~= 0 then -- there is mail, more to be done at its end, it is closing, or it has misfits
+if bit.band(flags, 53) ~= 0 then -- there is mail, more to be done at its end, it is closing, or it was incompatible with a session
   return 0
 end
 n, bytes = n + 1, bytes + #frame

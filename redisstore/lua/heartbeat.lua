@@ -1,7 +1,7 @@
 -- Heartbeat renews the lease of a session.
 --
 -- KEYS  1 the session  2 leases  3 its runs  4 its mail  5 timers  6 records of
---       the outbox by when something is to be done for them  7 names of classes
+--       the outbox by when something is to be done for them  7 names of routes
 -- ARGV  1 now  2 session  3 how many runs that nobody serves to name at most
 --
 -- Returns {'expired', overwritten key, …} or {'ok', runs owned, next due time, when there is something to
@@ -9,7 +9,7 @@
 --
 -- Atomic, because a lease that is gone or being recovered must not be written: a
 -- heartbeat never creates one. A session of which a key was overwritten is over. The keys of
--- ready sets are built from the names of the classes.
+-- ready sets are built from the names of the routes.
 --
 -- Parts: tag intact clock hear unserved
 

@@ -1,8 +1,8 @@
--- Look tells a session what there is for it: wakes of its classes, which it takes,
+-- Look tells a session what there is for it: wakes of its routes, which it takes,
 -- and new mail, which is told once.
 --
 -- KEYS  1 wakes  2 timers  3 mail of the session
--- ARGV  the classes
+-- ARGV  the routes
 --
 -- Returns {how many wakes were taken, next due time, run with new mail, …}.
 --

@@ -15,13 +15,13 @@
 -- it was read was moved on by somebody else, or by an earlier try. The keys of the
 -- senders are built: a mark is of no use but for its record.
 --
--- Parts: tag intact clock head ready item kept push hold outbox lost
+-- Parts: tag intact clock head ready item kept push reschedule outbox lost
 
 local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
 
--- restart makes a record and the answered ones before it of its pair fresh again
+-- take_back makes a record and the answered ones before it of its pair fresh again
 -- if one of those before it is not settled, and reports whether it is so.
-local function restart(run, phase, order, to)
+local function take_back(run, phase, order, to)
   local answered, unsettled = {}, false
   if phase == '3' then
     return false
@@ -51,7 +51,7 @@ local function tell(run, item)
   if not m or not m[1] and lost(run) then
     return false
   end
-  local id, place = item_id(item), place_of(m[1])
+  local id, place = item_id(item), queue_state_of(m[1])
   if place and place ~= '6' and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id) then
     push(run, id, item, now)
   end
@@ -63,7 +63,7 @@ local function forget_record(run, id, order)
   redis.call('HDEL', tag .. 'O:' .. run, id)
   intact('HDEL', tag .. 'B:' .. run, id)
   redis.call('ZREM', KEYS[1], order .. run .. id)
-  let_go(run)
+  reschedule(run)
 end
 
 for i = 3, #ARGV, 5 do
@@ -72,7 +72,7 @@ for i = 3, #ARGV, 5 do
   local order, is, _, to = read_record(record or '')
   if is == phase then
     moved = moved + 1
-    if ARGV[i + 3] ~= 'u' or not restart(run, phase, order, to) then
+    if ARGV[i + 3] ~= 'u' or not take_back(run, phase, order, to) then
       if refusal ~= '' and not tell(run, refusal) then
         return lost_error(run) -- the record stays, and is marked again
       end

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 the session  2 leases
 -- ARGV  1 now  2 session  3 its id  4 worker  5 time to live  6 fingerprint
---       7 the classes that it serves, 16 bytes each
+--       7 the routes that it serves, 16 bytes each
 --
 -- Returns {'ok'} or {'expired'}.
 --

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 done runs by the time when they may be purged  2 done runs
 --       3 latest runs  4 later runs of each chain  5 last run of each chain
---       6 open runs  7 classes  8 wakes  9 counter  10 done runs that are held back
+--       6 open runs  7 routes  8 wakes  9 counter  10 done runs that are held back
 -- ARGV  1 now  2 how many at most
 --
 -- Returns {number of runs purged, time of the next one or '', overwritten key, …}.
@@ -13,7 +13,7 @@
 -- of the chain with it. What a partition keeps for its runs in common goes with the
 -- last of them.
 --
--- Parts: tag intact clock hold drop
+-- Parts: tag intact clock reschedule drop
 
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
 for _, run in ipairs(runs) do
@@ -30,7 +30,7 @@ for _, run in ipairs(runs) do
   if chain and redis.call('HINCRBY', KEYS[4], chain, -1) <= 0 then
     redis.call('HDEL', KEYS[4], chain)
     redis.call('HDEL', KEYS[5], chain)
-    let_go(chain)
+    reschedule(chain)
   end
   if not chain then
     drop_streams(run)

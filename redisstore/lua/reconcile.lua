@@ -17,7 +17,7 @@ end
 local answer = {'ok'}
 for _, run in ipairs(redis.call('SMEMBERS', KEYS[2])) do
   local head = intact('HGET', tag .. 'm:' .. run, 'H')
-  if place_of(head) == '2' then
+  if queue_state_of(head) == '2' then
     table.insert(answer, run)
     table.insert(answer, head)
   end

@@ -1,7 +1,7 @@
--- Serves tells whether a session whose lease lasts serves a class.
+-- Serves tells whether a session whose lease lasts serves a route.
 --
 -- KEYS  1 leases
--- ARGV  1 now  2 the class
+-- ARGV  1 now  2 the route
 --
 -- Returns 1 or 0.
 --

@@ -15,7 +15,7 @@
 -- Parts: tag head stream
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'h', 'N', 'Y')
-local head, place = m[1], place_of(m[1])
+local head, place = m[1], queue_state_of(m[1])
 if not place then
   return {''}
 end
@@ -23,7 +23,7 @@ local chain, meta, noted = m[2] or ARGV[1], KEYS[1], m[4]
 if place == '6' and m[3] then
   meta = tag .. 'm:' .. (redis.call('HGET', tag .. 'T', chain) or '')
   local tip = redis.call('HMGET', meta, 'H', 'Y')
-  head, place, noted = tip[1], place_of(tip[1]) or '6', tip[2]
+  head, place, noted = tip[1], queue_state_of(tip[1]) or '6', tip[2]
 end
 local ended = place == '6'
 local first, last, longest, closed = stream_at(chain, ARGV[2])

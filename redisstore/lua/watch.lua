@@ -12,7 +12,7 @@
 -- Parts: head
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'y')
-local head, place = m[1], place_of(m[1])
+local head, place = m[1], queue_state_of(m[1])
 if not place then
   return {-1}
 end

@@ -39,7 +39,7 @@ func ExampleNext() {
 // A store keeps one frame for each commit.
 func ExampleAppendFrame() {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	b, err := event.AppendFrame(nil, &event.Frame{CID: event.NewCID(), Time: now, Events: []event.Event{
+	b, err := event.AppendFrame(nil, &event.Frame{CommitID: event.NewCommitID(), Time: now, Events: []event.Event{
 		{Seq: 1, Type: event.RunCreated, Time: now, Payload: []byte(`{"n":1}`), Spec: &event.Spec{Workflow: "orders.fulfil"}},
 	}})
 	if err != nil {

@@ -21,7 +21,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 // at returns the time d after the start of all examples.
 func at(d time.Duration) time.Time { return start.Add(d) }
 
-func cid(n byte) (c event.CID) {
+func cid(n byte) (c event.CommitID) {
 	for i := range c {
 		c[i] = n + byte(i)
 	}
@@ -251,15 +251,15 @@ func heardLog() []event.Event {
 // framed packs a log into frames of at most n events, as a worker would.
 func framed(log []event.Event, n int) []*event.Frame {
 	var frames []*event.Frame
-	var prev event.CID
+	var prev event.CommitID
 	for chunk := range slices.Chunk(log, n) {
 		f := &event.Frame{
-			CID: cid(byte(16 * (len(frames) + 1))), Prev: prev, Time: chunk[len(chunk)-1].Time, Events: chunk,
+			CommitID: cid(byte(16 * (len(frames) + 1))), Prev: prev, Time: chunk[len(chunk)-1].Time, Events: chunk,
 		}
 		if len(frames) > 0 {
 			f.Epoch, f.Token = uint64(len(frames)), event.Token{1, 2, 3, 4, 5, 6, 7, byte(len(frames))}
 		}
-		frames, prev = append(frames, f), f.CID
+		frames, prev = append(frames, f), f.CommitID
 	}
 	return frames
 }

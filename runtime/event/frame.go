@@ -31,11 +31,11 @@ func (e *VersionError) Error() string {
 
 // Frame is the unit of a log: the events of one commit.
 type Frame struct {
-	CID   CID    // its random name
-	Prev  CID    // the frame before it; zero for the first
-	Epoch uint64 // of the claim under which it was written; 0 for the first
-	Token Token  // of the same claim
-	Time  time.Time
+	CommitID CommitID // its random name
+	Prev     CommitID // the frame before it; zero for the first
+	Epoch    uint64   // of the claim under which it was written; 0 for the first
+	Token    Token    // of the same claim
+	Time     time.Time
 	// Events are dense: the first one continues where the frame before ended.
 	Events []Event
 }
@@ -54,7 +54,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A frame is: magic, version, CID, Prev, Token, then as varints epoch, time,
+// A frame is: magic, version, CommitID, Prev, Token, then as varints epoch, time,
 // first seq and number of events, then each event with its length before it,
 // and a CRC-32C of all of that.
 //
@@ -74,7 +74,7 @@ func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 	b = slices.Grow(b, f.guess())
 	start := len(b)
 	b = append(b, frameMagic, WireVersion)
-	b = append(b, f.CID[:]...)
+	b = append(b, f.CommitID[:]...)
 	b = append(b, f.Prev[:]...)
 	b = append(b, f.Token[:]...)
 	base := millis(f.Time)
@@ -115,7 +115,7 @@ func DecodeFrame(b []byte) (*Frame, error) {
 		return nil, fmt.Errorf("decode frame of %d bytes: %w", len(b), err)
 	}
 	f := &Frame{}
-	copy(f.CID[:], body[2:18])
+	copy(f.CommitID[:], body[2:18])
 	copy(f.Prev[:], body[18:34])
 	copy(f.Token[:], body[34:42])
 	r := reader{b: body[frameFixed:]}

@@ -24,10 +24,10 @@ func goldenFrames() map[string][]*event.Frame {
 	files := map[string][]*event.Frame{}
 	for typ, e := range exampleEvents() {
 		files["event_"+typ.String()] = []*event.Frame{{
-			CID: cid(1), Prev: cid(101), Epoch: 300, Token: event.Token{8, 7, 6, 5, 4, 3, 2, 1}, Time: at(0), Events: []event.Event{e},
+			CommitID: cid(1), Prev: cid(101), Epoch: 300, Token: event.Token{8, 7, 6, 5, 4, 3, 2, 1}, Time: at(0), Events: []event.Event{e},
 		}}
 	}
-	files["event_everything"] = []*event.Frame{{CID: cid(1), Epoch: 1 << 40, Time: at(0), Events: []event.Event{everything()}}}
+	files["event_everything"] = []*event.Frame{{CommitID: cid(1), Epoch: 1 << 40, Time: at(0), Events: []event.Event{everything()}}}
 	for name, log := range exampleLogs() {
 		files["log_"+name] = framed(log, 3)
 	}

@@ -130,19 +130,19 @@ func derivedID(prefix string, run RunID, n uint64, created time.Time) string {
 	return prefix + "_" + u.String()
 }
 
-// CID is the random name of a frame. A position in a log is the CID of its last
-// frame, never a count: counts repeat after lost writes, CIDs do not.
-type CID [16]byte
+// CommitID is the random name of a frame. A position in a log is the CommitID of its last
+// frame, never a count: counts repeat after lost writes, CommitIDs do not.
+type CommitID [16]byte
 
-// NewCID returns a new random CID.
-func NewCID() CID {
-	var c CID
+// NewCommitID returns a new random CommitID.
+func NewCommitID() CommitID {
+	var c CommitID
 	_, _ = rand.Read(c[:])
 	return c
 }
 
-// String returns the CID in hexadecimal.
-func (c CID) String() string { return hex.EncodeToString(c[:]) }
+// String returns the CommitID in hexadecimal.
+func (c CommitID) String() string { return hex.EncodeToString(c[:]) }
 
 // Token is the random half of a fence, made by the worker for each claim call.
 type Token [8]byte

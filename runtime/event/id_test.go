@@ -261,7 +261,7 @@ func TestRandomNames_DifferAndPrintAsHex(t *testing.T) {
 		size int
 		make func() string
 	}{
-		"cid":   {32, func() string { return event.NewCID().String() }},
+		"cid":   {32, func() string { return event.NewCommitID().String() }},
 		"token": {16, func() string { return event.NewToken().String() }},
 		"item":  {32, func() string { return string(event.NewItemID()) }},
 	} {
@@ -274,8 +274,8 @@ func TestRandomNames_DifferAndPrintAsHex(t *testing.T) {
 			seen[s] = true
 		}
 	}
-	if got, want := (event.CID{0xAB, 15: 1}).String(), "ab000000000000000000000000000001"; got != want {
-		t.Errorf("CID prints as %s, want %s", got, want)
+	if got, want := (event.CommitID{0xAB, 15: 1}).String(), "ab000000000000000000000000000001"; got != want {
+		t.Errorf("CommitID prints as %s, want %s", got, want)
 	}
 	if got, want := (event.Token{0xAB, 7: 1}).String(), "ab00000000000001"; got != want {
 		t.Errorf("token prints as %s, want %s", got, want)

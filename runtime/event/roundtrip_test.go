@@ -99,7 +99,7 @@ func drawEvent(t *rapid.T, seq uint64) event.Event {
 
 func drawFrame(t *rapid.T) *event.Frame {
 	f := &event.Frame{Epoch: rapid.Uint64().Draw(t, "epoch"), Time: anyTime.Draw(t, "frame time")}
-	copy(f.CID[:], anyBytes.Draw(t, "cid"))
+	copy(f.CommitID[:], anyBytes.Draw(t, "cid"))
 	copy(f.Prev[:], anyBytes.Draw(t, "prev"))
 	copy(f.Token[:], anyBytes.Draw(t, "token"))
 	n := rapid.IntRange(1, 4).Draw(t, "events")

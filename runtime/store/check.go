@@ -53,22 +53,22 @@ func tooLong(what, text string, limit int) error {
 	return &InvalidError{What: what, Value: strings.ToValidUTF8(text[:min(limit, 100)], ""), Reason: fmt.Sprintf("… has %d bytes, the limit is %d", len(text), limit)}
 }
 
-// Check returns an *InvalidError if the class has a name that is none.
-func (c Class) Check() error {
+// Check returns an *InvalidError if the route has a name that is none.
+func (c Route) Check() error {
 	if err := CheckName("queue", c.Queue); err != nil {
 		return err
 	}
 	return CheckName("workflow", c.Workflow)
 }
 
-// Check returns an *InvalidError if the request has a class or a tag that is no name, or a
+// Check returns an *InvalidError if the request has a route or a tag that is no name, or a
 // priority that does not fit into 32 bits: a store may keep priorities as floating-point
 // numbers. Nor may two of its items have one id, for an item is accepted once, and with an
 // Owner there are none: that would begin the run before it has read them. A workflow id may
 // be any bytes, up to MaxName: tokens of hooks come from outside.
 // Stores answer it in Created.Err, before they look at anything else.
 func (c *Create) Check() error {
-	if err := c.Class.Check(); err != nil {
+	if err := c.Route.Check(); err != nil {
 		return err
 	}
 	if len(c.WorkflowID) > MaxName {
@@ -113,9 +113,9 @@ func (c *Create) checkItems() error {
 	return nil
 }
 
-// Check returns an *InvalidError if a class of the session has a name that is none.
+// Check returns an *InvalidError if a route of the session has a name that is none.
 func (s *Session) Check() error {
-	for _, c := range s.Classes {
+	for _, c := range s.Routes {
 		if err := c.Check(); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ type Effect uint8
 const (
 	EffectNone   Effect = 0
 	EffectPark   Effect = 1 // give it back until Due, or until an item arrives
-	EffectYield  Effect = 2 // give it back, ready, after all others of its class
+	EffectYield  Effect = 2 // give it back, ready, after all others of its route
 	EffectBlock  Effect = 3 // give it back: the code of the session could not replay it
 	EffectFinish Effect = 4 // it has ended
 	// EffectContinue ends the run and puts Continue into its place, in one action:
@@ -28,12 +28,12 @@ type Commit struct {
 	Run        event.RunID
 	WorkflowID string // must be that of the run
 	Fence      Fence
-	Prev       event.CID // the last frame that the owner knows
+	Prev       event.CommitID // the last frame that the owner knows
 
-	Frame []byte // nil: none
-	CID   event.CID
-	First uint64 // first event of the frame
-	Last  uint64 // last event of the frame
+	Frame    []byte // nil: none
+	CommitID event.CommitID
+	First    uint64 // first event of the frame
+	Last     uint64 // last event of the frame
 
 	// Consume removes that many items from the front of the inbox; ConsumeLast
 	// names the last of them.
@@ -56,7 +56,7 @@ type Commit struct {
 	Publish []Publication
 	// Continue is the new run of EffectContinue. Its Run has the slot of this one's
 	// partition, its WorkflowID is that of this run; its first frame holds the items
-	// that the code of this run has not taken. Policies, Delay, At, Birth and
+	// that the code of this run has not taken. Policies, Delay, At, CreatedBy and
 	// Deadline are ignored: it starts at once. Without a Continue, or with one
 	// of another partition or workflow id, the whole call fails and writes nothing.
 	Continue *Create

@@ -9,14 +9,14 @@
 //
 // # Words
 //
-//   - A frame is all events of one commit. Its CID is its random name, and a
-//     position in a log is the CID of its last frame, never a count.
+//   - A frame is all events of one commit. Its CommitID is its random name, and a
+//     position in a log is the CommitID of its last frame, never a count.
 //   - A session is one incarnation of one worker on one partition. Its lease
 //     must be renewed by Heartbeat; the id is never used again.
 //   - A fence is an epoch, counted per run, and a random token, made by the
 //     worker for each claim call, and for each run that it creates as its own
 //     ([Owner]). Every write to a run names both.
-//   - A class is a queue and a workflow name. A worker serves a set of classes.
+//   - A route is a queue and a workflow name. A worker serves a set of routes.
 //   - A chain is a run and the runs that it continued as. It is named after the
 //     first, and all but the last have ended.
 //   - The outbox of a partition holds records of the changes that its runs make to
@@ -31,7 +31,7 @@
 //
 //	F1  every write to a run names epoch and token
 //	F2  every operation that takes a run from its owner changes the fence in the same action
-//	F3  a position is the CID of the last frame; a CID is never used twice
+//	F3  a position is the CommitID of the last frame; a CommitID is never used twice
 //	F4  so is a cached state
 //	M1  accepted = in the inbox and in seen, in one action
 //	M2  seen is asked before "finished"
@@ -45,11 +45,11 @@
 //	W4  fenced does not mean "not applied"
 //	W5  a session is dead only if it was silent for a TTL while others were heard
 //	K1  ready is a set; claim takes by place
-//	K2  make ready, then wake, in one action; one wake per class
-//	K3  an operation that sets an earlier due time wakes the class
+//	K2  make ready, then wake, in one action; one wake per route
+//	K3  an operation that sets an earlier due time wakes the route
 //	B1  a block notes the session that could not replay the run, until that is over
 //	B2  no claim gives a run to a session with the fingerprint of one that it notes
-//	B3  a block notifies every Wait for the class
+//	B3  a block notifies every Wait for the route
 //	U1  heartbeats name, in turns, ready runs that no session with a lasting lease serves
 //	O1  the messages of one run to another are delivered in order, and take effect once
 //	O2  a record is removed only once it is settled, the memory of it only after Confirm
@@ -103,27 +103,27 @@
 // forgets all notes: the log may be another one.
 //
 // The store need not find a session that can continue the run. A block wakes every Wait for
-// its class, and each of them claims, once, in the one partition. A session that did not
+// its route, and each of them claims, once, in the one partition. A session that did not
 // wait just then, or that may try a run because another one has ended, finds it with its
 // next claim; a worker claims from each of its partitions at least every five seconds
 // unless it is full. ClaimRun names its run, and gives it to any session.
 //
 // # Runs that no session serves
 //
-// A run that waits for a worker of its class, where there is none, cannot see that it must
-// end. So sessions name the classes that they serve, and heartbeats name ready runs of other
-// classes (rule U1), so that a worker of any class can end those that need no code for it: it claims
+// A run that waits for a worker of its route, where there is none, cannot see that it must
+// end. So sessions name the routes that they serve, and heartbeats name ready runs of other
+// routes (rule U1), so that a worker of any route can end those that need no code for it: it claims
 // them by name, and the fence decides if their own worker comes just then. Nothing is
-// counted or kept for each run: while all classes that have ready runs are served by the
-// session that sends the heartbeat, the answer takes one look at the classes. A run that is
+// counted or kept for each run: while all routes that have ready runs are served by the
+// session that sends the heartbeat, the answer takes one look at the routes. A run that is
 // parked is not named; what is delivered to it, or its due time, makes it ready. Neither is one
 // that is blocked: that is for its own workers.
 //
 // # Ready and ended
 //
 // "Make ready" always means, in one action: the place is ready, due time and
-// timer are removed, the run is in the ready set of its class, the wake of the
-// class is set if it is empty, and waiting workers are told. "End" means: the
+// timer are removed, the run is in the ready set of its route, the wake of the
+// route is set if it is empty, and waiting workers are told. "End" means: the
 // place is ended; owner, token, due, inbox, ready, timer, owned and mail
 // entries are gone; and the workflow id is handed to the head of its line,
 // which is made ready, or is free. Continue differs from end only in this: the

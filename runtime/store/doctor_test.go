@@ -11,14 +11,14 @@ import (
 
 func TestReport_KeepsItsWordsInJSON(t *testing.T) {
 	want := store.Report{Findings: []store.Finding{
-		{Check: "eviction", Severity: store.SeverityFail, Node: "a:1", Found: "allkeys-lru", Want: "noeviction", Fix: "Mend it."},
+		{Check: "eviction", Severity: store.SeverityFail, Node: "a:1", Found: "allkeys-lru", Want: "noeviction", Fix: "Repair it."},
 		{Check: "role", Found: "master"},
 	}}
 	b, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const text = `{"findings":[{"check":"eviction","severity":"fail","node":"a:1","found":"allkeys-lru","want":"noeviction","fix":"Mend it."},` +
+	const text = `{"findings":[{"check":"eviction","severity":"fail","node":"a:1","found":"allkeys-lru","want":"noeviction","fix":"Repair it."},` +
 		`{"check":"role","severity":"ok","found":"master"}]}`
 	if diff := cmp.Diff(text, string(b)); diff != "" {
 		t.Errorf("JSON (-want +got):\n%s", diff)
@@ -52,8 +52,8 @@ func TestReport_IsAsBadAsItsWorstFinding(t *testing.T) {
 }
 
 func TestFinding_SaysEverythingOnOneLine(t *testing.T) {
-	f := store.Finding{Check: "eviction", Severity: store.SeverityFail, Node: "a:1", Found: "allkeys-lru", Want: "noeviction", Fix: "Mend it."}
-	if got, want := f.String(), "fail eviction on a:1: allkeys-lru; want noeviction: Mend it."; got != want {
+	f := store.Finding{Check: "eviction", Severity: store.SeverityFail, Node: "a:1", Found: "allkeys-lru", Want: "noeviction", Fix: "Repair it."}
+	if got, want := f.String(), "fail eviction on a:1: allkeys-lru; want noeviction: Repair it."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

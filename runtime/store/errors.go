@@ -127,10 +127,10 @@ func (e *TooLargeError) Permanent() bool { return true }
 // drops its state of the run and claims it again.
 type ConflictError struct {
 	Run       event.RunID
-	Seq       uint64    // first event of the commit
-	StoredSeq uint64    // last event of the log
-	Prev      event.CID // what the commit continues
-	Stored    event.CID // last frame of the log
+	Seq       uint64         // first event of the commit
+	StoredSeq uint64         // last event of the log
+	Prev      event.CommitID // what the commit continues
+	Stored    event.CommitID // last frame of the log
 	Reason    string
 }
 

@@ -61,8 +61,8 @@ type Page struct {
 
 // Roster is a store that tells who serves what.
 type Roster interface {
-	// Serves reports whether a session whose lease lasts serves the class in a partition.
-	Serves(ctx context.Context, partition int, c Class) (bool, error)
+	// Serves reports whether a session whose lease lasts serves the route in a partition.
+	Serves(ctx context.Context, partition int, c Route) (bool, error)
 }
 
 // Auditor is a store that remembers interventions into a run from outside of it.
@@ -73,14 +73,14 @@ type Auditor interface {
 
 // AuditEntry is one intervention.
 type AuditEntry struct {
-	Time   time.Time
-	Run    event.RunID
-	Reason Reason
-	By     SessionID // who intervened
-	Owner  SessionID // who owned the run before
-	Place  Place     // where the run was before
-	Status event.Status
-	Epoch  uint64 // before
+	Time       time.Time
+	Run        event.RunID
+	Reason     Reason
+	By         SessionID  // who intervened
+	Owner      SessionID  // who owned the run before
+	QueueState QueueState // where the run was before
+	Status     event.Status
+	Epoch      uint64 // before
 }
 
 // Reason is the reason of an intervention.
@@ -121,14 +121,14 @@ type Snapshot struct {
 	// Outbox holds all records and notes; those of one sender are in the order in
 	// which they were written. Deadline is zero.
 	Outbox []Outgoing
-	// Ready lists the ready runs of each class in the order in which they would
-	// be claimed. Empty classes are absent.
-	Ready  map[Class][]event.RunID
+	// Ready lists the ready runs of each route in the order in which they would
+	// be claimed. Empty routes are absent.
+	Ready  map[Route][]event.RunID
 	Timers map[event.RunID]time.Time
 	Leases map[SessionID]Lease
 	Owned  map[SessionID][]event.RunID // sorted
 	Mail   map[SessionID][]event.RunID // sorted
-	Wakes  map[Class]bool              // only those that are set
+	Wakes  map[Route]bool              // only those that are set
 	// Purges has for each run that has ended when it may be purged. Of runs that
 	// something holds back (see Purger) it may have none.
 	Purges map[event.RunID]time.Time
@@ -141,8 +141,8 @@ type RunState struct {
 	Frames [][]byte
 	Inbox  []Item
 	Hidden bool // it was deleted, and may not be purged yet
-	// Misfits are the live sessions whose code could not replay the run, sorted.
-	Misfits []SessionID
+	// Incompatible are the live sessions whose code could not replay the run, sorted.
+	Incompatible []SessionID
 }
 
 // Lease is the lease of a session.

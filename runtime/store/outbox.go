@@ -46,7 +46,7 @@ type Outbox interface {
 type Send struct {
 	// ID is derived from the sender and its operation, so that the same operation,
 	// executed again after lost writes, has the same one. It is the id of the item
-	// that is delivered, and the Birth of the run that is created. A record that
+	// that is delivered, and the CreatedBy of the run that is created. A record that
 	// the sender has in its outbox already, in whatever phase, stays as it is.
 	ID event.ItemID
 	// To is the run that is created, or to which an item is delivered.

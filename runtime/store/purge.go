@@ -29,7 +29,7 @@ type Purger interface {
 	// Purge removes up to limit runs of a partition whose retention is over, the
 	// longest over first, and to which nobody may send again. A run is purged when
 	// it ended at least Horizon ago, was created at least Horizon ago, and its
-	// retention is over or it was deleted; see [PurgeTime]. Beside that its Birth is
+	// retention is over or it was deleted; see [PurgeTime]. Beside that its CreatedBy is
 	// confirmed, it has no record in the outbox, in whatever phase, and if it is the
 	// first run of a chain, no later run of that is kept: the chain is known by it.
 	// Until then it does not count as due; when the last of that falls away, it

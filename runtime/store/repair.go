@@ -46,17 +46,17 @@ const (
 // Repairer is a store whose indexes and metadata can be made again from the logs.
 // Package fsck needs it to repair a store; it judges nothing by itself.
 type Repairer interface {
-	// ExaminePartition reads everything of a partition, as of one moment: also what
+	// ScanPartition reads everything of a partition, as of one moment: also what
 	// no index leads to, and however damaged it is.
-	ExaminePartition(ctx context.Context, partition int) (Examination, error)
+	ScanPartition(ctx context.Context, partition int) (Scan, error)
 }
 
-// Examination is a partition as of one moment, with methods to repair
+// Scan is a partition as of one moment, with methods to repair
 // it. Each method that changes something is one atomic action. It acts only if
-// the data that it changes are still as the Examination shows them: otherwise they were
+// the data that it changes are still as the Scan shows them: otherwise they were
 // repaired by another caller, or have changed, and the answer is false and nothing is
 // written. So any number of them may be used at the same time, while workers work.
-type Examination interface {
+type Scan interface {
 	// Snapshot is the state of the partition. A run whose metadata is lost has no
 	// place, and only its id and frames. A session without a lease that can be given
 	// one again is shown with a lease that has no end.
@@ -64,45 +64,45 @@ type Examination interface {
 	// Partial says that runs were left out, which changed faster than they could be
 	// read: what is not there may be theirs.
 	Partial() bool
-	// Flaws are damages that a snapshot cannot show.
-	Flaws() []Flaw
+	// Defects are damages that a snapshot cannot show.
+	Defects() []Defect
 
-	// MendRun makes the metadata of a run equal to the request: it removes the
+	// RepairRun makes the metadata of a run equal to the request: it removes the
 	// run from the indexes of all places, writes its record, and adds it to its place
 	// and to every index of runs. It writes an entry into the audit trail.
-	MendRun(ctx context.Context, m RunMend) (bool, error)
-	// MendLinks changes the relations of a run to others. It acts only if all records
+	RepairRun(ctx context.Context, m RunRepair) (bool, error)
+	// RepairLinks changes the relations of a run to others. It acts only if all records
 	// to remove are as they were examined, none of those to write exists apart from
 	// them, and all that it confirms are still remembered. It writes an
 	// entry into the audit trail of the run, if that exists.
-	MendLinks(ctx context.Context, m LinkMend) (bool, error)
-	// MendName sets the runs of a workflow id.
-	MendName(ctx context.Context, m NameMend) (bool, error)
-	// MendFlaw makes the change that Flaw.Mend describes.
-	MendFlaw(ctx context.Context, f Flaw) (bool, error)
+	RepairLinks(ctx context.Context, m LinkRepair) (bool, error)
+	// RepairName sets the runs of a workflow id.
+	RepairName(ctx context.Context, m NameRepair) (bool, error)
+	// RepairDefect makes the change that Defect.Repair describes.
+	RepairDefect(ctx context.Context, f Defect) (bool, error)
 	// Forget removes everything that is kept under the id of a run that does not
 	// exist, or of a chain that has no run. It removes no log.
 	Forget(ctx context.Context, run event.RunID) (bool, error)
 }
 
-// Flaw is damage that a store finds in itself.
-type Flaw struct {
+// Defect is damage that a store finds in itself.
+type Defect struct {
 	Invariant int         // the numbers of package fsck
 	Run       event.RunID // empty: it is about none in particular
 	What      string
 	Explain   string
-	// Mend says what MendFlaw would do; empty: MendRun of the run repairs it, or
+	// Repair says what RepairDefect would do; empty: RepairRun of the run repairs it, or
 	// nothing does if there is no run.
-	Mend string
-	// Key tells the flaws of an examination apart.
+	Repair string
+	// Key tells the defects of a scan apart.
 	Key string
 }
 
-// RunMend describes the state of a run after its repair.
-type RunMend struct {
+// RunRepair describes the state of a run after its repair.
+type RunRepair struct {
 	// Record is the whole metadata. Token, Owner and EndedAt count only for the place
-	// that has them; Place must not be zero. An owned run can only stay with its owner,
-	// under its fence. A lined run is put into its line by MendName, which also
+	// that has them; QueueState must not be zero. An owned run can only stay with its owner,
+	// under its fence. A lined run is put into its line by RepairName, which also
 	// takes it out. The sessions that could not replay the run are forgotten: each may
 	// try it again.
 	Record Record
@@ -110,7 +110,7 @@ type RunMend struct {
 	Hidden bool
 	// Remember adds accepted items to what the chain has seen.
 	Remember map[event.ItemID]time.Time
-	// Drop removes items from the inbox, by their positions in the examination in
+	// Drop removes items from the inbox, by their positions in the scan in
 	// rising order. A run that has ended loses all of them.
 	Drop []int
 	// Notes are added to those of the run, unless it has ended.
@@ -120,11 +120,11 @@ type RunMend struct {
 	By     SessionID // who repairs
 }
 
-// LinkMend describes the repair of the outbox of a run, and of the ids of records of
+// LinkRepair describes the repair of the outbox of a run, and of the ids of records of
 // others that it remembers.
-type LinkMend struct {
+type LinkRepair struct {
 	Run event.RunID
-	// Remove are records of the examination; their run need not exist.
+	// Remove are records of the scan; their run need not exist.
 	Remove []Outgoing
 	// Write are records that are written, as a commit writes them, after all others
 	// and after Remove. The run must exist, in whatever state.
@@ -136,8 +136,8 @@ type LinkMend struct {
 	By     SessionID // who repairs
 }
 
-// NameMend describes the runs of a workflow id after its repair.
-type NameMend struct {
+// NameRepair describes the runs of a workflow id after its repair.
+type NameRepair struct {
 	WorkflowID string
 	Active     event.RunID   // empty: none
 	Line       []event.RunID // run after run, once the active one has ended

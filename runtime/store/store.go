@@ -31,7 +31,7 @@ type Store interface {
 	Create(ctx context.Context, runs []Create) ([]Created, error)
 
 	// OpenSession adds a lease. Sent again it renews the lease, unless the session is
-	// being recovered: ErrExpired. A class whose name is none is refused with an
+	// being recovered: ErrExpired. A route whose name is none is refused with an
 	// *InvalidError.
 	OpenSession(ctx context.Context, s Session) error
 	// Heartbeat renews the lease. ErrExpired means that the session is over:
@@ -48,8 +48,8 @@ type Store interface {
 	CloseSession(ctx context.Context, partition int, session SessionID) error
 
 	// Claim recovers runs of dead sessions, makes due runs ready, makes
-	// up to Max blocked runs of the classes ready that the session may try, and looks at
-	// the first Max ready runs of the classes: those that it may try it hands to the
+	// up to Max blocked runs of the routes ready that the session may try, and looks at
+	// the first Max ready runs of the routes: those that it may try it hands to the
 	// session, the others it blocks, with status blocked. Rule B2 says which a session
 	// may try. ErrExpired: the session is over.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
@@ -108,40 +108,40 @@ type Store interface {
 	Close() error
 }
 
-// Place is the queue state of a run. A run is in exactly one place.
-type Place uint8
+// QueueState is the queue state of a run. A run is in exactly one place.
+type QueueState uint8
 
 // The places.
 const (
-	PlaceReady   Place = 1 // waits for a worker
-	PlaceOwned   Place = 2 // a session works on it
-	PlaceParked  Place = 3 // waits for its due time or for an item
-	PlaceBlocked Place = 4 // waits for a session that may try it
-	PlaceLined   Place = 5 // waits for the end of the run before it
-	PlaceEnded   Place = 6
+	StateReady   QueueState = 1 // waits for a worker
+	StateOwned   QueueState = 2 // a session works on it
+	StateParked  QueueState = 3 // waits for its due time or for an item
+	StateBlocked QueueState = 4 // waits for a session that may try it
+	StateQueued  QueueState = 5 // waits for the end of the run before it
+	StateEnded   QueueState = 6
 )
 
 // String returns the place's name.
-func (p Place) String() string {
+func (p QueueState) String() string {
 	switch p {
-	case PlaceReady:
+	case StateReady:
 		return "ready"
-	case PlaceOwned:
+	case StateOwned:
 		return "owned"
-	case PlaceParked:
+	case StateParked:
 		return "parked"
-	case PlaceBlocked:
+	case StateBlocked:
 		return "blocked"
-	case PlaceLined:
+	case StateQueued:
 		return "lined"
-	case PlaceEnded:
+	case StateEnded:
 		return "ended"
 	}
 	return "nowhere"
 }
 
-// Class is a workflow on a queue: workers serve classes.
-type Class struct {
+// Route is a workflow on a queue: workers serve routes.
+type Route struct {
 	Queue    string
 	Workflow string
 }
@@ -169,7 +169,7 @@ type Create struct {
 	// make it.
 	Cancel Item
 
-	Class    Class
+	Route    Route
 	Priority int // higher is claimed first
 	Tags     map[string]string
 	Parent   event.RunID
@@ -182,18 +182,18 @@ type Create struct {
 	// Commit.Continue they are ignored.
 	Items []Item
 
-	// Birth is the record of the outbox that creates the run, of its Parent; empty:
+	// CreatedBy is the record of the outbox that creates the run, of its Parent; empty:
 	// none. The run is not purged before Confirm.
-	Birth event.ItemID
+	CreatedBy event.ItemID
 	// Deadline makes a late request harmless: past it the answer is ErrStale,
 	// even if the run exists. Zero: none. The relay of an outbox sets it.
 	Deadline time.Time
 
-	// Frame is the first frame of the log, CID its name and Seq the number of
+	// Frame is the first frame of the log, CommitID its name and Seq the number of
 	// its last event.
-	Frame []byte
-	CID   event.CID
-	Seq   uint64
+	Frame    []byte
+	CommitID event.CommitID
+	Seq      uint64
 
 	// Status is its label for people until the first commit; empty: pending.
 	Status event.Status
@@ -272,7 +272,7 @@ type Session struct {
 	ID          SessionID
 	Worker      string // for people: host, pid
 	TTL         time.Duration
-	Classes     []Class // that it serves: see Heartbeat.Unserved and Roster
+	Routes      []Route // that it serves: see Heartbeat.Unserved and Roster
 	Fingerprint string  // of the code the worker runs
 }
 
@@ -284,10 +284,10 @@ type Heartbeat struct {
 	// Outbox is the earliest due time of a record of the partition's outbox;
 	// zero: there is none. A time that is past: now.
 	Outbox time.Time
-	// Unserved are ready runs of classes that no session serves whose lease lasts: up to
+	// Unserved are ready runs of routes that no session serves whose lease lasts: up to
 	// UnservedMost of them, in turns, so that each comes up. A partition names some to
 	// one heartbeat in a CountedPause at most, whoever sends it. What it costs grows with the
-	// number of classes and sessions, not with that of runs.
+	// number of routes and sessions, not with that of runs.
 	Unserved []event.RunID
 }
 
@@ -302,7 +302,7 @@ type Claim struct {
 	Partition int
 	Session   SessionID
 	Token     event.Token // fresh for each call
-	Classes   []Class
+	Routes    []Route
 	Max       int // at most so many; 0 only recovers and makes due runs ready
 	// Exempt is how many recoveries make a claimed run exempt; 0: none is. See Exempt.
 	Exempt int
@@ -318,14 +318,14 @@ type Claimed struct {
 type ClaimedRun struct {
 	Run        event.RunID
 	WorkflowID string
-	Class      Class
+	Route      Route
 	Fence      Fence
-	Recoveries int       // since the last progress
-	N          uint64    // frames
-	Seq        uint64    // last event
-	Last       event.CID // last frame
-	Bytes      int       // of all frames, if the store knows; else 0
-	Mail       bool      // the inbox is not empty
+	Recoveries int            // since the last progress
+	N          uint64         // frames
+	Seq        uint64         // last event
+	Last       event.CommitID // last frame
+	Bytes      int            // of all frames, if the store knows; else 0
+	Mail       bool           // the inbox is not empty
 	// Loaded is the answer that Load would give now, for the whole log and the inbox,
 	// without the Record, which stays empty: a worker needs only the fields above. A store
 	// sets it if that costs less than another request. Nil: call Load.
@@ -389,16 +389,16 @@ type Record struct {
 	Run        event.RunID
 	Chain      event.RunID
 	WorkflowID string
-	Class      Class
+	Route      Route
 	Priority   int
 	Tags       map[string]string
 	Parent     event.RunID
 	Root       event.RunID
-	Place      Place
+	QueueState QueueState
 	Status     event.Status
 	N          uint64
 	Seq        uint64
-	Last       event.CID
+	Last       event.CommitID
 	Fence      Fence
 	Owner      SessionID
 	Due        time.Time
@@ -406,7 +406,7 @@ type Record struct {
 	Exempt     bool // see Exempt
 	Closing    bool
 	Next       event.RunID  // what it continued as
-	Birth      event.ItemID // until it is confirmed
+	CreatedBy  event.ItemID // until it is confirmed
 	CreatedAt  time.Time
 	EndedAt    time.Time
 	Retention  time.Duration // always positive: the default is filled in

@@ -52,7 +52,7 @@ type Publication struct {
 	// Writer and Nth name the chunk, so that a repeated call of
 	// [Streams.Publish] is known again; each Writer counts from 1 for each stream
 	// and does not begin a call before the one before is answered. Empty: the call is
-	// never repeated. Commits have none: they are known by their CID.
+	// never repeated. Commits have none: they are known by their CommitID.
 	Writer string
 	Nth    uint64
 }
@@ -99,7 +99,7 @@ func (c *Commit) CheckPublish() error {
 		p := &c.Publish[i]
 		err := p.check()
 		if err == nil && (p.Writer != "" || p.Nth != 0) {
-			err = fmt.Errorf("a commit is known by its CID, and names no writer")
+			err = fmt.Errorf("a commit is known by its CommitID, and names no writer")
 		}
 		if err != nil {
 			return fmt.Errorf("publish to stream %q of run %s: %w", p.Stream, c.Run, err)

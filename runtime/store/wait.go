@@ -9,9 +9,9 @@ import (
 // Wait asks to block until there is something to do.
 type Wait struct {
 	Sessions []WaitSession
-	// Classes are those for which the worker has capacity; empty: none, then
+	// Routes are those for which the worker has capacity; empty: none, then
 	// wakes are left to others.
-	Classes []Class
+	Routes []Route
 	// Until ends the wait by the store's clock; zero: no such end. A time that is
 	// past makes Wait look and return at once.
 	Until time.Time
@@ -26,7 +26,7 @@ type WaitSession struct {
 // Woken says why a wait ended. A caller that gets Claim has taken the wake and
 // must call Claim next.
 type Woken struct {
-	Claim []int         // partitions with ready runs of the classes, or newly blocked ones
+	Claim []int         // partitions with ready runs of the routes, or newly blocked ones
 	Mail  []event.RunID // owned runs with new items, each told once
 	Due   bool          // a due time may have changed, or Until is reached
 }

@@ -186,7 +186,7 @@ func (c *claimer) handOn(claim map[int]bool) {
 	for _, s := range c.sources {
 		if claim[s.Partition] && !s.silent.Load() {
 			// If it fails, others look again after waitMost.
-			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Classes: c.classes})
+			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Routes: c.routes})
 		}
 	}
 }
@@ -208,14 +208,14 @@ func (c *claimer) await(ctx context.Context, next []time.Time, full bool) (store
 		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.Partition, Session: s.Current()})
 	}
 	if !full && c.runs.capacity() > 0 {
-		req.Classes = c.classes
+		req.Routes = c.routes
 	}
 	// Capacity that is freed meanwhile ends the wait, and so does a partition that answers
 	// again.
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	freed := c.runs.freed
-	if len(req.Classes) > 0 {
+	if len(req.Routes) > 0 {
 		freed = nil
 	}
 	if freed != nil || len(req.Sessions) < len(c.sources) {
@@ -257,7 +257,7 @@ func (c *claimer) claimFrom(ctx context.Context, s *source) (next time.Time, ful
 		var answer store.Claimed
 		s.Claim(func() {
 			answer, err = c.store.Claim(ctx, store.Claim{
-				Partition: s.Partition, Session: id, Token: event.NewToken(), Classes: c.classes, Max: free, Exempt: c.exemptAfter(),
+				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: c.routes, Max: free, Exempt: c.exemptAfter(),
 			})
 			for _, run := range answer.Runs {
 				c.adopt(s.Lease, id, run)
@@ -329,7 +329,7 @@ func (c *claimer) adopt(l *lease.Lease, id store.SessionID, run store.ClaimedRun
 	c.runs.adopt(&claimed{ClaimedRun: run, partition: l.Partition, session: id}, func() bool { return l.Holds(id) }, func() *inputs { return c.loop(run.Run) })
 }
 
-// claimByName claims a run, whatever its class.
+// claimByName claims a run, whatever its route.
 func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
 	s := c.sources[c.partitionOf(run)].Lease
 	id := s.Current()

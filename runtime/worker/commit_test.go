@@ -38,7 +38,7 @@ func (w *requested) all() []store.Commit {
 
 // A commit that was refused because of mail was not applied; what follows it is
 // another frame, and has another name.
-func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCID(t *testing.T) {
+func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID(t *testing.T) {
 	mem := memstore.New()
 	st := &mute{flowtest.Between{Store: mem}} // only the refusal tells of the mail
 	var asked requested
@@ -65,13 +65,13 @@ func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCID(t *testing.T) {
 	if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2)); got != 4 {
 		t.Errorf("result: got %d, want 4", got)
 	}
-	frames := map[event.CID][]byte{}
+	frames := map[event.CommitID][]byte{}
 	ends := 0
 	for _, c := range asked.all() {
-		if before, used := frames[c.CID]; used && !bytes.Equal(before, c.Frame) {
-			t.Errorf("two frames are named %s", c.CID)
+		if before, used := frames[c.CommitID]; used && !bytes.Equal(before, c.Frame) {
+			t.Errorf("two frames are named %s", c.CommitID)
 		}
-		frames[c.CID] = c.Frame
+		frames[c.CommitID] = c.Frame
 		if c.Effect == store.EffectFinish {
 			ends++
 		}
@@ -122,11 +122,11 @@ func TestW3_TheSameBytesAreSentUntilThereIsAnAnswer(t *testing.T) {
 	if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 1)); got != 8 {
 		t.Errorf("result: got %d, want 8", got)
 	}
-	behind := map[event.CID]store.Commit{}
+	behind := map[event.CommitID]store.Commit{}
 	for _, c := range asked.all() {
 		before, tried := behind[c.Prev]
-		if tried && (before.CID != c.CID || !bytes.Equal(before.Frame, c.Frame)) {
-			t.Errorf("behind frame %s two commits were sent: %s and %s", c.Prev, before.CID, c.CID)
+		if tried && (before.CommitID != c.CommitID || !bytes.Equal(before.Frame, c.Frame)) {
+			t.Errorf("behind frame %s two commits were sent: %s and %s", c.Prev, before.CommitID, c.CommitID)
 		}
 		behind[c.Prev] = c
 	}
@@ -244,7 +244,7 @@ func (s *relabeling) Claim(ctx context.Context, c store.Claim) (store.Claimed, e
 	got, err := s.Between.Claim(ctx, c)
 	for i := range got.Runs {
 		if s.claims.Add(1) == 2 {
-			got.Runs[i].Last = event.NewCID()
+			got.Runs[i].Last = event.NewCommitID()
 		}
 	}
 	return got, err
@@ -252,7 +252,7 @@ func (s *relabeling) Claim(ctx context.Context, c store.Claim) (store.Claimed, e
 
 // F4: a run that is kept in memory is resumed only if its log is still the one that
 // it was parked with. A log of the same length is not enough.
-func TestF4_ACachedRunIsKnownByItsCIDNotByItsLength(t *testing.T) {
+func TestF4_ACachedRunIsKnownByItsCommitIDNotByItsLength(t *testing.T) {
 	st := &relabeling{Between: flowtest.Between{Store: memstore.New()}}
 	var logs atomic.Int64
 	st.Around = func(_ context.Context, op string, req any, do func() error) error {
@@ -292,7 +292,7 @@ func (s *unchained) Load(ctx context.Context, runs []store.Load) ([]store.Loaded
 		if err != nil {
 			return nil, err
 		}
-		f.Prev = event.NewCID()
+		f.Prev = event.NewCommitID()
 		frames := append([][]byte(nil), got[i].Frames...)
 		if frames[1], err = event.AppendFrame(nil, f); err != nil {
 			return nil, err

@@ -30,10 +30,10 @@ type env struct {
 	waitMost  time.Duration // how long the claim loop sleeps
 	obeys     time.Duration // how long what was told to end is waited for
 
-	fit     string // fingerprint of the code
-	build   string // as much of it as events say; empty: it does not tell programs apart
-	classes []store.Class
-	serves  map[store.Class]bool
+	fit    string // fingerprint of the code
+	build  string // as much of it as events say; empty: it does not tell programs apart
+	routes []store.Route
+	serves map[store.Route]bool
 }
 
 // lifecycle says how far a worker is with its end.

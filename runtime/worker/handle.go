@@ -95,11 +95,11 @@ func (t *runLoop) onClaimed(c *claimed) {
 	}
 	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.news.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
 		c.Recoveries < t.suspectAfter() // a suspect waits for its turn
-	t.class, t.workflowID, t.partition, t.session = c.Class, c.WorkflowID, c.partition, c.session
+	t.route, t.workflowID, t.partition, t.session = c.Route, c.WorkflowID, c.partition, c.session
 	t.fence, t.recoveries, t.since = c.Fence, c.Recoveries, t.clock.Now()
 	t.unread.refused, t.unread.rereads, t.unread.caughtUp, t.claimSeq = 0, 0, false, c.seq
 	t.turn, t.blamed, t.exempt = 0, false, store.ExemptUnchanged
-	t.setName(c.Class.Workflow)
+	t.setName(c.Route.Workflow)
 	if t.stopping.Load() || t.runs.closedTo(&t.inputs) && c.Recoveries < t.suspectAfter() {
 		t.state = stateNew
 		t.lose(&t.fence) // the worker claims nothing more, or not now

@@ -41,7 +41,7 @@ func (t *runLoop) warnOfLength(before, after uint64) {
 		}
 	}
 	if reached > 0 {
-		t.log.Warn("log of a run is long: continue as new before it reaches its limit", "run", t.id, "workflow", t.class.Workflow,
+		t.log.Warn("log of a run is long: continue as new before it reaches its limit", "run", t.id, "workflow", t.route.Workflow,
 			"events", after, "bytes", t.size.bytes, "limit", t.cfg.MaxLogEvents)
 	}
 }

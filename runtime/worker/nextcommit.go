@@ -105,7 +105,7 @@ func (t *runLoop) fill(req *store.Commit, events []event.Event) error {
 	if len(events) == len(t.news.unsaved) && len(t.unread.lateWrites) > 0 {
 		published = slices.Concat(events, t.unread.lateWrites)
 	}
-	if req.Publish, err = publications(t.class.Workflow, published); err != nil {
+	if req.Publish, err = publications(t.route.Workflow, published); err != nil {
 		return err
 	}
 	req.Send, err = t.sends(events)
@@ -118,11 +118,11 @@ func (t *runLoop) frame(req *store.Commit, events []event.Event) error {
 	if last.Type.Terminal() {
 		last.Unread = append(slices.Clip(t.untaken()), t.unread.late...)
 	}
-	req.CID = event.NewCID()
+	req.CommitID = event.NewCommitID()
 	req.First, req.Last = events[0].Seq, last.Seq
 	var err error
 	req.Frame, err = event.AppendFrame(nil, &event.Frame{
-		CID: req.CID, Prev: t.last, Epoch: t.fence.Epoch, Token: t.fence.Token, Time: last.Time, Events: logged(events),
+		CommitID: req.CommitID, Prev: t.last, Epoch: t.fence.Epoch, Token: t.fence.Token, Time: last.Time, Events: logged(events),
 	})
 	return err
 }
@@ -300,11 +300,11 @@ func (t *runLoop) continuation(last *event.Event) (*store.Create, error) {
 		events[i].Seq, events[i].Time = uint64(i+1), last.Time
 	}
 	c := &store.Create{
-		Run: last.Next, WorkflowID: spec.WorkflowID, Class: t.class, Priority: spec.Priority, Tags: spec.Tags,
-		Parent: spec.Parent, Root: spec.Root, Retention: spec.Retention, CID: event.NewCID(), Seq: uint64(len(events)),
+		Run: last.Next, WorkflowID: spec.WorkflowID, Route: t.route, Priority: spec.Priority, Tags: spec.Tags,
+		Parent: spec.Parent, Root: spec.Root, Retention: spec.Retention, CommitID: event.NewCommitID(), Seq: uint64(len(events)),
 	}
 	var err error
-	c.Frame, err = event.AppendFrame(nil, &event.Frame{CID: c.CID, Time: last.Time, Events: events})
+	c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: last.Time, Events: events})
 	return c, err
 }
 

@@ -34,7 +34,7 @@ func (t *runLoop) onCommitted(c *commit) {
 		t.onDurable(c, answer)
 	case errors.Is(answer.Err, store.ErrMail):
 		// The run may not leave before it has seen what was accepted for it. The
-		// next commit has a new CID: this one was not applied.
+		// next commit has a new CommitID: this one was not applied.
 		t.unread.refused++
 		t.unread.wanted = true
 		t.under.starts, t.under.cancels = append(c.starts, t.under.starts...), append(c.cancels, t.under.cancels...)
@@ -57,7 +57,7 @@ func (t *runLoop) onCommitted(c *commit) {
 // be written it is set aside. Either way others are not kept by it.
 func (t *runLoop) unwritable(c *commit, err error) {
 	if c.req.Effect == store.EffectBlock && c.req.Frame == nil {
-		t.runs.setAside(t.id, t.class.Workflow, err)
+		t.runs.setAside(t.id, t.route.Workflow, err)
 		t.lose(nil)
 		return
 	}
@@ -90,11 +90,11 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 			t.unbegun.Store(nil)
 		}
 		t.warnOfLength(t.seq, c.req.Last)
-		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CID
+		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CommitID
 		t.size.add(len(c.req.Frame), saved[:c.events])
 	}
 	if (c.req.Effect == store.EffectFinish || c.req.Effect == store.EffectContinue) && c.events > 0 {
-		t.ended = &handover.End{Workflow: t.class.Workflow, Last: saved[c.events-1]}
+		t.ended = &handover.End{Workflow: t.route.Workflow, Last: saved[c.events-1]}
 		t.reportCommit(c, &t.ended.Last)
 	} else {
 		t.reportCommit(c, nil)
@@ -183,13 +183,13 @@ func (t *runLoop) reportCommit(c *commit, last *event.Event) {
 
 // remote reports whether the run only executes a step for another one.
 func (t *runLoop) remote() bool {
-	_, remote := event.StepOfRun(t.class.Workflow)
+	_, remote := event.StepOfRun(t.route.Workflow)
 	return remote
 }
 
 func (t *runLoop) reportRun(text string, attrs ...slog.Attr) {
 	r := report{level: slog.LevelError, text: text}
-	r.add(slog.String("run", string(t.id)), slog.String("workflow", t.class.Workflow))
+	r.add(slog.String("run", string(t.id)), slog.String("workflow", t.route.Workflow))
 	r.add(attrs...)
 	r.to(t.log)
 }

@@ -118,7 +118,7 @@ type forgetting struct {
 }
 
 func (s *forgetting) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
-	if len(runs) == 1 && runs[0].Birth != "" && !s.lost.Swap(true) {
+	if len(runs) == 1 && runs[0].CreatedBy != "" && !s.lost.Swap(true) {
 		return []store.Created{{Run: runs[0].Run, New: true}}, nil
 	}
 	return s.Between.Create(ctx, runs)
@@ -157,7 +157,7 @@ type carrying struct {
 
 func (s *carrying) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	for _, r := range runs {
-		s.count(&s.sent, r.Birth)
+		s.count(&s.sent, r.CreatedBy)
 	}
 	return s.Between.Create(ctx, runs)
 }

@@ -25,7 +25,7 @@ type outcome struct {
 	stopped bool           // it failed after the worker had told it to end
 	after   *time.Duration // until the next attempt, if the step said so
 	closes  []string       // streams that are closed if the attempt completed
-	misfit  error          // the stored arguments do not fit this code; nil: they do
+	unfit   error          // the stored arguments do not fit this code; nil: they do
 }
 
 // failed is the outcome of an attempt that the runtime itself has ended.
@@ -70,7 +70,7 @@ func judge(err error, fatal func(error) bool) outcome {
 	}
 	out := outcome{failure: f}
 	if r, ok := errors.AsType[*replay.RenamedError](err); ok {
-		out.misfit = r
+		out.unfit = r
 	}
 	var stop *at.FatalError
 	if errors.As(err, &stop) || fatal != nil && isFatal(fatal, err) {

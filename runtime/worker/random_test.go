@@ -255,7 +255,7 @@ func TestREC1_RunsThatWorkersGiveBirthToEndRight(t *testing.T) {
 		for _, s := range all {
 			a.verify(s)
 		}
-		if a.born(all) == 0 {
+		if a.created(all) == 0 {
 			a.T.Error("no run was handed over: the test proves nothing")
 		}
 		a.homes = nil
@@ -263,8 +263,8 @@ func TestREC1_RunsThatWorkersGiveBirthToEndRight(t *testing.T) {
 	})
 }
 
-// born returns how many of the runs have begun in the action that created them.
-func (a *attack) born(all []*sent) (n int) {
+// created returns how many of the runs have begun in the action that created them.
+func (a *attack) created(all []*sent) (n int) {
 	for _, s := range all {
 		loaded, err := a.Store.Load(a.Ctx, []store.Load{{Run: s.run.ID(), Limit: 1}})
 		if err != nil || loaded[0].Err != nil {

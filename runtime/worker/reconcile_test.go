@@ -71,7 +71,7 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 
 // A late answer does not name a run that was created claimed since. That run was not
 // taken away, and the worker continues it.
-func TestReconcile_ARunThatIsBornBeforeTheAnswerIsKept(t *testing.T) {
+func TestReconcile_ARunThatIsCreatedBeforeTheAnswerIsKept(t *testing.T) {
 	began, listed, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var first, second sync.Once
 	st := &flowtest.Between{Store: memstore.New()}

@@ -35,11 +35,11 @@ func (t *runLoop) replay(got *store.Loaded) {
 // goLive makes a run live: its log holds these events, its inbox these items.
 func (t *runLoop) goLive(events []event.Event, inbox []store.Item) {
 	t.state, t.unread.recent = stateLive, nil
-	if !t.serves[t.class] {
+	if !t.serves[t.route] {
 		t.executeUnserved(events, inbox)
 		return
 	}
-	program, short, ok := t.code.Program(t.class.Workflow, t.client, t.log)
+	program, short, ok := t.code.Program(t.route.Workflow, t.client, t.log)
 	if !ok {
 		t.lose(&t.fence) // not served here
 		return
@@ -80,7 +80,7 @@ func itemsIn(events []event.Event) map[event.ItemID]bool {
 // onStray is told on a goroutine of the user's that it has called a durable operation.
 // A run that waits is told, or it would be blocked by its next event only.
 func (t *runLoop) onStray(e *replay.StrayError) {
-	t.log.Error("durable operation called on a goroutine of its own: the goroutine was ended", "run", t.id, "workflow", t.class.Workflow, "error", e)
+	t.log.Error("durable operation called on a goroutine of its own: the goroutine was ended", "run", t.id, "workflow", t.route.Workflow, "error", e)
 	if !t.stopping.Load() {
 		t.post(input{kind: inputTick})
 	}
@@ -89,7 +89,7 @@ func (t *runLoop) onStray(e *replay.StrayError) {
 // decode reads the frames of a log and checks that they are those of the claim.
 func (t *runLoop) decode(frames [][]byte) ([]event.Event, error) {
 	var events []event.Event
-	var prev event.CID
+	var prev event.CommitID
 	for i, b := range frames {
 		f, err := event.DecodeFrame(b)
 		if err != nil {
@@ -98,7 +98,7 @@ func (t *runLoop) decode(frames [][]byte) ([]event.Event, error) {
 		if f.Prev != prev {
 			return nil, fmt.Errorf("frame %d of the log of run %s does not continue the frame before it: %w", i+1, t.id, event.ErrCorrupt)
 		}
-		prev = f.CID
+		prev = f.CommitID
 		events = append(events, f.Events...)
 		t.size.add(len(b), f.Events)
 	}
@@ -121,9 +121,9 @@ func (t *runLoop) keepValues(events []event.Event) {
 	}
 }
 
-// executeUnserved ends a run of a class that is not served here, or gives it back.
+// executeUnserved ends a run of a route that is not served here, or gives it back.
 func (t *runLoop) executeUnserved(events []event.Event, inbox []store.Item) {
-	_, remote := event.StepOfRun(t.class.Workflow)
+	_, remote := event.StepOfRun(t.route.Workflow)
 	begun := len(events) != 1
 	if begun && !remote {
 		t.lose(&t.fence)

@@ -205,7 +205,7 @@ func TestSTEP_AnErrorOfATimeoutSaysWhichAndHowLong(t *testing.T) {
 	}
 }
 
-func TestLog_ARunThatNobodyServesIsALineOfEachClass(t *testing.T) {
+func TestLog_ARunThatNobodyServesIsALineOfEachRoute(t *testing.T) {
 	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
 		forgotten := flowtest.Flow[string, string]("forgotten")
 		first := flowtest.Start(w, forgotten, "a")
@@ -220,7 +220,7 @@ func TestLog_ARunThatNobodyServesIsALineOfEachClass(t *testing.T) {
 				flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "time passes"))
 			}
 		}
-		w.Eventually("both classes are told", func() bool {
+		w.Eventually("both routes are told", func() bool {
 			w.Clock.Advance(time.Second)
 			return len(w.Lines(message)) >= 2
 		})

@@ -60,7 +60,7 @@ type runLoop struct {
 
 // tenure is the claim under which the run is worked on.
 type tenure struct {
-	class      store.Class
+	route      store.Route
 	workflowID string
 	partition  int
 	session    store.SessionID // under which it was claimed, or created
@@ -81,7 +81,7 @@ type suspicion struct {
 type logEnd struct {
 	n     uint64 // frames
 	seq   uint64
-	last  event.CID
+	last  event.CommitID
 	size  logSize
 	bytes int // of the log when it was claimed, if the store knows
 }
@@ -204,7 +204,7 @@ func (t *runLoop) block(err error) {
 	t.blocked = err
 	t.under.interrupted = nil
 	if len(t.under.attempts) > 0 { // their end may be the run's
-		t.log.Warn("run cannot go on here: it will be blocked when its steps have ended", "run", t.id, "workflow", t.class.Workflow, "error", err)
+		t.log.Warn("run cannot go on here: it will be blocked when its steps have ended", "run", t.id, "workflow", t.route.Workflow, "error", err)
 	}
 }
 

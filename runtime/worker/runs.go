@@ -58,7 +58,7 @@ func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 		return false
 	}
 	in := loop()
-	in.label = start.Create.Class.Workflow
+	in.label = start.Create.Route.Workflow
 	r.owned[in.id] = in
 	in.post(input{kind: inputStart, start: start})
 	return true

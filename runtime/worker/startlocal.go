@@ -20,7 +20,7 @@ import (
 // onStart runs the code of a run that does not exist yet to where it first waits.
 func (t *runLoop) onStart(s *localStart) {
 	c := &s.Create
-	t.start, t.class, t.workflowID, t.partition, t.session = s, c.Class, c.WorkflowID, s.partition, s.session
+	t.start, t.route, t.workflowID, t.partition, t.session = s, c.Route, c.WorkflowID, s.partition, s.session
 	t.fence, t.since = store.Fence{Epoch: 1, Token: event.NewToken()}, t.clock.Now()
 	t.news.unsaved = append(make([]event.Event, 0, usualStart), s.Event)
 	t.goLive(t.news.unsaved, nil)
@@ -45,7 +45,7 @@ func (t *runLoop) create() {
 	}
 	r := &t.start.request
 	*r = t.start.Create
-	r.Frame, r.CID, r.Seq, r.Status = c.req.Frame, c.req.CID, c.req.Last, event.StatusRunning
+	r.Frame, r.CommitID, r.Seq, r.Status = c.req.Frame, c.req.CommitID, c.req.Last, event.StatusRunning
 	if effect, _ := t.effect(); effect == store.EffectPark && n == len(t.news.unsaved) {
 		r.Status = t.status(effect) // it waits from the beginning
 	}
@@ -60,7 +60,7 @@ func (t *runLoop) portionOfStart() int {
 	for i := range t.news.unsaved[:n] {
 		e := &t.news.unsaved[i]
 		sends, err := parcel.Sends(t.id, t.run.Fold(), e)
-		if published, wrong := publications(t.class.Workflow, t.news.unsaved[i:i+1]); err != nil || wrong != nil || len(sends)+len(published) > 0 {
+		if published, wrong := publications(t.route.Workflow, t.news.unsaved[i:i+1]); err != nil || wrong != nil || len(sends)+len(published) > 0 {
 			return i
 		}
 		if e.Type.Terminal() || len(publish.Of(t.run.Fold(), e)) > 0 {

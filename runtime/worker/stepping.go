@@ -66,7 +66,7 @@ func (t *runLoop) startSteps() {
 		}
 		op := t.run.Op(ref)
 		if _, known := t.code.Step(op.Name); !known {
-			t.block(&unknownStepError{Run: t.id, Workflow: t.class.Workflow, Step: op.Name})
+			t.block(&unknownStepError{Run: t.id, Workflow: t.route.Workflow, Step: op.Name})
 			return
 		}
 		if !t.steps.slots.acquire(&t.inputs) {
@@ -194,9 +194,9 @@ func (t *runLoop) onStep(a *attempt, out *outcome) {
 	if op == nil || t.run.Ended() || t.run.Err() != nil {
 		return
 	}
-	if out.misfit != nil { // the step's code was not called: the attempt does not count
+	if out.unfit != nil { // the step's code was not called: the attempt does not count
 		t.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: t.clock.Now()})
-		t.block(out.misfit)
+		t.block(out.unfit)
 		return
 	}
 	if out.failure == nil {
@@ -352,7 +352,7 @@ func (t *runLoop) reportStep(op *replay.Op, e *event.Event) {
 	if c := engine.PlanOf(op).Caller; c != nil {
 		r.add(slog.String("run", string(c.Run)), slog.String("step", op.Name), slog.String("key", c.Key))
 	} else {
-		r.add(slog.String("run", string(t.id)), slog.String("workflow", t.class.Workflow), slog.String("step", op.Name), slog.String("key", op.Key))
+		r.add(slog.String("run", string(t.id)), slog.String("workflow", t.route.Workflow), slog.String("step", op.Name), slog.String("key", op.Key))
 	}
 	r.add(slog.Int("attempt", e.Attempt))
 	if e.Type == event.StepRetrying {

@@ -34,11 +34,11 @@ func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		slot := event.SlotOf("order 7")
 		partition := int(slot) % w.Store.Partitions()
-		class := store.Class{Queue: "default", Workflow: "refused"}
+		route := store.Route{Queue: "default", Workflow: "refused"}
 		create := func(id string) (store.Create, error) {
 			c := store.Create{
-				Run: event.NewRunID(time.Now(), slot), WorkflowID: id, Active: store.ActiveFail, Class: class,
-				Frame: []byte("first"), Seq: 1, CID: event.NewCID(),
+				Run: event.NewRunID(time.Now(), slot), WorkflowID: id, Active: store.ActiveFail, Route: route,
+				Frame: []byte("first"), Seq: 1, CommitID: event.NewCommitID(),
 			}
 			created, err := only(w.Store.Create(w.Ctx, []store.Create{c}))
 			return c, errors.Join(err, created.Err)
@@ -53,7 +53,7 @@ func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
 			t.Errorf("got %+v, want %+v", *active, want)
 		}
 
-		session := store.Session{Partition: partition, ID: "wses_refused", TTL: time.Minute, Classes: []store.Class{class}}
+		session := store.Session{Partition: partition, ID: "wses_refused", TTL: time.Minute, Routes: []store.Route{route}}
 		if err := w.Store.OpenSession(w.Ctx, session); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestEV9_ErrorsOfStoresAreTyped(t *testing.T) {
 		commit := func(change func(c *store.Commit)) error {
 			c := store.Commit{
 				Run: first.Run, WorkflowID: "order 7", Fence: claimed.Fence, Prev: claimed.Last,
-				Frame: []byte("next"), CID: event.NewCID(), First: 2, Last: 2, Status: event.StatusRunning,
+				Frame: []byte("next"), CommitID: event.NewCommitID(), First: 2, Last: 2, Status: event.StatusRunning,
 			}
 			change(&c)
 			committed, err := only(w.Store.Commit(w.Ctx, []store.Commit{c}))

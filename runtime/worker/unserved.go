@@ -28,7 +28,7 @@ type unserved struct {
 	outage    *outage.Log
 	partition int
 	claim     func(ctx context.Context, run event.RunID) error
-	told      *sync.Map // classes of which it has said that nobody serves them
+	told      *sync.Map // routes of which it has said that nobody serves them
 
 	looking atomic.Bool
 	looks   sync.WaitGroup
@@ -58,7 +58,7 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 	}
 	for i := range loaded {
 		got := &loaded[i]
-		if got.Err != nil || got.Record.Place != store.PlaceReady || u.serves[got.Record.Class] {
+		if got.Err != nil || got.Record.QueueState != store.StateReady || u.serves[got.Record.Route] {
 			continue // it is gone, or its own worker says what is wrong
 		}
 		u.tellUnserved(&got.Record)
@@ -74,17 +74,17 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 // unservedAfter is how long a run waits for its first worker before others say so.
 const unservedAfter = time.Minute
 
-// tellUnserved warns, once for each class, of a run that has waited for long and that nobody
+// tellUnserved warns, once for each route, of a run that has waited for long and that nobody
 // serves: mostly a Register is forgotten, or a queue has another name.
 func (u *unserved) tellUnserved(r *store.Record) {
 	waited := u.clock.Now().Sub(r.CreatedAt)
 	if waited < unservedAfter {
 		return
 	}
-	if _, known := u.told.LoadOrStore(r.Class, true); known {
+	if _, known := u.told.LoadOrStore(r.Route, true); known {
 		return
 	}
-	u.log.Warn("a run waits for a worker, and none serves it", "run", r.Run, "workflow", r.Class.Workflow, "queue", r.Class.Queue,
+	u.log.Warn("a run waits for a worker, and none serves it", "run", r.Run, "workflow", r.Route.Workflow, "queue", r.Route.Queue,
 		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
 }
 
@@ -95,7 +95,7 @@ func (u *unserved) over(got *store.Loaded) bool {
 		return err == nil && e.Type == event.CancelRequested
 	})
 	if got.Record.N > 1 {
-		_, remote := event.StepOfRun(got.Record.Class.Workflow)
+		_, remote := event.StepOfRun(got.Record.Route.Workflow)
 		return remote && asked
 	}
 	if len(got.Frames) != 1 {

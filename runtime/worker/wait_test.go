@@ -58,7 +58,7 @@ func TestREC5_IdleWorkerDoesNotPoll(t *testing.T) {
 		}
 		n := 0
 		for _, r := range page.Runs {
-			if r.Place == store.PlaceParked {
+			if r.QueueState == store.StateParked {
 				n++
 			}
 		}

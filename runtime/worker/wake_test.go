@@ -23,8 +23,8 @@ func forgotten(ctx context.Context, st store.Store) bool {
 	if err != nil {
 		return false
 	}
-	for class := range snap.Ready {
-		if !snap.Wakes[class] {
+	for route := range snap.Ready {
+		if !snap.Wakes[route] {
 			return true
 		}
 	}
@@ -46,7 +46,7 @@ func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 			if waits.Add(1) == 1 {
 				close(idle)
 				r = <-started
-			} else if len(req.(store.Wait).Classes) > 0 && forgotten(ctx, st.Store) {
+			} else if len(req.(store.Wait).Routes) > 0 && forgotten(ctx, st.Store) {
 				t.Error("the worker waits for a wake, and a run is ready whose wake it has taken")
 			}
 		case "due":

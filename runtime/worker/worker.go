@@ -105,12 +105,12 @@ func (w *Worker) run(ctx context.Context) error {
 		return errors.New("worker: Run was called twice: make a new worker")
 	}
 	w.code.Seal()
-	w.classes = w.servedClasses()
-	w.serves = make(map[store.Class]bool, len(w.classes))
-	for _, c := range w.classes {
+	w.routes = w.servedRoutes()
+	w.serves = make(map[store.Route]bool, len(w.routes))
+	for _, c := range w.routes {
 		w.serves[c] = true
 	}
-	if len(w.classes) == 0 {
+	if len(w.routes) == 0 {
 		return errors.New("worker: nothing is registered: call the generated Register function before Run")
 	}
 	if w.fit == "" {
@@ -151,7 +151,7 @@ func (w *Worker) partition() {
 		look := &unserved{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName, told: told}
 		l := lease.New(lease.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Partition: p, Worker: w.cfg.Name, Expiry: w.cfg.ClaimExpiry, Heartbeat: w.cfg.Heartbeat,
-			Classes: w.classes, Fingerprint: w.fit, Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
+			Routes: w.routes, Fingerprint: w.fit, Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
 				relay.Heard(answer.Outbox)
 				w.tellDamage()
 				look.look(ctx, answer.Unserved)
@@ -179,10 +179,10 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	go w.watchdog.run()
 }
 
-func (w *Worker) servedClasses() []store.Class {
-	var all []store.Class
-	seen := map[store.Class]bool{}
-	add := func(c store.Class) {
+func (w *Worker) servedRoutes() []store.Route {
+	var all []store.Route
+	seen := map[store.Route]bool{}
+	add := func(c store.Route) {
 		if !seen[c] {
 			seen[c] = true
 			all = append(all, c)
@@ -194,11 +194,11 @@ func (w *Worker) servedClasses() []store.Class {
 			queues = []string{c.Queue, workflow.DefaultQueue}
 		}
 		for _, q := range slices.Concat(queues, w.queues) {
-			add(store.Class{Queue: q, Workflow: c.Workflow})
+			add(store.Route{Queue: q, Workflow: c.Workflow})
 		}
 	}
 	for _, c := range slices.Clone(all) { // what holds a token has the queue of the run that asks for it
-		add(store.Class{Queue: c.Queue, Workflow: event.HookRun})
+		add(store.Route{Queue: c.Queue, Workflow: event.HookRun})
 	}
 	for _, c := range w.code.StepRuns(w.cfg.Queues) {
 		add(c)

@@ -148,8 +148,8 @@ func (d *definition) own(ctx context.Context, c *Client, created []store.Created
 			cr.Err = fmt.Errorf("read run %s: %w", cr.Run, err)
 		case loaded[n].Err != nil:
 			cr.Err = fmt.Errorf("read run %s: %w", cr.Run, loaded[n].Err)
-		case loaded[n].Record.Class.Workflow != d.name:
-			cr.Err = wrongWorkflow(cr.Run, loaded[n].Record.Class.Workflow, d.name)
+		case loaded[n].Record.Route.Workflow != d.name:
+			cr.Err = wrongWorkflow(cr.Run, loaded[n].Record.Route.Workflow, d.name)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 	s := &handover.Start{
 		Create: store.Create{
 			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
-			Class: store.Class{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
+			Route: store.Route{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
 			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{

@@ -101,7 +101,7 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 		}
 		switch {
 		case r.read < l.Record.N:
-		case l.Record.Place == store.PlaceEnded:
+		case l.Record.QueueState == store.StateEnded:
 			return nil
 		default:
 			if err := h.c.persist(ctx, "follow log", func() error { return h.c.store.Watch(ctx, id, r.read) }); err != nil {

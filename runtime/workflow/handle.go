@@ -96,7 +96,7 @@ func infoOf(r *store.Record) RunInfo {
 	}
 	return RunInfo{
 		Identity: Identity{
-			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Class.Workflow, Queue: r.Class.Queue, Tags: maps.Clone(r.Tags),
+			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Route.Workflow, Queue: r.Route.Queue, Tags: maps.Clone(r.Tags),
 			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
 		},
 		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq,
@@ -143,7 +143,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 // retries folds the log of a run behind its first events. A log that cannot be read to its
 // end tells as much as it does: its run is blocked, and says so.
 func (c *Client) retries(ctx context.Context, r *store.Record, events []event.Event) ([]StepRetry, error) {
-	if r.Place == store.PlaceEnded || r.Place == store.PlaceParked && r.Due.IsZero() {
+	if r.QueueState == store.StateEnded || r.QueueState == store.StateParked && r.Due.IsZero() {
 		return nil, nil // no attempt will follow
 	}
 	var fold event.Fold
@@ -393,12 +393,12 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID) (*handover.End, error) 
 		if err != nil {
 			return nil, err
 		}
-		if l.Record.Place == store.PlaceEnded {
+		if l.Record.QueueState == store.StateEnded {
 			last, err := c.endOf(ctx, id, request.After, &l)
 			if err != nil {
 				return nil, err
 			}
-			return &handover.End{Workflow: l.Record.Class.Workflow, Last: *last}, nil
+			return &handover.End{Workflow: l.Record.Route.Workflow, Last: *last}, nil
 		}
 		request.After, request.Limit = l.Record.N, few
 		err = c.persist(ctx, "wait for the end of a run", func() error { return c.watchEnd(ctx, id, l.Record.N) })

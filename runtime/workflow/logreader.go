@@ -13,7 +13,7 @@ import (
 type logReader struct {
 	run  RunID
 	read uint64 // frames
-	last event.CID
+	last event.CommitID
 	// by takes the place of last for a reader that does not begin at the first frame:
 	// an event that is in the first frame that it reads, or before it.
 	by uint64
@@ -25,11 +25,11 @@ func (r *logReader) decode(b []byte) (*event.Frame, error) {
 	if err != nil {
 		return nil, &EventError{Run: r.run, Frame: r.read + 1, Err: err}
 	}
-	begins := r.read > 0 && r.last == (event.CID{})
+	begins := r.read > 0 && r.last == (event.CommitID{})
 	if begins && r.by > 0 && len(f.Events) > 0 && f.Events[0].Seq > r.by || !begins && f.Prev != r.last {
 		return nil, r.missing()
 	}
-	r.read, r.last = r.read+1, f.CID
+	r.read, r.last = r.read+1, f.CommitID
 	return f, nil
 }
 
@@ -74,7 +74,7 @@ func (r *logReader) events(frames [][]byte) ([]event.Event, error) {
 // run went on since, has another log, which is a whole one: then the reader goes on with
 // that. It returns an error if there is a hole.
 func (r *logReader) again(ctx context.Context, c *Client, hole error) error {
-	if r.last == (event.CID{}) {
+	if r.last == (event.CommitID{}) {
 		return hole
 	}
 	var l store.Loaded
@@ -96,9 +96,9 @@ func (r *logReader) again(ctx context.Context, c *Client, hole error) error {
 	if err != nil {
 		return &EventError{Run: r.run, Frame: r.read + 1, Err: err}
 	}
-	if after.Prev != before.CID || before.CID == r.last {
+	if after.Prev != before.CommitID || before.CommitID == r.last {
 		return hole
 	}
-	r.last = before.CID
+	r.last = before.CommitID
 	return nil
 }

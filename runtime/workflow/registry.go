@@ -161,32 +161,32 @@ func (r *registry) MissingReceiver(what, step string) bool {
 
 // WorkflowNames returns the names of the workflows, each with the queue that its
 // directive names, sorted.
-func (r *registry) WorkflowNames() []store.Class {
+func (r *registry) WorkflowNames() []store.Route {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var all []store.Class
+	var all []store.Route
 	for name, w := range r.workflows {
-		all = append(all, store.Class{Queue: w.def.queue, Workflow: name})
+		all = append(all, store.Route{Queue: w.def.queue, Workflow: name})
 	}
-	slices.SortFunc(all, func(a, b store.Class) int { return strings.Compare(a.Workflow, b.Workflow) })
+	slices.SortFunc(all, func(a, b store.Route) int { return strings.Compare(a.Workflow, b.Workflow) })
 	return all
 }
 
-// StepRuns returns the classes of the runs that execute a step for other runs, in
+// StepRuns returns the routes of the runs that execute a step for other runs, in
 // these queues; without any, one for each step that has a queue of its own. Sorted.
-func (r *registry) StepRuns(queues []string) []store.Class {
+func (r *registry) StepRuns(queues []string) []store.Route {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var all []store.Class
+	var all []store.Route
 	for name, s := range r.steps {
 		for _, q := range queues {
-			all = append(all, store.Class{Queue: q, Workflow: event.StepRun(name)})
+			all = append(all, store.Route{Queue: q, Workflow: event.StepRun(name)})
 		}
 		if len(queues) == 0 && s.spec.Queue != "" {
-			all = append(all, store.Class{Queue: s.spec.Queue, Workflow: event.StepRun(name)})
+			all = append(all, store.Route{Queue: s.spec.Queue, Workflow: event.StepRun(name)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b store.Class) int { return strings.Compare(a.Workflow, b.Workflow) })
+	slices.SortStableFunc(all, func(a, b store.Route) int { return strings.Compare(a.Workflow, b.Workflow) })
 	return all
 }
 

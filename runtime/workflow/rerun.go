@@ -170,7 +170,7 @@ func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
 
 // workflowID is that of the new run: the old one's, if it has left it.
 func (o *earlier) workflowID() string {
-	if o.record.Place != store.PlaceEnded || o.last.Type == event.RunContinued {
+	if o.record.QueueState != store.StateEnded || o.last.Type == event.RunContinued {
 		return ""
 	}
 	return o.log[0].Spec.WorkflowID
@@ -234,7 +234,7 @@ func isStep(e *event.Event) bool {
 // timeLimit reports whether an event has created the limit of the whole run.
 func (o *earlier) timeLimit(e *event.Event) bool {
 	return o.log[0].Spec.Timeout > 0 && e.Type == event.WaitCreated && e.Wait == event.WaitDeadline &&
-		e.Key == replay.TimeLimitKey(lastName(o.record.Class.Workflow))
+		e.Key == replay.TimeLimitKey(lastName(o.record.Route.Workflow))
 }
 
 // causes gathers the steps of the run, by key, and the children that a failure is
@@ -293,11 +293,11 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	events[0].Spec = &spec
 	last := &events[len(events)-1]
 	c := store.Create{
-		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Class: old.record.Class, Priority: old.record.Priority,
-		Tags: spec.Tags, CID: event.NewCID(), Seq: last.Seq, Retention: spec.Retention,
+		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,
+		Tags: spec.Tags, CommitID: event.NewCommitID(), Seq: last.Seq, Retention: spec.Retention,
 	}
 	var err error
-	if c.Frame, err = event.AppendFrame(nil, &event.Frame{CID: c.CID, Time: last.Time, Events: events}); err != nil {
+	if c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: last.Time, Events: events}); err != nil {
 		return nil, fmt.Errorf("%s run %s: %w", verb, run, err)
 	}
 	if len(c.Frame) > maxKept {

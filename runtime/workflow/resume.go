@@ -164,7 +164,7 @@ func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
 	id, err := c.RunByID(event.HookRunID(token)).find(ctx)
 	if err == nil {
 		var l store.Loaded
-		if l, err = c.loadAgain(ctx, store.Load{Run: id, Limit: -1}); err == nil && l.Record.Class.Workflow == event.HookRun {
+		if l, err = c.loadAgain(ctx, store.Load{Run: id, Limit: -1}); err == nil && l.Record.Route.Workflow == event.HookRun {
 			return l.Record.Parent, nil
 		}
 	}

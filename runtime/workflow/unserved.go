@@ -12,14 +12,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unserved reports whether a run waits for a worker of its class and there is none. A store
+// unserved reports whether a run waits for a worker of its route and there is none. A store
 // that cannot tell, or does not answer, says nothing.
 func (c *Client) unserved(ctx context.Context, r *store.Record) (bool, error) {
 	roster, ok := store.As[store.Roster](c.store)
-	if !ok || r.Place != store.PlaceReady {
+	if !ok || r.QueueState != store.StateReady {
 		return false, nil
 	}
-	served, err := roster.Serves(ctx, int(r.Run.Slot())%c.store.Partitions(), r.Class)
+	served, err := roster.Serves(ctx, int(r.Run.Slot())%c.store.Partitions(), r.Route)
 	return err == nil && !served, err
 }
 
@@ -33,9 +33,9 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 	if unserved, _ := c.unserved(ctx, &l.Record); !unserved { // what cannot be found out is left out
 		return err
 	}
-	class := l.Record.Class
+	route := l.Record.Route
 	return fmt.Errorf("%w: %w: %s: none serves workflow %q on queue %q: start one that registers it and has the queue in worker.Config.Queues",
-		err, ErrRunUnserved, run, class.Workflow, class.Queue)
+		err, ErrRunUnserved, run, route.Workflow, route.Queue)
 }
 
 // endUnserved ends a run that was asked to end, of which no code was executed, and that nobody
@@ -122,7 +122,7 @@ func (c *Client) ending(ctx context.Context, claimed *store.ClaimedRun) (*store.
 	})
 	last.Unread = append(last.Unread, late...)
 	req := &store.Commit{
-		Run: claimed.Run, WorkflowID: claimed.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CID: event.NewCID(),
+		Run: claimed.Run, WorkflowID: claimed.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CommitID: event.NewCommitID(),
 		First: events[0].Seq, Last: last.Seq, Consume: len(l.Inbox), ConsumeLast: l.Inbox[len(l.Inbox)-1].ID,
 		Effect: store.EffectFinish, Status: r.Fold().Status(), Progress: true,
 	}
@@ -130,7 +130,7 @@ func (c *Client) ending(ctx context.Context, claimed *store.ClaimedRun) (*store.
 		return nil, err
 	}
 	req.Frame, err = event.AppendFrame(nil, &event.Frame{
-		CID: req.CID, Prev: claimed.Last, Epoch: claimed.Fence.Epoch, Token: claimed.Fence.Token, Time: last.Time, Events: events,
+		CommitID: req.CommitID, Prev: claimed.Last, Epoch: claimed.Fence.Epoch, Token: claimed.Fence.Token, Time: last.Time, Events: events,
 	})
 	return req, err
 }

@@ -45,7 +45,7 @@ type Env struct {
 	lives      int
 	started    uint64        // runs
 	runs       []event.RunID // in the order in which they were created
-	classes    []store.Class // that the worker serves
+	routes     []store.Route // that the worker serves
 	stubs      map[string]*Calls
 	missing    map[string]string                 // receivers that are nil, by step
 	hooks      map[string]func(id, token string) // stand-ins for who resumes them, by name
@@ -216,8 +216,8 @@ func (e *Env) cancelRun(ctx context.Context) {
 	}
 }
 
-// born appends a run that the worker has created to those that existed before it.
-func (e *Env) born(run event.RunID) {
+// createdByWorker appends a run that the worker has created to those that existed before it.
+func (e *Env) createdByWorker(run event.RunID) {
 	e.births.Lock()
 	defer e.births.Unlock()
 	e.created(run)

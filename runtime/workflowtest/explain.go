@@ -73,11 +73,11 @@ func (e *Env) open() []string {
 	var lines []string
 	for _, id := range runs {
 		loaded, err := e.store.Load(context.Background(), []store.Load{{Run: id}})
-		if err != nil || loaded[0].Err != nil || loaded[0].Record.Place == store.PlaceEnded {
+		if err != nil || loaded[0].Err != nil || loaded[0].Record.QueueState == store.StateEnded {
 			continue
 		}
 		rec := &loaded[0].Record
-		lines = append(lines, fmt.Sprintf("run %s of %s is %s, its log ends with event %d:", id, rec.Class.Workflow, rec.Status, rec.Seq))
+		lines = append(lines, fmt.Sprintf("run %s of %s is %s, its log ends with event %d:", id, rec.Route.Workflow, rec.Status, rec.Seq))
 		for _, l := range e.waits(&loaded[0]) {
 			lines = append(lines, "  "+l)
 		}
@@ -92,7 +92,7 @@ func (e *Env) anyBlocked() bool {
 	e.mu.Unlock()
 	return slices.ContainsFunc(runs, func(id event.RunID) bool {
 		loaded, err := e.store.Load(context.Background(), []store.Load{{Run: id, Limit: -1}})
-		return err == nil && loaded[0].Err == nil && loaded[0].Record.Place == store.PlaceBlocked
+		return err == nil && loaded[0].Err == nil && loaded[0].Record.QueueState == store.StateBlocked
 	})
 }
 
@@ -100,18 +100,18 @@ func (e *Env) anyBlocked() bool {
 func (e *Env) waits(l *store.Loaded) []string {
 	rec := &l.Record
 	switch {
-	case rec.Place == store.PlaceBlocked:
+	case rec.QueueState == store.StateBlocked:
 		return strings.Split(e.blockedReason(rec.Run), "\n")
-	case rec.Place == store.PlaceReady && !e.serves(rec.Class.Workflow):
-		return []string{"no worker knows " + rec.Class.Workflow + ": pass the Env to the generated Register of its package"}
-	case rec.Place == store.PlaceLined:
+	case rec.QueueState == store.StateReady && !e.serves(rec.Route.Workflow):
+		return []string{"no worker knows " + rec.Route.Workflow + ": pass the Env to the generated Register of its package"}
+	case rec.QueueState == store.StateQueued:
 		return []string{fmt.Sprintf("it starts when the run before it with the workflow id %q has ended", rec.WorkflowID)}
 	}
 	events, err := decode(l.Frames)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	run, err := e.replay(rec.Run, rec.Class.Workflow, events)
+	run, err := e.replay(rec.Run, rec.Route.Workflow, events)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -121,13 +121,13 @@ func (e *Env) waits(l *store.Loaded) []string {
 	}
 	lines := run.Blocked()
 	for _, what := range run.Losers() {
-		lines = append(lines, loserTook(rec.Class.Workflow, what))
+		lines = append(lines, loserTook(rec.Route.Workflow, what))
 	}
 	return lines
 }
 
 func (e *Env) serves(name string) bool {
-	return slices.ContainsFunc(engine.RegistryOf(&e.registry).WorkflowNames(), func(c store.Class) bool { return c.Workflow == name })
+	return slices.ContainsFunc(engine.RegistryOf(&e.registry).WorkflowNames(), func(c store.Route) bool { return c.Workflow == name })
 }
 
 // blockedReason returns why a run is blocked.

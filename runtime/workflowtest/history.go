@@ -44,7 +44,7 @@ func Record(ctx context.Context, s store.Store, run workflow.RunID, path string)
 		return fmt.Errorf("record run %s: %w", run, err)
 	}
 	data, err := json.MarshalIndent(history{
-		Format: historyFormat, Workflow: loaded[0].Record.Class.Workflow, Run: run, Log: textOf(events), Frames: loaded[0].Frames,
+		Format: historyFormat, Workflow: loaded[0].Record.Route.Workflow, Run: run, Log: textOf(events), Frames: loaded[0].Frames,
 	}, "", "\t")
 	if err != nil {
 		return fmt.Errorf("record run %s: %w", run, err)

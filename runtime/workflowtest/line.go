@@ -79,7 +79,7 @@ func (l *line) Create(ctx context.Context, runs []store.Create) ([]store.Created
 		created, err := l.inner.Create(context.WithoutCancel(ctx), runs) // it has been sent
 		for i := range created {
 			if created[i].Err == nil && created[i].New {
-				l.life.env.born(created[i].Run)
+				l.life.env.createdByWorker(created[i].Run)
 			}
 		}
 		return created, err
@@ -92,7 +92,7 @@ func (l *line) OpenSession(ctx context.Context, s store.Session) error {
 		l.life.mu.Lock()
 		l.life.sessions = append(l.life.sessions, lease{s.Partition, s.ID})
 		l.life.mu.Unlock()
-		l.life.env.takes(s.Classes)
+		l.life.env.takes(s.Routes)
 		return nothing{}, l.inner.OpenSession(ctx, s)
 	})
 	return err
@@ -144,7 +144,7 @@ func (l *line) Commit(ctx context.Context, commits []store.Commit) ([]store.Comm
 			if answers[i].Err == nil {
 				l.life.env.committed(commits[i].Run, commits[i].Frame)
 				if next := commits[i].Continue; next != nil {
-					l.life.env.born(next.Run)
+					l.life.env.createdByWorker(next.Run)
 				}
 			}
 		}

@@ -62,7 +62,7 @@ func (e *Env) read(tr *trial) {
 	for _, id := range runs {
 		tr.kin.add(id, specs)
 		stepEnds(logs[id], tr.kin.name(id), tr.steps)
-		tr.blocked = tr.blocked || records[id].Place == store.PlaceBlocked
+		tr.blocked = tr.blocked || records[id].QueueState == store.StateBlocked
 		switch {
 		case id == tr.Run.ID():
 			tr.events, tr.Log = logs[id], textOf(logs[id])

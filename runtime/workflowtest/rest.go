@@ -68,7 +68,7 @@ func (e *Env) underWay() (frames uint64, busy string, err error) {
 		}
 		if !e.rests(&loaded[i]) {
 			r := &loaded[i].Record
-			return 0, fmt.Sprintf("run %s of %s is %s (%s)", r.Run, r.Class.Workflow, r.Place, r.Status), nil
+			return 0, fmt.Sprintf("run %s of %s is %s (%s)", r.Run, r.Route.Workflow, r.QueueState, r.Status), nil
 		}
 		frames += loaded[i].Record.N
 	}
@@ -77,27 +77,27 @@ func (e *Env) underWay() (frames uint64, busy string, err error) {
 
 // rests reports whether nothing happens with a run.
 func (e *Env) rests(l *store.Loaded) bool {
-	switch r := &l.Record; r.Place {
-	case store.PlaceReady:
-		return !e.served(r.Class)
-	case store.PlaceOwned:
+	switch r := &l.Record; r.QueueState {
+	case store.StateReady:
+		return !e.served(r.Route)
+	case store.StateOwned:
 		return false
-	case store.PlaceParked:
+	case store.StateParked:
 		return len(l.Inbox) == 0 && (r.Due.IsZero() || r.Due.After(e.Now().Add(soon)))
 	}
 	return true // it has ended, is blocked, or waits for the end of another one
 }
 
 // takes notes what workers take: all of them the same.
-func (e *Env) takes(classes []store.Class) {
+func (e *Env) takes(routes []store.Route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.classes = classes
+	e.routes = routes
 }
 
-// served reports whether workers take runs of a class.
-func (e *Env) served(c store.Class) bool {
+// served reports whether workers take runs of a route.
+func (e *Env) served(c store.Route) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Contains(e.classes, c)
+	return slices.Contains(e.routes, c)
 }

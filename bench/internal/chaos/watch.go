@@ -74,7 +74,7 @@ func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	if l.Err != nil {
 		return // it is found to be lost in the end
 	}
-	if l.Record.Place == store.PlaceEnded {
+	if l.Record.QueueState == store.StateEnded {
 		x.sawEnd(run)
 	}
 	x.mu.Lock()

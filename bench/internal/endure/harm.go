@@ -202,7 +202,7 @@ func (e *experiment) keepUp(ctx context.Context, leave <-chan struct{}) error {
 		}
 		e.mu.Lock()
 		for _, f := range report.Fixes {
-			if f.Outcome == fsck.OutcomeMended {
+			if f.Outcome == fsck.OutcomeRepaired {
 				e.fixes++
 			}
 		}

@@ -94,8 +94,8 @@ func (c *starts) verify(ctx context.Context, s *stage, _ *Result) error {
 			return err
 		}
 		for i, l := range loaded {
-			if l.Err != nil || l.Record.Place != store.PlaceReady || l.Record.Seq != 1 {
-				return fmt.Errorf("run %s is %s and has %d events, %w, want a ready one of one event", part[i], l.Record.Place, l.Record.Seq, l.Err)
+			if l.Err != nil || l.Record.QueueState != store.StateReady || l.Record.Seq != 1 {
+				return fmt.Errorf("run %s is %s and has %d events, %w, want a ready one of one event", part[i], l.Record.QueueState, l.Record.Seq, l.Err)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 type row struct {
 	id        string
 	n         uint64
-	prev, cid event.CID
+	prev, cid event.CommitID
 }
 
 // shape is how the worker writes: the limit is measured with the same.
@@ -33,7 +33,7 @@ func limit(ctx context.Context, b bed, s shape, d time.Duration) (perSecond floa
 	var all []*row
 	for w := range lanes {
 		for range s.batch {
-			lanes[w] = append(lanes[w], &row{id: event.NewToken().String() + fmt.Sprintf("-%d", len(all)), cid: event.NewCID()})
+			lanes[w] = append(lanes[w], &row{id: event.NewToken().String() + fmt.Sprintf("-%d", len(all)), cid: event.NewCommitID()})
 			all = append(all, lanes[w][len(lanes[w])-1])
 		}
 	}
@@ -74,7 +74,7 @@ func appendFor(ctx context.Context, b bed, rows []*row, frame []byte, until time
 		}
 		n += len(rows)
 		for _, r := range rows {
-			r.n, r.prev, r.cid = r.n+1, r.cid, event.NewCID()
+			r.n, r.prev, r.cid = r.n+1, r.cid, event.NewCommitID()
 		}
 		if time.Now().After(until) {
 			return n, nil

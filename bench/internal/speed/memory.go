@@ -31,7 +31,7 @@ type memoryBed struct {
 
 // memoryLog is a log of the limit.
 type memoryLog struct {
-	last   event.CID
+	last   event.CommitID
 	frames [][]byte
 }
 

@@ -78,7 +78,7 @@ func frame(t *testing.T, events ...event.Event) [][]byte {
 	for i := range events {
 		events[i].Seq = uint64(i + 1)
 	}
-	b, err := event.AppendFrame(nil, &event.Frame{CID: event.NewCID(), Time: time.Now(), Events: events})
+	b, err := event.AppendFrame(nil, &event.Frame{CommitID: event.NewCommitID(), Time: time.Now(), Events: events})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestCheckLog_RefusesWhatIsNotTheResult(t *testing.T) {
 func TestLimit_RefusesALogThatHasMoved(t *testing.T) {
 	b := &memoryBed{st: memstore.New(), logs: map[string]*memoryLog{}}
 	defer func() { _ = b.discard() }()
-	r := &row{id: "one", cid: event.NewCID()}
+	r := &row{id: "one", cid: event.NewCommitID()}
 	if err := b.append(t.Context(), []*row{r}, []byte("frame")); err != nil {
 		t.Fatal(err)
 	}

@@ -21,27 +21,27 @@ type tap struct {
 
 	mu      sync.Mutex
 	counts  counts
-	timed   bool // births are kept
-	born    map[event.RunID]time.Time
+	timed   bool // firstBytes are kept
+	created map[event.RunID]time.Time
 	begun   map[event.RunID]bool // created by the worker with what it did first, and nothing since
-	lives   []time.Duration      // of the runs in born that have ended
+	lives   []time.Duration      // of the runs in created that have ended
 	ends    []time.Time
 	waiting []*waiting
 }
 
 // counts counts the requests through a tap since it was restarted.
 type counts struct {
-	commits  int // that appended a frame
-	batches  int // calls of Commit
-	writers  int // calls of Commit at once, at most
-	bytes    int // of frames
-	creates  int // runs that were created
-	starts   int // calls of Create
-	births   int // bytes of their frames
-	finished int // runs that ended
-	parked   int // commits that gave their run back until something comes, and had a frame or the run its first one before
-	consumed int // items that were taken out of inboxes
-	reread   int // logs of more than one frame that were read
+	commits    int // that appended a frame
+	batches    int // calls of Commit
+	writers    int // calls of Commit at once, at most
+	bytes      int // of frames
+	creates    int // runs that were created
+	starts     int // calls of Create
+	firstBytes int // bytes of their frames
+	finished   int // runs that ended
+	parked     int // commits that gave their run back until something comes, and had a frame or the run its first one before
+	consumed   int // items that were taken out of inboxes
+	reread     int // logs of more than one frame that were read
 }
 
 // waiting is somebody who waits for counts.
@@ -51,7 +51,7 @@ type waiting struct {
 }
 
 func newTap(s store.Store) *tap {
-	return &tap{Store: s, born: map[event.RunID]time.Time{}, begun: map[event.RunID]bool{}}
+	return &tap{Store: s, created: map[event.RunID]time.Time{}, begun: map[event.RunID]bool{}}
 }
 
 // Unwrap returns the store, for its optional abilities.
@@ -80,7 +80,7 @@ func (t *tap) restart() {
 func (c counts) shape() shape {
 	frames, calls, bytes := c.commits, c.batches, c.bytes
 	if frames == 0 {
-		frames, calls, bytes = max(c.creates, 1), max(c.starts, 1), c.births
+		frames, calls, bytes = max(c.creates, 1), max(c.starts, 1), c.firstBytes
 	}
 	return shape{writers: max(c.writers, 1), batch: max(1, (frames+calls/2)/calls), bytes: max(1, bytes/frames)}
 }
@@ -141,12 +141,12 @@ func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created,
 	t.counts.starts++
 	t.counts.creates += len(runs)
 	for i := range runs {
-		t.counts.births += len(runs[i].Frame)
+		t.counts.firstBytes += len(runs[i].Frame)
 		if runs[i].Owner != nil {
 			t.begun[runs[i].Run] = true
 		}
 		if t.timed {
-			t.born[runs[i].Run] = now
+			t.created[runs[i].Run] = now
 		}
 	}
 	t.mu.Unlock()
@@ -190,9 +190,9 @@ func (t *tap) count(c *store.Commit, now time.Time) {
 	case store.EffectFinish:
 		n.finished++
 		t.ends = append(t.ends, now)
-		if born, ok := t.born[c.Run]; ok {
-			t.lives = append(t.lives, now.Sub(born))
-			delete(t.born, c.Run)
+		if created, ok := t.created[c.Run]; ok {
+			t.lives = append(t.lives, now.Sub(created))
+			delete(t.created, c.Run)
 		}
 	}
 }

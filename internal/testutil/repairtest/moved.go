@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Refuses fails the test unless an examination acts on nothing that has moved on
+// Refuses fails the test unless a scan acts on nothing that has moved on
 // since, and writes nothing then.
 func (w *World) Refuses() {
 	w.T.Helper()
@@ -35,36 +35,36 @@ func (w *World) Refuses() {
 	}
 	before := w.dump()
 
-	m := store.RunMend{Record: seen.Record, Reason: store.ReasonWrongRecord, By: "late"}
-	m.Record.Place, m.Record.Due = store.PlaceReady, time.Time{}
+	m := store.RunRepair{Record: seen.Record, Reason: store.ReasonWrongRecord, By: "late"}
+	m.Record.QueueState, m.Record.Due = store.StateReady, time.Time{}
 	moved := map[string]func() (bool, error){
-		"a run": func() (bool, error) { return exam.MendRun(w.Ctx, m) },
+		"a run": func() (bool, error) { return exam.RepairRun(w.Ctx, m) },
 		"a workflow id": func() (bool, error) {
-			return exam.MendName(w.Ctx, store.NameMend{WorkflowID: name, Run: next.Run, By: "late"})
+			return exam.RepairName(w.Ctx, store.NameRepair{WorkflowID: name, Run: next.Run, By: "late"})
 		},
 		"a new run": func() (bool, error) { return exam.Forget(w.Ctx, later.Run) },
 		"nothing":   func() (bool, error) { return exam.Forget(w.Ctx, event.NewRunID(w.Clock.Now(), slot)) },
-		"no flaw":   func() (bool, error) { return exam.MendFlaw(w.Ctx, store.Flaw{What: "nothing", Key: "none"}) },
+		"no defect": func() (bool, error) { return exam.RepairDefect(w.Ctx, store.Defect{What: "nothing", Key: "none"}) },
 		"links": func() (bool, error) {
-			return exam.MendLinks(w.Ctx, store.LinkMend{Run: next.Run, Confirm: []event.ItemID{"x"}, By: "late"})
+			return exam.RepairLinks(w.Ctx, store.LinkRepair{Run: next.Run, Confirm: []event.ItemID{"x"}, By: "late"})
 		},
 		"a record": func() (bool, error) {
 			o := store.Outgoing{Send: store.Send{ID: "x", To: next.Run}, From: next.Run, Phase: store.PhaseFresh}
-			return exam.MendLinks(w.Ctx, store.LinkMend{Run: next.Run, Remove: []store.Outgoing{o}, By: "late"})
+			return exam.RepairLinks(w.Ctx, store.LinkRepair{Run: next.Run, Remove: []store.Outgoing{o}, By: "late"})
 		},
 		"a record of a stranger": func() (bool, error) {
 			none := event.NewRunID(w.Clock.Now(), slot)
-			return exam.MendLinks(w.Ctx, store.LinkMend{Run: none, Write: []store.Send{{ID: "x", To: next.Run}}, By: "late"})
+			return exam.RepairLinks(w.Ctx, store.LinkRepair{Run: none, Write: []store.Send{{ID: "x", To: next.Run}}, By: "late"})
 		},
 		"a stranger": func() (bool, error) {
 			other := m
 			other.Record.Run = event.NewRunID(w.Clock.Now(), slot)
-			return exam.MendRun(w.Ctx, other)
+			return exam.RepairRun(w.Ctx, other)
 		},
 	}
-	for what, mend := range moved {
-		if done, err := mend(); done || err != nil {
-			w.T.Errorf("mend %s that is not as it was seen: %v, %v", what, done, err)
+	for what, repair := range moved {
+		if done, err := repair(); done || err != nil {
+			w.T.Errorf("repair %s that is not as it was seen: %v, %v", what, done, err)
 		}
 	}
 	if diff := cmp.Diff(before, w.dump()); diff != "" {

@@ -92,7 +92,7 @@ func (w *World) parks(s *Scene, status event.Status) *Scene {
 	stop := w.Work()
 	w.until("the run is parked", func() (bool, error) {
 		r := w.Record(s.Run)
-		return r.Place == store.PlaceParked && r.Status == status, nil
+		return r.QueueState == store.StateParked && r.Status == status, nil
 	})
 	stop()
 	return s
@@ -140,7 +140,7 @@ func (w *World) Unread() *Scene {
 	stop := w.Work()
 	w.until("the run has taken the first message", func() (bool, error) {
 		r := w.Record(s.Run)
-		return r.Place == store.PlaceParked && r.Seq > 4, nil
+		return r.QueueState == store.StateParked && r.Seq > 4, nil
 	})
 	stop()
 	w.send(s.Run, "it", "two")

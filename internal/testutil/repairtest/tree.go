@@ -20,7 +20,7 @@ func (w *World) Continued(opts ...workflow.StartOption) *Scene {
 	stop := w.Work()
 	w.until("the continuation sleeps", func() (bool, error) {
 		s.Other = w.Record(s.Run).Next
-		return s.Other != "" && w.Record(s.Other).Status == event.StatusSleeping && w.Record(s.Other).Place == store.PlaceParked, nil
+		return s.Other != "" && w.Record(s.Other).Status == event.StatusSleeping && w.Record(s.Other).QueueState == store.StateParked, nil
 	})
 	stop()
 	return s
@@ -35,7 +35,7 @@ func (w *World) Parent() *Scene {
 	s.Finish = func() string {
 		w.until("the child sleeps or has slept", func() (bool, error) {
 			r := w.runs()[s.Other]
-			return r != nil && (r.Place == store.PlaceEnded || r.Place == store.PlaceParked && r.Status == event.StatusSleeping), nil
+			return r != nil && (r.QueueState == store.StateEnded || r.QueueState == store.StateParked && r.Status == event.StatusSleeping), nil
 		})
 		w.Clock.Advance(2 * time.Hour)
 		return finish()
@@ -45,11 +45,11 @@ func (w *World) Parent() *Scene {
 		asleep := false
 		for id, r := range w.runs() {
 			if r.Parent == s.Run {
-				s.Other, asleep = id, r.Place == store.PlaceParked && r.Status == event.StatusSleeping
+				s.Other, asleep = id, r.QueueState == store.StateParked && r.Status == event.StatusSleeping
 			}
 		}
 		all := w.outbox()
-		return asleep && w.Record(s.Run).Place == store.PlaceParked && len(all) == 1 && all[0].Phase == store.PhaseAnswered, nil
+		return asleep && w.Record(s.Run).QueueState == store.StateParked && len(all) == 1 && all[0].Phase == store.PhaseAnswered, nil
 	})
 	stop()
 	return s
@@ -86,12 +86,12 @@ func (w *World) EndsUnheard(s *Scene) {
 	fence, rec := w.claim(child), w.Record(s.Other)
 	now := w.Clock.Now()
 	c := store.Commit{
-		Run: s.Other, WorkflowID: rec.WorkflowID, Fence: fence, Prev: rec.Last, CID: w.ids.CID(), First: rec.Seq + 1, Last: rec.Seq + 1,
+		Run: s.Other, WorkflowID: rec.WorkflowID, Fence: fence, Prev: rec.Last, CommitID: w.ids.CommitID(), First: rec.Seq + 1, Last: rec.Seq + 1,
 		Effect: store.EffectFinish, Status: event.StatusCompleted,
 	}
 	var err error
 	c.Frame, err = event.AppendFrame(nil, &event.Frame{
-		CID: c.CID, Prev: c.Prev, Epoch: fence.Epoch, Token: fence.Token, Time: now,
+		CommitID: c.CommitID, Prev: c.Prev, Epoch: fence.Epoch, Token: fence.Token, Time: now,
 		Events: []event.Event{{Seq: c.First, Type: event.RunCompleted, Time: now, Payload: []byte(`"slept"`)}},
 	})
 	if err != nil {

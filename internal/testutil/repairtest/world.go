@@ -119,15 +119,15 @@ func Must[T any](t testing.TB, v T, err error) T {
 }
 
 // examine examines the whole store.
-func (w *World) examine() []store.Examination {
+func (w *World) examine() []store.Scan {
 	w.T.Helper()
 	r, ok := store.As[store.Repairer](w.Store)
 	if !ok {
 		w.T.Fatalf("%T is not a store.Repairer", w.Store)
 	}
-	var all []store.Examination
+	var all []store.Scan
 	for p := range w.Store.Partitions() {
-		exam, err := r.ExaminePartition(w.Ctx, p)
+		exam, err := r.ScanPartition(w.Ctx, p)
 		if err != nil {
 			w.T.Fatal(err)
 		}

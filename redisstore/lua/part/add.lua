@@ -1,7 +1,7 @@
 -- add_run stores a run with a head, and what belongs to the place that this says. ARGV
--- holds from first on: the run, its class, the name of that, the first frame, its head as
+-- holds from first on: the run, its route, the name of that, the first frame, its head as
 -- that of a run that is ready, the priority, tags and the like or '', and more metadata
--- in pairs. The caller names the class. Without a value the run is ready, and it is where
+-- in pairs. The caller names the route. Without a value the run is ready, and it is where
 -- the run comes among those; that is returned.
 -- A caller that can no longer fail leaves the open runs out if they were overwritten.
 local function add_run(first, now, head, value, lenient)

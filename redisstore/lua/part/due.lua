@@ -2,23 +2,23 @@
 -- their times, and returns the next due time, '' if there is none. A run whose metadata
 -- was overwritten leaves the timers, as one that has none does.
 local function make_due(now, limit)
-  local timers, classes = tag .. 't', {}
+  local timers, routes = tag .. 't', {}
   local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, limit)
   for _, run in ipairs(due) do
     local meta = tag .. 'm:' .. run
     local m = intact('HMGET', meta, 'H', 'c', 'r') or {}
-    if place_of(m[1]) == '3' then
+    if queue_state_of(m[1]) == '3' then
       local order = next_order()
       redis.call('HSET', meta, 'H', moved(m[1], '1'), 'p', order)
       redis.call('ZADD', tag .. 'r:' .. m[2], m[3] and 0 - m[3] or '0', order .. run)
-      classes[m[2]] = true
+      routes[m[2]] = true
     end
   end
   for first = 1, #due, 1000 do
     redis.call('ZREM', timers, unpack(due, first, math.min(first + 999, #due)))
   end
-  for class in pairs(classes) do
-    wake(class)
+  for route in pairs(routes) do
+    wake(route)
   end
   return redis.call('ZRANGE', timers, 0, 0, 'WITHSCORES')[2] or ''
 end

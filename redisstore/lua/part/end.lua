@@ -1,8 +1,8 @@
--- end_run ends a run that nobody owns any more, and lets it be purged at a time;
+-- retire ends a run that nobody owns any more, and lets it be purged at a time;
 -- held: something holds it back beside its own records.
-local function end_run(run, head, created, now, at, held)
+local function retire(run, head, created, now, at, held)
   local meta = tag .. 'm:' .. run
-  redis.call('HSET', meta, 'H', with_flag(moved(head, '6'), has_mail + is_watched + has_rest + has_misfits, false), 'p', now)
+  redis.call('HSET', meta, 'H', with_flag(moved(head, '6'), has_mail + is_watched + has_rest + has_incompatible, false), 'p', now)
   redis.call('HDEL', meta, 'y', 'Y', 'F')
   redis.call('DEL', tag .. 'n:' .. run)
   intact('ZREM', tag .. 'p', run)
@@ -11,9 +11,9 @@ local function end_run(run, head, created, now, at, held)
   intact('ZADD', tag .. (held and 'G' or 'd'), at, run)
 end
 
--- hand_on makes a run that has ended the last one of its workflow id, and hands
+-- start_next makes a run that has ended the last one of its workflow id, and hands
 -- that to whoever waits for it.
-local function hand_on(run, wid)
+local function start_next(run, wid)
   if wid == '' then
     return
   end
@@ -21,14 +21,14 @@ local function hand_on(run, wid)
   if intact('HGET', tag .. 'u', wid) ~= run then
     return
   end
-  local heir = intact('LPOP', tag .. 'q:' .. wid)
-  if not heir then
+  local following = intact('LPOP', tag .. 'q:' .. wid)
+  if not following then
     redis.call('HDEL', tag .. 'u', wid)
     return
   end
-  redis.call('HSET', tag .. 'u', wid, heir)
-  local h = intact('HMGET', tag .. 'm:' .. heir, 'H', 'c', 'r') or {}
-  if place_of(h[1]) then
-    make_ready(heir, h[1], h[2], h[3], string.format('%014x', intact('INCR', tag .. 'c') or 0))
+  redis.call('HSET', tag .. 'u', wid, following)
+  local h = intact('HMGET', tag .. 'm:' .. following, 'H', 'c', 'r') or {}
+  if queue_state_of(h[1]) then
+    make_ready(following, h[1], h[2], h[3], string.format('%014x', intact('INCR', tag .. 'c') or 0))
   end
 end

@@ -1,7 +1,7 @@
 -- granted returns what a session needs to know of a run that it owns: also if the
 -- answer to the first try of a claim was lost.
-local function granted(run, meta, head, class)
-  return {run, head, class, string.sub(head, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
+local function granted(run, meta, head, route)
+  return {run, head, route, string.sub(head, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
 end
 
 -- grant gives a run to a session under a new fence and returns what the session
@@ -10,7 +10,7 @@ end
 -- So many recoveries make it exempt, 0: none do.
 -- A run of which there is nothing but a short first frame is handed over as it is: nobody
 -- can have it in memory, and reading it would take the session three commands.
-local function grant(run, meta, session, token, head, class, exempt)
+local function grant(run, meta, session, token, head, route, exempt)
   head = refenced(head, '2', token)
   if bit.band(string.byte(head, 51), is_closing + is_exempt) ~= 0 then
     head = with_flag(with_flag(head, is_closing, false), is_exempt, false)
@@ -19,7 +19,7 @@ local function grant(run, meta, session, token, head, class, exempt)
     head = with_flag(head, is_exempt, true)
   end
   redis.call('HSET', meta, 'H', head, 'p', session)
-  local answer, n, bytes = granted(run, meta, head, class), struct.unpack('>I4I6', head, 54)
+  local answer, n, bytes = granted(run, meta, head, route), struct.unpack('>I4I6', head, 54)
   if flagged(head, has_mail) then
     intact('HSETNX', tag .. 'a:' .. session, run, '0')
   elseif n == 1 and bytes <= 8192 then

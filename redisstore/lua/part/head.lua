@@ -1,8 +1,8 @@
 -- The head of a run is one value: head.go says what is where in it. These are its flags.
-local has_mail, is_watched, has_rest, has_retention, is_closing, has_misfits, is_exempt = 1, 2, 4, 8, 16, 32, 64
+local has_mail, is_watched, has_rest, has_retention, is_closing, has_incompatible, is_exempt = 1, 2, 4, 8, 16, 32, 64
 
--- place_of returns the place of a run by its head; false: there is none that can be read.
-local function place_of(head)
+-- queue_state_of returns the place of a run by its head; false: there is none that can be read.
+local function queue_state_of(head)
   return head and #head == 63 and string.sub(head, 9, 9)
 end
 

@@ -2,19 +2,19 @@
 -- partition wakes, so that somebody gets to know it.
 -- If the due times were overwritten, which is told by whoever reads them, a repair writes
 -- them again from the runs.
-local function set_timer(run, class, due)
+local function set_timer(run, route, due)
   local first = redis.pcall('ZRANGE', tag .. 't', 0, 0, 'WITHSCORES')
   redis.pcall('ZADD', tag .. 't', due, run)
   if not first[2] or tonumber(due) < tonumber(first[2]) then
-    wake(class)
+    wake(route)
     redis.call('PUBLISH', tag .. 'hint', 'd' .. due)
   end
 end
 
 -- park leaves a run until due, or for ever ('0').
-local function park(run, head, class, due)
+local function park(run, head, route, due)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '3'), 'p', due)
   if due ~= '0' then
-    set_timer(run, class, due)
+    set_timer(run, route, due)
   end
 end

@@ -25,7 +25,7 @@ end
 local function push(run, id, item, now, keep)
   local meta = tag .. 'm:' .. run
   local m = redis.call('HMGET', meta, 'H', 'p', 'h', 'c', 'r')
-  local head, place = m[1], place_of(m[1])
+  local head, place = m[1], queue_state_of(m[1])
   local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. (m[3] or run)
   redis.call('RPUSH', inbox, item)
   redis.call('ZADD', seen, keep and now + kept or now, id)

@@ -12,7 +12,7 @@ local function recover(session, by, reason, now, limit)
     local meta = tag .. 'm:' .. run
     local m = intact('HMGET', meta, 'H', 'p', 'c', 'r') or {}
     local head = m[1]
-    if place_of(head) == '2' and m[2] == session then
+    if queue_state_of(head) == '2' and m[2] == session then
       leave_owner(run, session)
       trail(run, reason, by, owner, now, head)
       if not flagged(head, is_exempt) then

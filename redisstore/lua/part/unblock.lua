@@ -1,5 +1,5 @@
--- unblock makes up to limit blocked runs of classes ready that a session with this code
--- may try: ARGV holds the classes from first on. A text of sessions is followed by a
+-- unblock makes up to limit blocked runs of routes ready that a session with this code
+-- may try: ARGV holds the routes from first on. A text of sessions is followed by a
 -- space, which sorts before all that they consist of, so that ' ~' comes after all runs
 -- that have it and before longer ones.
 local function unblock(first, code, limit)
@@ -18,12 +18,12 @@ local function unblock(first, code, limit)
         break
       end
       local sessions = string.sub(member, 1, -28)
-      if not misfit(sessions, code) then
+      if not blocked_by(sessions, code) then
         for _, one in ipairs(redis.call('ZRANGE', set, '[' .. member, '(' .. sessions .. ' ~', 'BYLEX', 'LIMIT', 0, limit)) do
           local run = string.sub(one, -26)
           local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'r') or {}
           redis.call('ZREM', set, one)
-          if place_of(m[1]) == '4' then
+          if queue_state_of(m[1]) == '4' then
             make_ready(run, m[1], ARGV[first + i - 1], m[2])
             limit = limit - 1
           end

@@ -1,21 +1,21 @@
--- add_classes notes the classes of a session, 16 bytes each.
-local function add_classes(classes, to)
-  for i = 1, #classes, 16 do
-    to[string.sub(classes, i, i + 15)] = true
+-- add_routes notes the routes of a session, 16 bytes each.
+local function add_routes(routes, to)
+  for i = 1, #routes, 16 do
+    to[string.sub(routes, i, i + 15)] = true
   end
 end
 
--- unserved returns up to most ready runs of classes that no session serves whose lease lasts,
--- unless somebody has looked just now. own are the classes of the session that asks: if no
+-- unserved returns up to most ready runs of routes that no session serves whose lease lasts,
+-- unless somebody has looked just now. own are the routes of the session that asks: if no
 -- others have ready runs, that is all it costs to find out. How far the turn has come, a
--- class and a rank in it, is kept beside when that was.
+-- route and a rank in it, is kept beside when that was.
 local function unserved(leases, names, own, now, ttl, most)
   local served, sets, codes = {}, {}, {}
-  add_classes(own, served)
-  for _, class in ipairs(redis.call('HKEYS', names)) do
-    if not served[class] then
-      codes[#codes + 1] = class
-      sets[#sets + 1] = tag .. 'r:' .. class
+  add_routes(own, served)
+  for _, route in ipairs(redis.call('HKEYS', names)) do
+    if not served[route] then
+      codes[#codes + 1] = route
+      sets[#sets + 1] = tag .. 'r:' .. route
     end
   end
   local waiting = 0
@@ -33,13 +33,13 @@ local function unserved(leases, names, own, now, ttl, most)
   for _, session in ipairs(redis.call('ZRANGEBYSCORE', leases, string.format('%.0f', now), '+inf')) do
     local s = intact('HMGET', tag .. 'z:' .. session, 'k', 'r') or {}
     if s[1] and not s[2] then
-      add_classes(s[1], served)
+      add_routes(s[1], served)
     end
   end
   local left = {}
-  for i, class in ipairs(codes) do
-    if not served[class] and redis.call('EXISTS', sets[i]) == 1 then
-      left[#left + 1] = class
+  for i, route in ipairs(codes) do
+    if not served[route] and redis.call('EXISTS', sets[i]) == 1 then
+      left[#left + 1] = route
     end
   end
   table.sort(left)

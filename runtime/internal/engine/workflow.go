@@ -86,11 +86,11 @@ type Registry interface {
 
 	// WorkflowNames returns the names of the workflows, each with the queue that its
 	// directive names, sorted.
-	WorkflowNames() []store.Class
-	// StepRuns returns the classes of the runs that execute a step for other runs, in
+	WorkflowNames() []store.Route
+	// StepRuns returns the routes of the runs that execute a step for other runs, in
 	// these queues; without any, one for each step that has a queue of its own.
 	// Sorted.
-	StepRuns(queues []string) []store.Class
+	StepRuns(queues []string) []store.Route
 	// Code returns a line for each workflow and step that says which function it is
 	// bound to, sorted: part of the fingerprint of what a worker runs.
 	Code() []string

@@ -101,17 +101,17 @@ func (w *World) Parked(run Follows) bool {
 	if err != nil || got[0].Err != nil {
 		w.T.Fatal(err, got)
 	}
-	return got[0].Record.Place == store.PlaceParked
+	return got[0].Record.QueueState == store.StateParked
 }
 
-// Place returns where a run is.
-func (w *World) Place(run Follows) store.Place {
+// QueueState returns where a run is.
+func (w *World) QueueState(run Follows) store.QueueState {
 	w.T.Helper()
 	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
 	if err != nil || got[0].Err != nil {
 		w.T.Fatal(err, got)
 	}
-	return got[0].Record.Place
+	return got[0].Record.QueueState
 }
 
 // Published returns how many chunks were ever published on a stream.
@@ -317,14 +317,14 @@ func (w *World) OneOutage(causes int, tries int64) {
 // worker leaves behind that dies once it has committed the last of them.
 func AfterCrash[In, Out any](w *World, d workflow.Definition[In, Out], events []event.Event) *workflow.Run[Out] {
 	w.T.Helper()
-	run, cid := event.NewRunID(w.Store.Clock().Now(), event.RandomSlot()), event.NewCID()
+	run, cid := event.NewRunID(w.Store.Clock().Now(), event.RandomSlot()), event.NewCommitID()
 	last := &events[len(events)-1]
-	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: last.Time, Events: slices.Clone(events)})
+	frame, err := event.AppendFrame(nil, &event.Frame{CommitID: cid, Time: last.Time, Events: slices.Clone(events)})
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	created, err := w.Store.Create(w.Ctx, []store.Create{{
-		Run: run, Class: store.Class{Queue: workflow.DefaultQueue, Workflow: d.Name()}, Frame: frame, CID: cid, Seq: last.Seq,
+		Run: run, Route: store.Route{Queue: workflow.DefaultQueue, Workflow: d.Name()}, Frame: frame, CommitID: cid, Seq: last.Seq,
 	}})
 	if err != nil || created[0].Err != nil {
 		w.T.Fatal(err, created)
@@ -365,7 +365,7 @@ func (w *World) EndsBefore(ends func(d store.Deliver) bool) *workflow.Client {
 // Open returns the runs that have not ended.
 func (w *World) Open() (open []event.RunID) {
 	for _, r := range w.Snapshot().Runs {
-		if r.Place != store.PlaceEnded {
+		if r.QueueState != store.StateEnded {
 			open = append(open, r.Run)
 		}
 	}

@@ -71,9 +71,9 @@ func (w *World) explain() {
 		return
 	}
 	for _, r := range snap.Runs {
-		if r.Place != store.PlaceEnded {
+		if r.QueueState != store.StateEnded {
 			w.T.Logf("run %s of %s is %s (%s) since event %d, due %v, inbox %d, owner %q, recoveries %d",
-				r.Run, r.Class.Workflow, r.Place, r.Status, r.Seq, r.Due, len(r.Inbox), r.Owner, r.Recoveries)
+				r.Run, r.Route.Workflow, r.QueueState, r.Status, r.Seq, r.Due, len(r.Inbox), r.Owner, r.Recoveries)
 		}
 	}
 }

@@ -84,8 +84,8 @@ func (s *Start) Again(run event.RunID, items []store.Item) *Start {
 // the run, and nothing else.
 func (s *Start) Request() (store.Create, error) {
 	c := s.Create
-	c.CID, c.Seq = event.NewCID(), 1
+	c.CommitID, c.Seq = event.NewCommitID(), 1
 	var err error
-	c.Frame, err = event.AppendFrame(nil, &event.Frame{CID: c.CID, Time: s.Event.Time, Events: []event.Event{s.Event}})
+	c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: s.Event.Time, Events: []event.Event{s.Event}})
 	return c, err
 }

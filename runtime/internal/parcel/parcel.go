@@ -80,9 +80,9 @@ func (p *Parcel) Create(o *store.Outgoing) (store.Create, error) {
 	}
 	return store.Create{
 		Run: o.To, WorkflowID: spec.WorkflowID, Active: p.Start.Active, Finished: p.Start.Finished,
-		Class: store.Class{Queue: spec.Queue, Workflow: spec.Workflow}, Priority: spec.Priority, Tags: spec.Tags,
-		Parent: spec.Parent, Root: spec.Root, Birth: o.ID, Deadline: o.Deadline,
-		Frame: p.Start.Frame, CID: f.CID, Seq: f.Last(), At: spec.StartAt, Retention: spec.Retention,
+		Route: store.Route{Queue: spec.Queue, Workflow: spec.Workflow}, Priority: spec.Priority, Tags: spec.Tags,
+		Parent: spec.Parent, Root: spec.Root, CreatedBy: o.ID, Deadline: o.Deadline,
+		Frame: p.Start.Frame, CommitID: f.CommitID, Seq: f.Last(), At: spec.StartAt, Retention: spec.Retention,
 	}, nil
 }
 

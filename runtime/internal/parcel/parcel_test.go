@@ -51,8 +51,8 @@ func TestCreate_IsWhatTheFirstFrameSays(t *testing.T) {
 		Workflow: "orders.fulfil", Queue: "slow", WorkflowID: "order-7", Tags: map[string]string{"a": "b"}, Priority: 3,
 		Parent: run, Root: run, Retention: time.Hour, StartAt: time.Unix(1_700_000_100, 0).UTC(),
 	}
-	cid := event.NewCID()
-	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: time.Unix(1_700_000_000, 0), Events: []event.Event{
+	cid := event.NewCommitID()
+	frame, err := event.AppendFrame(nil, &event.Frame{CommitID: cid, Time: time.Unix(1_700_000_000, 0), Events: []event.Event{
 		{Seq: 1, Type: event.RunCreated, Spec: spec, Time: time.Unix(1_700_000_000, 0)},
 	}})
 	if err != nil {
@@ -64,9 +64,9 @@ func TestCreate_IsWhatTheFirstFrameSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := store.Create{
-		Run: o.To, WorkflowID: "order-7", Active: store.ActiveFail, Class: store.Class{Queue: "slow", Workflow: "orders.fulfil"},
-		Priority: 3, Tags: spec.Tags, Parent: run, Root: run, Birth: "record", Deadline: o.Deadline,
-		Frame: frame, CID: cid, Seq: 1, At: spec.StartAt, Retention: time.Hour,
+		Run: o.To, WorkflowID: "order-7", Active: store.ActiveFail, Route: store.Route{Queue: "slow", Workflow: "orders.fulfil"},
+		Priority: 3, Tags: spec.Tags, Parent: run, Root: run, CreatedBy: "record", Deadline: o.Deadline,
+		Frame: frame, CommitID: cid, Seq: 1, At: spec.StartAt, Retention: time.Hour,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -56,9 +56,9 @@ func EndID(run event.RunID) event.ItemID { return event.DerivedItemID(run, "end"
 // record is made: the name of the frame is derived, and its time is that of the
 // cause.
 func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
-	var cid event.CID
+	var cid event.CommitID
 	copy(cid[:], event.DerivedItemID(e.Next, "created"))
-	frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: e.Time, Events: []event.Event{
+	frame, err := event.AppendFrame(nil, &event.Frame{CommitID: cid, Time: e.Time, Events: []event.Event{
 		{Seq: 1, Type: event.RunCreated, Time: e.Time, Spec: e.Spec, Payload: e.Payload},
 	}})
 	if err != nil {

@@ -27,7 +27,7 @@ type asks struct {
 	waiting  []*event.Event // nothing can answer them yet, in order
 	open     int            // being answered
 	closed   bool           // nothing is accepted
-	answered bell           // tells that none is open
+	answered notifier       // tells that none is open
 }
 
 // Handle answers what is asked under the name from now on, also what is waiting

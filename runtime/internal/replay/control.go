@@ -11,9 +11,9 @@ type control struct {
 	paused bool
 	late   []event.Event // what happened while the run is paused, in order
 
-	gated   bool // each operation needs a RunStepped
-	allowed int  // operations that may be done
-	gate    bell // tells the branches that want to do one
+	gated   bool     // each operation needs a RunStepped
+	allowed int      // operations that may be done
+	gate    notifier // tells the branches that want to do one
 
 	halted *Branch // asked for something where the kept part of its log ends
 }
@@ -107,12 +107,12 @@ func (r *Run) Stepping() bool { return r.control.gated }
 // AtGate reports whether some of the code waits for a RunStepped.
 func (r *Run) AtGate() bool { return r.control.gate.subs.list.n > 0 }
 
-// bell wakes all its subscribers, in the order in which they came.
-type bell struct{ subs subscribers }
+// notifier wakes all its subscribers, in the order in which they came.
+type notifier struct{ subs subscribers }
 
-func (l *bell) subscribe(s *subscription) { l.subs.subscribe(s) }
+func (l *notifier) subscribe(s *subscription) { l.subs.subscribe(s) }
 
-func (l *bell) tell() {
+func (l *notifier) tell() {
 	for told := true; told; {
 		_, told = l.subs.tell(nil)
 	}

@@ -24,9 +24,9 @@ type Undo struct {
 // windingUp is the part of a run's end in which compensations are executed.
 type windingUp struct {
 	begun bool
-	by    *Branch // that executes them
-	undo  *Undo   // that is being executed
-	alone bell    // tells by when no other branch is left
+	by    *Branch  // that executes them
+	undo  *Undo    // that is being executed
+	alone notifier // tells by when no other branch is left
 }
 
 // Compensate registers an undo, which is executed at most once.

@@ -261,7 +261,7 @@ func TestRUN10_ATimeLimitBeginsAnew(t *testing.T) {
 	w.Clock.Advance(24 * time.Hour)
 	again, err := run.Retry(w.Ctx)
 	flowtest.Order(t, err)
-	w.Eventually("the new run waits", func() bool { return w.Record(again).Place == store.PlaceParked })
+	w.Eventually("the new run waits", func() bool { return w.Record(again).QueueState == store.StateParked })
 	w.Clock.Advance(59 * time.Minute)
 	words(t, w, again, "in time")
 	if got := flowtest.Result(w, again); got != "in time" {

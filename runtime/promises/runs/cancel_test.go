@@ -164,7 +164,7 @@ func TestRUN8_AStepInLineForASlotIsCanceledWithoutRunning(t *testing.T) {
 	second := flowtest.Start(w, queued, 2)
 	w.Eventually("the second run is the worker's", func() bool {
 		loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: second.ID(), Limit: -1}})
-		return err == nil && loaded[0].Record.Place == store.PlaceOwned
+		return err == nil && loaded[0].Record.QueueState == store.StateOwned
 	})
 	checkCancel(t, w, second)
 	if n := len(flowtest.Filter(w.Log(second), event.StepStarted)); n != 0 {

@@ -168,8 +168,8 @@ func TestEV6_EveryEventCarriesWhatATimelineNeeds(t *testing.T) {
 func TestEV7_AnEventThatNothingConsumesIsAnErrorThatNamesIt(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		now := w.Store.Clock().Now()
-		run, cid := event.NewRunID(now, event.RandomSlot()), event.NewCID()
-		frame, err := event.AppendFrame(nil, &event.Frame{CID: cid, Time: now, Events: []event.Event{
+		run, cid := event.NewRunID(now, event.RandomSlot()), event.NewCommitID()
+		frame, err := event.AppendFrame(nil, &event.Frame{CommitID: cid, Time: now, Events: []event.Event{
 			{Seq: 1, Type: event.RunCreated, Time: now, Spec: &event.Spec{Workflow: "test.parker", Queue: workflow.DefaultQueue}},
 			{Seq: 2, Type: event.RunStarted, Time: now},
 			{Seq: 3, Type: event.WaitCreated, Time: now, Ref: 3, Since: now, Key: "parker/receive.wake#1", Wait: event.WaitMessage, Name: "wake"},
@@ -178,8 +178,8 @@ func TestEV7_AnEventThatNothingConsumesIsAnErrorThatNamesIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		class := store.Class{Queue: workflow.DefaultQueue, Workflow: "test.parker"}
-		created, err := w.Store.Create(w.Ctx, []store.Create{{Run: run, Class: class, Frame: frame, CID: cid, Seq: 4}})
+		route := store.Route{Queue: workflow.DefaultQueue, Workflow: "test.parker"}
+		created, err := w.Store.Create(w.Ctx, []store.Create{{Run: run, Route: route, Frame: frame, CommitID: cid, Seq: 4}})
 		if err != nil || created[0].Err != nil {
 			t.Fatal(err, created)
 		}

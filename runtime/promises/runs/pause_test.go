@@ -47,7 +47,7 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 		w.Status(run, workflow.StatusPaused)
 		w.Eventually("the run is parked without a due time", func() bool {
 			l := w.Record(run)
-			return l.Place == store.PlaceParked && l.Due.IsZero()
+			return l.QueueState == store.StateParked && l.Due.IsZero()
 		})
 		log := w.Log(run)
 		if n := len(flowtest.Filter(log, event.StepCreated)); n != 1 || len(flowtest.Filter(log, event.RunPaused)) != 1 {
@@ -224,7 +224,7 @@ func TestRUN12_InDebugModeEachStepCommandDoesOneOperation(t *testing.T) {
 		w.Status(run, workflow.StatusPaused)
 		for n := range 6 {
 			w.Eventually("the run stands still", func() bool {
-				return w.Record(run).Place == store.PlaceParked && operations(w.Log(run)) == n && w.Record(run).Due.IsZero()
+				return w.Record(run).QueueState == store.StateParked && operations(w.Log(run)) == n && w.Record(run).Due.IsZero()
 			})
 			w.Status(run, workflow.StatusPaused)
 			flowtest.Order(t, run.Step(w.Ctx))
@@ -352,7 +352,7 @@ func TestRUN12_AnInterruptedStepBeginsAgainOnlyWhenTheRunIsResumed(t *testing.T)
 			begun <- n
 			return n, nil
 		}))
-		w.Eventually("the run is parked", func() bool { return w.Record(run).Place == store.PlaceParked })
+		w.Eventually("the run is parked", func() bool { return w.Record(run).QueueState == store.StateParked })
 		w.Status(run, workflow.StatusPaused)
 		if len(begun) != 0 {
 			t.Error("the step was executed while the run was paused")

@@ -128,7 +128,7 @@ func TestFLOW5_ARunForLaterIsNotWokenByTheMessagesOfItsStart(t *testing.T) {
 	}
 	for _, run := range []*workflow.Run[[]int]{later, held} {
 		loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Inbox: true}})
-		if err != nil || loaded[0].Record.Place != store.PlaceParked || loaded[0].Record.N != 1 || len(loaded[0].Inbox) != 1 {
+		if err != nil || loaded[0].Record.QueueState != store.StateParked || loaded[0].Record.N != 1 || len(loaded[0].Inbox) != 1 {
 			t.Errorf("run for later: got %+v, %v, want it parked with one frame and one item", loaded, err)
 		}
 	}

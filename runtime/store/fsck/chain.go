@@ -41,7 +41,7 @@ func (c *checker) checkChains() {
 		var alive []event.RunID
 		for _, r := range chains[chain] {
 			c.checkInbox(r, logged)
-			if r.Place != store.PlaceEnded {
+			if r.QueueState != store.StateEnded {
 				alive = append(alive, r.Run)
 			}
 		}

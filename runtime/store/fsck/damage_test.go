@@ -36,13 +36,13 @@ var logDamage = map[string]damage{
 	"1 the log is of another":   {[]int{1}, func(s *state) { s.Runs[s.ready].Frames[1] = s.Runs[s.parked].Frames[1] }},
 	"1 the count is wrong":      {[]int{1}, func(s *state) { s.Runs[s.ready].N++ }},
 	"1 the sequence is wrong":   {[]int{1}, func(s *state) { s.Runs[s.ready].Seq++ }},
-	"1 the last frame is wrong": {[]int{1}, func(s *state) { s.Runs[s.ready].Last = s.ids.CID() }},
+	"1 the last frame is wrong": {[]int{1}, func(s *state) { s.Runs[s.ready].Last = s.ids.CommitID() }},
 	"1 events are missing": {[]int{1}, func(s *state) {
 		l := s.logs[s.ready]
 		l.Fold.Seq++
 		c := l.Commit(store.Fence{Epoch: 1, Token: s.ids.Token()}, l.Work()...)
 		r := s.Runs[s.ready]
-		r.Frames, r.N, r.Seq, r.Last = append(r.Frames, c.Frame), 3, c.Last, c.CID
+		r.Frames, r.N, r.Seq, r.Last = append(r.Frames, c.Frame), 3, c.Last, c.CommitID
 	}},
 	"2 an epoch falls": {[]int{2}, func(s *state) {
 		s.claimed(s.ready, 5, s.logs[s.ready].Work()...)
@@ -57,7 +57,7 @@ var logDamage = map[string]damage{
 	"2 a frame follows the end": {[]int{2}, func(s *state) {
 		l, r := s.logs[s.ended], s.Runs[s.ended]
 		c := l.Commit(store.Fence{Epoch: 2, Token: s.ids.Token()}, l.Receive(store.Item{})...)
-		r.Frames, r.N, r.Seq, r.Last, r.Fence.Epoch = append(r.Frames, c.Frame), 3, c.Last, c.CID, 2
+		r.Frames, r.N, r.Seq, r.Last, r.Fence.Epoch = append(r.Frames, c.Frame), 3, c.Last, c.CommitID, 2
 	}},
 	"3 a step completes twice": {[]int{3}, func(s *state) {
 		l, r := s.logs[s.ready], s.Runs[s.ready]
@@ -66,7 +66,7 @@ var logDamage = map[string]damage{
 		s.claimed(s.ready, 3, event.Event{Type: event.StepStarted, Ref: step, Attempt: 1})
 		s.claimed(s.ready, 4, event.Event{Type: event.StepCompleted, Ref: step, Attempt: 1})
 		c := l.Commit(store.Fence{Epoch: 5, Token: s.ids.Token()}, event.Event{Type: event.StepCompleted, Ref: step, Attempt: 1})
-		r.Frames, r.N, r.Seq, r.Last, r.Fence.Epoch = append(r.Frames, c.Frame), r.N+1, c.Last, c.CID, 5
+		r.Frames, r.N, r.Seq, r.Last, r.Fence.Epoch = append(r.Frames, c.Frame), r.N+1, c.Last, c.CommitID, 5
 	}},
 	"3 an item is received twice": {[]int{3}, func(s *state) {
 		s.write(s.owned, 1, s.token, s.logs[s.owned].Receive(store.Item{ID: s.read})...)
@@ -92,7 +92,7 @@ var chainDamage = map[string]damage{
 	}},
 	"10 an item is carried over and unread": {[]int{10}, func(s *state) {
 		r := s.Runs[s.next]
-		r.Place = store.PlaceBlocked // a parked run has read its inbox
+		r.QueueState = store.StateBlocked // a parked run has read its inbox
 		for id := range s.Seen[s.continued] {
 			r.Inbox = []store.Item{{ID: id}}
 		}
@@ -105,24 +105,24 @@ var placeDamage = map[string]damage{
 		s.claimed(s.next, 9, s.logs[s.next].End(event.StatusFailed)...)
 		s.Runs[s.next].Status = event.StatusFailed
 	}},
-	"4 a run has ended before its log":  {[]int{4}, func(s *state) { r := s.Runs[s.next]; r.Place = store.PlaceEnded; s.end(r) }},
+	"4 a run has ended before its log":  {[]int{4}, func(s *state) { r := s.Runs[s.next]; r.QueueState = store.StateEnded; s.end(r) }},
 	"4 a status says another end":       {[]int{4}, func(s *state) { s.Runs[s.ended].Status = event.StatusFailed }},
 	"4 a status says an end":            {[]int{4}, func(s *state) { s.Runs[s.ready].Status = event.StatusFailed }},
 	"4 a tag differs":                   {[]int{4}, func(s *state) { s.Runs[s.ready].Tags = map[string]string{"customer": "8"} }},
 	"4 a parent differs":                {[]int{4}, func(s *state) { s.Runs[s.ready].Parent = s.ended }},
 	"4 a retention differs":             {[]int{4}, func(s *state) { s.Runs[s.ended].Retention *= 2; s.end(s.Runs[s.ended]) }},
 	"4 a root differs":                  {[]int{4}, func(s *state) { s.Runs[s.ready].Root = s.ended }},
-	"4 a class differs":                 {[]int{4}, func(s *state) { s.Runs[s.parked].Class.Queue = "other" }},
-	"4 a workflow differs":              {[]int{4}, func(s *state) { s.Runs[s.parked].Class.Workflow = "other" }},
+	"4 a route differs":                 {[]int{4}, func(s *state) { s.Runs[s.parked].Route.Queue = "other" }},
+	"4 a workflow differs":              {[]int{4}, func(s *state) { s.Runs[s.parked].Route.Workflow = "other" }},
 	"4 a workflow id differs":           {[]int{4}, func(s *state) { s.Runs[s.next].WorkflowID = "x"; s.Active["x"] = s.next }},
-	"5 a ready run is not in its set":   {[]int{5}, func(s *state) { delete(s.Ready, class) }},
-	"5 a ready run is in its set twice": {[]int{5}, func(s *state) { s.Ready[class] = []event.RunID{s.ready, s.ready} }},
-	"5 a ready run is in another set":   {[]int{5}, func(s *state) { delete(s.Ready, class); s.Ready[store.Class{Queue: "x"}] = []event.RunID{s.ready} }},
-	"5 a parked run is in a ready set":  {[]int{5}, func(s *state) { s.Ready[class] = append(s.Ready[class], s.parked) }},
+	"5 a ready run is not in its set":   {[]int{5}, func(s *state) { delete(s.Ready, route) }},
+	"5 a ready run is in its set twice": {[]int{5}, func(s *state) { s.Ready[route] = []event.RunID{s.ready, s.ready} }},
+	"5 a ready run is in another set":   {[]int{5}, func(s *state) { delete(s.Ready, route); s.Ready[store.Route{Queue: "x"}] = []event.RunID{s.ready} }},
+	"5 a parked run is in a ready set":  {[]int{5}, func(s *state) { s.Ready[route] = append(s.Ready[route], s.parked) }},
 	"5 a ready run is overtaken": {[]int{5}, func(s *state) {
-		l, r := s.add(store.PlaceReady, event.Spec{})
+		l, r := s.add(store.StateReady, event.Spec{})
 		r.Priority = 1
-		s.Ready[class] = append(s.Ready[class], l.Run)
+		s.Ready[route] = append(s.Ready[route], l.Run)
 	}},
 	"5 an owned run is in no set":       {[]int{5}, func(s *state) { delete(s.Owned, s.owner) }},
 	"5 an owned run is in two sets":     {[]int{5, 6}, func(s *state) { s.Leases["b"] = store.Lease{Session: "b"}; s.Owned["b"] = []event.RunID{s.owned} }},
@@ -130,7 +130,7 @@ var placeDamage = map[string]damage{
 	"5 an owned run has no token":       {[]int{5}, func(s *state) { s.Runs[s.owned].Fence = store.Fence{Epoch: 2} }},
 	"5 a ready run has a token":         {[]int{5}, func(s *state) { s.Runs[s.ready].Fence.Token = s.token }},
 	"5 a parked run has an owner":       {[]int{5}, func(s *state) { s.Runs[s.parked].Owner = s.owner }},
-	"5 a run is in no place":            {[]int{5}, func(s *state) { s.Runs[s.next].Place = 0 }},
+	"5 a run is in no place":            {[]int{5}, func(s *state) { s.Runs[s.next].QueueState = 0 }},
 	"7 a parked run has mail":           {[]int{7}, func(s *state) { s.accept(s.parked) }},
 	"7 a timer is missing":              {[]int{7}, func(s *state) { delete(s.Timers, s.parked) }},
 	"7 a timer is late":                 {[]int{7}, func(s *state) { s.Timers[s.parked] = s.due.Add(time.Second) }},
@@ -142,7 +142,7 @@ var placeDamage = map[string]damage{
 	"7 a ready run has a timer":                {[]int{7}, func(s *state) { s.Timers[s.ready] = s.due }},
 	"7 a ready run has a due time":             {[]int{7}, func(s *state) { s.Runs[s.ready].Due = s.due }},
 	"8 an ended run has mail":                  {[]int{8}, func(s *state) { s.accept(s.ended) }},
-	"8 an ended run is in a ready set":         {[]int{8}, func(s *state) { s.Ready[class] = append(s.Ready[class], s.ended) }},
+	"8 an ended run is in a ready set":         {[]int{8}, func(s *state) { s.Ready[route] = append(s.Ready[route], s.ended) }},
 	"8 an ended run has a timer":               {[]int{8}, func(s *state) { s.Timers[s.ended] = s.due }},
 	"8 an ended run has a due time":            {[]int{8}, func(s *state) { s.Runs[s.ended].Due = s.due }},
 	"8 an ended run is in an owned set":        {[]int{8}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], s.ended) }},
@@ -187,7 +187,7 @@ var indexDamage = map[string]damage{
 	"9 a lined run is in a line twice":    {[]int{9}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.lined) }},
 	"9 a parked run is in a line":         {[]int{9}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.active) }},
 	"9 a stranger is in a line": {[]int{9}, func(s *state) {
-		s.Runs[s.next].Place = store.PlaceLined
+		s.Runs[s.next].QueueState = store.StateQueued
 		s.Lines["order"] = append(s.Lines["order"], s.next)
 	}},
 	"10 an unread item was not accepted":  {[]int{10}, func(s *state) { delete(s.Seen[s.owned], s.unread) }},
@@ -204,12 +204,12 @@ var indexDamage = map[string]damage{
 	"12 a sender does not exist":          {[]int{12}, func(s *state) { s.Outbox[0].From = "wrun_x" }},
 	"12 a record is there twice":          {[]int{12}, func(s *state) { s.Outbox = append(s.Outbox, s.Outbox[0]) }},
 	"12 a record is in no phase":          {[]int{12}, func(s *state) { s.Outbox[0].Phase = 0 }},
-	"14 a birth that nobody confirms":     {[]int{14}, func(s *state) { s.drop(s.fresh); s.outlast() }},
+	"14 a creation that nobody confirms":  {[]int{14}, func(s *state) { s.drop(s.fresh); s.outlast() }},
 	"14 an item that nobody confirms":     {[]int{14}, func(s *state) { s.drop(s.answered); s.outlast() }},
-	"16 a kept item was not accepted":     {[]int{16}, func(s *state) { s.Kept[s.born] = append(s.Kept[s.born], "x") }},
+	"16 a kept item was not accepted":     {[]int{16}, func(s *state) { s.Kept[s.child] = append(s.Kept[s.child], "x") }},
 	"16 a kept item is of no chain":       {[]int{16}, func(s *state) { s.Kept["wrun_x"] = []event.ItemID{"x"} }},
-	"15 ready runs are not announced":     {[]int{15}, func(s *state) { s.leaveAlone(); delete(s.Wakes, class) }},
-	"16 a ready run does not exist":       {[]int{16}, func(s *state) { s.Ready[class] = append(s.Ready[class], "wrun_x") }},
+	"15 ready runs are not announced":     {[]int{15}, func(s *state) { s.leaveAlone(); delete(s.Wakes, route) }},
+	"16 a ready run does not exist":       {[]int{16}, func(s *state) { s.Ready[route] = append(s.Ready[route], "wrun_x") }},
 	"16 an owned run does not exist":      {[]int{16}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], "wrun_x") }},
 	"16 a run with mail does not exist":   {[]int{16}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], "wrun_x") }},
 	"16 a lined run does not exist":       {[]int{16}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], "wrun_x") }},

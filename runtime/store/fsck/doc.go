@@ -8,7 +8,7 @@
 //
 // # Repair
 //
-// [Repair] does so for a whole store that is a [store.Repairer], and mends it: it
+// [Repair] does so for a whole store that is a [store.Repairer], and repairs it: it
 // works out from the log of a run what must be kept beside it, and has the store
 // write that in one action, with an entry in the audit trail that names the
 // reason. There is one mechanism for all kinds of damage. A run that has ended is

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// ExampleRepair looks first, and then mends.
+// ExampleRepair looks first, and then repairs.
 func ExampleRepair() {
 	st := memstore.New()
 	defer st.Close()

@@ -101,7 +101,7 @@ type checker struct {
 	logs     map[event.RunID]*history
 	cfg      Config
 
-	readyIn map[event.RunID][]store.Class
+	readyIn map[event.RunID][]store.Route
 	ownedBy map[event.RunID][]store.SessionID
 	mailOf  map[event.RunID][]store.SessionID
 	linedAt map[event.RunID][]string
@@ -135,7 +135,7 @@ func newChecker(s *store.Snapshot) *checker {
 	return &checker{
 		Snapshot: s, logs: map[event.RunID]*history{}, audited: audited, later: later, records: records, sent: sent,
 		received: map[event.RunID]map[event.ItemID]bool{},
-		readyIn:  byRun(s.Ready, compareClasses),
+		readyIn:  byRun(s.Ready, compareRoutes),
 		ownedBy:  byRun(s.Owned, cmp.Compare[store.SessionID]),
 		mailOf:   byRun(s.Mail, cmp.Compare[store.SessionID]),
 		linedAt:  byRun(s.Lines, cmp.Compare[string]),
@@ -153,7 +153,7 @@ func byRun[K comparable](sets map[K][]event.RunID, order func(a, b K) int) map[e
 	return in
 }
 
-func compareClasses(a, b store.Class) int {
+func compareRoutes(a, b store.Route) int {
 	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
 }
 

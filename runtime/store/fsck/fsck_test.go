@@ -17,7 +17,7 @@ import (
 
 const ttl = 30 * time.Second
 
-var class = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
 // state is a snapshot of an intact store with a run in every place, and what a
 // test needs to go on from there.
@@ -33,8 +33,8 @@ type state struct {
 	due                                                                                  time.Time
 	unread, read                                                                         event.ItemID
 
-	sender, born             event.RunID
-	fresh, answered, settled event.ItemID // records: of the start of born, of a kept item, and a note
+	sender, child            event.RunID
+	fresh, answered, settled event.ItemID // records: of the start of child, of a kept item, and a note
 }
 
 func intact(t *testing.T) *state {
@@ -45,9 +45,9 @@ func intact(t *testing.T) *state {
 	s.Snapshot = &store.Snapshot{
 		Now: s.clock.Now(), Runs: map[event.RunID]*store.RunState{},
 		Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{}, Lines: map[string][]event.RunID{},
-		Seen: map[event.RunID]map[event.ItemID]time.Time{}, Ready: map[store.Class][]event.RunID{},
+		Seen: map[event.RunID]map[event.ItemID]time.Time{}, Ready: map[store.Route][]event.RunID{},
 		Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
-		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
+		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
 		Streams: map[event.RunID]map[string]store.StreamState{},
 	}
@@ -69,14 +69,14 @@ func intact(t *testing.T) *state {
 }
 
 // add adds a run with its first frame.
-func (s *state) add(place store.Place, spec event.Spec) (*storetest.Log, *store.RunState) {
-	spec.Workflow, spec.Queue = class.Workflow, class.Queue
+func (s *state) add(place store.QueueState, spec event.Spec) (*storetest.Log, *store.RunState) {
+	spec.Workflow, spec.Queue = route.Workflow, route.Queue
 	l := storetest.NewLog(s.ids, s.clock, s.ids.Run(s.Now, 0), spec)
 	c := l.Create()
 	r := &store.RunState{
 		Record: store.Record{
-			Run: l.Run, Chain: l.Run, WorkflowID: spec.WorkflowID, Class: class, Tags: spec.Tags, Parent: spec.Parent, Root: spec.Root,
-			Place: place, Status: event.StatusPending, N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: s.Now,
+			Run: l.Run, Chain: l.Run, WorkflowID: spec.WorkflowID, Route: route, Tags: spec.Tags, Parent: spec.Parent, Root: spec.Root,
+			QueueState: place, Status: event.StatusPending, N: 1, Seq: c.Seq, Last: c.CommitID, CreatedAt: s.Now,
 			Retention: stdcmp.Or(c.Retention, store.DefaultRetention),
 		},
 		Frames: [][]byte{c.Frame},
@@ -91,21 +91,21 @@ func (s *state) write(run event.RunID, epoch uint64, token event.Token, events .
 	c := l.Commit(store.Fence{Epoch: epoch, Token: token}, events...)
 	l.Accept(c)
 	r.Frames = append(r.Frames, c.Frame)
-	r.N, r.Seq, r.Last, r.Fence.Epoch = r.N+1, c.Last, c.CID, max(epoch, r.Fence.Epoch)
+	r.N, r.Seq, r.Last, r.Fence.Epoch = r.N+1, c.Last, c.CommitID, max(epoch, r.Fence.Epoch)
 }
 
 func (s *state) addReady() {
-	l, r := s.add(store.PlaceReady, event.Spec{Tags: map[string]string{"customer": "7"}})
+	l, r := s.add(store.StateReady, event.Spec{Tags: map[string]string{"customer": "7"}})
 	s.ready = l.Run
 	s.write(l.Run, 1, s.ids.Token(), l.Work()...)
 	r.Recoveries, r.Fence.Epoch, r.Status = 1, 2, event.StatusRunning
 	s.Audit = append(s.Audit, store.AuditEntry{Time: s.Now, Run: l.Run, Reason: store.ReasonExpiredClaim, Owner: "gone", Epoch: 1})
-	s.Ready[class] = []event.RunID{l.Run}
-	s.Wakes[class] = true
+	s.Ready[route] = []event.RunID{l.Run}
+	s.Wakes[route] = true
 }
 
 func (s *state) addOwned() {
-	l, r := s.add(store.PlaceOwned, event.Spec{})
+	l, r := s.add(store.StateOwned, event.Spec{})
 	s.owned = l.Run
 	s.write(l.Run, 1, s.token, l.Receive(store.Item{ID: s.read, Body: []byte(`1`)})...)
 	r.Fence, r.Owner = store.Fence{Epoch: 1, Token: s.token}, s.owner
@@ -116,17 +116,17 @@ func (s *state) addOwned() {
 }
 
 func (s *state) addParked() {
-	l, r := s.add(store.PlaceParked, event.Spec{})
+	l, r := s.add(store.StateParked, event.Spec{})
 	s.parked = l.Run
 	s.write(l.Run, 1, s.ids.Token(), l.Sleep(s.due)...)
 	r.Due, r.Status = s.due, event.StatusSleeping
 	s.Timers[l.Run] = s.due
 
-	l, r = s.add(store.PlaceBlocked, event.Spec{})
+	l, r = s.add(store.StateBlocked, event.Spec{})
 	s.blocked = l.Run
 	r.Status = event.StatusBlocked
 
-	l, r = s.add(store.PlaceParked, event.Spec{}) // created for later, with an item
+	l, r = s.add(store.StateParked, event.Spec{}) // created for later, with an item
 	s.later = l.Run
 	r.Due = s.due
 	s.Timers[l.Run] = s.due
@@ -149,17 +149,17 @@ func (s *state) hide(run event.RunID) {
 
 // addNamed adds an ended, an active and a lined run of one workflow id.
 func (s *state) addNamed() {
-	l, r := s.add(store.PlaceEnded, event.Spec{WorkflowID: "order", Retention: time.Hour})
+	l, r := s.add(store.StateEnded, event.Spec{WorkflowID: "order", Retention: time.Hour})
 	s.ended = l.Run
 	s.write(l.Run, 1, s.ids.Token(), l.End(event.StatusCompleted)...)
 	r.Status = event.StatusCompleted
 	s.end(r)
 
-	l, _ = s.add(store.PlaceParked, event.Spec{WorkflowID: "order"})
+	l, _ = s.add(store.StateParked, event.Spec{WorkflowID: "order"})
 	s.active = l.Run
 	s.write(l.Run, 1, s.ids.Token(), l.Sleep(time.Time{})...)
 
-	l, _ = s.add(store.PlaceLined, event.Spec{WorkflowID: "order"})
+	l, _ = s.add(store.StateQueued, event.Spec{WorkflowID: "order"})
 	s.lined = l.Run
 	s.LastEnded["order"], s.Active["order"], s.Lines["order"] = s.ended, s.active, []event.RunID{s.lined}
 }
@@ -167,8 +167,8 @@ func (s *state) addNamed() {
 // addChain adds a run that has continued, with an item that it handed to its continuation.
 func (s *state) addChain() {
 	carried, token := store.Item{ID: s.ids.Item(), Body: []byte(`1`)}, s.ids.Token()
-	l, r := s.add(store.PlaceEnded, event.Spec{})
-	next, n := s.add(store.PlaceParked, event.Spec{ContinuedOf: l.Run})
+	l, r := s.add(store.StateEnded, event.Spec{})
+	next, n := s.add(store.StateParked, event.Spec{ContinuedOf: l.Run})
 	s.continued, s.next = l.Run, next.Run
 	s.write(l.Run, 1, token, l.Receive(carried)...)
 	s.write(l.Run, 1, token, event.Event{Type: event.RunContinued, Next: next.Run})
@@ -191,25 +191,25 @@ func (s *state) begin(carried ...store.Item) {
 	}
 	c := l.Commit(store.Fence{}, events...)
 	l.Accept(c)
-	r.Frames, r.Last, r.Seq = [][]byte{c.Frame}, c.CID, c.Last
+	r.Frames, r.Last, r.Seq = [][]byte{c.Frame}, c.CommitID, c.Last
 }
 
 // addOutbox adds a run that has ended and left records, and what they have left
 // with their receivers.
 func (s *state) addOutbox() {
-	l, r := s.add(store.PlaceEnded, event.Spec{})
+	l, r := s.add(store.StateEnded, event.Spec{})
 	s.sender, s.fresh, s.answered, s.settled = l.Run, s.ids.Item(), s.ids.Item(), s.ids.Item()
 	s.write(l.Run, 1, s.ids.Token(), l.End(event.StatusFailed)...)
 	r.Status, r.EndedAt = event.StatusFailed, s.Now
 
-	l, r = s.add(store.PlaceParked, event.Spec{})
-	s.born, r.Birth = l.Run, s.fresh
+	l, r = s.add(store.StateParked, event.Spec{})
+	s.child, r.CreatedBy = l.Run, s.fresh
 	for n, id := range []event.ItemID{s.fresh, s.answered, s.settled} {
-		send := store.Send{ID: id, To: s.born, Body: []byte("do it")}
+		send := store.Send{ID: id, To: s.child, Body: []byte("do it")}
 		s.Outbox = append(s.Outbox, store.Outgoing{Send: send, From: s.sender, Phase: store.Phase(n + 1), Since: s.Now})
 	}
-	s.Seen[s.born] = map[event.ItemID]time.Time{s.answered: s.Now}
-	s.Kept[s.born] = []event.ItemID{s.answered}
+	s.Seen[s.child] = map[event.ItemID]time.Time{s.answered: s.Now}
+	s.Kept[s.child] = []event.ItemID{s.answered}
 }
 
 // found checks a damaged store and compares the numbers of what was found.
@@ -283,8 +283,8 @@ func TestCheck_IsOrderedByInvariantAndRun(t *testing.T) {
 func TestCheck_AcceptsWhatIsAllowed(t *testing.T) {
 	for name, do := range map[string]func(s *state){
 		"an empty store":                      func(s *state) { s.Snapshot = &store.Snapshot{Now: s.Now} },
-		"a wake without ready runs":           func(s *state) { s.Wakes[store.Class{Queue: "other"}] = true },
-		"a wake that a worker has taken":      func(s *state) { delete(s.Wakes, class) },
+		"a wake without ready runs":           func(s *state) { s.Wakes[store.Route{Queue: "other"}] = true },
+		"a wake that a worker has taken":      func(s *state) { delete(s.Wakes, route) },
 		"a session that is being recovered":   func(s *state) { s.lease(func(l *store.Lease) { l.Recovering = true }) },
 		"a session whose lease is past":       func(s *state) { s.Now = s.Now.Add(time.Hour) },
 		"an old item that is forgotten":       func(s *state) { s.Now = s.Now.Add(25 * time.Hour); delete(s.Seen[s.owned], s.read) },
@@ -379,7 +379,7 @@ func (s *state) lease(change func(l *store.Lease)) {
 
 // timeout adds a parked run that sleeps until s.due and may take that long.
 func (s *state) timeout(limit time.Duration) {
-	l, r := s.add(store.PlaceParked, event.Spec{Timeout: limit})
+	l, r := s.add(store.StateParked, event.Spec{Timeout: limit})
 	s.limited = l.Run
 	s.write(l.Run, 1, s.ids.Token(), l.Sleep(s.due)...)
 	r.Due = s.Now.Add(limit)

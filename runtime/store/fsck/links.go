@@ -31,8 +31,8 @@ func (l *linker) suspect(ctx context.Context, partition int, p *planner) error {
 	return err
 }
 
-// mend checks the suspects, and mends what is wrong.
-func (l *linker) mend(ctx context.Context) error {
+// repair checks the suspects, and repairs what is wrong.
+func (l *linker) repair(ctx context.Context) error {
 	if len(l.suspects) == 0 {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (l *linker) mend(ctx context.Context) error {
 func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err error) {
 	sent, partial := map[event.ItemID]bool{}, false
 	for partition := range l.partitions {
-		exam, err := l.store.ExaminePartition(ctx, partition)
+		exam, err := l.store.ScanPartition(ctx, partition)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -94,12 +94,12 @@ func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err er
 // view is a partition as it was read.
 type view struct {
 	*planner
-	exam      store.Examination
+	exam      store.Scan
 	partition int
 }
 
-func (l *linker) read(ctx context.Context, partition int) (*planner, store.Examination, error) {
-	exam, err := l.store.ExaminePartition(ctx, partition)
+func (l *linker) read(ctx context.Context, partition int) (*planner, store.Scan, error) {
+	exam, err := l.store.ScanPartition(ctx, partition)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,20 +108,20 @@ func (l *linker) read(ctx context.Context, partition int) (*planner, store.Exami
 }
 
 // forgetLeft lets receivers forget what records have left that are in no outbox.
-func (p *planner) forgetLeft(exam store.Examination, sent map[event.ItemID]bool) []Fix {
+func (p *planner) forgetLeft(exam store.Scan, sent map[event.ItemID]bool) []Fix {
 	var fixes []Fix
 	for _, left := range p.left(sent) {
 		fix := p.linking(Fix{Run: left.run, Findings: []Finding{left.finding()}},
-			store.LinkMend{Run: left.run, Confirm: []event.ItemID{left.id}, Reason: store.ReasonWrongRecord, By: p.by})
+			store.LinkRepair{Run: left.run, Confirm: []event.ItemID{left.id}, Reason: store.ReasonWrongRecord, By: p.by})
 		fixes = append(fixes, bound(fix, exam))
 	}
 	return fixes
 }
 
 // bound makes a fix act on one scan, whatever it is given.
-func bound(fix Fix, exam store.Examination) Fix {
+func bound(fix Fix, exam store.Scan) Fix {
 	do := fix.do
-	fix.do = func(ctx context.Context, _ store.Examination) (bool, error) { return do(ctx, exam) }
+	fix.do = func(ctx context.Context, _ store.Scan) (bool, error) { return do(ctx, exam) }
 	return fix
 }
 
@@ -146,7 +146,7 @@ func (l *linker) begun(ctx context.Context, p *planner) ([]child, error) {
 			return nil, err
 		}
 		for i, c := range all {
-			if errors.Is(loaded[i].Err, store.ErrRunNotFound) || loaded[i].Record.Place == store.PlaceEnded {
+			if errors.Is(loaded[i].Err, store.ErrRunNotFound) || loaded[i].Record.QueueState == store.StateEnded {
 				suspects = append(suspects, c)
 			}
 		}
@@ -160,7 +160,7 @@ func (p *planner) children() []child {
 	var all []child
 	for r := range p.runs {
 		h := p.logs[r.Run]
-		if r.Place == store.PlaceEnded || !h.whole || h.fold.Run.Terminal() || h.underived {
+		if r.QueueState == store.StateEnded || !h.whole || h.fold.Run.Terminal() || h.underived {
 			continue
 		}
 		for _, c := range open(r.Run, &h.fold, r.Inbox) {
@@ -298,7 +298,7 @@ func (v view) begin(c child) Fix {
 		Invariant: 13, Run: c.parent, What: fmt.Sprintf("its log has begun child %s, which does not exist, and no record will create it", c.run),
 		Explain: "it waits for ever",
 	}
-	m := store.LinkMend{Run: c.parent, Reason: store.ReasonWrongRecord, By: v.by}
+	m := store.LinkRepair{Run: c.parent, Reason: store.ReasonWrongRecord, By: v.by}
 	records := map[event.ItemID]store.Outgoing{}
 	again := map[event.ItemID]bool{}
 	for _, o := range v.outboxOf(c.parent) {
@@ -319,7 +319,7 @@ func (v view) tell(last *store.RunState, c child) Fix {
 		Invariant: 13, Run: last.Run, What: fmt.Sprintf("it has ended, its parent %s does not know, and no record will tell", c.parent),
 		Explain: "the parent waits for ever",
 	}
-	m := store.LinkMend{Run: last.Run, Reason: store.ReasonWrongRecord, By: v.by}
+	m := store.LinkRepair{Run: last.Run, Reason: store.ReasonWrongRecord, By: v.by}
 	id := parcel.EndID(last.Run)
 	for _, s := range v.logs[last.Run].sends {
 		if s.ID == id {

@@ -15,7 +15,7 @@ type history struct {
 	whole bool // all of it could be read and folded
 	newer bool // it could not, because a newer release wrote it
 	// cid and epoch are those of the last frame that could be read.
-	cid   event.CID
+	cid   event.CommitID
 	epoch uint64
 	items []received
 	// causes are the records that the log has written, as far as that is known, and
@@ -63,17 +63,17 @@ func (c *checker) checkLog(r *store.RunState) *history {
 			return h
 		}
 		before = f
-		h.cid, h.epoch = f.CID, max(h.epoch, f.Epoch)
+		h.cid, h.epoch = f.CommitID, max(h.epoch, f.Epoch)
 	}
 	h.whole = true
-	if r.N != uint64(len(r.Frames)) || r.Seq != before.Last() || r.Last != before.CID {
+	if r.N != uint64(len(r.Frames)) || r.Seq != before.Last() || r.Last != before.CommitID {
 		c.find(1, r.Run, fmt.Sprintf("it is said to end with frame %d (%s), event %d; its log ends with frame %d (%s), event %d",
-			r.N, r.Last, r.Seq, len(r.Frames), before.CID, before.Last()), "no commit can continue the log")
+			r.N, r.Last, r.Seq, len(r.Frames), before.CommitID, before.Last()), "no commit can continue the log")
 	}
 	if r.Fence.Epoch < before.Epoch {
 		c.find(2, r.Run, fmt.Sprintf("its epoch is %d, that of its last frame %d", r.Fence.Epoch, before.Epoch), "an epoch would be given out twice")
 	}
-	if r.Place == store.PlaceOwned && r.Fence.Epoch == before.Epoch && r.Fence.Token != before.Token {
+	if r.QueueState == store.StateOwned && r.Fence.Epoch == before.Epoch && r.Fence.Token != before.Token {
 		c.find(2, r.Run, fmt.Sprintf("its last frame has epoch %d, like its owner, and another token", before.Epoch), "two writers share an epoch")
 	}
 	return h
@@ -81,10 +81,10 @@ func (c *checker) checkLog(r *store.RunState) *history {
 
 // checkSequence reports whether frame i continues the one before.
 func (c *checker) checkSequence(r *store.RunState, i int, before, f *event.Frame) bool {
-	var cid event.CID
+	var cid event.CommitID
 	last := uint64(0)
 	if before != nil {
-		cid, last = before.CID, before.Last()
+		cid, last = before.CommitID, before.Last()
 	}
 	if f.Prev != cid {
 		c.lasting(1, r.Run, fmt.Sprintf("frame %d follows frame %s, but comes after %s", i+1, f.Prev, cid), "a frame is missing or foreign")

@@ -28,7 +28,7 @@ func (c *checker) checkNames() {
 		}
 	}
 	for r := range c.runs {
-		if r.Place != store.PlaceEnded {
+		if r.QueueState != store.StateEnded {
 			c.checkNameOf(r)
 		}
 	}
@@ -45,19 +45,19 @@ func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and has continued", what, wid), "starts of the workflow id are answered with a run whose work goes on")
 	case r.Hidden && ended:
 		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and was deleted", what, wid), "starts of the workflow id are answered with a run that nobody can find")
-	case (r.Place == store.PlaceEnded) != ended:
-		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and is %s", what, wid, r.Place), "starts of the workflow id are answered wrongly")
+	case (r.QueueState == store.StateEnded) != ended:
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and is %s", what, wid, r.QueueState), "starts of the workflow id are answered wrongly")
 	}
 }
 
 // checkNameOf checks that a run that has not ended is known to its workflow id.
 func (c *checker) checkNameOf(r *store.RunState) {
 	lines := c.linedAt[r.Run]
-	if lined := r.Place == store.PlaceLined; lined != (len(lines) == 1) {
-		c.find(9, r.Run, fmt.Sprintf("it is %s, and stands in the lines of %q", r.Place, lines), "it starts never, twice, or too early")
+	if lined := r.QueueState == store.StateQueued; lined != (len(lines) == 1) {
+		c.find(9, r.Run, fmt.Sprintf("it is %s, and stands in the lines of %q", r.QueueState, lines), "it starts never, twice, or too early")
 		return
 	}
 	if r.WorkflowID != "" && c.Active[r.WorkflowID] != r.Run && len(lines) == 0 {
-		c.find(9, r.Run, fmt.Sprintf("it is %s, and neither active nor in line for its workflow id %q", r.Place, r.WorkflowID), "two runs of the workflow id could be active")
+		c.find(9, r.Run, fmt.Sprintf("it is %s, and neither active nor in line for its workflow id %q", r.QueueState, r.WorkflowID), "two runs of the workflow id could be active")
 	}
 }

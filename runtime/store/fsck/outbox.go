@@ -98,14 +98,14 @@ func (c *checker) checkLeft() {
 
 // left is the trace of a record at its receiver.
 type left struct {
-	run   event.RunID // the receiver, or the first run of its chain
-	id    event.ItemID
-	birth bool // the record has created the run
+	run     event.RunID // the receiver, or the first run of its chain
+	id      event.ItemID
+	creates bool // the record has created the run
 }
 
 func (l left) finding() Finding {
 	what := "item %s is remembered until it is confirmed, and is in no outbox"
-	if l.birth {
+	if l.creates {
 		what = "record %s has created it, and is in no outbox"
 	}
 	return Finding{Invariant: 14, Run: l.run, What: fmt.Sprintf(what, l.id), Explain: "nobody will ever confirm it, and it is kept for ever"}
@@ -117,8 +117,8 @@ func (c *checker) left(sent map[event.ItemID]bool) []left {
 	const late = settling + store.Horizon
 	var all []left
 	for r := range c.runs {
-		if r.Birth != "" && !sent[r.Birth] && c.Now.Sub(r.CreatedAt) > late {
-			all = append(all, left{r.Run, r.Birth, true})
+		if r.CreatedBy != "" && !sent[r.CreatedBy] && c.Now.Sub(r.CreatedAt) > late {
+			all = append(all, left{r.Run, r.CreatedBy, true})
 		}
 	}
 	for _, chain := range slices.Sorted(maps.Keys(c.Kept)) {

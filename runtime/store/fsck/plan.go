@@ -17,8 +17,8 @@ type planner struct {
 	by    store.SessionID
 	names map[string]*named
 	wids  map[event.RunID]string // of runs that can be found, by their logs if those tell
-	// mended are the runs for which there is a repair of their own.
-	mended map[event.RunID]bool
+	// repaired are the runs for which there is a repair of their own.
+	repaired map[event.RunID]bool
 
 	about   map[event.RunID][]Finding // of runs that can be found
 	linked  map[event.RunID][]Finding // about the outbox of a run, which may not exist
@@ -28,20 +28,20 @@ type planner struct {
 
 // plan returns what is broken, and what to do about it in the order in which to do
 // it, and what it was decided by.
-func plan(exam store.Examination, opts *Options) (*planner, []Fix) {
+func plan(exam store.Scan, opts *Options) (*planner, []Fix) {
 	cfg := Config{sends: parcel.Sends}
 	if opts.check != nil {
 		cfg = *opts.check
 	}
 	cfg.partial = true
 	p := &planner{
-		checker: cfg.check(exam.Snapshot()), by: opts.By, names: map[string]*named{}, wids: map[event.RunID]string{}, mended: map[event.RunID]bool{},
+		checker: cfg.check(exam.Snapshot()), by: opts.By, names: map[string]*named{}, wids: map[event.RunID]string{}, repaired: map[event.RunID]bool{},
 		about: map[event.RunID][]Finding{}, gone: map[event.RunID][]Finding{}, linked: map[event.RunID][]Finding{},
 	}
 	for _, found := range p.findings {
 		p.sortOut(found)
 	}
-	repairs := p.flaws(exam.Flaws())
+	repairs := p.defects(exam.Defects())
 	sortFindings(p.findings)
 	p.nameAll()
 	for _, id := range slices.Sorted(maps.Keys(p.gone)) {
@@ -53,7 +53,7 @@ func plan(exam store.Examination, opts *Options) (*planner, []Fix) {
 	for r := range p.runs {
 		if repair, broken := p.run(r); broken {
 			repairs = append(repairs, repair)
-			p.mended[r.Run] = repair.do != nil
+			p.repaired[r.Run] = repair.do != nil
 		}
 	}
 	for _, wid := range slices.Sorted(maps.Keys(p.names)) {
@@ -85,18 +85,18 @@ func (p *planner) sortOut(f Finding) {
 	}
 }
 
-// flaws adds the defects that the store has found itself to the findings, and returns the
+// defects adds the defects that the store has found itself to the findings, and returns the
 // fixes that the store offers.
-func (p *planner) flaws(flaws []store.Flaw) []Fix {
+func (p *planner) defects(defects []store.Defect) []Fix {
 	var repairs []Fix
-	for _, f := range flaws {
+	for _, f := range defects {
 		found := Finding{Invariant: f.Invariant, Run: f.Run, What: f.What, Explain: f.Explain}
 		p.findings = append(p.findings, found)
 		switch {
-		case f.Mend != "":
+		case f.Repair != "":
 			repairs = append(repairs, Fix{
-				Run: f.Run, Findings: []Finding{found}, Action: f.Mend, first: true,
-				do: func(ctx context.Context, e store.Examination) (bool, error) { return e.MendFlaw(ctx, f) },
+				Run: f.Run, Findings: []Finding{found}, Action: f.Repair, first: true,
+				do: func(ctx context.Context, e store.Scan) (bool, error) { return e.RepairDefect(ctx, f) },
 			})
 		default:
 			p.sortOut(found)
@@ -109,7 +109,7 @@ func (p *planner) flaws(flaws []store.Flaw) []Fix {
 func (p *planner) forget(id event.RunID) Fix {
 	return Fix{
 		Run: id, Findings: p.gone[id], Action: "remove everything that is kept under its id",
-		do: func(ctx context.Context, e store.Examination) (bool, error) { return e.Forget(ctx, id) },
+		do: func(ctx context.Context, e store.Scan) (bool, error) { return e.Forget(ctx, id) },
 	}
 }
 
@@ -131,7 +131,7 @@ func (p *planner) run(r *store.RunState) (Fix, bool) {
 	m := p.rebuild(r, h)
 	repair.Reason, repair.Action = p.reason(r, h, &m.Record), p.describe(r, &m.Record)
 	m.Reason, m.By = repair.Reason, p.by
-	repair.do = func(ctx context.Context, e store.Examination) (bool, error) { return e.MendRun(ctx, m) }
+	repair.do = func(ctx context.Context, e store.Scan) (bool, error) { return e.RepairRun(ctx, m) }
 	return repair, true
 }
 
@@ -144,33 +144,33 @@ func (c *checker) damaged(r *store.RunState) bool {
 }
 
 // lost reports whether nothing but the log of a run is left.
-func lost(r *store.RunState) bool { return r.Place == 0 && r.N == 0 && r.Last == event.CID{} }
+func lost(r *store.RunState) bool { return r.QueueState == 0 && r.N == 0 && r.Last == event.CommitID{} }
 
 // block sets a run aside whose log is damaged.
 func (p *planner) block(repair Fix, r *store.RunState) Fix {
 	const hint = "bring its log back from a backup, or start it again"
 	h := p.logs[r.Run]
 	switch {
-	case r.Place == store.PlaceEnded:
+	case r.QueueState == store.StateEnded:
 		repair.Why = "its log is damaged, and it has ended: it is kept until it is purged"
-	case r.Place == store.PlaceBlocked:
+	case r.QueueState == store.StateBlocked:
 		repair.Why = "its log is damaged, and it is blocked: " + hint
-	case r.Place == store.PlaceLined:
+	case r.QueueState == store.StateQueued:
 		repair.Why = "its log is damaged, and it waits in line: it is blocked when its turn comes"
 	case p.healthy(r):
 		repair.Why = "its log is damaged, and its owner is at work: it is blocked once its owner gives it back"
 	case lost(r) && h.fold.Spec == nil:
 		repair.Why = "neither its log nor anything else says what it is"
 	default:
-		m := store.RunMend{Record: r.Record, Reason: store.ReasonDamagedLog, By: p.by}
+		m := store.RunRepair{Record: r.Record, Reason: store.ReasonDamagedLog, By: p.by}
 		if lost(r) {
 			m.Record = p.rebuild(r, h).Record
 		}
-		m.Record.Place, m.Record.Status = store.PlaceBlocked, event.StatusBlocked
+		m.Record.QueueState, m.Record.Status = store.StateBlocked, event.StatusBlocked
 		m.Record.Fence, m.Record.Owner, m.Record.Due = store.Fence{Epoch: p.epoch(r)}, "", noTime
 		m.Notes = map[string][]byte{noteBlocked: []byte(repair.Findings[0].String() + ": " + hint)}
 		repair.Reason, repair.Action = m.Reason, "block it: its log is damaged; "+hint
-		repair.do = func(ctx context.Context, e store.Examination) (bool, error) { return e.MendRun(ctx, m) }
+		repair.do = func(ctx context.Context, e store.Scan) (bool, error) { return e.RepairRun(ctx, m) }
 	}
 	return repair
 }
@@ -184,21 +184,21 @@ func (p *planner) describe(r *store.RunState, to *store.Record) string {
 	if lost(r) {
 		what = "make its record from its log"
 	}
-	switch to.Place {
-	case store.PlaceReady:
+	switch to.QueueState {
+	case store.StateReady:
 		what += ", and make it ready: a worker replays it"
-	case store.PlaceOwned:
+	case store.StateOwned:
 		what += ", and leave it with its owner"
-	case store.PlaceParked:
+	case store.StateParked:
 		what += ", and park it"
 		if !to.Due.IsZero() {
 			what += fmt.Sprintf(" until %v", to.Due)
 		}
-	case store.PlaceBlocked:
+	case store.StateBlocked:
 		what += ", and leave it blocked"
-	case store.PlaceLined:
+	case store.StateQueued:
 		what += fmt.Sprintf(", and line it up for workflow id %q", to.WorkflowID)
-	case store.PlaceEnded:
+	case store.StateEnded:
 		what += ", and end it as " + string(to.Status)
 	}
 	return what

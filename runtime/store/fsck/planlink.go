@@ -18,7 +18,7 @@ import (
 // has done, or if nobody can ever deliver it.
 func (p *planner) link(id event.RunID) Fix {
 	fix := Fix{Run: id, Findings: p.linked[id]}
-	m := store.LinkMend{Run: id, Reason: store.ReasonWrongRecord, By: p.by}
+	m := store.LinkRepair{Run: id, Reason: store.ReasonWrongRecord, By: p.by}
 	if p.Runs[id] == nil {
 		p.disown(&m)
 		fix.Why = "its sender is lost, and it may not have been delivered yet: restore its sender from a backup"
@@ -32,16 +32,16 @@ func (p *planner) link(id event.RunID) Fix {
 }
 
 // linking returns the fix of the links of a run.
-func (p *planner) linking(fix Fix, m store.LinkMend) Fix {
+func (p *planner) linking(fix Fix, m store.LinkRepair) Fix {
 	fix.Why, fix.Action = "", describeLinks(&m)
 	if p.Runs[m.Run] != nil {
 		fix.Reason = m.Reason
 	}
-	fix.do = func(ctx context.Context, e store.Examination) (bool, error) { return e.MendLinks(ctx, m) }
+	fix.do = func(ctx context.Context, e store.Scan) (bool, error) { return e.RepairLinks(ctx, m) }
 	return fix
 }
 
-func describeLinks(m *store.LinkMend) string {
+func describeLinks(m *store.LinkRepair) string {
 	written := map[event.ItemID]bool{}
 	var all []string
 	for _, s := range m.Write {
@@ -89,7 +89,7 @@ func newer(o *store.Outgoing) bool { return errors.Is(parcel.Check(o), parcel.Er
 
 // disown removes records whose sender does not exist, unless they may not have
 // arrived: an answered one is only sent again in case of a loss.
-func (p *planner) disown(m *store.LinkMend) {
+func (p *planner) disown(m *store.LinkRepair) {
 	for _, o := range p.outboxOf(m.Run) {
 		if o.Phase != store.PhaseFresh || !sound(&o) && !newer(&o) {
 			m.Remove = append(m.Remove, o)
@@ -111,7 +111,7 @@ func (p *planner) disown(m *store.LinkMend) {
 // day, and for longer if it was to start a child or to tell of an end.
 //
 // It returns what to say if nothing can be done.
-func (p *planner) resend(m *store.LinkMend, h *history) (why string) {
+func (p *planner) resend(m *store.LinkRepair, h *history) (why string) {
 	why = "it is there more than once, and what one of them does, the other one undoes"
 	told := h.whole && !h.underived && !p.damaged(p.Runs[m.Run])
 	sends, records, write := slices.Clone(h.sends), map[event.ItemID]store.Outgoing{}, map[event.ItemID]bool{}
@@ -143,7 +143,7 @@ func (p *planner) resend(m *store.LinkMend, h *history) (why string) {
 
 // rewrite adds to m what it takes to write records again. Those of the same
 // receiver that were caused later, and are not notes, follow them.
-func rewrite(m *store.LinkMend, sends []store.Send, records map[event.ItemID]store.Outgoing, again map[event.ItemID]bool) {
+func rewrite(m *store.LinkRepair, sends []store.Send, records map[event.ItemID]store.Outgoing, again map[event.ItemID]bool) {
 	behind, done := map[event.RunID]bool{}, map[event.ItemID]bool{}
 	for _, s := range sends {
 		o, there := records[s.ID]

@@ -14,8 +14,8 @@ import (
 // named holds the run that a workflow id leads to, and the run that it should.
 type named struct {
 	wid      string
-	was      store.NameMend
-	want     store.NameMend
+	was      store.NameRepair
+	want     store.NameRepair
 	living   []event.RunID // that have not ended, by id
 	ended    []event.RunID // of those not deleted
 	findings []Finding
@@ -38,7 +38,7 @@ func (p *planner) nameAll() {
 		p.named(wid).was.Line = line
 	}
 	for r := range p.runs {
-		wid, ended := r.WorkflowID, r.Place == store.PlaceEnded
+		wid, ended := r.WorkflowID, r.QueueState == store.StateEnded
 		if !p.damaged(r) {
 			wid, ended = p.logs[r.Run].fold.Spec.WorkflowID, p.logs[r.Run].fold.Run.Terminal()
 		}
@@ -94,7 +94,7 @@ func (p *planner) decide(n *named) {
 func (p *planner) outOfLine(runs []event.RunID) []event.RunID {
 	var out []event.RunID
 	for _, id := range runs {
-		if r := p.Runs[id]; r.Place != store.PlaceLined && r.Place != 0 {
+		if r := p.Runs[id]; r.QueueState != store.StateQueued && r.QueueState != 0 {
 			out = append(out, id)
 		}
 	}
@@ -104,7 +104,7 @@ func (p *planner) outOfLine(runs []event.RunID) []event.RunID {
 // lastOf returns the last run that ended. None is known is right, too, once that
 // run was purged; it is not while a run that has ended was not known to have.
 func (p *planner) lastOf(n *named) event.RunID {
-	unknown := slices.ContainsFunc(n.ended, func(id event.RunID) bool { return p.Runs[id].Place != store.PlaceEnded })
+	unknown := slices.ContainsFunc(n.ended, func(id event.RunID) bool { return p.Runs[id].QueueState != store.StateEnded })
 	if !unknown && (n.was.Last == "" || slices.Contains(n.ended, n.was.Last)) {
 		return n.was.Last
 	}
@@ -133,7 +133,7 @@ func (p *planner) lines(id event.RunID) bool {
 // moves reports whether a run must leave its place, or what it is in line for,
 // because of its workflow id.
 func (p *planner) moves(r *store.RunState) bool {
-	return r.Place != store.PlaceEnded && !p.damaged(r) && !p.logs[r.Run].fold.Run.Terminal() && p.lines(r.Run) != (r.Place == store.PlaceLined)
+	return r.QueueState != store.StateEnded && !p.damaged(r) && !p.logs[r.Run].fold.Run.Terminal() && p.lines(r.Run) != (r.QueueState == store.StateQueued)
 }
 
 // takeNameFindings leaves to the repair of a workflow id what its runs are not
@@ -156,10 +156,10 @@ func (p *planner) takeNameFindings(n *named) {
 }
 
 // witness returns the run whose audit trail tells of the repair of a workflow id:
-// one that it leads to, and that is not mended itself.
+// one that it leads to, and that is not repaired itself.
 func (p *planner) witness(n *named) event.RunID {
 	for _, id := range slices.Concat([]event.RunID{n.want.Active, n.want.Last}, n.want.Line) {
-		if id != "" && !p.mended[id] {
+		if id != "" && !p.repaired[id] {
 			return id
 		}
 	}
@@ -178,7 +178,7 @@ func (p *planner) name(n *named) Fix {
 	repair := Fix{
 		WorkflowID: n.wid, Findings: n.findings, Reason: m.Reason,
 		Action: fmt.Sprintf("make it lead to: active %s, in line %v, last ended %s", text(m.Active), m.Line, text(m.Last)),
-		do:     func(ctx context.Context, e store.Examination) (bool, error) { return e.MendName(ctx, m) },
+		do:     func(ctx context.Context, e store.Scan) (bool, error) { return e.RepairName(ctx, m) },
 	}
 	if repair.Findings == nil {
 		repair.Findings = []Finding{}

@@ -17,11 +17,11 @@ const dedupe = 24 * time.Hour
 // rebuild makes the record of a run from its log. What the log does not
 // say is kept as it is: a priority of zero, which older logs have, when it was created
 // for later, and how often it was recovered.
-func (p *planner) rebuild(r *store.RunState, h *history) store.RunMend {
-	spec, m := h.fold.Spec, store.RunMend{Record: r.Record}
+func (p *planner) rebuild(r *store.RunState, h *history) store.RunRepair {
+	spec, m := h.fold.Spec, store.RunRepair{Record: r.Record}
 	rec := &m.Record
 	rec.Chain = p.chainOf(r, h)
-	rec.WorkflowID, rec.Class = spec.WorkflowID, store.Class{Queue: spec.Queue, Workflow: spec.Workflow}
+	rec.WorkflowID, rec.Route = spec.WorkflowID, store.Route{Queue: spec.Queue, Workflow: spec.Workflow}
 	rec.Priority = cmp.Or(spec.Priority, rec.Priority)
 	rec.Tags, rec.Parent, rec.Root = spec.Tags, spec.Parent, spec.Root
 	rec.N, rec.Seq, rec.Last = uint64(len(r.Frames)), h.fold.Seq, h.cid
@@ -32,7 +32,7 @@ func (p *planner) rebuild(r *store.RunState, h *history) store.RunMend {
 	}
 	rec.Retention = cmp.Or(max(spec.Retention, 0), max(r.Retention, 0), store.DefaultRetention)
 	p.put(r, h, rec)
-	m.Hidden = r.Hidden && rec.Place == store.PlaceEnded
+	m.Hidden = r.Hidden && rec.QueueState == store.StateEnded
 	m.Remember, m.Drop = p.items(r, rec.Chain)
 	return m
 }
@@ -47,25 +47,25 @@ func (p *planner) put(r *store.RunState, h *history, rec *store.Record) {
 	}
 	switch {
 	case h.fold.Run.Terminal():
-		rec.Place, rec.Status, rec.EndedAt = store.PlaceEnded, h.fold.Status(), r.EndedAt
+		rec.QueueState, rec.Status, rec.EndedAt = store.StateEnded, h.fold.Status(), r.EndedAt
 		if rec.EndedAt.IsZero() {
 			rec.EndedAt = h.fold.EndedAt
 		}
 	case p.lines(r.Run):
-		rec.Place = store.PlaceLined
+		rec.QueueState = store.StateQueued
 	case p.stays(r, h, rec):
-		rec.Place, rec.Owner, rec.Fence = store.PlaceOwned, owner, fence
-	case r.Place == store.PlaceParked && p.current(r, h) && p.mayPark(r, h):
-		rec.Place, rec.Due = store.PlaceParked, due
+		rec.QueueState, rec.Owner, rec.Fence = store.StateOwned, owner, fence
+	case r.QueueState == store.StateParked && p.current(r, h) && p.mayPark(r, h):
+		rec.QueueState, rec.Due = store.StateParked, due
 		if due.IsZero() {
 			rec.Due = p.Timers[r.Run]
 		}
-	case r.Place == store.PlaceBlocked && p.current(r, h):
-		rec.Place = store.PlaceBlocked
+	case r.QueueState == store.StateBlocked && p.current(r, h):
+		rec.QueueState = store.StateBlocked
 	default:
-		rec.Place = store.PlaceReady
+		rec.QueueState = store.StateReady
 	}
-	if rec.Status == event.StatusBlocked && rec.Place != store.PlaceBlocked {
+	if rec.Status == event.StatusBlocked && rec.QueueState != store.StateBlocked {
 		rec.Status = h.fold.Status()
 	}
 }
@@ -90,7 +90,7 @@ func (c *checker) healthy(r *store.RunState) bool {
 	lease, alive := c.Leases[r.Owner]
 	_, timed := c.Timers[r.Run]
 	mail := c.mailOf[r.Run]
-	return r.Place == store.PlaceOwned && alive && !lease.Recovering && r.Owner != "" && r.Fence.Token != (event.Token{}) &&
+	return r.QueueState == store.StateOwned && alive && !lease.Recovering && r.Owner != "" && r.Fence.Token != (event.Token{}) &&
 		slices.Equal(c.ownedBy[r.Run], []store.SessionID{r.Owner}) && len(c.readyIn[r.Run]) == 0 && !timed && r.Due.IsZero() &&
 		(len(r.Inbox) == 0 && len(mail) == 0 || len(r.Inbox) > 0 && slices.Equal(mail, []store.SessionID{r.Owner}))
 }
@@ -101,7 +101,7 @@ func (c *checker) healthy(r *store.RunState) bool {
 // made it.
 func (p *planner) stays(r *store.RunState, h *history, rec *store.Record) bool {
 	_, purged := p.Purges[r.Run]
-	return p.healthy(r) && p.current(r, h) && r.Class == rec.Class && r.WorkflowID == rec.WorkflowID && !purged && !r.Hidden &&
+	return p.healthy(r) && p.current(r, h) && r.Route == rec.Route && r.WorkflowID == rec.WorkflowID && !purged && !r.Hidden &&
 		(differs(r.Tags, rec.Tags) || r.Parent != rec.Parent || r.Root != rec.Root || r.Retention != rec.Retention)
 }
 
@@ -176,7 +176,7 @@ func (p *planner) items(r *store.RunState, chain event.RunID) (remember map[even
 // reason names the state in which a run was found.
 func (p *planner) reason(r *store.RunState, h *history, to *store.Record) store.Reason {
 	switch {
-	case h.fold.Run.Terminal() && r.Place != store.PlaceEnded:
+	case h.fold.Run.Terminal() && r.QueueState != store.StateEnded:
 		switch h.fold.Run {
 		case event.StateCompleted:
 			return store.ReasonStuckCompleted
@@ -186,7 +186,7 @@ func (p *planner) reason(r *store.RunState, h *history, to *store.Record) store.
 		return store.ReasonStuckTerminal
 	case h.fold.Run.Terminal():
 		return store.ReasonStuckTerminal
-	case r.Place == store.PlaceOwned && to.Place != store.PlaceOwned && !p.claimed(r):
+	case r.QueueState == store.StateOwned && to.QueueState != store.StateOwned && !p.claimed(r):
 		return store.ReasonNoClaim
 	case !p.stuck(r, h):
 		return store.ReasonWrongRecord
@@ -211,26 +211,26 @@ func (c *checker) claimed(r *store.RunState) bool {
 
 // stuck reports whether nobody would have gone on with a run when it is time to.
 func (c *checker) stuck(r *store.RunState, h *history) bool {
-	switch r.Place {
-	case store.PlaceReady:
-		return !slices.Equal(c.readyIn[r.Run], []store.Class{r.Class}) || r.Class != classOf(h) || !c.current(r, h) || c.unannounced(r)
-	case store.PlaceParked:
+	switch r.QueueState {
+	case store.StateReady:
+		return !slices.Equal(c.readyIn[r.Run], []store.Route{r.Route}) || r.Route != routeOf(h) || !c.current(r, h) || c.unannounced(r)
+	case store.StateParked:
 		timer, timed := c.Timers[r.Run]
 		return len(r.Inbox) > 0 && !mayHold(r) || timed == r.Due.IsZero() || !timer.Equal(r.Due) || !c.dueFits(r, &h.fold) || !c.current(r, h)
-	case store.PlaceOwned:
+	case store.StateOwned:
 		return !c.current(r, h)
-	case store.PlaceLined:
+	case store.StateQueued:
 		return !slices.Contains(c.Lines[r.WorkflowID], r.Run) || c.Active[r.WorkflowID] == ""
-	case store.PlaceBlocked:
+	case store.StateBlocked:
 		return !c.current(r, h)
 	}
 	return true
 }
 
-func (c *checker) unannounced(r *store.RunState) bool { return len(c.Leases) == 0 && !c.Wakes[r.Class] }
+func (c *checker) unannounced(r *store.RunState) bool { return len(c.Leases) == 0 && !c.Wakes[r.Route] }
 
-func classOf(h *history) store.Class {
-	return store.Class{Queue: h.fold.Spec.Queue, Workflow: h.fold.Spec.Workflow}
+func routeOf(h *history) store.Route {
+	return store.Route{Queue: h.fold.Spec.Queue, Workflow: h.fold.Spec.Workflow}
 }
 
 // dueOf returns when something in a run is due, its own limit included.

@@ -44,7 +44,7 @@ type Report struct {
 
 // Fix repairs one run, one workflow id, or one defect of the store.
 type Fix struct {
-	// Run is the run that is mended; WorkflowID the workflow id. Both are empty for
+	// Run is the run that is repaired; WorkflowID the workflow id. Both are empty for
 	// a defect of the store that is about neither.
 	Run        event.RunID `json:"run,omitempty"`
 	WorkflowID string      `json:"workflow_id,omitempty"`
@@ -57,9 +57,9 @@ type Fix struct {
 	Outcome Outcome `json:"outcome"`
 	Why     string  `json:"why,omitempty"`
 
-	do func(context.Context, store.Examination) (bool, error)
+	do func(context.Context, store.Scan) (bool, error)
 	// first says that it is about the store itself: what else seems broken may be
-	// its doing, and is judged again once it is mended.
+	// its doing, and is judged again once it is repaired.
 	first bool
 }
 
@@ -70,8 +70,8 @@ type Outcome string
 const (
 	// OutcomePlanned: a dry run would do it.
 	OutcomePlanned Outcome = "planned"
-	// OutcomeMended: it was done.
-	OutcomeMended Outcome = "mended"
+	// OutcomeRepaired: it was done.
+	OutcomeRepaired Outcome = "repaired"
 	// OutcomeMoved: what it was about had changed since it was looked at, so
 	// nothing was done. If it was still broken there is another repair of it.
 	OutcomeMoved Outcome = "moved"
@@ -83,11 +83,11 @@ const (
 var ErrNotRepairable = errors.New("store is not a store.Repairer")
 
 // passes bounds how often a partition is looked at again after something was
-// mended. Two are enough unless the store is being damaged, or worked on, at the
+// repaired. Two are enough unless the store is being damaged, or worked on, at the
 // same time.
 const passes = 5
 
-// Repair checks every invariant of a store, and mends what is broken from
+// Repair checks every invariant of a store, and repairs what is broken from
 // the logs. What it would do is told by a dry run first.
 //
 // Workers may work on the store meanwhile, and any number of repairs may go on at
@@ -117,7 +117,7 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 			return report, fmt.Errorf("repair partition %d: %w", p, err)
 		}
 	}
-	if err := l.mend(ctx); err != nil {
+	if err := l.repair(ctx); err != nil {
 		return report, fmt.Errorf("repair what runs have to do with one another: %w", err)
 	}
 	return report, nil
@@ -136,7 +136,7 @@ type repairer struct {
 func (f *repairer) partition(ctx context.Context, partition int, l *linker) error {
 	before := f.report.Runs
 	for pass := 0; ; pass++ {
-		exam, err := f.store.ExaminePartition(ctx, partition)
+		exam, err := f.store.ScanPartition(ctx, partition)
 		if err != nil {
 			return err
 		}
@@ -176,10 +176,10 @@ func (f *repairer) conclude(found []Finding, repairs []Fix) {
 }
 
 // act carries out repairs. What is left of the others is seen in the next pass.
-func (f *repairer) act(ctx context.Context, exam store.Examination, repairs []Fix) error {
-	flawed := slices.ContainsFunc(repairs, func(r Fix) bool { return r.first && r.do != nil })
+func (f *repairer) act(ctx context.Context, exam store.Scan, repairs []Fix) error {
+	defective := slices.ContainsFunc(repairs, func(r Fix) bool { return r.first && r.do != nil })
 	for _, r := range repairs {
-		if r.do == nil || flawed && !r.first {
+		if r.do == nil || defective && !r.first {
 			continue
 		}
 		done, err := r.do(ctx, exam)
@@ -188,7 +188,7 @@ func (f *repairer) act(ctx context.Context, exam store.Examination, repairs []Fi
 		}
 		r.Outcome = OutcomeMoved
 		if done {
-			r.Outcome = OutcomeMended
+			r.Outcome = OutcomeRepaired
 		}
 		f.report.Fixes = append(f.report.Fixes, r)
 		f.progress.Done++

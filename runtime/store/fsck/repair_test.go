@@ -18,40 +18,40 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// examined is a store that shows a snapshot, and notes what it is asked to mend.
+// examined is a store that shows a snapshot, and notes what it is asked to repair.
 // It changes all the time: nothing can be repaired.
 type examined struct {
 	store.Store
 
-	snap  *store.Snapshot
-	flaws []store.Flaw
-	asked []string
-	runs  []store.RunMend
-	err   error
+	snap    *store.Snapshot
+	defects []store.Defect
+	asked   []string
+	runs    []store.RunRepair
+	err     error
 }
 
 func (e *examined) Partitions() int { return 1 }
 
-func (e *examined) ExaminePartition(context.Context, int) (store.Examination, error) { return e, e.err }
-func (e *examined) Snapshot() *store.Snapshot                                        { return e.snap }
-func (e *examined) Partial() bool                                                    { return false }
-func (e *examined) Flaws() []store.Flaw                                              { return e.flaws }
+func (e *examined) ScanPartition(context.Context, int) (store.Scan, error) { return e, e.err }
+func (e *examined) Snapshot() *store.Snapshot                              { return e.snap }
+func (e *examined) Partial() bool                                          { return false }
+func (e *examined) Defects() []store.Defect                                { return e.defects }
 
-func (e *examined) MendRun(_ context.Context, m store.RunMend) (bool, error) {
+func (e *examined) RepairRun(_ context.Context, m store.RunRepair) (bool, error) {
 	e.runs = append(e.runs, m)
 	return e.ask("run " + string(m.Record.Run))
 }
 
-func (e *examined) MendLinks(_ context.Context, m store.LinkMend) (bool, error) {
+func (e *examined) RepairLinks(_ context.Context, m store.LinkRepair) (bool, error) {
 	return e.ask("links of " + string(m.Run))
 }
 
-func (e *examined) MendName(_ context.Context, m store.NameMend) (bool, error) {
+func (e *examined) RepairName(_ context.Context, m store.NameRepair) (bool, error) {
 	return e.ask("name " + m.WorkflowID)
 }
 
-func (e *examined) MendFlaw(_ context.Context, f store.Flaw) (bool, error) {
-	return e.ask("flaw " + f.What)
+func (e *examined) RepairDefect(_ context.Context, f store.Defect) (bool, error) {
+	return e.ask("defect " + f.What)
 }
 
 func (e *examined) Forget(_ context.Context, run event.RunID) (bool, error) {
@@ -118,14 +118,14 @@ func TestRepair_NeverTouchesWhatIsNotBroken(t *testing.T) {
 	}
 }
 
-func TestRepair_MendsFlawsOfTheStoreFirstAndAlone(t *testing.T) {
+func TestRepair_RepairsDefectsOfTheStoreFirstAndAlone(t *testing.T) {
 	s := intact(t)
 	delete(s.Timers, s.parked)
-	e := &examined{snap: s.Snapshot, flaws: []store.Flaw{{Invariant: 16, What: "it leaks", Explain: "it drips", Mend: "seal it"}}}
+	e := &examined{snap: s.Snapshot, defects: []store.Defect{{Invariant: 16, What: "it leaks", Explain: "it drips", Repair: "seal it"}}}
 	report := repaired(t, e, fsck.Options{})
 	for _, asked := range e.asked {
-		if asked != "flaw it leaks" {
-			t.Errorf("asked for %q before the flaw was mended", asked)
+		if asked != "defect it leaks" {
+			t.Errorf("asked for %q before the defect was repaired", asked)
 		}
 	}
 	if len(e.asked) == 0 || len(report.Remaining) != 2 {
@@ -151,11 +151,11 @@ func TestRepair_GivesUpWhatNeverStays(t *testing.T) {
 func TestRepair_LeavesAHealthyOwnerAlone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		damage func(s *state)
-		want   store.Place
+		want   store.QueueState
 	}{
-		"what is said of it is wrong": {func(s *state) { s.Runs[s.owned].Root = "wrun_x" }, store.PlaceOwned},
-		"its mail is not told":        {func(s *state) { delete(s.Mail, s.owner) }, store.PlaceReady},
-		"its log is ahead":            {func(s *state) { s.Runs[s.owned].Seq--; s.Runs[s.owned].N-- }, store.PlaceReady},
+		"what is said of it is wrong": {func(s *state) { s.Runs[s.owned].Root = "wrun_x" }, store.StateOwned},
+		"its mail is not told":        {func(s *state) { delete(s.Mail, s.owner) }, store.StateReady},
+		"its log is ahead":            {func(s *state) { s.Runs[s.owned].Seq--; s.Runs[s.owned].N-- }, store.StateReady},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := intact(t)
@@ -164,11 +164,11 @@ func TestRepair_LeavesAHealthyOwnerAlone(t *testing.T) {
 			e := &examined{snap: s.Snapshot}
 			repaired(t, e, fsck.Options{})
 			if len(e.runs) == 0 {
-				t.Fatal("nothing is mended")
+				t.Fatal("nothing is repaired")
 			}
 			got := e.runs[0].Record
-			if got.Place != tt.want || (got.Fence == before) != (tt.want == store.PlaceOwned) || got.Fence.Epoch < before.Epoch {
-				t.Errorf("mended to %s under %v, want %s; it was under %v", got.Place, got.Fence, tt.want, before)
+			if got.QueueState != tt.want || (got.Fence == before) != (tt.want == store.StateOwned) || got.Fence.Epoch < before.Epoch {
+				t.Errorf("repaired to %s under %v, want %s; it was under %v", got.QueueState, got.Fence, tt.want, before)
 			}
 		})
 	}
@@ -244,19 +244,19 @@ func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 			frames := s.Runs[m.Record.Run].Frames
 			last, err := event.DecodeFrame(frames[len(frames)-1])
 			if err != nil || m.Record.Fence.Epoch <= last.Epoch || m.Record.Fence.Token != (event.Token{}) {
-				t.Errorf("run %s is mended under fence %v, its last frame has epoch %d, %v", m.Record.Run, m.Record.Fence, last.Epoch, err)
+				t.Errorf("run %s is repaired under fence %v, its last frame has epoch %d, %v", m.Record.Run, m.Record.Fence, last.Epoch, err)
 			}
 			m.Record.Fence, w.Fence = store.Fence{}, store.Fence{}
 			m.Record.CreatedAt, m.Record.EndedAt = w.CreatedAt, w.EndedAt // to the millisecond, and by the writer's clock
 			m.Record.Recoveries = w.Recoveries
-			if m.Record.Place == store.PlaceReady {
-				w.Place, w.Status = m.Record.Place, m.Record.Status
+			if m.Record.QueueState == store.StateReady {
+				w.QueueState, w.Status = m.Record.QueueState, m.Record.Status
 			}
 			want[m.Record.Run], got[m.Record.Run] = w, m.Record
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("records (-before +mended)\n%s", diff)
+		t.Errorf("records (-before +repaired)\n%s", diff)
 	}
 }
 
@@ -266,12 +266,12 @@ func TestRepair_LeavesARunForLaterWithTheItemsThatItWasCreatedWith(t *testing.T)
 	e := &examined{snap: s.Snapshot}
 	repaired(t, e, fsck.Options{})
 	for _, m := range e.runs {
-		if m.Record.Run == s.later && (m.Record.Place != store.PlaceParked || !m.Record.Due.Equal(s.due) || len(m.Drop) > 0) {
-			t.Errorf("run for later is mended to %s until %v, without items %v, want parked until %v with all", m.Record.Place, m.Record.Due, m.Drop, s.due)
+		if m.Record.Run == s.later && (m.Record.QueueState != store.StateParked || !m.Record.Due.Equal(s.due) || len(m.Drop) > 0) {
+			t.Errorf("run for later is repaired to %s until %v, without items %v, want parked until %v with all", m.Record.QueueState, m.Record.Due, m.Drop, s.due)
 		}
 	}
 	if len(e.runs) == 0 {
-		t.Error("nothing was mended")
+		t.Error("nothing was repaired")
 	}
 }
 
@@ -289,7 +289,7 @@ func TestREC3_NamesTheReason(t *testing.T) {
 		"a timer is lost":                       {store.ReasonStuckRunning, func(s *state) event.RunID { delete(s.Timers, s.parked); return s.parked }},
 		"a start is lost": {store.ReasonStuckCreated, func(s *state) event.RunID {
 			for id, r := range s.Runs {
-				if r.Place == store.PlaceParked && r.N == 1 && !r.Due.IsZero() {
+				if r.QueueState == store.StateParked && r.N == 1 && !r.Due.IsZero() {
 					delete(s.Timers, id)
 					return id
 				}

@@ -18,8 +18,8 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 		}
 	}
 	terminal := h.fold.Run.Terminal()
-	if ended := r.Place == store.PlaceEnded; ended != terminal {
-		c.find(4, r.Run, fmt.Sprintf("it is %s, its log ends as %s", r.Place, h.fold.Run), "it would run for ever or never again")
+	if ended := r.QueueState == store.StateEnded; ended != terminal {
+		c.find(4, r.Run, fmt.Sprintf("it is %s, its log ends as %s", r.QueueState, h.fold.Run), "it would run for ever or never again")
 	}
 	if terminal {
 		differs("status", r.Status, h.fold.Status())
@@ -28,8 +28,8 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 	}
 	spec := h.fold.Spec
 	differs("workflow id", r.WorkflowID, spec.WorkflowID)
-	differs("workflow", r.Class.Workflow, spec.Workflow)
-	differs("queue", r.Class.Queue, spec.Queue)
+	differs("workflow", r.Route.Workflow, spec.Workflow)
+	differs("queue", r.Route.Queue, spec.Queue)
 	differs("parent", r.Parent, spec.Parent)
 	differs("root", r.Root, spec.Root)
 	if spec.Retention > 0 {
@@ -42,39 +42,39 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 
 // checkPlace is invariant 5. Runs that have ended are in checkEnded.
 func (c *checker) checkPlace(r *store.RunState) {
-	if r.Place < store.PlaceReady || r.Place > store.PlaceEnded {
-		c.find(5, r.Run, fmt.Sprintf("it is in place %d, which does not exist", r.Place), "nobody will ever run it")
+	if r.QueueState < store.StateReady || r.QueueState > store.StateEnded {
+		c.find(5, r.Run, fmt.Sprintf("it is in place %d, which does not exist", r.QueueState), "nobody will ever run it")
 		return
 	}
-	if r.Place == store.PlaceEnded {
+	if r.QueueState == store.StateEnded {
 		return
 	}
 	ready, owned := c.readyIn[r.Run], c.ownedBy[r.Run]
 	switch {
-	case r.Place == store.PlaceReady && (len(ready) != 1 || ready[0] != r.Class):
-		c.find(5, r.Run, fmt.Sprintf("it is ready in class %v, and among the ready runs of %v", r.Class, ready), "it is claimed never, twice, or by a worker that does not know it")
-	case r.Place != store.PlaceReady && len(ready) > 0:
-		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the ready runs of %v", r.Place, ready), "it could be claimed")
+	case r.QueueState == store.StateReady && (len(ready) != 1 || ready[0] != r.Route):
+		c.find(5, r.Run, fmt.Sprintf("it is ready in route %v, and among the ready runs of %v", r.Route, ready), "it is claimed never, twice, or by a worker that does not know it")
+	case r.QueueState != store.StateReady && len(ready) > 0:
+		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the ready runs of %v", r.QueueState, ready), "it could be claimed")
 	}
 	switch {
-	case r.Place == store.PlaceOwned && (len(owned) != 1 || owned[0] != r.Owner):
+	case r.QueueState == store.StateOwned && (len(owned) != 1 || owned[0] != r.Owner):
 		c.find(5, r.Run, fmt.Sprintf("it is owned by %q, and among the runs of %q", r.Owner, owned), "its owner or nobody will recover it")
-	case r.Place != store.PlaceOwned && len(owned) > 0:
-		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.Place, owned), "it could be taken from a place where nobody has it")
+	case r.QueueState != store.StateOwned && len(owned) > 0:
+		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.QueueState, owned), "it could be taken from a place where nobody has it")
 	}
-	if fenced := r.Owner != "" && r.Fence.Token != (event.Token{}); r.Place == store.PlaceOwned && !fenced {
+	if fenced := r.Owner != "" && r.Fence.Token != (event.Token{}); r.QueueState == store.StateOwned && !fenced {
 		c.find(5, r.Run, fmt.Sprintf("it is owned with owner %q and token %s", r.Owner, r.Fence.Token), "nobody may write to it")
 	}
-	if r.Place != store.PlaceOwned && (r.Owner != "" || r.Fence.Token != (event.Token{})) {
-		c.find(5, r.Run, fmt.Sprintf("it is %s with owner %q and token %s", r.Place, r.Owner, r.Fence.Token), "a former owner could write to it")
+	if r.QueueState != store.StateOwned && (r.Owner != "" || r.Fence.Token != (event.Token{})) {
+		c.find(5, r.Run, fmt.Sprintf("it is %s with owner %q and token %s", r.QueueState, r.Owner, r.Fence.Token), "a former owner could write to it")
 	}
 }
 
 // checkReadyOrder is the rest of invariant 5: higher priorities stand in front.
 func (c *checker) checkReadyOrder() {
-	for _, class := range slices.SortedFunc(maps.Keys(c.Ready), compareClasses) {
+	for _, route := range slices.SortedFunc(maps.Keys(c.Ready), compareRoutes) {
 		var before *store.RunState
-		for _, id := range c.Ready[class] {
+		for _, id := range c.Ready[route] {
 			r := c.Runs[id]
 			if r == nil {
 				continue
@@ -91,17 +91,17 @@ func (c *checker) checkReadyOrder() {
 func (c *checker) checkParked(r *store.RunState, h *history) {
 	timer, timed := c.Timers[r.Run]
 	switch {
-	case r.Place == store.PlaceEnded: // in checkEnded
-	case r.Place != store.PlaceParked:
+	case r.QueueState == store.StateEnded: // in checkEnded
+	case r.QueueState != store.StateParked:
 		if timed || !r.Due.IsZero() {
-			c.find(7, r.Run, fmt.Sprintf("it is %s, and due at %v with timer %v", r.Place, r.Due, timer), "it would be made ready while others have it")
+			c.find(7, r.Run, fmt.Sprintf("it is %s, and due at %v with timer %v", r.QueueState, r.Due, timer), "it would be made ready while others have it")
 		}
 	case timed == r.Due.IsZero() || !timer.Equal(r.Due):
 		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its timer fires at %v", r.Due, timer), "it is woken at a wrong time or never")
 	case !c.dueFits(r, &h.fold):
 		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its log at %v", r.Due, h.fold.Due()), "it is woken at a wrong time or never")
 	}
-	if r.Place == store.PlaceParked && len(r.Inbox) > 0 && !mayHold(r) {
+	if r.QueueState == store.StateParked && len(r.Inbox) > 0 && !mayHold(r) {
 		c.find(7, r.Run, fmt.Sprintf("it is parked with %d unread items", len(r.Inbox)), "it will not be notified of them")
 	}
 }
@@ -135,12 +135,12 @@ func (c *checker) dueFits(r *store.RunState, f *event.Fold) bool {
 // checkEnded is invariant 8.
 func (c *checker) checkEnded(r *store.RunState) {
 	purge, purged := c.Purges[r.Run]
-	if r.Place != store.PlaceEnded {
+	if r.QueueState != store.StateEnded {
 		if purged {
-			c.find(8, r.Run, fmt.Sprintf("it is %s, and is due to be purged at %v", r.Place, purge), "it would be gone before its end")
+			c.find(8, r.Run, fmt.Sprintf("it is %s, and is due to be purged at %v", r.QueueState, purge), "it would be gone before its end")
 		}
 		if r.Hidden {
-			c.find(8, r.Run, fmt.Sprintf("it is %s, and was deleted", r.Place), "it continues, and cannot be found")
+			c.find(8, r.Run, fmt.Sprintf("it is %s, and was deleted", r.QueueState), "it continues, and cannot be found")
 		}
 		return
 	}
@@ -165,7 +165,7 @@ func (c *checker) checkEnded(r *store.RunState) {
 // heldBack reports whether a run that has ended may not be purged, whatever the
 // time.
 func (c *checker) heldBack(r *store.RunState) bool {
-	return r.Birth != "" || len(c.records[r.Run]) > 0 || c.later[r.Run] > 0
+	return r.CreatedBy != "" || len(c.records[r.Run]) > 0 || c.later[r.Run] > 0
 }
 
 // purgeTime returns when a run that has ended may be purged.

@@ -14,7 +14,7 @@ func (c *checker) checkSessions() {
 	for _, id := range slices.Sorted(maps.Keys(c.Owned)) {
 		c.checkLease(id, "owned runs")
 		for _, run := range c.Owned[id] {
-			if r := c.Runs[run]; r != nil && r.Place == store.PlaceOwned && r.Owner != id {
+			if r := c.Runs[run]; r != nil && r.QueueState == store.StateOwned && r.Owner != id {
 				c.find(6, run, fmt.Sprintf("it is among the runs of session %s, its owner is %q", id, r.Owner), "two sessions believe that they own it")
 			}
 		}
@@ -26,7 +26,7 @@ func (c *checker) checkSessions() {
 		}
 	}
 	for r := range c.runs {
-		if r.Place != store.PlaceOwned {
+		if r.QueueState != store.StateOwned {
 			continue
 		}
 		if _, ok := c.Leases[r.Owner]; !ok {
@@ -52,8 +52,8 @@ func (c *checker) checkMail(id store.SessionID, run event.RunID) {
 	r := c.Runs[run]
 	switch {
 	case r == nil: // in checkOrphans
-	case r.Place != store.PlaceOwned || r.Owner != id:
-		if r.Place != store.PlaceEnded {
+	case r.QueueState != store.StateOwned || r.Owner != id:
+		if r.QueueState != store.StateEnded {
 			c.find(6, run, fmt.Sprintf("it is among the mail of session %s, which does not own it", id), "the session is told of what is not its own")
 		}
 	case len(r.Inbox) == 0:
@@ -67,9 +67,9 @@ func (c *checker) checkWakes() {
 	if len(c.Leases) > 0 {
 		return
 	}
-	for _, class := range slices.SortedFunc(maps.Keys(c.Ready), compareClasses) {
-		if runs := c.Ready[class]; len(runs) > 0 && !c.Wakes[class] {
-			c.find(15, runs[0], fmt.Sprintf("class %v has ready runs, no wake, and no worker to have taken it", class), "a waiting worker is not notified of them")
+	for _, route := range slices.SortedFunc(maps.Keys(c.Ready), compareRoutes) {
+		if runs := c.Ready[route]; len(runs) > 0 && !c.Wakes[route] {
+			c.find(15, runs[0], fmt.Sprintf("route %v has ready runs, no wake, and no worker to have taken it", route), "a waiting worker is not notified of them")
 		}
 	}
 }

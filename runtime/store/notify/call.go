@@ -31,7 +31,7 @@ func (c *Call) Join(ws *Waiters, partition int) *Waiter {
 		}
 	}
 	c.waiters, c.number = append(c.waiters, w), append(c.number, partition)
-	ws.join(w, c.asked.Classes)
+	ws.join(w, c.asked.Routes)
 	return w
 }
 

@@ -32,7 +32,7 @@
 //     those who wait pass a patience after which they look by themselves.
 //   - A poller that only sees how things stand, as that of SQLite does, calls
 //     [Notifier.Compare]: those who have seen something else look again.
-//   - [Waiters] are the idle workers of one partition. A wake for a class is not for all of them:
+//   - [Waiters] are the idle workers of one partition. A wake for a route is not for all of them:
 //     it goes to the one that has waited for longest, which then must claim. If nobody is
 //     there the store keeps the wake for the next that comes. [Call] is one Wait, over
 //     the partitions of its sessions.

@@ -12,7 +12,7 @@ import (
 type Waiters struct {
 	mu     sync.Mutex
 	all    map[*Waiter]struct{}
-	idle   map[store.Class][]*Waiter // without a wake, longest wait first
+	idle   map[store.Route][]*Waiter // without a wake, longest wait first
 	unread map[store.SessionID]*unread
 }
 
@@ -23,7 +23,7 @@ type Waiter struct {
 	sessions []store.SessionID
 
 	// Guarded by the mutex of the Waiters:
-	classes  []store.Class // in whose lists it is
+	routes   []store.Route // in whose lists it is
 	known    int64         // due times from here on are no news; 0: all are
 	promised bool          // it gets a wake if a transaction commits
 	claim    bool          // it has a wake
@@ -35,13 +35,13 @@ type Waiter struct {
 func NewWaiters() *Waiters {
 	return &Waiters{
 		all:    map[*Waiter]struct{}{},
-		idle:   map[store.Class][]*Waiter{},
+		idle:   map[store.Route][]*Waiter{},
 		unread: map[store.SessionID]*unread{},
 	}
 }
 
 // join adds a waiter.
-func (ws *Waiters) join(w *Waiter, classes []store.Class) {
+func (ws *Waiters) join(w *Waiter, routes []store.Route) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.all[w] = struct{}{}
@@ -49,20 +49,20 @@ func (ws *Waiters) join(w *Waiter, classes []store.Class) {
 		u := ws.unreadOf(session)
 		u.waiters = append(u.waiters, w)
 	}
-	for _, c := range classes {
-		if !slices.Contains(w.classes, c) {
-			w.classes = append(w.classes, c)
+	for _, c := range routes {
+		if !slices.Contains(w.routes, c) {
+			w.routes = append(w.routes, c)
 			ws.idle[c] = append(ws.idle[c], w)
 		}
 	}
 }
 
-// Wake gives the wake of a class to the waiter that has been there for longest. It reports
+// Wake gives the wake of a route to the waiter that has been there for longest. It reports
 // whether there is one: if not, the store must keep the wake.
-func (ws *Waiters) Wake(class store.Class) bool {
+func (ws *Waiters) Wake(route store.Route) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w := ws.longest(class)
+	w := ws.longest(route)
 	if w == nil {
 		return false
 	}
@@ -72,10 +72,10 @@ func (ws *Waiters) Wake(class store.Class) bool {
 
 // Promise is Wake in a transaction that may fail: the waiter is not given the wake before
 // Grant, and does not return before Grant or Withdraw. Nil: there is none.
-func (ws *Waiters) Promise(class store.Class) *Waiter {
+func (ws *Waiters) Promise(route store.Route) *Waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w := ws.longest(class)
+	w := ws.longest(route)
 	if w != nil {
 		w.promised = true
 	}
@@ -83,8 +83,8 @@ func (ws *Waiters) Promise(class store.Class) *Waiter {
 }
 
 // longest returns the waiter that has waited for longest, and has no wake.
-func (ws *Waiters) longest(class store.Class) *Waiter {
-	for _, w := range ws.idle[class] {
+func (ws *Waiters) longest(route store.Route) *Waiter {
+	for _, w := range ws.idle[route] {
 		if !w.promised {
 			return w
 		}
@@ -122,9 +122,9 @@ func (w *Waiter) give() {
 	signal(w.call.ready)
 }
 
-// forgo takes the waiter out of the lists of its classes.
+// forgo takes the waiter out of the lists of its routes.
 func (w *Waiter) forgo() {
-	for _, c := range w.classes {
+	for _, c := range w.routes {
 		rest := w.of.idle[c]
 		if i := slices.Index(rest, w); i >= 0 {
 			rest = slices.Delete(rest, i, i+1)
@@ -133,37 +133,37 @@ func (w *Waiter) forgo() {
 			delete(w.of.idle, c)
 		}
 	}
-	w.classes = nil
+	w.routes = nil
 }
 
-// WakeAll makes all who wait for a class claim whose sessions may; nil: all of them.
-func (ws *Waiters) WakeAll(class store.Class, may func(store.SessionID) bool) {
+// WakeAll makes all who wait for a route claim whose sessions may; nil: all of them.
+func (ws *Waiters) WakeAll(route store.Route, may func(store.SessionID) bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for _, w := range slices.Clone(ws.idle[class]) {
+	for _, w := range slices.Clone(ws.idle[route]) {
 		if may == nil || slices.ContainsFunc(w.sessions, may) {
 			w.give()
 		}
 	}
 }
 
-// WakeEverybody makes all claim who wait for any class.
+// WakeEverybody makes all claim who wait for any route.
 func (ws *Waiters) WakeEverybody() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for w := range ws.all {
-		if len(w.classes) > 0 {
+		if len(w.routes) > 0 {
 			w.give()
 		}
 	}
 }
 
-// Serve reports whether a waiter may take the wake of a class. One that was promised another
+// Serve reports whether a waiter may take the wake of a route. One that was promised another
 // may yet be disappointed.
-func (ws *Waiters) Serve(class store.Class) bool {
+func (ws *Waiters) Serve(route store.Route) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return len(ws.idle[class]) > 0
+	return len(ws.idle[route]) > 0
 }
 
 // Due announces an earliest due time, in milliseconds, to those who know only of later ones.

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-var class, other = store.Class{Queue: "q", Workflow: "a"}, store.Class{Queue: "q", Workflow: "b"}
+var route, other = store.Route{Queue: "q", Workflow: "a"}, store.Route{Queue: "q", Workflow: "b"}
 
 // partition is as much of a store as a Wait needs.
 type partition struct {
@@ -34,7 +34,7 @@ func (p *partition) add() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.runs++
-	p.wake = p.wake || !p.waiters.Wake(class)
+	p.wake = p.wake || !p.waiters.Wake(route)
 }
 
 func (p *partition) claim() bool {
@@ -45,7 +45,7 @@ func (p *partition) claim() bool {
 		p.runs--
 	}
 	if p.runs > 0 { // as Claim does
-		p.wake = p.wake || !p.waiters.Wake(class)
+		p.wake = p.wake || !p.waiters.Wake(route)
 	}
 	return claimed
 }
@@ -63,8 +63,8 @@ func (p *partition) wait(ctx context.Context, w store.Wait) (store.Woken, error)
 	return call.Wait(ctx, store.SystemClock, p.done)
 }
 
-func waitOf(session store.SessionID, classes ...store.Class) store.Wait {
-	return store.Wait{Sessions: []store.WaitSession{{Session: session}}, Classes: classes}
+func waitOf(session store.SessionID, routes ...store.Route) store.Wait {
+	return store.Wait{Sessions: []store.WaitSession{{Session: session}}, Routes: routes}
 }
 
 // Workers come and go, some give up at once. Each run is announced once: if a wake is lost a
@@ -82,7 +82,7 @@ func TestWaiters_LoseNoWake(t *testing.T) {
 				if worker == 0 && n%2 == 0 {
 					stop() // it may have been given a wake all the same
 				}
-				woken, err := p.wait(short, waitOf(store.SessionID(fmt.Sprint(worker)), class))
+				woken, err := p.wait(short, waitOf(store.SessionID(fmt.Sprint(worker)), route))
 				stop()
 				if err == nil && len(woken.Claim) > 0 && p.claim() {
 					claimed <- nil
@@ -100,7 +100,7 @@ func TestWaiters_LoseNoWake(t *testing.T) {
 	}
 	cancel()
 	g.Wait()
-	equal(t, "waiters, classes and sessions left", p.waiters.Left(), 0)
+	equal(t, "waiters, routes and sessions left", p.waiters.Left(), 0)
 }
 
 func TestWake_GoesToTheLongestWaitWithoutOne(t *testing.T) {
@@ -109,7 +109,7 @@ func TestWake_GoesToTheLongestWaitWithoutOne(t *testing.T) {
 		woken := make(chan string, 3)
 		for _, name := range []store.SessionID{"first", "second", "third"} {
 			go func() {
-				if got, err := p.wait(t.Context(), waitOf(name, class)); err == nil && len(got.Claim) == 1 {
+				if got, err := p.wait(t.Context(), waitOf(name, route)); err == nil && len(got.Claim) == 1 {
 					woken <- string(name)
 				}
 			}()
@@ -117,11 +117,11 @@ func TestWake_GoesToTheLongestWaitWithoutOne(t *testing.T) {
 		}
 		var order []string
 		for range 3 {
-			equal(t, "somebody was there", p.waiters.Wake(class), true)
+			equal(t, "somebody was there", p.waiters.Wake(route), true)
 			order = append(order, <-woken)
 		}
 		equal(t, "order", order, []string{"first", "second", "third"})
-		equal(t, "somebody was there", p.waiters.Wake(class), false)
+		equal(t, "somebody was there", p.waiters.Wake(route), false)
 	})
 }
 
@@ -134,15 +134,15 @@ func TestPromise_IsWaitedFor(t *testing.T) {
 				defer cancel()
 				ended := make(chan error, 1)
 				go func() {
-					woken, err := p.wait(ctx, waitOf("s", class))
+					woken, err := p.wait(ctx, waitOf("s", route))
 					if err == nil && len(woken.Claim) != 1 {
 						err = fmt.Errorf("woken for %+v", woken)
 					}
 					ended <- err
 				}()
 				synctest.Wait()
-				w := p.waiters.Promise(class)
-				equal(t, "somebody else is there", p.waiters.Promise(class) != nil, false)
+				w := p.waiters.Promise(route)
+				equal(t, "somebody else is there", p.waiters.Promise(route) != nil, false)
 				cancel()
 				synctest.Wait()
 				equal(t, "ended before it is known whether there is a wake", len(ended), 0)
@@ -166,18 +166,18 @@ func TestPromise_ThatIsWithdrawnLeavesItsPlace(t *testing.T) {
 		ended := make(chan string, 2)
 		for _, name := range []store.SessionID{"first", "second"} {
 			go func() {
-				if got, err := p.wait(t.Context(), waitOf(name, class)); err == nil && len(got.Claim) == 1 {
+				if got, err := p.wait(t.Context(), waitOf(name, route)); err == nil && len(got.Claim) == 1 {
 					ended <- string(name)
 				}
 			}()
 			synctest.Wait()
 		}
-		p.waiters.Promise(class).Withdraw()
+		p.waiters.Promise(route).Withdraw()
 		synctest.Wait()
 		equal(t, "ended", len(ended), 0)
-		p.waiters.Wake(class)
+		p.waiters.Wake(route)
 		equal(t, "woken", <-ended, "first")
-		p.waiters.Wake(class)
+		p.waiters.Wake(route)
 		<-ended
 	})
 }
@@ -238,23 +238,23 @@ func TestDue_IsToldToThoseWhoKnowOnlyOfLaterTimes(t *testing.T) {
 	})
 }
 
-func TestWakeAll_WakesThoseOfTheClassWhoMay(t *testing.T) {
+func TestWakeAll_WakesThoseOfTheRouteWhoMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartition()
 		woken := make(chan string, 4)
-		wait := func(session store.SessionID, classes ...store.Class) {
+		wait := func(session store.SessionID, routes ...store.Route) {
 			go func() {
-				if got, err := p.wait(t.Context(), waitOf(session, classes...)); err == nil && len(got.Claim) == 1 {
+				if got, err := p.wait(t.Context(), waitOf(session, routes...)); err == nil && len(got.Claim) == 1 {
 					woken <- string(session)
 				}
 			}()
 			synctest.Wait()
 		}
-		wait("a", class)
-		wait("may not", class)
-		wait("b", other, class)
-		wait("of another class", other)
-		p.waiters.WakeAll(class, func(s store.SessionID) bool { return s != "may not" })
+		wait("a", route)
+		wait("may not", route)
+		wait("b", other, route)
+		wait("of another route", other)
+		p.waiters.WakeAll(route, func(s store.SessionID) bool { return s != "may not" })
 		synctest.Wait()
 		equal(t, "woken", len(woken), 2)
 		p.waiters.WakeEverybody()
@@ -269,7 +269,7 @@ func TestCall_EndsWithItsStore(t *testing.T) {
 		ended := make(chan error, 10)
 		for range cap(ended) {
 			go func() {
-				_, err := p.wait(t.Context(), waitOf("s", class))
+				_, err := p.wait(t.Context(), waitOf("s", route))
 				ended <- err
 			}()
 		}

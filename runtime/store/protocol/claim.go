@@ -29,7 +29,7 @@ func (o *Op[R, S]) live(id store.SessionID) (S, error) {
 // none do. [F1, F2]
 func (o *Op[R, S]) grant(r R, s *Run[S], to S, token event.Token, exempt int) error {
 	s.leave()
-	s.Place, s.Owner, s.Closing = store.PlaceOwned, to, false
+	s.QueueState, s.Owner, s.Closing = store.StateOwned, to, false
 	s.Fence = store.Fence{Epoch: s.Fence.Epoch + 1, Token: token}
 	s.Exempt = exempt > 0 && s.Recoveries >= exempt
 	return o.Tx.Save(r, *s)
@@ -85,11 +85,11 @@ func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run even
 		return none, err
 	case r == none:
 		return none, refuse(store.ErrRunNotFound)
-	case s.Place == store.PlaceEnded:
+	case s.QueueState == store.StateEnded:
 		return none, refuse(&store.TerminalError{Run: run, Status: s.Status})
-	case s.Place == store.PlaceOwned:
+	case s.QueueState == store.StateOwned:
 		return none, refuse(store.ErrOwned)
-	case s.Place == store.PlaceLined:
+	case s.QueueState == store.StateQueued:
 		return none, refuse(store.ErrNotClaimable)
 	}
 	return r, o.grant(r, &s, to, token, 0)

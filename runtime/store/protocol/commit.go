@@ -35,7 +35,7 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	if r == none {
 		return store.Committed{Err: store.ErrFenced}, nil
 	}
-	if c.Frame != nil && s.Last == c.CID { // an earlier try got through [W3]
+	if c.Frame != nil && s.Last == c.CommitID { // an earlier try got through [W3]
 		return store.Committed{N: s.N, Mail: s.Holds(c.Fence) && s.Unread > 0}, nil
 	}
 	if err := o.guardCommit(r, &s, c); err != nil {
@@ -45,7 +45,7 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	if err := o.applyCommit(r, &s, c); err != nil {
 		return store.Committed{}, err
 	}
-	return store.Committed{N: s.N, Mail: s.Place == store.PlaceOwned && s.Unread > 0}, nil
+	return store.Committed{N: s.N, Mail: s.QueueState == store.StateOwned && s.Unread > 0}, nil
 }
 
 // guardCommit is the guards of a commit, in their order.
@@ -124,7 +124,7 @@ func (s *Run[S]) conflict(c *store.Commit, reason string) error {
 // applyCommit is the writes of a commit.
 func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 	if c.Frame != nil {
-		s.N, s.Seq, s.Last = s.N+1, c.Last, c.CID
+		s.N, s.Seq, s.Last = s.N+1, c.Last, c.CommitID
 		if err := o.Tx.AppendFrame(r, s.N, c.Frame); err != nil {
 			return err
 		}

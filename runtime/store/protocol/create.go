@@ -142,7 +142,7 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 	if err != nil {
 		return store.Created{}, err
 	}
-	fresh.Place = store.PlaceLined
+	fresh.QueueState = store.StateQueued
 	if err := o.Tx.Save(r, fresh); err != nil {
 		return store.Created{}, err
 	}
@@ -160,7 +160,7 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 
 // insert stores a new run in no place, and accepts what it is created with. [C2]
 func (o *Op[R, S]) insert(c *store.Create) (r R, s Run[S], err error) {
-	if r, err = o.Tx.Insert(c, c.Run, c.Birth); err != nil {
+	if r, err = o.Tx.Insert(c, c.Run, c.CreatedBy); err != nil {
 		return r, s, err
 	}
 	s = o.Tx.State(r)

@@ -27,7 +27,7 @@ func (o *Op[R, S]) Deliver(d *store.Deliver) (event.RunID, error) {
 	switch {
 	case seen: // before "ended": what was accepted stays accepted [M2]
 		return s.ID, nil
-	case s.Place == store.PlaceEnded:
+	case s.QueueState == store.StateEnded:
 		return "", refuse(&store.TerminalError{Run: s.ID, Status: s.Status})
 	case s.Closing:
 		return "", refuse(store.ErrLater)
@@ -51,7 +51,7 @@ func (o *Op[R, S]) receiver(d *store.Deliver) (R, Run[S], error) {
 	if r == none {
 		return none, s, refuse(store.ErrRunNotFound)
 	}
-	if d.Item.Scope == store.ScopeRun || s.Place != store.PlaceEnded {
+	if d.Item.Scope == store.ScopeRun || s.QueueState != store.StateEnded {
 		return r, s, nil // a run that has not ended is the latest of its chain
 	}
 	latest, err := o.Tx.Latest(r)
@@ -82,10 +82,10 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep bool) error {
 	if err := o.accept(r, s, item, keep); err != nil {
 		return err
 	}
-	switch s.Place {
-	case store.PlaceParked:
+	switch s.QueueState {
+	case store.StateParked:
 		return o.makeReady(r, s)
-	case store.PlaceOwned:
+	case store.StateOwned:
 		o.Changes.Mail = append(o.Changes.Mail, r)
 	}
 	return o.Tx.Save(r, *s)

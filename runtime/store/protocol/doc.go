@@ -13,20 +13,20 @@
 // # Words
 //
 //   - commit record (a frame in names and formats): all events of one commit, one entry of
-//     a log. Its commit id (CID) is random, and a position in a log is the commit id of its
+//     a log. Its commit id is random, and a position in a log is the commit id of its
 //     last record, never a count.
 //   - session: one life of one worker process on one partition. It has a lease, which
 //     Heartbeat renews; its id is never used again.
 //   - token and epoch: a worker makes a token for each claim, a run counts its epochs. Both
 //     together are the fence.
-//   - route (Class in names): queue and workflow. A worker serves a set of routes.
+//   - route: queue and workflow. A worker serves a set of routes. The schema of SQLite says class.
 //   - chain: a run and those that it continued as. The latest run of a chain is the one
 //     that has not continued.
-//   - queue state (Place in names): ready, owned, parked, blocked, in line behind another
-//     run of its workflow id (lined), or ended.
+//   - queue state: ready, owned, parked, blocked, queued after another run of its workflow
+//     id, or ended.
 //   - inbox and unread items: what others sent to a run, and it has not consumed.
 //   - outbox record: what one run does to another; fresh, answered, then settled (a note).
-//   - CreatedBy (the field has an older name): the outbox record that created a run, until Confirm.
+//   - CreatedBy: the outbox record that created a run, until Confirm.
 //   - blocker: a session whose code could not replay a run.
 //   - horizon: [store.Horizon], longer than any request can be late and than the writes
 //     that a failover can lose.

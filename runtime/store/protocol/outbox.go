@@ -22,7 +22,7 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 			return err
 		}
 	}
-	if s := o.Tx.State(from); m.Refusal != nil && s.Place != store.PlaceEnded {
+	if s := o.Tx.State(from); m.Refusal != nil && s.QueueState != store.StateEnded {
 		if err := o.Tell(from, &s, *m.Refusal); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 // may still send again what it knows, or while its chain is known by it. [P1]
 func (o *Op[R, S]) schedule(r R, s *Run[S]) error {
 	s.Purge = 0
-	if s.Place != store.PlaceEnded || s.CreatedBy != "" {
+	if s.QueueState != store.StateEnded || s.CreatedBy != "" {
 		return nil
 	}
 	held, err := o.Tx.Held(r)
@@ -98,7 +98,7 @@ func (o *Op[R, S]) Delete(run event.RunID) error {
 	}
 	s := o.Tx.State(r)
 	switch {
-	case s.Place != store.PlaceEnded:
+	case s.QueueState != store.StateEnded:
 		return refuse(&store.NotEndedError{Run: run, Status: s.Status})
 	case s.Hidden:
 		return nil

@@ -14,10 +14,10 @@ type Run[S comparable] struct {
 	Chain      event.RunID
 	WorkflowID string
 	CreatedBy  event.ItemID // the record that created it, until it is confirmed
-	Place      store.Place
+	QueueState store.QueueState
 	Status     event.Status
-	N, Seq     uint64    // frames, and the last event
-	Last       event.CID // of the last frame
+	N, Seq     uint64         // frames, and the last event
+	Last       event.CommitID // of the last frame
 	Fence      store.Fence
 	Owner      S
 	Unread     int // items in the inbox
@@ -35,14 +35,14 @@ type Run[S comparable] struct {
 // Holds reports whether f is the fence of the present owner. A run without an owner is
 // held by nobody: an empty token opens nothing. [F1]
 func (s *Run[S]) Holds(f store.Fence) bool {
-	return s.Place == store.PlaceOwned && s.Fence == f
+	return s.QueueState == store.StateOwned && s.Fence == f
 }
 
 // leave takes from a run what belongs to its place. The caller puts it into another
 // one, in the same action. [F2]
 func (s *Run[S]) leave() {
 	var none S
-	s.Place, s.Owner, s.Fence.Token, s.Due, s.Exempt = 0, none, event.Token{}, 0, false
+	s.QueueState, s.Owner, s.Fence.Token, s.Due, s.Exempt = 0, none, event.Token{}, 0, false
 }
 
 // Op carries out operations on a partition: each method is one, and one atomic action
@@ -122,7 +122,7 @@ func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 // makeReady is the one way to ready: place, ready set, wake. [K2]
 func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 	s.leave()
-	s.Place = store.PlaceReady
+	s.QueueState = store.StateReady
 	o.Changes.Ready = append(o.Changes.Ready, r)
 	return o.Tx.Save(r, *s)
 }
@@ -130,7 +130,7 @@ func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 // park leaves the run until due, 0 for ever, or until an item arrives. [K3]
 func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
 	s.leave()
-	s.Place, s.Due = store.PlaceParked, due
+	s.QueueState, s.Due = store.StateParked, due
 	if due != 0 {
 		earliest, err := o.Tx.NextDue()
 		if err != nil {
@@ -146,7 +146,7 @@ func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
 // block puts a run aside until a session may try it. [B3]
 func (o *Op[R, S]) block(r R, s *Run[S]) error {
 	s.leave()
-	s.Place = store.PlaceBlocked
+	s.QueueState = store.StateBlocked
 	o.Changes.Blocked = append(o.Changes.Blocked, r)
 	return o.Tx.Save(r, *s)
 }
@@ -197,7 +197,7 @@ func (o *Op[R, S]) end(r R, s *Run[S]) error {
 // retire takes the run out of everything but the log and its workflow id.
 func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	s.leave()
-	s.Place, s.Unread, s.Closing, s.Ended = store.PlaceEnded, 0, false, o.Tx.Now().UnixMilli()
+	s.QueueState, s.Unread, s.Closing, s.Ended = store.StateEnded, 0, false, o.Tx.Now().UnixMilli()
 	if err := o.schedule(r, s); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ var auditBehaviors = []behavior{
 		h.recoverDead(alive)
 		h.equal("audit", h.audit(l.Run), []store.AuditEntry{{
 			Time: h.clock.Now(), Run: l.Run, Reason: store.ReasonExpiredClaim, By: alive, Owner: dead,
-			Place: store.PlaceOwned, Status: event.StatusRunning, Epoch: fence.Epoch,
+			QueueState: store.StateOwned, Status: event.StatusRunning, Epoch: fence.Epoch,
 		}})
 		h.equal("audit of another run", h.audit(other.Run), []store.AuditEntry(nil))
 	}},
@@ -41,7 +41,7 @@ var auditBehaviors = []behavior{
 		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
 		h.equal("audit", h.audit(l.Run), []store.AuditEntry{{
 			Time: h.clock.Now(), Run: l.Run, Reason: store.ReasonSessionClosed, By: s, Owner: s,
-			Place: store.PlaceOwned, Status: event.StatusPending, Epoch: fence.Epoch,
+			QueueState: store.StateOwned, Status: event.StatusPending, Epoch: fence.Epoch,
 		}})
 	}},
 	{"AuditIsOldestFirst", func(h *harness) {

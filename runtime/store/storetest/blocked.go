@@ -21,10 +21,10 @@ func (h *harness) startBlocked(s store.SessionID) *Log {
 	return l
 }
 
-// misfits are the sessions that a run notes.
-func (h *harness) misfits(l *Log) []store.SessionID {
+// incompatible returns the sessions that a run notes.
+func (h *harness) incompatible(l *Log) []store.SessionID {
 	h.Helper()
-	return h.inspect().Runs[l.Run].Misfits
+	return h.inspect().Runs[l.Run].Incompatible
 }
 
 // refused fails the test if a claim gives the session anything.
@@ -37,30 +37,30 @@ var blockedBehaviors = []behavior{
 	{"B1_ABlockNotesTheSession", func(h *harness) {
 		s := h.session(orders)
 		l := h.startBlocked(s)
-		h.equal("misfits", h.misfits(l), []store.SessionID{s})
+		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
 	}},
 	{"B1_ANoteEndsWithItsSession", func(h *harness) {
 		s, same := h.session(orders), h.session(orders)
 		l := h.startBlocked(s)
 		h.refused("the same code", same)
 		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-		h.equal("misfits", h.misfits(l), []store.SessionID(nil))
-		h.place(l.Run, store.PlaceBlocked)
+		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
+		h.place(l.Run, store.StateBlocked)
 		h.block(l, h.own(same, l))
-		h.equal("misfits", h.misfits(l), []store.SessionID{same})
+		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{same})
 	}},
 	{"B1_ANoteEndsWithASessionThatIsRecovered", func(h *harness) {
 		s, same := h.session(orders), h.session(orders)
 		l := h.startBlocked(s)
 		h.recoverDead(same)
-		h.equal("misfits", h.misfits(l), []store.SessionID(nil))
+		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
 		h.own(same, l)
 	}},
 	{"B1_NotesEndWithTheRun", func(h *harness) {
 		s, other := h.session(orders), h.sessionWith("v2", orders)
 		l := h.startBlocked(s)
 		h.finish(l, h.own(other, l), event.StatusCompleted)
-		h.equal("misfits", h.misfits(l), []store.SessionID(nil))
+		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
 		isA[*store.TerminalError](h, "claim run", h.claimRun(other, l))
 	}},
 	{"B1_TheNextRunOfTheChainHasNoNotes", func(h *harness) {
@@ -68,7 +68,7 @@ var blockedBehaviors = []behavior{
 		l := h.startBlocked(s)
 		c, next := l.Continue(h.own(other, l), nil)
 		h.commit(l, c)
-		h.equal("misfits", h.misfits(next), []store.SessionID(nil))
+		h.equal("incompatible sessions", h.incompatible(next), []store.SessionID(nil))
 		h.own(s, next)
 	}},
 	{"B2_ASessionWithOtherCodeThatIsThereAlreadyTakesABlockedRun", func(h *harness) {
@@ -81,7 +81,7 @@ var blockedBehaviors = []behavior{
 	}},
 	{"B2_ASessionWithOtherCodeThatComesLaterTakesABlockedRun", func(h *harness) {
 		l := h.startBlocked(h.session(orders))
-		h.place(l.Run, store.PlaceBlocked)
+		h.place(l.Run, store.StateBlocked)
 		h.own(h.sessionWith("v2", orders), l)
 	}},
 	{"B2_NoSessionWithTheSameCodeIsGivenIt", func(h *harness) {
@@ -91,24 +91,24 @@ var blockedBehaviors = []behavior{
 			h.refused("the session itself", s)
 		})
 		h.refused("another session", h.session(orders))
-		h.place(l.Run, store.PlaceBlocked)
+		h.place(l.Run, store.StateBlocked)
 	}},
 	{"B2_EachCodeTriesARunOnceWhileTheSessionsLive", func(h *harness) {
 		l := h.start()
 		for _, code := range []string{"v1", "v2", "v3"} {
 			h.block(l, h.own(h.sessionWith(code, orders), l))
 		}
-		h.equal("number of misfits", len(h.misfits(l)), 3)
+		h.equal("number of incompatible sessions", len(h.incompatible(l)), 3)
 		for _, code := range []string{"v1", "v2", "v3"} {
 			h.refused(code, h.sessionWith(code, orders))
 		}
 		h.own(h.sessionWith("v4", orders), l)
 	}},
-	{"B2_ClaimLeavesBlockedRunsOfOtherClasses", func(h *harness) {
+	{"B2_ClaimLeavesBlockedRunsOfOtherRoutes", func(h *harness) {
 		l := h.startBlocked(h.session(orders))
 		other := h.sessionWith("v2", refunds)
-		h.equal("claimed", h.claim(other, 10, refunds, store.Class{Queue: "other", Workflow: orders.Workflow}), []store.ClaimedRun(nil))
-		h.place(l.Run, store.PlaceBlocked)
+		h.equal("claimed", h.claim(other, 10, refunds, store.Route{Queue: "other", Workflow: orders.Workflow}), []store.ClaimedRun(nil))
+		h.place(l.Run, store.StateBlocked)
 	}},
 	{"B2_ClaimMakesAtMostMaxBlockedRunsReady", func(h *harness) {
 		s, other := h.session(orders), h.sessionWith("v2", orders)
@@ -124,12 +124,12 @@ var blockedBehaviors = []behavior{
 		s, other := h.session(orders), h.sessionWith("v2", orders)
 		l := h.startBlocked(s)
 		h.park(l, h.own(other, l), time.Time{})
-		h.equal("misfits", h.misfits(l), []store.SessionID{s})
+		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
 		h.deliver(l.Run)
 		epoch := h.record(l.Run).Fence.Epoch
 		h.refused("code that could not replay it", s)
 		got := h.record(l.Run)
-		h.equal("place", got.Place, store.PlaceBlocked)
+		h.equal("place", got.QueueState, store.StateBlocked)
 		h.equal("status", got.Status, event.StatusBlocked)
 		h.equal("epoch", got.Fence.Epoch, epoch)
 		h.own(other, l)
@@ -140,14 +140,14 @@ var blockedBehaviors = []behavior{
 		h.commit(l, withEffect(l.Commit(h.own(other, l)), store.EffectYield, ""))
 		next := h.start()
 		h.equal("claimed", runsOf(h.claim(s, 2)), []event.RunID{next.Run})
-		h.place(l.Run, store.PlaceBlocked)
+		h.place(l.Run, store.StateBlocked)
 	}},
 	{"B2_ClaimRunGivesABlockedRunToAnySession", func(h *harness) {
 		s := h.session(orders)
 		l := h.startBlocked(s)
 		h.check("claim run", h.claimRun(s, l))
-		h.place(l.Run, store.PlaceOwned)
-		h.equal("misfits", h.misfits(l), []store.SessionID{s})
+		h.place(l.Run, store.StateOwned)
+		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
 	}},
 	{"B3_AWaitIsToldOfABlock", func(h *harness) {
 		s := h.session(orders)
@@ -158,30 +158,30 @@ var blockedBehaviors = []behavior{
 		h.toldOfOneOf(s, func(l *Log, fence store.Fence) {
 			h.block(l, fence)
 			h.commit(l, withEffect(l.Commit(h.own(third, l)), store.EffectYield, ""))
-			h.poll(s, l.class())
+			h.poll(s, l.route())
 		}, func(l *Log, _ store.Fence) {
-			h.equal("claimed by code that could not replay it", h.claim(s, 1, l.class()), []store.ClaimedRun(nil))
-			h.place(l.Run, store.PlaceBlocked)
+			h.equal("claimed by code that could not replay it", h.claim(s, 1, l.route()), []store.ClaimedRun(nil))
+			h.place(l.Run, store.StateBlocked)
 		})
 	}},
 }
 
 // toldOfOneOf has a session do something with one run after the other until a Wait of
 // a session with other code is told to claim: whether a Wait has begun cannot be seen.
-// Each run has a class of its own, so that no wake is left to tell of.
+// Each run has a route of its own, so that no wake is left to tell of.
 func (h *harness) toldOfOneOf(s store.SessionID, before, do func(l *Log, fence store.Fence)) {
 	h.Helper()
 	var logs []*Log
-	var classes []store.Class
+	var routes []store.Route
 	fences := map[event.RunID]store.Fence{}
 	for i := range 20 {
-		l := h.startAs(store.Class{Queue: "q", Workflow: string(rune('a' + i))}, "")
-		logs, classes, fences[l.Run] = append(logs, l), append(classes, l.class()), h.own(s, l)
+		l := h.startAs(store.Route{Queue: "q", Workflow: string(rune('a' + i))}, "")
+		logs, routes, fences[l.Run] = append(logs, l), append(routes, l.route()), h.own(s, l)
 		before(l, fences[l.Run])
 	}
-	other := h.sessionWith("v2", classes...)
-	h.poll(other, classes...)
-	told := h.wait(waitFor(other, classes...))
+	other := h.sessionWith("v2", routes...)
+	h.poll(other, routes...)
+	told := h.wait(waitFor(other, routes...))
 	for _, l := range logs {
 		do(l, fences[l.Run])
 		select {
@@ -195,7 +195,7 @@ func (h *harness) toldOfOneOf(s store.SessionID, before, do func(l *Log, fence s
 	h.Fatalf("wait: not told of any of %d blocked runs", len(logs))
 }
 
-func (l *Log) class() store.Class { return store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow} }
+func (l *Log) route() store.Route { return store.Route{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow} }
 
 func (h *harness) claimRun(s store.SessionID, l *Log) error {
 	_, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)

@@ -46,7 +46,7 @@ var chainBehaviors = []behavior{
 		i := h.item()
 		h.accepts("to a parked run", store.Deliver{Run: runs[0].Run, Item: i}, last.Run)
 		want = append(want, i)
-		h.place(last.Run, store.PlaceReady)
+		h.place(last.Run, store.StateReady)
 		fence = h.own(s, last)
 		sendToAll("of an owned run")
 		h.equal("mail", h.heartbeat(s).Mail, []event.RunID{last.Run})
@@ -167,12 +167,12 @@ var chainBehaviors = []behavior{
 		h.equal("line", snap.Lines, map[string][]event.RunID{wid: {behind.Run}})
 		h.equal("last ended", snap.LastEnded, map[string]event.RunID(nil))
 		h.equal("inbox of the new run", snap.Runs[next.Run].Inbox, []store.Item{cancel})
-		h.place(behind.Run, store.PlaceLined)
+		h.place(behind.Run, store.StateQueued)
 		h.consumeAndFinish(next, h.own(s, next))
 		snap = h.inspect()
 		h.equal("active in the end", snap.Active, map[string]event.RunID{wid: behind.Run})
 		h.equal("last ended in the end", snap.LastEnded, map[string]event.RunID{wid: next.Run})
-		h.place(behind.Run, store.PlaceReady)
+		h.place(behind.Run, store.StateReady)
 	}},
 	{"CreateUnderActiveCancelReachesTheLastRunOfAChain", func(h *harness) {
 		wid := h.workflowID("order")

@@ -13,19 +13,19 @@ var claimBehaviors = []behavior{
 		wid := h.workflowID("order")
 		l := h.startAs(orders, wid)
 		token := h.ids.Token()
-		got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: token, Classes: []store.Class{orders}, Max: 1})
+		got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: token, Routes: []store.Route{orders}, Max: 1})
 		h.check("claim", err)
 		fence := store.Fence{Epoch: h.record(l.Run).Fence.Epoch, Token: token}
 		got.Runs = h.handedAll(got.Runs)
 		h.equal("claimed", got, store.Claimed{Runs: []store.ClaimedRun{{
-			Run: l.Run, WorkflowID: wid, Class: orders, Fence: fence, N: 1, Seq: 1, Last: l.Last,
+			Run: l.Run, WorkflowID: wid, Route: orders, Fence: fence, N: 1, Seq: 1, Last: l.Last,
 		}}})
 		snap := h.inspect()
-		h.equal("place", snap.Runs[l.Run].Place, store.PlaceOwned)
+		h.equal("place", snap.Runs[l.Run].QueueState, store.StateOwned)
 		h.equal("owner", snap.Runs[l.Run].Owner, s)
 		h.equal("fence", snap.Runs[l.Run].Fence, fence)
 		h.equal("owned", snap.Owned, map[store.SessionID][]event.RunID{s: {l.Run}})
-		h.equal("ready", snap.Ready, map[store.Class][]event.RunID(nil))
+		h.equal("ready", snap.Ready, map[store.Route][]event.RunID(nil))
 	}},
 	{"F1_EachClaimCountsTheEpochUp", func(h *harness) {
 		s := h.session()
@@ -86,16 +86,16 @@ var claimBehaviors = []behavior{
 		}
 		h.equal("claimed", got, want)
 	}},
-	{"ClaimTakesOnlyTheClassesAskedFor", func(h *harness) {
+	{"ClaimTakesOnlyTheRoutesAskedFor", func(h *harness) {
 		a := h.start()
 		b := h.startAs(refunds, "")
-		h.startAs(store.Class{Queue: refunds.Queue, Workflow: orders.Workflow}, "")
+		h.startAs(store.Route{Queue: refunds.Queue, Workflow: orders.Workflow}, "")
 		s := h.session()
-		h.equal("claimed of no class", runsOf(h.claim(s, 10, store.Class{Queue: "none", Workflow: "none"})), []event.RunID(nil))
+		h.equal("claimed of no route", runsOf(h.claim(s, 10, store.Route{Queue: "none", Workflow: "none"})), []event.RunID(nil))
 		h.equal("claimed of refunds", runsOf(h.claim(s, 10, refunds)), []event.RunID{b.Run})
 		h.equal("claimed of orders", runsOf(h.claim(s, 10, orders)), []event.RunID{a.Run})
 	}},
-	{"ClaimTakesFromSeveralClasses", func(h *harness) {
+	{"ClaimTakesFromSeveralRoutes", func(h *harness) {
 		want := []event.RunID{h.start().Run, h.startAs(refunds, "").Run, h.start().Run}
 		slices.Sort(want)
 		got := runsOf(h.claim(h.session(), 10, refunds, orders))
@@ -110,7 +110,7 @@ var claimBehaviors = []behavior{
 	{"ClaimOfASessionThatIsNotThereIsExpired", func(h *harness) {
 		h.start()
 		h.unchanged("a claim by nobody", func() {
-			_, err := h.store.Claim(h.ctx, store.Claim{Session: "nobody", Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1})
+			_, err := h.store.Claim(h.ctx, store.Claim{Session: "nobody", Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 1})
 			h.is("claim", err, store.ErrExpired)
 		})
 	}},
@@ -129,7 +129,7 @@ var claimBehaviors = []behavior{
 		l, fence := h.startOwned(s)
 		h.check("release", h.store.Release(h.ctx, l.Run, fence))
 		got := h.record(l.Run)
-		h.equal("place", got.Place, store.PlaceReady)
+		h.equal("place", got.QueueState, store.StateReady)
 		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
 		h.equal("recoveries", got.Recoveries, 0)
 		h.equal("owned", h.heartbeat(s).Owned, 0)
@@ -172,11 +172,11 @@ var claimBehaviors = []behavior{
 			got, err := h.store.ClaimRun(h.ctx, 0, s, token, l.Run)
 			h.check("claim run", err)
 			h.equal("claimed", h.handed(got), store.ClaimedRun{
-				Run: l.Run, Class: before.Class, Fence: store.Fence{Epoch: before.Fence.Epoch + 1, Token: token},
+				Run: l.Run, Route: before.Route, Fence: store.Fence{Epoch: before.Fence.Epoch + 1, Token: token},
 				N: before.N, Seq: before.Seq, Last: before.Last,
 			})
 			now := h.record(l.Run)
-			h.equal("place", now.Place, store.PlaceOwned)
+			h.equal("place", now.QueueState, store.StateOwned)
 			h.equal("owner", now.Owner, s)
 			h.commit(l, l.Commit(got.Fence, l.Work()...))
 		}
@@ -216,9 +216,9 @@ var claimBehaviors = []behavior{
 	}},
 }
 
-// startOwnedAs is startOwned for another class.
-func (h *harness) startOwnedAs(s store.SessionID, class store.Class) (*Log, store.Fence) {
+// startOwnedAs is startOwned for another route.
+func (h *harness) startOwnedAs(s store.SessionID, route store.Route) (*Log, store.Fence) {
 	h.Helper()
-	l := h.startAs(class, "")
+	l := h.startAs(route, "")
 	return l, h.own(s, l)
 }

@@ -31,9 +31,9 @@ var commitBehaviors = []behavior{
 		h.equal("frames", got.Frames, append(first, c.Frame))
 		h.equal("n", got.Record.N, uint64(2))
 		h.equal("seq", got.Record.Seq, c.Last)
-		h.equal("last", got.Record.Last, c.CID)
+		h.equal("last", got.Record.Last, c.CommitID)
 		h.equal("status", got.Record.Status, event.StatusRunning)
-		h.equal("place", got.Record.Place, store.PlaceOwned)
+		h.equal("place", got.Record.QueueState, store.StateOwned)
 	}},
 	{"CommitWithoutStatusLeavesIt", func(h *harness) {
 		l, fence := h.startOwned(h.session())
@@ -49,7 +49,7 @@ var commitBehaviors = []behavior{
 		got := h.record(l.Run)
 		h.equal("n", got.N, uint64(1))
 		h.equal("last", got.Last, l.Last)
-		h.equal("place", got.Place, store.PlaceParked)
+		h.equal("place", got.QueueState, store.StateParked)
 	}},
 	{"CommitJudgesEachCommitByItself", func(h *harness) {
 		s := h.session()
@@ -86,7 +86,7 @@ var commitBehaviors = []behavior{
 	{"W3_TheSameCommitIsAppliedOnceWithEveryEffect", func(h *harness) {
 		for _, e := range []store.Effect{store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish} {
 			s := h.session()
-			l := h.startAs(store.Class{Queue: "q", Workflow: string(rune('a' + e))}, "")
+			l := h.startAs(store.Route{Queue: "q", Workflow: string(rune('a' + e))}, "")
 			i := h.deliver(l.Run)
 			fence := h.own(s, l)
 			c := withEffect(l.Commit(fence, append(l.Receive(i), l.End(event.StatusFailed)...)...), e, event.StatusFailed)
@@ -163,7 +163,7 @@ var commitBehaviors = []behavior{
 	{"F3_CommitMustContinueTheLastFrame", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		c := l.Commit(fence, l.Work()...)
-		c.Prev = h.ids.CID()
+		c.Prev = h.ids.CommitID()
 		h.conflicts("a commit behind another frame", c)
 		e := as[*store.ConflictError](h, "a commit behind another frame", h.try(c).Err)
 		h.equal("run", e.Run, l.Run)
@@ -171,7 +171,7 @@ var commitBehaviors = []behavior{
 		h.equal("stored frame", e.Stored, l.Last)
 		h.equal("prev", e.Prev, c.Prev)
 		c = l.Commit(fence)
-		c.Prev = h.ids.CID()
+		c.Prev = h.ids.CommitID()
 		h.conflicts("an effect behind another frame", c)
 	}},
 	{"F3_APositionIsNotACount", func(h *harness) {
@@ -180,7 +180,7 @@ var commitBehaviors = []behavior{
 		stored := l.Commit(fence, l.Work()...)
 		h.commit(l, stored) // as many events as in the one that was lost
 		c := l.Commit(fence, l.Work()...)
-		c.Prev = lost.CID
+		c.Prev = lost.CommitID
 		h.conflicts("a commit behind a frame of the same number", c)
 	}},
 	{"CommitMustContinueTheSequence", func(h *harness) {
@@ -236,7 +236,7 @@ var commitBehaviors = []behavior{
 			})
 		}
 		h.commit(l, consuming(withEffect(l.Commit(fence, l.Receive(one, two)...), store.EffectPark, ""), one, two))
-		h.place(l.Run, store.PlaceParked)
+		h.place(l.Run, store.StateParked)
 	}},
 	{"YieldAndBlockLeaveTheInboxAlone", func(h *harness) {
 		s := h.session()
@@ -257,13 +257,13 @@ var commitBehaviors = []behavior{
 		h.is("mail alone", h.try(c).Err, store.ErrMail)
 		c.Consume, c.ConsumeLast = 1, i.ID+"-not"
 		isA[*store.ConflictError](h, "wrong item before mail", h.try(c).Err)
-		c.Prev = h.ids.CID()
+		c.Prev = h.ids.CommitID()
 		isA[*store.ConflictError](h, "wrong position", h.try(c).Err)
 		c.WorkflowID = "another"
 		isA[*store.WorkflowIDMismatchError](h, "wrong workflow id before wrong position", h.try(c).Err)
 		c.Fence.Token = h.ids.Token()
 		h.is("wrong fence before wrong workflow id", h.try(c).Err, store.ErrFenced)
-		c.CID = l.Last
+		c.CommitID = l.Last
 		h.check("applied before everything", h.try(c).Err)
 	}},
 }

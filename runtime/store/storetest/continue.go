@@ -60,7 +60,7 @@ var continueBehaviors = []behavior{
 
 		snap := h.inspect()
 		old := snap.Runs[l.Run]
-		h.equal("place", old.Place, store.PlaceEnded)
+		h.equal("place", old.QueueState, store.StateEnded)
 		h.equal("status", old.Status, event.StatusContinued)
 		h.equal("next", old.Next, next.Run)
 		h.equal("ended at", old.EndedAt, h.clock.Now())
@@ -69,15 +69,15 @@ var continueBehaviors = []behavior{
 		h.equal("frames", len(old.Frames), 2)
 		h.equal("new run", snap.Runs[next.Run], &store.RunState{
 			Record: store.Record{
-				Run: next.Run, Chain: l.Run, WorkflowID: wid, Class: orders, Priority: 7, Tags: next.Spec.Tags,
-				Parent: next.Spec.Parent, Root: next.Spec.Root, Retention: long, Place: store.PlaceReady,
-				Status: event.StatusPending, N: 1, Seq: c.Continue.Seq, Last: c.Continue.CID, CreatedAt: h.clock.Now(),
+				Run: next.Run, Chain: l.Run, WorkflowID: wid, Route: orders, Priority: 7, Tags: next.Spec.Tags,
+				Parent: next.Spec.Parent, Root: next.Spec.Root, Retention: long, QueueState: store.StateReady,
+				Status: event.StatusPending, N: 1, Seq: c.Continue.Seq, Last: c.Continue.CommitID, CreatedAt: h.clock.Now(),
 			},
 			Frames: [][]byte{c.Continue.Frame},
 		})
 		h.equal("active", snap.Active, map[string]event.RunID{wid: next.Run})
 		h.equal("last ended", snap.LastEnded, map[string]event.RunID{wid: last.Run})
-		h.equal("ready", snap.Ready, map[store.Class][]event.RunID{orders: {next.Run}})
+		h.equal("ready", snap.Ready, map[store.Route][]event.RunID{orders: {next.Run}})
 		h.equal("wake", snap.Wakes[orders], true)
 		h.equal("owned", snap.Owned, map[store.SessionID][]event.RunID(nil))
 		got, err := h.store.Resolve(h.ctx, wid)
@@ -92,11 +92,11 @@ var continueBehaviors = []behavior{
 		c, next := l.Continue(h.own(h.session(), l), nil)
 		c.Continue.Active, c.Continue.Finished = store.ActiveFail, store.FinishedReject
 		c.Continue.Delay, c.Continue.At = time.Hour, h.clock.Now().Add(time.Hour)
-		c.Continue.Birth, c.Continue.Deadline = h.ids.Item(), h.clock.Now().Add(-time.Hour)
+		c.Continue.CreatedBy, c.Continue.Deadline = h.ids.Item(), h.clock.Now().Add(-time.Hour)
 		h.commit(l, c)
 		got := h.record(next.Run)
-		h.equal("place", got.Place, store.PlaceReady)
-		h.equal("birth", got.Birth, event.ItemID(""))
+		h.equal("place", got.QueueState, store.StateReady)
+		h.equal("creator", got.CreatedBy, event.ItemID(""))
 	}},
 	{"F2_ContinueFencesTheOwner", func(h *harness) {
 		s := h.session()
@@ -176,13 +176,13 @@ var continueBehaviors = []behavior{
 			c.First++
 			isA[*store.ConflictError](h, "wrong sequence", h.try(c).Err)
 			c.First--
-			c.Prev = h.ids.CID()
+			c.Prev = h.ids.CommitID()
 			isA[*store.ConflictError](h, "wrong position", h.try(c).Err)
 			c.WorkflowID, c.Continue.WorkflowID = "another", "another"
 			isA[*store.WorkflowIDMismatchError](h, "wrong workflow id before that", h.try(c).Err)
 			c.Fence.Token = h.ids.Token()
 			h.is("wrong fence before that", h.try(c).Err, store.ErrFenced)
-			c.CID = l.Last
+			c.CommitID = l.Last
 			h.check("applied before everything", h.try(c).Err)
 			c.Run = h.runID()
 			h.is("unknown before that", h.try(c).Err, store.ErrFenced)

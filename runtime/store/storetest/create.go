@@ -47,9 +47,9 @@ var createBehaviors = []behavior{
 		h.create(c)
 		got := h.load(l.Run)
 		h.equal("record", got.Record, store.Record{
-			Run: l.Run, Chain: l.Run, WorkflowID: l.Spec.WorkflowID, Class: orders, Priority: -3,
+			Run: l.Run, Chain: l.Run, WorkflowID: l.Spec.WorkflowID, Route: orders, Priority: -3,
 			Tags: l.Spec.Tags, Parent: l.Spec.Parent, Root: l.Spec.Root,
-			Place: store.PlaceReady, Status: event.StatusPending, N: 1, Seq: 1, Last: c.CID, CreatedAt: h.clock.Now(),
+			QueueState: store.StateReady, Status: event.StatusPending, N: 1, Seq: 1, Last: c.CommitID, CreatedAt: h.clock.Now(),
 			Retention: 90 * time.Minute,
 		})
 		h.equal("frames", got.Frames, [][]byte{c.Frame})
@@ -159,7 +159,7 @@ var createBehaviors = []behavior{
 		} {
 			l := h.start(func(r *store.Create) { r.Delay, r.At = c.delay, c.at })
 			got := h.record(l.Run)
-			h.equal("place", got.Place, store.PlaceParked)
+			h.equal("place", got.QueueState, store.StateParked)
 			h.equal("due", got.Due, c.want)
 			h.equal("timer", h.inspect().Timers[l.Run], c.want)
 		}
@@ -168,8 +168,8 @@ var createBehaviors = []behavior{
 	{"CreateWithATimeThatIsPastIsReadyNow", func(h *harness) {
 		a := h.start(func(c *store.Create) { c.At = h.clock.Now() })
 		b := h.start(func(c *store.Create) { c.At = h.clock.Now().Add(-time.Hour) })
-		h.place(a.Run, store.PlaceReady)
-		h.place(b.Run, store.PlaceReady)
+		h.place(a.Run, store.StateReady)
+		h.place(b.Run, store.StateReady)
 		h.equal("timers", h.inspect().Timers, map[event.RunID]time.Time(nil))
 	}},
 }

@@ -109,10 +109,10 @@ var deliverBehaviors = []behavior{
 		h.poll(s, orders)
 		h.deliver(l.Run)
 		snap := h.inspect()
-		h.equal("place", snap.Runs[l.Run].Place, store.PlaceReady)
+		h.equal("place", snap.Runs[l.Run].QueueState, store.StateReady)
 		h.equal("due", snap.Runs[l.Run].Due, time.Time{})
 		h.equal("timers", snap.Timers, map[event.RunID]time.Time(nil))
-		h.equal("ready", snap.Ready, map[store.Class][]event.RunID{orders: {l.Run}})
+		h.equal("ready", snap.Ready, map[store.Route][]event.RunID{orders: {l.Run}})
 		h.equal("wake", snap.Wakes[orders], true)
 		h.equal("mail told by the claim", h.claim(s, 1)[0].Mail, true)
 	}},
@@ -125,7 +125,7 @@ var deliverBehaviors = []behavior{
 		s, other := h.session(), h.session()
 		l, _ := h.startOwned(s)
 		h.deliver(l.Run)
-		h.place(l.Run, store.PlaceOwned)
+		h.place(l.Run, store.StateOwned)
 		h.equal("mail", h.inspect().Mail, map[store.SessionID][]event.RunID{s: {l.Run}})
 		h.equal("mail of the other session", h.heartbeat(other).Mail, []event.RunID(nil))
 	}},

@@ -17,7 +17,7 @@
 // subtest package fsck looks at the whole store. The last subtest plays random
 // histories (late and repeated requests, several workers, dead sessions) against
 // the store and against a model of plain maps, and compares every answer and,
-// after every operation, the whole state. In these histories births and kept items
+// after every operation, the whole state. In these histories starts and kept items
 // need no records, so fsck's number 14 is not asked of them.
 //
 // A store under test must implement store.Inspector and store.Purger. Where it implements
@@ -27,7 +27,7 @@
 //
 //   - Runs that become ready in one action may do so in any order, except that
 //     due runs do in the order of their due times.
-//   - A claim of several classes may serve them in any order; within a class the
+//   - A claim of several routes may serve them in any order; within a route the
 //     order is by priority, then by how long a run has been ready.
 //   - One call recovers at least 100 runs, makes at least 100 due runs ready, and
 //     purges at least 100 short ones. Runs whose retention ends at one time may be
@@ -43,8 +43,8 @@
 //   - A page of a stream may have fewer chunks than there are and were asked for, if
 //     they are large: at least one. Pages of less than 1 MiB are full. AwaitStream may
 //     return early, but not all the time.
-//   - A claim may take back the wake of a class that it has emptied, and a purge
-//     that of a class that it has left without runs.
+//   - A claim may take back the wake of a route that it has emptied, and a purge
+//     that of a route that it has left without runs.
 //   - A snapshot may have the audit entries in any order.
 //
 // # What it decides where the contract has no word

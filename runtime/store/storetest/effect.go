@@ -15,7 +15,7 @@ var effectBehaviors = []behavior{
 		h.park(l, fence, due)
 		snap := h.inspect()
 		got := snap.Runs[l.Run]
-		h.equal("place", got.Place, store.PlaceParked)
+		h.equal("place", got.QueueState, store.StateParked)
 		h.equal("due", got.Due, due)
 		h.equal("status", got.Status, event.StatusSleeping)
 		h.equal("owner", got.Owner, store.SessionID(""))
@@ -38,7 +38,7 @@ var effectBehaviors = []behavior{
 		h.equal("due", h.record(l.Run).Due, time.Time{})
 		h.equal("timers", h.inspect().Timers, map[event.RunID]time.Time(nil))
 	}},
-	{"K3_ParkWithTheEarliestDueTimeWakesTheClass", func(h *harness) {
+	{"K3_ParkWithTheEarliestDueTimeWakesTheRoute", func(h *harness) {
 		s := h.session()
 		a, fa := h.startOwned(s)
 		b, fb := h.startOwned(s)
@@ -52,20 +52,20 @@ var effectBehaviors = []behavior{
 		h.park(c, fc, now.Add(time.Hour))
 		h.equal("woken by an earlier one", h.poll(s, orders).Claim, []int{0})
 	}},
-	{"K3_CreateWithTheEarliestDueTimeWakesTheClass", func(h *harness) {
+	{"K3_CreateWithTheEarliestDueTimeWakesTheRoute", func(h *harness) {
 		s := h.session()
 		h.start(func(c *store.Create) { c.Delay = time.Hour })
 		h.equal("woken by the first", h.poll(s, orders).Claim, []int{0})
 		h.start(func(c *store.Create) { c.Delay = 2 * time.Hour })
 		h.equal("woken by a later one", h.poll(s, orders).Claim, []int(nil))
 	}},
-	{"YieldPutsTheRunBehindItsClass", func(h *harness) {
+	{"YieldPutsTheRunBehindItsRoute", func(h *harness) {
 		s := h.session()
 		a, fence := h.startOwned(s)
 		b := h.start()
 		h.commit(a, withEffect(a.Commit(fence, a.Work()...), store.EffectYield, ""))
 		got := h.record(a.Run)
-		h.equal("place", got.Place, store.PlaceReady)
+		h.equal("place", got.QueueState, store.StateReady)
 		h.equal("token", got.Fence.Token, event.Token{})
 		h.equal("recoveries", got.Recoveries, 0)
 		h.equal("wake", h.inspect().Wakes[orders], true)
@@ -85,7 +85,7 @@ var effectBehaviors = []behavior{
 		l, fence := h.startOwned(s)
 		h.block(l, fence)
 		got := h.record(l.Run)
-		h.equal("place", got.Place, store.PlaceBlocked)
+		h.equal("place", got.QueueState, store.StateBlocked)
 		h.equal("status", got.Status, event.StatusBlocked)
 		h.equal("owner", got.Owner, store.SessionID(""))
 		h.is("late commit", h.try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
@@ -95,7 +95,7 @@ var effectBehaviors = []behavior{
 		l, fence := h.startOwned(h.session())
 		h.block(l, fence)
 		i := h.deliver(l.Run)
-		h.place(l.Run, store.PlaceBlocked)
+		h.place(l.Run, store.StateBlocked)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{i})
 	}},
 	{"FinishEndsTheRun", func(h *harness) {
@@ -107,7 +107,7 @@ var effectBehaviors = []behavior{
 		h.finish(l, fence, event.StatusCompleted)
 		snap := h.inspect()
 		got := snap.Runs[l.Run]
-		h.equal("place", got.Place, store.PlaceEnded)
+		h.equal("place", got.QueueState, store.StateEnded)
 		h.equal("status", got.Status, event.StatusCompleted)
 		h.equal("ended at", got.EndedAt, h.clock.Now())
 		h.equal("owner", got.Owner, store.SessionID(""))
@@ -120,9 +120,9 @@ var effectBehaviors = []behavior{
 	}},
 	{"ProgressForgetsRecoveriesWithAnyEffect", func(h *harness) {
 		for _, e := range []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock} {
-			class := store.Class{Queue: "q", Workflow: string(rune('a' + e))}
+			route := store.Route{Queue: "q", Workflow: string(rune('a' + e))}
 			dead := h.session()
-			l, _ := h.startOwnedAs(dead, class)
+			l, _ := h.startOwnedAs(dead, route)
 			h.check("close session", h.store.CloseSession(h.ctx, 0, dead))
 			h.equal("recoveries", h.record(l.Run).Recoveries, 1)
 			c := withEffect(l.Commit(h.own(h.session(), l), l.Work()...), e, "")

@@ -41,13 +41,13 @@ var extremeBehaviors = []behavior{
 			"the longest delay, past start": func(c *store.Create) { c.Delay, c.At = longest, farPast },
 		} {
 			l := h.start(change)
-			h.place(l.Run, store.PlaceParked)
+			h.place(l.Run, store.StateParked)
 			if due := h.record(l.Run).Due; due.Before(h.clock.Now().Add(centuries)) {
 				h.Fatalf("%s: due at %v", what, due)
 			}
 			_, err := h.store.Due(h.ctx, 0, math.MaxInt)
 			h.check("make due runs ready", err)
-			h.place(l.Run, store.PlaceParked)
+			h.place(l.Run, store.StateParked)
 		}
 		h.clock.Advance(centuries)
 		h.equal("claimed", h.claim(h.session(orders), 10), []store.ClaimedRun(nil))
@@ -58,7 +58,7 @@ var extremeBehaviors = []behavior{
 			func(c *store.Create) { c.Delay = -longest },
 			func(c *store.Create) { c.At, c.Delay = time.Unix(-1, 0), math.MinInt64 },
 		} {
-			h.place(h.start(change).Run, store.PlaceReady)
+			h.place(h.start(change).Run, store.StateReady)
 		}
 	}},
 	{"ADueTimeAfterAllTimesParksForThatLong", func(h *harness) {
@@ -71,7 +71,7 @@ var extremeBehaviors = []behavior{
 		h.clock.Advance(centuries)
 		_, err := h.store.Due(h.ctx, 0, math.MaxInt)
 		h.check("make due runs ready", err)
-		h.place(l.Run, store.PlaceParked)
+		h.place(l.Run, store.StateParked)
 	}},
 	{"PrioritiesOf32BitsAreKeptApart", func(h *harness) {
 		want := []*Log{}
@@ -144,8 +144,8 @@ var nameBehaviors = []behavior{
 	{"NamesThatAreNoneAreRefused", func(h *harness) {
 		for _, bad := range []string{strings.Repeat("x", store.MaxName+1), "a\x00b", "\x00", "\xff", "a\xc3", "\xed\xa0\x80"} {
 			for what, change := range map[string]func(*store.Create){
-				"queue":          func(c *store.Create) { c.Class.Queue = bad },
-				"workflow":       func(c *store.Create) { c.Class.Workflow = bad },
+				"queue":          func(c *store.Create) { c.Route.Queue = bad },
+				"workflow":       func(c *store.Create) { c.Route.Workflow = bad },
 				"tag":            func(c *store.Create) { c.Tags = map[string]string{bad: "x"} },
 				"value of a tag": func(c *store.Create) { c.Tags = map[string]string{"x": bad} },
 			} {
@@ -162,8 +162,8 @@ var nameBehaviors = []behavior{
 				})
 			}
 			h.unchanged("a refused session", func() {
-				for _, c := range []store.Class{{Queue: bad, Workflow: "w"}, {Queue: "q", Workflow: bad}} {
-					err := h.store.OpenSession(h.ctx, store.Session{ID: h.ids.Session(), TTL: ttl, Classes: []store.Class{orders, c}})
+				for _, c := range []store.Route{{Queue: bad, Workflow: "w"}, {Queue: "q", Workflow: bad}} {
+					err := h.store.OpenSession(h.ctx, store.Session{ID: h.ids.Session(), TTL: ttl, Routes: []store.Route{orders, c}})
 					isA[*store.InvalidError](h, "open session", err)
 				}
 			})
@@ -194,22 +194,22 @@ var nameBehaviors = []behavior{
 	}},
 	{"NamesOfTheLargestSizeAreKept", func(h *harness) {
 		long := strings.Repeat("é", store.MaxName/2)
-		l := h.newLog(store.Class{Queue: long, Workflow: long}, h.workflowID(long[:1000]))
+		l := h.newLog(store.Route{Queue: long, Workflow: long}, h.workflowID(long[:1000]))
 		l.Spec.Tags = map[string]string{long: long}
 		h.equal("created", h.create(l.Create()).New, true)
 		got := h.record(l.Run)
-		h.equal("class", got.Class, store.Class{Queue: long, Workflow: long})
+		h.equal("route", got.Route, store.Route{Queue: long, Workflow: long})
 		h.equal("tags", got.Tags, map[string]string{long: long})
 	}},
 	{"OddNamesAreKept", func(h *harness) {
 		odd := " \t\n{}:*?[]'\"\\%=#\u00e9\u2028\ufffd\U0001f600\x7f\x01"
-		l := h.newLog(store.Class{Queue: odd, Workflow: odd}, h.workflowID(odd))
+		l := h.newLog(store.Route{Queue: odd, Workflow: odd}, h.workflowID(odd))
 		l.Spec.Tags = map[string]string{odd: odd}
 		h.equal("created", h.create(l.Create()).New, true)
 		got := h.record(l.Run)
-		h.equal("class", got.Class, store.Class{Queue: odd, Workflow: odd})
+		h.equal("route", got.Route, store.Route{Queue: odd, Workflow: odd})
 		h.equal("workflow id", got.WorkflowID, h.workflowID(odd))
 		h.equal("tags", got.Tags, map[string]string{odd: odd})
-		h.equal("claimed", runsOf(h.claim(h.session(got.Class), 1, got.Class)), []event.RunID{l.Run})
+		h.equal("claimed", runsOf(h.claim(h.session(got.Route), 1, got.Route)), []event.RunID{l.Run})
 	}},
 }

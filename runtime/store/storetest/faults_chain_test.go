@@ -12,7 +12,7 @@ import (
 func continuing(do func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState) *store.Committed) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
-			if r := w.state(ctx, c.Run); r != nil && c.Effect == store.EffectContinue && c.Continue != nil && r.Last != c.CID {
+			if r := w.state(ctx, c.Run); r != nil && c.Effect == store.EffectContinue && c.Continue != nil && r.Last != c.CommitID {
 				return do(ctx, w, c, r)
 			}
 			return nil

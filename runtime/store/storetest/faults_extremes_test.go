@@ -21,7 +21,7 @@ var extremeFaults = map[string]fault{
 		c.Priority = min(max(c.Priority, math.MinInt32), math.MaxInt32)
 	})},
 	"a name is cut at a zero byte": {"NamesThatAreNoneAreRefused", creating(func(_ context.Context, _ wrapper, c *store.Create) {
-		c.Class.Queue, _, _ = strings.Cut(c.Class.Queue, "\x00")
+		c.Route.Queue, _, _ = strings.Cut(c.Route.Queue, "\x00")
 	})},
 	"tags are made UTF-8": {"NamesThatAreNoneAreRefused", creating(func(_ context.Context, _ wrapper, c *store.Create) {
 		tags := map[string]string{}

@@ -65,8 +65,8 @@ var leftFaults = map[string]fault{
 			return nil
 		}}
 	}},
-	"create forgets its birth": {"O2_CreateKeepsItsBirthUntilConfirm",
-		creating(func(_ context.Context, _ wrapper, c *store.Create) { c.Birth = "" })},
+	"create forgets its creator": {"O2_CreateKeepsCreatedByUntilConfirm",
+		creating(func(_ context.Context, _ wrapper, c *store.Create) { c.CreatedBy = "" })},
 	"create ignores its deadline": {"CreatePastItsDeadlineIsStale",
 		creating(func(_ context.Context, _ wrapper, c *store.Create) { c.Deadline = time.Time{} })},
 	"create asks whether it is late last": {"CreatePastItsDeadlineIsStale",
@@ -81,17 +81,17 @@ var leftFaults = map[string]fault{
 				c.Deadline = c.Deadline.Add(-time.Millisecond)
 			}
 		})},
-	"purge ignores births": {"P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", func(w wrapper) store.Store {
+	"purge ignores starts": {"P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed", func(w wrapper) store.Store {
 		return edit{wrapper: w, purge: func(ctx context.Context) {
 			for run, r := range w.snapshot(ctx).Runs {
-				_ = w.Store.Confirm(ctx, run, r.Birth)
+				_ = w.Store.Confirm(ctx, run, r.CreatedBy)
 			}
 		}}
 	}},
-	"the model notices a purge that ignores births": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store {
+	"the model notices a purge that ignores starts": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store {
 		return edit{wrapper: w, purge: func(ctx context.Context) {
 			for run, r := range w.snapshot(ctx).Runs {
-				_ = w.Store.Confirm(ctx, run, r.Birth)
+				_ = w.Store.Confirm(ctx, run, r.CreatedBy)
 			}
 		}}
 	}},
@@ -111,10 +111,10 @@ var leftFaults = map[string]fault{
 			}
 		}}
 	}},
-	"confirm does nothing": {"P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", func(w wrapper) store.Store {
+	"confirm does nothing": {"P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed", func(w wrapper) store.Store {
 		return edit{wrapper: w, confirm: func(context.Context, event.RunID, event.ItemID) bool { return false }}
 	}},
-	"confirm finds no deleted run": {"P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed", func(w wrapper) store.Store {
+	"confirm finds no deleted run": {"P1_ADeletedRunIsNotPurgedBeforeItsCreationIsConfirmed", func(w wrapper) store.Store {
 		return edit{wrapper: w, confirm: func(ctx context.Context, run event.RunID, _ event.ItemID) bool {
 			r := w.state(ctx, run)
 			return r != nil && !r.Hidden
@@ -126,10 +126,10 @@ var leftFaults = map[string]fault{
 			return r == nil || r.Next == ""
 		}}
 	}},
-	"confirm forgets a birth for another record": {"O2_CreateKeepsItsBirthUntilConfirm", func(w wrapper) store.Store {
+	"confirm forgets a local start for another record": {"O2_CreateKeepsCreatedByUntilConfirm", func(w wrapper) store.Store {
 		return edit{wrapper: w, confirm: func(ctx context.Context, run event.RunID, _ event.ItemID) bool {
 			if r := w.state(ctx, run); r != nil {
-				_ = w.Store.Confirm(ctx, run, r.Birth)
+				_ = w.Store.Confirm(ctx, run, r.CreatedBy)
 			}
 			return true
 		}}

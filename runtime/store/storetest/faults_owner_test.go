@@ -103,14 +103,14 @@ func pretends(w wrapper) store.Store {
 }
 
 var ownerFaults = map[string]fault{
-	"what is born owned is ready": {"CreateWithAnOwnerIsCreateAndClaim", bears(orphan)},
-	"reconcile does not tell of what was born owned": {"CreateWithAnOwnerIsCreateAndClaim", func(w wrapper) store.Store {
+	"what is created owned is ready": {"CreateWithAnOwnerIsCreateAndClaim", bears(orphan)},
+	"reconcile does not tell of what was created owned": {"CreateWithAnOwnerIsCreateAndClaim", func(w wrapper) store.Store {
 		return forgetfulReconcile{w}
 	}},
-	"what is born owned wakes":              {"K1_ARunThatIsBornOwnedIsNotToBeClaimed", claimsLater},
-	"what is born owned stays ready":        {"K1_ARunThatIsBornOwnedIsNotToBeClaimed", bears(orphan)},
-	"the snapshot shows it ready and owned": {"K1_ARunThatIsBornOwnedIsNotToBeClaimed", func(w wrapper) store.Store { return doubleVision{w} }},
-	"what is born owned is fenced by nothing": {"ARunThatIsBornOwnedIsCommittedUnderItsFence", func(w wrapper) store.Store {
+	"what is created owned wakes":           {"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", claimsLater},
+	"what is created owned stays ready":     {"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", bears(orphan)},
+	"the snapshot shows it ready and owned": {"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", func(w wrapper) store.Store { return doubleVision{w} }},
+	"what is created owned is fenced by nothing": {"ARunThatIsCreatedOwnedIsCommittedUnderItsFence", func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
 			if r := w.state(ctx, c.Run); r != nil && r.Fence.Epoch == 1 {
 				c.Fence = r.Fence
@@ -118,18 +118,18 @@ var ownerFaults = map[string]fault{
 			return nil
 		}}
 	}},
-	"the first frame counts for one event": {"ARunThatIsBornOwnedMayHaveBegun", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+	"the first frame counts for one event": {"ARunThatIsCreatedOwnedMayHaveBegun", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
 		c.Seq = 1
 		return nil
 	})},
-	"what is born owned cannot be released": {"ARunThatIsBornOwnedLeavesItsOwnerLikeAnyOther", func(w wrapper) store.Store {
+	"what is created owned cannot be released": {"ARunThatIsCreatedOwnedLeavesItsOwnerLikeAnyOther", func(w wrapper) store.Store {
 		return edit{wrapper: w, release: func(_ context.Context, _ event.RunID, f *store.Fence) { f.Epoch = max(f.Epoch, 2) }}
 	}},
-	"mail of what is born owned is not told": {"MailOfARunThatIsBornOwnedIsAnnounced", func(w wrapper) store.Store {
+	"mail of what is created owned is not told": {"MailOfARunThatIsCreatedOwnedIsAnnounced", func(w wrapper) store.Store {
 		return edit{wrapper: w, beat: func(b *store.Heartbeat) { b.Mail = nil }}
 	}},
-	"what is born owned belongs to another session": {"F2_ARunThatIsBornOwnedIsRecoveredWithItsSession", shadowed},
-	"closing a session leaves what it bore":         {"F2_ClosingASessionRecoversWhatItBore", shadowed},
+	"what is created owned belongs to another session": {"F2_ARunThatIsCreatedOwnedIsRecoveredWithItsSession", shadowed},
+	"closing a session leaves what it bore":            {"F2_ClosingASessionRecoversWhatItBore", shadowed},
 	"closing a session counts no recovery of what it bore": {"F2_ClosingASessionRecoversWhatItBore", func(w wrapper) store.Store {
 		return gentleClose{w}
 	}},
@@ -140,10 +140,10 @@ var ownerFaults = map[string]fault{
 		c.Delay, c.At = 0, time.Time{}
 		return nil
 	})},
-	"a run behind an active one is refused and lined up": {"ARunBehindAnActiveOneIsNotBornOwned", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a run behind an active one is refused and lined up": {"ARunBehindAnActiveOneIsNotCreatedOwned", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		return forbids(ctx, w, c, store.ErrNotClaimable)
 	})},
-	"a run that is refused cancels": {"ARunBehindAnActiveOneIsNotBornOwned", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a run that is refused cancels": {"ARunBehindAnActiveOneIsNotCreatedOwned", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		if active, err := w.Resolve(ctx, c.WorkflowID); err == nil && c.Active == store.ActiveCancel {
 			_, _ = w.Deliver(ctx, store.Deliver{Run: active, Item: c.Cancel})
 		}
@@ -186,7 +186,7 @@ var ownerFaults = map[string]fault{
 		return nil
 	})},
 	"one session that is over is an error of all": {"CreateJudgesEachOwnerByItself", func(w wrapper) store.Store { return strictCreate{w} }},
-	"a run continues as one that is born owned": {"ARunThatContinuesIgnoresAnOwner", func(w wrapper) store.Store {
+	"a run continues as one that is created owned": {"ARunThatContinuesIgnoresAnOwner", func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
 			if c.Continue == nil || c.Continue.Owner == nil {
 				return nil
@@ -208,20 +208,20 @@ var ownerFaults = map[string]fault{
 		return nil
 	})},
 	"a create sent again claims a ready run": {"C1_AReadyRunIsNotOwnedByACreateSentAgain", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
-		if r := w.state(ctx, c.Run); r != nil && r.Place == store.PlaceReady {
+		if r := w.state(ctx, c.Run); r != nil && r.QueueState == store.StateReady {
 			_, _ = w.ClaimRun(ctx, 0, c.Owner.Session, c.Owner.Token, c.Run)
 		}
 		return nil
 	})},
 
-	"runs that are born owned have no workflow id": {"C1_OfManyBirthsOfOneWorkflowIDOneIsOwned", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+	"runs that are created owned have no workflow id": {"C1_OfManyLocalStartsOfOneWorkflowIDOneIsOwned", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
 		c.WorkflowID = ""
 		return nil
 	})},
-	"one try of many is told of the fence": {"C1_ConcurrentTriesOfOneBirthAreOneRun", neverFenced},
-	"a closed session loses a birth":       {"NoBirthIsLostToASessionThatIsClosed", pretends},
-	"a recovered session loses a birth":    {"NoBirthIsLostToASessionThatIsRecovered", pretends},
-	"lists leave out what was born owned":  {"ListFindsARunThatIsBornOwned", func(w wrapper) store.Store { return shortList{w} }},
+	"one try of many is told of the fence":    {"C1_ConcurrentTriesOfOneBirthAreOneRun", neverFenced},
+	"a closed session loses a local start":    {"NoLocalStartIsLostToASessionThatIsClosed", pretends},
+	"a recovered session loses a local start": {"NoLocalStartIsLostToASessionThatIsRecovered", pretends},
+	"lists leave out what was created owned":  {"ListFindsARunThatIsCreatedOwned", func(w wrapper) store.Store { return shortList{w} }},
 }
 
 // forgetfulReconcile leaves out what nobody has claimed.
@@ -238,8 +238,8 @@ type doubleVision struct{ wrapper }
 func (d doubleVision) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	snap := d.snapshot(ctx)
 	for id, r := range snap.Runs {
-		if r.Place == store.PlaceOwned && r.Fence.Epoch == 1 {
-			snap.Ready = map[store.Class][]event.RunID{r.Class: {id}}
+		if r.QueueState == store.StateOwned && r.Fence.Epoch == 1 {
+			snap.Ready = map[store.Route][]event.RunID{r.Route: {id}}
 		}
 	}
 	return snap, nil
@@ -289,7 +289,7 @@ type shortList struct{ wrapper }
 func (s shortList) List(ctx context.Context, q store.Query) (store.Page, error) {
 	inner, _ := store.As[store.Lister](s.Store)
 	page, err := inner.List(ctx, q)
-	page.Runs = slices.DeleteFunc(page.Runs, func(r store.Record) bool { return r.Place == store.PlaceOwned })
+	page.Runs = slices.DeleteFunc(page.Runs, func(r store.Record) bool { return r.QueueState == store.StateOwned })
 	return page, err
 }
 

@@ -109,7 +109,7 @@ var readFaults = map[string]fault{
 	"a chain has ended with its first run": {"AChainHasEndedWithItsLastRun",
 		paging(nil, func(ctx context.Context, w wrapper, r store.ReadStream, page *store.StreamPage, err error) error {
 			run := w.state(ctx, r.Run)
-			page.Ended = run != nil && run.Place == store.PlaceEnded
+			page.Ended = run != nil && run.QueueState == store.StateEnded
 			return err
 		})},
 	"runs of a workflow id share their streams": {"RunsOfOneWorkflowIDDoNotShareStreams", func(w wrapper) store.Store {

@@ -15,7 +15,7 @@ import (
 func publishing(do func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
-			if r := w.state(ctx, c.Run); r != nil && len(c.Publish) > 0 && r.Last != c.CID && c.CheckPublish() == nil {
+			if r := w.state(ctx, c.Run); r != nil && len(c.Publish) > 0 && r.Last != c.CommitID && c.CheckPublish() == nil {
 				c.Publish = slices.Clone(c.Publish)
 				do(ctx, w, c, r)
 			}
@@ -116,7 +116,7 @@ var streamFaults = map[string]fault{
 		})},
 	"a commit sent again publishes again": {"W3_TheSameCommitPublishesOnce", func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
-			if r := w.state(ctx, c.Run); r != nil && r.Last == c.CID {
+			if r := w.state(ctx, c.Run); r != nil && r.Last == c.CommitID {
 				_ = w.Store.Publish(ctx, c.Run, r.Fence, c.Publish)
 			}
 			return nil

@@ -47,7 +47,7 @@ var storeFaults = map[string]fault{
 	}},
 	"commit does not know itself again": {"W3_TheSameCommitIsAppliedOnce", func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
-			if r := w.state(ctx, c.Run); r != nil && r.Last == c.CID && c.Frame != nil {
+			if r := w.state(ctx, c.Run); r != nil && r.Last == c.CommitID && c.Frame != nil {
 				return &store.Committed{Err: &store.ConflictError{Run: c.Run}}
 			}
 			return nil
@@ -115,7 +115,7 @@ var storeFaults = map[string]fault{
 	}},
 	"deliver refuses before it remembers": {"M2_DeliverIsAcceptedAgainAfterTheRunEnded", func(w wrapper) store.Store {
 		return edit{wrapper: w, deliver: func(ctx context.Context, d *store.Deliver) error {
-			if r := w.state(ctx, d.Run); r != nil && r.Place == store.PlaceEnded {
+			if r := w.state(ctx, d.Run); r != nil && r.QueueState == store.StateEnded {
 				return &store.TerminalError{Run: d.Run, Status: r.Status}
 			}
 			return nil
@@ -163,7 +163,7 @@ var storeFaults = map[string]fault{
 	"wait takes no wake": {"K2_WaitTakesTheWakeOfAReadyRun", func(w wrapper) store.Store {
 		return edit{wrapper: w, wait: func(*store.Wait) *store.Woken { return &store.Woken{Due: true} }}
 	}},
-	"wait announces what is not there": {"K2_OneWakePerClass", func(w wrapper) store.Store {
+	"wait announces what is not there": {"K2_OneWakePerRoute", func(w wrapper) store.Store {
 		return edit{wrapper: w, wait: func(*store.Wait) *store.Woken { return &store.Woken{Claim: []int{0}, Due: true} }}
 	}},
 	"due ignores its limit": {"DueMakesAtMostLimitReady", func(w wrapper) store.Store {

@@ -15,7 +15,7 @@ var unservedFaults = map[string]fault{
 type modest struct{ wrapper }
 
 func (m modest) OpenSession(ctx context.Context, s store.Session) error {
-	s.Classes = nil
+	s.Routes = nil
 	return m.Store.OpenSession(ctx, s)
 }
 

@@ -38,7 +38,7 @@ func underway(n *atomic.Int32) (end func()) {
 
 func (b *blind) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if b.starts.Load() > 0 {
-		w.Classes = nil
+		w.Routes = nil
 	}
 	if b.deliveries.Load() > 0 {
 		w.Sessions = nil

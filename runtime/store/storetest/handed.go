@@ -48,7 +48,7 @@ var handedBehaviors = []behavior{
 			l := h.newLog(orders, "")
 			l.Spec.Tags, l.Spec.Parent, l.Spec.Root = map[string]string{"tag": tag}, h.runID(), h.runID()
 			c := l.Create()
-			c.Birth = h.ids.Item()
+			c.CreatedBy = h.ids.Item()
 			h.create(c)
 		}
 		h.deliver(h.start().Run)

@@ -24,8 +24,8 @@ const ttl = 30 * time.Second
 // have less of it.
 var patience = 10 * time.Second
 
-// orders is the class that most tests use.
-var orders = store.Class{Queue: "default", Workflow: "orders.fulfil"}
+// orders is the route that most tests use.
+var orders = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
 // tester has the common methods of testing.TB and rapid.T.
 type tester interface {
@@ -140,7 +140,7 @@ func isA[E error](h *harness, what string, err error) {
 var comparing = cmp.Options{
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[[]byte]() }, cmpopts.EquateEmpty()),
 	cmp.Comparer(bytes.Equal),
-	cmp.Comparer(func(a, b event.CID) bool { return a == b }),
+	cmp.Comparer(func(a, b event.CommitID) bool { return a == b }),
 	cmp.Comparer(func(a, b event.Token) bool { return a == b }),
 	cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) || sameFields(a, b) }),
 }
@@ -180,26 +180,26 @@ func (h *harness) workflowID(name string) string {
 
 // newLog returns the log of a run that is not yet created, in partition 0. An
 // empty workflow id means none.
-func (h *harness) newLog(class store.Class, workflowID string) *Log {
+func (h *harness) newLog(route store.Route, workflowID string) *Log {
 	slot := uint16(0)
 	if workflowID != "" {
 		slot = event.SlotOf(workflowID)
 	}
 	return NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), slot), event.Spec{
-		Workflow: class.Workflow, Queue: class.Queue, WorkflowID: workflowID,
+		Workflow: route.Workflow, Queue: route.Queue, WorkflowID: workflowID,
 	})
 }
 
-// start creates a run of the class orders.
+// start creates a run of the route orders.
 func (h *harness) start(change ...func(*store.Create)) *Log {
 	h.Helper()
 	return h.startAs(orders, "", change...)
 }
 
 // startAs creates a run, which must be a new one.
-func (h *harness) startAs(class store.Class, workflowID string, change ...func(*store.Create)) *Log {
+func (h *harness) startAs(route store.Route, workflowID string, change ...func(*store.Create)) *Log {
 	h.Helper()
-	l := h.newLog(class, workflowID)
+	l := h.newLog(route, workflowID)
 	c := l.Create()
 	for _, f := range change {
 		f(&c)
@@ -221,25 +221,25 @@ func (h *harness) create(c store.Create) store.Created {
 }
 
 // session opens a session in partition 0.
-func (h *harness) session(classes ...store.Class) store.SessionID {
+func (h *harness) session(routes ...store.Route) store.SessionID {
 	h.Helper()
-	return h.sessionWith("v1", classes...)
+	return h.sessionWith("v1", routes...)
 }
 
-func (h *harness) sessionWith(fingerprint string, classes ...store.Class) store.SessionID {
+func (h *harness) sessionWith(fingerprint string, routes ...store.Route) store.SessionID {
 	h.Helper()
-	s := store.Session{ID: h.ids.Session(), Worker: "host/1", TTL: ttl, Classes: classes, Fingerprint: fingerprint}
+	s := store.Session{ID: h.ids.Session(), Worker: "host/1", TTL: ttl, Routes: routes, Fingerprint: fingerprint}
 	h.check("open session", h.store.OpenSession(h.ctx, s))
 	return s.ID
 }
 
-// claim claims up to max runs of the classes, of orders if none are given.
-func (h *harness) claim(s store.SessionID, limit int, classes ...store.Class) []store.ClaimedRun {
+// claim claims up to max runs of the routes, of orders if none are given.
+func (h *harness) claim(s store.SessionID, limit int, routes ...store.Route) []store.ClaimedRun {
 	h.Helper()
-	if len(classes) == 0 {
-		classes = []store.Class{orders}
+	if len(routes) == 0 {
+		routes = []store.Route{orders}
 	}
-	got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Classes: classes, Max: limit})
+	got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Routes: routes, Max: limit})
 	h.check("claim", err)
 	return h.handedAll(got.Runs)
 }
@@ -247,7 +247,7 @@ func (h *harness) claim(s store.SessionID, limit int, classes ...store.Class) []
 // own claims exactly this run, which must be ready and alone.
 func (h *harness) own(s store.SessionID, l *Log) store.Fence {
 	h.Helper()
-	got := h.claim(s, 100, store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow})
+	got := h.claim(s, 100, store.Route{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow})
 	if len(got) != 1 || got[0].Run != l.Run {
 		h.Fatalf("claim: got %v, want run %s", runsOf(got), l.Run)
 	}
@@ -360,18 +360,18 @@ func (h *harness) record(run event.RunID) store.Record {
 }
 
 // place fails the test unless the run is there.
-func (h *harness) place(run event.RunID, want store.Place) {
+func (h *harness) place(run event.RunID, want store.QueueState) {
 	h.Helper()
-	if got := h.record(run).Place; got != want {
+	if got := h.record(run).QueueState; got != want {
 		h.Fatalf("place of run %s: got %s, want %s", run, got, want)
 	}
 }
 
 // poll asks what a Wait would be told, without blocking.
-func (h *harness) poll(s store.SessionID, classes ...store.Class) store.Woken {
+func (h *harness) poll(s store.SessionID, routes ...store.Route) store.Woken {
 	h.Helper()
 	got, err := h.store.Wait(h.ctx, store.Wait{
-		Sessions: []store.WaitSession{{Session: s}}, Classes: classes, Until: h.clock.Now(),
+		Sessions: []store.WaitSession{{Session: s}}, Routes: routes, Until: h.clock.Now(),
 	})
 	h.check("wait", err)
 	slices.Sort(got.Mail)

@@ -25,7 +25,7 @@ const (
 	repeatable = 20
 )
 
-var historyClasses = []store.Class{orders, refunds}
+var historyRoutes = []store.Route{orders, refunds}
 
 // runHistories plays random histories against the store and the model.
 func runHistories(t *testing.T, cfg Config) {
@@ -90,7 +90,7 @@ type history struct {
 	fences   []store.Fence // all that were ever given out
 	used     map[time.Time]bool
 	sent     []func() // requests that may be sent again, or for the first time
-	emptied  []store.Class
+	emptied  []store.Route
 
 	read      []store.Outgoing // all records that were ever read
 	confirmed map[event.ItemID]bool
@@ -219,7 +219,7 @@ func (h *history) drawCreate(t *rapid.T) {
 	if wid != "" {
 		wid = h.workflowID(wid)
 	}
-	l := h.newLog(rapid.SampledFrom(historyClasses).Draw(t, "class"), wid)
+	l := h.newLog(rapid.SampledFrom(historyRoutes).Draw(t, "route"), wid)
 	if chance(t, "tagged", 30) {
 		l.Spec.Tags = map[string]string{"tag": rapid.SampledFrom([]string{"x", "y"}).Draw(t, "tag")}
 	}
@@ -235,8 +235,8 @@ func (h *history) drawCreate(t *rapid.T) {
 	if chance(t, "delayed", 30) {
 		c.At = h.later(t)
 	}
-	if chance(t, "born", 20) {
-		c.Birth = h.ids.Item()
+	if chance(t, "created", 20) {
+		c.CreatedBy = h.ids.Item()
 	}
 	if chance(t, "deadline", 10) {
 		c.Deadline = h.deadline(t)
@@ -259,7 +259,7 @@ func (h *history) drawCreate(t *rapid.T) {
 }
 
 func (h *history) drawDeliver(t *rapid.T) {
-	l := h.log(t, func(r *modelRun) bool { return r.Place != store.PlaceEnded || r.Next != "" })
+	l := h.log(t, func(r *modelRun) bool { return r.QueueState != store.StateEnded || r.Next != "" })
 	i := h.item()
 	i.Scope = store.Scope(rapid.IntRange(0, 1).Draw(t, "scope"))
 	if len(h.items) > 0 && chance(t, "known item", 20) {
@@ -306,4 +306,4 @@ func (h *history) drawRelease(t *rapid.T) {
 	})
 }
 
-func isOwned(r *modelRun) bool { return r.Place == store.PlaceOwned }
+func isOwned(r *modelRun) bool { return r.QueueState == store.StateOwned }

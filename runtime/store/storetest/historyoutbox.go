@@ -174,8 +174,8 @@ func (h *history) drawConfirm(t *rapid.T) {
 	all := []left{{h.ghost.Run, "nothing"}}
 	for _, r := range h.m.sorted() {
 		all = append(all, left{r.Run, "nothing"})
-		if r.Birth != "" {
-			all = append(all, left{r.Run, r.Birth})
+		if r.CreatedBy != "" {
+			all = append(all, left{r.Run, r.CreatedBy})
 		}
 		for _, id := range slices.Sorted(maps.Keys(h.m.kept[r.Chain])) {
 			all = append(all, left{r.Run, id})

@@ -45,7 +45,7 @@ func (h *history) drawPurge(t *rapid.T) {
 	}
 	h.equal("next purge", next, want)
 	h.equal("number of runs", len(h.inspect().Runs), len(h.m.runs))
-	h.emptied = append(h.emptied, historyClasses...) // a class without runs may be forgotten with its wake
+	h.emptied = append(h.emptied, historyRoutes...) // a route without runs may be forgotten with its wake
 }
 
 // forgetPurged forgets in the model what is gone from the store, each run when
@@ -71,7 +71,7 @@ func (h *history) forgetPurged(before []*modelRun) (last time.Time) {
 }
 
 func (h *history) drawDelete(t *rapid.T) {
-	l := h.log(t, func(r *modelRun) bool { return r.Place == store.PlaceEnded })
+	l := h.log(t, func(r *modelRun) bool { return r.QueueState == store.StateEnded })
 	h.request(t, func() {
 		h.sameError("delete", h.delete(l.Run), h.m.delete(l.Run))
 	})

@@ -16,12 +16,12 @@ import (
 func (h *history) compare() {
 	h.Helper()
 	got := h.inspect()
-	for class := range got.Ready {
-		h.adoptOrder(class, got.Ready[class])
+	for route := range got.Ready {
+		h.adoptOrder(route, got.Ready[route])
 	}
-	for _, class := range h.emptied {
-		if len(h.m.readyRuns(class)) == 0 && !got.Wakes[class] {
-			delete(h.m.wakes, class)
+	for _, route := range h.emptied {
+		if len(h.m.readyRuns(route)) == 0 && !got.Wakes[route] {
+			delete(h.m.wakes, route)
 		}
 	}
 	h.emptied = nil
@@ -47,7 +47,7 @@ func bySender(records []store.Outgoing) {
 
 // adoptOrder takes over how the store orders runs that became ready together,
 // and fails the test if it orders others in another way than they must be.
-func (h *history) adoptOrder(class store.Class, order []event.RunID) {
+func (h *history) adoptOrder(route store.Route, order []event.RunID) {
 	h.Helper()
 	var before *modelRun
 	for rank, id := range order {
@@ -56,7 +56,7 @@ func (h *history) adoptOrder(class store.Class, order []event.RunID) {
 			h.Fatalf("ready: got run %s, which does not exist", id)
 		}
 		if before != nil && compareReady(before, r) > 0 {
-			h.Fatalf("ready runs of %v: got run %s before run %s", class, before.Run, id)
+			h.Fatalf("ready runs of %v: got run %s before run %s", route, before.Run, id)
 		}
 		before = &modelRun{RunState: r.RunState, turn: r.turn, rank: r.rank}
 		r.rank = rank + 1
@@ -177,9 +177,9 @@ func matches(r *modelRun, q store.Query) bool {
 		}
 	}
 	return !r.Hidden && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
-		(q.Workflow == "" || r.Class.Workflow == q.Workflow) &&
-		(q.Queue == "" || r.Class.Queue == q.Queue) &&
-		(!q.Started || !event.Internal(r.Class.Workflow)) &&
+		(q.Workflow == "" || r.Route.Workflow == q.Workflow) &&
+		(q.Queue == "" || r.Route.Queue == q.Queue) &&
+		(!q.Started || !event.Internal(r.Route.Workflow)) &&
 		(q.Parent == "" || r.Parent == q.Parent) &&
 		(q.Root == "" || r.Root == q.Root) &&
 		(q.From.IsZero() || !r.CreatedAt.Before(q.From)) &&

@@ -15,7 +15,7 @@ import (
 func (h *history) drawOpenSession(t *rapid.T) {
 	s := store.Session{
 		ID: h.ids.Session(), Worker: "host/1", TTL: historyTTL,
-		Classes:     rapid.SampledFrom([][]store.Class{{orders}, {refunds}, historyClasses}).Draw(t, "classes"),
+		Routes:      rapid.SampledFrom([][]store.Route{{orders}, {refunds}, historyRoutes}).Draw(t, "routes"),
 		Fingerprint: rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "fingerprint"),
 	}
 	h.check("open session", h.store.OpenSession(h.ctx, s))
@@ -65,11 +65,11 @@ func (h *history) drawCloseSession(t *rapid.T) {
 func (h *history) drawClaim(t *rapid.T) {
 	s := h.session(t)
 	c := store.Claim{
-		Session: s.ID, Token: h.ids.Token(), Classes: s.Classes,
+		Session: s.ID, Token: h.ids.Token(), Routes: s.Routes,
 		Max: rapid.IntRange(0, 4).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt"),
 	}
-	if chance(t, "one class", 30) {
-		c.Classes = []store.Class{rapid.SampledFrom(historyClasses).Draw(t, "class")}
+	if chance(t, "one route", 30) {
+		c.Routes = []store.Route{rapid.SampledFrom(historyRoutes).Draw(t, "route")}
 	}
 	h.claimBoth(c)
 }
@@ -87,15 +87,15 @@ func (h *history) claimBoth(c store.Claim) {
 	h.m.chores(c)
 	passed := h.adoptBlocked(c)
 	available := 0
-	for _, class := range c.Classes {
-		available += len(h.m.readyRuns(class))
+	for _, route := range c.Routes {
+		available += len(h.m.readyRuns(route))
 	}
 	h.equal("number of claimed runs", len(got.Runs), min(c.Max, available+len(passed))-len(passed))
 	for _, claimed := range got.Runs {
-		next := h.m.readyRuns(claimed.Class)
+		next := h.m.readyRuns(claimed.Route)
 		i := slices.IndexFunc(next, func(r *modelRun) bool { return r.Run == claimed.Run })
-		if i < 0 || !slices.Contains(c.Classes, claimed.Class) || compareReady(next[0], next[i]) != 0 {
-			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Classes, claimed.Run, claimed.Class)
+		if i < 0 || !slices.Contains(c.Routes, claimed.Route) || compareReady(next[0], next[i]) != 0 {
+			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Routes, claimed.Run, claimed.Route)
 		}
 		if h.m.cannotReplay(next[i], c.Session) {
 			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
@@ -104,16 +104,16 @@ func (h *history) claimBoth(c store.Claim) {
 		h.fences = append(h.fences, claimed.Fence)
 	}
 	for _, r := range passed {
-		if next := h.m.readyRuns(r.Class); len(next) > 0 && compareReady(r, next[0]) > 0 {
-			h.Fatalf("claim of %v: blocked run %s before its turn", c.Classes, r.Run)
+		if next := h.m.readyRuns(r.Route); len(next) > 0 && compareReady(r, next[0]) > 0 {
+			h.Fatalf("claim of %v: blocked run %s before its turn", c.Routes, r.Run)
 		}
 	}
 	h.equal("next due time", got.Next, h.m.nextDue())
-	for _, class := range c.Classes {
-		if len(h.m.readyRuns(class)) > 0 {
-			h.m.wakes[class] = true
+	for _, route := range c.Routes {
+		if len(h.m.readyRuns(route)) > 0 {
+			h.m.wakes[route] = true
 		} else {
-			h.emptied = append(h.emptied, class) // the store may take its wake back
+			h.emptied = append(h.emptied, route) // the store may take its wake back
 		}
 	}
 }
@@ -125,12 +125,12 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 	h.Helper()
 	var fitting, others []*modelRun // blocked, and ready
 	for _, r := range h.m.sorted() {
-		misfit := h.m.cannotReplay(r, c.Session)
+		incompatible := h.m.cannotReplay(r, c.Session)
 		switch {
-		case !slices.Contains(c.Classes, r.Class):
-		case r.Place == store.PlaceBlocked && !misfit:
+		case !slices.Contains(c.Routes, r.Route):
+		case r.QueueState == store.StateBlocked && !incompatible:
 			fitting = append(fitting, r)
-		case r.Place == store.PlaceReady && misfit:
+		case r.QueueState == store.StateReady && incompatible:
 			others = append(others, r)
 		}
 	}
@@ -139,14 +139,14 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 	}
 	now, made, turn := h.inspect().Runs, 0, h.m.nextTurn()
 	for _, r := range fitting {
-		if now[r.Run].Place != store.PlaceBlocked {
+		if now[r.Run].QueueState != store.StateBlocked {
 			h.m.makeReady(r, turn)
 			made++
 		}
 	}
 	h.equal("number of blocked runs that were made ready", made, min(c.Max, len(fitting)))
 	for _, r := range others {
-		if now[r.Run].Place == store.PlaceBlocked {
+		if now[r.Run].QueueState == store.StateBlocked {
 			_, _ = h.m.op.Take(r, c.Session, &c)
 			passed = append(passed, r)
 		}
@@ -155,7 +155,7 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 }
 
 func (h *history) drawClaimRun(t *rapid.T) {
-	s, l := h.session(t).ID, h.log(t, func(r *modelRun) bool { return r.Place != store.PlaceEnded })
+	s, l := h.session(t).ID, h.log(t, func(r *modelRun) bool { return r.QueueState != store.StateEnded })
 	token := h.ids.Token()
 	got, err := h.store.ClaimRun(h.ctx, 0, s, token, l.Run)
 	want, wantErr := h.m.claimRun(s, token, l.Run)
@@ -177,12 +177,12 @@ func (h *history) drawWait(t *rapid.T) {
 	if !h.live(s.ID) {
 		return
 	}
-	var classes []store.Class
+	var routes []store.Route
 	if chance(t, "capacity", 80) {
-		classes = s.Classes
+		routes = s.Routes
 	}
-	announced := slices.ContainsFunc(classes, func(c store.Class) bool { return h.m.wakes[c] })
-	woken := h.poll(s.ID, classes...)
+	announced := slices.ContainsFunc(routes, func(c store.Route) bool { return h.m.wakes[c] })
+	woken := h.poll(s.ID, routes...)
 	h.equal("due", woken.Due, true)
 	h.equal("wakes taken", len(woken.Claim) > 0, announced)
 	for run := range h.m.news[s.ID] {
@@ -201,7 +201,7 @@ func (h *history) drawWait(t *rapid.T) {
 	}
 	h.equal("partitions with a wake", woken.Claim, []int{0})
 	left, taken := h.inspect().Wakes, 0
-	for _, c := range classes {
+	for _, c := range routes {
 		if h.m.wakes[c] && !left[c] {
 			delete(h.m.wakes, c)
 			taken++
@@ -210,7 +210,7 @@ func (h *history) drawWait(t *rapid.T) {
 	if taken == 0 {
 		h.Fatalf("wait: told to claim, and no wake was taken")
 	}
-	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Classes: classes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
+	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Routes: routes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
 }
 
 func (h *history) drawCommit(t *rapid.T) {
@@ -218,7 +218,7 @@ func (h *history) drawCommit(t *rapid.T) {
 	c := h.newCommit(t, l)
 	switch {
 	case chance(t, "wrong position", 5):
-		c.Prev = h.ids.CID()
+		c.Prev = h.ids.CommitID()
 	case chance(t, "wrong item", 5):
 		c.ConsumeLast += "-not"
 	case chance(t, "wrong workflow id", 3):

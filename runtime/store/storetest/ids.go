@@ -28,9 +28,9 @@ func (i *IDs) Run(now time.Time, slot uint16) event.RunID {
 	return event.RunID(event.PrefixRun + "_" + u.String())
 }
 
-// CID returns the name of a frame.
-func (i *IDs) CID() event.CID {
-	var c event.CID
+// CommitID returns the name of a frame.
+func (i *IDs) CommitID() event.CommitID {
+	var c event.CommitID
 	binary.BigEndian.PutUint64(c[8:], i.n.Add(1))
 	return c
 }

@@ -18,7 +18,7 @@ var lineBehaviors = []behavior{
 		wid := h.workflowID("order")
 		first := h.startAs(orders, wid)
 		second, cancel := h.lineUp(wid)
-		h.place(second.Run, store.PlaceLined)
+		h.place(second.Run, store.StateQueued)
 		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item{cancel})
 		snap := h.inspect()
 		h.equal("active", snap.Active, map[string]event.RunID{wid: first.Run})
@@ -35,7 +35,7 @@ var lineBehaviors = []behavior{
 	}},
 	{"CreateUnderActiveCancelStartsAtOnceIfNoneIsActive", func(h *harness) {
 		l, _ := h.lineUp(h.workflowID("order"))
-		h.place(l.Run, store.PlaceReady)
+		h.place(l.Run, store.StateReady)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item(nil))
 	}},
 	{"CreateUnderActiveCancelCancelsEverybodyBeforeIt", func(h *harness) {
@@ -46,14 +46,14 @@ var lineBehaviors = []behavior{
 		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item{two, three})
 		h.equal("inbox of the first in line", h.load(second.Run).Inbox, []store.Item{three})
 		h.equal("inbox of the last in line", h.load(third.Run).Inbox, []store.Item(nil))
-		h.place(second.Run, store.PlaceLined)
+		h.place(second.Run, store.StateQueued)
 	}},
 	{"CreateUnderActiveCancelWakesAParkedRun", func(h *harness) {
 		wid := h.workflowID("order")
 		first := h.startAs(orders, wid)
 		h.park(first, h.own(h.session(), first), h.clock.Now().Add(ttl))
 		h.lineUp(wid)
-		h.place(first.Run, store.PlaceReady)
+		h.place(first.Run, store.StateReady)
 	}},
 	{"CreateUnderActiveCancelTellsTheOwner", func(h *harness) {
 		wid := h.workflowID("order")
@@ -94,7 +94,7 @@ var lineBehaviors = []behavior{
 		h.equal("active", snap.Active, map[string]event.RunID{wid: second.Run})
 		h.equal("last ended", snap.LastEnded, map[string]event.RunID{wid: first.Run})
 		h.equal("line", snap.Lines, map[string][]event.RunID{wid: {third.Run}})
-		h.place(second.Run, store.PlaceReady)
+		h.place(second.Run, store.StateReady)
 		h.equal("wake", snap.Wakes[orders], true)
 		h.equal("inbox that the second brought along", h.load(second.Run).Inbox, []store.Item{three})
 		h.equal("second claim", runsOf(h.claim(s, 10)), []event.RunID{second.Run})
@@ -113,7 +113,7 @@ var lineBehaviors = []behavior{
 		h.startAs(orders, wid)
 		second, _ := h.lineUp(wid)
 		i := h.deliver(second.Run)
-		h.place(second.Run, store.PlaceLined)
+		h.place(second.Run, store.StateQueued)
 		h.equal("inbox", h.load(second.Run).Inbox, []store.Item{i})
 	}},
 	{"ALinedRunStartsEvenIfItsTimeHasNotCome", func(h *harness) {
@@ -123,10 +123,10 @@ var lineBehaviors = []behavior{
 		fence := h.own(s, first)
 		cancel := h.item()
 		second := h.startAs(orders, wid, active(store.ActiveCancel), func(c *store.Create) { c.Cancel, c.Delay = cancel, ttl })
-		h.place(second.Run, store.PlaceLined)
+		h.place(second.Run, store.StateQueued)
 		c := withEffect(first.Commit(fence, append(first.Receive(cancel), first.End(event.StatusCanceled)...)...), store.EffectFinish, event.StatusCanceled)
 		c.Consume, c.ConsumeLast = 1, cancel.ID
 		h.commit(first, c)
-		h.place(second.Run, store.PlaceReady)
+		h.place(second.Run, store.StateReady)
 	}},
 }

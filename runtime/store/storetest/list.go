@@ -66,11 +66,11 @@ func (h *harness) listed() []*Log {
 	var logs []*Log
 	for n := range 8 {
 		h.clock.Advance(time.Second)
-		class := orders
+		route := orders
 		if n%2 == 1 {
-			class = refunds
+			route = refunds
 		}
-		l := h.newLog(class, "")
+		l := h.newLog(route, "")
 		l.Spec.Tags = map[string]string{"even": []string{"yes", "no"}[n%2], "n": string(rune('0' + n))}
 		if n >= 6 {
 			l.Spec.Parent, l.Spec.Root = parent, parent
@@ -293,7 +293,7 @@ var listBehaviors = []behavior{
 		top := h.start()
 		under := func(workflow string) event.RunID {
 			h.clock.Advance(time.Second)
-			l := h.newLog(store.Class{Queue: orders.Queue, Workflow: workflow}, "")
+			l := h.newLog(store.Route{Queue: orders.Queue, Workflow: workflow}, "")
 			l.Spec.Parent, l.Spec.Root = top.Run, top.Run
 			h.equal("created", h.create(l.Create()).New, true)
 			return l.Run
@@ -336,7 +336,7 @@ var listBehaviors = []behavior{
 		h.equal("list by root and parent", h.list(store.Query{Root: top.Run, Parent: top.Run}), []event.RunID{child.Run})
 		h.equal("list by what is no root", h.list(store.Query{Root: child.Run}), []event.RunID(nil))
 	}},
-	{"ListFindsARunThatIsBornOwned", func(h *harness) {
+	{"ListFindsARunThatIsCreatedOwned", func(h *harness) {
 		s := h.session()
 		waits := h.start()
 		l, _ := h.bear(s, func(c *store.Create) { c.Status = event.StatusRunning })
@@ -350,7 +350,7 @@ var listBehaviors = []behavior{
 		h.equal("count", h.count(store.Query{}), map[event.Status]int{
 			event.StatusCompleted: 2, event.StatusFailed: 1, event.StatusPending: 5,
 		})
-		h.equal("count of a class", h.count(store.Query{Workflow: refunds.Workflow}), map[event.Status]int{
+		h.equal("count of a route", h.count(store.Query{Workflow: refunds.Workflow}), map[event.Status]int{
 			event.StatusFailed: 1, event.StatusPending: 3,
 		})
 	}},

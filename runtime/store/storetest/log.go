@@ -18,7 +18,7 @@ type Log struct {
 	// Fold is the state of the run after the last accepted frame.
 	Fold event.Fold
 	// Last is the name of that frame.
-	Last event.CID
+	Last event.CommitID
 
 	ids   *IDs
 	clock store.Clock
@@ -39,9 +39,9 @@ func (l *Log) create(more ...event.Event) store.Create {
 	c := l.Commit(store.Fence{}, append(events, more...)...)
 	l.Accept(c)
 	return store.Create{
-		Run: l.Run, WorkflowID: l.Spec.WorkflowID, Class: store.Class{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow},
+		Run: l.Run, WorkflowID: l.Spec.WorkflowID, Route: store.Route{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow},
 		Tags: l.Spec.Tags, Parent: l.Spec.Parent, Root: l.Spec.Root, Retention: l.Spec.Retention,
-		Frame: c.Frame, CID: c.CID, Seq: c.Last,
+		Frame: c.Frame, CommitID: c.CommitID, Seq: c.Last,
 	}
 }
 
@@ -53,7 +53,7 @@ func (l *Log) Commit(fence store.Fence, events ...event.Event) store.Commit {
 	if len(events) == 0 {
 		return c
 	}
-	f := event.Frame{CID: l.ids.CID(), Prev: l.Last, Epoch: fence.Epoch, Token: fence.Token, Time: l.clock.Now(), Events: startedOnce(events)}
+	f := event.Frame{CommitID: l.ids.CommitID(), Prev: l.Last, Epoch: fence.Epoch, Token: fence.Token, Time: l.clock.Now(), Events: startedOnce(events)}
 	for i := range f.Events {
 		f.Events[i].Seq, f.Events[i].Time = l.Fold.Seq+uint64(i)+1, f.Time
 	}
@@ -61,7 +61,7 @@ func (l *Log) Commit(fence store.Fence, events ...event.Event) store.Commit {
 	if err != nil {
 		panic(fmt.Sprintf("storetest: frame of run %s: %v", l.Run, err))
 	}
-	c.Frame, c.CID, c.First, c.Last = frame, f.CID, f.First(), f.Last()
+	c.Frame, c.CommitID, c.First, c.Last = frame, f.CommitID, f.First(), f.Last()
 	return c
 }
 
@@ -79,7 +79,7 @@ func (l *Log) Accept(c store.Commit) {
 			panic(fmt.Sprintf("storetest: log of run %s: %v", l.Run, err))
 		}
 	}
-	l.Last = f.CID
+	l.Last = f.CommitID
 }
 
 // Work returns events that record something without a lasting effect. The

@@ -30,7 +30,7 @@ type model struct {
 	up      time.Duration                     // for how long somebody was heard
 	heard   time.Time                         // when that was last
 	renewed map[store.SessionID]time.Duration // how long that had been when a lease was renewed
-	wakes   map[store.Class]bool
+	wakes   map[store.Route]bool
 	news    map[store.SessionID]map[event.RunID]bool // mail that no Wait has told
 	audit   []store.AuditEntry
 
@@ -58,7 +58,7 @@ func newModel(clock store.Clock) *model {
 		streams: map[event.RunID]map[string]store.StreamState{},
 		leases:  map[store.SessionID]store.Lease{},
 		renewed: map[store.SessionID]time.Duration{},
-		wakes:   map[store.Class]bool{},
+		wakes:   map[store.Route]bool{},
 		news:    map[store.SessionID]map[event.RunID]bool{},
 	}
 	m.op.Tx = m
@@ -77,7 +77,7 @@ func (m *model) over(s store.SessionID) bool {
 
 // cannotReplay reports whether a live session with the code of this one has blocked the run.
 func (m *model) cannotReplay(r *modelRun, s store.SessionID) bool {
-	return slices.ContainsFunc(r.Misfits, func(o store.SessionID) bool {
+	return slices.ContainsFunc(r.Incompatible, func(o store.SessionID) bool {
 		return !m.over(o) && m.leases[o].Fingerprint == m.leases[s].Fingerprint
 	})
 }
@@ -91,12 +91,12 @@ func (m *model) sorted() []*modelRun {
 	return all
 }
 
-// readyRuns returns the ready runs of a class in the order of their claims; runs
+// readyRuns returns the ready runs of a route in the order of their claims; runs
 // that compare equal may be claimed in any order.
-func (m *model) readyRuns(class store.Class) []*modelRun {
+func (m *model) readyRuns(route store.Route) []*modelRun {
 	var ready []*modelRun
 	for _, r := range m.sorted() {
-		if r.Place == store.PlaceReady && r.Class == class {
+		if r.QueueState == store.StateReady && r.Route == route {
 			ready = append(ready, r)
 		}
 	}
@@ -112,7 +112,7 @@ func compareReady(a, b *modelRun) int {
 func (m *model) owned(s store.SessionID) []*modelRun {
 	var owned []*modelRun
 	for _, r := range m.sorted() {
-		if r.Place == store.PlaceOwned && r.Owner == s {
+		if r.QueueState == store.StateOwned && r.Owner == s {
 			owned = append(owned, r)
 		}
 	}
@@ -153,7 +153,7 @@ func (m *model) snapshot() *store.Snapshot {
 	s := &store.Snapshot{
 		Purges: map[event.RunID]time.Time{}, Now: m.clock.Now(), Runs: map[event.RunID]*store.RunState{},
 		Active: m.active, LastEnded: m.last, Lines: map[string][]event.RunID{}, Seen: m.seen,
-		Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
+		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
 		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{},
 		Wakes: m.wakes, Audit: m.audit, Outbox: slices.Clone(m.outbox), Kept: map[event.RunID][]event.ItemID{},
 		Streams: m.streams,
@@ -165,14 +165,14 @@ func (m *model) snapshot() *store.Snapshot {
 	}
 	for id, r := range m.runs {
 		state := r.RunState
-		state.Misfits = slices.DeleteFunc(slices.Sorted(slices.Values(r.Misfits)), m.over)
+		state.Incompatible = slices.DeleteFunc(slices.Sorted(slices.Values(r.Incompatible)), m.over)
 		s.Runs[id] = &state
-		if r.Place == store.PlaceEnded && !m.heldBack(r) {
+		if r.QueueState == store.StateEnded && !m.heldBack(r) {
 			s.Purges[id] = r.purgeTime()
 		}
-		if r.Place == store.PlaceReady && s.Ready[r.Class] == nil {
-			for _, o := range m.readyRuns(r.Class) {
-				s.Ready[r.Class] = append(s.Ready[r.Class], o.Run)
+		if r.QueueState == store.StateReady && s.Ready[r.Route] == nil {
+			for _, o := range m.readyRuns(r.Route) {
+				s.Ready[r.Route] = append(s.Ready[r.Route], o.Run)
 			}
 		}
 	}

@@ -13,9 +13,9 @@ import (
 func (m *model) insert(c *store.Create, chain event.RunID, createdBy event.ItemID) *modelRun {
 	r := &modelRun{RunState: store.RunState{
 		Record: store.Record{
-			Run: c.Run, Chain: chain, Birth: createdBy, WorkflowID: c.WorkflowID, Class: c.Class, Priority: c.Priority,
+			Run: c.Run, Chain: chain, CreatedBy: createdBy, WorkflowID: c.WorkflowID, Route: c.Route, Priority: c.Priority,
 			Tags: c.Tags, Parent: c.Parent, Root: c.Root, Status: cmp.Or(c.Status, event.StatusPending),
-			N: 1, Seq: c.Seq, Last: c.CID, CreatedAt: m.clock.Now(), Retention: cmp.Or(c.Retention, store.DefaultRetention),
+			N: 1, Seq: c.Seq, Last: c.CommitID, CreatedAt: m.clock.Now(), Retention: cmp.Or(c.Retention, store.DefaultRetention),
 		},
 		Frames: [][]byte{c.Frame},
 	}}
@@ -65,7 +65,7 @@ func (m *model) reconcile(s store.SessionID) ([]store.Owned, error) {
 func (m *model) recover(s, by store.SessionID, reason store.Reason, turn int) {
 	for _, r := range m.owned(s) {
 		m.audit = append(m.audit, store.AuditEntry{
-			Time: m.clock.Now(), Run: r.Run, Reason: reason, By: by, Owner: s, Place: r.Place, Status: r.Status, Epoch: r.Fence.Epoch,
+			Time: m.clock.Now(), Run: r.Run, Reason: reason, By: by, Owner: s, QueueState: r.QueueState, Status: r.Status, Epoch: r.Fence.Epoch,
 		})
 		_ = m.op.Recover(r)
 		r.turn = turn

@@ -34,7 +34,7 @@ func (m *model) heldBack(r *modelRun) bool {
 			return true
 		}
 	}
-	return r.Birth != "" || slices.ContainsFunc(m.outbox, func(o store.Outgoing) bool { return o.From == r.Run })
+	return r.CreatedBy != "" || slices.ContainsFunc(m.outbox, func(o store.Outgoing) bool { return o.From == r.Run })
 }
 
 // purges returns the runs that have ended and that nothing holds back, those that
@@ -42,7 +42,7 @@ func (m *model) heldBack(r *modelRun) bool {
 func (m *model) purges() []*modelRun {
 	var ended []*modelRun
 	for _, r := range m.sorted() {
-		if r.Place == store.PlaceEnded && !m.heldBack(r) {
+		if r.QueueState == store.StateEnded && !m.heldBack(r) {
 			ended = append(ended, r)
 		}
 	}

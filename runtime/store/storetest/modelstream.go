@@ -33,7 +33,7 @@ func (m *model) readStream(q store.ReadStream) (store.StreamPage, error) {
 // chainEnded reports whether no run of a chain can write any more.
 func (m *model) chainEnded(r *modelRun) bool {
 	for _, o := range m.runs {
-		if o.Chain == r.Chain && o.Place != store.PlaceEnded {
+		if o.Chain == r.Chain && o.QueueState != store.StateEnded {
 			return false
 		}
 	}

@@ -28,7 +28,7 @@ func (m *model) grant(r *modelRun, c *store.Claim) store.ClaimedRun {
 
 func (r *modelRun) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
-		Run: r.Run, WorkflowID: r.WorkflowID, Class: r.Class, Fence: r.Fence, Recoveries: r.Recoveries,
+		Run: r.Run, WorkflowID: r.WorkflowID, Route: r.Route, Fence: r.Fence, Recoveries: r.Recoveries,
 		N: r.N, Seq: r.Seq, Last: r.Last, Mail: len(r.Inbox) > 0,
 	}
 }
@@ -62,7 +62,7 @@ func (m *model) deliver(d store.Deliver) (event.RunID, error) {
 // commit also reports whether the commit was executed by this call.
 func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 	defer m.announce()
-	known := c.Frame != nil && m.runs[c.Run] != nil && m.runs[c.Run].Last == c.CID
+	known := c.Frame != nil && m.runs[c.Run] != nil && m.runs[c.Run].Last == c.CommitID
 	answer, _ = m.op.Commit(&c)
 	return answer, answer.Err == nil && !known
 }
@@ -85,7 +85,7 @@ func (m *model) publish(run event.RunID, fence store.Fence, chunks []store.Publi
 // announce notes for those who wait what an operation has changed.
 func (m *model) announce() {
 	for _, r := range slices.Concat(m.op.Changes.Ready, m.op.Changes.Due) {
-		m.wakes[r.Class] = true
+		m.wakes[r.Route] = true
 	}
 	for _, r := range m.op.Changes.Mail {
 		if m.news[r.Owner] == nil {
@@ -102,7 +102,7 @@ func (m *model) Run(id event.RunID) (*modelRun, error) { return m.runs[id], nil 
 
 func (m *model) State(r *modelRun) protocol.Run[store.SessionID] {
 	return protocol.Run[store.SessionID]{
-		ID: r.Run, Chain: r.Chain, WorkflowID: r.WorkflowID, CreatedBy: r.Birth, Place: r.Place, Status: r.Status,
+		ID: r.Run, Chain: r.Chain, WorkflowID: r.WorkflowID, CreatedBy: r.CreatedBy, QueueState: r.QueueState, Status: r.Status,
 		N: r.N, Seq: r.Seq, Last: r.Last, Fence: r.Fence, Owner: r.Owner, Unread: len(r.Inbox), Due: protocol.Millis(r.Due),
 		Created: protocol.Millis(r.CreatedAt), Ended: protocol.Millis(r.EndedAt), Retention: r.Retention,
 		Recoveries: r.Recoveries, Closing: r.Closing, Exempt: r.Exempt, Hidden: r.Hidden,
@@ -110,19 +110,19 @@ func (m *model) State(r *modelRun) protocol.Run[store.SessionID] {
 }
 
 func (m *model) Save(r *modelRun, s protocol.Run[store.SessionID]) error {
-	if r.Place == store.PlaceOwned && s.Place != store.PlaceOwned {
+	if r.QueueState == store.StateOwned && s.QueueState != store.StateOwned {
 		delete(m.news[r.Owner], r.Run)
 	}
-	if r.Place != store.PlaceReady && s.Place == store.PlaceReady {
+	if r.QueueState != store.StateReady && s.QueueState == store.StateReady {
 		r.turn, r.rank = m.nextTurn(), 0
 	}
-	if line := m.lines[r.WorkflowID]; r.Place == store.PlaceLined && s.Place != store.PlaceLined {
+	if line := m.lines[r.WorkflowID]; r.QueueState == store.StateQueued && s.QueueState != store.StateQueued {
 		m.lines[r.WorkflowID] = slices.DeleteFunc(slices.Clone(line), func(one event.RunID) bool { return one == r.Run })
-	} else if r.Place != store.PlaceLined && s.Place == store.PlaceLined {
+	} else if r.QueueState != store.StateQueued && s.QueueState == store.StateQueued {
 		m.lines[r.WorkflowID] = append(slices.Clone(line), r.Run)
 	}
-	r.Place, r.Status, r.N, r.Seq, r.Last, r.Fence, r.Owner = s.Place, s.Status, s.N, s.Seq, s.Last, s.Fence, s.Owner
-	r.Due, r.EndedAt, r.Recoveries, r.Birth = protocol.Time(s.Due), protocol.Time(s.Ended), s.Recoveries, s.CreatedBy
+	r.QueueState, r.Status, r.N, r.Seq, r.Last, r.Fence, r.Owner = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence, s.Owner
+	r.Due, r.EndedAt, r.Recoveries, r.CreatedBy = protocol.Time(s.Due), protocol.Time(s.Ended), s.Recoveries, s.CreatedBy
 	r.Closing, r.Exempt, r.Hidden = s.Closing, s.Exempt, s.Hidden
 	return nil
 }
@@ -151,7 +151,7 @@ func (m *model) SetNext(r, next *modelRun) error {
 }
 
 func (m *model) Clear(r *modelRun) error {
-	r.Inbox, r.Misfits = nil, nil
+	r.Inbox, r.Incompatible = nil, nil
 	return nil
 }
 
@@ -369,9 +369,9 @@ func (m *model) Session(s store.SessionID) (protocol.Session, error) {
 	return protocol.Session{ID: s, Code: m.leases[s].Fingerprint, Over: m.over(s)}, nil
 }
 
-func (m *model) Blockers(r *modelRun) ([]store.SessionID, error) { return r.Misfits, nil }
+func (m *model) Blockers(r *modelRun) ([]store.SessionID, error) { return r.Incompatible, nil }
 
-func (m *model) SetBlockers(r *modelRun, sessions []store.SessionID) { r.Misfits = sessions }
+func (m *model) SetBlockers(r *modelRun, sessions []store.SessionID) { r.Incompatible = sessions }
 
 func (m *model) Held(r *modelRun) (protocol.Held, error) {
 	return protocol.Held{

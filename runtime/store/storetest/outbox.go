@@ -126,7 +126,7 @@ var outboxBehaviors = []behavior{
 	}},
 	{"ACommitWritesItsRecordsWithEveryEffect", func(h *harness) {
 		for _, e := range []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish, store.EffectContinue} {
-			l, fence := h.startOwnedAs(h.session(), store.Class{Queue: "q", Workflow: string(rune('a' + e))})
+			l, fence := h.startOwnedAs(h.session(), store.Route{Queue: "q", Workflow: string(rune('a' + e))})
 			c := withEffect(l.Commit(fence, l.Work()...), e, "")
 			switch e {
 			case store.EffectFinish:

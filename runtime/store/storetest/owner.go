@@ -47,16 +47,16 @@ var ownerBehaviors = []behavior{
 		l.Spec.Parent, l.Spec.Root = h.runID(), h.runID()
 		c := l.Create()
 		h.ownedBy(s)(&c)
-		c.Priority, c.Retention, c.Birth, c.Status = -3, 90*time.Minute, h.ids.Item(), event.StatusRunning
+		c.Priority, c.Retention, c.CreatedBy, c.Status = -3, 90*time.Minute, h.ids.Item(), event.StatusRunning
 		fence := store.Fence{Epoch: 1, Token: c.Owner.Token}
 		h.equal("answer", h.create(c), store.Created{Run: l.Run, New: true, Fence: fence})
 		snap := h.inspect()
 		h.equal("run", snap.Runs[l.Run], &store.RunState{
 			Record: store.Record{
-				Run: l.Run, Chain: l.Run, WorkflowID: wid, Class: orders, Priority: -3, Tags: l.Spec.Tags,
-				Parent: l.Spec.Parent, Root: l.Spec.Root, Place: store.PlaceOwned, Owner: s, Fence: fence,
-				Status: event.StatusRunning, N: 1, Seq: 1, Last: c.CID, CreatedAt: h.clock.Now(),
-				Retention: 90 * time.Minute, Birth: c.Birth,
+				Run: l.Run, Chain: l.Run, WorkflowID: wid, Route: orders, Priority: -3, Tags: l.Spec.Tags,
+				Parent: l.Spec.Parent, Root: l.Spec.Root, QueueState: store.StateOwned, Owner: s, Fence: fence,
+				Status: event.StatusRunning, N: 1, Seq: 1, Last: c.CommitID, CreatedAt: h.clock.Now(),
+				Retention: 90 * time.Minute, CreatedBy: c.CreatedBy,
 			},
 			Frames: [][]byte{c.Frame},
 		})
@@ -64,15 +64,15 @@ var ownerBehaviors = []behavior{
 		h.equal("owned", snap.Owned, map[store.SessionID][]event.RunID{s: {l.Run}})
 		h.equal("owned, says the heartbeat", h.heartbeat(s).Owned, 1)
 		h.equal("owned, says reconcile", h.reconcile(s), []store.Owned{{Run: l.Run, Fence: fence}})
-		h.confirm(l.Run, c.Birth)
+		h.confirm(l.Run, c.CreatedBy)
 	}},
-	{"K1_ARunThatIsBornOwnedIsNotToBeClaimed", func(h *harness) {
+	{"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", func(h *harness) {
 		s := h.session()
 		waits := h.wait(waitFor(h.session(), orders))
 		l, _ := h.bear(s)
 		snap := h.inspect()
-		h.equal("ready", snap.Ready, map[store.Class][]event.RunID(nil))
-		h.equal("wakes", snap.Wakes, map[store.Class]bool(nil))
+		h.equal("ready", snap.Ready, map[store.Route][]event.RunID(nil))
+		h.equal("wakes", snap.Wakes, map[store.Route]bool(nil))
 		h.equal("woken", h.poll(s, orders).Claim, []int(nil))
 		other := h.session()
 		h.equal("claimed", h.claim(other, 10), []store.ClaimedRun(nil))
@@ -80,10 +80,10 @@ var ownerBehaviors = []behavior{
 		h.is("claim run", err, store.ErrOwned)
 		ready := h.start() // the wait has taken no wake for the run before
 		h.equal("woken by the next run", h.woken("wait", waits).Claim, []int{0})
-		h.equal("wakes that are left", h.inspect().Wakes, map[store.Class]bool(nil))
+		h.equal("wakes that are left", h.inspect().Wakes, map[store.Route]bool(nil))
 		h.equal("claimed then", runsOf(h.claim(other, 10)), []event.RunID{ready.Run})
 	}},
-	{"ARunThatIsBornOwnedIsCommittedUnderItsFence", func(h *harness) {
+	{"ARunThatIsCreatedOwnedIsCommittedUnderItsFence", func(h *harness) {
 		wid, s := h.workflowID("order"), h.session()
 		l, c := h.bearAs(s, wid)
 		fence := c.Owner.Fence()
@@ -99,7 +99,7 @@ var ownerBehaviors = []behavior{
 		h.equal("last ended", h.inspect().LastEnded, map[string]event.RunID{wid: l.Run})
 		h.startAs(orders, wid)
 	}},
-	{"ARunThatIsBornOwnedMayHaveBegun", func(h *harness) {
+	{"ARunThatIsCreatedOwnedMayHaveBegun", func(h *harness) {
 		s := h.session()
 		l := h.newLog(orders, "")
 		c := l.create(event.Event{Type: event.RunStarted, By: "worker"}, event.Event{Type: event.ValueRecorded, Key: "value", Payload: []byte("42")})
@@ -110,14 +110,14 @@ var ownerBehaviors = []behavior{
 		h.park(l, c.Owner.Fence(), h.clock.Now().Add(time.Hour))
 		h.equal("last event after a commit", h.record(l.Run).Seq, l.Fold.Seq)
 	}},
-	{"ARunThatIsBornOwnedLeavesItsOwnerLikeAnyOther", func(h *harness) {
+	{"ARunThatIsCreatedOwnedLeavesItsOwnerLikeAnyOther", func(h *harness) {
 		s := h.session()
 		parked, c := h.bear(s)
 		h.park(parked, c.Owner.Fence(), h.clock.Now().Add(time.Hour))
-		h.place(parked.Run, store.PlaceParked)
+		h.place(parked.Run, store.StateParked)
 		blocked, c := h.bear(s)
 		h.block(blocked, c.Owner.Fence())
-		h.place(blocked.Run, store.PlaceBlocked)
+		h.place(blocked.Run, store.StateBlocked)
 		old, c := h.bear(s)
 		next := h.goOn(old, c.Owner.Fence())
 		yielded, c := h.bear(s)
@@ -129,7 +129,7 @@ var ownerBehaviors = []behavior{
 		h.equal("owned", h.heartbeat(s).Owned, 0)
 		h.equal("claimed", runsOf(h.claim(s, 10)), []event.RunID{next.Run, yielded.Run, released.Run})
 	}},
-	{"MailOfARunThatIsBornOwnedIsAnnounced", func(h *harness) {
+	{"MailOfARunThatIsCreatedOwnedIsAnnounced", func(h *harness) {
 		s := h.session()
 		waits := h.wait(waitFor(s))
 		l, c := h.bear(s)
@@ -140,14 +140,14 @@ var ownerBehaviors = []behavior{
 		h.commit(l, consuming(l.Commit(c.Owner.Fence(), l.Receive(i)...), i))
 		h.equal("mail after it was read", h.heartbeat(s).Mail, []event.RunID(nil))
 	}},
-	{"F2_ARunThatIsBornOwnedIsRecoveredWithItsSession", func(h *harness) {
+	{"F2_ARunThatIsCreatedOwnedIsRecoveredWithItsSession", func(h *harness) {
 		dead, alive := h.session(), h.session()
 		l, c := h.bear(dead)
 		h.recoverDead(alive)
 		recovered := func(l *Log, times int) {
 			h.Helper()
 			got := h.record(l.Run)
-			h.equal("place", got.Place, store.PlaceReady)
+			h.equal("place", got.QueueState, store.StateReady)
 			h.equal("owner", got.Owner, store.SessionID(""))
 			h.equal("fence", got.Fence, store.Fence{Epoch: uint64(2 * times)})
 			h.equal("recoveries", got.Recoveries, times)
@@ -165,7 +165,7 @@ var ownerBehaviors = []behavior{
 		l, _ := h.bear(s)
 		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
 		got := h.record(l.Run)
-		h.equal("place", got.Place, store.PlaceReady)
+		h.equal("place", got.QueueState, store.StateReady)
 		h.equal("fence", got.Fence, store.Fence{Epoch: 2})
 		h.equal("recoveries", got.Recoveries, 1)
 		h.equal("claimed", runsOf(h.claim(h.session(), 10)), []event.RunID{l.Run})
@@ -192,7 +192,7 @@ var ownerBehaviors = []behavior{
 		h.bear(s, func(c *store.Create) { c.At = h.clock.Now() })
 		h.bear(s, func(c *store.Create) { c.At = h.clock.Now().Add(-time.Hour) })
 	}},
-	{"ARunBehindAnActiveOneIsNotBornOwned", func(h *harness) {
+	{"ARunBehindAnActiveOneIsNotCreatedOwned", func(h *harness) {
 		wid, s := h.workflowID("order"), h.session()
 		cancels := func(c *store.Create) { c.Active, c.Cancel = store.ActiveCancel, h.item() }
 		first, _ := h.bearAs(s, wid, cancels) // there is nobody to wait for
@@ -215,7 +215,7 @@ var ownerBehaviors = []behavior{
 		h.unchanged("runs of sessions that are over", func() {
 			for _, s := range []store.SessionID{"nobody", "", closed, dead} {
 				for _, wid := range []string{"", h.workflowID("order")} {
-					c := h.newLog(store.Class{Queue: "none", Workflow: "none"}, wid).Create()
+					c := h.newLog(store.Route{Queue: "none", Workflow: "none"}, wid).Create()
 					h.ownedBy(s)(&c)
 					h.equal("answer", h.create(c), store.Created{Err: store.ErrExpired})
 				}
@@ -233,16 +233,16 @@ var ownerBehaviors = []behavior{
 	{"ASessionThatIsBeingRecoveredBearsNothing", func(h *harness) {
 		const many = 1200 // more than stores recover at once
 		dead, alive := h.session(), h.session()
-		var births []store.Create
+		var starts []store.Create
 		for range many {
 			c := h.newLog(orders, "").Create()
 			h.ownedBy(dead)(&c)
-			births = append(births, c)
+			starts = append(starts, c)
 		}
-		answers, err := h.store.Create(h.ctx, births)
+		answers, err := h.store.Create(h.ctx, starts)
 		h.check("create", err)
 		for i, a := range answers {
-			h.equal("answer", a, store.Created{Run: births[i].Run, New: true, Fence: births[i].Owner.Fence()})
+			h.equal("answer", a, store.Created{Run: starts[i].Run, New: true, Fence: starts[i].Owner.Fence()})
 		}
 		for range many {
 			h.recoverDead(alive)
@@ -256,7 +256,7 @@ var ownerBehaviors = []behavior{
 		snap := h.inspect()
 		h.equal("number of runs", len(snap.Runs), many)
 		h.equal("runs that became ready", len(snap.Ready[orders]), many)
-		for _, c := range births {
+		for _, c := range starts {
 			got := snap.Runs[c.Run].Record
 			if got.Recoveries != 1 || got.Fence != (store.Fence{Epoch: 2}) {
 				h.Fatalf("run %s: got %d recoveries and fence %v, want 1 and epoch 2", c.Run, got.Recoveries, got.Fence)
@@ -329,7 +329,7 @@ var ownerBehaviors = []behavior{
 		commit, next := l.Continue(c.Owner.Fence(), nil)
 		h.ownedBy(s)(commit.Continue)
 		h.commit(l, commit)
-		h.place(next.Run, store.PlaceReady)
+		h.place(next.Run, store.StateReady)
 		h.equal("fence", h.record(next.Run).Fence, store.Fence{})
 		h.equal("owned", h.heartbeat(s).Owned, 0)
 		h.own(s, next)

@@ -14,7 +14,7 @@ import (
 func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 	h.Helper()
 	const starters, before = 4, 5
-	var born sync.Map // by id
+	var created sync.Map // by id
 	var n atomic.Int64
 	under := make(chan struct{})
 	together(starters+1, func(i int) {
@@ -22,7 +22,7 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 			select {
 			case <-under:
 			case <-h.ctx.Done():
-				h.Errorf("%d runs were born in all this time, want at least %d", n.Load(), before)
+				h.Errorf("%d runs were created in all this time, want at least %d", n.Load(), before)
 				return
 			}
 			if err := ends(); err != nil {
@@ -44,7 +44,7 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 				h.Errorf("create: got %+v, %v", got, err)
 				return
 			}
-			born.Store(c.Run, true)
+			created.Store(c.Run, true)
 			if n.Add(1) == before {
 				close(under)
 			}
@@ -56,17 +56,17 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 	snap := h.inspect()
 	h.equal("number of runs", len(snap.Runs), int(n.Load()))
 	for id, r := range snap.Runs {
-		if _, answered := born.Load(id); !answered {
+		if _, answered := created.Load(id); !answered {
 			h.Fatalf("run %s was created and refused", id)
 		}
-		if r.Place != store.PlaceReady || r.Fence != (store.Fence{Epoch: 2}) || r.Recoveries != 1 {
-			h.Fatalf("run %s: got %s under %v with %d recoveries, want it recovered once", id, r.Place, r.Fence, r.Recoveries)
+		if r.QueueState != store.StateReady || r.Fence != (store.Fence{Epoch: 2}) || r.Recoveries != 1 {
+			h.Fatalf("run %s: got %s under %v with %d recoveries, want it recovered once", id, r.QueueState, r.Fence, r.Recoveries)
 		}
 	}
 }
 
 var ownerRaceBehaviors = []behavior{
-	{"C1_OfManyBirthsOfOneWorkflowIDOneIsOwned", func(h *harness) {
+	{"C1_OfManyLocalStartsOfOneWorkflowIDOneIsOwned", func(h *harness) {
 		const starters = 20
 		wid := h.workflowID("order")
 		var requests []store.Create
@@ -109,11 +109,11 @@ var ownerRaceBehaviors = []behavior{
 		})
 		h.equal("owned", h.reconcile(s), []store.Owned{{Run: c.Run, Fence: c.Owner.Fence()}})
 	}},
-	{"NoBirthIsLostToASessionThatIsClosed", func(h *harness) {
+	{"NoLocalStartIsLostToASessionThatIsClosed", func(h *harness) {
 		s := h.session()
 		h.bearUntil(s, func() error { return h.store.CloseSession(h.ctx, 0, s) })
 	}},
-	{"NoBirthIsLostToASessionThatIsRecovered", func(h *harness) {
+	{"NoLocalStartIsLostToASessionThatIsRecovered", func(h *harness) {
 		dead := h.session()
 		alive := h.session()
 		h.silence(alive)

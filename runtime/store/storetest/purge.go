@@ -95,7 +95,7 @@ var purgeBehaviors = []behavior{
 		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
 		h.clock.Advance(store.Horizon - time.Millisecond)
 		h.purged(0)
-		h.place(l.Run, store.PlaceEnded)
+		h.place(l.Run, store.StateEnded)
 		h.clock.Advance(time.Millisecond)
 		h.purged(1)
 		h.gone(l.Run)

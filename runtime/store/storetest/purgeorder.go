@@ -37,7 +37,7 @@ var purgeOrderBehaviors = []behavior{
 		}
 		h.clock.Advance(10 * long)
 		for _, i := range []int{1, 3, 0, 2} {
-			h.place(want[i], store.PlaceEnded)
+			h.place(want[i], store.StateEnded)
 			n, _ := h.purge(1)
 			h.equal("number of purged runs", n, 1)
 			h.gone(want[i])
@@ -138,9 +138,9 @@ var purgeOrderBehaviors = []behavior{
 		cancels := h.load(active.Run).Inbox
 		c := active.Commit(h.own(h.session(), active), append(active.Receive(cancels...), active.End(event.StatusCanceled)...)...)
 		h.commit(active, withEffect(consuming(c, cancels...), store.EffectFinish, event.StatusCanceled))
-		h.place(next.Run, store.PlaceReady)
+		h.place(next.Run, store.StateReady)
 	}},
-	{"ARunMayBeCreatedInAClassWhoseRunsWereAllPurged", func(h *harness) {
+	{"ARunMayBeCreatedInARouteWhoseRunsWereAllPurged", func(h *harness) {
 		s := h.session(orders)
 		p := h.wait(waitFor(s, orders))
 		l := h.ended(keep(long)) // the wake of its start goes to the wait, or stays
@@ -152,7 +152,7 @@ var purgeOrderBehaviors = []behavior{
 		h.equal("claimed", runsOf(h.claim(s, 10)), []event.RunID{next.Run})
 		h.gone(l.Run)
 	}},
-	{"AWaitIsToldOfARunInAClassWhoseRunsWereAllPurged", func(h *harness) {
+	{"AWaitIsToldOfARunInARouteWhoseRunsWereAllPurged", func(h *harness) {
 		h.ended(keep(long))
 		s := h.session(orders)
 		h.poll(s, orders) // takes a wake that may be left
@@ -247,7 +247,7 @@ func (h *harness) readWhole(l *Log) error {
 			return err
 		}
 		for _, r := range page.Runs {
-			if r.Place != store.PlaceEnded || r.N != 2 || r.WorkflowID != l.Spec.WorkflowID {
+			if r.QueueState != store.StateEnded || r.N != 2 || r.WorkflowID != l.Spec.WorkflowID {
 				return fmt.Errorf("list: got %+v", r)
 			}
 		}

@@ -102,7 +102,7 @@ var raceBehaviors = []behavior{
 		claimed := make([][]event.RunID, claimers)
 		together(claimers, func(i int) {
 			for {
-				got, err := h.store.Claim(h.ctx, store.Claim{Session: sessions[i], Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 3})
+				got, err := h.store.Claim(h.ctx, store.Claim{Session: sessions[i], Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 3})
 				if err != nil {
 					h.Errorf("claim: %v", err)
 					return

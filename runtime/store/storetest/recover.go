@@ -15,9 +15,9 @@ var recoverBehaviors = []behavior{
 		got := h.record(l.Run)
 		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
 		h.equal("owner", got.Owner, store.SessionID(""))
-		h.equal("place", got.Place, store.PlaceReady)
+		h.equal("place", got.QueueState, store.StateReady)
 		h.equal("recoveries", got.Recoveries, 1)
-		h.equal("ready", h.inspect().Ready, map[store.Class][]event.RunID{orders: {l.Run}})
+		h.equal("ready", h.inspect().Ready, map[store.Route][]event.RunID{orders: {l.Run}})
 	}},
 	{"RecoverRemovesTheLeaseOfTheDead", func(h *harness) {
 		h.startOwned(h.session())
@@ -39,7 +39,7 @@ var recoverBehaviors = []behavior{
 		h.clock.Advance(10 * ttl) // or its clock is set forward
 		h.heartbeat(alive)
 		h.chore(alive)
-		h.place(l.Run, store.PlaceOwned)
+		h.place(l.Run, store.StateOwned)
 		h.commit(l, l.Commit(fence, l.Work()...))
 	}},
 	{"W5_AfterAnOutageWhoIsSilentIsDeadAndWhoIsHeardIsNot", func(h *harness) {
@@ -53,17 +53,17 @@ var recoverBehaviors = []behavior{
 			h.clock.Advance(store.CountedPause(ttl))
 			h.heartbeat(alive)
 			h.chore(alive)
-			h.place(lost.Run, store.PlaceOwned)
+			h.place(lost.Run, store.StateOwned)
 		}
 		h.clock.Advance(store.CountedPause(ttl))
 		h.heartbeat(alive)
 		h.chore(alive)
-		h.place(lost.Run, store.PlaceReady)
+		h.place(lost.Run, store.StateReady)
 		h.commit(kept, kept.Commit(fence, kept.Work()...))
 	}},
 	{"W5_SessionsThatLiveForLessThanATTLRecoverADeadOne", func(h *harness) {
 		l, fence := h.startOwned(h.session())
-		for n := 0; h.record(l.Run).Place == store.PlaceOwned; n++ {
+		for n := 0; h.record(l.Run).QueueState == store.StateOwned; n++ {
 			if n > 15 {
 				h.Fatalf("run %s is not recovered after %d sessions in %v", l.Run, n, h.clock.Now())
 			}
@@ -93,7 +93,7 @@ var recoverBehaviors = []behavior{
 		h.clock.Advance(2 * time.Second)
 		h.heartbeat(alive)
 		h.chore(alive)
-		h.place(l.Run, store.PlaceReady)
+		h.place(l.Run, store.StateReady)
 	}},
 	{"RecoverNeverTakesFromTheSessionThatClaims", func(h *harness) {
 		s, other := h.session(), h.session()
@@ -107,10 +107,10 @@ var recoverBehaviors = []behavior{
 		alive := h.session()
 		h.silence(alive)
 		token := h.ids.Token()
-		got, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: token, Classes: []store.Class{orders}, Max: 5})
+		got, err := h.store.Claim(h.ctx, store.Claim{Session: alive, Token: token, Routes: []store.Route{orders}, Max: 5})
 		h.check("claim", err)
 		h.equal("claimed", h.handedAll(got.Runs), []store.ClaimedRun{{
-			Run: l.Run, Class: orders, Fence: store.Fence{Epoch: fence.Epoch + 2, Token: token}, Recoveries: 1, N: 1, Seq: 1, Last: l.Last,
+			Run: l.Run, Route: orders, Fence: store.Fence{Epoch: fence.Epoch + 2, Token: token}, Recoveries: 1, N: 1, Seq: 1, Last: l.Last,
 		}})
 	}},
 	{"RecoverGoesOnUntilEverythingIsTaken", func(h *harness) {
@@ -154,13 +154,13 @@ var recoverBehaviors = []behavior{
 	{"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(h *harness) {
 		claim := func(exempt int) (l store.ClaimedRun) {
 			s := h.session()
-			got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1, Exempt: exempt})
+			got, err := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 1, Exempt: exempt})
 			h.check("claim", err)
 			h.equal("claimed runs", len(got.Runs), 1)
 			return got.Runs[0]
 		}
 		l := h.start()
-		last := func() event.CID { return h.record(l.Run).Last }
+		last := func() event.CommitID { return h.record(l.Run).Last }
 		for i, test := range []struct {
 			what   string
 			from   int // how many recoveries make it exempt
@@ -209,7 +209,7 @@ var recoverBehaviors = []behavior{
 			h.is("heartbeat", err, store.ErrExpired)
 			_, err = h.store.Reconcile(h.ctx, 0, late)
 			h.is("reconcile", err, store.ErrExpired)
-			_, err = h.store.Claim(h.ctx, store.Claim{Session: late, Token: h.ids.Token(), Classes: []store.Class{orders}, Max: 1})
+			_, err = h.store.Claim(h.ctx, store.Claim{Session: late, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 1})
 			h.is("claim", err, store.ErrExpired)
 			_, err = h.store.ClaimRun(h.ctx, 0, late, h.ids.Token(), l.Run)
 			h.is("claim run", err, store.ErrExpired)

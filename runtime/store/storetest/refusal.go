@@ -28,7 +28,7 @@ var refusalBehaviors = []behavior{
 		h.equal("inbox", snap.Runs[l.Run].Inbox, []store.Item{i})
 		h.equal("seen", snap.Seen, map[event.RunID]map[event.ItemID]time.Time{l.Run: {i.ID: h.clock.Now()}})
 		h.equal("kept", snap.Kept, map[event.RunID][]event.ItemID(nil))
-		h.equal("ready", snap.Ready, map[store.Class][]event.RunID{orders: {l.Run}})
+		h.equal("ready", snap.Ready, map[store.Route][]event.RunID{orders: {l.Run}})
 		h.phases("after the answer", l, store.PhaseAnswered)
 		h.equal("mail told by the claim", h.claim(s, 1)[0].Mail, true)
 	}},
@@ -42,7 +42,7 @@ var refusalBehaviors = []behavior{
 		h.poll(s, orders)
 		h.refuse(l, send)
 		snap := h.inspect()
-		h.equal("place", snap.Runs[l.Run].Place, store.PlaceReady)
+		h.equal("place", snap.Runs[l.Run].QueueState, store.StateReady)
 		h.equal("timers", snap.Timers, map[event.RunID]time.Time(nil))
 		h.equal("wake", snap.Wakes[orders], true)
 	}},
@@ -68,7 +68,7 @@ var refusalBehaviors = []behavior{
 		l, fence, sends := h.sender(1)
 		h.block(l, fence)
 		i := h.refuse(l, sends[0])
-		h.place(l.Run, store.PlaceBlocked)
+		h.place(l.Run, store.StateBlocked)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{i})
 	}},
 	{"ASenderThatHasEndedIsToldOfNoRefusal", func(h *harness) {

@@ -45,9 +45,9 @@ var reopenBehaviors = []behavior{
 		h.commit(owned, owned.Commit(fence, owned.Work()...))
 		h.clock.Advance(2 * time.Hour)
 		h.due(100)
-		h.place(parked.Run, store.PlaceReady)
+		h.place(parked.Run, store.StateReady)
 		h.purged(1)
-		h.place(ended.Run, store.PlaceEnded)
+		h.place(ended.Run, store.StateEnded)
 	}},
 	{"C1_ACreateWithAnOwnerIsKnownAgainAfterOpen", func(h *harness) {
 		s := h.session()
@@ -67,9 +67,9 @@ var reopenBehaviors = []behavior{
 		}
 		h.clock.Advance(store.Horizon)
 		h.finish(l, fence, event.StatusCompleted)
-		birth := h.ids.Item()
-		born := h.born(birth, keep(long))
-		h.finish(born, h.own(h.session(), born), event.StatusCompleted)
+		creator := h.ids.Item()
+		created := h.createdBy(creator, keep(long))
+		h.finish(created, h.own(h.session(), created), event.StatusCompleted)
 		i := h.item()
 		receiver := h.start()
 		h.accepts("that is kept", store.Deliver{Run: receiver.Run, Item: i, Keep: true}, receiver.Run)
@@ -80,7 +80,7 @@ var reopenBehaviors = []behavior{
 		h.settled(l, 0, sends...)
 		h.clock.Advance(2 * long)
 		h.purged(0)
-		h.confirm(born.Run, birth)
+		h.confirm(created.Run, creator)
 		h.confirm(receiver.Run, i.ID)
 		h.purged(1)
 	}},

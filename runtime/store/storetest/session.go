@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-var refunds = store.Class{Queue: "slow", Workflow: "orders.refund"}
+var refunds = store.Route{Queue: "slow", Workflow: "orders.refund"}
 
 var sessionBehaviors = []behavior{
 	{"OpenSessionAddsALease", func(h *harness) {
@@ -117,7 +117,7 @@ var sessionBehaviors = []behavior{
 		l, fence := h.startOwned(s)
 		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
 		got := h.record(l.Run)
-		h.equal("place", got.Place, store.PlaceReady)
+		h.equal("place", got.QueueState, store.StateReady)
 		h.equal("recoveries", got.Recoveries, 1)
 		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
 		h.equal("owner", got.Owner, store.SessionID(""))

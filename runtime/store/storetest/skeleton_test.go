@@ -32,7 +32,7 @@ type skeleton struct {
 	frames  *notify.Notifier[event.RunID, uint64]
 }
 
-// rows is what the store keeps. It implements protocol.Tx as far as the operations above need
+// rows has the contents of the store. It implements protocol.Tx as far as the operations above need
 // it: verbs that read and write, and decide nothing.
 type rows struct {
 	protocol.Tx[*row, store.SessionID]
@@ -40,8 +40,8 @@ type rows struct {
 	clock  store.Clock
 	runs   map[event.RunID]*row
 	active map[string]*row
-	ready  map[store.Class][]event.RunID
-	wakes  map[store.Class]bool // for which nobody was there
+	ready  map[store.Route][]event.RunID
+	wakes  map[store.Route]bool // for which nobody was there
 }
 
 type row struct {
@@ -55,7 +55,7 @@ func newSkeleton(clock store.Clock) *skeleton {
 	s.frames = notify.New[event.RunID, uint64](s.done)
 	s.rows = &rows{
 		clock: clock, runs: map[event.RunID]*row{}, active: map[string]*row{},
-		ready: map[store.Class][]event.RunID{}, wakes: map[store.Class]bool{},
+		ready: map[store.Route][]event.RunID{}, wakes: map[store.Route]bool{},
 	}
 	s.op.Tx = s.rows
 	return s
@@ -100,8 +100,8 @@ func (s *skeleton) Create(ctx context.Context, runs []store.Create) ([]store.Cre
 // announce tells those who wait what has changed. A database does so after its commit.
 func (s *skeleton) announce() {
 	for _, r := range s.op.Changes.Ready {
-		class := r.created.Class
-		s.rows.wakes[class] = s.rows.wakes[class] || !s.waiters.Wake(class)
+		route := r.created.Route
+		s.rows.wakes[route] = s.rows.wakes[route] || !s.waiters.Wake(route)
 	}
 	for _, r := range s.op.Changes.Frames {
 		s.frames.Notify(r.state.ID)
@@ -172,7 +172,7 @@ func (s *skeleton) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	defer s.mu.Unlock()
 	snap := &store.Snapshot{
 		Now: s.clock.Now(), Runs: map[event.RunID]*store.RunState{}, Active: map[string]event.RunID{},
-		Ready: map[store.Class][]event.RunID{}, Wakes: map[store.Class]bool{},
+		Ready: map[store.Route][]event.RunID{}, Wakes: map[store.Route]bool{},
 	}
 	for id, r := range s.rows.runs {
 		snap.Runs[id] = &store.RunState{Record: r.record(), Frames: slices.Clone(r.frames)}
@@ -180,12 +180,12 @@ func (s *skeleton) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	for workflowID, r := range s.rows.active {
 		snap.Active[workflowID] = r.state.ID
 	}
-	for class, runs := range s.rows.ready {
-		snap.Ready[class] = slices.Clone(runs)
+	for route, runs := range s.rows.ready {
+		snap.Ready[route] = slices.Clone(runs)
 	}
-	for class, set := range s.rows.wakes {
+	for route, set := range s.rows.wakes {
 		if set {
-			snap.Wakes[class] = true
+			snap.Wakes[route] = true
 		}
 	}
 	return snap, nil
@@ -193,9 +193,9 @@ func (s *skeleton) Inspect(ctx context.Context) (*store.Snapshot, error) {
 
 func (r *row) record() store.Record {
 	return store.Record{
-		Run: r.state.ID, Chain: r.state.Chain, WorkflowID: r.state.WorkflowID, Class: r.created.Class, Priority: r.created.Priority,
-		Tags: r.created.Tags, Parent: r.created.Parent, Root: r.created.Root, Place: r.state.Place, Status: r.state.Status,
-		N: uint64(len(r.frames)), Seq: r.state.Seq, Last: r.state.Last, Fence: r.state.Fence, Birth: r.state.CreatedBy,
+		Run: r.state.ID, Chain: r.state.Chain, WorkflowID: r.state.WorkflowID, Route: r.created.Route, Priority: r.created.Priority,
+		Tags: r.created.Tags, Parent: r.created.Parent, Root: r.created.Root, QueueState: r.state.QueueState, Status: r.state.Status,
+		N: uint64(len(r.frames)), Seq: r.state.Seq, Last: r.state.Last, Fence: r.state.Fence, CreatedBy: r.state.CreatedBy,
 		CreatedAt: protocol.Time(r.state.Created), Retention: r.state.Retention,
 	}
 }
@@ -218,7 +218,7 @@ func (t *rows) SetActive(r, active *row, _ bool) error {
 func (t *rows) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*row, error) {
 	r := &row{created: *c, frames: [][]byte{c.Frame}}
 	r.state = protocol.Run[store.SessionID]{
-		ID: c.Run, Chain: chain, WorkflowID: c.WorkflowID, CreatedBy: createdBy, Status: c.Status, N: 1, Seq: c.Seq, Last: c.CID,
+		ID: c.Run, Chain: chain, WorkflowID: c.WorkflowID, CreatedBy: createdBy, Status: c.Status, N: 1, Seq: c.Seq, Last: c.CommitID,
 		Created: t.Now().UnixMilli(), Retention: c.Retention,
 	}
 	if r.state.Status == "" {
@@ -233,8 +233,8 @@ func (t *rows) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID
 
 // Save moves the run to the set of its place. Only ready runs are in one yet.
 func (t *rows) Save(r *row, state protocol.Run[store.SessionID]) error {
-	if state.Place == store.PlaceReady && r.state.Place != store.PlaceReady {
-		t.ready[r.created.Class] = append(t.ready[r.created.Class], r.state.ID)
+	if state.QueueState == store.StateReady && r.state.QueueState != store.StateReady {
+		t.ready[r.created.Route] = append(t.ready[r.created.Route], r.state.ID)
 	}
 	r.state = state
 	return nil

@@ -167,7 +167,7 @@ var streamBehaviors = []behavior{
 			c := l.publishes(store.Fence{Epoch: fence.Epoch}, body("2"))
 			h.is("commit under a wrong token", h.try(c).Err, store.ErrFenced)
 			c = l.publishes(fence, store.Publication{Stream: "a", Drop: true})
-			c.Prev = h.ids.CID()
+			c.Prev = h.ids.CommitID()
 			h.conflicts("commit behind another frame", c)
 			c = withEffect(l.publishes(fence, body("2")), store.EffectPark, "")
 			h.is("park with mail", h.try(c).Err, store.ErrMail)

@@ -38,7 +38,7 @@ func groups(cfg Config) []group {
 		{servesBehaviors, canTellWhoServes}, {recoverBehaviors, nil},
 		{claimBehaviors, nil}, {handedBehaviors, nil}, {ownerBehaviors, nil}, {ownerAgainBehaviors, nil}, {ownerRaceBehaviors, nil},
 		{commitBehaviors, nil}, {effectBehaviors, nil}, {blockedBehaviors, nil}, {deliverBehaviors, nil},
-		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {birthBehaviors, nil}, {keptBehaviors, nil},
+		{outboxBehaviors, nil}, {outboxOrderBehaviors, nil}, {refusalBehaviors, nil}, {createdByBehaviors, nil}, {keptBehaviors, nil},
 		{continueBehaviors, nil}, {chainBehaviors, nil}, {chainPurgeBehaviors, nil}, {chainRaceBehaviors, nil},
 		{streamBehaviors, nil}, {streamPageBehaviors, nil}, {streamSideBehaviors, nil}, {streamChainBehaviors, nil},
 		{streamAwaitBehaviors, nil}, {streamRaceBehaviors, nil}, {loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},

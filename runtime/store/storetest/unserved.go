@@ -13,8 +13,8 @@ func canTellWhoServes(s store.Store) bool {
 	return ok
 }
 
-// startFor starts a run of a class.
-func (h *harness) startFor(c store.Class) *Log {
+// startFor starts a run of a route.
+func (h *harness) startFor(c store.Route) *Log {
 	h.Helper()
 	return h.startAs(c, "")
 }
@@ -32,13 +32,13 @@ func (h *harness) unserved(s store.SessionID) []event.RunID {
 func (h *history) checkUnserved(runs []event.RunID) {
 	for _, run := range runs {
 		r := h.m.runs[run]
-		if r == nil || r.Place != store.PlaceReady {
+		if r == nil || r.QueueState != store.StateReady {
 			h.Fatalf("heartbeat: run %s is said to be ready, and not served", run)
 		}
 		for _, s := range h.sessions {
 			l, there := h.m.leases[s.ID]
-			if there && !l.Expires.Before(h.clock.Now()) && slices.Contains(s.Classes, r.Class) {
-				h.Fatalf("heartbeat: nobody is said to serve run %s of %v, but session %s does", run, r.Class, s.ID)
+			if there && !l.Expires.Before(h.clock.Now()) && slices.Contains(s.Routes, r.Route) {
+				h.Fatalf("heartbeat: nobody is said to serve run %s of %v, but session %s does", run, r.Route, s.ID)
 			}
 		}
 	}
@@ -77,10 +77,10 @@ var unservedBehaviors = []behavior{
 	}},
 	{"U1_ASessionThatIsOpenedAgainServesWhatItSaysThen", func(h *harness) {
 		s := h.session(orders)
-		other := store.Session{ID: h.ids.Session(), TTL: ttl, Classes: []store.Class{refunds}}
+		other := store.Session{ID: h.ids.Session(), TTL: ttl, Routes: []store.Route{refunds}}
 		h.check("open session", h.store.OpenSession(h.ctx, other))
 		l := h.startFor(refunds)
-		other.Classes = []store.Class{orders}
+		other.Routes = []store.Route{orders}
 		h.check("open session again", h.store.OpenSession(h.ctx, other))
 		h.equal("unserved", h.unserved(s), []event.RunID{l.Run})
 	}},
@@ -97,7 +97,7 @@ var unservedBehaviors = []behavior{
 		s := h.session(orders)
 		want := map[event.RunID]bool{}
 		for i := range 2*store.UnservedMost + 50 {
-			l := h.startFor([]store.Class{refunds, {Queue: "slow", Workflow: "orders.audit"}}[i%2])
+			l := h.startFor([]store.Route{refunds, {Queue: "slow", Workflow: "orders.audit"}}[i%2])
 			want[l.Run] = true
 		}
 		for range 4 {
@@ -123,7 +123,7 @@ var unservedBehaviors = []behavior{
 }
 
 var servesBehaviors = []behavior{
-	{"U1_TheStoreTellsWhetherAClassIsServed", func(h *harness) {
+	{"U1_TheStoreTellsWhetherARouteIsServed", func(h *harness) {
 		r, _ := store.As[store.Roster](h.store)
 		serves := func(what string, want bool) {
 			h.Helper()

@@ -61,8 +61,8 @@ func (h *harness) woken(what string, p *pending[store.Woken]) store.Woken {
 	return got
 }
 
-func waitFor(s store.SessionID, classes ...store.Class) store.Wait {
-	return store.Wait{Sessions: []store.WaitSession{{Session: s}}, Classes: classes}
+func waitFor(s store.SessionID, routes ...store.Route) store.Wait {
+	return store.Wait{Sessions: []store.WaitSession{{Session: s}}, Routes: routes}
 }
 
 var waitBehaviors = []behavior{
@@ -72,18 +72,18 @@ var waitBehaviors = []behavior{
 		h.start()
 		got := h.woken("wait", h.wait(waitFor(s, orders)))
 		h.equal("claim", got.Claim, []int{0})
-		h.equal("wakes", h.inspect().Wakes, map[store.Class]bool(nil))
+		h.equal("wakes", h.inspect().Wakes, map[store.Route]bool(nil))
 		h.equal("woken again", h.poll(s, orders), store.Woken{Due: true})
 	}},
-	{"K2_OneWakePerClass", func(h *harness) {
+	{"K2_OneWakePerRoute", func(h *harness) {
 		s := h.session()
 		h.start()
 		h.start()
 		h.startAs(refunds, "")
-		h.equal("wakes", h.inspect().Wakes, map[store.Class]bool{orders: true, refunds: true})
+		h.equal("wakes", h.inspect().Wakes, map[store.Route]bool{orders: true, refunds: true})
 		h.equal("first", h.poll(s, orders).Claim, []int{0})
 		h.equal("second", h.poll(s, orders).Claim, []int(nil))
-		h.equal("other class", h.poll(s, refunds).Claim, []int{0})
+		h.equal("other route", h.poll(s, refunds).Claim, []int{0})
 	}},
 	{"K2_AStartWakesABlockedWait", func(h *harness) {
 		s := h.session()
@@ -109,15 +109,15 @@ var waitBehaviors = []behavior{
 			}},
 			{"close session", func(*Log, store.Fence) { h.check("close session", h.store.CloseSession(h.ctx, 0, owner)) }},
 		} {
-			class := store.Class{Queue: "q", Workflow: c.what}
-			l, fence := h.startOwnedAs(owner, class)
-			h.poll(waiter, class) // takes what the start has left
-			p := h.wait(waitFor(waiter, class))
+			route := store.Route{Queue: "q", Workflow: c.what}
+			l, fence := h.startOwnedAs(owner, route)
+			h.poll(waiter, route) // takes what the start has left
+			p := h.wait(waitFor(waiter, route))
 			c.by(l, fence)
 			h.equal(c.what, h.woken(c.what, p).Claim, []int{0})
 		}
 	}},
-	{"WaitLeavesWakesOfOtherClasses", func(h *harness) {
+	{"WaitLeavesWakesOfOtherRoutes", func(h *harness) {
 		s := h.session()
 		h.start()
 		h.equal("woken for refunds", h.poll(s, refunds).Claim, []int(nil))

@@ -171,7 +171,7 @@ var crimes = map[string]crime{
 		[]check.Kind{check.Wrong}, ""},
 	"a status is wrong": {func(s *scene) { s.state(aFan).Status = event.StatusFailed }, []check.Kind{check.Broken}, whole},
 	"a run is in two places": {func(s *scene) {
-		s.Snapshot.Ready = map[store.Class][]event.RunID{s.state(aFan).Class: {s.runs[aFan]}}
+		s.Snapshot.Ready = map[store.Route][]event.RunID{s.state(aFan).Route: {s.runs[aFan]}}
 	}, []check.Kind{check.Broken}, whole},
 }
 

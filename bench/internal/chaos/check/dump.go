@@ -19,7 +19,7 @@ func Dump(w io.Writer, e *Evidence, run event.RunID) error {
 		fmt.Fprintf(&b, "run %s: the store does not know it\n", run)
 	} else {
 		fmt.Fprintf(&b, "run %s of %s, workflow id %q: %s, status %s, %d frames, %d events, epoch %d, %d in its inbox\n",
-			run, r.Class.Workflow, r.WorkflowID, r.Place, r.Status, r.N, r.Seq, r.Fence.Epoch, len(r.Inbox))
+			run, r.Route.Workflow, r.WorkflowID, r.QueueState, r.Status, r.N, r.Seq, r.Fence.Epoch, len(r.Inbox))
 		for i, raw := range r.Frames {
 			dumpFrame(&b, i+1, raw)
 		}
@@ -56,7 +56,7 @@ func dumpFrame(b *strings.Builder, n int, raw []byte) {
 		fmt.Fprintf(b, "frame %d: %v\n", n, err)
 		return
 	}
-	fmt.Fprintf(b, "frame %d: %s epoch %d token %s cid %s\n", n, clock(f.Time), f.Epoch, f.Token, f.CID)
+	fmt.Fprintf(b, "frame %d: %s epoch %d token %s cid %s\n", n, clock(f.Time), f.Epoch, f.Token, f.CommitID)
 	for i := range f.Events {
 		e := &f.Events[i]
 		fmt.Fprintf(b, "  %d %s %s", e.Seq, clock(e.Time), e.Type)

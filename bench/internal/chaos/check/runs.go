@@ -58,7 +58,7 @@ func (c *checker) checkJob(job Job, runs []*history) {
 		return // nobody can say how it has ended
 	}
 	if last.end == nil {
-		place := c.Snapshot.Runs[last.run].Place
+		place := c.Snapshot.Runs[last.run].QueueState
 		c.losef(last.run, "it has not ended: job %d of %s, workflow id %q, is %s", job.Input.ID, job.Workflow, job.WorkflowID, place)
 		return
 	}

@@ -257,15 +257,15 @@ func unfenced(which func(run, *store.Commit) bool) func(*kernel, *tx, *store.Com
 	return func(op *kernel, t *tx, c *store.Commit) (store.Committed, error) {
 		x := &t.p.runs[number(c.Run)-1]
 		before := *x
-		if !x.there || x.place == store.PlaceEnded || !which(before, c) {
+		if !x.there || x.place == store.StateEnded || !which(before, c) {
 			return op.Commit(c)
 		}
-		x.place, x.epoch, x.token = store.PlaceOwned, uint8(c.Fence.Epoch), c.Fence.Token[0]
+		x.place, x.epoch, x.token = store.StateOwned, uint8(c.Fence.Epoch), c.Fence.Token[0]
 		got, err := op.Commit(c)
-		if x.place == store.PlaceOwned {
+		if x.place == store.StateOwned {
 			x.place, x.due = before.place, before.due
 		}
-		if x.place != store.PlaceEnded {
+		if x.place != store.StateEnded {
 			x.epoch = before.epoch
 		}
 		if x.place == before.place {
@@ -276,11 +276,11 @@ func unfenced(which func(run, *store.Commit) bool) func(*kernel, *tx, *store.Com
 }
 
 func sameEpoch(x run, c *store.Commit) bool {
-	return x.place == store.PlaceOwned && uint64(x.epoch) == c.Fence.Epoch
+	return x.place == store.StateOwned && uint64(x.epoch) == c.Fence.Epoch
 }
 
 func keepEpoch(t *tx, before run, x *run) {
-	if before.place == store.PlaceOwned && x.place == store.PlaceReady && t.doing != committing {
+	if before.place == store.StateOwned && x.place == store.StateReady && t.doing != committing {
 		x.epoch = before.epoch
 	}
 }
@@ -302,7 +302,7 @@ func countedPosition(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8] 
 func knownByNumber(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
 	c := t.commit
 	if t.doing == committing && s.ID == c.Run && c.Frame != nil && s.Seq == c.Last && t.run(r).lastToken == c.Fence.Token[0] {
-		s.Last = c.CID
+		s.Last = c.CommitID
 	}
 	return s
 }
@@ -328,7 +328,7 @@ func readAll(e store.Effect) func(*tx, uint8, protocol.Run[uint8]) protocol.Run[
 
 func endedFirst(op *kernel, t *tx, d *store.Deliver) (event.RunID, error) {
 	for i, x := range t.p.runs {
-		if x.there && x.chain == 1 && x.place == store.PlaceEnded && x.next == 0 {
+		if x.there && x.chain == 1 && x.place == store.StateEnded && x.next == 0 {
 			return "", &store.TerminalError{Run: runIDs[i+1]}
 		}
 	}
@@ -336,8 +336,8 @@ func endedFirst(op *kernel, t *tx, d *store.Deliver) (event.RunID, error) {
 }
 
 func neverOwned(t *tx, _ uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
-	if t.doing == claiming && s.Place == store.PlaceOwned {
-		s.Place = store.PlaceParked
+	if t.doing == claiming && s.QueueState == store.StateOwned {
+		s.QueueState = store.StateParked
 	}
 	return s
 }
@@ -349,7 +349,7 @@ func purgeAtOnce(t *tx, _ run, x *run) {
 }
 
 func countClaims(_ *tx, before run, x *run) {
-	if before.place != store.PlaceOwned && x.place == store.PlaceOwned {
+	if before.place != store.StateOwned && x.place == store.StateOwned {
 		x.recoveries++
 	}
 }

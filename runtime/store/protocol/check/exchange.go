@@ -132,11 +132,11 @@ type tryExchange func(l label, fault bool, f func(n *exchange) string)
 
 // executes takes the steps of the owners of both runs, and those of purges.
 func (m *exchanges) executes(s exchange, try tryExchange) {
-	if x := &s.sender.runs[0]; x.there && x.place == store.PlaceOwned {
+	if x := &s.sender.runs[0]; x.there && x.place == store.StateOwned {
 		l := [...]label{1: say("R0: commits that it starts R1"), 2: say("R0: commits that it sends R1 a message"), 3: say("R0: ends")}[x.n]
 		try(l, false, func(n *exchange) string { return m.executeSender(&n.sender) })
 	}
-	if x := &s.receiver.runs[1]; x.place == store.PlaceReady {
+	if x := &s.receiver.runs[1]; x.place == store.StateReady {
 		try(say("R1: is claimed, takes what is in its inbox, ends or parks"), false, func(n *exchange) string {
 			return m.executeReceiver(&n.receiver)
 		})
@@ -174,7 +174,7 @@ func (m *exchanges) executes(s exchange, try tryExchange) {
 func (m *exchanges) commits(p *partition, c store.Commit, k kind) string {
 	x := &p.runs[number(c.Run)-1]
 	log := m.tx.number(node{prev: x.log, kind: k, item: uint8(x.n) * uint8(len(c.Send))})
-	c.Fence, c.Prev, c.Frame, c.CID = fence(x.epoch, x.token), cid(x.log), m.tx.frames[log], cid(log)
+	c.Fence, c.Prev, c.Frame, c.CommitID = fence(x.epoch, x.token), cid(x.log), m.tx.frames[log], cid(log)
 	c.First, c.Last = uint64(x.n)+1, uint64(x.n)+1
 	m.tx.commit = &c
 	wrong := m.do(p, committing, func() error {
@@ -285,7 +285,7 @@ func (m *exchanges) carry(n *exchange, i int) (wrong string) {
 		return wrong
 	case r.id == start:
 		var answer store.Created
-		answer, wrong = m.create(p, store.Create{Run: runIDs[2], Birth: itemIDs[start], Deadline: deadline}, node{kind: runCreated, gen: 1})
+		answer, wrong = m.create(p, store.Create{Run: runIDs[2], CreatedBy: itemIDs[start], Deadline: deadline}, node{kind: runCreated, gen: 1})
 		err = answer.Err
 	default:
 		d := &store.Deliver{Run: runIDs[2], Item: store.Item{ID: itemIDs[message]}, Deadline: deadline, Keep: true}
@@ -354,7 +354,7 @@ func (m *exchanges) check(s exchange) string {
 	p := &s.receiver
 	sent := m.holds(&p.runs[1], message) + int(p.taken>>message&1)
 	switch {
-	case p.born[1] > 1:
+	case p.created[1] > 1:
 		return "R1 was created twice [O1]"
 	case sent > 1:
 		return "the message took effect twice [O1]"
@@ -362,18 +362,18 @@ func (m *exchanges) check(s exchange) string {
 		return ""
 	}
 	for _, o := range s.sender.outbox {
-		if o.phase == store.PhaseNote && (o.id == start && p.born[1] == 0 || o.id == message && sent == 0) {
+		if o.phase == store.PhaseNote && (o.id == start && p.created[1] == 0 || o.id == message && sent == 0) {
 			return "a record was settled, and its effect is nowhere [O2]"
 		}
 	}
-	if x := &s.sender.runs[0]; !x.there && (p.born[1] == 0 || sent == 0) {
+	if x := &s.sender.runs[0]; !x.there && (p.created[1] == 0 || sent == 0) {
 		return "the sender was purged, and an effect of it is nowhere [P1]"
 	}
 	return ""
 }
 
 func (m *exchanges) goal(s exchange) bool {
-	return !s.sender.runs[0].there && !s.receiver.runs[1].there && s.receiver.born[1] == 1 && s.receiver.taken>>message&1 == 1
+	return !s.sender.runs[0].there && !s.receiver.runs[1].there && s.receiver.created[1] == 1 && s.receiver.taken>>message&1 == 1
 }
 
 // normalize counts time backwards from the present: what is older than two horizons is as

@@ -45,7 +45,7 @@ func (l label) String() string {
 	return fmt.Sprintf(l.verb, args...) + ": " + l.note
 }
 
-// A result is what an exploration has found.
+// A result has the findings of an exploration.
 type result struct {
 	states, steps int
 	wrong         string  // empty: nothing

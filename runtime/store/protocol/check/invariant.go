@@ -19,19 +19,19 @@ func (m *runs) changed(before, p *partition) string {
 		switch {
 		case old.there && x.there && x.epoch < old.epoch:
 			return "the epoch of a run fell [F1]"
-		case old.owner != 0 && x.owner != old.owner && x.there && x.place == store.PlaceOwned:
+		case old.owner != 0 && x.owner != old.owner && x.there && x.place == store.StateOwned:
 			return "a run was taken from its owner [F2]"
-		case old.owner != 0 && x.owner == 0 && x.place == store.PlaceReady && x.epoch == old.epoch && !m.own(old, x):
+		case old.owner != 0 && x.owner == 0 && x.place == store.StateReady && x.epoch == old.epoch && !m.own(old, x):
 			return "a run was taken from its owner, and its fence did not change [F2]"
 		case x.owner != 0 && x.owner != old.owner && x.epoch <= old.epoch:
 			return "a run was granted without a new epoch [F1]"
-		case old.place != store.PlaceReady && x.place == store.PlaceReady && !slices.Contains(c.Ready, r):
+		case old.place != store.StateReady && x.place == store.StateReady && !slices.Contains(c.Ready, r):
 			return "a run became ready, and nobody wakes [K2]"
 		case !old.due && x.due && !hadDue && !slices.Contains(c.Due, r):
 			return "a run has the earliest due time, and nobody wakes [K3]"
-		case old.place != store.PlaceBlocked && x.place == store.PlaceBlocked && !slices.Contains(c.Blocked, r):
+		case old.place != store.StateBlocked && x.place == store.StateBlocked && !slices.Contains(c.Blocked, r):
 			return "a run was blocked, and nobody is told [B3]"
-		case x.place == store.PlaceOwned && old.place == store.PlaceOwned && x.unread > old.unread && !slices.Contains(c.Mail, r):
+		case x.place == store.StateOwned && old.place == store.StateOwned && x.unread > old.unread && !slices.Contains(c.Mail, r):
 			return "an owned run has a new item, and its owner is not told"
 		case old.there && x.log != old.log && !slices.Contains(c.Frames, r):
 			return "a log grew or went, and nobody is told"
@@ -62,7 +62,7 @@ func (m *runs) check(s state) string {
 		if wrong := m.checkRun(&s, uint8(r), x); wrong != "" {
 			return fmt.Sprintf("R%d %s", r, wrong)
 		}
-		if x.there && x.named && x.place != store.PlaceEnded && x.place != store.PlaceLined {
+		if x.there && x.named && x.place != store.StateEnded && x.place != store.StateQueued {
 			active++
 			if s.now.active != uint8(r+1) {
 				return fmt.Sprintf("R%d is not the active run of its workflow id, has not ended, and is not in line [C1]", r)
@@ -72,10 +72,10 @@ func (m *runs) check(s state) string {
 	if active > 1 {
 		return "two runs of one workflow id are active [C1]"
 	}
-	if a := s.now.active; a != 0 && (!s.now.runs[a-1].there || s.now.runs[a-1].place == store.PlaceEnded) {
+	if a := s.now.active; a != 0 && (!s.now.runs[a-1].there || s.now.runs[a-1].place == store.StateEnded) {
 		return "the active run of the workflow id has ended"
 	}
-	if a := s.now.active; a != 0 && s.now.runs[a-1].place == store.PlaceLined {
+	if a := s.now.active; a != 0 && s.now.runs[a-1].place == store.StateQueued {
 		return "the active run of the workflow id is in line [C1]"
 	}
 	for r := range s.now.runs {
@@ -115,15 +115,15 @@ func (m *runs) checkRun(s *state, r uint8, x *run) string {
 		return "has a last record that is not that of its log [F3]"
 	case x.unread != x.length():
 		return "counts other items than there are in its inbox"
-	case s.now.born[r] > 1:
+	case s.now.created[r] > 1:
 		return "was created twice [C1]"
 	case x.chain != r+1 && !s.now.runs[x.chain-1].there:
 		return "is kept, and the first run of its chain is gone [P1]"
-	case (f.terminal != 0) != (x.place == store.PlaceEnded):
+	case (f.terminal != 0) != (x.place == store.StateEnded):
 		return "has ended by its log or by its queue state, not by both"
-	case (x.place == store.PlaceOwned) != (x.owner != 0) || (x.owner != 0) != (x.token != 0):
+	case (x.place == store.StateOwned) != (x.owner != 0) || (x.owner != 0) != (x.token != 0):
 		return "is owned, or has an owner, or has a token, but not all of these"
-	case x.due && x.place != store.PlaceParked:
+	case x.due && x.place != store.StateParked:
 		return "has a due time and is not parked"
 	case x.recoveries > s.died:
 		return "has more recoveries than sessions died"
@@ -131,25 +131,25 @@ func (m *runs) checkRun(s *state, r uint8, x *run) string {
 		return "is owned by a session that nobody will recover [W1]"
 	}
 	switch x.place {
-	case store.PlaceEnded:
+	case store.StateEnded:
 		if x.unread != 0 || x.blockers != 0 || x.closing {
 			return "has ended and still holds something"
 		}
 		if x.ended == 0 {
 			return "has ended at no time"
 		}
-	case store.PlaceParked:
+	case store.StateParked:
 		if x.unread > 0 {
 			return "is parked with unread items [M4]"
 		}
 		if f.waits && !f.fired && !x.due {
 			return "is parked without the due time of its timer"
 		}
-	case store.PlaceLined:
+	case store.StateQueued:
 		if s.now.line[0] != r+1 && s.now.line[1] != r+1 {
 			return "is in line by its queue state, but not in the line"
 		}
-	case store.PlaceReady, store.PlaceOwned, store.PlaceBlocked:
+	case store.StateReady, store.StateOwned, store.StateBlocked:
 	default:
 		return "has no queue state"
 	}
@@ -205,7 +205,7 @@ func (m *runs) goal(s state) bool {
 		return false
 	}
 	for _, x := range s.now.runs {
-		if x.there && x.place != store.PlaceEnded {
+		if x.there && x.place != store.StateEnded {
 			return false
 		}
 	}

@@ -32,7 +32,7 @@ const (
 	runCanceled   kind = 'X'
 )
 
-// folded is what a log says.
+// folded is the state that a log leads to.
 type folded struct {
 	n                           uint8
 	started, done, waits, fired bool
@@ -115,9 +115,9 @@ func (f folded) then(n node) folded {
 
 // cid returns the commit id of the last record of a log. A commit id is as good as random:
 // only the same record after the same records has the same one.
-func cid(log uint16) (id event.CID) {
+func cid(log uint16) (id event.CommitID) {
 	binary.BigEndian.PutUint16(id[:], log)
 	return id
 }
 
-func logOf(id event.CID) uint16 { return binary.BigEndian.Uint16(id[:]) }
+func logOf(id event.CommitID) uint16 { return binary.BigEndian.Uint16(id[:]) }

@@ -21,8 +21,8 @@ type partition struct {
 	now        uint8           // in horizons
 
 	// Ghosts: no operation reads them.
-	taken uint16 // items that the code of purged runs took
-	born  [slots]uint8
+	taken   uint16 // items that the code of purged runs took
+	created [slots]uint8
 }
 
 // Runs are R0, R1, and so on; their numbers here count from 1, and 0 is none.
@@ -36,7 +36,7 @@ const (
 type run struct {
 	there                   bool
 	named                   bool // it has the workflow id
-	place                   store.Place
+	place                   store.QueueState
 	log                     uint16 // what AppendFrame has stored
 	last                    uint16 // what Save has stored: the record to which the next must refer
 	n                       uint8

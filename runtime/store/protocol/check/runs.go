@@ -147,11 +147,11 @@ func (m *runs) do(p *partition, what operation, carryOut func() error) (wrong st
 	return wrong
 }
 
-var class = store.Class{Queue: "q", Workflow: "w"}
+var route = store.Route{Queue: "q", Workflow: "w"}
 
 func (m *runs) create(p *partition, c store.Create, first node) (answer store.Created, wrong string) {
 	log := m.tx.number(first)
-	c.Class, c.Frame, c.CID, c.Seq, c.Status = class, m.tx.frames[log], cid(log), 1, event.StatusRunning
+	c.Route, c.Frame, c.CommitID, c.Seq, c.Status = route, m.tx.frames[log], cid(log), 1, event.StatusRunning
 	wrong = m.do(p, creating, func() (err error) {
 		answer, err = m.op.Create(&c)
 		return firstError(err, answer.Err)
@@ -224,7 +224,7 @@ func (m *runs) request(q pend) *store.Commit {
 		Run: runIDs[q.run+1], WorkflowID: workflowID, Fence: fence(q.epoch, q.token), Prev: cid(q.base), Effect: q.effect,
 	}
 	if q.log != 0 {
-		c.Frame, c.CID, c.First, c.Last = m.tx.frames[q.log], cid(q.log), n+1, n+1
+		c.Frame, c.CommitID, c.First, c.Last = m.tx.frames[q.log], cid(q.log), n+1, n+1
 		c.Progress = m.tx.nodes[q.log].kind == stepCompleted
 	}
 	if q.item != 0 {
@@ -241,7 +241,7 @@ func (m *runs) request(q pend) *store.Commit {
 			copy(next.carry[:], got[1:])
 		}
 		log := m.tx.number(next)
-		c.Continue = &store.Create{Run: runIDs[2], WorkflowID: workflowID, Class: class, Frame: m.tx.frames[log], CID: cid(log), Seq: 1}
+		c.Continue = &store.Create{Run: runIDs[2], WorkflowID: workflowID, Route: route, Frame: m.tx.frames[log], CommitID: cid(log), Seq: 1}
 	case q.effect == store.EffectFinish && m.tx.nodes[q.log].kind == runCanceled:
 		c.Status = event.StatusCanceled
 	case q.effect == store.EffectFinish:
@@ -303,7 +303,7 @@ func (m *runs) start(p *partition) string {
 // claim takes a run from the ready ones, as a store does.
 func (m *runs) claim(p *partition, r, session, token uint8) (granted bool, wrong string) {
 	x := &p.runs[r]
-	if p.leases[session] != leaseLive || x.place != store.PlaceReady {
+	if p.leases[session] != leaseLive || x.place != store.StateReady {
 		return false, ""
 	}
 	wrong = m.do(p, otherwise, func() (err error) {
@@ -347,7 +347,7 @@ func (m *runs) open(s *state, i int, session uint8) (wrong string) {
 // unblock makes the blocked runs ready that a session may try.
 func (m *runs) unblock(p *partition, session uint8) (wrong string) {
 	for r := range p.runs {
-		if p.runs[r].place != store.PlaceBlocked {
+		if p.runs[r].place != store.StateBlocked {
 			continue
 		}
 		wrong = firstOf(wrong, m.do(p, otherwise, func() error {
@@ -394,7 +394,7 @@ func (m *runs) purge(p *partition) (wrong string, purged bool) {
 func (m *runs) gone(before *partition, r uint8) string {
 	x := before.runs[r]
 	switch {
-	case x.place != store.PlaceEnded:
+	case x.place != store.StateEnded:
 		return "a run was purged that has not ended [P1]"
 	case before.now+1 < x.ended+1 || before.now+1 < x.created+1:
 		return "a run was purged that somebody may still send to [P1]"

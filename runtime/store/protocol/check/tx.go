@@ -50,7 +50,7 @@ func (t *tx) Run(id event.RunID) (uint8, error) {
 func (t *tx) State(r uint8) protocol.Run[uint8] {
 	x := t.run(r)
 	s := protocol.Run[uint8]{
-		ID: runIDs[r], Chain: runIDs[x.chain], CreatedBy: itemIDs[x.createdBy], Place: x.place, Status: statuses[x.status],
+		ID: runIDs[r], Chain: runIDs[x.chain], CreatedBy: itemIDs[x.createdBy], QueueState: x.place, Status: statuses[x.status],
 		N: uint64(x.n), Seq: uint64(x.n), Last: cid(x.last), Fence: fence(x.epoch, x.token), Owner: x.owner,
 		Unread: int(x.unread), Created: millis(x.created), Ended: millis(x.ended), Purge: millis(x.purge),
 		Retention: time.Millisecond, Recoveries: int(x.recoveries), Closing: x.closing, Exempt: x.exempt, Hidden: x.hidden,
@@ -72,12 +72,12 @@ func fence(epoch, token uint8) store.Fence {
 
 func (t *tx) Save(r uint8, s protocol.Run[uint8]) error {
 	x := t.run(r)
-	if x.place == store.PlaceLined && s.Place != store.PlaceLined {
+	if x.place == store.StateQueued && s.QueueState != store.StateQueued {
 		t.p.line = without(t.p.line, r)
-	} else if x.place != store.PlaceLined && s.Place == store.PlaceLined {
+	} else if x.place != store.StateQueued && s.QueueState == store.StateQueued {
 		t.p.line = with(t.p.line, r)
 	}
-	x.createdBy, x.place, x.status = item(s.CreatedBy), s.Place, 0
+	x.createdBy, x.place, x.status = item(s.CreatedBy), s.QueueState, 0
 	for i, known := range statuses {
 		if known == s.Status {
 			x.status = uint8(i)
@@ -86,7 +86,7 @@ func (t *tx) Save(r uint8, s protocol.Run[uint8]) error {
 	x.n, x.last, x.epoch, x.token, x.owner = uint8(s.N), logOf(s.Last), uint8(s.Fence.Epoch), s.Fence.Token[0], s.Owner
 	x.unread, x.due, x.ended, x.purge = uint8(s.Unread), s.Due != 0, tick(s.Ended), tick(s.Purge)
 	x.recoveries, x.closing, x.exempt, x.hidden = uint8(s.Recoveries), s.Closing, s.Exempt, s.Hidden
-	x.came = x.came && s.Place != store.PlaceEnded
+	x.came = x.came && s.QueueState != store.StateEnded
 	return nil
 }
 
@@ -108,10 +108,10 @@ func (t *tx) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) 
 	r := number(c.Run)
 	log := binary.BigEndian.Uint16(c.Frame)
 	*t.run(r) = run{
-		there: true, named: c.WorkflowID != "", log: log, last: logOf(c.CID), n: uint8(c.Seq), chain: number(chain),
+		there: true, named: c.WorkflowID != "", log: log, last: logOf(c.CommitID), n: uint8(c.Seq), chain: number(chain),
 		createdBy: item(createdBy), created: t.p.now + 1,
 	}
-	t.p.born[r-1]++
+	t.p.created[r-1]++
 	return r, nil
 }
 

@@ -117,7 +117,7 @@ func (t *stepper) claims(i int) {
 	}
 	for j := range t.s.now.runs {
 		r, x := uint8(j), &t.s.now.runs[j]
-		if x.place == store.PlaceReady {
+		if x.place == store.StateReady {
 			l := say("%c: claims R%d", me, r)
 			t.try(l, false, func(n *state) string {
 				granted, wrong := t.claim(&n.now, r, w.session, token)

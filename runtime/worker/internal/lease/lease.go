@@ -44,8 +44,8 @@ type Params struct {
 	Worker    string        // its name
 	Expiry    time.Duration // of a session without heartbeats
 	Heartbeat time.Duration
-	// Classes and Fingerprint say what the worker can execute.
-	Classes     []store.Class
+	// Routes and Fingerprint say what the worker can execute.
+	Routes      []store.Route
 	Fingerprint string
 	Owner       Owner
 	// OnHeartbeat is told what heartbeats are answered. The context ends with Stop.
@@ -82,7 +82,7 @@ func (l *Lease) Open(ctx context.Context) error {
 	sent := time.Now()
 	err := l.Store.OpenSession(ctx, store.Session{
 		Partition: l.Partition, ID: id, Worker: l.Worker, TTL: l.Expiry,
-		Classes: l.Classes, Fingerprint: l.Fingerprint,
+		Routes: l.Routes, Fingerprint: l.Fingerprint,
 	})
 	if err != nil {
 		return err

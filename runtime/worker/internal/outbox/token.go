@@ -14,7 +14,7 @@ import (
 // whose hook has the token, and not the one that holds it for that.
 func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Created) bool {
 	var active *store.ActiveError
-	if c.Class.Workflow != event.HookRun || !errors.As(answer.Err, &active) {
+	if c.Route.Workflow != event.HookRun || !errors.As(answer.Err, &active) {
 		return false
 	}
 	st := r.Store
@@ -23,7 +23,7 @@ func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Cre
 		return true // it is gone, or is asked again
 	}
 	holder := &loaded[0].Record
-	if holder.Class.Workflow != event.HookRun {
+	if holder.Route.Workflow != event.HookRun {
 		return false // somebody has taken the workflow id for something else
 	}
 	page, err := st.ReadStream(ctx, store.ReadStream{

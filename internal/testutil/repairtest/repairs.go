@@ -37,9 +37,9 @@ type Want struct {
 	Stays bool
 }
 
-// Mends fails the test unless the damage that was done is found, explained, and
-// mended once.
-func (w *World) Mends(s *Scene, damage func(), want Want) {
+// Repairs fails the test unless the damage that was done is found, explained, and
+// repaired once.
+func (w *World) Repairs(s *Scene, damage func(), want Want) {
 	w.T.Helper()
 	switch want.Run {
 	case "":
@@ -54,17 +54,17 @@ func (w *World) Mends(s *Scene, damage func(), want Want) {
 	audited := len(w.audit(want.Run))
 	w.dry(want)
 	logs := w.logs()
-	mended := w.concurrently()
+	repaired := w.concurrently()
 	if testing.Verbose() {
-		for _, r := range mended {
-			w.T.Logf("mended: %s%s: %s (%s) because of %v", r.Run, r.WorkflowID, r.Action, r.Reason, r.Findings)
+		for _, r := range repaired {
+			w.T.Logf("repaired: %s%s: %s (%s) because of %v", r.Run, r.WorkflowID, r.Action, r.Reason, r.Findings)
 		}
 	}
 	if diff := cmp.Diff(logs, w.logs()); diff != "" {
 		w.T.Errorf("logs (-before the repair +after)\n%s", diff)
 	}
-	if cannot := slices.Equal(want.Invariants, want.Remaining) && want.Reason == ""; cannot && slices.ContainsFunc(mended, aboutRun) {
-		w.T.Errorf("mended what cannot be: %+v", mended)
+	if cannot := slices.Equal(want.Invariants, want.Remaining) && want.Reason == ""; cannot && slices.ContainsFunc(repaired, aboutRun) {
+		w.T.Errorf("repaired what cannot be: %+v", repaired)
 	}
 	w.sound(want.Remaining)
 	w.audits(want, audited)
@@ -136,13 +136,13 @@ func newTogether(st store.Store) *together {
 	return g
 }
 
-// ExaminePartition returns once all repairs have called it.
-func (g *together) ExaminePartition(ctx context.Context, partition int) (store.Examination, error) {
+// ScanPartition returns once all repairs have called it.
+func (g *together) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
 	r, ok := store.As[store.Repairer](g.Store)
 	if !ok {
 		return nil, fsck.ErrNotRepairable
 	}
-	exam, err := r.ExaminePartition(ctx, partition)
+	exam, err := r.ScanPartition(ctx, partition)
 	g.mu.Lock()
 	if g.calls[partition]++; g.calls[partition] == repairers {
 		close(g.all[partition])
@@ -168,14 +168,14 @@ func (w *World) concurrently() []fsck.Fix {
 		})
 	}
 	all.Wait()
-	var mended []fsck.Fix
+	var repaired []fsck.Fix
 	made := map[string]fsck.Fix{}
 	for n, report := range reports {
 		if errs[n] != nil {
 			w.T.Fatalf("repair %d: %v", n, errs[n])
 		}
 		for _, r := range report.Fixes {
-			if r.Outcome != fsck.OutcomeMended {
+			if r.Outcome != fsck.OutcomeRepaired {
 				continue
 			}
 			key := fmt.Sprint(r.Run, r.WorkflowID, r.Action, r.Findings)
@@ -183,10 +183,10 @@ func (w *World) concurrently() []fsck.Fix {
 				w.T.Fatalf("repaired twice: %+v\nand: %+v", before, r)
 			}
 			made[key] = r
-			mended = append(mended, r)
+			repaired = append(repaired, r)
 		}
 	}
-	return mended
+	return repaired
 }
 
 // sound fails the test if an invariant is broken that is not among those that are
@@ -279,7 +279,7 @@ func (w *World) dump() any {
 	}
 	var all []any
 	for _, exam := range w.examine() {
-		all = append(all, exam.Snapshot(), exam.Flaws())
+		all = append(all, exam.Snapshot(), exam.Defects())
 	}
 	return all
 }

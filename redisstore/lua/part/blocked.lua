@@ -7,8 +7,8 @@ local function code_of(session)
   return s[1] and not s[2] and s[1] or nil
 end
 
--- misfit reports whether one of these sessions lives and has this code.
-local function misfit(sessions, code)
+-- blocked_by reports whether one of these sessions lives and has this code.
+local function blocked_by(sessions, code)
   for i = 1, #sessions, 16 do
     if code_of(string.sub(sessions, i, i + 15)) == code then
       return true
@@ -17,11 +17,11 @@ local function misfit(sessions, code)
   return false
 end
 
--- block puts a run among the blocked ones of its class, which are sorted by who has blocked
+-- block puts a run among the blocked ones of its route, which are sorted by who has blocked
 -- them: so that a claim looks once at each such text, however many runs have it. It tells
--- all who wait for the class. The caller takes the run out of its former place.
-local function block(run, head, class, sessions)
+-- all who wait for the route. The caller takes the run out of its former place.
+local function block(run, head, route, sessions)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '4'), 'p', '')
-  intact('ZADD', tag .. 'b:' .. class, 0, sessions .. ' ' .. run)
-  redis.call('PUBLISH', tag .. 'hint', 'b' .. class)
+  intact('ZADD', tag .. 'b:' .. route, 0, sessions .. ' ' .. run)
+  redis.call('PUBLISH', tag .. 'hint', 'b' .. route)
 end

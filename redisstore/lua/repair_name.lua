@@ -1,4 +1,4 @@
--- MendName sets what a workflow id leads to, if it leads to what was seen.
+-- RepairName sets what a workflow id leads to, if it leads to what was seen.
 --
 -- KEYS  1 active runs  2 latest runs  3 line of the workflow id
 -- ARGV  1 now  2 workflow id as a key  3 active run as seen  4 latest run as seen
@@ -40,7 +40,7 @@ for i = 11 + seen, #ARGV do
 end
 if ARGV[8] ~= '' then
   local m = redis.call('HMGET', tag .. 'm:' .. ARGV[8], 'H', 'p')
-  local owner = place_of(m[1]) == '2' and redis.call('HGET', tag .. 'z:' .. m[2], 'i')
+  local owner = queue_state_of(m[1]) == '2' and redis.call('HGET', tag .. 'z:' .. m[2], 'i')
   trail(ARGV[8], ARGV[9], ARGV[10], owner, clock(ARGV[1]), m[1])
 end
 return {'ok'}

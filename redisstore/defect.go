@@ -29,9 +29,9 @@ const (
 )
 
 // look finds what a snapshot has no room for.
-func (e *examination) look() {
+func (e *partitionScan) look() {
 	for _, key := range sortedKeys(e.wrong) {
-		e.mendable(store.Flaw{
+		e.repairable(store.Defect{
 			Invariant: 16, What: fmt.Sprintf("key %s is a %s, which it never is: another program has overwritten it", key, e.wrong[key]),
 			Explain: "operations on it fail, and its contents are lost",
 		}, "remove it", swap{key: key, kind: typeOf, seen: e.wrong[key]})
@@ -45,29 +45,29 @@ func (e *examination) look() {
 		e.lookAtRun(run)
 	}
 	for _, name := range e.odd {
-		f := store.Flaw{Invariant: 16, What: "key " + e.p.tag + name + " is none that this release knows", Explain: "nothing uses it"}
+		f := store.Defect{Invariant: 16, What: "key " + e.p.tag + name + " is none that this release knows", Explain: "nothing uses it"}
 		if name == "y" || name == "-" {
-			e.mendable(f, "remove it", swap{key: e.p.tag + name, kind: wholeKey})
+			e.repairable(f, "remove it", swap{key: e.p.tag + name, kind: wholeKey})
 			continue
 		}
-		e.flaws = append(e.flaws, f)
+		e.defects = append(e.defects, f)
 	}
 }
 
-// mendable adds a flaw that swaps mend.
-func (e *examination) mendable(f store.Flaw, how string, swaps ...swap) {
-	f.Mend, f.Key = how, strconv.Itoa(len(e.flaws))
+// repairable adds a defect that swaps repair.
+func (e *partitionScan) repairable(f store.Defect, how string, swaps ...swap) {
+	f.Repair, f.Key = how, strconv.Itoa(len(e.defects))
 	e.swaps[f.Key] = swaps
-	e.flaws = append(e.flaws, f)
+	e.defects = append(e.defects, f)
 }
 
-func (e *examination) lookAtSessions() {
+func (e *partitionScan) lookAtSessions() {
 	leased := map[string]bool{}
 	for _, z := range e.leases.Val() {
 		code, _ := z.Member.(string)
 		leased[code] = true
 		if e.sessions[code].Val()["i"] == "" {
-			e.mendable(store.Flaw{Invariant: 6, What: "there is a lease of session " + code + ", and no session", Explain: "its end would recover nothing"},
+			e.repairable(store.Defect{Invariant: 6, What: "there is a lease of session " + code + ", and no session", Explain: "its end would recover nothing"},
 				"remove it", swap{key: e.p.leases(), kind: inZSet, field: code, seen: strconv.FormatFloat(z.Score, 'f', -1, 64)})
 		}
 	}
@@ -77,19 +77,19 @@ func (e *examination) lookAtSessions() {
 			continue
 		}
 		ends := e.snap.Now.UnixMilli() + parseNumber(m["l"])
-		e.mendable(store.Flaw{Invariant: 6, What: fmt.Sprintf("session %s has no lease", m["i"]), Explain: "if its worker dies, nobody recovers its runs"},
+		e.repairable(store.Defect{Invariant: 6, What: fmt.Sprintf("session %s has no lease", m["i"]), Explain: "if its worker dies, nobody recovers its runs"},
 			"give it a lease, which its worker renews if it lives", swap{key: e.p.leases(), kind: inZSet, field: code, value: number(ends)})
 	}
 }
 
-func (e *examination) lookAtNames() {
-	for _, code := range e.keys.classes {
-		class := e.class(code)
-		if _, named := e.classes.Val()[code]; named || classCode(class) != code {
+func (e *partitionScan) lookAtNames() {
+	for _, code := range e.keys.routes {
+		route := e.route(code)
+		if _, named := e.routes.Val()[code]; named || routeCode(route) != code {
 			continue // or only its runs know
 		}
-		e.mendable(store.Flaw{Invariant: 16, What: fmt.Sprintf("class %v has lost its name", class), Explain: "its runs cannot be read"},
-			"name it again", swap{key: e.p.classes(), kind: inHash, field: code, value: className(class)})
+		e.repairable(store.Defect{Invariant: 16, What: fmt.Sprintf("route %v has lost its name", route), Explain: "its runs cannot be read"},
+			"name it again", swap{key: e.p.routes(), kind: inHash, field: code, value: routeName(route)})
 	}
 	if len(e.latest.Val()) > 0 || e.unread != nil {
 		return
@@ -98,7 +98,7 @@ func (e *examination) lookAtNames() {
 	latest := map[string]event.RunID{}
 	for _, run := range sortedKeys(e.runs) {
 		r, wid := e.snap.Runs[long(run)], e.metaOf(run)["w"]
-		if r == nil || wid == "" || r.Place != store.PlaceEnded || r.Hidden {
+		if r == nil || wid == "" || r.QueueState != store.StateEnded || r.Hidden {
 			continue
 		}
 		if last := e.snap.Runs[latest[wid]]; last == nil || !r.EndedAt.Before(last.EndedAt) {
@@ -109,14 +109,14 @@ func (e *examination) lookAtNames() {
 		swaps = append(swaps, swap{key: e.p.latest(), kind: inHash, field: wid, value: short(latest[wid])})
 	}
 	if len(swaps) > 0 {
-		e.mendable(store.Flaw{Invariant: 9, What: "no workflow id knows which of its runs ended last", Explain: "a start that a finished run forbids is allowed"},
+		e.repairable(store.Defect{Invariant: 9, What: "no workflow id knows which of its runs ended last", Explain: "a start that a finished run forbids is allowed"},
 			fmt.Sprintf("tell %d workflow ids", len(swaps)), swaps...)
 	}
 }
 
-func (e *examination) lookAtCounts() {
+func (e *partitionScan) lookAtCounts() {
 	greatest := int64(0)
-	for _, code := range e.keys.classes {
+	for _, code := range e.keys.routes {
 		for _, member := range e.ready[code].Val() {
 			order, err := strconv.ParseInt(member[:min(orderDigits, len(member))], 16, 64)
 			if err == nil {
@@ -126,18 +126,18 @@ func (e *examination) lookAtCounts() {
 	}
 	greatest = max(greatest, e.lastSent())
 	if seen := e.counter.Val(); parseNumber(seen) < greatest {
-		e.mendable(store.Flaw{Invariant: 5, What: fmt.Sprintf("the counter of ready runs and records is at %q, and one of them has %d", seen, greatest), Explain: "what comes later is taken first"},
+		e.repairable(store.Defect{Invariant: 5, What: fmt.Sprintf("the counter of ready runs and records is at %q, and one of them has %d", seen, greatest), Explain: "what comes later is taken first"},
 			"set it to what it has counted", swap{key: e.p.counter(), kind: inString, seen: seen, value: number(greatest)})
 	}
 	if e.p.number == 0 && e.format.Val() == "" {
-		e.mendable(store.Flaw{Invariant: 16, What: "the format of the store is not said", Explain: "it could be opened with another number of partitions"},
+		e.repairable(store.Defect{Invariant: 16, What: "the format of the store is not said", Explain: "it could be opened with another number of partitions"},
 			"say it", swap{key: e.p.format(), kind: inString, value: e.s.mark()})
 	}
 	e.lookAtChains()
 }
 
 // lookAtChains compares how many later runs chains count with those there are.
-func (e *examination) lookAtChains() {
+func (e *partitionScan) lookAtChains() {
 	if e.unread != nil {
 		return // those that were not read count, too
 	}
@@ -145,7 +145,7 @@ func (e *examination) lookAtChains() {
 	for run := range e.runs {
 		switch m := e.metaOf(run); {
 		case len(m) == 0 && !e.gone(run):
-			return // it may be a later run of a chain: nothing can be counted before it is mended
+			return // it may be a later run of a chain: nothing can be counted before it is repaired
 		case m["h"] != "":
 			counted[m["h"]]++
 		}
@@ -173,7 +173,7 @@ func (e *examination) lookAtChains() {
 		if n > 0 {
 			s.value = number(n)
 		}
-		e.mendable(store.Flaw{Invariant: 16, What: fmt.Sprintf("the chain of %s counts %q later runs and has %d", long(chain), seen, n),
+		e.repairable(store.Defect{Invariant: 16, What: fmt.Sprintf("the chain of %s counts %q later runs and has %d", long(chain), seen, n),
 			Explain: "what it has accepted is forgotten too early, or never"}, "count them again", s)
 	}
 }
@@ -188,7 +188,7 @@ func newer(a, b *store.RunState) bool {
 }
 
 // hasLeftItsChain reports whether a run takes itself for the first of a chain, and its
-// log says that it continues another one. Once it is mended its chain is right again:
+// log says that it continues another one. Once it is repaired its chain is right again:
 // what would be changed before had to be undone.
 func hasLeftItsChain(r *store.RunState) bool {
 	if r == nil || r.Chain != r.Run || len(r.Frames) == 0 {
@@ -200,7 +200,7 @@ func hasLeftItsChain(r *store.RunState) bool {
 
 // lookAtTip compares what is known as the last run of a chain with the one that has
 // not continued. Of several, which is damage, that is the newest; it may be gone.
-func (e *examination) lookAtTip(chain string, more bool, last *store.RunState) {
+func (e *partitionScan) lookAtTip(chain string, more bool, last *store.RunState) {
 	seen := e.tips.Val()[chain]
 	s := swap{key: e.p.tips(), kind: inHash, field: chain, seen: seen}
 	if more && last != nil {
@@ -209,15 +209,15 @@ func (e *examination) lookAtTip(chain string, more bool, last *store.RunState) {
 	if s.value == seen || more && last == nil && e.snap.Runs[long(seen)] == nil {
 		return
 	}
-	e.mendable(store.Flaw{Invariant: 11, What: fmt.Sprintf("the last run of the chain of %s is kept as %q, and is %q", long(chain), long(seen), long(s.value)),
+	e.repairable(store.Defect{Invariant: 11, What: fmt.Sprintf("the last run of the chain of %s is kept as %q, and is %q", long(chain), long(seen), long(s.value)),
 		Explain: "items for the chain go astray"}, "write it again", s)
 }
 
 // lookAtRun finds what is wrong with the keys and indexes of a run that a snapshot
-// does not show. It is mended with the run.
-func (e *examination) lookAtRun(run string) {
+// does not show. It is repaired with the run.
+func (e *partitionScan) lookAtRun(run string) {
 	found := func(invariant int, what, explain string) {
-		e.flaws = append(e.flaws, store.Flaw{Invariant: invariant, Run: long(run), What: what, Explain: explain})
+		e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: long(run), What: what, Explain: explain})
 	}
 	r := e.snap.Runs[long(run)]
 	in := map[string]int{}
@@ -233,15 +233,15 @@ func (e *examination) lookAtRun(run string) {
 	case r == nil && (open || done || len(blocked) > 0 || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0):
 		found(16, "it does not exist, and something is kept under its id", "it is never cleaned up")
 		return
-	case r == nil || r.Place == 0:
+	case r == nil || r.QueueState == 0:
 		return // in the checks of all stores
 	}
-	ended := r.Place == store.PlaceEnded
+	ended := r.QueueState == store.StateEnded
 	if want := !ended; open != want {
-		found(8, fmt.Sprintf("it is %s, and among the open runs: %v", r.Place, open), "it is not found, or found for ever")
+		found(8, fmt.Sprintf("it is %s, and among the open runs: %v", r.QueueState, open), "it is not found, or found for ever")
 	}
 	if want := ended && !r.Hidden; done != want {
-		found(8, fmt.Sprintf("it is %s, and among the done runs: %v", r.Place, done), "it is not found, or found for ever")
+		found(8, fmt.Sprintf("it is %s, and among the done runs: %v", r.QueueState, done), "it is not found, or found for ever")
 	}
 	if at := e.indexed[run]; slices.ContainsFunc(at, func(i indexed) bool { return i.created != r.CreatedAt.UnixMilli() }) {
 		found(8, fmt.Sprintf("it was created at %d, and lists have it at %d", r.CreatedAt.UnixMilli(), at[0].created), "it is not found by its time, and pages skip or repeat it")
@@ -250,11 +250,11 @@ func (e *examination) lookAtRun(run string) {
 		found(8, fmt.Sprintf("it is to be purged: %v, and something holds it back: %v", purged, held), "it is forgotten too early, or never")
 	}
 	var want []string
-	if m := e.metaOf(run); r.Place == store.PlaceBlocked {
+	if m := e.metaOf(run); r.QueueState == store.StateBlocked {
 		want = []string{e.p.blocked(m["c"]) + " " + m["F"] + " " + run}
 	}
 	if !slices.Equal(blocked, want) {
-		found(5, fmt.Sprintf("it is %s, and among the blocked runs as %q", r.Place, blocked), "it is tried never, or while others have it")
+		found(5, fmt.Sprintf("it is %s, and among the blocked runs as %q", r.QueueState, blocked), "it is tried never, or while others have it")
 	}
 	if ended && e.noted[run].Val() > 0 {
 		found(8, "it has ended and still has notes", "they are of no use")
@@ -269,7 +269,7 @@ func (e *examination) lookAtRun(run string) {
 }
 
 // lookAtHead finds what the head of a run says otherwise than what it is about.
-func (e *examination) lookAtHead(run string, r *store.RunState, found func(invariant int, what, explain string)) {
+func (e *partitionScan) lookAtHead(run string, r *store.RunState, found func(invariant int, what, explain string)) {
 	m := e.metaOf(run)
 	h, items := unpackHead(m["H"]), len(e.runs[run].inbox.Val())
 	if h.wid != digestOf(r.WorkflowID) {
@@ -283,21 +283,21 @@ func (e *examination) lookAtHead(run string, r *store.RunState, found func(invar
 	}
 }
 
-// MendFlaw replaces the wrong values, one after the other. Of several calls at the same
+// RepairDefect replaces the wrong values, one after the other. Of several calls at the same
 // time the one that replaces the last value has repaired it.
-func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
-	mended := false
+func (e *partitionScan) RepairDefect(ctx context.Context, f store.Defect) (bool, error) {
+	repaired := false
 	for _, w := range e.swaps[f.Key] {
 		var err error
-		if mended, err = e.replace(ctx, w); err != nil {
+		if repaired, err = e.replace(ctx, w); err != nil {
 			return false, fmt.Errorf("repair %s: %w", f.What, err)
 		}
 	}
-	return mended, nil
+	return repaired, nil
 }
 
 // replace replaces a value, and reports whether it was still there.
-func (e *examination) replace(ctx context.Context, w swap) (bool, error) {
+func (e *partitionScan) replace(ctx context.Context, w swap) (bool, error) {
 	if w.kind == wholeKey {
 		n, err := e.s.client.Del(ctx, w.key).Result()
 		return n > 0, e.s.explain(ctx, err)

@@ -1,6 +1,6 @@
--- let_go asks whether anything still holds back a run that has ended: the record
+-- reschedule asks whether anything still holds back a run that has ended: the record
 -- that has created it, records of its own, or later runs of its chain.
-local function let_go(run)
+local function reschedule(run)
   local at = redis.call('ZSCORE', tag .. 'G', run)
   if not at or redis.call('EXISTS', tag .. 'O:' .. run) == 1 or redis.call('HEXISTS', tag .. 'h', run) == 1
     or intact('HEXISTS', tag .. 'm:' .. run, 'B') == 1 or intact('HEXISTS', tag .. 'g:' .. run, 'B') == 1 then

@@ -13,17 +13,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// examination implements [store.Examination]: a partition as of one moment, with the
+// partitionScan implements [store.Scan]: a partition as of one moment, with the
 // stored values, which guard the repairs.
-type examination struct {
+type partitionScan struct {
 	*view
 
-	s     *Store
-	snap  *store.Snapshot
-	flaws []store.Flaw
-	swaps map[string][]swap // by flaw
+	s       *Store
+	snap    *store.Snapshot
+	defects []store.Defect
+	swaps   map[string][]swap // by defect
 
-	blocked map[string]*redis.StringSliceCmd // by class
+	blocked map[string]*redis.StringSliceCmd // by route
 	extras  map[string]*redis.StringCmd      // by run
 	noted   map[string]*redis.IntCmd
 	chains  *redis.MapStringStringCmd
@@ -42,9 +42,9 @@ type entry struct {
 	key, member string
 }
 
-// ExaminePartition reads a partition: all keys that begin with its tag, whatever leads to
+// ScanPartition reads a partition: all keys that begin with its tag, whatever leads to
 // them. To find them it goes through the names of all keys of the server.
-func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Examination, error) {
+func (s *Store) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
 		return nil, fmt.Errorf("examine partition %d: %w", partition, err)
@@ -59,13 +59,13 @@ func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Exam
 }
 
 // Snapshot returns the state of the partition.
-func (e *examination) Snapshot() *store.Snapshot { return e.snap }
+func (e *partitionScan) Snapshot() *store.Snapshot { return e.snap }
 
 // Partial reports whether runs were left out.
-func (e *examination) Partial() bool { return e.unread != nil }
+func (e *partitionScan) Partial() bool { return e.unread != nil }
 
-// Flaws returns the defects of keys that a snapshot does not show.
-func (e *examination) Flaws() []store.Flaw { return e.flaws }
+// Defects returns the defects of keys that a snapshot does not show.
+func (e *partitionScan) Defects() []store.Defect { return e.defects }
 
 // readings is how often a partition is read again because there was more in it than
 // was read, before what came meanwhile is left out.
@@ -74,13 +74,13 @@ const readings = 5
 // examine reads everything in one transaction, and begins again if
 // there was more. In a partition that changes all the time it leaves out runs that
 // are too new, with what they touch: those of the next look will be others.
-func (s *Store) examine(ctx context.Context, p *partition) (*examination, error) {
+func (s *Store) examine(ctx context.Context, p *partition) (*partitionScan, error) {
 	keys, odd, err := s.keysOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	for n := range 4 * readings {
-		e := &examination{s: s, view: &view{p: p, keys: keys}, odd: odd, swaps: map[string][]swap{}}
+		e := &partitionScan{s: s, view: &view{p: p, keys: keys}, odd: odd, swaps: map[string][]swap{}}
 		if err := e.readAll(ctx); err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (s *Store) examine(ctx context.Context, p *partition) (*examination, error)
 		if all.equal(keys) {
 			return e, nil
 		}
-		if n >= readings && slices.Equal(all.classes, keys.classes) && slices.Equal(all.sessions, keys.sessions) {
+		if n >= readings && slices.Equal(all.routes, keys.routes) && slices.Equal(all.sessions, keys.sessions) {
 			e.leaveOut(all)
 			return e, nil
 		}
@@ -100,7 +100,7 @@ func (s *Store) examine(ctx context.Context, p *partition) (*examination, error)
 // readAll reads everything in one transaction. A key of an impossible type
 // counts as missing, and is noted: another program has overwritten it, and its
 // contents are gone.
-func (e *examination) readAll(ctx context.Context) error {
+func (e *partitionScan) readAll(ctx context.Context) error {
 	var queued []redis.Cmder
 	err := e.s.transaction(ctx, e.p, func(tx redis.Pipeliner) {
 		e.read(ctx, tx)
@@ -136,7 +136,7 @@ func (e *examination) readAll(ctx context.Context) error {
 
 // leaveOut decides what is not judged: runs that were not read, and those of the
 // workflow ids that lead to them.
-func (e *examination) leaveOut(all *keySet) {
+func (e *partitionScan) leaveOut(all *keySet) {
 	e.unread = map[string]bool{}
 	for _, run := range all.runs {
 		e.unread[run] = e.runs[run].meta == nil
@@ -208,7 +208,7 @@ func (k *keySet) note(name string) bool {
 		chain, _, _ := strings.Cut(of, ":")
 		k.runs, k.streams = append(k.runs, chain), append(k.streams, of)
 	case "r", "b":
-		k.classes = append(k.classes, of)
+		k.routes = append(k.routes, of)
 	case "z", "o", "a":
 		k.sessions = append(k.sessions, of)
 	case "q":
@@ -228,18 +228,18 @@ func (k *keySet) with(o *keySet) *keySet {
 	}
 	return &keySet{
 		runs: union(k.runs, o.runs), names: union(k.names, o.names),
-		classes: union(k.classes, o.classes), sessions: union(k.sessions, o.sessions), streams: union(k.streams, o.streams),
+		routes: union(k.routes, o.routes), sessions: union(k.sessions, o.sessions), streams: union(k.streams, o.streams),
 	}
 }
 
-func (e *examination) read(ctx context.Context, tx redis.Pipeliner) {
+func (e *partitionScan) read(ctx context.Context, tx redis.Pipeliner) {
 	e.view.read(ctx, tx)
 	e.chains, e.tips, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.tips()), tx.Get(ctx, e.p.counter())
 	e.format = tx.Get(ctx, e.p.format())
 	tx.HLen(ctx, e.p.heard()) // for its type
 	e.blocked, e.extras, e.noted = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}
-	for _, class := range e.keys.classes {
-		e.blocked[class] = tx.ZRange(ctx, e.p.blocked(class), 0, -1)
+	for _, route := range e.keys.routes {
+		e.blocked[route] = tx.ZRange(ctx, e.p.blocked(route), 0, -1)
 	}
 	for _, run := range e.keys.runs {
 		e.extras[run], e.noted[run] = tx.Get(ctx, e.p.extra(run)), tx.HLen(ctx, e.p.notes(run))
@@ -247,16 +247,16 @@ func (e *examination) read(ctx context.Context, tx redis.Pipeliner) {
 }
 
 // mentioned returns the keys that the values of the partition refer to.
-func (e *examination) mentioned() *keySet {
+func (e *partitionScan) mentioned() *keySet {
 	k := e.found()
 	k.names = append(k.names, slices.Collect(maps.Keys(e.latest.Val()))...)
-	k.classes = append(k.classes, slices.Collect(maps.Keys(e.wakes.Val()))...)
+	k.routes = append(k.routes, slices.Collect(maps.Keys(e.wakes.Val()))...)
 	for run := range e.runs {
 		m := e.metaOf(run)
 		for _, one := range []struct {
 			in   *[]string
 			code string
-		}{{&k.names, m["w"]}, {&k.classes, m["c"]}, {&k.sessions, ownerIn(m)}, {&k.runs, m["h"]}} {
+		}{{&k.names, m["w"]}, {&k.routes, m["c"]}, {&k.sessions, ownerIn(m)}, {&k.runs, m["h"]}} {
 			if one.code != "" {
 				*one.in = append(*one.in, one.code)
 			}
@@ -266,7 +266,7 @@ func (e *examination) mentioned() *keySet {
 }
 
 // metaOf is the metadata of a run, also of a hidden one; empty: it has none.
-func (e *examination) metaOf(run string) map[string]string {
+func (e *partitionScan) metaOf(run string) map[string]string {
 	if m := e.runs[run].meta.Val(); len(m) > 0 {
 		return m
 	}
@@ -274,23 +274,23 @@ func (e *examination) metaOf(run string) map[string]string {
 }
 
 // gone reports whether neither metadata nor log is kept under the id of a run.
-func (e *examination) gone(run string) bool {
+func (e *partitionScan) gone(run string) bool {
 	return len(e.metaOf(run)) == 0 && len(e.runs[run].frames.Val()) == 0
 }
 
-// class returns the class of a code. An unknown one is named by its code.
-func (e *examination) class(code string) store.Class {
-	if name, ok := e.classes.Val()[code]; ok {
-		return parseClass(name)
+// route returns the route of a code. An unknown one is named by its code.
+func (e *partitionScan) route(code string) store.Route {
+	if name, ok := e.routes.Val()[code]; ok {
+		return parseRoute(name)
 	}
-	if class, ok := e.s.names.class(code); ok {
-		return class
+	if route, ok := e.s.names.route(code); ok {
+		return route
 	}
-	return store.Class{Workflow: unnamed + code}
+	return store.Route{Workflow: unnamed + code}
 }
 
 // session returns the session of a code. An unknown one is named by its code.
-func (e *examination) session(code string) store.SessionID {
+func (e *partitionScan) session(code string) store.SessionID {
 	if id := e.sessions[code].Val()["i"]; id != "" {
 		return store.SessionID(id)
 	}
@@ -301,7 +301,7 @@ func (e *examination) session(code string) store.SessionID {
 const unnamed = "?"
 
 // runOf builds the visible state of a run from its values.
-func (e *examination) runOf(run string) *store.RunState {
+func (e *partitionScan) runOf(run string) *store.RunState {
 	m := e.metaOf(run)
 	r := &store.RunState{Record: store.Record{Run: long(run), Chain: long(run)}, Frames: framesOf(e.runs[run].frames.Val())}
 	if len(m) == 0 {
@@ -309,7 +309,7 @@ func (e *examination) runOf(run string) *store.RunState {
 	} else {
 		r.Record = *known(long(run), m)
 		r.Hidden = len(e.runs[run].meta.Val()) == 0
-		r.Class, r.Misfits = e.class(m["c"]), e.misfits(m)
+		r.Route, r.Incompatible = e.route(m["c"]), e.incompatible(m)
 		if owner := ownerIn(m); owner != "" {
 			r.Owner = e.session(owner)
 		}
@@ -336,6 +336,6 @@ func (e *examination) runOf(run string) *store.RunState {
 
 // wasHidden reports whether a run without metadata had been deleted: it waits to be
 // purged, and is not among the runs that have ended.
-func (e *examination) wasHidden(run string) bool {
+func (e *partitionScan) wasHidden(run string) bool {
 	return (slices.Contains(members(e.purges), run) || slices.Contains(members(e.held), run)) && !slices.Contains(members(e.done), run)
 }

@@ -1,4 +1,4 @@
--- MendLinks changes the outbox of a run, and what others have left with the run, if
+-- RepairLinks changes the outbox of a run, and what others have left with the run, if
 -- both are what was seen.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run  3 records  4 what these say
@@ -14,7 +14,7 @@
 -- Atomic, because of any number of repairs one may be made, and a run that has ended
 -- must be held back from its purge as soon as it has a record.
 --
--- Parts: tag intact clock head trail hold kept outbox records send
+-- Parts: tag intact clock head trail reschedule kept outbox records send
 
 local run = ARGV[2]
 local removes, writes, confirms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -58,7 +58,7 @@ for i = 9, 8 + 3 * removes, 3 do
   end
 end
 send(run, first, writes, now, prepare_records(run, first, writes))
-if writes > 0 and place_of(m[1]) then
+if writes > 0 and queue_state_of(m[1]) then
   redis.call('HSET', meta, 'H', with_flag(m[1], has_rest, true))
 end
 for i = last, last + confirms - 1 do
@@ -74,5 +74,5 @@ if at then
   redis.call('ZREM', KEYS[6], run)
   redis.call('ZADD', KEYS[7], at, run)
 end
-let_go(run)
+reschedule(run)
 return {'ok'}

@@ -7,9 +7,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// examineStreams shows streams whose chunks are those that they should have, and that
+// scanStreams shows streams whose chunks are those that they should have, and that
 // there are others of chains that do not exist.
-func (e *examination) examineStreams() {
+func (e *partitionScan) scanStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
 		if e.unread[chain] || e.streams[chain] == nil {
@@ -28,7 +28,7 @@ func (e *examination) examineStreams() {
 }
 
 // hasRuns reports whether there is a run of a chain.
-func (e *examination) hasRuns(chain string) bool {
+func (e *partitionScan) hasRuns(chain string) bool {
 	if e.snap.Runs[long(chain)] != nil {
 		return true
 	}
@@ -43,7 +43,7 @@ func (e *examination) hasRuns(chain string) bool {
 // counted returns the state of a stream that follows from its chunks: those after the last
 // gap. Without any the next chunk is the one after the last that was counted. Empty: there
 // is no such stream.
-func (e *examination) counted(stream string, seen streamState) string {
+func (e *partitionScan) counted(stream string, seen streamState) string {
 	chunks, _ := chunksIn(e.chunks[stream].Val())
 	if len(chunks) == 0 {
 		seen.first = seen.last + 1
@@ -62,7 +62,7 @@ func (e *examination) counted(stream string, seen streamState) string {
 }
 
 // lookAtStreams compares how streams stand with their chunks.
-func (e *examination) lookAtStreams() {
+func (e *partitionScan) lookAtStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
 		if e.unread[chain] || !e.hasRuns(chain) {
@@ -76,7 +76,7 @@ func (e *examination) lookAtStreams() {
 		want := e.counted(stream, state)
 		what := fmt.Sprintf("stream %q of the chain of %s", name, long(chain))
 		if want == "" && packed == "" {
-			e.mendable(store.Flaw{Invariant: 16, What: what + " has writers, and nobody has written to it", Explain: "they are never cleaned up"},
+			e.repairable(store.Defect{Invariant: 16, What: what + " has writers, and nobody has written to it", Explain: "they are never cleaned up"},
 				"remove them", swap{key: e.p.writers(chain, name), kind: wholeKey})
 			continue
 		}
@@ -87,13 +87,13 @@ func (e *examination) lookAtStreams() {
 			swaps = append(swaps, swap{key: e.p.chunks(chain, name), kind: inStream, seen: chunks[0].ID, value: chunkID(now.first)})
 		}
 		swaps = append(swaps, swap{key: e.p.streams(chain), kind: inHash, field: name, seen: packed, value: want})
-		e.mendable(store.Flaw{Invariant: 18, What: fmt.Sprintf("%s is kept as %q, and is %q", what, packed, want),
+		e.repairable(store.Defect{Invariant: 18, What: fmt.Sprintf("%s is kept as %q, and is %q", what, packed, want),
 			Explain: "readers miss chunks, or wait for some that exist"}, "keep the chunks after the last gap, and count them", swaps...)
 	}
 }
 
 // keysOfStreams is all keys that a chain has of streams.
-func (e *examination) keysOfStreams(chain string) []string {
+func (e *partitionScan) keysOfStreams(chain string) []string {
 	keys := []string{e.p.streams(chain)}
 	for _, stream := range e.keys.streams {
 		if of, name, _ := strings.Cut(stream, ":"); of == chain {

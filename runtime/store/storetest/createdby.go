@@ -7,15 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// born starts a run that a record of an outbox has created.
-func (h *harness) born(birth event.ItemID, change ...func(*Log)) *Log {
+// createdBy starts a run that a record of an outbox has created.
+func (h *harness) createdBy(creator event.ItemID, change ...func(*Log)) *Log {
 	h.Helper()
 	l := h.newLog(orders, "")
 	for _, f := range change {
 		f(l)
 	}
 	c := l.Create()
-	c.Birth = birth
+	c.CreatedBy = creator
 	h.equal("create", h.create(c), store.Created{Run: l.Run, New: true})
 	return l
 }
@@ -26,26 +26,26 @@ func (h *harness) confirm(run event.RunID, record event.ItemID) {
 }
 
 // What a record of an outbox leaves with its receiver, until it is confirmed.
-var birthBehaviors = []behavior{
-	{"O2_CreateKeepsItsBirthUntilConfirm", func(h *harness) {
-		birth := h.ids.Item()
-		l := h.born(birth)
-		other := h.born(h.ids.Item())
-		h.equal("birth", h.record(l.Run).Birth, birth)
+var createdByBehaviors = []behavior{
+	{"O2_CreateKeepsCreatedByUntilConfirm", func(h *harness) {
+		creator := h.ids.Item()
+		l := h.createdBy(creator)
+		other := h.createdBy(h.ids.Item())
+		h.equal("creator", h.record(l.Run).CreatedBy, creator)
 		h.unchanged("confirms of something else", func() {
 			h.confirm(l.Run, h.ids.Item())
 			h.confirm(l.Run, "")
-			h.confirm(other.Run, birth)
-			h.confirm(h.runID(), birth)
+			h.confirm(other.Run, creator)
+			h.confirm(h.runID(), creator)
 		})
-		h.confirm(l.Run, birth)
-		h.equal("birth after the confirm", h.record(l.Run).Birth, event.ItemID(""))
-		h.unchanged("the same confirm", func() { h.confirm(l.Run, birth) })
+		h.confirm(l.Run, creator)
+		h.equal("creator after the confirm", h.record(l.Run).CreatedBy, event.ItemID(""))
+		h.unchanged("the same confirm", func() { h.confirm(l.Run, creator) })
 	}},
 	{"C1_CreateSentAgainWithItsBirthIsTheSameRun", func(h *harness) {
 		l := h.newLog(orders, h.workflowID("order"))
 		c := l.Create()
-		c.Birth, c.Active = h.ids.Item(), store.ActiveFail
+		c.CreatedBy, c.Active = h.ids.Item(), store.ActiveFail
 		h.create(c)
 		again := func() {
 			h.Helper()
@@ -56,24 +56,24 @@ var birthBehaviors = []behavior{
 		again()
 		h.check("delete", h.delete(l.Run))
 		again()
-		h.confirm(l.Run, c.Birth)
+		h.confirm(l.Run, c.CreatedBy)
 		again()
 	}},
 	{"ARunThatWasThereBeforeGetsNoBirth", func(h *harness) {
 		wid := h.workflowID("order")
 		l := h.startAs(orders, wid)
 		c := h.newLog(orders, wid).Create()
-		c.Birth = h.ids.Item()
+		c.CreatedBy = h.ids.Item()
 		h.unchanged("the create", func() { h.equal("answer", h.create(c), store.Created{Run: l.Run}) })
 	}},
 	{"ALinedAndADelayedRunHaveABirth", func(h *harness) {
 		wid := h.workflowID("order")
 		h.startAs(orders, wid)
-		birth := h.ids.Item()
-		lined := h.startAs(orders, wid, active(store.ActiveCancel), func(c *store.Create) { c.Birth, c.Cancel = birth, h.item() })
-		h.equal("birth of a lined run", h.record(lined.Run).Birth, birth)
-		delayed := h.start(func(c *store.Create) { c.Birth, c.Delay = birth, time.Hour })
-		h.equal("birth of a delayed run", h.record(delayed.Run).Birth, birth)
+		creator := h.ids.Item()
+		lined := h.startAs(orders, wid, active(store.ActiveCancel), func(c *store.Create) { c.CreatedBy, c.Cancel = creator, h.item() })
+		h.equal("creator of a lined run", h.record(lined.Run).CreatedBy, creator)
+		delayed := h.start(func(c *store.Create) { c.CreatedBy, c.Delay = creator, time.Hour })
+		h.equal("creator of a delayed run", h.record(delayed.Run).CreatedBy, creator)
 	}},
 	{"CreatePastItsDeadlineIsStale", func(h *harness) {
 		l := h.start()
@@ -97,32 +97,32 @@ var birthBehaviors = []behavior{
 		h.check("create", err)
 		h.equal("answers", got, []store.Created{{Err: store.ErrStale}, {Run: good.Run, New: true}})
 	}},
-	{"P1_ARunIsNotPurgedBeforeItsBirthIsConfirmed", func(h *harness) {
-		birth := h.ids.Item()
-		l := h.born(birth, keep(long))
+	{"P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed", func(h *harness) {
+		creator := h.ids.Item()
+		l := h.createdBy(creator, keep(long))
 		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
 		h.clock.Advance(2 * long)
 		h.unchanged("a purge before that", func() { h.equal("next purge", h.purged(0), time.Time{}) })
-		h.confirm(l.Run, birth)
+		h.confirm(l.Run, creator)
 		h.equal("next purge", h.purged(1), time.Time{})
 		h.gone(l.Run)
 	}},
-	{"P1_ADeletedRunIsNotPurgedBeforeItsBirthIsConfirmed", func(h *harness) {
-		birth := h.ids.Item()
-		l := h.born(birth)
+	{"P1_ADeletedRunIsNotPurgedBeforeItsCreationIsConfirmed", func(h *harness) {
+		creator := h.ids.Item()
+		l := h.createdBy(creator)
 		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
 		h.check("delete", h.delete(l.Run))
 		h.clock.Advance(2 * store.Horizon)
 		h.unchanged("a purge before that", func() { h.equal("next purge", h.purged(0), time.Time{}) })
-		h.confirm(l.Run, birth)
-		h.equal("birth", h.inspect().Runs[l.Run].Birth, event.ItemID(""))
+		h.confirm(l.Run, creator)
+		h.equal("creator", h.inspect().Runs[l.Run].CreatedBy, event.ItemID(""))
 		h.purged(1)
 	}},
 	{"P1_ARunWhoseBirthIsConfirmedEarlyIsKeptForItsRetention", func(h *harness) {
-		birth := h.ids.Item()
-		l := h.born(birth, keep(long))
+		creator := h.ids.Item()
+		l := h.createdBy(creator, keep(long))
 		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
-		h.confirm(l.Run, birth)
+		h.confirm(l.Run, creator)
 		h.equal("next purge", h.purged(0), h.clock.Now().Add(long))
 		h.clock.Advance(long)
 		h.purged(1)
@@ -147,8 +147,8 @@ var birthBehaviors = []behavior{
 		}
 	}},
 	{"P1_ARunIsPurgedWhenNothingHoldsItBackAnyMore", func(h *harness) {
-		birth := h.ids.Item()
-		l := h.born(birth, keep(long))
+		creator := h.ids.Item()
+		l := h.createdBy(creator, keep(long))
 		s := h.session()
 		fence := h.own(s, l)
 		send := h.newSend(h.runID())
@@ -160,10 +160,10 @@ var birthBehaviors = []behavior{
 		h.equal("next purge", h.purged(1), h.clock.Now().Add(long)) // the later run
 		h.settled(l, 0, send)
 		h.equal("next purge without the record", h.purged(0), h.clock.Now().Add(long))
-		h.confirm(l.Run, birth)
+		h.confirm(l.Run, creator)
 		h.purged(1)
 		h.gone(l.Run)
-		h.place(other.Run, store.PlaceEnded)
+		h.place(other.Run, store.StateEnded)
 	}},
 }
 
@@ -242,15 +242,15 @@ var keptBehaviors = []behavior{
 		}
 		h.equal("kept after the confirms", h.inspect().Kept, map[event.RunID][]event.ItemID(nil))
 	}},
-	{"O2_ConfirmForgetsBirthAndItemOfOneRecord", func(h *harness) {
+	{"O2_ConfirmForgetsCreatedByAndItemOfOneRecord", func(h *harness) {
 		record := h.ids.Item()
-		l := h.born(record)
+		l := h.createdBy(record)
 		i := store.Item{ID: record}
 		h.accepts("of the same record", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
 		h.clock.Advance(2 * store.Horizon)
 		h.confirm(l.Run, record)
 		snap := h.inspect()
-		h.equal("birth", snap.Runs[l.Run].Birth, event.ItemID(""))
+		h.equal("creator", snap.Runs[l.Run].CreatedBy, event.ItemID(""))
 		h.equal("kept", snap.Kept, map[event.RunID][]event.ItemID(nil))
 	}},
 	{"M2_AKeptItemIsAcceptedAgainAfterTheRunEnded", func(h *harness) {

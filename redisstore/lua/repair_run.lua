@@ -1,11 +1,11 @@
--- MendRun writes what is kept of a run again, and puts the run into its place, if
+-- RepairRun writes what is kept of a run again, and puts the run into its place, if
 -- its metadata is what was seen.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run  3 inbox  4 notes  5 extra
---       6 seen items  7 classes  8 open runs  9 done runs
+--       6 seen items  7 routes  8 open runs  9 done runs
 --       10 done runs that are held back
 --       11 and on: the sets that the run was seen in
--- ARGV  1 now  2 run  3 place  4 class  5 name of the class  6 priority
+-- ARGV  1 now  2 run  3 place  4 route  5 name of the route  6 priority
 --       7 due  8 when it may be purged  9 'h': it is hidden  10 extra, or ''
 --       11 reason  12 by whom  13 its owner
 --       14 to 19 how many of each follow: fields of the metadata as it was seen,
@@ -18,9 +18,9 @@
 -- number of repairs one may be made: the metadata is compared, field by field, and
 -- is another one afterwards.
 --
--- Parts: tag intact clock head ready park expel trail hold
+-- Parts: tag intact clock head ready park expel trail reschedule
 
-local meta, run, place, class = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
+local meta, run, place, route = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
 local at = 20
 local function pairs_of(n)
   local all = {}
@@ -76,7 +76,7 @@ end
 if ARGV[10] ~= '' then
   redis.call('SET', KEYS[5], ARGV[10])
 end
-redis.call('HSET', KEYS[7], class, ARGV[5])
+redis.call('HSET', KEYS[7], route, ARGV[5])
 for _, i in ipairs(remember) do
   redis.call('ZADD', KEYS[6], 'NX', i[2], i[1])
 end
@@ -93,7 +93,7 @@ redis.call('HSET', meta, 'H', head)
 if place == '6' then
   redis.call('DEL', KEYS[3], KEYS[4])
   redis.call('ZADD', KEYS[10], ARGV[8], run)
-  let_go(run)
+  reschedule(run)
   if ARGV[9] ~= 'h' then
     redis.call('ZADD', KEYS[9], created, run)
   end
@@ -107,7 +107,7 @@ else
   end
 end
 if place == '1' then
-  make_ready(run, head, class, ARGV[6])
+  make_ready(run, head, route, ARGV[6])
 elseif place == '2' then
   local owner = redis.call('HGET', meta, 'p')
   redis.call('SADD', tag .. 'o:' .. owner, run)
@@ -116,10 +116,10 @@ elseif place == '2' then
     redis.call('PUBLISH', tag .. 'mail:' .. owner, '')
   end
 elseif place == '3' then
-  park(run, head, class, ARGV[7])
+  park(run, head, route, ARGV[7])
 elseif place == '4' then
-  redis.call('ZADD', tag .. 'b:' .. class, 0, ' ' .. run)
-  redis.call('PUBLISH', tag .. 'hint', 'b' .. class)
+  redis.call('ZADD', tag .. 'b:' .. route, 0, ' ' .. run)
+  redis.call('PUBLISH', tag .. 'hint', 'b' .. route)
 end
 redis.call('PUBLISH', tag .. 'frame:' .. run, '')
 redis.call('PUBLISH', tag .. 'stream:' .. (redis.call('HGET', meta, 'h') or run), '')

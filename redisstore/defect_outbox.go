@@ -12,7 +12,7 @@ import (
 
 // showSent adds the records of the outbox, in the order in which they were written.
 // One of which nobody knows how far it is has no phase, and comes last.
-func (e *examination) showSent() {
+func (e *partitionScan) showSent() {
 	type placed struct {
 		order  string
 		record store.Outgoing
@@ -45,12 +45,12 @@ const unplaced = "~"
 
 // heldBack reports whether a run that has ended may not be purged, whatever the
 // time: as the script of that does.
-func (e *examination) heldBack(run string) bool {
+func (e *partitionScan) heldBack(run string) bool {
 	return e.metaOf(run)["B"] != "" || len(e.sent[run].Val()) > 0 || e.chains.Val()[run] != ""
 }
 
 // lastSent returns the greatest place of a record.
-func (e *examination) lastSent() int64 {
+func (e *partitionScan) lastSent() int64 {
 	greatest := int64(0)
 	for _, sent := range e.sent {
 		for _, packed := range sent.Val() {
@@ -66,7 +66,7 @@ func (e *examination) lastSent() int64 {
 }
 
 // lookAtOutbox compares the due time of each record with its phase.
-func (e *examination) lookAtOutbox() {
+func (e *partitionScan) lookAtOutbox() {
 	due := map[string]string{} // by the member of the set
 	for _, run := range e.judged(sortedKeys(e.sent)) {
 		for id, packed := range e.sent[run].Val() {
@@ -92,8 +92,8 @@ func (e *examination) lookAtOutbox() {
 		if due[member] == seen[member] {
 			continue
 		}
-		f := store.Flaw{Invariant: 12, What: fmt.Sprintf("something is to be done for record %q at %q, and that is at %q", member, due[member], seen[member]),
+		f := store.Defect{Invariant: 12, What: fmt.Sprintf("something is to be done for record %q at %q, and that is at %q", member, due[member], seen[member]),
 			Explain: "what a run has begun is done at the wrong time, or never"}
-		e.mendable(f, "write it again", swap{key: e.p.outbox(), kind: inZSet, field: member, seen: seen[member], value: due[member]})
+		e.repairable(f, "write it again", swap{key: e.p.outbox(), kind: inZSet, field: member, seen: seen[member], value: due[member]})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What ExaminePartition makes of the values of a partition. It is lenient where Inspect is
+// What ScanPartition makes of the values of a partition. It is lenient where Inspect is
 // not.
 
 func newSnapshot() *store.Snapshot {
@@ -22,19 +22,19 @@ func newSnapshot() *store.Snapshot {
 		Lines:     map[string][]event.RunID{},
 		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
 		Kept:      map[event.RunID][]event.ItemID{},
-		Ready:     map[store.Class][]event.RunID{},
+		Ready:     map[store.Route][]event.RunID{},
 		Timers:    map[event.RunID]time.Time{},
 		Leases:    map[store.SessionID]store.Lease{},
 		Owned:     map[store.SessionID][]event.RunID{},
 		Mail:      map[store.SessionID][]event.RunID{},
-		Wakes:     map[store.Class]bool{},
+		Wakes:     map[store.Route]bool{},
 		Purges:    map[event.RunID]time.Time{},
 		Streams:   map[event.RunID]map[string]store.StreamState{},
 	}
 }
 
 // show fills the snapshot, and notes where each run stands.
-func (e *examination) show() {
+func (e *partitionScan) show() {
 	e.snap, e.entries = newSnapshot(), map[string][]entry{}
 	e.indexed = map[string][]indexed{}
 	e.snap.Now = e.s.Clock().Now()
@@ -55,14 +55,14 @@ func (e *examination) show() {
 	e.showWork()
 	e.showIndexes()
 	e.showSent()
-	e.examineStreams()
+	e.scanStreams()
 }
 
-func (e *examination) at(run, key, member string) {
+func (e *partitionScan) at(run, key, member string) {
 	e.entries[run] = append(e.entries[run], entry{key, member})
 }
 
-func (e *examination) showSeen(run string) {
+func (e *partitionScan) showSeen(run string) {
 	e.view.showSeen(run, e.snap)
 	for _, text := range e.audit[run].Val() {
 		if entries, err := auditOf(long(run), []string{text}); err == nil {
@@ -71,15 +71,15 @@ func (e *examination) showSeen(run string) {
 	}
 }
 
-func (e *examination) showReady() {
-	for _, code := range e.keys.classes {
-		class := e.class(code)
+func (e *partitionScan) showReady() {
+	for _, code := range e.keys.routes {
+		route := e.route(code)
 		for _, member := range e.ready[code].Val() {
 			run := member[min(orderDigits, len(member)):]
 			if e.unread[run] {
 				continue
 			}
-			e.snap.Ready[class] = append(e.snap.Ready[class], long(run))
+			e.snap.Ready[route] = append(e.snap.Ready[route], long(run))
 			e.at(run, e.p.ready(code), member)
 		}
 		for _, member := range e.blocked[code].Val() {
@@ -89,11 +89,11 @@ func (e *examination) showReady() {
 		}
 	}
 	for code := range e.wakes.Val() {
-		e.snap.Wakes[e.class(code)] = true
+		e.snap.Wakes[e.route(code)] = true
 	}
 }
 
-func (e *examination) showWork() {
+func (e *partitionScan) showWork() {
 	expires := map[string]redis.Z{}
 	for _, z := range e.leases.Val() {
 		code, _ := z.Member.(string)
@@ -118,7 +118,7 @@ func (e *examination) showWork() {
 	}
 }
 
-func (e *examination) showIndexes() {
+func (e *partitionScan) showIndexes() {
 	for _, index := range []struct {
 		key  string
 		all  *redis.ZSliceCmd
@@ -141,6 +141,6 @@ func (e *examination) showIndexes() {
 }
 
 // judged leaves out runs that are not judged.
-func (e *examination) judged(runs []string) []string {
+func (e *partitionScan) judged(runs []string) []string {
 	return slices.DeleteFunc(runs, func(run string) bool { return e.unread[run] })
 }

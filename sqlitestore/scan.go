@@ -12,17 +12,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// examination implements [store.Examination]: the file as of one moment.
-type examination struct {
+// partitionScan implements [store.Scan]: the file as of one moment.
+type partitionScan struct {
 	s       *Store
 	snap    *store.Snapshot
-	flaws   []store.Flaw
+	defects []store.Defect
 	partial bool
 }
 
-// ExaminePartition reads the whole file, also rows that refer to others that are not there.
-func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Examination, error) {
-	e := &examination{s: s}
+// ScanPartition reads the whole file, also rows that refer to others that are not there.
+func (s *Store) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
+	e := &partitionScan{s: s}
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
 		if err = s.read(ctx, e.read); isDamage(err) {
@@ -36,23 +36,23 @@ func (s *Store) ExaminePartition(ctx context.Context, partition int) (store.Exam
 }
 
 // Snapshot returns the state of the file.
-func (e *examination) Snapshot() *store.Snapshot { return e.snap }
+func (e *partitionScan) Snapshot() *store.Snapshot { return e.snap }
 
 // Partial returns false, because everything is read at once, unless rows are unreadable.
-func (e *examination) Partial() bool { return e.partial }
+func (e *partitionScan) Partial() bool { return e.partial }
 
-// Flaws returns rows that are missing, left over, or miscounted.
-func (e *examination) Flaws() []store.Flaw { return e.flaws }
+// Defects returns rows that are missing, left over, or miscounted.
+func (e *partitionScan) Defects() []store.Defect { return e.defects }
 
-func (e *examination) read(c *conn) error {
-	e.snap, e.flaws = newSnapshot(e.s.clock.Now()), nil
+func (e *partitionScan) read(c *conn) error {
+	e.snap, e.defects = newSnapshot(e.s.clock.Now()), nil
 	for _, part := range []func(*conn) error{e.readRuns, e.readTags, e.readPurges, e.readCounts} {
 		if err := part(c); err != nil {
 			return err
 		}
 	}
 	for _, part := range []func(*store.Snapshot) error{
-		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.examineStreams, c.examineOutbox, c.inspectSessions, c.inspectWakes,
+		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.scanStreams, c.scanOutbox, c.inspectSessions, c.inspectWakes,
 	} {
 		if err := part(e.snap); err != nil {
 			return err
@@ -67,9 +67,9 @@ func (e *examination) read(c *conn) error {
 }
 
 // readPages looks at every page, also of indexes that nothing else has read.
-func (e *examination) readPages(c *conn) error {
+func (e *partitionScan) readPages(c *conn) error {
 	damaged := func(what string) {
-		e.flaws = append(e.flaws, store.Flaw{
+		e.defects = append(e.defects, store.Defect{
 			Invariant: 16, What: "the file is damaged: " + what, Key: "page " + what,
 			Explain: "what is stored on that page cannot be read, and what belongs there not be written",
 		})
@@ -90,14 +90,14 @@ func (e *examination) readPages(c *conn) error {
 // readDamage names the runs whose rows cannot be read, if the error is about those. Nothing else is
 // shown then: to what is left of a file that has lost a page nearly everything seems
 // to be wrong that belongs to the lost runs, and a repair would remove it.
-func (e *examination) readDamage(ctx context.Context, damage error) error {
+func (e *partitionScan) readDamage(ctx context.Context, damage error) error {
 	lost, err := e.s.unreadable(ctx)
 	if err != nil || len(lost) == 0 {
 		return damage
 	}
-	e.snap, e.flaws, e.partial = newSnapshot(e.s.clock.Now()), nil, true
+	e.snap, e.defects, e.partial = newSnapshot(e.s.clock.Now()), nil, true
 	for _, run := range slices.Sorted(maps.Values(lost)) {
-		e.flaws = append(e.flaws, store.Flaw{
+		e.defects = append(e.defects, store.Defect{
 			Invariant: 16, What: fmt.Sprintf("the row of run %s cannot be read", run),
 			Explain: fmt.Sprintf("a page of the file is damaged: the run does not go on, and nothing else of the file is checked or repaired: %v", damage),
 			Key:     "row of run " + string(run),
@@ -106,20 +106,20 @@ func (e *examination) readDamage(ctx context.Context, damage error) error {
 	return nil
 }
 
-// selectLoose is selectStored for runs whose class may be missing.
+// selectLoose is selectStored for runs whose route may be missing.
 var selectLoose = strings.Replace(selectStored, "JOIN classes", "LEFT JOIN classes", 1)
 
-func (e *examination) readRuns(c *conn) error {
+func (e *partitionScan) readRuns(c *conn) error {
 	all, err := c.loose(selectLoose)
 	if err != nil {
 		return err
 	}
 	for _, one := range all {
-		misfits, err := c.liveMisfits(one.misfits)
+		incompatible, err := c.liveIncompatible(one.incompatible)
 		if err != nil {
 			return err
 		}
-		r := &store.RunState{Record: one.Record, Hidden: one.hidden, Misfits: misfits}
+		r := &store.RunState{Record: one.Record, Hidden: one.hidden, Incompatible: incompatible}
 		if r.Frames, err = c.frames(one.key, 0, -1); err != nil {
 			return err
 		}
@@ -148,13 +148,13 @@ func (c *conn) loose(query string, args ...any) ([]stored, error) {
 	return found, err
 }
 
-// found notes a flaw that is mended with its run.
-func (e *examination) found(invariant int, run event.RunID, what, explain string) {
-	e.flaws = append(e.flaws, store.Flaw{Invariant: invariant, Run: run, What: what, Explain: explain})
+// found notes a defect that is repaired with its run.
+func (e *partitionScan) found(invariant int, run event.RunID, what, explain string) {
+	e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: run, What: what, Explain: explain})
 }
 
 // readTags compares the rows by which runs are searched with what is said of them.
-func (e *examination) readTags(c *conn) error {
+func (e *partitionScan) readTags(c *conn) error {
 	rows := map[event.RunID]map[string]string{}
 	err := c.query(`SELECT r.id, t.name, t.value FROM tags t JOIN runs r ON r.key = t.run`, func(r row) error {
 		id := unpackRun(r, 0)
@@ -174,7 +174,7 @@ func (e *examination) readTags(c *conn) error {
 
 // readPurges reads when runs may be purged, through the index by that time, and
 // compares it with what holds them back.
-func (e *examination) readPurges(c *conn) error {
+func (e *partitionScan) readPurges(c *conn) error {
 	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
 		e.snap.Purges[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
 		return nil
@@ -185,11 +185,11 @@ func (e *examination) readPurges(c *conn) error {
 	return c.query(`SELECT id FROM runs WHERE place = +? AND purge IS NOT NULL AND NOT (`+unneeded+`)`, func(r row) error {
 		e.found(8, unpackRun(r, 0), "it is to be purged, and something holds it back", "it is forgotten too early")
 		return nil
-	}, int(store.PlaceEnded))
+	}, int(store.StateEnded))
 }
 
-// examineOutbox reads the records whose senders are known. The others are counted.
-func (c *conn) examineOutbox(snap *store.Snapshot) error {
+// scanOutbox reads the records whose senders are known. The others are counted.
+func (c *conn) scanOutbox(snap *store.Snapshot) error {
 	err := c.inspectOutbox(snap)
 	snap.Outbox = slices.DeleteFunc(snap.Outbox, func(o store.Outgoing) bool { return o.From == "" })
 	return err
@@ -199,11 +199,11 @@ func (c *conn) examineOutbox(snap *store.Snapshot) error {
 type repair struct {
 	key       string
 	invariant int
-	// count finds how many rows are wrong, mend puts them right; empty: nothing can.
-	count, mend   string
-	do            func(t *tx) error // instead of mend
+	// count finds how many rows are wrong, repair puts them right; empty: nothing can.
+	count, repair string
+	do            func(t *tx) error // instead of repair
 	what, explain string
-	mending       string // says what mend does
+	repairing     string // says what repair does
 }
 
 const leftover = "they are never cleaned up"
@@ -214,55 +214,55 @@ var repairs = []repair{
 		key: "counter", invariant: 5,
 		count: `SELECT count(*) FROM (SELECT max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)) AS n)
 			WHERE n > coalesce((SELECT seq FROM counters WHERE id = 1), -1)`,
-		mend: `INSERT INTO counters SELECT 1, max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)),
+		repair: `INSERT INTO counters SELECT 1, max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)),
 			coalesce((SELECT max(up) FROM sessions), 0), 0 WHERE true
 			ON CONFLICT (id) DO UPDATE SET seq = max(seq, excluded.seq)`,
 		what: "the counter of what comes first is behind what it has counted, or missing", explain: "what comes later is taken first, or replaces what is there",
-		mending: "set it to what it has counted",
+		repairing: "set it to what it has counted",
 	},
 	{
-		key: "class", invariant: 16,
-		count: `SELECT count(*) FROM classes c WHERE c.runs <> (SELECT count(*) FROM runs WHERE class = c.id)`,
-		mend:  `UPDATE classes SET runs = (SELECT count(*) FROM runs WHERE class = classes.id)`,
-		what:  "%d classes have another number of runs than they count", explain: "they are forgotten too early, or never", mending: "count them again",
+		key: "route", invariant: 16,
+		count:  `SELECT count(*) FROM classes c WHERE c.runs <> (SELECT count(*) FROM runs WHERE class = c.id)`,
+		repair: `UPDATE classes SET runs = (SELECT count(*) FROM runs WHERE class = classes.id)`,
+		what:   "%d routes have another number of runs than they count", explain: "they are forgotten too early, or never", repairing: "count them again",
 	},
 	{
-		key: "class without runs", invariant: 16,
-		count: `SELECT count(*) FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
-		mend:  `DELETE FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
-		what:  "%d classes have no runs", explain: leftover, mending: "remove them",
+		key: "route without runs", invariant: 16,
+		count:  `SELECT count(*) FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
+		repair: `DELETE FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
+		what:   "%d routes have no runs", explain: leftover, repairing: "remove them",
 	},
 	{
 		key: "active", invariant: 9,
-		count: `SELECT count(*) FROM workflow_ids WHERE active NOT IN (SELECT key FROM runs)`,
-		mend:  `UPDATE workflow_ids SET active = NULL WHERE active NOT IN (SELECT key FROM runs)`,
-		what:  "%d workflow ids have an active run that does not exist", explain: "they cannot be started", mending: "make them forget it",
+		count:  `SELECT count(*) FROM workflow_ids WHERE active NOT IN (SELECT key FROM runs)`,
+		repair: `UPDATE workflow_ids SET active = NULL WHERE active NOT IN (SELECT key FROM runs)`,
+		what:   "%d workflow ids have an active run that does not exist", explain: "they cannot be started", repairing: "make them forget it",
 	},
 	{
 		key: "last", invariant: 9,
-		count: `SELECT count(*) FROM workflow_ids WHERE last NOT IN (SELECT key FROM runs)`,
-		mend:  `UPDATE workflow_ids SET last = NULL WHERE last NOT IN (SELECT key FROM runs)`,
-		what:  "%d workflow ids have a last run that does not exist", explain: "starts are answered wrongly", mending: "make them forget it",
+		count:  `SELECT count(*) FROM workflow_ids WHERE last NOT IN (SELECT key FROM runs)`,
+		repair: `UPDATE workflow_ids SET last = NULL WHERE last NOT IN (SELECT key FROM runs)`,
+		what:   "%d workflow ids have a last run that does not exist", explain: "starts are answered wrongly", repairing: "make them forget it",
 	},
 	{
 		key: "workflow id", invariant: 16,
-		count: `SELECT count(*) FROM workflow_ids w WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = w.id)`,
-		mend:  `DELETE FROM workflow_ids WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = workflow_ids.id)`,
-		what:  "%d workflow ids have no run", explain: leftover, mending: "remove them",
+		count:  `SELECT count(*) FROM workflow_ids w WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = w.id)`,
+		repair: `DELETE FROM workflow_ids WHERE NOT EXISTS (SELECT 1 FROM runs WHERE wid = workflow_ids.id)`,
+		what:   "%d workflow ids have no run", explain: leftover, repairing: "remove them",
 	},
 	{
 		key: "tip", invariant: 11,
-		count: `SELECT count(*) FROM runs WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
-		mend:  `UPDATE runs SET tip = (` + lastOfChain + `) WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
-		what:  "%d chains do not know their last run", explain: "items for them go astray", mending: "look for it again",
+		count:  `SELECT count(*) FROM runs WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
+		repair: `UPDATE runs SET tip = (` + lastOfChain + `) WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
+		what:   "%d chains do not know their last run", explain: "items for them go astray", repairing: "look for it again",
 	},
 	brokenStreams, strayOf("chunks", "chunks of streams"), strayOf("writers", "writers of streams"),
 	stray("inbox", "items in inboxes"), stray("notes", "notes"), stray("tags", "tags"), stray("audit", "entries in audit trails"),
 	{
 		key: "outbox", invariant: 12,
-		count: `SELECT count(*) FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
-		mend:  `DELETE FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
-		what:  "%d records of the outbox were answered, and belong to no run", explain: "nobody will ever settle them", mending: "remove them",
+		count:  `SELECT count(*) FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
+		repair: `DELETE FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
+		what:   "%d records of the outbox were answered, and belong to no run", explain: "nobody will ever settle them", repairing: "remove them",
 	},
 	{
 		key: "fresh", invariant: 12,
@@ -271,9 +271,9 @@ var repairs = []repair{
 	},
 	{
 		key: "outbox due", invariant: 12,
-		count: `SELECT count(*) FROM outbox WHERE (phase = 1) <> (due = 0) OR due < 0`,
-		mend:  fmt.Sprintf(`UPDATE outbox SET due = CASE phase WHEN 1 THEN 0 ELSE since + %d END WHERE (phase = 1) <> (due = 0) OR due < 0`, store.Horizon.Milliseconds()),
-		what:  "%d records of the outbox are due at a wrong time", explain: "what runs have begun is done at the wrong time, or never", mending: "write it again",
+		count:  `SELECT count(*) FROM outbox WHERE (phase = 1) <> (due = 0) OR due < 0`,
+		repair: fmt.Sprintf(`UPDATE outbox SET due = CASE phase WHEN 1 THEN 0 ELSE since + %d END WHERE (phase = 1) <> (due = 0) OR due < 0`, store.Horizon.Milliseconds()),
+		what:   "%d records of the outbox are due at a wrong time", explain: "what runs have begun is done at the wrong time, or never", repairing: "write it again",
 	},
 	{
 		key: "frames", invariant: 16, count: `SELECT count(*) FROM frames WHERE run NOT IN (SELECT key FROM runs)`,
@@ -285,12 +285,12 @@ var repairs = []repair{
 func stray(table, what string) repair {
 	const where = ` WHERE run NOT IN (SELECT key FROM runs)`
 	return repair{
-		key: table, invariant: 16, count: `SELECT count(*) FROM ` + table + where, mend: `DELETE FROM ` + table + where,
-		what: "%d " + what + " belong to no run", explain: leftover, mending: "remove them",
+		key: table, invariant: 16, count: `SELECT count(*) FROM ` + table + where, repair: `DELETE FROM ` + table + where,
+		what: "%d " + what + " belong to no run", explain: leftover, repairing: "remove them",
 	}
 }
 
-func (e *examination) readCounts(c *conn) error {
+func (e *partitionScan) readCounts(c *conn) error {
 	for _, r := range repairs {
 		n, err := c.number(r.count)
 		if err != nil {
@@ -299,18 +299,18 @@ func (e *examination) readCounts(c *conn) error {
 		if n == 0 {
 			continue
 		}
-		f := store.Flaw{Invariant: r.invariant, What: r.what, Explain: r.explain, Mend: r.mending, Key: r.key}
+		f := store.Defect{Invariant: r.invariant, What: r.what, Explain: r.explain, Repair: r.repairing, Key: r.key}
 		if strings.Contains(r.what, "%d") {
 			f.What = fmt.Sprintf(r.what, n)
 		}
-		e.flaws = append(e.flaws, f)
+		e.defects = append(e.defects, f)
 	}
 	return nil
 }
 
-// MendFlaw corrects the rows that are damaged.
-func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) {
-	i := slices.IndexFunc(repairs, func(r repair) bool { return r.key == f.Key && r.mending != "" })
+// RepairDefect corrects the rows that are damaged.
+func (e *partitionScan) RepairDefect(ctx context.Context, f store.Defect) (bool, error) {
+	i := slices.IndexFunc(repairs, func(r repair) bool { return r.key == f.Key && r.repairing != "" })
 	if i < 0 {
 		return false, nil
 	}
@@ -326,7 +326,7 @@ func (e *examination) MendFlaw(ctx context.Context, f store.Flaw) (bool, error) 
 		if do := repairs[i].do; do != nil {
 			return true, do(t)
 		}
-		return true, t.exec(repairs[i].mend)
+		return true, t.exec(repairs[i].repair)
 	})
 	if err != nil {
 		return false, fmt.Errorf("repair %s: %w", f.What, err)
@@ -353,8 +353,8 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Now:  timeOf(now.UnixMilli()),
 		Runs: map[event.RunID]*store.RunState{}, Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{},
 		Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
-		Ready: map[store.Class][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
-		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Class]bool{},
+		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
+		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Streams: map[event.RunID]map[string]store.StreamState{},
 	}
 }

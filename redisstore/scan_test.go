@@ -38,7 +38,7 @@ func (b *busy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-func TestExaminePartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing.T) {
+func TestScanPartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing.T) {
 	clock, server, prefix := storetest.NewClock(), redistest.Shared(t), redistest.Prefix()
 	open := func(client redis.UniversalClient) *Store {
 		st, err := New(client, Config{Clock: clock, Prefix: prefix, Partitions: 1})
@@ -65,12 +65,12 @@ func TestExaminePartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *test
 		t.Fatal(err)
 	}
 	hook.create()
-	exam, err := st.ExaminePartition(w.Ctx, 0)
+	exam, err := st.ScanPartition(w.Ctx, 0)
 	if err != nil || hook.calls <= readings {
 		t.Fatalf("examine: %v after %d readings", err, hook.calls)
 	}
-	if flaws := exam.Flaws(); len(flaws) > 0 {
-		t.Errorf("flaws: %+v", flaws)
+	if defects := exam.Defects(); len(defects) > 0 {
+		t.Errorf("defects: %+v", defects)
 	}
 	snap := exam.Snapshot()
 	for _, f := range fsck.Check(snap) {

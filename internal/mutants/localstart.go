@@ -1,0 +1,25 @@
+package main
+
+// localStartMutants break the guards that make a run which a worker creates and begins as safe as one
+// that it claims.
+var localStartMutants = []Mutant{
+	working("engine/worker/local-start-messages", "a worker takes a start that has messages", "host.go",
+		"len(c.Items) > 0 || ", "", "TestFLOW5_AStartHasItsMessagesBeforeTheCodeBegins/memory").in("runtime/promises/runs"),
+	working("engine/worker/local-start-durable", "a run that is handed over begins its first step before it exists", "startlocal.go",
+		"c.starts, t.under.starts = t.under.starts, nil", "for _, a := range t.under.starts {\n\t\t\tt.launch(a)\n\t\t}\n\t\tt.under.starts = nil",
+		"TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable"),
+	working("engine/worker/local-start-sends", "the first frame of a local start holds what goes to other runs", "startlocal.go",
+		"len(sends)+len(published) > 0", "len(sends)+len(published) > 1<<20", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")).hanging(),
+	working("engine/worker/local-start-ends", "the first frame of a local start ends the run", "startlocal.go",
+		"e.Type.Terminal() || ", "", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")).hanging(),
+	working("engine/worker/local-start-values", "the first frame of a local start holds what is to be published", "startlocal.go",
+		"len(publish.Of(t.run.Fold(), e)) > 0", "len(publish.Of(t.run.Fold(), e)) > 1<<20", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")),
+	working("engine/worker/local-start-refused", "a local start that the store refuses is the answer to its start", "committer.go",
+		"errors.Is(a.Err, store.ErrExpired) || ", "", "TestRUN1_StartFallsBackWhenTheSessionIsOver"),
+	working("engine/worker/local-start-seen", "a late answer of a reconciliation drops what was created since", "oncommit.go",
+		"t.claimSeq = t.runs.claimSeq.Add(1)", "_ = 0", "TestReconcile_ARunThatIsCreatedBeforeTheAnswerIsKept"),
+	working("engine/worker/local-start-overtakes", "what is started on a worker overtakes what waits for it", "runs.go",
+		"r.stopping.Load() || r.behind[start.partition]", "r.stopping.Load()", "TestRUN5_WhatIsHandedOverDoesNotOvertake"),
+	working("engine/workflow/local-start-patience", "whoever starts a run waits for code that hangs", "runtime/workflow/host.go",
+		"if s.Withdraw() {", "if false {", "TestRUN1_StartDoesNotWaitForCodeThatHangs").hanging(),
+}
