@@ -43,11 +43,11 @@ generated: ## check that generated files are those that the generator writes tod
 	@echo "== generated: flowgen -check $(PACKAGES)"
 	@$(GO) run ./cmd/flowgen -check $(PACKAGES)
 
-# Tests that call t.Parallel wait for servers, leases and clocks more than they compute.
+# Tests wait for servers, leases and clocks more than they compute: three packages at a time keep two processors busy.
 .PHONY: race
 race: compiler ## run the tests under the race detector
 	@echo "== race: go test -race ./..."
-	@CGO_ENABLED=1 $(GO) test -race $(UNWATCHED) -parallel 4 -timeout $(RACE_TIMEOUT) $(PACKAGES)
+	@CGO_ENABLED=1 $(GO) test -race $(UNWATCHED) -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) -parallel 4 -timeout $(RACE_TIMEOUT) $(PACKAGES)
 
 .PHONY: compiler
 compiler:
