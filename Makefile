@@ -4,7 +4,7 @@
 GO            ?= go
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME      ?= 20s
-RACE_TIMEOUT  ?= 8m
+RACE_TIMEOUT  ?= 30m
 CHAOS         ?= -store redis -runs 1000 -workers 3 -seconds 8 -wait 60s
 ENDURE        ?= -duration 1h
 CHECKS        ?= 1000

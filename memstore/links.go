@@ -26,9 +26,7 @@ func (e *partitionScan) RepairLinks(ctx context.Context, m store.LinkRepair) (bo
 		p.audit(r, m.Reason, m.By)
 	}
 	for i := range m.Remove {
-		o := p.outbox.records[recordKey{m.Run, m.Remove[i].ID}]
-		p.outbox.expel(o)
-		p.outbox.remove(o)
+		p.outbox.remove(p.outbox.records[recordKey{m.Run, m.Remove[i].ID}])
 	}
 	for i := range m.Write {
 		p.outbox.write(r, &m.Write[i], p.now())
@@ -63,16 +61,11 @@ func (p *partition) linkable(m *store.LinkRepair) bool {
 		}
 	}
 	for _, id := range m.Confirm {
-		if _, kept := p.kept[r.chain][id]; !kept && (r.links == nil || r.links.createdBy != id) {
+		_, kept := p.kept[r.chain][id]
+		_, own := p.kept[r.id][id]
+		if !kept && !own && (r.links == nil || r.links.createdBy != id) {
 			return false
 		}
 	}
 	return true
-}
-
-// expel takes a record out of its pair, if it is in it.
-func (o *outbox) expel(r *record) {
-	if r.before != nil || r.after != nil || o.pairs[r.pair()] == r {
-		o.unpair(r)
-	}
 }

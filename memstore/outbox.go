@@ -62,10 +62,10 @@ func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemI
 // outbox is the records of a partition.
 type outbox struct {
 	records map[recordKey]*record
-	pairs   map[pairKey]*record // the last record of a pair that is no note
-	now     recordHeap          // due records, in the order in which they were written
-	later   recordHeap          // the others, by due time
-	written uint64              // how many were
+	pairs   map[pairKey]*pair
+	now     recordHeap // due records, in the order in which they were written
+	later   recordHeap // the others, by due time
+	written uint64     // how many were
 	reads   uint64
 }
 
@@ -79,6 +79,45 @@ type pairKey struct {
 	to   event.RunID
 }
 
+// pair is the records of one sender to one receiver: those that are no notes, and the
+// notes.
+type pair struct{ open, notes recordList }
+
+// recordList is records in the order in which they were written.
+type recordList struct{ first, last *record }
+
+// add puts a record into its place, which is nearly always the end.
+func (l *recordList) add(r *record) {
+	r.before = l.last
+	for r.before != nil && r.before.order > r.order {
+		r.before = r.before.before
+	}
+	if r.before == nil {
+		r.after, l.first = l.first, r
+	} else {
+		r.after, r.before.after = r.before.after, r
+	}
+	if r.after == nil {
+		l.last = r
+	} else {
+		r.after.before = r
+	}
+}
+
+func (l *recordList) remove(r *record) {
+	if r.before == nil {
+		l.first = r.after
+	} else {
+		r.before.after = r.after
+	}
+	if r.after == nil {
+		l.last = r.before
+	} else {
+		r.after.before = r.before
+	}
+	r.before, r.after = nil, nil
+}
+
 // record is one record.
 type record struct {
 	store.Send
@@ -88,18 +127,19 @@ type record struct {
 	phase store.Phase
 	since int64
 
-	// before and after are its neighbours among those of its pair that are no notes.
-	before, after *record
-	at            int    // index in its heap
-	due           int64  // the due time, while it is in later
-	closed        uint64 // the last read that has returned it and all before it in its pair
+	pair          *pair
+	in            *recordList // of its pair
+	before, after *record     // in that
+	at            int         // index in its heap
+	due           int64       // the due time, while it is in later
+	closed        uint64      // the last read that has returned it and all before it in its pair
 }
 
 func (r *record) outgoing() store.Outgoing {
 	return store.Outgoing{Send: r.Send, From: r.from.id, Phase: r.phase, Since: timeOf(r.since)}
 }
 
-func (r *record) pair() pairKey { return pairKey{r.from, r.To} }
+func (r *record) key() pairKey { return pairKey{r.from, r.To} }
 
 // write adds a record, unless the sender has it already.
 func (o *outbox) write(from *run, s *store.Send, now int64) {
@@ -108,15 +148,17 @@ func (o *outbox) write(from *run, s *store.Send, now int64) {
 		return
 	}
 	if o.records == nil {
-		o.records, o.pairs = map[recordKey]*record{}, map[pairKey]*record{}
+		o.records, o.pairs = map[recordKey]*record{}, map[pairKey]*pair{}
 	}
 	o.written++
 	r := &record{Send: *s, from: from, order: o.written, phase: store.PhaseFresh, since: now}
 	o.records[key] = r
-	if r.before = o.pairs[r.pair()]; r.before != nil {
-		r.before.after = r
+	if r.pair = o.pairs[r.key()]; r.pair == nil {
+		r.pair = &pair{}
+		o.pairs[r.key()] = r.pair
 	}
-	o.pairs[r.pair()] = r
+	r.in = &r.pair.open
+	r.in.add(r)
 	from.linked().records++
 	heap.Push(&o.now, r)
 }
@@ -130,7 +172,9 @@ func (o *outbox) move(r *record, to store.Phase, now int64) {
 		return
 	}
 	if to == store.PhaseNote {
-		o.unpair(r)
+		r.in.remove(r)
+		r.in = &r.pair.notes
+		r.in.add(r)
 	}
 	r.due = now + store.Horizon.Milliseconds()
 	heap.Push(&o.later, r)
@@ -166,12 +210,14 @@ func (p *partition) RemoveRecord(from *run, rec protocol.Record) error {
 	return nil
 }
 
-// HasOpenBefore reports whether one before it in its pair is no note.
-func (p *partition) HasOpenBefore(from *run, rec protocol.Record) (bool, error) {
-	return p.record(from, rec.ID).before != nil, nil
+// HasBefore reports whether there is one before it in its pair.
+func (p *partition) HasBefore(from *run, rec protocol.Record) (bool, error) {
+	r := p.record(from, rec.ID)
+	note := r.pair.notes.first
+	return r.before != nil || note != nil && note.order < r.order, nil
 }
 
-// Refresh makes the answered ones before it fresh.
+// Refresh makes the answered ones before it fresh: it is no note.
 func (p *partition) Refresh(from *run, rec protocol.Record, now int64) error {
 	for b := p.record(from, rec.ID).before; b != nil; b = b.before {
 		if b.phase == store.PhaseAnswered {
@@ -181,9 +227,13 @@ func (p *partition) Refresh(from *run, rec protocol.Record, now int64) error {
 	return nil
 }
 
-// remove forgets a record that is in no pair.
+// remove forgets a record.
 func (o *outbox) remove(r *record) {
 	o.drop(r)
+	r.in.remove(r)
+	if *r.pair == (pair{}) {
+		delete(o.pairs, r.key())
+	}
 	delete(o.records, recordKey{r.from.id, r.ID})
 	r.from.links.records--
 	if len(o.records) == 0 { // maps do not give memory back by themselves
@@ -199,22 +249,6 @@ func (o *outbox) drop(r *record) {
 	}
 	heap.Remove(&o.later, r.at)
 	r.due = 0
-}
-
-// unpair takes a record that becomes a note out of its pair.
-func (o *outbox) unpair(r *record) {
-	if r.before != nil {
-		r.before.after = r.after
-	}
-	switch {
-	case r.after != nil:
-		r.after.before = r.before
-	case r.before != nil:
-		o.pairs[r.pair()] = r.before
-	default:
-		delete(o.pairs, r.pair())
-	}
-	r.before, r.after = nil, nil
 }
 
 // due returns up to limit records that are due, and when the next one will be.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // Purge removes up to limit runs whose retention is over. Their memory is freed
@@ -55,7 +56,8 @@ func (p *partition) reschedule(r *run) {
 // needed reports whether somebody may still send again what a run that has ended
 // knows, or whether its chain is known by it.
 func (p *partition) needed(r *run) bool {
-	return r.links != nil && (r.links.createdBy != "" || r.links.records > 0) || p.chains[r.id] != nil
+	held, _ := p.Held(r)
+	return r.links != nil && r.links.createdBy != "" || held != protocol.Held{}
 }
 
 // retention returns how long a run is kept after its end.

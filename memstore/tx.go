@@ -281,7 +281,7 @@ func (p *partition) SetBlockers(r *run, sessions []*session) { r.rare().blockers
 
 // Held returns what holds a run back from its purge.
 func (p *partition) Held(r *run) (protocol.Held, error) {
-	return protocol.Held{Records: r.links != nil && r.links.records > 0, Later: p.chains[r.id] != nil}, nil
+	return protocol.Held{Records: r.links != nil && r.links.records > 0, Later: p.chains[r.id] != nil, Kept: len(p.kept[r.id]) > 0}, nil
 }
 
 // NextPurge returns the run that may be purged first, if its time has come.

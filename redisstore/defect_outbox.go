@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -46,7 +48,13 @@ const unplaced = "~"
 // heldBack reports whether a run that has ended may not be purged, whatever the
 // time: as the script of that does.
 func (e *partitionScan) heldBack(run string) bool {
-	return e.metaOf(run)["B"] != "" || len(e.sent[run].Val()) > 0 || e.chains.Val()[run] != ""
+	return e.metaOf(run)["B"] != "" || len(e.sent[run].Val()) > 0 || e.chains.Val()[run] != "" || e.remembers(run)
+}
+
+// remembers reports whether an item is remembered under the id of a run until Confirm.
+func (e *partitionScan) remembers(run string) bool {
+	seen := e.seen[run]
+	return seen != nil && slices.ContainsFunc(seen.Val(), func(z redis.Z) bool { return z.Score >= kept })
 }
 
 // lastSent returns the greatest place of a record.

@@ -147,10 +147,10 @@ func (t *tx) RemoveRecord(_ *run, rec protocol.Record) error {
 	return t.exec(`DELETE FROM outbox WHERE seq = +?`, rec.Order)
 }
 
-// HasOpenBefore reports whether an earlier record of its pair is fresh or answered.
-func (t *tx) HasOpenBefore(from *run, rec protocol.Record) (bool, error) {
+// HasBefore reports whether there is an earlier record of its pair.
+func (t *tx) HasBefore(from *run, rec protocol.Record) (bool, error) {
 	n, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM outbox
-		WHERE sender = +? AND receiver = +? AND phase IN (1, 2) AND seq < +? LIMIT 1)`, from.key, packRun(rec.To), rec.Order)
+		WHERE sender = +? AND receiver = +? AND seq < +? LIMIT 1)`, from.key, packRun(rec.To), rec.Order)
 	return n > 0, err
 }
 

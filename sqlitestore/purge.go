@@ -50,10 +50,11 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 }
 
 // unneeded is the condition, beside its age, under which an ended run is purged:
-// the record that created it is confirmed, nothing of it is in the outbox, and if
-// it is the first of a chain, it is alone. Once it holds it goes on to: a run that
+// the record that created it is confirmed, nothing of it is in the outbox, no item is
+// remembered under its id until Confirm, and if it is the first of a chain, it is alone. Once it holds it goes on to: a run that
 // has ended sends nothing, and continues as nothing.
 const unneeded = `birth IS NULL AND NOT EXISTS (SELECT 1 FROM outbox WHERE sender = runs.key)
+	AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.chain = runs.id AND keep = 1)
 	AND (chain IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id))`
 
 // budget limits how much one call of Purge removes.
@@ -70,8 +71,8 @@ func (t *tx) budget() func(*run) (bool, error) {
 func (t *tx) Held(r *run) (protocol.Held, error) {
 	var h protocol.Held
 	err := t.query(`SELECT EXISTS (SELECT 1 FROM outbox WHERE sender = ?1), EXISTS (SELECT 1 FROM runs WHERE chain = ?2),
-		EXISTS (SELECT 1 FROM notes WHERE run = ?1)`, func(row row) error {
-		h = protocol.Held{Records: row.ColumnBool(0), Later: r.chain == r.id && row.ColumnBool(1)}
+		EXISTS (SELECT 1 FROM notes WHERE run = ?1), EXISTS (SELECT 1 FROM seen WHERE chain = ?2 AND keep = 1)`, func(row row) error {
+		h = protocol.Held{Records: row.ColumnBool(0), Later: r.chain == r.id && row.ColumnBool(1), Kept: row.ColumnBool(3)}
 		r.bare = !row.ColumnBool(2)
 		return nil
 	}, r.key, packRun(r.id))

@@ -150,7 +150,7 @@ elseif effect == '3' then
   sessions, head = note_blocker(run, head, o[1])
   block(run, head, o[2], sessions)
 else
-  -- Part: clock end
+  -- Part: clock kept remembered end
   local now, written = clock(ARGV[1])
   local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then

@@ -9,18 +9,19 @@
 -- Atomic, because a run that was held back from its purge must be let go in the
 -- same action.
 --
--- Parts: tag intact reschedule kept
+-- Parts: tag intact kept remembered reschedule
 
 for _, meta in ipairs({KEYS[1], KEYS[2]}) do
   local m = redis.call('HMGET', meta, 'H', 'h', 'B')
   if m[1] then
-    local seen = tag .. 's:' .. (m[2] or ARGV[1])
-    if tonumber(redis.call('ZSCORE', seen, ARGV[2]) or 0) >= kept then
-      redis.call('ZREM', seen, ARGV[2])
-    end
+    unkeep(ARGV[1], ARGV[2])
     if m[3] == ARGV[2] then
       redis.call('HDEL', meta, 'B')
-      reschedule(ARGV[1])
+    end
+    reschedule(ARGV[1])
+    if m[2] then
+      unkeep(m[2], ARGV[2])
+      reschedule(m[2])
     end
     return 1
   end

@@ -35,9 +35,14 @@ if m[3] and ARGV[6] ~= 'r' then
 end
 local head, place = m[1], queue_state_of(m[1])
 if not place then
+  local hidden = redis.call('HMGET', tag .. 'g:' .. run, 'H', 'h')
+  if hidden[1] and redis.call('ZSCORE', tag .. 's:' .. (hidden[2] or run), ARGV[4]) then
+    return {'accepted', run}
+  end
   return lost(run) and lost_error(run) or {'unknown'}
 end
-if redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), ARGV[4]) then
+local chain = m[2] or run
+if redis.call('ZSCORE', tag .. 's:' .. chain, ARGV[4]) then
   return {'accepted', run}
 end
 if place == '6' then
@@ -47,4 +52,12 @@ if flagged(head, is_closing) then
   return {'later'}
 end
 push(run, ARGV[4], ARGV[5], now, ARGV[7] == 'k')
+if ARGV[7] == 'k' and ARGV[2] ~= chain then -- the sender names a later run if it sends the item again
+  redis.call('ZADD', tag .. 's:' .. ARGV[2], now + kept, ARGV[4])
+  local at = redis.call('ZSCORE', tag .. 'd', ARGV[2])
+  if at then
+    redis.call('ZREM', tag .. 'd', ARGV[2])
+    redis.call('ZADD', tag .. 'G', at, ARGV[2])
+  end
+end
 return {'accepted', run}

@@ -15,14 +15,14 @@
 -- it was read was moved on by somebody else, or by an earlier try. The keys of the
 -- senders are built: a mark is of no use but for its record.
 --
--- Parts: tag intact clock head ready item kept push reschedule outbox lost
+-- Parts: tag intact clock head ready item kept push remembered reschedule outbox lost
 
 local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
 
 -- take_back makes a record and the answered ones before it of its pair fresh again
--- if one of those before it is not settled, and reports whether it is so.
+-- if there is one before it, settled or not, and reports whether there is.
 local function take_back(run, phase, order, to)
-  local answered, unsettled = {}, false
+  local answered, before = {}, false
   if phase == '3' then
     return false
   end
@@ -30,18 +30,16 @@ local function take_back(run, phase, order, to)
   for i = 1, #all, 2 do
     local o, is, _, receiver = read_record(all[i + 1])
     if receiver == to and o <= order then
-      if o < order and is ~= '3' then
-        unsettled = true
-      end
+      before = before or o < order
       if is == '2' then
         table.insert(answered, {all[i], o})
       end
     end
   end
-  for _, r in ipairs(unsettled and answered or {}) do
+  for _, r in ipairs(before and answered or {}) do
     write_record(run, r[1], r[2], '1', now, to)
   end
-  return unsettled
+  return before
 end
 
 -- tell pushes a refusal to the sender, if that has not ended and does not know it. It

@@ -13,7 +13,7 @@
 -- of the chain with it. What a partition keeps for its runs in common goes with the
 -- last of them.
 --
--- Parts: tag intact clock reschedule drop
+-- Parts: tag intact clock kept remembered reschedule drop
 
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
 for _, run in ipairs(runs) do

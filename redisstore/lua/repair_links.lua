@@ -14,7 +14,7 @@
 -- Atomic, because of any number of repairs one may be made, and a run that has ended
 -- must be held back from its purge as soon as it has a record.
 --
--- Parts: tag intact clock head trail reschedule kept outbox records send
+-- Parts: tag intact clock head trail kept remembered reschedule outbox records send
 
 local run = ARGV[2]
 local removes, writes, confirms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -38,9 +38,9 @@ for i = first, first + 3 * writes - 1, 3 do
   end
 end
 local last = first + 3 * writes
-local seen = tag .. 's:' .. (m[2] or run)
+local seen, own = tag .. 's:' .. (m[2] or run), tag .. 's:' .. run
 for i = last, last + confirms - 1 do
-  if m[3] ~= ARGV[i] and tonumber(redis.call('ZSCORE', seen, ARGV[i]) or 0) < kept then
+  if m[3] ~= ARGV[i] and math.max(redis.call('ZSCORE', seen, ARGV[i]) or 0, redis.call('ZSCORE', own, ARGV[i]) or 0) < kept then
     return {'moved'}
   end
 end
@@ -62,8 +62,9 @@ if writes > 0 and queue_state_of(m[1]) then
   redis.call('HSET', meta, 'H', with_flag(m[1], has_rest, true))
 end
 for i = last, last + confirms - 1 do
-  if tonumber(redis.call('ZSCORE', seen, ARGV[i]) or 0) >= kept then
-    redis.call('ZREM', seen, ARGV[i])
+  unkeep(run, ARGV[i])
+  if m[2] then
+    unkeep(m[2], ARGV[i])
   end
   if m[3] == ARGV[i] then
     redis.call('HDEL', meta, 'B')
@@ -75,4 +76,7 @@ if at then
   redis.call('ZADD', KEYS[7], at, run)
 end
 reschedule(run)
+if m[2] then
+  reschedule(m[2])
+end
 return {'ok'}

@@ -18,7 +18,7 @@
 -- number of repairs one may be made: the metadata is compared, field by field, and
 -- is another one afterwards.
 --
--- Parts: tag intact clock head ready park expel trail reschedule
+-- Parts: tag intact clock head ready park expel trail kept remembered reschedule
 
 local meta, run, place, route = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
 local at = 20

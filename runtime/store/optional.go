@@ -114,7 +114,8 @@ type Snapshot struct {
 	// Seen is by chain, which is named after its first run: the ids of accepted
 	// items and when they were accepted.
 	Seen map[event.RunID]map[event.ItemID]time.Time
-	// Kept is by chain: the items of Seen that are remembered until Confirm, sorted.
+	// Kept has the items of Seen that are remembered until Confirm, sorted: by chain, and by the
+	// run named if that is a later one.
 	Kept map[event.RunID][]event.ItemID
 	// Streams is by chain, then by name. Chains without any are absent.
 	Streams map[event.RunID]map[string]StreamState

@@ -21,7 +21,8 @@ local function forget(seen, inbox, now)
 end
 
 -- push accepts an item that has not been seen: inbox and seen in one action. A
--- parked run is made ready, the owner of an owned one is told.
+-- parked run is made ready, the owner of an owned one is told. keep: the sender may send
+-- it again, and the end of the run must ask for that.
 local function push(run, id, item, now, keep)
   local meta = tag .. 'm:' .. run
   local m = redis.call('HMGET', meta, 'H', 'p', 'h', 'c', 'r')
@@ -30,8 +31,9 @@ local function push(run, id, item, now, keep)
   redis.call('RPUSH', inbox, item)
   redis.call('ZADD', seen, keep and now + kept or now, id)
   forget(seen, inbox, now)
-  if place and not flagged(head, has_mail) then
-    head = with_flag(head, has_mail, true)
+  local flags = keep and has_mail + has_rest or has_mail
+  if place and bit.band(string.byte(head, 51), flags) ~= flags then
+    head = with_flag(head, flags, true)
     redis.call('HSET', meta, 'H', head)
   end
   if place == '3' then

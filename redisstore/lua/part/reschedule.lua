@@ -1,9 +1,10 @@
 -- reschedule asks whether anything still holds back a run that has ended: the record
--- that has created it, records of its own, or later runs of its chain.
+-- that has created it, records of its own, items that are remembered under its id until
+-- Confirm, or later runs of its chain.
 local function reschedule(run)
   local at = redis.call('ZSCORE', tag .. 'G', run)
   if not at or redis.call('EXISTS', tag .. 'O:' .. run) == 1 or redis.call('HEXISTS', tag .. 'h', run) == 1
-    or intact('HEXISTS', tag .. 'm:' .. run, 'B') == 1 or intact('HEXISTS', tag .. 'g:' .. run, 'B') == 1 then
+    or intact('HEXISTS', tag .. 'm:' .. run, 'B') == 1 or intact('HEXISTS', tag .. 'g:' .. run, 'B') == 1 or remembers(run) then
     return
   end
   redis.call('ZREM', tag .. 'G', run)

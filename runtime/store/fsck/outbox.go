@@ -121,12 +121,23 @@ func (c *checker) left(sent map[event.ItemID]bool) []left {
 			all = append(all, left{r.Run, r.CreatedBy, true})
 		}
 	}
-	for _, chain := range slices.Sorted(maps.Keys(c.Kept)) {
-		for _, id := range c.Kept[chain] {
-			if at, ok := c.Seen[chain][id]; ok && !sent[id] && c.Now.Sub(at) > late {
-				all = append(all, left{chain, id, false})
+	for _, run := range slices.Sorted(maps.Keys(c.Kept)) {
+		for _, id := range c.Kept[run] {
+			if at, ok := c.Seen[run][id]; ok && !sent[id] && c.Now.Sub(at) > late && !c.sentToLater(run, id) {
+				all = append(all, left{run, id, false})
 			}
 		}
 	}
 	return all
+}
+
+// sentToLater reports whether a later run of a chain remembers an item, too: the confirm of
+// that is the confirm of both.
+func (c *checker) sentToLater(chain event.RunID, id event.ItemID) bool {
+	for run, ids := range c.Kept {
+		if r := c.Runs[run]; r != nil && run != chain && r.Chain == chain && slices.Contains(ids, id) {
+			return true
+		}
+	}
+	return false
 }

@@ -165,7 +165,7 @@ func (c *checker) checkEnded(r *store.RunState) {
 // heldBack reports whether a run that has ended may not be purged, whatever the
 // time.
 func (c *checker) heldBack(r *store.RunState) bool {
-	return r.CreatedBy != "" || len(c.records[r.Run]) > 0 || c.later[r.Run] > 0
+	return r.CreatedBy != "" || len(c.records[r.Run]) > 0 || c.later[r.Run] > 0 || len(c.Kept[r.Run]) > 0
 }
 
 // purgeTime returns when a run that has ended may be purged.

@@ -27,12 +27,31 @@ func (o *Op[R, S]) Deliver(d *store.Deliver) (event.RunID, error) {
 	switch {
 	case seen: // before "ended": what was accepted stays accepted [M2]
 		return s.ID, nil
+	case s.Hidden:
+		return "", refuse(store.ErrRunNotFound)
 	case s.QueueState == store.StateEnded:
 		return "", refuse(&store.TerminalError{Run: s.ID, Status: s.Status})
 	case s.Closing:
 		return "", refuse(store.ErrLater)
 	}
-	return s.ID, o.push(r, &s, d.Item, d.Keep)
+	if err := o.push(r, &s, d.Item, d.Keep); err != nil || !d.Keep || d.Run == s.Chain {
+		return s.ID, err
+	}
+	return s.ID, o.hold(d.Run, d.Item.ID)
+}
+
+// hold keeps a later run of a chain from its purge until Confirm. The sender names that run
+// if it sends the item again, and would be refused if the run were gone. The first run is
+// held by what the chain remembers. [P1]
+func (o *Op[R, S]) hold(run event.RunID, id event.ItemID) error {
+	r, err := o.Tx.Run(run)
+	if err != nil {
+		return err
+	}
+	if err := o.Tx.Remember(run, id, o.Tx.Now().UnixMilli(), true); err != nil {
+		return err
+	}
+	return o.Reschedule(r)
 }
 
 // late reports whether a request arrives after its deadline.
@@ -41,17 +60,19 @@ func (o *Op[R, S]) late(deadline time.Time) bool {
 }
 
 // receiver returns the run that an item is for: the one named, or the latest of its
-// chain. If that is gone, the one named answers for the chain.
+// chain. If that is gone, the one named answers for the chain. A hidden one only says what
+// was accepted.
 func (o *Op[R, S]) receiver(d *store.Deliver) (R, Run[S], error) {
 	var none R
-	r, s, err := o.find(d.Run)
+	r, err := o.Tx.Run(d.Run)
 	if err != nil {
-		return none, s, err
+		return none, Run[S]{}, err
 	}
 	if r == none {
-		return none, s, refuse(store.ErrRunNotFound)
+		return none, Run[S]{}, refuse(store.ErrRunNotFound)
 	}
-	if d.Item.Scope == store.ScopeRun || s.QueueState != store.StateEnded {
+	s := o.Tx.State(r)
+	if d.Item.Scope == store.ScopeRun || s.Hidden || s.QueueState != store.StateEnded {
 		return r, s, nil // a run that has not ended is the latest of its chain
 	}
 	latest, err := o.Tx.Latest(r)

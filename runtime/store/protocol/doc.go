@@ -62,12 +62,15 @@
 //
 // Deliver asks: is the request late; does the run exist (an item for the chain goes to the
 // latest run; if that is gone the run named answers); has the chain accepted the item
-// (then it is accepted again); has the run ended; is it closing.
+// (then it is accepted again); is the run named hidden; has the run ended; is it closing.
+// What the sender may send again is remembered until Confirm by the chain, and by the run
+// named if that is not the first.
 //
 // Mark moves an outbox record on: fresh, answered, settled, gone. If the receiver is
-// unknown while an earlier record of the pair is open, that record and the answered ones
+// unknown and there is an earlier record of the pair, that record and the answered ones
 // before it become fresh again: a failover has lost the receiver, and what created it goes
-// first. A relay says so once per pair and horizon, or the two would take turns for ever. A
+// first; if all before it are settled, the answer is older than they are. A relay says so
+// once per pair and horizon, or the two would take turns for ever. A
 // refusal is told to the sender unless that has ended or knows. Confirm forgets what a
 // settled record left with the receiver.
 //
@@ -83,9 +86,10 @@
 // ready, parked or blocked. When a session is dead is said in package store.
 //
 // Purge removes a run that ended, and was created, a horizon ago, whose retention is over
-// or that was deleted, whose CreatedBy is confirmed, that has no outbox record, and that is
-// not the first of a chain of which later runs are kept. With the first run of a chain go
-// its streams and what it has accepted.
+// or that was deleted, whose CreatedBy is confirmed, that has no outbox record, under whose
+// id no item is remembered until Confirm, and that is not the first of a chain of which
+// later runs are kept. With the first run of a chain go its streams and what it has
+// accepted.
 //
 // # Rules
 //

@@ -41,15 +41,16 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 }
 
 // takeBack makes a record whose receiver does not exist, and the answered ones before it,
-// fresh again, if one of its pair before it is not settled: a failover has lost the
-// receiver, and what created it goes first. It reports whether it did. What is settled was
-// there: its receiver may be purged. [O1]
+// fresh again, if there is a record of its pair before it: a failover has lost the
+// receiver, and what created it goes first. It reports whether it did. A settled record
+// counts, too: what it left keeps its receiver from the purge until Confirm, so the answer
+// is older than the settling, and the record is sent again before anybody is told. [O1]
 func (o *Op[R, S]) takeBack(from R, rec Record) (bool, error) {
 	if rec.Phase == store.PhaseNote {
 		return false, nil
 	}
-	open, err := o.Tx.HasOpenBefore(from, rec)
-	if err != nil || !open {
+	before, err := o.Tx.HasBefore(from, rec)
+	if err != nil || !before {
 		return false, err
 	}
 	now := o.Tx.Now().UnixMilli()
@@ -71,8 +72,31 @@ func (o *Op[R, S]) Confirm(run event.RunID, id event.ItemID) error {
 		return err
 	}
 	s := o.Tx.State(r)
-	if err := o.Tx.Unkeep(s.Chain, id); err != nil || s.CreatedBy == "" || s.CreatedBy != id {
+	if err := o.Tx.Unkeep(s.Chain, id); err != nil {
 		return err
+	}
+	if run == s.Chain {
+		return o.confirm(r, id)
+	}
+	if err := o.Tx.Unkeep(run, id); err != nil {
+		return err
+	}
+	if err := o.confirm(r, id); err != nil {
+		return err
+	}
+	first, err := o.Tx.Run(s.Chain)
+	if err != nil || first == none {
+		return err
+	}
+	return o.Reschedule(first)
+}
+
+// confirm makes a run forget a record that has created it, and lets it be purged if nothing
+// else holds it back.
+func (o *Op[R, S]) confirm(r R, id event.ItemID) error {
+	s := o.Tx.State(r)
+	if s.CreatedBy == "" || s.CreatedBy != id {
+		return o.Reschedule(r)
 	}
 	s.CreatedBy = ""
 	if err := o.schedule(r, &s); err != nil {

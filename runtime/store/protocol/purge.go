@@ -13,7 +13,7 @@ func (o *Op[R, S]) schedule(r R, s *Run[S]) error {
 		return nil
 	}
 	held, err := o.Tx.Held(r)
-	if err != nil || held.Records || held.Later {
+	if err != nil || held.Records || held.Later || held.Kept {
 		return err
 	}
 	s.Purge = s.PurgeTime()

@@ -71,7 +71,8 @@ type InboxTx[R comparable] interface {
 
 	// Seen reports whether a chain has accepted an item.
 	Seen(chain event.RunID, id event.ItemID) (bool, error)
-	// Remember notes that a chain has accepted an item, until Confirm or not.
+	// Remember notes that a chain has accepted an item, until Confirm or not. A later run
+	// of a chain to which such an item was sent remembers it, too, as if it were a chain.
 	Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error
 	// ForgetSeen may forget what the chain of r has accepted before a time, but nothing that
 	// is remembered until Confirm or is in the inbox of r.
@@ -109,9 +110,9 @@ type OutboxTx[R comparable] interface {
 	SetPhase(from R, rec Record, phase store.Phase, now int64) error
 	// RemoveRecord removes a record.
 	RemoveRecord(from R, rec Record) error
-	// HasOpenBefore reports whether an earlier record of the same sender and receiver is
-	// fresh or answered.
-	HasOpenBefore(from R, rec Record) (bool, error)
+	// HasBefore reports whether there is an earlier record of the same sender and receiver,
+	// in whatever phase.
+	HasBefore(from R, rec Record) (bool, error)
 	// Refresh makes the answered ones of those records fresh.
 	Refresh(from R, rec Record, now int64) error
 }
@@ -188,4 +189,5 @@ type PurgeTx[R comparable] interface {
 type Held struct {
 	Records bool // of its outbox, in whatever phase
 	Later   bool // it is the first of a chain, of which a later run is kept
+	Kept    bool // an item is remembered under its id until Confirm
 }

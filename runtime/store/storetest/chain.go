@@ -113,7 +113,7 @@ var chainBehaviors = []behavior{
 					h.ends(what, store.Deliver{Run: l.Run, Item: h.item()}, l.Run, event.StatusContinued)
 					h.accepts(what, store.Deliver{Run: l.Run, Item: i}, l.Run)
 				}
-				_, err := h.store.Deliver(h.ctx, store.Deliver{Run: last.Run, Item: i})
+				_, err := h.store.Deliver(h.ctx, store.Deliver{Run: last.Run, Item: h.item()})
 				h.is("deliver to the run that is gone", err, store.ErrRunNotFound)
 			})
 		}
@@ -252,6 +252,7 @@ var chainPurgeBehaviors = []behavior{
 		h.deliver(runs[2].Run)
 		h.consumeAndFinish(runs[2], h.own(h.session(), runs[2]))
 		h.clock.Advance(long)
+		h.confirm(runs[0].Run, i.ID)
 		for range runs {
 			h.purge(100)
 		}

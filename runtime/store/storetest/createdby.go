@@ -146,6 +146,69 @@ var createdByBehaviors = []behavior{
 			h.gone(l.Run)
 		}
 	}},
+	{"P1_ARunIsNotPurgedWhileAnItemIsRememberedUntilConfirm", func(h *harness) {
+		for _, hidden := range []bool{false, true} {
+			l := h.createdBy("", keep(long))
+			fence := h.own(h.session(), l)
+			kept := []store.Item{h.item(), h.item()}
+			for _, i := range kept {
+				h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+			}
+			h.consumeAndFinish(l, fence)
+			if hidden {
+				h.check("delete", h.delete(l.Run))
+			}
+			h.clock.Advance(2 * long)
+			for _, i := range kept {
+				h.unchanged("a purge before the confirm", func() { h.equal("next purge", h.purged(0), time.Time{}) })
+				h.unchanged("the same item", func() { h.accepts("again", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run) })
+				h.confirm(l.Run, i.ID)
+			}
+			h.purged(1)
+			h.gone(l.Run)
+		}
+	}},
+	{"P1_ARunWhoseItemsAreConfirmedEarlyIsKeptForItsRetention", func(h *harness) {
+		l := h.createdBy("", keep(long))
+		fence := h.own(h.session(), l)
+		i := h.item()
+		h.accepts("that is kept", store.Deliver{Run: l.Run, Item: i, Keep: true}, l.Run)
+		h.consumeAndFinish(l, fence)
+		h.confirm(l.Run, i.ID)
+		h.equal("next purge", h.purged(0), h.clock.Now().Add(long))
+		h.clock.Advance(long)
+		h.purged(1)
+	}},
+	{"P1_ALaterRunOfAChainIsNotPurgedWhileItsItemsAreRemembered", func(h *harness) {
+		runs := h.chain(3)
+		last := h.own(h.session(), runs[2])
+		i, other := h.item(), h.item()
+		for range 2 {
+			h.accepts("that is kept, to a run that has continued", store.Deliver{Run: runs[1].Run, Item: i, Keep: true}, runs[2].Run)
+			h.accepts("that is kept, to the last run", store.Deliver{Run: runs[2].Run, Item: other, Keep: true}, runs[2].Run)
+		}
+		h.consumeAndFinish(runs[2], last)
+		h.clock.Advance(2 * store.DefaultRetention)
+		held := func(what string) {
+			h.unchanged("a purge before "+what, func() { h.equal("next purge", h.purged(0), time.Time{}) })
+		}
+		held("both confirms")
+		h.unchanged("the same item", func() {
+			h.accepts("again", store.Deliver{Run: runs[1].Run, Item: i, Keep: true}, runs[2].Run)
+		})
+		h.confirm(runs[2].Run, other.ID)
+		h.purged(1)
+		h.gone(runs[2].Run)
+		held("the other confirm")
+		h.confirm(runs[1].Run, i.ID)
+		h.equal("kept", h.inspect().Kept, map[event.RunID][]event.ItemID(nil))
+		for range 2 { // the first run may go with another purge
+			h.purge(100)
+		}
+		h.gone(runs[1].Run)
+		h.gone(runs[0].Run)
+		h.equal("seen", h.inspect().Seen, map[event.RunID]map[event.ItemID]time.Time(nil))
+	}},
 	{"P1_ARunIsPurgedWhenNothingHoldsItBackAnyMore", func(h *harness) {
 		creator := h.ids.Item()
 		l := h.createdBy(creator, keep(long))

@@ -11,7 +11,8 @@ var deleteBehaviors = []behavior{
 	{"DeleteHidesTheRunAtOnce", func(h *harness) {
 		l, s, fence, i, end := h.finished()
 		h.check("delete", h.delete(l.Run))
-		h.findsNone(l, s, fence, i, end)
+		h.findsNone(l, s, fence, end)
+		h.unchanged("what was accepted", func() { h.accepts("again", store.Deliver{Run: l.Run, Item: i}, l.Run) })
 		h.equal("hidden", h.inspect().Runs[l.Run].Hidden, true)
 	}},
 	{"DeleteLeavesTheRunToThePurge", func(h *harness) {

@@ -66,7 +66,8 @@
 //   - Deliver is answered for the last run of a chain. If that was deleted or purged,
 //     it is answered for the run named; ids of runs that are gone find nothing.
 //   - What an outbox sends is remembered until Confirm, however it was accepted
-//     later. An item that is sent again with or without Keep changes nothing.
+//     later. An item that is sent again with or without Keep changes nothing. A run that
+//     was deleted still says that its chain has accepted an item.
 //   - Marking an Unknown receiver leaves fresh records as they are, also their
 //     time, and lets a note go.
 //   - What is said of streams that makes no sense fails the whole call, and writes

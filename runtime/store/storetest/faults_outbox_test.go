@@ -78,7 +78,7 @@ var outboxFaults = map[string]fault{
 			m.Unknown = false
 			return true
 		})},
-	"an unknown receiver is never an answer": {"AnUnknownReceiverIsAnAnswerIfNothingBeforeIsOpen",
+	"an unknown receiver is never an answer": {"AnUnknownReceiverIsAnAnswerIfThereIsNothingBefore",
 		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool { return !m.Unknown })},
 	"an unknown receiver is no reason to let a note go": {"AnUnknownReceiverLetsANoteGo",
 		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool {

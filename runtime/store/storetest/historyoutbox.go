@@ -177,8 +177,10 @@ func (h *history) drawConfirm(t *rapid.T) {
 		if r.CreatedBy != "" {
 			all = append(all, left{r.Run, r.CreatedBy})
 		}
-		for _, id := range slices.Sorted(maps.Keys(h.m.kept[r.Chain])) {
-			all = append(all, left{r.Run, id})
+		for _, name := range slices.Compact([]event.RunID{r.Chain, r.Run}) {
+			for _, id := range slices.Sorted(maps.Keys(h.m.kept[name])) {
+				all = append(all, left{r.Run, id})
+			}
 		}
 	}
 	c := rapid.SampledFrom(all).Draw(t, "record")

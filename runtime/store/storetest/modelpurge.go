@@ -34,7 +34,7 @@ func (m *model) heldBack(r *modelRun) bool {
 			return true
 		}
 	}
-	return r.CreatedBy != "" || slices.ContainsFunc(m.outbox, func(o store.Outgoing) bool { return o.From == r.Run })
+	return r.CreatedBy != "" || len(m.kept[r.Run]) > 0 || slices.ContainsFunc(m.outbox, func(o store.Outgoing) bool { return o.From == r.Run })
 }
 
 // purges returns the runs that have ended and that nothing holds back, those that

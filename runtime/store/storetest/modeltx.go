@@ -294,14 +294,14 @@ func (m *model) RemoveRecord(from *modelRun, rec protocol.Record) error {
 func (m *model) before(from *modelRun, rec protocol.Record) []event.ItemID {
 	var ids []event.ItemID
 	for _, o := range m.outbox[:m.record(from.Run, rec.ID)] {
-		if o.From == from.Run && o.To == rec.To && o.Phase != store.PhaseNote {
+		if o.From == from.Run && o.To == rec.To {
 			ids = append(ids, o.ID)
 		}
 	}
 	return ids
 }
 
-func (m *model) HasOpenBefore(from *modelRun, rec protocol.Record) (bool, error) {
+func (m *model) HasBefore(from *modelRun, rec protocol.Record) (bool, error) {
 	return len(m.before(from, rec)) > 0, nil
 }
 
@@ -377,6 +377,7 @@ func (m *model) Held(r *modelRun) (protocol.Held, error) {
 	return protocol.Held{
 		Records: slices.ContainsFunc(m.outbox, func(o store.Outgoing) bool { return o.From == r.Run }),
 		Later:   slices.ContainsFunc(m.sorted(), func(o *modelRun) bool { return o.Chain == r.Run && o != r }),
+		Kept:    len(m.kept[r.Run]) > 0,
 	}, nil
 }
 

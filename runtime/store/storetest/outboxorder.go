@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/store"
@@ -103,25 +102,38 @@ var outboxOrderBehaviors = []behavior{
 		)
 		h.phases("after all marks", l, store.PhaseFresh, store.PhaseAnswered, store.PhaseNote)
 	}},
-	{"AnUnknownReceiverIsAnAnswerIfNothingBeforeIsOpen", func(h *harness) {
-		for _, before := range []store.Phase{0, store.PhaseNote} {
-			s := h.session()
-			l, fence := h.startOwned(s)
-			a := h.newSend(h.runID())
-			b, c := h.newSend(a.To), h.newSend(a.To)
-			h.send(l, fence, a, b, c, h.newSend(h.runID()))
-			h.settled(l, before, a)
+	{"AnUnknownReceiverIsAnAnswerIfThereIsNothingBefore", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		a := h.newSend(h.runID())
+		b, c := h.newSend(a.To), h.newSend(a.To)
+		h.send(l, fence, a, b, c, h.newSend(h.runID()))
+		h.settled(l, 0, a)
+		refusal := h.item()
+		mark := store.Mark{From: l.Run, ID: b.ID, Phase: store.PhaseFresh, Refusal: &refusal, Unknown: true}
+		h.marks(mark)
+		h.equal("inbox of the sender", h.load(l.Run).Inbox, []store.Item{refusal})
+		mark.Phase, mark.Refusal = store.PhaseAnswered, nil
+		h.marks(mark)
+		h.phases("after two answers", l, store.PhaseNote, store.PhaseFresh, store.PhaseFresh)
+	}},
+	{"O1_AnUnknownReceiverAfterASettledRecordIsNoAnswer", func(h *harness) {
+		for range 2 { // of two pairs, one after the other
+			l, _, pair := h.sender(4)
+			h.settled(l, store.PhaseNote, pair[2], pair[0])
 			refusal := h.item()
-			mark := store.Mark{From: l.Run, ID: b.ID, Phase: store.PhaseFresh, Refusal: &refusal, Unknown: true}
+			mark := store.Mark{From: l.Run, ID: pair[3].ID, Phase: store.PhaseFresh, Refusal: &refusal, Unknown: true}
+			h.unchanged("a mark after two notes", func() { h.marks(mark) })
+			h.settled(l, 0, pair[0])
+			h.unchanged("a mark after a note and a fresh record", func() { h.marks(mark) })
+			h.settled(l, 0, pair[1])
+			h.unchanged("a mark after a note", func() { h.marks(mark) })
+			mark.Unknown = false // the relay has tried it again
 			h.marks(mark)
 			h.equal("inbox of the sender", h.load(l.Run).Inbox, []store.Item{refusal})
-			mark.Phase, mark.Refusal = store.PhaseAnswered, nil
-			h.marks(mark)
-			want := []store.Phase{store.PhaseNote, store.PhaseFresh, store.PhaseFresh}
-			if before == store.PhaseNote {
-				want = slices.Insert(want, 0, store.PhaseNote)
-			}
-			h.phases("after two answers", l, want...)
+			h.settled(l, 0, pair[2])
+			h.mark(l, store.PhaseAnswered, pair[3])
+			h.mark(l, store.PhaseNote, pair[3])
+			h.equal("records", h.inspect().Outbox, []store.Outgoing(nil))
 		}
 	}},
 	{"O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore", func(h *harness) {

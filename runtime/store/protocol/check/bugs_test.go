@@ -26,7 +26,9 @@ type liar struct {
 	early    bool // NextDue says that some run is due before all others
 	noBlock  bool // SetBlockers does not
 	noTried  bool // Blockers says none
-	noOpen   bool // HasOpenBefore says no
+	noOpen   bool // HasBefore says no
+	noNotes  bool // HasBefore does not count what is settled
+	noKept   bool // Held does not know what is remembered
 	noUnkeep bool // Unkeep does not
 	phase    func(store.Phase) (as store.Phase, old bool)
 	insert   func(event.ItemID) event.ItemID
@@ -125,7 +127,9 @@ func (l *liar) Held(r uint8) (protocol.Held, error) {
 	if l.noHeld {
 		return protocol.Held{}, nil
 	}
-	return l.tx.Held(r)
+	held, err := l.tx.Held(r)
+	held.Kept = held.Kept && !l.noKept
+	return held, err
 }
 
 func (l *liar) NextDue() (int64, error) {
@@ -148,11 +152,23 @@ func (l *liar) Blockers(r uint8) ([]uint8, error) {
 	return l.tx.Blockers(r)
 }
 
-func (l *liar) HasOpenBefore(from uint8, rec protocol.Record) (bool, error) {
+func (l *liar) HasBefore(from uint8, rec protocol.Record) (bool, error) {
 	if l.noOpen {
 		return false, nil
 	}
-	return l.tx.HasOpenBefore(from, rec)
+	if l.noNotes {
+		return l.hasOpenBefore(from, rec), nil
+	}
+	return l.tx.HasBefore(from, rec)
+}
+
+func (l *liar) hasOpenBefore(from uint8, rec protocol.Record) bool {
+	for _, o := range l.tx.p.outbox[:l.tx.find(from, rec.ID)] {
+		if o.from == from && runIDs[o.to] == rec.To && o.phase != store.PhaseNote {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *liar) Unkeep(chain event.RunID, id event.ItemID) error {
@@ -237,7 +253,9 @@ var traded = []struct {
 	{"O2 what was answered counts as settled", trade2, liar{phase: settledAtOnce}.bug()},
 	{"O2 nothing waits for a horizon", trade2, liar{phase: oldAtOnce}.bug()},
 	{"O2 Confirm forgets nothing", trade0, liar{noUnkeep: true}.bug()},
-	{"P1 nobody knows what has created a run", trade3, liar{insert: unborn}.bug()},
+	{"O1 what is settled does not count", trade3, liar{noNotes: true}.bug()},
+	{"P1 a run is purged that remembers an item", trade1, liar{noKept: true}.bug()},
+	{"P1 nobody knows what has created a run", trade4, liar{insert: unborn}.bug()},
 	{"P1 a run is purged before its records", trade1, liar{noHeld: true}.bug()},
 }
 

@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"flag"
-	"strings"
 	"testing"
 )
 
@@ -61,20 +60,5 @@ func found(t *testing.T, in string, res result) {
 	t.Logf("in %s: %s", in, res)
 	if len(res.trace) == 0 {
 		t.Errorf("the counterexample has no steps")
-	}
-}
-
-// What a configuration excludes, doc.go says. The day on which the kernel excludes it, this
-// test fails, and the configuration belongs to the others.
-func TestCheck_ShowsWhatTheKernelLeavesToTime(t *testing.T) {
-	if !*full {
-		t.Skip("takes a minute: run with -full")
-	}
-	for _, c := range []trade{{name: "purge", crash: 1, forgets: true}, {name: "stall", fails: true, stands: true}} {
-		res := explore(c.model(bug{}), fullStates)
-		t.Log(c.name, res)
-		if !strings.Contains(res.wrong, "a record was refused") {
-			t.Errorf("%s: found %q, want that a record was refused", c.name, res.wrong)
-		}
 	}
 }

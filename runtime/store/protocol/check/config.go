@@ -37,6 +37,7 @@ var (
 	trade0 = trade{name: "outbox-quiet", short: 20_000}
 	trade1 = trade{name: "outbox", crash: 1}
 	trade2 = trade{name: "outbox-failover", crash: 1, fails: true, short: 12_000}
-	trade3 = trade{name: "outbox-purge", forgets: true} // with what doc.go says
-	trades = []trade{trade0, trade1, trade2}
+	trade3 = trade{name: "outbox-stall", fails: true}
+	trade4 = trade{name: "outbox-start", alone: true, crash: 1}
+	trades = []trade{trade0, trade1, trade2, trade3, trade4}
 )

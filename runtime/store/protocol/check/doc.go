@@ -47,17 +47,12 @@
 //
 // # What the checker found
 //
-// Two ways lead to a refusal that is told to the sender although the receiver has, or will
-// have, what was sent. Nothing is lost and nothing takes effect twice. Both need a relay that
-// stands still, as a rule for most of a horizon, and the kernel leaves them to time; a test
-// with -full shows them. The other configurations exclude them.
-//
-//   - A run is purged while its chain remembers an item until Confirm: Held does not ask for
-//     it. If the item was delivered, and not marked, a horizon before the purge, the next relay
-//     finds no receiver.
-//   - A relay finds no receiver, because a failover has lost it, and stands still before it
-//     marks the record as Unknown. Meanwhile the earlier record is settled, which creates the
-//     receiver again: now no earlier record is open, and the mark is a refusal.
+// Two ways led to a refusal that was told to the sender although the receiver had, or would
+// have, what was sent: both needed a relay that stands still for most of a horizon. A run
+// was purged while its chain remembered an item until Confirm, and the next relay found no
+// receiver. And a relay found no receiver, because a failover had lost it, and marked the
+// record as Unknown after the earlier record was settled, which had created the receiver
+// again. The kernel excludes both; the seeded bugs restore them.
 //
 // # Bounds
 //

@@ -37,11 +37,7 @@ type trade struct {
 	short int
 	crash uint8 // of relays
 	fails bool  // each partition has a failover
-	// stands: a relay may stand still between the answer that the receiver does not exist
-	// and the mark that says so.
-	stands bool
-	// forgets: the receiver may be purged while it remembers an item until Confirm.
-	forgets bool
+	alone bool  // R0 sends no message, and R1 ends without one
 }
 
 // order orders relays.
@@ -134,6 +130,9 @@ type tryExchange func(l label, fault bool, f func(n *exchange) string)
 func (m *exchanges) executes(s exchange, try tryExchange) {
 	if x := &s.sender.runs[0]; x.there && x.place == store.StateOwned {
 		l := [...]label{1: say("R0: commits that it starts R1"), 2: say("R0: commits that it sends R1 a message"), 3: say("R0: ends")}[x.n]
+		if m.alone && x.n == 2 {
+			l = say("R0: ends")
+		}
 		try(l, false, func(n *exchange) string { return m.executeSender(&n.sender) })
 	}
 	if x := &s.receiver.runs[1]; x.place == store.StateReady {
@@ -152,9 +151,6 @@ func (m *exchanges) executes(s exchange, try tryExchange) {
 		l.note = side.name
 		try(l, false, func(n *exchange) string {
 			before := *side.p(n)
-			if before.kept[1] != 0 && !m.trade.forgets {
-				return skip
-			}
 			wrong, purged := m.purge(side.p(n))
 			if wrong == "" && !purged {
 				return skip
@@ -187,10 +183,10 @@ func (m *exchanges) commits(p *partition, c store.Commit, k kind) string {
 
 func (m *exchanges) executeSender(p *partition) string {
 	c := store.Commit{Run: runIDs[1]}
-	switch p.runs[0].n {
-	case 1:
+	switch n := p.runs[0].n; {
+	case n == 1:
 		c.Send = []store.Send{{ID: itemIDs[start], To: runIDs[2]}}
-	case 2:
+	case n == 2 && !m.alone:
 		c.Send = []store.Send{{ID: itemIDs[message], To: runIDs[2]}}
 	default:
 		if p.runs[0].unread > 0 {
@@ -205,6 +201,9 @@ func (m *exchanges) executeSender(p *partition) string {
 func (m *exchanges) executeReceiver(p *partition) string {
 	x := &p.runs[1]
 	_, wrong := m.claim(p, 1, 1, 1)
+	if m.alone {
+		return firstOf(wrong, m.commits(p, store.Commit{Run: runIDs[2], Effect: store.EffectFinish, Status: event.StatusCompleted}, runCompleted))
+	}
 	if x.unread == 0 {
 		return firstOf(wrong, m.commits(p, store.Commit{Run: runIDs[2], Effect: store.EffectPark}, waitBegan))
 	}
@@ -299,9 +298,6 @@ func (m *exchanges) carry(n *exchange, i int) (wrong string) {
 		*r = relay{}
 	case errors.Is(err, store.ErrRunNotFound):
 		r.unknown, r.refused = true, true
-		if !m.stands {
-			return firstOf(wrong, m.mark(n, i))
-		}
 	case err != nil:
 		r.refused = true
 	}
@@ -366,14 +362,14 @@ func (m *exchanges) check(s exchange) string {
 			return "a record was settled, and its effect is nowhere [O2]"
 		}
 	}
-	if x := &s.sender.runs[0]; !x.there && (p.created[1] == 0 || sent == 0) {
+	if x := &s.sender.runs[0]; !x.there && (p.created[1] == 0 || sent == 0 && !m.alone) {
 		return "the sender was purged, and an effect of it is nowhere [P1]"
 	}
 	return ""
 }
 
 func (m *exchanges) goal(s exchange) bool {
-	return !s.sender.runs[0].there && !s.receiver.runs[1].there && s.receiver.created[1] == 1 && s.receiver.taken>>message&1 == 1
+	return !s.sender.runs[0].there && !s.receiver.runs[1].there && s.receiver.created[1] == 1 && (m.alone || s.receiver.taken>>message&1 == 1)
 }
 
 // normalize counts time backwards from the present: what is older than two horizons is as

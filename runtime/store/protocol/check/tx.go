@@ -285,9 +285,9 @@ func (t *tx) RemoveRecord(from uint8, rec protocol.Record) error {
 	return nil
 }
 
-func (t *tx) HasOpenBefore(from uint8, rec protocol.Record) (bool, error) {
+func (t *tx) HasBefore(from uint8, rec protocol.Record) (bool, error) {
 	for _, o := range t.p.outbox[:t.find(from, rec.ID)] {
-		if o.from == from && runIDs[o.to] == rec.To && o.phase != store.PhaseNote {
+		if o.from == from && runIDs[o.to] == rec.To {
 			return true, nil
 		}
 	}
@@ -335,6 +335,7 @@ func (t *tx) SetBlockers(r uint8, all []uint8) {
 }
 
 func (t *tx) Held(r uint8) (held protocol.Held, _ error) {
+	held.Kept = t.p.kept[r-1] != 0
 	for _, o := range t.p.outbox {
 		held.Records = held.Records || o.phase != 0 && o.from == r
 	}

@@ -1,0 +1,11 @@
+-- remembers reports whether an item is remembered under the id of a run until Confirm.
+local function remembers(run)
+  return (intact('ZCOUNT', tag .. 's:' .. run, kept, '+inf') or 0) > 0
+end
+
+-- unkeep forgets one of them.
+local function unkeep(run, id)
+  if tonumber(redis.call('ZSCORE', tag .. 's:' .. run, id) or 0) >= kept then
+    redis.call('ZREM', tag .. 's:' .. run, id)
+  end
+end
