@@ -43,7 +43,8 @@ func TestPurge_ReleasesTheFirstRunOfAChainWithItsLast(t *testing.T) {
 	last.commit(end)
 	a.clock.Advance(time.Hour)
 	for what, do := range map[string]func() error{
-		"its birth is not confirmed": func() error { return a.Confirm(ctx, c.Run, "birth") },
+		"its creation is not confirmed": func() error { return a.Confirm(ctx, c.Run, "birth") },
+		"it remembers an item":          func() error { return a.Confirm(ctx, c.Run, "hello") },
 		"it has a record in the outbox": func() error {
 			var marks []store.Mark
 			for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
