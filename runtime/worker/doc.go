@@ -24,6 +24,12 @@
 // env: the store, the clock, the log, the configuration, and how far the worker is with
 // its end.
 //
+// A run loop is a state machine with parts of its own, none of which knows it. The execution
+// is the run in memory; the tenure is the claim under which it is worked on, and logEnd how
+// far its log is durable. The inbox takes what others have sent, stepping begins attempts and
+// records what comes of them, and the draft makes the next commit of what has happened. What
+// a part cannot decide it returns; the loop changes its state.
+//
 // handle.go has the reaction of a run loop to each input, in the order in which it looks
-// for work.
+// for work; oncommit.go that to the answer of a commit.
 package worker

@@ -56,9 +56,9 @@ func (t *runLoop) handle(in *input) {
 	case inputLoaded:
 		t.onLoaded(in.loaded)
 	case inputUnread:
-		t.unread.wanted = t.state != stateAway // also while the log is read: the read may have been before it
+		t.inbox.wanted = t.state != stateAway // also while the log is read: the read may have been before it
 	case inputStep:
-		t.onStep(in.attempt, &in.attempt.outcome)
+		t.onStep(in.attempt)
 	case inputCommitted:
 		t.onCommitted(in.commit)
 	case inputLost:
@@ -77,7 +77,9 @@ func (t *runLoop) handle(in *input) {
 	case inputGiveWay:
 		t.onGiveWay()
 	case inputTurnOver:
-		t.onTurnOver(in.turn)
+		if t.state != stateAway {
+			t.suspicion.over(in.turn)
+		}
 	case inputTick:
 		t.alarm.at = time.Time{}
 	}
@@ -93,12 +95,14 @@ func (t *runLoop) onClaimed(c *claimed) {
 		t.forget() // another claim of the same run was faster: this one is over
 		return
 	}
-	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.news.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
+	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.draft.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
 		c.Recoveries < t.suspectAfter() // a suspect waits for its turn
-	t.route, t.workflowID, t.partition, t.session = c.Route, c.WorkflowID, c.partition, c.session
-	t.fence, t.recoveries, t.since = c.Fence, c.Recoveries, t.clock.Now()
-	t.unread.refused, t.unread.rereads, t.unread.caughtUp, t.claimSeq = 0, 0, false, c.seq
-	t.turn, t.blamed, t.exempt = 0, false, store.ExemptUnchanged
+	t.tenure = tenure{
+		route: c.Route, workflowID: c.WorkflowID, partition: c.partition, lease: t.leases[c.partition], session: c.session,
+		fence: c.Fence, recoveries: c.Recoveries, since: t.clock.Now(), claimSeq: c.seq,
+	}
+	t.inbox.refused, t.inbox.rereads, t.inbox.caughtUp = 0, 0, false
+	t.suspicion.reset()
 	t.setName(c.Route.Workflow)
 	if t.stopping.Load() || t.runs.closedTo(&t.inputs) && c.Recoveries < t.suspectAfter() {
 		t.state = stateNew
@@ -109,17 +113,17 @@ func (t *runLoop) onClaimed(c *claimed) {
 		t.state = stateLive
 		// A read that was under way when the run left is not answered any more, and
 		// mail may have been announced while this claim waited for that.
-		t.unread.wanted, t.unread.loading = t.unread.wanted || c.Mail, false
+		t.inbox.wanted, t.inbox.loading = t.inbox.wanted || c.Mail, false
 		return
 	}
 	t.forget()
 	t.n, t.seq, t.last, t.bytes = c.N, c.Seq, c.Last, c.Bytes
 	if t.suspected(c.Recoveries) {
 		t.state = stateWaiting
-		t.runs.lineUp(&t.inputs, t.turnTime())
+		t.runs.lineUp(&t.inputs, t.suspicion.turnTime())
 		return
 	}
-	t.readClaimed(c.Loaded)
+	t.read(c.Loaded)
 }
 
 func (t *runLoop) onLoaded(l *load) {
@@ -136,12 +140,19 @@ func (t *runLoop) onLoaded(l *load) {
 		t.state, t.inflight = stateLive, nil // a commit under way was for what was known before
 		t.block(l.got.Err)
 	case l.inbox:
-		t.unread.loading = false
+		t.inbox.loading = false
 		if t.state == stateLive {
-			t.takeItems(l.got.Inbox)
+			t.block(t.inbox.takeItems(l.got.Inbox))
 		}
 	case t.state == stateLoading:
 		t.replay(&l.got)
+	}
+}
+
+// onStep records what came of an attempt, unless the run was lost.
+func (t *runLoop) onStep(a *attempt) {
+	if t.state == stateLive {
+		t.block(t.stepping.record(a, &a.outcome))
 	}
 }
 
@@ -152,7 +163,7 @@ func (t *runLoop) onStop() {
 	case stateNew, stateLoading, stateWaiting:
 		t.lose(&t.fence)
 	case stateLive:
-		t.endAttempts()
+		t.stepping.end()
 	}
 }
 
@@ -179,94 +190,75 @@ func (t *runLoop) advance() {
 	// Without a live lease nothing new is committed; but a run that must leave
 	// may: its fence tells whether it still can.
 	if t.inflight == nil && (t.alive() || t.stopping.Load()) {
-		if t.start != nil {
-			t.create()
-		} else {
-			t.commitNext()
-		}
+		t.commitNext()
 	}
 	if t.state == stateLive {
 		t.setAlarm()
 	}
 }
 
+// takeTurn begins with the code of a suspect, once the store knows whether that counts.
+func (t *runLoop) takeTurn() {
+	if t.inflight != nil || !t.alive() {
+		return
+	}
+	switch mine, begins := t.suspicion.takeTurn(); {
+	case begins:
+		t.read(nil)
+	case mine:
+		c := t.draft.newCommit(0)
+		c.req.Exempt = store.ExemptOff
+		t.send(c)
+	}
+}
+
 // proceed does what needs no commit.
 func (t *runLoop) proceed() {
-	if len(t.under.held) > 0 && t.alive() {
-		held := t.under.held
-		t.under.held = nil
-		for _, a := range held {
-			t.launch(a)
-		}
-	}
-	if len(t.unread.pending) > 0 {
-		t.applyPending()
+	t.stepping.resume()
+	if len(t.inbox.pending) > 0 {
+		t.block(t.inbox.applyPending())
 	}
 	if t.run != nil {
 		t.move()
 	}
-	if t.unread.wanted && !t.unread.loading && len(t.unread.pending) == 0 && t.blocked == nil {
-		t.readInbox()
+	if t.inbox.wanted && !t.inbox.loading && len(t.inbox.pending) == 0 && t.blocked == nil {
+		t.inbox.reread()
+		t.loader.load(&load{by: &t.inputs, run: t.id, fence: t.fence, inbox: true, partition: t.partition})
 	}
 }
 
 // move lets timers fire and steps start, and collects what happened.
 func (t *runLoop) move() {
-	if t.blocked == nil && !t.run.Ended() && t.run.Err() == nil {
-		t.limitLog()
+	if t.goesOn() {
+		t.limitLog(t.size)
 	}
-	if t.blocked == nil && !t.run.Ended() && t.run.Err() == nil {
-		t.begin()
+	if t.goesOn() {
+		t.begin(t.inbox.caughtUp || !t.inbox.hasUnread())
 		t.fireDue()
-		t.startSteps()
+		t.block(t.stepping.start())
 	}
 	if err := t.run.Err(); err != nil {
 		t.block(err)
 		return
 	}
-	if news := t.run.Take(); len(t.news.unsaved) == 0 {
-		t.news.unsaved = news
-	} else {
-		t.news.unsaved = append(t.news.unsaved, news...)
-	}
+	t.draft.add(t.run.Take())
 	if t.run.Ended() {
 		t.blocked = nil // what was under way has brought it to its end all the same
 	}
 	for _, op := range t.run.Cancels() {
-		t.under.cancels = append(t.under.cancels, op.Ref)
+		t.stepping.cancels = append(t.stepping.cancels, op.Ref)
 	}
 }
 
-// overdue is how often a run loop looks again at what was due and could not be done.
-const overdue = 20 * time.Millisecond
-
-// lookAgain bounds how long a run loop trusts an alarm: the clock may be set, or the
-// machine may sleep.
-const lookAgain = time.Minute
-
-// setAlarm wakes the run loop when something in it is due while it is kept busy by
-// something else.
+// setAlarm wakes the run loop when something in it is due.
 func (t *runLoop) setAlarm() {
-	if t.state != stateLive || t.run == nil {
-		return
-	}
-	if t.leaving() {
-		t.clearAlarm() // it is the store that wakes it
-		return
-	}
-	due := t.run.Fold().Due()
-	if due.Equal(t.alarm.at) {
-		return
-	}
-	t.clearAlarm()
-	if due.IsZero() || t.run.Ended() {
-		return
-	}
-	// What is due already waits for something else, such as a slot.
-	wait := min(max(due.Sub(t.clock.Now()), overdue), t.lookAgain)
-	t.alarm.at = due
-	t.alarm.stop = t.clock.AfterFunc(wait, func() { t.post(input{kind: inputTick}) })
-	if wait > overdue && !t.clock.Now().Before(due) {
-		t.post(input{kind: inputTick}) // the clock has jumped in between
+	switch {
+	case t.run == nil:
+	case t.leaving():
+		t.alarm.clear() // it is the store that wakes it
+	case t.run.Ended():
+		t.alarm.set(time.Time{})
+	default:
+		t.alarm.set(t.run.Fold().Due())
 	}
 }

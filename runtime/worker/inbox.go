@@ -10,15 +10,53 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// readInbox asks for the inbox. One read at a time: recent then holds all items
+// inbox takes the items in the inbox of a run into its log.
+type inbox struct {
+	*execution
+	unread
+	refusals []store.Publication // of questions that were taken, to publish
+}
+
+// unread is the state of the inbox: the items that the run has not seen, and those that it
+// has taken.
+type unread struct {
+	taken      []event.ItemID            // applied, not confirmed as removed from the inbox
+	recent     map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
+	pending    []store.Item              // read from the inbox, and not applied yet
+	read       extent                    // of taken: what events were made of
+	logged     map[event.ItemID]bool     // while the inbox of a run that was read is applied: what is in its log
+	late       []event.ItemID            // came when the code had ended
+	lateWrites []event.Event             // of these: what steps have done to streams
+	carried    []event.Event             // of these: what the run that it continues as is given
+	caughtUp   bool                      // what the inbox held at the claim was taken
+	wanted     bool                      // the inbox has something new
+	loading    bool
+	refused    int // times in a row that the inbox kept the run from leaving
+	rereads    int // of the inbox since the code ended, with no commit that could have ended the run
+}
+
+// forget drops what was read, but not how often the inbox has kept the run here.
+func (b *inbox) forget() {
+	b.unread, b.refusals = unread{refused: b.refused, rereads: b.rereads}, nil
+}
+
+// saved notes that a commit is durable, and whether the inbox holds more.
+func (b *inbox) saved(c *commit, more bool) {
+	b.taken = b.taken[c.took:]
+	b.read.items, b.read.bytes = b.read.items-c.read.items, b.read.bytes-c.read.bytes
+	b.refusals = b.refusals[c.told:]
+	b.refused = 0
+	b.wanted = b.wanted || more
+}
+
+// reread notes that the inbox is read. One read at a time: recent then holds all items
 // that were applied but may still be in what is read.
-func (t *runLoop) readInbox() {
-	t.unread.wanted, t.unread.loading = false, true
-	t.unread.recent = make(map[event.ItemID]struct{}, len(t.unread.taken))
-	for _, id := range t.unread.taken {
-		t.unread.recent[id] = struct{}{}
+func (b *inbox) reread() {
+	b.wanted, b.loading = false, true
+	b.recent = make(map[event.ItemID]struct{}, len(b.taken))
+	for _, id := range b.taken {
+		b.recent[id] = struct{}{}
 	}
-	t.loader.load(&load{by: t, run: t.id, fence: t.fence, inbox: true, partition: t.partition})
 }
 
 // The limits of what is taken from the inbox and is not confirmed as removed from it. What
@@ -29,72 +67,43 @@ const (
 	takenBytes = commitBytes / 4
 )
 
-// takeItems takes over what a read of the inbox has found, as far as there is room for it.
-func (t *runLoop) takeItems(items []store.Item) {
-	if t.run != nil && t.run.Ended() {
-		t.unread.rereads++
-	}
-	t.unread.pending = items
-	t.applyPending()
-}
-
-// applyPending moves items that were read into the log, in order, as far as there is room.
-// What gives no event needs none, so that whatever waits here waits for a commit.
-func (t *runLoop) applyPending() {
-	for len(t.unread.pending) > 0 && t.unread.read.items < takenItems && t.unread.read.bytes < takenBytes {
-		if !t.applyNext() {
-			t.unread.pending = nil
-		}
-	}
-	if len(t.unread.pending) == 0 {
-		t.unread.pending, t.unread.logged, t.unread.caughtUp = nil, nil, true
-	}
-}
-
-// hasMail reports whether the inbox is known to hold something that the run has not seen,
-// or may do so.
-func (t *runLoop) hasUnread() bool {
-	return t.unread.wanted || t.unread.loading || len(t.unread.pending) > 0
-}
-
 // applyNext moves the first item of those that were read into the log. It reports whether
 // the others are for this run, too.
-func (t *runLoop) applyNext() bool {
-	item := t.unread.pending[0]
-	if _, known := t.unread.recent[item.ID]; known || t.blocked != nil {
-		t.unread.pending = t.unread.pending[1:]
-		return true
+func (b *inbox) applyNext() (more bool, err error) {
+	item := b.pending[0]
+	if _, known := b.recent[item.ID]; known || b.blocked != nil {
+		b.pending = b.pending[1:]
+		return true, nil
 	}
-	if t.unread.logged[item.ID] {
-		t.unread.pending = t.unread.pending[1:]
-		t.unread.taken = append(t.unread.taken, item.ID)
-		return true
+	if b.logged[item.ID] {
+		b.pending = b.pending[1:]
+		b.taken = append(b.taken, item.ID)
+		return true, nil
 	}
-	ended := t.run.Ended()
-	if ended && t.run.Fold().Run == event.StateContinued && !forThisRun(t.unread.pending) {
-		return false // what is left goes on to the next run by itself
+	ended := b.run.Ended()
+	if ended && b.run.Fold().Run == event.StateContinued && !forThisRun(b.pending) {
+		return false, nil // what is left goes on to the next run by itself
 	}
-	t.unread.pending = t.unread.pending[1:]
+	b.pending = b.pending[1:]
 	e, err := event.DecodeItem(item.Body)
 	if err != nil && !ended {
-		t.block(fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, t.id, err))
-		return false
+		return false, fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, b.in.id, err)
 	}
-	t.unread.taken = append(t.unread.taken, item.ID)
+	b.taken = append(b.taken, item.ID)
 	switch {
 	case !ended:
 		e.Item = item.ID
-		t.applyItem(e)
+		b.applyItem(e)
 	case err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed):
-		t.unread.lateWrites = append(t.unread.lateWrites, *e) // it was accepted, and is for others to read
+		b.lateWrites = append(b.lateWrites, *e) // it was accepted, and is for others to read
 	default:
-		t.unread.late = append(t.unread.late, item.ID)
+		b.late = append(b.late, item.ID)
 		if err == nil && item.Scope == store.ScopeChain {
 			e.Item = item.ID
-			t.unread.carried = append(t.unread.carried, *e)
+			b.carried = append(b.carried, *e)
 		}
 	}
-	return true
+	return true, nil
 }
 
 // forThisRun reports whether some of the items do not go on to the next run.
@@ -102,49 +111,79 @@ func forThisRun(items []store.Item) bool {
 	return slices.ContainsFunc(items, func(i store.Item) bool { return i.Scope == store.ScopeRun })
 }
 
+// takeItems takes over what a read of the inbox has found, as far as there is room for it.
+func (b *inbox) takeItems(items []store.Item) error {
+	if b.run != nil && b.run.Ended() {
+		b.rereads++
+	}
+	b.pending = items
+	return b.applyPending()
+}
+
+// applyPending moves items that were read into the log, in order, as far as there is room.
+// What gives no event needs none, so that whatever waits here waits for a commit.
+func (b *inbox) applyPending() (err error) {
+	for len(b.pending) > 0 && b.read.items < takenItems && b.read.bytes < takenBytes {
+		var more bool
+		if more, err = b.applyNext(); !more {
+			b.pending = nil
+		}
+	}
+	if len(b.pending) == 0 {
+		b.pending, b.logged, b.caughtUp = nil, nil, true
+	}
+	return err
+}
+
+// hasMail reports whether the inbox is known to hold something that the run has not seen,
+// or may do so.
+func (b *inbox) hasUnread() bool {
+	return b.wanted || b.loading || len(b.pending) > 0
+}
+
 // applyItem lets what somebody has sent come into effect. An answer that nothing
 // waits for is not recorded: it was given before, or the log that asked was lost;
 // nor is a command that changes nothing.
-func (t *runLoop) applyItem(e *event.Event) {
+func (b *inbox) applyItem(e *event.Event) {
 	switch e.Type.Entity() {
 	case event.EntityChild, event.EntitySend:
-		ref := t.run.Answered(e.Type, e.Key)
-		if t.run.Fold().Open(ref) == nil || e.Type == event.ChildStarted && t.run.Fold().StateOf(ref) != event.StateWaiting {
+		ref := b.run.Answered(e.Type, e.Key)
+		if b.run.Fold().Open(ref) == nil || e.Type == event.ChildStarted && b.run.Fold().StateOf(ref) != event.StateWaiting {
 			return
 		}
 		e.Ref, e.Key = ref, ""
 	case event.EntityHook:
-		ref := t.run.Hook(e.Token)
-		if t.run.Fold().Open(ref) == nil {
+		ref := b.run.Hook(e.Token)
+		if b.run.Fold().Open(ref) == nil {
 			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token} // not lost silently
 			break
 		}
-		if f := t.unreadable(e); f != nil {
+		if f := b.unreadable(e); f != nil {
 			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token, Failure: f}
 			break
 		}
 		e.Ref, e.Token = ref, ""
 	case event.EntityAsk:
-		if t.refuses(e) {
+		if b.refuses(e) {
 			return
 		}
 	case event.EntityNone:
-		if t.pointless(e) {
+		if b.pointless(e) {
 			return
 		}
 	}
-	t.unread.read.items, t.unread.read.bytes = t.unread.read.items+1, t.unread.read.bytes+e.Size()
-	t.apply(*e)
+	b.read.items, b.read.bytes = b.read.items+1, b.read.bytes+e.Size()
+	b.apply(*e)
 }
 
 // pointless reports whether a command changes nothing: it is not recorded.
-func (t *runLoop) pointless(e *event.Event) bool {
-	f := t.run.Fold()
+func (b *inbox) pointless(e *event.Event) bool {
+	f := b.run.Fold()
 	switch e.Type {
 	case event.RunPaused:
 		return f.Paused
 	case event.RunResumed:
-		return !f.Paused && !t.run.Stepping()
+		return !f.Paused && !b.run.Stepping()
 	case event.RunReleased:
 		return !f.Held()
 	case event.RunStepped:
@@ -156,13 +195,13 @@ func (t *runLoop) pointless(e *event.Event) bool {
 // refuses reports whether the code does not accept a question. Then nothing of it is
 // recorded, but the next commit tells who has asked. One that is accepted is
 // recorded as that, and one that nobody can judge as it is.
-func (t *runLoop) refuses(e *event.Event) bool {
+func (b *inbox) refuses(e *event.Event) bool {
 	var refusal *event.Failure
 	var handled bool
-	t.exec.inUserCode(func() { refusal, handled = t.run.Judge(e.Name, e.Payload) })
+	b.exec.inUserCode(func() { refusal, handled = b.run.Judge(e.Name, e.Payload) })
 	switch {
 	case refusal != nil:
-		t.news.refusals = append(t.news.refusals, publish.Refusal(e.Item, refusal))
+		b.refusals = append(b.refusals, publish.Refusal(e.Item, refusal))
 		return true
 	case handled:
 		e.Type = event.AskAccepted
@@ -172,12 +211,12 @@ func (t *runLoop) refuses(e *event.Event) bool {
 
 // unreadable says why the run's code cannot read a payload for its hook. Such a payload
 // must not fail the run: whoever has the token may have sent it.
-func (t *runLoop) unreadable(e *event.Event) *event.Failure {
+func (b *inbox) unreadable(e *event.Event) *event.Failure {
 	var err error
-	t.exec.inUserCode(func() { err = t.run.JudgePayload(e.Token, e.Payload) })
+	b.exec.inUserCode(func() { err = b.run.JudgePayload(e.Token, e.Payload) })
 	if err == nil {
 		return nil
 	}
-	t.log.Warn("a payload does not fit its hook, and is skipped", "run", t.id, "item", e.Item, "error", err)
+	b.log.Warn("a payload does not fit its hook, and is skipped", "run", b.in.id, "item", e.Item, "error", err)
 	return failure.Encode(err, event.CodePayload)
 }

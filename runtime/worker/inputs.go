@@ -90,6 +90,10 @@ func (i *inputs) post(in input) {
 	i.ready.schedule()
 }
 
+func (i *inputs) committed(c *commit)  { i.post(input{kind: inputCommitted, commit: c}) }
+func (i *inputs) loaded(l *load)       { i.post(input{kind: inputLoaded, loaded: l}) }
+func (i *inputs) attempted(a *attempt) { i.post(input{kind: inputStep, attempt: a}) }
+
 // take returns what was posted. When there is nothing the run loop is no
 // longer with the executor. What comes next is put where that is which was taken
 // before, and is handled; a run loop that is away keeps no buffer for it.

@@ -13,64 +13,124 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// commitNext commits what has happened, and gives the run back if there is
-// nothing to do for it here.
-func (t *runLoop) commitNext() {
-	effect, due := t.effect()
-	events := t.news.unsaved[:portion(t.news.unsaved)]
+// draft makes the next commit of a run, of what has happened and is in no confirmed commit.
+type draft struct {
+	*execution
+	*tenure
+	*logEnd
+	inbox    *inbox
+	stepping *stepping
+	unsaved  []event.Event
+	again    []store.Publication // of what was taken over from another run, to publish
+	spare    *commit             // answered, for the next one
+}
+
+// add adds what the run has done.
+func (d *draft) add(events []event.Event) {
+	if len(d.unsaved) == 0 {
+		d.unsaved = events
+	} else {
+		d.unsaved = append(d.unsaved, events...)
+	}
+}
+
+// keepValues lets a run that has not committed anything publish what it has taken
+// over of an older one.
+func (d *draft) keepValues(events []event.Event) {
+	if d.n > 1 || d.run.Fold().Spec.Kept == 0 {
+		return
+	}
+	d.again = publish.Again(events)
+	if len(d.again) > 0 && !d.run.Ended() {
+		d.apply(event.Event{Type: event.ValuesKept}) // the commit needs a frame
+	}
+}
+
+// next returns the next commit: of what has happened, and one that gives the run back if
+// there is nothing to do for it here. It is nil if there is nothing to commit.
+func (d *draft) next(exempt store.Exempt) (*commit, error) {
+	effect, due := d.effect()
+	events := d.unsaved[:portion(d.unsaved)]
 	switch {
-	case len(events) < len(t.news.unsaved): // the rest follows, and then the run may leave
+	case len(events) < len(d.unsaved): // the rest follows, and then the run may leave
 		effect, due = store.EffectNone, time.Time{}
-	case effect == store.EffectNone && t.blocked == nil && t.run.Ended():
+	case effect == store.EffectNone && d.blocked == nil && d.run.Ended():
 		// The last event leaves together with the run, and names what was accepted
 		// and never taken: the inbox is read first.
-		t.unread.refused = max(t.unread.refused, t.unread.rereads)
-		if t.unread.refused >= inboxPatience {
-			t.closeInbox()
+		d.inbox.refused = max(d.inbox.refused, d.inbox.rereads)
+		if d.inbox.refused >= inboxPatience {
+			return d.closing(), nil
 		}
-		return
-	case effect == store.EffectNone && len(t.news.refusals) == 0 && t.exempt == store.ExemptUnchanged && (len(t.news.unsaved) == 0 || t.nothingToLose()):
-		return
+		return nil, nil
+	case effect == store.EffectNone && len(d.inbox.refusals) == 0 && exempt == store.ExemptUnchanged && (len(d.unsaved) == 0 || d.nothingToLose()):
+		return nil, nil
 	}
 	if effect != store.EffectNone {
-		t.unread.rereads = 0
+		d.inbox.rereads = 0
 	}
-	c := t.newCommit(len(events))
-	c.req = store.Commit{
-		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Effect: effect, Due: due,
-		Status: t.status(effect), Progress: progress(events), Exempt: t.exempt,
-	}
-	if len(events) == len(t.news.unsaved) {
-		c.starts, c.cancels, c.took, c.read = t.under.starts, t.under.cancels, len(t.unread.taken), t.unread.read
-		t.under.starts, t.under.cancels = nil, nil
+	c := d.newCommit(len(events))
+	c.req.Effect, c.req.Due, c.req.Status = effect, due, d.status(effect)
+	c.req.Progress, c.req.Exempt = progress(events), exempt
+	if len(events) == len(d.unsaved) {
+		c.starts, c.cancels, c.took, c.read = d.stepping.starts, d.stepping.cancels, len(d.inbox.taken), d.inbox.read
+		d.stepping.starts, d.stepping.cancels = nil, nil
 	}
 	if n := c.took; n > 0 {
-		c.req.Consume, c.req.ConsumeLast = n, t.unread.taken[n-1]
+		c.req.Consume, c.req.ConsumeLast = n, d.inbox.taken[n-1]
 	}
 	if effect == store.EffectBlock {
-		c.note = t.blocked.Error()
+		c.note = d.blocked.Error()
 	}
 	if len(events) > 0 {
-		if err := t.fill(&c.req, events); err != nil {
-			// What the engine itself has made cannot be written: a defect, not a
-			// state of the run. Nothing was written.
-			t.log.Error("encode commit failed", "run", t.id, "error", err)
-			t.lose(&t.fence)
-			return
+		if err := d.fill(&c.req, events); err != nil {
+			return nil, err
 		}
 	}
-	t.tell(c)
-	t.send(c)
+	d.tell(c)
+	return c, nil
 }
+
+// newCommit returns a commit of so many events, under the claim and at the end of the log.
+func (d *draft) newCommit(events int) *commit {
+	c := d.spare
+	if c == nil {
+		c = &commit{}
+	}
+	d.spare = nil
+	*c = commit{run: d.in, events: events}
+	c.req.Run, c.req.WorkflowID, c.req.Fence, c.req.Prev = d.in.id, d.workflowID, d.fence, d.last
+	return c
+}
+
+// saved forgets what a commit holds that is durable.
+func (d *draft) saved(c *commit) {
+	saved := d.unsaved
+	if d.unsaved = saved[c.events:]; len(d.unsaved) == 0 && d.run != nil {
+		d.run.Lend(saved[:0])
+		d.unsaved = nil
+	}
+	if c.again {
+		d.again = nil
+	}
+}
+
+// recycle keeps a commit that was answered, and that nobody else has, for the next one.
+func (d *draft) recycle(c *commit) {
+	*c = commit{}
+	d.spare = c
+}
+
+// forget drops what was not committed.
+func (d *draft) forget() { d.unsaved, d.again = nil, nil }
 
 // nothingToLose reports whether what is not saved need not be yet: the run waits for
 // a slot for its next step, and has only asked for it. The commit that starts the
 // step says so, too.
-func (t *runLoop) nothingToLose() bool {
-	if t.blocked != nil || len(t.under.attempts)+len(t.unread.taken)+len(t.under.cancels) > 0 || !t.wantsStep() {
+func (d *draft) nothingToLose() bool {
+	if d.blocked != nil || len(d.stepping.attempts)+len(d.inbox.taken)+len(d.stepping.cancels) > 0 || !d.stepping.wanted() {
 		return false
 	}
-	return !slices.ContainsFunc(t.news.unsaved, func(e event.Event) bool {
+	return !slices.ContainsFunc(d.unsaved, func(e event.Event) bool {
 		return e.Type != event.RunStarted && e.Type != event.StepCreated
 	})
 }
@@ -80,58 +140,58 @@ func (t *runLoop) nothingToLose() bool {
 // read again before there can be one.
 const inboxPatience = 3
 
-// closeInbox lets the store refuse what is sent from now on: the run could not
-// end while items kept coming.
-func (t *runLoop) closeInbox() {
-	t.unread.rereads = 0
-	t.send(&commit{run: t, req: store.Commit{
-		Run: t.id, WorkflowID: t.workflowID, Fence: t.fence, Prev: t.last, Closing: true,
-	}})
+// closing returns the commit that lets the store refuse what is sent from now on: the run
+// could not end while items kept coming.
+func (d *draft) closing() *commit {
+	d.inbox.rereads = 0
+	c := d.newCommit(0)
+	c.req.Closing = true
+	return c
 }
 
 // fill writes events that are not saved into a commit: the frame, and what follows
 // from it for other runs and for readers.
-func (t *runLoop) fill(req *store.Commit, events []event.Event) error {
-	if err := t.frame(req, events); err != nil {
+func (d *draft) fill(req *store.Commit, events []event.Event) error {
+	if err := d.frame(req, events); err != nil {
 		return err
 	}
 	var err error
 	if req.Effect == store.EffectContinue {
-		if req.Continue, err = t.continuation(&events[len(events)-1]); err != nil {
+		if req.Continue, err = d.continuation(&events[len(events)-1]); err != nil {
 			return err
 		}
 	}
 	published := events
-	if len(events) == len(t.news.unsaved) && len(t.unread.lateWrites) > 0 {
-		published = slices.Concat(events, t.unread.lateWrites)
+	if len(events) == len(d.unsaved) && len(d.inbox.lateWrites) > 0 {
+		published = slices.Concat(events, d.inbox.lateWrites)
 	}
-	if req.Publish, err = publications(t.route.Workflow, published); err != nil {
+	if req.Publish, err = publications(d.route.Workflow, published); err != nil {
 		return err
 	}
-	req.Send, err = t.sends(events)
+	req.Send, err = d.sends(events)
 	return err
 }
 
 // frame encodes events as one frame.
-func (t *runLoop) frame(req *store.Commit, events []event.Event) error {
+func (d *draft) frame(req *store.Commit, events []event.Event) error {
 	last := &events[len(events)-1]
 	if last.Type.Terminal() {
-		last.Unread = append(slices.Clip(t.untaken()), t.unread.late...)
+		last.Unread = append(slices.Clip(d.untaken()), d.inbox.late...)
 	}
 	req.CommitID = event.NewCommitID()
 	req.First, req.Last = events[0].Seq, last.Seq
 	var err error
 	req.Frame, err = event.AppendFrame(nil, &event.Frame{
-		CommitID: req.CommitID, Prev: t.last, Epoch: t.fence.Epoch, Token: t.fence.Token, Time: last.Time, Events: logged(events),
+		CommitID: req.CommitID, Prev: d.last, Epoch: d.fence.Epoch, Token: d.fence.Token, Time: last.Time, Events: logged(events),
 	})
 	return err
 }
 
 // untaken returns the messages that are in the log, but that the code never took.
-func (t *runLoop) untaken() []event.ItemID {
+func (d *draft) untaken() []event.ItemID {
 	var ids []event.ItemID
 	var found []*event.Event
-	t.run.Unread(func(e *event.Event) bool {
+	d.run.Unread(func(e *event.Event) bool {
 		found = append(found, e)
 		return true
 	})
@@ -143,49 +203,49 @@ func (t *runLoop) untaken() []event.ItemID {
 }
 
 // effect decides what becomes of the run with the next commit.
-func (t *runLoop) effect() (store.Effect, time.Time) {
-	busy := len(t.under.attempts) > 0
+func (d *draft) effect() (store.Effect, time.Time) {
+	busy := len(d.stepping.attempts) > 0
 	switch {
-	case t.blocked != nil:
+	case d.blocked != nil:
 		if busy {
 			return store.EffectNone, time.Time{}
 		}
 		return store.EffectBlock, time.Time{}
-	case t.hasUnread():
+	case d.inbox.hasUnread():
 		return store.EffectNone, time.Time{}
-	case t.run.Ended():
-		if t.run.Fold().Run == event.StateContinued {
+	case d.run.Ended():
+		if d.run.Fold().Run == event.StateContinued {
 			return store.EffectContinue, time.Time{}
 		}
 		return store.EffectFinish, time.Time{}
 	case busy:
 		return store.EffectNone, time.Time{}
-	case t.run.Fold().Paused: // nothing is due
+	case d.run.Fold().Paused: // nothing is due
 		return store.EffectPark, time.Time{}
-	case t.wantsStep():
-		if t.stopping.Load() || t.under.gaveWay {
+	case d.stepping.wanted():
+		if d.stopping.Load() || d.stepping.gaveWay {
 			return store.EffectYield, time.Time{}
 		}
 		return store.EffectNone, time.Time{}
-	case t.run.Fold().RunningSteps() > 0:
+	case d.run.Fold().RunningSteps() > 0:
 		return store.EffectYield, time.Time{} // of attempts that were left behind: the next worker decides
 	}
-	return store.EffectPark, t.run.Fold().Due()
+	return store.EffectPark, d.run.Fold().Due()
 }
 
-func (t *runLoop) status(effect store.Effect) event.Status {
+func (d *draft) status(effect store.Effect) event.Status {
 	switch effect {
 	case store.EffectBlock:
 		return event.StatusBlocked
 	case store.EffectNone, store.EffectYield:
-		if t.run.Fold().Paused {
+		if d.run.Fold().Paused {
 			return event.StatusPaused
 		}
 	case store.EffectPark, store.EffectFinish, store.EffectContinue:
-		if effect == store.EffectPark && t.run.AtGate() {
+		if effect == store.EffectPark && d.run.AtGate() {
 			return event.StatusPaused // until it is stepped
 		}
-		return t.run.Fold().Status()
+		return d.run.Fold().Status()
 	}
 	return event.StatusRunning
 }
@@ -250,10 +310,10 @@ func logged(events []event.Event) []event.Event {
 
 // sends returns the records for the outbox that follow from events: they are written
 // by the commit that holds their cause.
-func (t *runLoop) sends(events []event.Event) ([]store.Send, error) {
+func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for i := range events {
-		records, err := parcel.Sends(t.id, t.run.Fold(), &events[i])
+		records, err := parcel.Sends(d.in.id, d.run.Fold(), &events[i])
 		if err != nil {
 			return nil, err
 		}
@@ -264,18 +324,18 @@ func (t *runLoop) sends(events []event.Event) ([]store.Send, error) {
 
 // continuation returns the run that this one continues as. Its first frame holds
 // what this run was given and its code has not taken.
-func (t *runLoop) continuation(last *event.Event) (*store.Create, error) {
-	fold := t.run.Fold()
+func (d *draft) continuation(last *event.Event) (*store.Create, error) {
+	fold := d.run.Fold()
 	spec := *fold.Spec
-	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt = t.id, "", "", 0, 0, time.Time{}
+	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt = d.in.id, "", "", 0, 0, time.Time{}
 	events := []event.Event{{Type: event.RunCreated, Spec: &spec, Payload: last.Payload}}
-	if spec.Debug && !t.run.Stepping() {
+	if spec.Debug && !d.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})
 	}
-	for _, name := range t.run.ClosedStreams() { // they are those of the chain
+	for _, name := range d.run.ClosedStreams() { // they are those of the chain
 		events = append(events, event.Event{Type: event.StreamClosed, Name: name})
 	}
-	t.run.Unread(func(e *event.Event) bool {
+	d.run.Unread(func(e *event.Event) bool {
 		switch e.Type {
 		case event.MessageReceived, event.AskReceived, event.AskAccepted: // hooks end with the run
 			events = append(events, event.Event{Type: e.Type, Name: e.Name, Item: e.Item, Payload: e.Payload})
@@ -288,7 +348,7 @@ func (t *runLoop) continuation(last *event.Event) (*store.Create, error) {
 	if fold.CancelRequested {
 		cancel = append(cancel, event.Event{Type: event.CancelRequested, Reason: fold.CancelReason, Item: fold.CancelItem})
 	}
-	for _, e := range t.unread.carried {
+	for _, e := range d.inbox.carried {
 		if e.Type == event.CancelRequested {
 			cancel = append(cancel, e)
 		} else {
@@ -300,7 +360,7 @@ func (t *runLoop) continuation(last *event.Event) (*store.Create, error) {
 		events[i].Seq, events[i].Time = uint64(i+1), last.Time
 	}
 	c := &store.Create{
-		Run: last.Next, WorkflowID: spec.WorkflowID, Route: t.route, Priority: spec.Priority, Tags: spec.Tags,
+		Run: last.Next, WorkflowID: spec.WorkflowID, Route: d.route, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, Retention: spec.Retention, CommitID: event.NewCommitID(), Seq: uint64(len(events)),
 	}
 	var err error
@@ -310,17 +370,85 @@ func (t *runLoop) continuation(last *event.Event) (*store.Create, error) {
 
 // tell adds what a commit lets others read: what its events say, and with the first
 // frame of a run what that has taken over.
-func (t *runLoop) tell(c *commit) {
-	if c.took == len(t.unread.taken) { // else the questions stay in the inbox, and the next worker would judge them again
-		c.told = len(t.news.refusals)
-		c.req.Publish = append(c.req.Publish, t.news.refusals...)
+func (d *draft) tell(c *commit) {
+	if c.took == len(d.inbox.taken) { // else the questions stay in the inbox, and the next worker would judge them again
+		c.told = len(d.inbox.refusals)
+		c.req.Publish = append(c.req.Publish, d.inbox.refusals...)
 	}
 	if c.req.Frame == nil {
 		return
 	}
-	c.again = len(t.news.again) > 0
-	c.req.Publish = append(c.req.Publish, t.news.again...)
-	for i := range t.news.unsaved[:c.events] {
-		c.req.Publish = append(c.req.Publish, publish.Of(t.run.Fold(), &t.news.unsaved[i])...)
+	c.again = len(d.again) > 0
+	c.req.Publish = append(c.req.Publish, d.again...)
+	for i := range d.unsaved[:c.events] {
+		c.req.Publish = append(c.req.Publish, publish.Of(d.run.Fold(), &d.unsaved[i])...)
 	}
+}
+
+// The limits of one commit: a store does nothing else meanwhile, and no store takes a
+// frame of any length.
+const (
+	commitChunks = 1000
+	commitBytes  = 4 << 20
+	// endingBytes is how long a commit may be that ends a run together with what caused it.
+	endingBytes = 64 << 20
+)
+
+// portion returns how many of the events, which are not saved, go into one commit: all, but
+// for code that asks for very much, or writes very much to streams, without waiting for
+// anything. Every beginning of a log is a log, so that they may be cut anywhere; but what
+// ends a run stays together with what caused it.
+func portion(events []event.Event) int {
+	n := fitting(events)
+	if n == len(events) || !events[len(events)-1].Type.Terminal() {
+		return n
+	}
+	cause, chunks, bytes := len(events)-1, 0, 0
+	for cause >= 0 && !causes(events[cause].Type) {
+		if bytes += events[cause].Size(); events[cause].Type == event.StreamWritten {
+			chunks++
+		}
+		cause--
+	}
+	switch {
+	case n <= cause, cause < 0:
+		return n
+	case chunks > commitChunks || bytes+events[cause].Size() > endingBytes: // that goes into no commit
+		return n
+	case cause == 0:
+		return len(events)
+	}
+	return cause
+}
+
+// fitting returns how many events fit.
+func fitting(events []event.Event) int {
+	chunks, bytes := 0, 0
+	for i := range events {
+		e := &events[i]
+		if e.Type == event.StreamWritten {
+			chunks++
+		}
+		bytes += e.Size()
+		if e.Type.Entity() == event.EntityChild || e.Type.Entity() == event.EntitySend {
+			bytes += len(e.Payload) // goes into the outbox, too
+		}
+		if i > 0 && (chunks > commitChunks || bytes > commitBytes) {
+			return i
+		}
+	}
+	return len(events)
+}
+
+// causes reports whether an event comes from outside of the code of a run, which may end
+// because of it.
+func causes(t event.Type) bool {
+	switch t {
+	case event.StepCompleted, event.StepFailed, event.WaitCompleted,
+		event.MessageReceived, event.HookReceived, event.AskReceived, event.AskAccepted,
+		event.ChildStarted, event.ChildCompleted, event.ChildFailed, event.ChildCanceled,
+		event.SendCompleted, event.SendFailed, event.CancelRequested:
+		return true
+	}
+	return false
 }

@@ -3,20 +3,11 @@ package worker
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
 )
-
-// recycle keeps a commit that was answered, and that nobody else has, for the next one.
-func (t *runLoop) recycle(c *commit) {
-	if t.state == stateLive {
-		*c = commit{}
-		t.spare = c
-	}
-}
 
 func (t *runLoop) onCommitted(c *commit) {
 	answer := &c.answer
@@ -24,7 +15,11 @@ func (t *runLoop) onCommitted(c *commit) {
 		return // the run was lost meanwhile
 	}
 	t.inflight = nil
-	defer t.recycle(c)
+	defer func() {
+		if t.state == stateLive {
+			t.draft.recycle(c)
+		}
+	}()
 	conflict, isConflict := errors.AsType[*store.ConflictError](answer.Err)
 	permanent, isPermanent := errors.AsType[store.PermanentError](answer.Err)
 	switch {
@@ -35,9 +30,9 @@ func (t *runLoop) onCommitted(c *commit) {
 	case errors.Is(answer.Err, store.ErrMail):
 		// The run may not leave before it has seen what was accepted for it. The
 		// next commit has a new CommitID: this one was not applied.
-		t.unread.refused++
-		t.unread.wanted = true
-		t.under.starts, t.under.cancels = append(c.starts, t.under.starts...), append(c.cancels, t.under.cancels...)
+		t.inbox.refused++
+		t.inbox.wanted = true
+		t.stepping.starts, t.stepping.cancels = append(c.starts, t.stepping.starts...), append(c.cancels, t.stepping.cancels...)
 	case errors.Is(answer.Err, store.ErrFenced):
 		t.log.Warn("lost a run: its claim is gone", "run", t.id)
 		t.lose(nil)
@@ -62,7 +57,7 @@ func (t *runLoop) unwritable(c *commit, err error) {
 		return
 	}
 	if large, ok := errors.AsType[*store.TooLargeError](err); ok {
-		err = fmt.Errorf("%w: %s", large, largest(t.news.unsaved[:c.events]))
+		err = fmt.Errorf("%w: %s", large, largest(t.draft.unsaved[:c.events]))
 	}
 	t.forget()
 	t.block(err)
@@ -84,60 +79,43 @@ func largest(events []event.Event) string {
 
 // onDurable releases what the commit explains.
 func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
-	saved := t.news.unsaved
+	saved := t.draft.unsaved
 	if c.req.Frame != nil {
 		if t.unbegun.Load() != nil {
 			t.unbegun.Store(nil)
 		}
-		t.warnOfLength(t.seq, c.req.Last)
+		t.reporter.length(t.seq, c.req.Last, t.size.bytes)
 		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CommitID
 		t.size.add(len(c.req.Frame), saved[:c.events])
 	}
 	if (c.req.Effect == store.EffectFinish || c.req.Effect == store.EffectContinue) && c.events > 0 {
 		t.ended = &handover.End{Workflow: t.route.Workflow, Last: saved[c.events-1]}
-		t.reportCommit(c, &t.ended.Last)
+		t.reporter.commit(c, &t.ended.Last)
 	} else {
-		t.reportCommit(c, nil)
+		t.reporter.commit(c, nil)
 	}
-	if t.news.unsaved = t.news.unsaved[c.events:]; len(t.news.unsaved) == 0 && t.run != nil {
-		t.run.Lend(saved[:0])
-		t.news.unsaved = nil
-	}
-	t.unread.taken = t.unread.taken[c.took:]
-	t.unread.read.items, t.unread.read.bytes = t.unread.read.items-c.read.items, t.unread.read.bytes-c.read.bytes
-	t.news.refusals = t.news.refusals[c.told:]
-	if c.again {
-		t.news.again = nil
-	}
-	t.unread.refused = 0
+	t.draft.saved(c)
+	t.inbox.saved(c, answer.Mail)
 	switch {
 	case c.req.Exempt != store.ExemptUnchanged && c.req.Effect == store.EffectNone:
-		t.onExempt(c.req.Exempt)
+		t.suspicion.onExempt(c.req.Exempt)
 	case c.req.Progress && t.recoveries > 0:
-		t.acquit()
+		t.suspicion.acquit()
 	}
 	if len(c.req.Send) > 0 {
 		t.outbox(t.partition)
 	}
-	t.unread.wanted = t.unread.wanted || answer.Mail
 	switch c.req.Effect {
 	case store.EffectNone:
 		if t.next != nil {
 			t.lose(nil) // the claim that this commit was made under is over
 			return
 		}
-		for _, a := range c.starts {
-			t.launch(a)
-		}
-		for _, ref := range c.cancels {
-			if a := t.under.attempts[ref]; a != nil {
-				a.stop(t.cancelCause(ref))
-			}
-		}
+		t.stepping.saved(c)
 	case store.EffectPark, store.EffectYield:
 		t.leave(true)
 	case store.EffectBlock, store.EffectFinish, store.EffectContinue:
-		t.dropAttempts(errEnded)
+		t.stepping.drop(errEnded)
 		t.forget()
 		t.leave(false)
 	}
@@ -155,41 +133,4 @@ func (t *runLoop) onCreated(c *commit) {
 	default:
 		t.lose(nil)
 	}
-}
-
-// reportCommit logs what a confirmed commit holds. last is its last event, if it ended
-// the run.
-func (t *runLoop) reportCommit(c *commit, last *event.Event) {
-	n := 0
-	for n < len(t.news.reports) && t.news.reports[n].seq <= c.req.Last && c.req.Frame != nil {
-		t.news.reports[n].to(t.log)
-		n++
-	}
-	if t.news.reports = t.news.reports[n:]; len(t.news.reports) == 0 {
-		t.news.reports = nil
-	}
-	switch {
-	case c.req.Effect == store.EffectBlock:
-		t.reportRun("run is blocked", slog.String("error", c.note))
-	case last == nil || last.Type != event.RunFailed:
-	case t.remote() && last.Failure.Code != event.CodePoisoned:
-		// Its step has failed, which was logged.
-	default:
-		r := report{}
-		r.addFailure(last.Failure)
-		t.reportRun("run failed", r.attrs...)
-	}
-}
-
-// remote reports whether the run only executes a step for another one.
-func (t *runLoop) remote() bool {
-	_, remote := event.StepOfRun(t.route.Workflow)
-	return remote
-}
-
-func (t *runLoop) reportRun(text string, attrs ...slog.Attr) {
-	r := report{level: slog.LevelError, text: text}
-	r.add(slog.String("run", string(t.id)), slog.String("workflow", t.route.Workflow))
-	r.add(attrs...)
-	r.to(t.log)
 }

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	gotoken "go/token"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,13 +14,21 @@ import (
 // parts; none of them, and no function but those that make, host or instrument a worker,
 // names it.
 func TestParts_KnowNothingOfTheWorker(t *testing.T) {
-	knowing := map[string]bool{"host": true} // the worker as clients see it
-	names, err := filepath.Glob("*.go")
+	testPartsDoNotName(t, "Worker", "host") // host is the worker as clients see it
+}
+
+// The same holds for the parts of a run loop: they return what only the loop can decide.
+func TestParts_KnowNothingOfTheRunLoop(t *testing.T) {
+	testPartsDoNotName(t, "runLoop")
+}
+
+func testPartsDoNotName(t *testing.T, whole string, knowing ...string) {
+	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := 0
-	for _, name := range names {
+	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
@@ -34,32 +43,32 @@ func TestParts_KnowNothingOfTheWorker(t *testing.T) {
 			}
 			for _, spec := range decl.Specs {
 				typ, ok := spec.(*ast.TypeSpec)
-				if !ok || typ.Name.Name == "Worker" || knowing[typ.Name.Name] {
+				if !ok || typ.Name.Name == whole || slices.Contains(knowing, typ.Name.Name) {
 					continue
 				}
 				parts++
-				if namesWorker(typ.Type) {
-					t.Errorf("%s: type %s names Worker: give it what it needs, in a struct or a small interface", name, typ.Name.Name)
+				if names(typ.Type, whole) {
+					t.Errorf("%s: type %s names %s: give it what it needs, in a struct or a small interface", name, typ.Name.Name, whole)
 				}
 			}
 		}
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
-			if ok && f.Type.Params != nil && namesWorker(f.Type.Params) {
-				t.Errorf("%s: func %s takes a Worker: give it what it needs", name, f.Name.Name)
+			if ok && f.Type.Params != nil && names(f.Type.Params, whole) {
+				t.Errorf("%s: func %s takes a %s: give it what it needs", name, f.Name.Name, whole)
 			}
 		}
 	}
 	if parts < 20 {
-		t.Errorf("found %d types beside Worker, want them all", parts)
+		t.Errorf("found %d types beside %s, want them all", parts, whole)
 	}
 }
 
-func namesWorker(n ast.Node) bool {
+func names(n ast.Node, whole string) bool {
 	found := false
 	ast.Inspect(n, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
-		found = found || ok && id.Name == "Worker"
+		found = found || ok && id.Name == whole
 		return true
 	})
 	return found

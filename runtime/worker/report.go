@@ -3,9 +3,13 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/stack"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // What goes wrong with runs is logged here, and only once the commit that holds it
@@ -35,4 +39,86 @@ func (r *report) addFailure(f *event.Failure) {
 
 func (r *report) to(log *slog.Logger) {
 	log.LogAttrs(context.Background(), r.level, r.text, r.attrs...)
+}
+
+// reporter logs what goes wrong with one run.
+type reporter struct {
+	*execution
+	*tenure
+	waiting []report // for the commits of their events
+}
+
+// step prepares the line about the end of an attempt, which is the event after
+// those that the run has now. What was canceled is none: the code wanted that.
+func (r *reporter) step(op *replay.Op, e *event.Event) {
+	if e.Failure.Code == event.CodeCanceled {
+		return
+	}
+	line := report{seq: r.run.Fold().Seq + 1, level: slog.LevelError, text: "step failed"}
+	if c := engine.PlanOf(op).Caller; c != nil {
+		line.add(slog.String("run", string(c.Run)), slog.String("step", op.Name), slog.String("key", c.Key))
+	} else {
+		line.add(slog.String("run", string(r.in.id)), slog.String("workflow", r.route.Workflow), slog.String("step", op.Name), slog.String("key", op.Key))
+	}
+	line.add(slog.Int("attempt", e.Attempt))
+	if e.Type == event.StepRetrying {
+		line.level, line.text = slog.LevelWarn, "attempt of a step failed"
+		line.add(slog.Duration("next", e.Due.Sub(r.clock.Now()).Round(time.Millisecond)))
+	}
+	line.addFailure(e.Failure)
+	r.waiting = append(r.waiting, line)
+}
+
+// commit logs what a confirmed commit holds. last is its last event, if it ended
+// the run.
+func (r *reporter) commit(c *commit, last *event.Event) {
+	n := 0
+	for n < len(r.waiting) && r.waiting[n].seq <= c.req.Last && c.req.Frame != nil {
+		r.waiting[n].to(r.log)
+		n++
+	}
+	if r.waiting = r.waiting[n:]; len(r.waiting) == 0 {
+		r.waiting = nil
+	}
+	switch {
+	case c.req.Effect == store.EffectBlock:
+		r.ofRun("run is blocked", slog.String("error", c.note))
+	case last == nil || last.Type != event.RunFailed:
+	case r.remote() && last.Failure.Code != event.CodePoisoned:
+		// Its step has failed, which was logged.
+	default:
+		line := report{}
+		line.addFailure(last.Failure)
+		r.ofRun("run failed", line.attrs...)
+	}
+}
+
+// remote reports whether the run only executes a step for another one.
+func (r *reporter) remote() bool {
+	_, remote := event.StepOfRun(r.route.Workflow)
+	return remote
+}
+
+func (r *reporter) ofRun(text string, attrs ...slog.Attr) {
+	line := report{level: slog.LevelError, text: text}
+	line.add(slog.String("run", string(r.in.id)), slog.String("workflow", r.route.Workflow))
+	line.add(attrs...)
+	line.to(r.log)
+}
+
+// longLog is the length, in events, of which a log warns first.
+const longLog = 10_000
+
+// length says that a log has got long, once at that length and at each doubling.
+func (r *reporter) length(before, after uint64, bytes int) {
+	reached := uint64(0)
+	for n := uint64(longLog); n <= after; n *= 2 {
+		if before < n {
+			reached = n
+		}
+	}
+	if reached > 0 {
+		r.log.Warn("log of a run is long: continue as new before it reaches its limit", "run", r.in.id, "workflow", r.route.Workflow,
+			"events", after, "bytes", bytes, "limit", r.cfg.MaxLogEvents)
+	}
 }

@@ -20,50 +20,51 @@ import (
 // onStart runs the code of a run that does not exist yet to where it first waits.
 func (t *runLoop) onStart(s *localStart) {
 	c := &s.Create
-	t.start, t.route, t.workflowID, t.partition, t.session = s, c.Route, c.WorkflowID, s.partition, s.session
-	t.fence, t.since = store.Fence{Epoch: 1, Token: event.NewToken()}, t.clock.Now()
-	t.news.unsaved = append(make([]event.Event, 0, usualStart), s.Event)
-	t.goLive(t.news.unsaved, nil)
+	t.start = s
+	t.tenure = tenure{
+		route: c.Route, workflowID: c.WorkflowID, partition: s.partition, lease: t.leases[s.partition], session: s.session,
+		fence: store.Fence{Epoch: 1, Token: event.NewToken()}, since: t.clock.Now(),
+	}
+	t.draft.unsaved = append(make([]event.Event, 0, usualStart), s.Event)
+	t.goLive(t.draft.unsaved, nil)
 }
 
 // usualStart is how many events a run mostly begins with: it was created and has
 // started, its first step was asked for and begins.
 const usualStart = 4
 
-// create sends the request that creates the run.
-func (t *runLoop) create() {
-	n := t.portionOfStart()
-	c := t.newCommit(n)
-	c.start, c.req.Fence = t.start, t.fence
-	if err := t.frame(&c.req, t.news.unsaved[:n]); err != nil {
-		t.log.Error("encode first frame failed", "run", t.id, "error", err)
-		t.lose(nil)
-		return
+// creation returns the commit that creates the run.
+func (d *draft) creation(start *localStart) (*commit, error) {
+	n := d.portionOfStart()
+	c := d.newCommit(n)
+	c.start = start
+	if err := d.frame(&c.req, d.unsaved[:n]); err != nil {
+		return nil, err
 	}
-	if n == len(t.news.unsaved) {
-		c.starts, t.under.starts = t.under.starts, nil
+	if n == len(d.unsaved) {
+		c.starts, d.stepping.starts = d.stepping.starts, nil
 	}
-	r := &t.start.request
-	*r = t.start.Create
+	r := &start.request
+	*r = start.Create
 	r.Frame, r.CommitID, r.Seq, r.Status = c.req.Frame, c.req.CommitID, c.req.Last, event.StatusRunning
-	if effect, _ := t.effect(); effect == store.EffectPark && n == len(t.news.unsaved) {
-		r.Status = t.status(effect) // it waits from the beginning
+	if effect, _ := d.effect(); effect == store.EffectPark && n == len(d.unsaved) {
+		r.Status = d.status(effect) // it waits from the beginning
 	}
-	r.Owner = &store.Owner{Session: t.session, Token: t.fence.Token}
-	t.send(c)
+	r.Owner = &store.Owner{Session: d.session, Token: d.fence.Token}
+	return c, nil
 }
 
 // portionOfStart returns how many of the first events a creation can hold: it does
 // nothing for others, and ends nothing.
-func (t *runLoop) portionOfStart() int {
-	n := fitting(t.news.unsaved)
-	for i := range t.news.unsaved[:n] {
-		e := &t.news.unsaved[i]
-		sends, err := parcel.Sends(t.id, t.run.Fold(), e)
-		if published, wrong := publications(t.route.Workflow, t.news.unsaved[i:i+1]); err != nil || wrong != nil || len(sends)+len(published) > 0 {
+func (d *draft) portionOfStart() int {
+	n := fitting(d.unsaved)
+	for i := range d.unsaved[:n] {
+		e := &d.unsaved[i]
+		sends, err := parcel.Sends(d.in.id, d.run.Fold(), e)
+		if published, wrong := publications(d.route.Workflow, d.unsaved[i:i+1]); err != nil || wrong != nil || len(sends)+len(published) > 0 {
 			return i
 		}
-		if e.Type.Terminal() || len(publish.Of(t.run.Fold(), e)) > 0 {
+		if e.Type.Terminal() || len(publish.Of(d.run.Fold(), e)) > 0 {
 			return i
 		}
 	}

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -15,6 +14,42 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
+
+// stepping begins the attempts of the steps of a run, and records what comes of them.
+type stepping struct {
+	*execution
+	*tenure
+	underWay
+	code     engine.Registry
+	runs     *runs
+	steps    *steps
+	reporter *reporter
+}
+
+// underWay holds the attempts and steps of a run that are under way.
+type underWay struct {
+	attempts    map[uint64]*attempt // by step; from step_started on
+	starts      []*attempt          // to start once their step_started is durable
+	held        []*attempt          // durable, to start once the lease is live again
+	gaveWay     bool                // a step was not started because others wait for a place
+	cancels     []uint64            // steps to cancel once the reason is durable
+	interrupted []uint64            // steps whose attempt died with another worker
+}
+
+// forget drops what is under way.
+func (s *stepping) forget() { s.underWay = underWay{gaveWay: s.gaveWay} }
+
+// drop ends what is under way and frees the slots of what never began.
+func (s *stepping) drop(cause error) {
+	for _, a := range s.attempts {
+		if a.launched {
+			a.stop(cause)
+		} else {
+			s.steps.slots.release()
+		}
+	}
+	s.attempts, s.starts, s.held = nil, nil, nil
+}
 
 // unknownStepError says that a workflow called a step that the worker does not
 // know.
@@ -29,193 +64,190 @@ func (e *unknownStepError) Error() string {
 		"the run is blocked until a worker comes that knows it", e.Run, e.Workflow, e.Step)
 }
 
-// fireDue ends the waits whose time has come, in order of their due times.
-func (t *runLoop) fireDue() {
-	now := t.clock.Now()
-	for _, o := range t.run.Fold().DueBy(now) {
-		if o.Entity != event.EntityWait || t.run.Fold().Open(o.Ref) != o {
-			continue // a step's next attempt, or ended by one that fired before it
-		}
-		t.apply(event.Event{Type: event.WaitCompleted, Ref: o.Ref, Outcome: event.OutcomeDue})
-		if t.run.Ended() || t.run.Err() != nil {
-			return
-		}
-	}
-}
-
-// startSteps begins attempts while there are slots for them: those that were
-// interrupted, those whose backoff is over, and new ones.
-func (t *runLoop) startSteps() {
-	t.under.gaveWay = false
-	if t.stopping.Load() || !t.alive() || t.run.Fold().Paused {
-		return
+// start begins attempts while there are slots for them: those that were
+// interrupted, those whose backoff is over, and new ones. It returns why the run cannot go on
+// here; nil: it can.
+func (s *stepping) start() error {
+	s.gaveWay = false
+	if s.stopping.Load() || !s.alive() || s.run.Fold().Paused {
+		return nil
 	}
 	var retries []uint64
-	for _, o := range t.run.Fold().DueBy(t.clock.Now()) {
+	for _, o := range s.run.Fold().DueBy(s.clock.Now()) {
 		if o.Entity == event.EntityStep && o.State == event.StatePending {
 			retries = append(retries, o.Ref)
 		}
 	}
-	for t.run.Err() == nil && !t.run.Ended() && t.blocked == nil {
-		ref, ok := t.nextStep(&retries)
+	for s.run.Err() == nil && !s.run.Ended() && s.blocked == nil {
+		ref, ok := s.nextStep(&retries)
 		if !ok {
-			return
+			return nil
 		}
-		if t.under.gaveWay = t.overBudget() || t.runs.closedTo(&t.inputs); t.under.gaveWay {
-			return
+		if s.gaveWay = s.overBudget() || s.runs.closedTo(s.in); s.gaveWay {
+			return nil
 		}
-		op := t.run.Op(ref)
-		if _, known := t.code.Step(op.Name); !known {
-			t.block(&unknownStepError{Run: t.id, Workflow: t.route.Workflow, Step: op.Name})
-			return
+		op := s.run.Op(ref)
+		if _, known := s.code.Step(op.Name); !known {
+			return &unknownStepError{Run: s.in.id, Workflow: s.route.Workflow, Step: op.Name}
 		}
-		if !t.steps.slots.acquire(&t.inputs) {
-			return
+		if !s.steps.slots.acquire(s.in) {
+			return nil
 		}
-		n := t.run.Fold().Open(ref).Attempt + 1
-		t.under.interrupted = slices.DeleteFunc(t.under.interrupted, func(r uint64) bool { return r == ref })
-		begun := event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: t.cfg.Name}
-		if t.build != t.run.Fold().Build {
-			begun.Build = t.build
+		n := s.run.Fold().Open(ref).Attempt + 1
+		s.interrupted = slices.DeleteFunc(s.interrupted, func(r uint64) bool { return r == ref })
+		begun := event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: s.cfg.Name}
+		if s.build != s.run.Fold().Build {
+			begun.Build = s.build
 		}
-		t.apply(begun)
-		a := &attempt{ref: ref, number: n, started: t.clock.Now()}
-		if t.under.attempts == nil {
-			t.under.attempts = map[uint64]*attempt{}
+		s.apply(begun)
+		a := &attempt{ref: ref, number: n, started: s.clock.Now()}
+		if s.attempts == nil {
+			s.attempts = map[uint64]*attempt{}
 		}
-		t.under.attempts[ref] = a
-		t.under.starts = append(t.under.starts, a)
+		s.attempts[ref] = a
+		s.starts = append(s.starts, a)
 	}
+	return nil
 }
 
 // nextStep returns the step to start next. On the way it ends interrupted steps
 // that may not be started again.
-func (t *runLoop) nextStep(retries *[]uint64) (uint64, bool) {
-	for len(t.under.interrupted) > 0 {
-		ref := t.under.interrupted[0]
-		if !t.endInterrupted(ref) {
+func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
+	for len(s.interrupted) > 0 {
+		ref := s.interrupted[0]
+		if !s.endInterrupted(ref) {
 			return ref, true
 		}
-		t.under.interrupted = t.under.interrupted[1:]
-		if t.run.Ended() || t.run.Err() != nil {
+		s.interrupted = s.interrupted[1:]
+		if s.run.Ended() || s.run.Err() != nil {
 			return 0, false
 		}
 	}
 	for len(*retries) > 0 {
 		ref := (*retries)[0]
-		if t.run.Fold().StateOf(ref) == event.StatePending {
+		if s.run.Fold().StateOf(ref) == event.StatePending {
 			return ref, true
 		}
 		*retries = (*retries)[1:] // started
 	}
-	if op := t.run.Startable(); op != nil {
+	if op := s.run.Startable(); op != nil {
 		return op.Ref, true
 	}
 	return 0, false
 }
 
-// wantsStep reports whether a step waits to be started.
-func (t *runLoop) wantsStep() bool {
-	if len(t.under.interrupted) > 0 || t.run.Startable() != nil {
+// wanted reports whether a step waits to be started.
+func (s *stepping) wanted() bool {
+	if len(s.interrupted) > 0 || s.run.Startable() != nil {
 		return true
 	}
-	due := t.run.Fold().Due()
-	return !due.IsZero() && !due.After(t.clock.Now())
-}
-
-func runningSteps(f *event.Fold) []uint64 {
-	var refs []uint64
-	if f.RunningSteps() == 0 {
-		return nil
-	}
-	f.Opens(func(o *event.Open) bool {
-		if o.State == event.StateRunning {
-			refs = append(refs, o.Ref)
-		}
-		return true
-	})
-	slices.SortFunc(refs, cmp.Compare)
-	return refs
+	due := s.run.Fold().Due()
+	return !due.IsZero() && !due.After(s.clock.Now())
 }
 
 // overBudget reports whether the run has had its time while others wait.
-func (t *runLoop) overBudget() bool {
-	return t.clock.Now().Sub(t.since) >= t.cfg.RunBudget && t.runs.full()
+func (s *stepping) overBudget() bool {
+	return s.clock.Now().Sub(s.since) >= s.cfg.RunBudget && s.runs.full()
+}
+
+// saved does what a commit explains that is durable: it starts attempts, and cancels others.
+func (s *stepping) saved(c *commit) {
+	for _, a := range c.starts {
+		s.launch(a)
+	}
+	for _, ref := range c.cancels {
+		if a := s.attempts[ref]; a != nil {
+			a.stop(s.cancelCause(ref))
+		}
+	}
+}
+
+// resume starts what was held because the lease was not alive.
+func (s *stepping) resume() {
+	if len(s.held) == 0 || !s.alive() {
+		return
+	}
+	held := s.held
+	s.held = nil
+	for _, a := range held {
+		s.launch(a)
+	}
 }
 
 // launch starts an attempt whose step_started is durable.
-func (t *runLoop) launch(a *attempt) {
-	op := t.run.Op(a.ref)
-	if op == nil || t.run.Ended() || t.under.attempts[a.ref] != a {
+func (s *stepping) launch(a *attempt) {
+	op := s.run.Op(a.ref)
+	if op == nil || s.run.Ended() || s.attempts[a.ref] != a {
 		return // the slot is freed with the run
 	}
-	if t.ending.Load() {
-		t.giveBack(a)
+	if s.ending.Load() {
+		s.giveBack(a)
 		return
 	}
-	if !t.alive() { // somebody else may have taken the run, with this attempt
-		t.under.held = append(t.under.held, a)
+	if !s.alive() { // somebody else may have taken the run, with this attempt
+		s.held = append(s.held, a)
 		return
 	}
-	a.launched, a.lease, a.session = true, t.leases[t.partition], t.session
+	a.launched, a.lease, a.session = true, s.lease, s.session
 	if op.CancelWanted() { // before it could begin
-		t.steps.slots.release()
+		s.steps.slots.release()
 		a.outcome = failed(op.CancelCause(), event.CodeCanceled)
-		t.onStep(a, &a.outcome)
+		_ = s.record(a, &a.outcome) // nil: its code was not called
 		return
 	}
-	fn, _ := t.code.Step(op.Name) // startSteps has looked
+	fn, _ := s.code.Step(op.Name) // startSteps has looked
 	plan := engine.PlanOf(op)
-	spec := t.run.Fold().Spec
-	a.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Log: t.id, LogKey: op.Key}
+	spec := s.run.Fold().Spec
+	a.info = at.Attempt{Run: s.in.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Log: s.in.id, LogKey: op.Key}
 	if c := plan.Caller; c != nil {
 		a.info.Run, a.info.WorkflowID, a.info.Key, a.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
 	}
-	a.steps, a.by, a.run, a.fence, a.fn, a.op = t.steps, t, t.id, t.fence, fn, op
-	a.labels, a.info.Heart, a.info.Pen = labelsOf(t.run, &a.info), a, a
+	a.steps, a.by, a.run, a.fence, a.fn, a.op = s.steps, s.in, s.in.id, s.fence, fn, op
+	a.labels, a.info.Heart, a.info.Pen = labelsOf(s.run, &a.info), a, a
 	a.deadline = a.started.Add(plan.Timeout)
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
 		a.deadline = d
 	}
-	t.steps.launch(a)
+	s.steps.launch(a)
 }
 
-// onStep records what came of an attempt.
-func (t *runLoop) onStep(a *attempt, out *outcome) {
-	if t.state != stateLive || t.under.attempts[a.ref] != a {
-		return // the run was lost, or ended without it
+// record lets what came of an attempt come into effect. It returns why the run cannot go on
+// here; nil: it can.
+func (s *stepping) record(a *attempt, out *outcome) error {
+	if s.attempts[a.ref] != a {
+		return nil // the run was lost, or ended without it
 	}
 	if out.stopped {
-		t.giveBack(a)
-		return
+		s.giveBack(a)
+		return nil
 	}
-	delete(t.under.attempts, a.ref)
-	op := t.run.Op(a.ref)
-	if op == nil || t.run.Ended() || t.run.Err() != nil {
-		return
+	delete(s.attempts, a.ref)
+	op := s.run.Op(a.ref)
+	if op == nil || s.run.Ended() || s.run.Err() != nil {
+		return nil
 	}
 	if out.unfit != nil { // the step's code was not called: the attempt does not count
-		t.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: t.clock.Now()})
-		t.block(out.unfit)
-		return
+		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: s.clock.Now()})
+		return out.unfit
 	}
 	if out.failure == nil {
 		for _, name := range out.closes {
-			t.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: a.number})
+			s.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: a.number})
 		}
-		t.apply(event.Event{Type: event.StepCompleted, Ref: a.ref, Attempt: a.number, Payload: out.payload})
-		return
+		s.apply(event.Event{Type: event.StepCompleted, Ref: a.ref, Attempt: a.number, Payload: out.payload})
+		return nil
 	}
-	e := t.verdict(op, a, out)
-	t.reportStep(op, &e)
-	t.apply(e)
+	e := s.verdict(op, a, out)
+	s.reporter.step(op, &e)
+	s.apply(e)
+	return nil
 }
 
 // verdict decides what follows from a failed attempt.
-func (t *runLoop) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
+func (s *stepping) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 	plan := engine.PlanOf(op)
 	retry := workflow.RetryPolicy(plan.Retry)
-	f, o := out.failure, t.run.Fold().Open(a.ref)
+	f, o := out.failure, s.run.Fold().Open(a.ref)
 	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
 	switch {
 	case op.CancelWanted():
@@ -231,11 +263,11 @@ func (t *runLoop) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 	case o.Counted() >= retry.MaxAttempts():
 		return failed
 	}
-	delay := retry.Delay(o.Counted(), t.chance())
+	delay := retry.Delay(o.Counted(), s.chance())
 	if out.after != nil {
 		delay = *out.after
 	}
-	due := t.clock.Now().Add(delay)
+	due := s.clock.Now().Add(delay)
 	if total := retry.Total; total > 0 && due.After(o.Since.Add(total)) {
 		failed.Failure = outOfTotal(total, f)
 		return failed
@@ -265,37 +297,37 @@ const (
 // giveBack ends an attempt because the worker stops, as it was asked to. That is nobody's
 // fault: the attempt does not count. A death cannot be recorded by who dies, and counts: a step that ends the process
 // must come to an end itself. What is not idempotent is not begun again once it has begun.
-func (t *runLoop) giveBack(a *attempt) {
-	delete(t.under.attempts, a.ref)
+func (s *stepping) giveBack(a *attempt) {
+	delete(s.attempts, a.ref)
 	if a.launched {
 		a.stop(ErrStopping) // it may still be running: then it is left behind
 	} else {
-		t.steps.slots.release()
+		s.steps.slots.release()
 	}
-	op := t.run.Op(a.ref)
-	if op == nil || t.run.Ended() || t.run.Err() != nil {
+	op := s.run.Op(a.ref)
+	if op == nil || s.run.Ended() || s.run.Err() != nil {
 		return
 	}
 	plan := engine.PlanOf(op)
 	switch {
 	case op.CancelWanted():
-		t.apply(event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
+		s.apply(event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
 	case plan.Spec.NonIdempotent && a.launched:
 		f := &event.Failure{Code: event.CodeInterrupted, Message: fmt.Sprintf("%s attempt %d, %s", stopped, a.number, oneEffect)}
 		e := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
-		t.reportStep(op, &e)
-		t.apply(e)
+		s.reporter.step(op, &e)
+		s.apply(e)
 	default:
 		f := &event.Failure{Code: event.CodeStopped, Message: fmt.Sprintf("%s attempt %d, which does not count", stopped, a.number)}
-		t.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: t.clock.Now()})
+		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: s.clock.Now()})
 	}
 }
 
 // endInterrupted ends a step whose attempt died with its worker, if it may not
 // be started again, and reports whether it did.
-func (t *runLoop) endInterrupted(ref uint64) bool {
-	o := t.run.Fold().Open(ref)
-	op := t.run.Op(ref)
+func (s *stepping) endInterrupted(ref uint64) bool {
+	o := s.run.Fold().Open(ref)
+	op := s.run.Op(ref)
 	if o == nil || op == nil {
 		return true
 	}
@@ -312,53 +344,32 @@ func (t *runLoop) endInterrupted(ref uint64) bool {
 		return false
 	}
 	e := event.Event{Type: event.StepFailed, Ref: ref, Attempt: o.Attempt, Failure: f}
-	t.reportStep(op, &e)
-	t.apply(e)
+	s.reporter.step(op, &e)
+	s.apply(e)
 	return true
 }
 
-// endAttempts ends the attempts of the run once the grace period is over: first they are
+// end ends the attempts of the run once the grace period is over: first they are
 // asked to end, and what they answer counts; in the end they are left behind.
-func (t *runLoop) endAttempts() {
-	if !t.ending.Load() {
+func (s *stepping) end() {
+	if !s.ending.Load() {
 		return
 	}
-	hard := t.hard.Load()
-	for _, a := range slices.SortedFunc(maps.Values(t.under.attempts), func(a, b *attempt) int { return cmp.Compare(a.ref, b.ref) }) {
+	hard := s.hard.Load()
+	for _, a := range slices.SortedFunc(maps.Values(s.attempts), func(a, b *attempt) int { return cmp.Compare(a.ref, b.ref) }) {
 		switch {
 		case a.launched && !hard:
 			a.stop(ErrStopping)
-		case a.launched, slices.Contains(t.under.held, a):
-			t.giveBack(a)
+		case a.launched, slices.Contains(s.held, a):
+			s.giveBack(a)
 		}
 	}
-	t.under.held = slices.DeleteFunc(t.under.held, func(a *attempt) bool { return t.under.attempts[a.ref] != a })
+	s.held = slices.DeleteFunc(s.held, func(a *attempt) bool { return s.attempts[a.ref] != a })
 }
 
-func (t *runLoop) cancelCause(ref uint64) error {
-	if op := t.run.Op(ref); op != nil && op.CancelWanted() {
+func (s *stepping) cancelCause(ref uint64) error {
+	if op := s.run.Op(ref); op != nil && op.CancelWanted() {
 		return op.CancelCause()
 	}
 	return errLost
-}
-
-// reportStep prepares the line about the end of an attempt, which is the event after
-// those that the run has now. What was canceled is none: the code wanted that.
-func (t *runLoop) reportStep(op *replay.Op, e *event.Event) {
-	if e.Failure.Code == event.CodeCanceled {
-		return
-	}
-	r := report{seq: t.run.Fold().Seq + 1, level: slog.LevelError, text: "step failed"}
-	if c := engine.PlanOf(op).Caller; c != nil {
-		r.add(slog.String("run", string(c.Run)), slog.String("step", op.Name), slog.String("key", c.Key))
-	} else {
-		r.add(slog.String("run", string(t.id)), slog.String("workflow", t.route.Workflow), slog.String("step", op.Name), slog.String("key", op.Key))
-	}
-	r.add(slog.Int("attempt", e.Attempt))
-	if e.Type == event.StepRetrying {
-		r.level, r.text = slog.LevelWarn, "attempt of a step failed"
-		r.add(slog.Duration("next", e.Due.Sub(t.clock.Now()).Round(time.Millisecond)))
-	}
-	r.addFailure(e.Failure)
-	t.news.reports = append(t.news.reports, r)
 }

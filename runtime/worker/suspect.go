@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // A run that ends the process of its worker takes along whatever that process owns, and
@@ -213,4 +215,85 @@ func (r *runs) dismiss(in *inputs) {
 	if s.now.Load() != nil || len(s.waiting) > 0 || !s.since.IsZero() {
 		r.nextTurn()
 	}
+}
+
+// suspicion is about a run that may be to blame for the death of workers.
+type suspicion struct {
+	*execution
+	*tenure
+	runs   *runs
+	turn   int          // its turn as a suspect, 0: none; see turns
+	blamed bool         // its exemption has ended
+	exempt store.Exempt // what the next commit does to that
+}
+
+// reset forgets what an earlier claim of the run has said.
+func (s *suspicion) reset() { s.turn, s.blamed, s.exempt = 0, false, store.ExemptUnchanged }
+
+// lastTurn reports whether the run is poisoned if its worker dies once more.
+func (s *suspicion) lastTurn() bool { return s.recoveries+1 >= s.cfg.Recoveries }
+
+func (s *suspicion) turnTime() time.Duration {
+	if s.lastTurn() {
+		return max(s.cfg.RunBudget, turnTime)
+	}
+	return turnTime
+}
+
+// takeTurn reports whether it is the run's turn, and whether its code may begin: the store
+// must know before that whether a death counts.
+func (s *suspicion) takeTurn() (mine, begins bool) {
+	number, alone, mine := s.runs.turnOf(s.in)
+	if !mine {
+		return false, false
+	}
+	s.turn = number
+	counts := alone || !s.lastTurn()
+	if counts && !s.blamed {
+		return true, false
+	}
+	most := s.turnTime()
+	s.clock.AfterFunc(most, func() { s.in.post(input{kind: inputTurnOver, turn: number}) })
+	s.clock.AfterFunc(most+turnTime, func() { s.runs.finishTurn(number) }) // its code does not even let it hear of that
+	return true, true
+}
+
+// over lets others begin, although the run has made no progress. In its last turn it
+// is made exempt again before that, which takes a commit; if its code keeps even
+// that from being made, others go on all the same.
+func (s *suspicion) over(number int) {
+	switch {
+	case s.turn != number:
+	case s.blamed && s.lastTurn():
+		s.exempt = store.ExemptOn
+	default:
+		s.endTurn()
+	}
+}
+
+// onExempt goes on when the store knows what becomes of a death.
+func (s *suspicion) onExempt(e store.Exempt) {
+	switch e {
+	case store.ExemptOff:
+		s.blamed = true
+	case store.ExemptOn:
+		s.blamed, s.exempt = false, store.ExemptUnchanged
+		s.endTurn()
+	}
+}
+
+// endTurn is called when the turn of a suspect is over.
+func (s *suspicion) endTurn() {
+	number := s.turn
+	s.turn = 0
+	if number == 0 {
+		return
+	}
+	s.runs.finishTurn(number)
+}
+
+// acquit notes that what a suspect was suspected of is forgotten: it has made progress.
+func (s *suspicion) acquit() {
+	s.recoveries, s.exempt = 0, store.ExemptUnchanged
+	s.endTurn()
 }
