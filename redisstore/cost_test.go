@@ -94,8 +94,8 @@ func start[In, Out any](f *fleet, d workflow.Definition[In, Out], in In) event.R
 	return run.ID()
 }
 
-// What the server does for a run of three steps, command by command: those that scripts
-// call, too. Each of them takes about a microsecond, and so does what is sent for each
+// What the server does for a run of three steps, and for a heartbeat, command by command:
+// those that scripts call, too. Each of them takes about a microsecond, and so does what is sent for each
 // ten arguments.
 func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	const runs = 100
@@ -144,6 +144,11 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 			}
 			commit()
 		}, 10, 350},
+		{"heartbeat", func() {
+			for range runs {
+				must(st.Heartbeat(ctx, 0, session))
+			}
+		}, 11, 330},
 	}
 	for _, op := range ops { // the first time the server is told the scripts
 		op.do()
