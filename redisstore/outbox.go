@@ -65,7 +65,7 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 			refusal = packItem(*m.Refusal)
 		}
 		last := calls[len(calls)-1]
-		last.args = append(last.args, short(m.From), string(m.ID), int(m.Phase), flag(m.Unknown, "u"), refusal)
+		last.args = append(last.args, short(m.From), string(m.ID), int(m.Phase), flag(m.Unknown, "u"), refusal, deadline(m.Deadline))
 	}
 	if err := s.doReplicated(ctx, calls...); err != nil {
 		return fmt.Errorf("mark %d records: %w", len(marks), err)

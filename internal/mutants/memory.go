@@ -172,6 +172,8 @@ var memoryMutants = []Mutant{
 	kernel("O1/kernel/unknown", "an unknown receiver is taken for an answer although there is a record before", "outbox.go",
 		"if err != nil || !before {", "if true || err != nil || !before {", "O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore",
 		"O1_AnUnknownReceiverAfterASettledRecordIsNoAnswer"),
+	kernel("O1/kernel/late", "a refusal counts however old it is", "outbox.go",
+		"if (m.Refusal != nil || m.Unknown) && o.late(m.Deadline) {", "if false {", "O1_ALateRefusalIsIgnored"),
 	kernel("O1/kernel/phase", "a mark moves a record that was moved on by another relay", "outbox.go",
 		"rec.Phase == 0 || rec.Phase != m.Phase", "rec.Phase == 0", "MarkIgnoresARecordInAnotherPhase"),
 

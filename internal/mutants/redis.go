@@ -232,7 +232,7 @@ var redisMutants = []Mutant{
 	onRedis("O1/redis/unknown", "an unknown receiver is taken for an answer although a record before is open", "lua/mark.lua",
 		"if ARGV[i + 3] ~= 'u' or not take_back(run, phase, order, to) then", "if true then", "O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore"),
 	onRedis("O1/redis/phase", "a mark moves a record that was moved on by another relay", "lua/mark.lua",
-		"if is == phase then", "if is then", "MarkIgnoresARecordInAnotherPhase"),
+		"if is == phase and not late then", "if is and not late then", "MarkIgnoresARecordInAnotherPhase"),
 
 	onRedis("O2/redis/settle", "a record that was answered is not settled", "lua/mark.lua",
 		"phase == '1' and '2' or '3'", "'3'", "O2_ARecordPassesThroughItsPhases"),
@@ -242,6 +242,8 @@ var redisMutants = []Mutant{
 		"if phase == '3' then\n        forget_record", "if phase ~= '1' then\n        forget_record", "O2_ARecordPassesThroughItsPhases"),
 	onRedis("O2/redis/day", "an item of an outbox is forgotten after a day", "lua/part/push.lua",
 		"keep and now + kept or now", "now", "O2_AKeptItemIsRememberedForLongerThanADay"),
+	onRedis("O1/redis/late", "a refusal counts however old it is", "lua/mark.lua",
+		"if is == phase and not late then", "if is == phase then", "O1_ALateRefusalIsIgnored"),
 	onRedis("O2/redis/confirm", "Confirm forgets nothing", "lua/confirm.lua",
 		"  unkeep(m[2], ARGV[2])", "", "O2_ConfirmReachesTheChainByAnyOfItsRuns"),
 	onRedis("O2/redis/unkeep", "what is remembered until Confirm stays", "lua/part/remembered.lua",

@@ -4,7 +4,7 @@
 -- KEYS  1 records by when something is to be done for them
 -- ARGV  1 now  2 how long a record stays in a phase  3 and on: of each mark the
 --       sender, the record, the phase in which it was read, 'u' if the receiver
---       is unknown, and the refusal as an item, or ''
+--       is unknown, the refusal as an item, or '', and the deadline, or '0'
 --
 -- Returns how many records were there in the phase in which they were read. It fails with
 -- LOST at a sender that cannot be told before it is repaired: what comes after its mark is
@@ -64,11 +64,12 @@ local function forget_record(run, id, order)
   reschedule(run)
 end
 
-for i = 3, #ARGV, 5 do
+for i = 3, #ARGV, 6 do
   local run, id, phase, refusal = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
   local record = intact('HGET', tag .. 'O:' .. run, id)
   local order, is, _, to = read_record(record or '')
-  if is == phase then
+  local late = ARGV[i + 5] ~= '0' and now > tonumber(ARGV[i + 5]) and (ARGV[i + 3] == 'u' or refusal ~= '')
+  if is == phase and not late then
     moved = moved + 1
     if ARGV[i + 3] ~= 'u' or not take_back(run, phase, order, to) then
       if refusal ~= '' and not tell(run, refusal) then

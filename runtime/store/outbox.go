@@ -103,8 +103,8 @@ type Mark struct {
 	// before; one that is closing does. It goes to the sender alone, not to what
 	// that continued as.
 	Refusal *Item
-	// Unknown says that the receiver does not exist. While an earlier record of the
-	// same sender and receiver is fresh or answered, the record that this mark is
+	// Unknown says that the receiver does not exist. While there is an earlier record
+	// of the same sender and receiver, in whatever phase, the record that this mark is
 	// about, and all earlier ones of the pair that are answered, become fresh
 	// again, and the Refusal is not pushed: a failover has lost the receiver, and
 	// what created it goes first again. What is fresh stays as it is. About a note
@@ -114,4 +114,8 @@ type Mark struct {
 	// receiver that never existed, or was purged, stays unknown
 	// however often the earlier ones are sent, and the two would take turns for ever.
 	Unknown bool
+	// Deadline is that of the record as it was read. Past it a Refusal, or Unknown, is
+	// ignored: it may be older than what has happened to the pair since, and the record is
+	// sent again. Zero: none.
+	Deadline time.Time
 }

@@ -114,7 +114,17 @@ func TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair(t *testing.T) {
 type forgetting struct {
 	flowtest.Between
 
-	lost atomic.Bool
+	lost    atomic.Bool
+	undated atomic.Bool // a mark had no deadline
+}
+
+func (s *forgetting) Mark(ctx context.Context, partition int, marks []store.Mark) error {
+	for i := range marks {
+		if marks[i].Deadline.IsZero() {
+			s.undated.Store(true)
+		}
+	}
+	return s.Between.Mark(ctx, partition, marks)
 }
 
 func (s *forgetting) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
@@ -143,6 +153,9 @@ func TestO1_WhatCreatedAnUnknownReceiverIsSentAgain(t *testing.T) {
 	}
 	if !st.lost.Load() {
 		t.Error("no child was lost: the test proves nothing")
+	}
+	if st.undated.Load() {
+		t.Error("a mark has no deadline: a late refusal would count")
 	}
 }
 

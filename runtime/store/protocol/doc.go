@@ -69,7 +69,8 @@
 // Mark moves an outbox record on: fresh, answered, settled, gone. If the receiver is
 // unknown and there is an earlier record of the pair, that record and the answered ones
 // before it become fresh again: a failover has lost the receiver, and what created it goes
-// first; if all before it are settled, the answer is older than they are. A relay says so
+// first; if all before it are settled, the answer is older than they are. A refusal, or
+// unknown, that arrives past the deadline of the record is ignored, and the record sent again. A relay says so
 // once per pair and horizon, or the two would take turns for ever. A
 // refusal is told to the sender unless that has ended or knows. Confirm forgets what a
 // settled record left with the receiver.

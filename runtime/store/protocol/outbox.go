@@ -17,6 +17,9 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 	if err != nil || rec.Phase == 0 || rec.Phase != m.Phase {
 		return err
 	}
+	if (m.Refusal != nil || m.Unknown) && o.late(m.Deadline) {
+		return nil // the record is sent again
+	}
 	if m.Unknown {
 		if taken, err := o.takeBack(from, rec); err != nil || taken {
 			return err
@@ -44,7 +47,8 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 // fresh again, if there is a record of its pair before it: a failover has lost the
 // receiver, and what created it goes first. It reports whether it did. A settled record
 // counts, too: what it left keeps its receiver from the purge until Confirm, so the answer
-// is older than the settling, and the record is sent again before anybody is told. [O1]
+// is older than the settling, and the record is sent again before anybody is told. A settled
+// record is there for a horizon, which is longer than a mark may take. [O1]
 func (o *Op[R, S]) takeBack(from R, rec Record) (bool, error) {
 	if rec.Phase == store.PhaseNote {
 		return false, nil

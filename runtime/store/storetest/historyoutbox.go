@@ -147,7 +147,7 @@ func (h *history) drawMark(t *rapid.T) {
 	var marks []store.Mark
 	for range rapid.IntRange(1, 3).Draw(t, "marks") {
 		o := rapid.SampledFrom(records).Draw(t, "record")
-		k := store.Mark{From: o.From, ID: o.ID, Phase: o.Phase, Unknown: chance(t, "unknown", 25)}
+		k := store.Mark{From: o.From, ID: o.ID, Phase: o.Phase, Unknown: chance(t, "unknown", 25), Deadline: o.Deadline}
 		if chance(t, "wrong phase", 15) {
 			k.Phase = store.Phase(rapid.IntRange(1, 3).Draw(t, "phase"))
 		}

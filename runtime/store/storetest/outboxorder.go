@@ -136,6 +136,25 @@ var outboxOrderBehaviors = []behavior{
 			h.equal("records", h.inspect().Outbox, []store.Outgoing(nil))
 		}
 	}},
+	{"O1_ALateRefusalIsIgnored", func(h *harness) {
+		l, _, sends := h.sender(2)
+		h.settled(l, store.PhaseAnswered, sends[0])
+		read, _ := h.outbox(10)
+		refusal := h.item()
+		mark := store.Mark{From: l.Run, ID: sends[1].ID, Phase: store.PhaseFresh, Deadline: read[0].Deadline}
+		refused, unknown := mark, mark
+		refused.Refusal, unknown.Unknown = &refusal, true
+		h.clock.Advance(read[0].Deadline.Sub(h.clock.Now()) + time.Millisecond)
+		h.unchanged("late marks", func() { h.marks(refused, unknown) })
+		h.marks(mark)
+		h.phases("after an answer that is late", l, store.PhaseAnswered, store.PhaseAnswered)
+		h.clock.Advance(store.Horizon)
+		read, _ = h.outbox(10)
+		h.clock.Advance(read[0].Deadline.Sub(h.clock.Now()))
+		refused.ID, refused.Phase, refused.Deadline = sends[0].ID, store.PhaseAnswered, read[0].Deadline
+		h.marks(refused)
+		h.equal("inbox of the sender at the deadline itself", h.load(l.Run).Inbox, []store.Item{refusal})
+	}},
 	{"O1_AnUnknownReceiverTakesBackWhatWasAnsweredBefore", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		to := h.runID()

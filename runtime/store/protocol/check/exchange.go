@@ -2,6 +2,7 @@ package check
 
 import (
 	"errors"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -50,6 +51,9 @@ func (r relay) order() int {
 	}
 	return n
 }
+
+// deadline is that of a record as it was read.
+func (r relay) deadline() time.Time { return protocol.Time(millis(r.at + 1)).Add(store.Horizon / 2) }
 
 // exchanges is the model of the outbox.
 type exchanges struct {
@@ -248,7 +252,7 @@ func (m *exchanges) relays(s exchange, i int, r relay, try tryExchange) {
 func (m *exchanges) mark(n *exchange, i int) string {
 	r := n.relays[i]
 	n.relays[i] = relay{}
-	k := &store.Mark{From: runIDs[1], ID: itemIDs[r.id], Phase: r.phase, Unknown: r.unknown}
+	k := &store.Mark{From: runIDs[1], ID: itemIDs[r.id], Phase: r.phase, Unknown: r.unknown, Deadline: r.deadline()}
 	if r.refused {
 		k.Refusal = &store.Item{ID: itemIDs[refusal], Scope: store.ScopeRun}
 	}
@@ -272,7 +276,7 @@ func due(p *partition, k int) bool {
 // carry does to the receiver what a record says.
 func (m *exchanges) carry(n *exchange, i int) (wrong string) {
 	r, p := &n.relays[i], &n.receiver
-	deadline := protocol.Time(millis(r.at + 1)).Add(store.Horizon / 2)
+	deadline := r.deadline()
 	r.sent = true
 	var err error
 	switch {

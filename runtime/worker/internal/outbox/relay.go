@@ -356,7 +356,7 @@ func (r *Relay) confirm(ctx context.Context, o *store.Outgoing) *store.Mark {
 }
 
 func mark(o *store.Outgoing) *store.Mark {
-	return &store.Mark{From: o.From, ID: o.ID, Phase: o.Phase}
+	return &store.Mark{From: o.From, ID: o.ID, Phase: o.Phase, Deadline: o.Deadline}
 }
 
 // failed lets a record wait that could not be delivered. A closed store ends the
