@@ -68,12 +68,19 @@ func (e *Env) reach(l *life, r request, w when) bool {
 	n := plan.counts[r.what]
 	p := point{id: fmt.Sprintf("%s:%d:%s", r.what, n, w), what: r.what, n: n, when: w, writes: r.writes, frames: r.frames}
 	dies := plan.visit(p)
+	revives := dies && !e.virtual()
+	if revives {
+		e.background.Add(1) // before it is closed: close waits for what was added until then
+	}
 	e.mu.Unlock()
 	if dies {
 		l.kill()
-		if !e.virtual() {
-			e.background.Go(func() { _ = e.revive() }) // a failure is the test's
-		}
+	}
+	if revives {
+		go func() {
+			defer e.background.Done()
+			_ = e.revive() // a failure is the test's
+		}()
 	}
 	return dies
 }
