@@ -1,8 +1,10 @@
 package worker_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,26 +14,44 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Two branches send to a run that never was. Neither must wait for the other one.
+// Branches send to a run that never was. None must wait for another one: they would
+// be sent for ever, one after the other.
 func TestRelay_MessagesToARunThatNeverWasAreRefusedAll(t *testing.T) {
-	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
-		lonely := flowtest.Flow[workflow.RunID, int]("lonely")
-		w.Work(worker.Config{}, flowtest.As(lonely, func(ctx workflow.Context, to workflow.RunID) (int, error) {
-			var all []*workflow.Future[workflow.None]
-			for n := range 20 {
-				all = append(all, workflow.GoErr(ctx, func(ctx workflow.Context) error { return flowtest.Numbers.SendFrom(ctx, to, n) }))
-			}
-			refused := 0
-			for _, o := range workflow.Settled(ctx, all...) {
-				if !errors.Is(o.Err, workflow.ErrRunNotFound) {
-					return refused, fmt.Errorf("got %w, want ErrRunNotFound", o.Err)
+	const messages, many = 20, 10_000
+	for name, open := range flowtest.Stores {
+		t.Run(name, func(t *testing.T) {
+			st := &flowtest.Between{Store: open(t)}
+			w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+			ctx, giveUp := context.WithCancelCause(w.Ctx)
+			defer giveUp(nil)
+			var requests atomic.Int64
+			st.Around = func(_ context.Context, op string, _ any, do func() error) error {
+				if op == "deliver" && requests.Add(1) > many {
+					giveUp(fmt.Errorf("%d requests for %d messages", many, messages))
+					return errors.New("no more")
 				}
-				refused++
+				return do()
 			}
-			return refused, nil
-		}))
-		if got := flowtest.Result(w, flowtest.Start(w, lonely, event.NewRunID(time.Now(), 3))); got != 20 {
-			t.Errorf("%d were refused, want 20", got)
-		}
-	})
+			lonely := flowtest.Flow[workflow.RunID, int]("lonely")
+			w.Work(worker.Config{}, flowtest.As(lonely, func(ctx workflow.Context, to workflow.RunID) (int, error) {
+				var all []*workflow.Future[workflow.None]
+				for n := range messages {
+					all = append(all, workflow.GoErr(ctx, func(ctx workflow.Context) error { return flowtest.Numbers.SendFrom(ctx, to, n) }))
+				}
+				refused := 0
+				for _, o := range workflow.Settled(ctx, all...) {
+					if !errors.Is(o.Err, workflow.ErrRunNotFound) {
+						return refused, fmt.Errorf("got %w, want ErrRunNotFound", o.Err)
+					}
+					refused++
+				}
+				return refused, nil
+			}))
+			got, err := flowtest.Start(w, lonely, event.NewRunID(time.Now(), 3)).Result(ctx)
+			if got != messages || err != nil {
+				t.Errorf("%d were refused, want %d (%v; %v)", got, messages, err, context.Cause(ctx))
+			}
+			t.Logf("%d requests", requests.Load())
+		})
+	}
 }
