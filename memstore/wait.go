@@ -57,7 +57,7 @@ func (p *partition) tell(r *run) {
 	p.waiters.Unread(r.owner.id, r.id, 0)
 }
 
-// Watch blocks until the log of a run has more than n frames.
+// Watch blocks until the log of a run has more than n frames, or until the run has ended.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	p := s.partitionOf(run)
 	frames := p.frames.Subscribe(run)
@@ -73,6 +73,6 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 			return 0, false, fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
 		}
 		has := uint64(len(r.frames))
-		return has, has > n, nil
+		return has, store.Watched(n, has, r.place == store.StateEnded), nil
 	}})
 }

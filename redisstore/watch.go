@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -12,26 +11,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// Watch blocks until the log of a run has more than n frames. Many Watches of a
-// run cost as much as one. It also returns if the server has lost writes: the log
-// has become shorter, or the run has ended without a frame that is new to the
-// caller, which would wait for ever.
+// Watch blocks until the log of a run has more than n frames, or until the run has ended.
+// Many Watches of a run cost as much as one. It also returns if the server has lost
+// writes: the log has become shorter, or the run has ended without a frame that is new to
+// the caller, which would wait for ever.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
-	return s.watch(ctx, run, n, func(text string) bool {
-		frames, _, _ := strings.Cut(text, " ")
-		return uint64(parseNumber(frames)) > n
-	})
-}
-
-// WatchEnd blocks until a run has ended. It also returns if the server has lost
-// writes, and the caller looks.
-func (s *Store) WatchEnd(ctx context.Context, run event.RunID) error {
-	return s.watch(ctx, run, math.MaxInt64, func(text string) bool { return strings.HasSuffix(text, " end") })
-}
-
-// watch waits for more than n frames, or for the end of the run. enough judges what
-// scripts publish: the number of the frame, and after that of the last one " end".
-func (s *Store) watch(ctx context.Context, run event.RunID, n uint64, enough func(text string) bool) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -46,7 +30,7 @@ func (s *Store) watch(ctx context.Context, run event.RunID, n uint64, enough fun
 		switch {
 		case h.Body == "":
 			return notify.Look
-		case enough(h.Body):
+		case watched(h.Body, n):
 			return notify.Done
 		}
 		return notify.Ignore
@@ -59,8 +43,15 @@ func (s *Store) watch(ctx context.Context, run event.RunID, n uint64, enough fun
 		if frames < 0 {
 			return "", false, fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
 		}
-		return "", uint64(frames) > n || n == math.MaxInt64 && ended || shorter.seen(frames, ended), nil
+		return "", store.Watched(n, uint64(frames), ended) || shorter.seen(frames, ended), nil
 	}})
+}
+
+// watched judges what scripts publish: the number of the frame, and after that of the last
+// one " end".
+func watched(text string, n uint64) bool {
+	frames, ended := strings.CutSuffix(text, " end")
+	return store.Watched(n, uint64(parseNumber(frames)), ended)
 }
 
 // shortening notices that a server has lost frames between two looks at a log.

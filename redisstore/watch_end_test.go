@@ -6,10 +6,11 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Two scripts end runs: one those without a workflow id, the other all.
-func TestWatchEnd_IsToldOfTheEndByEachScript(t *testing.T) {
+func TestWatch_UntilEndIsToldOfTheEndByEachScript(t *testing.T) {
 	for name, wid := range map[string]string{"finish": "", "commit": "order"} {
 		t.Run(name, func(t *testing.T) {
 			client := redistest.Shared(t).Client(t)
@@ -18,7 +19,7 @@ func TestWatchEnd_IsToldOfTheEndByEachScript(t *testing.T) {
 			ctx, cancel := context.WithTimeout(g.ctx, watchCover/3) // by itself it looks later
 			defer cancel()
 			ended := make(chan error, 1)
-			go func() { ended <- g.WatchEnd(ctx, l.Run) }()
+			go func() { ended <- g.Watch(ctx, l.Run, store.UntilEnd) }()
 			meta := g.partitionOf(l.Run).meta(short(l.Run))
 			for !client.HExists(ctx, meta, "y").Val() { // it is not noted yet that somebody waits
 				if ctx.Err() != nil {
@@ -31,7 +32,7 @@ func TestWatchEnd_IsToldOfTheEndByEachScript(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Errorf("got %v, want to be told", err)
 			}
-			if err := g.WatchEnd(ctx, l.Run); err != nil {
+			if err := g.Watch(ctx, l.Run, store.UntilEnd); err != nil {
 				t.Errorf("there is nothing to wait for: got %v", err)
 			}
 		})

@@ -26,13 +26,13 @@ func placeOf(ctx context.Context, st store.Store, run event.RunID) (store.QueueS
 // was sent.
 func looked(ctx context.Context, t *testing.T, st *redisstore.Store, sent *counter) int {
 	t.Helper()
-	if err := st.WatchEnd(ctx, event.NewRunID(st.Clock().Now(), 0)); !errors.Is(err, store.ErrRunNotFound) {
+	if err := st.Watch(ctx, event.NewRunID(st.Clock().Now(), 0), store.UntilEnd); !errors.Is(err, store.ErrRunNotFound) {
 		t.Fatalf("unknown run: got %v, want %v", err, store.ErrRunNotFound)
 	}
 	return sent.by["watch"]
 }
 
-func TestWatchEnd_IsNotWokenByOtherFrames(t *testing.T) {
+func TestWatch_UntilEndIsNotWokenByOtherFrames(t *testing.T) {
 	server := redistest.Shared(t)
 	st, sent := counted(t, server)
 	t.Cleanup(func() { _ = st.Close() })
@@ -46,7 +46,7 @@ func TestWatchEnd_IsNotWokenByOtherFrames(t *testing.T) {
 	}
 	ended := make(chan end, 1)
 	go func() {
-		err := st.WatchEnd(f.ctx, run.ID())
+		err := st.Watch(f.ctx, run.ID(), store.UntilEnd)
 		place, wrong := placeOf(f.ctx, st, run.ID())
 		ended <- end{place, errors.Join(err, wrong)}
 	}()
@@ -60,28 +60,28 @@ func TestWatchEnd_IsNotWokenByOtherFrames(t *testing.T) {
 	}
 	got := <-ended
 	if got.err != nil || got.place != store.StateEnded {
-		t.Errorf("WatchEnd returned when the run was %v, %v, want it ended", got.place, got.err)
+		t.Errorf("Watch returned when the run was %v, %v, want it ended", got.place, got.err)
 	}
 	if n := sent.by["watch"] - before; n != 1 {
 		t.Errorf("it looked %d times, want once", n)
 	}
-	if err := st.WatchEnd(f.ctx, run.ID()); err != nil { // there is nothing to wait for
+	if err := st.Watch(f.ctx, run.ID(), store.UntilEnd); err != nil { // there is nothing to wait for
 		t.Error(err)
 	}
 }
 
-func TestWatchEnd_EndsWithTheRunAndWithItsContext(t *testing.T) {
+func TestWatch_UntilEndEndsWithTheRunAndWithItsContext(t *testing.T) {
 	f := newFleet(t, openURL(t, with(redistest.Shared(t).URL(), "prefix="+redistest.Prefix())))
 	st := f.store
 	unknown := event.NewRunID(st.Clock().Now(), 0)
-	if err := st.WatchEnd(f.ctx, unknown); !errors.Is(err, store.ErrRunNotFound) {
+	if err := st.Watch(f.ctx, unknown, store.UntilEnd); !errors.Is(err, store.ErrRunNotFound) {
 		t.Errorf("unknown run: got %v, want %v", err, store.ErrRunNotFound)
 	}
 	run := must(Ask.Start(f.ctx, f.client, workflow.None{})) // nobody works
 	ctx, cancel := context.WithCancel(f.ctx)
 	gone := make(chan error, 2)
 	for range 2 {
-		go func() { gone <- st.WatchEnd(ctx, run.ID()) }()
+		go func() { gone <- st.Watch(ctx, run.ID(), store.UntilEnd) }()
 	}
 	cancel()
 	for range 2 {
@@ -91,7 +91,7 @@ func TestWatchEnd_EndsWithTheRunAndWithItsContext(t *testing.T) {
 	}
 }
 
-func TestWatchEnd_EachResultLooksOnceAndReadsTheLogOnce(t *testing.T) {
+func TestWatch_UntilEndEachResultLooksOnceAndReadsTheLogOnce(t *testing.T) {
 	const runs = 100
 	server := redistest.Shared(t)
 	st, sent := counted(t, server)

@@ -70,7 +70,7 @@ func (t *tx) passOn(routes ...store.Route) error {
 	return nil
 }
 
-// Watch blocks until the log of a run has more than n frames.
+// Watch blocks until the log of a run has more than n frames, or until the run has ended.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -79,27 +79,29 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	defer changes.Close()
 	signal(s.notifier.joined)
 	return changes.Await(ctx, notify.Awaiting[event.RunID, uint64]{Look: func() (uint64, bool, error) {
-		frames, err := s.frames(ctx, run)
+		frames, ended, err := s.frames(ctx, run)
 		if err == nil && frames == 0 {
 			err = fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
 		}
-		return frames, frames > n, err
+		return frames, store.Watched(n, frames, ended), err
 	}})
 }
 
-const selectFrames = `SELECT n FROM runs WHERE id = +? AND hidden = 0`
+const selectFrames = `SELECT n, place FROM runs WHERE id = +? AND hidden = 0`
 
-// frames returns the number of frames of a run, 0 if there is no such run.
-func (s *Store) frames(ctx context.Context, run event.RunID) (uint64, error) {
+// frames returns the number of frames of a run, 0 if there is no such run, and whether the
+// run has ended.
+func (s *Store) frames(ctx context.Context, run event.RunID) (frames uint64, ended bool, err error) {
 	if err := s.enter(ctx); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	var n int64
-	err := s.read(ctx, func(c *conn) (err error) {
-		n, err = c.number(selectFrames, packRun(run))
-		return err
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(selectFrames, func(r row) error {
+			frames, ended = uint64(r.ColumnInt64(0)), store.QueueState(r.ColumnInt64(1)) == store.StateEnded
+			return nil
+		}, packRun(run))
 	})
-	return uint64(n), ofRun(run, 0, err)
+	return frames, ended, ofRun(run, 0, err)
 }
 
 // survey holds the state of the database that matters to waiting calls.

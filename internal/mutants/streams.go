@@ -93,13 +93,13 @@ var streamMutants = []Mutant{
 		"redis.call('PUBLISH', tag .. 'stream:' .. (m[5] or ARGV[1]), '')", "", "AwaitStreamEndsWhenTheRunIsDeleted"),
 
 	onRedis("engine/redis/end-finish", "finish.lua does not tell the end from another frame", "lua/finish.lua",
-		"n .. ' end')", "n)").by("TestWatchEnd_IsToldOfTheEndByEachScript/finish"),
+		"n .. ' end')", "n)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript/finish"),
 	onRedis("engine/redis/end-commit", "commit.lua does not tell the end from another frame", "lua/commit.lua",
-		"and n .. ' end' or n)", "and n or n)").by("TestWatchEnd_IsToldOfTheEndByEachScript/commit"),
+		"and n .. ' end' or n)", "and n or n)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript/commit"),
 	onRedis("engine/redis/end-other", "who waits for the end is woken by each frame", "watch.go",
-		`return strings.HasSuffix(text, " end")`, `return strings.HasSuffix(text, " end") || text != ""`).by("TestWatchEnd_IsNotWokenByOtherFrames"),
+		`uint64(parseNumber(frames)), ended)`, `uint64(parseNumber(frames)), true)`).by("TestWatch_UntilEndIsNotWokenByOtherFrames"),
 	onRedis("engine/redis/end-there", "who waits for an end that was there waits for ever", "watch.go",
-		"n == math.MaxInt64 && ended", "n == math.MaxInt64 && ended && shorter.looked").by("TestWatchEnd_IsToldOfTheEndByEachScript"),
+		"uint64(frames), ended)", "uint64(frames), ended && shorter.looked)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript"),
 	working("engine/workflow/end", "who waits for a result is woken by each frame", "runtime/workflow/handle.go",
-		"return w.WatchEnd(ctx, id)", "_ = w").by("TestWatchEnd_EachResultLooksOnceAndReadsTheLogOnce").in("redisstore"),
+		"c.store.Watch(ctx, id, store.UntilEnd)", "c.store.Watch(ctx, id, l.Record.N)").by("TestWatch_UntilEndEachResultLooksOnceAndReadsTheLogOnce").in("redisstore"),
 }

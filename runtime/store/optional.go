@@ -157,15 +157,6 @@ type Lease struct {
 	Recovering  bool
 }
 
-// EndWatcher is a store that can distinguish the end of a run from its other frames, for
-// callers that wait only for that.
-type EndWatcher interface {
-	// WatchEnd blocks until the run has ended, or until it does not exist
-	// (ErrRunNotFound), or until ctx ends (ctx.Err()). Like Watch it is a hint: it may
-	// return before the end if something of the log was lost, and the caller looks.
-	WatchEnd(ctx context.Context, run event.RunID) error
-}
-
 // DamageTeller is a store that continues when it finds damage during an operation on many
 // runs, such as a claim: it leaves the damaged run out, so that the others are not delayed,
 // and reports it here.

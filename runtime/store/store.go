@@ -100,7 +100,9 @@ type Store interface {
 	// it may return too early, and what it announces may be gone.
 	Wait(ctx context.Context, w Wait) (Woken, error)
 	// Watch blocks until the log of the run has more than n frames, or until
-	// the run does not exist (ErrRunNotFound), or until ctx ends (ctx.Err()).
+	// the run does not exist (ErrRunNotFound), or until ctx ends (ctx.Err()). If n is
+	// UntilEnd it blocks until the run has ended, whatever its log has grown to. It is a
+	// hint: it may return before that if something of the log was lost, and the caller looks.
 	Watch(ctx context.Context, run event.RunID, n uint64) error
 
 	// Close releases what the store holds and ends blocked calls with

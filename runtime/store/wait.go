@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -30,3 +31,9 @@ type Woken struct {
 	Mail  []event.RunID // owned runs with new items, each told once
 	Due   bool          // a due time may have changed, or Until is reached
 }
+
+// UntilEnd, as the n of a Watch, waits for the end of the run and for no other frame.
+const UntilEnd uint64 = math.MaxUint64
+
+// Watched reports whether a Watch for n returns when the log has so many frames.
+func Watched(n, frames uint64, ended bool) bool { return frames > n || ended && n == UntilEnd }

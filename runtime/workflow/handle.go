@@ -401,7 +401,7 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID) (*handover.End, error) 
 			return &handover.End{Workflow: l.Record.Route.Workflow, Last: *last}, nil
 		}
 		request.After, request.Limit = l.Record.N, few
-		err = c.persist(ctx, "wait for the end of a run", func() error { return c.watchEnd(ctx, id, l.Record.N) })
+		err = c.persist(ctx, "wait for the end of a run", func() error { return c.store.Watch(ctx, id, store.UntilEnd) })
 		if err != nil {
 			return nil, err
 		}
@@ -419,13 +419,4 @@ func (c *Client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loa
 		return err
 	})
 	return last, err
-}
-
-// watchEnd waits until the run has ended, or, if the store cannot tell, until its log
-// has more than n frames.
-func (c *Client) watchEnd(ctx context.Context, id RunID, n uint64) error {
-	if w, ok := store.As[store.EndWatcher](c.store); ok {
-		return w.WatchEnd(ctx, id)
-	}
-	return c.store.Watch(ctx, id, n)
 }

@@ -71,7 +71,7 @@ func (e *Env) delivers(item store.Item) {
 	e.asides[item.ID] = true
 }
 
-// Watch waits until the log has grown.
+// Watch waits until the log has grown, or the run has ended.
 func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := d.env.ensureWorker(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	}
 	err := d.env.scheduler.await(ctx, func() bool {
 		loaded, err := d.Load(context.Background(), []store.Load{{Run: run, Limit: -1}})
-		return err != nil || loaded[0].Err != nil || loaded[0].Record.N > n
+		return err != nil || loaded[0].Err != nil || store.Watched(n, loaded[0].Record.N, loaded[0].Record.QueueState == store.StateEnded)
 	})
 	if err != nil {
 		return err

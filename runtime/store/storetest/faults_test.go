@@ -169,9 +169,10 @@ var storeFaults = map[string]fault{
 	"due ignores its limit": {"DueMakesAtMostLimitReady", func(w wrapper) store.Store {
 		return edit{wrapper: w, due: func(_ context.Context, limit *int) { *limit = 1000 }}
 	}},
-	"a heartbeat creates a lease": {"W1_HeartbeatNeverCreatesALease", func(w wrapper) store.Store { return eagerHeart{w} }},
-	"a heartbeat hides mail":      {"W2_HeartbeatNamesRunsWithMailUntilItIsRead", func(w wrapper) store.Store { return mutedHeart{w} }},
-	"watch does not wait":         {"WatchEndsWithItsContext", func(w wrapper) store.Store { return hastyWatch{w} }},
+	"a heartbeat creates a lease":                    {"W1_HeartbeatNeverCreatesALease", func(w wrapper) store.Store { return eagerHeart{w} }},
+	"a heartbeat hides mail":                         {"W2_HeartbeatNamesRunsWithMailUntilItIsRead", func(w wrapper) store.Store { return mutedHeart{w} }},
+	"watch does not wait":                            {"WatchEndsWithItsContext", func(w wrapper) store.Store { return hastyWatch{w} }},
+	"watch until the end returns with another frame": {"WatchUntilEndReturnsWithTheEndAlone", func(w wrapper) store.Store { return shortWatch{w} }},
 	"retention is not kept": {"P1_ARunIsKeptForItsRetention", func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
 			c.Retention = time.Millisecond
@@ -286,3 +287,13 @@ func (m mutedHeart) Heartbeat(ctx context.Context, partition int, s store.Sessio
 type hastyWatch struct{ wrapper }
 
 func (hastyWatch) Watch(context.Context, event.RunID, uint64) error { return nil }
+
+// shortWatch is a store that does not distinguish the end of a run from other frames.
+type shortWatch struct{ wrapper }
+
+func (s shortWatch) Watch(ctx context.Context, run event.RunID, n uint64) error {
+	if n == store.UntilEnd {
+		n = 1
+	}
+	return s.Store.Watch(ctx, run, n)
+}

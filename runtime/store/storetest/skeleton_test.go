@@ -158,8 +158,8 @@ func (s *skeleton) Watch(ctx context.Context, run event.RunID, n uint64) error {
 		if err != nil {
 			return 0, false, fmt.Errorf("watch run %s: %w", run, err)
 		}
-		has := loaded[0].Record.N
-		return has, has > n, nil
+		r := loaded[0].Record
+		return r.N, store.Watched(n, r.N, r.QueueState == store.StateEnded), nil
 	}})
 }
 

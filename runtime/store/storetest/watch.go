@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// watch blocks in the background until the log has more than n frames. It fails
-// if Watch returns before that.
+// watch blocks in the background until the log has more than n frames, or the run has
+// ended. It fails if Watch returns before that.
 func (h *harness) watch(run event.RunID, n uint64) *pending[struct{}] {
 	return background(h, func(ctx context.Context) (struct{}, error) {
 		if err := h.store.Watch(ctx, run, n); err != nil {
@@ -20,8 +20,8 @@ func (h *harness) watch(run event.RunID, n uint64) *pending[struct{}] {
 		if err != nil {
 			return struct{}{}, fmt.Errorf("load after watch: %s", err.Error()) // not as the answer of Watch
 		}
-		if got[0].Record.N <= n {
-			return struct{}{}, fmt.Errorf("watch returned with %d frames, want more than %d", got[0].Record.N, n)
+		if r := got[0].Record; !store.Watched(n, r.N, r.QueueState == store.StateEnded) {
+			return struct{}{}, fmt.Errorf("watch returned with %d frames of a run that is %s, want more than %d", r.N, r.QueueState, n)
 		}
 		return struct{}{}, nil
 	})
@@ -58,6 +58,22 @@ var watchBehaviors = []behavior{
 		p := h.watch(l.Run, 1)
 		h.finish(l, fence, event.StatusCompleted)
 		h.watched(p)
+	}},
+	{"WatchUntilEndReturnsWithTheEndAlone", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		p := h.watch(l.Run, store.UntilEnd)
+		for range 3 { // a Watch that one of these ends finds that the run goes on
+			next := h.watch(l.Run, h.record(l.Run).N)
+			h.commit(l, l.Commit(fence, l.Work()...))
+			h.watched(next)
+		}
+		h.finish(l, fence, event.StatusCompleted)
+		h.watched(p)
+	}},
+	{"WatchUntilEndOfARunThatHasEndedReturnsAtOnce", func(h *harness) {
+		l, fence := h.startOwned(h.session())
+		h.finish(l, fence, event.StatusCompleted)
+		h.watched(h.watch(l.Run, store.UntilEnd))
 	}},
 	{"WatchOfAnUnknownRunIsNotFound", func(h *harness) {
 		_, err := h.watch(h.runID(), 0).result(h, "watch")
