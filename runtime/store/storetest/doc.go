@@ -13,15 +13,18 @@
 // suite.
 //
 // Each subtest is one behaviour, named as a sentence; those that begin with a
-// letter and a number are the rules listed in package store. After every
-// subtest package fsck looks at the whole store. The last subtest plays random
+// letter and a number are the rules listed in package store. The last subtest plays random
 // histories (late and repeated requests, several workers, dead sessions) against
 // the store and against a model of plain maps, and compares every answer and,
-// after every operation, the whole state. In these histories starts and kept items
+// after every operation, all runs, inboxes, workflow ids and owners as they are answered.
+//
+// If the store implements store.Inspector, which shows its whole state, the histories compare
+// that, and package fsck looks at it after every subtest. Behaviours about what no
+// answer tells (timers, wakes, what is remembered of items) are skipped without it. In histories starts and kept items
 // need no records, so fsck's number 14 is not asked of them.
 //
-// A store under test must implement store.Inspector and store.Purger. Where it implements
-// store.Lister, store.Auditor or store.Noter, they are tested, too.
+// A store under test must implement store.Purger. Where it implements store.Lister,
+// store.Auditor or store.Noter, they are tested, too.
 //
 // # What the suite leaves open
 //

@@ -84,7 +84,7 @@ type fault struct {
 // faults is all of them.
 var faults = func() map[string]fault {
 	all := map[string]fault{}
-	for _, some := range []map[string]fault{storeFaults, chainFaults, outboxFaults, leftFaults, streamFaults, readFaults, awaitFaults, waitFaults, ownerFaults, itemFaults, extremeFaults, listFaults, unservedFaults} {
+	for _, some := range []map[string]fault{storeFaults, chainFaults, outboxFaults, leftFaults, streamFaults, readFaults, awaitFaults, waitFaults, ownerFaults, itemFaults, extremeFaults, listFaults, unservedFaults, opaqueFaults} {
 		maps.Copy(all, some)
 	}
 	return all

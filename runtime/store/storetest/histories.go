@@ -27,7 +27,8 @@ const (
 
 var historyRoutes = []store.Route{orders, refunds}
 
-// runHistories plays random histories against the store and the model.
+// runHistories plays random histories against the store and the model. After each operation
+// the whole state is compared if the store shows it, else all that answers tell of it.
 func runHistories(t *testing.T, cfg Config) {
 	t.Helper()
 	setFlag(t, "rapid.checks", cmp.Or(cfg.Checks, defaultChecks))
@@ -91,6 +92,9 @@ type history struct {
 	used     map[time.Time]bool
 	sent     []func() // requests that may be sent again, or for the first time
 	emptied  []store.Route
+	// unsure are routes that were emptied in a store that does not show whether it took
+	// back their wakes.
+	unsure map[store.Route]bool
 
 	read      []store.Outgoing // all records that were ever read
 	confirmed map[event.ItemID]bool
@@ -102,7 +106,7 @@ func newHistory(h *harness) *history {
 	h.invents = true
 	return &history{
 		harness: h, m: newModel(h.clock), ghost: ghost, logs: []*Log{ghost},
-		fences: []store.Fence{{}}, used: map[time.Time]bool{}, confirmed: map[event.ItemID]bool{},
+		fences: []store.Fence{{}}, used: map[time.Time]bool{}, confirmed: map[event.ItemID]bool{}, unsure: map[store.Route]bool{},
 	}
 }
 

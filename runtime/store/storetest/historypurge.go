@@ -44,7 +44,7 @@ func (h *history) drawPurge(t *rapid.T) {
 		want = still[0].purgeTime()
 	}
 	h.equal("next purge", next, want)
-	h.equal("number of runs", len(h.inspect().Runs), len(h.m.runs))
+	h.equal("number of runs", len(h.present()), len(h.m.runs))
 	h.emptied = append(h.emptied, historyRoutes...) // a route without runs may be forgotten with its wake
 }
 
@@ -53,11 +53,11 @@ func (h *history) drawPurge(t *rapid.T) {
 // nothing held back before.
 func (h *history) forgetPurged(before []*modelRun) (last time.Time) {
 	h.Helper()
-	left := h.inspect().Runs
+	left := h.present()
 	for again := true; again; {
 		again = false
 		for _, r := range h.m.purges() {
-			if left[r.Run] != nil || r.purgeTime().After(h.clock.Now()) {
+			if left[r.Run] != 0 || r.purgeTime().After(h.clock.Now()) {
 				continue
 			}
 			if slices.Contains(before, r) {

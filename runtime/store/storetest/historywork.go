@@ -36,11 +36,7 @@ func (h *history) drawHeartbeat(t *rapid.T) {
 		beat.Unserved = nil // which of them come when is the store's business
 		h.equal("heartbeat", beat, want)
 
-		owned, err := h.store.Reconcile(h.ctx, 0, s)
-		slices.SortFunc(owned, func(a, b store.Owned) int { return compareIDs(a.Run, b.Run) })
-		wantOwned, wantErr := h.m.reconcile(s)
-		h.sameError("reconcile", err, wantErr)
-		h.equal("reconcile", owned, wantOwned)
+		h.compareOwned(s)
 	})
 }
 
@@ -137,16 +133,16 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 	if len(fitting)+len(others) == 0 {
 		return nil
 	}
-	now, made, turn := h.inspect().Runs, 0, h.m.nextTurn()
+	now, made, turn := h.present(), 0, h.m.nextTurn()
 	for _, r := range fitting {
-		if now[r.Run].QueueState != store.StateBlocked {
+		if now[r.Run] != store.StateBlocked {
 			h.m.makeReady(r, turn)
 			made++
 		}
 	}
 	h.equal("number of blocked runs that were made ready", made, min(c.Max, len(fitting)))
 	for _, r := range others {
-		if now[r.Run].QueueState == store.StateBlocked {
+		if now[r.Run] == store.StateBlocked {
 			_, _ = h.m.op.Take(r, c.Session, &c)
 			passed = append(passed, r)
 		}
@@ -181,10 +177,9 @@ func (h *history) drawWait(t *rapid.T) {
 	if chance(t, "capacity", 80) {
 		routes = s.Routes
 	}
-	announced := slices.ContainsFunc(routes, func(c store.Route) bool { return h.m.wakes[c] })
 	woken := h.poll(s.ID, routes...)
 	h.equal("due", woken.Due, true)
-	h.equal("wakes taken", len(woken.Claim) > 0, announced)
+	h.equal("wakes taken", len(woken.Claim) > 0, h.announced(routes, len(woken.Claim) > 0))
 	for run := range h.m.news[s.ID] {
 		if !slices.Contains(woken.Mail, run) {
 			h.Fatalf("wait: not told of the mail of run %s", run)
@@ -200,6 +195,36 @@ func (h *history) drawWait(t *rapid.T) {
 		return
 	}
 	h.equal("partitions with a wake", woken.Claim, []int{0})
+	h.takeWakes(routes)
+	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Routes: routes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
+}
+
+// announced reports whether a Wait for the routes must be told to claim. Where the wakes of
+// all of them are unsure, the store has decided that: then none was left if it did not tell.
+func (h *history) announced(routes []store.Route, told bool) bool {
+	unsure := false
+	for _, c := range routes {
+		if h.m.wakes[c] && !h.unsure[c] {
+			return true
+		}
+		unsure = unsure || h.m.wakes[c]
+	}
+	if unsure && !told {
+		for _, c := range routes {
+			delete(h.m.wakes, c)
+		}
+	}
+	return unsure && told
+}
+
+// takeWakes takes over from the store which wakes a Wait has taken. One that does not show
+// them claims from all routes next, which sets the wakes of those that have ready runs, and
+// leaves those of the others unsure.
+func (h *history) takeWakes(routes []store.Route) {
+	h.Helper()
+	if !h.shows() {
+		return
+	}
 	left, taken := h.inspect().Wakes, 0
 	for _, c := range routes {
 		if h.m.wakes[c] && !left[c] {
@@ -210,7 +235,6 @@ func (h *history) drawWait(t *rapid.T) {
 	if taken == 0 {
 		h.Fatalf("wait: told to claim, and no wake was taken")
 	}
-	h.claimBoth(store.Claim{Session: s.ID, Token: h.ids.Token(), Routes: routes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
 }
 
 func (h *history) drawCommit(t *rapid.T) {

@@ -1,0 +1,125 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// What a random history sees of a store that does not show its whole state. It asks only what
+// changes nothing.
+
+// present returns where the runs of the model are in the store; a run that is gone is absent.
+// A store that shows its state is asked for that: it may hold more.
+func (h *history) present() map[event.RunID]store.QueueState {
+	h.Helper()
+	present := map[event.RunID]store.QueueState{}
+	if h.shows() {
+		for id, r := range h.inspect().Runs {
+			present[id] = r.QueueState
+		}
+		return present
+	}
+	var visible []event.RunID
+	for _, r := range h.m.sorted() {
+		if !r.Hidden {
+			visible = append(visible, r.Run)
+			continue
+		}
+		switch err := h.delete(r.Run); { // sent again it tells whether the deleted run was purged
+		case err == nil:
+			present[r.Run] = store.StateEnded
+		default:
+			h.is("delete again", err, store.ErrRunNotFound)
+		}
+	}
+	for i, l := range h.loadAll(visible, true) {
+		if l.Err == nil {
+			present[visible[i]] = l.Record.QueueState
+		}
+	}
+	return present
+}
+
+// compareAnswers fails the test unless the store answers like the model for all runs, workflow
+// ids and sessions.
+func (h *history) compareAnswers() {
+	h.Helper()
+	var runs []event.RunID
+	for _, l := range h.logs {
+		runs = append(runs, l.Run)
+	}
+	for id := range h.m.runs {
+		if !slices.Contains(runs, id) {
+			runs = append(runs, id)
+		}
+	}
+	for i, got := range h.loadAll(runs, false) {
+		want := store.Loaded{Err: store.ErrRunNotFound}
+		if r := h.m.find(runs[i]); r != nil {
+			want = store.Loaded{Record: r.Record, Frames: r.Frames, Inbox: r.Inbox}
+		}
+		h.equal("run "+string(runs[i]), got, want)
+	}
+	for _, name := range []string{"a", "b"} {
+		h.compareResolve(h.workflowID(name))
+	}
+	for _, s := range h.sessions {
+		h.compareOwned(s.ID)
+	}
+	for _, route := range h.emptied {
+		if h.m.wakes[route] {
+			h.unsure[route] = true
+		}
+	}
+	h.emptied = nil
+	for route := range h.unsure {
+		if !h.m.wakes[route] || len(h.m.readyRuns(route)) > 0 { // what is ready is announced
+			delete(h.unsure, route)
+		}
+	}
+}
+
+// loadAll reads runs, only their records if brief is set.
+func (h *history) loadAll(runs []event.RunID, brief bool) []store.Loaded {
+	h.Helper()
+	if len(runs) == 0 {
+		return nil
+	}
+	requests := make([]store.Load, len(runs))
+	for i, run := range runs {
+		requests[i] = store.Load{Run: run, Inbox: !brief}
+		if brief {
+			requests[i].Limit = -1
+		}
+	}
+	answers, err := h.store.Load(h.ctx, requests)
+	h.check("load", err)
+	h.equal("number of answers", len(answers), len(runs))
+	return answers
+}
+
+func (h *history) compareResolve(wid string) {
+	h.Helper()
+	got, err := h.store.Resolve(h.ctx, wid)
+	want, ok := h.m.active[wid]
+	if !ok {
+		want, ok = h.m.last[wid]
+	}
+	if ok {
+		h.check("resolve", err)
+	} else {
+		h.is("resolve", err, store.ErrRunNotFound)
+	}
+	h.equal("resolve", got, want)
+}
+
+func (h *history) compareOwned(s store.SessionID) {
+	h.Helper()
+	owned, err := h.store.Reconcile(h.ctx, 0, s)
+	slices.SortFunc(owned, func(a, b store.Owned) int { return compareIDs(a.Run, b.Run) })
+	want, wantErr := h.m.reconcile(s)
+	h.sameError("reconcile", err, wantErr)
+	h.equal("reconcile", owned, want)
+}
