@@ -40,7 +40,8 @@ type Store interface {
 	Heartbeat(ctx context.Context, partition int, session SessionID) (Heartbeat, error)
 	// Reconcile returns the runs that the session owns, or ErrExpired. Like
 	// Claim and ClaimRun it asks whether the session is being recovered or gone,
-	// not whether its lease is past.
+	// not whether its lease is past. Heartbeat tells only how many there are: to name
+	// them costs a read for each, and is needed only when the worker counts others.
 	Reconcile(ctx context.Context, partition int, session SessionID) ([]Owned, error)
 	// CloseSession removes the lease. Runs that the session still owns are
 	// recovered like those of a dead worker, but at once. A session that is not
@@ -55,10 +56,12 @@ type Store interface {
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// ClaimRun is Claim for one named run. It takes a run that is ready, parked
 	// or blocked, and fails with ErrOwned, ErrRunNotFound, ErrNotClaimable or a
-	// *TerminalError otherwise.
+	// *TerminalError otherwise. Nothing else of Claim applies to it: it recovers nobody,
+	// makes nothing ready, and asks neither for routes nor for rule B2 nor for Exempt.
 	ClaimRun(ctx context.Context, partition int, session SessionID, token event.Token, run event.RunID) (ClaimedRun, error)
 	// Due makes up to limit runs ready whose time has come and returns the next
-	// due time of the partition, zero if there is none.
+	// due time of the partition, zero if there is none. Unlike a Claim of nothing it needs
+	// no session: a worker that is full, or between two sessions, calls it for others.
 	Due(ctx context.Context, partition, limit int) (next time.Time, err error)
 
 	// Commit appends frames and carries out effects, each judged by itself: the
@@ -71,7 +74,8 @@ type Store interface {
 	// new run does not exist (a *ConflictError).
 	Commit(ctx context.Context, commits []Commit) ([]Committed, error)
 	// Release gives a run back unchanged: it is made ready under a new fence.
-	// ErrFenced: the run is not owned under this fence.
+	// ErrFenced: the run is not owned under this fence. Unlike a commit that yields it
+	// names no position: a worker that has not read the log can give the run back.
 	Release(ctx context.Context, run event.RunID, fence Fence) error
 
 	// Deliver puts an item into the inbox of a run. It returns the run that
