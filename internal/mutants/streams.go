@@ -97,7 +97,7 @@ var streamMutants = []Mutant{
 	onRedis("engine/redis/end-commit", "commit.lua does not tell the end from another frame", "lua/commit.lua",
 		"and n .. ' end' or n)", "and n or n)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript/commit"),
 	onRedis("engine/redis/end-other", "who waits for the end is woken by each frame", "watch.go",
-		`uint64(parseNumber(frames)), ended)`, `uint64(parseNumber(frames)), true)`).by("TestWatch_UntilEndIsNotWokenByOtherFrames"),
+		`uint64(parseNumber(frames)), ended)`, `uint64(parseNumber(frames)), ended || true)`).by("TestWatch_UntilEndIsNotWokenByOtherFrames"),
 	onRedis("engine/redis/end-there", "who waits for an end that was there waits for ever", "watch.go",
 		"uint64(frames), ended)", "uint64(frames), ended && shorter.looked)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript"),
 	working("engine/workflow/end", "who waits for a result is woken by each frame", "runtime/workflow/handle.go",
