@@ -19,6 +19,15 @@ const (
 	createBatch = 256
 )
 
+// The limits of one commit: a store does nothing else meanwhile, and no store takes a
+// frame of any length.
+const (
+	commitChunks = 1000
+	commitBytes  = 4 << 20
+	// endingBytes is how long a commit may be that ends a run together with what caused it.
+	endingBytes = 64 << 20
+)
+
 // commit is one commit of a run on its way. A run has one at a time.
 type commit struct {
 	run     committing

@@ -47,6 +47,9 @@ type lifecycle struct {
 	work     sync.WaitGroup // goroutines that ask the store
 }
 
+// hardStop bounds how long the worker waits for what should end at once.
+const hardStop = 2 * time.Second
+
 // partitionOf returns the partition that a run belongs to.
 func (e *env) partitionOf(run event.RunID) int { return int(run.Slot()) % e.store.Partitions() }
 

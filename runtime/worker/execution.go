@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -89,21 +87,6 @@ func (x *execution) fireDue() {
 			return
 		}
 	}
-}
-
-func runningSteps(f *event.Fold) []uint64 {
-	var refs []uint64
-	if f.RunningSteps() == 0 {
-		return nil
-	}
-	f.Opens(func(o *event.Open) bool {
-		if o.State == event.StateRunning {
-			refs = append(refs, o.Ref)
-		}
-		return true
-	})
-	slices.SortFunc(refs, cmp.Compare)
-	return refs
 }
 
 // A log that only grows costs more with each replay, and fills the store in the end. So it

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -84,6 +85,22 @@ func (t *runLoop) handle(in *input) {
 		t.alarm.at = time.Time{}
 	}
 }
+
+// onStart runs the code of a run that does not exist yet to where it first waits.
+func (t *runLoop) onStart(s *localStart) {
+	c := &s.Create
+	t.start = s
+	t.tenure = tenure{
+		route: c.Route, workflowID: c.WorkflowID, partition: s.partition, lease: t.leases[s.partition], session: s.session,
+		fence: store.Fence{Epoch: 1, Token: event.NewToken()}, since: t.clock.Now(),
+	}
+	t.draft.unsaved = append(make([]event.Event, 0, usualStart), s.Event)
+	t.goLive(t.draft.unsaved, nil)
+}
+
+// usualStart is how many events a run mostly begins with: it was created and has
+// started, its first step was asked for and begins.
+const usualStart = 4
 
 // onClaimed begins the work on a run, from memory if its log has not moved.
 func (t *runLoop) onClaimed(c *claimed) {
@@ -247,6 +264,31 @@ func (t *runLoop) move() {
 	}
 	for _, op := range t.run.Cancels() {
 		t.stepping.cancels = append(t.stepping.cancels, op.Ref)
+	}
+}
+
+// commitNext commits what has happened, or creates the run with it, and gives the run back
+// if there is nothing to do for it here.
+func (t *runLoop) commitNext() {
+	var c *commit
+	var err error
+	if t.start != nil {
+		c, err = t.draft.creation(t.start)
+	} else {
+		c, err = t.draft.next(t.suspicion.exempt)
+	}
+	switch {
+	case err == nil && c != nil:
+		t.send(c)
+	case err == nil:
+	case t.start != nil:
+		t.log.Error("encode first frame failed", "run", t.id, "error", err)
+		t.lose(nil)
+	default:
+		// What the engine itself has made cannot be written: a defect, not a
+		// state of the run. Nothing was written.
+		t.log.Error("encode commit failed", "run", t.id, "error", err)
+		t.lose(&t.fence)
 	}
 }
 

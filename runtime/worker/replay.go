@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -132,4 +134,19 @@ func poisonFailure(f *event.Fold, recoveries int) *event.Failure {
 	}
 	b.WriteString(": look for what ends the process, such as os.Exit, memory or a fatal error")
 	return &event.Failure{Code: event.CodePoisoned, Message: b.String()}
+}
+
+func runningSteps(f *event.Fold) []uint64 {
+	var refs []uint64
+	if f.RunningSteps() == 0 {
+		return nil
+	}
+	f.Opens(func(o *event.Open) bool {
+		if o.State == event.StateRunning {
+			refs = append(refs, o.Ref)
+		}
+		return true
+	})
+	slices.SortFunc(refs, cmp.Compare)
+	return refs
 }

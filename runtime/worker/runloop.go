@@ -173,31 +173,6 @@ func (t *runLoop) read(got *store.Loaded) {
 	t.loader.load(&load{by: &t.inputs, run: t.id, fence: t.fence, partition: t.partition, bytes: t.bytes})
 }
 
-// commitNext commits what has happened, or creates the run with it, and gives the run back
-// if there is nothing to do for it here.
-func (t *runLoop) commitNext() {
-	var c *commit
-	var err error
-	if t.start != nil {
-		c, err = t.draft.creation(t.start)
-	} else {
-		c, err = t.draft.next(t.suspicion.exempt)
-	}
-	switch {
-	case err == nil && c != nil:
-		t.send(c)
-	case err == nil:
-	case t.start != nil:
-		t.log.Error("encode first frame failed", "run", t.id, "error", err)
-		t.lose(nil)
-	default:
-		// What the engine itself has made cannot be written: a defect, not a
-		// state of the run. Nothing was written.
-		t.log.Error("encode commit failed", "run", t.id, "error", err)
-		t.lose(&t.fence)
-	}
-}
-
 // send hands on the commit of the run.
 func (t *runLoop) send(c *commit) {
 	t.inflight = c

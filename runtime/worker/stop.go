@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// hardStop bounds how long the worker waits for what should end at once.
-const hardStop = 2 * time.Second
-
 // stop gives all runs back. Steps that are under way may end within the grace
 // period, and what they did is committed; then their contexts are canceled, and
 // what they answer within hardStop is committed, too: a result is a result, and an
