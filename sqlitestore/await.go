@@ -17,10 +17,6 @@ type streamTopic struct {
 	stream     string
 }
 
-// ended tells the followers of a chain to look whether it has ended, or whether their
-// run is gone.
-func (n *notices) ended(chain event.RunID) { n.streams = append(n.streams, streamTopic{chain: chain}) }
-
 // AwaitStream blocks until there is something new in a stream of the run's chain.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	if err := s.enter(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/bench/internal/fleet"
@@ -58,33 +59,55 @@ type site struct {
 	alive     map[bool][]*fleet.Process // by whether the code is changed, oldest first
 	started   int
 	ids       []workflow.RunID
+	opened    []func() // what close must call, in the opposite order
 }
 
-func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err error) {
+// open prepares a cell in a folder: a store, and a client of it.
+func (c *cell) open(ctx context.Context, dir, self string) (s *site, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return got, err
+		return nil, err
 	}
-	s := &site{cell: c, dir: dir, self: self, alive: map[bool][]*fleet.Process{}}
+	s = &site{cell: c, dir: dir, self: self, alive: map[bool][]*fleet.Process{}}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
 	if s.guard, err = fleet.NewGuard(self, roleGuard); err != nil {
-		return got, err
+		return nil, err
 	}
-	defer func() { _ = s.guard.Close() }() // it ends what is left
+	s.opened = append(s.opened, func() { _ = s.guard.Close() }) // it ends what is left
 	what := "redis"
 	if c.store == "sqlite" {
 		what = "sqlite:" + filepath.Join(dir, "runs.db")
 	}
 	place, err := fleet.Open(ctx, s.guard, dir, what)
 	if err != nil {
-		return got, err
+		return nil, err
 	}
-	defer place.Close()
+	s.opened = append(s.opened, func() { place.Close() })
 	s.url = place.URL
 	st, err := store.Open(ctx, s.url)
 	if err != nil {
+		return nil, err
+	}
+	s.opened = append(s.opened, func() { _ = st.Close() })
+	s.client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	return s, nil
+}
+
+func (s *site) close() {
+	for _, end := range slices.Backward(s.opened) {
+		end()
+	}
+}
+
+func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err error) {
+	s, err := c.open(ctx, dir, self)
+	if err != nil {
 		return got, err
 	}
-	defer func() { _ = st.Close() }()
-	s.client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	defer s.close()
 	began := time.Now()
 	for range workers {
 		if err := s.begin(false); err != nil {
@@ -114,7 +137,7 @@ func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err err
 		got.waited = left
 		watch.settle()
 		if err = s.begin(c.strategy == "canary, taken back"); err == nil {
-			left, err = s.await(ctx)
+			_, err = s.await(ctx)
 		}
 	}
 	if err != nil {
@@ -126,7 +149,8 @@ func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err err
 	if got.blocked, err = s.logged("run is blocked"); err != nil {
 		return got, err
 	}
-	return got, s.count(ctx, &got)
+	err = s.count(ctx, &got)
+	return got, err
 }
 
 // logged counts lines in the logs of the workers.

@@ -12,12 +12,14 @@ type LogBuffer struct {
 	b  bytes.Buffer
 }
 
+// Write adds to the text.
 func (l *LogBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
 }
 
+// String returns the text so far.
 func (l *LogBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,24 +45,28 @@ type Seen[T any] struct {
 	all []T
 }
 
+// Add adds a value.
 func (s *Seen[T]) Add(v T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, v)
 }
 
+// Get returns a copy of the values, in the order in which they were added.
 func (s *Seen[T]) Get() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]T(nil), s.all...)
 }
 
+// Len returns how many values were added.
 func (s *Seen[T]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.all)
 }
 
+// ContainsAll reports whether the text contains each of the parts.
 func ContainsAll(text string, parts ...string) bool {
 	for _, p := range parts {
 		if !strings.Contains(text, p) {

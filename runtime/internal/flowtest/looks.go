@@ -55,6 +55,7 @@ func (w *World) Interrupt(n int) []*workflow.Run[int] {
 	return runs
 }
 
+// Blocked waits until a run is blocked.
 func (w *World) Blocked(run *workflow.Run[int]) {
 	w.T.Helper()
 	w.Eventually("the run is blocked", func() bool {
@@ -79,6 +80,7 @@ func (w *World) ReachWaiting(run Follows) {
 	})
 }
 
+// Echoes is code for [Echo] that returns its input, and fails if that is empty.
 var Echoes = As(Echo, func(_ workflow.Context, in string) (string, error) {
 	if in == "" {
 		return "", errors.New("nothing to repeat")
@@ -192,6 +194,7 @@ func (w *World) Feed(run *workflow.Run[int]) {
 	}
 }
 
+// List returns the ids of the runs that match a filter, in the order of the list.
 func (w *World) List(f workflow.Filter) []workflow.RunID {
 	w.T.Helper()
 	var ids []workflow.RunID
@@ -458,6 +461,7 @@ func (w *World) WhyBlocked(first, second Binding) error {
 	return err
 }
 
+// A hook for payments, and a workflow that publishes its token and takes payloads.
 var (
 	Paid  = workflow.NewHook[int]("paid")
 	Token = workflow.NewValue[string]("token")
@@ -499,7 +503,7 @@ func (w *World) Resume(token string, v int, opts ...workflow.SendOption) {
 	}
 }
 
-// Order is a command for a run.
+// Order fails the test if a command for a run has failed.
 func Order(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -507,6 +511,7 @@ func Order(t *testing.T, err error) {
 	}
 }
 
+// IsInvalid reports whether err is an [workflow.InvalidError] about that, whose value is not long.
 func IsInvalid(err error, what string) bool {
 	var invalid *workflow.InvalidError
 	return errors.As(err, &invalid) && invalid.What == what && len(invalid.Value) <= 100

@@ -20,8 +20,10 @@ import (
 // LimitError is the error of a validation.
 type LimitError struct{ Limit int }
 
+// Error names the limit.
 func (e *LimitError) Error() string { return fmt.Sprintf("more than %d", e.Limit) }
 
+// A workflow that answers a question, once a step has run for it.
 var (
 	Add      = workflow.NewAsk[int, int]("add") // answers with the sum so far
 	Slow     = AStep[int, int]("slow", shim.Policy{Retry: Quick})
@@ -55,6 +57,7 @@ func (w *World) Inbox(run Follows) int {
 	return len(loaded[0].Inbox)
 }
 
+// What tests of attacks on workers run: [World.Recovered] and [World.Interrupt] start it.
 var (
 	AttackStep  = AStep[int, int]("attack", shim.Policy{Retry: Quick})
 	AttackLong  = AStep[int, int]("attack.long", shim.Policy{Timeout: 10_000 * time.Hour})
@@ -63,7 +66,7 @@ var (
 	AttackTopic = workflow.NewTopic[int]("attack")
 )
 
-// doubled is a child that doubles its input, and fails on negative ones.
+// Doubles is a workflow that doubles its input, and fails on negative ones.
 var (
 	Doubles = Flow[int, int]("doubles")
 	Double  = As(Doubles, func(_ workflow.Context, n int) (int, error) {
@@ -74,8 +77,10 @@ var (
 	})
 )
 
+// NegativeError is the error of [Doubles].
 type NegativeError struct{ N int }
 
+// Error names the number.
 func (e *NegativeError) Error() string { return fmt.Sprintf("%d is negative", e.N) }
 
 // Trip books n things, each with its undo, and then ends as it is told.
@@ -84,12 +89,14 @@ type Trip struct {
 	End    string `json:"end"`
 }
 
+// A workflow with compensations, and its steps: [Travel] is its code, [Office] that of the steps.
 var (
 	Trips  = Flow[Trip, int]("trips")
 	Book   = AStep[int, int]("book", shim.Policy{Retry: Quick})
 	Unbook = AStep[int, int]("unbook", shim.Policy{Retry: Quick})
 )
 
+// Undoing returns the compensation of [Book].
 func Undoing(n int) func(workflow.Context) error {
 	return func(ctx workflow.Context) error {
 		_, err := Unbook.Call(ctx, n)
@@ -97,6 +104,7 @@ func Undoing(n int) func(workflow.Context) error {
 	}
 }
 
+// Travel is the code of [Trips].
 func Travel(ctx workflow.Context, t Trip) (int, error) {
 	for n := range t.Things {
 		if _, err := Book.Call(ctx, n); err != nil {
@@ -163,6 +171,7 @@ func (w *World) Seqs(run Follows, opts ...workflow.ReadOption) []uint64 {
 	return all
 }
 
+// UpTo returns the numbers from one to another, both included.
 func UpTo(from, to uint64) []uint64 {
 	var all []uint64
 	for n := from; n <= to; n++ {
@@ -171,6 +180,7 @@ func UpTo(from, to uint64) []uint64 {
 	return all
 }
 
+// A topic of numbers, and a workflow that receives them.
 var (
 	Numbers  = workflow.NewTopic[int]("numbers")
 	Collects = Flow[int, []int]("collects") // receives so many numbers
@@ -187,6 +197,7 @@ var (
 	})
 )
 
+// A step with a queue of its own, and a workflow that calls it.
 var (
 	Gpu     = AStep[int, string]("gpu", shim.Policy{Queue: "gpu", Retry: Quick})
 	Renders = Flow[int, string]("renders")
@@ -205,8 +216,10 @@ func Farm(w *World, code Binding, f func(context.Context, int) (string, error)) 
 	w.Work(worker.Config{Queues: []string{"gpu"}}, Gpu.As(f))
 }
 
+// ErrBusy is an error of steps that may be tried again.
 var ErrBusy = errors.New("busy")
 
+// Workflows without steps: one that returns its input, one that waits for a message.
 var (
 	Echo   = Flow[string, string]("echo")
 	Runs   = As(Echo, func(_ workflow.Context, in string) (string, error) { return "<" + in + ">", nil })
@@ -238,6 +251,7 @@ func (w *World) CloseSessions() {
 	}
 }
 
+// A workflow that writes a number to [Tokens], calls [Gpu] and waits for a number.
 var (
 	Films = Flow[int, int]("films")
 	Film  = As(Films, func(ctx workflow.Context, n int) (int, error) {
@@ -276,6 +290,7 @@ func (w *World) InPieces(run Follows, n int) (all []Chunk) {
 	}
 }
 
+// Tokens is the stream that tests write to and read.
 var Tokens = workflow.NewStream[int]("tokens")
 
 // Chunk has the fields of a chunk that the tests compare.
@@ -345,8 +360,10 @@ func Writes(ctx context.Context, values ...int) error {
 	return nil
 }
 
+// Streams is a workflow to which tests give code that writes to [Tokens].
 var Streams = Flow[int, int]("streams")
 
+// A workflow with a hook whose token it is given.
 var (
 	Holds = Flow[string, int]("holds") // opens a hook with its input as the token, takes one payload
 	Hold  = As(Holds, func(ctx workflow.Context, own string) (int, error) {
@@ -361,6 +378,7 @@ var (
 // Opened waits until the run has a hook with a token of its own.
 func (w *World) Opened(run Follows) { w.Reach(run, event.ChildStarted, 1) }
 
+// A workflow that sets a value.
 var (
 	Level  = workflow.NewValue[int]("level")
 	Climbs = Flow[int, int]("climbs") // sets level to 1, 2, … with each message
@@ -391,6 +409,7 @@ func Noting(got *Seen[int]) Binding {
 // Gates are steps that complete when the test says so.
 type Gates struct{ Open [8]chan struct{} }
 
+// NewGates returns gates that are closed.
 func NewGates() *Gates {
 	g := &Gates{}
 	for i := range g.Open {
@@ -412,6 +431,7 @@ func (g *Gates) Pass(ctx context.Context, n int) (int, error) {
 	return n, nil
 }
 
+// ErrFatal is the cause of the errors of [Gates.Pass].
 var ErrFatal = errors.New("fatal")
 
 // Settled waits until n steps of a run have ended.

@@ -37,6 +37,7 @@ type Between struct {
 	calls map[string]int
 }
 
+// Unwrap returns the store itself.
 func (s *Between) Unwrap() store.Store { return s.Store }
 
 func (s *Between) pass(ctx context.Context, op string, req any, do func() error) error {
@@ -76,29 +77,35 @@ func (s *Between) Count(ops ...string) int {
 	return n
 }
 
+// Create passes as "create".
 func (s *Between) Create(ctx context.Context, runs []store.Create) (got []store.Created, err error) {
 	err = s.pass(ctx, "create", runs, func() error { got, err = s.Store.Create(ctx, runs); return err })
 	return got, err
 }
 
+// OpenSession passes as "open".
 func (s *Between) OpenSession(ctx context.Context, o store.Session) error {
 	return s.pass(ctx, "open", o, func() error { return s.Store.OpenSession(ctx, o) })
 }
 
+// Heartbeat passes as "heartbeat".
 func (s *Between) Heartbeat(ctx context.Context, partition int, id store.SessionID) (got store.Heartbeat, err error) {
 	err = s.pass(ctx, "heartbeat", id, func() error { got, err = s.Store.Heartbeat(ctx, partition, id); return err })
 	return got, err
 }
 
+// Reconcile passes as "reconcile".
 func (s *Between) Reconcile(ctx context.Context, partition int, id store.SessionID) (got []store.Owned, err error) {
 	err = s.pass(ctx, "reconcile", id, func() error { got, err = s.Store.Reconcile(ctx, partition, id); return err })
 	return got, err
 }
 
+// CloseSession passes as "close".
 func (s *Between) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	return s.pass(ctx, "close", id, func() error { return s.Store.CloseSession(ctx, partition, id) })
 }
 
+// Claim passes as "claim". With an error it returns nothing else.
 func (s *Between) Claim(ctx context.Context, c store.Claim) (got store.Claimed, err error) {
 	err = s.pass(ctx, "claim", c, func() error { got, err = s.Store.Claim(ctx, c); return err })
 	if err != nil {
@@ -107,11 +114,13 @@ func (s *Between) Claim(ctx context.Context, c store.Claim) (got store.Claimed, 
 	return got, err
 }
 
+// Due passes as "due".
 func (s *Between) Due(ctx context.Context, partition, limit int) (next time.Time, err error) {
 	err = s.pass(ctx, "due", nil, func() error { next, err = s.Store.Due(ctx, partition, limit); return err })
 	return next, err
 }
 
+// Commit passes as "commit". With an error it returns nothing else.
 func (s *Between) Commit(ctx context.Context, commits []store.Commit) (got []store.Committed, err error) {
 	err = s.pass(ctx, "commit", commits, func() error { got, err = s.Store.Commit(ctx, commits); return err })
 	if err != nil {
@@ -123,20 +132,24 @@ func (s *Between) Commit(ctx context.Context, commits []store.Commit) (got []sto
 	return got, nil
 }
 
+// Release passes as "release".
 func (s *Between) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
 	return s.pass(ctx, "release", run, func() error { return s.Store.Release(ctx, run, fence) })
 }
 
+// Deliver passes as "deliver".
 func (s *Between) Deliver(ctx context.Context, d store.Deliver) (run event.RunID, err error) {
 	err = s.pass(ctx, "deliver", d, func() error { run, err = s.Store.Deliver(ctx, d); return err })
 	return run, err
 }
 
+// Load passes as "load".
 func (s *Between) Load(ctx context.Context, runs []store.Load) (got []store.Loaded, err error) {
 	err = s.pass(ctx, "load", runs, func() error { got, err = s.Store.Load(ctx, runs); return err })
 	return got, err
 }
 
+// Wait passes as "wait". With an error it returns nothing else.
 func (s *Between) Wait(ctx context.Context, w store.Wait) (got store.Woken, err error) {
 	err = s.pass(ctx, "wait", w, func() error { got, err = s.Store.Wait(ctx, w); return err })
 	if err != nil {
@@ -224,16 +237,19 @@ func (w *World) Healthy() {
 // Absent is a flaky store that loses every other answer of what clients ask, too.
 type Absent struct{ Flaky }
 
+// Deliver delivers, and loses every other answer.
 func (s *Absent) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	run, err := s.Store.Deliver(ctx, d)
 	return run, s.lose(err)
 }
 
+// Resolve resolves, and loses every other answer.
 func (s *Absent) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
 	run, err := s.Store.Resolve(ctx, workflowID)
 	return run, s.lose(err)
 }
 
+// Load loads, and loses every other answer.
 func (s *Absent) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
 	loaded, err := s.Store.Load(ctx, loads)
 	return loaded, s.lose(err)
@@ -243,8 +259,10 @@ func (s *Absent) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, 
 // carries anything over.
 type Outboxless struct{ store.Store }
 
+// Unwrap returns the store itself.
 func (s *Outboxless) Unwrap() store.Store { return s.Store }
 
+// Outbox returns no records.
 func (s *Outboxless) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
 	return nil, time.Time{}, nil
 }
@@ -259,10 +277,13 @@ type Purges struct {
 	Fail    int64
 }
 
+// Unwrap returns the store itself.
 func (p *Purges) Unwrap() store.Store { return p.Store }
 
+// Clock returns the virtual clock, which notices when the worker waits to purge again.
 func (p *Purges) Clock() store.Clock { return PurgeClock{p.Virtual, p} }
 
+// Purge purges, but for the first calls, which fail if they are to.
 func (p *Purges) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	p.Armed.Store(false)
 	if p.calls.Add(1) <= p.Fail {
@@ -272,6 +293,7 @@ func (p *Purges) Purge(ctx context.Context, partition, limit int) (int, time.Tim
 	return inner.Purge(ctx, partition, limit)
 }
 
+// Delete deletes a run.
 func (p *Purges) Delete(ctx context.Context, run event.RunID) error {
 	inner, _ := store.As[store.Purger](p.Store)
 	return inner.Delete(ctx, run)
@@ -284,8 +306,10 @@ type PurgeClock struct {
 	p *Purges
 }
 
+// LookAtMost is the longest that a worker waits from one purge to the next.
 const LookAtMost = 72 * time.Second
 
+// AfterFunc notes the alarm if it is that of the next purge.
 func (c PurgeClock) AfterFunc(d time.Duration, f func()) func() bool {
 	stop := c.Clock.AfterFunc(d, f)
 	if d >= 10*time.Second && d <= LookAtMost {
@@ -372,6 +396,7 @@ func (w *World) Kept() map[workflow.RunID]bool {
 	return found
 }
 
+// ErrOutage stands for an answer that was lost.
 var ErrOutage = errors.New("the store does not answer")
 
 // Flaky does what it is asked to do with streams and logs, and loses every other
@@ -382,6 +407,7 @@ type Flaky struct {
 	Losses atomic.Int64
 }
 
+// Unwrap returns the store itself.
 func (s *Flaky) Unwrap() store.Store { return s.Store }
 
 func (s *Flaky) lose(err error) error {
@@ -392,10 +418,12 @@ func (s *Flaky) lose(err error) error {
 	return ErrOutage
 }
 
+// Publish publishes, and loses every other answer.
 func (s *Flaky) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
 	return s.lose(s.Store.Publish(ctx, run, fence, chunks))
 }
 
+// ReadStream reads, and loses every other answer.
 func (s *Flaky) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	page, err := s.Store.ReadStream(ctx, r)
 	if err := s.lose(err); err != nil {
@@ -404,10 +432,12 @@ func (s *Flaky) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 	return page, err
 }
 
+// AwaitStream waits, and loses every other answer.
 func (s *Flaky) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	return s.lose(s.Store.AwaitStream(ctx, run, stream, after))
 }
 
+// Watch waits, and loses every other answer.
 func (s *Flaky) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	return s.lose(s.Store.Watch(ctx, run, n))
 }

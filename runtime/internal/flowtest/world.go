@@ -103,6 +103,7 @@ var Stores = map[string]func(t *testing.T) store.Store{
 	"sqlite": func(t *testing.T) store.Store { return OpenSQLite(t, filepath.Join(t.TempDir(), "flows.db")) },
 }
 
+// OpenSQLite opens a store in a file.
 func OpenSQLite(t *testing.T, path string) store.Store {
 	t.Helper()
 	st, err := sqlitestore.Open(path)
@@ -192,6 +193,7 @@ func As[In, Out any](d workflow.Definition[In, Out], f func(workflow.Context, In
 	return func(r workflow.Registrar) { shim.BindWorkflow(r, d, f) }
 }
 
+// StepArgs are the arguments of a step with one parameter, as generated code declares them.
 type StepArgs[A any] struct {
 	In A `json:"in"`
 }

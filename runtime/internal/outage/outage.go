@@ -23,7 +23,6 @@ import (
 // may fail again and again while all others succeed.
 type Log struct {
 	logger *slog.Logger
-	who    slog.Attr
 	quiet  time.Duration
 
 	open atomic.Bool
@@ -38,10 +37,10 @@ type Log struct {
 	timer   *time.Timer      // will look whether it is over; nil: none
 }
 
-// New returns a Log that writes to a logger. quiet is longer than the time from a failure
+// New returns a Log that writes to a logger, with who notices the outage. quiet is longer than the time from a failure
 // to the next try of the same.
 func New(logger *slog.Logger, who slog.Attr, quiet time.Duration) *Log {
-	return &Log{logger: logger, who: who, quiet: quiet}
+	return &Log{logger: slog.New(logger.Handler().WithAttrs([]slog.Attr{who})), quiet: quiet}
 }
 
 // Note takes the outcome of a request to the store. An answer is no
@@ -99,7 +98,7 @@ func (l *Log) fail(what string, err error, partitions []int) {
 	}
 	l.causes[cause]++
 	if n := l.causes[cause]; n&(n-1) == 0 { // rarer and rarer
-		l.logger.With(l.who).Error("store fails: trying again", "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
+		l.logger.Error("store fails: trying again", "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
 	}
 }
 
@@ -139,7 +138,7 @@ func (l *Log) close() {
 		return
 	}
 	l.open.Store(false)
-	l.logger.With(l.who).Warn("store works again", "failed", l.back.Sub(l.began).Round(time.Millisecond), "tries", l.tries)
+	l.logger.Warn("store works again", "failed", l.back.Sub(l.began).Round(time.Millisecond), "tries", l.tries)
 }
 
 // causeOf tells failures apart by what is behind them. Whether a connection was refused,

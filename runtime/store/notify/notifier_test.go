@@ -20,7 +20,6 @@ import (
 )
 
 type (
-	notifier = notify.Notifier[string, int]
 	message  = notify.Message[string, int]
 	awaiting = notify.Awaiting[string, int]
 )
