@@ -33,7 +33,7 @@ var rules = []rule{
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},
 	{packages: "runtime/store/protocol/check", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true, helper: true},
-	{packages: "runtime/store/fsck", module: []string{"runtime/event", "runtime/store", "runtime/internal/parcel"}, external: none},
+	{packages: "runtime/store/fsck", module: []string{"runtime/event", "runtime/store", "runtime/internal/effects"}, external: none},
 	{packages: "runtime/store/storetest", module: []string{"runtime/event", "runtime/store/...", "internal/testutil"}, required: true, helper: true},
 
 	{packages: "memstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/protocol", "memstore/..."}, external: none, required: true},
@@ -44,11 +44,10 @@ var rules = []rule{
 
 	// go-cmp describes what differs when a run no longer fits its code.
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
-	{packages: "runtime/internal/parcel", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/engine", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/handover", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},
-	{packages: "runtime/internal/publish", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/flowtest", module: append(slices.Clone(anyPackage), "internal/testutil/..."), helper: true},
 	{packages: "runtime/internal/...", module: []string{"runtime/event", "runtime/internal/..."}, external: none},
 	{packages: "runtime/workflow", module: below("workflow"), external: none, required: true},

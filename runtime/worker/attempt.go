@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/chunk"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/stack"
@@ -367,7 +367,7 @@ func (a *attempt) streams() (*streamWriter, error) {
 	}
 	if a.stream == nil {
 		a.stream = &streamWriter{
-			env: a.steps.env, client: a.steps.client, attempt: a, name: fmt.Sprintf("%s/%d/%d", a.run, a.ref, a.number), ctx: a.context(), by: chunk.Chunk{Run: a.info.Run, Key: a.info.Key, Attempt: a.number},
+			env: a.steps.env, client: a.steps.client, attempt: a, name: fmt.Sprintf("%s/%d/%d", a.run, a.ref, a.number), ctx: a.context(), by: effects.Chunk{Run: a.info.Run, Key: a.info.Key, Attempt: a.number},
 			run: a.run, fence: a.fence, caller: a.plan().Caller,
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -201,7 +201,7 @@ func (b *inbox) refuses(e *event.Event) bool {
 	b.exec.inUserCode(func() { refusal, handled = b.run.Judge(e.Name, e.Payload) })
 	switch {
 	case refusal != nil:
-		b.refusals = append(b.refusals, publish.Refusal(e.Item, refusal))
+		b.refusals = append(b.refusals, effects.Refusal(e.Item, refusal))
 		return true
 	case handled:
 		e.Type = event.AskAccepted

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/chunk"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -40,7 +38,7 @@ func (d *draft) keepValues(events []event.Event) {
 	if d.n > 1 || d.run.Fold().Spec.Kept == 0 {
 		return
 	}
-	d.again = publish.Again(events)
+	d.again = effects.TakenOver(events)
 	if len(d.again) > 0 && !d.run.Ended() {
 		d.apply(event.Event{Type: event.ValuesKept}) // the commit needs a frame
 	}
@@ -127,11 +125,11 @@ func (d *draft) portionOfStart() int {
 	n := fitting(d.unsaved)
 	for i := range d.unsaved[:n] {
 		e := &d.unsaved[i]
-		sends, err := parcel.Sends(d.in.id, d.run.Fold(), e)
+		sends, err := effects.Sends(d.in.id, d.run.Fold(), e)
 		if published, wrong := publications(d.route.Workflow, d.unsaved[i:i+1]); err != nil || wrong != nil || len(sends)+len(published) > 0 {
 			return i
 		}
-		if e.Type.Terminal() || len(publish.Of(d.run.Fold(), e)) > 0 {
+		if e.Type.Terminal() || len(effects.Publications(d.run.Fold(), e)) > 0 {
 			return i
 		}
 	}
@@ -326,15 +324,15 @@ func publications(workflow string, events []event.Event) ([]store.Publication, e
 	for i := range events {
 		switch e := &events[i]; e.Type {
 		case event.StreamWritten:
-			batch, err := chunk.DecodeBatch(e.Payload)
+			batch, err := effects.DecodeBatch(e.Payload)
 			if err != nil {
 				return nil, fmt.Errorf("publish to stream %s: %w", e.Name, err)
 			}
 			for _, body := range batch.Bodies {
-				all = append(all, store.Publication{Stream: chunk.Stream(e.Name), Body: body, Keep: batch.Keep})
+				all = append(all, store.Publication{Stream: effects.UserStream(e.Name), Body: body, Keep: batch.Keep})
 			}
 		case event.StreamClosed:
-			all = append(all, store.Publication{Stream: chunk.Stream(e.Name), Close: true})
+			all = append(all, store.Publication{Stream: effects.UserStream(e.Name), Close: true})
 		}
 	}
 	return all, nil
@@ -361,7 +359,7 @@ func logged(events []event.Event) []event.Event {
 func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for i := range events {
-		records, err := parcel.Sends(d.in.id, d.run.Fold(), &events[i])
+		records, err := effects.Sends(d.in.id, d.run.Fold(), &events[i])
 		if err != nil {
 			return nil, err
 		}
@@ -429,7 +427,7 @@ func (d *draft) tell(c *commit) {
 	c.again = len(d.again) > 0
 	c.req.Publish = append(c.req.Publish, d.again...)
 	for i := range d.unsaved[:c.events] {
-		c.req.Publish = append(c.req.Publish, publish.Of(d.run.Fold(), &d.unsaved[i])...)
+		c.req.Publish = append(c.req.Publish, effects.Publications(d.run.Fold(), &d.unsaved[i])...)
 	}
 }
 

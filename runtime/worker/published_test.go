@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -74,14 +74,14 @@ func TestFLOW7_AForkPublishesWhatItHasTakenOverOnce(t *testing.T) {
 	w.Reach(fork, event.WaitCreated, 1)
 	w.Send(fork, 1) // a commit of a run that is in memory
 	w.Reach(fork, event.WaitCreated, 2)
-	if n := w.Published(fork, publish.ValueStream("level")); n != 1 {
+	if n := w.Published(fork, effects.ValueStream("level")); n != 1 {
 		t.Errorf("after a commit: %d values were published, want the one that was taken over", n)
 	}
 	first.Stop()
 	w.Work(worker.Config{}, code...) // replays
 	w.Send(fork, 2)
 	w.Reach(fork, event.ValueSet, 3)
-	if n := w.Published(fork, publish.ValueStream("level")); n != 2 {
+	if n := w.Published(fork, effects.ValueStream("level")); n != 2 {
 		t.Errorf("after a replay: %d values were published, want one more", n)
 	}
 	if v, _, err := flowtest.Level.Get(w.Ctx, fork); v != 3 || err != nil {
@@ -117,7 +117,7 @@ func TestFLOW16_ARefusalIsToldOnce(t *testing.T) {
 	}
 	release <- struct{}{}
 	_ = flowtest.Result(w, run)
-	if n := w.Published(run, publish.AnswerStream(`key:"ask add":no`)); n != 1 {
+	if n := w.Published(run, effects.AnswerStream(`key:"ask add":no`)); n != 1 {
 		t.Errorf("the refusal was published %d times, want once", n)
 	}
 }

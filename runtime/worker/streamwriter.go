@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/chunk"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
@@ -28,9 +28,9 @@ type streamWriter struct {
 	*env
 	client  engine.Client
 	attempt stopper
-	name    string      // of the writer
-	by      chunk.Chunk // whose chunks they are; without a value
-	run     event.RunID // that the worker owns
+	name    string        // of the writer
+	by      effects.Chunk // whose chunks they are; without a value
+	run     event.RunID   // that the worker owns
 	fence   store.Fence
 	caller  *engine.Caller  // for whose streams that run executes a step; nil: its own
 	ctx     context.Context // of the attempt
@@ -75,7 +75,7 @@ func (p *streamWriter) write(ctx context.Context, stream string, value []byte, k
 	}
 	by := p.by
 	by.Value = value
-	l := &line{stream: stream, keep: keep, body: chunk.Append(nil, &by), done: make(chan error, 1)}
+	l := &line{stream: stream, keep: keep, body: effects.AppendChunk(nil, &by), done: make(chan error, 1)}
 	if err := p.add(l); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (p *streamWriter) publish(ctx context.Context, next *page) error {
 	}
 	chunks := make([]store.Publication, len(next.lines))
 	for i, l := range next.lines {
-		chunks[i] = store.Publication{Stream: chunk.Stream(next.stream), Body: l.body, Writer: p.name, Nth: next.first + uint64(i)}
+		chunks[i] = store.Publication{Stream: effects.UserStream(next.stream), Body: l.body, Writer: p.name, Nth: next.first + uint64(i)}
 	}
 	chunks[len(chunks)-1].Keep = next.keep
 	err := p.store.Publish(ctx, p.run, p.fence, chunks)
@@ -236,14 +236,14 @@ func (p *streamWriter) publish(ctx context.Context, next *page) error {
 // step: the chunks go into the inbox of that run, under an id of their own.
 func (p *streamWriter) post(ctx context.Context, next *page) error {
 	to := p.caller.Run
-	state, err := p.store.ReadStream(ctx, store.ReadStream{Run: to, Stream: chunk.Stream(next.stream), Limit: -1})
+	state, err := p.store.ReadStream(ctx, store.ReadStream{Run: to, Stream: effects.UserStream(next.stream), Limit: -1})
 	switch {
 	case err != nil:
 		return calledOff(err)
 	case state.Closed:
 		return workflow.ErrStreamClosed
 	}
-	batch := chunk.Batch{Keep: next.keep}
+	batch := effects.Batch{Keep: next.keep}
 	for _, l := range next.lines {
 		batch.Bodies = append(batch.Bodies, l.body)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/chunk"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -46,7 +46,7 @@ func (s *press) Publish(_ context.Context, _ event.RunID, _ store.Fence, chunks 
 func TestStreamWriter_GathersWhatIsWrittenMeanwhile(t *testing.T) {
 	st := &press{Store: memstore.New(), begun: make(chan struct{}, 100), hears: make(chan struct{})}
 	w := New(workflow.NewClient(st, workflow.ClientConfig{WarnPayload: 1 << 20}), Config{})
-	p := &streamWriter{env: w.env, client: w.steps.client, attempt: &attempt{}, ctx: t.Context(), by: chunk.Chunk{Key: "k", Attempt: 1}}
+	p := &streamWriter{env: w.env, client: w.steps.client, attempt: &attempt{}, ctx: t.Context(), by: effects.Chunk{Key: "k", Attempt: 1}}
 	var all sync.WaitGroup
 	write := func(stream string, value []byte) {
 		all.Go(func() {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -134,7 +134,7 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 	if err != nil {
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
 	}
-	call := &asking{reader: reader{c: h.c, run: run, what: a.reply(), stream: publish.AnswerStream(id)}, id: id}
+	call := &asking{reader: reader{c: h.c, run: run, what: a.reply(), stream: effects.AnswerStream(id)}, id: id}
 	got, err := call.ask(ctx, &event.Event{Type: event.AskReceived, Name: a.name, Payload: payload}, keyed)
 	switch {
 	case errors.Is(err, errUnanswered):
@@ -157,7 +157,7 @@ type asking struct {
 	next  uint64    // chunk to read; those before were not, or are about something else
 	lost  bool      // some chunks were gone when it came to them
 	until time.Time // when the logs are searched for what they said
-	found *publish.Answer
+	found *effects.Answer
 	ended bool // no chunk will follow
 }
 
@@ -170,7 +170,7 @@ var errUnanswered = errors.New("the run has ended without answering")
 
 // ask delivers the question and waits for the answer. One with a key may have been
 // answered before.
-func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*publish.Answer, error) {
+func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*effects.Answer, error) {
 	page, err := a.page(ctx, store.ReadStream{Limit: -1})
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (a *asking) read(ctx context.Context) error {
 		}
 		for _, c := range page.Chunks {
 			a.next = c.Index + 1
-			answer, err := publish.DecodeAnswer(c.Body)
+			answer, err := effects.DecodeAnswer(c.Body)
 			if err != nil {
 				return a.wrap(ctx, err)
 			}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -26,7 +26,7 @@ func (a *asking) lookBack(ctx context.Context, delivered bool) error {
 	if err := a.read(ctx); err != nil || a.found != nil {
 		return err // it was refused just now
 	}
-	a.found = &publish.Answer{ID: a.id, Refused: true, Failure: &event.Failure{
+	a.found = &effects.Answer{ID: a.id, Refused: true, Failure: &event.Failure{
 		Code: event.CodeRefused, Message: "the validation did, and why is not kept any more",
 	}}
 	return nil
@@ -72,7 +72,7 @@ func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool,
 		case e.Type == event.RunContinued:
 			next = e.Next
 		case (e.Type == event.AskAnswered || e.Type == event.AskRefused) && e.Key == string(a.id):
-			a.found = &publish.Answer{ID: a.id, Payload: e.Payload, Failure: e.Failure, Refused: e.Type == event.AskRefused}
+			a.found = &effects.Answer{ID: a.id, Payload: e.Payload, Failure: e.Failure, Refused: e.Type == event.AskRefused}
 		}
 	}
 	return next, known || slices.ContainsFunc(l.Inbox, func(i store.Item) bool { return i.ID == a.id }), nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/chunk"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -33,7 +33,7 @@ func (h *Handle) chunks(ctx context.Context, name string, opts []ReadOption) (*c
 	if name == "" {
 		return nil, errors.New("the stream has no name")
 	}
-	if err := store.CheckStreamName(chunk.Stream(name)); err != nil {
+	if err := store.CheckStreamName(effects.UserStream(name)); err != nil {
 		return nil, err
 	}
 	id, err := h.find(ctx)
@@ -56,7 +56,7 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 		}
 		for i := range page.Chunks {
 			stored := &page.Chunks[i]
-			c, err := chunk.Decode(stored.Body)
+			c, err := effects.DecodeChunk(stored.Body)
 			if err != nil {
 				return fmt.Errorf("chunk %d: %w", stored.Index, err)
 			}
@@ -71,7 +71,7 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 			return nil
 		default:
 			err := r.c.persist(ctx, "follow stream", func() error {
-				return r.c.store.AwaitStream(ctx, r.run, chunk.Stream(r.name), page.Last)
+				return r.c.store.AwaitStream(ctx, r.run, effects.UserStream(r.name), page.Last)
 			})
 			if err != nil {
 				return err
@@ -82,7 +82,7 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 
 // page reads the next part of the stream.
 func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
-	ask := store.ReadStream{Run: r.run, Stream: chunk.Stream(r.name), From: r.next, Tail: max(r.tail, 0)}
+	ask := store.ReadStream{Run: r.run, Stream: effects.UserStream(r.name), From: r.next, Tail: max(r.tail, 0)}
 	if r.tail == 0 {
 		ask.Limit = -1
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/shape"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -110,7 +110,7 @@ func (c *Client) sendToHook(ctx context.Context, name, token string, payload []b
 	if err != nil {
 		return err
 	}
-	r := &reader{c: c, run: run, what: "the state of a hook", stream: publish.HookStream(token)}
+	r := &reader{c: c, run: run, what: "the state of a hook", stream: effects.HookStream(token)}
 	page, err := r.newest(ctx)
 	switch {
 	case errors.Is(err, ErrRunNotFound):
@@ -120,7 +120,7 @@ func (c *Client) sendToHook(ctx context.Context, name, token string, payload []b
 	case len(page.Chunks) == 0:
 		return fmt.Errorf("run %s has no such token: %w", run, ErrHookNotFound)
 	}
-	was, wants := publish.Hook(page.Chunks[0].Body)
+	was, wants := effects.DecodeHook(page.Chunks[0].Body)
 	if name != "" && was != name {
 		return fmt.Errorf("the token is one of hook %s: %w", was, ErrHookNotFound)
 	}

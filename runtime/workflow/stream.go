@@ -7,7 +7,7 @@ import (
 	"iter"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/chunk"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
@@ -83,7 +83,7 @@ func (s Stream[T]) Write(ctx Context, v T) {
 		if err != nil {
 			return nil, failure.Encode(err, event.CodePayload)
 		}
-		batch := chunk.Batch{Keep: d.keep, Bodies: [][]byte{chunk.Append(nil, &chunk.Chunk{Value: value})}}
+		batch := effects.Batch{Keep: d.keep, Bodies: [][]byte{effects.AppendChunk(nil, &effects.Chunk{Value: value})}}
 		return batch.Encode(), nil
 	})
 }

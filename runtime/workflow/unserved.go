@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -126,7 +126,7 @@ func (c *Client) ending(ctx context.Context, claimed *store.ClaimedRun) (*store.
 		First: events[0].Seq, Last: last.Seq, Consume: len(l.Inbox), ConsumeLast: l.Inbox[len(l.Inbox)-1].ID,
 		Effect: store.EffectFinish, Status: r.Fold().Status(), Progress: true,
 	}
-	if req.Send, err = parcel.Sends(claimed.Run, r.Fold(), last); err != nil {
+	if req.Send, err = effects.Sends(claimed.Run, r.Fold(), last); err != nil {
 		return nil, err
 	}
 	req.Frame, err = event.AppendFrame(nil, &event.Frame{

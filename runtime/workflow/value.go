@@ -6,7 +6,7 @@ import (
 	"iter"
 	"reflect"
 
-	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -135,5 +135,5 @@ func (v Value[T]) Watch(ctx context.Context, of Target) iter.Seq2[T, error] {
 
 func (v Value[T]) open(ctx context.Context, of Target) (*reader, error) {
 	v.declared()
-	return of.target().read(ctx, v.what(), publish.ValueStream(v.name))
+	return of.target().read(ctx, v.what(), effects.ValueStream(v.name))
 }

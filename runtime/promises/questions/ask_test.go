@@ -12,8 +12,8 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -277,7 +277,7 @@ func TestFLOW16_AnswersBeyondThoseThatAreKeptAreReadFromTheLog(t *testing.T) {
 	ids := func(n int) event.ItemID { return event.ItemID(fmt.Sprintf("key:%q:%d", "ask add", n)) }
 	var keys []int
 	for n := 0; len(keys) < questions; n++ {
-		if publish.AnswerStream(ids(n)) == publish.AnswerStream("key:\"ask add\":refused") {
+		if effects.AnswerStream(ids(n)) == effects.AnswerStream("key:\"ask add\":refused") {
 			keys = append(keys, n)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -31,7 +31,7 @@ func (s *telltale) Commit(ctx context.Context, commits []store.Commit) ([]store.
 	for i := range commits {
 		s.commits++
 		for _, p := range commits[i].Publish {
-			if a, err := publish.DecodeAnswer(p.Body); err == nil && a.Refused {
+			if a, err := effects.DecodeAnswer(p.Body); err == nil && a.Refused {
 				s.told++
 				if commits[i].Consume == 0 {
 					s.early++

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 
-	wire "github.com/flowgen/flowgen/runtime/internal/chunk"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -93,7 +93,7 @@ func (s *lateChunk) Commit(ctx context.Context, commits []store.Commit) ([]store
 }
 
 func TestSTEP10_ChunksThatCameWhenTheCodeHadEndedAreReadAllTheSame(t *testing.T) {
-	batch := wire.Batch{Bodies: [][]byte{wire.Append(nil, &wire.Chunk{Value: []byte("7"), Run: "r", Key: "k", Attempt: 1})}}
+	batch := effects.Batch{Bodies: [][]byte{effects.AppendChunk(nil, &effects.Chunk{Value: []byte("7"), Run: "r", Key: "k", Attempt: 1})}}
 	body, err := event.AppendItem(nil, &event.Event{Type: event.StreamWritten, Name: "tokens", Key: "k", Attempt: 1, Payload: batch.Encode()})
 	flowtest.Order(t, err)
 	st := &lateChunk{Store: memstore.New(), item: store.Item{ID: "late", Scope: store.ScopeRun, Body: body}}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -164,7 +164,7 @@ func (p *planner) children() []child {
 			continue
 		}
 		for _, c := range open(r.Run, &h.fold, r.Inbox) {
-			start := parcel.StartID(r.Run, c.key)
+			start := effects.StartID(r.Run, c.key)
 			if _, caused := h.causes[start]; caused && !p.starting(r.Run, start) {
 				all = append(all, c)
 			}
@@ -259,7 +259,7 @@ func (c *checker) tipOf(chain event.RunID) (last *store.RunState, there bool) {
 // the end is young, 12 is about it.
 func (v view) untold(r *store.RunState) bool {
 	h := v.logs[r.Run]
-	id := parcel.EndID(r.Run)
+	id := effects.EndID(r.Run)
 	at, caused := h.causes[id]
 	return caused && v.records[r.Run][id] == 0 && v.Now.Sub(at) >= store.Horizon
 }
@@ -320,7 +320,7 @@ func (v view) tell(last *store.RunState, c child) Fix {
 		Explain: "the parent waits for ever",
 	}
 	m := store.LinkRepair{Run: last.Run, Reason: store.ReasonWrongRecord, By: v.by}
-	id := parcel.EndID(last.Run)
+	id := effects.EndID(last.Run)
 	for _, s := range v.logs[last.Run].sends {
 		if s.ID == id {
 			m.Write = append(m.Write, s)

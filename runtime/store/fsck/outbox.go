@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -30,7 +30,7 @@ func (c *checker) checkOutbox() {
 		if o.To == "" {
 			c.find(12, o.From, fmt.Sprintf("its record %s does not say for whom it is", o.ID), "it is never delivered, and holds its sender back")
 		}
-		if err := parcel.Check(&o); c.cfg.sends != nil && o.Phase != store.PhaseNote && err != nil {
+		if err := effects.Check(&o); c.cfg.sends != nil && o.Phase != store.PhaseNote && err != nil {
 			c.find(12, o.From, fmt.Sprintf("its record %s cannot be read: %v", o.ID, err), "it is never delivered, and holds its sender back")
 		}
 		h := c.logs[o.From]

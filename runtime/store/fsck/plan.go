@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -29,7 +29,7 @@ type planner struct {
 // plan returns what is broken, and what to do about it in the order in which to do
 // it, and what it was decided by.
 func plan(exam store.Scan, opts *Options) (*planner, []Fix) {
-	cfg := Config{sends: parcel.Sends}
+	cfg := Config{sends: effects.Sends}
 	if opts.check != nil {
 		cfg = *opts.check
 	}

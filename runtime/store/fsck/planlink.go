@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -75,7 +75,7 @@ func (c *checker) outboxOf(run event.RunID) []store.Outgoing {
 // sound reports whether a record can be delivered. Of a note nothing is left to be done
 // but to tell its receiver that it may be forgotten, and that takes no body.
 func sound(o *store.Outgoing) bool {
-	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseNote && o.To != "" && (o.Phase == store.PhaseNote || parcel.Check(o) == nil)
+	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseNote && o.To != "" && (o.Phase == store.PhaseNote || effects.Check(o) == nil)
 }
 
 // again returns a record as one to be delivered again.
@@ -85,7 +85,7 @@ func again(o store.Outgoing) store.Outgoing {
 }
 
 // newer reports whether a newer release wrote a record: which can deliver it.
-func newer(o *store.Outgoing) bool { return errors.Is(parcel.Check(o), parcel.ErrNewer) }
+func newer(o *store.Outgoing) bool { return errors.Is(effects.Check(o), effects.ErrNewer) }
 
 // disown removes records whose sender does not exist, unless they may not have
 // arrived: an answered one is only sent again in case of a loss.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -314,7 +314,7 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 	var calls sync.WaitGroup
 	slots := make(chan struct{}, relayCalls)
 	for i, o := range records {
-		p, err := parcel.Decode(o.Body)
+		p, err := effects.DecodeParcel(o.Body)
 		if o.Phase != store.PhaseNote && err == nil && p.Start != nil {
 			var c store.Create
 			if c, err = p.Create(o); err == nil {
@@ -396,7 +396,7 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 		if errors.Is(answer.Err, store.ErrStale) || r.released(ctx, &requests[n], &answer) {
 			continue
 		}
-		p, _ := parcel.Decode(records[i].Body) // it was decoded before
+		p, _ := effects.DecodeParcel(records[i].Body) // it was decoded before
 		m := mark(records[i])
 		if m.Phase == store.PhaseFresh || answer.Err != nil {
 			m.Refusal = r.answer(records[i], p, answer.Err)
@@ -406,7 +406,7 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 }
 
 // deliver puts an item into an inbox.
-func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *parcel.Parcel) *store.Mark {
+func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.Parcel) *store.Mark {
 	_, err := r.Store.Deliver(ctx, p.Deliver(o))
 	var ended *store.TerminalError
 	m := mark(o)
@@ -431,8 +431,8 @@ func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *parcel.Parcel
 
 // answer returns the item that the sender gets; nil if it need not know. The id is
 // derived: however often the record is delivered, the sender gets one.
-func (r *Relay) answer(o *store.Outgoing, p *parcel.Parcel, refusal error) *store.Item {
-	if p.Answer == parcel.Nothing || p.Answer == parcel.OnRefusal && refusal == nil {
+func (r *Relay) answer(o *store.Outgoing, p *effects.Parcel, refusal error) *store.Item {
+	if p.Answer == effects.Nothing || p.Answer == effects.OnRefusal && refusal == nil {
 		return nil
 	}
 	e := event.Event{Key: p.Key, Next: o.To}

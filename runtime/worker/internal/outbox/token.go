@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -27,7 +27,7 @@ func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Cre
 		return false // somebody has taken the workflow id for something else
 	}
 	page, err := st.ReadStream(ctx, store.ReadStream{
-		Run: holder.Parent, Stream: publish.HookStream(event.TokenOfRun(c.WorkflowID)), Limit: -1,
+		Run: holder.Parent, Stream: effects.HookStream(event.TokenOfRun(c.WorkflowID)), Limit: -1,
 	})
 	answer.Err = &store.ActiveError{WorkflowID: c.WorkflowID, Run: holder.Parent}
 	return err != nil || page.Closed || page.Ended

@@ -1,6 +1,4 @@
-// Package chunk encodes the chunks of streams: the user's value with its origin, and
-// the form in which they travel before they are published. A store keeps chunks as bytes.
-package chunk
+package effects
 
 import (
 	"encoding/binary"
@@ -9,9 +7,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Stream returns the name under which a store keeps a stream that the user has
+// UserStream returns the name under which a store keeps a stream that the user has
 // named. Other things that are kept as streams have other prefixes.
-func Stream(name string) string { return "s:" + name }
+func UserStream(name string) string { return "s:" + name }
 
 // Chunk is a value in its stored form, and who has written it.
 type Chunk struct {
@@ -26,9 +24,9 @@ type Chunk struct {
 // version is the first byte of each chunk and of each batch.
 const version = 1
 
-// Append appends the stored form of a chunk: the version, the attempt, the run and
+// AppendChunk appends the stored form of a chunk: the version, the attempt, the run and
 // the key of a step, each with its length before it, and the value.
-func Append(b []byte, c *Chunk) []byte {
+func AppendChunk(b []byte, c *Chunk) []byte {
 	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(c.Attempt))
 	if c.Attempt > 0 {
@@ -38,8 +36,8 @@ func Append(b []byte, c *Chunk) []byte {
 	return append(b, c.Value...)
 }
 
-// Decode reads what Append gave. The value shares memory with b.
-func Decode(b []byte) (Chunk, error) {
+// DecodeChunk reads what AppendChunk gave. The value shares memory with b.
+func DecodeChunk(b []byte) (Chunk, error) {
 	r, err := open(b)
 	if err != nil {
 		return Chunk{}, fmt.Errorf("decode chunk of %d bytes: %w", len(b), err)

@@ -1,4 +1,4 @@
-package publish_test
+package effects_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/publish"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -32,7 +32,7 @@ func folded(t *testing.T, log []event.Event) *event.Fold {
 	return &f
 }
 
-func TestOf_IsWhatEachEventLetsOthersRead(t *testing.T) {
+func TestPublications_IsWhatEachEventLetsOthersRead(t *testing.T) {
 	log := []event.Event{
 		{Type: event.RunCreated}, {Type: event.RunStarted},
 		{Type: event.ValueSet, Name: "progress", Payload: json.RawMessage(`40`)},
@@ -54,24 +54,24 @@ func TestOf_IsWhatEachEventLetsOthersRead(t *testing.T) {
 		9: {{Stream: "h:three", Close: true}, {Stream: "h:two", Close: true}},
 	}
 	for i := range log {
-		if diff := cmp.Diff(want[i], publish.Of(fold, &log[i])); diff != "" {
+		if diff := cmp.Diff(want[i], effects.Publications(fold, &log[i])); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", log[i].Type, diff)
 		}
 	}
 }
 
-func TestAgain_IsTheLastOfEachValue(t *testing.T) {
+func TestTakenOver_IsTheLastOfEachValue(t *testing.T) {
 	set := func(name, value string) event.Event {
 		return event.Event{Type: event.ValueSet, Name: name, Payload: json.RawMessage(value)}
 	}
-	got := publish.Again([]event.Event{
+	got := effects.TakenOver([]event.Event{
 		{Type: event.RunCreated}, set("a", "1"), set("b", "2"), {Type: event.HookCreated, Token: "t"}, set("a", "3"), {Type: event.RunPaused},
 	})
 	want := []store.Publication{{Stream: "v:a", Body: []byte("3"), Keep: 1}, {Stream: "v:b", Body: []byte("2"), Keep: 1}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := publish.Again([]event.Event{{Type: event.RunCreated}}); got != nil {
+	if got := effects.TakenOver([]event.Event{{Type: event.RunCreated}}); got != nil {
 		t.Errorf("without values: got %v", got)
 	}
 }
@@ -80,30 +80,30 @@ func TestAnswer_ComesBackAsItWas(t *testing.T) {
 	failed := &event.Failure{Code: event.CodeError, Message: "no", Causes: []*event.Failure{{Message: "why"}}}
 	for what, tt := range map[string]struct {
 		published []store.Publication
-		want      publish.Answer
+		want      effects.Answer
 	}{
 		"an answer": {
-			publish.Of(nil, &event.Event{Type: event.AskAnswered, Key: "q", Payload: json.RawMessage(`{"a":1}`)}),
-			publish.Answer{ID: "q", Payload: json.RawMessage(`{"a":1}`)},
+			effects.Publications(nil, &event.Event{Type: event.AskAnswered, Key: "q", Payload: json.RawMessage(`{"a":1}`)}),
+			effects.Answer{ID: "q", Payload: json.RawMessage(`{"a":1}`)},
 		},
 		"an error": {
-			publish.Of(nil, &event.Event{Type: event.AskAnswered, Key: "q", Failure: failed}),
-			publish.Answer{ID: "q", Failure: failed},
+			effects.Publications(nil, &event.Event{Type: event.AskAnswered, Key: "q", Failure: failed}),
+			effects.Answer{ID: "q", Failure: failed},
 		},
 		"a late refusal": {
-			publish.Of(nil, &event.Event{Type: event.AskRefused, Key: "q", Failure: failed}),
-			publish.Answer{ID: "q", Failure: failed, Refused: true},
+			effects.Publications(nil, &event.Event{Type: event.AskRefused, Key: "q", Failure: failed}),
+			effects.Answer{ID: "q", Failure: failed, Refused: true},
 		},
 		"a refusal": {
-			[]store.Publication{publish.Refusal("q", failed)},
-			publish.Answer{ID: "q", Failure: failed, Refused: true},
+			[]store.Publication{effects.Refusal("q", failed)},
+			effects.Answer{ID: "q", Failure: failed, Refused: true},
 		},
 	} {
 		p := tt.published[0]
-		if len(tt.published) != 1 || p.Stream != publish.AnswerStream("q") || p.Keep == 0 {
+		if len(tt.published) != 1 || p.Stream != effects.AnswerStream("q") || p.Keep == 0 {
 			t.Errorf("%s: published %+v", what, tt.published)
 		}
-		got, err := publish.DecodeAnswer(p.Body)
+		got, err := effects.DecodeAnswer(p.Body)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -111,20 +111,20 @@ func TestAnswer_ComesBackAsItWas(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
-	if _, err := publish.DecodeAnswer([]byte("{")); !errors.Is(err, event.ErrCorrupt) {
+	if _, err := effects.DecodeAnswer([]byte("{")); !errors.Is(err, event.ErrCorrupt) {
 		t.Errorf("damaged: got %v, want ErrCorrupt", err)
 	}
-	bad := publish.Refusal("q", &event.Failure{Message: "no", Data: json.RawMessage(`{`)})
-	if a, err := publish.DecodeAnswer(bad.Body); err != nil || a.Failure == nil || a.Failure.Code != event.CodePayload || !a.Refused {
+	bad := effects.Refusal("q", &event.Failure{Message: "no", Data: json.RawMessage(`{`)})
+	if a, err := effects.DecodeAnswer(bad.Body); err != nil || a.Failure == nil || a.Failure.Code != event.CodePayload || !a.Refused {
 		t.Errorf("an error that cannot be written: got %+v, %v", a, err)
 	}
 }
 
 func TestAnswerStream_KeepsTheLastThousand(t *testing.T) {
 	streams := map[string]int{}
-	keep := publish.Refusal("q", nil).Keep
+	keep := effects.Refusal("q", nil).Keep
 	for n := range 100_000 {
-		streams[publish.AnswerStream(event.ItemID(fmt.Sprintf("key:\"ask add\":%d", n)))]++
+		streams[effects.AnswerStream(event.ItemID(fmt.Sprintf("key:\"ask add\":%d", n)))]++
 		if n%1000 == 999 { // so many of them pushed nobody out
 			for s, of := range streams {
 				if of >= keep {
@@ -138,7 +138,7 @@ func TestAnswerStream_KeepsTheLastThousand(t *testing.T) {
 
 func TestStreams_HaveNamesThatStoresTake(t *testing.T) {
 	long := strings.Repeat("x", 200) // the longest that packages above allow
-	for _, name := range []string{publish.ValueStream(long), publish.HookStream(long), publish.AnswerStream(event.ItemID(long))} {
+	for _, name := range []string{effects.ValueStream(long), effects.HookStream(long), effects.AnswerStream(event.ItemID(long))} {
 		if err := store.CheckStreamName(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

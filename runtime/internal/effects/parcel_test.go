@@ -1,4 +1,4 @@
-package parcel_test
+package effects_test
 
 import (
 	"errors"
@@ -8,22 +8,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
 var run = event.NewRunID(time.Unix(1_700_000_000, 0), 7)
 
 func TestParcel_ComesBackAsItWas(t *testing.T) {
-	for name, want := range map[string]*parcel.Parcel{
-		"a start": {Start: &parcel.Start{Frame: []byte{1, 2}, Active: store.ActiveFail, Finished: store.FinishedReject}, Key: "k", Answer: parcel.OnRefusal},
-		"an item": {Item: &parcel.Item{Scope: store.ScopeRun, Body: []byte{3}}, Answer: parcel.Always},
+	for name, want := range map[string]*effects.Parcel{
+		"a start": {Start: &effects.Start{Frame: []byte{1, 2}, Active: store.ActiveFail, Finished: store.FinishedReject}, Key: "k", Answer: effects.OnRefusal},
+		"an item": {Item: &effects.Item{Scope: store.ScopeRun, Body: []byte{3}}, Answer: effects.Always},
 	} {
 		b, err := want.Encode()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got, err := parcel.Decode(b)
+		got, err := effects.DecodeParcel(b)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -34,13 +34,13 @@ func TestParcel_ComesBackAsItWas(t *testing.T) {
 }
 
 func TestParcel_RefusesWhatIsNeitherOrBoth(t *testing.T) {
-	for _, p := range []*parcel.Parcel{{}, {Start: &parcel.Start{}, Item: &parcel.Item{}}} {
+	for _, p := range []*effects.Parcel{{}, {Start: &effects.Start{}, Item: &effects.Item{}}} {
 		if _, err := p.Encode(); err == nil {
 			t.Errorf("%+v was encoded", p)
 		}
 	}
 	for _, text := range []string{"", "{", "{}", `{"start":{},"item":{}}`, "[]"} {
-		if _, err := parcel.Decode([]byte(text)); !errors.Is(err, event.ErrCorrupt) {
+		if _, err := effects.DecodeParcel([]byte(text)); !errors.Is(err, event.ErrCorrupt) {
 			t.Errorf("%q: got %v, want ErrCorrupt", text, err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestCreate_IsWhatTheFirstFrameSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &store.Outgoing{Send: store.Send{ID: "record", To: event.DerivedRunID(run, "k", 1)}, From: run, Deadline: time.Unix(1_700_000_060, 0)}
-	got, err := (&parcel.Parcel{Start: &parcel.Start{Frame: frame, Active: store.ActiveFail}}).Create(o)
+	got, err := (&effects.Parcel{Start: &effects.Start{Frame: frame, Active: store.ActiveFail}}).Create(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestCreate_IsWhatTheFirstFrameSays(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := (&parcel.Parcel{Start: &parcel.Start{Frame: frame[:20]}}).Create(o); !errors.Is(err, event.ErrCorrupt) {
+	if _, err := (&effects.Parcel{Start: &effects.Start{Frame: frame[:20]}}).Create(o); !errors.Is(err, event.ErrCorrupt) {
 		t.Errorf("a damaged frame: got %v, want ErrCorrupt", err)
 	}
 }
@@ -90,14 +90,14 @@ func TestCheck_TellsDamageFromWhatANewerReleaseWrote(t *testing.T) {
 		"a list":                     {"[]", false},
 		"an item that is no base 64": {`{"item":{"body":"?"}}`, false},
 	} {
-		err := parcel.Check(&store.Outgoing{Send: store.Send{ID: "record", To: run, Body: []byte(tt.body)}})
-		if got := errors.Is(err, parcel.ErrNewer); err == nil || got != tt.newer {
+		err := effects.Check(&store.Outgoing{Send: store.Send{ID: "record", To: run, Body: []byte(tt.body)}})
+		if got := errors.Is(err, effects.ErrNewer); err == nil || got != tt.newer {
 			t.Errorf("%s: got error %v, of a newer release: %t, want %t", name, err, got, tt.newer)
 		}
 	}
-	b, err := (&parcel.Parcel{Item: &parcel.Item{Body: []byte{1}}}).Encode()
+	b, err := (&effects.Parcel{Item: &effects.Item{Body: []byte{1}}}).Encode()
 	if err == nil {
-		err = parcel.Check(&store.Outgoing{Send: store.Send{ID: "record", To: run, Body: b}})
+		err = effects.Check(&store.Outgoing{Send: store.Send{ID: "record", To: run, Body: b}})
 	}
 	if err != nil {
 		t.Errorf("an item: %v", err)

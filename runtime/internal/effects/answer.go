@@ -1,4 +1,4 @@
-package publish
+package effects
 
 import (
 	"encoding/json"

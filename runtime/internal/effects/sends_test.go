@@ -1,4 +1,4 @@
-package parcel_test
+package effects_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/parcel"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -47,7 +47,7 @@ func sender(t *testing.T, end event.Type, limit event.ParentClose) (*event.Fold,
 func sends(t *testing.T, f *event.Fold, events []event.Event) (all []store.Send) {
 	t.Helper()
 	for i := range events {
-		s, err := parcel.Sends(run, f, &events[i])
+		s, err := effects.Sends(run, f, &events[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,18 +66,18 @@ func TestSends_AreTheSameHoweverOftenTheyAreMade(t *testing.T) {
 	if diff := cmp.Diff(first, sends(t, f, events)); diff != "" {
 		t.Errorf("the same log makes other records (-first +again):\n%s", diff)
 	}
-	if first[0].ID != parcel.StartID(run, "parent/child#1") || first[4].ID != parcel.EndID(run) || first[1].ID != first[3].ID {
+	if first[0].ID != effects.StartID(run, "parent/child#1") || first[4].ID != effects.EndID(run) || first[1].ID != first[3].ID {
 		t.Errorf("ids: got %q", []event.ItemID{first[0].ID, first[1].ID, first[2].ID, first[3].ID, first[4].ID})
 	}
 }
 
 func TestSends_TheEndOfAChildIsForTheRunThatStartedItAlone(t *testing.T) {
 	f, events := sender(t, event.RunCompleted, event.CloseAbandon)
-	got, err := parcel.Sends(run, f, &events[6])
+	got, err := effects.Sends(run, f, &events[6])
 	if err != nil || len(got) != 1 {
 		t.Fatalf("got %d records, %v, want the end", len(got), err)
 	}
-	p, err := parcel.Decode(got[0].Body)
+	p, err := effects.DecodeParcel(got[0].Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestSends_WhatContinuesTellsNoEnd(t *testing.T) {
 
 func TestDeliver_IsKeptUntilConfirm(t *testing.T) {
 	o := &store.Outgoing{Send: store.Send{ID: "record", To: run}, Deadline: began}
-	got := (&parcel.Parcel{Item: &parcel.Item{Scope: store.ScopeRun, Body: []byte("1")}}).Deliver(o)
+	got := (&effects.Parcel{Item: &effects.Item{Scope: store.ScopeRun, Body: []byte("1")}}).Deliver(o)
 	want := store.Deliver{Run: run, Item: store.Item{ID: "record", Scope: store.ScopeRun, Body: []byte("1")}, Deadline: began, Keep: true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

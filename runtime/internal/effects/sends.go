@@ -1,4 +1,4 @@
-package parcel
+package effects
 
 import (
 	"cmp"

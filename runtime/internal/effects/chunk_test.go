@@ -1,4 +1,4 @@
-package chunk
+package effects
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func TestChunk_ComesBackAsItWas(t *testing.T) {
 		if rapid.Bool().Draw(t, "of a step") {
 			want.Run, want.Key, want.Attempt = run, rapid.String().Draw(t, "key"), int(rapid.Int32Min(1).Draw(t, "attempt"))
 		}
-		got, err := Decode(Append(nil, &want))
+		got, err := DecodeChunk(AppendChunk(nil, &want))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Fatalf("%v (-want +got):\n%s", err, diff)
 		}
@@ -46,7 +46,7 @@ func TestChunk_KeepsItsBytes(t *testing.T) {
 		"\x01\x00\"hi\"": {Value: []byte(`"hi"`)},
 		"\x01\x02\x1f" + string(run) + "\x05f/g#1" + "7": {Value: []byte("7"), Run: run, Key: "f/g#1", Attempt: 2},
 	} {
-		if got := Append(nil, &c); string(got) != want {
+		if got := AppendChunk(nil, &c); string(got) != want {
 			t.Errorf("%+v is stored as %q, want %q", c, got, want)
 		}
 	}
@@ -56,11 +56,11 @@ func TestChunk_KeepsItsBytes(t *testing.T) {
 	}
 }
 
-func TestDecode_RefusesDamageAndNewerVersions(t *testing.T) {
-	whole := Append(nil, &Chunk{Run: run, Key: "key", Attempt: 300})
+func TestDecodeChunk_RefusesDamageAndNewerVersions(t *testing.T) {
+	whole := AppendChunk(nil, &Chunk{Run: run, Key: "key", Attempt: 300})
 	batch := (&Batch{Keep: 300, Bodies: [][]byte{bytes.Repeat([]byte("x"), 200)}}).Encode()
 	for n := range whole {
-		if _, err := Decode(whole[:n]); !errors.Is(err, event.ErrCorrupt) {
+		if _, err := DecodeChunk(whole[:n]); !errors.Is(err, event.ErrCorrupt) {
 			t.Errorf("a chunk cut at %d: %v, want ErrCorrupt", n, err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestDecode_RefusesDamageAndNewerVersions(t *testing.T) {
 		}
 	}
 	whole[0], batch[0] = version+1, version+1
-	_, err1 := Decode(whole)
+	_, err1 := DecodeChunk(whole)
 	_, err2 := DecodeBatch(batch)
 	for _, err := range []error{err1, err2} {
 		if err == nil || errors.Is(err, event.ErrCorrupt) || !strings.Contains(err.Error(), "version 2") || !strings.Contains(err.Error(), "up to 1") {

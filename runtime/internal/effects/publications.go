@@ -1,7 +1,4 @@
-// Package publish says what the log of a run lets others read: which events
-// publish something, on which streams, in which form. Workers publish it in the
-// commits that hold the events; clients read it.
-package publish
+package effects
 
 import (
 	"bytes"
@@ -32,9 +29,9 @@ func hookState(e *event.Event) []byte {
 	return append(b, e.Payload...)
 }
 
-// Hook reads the chunk about an open hook: its name and the shape of its payloads, nil
+// DecodeHook reads the chunk about an open hook: its name and the shape of its payloads, nil
 // if any fit.
-func Hook(chunk []byte) (name string, shape []byte) {
+func DecodeHook(chunk []byte) (name string, shape []byte) {
 	i := bytes.LastIndexByte(chunk, shapeMark)
 	if i < 0 {
 		return string(chunk), nil
@@ -42,9 +39,9 @@ func Hook(chunk []byte) (name string, shape []byte) {
 	return string(chunk[:i]), chunk[i+1:]
 }
 
-// Of returns what the commit that records an event publishes. fold is that of the
+// Publications returns what the commit that records an event publishes. fold is that of the
 // log up to an event that ends the run; of others it is not looked at.
-func Of(fold *event.Fold, e *event.Event) []store.Publication {
+func Publications(fold *event.Fold, e *event.Event) []store.Publication {
 	switch e.Type {
 	case event.ValueSet:
 		return []store.Publication{value(e)}
@@ -86,9 +83,9 @@ func closeHooks(fold *event.Fold) []store.Publication {
 	return all
 }
 
-// Again returns what a run publishes that has taken over events of an older run,
+// TakenOver returns what a run publishes that has taken over events of an older run,
 // whose streams are not its own: the values as they stood there.
-func Again(events []event.Event) []store.Publication {
+func TakenOver(events []event.Event) []store.Publication {
 	var all []store.Publication
 	at := map[string]int{}
 	for i := range events {

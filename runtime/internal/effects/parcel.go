@@ -1,7 +1,4 @@
-// Package parcel encodes the messages in the records of an outbox: the change to
-// another run, and which answer the sender wants. A store keeps parcels as
-// bytes; workers make them, deliver them and send the answers.
-package parcel
+package effects
 
 import (
 	"encoding/json"
@@ -19,20 +16,20 @@ type Parcel struct {
 	Item  *Item  `json:"item,omitempty"`
 	// Key is that of the sender's operation, Answer what it is told about it.
 	Key    string `json:"key,omitempty"`
-	Answer Answer `json:"answer,omitempty"`
+	Answer Reply  `json:"answer,omitempty"`
 }
 
-// Answer says what a sender is told.
-type Answer string
+// Reply says what a sender is told.
+type Reply string
 
 // The answers.
 const (
 	// Nothing: nobody waits for it.
-	Nothing Answer = ""
+	Nothing Reply = ""
 	// OnRefusal tells of a refusal only.
-	OnRefusal Answer = "refusal"
+	OnRefusal Reply = "refusal"
 	// Always tells of both.
-	Always Answer = "always"
+	Always Reply = "always"
 )
 
 // Start is a new run. What else it takes to create it is in its first frame.
@@ -56,8 +53,8 @@ func (p *Parcel) Encode() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// Decode reads what Encode gave.
-func Decode(b []byte) (*Parcel, error) {
+// DecodeParcel reads what Encode gave.
+func DecodeParcel(b []byte) (*Parcel, error) {
 	p := &Parcel{}
 	if err := json.Unmarshal(b, p); err != nil {
 		return nil, fmt.Errorf("decode parcel of %d bytes: %w: %w", len(b), err, event.ErrCorrupt)
