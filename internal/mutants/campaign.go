@@ -174,6 +174,10 @@ func (c *campaign) testProgram(ctx context.Context, program, pkg string, tests [
 	return c.listen(ctx, 2*c.limit, filepath.Join(c.root, filepath.FromSlash(pkg)), []string{env}, args...)
 }
 
+// patience lets a test that waits for what a mutant never does end as failed, before
+// the limit ends all of them. It is of flowtest, which the tests of the engine are made of.
+const patience = "FLOWTEST_PATIENCE=20s"
+
 // buildTime bounds the time of the compiler, beside that of the tests.
 const buildTime = 5 * time.Minute
 
@@ -202,7 +206,7 @@ func (c *campaign) listen(ctx context.Context, limit time.Duration, dir string, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), os.Stderr
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(append(os.Environ(), patience), env...), os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends the tests, too
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.StdoutPipe()

@@ -13,7 +13,7 @@ var sayMutants = []Mutant{
 		"all = append(all, store.Publication{Stream: effects.UserStream(e.Name), Close: true})", "", inMemory("TestFLOW8_ReadersSeeWhatARunAndItsStepsWriteAndTheClose")).in("runtime/promises/streams"),
 	working("engine/worker/close-failed", "an attempt that fails closes streams", "stepping.go",
 		"if out.failure == nil {\n\t\tfor _, name := range out.closes {",
-		"for _, name := range out.closes {\n\t\tt.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: a.number})\n\t}\n\tif out.failure == nil {\n\t\tfor _, name := range out.closes[:0] {",
+		"for _, name := range out.closes {\n\t\ts.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: a.number})\n\t}\n\tif out.failure == nil {\n\t\tfor _, name := range out.closes[:0] {",
 		inMemory("TestFLOW8_ChunksOfFailedAttemptsStayAndSayWhoseTheyAre")).in("runtime/promises/streams"),
 	working("engine/worker/write-fenced", "an attempt whose run is lost is not told to stop", "streamwriter.go",
 		"p.attempt.stop(errLost)", "", "TestFLOW8_AStepWhoseClaimIsLostIsToldSoAndStopped").in("runtime/promises/streams"),

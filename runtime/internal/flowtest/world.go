@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -26,8 +27,23 @@ import (
 )
 
 // Patience bounds every test: whoever waits longer waits for nothing, on the busiest
-// machine.
-const Patience = time.Minute
+// machine. Who runs tests that are expected to wait for nothing sets PatienceEnv.
+var Patience = patience()
+
+// PatienceEnv is the variable of the environment that shortens Patience.
+const PatienceEnv = "FLOWTEST_PATIENCE"
+
+func patience() time.Duration {
+	text := os.Getenv(PatienceEnv)
+	if text == "" {
+		return time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(fmt.Sprintf("flowtest: %s: %v", PatienceEnv, err))
+	}
+	return d
+}
 
 // World is a store and a client of it, and what the workers on it have logged.
 type World struct {
