@@ -4,15 +4,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
-
-// block puts a run among the blocked ones of its route, and tells all who wait for that.
-func (p *partition) block(r *run) {
-	p.leave(r)
-	p.enter(r, &protocol.Run[*session]{QueueState: store.StateBlocked})
-	p.tellBlocked(r)
-}
 
 // tellBlocked wakes all who wait for the route of a run that was blocked, and may try it.
 func (p *partition) tellBlocked(r *run) {

@@ -24,7 +24,6 @@ var (
 	_ store.Inspector = (*Store)(nil)
 	_ store.Noter     = (*Store)(nil)
 	_ store.Purger    = (*Store)(nil)
-	_ store.Repairer  = (*Store)(nil)
 )
 
 // Config configures a store. New uses the zero value.

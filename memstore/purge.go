@@ -10,7 +10,6 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // Purge removes up to limit runs whose retention is over. Their memory is freed
@@ -47,18 +46,6 @@ func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 
 // unpurged is the index of a run that has ended and may not be purged.
 const unpurged = -1
-
-// reschedule sets when a run may be purged, after something of it has changed.
-func (p *partition) reschedule(r *run) {
-	_ = p.op.Reschedule(r) // a Tx in memory does not fail
-}
-
-// needed reports whether somebody may still send again what a run that has ended
-// knows, or whether its chain is known by it.
-func (p *partition) needed(r *run) bool {
-	held, _ := p.Held(r)
-	return r.links != nil && r.links.createdBy != "" || held != protocol.Held{}
-}
 
 // retention returns how long a run is kept after its end.
 func (r *run) retention() time.Duration {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // run is one run. Many of them are kept while nothing happens to them, so what
@@ -106,27 +105,6 @@ func (l *list) remove(r *run) {
 	}
 	r.before, r.after = nil, nil
 	l.n--
-}
-
-// makeReady is the one way to ready: place, ready set, wake.
-func (p *partition) makeReady(r *run) {
-	p.leave(r)
-	p.enter(r, &protocol.Run[*session]{QueueState: store.StateReady})
-	p.wake(r.route)
-}
-
-// park leaves the run until due, 0 for ever, or until an item arrives.
-func (p *partition) park(r *run, due int64) {
-	p.leave(r)
-	r.place, r.due = store.StateParked, due
-	if due == 0 {
-		return
-	}
-	p.timers.add(r, due)
-	if p.timers.first() == r {
-		p.wake(r.route)
-		p.waiters.Due(due)
-	}
 }
 
 // claimed says what a session is given with a run.

@@ -187,6 +187,15 @@ func TestREC3_Timeout(t *testing.T) {
 	}, lostTimer, wrong(7, store.ReasonTimeout)}.repairs(t)
 }
 
+func TestREC3_TimeoutOfTheRun(t *testing.T) {
+	decayed{func(w *repairtest.World) *repairtest.Scene {
+		s := w.Sleeping(workflow.WithRunTimeout(30 * time.Minute))
+		s.Want = "failed"
+		w.Clock.Advance(2 * time.Hour)
+		return s
+	}, lostTimer, wrong(7, store.ReasonTimeout)}.repairs(t)
+}
+
 func TestREC3_StuckCreated(t *testing.T) {
 	decayed{starts, func(k *keysOfScene) { k.del(k.ready(k.route)) }, wrong(5, store.ReasonStuckCreated)}.repairs(t)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // rotten is one case: a scene, the statements that damage the file, in which ?1 is
@@ -138,6 +139,15 @@ const lostTimer = `UPDATE runs SET due = NULL WHERE id = ?1`
 func TestREC3_Timeout(t *testing.T) {
 	rotten{func(w *repairtest.World) *repairtest.Scene {
 		s := w.Sleeping() // kept for longer than the hours that pass
+		w.Clock.Advance(2 * time.Hour)
+		return s
+	}, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.repairs(t)
+}
+
+func TestREC3_TimeoutOfTheRun(t *testing.T) {
+	rotten{func(w *repairtest.World) *repairtest.Scene {
+		s := w.Sleeping(workflow.WithRunTimeout(30 * time.Minute))
+		s.Want = "failed"
 		w.Clock.Advance(2 * time.Hour)
 		return s
 	}, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.repairs(t)

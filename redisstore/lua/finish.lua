@@ -5,6 +5,12 @@
 -- is more to do, it writes nothing, and Commit is asked.
 -- It mirrors Commit of package protocol.
 --
+-- It stands beside Append and is no branch of it. They have in common the guard and the XADD: Append
+-- reads one field, takes three commands, and needs no key but its two; this one reads three fields, moves
+-- the run in four indexes and compacts its log with ten. A common script would be two paths with one
+-- guard, in the script that runs most often. Commit would take sixteen commands to end such
+-- a run, and three times the arguments.
+--
 -- KEYS  1 metadata  2 log
 -- ARGV  1 now  2 what the head must begin with: no workflow id, the fence and the position
 --       3 what it begins with then, and the status  4 frame

@@ -5,15 +5,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 
-	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/sqlitestore"
 )
 
 // ExampleRepair looks first, and then repairs.
 func ExampleRepair() {
-	st := memstore.New()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	st, err := sqlitestore.Open(filepath.Join(dir, "orders.db"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer st.Close()
 	if err := repair(context.Background(), st); err != nil {
 		fmt.Println(err)

@@ -195,7 +195,7 @@ func TestRepair_TellsHowFarItGot(t *testing.T) {
 }
 
 func TestRepair_SaysThatAStoreCannotBeRepaired(t *testing.T) {
-	if _, err := fsck.Repair(t.Context(), struct{ store.Store }{memstore.New()}, fsck.Options{}); !errors.Is(err, fsck.ErrNotRepairable) {
+	if _, err := fsck.Repair(t.Context(), memstore.New(), fsck.Options{}); !errors.Is(err, fsck.ErrNotRepairable) {
 		t.Errorf("got error %v, want %v", err, fsck.ErrNotRepairable)
 	}
 	broken := errors.New("broken")
