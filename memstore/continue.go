@@ -4,8 +4,8 @@ import "github.com/flowgen/flowgen/runtime/event"
 
 // chain records a run that has continued, and the runs that it continued as.
 type chain struct {
-	later int  // how many runs but the first one are kept
-	tip   *run // the last run; nil: it was purged
+	later  int  // how many runs but the first one are kept
+	latest *run // the last run; nil: it was purged
 }
 
 // chained returns what is known of a chain of more than one run.

@@ -14,7 +14,7 @@ import (
 func TestOperations_AllocateLittle(t *testing.T) {
 	f := open(t, memstore.Config{})
 	l := f.start(0)
-	c := store.Commit{Run: l.Run, Fence: f.claim(), Prev: l.Last, CommitID: l.Last, Last: l.Fold.Seq}
+	c := store.Commit{Run: l.Run, Fence: f.claim(), Prev: l.Last, CommitID: l.Last, Last: l.State.Seq}
 	asked := make([]store.Commit, 1)
 	frame := []byte{1}
 	commit := func(change func(c *store.Commit)) {

@@ -39,7 +39,7 @@ func (s *Store) routed(c *store.Create) error {
 	return nil
 }
 
-// insert stores the log and what is known of the run, in no place yet.
+// insert stores the log and what is known of the run, in no queue state yet.
 func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.ItemID) *run {
 	r := &run{
 		id: c.Run, chain: chain, wid: c.WorkflowID, route: p.route(c.Route), priority: c.Priority,

@@ -50,7 +50,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Timers:    map[event.RunID]time.Time{},
 		Leases:    map[store.SessionID]store.Lease{},
 		Owned:     map[store.SessionID][]event.RunID{},
-		Mail:      map[store.SessionID][]event.RunID{},
+		Unread:    map[store.SessionID][]event.RunID{},
 		Wakes:     map[store.Route]bool{},
 		Purges:    map[event.RunID]time.Time{},
 		Kept:      map[event.RunID][]event.ItemID{},
@@ -148,8 +148,8 @@ func (p *partition) inspectSessions(snap *store.Snapshot) {
 			slices.Sort(owned)
 			snap.Owned[id] = owned
 		}
-		if mail := ids(l.mail); mail != nil {
-			snap.Mail[id] = mail
+		if unread := ids(l.unread); unread != nil {
+			snap.Unread[id] = unread
 		}
 	}
 }

@@ -79,9 +79,9 @@ type pairKey struct {
 	to   event.RunID
 }
 
-// pair is the records of one sender to one receiver: those that are no notes, and the
-// notes.
-type pair struct{ open, notes recordList }
+// pair is the records of one sender to one receiver: those that are not settled, and the
+// settled ones.
+type pair struct{ open, settled recordList }
 
 // recordList is records in the order in which they were written.
 type recordList struct{ first, last *record }
@@ -171,9 +171,9 @@ func (o *outbox) move(r *record, to store.Phase, now int64) {
 		heap.Push(&o.now, r)
 		return
 	}
-	if to == store.PhaseNote {
+	if to == store.PhaseSettled {
 		r.in.remove(r)
-		r.in = &r.pair.notes
+		r.in = &r.pair.settled
 		r.in.add(r)
 	}
 	r.due = now + store.Horizon.Milliseconds()
@@ -204,7 +204,7 @@ func (p *partition) SetPhase(from *run, rec protocol.Record, phase store.Phase, 
 	return nil
 }
 
-// RemoveRecord forgets a note.
+// RemoveRecord forgets a settled record.
 func (p *partition) RemoveRecord(from *run, rec protocol.Record) error {
 	p.outbox.remove(p.record(from, rec.ID))
 	return nil
@@ -213,11 +213,11 @@ func (p *partition) RemoveRecord(from *run, rec protocol.Record) error {
 // HasBefore reports whether there is one before it in its pair.
 func (p *partition) HasBefore(from *run, rec protocol.Record) (bool, error) {
 	r := p.record(from, rec.ID)
-	note := r.pair.notes.first
-	return r.before != nil || note != nil && note.order < r.order, nil
+	settled := r.pair.settled.first
+	return r.before != nil || settled != nil && settled.order < r.order, nil
 }
 
-// Refresh makes the answered ones before it fresh: it is no note.
+// Refresh makes the answered ones before it fresh: it is not settled.
 func (p *partition) Refresh(from *run, rec protocol.Record, now int64) error {
 	for b := p.record(from, rec.ID).before; b != nil; b = b.before {
 		if b.phase == store.PhaseAnswered {

@@ -26,7 +26,7 @@ type run struct {
 	owner  *session
 	status event.Status
 
-	before, after *run   // in the one list that the run's place has
+	before, after *run   // in the one list that the queue state of the run has
 	order         uint64 // rises with each time that the run is made ready
 	due           int64
 	created       int64
@@ -34,7 +34,7 @@ type run struct {
 	priority      int
 	recoveries    int32
 	timer         int32 // index in timers if due is set, in purges if it has ended; unpurged: in neither
-	place         store.QueueState
+	queueState    store.QueueState
 	closing       bool
 	exempt        bool // the end of its owner does not count
 	hidden        bool // deleted, and not yet purged
@@ -42,11 +42,11 @@ type run struct {
 
 // extra holds the fields that few runs need.
 type extra struct {
-	tags   map[string]string
-	parent event.RunID
-	root   event.RunID
-	notes  map[string][]byte
-	audit  []store.AuditEntry
+	tags     map[string]string
+	parent   event.RunID
+	root     event.RunID
+	stepData map[string][]byte
+	audit    []store.AuditEntry
 	// blockers are the sessions whose code could not replay the run; see blockers.
 	blockers []*session
 	// retention is 0 for the default.
@@ -74,8 +74,8 @@ func (r *run) linked() *links {
 	return r.links
 }
 
-// list is a set of runs in order. A run is in exactly one place, so one pair of
-// links in the run serves the lists of all places.
+// list is a set of runs in order. A run is in exactly one queue state, so one pair of
+// links in the run serves the lists of all queue states.
 type list struct {
 	first, last *run
 	n           int
@@ -111,7 +111,7 @@ func (l *list) remove(r *run) {
 func (r *run) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
 		Run: r.id, WorkflowID: r.wid, Route: r.route.Route, Fence: r.fence(), Recoveries: int(r.recoveries),
-		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Mail: len(r.inbox) > 0,
+		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Unread: len(r.inbox) > 0,
 	}
 }
 
@@ -121,7 +121,7 @@ func (r *run) fence() store.Fence { return store.Fence{Epoch: r.epoch, Token: r.
 func (r *run) record() store.Record {
 	rec := store.Record{
 		Run: r.id, Chain: r.chain, WorkflowID: r.wid, Route: r.route.Route, Priority: r.priority,
-		QueueState: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Fence: r.fence(),
+		QueueState: r.queueState, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Fence: r.fence(),
 		Due: timeOf(r.due), Recoveries: int(r.recoveries), Closing: r.closing, Exempt: r.exempt,
 		CreatedAt: timeOf(r.created), EndedAt: timeOf(r.ended), Retention: r.retention(),
 	}

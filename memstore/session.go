@@ -24,24 +24,24 @@ type session struct {
 	up         int64 // how long the partition had been up when the lease was renewed
 	recovering bool
 
-	owned list
-	mail  map[*run]struct{} // owned runs with items in their inbox
+	owned  list
+	unread map[*run]struct{} // owned runs with items in their inbox
 
 	waiters *notify.Waiters // know of which of these items no Wait has told
 }
 
-// addMail notes that the inbox of an owned run is not empty.
-func (s *session) addMail(r *run) {
-	if s.mail == nil {
-		s.mail = map[*run]struct{}{}
+// addUnread notes that the inbox of an owned run is not empty.
+func (s *session) addUnread(r *run) {
+	if s.unread == nil {
+		s.unread = map[*run]struct{}{}
 	}
-	s.mail[r] = struct{}{}
+	s.unread[r] = struct{}{}
 }
 
-// read forgets the mail of a run whose inbox is empty.
+// read forgets that of a run whose inbox is empty.
 func (s *session) read(r *run) {
-	if _, ok := s.mail[r]; ok {
-		delete(s.mail, r)
+	if _, ok := s.unread[r]; ok {
+		delete(s.unread, r)
 		s.waiters.Read(s.id, r.id)
 	}
 }
@@ -117,7 +117,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	}
 	p.renew(l)
 	return store.Heartbeat{
-		Owned: l.owned.n, Mail: ids(l.mail), Next: timeOf(p.timers.next()), Outbox: timeOf(p.outbox.next(p.now())),
+		Owned: l.owned.n, Unread: ids(l.unread), Next: timeOf(p.timers.next()), Outbox: timeOf(p.outbox.next(p.now())),
 		Unserved: p.unserved(l),
 	}, nil
 }
@@ -200,7 +200,7 @@ func (p *partition) recover(l *session, by store.SessionID, reason store.Reason,
 		r := l.owned.first
 		r.rare().audit = append(r.rare().audit, store.AuditEntry{
 			Time: timeOf(p.now()), Run: r.id, Reason: reason, By: by, Owner: l.id,
-			QueueState: r.place, Status: r.status, Epoch: r.epoch,
+			QueueState: r.queueState, Status: r.status, Epoch: r.epoch,
 		})
 		_ = p.op.Recover(r) // a Tx in memory does not fail
 		taken++

@@ -139,10 +139,10 @@ func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 
 // ended reports whether all runs of a run's chain have ended.
 func (p *partition) ended(r *run) bool {
-	if c := p.chains[r.chain]; c != nil && c.tip != nil {
-		return c.tip.place == store.StateEnded
+	if c := p.chains[r.chain]; c != nil && c.latest != nil {
+		return c.latest.queueState == store.StateEnded
 	}
-	return r.place == store.StateEnded
+	return r.queueState == store.StateEnded
 }
 
 // page copies the part that is asked for. The bodies are shared with the store.
@@ -182,7 +182,7 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, a
 	}
 	chunks := p.chunks.Subscribe(chain)
 	defer chunks.Close()
-	return chunks.Await(ctx, notify.Awaiting[event.RunID, struct{}]{Look: func() (_ struct{}, news bool, err error) {
+	return chunks.Await(ctx, notify.Awaiting[event.RunID, struct{}]{Look: func() (_ struct{}, more bool, err error) {
 		if err := s.enter(ctx); err != nil {
 			return struct{}{}, false, err
 		}

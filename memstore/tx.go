@@ -20,23 +20,23 @@ func (p *partition) Run(id event.RunID) (*run, error) { return p.runs[id], nil }
 // State returns what is known of a run.
 func (p *partition) State(r *run) protocol.Run[*session] {
 	s := protocol.Run[*session]{
-		ID: r.id, Chain: r.chain, WorkflowID: r.wid, QueueState: r.place, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last,
+		ID: r.id, Chain: r.chain, WorkflowID: r.wid, QueueState: r.queueState, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last,
 		Fence: r.fence(), Owner: r.owner, Unread: len(r.inbox), Due: r.due, Created: r.created, Ended: r.ended, Retention: r.retention(),
 		Recoveries: int(r.recoveries), Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
 	}
 	if r.links != nil {
 		s.CreatedBy = r.links.createdBy
 	}
-	if r.place == store.StateEnded && r.timer != unpurged {
+	if r.queueState == store.StateEnded && r.timer != unpurged {
 		s.Purge = p.purges[r.timer].at
 	}
 	return s
 }
 
-// Save stores what is known of a run, and puts it into the list of its place. What is
+// Save stores what is known of a run, and puts it into the list of its queue state. What is
 // kept elsewhere, the frames and the inbox, is there already.
 func (p *partition) Save(r *run, s protocol.Run[*session]) error {
-	if s.QueueState != r.place {
+	if s.QueueState != r.queueState {
 		p.leave(r)
 		p.enter(r, &s)
 	}
@@ -45,15 +45,15 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 	if r.links != nil {
 		r.links.createdBy = s.CreatedBy
 	}
-	if r.place == store.StateEnded {
+	if r.queueState == store.StateEnded {
 		p.setPurge(r, s.Purge)
 	}
 	return nil
 }
 
-// leave takes the run out of the list of its place.
+// leave takes the run out of the list of its queue state.
 func (p *partition) leave(r *run) {
-	switch r.place {
+	switch r.queueState {
 	case store.StateReady:
 		r.route.remove(r)
 	case store.StateOwned:
@@ -71,12 +71,12 @@ func (p *partition) leave(r *run) {
 		n := p.name(r.wid)
 		n.line = slices.DeleteFunc(n.line, func(one *run) bool { return one == r })
 	}
-	r.place = 0
+	r.queueState = 0
 }
 
-// enter puts a run that is nowhere into the list of its new place.
+// enter puts a run that is nowhere into the list of its new queue state.
 func (p *partition) enter(r *run, s *protocol.Run[*session]) {
-	r.place = s.QueueState
+	r.queueState = s.QueueState
 	switch s.QueueState {
 	case store.StateReady:
 		p.order++
@@ -86,7 +86,7 @@ func (p *partition) enter(r *run, s *protocol.Run[*session]) {
 		r.owner = s.Owner
 		r.owner.owned.push(r)
 		if len(r.inbox) > 0 {
-			r.owner.addMail(r)
+			r.owner.addUnread(r)
 		}
 	case store.StateParked:
 		if r.due = s.Due; r.due != 0 {
@@ -116,7 +116,7 @@ func (p *partition) setPurge(r *run, at int64) {
 	}
 }
 
-// Insert stores a new run, in no place yet.
+// Insert stores a new run, in no queue state yet.
 func (p *partition) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	return p.insert(c, chain, createdBy), nil
 }
@@ -130,7 +130,7 @@ func (p *partition) AppendFrame(r *run, _ uint64, frame []byte) error {
 // Latest returns the last run of a run's chain.
 func (p *partition) Latest(r *run) (*run, error) {
 	if c := p.chains[r.chain]; c != nil {
-		return c.tip, nil
+		return c.latest, nil
 	}
 	return r, nil
 }
@@ -138,7 +138,7 @@ func (p *partition) Latest(r *run) (*run, error) {
 // SetNext makes next the last run of the chain.
 func (p *partition) SetNext(r, next *run) error {
 	r.linked().next = next.id
-	p.chains[r.chain].tip = next
+	p.chains[r.chain].latest = next
 	return nil
 }
 
@@ -146,26 +146,26 @@ func (p *partition) SetNext(r, next *run) error {
 func (p *partition) Clear(r *run) error {
 	r.inbox = nil
 	if r.extra != nil {
-		r.extra.notes, r.extra.blockers = nil, nil
+		r.extra.stepData, r.extra.blockers = nil, nil
 	}
 	return nil
 }
 
-// Note returns step data.
-func (p *partition) Note(r *run, key string) ([]byte, bool, error) {
+// StepData returns step data.
+func (p *partition) StepData(r *run, key string) ([]byte, bool, error) {
 	if r.extra == nil {
 		return nil, false, nil
 	}
-	body, found := r.extra.notes[key]
+	body, found := r.extra.stepData[key]
 	return body, found, nil
 }
 
-// SetNote stores step data.
-func (p *partition) SetNote(r *run, key string, body []byte) error {
-	if r.rare().notes == nil {
-		r.extra.notes = map[string][]byte{}
+// SetStepData stores step data.
+func (p *partition) SetStepData(r *run, key string, body []byte) error {
+	if r.rare().stepData == nil {
+		r.extra.stepData = map[string][]byte{}
 	}
-	r.extra.notes[key] = body
+	r.extra.stepData[key] = body
 	return nil
 }
 
@@ -276,7 +276,7 @@ func (p *partition) Blockers(r *run) ([]*session, error) {
 	return r.extra.blockers, nil
 }
 
-// SetBlockers notes others.
+// SetBlockers stores others.
 func (p *partition) SetBlockers(r *run, sessions []*session) { r.rare().blockers = sessions }
 
 // Held returns what holds a run back from its purge.
@@ -305,8 +305,8 @@ func (p *partition) Remove(r *run) error {
 		return nil
 	}
 	c := p.chains[r.chain]
-	if c.tip == r {
-		c.tip = nil
+	if c.latest == r {
+		c.latest = nil
 	}
 	if c.later--; c.later == 0 {
 		delete(p.chains, r.chain)
@@ -335,7 +335,7 @@ func (p *partition) announce() {
 		p.wake(r.route)
 		p.waiters.Due(r.due)
 	}
-	for _, r := range changes.Mail {
+	for _, r := range changes.Unread {
 		p.tell(r)
 	}
 	for _, r := range changes.Frames {

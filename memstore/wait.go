@@ -11,7 +11,7 @@ import (
 )
 
 // Wait blocks until there may be something to do. If Until is zero, a due time
-// is news if it is earlier than all that were set when Wait was called.
+// counts if it is earlier than all that were set when Wait was called.
 func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
@@ -53,7 +53,7 @@ func (p *partition) wake(c *route) {
 
 // tell announces a new item of an owned run to whoever waits for its session.
 func (p *partition) tell(r *run) {
-	r.owner.addMail(r)
+	r.owner.addUnread(r)
 	p.waiters.Unread(r.owner.id, r.id, 0)
 }
 
@@ -73,6 +73,6 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 			return 0, false, fmt.Errorf("watch run %s: %w", run, store.ErrRunNotFound)
 		}
 		has := uint64(len(r.frames))
-		return has, store.Watched(n, has, r.place == store.StateEnded), nil
+		return has, store.Watched(n, has, r.queueState == store.StateEnded), nil
 	}})
 }

@@ -103,7 +103,7 @@ func TestWait_GoesRoundAmongIdleWorkers(t *testing.T) {
 	})
 }
 
-func TestWait_IsToldOfMail(t *testing.T) {
+func TestWait_IsToldOfAnItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t, memstore.Config{})
 		l := f.start(0)
@@ -118,7 +118,7 @@ func TestWait_IsToldOfMail(t *testing.T) {
 		_, err := f.Deliver(t.Context(), store.Deliver{Run: l.Run, Item: store.Item{ID: "i"}})
 		f.check(err)
 		synctest.Wait()
-		if woken == nil || !slices.Equal(woken.Mail, []event.RunID{l.Run}) {
+		if woken == nil || !slices.Equal(woken.Unread, []event.RunID{l.Run}) {
 			t.Fatalf("got %+v after an item was delivered", woken)
 		}
 	})
@@ -190,7 +190,7 @@ func TestWait_ThatHasAWakeLeavesTheNextToOthers(t *testing.T) {
 	})
 }
 
-func TestWait_SaysNothingOfMailOfARunThatHasLeft(t *testing.T) {
+func TestWait_SaysNothingOfItemsOfARunThatHasLeft(t *testing.T) {
 	f := open(t, memstore.Config{Clock: storetest.NewClock()})
 	l := f.start(0)
 	fence := f.claim()
@@ -199,8 +199,8 @@ func TestWait_SaysNothingOfMailOfARunThatHasLeft(t *testing.T) {
 	f.check(f.Release(t.Context(), l.Run, fence))
 	got, err := f.wait(t.Context(), f.Clock().Now())
 	f.check(err)
-	if diff := cmp.Diff([]event.RunID(nil), got.Mail); diff != "" {
-		t.Errorf("mail (-want +got)\n%s", diff)
+	if diff := cmp.Diff([]event.RunID(nil), got.Unread); diff != "" {
+		t.Errorf("unread (-want +got)\n%s", diff)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestClaim_SentAgainAnswersWhatItHasGivenOut(t *testing.T) {
 
 // A failover may leave entries in lists that do not fit the runs. What moves a run is
 // its place.
-func TestClaim_TakesByPlaceNotByList(t *testing.T) {
+func TestClaim_TakesByQueueStateNotByList(t *testing.T) {
 	g := openGuarded(t)
 	owner, thief := g.session(), g.session()
 	l, fence := g.own(owner, "")

@@ -104,7 +104,7 @@ func (c *carrier) commit(s *sender, commit store.Commit) {
 	})
 	run := s.log.Run
 	s.frames[run] = append(s.frames[run], commit.Frame)
-	want := []store.Committed{{N: uint64(len(s.frames[run])), Mail: answers[0].Mail}}
+	want := []store.Committed{{N: uint64(len(s.frames[run])), Unread: answers[0].Unread}}
 	if diff := cmp.Diff(want, answers); diff != "" {
 		c.t.Errorf("commit to run %s (-want +got):\n%s", run, diff)
 	}
@@ -160,7 +160,7 @@ func (c *carrier) carry(p int) {
 // answer carries a record over. The receivers of every third one refuse it.
 func (c *carrier) answer(r store.Outgoing) store.Mark {
 	m := store.Mark{From: r.From, ID: r.ID, Phase: r.Phase}
-	if r.Phase == store.PhaseNote {
+	if r.Phase == store.PhaseSettled {
 		c.insist("confirm", func() error { return c.bad.Confirm(c.ctx, r.To, r.ID) })
 		return m
 	}

@@ -87,7 +87,7 @@ func (s *Store) claimRun(ctx context.Context, partition int, id store.SessionID,
 		err = &store.TerminalError{Run: run, Status: statusOf(byte(a.number(1)))}
 	case "owned":
 		err = store.ErrOwned
-	case "lined":
+	case "queued":
 		err = store.ErrNotClaimable
 	default:
 		err = unexpected(c)
@@ -100,10 +100,10 @@ func (s *Store) claimRun(ctx context.Context, partition int, id store.SessionID,
 func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.ClaimedRun, error) {
 	list, _ := given.([]any)
 	a := answer(list)
-	h := unpackHead(a.text(1))
+	h := unpackHeader(a.text(1))
 	run := store.ClaimedRun{
 		Run: long(a.text(0)), WorkflowID: a.text(3), Fence: h.fence,
-		Recoveries: h.recoveries, N: h.frames, Seq: h.seq, Last: h.last, Bytes: h.bytes, Mail: h.flags&hasMail != 0,
+		Recoveries: h.recoveries, N: h.frames, Seq: h.seq, Last: h.last, Bytes: h.bytes, Unread: h.flags&hasUnread != 0,
 	}
 	var err error
 	if run.Route, err = s.routeOf(ctx, p, a.text(2)); err != nil {

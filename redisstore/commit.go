@@ -18,8 +18,8 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	calls, usual := make([]*call, len(commits)), takeRoom(len(commits))
-	defer giveRoom(usual)
+	calls, usual := make([]*call, len(commits)), takeBuffers(len(commits))
+	defer returnBuffers(usual)
 	for i := range commits {
 		if err := errors.Join(commits[i].CheckPublish(), checkStatus(commits[i].Run, commits[i].Status), s.continues(&commits[i])); err != nil {
 			return nil, err
@@ -94,24 +94,24 @@ type usualCall struct {
 	keys  [2]string
 	args  [6]any
 	all   [12]any
-	// guard is the required beginning of the head of the run, after its new beginning.
+	// guard is the required beginning of the header of the run, after its new beginning.
 	guard, after [guardSize + 1]byte
 	bytes        [3]bytesArg
 }
 
-// rooms keeps what calls are made in: a thousand bytes for each commit, which nobody
+// buffers keeps what calls are made in: a thousand bytes for each commit, which nobody
 // has in his hands once they were answered.
-var rooms = sync.Pool{New: func() any { return &[]usualCall{} }}
+var buffers = sync.Pool{New: func() any { return &[]usualCall{} }}
 
-func takeRoom(n int) *[]usualCall {
-	room := rooms.Get().(*[]usualCall)
-	*room = slices.Grow((*room)[:0], n)[:n]
-	return room
+func takeBuffers(n int) *[]usualCall {
+	all := buffers.Get().(*[]usualCall)
+	*all = slices.Grow((*all)[:0], n)[:n]
+	return all
 }
 
-func giveRoom(room *[]usualCall) {
-	clear(*room)
-	rooms.Put(room)
+func returnBuffers(all *[]usualCall) {
+	clear(*all)
+	buffers.Put(all)
 }
 
 // commit returns the script of a commit: a shorter one for what nearly all are.
@@ -135,17 +135,17 @@ func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 }
 
 // prepare fills in the arguments that the scripts of usual commits have in common. Its
-// bytes are the required beginning of the head, the new beginning, and the frame. The
+// bytes are the required beginning of the header, the new beginning, and the frame. The
 // status stands after the guarded bytes, and is left out if it does not change.
 func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	p := s.partitionOf(c.Run)
 	u.keys[0], u.keys[1] = p.hot(short(c.Run))
-	u.call = call{script: script, p: p, keys: u.keys[:], room: u.all[:], size: len(c.Frame)}
-	now := head{wid: digestOf(c.WorkflowID), place: store.StateOwned, fence: c.Fence, last: c.Prev, seq: c.First - 1}
+	u.call = call{script: script, p: p, keys: u.keys[:], buffer: u.all[:], size: len(c.Frame)}
+	now := header{wid: digestOf(c.WorkflowID), queueState: store.StateOwned, fence: c.Fence, last: c.Prev, seq: c.First - 1}
 	then := now
 	then.last, then.seq = c.CommitID, c.Last
 	if script == scriptFinish {
-		then.place, then.fence.Token = store.StateEnded, event.Token{}
+		then.queueState, then.fence.Token = store.StateEnded, event.Token{}
 	}
 	u.bytes[0], u.bytes[1], u.bytes[2] = now.appendGuard(u.guard[:0]), then.appendGuard(u.after[:0]), c.Frame
 	if c.Status != "" {
@@ -215,7 +215,7 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	n, _ := call.reply.(int64)
 	switch call.script {
 	case scriptAppend:
-		return store.Committed{N: uint64(n / 2), Mail: n%2 == 1}, nil
+		return store.Committed{N: uint64(n / 2), Unread: n%2 == 1}, nil
 	case scriptFinish:
 		return store.Committed{N: uint64(n)}, nil
 	}
@@ -223,13 +223,13 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	switch a.word() {
 	case "ok":
 		s.findings(call.p, a.texts(3))
-		return store.Committed{N: uint64(a.number(1)), Mail: a.number(2) == 1}, nil
+		return store.Committed{N: uint64(a.number(1)), Unread: a.number(2) == 1}, nil
 	case "fenced":
 		return store.Committed{Err: store.ErrFenced}, nil
-	case "mail":
-		return store.Committed{Err: store.ErrMail}, nil
+	case "unread":
+		return store.Committed{Err: store.ErrUnread}, nil
 	case "conflict":
-		h := unpackHead(a.text(2))
+		h := unpackHeader(a.text(2))
 		return store.Committed{Err: &store.ConflictError{
 			Run: c.Run, Seq: c.First, StoredSeq: h.seq, Prev: c.Prev, Stored: h.last, Reason: a.text(1),
 		}}, nil

@@ -99,18 +99,18 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 	if len(packed) <= compactLimit {
 		within, packed = packed, ""
 	}
-	h := head{
-		wid: digestOf(c.WorkflowID), place: store.StateReady, last: c.CommitID, seq: c.Seq,
+	h := header{
+		wid: digestOf(c.WorkflowID), queueState: store.StateReady, last: c.CommitID, seq: c.Seq,
 		status: cmp.Or(c.Status, event.StatusPending), frames: 1, bytes: len(c.Frame),
 	}
 	if owner != nil {
-		h.place, h.fence = store.StateOwned, store.Fence{Epoch: 1, Token: owner.Token}
+		h.queueState, h.fence = store.StateOwned, store.Fence{Epoch: 1, Token: owner.Token}
 	}
 	if createdBy != "" {
 		h.flags |= hasRest
 	}
 	if len(c.Items) > 0 {
-		h.flags |= hasMail // what a run continues as gets its own from the script
+		h.flags |= hasUnread // what a run continues as gets its own from the script
 	}
 	keeps := c.Retention > 0 && c.Retention != store.DefaultRetention
 	if keeps {

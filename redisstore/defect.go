@@ -158,13 +158,13 @@ func (e *partitionScan) lookAtChains() {
 		}
 	}
 	chains := map[string]bool{}
-	for _, all := range [][]string{sortedKeys(counted), sortedKeys(e.chains.Val()), sortedKeys(e.tips.Val())} {
+	for _, all := range [][]string{sortedKeys(counted), sortedKeys(e.chains.Val()), sortedKeys(e.latest.Val())} {
 		for _, chain := range all {
 			chains[chain] = true
 		}
 	}
 	for _, chain := range sortedKeys(chains) {
-		e.lookAtTip(chain, counted[chain] > 0, last[chain])
+		e.lookAtLatest(chain, counted[chain] > 0, last[chain])
 		seen, n := e.chains.Val()[chain], counted[chain]
 		if parseNumber(seen) == n {
 			continue
@@ -198,11 +198,11 @@ func hasLeftItsChain(r *store.RunState) bool {
 	return err == nil && f.Events[0].Spec != nil && f.Events[0].Spec.ContinuedOf != ""
 }
 
-// lookAtTip compares what is known as the last run of a chain with the one that has
+// lookAtLatest compares what is known as the last run of a chain with the one that has
 // not continued. Of several, which is damage, that is the newest; it may be gone.
-func (e *partitionScan) lookAtTip(chain string, more bool, last *store.RunState) {
-	seen := e.tips.Val()[chain]
-	s := swap{key: e.p.tips(), kind: inHash, field: chain, seen: seen}
+func (e *partitionScan) lookAtLatest(chain string, more bool, last *store.RunState) {
+	seen := e.latest.Val()[chain]
+	s := swap{key: e.p.latestOfChains(), kind: inHash, field: chain, seen: seen}
 	if more && last != nil {
 		s.value = short(last.Run)
 	}
@@ -257,9 +257,9 @@ func (e *partitionScan) lookAtRun(run string) {
 		found(5, fmt.Sprintf("it is %s, and among the blocked runs as %q", r.QueueState, blocked), "it is tried never, or while others have it")
 	}
 	if ended && e.noted[run].Val() > 0 {
-		found(8, "it has ended and still has notes", "they are of no use")
+		found(8, "it has ended and still has step data", "it is of no use")
 	}
-	e.lookAtHead(run, r, found)
+	e.lookAtHeader(run, r, found)
 	if r.Status == "" {
 		found(4, "it has no status", "it is not found by its status")
 	}
@@ -268,15 +268,15 @@ func (e *partitionScan) lookAtRun(run string) {
 	}
 }
 
-// lookAtHead finds what the head of a run says otherwise than what it is about.
-func (e *partitionScan) lookAtHead(run string, r *store.RunState, found func(invariant int, what, explain string)) {
+// lookAtHeader finds what the header of a run says otherwise than what it is about.
+func (e *partitionScan) lookAtHeader(run string, r *store.RunState, found func(invariant int, what, explain string)) {
 	m := e.metaOf(run)
-	h, items := unpackHead(m["H"]), len(e.runs[run].inbox.Val())
+	h, items := unpackHeader(m["H"]), len(e.runs[run].inbox.Val())
 	if h.wid != digestOf(r.WorkflowID) {
 		found(4, fmt.Sprintf("commits to it must name another workflow id than %q", r.WorkflowID), "nobody can commit to it")
 	}
-	if mail := h.flags&hasMail != 0; mail != (items > 0) {
-		found(6, fmt.Sprintf("it has mail: %v, and there are %d items in its inbox", mail, items), "what was sent to it is not read")
+	if unread := h.flags&hasUnread != 0; unread != (items > 0) {
+		found(6, fmt.Sprintf("it says that there are unread items: %v, and there are %d in its inbox", unread, items), "what was sent to it is not read")
 	}
 	if keeps := h.flags&hasRetention != 0; keeps != (m["j"] != "") {
 		found(4, fmt.Sprintf("it has a retention of its own: %v, which is %q ms", keeps, m["j"]), "it is forgotten too early, or too late")

@@ -29,7 +29,7 @@
 //	{p}:i:R  list   its inbox, while there is something in it
 //	{p}:s:R  zset   ids that its chain has accepted, by time; to that of ids that are
 //	                kept until they are confirmed 4e15 is added
-//	{p}:n:R  hash   notes of its steps, until it ends
+//	{p}:n:R  hash   data of its steps, until it ends
 //	{p}:j:R  list   interventions from outside (audit), the last thousand
 //	{p}:x:R  string tags and a long workflow id that do not fit into the metadata
 //	{p}:O:R  hash   its records in the outbox: place, phase, since when, receiver
@@ -66,11 +66,11 @@
 //
 // Metadata is a hash of short values, which Redis keeps in one piece of memory and
 // goes through from the beginning; a value of more than 64 bytes would make it four
-// times as large for good. Its first field is H, the head: one value with the fence,
+// times as large for good. Its first field is H, the header: one value with the fence,
 // the position, the status and the counters of the run, and with flags that say which
-// of the other fields an operation must read. head.go has its layout. So
+// of the other fields an operation must read. header.go has its layout. So
 // most operations compare and change one field. The others are p the data of the
-// place, c route, a created, r priority, w workflow id, h chain, u parent, x root,
+// queue state, c route, a created, r priority, w workflow id, h chain, u parent, x root,
 // j and J retention, i tags, y until when the run is watched, Y until when
 // the streams of its chain are followed, B the record that created it, N the run that it
 // continued as, F the sessions that have blocked it.
@@ -81,7 +81,7 @@
 // # Logs
 //
 // A log is a stream with one entry per commit. The script of a commit compares
-// the fence and the position with the head and appends under an explicit id,
+// the fence and the position with the header and appends under an explicit id,
 // so that a commit whose answer was lost can be repeated. Two short
 // scripts do that for nearly all commits; if they find anything else, they say so and
 // the long one is called. A
@@ -138,12 +138,12 @@
 //
 // # Reading order
 //
-// keys.go has the names of the keys, head.go the state that nearly every operation uses,
+// keys.go has the names of the keys, header.go the state that nearly every operation uses,
 // open.go the Store, script.go and send.go build and send scripts,
 // pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, purge.go, inspect.go, notes.go; examine.go, examined.go, defect.go and
+// await.go, list.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
 // repair.go serve package fsck, and the files with stream in their names do the same
 // for streams; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by

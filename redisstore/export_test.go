@@ -2,20 +2,20 @@ package redisstore
 
 import "github.com/flowgen/flowgen/runtime/store"
 
-// HeadWithFrames changes the number of frames that a head has.
-func HeadWithFrames(n uint64) func(packed string) string {
+// HeaderWithFrames changes the number of frames that a header has.
+func HeaderWithFrames(n uint64) func(packed string) string {
 	return func(packed string) string {
-		h := unpackHead(packed)
+		h := unpackHeader(packed)
 		h.frames = n
 		return h.pack()
 	}
 }
 
-// HeadInPlace changes the place that a head says.
-func HeadInPlace(p store.QueueState) func(packed string) string {
+// HeaderInState changes the queue state that a header says.
+func HeaderInState(p store.QueueState) func(packed string) string {
 	return func(packed string) string {
-		h := unpackHead(packed)
-		h.place = p
+		h := unpackHeader(packed)
+		h.queueState = p
 		return h.pack()
 	}
 }
@@ -27,7 +27,7 @@ func (s *Store) Prefix() string { return s.cfg.Prefix }
 func ScriptOf(argument any) string {
 	for _, s := range []*script{
 		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptCloseSession, scriptClaim, scriptClaimRun,
-		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptNote, scriptPurge, scriptDelete,
+		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptStepData, scriptPurge, scriptDelete,
 		scriptOutbox, scriptMark, scriptConfirm, scriptAppend, scriptFinish,
 		scriptRepairRun, scriptRepairLinks, scriptRepairName, scriptForget, scriptReplace, scriptPublish, scriptStream,
 	} {

@@ -220,9 +220,9 @@ func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
 // A reader may know more of a log than a server that has lost writes, and the run
 // may end with no more frames than that.
 func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
-	for name, lose := range map[string]func(head string) string{
-		"the log is shorter":        redisstore.HeadWithFrames(1),
-		"the run has ended earlier": redisstore.HeadInPlace(store.StateEnded),
+	for name, lose := range map[string]func(header string) string{
+		"the log is shorter":        redisstore.HeaderWithFrames(1),
+		"the run has ended earlier": redisstore.HeaderInState(store.StateEnded),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // formatVersion grows when an older release could not work with what this one
-// writes. Version 1 had no heads; it was never released, and nothing reads it.
+// writes. Version 1 had no headers; it was never released, and nothing reads it.
 const formatVersion = 2
 
 // prepare checks, before the first operation, that the database is one that this

@@ -279,8 +279,8 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 		t.Errorf("owned: got %d runs, want none", beat.Owned)
 	}
 	g.unchanged("what comes after the end", func() {
-		if err := g.SetNote(g.ctx, l.Run, fence, "step", []byte("late"), false); !errors.Is(err, store.ErrFenced) {
-			t.Errorf("note: got error %v, want %v", err, store.ErrFenced)
+		if err := g.SetStepData(g.ctx, l.Run, fence, "step", []byte("late"), false); !errors.Is(err, store.ErrFenced) {
+			t.Errorf("step data: got error %v, want %v", err, store.ErrFenced)
 		}
 		if err := g.Release(g.ctx, l.Run, fence); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("release: got error %v, want %v", err, store.ErrFenced)
@@ -289,26 +289,26 @@ func TestFinish_TheShortScriptTakesTheRunFromItsOwner(t *testing.T) {
 	g.sound()
 }
 
-func TestFinish_TheShortScriptLeavesARunWithNotesToTheLongOne(t *testing.T) {
+func TestFinish_TheShortScriptLeavesARunWithStepDataToTheLongOne(t *testing.T) {
 	g := openGuarded(t)
 	l, fence := g.own(g.session(), "")
-	g.check(g.SetNote(g.ctx, l.Run, fence, "step", []byte("note"), false))
+	g.check(g.SetStepData(g.ctx, l.Run, fence, "step", []byte("data"), false))
 	g.check(g.answer(g.shaped(scriptFinish, l, fence)).Err)
-	if notes, err := g.Notes(g.ctx, l.Run); len(notes) > 0 || err != nil {
-		t.Errorf("notes: got %v, %v, want none", notes, err)
+	if data, err := g.StepData(g.ctx, l.Run); len(data) > 0 || err != nil {
+		t.Errorf("step data: got %v, %v, want none", data, err)
 	}
 	g.sound()
 }
 
-func TestFinish_TheShortScriptLeavesARunWithMailToTheLongOne(t *testing.T) {
+func TestFinish_TheShortScriptLeavesARunWithUnreadItemsToTheLongOne(t *testing.T) {
 	g := openGuarded(t)
 	l, fence := g.own(g.session(), "")
 	_, err := g.Deliver(g.ctx, store.Deliver{Run: l.Run, Item: store.Item{ID: "hello", Body: []byte("1")}})
 	g.check(err)
 	c := g.shaped(scriptFinish, l, fence)
-	g.unchanged("a finish with mail", func() {
-		if err := g.answer(c).Err; !errors.Is(err, store.ErrMail) {
-			t.Errorf("got error %v, want %v", err, store.ErrMail)
+	g.unchanged("a finish with unread items", func() {
+		if err := g.answer(c).Err; !errors.Is(err, store.ErrUnread) {
+			t.Errorf("got error %v, want %v", err, store.ErrUnread)
 		}
 	})
 }

@@ -91,7 +91,7 @@ type view struct {
 	runs                          map[string]reading
 	seen                          map[string]*redis.ZSliceCmd
 	lines, ready, owned           map[string]*redis.StringSliceCmd
-	hidden, sessions, mail        map[string]*redis.MapStringStringCmd
+	hidden, sessions, unreadRuns  map[string]*redis.MapStringStringCmd
 	sent, bodies                  map[string]*redis.MapStringStringCmd
 	streams                       map[string]*redis.MapStringStringCmd // by chain
 	chunks                        map[string]*redis.XMessageSliceCmd   // by chain and name
@@ -118,7 +118,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	}
 	v.readStreams(ctx, tx)
 	v.lines, v.ready, v.owned = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringSliceCmd{}, map[string]*redis.StringSliceCmd{}
-	v.sessions, v.mail = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
+	v.sessions, v.unreadRuns = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	for _, name := range v.keys.names {
 		v.lines[name] = tx.LRange(ctx, p.line(name), 0, -1)
 	}
@@ -126,7 +126,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 		v.ready[route] = tx.ZRange(ctx, p.ready(route), 0, -1)
 	}
 	for _, session := range v.keys.sessions {
-		v.sessions[session], v.mail[session] = tx.HGetAll(ctx, p.session(session)), tx.HGetAll(ctx, p.mail(session))
+		v.sessions[session], v.unreadRuns[session] = tx.HGetAll(ctx, p.session(session)), tx.HGetAll(ctx, p.unread(session))
 		v.owned[session] = tx.SMembers(ctx, p.owned(session))
 	}
 }

@@ -30,16 +30,16 @@ func newPartition(prefix string, number int) *partition {
 }
 
 // The keys of a run, by its short id.
-func (p *partition) meta(run string) string   { return p.tag + "m:" + run }
-func (p *partition) log(run string) string    { return p.tag + "l:" + run }
-func (p *partition) inbox(run string) string  { return p.tag + "i:" + run }
-func (p *partition) notes(run string) string  { return p.tag + "n:" + run }
-func (p *partition) hidden(run string) string { return p.tag + "g:" + run }
-func (p *partition) extra(run string) string  { return p.tag + "x:" + run }
-func (p *partition) audit(run string) string  { return p.tag + "j:" + run }
-func (p *partition) sent(run string) string   { return p.tag + "O:" + run }
-func (p *partition) bodies(run string) string { return p.tag + "B:" + run }
-func (p *partition) seen(chain string) string { return p.tag + "s:" + chain }
+func (p *partition) meta(run string) string     { return p.tag + "m:" + run }
+func (p *partition) log(run string) string      { return p.tag + "l:" + run }
+func (p *partition) inbox(run string) string    { return p.tag + "i:" + run }
+func (p *partition) stepData(run string) string { return p.tag + "n:" + run }
+func (p *partition) hidden(run string) string   { return p.tag + "g:" + run }
+func (p *partition) extra(run string) string    { return p.tag + "x:" + run }
+func (p *partition) audit(run string) string    { return p.tag + "j:" + run }
+func (p *partition) sent(run string) string     { return p.tag + "O:" + run }
+func (p *partition) bodies(run string) string   { return p.tag + "B:" + run }
+func (p *partition) seen(chain string) string   { return p.tag + "s:" + chain }
 
 // hot returns the keys of a run that every commit names.
 func (p *partition) hot(run string) (meta, log string) {
@@ -57,25 +57,25 @@ func (p *partition) ready(route string) string     { return p.tag + "r:" + route
 func (p *partition) blocked(route string) string   { return p.tag + "b:" + route }
 func (p *partition) session(session string) string { return p.tag + "z:" + session }
 func (p *partition) owned(session string) string   { return p.tag + "o:" + session }
-func (p *partition) mail(session string) string    { return p.tag + "a:" + session }
+func (p *partition) unread(session string) string  { return p.tag + "a:" + session }
 func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
 
 // The keys of the partition as a whole: they are not put together for each command.
-func (p *partition) routes() string  { return p.whole['k'] }
-func (p *partition) wakes() string   { return p.whole['w'] }
-func (p *partition) timers() string  { return p.whole['t'] }
-func (p *partition) leases() string  { return p.whole['e'] }
-func (p *partition) active() string  { return p.whole['u'] }
-func (p *partition) latest() string  { return p.whole['v'] }
-func (p *partition) open() string    { return p.whole['p'] }
-func (p *partition) done() string    { return p.whole['f'] }
-func (p *partition) chains() string  { return p.whole['h'] }
-func (p *partition) counter() string { return p.whole['c'] }
-func (p *partition) tips() string    { return p.whole['T'] }
-func (p *partition) purges() string  { return p.whole['d'] }
-func (p *partition) held() string    { return p.whole['G'] }
-func (p *partition) outbox() string  { return p.whole['D'] }
-func (p *partition) heard() string   { return p.whole['A'] }
+func (p *partition) routes() string         { return p.whole['k'] }
+func (p *partition) wakes() string          { return p.whole['w'] }
+func (p *partition) timers() string         { return p.whole['t'] }
+func (p *partition) leases() string         { return p.whole['e'] }
+func (p *partition) active() string         { return p.whole['u'] }
+func (p *partition) latest() string         { return p.whole['v'] }
+func (p *partition) open() string           { return p.whole['p'] }
+func (p *partition) done() string           { return p.whole['f'] }
+func (p *partition) chains() string         { return p.whole['h'] }
+func (p *partition) counter() string        { return p.whole['c'] }
+func (p *partition) latestOfChains() string { return p.whole['T'] }
+func (p *partition) purges() string         { return p.whole['d'] }
+func (p *partition) held() string           { return p.whole['G'] }
+func (p *partition) outbox() string         { return p.whole['D'] }
+func (p *partition) heard() string          { return p.whole['A'] }
 
 // format says how the database was written. It is decided in partition 0; in a cluster
 // the others have copies.
@@ -89,10 +89,10 @@ func (p *partition) format() string { return p.tag + "format" }
 func (p *partition) never() string { return p.none }
 
 // The channels on which scripts publish.
-func (p *partition) hints() string              { return p.tag + "hint" }
-func (p *partition) news(session string) string { return p.tag + "mail:" + session }
-func (p *partition) frames(run string) string   { return p.tag + "frame:" + run }
-func (p *partition) told(chain string) string   { return p.tag + "stream:" + chain }
+func (p *partition) hints() string                     { return p.tag + "hint" }
+func (p *partition) inboxSignal(session string) string { return p.tag + "mail:" + session }
+func (p *partition) frames(run string) string          { return p.tag + "frame:" + run }
+func (p *partition) told(chain string) string          { return p.tag + "stream:" + chain }
 
 const runPrefix = event.PrefixRun + "_"
 

@@ -81,7 +81,7 @@ func (g *guarded) endedWithRecord() event.RunID {
 // settle carries the record of a run through its phases.
 func (g *guarded) settle(run event.RunID) {
 	g.t.Helper()
-	for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+	for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
 		g.check(g.Mark(g.ctx, 0, []store.Mark{{From: run, ID: "record", Phase: phase}}))
 	}
 }

@@ -24,9 +24,9 @@ func TestREC8_RepairsChains(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
 		"8 it is purged too early":       {continued, func(k *keysOfScene) { k.do("zadd", k.purges(), 1, k.run) }, wrong(8, store.ReasonStuckTerminal)},
 		"11 a continuation is forgotten": {continued, func(k *keysOfScene) { k.do("hdel", k.meta(k.run), "N") }, wrong(11, store.ReasonStuckTerminal)},
-		"11 the first run is taken for the last": {continued, func(k *keysOfScene) { k.do("hset", k.tips(), k.run, k.run) },
+		"11 the first run is taken for the last": {continued, func(k *keysOfScene) { k.do("hset", k.latestOfChains(), k.run, k.run) },
 			repairtest.Want{Invariants: []int{11}}},
-		"11 a chain of one has a last run": {complete, func(k *keysOfScene) { k.do("hset", k.tips(), k.run, k.run) },
+		"11 a chain of one has a last run": {complete, func(k *keysOfScene) { k.do("hset", k.latestOfChains(), k.run, k.run) },
 			repairtest.Want{Invariants: []int{11}}},
 		"11 a run has left its chain": {continued, func(k *keysOfScene) { k.do("hdel", k.meta(short(k.scene.Other)), "h") },
 			repairtest.Want{Invariants: []int{11}, Run: "other", Reason: store.ReasonWrongRecord}},

@@ -168,7 +168,7 @@ func (s *Store) readSlowly(ctx context.Context, p *partition, l store.Load) (rea
 	if err != nil {
 		return r, err
 	}
-	h := unpackHead(r.meta.Val()["H"])
+	h := unpackHeader(r.meta.Val()["H"])
 	if l.Limit < 0 || h.frames <= l.After {
 		return r, nil
 	}

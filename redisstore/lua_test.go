@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// header is the required beginning of each script.
-var header = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARGV  .*\n--\n-- Returns .*\n--\n-- Atomic, because .*\n--\n-- Parts: [a-z_ ]+\n\n`)
+// scriptHeader is the required beginning of each script.
+var scriptHeader = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARGV  .*\n--\n-- Returns .*\n--\n-- Atomic, because .*\n--\n-- Parts: [a-z_ ]+\n\n`)
 
 func TestScripts_SayTheirContract(t *testing.T) {
 	files, err := fs.Glob(sources, "lua/*.lua")
@@ -21,7 +21,7 @@ func TestScripts_SayTheirContract(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !header.Match(b) {
+		if !scriptHeader.Match(b) {
 			t.Errorf("%s does not begin with KEYS, ARGV, Returns, Atomic and Parts", file)
 		}
 	}
@@ -59,11 +59,11 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 	p := newPartition("x", 0)
 	known := map[string]bool{"y": true} // the copy of a log, which only scripts know
 	for _, key := range []string{
-		p.meta("r"), p.log("r"), p.inbox("r"), p.notes("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
-		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.tips(), p.held(), p.outbox(),
-		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.mail("s"), p.line("w"),
+		p.meta("r"), p.log("r"), p.inbox("r"), p.stepData("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
+		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.latestOfChains(), p.held(), p.outbox(),
+		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.unread("s"), p.line("w"),
 		p.routes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.open(), p.done(), p.chains(), p.counter(), p.purges(), p.heard(),
-		p.hints(), p.news("s"), p.frames("r"), p.told("r"),
+		p.hints(), p.inboxSignal("s"), p.frames("r"), p.told("r"),
 	} {
 		rest, _ := strings.CutPrefix(key, "{x:0}:")
 		name, _, _ := strings.Cut(rest, ":")

@@ -39,13 +39,13 @@ type Store struct {
 }
 
 var (
-	_ store.Store     = (*Store)(nil)
-	_ store.Lister    = (*Store)(nil)
-	_ store.Auditor   = (*Store)(nil)
-	_ store.Inspector = (*Store)(nil)
-	_ store.Noter     = (*Store)(nil)
-	_ store.Purger    = (*Store)(nil)
-	_ store.Repairer  = (*Store)(nil)
+	_ store.Store         = (*Store)(nil)
+	_ store.Lister        = (*Store)(nil)
+	_ store.Auditor       = (*Store)(nil)
+	_ store.Inspector     = (*Store)(nil)
+	_ store.StepDataStore = (*Store)(nil)
+	_ store.Purger        = (*Store)(nil)
+	_ store.Repairer      = (*Store)(nil)
 )
 
 // The defaults of Config.

@@ -39,7 +39,10 @@ func (p *partition) typeOf(key string) string {
 	return types[letter[0]]
 }
 
-// ofRuns are the letters of the keys of runs.
+// ofPartition are the letters of the keys of a partition that are lists of outboxes, and
+// ofRuns those of the keys of runs.
+const ofPartition = "zoa"
+
 const ofRuns = "mlisnjxgOBSCW"
 
 // overwrittenError is a key with a type that it never has.
@@ -129,8 +132,8 @@ func (p *partition) near(keys []string) []string {
 		case kind == "" || of == "":
 		case strings.Contains(ofRuns, kind):
 			letters = "mlisnjxgOBS"
-		case strings.Contains("zoa", kind):
-			letters = "zoa"
+		case strings.Contains(ofPartition, kind):
+			letters = ofPartition
 		}
 		for _, letter := range letters {
 			all = append(all, p.tag+string(letter)+":"+of)

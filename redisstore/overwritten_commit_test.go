@@ -125,13 +125,13 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 					}
 					c := w.commit(g, l, fence)
 					g.overwritten(name)
-					frames, head := g.client.XLen(g.ctx, p.log(run)).Val(), g.client.HGet(g.ctx, p.meta(run), "H").Val()
+					frames, header := g.client.XLen(g.ctx, p.log(run)).Val(), g.client.HGet(g.ctx, p.meta(run), "H").Val()
 					err := g.try(c)
 					if err != nil {
 						if !strings.Contains(err.Error(), name) {
 							t.Errorf("got %v, which does not name key %s", err, name)
 						}
-						if n, h := g.client.XLen(g.ctx, p.log(run)).Val(), g.client.HGet(g.ctx, p.meta(run), "H").Val(); n != frames || h != head {
+						if n, h := g.client.XLen(g.ctx, p.log(run)).Val(), g.client.HGet(g.ctx, p.meta(run), "H").Val(); n != frames || h != header {
 							t.Errorf("a commit that has failed has written a frame: %d frames, before %d", n, frames)
 						}
 					}

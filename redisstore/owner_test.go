@@ -32,7 +32,7 @@ func TestCreate_ALocalStartNamesItsRoute(t *testing.T) {
 
 // Create claimed saves the claim: it takes the server no more commands than a
 // start, and one script.
-func TestCost_ABirthTakesFewCommands(t *testing.T) {
+func TestCost_ALocalStartTakesFewCommands(t *testing.T) {
 	const runs = 200
 	server := redistest.Start(t)
 	for name, tt := range map[string]struct {

@@ -37,9 +37,9 @@ type order struct {
 }
 
 const (
-	// linger is how long a subscription outlives the last who needed it: whoever waits for
+	// keepFor is how long a subscription outlives the last who needed it: whoever waits for
 	// one thing mostly waits for the next one soon.
-	linger = 10 * time.Second
+	keepFor = 10 * time.Second
 	// silence is how long nothing may be heard before the server is asked whether
 	// it is there, and then before the connection is given up.
 	silence = 15 * time.Second
@@ -47,7 +47,7 @@ const (
 
 func newPubsub(client redis.UniversalClient, done <-chan struct{}) *pubsub {
 	p := &pubsub{client: client, orders: make(chan struct{}, 1)}
-	p.topics = notify.NewWithSource[string, string](done, p, linger)
+	p.topics = notify.NewWithSource[string, string](done, p, keepFor)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -78,7 +78,7 @@ func (p *pubsub) order(subscribe bool, channel string) {
 // run executes orders, one after the other, until close.
 func (p *pubsub) run() {
 	p.work.Go(p.receive)
-	sweep := time.NewTicker(linger)
+	sweep := time.NewTicker(keepFor)
 	defer sweep.Stop()
 	for {
 		select {

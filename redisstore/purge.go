@@ -18,7 +18,7 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	}
 	c := &call{
 		script: scriptPurge, p: p,
-		keys: []string{p.purges(), p.done(), p.latest(), p.chains(), p.tips(), p.open(), p.routes(), p.wakes(), p.counter(), p.held()},
+		keys: []string{p.purges(), p.done(), p.latest(), p.chains(), p.latestOfChains(), p.open(), p.routes(), p.wakes(), p.counter(), p.held()},
 		args: []any{s.at(), min(max(limit, 0), chores)},
 	}
 	if err := s.do(ctx, c); err != nil {

@@ -83,7 +83,7 @@ func (l *linked) settle(deliver bool) {
 			if deliver && r.Phase == store.PhaseFresh {
 				must(l.st.Deliver(l.ctx, store.Deliver{Run: r.To, Item: store.Item{ID: r.ID, Body: r.Body}, Keep: true}))
 			}
-			if r.Phase == store.PhaseNote {
+			if r.Phase == store.PhaseSettled {
 				if err := l.st.Confirm(l.ctx, r.To, r.ID); err != nil {
 					l.t.Fatal(err)
 				}

@@ -84,7 +84,7 @@ func finish(t testing.TB, st *redisstore.Store, ids *storetest.IDs, l *storetest
 			t.Fatal(err)
 		}
 		fence = must(st.ClaimRun(ctx, p, id, ids.Token(), l.Run)).Fence
-		if err := st.SetNote(ctx, l.Run, fence, "note", []byte("x"), false); err != nil {
+		if err := st.SetStepData(ctx, l.Run, fence, "key", []byte("x"), false); err != nil {
 			t.Fatal(err)
 		}
 		if fence.Epoch == 1 {

@@ -39,14 +39,14 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 // known makes of the metadata of a run what it says without any other key: all but
 // tags, a long workflow id, the route and the owner.
 func known(run event.RunID, m map[string]string) *store.Record {
-	h := unpackHead(m["H"])
+	h := unpackHeader(m["H"])
 	r := &store.Record{
 		Run: run, Chain: run, WorkflowID: m["w"], Priority: int(parseNumber(m["r"])), Parent: event.RunID(m["u"]),
-		Root: event.RunID(m["x"]), QueueState: h.place, Status: h.status,
-		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0, Exempt: h.place == store.StateOwned && h.flags&isExempt != 0,
+		Root: event.RunID(m["x"]), QueueState: h.queueState, Status: h.status,
+		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0, Exempt: h.queueState == store.StateOwned && h.flags&isExempt != 0,
 		Next: long(m["N"]), CreatedBy: event.ItemID(m["B"]), CreatedAt: timeOf(parseNumber(m["a"])),
 	}
-	switch h.place {
+	switch h.queueState {
 	case store.StateParked:
 		r.Due = timeOf(parseNumber(m["p"]))
 	case store.StateEnded:
@@ -70,7 +70,7 @@ func known(run event.RunID, m map[string]string) *store.Record {
 
 // ownerIn returns the session that owns a run, by the metadata of that; empty: none.
 func ownerIn(m map[string]string) string {
-	if unpackHead(m["H"]).place != store.StateOwned {
+	if unpackHeader(m["H"]).queueState != store.StateOwned {
 		return ""
 	}
 	return m["p"]

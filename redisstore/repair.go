@@ -24,7 +24,7 @@ func (e *partitionScan) RepairRun(ctx context.Context, m store.RunRepair) (bool,
 	}
 	p, route := e.p, e.s.names.codeOf(m.Record.Route)
 	fields, extra := e.fields(&m, run, route)
-	var before, drop, notes, remember []any
+	var before, drop, data, remember []any
 	was := e.metaOf(run)
 	for _, name := range sortedKeys(was) {
 		if name != "y" && name != "Y" {
@@ -34,13 +34,13 @@ func (e *partitionScan) RepairRun(ctx context.Context, m store.RunRepair) (bool,
 	for _, n := range m.Drop {
 		drop = append(drop, n, e.runs[run].inbox.Val()[n])
 	}
-	for _, key := range sortedKeys(m.Notes) {
-		notes = append(notes, key, m.Notes[key])
+	for _, key := range sortedKeys(m.StepData) {
+		data = append(data, key, m.StepData[key])
 	}
 	for id, at := range m.Remember {
 		remember = append(remember, string(id), millis(at))
 	}
-	keys := []string{p.meta(run), p.hidden(run), p.inbox(run), p.notes(run), p.extra(run), p.seen(short(m.Record.Chain)),
+	keys := []string{p.meta(run), p.hidden(run), p.inbox(run), p.stepData(run), p.extra(run), p.seen(short(m.Record.Chain)),
 		p.routes(), p.open(), p.done(), p.held()}
 	var sets []any
 	for _, at := range e.entries[run] {
@@ -49,9 +49,9 @@ func (e *partitionScan) RepairRun(ctx context.Context, m store.RunRepair) (bool,
 	args := []any{
 		e.s.at(), run, int(m.Record.QueueState), route, routeName(m.Record.Route), m.Record.Priority,
 		millis(m.Record.Due), purgeAt(&m), hiddenMark(m.Hidden), extra, string(m.Reason), string(m.By), string(seen.Owner),
-		len(before) / 2, len(fields) / 2, len(sets), len(remember) / 2, len(notes) / 2, len(drop) / 2,
+		len(before) / 2, len(fields) / 2, len(sets), len(remember) / 2, len(data) / 2, len(drop) / 2,
 	}
-	c := &call{script: scriptRepairRun, p: p, keys: keys, args: slices.Concat(args, before, fields, sets, remember, notes, drop)}
+	c := &call{script: scriptRepairRun, p: p, keys: keys, args: slices.Concat(args, before, fields, sets, remember, data, drop)}
 	if err := e.s.do(ctx, c); err != nil {
 		return false, fmt.Errorf("repair run %s: %w", m.Record.Run, err)
 	}
@@ -86,7 +86,7 @@ func (e *partitionScan) fields(m *store.RunRepair, run, route string) (fields []
 		}
 	}
 	was := e.metaOf(run)
-	field("H", e.headOf(rec, was)) // first, where it is found at once
+	field("H", e.headerOf(rec, was)) // first, where it is found at once
 	field("p", placedAt(rec))
 	for _, name := range sortedKeys(was) {
 		if !slices.Contains(rewritten, name) {
@@ -109,11 +109,11 @@ func (e *partitionScan) fields(m *store.RunRepair, run, route string) (fields []
 	return append(fields, packed...), beside
 }
 
-// headOf returns the head of a run. Whether there is mail, the script sees; there may be
+// headerOf returns the header of a run. Whether there are unread items, the script sees; there may be
 // more to do at the end of a run that was repaired.
-func (e *partitionScan) headOf(rec *store.Record, was map[string]string) string {
-	h := head{
-		wid: digestOf(rec.WorkflowID), place: rec.QueueState, fence: store.Fence{Epoch: rec.Fence.Epoch}, last: rec.Last, seq: rec.Seq,
+func (e *partitionScan) headerOf(rec *store.Record, was map[string]string) string {
+	h := header{
+		wid: digestOf(rec.WorkflowID), queueState: rec.QueueState, fence: store.Fence{Epoch: rec.Fence.Epoch}, last: rec.Last, seq: rec.Seq,
 		status: rec.Status, flags: hasRest, recoveries: rec.Recoveries, frames: rec.N,
 	}
 	for _, f := range e.snap.Runs[rec.Run].Frames {
@@ -196,7 +196,7 @@ func (e *partitionScan) RepairName(ctx context.Context, m store.NameRepair) (boo
 // Forget removes what is kept under the id of a run that does not exist.
 func (e *partitionScan) Forget(ctx context.Context, id event.RunID) (bool, error) {
 	p, run := e.p, short(id)
-	keys := []string{p.meta(run), p.hidden(run), p.log(run), p.seen(run), p.chains(), p.inbox(run), p.notes(run), p.extra(run), p.audit(run)}
+	keys := []string{p.meta(run), p.hidden(run), p.log(run), p.seen(run), p.chains(), p.inbox(run), p.stepData(run), p.extra(run), p.audit(run)}
 	entries := slices.Clone(e.entries[run])
 	for _, names := range []struct {
 		key string

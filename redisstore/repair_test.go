@@ -123,7 +123,7 @@ func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
 			names = append(names, p.tag+name)
 		}
 		for _, run := range keys.runs {
-			names = append(names, p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.notes(run), p.audit(run), p.extra(run), p.hidden(run),
+			names = append(names, p.meta(run), p.log(run), p.inbox(run), p.seen(run), p.stepData(run), p.audit(run), p.extra(run), p.hidden(run),
 				p.sent(run), p.bodies(run), p.streams(run))
 		}
 		for _, stream := range keys.streams {
@@ -133,7 +133,7 @@ func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
 			names = append(names, p.ready(route), p.blocked(route))
 		}
 		for _, session := range keys.sessions {
-			names = append(names, p.session(session), p.owned(session), p.mail(session))
+			names = append(names, p.session(session), p.owned(session), p.unread(session))
 		}
 		for _, wid := range keys.names {
 			names = append(names, p.line(wid))
@@ -152,7 +152,7 @@ func unread(w *repairtest.World) *repairtest.Scene   { return w.Unread() }
 func owned(w *repairtest.World) *repairtest.Scene    { return w.Owned(w.Sleeping()) }
 func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleeping()) }
 func complete(w *repairtest.World) *repairtest.Scene { return w.Completed(repairtest.Long("a")...) }
-func lined(w *repairtest.World) *repairtest.Scene    { return w.Lined("a") }
+func queued(w *repairtest.World) *repairtest.Scene   { return w.Queued("a") }
 
 // deletes is a run that has completed and was deleted.
 func deletes(w *repairtest.World) *repairtest.Scene {
@@ -165,7 +165,7 @@ func deletes(w *repairtest.World) *repairtest.Scene {
 
 // revived puts a run that has ended back to where it was before.
 func revived(k *keysOfScene) {
-	k.setHead(func(h *head) { h.place, h.status = store.StateParked, event.StatusRunning })
+	k.setHeader(func(h *header) { h.queueState, h.status = store.StateParked, event.StatusRunning })
 	k.setMeta("p", "0")
 	k.do("zrem", k.done(), k.run)
 	k.do("zrem", k.purges(), k.run)
@@ -222,7 +222,7 @@ func TestREC3_NoClaim(t *testing.T) {
 func TestREC3_StuckRunning(t *testing.T) {
 	decayed{unread, func(k *keysOfScene) {
 		k.del(k.ready(k.route))
-		k.setHead(func(h *head) { h.place = store.StateParked })
+		k.setHeader(func(h *header) { h.queueState = store.StateParked })
 		k.setMeta("p", "0")
 	}, wrong(7, store.ReasonStuckRunning)}.repairs(t)
 }
@@ -241,14 +241,14 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 			repairtest.Want{Invariants: []int{1, 4, 5, 9}, Reason: store.ReasonStuckCreated}},
 		"m of a run that has completed": {complete, func(k *keysOfScene) { k.del(k.meta(k.run)) },
 			repairtest.Want{Invariants: []int{1, 2, 4, 5, 8, 9}, Reason: store.ReasonStuckCompleted}},
-		"m of a run with mail": {ownedUnread, func(k *keysOfScene) { k.del(k.meta(k.run)) },
+		"m of a run with items": {ownedUnread, func(k *keysOfScene) { k.del(k.meta(k.run)) },
 			repairtest.Want{Invariants: []int{1, 2, 4, 5, 6}, Reason: store.ReasonStuckRunning}},
 		"l": {sleeps, func(k *keysOfScene) { k.del(k.log(k.run)) },
 			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
 		"l and m": {sleeps, func(k *keysOfScene) { k.del(k.log(k.run), k.meta(k.run)) }, repairtest.Want{Invariants: []int{16}, Stays: true}},
 		"i":       {ownedUnread, func(k *keysOfScene) { k.del(k.inbox(k.run)) }, repairtest.Want{Invariants: []int{6}, Reason: store.ReasonWrongRecord, Stays: true}},
 		"s":       {unread, func(k *keysOfScene) { k.del(k.seen(k.run)) }, wrong(10, store.ReasonWrongRecord)},
-		"n": {func(w *repairtest.World) *repairtest.Scene { return noted(w) }, func(k *keysOfScene) { k.del(k.notes(k.run)) },
+		"n": {func(w *repairtest.World) *repairtest.Scene { return withStepData(w) }, func(k *keysOfScene) { k.del(k.stepData(k.run)) },
 			repairtest.Want{}},
 		"j":      {func(w *repairtest.World) *repairtest.Scene { return recovered(w) }, func(k *keysOfScene) { k.del(k.audit(k.run)) }, wrong(17, store.ReasonWrongRecord)},
 		"x":      {sleeps, func(k *keysOfScene) { k.del(k.extra(k.run)) }, wrong(4, store.ReasonWrongRecord)},
@@ -257,8 +257,8 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 		"b":      {blocked, func(k *keysOfScene) { k.del(k.blocked(k.route)) }, wrong(5, store.ReasonWrongRecord)},
 		"z":      {owned, func(k *keysOfScene) { k.del(k.session(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonNoClaim)},
 		"o":      {owned, func(k *keysOfScene) { k.del(k.owned(sessionCode(k.scene.Session))) }, wrong(5, store.ReasonNoClaim)},
-		"a":      {ownedUnread, func(k *keysOfScene) { k.del(k.mail(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonWrongRecord)},
-		"q":      {lined, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
+		"a":      {ownedUnread, func(k *keysOfScene) { k.del(k.unread(sessionCode(k.scene.Session))) }, wrong(6, store.ReasonWrongRecord)},
+		"q":      {queued, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
 		"t":      {sleeps, func(k *keysOfScene) { k.del(k.timers()) }, wrong(7, store.ReasonStuckRunning)},
 		"e":      {owned, func(k *keysOfScene) { k.del(k.leases()) }, repairtest.Want{Invariants: []int{6}, Stays: true}},
 		"w":      {starts, func(k *keysOfScene) { k.del(k.wakes()) }, wrong(15, store.ReasonStuckCreated)},
@@ -277,7 +277,7 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 		"S":      {streaming, func(k *keysOfScene) { k.del(k.streams(k.run)) }, repairtest.Want{Invariants: []int{18}}},
 		"C":      {streaming, func(k *keysOfScene) { k.del(k.chunks(k.run, "a:b")) }, repairtest.Want{Invariants: []int{18}}},
 		"W":      {streaming, func(k *keysOfScene) { k.del(k.writers(k.run, "a:b")) }, repairtest.Want{}},
-		"T":      {continued, func(k *keysOfScene) { k.del(k.tips()) }, repairtest.Want{Invariants: []int{11}}},
+		"T":      {continued, func(k *keysOfScene) { k.del(k.latestOfChains()) }, repairtest.Want{Invariants: []int{11}}},
 		"h":      {continued, func(k *keysOfScene) { k.del(k.chains()) }, repairtest.Want{Invariants: []int{8, 16}}},
 	}
 	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdcOBDGThSCW" {
@@ -288,11 +288,11 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 	repairtest.Each(t, evicted, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-// noted is a run with a note, such as a step leaves for its next attempt.
-func noted(w *repairtest.World) *repairtest.Scene {
+// withStepData is a run with step data, such as a step leaves for its next attempt.
+func withStepData(w *repairtest.World) *repairtest.Scene {
 	w.T.Helper()
 	s := w.Owned(w.Sleeping())
-	if err := w.Store.(store.Noter).SetNote(w.Ctx, s.Run, w.Record(s.Run).Fence, "key", []byte("note"), false); err != nil {
+	if err := w.Store.(store.StepDataStore).SetStepData(w.Ctx, s.Run, w.Record(s.Run).Fence, "key", []byte("data"), false); err != nil {
 		w.T.Fatal(err)
 	}
 	return recovers(w, s)
@@ -311,24 +311,26 @@ func recovers(w *repairtest.World, s *repairtest.Scene) *repairtest.Scene {
 
 func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
-		"1 the log is ahead":           {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.frames, h.seq, h.last = 1, 1, event.CommitID{1} }) }, wrong(1, store.ReasonStuckRunning)},
+		"1 the log is ahead": {sleeps, func(k *keysOfScene) {
+			k.setHeader(func(h *header) { h.frames, h.seq, h.last = 1, 1, event.CommitID{1} })
+		}, wrong(1, store.ReasonStuckRunning)},
 		"1 a frame is missing":         {unread, func(k *keysOfScene) { k.do("xdel", k.log(k.run), "2-0") }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
 		"1 the last frame is missing":  {sleeps, func(k *keysOfScene) { k.do("xtrim", k.log(k.run), "maxlen", 1) }, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
-		"2 the epoch was given before": {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.fence.Epoch = 0 }) }, wrong(2, store.ReasonStuckRunning)},
-		"4 the status":                 {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.status = event.StatusFailed }) }, wrong(4, store.ReasonWrongRecord)},
+		"2 the epoch was given before": {sleeps, func(k *keysOfScene) { k.setHeader(func(h *header) { h.fence.Epoch = 0 }) }, wrong(2, store.ReasonStuckRunning)},
+		"4 the status":                 {sleeps, func(k *keysOfScene) { k.setHeader(func(h *header) { h.status = event.StatusFailed }) }, wrong(4, store.ReasonWrongRecord)},
 		"4 the root of an owned run":   {owned, func(k *keysOfScene) { k.setMeta("x", "wrun_x") }, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
-		"5 no place":                   {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.place = 0 }) }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
+		"5 no state":                   {sleeps, func(k *keysOfScene) { k.setHeader(func(h *header) { h.queueState = 0 }) }, repairtest.Want{Invariants: []int{5, 7}, Reason: store.ReasonStuckRunning}},
 		"5 in two ready sets":          {starts, func(k *keysOfScene) { k.do("zadd", k.ready("other"), 0, "00000000000001"+k.run) }, repairtest.Want{Invariants: []int{5, 15}, Reason: store.ReasonStuckCreated}},
 		"5 owned by two":               {owned, func(k *keysOfScene) { k.do("sadd", k.owned("other"), k.run) }, repairtest.Want{Invariants: []int{5, 6}, Reason: store.ReasonWrongRecord}},
 		"5 blocked elsewhere":          {waits, func(k *keysOfScene) { k.do("zadd", k.blocked("other"), 0, "x "+k.run) }, wrong(5, store.ReasonWrongRecord)},
-		"4 the workflow id of commits": {unread, func(k *keysOfScene) { k.setHead(func(h *head) { h.wid = digest{1} }) }, wrong(4, store.ReasonWrongRecord)},
-		"4 its retention":              {unread, func(k *keysOfScene) { k.setHead(func(h *head) { h.flags ^= hasRetention }) }, wrong(4, store.ReasonWrongRecord)},
-		"6 mail is not told of":        {unread, func(k *keysOfScene) { k.setHead(func(h *head) { h.flags &^= hasMail }) }, wrong(6, store.ReasonWrongRecord)},
-		"6 mail is told of":            {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.flags |= hasMail }) }, wrong(6, store.ReasonWrongRecord)},
-		"5 the head cannot be read":    {sleeps, func(k *keysOfScene) { k.setMeta("H", "x") }, repairtest.Want{Invariants: []int{1, 2, 5, 7}, Reason: store.ReasonStuckRunning}},
+		"4 the workflow id of commits": {unread, func(k *keysOfScene) { k.setHeader(func(h *header) { h.wid = digest{1} }) }, wrong(4, store.ReasonWrongRecord)},
+		"4 its retention":              {unread, func(k *keysOfScene) { k.setHeader(func(h *header) { h.flags ^= hasRetention }) }, wrong(4, store.ReasonWrongRecord)},
+		"6 items are not told of":      {unread, func(k *keysOfScene) { k.setHeader(func(h *header) { h.flags &^= hasUnread }) }, wrong(6, store.ReasonWrongRecord)},
+		"6 items are told of":          {sleeps, func(k *keysOfScene) { k.setHeader(func(h *header) { h.flags |= hasUnread }) }, wrong(6, store.ReasonWrongRecord)},
+		"5 the header cannot be read":  {sleeps, func(k *keysOfScene) { k.setMeta("H", "x") }, repairtest.Want{Invariants: []int{1, 2, 5, 7}, Reason: store.ReasonStuckRunning}},
 		"7 a timer is late":            {sleeps, func(k *keysOfScene) { k.do("zincrby", k.timers(), 1000, k.run) }, wrong(7, store.ReasonStuckRunning)},
 		"5 blocked by others":          {blocked, func(k *keysOfScene) { k.setMeta("F", "of another one..") }, wrong(5, store.ReasonWrongRecord)},
-		"8 notes after the end":        {complete, func(k *keysOfScene) { k.do("hset", k.notes(k.run), "key", "note") }, wrong(8, store.ReasonStuckTerminal)},
+		"8 step data after the end":    {complete, func(k *keysOfScene) { k.do("hset", k.stepData(k.run), "key", "data") }, wrong(8, store.ReasonStuckTerminal)},
 		"8 it is open and done": {sleeps, func(k *keysOfScene) {
 			k.do("zadd", k.done(), k.client.HGet(k.ctx, k.meta(k.run), "a").Val(), k.run)
 		}, wrong(8, store.ReasonWrongRecord)},
@@ -338,7 +340,7 @@ func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 			k.do("rpush", k.inbox(k.run), k.client.LIndex(k.ctx, k.inbox(k.run), 0).Val())
 		}, wrong(10, store.ReasonWrongRecord)},
 		"10 an item cannot be read":      {unread, func(k *keysOfScene) { k.do("lpush", k.inbox(k.run), "x") }, wrong(10, store.ReasonWrongRecord)},
-		"17 recoveries that nobody made": {sleeps, func(k *keysOfScene) { k.setHead(func(h *head) { h.recoveries = 4 }) }, wrong(17, store.ReasonWrongRecord)},
+		"17 recoveries that nobody made": {sleeps, func(k *keysOfScene) { k.setHeader(func(h *header) { h.recoveries = 4 }) }, wrong(17, store.ReasonWrongRecord)},
 	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
@@ -346,7 +348,7 @@ func TestREC8_RepairsWhatLeadsToARun(t *testing.T) {
 	stranger := short(event.NewRunID(time.Now(), 0))
 	repairtest.Each(t, map[string]decayed{
 		"9 an ended run is active":   {complete, func(k *keysOfScene) { k.do("hset", k.active(), k.client.HGet(k.ctx, k.meta(k.run), "w").Val(), k.run) }, wrong(9, store.ReasonWrongRecord)},
-		"9 a line has no active run": {lined, func(k *keysOfScene) { k.do("hdel", k.active(), "a") }, wrong(9, store.ReasonWrongRecord)},
+		"9 a line has no active run": {queued, func(k *keysOfScene) { k.do("hdel", k.active(), "a") }, wrong(9, store.ReasonWrongRecord)},
 		"6 a lease of no session":    {complete, func(k *keysOfScene) { k.do("zadd", k.leases(), 1893553445123, "x") }, repairtest.Want{Invariants: []int{6}}},
 		"16 a chain is miscounted":   {complete, func(k *keysOfScene) { k.do("hset", k.chains(), k.run, 2) }, repairtest.Want{Invariants: []int{8, 16}}},
 		"16 a run that does not exist": {complete, func(k *keysOfScene) {
@@ -361,7 +363,7 @@ func TestREC8_RepairsWhatLeadsToARun(t *testing.T) {
 			k.do("rpush", k.inbox(stranger), "x")
 			k.do("rpush", k.audit(stranger), "x")
 			k.do("set", k.extra(stranger), "x")
-			k.do("hset", k.notes(stranger), "x", "y")
+			k.do("hset", k.stepData(stranger), "x", "y")
 			k.do("hset", k.streams(stranger), "a", "1 1 1 0")
 			k.do("xadd", k.chunks(stranger, "a"), "1-0", "f", "x")
 			k.do("xadd", k.chunks(stranger, "b"), "1-0", "f", "x")
@@ -411,7 +413,7 @@ func TestREC8_RepairsOnACluster(t *testing.T) {
 	for name, d := range map[string]decayed{
 		"metadata": {sleeps, func(k *keysOfScene) { k.del(k.meta(k.run)) },
 			repairtest.Want{Invariants: []int{1, 2, 4, 5, 7, 9}, Reason: store.ReasonStuckRunning}},
-		"lines": {lined, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
+		"lines": {queued, func(k *keysOfScene) { k.del(k.line("a")) }, wrong(9, store.ReasonWrongRecord)},
 	} {
 		t.Run(name, func(t *testing.T) { d.repairsOn(t, redistest.SharedCluster(t).Client(t)) })
 	}

@@ -18,7 +18,7 @@ type hint = notify.Message[string, string]
 //
 // That holds because every wake, every block, every earlier due time and every item for an owned
 // run is published by the action that brings it, and a look leaves no wake of the routes. Other
-// routes than before were not asked for, and a due time that was no news to a Wait
+// routes than before were not asked for, and a due time that did not wake a Wait
 // may be one to a Wait that knows only of later ones: then the next Wait looks.
 type retained struct {
 	mu  sync.Mutex
@@ -58,7 +58,7 @@ func (r *retained) keep(who, routes string, s *subscription, next int64) {
 		before.subscription.Close()
 	}
 	one := &retainedOne{subscription: s, routes: routes, next: next}
-	one.timer = time.AfterFunc(linger, func() { r.drop(who, one) })
+	one.timer = time.AfterFunc(keepFor, func() { r.drop(who, one) })
 	r.all[who] = one
 }
 

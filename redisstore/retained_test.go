@@ -122,19 +122,19 @@ func (e *waitingStore) woken(what string, got <-chan store.Woken, want store.Wok
 	}
 }
 
-// news is an event that a Wait must report, and the answer that it gives then.
-type news struct {
+// signal is an event that a Wait must report, and the answer that it gives then.
+type signal struct {
 	what  string
 	bring func(e *waitingStore)
 	want  func(e *waitingStore) store.Woken
 }
 
-var allNews = []news{
+var allSignals = []signal{
 	{"a run", func(e *waitingStore) { e.start("") }, func(*waitingStore) store.Woken { return store.Woken{Claim: []int{0}} }},
-	{"mail", func(e *waitingStore) {
+	{"item", func(e *waitingStore) {
 		_, err := e.Deliver(e.ctx, store.Deliver{Run: e.owned, Item: store.Item{ID: e.ids.Item(), Body: []byte("1")}})
 		e.check(err)
-	}, func(e *waitingStore) store.Woken { return store.Woken{Mail: []event.RunID{e.owned}} }},
+	}, func(e *waitingStore) store.Woken { return store.Woken{Unread: []event.RunID{e.owned}} }},
 	{"an earlier due time", func(e *waitingStore) {
 		l, fence := e.own(e.guarded.session(), "")
 		c := l.Commit(fence, l.Sleep(e.clock.Now().Add(time.Hour))...)
@@ -145,7 +145,7 @@ var allNews = []news{
 }
 
 func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
-	for _, n := range allNews {
+	for _, n := range allSignals {
 		t.Run(n.what, func(t *testing.T) {
 			e := openWaiting(t, redistest.Shared(t).Client(t))
 			var routes []store.Route
@@ -162,13 +162,13 @@ func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 
 func TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
-	allNews[2].bring(e)
+	allSignals[2].bring(e)
 	e.woken("a due time", e.wait(e.ctx), store.Woken{Due: true})
 }
 
 // Between two Waits the subscription of the first stays open for the second.
 func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
-	for _, n := range allNews {
+	for _, n := range allSignals {
 		t.Run(n.what, func(t *testing.T) {
 			e := openWaiting(t, redistest.Shared(t).Client(t))
 			var routes []store.Route
@@ -177,18 +177,18 @@ func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
 			}
 			first := e.wait(e.ctx, routes...)
 			e.listening(1)
-			allNews[1].bring(e)
-			e.woken("the first Wait", first, allNews[1].want(e))
+			allSignals[1].bring(e)
+			e.woken("the first Wait", first, allSignals[1].want(e))
 			n.bring(e)
 			e.woken(n.what, e.wait(e.ctx, routes...), n.want(e))
 		})
 	}
 }
 
-// A due time that was no news to a Wait is one to the next, which knows of later ones
+// A due time that did not wake a Wait is one to the next, which knows of later ones
 // only.
-func TestWait_IsToldOfADueTimeThatWasNoNewsToTheOneBefore(t *testing.T) {
-	due, mail := allNews[2], allNews[1]
+func TestWait_IsToldOfADueTimeThatDidNotWakeTheOneBefore(t *testing.T) {
+	due, item := allSignals[2], allSignals[1]
 	for name, early := range map[string]bool{"it was there": true, "it was heard of": false} {
 		t.Run(name, func(t *testing.T) {
 			e := openWaiting(t, redistest.Shared(t).Client(t))
@@ -200,8 +200,8 @@ func TestWait_IsToldOfADueTimeThatWasNoNewsToTheOneBefore(t *testing.T) {
 			if !early {
 				due.bring(e)
 			}
-			mail.bring(e)
-			e.woken("the first Wait", first, mail.want(e))
+			item.bring(e)
+			e.woken("the first Wait", first, item.want(e))
 			e.woken("the second Wait", e.wait(e.ctx), due.want(e))
 		})
 	}
@@ -212,8 +212,8 @@ func TestWait_OfOtherRoutesThanBeforeLooks(t *testing.T) {
 	first := e.wait(e.ctx) // for no route
 	e.listening(1)
 	e.start("") // is heard, and does not concern it
-	allNews[1].bring(e)
-	e.woken("the first Wait", first, allNews[1].want(e))
+	allSignals[1].bring(e)
+	e.woken("the first Wait", first, allSignals[1].want(e))
 	e.woken("a Wait for the route", e.wait(e.ctx, guardedRoute), store.Woken{Claim: []int{0}})
 }
 

@@ -27,7 +27,7 @@ type partitionScan struct {
 	extras  map[string]*redis.StringCmd      // by run
 	noted   map[string]*redis.IntCmd
 	chains  *redis.MapStringStringCmd
-	tips    *redis.MapStringStringCmd
+	latest  *redis.MapStringStringCmd
 	counter *redis.StringCmd
 	format  *redis.StringCmd
 	entries map[string][]entry // by run
@@ -234,7 +234,7 @@ func (k *keySet) with(o *keySet) *keySet {
 
 func (e *partitionScan) read(ctx context.Context, tx redis.Pipeliner) {
 	e.view.read(ctx, tx)
-	e.chains, e.tips, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.tips()), tx.Get(ctx, e.p.counter())
+	e.chains, e.latest, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.latestOfChains()), tx.Get(ctx, e.p.counter())
 	e.format = tx.Get(ctx, e.p.format())
 	tx.HLen(ctx, e.p.heard()) // for its type
 	e.blocked, e.extras, e.noted = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}
@@ -242,7 +242,7 @@ func (e *partitionScan) read(ctx context.Context, tx redis.Pipeliner) {
 		e.blocked[route] = tx.ZRange(ctx, e.p.blocked(route), 0, -1)
 	}
 	for _, run := range e.keys.runs {
-		e.extras[run], e.noted[run] = tx.Get(ctx, e.p.extra(run)), tx.HLen(ctx, e.p.notes(run))
+		e.extras[run], e.noted[run] = tx.Get(ctx, e.p.extra(run)), tx.HLen(ctx, e.p.stepData(run))
 	}
 }
 

@@ -51,7 +51,7 @@ func TestScanPartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing
 	sweep(t, server.Client(t), first)
 	w := repairtest.New(t, first, clock)
 	names := 0
-	s := w.Lined("a")
+	s := w.Queued("a")
 	client, hook := server.Client(t), &busy{}
 	hook.create = func() {
 		names++

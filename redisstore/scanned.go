@@ -26,7 +26,7 @@ func newSnapshot() *store.Snapshot {
 		Timers:    map[event.RunID]time.Time{},
 		Leases:    map[store.SessionID]store.Lease{},
 		Owned:     map[store.SessionID][]event.RunID{},
-		Mail:      map[store.SessionID][]event.RunID{},
+		Unread:    map[store.SessionID][]event.RunID{},
 		Wakes:     map[store.Route]bool{},
 		Purges:    map[event.RunID]time.Time{},
 		Streams:   map[event.RunID]map[string]store.StreamState{},
@@ -111,9 +111,9 @@ func (e *partitionScan) showWork() {
 			e.snap.Owned[id] = append(e.snap.Owned[id], long(run))
 			e.at(run, e.p.owned(code), run)
 		}
-		for _, run := range e.judged(sortedKeys(e.mail[code].Val())) {
-			e.snap.Mail[id] = append(e.snap.Mail[id], long(run))
-			e.at(run, e.p.mail(code), run)
+		for _, run := range e.judged(sortedKeys(e.unreadRuns[code].Val())) {
+			e.snap.Unread[id] = append(e.snap.Unread[id], long(run))
+			e.at(run, e.p.unread(code), run)
 		}
 	}
 }

@@ -42,7 +42,7 @@ var (
 	scriptDeliver      = load("deliver")
 	scriptLook         = load("look")
 	scriptWatch        = load("watch")
-	scriptNote         = load("note")
+	scriptStepData     = load("step_data")
 	scriptPurge        = load("purge")
 	scriptDelete       = load("delete")
 	scriptOutbox       = load("outbox")
@@ -105,7 +105,7 @@ type call struct {
 	args   []any
 	reply  any
 	err    error
-	room   []any // for what is sent; nil: to be made
+	buffer []any // for what is sent; nil: to be made
 	size   int   // bytes that are sent, about; 0: few
 }
 
@@ -131,8 +131,8 @@ type command struct{ *redis.Cmd }
 func (command) NoRetry() bool { return true }
 
 func (c *call) command(ctx context.Context, whole bool) command {
-	args := c.room[:0:len(c.room)]
-	if n := 4 + len(c.keys) + len(c.args); n > len(c.room) {
+	args := c.buffer[:0:len(c.buffer)]
+	if n := 4 + len(c.keys) + len(c.args); n > len(c.buffer) {
 		args = make([]any, 0, n)
 	}
 	if whole {

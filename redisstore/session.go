@@ -50,7 +50,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	session := sessionCode(id)
 	c := &call{
 		script: scriptHeartbeat, p: p,
-		keys: []string{p.session(session), p.leases(), p.owned(session), p.mail(session), p.timers(), p.outbox(), p.routes()},
+		keys: []string{p.session(session), p.leases(), p.owned(session), p.unread(session), p.timers(), p.outbox(), p.routes()},
 		args: []any{s.at(), session, store.UnservedMost},
 	}
 	if err := s.do(ctx, c); err != nil {
@@ -63,7 +63,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	}
 	unserved := a.texts(5)[:a.number(4)]
 	return store.Heartbeat{
-		Owned: int(a.number(1)), Next: a.time(2), Outbox: a.time(3), Unserved: longAll(unserved), Mail: longAll(a.texts(5 + len(unserved))),
+		Owned: int(a.number(1)), Next: a.time(2), Outbox: a.time(3), Unserved: longAll(unserved), Unread: longAll(a.texts(5 + len(unserved))),
 	}, nil
 }
 
@@ -106,7 +106,7 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	}
 	owned := []store.Owned{}
 	for i := 1; i+1 < len(a); i += 2 {
-		owned = append(owned, store.Owned{Run: long(a.text(i)), Fence: unpackHead(a.text(i + 1)).fence})
+		owned = append(owned, store.Owned{Run: long(a.text(i)), Fence: unpackHeader(a.text(i + 1)).fence})
 	}
 	return owned, nil
 }

@@ -208,13 +208,13 @@ func (v *view) showSessions(snap *store.Snapshot) {
 			slices.Sort(owned)
 			snap.Owned[id] = owned
 		}
-		var mail []event.RunID
-		for run := range v.mail[code].Val() {
-			mail = append(mail, long(run))
+		var unread []event.RunID
+		for run := range v.unreadRuns[code].Val() {
+			unread = append(unread, long(run))
 		}
-		if len(mail) > 0 {
-			slices.Sort(mail)
-			snap.Mail[id] = mail
+		if len(unread) > 0 {
+			slices.Sort(unread)
+			snap.Unread[id] = unread
 		}
 	}
 }

@@ -164,15 +164,15 @@ func checkParameters(u *url.URL, kind, written string) error {
 			case takes(name, ""):
 				return fmt.Errorf("parameter %s has a value that cannot be read", name)
 			default:
-				return fmt.Errorf("parameter %d of the URL is unknown", placeOf(name, written))
+				return fmt.Errorf("parameter %d of the URL is unknown", queueStateOf(name, written))
 			}
 		}
 	}
 	return nil
 }
 
-// placeOf returns the place of a parameter in a query, from 1.
-func placeOf(name, query string) int {
+// queueStateOf returns the place of a parameter in a query, from 1.
+func queueStateOf(name, query string) int {
 	return 1 + slices.IndexFunc(strings.Split(query, "&"), func(pair string) bool {
 		key, _, _ := strings.Cut(pair, "=")
 		key, err := url.QueryUnescape(key)

@@ -71,7 +71,7 @@ var statuses = []event.Status{
 
 func statusByte(s event.Status) byte { return byte(slices.Index(statuses, s) + 1) }
 
-// packStatus returns a status as scripts write it into a head; empty: it stays.
+// packStatus returns a status as scripts write it into a header; empty: it stays.
 func packStatus(s event.Status) string {
 	if s == "" {
 		return ""

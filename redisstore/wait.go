@@ -65,7 +65,7 @@ type waiting struct {
 type partitionWait struct {
 	p       *partition
 	session string
-	known   int64 // due times from here on are no news; 0: all are
+	known   int64 // due times from here on are known; 0: all are
 }
 
 func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
@@ -109,7 +109,7 @@ func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, err
 		return a.woken, err
 	}
 	a.informed = true
-	if a.news() {
+	if a.found() {
 		return a.woken, nil
 	}
 	return a.block(ctx, s)
@@ -131,13 +131,13 @@ func (a *waiting) topics() []string {
 		if !slices.Contains(all, part.p.hints()) {
 			all = append(all, part.p.hints())
 		}
-		all = append(all, part.p.news(part.session))
+		all = append(all, part.p.inboxSignal(part.session))
 	}
 	return all
 }
 
-func (a *waiting) news() bool {
-	return a.woken.Due || len(a.woken.Claim) > 0 || len(a.woken.Mail) > 0
+func (a *waiting) found() bool {
+	return a.woken.Due || len(a.woken.Claim) > 0 || len(a.woken.Unread) > 0
 }
 
 // block waits for hints, and looks where they point to.
@@ -164,7 +164,7 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 		case <-ctx.Done():
 			return store.Woken{}, ctx.Err()
 		}
-		if err != nil || a.news() {
+		if err != nil || a.found() {
 			return a.woken, err
 		}
 	}
@@ -188,7 +188,7 @@ func (a *waiting) follow(hints []hint) []*partitionWait {
 
 func (a *waiting) concerns(part *partitionWait, h hint) bool {
 	switch {
-	case h.Topic == part.p.news(part.session):
+	case h.Topic == part.p.inboxSignal(part.session):
 		return true
 	case h.Topic != part.p.hints():
 		return false
@@ -212,7 +212,7 @@ func (a *waiting) learnOf(due int64) {
 	}
 }
 
-// look takes all wakes of the routes, and asks for mail and due times. It is not
+// look takes all wakes of the routes, and asks for new items and due times. It is not
 // given up half-way: a wake that is taken must be told. It leaves no wake of a route
 // behind, because nothing would be published about that again.
 func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
@@ -223,7 +223,7 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 	for i, here := range parts {
 		calls[i] = &call{
 			script: scriptLook, p: here.p,
-			keys: []string{here.p.wakes(), here.p.timers(), here.p.mail(here.session)},
+			keys: []string{here.p.wakes(), here.p.timers(), here.p.unread(here.session)},
 		}
 		if !slices.ContainsFunc(parts[:i], func(o *partitionWait) bool { return o.p == here.p }) {
 			for route := range a.routes {
@@ -249,8 +249,8 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 		a.learnOf(next)
 		part.learn(&a.woken, next)
 		for _, run := range answer.texts(2) {
-			if id := long(run); !slices.Contains(a.woken.Mail, id) {
-				a.woken.Mail = append(a.woken.Mail, id)
+			if id := long(run); !slices.Contains(a.woken.Unread, id) {
+				a.woken.Unread = append(a.woken.Unread, id)
 			}
 		}
 	}

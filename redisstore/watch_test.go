@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// placeOf returns where a run stands.
-func placeOf(ctx context.Context, st store.Store, run event.RunID) (store.QueueState, error) {
+// queueStateOf returns the queue state of a run.
+func queueStateOf(ctx context.Context, st store.Store, run event.RunID) (store.QueueState, error) {
 	loaded, err := st.Load(ctx, []store.Load{{Run: run, Limit: -1}})
 	if err != nil {
 		return 0, err
@@ -41,14 +41,14 @@ func TestWatch_UntilEndIsNotWokenByOtherFrames(t *testing.T) {
 	before := looked(f.ctx, t, st, sent)
 	run := must(Ask.Start(f.ctx, f.client, workflow.None{}))
 	type end struct {
-		place store.QueueState
-		err   error
+		queueState store.QueueState
+		err        error
 	}
 	ended := make(chan end, 1)
 	go func() {
 		err := st.Watch(f.ctx, run.ID(), store.UntilEnd)
-		place, wrong := placeOf(f.ctx, st, run.ID())
-		ended <- end{place, errors.Join(err, wrong)}
+		state, wrong := queueStateOf(f.ctx, st, run.ID())
+		ended <- end{state, errors.Join(err, wrong)}
 	}()
 	for n, answer := range []string{"yes", "no"} {
 		if err := f.store.Watch(f.ctx, run.ID(), uint64(n+1)); err != nil { // it waits for the answer
@@ -59,8 +59,8 @@ func TestWatch_UntilEndIsNotWokenByOtherFrames(t *testing.T) {
 		}
 	}
 	got := <-ended
-	if got.err != nil || got.place != store.StateEnded {
-		t.Errorf("Watch returned when the run was %v, %v, want it ended", got.place, got.err)
+	if got.err != nil || got.queueState != store.StateEnded {
+		t.Errorf("Watch returned when the run was %v, %v, want it ended", got.queueState, got.err)
 	}
 	if n := sent.by["watch"] - before; n != 1 {
 		t.Errorf("it looked %d times, want once", n)

@@ -24,7 +24,7 @@ func (m incompatible) with(session int64) incompatible {
 // sessions returns the numbers.
 func (m incompatible) sessions() []int64 {
 	var all []int64
-	for _, number := range strings.Fields(string(m)) {
+	for number := range strings.FieldsSeq(string(m)) {
 		if id, err := strconv.ParseInt(number, 10, 64); err == nil { // no session has another one
 			all = append(all, id)
 		}
@@ -69,7 +69,7 @@ func (t *tx) Session(id int64) (protocol.Session, error) {
 // Blockers returns the sessions that have blocked a run.
 func (t *tx) Blockers(r *run) ([]int64, error) { return r.incompatible.sessions(), nil }
 
-// SetBlockers notes others.
+// SetBlockers stores others.
 func (t *tx) SetBlockers(r *run, sessions []int64) {
 	r.incompatible = ""
 	for _, id := range sessions {
@@ -83,7 +83,7 @@ func (t *tx) block(r *run) error {
 		return err
 	}
 	t.leave(r)
-	r.place = store.StateBlocked
+	r.queueState = store.StateBlocked
 	return t.save(r)
 }
 

@@ -163,7 +163,7 @@ func TestCancel_AtAnyMomentLeavesTheStoreIntact(t *testing.T) {
 	check(t, err)
 	for id, r := range snap.Runs {
 		if len(r.Frames) != 1 || bytes.Count(r.Frames[0], []byte{1}) != 1000 || r.QueueState != store.StateReady {
-			t.Errorf("run %s: got %d frames, place %s, want it created as a whole", id, len(r.Frames), r.QueueState)
+			t.Errorf("run %s: got %d frames, queue state %s, want it created as a whole", id, len(r.Frames), r.QueueState)
 		}
 	}
 	if got := len(snap.Ready[route]); got != len(snap.Runs) {

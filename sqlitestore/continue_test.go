@@ -29,7 +29,7 @@ func TestPurge_ReleasesTheFirstRunOfAChainWithItsLast(t *testing.T) {
 	a := openAges(t)
 	ctx := testContext(t)
 	c := newRun(10)
-	c.WorkflowID, c.Retention, c.CreatedBy = "order-1", time.Minute, "birth"
+	c.WorkflowID, c.Retention, c.CreatedBy = "order-1", time.Minute, "creator"
 	first := a.own(c)
 	_, err := a.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "hello"}, Keep: true})
 	check(t, err)
@@ -43,11 +43,11 @@ func TestPurge_ReleasesTheFirstRunOfAChainWithItsLast(t *testing.T) {
 	last.commit(end)
 	a.clock.Advance(time.Hour)
 	for what, do := range map[string]func() error{
-		"its creation is not confirmed": func() error { return a.Confirm(ctx, c.Run, "birth") },
+		"its creation is not confirmed": func() error { return a.Confirm(ctx, c.Run, "creator") },
 		"it remembers an item":          func() error { return a.Confirm(ctx, c.Run, "hello") },
 		"it has a record in the outbox": func() error {
 			var marks []store.Mark
-			for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+			for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
 				marks = append(marks, store.Mark{From: c.Run, ID: "record", Phase: phase})
 			}
 			return a.Mark(ctx, 0, marks)

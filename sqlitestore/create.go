@@ -77,7 +77,7 @@ func (c *conn) workflowID(name string) (workflowID, error) {
 	return w, err
 }
 
-// insert stores the log and what is known of the run, in no place yet. The first
+// insert stores the log and what is known of the run, in no queue state yet. The first
 // run of a chain is its own.
 func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,

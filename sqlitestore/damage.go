@@ -149,7 +149,7 @@ func performAside[T any](ctx context.Context, s *Store, do func(t *tx) (T, error
 func performOn[T any](ctx context.Context, s *Store, run event.RunID, bytes int, do func(t *tx) (T, error)) (T, error) {
 	answer, err := asideOf(ctx, s, func() (T, error) {
 		answer, err := perform(ctx, s, do)
-		if isDamage(err) && s.makeRoom(ctx, run) {
+		if isDamage(err) && s.moveToOtherPages(ctx, run) {
 			answer, err = perform(ctx, s, do)
 		}
 		return answer, err
@@ -178,7 +178,7 @@ func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 		return true // it may have been a frame that the claim need not have read
 	}
 	if of, ok := errors.AsType[*stuckError](err); ok {
-		return s.makeRoom(ctx, of.run) || s.leaveStuck(of, err)
+		return s.moveToOtherPages(ctx, of.run) || s.leaveStuck(of, err)
 	}
 	if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultCorrupt {
 		return false
@@ -243,7 +243,7 @@ func (s *Store) unreadable(ctx context.Context) (map[int64]event.RunID, error) {
 			return err
 		}
 		for _, key := range keys {
-			err := c.query(`SELECT * FROM runs WHERE key = +?`, nil, key)
+			err := c.query(`SELECT * FROM runs WHERE key = +?`, nil, key) //nolint:unqueryvet // every column must be readable
 			switch {
 			case sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt:
 				found[key] = ""
@@ -264,11 +264,11 @@ func (s *Store) unreadable(ctx context.Context) (map[int64]event.RunID, error) {
 	return found, err
 }
 
-// makeRoom moves a run that could not be written to other pages, and reports whether
+// moveToOtherPages moves a run that could not be written to other pages, and reports whether
 // that has succeeded. Nobody keeps the key of a run for longer than a transaction, so
 // another key means nothing. A run that could not be written again has gained nothing by it,
 // and is not moved again at once.
-func (s *Store) makeRoom(ctx context.Context, run event.RunID) bool {
+func (s *Store) moveToOtherPages(ctx context.Context, run event.RunID) bool {
 	d := s.damages
 	d.mu.Lock()
 	now := d.clock.Now()
@@ -306,9 +306,9 @@ func (t *tx) newKey() (any, error) {
 	return min(first, 0) - 1, err
 }
 
-// spareRoom is how many bytes a run that is moved leaves free on its new page: a row grows
+// spareBytes is how many bytes a run that is moved leaves free on its new page: a row grows
 // by about 50 bytes until its run has ended.
-const spareRoom = 1500
+const spareBytes = 1500
 
 // moveRun gives a run a new key, as a rule that after all others, under which its row is
 // at the end of the table: SQLite begins a new page there without a look at those beside
@@ -330,7 +330,7 @@ func (t *tx) moveRun(run event.RunID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := t.exec(`UPDATE runs SET key = ?, token = zeroblob(?) WHERE key = +?`, free, spareRoom, key); err != nil {
+	if err := t.exec(`UPDATE runs SET key = ?, token = zeroblob(?) WHERE key = +?`, free, spareBytes, key); err != nil {
 		return false, err
 	}
 	if err := t.exec(`UPDATE runs SET token = ? WHERE key = +?`, token, free); err != nil {

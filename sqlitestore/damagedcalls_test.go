@@ -23,10 +23,10 @@ type file struct {
 	logs  map[event.RunID]*storetest.Log
 }
 
-func newFile(t *testing.T, runs int) *file {
+func newFile(t *testing.T) *file {
 	f := &file{t: t, path: filepath.Join(t.TempDir(), "runs.db"), clock: storetest.NewClock(), logs: map[event.RunID]*storetest.Log{}}
 	f.Store = openStore(t, f.path, f.clock)
-	for _, l := range start(t, f, runs) {
+	for _, l := range start(t, f, 150) {
 		f.logs[l.Run] = l
 	}
 	f.session("before", "the code of before")
@@ -75,7 +75,7 @@ func (f *file) overwrite() map[event.RunID]bool {
 }
 
 func TestREC10_PurgesLeaveOutRunsOfADamagedPage(t *testing.T) {
-	f := newFile(t, 150)
+	f := newFile(t)
 	f.commitAll(func(l *storetest.Log, c *store.Commit) {
 		*c = l.Commit(c.Fence, append(l.Work(), l.End(event.StatusCompleted)...)...)
 		c.Effect, c.Status = store.EffectFinish, event.StatusCompleted
@@ -103,7 +103,7 @@ func TestREC10_PurgesLeaveOutRunsOfADamagedPage(t *testing.T) {
 }
 
 func TestREC10_BlockedRunsOfADamagedPageKeepNoOther(t *testing.T) {
-	f := newFile(t, 150)
+	f := newFile(t)
 	f.commitAll(func(_ *storetest.Log, c *store.Commit) { c.Effect, c.Status = store.EffectBlock, event.StatusBlocked })
 	innocent := f.overwrite()
 	f.session("after", "other code")
@@ -117,7 +117,7 @@ func TestREC10_BlockedRunsOfADamagedPageKeepNoOther(t *testing.T) {
 }
 
 func TestREC10_ASessionKeepsItsRunsBesideADamagedPage(t *testing.T) {
-	f := newFile(t, 150)
+	f := newFile(t)
 	if got := claim(t, f, "before", 1000); len(got) != 150 {
 		t.Fatalf("claimed %d runs, want 150", len(got))
 	}
@@ -132,7 +132,7 @@ func TestREC10_ASessionKeepsItsRunsBesideADamagedPage(t *testing.T) {
 	check(t, err)
 	woken, err := f.Wait(testContext(t), store.Wait{Sessions: []store.WaitSession{{Session: "before"}}})
 	check(t, err)
-	for what, got := range map[string]int{"owned, by a heartbeat": beat.Owned, "with mail, by a heartbeat": len(beat.Mail), "owned": len(owned), "with mail": len(woken.Mail)} {
+	for what, got := range map[string]int{"owned, by a heartbeat": beat.Owned, "with unread items, by a heartbeat": len(beat.Unread), "owned": len(owned), "with unread items": len(woken.Unread)} {
 		if got != len(innocent) {
 			t.Errorf("%d runs are %s, want %d", got, what, len(innocent))
 		}
@@ -148,7 +148,7 @@ func TestREC10_ASessionKeepsItsRunsBesideADamagedPage(t *testing.T) {
 }
 
 func TestREC10_ADamagedRunAnswersByName(t *testing.T) {
-	f := newFile(t, 150)
+	f := newFile(t)
 	innocent := f.overwrite()
 	var run event.RunID
 	for run = range f.logs {
@@ -159,10 +159,10 @@ func TestREC10_ADamagedRunAnswersByName(t *testing.T) {
 	ctx := testContext(t)
 	_, deliver := f.Deliver(ctx, store.Deliver{Run: run, Item: store.Item{ID: event.NewItemID()}})
 	_, claimed := f.ClaimRun(ctx, 0, "before", event.NewToken(), run)
-	_, notes := f.Notes(ctx, run)
+	_, notes := f.StepData(ctx, run)
 	_, stream := f.ReadStream(ctx, store.ReadStream{Run: run, Stream: "s"})
 	for what, err := range map[string]error{
-		"deliver": deliver, "claim": claimed, "notes": notes, "read stream": stream, "watch": f.Watch(ctx, run, 1), "delete": f.Delete(ctx, run),
+		"deliver": deliver, "claim": claimed, "step data": notes, "read stream": stream, "watch": f.Watch(ctx, run, 1), "delete": f.Delete(ctx, run),
 		"await stream": f.AwaitStream(ctx, run, "s", 0), "release": f.Release(ctx, run, store.Fence{}), "confirm": f.Confirm(ctx, run, "x"),
 	} {
 		if damage, ok := errors.AsType[*store.DamagedError](err); !ok || damage.Run != run || store.Unknown(err) {

@@ -64,12 +64,12 @@
 // # Reading order
 //
 // schema.go has the tables, open.go the Store. writer.go executes all writing
-// operations, tx.go has their transaction, place.go the meaning of "make ready" and
+// operations, tx.go has their transaction, queuestate.go the meaning of "make ready" and
 // "end"; reader.go executes the rest, and trim.go keeps the log short.
 // notify.go notifies waiting calls, poll.go notices other processes, lock.go their
 // end. Then one file per duty, named as in the other stores: create.go,
 // session.go, recover.go, claim.go, commit.go, continue.go, release.go,
 // deliver.go, outbox.go, load.go, wait.go, stream.go, await.go, list.go, purge.go,
-// inspect.go, notes.go; examine.go and repair.go serve package fsck. damage.go keeps a damaged
+// inspect.go, stepdata.go; scan.go and repair.go serve package fsck. damage.go keeps a damaged
 // page from all runs but those on it.
 package sqlitestore

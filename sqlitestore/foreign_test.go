@@ -122,19 +122,19 @@ func TestWait_IsToldOfAnEarlierDueTimeSetThroughAnotherStore(t *testing.T) {
 	}
 }
 
-func TestWait_TellsMailOnceWhoeverBringsIt(t *testing.T) {
+func TestWait_TellsAnItemOnceWhoeverBringsIt(t *testing.T) {
 	clock := newAlarmClock()
 	here, there := openTwo(t, clock)
 	openSession(t, here, "a")
 	runs := []event.RunID{start(t, here, 1)[0].Run, start(t, here, 1)[0].Run}
 	deliver(t, there, runs[0], "before the claim")
-	if got := claim(t, here, "a", 2); !got[0].Mail || got[1].Mail {
-		t.Fatalf("claimed: got %+v, want mail for the first", got)
+	if got := claim(t, here, "a", 2); !got[0].Unread || got[1].Unread {
+		t.Fatalf("claimed: got %+v, want unread items for the first", got)
 	}
 	for i, from := range []store.Store{there, here} {
 		woken := waiting(t, here, clock, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}})
 		deliver(t, from, runs[i], "item")
-		if diff := cmp.Diff(store.Woken{Mail: runs[i : i+1]}, receive(t, woken)); diff != "" {
+		if diff := cmp.Diff(store.Woken{Unread: runs[i : i+1]}, receive(t, woken)); diff != "" {
 			t.Errorf("woken (-want +got)\n%s", diff)
 		}
 	}

@@ -172,7 +172,7 @@ func (c *conn) inspectSessions(snap *store.Snapshot) error {
 		WHERE r.owner IS NOT NULL`); err != nil {
 		return err
 	}
-	snap.Mail, err = c.bySession(`SELECT s.name, r.id FROM runs r INDEXED BY runs_mail JOIN sessions s ON s.id = r.owner
+	snap.Unread, err = c.bySession(`SELECT s.name, r.id FROM runs r INDEXED BY runs_mail JOIN sessions s ON s.id = r.owner
 		WHERE r.owner IS NOT NULL AND r.inbox > 0`)
 	return err
 }

@@ -39,14 +39,36 @@ func TestREC8_RepairsOutboxes(t *testing.T) {
 	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
-// The log of the sender is damaged, too, and the repair blocks the run.
+// The log of the sender is damaged, too, and the repair blocks the run. What was sent
+// is delivered if anything still says what it was.
 func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
-	const cut = `DELETE FROM frames WHERE n > 1 AND run = (SELECT key FROM runs WHERE id = ?1)`
+	const (
+		of        = ` AND run = (SELECT key FROM runs WHERE id = ?1)`
+		cut       = `DELETE FROM frames WHERE n > 1` + of
+		torn      = `UPDATE frames SET data = x'746F726E' WHERE n > 1` + of
+		after     = `INSERT INTO frames SELECT run, max(n) + 1, x'746F726E' FROM frames WHERE n > 0` + of
+		counted   = `UPDATE runs SET n = n + 1 WHERE id = ?1`
+		empty     = `UPDATE outbox SET body = NULL`
+		frameless = `UPDATE outbox SET body = CAST('{"start":{"frame":"AAAA"},"key":"k"}' AS BLOB)`
+		unphased  = `UPDATE outbox SET phase = 9`
+		newer     = `UPDATE outbox SET body = CAST('{"query":{}}' AS BLOB)`
+		note      = `UPDATE outbox SET body = NULL, phase = 3`
+	)
+	ends := func(then store.Reason) repairtest.Want {
+		return repairtest.Want{Invariants: []int{1, 12}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Then: then, Stays: true}
+	}
+	kept := repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}
+	left := ends("")
+	left.Remaining = []int{1, 12}
 	repairtest.Each(t, map[string]rotten{
-		"what it says is lost": {parent, []string{cut, `UPDATE outbox SET body = NULL`},
-			repairtest.Want{Invariants: []int{1, 12}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Then: store.ReasonLostRecord, Stays: true}},
-		"it is sound": {parent, []string{cut},
-			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+		"it says nothing, and the log is torn":                 {parent, []string{torn, empty}, ends(store.ReasonLostRecord)},
+		"it says nothing, and the log is cut":                  {parent, []string{cut, empty}, ends(store.ReasonLostRecord)},
+		"its start cannot be read, and the log is torn":        {parent, []string{torn, frameless}, ends(store.ReasonLostRecord)},
+		"it says nothing, and the log is torn after its cause": {parent, []string{after, counted, empty}, ends(store.ReasonWrongRecord)},
+		"it is in no phase, and the log is cut":                {parent, []string{cut, unphased}, ends(store.ReasonWrongRecord)},
+		"it is sound, and the log is cut":                      {parent, []string{cut}, kept},
+		"it is a note that says nothing":                       {parent, []string{cut, note}, kept},
+		"a newer release wrote it":                             {parent, []string{torn, newer}, left},
 	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
@@ -56,7 +78,7 @@ func TestREC8_RepairsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 			`DELETE FROM frames WHERE run = (SELECT key FROM runs WHERE id = ?2 AND ?1 <> '')`, `DELETE FROM runs WHERE id = ?2 AND ?1 <> ''`,
 			`DELETE FROM classes WHERE id NOT IN (SELECT class FROM runs)`,
 		}, repairtest.Want{Invariants: []int{13}, Reason: store.ReasonWrongRecord}},
-		"14 a birth that nobody confirms": {settled, []string{`UPDATE runs SET birth = 'x' WHERE id = ?2 AND ?1 <> ''`},
+		"14 a creation that nobody confirms": {settled, []string{`UPDATE runs SET birth = 'x' WHERE id = ?2 AND ?1 <> ''`},
 			repairtest.Want{Invariants: []int{14}, Run: "other", Reason: store.ReasonWrongRecord}},
 		"14 an item that nobody confirms": {settled, []string{`INSERT INTO seen VALUES (?1, 'x', (SELECT created FROM runs WHERE id = ?1), 1)`},
 			repairtest.Want{Invariants: []int{14}, Reason: store.ReasonWrongRecord}},

@@ -79,7 +79,7 @@ func (c *conn) stored(query string, args ...any) ([]stored, error) {
 func scanStored(r row) (stored, error) {
 	v := scanRun(r)
 	s := stored{key: v.key, inbox: v.inbox, hidden: v.hidden, incompatible: v.incompatible, Record: store.Record{
-		Run: v.id, Chain: v.chain, WorkflowID: v.workflowID, Priority: v.priority, QueueState: v.place, Status: v.status,
+		Run: v.id, Chain: v.chain, WorkflowID: v.workflowID, Priority: v.priority, QueueState: v.queueState, Status: v.status,
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,

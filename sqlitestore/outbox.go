@@ -85,7 +85,7 @@ func scanOutgoing(r row) store.Outgoing {
 func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	err := s.enterPartition(ctx, partition)
 	if err == nil && len(marks) > 0 {
-		one := func(t *tx, m *store.Mark) (struct{}, error) {
+		one := func(t *tx, m *store.Mark) (struct{}, error) { //nolint:unparam // inHalves wants an answer for each
 			err := t.op.Mark(m)
 			if err == nil {
 				err = t.announce()

@@ -87,7 +87,7 @@ func (p *poller) ask() {
 	case own == p.own:
 		p.foreign = true
 	default:
-		signal(p.s.writer.poke)
+		signal(p.s.writer.foreign)
 	}
 	p.version, p.own = version, own
 }

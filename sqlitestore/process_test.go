@@ -309,7 +309,7 @@ func playDeliverer(args []string) error {
 	})
 }
 
-func TestWait_IsToldOfMailFromAnotherProcess(t *testing.T) {
+func TestWait_IsToldOfAnItemFromAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s := openStore(t, path, nil)
 	run := start(t, s, 1)[0].Run
@@ -318,7 +318,7 @@ func TestWait_IsToldOfMailFromAnotherProcess(t *testing.T) {
 	startChild(t, "deliver", path, string(run))
 	woken, err := s.Wait(testContext(t), store.Wait{Sessions: []store.WaitSession{{Session: "a"}}})
 	check(t, err)
-	if diff := cmp.Diff(store.Woken{Mail: []event.RunID{run}}, woken); diff != "" {
+	if diff := cmp.Diff(store.Woken{Unread: []event.RunID{run}}, woken); diff != "" {
 		t.Errorf("woken (-want +got)\n%s", diff)
 	}
 }

@@ -22,7 +22,7 @@ func (t *tx) State(r *run) protocol.Run[int64] { return stateOf(r) }
 
 func stateOf(r *run) protocol.Run[int64] {
 	return protocol.Run[int64]{
-		ID: r.id, Chain: r.chain, WorkflowID: r.workflowID, CreatedBy: r.createdBy, QueueState: r.place, Status: r.status,
+		ID: r.id, Chain: r.chain, WorkflowID: r.workflowID, CreatedBy: r.createdBy, QueueState: r.queueState, Status: r.status,
 		N: r.n, Seq: r.seq, Last: r.last, Fence: store.Fence{Epoch: r.epoch, Token: r.token}, Owner: r.owner, Unread: r.inbox,
 		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
 		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
@@ -30,13 +30,13 @@ func stateOf(r *run) protocol.Run[int64] {
 }
 
 // Save stores the columns of a run that have changed. The indexes are the sets of the
-// places.
+// queue states.
 func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	before := stateOf(r)
 	if before == s {
 		return nil
 	}
-	if s.QueueState != r.place {
+	if s.QueueState != r.queueState {
 		if err := t.move(r, s.QueueState); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 			return err
 		}
 	}
-	r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
+	r.queueState, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
 
@@ -80,7 +80,7 @@ func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 	return err
 }
 
-// move takes a run out of its place, and gives it its turn in another one.
+// move takes a run out of its queue state, and gives it its turn in another one.
 func (t *tx) move(r *run, to store.QueueState) (err error) {
 	if r.owner != 0 {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
@@ -93,7 +93,7 @@ func (t *tx) move(r *run, to store.QueueState) (err error) {
 	return err
 }
 
-// Insert stores a new run, in no place yet.
+// Insert stores a new run, in no queue state yet.
 func (t *tx) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	w, err := t.lookUp(c.WorkflowID)
 	if err != nil {
@@ -142,8 +142,8 @@ func (t *tx) Clear(r *run) error {
 	return t.exec(`DELETE FROM notes WHERE run = +?`, r.key)
 }
 
-// Note returns step data.
-func (t *tx) Note(r *run, key string) (body []byte, found bool, err error) {
+// StepData returns step data.
+func (t *tx) StepData(r *run, key string) (body []byte, found bool, err error) {
 	err = t.query(`SELECT body FROM notes WHERE run = +? AND key = +?`, func(row row) error {
 		body, found = blob(row, 0), true
 		return nil
@@ -151,8 +151,8 @@ func (t *tx) Note(r *run, key string) (body []byte, found bool, err error) {
 	return body, found, err
 }
 
-// SetNote stores step data.
-func (t *tx) SetNote(r *run, key string, body []byte) error {
+// SetStepData stores step data.
+func (t *tx) SetStepData(r *run, key string, body []byte) error {
 	return t.exec(`INSERT OR REPLACE INTO notes (run, key, body) VALUES (?, ?, ?)`, r.key, key, body)
 }
 
@@ -324,7 +324,7 @@ func (t *tx) announce() error {
 			t.notices.due = r.due
 		}
 	}
-	for _, r := range changes.Mail {
+	for _, r := range changes.Unread {
 		t.notices.inbox(inboxNew, r.session, r.id, r.newest)
 	}
 	for _, r := range changes.Frames {

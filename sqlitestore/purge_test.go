@@ -131,7 +131,7 @@ func TestPurge_LeavesEveryTableEmptyButTheCounters(t *testing.T) {
 		check(t, err)
 		claimed, err := a.Claim(ctx, store.Claim{Session: "dead", Routes: []store.Route{c.Route}, Max: 1})
 		check(t, err)
-		check(t, a.SetNote(ctx, c.Run, claimed.Runs[0].Fence, "note", []byte("body"), false))
+		check(t, a.SetStepData(ctx, c.Run, claimed.Runs[0].Fence, "key", []byte("body"), false))
 		runs = append(runs, c)
 	}
 	check(t, a.CloseSession(ctx, 0, "dead")) // for the audit trail
@@ -143,7 +143,7 @@ func TestPurge_LeavesEveryTableEmptyButTheCounters(t *testing.T) {
 			Run: r.Run, WorkflowID: r.WorkflowID, Fence: r.Fence, Prev: r.Last, CommitID: event.NewCommitID(), Frame: []byte{1}, First: 2, Last: 2,
 			Effect: store.EffectFinish, Status: event.StatusFailed,
 		}
-		if r.Mail {
+		if r.Unread {
 			end.Consume, end.ConsumeLast = 1, "item"
 		}
 		answers, err := a.Commit(ctx, []store.Commit{end})

@@ -62,7 +62,7 @@ func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit 
 	}
 	for _, r := range owned {
 		err := t.exec(`INSERT INTO audit (at, run, reason, by, owner, place, status, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			t.ms(), r.key, string(reason), string(by), string(l.name), int(r.place), string(r.status), r.epoch)
+			t.ms(), r.key, string(reason), string(by), string(l.name), int(r.queueState), string(r.status), r.epoch)
 		if err != nil {
 			return 0, err
 		}

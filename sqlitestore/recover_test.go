@@ -45,7 +45,7 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 
 // A session that bears a run through another store than the one that has opened it
 // lives with that one, as a session that claims does.
-func TestCreate_ABirthTiesTheSessionToItsStore(t *testing.T) {
+func TestCreate_ALocalStartTiesTheSessionToItsStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	first, second := openStore(t, path, nil), openStore(t, path, nil)
 	openSession(t, first, "owner")

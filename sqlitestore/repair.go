@@ -37,7 +37,7 @@ func (t *tx) repairRun(seen *store.RunState, m *store.RunRepair) (bool, error) {
 	if err := t.addAudit(r, m.Reason, m.By); err != nil {
 		return false, err
 	}
-	for _, write := range []func(*run, *store.RunRepair) error{t.rewrite, t.replaceTags, t.remember, t.keepNotes, t.putInPlace} {
+	for _, write := range []func(*run, *store.RunRepair) error{t.rewrite, t.replaceTags, t.remember, t.keepStepData, t.putInState} {
 		if err := write(r, m); err != nil {
 			return false, err
 		}
@@ -48,7 +48,7 @@ func (t *tx) repairRun(seen *store.RunState, m *store.RunRepair) (bool, error) {
 
 func (t *tx) addAudit(r *run, reason store.Reason, by store.SessionID) error {
 	return t.exec(`INSERT INTO audit (at, run, reason, by, owner, place, status, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ms(), r.key, string(reason), string(by), string(r.session), int(r.place), string(r.status), r.epoch)
+		t.ms(), r.key, string(reason), string(by), string(r.session), int(r.queueState), string(r.status), r.epoch)
 }
 
 // dropItems removes items from an inbox by their positions, and counts the rest.
@@ -167,8 +167,8 @@ func (t *tx) remember(r *run, m *store.RunRepair) error {
 	return nil
 }
 
-func (t *tx) keepNotes(r *run, m *store.RunRepair) error {
-	for key, body := range m.Notes {
+func (t *tx) keepStepData(r *run, m *store.RunRepair) error {
+	for key, body := range m.StepData {
 		err := t.exec(`INSERT INTO notes VALUES (?, ?, ?) ON CONFLICT (run, key) DO UPDATE SET body = excluded.body`, r.key, key, body)
 		if err != nil {
 			return err
@@ -177,9 +177,9 @@ func (t *tx) keepNotes(r *run, m *store.RunRepair) error {
 	return nil
 }
 
-// putInPlace takes a run out of its place, whatever that is, and puts it where it
+// putInState takes a run out of its queue state, whatever that is, and puts it where it
 // belongs.
-func (t *tx) putInPlace(r *run, m *store.RunRepair) error {
+func (t *tx) putInState(r *run, m *store.RunRepair) error {
 	rec := &m.Record
 	r.incompatible = ""
 	if rec.QueueState == store.StateOwned {
@@ -199,14 +199,14 @@ func (t *tx) putInPlace(r *run, m *store.RunRepair) error {
 		if err != nil {
 			return err
 		}
-		r.place, r.ord = store.StateQueued, ord
+		r.queueState, r.ord = store.StateQueued, ord
 	case store.StateEnded:
 		for _, statement := range []string{`DELETE FROM inbox WHERE run = +?`, `DELETE FROM notes WHERE run = +?`} {
 			if err := t.exec(statement, r.key); err != nil {
 				return err
 			}
 		}
-		r.place, r.inbox, r.ended, r.purge = store.StateEnded, 0, millis(rec.EndedAt), 0
+		r.queueState, r.inbox, r.ended, r.purge = store.StateEnded, 0, millis(rec.EndedAt), 0
 		if err := t.save(r); err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (t *tx) repairName(seen *store.Snapshot, m *store.NameRepair) (bool, error)
 		return false, err
 	}
 	if now.Active == m.Active && now.Last == m.Last && slices.Equal(now.Line, m.Line) {
-		return false, nil // the line changes only when a run is lined, or ceases to be
+		return false, nil // the line changes only when a run is queued, or ceases to be
 	}
 	id, err := t.ensureWorkflowID(wid)
 	if err != nil {

@@ -128,7 +128,7 @@ func unread(w *repairtest.World) *repairtest.Scene   { return w.Unread() }
 func owned(w *repairtest.World) *repairtest.Scene    { return w.Owned(w.Sleeping()) }
 func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleeping()) }
 func complete(w *repairtest.World) *repairtest.Scene { return w.Completed(repairtest.Long("a")...) }
-func lined(w *repairtest.World) *repairtest.Scene    { return w.Lined("a") }
+func queued(w *repairtest.World) *repairtest.Scene   { return w.Queued("a") }
 
 // revived puts a run that has ended back to where it was before.
 const revived = `UPDATE runs SET place = 3, status = 'running', ended = NULL, purge = NULL WHERE id = ?1`
@@ -232,10 +232,17 @@ func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 		"2 the epoch was given before": {sleeps, []string{`UPDATE runs SET epoch = 0`}, wrong(2, store.ReasonStuckRunning)},
 		"4 it has ended before its log": {sleeps, []string{`UPDATE runs SET place = 6, due = NULL, ended = created, purge = created + 3600001, status = 'completed'`},
 			repairtest.Want{Invariants: []int{4, 9}, Reason: store.ReasonStuckRunning}},
-		"4 the status":                   {sleeps, []string{`UPDATE runs SET status = 'failed'`}, wrong(4, store.ReasonWrongRecord)},
-		"4 the tags cannot be read":      {sleeps, []string{`UPDATE runs SET tags = '{'`}, wrong(4, store.ReasonWrongRecord)},
-		"4 the tags of an owned run":     {owned, []string{`UPDATE runs SET root = 'wrun_x'`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
-		"4 the retention":                {complete, []string{`UPDATE runs SET retention = 1, purge = ended + 120000`}, wrong(4, store.ReasonStuckTerminal)},
+		"4 the status":              {sleeps, []string{`UPDATE runs SET status = 'failed'`}, wrong(4, store.ReasonWrongRecord)},
+		"4 the tags cannot be read": {sleeps, []string{`UPDATE runs SET tags = '{'`}, wrong(4, store.ReasonWrongRecord)},
+		"4 the tags of an owned run": {func(w *repairtest.World) *repairtest.Scene { return w.Owned(sleeps(w)) }, []string{`UPDATE runs SET tags = replace(tags, '"name":"a"', '"name":"b"') WHERE id = ?1 AND tags LIKE '%"name":"a"%'`},
+			repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
+		"4 the root of an owned run": {owned, []string{`UPDATE runs SET root = 'wrun_x'`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
+		"4 the retention":            {complete, []string{`UPDATE runs SET retention = 1, purge = ended + 120000`}, wrong(4, store.ReasonStuckTerminal)},
+		"1 the sequence is wrong": {sleeps, []string{`UPDATE runs SET seq = seq + 1, last = zeroblob(16)`},
+			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
+		"5 a place that does not exist":  {sleeps, []string{`UPDATE runs SET place = 9, due = NULL`}, wrong(5, store.ReasonStuckRunning)},
+		"7 a due time is forgotten":      {sleeps, []string{lostTimer}, wrong(7, store.ReasonStuckRunning)},
+		"8 a living run is deleted":      {sleeps, []string{`UPDATE runs SET hidden = 1`}, wrong(8, store.ReasonWrongRecord)},
 		"5 a token without an owner":     {sleeps, []string{`UPDATE runs SET token = x'0102030405060708'`}, wrong(5, store.ReasonWrongRecord)},
 		"5 an owned run has no token":    {owned, []string{`UPDATE runs SET token = NULL`}, repairtest.Want{Invariants: []int{5}, Reason: store.ReasonNoClaim}},
 		"6 an inbox is not counted":      {func(w *repairtest.World) *repairtest.Scene { return w.Owned(w.Unread()) }, []string{`UPDATE runs SET inbox = 0`}, repairtest.Want{Invariants: []int{6, 10}, Reason: store.ReasonWrongRecord}},
@@ -258,8 +265,8 @@ func TestREC8_RepairsWhatLeadsToARun(t *testing.T) {
 	repairtest.Each(t, map[string]rotten{
 		"9 the active run is forgotten": {sleeps, []string{`UPDATE workflow_ids SET active = NULL`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
 		"9 the active run is not there": {sleeps, []string{`UPDATE workflow_ids SET active = 99, last = 99`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
-		"9 a line has no active run":    {lined, []string{`UPDATE workflow_ids SET active = NULL`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
-		"9 a run has left the line":     {lined, []string{`UPDATE runs SET place = 1 WHERE id = ?2 AND ?1 <> ''`}, repairtest.Want{Invariants: []int{9, 15}}},
+		"9 a line has no active run":    {queued, []string{`UPDATE workflow_ids SET active = NULL`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
+		"9 a run has left the line":     {queued, []string{`UPDATE runs SET place = 1 WHERE id = ?2 AND ?1 <> ''`}, repairtest.Want{Invariants: []int{9, 15}}},
 		"9 an ended run is active":      {complete, []string{`UPDATE workflow_ids SET active = last`}, repairtest.Want{Invariants: []int{9}, Reason: store.ReasonWrongRecord}},
 		"16 a chain without runs":       {complete, []string{`INSERT INTO seen VALUES ('wrun_x', 'item', 1, 0)`}, repairtest.Want{Invariants: []int{16}}},
 		"16 streams of a chain without runs": {complete, []string{

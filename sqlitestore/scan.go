@@ -257,7 +257,7 @@ var repairs = []repair{
 		what:   "%d chains do not know their last run", explain: "items for them go astray", repairing: "look for it again",
 	},
 	brokenStreams, strayOf("chunks", "chunks of streams"), strayOf("writers", "writers of streams"),
-	stray("inbox", "items in inboxes"), stray("notes", "notes"), stray("tags", "tags"), stray("audit", "entries in audit trails"),
+	stray("inbox", "items in inboxes"), stray("notes", "step data"), stray("tags", "tags"), stray("audit", "entries in audit trails"),
 	{
 		key: "outbox", invariant: 12,
 		count:  `SELECT count(*) FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
@@ -354,7 +354,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Runs: map[event.RunID]*store.RunState{}, Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{},
 		Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
-		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
+		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Streams: map[event.RunID]map[string]store.StreamState{},
 	}
 }

@@ -19,9 +19,9 @@ const (
 // are numbered inside the file; a number never leaves it. Times are milliseconds
 // since 1970. A run id is stored as the 16 bytes of its ULID if it has one.
 //
-// A place is the number of a store.QueueState; the literals 1, 4 and 5 in the partial
-// indexes are ready, blocked and lined. An index that covers only the runs of
-// one place costs nothing for all others, so that a commit which leaves its run
+// place is the number of a store.QueueState; the literals 1, 4 and 5 in the partial
+// indexes are ready, blocked and queued. An index that covers only the runs of
+// one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
 var schema = []string{
 	// seq is the last number that was given to a ready run or an item; both
@@ -89,7 +89,7 @@ var schema = []string{
 	// chain is null for the first run of a chain; tip is the last run, on the row
 	// of the first, once there is another. The incompatible sessions are those the sessions that have blocked
 	// the run; see incompatible. ord orders ready runs of one priority,
-	// and lined runs. inbox is the number of items. retention is in nanoseconds;
+	// and queued runs. inbox is the number of items. retention is in nanoseconds;
 	// purge is when the run may be purged, once it has ended and nothing needs it
 	// any more: see unneeded. A hidden run was deleted: only what must not be done
 	// twice still sees it.

@@ -144,7 +144,7 @@ func (t *tx) heartbeat(id store.SessionID, lock string) (store.Heartbeat, error)
 	}
 	beat := store.Heartbeat{Owned: int(owned)}
 	err = t.query(`SELECT id FROM runs WHERE owner = +? AND inbox > 0 /*readable key*/`, func(r row) error {
-		beat.Mail = append(beat.Mail, unpackRun(r, 0))
+		beat.Unread = append(beat.Unread, unpackRun(r, 0))
 		return nil
 	}, l.id)
 	if err != nil {

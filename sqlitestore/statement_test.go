@@ -118,7 +118,7 @@ func everythingSent(t *testing.T, s *Store, name string) {
 	check(t, s.OpenSession(ctx, session))
 	c, successor := newRun(100), newRun(100)
 	c.Route.Workflow, successor.Route.Workflow = "orders.chain", "orders.chain" // which nobody claims
-	c.WorkflowID, c.CreatedBy, c.Deadline = "chain "+name, "birth", time.Now().Add(time.Hour)
+	c.WorkflowID, c.CreatedBy, c.Deadline = "chain "+name, "creator", time.Now().Add(time.Hour)
 	_, err := s.Create(ctx, []store.Create{c})
 	check(t, err)
 	claimed, err := s.ClaimRun(ctx, 0, session.ID, event.NewToken(), c.Run)
@@ -142,7 +142,7 @@ func everythingSent(t *testing.T, s *Store, name string) {
 	mark(store.PhaseFresh, false, "three", "one", "two")
 	mark(store.PhaseAnswered, true, "two")
 	mark(store.PhaseFresh, true, "two")
-	for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+	for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
 		mark(phase, false, "one", "two", "three")
 	}
 	_, err = s.Heartbeat(ctx, 0, session.ID)
@@ -155,6 +155,6 @@ func everythingSent(t *testing.T, s *Store, name string) {
 	_, err = s.Deliver(ctx, store.Deliver{Run: c.Run, Item: store.Item{ID: "for the chain"}})
 	check(t, err)
 	check(t, s.Confirm(ctx, c.Run, "kept"))
-	check(t, s.Confirm(ctx, c.Run, "birth"))
+	check(t, s.Confirm(ctx, c.Run, "creator"))
 	check(t, s.CloseSession(ctx, 0, session.ID))
 }

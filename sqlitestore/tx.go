@@ -194,7 +194,7 @@ type run struct {
 	workflowID   string
 	route        int64
 	priority     int
-	place        store.QueueState
+	queueState   store.QueueState
 	status       event.Status
 	n, seq       uint64
 	last         event.CommitID
@@ -236,7 +236,7 @@ func scanRun(r row) *run {
 	v := &run{
 		key: r.ColumnInt64(0), id: unpackRun(r, 1), chain: unpackRun(r, 2),
 		wid: r.ColumnInt64(3), workflowID: r.ColumnText(4), route: r.ColumnInt64(5), priority: r.ColumnInt(6),
-		place: store.QueueState(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
+		queueState: store.QueueState(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
 		n: uint64(r.ColumnInt64(9)), seq: uint64(r.ColumnInt64(10)), epoch: uint64(r.ColumnInt64(12)),
 		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
 		recoveries: r.ColumnInt(18), incompatible: incompatible(r.ColumnText(19)), closing: r.ColumnInt(20)&isClosing != 0, exempt: r.ColumnInt(20)&isExempt != 0, inbox: r.ColumnInt(21),

@@ -76,7 +76,7 @@ func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 			return err
 		}, func(a *awaitable) (bool, error) {
 			woken, err := a.wait()
-			return len(woken.Mail) == 1, err
+			return len(woken.Unread) == 1, err
 		}},
 		{"a due time", `UPDATE OF due ON runs WHEN new.due IS NOT NULL`, func(a *awaitable) error {
 			c := a.commit

@@ -43,7 +43,7 @@ type writer struct {
 
 	commits atomic.Uint64 // that this writer has made
 	arrived chan struct{} // there is something in the queue
-	poke    chan struct{} // look whether another process has written
+	foreign chan struct{} // look whether another process has written
 	stop    chan struct{}
 	done    chan struct{}
 
@@ -71,7 +71,7 @@ func newWriter(s *Store, c *conn) *writer {
 	return &writer{
 		s: s, c: c, names: newNames(), log: trimmer{limit: walLimit}, patience: closePatience,
 		arrived: make(chan struct{}, 1),
-		poke:    make(chan struct{}, 1),
+		foreign: make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
 	}
@@ -162,7 +162,7 @@ func (w *writer) run() {
 			if w.group() {
 				w.trim()
 			}
-		case <-w.poke:
+		case <-w.foreign:
 			w.lookAround()
 		case <-w.stop:
 			for w.group() {

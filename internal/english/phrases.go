@@ -23,6 +23,11 @@ var phrases = []phrase{
 	say(`examinations?`, "write scan"),
 	say(`flaws?`, "write defect"),
 	say(`hubs?`, "write notifier"),
+	say(`suspects?`, "write quarantined"),
+	say(`lined up`, "write queued"),
+	say(`mail`, "write items, or unread items"),
+	say(`linger(s|ed|ing)?`, "write kept for"),
+	say(`lends?|lent`, "write reuse"),
 }
 
 // say returns the phrase that a pattern matches as whole words.

@@ -18,14 +18,14 @@
 //     half an hour, so they run when somebody asks for them.
 //   - A faulty store of package storetest, in its tests, shows that a behaviour of the
 //     exported suite fails on a store that is not made on package protocol, as that of a
-//     third party may be. Four in five of them fail in a behaviour by which no mutant of
+//     third party may be. Seven in ten of them fail in a behaviour by which no mutant of
 //     the kernel or of memory is killed. They take less than a minute in every test run,
 //     so the others stay, too: nobody has to ask for them.
 //   - A seeded bug of protocol/check shows that the model checker notices a broken rule
 //     in the states between operations, to which no single test leads. They take seconds.
 //
 // So a new guard of the kernel has a mutant here and, if the checker models it, a seeded
-// bug; a new behaviour of the suite has a faulty store.
+// one; a new behaviour of the suite has a faulty store.
 //
 // Read mutant.go for what a mutant is, rules.go for what must be covered,
 // campaign.go for how they are tried; memory.go and its neighbours are the table.

@@ -63,8 +63,8 @@ var memoryMutants = []Mutant{
 		"return s.QueueState == store.StateOwned && ", "return ", "F1_AnEmptyTokenOpensNoRunWithoutAnOwner"),
 	kernel("F1/kernel/release", "a release is not fenced", "claim.go",
 		"r == none || !s.Holds(fence)", "r == none", "F1_ReleaseNeedsEpochAndToken"),
-	kernel("F1/kernel/note", "a side write of a step is not fenced", "stream.go",
-		"r == none || !s.Holds(fence)", "r == none", "F1_NotesNeedEpochAndToken").behind("func (o *Op[R, S]) SetNote"),
+	kernel("F1/kernel/step-data", "a side write of a step is not fenced", "stream.go",
+		"r == none || !s.Holds(fence)", "r == none", "F1_StepDataNeedsEpochAndToken").behind("func (o *Op[R, S]) SetStepData"),
 	kernel("F1/kernel/claim", "a claim does not count the epoch up", "claim.go",
 		"Epoch: s.Fence.Epoch + 1", "Epoch: s.Fence.Epoch", "F1_EachClaimCountsTheEpochUp"),
 
@@ -117,7 +117,7 @@ var memoryMutants = []Mutant{
 		"if bound {", "if false && bound {", "M4_ContinueNeedsItemsForTheRunAloneToBeRead"),
 	kernel("M4/kernel/rest", "the rest of the inbox does not go on with the chain", "commit.go",
 		"if err := o.Tx.MoveItems(r, next); err != nil {", "if err := error(nil); err != nil {", "M4_ContinueTakesTheRestOfTheInboxAlong"),
-	kernel("M4/kernel/tip", "what is sent to a run of a chain does not reach the last", "deliver.go",
+	kernel("M4/kernel/latest", "what is sent to a run of a chain does not reach the last", "deliver.go",
 		"return latest, l, nil", "return r, s, nil", "DeliverToAnyRunOfAChainReachesTheLast"),
 
 	memory("W5/memory/pause", "an outage counts as silence as long as it is", "session.go",
@@ -135,7 +135,7 @@ var memoryMutants = []Mutant{
 		"if active != none {", "if active != none && false {", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
 	memory("C1/memory/line", "a successor does not wait in line", "tx.go",
 		"n.line = append(n.line, r)", "_ = n", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
-	kernel("C1/kernel/heir", "the end of the active run starts nobody", "run.go",
+	kernel("C1/kernel/next", "the end of the active run starts nobody", "run.go",
 		"return o.makeReady(next, &following)", "_ = following\n\treturn nil", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	kernel("C1/kernel/continue", "a run continues that is not the active one", "commit.go",
 		"if !active {", "if false && !active {").by("TestCommit_OnlyTheActiveRunOfAWorkflowIDContinues"),
@@ -144,7 +144,7 @@ var memoryMutants = []Mutant{
 	kernel("C1/kernel/owner-line", "a run that is to be owned waits in line", "create.go",
 		"case c.Owner != nil:", "case false:", "ARunBehindAnActiveOneIsNotCreatedOwned").behind("func (o *Op[R, S]) createBehind"),
 	kernel("C1/kernel/owner-over", "a run is created whose owner is over", "create.go",
-		"o.live(c.Owner.Session)", "o.Tx.FindSession(c.Owner.Session)", "ASessionThatIsOverBearsNothing"),
+		"o.live(c.Owner.Session)", "o.Tx.FindSession(c.Owner.Session)", "ASessionThatIsOverCreatesNothing"),
 	kernel("C1/kernel/owner-again", "a create sent again is told of a fence that it has not", "create.go",
 		" && s.Holds(c.Owner.Fence())", "", "C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence"),
 
@@ -178,11 +178,11 @@ var memoryMutants = []Mutant{
 		"rec.Phase == 0 || rec.Phase != m.Phase", "rec.Phase == 0", "MarkIgnoresARecordInAnotherPhase"),
 
 	kernel("O2/kernel/settle", "a record that was answered is not settled", "outbox.go",
-		"return o.Tx.SetPhase(from, rec, store.PhaseAnswered, now)", "return o.Tx.SetPhase(from, rec, store.PhaseNote, now)", "O2_ARecordPassesThroughItsPhases"),
+		"return o.Tx.SetPhase(from, rec, store.PhaseAnswered, now)", "return o.Tx.SetPhase(from, rec, store.PhaseSettled, now)", "O2_ARecordPassesThroughItsPhases"),
 	memory("O2/memory/horizon", "a record is settled at once", "outbox.go",
 		"r.due = now + store.Horizon.Milliseconds()", "r.due = now + 1", "O2_ARecordPassesThroughItsPhases"),
-	kernel("O2/kernel/note", "a settled record leaves no note", "outbox.go",
-		"return o.Tx.SetPhase(from, rec, store.PhaseNote, now)", "return o.Tx.RemoveRecord(from, rec)", "O2_ARecordPassesThroughItsPhases"),
+	kernel("O2/kernel/settled", "a settled record is forgotten at once", "outbox.go",
+		"return o.Tx.SetPhase(from, rec, store.PhaseSettled, now)", "return o.Tx.RemoveRecord(from, rec)", "O2_ARecordPassesThroughItsPhases"),
 	memory("O2/memory/day", "an item of an outbox is forgotten after a day", "seen.go",
 		"if !keep {", "if true {", "O2_AKeptItemIsRememberedForLongerThanADay"),
 	memory("O2/memory/confirm", "Confirm forgets nothing", "seen.go",
@@ -198,8 +198,8 @@ var memoryMutants = []Mutant{
 
 	memory("W2/memory/count", "a heartbeat does not tell how many runs are owned", "session.go",
 		"Owned: l.owned.n, ", "", "W2_HeartbeatTellsHowManyRunsAreOwned"),
-	memory("W2/memory/mail", "a heartbeat does not name runs with mail", "session.go",
-		"Mail: ids(l.mail), ", "", "W2_HeartbeatNamesRunsWithMailUntilItIsRead"),
+	memory("W2/memory/unread", "a heartbeat does not name runs with unread items", "session.go",
+		"Unread: ids(l.unread), ", "", "W2_HeartbeatNamesRunsWithUnreadItems"),
 	memory("W2/memory/fences", "Reconcile does not tell the fences", "session.go",
 		"Run: r.id, Fence: r.fence()", "Run: r.id", "W2_ReconcileTellsTheOwnedRunsWithTheirFences"),
 
@@ -212,8 +212,8 @@ var memoryMutants = []Mutant{
 	kernel("W4/kernel/order", "the position is asked before the fence", "commit.go",
 		"case !s.Holds(c.Fence): // [F1]", "case s.Last == c.Prev && !s.Holds(c.Fence):", "W4_AnOlderGuardAnswersBeforeAYoungerOne"),
 
-	memory("K1/memory/place", "a run that is claimed stays in the ready set", "tx.go",
-		"p.leave(r)", "", "K1_ClaimNeverGivesARunTwice").behind("if s.QueueState != r.place {"),
+	memory("K1/memory/queue-state", "a run that is claimed stays in the ready set", "tx.go",
+		"p.leave(r)", "", "K1_ClaimNeverGivesARunTwice").behind("if s.QueueState != r.queueState {"),
 	kernel("K1/kernel/owner", "a run that is created owned wakes", "create.go",
 		"err = o.grant(r, &s, owner, c.Owner.Token, 0)", "_ = o.makeReady(r, &s)\n\t\terr = o.grant(r, &s, owner, c.Owner.Token, 0)", "K1_ARunThatIsCreatedOwnedIsNotToBeClaimed"),
 
@@ -224,7 +224,7 @@ var memoryMutants = []Mutant{
 	memory("K2/memory/one", "a wake goes to everybody", "wait.go",
 		"c.wake = false", "", "K2_OneWakePerRoute"),
 	waiting("K2/memory/lost", "a wake that was taken is lost with a Wait that gives up", "call.go",
-		"!woken.Due && len(woken.Claim) == 0 && len(woken.Mail) == 0", "true", "AWaitThatGaveUpTakesNoWake"),
+		"!woken.Due && len(woken.Claim) == 0 && len(woken.Unread) == 0", "true", "AWaitThatGaveUpTakesNoWake"),
 
 	memory("K3/memory/wake", "an earlier due time wakes nobody", "tx.go",
 		"p.wake(r.route)", "", "K3_ParkWithTheEarliestDueTimeWakesTheRoute").behind("range changes.Due"),

@@ -23,7 +23,7 @@ var Rules = []Rule{
 	{"W3", "A run has at most one commit in flight, and the same bytes are sent until they are answered."},
 	{"W4", "Fenced does not say that the commit was not applied."},
 	{"W5", "Only who was silent for a TTL while others were heard is dead."},
-	{"K1", "Ready is a set; claim takes by place, not by list."},
+	{"K1", "Ready is a set; claim takes by queue state, not by list."},
 	{"K2", "Push, then wake, in one action; one wake per route."},
 	{"K3", "Whoever sets an earlier due time wakes; whoever knows it calls Due, busy or not."},
 	{"B2", "No claim gives a run to a session with the code of one that could not replay it."},

@@ -53,8 +53,8 @@ var sqliteMutants = []Mutant{
 
 	sqlite("W2/sqlite/count", "a heartbeat does not tell how many runs are owned", "session.go",
 		"Owned: int(owned)", "Owned: int(0 * owned)", "W2_HeartbeatTellsHowManyRunsAreOwned"),
-	sqlite("W2/sqlite/mail", "a heartbeat does not name runs with mail", "session.go",
-		"WHERE owner = +? AND inbox > 0 /*", "WHERE owner = +? AND inbox < 0 /*", "W2_HeartbeatNamesRunsWithMailUntilItIsRead"),
+	sqlite("W2/sqlite/unread", "a heartbeat does not name runs with unread items", "session.go",
+		"WHERE owner = +? AND inbox > 0 /*", "WHERE owner = +? AND inbox < 0 /*", "W2_HeartbeatNamesRunsWithUnreadItems"),
 	sqlite("W2/sqlite/fences", "Reconcile does not tell the fences", "session.go",
 		"r.ColumnBytes(2, token[:])", "", "W2_ReconcileTellsTheOwnedRunsWithTheirFences"),
 

@@ -5,11 +5,11 @@
 -- It mirrors Commit of package protocol.
 --
 -- KEYS  1 metadata  2 log
--- ARGV  1 what the head must begin with: the workflow id, the fence and the position
+-- ARGV  1 what the header must begin with: the workflow id, the fence and the position
 --       2 what it begins with then, and the status, if that changes  3 frame
 --       4 'p' for progress
 --
--- Returns twice the number of frames, and one more if there is mail; 0: Commit is to
+-- Returns twice the number of frames, and one more if there are unread items; 0: Commit is to
 -- be asked.
 --
 -- Atomic, because the fence and the position are compared and the frame appended in
@@ -18,11 +18,11 @@
 --
 -- Parts: none
 
-local head, guard, after, frame = redis.call('HGET', KEYS[1], 'H'), ARGV[1], ARGV[2], ARGV[3]
-if not head or string.sub(head, 1, 49) ~= guard then
+local header, guard, after, frame = redis.call('HGET', KEYS[1], 'H'), ARGV[1], ARGV[2], ARGV[3]
+if not header or string.sub(header, 1, 49) ~= guard then
   return 0
 end
-local flags, recoveries, n, bytes = struct.unpack('>BHI4I6', head, 51)
+local flags, recoveries, n, bytes = struct.unpack('>BHI4I6', header, 51)
 if bit.band(flags, 80) ~= 0 then -- its senders come later: no more, from now on; or it is exempt
   return 0
 end
@@ -34,6 +34,6 @@ if flags % 4 >= 2 then
     flags = flags - 2
   end
 end
-redis.call('HSET', KEYS[1], 'H', after .. string.sub(head, #after + 1, 50)
+redis.call('HSET', KEYS[1], 'H', after .. string.sub(header, #after + 1, 50)
   .. struct.pack('>BHI4I6', flags, ARGV[4] == 'p' and 0 or recoveries, n, bytes + #frame))
 return 2 * n + flags % 2

@@ -18,7 +18,7 @@
 -- has given out. A run whose metadata was overwritten is left out of what it stood in,
 -- as one that has none is: it must not keep the others, and a repair finds it by its log.
 --
--- Parts: tag intact clock head ready leave due trail recover silent grant blocked unblock
+-- Parts: tag intact clock header ready leave due trail recover silent grant blocked unblock
 
 local session, token, most, chores = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local s = redis.call('HMGET', KEYS[1], 'i', 'r', 't', 'f')

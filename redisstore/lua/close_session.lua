@@ -9,7 +9,7 @@
 -- Atomic, because from the first call on the session must own nothing new. Its
 -- lease is past from then on, so that others go on if nobody calls again.
 --
--- Parts: tag intact clock head ready leave trail recover
+-- Parts: tag intact clock header ready leave trail recover
 
 local id = intact('HGET', KEYS[1], 'i')
 if not id and #findings == 0 then

@@ -2,7 +2,7 @@
 -- It mirrors Commit of package protocol.
 --
 -- KEYS  1 metadata  2 log  3 inbox
--- ARGV  1 now  2 run  3 workflow id as a key, or ''  4 what the head of such runs
+-- ARGV  1 now  2 run  3 workflow id as a key, or ''  4 what the header of such runs
 --       begins with  5 fence  6 cid of the frame before  7 frame, or '' for none
 --       8 cid  9 the last event before  10 last event  11 items to consume
 --       12 id of the last
@@ -15,11 +15,11 @@
 --       record its id, its receiver and its body; then the publications, as publish
 --       wants them; then the run that it continues as, as add_run wants it
 --
--- Returns {'ok', frames, mail, overwritten key, …}, {'fenced'}, {'workflow id'}, {'conflict', reason, head}
--- or {'mail'}.
+-- Returns {'ok', frames, whether it has unread items, overwritten key, …}, {'fenced'}, {'workflow id'}, {'conflict', reason, header}
+-- or {'unread'}.
 --
 -- Atomic, because the fence and the position are compared, the frame appended,
--- the items removed and the run put in its new place in one action. The guards
+-- the items removed and the run put in its new queue state in one action. The guards
 -- stand in the order of the protocol and before all writes, so that a server that refuses
 -- writes has written nothing. A frame that is the last of the log already was written by
 -- an earlier try.
@@ -30,58 +30,58 @@
 -- before, and those of the partition, which are left out if they were overwritten: whoever
 -- reads them tells, and a repair writes them again from the runs.
 --
--- Parts: tag item head
+-- Parts: tag item header
 
 local meta, run, wid, frame = KEYS[1], ARGV[2], ARGV[3], ARGV[7]
-local head = redis.call('HGET', meta, 'H')
-if not queue_state_of(head) then
+local header = redis.call('HGET', meta, 'H')
+if not queue_state_of(header) then
   return {'fenced'}
 end
-local cid, flags, recoveries, n, bytes = string.sub(head, 26, 41), struct.unpack('>BHI4I6', head, 51)
-local holds = string.sub(head, 9, 25) == ARGV[5]
-local unread = flagged(head, has_mail) and redis.call('LLEN', KEYS[3]) or 0
+local cid, flags, recoveries, n, bytes = string.sub(header, 26, 41), struct.unpack('>BHI4I6', header, 51)
+local holds = string.sub(header, 9, 25) == ARGV[5]
+local unread = flagged(header, has_unread) and redis.call('LLEN', KEYS[3]) or 0
 if frame ~= '' and cid == ARGV[8] then
   if ARGV[18] == 'w' then
-    redis.call('HSET', meta, 'H', head)
+    redis.call('HSET', meta, 'H', header)
   end
   return {'ok', n, holds and unread > 0 and 1 or 0}
 end
 if not holds then
   return {'fenced'}
 end
-if string.sub(head, 1, 8) ~= ARGV[4] then
+if string.sub(header, 1, 8) ~= ARGV[4] then
   return {'workflow id'}
 end
 if cid ~= ARGV[6] then
-  return {'conflict', 'it continues another frame', head}
+  return {'conflict', 'it continues another frame', header}
 end
-if frame ~= '' and string.sub(head, 42, 49) ~= ARGV[9] then
-  return {'conflict', 'it does not continue the sequence', head}
+if frame ~= '' and string.sub(header, 42, 49) ~= ARGV[9] then
+  return {'conflict', 'it does not continue the sequence', header}
 end
 local consume, effect = tonumber(ARGV[11]), ARGV[13]
 if consume > 0 then
   local item = redis.call('LINDEX', KEYS[3], consume - 1)
   if not item or item_id(item) ~= ARGV[12] then
-    return {'conflict', 'it consumes items that the inbox does not hold', head}
+    return {'conflict', 'it consumes items that the inbox does not hold', header}
   end
   unread = unread - consume
 end
 if unread > 0 and (effect == '1' or effect == '4') then
-  return {'mail'}
+  return {'unread'}
 end
 local sends, publications = tonumber(ARGV[21]), tonumber(ARGV[22])
 local new = 23 + 3 * sends + 6 * publications
 if effect == '5' then
   for _, item in ipairs(redis.call('LRANGE', KEYS[3], consume, -1)) do
     if string.sub(item, 1, 1) == '1' then
-      return {'mail'}
+      return {'unread'}
     end
   end
   if wid ~= '' and redis.call('HGET', tag .. 'u', wid) ~= run then
-    return {'conflict', 'it is not the active run of its workflow id', head}
+    return {'conflict', 'it is not the active run of its workflow id', header}
   end
   if redis.call('EXISTS', tag .. 'm:' .. ARGV[new], tag .. 'g:' .. ARGV[new]) > 0 then
-    return {'conflict', 'the run that it continues as exists', head}
+    return {'conflict', 'the run that it continues as exists', header}
   end
 end
 
@@ -99,21 +99,21 @@ if publications > 0 then
   s = redis.call('HMGET', meta, 'h', 'Y')
   streams = write_chunks(s[1] or run, 23 + 3 * sends, publications)
 end
-local position = string.sub(head, 26, 49)
+local position = string.sub(header, 26, 49)
 if frame ~= '' then
   position, n, bytes = ARGV[8] .. ARGV[10], n + 1, bytes + #frame
   redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
 end
-head = string.sub(head, 1, 25) .. position .. (ARGV[15] ~= '' and ARGV[15] or string.sub(head, 50, 50))
+header = string.sub(header, 1, 25) .. position .. (ARGV[15] ~= '' and ARGV[15] or string.sub(header, 50, 50))
   .. struct.pack('>BHI4I6', flags, ARGV[16] == 'p' and 0 or recoveries, n, bytes)
-head = with_flag(head, has_mail, unread > 0)
-head = with_flag(head, is_closing, ARGV[17] == 'c' and effect == '0')
+header = with_flag(header, has_unread, unread > 0)
+header = with_flag(header, is_closing, ARGV[17] == 'c' and effect == '0')
 if ARGV[16] ~= '' then
-  head = with_flag(head, is_exempt, ARGV[16] == '1')
+  header = with_flag(header, is_exempt, ARGV[16] == '1')
 end
-if frame ~= '' and flagged(head, is_watched) then
+if frame ~= '' and flagged(header, is_watched) then
   -- Part: watch
-  head = with_flag(head, is_watched, tell_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))
+  header = with_flag(header, is_watched, tell_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))
 end
 if consume > 0 then
   redis.call('LTRIM', KEYS[3], consume, -1)
@@ -121,14 +121,14 @@ end
 if sends > 0 then
   -- Part: clock outbox send
   send(run, 23, sends, clock(ARGV[1]), orders)
-  head = with_flag(head, has_rest, true)
+  header = with_flag(header, has_rest, true)
 end
 if publications > 0 then
   -- Part: publish
   publish(s[1] or run, streams, s[2])
 end
 if effect == '0' then
-  redis.call('HSET', meta, 'H', head)
+  redis.call('HSET', meta, 'H', header)
   if consume > 0 and unread == 0 then
     redis.pcall('HDEL', tag .. 'a:' .. redis.call('HGET', meta, 'p'), run)
   end
@@ -140,22 +140,22 @@ local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y')
 leave_owner(run, o[1])
 if effect == '1' then
   -- Part: park
-  park(run, head, o[2], ARGV[14])
+  park(run, header, o[2], ARGV[14])
   compact(run, bytes)
 elseif effect == '2' then
-  make_ready(run, head, o[2], o[3], order)
+  make_ready(run, header, o[2], o[3], order)
 elseif effect == '3' then
   -- Part: blocked blocker
   local sessions
-  sessions, head = note_blocker(run, head, o[1])
-  block(run, head, o[2], sessions)
+  sessions, header = add_blocker(run, header, o[1])
+  block(run, header, o[2], sessions)
 else
   -- Part: clock kept remembered end
   local now, written = clock(ARGV[1])
   local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then
     redis.call('DEL', KEYS[3])
-    retire(run, head, o[4], written, at, o[6])
+    retire(run, header, o[4], written, at, o[6])
     start_next(run, wid)
     if o[8] then
       redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')
@@ -163,7 +163,7 @@ else
   else
     -- Part: add continue
     local chain = o[7] or run
-    retire(run, head, o[4], written, at, o[6] or chain == run)
+    retire(run, header, o[4], written, at, o[6] or chain == run)
     continue_as(run, chain, wid, new, written, unread, o[8], order)
   end
   compact(run, bytes)

@@ -7,7 +7,7 @@
 --       workflow id as a key, or ''; policy for an active run; policy for a finished run;
 --       id of the cancel item; the cancel item; status of success; and two more for each
 --       item that the run is created with: its id and the item. A run with an owner has none
---       then the run, as add_run wants it; with items, its head says so
+--       then the run, as add_run wants it; with items, its header says so
 --
 -- Returns {'stale'}, {'created'}, {'owned'} if it is created and its owner has it,
 -- {'existing', run}, {'active', run}, {'refused', run, status}, {'later'} if nobody
@@ -20,18 +20,18 @@
 -- policies. One that is created owned is never ready: it takes neither a counter nor a wake.
 -- Most keys are built: few runs need them.
 --
--- Parts: tag clock head ready compact add lost
+-- Parts: tag clock header ready compact add lost
 
 local terms = tonumber(ARGV[2])
 local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''
-local run, route, frame, head, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
+local run, route, frame, header, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
 local owned, now, at = KEYS[3], clock(ARGV[1])
 if not plain and ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
   return {'stale'}
 end
 if redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0 then
   local there = owned and redis.call('HGET', KEYS[1], 'H')
-  return {there and string.sub(there, 9, 25) == string.sub(head, 9, 25) and 'owned' or 'created'}
+  return {there and string.sub(there, 9, 25) == string.sub(header, 9, 25) and 'owned' or 'created'}
 end
 local active = wid ~= '' and redis.call('HGET', tag .. 'u', wid)
 if active and ARGV[7] ~= '2' then
@@ -54,7 +54,7 @@ if owned then
   if not s[1] or s[2] then
     return {'expired'}
   end
-  add_run(first, at, head, string.sub(owned, #tag + 3))
+  add_run(first, at, header, string.sub(owned, #tag + 3))
   redis.call('SADD', owned, run)
   redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   if wid ~= '' then
@@ -76,7 +76,7 @@ if terms > 9 then
   end
 end
 if active then
-  add_run(first, at, moved(head, '5'), '')
+  add_run(first, at, moved(header, '5'), '')
   -- Part: item kept push
   local before = redis.call('LRANGE', tag .. 'q:' .. wid, 0, -1)
   table.insert(before, 1, active)
@@ -94,13 +94,13 @@ end
 if due > now then
   -- Part: park
   due = string.format('%.0f', due)
-  add_run(first, at, moved(head, '3'), due)
+  add_run(first, at, moved(header, '3'), due)
   redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   set_timer(run, route, due)
   compact(run, #frame)
 else
   -- Whoever wakes a route names it. What is claimed soon is compacted when it ends.
-  if enqueue(run, route, priority ~= '0' and priority, add_run(first, at, head)) then
+  if enqueue(run, route, priority ~= '0' and priority, add_run(first, at, header)) then
     redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   elseif redis.call('ZCOUNT', tag .. 'r:' .. route, '-inf', '+inf') > 128 then
     compact(run, #frame)

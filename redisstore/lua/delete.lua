@@ -11,14 +11,14 @@
 -- Atomic, because the metadata gets another name, and the indexes and the
 -- workflow id forget the run, in one action: no other script finds it then.
 --
--- Parts: tag head
+-- Parts: tag header
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h')
-local place = queue_state_of(m[1])
-if not place then
+local queue_state = queue_state_of(m[1])
+if not queue_state then
   return {redis.call('EXISTS', KEYS[2]) == 1 and 'ok' or 'unknown'}
 end
-if place ~= '6' then
+if queue_state ~= '6' then
   return {'not ended', string.byte(m[1], 50)}
 end
 local held = redis.call('ZSCORE', KEYS[6], ARGV[1])

@@ -16,7 +16,7 @@
 -- answers for the chain. What is lost is never taken for purged: the sender would give up
 -- while a repair is under way.
 --
--- Parts: tag clock head ready item kept push lost
+-- Parts: tag clock header ready item kept push lost
 
 local now, run = clock(ARGV[1]), ARGV[2]
 if ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
@@ -33,8 +33,8 @@ if m[3] and ARGV[6] ~= 'r' then
     return lost_error(last or run)
   end
 end
-local head, place = m[1], queue_state_of(m[1])
-if not place then
+local header, queue_state = m[1], queue_state_of(m[1])
+if not queue_state then
   local hidden = redis.call('HMGET', tag .. 'g:' .. run, 'H', 'h')
   if hidden[1] and redis.call('ZSCORE', tag .. 's:' .. (hidden[2] or run), ARGV[4]) then
     return {'accepted', run}
@@ -45,10 +45,10 @@ local chain = m[2] or run
 if redis.call('ZSCORE', tag .. 's:' .. chain, ARGV[4]) then
   return {'accepted', run}
 end
-if place == '6' then
-  return {'ended', run, string.byte(head, 50)}
+if queue_state == '6' then
+  return {'ended', run, string.byte(header, 50)}
 end
-if flagged(head, is_closing) then
+if flagged(header, is_closing) then
   return {'later'}
 end
 push(run, ARGV[4], ARGV[5], now, ARGV[7] == 'k')

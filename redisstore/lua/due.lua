@@ -8,6 +8,6 @@
 -- Atomic, because a run must leave the timers and become ready in one action.
 -- The keys of the runs are built: they are found here.
 --
--- Parts: tag intact clock head ready due
+-- Parts: tag intact clock header ready due
 
 return told({make_due(clock(ARGV[1]), tonumber(ARGV[2]))})

@@ -1,5 +1,5 @@
 -- Finish is Commit for how nearly all runs end: with a last frame, an empty inbox, no
--- workflow id, no notes, nothing to send or publish, nobody who follows its streams, and
+-- workflow id, no step data, nothing to send or publish, nobody who follows its streams, and
 -- nothing that holds the run back from being purged.
 -- It does that and nothing else; where a guard of Commit would refuse, or where there
 -- is more to do, it writes nothing, and Commit is asked.
@@ -12,7 +12,7 @@
 -- a run, and three times the arguments.
 --
 -- KEYS  1 metadata  2 log
--- ARGV  1 now  2 what the head must begin with: no workflow id, the fence and the position
+-- ARGV  1 now  2 what the header must begin with: no workflow id, the fence and the position
 --       3 what it begins with then, and the status  4 frame
 --       5 how long a run is kept at least  6 how long if it does not say
 --
@@ -28,12 +28,12 @@
 
 local meta, guard, frame = KEYS[1], ARGV[2], ARGV[4]
 local m = redis.call('HMGET', meta, 'H', 'p', 'a')
-local head = m[1]
-if not head or string.sub(head, 1, 49) ~= guard then
+local header = m[1]
+if not header or string.sub(header, 1, 49) ~= guard then
   return 0
 end
-local flags, _, n, bytes = struct.unpack('>BHI4I6', head, 51)
-if bit.band(flags, 53) ~= 0 then -- there is mail, more to be done at its end, it is closing, or it was incompatible with a session
+local flags, _, n, bytes = struct.unpack('>BHI4I6', header, 51)
+if bit.band(flags, 53) ~= 0 then -- there are unread items, more to be done at its end, it is closing, or it was incompatible with a session
   return 0
 end
 n, bytes = n + 1, bytes + #frame

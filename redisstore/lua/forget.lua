@@ -1,7 +1,7 @@
 -- Forget removes what is kept under the id of a run that does not exist.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run  3 log  4 seen items
---       5 later runs of each chain  6 inbox  7 notes  8 extra  9 audit
+--       5 later runs of each chain  6 inbox  7 step data  8 extra  9 audit
 --       10 and on: the sets that the run was seen in; then what there is of streams
 -- ARGV  1 run  2 how many sets  3 and on: what stands in them
 --

@@ -1,11 +1,11 @@
 -- Heartbeat renews the lease of a session.
 --
--- KEYS  1 the session  2 leases  3 its runs  4 its mail  5 timers  6 records of
+-- KEYS  1 the session  2 leases  3 its runs  4 its runs with unread items  5 timers  6 records of
 --       the outbox by when something is to be done for them  7 names of routes
 -- ARGV  1 now  2 session  3 how many runs that nobody serves to name at most
 --
 -- Returns {'expired', overwritten key, …} or {'ok', runs owned, next due time, when there is something to
--- do in the outbox, number of runs that nobody serves, those runs, run with mail, …}.
+-- do in the outbox, number of runs that nobody serves, those runs, run with unread items, …}.
 --
 -- Atomic, because a lease that is gone or being recovered must not be written: a
 -- heartbeat never creates one. A session of which a key was overwritten is over. The keys of
@@ -13,11 +13,11 @@
 --
 -- Parts: tag intact clock hear unserved
 
-local s, owned, mail = intact('HMGET', KEYS[1], 'i', 'r', 'l', 'k') or {}, intact('SCARD', KEYS[3]), intact('HKEYS', KEYS[4])
+local s, owned, unread = intact('HMGET', KEYS[1], 'i', 'r', 'l', 'k') or {}, intact('SCARD', KEYS[3]), intact('HKEYS', KEYS[4])
 if not s[1] or s[2] then
   return told({'expired'})
 end
-if not owned or not mail then
+if not owned or not unread then
   redis.call('HSET', KEYS[1], 'r', '1')
   return told({'expired'})
 end
@@ -29,7 +29,7 @@ local answer = {
   'ok', owned, redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2] or '',
   redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2] or '', #runs,
 }
-for _, more in ipairs({runs, mail}) do
+for _, more in ipairs({runs, unread}) do
   for _, run in ipairs(more) do
     answer[#answer + 1] = run
   end

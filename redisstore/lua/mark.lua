@@ -15,7 +15,7 @@
 -- it was read was moved on by somebody else, or by an earlier try. The keys of the
 -- senders are built: a mark is of no use but for its record.
 --
--- Parts: tag intact clock head ready item kept push remembered reschedule outbox lost
+-- Parts: tag intact clock header ready item kept push remembered reschedule outbox lost
 
 local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
 
@@ -49,8 +49,8 @@ local function tell(run, item)
   if not m or not m[1] and lost(run) then
     return false
   end
-  local id, place = item_id(item), queue_state_of(m[1])
-  if place and place ~= '6' and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id) then
+  local id, queue_state = item_id(item), queue_state_of(m[1])
+  if queue_state and queue_state ~= '6' and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id) then
     push(run, id, item, now)
   end
   return true

@@ -29,7 +29,7 @@ local function box(run)
   return boxes[run]
 end
 
--- free reports whether all earlier records of the pair are notes, or chosen, too.
+-- free reports whether all earlier records of the pair are settled, or chosen, too.
 local function free(run, order, to)
   for _, r in ipairs(box(run)) do
     if r[1] >= order then

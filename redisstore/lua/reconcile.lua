@@ -3,12 +3,12 @@
 -- KEYS  1 the session  2 its runs
 -- ARGV  none
 --
--- Returns {'expired'} or {'ok', run, head, …}.
+-- Returns {'expired'} or {'ok', run, header, …}.
 --
 -- Atomic, because the fences must be those under which the session owns the
 -- runs. The keys of the runs are built: they are found here.
 --
--- Parts: tag intact head
+-- Parts: tag intact header
 
 local s = redis.call('HMGET', KEYS[1], 'i', 'r')
 if not s[1] or s[2] then
@@ -16,10 +16,10 @@ if not s[1] or s[2] then
 end
 local answer = {'ok'}
 for _, run in ipairs(redis.call('SMEMBERS', KEYS[2])) do
-  local head = intact('HGET', tag .. 'm:' .. run, 'H')
-  if queue_state_of(head) == '2' then
+  local header = intact('HGET', tag .. 'm:' .. run, 'H')
+  if queue_state_of(header) == '2' then
     table.insert(answer, run)
-    table.insert(answer, head)
+    table.insert(answer, header)
   end
 end
 return answer

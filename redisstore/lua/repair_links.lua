@@ -14,7 +14,7 @@
 -- Atomic, because of any number of repairs one may be made, and a run that has ended
 -- must be held back from its purge as soon as it has a record.
 --
--- Parts: tag intact clock head trail kept remembered reschedule outbox records send
+-- Parts: tag intact clock header trail kept remembered reschedule outbox records send
 
 local run = ARGV[2]
 local removes, writes, confirms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])

@@ -11,7 +11,7 @@
 -- Atomic, because a workflow id decides who may start, and of any number of repairs
 -- one may be made.
 --
--- Parts: tag intact clock head trail
+-- Parts: tag intact clock header trail
 
 local wid, seen = ARGV[2], tonumber(ARGV[5])
 if (redis.call('HGET', KEYS[1], wid) or '') ~= ARGV[3] or (redis.call('HGET', KEYS[2], wid) or '') ~= ARGV[4] then

@@ -1,26 +1,26 @@
--- RepairRun writes what is kept of a run again, and puts the run into its place, if
+-- RepairRun writes what is kept of a run again, and puts the run into its queue state, if
 -- its metadata is what was seen.
 --
--- KEYS  1 metadata  2 metadata of a hidden run  3 inbox  4 notes  5 extra
+-- KEYS  1 metadata  2 metadata of a hidden run  3 inbox  4 step data  5 extra
 --       6 seen items  7 routes  8 open runs  9 done runs
 --       10 done runs that are held back
 --       11 and on: the sets that the run was seen in
--- ARGV  1 now  2 run  3 place  4 route  5 name of the route  6 priority
+-- ARGV  1 now  2 run  3 queue state  4 route  5 name of the route  6 priority
 --       7 due  8 when it may be purged  9 'h': it is hidden  10 extra, or ''
 --       11 reason  12 by whom  13 its owner
 --       14 to 19 how many of each follow: fields of the metadata as it was seen,
---       fields to be written, sets, items to remember, notes, items to drop;
+--       fields to be written, sets, items to remember, step data, items to drop;
 --       all but sets (members) in pairs
 --
 -- Returns {'ok'} or {'moved'}.
 --
--- Atomic, because a run that others look for must be in one place, and of any
+-- Atomic, because a run that others look for must be in one queue state, and of any
 -- number of repairs one may be made: the metadata is compared, field by field, and
 -- is another one afterwards.
 --
--- Parts: tag intact clock head ready park expel trail kept remembered reschedule
+-- Parts: tag intact clock header ready park expel trail kept remembered reschedule
 
-local meta, run, place, route = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
+local meta, run, queue_state, route = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
 local at = 20
 local function pairs_of(n)
   local all = {}
@@ -33,7 +33,7 @@ end
 local seen, fields = pairs_of(tonumber(ARGV[14])), pairs_of(tonumber(ARGV[15]))
 local members, sets = at, tonumber(ARGV[16])
 at = at + sets
-local remember, notes, drop = pairs_of(tonumber(ARGV[17])), pairs_of(tonumber(ARGV[18])), pairs_of(tonumber(ARGV[19]))
+local remember, data, drop = pairs_of(tonumber(ARGV[17])), pairs_of(tonumber(ARGV[18])), pairs_of(tonumber(ARGV[19]))
 
 local there = {}
 local raw = redis.call('HGETALL', meta)
@@ -88,9 +88,9 @@ if #drop > 0 then
 end
 
 local created = redis.call('HGET', meta, 'a')
-local head = with_flag(redis.call('HGET', meta, 'H'), has_mail, place ~= '6' and redis.call('EXISTS', KEYS[3]) == 1)
-redis.call('HSET', meta, 'H', head)
-if place == '6' then
+local header = with_flag(redis.call('HGET', meta, 'H'), has_unread, queue_state ~= '6' and redis.call('EXISTS', KEYS[3]) == 1)
+redis.call('HSET', meta, 'H', header)
+if queue_state == '6' then
   redis.call('DEL', KEYS[3], KEYS[4])
   redis.call('ZADD', KEYS[10], ARGV[8], run)
   reschedule(run)
@@ -99,25 +99,25 @@ if place == '6' then
   end
 else
   redis.call('ZADD', KEYS[8], created, run)
-  for _, note in ipairs(notes) do
-    redis.call('HSET', KEYS[4], note[1], note[2])
+  for _, one in ipairs(data) do
+    redis.call('HSET', KEYS[4], one[1], one[2])
   end
   for name, till in pairs(watched) do
     redis.call('HSET', meta, name, till)
   end
 end
-if place == '1' then
-  make_ready(run, head, route, ARGV[6])
-elseif place == '2' then
+if queue_state == '1' then
+  make_ready(run, header, route, ARGV[6])
+elseif queue_state == '2' then
   local owner = redis.call('HGET', meta, 'p')
   redis.call('SADD', tag .. 'o:' .. owner, run)
-  if flagged(head, has_mail) then
+  if flagged(header, has_unread) then
     redis.call('HSET', tag .. 'a:' .. owner, run, 1)
     redis.call('PUBLISH', tag .. 'mail:' .. owner, '')
   end
-elseif place == '3' then
-  park(run, head, route, ARGV[7])
-elseif place == '4' then
+elseif queue_state == '3' then
+  park(run, header, route, ARGV[7])
+elseif queue_state == '4' then
   redis.call('ZADD', tag .. 'b:' .. route, 0, ' ' .. run)
   redis.call('PUBLISH', tag .. 'hint', 'b' .. route)
 end

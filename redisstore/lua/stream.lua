@@ -7,30 +7,30 @@
 -- Returns {chain, first chunk that is kept, last chunk, bytes of the longest, 1 if it
 -- is closed, 1 if the chain has ended}, {''} if there is no such run.
 --
--- Atomic, because no chunk may come between looking and being noted. The note stands
+-- Atomic, because no chunk may come between looking and being recorded. The record stands
 -- with the last run of the chain, the only one that can write and whose end is that of
 -- the chain; it is found here. It is a time of the server, ten minutes from now: what
 -- is published is told until then.
 --
--- Parts: tag head stream
+-- Parts: tag header stream
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'h', 'N', 'Y')
-local head, place = m[1], queue_state_of(m[1])
-if not place then
+local header, queue_state = m[1], queue_state_of(m[1])
+if not queue_state then
   return {''}
 end
 local chain, meta, noted = m[2] or ARGV[1], KEYS[1], m[4]
-if place == '6' and m[3] then
+if queue_state == '6' and m[3] then
   meta = tag .. 'm:' .. (redis.call('HGET', tag .. 'T', chain) or '')
-  local tip = redis.call('HMGET', meta, 'H', 'Y')
-  head, place, noted = tip[1], queue_state_of(tip[1]) or '6', tip[2]
+  local latest = redis.call('HMGET', meta, 'H', 'Y')
+  header, queue_state, noted = latest[1], queue_state_of(latest[1]) or '6', latest[2]
 end
-local ended = place == '6'
+local ended = queue_state == '6'
 local first, last, longest, closed = stream_at(chain, ARGV[2])
 if not ended and closed ~= '1' and ARGV[3] == string.format('%.0f', last or 0) then
   local now = tonumber(redis.call('TIME')[1])
   if tonumber(noted or 0) < now + 300 then
-    redis.call('HSET', meta, 'H', with_flag(head, has_rest, true), 'Y', now + 600)
+    redis.call('HSET', meta, 'H', with_flag(header, has_rest, true), 'Y', now + 600)
   end
 end
 return {chain, first or 1, last or 0, longest or 0, closed == '1' and 1 or 0, ended and 1 or 0}

@@ -6,19 +6,19 @@
 -- Returns {the number of frames, 1 if the run has ended}, {-1} if there is no
 -- such run.
 --
--- Atomic, because no frame may come between looking and being noted. The note is
+-- Atomic, because no frame may come between looking and being recorded. The record is
 -- a time of the server, ten minutes from now: commits publish until then.
 --
--- Parts: head
+-- Parts: header
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'y')
-local head, place = m[1], queue_state_of(m[1])
-if not place then
+local header, queue_state = m[1], queue_state_of(m[1])
+if not queue_state then
   return {-1}
 end
-local n, now = struct.unpack('>I4', head, 54), tonumber(redis.call('TIME')[1])
-local ended = place == '6'
-if n <= tonumber(ARGV[1]) and not ended and (not flagged(head, is_watched) or tonumber(m[2] or 0) < now + 300) then
-  redis.call('HSET', KEYS[1], 'H', with_flag(head, is_watched, true), 'y', now + 600)
+local n, now = struct.unpack('>I4', header, 54), tonumber(redis.call('TIME')[1])
+local ended = queue_state == '6'
+if n <= tonumber(ARGV[1]) and not ended and (not flagged(header, is_watched) or tonumber(m[2] or 0) < now + 300) then
+  redis.call('HSET', KEYS[1], 'H', with_flag(header, is_watched, true), 'y', now + 600)
 end
 return {n, ended and 1 or 0}

@@ -37,7 +37,7 @@ func (h *dueHeap) Pop() any {
 // schedule notes that o is due at o.Due, if it is due at all. Stale entries are
 // swept out once they are the most, so that waits that ended long before they
 // were due do not add up.
-func (f *Fold) schedule(o *Open) {
+func (f *LogState) schedule(o *Open) {
 	if o.Due.IsZero() {
 		return
 	}
@@ -56,7 +56,7 @@ func (f *Fold) schedule(o *Open) {
 
 // nextDue returns the entity that is due first, or nil. Nothing is due in a run
 // that has ended or is paused.
-func (f *Fold) nextDue() *Open {
+func (f *LogState) nextDue() *Open {
 	if f.Run.Terminal() || f.Paused {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (f *Fold) nextDue() *Open {
 // time if nothing is, while the run is paused, and once it has ended. A run that
 // is held is due when its time to be released is up, a delayed one at the time of its
 // start.
-func (f *Fold) Due() time.Time {
+func (f *LogState) Due() time.Time {
 	if f.Held() {
 		return Instant(f.CreatedAt.Add(f.Spec.Hold))
 	}
@@ -89,7 +89,7 @@ func (f *Fold) Due() time.Time {
 
 // DueBy returns the open entities that are due at t or before, in the order of
 // their due times and then of their creation.
-func (f *Fold) DueBy(t time.Time) []*Open {
+func (f *LogState) DueBy(t time.Time) []*Open {
 	var due []*Open
 	for o := f.nextDue(); o != nil && !o.Due.After(t); o = f.nextDue() {
 		if n := len(due); n == 0 || due[n-1] != o { // it may have become due at the same time twice

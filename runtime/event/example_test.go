@@ -7,15 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// A fold is the state that a log tells.
-func ExampleFold() {
+// The state of a run follows from its log.
+func ExampleLogState() {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	log := []event.Event{
 		{Seq: 1, Type: event.RunCreated, Time: now, Spec: &event.Spec{Workflow: "orders.fulfil"}},
 		{Seq: 2, Type: event.RunStarted, Time: now},
 		{Seq: 3, Type: event.WaitCreated, Time: now, Ref: 3, Since: now, Wait: event.WaitSleep, Due: now.Add(time.Hour)},
 	}
-	var f event.Fold
+	var f event.LogState
 	for i := range log {
 		if err := f.Apply(&log[i]); err != nil {
 			fmt.Println(err)

@@ -77,11 +77,11 @@ func FuzzDecodeFrame(f *testing.F) {
 		if diff := cmp.Diff(got, reread); diff != "" {
 			t.Fatalf("frame changed (-first +second):\n%s", diff)
 		}
-		fold := event.Fold{}
+		state := event.LogState{}
 		for i := range got.Events {
-			_ = fold.Apply(&got.Events[i]) // refuses most; must not panic
+			_ = state.Apply(&got.Events[i]) // refuses most; must not panic
 		}
-		_, _ = fold.Status(), fold.Due()
+		_, _ = state.Status(), state.Due()
 	})
 }
 

@@ -151,7 +151,7 @@ func TestGolden_EveryFileIsChecked(t *testing.T) {
 	}
 }
 
-func TestGolden_LogsFoldToTheirStatus(t *testing.T) {
+func TestGolden_LogsLeadToTheirStatus(t *testing.T) {
 	want := map[string]event.Status{
 		"log_completed":  event.StatusCompleted,
 		"log_failed":     event.StatusFailed,
@@ -166,20 +166,20 @@ func TestGolden_LogsFoldToTheirStatus(t *testing.T) {
 		if !strings.HasPrefix(name, "log_") {
 			continue
 		}
-		var fold event.Fold
+		var state event.LogState
 		for _, record := range readGolden(t, name) {
 			f, err := event.DecodeFrame(record)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for i := range f.Events {
-				if err := fold.Apply(&f.Events[i]); err != nil {
+				if err := state.Apply(&f.Events[i]); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
 		}
-		if got := fold.Status(); got != want[name] {
-			t.Errorf("%s folds to %q, want %q", name, got, want[name])
+		if got := state.Status(); got != want[name] {
+			t.Errorf("%s leads to %q, want %q", name, got, want[name])
 		}
 	}
 }

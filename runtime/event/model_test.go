@@ -12,7 +12,7 @@ import (
 )
 
 // entityOf retells the life of entity ref by reading the whole log, which is
-// what a fold must agree with without reading it again.
+// what a state must agree with without reading it again.
 func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 	for _, e := range log {
 		switch {
@@ -90,10 +90,10 @@ func drawNext(t *rapid.T, log []event.Event) event.Event {
 	return e
 }
 
-func TestFold_AgreesWithReadingTheWholeLog(t *testing.T) {
+func TestLogState_AgreesWithReadingTheWholeLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := numbered(event.Event{Type: event.RunCreated}, event.Event{Type: event.RunStarted})
-		f := &event.Fold{}
+		f := &event.LogState{}
 		for i := range log {
 			if err := f.Apply(&log[i]); err != nil {
 				t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 func TestEV4_RetryingKeepsTheStepOpenAndFailedEndsIt(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	due := at.Add(time.Minute)
-	var f event.Fold
+	var f event.LogState
 	for i, e := range []event.Event{
 		{Type: event.RunCreated, Spec: &event.Spec{}},
 		{Type: event.RunStarted},

@@ -33,7 +33,7 @@ func (s Status) Terminal() bool {
 
 // Status returns the status of a run with this log. That a run is blocked is a
 // fact beside the log; see the store.
-func (f *Fold) Status() Status {
+func (f *LogState) Status() Status {
 	switch f.Run {
 	case StateNone:
 		return StatusPending

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-func TestFold_StatusIsWhatARunWaitsFor(t *testing.T) {
+func TestLogState_StatusIsWhatARunWaitsFor(t *testing.T) {
 	created := event.Event{Type: event.RunCreated}
 	held := event.Event{Type: event.RunCreated, Spec: &event.Spec{Hold: time.Minute}}
 	started := event.Event{Type: event.RunStarted}
@@ -56,7 +56,7 @@ func TestFold_StatusIsWhatARunWaitsFor(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := fold(t, tt.log)
+			f := stateOf(t, tt.log)
 			if got := f.Status(); got != tt.want {
 				t.Errorf("status is %q, want %q", got, tt.want)
 			}

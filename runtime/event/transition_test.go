@@ -156,7 +156,7 @@ func TestTransitionError_ReadsAsASentence(t *testing.T) {
 		"run is cancelled, which is final: message_received cannot follow":     {done, event.Event{Seq: 3, Type: event.MessageReceived}},
 	}
 	for want, tt := range tests {
-		if err := fold(t, tt.log).Apply(&tt.next); err == nil || err.Error() != want {
+		if err := stateOf(t, tt.log).Apply(&tt.next); err == nil || err.Error() != want {
 			t.Errorf("error is %q, want %q", err, want)
 		}
 	}
@@ -256,9 +256,9 @@ func logTo(kind event.Entity, state event.State) (log []event.Event, ref uint64,
 	return numbered(log...), ref, ok
 }
 
-func fold(t *testing.T, log []event.Event) *event.Fold {
+func stateOf(t *testing.T, log []event.Event) *event.LogState {
 	t.Helper()
-	f := &event.Fold{}
+	f := &event.LogState{}
 	for i := range log {
 		if err := f.Apply(&log[i]); err != nil {
 			t.Fatalf("apply event %d of the test's own log: %v", i+1, err)
@@ -267,11 +267,11 @@ func fold(t *testing.T, log []event.Event) *event.Fold {
 	return f
 }
 
-func diffFolds(want, got *event.Fold) string {
+func diffStates(want, got *event.LogState) string {
 	return cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true }))
 }
 
-func TestEV3_FoldRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
+func TestEV3_StateRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
 	for _, kind := range []event.Entity{event.EntityRun, event.EntityStep, event.EntityWait, event.EntityHook, event.EntitySend, event.EntityChild} {
 		for _, from := range allStates() {
 			log, ref, ok := logTo(kind, from)
@@ -283,7 +283,7 @@ func TestEV3_FoldRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
 					continue // about something else, or of something new
 				}
 				t.Run(fmt.Sprintf("%s/%s/%s", kind, from, by), func(t *testing.T) {
-					f := fold(t, log)
+					f := stateOf(t, log)
 					err := f.Apply(&event.Event{Seq: f.Seq + 1, Type: by, Time: at(0), Ref: ref})
 					if want, ok := legalNext(from, by); ok {
 						if err != nil {
@@ -303,8 +303,8 @@ func TestEV3_FoldRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
 					if errors.As(err, &te) && (te.Seq != f.Seq+1 || te.Ref != ref || te.Entity != kind) {
 						t.Errorf("error is about a %s, event %d and entity %d; want %s, %d, %d", te.Entity, te.Seq, te.Ref, kind, f.Seq+1, ref)
 					}
-					if diff := diffFolds(fold(t, log), f); diff != "" {
-						t.Errorf("a refused event changed the fold (-before +after):\n%s", diff)
+					if diff := diffStates(stateOf(t, log), f); diff != "" {
+						t.Errorf("a refused event changed the state (-before +after):\n%s", diff)
 					}
 				})
 			}
@@ -312,26 +312,26 @@ func TestEV3_FoldRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
 	}
 }
 
-func TestFold_LetsNothingFollowTheEndOfARun(t *testing.T) {
+func TestLogState_LetsNothingFollowTheEndOfARun(t *testing.T) {
 	for _, end := range []event.State{event.StateCompleted, event.StateFailed, event.StateCanceled, event.StateContinued} {
 		log, _, _ := logTo(event.EntityRun, end)
 		for _, by := range event.Types() {
 			t.Run(fmt.Sprintf("%s/%s", end, by), func(t *testing.T) {
-				f := fold(t, log)
+				f := stateOf(t, log)
 				err := f.Apply(&event.Event{Seq: f.Seq + 1, Type: by, Ref: 1})
 				checkRefusal(t, err, end, by)
 				if !strings.Contains(err.Error(), "which is final") {
 					t.Errorf("error %q does not say that the run has ended", err)
 				}
-				if diff := diffFolds(fold(t, log), f); diff != "" {
-					t.Errorf("a refused event changed the fold (-before +after):\n%s", diff)
+				if diff := diffStates(stateOf(t, log), f); diff != "" {
+					t.Errorf("a refused event changed the state (-before +after):\n%s", diff)
 				}
 			})
 		}
 	}
 }
 
-func TestFold_RefusesEventsAboutAnEntityOfAnotherKind(t *testing.T) {
+func TestLogState_RefusesEventsAboutAnEntityOfAnotherKind(t *testing.T) {
 	kinds := []event.Entity{event.EntityStep, event.EntityWait, event.EntityHook, event.EntitySend, event.EntityChild}
 	for _, kind := range kinds {
 		for _, from := range allStates() {
@@ -343,14 +343,14 @@ func TestFold_RefusesEventsAboutAnEntityOfAnotherKind(t *testing.T) {
 				if by.Creates() || by.Entity() == kind || by.Entity() == event.EntityRun || by.Entity() == event.EntityNone {
 					continue
 				}
-				f := fold(t, log)
+				f := stateOf(t, log)
 				err := f.Apply(&event.Event{Seq: f.Seq + 1, Type: by, Ref: ref})
 				var te *event.TransitionError
 				if !errors.Is(err, event.ErrCorrupt) && !errors.As(err, &te) {
 					t.Errorf("%s about a %s that is %s: %v, want a refusal", by, kind, from, err)
 				}
-				if diff := diffFolds(fold(t, log), f); diff != "" {
-					t.Errorf("a refused %s changed the fold (-before +after):\n%s", by, diff)
+				if diff := diffStates(stateOf(t, log), f); diff != "" {
+					t.Errorf("a refused %s changed the state (-before +after):\n%s", by, diff)
 				}
 			}
 		}

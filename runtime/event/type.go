@@ -234,7 +234,7 @@ func Types() []Type {
 	return all
 }
 
-// table is types by number, because the decoder and the fold ask for each event.
+// table is types by number, because the decoder and the state ask for each event.
 var table = func() (t [256]typeInfo) {
 	for typ, info := range types {
 		t[typ] = info

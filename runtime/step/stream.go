@@ -32,7 +32,7 @@ func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("write to stream %s: %w", name, err)
 	}
-	err = a.Pen.Write(ctx, name, data, keep)
+	err = a.Streams.Write(ctx, name, data, keep)
 	if _, payload := errors.AsType[*workflow.PayloadError](err); err == nil || payload {
 		return err // which names the stream
 	}
@@ -50,7 +50,7 @@ func Close[T any](ctx context.Context, s workflow.Stream[T]) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("close stream %s: %w", name, err)
 	}
-	if err := a.Pen.Close(name); err != nil {
+	if err := a.Streams.Close(name); err != nil {
 		return fmt.Errorf("close stream %s: %w", name, err)
 	}
 	return nil

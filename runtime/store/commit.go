@@ -89,11 +89,11 @@ func (e Exempt) After(was, progress bool) bool {
 type Committed struct {
 	// N is the number of frames of the log after the commit.
 	N uint64
-	// Mail says that the inbox is not empty (only for a run that is owned under
+	// Unread says that the inbox is not empty (only for a run that is owned under
 	// the fence of the commit afterwards).
-	Mail bool
+	Unread bool
 	// Err is nil (the commit is durable, now or by an earlier try of the same
-	// commit), ErrFenced, ErrMail (park and finish: the inbox holds more than is
+	// commit), ErrFenced, ErrUnread (park and finish: the inbox holds more than is
 	// consumed; continue: it holds more of ScopeRun), a *ConflictError or a
 	// *WorkflowIDMismatchError. Unless it is nil nothing was written by this
 	// call. The same holds for a *DamagedError and a *TooLargeError; but if

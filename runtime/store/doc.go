@@ -3,7 +3,7 @@
 //
 // A store keeps one append-only log of frames per run, an inbox of the items that others
 // sent to the run, and the right to write to it: a run is ready, owned by one worker
-// session, parked until something happens, blocked, lined (queued after another
+// session, parked until something happens, blocked, queued (after another
 // run of the same workflow id), or ended. Frames and inbox items are bytes to a
 // store. It never decodes them, and no operation needs it to build one.
 //
@@ -44,11 +44,11 @@
 //	W3  the same commit sent again is applied once
 //	W4  fenced does not mean "not applied"
 //	W5  a session is dead only if it was silent for a TTL while others were heard
-//	K1  ready is a set; claim takes by place
+//	K1  ready is a set; claim takes by queue state
 //	K2  make ready, then wake, in one action; one wake per route
 //	K3  an operation that sets an earlier due time wakes the route
-//	B1  a block notes the session that could not replay the run, until that is over
-//	B2  no claim gives a run to a session with the fingerprint of one that it notes
+//	B1  a block names the session that could not replay the run, until that is over
+//	B2  no claim gives a run to a session with the fingerprint of a blocker
 //	B3  a block notifies every Wait for the route
 //	U1  heartbeats name, in turns, ready runs that no session with a lasting lease serves
 //	O1  the messages of one run to another are delivered in order, and take effect once
@@ -92,15 +92,14 @@
 // # Blocked runs
 //
 // A run is blocked by the session whose code could not replay it, and by every claim
-// that would give it to a session with the same code. It notes the sessions that have
-// blocked it, at most one of each fingerprint that lives, and keeps them wherever it
-// goes until it ends: a session with other code takes it on, and when it is ready again
-// the first does not load it again. A note means nothing once its session is over, is
+// that would give it to a session with the same code. It remembers its blockers: the
+// sessions that have blocked it, at most one of each fingerprint that lives, until it ends: a session with other code takes it on, and when it is ready again
+// the first does not load it again. A blocker means nothing once that session is over, is
 // being recovered, or, after a loss of data, is not known. So each build tries a run
 // once as long as the session that tried it lives, however many workers and builds there
 // are: nothing goes in circles; and a session that ends, because it was replaced, or
 // restarted with what was missing, gives its build another try. A repair of the run
-// forgets all notes: the log may be another one.
+// forgets all blockers: the log may be another one.
 //
 // The store need not find a session that can continue the run. A block wakes every Wait for
 // its route, and each of them claims, once, in the one partition. A session that did not
@@ -121,10 +120,10 @@
 //
 // # Ready and ended
 //
-// "Make ready" always means, in one action: the place is ready, due time and
+// "Make ready" always means, in one action: the queue state is ready, due time and
 // timer are removed, the run is in the ready set of its route, the wake of the
 // route is set if it is empty, and waiting workers are told. "End" means: the
-// place is ended; owner, token, due, inbox, ready, timer, owned and mail
+// queue state is ended; owner, token, due, inbox, ready, timer, owned and unread
 // entries are gone; and the workflow id is handed to the head of its line,
 // which is made ready, or is free. Continue differs from end only in this: the
 // workflow id goes to the new run, and its line stays. What is left of the run,

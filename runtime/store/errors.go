@@ -17,9 +17,9 @@ var (
 	// ErrFenced: the claim is lost; another worker may own the run. It does not
 	// say whether an earlier try of the same commit was applied.
 	ErrFenced = errors.New("claim lost: the run is no longer owned by this worker")
-	// ErrMail: the run cannot be parked or ended, because items have arrived
+	// ErrUnread: the run cannot be parked or ended, because items have arrived
 	// that it has not seen.
-	ErrMail = errors.New("inbox holds items that the commit does not consume")
+	ErrUnread = errors.New("inbox holds items that the commit does not consume")
 	// ErrExpired: the session is over.
 	ErrExpired = errors.New("session expired: its runs may belong to others")
 	// ErrOwned: the run is being worked on.
@@ -55,7 +55,7 @@ func Unknown(err error) bool {
 		return false
 	}
 	for _, answer := range []error{
-		ErrClosed, ErrRunNotFound, ErrFenced, ErrMail, ErrExpired, ErrOwned, ErrNotClaimable, ErrLater, ErrStale, ErrStreamClosed, ErrForeign,
+		ErrClosed, ErrRunNotFound, ErrFenced, ErrUnread, ErrExpired, ErrOwned, ErrNotClaimable, ErrLater, ErrStale, ErrStreamClosed, ErrForeign,
 	} {
 		if errors.Is(err, answer) {
 			return false

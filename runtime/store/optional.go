@@ -119,7 +119,7 @@ type Snapshot struct {
 	Kept map[event.RunID][]event.ItemID
 	// Streams is by chain, then by name. Chains without any are absent.
 	Streams map[event.RunID]map[string]StreamState
-	// Outbox holds all records and notes; those of one sender are in the order in
+	// Outbox holds all records; those of one sender are in the order in
 	// which they were written. Deadline is zero.
 	Outbox []Outgoing
 	// Ready lists the ready runs of each route in the order in which they would
@@ -128,7 +128,7 @@ type Snapshot struct {
 	Timers map[event.RunID]time.Time
 	Leases map[SessionID]Lease
 	Owned  map[SessionID][]event.RunID // sorted
-	Mail   map[SessionID][]event.RunID // sorted
+	Unread map[SessionID][]event.RunID // sorted
 	Wakes  map[Route]bool              // only those that are set
 	// Purges has for each run that has ended when it may be purged. Of runs that
 	// something holds back (see Purger) it may have none.
@@ -166,15 +166,15 @@ type DamageTeller interface {
 	Damage() []*DamagedError
 }
 
-// Noter is a store that keeps data of a step for its next attempt, such
-// as the details of its last heartbeat. Notes are no part of the log: they are
-// written beside it, under the fence of the run, and end with the run.
-type Noter interface {
-	// SetNote stores body under a key, replacing what was there. ErrFenced: the
+// StepDataStore is a store that keeps data of a step for its next attempt, such
+// as the details of its last heartbeat. It is no part of the log: it is
+// written beside it, under the fence of the run, and ends with the run.
+type StepDataStore interface {
+	// SetStepData stores body under a key, replacing what was there. ErrFenced: the
 	// run is not owned under this fence; nothing was written. If progress is set, a
 	// body that is not the one that was there says that the run got further, as
 	// Commit.Progress does: its recoveries are forgotten, in the same action.
-	SetNote(ctx context.Context, run event.RunID, fence Fence, key string, body []byte, progress bool) error
-	// Notes returns the notes of a run, which may be none.
-	Notes(ctx context.Context, run event.RunID) (map[string][]byte, error)
+	SetStepData(ctx context.Context, run event.RunID, fence Fence, key string, body []byte, progress bool) error
+	// StepData returns the data of a run, which may be none.
+	StepData(ctx context.Context, run event.RunID) (map[string][]byte, error)
 }

@@ -17,7 +17,7 @@ import (
 //	          and receiver
 //	answered  the receiver has answered; Horizon later it is sent once more, in
 //	          case that a failover of the receiver has lost what it had accepted
-//	note      the receiver still had it; Horizon later it is told, by Confirm,
+//	settled   the receiver still had it; Horizon later it is told, by Confirm,
 //	          that it may forget that it has seen it
 type Outbox interface {
 	// Outbox returns up to limit records of a partition that are due now, in the
@@ -26,11 +26,11 @@ type Outbox interface {
 	// out before the limit, but not all; which ones is its choice as far as the order
 	// of pairs allows.
 	//
-	// A fresh record is due at once, an answered one and a note Horizon after they
+	// A fresh record is due at once, an answered one and a settled one Horizon after they
 	// got into their phase. Records of one sender and
 	// receiver are delivered in order: no fresh record is returned before an
 	// earlier fresh one of its pair, and an answered one only if all earlier ones of
-	// its pair are notes, or are returned, too.
+	// its pair are settled, or are returned, too.
 	Outbox(ctx context.Context, partition, limit int) (records []Outgoing, next time.Time, err error)
 	// Mark moves records to their next phase. Each is judged by itself, and nothing
 	// happens to a record that is missing, or no longer in the phase in which it was
@@ -75,7 +75,7 @@ type Phase uint8
 const (
 	PhaseFresh    Phase = 1
 	PhaseAnswered Phase = 2
-	PhaseNote     Phase = 3
+	PhaseSettled  Phase = 3
 )
 
 // String returns the phase's name.
@@ -85,14 +85,14 @@ func (p Phase) String() string {
 		return "fresh"
 	case PhaseAnswered:
 		return "answered"
-	case PhaseNote:
-		return "note"
+	case PhaseSettled:
+		return "settled"
 	}
 	return "gone"
 }
 
 // Mark moves one record of an outbox on: a fresh one becomes answered, an
-// answered one becomes a note, a note is removed.
+// answered one becomes settled, a settled one is removed.
 type Mark struct {
 	From  event.RunID
 	ID    event.ItemID
@@ -107,7 +107,7 @@ type Mark struct {
 	// of the same sender and receiver, in whatever phase, the record that this mark is
 	// about, and all earlier ones of the pair that are answered, become fresh
 	// again, and the Refusal is not pushed: a failover has lost the receiver, and
-	// what created it goes first again. What is fresh stays as it is. About a note
+	// what created it goes first again. What is fresh stays as it is. About a settled record
 	// it says nothing: that is removed.
 	//
 	// A worker must not set it again for a pair for which it has just set it: a

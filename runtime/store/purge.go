@@ -33,7 +33,7 @@ type Purger interface {
 	// confirmed, it has no record in the outbox, in whatever phase, and if it is the
 	// first run of a chain, no later run of that is kept: the chain is known by it.
 	// Until then it does not count as due; when the last of that falls away, it
-	// does. One action removes its log, metadata, inbox, notes, tags, audit entries
+	// does. One action removes its log, metadata, inbox, step data, tags, audit entries
 	// and all index entries, what its workflow id remembers if that is this run, and
 	// with the first run of a chain what the chain has accepted.
 	//

@@ -33,7 +33,7 @@ const (
 	// ReasonRetryAfterFailure: a failed step waited for its next attempt, and no
 	// timer would have woken the run.
 	ReasonRetryAfterFailure Reason = "retry_after_failure"
-	// ReasonWrongRecord: the run was in the right place, but its metadata, or the index
+	// ReasonWrongRecord: the queue state was right, but its metadata, or the index
 	// entries that lead to it, did not agree with its log.
 	ReasonWrongRecord Reason = "wrong_record"
 	// ReasonDamagedLog: its log cannot be read to its end. The run was blocked.
@@ -68,7 +68,7 @@ type Scan interface {
 	Defects() []Defect
 
 	// RepairRun makes the metadata of a run equal to the request: it removes the
-	// run from the indexes of all places, writes its record, and adds it to its place
+	// run from the indexes of all queue states, writes its record, and adds it to that of its queue state
 	// and to every index of runs. It writes an entry into the audit trail.
 	RepairRun(ctx context.Context, m RunRepair) (bool, error)
 	// RepairLinks changes the relations of a run to others. It acts only if all records
@@ -100,9 +100,9 @@ type Defect struct {
 
 // RunRepair describes the state of a run after its repair.
 type RunRepair struct {
-	// Record is the whole metadata. Token, Owner and EndedAt count only for the place
+	// Record is the whole metadata. Token, Owner and EndedAt count only for the queue state
 	// that has them; QueueState must not be zero. An owned run can only stay with its owner,
-	// under its fence. A lined run is put into its line by RepairName, which also
+	// under its fence. A queued run is put into its line by RepairName, which also
 	// takes it out. The sessions that could not replay the run are forgotten: each may
 	// try it again.
 	Record Record
@@ -113,8 +113,8 @@ type RunRepair struct {
 	// Drop removes items from the inbox, by their positions in the scan in
 	// rising order. A run that has ended loses all of them.
 	Drop []int
-	// Notes are added to those of the run, unless it has ended.
-	Notes map[string][]byte
+	// StepData is added to that of the run, unless it has ended.
+	StepData map[string][]byte
 
 	Reason Reason
 	By     SessionID // who repairs

@@ -69,7 +69,7 @@ type Store interface {
 	// their order: the run exists (else ErrFenced); the frame is the last of the
 	// log already (then it is applied, and nothing more is asked); the fence
 	// (ErrFenced); the workflow id; Prev and First, then Consume (a
-	// *ConflictError); the inbox for park, finish and continue (ErrMail); for
+	// *ConflictError); the inbox for park, finish and continue (ErrUnread); for
 	// continue, that the run is the active one of its workflow id, and that the
 	// new run does not exist (a *ConflictError).
 	Commit(ctx context.Context, commits []Commit) ([]Committed, error)
@@ -114,10 +114,10 @@ type Store interface {
 	Close() error
 }
 
-// QueueState is the queue state of a run. A run is in exactly one place.
+// QueueState is the queue state of a run. A run is in exactly one.
 type QueueState uint8
 
-// The places.
+// The queue states.
 const (
 	StateReady   QueueState = 1 // waits for a worker
 	StateOwned   QueueState = 2 // a session works on it
@@ -127,7 +127,7 @@ const (
 	StateEnded   QueueState = 6
 )
 
-// String returns the place's name.
+// String returns its name.
 func (p QueueState) String() string {
 	switch p {
 	case StateReady:
@@ -139,7 +139,7 @@ func (p QueueState) String() string {
 	case StateBlocked:
 		return "blocked"
 	case StateQueued:
-		return "lined"
+		return "queued"
 	case StateEnded:
 		return "ended"
 	}
@@ -183,7 +183,7 @@ type Create struct {
 
 	// Items are in the inbox of the run from its creation on, and its chain has accepted
 	// them, as by Deliver before anything else. They wake no worker: a run that is delayed,
-	// or lined, holds them until it is made ready. If the answer is another run, or an
+	// or queued, holds them until it is made ready. If the answer is another run, or an
 	// error, they were not accepted. Create.Check has their limits. In
 	// Commit.Continue they are ignored.
 	Items []Item
@@ -284,9 +284,9 @@ type Session struct {
 
 // Heartbeat is the answer to a heartbeat.
 type Heartbeat struct {
-	Owned int           // number of runs that the session owns
-	Mail  []event.RunID // owned runs with items in their inbox
-	Next  time.Time     // next due time of the partition; zero: none
+	Owned  int           // number of runs that the session owns
+	Unread []event.RunID // owned runs with items in their inbox
+	Next   time.Time     // next due time of the partition; zero: none
 	// Outbox is the earliest due time of a record of the partition's outbox;
 	// zero: there is none. A time that is past: now.
 	Outbox time.Time
@@ -331,7 +331,7 @@ type ClaimedRun struct {
 	Seq        uint64         // last event
 	Last       event.CommitID // last frame
 	Bytes      int            // of all frames, if the store knows; else 0
-	Mail       bool           // the inbox is not empty
+	Unread     bool           // the inbox is not empty
 	// Loaded is the answer that Load would give now, for the whole log and the inbox,
 	// without the Record, which stays empty: a worker needs only the fields above. A store
 	// sets it if that costs less than another request. Nil: call Load.

@@ -27,12 +27,12 @@ type WaitSession struct {
 // Woken says why a wait ended. A caller that gets Claim has taken the wake and
 // must call Claim next.
 type Woken struct {
-	Claim []int         // partitions with ready runs of the routes, or newly blocked ones
-	Mail  []event.RunID // owned runs with new items, each told once
-	Due   bool          // a due time may have changed, or Until is reached
+	Claim  []int         // partitions with ready runs of the routes, or newly blocked ones
+	Unread []event.RunID // owned runs with new items, each told once
+	Due    bool          // a due time may have changed, or Until is reached
 }
 
-// UntilEnd, as the n of a Watch, waits for the end of the run and for no other frame.
+// UntilEnd is the n of a Watch that waits for the end of the run and for no other frame.
 const UntilEnd uint64 = math.MaxUint64
 
 // Watched reports whether a Watch for n returns when the log has so many frames.

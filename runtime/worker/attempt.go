@@ -38,7 +38,7 @@ type attempt struct {
 	fn      engine.StepFunc
 	op      *replay.Op // for what of it never changes
 	labels  *attemptLabels
-	info    at.Attempt // what its code may know; its goroutine adds the notes
+	info    at.Attempt // what its code may know; its goroutine adds the step data
 
 	launched bool // its goroutine frees the slot; belongs to the executor that has the run
 
@@ -122,7 +122,7 @@ func (a *attempt) execute() {
 	defer s.remove(a)
 	pprof.SetGoroutineLabels(a.labels.ctx)
 	stopTimer := s.clock.AfterFunc(a.plan().Timeout, a.timeUp)
-	a.readNotes()
+	a.readStepData()
 	var out outcome
 	defer func() { // even if the code ends its goroutine
 		stopTimer()
@@ -132,7 +132,7 @@ func (a *attempt) execute() {
 		out.closes = a.endStream()
 		a.conclude(out)
 	}()
-	// The process may have been stopped since launch has looked, or the notes have
+	// The process may have been stopped since launch has looked, or its data has
 	// taken their time: somebody else may have completed the step.
 	if err := a.lease.AwaitAlive(a.context(), a.session); err != nil {
 		out = judge(err, nil)
@@ -150,32 +150,32 @@ func (a *attempt) timeUp() {
 	s.clock.AfterFunc(s.cfg.Grace, func() { a.abandon(cause) })
 }
 
-// readNotes lets the attempt read what the one before has noted.
-func (a *attempt) readNotes() {
+// readStepData lets the attempt read what the one before has left.
+func (a *attempt) readStepData() {
 	s := a.steps
 	if a.number == 1 {
 		return
 	}
-	noter, ok := store.As[store.Noter](s.store)
+	keeper, ok := store.As[store.StepDataStore](s.store)
 	if !ok {
 		return
 	}
-	notes, err := noter.Notes(a.ending(), a.run)
+	data, err := keeper.StepData(a.ending(), a.run)
 	if err != nil {
 		s.log.Warn("read heartbeat of the attempt before", "run", a.run, "step", a.info.Step, "error", err)
 	}
-	a.info.Last = notes[a.info.Key]
+	a.info.Last = data[a.info.Key]
 }
 
 // Beat notes something for the next attempt. If it is something new, the run got further:
 // what dies again and again, but comes further each time, kills nobody. A step that notes
 // something new and dies all the same ends with its attempts.
 func (a *attempt) Beat(ctx context.Context, details []byte) error {
-	noter, ok := store.As[store.Noter](a.steps.store)
+	keeper, ok := store.As[store.StepDataStore](a.steps.store)
 	if !ok {
 		return errors.ErrUnsupported
 	}
-	err := noter.SetNote(ctx, a.run, a.fence, a.info.Key, details, true)
+	err := keeper.SetStepData(ctx, a.run, a.fence, a.info.Key, details, true)
 	if errors.Is(err, store.ErrFenced) {
 		a.stop(errLost)
 		return fmt.Errorf("%w: %w", workflow.ErrClaimLost, err)

@@ -80,7 +80,7 @@ func TestDecode_LogThatEndsElsewhereThanTheStoreSaysBlocksTheRun(t *testing.T) {
 
 // Runs that may have killed workers are executed one at a time, also when their
 // code is still in memory.
-func TestREC4_SuspectsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
+func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	var inside, most atomic.Int64
 	first := newBarrier()
@@ -116,7 +116,7 @@ func TestREC4_SuspectsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
 			began = true
 		default:
 			if err := pause(w.Ctx, 5*time.Millisecond); err != nil {
-				t.Fatal("no suspect was executed")
+				t.Fatal("no quarantined run was executed")
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func TestREC4_SuspectsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
 		t.Errorf("results: got %d, want 2 in all", got)
 	}
 	if most.Load() != 1 {
-		t.Errorf("%d suspects were executed at once", most.Load())
+		t.Errorf("%d quarantined runs were executed at once", most.Load())
 	}
 	w.Healthy()
 }

@@ -91,7 +91,7 @@ func (c *claimer) run(ctx context.Context) error {
 		for _, p := range woken.Claim {
 			claim[p] = true
 		}
-		for _, run := range woken.Mail {
+		for _, run := range woken.Unread {
 			c.runs.OnUnread(run)
 		}
 		if woken.Due || err != nil {

@@ -36,11 +36,11 @@ func (w *requested) all() []store.Commit {
 	return append([]store.Commit(nil), w.commits...)
 }
 
-// A commit that was refused because of mail was not applied; what follows it is
+// A commit that was refused because of unread items was not applied; what follows it is
 // another frame, and has another name.
 func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID(t *testing.T) {
 	mem := memstore.New()
-	st := &mute{flowtest.Between{Store: mem}} // only the refusal tells of the mail
+	st := &mute{flowtest.Between{Store: mem}} // only the refusal tells of them
 	var asked requested
 	var mailed atomic.Bool
 	st.Around = func(ctx context.Context, op string, req any, do func() error) error {

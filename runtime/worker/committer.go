@@ -33,7 +33,7 @@ type commit struct {
 	run     committing
 	req     store.Commit
 	start   *localStart // it creates the run; nil: it is there
-	note    string      // why the run is blocked
+	why     string      // why the run is blocked
 	again   bool        // it publishes effects.again
 	told    int         // of effects.refusals
 	events  int         // of effects.unsaved
@@ -118,8 +118,8 @@ func (m *committer) commitLoop() {
 			return
 		}
 		for _, c := range batch {
-			if c.note != "" && !m.silent(m.partitionOf(c.req.Run)) { // it would hold up the others
-				m.writeNote(c)
+			if c.why != "" && !m.silent(m.partitionOf(c.req.Run)) { // it would hold up the others
+				m.writeWhy(c)
 			}
 		}
 		m.sender.Send(batch)
@@ -179,10 +179,10 @@ func (m *committer) ask(batch []*commit) (unknown []*commit, err error) {
 	return unknown, err
 }
 
-func (m *committer) writeNote(c *commit) {
-	if n, ok := store.As[store.Noter](m.store); ok {
+func (m *committer) writeWhy(c *commit) {
+	if n, ok := store.As[store.StepDataStore](m.store); ok {
 		// Only people read it, and the log of the worker has it, too.
-		if err := n.SetNote(m.io, c.req.Run, c.req.Fence, engine.NoteBlocked, []byte(c.note), false); err != nil {
+		if err := n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.BlockedKey, []byte(c.why), false); err != nil {
 			m.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Mail wakes a paused run. It is recorded, and a step whose worker has died stays
+// An item wakes a paused run. It is recorded, and a step whose worker has died stays
 // where it is.
-func TestRUN12_MailDoesNotLetAPausedRunBeginItsStepAgain(t *testing.T) {
+func TestRUN12_AnItemDoesNotLetAPausedRunBeginItsStepAgain(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	begun := make(chan int, 10)
 	first := w.Work(worker.Config{Grace: 1}, flowtest.Calls, flowtest.Work1.As(func(ctx context.Context, n int) (int, error) {
@@ -30,7 +30,7 @@ func TestRUN12_MailDoesNotLetAPausedRunBeginItsStepAgain(t *testing.T) {
 		begun <- n
 		return n, nil
 	}))
-	flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "mail"))
+	flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "item"))
 	w.Reach(run, event.MessageReceived, 1)
 	w.Eventually("the run is parked", func() bool { return w.Parked(run) })
 	if len(begun) != 0 || len(flowtest.Filter(w.Log(run), event.StepStarted)) != 1 {

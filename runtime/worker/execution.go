@@ -46,7 +46,7 @@ func (x *execution) close() {
 // for it before it was claimed is in the log by then; it does not wait for what came since,
 // or it would never begin while there is always more.
 func (x *execution) begin(taken bool) {
-	f := x.run.Fold()
+	f := x.run.State()
 	if f.Run != event.StatePending || !taken {
 		return
 	}
@@ -60,12 +60,12 @@ func (x *execution) begin(taken bool) {
 	}
 }
 
-func notReleased(f *event.Fold) *event.Failure {
+func notReleased(f *event.LogState) *event.Failure {
 	return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and nobody released it within %v", f.Spec.Hold)}
 }
 
 // outOfTime returns why a run that has not begun fails now without its code; nil: it does not.
-func outOfTime(f *event.Fold, now time.Time) *event.Failure {
+func outOfTime(f *event.LogState, now time.Time) *event.Failure {
 	switch {
 	case f.Held() && !now.Before(f.Due()):
 		return notReleased(f)
@@ -78,8 +78,8 @@ func outOfTime(f *event.Fold, now time.Time) *event.Failure {
 // fireDue ends the waits whose time has come, in order of their due times.
 func (x *execution) fireDue() {
 	now := x.clock.Now()
-	for _, o := range x.run.Fold().DueBy(now) {
-		if o.Entity != event.EntityWait || x.run.Fold().Open(o.Ref) != o {
+	for _, o := range x.run.State().DueBy(now) {
+		if o.Entity != event.EntityWait || x.run.State().Open(o.Ref) != o {
 			continue // a step's next attempt, or ended by one that fired before it
 		}
 		x.apply(event.Event{Type: event.WaitCompleted, Ref: o.Ref, Outcome: event.OutcomeDue})
@@ -97,7 +97,7 @@ func (x *execution) fireDue() {
 
 // limitLog ends a run whose log has become too long.
 func (x *execution) limitLog(size logSize) {
-	f := x.run.Fold()
+	f := x.run.State()
 	events, bytes := x.cfg.MaxLogEvents, x.cfg.MaxLogBytes
 	switch {
 	case f.Limit == nil && (f.Seq >= uint64(events) || size.bytes >= bytes):

@@ -2,8 +2,8 @@ package worker
 
 import "time"
 
-// Room returns how many more runs the worker would work on.
-func (w *Worker) Room() int { return w.runs.capacity() }
+// Capacity returns how many more runs the worker would work on.
+func (w *Worker) Capacity() int { return w.runs.capacity() }
 
 // LookEvery lets the claim loop sleep for no longer than d. It must be called before Run.
 func (w *Worker) LookEvery(d time.Duration) { w.waitMost = d }

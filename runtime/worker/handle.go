@@ -113,7 +113,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 		return
 	}
 	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.draft.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
-		c.Recoveries < t.suspectAfter() // a suspect waits for its turn
+		c.Recoveries < t.quarantineAfter() // a quarantined run waits for its turn
 	t.tenure = tenure{
 		route: c.Route, workflowID: c.WorkflowID, partition: c.partition, lease: t.leases[c.partition], session: c.session,
 		fence: c.Fence, recoveries: c.Recoveries, since: t.clock.Now(), claimSeq: c.seq,
@@ -121,7 +121,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 	t.inbox.refused, t.inbox.rereads, t.inbox.caughtUp = 0, 0, false
 	t.suspicion.reset()
 	t.setName(c.Route.Workflow)
-	if t.stopping.Load() || t.runs.closedTo(&t.inputs) && c.Recoveries < t.suspectAfter() {
+	if t.stopping.Load() || t.runs.closedTo(&t.inputs) && c.Recoveries < t.quarantineAfter() {
 		t.state = stateNew
 		t.lose(&t.fence) // the worker claims nothing more, or not now
 		return
@@ -129,13 +129,13 @@ func (t *runLoop) onClaimed(c *claimed) {
 	if usable {
 		t.state = stateLive
 		// A read that was under way when the run left is not answered any more, and
-		// mail may have been announced while this claim waited for that.
-		t.inbox.wanted, t.inbox.loading = t.inbox.wanted || c.Mail, false
+		// items may have been announced while this claim waited for that.
+		t.inbox.wanted, t.inbox.loading = t.inbox.wanted || c.Unread, false
 		return
 	}
 	t.forget()
 	t.n, t.seq, t.last, t.bytes = c.N, c.Seq, c.Last, c.Bytes
-	if t.suspected(c.Recoveries) {
+	if t.quarantined(c.Recoveries) {
 		t.state = stateWaiting
 		t.runs.lineUp(&t.inputs, t.suspicion.turnTime())
 		return
@@ -184,7 +184,7 @@ func (t *runLoop) onStop() {
 	}
 }
 
-// onGiveWay gives the run back because it is the turn of a suspect: at once, unless something of it
+// onGiveWay gives the run back because it is the turn of a quarantined run: at once, unless something of it
 // is under way. Then it begins nothing more, and leaves with its next commit.
 func (t *runLoop) onGiveWay() {
 	if t.runs.closedTo(&t.inputs) && (t.state == stateNew || t.state == stateLoading) && t.recoveries < t.cfg.Recoveries {
@@ -214,7 +214,7 @@ func (t *runLoop) advance() {
 	}
 }
 
-// takeTurn begins with the code of a suspect, once the store knows whether that counts.
+// takeTurn begins with the code of a quarantined run, once the store knows whether that counts.
 func (t *runLoop) takeTurn() {
 	if t.inflight != nil || !t.alive() {
 		return
@@ -301,6 +301,6 @@ func (t *runLoop) setAlarm() {
 	case t.run.Ended():
 		t.alarm.set(time.Time{})
 	default:
-		t.alarm.set(t.run.Fold().Due())
+		t.alarm.set(t.run.State().Due())
 	}
 }

@@ -171,8 +171,8 @@ func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var order []int
-	lined, waits := flowtest.Flow[int, int]("handover.lined"), flowtest.AStep[int, int]("handover.waits", shim.Policy{})
-	w := nearby(t, st, worker.Config{Runs: 1}, flowtest.As(lined, waits.Call), waits.As(func(ctx context.Context, n int) (int, error) {
+	queued, waits := flowtest.Flow[int, int]("handover.queued"), flowtest.AStep[int, int]("handover.waits", shim.Policy{})
+	w := nearby(t, st, worker.Config{Runs: 1}, flowtest.As(queued, waits.Call), waits.As(func(ctx context.Context, n int) (int, error) {
 		mu.Lock()
 		order = append(order, n)
 		mu.Unlock()
@@ -181,12 +181,12 @@ func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 		}
 		return n, nil
 	}))
-	first := flowtest.Start(w, lined, 1)
-	second := flowtest.Start(w, lined, 2) // there is no place for it
+	first := flowtest.Start(w, queued, 1)
+	second := flowtest.Start(w, queued, 2) // there is no place for it
 	hold.Store(true)
 	busy.open()
 	flowtest.Result(w, first)
-	third := flowtest.Start(w, lined, 3) // there is a place, and one that waits for it
+	third := flowtest.Start(w, queued, 3) // there is a place, and one that waits for it
 	if n := len(w.FirstFrame(third)); n != 1 {
 		t.Errorf("the first frame has %d events: it was handed over before its turn", n)
 	}

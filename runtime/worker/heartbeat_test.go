@@ -77,21 +77,21 @@ func TestHeartbeat_WithoutAnswerNothingNewIsBegunOrCommitted(t *testing.T) {
 	w.Healthy()
 }
 
-// slowNotes holds up whoever reads the notes of an attempt before his.
-type slowNotes struct {
+// slowStepData holds up who reads the step data of an attempt.
+type slowStepData struct {
 	flowtest.Between
 	gate *barrier
 }
 
-func (s *slowNotes) Notes(ctx context.Context, run event.RunID) (map[string][]byte, error) {
+func (s *slowStepData) StepData(ctx context.Context, run event.RunID) (map[string][]byte, error) {
 	s.gate.pass(ctx)
-	noter, _ := store.As[store.Noter](s.Store)
-	return noter.Notes(ctx, run)
+	keeper, _ := store.As[store.StepDataStore](s.Store)
+	return keeper.StepData(ctx, run)
 }
 
-func (s *slowNotes) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
-	noter, _ := store.As[store.Noter](s.Store)
-	return noter.SetNote(ctx, run, fence, key, body, progress)
+func (s *slowStepData) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
+	keeper, _ := store.As[store.StepDataStore](s.Store)
+	return keeper.SetStepData(ctx, run, fence, key, body, progress)
 }
 
 // Between the worker's decision to start an attempt and the step's code lies a
@@ -99,7 +99,7 @@ func (s *slowNotes) SetNote(ctx context.Context, run event.RunID, fence store.Fe
 // worker may have completed the step.
 func TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease(t *testing.T) {
 	const expiry = 80 * time.Millisecond
-	st := &slowNotes{Between: flowtest.Between{Store: memstore.New()}, gate: newBarrier()}
+	st := &slowStepData{Between: flowtest.Between{Store: memstore.New()}, gate: newBarrier()}
 	defer st.gate.open()
 	var down atomic.Bool
 	st.Around = func(_ context.Context, op string, _ any, do func() error) error {

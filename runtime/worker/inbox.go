@@ -73,7 +73,7 @@ func (b *inbox) applyNext() (more bool, err error) {
 	item := b.pending[0]
 	if _, known := b.recent[item.ID]; known || b.blocked != nil {
 		b.pending = b.pending[1:]
-		return true, nil
+		return true, nil //nolint:nilerr // why the run is blocked is told elsewhere
 	}
 	if b.logged[item.ID] {
 		b.pending = b.pending[1:]
@@ -81,7 +81,7 @@ func (b *inbox) applyNext() (more bool, err error) {
 		return true, nil
 	}
 	ended := b.run.Ended()
-	if ended && b.run.Fold().Run == event.StateContinued && !forThisRun(b.pending) {
+	if ended && b.run.State().Run == event.StateContinued && !forThisRun(b.pending) {
 		return false, nil // what is left goes on to the next run by itself
 	}
 	b.pending = b.pending[1:]
@@ -135,7 +135,7 @@ func (b *inbox) applyPending() (err error) {
 	return err
 }
 
-// hasMail reports whether the inbox is known to hold something that the run has not seen,
+// hasUnread reports whether the inbox is known to hold something that the run has not seen,
 // or may do so.
 func (b *inbox) hasUnread() bool {
 	return b.wanted || b.loading || len(b.pending) > 0
@@ -148,13 +148,13 @@ func (b *inbox) applyItem(e *event.Event) {
 	switch e.Type.Entity() {
 	case event.EntityChild, event.EntitySend:
 		ref := b.run.Answered(e.Type, e.Key)
-		if b.run.Fold().Open(ref) == nil || e.Type == event.ChildStarted && b.run.Fold().StateOf(ref) != event.StateWaiting {
+		if b.run.State().Open(ref) == nil || e.Type == event.ChildStarted && b.run.State().StateOf(ref) != event.StateWaiting {
 			return
 		}
 		e.Ref, e.Key = ref, ""
 	case event.EntityHook:
 		ref := b.run.Hook(e.Token)
-		if b.run.Fold().Open(ref) == nil {
+		if b.run.State().Open(ref) == nil {
 			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token} // not lost silently
 			break
 		}
@@ -178,7 +178,7 @@ func (b *inbox) applyItem(e *event.Event) {
 
 // pointless reports whether a command changes nothing: it is not recorded.
 func (b *inbox) pointless(e *event.Event) bool {
-	f := b.run.Fold()
+	f := b.run.State()
 	switch e.Type {
 	case event.RunPaused:
 		return f.Paused

@@ -24,7 +24,7 @@ const (
 	inputOwned                      // what the store says this session owns
 	inputStop                       // the worker stops
 	inputEvict                      // the memory is needed
-	inputGiveWay                    // it is the turn of a suspect; see turns
+	inputGiveWay                    // it is the turn of a quarantined run; see turns
 	inputTurnOver                   // that of the run is over
 )
 

@@ -126,16 +126,16 @@ func TestW2_RunThatIsOwnedNoMoreIsDropped(t *testing.T) {
 	w.Healthy()
 }
 
-// mute tells nobody of mail but in heartbeats.
+// mute tells nobody of items but in heartbeats.
 type mute struct{ flowtest.Between }
 
 func (s *mute) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	got, err := s.Between.Wait(ctx, w)
-	got.Mail = nil
+	got.Unread = nil
 	return got, err
 }
 
-func TestW2_MailThatNobodyWasToldOfIsReadAfterAHeartbeat(t *testing.T) {
+func TestW2_ItemsThatNobodyWasToldOfAreReadAfterAHeartbeat(t *testing.T) {
 	w := flowtest.NewWorld(t, &mute{flowtest.Between{Store: memstore.New()}}, workflow.ClientConfig{})
 	busy := newBarrier()
 	defer busy.open()

@@ -180,7 +180,7 @@ func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	}
 }
 
-// Mail that comes before the worker knows that the run exists is received.
+// What comes before the worker knows that the run exists is received.
 func TestFLOW5_MessageForARunThatWasJustCreatedIsReceived(t *testing.T) {
 	topic := workflow.NewTopic[int]("early")
 	takes := flowtest.Flow[int, int]("handover.takes")

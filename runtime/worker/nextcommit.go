@@ -35,7 +35,7 @@ func (d *draft) add(events []event.Event) {
 // keepValues lets a run that has not committed anything publish what it has taken
 // over of an older one.
 func (d *draft) keepValues(events []event.Event) {
-	if d.n > 1 || d.run.Fold().Spec.Kept == 0 {
+	if d.n > 1 || d.run.State().Spec.Kept == 0 {
 		return
 	}
 	d.again = effects.TakenOver(events)
@@ -77,7 +77,7 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 		c.req.Consume, c.req.ConsumeLast = n, d.inbox.taken[n-1]
 	}
 	if effect == store.EffectBlock {
-		c.note = d.blocked.Error()
+		c.why = d.blocked.Error()
 	}
 	if len(events) > 0 {
 		if err := d.fill(&c.req, events); err != nil {
@@ -125,11 +125,11 @@ func (d *draft) portionOfStart() int {
 	n := fitting(d.unsaved)
 	for i := range d.unsaved[:n] {
 		e := &d.unsaved[i]
-		sends, err := effects.Sends(d.in.id, d.run.Fold(), e)
+		sends, err := effects.Sends(d.in.id, d.run.State(), e)
 		if published, wrong := publications(d.route.Workflow, d.unsaved[i:i+1]); err != nil || wrong != nil || len(sends)+len(published) > 0 {
 			return i
 		}
-		if e.Type.Terminal() || len(effects.Publications(d.run.Fold(), e)) > 0 {
+		if e.Type.Terminal() || len(effects.Publications(d.run.State(), e)) > 0 {
 			return i
 		}
 	}
@@ -152,7 +152,7 @@ func (d *draft) newCommit(events int) *commit {
 func (d *draft) saved(c *commit) {
 	saved := d.unsaved
 	if d.unsaved = saved[c.events:]; len(d.unsaved) == 0 && d.run != nil {
-		d.run.Lend(saved[:0])
+		d.run.Reuse(saved[:0])
 		d.unsaved = nil
 	}
 	if c.again {
@@ -260,23 +260,23 @@ func (d *draft) effect() (store.Effect, time.Time) {
 	case d.inbox.hasUnread():
 		return store.EffectNone, time.Time{}
 	case d.run.Ended():
-		if d.run.Fold().Run == event.StateContinued {
+		if d.run.State().Run == event.StateContinued {
 			return store.EffectContinue, time.Time{}
 		}
 		return store.EffectFinish, time.Time{}
 	case busy:
 		return store.EffectNone, time.Time{}
-	case d.run.Fold().Paused: // nothing is due
+	case d.run.State().Paused: // nothing is due
 		return store.EffectPark, time.Time{}
 	case d.stepping.wanted():
 		if d.stopping.Load() || d.stepping.gaveWay {
 			return store.EffectYield, time.Time{}
 		}
 		return store.EffectNone, time.Time{}
-	case d.run.Fold().RunningSteps() > 0:
+	case d.run.State().RunningSteps() > 0:
 		return store.EffectYield, time.Time{} // of attempts that were left behind: the next worker decides
 	}
-	return store.EffectPark, d.run.Fold().Due()
+	return store.EffectPark, d.run.State().Due()
 }
 
 func (d *draft) status(effect store.Effect) event.Status {
@@ -284,14 +284,14 @@ func (d *draft) status(effect store.Effect) event.Status {
 	case store.EffectBlock:
 		return event.StatusBlocked
 	case store.EffectNone, store.EffectYield:
-		if d.run.Fold().Paused {
+		if d.run.State().Paused {
 			return event.StatusPaused
 		}
 	case store.EffectPark, store.EffectFinish, store.EffectContinue:
 		if effect == store.EffectPark && d.run.AtGate() {
 			return event.StatusPaused // until it is stepped
 		}
-		return d.run.Fold().Status()
+		return d.run.State().Status()
 	}
 	return event.StatusRunning
 }
@@ -359,7 +359,7 @@ func logged(events []event.Event) []event.Event {
 func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for i := range events {
-		records, err := effects.Sends(d.in.id, d.run.Fold(), &events[i])
+		records, err := effects.Sends(d.in.id, d.run.State(), &events[i])
 		if err != nil {
 			return nil, err
 		}
@@ -371,8 +371,8 @@ func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 // continuation returns the run that this one continues as. Its first frame holds
 // what this run was given and its code has not taken.
 func (d *draft) continuation(last *event.Event) (*store.Create, error) {
-	fold := d.run.Fold()
-	spec := *fold.Spec
+	state := d.run.State()
+	spec := *state.Spec
 	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt = d.in.id, "", "", 0, 0, time.Time{}
 	events := []event.Event{{Type: event.RunCreated, Spec: &spec, Payload: last.Payload}}
 	if spec.Debug && !d.run.Stepping() {
@@ -391,8 +391,8 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	// A run that is asked to end before it has started ends at once: that comes last,
 	// and counts once.
 	var cancel []event.Event
-	if fold.CancelRequested {
-		cancel = append(cancel, event.Event{Type: event.CancelRequested, Reason: fold.CancelReason, Item: fold.CancelItem})
+	if state.CancelRequested {
+		cancel = append(cancel, event.Event{Type: event.CancelRequested, Reason: state.CancelReason, Item: state.CancelItem})
 	}
 	for _, e := range d.inbox.carried {
 		if e.Type == event.CancelRequested {
@@ -427,7 +427,7 @@ func (d *draft) tell(c *commit) {
 	c.again = len(d.again) > 0
 	c.req.Publish = append(c.req.Publish, d.again...)
 	for i := range d.unsaved[:c.events] {
-		c.req.Publish = append(c.req.Publish, effects.Publications(d.run.Fold(), &d.unsaved[i])...)
+		c.req.Publish = append(c.req.Publish, effects.Publications(d.run.State(), &d.unsaved[i])...)
 	}
 }
 

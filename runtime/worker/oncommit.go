@@ -27,7 +27,7 @@ func (t *runLoop) onCommitted(c *commit) {
 		t.onCreated(c)
 	case answer.Err == nil:
 		t.onDurable(c, answer)
-	case errors.Is(answer.Err, store.ErrMail):
+	case errors.Is(answer.Err, store.ErrUnread):
 		// The run may not leave before it has seen what was accepted for it. The
 		// next commit has a new CommitID: this one was not applied.
 		t.inbox.refused++
@@ -95,7 +95,7 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 		t.reporter.commit(c, nil)
 	}
 	t.draft.saved(c)
-	t.inbox.saved(c, answer.Mail)
+	t.inbox.saved(c, answer.Unread)
 	switch {
 	case c.req.Exempt != store.ExemptUnchanged && c.req.Effect == store.EffectNone:
 		t.suspicion.onExempt(c.req.Exempt)

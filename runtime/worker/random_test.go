@@ -122,7 +122,7 @@ type attack struct {
 	homes      []*workflow.Client // of workers, on which runs are started; none: elsewhere
 	recoveries int                // after which a run is poisoned
 	expiry     time.Duration      // of claims
-	room       int                // for more runs than mostly
+	extra      int                // for more runs than mostly
 }
 
 func newAttack(t *testing.T, seed uint64) *attack {
@@ -186,7 +186,7 @@ func (a *attack) bindings() []flowtest.Binding {
 
 func (a *attack) worker() *flowtest.Running {
 	return a.WorkOn(a.faults.store(), worker.Config{
-		Concurrency: attackSlots, Runs: a.room + 2 + a.faults.number(6), Parked: 1 + a.faults.number(20), Recoveries: a.recoveries,
+		Concurrency: attackSlots, Runs: a.extra + 2 + a.faults.number(6), Parked: 1 + a.faults.number(20), Recoveries: a.recoveries,
 		Heartbeat: 20 * time.Millisecond, ClaimExpiry: a.expiry, Grace: time.Duration(a.faults.number(10)) * time.Millisecond,
 		RunBudget: time.Duration(1+a.faults.number(20)) * time.Millisecond,
 	}, a.bindings()...)
@@ -238,9 +238,9 @@ func TestREC1_RunsEndRightAlthoughRequestsAndAnswersAreLost(t *testing.T) {
 
 // What is started on a worker is begun by it in the action that creates it, and what
 // becomes of requests and answers, of sessions and of the worker is as it is for claims.
-func TestREC1_RunsThatWorkersGiveBirthToEndRight(t *testing.T) {
+func TestREC1_RunsThatWorkersStartLocallyEndRight(t *testing.T) {
 	eachSeed(t, func(a *attack) {
-		a.Near, a.room, a.witness.late = true, 100, true // with so much room answers are late
+		a.Near, a.extra, a.witness.late = true, 100, true // with so many runs answers are late
 		stay := a.worker()
 		var all []*sent
 		for range 4 {
@@ -290,7 +290,7 @@ func TestF4_RunsThatMoveBetweenWorkersMeetNoConflict(t *testing.T) {
 		view := a.faults.store()
 		view.Answers = func(_ []store.Commit, results []store.Committed) {
 			for _, r := range results {
-				if r.Err != nil && !errors.Is(r.Err, store.ErrMail) {
+				if r.Err != nil && !errors.Is(r.Err, store.ErrUnread) {
 					refused.Add(1)
 				}
 			}
@@ -308,9 +308,9 @@ func TestF4_RunsThatMoveBetweenWorkersMeetNoConflict(t *testing.T) {
 	})
 }
 
-// Sessions end so often that runs become suspects, wait in line for each other,
+// Sessions end so often that runs become quarantined, wait in line for each other,
 // are taken away there, and are set aside.
-func TestREC4_SuspectsEndRightAlthoughTheyAreTakenAway(t *testing.T) {
+func TestREC4_QuarantinedRunsEndRightAlthoughTheyAreTakenAway(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		a.recoveries = 3
 		workers := []*flowtest.Running{a.worker(), a.worker()}

@@ -46,7 +46,7 @@ func (t *runLoop) goLive(events []event.Event, inbox []store.Item) {
 		t.block(err)
 		return
 	}
-	t.stepping.interrupted = runningSteps(t.run.Fold())
+	t.stepping.interrupted = runningSteps(t.run.State())
 	t.draft.keepValues(events)
 	if len(inbox) > 0 {
 		t.inbox.logged = itemsIn(events)
@@ -88,15 +88,15 @@ func (t *runLoop) executeUnserved(events []event.Event, inbox []store.Item) {
 	}
 	t.block(err)
 	t.inbox.pending = nil
-	fold := t.run.Fold()
+	state := t.run.State()
 	switch {
 	case t.run.Ended():
-	case begun && fold.CancelRequested:
+	case begun && state.CancelRequested:
 		t.end(event.Event{Type: event.RunCanceled, Failure: &event.Failure{
-			Code: event.CodeCanceled, Message: strings.TrimSuffix("canceled while no worker served its queue: "+fold.CancelReason, ": "),
+			Code: event.CodeCanceled, Message: strings.TrimSuffix("canceled while no worker served its queue: "+state.CancelReason, ": "),
 		}})
 	case !begun:
-		if f := outOfTime(fold, t.clock.Now()); f != nil {
+		if f := outOfTime(state, t.clock.Now()); f != nil {
 			t.end(event.Event{Type: event.RunFailed, Failure: f})
 		}
 	}
@@ -116,13 +116,13 @@ func (t *runLoop) poison(events []event.Event, inbox []store.Item) {
 		t.inbox.late = append(t.inbox.late, item.ID)
 		t.inbox.taken = append(t.inbox.taken, item.ID)
 	}
-	if !t.run.Fold().Run.Terminal() {
-		t.end(event.Event{Type: event.RunFailed, Failure: poisonFailure(t.run.Fold(), t.recoveries)})
+	if !t.run.State().Run.Terminal() {
+		t.end(event.Event{Type: event.RunFailed, Failure: poisonFailure(t.run.State(), t.recoveries)})
 	}
 }
 
 // poisonFailure tells everything that is known about a run that kills workers.
-func poisonFailure(f *event.Fold, recoveries int) *event.Failure {
+func poisonFailure(f *event.LogState, recoveries int) *event.Failure {
 	var b strings.Builder
 	fmt.Fprintf(&b, "its workers died %d times without any progress in between; its log ends at event %d (%s)", recoveries, f.Seq, f.Last)
 	for _, ref := range runningSteps(f) {
@@ -136,7 +136,7 @@ func poisonFailure(f *event.Fold, recoveries int) *event.Failure {
 	return &event.Failure{Code: event.CodePoisoned, Message: b.String()}
 }
 
-func runningSteps(f *event.Fold) []uint64 {
+func runningSteps(f *event.LogState) []uint64 {
 	var refs []uint64
 	if f.RunningSteps() == 0 {
 		return nil

@@ -54,7 +54,7 @@ func (r *reporter) step(op *replay.Op, e *event.Event) {
 	if e.Failure.Code == event.CodeCanceled {
 		return
 	}
-	line := report{seq: r.run.Fold().Seq + 1, level: slog.LevelError, text: "step failed"}
+	line := report{seq: r.run.State().Seq + 1, level: slog.LevelError, text: "step failed"}
 	if c := engine.PlanOf(op).Caller; c != nil {
 		line.add(slog.String("run", string(c.Run)), slog.String("step", op.Name), slog.String("key", c.Key))
 	} else {
@@ -82,7 +82,7 @@ func (r *reporter) commit(c *commit, last *event.Event) {
 	}
 	switch {
 	case c.req.Effect == store.EffectBlock:
-		r.ofRun("run is blocked", slog.String("error", c.note))
+		r.ofRun("run is blocked", slog.String("error", c.why))
 	case last == nil || last.Type != event.RunFailed:
 	case r.remote() && last.Failure.Code != event.CodePoisoned:
 		// Its step has failed, which was logged.

@@ -31,7 +31,7 @@ type loopParts struct {
 //
 // It is new, loading (it was claimed, its log is being read), live (its code
 // is in memory and matches its log, or its run must be created with what the code has
-// done), waiting (a suspect that must wait for
+// done), waiting (a quarantined run that must wait for
 // another one) or away: given back, with its code perhaps still in memory for
 // the next claim.
 type runLoop struct {
@@ -94,7 +94,7 @@ func (t *runLoop) leaving() bool {
 // The store notes that this session could not replay it, and gives it to sessions with
 // other code, at once if they live; to one with the same code only when this session is
 // over. So a run that fits nobody, and a damaged log, which no code fits, are read and
-// reported once per build and life of a worker. Nil does nothing.
+// reported once per build and incarnation of a worker. Nil does nothing.
 func (t *runLoop) block(err error) {
 	if err == nil || t.blocked != nil {
 		return
@@ -145,7 +145,7 @@ func (t *runLoop) leave(keep bool) {
 	t.state = stateAway
 	t.alarm.clear()
 	if t.run != nil {
-		t.run.Lend(nil)
+		t.run.Reuse(nil)
 	}
 	branches := 0
 	if keep {

@@ -28,7 +28,7 @@ type runs struct {
 	owned     map[event.RunID]*inputs
 	parked    *parkedRuns
 	behind    []bool // by partition: runs may wait in it for a place here
-	turns     turns  // of suspects
+	turns     turns  // of quarantined runs
 	releasing int    // runs that are being given back outside of a commit
 	aside     map[event.RunID]*asideRun
 }
@@ -179,7 +179,7 @@ func (r *runs) checkIdle() {
 	}
 }
 
-// occupied returns how many runs the worker works on: suspects that wait are not among
+// occupied returns how many runs the worker works on: quarantined runs that wait are not among
 // them. It is called with the lock held.
 func (r *runs) occupied() int { return len(r.owned) - len(r.turns.waiting) }
 

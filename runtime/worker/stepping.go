@@ -69,11 +69,11 @@ func (e *unknownStepError) Error() string {
 // here; nil: it can.
 func (s *stepping) start() error {
 	s.gaveWay = false
-	if s.stopping.Load() || !s.alive() || s.run.Fold().Paused {
+	if s.stopping.Load() || !s.alive() || s.run.State().Paused {
 		return nil
 	}
 	var retries []uint64
-	for _, o := range s.run.Fold().DueBy(s.clock.Now()) {
+	for _, o := range s.run.State().DueBy(s.clock.Now()) {
 		if o.Entity == event.EntityStep && o.State == event.StatePending {
 			retries = append(retries, o.Ref)
 		}
@@ -93,10 +93,10 @@ func (s *stepping) start() error {
 		if !s.steps.slots.acquire(s.in) {
 			return nil
 		}
-		n := s.run.Fold().Open(ref).Attempt + 1
+		n := s.run.State().Open(ref).Attempt + 1
 		s.interrupted = slices.DeleteFunc(s.interrupted, func(r uint64) bool { return r == ref })
 		begun := event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: s.cfg.Name}
-		if s.build != s.run.Fold().Build {
+		if s.build != s.run.State().Build {
 			begun.Build = s.build
 		}
 		s.apply(begun)
@@ -125,7 +125,7 @@ func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
 	}
 	for len(*retries) > 0 {
 		ref := (*retries)[0]
-		if s.run.Fold().StateOf(ref) == event.StatePending {
+		if s.run.State().StateOf(ref) == event.StatePending {
 			return ref, true
 		}
 		*retries = (*retries)[1:] // started
@@ -141,7 +141,7 @@ func (s *stepping) wanted() bool {
 	if len(s.interrupted) > 0 || s.run.Startable() != nil {
 		return true
 	}
-	due := s.run.Fold().Due()
+	due := s.run.State().Due()
 	return !due.IsZero() && !due.After(s.clock.Now())
 }
 
@@ -197,13 +197,13 @@ func (s *stepping) launch(a *attempt) {
 	}
 	fn, _ := s.code.Step(op.Name) // startSteps has looked
 	plan := engine.PlanOf(op)
-	spec := s.run.Fold().Spec
+	spec := s.run.State().Spec
 	a.info = at.Attempt{Run: s.in.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Log: s.in.id, LogKey: op.Key}
 	if c := plan.Caller; c != nil {
 		a.info.Run, a.info.WorkflowID, a.info.Key, a.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
 	}
 	a.steps, a.by, a.run, a.fence, a.fn, a.op = s.steps, s.in, s.in.id, s.fence, fn, op
-	a.labels, a.info.Heart, a.info.Pen = labelsOf(s.run, &a.info), a, a
+	a.labels, a.info.Heart, a.info.Streams = labelsOf(s.run, &a.info), a, a
 	a.deadline = a.started.Add(plan.Timeout)
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
 		a.deadline = d
@@ -224,7 +224,7 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 	delete(s.attempts, a.ref)
 	op := s.run.Op(a.ref)
 	if op == nil || s.run.Ended() || s.run.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the run ends with that error
 	}
 	if out.unfit != nil { // the step's code was not called: the attempt does not count
 		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: s.clock.Now()})
@@ -247,7 +247,7 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 func (s *stepping) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
 	plan := engine.PlanOf(op)
 	retry := workflow.RetryPolicy(plan.Retry)
-	f, o := out.failure, s.run.Fold().Open(a.ref)
+	f, o := out.failure, s.run.State().Open(a.ref)
 	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
 	switch {
 	case op.CancelWanted():
@@ -326,7 +326,7 @@ func (s *stepping) giveBack(a *attempt) {
 // endInterrupted ends a step whose attempt died with its worker, if it may not
 // be started again, and reports whether it did.
 func (s *stepping) endInterrupted(ref uint64) bool {
-	o := s.run.Fold().Open(ref)
+	o := s.run.State().Open(ref)
 	op := s.run.Op(ref)
 	if o == nil || op == nil {
 		return true

@@ -105,9 +105,9 @@ func (u *unserved) over(got *store.Loaded) bool {
 	if err != nil || len(f.Events) != 1 {
 		return false // it has begun, or its own worker says what is wrong
 	}
-	var fold event.Fold
-	if fold.Apply(&f.Events[0]) != nil {
+	var state event.LogState
+	if state.Apply(&f.Events[0]) != nil {
 		return false
 	}
-	return asked || outOfTime(&fold, u.clock.Now()) != nil
+	return asked || outOfTime(&state, u.clock.Now()) != nil
 }

@@ -17,9 +17,9 @@ import (
 var often = worker.Config{Queues: []string{workflow.DefaultQueue}, Heartbeat: 100 * time.Millisecond, ClaimExpiry: 2 * time.Second}
 
 // askToEnd delivers a request to end as it would come from somebody who leaves the rest to workers.
-func askToEnd(w *flowtest.World, run event.RunID, reason string) {
+func askToEnd(w *flowtest.World, run event.RunID) {
 	w.T.Helper()
-	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: reason})
+	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: "enough"})
 	if err == nil {
 		_, err = w.Store.Deliver(w.Ctx, store.Deliver{Run: run, Item: store.Item{ID: "cancel", Body: body}})
 	}
@@ -32,8 +32,8 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing
 		other := flowtest.Start(w, flowtest.One, 1, workflow.WithQueue("nobody"))
 		run := flowtest.Start(w, killerFlow, 1)
 		late := flowtest.Start(w, killerFlow, 2, workflow.WithDelay(time.Hour))
-		askToEnd(w, run.ID(), "enough")
-		askToEnd(w, late.ID(), "enough")
+		askToEnd(w, run.ID())
+		askToEnd(w, late.ID())
 		w.Work(often, flowtest.Calls, flowtest.Work1.As(func(_ context.Context, n int) (int, error) { return n, nil }))
 		for _, r := range []*workflow.Run[int]{run, late} {
 			if e := flowtest.Failure(w, r); e.Status != workflow.StatusCanceled || !flowtest.ContainsAll(e.Error(), "enough") {
@@ -56,7 +56,7 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByTheClientAlone(t *te
 		run := flowtest.Start(w, killerFlow, 1)
 		late := flowtest.Start(w, killerFlow, 2, workflow.WithDelay(time.Hour))
 		asked := flowtest.Start(w, killerFlow, 3)
-		askToEnd(w, asked.ID(), "enough") // nobody was there to hear it
+		askToEnd(w, asked.ID()) // nobody was there to hear it
 		flowtest.Order(t, run.Cancel(w.Ctx, "enough"))
 		flowtest.Order(t, run.Cancel(w.Ctx, "again"))
 		flowtest.Order(t, late.Cancel(w.Ctx, "enough"))
@@ -110,7 +110,7 @@ func TestRUN8_TheClientLeavesRunsThatHaveBegunToTheirWorkers(t *testing.T) {
 		}
 		w.Work(often, flowtest.As(flowtest.Flow[int, int]("other"), func(workflow.Context, int) (int, error) { return 0, nil }))
 		gone := flowtest.Start(w, killerFlow, 1)
-		askToEnd(w, gone.ID(), "enough")
+		askToEnd(w, gone.ID())
 		flowtest.Failure(w, gone) // the other worker has looked
 		if info, err := run.Info(w.Ctx); err != nil || info.Status.Terminal() {
 			t.Errorf("somebody has ended it without its code: got %+v, %v", info, err)

@@ -52,7 +52,7 @@ func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 		case "due":
 			if partitions.Add(1) == 2 { // the second is not claimed from: no room
 				step.open()
-				for ctx.Err() == nil && r.Room() == 0 {
+				for ctx.Err() == nil && r.Capacity() == 0 {
 					runtime.Gosched()
 				}
 			}

@@ -121,7 +121,7 @@ func (w *Worker) run(ctx context.Context) error {
 	if err := w.leases.Open(ctx); err != nil {
 		w.leases.Close(context.WithoutCancel(ctx), w.log)
 		if ctx.Err() != nil {
-			return nil // stopped before it began
+			return nil //nolint:nilerr // stopped before it began
 		}
 		return fmt.Errorf("worker: open session: %w", err)
 	}

@@ -94,7 +94,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	if err != nil {
 		return fail(fmt.Errorf("start child %s: %w", def.name, err))
 	}
-	if err := ctx.room(def.name); err != nil {
+	if err := ctx.admitChild(def.name); err != nil {
 		return fail(err)
 	}
 	asked.Key, asked.Ack = key, ack
@@ -166,8 +166,8 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	}, nil
 }
 
-// room refuses a child beyond the limits.
-func (ctx Context) room(workflow string) error {
+// admitChild refuses a child beyond the limits.
+func (ctx Context) admitChild(workflow string) error {
 	b := ctx.branch()
 	open, all := b.Children()
 	inAll := max(DefaultChildrenInAll, ctx.env.children)

@@ -140,14 +140,14 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	return info, err
 }
 
-// retries folds the log of a run behind its first events. A log that cannot be read to its
+// retries follows the log of a run after its first events. A log that cannot be read to its
 // end tells as much as it does: its run is blocked, and says so.
 func (c *Client) retries(ctx context.Context, r *store.Record, events []event.Event) ([]StepRetry, error) {
 	if r.QueueState == store.StateEnded || r.QueueState == store.StateParked && r.Due.IsZero() {
 		return nil, nil // no attempt will follow
 	}
-	var fold event.Fold
-	if !foldAll(&fold, events) {
+	var state event.LogState
+	if !applyAll(&state, events) {
 		return nil, nil
 	}
 	for read := uint64(1); read < r.N; {
@@ -161,16 +161,16 @@ func (c *Client) retries(ctx context.Context, r *store.Record, events []event.Ev
 		read += uint64(len(l.Frames))
 		for _, b := range l.Frames {
 			f, err := event.DecodeFrame(b)
-			if err != nil || !foldAll(&fold, f.Events) {
-				return retriesIn(&fold), nil //nolint:nilerr // see above
+			if err != nil || !applyAll(&state, f.Events) {
+				return retriesIn(&state), nil //nolint:nilerr // see above
 			}
 		}
 	}
-	return retriesIn(&fold), nil
+	return retriesIn(&state), nil
 }
 
-// foldAll reports whether all events could be folded.
-func foldAll(f *event.Fold, events []event.Event) bool {
+// applyAll reports whether all events could be applied.
+func applyAll(f *event.LogState, events []event.Event) bool {
 	for i := range events {
 		if f.Apply(&events[i]) != nil {
 			return false
@@ -179,7 +179,7 @@ func foldAll(f *event.Fold, events []event.Event) bool {
 	return true
 }
 
-func retriesIn(f *event.Fold) []StepRetry {
+func retriesIn(f *event.LogState) []StepRetry {
 	var open []*event.Open
 	f.Opens(func(o *event.Open) bool {
 		if o.Entity == event.EntityStep && o.Failure != nil {
@@ -346,14 +346,14 @@ func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 const blockedPatience = time.Second
 
 // whyBlocked returns what the worker that has blocked the run has noted; empty if the store
-// keeps no notes.
+// keeps no step data.
 func (c *Client) whyBlocked(ctx context.Context, id RunID) (string, error) {
-	n, ok := store.As[store.Noter](c.store)
+	n, ok := store.As[store.StepDataStore](c.store)
 	if !ok {
 		return "", nil
 	}
-	notes, err := n.Notes(ctx, id)
-	return string(notes[engine.NoteBlocked]), err
+	data, err := n.StepData(ctx, id)
+	return string(data[engine.BlockedKey]), err
 }
 
 func result[T any](id RunID, end *handover.End) (T, error) {

@@ -65,7 +65,7 @@ func identityOf(id RunID, spec *event.Spec, created time.Time) Identity {
 // Info returns the identity of the run that the code belongs to.
 func Info(ctx Context) Identity {
 	r := ctx.branch().Run()
-	return identityOf(r.ID(), r.Fold().Spec, r.Fold().CreatedAt)
+	return identityOf(r.ID(), r.State().Spec, r.State().CreatedAt)
 }
 
 // LogLength returns how many events the log has so far. Every replay sees the

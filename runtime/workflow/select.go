@@ -35,7 +35,9 @@ func Select(ctx Context, cases ...Case) (Case, error) {
 	return cases[i], cases[i].won(ctx, message)
 }
 
-func (f *Future[T]) replayCase(time.Time) (replay.Case, error) { return replay.Case{Promise: f.p}, nil }
+func (f *Future[T]) replayCase(time.Time) (replay.Case, error) { //nolint:unparam // the shape of a Case
+	return replay.Case{Promise: f.p}, nil
+}
 
 func (f *Future[T]) won(Context, *event.Event) error { return nil }
 
@@ -49,7 +51,7 @@ type TimerCase struct {
 // its due time until it has won, and then starts over.
 func After(d time.Duration) *TimerCase { return &TimerCase{d: d} }
 
-func (t *TimerCase) replayCase(now time.Time) (replay.Case, error) {
+func (t *TimerCase) replayCase(now time.Time) (replay.Case, error) { //nolint:unparam // the shape of a Case
 	if t.due.IsZero() {
 		t.due = now.Add(t.d)
 	}

@@ -124,9 +124,9 @@ func (c *Client) ending(ctx context.Context, claimed *store.ClaimedRun) (*store.
 	req := &store.Commit{
 		Run: claimed.Run, WorkflowID: claimed.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CommitID: event.NewCommitID(),
 		First: events[0].Seq, Last: last.Seq, Consume: len(l.Inbox), ConsumeLast: l.Inbox[len(l.Inbox)-1].ID,
-		Effect: store.EffectFinish, Status: r.Fold().Status(), Progress: true,
+		Effect: store.EffectFinish, Status: r.State().Status(), Progress: true,
 	}
-	if req.Send, err = effects.Sends(claimed.Run, r.Fold(), last); err != nil {
+	if req.Send, err = effects.Sends(claimed.Run, r.State(), last); err != nil {
 		return nil, err
 	}
 	req.Frame, err = event.AppendFrame(nil, &event.Frame{

@@ -33,7 +33,7 @@ func (p phase) counted() bool { return p == phaseLaunched || p == phaseRunning |
 func (x *execution) shift(to phase) {
 	from := x.phase
 	x.phase = to
-	switch a := x.life.activity; {
+	switch a := x.incarnation.activity; {
 	case from.counted() && !to.counted():
 		a.End()
 	case !from.counted() && to.counted():
@@ -43,10 +43,10 @@ func (x *execution) shift(to phase) {
 
 // execution is one execution of a step, between the worker and the step's code.
 type execution struct {
-	life *life
-	info *attempt.Attempt
-	once bool // the step is not idempotent
-	id   goroutineID
+	incarnation *incarnation
+	info        *attempt.Attempt
+	once        bool // the step is not idempotent
+	id          goroutineID
 
 	// The lock of the scheduler guards the fields below.
 	phase  phase
@@ -59,7 +59,7 @@ type execution struct {
 }
 
 // intercept stands between the worker and a step.
-func (e *Env) intercept(l *life) func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
+func (e *Env) intercept(l *incarnation) func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
 	return func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
 		f := e.implementation(name, impl)
 		if f == nil {
@@ -74,8 +74,8 @@ func (e *Env) intercept(l *life) func(name string, spec *engine.StepSpec, impl e
 
 // execute runs the code of a step when it is its turn, and returns when the
 // worker may know what came of it.
-func (l *life) execute(ctx context.Context, f engine.StepFunc, args []byte, once bool) (result []byte, err error) {
-	x := &execution{life: l, once: once, id: currentGoroutine(), info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
+func (l *incarnation) execute(ctx context.Context, f engine.StepFunc, args []byte, once bool) (result []byte, err error) {
+	x := &execution{incarnation: l, once: once, id: currentGoroutine(), info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
 	if !l.enter(ctx, x) {
 		return nil, errDead
 	}
@@ -95,7 +95,7 @@ func (l *life) execute(ctx context.Context, f engine.StepFunc, args []byte, once
 }
 
 // enter makes the execution known. It reports false if the worker is dead.
-func (l *life) enter(ctx context.Context, x *execution) bool {
+func (l *incarnation) enter(ctx context.Context, x *execution) bool {
 	c := &l.env.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *life) enter(ctx context.Context, x *execution) bool {
 }
 
 // ended says that the code of the step has returned.
-func (l *life) ended(x *execution) <-chan struct{} {
+func (l *incarnation) ended(x *execution) <-chan struct{} {
 	if !l.env.virtual() {
 		return x.tell
 	}
@@ -139,7 +139,7 @@ func (x *execution) release() {
 	}
 }
 
-func (l *life) exit(x *execution) {
+func (l *incarnation) exit(x *execution) {
 	c := &l.env.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +168,7 @@ type stepContext struct {
 // Done returns the channel of the worker's context.
 func (c *stepContext) Done() <-chan struct{} {
 	if calledByUser() {
-		k := &c.x.life.env.scheduler
+		k := &c.x.incarnation.env.scheduler
 		k.mu.Lock()
 		c.x.done = true
 		k.mu.Unlock()
@@ -190,7 +190,7 @@ func (c *stepContext) Value(key any) any {
 // of an Env, or a store whose time is real, it waits for real.
 func Sleep(ctx context.Context, d time.Duration) error {
 	x := executionOf(ctx)
-	if x == nil || !x.life.env.virtual() {
+	if x == nil || !x.incarnation.env.virtual() {
 		select {
 		case <-time.After(d):
 			return nil
@@ -205,7 +205,7 @@ func (x *execution) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
 	}
-	c := &x.life.env.scheduler
+	c := &x.incarnation.env.scheduler
 	woken := make(chan struct{})
 	wake := func() {
 		c.mu.Lock()

@@ -52,7 +52,7 @@ type crashPlan struct {
 }
 
 // reach notes that the worker is at a point, and reports whether it dies there.
-func (e *Env) reach(l *life, r request, w when) bool {
+func (e *Env) reach(l *incarnation, r request, w when) bool {
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -182,10 +182,10 @@ func (e *Env) committed(run event.RunID, frame []byte) {
 
 // effect is one execution of a step.
 type effect struct {
-	Run  event.RunID
-	Step string
-	Key  string
-	life int
+	Run         event.RunID
+	Step        string
+	Key         string
+	incarnation int
 	// again says that the step had completed before.
 	again bool
 	once  bool // it is not idempotent
@@ -208,11 +208,11 @@ func (e *Env) launched(x *execution) {
 func (e *Env) begun(x *execution) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if x.life.dead.Load() {
+	if x.incarnation.dead.Load() {
 		return false
 	}
 	e.effects = append(e.effects, effect{
-		Run: x.info.Log, Step: x.info.Step, Key: x.info.LogKey, life: x.life.number,
+		Run: x.info.Log, Step: x.info.Step, Key: x.info.LogKey, incarnation: x.incarnation.number,
 		again: e.completed[e.entry(x)], once: x.once,
 	})
 	return true

@@ -25,7 +25,7 @@
 //
 // The worker is the real one, and so are the log and the store. The kit stands
 // in three places around it. Each incarnation of the worker has its own handle of the
-// store (line), which counts its requests, and is cut when the incarnation ends:
+// store (workerStore), which counts its requests, and is cut when the incarnation ends:
 // so the points of a crash are the requests, whatever operations they are for. Steps pass a gate (execution) before their code
 // begins and before the worker learns its outcome. And a call that waits for
 // a run drives the scheduler, which lets everything come to rest and then makes
@@ -36,7 +36,7 @@
 // # Reading order
 //
 // env.go and options.go have what a test sees; scheduler.go, settle.go and
-// clock.go virtual time; life.go, line.go, door.go and attempt.go what is
+// clock.go virtual time; incarnation.go, workerstore.go, clientstore.go and attempt.go what is
 // around the worker. crash.go, crashpoint.go, trial.go and compare.go are
 // CrashEverywhere, interleave.go is Interleave, history.go is Record and Replay.
 package workflowtest

@@ -37,31 +37,31 @@ type Env struct {
 	first     chan struct{} // closed when the first run was started
 
 	starting sync.Mutex // held while the first worker is started
-	births   sync.Mutex // held while a run is created and noted
+	creating sync.Mutex // held while a run is created and noted
 
-	mu         sync.Mutex
-	closed     bool
-	life       *life
-	lives      int
-	started    uint64        // runs
-	runs       []event.RunID // in the order in which they were created
-	routes     []store.Route // that the worker serves
-	stubs      map[string]*Calls
-	missing    map[string]string                 // receivers that are nil, by step
-	hooks      map[string]func(id, token string) // stand-ins for who resumes them, by name
-	hooked     map[string]bool                   // hooks whose stand-ins know
-	blocked    string                            // what the watchdog has reported
-	failed     bool                              // the test has been told that it fails
-	warned     map[string]bool                   // of what losers of races have taken
-	completed  map[string]bool                   // steps whose completion is durable, by run and key
-	attempts   map[string]int                    // the last one of a step whose start is durable, by run and key
-	effects    []effect
-	keys       map[event.RunID]map[uint64]string // of steps, by the event that created them
-	lastEvent  string
-	asides     map[event.ItemID]bool // that were delivered and are no messages
-	onceSteps  map[string]bool       // names of steps that are not idempotent, if they were launched
-	crash      crashPlan
-	background sync.WaitGroup // functions planned with At; new workers of a store whose time is real
+	mu          sync.Mutex
+	closed      bool
+	incarnation *incarnation
+	lives       int
+	started     uint64        // runs
+	runs        []event.RunID // in the order in which they were created
+	routes      []store.Route // that the worker serves
+	stubs       map[string]*Calls
+	missing     map[string]string                 // receivers that are nil, by step
+	hooks       map[string]func(id, token string) // stand-ins for who resumes them, by name
+	hooked      map[string]bool                   // hooks whose stand-ins know
+	blocked     string                            // what the watchdog has reported
+	failed      bool                              // the test has been told that it fails
+	warned      map[string]bool                   // of what losers of races have taken
+	completed   map[string]bool                   // steps whose completion is durable, by run and key
+	attempts    map[string]int                    // the last one of a step whose start is durable, by run and key
+	effects     []effect
+	keys        map[event.RunID]map[uint64]string // of steps, by the event that created them
+	lastEvent   string
+	asides      map[event.ItemID]bool // that were delivered and are no messages
+	onceSteps   map[string]bool       // names of steps that are not idempotent, if they were launched
+	crash       crashPlan
+	background  sync.WaitGroup // functions planned with At; new workers of a store whose time is real
 }
 
 // New returns an Env with a store in memory, whose time is virtual: it stands
@@ -93,7 +93,7 @@ func newEnv(t testing.TB, opts []Option) *Env {
 		e.observer.Secret = secret
 	}
 	engine.RegistryOf(&e.registry).Observe(e.observer)
-	e.client = workflow.NewClient(&door{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger})
+	e.client = workflow.NewClient(&clientStore{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger})
 	return e
 }
 
@@ -107,7 +107,7 @@ func (e *Env) Registry() *workflow.Registry { return &e.registry }
 func (e *Env) Client() *workflow.Client { return e.client }
 
 // Store returns the store, for tools that read it.
-func (e *Env) Store() store.Store { return &door{Store: e.store, env: e} }
+func (e *Env) Store() store.Store { return &clientStore{Store: e.store, env: e} }
 
 // Context returns a context that ends with the Env.
 func (e *Env) Context() context.Context { return e.ctx }
@@ -218,8 +218,8 @@ func (e *Env) cancelRun(ctx context.Context) {
 
 // createdByWorker appends a run that the worker has created to those that existed before it.
 func (e *Env) createdByWorker(run event.RunID) {
-	e.births.Lock()
-	defer e.births.Unlock()
+	e.creating.Lock()
+	defer e.creating.Unlock()
 	e.created(run)
 }
 
@@ -239,7 +239,7 @@ func (e *Env) ensureWorker() error {
 	e.starting.Lock()
 	defer e.starting.Unlock()
 	e.mu.Lock()
-	closed, started := e.closed, e.life != nil
+	closed, started := e.closed, e.incarnation != nil
 	e.mu.Unlock()
 	switch {
 	case closed:
@@ -249,7 +249,7 @@ func (e *Env) ensureWorker() error {
 	case len(engine.RegistryOf(&e.registry).WorkflowNames()) == 0:
 		return e.failWith(errNothingRegistered)
 	}
-	e.startLife()
+	e.startIncarnation()
 	return nil
 }
 

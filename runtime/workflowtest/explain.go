@@ -116,7 +116,7 @@ func (e *Env) waits(l *store.Loaded) []string {
 		return []string{err.Error()}
 	}
 	defer run.Close()
-	if run.Fold().Run == event.StatePending {
+	if run.State().Run == event.StatePending {
 		return []string{"its code has not begun"}
 	}
 	lines := run.Blocked()
@@ -132,9 +132,9 @@ func (e *Env) serves(name string) bool {
 
 // blockedReason returns why a run is blocked.
 func (e *Env) blockedReason(run event.RunID) string {
-	if n, ok := store.As[store.Noter](e.store); ok {
-		if notes, err := n.Notes(context.Background(), run); err == nil && notes[engine.NoteBlocked] != nil {
-			return "it is blocked: " + string(notes[engine.NoteBlocked])
+	if n, ok := store.As[store.StepDataStore](e.store); ok {
+		if data, err := n.StepData(context.Background(), run); err == nil && data[engine.BlockedKey] != nil {
+			return "it is blocked: " + string(data[engine.BlockedKey])
 		}
 	}
 	return "it is blocked"

@@ -17,7 +17,7 @@ func TestExecutedAgain_NoticesWhatAnEngineMustNeverDo(t *testing.T) {
 		says    string // empty: nothing
 	}{
 		"once each":                     {[]effect{{Key: "a"}, {Key: "b", once: true}}, ""},
-		"twice, not completed":          {[]effect{{Key: "a", life: 1}, {Key: "a", life: 2}}, ""},
+		"twice, not completed":          {[]effect{{Key: "a", incarnation: 1}, {Key: "a", incarnation: 2}}, ""},
 		"again after its completion":    {[]effect{{Step: "s", Key: "a"}, {Step: "s", Key: "a", again: true}}, "step s (a) was executed again after its completion was recorded"},
 		"twice although not idempotent": {[]effect{{Step: "s", Key: "a", once: true}, {Step: "s", Key: "a", once: true}}, "step s (a) is declared nonidempotent and was executed twice"},
 	} {

@@ -294,7 +294,7 @@ type callKey struct{}
 func paused(ctx context.Context) (resume func()) {
 	if x := executionOf(ctx); x != nil {
 		shift := func(to phase) {
-			c := &x.life.env.scheduler
+			c := &x.incarnation.env.scheduler
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			x.shift(to)

@@ -13,14 +13,14 @@ example.com/shop.(*Shop).ship({0x1, 0x2})
 	/src/shop/shop.go:20 +0x1
 github.com/flowgen/flowgen/runtime/shim.Handle[...].func1({0x1})
 	/src/runtime/shim/step.go:30 +0x1
-github.com/flowgen/flowgen/runtime/workflowtest.(*life).execute(0x1)
+github.com/flowgen/flowgen/runtime/workflowtest.(*incarnation).execute(0x1)
 	/src/runtime/workflowtest/attempt.go:40 +0x1
 created by github.com/flowgen/flowgen/runtime/worker.(*task).launch in goroutine 1
 	/src/runtime/worker/attempt.go:50 +0x1
 
 goroutine 9 [select]:
-github.com/flowgen/flowgen/runtime/worker.(*pen).write(0x1)
-	/src/runtime/worker/pen.go:10 +0x1
+github.com/flowgen/flowgen/runtime/worker.(*streamWriter).write(0x1)
+	/src/runtime/worker/streamwriter.go:10 +0x1
 example.com/shop.(*Shop).ship({0x1, 0x2})
 	/src/shop/shop.go:20 +0x1
 github.com/flowgen/flowgen/runtime/shim.Handle[...].func1({0x1})
@@ -45,9 +45,9 @@ internal/sync.(*Mutex).lockSlow(0x1)
 	/go/src/internal/sync/mutex.go:100 +0x1
 sync.(*Mutex).Lock(...)
 	/go/src/sync/mutex.go:46
-github.com/flowgen/flowgen/runtime/workflowtest.(*life).ended(0x1)
+github.com/flowgen/flowgen/runtime/workflowtest.(*incarnation).ended(0x1)
 	/src/runtime/workflowtest/attempt.go:60 +0x1
-github.com/flowgen/flowgen/runtime/workflowtest.(*life).execute(0x1)
+github.com/flowgen/flowgen/runtime/workflowtest.(*incarnation).execute(0x1)
 	/src/runtime/workflowtest/attempt.go:40 +0x1
 `
 

@@ -18,8 +18,8 @@ import (
 func StepContext(t testing.TB, opts ...StepOption) context.Context {
 	a := &stepOptions{attempt.Attempt{
 		Run: event.NewRunID(Epoch, 0), Step: "test.step", Key: "test.step", Number: 1,
-		Heart: attempt.HeartFunc(func(context.Context, []byte) error { return nil }),
-		Pen:   pen{&Chunks{}},
+		Heart:   attempt.HeartFunc(func(context.Context, []byte) error { return nil }),
+		Streams: chunkWriter{&Chunks{}},
 	}}
 	for _, opt := range opts {
 		opt(a)

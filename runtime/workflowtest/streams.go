@@ -22,17 +22,17 @@ type Chunks struct {
 // Streams makes the attempt record in c its writes to streams, and which it closes.
 // Without it writes succeed and are forgotten.
 func Streams(c *Chunks) StepOption {
-	return func(a *stepOptions) { a.Pen = pen{c} }
+	return func(a *stepOptions) { a.Streams = chunkWriter{c} }
 }
 
-// pen keeps what is written to streams.
-type pen struct{ c *Chunks }
+// chunkWriter keeps what is written to streams.
+type chunkWriter struct{ c *Chunks }
 
-func (p pen) Write(_ context.Context, stream string, value []byte, keep int) error {
-	return p.c.write(stream, value, keep)
+func (w chunkWriter) Write(_ context.Context, stream string, value []byte, keep int) error {
+	return w.c.write(stream, value, keep)
 }
 
-func (p pen) Close(stream string) error { return p.c.close(stream) }
+func (w chunkWriter) Close(stream string) error { return w.c.close(stream) }
 
 func (c *Chunks) write(stream string, value []byte, keep int) error {
 	c.mu.Lock()

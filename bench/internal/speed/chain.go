@@ -24,8 +24,8 @@ func (c *chain) round(ctx context.Context, s *stage, _, runs int) (tally, error)
 	before := s.tap.now().finished
 	for started := 0; started < runs; {
 		n := min(s.o.batch, runs-started)
-		room := before + started + n - s.o.inflight
-		if err := s.tap.await(ctx, "room for more runs", func(c counts) bool { return c.finished >= room }); err != nil {
+		enough := before + started + n - s.o.inflight
+		if err := s.tap.await(ctx, "room for more runs", func(c counts) bool { return c.finished >= enough }); err != nil {
 			return tally{}, err
 		}
 		if err := c.start(ctx, s, n); err != nil {

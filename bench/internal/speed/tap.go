@@ -29,7 +29,7 @@ type tap struct {
 	waiting []*waiting
 }
 
-// counts counts the requests through a tap since it was restarted.
+// counts are those of the requests through a tap since it was restarted.
 type counts struct {
 	commits    int // that appended a frame
 	batches    int // calls of Commit

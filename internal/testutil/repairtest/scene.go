@@ -220,9 +220,9 @@ func (w *World) Blocked(s *Scene) *Scene {
 	return s
 }
 
-// Lined is a run that sleeps under a workflow id, and another one, s.Other, that
+// Queued is a run that sleeps under a workflow id, and another one, s.Other, that
 // waits for its end.
-func (w *World) Lined(workflowID string) *Scene {
+func (w *World) Queued(workflowID string) *Scene {
 	w.T.Helper()
 	s := w.Sleeping(workflow.WithID(workflowID))
 	next := w.Created(workflow.WithID(workflowID), workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.CancelActive}))

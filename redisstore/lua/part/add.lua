@@ -1,15 +1,15 @@
--- add_run stores a run with a head, and what belongs to the place that this says. ARGV
--- holds from first on: the run, its route, the name of that, the first frame, its head as
+-- add_run stores a run with a header, and what belongs to the queue state that this says. ARGV
+-- holds from first on: the run, its route, the name of that, the first frame, its header as
 -- that of a run that is ready, the priority, tags and the like or '', and more metadata
 -- in pairs. The caller names the route. Without a value the run is ready, and it is where
 -- the run comes among those; that is returned.
 -- A caller that can no longer fail leaves the open runs out if they were overwritten.
-local function add_run(first, now, head, value, lenient)
+local function add_run(first, now, header, value, lenient)
   local run, frame, priority, extra = ARGV[first], ARGV[first + 3], ARGV[first + 5], ARGV[first + 6]
   local meta = tag .. 'm:' .. run
   redis.call('XADD', tag .. 'l:' .. run, '1-0', 'f', frame)
   value = value or next_order()
-  redis.call('HSET', meta, 'H', head, 'p', value, 'c', ARGV[first + 1], 'a', now, unpack(ARGV, first + 7))
+  redis.call('HSET', meta, 'H', header, 'p', value, 'c', ARGV[first + 1], 'a', now, unpack(ARGV, first + 7))
   if priority ~= '0' then
     redis.call('HSET', meta, 'r', priority)
   end

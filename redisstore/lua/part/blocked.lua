@@ -19,9 +19,9 @@ end
 
 -- block puts a run among the blocked ones of its route, which are sorted by who has blocked
 -- them: so that a claim looks once at each such text, however many runs have it. It tells
--- all who wait for the route. The caller takes the run out of its former place.
-local function block(run, head, route, sessions)
-  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '4'), 'p', '')
+-- all who wait for the route. The caller takes the run out of its former queue state.
+local function block(run, header, route, sessions)
+  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '4'), 'p', '')
   intact('ZADD', tag .. 'b:' .. route, 0, sessions .. ' ' .. run)
   redis.call('PUBLISH', tag .. 'hint', 'b' .. route)
 end

@@ -1,6 +1,6 @@
--- note_blocker adds a session to those that have blocked a run, and forgets those that are over,
--- or have the same code. It returns all of them, and the head that says that there are.
-local function note_blocker(run, head, session)
+-- add_blocker adds a session to those that have blocked a run, and forgets those that are over,
+-- or have the same code. It returns all of them, and the header that says that there are.
+local function add_blocker(run, header, session)
   local meta = tag .. 'm:' .. run
   local before, code, now = redis.call('HGET', meta, 'F') or '', code_of(session), ''
   for i = 1, #before, 16 do
@@ -12,5 +12,5 @@ local function note_blocker(run, head, session)
   end
   now = now .. session
   redis.call('HSET', meta, 'F', now)
-  return now, with_flag(head, has_incompatible, true)
+  return now, with_flag(header, has_incompatible, true)
 end

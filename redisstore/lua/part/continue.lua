@@ -2,9 +2,9 @@
 -- that has ended: it follows that in its chain, takes over the workflow id and the
 -- inbox, and is ready. followed: until when somebody follows the streams of the chain.
 local function continue_as(run, chain, wid, first, now, unread, followed, order)
-  local new, route, head, priority = ARGV[first], ARGV[first + 1], ARGV[first + 4], ARGV[first + 5]
-  head = with_flag(with_flag(head, has_mail, unread > 0), has_rest, followed)
-  add_run(first, now, head, order, true)
+  local new, route, header, priority = ARGV[first], ARGV[first + 1], ARGV[first + 4], ARGV[first + 5]
+  header = with_flag(with_flag(header, has_unread, unread > 0), has_rest, followed)
+  add_run(first, now, header, order, true)
   intact('HSETNX', tag .. 'k', route, ARGV[first + 2])
   redis.call('HSET', tag .. 'm:' .. run, 'N', new)
   redis.call('HSET', tag .. 'm:' .. new, 'h', chain)

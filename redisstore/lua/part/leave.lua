@@ -1,5 +1,5 @@
 -- leave_owner takes a run from the session that owns it. The caller gives it its new
--- place, where its head says that nobody owns it.
+-- queue state, where its header says that nobody owns it.
 local function leave_owner(run, session)
   intact('SREM', tag .. 'o:' .. session, run)
   intact('HDEL', tag .. 'a:' .. session, run)

@@ -12,8 +12,8 @@ local function set_timer(run, route, due)
 end
 
 -- park leaves a run until due, or for ever ('0').
-local function park(run, head, route, due)
-  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '3'), 'p', due)
+local function park(run, header, route, due)
+  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '3'), 'p', due)
   if due ~= '0' then
     set_timer(run, route, due)
   end

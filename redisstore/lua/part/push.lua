@@ -26,20 +26,20 @@ end
 local function push(run, id, item, now, keep)
   local meta = tag .. 'm:' .. run
   local m = redis.call('HMGET', meta, 'H', 'p', 'h', 'c', 'r')
-  local head, place = m[1], queue_state_of(m[1])
+  local header, queue_state = m[1], queue_state_of(m[1])
   local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. (m[3] or run)
   redis.call('RPUSH', inbox, item)
   redis.call('ZADD', seen, keep and now + kept or now, id)
   forget(seen, inbox, now)
-  local flags = keep and has_mail + has_rest or has_mail
-  if place and bit.band(string.byte(head, 51), flags) ~= flags then
-    head = with_flag(head, flags, true)
-    redis.call('HSET', meta, 'H', head)
+  local flags = keep and has_unread + has_rest or has_unread
+  if queue_state and bit.band(string.byte(header, 51), flags) ~= flags then
+    header = with_flag(header, flags, true)
+    redis.call('HSET', meta, 'H', header)
   end
-  if place == '3' then
-    make_ready(run, head, m[4], m[5])
+  if queue_state == '3' then
+    make_ready(run, header, m[4], m[5])
     redis.call('ZREM', tag .. 't', run)
-  elseif place == '2' then
+  elseif queue_state == '2' then
     redis.call('HSET', tag .. 'a:' .. m[2], run, 1)
     redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')
   end

@@ -21,10 +21,10 @@ local function enqueue(run, route, priority, order)
   return wake(route)
 end
 
--- make_ready is the one way to ready: place, ready set, wake. The caller takes
--- the run out of its former place in the same script, and may have asked for its order.
-local function make_ready(run, head, route, priority, order)
+-- make_ready is the one way to ready: queue state, ready set, wake. The caller takes
+-- the run out of its former queue state in the same script, and may have asked for its order.
+local function make_ready(run, header, route, priority, order)
   order = order or next_order()
-  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(head, '1'), 'p', order)
+  redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '1'), 'p', order)
   enqueue(run, route, priority, order)
 end

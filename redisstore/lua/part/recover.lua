@@ -11,15 +11,15 @@ local function recover(session, by, reason, now, limit)
   for _, run in ipairs(intact('SRANDMEMBER', owned, limit) or {}) do
     local meta = tag .. 'm:' .. run
     local m = intact('HMGET', meta, 'H', 'p', 'c', 'r') or {}
-    local head = m[1]
-    if queue_state_of(head) == '2' and m[2] == session then
+    local header = m[1]
+    if queue_state_of(header) == '2' and m[2] == session then
       leave_owner(run, session)
-      trail(run, reason, by, owner, now, head)
-      if not flagged(head, is_exempt) then
-        local recoveries = struct.unpack('>H', head, 52)
-        head = string.sub(head, 1, 51) .. struct.pack('>H', math.min(recoveries + 1, 65535)) .. string.sub(head, 54)
+      trail(run, reason, by, owner, now, header)
+      if not flagged(header, is_exempt) then
+        local recoveries = struct.unpack('>H', header, 52)
+        header = string.sub(header, 1, 51) .. struct.pack('>H', math.min(recoveries + 1, 65535)) .. string.sub(header, 54)
       end
-      make_ready(run, refenced(head, '1', nobody), m[3], m[4])
+      make_ready(run, refenced(header, '1', nobody), m[3], m[4])
     else -- it is not of this session, whatever the set says
       redis.call('SREM', owned, run)
       intact('HDEL', tag .. 'a:' .. session, run)

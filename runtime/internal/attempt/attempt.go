@@ -27,8 +27,8 @@ type Attempt struct {
 	Last []byte
 	// Heart stores the details of heartbeats.
 	Heart Heart
-	// Pen writes to the streams of the run.
-	Pen Pen
+	// Streams writes to the streams of the run.
+	Streams StreamWriter
 }
 
 // Heart beats for the code of an attempt.
@@ -44,8 +44,8 @@ type HeartFunc func(ctx context.Context, details []byte) error
 // Beat calls f.
 func (f HeartFunc) Beat(ctx context.Context, details []byte) error { return f(ctx, details) }
 
-// Pen writes to streams for the code of an attempt.
-type Pen interface {
+// StreamWriter writes to streams for the code of an attempt.
+type StreamWriter interface {
 	// Write adds a chunk to a stream of the run, and returns nil once that is durable.
 	// keep is how many chunks the stream keeps, 0 for all.
 	Write(ctx context.Context, stream string, value []byte, keep int) error

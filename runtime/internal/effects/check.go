@@ -15,7 +15,7 @@ var ErrNewer = errors.New("a newer release wrote it")
 // Check returns why no worker can deliver a record; nil if one can.
 // The error matches ErrNewer if a worker of a newer release may know more.
 func Check(o *store.Outgoing) error {
-	p, err := DecodeParcel(o.Body)
+	p, err := DecodeOutboxMessage(o.Body)
 	if err == nil && p.Start != nil {
 		_, err = p.Create(o)
 	}

@@ -3,7 +3,7 @@
 // writes were lost. When it is stored, and by whom, is a matter of the worker.
 //
 //   - sends.go: the records for the outbox that an event causes
-//   - parcel.go, check.go: what a record holds, and whether it can be delivered
+//   - outboxmessage.go, check.go: what a record holds, and whether it can be delivered
 //   - publications.go, answer.go: what an event lets others read, on which streams
 //   - chunk.go: the chunks of the streams that users write
 //

@@ -39,9 +39,9 @@ func DecodeHook(chunk []byte) (name string, shape []byte) {
 	return string(chunk[:i]), chunk[i+1:]
 }
 
-// Publications returns what the commit that records an event publishes. fold is that of the
+// Publications returns what the commit that records an event publishes. state is that of the
 // log up to an event that ends the run; of others it is not looked at.
-func Publications(fold *event.Fold, e *event.Event) []store.Publication {
+func Publications(state *event.LogState, e *event.Event) []store.Publication {
 	switch e.Type {
 	case event.ValueSet:
 		return []store.Publication{value(e)}
@@ -56,7 +56,7 @@ func Publications(fold *event.Fold, e *event.Event) []store.Publication {
 		return []store.Publication{closeHook(e.Token)}
 	}
 	if e.Type.Terminal() {
-		return closeHooks(fold)
+		return closeHooks(state)
 	}
 	return nil
 }
@@ -71,9 +71,9 @@ func closeHook(token string) store.Publication {
 
 // closeHooks closes the open hooks when the run ends, even if it continues as another
 // one.
-func closeHooks(fold *event.Fold) []store.Publication {
+func closeHooks(state *event.LogState) []store.Publication {
 	var all []store.Publication
-	fold.Opens(func(o *event.Open) bool {
+	state.Opens(func(o *event.Open) bool {
 		if o.Entity == event.EntityHook {
 			all = append(all, closeHook(o.Token))
 		}

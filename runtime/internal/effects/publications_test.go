@@ -15,10 +15,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// folded returns the fold of a log that begins with the creation of a run.
-func folded(t *testing.T, log []event.Event) *event.Fold {
+// stateOf returns the state of a log that begins with the creation of a run.
+func stateOf(t *testing.T, log []event.Event) *event.LogState {
 	t.Helper()
-	var f event.Fold
+	var f event.LogState
 	for i := range log {
 		e := &log[i]
 		e.Seq, e.Time = uint64(i+1), time.Unix(1_700_000_000, 0)
@@ -44,7 +44,7 @@ func TestPublications_IsWhatEachEventLetsOthersRead(t *testing.T) {
 		{Type: event.MessageReceived, Name: "approval"},
 		{Type: event.RunContinued},
 	}
-	fold := folded(t, log)
+	state := stateOf(t, log)
 	want := [][]store.Publication{
 		2: {{Stream: "v:progress", Body: []byte(`40`), Keep: 1}},
 		3: {{Stream: "h:one", Drop: true, Body: []byte("paid")}},
@@ -54,7 +54,7 @@ func TestPublications_IsWhatEachEventLetsOthersRead(t *testing.T) {
 		9: {{Stream: "h:three", Close: true}, {Stream: "h:two", Close: true}},
 	}
 	for i := range log {
-		if diff := cmp.Diff(want[i], effects.Publications(fold, &log[i])); diff != "" {
+		if diff := cmp.Diff(want[i], effects.Publications(state, &log[i])); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", log[i].Type, diff)
 		}
 	}

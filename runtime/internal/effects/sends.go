@@ -11,11 +11,11 @@ import (
 // Sends returns the records for the outbox that an event in the log of a run
 // causes, in the order of their delivery. They are derived from
 // nothing but the log, so that a repetition after lost writes has the same
-// ids. fold is that of the log up to an event that ends the run; of others only
+// ids. state is that of the log up to an event that ends the run; of others only
 // the Spec is looked at.
 //
 // The events of a first frame cause none: nobody has committed it.
-func Sends(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, error) {
+func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	var s store.Send
 	var err error
 	switch e.Type {
@@ -25,18 +25,18 @@ func Sends(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, err
 		s, err = sendCancel(run, e.Next, e.Reason)
 	case event.MessageSent:
 		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload},
-			Parcel{Key: e.Key, Answer: Always}, store.ScopeChain)
+			OutboxMessage{Key: e.Key, Answer: Always}, store.ScopeChain)
 	case event.StreamClosed:
-		if _, remote := event.StepOfRun(fold.Spec.Workflow); !remote || e.Attempt == 0 {
+		if _, remote := event.StepOfRun(state.Spec.Workflow); !remote || e.Attempt == 0 {
 			return nil, nil
 		}
-		s, err = sendItem(event.DerivedItemID(run, "close:"+e.Name), fold.Spec.Parent,
-			&event.Event{Type: event.StreamClosed, Name: e.Name, Key: fold.Spec.ParentKey, Attempt: e.Attempt}, Parcel{}, store.ScopeRun)
+		s, err = sendItem(event.DerivedItemID(run, "close:"+e.Name), state.Spec.Parent,
+			&event.Event{Type: event.StreamClosed, Name: e.Name, Key: state.Spec.ParentKey, Attempt: e.Attempt}, OutboxMessage{}, store.ScopeRun)
 	default:
 		if !e.Type.Terminal() {
 			return nil, nil
 		}
-		return sendEnds(run, fold, e)
+		return sendEnds(run, state, e)
 	}
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 	if err != nil {
 		return store.Send{}, err
 	}
-	p := Parcel{Key: e.Key, Answer: OnRefusal, Start: &Start{
+	p := OutboxMessage{Key: e.Key, Answer: OnRefusal, Start: &Start{
 		Frame: frame, Active: store.ActivePolicy(e.Active), Finished: store.FinishedPolicy(e.Finished),
 	}}
 	if e.Ack {
@@ -77,11 +77,11 @@ func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 // sendCancel asks a child, and what it continues as, to end.
 func sendCancel(run, child event.RunID, reason string) (store.Send, error) {
 	return sendItem(event.DerivedItemID(run, "cancel:"+string(child)), child,
-		&event.Event{Type: event.CancelRequested, Reason: reason}, Parcel{}, store.ScopeChain)
+		&event.Event{Type: event.CancelRequested, Reason: reason}, OutboxMessage{}, store.ScopeChain)
 }
 
 // sendItem returns a record that puts an event into another run's inbox.
-func sendItem(id event.ItemID, to event.RunID, e *event.Event, p Parcel, scope store.Scope) (store.Send, error) {
+func sendItem(id event.ItemID, to event.RunID, e *event.Event, p OutboxMessage, scope store.Scope) (store.Send, error) {
 	item, err := event.AppendItem(nil, e)
 	if err != nil {
 		return store.Send{}, err
@@ -93,9 +93,9 @@ func sendItem(id event.ItemID, to event.RunID, e *event.Event, p Parcel, scope s
 
 // sendEnds returns what the end of a run means for others: its children are asked
 // to end, and its parent is told. What continues as a new run has not ended.
-func sendEnds(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, error) {
+func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	var open []*event.Open
-	fold.Opens(func(o *event.Open) bool {
+	state.Opens(func(o *event.Open) bool {
 		if o.Entity == event.EntityChild && o.Close != event.CloseAbandon {
 			open = append(open, o)
 		}
@@ -104,13 +104,13 @@ func sendEnds(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, 
 	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
 	var all []store.Send
 	for _, o := range open {
-		s, err := sendCancel(run, o.Next, "the parent "+string(run)+" has ended: it is "+string(fold.Status()))
+		s, err := sendCancel(run, o.Next, "the parent "+string(run)+" has ended: it is "+string(state.Status()))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, s)
 	}
-	spec := fold.Spec
+	spec := state.Spec
 	if e.Type == event.RunContinued || spec.Parent == "" {
 		return all, nil
 	}
@@ -123,6 +123,6 @@ func sendEnds(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, 
 	default:
 		end.Type = event.ChildFailed
 	}
-	s, err := sendItem(EndID(run), spec.Parent, &end, Parcel{}, store.ScopeRun)
+	s, err := sendItem(EndID(run), spec.Parent, &end, OutboxMessage{}, store.ScopeRun)
 	return append(all, s), err
 }

@@ -15,7 +15,7 @@ var began = time.Unix(1_700_000_000, 0).UTC()
 
 // sender is a run with a child, and what it sends: the events of its log and the
 // state in front of the last of them.
-func sender(t *testing.T, end event.Type, limit event.ParentClose) (*event.Fold, []event.Event) {
+func sender(t *testing.T, end event.Type, limit event.ParentClose) (*event.LogState, []event.Event) {
 	t.Helper()
 	child := event.DerivedRunID(run, "parent/child#1", 9)
 	spec := &event.Spec{Workflow: "parent", Queue: "default", Parent: event.DerivedRunID(run, "above", 3), ParentKey: "above/parent#1", Root: run}
@@ -34,7 +34,7 @@ func sender(t *testing.T, end event.Type, limit event.ParentClose) (*event.Fold,
 	if end == event.RunContinued {
 		events[6].Next = event.NextRunID(run, 7, began)
 	}
-	f := &event.Fold{}
+	f := &event.LogState{}
 	for i := range events {
 		events[i].Seq, events[i].Time = uint64(i+1), began
 		if err := f.Apply(&events[i]); err != nil {
@@ -44,7 +44,7 @@ func sender(t *testing.T, end event.Type, limit event.ParentClose) (*event.Fold,
 	return f, events
 }
 
-func sends(t *testing.T, f *event.Fold, events []event.Event) (all []store.Send) {
+func sends(t *testing.T, f *event.LogState, events []event.Event) (all []store.Send) {
 	t.Helper()
 	for i := range events {
 		s, err := effects.Sends(run, f, &events[i])
@@ -77,7 +77,7 @@ func TestSends_TheEndOfAChildIsForTheRunThatStartedItAlone(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("got %d records, %v, want the end", len(got), err)
 	}
-	p, err := effects.DecodeParcel(got[0].Body)
+	p, err := effects.DecodeOutboxMessage(got[0].Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestSends_WhatContinuesTellsNoEnd(t *testing.T) {
 
 func TestDeliver_IsKeptUntilConfirm(t *testing.T) {
 	o := &store.Outgoing{Send: store.Send{ID: "record", To: run}, Deadline: began}
-	got := (&effects.Parcel{Item: &effects.Item{Scope: store.ScopeRun, Body: []byte("1")}}).Deliver(o)
+	got := (&effects.OutboxMessage{Item: &effects.Item{Scope: store.ScopeRun, Body: []byte("1")}}).Deliver(o)
 	want := store.Deliver{Run: run, Item: store.Item{ID: "record", Scope: store.ScopeRun, Body: []byte("1")}, Deadline: began, Keep: true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

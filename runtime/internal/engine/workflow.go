@@ -133,5 +133,5 @@ type DefinitionSpec struct {
 // their stored form.
 type StepFunc func(ctx context.Context, args []byte) (result []byte, err error)
 
-// NoteBlocked is the key of the note in which a worker says why a run is blocked.
-const NoteBlocked = "flowgen.blocked"
+// BlockedKey is the key of the step data in which a worker says why a run is blocked.
+const BlockedKey = "flowgen.blocked"

@@ -51,9 +51,9 @@ func Cut(s string, limit int) string {
 			}
 		}
 	}
-	room := max(limit-len("…[999999999 bytes cut]…"), 0)
-	front := min(len(head), max(room/2, room-len(tail)))
-	back := min(len(tail), room-front)
+	space := max(limit-len("…[999999999 bytes cut]…"), 0)
+	front := min(len(head), max(space/2, space-len(tail)))
+	back := min(len(tail), space-front)
 	for front > 0 && front < len(head) && !utf8.RuneStart(head[front]) {
 		front--
 	}

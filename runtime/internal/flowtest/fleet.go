@@ -64,7 +64,7 @@ func (w *World) Keep(workers int, cfg worker.Config, bindings func(die func()) [
 func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 	m := &Mortal{w: f.w, name: name, st: &Between{Store: f.w.Store}}
 	m.lives, m.end = context.WithCancel(context.Background())
-	m.st.Around = func(ctx context.Context, _ string, _ any, do func() error) error {
+	m.st.Around = func(_ context.Context, _ string, _ any, do func() error) error {
 		if m.dead.Load() {
 			return store.ErrClosed
 		}
@@ -80,16 +80,20 @@ func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 	done := make(chan error, 1)
 	go func() { done <- m.worker.Run(m.lives) }()
 	select {
-	case <-done:
+	case <-done: //nolint:errcheck // it was killed, or not, whatever it says of that
 	case <-f.stop:
 		m.end()
-		<-done
+		<-done //nolint:errcheck // it was stopped
 	}
 	if !m.dead.Load() {
 		return false
 	}
 	f.Deaths.Add(1)
-	inspector, _ := store.As[store.Inspector](f.w.Store)
+	inspector, ok := store.As[store.Inspector](f.w.Store)
+	if !ok {
+		f.w.T.Error("the store does not show its leases")
+		return false
+	}
 	snap, err := inspector.Inspect(context.Background())
 	if err != nil {
 		f.w.T.Error(err)

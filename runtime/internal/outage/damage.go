@@ -13,6 +13,6 @@ func LogDamage(logger *slog.Logger, t store.DamageTeller, who slog.Attr) {
 		return
 	}
 	for _, d := range t.Damage() {
-		logger.Error("something in the store is damaged: it is set aside until it is repaired", who, "run", d.Run, "error", d.Err)
+		logger.Error("something in the store is damaged: it is set aside until it is repaired", who, "run", d.Run, "error", d.Err) //nolint:sloglint // who is of either kind
 	}
 }

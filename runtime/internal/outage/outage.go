@@ -59,7 +59,7 @@ func (l *Log) Note(ctx context.Context, what string, err error, partitions ...in
 
 // answers are the errors by which a store answers.
 var answers = []error{
-	store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrMail, store.ErrExpired, store.ErrOwned, store.ErrNotClaimable,
+	store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrUnread, store.ErrExpired, store.ErrOwned, store.ErrNotClaimable,
 	store.ErrLater, store.ErrStale, store.ErrStreamClosed, errors.ErrUnsupported,
 }
 

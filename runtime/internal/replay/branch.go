@@ -191,8 +191,8 @@ func (b *Branch) Replaying() bool { return b.run.feed != nil || b.run.dying }
 // LogLength returns the number of events that the log has at this place.
 func (b *Branch) LogLength() int {
 	b.enter()
-	return int(b.run.fold.Seq)
+	return int(b.run.state.Seq)
 }
 
 // Spec returns what the run was created with.
-func (b *Branch) Spec() *event.Spec { return b.run.fold.Spec }
+func (b *Branch) Spec() *event.Spec { return b.run.state.Spec }

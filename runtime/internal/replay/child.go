@@ -19,7 +19,7 @@ func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) s
 	asked.Next = event.DerivedRunID(r.id, asked.Key, slot)
 	spec := *asked.Spec
 	spec.Parent, spec.ParentKey = r.id, asked.Key
-	spec.Root, spec.Depth = r.fold.Spec.Root, r.fold.Spec.Depth+1
+	spec.Root, spec.Depth = r.state.Spec.Root, r.state.Spec.Depth+1
 	if spec.Root == "" {
 		spec.Root = r.id
 	}
@@ -35,7 +35,7 @@ func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) s
 }
 
 // Children returns how many children are open, and how many there were in all.
-func (b *Branch) Children() (open, all int) { return b.run.fold.Children() }
+func (b *Branch) Children() (open, all int) { return b.run.state.Children() }
 
 // AwaitChild blocks until the child has ended, even if its scope has: then it was
 // asked to end, and its outcome decides. Only a child that is left alone is not
@@ -63,7 +63,7 @@ func (op *Op) Started() *Promise { return op.started }
 // CancelChild asks a child to end.
 func (b *Branch) CancelChild(op *Op, reason string) {
 	b.enter()
-	if !op.done && !op.told && b.run.fold.Open(op.Ref) != nil {
+	if !op.done && !op.told && b.run.state.Open(op.Ref) != nil {
 		op.cancelChild(reason)
 	}
 }
@@ -79,7 +79,7 @@ func (op *Op) cancelChild(reason string) {
 func (b *Branch) awaitClosing() {
 	for {
 		var last *Op
-		b.run.fold.Opens(func(o *event.Open) bool {
+		b.run.state.Opens(func(o *event.Open) bool {
 			if o.Entity == event.EntityChild && o.Close == event.CloseWait && (last == nil || o.Ref < last.Ref) {
 				last = b.run.ops[o.Ref]
 			}

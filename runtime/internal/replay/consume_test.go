@@ -78,7 +78,7 @@ func TestApply_RefusesWhatOnlyCodeMayAskForAndWritesNothing(t *testing.T) {
 			if err := h.run.Apply(e); err == nil || h.run.Err() == nil {
 				t.Fatalf("apply gives %v, want an error", err)
 			}
-			if out := h.run.Take(); len(out) > 0 || h.run.Fold().Seq != 3 {
+			if out := h.run.Take(); len(out) > 0 || h.run.State().Seq != 3 {
 				t.Errorf("%d events were written", len(out))
 			}
 		})
@@ -106,11 +106,11 @@ func TestApply_SignedEndingEndsTheRunWithoutItsCode(t *testing.T) {
 	h.replay(sleeper)
 }
 
-func TestSkip_FoldsWithoutRunningCode(t *testing.T) {
+func TestSkip_FollowsTheLogWithoutRunningCode(t *testing.T) {
 	h := recorded(t)
 	again := load(t, func(*Branch, *Scope, []byte) Ending { t.Error("the code ran"); return done("") })
-	if err := again.run.Skip(h.log); err != nil || again.run.Fold().Seq != 8 {
-		t.Fatalf("skip gives %v at event %d", err, again.run.Fold().Seq)
+	if err := again.run.Skip(h.log); err != nil || again.run.State().Seq != 8 {
+		t.Fatalf("skip gives %v at event %d", err, again.run.State().Seq)
 	}
 	again.apply(event.Event{Type: event.RunFailed, By: "w"})
 	if !again.run.Ended() {

@@ -121,8 +121,8 @@ func (c *coroutine) exit() {
 // more than running a short job, and the room for new events. It belongs to one
 // executor goroutine. The zero Pool is ready for use; a nil Pool keeps nothing.
 type Pool struct {
-	free  []*coroutine
-	rooms [][]event.Event // without events
+	free    []*coroutine
+	buffers [][]event.Event // without events
 }
 
 // poolSize bounds what a Pool keeps: about 5 KB each, and 1 KB for events.
@@ -151,21 +151,21 @@ func (p *Pool) put(c *coroutine) {
 	p.free = append(p.free, c)
 }
 
-// room returns room for the new events of a run.
-func (p *Pool) room() []event.Event {
-	if p == nil || len(p.rooms) == 0 {
+// buffer returns a buffer for the new events of a run.
+func (p *Pool) buffer() []event.Event {
+	if p == nil || len(p.buffers) == 0 {
 		return make([]event.Event, 0, usualEvents)
 	}
-	room := p.rooms[len(p.rooms)-1]
-	p.rooms[len(p.rooms)-1] = nil
-	p.rooms = p.rooms[:len(p.rooms)-1]
-	return room
+	b := p.buffers[len(p.buffers)-1]
+	p.buffers[len(p.buffers)-1] = nil
+	p.buffers = p.buffers[:len(p.buffers)-1]
+	return b
 }
 
-// keepRoom takes back room in which there are no events.
-func (p *Pool) keepRoom(room []event.Event) {
-	if p != nil && cap(room) == usualEvents && len(p.rooms) < poolSize {
-		p.rooms = append(p.rooms, room)
+// keepBuffer takes back a buffer in which there are no events.
+func (p *Pool) keepBuffer(b []event.Event) {
+	if p != nil && cap(b) == usualEvents && len(p.buffers) < poolSize {
+		p.buffers = append(p.buffers, b)
 	}
 }
 
@@ -175,5 +175,5 @@ func (p *Pool) Close() {
 	for _, c := range p.free {
 		c.stop()
 	}
-	p.free, p.rooms = nil, nil
+	p.free, p.buffers = nil, nil
 }

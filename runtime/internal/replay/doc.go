@@ -13,7 +13,7 @@
 // a step or wait was created, a value recorded, the run ended. Outside events
 // make branches runnable: a step or wait completed, a message came, somebody
 // asked to cancel. Bookkeeping (an attempt started, or will be repeated, or what
-// was kept of an older run is published again) changes the fold and nothing else. It never stands between an outside event and the
+// was kept of an older run is published again) changes the state and nothing else. It never stands between an outside event and the
 // commands that follow from it: code that asks for more than the log holds is
 // noticed also where an attempt began next.
 //

@@ -23,7 +23,7 @@ func (r *Run) isCommand(e *event.Event) bool {
 	case event.WaitCompleted:
 		return e.Outcome != event.OutcomeDue
 	case event.StepFailed:
-		return e.By == "" && r.fold.StateOf(e.Ref) == event.StatePending
+		return e.By == "" && r.state.StateOf(e.Ref) == event.StatePending
 	}
 	return false
 }
@@ -86,7 +86,7 @@ func compare(rec *event.Event, same func(rec *event.Event) string) (diff string)
 	return same(rec)
 }
 
-// met folds the next recorded event, which has been consumed, and reports
+// met takes in the next recorded event, which has been consumed, and reports
 // whether that could be done.
 func (r *Run) met() bool {
 	e := &r.feed[0]

@@ -21,7 +21,7 @@ import (
 // what the old code has closed is closed for the code of the new run, too.
 func Keep(log []event.Event, cut, until uint64, next event.RunID, now time.Time) (events []event.Event, kept int) {
 	k := keeper{cut: cut, until: max(cut, until), ends: map[uint64]*event.Event{}, keys: map[string]uint64{}}
-	var states event.Fold
+	var states event.LogState
 	for i := range log {
 		e := &log[i]
 		if e.Type.Creates() {
@@ -52,7 +52,7 @@ func Keep(log []event.Event, cut, until uint64, next event.RunID, now time.Time)
 // forgetAttempts returns what lets the steps begin again that are under way where
 // the events end.
 func forgetAttempts(events []event.Event, now time.Time) (again []event.Event) {
-	var f event.Fold
+	var f event.LogState
 	for i := range events {
 		if f.Apply(&events[i]) != nil {
 			return nil // the replay will say what is wrong
@@ -152,10 +152,10 @@ func (r *Run) boundary(e *event.Event) bool {
 }
 
 func (r *Run) kept() int {
-	if r.fold.Spec == nil {
+	if r.state.Spec == nil {
 		return 0
 	}
-	return r.fold.Spec.Kept
+	return r.state.Spec.Kept
 }
 
 // TimeLimitKey is the key of the wait that limits the whole run, in a workflow of

@@ -111,7 +111,7 @@ func describe(e *event.Event) string {
 }
 
 func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
-	e := &MismatchError{Run: r.id, Seq: rec.Seq, Recorded: *rec, Diff: diff, Build: r.fold.Build}
+	e := &MismatchError{Run: r.id, Seq: rec.Seq, Recorded: *rec, Diff: diff, Build: r.state.Build}
 	if diff != "" {
 		e.Renamed, r.renamed = r.renamed, nil
 	}

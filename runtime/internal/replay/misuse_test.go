@@ -95,7 +95,7 @@ func TestContext_OfAnotherRunIsRefused(t *testing.T) {
 	var kept *Branch
 	begin(t, func(b *Branch, _ *Scope, _ []byte) Ending { kept = b; return done("") })
 	h := begin(t, func(*Branch, *Scope, []byte) Ending { kept.Now(); return done("") })
-	if f := h.run.Fold().Failure; f == nil || !strings.Contains(f.Message, "after its run had ended") {
+	if f := h.run.State().Failure; f == nil || !strings.Contains(f.Message, "after its run had ended") {
 		t.Errorf("failure %+v", f)
 	}
 }

@@ -100,7 +100,7 @@ func (op *Op) settle() {
 // sent: their outcomes decide.
 func (op *Op) cancel() {
 	r := op.run
-	if r.fold.Open(op.Ref) == nil {
+	if r.state.Open(op.Ref) == nil {
 		return // its outcome is in the log, and comes into effect when the run is resumed
 	}
 	switch op.Kind {
@@ -114,11 +114,11 @@ func (op *Op) cancel() {
 	}
 	asked := event.Event{Type: event.WaitCompleted, Ref: op.Ref, Outcome: event.OutcomeCanceled}
 	if op.Kind == event.EntityStep {
-		if r.fold.StateOf(op.Ref) == event.StateRunning {
+		if r.state.StateOf(op.Ref) == event.StateRunning {
 			r.cancels = append(r.cancels, op)
 			return
 		}
-		asked = event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: r.fold.Open(op.Ref).Attempt, Failure: CancelFailure(op.scope.err)}
+		asked = event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: r.state.Open(op.Ref).Attempt, Failure: CancelFailure(op.scope.err)}
 	}
 	e := r.command(&asked, nil)
 	if e == nil {

@@ -26,7 +26,7 @@ func TestPanic_InABranchFailsTheRunWithLinePathAndOpening(t *testing.T) {
 	}
 	h := begin(t, code)
 	h.fire(4)
-	f := h.run.Fold().Failure
+	f := h.run.State().Failure
 	if f == nil || f.Code != event.CodePanic || f.Message != "panic in branch flow/go#1/go#1: boom" {
 		t.Fatalf("failure %+v", f)
 	}
@@ -93,7 +93,7 @@ func TestRecord_UnrecoveredPanicFailsTheRunWithTheStackOfTheFunction(t *testing.
 		return done("1")
 	}
 	h := begin(t, code)
-	if f := h.run.Fold().Failure; f == nil || !strings.Contains(f.Stack, "panic_test.go:12") {
+	if f := h.run.State().Failure; f == nil || !strings.Contains(f.Stack, "panic_test.go:12") {
 		t.Errorf("failure %+v", f)
 	}
 	h.replay(code)

@@ -20,7 +20,7 @@ func (h *host) drive(rng *rand.Rand) {
 	for tries := 0; tries < 400 && len(h.log) < 80 && !h.run.Ended(); tries++ {
 		h.now = h.now.Add(time.Duration(rng.IntN(3)) * time.Millisecond)
 		open := h.open()
-		paused := h.run.Fold().Paused
+		paused := h.run.State().Paused
 		if paused { // no time passes for the run, and nothing begins
 			open = slices.DeleteFunc(open, func(o *event.Open) bool { return o.State != event.StateRunning })
 		}
@@ -50,7 +50,7 @@ func (h *host) drive(rng *rand.Rand) {
 // payload sends something to a hook, or to one that was closed.
 func (h *host) payload(rng *rand.Rand) {
 	var open []*event.Open
-	h.run.Fold().Opens(func(o *event.Open) bool {
+	h.run.State().Opens(func(o *event.Open) bool {
 		if o.Entity == event.EntityHook {
 			open = append(open, o)
 		}
@@ -79,7 +79,7 @@ func (h *host) ask(name, payload string) {
 // open returns the steps and waits that are under way, oldest first.
 func (h *host) open() []*event.Open {
 	var all []*event.Open
-	h.run.Fold().Opens(func(o *event.Open) bool {
+	h.run.State().Opens(func(o *event.Open) bool {
 		if o.Entity == event.EntityStep || o.Entity == event.EntityWait {
 			all = append(all, o)
 		}
@@ -172,7 +172,7 @@ func TestReplay_RegeneratesThePathHoweverTheLogIsPaged(t *testing.T) {
 			if out := again.run.Take(); len(out) > 0 {
 				rt.Fatalf("the replay adds %s", describe(&out[0]))
 			}
-			if got, want := again.run.Fold().Run, fold(log).Run; got != want || again.run.Ended() != want.Terminal() {
+			if got, want := again.run.State().Run, stateOf(log).Run; got != want || again.run.Ended() != want.Terminal() {
 				rt.Fatalf("the run is %v, want %v", got, want)
 			}
 		}
@@ -182,8 +182,8 @@ func TestReplay_RegeneratesThePathHoweverTheLogIsPaged(t *testing.T) {
 
 func isBookkeeping(t event.Type) bool { return t == event.StepStarted || t == event.StepRetrying }
 
-func fold(log []event.Event) *event.Fold {
-	var f event.Fold
+func stateOf(log []event.Event) *event.LogState {
+	var f event.LogState
 	for i := range log {
 		_ = f.Apply(&log[i])
 	}

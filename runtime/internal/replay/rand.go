@@ -43,7 +43,7 @@ func (b *Branch) UUID() string {
 // seedRun is that of the run whose log this one has taken over, until the kept part is
 // over: the code must do there what it has done, and something of its own after it.
 func (b *Branch) seedRun() event.RunID {
-	return cmp.Or(b.run.seed, b.run.fold.Spec.Seed, b.run.id)
+	return cmp.Or(b.run.seed, b.run.state.Spec.Seed, b.run.id)
 }
 
 // seed is that of the branch's random numbers.

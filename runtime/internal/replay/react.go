@@ -8,7 +8,7 @@ import (
 )
 
 // react is the one way by which an event that is no command comes into effect,
-// recorded or new. It is folded already.
+// recorded or new. The state of the log has it already.
 func (r *Run) react(e *event.Event) {
 	switch e.Type {
 	case event.StepStarted:
@@ -29,7 +29,7 @@ func (r *Run) react(e *event.Event) {
 func (r *Run) dispatch(e *event.Event) bool {
 	switch e.Type {
 	case event.RunCreated:
-		r.input, r.control.gated = e.Payload, r.fold.Spec.Debug
+		r.input, r.control.gated = e.Payload, r.state.Spec.Debug
 	case event.RunStarted:
 		r.start()
 	case event.ChildStarted:
@@ -93,7 +93,7 @@ func (r *Run) settle(op *Op, e *event.Event) {
 
 func (r *Run) requestCancel(e *event.Event) {
 	switch {
-	case r.fold.Run != event.StatePending:
+	case r.state.Run != event.StatePending:
 		r.root.cancel(ErrCanceled)
 	case e.Failure != nil:
 		r.end(Ending{Type: event.RunFailed, Failure: e.Failure})
@@ -115,8 +115,8 @@ func (r *Run) start() {
 	input := slices.Clone(r.input)
 	r.input = nil
 	r.open(r.name, func(b *Branch) {
-		if t := r.fold.Spec.Timeout; t > 0 {
-			b.limit(&r.root, r.fold.CreatedAt.Add(t), t)
+		if t := r.state.Spec.Timeout; t > 0 {
+			b.limit(&r.root, r.state.CreatedAt.Add(t), t)
 		}
 		ending := r.code(b, &r.root, input)
 		b.enter()
@@ -135,7 +135,7 @@ func (r *Run) end(how Ending) {
 	r.abortOnError()
 	asked := event.Event{Type: how.Type, Payload: how.Payload, Failure: how.Failure}
 	if how.Type == event.RunContinued {
-		asked.Next = event.NextRunID(r.id, r.fold.Seq+1, r.now)
+		asked.Next = event.NextRunID(r.id, r.state.Seq+1, r.now)
 	}
 	rec := r.command(&asked, func(rec *event.Event) string {
 		if rec.Failure != nil && how.Failure != nil && rec.Failure.Code != how.Failure.Code {

@@ -154,7 +154,7 @@ func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 		t.Fatalf("the log ends with %s, want the next step", last.Type)
 	}
 	events, _ := Keep(h.log, cut, cut, newRun, h.now)
-	var f event.Fold
+	var f event.LogState
 	for i := range events {
 		if err := f.Apply(&events[i]); err != nil {
 			t.Fatal(err)

@@ -35,7 +35,7 @@ type Run struct {
 	// nil: nobody is. Then Err says the same, unless the run has ended.
 	Stray func(*StrayError)
 
-	fold   event.Fold
+	state  event.LogState
 	feed   []event.Event // recorded, not met yet
 	out    []event.Event // new, not taken yet
 	latest time.Time     // of all events so far
@@ -90,8 +90,8 @@ func (r *Run) SetPool(p *Pool) { r.pool = p }
 // ID returns the run's id.
 func (r *Run) ID() event.RunID { return r.id }
 
-// Fold returns the state of the log so far. It belongs to the run.
-func (r *Run) Fold() *event.Fold { return &r.fold }
+// State returns the state of the log so far. It belongs to the run.
+func (r *Run) State() *event.LogState { return &r.state }
 
 // Ended reports whether the last event ended the run.
 func (r *Run) Ended() bool { return r.ended }
@@ -119,27 +119,27 @@ func (r *Run) Take() []event.Event {
 	return out
 }
 
-// Lend gives the run room for its next events: what Take returned and nobody looks
-// at any more. With nil it gives up what it has. Much room is not kept: a run that has
+// Reuse gives the run a buffer for its next events: what Take returned and nobody looks
+// at any more. With nil it gives up what it has. A large one is not kept: a run that has
 // once done very much at a time would pay for it with each event.
-func (r *Run) Lend(room []event.Event) {
+func (r *Run) Reuse(b []event.Event) {
 	if len(r.out) > 0 {
 		return
 	}
-	if cap(room) > mostLent {
-		room = nil
+	if cap(b) > mostReused {
+		b = nil
 	}
-	clear(room[:cap(room)])
-	if room == nil {
-		r.pool.keepRoom(r.out)
+	clear(b[:cap(b)])
+	if b == nil {
+		r.pool.keepBuffer(r.out)
 	}
-	r.out = room[:0]
+	r.out = b[:0]
 }
 
 // append queues an event after those not taken yet.
 func (r *Run) append(e *event.Event) {
 	if cap(r.out) == 0 {
-		r.out = r.pool.room()
+		r.out = r.pool.buffer()
 	}
 	r.out = append(r.out, *e)
 }
@@ -148,8 +148,8 @@ func (r *Run) append(e *event.Event) {
 // asked for, and begins.
 const usualEvents = 3
 
-// mostLent bounds the room that a run keeps.
-const mostLent = 64
+// mostReused bounds the buffer that a run keeps.
+const mostReused = 64
 
 // Startable returns the oldest step that was created and never started, or nil.
 // Starting it, or its end, makes room for the next one.
@@ -174,8 +174,8 @@ func (r *Run) Cancels() []*Op {
 // but an outside event.
 func (r *Run) Replay(events []event.Event) error {
 	for i := range events {
-		if e := &events[i]; e.Seq != r.fold.Seq+1+uint64(i) {
-			r.err = fmt.Errorf("replay run %s: event %d (%s) stands at %d: %w", r.id, e.Seq, e.Type, r.fold.Seq+1+uint64(i), event.ErrCorrupt)
+		if e := &events[i]; e.Seq != r.state.Seq+1+uint64(i) {
+			r.err = fmt.Errorf("replay run %s: event %d (%s) stands at %d: %w", r.id, e.Seq, e.Type, r.state.Seq+1+uint64(i), event.ErrCorrupt)
 			return r.close()
 		}
 	}
@@ -236,16 +236,16 @@ func (r *Run) close() error {
 	return r.err
 }
 
-// Skip folds recorded events without running any code: for a run that is
+// Skip follows recorded events without running any code: for a run that is
 // ended from outside.
 func (r *Run) Skip(events []event.Event) error {
 	for i := range events {
 		if err := r.note(&events[i]); err != nil {
-			r.err = fmt.Errorf("fold run %s: %w", r.id, err)
+			r.err = fmt.Errorf("follow the log of run %s: %w", r.id, err)
 			return r.err
 		}
 	}
-	r.ended = r.fold.Run.Terminal()
+	r.ended = r.state.Run.Terminal()
 	return nil
 }
 
@@ -254,14 +254,14 @@ func (r *Run) Skip(events []event.Event) error {
 func (r *Run) Close() {
 	r.unwind()
 	if len(r.out) == 0 {
-		r.pool.keepRoom(r.out)
+		r.pool.keepBuffer(r.out)
 		r.out = nil
 	}
 }
 
-// note folds an event.
+// note applies an event to the state.
 func (r *Run) note(e *event.Event) error {
-	if err := r.fold.Apply(e); err != nil {
+	if err := r.state.Apply(e); err != nil {
 		return err
 	}
 	if e.Time.After(r.latest) { // even if a damaged log goes back in time
@@ -272,7 +272,7 @@ func (r *Run) note(e *event.Event) error {
 
 // complete fills in what a new event gets from its place in the log.
 func (r *Run) complete(e *event.Event) {
-	e.Seq = r.fold.Seq + 1
+	e.Seq = r.state.Seq + 1
 	if e.Time.Before(r.latest) {
 		e.Time = r.latest
 	}
@@ -280,7 +280,7 @@ func (r *Run) complete(e *event.Event) {
 	e.Due = event.Instant(e.Due)
 	switch {
 	case e.Ref != 0:
-		if o := r.fold.Open(e.Ref); o != nil {
+		if o := r.state.Open(e.Ref); o != nil {
 			e.Since = o.Since
 		}
 	case e.Type.Creates() && e.Type != event.RunCreated:

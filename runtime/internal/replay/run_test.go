@@ -87,7 +87,7 @@ func (h *host) send(topic, payload string) {
 // fire lets the time of a wait come.
 func (h *host) fire(ref uint64) {
 	h.t.Helper()
-	if o := h.run.Fold().Open(ref); o != nil && o.Due.After(h.now) {
+	if o := h.run.State().Open(ref); o != nil && o.Due.After(h.now) {
 		h.now = o.Due
 	}
 	h.apply(event.Event{Type: event.WaitCompleted, Ref: ref, Outcome: event.OutcomeDue})

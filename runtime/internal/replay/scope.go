@@ -71,7 +71,7 @@ type Scope struct {
 
 // CancelReason returns why somebody has asked the run to end; empty: nobody has, or has
 // said why.
-func (s *Scope) CancelReason() string { return s.run.fold.CancelReason }
+func (s *Scope) CancelReason() string { return s.run.state.CancelReason }
 
 // Err returns nil, ErrCanceled or ErrTimeout: these very values. The errors of what the
 // scope has ended also say which time was over.
@@ -85,10 +85,10 @@ func (s *Scope) Err() error {
 // Limit returns the failure of a run whose log has become too long; nil if the run
 // does not end for that reason.
 func (s *Scope) Limit() *event.Failure {
-	if s.run.fold.CancelRequested {
+	if s.run.state.CancelRequested {
 		return nil
 	}
-	return s.run.fold.Limit
+	return s.run.state.Limit
 }
 
 // NewScope returns a scope that ends when parent does; a nil parent means
@@ -135,7 +135,7 @@ func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 		return
 	}
 	op := b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
-	op.limits, s.due = s, b.run.fold.Open(op.Ref).Due // as it is recorded
+	op.limits, s.due = s, b.run.state.Open(op.Ref).Due // as it is recorded
 	// Recorded are whole milliseconds, from a now without fractions: less than two more than
 	// was asked for (see Until). Another time is that of code that was changed since, and
 	// the one in the log counts: the text stays as it was.

@@ -159,7 +159,7 @@ func TestGoexit_FailsTheRunWithItsStack(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := begin(t, func(*Branch, *Scope, []byte) Ending { tt.code(); return done("") })
-			f := h.run.Fold().Failure
+			f := h.run.State().Failure
 			if f == nil || !strings.HasPrefix(f.Message, tt.want) || !strings.Contains(f.Stack, "unwind_test.go:") {
 				t.Errorf("failure %+v, want %q with a stack in this file", f, tt.want)
 			}
@@ -191,7 +191,7 @@ func TestPool_CoroutineOfAPanicIsAsGoodAsNew(t *testing.T) {
 			}
 		}
 		want := []event.State{event.StateFailed, event.StateRunning, event.StateCompleted}[i%3]
-		if got := r.Fold().Run; got != want {
+		if got := r.State().Run; got != want {
 			t.Errorf("run %d is %v, want %v", i, got, want)
 		}
 		r.Close()

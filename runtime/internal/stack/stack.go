@@ -13,7 +13,7 @@ func frame(i int) byte {
 	if i < 0 {
 		return 0
 	}
-	var room [6 << 10]byte
-	room[i] = 1
-	return room[i/2]
+	var space [6 << 10]byte
+	space[i] = 1
+	return space[i/2]
 }

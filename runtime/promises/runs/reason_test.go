@@ -119,7 +119,7 @@ type fenced struct {
 	*memstore.Store
 }
 
-func (fenced) SetNote(context.Context, event.RunID, store.Fence, string, []byte, bool) error {
+func (fenced) SetStepData(context.Context, event.RunID, store.Fence, string, []byte, bool) error {
 	return store.ErrFenced
 }
 

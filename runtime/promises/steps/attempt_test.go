@@ -207,8 +207,8 @@ func TestSTEP8_IdempotencyKeysOfOtherStepsAndRunsDiffer(t *testing.T) {
 func TestSTEP8_TheNextAttemptReadsTheLastHeartbeat(t *testing.T) {
 	type progress struct{ Done int }
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
-		if _, ok := store.As[store.Noter](w.Store); !ok {
-			t.Fatal("the store keeps no notes")
+		if _, ok := store.As[store.StepDataStore](w.Store); !ok {
+			t.Fatal("the store keeps no step data")
 		}
 		var told atomic.Int32
 		impl := flowtest.Work1.As(func(ctx context.Context, n int) (int, error) {

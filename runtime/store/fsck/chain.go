@@ -15,11 +15,11 @@ const settling = 2 * store.Horizon
 
 // checkContinued is 11 as far as it concerns one run.
 func (c *checker) checkContinued(r *store.RunState, h *history) {
-	if r.Next != h.fold.Next {
-		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log says %q", r.Next, h.fold.Next), "items for the chain go astray")
+	if r.Next != h.state.Next {
+		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log says %q", r.Next, h.state.Next), "items for the chain go astray")
 	}
-	if first := h.fold.Spec.ContinuedOf == ""; first != (r.Chain == r.Run) {
-		c.find(11, r.Run, fmt.Sprintf("it is kept in the chain of %q, the log says that it continues %q", r.Chain, h.fold.Spec.ContinuedOf), "items for the chain go astray")
+	if first := h.state.Spec.ContinuedOf == ""; first != (r.Chain == r.Run) {
+		c.find(11, r.Run, fmt.Sprintf("it is kept in the chain of %q, the log says that it continues %q", r.Chain, h.state.Spec.ContinuedOf), "items for the chain go astray")
 	}
 	if _, ok := c.Runs[r.Chain]; !ok {
 		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, which does not exist", r.Chain), "what the chain has accepted may be accepted again")
@@ -77,7 +77,7 @@ func (c *checker) checkCarried(r *store.RunState) {
 	if len(h.items) == 0 {
 		return
 	}
-	before := c.logs[h.fold.Spec.ContinuedOf]
+	before := c.logs[h.state.Spec.ContinuedOf]
 	known, carried := map[event.ItemID]bool{}, map[event.ItemID]bool{}
 	if before != nil {
 		for _, i := range before.items {

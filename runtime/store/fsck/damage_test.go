@@ -39,7 +39,7 @@ var logDamage = map[string]damage{
 	"1 the last frame is wrong": {[]int{1}, func(s *state) { s.Runs[s.ready].Last = s.ids.CommitID() }},
 	"1 events are missing": {[]int{1}, func(s *state) {
 		l := s.logs[s.ready]
-		l.Fold.Seq++
+		l.State.Seq++
 		c := l.Commit(store.Fence{Epoch: 1, Token: s.ids.Token()}, l.Work()...)
 		r := s.Runs[s.ready]
 		r.Frames, r.N, r.Seq, r.Last = append(r.Frames, c.Frame), 3, c.Last, c.CommitID
@@ -61,7 +61,7 @@ var logDamage = map[string]damage{
 	}},
 	"3 a step completes twice": {[]int{3}, func(s *state) {
 		l, r := s.logs[s.ready], s.Runs[s.ready]
-		step := l.Fold.Seq + 1
+		step := l.State.Seq + 1
 		s.claimed(s.ready, 2, event.Event{Type: event.StepCreated, Name: "a", Key: "a"})
 		s.claimed(s.ready, 3, event.Event{Type: event.StepStarted, Ref: step, Attempt: 1})
 		s.claimed(s.ready, 4, event.Event{Type: event.StepCompleted, Ref: step, Attempt: 1})
@@ -100,7 +100,7 @@ var chainDamage = map[string]damage{
 	"10 a carried item was not accepted": {[]int{10}, func(s *state) { delete(s.Seen, s.continued) }},
 }
 
-var placeDamage = map[string]damage{
+var queueStateDamage = map[string]damage{
 	"4 a run that has ended goes on": {[]int{4}, func(s *state) {
 		s.claimed(s.next, 9, s.logs[s.next].End(event.StatusFailed)...)
 		s.Runs[s.next].Status = event.StatusFailed
@@ -130,8 +130,8 @@ var placeDamage = map[string]damage{
 	"5 an owned run has no token":       {[]int{5}, func(s *state) { s.Runs[s.owned].Fence = store.Fence{Epoch: 2} }},
 	"5 a ready run has a token":         {[]int{5}, func(s *state) { s.Runs[s.ready].Fence.Token = s.token }},
 	"5 a parked run has an owner":       {[]int{5}, func(s *state) { s.Runs[s.parked].Owner = s.owner }},
-	"5 a run is in no place":            {[]int{5}, func(s *state) { s.Runs[s.next].QueueState = 0 }},
-	"7 a parked run has mail":           {[]int{7}, func(s *state) { s.accept(s.parked) }},
+	"5 a run is in no queue state":      {[]int{5}, func(s *state) { s.Runs[s.next].QueueState = 0 }},
+	"7 a parked run has items":          {[]int{7}, func(s *state) { s.accept(s.parked) }},
 	"7 a timer is missing":              {[]int{7}, func(s *state) { delete(s.Timers, s.parked) }},
 	"7 a timer is late":                 {[]int{7}, func(s *state) { s.Timers[s.parked] = s.due.Add(time.Second) }},
 	"7 a due time is not that of a log": {[]int{7}, func(s *state) {
@@ -141,12 +141,12 @@ var placeDamage = map[string]damage{
 	"7 a due time was forgotten":               {[]int{7}, func(s *state) { delete(s.Timers, s.parked); s.Runs[s.parked].Due = time.Time{} }},
 	"7 a ready run has a timer":                {[]int{7}, func(s *state) { s.Timers[s.ready] = s.due }},
 	"7 a ready run has a due time":             {[]int{7}, func(s *state) { s.Runs[s.ready].Due = s.due }},
-	"8 an ended run has mail":                  {[]int{8}, func(s *state) { s.accept(s.ended) }},
+	"8 an ended run has items":                 {[]int{8}, func(s *state) { s.accept(s.ended) }},
 	"8 an ended run is in a ready set":         {[]int{8}, func(s *state) { s.Ready[route] = append(s.Ready[route], s.ended) }},
 	"8 an ended run has a timer":               {[]int{8}, func(s *state) { s.Timers[s.ended] = s.due }},
 	"8 an ended run has a due time":            {[]int{8}, func(s *state) { s.Runs[s.ended].Due = s.due }},
 	"8 an ended run is in an owned set":        {[]int{8}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], s.ended) }},
-	"8 an ended run is in a mail set":          {[]int{8}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], s.ended) }},
+	"8 an ended run is in an unread set":       {[]int{8}, func(s *state) { s.Unread[s.owner] = append(s.Unread[s.owner], s.ended) }},
 	"8 an ended run has a token":               {[]int{8}, func(s *state) { s.Runs[s.ended].Fence.Token = s.token }},
 	"8 an ended run has an owner":              {[]int{8}, func(s *state) { s.Runs[s.ended].Owner = s.owner }},
 	"8 an ended run stands in a line":          {[]int{8}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.ended) }},
@@ -169,23 +169,23 @@ func (s *state) accept(run event.RunID) {
 }
 
 var indexDamage = map[string]damage{
-	"6 an owner has no lease":             {[]int{6}, func(s *state) { delete(s.Leases, s.owner) }},
-	"6 a set of runs has no lease":        {[]int{6}, func(s *state) { s.Owned["b"] = []event.RunID{} }},
-	"6 a set of mail has no lease":        {[]int{6}, func(s *state) { s.Mail["b"] = []event.RunID{} }},
-	"6 a lease is under a wrong name":     {[]int{6}, func(s *state) { s.lease(func(l *store.Lease) { l.Session = "b" }) }},
-	"6 mail is not told of":               {[]int{6}, func(s *state) { delete(s.Mail, s.owner) }},
-	"6 mail is told of that is not there": {[]int{6}, func(s *state) { s.Runs[s.owned].Inbox = nil }},
-	"6 mail is told to a stranger":        {[]int{6}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], s.parked) }},
-	"9 a run is active without a name":    {[]int{9}, func(s *state) { s.Active["x"] = s.parked }},
-	"9 an ended run is active":            {[]int{9}, func(s *state) { s.Active["order"] = s.ended }},
-	"9 a living run is the last ended":    {[]int{9}, func(s *state) { s.LastEnded["order"] = s.active }},
-	"9 a deleted run is the last":         {[]int{9}, func(s *state) { s.hide(s.ended); s.LastEnded["order"] = s.ended }},
-	"9 a stranger is the last ended":      {[]int{9}, func(s *state) { s.LastEnded["x"] = s.ended }},
-	"9 a run is not known by its name":    {[]int{9}, func(s *state) { delete(s.Active, "order") }},
-	"9 a line has no active run":          {[]int{9}, func(s *state) { delete(s.Active, "order"); delete(s.Runs, s.active) }},
-	"9 a lined run is in no line":         {[]int{9}, func(s *state) { delete(s.Lines, "order") }},
-	"9 a lined run is in a line twice":    {[]int{9}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.lined) }},
-	"9 a parked run is in a line":         {[]int{9}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.active) }},
+	"6 an owner has no lease":                {[]int{6}, func(s *state) { delete(s.Leases, s.owner) }},
+	"6 a set of runs has no lease":           {[]int{6}, func(s *state) { s.Owned["b"] = []event.RunID{} }},
+	"6 an unread set has no lease":           {[]int{6}, func(s *state) { s.Unread["b"] = []event.RunID{} }},
+	"6 a lease is under a wrong name":        {[]int{6}, func(s *state) { s.lease(func(l *store.Lease) { l.Session = "b" }) }},
+	"6 items are not told of":                {[]int{6}, func(s *state) { delete(s.Unread, s.owner) }},
+	"6 items are told of that are not there": {[]int{6}, func(s *state) { s.Runs[s.owned].Inbox = nil }},
+	"6 items are told to a stranger":         {[]int{6}, func(s *state) { s.Unread[s.owner] = append(s.Unread[s.owner], s.parked) }},
+	"9 a run is active without a name":       {[]int{9}, func(s *state) { s.Active["x"] = s.parked }},
+	"9 an ended run is active":               {[]int{9}, func(s *state) { s.Active["order"] = s.ended }},
+	"9 a living run is the last ended":       {[]int{9}, func(s *state) { s.LastEnded["order"] = s.active }},
+	"9 a deleted run is the last":            {[]int{9}, func(s *state) { s.hide(s.ended); s.LastEnded["order"] = s.ended }},
+	"9 a stranger is the last ended":         {[]int{9}, func(s *state) { s.LastEnded["x"] = s.ended }},
+	"9 a run is not known by its name":       {[]int{9}, func(s *state) { delete(s.Active, "order") }},
+	"9 a line has no active run":             {[]int{9}, func(s *state) { delete(s.Active, "order"); delete(s.Runs, s.active) }},
+	"9 a queued run is in no line":           {[]int{9}, func(s *state) { delete(s.Lines, "order") }},
+	"9 a queued run is in a line twice":      {[]int{9}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.queued) }},
+	"9 a parked run is in a line":            {[]int{9}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], s.active) }},
 	"9 a stranger is in a line": {[]int{9}, func(s *state) {
 		s.Runs[s.next].QueueState = store.StateQueued
 		s.Lines["order"] = append(s.Lines["order"], s.next)
@@ -211,8 +211,8 @@ var indexDamage = map[string]damage{
 	"15 ready runs are not announced":     {[]int{15}, func(s *state) { s.leaveAlone(); delete(s.Wakes, route) }},
 	"16 a ready run does not exist":       {[]int{16}, func(s *state) { s.Ready[route] = append(s.Ready[route], "wrun_x") }},
 	"16 an owned run does not exist":      {[]int{16}, func(s *state) { s.Owned[s.owner] = append(s.Owned[s.owner], "wrun_x") }},
-	"16 a run with mail does not exist":   {[]int{16}, func(s *state) { s.Mail[s.owner] = append(s.Mail[s.owner], "wrun_x") }},
-	"16 a lined run does not exist":       {[]int{16}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], "wrun_x") }},
+	"16 a run with items does not exist":  {[]int{16}, func(s *state) { s.Unread[s.owner] = append(s.Unread[s.owner], "wrun_x") }},
+	"16 a queued run does not exist":      {[]int{16}, func(s *state) { s.Lines["order"] = append(s.Lines["order"], "wrun_x") }},
 	"16 a timed run does not exist":       {[]int{16}, func(s *state) { s.Timers["wrun_x"] = s.due }},
 	"16 an active run does not exist":     {[]int{16}, func(s *state) { s.Active["x"] = "wrun_x" }},
 	"16 a last run does not exist":        {[]int{16}, func(s *state) { s.LastEnded["x"] = "wrun_x" }},
@@ -230,7 +230,7 @@ func (s *state) outlast() { s.Now = s.Now.Add(3*store.Horizon + time.Millisecond
 func (s *state) leaveAlone() {
 	delete(s.Leases, s.owner)
 	delete(s.Owned, s.owner)
-	delete(s.Mail, s.owner)
+	delete(s.Unread, s.owner)
 	delete(s.Runs, s.owned)
 	delete(s.Seen, s.owned)
 }

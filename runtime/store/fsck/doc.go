@@ -1,7 +1,7 @@
 // Package fsck checks the invariants of a store over a snapshot of everything
 // that it holds, and repairs what is broken.
 //
-// The log of a run is the truth: the checks decode every frame, fold the log,
+// The log of a run is the truth: the checks decode every frame, follow the log,
 // and compare what the store keeps beside it. Each broken invariant is a
 // [Finding] that says what is wrong and why it matters. [Check] finds them in a
 // snapshot and changes nothing.
@@ -31,7 +31,7 @@
 // left to it.
 //
 // What only stood outside of the logs cannot be made again: items that nobody had
-// read yet, notes, when a run was to start, who was
+// read yet, step data, when a run was to start, who was
 // deleted before the deletion was carried out, and the audit trail. A run without
 // any of its log has no repair but a backup, and its fresh records stay: nobody knows
 // whether they have arrived. What a chain had accepted from an outbox, and has
@@ -53,8 +53,8 @@
 //	 2  the fences in a log are those of one writer after the other
 //	 3  only legal transitions; nothing is received twice in a chain
 //	 4  what is kept of a run beside its log equals what the log says
-//	 5  a run is in exactly one place, with an owner only if it is owned
-//	 6  what is owned, and its mail, belongs to a session that has a lease
+//	 5  a run is in exactly one queue state, with an owner only if it is owned
+//	 6  what is owned, and its unread items, belongs to a session that has a lease
 //	 7  a parked run has read its inbox, or not yet begun, and is woken at the right time
 //	 8  of a run that has ended nothing but its log is left, until it is purged
 //	 9  one active run per workflow id; all others wait in its line

@@ -41,7 +41,7 @@ type Config struct {
 	Causes func(run event.RunID, e *event.Event) []event.ItemID
 	// sends returns these records whole, as workers write them. With it the
 	// bodies of records are looked at, too.
-	sends func(run event.RunID, fold *event.Fold, e *event.Event) ([]store.Send, error)
+	sends func(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error)
 	// partial says that the snapshot is of one partition: what has come from
 	// senders in others is not judged.
 	partial bool
@@ -63,7 +63,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	for r := range c.runs {
 		h := c.checkLog(r)
 		c.logs[r.Run] = h
-		c.checkPlace(r)
+		c.checkQueueState(r)
 		c.checkEnded(r)
 		c.checkRecoveries(r)
 		if h.whole {
@@ -101,14 +101,14 @@ type checker struct {
 	logs     map[event.RunID]*history
 	cfg      Config
 
-	readyIn map[event.RunID][]store.Route
-	ownedBy map[event.RunID][]store.SessionID
-	mailOf  map[event.RunID][]store.SessionID
-	linedAt map[event.RunID][]string
-	audited map[event.RunID]int                  // entries in the audit trail
-	later   map[event.RunID]int                  // by chain: runs but the first
-	records map[event.RunID]map[event.ItemID]int // in the outbox, by sender
-	sent    map[event.ItemID]bool                // the same, whoever sends them
+	readyIn  map[event.RunID][]store.Route
+	ownedBy  map[event.RunID][]store.SessionID
+	unreadOf map[event.RunID][]store.SessionID
+	linesOf  map[event.RunID][]string
+	audited  map[event.RunID]int                  // entries in the audit trail
+	later    map[event.RunID]int                  // by chain: runs but the first
+	records  map[event.RunID]map[event.ItemID]int // in the outbox, by sender
+	sent     map[event.ItemID]bool                // the same, whoever sends them
 	// received has the items in the logs of each chain.
 	received map[event.RunID]map[event.ItemID]bool
 }
@@ -137,8 +137,8 @@ func newChecker(s *store.Snapshot) *checker {
 		received: map[event.RunID]map[event.ItemID]bool{},
 		readyIn:  byRun(s.Ready, compareRoutes),
 		ownedBy:  byRun(s.Owned, cmp.Compare[store.SessionID]),
-		mailOf:   byRun(s.Mail, cmp.Compare[store.SessionID]),
-		linedAt:  byRun(s.Lines, cmp.Compare[string]),
+		unreadOf: byRun(s.Unread, cmp.Compare[store.SessionID]),
+		linesOf:  byRun(s.Lines, cmp.Compare[string]),
 	}
 }
 

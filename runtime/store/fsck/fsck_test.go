@@ -19,7 +19,7 @@ const ttl = 30 * time.Second
 
 var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
-// state is a snapshot of an intact store with a run in every place, and what a
+// state is a snapshot of an intact store with a run in every queue state, and what a
 // test needs to go on from there.
 type state struct {
 	*store.Snapshot
@@ -27,14 +27,14 @@ type state struct {
 	ids   *storetest.IDs
 	logs  map[event.RunID]*storetest.Log
 
-	ready, owned, parked, later, blocked, active, lined, ended, continued, next, limited event.RunID
-	owner                                                                                store.SessionID
-	token                                                                                event.Token
-	due                                                                                  time.Time
-	unread, read                                                                         event.ItemID
+	ready, owned, parked, later, blocked, active, queued, ended, continued, next, limited event.RunID
+	owner                                                                                 store.SessionID
+	token                                                                                 event.Token
+	due                                                                                   time.Time
+	unread, read                                                                          event.ItemID
 
 	sender, child            event.RunID
-	fresh, answered, settled event.ItemID // records: of the start of child, of a kept item, and a note
+	fresh, answered, settled event.ItemID // records: of the start of child, of a kept item, and a settled one
 }
 
 func intact(t *testing.T) *state {
@@ -47,7 +47,7 @@ func intact(t *testing.T) *state {
 		Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{}, Lines: map[string][]event.RunID{},
 		Seen: map[event.RunID]map[event.ItemID]time.Time{}, Ready: map[store.Route][]event.RunID{},
 		Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
-		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
+		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
 		Streams: map[event.RunID]map[string]store.StreamState{},
 	}
@@ -69,14 +69,14 @@ func intact(t *testing.T) *state {
 }
 
 // add adds a run with its first frame.
-func (s *state) add(place store.QueueState, spec event.Spec) (*storetest.Log, *store.RunState) {
+func (s *state) add(queued store.QueueState, spec event.Spec) (*storetest.Log, *store.RunState) {
 	spec.Workflow, spec.Queue = route.Workflow, route.Queue
 	l := storetest.NewLog(s.ids, s.clock, s.ids.Run(s.Now, 0), spec)
 	c := l.Create()
 	r := &store.RunState{
 		Record: store.Record{
 			Run: l.Run, Chain: l.Run, WorkflowID: spec.WorkflowID, Route: route, Tags: spec.Tags, Parent: spec.Parent, Root: spec.Root,
-			QueueState: place, Status: event.StatusPending, N: 1, Seq: c.Seq, Last: c.CommitID, CreatedAt: s.Now,
+			QueueState: queued, Status: event.StatusPending, N: 1, Seq: c.Seq, Last: c.CommitID, CreatedAt: s.Now,
 			Retention: stdcmp.Or(c.Retention, store.DefaultRetention),
 		},
 		Frames: [][]byte{c.Frame},
@@ -112,7 +112,7 @@ func (s *state) addOwned() {
 	r.Inbox = []store.Item{{ID: s.unread, Body: []byte(`2`)}}
 	s.Seen[l.Run] = map[event.ItemID]time.Time{s.read: s.Now, s.unread: s.Now}
 	s.Owned[s.owner] = []event.RunID{l.Run}
-	s.Mail[s.owner] = []event.RunID{l.Run}
+	s.Unread[s.owner] = []event.RunID{l.Run}
 }
 
 func (s *state) addParked() {
@@ -147,7 +147,7 @@ func (s *state) hide(run event.RunID) {
 	delete(s.LastEnded, r.WorkflowID)
 }
 
-// addNamed adds an ended, an active and a lined run of one workflow id.
+// addNamed adds an ended, an active and a queued run of one workflow id.
 func (s *state) addNamed() {
 	l, r := s.add(store.StateEnded, event.Spec{WorkflowID: "order", Retention: time.Hour})
 	s.ended = l.Run
@@ -160,8 +160,8 @@ func (s *state) addNamed() {
 	s.write(l.Run, 1, s.ids.Token(), l.Sleep(time.Time{})...)
 
 	l, _ = s.add(store.StateQueued, event.Spec{WorkflowID: "order"})
-	s.lined = l.Run
-	s.LastEnded["order"], s.Active["order"], s.Lines["order"] = s.ended, s.active, []event.RunID{s.lined}
+	s.queued = l.Run
+	s.LastEnded["order"], s.Active["order"], s.Lines["order"] = s.ended, s.active, []event.RunID{s.queued}
 }
 
 // addChain adds a run that has continued, with an item that it handed to its continuation.
@@ -221,7 +221,7 @@ func found(t *testing.T, damage func(s *state)) []fsck.Finding {
 }
 
 func TestCheck_FindsEveryKindOfDamage(t *testing.T) {
-	for _, group := range []map[string]damage{logDamage, chainDamage, placeDamage, indexDamage, streamDamage} {
+	for _, group := range []map[string]damage{logDamage, chainDamage, queueStateDamage, indexDamage, streamDamage} {
 		for name, d := range group {
 			t.Run(name, func(t *testing.T) {
 				got := found(t, d.do)
@@ -269,7 +269,7 @@ func TestCheck_IsOrderedByInvariantAndRun(t *testing.T) {
 		s.Timers["wrun_unknown"] = s.Now
 		s.Runs[s.ready].Recoveries = 9
 		s.Runs[s.parked].Due = time.Time{}
-		s.Runs[s.lined].Due = s.due
+		s.Runs[s.queued].Due = s.due
 	})
 	var order []string
 	for _, f := range got {

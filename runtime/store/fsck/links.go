@@ -17,23 +17,23 @@ import (
 // is read before what it has led to, and records before what they have left.
 type linker struct {
 	*repairer
-	// suspects are the partitions in which something may be wrong.
-	suspects map[int]bool
+	// doubtful are the partitions in which something may be wrong.
+	doubtful map[int]bool
 }
 
-// suspect notes whether something in a partition may be wrong, which is found
+// survey sees whether something in a partition may be wrong, which is found
 // without reading another one.
-func (l *linker) suspect(ctx context.Context, partition int, p *planner) error {
+func (l *linker) survey(ctx context.Context, partition int, p *planner) error {
 	begun, err := l.begun(ctx, p)
 	if len(begun) > 0 || len(p.left(p.sent)) > 0 {
-		l.suspects[partition] = true
+		l.doubtful[partition] = true
 	}
 	return err
 }
 
-// repair checks the suspects, and repairs what is wrong.
+// repair checks these partitions, and repairs what is wrong.
 func (l *linker) repair(ctx context.Context) error {
-	if len(l.suspects) == 0 {
+	if len(l.doubtful) == 0 {
 		return nil
 	}
 	for pass := 0; ; pass++ {
@@ -51,7 +51,7 @@ func (l *linker) repair(ctx context.Context) error {
 	}
 }
 
-// look reads the suspects, and what they lead to.
+// look reads these partitions, and what they lead to.
 func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err error) {
 	sent, partial := map[event.ItemID]bool{}, false
 	for partition := range l.partitions {
@@ -65,7 +65,7 @@ func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err er
 		}
 	}
 	for partition := range l.partitions {
-		if !l.suspects[partition] {
+		if !l.doubtful[partition] {
 			continue
 		}
 		p, exam, err := l.read(ctx, partition)
@@ -135,7 +135,7 @@ type child struct {
 // begun returns the children of the runs of a partition that are not there, or that
 // have ended without their parents knowing.
 func (l *linker) begun(ctx context.Context, p *planner) ([]child, error) {
-	var suspects []child
+	var candidates []child
 	for all := range slices.Chunk(p.children(), 1000) {
 		loads := make([]store.Load, len(all))
 		for i, c := range all {
@@ -147,11 +147,11 @@ func (l *linker) begun(ctx context.Context, p *planner) ([]child, error) {
 		}
 		for i, c := range all {
 			if errors.Is(loaded[i].Err, store.ErrRunNotFound) || loaded[i].Record.QueueState == store.StateEnded {
-				suspects = append(suspects, c)
+				candidates = append(candidates, c)
 			}
 		}
 	}
-	return suspects, nil
+	return candidates, nil
 }
 
 // children returns the open children of all runs that go on, as far as nothing says
@@ -160,10 +160,10 @@ func (p *planner) children() []child {
 	var all []child
 	for r := range p.runs {
 		h := p.logs[r.Run]
-		if r.QueueState == store.StateEnded || !h.whole || h.fold.Run.Terminal() || h.underived {
+		if r.QueueState == store.StateEnded || !h.whole || h.state.Run.Terminal() || h.underived {
 			continue
 		}
-		for _, c := range open(r.Run, &h.fold, r.Inbox) {
+		for _, c := range open(r.Run, &h.state, r.Inbox) {
 			start := effects.StartID(r.Run, c.key)
 			if _, caused := h.causes[start]; caused && !p.starting(r.Run, start) {
 				all = append(all, c)
@@ -177,13 +177,13 @@ func (p *planner) children() []child {
 // have to be created again.
 func (p *planner) starting(from event.RunID, id event.ItemID) bool {
 	return p.records[from][id] > 0 && slices.ContainsFunc(p.outboxOf(from), func(o store.Outgoing) bool {
-		return o.ID == id && o.Phase != store.PhaseNote
+		return o.ID == id && o.Phase != store.PhaseSettled
 	})
 }
 
 // open returns the children of a run of whose ends neither its log nor its inbox
 // knows, in order.
-func open(run event.RunID, fold *event.Fold, inbox []store.Item) []child {
+func open(run event.RunID, state *event.LogState, inbox []store.Item) []child {
 	told := map[string]bool{}
 	for _, i := range inbox {
 		if e, err := event.DecodeItem(i.Body); err == nil && e.Type.Entity() == event.EntityChild {
@@ -191,7 +191,7 @@ func open(run event.RunID, fold *event.Fold, inbox []store.Item) []child {
 		}
 	}
 	var refs []uint64
-	fold.Opens(func(o *event.Open) bool {
+	state.Opens(func(o *event.Open) bool {
 		if o.Entity == event.EntityChild && !told[o.Key] {
 			refs = append(refs, o.Ref)
 		}
@@ -200,7 +200,7 @@ func open(run event.RunID, fold *event.Fold, inbox []store.Item) []child {
 	slices.Sort(refs)
 	var all []child
 	for _, ref := range refs {
-		o := fold.Open(ref)
+		o := state.Open(ref)
 		all = append(all, child{run, o.Key, o.Next})
 	}
 	return all
@@ -222,7 +222,7 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 			v = view{p, exam, partition}
 			views[partition] = v
 		}
-		last, there := v.tipOf(c.run)
+		last, there := v.latestOf(c.run)
 		switch {
 		case !there && v.exam.Partial(): // it may have been left out
 		case !there:
@@ -240,15 +240,15 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 	return fixes, nil
 }
 
-// tipOf returns the run of a chain that has not continued, nil if it is not known,
+// latestOf returns the run of a chain that has not continued, nil if it is not known,
 // and whether there is any run of the chain.
-func (c *checker) tipOf(chain event.RunID) (last *store.RunState, there bool) {
+func (c *checker) latestOf(chain event.RunID) (last *store.RunState, there bool) {
 	for r := range c.runs {
 		if r.Chain != chain && r.Run != chain {
 			continue
 		}
 		there = true
-		if h := c.logs[r.Run]; h.whole && h.fold.Next == "" {
+		if h := c.logs[r.Run]; h.whole && h.state.Next == "" {
 			last = r
 		}
 	}
@@ -271,25 +271,25 @@ func (l *linker) waits(ctx context.Context, c child) (bool, error) {
 	if err != nil || loaded[0].Err != nil {
 		return false, err
 	}
-	fold, whole := foldOf(loaded[0].Frames)
-	return whole && !fold.Run.Terminal() && slices.Contains(open(c.parent, fold, loaded[0].Inbox), c), nil
+	state, whole := stateOf(loaded[0].Frames)
+	return whole && !state.Run.Terminal() && slices.Contains(open(c.parent, state, loaded[0].Inbox), c), nil
 }
 
-// foldOf reads a log; false: it cannot be read to its end.
-func foldOf(frames [][]byte) (*event.Fold, bool) {
-	fold := &event.Fold{}
+// stateOf reads a log; false: it cannot be read to its end.
+func stateOf(frames [][]byte) (*event.LogState, bool) {
+	state := &event.LogState{}
 	for _, b := range frames {
 		f, err := event.DecodeFrame(b)
 		if err != nil {
-			return fold, false
+			return state, false
 		}
 		for i := range f.Events {
-			if fold.Apply(&f.Events[i]) != nil {
-				return fold, false
+			if state.Apply(&f.Events[i]) != nil {
+				return state, false
 			}
 		}
 	}
-	return fold, true
+	return state, true
 }
 
 // begin has a child created that its parent has recorded, and that does not exist.

@@ -11,8 +11,8 @@ import (
 
 // history summarizes the log of a run.
 type history struct {
-	fold  event.Fold
-	whole bool // all of it could be read and folded
+	state event.LogState
+	whole bool // all of it could be read and makes sense
 	newer bool // it could not, because a newer release wrote it
 	// cid and epoch are those of the last frame that could be read.
 	cid   event.CommitID
@@ -55,11 +55,11 @@ func (c *checker) checkLog(r *store.RunState) *history {
 			return h
 		}
 		c.checkFence(r, i, before, f)
-		if h.fold.Run.Terminal() {
+		if h.state.Run.Terminal() {
 			c.lasting(2, r.Run, fmt.Sprintf("frame %d follows the end of the run", i+1), "a writer that should have been fenced has written")
 			return h
 		}
-		if !c.foldFrame(r, h, f) {
+		if !c.applyFrame(r, h, f) {
 			return h
 		}
 		before = f
@@ -107,11 +107,11 @@ func (c *checker) checkFence(r *store.RunState, i int, before, f *event.Frame) {
 	}
 }
 
-// foldFrame adds a frame to what is known of the run and reports whether it fits.
-func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool {
+// applyFrame adds a frame to what is known of the run and reports whether it fits.
+func (c *checker) applyFrame(r *store.RunState, h *history, f *event.Frame) bool {
 	for i := range f.Events {
 		e := &f.Events[i]
-		if err := h.fold.Apply(e); err != nil {
+		if err := h.state.Apply(e); err != nil {
 			invariant := 1
 			if errors.As(err, new(*event.TransitionError)) {
 				invariant = 3
@@ -126,10 +126,10 @@ func (c *checker) foldFrame(r *store.RunState, h *history, f *event.Frame) bool 
 			h.unread = e.Unread
 		}
 		first := f.First() == 1
-		if e.Item == "" || e.Type == event.MessageSent || first && h.fold.Spec.RerunOf != "" {
+		if e.Item == "" || e.Type == event.MessageSent || first && h.state.Spec.RerunOf != "" {
 			continue // it was sent to others, or an older run has received it
 		}
-		h.items = append(h.items, received{id: e.Item, at: e.Time, carried: first && h.fold.Spec.ContinuedOf != ""})
+		h.items = append(h.items, received{id: e.Item, at: e.Time, carried: first && h.state.Spec.ContinuedOf != ""})
 	}
 	return true
 }

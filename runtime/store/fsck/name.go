@@ -52,8 +52,8 @@ func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 
 // checkNameOf checks that a run that has not ended is known to its workflow id.
 func (c *checker) checkNameOf(r *store.RunState) {
-	lines := c.linedAt[r.Run]
-	if lined := r.QueueState == store.StateQueued; lined != (len(lines) == 1) {
+	lines := c.linesOf[r.Run]
+	if queued := r.QueueState == store.StateQueued; queued != (len(lines) == 1) {
 		c.find(9, r.Run, fmt.Sprintf("it is %s, and stands in the lines of %q", r.QueueState, lines), "it starts never, twice, or too early")
 		return
 	}

@@ -22,8 +22,8 @@ func (c *checker) checkOrphans() {
 	}{
 		{"an entry among the ready runs", slices.Collect(maps.Keys(c.readyIn))},
 		{"an entry among the owned runs", slices.Collect(maps.Keys(c.ownedBy))},
-		{"an entry among the mail", slices.Collect(maps.Keys(c.mailOf))},
-		{"an entry in a line", slices.Collect(maps.Keys(c.linedAt))},
+		{"an entry among the unread ones", slices.Collect(maps.Keys(c.unreadOf))},
+		{"an entry in a line", slices.Collect(maps.Keys(c.linesOf))},
 		{"a time at which it is to be purged", slices.Collect(maps.Keys(c.Purges))},
 		{"a timer", slices.Collect(maps.Keys(c.Timers))},
 		{"a workflow id that it is active for", slices.Collect(maps.Values(c.Active))},

@@ -20,7 +20,7 @@ func (c *checker) checkOutbox() {
 		}
 	}
 	for _, o := range c.Outbox {
-		if o.Phase < store.PhaseFresh || o.Phase > store.PhaseNote {
+		if o.Phase < store.PhaseFresh || o.Phase > store.PhaseSettled {
 			c.find(12, o.From, fmt.Sprintf("its record %s is in phase %d, which does not exist", o.ID, o.Phase), "it is never delivered, and holds its sender back")
 		}
 		if _, ok := c.Runs[o.From]; !ok {
@@ -30,7 +30,7 @@ func (c *checker) checkOutbox() {
 		if o.To == "" {
 			c.find(12, o.From, fmt.Sprintf("its record %s does not say for whom it is", o.ID), "it is never delivered, and holds its sender back")
 		}
-		if err := effects.Check(&o); c.cfg.sends != nil && o.Phase != store.PhaseNote && err != nil {
+		if err := effects.Check(&o); c.cfg.sends != nil && o.Phase != store.PhaseSettled && err != nil {
 			c.find(12, o.From, fmt.Sprintf("its record %s cannot be read: %v", o.ID, err), "it is never delivered, and holds its sender back")
 		}
 		h := c.logs[o.From]
@@ -62,7 +62,7 @@ func (c *checker) note(run event.RunID, h *history, e *event.Event) {
 	if c.cfg.sends == nil {
 		return
 	}
-	sends, err := c.cfg.sends(run, &h.fold, e)
+	sends, err := c.cfg.sends(run, &h.state, e)
 	if err != nil {
 		h.underived = true
 		return

@@ -140,7 +140,7 @@ func (p *planner) run(r *store.RunState) (Fix, bool) {
 // further than the store knows is sound.
 func (c *checker) damaged(r *store.RunState) bool {
 	h := c.logs[r.Run]
-	return !h.whole || r.N > uint64(len(r.Frames)) || r.Seq > h.fold.Seq
+	return !h.whole || r.N > uint64(len(r.Frames)) || r.Seq > h.state.Seq
 }
 
 // lost reports whether nothing but the log of a run is left.
@@ -159,7 +159,7 @@ func (p *planner) block(repair Fix, r *store.RunState) Fix {
 		repair.Why = "its log is damaged, and it waits in line: it is blocked when its turn comes"
 	case p.healthy(r):
 		repair.Why = "its log is damaged, and its owner is at work: it is blocked once its owner gives it back"
-	case lost(r) && h.fold.Spec == nil:
+	case lost(r) && h.state.Spec == nil:
 		repair.Why = "neither its log nor anything else says what it is"
 	default:
 		m := store.RunRepair{Record: r.Record, Reason: store.ReasonDamagedLog, By: p.by}
@@ -168,15 +168,15 @@ func (p *planner) block(repair Fix, r *store.RunState) Fix {
 		}
 		m.Record.QueueState, m.Record.Status = store.StateBlocked, event.StatusBlocked
 		m.Record.Fence, m.Record.Owner, m.Record.Due = store.Fence{Epoch: p.epoch(r)}, "", noTime
-		m.Notes = map[string][]byte{noteBlocked: []byte(repair.Findings[0].String() + ": " + hint)}
+		m.StepData = map[string][]byte{blockedKey: []byte(repair.Findings[0].String() + ": " + hint)}
 		repair.Reason, repair.Action = m.Reason, "block it: its log is damaged; "+hint
 		repair.do = func(ctx context.Context, e store.Scan) (bool, error) { return e.RepairRun(ctx, m) }
 	}
 	return repair
 }
 
-// noteBlocked is the note that says why a run is blocked, as workers write it.
-const noteBlocked = "flowgen.blocked"
+// blockedKey is the key of the step data that says why a run is blocked, as workers write it.
+const blockedKey = "flowgen.blocked"
 
 // describe says what is done with a run.
 func (p *planner) describe(r *store.RunState, to *store.Record) string {

@@ -72,10 +72,10 @@ func (c *checker) outboxOf(run event.RunID) []store.Outgoing {
 	return all
 }
 
-// sound reports whether a record can be delivered. Of a note nothing is left to be done
+// sound reports whether a record can be delivered. Of a settled record nothing is left to be done
 // but to tell its receiver that it may be forgotten, and that takes no body.
 func sound(o *store.Outgoing) bool {
-	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseNote && o.To != "" && (o.Phase == store.PhaseNote || effects.Check(o) == nil)
+	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseSettled && o.To != "" && (o.Phase == store.PhaseSettled || effects.Check(o) == nil)
 }
 
 // again returns a record as one to be delivered again.
@@ -106,7 +106,7 @@ func (p *planner) disown(m *store.LinkRepair) {
 // has the same id, and no effect twice. If no worker can deliver it, since nothing says any
 // more what to do or to which run, it is removed: workers would try it for ever, and its
 // sender would never be purged. Nothing that could be delivered is lost. What the record
-// said is in no place that a worker or a repair can read; and if the log is brought back
+// said is in no queue state that a worker or a repair can read; and if the log is brought back
 // from a backup, the record is missing, which is a finding with a repair of its own for a
 // day, and for longer if it was to start a child or to tell of an end.
 //
@@ -142,12 +142,12 @@ func (p *planner) resend(m *store.LinkRepair, h *history) (why string) {
 }
 
 // rewrite adds to m what it takes to write records again. Those of the same
-// receiver that were caused later, and are not notes, follow them.
+// receiver that were caused later, and are not settled, follow them.
 func rewrite(m *store.LinkRepair, sends []store.Send, records map[event.ItemID]store.Outgoing, again map[event.ItemID]bool) {
 	behind, done := map[event.RunID]bool{}, map[event.ItemID]bool{}
 	for _, s := range sends {
 		o, there := records[s.ID]
-		if done[s.ID] || !again[s.ID] && (!behind[s.To] || !there || o.Phase == store.PhaseNote) {
+		if done[s.ID] || !again[s.ID] && (!behind[s.To] || !there || o.Phase == store.PhaseSettled) {
 			continue
 		}
 		behind[s.To], done[s.ID] = true, true

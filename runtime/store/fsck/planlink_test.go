@@ -30,7 +30,7 @@ func TestRewrite_KeepsTheOrderOfWhatAReceiverIsSent(t *testing.T) {
 			[]event.ItemID{"message", "cancel"}, []event.ItemID{"start", "message", "cancel"},
 		},
 		"what was settled stays": {
-			map[event.ItemID]store.Phase{"message": store.PhaseNote, "cancel": store.PhaseFresh}, "start",
+			map[event.ItemID]store.Phase{"message": store.PhaseSettled, "cancel": store.PhaseFresh}, "start",
 			[]event.ItemID{"cancel"}, []event.ItemID{"start", "cancel"},
 		},
 		"what was caused before stays": {

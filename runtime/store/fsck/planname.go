@@ -40,7 +40,7 @@ func (p *planner) nameAll() {
 	for r := range p.runs {
 		wid, ended := r.WorkflowID, r.QueueState == store.StateEnded
 		if !p.damaged(r) {
-			wid, ended = p.logs[r.Run].fold.Spec.WorkflowID, p.logs[r.Run].fold.Run.Terminal()
+			wid, ended = p.logs[r.Run].state.Spec.WorkflowID, p.logs[r.Run].state.Run.Terminal()
 		}
 		if p.wids[r.Run] = wid; wid == "" {
 			continue
@@ -121,7 +121,7 @@ func (p *planner) endOf(id event.RunID) time.Time {
 	if r := p.Runs[id]; !r.EndedAt.IsZero() {
 		return r.EndedAt
 	}
-	return p.logs[id].fold.EndedAt
+	return p.logs[id].state.EndedAt
 }
 
 // lines reports whether a run belongs into the line of its workflow id.
@@ -130,10 +130,10 @@ func (p *planner) lines(id event.RunID) bool {
 	return wid != "" && slices.Contains(p.names[wid].want.Line, id)
 }
 
-// moves reports whether a run must leave its place, or what it is in line for,
+// moves reports whether a run must leave its queue state, or what it is in line for,
 // because of its workflow id.
 func (p *planner) moves(r *store.RunState) bool {
-	return r.QueueState != store.StateEnded && !p.damaged(r) && !p.logs[r.Run].fold.Run.Terminal() && p.lines(r.Run) != (r.QueueState == store.StateQueued)
+	return r.QueueState != store.StateEnded && !p.damaged(r) && !p.logs[r.Run].state.Run.Terminal() && p.lines(r.Run) != (r.QueueState == store.StateQueued)
 }
 
 // takeNameFindings leaves to the repair of a workflow id what its runs are not

@@ -18,17 +18,17 @@ const dedupe = 24 * time.Hour
 // say is kept as it is: a priority of zero, which older logs have, when it was created
 // for later, and how often it was recovered.
 func (p *planner) rebuild(r *store.RunState, h *history) store.RunRepair {
-	spec, m := h.fold.Spec, store.RunRepair{Record: r.Record}
+	spec, m := h.state.Spec, store.RunRepair{Record: r.Record}
 	rec := &m.Record
 	rec.Chain = p.chainOf(r, h)
 	rec.WorkflowID, rec.Route = spec.WorkflowID, store.Route{Queue: spec.Queue, Workflow: spec.Workflow}
 	rec.Priority = cmp.Or(spec.Priority, rec.Priority)
 	rec.Tags, rec.Parent, rec.Root = spec.Tags, spec.Parent, spec.Root
-	rec.N, rec.Seq, rec.Last = uint64(len(r.Frames)), h.fold.Seq, h.cid
-	rec.Next, rec.Closing = h.fold.Next, false
+	rec.N, rec.Seq, rec.Last = uint64(len(r.Frames)), h.state.Seq, h.cid
+	rec.Next, rec.Closing = h.state.Next, false
 	rec.Recoveries = max(0, min(r.Recoveries, p.audited[r.Run]))
 	if rec.CreatedAt.IsZero() {
-		rec.CreatedAt = h.fold.CreatedAt
+		rec.CreatedAt = h.state.CreatedAt
 	}
 	rec.Retention = cmp.Or(max(spec.Retention, 0), max(r.Retention, 0), store.DefaultRetention)
 	p.put(r, h, rec)
@@ -43,13 +43,13 @@ func (p *planner) put(r *store.RunState, h *history, rec *store.Record) {
 	due := rec.Due
 	rec.Owner, rec.Fence, rec.Due, rec.EndedAt = "", store.Fence{Epoch: p.epoch(r)}, noTime, noTime
 	if rec.Status.Terminal() || rec.Status == "" {
-		rec.Status = h.fold.Status()
+		rec.Status = h.state.Status()
 	}
 	switch {
-	case h.fold.Run.Terminal():
-		rec.QueueState, rec.Status, rec.EndedAt = store.StateEnded, h.fold.Status(), r.EndedAt
+	case h.state.Run.Terminal():
+		rec.QueueState, rec.Status, rec.EndedAt = store.StateEnded, h.state.Status(), r.EndedAt
 		if rec.EndedAt.IsZero() {
-			rec.EndedAt = h.fold.EndedAt
+			rec.EndedAt = h.state.EndedAt
 		}
 	case p.lines(r.Run):
 		rec.QueueState = store.StateQueued
@@ -66,7 +66,7 @@ func (p *planner) put(r *store.RunState, h *history, rec *store.Record) {
 		rec.QueueState = store.StateReady
 	}
 	if rec.Status == event.StatusBlocked && rec.QueueState != store.StateBlocked {
-		rec.Status = h.fold.Status()
+		rec.Status = h.state.Status()
 	}
 }
 
@@ -81,7 +81,7 @@ func (c *checker) epoch(r *store.RunState) uint64 {
 
 // current reports whether what is kept of a run ends where its log ends.
 func (c *checker) current(r *store.RunState, h *history) bool {
-	return r.N == uint64(len(r.Frames)) && r.Seq == h.fold.Seq && r.Last == h.cid && r.Fence.Epoch >= h.epoch
+	return r.N == uint64(len(r.Frames)) && r.Seq == h.state.Seq && r.Last == h.cid && r.Fence.Epoch >= h.epoch
 }
 
 // healthy reports whether a run is owned, and nothing that its owner relies on is
@@ -89,10 +89,10 @@ func (c *checker) current(r *store.RunState, h *history) bool {
 func (c *checker) healthy(r *store.RunState) bool {
 	lease, alive := c.Leases[r.Owner]
 	_, timed := c.Timers[r.Run]
-	mail := c.mailOf[r.Run]
+	unread := c.unreadOf[r.Run]
 	return r.QueueState == store.StateOwned && alive && !lease.Recovering && r.Owner != "" && r.Fence.Token != (event.Token{}) &&
 		slices.Equal(c.ownedBy[r.Run], []store.SessionID{r.Owner}) && len(c.readyIn[r.Run]) == 0 && !timed && r.Due.IsZero() &&
-		(len(r.Inbox) == 0 && len(mail) == 0 || len(r.Inbox) > 0 && slices.Equal(mail, []store.SessionID{r.Owner}))
+		(len(r.Inbox) == 0 && len(unread) == 0 || len(r.Inbox) > 0 && slices.Equal(unread, []store.SessionID{r.Owner}))
 }
 
 // stays reports whether an owned run is left with its owner: if only what is said
@@ -118,13 +118,13 @@ func differs(a, b map[string]string) bool {
 // holds what it was created with, and the time of its wake is known.
 func (c *checker) mayPark(r *store.RunState, h *history) bool {
 	timer, timed := c.Timers[r.Run]
-	if len(r.Inbox) > 0 && !mayHold(r) || r.Due.IsZero() && timed && h.fold.Run != event.StatePending {
+	if len(r.Inbox) > 0 && !mayHold(r) || r.Due.IsZero() && timed && h.state.Run != event.StatePending {
 		return false
 	}
-	if h.fold.Run == event.StatePending { // created for later, which its log does not say
+	if h.state.Run == event.StatePending { // created for later, which its log does not say
 		return !r.Due.IsZero() && (!timed || timer.Equal(r.Due)) || r.Due.IsZero() && timed
 	}
-	return c.dueFits(r, &h.fold)
+	return c.dueFits(r, &h.state)
 }
 
 // chainOf returns the first run of the chain of a run: as the logs tell it, and where
@@ -136,13 +136,13 @@ func (p *planner) chainOf(r *store.RunState, h *history) event.RunID {
 		if !lost(r) && r.Chain != r.Run {
 			kept = r.Chain
 		}
-		before := h.fold.Spec.ContinuedOf
+		before := h.state.Spec.ContinuedOf
 		if before == "" {
 			return r.Run
 		}
 		first = before
 		b := p.Runs[before]
-		if b == nil || p.logs[before] == nil || p.logs[before].fold.Spec == nil {
+		if b == nil || p.logs[before] == nil || p.logs[before].state.Spec == nil {
 			break
 		}
 		r, h = b, p.logs[before]
@@ -176,24 +176,24 @@ func (p *planner) items(r *store.RunState, chain event.RunID) (remember map[even
 // reason names the state in which a run was found.
 func (p *planner) reason(r *store.RunState, h *history, to *store.Record) store.Reason {
 	switch {
-	case h.fold.Run.Terminal() && r.QueueState != store.StateEnded:
-		switch h.fold.Run {
+	case h.state.Run.Terminal() && r.QueueState != store.StateEnded:
+		switch h.state.Run {
 		case event.StateCompleted:
 			return store.ReasonStuckCompleted
 		case event.StateFailed:
 			return store.ReasonStuckFailed
 		}
 		return store.ReasonStuckTerminal
-	case h.fold.Run.Terminal():
+	case h.state.Run.Terminal():
 		return store.ReasonStuckTerminal
 	case r.QueueState == store.StateOwned && to.QueueState != store.StateOwned && !p.claimed(r):
 		return store.ReasonNoClaim
 	case !p.stuck(r, h):
 		return store.ReasonWrongRecord
-	case h.fold.Run == event.StatePending:
+	case h.state.Run == event.StatePending:
 		return store.ReasonStuckCreated
 	}
-	if due := h.fold.Due(); !due.IsZero() && retrying(&h.fold, due) {
+	if due := h.state.Due(); !due.IsZero() && retrying(&h.state, due) {
 		return store.ReasonRetryAfterFailure
 	}
 	if due := p.dueOf(h); !due.IsZero() && !due.After(p.Now) {
@@ -216,7 +216,7 @@ func (c *checker) stuck(r *store.RunState, h *history) bool {
 		return !slices.Equal(c.readyIn[r.Run], []store.Route{r.Route}) || r.Route != routeOf(h) || !c.current(r, h) || c.unannounced(r)
 	case store.StateParked:
 		timer, timed := c.Timers[r.Run]
-		return len(r.Inbox) > 0 && !mayHold(r) || timed == r.Due.IsZero() || !timer.Equal(r.Due) || !c.dueFits(r, &h.fold) || !c.current(r, h)
+		return len(r.Inbox) > 0 && !mayHold(r) || timed == r.Due.IsZero() || !timer.Equal(r.Due) || !c.dueFits(r, &h.state) || !c.current(r, h)
 	case store.StateOwned:
 		return !c.current(r, h)
 	case store.StateQueued:
@@ -230,14 +230,14 @@ func (c *checker) stuck(r *store.RunState, h *history) bool {
 func (c *checker) unannounced(r *store.RunState) bool { return len(c.Leases) == 0 && !c.Wakes[r.Route] }
 
 func routeOf(h *history) store.Route {
-	return store.Route{Queue: h.fold.Spec.Queue, Workflow: h.fold.Spec.Workflow}
+	return store.Route{Queue: h.state.Spec.Queue, Workflow: h.state.Spec.Workflow}
 }
 
 // dueOf returns when something in a run is due, its own limit included.
 func (c *checker) dueOf(h *history) time.Time {
-	due := h.fold.Due()
-	if limit := h.fold.Spec.Timeout; limit > 0 {
-		if end := h.fold.CreatedAt.Add(limit); due.IsZero() || end.Before(due) {
+	due := h.state.Due()
+	if limit := h.state.Spec.Timeout; limit > 0 {
+		if end := h.state.CreatedAt.Add(limit); due.IsZero() || end.Before(due) {
 			due = end
 		}
 	}
@@ -245,7 +245,7 @@ func (c *checker) dueOf(h *history) time.Time {
 }
 
 // retrying reports whether what is due then is the next attempt of a step.
-func retrying(f *event.Fold, due time.Time) bool {
+func retrying(f *event.LogState, due time.Time) bool {
 	for o := range f.Opens {
 		if o.Entity == event.EntityStep && o.State == event.StatePending && o.Due.Equal(due) {
 			return true

@@ -110,7 +110,7 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 		opts.Progress = func(Progress) {}
 	}
 	f := &repairer{store: r, runs: s, partitions: s.Partitions(), opts: &opts, report: report}
-	l := &linker{repairer: f, suspects: map[int]bool{}}
+	l := &linker{repairer: f, doubtful: map[int]bool{}}
 	for p := range f.partitions {
 		f.progress = Progress{Partition: p, Partitions: f.partitions, Runs: report.Runs}
 		if err := f.partition(ctx, p, l); err != nil {
@@ -151,7 +151,7 @@ func (f *repairer) partition(ctx context.Context, partition int, l *linker) erro
 		f.opts.Progress(f.progress)
 		if f.opts.DryRun || f.progress.Planned == 0 || pass == passes {
 			f.conclude(p.findings, repairs)
-			return l.suspect(ctx, partition, p)
+			return l.survey(ctx, partition, p)
 		}
 		if err := f.act(ctx, exam, repairs); err != nil {
 			return err

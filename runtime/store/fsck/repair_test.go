@@ -73,7 +73,7 @@ func repaired(t *testing.T, s store.Store, opts fsck.Options) *fsck.Report {
 }
 
 func TestRepair_LeavesNoFindingWithoutAnAnswer(t *testing.T) {
-	for _, group := range []map[string]damage{logDamage, placeDamage, indexDamage} {
+	for _, group := range []map[string]damage{logDamage, queueStateDamage, indexDamage} {
 		for name, d := range group {
 			t.Run(name, func(t *testing.T) {
 				s := intact(t)
@@ -154,7 +154,7 @@ func TestRepair_LeavesAHealthyOwnerAlone(t *testing.T) {
 		want   store.QueueState
 	}{
 		"what is said of it is wrong": {func(s *state) { s.Runs[s.owned].Root = "wrun_x" }, store.StateOwned},
-		"its mail is not told":        {func(s *state) { delete(s.Mail, s.owner) }, store.StateReady},
+		"its items are not told":      {func(s *state) { delete(s.Unread, s.owner) }, store.StateReady},
 		"its log is ahead":            {func(s *state) { s.Runs[s.owned].Seq--; s.Runs[s.owned].N-- }, store.StateReady},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,9 +304,9 @@ func TestREC3_NamesTheReason(t *testing.T) {
 			s.Timers[s.ended] = s.due
 			return s.ended
 		}},
-		"mail that is not read": {store.ReasonStuckRunning, func(s *state) event.RunID { s.accept(s.parked); return s.parked }},
-		"a wrong tag":           {store.ReasonWrongRecord, func(s *state) event.RunID { s.Runs[s.parked].Tags = map[string]string{"a": "b"}; return s.parked }},
-		"a cut log":             {store.ReasonDamagedLog, func(s *state) event.RunID { s.Runs[s.parked].Frames = s.Runs[s.parked].Frames[:1]; return s.parked }},
+		"items that are not read": {store.ReasonStuckRunning, func(s *state) event.RunID { s.accept(s.parked); return s.parked }},
+		"a wrong tag":             {store.ReasonWrongRecord, func(s *state) event.RunID { s.Runs[s.parked].Tags = map[string]string{"a": "b"}; return s.parked }},
+		"a cut log":               {store.ReasonDamagedLog, func(s *state) event.RunID { s.Runs[s.parked].Frames = s.Runs[s.parked].Frames[:1]; return s.parked }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := intact(t)

@@ -17,16 +17,16 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 			c.find(4, r.Run, fmt.Sprintf("its %s is kept as %q, the log says %q", what, kept, logged), "it is found and routed wrongly")
 		}
 	}
-	terminal := h.fold.Run.Terminal()
+	terminal := h.state.Run.Terminal()
 	if ended := r.QueueState == store.StateEnded; ended != terminal {
-		c.find(4, r.Run, fmt.Sprintf("it is %s, its log ends as %s", r.QueueState, h.fold.Run), "it would run for ever or never again")
+		c.find(4, r.Run, fmt.Sprintf("it is %s, its log ends as %s", r.QueueState, h.state.Run), "it would run for ever or never again")
 	}
 	if terminal {
-		differs("status", r.Status, h.fold.Status())
+		differs("status", r.Status, h.state.Status())
 	} else if r.Status.Terminal() {
 		c.find(4, r.Run, fmt.Sprintf("its status is %s, its log has not ended", r.Status), "people are told of an end that was not")
 	}
-	spec := h.fold.Spec
+	spec := h.state.Spec
 	differs("workflow id", r.WorkflowID, spec.WorkflowID)
 	differs("workflow", r.Route.Workflow, spec.Workflow)
 	differs("queue", r.Route.Queue, spec.Queue)
@@ -40,10 +40,10 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 	}
 }
 
-// checkPlace is invariant 5. Runs that have ended are in checkEnded.
-func (c *checker) checkPlace(r *store.RunState) {
+// checkQueueState is invariant 5. Runs that have ended are in checkEnded.
+func (c *checker) checkQueueState(r *store.RunState) {
 	if r.QueueState < store.StateReady || r.QueueState > store.StateEnded {
-		c.find(5, r.Run, fmt.Sprintf("it is in place %d, which does not exist", r.QueueState), "nobody will ever run it")
+		c.find(5, r.Run, fmt.Sprintf("it is in queue state %d, which does not exist", r.QueueState), "nobody will ever run it")
 		return
 	}
 	if r.QueueState == store.StateEnded {
@@ -60,7 +60,7 @@ func (c *checker) checkPlace(r *store.RunState) {
 	case r.QueueState == store.StateOwned && (len(owned) != 1 || owned[0] != r.Owner):
 		c.find(5, r.Run, fmt.Sprintf("it is owned by %q, and among the runs of %q", r.Owner, owned), "its owner or nobody will recover it")
 	case r.QueueState != store.StateOwned && len(owned) > 0:
-		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.QueueState, owned), "it could be taken from a place where nobody has it")
+		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.QueueState, owned), "it could be taken from a queue state where nobody has it")
 	}
 	if fenced := r.Owner != "" && r.Fence.Token != (event.Token{}); r.QueueState == store.StateOwned && !fenced {
 		c.find(5, r.Run, fmt.Sprintf("it is owned with owner %q and token %s", r.Owner, r.Fence.Token), "nobody may write to it")
@@ -98,8 +98,8 @@ func (c *checker) checkParked(r *store.RunState, h *history) {
 		}
 	case timed == r.Due.IsZero() || !timer.Equal(r.Due):
 		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its timer fires at %v", r.Due, timer), "it is woken at a wrong time or never")
-	case !c.dueFits(r, &h.fold):
-		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its log at %v", r.Due, h.fold.Due()), "it is woken at a wrong time or never")
+	case !c.dueFits(r, &h.state):
+		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its log at %v", r.Due, h.state.Due()), "it is woken at a wrong time or never")
 	}
 	if r.QueueState == store.StateParked && len(r.Inbox) > 0 && !mayHold(r) {
 		c.find(7, r.Run, fmt.Sprintf("it is parked with %d unread items", len(r.Inbox)), "it will not be notified of them")
@@ -114,7 +114,7 @@ func mayHold(r *store.RunState) bool { return r.N == 1 && !r.Due.IsZero() }
 // dueFits reports whether a parked run is woken when its log says. A run that
 // has not started may be due at any time: it was created for later. The limit
 // of the whole run is not among the waits of the log.
-func (c *checker) dueFits(r *store.RunState, f *event.Fold) bool {
+func (c *checker) dueFits(r *store.RunState, f *event.LogState) bool {
 	if f.Run == event.StatePending {
 		return true
 	}
@@ -157,9 +157,9 @@ func (c *checker) checkEnded(r *store.RunState) {
 	left(len(c.readyIn[r.Run]) > 0, "an entry among the ready runs")
 	left(timed || !r.Due.IsZero(), "a due time or a timer")
 	left(len(c.ownedBy[r.Run]) > 0, "an entry among the owned runs")
-	left(len(c.mailOf[r.Run]) > 0, "an entry among the mail")
+	left(len(c.unreadOf[r.Run]) > 0, "an entry among the unread ones")
 	left(r.Owner != "" || r.Fence.Token != (event.Token{}), "an owner or a token")
-	left(len(c.linedAt[r.Run]) > 0, "an entry in a line")
+	left(len(c.linesOf[r.Run]) > 0, "an entry in a line")
 }
 
 // heldBack reports whether a run that has ended may not be purged, whatever the

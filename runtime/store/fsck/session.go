@@ -19,9 +19,9 @@ func (c *checker) checkSessions() {
 			}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.Mail)) {
-		c.checkLease(id, "mail")
-		for _, run := range c.Mail[id] {
+	for _, id := range slices.Sorted(maps.Keys(c.Unread)) {
+		c.checkLease(id, "unread set")
+		for _, run := range c.Unread[id] {
 			c.checkMail(id, run)
 		}
 	}
@@ -32,8 +32,8 @@ func (c *checker) checkSessions() {
 		if _, ok := c.Leases[r.Owner]; !ok {
 			c.find(6, r.Run, fmt.Sprintf("its owner %q has no lease", r.Owner), "nobody will ever recover it")
 		}
-		if len(r.Inbox) > 0 && !slices.Contains(c.mailOf[r.Run], r.Owner) {
-			c.find(6, r.Run, fmt.Sprintf("it has %d unread items, and is not among the mail of its owner", len(r.Inbox)), "its owner will not look")
+		if len(r.Inbox) > 0 && !slices.Contains(c.unreadOf[r.Run], r.Owner) {
+			c.find(6, r.Run, fmt.Sprintf("it has %d unread items, and is not in the unread set of its owner", len(r.Inbox)), "its owner will not look")
 		}
 	}
 }
@@ -54,10 +54,10 @@ func (c *checker) checkMail(id store.SessionID, run event.RunID) {
 	case r == nil: // in checkOrphans
 	case r.QueueState != store.StateOwned || r.Owner != id:
 		if r.QueueState != store.StateEnded {
-			c.find(6, run, fmt.Sprintf("it is among the mail of session %s, which does not own it", id), "the session is told of what is not its own")
+			c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, which does not own it", id), "the session is told of what is not its own")
 		}
 	case len(r.Inbox) == 0:
-		c.find(6, run, fmt.Sprintf("it is among the mail of session %s, and its inbox is empty", id), "the session looks for nothing")
+		c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, and its inbox is empty", id), "the session looks for nothing")
 	}
 }
 

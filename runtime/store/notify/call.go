@@ -58,7 +58,7 @@ func (c *Call) block(ctx context.Context, clock store.Clock, done <-chan struct{
 			return true, nil // the clock has jumped in between
 		}
 	}
-	for !c.hasNews() {
+	for !c.hasSignal() {
 		select {
 		case <-c.ready:
 		case <-alarm:
@@ -72,13 +72,13 @@ func (c *Call) block(ctx context.Context, clock store.Clock, done <-chan struct{
 	return false, nil
 }
 
-func (c *Call) hasNews() bool {
+func (c *Call) hasSignal() bool {
 	for _, w := range c.waiters {
 		w.of.mu.Lock()
-		news := w.hasNews()
+		signaled := w.hasSignal()
 		w.rests = true
 		w.of.mu.Unlock()
-		if news {
+		if signaled {
 			return true
 		}
 	}
@@ -93,9 +93,9 @@ func (c *Call) Leave(due bool, err error) (store.Woken, error) {
 	for i, w := range c.waiters {
 		w.leave(&woken, c.number[i])
 	}
-	slices.Sort(woken.Mail)
+	slices.Sort(woken.Unread)
 	c.waiters = nil
-	if err != nil && (errors.Is(err, store.ErrClosed) || !woken.Due && len(woken.Claim) == 0 && len(woken.Mail) == 0) {
+	if err != nil && (errors.Is(err, store.ErrClosed) || !woken.Due && len(woken.Claim) == 0 && len(woken.Unread) == 0) {
 		return store.Woken{}, err
 	}
 	return woken, nil

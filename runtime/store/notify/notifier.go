@@ -8,9 +8,9 @@ import (
 // Notifier tells subscriptions what is published under their topics. M tells what has
 // happened, or how things stand. All methods are safe for concurrent use; none blocks.
 type Notifier[K, M comparable] struct {
-	done   <-chan struct{}
-	source Source[K] // nil: everything is published by this process
-	linger time.Duration
+	done    <-chan struct{}
+	source  Source[K] // nil: everything is published by this process
+	keepFor time.Duration
 
 	mu     sync.Mutex
 	topics map[K]*topic[K, M]
@@ -48,9 +48,9 @@ func New[K, M comparable](done <-chan struct{}) *Notifier[K, M] {
 // NewWithSource returns a notifier for what a source brings. A topic stays subscribed to for
 // a while after the last subscription was closed, because whoever waits for one thing mostly
 // waits for the next one soon; see Sweep.
-func NewWithSource[K, M comparable](done <-chan struct{}, source Source[K], linger time.Duration) *Notifier[K, M] {
+func NewWithSource[K, M comparable](done <-chan struct{}, source Source[K], keepFor time.Duration) *Notifier[K, M] {
 	n := New[K, M](done)
-	n.source, n.linger = source, linger
+	n.source, n.keepFor = source, keepFor
 	return n
 }
 
@@ -166,7 +166,7 @@ func (n *Notifier[K, M]) Resubscribe(reset func()) {
 	}
 }
 
-// Sweep gives up the topics that nobody has been subscribed to for as long as they linger.
+// Sweep gives up the topics that nobody has been subscribed to for that long.
 func (n *Notifier[K, M]) Sweep() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,7 +174,7 @@ func (n *Notifier[K, M]) Sweep() {
 		return
 	}
 	for name, t := range n.topics {
-		if len(t.seats) == 0 && time.Since(t.since) >= n.linger {
+		if len(t.seats) == 0 && time.Since(t.since) >= n.keepFor {
 			delete(n.topics, name)
 			n.idle--
 			n.source.Unsubscribe(name)

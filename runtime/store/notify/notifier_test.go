@@ -80,7 +80,7 @@ func TestAwait_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	}
 }
 
-// The same of a poller, which tells how things stand, and only whom that is news.
+// The same of a poller, which tells how things stand, and only who does not know it.
 func TestCompare_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	const steps = 200
 	ctx, n := within(t), notify.New[string, int](nil)

@@ -9,8 +9,8 @@ import (
 type unread struct {
 	open    bool // the session lives, and in this process
 	waiters []*Waiter
-	told    map[event.RunID]int64    // the newest item that is no news
-	news    map[event.RunID]struct{} // runs of which no Wait has told yet
+	told    map[event.RunID]int64    // the newest item that it knows
+	untold  map[event.RunID]struct{} // runs of which no Wait has told yet
 }
 
 // unreadOf returns what is known of a session, and begins to know it if need be.
@@ -58,10 +58,10 @@ func (ws *Waiters) Unread(session store.SessionID, run event.RunID, seq int64) {
 	if seq != 0 {
 		u.remember(run, seq)
 	}
-	if u.news == nil {
-		u.news = map[event.RunID]struct{}{}
+	if u.untold == nil {
+		u.untold = map[event.RunID]struct{}{}
 	}
-	u.news[run] = struct{}{}
+	u.untold[run] = struct{}{}
 	for _, w := range u.waiters {
 		signal(w.call.ready)
 	}
@@ -80,7 +80,7 @@ func (ws *Waiters) Known(session store.SessionID, run event.RunID, seq int64) {
 	defer ws.mu.Unlock()
 	if u := ws.unread[session]; u != nil {
 		u.remember(run, max(seq, u.told[run]))
-		delete(u.news, run)
+		delete(u.untold, run)
 	}
 }
 
@@ -89,7 +89,7 @@ func (ws *Waiters) Read(session store.SessionID, run event.RunID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if u := ws.unread[session]; u != nil {
-		delete(u.news, run)
+		delete(u.untold, run)
 	}
 }
 
@@ -98,7 +98,7 @@ func (ws *Waiters) Lost(session store.SessionID, run event.RunID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if u := ws.unread[session]; u != nil {
-		delete(u.news, run)
+		delete(u.untold, run)
 		delete(u.told, run)
 	}
 }
@@ -119,7 +119,7 @@ func (ws *Waiters) Sessions() []store.SessionID {
 // hasUnread reports whether there is an item that no Wait has told of.
 func (w *Waiter) hasUnread() bool {
 	for _, session := range w.sessions {
-		if len(w.of.unread[session].news) > 0 {
+		if len(w.of.unread[session].untold) > 0 {
 			return true
 		}
 	}
@@ -130,9 +130,9 @@ func (w *Waiter) hasUnread() bool {
 func (w *Waiter) take(woken *store.Woken) {
 	for _, session := range w.sessions {
 		u := w.of.unread[session]
-		for run := range u.news {
-			woken.Mail = append(woken.Mail, run)
+		for run := range u.untold {
+			woken.Unread = append(woken.Unread, run)
 		}
-		clear(u.news)
+		clear(u.untold)
 	}
 }

@@ -24,7 +24,7 @@ type Waiter struct {
 
 	// Guarded by the mutex of the Waiters:
 	routes   []store.Route // in whose lists it is
-	known    int64         // due times from here on are no news; 0: all are
+	known    int64         // due times from here on are known; 0: all are
 	promised bool          // it gets a wake if a transaction commits
 	claim    bool          // it has a wake
 	due      bool
@@ -192,8 +192,8 @@ func (w *Waiter) Found(due int64) {
 	}
 }
 
-// hasNews reports whether there is anything that the Wait should return.
-func (w *Waiter) hasNews() bool { return !w.promised && (w.claim || w.due || w.hasUnread()) }
+// hasSignal reports whether there is anything that the Wait should return.
+func (w *Waiter) hasSignal() bool { return !w.promised && (w.claim || w.due || w.hasUnread()) }
 
 // Any reports whether anybody waits.
 func (ws *Waiters) Any() bool {
@@ -208,7 +208,7 @@ func (ws *Waiters) Blocked() (all, resting int) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for w := range ws.all {
-		if w.rests && !w.promised && !w.hasNews() {
+		if w.rests && !w.promised && !w.hasSignal() {
 			resting++
 		}
 	}

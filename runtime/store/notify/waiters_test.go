@@ -185,10 +185,10 @@ func TestPromise_ThatIsWithdrawnLeavesItsPlace(t *testing.T) {
 func TestUnread_IsToldOnce(t *testing.T) {
 	past := waitOf("s")
 	past.Until = time.Now().Add(-time.Hour)
-	mail := func(p *partition) []event.RunID {
+	unread := func(p *partition) []event.RunID {
 		woken, err := p.wait(t.Context(), past)
 		equal(t, "error", err, nil)
-		return woken.Mail
+		return woken.Unread
 	}
 	for _, c := range []struct {
 		what string
@@ -209,8 +209,8 @@ func TestUnread_IsToldOnce(t *testing.T) {
 			p := newPartition()
 			p.waiters.OpenSession("s")
 			c.do(p.waiters)
-			equal(t, "first Wait", mail(p), c.want)
-			equal(t, "second Wait", mail(p), nil)
+			equal(t, "first Wait", unread(p), c.want)
+			equal(t, "second Wait", unread(p), nil)
 		})
 	}
 }

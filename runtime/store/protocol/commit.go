@@ -36,7 +36,7 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 		return store.Committed{Err: store.ErrFenced}, nil
 	}
 	if c.Frame != nil && s.Last == c.CommitID { // an earlier try got through [W3]
-		return store.Committed{N: s.N, Mail: s.Holds(c.Fence) && s.Unread > 0}, nil
+		return store.Committed{N: s.N, Unread: s.Holds(c.Fence) && s.Unread > 0}, nil
 	}
 	if err := o.guardCommit(r, &s, c); err != nil {
 		refused, failed := Answer(err)
@@ -45,7 +45,7 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	if err := o.applyCommit(r, &s, c); err != nil {
 		return store.Committed{}, err
 	}
-	return store.Committed{N: s.N, Mail: s.QueueState == store.StateOwned && s.Unread > 0}, nil
+	return store.Committed{N: s.N, Unread: s.QueueState == store.StateOwned && s.Unread > 0}, nil
 }
 
 // guardCommit is the guards of a commit, in their order.
@@ -79,14 +79,14 @@ func (o *Op[R, S]) guardCommit(r R, s *Run[S], c *store.Commit) error {
 	}
 	switch c.Effect { // [M4]
 	case store.EffectPark, store.EffectFinish:
-		return refuse(store.ErrMail)
+		return refuse(store.ErrUnread)
 	case store.EffectContinue:
 		bound, err := o.Tx.HasRunItem(r, max(c.Consume, 0))
 		if err != nil {
 			return err
 		}
 		if bound {
-			return refuse(store.ErrMail)
+			return refuse(store.ErrUnread)
 		}
 		return o.guardContinue(r, s, c)
 	}
@@ -164,7 +164,7 @@ func (o *Op[R, S]) effect(r R, s *Run[S], c *store.Commit) error {
 	case store.EffectYield:
 		return o.makeReady(r, s)
 	case store.EffectBlock:
-		if err := o.noteBlocker(r, s); err != nil {
+		if err := o.addBlocker(r, s); err != nil {
 			return err
 		}
 		return o.block(r, s)

@@ -158,7 +158,7 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 	return fresh.created(c), nil
 }
 
-// insert stores a new run in no place, and accepts what it is created with. [C2]
+// insert stores a new run in no queue state, and accepts what it is created with. [C2]
 func (o *Op[R, S]) insert(c *store.Create) (r R, s Run[S], err error) {
 	if r, err = o.Tx.Insert(c, c.Run, c.CreatedBy); err != nil {
 		return r, s, err

@@ -107,7 +107,7 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep bool) error {
 	case store.StateParked:
 		return o.makeReady(r, s)
 	case store.StateOwned:
-		o.Changes.Mail = append(o.Changes.Mail, r)
+		o.Changes.Unread = append(o.Changes.Unread, r)
 	}
 	return o.Tx.Save(r, *s)
 }

@@ -12,10 +12,10 @@
 //
 // # Words
 //
-//   - commit record (a frame in names and formats): all events of one commit, one entry of
-//     a log. Its commit id is random, and a position in a log is the commit id of its
+//   - commit record (a frame in names and formats, as logs call an entry that carries its
+//     length): all events of one commit, one entry of a log. Its commit id is random, and a position in a log is the commit id of its
 //     last record, never a count.
-//   - session: one life of one worker process on one partition. It has a lease, which
+//   - session: one incarnation of one worker process on one partition. It has a lease, which
 //     Heartbeat renews; its id is never used again.
 //   - token and epoch: a worker makes a token for each claim, a run counts its epochs. Both
 //     together are the fence.
@@ -25,7 +25,7 @@
 //   - queue state: ready, owned, parked, blocked, queued after another run of its workflow
 //     id, or ended.
 //   - inbox and unread items: what others sent to a run, and it has not consumed.
-//   - outbox record: what one run does to another; fresh, answered, then settled (a note).
+//   - outbox record: what one run does to another; fresh, answered, then settled.
 //   - CreatedBy: the outbox record that created a run, until Confirm.
 //   - blocker: a session whose code could not replay a run.
 //   - horizon: [store.Horizon], longer than any request can be late and than the writes
@@ -114,7 +114,7 @@
 //	K1  ready is a set; claim takes by queue state
 //	K2  make ready, then wake, in one action; one wake per route
 //	K3  an earlier due time wakes
-//	B1  a block notes the session that could not replay the run, until that is over
+//	B1  a block names the session that could not replay the run, until that is over
 //	B2  no claim gives a run to a session with the fingerprint of a blocker
 //	B3  a block tells all who wait for the route
 //	O1  what one run does to another is delivered in order, and comes into effect once

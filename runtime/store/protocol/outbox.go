@@ -35,7 +35,7 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 	case store.PhaseFresh:
 		return o.Tx.SetPhase(from, rec, store.PhaseAnswered, now)
 	case store.PhaseAnswered:
-		return o.Tx.SetPhase(from, rec, store.PhaseNote, now)
+		return o.Tx.SetPhase(from, rec, store.PhaseSettled, now)
 	}
 	if err := o.Tx.RemoveRecord(from, rec); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 // is older than the settling, and the record is sent again before anybody is told. A settled
 // record is there for a horizon, which is longer than a mark may take. [O1]
 func (o *Op[R, S]) takeBack(from R, rec Record) (bool, error) {
-	if rec.Phase == store.PhaseNote {
+	if rec.Phase == store.PhaseSettled {
 		return false, nil
 	}
 	before, err := o.Tx.HasBefore(from, rec)

@@ -38,7 +38,7 @@ func (s *Run[S]) Holds(f store.Fence) bool {
 	return s.QueueState == store.StateOwned && s.Fence == f
 }
 
-// leave takes from a run what belongs to its place. The caller puts it into another
+// leave takes from a run what belongs to its queue state. The caller puts it into another
 // one, in the same action. [F2]
 func (s *Run[S]) leave() {
 	var none S
@@ -58,7 +58,7 @@ type Changes[R comparable] struct {
 	Ready   []R // were made ready: the wake of their route is set [K2]
 	Blocked []R // were blocked: all who wait for their route are told [B3]
 	Due     []R // have a due time earlier than all others: the wake of their route is set, and those who wait for a later time are told [K3]
-	Mail    []R // are owned, and have a new item
+	Unread  []R // are owned, and have a new item
 	Frames  []R // have a longer log, or are gone
 	// Streams are those in which somebody may read something new. Without a name all of
 	// the chain are meant: it has ended, or is gone.
@@ -74,7 +74,7 @@ type StreamChange struct {
 // Reset forgets all changes, and keeps the memory for the next ones.
 func (c *Changes[R]) Reset() {
 	c.Ready, c.Blocked, c.Due = emptied(c.Ready), emptied(c.Blocked), emptied(c.Due)
-	c.Mail, c.Frames, c.Streams = emptied(c.Mail), emptied(c.Frames), emptied(c.Streams)
+	c.Unread, c.Frames, c.Streams = emptied(c.Unread), emptied(c.Frames), emptied(c.Streams)
 }
 
 func emptied[T any](list []T) []T {
@@ -87,7 +87,7 @@ func emptied[T any](list []T) []T {
 
 // Refused is the answer of an operation whose guards did not let it through: it has
 // written nothing.
-type Refused struct{ Err error }
+type Refused struct{ Err error } //nolint:errname // an operation is refused: it is an answer
 
 // Error is that of the refusal.
 func (r Refused) Error() string { return r.Err.Error() }
@@ -119,7 +119,7 @@ func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 	return r, s, nil
 }
 
-// makeReady is the one way to ready: place, ready set, wake. [K2]
+// makeReady is the one way to ready: queue state, ready set, wake. [K2]
 func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 	s.leave()
 	s.QueueState = store.StateReady
@@ -151,9 +151,9 @@ func (o *Op[R, S]) block(r R, s *Run[S]) error {
 	return o.Tx.Save(r, *s)
 }
 
-// noteBlocker adds the owner to the sessions that have blocked the run, and forgets
+// addBlocker adds the owner to the sessions that have blocked the run, and forgets
 // those that are over, or have the same code. [B1]
-func (o *Op[R, S]) noteBlocker(r R, s *Run[S]) error {
+func (o *Op[R, S]) addBlocker(r R, s *Run[S]) error {
 	owner, err := o.Tx.Session(s.Owner)
 	if err != nil {
 		return err

@@ -98,9 +98,9 @@ func (o *Op[R, S]) publish(chain event.RunID, p *store.Publication) error {
 	return err
 }
 
-// SetNote keeps step data of an owned run until the run ends, and forgets its
+// SetStepData keeps step data of an owned run until the run ends, and forgets its
 // recoveries if what was there differs and that is progress.
-func (o *Op[R, S]) SetNote(run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
+func (o *Op[R, S]) SetStepData(run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	var none R
 	r, s, err := o.find(run)
 	if err != nil {
@@ -110,7 +110,7 @@ func (o *Op[R, S]) SetNote(run event.RunID, fence store.Fence, key string, body 
 		return refuse(store.ErrFenced)
 	}
 	if progress && s.Recoveries > 0 {
-		before, found, err := o.Tx.Note(r, key)
+		before, found, err := o.Tx.StepData(r, key)
 		if err != nil {
 			return err
 		}
@@ -121,5 +121,5 @@ func (o *Op[R, S]) SetNote(run event.RunID, fence store.Fence, key string, body 
 			}
 		}
 	}
-	return o.Tx.SetNote(r, key, body)
+	return o.Tx.SetStepData(r, key, body)
 }

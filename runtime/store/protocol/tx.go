@@ -30,13 +30,13 @@ type RunTx[R, S comparable] interface {
 	Run(id event.RunID) (R, error)
 	// State returns what is known of a run.
 	State(r R) Run[S]
-	// Save stores what is known of a run, and moves it from the set of the place that it
-	// was in to that of the place in which it is now: the ready runs of its route, the runs
+	// Save stores what is known of a run, and moves it from the set of the queue state that it
+	// was in to that of the one in which it is now: the ready runs of its route, the runs
 	// of its owner, the runs of its route that are blocked, the line of its workflow id,
 	// the due times, and the times of purges. In a line and among the ready runs of one
 	// priority it comes last.
 	Save(r R, s Run[S]) error
-	// Insert stores a new run with the first frame of its log, in no place yet.
+	// Insert stores a new run with the first frame of its log, in no queue state yet.
 	Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (R, error)
 	// AppendFrame stores the frame with that number.
 	AppendFrame(r R, n uint64, frame []byte) error
@@ -48,10 +48,10 @@ type RunTx[R, S comparable] interface {
 	// Clear removes what only runs have that have not ended: the inbox, step data, and
 	// the sessions that have blocked the run.
 	Clear(r R) error
-	// Note returns what a step keeps under a key.
-	Note(r R, key string) (body []byte, found bool, err error)
-	// SetNote stores it.
-	SetNote(r R, key string, body []byte) error
+	// StepData returns what a step keeps under a key.
+	StepData(r R, key string) (body []byte, found bool, err error)
+	// SetStepData stores it.
+	SetStepData(r R, key string, body []byte) error
 	// NextDue returns the earliest due time of the partition, 0 if there is none.
 	NextDue() (int64, error)
 }
@@ -161,7 +161,7 @@ type SessionTx[R, S comparable] interface {
 	// Blockers returns the sessions that have blocked a run, as they were noted; of those
 	// that are over some may be absent.
 	Blockers(r R) ([]S, error)
-	// SetBlockers notes others. Save stores them.
+	// SetBlockers stores others. Save stores them.
 	SetBlockers(r R, sessions []S)
 }
 

@@ -21,7 +21,7 @@ func (h *harness) startBlocked(s store.SessionID) *Log {
 	return l
 }
 
-// incompatible returns the sessions that a run notes.
+// incompatible returns the blockers of a run.
 func (h *harness) incompatible(l *Log) []store.SessionID {
 	h.Helper()
 	return h.inspect().Runs[l.Run].Incompatible
@@ -34,36 +34,36 @@ func (h *harness) refused(what string, s store.SessionID) {
 }
 
 var blockedBehaviors = []behavior{
-	{"B1_ABlockNotesTheSession", func(h *harness) {
+	{"B1_ABlockNamesTheSession", func(h *harness) {
 		s := h.session(orders)
 		l := h.startBlocked(s)
 		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
 	}},
-	{"B1_ANoteEndsWithItsSession", func(h *harness) {
+	{"B1_ABlockerEndsWithItsSession", func(h *harness) {
 		s, same := h.session(orders), h.session(orders)
 		l := h.startBlocked(s)
 		h.refused("the same code", same)
 		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
 		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
-		h.place(l.Run, store.StateBlocked)
+		h.state(l.Run, store.StateBlocked)
 		h.block(l, h.own(same, l))
 		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{same})
 	}},
-	{"B1_ANoteEndsWithASessionThatIsRecovered", func(h *harness) {
+	{"B1_ABlockerEndsWithASessionThatIsRecovered", func(h *harness) {
 		s, same := h.session(orders), h.session(orders)
 		l := h.startBlocked(s)
 		h.recoverDead(same)
 		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
 		h.own(same, l)
 	}},
-	{"B1_NotesEndWithTheRun", func(h *harness) {
+	{"B1_BlockersEndWithTheRun", func(h *harness) {
 		s, other := h.session(orders), h.sessionWith("v2", orders)
 		l := h.startBlocked(s)
 		h.finish(l, h.own(other, l), event.StatusCompleted)
 		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID(nil))
 		isA[*store.TerminalError](h, "claim run", h.claimRun(other, l))
 	}},
-	{"B1_TheNextRunOfTheChainHasNoNotes", func(h *harness) {
+	{"B1_TheNextRunOfTheChainHasNoBlockers", func(h *harness) {
 		s, other := h.session(orders), h.sessionWith("v2", orders)
 		l := h.startBlocked(s)
 		c, next := l.Continue(h.own(other, l), nil)
@@ -81,7 +81,7 @@ var blockedBehaviors = []behavior{
 	}},
 	{"B2_ASessionWithOtherCodeThatComesLaterTakesABlockedRun", func(h *harness) {
 		l := h.startBlocked(h.session(orders))
-		h.place(l.Run, store.StateBlocked)
+		h.state(l.Run, store.StateBlocked)
 		h.own(h.sessionWith("v2", orders), l)
 	}},
 	{"B2_NoSessionWithTheSameCodeIsGivenIt", func(h *harness) {
@@ -91,7 +91,7 @@ var blockedBehaviors = []behavior{
 			h.refused("the session itself", s)
 		})
 		h.refused("another session", h.session(orders))
-		h.place(l.Run, store.StateBlocked)
+		h.state(l.Run, store.StateBlocked)
 	}},
 	{"B2_EachCodeTriesARunOnceWhileTheSessionsLive", func(h *harness) {
 		l := h.start()
@@ -108,7 +108,7 @@ var blockedBehaviors = []behavior{
 		l := h.startBlocked(h.session(orders))
 		other := h.sessionWith("v2", refunds)
 		h.equal("claimed", h.claim(other, 10, refunds, store.Route{Queue: "other", Workflow: orders.Workflow}), []store.ClaimedRun(nil))
-		h.place(l.Run, store.StateBlocked)
+		h.state(l.Run, store.StateBlocked)
 	}},
 	{"B2_ClaimMakesAtMostMaxBlockedRunsReady", func(h *harness) {
 		s, other := h.session(orders), h.sessionWith("v2", orders)
@@ -129,7 +129,7 @@ var blockedBehaviors = []behavior{
 		epoch := h.record(l.Run).Fence.Epoch
 		h.refused("code that could not replay it", s)
 		got := h.record(l.Run)
-		h.equal("place", got.QueueState, store.StateBlocked)
+		h.equal("queue state", got.QueueState, store.StateBlocked)
 		h.equal("status", got.Status, event.StatusBlocked)
 		h.equal("epoch", got.Fence.Epoch, epoch)
 		h.own(other, l)
@@ -140,13 +140,13 @@ var blockedBehaviors = []behavior{
 		h.commit(l, withEffect(l.Commit(h.own(other, l)), store.EffectYield, ""))
 		next := h.start()
 		h.equal("claimed", runsOf(h.claim(s, 2)), []event.RunID{next.Run})
-		h.place(l.Run, store.StateBlocked)
+		h.state(l.Run, store.StateBlocked)
 	}},
 	{"B2_ClaimRunGivesABlockedRunToAnySession", func(h *harness) {
 		s := h.session(orders)
 		l := h.startBlocked(s)
 		h.check("claim run", h.claimRun(s, l))
-		h.place(l.Run, store.StateOwned)
+		h.state(l.Run, store.StateOwned)
 		h.equal("incompatible sessions", h.incompatible(l), []store.SessionID{s})
 	}},
 	{"B3_AWaitIsToldOfABlock", func(h *harness) {
@@ -161,7 +161,7 @@ var blockedBehaviors = []behavior{
 			h.poll(s, l.route())
 		}, func(l *Log, _ store.Fence) {
 			h.equal("claimed by code that could not replay it", h.claim(s, 1, l.route()), []store.ClaimedRun(nil))
-			h.place(l.Run, store.StateBlocked)
+			h.state(l.Run, store.StateBlocked)
 		})
 	}},
 }

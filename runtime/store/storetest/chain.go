@@ -46,10 +46,10 @@ var chainBehaviors = []behavior{
 		i := h.item()
 		h.accepts("to a parked run", store.Deliver{Run: runs[0].Run, Item: i}, last.Run)
 		want = append(want, i)
-		h.place(last.Run, store.StateReady)
+		h.state(last.Run, store.StateReady)
 		fence = h.own(s, last)
 		sendToAll("of an owned run")
-		h.equal("mail", h.heartbeat(s).Mail, []event.RunID{last.Run})
+		h.equal("unread items", h.heartbeat(s).Unread, []event.RunID{last.Run})
 		h.consumeAndFinish(last, fence)
 	}},
 	{"DeliverForARunAloneDoesNotFollowItsChain", func(h *harness) {
@@ -100,7 +100,7 @@ var chainBehaviors = []behavior{
 		first := h.newLog(orders, "")
 		first.Spec.Retention = long
 		h.create(first.Create())
-		middle := h.goOn(first, h.own(h.session(), first))
+		middle := h.continueRun(first, h.own(h.session(), first))
 		c, last := middle.Continue(h.own(h.session(), middle), nil)
 		send := h.newSend(h.runID()) // holds back the run in the middle, which holds back the first
 		h.commit(middle, sending(c, send))
@@ -126,8 +126,8 @@ var chainBehaviors = []behavior{
 		}
 
 		first = h.start()
-		middle = h.goOn(first, h.own(h.session(), first))
-		last = h.goOn(middle, h.own(h.session(), middle))
+		middle = h.continueRun(first, h.own(h.session(), first))
+		last = h.continueRun(middle, h.own(h.session(), middle))
 		i = h.deliver(last.Run)
 		h.consumeAndFinish(last, h.own(h.session(), last))
 		h.check("delete", h.delete(last.Run))
@@ -167,12 +167,12 @@ var chainBehaviors = []behavior{
 		h.equal("line", snap.Lines, map[string][]event.RunID{wid: {behind.Run}})
 		h.equal("last ended", snap.LastEnded, map[string]event.RunID(nil))
 		h.equal("inbox of the new run", snap.Runs[next.Run].Inbox, []store.Item{cancel})
-		h.place(behind.Run, store.StateQueued)
+		h.state(behind.Run, store.StateQueued)
 		h.consumeAndFinish(next, h.own(s, next))
 		snap = h.inspect()
 		h.equal("active in the end", snap.Active, map[string]event.RunID{wid: behind.Run})
 		h.equal("last ended in the end", snap.LastEnded, map[string]event.RunID{wid: next.Run})
-		h.place(behind.Run, store.StateReady)
+		h.state(behind.Run, store.StateReady)
 	}},
 	{"CreateUnderActiveCancelReachesTheLastRunOfAChain", func(h *harness) {
 		wid := h.workflowID("order")
@@ -186,7 +186,7 @@ var chainBehaviors = []behavior{
 		first := h.startAs(orders, wid)
 		behind, _ := h.lineUp(wid)
 		h.consumeAndFinish(first, h.own(s, first))
-		next := h.goOn(behind, h.own(s, behind))
+		next := h.continueRun(behind, h.own(s, behind))
 		snap := h.inspect()
 		h.equal("active", snap.Active, map[string]event.RunID{wid: next.Run})
 		h.equal("last ended", snap.LastEnded, map[string]event.RunID{wid: first.Run})

@@ -21,7 +21,7 @@ var chainRaceBehaviors = []behavior{
 			var next *Log
 			together(senders+1, func(i int) {
 				if i == senders {
-					next = h.goOnWithMail(s, last)
+					next = h.continueWithItems(s, last)
 					return
 				}
 				for n := range batch {
@@ -99,10 +99,10 @@ var chainRaceBehaviors = []behavior{
 	}},
 }
 
-// goOnWithMail claims a run and lets it continue with what others send meanwhile:
+// continueWithItems claims a run and lets it continue with what others send meanwhile:
 // it receives half of that, and all that is for itself. It is called beside others
 // and returns nil if it fails.
-func (h *harness) goOnWithMail(s store.SessionID, l *Log) *Log {
+func (h *harness) continueWithItems(s store.SessionID, l *Log) *Log {
 	claimed, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
 	if err != nil {
 		h.Errorf("claim run: %v", err)
@@ -130,7 +130,7 @@ func (h *harness) goOnWithMail(s store.SessionID, l *Log) *Log {
 		case err != nil:
 			h.Errorf("commit: %v", err)
 			return nil
-		case errors.Is(answers[0].Err, store.ErrMail):
+		case errors.Is(answers[0].Err, store.ErrUnread):
 			continue
 		case answers[0].Err != nil:
 			h.Errorf("commit: %v", answers[0].Err)

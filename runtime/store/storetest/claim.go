@@ -21,7 +21,7 @@ var claimBehaviors = []behavior{
 			Run: l.Run, WorkflowID: wid, Route: orders, Fence: fence, N: 1, Seq: 1, Last: l.Last,
 		}}})
 		snap := h.inspect()
-		h.equal("place", snap.Runs[l.Run].QueueState, store.StateOwned)
+		h.equal("queue state", snap.Runs[l.Run].QueueState, store.StateOwned)
 		h.equal("owner", snap.Runs[l.Run].Owner, s)
 		h.equal("fence", snap.Runs[l.Run].Fence, fence)
 		h.equal("owned", snap.Owned, map[store.SessionID][]event.RunID{s: {l.Run}})
@@ -48,10 +48,10 @@ var claimBehaviors = []behavior{
 		h.deliver(l.Run)
 		got := h.claim(s, 1)[0]
 		h.equal("frames", got.N, uint64(2))
-		h.equal("last event", got.Seq, l.Fold.Seq)
+		h.equal("last event", got.Seq, l.State.Seq)
 		h.equal("last frame", got.Last, l.Last)
-		h.equal("mail", got.Mail, true)
-		h.equal("mail set", h.inspect().Mail, map[store.SessionID][]event.RunID{s: {l.Run}})
+		h.equal("unread items", got.Unread, true)
+		h.equal("runs with unread items", h.inspect().Unread, map[store.SessionID][]event.RunID{s: {l.Run}})
 	}},
 	{"ClaimTakesAtMostMax", func(h *harness) {
 		for range 5 {
@@ -129,7 +129,7 @@ var claimBehaviors = []behavior{
 		l, fence := h.startOwned(s)
 		h.check("release", h.store.Release(h.ctx, l.Run, fence))
 		got := h.record(l.Run)
-		h.equal("place", got.QueueState, store.StateReady)
+		h.equal("queue state", got.QueueState, store.StateReady)
 		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
 		h.equal("recoveries", got.Recoveries, 0)
 		h.equal("owned", h.heartbeat(s).Owned, 0)
@@ -176,7 +176,7 @@ var claimBehaviors = []behavior{
 				N: before.N, Seq: before.Seq, Last: before.Last,
 			})
 			now := h.record(l.Run)
-			h.equal("place", now.QueueState, store.StateOwned)
+			h.equal("queue state", now.QueueState, store.StateOwned)
 			h.equal("owner", now.Owner, s)
 			h.commit(l, l.Commit(got.Fence, l.Work()...))
 		}
@@ -189,7 +189,7 @@ var claimBehaviors = []behavior{
 		wid := h.workflowID("order")
 		owned := h.startAs(orders, wid)
 		h.own(s, owned)
-		lined, _ := h.lineUp(wid)
+		queued, _ := h.lineUp(wid)
 		ended := h.start()
 		h.finish(ended, h.own(s, ended), event.StatusFailed)
 		h.unchanged("claims that are refused", func() {
@@ -198,21 +198,21 @@ var claimBehaviors = []behavior{
 				return err
 			}
 			h.is("owned run", try(s, owned.Run), store.ErrOwned)
-			h.is("lined run", try(s, lined.Run), store.ErrNotClaimable)
+			h.is("queued run", try(s, queued.Run), store.ErrNotClaimable)
 			h.is("unknown run", try(s, h.runID()), store.ErrRunNotFound)
 			h.is("expired session", try("nobody", ended.Run), store.ErrExpired)
 			e := as[*store.TerminalError](h, "ended run", try(s, ended.Run))
 			h.equal("error", *e, store.TerminalError{Run: ended.Run, Status: event.StatusFailed})
 		})
 	}},
-	{"ClaimRunTellsOfMail", func(h *harness) {
+	{"ClaimRunTellsOfUnreadItems", func(h *harness) {
 		l := h.start()
 		h.deliver(l.Run)
 		s := h.session()
 		got, err := h.store.ClaimRun(h.ctx, 0, s, h.ids.Token(), l.Run)
 		h.check("claim run", err)
-		h.equal("mail", got.Mail, true)
-		h.equal("mail in the heartbeat", h.heartbeat(s).Mail, []event.RunID{l.Run})
+		h.equal("unread items", got.Unread, true)
+		h.equal("unread items in the heartbeat", h.heartbeat(s).Unread, []event.RunID{l.Run})
 	}},
 }
 

@@ -33,7 +33,7 @@ var commitBehaviors = []behavior{
 		h.equal("seq", got.Record.Seq, c.Last)
 		h.equal("last", got.Record.Last, c.CommitID)
 		h.equal("status", got.Record.Status, event.StatusRunning)
-		h.equal("place", got.Record.QueueState, store.StateOwned)
+		h.equal("queue state", got.Record.QueueState, store.StateOwned)
 	}},
 	{"CommitWithoutStatusLeavesIt", func(h *harness) {
 		l, fence := h.startOwned(h.session())
@@ -49,7 +49,7 @@ var commitBehaviors = []behavior{
 		got := h.record(l.Run)
 		h.equal("n", got.N, uint64(1))
 		h.equal("last", got.Last, l.Last)
-		h.equal("place", got.QueueState, store.StateParked)
+		h.equal("queue state", got.QueueState, store.StateParked)
 	}},
 	{"CommitJudgesEachCommitByItself", func(h *harness) {
 		s := h.session()
@@ -210,43 +210,43 @@ var commitBehaviors = []behavior{
 		l, fence := h.startOwned(s)
 		one, two, three := h.deliver(l.Run), h.deliver(l.Run), h.deliver(l.Run)
 		got := h.commit(l, consuming(l.Commit(fence, l.Receive(one, two)...), one, two))
-		h.equal("mail", got.Mail, true)
+		h.equal("unread items", got.Unread, true)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{three})
 		got = h.commit(l, consuming(l.Commit(fence, l.Receive(three)...), three))
-		h.equal("mail", got.Mail, false)
+		h.equal("unread items", got.Unread, false)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item(nil))
-		h.equal("mail set", h.inspect().Mail, map[store.SessionID][]event.RunID(nil))
+		h.equal("runs with unread items", h.inspect().Unread, map[store.SessionID][]event.RunID(nil))
 	}},
-	{"CommitTellsOfMail", func(h *harness) {
+	{"CommitTellsOfUnreadItems", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		h.deliver(l.Run)
 		c := l.Commit(fence, l.Work()...)
-		h.equal("mail", h.commit(l, c).Mail, true)
-		h.equal("mail in the answer to the same commit", h.try(c).Mail, true)
+		h.equal("unread items", h.commit(l, c).Unread, true)
+		h.equal("unread items in the answer to the same commit", h.try(c).Unread, true)
 	}},
 	{"M4_ParkAndFinishNeedAnEmptyInbox", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		one := h.deliver(l.Run)
 		two := h.deliver(l.Run)
 		for _, e := range []store.Effect{store.EffectPark, store.EffectFinish} {
-			h.unchanged("a commit that overlooks mail", func() {
-				h.is("with none read", h.try(withEffect(l.Commit(fence, l.Work()...), e, "")).Err, store.ErrMail)
-				h.is("with one read", h.try(consuming(withEffect(l.Commit(fence, l.Receive(one)...), e, ""), one)).Err, store.ErrMail)
-				h.is("without a frame", h.try(withEffect(l.Commit(fence), e, "")).Err, store.ErrMail)
+			h.unchanged("a commit that overlooks items", func() {
+				h.is("with none read", h.try(withEffect(l.Commit(fence, l.Work()...), e, "")).Err, store.ErrUnread)
+				h.is("with one read", h.try(consuming(withEffect(l.Commit(fence, l.Receive(one)...), e, ""), one)).Err, store.ErrUnread)
+				h.is("without a frame", h.try(withEffect(l.Commit(fence), e, "")).Err, store.ErrUnread)
 			})
 		}
 		h.commit(l, consuming(withEffect(l.Commit(fence, l.Receive(one, two)...), store.EffectPark, ""), one, two))
-		h.place(l.Run, store.StateParked)
+		h.state(l.Run, store.StateParked)
 	}},
 	{"YieldAndBlockLeaveTheInboxAlone", func(h *harness) {
 		s := h.session()
 		l, fence := h.startOwned(s)
 		i := h.deliver(l.Run)
-		h.equal("mail", h.commit(l, withEffect(l.Commit(fence), store.EffectYield, "")).Mail, false)
+		h.equal("unread items", h.commit(l, withEffect(l.Commit(fence), store.EffectYield, "")).Unread, false)
 		fence = h.own(s, l)
 		h.block(l, fence)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{i})
-		h.equal("mail set", h.inspect().Mail, map[store.SessionID][]event.RunID(nil))
+		h.equal("runs with unread items", h.inspect().Unread, map[store.SessionID][]event.RunID(nil))
 	}},
 	{"W4_AnOlderGuardAnswersBeforeAYoungerOne", func(h *harness) {
 		wid := h.workflowID("order")
@@ -254,9 +254,9 @@ var commitBehaviors = []behavior{
 		fence := h.own(h.session(), l)
 		i := h.deliver(l.Run)
 		c := withEffect(l.Commit(fence, l.Work()...), store.EffectPark, "")
-		h.is("mail alone", h.try(c).Err, store.ErrMail)
+		h.is("unread items alone", h.try(c).Err, store.ErrUnread)
 		c.Consume, c.ConsumeLast = 1, i.ID+"-not"
-		isA[*store.ConflictError](h, "wrong item before mail", h.try(c).Err)
+		isA[*store.ConflictError](h, "wrong item before unread items", h.try(c).Err)
 		c.Prev = h.ids.CommitID()
 		isA[*store.ConflictError](h, "wrong position", h.try(c).Err)
 		c.WorkflowID = "another"

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// goOn lets an owned run continue that has read its inbox.
-func (h *harness) goOn(l *Log, fence store.Fence) *Log {
+// continueRun lets an owned run continue that has read its inbox.
+func (h *harness) continueRun(l *Log, fence store.Fence) *Log {
 	h.Helper()
 	c, next := l.Continue(fence, nil)
 	h.commit(l, c)
@@ -29,7 +29,7 @@ func (h *harness) chain(n int, change ...func(*Log)) []*Log {
 	h.create(l.Create())
 	all := []*Log{l}
 	for range n - 1 {
-		l = h.goOn(l, h.own(h.session(), l))
+		l = h.continueRun(l, h.own(h.session(), l))
 		all = append(all, l)
 	}
 	return all
@@ -60,7 +60,7 @@ var continueBehaviors = []behavior{
 
 		snap := h.inspect()
 		old := snap.Runs[l.Run]
-		h.equal("place", old.QueueState, store.StateEnded)
+		h.equal("queue state", old.QueueState, store.StateEnded)
 		h.equal("status", old.Status, event.StatusContinued)
 		h.equal("next", old.Next, next.Run)
 		h.equal("ended at", old.EndedAt, h.clock.Now())
@@ -95,13 +95,13 @@ var continueBehaviors = []behavior{
 		c.Continue.CreatedBy, c.Continue.Deadline = h.ids.Item(), h.clock.Now().Add(-time.Hour)
 		h.commit(l, c)
 		got := h.record(next.Run)
-		h.equal("place", got.QueueState, store.StateReady)
+		h.equal("queue state", got.QueueState, store.StateReady)
 		h.equal("creator", got.CreatedBy, event.ItemID(""))
 	}},
 	{"F2_ContinueFencesTheOwner", func(h *harness) {
 		s := h.session()
 		l, fence := h.startOwned(s)
-		h.goOn(l, fence)
+		h.continueRun(l, fence)
 		h.unchanged("what comes after it", func() {
 			h.is("commit", h.try(l.Commit(fence, event.Event{Type: event.ValueRecorded, Key: "value"})).Err, store.ErrFenced)
 			h.is("release", h.store.Release(h.ctx, l.Run, fence), store.ErrFenced)
@@ -109,28 +109,28 @@ var continueBehaviors = []behavior{
 			h.equal("claim run", *as[*store.TerminalError](h, "claim run", err), store.TerminalError{Run: l.Run, Status: event.StatusContinued})
 		})
 	}},
-	{"ContinueEndsTheNotesOfTheOldRun", func(h *harness) {
-		if !canNote(h.store) {
+	{"ContinueEndsTheStepDataOfTheOldRun", func(h *harness) {
+		if !canKeepStepData(h.store) {
 			return
 		}
 		l, fence := h.startOwned(h.session())
-		h.check("set note", h.note(l, fence, "x", "1"))
-		next := h.goOn(l, fence)
-		h.equal("notes of the old run", h.notes(l.Run), map[string]string(nil))
-		h.equal("notes of the new run", h.notes(next.Run), map[string]string(nil))
+		h.check("set step data", h.setStepData(l, fence, "x", "1"))
+		next := h.continueRun(l, fence)
+		h.equal("step data of the old run", h.stepData(l.Run), map[string]string(nil))
+		h.equal("step data of the new run", h.stepData(next.Run), map[string]string(nil))
 	}},
 	{"M4_ContinueTakesTheRestOfTheInboxAlong", func(h *harness) {
 		s := h.session()
 		l, fence := h.startOwned(s)
 		read, one, two := h.deliver(l.Run), h.deliver(l.Run), h.deliver(l.Run)
 		c, next := l.Continue(fence, nil, l.Receive(read)...)
-		h.equal("mail told by the commit", h.commit(l, consuming(c, read)).Mail, false)
+		h.equal("unread items told by the commit", h.commit(l, consuming(c, read)).Unread, false)
 		snap := h.inspect()
 		h.equal("inbox of the old run", snap.Runs[l.Run].Inbox, []store.Item(nil))
 		h.equal("inbox of the new run", snap.Runs[next.Run].Inbox, []store.Item{one, two})
-		h.equal("mail", snap.Mail, map[store.SessionID][]event.RunID(nil))
+		h.equal("unread items", snap.Unread, map[store.SessionID][]event.RunID(nil))
 		claimed := h.claim(s, 1)
-		h.equal("mail told by the claim", claimed[0].Mail, true)
+		h.equal("unread items told by the claim", claimed[0].Unread, true)
 		three := h.deliver(next.Run)
 		h.equal("inbox", h.load(next.Run).Inbox, []store.Item{one, two, three})
 		h.consumeAndFinish(next, claimed[0].Fence)
@@ -154,9 +154,9 @@ var continueBehaviors = []behavior{
 		one, own, two := h.deliver(l.Run), h.deliverAlone(l.Run), h.deliver(l.Run)
 		h.unchanged("commits that overlook it", func() {
 			c, _ := l.Continue(fence, nil)
-			h.is("with none read", h.try(c).Err, store.ErrMail)
+			h.is("with none read", h.try(c).Err, store.ErrUnread)
 			c, _ = l.Continue(fence, nil, l.Receive(one)...)
-			h.is("with one read", h.try(consuming(c, one)).Err, store.ErrMail)
+			h.is("with one read", h.try(consuming(c, one)).Err, store.ErrUnread)
 		})
 		c, next := l.Continue(fence, nil, l.Receive(one, own)...)
 		h.commit(l, consuming(c, one, own))
@@ -170,7 +170,7 @@ var continueBehaviors = []behavior{
 		h.unchanged("commits that are refused", func() {
 			c.Continue.Run = other.Run
 			isA[*store.ConflictError](h, "a new run that exists", h.try(consuming(c, i)).Err)
-			h.is("unread before that", h.try(c).Err, store.ErrMail)
+			h.is("unread before that", h.try(c).Err, store.ErrUnread)
 			c.Consume, c.ConsumeLast = 1, i.ID+"-not"
 			isA[*store.ConflictError](h, "wrong item before unread", h.try(c).Err)
 			c.First++
@@ -235,7 +235,7 @@ var continueBehaviors = []behavior{
 	{"ContinueTellsThoseWhoWatchTheOldRun", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		p := h.watch(l.Run, 1)
-		next := h.goOn(l, fence)
+		next := h.continueRun(l, fence)
 		h.watched(p)
 		p = h.watch(next.Run, 1)
 		h.finish(next, h.own(h.session(), next), event.StatusCompleted)
@@ -246,7 +246,7 @@ var continueBehaviors = []behavior{
 		l, fence := h.startOwned(s)
 		h.poll(waiter, orders)
 		p := h.wait(waitFor(waiter, orders))
-		h.goOn(l, fence)
+		h.continueRun(l, fence)
 		h.equal("claim", h.woken("wait", p).Claim, []int{0})
 	}},
 }

@@ -8,9 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-func active(p store.ActivePolicy) func(*store.Create) {
-	return func(c *store.Create) { c.Active = p }
-}
+func canceling(c *store.Create) { c.Active = store.ActiveCancel }
 
 var createBehaviors = []behavior{
 	{"C1_CreateSentAgainIsTheSameRun", func(h *harness) {
@@ -159,7 +157,7 @@ var createBehaviors = []behavior{
 		} {
 			l := h.start(func(r *store.Create) { r.Delay, r.At = c.delay, c.at })
 			got := h.record(l.Run)
-			h.equal("place", got.QueueState, store.StateParked)
+			h.equal("queue state", got.QueueState, store.StateParked)
 			h.equal("due", got.Due, c.want)
 			h.equal("timer", h.inspect().Timers[l.Run], c.want)
 		}
@@ -168,8 +166,8 @@ var createBehaviors = []behavior{
 	{"CreateWithATimeThatIsPastIsReadyNow", func(h *harness) {
 		a := h.start(func(c *store.Create) { c.At = h.clock.Now() })
 		b := h.start(func(c *store.Create) { c.At = h.clock.Now().Add(-time.Hour) })
-		h.place(a.Run, store.StateReady)
-		h.place(b.Run, store.StateReady)
+		h.state(a.Run, store.StateReady)
+		h.state(b.Run, store.StateReady)
 		h.equal("timers", h.inspect().Timers, map[event.RunID]time.Time(nil))
 	}},
 }

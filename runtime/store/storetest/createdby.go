@@ -42,7 +42,7 @@ var createdByBehaviors = []behavior{
 		h.equal("creator after the confirm", h.record(l.Run).CreatedBy, event.ItemID(""))
 		h.unchanged("the same confirm", func() { h.confirm(l.Run, creator) })
 	}},
-	{"C1_CreateSentAgainWithItsBirthIsTheSameRun", func(h *harness) {
+	{"C1_CreateSentAgainWithItsCreatorIsTheSameRun", func(h *harness) {
 		l := h.newLog(orders, h.workflowID("order"))
 		c := l.Create()
 		c.CreatedBy, c.Active = h.ids.Item(), store.ActiveFail
@@ -66,12 +66,12 @@ var createdByBehaviors = []behavior{
 		c.CreatedBy = h.ids.Item()
 		h.unchanged("the create", func() { h.equal("answer", h.create(c), store.Created{Run: l.Run}) })
 	}},
-	{"ALinedAndADelayedRunHaveABirth", func(h *harness) {
+	{"AQueuedAndADelayedRunHaveACreator", func(h *harness) {
 		wid := h.workflowID("order")
 		h.startAs(orders, wid)
 		creator := h.ids.Item()
-		lined := h.startAs(orders, wid, active(store.ActiveCancel), func(c *store.Create) { c.CreatedBy, c.Cancel = creator, h.item() })
-		h.equal("creator of a lined run", h.record(lined.Run).CreatedBy, creator)
+		queued := h.startAs(orders, wid, canceling, func(c *store.Create) { c.CreatedBy, c.Cancel = creator, h.item() })
+		h.equal("creator of a queued run", h.record(queued.Run).CreatedBy, creator)
 		delayed := h.start(func(c *store.Create) { c.CreatedBy, c.Delay = creator, time.Hour })
 		h.equal("creator of a delayed run", h.record(delayed.Run).CreatedBy, creator)
 	}},
@@ -118,7 +118,7 @@ var createdByBehaviors = []behavior{
 		h.equal("creator", h.inspect().Runs[l.Run].CreatedBy, event.ItemID(""))
 		h.purged(1)
 	}},
-	{"P1_ARunWhoseBirthIsConfirmedEarlyIsKeptForItsRetention", func(h *harness) {
+	{"P1_ARunWhoseCreationIsConfirmedEarlyIsKeptForItsRetention", func(h *harness) {
 		creator := h.ids.Item()
 		l := h.createdBy(creator, keep(long))
 		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
@@ -135,13 +135,13 @@ var createdByBehaviors = []behavior{
 				h.check("delete", h.delete(l.Run))
 			}
 			h.clock.Advance(2 * store.DefaultRetention)
-			for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+			for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
 				h.settled(l, phase, sends...)
 				h.unchanged("a purge while there are records", func() { h.equal("next purge", h.purged(0), time.Time{}) })
 			}
-			h.mark(l, store.PhaseNote, sends[0])
+			h.mark(l, store.PhaseSettled, sends[0])
 			h.unchanged("a purge while there is one", func() { h.equal("next purge", h.purged(0), time.Time{}) })
-			h.mark(l, store.PhaseNote, sends[1])
+			h.mark(l, store.PhaseSettled, sends[1])
 			h.equal("next purge", h.purged(1), time.Time{})
 			h.gone(l.Run)
 		}
@@ -226,7 +226,7 @@ var createdByBehaviors = []behavior{
 		h.confirm(l.Run, creator)
 		h.purged(1)
 		h.gone(l.Run)
-		h.place(other.Run, store.StateEnded)
+		h.state(other.Run, store.StateEnded)
 	}},
 }
 

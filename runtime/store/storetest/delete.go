@@ -71,12 +71,12 @@ var deleteBehaviors = []behavior{
 		h.block(blocked, h.own(s, blocked))
 		owned := h.startAs(orders, h.workflowID("order"))
 		h.own(s, owned)
-		lined, _ := h.lineUp(h.workflowID("order"))
+		queued, _ := h.lineUp(h.workflowID("order"))
 		ready := h.start()
 		h.unchanged("deletes that are refused", func() {
 			for l, status := range map[*Log]event.Status{
 				parked: event.StatusSleeping, blocked: event.StatusBlocked, owned: event.StatusPending,
-				lined: event.StatusPending, ready: event.StatusPending,
+				queued: event.StatusPending, ready: event.StatusPending,
 			} {
 				e := as[*store.NotEndedError](h, "delete", h.delete(l.Run))
 				h.equal("error", *e, store.NotEndedError{Run: l.Run, Status: status})

@@ -109,12 +109,12 @@ var deliverBehaviors = []behavior{
 		h.poll(s, orders)
 		h.deliver(l.Run)
 		snap := h.inspect()
-		h.equal("place", snap.Runs[l.Run].QueueState, store.StateReady)
+		h.equal("queue state", snap.Runs[l.Run].QueueState, store.StateReady)
 		h.equal("due", snap.Runs[l.Run].Due, time.Time{})
 		h.equal("timers", snap.Timers, map[event.RunID]time.Time(nil))
 		h.equal("ready", snap.Ready, map[store.Route][]event.RunID{orders: {l.Run}})
 		h.equal("wake", snap.Wakes[orders], true)
-		h.equal("mail told by the claim", h.claim(s, 1)[0].Mail, true)
+		h.equal("unread items told by the claim", h.claim(s, 1)[0].Unread, true)
 	}},
 	{"DeliverToAReadyRunChangesNothingElse", func(h *harness) {
 		a, b := h.start(), h.start()
@@ -125,8 +125,8 @@ var deliverBehaviors = []behavior{
 		s, other := h.session(), h.session()
 		l, _ := h.startOwned(s)
 		h.deliver(l.Run)
-		h.place(l.Run, store.StateOwned)
-		h.equal("mail", h.inspect().Mail, map[store.SessionID][]event.RunID{s: {l.Run}})
-		h.equal("mail of the other session", h.heartbeat(other).Mail, []event.RunID(nil))
+		h.state(l.Run, store.StateOwned)
+		h.equal("unread items", h.inspect().Unread, map[store.SessionID][]event.RunID{s: {l.Run}})
+		h.equal("unread items of the other session", h.heartbeat(other).Unread, []event.RunID(nil))
 	}},
 }

@@ -24,7 +24,7 @@
 // need no records, so fsck's number 14 is not asked of them.
 //
 // A store under test must implement store.Purger. Where it implements store.Lister,
-// store.Auditor or store.Noter, they are tested, too.
+// store.Auditor or store.StepDataStore, they are tested, too.
 //
 // # What the suite leaves open
 //
@@ -63,7 +63,7 @@
 //     already has the fence of its owner, whichever session the request names.
 //   - The guards of a commit are, in this order: the run exists (else
 //     store.ErrFenced), the same commit was applied, the fence, the workflow id,
-//     the position, the consumed items, the mail, the active run, the new run.
+//     the position, the consumed items, the unread ones, the active run, the new run.
 //   - A deadline is asked for before everything else, and has not passed at its
 //     very time.
 //   - Deliver is answered for the last run of a chain. If that was deleted or purged,
@@ -72,7 +72,7 @@
 //     later. An item that is sent again with or without Keep changes nothing. A run that
 //     was deleted still says that its chain has accepted an item.
 //   - Marking an Unknown receiver leaves fresh records as they are, also their
-//     time, and lets a note go.
+//     time, and lets a settled record go.
 //   - What is said of streams that makes no sense fails the whole call, and writes
 //     nothing: see store.CheckPublish. Publish asks for the fence next, and then for
 //     closed streams. Keep trims a closed stream, too; a stream that was dropped has

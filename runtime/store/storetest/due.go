@@ -29,7 +29,7 @@ var dueBehaviors = []behavior{
 		h.clock.Advance(time.Minute)
 		h.equal("next", h.due(100), h.record(later.Run).Due)
 		snap := h.inspect()
-		h.equal("place", snap.Runs[l.Run].QueueState, store.StateReady)
+		h.equal("queue state", snap.Runs[l.Run].QueueState, store.StateReady)
 		h.equal("due", snap.Runs[l.Run].Due, time.Time{})
 		h.equal("timers", snap.Timers, map[event.RunID]time.Time{later.Run: snap.Runs[later.Run].Due})
 		h.equal("wake", snap.Wakes[orders], true)
@@ -54,10 +54,10 @@ var dueBehaviors = []behavior{
 		a, b := h.delayed(time.Minute), h.delayed(2*time.Minute)
 		h.clock.Advance(time.Hour)
 		h.equal("next", h.due(0), h.record(a.Run).Due)
-		h.place(a.Run, store.StateParked)
+		h.state(a.Run, store.StateParked)
 		h.equal("next", h.due(1), h.record(b.Run).Due)
-		h.place(a.Run, store.StateReady)
-		h.place(b.Run, store.StateParked)
+		h.state(a.Run, store.StateReady)
+		h.state(b.Run, store.StateParked)
 		h.equal("next", h.due(1), time.Time{})
 	}},
 	{"ClaimMakesDueRunsReady", func(h *harness) {
@@ -77,7 +77,7 @@ var dueBehaviors = []behavior{
 		h.clock.Advance(2 * time.Minute)
 		h.heartbeat(s)
 		h.claim(s, 0)
-		h.place(l.Run, store.StateReady)
+		h.state(l.Run, store.StateReady)
 	}},
 	{"ATimerSurvivesUntilItIsDueHoweverLong", func(h *harness) {
 		l, fence := h.startOwned(h.session())
@@ -86,16 +86,16 @@ var dueBehaviors = []behavior{
 		h.equal("due", h.record(l.Run).Due, due)
 		h.clock.Advance(29 * 365 * 24 * time.Hour)
 		h.equal("next", h.due(100), due)
-		h.place(l.Run, store.StateParked)
+		h.state(l.Run, store.StateParked)
 	}},
 	{"NothingIsEarly", func(h *harness) {
 		due := h.clock.Now().Add(time.Second + time.Microsecond)
 		l := h.start(func(c *store.Create) { c.At = due })
 		h.clock.Advance(time.Second)
 		h.due(100)
-		h.place(l.Run, store.StateParked)
+		h.state(l.Run, store.StateParked)
 		h.clock.Advance(time.Millisecond)
 		h.due(100)
-		h.place(l.Run, store.StateReady)
+		h.state(l.Run, store.StateReady)
 	}},
 }

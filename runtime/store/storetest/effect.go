@@ -15,7 +15,7 @@ var effectBehaviors = []behavior{
 		h.park(l, fence, due)
 		snap := h.inspect()
 		got := snap.Runs[l.Run]
-		h.equal("place", got.QueueState, store.StateParked)
+		h.equal("queue state", got.QueueState, store.StateParked)
 		h.equal("due", got.Due, due)
 		h.equal("status", got.Status, event.StatusSleeping)
 		h.equal("owner", got.Owner, store.SessionID(""))
@@ -65,7 +65,7 @@ var effectBehaviors = []behavior{
 		b := h.start()
 		h.commit(a, withEffect(a.Commit(fence, a.Work()...), store.EffectYield, ""))
 		got := h.record(a.Run)
-		h.equal("place", got.QueueState, store.StateReady)
+		h.equal("queue state", got.QueueState, store.StateReady)
 		h.equal("token", got.Fence.Token, event.Token{})
 		h.equal("recoveries", got.Recoveries, 0)
 		h.equal("wake", h.inspect().Wakes[orders], true)
@@ -85,7 +85,7 @@ var effectBehaviors = []behavior{
 		l, fence := h.startOwned(s)
 		h.block(l, fence)
 		got := h.record(l.Run)
-		h.equal("place", got.QueueState, store.StateBlocked)
+		h.equal("queue state", got.QueueState, store.StateBlocked)
 		h.equal("status", got.Status, event.StatusBlocked)
 		h.equal("owner", got.Owner, store.SessionID(""))
 		h.is("late commit", h.try(l.Commit(fence, l.Work()...)).Err, store.ErrFenced)
@@ -95,7 +95,7 @@ var effectBehaviors = []behavior{
 		l, fence := h.startOwned(h.session())
 		h.block(l, fence)
 		i := h.deliver(l.Run)
-		h.place(l.Run, store.StateBlocked)
+		h.state(l.Run, store.StateBlocked)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{i})
 	}},
 	{"FinishEndsTheRun", func(h *harness) {
@@ -107,7 +107,7 @@ var effectBehaviors = []behavior{
 		h.finish(l, fence, event.StatusCompleted)
 		snap := h.inspect()
 		got := snap.Runs[l.Run]
-		h.equal("place", got.QueueState, store.StateEnded)
+		h.equal("queue state", got.QueueState, store.StateEnded)
 		h.equal("status", got.Status, event.StatusCompleted)
 		h.equal("ended at", got.EndedAt, h.clock.Now())
 		h.equal("owner", got.Owner, store.SessionID(""))

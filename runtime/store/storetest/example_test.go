@@ -54,6 +54,6 @@ func ExampleLog() {
 		return
 	}
 	log.Accept(end)
-	fmt.Println(answers[0].N, "frames,", log.Fold.Seq, "events,", log.Fold.Status())
+	fmt.Println(answers[0].N, "frames,", log.State.Seq, "events,", log.State.Status())
 	// Output: 2 frames, 3 events, completed
 }

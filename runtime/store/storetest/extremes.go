@@ -41,13 +41,13 @@ var extremeBehaviors = []behavior{
 			"the longest delay, past start": func(c *store.Create) { c.Delay, c.At = longest, farPast },
 		} {
 			l := h.start(change)
-			h.place(l.Run, store.StateParked)
+			h.state(l.Run, store.StateParked)
 			if due := h.record(l.Run).Due; due.Before(h.clock.Now().Add(centuries)) {
 				h.Fatalf("%s: due at %v", what, due)
 			}
 			_, err := h.store.Due(h.ctx, 0, math.MaxInt)
 			h.check("make due runs ready", err)
-			h.place(l.Run, store.StateParked)
+			h.state(l.Run, store.StateParked)
 		}
 		h.clock.Advance(centuries)
 		h.equal("claimed", h.claim(h.session(orders), 10), []store.ClaimedRun(nil))
@@ -58,7 +58,7 @@ var extremeBehaviors = []behavior{
 			func(c *store.Create) { c.Delay = -longest },
 			func(c *store.Create) { c.At, c.Delay = time.Unix(-1, 0), math.MinInt64 },
 		} {
-			h.place(h.start(change).Run, store.StateReady)
+			h.state(h.start(change).Run, store.StateReady)
 		}
 	}},
 	{"ADueTimeAfterAllTimesParksForThatLong", func(h *harness) {
@@ -71,7 +71,7 @@ var extremeBehaviors = []behavior{
 		h.clock.Advance(centuries)
 		_, err := h.store.Due(h.ctx, 0, math.MaxInt)
 		h.check("make due runs ready", err)
-		h.place(l.Run, store.StateParked)
+		h.state(l.Run, store.StateParked)
 	}},
 	{"PrioritiesOf32BitsAreKeptApart", func(h *harness) {
 		want := []*Log{}

@@ -31,11 +31,11 @@ type deaf struct {
 	to string
 
 	mu   sync.Mutex
-	news chan struct{} // closed by news
+	more chan struct{} // closed when something has happened
 }
 
 func newDeaf(to string) func(wrapper) store.Store {
-	return func(w wrapper) store.Store { return &deaf{wrapper: w, to: to, news: make(chan struct{})} }
+	return func(w wrapper) store.Store { return &deaf{wrapper: w, to: to, more: make(chan struct{})} }
 }
 
 func (d *deaf) tell(of ...string) {
@@ -46,13 +46,13 @@ func (d *deaf) tell(of ...string) {
 	}
 	if d.to == toOthers {
 		select {
-		case d.news <- struct{}{}:
+		case d.more <- struct{}{}:
 		default:
 		}
 		return
 	}
-	close(d.news)
-	d.news = make(chan struct{})
+	close(d.more)
+	d.more = make(chan struct{})
 }
 
 func (d *deaf) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
@@ -66,7 +66,7 @@ func (d *deaf) AwaitStream(ctx context.Context, run event.RunID, stream string, 
 		}
 	}
 	d.mu.Lock()
-	news := d.news
+	more := d.more
 	if d.to != meanwhile {
 		page, err = d.ReadStream(ctx, store.ReadStream{Run: run, Stream: stream, Limit: -1})
 	}
@@ -75,7 +75,7 @@ func (d *deaf) AwaitStream(ctx context.Context, run event.RunID, stream string, 
 		return err
 	}
 	select {
-	case <-news:
+	case <-more:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -138,7 +138,7 @@ func awaiting(do func(ctx context.Context, w wrapper, run event.RunID, stream st
 
 // What goes wrong when streams are awaited.
 var awaitFaults = map[string]fault{
-	"await is deaf to what was there before": {"AwaitStreamReturnsAtOnceIfThereIsNews", newDeaf(fromBefore)},
+	"await is deaf to what was there before": {"AwaitStreamReturnsAtOnceIfThereIsMore", newDeaf(fromBefore)},
 	"await never blocks": {"AwaitStreamBlocksWhileNothingHappens",
 		awaiting(func(context.Context, wrapper, event.RunID, string, uint64) error { return nil })},
 	"await is deaf to commits":                 {"AwaitStreamIsToldOfACommit", newDeaf(byCommit)},

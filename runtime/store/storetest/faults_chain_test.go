@@ -50,7 +50,7 @@ var chainFaults = map[string]fault{
 	"continue needs an empty inbox": {"M4_ContinueTakesTheRestOfTheInboxAlong",
 		continuing(func(_ context.Context, _ wrapper, c *store.Commit, r *store.RunState) *store.Committed {
 			if c.Consume < len(r.Inbox) {
-				return &store.Committed{Err: store.ErrMail}
+				return &store.Committed{Err: store.ErrUnread}
 			}
 			return nil
 		})},

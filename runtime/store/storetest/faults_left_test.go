@@ -25,17 +25,17 @@ func keepsNothing(w wrapper) store.Store {
 	}}
 }
 
-// deafNotes is a store to which no note is progress.
-type deafNotes struct{ wrapper }
+// deafToStepData is a store to which no step data is progress.
+type deafToStepData struct{ wrapper }
 
-func (s deafNotes) SetNote(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, _ bool) error {
-	n, _ := store.As[store.Noter](s.Store)
-	return n.SetNote(ctx, run, fence, key, body, false)
+func (s deafToStepData) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, _ bool) error {
+	n, _ := store.As[store.StepDataStore](s.Store)
+	return n.SetStepData(ctx, run, fence, key, body, false)
 }
 
-func (s deafNotes) Notes(ctx context.Context, run event.RunID) (map[string][]byte, error) {
-	n, _ := store.As[store.Noter](s.Store)
-	return n.Notes(ctx, run)
+func (s deafToStepData) StepData(ctx context.Context, run event.RunID) (map[string][]byte, error) {
+	n, _ := store.As[store.StepDataStore](s.Store)
+	return n.StepData(ctx, run)
 }
 
 // blaming is a store to which no claim is without blame.
@@ -56,7 +56,7 @@ var leftFaults = map[string]fault{
 			return nil
 		}}
 	}},
-	"a note is no progress":                      {"ANewNoteIsProgressIfItsWriterSaysSo", func(w wrapper) store.Store { return deafNotes{w} }},
+	"step data is no progress":                   {"NewStepDataIsProgressIfItsWriterSaysSo", func(w wrapper) store.Store { return deafToStepData{w} }},
 	"an item is not kept":                        {"O2_AKeptItemIsRememberedUntilConfirm", keepsNothing},
 	"the model notices an item that is not kept": {"RandomHistoriesMatchTheModel", keepsNothing},
 	"every item is kept": {"M1_WhatIsAcceptedIsInTheInboxAndSeen", func(w wrapper) store.Store {
@@ -98,16 +98,16 @@ var leftFaults = map[string]fault{
 	"purge ignores records": {"P1_ASenderIsNotPurgedWhileItHasRecords", func(w wrapper) store.Store {
 		return edit{wrapper: w, purge: func(ctx context.Context) {
 			for _, o := range w.snapshot(ctx).Outbox {
-				for p := o.Phase; p <= store.PhaseNote; p++ {
+				for p := o.Phase; p <= store.PhaseSettled; p++ {
 					_ = w.Store.Mark(ctx, 0, []store.Mark{{From: o.From, ID: o.ID, Phase: p}})
 				}
 			}
 		}}
 	}},
-	"purge ignores notes": {"P1_ASenderIsNotPurgedWhileItHasRecords", func(w wrapper) store.Store {
+	"purge ignores settled records": {"P1_ASenderIsNotPurgedWhileItHasRecords", func(w wrapper) store.Store {
 		return edit{wrapper: w, purge: func(ctx context.Context) {
 			for _, o := range w.snapshot(ctx).Outbox {
-				_ = w.Store.Mark(ctx, 0, []store.Mark{{From: o.From, ID: o.ID, Phase: store.PhaseNote}})
+				_ = w.Store.Mark(ctx, 0, []store.Mark{{From: o.From, ID: o.ID, Phase: store.PhaseSettled}})
 			}
 		}}
 	}},

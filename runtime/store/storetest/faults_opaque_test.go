@@ -33,7 +33,7 @@ func TestRun_TakesAStoreThatDoesNotShowItsState(t *testing.T) {
 
 // Faults of such stores: the answers of random histories tell them.
 var opaqueFaults = map[string]fault{
-	"an opaque store hides mail": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return hide(mutedHeart{w}) }},
+	"an opaque store hides unread items": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return hide(mutedHeart{w}) }},
 	"an opaque store forgets recoveries": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store {
 		return hide(edit{wrapper: w, commit: func(_ context.Context, c *store.Commit) *store.Committed {
 			c.Progress = true

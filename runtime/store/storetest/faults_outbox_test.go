@@ -45,12 +45,12 @@ var outboxFaults = map[string]fault{
 			if m.Phase != o.Phase {
 				return true
 			}
-			for p := m.Phase; p <= store.PhaseNote; p++ {
+			for p := m.Phase; p <= store.PhaseSettled; p++ {
 				_ = w.Store.Mark(ctx, 0, []store.Mark{{From: m.From, ID: m.ID, Phase: p, Refusal: m.Refusal}})
 			}
 			return false
 		})},
-	"a refusal is always news": {"M1_ARefusalThatWasAcceptedIsNotPushedAgain",
+	"a refusal is always new": {"M1_ARefusalThatWasAcceptedIsNotPushedAgain",
 		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool {
 			if m.Refusal != nil {
 				m.Refusal = &store.Item{ID: event.NewItemID()}
@@ -80,9 +80,9 @@ var outboxFaults = map[string]fault{
 		})},
 	"an unknown receiver is never an answer": {"AnUnknownReceiverIsAnAnswerIfThereIsNothingBefore",
 		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool { return !m.Unknown })},
-	"an unknown receiver is no reason to let a note go": {"AnUnknownReceiverLetsANoteGo",
+	"an unknown receiver is no reason to let a settled record go": {"AnUnknownReceiverLetsASettledRecordGo",
 		marking(func(_ context.Context, _ wrapper, m *store.Mark, _ store.Outgoing) bool {
-			return !m.Unknown || m.Phase != store.PhaseNote
+			return !m.Unknown || m.Phase != store.PhaseSettled
 		})},
 	"the outbox ignores its limit": {"OutboxReturnsAtMostLimitAndTellsOfMore", func(w wrapper) store.Store {
 		return edit{wrapper: w, outbox: func(_ context.Context, limit *int, _ *[]store.Outgoing, _ *time.Time) { *limit = 1000 }}

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// bears returns a store that does something wrong when it creates a run claimed.
-func bears(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
+// createsOwned returns a store that does something wrong when it creates a run claimed.
+func createsOwned(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
 			if c.Owner == nil {
@@ -59,7 +59,7 @@ func lease(ctx context.Context, w wrapper, c *store.Create) *store.Lease {
 }
 
 // alwaysFenced tells of the fence whoever has the run by now.
-var alwaysFenced = bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+var alwaysFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) == nil {
 		return nil
 	}
@@ -67,7 +67,7 @@ var alwaysFenced = bears(func(ctx context.Context, w wrapper, c *store.Create) *
 })
 
 // neverFenced tells of the fence only once.
-var neverFenced = bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+var neverFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) != nil {
 		c.Owner = nil
 	}
@@ -75,7 +75,7 @@ var neverFenced = bears(func(ctx context.Context, w wrapper, c *store.Create) *s
 })
 
 // claimsLater creates a run and claims it then, with a wake for all between.
-var claimsLater = bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+var claimsLater = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) != nil || lease(ctx, w, c) == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ var claimsLater = bears(func(ctx context.Context, w wrapper, c *store.Create) *s
 // pretends answers once that a run is created that is refused.
 func pretends(w wrapper) store.Store {
 	var told atomic.Bool
-	return bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	return createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		got, err := w.Create(ctx, []store.Create{*c})
 		if err != nil {
 			return &store.Created{Err: err}
@@ -103,12 +103,12 @@ func pretends(w wrapper) store.Store {
 }
 
 var ownerFaults = map[string]fault{
-	"what is created owned is ready": {"CreateWithAnOwnerIsCreateAndClaim", bears(orphan)},
+	"what is created owned is ready": {"CreateWithAnOwnerIsCreateAndClaim", createsOwned(orphan)},
 	"reconcile does not tell of what was created owned": {"CreateWithAnOwnerIsCreateAndClaim", func(w wrapper) store.Store {
 		return forgetfulReconcile{w}
 	}},
 	"what is created owned wakes":           {"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", claimsLater},
-	"what is created owned stays ready":     {"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", bears(orphan)},
+	"what is created owned stays ready":     {"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", createsOwned(orphan)},
 	"the snapshot shows it ready and owned": {"K1_ARunThatIsCreatedOwnedIsNotToBeClaimed", func(w wrapper) store.Store { return doubleVision{w} }},
 	"what is created owned is fenced by nothing": {"ARunThatIsCreatedOwnedIsCommittedUnderItsFence", func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
@@ -118,68 +118,68 @@ var ownerFaults = map[string]fault{
 			return nil
 		}}
 	}},
-	"the first frame counts for one event": {"ARunThatIsCreatedOwnedMayHaveBegun", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+	"the first frame counts for one event": {"ARunThatIsCreatedOwnedMayHaveBegun", createsOwned(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
 		c.Seq = 1
 		return nil
 	})},
 	"what is created owned cannot be released": {"ARunThatIsCreatedOwnedLeavesItsOwnerLikeAnyOther", func(w wrapper) store.Store {
 		return edit{wrapper: w, release: func(_ context.Context, _ event.RunID, f *store.Fence) { f.Epoch = max(f.Epoch, 2) }}
 	}},
-	"mail of what is created owned is not told": {"MailOfARunThatIsCreatedOwnedIsAnnounced", func(w wrapper) store.Store {
-		return edit{wrapper: w, beat: func(b *store.Heartbeat) { b.Mail = nil }}
+	"items of what is created owned are not told": {"AnItemOfARunThatIsCreatedOwnedIsAnnounced", func(w wrapper) store.Store {
+		return edit{wrapper: w, beat: func(b *store.Heartbeat) { b.Unread = nil }}
 	}},
 	"what is created owned belongs to another session": {"F2_ARunThatIsCreatedOwnedIsRecoveredWithItsSession", shadowed},
 	"closing a session leaves what it bore":            {"F2_ClosingASessionRecoversWhatItBore", shadowed},
 	"closing a session counts no recovery of what it bore": {"F2_ClosingASessionRecoversWhatItBore", func(w wrapper) store.Store {
 		return gentleClose{w}
 	}},
-	"a run for later is refused and created": {"ARunThatASessionWouldHaveToWaitForIsNotCreated", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a run for later is refused and created": {"ARunThatASessionWouldHaveToWaitForIsNotCreated", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		return forbids(ctx, w, c, store.ErrNotClaimable)
 	})},
-	"a run for later is owned": {"ARunThatASessionWouldHaveToWaitForIsNotCreated", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+	"a run for later is owned": {"ARunThatASessionWouldHaveToWaitForIsNotCreated", createsOwned(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
 		c.Delay, c.At = 0, time.Time{}
 		return nil
 	})},
-	"a run behind an active one is refused and lined up": {"ARunBehindAnActiveOneIsNotCreatedOwned", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a run behind an active one is refused and queued": {"ARunBehindAnActiveOneIsNotCreatedOwned", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		return forbids(ctx, w, c, store.ErrNotClaimable)
 	})},
-	"a run that is refused cancels": {"ARunBehindAnActiveOneIsNotCreatedOwned", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a run that is refused cancels": {"ARunBehindAnActiveOneIsNotCreatedOwned", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		if active, err := w.Resolve(ctx, c.WorkflowID); err == nil && c.Active == store.ActiveCancel {
 			_, _ = w.Deliver(ctx, store.Deliver{Run: active, Item: c.Cancel})
 		}
 		return nil
 	})},
-	"a session that is over bears runs": {"ASessionThatIsOverBearsNothing", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a session that is over creates runs": {"ASessionThatIsOverCreatesNothing", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		if lease(ctx, w, c) != nil {
 			return nil
 		}
 		return orphan(ctx, w, c)
 	})},
-	"what is refused for its session is created": {"ASessionThatIsOverBearsNothing", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"what is refused for its session is created": {"ASessionThatIsOverCreatesNothing", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		return forbids(ctx, w, c, store.ErrExpired)
 	})},
-	"a lease that is past bears nothing": {"ASessionOfWhichOnlyTheLeaseIsPastBearsRuns", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a lease that is past creates nothing": {"ASessionOfWhichOnlyTheLeaseIsPastCreatesRuns", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		if l := lease(ctx, w, c); l != nil && l.Expires.Before(w.Clock().Now()) {
 			return &store.Created{Err: store.ErrExpired}
 		}
 		return nil
 	})},
-	"a session that is being recovered bears runs": {"ASessionThatIsBeingRecoveredBearsNothing", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a session that is being recovered creates runs": {"ASessionThatIsBeingRecoveredCreatesNothing", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		return forbids(ctx, w, c, store.ErrExpired)
 	})},
-	"a session bears no runs of other slots": {"ASessionBearsRunsOfItsPartitionOnly", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+	"a session creates no runs of other slots": {"ASessionCreatesRunsOfItsPartitionOnly", createsOwned(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
 		if c.Run.Slot() != 0 {
 			return &store.Created{Err: store.ErrExpired}
 		}
 		return nil
 	})},
-	"the session is asked before the policies": {"C1_CreateWithAnOwnerAsksThePoliciesFirst", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"the session is asked before the policies": {"C1_CreateWithAnOwnerAsksThePoliciesFirst", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		if lease(ctx, w, c) == nil {
 			return &store.Created{Err: store.ErrExpired}
 		}
 		return nil
 	})},
-	"the time is asked before the policies": {"C1_CreateWithAnOwnerAsksThePoliciesFirst", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+	"the time is asked before the policies": {"C1_CreateWithAnOwnerAsksThePoliciesFirst", createsOwned(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
 		if c.Delay > 0 {
 			return &store.Created{Err: store.ErrNotClaimable}
 		}
@@ -201,24 +201,24 @@ var ownerFaults = map[string]fault{
 	"a create sent again is told of any fence":        {"C1_CreateSentAgainIsToldOfNoFenceButItsOwn", alwaysFenced},
 	"a create is told of its fence after a release":   {"C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence", alwaysFenced},
 	"the model notices a fence that is told too late": {"RandomHistoriesMatchTheModel", alwaysFenced},
-	"a create sent again looks at the token only": {"C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a create sent again looks at the token only": {"C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		if r := w.state(ctx, c.Run); r != nil && r.Fence.Token == c.Owner.Token {
 			return &store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
 		}
 		return nil
 	})},
-	"a create sent again claims a ready run": {"C1_AReadyRunIsNotOwnedByACreateSentAgain", bears(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
+	"a create sent again claims a ready run": {"C1_AReadyRunIsNotOwnedByACreateSentAgain", createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		if r := w.state(ctx, c.Run); r != nil && r.QueueState == store.StateReady {
 			_, _ = w.ClaimRun(ctx, 0, c.Owner.Session, c.Owner.Token, c.Run)
 		}
 		return nil
 	})},
 
-	"runs that are created owned have no workflow id": {"C1_OfManyLocalStartsOfOneWorkflowIDOneIsOwned", bears(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
+	"runs that are created owned have no workflow id": {"C1_OfManyLocalStartsOfOneWorkflowIDOneIsOwned", createsOwned(func(_ context.Context, _ wrapper, c *store.Create) *store.Created {
 		c.WorkflowID = ""
 		return nil
 	})},
-	"one try of many is told of the fence":    {"C1_ConcurrentTriesOfOneBirthAreOneRun", neverFenced},
+	"one try of many is told of the fence":    {"C1_ConcurrentTriesOfOneLocalStartAreOneRun", neverFenced},
 	"a closed session loses a local start":    {"NoLocalStartIsLostToASessionThatIsClosed", pretends},
 	"a recovered session loses a local start": {"NoLocalStartIsLostToASessionThatIsRecovered", pretends},
 	"lists leave out what was created owned":  {"ListFindsARunThatIsCreatedOwned", func(w wrapper) store.Store { return shortList{w} }},

@@ -69,7 +69,7 @@ var storeFaults = map[string]fault{
 			return nil
 		}}
 	}},
-	"park swallows mail": {"M4_ParkAndFinishNeedAnEmptyInbox", func(w wrapper) store.Store {
+	"park swallows items": {"M4_ParkAndFinishNeedAnEmptyInbox", func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
 			if r := w.state(ctx, c.Run); r != nil && c.Effect == store.EffectPark && len(r.Inbox) > 0 {
 				c.Consume, c.ConsumeLast = len(r.Inbox), r.Inbox[len(r.Inbox)-1].ID
@@ -170,7 +170,7 @@ var storeFaults = map[string]fault{
 		return edit{wrapper: w, due: func(_ context.Context, limit *int) { *limit = 1000 }}
 	}},
 	"a heartbeat creates a lease":                    {"W1_HeartbeatNeverCreatesALease", func(w wrapper) store.Store { return eagerHeart{w} }},
-	"a heartbeat hides mail":                         {"W2_HeartbeatNamesRunsWithMailUntilItIsRead", func(w wrapper) store.Store { return mutedHeart{w} }},
+	"a heartbeat hides unread items":                 {"W2_HeartbeatNamesRunsWithUnreadItems", func(w wrapper) store.Store { return mutedHeart{w} }},
 	"watch does not wait":                            {"WatchEndsWithItsContext", func(w wrapper) store.Store { return hastyWatch{w} }},
 	"watch until the end returns with another frame": {"WatchUntilEndReturnsWithTheEndAlone", func(w wrapper) store.Store { return shortWatch{w} }},
 	"retention is not kept": {"P1_ARunIsKeptForItsRetention", func(w wrapper) store.Store {
@@ -280,7 +280,7 @@ type mutedHeart struct{ wrapper }
 
 func (m mutedHeart) Heartbeat(ctx context.Context, partition int, s store.SessionID) (store.Heartbeat, error) {
 	beat, err := m.Store.Heartbeat(ctx, partition, s)
-	beat.Mail, beat.Owned = nil, max(0, beat.Owned-1)
+	beat.Unread, beat.Owned = nil, max(0, beat.Owned-1)
 	return beat, err
 }
 

@@ -66,7 +66,7 @@ var handedBehaviors = []behavior{
 	{"AClaimHandsOverARunThatWasContinued", func(h *harness) {
 		s := h.session()
 		l, fence := h.startOwned(s)
-		next := h.goOn(l, fence)
+		next := h.continueRun(l, fence)
 		h.own(s, next)
 	}},
 	{"AClaimRunHandsOverWhatLoadAnswers", func(h *harness) {

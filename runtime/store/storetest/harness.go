@@ -301,7 +301,7 @@ func (h *harness) heartbeat(s store.SessionID) store.Heartbeat {
 	h.Helper()
 	beat, err := h.store.Heartbeat(h.ctx, 0, s)
 	h.check("heartbeat", err)
-	slices.Sort(beat.Mail)
+	slices.Sort(beat.Unread)
 	return beat
 }
 
@@ -372,11 +372,11 @@ func (h *harness) record(run event.RunID) store.Record {
 	return h.load(run).Record
 }
 
-// place fails the test unless the run is there.
-func (h *harness) place(run event.RunID, want store.QueueState) {
+// state fails the test unless the run is in that queue state.
+func (h *harness) state(run event.RunID, want store.QueueState) {
 	h.Helper()
 	if got := h.record(run).QueueState; got != want {
-		h.Fatalf("place of run %s: got %s, want %s", run, got, want)
+		h.Fatalf("queue state of run %s: got %s, want %s", run, got, want)
 	}
 }
 
@@ -387,7 +387,7 @@ func (h *harness) poll(s store.SessionID, routes ...store.Route) store.Woken {
 		Sessions: []store.WaitSession{{Session: s}}, Routes: routes, Until: h.clock.Now(),
 	})
 	h.check("wait", err)
-	slices.Sort(got.Mail)
+	slices.Sort(got.Unread)
 	return got
 }
 

@@ -142,7 +142,7 @@ func (h *history) sameError(what string, got, want error) {
 // known takes the error of package store out of its wrapping, without the text.
 func known(err error) error {
 	for _, e := range []error{
-		store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrMail, store.ErrExpired,
+		store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrUnread, store.ErrExpired,
 		store.ErrOwned, store.ErrNotClaimable, store.ErrLater, store.ErrStale, store.ErrStreamClosed,
 	} {
 		if errors.Is(err, e) {

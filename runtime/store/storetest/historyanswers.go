@@ -27,10 +27,9 @@ func (h *history) present() map[event.RunID]store.QueueState {
 			visible = append(visible, r.Run)
 			continue
 		}
-		switch err := h.delete(r.Run); { // sent again it tells whether the deleted run was purged
-		case err == nil:
+		if err := h.delete(r.Run); err == nil { // sent again it tells whether the deleted run was purged
 			present[r.Run] = store.StateEnded
-		default:
+		} else {
 			h.is("delete again", err, store.ErrRunNotFound)
 		}
 	}

@@ -91,7 +91,7 @@ func (h *history) inOrder(i int, returned map[int]bool) bool {
 				return false
 			}
 		case store.PhaseAnswered:
-			if o.Phase != store.PhaseNote {
+			if o.Phase != store.PhaseSettled {
 				return false
 			}
 		}

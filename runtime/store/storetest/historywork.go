@@ -27,7 +27,7 @@ func (h *history) drawHeartbeat(t *rapid.T) {
 	s := h.session(t).ID
 	h.request(t, func() {
 		beat, err := h.store.Heartbeat(h.ctx, 0, s)
-		slices.Sort(beat.Mail)
+		slices.Sort(beat.Unread)
 		want, wantErr := h.m.heartbeat(s)
 		h.sameError("heartbeat", err, wantErr)
 		h.checkNext("heartbeat", beat.Outbox, h.m.outbox, wantErr != nil)
@@ -180,17 +180,17 @@ func (h *history) drawWait(t *rapid.T) {
 	woken := h.poll(s.ID, routes...)
 	h.equal("due", woken.Due, true)
 	h.equal("wakes taken", len(woken.Claim) > 0, h.announced(routes, len(woken.Claim) > 0))
-	for run := range h.m.news[s.ID] {
-		if !slices.Contains(woken.Mail, run) {
-			h.Fatalf("wait: not told of the mail of run %s", run)
+	for run := range h.m.untold[s.ID] {
+		if !slices.Contains(woken.Unread, run) {
+			h.Fatalf("wait: not told of the items of run %s", run)
 		}
 	}
-	for _, run := range woken.Mail { // what it was told before has been read since, or has moved
-		if slices.Contains(h.m.mail(s.ID), run) && !h.m.news[s.ID][run] {
-			h.Fatalf("wait: told again of the mail of run %s", run)
+	for _, run := range woken.Unread { // what it was told before has been read since, or has moved
+		if slices.Contains(h.m.unread(s.ID), run) && !h.m.untold[s.ID][run] {
+			h.Fatalf("wait: told again of the items of run %s", run)
 		}
 	}
-	delete(h.m.news, s.ID)
+	delete(h.m.untold, s.ID)
 	if len(woken.Claim) == 0 {
 		return
 	}
@@ -290,7 +290,7 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 		status = rapid.SampledFrom([]event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCanceled}).Draw(t, "end")
 		events = append(l.Receive(items...), l.End(status)...)
 	case chance(t, "without a frame", 20):
-		due = l.Fold.Due()
+		due = l.State.Due()
 	case effect == store.EffectPark:
 		if chance(t, "timer", 70) {
 			due = h.later(t)

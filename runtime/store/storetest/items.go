@@ -25,15 +25,15 @@ func (h *harness) holds(run event.RunID, items ...store.Item) {
 	h.equal("seen", snap.Seen[run], seen)
 }
 
-// mailTo fails the test unless the session is handed the run with these items.
-func (h *harness) mailTo(s store.SessionID, l *Log, items ...store.Item) store.Fence {
+// handedTo fails the test unless the session is handed the run with these items.
+func (h *harness) handedTo(s store.SessionID, l *Log, items ...store.Item) store.Fence {
 	h.Helper()
 	got := h.claim(s, 100)
 	if len(got) != 1 || got[0].Run != l.Run {
 		h.Fatalf("claim: got %v, want run %s", runsOf(got), l.Run)
 	}
-	h.equal("mail told by the claim", got[0].Mail, true)
-	h.equal("mail of the session", h.heartbeat(s).Mail, []event.RunID{l.Run})
+	h.equal("unread items told by the claim", got[0].Unread, true)
+	h.equal("unread items of the session", h.heartbeat(s).Unread, []event.RunID{l.Run})
 	h.equal("inbox", h.load(l.Run).Inbox, items)
 	return got[0].Fence
 }
@@ -47,16 +47,16 @@ var itemBehaviors = []behavior{
 		h.holds(l.Run, one, two)
 		h.equal("kept", h.inspect().Kept, map[event.RunID][]event.ItemID(nil))
 		s := h.session()
-		fence := h.mailTo(s, l, one, two)
+		fence := h.handedTo(s, l, one, two)
 		h.commit(l, consuming(l.Commit(fence, l.Receive(one, two)...), one, two))
-		h.equal("mail when they are read", h.heartbeat(s).Mail, []event.RunID(nil))
+		h.equal("unread items when they are read", h.heartbeat(s).Unread, []event.RunID(nil))
 		h.finish(l, fence, event.StatusCompleted)
 	}},
 	{"C2_TheActiveRunOfAWorkflowIDHasTheItemsThatItIsCreatedWith", func(h *harness) {
 		i := h.item()
 		l := h.startAs(orders, h.workflowID("order"), with(i))
 		h.holds(l.Run, i)
-		h.mailTo(h.session(), l, i)
+		h.handedTo(h.session(), l, i)
 	}},
 	{"C2_WhatARunIsCreatedWithIsNotAcceptedAgain", func(h *harness) {
 		i := h.item()
@@ -117,37 +117,37 @@ var itemBehaviors = []behavior{
 		i := h.item()
 		l := h.start(with(i), func(c *store.Create) { c.Delay = time.Minute })
 		got := h.record(l.Run)
-		h.equal("place", got.QueueState, store.StateParked)
+		h.equal("queue state", got.QueueState, store.StateParked)
 		h.equal("due", got.Due, h.clock.Now().Add(time.Minute))
 		h.holds(l.Run, i)
 		s := h.session()
 		h.equal("claimed before it is due", h.claim(s, 10), []store.ClaimedRun(nil))
 		h.clock.Advance(time.Minute)
 		h.due(10)
-		h.place(l.Run, store.StateReady)
-		h.mailTo(s, l, i)
+		h.state(l.Run, store.StateReady)
+		h.handedTo(s, l, i)
 	}},
 	{"C2_AnItemThatComesLaterWakesADelayedRunWithItems", func(h *harness) {
 		i := h.item()
 		l := h.start(with(i), func(c *store.Create) { c.At = h.clock.Now().Add(time.Hour) })
 		later := h.deliver(l.Run)
-		h.place(l.Run, store.StateReady)
+		h.state(l.Run, store.StateReady)
 		h.equal("timers", h.inspect().Timers, map[event.RunID]time.Time(nil))
-		h.mailTo(h.session(), l, i, later)
+		h.handedTo(h.session(), l, i, later)
 	}},
 	{"C2_ARunInLineHoldsItsItemsUntilItIsReady", func(h *harness) {
 		wid := h.workflowID("order")
 		first := h.startAs(orders, wid)
 		i, cancel := h.item(), h.item()
-		second := h.startAs(orders, wid, active(store.ActiveCancel), with(i), func(c *store.Create) { c.Cancel = cancel })
-		h.place(second.Run, store.StateQueued)
+		second := h.startAs(orders, wid, canceling, with(i), func(c *store.Create) { c.Cancel = cancel })
+		h.state(second.Run, store.StateQueued)
 		h.holds(second.Run, i)
 		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item{cancel})
 		s := h.session()
 		fence := h.own(s, first)
 		h.commit(first, withEffect(consuming(first.Commit(fence, append(first.Receive(cancel), first.End(event.StatusCanceled)...)...), cancel), store.EffectFinish, event.StatusCanceled))
-		h.place(second.Run, store.StateReady)
-		h.mailTo(s, second, i)
+		h.state(second.Run, store.StateReady)
+		h.handedTo(s, second, i)
 	}},
 	{"C2_ItemsOfOneIDAreRefused", func(h *harness) {
 		i := h.item()
@@ -167,7 +167,7 @@ var itemBehaviors = []behavior{
 		h.commit(l, c)
 		h.equal("inbox of the next run", h.load(next.Run).Inbox, []store.Item(nil))
 		h.equal("seen", h.inspect().Seen, map[event.RunID]map[event.ItemID]time.Time(nil))
-		h.equal("mail of the next run", h.claim(h.session(), 1)[0].Mail, false)
+		h.equal("unread items of the next run", h.claim(h.session(), 1)[0].Unread, false)
 	}},
 	{"C2_ManyRunsAreEachCreatedWithTheirItems", func(h *harness) {
 		var batch []store.Create

@@ -9,7 +9,7 @@ import (
 func (h *harness) lineUp(wid string) (*Log, store.Item) {
 	h.Helper()
 	cancel := h.item()
-	l := h.startAs(orders, wid, active(store.ActiveCancel), func(c *store.Create) { c.Cancel = cancel })
+	l := h.startAs(orders, wid, canceling, func(c *store.Create) { c.Cancel = cancel })
 	return l, cancel
 }
 
@@ -18,7 +18,7 @@ var lineBehaviors = []behavior{
 		wid := h.workflowID("order")
 		first := h.startAs(orders, wid)
 		second, cancel := h.lineUp(wid)
-		h.place(second.Run, store.StateQueued)
+		h.state(second.Run, store.StateQueued)
 		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item{cancel})
 		snap := h.inspect()
 		h.equal("active", snap.Active, map[string]event.RunID{wid: first.Run})
@@ -35,7 +35,7 @@ var lineBehaviors = []behavior{
 	}},
 	{"CreateUnderActiveCancelStartsAtOnceIfNoneIsActive", func(h *harness) {
 		l, _ := h.lineUp(h.workflowID("order"))
-		h.place(l.Run, store.StateReady)
+		h.state(l.Run, store.StateReady)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item(nil))
 	}},
 	{"CreateUnderActiveCancelCancelsEverybodyBeforeIt", func(h *harness) {
@@ -46,14 +46,14 @@ var lineBehaviors = []behavior{
 		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item{two, three})
 		h.equal("inbox of the first in line", h.load(second.Run).Inbox, []store.Item{three})
 		h.equal("inbox of the last in line", h.load(third.Run).Inbox, []store.Item(nil))
-		h.place(second.Run, store.StateQueued)
+		h.state(second.Run, store.StateQueued)
 	}},
 	{"CreateUnderActiveCancelWakesAParkedRun", func(h *harness) {
 		wid := h.workflowID("order")
 		first := h.startAs(orders, wid)
 		h.park(first, h.own(h.session(), first), h.clock.Now().Add(ttl))
 		h.lineUp(wid)
-		h.place(first.Run, store.StateReady)
+		h.state(first.Run, store.StateReady)
 	}},
 	{"CreateUnderActiveCancelTellsTheOwner", func(h *harness) {
 		wid := h.workflowID("order")
@@ -61,8 +61,8 @@ var lineBehaviors = []behavior{
 		s := h.session()
 		h.own(s, first)
 		h.lineUp(wid)
-		h.equal("mail in the heartbeat", h.heartbeat(s).Mail, []event.RunID{first.Run})
-		h.equal("mail in the wait", h.poll(s).Mail, []event.RunID{first.Run})
+		h.equal("unread items in the heartbeat", h.heartbeat(s).Unread, []event.RunID{first.Run})
+		h.equal("unread items in the wait", h.poll(s).Unread, []event.RunID{first.Run})
 	}},
 	{"CreateUnderActiveCancelReachesAClosingRun", func(h *harness) {
 		wid := h.workflowID("order")
@@ -94,7 +94,7 @@ var lineBehaviors = []behavior{
 		h.equal("active", snap.Active, map[string]event.RunID{wid: second.Run})
 		h.equal("last ended", snap.LastEnded, map[string]event.RunID{wid: first.Run})
 		h.equal("line", snap.Lines, map[string][]event.RunID{wid: {third.Run}})
-		h.place(second.Run, store.StateReady)
+		h.state(second.Run, store.StateReady)
 		h.equal("wake", snap.Wakes[orders], true)
 		h.equal("inbox that the second brought along", h.load(second.Run).Inbox, []store.Item{three})
 		h.equal("second claim", runsOf(h.claim(s, 10)), []event.RunID{second.Run})
@@ -108,25 +108,25 @@ var lineBehaviors = []behavior{
 		h.equal("last ended in the end", snap.LastEnded, map[string]event.RunID{wid: third.Run})
 		h.equal("line in the end", snap.Lines, map[string][]event.RunID(nil))
 	}},
-	{"ALinedRunTakesItemsAndIsNotMadeReadyByThem", func(h *harness) {
+	{"AQueuedRunTakesItemsAndIsNotMadeReadyByThem", func(h *harness) {
 		wid := h.workflowID("order")
 		h.startAs(orders, wid)
 		second, _ := h.lineUp(wid)
 		i := h.deliver(second.Run)
-		h.place(second.Run, store.StateQueued)
+		h.state(second.Run, store.StateQueued)
 		h.equal("inbox", h.load(second.Run).Inbox, []store.Item{i})
 	}},
-	{"ALinedRunStartsEvenIfItsTimeHasNotCome", func(h *harness) {
+	{"AQueuedRunStartsEvenIfItsTimeHasNotCome", func(h *harness) {
 		wid := h.workflowID("order")
 		first := h.startAs(orders, wid)
 		s := h.session()
 		fence := h.own(s, first)
 		cancel := h.item()
-		second := h.startAs(orders, wid, active(store.ActiveCancel), func(c *store.Create) { c.Cancel, c.Delay = cancel, ttl })
-		h.place(second.Run, store.StateQueued)
+		second := h.startAs(orders, wid, canceling, func(c *store.Create) { c.Cancel, c.Delay = cancel, ttl })
+		h.state(second.Run, store.StateQueued)
 		c := withEffect(first.Commit(fence, append(first.Receive(cancel), first.End(event.StatusCanceled)...)...), store.EffectFinish, event.StatusCanceled)
 		c.Consume, c.ConsumeLast = 1, cancel.ID
 		h.commit(first, c)
-		h.place(second.Run, store.StateReady)
+		h.state(second.Run, store.StateReady)
 	}},
 }

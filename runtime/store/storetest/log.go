@@ -15,8 +15,8 @@ import (
 type Log struct {
 	Run  event.RunID
 	Spec event.Spec
-	// Fold is the state of the run after the last accepted frame.
-	Fold event.Fold
+	// State is the state of the run after the last accepted frame.
+	State event.LogState
 	// Last is the name of that frame.
 	Last event.CommitID
 
@@ -55,7 +55,7 @@ func (l *Log) Commit(fence store.Fence, events ...event.Event) store.Commit {
 	}
 	f := event.Frame{CommitID: l.ids.CommitID(), Prev: l.Last, Epoch: fence.Epoch, Token: fence.Token, Time: l.clock.Now(), Events: startedOnce(events)}
 	for i := range f.Events {
-		f.Events[i].Seq, f.Events[i].Time = l.Fold.Seq+uint64(i)+1, f.Time
+		f.Events[i].Seq, f.Events[i].Time = l.State.Seq+uint64(i)+1, f.Time
 	}
 	frame, err := event.AppendFrame(nil, &f)
 	if err != nil {
@@ -75,7 +75,7 @@ func (l *Log) Accept(c store.Commit) {
 		panic(fmt.Sprintf("storetest: frame of run %s: %v", l.Run, err))
 	}
 	for i := range f.Events {
-		if err := l.Fold.Apply(&f.Events[i]); err != nil {
+		if err := l.State.Apply(&f.Events[i]); err != nil {
 			panic(fmt.Sprintf("storetest: log of run %s: %v", l.Run, err))
 		}
 	}
@@ -150,7 +150,7 @@ func (l *Log) End(status event.Status) []event.Event {
 }
 
 func (l *Log) started() []event.Event {
-	if l.Fold.Run != event.StatePending {
+	if l.State.Run != event.StatePending {
 		return nil
 	}
 	return []event.Event{{Type: event.RunStarted, By: "worker"}}
@@ -159,7 +159,7 @@ func (l *Log) started() []event.Event {
 // settled ends every open wait. There is at most one.
 func (l *Log) settled() []event.Event {
 	var events []event.Event
-	for o := range l.Fold.Opens {
+	for o := range l.State.Opens {
 		events = append(events, event.Event{Type: event.WaitCompleted, Ref: o.Ref, Since: o.Since, Outcome: event.OutcomeDue})
 	}
 	return events

@@ -31,7 +31,7 @@ type model struct {
 	heard   time.Time                         // when that was last
 	renewed map[store.SessionID]time.Duration // how long that had been when a lease was renewed
 	wakes   map[store.Route]bool
-	news    map[store.SessionID]map[event.RunID]bool // mail that no Wait has told
+	untold  map[store.SessionID]map[event.RunID]bool // items that no Wait has told
 	audit   []store.AuditEntry
 
 	turn int // counts what makes runs ready
@@ -59,7 +59,7 @@ func newModel(clock store.Clock) *model {
 		leases:  map[store.SessionID]store.Lease{},
 		renewed: map[store.SessionID]time.Duration{},
 		wakes:   map[store.Route]bool{},
-		news:    map[store.SessionID]map[event.RunID]bool{},
+		untold:  map[store.SessionID]map[event.RunID]bool{},
 	}
 	m.op.Tx = m
 	return m
@@ -119,14 +119,14 @@ func (m *model) owned(s store.SessionID) []*modelRun {
 	return owned
 }
 
-func (m *model) mail(s store.SessionID) []event.RunID {
-	var mail []event.RunID
+func (m *model) unread(s store.SessionID) []event.RunID {
+	var unread []event.RunID
 	for _, r := range m.owned(s) {
 		if len(r.Inbox) > 0 {
-			mail = append(mail, r.Run)
+			unread = append(unread, r.Run)
 		}
 	}
-	return mail
+	return unread
 }
 
 // timers returns the runs that have a due time, the earliest first.
@@ -154,7 +154,7 @@ func (m *model) snapshot() *store.Snapshot {
 		Purges: map[event.RunID]time.Time{}, Now: m.clock.Now(), Runs: map[event.RunID]*store.RunState{},
 		Active: m.active, LastEnded: m.last, Lines: map[string][]event.RunID{}, Seen: m.seen,
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
-		Owned: map[store.SessionID][]event.RunID{}, Mail: map[store.SessionID][]event.RunID{},
+		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{},
 		Wakes: m.wakes, Audit: m.audit, Outbox: slices.Clone(m.outbox), Kept: map[event.RunID][]event.ItemID{},
 		Streams: m.streams,
 	}
@@ -188,8 +188,8 @@ func (m *model) snapshot() *store.Snapshot {
 		for _, r := range m.owned(id) {
 			s.Owned[id] = append(s.Owned[id], r.Run)
 		}
-		if mail := m.mail(id); mail != nil {
-			s.Mail[id] = mail
+		if unread := m.unread(id); unread != nil {
+			s.Unread[id] = unread
 		}
 	}
 	return s

@@ -47,7 +47,7 @@ func (m *model) heartbeat(s store.SessionID) (store.Heartbeat, error) {
 	l.Expires = m.clock.Now().Add(l.TTL)
 	m.leases[s] = l
 	m.hear(s)
-	return store.Heartbeat{Owned: len(m.owned(s)), Mail: m.mail(s), Next: m.nextDue(), Outbox: m.nextRecord()}, nil
+	return store.Heartbeat{Owned: len(m.owned(s)), Unread: m.unread(s), Next: m.nextDue(), Outbox: m.nextRecord()}, nil
 }
 
 func (m *model) reconcile(s store.SessionID) ([]store.Owned, error) {
@@ -72,7 +72,7 @@ func (m *model) recover(s, by store.SessionID, reason store.Reason, turn int) {
 	}
 	m.announce()
 	delete(m.leases, s)
-	delete(m.news, s)
+	delete(m.untold, s)
 }
 
 func (m *model) closeSession(s store.SessionID) {

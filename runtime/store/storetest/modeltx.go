@@ -29,7 +29,7 @@ func (m *model) grant(r *modelRun, c *store.Claim) store.ClaimedRun {
 func (r *modelRun) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
 		Run: r.Run, WorkflowID: r.WorkflowID, Route: r.Route, Fence: r.Fence, Recoveries: r.Recoveries,
-		N: r.N, Seq: r.Seq, Last: r.Last, Mail: len(r.Inbox) > 0,
+		N: r.N, Seq: r.Seq, Last: r.Last, Unread: len(r.Inbox) > 0,
 	}
 }
 
@@ -87,11 +87,11 @@ func (m *model) announce() {
 	for _, r := range slices.Concat(m.op.Changes.Ready, m.op.Changes.Due) {
 		m.wakes[r.Route] = true
 	}
-	for _, r := range m.op.Changes.Mail {
-		if m.news[r.Owner] == nil {
-			m.news[r.Owner] = map[event.RunID]bool{}
+	for _, r := range m.op.Changes.Unread {
+		if m.untold[r.Owner] == nil {
+			m.untold[r.Owner] = map[event.RunID]bool{}
 		}
-		m.news[r.Owner][r.Run] = true
+		m.untold[r.Owner][r.Run] = true
 	}
 	m.op.Changes.Reset()
 }
@@ -111,7 +111,7 @@ func (m *model) State(r *modelRun) protocol.Run[store.SessionID] {
 
 func (m *model) Save(r *modelRun, s protocol.Run[store.SessionID]) error {
 	if r.QueueState == store.StateOwned && s.QueueState != store.StateOwned {
-		delete(m.news[r.Owner], r.Run)
+		delete(m.untold[r.Owner], r.Run)
 	}
 	if r.QueueState != store.StateReady && s.QueueState == store.StateReady {
 		r.turn, r.rank = m.nextTurn(), 0
@@ -155,9 +155,9 @@ func (m *model) Clear(r *modelRun) error {
 	return nil
 }
 
-func (m *model) Note(*modelRun, string) ([]byte, bool, error) { return nil, false, nil }
+func (m *model) StepData(*modelRun, string) ([]byte, bool, error) { return nil, false, nil }
 
-func (m *model) SetNote(*modelRun, string, []byte) error { return nil }
+func (m *model) SetStepData(*modelRun, string, []byte) error { return nil }
 
 func (m *model) NextDue() (int64, error) { return protocol.Millis(m.nextDue()), nil }
 
@@ -175,7 +175,7 @@ func (m *model) AddItem(r *modelRun, item store.Item) error {
 func (m *model) DropItems(r *modelRun, n int) error {
 	if r.Inbox = r.Inbox[n:]; len(r.Inbox) == 0 {
 		r.Inbox = nil
-		delete(m.news[r.Owner], r.Run)
+		delete(m.untold[r.Owner], r.Run)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (h *harness) marks(marks ...store.Mark) {
 // settled moves records on until they are in a phase; 0: until they are gone.
 func (h *harness) settled(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
-	for _, p := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+	for _, p := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
 		if p == phase {
 			return
 		}
@@ -145,7 +145,7 @@ var outboxBehaviors = []behavior{
 			c := sending(l.Commit(store.Fence{Epoch: fence.Epoch}, l.Work()...), h.newSend(h.runID()))
 			h.is("without a token", h.try(c).Err, store.ErrFenced)
 			c = withEffect(sending(l.Commit(fence, l.Work()...), h.newSend(h.runID())), store.EffectPark, "")
-			h.is("with mail", h.try(c).Err, store.ErrMail)
+			h.is("with unread items", h.try(c).Err, store.ErrUnread)
 		})
 	}},
 	{"W3_TheSameCommitWritesItsRecordsOnce", func(h *harness) {
@@ -158,7 +158,7 @@ var outboxBehaviors = []behavior{
 		h.unchanged("the same commit when the record is gone", func() { h.check("commit", h.try(c).Err) })
 	}},
 	{"O1_ARecordThatIsThereStaysAsItIs", func(h *harness) {
-		for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+		for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
 			l, fence, sends := h.sender(1)
 			h.settled(l, phase, sends...)
 			h.clock.Advance(time.Second)
@@ -217,7 +217,7 @@ var outboxBehaviors = []behavior{
 	{"O2_ARecordPassesThroughItsPhases", func(h *harness) {
 		l, _, sends := h.sender(1)
 		begin := h.clock.Now()
-		for n, phase := range []store.Phase{store.PhaseAnswered, store.PhaseNote} {
+		for n, phase := range []store.Phase{store.PhaseAnswered, store.PhaseSettled} {
 			h.settled(l, phase, sends...)
 			h.phases("after the answer", l, phase)
 			h.equal("since", h.inspect().Outbox[0].Since, h.clock.Now())

@@ -34,37 +34,37 @@ var outboxOrderBehaviors = []behavior{
 		got, _ := h.outbox(1)
 		h.equal("first of them", got[0].ID, pair[0].ID)
 	}},
-	{"O1_AnAnsweredRecordDoesNotWaitForNotes", func(h *harness) {
+	{"O1_AnAnsweredRecordDoesNotWaitForSettledOnes", func(h *harness) {
 		l, _, pair := h.sender(2)
 		h.mark(l, store.PhaseFresh, pair[1])
 		h.clock.Advance(time.Minute)
-		h.settled(l, store.PhaseNote, pair[0])
+		h.settled(l, store.PhaseSettled, pair[0])
 		h.clock.Advance(store.Horizon - time.Minute)
 		h.equal("next", h.wants("", pair[1]), h.clock.Now().Add(time.Minute))
 	}},
-	{"O1_ANoteDoesNotPartThePairAroundIt", func(h *harness) {
-		for _, note := range []int{0, 1, 2} { // the first, one in the middle, the last
+	{"O1_ASettledRecordDoesNotPartThePairAroundIt", func(h *harness) {
+		for _, settled := range []int{0, 1, 2} { // the first, one in the middle, the last
 			l, fence, pair := h.sender(3)
-			h.settled(l, store.PhaseNote, pair[note])
+			h.settled(l, store.PhaseSettled, pair[settled])
 			late := h.newSend(pair[0].To)
 			h.send(l, fence, late)
 			h.settled(l, store.PhaseAnswered, pair...)
 			h.marks(store.Mark{From: l.Run, ID: late.ID, Phase: store.PhaseFresh, Unknown: true})
 			want := []store.Phase{store.PhaseFresh, store.PhaseFresh, store.PhaseFresh, store.PhaseFresh}
-			want[note] = store.PhaseNote
+			want[settled] = store.PhaseSettled
 			h.phases("after that", l, want...)
 		}
 	}},
-	{"ANoteDoesNotWaitForItsPair", func(h *harness) {
+	{"ASettledRecordDoesNotWaitForItsPair", func(h *harness) {
 		l, _, pair := h.sender(2)
-		h.settled(l, store.PhaseNote, pair[1])
+		h.settled(l, store.PhaseSettled, pair[1])
 		h.clock.Advance(time.Minute)
 		h.mark(l, store.PhaseFresh, pair[0])
 		h.clock.Advance(store.Horizon - time.Minute)
 		h.equal("next", h.wants("", pair[1]), h.clock.Now().Add(time.Minute))
 	}},
 	{"MarkIgnoresARecordInAnotherPhase", func(h *harness) {
-		all := []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote}
+		all := []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled}
 		for _, phase := range all {
 			l, _, sends := h.sender(2)
 			h.settled(l, phase, sends...)
@@ -95,12 +95,12 @@ var outboxOrderBehaviors = []behavior{
 	{"MarkJudgesEachMarkByItself", func(h *harness) {
 		l, _, sends := h.sender(3)
 		h.marks(
-			store.Mark{From: l.Run, ID: sends[0].ID, Phase: store.PhaseNote},
+			store.Mark{From: l.Run, ID: sends[0].ID, Phase: store.PhaseSettled},
 			store.Mark{From: l.Run, ID: sends[1].ID, Phase: store.PhaseFresh},
 			store.Mark{From: l.Run, ID: sends[2].ID, Phase: store.PhaseFresh},
 			store.Mark{From: l.Run, ID: sends[2].ID, Phase: store.PhaseAnswered},
 		)
-		h.phases("after all marks", l, store.PhaseFresh, store.PhaseAnswered, store.PhaseNote)
+		h.phases("after all marks", l, store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled)
 	}},
 	{"AnUnknownReceiverIsAnAnswerIfThereIsNothingBefore", func(h *harness) {
 		l, fence := h.startOwned(h.session())
@@ -114,25 +114,25 @@ var outboxOrderBehaviors = []behavior{
 		h.equal("inbox of the sender", h.load(l.Run).Inbox, []store.Item{refusal})
 		mark.Phase, mark.Refusal = store.PhaseAnswered, nil
 		h.marks(mark)
-		h.phases("after two answers", l, store.PhaseNote, store.PhaseFresh, store.PhaseFresh)
+		h.phases("after two answers", l, store.PhaseSettled, store.PhaseFresh, store.PhaseFresh)
 	}},
 	{"O1_AnUnknownReceiverAfterASettledRecordIsNoAnswer", func(h *harness) {
 		for range 2 { // of two pairs, one after the other
 			l, _, pair := h.sender(4)
-			h.settled(l, store.PhaseNote, pair[2], pair[0])
+			h.settled(l, store.PhaseSettled, pair[2], pair[0])
 			refusal := h.item()
 			mark := store.Mark{From: l.Run, ID: pair[3].ID, Phase: store.PhaseFresh, Refusal: &refusal, Unknown: true}
-			h.unchanged("a mark after two notes", func() { h.marks(mark) })
+			h.unchanged("a mark after two settled records", func() { h.marks(mark) })
 			h.settled(l, 0, pair[0])
-			h.unchanged("a mark after a note and a fresh record", func() { h.marks(mark) })
+			h.unchanged("a mark after a settled record and a fresh record", func() { h.marks(mark) })
 			h.settled(l, 0, pair[1])
-			h.unchanged("a mark after a note", func() { h.marks(mark) })
+			h.unchanged("a mark after a settled record", func() { h.marks(mark) })
 			mark.Unknown = false // the relay has tried it again
 			h.marks(mark)
 			h.equal("inbox of the sender", h.load(l.Run).Inbox, []store.Item{refusal})
 			h.settled(l, 0, pair[2])
 			h.mark(l, store.PhaseAnswered, pair[3])
-			h.mark(l, store.PhaseNote, pair[3])
+			h.mark(l, store.PhaseSettled, pair[3])
 			h.equal("records", h.inspect().Outbox, []store.Outgoing(nil))
 		}
 	}},
@@ -162,12 +162,12 @@ var outboxOrderBehaviors = []behavior{
 		other := h.newSend(h.runID())
 		h.send(l, fence, append([]store.Send{other}, pair...)...)
 		h.settled(l, store.PhaseAnswered, other, pair[1], pair[2], pair[4])
-		h.settled(l, store.PhaseNote, pair[0])
+		h.settled(l, store.PhaseSettled, pair[0])
 		written := h.clock.Now()
 		h.clock.Advance(time.Second)
 		refusal := h.item()
 		h.marks(store.Mark{From: l.Run, ID: pair[3].ID, Phase: store.PhaseFresh, Refusal: &refusal, Unknown: true})
-		h.phases("of the pair and another", l, store.PhaseAnswered, store.PhaseNote, store.PhaseFresh, store.PhaseFresh, store.PhaseFresh, store.PhaseAnswered)
+		h.phases("of the pair and another", l, store.PhaseAnswered, store.PhaseSettled, store.PhaseFresh, store.PhaseFresh, store.PhaseFresh, store.PhaseAnswered)
 		h.equal("inbox of the sender", h.load(l.Run).Inbox, []store.Item(nil))
 		for _, o := range h.inspect().Outbox {
 			want := written
@@ -194,10 +194,10 @@ var outboxOrderBehaviors = []behavior{
 		h.phases("after that", l, store.PhaseFresh, store.PhaseFresh, store.PhaseAnswered)
 		h.wants("after that", pair...)
 	}},
-	{"AnUnknownReceiverLetsANoteGo", func(h *harness) {
+	{"AnUnknownReceiverLetsASettledRecordGo", func(h *harness) {
 		l, _, pair := h.sender(2)
-		h.settled(l, store.PhaseNote, pair[1])
-		h.marks(store.Mark{From: l.Run, ID: pair[1].ID, Phase: store.PhaseNote, Unknown: true})
+		h.settled(l, store.PhaseSettled, pair[1])
+		h.marks(store.Mark{From: l.Run, ID: pair[1].ID, Phase: store.PhaseSettled, Unknown: true})
 		h.phases("after that", l, store.PhaseFresh)
 	}},
 	{"HeartbeatTellsWhenTheOutboxWantsSomething", func(h *harness) {
@@ -222,8 +222,8 @@ var outboxOrderBehaviors = []behavior{
 		h.clock.Advance(store.Horizon - time.Second)
 		past("when one is to be settled")
 		h.mark(l, store.PhaseAnswered, a, b)
-		h.equal("outbox time of notes", h.heartbeat(s).Outbox, h.clock.Now().Add(store.Horizon))
-		h.mark(l, store.PhaseNote, a, b)
+		h.equal("outbox time of settled records", h.heartbeat(s).Outbox, h.clock.Now().Add(store.Horizon))
+		h.mark(l, store.PhaseSettled, a, b)
 		h.equal("outbox time in the end", h.heartbeat(s).Outbox, time.Time{})
 	}},
 	{"O1_ConcurrentRelaysMoveEachRecordOnce", func(h *harness) {

@@ -108,18 +108,18 @@ var ownerBehaviors = []behavior{
 		h.equal("last event", h.record(l.Run).Seq, uint64(3))
 		h.fsck()
 		h.park(l, c.Owner.Fence(), h.clock.Now().Add(time.Hour))
-		h.equal("last event after a commit", h.record(l.Run).Seq, l.Fold.Seq)
+		h.equal("last event after a commit", h.record(l.Run).Seq, l.State.Seq)
 	}},
 	{"ARunThatIsCreatedOwnedLeavesItsOwnerLikeAnyOther", func(h *harness) {
 		s := h.session()
 		parked, c := h.bear(s)
 		h.park(parked, c.Owner.Fence(), h.clock.Now().Add(time.Hour))
-		h.place(parked.Run, store.StateParked)
+		h.state(parked.Run, store.StateParked)
 		blocked, c := h.bear(s)
 		h.block(blocked, c.Owner.Fence())
-		h.place(blocked.Run, store.StateBlocked)
+		h.state(blocked.Run, store.StateBlocked)
 		old, c := h.bear(s)
-		next := h.goOn(old, c.Owner.Fence())
+		next := h.continueRun(old, c.Owner.Fence())
 		yielded, c := h.bear(s)
 		h.commit(yielded, withEffect(yielded.Commit(c.Owner.Fence(), yielded.Work()...), store.EffectYield, ""))
 		released, c := h.bear(s)
@@ -129,16 +129,16 @@ var ownerBehaviors = []behavior{
 		h.equal("owned", h.heartbeat(s).Owned, 0)
 		h.equal("claimed", runsOf(h.claim(s, 10)), []event.RunID{next.Run, yielded.Run, released.Run})
 	}},
-	{"MailOfARunThatIsCreatedOwnedIsAnnounced", func(h *harness) {
+	{"AnItemOfARunThatIsCreatedOwnedIsAnnounced", func(h *harness) {
 		s := h.session()
 		waits := h.wait(waitFor(s))
 		l, c := h.bear(s)
 		i := h.deliver(l.Run)
-		h.equal("told by the wait", h.woken("wait", waits).Mail, []event.RunID{l.Run})
-		h.equal("mail in the heartbeat", h.heartbeat(s).Mail, []event.RunID{l.Run})
-		h.is("park", h.try(withEffect(l.Commit(c.Owner.Fence(), l.Sleep(time.Time{})...), store.EffectPark, "")).Err, store.ErrMail)
+		h.equal("told by the wait", h.woken("wait", waits).Unread, []event.RunID{l.Run})
+		h.equal("unread items in the heartbeat", h.heartbeat(s).Unread, []event.RunID{l.Run})
+		h.is("park", h.try(withEffect(l.Commit(c.Owner.Fence(), l.Sleep(time.Time{})...), store.EffectPark, "")).Err, store.ErrUnread)
 		h.commit(l, consuming(l.Commit(c.Owner.Fence(), l.Receive(i)...), i))
-		h.equal("mail after it was read", h.heartbeat(s).Mail, []event.RunID(nil))
+		h.equal("unread items after it was read", h.heartbeat(s).Unread, []event.RunID(nil))
 	}},
 	{"F2_ARunThatIsCreatedOwnedIsRecoveredWithItsSession", func(h *harness) {
 		dead, alive := h.session(), h.session()
@@ -147,7 +147,7 @@ var ownerBehaviors = []behavior{
 		recovered := func(l *Log, times int) {
 			h.Helper()
 			got := h.record(l.Run)
-			h.equal("place", got.QueueState, store.StateReady)
+			h.equal("queue state", got.QueueState, store.StateReady)
 			h.equal("owner", got.Owner, store.SessionID(""))
 			h.equal("fence", got.Fence, store.Fence{Epoch: uint64(2 * times)})
 			h.equal("recoveries", got.Recoveries, times)
@@ -165,7 +165,7 @@ var ownerBehaviors = []behavior{
 		l, _ := h.bear(s)
 		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
 		got := h.record(l.Run)
-		h.equal("place", got.QueueState, store.StateReady)
+		h.equal("queue state", got.QueueState, store.StateReady)
 		h.equal("fence", got.Fence, store.Fence{Epoch: 2})
 		h.equal("recoveries", got.Recoveries, 1)
 		h.equal("claimed", runsOf(h.claim(h.session(), 10)), []event.RunID{l.Run})
@@ -208,7 +208,7 @@ var ownerBehaviors = []behavior{
 		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item{cancel})
 		h.equal("inbox of the run in line", h.load(second.Run).Inbox, []store.Item(nil))
 	}},
-	{"ASessionThatIsOverBearsNothing", func(h *harness) {
+	{"ASessionThatIsOverCreatesNothing", func(h *harness) {
 		closed, dead := h.session(), h.session()
 		h.check("close session", h.store.CloseSession(h.ctx, 0, closed))
 		h.recoverDead(h.session())
@@ -223,14 +223,14 @@ var ownerBehaviors = []behavior{
 		})
 		h.startAs(orders, h.workflowID("order")) // the workflow id has not been taken
 	}},
-	{"ASessionOfWhichOnlyTheLeaseIsPastBearsRuns", func(h *harness) {
+	{"ASessionOfWhichOnlyTheLeaseIsPastCreatesRuns", func(h *harness) {
 		s := h.session()
 		h.clock.Advance(10 * ttl)
 		l, c := h.bear(s)
 		h.heartbeat(s)
 		h.commit(l, l.Commit(c.Owner.Fence(), l.Work()...))
 	}},
-	{"ASessionThatIsBeingRecoveredBearsNothing", func(h *harness) {
+	{"ASessionThatIsBeingRecoveredCreatesNothing", func(h *harness) {
 		const many = 1200 // more than stores recover at once
 		dead, alive := h.session(), h.session()
 		var starts []store.Create
@@ -263,7 +263,7 @@ var ownerBehaviors = []behavior{
 			}
 		}
 	}},
-	{"ASessionBearsRunsOfItsPartitionOnly", func(h *harness) {
+	{"ASessionCreatesRunsOfItsPartitionOnly", func(h *harness) {
 		s := h.session()
 		c := NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), 1), h.newLog(orders, "").Spec).Create()
 		h.ownedBy(s)(&c)
@@ -329,7 +329,7 @@ var ownerBehaviors = []behavior{
 		commit, next := l.Continue(c.Owner.Fence(), nil)
 		h.ownedBy(s)(commit.Continue)
 		h.commit(l, commit)
-		h.place(next.Run, store.StateReady)
+		h.state(next.Run, store.StateReady)
 		h.equal("fence", h.record(next.Run).Fence, store.Fence{})
 		h.equal("owned", h.heartbeat(s).Owned, 0)
 		h.own(s, next)

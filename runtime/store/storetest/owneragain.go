@@ -68,7 +68,7 @@ var ownerAgainBehaviors = []behavior{
 		gone("the deletion", c)
 
 		old, c := h.bear(s)
-		h.goOn(old, c.Owner.Fence())
+		h.continueRun(old, c.Owner.Fence())
 		gone("it continued", c)
 
 		closed := h.session()

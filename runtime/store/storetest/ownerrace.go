@@ -97,7 +97,7 @@ var ownerRaceBehaviors = []behavior{
 		h.equal("number of owners", len(owned), 1)
 		h.equal("owned", h.inspect().Owned, owned)
 	}},
-	{"C1_ConcurrentTriesOfOneBirthAreOneRun", func(h *harness) {
+	{"C1_ConcurrentTriesOfOneLocalStartAreOneRun", func(h *harness) {
 		s := h.session()
 		c := h.newLog(orders, h.workflowID("order")).Create()
 		h.ownedBy(s)(&c)

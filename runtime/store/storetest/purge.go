@@ -95,7 +95,7 @@ var purgeBehaviors = []behavior{
 		h.finish(l, h.own(h.session(), l), event.StatusCompleted)
 		h.clock.Advance(store.Horizon - time.Millisecond)
 		h.purged(0)
-		h.place(l.Run, store.StateEnded)
+		h.state(l.Run, store.StateEnded)
 		h.clock.Advance(time.Millisecond)
 		h.purged(1)
 		h.gone(l.Run)
@@ -206,14 +206,14 @@ func (h *harness) remembered() *Log {
 	i := h.deliver(l.Run)
 	dead, s := h.session(), h.session()
 	fence := h.own(dead, l)
-	if canNote(h.store) {
-		h.check("set note", h.note(l, fence, "x", "1"))
+	if canKeepStepData(h.store) {
+		h.check("set step data", h.setStepData(l, fence, "x", "1"))
 	}
 	h.commit(l, consuming(l.Commit(fence, l.Receive(i)...), i))
 	h.check("close session", h.store.CloseSession(h.ctx, 0, dead))
 	fence = h.own(s, l)
-	if canNote(h.store) {
-		h.check("set note", h.note(l, fence, "y", "2"))
+	if canKeepStepData(h.store) {
+		h.check("set step data", h.setStepData(l, fence, "y", "2"))
 	}
 	h.finish(l, fence, event.StatusFailed)
 	return l
@@ -252,10 +252,10 @@ func (h *harness) findsNone(l *Log, s store.SessionID, fence store.Fence, end st
 		_, err = h.store.Resolve(h.ctx, l.Spec.WorkflowID)
 		h.is("resolve", err, store.ErrRunNotFound)
 		h.is("watch", h.store.Watch(h.ctx, l.Run, 0), store.ErrRunNotFound)
-		if n, ok := store.As[store.Noter](h.store); ok {
-			h.is("set note", h.note(l, fence, "x", "1"), store.ErrFenced)
-			_, err = n.Notes(h.ctx, l.Run)
-			h.is("notes", err, store.ErrRunNotFound)
+		if n, ok := store.As[store.StepDataStore](h.store); ok {
+			h.is("set step data", h.setStepData(l, fence, "x", "1"), store.ErrFenced)
+			_, err = n.StepData(h.ctx, l.Run)
+			h.is("step data", err, store.ErrRunNotFound)
 		}
 		if canList(h.store) {
 			h.equal("list", h.list(store.Query{}), []event.RunID(nil))

@@ -37,7 +37,7 @@ var purgeOrderBehaviors = []behavior{
 		}
 		h.clock.Advance(10 * long)
 		for _, i := range []int{1, 3, 0, 2} {
-			h.place(want[i], store.StateEnded)
+			h.state(want[i], store.StateEnded)
 			n, _ := h.purge(1)
 			h.equal("number of purged runs", n, 1)
 			h.gone(want[i])
@@ -138,7 +138,7 @@ var purgeOrderBehaviors = []behavior{
 		cancels := h.load(active.Run).Inbox
 		c := active.Commit(h.own(h.session(), active), append(active.Receive(cancels...), active.End(event.StatusCanceled)...)...)
 		h.commit(active, withEffect(consuming(c, cancels...), store.EffectFinish, event.StatusCanceled))
-		h.place(next.Run, store.StateReady)
+		h.state(next.Run, store.StateReady)
 	}},
 	{"ARunMayBeCreatedInARouteWhoseRunsWereAllPurged", func(h *harness) {
 		s := h.session(orders)

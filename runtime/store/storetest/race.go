@@ -150,7 +150,7 @@ var raceBehaviors = []behavior{
 					h.Errorf("deliver or park: %v", err)
 				}
 			})
-			if errors.Is(answer.Err, store.ErrMail) { // the item came first
+			if errors.Is(answer.Err, store.ErrUnread) { // the item came first
 				h.commit(l, withEffect(consuming(l.Commit(fence, l.Receive(i)...), i), store.EffectYield, ""))
 				continue
 			}
@@ -181,7 +181,7 @@ var raceBehaviors = []behavior{
 				_, err := h.store.Deliver(h.ctx, store.Deliver{Run: l.Run, Item: item})
 				return err
 			})
-			h.equal("mail", woken.Mail, []event.RunID{l.Run})
+			h.equal("unread items", woken.Unread, []event.RunID{l.Run})
 		}
 	}},
 	{"W3_ConcurrentTriesOfOneCommitAreAppliedOnce", func(h *harness) {

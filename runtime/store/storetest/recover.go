@@ -15,7 +15,7 @@ var recoverBehaviors = []behavior{
 		got := h.record(l.Run)
 		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
 		h.equal("owner", got.Owner, store.SessionID(""))
-		h.equal("place", got.QueueState, store.StateReady)
+		h.equal("queue state", got.QueueState, store.StateReady)
 		h.equal("recoveries", got.Recoveries, 1)
 		h.equal("ready", h.inspect().Ready, map[store.Route][]event.RunID{orders: {l.Run}})
 	}},
@@ -39,7 +39,7 @@ var recoverBehaviors = []behavior{
 		h.clock.Advance(10 * ttl) // or its clock is set forward
 		h.heartbeat(alive)
 		h.chore(alive)
-		h.place(l.Run, store.StateOwned)
+		h.state(l.Run, store.StateOwned)
 		h.commit(l, l.Commit(fence, l.Work()...))
 	}},
 	{"W5_AfterAnOutageWhoIsSilentIsDeadAndWhoIsHeardIsNot", func(h *harness) {
@@ -53,12 +53,12 @@ var recoverBehaviors = []behavior{
 			h.clock.Advance(store.CountedPause(ttl))
 			h.heartbeat(alive)
 			h.chore(alive)
-			h.place(lost.Run, store.StateOwned)
+			h.state(lost.Run, store.StateOwned)
 		}
 		h.clock.Advance(store.CountedPause(ttl))
 		h.heartbeat(alive)
 		h.chore(alive)
-		h.place(lost.Run, store.StateReady)
+		h.state(lost.Run, store.StateReady)
 		h.commit(kept, kept.Commit(fence, kept.Work()...))
 	}},
 	{"W5_SessionsThatLiveForLessThanATTLRecoverADeadOne", func(h *harness) {
@@ -93,7 +93,7 @@ var recoverBehaviors = []behavior{
 		h.clock.Advance(2 * time.Second)
 		h.heartbeat(alive)
 		h.chore(alive)
-		h.place(l.Run, store.StateReady)
+		h.state(l.Run, store.StateReady)
 	}},
 	{"RecoverNeverTakesFromTheSessionThatClaims", func(h *harness) {
 		s, other := h.session(), h.session()

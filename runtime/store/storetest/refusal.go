@@ -30,7 +30,7 @@ var refusalBehaviors = []behavior{
 		h.equal("kept", snap.Kept, map[event.RunID][]event.ItemID(nil))
 		h.equal("ready", snap.Ready, map[store.Route][]event.RunID{orders: {l.Run}})
 		h.phases("after the answer", l, store.PhaseAnswered)
-		h.equal("mail told by the claim", h.claim(s, 1)[0].Mail, true)
+		h.equal("unread items told by the claim", h.claim(s, 1)[0].Unread, true)
 	}},
 	{"ARefusalMakesAParkedSenderReady", func(h *harness) {
 		s := h.session()
@@ -42,7 +42,7 @@ var refusalBehaviors = []behavior{
 		h.poll(s, orders)
 		h.refuse(l, send)
 		snap := h.inspect()
-		h.equal("place", snap.Runs[l.Run].QueueState, store.StateReady)
+		h.equal("queue state", snap.Runs[l.Run].QueueState, store.StateReady)
 		h.equal("timers", snap.Timers, map[event.RunID]time.Time(nil))
 		h.equal("wake", snap.Wakes[orders], true)
 	}},
@@ -53,8 +53,8 @@ var refusalBehaviors = []behavior{
 		h.send(l, fence, send)
 		p := h.wait(waitFor(s))
 		h.refuse(l, send)
-		h.equal("mail in the wait", h.woken("wait", p).Mail, []event.RunID{l.Run})
-		h.equal("mail in the heartbeat", h.heartbeat(s).Mail, []event.RunID{l.Run})
+		h.equal("unread items in the wait", h.woken("wait", p).Unread, []event.RunID{l.Run})
+		h.equal("unread items in the heartbeat", h.heartbeat(s).Unread, []event.RunID{l.Run})
 	}},
 	{"ARefusalReachesAClosingSender", func(h *harness) {
 		l, fence, sends := h.sender(1)
@@ -68,7 +68,7 @@ var refusalBehaviors = []behavior{
 		l, fence, sends := h.sender(1)
 		h.block(l, fence)
 		i := h.refuse(l, sends[0])
-		h.place(l.Run, store.StateBlocked)
+		h.state(l.Run, store.StateBlocked)
 		h.equal("inbox", h.load(l.Run).Inbox, []store.Item{i})
 	}},
 	{"ASenderThatHasEndedIsToldOfNoRefusal", func(h *harness) {
@@ -84,7 +84,7 @@ var refusalBehaviors = []behavior{
 	}},
 	{"ASenderThatHasContinuedIsToldOfNoRefusal", func(h *harness) {
 		l, fence, sends := h.sender(2)
-		next := h.goOn(l, fence)
+		next := h.continueRun(l, fence)
 		i := h.item()
 		h.marks(store.Mark{From: l.Run, ID: sends[0].ID, Phase: store.PhaseFresh, Refusal: &i})
 		h.refuse(l, sends[1])

@@ -45,9 +45,9 @@ var reopenBehaviors = []behavior{
 		h.commit(owned, owned.Commit(fence, owned.Work()...))
 		h.clock.Advance(2 * time.Hour)
 		h.due(100)
-		h.place(parked.Run, store.StateReady)
+		h.state(parked.Run, store.StateReady)
 		h.purged(1)
-		h.place(ended.Run, store.StateEnded)
+		h.state(ended.Run, store.StateEnded)
 	}},
 	{"C1_ACreateWithAnOwnerIsKnownAgainAfterOpen", func(h *harness) {
 		s := h.session()
@@ -61,7 +61,7 @@ var reopenBehaviors = []behavior{
 	}},
 	{"TheOutboxAndWhatItLeavesSurviveCloseAndOpen", func(h *harness) {
 		l, fence, sends := h.sender(4)
-		for n, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseNote} {
+		for n, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {
 			h.settled(l, phase, sends[n])
 			h.clock.Advance(time.Second)
 		}
@@ -94,7 +94,7 @@ var reopenBehaviors = []behavior{
 		for _, l := range runs {
 			h.accepts("to the chain after open", store.Deliver{Run: l.Run, Item: h.item()}, runs[3].Run)
 		}
-		last := h.goOnWithMail(h.session(), runs[3])
+		last := h.continueWithItems(h.session(), runs[3])
 		h.accepts("to the chain once it has continued", store.Deliver{Run: runs[0].Run, Item: h.item()}, last.Run)
 		h.clock.Advance(2 * long)
 		h.equal("next purge", h.purged(2), time.Time{}) // the item is for the second, and the first stays for the chain
@@ -108,7 +108,7 @@ var reopenBehaviors = []behavior{
 		h.publish(first, fence, append(bodies("1", "2", "3"), store.Publication{Keep: 2})...)
 		h.write(first, fence, side("4", "w", 1))
 		h.commit(first, first.publishes(fence, store.Publication{Stream: "closed", Body: []byte("x"), Close: true}))
-		second := h.goOn(first, fence)
+		second := h.continueRun(first, fence)
 		fence = h.own(h.session(), second)
 
 		h.unchanged("close and open", h.reopen)

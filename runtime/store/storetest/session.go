@@ -69,18 +69,18 @@ var sessionBehaviors = []behavior{
 		h.finish(l, fence, event.StatusCompleted)
 		h.equal("owned", h.heartbeat(s).Owned, 1)
 	}},
-	{"W2_HeartbeatNamesRunsWithMailUntilItIsRead", func(h *harness) {
+	{"W2_HeartbeatNamesRunsWithUnreadItems", func(h *harness) {
 		s := h.session()
 		l, fence := h.startOwned(s)
 		h.startOwned(s)
-		h.equal("mail", h.heartbeat(s).Mail, []event.RunID(nil))
+		h.equal("unread items", h.heartbeat(s).Unread, []event.RunID(nil))
 		i := h.deliver(l.Run)
-		h.equal("mail", h.heartbeat(s).Mail, []event.RunID{l.Run})
-		h.equal("mail again", h.heartbeat(s).Mail, []event.RunID{l.Run})
+		h.equal("unread items", h.heartbeat(s).Unread, []event.RunID{l.Run})
+		h.equal("unread items again", h.heartbeat(s).Unread, []event.RunID{l.Run})
 		c := l.Commit(fence, l.Receive(i)...)
 		c.Consume, c.ConsumeLast = 1, i.ID
 		h.commit(l, c)
-		h.equal("mail after it was read", h.heartbeat(s).Mail, []event.RunID(nil))
+		h.equal("unread items after it was read", h.heartbeat(s).Unread, []event.RunID(nil))
 	}},
 	{"HeartbeatTellsTheNextDueTime", func(h *harness) {
 		s := h.session()
@@ -117,7 +117,7 @@ var sessionBehaviors = []behavior{
 		l, fence := h.startOwned(s)
 		h.check("close session", h.store.CloseSession(h.ctx, 0, s))
 		got := h.record(l.Run)
-		h.equal("place", got.QueueState, store.StateReady)
+		h.equal("queue state", got.QueueState, store.StateReady)
 		h.equal("recoveries", got.Recoveries, 1)
 		h.equal("fence", got.Fence, store.Fence{Epoch: fence.Epoch + 1})
 		h.equal("owner", got.Owner, store.SessionID(""))

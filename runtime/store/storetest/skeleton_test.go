@@ -231,7 +231,7 @@ func (t *rows) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID
 	return r, nil
 }
 
-// Save moves the run to the set of its place. Only ready runs are in one yet.
+// Save moves the run to the set of its queue state. Only ready runs are in one yet.
 func (t *rows) Save(r *row, state protocol.Run[store.SessionID]) error {
 	if state.QueueState == store.StateReady && r.state.QueueState != store.StateReady {
 		t.ready[r.created.Route] = append(t.ready[r.created.Route], r.state.ID)

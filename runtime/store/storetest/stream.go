@@ -170,7 +170,7 @@ var streamBehaviors = []behavior{
 			c.Prev = h.ids.CommitID()
 			h.conflicts("commit behind another frame", c)
 			c = withEffect(l.publishes(fence, body("2")), store.EffectPark, "")
-			h.is("park with mail", h.try(c).Err, store.ErrMail)
+			h.is("park with unread items", h.try(c).Err, store.ErrUnread)
 		})
 	}},
 	{"ACommitPublishesWithEveryEffect", func(h *harness) {

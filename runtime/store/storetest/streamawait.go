@@ -45,7 +45,7 @@ func (h *harness) awaiting(run event.RunID, name string, after uint64) *pending[
 
 // Who waits for a stream, and what ends that.
 var streamAwaitBehaviors = []behavior{
-	{"AwaitStreamReturnsAtOnceIfThereIsNews", func(h *harness) {
+	{"AwaitStreamReturnsAtOnceIfThereIsMore", func(h *harness) {
 		l, fence := h.startOwned(h.session())
 		h.publish(l, fence, bodies("1", "2")...)
 		h.commit(l, l.publishes(fence, store.Publication{Stream: "closed", Body: []byte("x"), Close: true}))
@@ -67,7 +67,7 @@ var streamAwaitBehaviors = []behavior{
 		h.blocks("beside it", l.Run, "b", 0)
 		h.publish(l, fence, body("2"), store.Publication{Keep: 1})
 		h.blocks("that was trimmed", l.Run, "a", 2)
-		next := h.goOn(l, fence)
+		next := h.continueRun(l, fence)
 		h.blocks("of a run that has continued", l.Run, "a", 2)
 		h.blocks("of the run that it continued as", next.Run, "a", 2)
 	}},
@@ -108,9 +108,9 @@ var streamAwaitBehaviors = []behavior{
 		h.publish(first, fence, body("1"))
 		of := h.awaitStream(first.Run, "a", 1)
 		empty := h.awaitStream(first.Run, "b", 0)
-		second := h.goOn(first, fence)
+		second := h.continueRun(first, fence)
 		ofSecond := h.awaitStream(second.Run, "a", 1)
-		third := h.goOn(second, h.own(s, second))
+		third := h.continueRun(second, h.own(s, second))
 		ofThird := h.awaiting(third.Run, "a", 1)
 		c := withEffect(third.Commit(h.own(s, third), third.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
 		c.Progress = true // as nearly all runs end
@@ -141,8 +141,8 @@ var streamAwaitBehaviors = []behavior{
 		s := h.session()
 		first, fence := h.startOwned(s)
 		chunk, end := h.awaiting(first.Run, "a", 0), h.awaiting(first.Run, "b", 0)
-		second := h.goOn(first, fence)
-		third := h.goOn(second, h.own(s, second))
+		second := h.continueRun(first, fence)
+		third := h.continueRun(second, h.own(s, second))
 		fence = h.own(s, third)
 		h.write(third, fence, side("1", "w", 1))
 		h.awaited("of a chunk", chunk, store.StreamPage{First: 1, Last: 1})
@@ -153,7 +153,7 @@ var streamAwaitBehaviors = []behavior{
 		for range 2 {
 			s := h.session()
 			first, fence := h.startOwned(s)
-			second := h.goOn(first, fence)
+			second := h.continueRun(first, fence)
 			other := h.awaitStream(second.Run, "a", 0)
 			p := h.awaiting(first.Run, "a", 0)
 			h.check("delete", h.delete(first.Run))
@@ -211,7 +211,7 @@ var streamAwaitBehaviors = []behavior{
 			}
 		}
 		h.commit(l, l.publishes(fence, store.Publication{Stream: "a", Close: true}))
-		next := h.goOn(l, fence)
+		next := h.continueRun(l, fence)
 		h.finish(next, h.own(s, next), event.StatusCompleted)
 		for n, p := range all {
 			switch names[n%len(names)] {

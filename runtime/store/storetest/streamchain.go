@@ -36,7 +36,7 @@ var streamChainBehaviors = []behavior{
 		h.unchanged("what the run before has written", func() { h.write(second, fence, side("2", "w", 1)) })
 		h.write(second, fence, side("4", "w", 2))
 		h.publish(second, fence, store.Publication{Body: []byte("5"), Keep: 2})
-		third := h.goOn(second, fence)
+		third := h.continueRun(second, fence)
 		h.same("of the last run", "a", []string{"4", "5"}, store.StreamPage{First: 4, Last: 5}, first, second, third)
 		fence = h.own(h.session(), third)
 		h.publish(third, fence, store.Publication{Close: true})
@@ -59,7 +59,7 @@ var streamChainBehaviors = []behavior{
 	{"AChainHasEndedWithItsLastRun", func(h *harness) {
 		first, fence := h.startOwned(h.session())
 		h.publish(first, fence, body("1"))
-		second := h.goOn(first, fence)
+		second := h.continueRun(first, fence)
 		h.same("after continue", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1}, first, second)
 		h.finish(second, h.own(h.session(), second), event.StatusCompleted)
 		h.same("in the end", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1, Ended: true}, first, second)
@@ -124,7 +124,7 @@ var streamChainBehaviors = []behavior{
 	{"ADeletedRunOfAChainLeavesItsStreamsToTheOthers", func(h *harness) {
 		first, fence := h.startOwned(h.session())
 		h.publish(first, fence, body("1"))
-		second := h.goOn(first, fence)
+		second := h.continueRun(first, fence)
 		h.check("delete", h.delete(first.Run))
 		h.streamsGone(first.Run)
 		h.same("after the first run was deleted", "a", []string{"1"}, store.StreamPage{First: 1, Last: 1}, second)

@@ -89,7 +89,7 @@ var streamRaceBehaviors = []behavior{
 				}
 			})
 		}
-		next := h.goOn(l, fence)
+		next := h.continueRun(l, fence)
 		fence = h.own(s, next)
 		together(4, func(i int) {
 			if i == 0 {

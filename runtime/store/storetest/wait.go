@@ -48,7 +48,7 @@ func (p *pending[T]) result(h *harness, what string) (T, error) {
 	}
 }
 
-// wait blocks in the background for news about a session.
+// wait blocks in the background for what concerns a session.
 func (h *harness) wait(w store.Wait) *pending[store.Woken] {
 	return background(h, func(ctx context.Context) (store.Woken, error) { return h.store.Wait(ctx, w) })
 }
@@ -131,41 +131,41 @@ var waitBehaviors = []behavior{
 		h.equal("first", h.woken("first wait", first).Claim, []int{0})
 		h.equal("second", h.poll(b, orders).Claim, []int(nil))
 	}},
-	{"WaitTellsOfNewMailOnce", func(h *harness) {
+	{"WaitTellsOfANewItemOnce", func(h *harness) {
 		s := h.session()
 		l, _ := h.startOwned(s)
-		h.equal("before", h.poll(s).Mail, []event.RunID(nil))
+		h.equal("before", h.poll(s).Unread, []event.RunID(nil))
 		h.deliver(l.Run)
 		h.deliver(l.Run)
-		h.equal("told", h.woken("wait", h.wait(waitFor(s))).Mail, []event.RunID{l.Run})
-		h.equal("told again", h.poll(s).Mail, []event.RunID(nil))
+		h.equal("told", h.woken("wait", h.wait(waitFor(s))).Unread, []event.RunID{l.Run})
+		h.equal("told again", h.poll(s).Unread, []event.RunID(nil))
 		h.deliver(l.Run)
-		h.equal("told of the next item", h.poll(s).Mail, []event.RunID{l.Run})
+		h.equal("told of the next item", h.poll(s).Unread, []event.RunID{l.Run})
 	}},
-	{"MailWakesABlockedWait", func(h *harness) {
+	{"AnItemWakesABlockedWait", func(h *harness) {
 		s := h.session()
 		l, _ := h.startOwned(s)
 		p := h.wait(waitFor(s))
 		h.deliver(l.Run)
-		h.equal("mail", h.woken("wait", p).Mail, []event.RunID{l.Run})
+		h.equal("unread items", h.woken("wait", p).Unread, []event.RunID{l.Run})
 	}},
-	{"WaitTellsOnlyTheOwnerOfMail", func(h *harness) {
+	{"WaitTellsOnlyTheOwnerOfItems", func(h *harness) {
 		s, other := h.session(), h.session()
 		l, _ := h.startOwned(s)
 		h.deliver(l.Run)
-		h.equal("other", h.poll(other).Mail, []event.RunID(nil))
-		h.equal("owner", h.poll(s).Mail, []event.RunID{l.Run})
+		h.equal("other", h.poll(other).Unread, []event.RunID(nil))
+		h.equal("owner", h.poll(s).Unread, []event.RunID{l.Run})
 	}},
-	{"MailGoesToTheNewOwnerOnceTheRunHasMoved", func(h *harness) {
+	{"ItemsGoToTheNewOwnerOnceTheRunHasMoved", func(h *harness) {
 		old := h.session()
 		l, fence := h.startOwned(old)
-		h.deliver(l.Run) // nobody asks the old owner for its mail
+		h.deliver(l.Run) // nobody asks the old owner for its items
 		h.check("release", h.store.Release(h.ctx, l.Run, fence))
 		s := h.session()
 		h.own(s, l)
 		h.deliver(l.Run)
-		h.equal("mail", h.poll(s).Mail, []event.RunID{l.Run})
-		h.equal("mail of the old owner", h.heartbeat(old).Mail, []event.RunID(nil))
+		h.equal("unread items", h.poll(s).Unread, []event.RunID{l.Run})
+		h.equal("unread items of the old owner", h.heartbeat(old).Unread, []event.RunID(nil))
 	}},
 	{"WaitEndsAtItsTimeByTheClockOfTheStore", func(h *harness) {
 		s := h.session()
@@ -232,6 +232,6 @@ var waitBehaviors = []behavior{
 		l, _ := h.startOwned(b)
 		p := h.wait(store.Wait{Sessions: []store.WaitSession{{Session: a}, {Session: b}}})
 		h.deliver(l.Run)
-		h.equal("mail", h.woken("wait", p).Mail, []event.RunID{l.Run})
+		h.equal("unread items", h.woken("wait", p).Unread, []event.RunID{l.Run})
 	}},
 }

@@ -99,4 +99,4 @@ func work(ctx context.Context, job Job, i int) (int, error) {
 // toll is a step that each second build executes.
 //
 //flow:step retries=8 backoff=constant(50ms)
-func toll(ctx context.Context, at int) error { return ctx.Err() }
+func toll(ctx context.Context, at int) error { return ctx.Err() } //nolint:revive // an argument is stored under its name

@@ -11,28 +11,28 @@ import (
 // liar is a Tx of which one verb lies, or two that belong together.
 type liar struct {
 	*tx
-	state    func(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8]
-	save     func(t *tx, before run, x *run)
-	run      func(t *tx, id event.RunID) bool // whether it is hidden
-	item     func(t *tx) event.ItemID
-	runItem  bool // HasRunItem says no
-	noMove   bool // MoveItems drops them
-	noAdd    func(t *tx) bool
-	noSeen   bool // Seen says no
-	noMemory bool // Remember does not
-	noActive bool // Active says none
-	noLine   bool // NextInLine says none
-	noHeld   bool // Held says nothing
-	early    bool // NextDue says that some run is due before all others
-	noBlock  bool // SetBlockers does not
-	noTried  bool // Blockers says none
-	noOpen   bool // HasBefore says no
-	noNotes  bool // HasBefore does not count what is settled
-	noKept   bool // Held does not know what is remembered
-	noUnkeep bool // Unkeep does not
-	phase    func(store.Phase) (as store.Phase, old bool)
-	insert   func(event.ItemID) event.ItemID
-	now      bool // no time has passed for what arrives
+	state     func(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8]
+	save      func(t *tx, before run, x *run)
+	run       func(t *tx, id event.RunID) bool // whether it is hidden
+	item      func(t *tx) event.ItemID
+	runItem   bool // HasRunItem says no
+	noMove    bool // MoveItems drops them
+	noAdd     func(t *tx) bool
+	noSeen    bool // Seen says no
+	noMemory  bool // Remember does not
+	noActive  bool // Active says none
+	noLine    bool // NextInLine says none
+	noHeld    bool // Held says nothing
+	early     bool // NextDue says that some run is due before all others
+	noBlock   bool // SetBlockers does not
+	noTried   bool // Blockers says none
+	noOpen    bool // HasBefore says no
+	noSettled bool // HasBefore does not count what is settled
+	noKept    bool // Held does not know what is remembered
+	noUnkeep  bool // Unkeep does not
+	phase     func(store.Phase) (as store.Phase, old bool)
+	insert    func(event.ItemID) event.ItemID
+	now       bool // no time has passed for what arrives
 }
 
 func (l liar) bug() bug {
@@ -156,7 +156,7 @@ func (l *liar) HasBefore(from uint8, rec protocol.Record) (bool, error) {
 	if l.noOpen {
 		return false, nil
 	}
-	if l.noNotes {
+	if l.noSettled {
 		return l.hasOpenBefore(from, rec), nil
 	}
 	return l.tx.HasBefore(from, rec)
@@ -164,7 +164,7 @@ func (l *liar) HasBefore(from uint8, rec protocol.Record) (bool, error) {
 
 func (l *liar) hasOpenBefore(from uint8, rec protocol.Record) bool {
 	for _, o := range l.tx.p.outbox[:l.tx.find(from, rec.ID)] {
-		if o.from == from && runIDs[o.to] == rec.To && o.phase != store.PhaseNote {
+		if o.from == from && runIDs[o.to] == rec.To && o.phase != store.PhaseSettled {
 			return true
 		}
 	}
@@ -213,11 +213,11 @@ var seeded = []struct {
 	{"F2 whatever takes a run keeps its epoch", fence1, liar{save: keepEpoch}.bug()},
 	{"F3 the position is not compared", fence1, liar{state: anyPosition}.bug()},
 	{"F3 the position is a count", failover, liar{state: countedPosition}.bug()},
-	{"M1 what is accepted is not remembered", mail, liar{noMemory: true}.bug()},
-	{"M1 what is accepted is not in the inbox", mail, liar{noAdd: always, save: countItems}.bug()},
-	{"M1 what was accepted is not asked for", mail, liar{noSeen: true}.bug()},
+	{"M1 what is accepted is not remembered", delivery, liar{noMemory: true}.bug()},
+	{"M1 what is accepted is not in the inbox", delivery, liar{noAdd: always, save: countItems}.bug()},
+	{"M1 what was accepted is not asked for", delivery, liar{noSeen: true}.bug()},
 	{"M2 a run that has ended is asked first", late, bug{deliver: endedFirst}},
-	{"M3 items are consumed by their number", failoverMail, liar{item: theOneNamed}.bug()},
+	{"M3 items are consumed by their number", failoverDelivery, liar{item: theOneNamed}.bug()},
 	{"M4 a run parks with unread items", two, liar{state: readAll(store.EffectPark), save: countItems}.bug()},
 	{"M4 a run ends with unread items", two, liar{state: readAll(store.EffectFinish), save: countItems}.bug()},
 	{"M4 a run continues with unread items for itself", hooks, liar{runItem: true}.bug()},
@@ -231,13 +231,13 @@ var seeded = []struct {
 	{"K1 a claim by name takes an owned run", byName, liar{state: neverOwned}.bug()},
 	{"K2 a run becomes ready and no wake is set", fence1, bug{after: func(c *protocol.Changes[uint8]) { c.Ready = nil }}},
 	{"K3 an earlier due time wakes nobody", fence1, liar{early: true}.bug()},
-	{"B1 a block notes no session", blocks, liar{noBlock: true}.bug()},
+	{"B1 a block names no session", blocks, liar{noBlock: true}.bug()},
 	{"B2 a claim does not ask for blockers", blocks, liar{noTried: true}.bug()},
 	{"B3 a block tells nobody", blocks, bug{after: func(c *protocol.Changes[uint8]) { c.Blocked = nil }}},
 	{"P1 a run is purged when it has ended", purgeSoon, liar{save: purgeAtOnce}.bug()},
 	{"P1 the first run of a chain is purged first", purgeSoon, liar{noHeld: true}.bug()},
 	{"recoveries are counted by claims", fence1, liar{save: countClaims}.bug()},
-	{"the owner is not told of an item", mail, bug{after: func(c *protocol.Changes[uint8]) { c.Mail = nil }}},
+	{"the owner is not told of an item", delivery, bug{after: func(c *protocol.Changes[uint8]) { c.Unread = nil }}},
 }
 
 // traded are the bugs of the model of the outbox.
@@ -253,7 +253,7 @@ var traded = []struct {
 	{"O2 what was answered counts as settled", trade2, liar{phase: settledAtOnce}.bug()},
 	{"O2 nothing waits for a horizon", trade2, liar{phase: oldAtOnce}.bug()},
 	{"O2 Confirm forgets nothing", trade0, liar{noUnkeep: true}.bug()},
-	{"O1 what is settled does not count", trade3, liar{noNotes: true}.bug()},
+	{"O1 what is settled does not count", trade3, liar{noSettled: true}.bug()},
 	{"P1 a run is purged that remembers an item", trade1, liar{noKept: true}.bug()},
 	{"P1 nobody knows what has created a run", trade4, liar{insert: unborn}.bug()},
 	{"P1 a run is purged before its records", trade1, liar{noHeld: true}.bug()},
@@ -261,7 +261,7 @@ var traded = []struct {
 
 func settledAtOnce(p store.Phase) (store.Phase, bool) {
 	if p == store.PhaseAnswered {
-		return store.PhaseNote, false
+		return store.PhaseSettled, false
 	}
 	return p, false
 }
@@ -275,18 +275,18 @@ func unfenced(which func(run, *store.Commit) bool) func(*kernel, *tx, *store.Com
 	return func(op *kernel, t *tx, c *store.Commit) (store.Committed, error) {
 		x := &t.p.runs[number(c.Run)-1]
 		before := *x
-		if !x.there || x.place == store.StateEnded || !which(before, c) {
+		if !x.there || x.queueState == store.StateEnded || !which(before, c) {
 			return op.Commit(c)
 		}
-		x.place, x.epoch, x.token = store.StateOwned, uint8(c.Fence.Epoch), c.Fence.Token[0]
+		x.queueState, x.epoch, x.token = store.StateOwned, uint8(c.Fence.Epoch), c.Fence.Token[0]
 		got, err := op.Commit(c)
-		if x.place == store.StateOwned {
-			x.place, x.due = before.place, before.due
+		if x.queueState == store.StateOwned {
+			x.queueState, x.due = before.queueState, before.due
 		}
-		if x.place != store.StateEnded {
+		if x.queueState != store.StateEnded {
 			x.epoch = before.epoch
 		}
-		if x.place == before.place {
+		if x.queueState == before.queueState {
 			x.token = before.token
 		}
 		return got, err
@@ -294,11 +294,11 @@ func unfenced(which func(run, *store.Commit) bool) func(*kernel, *tx, *store.Com
 }
 
 func sameEpoch(x run, c *store.Commit) bool {
-	return x.place == store.StateOwned && uint64(x.epoch) == c.Fence.Epoch
+	return x.queueState == store.StateOwned && uint64(x.epoch) == c.Fence.Epoch
 }
 
 func keepEpoch(t *tx, before run, x *run) {
-	if before.place == store.StateOwned && x.place == store.StateReady && t.doing != committing {
+	if before.queueState == store.StateOwned && x.queueState == store.StateReady && t.doing != committing {
 		x.epoch = before.epoch
 	}
 }
@@ -346,7 +346,7 @@ func readAll(e store.Effect) func(*tx, uint8, protocol.Run[uint8]) protocol.Run[
 
 func endedFirst(op *kernel, t *tx, d *store.Deliver) (event.RunID, error) {
 	for i, x := range t.p.runs {
-		if x.there && x.chain == 1 && x.place == store.StateEnded && x.next == 0 {
+		if x.there && x.chain == 1 && x.queueState == store.StateEnded && x.next == 0 {
 			return "", &store.TerminalError{Run: runIDs[i+1]}
 		}
 	}
@@ -367,7 +367,7 @@ func purgeAtOnce(t *tx, _ run, x *run) {
 }
 
 func countClaims(_ *tx, before run, x *run) {
-	if before.place != store.StateOwned && x.place == store.StateOwned {
+	if before.queueState != store.StateOwned && x.queueState == store.StateOwned {
 		x.recoveries++
 	}
 }

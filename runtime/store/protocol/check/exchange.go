@@ -132,14 +132,14 @@ type tryExchange func(l label, fault bool, f func(n *exchange) string)
 
 // executes takes the steps of the owners of both runs, and those of purges.
 func (m *exchanges) executes(s exchange, try tryExchange) {
-	if x := &s.sender.runs[0]; x.there && x.place == store.StateOwned {
+	if x := &s.sender.runs[0]; x.there && x.queueState == store.StateOwned {
 		l := [...]label{1: say("R0: commits that it starts R1"), 2: say("R0: commits that it sends R1 a message"), 3: say("R0: ends")}[x.n]
 		if m.alone && x.n == 2 {
 			l = say("R0: ends")
 		}
 		try(l, false, func(n *exchange) string { return m.executeSender(&n.sender) })
 	}
-	if x := &s.receiver.runs[1]; x.place == store.StateReady {
+	if x := &s.receiver.runs[1]; x.queueState == store.StateReady {
 		try(say("R1: is claimed, takes what is in its inbox, ends or parks"), false, func(n *exchange) string {
 			return m.executeReceiver(&n.receiver)
 		})
@@ -159,7 +159,7 @@ func (m *exchanges) executes(s exchange, try tryExchange) {
 			if wrong == "" && !purged {
 				return skip
 			}
-			if !n.receiver.runs[1].there && s.receiver.runs[1].there && s.sender.outbox[0].id == start && s.sender.outbox[0].phase != store.PhaseNote {
+			if !n.receiver.runs[1].there && s.receiver.runs[1].there && s.sender.outbox[0].id == start && s.sender.outbox[0].phase != store.PhaseSettled {
 				wrong = firstOf(wrong, "a run was purged that its creator may send again [P1]")
 			}
 			if before.runs[0].there && before.outbox != [records]record{} {
@@ -170,10 +170,10 @@ func (m *exchanges) executes(s exchange, try tryExchange) {
 	}
 }
 
-// commits commits a record of the present owner.
+// commits appends a record of the present owner.
 func (m *exchanges) commits(p *partition, c store.Commit, k kind) string {
 	x := &p.runs[number(c.Run)-1]
-	log := m.tx.number(node{prev: x.log, kind: k, item: uint8(x.n) * uint8(len(c.Send))})
+	log := m.tx.number(node{prev: x.log, kind: k, item: x.n * uint8(len(c.Send))})
 	c.Fence, c.Prev, c.Frame, c.CommitID = fence(x.epoch, x.token), cid(x.log), m.tx.frames[log], cid(log)
 	c.First, c.Last = uint64(x.n)+1, uint64(x.n)+1
 	m.tx.commit = &c
@@ -266,7 +266,7 @@ func due(p *partition, k int) bool {
 		return false
 	}
 	for _, before := range p.outbox[:k] {
-		if o.phase == store.PhaseFresh && before.phase == store.PhaseFresh || o.phase == store.PhaseAnswered && before.phase != store.PhaseNote {
+		if o.phase == store.PhaseFresh && before.phase == store.PhaseFresh || o.phase == store.PhaseAnswered && before.phase != store.PhaseSettled {
 			return false
 		}
 	}
@@ -280,7 +280,7 @@ func (m *exchanges) carry(n *exchange, i int) (wrong string) {
 	r.sent = true
 	var err error
 	switch {
-	case r.phase == store.PhaseNote:
+	case r.phase == store.PhaseSettled:
 		wrong = m.do(p, confirming, func() error { return m.op.Confirm(runIDs[2], itemIDs[r.id]) })
 		if x := &p.runs[1]; x.there && x.createdBy == r.id || p.kept[1]>>r.id&1 == 1 {
 			wrong = firstOf(wrong, "what was confirmed is still remembered [O2]")
@@ -362,7 +362,7 @@ func (m *exchanges) check(s exchange) string {
 		return ""
 	}
 	for _, o := range s.sender.outbox {
-		if o.phase == store.PhaseNote && (o.id == start && p.created[1] == 0 || o.id == message && sent == 0) {
+		if o.phase == store.PhaseSettled && (o.id == start && p.created[1] == 0 || o.id == message && sent == 0) {
 			return "a record was settled, and its effect is nowhere [O2]"
 		}
 	}

@@ -19,19 +19,19 @@ func (m *runs) changed(before, p *partition) string {
 		switch {
 		case old.there && x.there && x.epoch < old.epoch:
 			return "the epoch of a run fell [F1]"
-		case old.owner != 0 && x.owner != old.owner && x.there && x.place == store.StateOwned:
+		case old.owner != 0 && x.owner != old.owner && x.there && x.queueState == store.StateOwned:
 			return "a run was taken from its owner [F2]"
-		case old.owner != 0 && x.owner == 0 && x.place == store.StateReady && x.epoch == old.epoch && !m.own(old, x):
+		case old.owner != 0 && x.owner == 0 && x.queueState == store.StateReady && x.epoch == old.epoch && !m.own(old, x):
 			return "a run was taken from its owner, and its fence did not change [F2]"
 		case x.owner != 0 && x.owner != old.owner && x.epoch <= old.epoch:
 			return "a run was granted without a new epoch [F1]"
-		case old.place != store.StateReady && x.place == store.StateReady && !slices.Contains(c.Ready, r):
+		case old.queueState != store.StateReady && x.queueState == store.StateReady && !slices.Contains(c.Ready, r):
 			return "a run became ready, and nobody wakes [K2]"
 		case !old.due && x.due && !hadDue && !slices.Contains(c.Due, r):
 			return "a run has the earliest due time, and nobody wakes [K3]"
-		case old.place != store.StateBlocked && x.place == store.StateBlocked && !slices.Contains(c.Blocked, r):
+		case old.queueState != store.StateBlocked && x.queueState == store.StateBlocked && !slices.Contains(c.Blocked, r):
 			return "a run was blocked, and nobody is told [B3]"
-		case x.place == store.StateOwned && old.place == store.StateOwned && x.unread > old.unread && !slices.Contains(c.Mail, r):
+		case x.queueState == store.StateOwned && old.queueState == store.StateOwned && x.unread > old.unread && !slices.Contains(c.Unread, r):
 			return "an owned run has a new item, and its owner is not told"
 		case old.there && x.log != old.log && !slices.Contains(c.Frames, r):
 			return "a log grew or went, and nobody is told"
@@ -46,7 +46,7 @@ func (m *runs) own(*run, *run) bool { return m.tx.commit != nil }
 // took is the set of messages that the code of a run took: continue hands on all but the
 // first.
 func (m *runs) took(log uint16) (set uint16) {
-	f := m.tx.folds[log]
+	f := m.tx.outcomes[log]
 	for i, item := range f.received {
 		if f.terminal != runContinued || i == 0 {
 			set |= 1 << item
@@ -62,7 +62,7 @@ func (m *runs) check(s state) string {
 		if wrong := m.checkRun(&s, uint8(r), x); wrong != "" {
 			return fmt.Sprintf("R%d %s", r, wrong)
 		}
-		if x.there && x.named && x.place != store.StateEnded && x.place != store.StateQueued {
+		if x.there && x.named && x.queueState != store.StateEnded && x.queueState != store.StateQueued {
 			active++
 			if s.now.active != uint8(r+1) {
 				return fmt.Sprintf("R%d is not the active run of its workflow id, has not ended, and is not in line [C1]", r)
@@ -72,10 +72,10 @@ func (m *runs) check(s state) string {
 	if active > 1 {
 		return "two runs of one workflow id are active [C1]"
 	}
-	if a := s.now.active; a != 0 && (!s.now.runs[a-1].there || s.now.runs[a-1].place == store.StateEnded) {
+	if a := s.now.active; a != 0 && (!s.now.runs[a-1].there || s.now.runs[a-1].queueState == store.StateEnded) {
 		return "the active run of the workflow id has ended"
 	}
-	if a := s.now.active; a != 0 && s.now.runs[a-1].place == store.StateQueued {
+	if a := s.now.active; a != 0 && s.now.runs[a-1].queueState == store.StateQueued {
 		return "the active run of the workflow id is in line [C1]"
 	}
 	for r := range s.now.runs {
@@ -107,7 +107,7 @@ func (m *runs) checkRun(s *state, r uint8, x *run) string {
 	if !x.there {
 		return ""
 	}
-	f := &m.tx.folds[x.log]
+	f := &m.tx.outcomes[x.log]
 	switch {
 	case f.wrong != "":
 		return "has a log in which " + f.wrong
@@ -119,18 +119,18 @@ func (m *runs) checkRun(s *state, r uint8, x *run) string {
 		return "was created twice [C1]"
 	case x.chain != r+1 && !s.now.runs[x.chain-1].there:
 		return "is kept, and the first run of its chain is gone [P1]"
-	case (f.terminal != 0) != (x.place == store.StateEnded):
+	case (f.terminal != 0) != (x.queueState == store.StateEnded):
 		return "has ended by its log or by its queue state, not by both"
-	case (x.place == store.StateOwned) != (x.owner != 0) || (x.owner != 0) != (x.token != 0):
+	case (x.queueState == store.StateOwned) != (x.owner != 0) || (x.owner != 0) != (x.token != 0):
 		return "is owned, or has an owner, or has a token, but not all of these"
-	case x.due && x.place != store.StateParked:
+	case x.due && x.queueState != store.StateParked:
 		return "has a due time and is not parked"
 	case x.recoveries > s.died:
 		return "has more recoveries than sessions died"
 	case x.owner != 0 && s.now.leases[x.owner] == leaseNone:
 		return "is owned by a session that nobody will recover [W1]"
 	}
-	switch x.place {
+	switch x.queueState {
 	case store.StateEnded:
 		if x.unread != 0 || x.blockers != 0 || x.closing {
 			return "has ended and still holds something"
@@ -156,7 +156,7 @@ func (m *runs) checkRun(s *state, r uint8, x *run) string {
 	return ""
 }
 
-// checkMessage: a message that was accepted is in exactly one place.
+// checkMessage: a message that was accepted is in exactly one queue state.
 func (m *runs) checkMessage(s *state, i uint8) string {
 	n := int(s.now.taken >> i & 1)
 	for r := range uint8(2) {
@@ -186,7 +186,7 @@ func (m *runs) holds(x *run, i uint8) (n int) {
 			n++
 		}
 	}
-	f := &m.tx.folds[x.log]
+	f := &m.tx.outcomes[x.log]
 	for k, got := range f.received {
 		if got == i && (f.terminal != runContinued || k == 0) {
 			n++
@@ -205,7 +205,7 @@ func (m *runs) goal(s state) bool {
 		return false
 	}
 	for _, x := range s.now.runs {
-		if x.there && x.place != store.StateEnded {
+		if x.there && x.queueState != store.StateEnded {
 			return false
 		}
 	}

@@ -32,8 +32,8 @@ const (
 	runCanceled   kind = 'X'
 )
 
-// folded is the state that a log leads to.
-type folded struct {
+// outcome is the state that a log leads to.
+type outcome struct {
 	n                           uint8
 	started, done, waits, fired bool
 	canceled                    bool
@@ -45,14 +45,14 @@ type folded struct {
 
 // logs numbers all logs of one exploration.
 type logs struct {
-	nodes  []node
-	ids    map[node]uint16
-	folds  []folded
-	frames [][]byte
+	nodes    []node
+	ids      map[node]uint16
+	outcomes []outcome
+	frames   [][]byte
 }
 
 func newLogs() *logs {
-	return &logs{nodes: []node{{}}, ids: map[node]uint16{}, folds: []folded{{}}, frames: [][]byte{nil}}
+	return &logs{nodes: []node{{}}, ids: map[node]uint16{}, outcomes: []outcome{{}}, frames: [][]byte{nil}}
 }
 
 func (l *logs) number(n node) uint16 {
@@ -64,13 +64,13 @@ func (l *logs) number(n node) uint16 {
 		panic("check: too many logs")
 	}
 	l.nodes, l.ids[n] = append(l.nodes, n), id
-	l.folds = append(l.folds, l.folds[n.prev].then(n))
+	l.outcomes = append(l.outcomes, l.outcomes[n.prev].then(n))
 	l.frames = append(l.frames, binary.BigEndian.AppendUint16(nil, id))
 	return id
 }
 
-// then folds one record more.
-func (f folded) then(n node) folded {
+// then adds one record.
+func (f outcome) then(n node) outcome {
 	f.received = slices.Clone(f.received)
 	f.n++
 	if f.terminal != 0 {

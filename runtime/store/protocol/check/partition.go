@@ -36,7 +36,7 @@ const (
 type run struct {
 	there                   bool
 	named                   bool // it has the workflow id
-	place                   store.QueueState
+	queueState              store.QueueState
 	log                     uint16 // what AppendFrame has stored
 	last                    uint16 // what Save has stored: the record to which the next must refer
 	n                       uint8

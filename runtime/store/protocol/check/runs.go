@@ -193,7 +193,7 @@ func (m *runs) commit(p *partition, q pend) (a answer, wrong string) {
 		return answerDone, firstOf(wrong, m.committed(&before, p, q))
 	case errors.Is(got.Err, store.ErrFenced):
 		return answerFenced, wrong
-	case errors.Is(got.Err, store.ErrMail):
+	case errors.Is(got.Err, store.ErrUnread):
 		return answerMail, wrong
 	case errors.As(got.Err, &conflict):
 		return answerConflict, wrong
@@ -219,7 +219,7 @@ func firstOf(all ...string) string {
 
 // request is the commit of a worker, as it sends it.
 func (m *runs) request(q pend) *store.Commit {
-	n := uint64(m.tx.folds[q.base].n)
+	n := uint64(m.tx.outcomes[q.base].n)
 	c := &store.Commit{
 		Run: runIDs[q.run+1], WorkflowID: workflowID, Fence: fence(q.epoch, q.token), Prev: cid(q.base), Effect: q.effect,
 	}
@@ -237,7 +237,7 @@ func (m *runs) request(q pend) *store.Commit {
 	case q.effect == store.EffectContinue:
 		c.Status = event.StatusContinued
 		next := node{kind: runCreated, gen: 1}
-		if got := m.tx.folds[q.base].received; len(got) > 0 {
+		if got := m.tx.outcomes[q.base].received; len(got) > 0 {
 			copy(next.carry[:], got[1:])
 		}
 		log := m.tx.number(next)
@@ -303,7 +303,7 @@ func (m *runs) start(p *partition) string {
 // claim takes a run from the ready ones, as a store does.
 func (m *runs) claim(p *partition, r, session, token uint8) (granted bool, wrong string) {
 	x := &p.runs[r]
-	if p.leases[session] != leaseLive || x.place != store.StateReady {
+	if p.leases[session] != leaseLive || x.queueState != store.StateReady {
 		return false, ""
 	}
 	wrong = m.do(p, otherwise, func() (err error) {
@@ -347,7 +347,7 @@ func (m *runs) open(s *state, i int, session uint8) (wrong string) {
 // unblock makes the blocked runs ready that a session may try.
 func (m *runs) unblock(p *partition, session uint8) (wrong string) {
 	for r := range p.runs {
-		if p.runs[r].place != store.StateBlocked {
+		if p.runs[r].queueState != store.StateBlocked {
 			continue
 		}
 		wrong = firstOf(wrong, m.do(p, otherwise, func() error {
@@ -394,7 +394,7 @@ func (m *runs) purge(p *partition) (wrong string, purged bool) {
 func (m *runs) gone(before *partition, r uint8) string {
 	x := before.runs[r]
 	switch {
-	case x.place != store.StateEnded:
+	case x.queueState != store.StateEnded:
 		return "a run was purged that has not ended [P1]"
 	case before.now+1 < x.ended+1 || before.now+1 < x.created+1:
 		return "a run was purged that somebody may still send to [P1]"

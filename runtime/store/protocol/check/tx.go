@@ -50,7 +50,7 @@ func (t *tx) Run(id event.RunID) (uint8, error) {
 func (t *tx) State(r uint8) protocol.Run[uint8] {
 	x := t.run(r)
 	s := protocol.Run[uint8]{
-		ID: runIDs[r], Chain: runIDs[x.chain], CreatedBy: itemIDs[x.createdBy], QueueState: x.place, Status: statuses[x.status],
+		ID: runIDs[r], Chain: runIDs[x.chain], CreatedBy: itemIDs[x.createdBy], QueueState: x.queueState, Status: statuses[x.status],
 		N: uint64(x.n), Seq: uint64(x.n), Last: cid(x.last), Fence: fence(x.epoch, x.token), Owner: x.owner,
 		Unread: int(x.unread), Created: millis(x.created), Ended: millis(x.ended), Purge: millis(x.purge),
 		Retention: time.Millisecond, Recoveries: int(x.recoveries), Closing: x.closing, Exempt: x.exempt, Hidden: x.hidden,
@@ -72,12 +72,12 @@ func fence(epoch, token uint8) store.Fence {
 
 func (t *tx) Save(r uint8, s protocol.Run[uint8]) error {
 	x := t.run(r)
-	if x.place == store.StateQueued && s.QueueState != store.StateQueued {
+	if x.queueState == store.StateQueued && s.QueueState != store.StateQueued {
 		t.p.line = without(t.p.line, r)
-	} else if x.place != store.StateQueued && s.QueueState == store.StateQueued {
+	} else if x.queueState != store.StateQueued && s.QueueState == store.StateQueued {
 		t.p.line = with(t.p.line, r)
 	}
-	x.createdBy, x.place, x.status = item(s.CreatedBy), s.QueueState, 0
+	x.createdBy, x.queueState, x.status = item(s.CreatedBy), s.QueueState, 0
 	for i, known := range statuses {
 		if known == s.Status {
 			x.status = uint8(i)
@@ -141,9 +141,9 @@ func (t *tx) Clear(r uint8) error {
 	return nil
 }
 
-func (t *tx) Note(uint8, string) ([]byte, bool, error) { return nil, false, nil }
+func (t *tx) StepData(uint8, string) ([]byte, bool, error) { return nil, false, nil }
 
-func (t *tx) SetNote(uint8, string, []byte) error { return nil }
+func (t *tx) SetStepData(uint8, string, []byte) error { return nil }
 
 func (t *tx) NextDue() (int64, error) {
 	for i := range t.p.runs {

@@ -88,7 +88,7 @@ func (t *stepper) heartbeat(n *state, i int) (wrong string) {
 		changed = true
 	}
 	for r := range n.now.runs {
-		if x := n.now.runs[r]; x.there && x.owner == w.session && !(w.holds && w.run == uint8(r) && w.token == x.token) {
+		if x := n.now.runs[r]; x.there && x.owner == w.session && (!w.holds || w.run != uint8(r) || w.token != x.token) {
 			wrong = firstOf(wrong, t.release(&n.now, uint8(r), x.epoch, x.token))
 			changed = true
 		}
@@ -117,7 +117,7 @@ func (t *stepper) claims(i int) {
 	}
 	for j := range t.s.now.runs {
 		r, x := uint8(j), &t.s.now.runs[j]
-		if x.place == store.StateReady {
+		if x.queueState == store.StateReady {
 			l := say("%c: claims R%d", me, r)
 			t.try(l, false, func(n *state) string {
 				granted, wrong := t.claim(&n.now, r, w.session, token)
@@ -182,7 +182,7 @@ func (t *stepper) works(i int) {
 			return ""
 		})
 	}
-	f := &t.tx.folds[w.view]
+	f := &t.tx.outcomes[w.view]
 	if w.next != 0 {
 		commit("an item", pend{log: log(itemReceived, w.next), item: w.next})
 	}

@@ -52,7 +52,7 @@ type Params struct {
 	OnHeartbeat func(ctx context.Context, answer store.Heartbeat)
 }
 
-// Lease is the worker's life on one partition. Its owner calls Open, Run and Stop, each once.
+// Lease is the worker's session on one partition. Its owner calls Open, Run and Stop, each once.
 type Lease struct {
 	Params
 	stopped chan struct{}
@@ -170,7 +170,7 @@ func (l *Lease) beat() {
 		if gap { // runs have held back their steps
 			l.Owner.OnLate(l.Partition)
 		}
-		for _, run := range answer.Mail {
+		for _, run := range answer.Unread {
 			l.Owner.OnUnread(run)
 		}
 		l.OnHeartbeat(l.ctx, answer)

@@ -314,15 +314,15 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 	var calls sync.WaitGroup
 	slots := make(chan struct{}, relayCalls)
 	for i, o := range records {
-		p, err := effects.DecodeParcel(o.Body)
-		if o.Phase != store.PhaseNote && err == nil && p.Start != nil {
+		p, err := effects.DecodeOutboxMessage(o.Body)
+		if o.Phase != store.PhaseSettled && err == nil && p.Start != nil {
 			var c store.Create
 			if c, err = p.Create(o); err == nil {
 				starts, requests = append(starts, i), append(requests, c)
 				continue
 			}
 		}
-		if o.Phase != store.PhaseNote && err != nil {
+		if o.Phase != store.PhaseSettled && err != nil {
 			// It was damaged, or is of a newer release: somebody else may know it.
 			if r.fail(o, damagedMost) {
 				r.Log.Error("a record of the outbox cannot be read: it is set aside", "from", o.From, "to", o.To, "record", o.ID, "error", err)
@@ -332,7 +332,7 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 		calls.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if o.Phase == store.PhaseNote {
+			if o.Phase == store.PhaseSettled {
 				marks[i] = r.confirm(ctx, o)
 			} else {
 				marks[i] = r.deliver(ctx, o, p)
@@ -396,7 +396,7 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 		if errors.Is(answer.Err, store.ErrStale) || r.released(ctx, &requests[n], &answer) {
 			continue
 		}
-		p, _ := effects.DecodeParcel(records[i].Body) // it was decoded before
+		p, _ := effects.DecodeOutboxMessage(records[i].Body) // it was decoded before
 		m := mark(records[i])
 		if m.Phase == store.PhaseFresh || answer.Err != nil {
 			m.Refusal = r.answer(records[i], p, answer.Err)
@@ -406,7 +406,7 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 }
 
 // deliver puts an item into an inbox.
-func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.Parcel) *store.Mark {
+func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.OutboxMessage) *store.Mark {
 	_, err := r.Store.Deliver(ctx, p.Deliver(o))
 	var ended *store.TerminalError
 	m := mark(o)
@@ -431,7 +431,7 @@ func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.Parce
 
 // answer returns the item that the sender gets; nil if it need not know. The id is
 // derived: however often the record is delivered, the sender gets one.
-func (r *Relay) answer(o *store.Outgoing, p *effects.Parcel, refusal error) *store.Item {
+func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal error) *store.Item {
 	if p.Answer == effects.Nothing || p.Answer == effects.OnRefusal && refusal == nil {
 		return nil
 	}

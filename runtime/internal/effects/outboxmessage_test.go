@@ -14,8 +14,8 @@ import (
 
 var run = event.NewRunID(time.Unix(1_700_000_000, 0), 7)
 
-func TestParcel_ComesBackAsItWas(t *testing.T) {
-	for name, want := range map[string]*effects.Parcel{
+func TestOutboxMessage_ComesBackAsItWas(t *testing.T) {
+	for name, want := range map[string]*effects.OutboxMessage{
 		"a start": {Start: &effects.Start{Frame: []byte{1, 2}, Active: store.ActiveFail, Finished: store.FinishedReject}, Key: "k", Answer: effects.OnRefusal},
 		"an item": {Item: &effects.Item{Scope: store.ScopeRun, Body: []byte{3}}, Answer: effects.Always},
 	} {
@@ -23,7 +23,7 @@ func TestParcel_ComesBackAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got, err := effects.DecodeParcel(b)
+		got, err := effects.DecodeOutboxMessage(b)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -33,14 +33,14 @@ func TestParcel_ComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestParcel_RefusesWhatIsNeitherOrBoth(t *testing.T) {
-	for _, p := range []*effects.Parcel{{}, {Start: &effects.Start{}, Item: &effects.Item{}}} {
+func TestOutboxMessage_RefusesWhatIsNeitherOrBoth(t *testing.T) {
+	for _, p := range []*effects.OutboxMessage{{}, {Start: &effects.Start{}, Item: &effects.Item{}}} {
 		if _, err := p.Encode(); err == nil {
 			t.Errorf("%+v was encoded", p)
 		}
 	}
 	for _, text := range []string{"", "{", "{}", `{"start":{},"item":{}}`, "[]"} {
-		if _, err := effects.DecodeParcel([]byte(text)); !errors.Is(err, event.ErrCorrupt) {
+		if _, err := effects.DecodeOutboxMessage([]byte(text)); !errors.Is(err, event.ErrCorrupt) {
 			t.Errorf("%q: got %v, want ErrCorrupt", text, err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestCreate_IsWhatTheFirstFrameSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &store.Outgoing{Send: store.Send{ID: "record", To: event.DerivedRunID(run, "k", 1)}, From: run, Deadline: time.Unix(1_700_000_060, 0)}
-	got, err := (&effects.Parcel{Start: &effects.Start{Frame: frame, Active: store.ActiveFail}}).Create(o)
+	got, err := (&effects.OutboxMessage{Start: &effects.Start{Frame: frame, Active: store.ActiveFail}}).Create(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestCreate_IsWhatTheFirstFrameSays(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := (&effects.Parcel{Start: &effects.Start{Frame: frame[:20]}}).Create(o); !errors.Is(err, event.ErrCorrupt) {
+	if _, err := (&effects.OutboxMessage{Start: &effects.Start{Frame: frame[:20]}}).Create(o); !errors.Is(err, event.ErrCorrupt) {
 		t.Errorf("a damaged frame: got %v, want ErrCorrupt", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestCheck_TellsDamageFromWhatANewerReleaseWrote(t *testing.T) {
 			t.Errorf("%s: got error %v, of a newer release: %t, want %t", name, err, got, tt.newer)
 		}
 	}
-	b, err := (&effects.Parcel{Item: &effects.Item{Body: []byte{1}}}).Encode()
+	b, err := (&effects.OutboxMessage{Item: &effects.Item{Body: []byte{1}}}).Encode()
 	if err == nil {
 		err = effects.Check(&store.Outgoing{Send: store.Send{ID: "record", To: run, Body: b}})
 	}

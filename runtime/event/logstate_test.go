@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-func opens(f *event.Fold) map[uint64]event.Open {
+func opens(f *event.LogState) map[uint64]event.Open {
 	all := map[uint64]event.Open{}
 	f.Opens(func(o *event.Open) bool {
 		all[o.Ref] = *o
@@ -21,7 +21,7 @@ func opens(f *event.Fold) map[uint64]event.Open {
 	return all
 }
 
-func TestFold_TellsWhatTheLogTells(t *testing.T) {
+func TestLogState_TellsWhatTheLogTells(t *testing.T) {
 	logs := exampleLogs()
 	type facts struct {
 		Seq                     uint64
@@ -47,10 +47,10 @@ func TestFold_TellsWhatTheLogTells(t *testing.T) {
 	}
 	for name, log := range logs {
 		t.Run(name, func(t *testing.T) {
-			f := fold(t, log)
+			f := stateOf(t, log)
 			got := facts{f.Seq, f.Run, f.CreatedAt, f.StartedAt, f.EndedAt, f.Time, f.Last, f.Failure, f.Next, f.CancelRequested, f.CancelReason}
 			if diff := cmp.Diff(want[name], got); diff != "" {
-				t.Errorf("fold differs (-want +got):\n%s", diff)
+				t.Errorf("state differs (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(orderSpec(), f.Spec); diff != "" {
 				t.Errorf("spec differs (-want +got):\n%s", diff)
@@ -65,7 +65,7 @@ func TestFold_TellsWhatTheLogTells(t *testing.T) {
 	}
 }
 
-func TestFold_KeepsWhatIsOpen(t *testing.T) {
+func TestLogState_KeepsWhatIsOpen(t *testing.T) {
 	failure := declined()
 	log := numbered(
 		event.Event{Type: event.RunCreated}, event.Event{Type: event.RunStarted},
@@ -80,7 +80,7 @@ func TestFold_KeepsWhatIsOpen(t *testing.T) {
 		event.Event{Type: event.HookReceived, Ref: 10, Item: "item"},
 		event.Event{Type: event.ValueRecorded, Key: "f/record#1"},
 	)
-	f := fold(t, log)
+	f := stateOf(t, log)
 	sec := func(n int) time.Time { return at(time.Duration(n) * time.Second) }
 	want := map[uint64]event.Open{
 		3: {Ref: 3, Entity: event.EntityStep, State: event.StatePending, Name: "charge", Key: "f/charge#1", Attempt: 1,
@@ -111,8 +111,8 @@ func TestFold_KeepsWhatIsOpen(t *testing.T) {
 	}
 }
 
-func TestFold_HasNothingDueAfterTheEnd(t *testing.T) {
-	f := fold(t, numbered(
+func TestLogState_HasNothingDueAfterTheEnd(t *testing.T) {
+	f := stateOf(t, numbered(
 		event.Event{Type: event.RunCreated}, event.Event{Type: event.RunStarted},
 		event.Event{Type: event.WaitCreated, Wait: event.WaitSleep, Due: at(time.Hour)},
 		event.Event{Type: event.RunCanceled},
@@ -125,7 +125,7 @@ func TestFold_HasNothingDueAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestFold_ListsWhatIsDueInOrder(t *testing.T) {
+func TestLogState_ListsWhatIsDueInOrder(t *testing.T) {
 	wait := func(due time.Time) event.Event {
 		return event.Event{Type: event.WaitCreated, Wait: event.WaitSleep, Due: due}
 	}
@@ -144,7 +144,7 @@ func TestFold_ListsWhatIsDueInOrder(t *testing.T) {
 		2 * time.Hour:               {4, 8, 3},
 		24 * time.Hour:              {4, 8, 3, 5},
 	}
-	f := fold(t, log)
+	f := stateOf(t, log)
 	for d, want := range tests {
 		for range 2 { // asking changes nothing
 			var got []uint64
@@ -158,7 +158,7 @@ func TestFold_ListsWhatIsDueInOrder(t *testing.T) {
 	}
 }
 
-func TestFold_KeepsWhatIsDueThroughManyThatEnded(t *testing.T) {
+func TestLogState_KeepsWhatIsDueThroughManyThatEnded(t *testing.T) {
 	log := []event.Event{{Type: event.RunCreated}, {Type: event.RunStarted}}
 	want := make([]uint64, 40)
 	for i := range want {
@@ -173,7 +173,7 @@ func TestFold_KeepsWhatIsDueThroughManyThatEnded(t *testing.T) {
 	log = numbered(log...)
 	for range 10 { // the sweep reads a map, whose order is random
 		var got []uint64
-		for _, o := range fold(t, log).DueBy(at(100 * time.Hour)) {
+		for _, o := range stateOf(t, log).DueBy(at(100 * time.Hour)) {
 			got = append(got, o.Ref)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -182,22 +182,22 @@ func TestFold_KeepsWhatIsDueThroughManyThatEnded(t *testing.T) {
 	}
 }
 
-func TestFold_KeepsTheFirstCancelRequest(t *testing.T) {
-	f := fold(t, numbered(event.Event{Type: event.RunCreated},
+func TestLogState_KeepsTheFirstCancelRequest(t *testing.T) {
+	f := stateOf(t, numbered(event.Event{Type: event.RunCreated},
 		event.Event{Type: event.CancelRequested, Reason: "first"}, event.Event{Type: event.CancelRequested, Reason: "second"}))
 	if !f.CancelRequested || f.CancelReason != "first" {
 		t.Errorf("cancel requested: %t, because %q; want the first reason", f.CancelRequested, f.CancelReason)
 	}
 }
 
-func TestFold_GivesARunWithoutSpecAnEmptyOne(t *testing.T) {
-	f := fold(t, numbered(event.Event{Type: event.RunCreated}))
+func TestLogState_GivesARunWithoutSpecAnEmptyOne(t *testing.T) {
+	f := stateOf(t, numbered(event.Event{Type: event.RunCreated}))
 	if diff := cmp.Diff(&event.Spec{}, f.Spec); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestFold_RefusesEventsOutOfPlaceAndStaysUnchanged(t *testing.T) {
+func TestLogState_RefusesEventsOutOfPlaceAndStaysUnchanged(t *testing.T) {
 	log := exampleLogs()["completed"][:5]
 	tests := map[string]struct {
 		log []event.Event
@@ -215,38 +215,38 @@ func TestFold_RefusesEventsOutOfPlaceAndStaysUnchanged(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := fold(t, tt.log)
+			f := stateOf(t, tt.log)
 			if err := f.Apply(&tt.e); !errors.Is(err, event.ErrCorrupt) {
 				t.Errorf("apply: %v, want ErrCorrupt", err)
 			}
-			if diff := diffFolds(fold(t, tt.log), f); diff != "" {
-				t.Errorf("a refused event changed the fold (-before +after):\n%s", diff)
+			if diff := diffStates(stateOf(t, tt.log), f); diff != "" {
+				t.Errorf("a refused event changed the state (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestFold_RefusesEventsAboutNothing(t *testing.T) {
+func TestLogState_RefusesEventsAboutNothing(t *testing.T) {
 	log := exampleLogs()["completed"][:5]
 	for _, by := range event.Types() {
 		if by.Creates() || by.Entity() == event.EntityRun || by.Entity() == event.EntityNone {
 			continue
 		}
 		for _, ref := range []uint64{0, 1, 2, 4, 6, 7, 1 << 63} {
-			f := fold(t, log)
+			f := stateOf(t, log)
 			err := f.Apply(&event.Event{Seq: 6, Type: by, Ref: ref})
 			checkRefusal(t, err, event.StateNone, by)
-			if diff := diffFolds(fold(t, log), f); diff != "" {
-				t.Errorf("a refused event changed the fold (-before +after):\n%s", diff)
+			if diff := diffStates(stateOf(t, log), f); diff != "" {
+				t.Errorf("a refused event changed the state (-before +after):\n%s", diff)
 			}
 		}
 	}
 }
 
-// cycles applies n events to a new fold: steps and waits that come and go.
-func cycles(t *testing.T, n int) *event.Fold {
+// cycles applies n events to a new state: steps and waits that come and go.
+func cycles(t *testing.T, n int) *event.LogState {
 	t.Helper()
-	f := &event.Fold{}
+	f := &event.LogState{}
 	apply := func(e event.Event) {
 		e.Seq = f.Seq + 1
 		if err := f.Apply(&e); err != nil {
@@ -266,7 +266,7 @@ func cycles(t *testing.T, n int) *event.Fold {
 	return f
 }
 
-func TestFold_CostsTheSamePerEventHoweverLongTheLog(t *testing.T) {
+func TestLogState_CostsTheSamePerEventHoweverLongTheLog(t *testing.T) {
 	const short, long = 1_000, 100_000
 	perEvent := func(n int) time.Duration {
 		best := time.Duration(1 << 62)
@@ -283,7 +283,7 @@ func TestFold_CostsTheSamePerEventHoweverLongTheLog(t *testing.T) {
 	}
 }
 
-func TestFold_KeepsAboutOneBytePerEvent(t *testing.T) {
+func TestLogState_KeepsAboutOneBytePerEvent(t *testing.T) {
 	const n = 400_000
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -292,19 +292,19 @@ func TestFold_KeepsAboutOneBytePerEvent(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 2*n {
-		t.Errorf("the fold of %d events keeps %d bytes, want about one each", n, kept)
+		t.Errorf("the state of %d events keeps %d bytes, want about one each", n, kept)
 	}
 	runtime.KeepAlive(f)
 }
 
-func TestFold_IsAsFarAfterEachPrefix(t *testing.T) {
+func TestLogState_IsAsFarAfterEachPrefix(t *testing.T) {
 	for name, log := range exampleLogs() {
-		stepwise := &event.Fold{}
+		stepwise := &event.LogState{}
 		for i := range log {
 			if err := stepwise.Apply(&log[i]); err != nil {
 				t.Fatal(err)
 			}
-			if diff := diffFolds(fold(t, slices.Clone(log[:i+1])), stepwise); diff != "" {
+			if diff := diffStates(stateOf(t, slices.Clone(log[:i+1])), stepwise); diff != "" {
 				t.Errorf("%s: folding %d events in one go differs:\n%s", name, i+1, diff)
 			}
 		}
@@ -313,7 +313,7 @@ func TestFold_IsAsFarAfterEachPrefix(t *testing.T) {
 
 // What a stop has cut short does not count, and what another run has begun does not
 // either; a death, which leaves no trace but the next attempt, does.
-func TestFold_CountsAttemptsButThoseThatAStopHasEnded(t *testing.T) {
+func TestLogState_CountsAttemptsButThoseThatAStopHasEnded(t *testing.T) {
 	began := func(n int) event.Event { return event.Event{Type: event.StepStarted, Ref: 3, Attempt: n} }
 	ended := func(n int, code string) event.Event {
 		e := event.Event{Type: event.StepRetrying, Ref: 3, Attempt: n, Due: at(time.Hour)}
@@ -328,7 +328,7 @@ func TestFold_CountsAttemptsButThoseThatAStopHasEnded(t *testing.T) {
 		began(5), ended(0, ""), began(1), ended(1, event.CodeStopped), began(2),
 	)
 	want := map[int]int{4: 1, 5: 0, 6: 1, 7: 1, 8: 2, 9: 3, 10: 2, 11: 3, 12: 0, 13: 1, 14: 0, 15: 1}
-	var f event.Fold
+	var f event.LogState
 	for i := range log {
 		if err := f.Apply(&log[i]); err != nil {
 			t.Fatal(err)

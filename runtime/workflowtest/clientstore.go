@@ -10,19 +10,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// door is the store of an Env as its clients see it. In virtual time a call that
+// clientStore is the store of an Env as its clients see it. In virtual time a call that
 // blocks in it drives the scheduler, and new runs get ids that are the same in
 // every execution of the test.
-type door struct {
+type clientStore struct {
 	store.Store
 	env *Env
 }
 
 // Unwrap returns the wrapped store, for optional abilities.
-func (d *door) Unwrap() store.Store { return d.Store }
+func (d *clientStore) Unwrap() store.Store { return d.Store }
 
 // Clock returns the clock of the store.
-func (d *door) Clock() store.Clock {
+func (d *clientStore) Clock() store.Clock {
 	if d.env.virtual() {
 		return clientClock{d.env.scheduler.clock}
 	}
@@ -30,7 +30,7 @@ func (d *door) Clock() store.Clock {
 }
 
 // Create stores new runs, and starts the worker if there is none.
-func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+func (d *clientStore) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	if err := d.env.ensureWorker(); err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created
 	for i := range runs {
 		d.env.committed(runs[i].Run, runs[i].Frame) // which may hold what another run has done; before a worker sees it
 	}
-	d.env.births.Lock() // a worker may start children before this call returns
-	defer d.env.births.Unlock()
+	d.env.creating.Lock() // a worker may start children before this call returns
+	defer d.env.creating.Unlock()
 	created, err := d.Store.Create(ctx, runs)
 	for i := range created {
 		if created[i].Err == nil && created[i].New {
@@ -54,7 +54,7 @@ func (d *door) Create(ctx context.Context, runs []store.Create) ([]store.Created
 }
 
 // Deliver puts an item into the inbox of a run.
-func (d *door) Deliver(ctx context.Context, v store.Deliver) (event.RunID, error) {
+func (d *clientStore) Deliver(ctx context.Context, v store.Deliver) (event.RunID, error) {
 	d.env.delivers(v.Item)
 	return d.Store.Deliver(ctx, v)
 }
@@ -72,7 +72,7 @@ func (e *Env) delivers(item store.Item) {
 }
 
 // Watch waits until the log has grown, or the run has ended.
-func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
+func (d *clientStore) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := d.env.ensureWorker(); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (d *door) Watch(ctx context.Context, run event.RunID, n uint64) error {
 }
 
 // AwaitStream waits until there is something new in a stream.
-func (d *door) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
+func (d *clientStore) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	if err := d.env.ensureWorker(); err != nil {
 		return err
 	}

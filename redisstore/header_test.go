@@ -16,25 +16,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-var sameHead = cmp.AllowUnexported(head{})
+var sameHeader = cmp.AllowUnexported(header{})
 
-// odd are heads whose values are at the edges of what they can be.
-var odd = map[string]head{
+// odd are headers whose values are at the edges of what they can be.
+var odd = map[string]header{
 	"empty":       {},
-	"one":         {place: store.StateReady, frames: 1, seq: 1, bytes: 1, status: event.StatusPending},
-	"low full":    {place: store.StateOwned, fence: store.Fence{Epoch: math.MaxUint32}, seq: math.MaxUint32, bytes: math.MaxUint32},
-	"beyond 2^53": {place: store.StateParked, fence: store.Fence{Epoch: 1<<53 + 1}, seq: 1<<53 + 1},
+	"one":         {queueState: store.StateReady, frames: 1, seq: 1, bytes: 1, status: event.StatusPending},
+	"low full":    {queueState: store.StateOwned, fence: store.Fence{Epoch: math.MaxUint32}, seq: math.MaxUint32, bytes: math.MaxUint32},
+	"beyond 2^53": {queueState: store.StateParked, fence: store.Fence{Epoch: 1<<53 + 1}, seq: 1<<53 + 1},
 	"greatest": {
-		wid: digest{255, 255, 255, 255, 255, 255, 255, 255}, place: store.StateEnded,
+		wid: digest{255, 255, 255, 255, 255, 255, 255, 255}, queueState: store.StateEnded,
 		fence: store.Fence{Epoch: math.MaxUint64, Token: event.Token{255, 255, 255, 255, 255, 255, 255, 255}},
 		last:  event.CommitID{255, 0, 255}, seq: math.MaxUint64, status: statuses[len(statuses)-1], flags: 255,
 		recoveries: math.MaxUint16, frames: math.MaxUint32, bytes: 1<<48 - 1,
 	},
 }
 
-func heads(t *rapid.T) head {
-	h := head{
-		place: store.QueueState(rapid.IntRange(0, 6).Draw(t, "place")), seq: rapid.Uint64().Draw(t, "seq"), flags: rapid.Byte().Draw(t, "flags"),
+func headers(t *rapid.T) header {
+	h := header{
+		queueState: store.QueueState(rapid.IntRange(0, 6).Draw(t, "queue state")), seq: rapid.Uint64().Draw(t, "seq"), flags: rapid.Byte().Draw(t, "flags"),
 		fence: store.Fence{Epoch: rapid.Uint64().Draw(t, "epoch")}, frames: uint64(rapid.Uint32().Draw(t, "frames")),
 		recoveries: int(rapid.Uint16().Draw(t, "recoveries")), bytes: rapid.IntRange(0, 1<<48-1).Draw(t, "bytes"),
 		status: rapid.SampledFrom(append(statuses, "")).Draw(t, "status"),
@@ -45,43 +45,43 @@ func heads(t *rapid.T) head {
 	return h
 }
 
-func TestHead_IsReadAsItWasWritten(t *testing.T) {
-	check := func(t interface{ Fatalf(string, ...any) }, h head) {
+func TestHeader_IsReadAsItWasWritten(t *testing.T) {
+	check := func(t interface{ Fatalf(string, ...any) }, h header) {
 		packed := h.pack()
-		if len(packed) != headSize || headSize > compactLimit {
-			t.Fatalf("a head takes %d bytes, want %d, and %d at most", len(packed), headSize, compactLimit)
+		if len(packed) != headerSize || headerSize > compactLimit {
+			t.Fatalf("a header takes %d bytes, want %d, and %d at most", len(packed), headerSize, compactLimit)
 		}
-		if diff := cmp.Diff(h, unpackHead(packed), sameHead); diff != "" {
-			t.Fatalf("head (-written +read):\n%s", diff)
+		if diff := cmp.Diff(h, unpackHeader(packed), sameHeader); diff != "" {
+			t.Fatalf("header (-written +read):\n%s", diff)
 		}
 	}
 	for name, h := range odd {
 		t.Run(name, func(t *testing.T) { check(t, h) })
 	}
-	t.Run("any", func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { check(t, heads(t)) }) })
+	t.Run("any", func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { check(t, headers(t)) }) })
 }
 
-func TestHead_OfAnotherSizeIsNone(t *testing.T) {
-	whole := (&head{place: store.StateReady, frames: 1}).pack()
+func TestHeader_OfAnotherSizeIsNone(t *testing.T) {
+	whole := (&header{queueState: store.StateReady, frames: 1}).pack()
 	for _, packed := range []string{"", "x", whole[1:], whole + "x"} {
-		if diff := cmp.Diff(head{}, unpackHead(packed), sameHead); diff != "" {
+		if diff := cmp.Diff(header{}, unpackHeader(packed), sameHeader); diff != "" {
 			t.Errorf("%d bytes (-want +got):\n%s", len(packed), diff)
 		}
 	}
 }
 
-func TestHead_CountsNoMoreRecoveriesThanItHasRoomFor(t *testing.T) {
-	h := head{recoveries: math.MaxInt}
-	if got := unpackHead(h.pack()).recoveries; got != math.MaxUint16 {
+func TestHeader_CountsNoMoreRecoveriesThanItHasRoomFor(t *testing.T) {
+	h := header{recoveries: math.MaxInt}
+	if got := unpackHeader(h.pack()).recoveries; got != math.MaxUint16 {
 		t.Errorf("recoveries: got %d, want %d", got, math.MaxUint16)
 	}
 }
 
-// The bytes that the owner sends are the beginning of the head.
-func TestHead_BeginsWithWhatGuardsACommit(t *testing.T) {
+// The bytes that the owner sends are the beginning of the header.
+func TestHeader_BeginsWithWhatGuardsACommit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := heads(t)
-		h.place = store.StateOwned
+		h := headers(t)
+		h.queueState = store.StateOwned
 		var u usualCall
 		g := &Store{cfg: Config{Prefix: "x"}, parts: []*partition{newPartition("x", 0)}}
 		run := event.NewRunID(time.Now(), 0)
@@ -111,58 +111,58 @@ func TestDigest_IsEmptyOnlyWithoutAWorkflowID(t *testing.T) {
 	}
 }
 
-// lua calls a function of lua/part/head.lua on the server.
+// lua calls a function of lua/part/header.lua on the server.
 func lua(t *testing.T, call string, args ...any) any {
 	t.Helper()
 	client := redistest.Shared(t).Client(t)
-	got, err := client.Eval(context.Background(), source("part/head")+"\nreturn "+call, nil, args...).Result()
+	got, err := client.Eval(context.Background(), source("part/header")+"\nreturn "+call, nil, args...).Result()
 	if err != nil {
 		t.Fatalf("%s: %v", call, err)
 	}
 	return got
 }
 
-func TestHead_ScriptsChangeItAsItIsRead(t *testing.T) {
+func TestHeader_ScriptsChangeItAsItIsRead(t *testing.T) {
 	token := event.Token{0, 1, 2, 0, 255, 254, 0, 10}
 	for name, h := range odd {
 		t.Run(name, func(t *testing.T) {
-			for call, change := range map[string]func(h *head){
-				"moved(ARGV[1], '3')": func(h *head) { h.place, h.fence.Token = store.StateParked, event.Token{} },
-				"refenced(ARGV[1], '2', ARGV[2])": func(h *head) {
-					h.place, h.fence.Token, h.fence.Epoch = store.StateOwned, token, h.fence.Epoch+1
+			for call, change := range map[string]func(h *header){
+				"moved(ARGV[1], '3')": func(h *header) { h.queueState, h.fence.Token = store.StateParked, event.Token{} },
+				"refenced(ARGV[1], '2', ARGV[2])": func(h *header) {
+					h.queueState, h.fence.Token, h.fence.Epoch = store.StateOwned, token, h.fence.Epoch+1
 				},
-				"with_flag(ARGV[1], has_rest, true)":      func(h *head) { h.flags |= hasRest },
-				"with_flag(ARGV[1], is_closing, false)":   func(h *head) { h.flags &^= isClosing },
-				"with_flag(ARGV[1], has_mail, true)":      func(h *head) { h.flags |= hasMail },
-				"with_flag(ARGV[1], is_watched, false)":   func(h *head) { h.flags &^= isWatched },
-				"with_flag(ARGV[1], has_retention, true)": func(h *head) { h.flags |= hasRetention },
+				"with_flag(ARGV[1], has_rest, true)":      func(h *header) { h.flags |= hasRest },
+				"with_flag(ARGV[1], is_closing, false)":   func(h *header) { h.flags &^= isClosing },
+				"with_flag(ARGV[1], has_unread, true)":    func(h *header) { h.flags |= hasUnread },
+				"with_flag(ARGV[1], is_watched, false)":   func(h *header) { h.flags &^= isWatched },
+				"with_flag(ARGV[1], has_retention, true)": func(h *header) { h.flags |= hasRetention },
 			} {
 				want := h
 				change(&want)
 				got, _ := lua(t, call, h.pack(), token[:]).(string)
-				if diff := cmp.Diff(want, unpackHead(got), sameHead); diff != "" {
+				if diff := cmp.Diff(want, unpackHeader(got), sameHeader); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", call, diff)
 				}
 			}
-			if got := lua(t, "queue_state_of(ARGV[1])", h.pack()); got != string(rune('0'+h.place)) {
-				t.Errorf("place: got %v, want %d", got, h.place)
+			if got := lua(t, "queue_state_of(ARGV[1])", h.pack()); got != string(rune('0'+h.queueState)) {
+				t.Errorf("place: got %v, want %d", got, h.queueState)
 			}
 		})
 	}
 	if got := lua(t, "queue_state_of(ARGV[1]) == false and queue_state_of(false) == false", "short"); got != int64(1) {
-		t.Errorf("the place of what is no head: got %v, want none", got)
+		t.Errorf("the queue state of what is no header: got %v, want none", got)
 	}
 }
 
 // The counters of a run are exact over their whole range: numbers of scripts are not.
-func TestHead_CountersAreExactOverTheirWholeRange(t *testing.T) {
+func TestHeader_CountersAreExactOverTheirWholeRange(t *testing.T) {
 	for name, epoch := range map[string]uint64{"2^32": math.MaxUint32, "2^53": 1<<53 + 1, "2^64": math.MaxUint64 - 3} {
 		t.Run(name, func(t *testing.T) {
 			g := openGuarded(t)
 			session := g.session()
 			l := g.start("")
 			seq := epoch
-			g.setHead(l.Run, func(h *head) { h.fence.Epoch, h.seq = epoch, seq })
+			g.setHeader(l.Run, func(h *header) { h.fence.Epoch, h.seq = epoch, seq })
 			got, err := g.ClaimRun(g.ctx, 0, session, g.ids.Token(), l.Run)
 			g.check(err)
 			if got.Fence.Epoch != epoch+1 || got.Seq != seq {
@@ -200,22 +200,22 @@ func TestHead_CountersAreExactOverTheirWholeRange(t *testing.T) {
 	}
 }
 
-func TestHead_RecoveriesStopAtWhatItHasRoomFor(t *testing.T) {
+func TestHeader_RecoveriesStopAtWhatItHasRoomFor(t *testing.T) {
 	g := openGuarded(t)
 	session := g.session()
 	l, _ := g.own(session, "")
-	g.setHead(l.Run, func(h *head) { h.recoveries = math.MaxUint16 })
+	g.setHeader(l.Run, func(h *header) { h.recoveries = math.MaxUint16 })
 	g.check(g.CloseSession(g.ctx, 0, session))
 	if got := g.loaded(l.Run).Record.Recoveries; got != math.MaxUint16 {
 		t.Errorf("recoveries: got %d, want %d", got, math.MaxUint16)
 	}
 }
 
-// setHead changes the head of a run.
-func (g *guarded) setHead(run event.RunID, change func(h *head)) {
+// setHeader changes the header of a run.
+func (g *guarded) setHeader(run event.RunID, change func(h *header)) {
 	g.t.Helper()
 	key := g.parts[0].meta(short(run))
-	h := unpackHead(g.client.HGet(g.ctx, key, "H").Val())
+	h := unpackHeader(g.client.HGet(g.ctx, key, "H").Val())
 	change(&h)
 	g.check(g.client.HSet(g.ctx, key, "H", h.pack()).Err())
 }
@@ -232,9 +232,9 @@ func TestStatus_ThatNobodyKnowsIsRefused(t *testing.T) {
 	})
 }
 
-// setHead changes the head of the run.
-func (k *keysOfScene) setHead(change func(h *head)) {
-	h := unpackHead(k.client.HGet(k.ctx, k.meta(k.run), "H").Val())
+// setHeader changes the header of the run.
+func (k *keysOfScene) setHeader(change func(h *header)) {
+	h := unpackHeader(k.client.HGet(k.ctx, k.meta(k.run), "H").Val())
 	change(&h)
 	k.setMeta("H", h.pack())
 }
@@ -247,15 +247,15 @@ func TestCommit_ThatReadsTheLastItemLetsTheShortScriptsGoOn(t *testing.T) {
 		g.check(err)
 		c := l.Commit(fence, l.Work()...)
 		c.Consume, c.ConsumeLast = 1, id
-		if got := g.answer(c); got.Err != nil || got.Mail {
-			t.Fatalf("item %s: got %+v, want no more mail", id, got)
+		if got := g.answer(c); got.Err != nil || got.Unread {
+			t.Fatalf("item %s: got %+v, want no more items", id, got)
 		}
 		l.Accept(c)
 		c = l.Commit(fence, l.Work()...)
 		call := g.append(&c)
 		g.check(g.do(g.ctx, call))
 		if n, _ := call.reply.(int64); n == 0 || n%2 != 0 {
-			t.Errorf("append after item %s: got %v, want that it has done it, without mail", id, call.reply)
+			t.Errorf("append after item %s: got %v, want that it has done it, without unread items", id, call.reply)
 		}
 		l.Accept(c)
 	}

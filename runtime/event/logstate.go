@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Fold is the state of a run as its log tells it. Feed it events in order with
-// [Fold.Apply]. Its cost per event does not grow with the log, and it keeps one
+// LogState is the state of a run as its log tells it. Feed it events in order with
+// [LogState.Apply]. Its cost per event does not grow with the log, and it keeps one
 // byte per event plus the entities that are still open.
-type Fold struct {
+type LogState struct {
 	Seq       uint64
 	Run       State
 	Spec      *Spec
@@ -36,12 +36,12 @@ type Fold struct {
 	// Released says that a run that was created held may begin.
 	Released bool
 
-	states []State
-	open   map[uint64]*Open
-	steps  int // open steps that are running
-	kids   int // open children
-	born   int // children ever
-	dues   dueHeap
+	states   []State
+	open     map[uint64]*Open
+	steps    int // open steps that are running
+	kids     int // open children
+	children int // children ever
+	dues     dueHeap
 }
 
 // Open is an entity that has not reached a terminal state.
@@ -65,9 +65,9 @@ type Open struct {
 
 // Apply takes the next event of the log. It fails, and changes nothing, if the
 // event is not the next one, if this release does not know it, or if the table
-// of transitions forbids it. The fold keeps the event's Spec and Failure, which
+// of transitions forbids it. The state keeps the event's Spec and Failure, which
 // must not change afterwards.
-func (f *Fold) Apply(e *Event) error {
+func (f *LogState) Apply(e *Event) error {
 	if e.Seq != f.Seq+1 {
 		return fmt.Errorf("apply event %d (%s): the log ends at %d: %w", e.Seq, e.Type, f.Seq, ErrCorrupt)
 	}
@@ -117,7 +117,7 @@ const usualEvents = 16
 
 // applyFact takes an event that is about the run as a whole, but not about its
 // beginning or end.
-func (f *Fold) applyFact(e *Event) {
+func (f *LogState) applyFact(e *Event) {
 	switch e.Type {
 	case CancelRequested:
 		switch {
@@ -137,11 +137,11 @@ func (f *Fold) applyFact(e *Event) {
 }
 
 // Held reports whether the run was created held, and was not released yet.
-func (f *Fold) Held() bool {
+func (f *LogState) Held() bool {
 	return f.Run == StatePending && !f.Released && f.Spec.Hold > 0
 }
 
-func (f *Fold) applyRun(e *Event, next State) {
+func (f *LogState) applyRun(e *Event, next State) {
 	f.Run = next
 	switch {
 	case e.Type == RunCreated:
@@ -156,7 +156,7 @@ func (f *Fold) applyRun(e *Event, next State) {
 	}
 }
 
-func (f *Fold) applyEntity(e *Event) (State, error) {
+func (f *LogState) applyEntity(e *Event) (State, error) {
 	if e.Type.Creates() {
 		next, err := Next(StateNone, e.Type)
 		if err != nil {
@@ -171,7 +171,7 @@ func (f *Fold) applyEntity(e *Event) (State, error) {
 		}
 		if o.counts() {
 			f.kids++
-			f.born++
+			f.children++
 		}
 		f.open[e.Seq] = o
 		f.schedule(o)
@@ -220,7 +220,7 @@ func (o *Open) giveBack(e *Event) {
 // Counted returns how many of the attempts of a step count against its retry policy.
 func (o *Open) Counted() int { return o.Attempt - o.Stopped }
 
-func (f *Fold) count(from, to State) {
+func (f *LogState) count(from, to State) {
 	if from == StateRunning {
 		f.steps--
 	}
@@ -231,7 +231,7 @@ func (f *Fold) count(from, to State) {
 
 // StateOf returns the state of the entity that event ref created, StateNone if
 // that event created none.
-func (f *Fold) StateOf(ref uint64) State {
+func (f *LogState) StateOf(ref uint64) State {
 	if ref == 0 || ref > uint64(len(f.states)) {
 		return StateNone
 	}
@@ -239,11 +239,11 @@ func (f *Fold) StateOf(ref uint64) State {
 }
 
 // Open returns the open entity that event ref created, or nil. It belongs to
-// the fold and must not be changed.
-func (f *Fold) Open(ref uint64) *Open { return f.open[ref] }
+// the state and must not be changed.
+func (f *LogState) Open(ref uint64) *Open { return f.open[ref] }
 
 // Opens calls yield for each open entity, in no particular order.
-func (f *Fold) Opens(yield func(*Open) bool) {
+func (f *LogState) Opens(yield func(*Open) bool) {
 	for _, o := range f.open {
 		if !yield(o) {
 			return
@@ -252,7 +252,7 @@ func (f *Fold) Opens(yield func(*Open) bool) {
 }
 
 // RunningSteps returns the number of steps with an attempt under way.
-func (f *Fold) RunningSteps() int { return f.steps }
+func (f *LogState) RunningSteps() int { return f.steps }
 
 // counts reports whether the limits of children are about it.
 func (o *Open) counts() bool {
@@ -261,4 +261,4 @@ func (o *Open) counts() bool {
 
 // Children returns how many children are open, and how many there were in all. Runs
 // that execute a step or hold a token for this one are none.
-func (f *Fold) Children() (open, all int) { return f.kids, f.born }
+func (f *LogState) Children() (open, all int) { return f.kids, f.children }

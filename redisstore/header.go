@@ -8,11 +8,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// head holds the state of a run that nearly every operation compares or changes. It is the
+// header holds the state of a run that nearly every operation compares or changes. It is the
 // first field of the metadata, and one value of 63 bytes, numbers with the highest byte first:
 //
 //	 1- 8  digest of the workflow id, zeros: it has none
-//	 9     place, as a digit
+//	 9     queue state, as a digit
 //	10-17  token of the owner, zeros: nobody owns it
 //	18-25  epoch
 //	26-41  cid of the last frame
@@ -25,15 +25,15 @@ import (
 //
 // What a commit is guarded by comes first and in one piece, and so does the fence in it:
 // the owner of the run knows these bytes, so that a script compares one text. After them
-// comes the state that only the server knows. lua/part/head.lua has the functions of
-// scripts for a head; the shortest ones count the bytes themselves.
+// comes the state that only the server knows. lua/part/header.lua has the functions of
+// scripts for a header; the shortest ones count the bytes themselves.
 //
-// What else belongs to the place of a run is field p: where it comes among those that are
+// What else belongs to the queue state of a run is field p: where it comes among those that are
 // ready, its session, when it is due ('0': never), when it ended.
 // It is overwritten with each move, so that nothing has to be removed.
-type head struct {
+type header struct {
 	wid        digest
-	place      store.QueueState
+	queueState store.QueueState
 	fence      store.Fence
 	last       event.CommitID
 	seq        uint64
@@ -45,17 +45,17 @@ type head struct {
 }
 
 const (
-	headSize  = 63
-	guardSize = 49 // of what a commit is guarded by
-	fenceFrom = 8  // where the place, the token and the epoch begin
-	fenceSize = 17
+	headerSize = 63
+	guardSize  = 49 // of what a commit is guarded by
+	fenceFrom  = 8  // where the queue state, the token and the epoch begin
+	fenceSize  = 17
 )
 
-// Flags of a head. Without any, a run needs no more than the shortest scripts do.
+// Flags of a header. Without any, a run needs no more than the shortest scripts do.
 const (
-	hasMail         = 1 << iota // there is something in its inbox
+	hasUnread       = 1 << iota // there is something in its inbox
 	isWatched                   // field y says until when somebody watches
-	hasRest                     // there may be more to do at its end: notes, records, the record that created it, followers of its streams
+	hasRest                     // there may be more to do at its end: step data, records, the record that created it, followers of its streams
 	hasRetention                // field j says how long it is kept
 	isClosing                   // its senders are told to come later
 	hasIncompatible             // field F says who could not replay it
@@ -77,16 +77,16 @@ func digestOf(workflowID string) (d digest) {
 
 // packFence returns what a script compares that only the owner may use.
 func packFence(f store.Fence) []byte {
-	owned := head{place: store.StateOwned, fence: f}
+	owned := header{queueState: store.StateOwned, fence: f}
 	return owned.appendGuard(make([]byte, 0, guardSize))[fenceFrom : fenceFrom+fenceSize]
 }
 
-// packNumber returns a number as it is in a head.
+// packNumber returns a number as it is in a header.
 func packNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// pack returns the head as it is stored.
-func (h *head) pack() string {
-	b := h.appendGuard(make([]byte, 0, headSize))
+// pack returns the header as it is stored.
+func (h *header) pack() string {
+	b := h.appendGuard(make([]byte, 0, headerSize))
 	b = append(b, statusByte(h.status), h.flags)
 	b = binary.BigEndian.AppendUint16(b, uint16(min(h.recoveries, 1<<16-1)))
 	b = binary.BigEndian.AppendUint32(b, uint32(h.frames))
@@ -95,20 +95,20 @@ func (h *head) pack() string {
 }
 
 // appendGuard appends what a commit is guarded by.
-func (h *head) appendGuard(b []byte) []byte {
-	b = append(append(b, h.wid[:]...), '0'+byte(h.place))
+func (h *header) appendGuard(b []byte) []byte {
+	b = append(append(b, h.wid[:]...), '0'+byte(h.queueState))
 	b = binary.BigEndian.AppendUint64(append(b, h.fence.Token[:]...), h.fence.Epoch)
 	return binary.BigEndian.AppendUint64(append(b, h.last[:]...), h.seq)
 }
 
-// unpackHead is the opposite of pack; the zero value: there is no head that can be read.
-func unpackHead(packed string) (h head) {
-	if len(packed) != headSize {
-		return head{}
+// unpackHeader is the opposite of pack; the zero value: there is no header that can be read.
+func unpackHeader(packed string) (h header) {
+	if len(packed) != headerSize {
+		return header{}
 	}
 	b := []byte(packed)
 	copy(h.wid[:], b)
-	h.place = store.QueueState(b[fenceFrom] - '0')
+	h.queueState = store.QueueState(b[fenceFrom] - '0')
 	copy(h.fence.Token[:], b[9:])
 	h.fence.Epoch = binary.BigEndian.Uint64(b[17:])
 	copy(h.last[:], b[25:])

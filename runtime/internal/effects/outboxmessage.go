@@ -9,9 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Parcel is one effect of a run on another one: exactly one of Start and Item is
+// OutboxMessage is one effect of a run on another one: exactly one of Start and Item is
 // set.
-type Parcel struct {
+type OutboxMessage struct {
 	Start *Start `json:"start,omitempty"`
 	Item  *Item  `json:"item,omitempty"`
 	// Key is that of the sender's operation, Answer what it is told about it.
@@ -46,27 +46,27 @@ type Item struct {
 }
 
 // Encode returns the body of a record.
-func (p *Parcel) Encode() ([]byte, error) {
+func (p *OutboxMessage) Encode() ([]byte, error) {
 	if (p.Start == nil) == (p.Item == nil) {
-		return nil, errors.New("encode parcel: want either a start or an item")
+		return nil, errors.New("encode outbox message: want either a start or an item")
 	}
 	return json.Marshal(p)
 }
 
-// DecodeParcel reads what Encode gave.
-func DecodeParcel(b []byte) (*Parcel, error) {
-	p := &Parcel{}
+// DecodeOutboxMessage reads what Encode gave.
+func DecodeOutboxMessage(b []byte) (*OutboxMessage, error) {
+	p := &OutboxMessage{}
 	if err := json.Unmarshal(b, p); err != nil {
-		return nil, fmt.Errorf("decode parcel of %d bytes: %w: %w", len(b), err, event.ErrCorrupt)
+		return nil, fmt.Errorf("decode outbox message of %d bytes: %w: %w", len(b), err, event.ErrCorrupt)
 	}
 	if (p.Start == nil) == (p.Item == nil) {
-		return nil, fmt.Errorf("decode parcel of %d bytes: it is neither a start nor an item: %w", len(b), event.ErrCorrupt)
+		return nil, fmt.Errorf("decode outbox message of %d bytes: it is neither a start nor an item: %w", len(b), event.ErrCorrupt)
 	}
 	return p, nil
 }
 
 // Create returns the request that a record with a start stands for.
-func (p *Parcel) Create(o *store.Outgoing) (store.Create, error) {
+func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 	f, err := event.DecodeFrame(p.Start.Frame)
 	if err != nil {
 		return store.Create{}, fmt.Errorf("start of run %s: %w", o.To, err)
@@ -84,7 +84,7 @@ func (p *Parcel) Create(o *store.Outgoing) (store.Create, error) {
 }
 
 // Deliver returns the request that a record with an item stands for.
-func (p *Parcel) Deliver(o *store.Outgoing) store.Deliver {
+func (p *OutboxMessage) Deliver(o *store.Outgoing) store.Deliver {
 	return store.Deliver{
 		Run: o.To, Item: store.Item{ID: o.ID, Scope: p.Item.Scope, Body: p.Item.Body}, Deadline: o.Deadline, Keep: true,
 	}

@@ -10,42 +10,42 @@ import (
 
 // A run that ends the process of its worker takes along whatever that process owns, and
 // nobody is left to say which of them it was. The store counts for each owned run that its
-// worker has died (its recoveries, forgotten with its next progress). Below suspectAfter that
+// worker has died (its recoveries, forgotten with its next progress). Below quarantineAfter that
 // proves nothing, and such runs are executed together with all others. From there on a run is
-// a suspect, and from Recoveries on it is poisoned: it is failed without executing its code.
+// quarantined, and from Recoveries on it is poisoned: it is failed without executing its code.
 //
-// An innocent run must never get that far, whoever dies beside it. So suspects are claimed
+// An innocent run must never get that far, whoever dies beside it. So quarantined runs are claimed
 // exempt: the store does not count the death of their worker. They wait, and are executed one
 // at a time, each in a turn of its own: the worker begins nothing else, claims nothing, gives
 // back what is not executing, and waits until that has been answered and what was under way has
 // ended. Only then it commits that the exemption is over, and then the code begins: from here on a
 // death counts, and whose else could it be? A turn ends once the run has made progress, which
-// forgets what it was suspected of, or has left the worker; or after turnTime, for others
+// forgets what it was quarantined for, or has left the worker; or after turnTime, for others
 // must not wait for a step that takes hours.
 //
 // The last recovery, which poisons, is counted only for a death in a turn, alone. One before it
-// is counted as well for a suspect whose turn is over, or that could not be alone because
+// is counted as well for a quarantined run whose turn is over, or that could not be alone because
 // others' steps did not end: so that a run which kills its worker late gets to its last turn,
 // which lasts longer. There its exemption is restored when the turn is over. Hence
 //   - a run is poisoned only if its worker has died while it executed nothing else: an innocent
 //     one only if somebody kills that process from outside, in its turns and without progress;
 //   - a run that kills within the last turn has Recoveries deaths, no more; one that takes longer
 //     is not told from others, and ends with the attempts of its step;
-//   - suspects that wait have no deaths counted, and fresh workers begin with suspects, because
+//   - quarantined runs that wait have no deaths counted, and fresh workers begin with quarantined runs, because
 //     a turn begins as soon as one was claimed.
 //
 // Turns follow one another for turnTime at most, then the worker does other work for as long,
-// if there is any: a run that is none of the suspects waits for about two turns. All that costs
-// nothing as long as there are no suspects, and one commit for each turn else.
+// if there is any: a run that is not quarantined waits for about two turns. All that costs
+// nothing as long as there are no quarantined runs, and one commit for each turn else.
 
-// turnTime is how long a suspect may keep others waiting, and how long it waits itself for
+// turnTime is how long a quarantined run may keep others waiting, and how long it waits itself for
 // what is under way. The last turn before a run is poisoned is as long as RunBudget.
 const turnTime = 5 * time.Second
 
 // turns decides whether runs of the worker may be executed, and which. It is guarded by
 // runs.mu.
 type turns struct {
-	waiting   []suspect              // owned and exempt, of which nothing was executed
+	waiting   []quarantined          // owned and exempt, of which nothing was executed
 	now       atomic.Pointer[inputs] // whose turn it is, set with the lock held; nil: everybody's but of those that wait
 	alone     bool                   // nothing else is under way
 	begun     bool                   // its code may begin
@@ -55,26 +55,26 @@ type turns struct {
 	armed     bool                   // there is a timer for that
 }
 
-// suspect is a run that waits for its turn, which may take so long.
-type suspect struct {
+// quarantined is a run that waits for its turn, which may take so long.
+type quarantined struct {
 	run  *inputs
 	most time.Duration
 }
 
-// suspectAfter is how many recoveries make a run a suspect.
-func (e *env) suspectAfter() int { return max(e.cfg.Recoveries-2, 1) }
+// quarantineAfter is how many recoveries make a run quarantined.
+func (e *env) quarantineAfter() int { return max(e.cfg.Recoveries-2, 1) }
 
 // exemptAfter is how many recoveries make a run exempt when it is claimed; 0: none do.
 func (e *env) exemptAfter() int {
-	if n := e.suspectAfter(); n < e.cfg.Recoveries {
+	if n := e.quarantineAfter(); n < e.cfg.Recoveries {
 		return n
 	}
 	return 0 // the first death is the last: nobody can tell whose fault it was
 }
 
-// suspected reports whether a run with so many recoveries is one.
-func (e *env) suspected(recoveries int) bool {
-	return recoveries >= e.suspectAfter() && recoveries < e.cfg.Recoveries
+// quarantined reports whether a run with so many recoveries is.
+func (e *env) quarantined(recoveries int) bool {
+	return recoveries >= e.quarantineAfter() && recoveries < e.cfg.Recoveries
 }
 
 // closedTo reports whether the run may begin nothing, because it is the turn of another.
@@ -83,17 +83,17 @@ func (r *runs) closedTo(in *inputs) bool {
 	return now != nil && now != in
 }
 
-// lineUp lets a suspect wait for its turn.
+// lineUp lets a quarantined run wait for its turn.
 func (r *runs) lineUp(in *inputs, most time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.owned[in.id] == in && !slices.ContainsFunc(r.turns.waiting, func(s suspect) bool { return s.run == in }) {
-		r.turns.waiting = append(r.turns.waiting, suspect{in, most})
+	if r.owned[in.id] == in && !slices.ContainsFunc(r.turns.waiting, func(s quarantined) bool { return s.run == in }) {
+		r.turns.waiting = append(r.turns.waiting, quarantined{in, most})
 	}
 	r.nextTurn()
 }
 
-// nextTurn prepares the turn of a suspect, if it is time for one: whatever else is here is
+// nextTurn prepares the turn of a quarantined run, if it is time for one: whatever else is here is
 // told to give way. It is called with the lock held.
 func (r *runs) nextTurn() {
 	s, now := &r.turns, r.clock.Now()
@@ -147,7 +147,7 @@ func (r *runs) prepareTurn() {
 	r.checkAlone()
 }
 
-// openFor lets others have their time, and then goes on with suspects. It is called with the lock
+// openFor lets others have their time, and then goes on with quarantined runs. It is called with the lock
 // held.
 func (r *runs) openFor(d time.Duration) {
 	if r.turns.armed {
@@ -162,7 +162,7 @@ func (r *runs) openFor(d time.Duration) {
 	})
 }
 
-// quiet goes on with suspects before the time of others is over: nothing else is ready.
+// quiet goes on with quarantined runs before the time of others is over: nothing else is ready.
 func (r *runs) quiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,10 +205,10 @@ func (r *runs) finishTurn(number int) {
 	}
 }
 
-// dismiss forgets a run that has left as a suspect. It is called with the lock held.
+// dismiss forgets a run that has left. It is called with the lock held.
 func (r *runs) dismiss(in *inputs) {
 	s := &r.turns
-	s.waiting = slices.DeleteFunc(s.waiting, func(other suspect) bool { return other.run == in })
+	s.waiting = slices.DeleteFunc(s.waiting, func(other quarantined) bool { return other.run == in })
 	if s.now.Load() == in {
 		s.now.Store(nil)
 	}
@@ -222,7 +222,7 @@ type suspicion struct {
 	*execution
 	*tenure
 	runs   *runs
-	turn   int          // its turn as a suspect, 0: none; see turns
+	turn   int          // its turn in quarantine, 0: none; see turns
 	blamed bool         // its exemption has ended
 	exempt store.Exempt // what the next commit does to that
 }
@@ -282,7 +282,7 @@ func (s *suspicion) onExempt(e store.Exempt) {
 	}
 }
 
-// endTurn is called when the turn of a suspect is over.
+// endTurn is called when the turn of a quarantined run is over.
 func (s *suspicion) endTurn() {
 	number := s.turn
 	s.turn = 0
@@ -292,7 +292,7 @@ func (s *suspicion) endTurn() {
 	s.runs.finishTurn(number)
 }
 
-// acquit notes that what a suspect was suspected of is forgotten: it has made progress.
+// acquit notes that what a run was quarantined for is forgotten: it has made progress.
 func (s *suspicion) acquit() {
 	s.recoveries, s.exempt = 0, store.ExemptUnchanged
 	s.endTurn()

@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// What was taken belongs to the caller until it is lent: only then may new events be
+// What was taken belongs to the caller until it gives it back: only then may new events be
 // written over it.
-func TestTake_WhatWasTakenStaysAsItIsUntilItIsLent(t *testing.T) {
+func TestTake_WhatWasTakenStaysAsItIsUntilItIsReused(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		for {
 			_, _ = b.Receive(s, "a", time.Time{})
@@ -32,20 +32,20 @@ func TestTake_WhatWasTakenStaysAsItIsUntilItIsLent(t *testing.T) {
 	if diff := cmp.Diff(before, first); diff != "" {
 		t.Errorf("events that were taken have changed (-want +got):\n%s", diff)
 	}
-	h.run.Lend(second[:0])
+	h.run.Reuse(second[:0])
 	third := deliver()
 	if &third[0] != &second[0] {
-		t.Error("room that was lent was not used")
+		t.Error("a buffer that was given back was not used")
 	}
 	if diff := cmp.Diff(before, first); diff != "" {
 		t.Errorf("events that were taken have changed (-want +got):\n%s", diff)
 	}
-	if want := h.run.Fold().Seq; third[len(third)-1].Seq != want {
+	if want := h.run.State().Seq; third[len(third)-1].Seq != want {
 		t.Errorf("the last event is number %d, want %d", third[len(third)-1].Seq, want)
 	}
 }
 
-func TestLend_KeepsEventsThatWereNotTaken(t *testing.T) {
+func TestReuse_KeepsEventsThatWereNotTaken(t *testing.T) {
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
 		_, _ = b.Receive(s, "a", time.Time{})
 		return done("1")
@@ -53,25 +53,25 @@ func TestLend_KeepsEventsThatWereNotTaken(t *testing.T) {
 	if err := h.run.Apply(event.Event{Type: event.MessageReceived, Name: "a", Payload: []byte(`1`), Time: h.now}); err != nil {
 		t.Fatal(err)
 	}
-	h.run.Lend(make([]event.Event, 0, 8))
-	h.run.Lend(nil)
+	h.run.Reuse(make([]event.Event, 0, 8))
+	h.run.Reuse(nil)
 	if n := uint64(len(h.run.Take())); n == 0 {
 		t.Error("events were lost")
 	}
 }
 
-func TestLend_DoesNotKeepTheRoomOfOnceVeryManyEvents(t *testing.T) {
+func TestReuse_DoesNotKeepTheBufferOfOnceVeryManyEvents(t *testing.T) {
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
 		for {
 			_, _ = b.Receive(s, "a", time.Time{})
 		}
 	})
 	h.run.Take()
-	h.run.Lend(make([]event.Event, 0, 10_000))
+	h.run.Reuse(make([]event.Event, 0, 10_000))
 	if err := h.run.Apply(event.Event{Type: event.MessageReceived, Name: "a", Payload: []byte(`1`), Time: h.now}); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.run.Take(); cap(got) > mostLent {
-		t.Errorf("%d events stand where %d have room", len(got), cap(got))
+	if got := h.run.Take(); cap(got) > mostReused {
+		t.Errorf("%d events stand in a buffer of %d", len(got), cap(got))
 	}
 }

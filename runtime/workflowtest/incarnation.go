@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// life is one life of the worker of an Env, from its start to its death.
-type life struct {
+// incarnation is one incarnation of the worker of an Env, from its start to its death.
+type incarnation struct {
 	env      *Env
 	number   int // counts from 1
 	worker   *worker.Worker
@@ -37,17 +37,17 @@ type lease struct {
 }
 
 // current returns the worker that lives; nil: none does.
-func (e *Env) current() *life {
+func (e *Env) current() *incarnation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.life
+	return e.incarnation
 }
 
-// startLife starts a worker.
-func (e *Env) startLife() {
+// startIncarnation starts a worker.
+func (e *Env) startIncarnation() {
 	e.mu.Lock()
 	e.lives++
-	l := &life{env: e, number: e.lives, over: make(chan struct{})}
+	l := &incarnation{env: e, number: e.lives, over: make(chan struct{})}
 	e.mu.Unlock()
 	cfg := worker.Config{Name: "worker", Logger: e.logger, Runs: 1 << 20, Concurrency: 1 << 16, BlockedAfter: blockedAfter}
 	if e.virtual() {
@@ -55,7 +55,7 @@ func (e *Env) startLife() {
 	}
 	steps, endSteps := context.WithCancel(context.Background())
 	cfg.BaseContext = func() context.Context { return steps }
-	client := workflow.NewClient(&line{inner: e.store, life: l}, workflow.ClientConfig{Logger: e.logger})
+	client := workflow.NewClient(&workerStore{inner: e.store, incarnation: l}, workflow.ClientConfig{Logger: e.logger})
 	observer := e.observer
 	observer.Wrap = e.intercept(l)
 	code := engine.RegistryOf(&e.registry)
@@ -75,7 +75,7 @@ func (e *Env) startLife() {
 		l.err = l.worker.Run(ctx)
 	}()
 	e.mu.Lock()
-	e.life = l
+	e.incarnation = l
 	e.mu.Unlock()
 }
 
@@ -85,7 +85,7 @@ const blockedAfter = time.Second
 
 // kill makes the worker do nothing more: what it still sends does not arrive,
 // and no code of a run goes on. It returns at once; reap does the rest.
-func (l *life) kill() {
+func (l *incarnation) kill() {
 	if l.dying.Swap(true) {
 		return
 	}
@@ -96,7 +96,7 @@ func (l *life) kill() {
 	c := &l.env.scheduler
 	c.mu.Lock()
 	for x := range c.executions {
-		if x.life != l {
+		if x.incarnation != l {
 			continue
 		}
 		switch x.phase {
@@ -113,7 +113,7 @@ func (l *life) kill() {
 
 // reap waits until every goroutine of a worker that was killed has ended, and
 // takes its runs from it, as the end of its lease would.
-func (l *life) reap() error {
+func (l *incarnation) reap() error {
 	late := time.After(hang)
 	select {
 	case <-l.over:
@@ -145,7 +145,7 @@ func (l *life) reap() error {
 }
 
 // hangsIn says which code does not end.
-func (l *life) hangsIn() string {
+func (l *incarnation) hangsIn() string {
 	c := &l.env.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +183,7 @@ func (e *Env) revive() error {
 		}
 	}
 	if !e.isClosed() {
-		e.startLife()
+		e.startIncarnation()
 	}
 	return nil
 }

@@ -27,12 +27,12 @@ func (w *writer) hasty(runs []*written, rounds int) {
 		var answers []store.Committed
 		for patience := 500 * time.Microsecond; ; patience *= 2 {
 			// The store may read a request only until it answers.
-			lent := slices.Clone(commits)
+			reused := slices.Clone(commits)
 			ctx, cancel := context.WithTimeout(w.ctx, rand.N(patience))
 			var err error
-			answers, err = w.st.Commit(ctx, lent)
+			answers, err = w.st.Commit(ctx, reused)
 			cancel()
-			clear(lent)
+			clear(reused)
 			if err == nil && !slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
 				break
 			}
@@ -53,9 +53,9 @@ func (w *writer) hasty(runs []*written, rounds int) {
 	}
 }
 
-// What calls are made in is lent to the next ones: not before nothing of the call is
+// What calls are made in is reused by the next ones: not before nothing of the call is
 // under way any more, whatever becomes of its context, its connection and its scripts.
-func TestCommit_LendsNothingThatIsStillBeingSent(t *testing.T) {
+func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string, addrs []string, dial func(redistest.Harm) redis.UniversalClient) {
 		prefix := redistest.Prefix()
 		good := openURL(t, with(url, "prefix="+prefix))
@@ -75,7 +75,7 @@ func TestCommit_LendsNothingThatIsStillBeingSent(t *testing.T) {
 		w := newWriter(t, good, st, 60)
 		stop := make(chan struct{})
 		var flusher, all sync.WaitGroup
-		flusher.Go(func() { // so that scripts are sent again, from the same room
+		flusher.Go(func() { // so that scripts are sent again, from the same buffer
 			for n := 0; ; n++ {
 				select {
 				case <-stop:

@@ -5,13 +5,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// leave takes a run out of its place with everything that belongs to it. The
+// leave takes a run out of its queue state with everything that belongs to it. The
 // caller puts it somewhere else and saves it, in the same action.
 func (t *tx) leave(r *run) {
 	if r.owner != 0 {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
 	}
-	r.place, r.owner, r.session, r.token = 0, 0, "", event.Token{}
+	r.queueState, r.owner, r.session, r.token = 0, 0, "", event.Token{}
 	r.ord, r.due, r.exempt = 0, 0, false
 }
 
@@ -23,18 +23,18 @@ func (t *tx) save(r *run) error {
 	}
 	return t.exec(`UPDATE runs SET place = ?2, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
 		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, birth = ? WHERE key = +?1`,
-		r.key, int(r.place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
+		r.key, int(r.queueState), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
 		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.incompatible), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)))
 }
 
-// makeReady is the one way to ready: place, ready set, wake.
+// makeReady is the one way to ready: queue state, ready set, wake.
 func (t *tx) makeReady(r *run) error {
 	ord, err := t.next()
 	if err != nil {
 		return err
 	}
 	t.leave(r)
-	r.place, r.ord = store.StateReady, ord
+	r.queueState, r.ord = store.StateReady, ord
 	t.wake(r.route)
 	return t.save(r)
 }
@@ -42,7 +42,7 @@ func (t *tx) makeReady(r *run) error {
 // park leaves the run until due, 0 for ever, or until an item arrives.
 func (t *tx) park(r *run, due int64) error {
 	t.leave(r)
-	r.place, r.due = store.StateParked, due
+	r.queueState, r.due = store.StateParked, due
 	if due != 0 {
 		earliest, err := t.nextDue()
 		if err != nil {
@@ -64,7 +64,7 @@ func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	}
 	granted := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.workflowID, Route: route, Fence: store.Fence{Epoch: r.epoch, Token: r.token},
-		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Mail: r.inbox > 0,
+		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Unread: r.inbox > 0,
 	}
 	granted.Loaded, err = t.handOver(r)
 	return granted, err
