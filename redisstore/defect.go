@@ -158,7 +158,7 @@ func (e *partitionScan) lookAtChains() {
 		}
 	}
 	chains := map[string]bool{}
-	for _, all := range [][]string{sortedKeys(counted), sortedKeys(e.chains.Val()), sortedKeys(e.latest.Val())} {
+	for _, all := range [][]string{sortedKeys(counted), sortedKeys(e.chains.Val()), sortedKeys(e.latestOfChains.Val())} {
 		for _, chain := range all {
 			chains[chain] = true
 		}
@@ -201,7 +201,7 @@ func hasLeftItsChain(r *store.RunState) bool {
 // lookAtLatest compares what is known as the last run of a chain with the one that has
 // not continued. Of several, which is damage, that is the newest; it may be gone.
 func (e *partitionScan) lookAtLatest(chain string, more bool, last *store.RunState) {
-	seen := e.latest.Val()[chain]
+	seen := e.latestOfChains.Val()[chain]
 	s := swap{key: e.p.latestOfChains(), kind: inHash, field: chain, seen: seen}
 	if more && last != nil {
 		s.value = short(last.Run)

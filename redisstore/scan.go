@@ -23,18 +23,18 @@ type partitionScan struct {
 	defects []store.Defect
 	swaps   map[string][]swap // by defect
 
-	blocked map[string]*redis.StringSliceCmd // by route
-	extras  map[string]*redis.StringCmd      // by run
-	noted   map[string]*redis.IntCmd
-	chains  *redis.MapStringStringCmd
-	latest  *redis.MapStringStringCmd
-	counter *redis.StringCmd
-	format  *redis.StringCmd
-	entries map[string][]entry // by run
-	indexed map[string][]indexed
-	odd     []string          // keys of the partition that have no place in it
-	wrong   map[string]string // keys that have a type which they cannot have, and that
-	unread  map[string]bool   // runs that are not judged, as if they were not there
+	blocked        map[string]*redis.StringSliceCmd // by route
+	extras         map[string]*redis.StringCmd      // by run
+	noted          map[string]*redis.IntCmd
+	chains         *redis.MapStringStringCmd
+	latestOfChains *redis.MapStringStringCmd
+	counter        *redis.StringCmd
+	format         *redis.StringCmd
+	entries        map[string][]entry // by run
+	indexed        map[string][]indexed
+	odd            []string          // keys of the partition that have no place in it
+	wrong          map[string]string // keys that have a type which they cannot have, and that
+	unread         map[string]bool   // runs that are not judged, as if they were not there
 }
 
 // entry is where a run stands in a set.
@@ -234,7 +234,7 @@ func (k *keySet) with(o *keySet) *keySet {
 
 func (e *partitionScan) read(ctx context.Context, tx redis.Pipeliner) {
 	e.view.read(ctx, tx)
-	e.chains, e.latest, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.latestOfChains()), tx.Get(ctx, e.p.counter())
+	e.chains, e.latestOfChains, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.latestOfChains()), tx.Get(ctx, e.p.counter())
 	e.format = tx.Get(ctx, e.p.format())
 	tx.HLen(ctx, e.p.heard()) // for its type
 	e.blocked, e.extras, e.noted = map[string]*redis.StringSliceCmd{}, map[string]*redis.StringCmd{}, map[string]*redis.IntCmd{}

@@ -49,7 +49,8 @@ type reporter struct {
 }
 
 // step prepares the line about the end of an attempt, which is the event after
-// those that the run has now. What was canceled is none: the code wanted that.
+// those that the run has now; the time of a retry is that from which its backoff counts.
+// What was canceled is none: the code wanted that.
 func (r *reporter) step(op *replay.Op, e *event.Event) {
 	if e.Failure.Code == event.CodeCanceled {
 		return
@@ -63,7 +64,7 @@ func (r *reporter) step(op *replay.Op, e *event.Event) {
 	line.add(slog.Int("attempt", e.Attempt))
 	if e.Type == event.StepRetrying {
 		line.level, line.text = slog.LevelWarn, "attempt of a step failed"
-		line.add(slog.Duration("next", e.Due.Sub(r.clock.Now()).Round(time.Millisecond)))
+		line.add(slog.Duration("next", e.Due.Sub(e.Time).Round(time.Millisecond)))
 	}
 	line.addFailure(e.Failure)
 	r.waiting = append(r.waiting, line)

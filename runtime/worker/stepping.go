@@ -267,12 +267,13 @@ func (s *stepping) verdict(op *replay.Op, a *attempt, out *outcome) event.Event 
 	if out.after != nil {
 		delay = *out.after
 	}
-	due := s.clock.Now().Add(delay)
+	now := s.clock.Now()
+	due := now.Add(delay)
 	if total := retry.Total; total > 0 && due.After(o.Since.Add(total)) {
 		failed.Failure = outOfTotal(total, f)
 		return failed
 	}
-	return event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
+	return event.Event{Type: event.StepRetrying, Time: now, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
 }
 
 // outOfTotal returns the failure of a step that has no time for another attempt, whose
