@@ -70,13 +70,15 @@ func (e *Env) startIncarnation() {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.endSteps = stop, endSteps
 	l.activity.Begin() // the claim loop, until it waits
+	// It is the present one before it can reach a point at which it dies: else the one
+	// before would be buried twice, and this one never.
+	e.mu.Lock()
+	e.incarnation = l
+	e.mu.Unlock()
 	go func() {
 		defer close(l.over)
 		l.err = l.worker.Run(ctx)
 	}()
-	e.mu.Lock()
-	e.incarnation = l
-	e.mu.Unlock()
 }
 
 // blockedAfter is how long workflow code may run for real between two durable
