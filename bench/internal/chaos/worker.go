@@ -55,12 +55,14 @@ func work(args []string, stderr io.Writer) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	ctx, stop := fleet.UntilStopped()
+	defer stop()
 	records, err := record.NewWriter(m.records, m.name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
-	return fleet.Work(m.store, stderr, worker.Config{
+	return fleet.Work(ctx, m.store, stderr, worker.Config{
 		Name: m.name, Heartbeat: m.heartbeat, ClaimExpiry: m.lease,
 		Grace:       m.lease / 2, // less than its longest steps take
 		Concurrency: 64,

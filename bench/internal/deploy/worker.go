@@ -33,7 +33,9 @@ func workerProcess(args []string, stderr io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	return fleet.Work(*url, stderr, worker.Config{
+	ctx, stop := fleet.UntilStopped()
+	defer stop()
+	return fleet.Work(ctx, *url, stderr, worker.Config{
 		Name: *name, Concurrency: 400, Grace: 500 * time.Millisecond,
 		Heartbeat: time.Second, ClaimExpiry: 5 * time.Second,
 	}, b.register)

@@ -38,7 +38,9 @@ func work(args []string, stderr io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	return fleet.Work(*url, stderr, worker.Config{Name: *name}, func(r workflow.Registrar) {
+	ctx, stop := fleet.UntilStopped()
+	defer stop()
+	return fleet.Work(ctx, *url, stderr, worker.Config{Name: *name}, func(r workflow.Registrar) {
 		flows.Register(r)
 		// One program plays all builds: they differ in the code that they register.
 		mark := shim.NewWorkflow[workflow.None, workflow.None](fmt.Sprintf("endure.build-%d", flows.Build), "", shim.WorkflowPolicy{})

@@ -48,10 +48,14 @@ func (r *Roles) Play(args []string, stderr io.Writer) (code int, ok bool) {
 	return 0, true
 }
 
-// Work runs a worker on a store until SIGTERM. It logs to stderr.
-func Work(url string, stderr io.Writer, cfg worker.Config, register func(r workflow.Registrar)) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
+// UntilStopped returns a context that ends with SIGTERM. A worker that tells somebody of
+// itself calls it before it does: from then on it may be stopped.
+func UntilStopped() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), syscall.SIGTERM)
+}
+
+// Work runs a worker on a store until ctx ends, see [UntilStopped]. It logs to stderr.
+func Work(ctx context.Context, url string, stderr io.Writer, cfg worker.Config, register func(r workflow.Registrar)) (err error) {
 	st, err := store.Open(ctx, url)
 	if err != nil {
 		return err
