@@ -12,7 +12,7 @@ var localStartMutants = []Mutant{
 		"len(sends)+len(published) > 0", "len(sends)+len(published) > 1<<20", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")).hanging(),
 	working("engine/worker/local-start-ends", "the first frame of a local start ends the run", "nextcommit.go",
 		"e.Type.Terminal() || ", "", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")).hanging(),
-	working("engine/worker/local-start-values", "the first frame of a local start holds what is to be published", "nextcommit.go",
+	working("engine/worker/local-start-values", "the first frame of a local start holds publications", "nextcommit.go",
 		"len(effects.Publications(d.run.State(), e)) > 0", "len(effects.Publications(d.run.State(), e)) > 1<<20", inMemory("TestREC1_WhateverARunDoesFirstItMayBeHandedOver")),
 	working("engine/worker/local-start-refused", "a local start that the store refuses is the answer to its start", "committer.go",
 		"errors.Is(a.Err, store.ErrExpired) || ", "", "TestRUN1_StartFallsBackWhenTheSessionIsOver"),

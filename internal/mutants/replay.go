@@ -60,7 +60,7 @@ var replayMutants = []Mutant{
 
 	replaying("engine/replay/child-cancel", "the cancel of a parent leaves its children alone", "op.go",
 		"op.cancelChild(op.scope.err.Error())", "_ = op", "TestFLOW9_CancelPropagatesToChildrenUnlessTheyAreAbandoned").in("runtime/promises/flows"),
-	replaying("engine/replay/child-abandoned", "the cancel of a parent reaches a child that is to be left alone", "op.go",
+	replaying("engine/replay/child-abandoned", "the cancel of a parent reaches a child that should be left alone", "op.go",
 		"if !op.told && op.close != event.CloseAbandon {", "if !op.told {", "TestFLOW9_CancelPropagatesToChildrenUnlessTheyAreAbandoned").in("runtime/promises/flows"),
 	replaying("engine/replay/child-awaited", "a parent that is cancelled does not wait for its child", "child.go",
 		"case op.close != event.CloseAbandon:", "case op.close > 99:", "TestFLOW9_ACanceledParentWaitsForTheOutcomeOfItsChild").in("runtime/promises/flows"),
