@@ -8,7 +8,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-func canceling(c *store.Create) { c.Active = store.ActiveCancel }
+// canceling is an option of a start that asks whichever run is active to end.
+func canceling(c *store.Create) {
+	c.Active = store.ActiveCancel
+}
 
 var createBehaviors = []behavior{
 	{"C1_CreateSentAgainIsTheSameRun", func(h *harness) {
