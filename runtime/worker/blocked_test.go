@@ -69,6 +69,7 @@ func TestVER1_AWorkerOfOtherCodeThatWasThereBeforeTakesABlockedRun(t *testing.T)
 		if got := flowtest.Result(w, run); got != 8 {
 			t.Errorf("result: got %d, want 8", got)
 		}
+		w.StopWorkers()
 		if n := w.Logs.Count("run is blocked"); n != 1 {
 			t.Errorf("the old code has tried the run %d times, want once", n)
 		}

@@ -44,6 +44,7 @@ func TestVER1_BlockedRunWhoseStepsEndItHasEnded(t *testing.T) {
 	if got := flowtest.Result(w, run); got != 8 {
 		t.Errorf("result: got %d, want 8", got)
 	}
+	w.StopWorkers()
 	if n := len(w.Lines("run is blocked")); n != 0 {
 		t.Errorf("a run that has completed is said to be blocked %d times", n)
 	}

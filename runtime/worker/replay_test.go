@@ -306,6 +306,7 @@ func TestFLOW4_TheLoggerIsSilentInReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = flowtest.Result(w, run)
+	w.StopWorkers()
 	for _, line := range []string{"line one", "line two", "line at the end"} {
 		if n := w.Logs.Count(line); n != 1 {
 			t.Errorf("%q was logged %d times, want once", line, n)

@@ -62,6 +62,7 @@ func TestLog_EachFailedAttemptIsALineThatNoReplayRepeats(t *testing.T) {
 		if got := flowtest.Result(w, run); got != 7 {
 			t.Errorf("got %d", got)
 		}
+		w.StopWorkers()
 		lines := w.Lines("attempt of a step failed")
 		if len(lines) != 2 {
 			t.Fatalf("%d lines, want 2:\n%s", len(lines), strings.Join(lines, ""))

@@ -57,6 +57,7 @@ func TestRUN13_AFinishedRunIsKeptSevenDaysAndThenNothingOfItIsLeft(t *testing.T)
 				t.Errorf("%s: got %v, want ErrRunNotFound", op, err)
 			}
 		}
+		w.StopWorkers()
 		if logged := w.Logs.Count("level=WARN"); logged > 0 {
 			t.Errorf("%d warnings were logged", logged)
 		}
@@ -140,6 +141,7 @@ func TestRUN13_SeveralWorkersPurgeTogether(t *testing.T) {
 		if left := w.Snapshot(); len(left.LastEnded)+len(left.Purges)+len(left.Seen) > 0 {
 			t.Errorf("left behind: %d workflow ids, %d times, %d chains", len(left.LastEnded), len(left.Purges), len(left.Seen))
 		}
+		w.StopWorkers()
 		if logged := w.Logs.Count("purge"); logged > 0 {
 			t.Errorf("%d lines were logged about purging", logged)
 		}

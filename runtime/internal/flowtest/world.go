@@ -54,6 +54,8 @@ type World struct {
 	Logs   *LogBuffer
 	Clock  *storetest.Clock // nil: the machine's
 	Near   bool             // what is started on the client is handed over to workers
+
+	workers []*Running
 }
 
 // NewWorld makes a world on a store, which it closes at the end of the test.
@@ -180,6 +182,7 @@ func (w *World) Work(cfg worker.Config, bindings ...Binding) *Running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.Halt = cancel
 	go func() { r.Done <- r.Run(ctx) }()
+	w.workers = append(w.workers, r)
 	w.T.Cleanup(r.Stop)
 	return r
 }
@@ -197,6 +200,15 @@ func (r *Running) Stop() {
 			r.t.Error("the worker did not stop")
 		}
 	})
+}
+
+// StopWorkers ends all workers. Afterwards the log has all that they had to say: a
+// line about a commit comes after the commit, which others see before the line.
+func (w *World) StopWorkers() {
+	w.T.Helper()
+	for _, r := range w.workers {
+		r.Stop()
+	}
 }
 
 // Flow declares a workflow of a test.

@@ -143,6 +143,7 @@ func TestFLOW6_APayloadThatCannotBeReadIsSkippedAndRecorded(t *testing.T) {
 				t.Errorf("skipped payload %d: %+v, want %q", i, missed[i], why)
 			}
 		}
+		w.StopWorkers()
 		if logged := strings.Count(w.Logs.String(), "a payload does not fit its hook"); logged != 3 {
 			t.Errorf("%d lines about skipped payloads, want 3", logged)
 		}

@@ -93,6 +93,7 @@ func TestSTEP11_LargePayloadsAreLoggedByNameOnceAndKeptWhole(t *testing.T) {
 	if got := flowtest.Result(w, run); got != big(4*warned) {
 		t.Errorf("got %d bytes, want %d", len(got), 4*warned)
 	}
+	w.StopWorkers()
 	for _, what := range []string{
 		"input of workflow test.texts", "input of step test.text", "result of step test.text", "recorded value", "topic wake", "result of workflow test.texts",
 	} {
