@@ -149,13 +149,17 @@ func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	w := nearby(t, memstore.New(), worker.Config{Parked: 1}, flowtest.As(asks, code))
 	tags := map[string]string{"a": "b"}
 	opts := []workflow.StartOption{workflow.WithTags(tags), workflow.WithID("told"), workflow.WithPriority(3)}
-	first := flowtest.Start(w, asks, 1, opts...)
+	runs := []*workflow.Run[int]{flowtest.Start(w, asks, 1, opts...)}
 	tags["a"] = "changed"
-	other := flowtest.Start(w, asks, 1) // takes the only place among the parked ones
-	runs := []*workflow.Run[int]{first, other}
+	for range 5 { // they take the only place among the parked ones from each other
+		runs = append(runs, flowtest.Start(w, asks, 1))
+	}
+	received := 0
 	w.Eventually("one of them to be replayed", func() bool {
-		for _, run := range runs {
+		received++
+		for _, run := range runs { // while one is asked, the others can be parked
 			flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "go on"))
+			w.Reach(run, event.WaitCreated, 1+received)
 		}
 		mu.Lock()
 		defer mu.Unlock()
