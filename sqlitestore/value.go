@@ -22,8 +22,11 @@ func packRun(id event.RunID) any {
 	if text, ok := strings.CutPrefix(string(id), runPrefix); ok {
 		// ULIDs are case-insensitive, ids are not: only what reads back as it
 		// was is packed.
-		if u, err := ulid.ParseStrict(text); err == nil && u.String() == text {
-			return u[:]
+		if u, err := ulid.ParseStrict(text); err == nil {
+			var again [ulid.EncodedSize]byte
+			if _ = u.MarshalTextTo(again[:]); string(again[:]) == text {
+				return u[:]
+			}
 		}
 	}
 	return string(id)
@@ -35,7 +38,9 @@ func unpackRun(r row, col int) event.RunID {
 	case sqlite.TypeBlob:
 		var u ulid.ULID
 		r.ColumnBytes(col, u[:])
-		return event.RunID(runPrefix + u.String())
+		id := make([]byte, len(runPrefix)+ulid.EncodedSize)
+		_ = u.MarshalTextTo(id[copy(id, runPrefix):]) // there is room
+		return event.RunID(id)
 	case sqlite.TypeText:
 		return event.RunID(r.ColumnText(col))
 	}

@@ -39,12 +39,12 @@ type Future[T any] struct {
 // the run.
 func Go[T any](ctx Context, f func(Context) (T, error)) *Future[T] {
 	b := ctx.branch()
-	return open(ctx, b.Key("go"), f)
+	return open(ctx, b.Key("go"), replay.Here(1), f)
 }
 
-func open[T any](ctx Context, path string, f func(Context) (T, error)) *Future[T] {
+func open[T any](ctx Context, path string, at *replay.Trace, f func(Context) (T, error)) *Future[T] {
 	fut := &Future[T]{p: replay.NewPromise(ctx.s), path: path}
-	ctx.branch().Open(path, func(nb *replay.Branch) {
+	ctx.branch().Open(path, at, func(nb *replay.Branch) {
 		nb.Makes(fut.p)
 		v, err := f(ctx.on(nb))
 		fut.p.Resolve(Outcome[T]{v, err})

@@ -72,14 +72,13 @@ func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next f
 	base := ctx.branch().Key("map") + "."
 	results := make([]Outcome[B], len(items))
 	futures := make([]*Future[None], 0, len(items))
-	more, at := true, replay.Here()
+	more, at := true, replay.Here(0)
 	// A lane works on one item; the item's branch opens the next one of its lane
 	// when it ends, so that each item has a path, and a key, of its own.
 	var begin func(ctx Context)
 	begin = func(ctx Context) {
 		i := len(futures)
-		futures = append(futures, open(ctx, base+strconv.Itoa(i+1), func(ctx Context) (None, error) {
-			ctx.branch().OpenedAt(&at) // also where an item before has opened it
+		futures = append(futures, open(ctx, base+strconv.Itoa(i+1), at, func(ctx Context) (None, error) {
 			v, err := f(ctx, items[i])
 			results[i] = Outcome[B]{v, err}
 			more = next(results[i]) && more

@@ -17,7 +17,7 @@ type Handler struct {
 	Answer func(b *Branch, payload []byte) ([]byte, *event.Failure)
 
 	path   string
-	opened Trace
+	opened *Trace
 	n      int // answers that were begun
 }
 
@@ -35,7 +35,7 @@ type asks struct {
 func (b *Branch) Handle(name string, h *Handler) {
 	b.enter()
 	r := b.run
-	h.path, h.opened = b.Key("ask."+name), traceHere()
+	h.path, h.opened = b.Key("ask."+name), Here(1)
 	if r.asks.handlers == nil {
 		r.asks.handlers = map[string]*Handler{}
 	}

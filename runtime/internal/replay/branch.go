@@ -16,7 +16,7 @@ type Branch struct {
 	path     string
 	code     func(*Branch)
 	co       *coroutine // nil before the code begins and after it has ended
-	opened   Trace      // where the code was handed over
+	opened   *Trace     // where the code was handed over
 	ordinals ordinals
 	rng      *rand.Rand
 	chacha   *rand.ChaCha8 // the numbers of rng
@@ -156,14 +156,12 @@ func (o *ordinals) next(name string) int {
 	return o.more[name]
 }
 
-// Open starts a branch that runs f, under a path that [Branch.Key] has made.
-func (b *Branch) Open(path string, f func(*Branch)) {
+// Open starts a branch that runs f, under a path that [Branch.Key] has made. Branches that
+// are opened in one place share the trace of it.
+func (b *Branch) Open(path string, at *Trace, f func(*Branch)) {
 	b.enter()
-	b.run.open(path, f).opened = traceHere()
+	b.run.open(path, f).opened = at
 }
-
-// OpenedAt says where the branch was opened if that is not where Open was called.
-func (b *Branch) OpenedAt(t *Trace) { b.opened = *t }
 
 // Now returns the time of the event that the code reacts to.
 func (b *Branch) Now() time.Time {

@@ -137,7 +137,7 @@ func TestStray_CallsBlockTheirRunWheneverTheyAreMade(t *testing.T) {
 		"Now":      func(b *Branch, _ *Scope, _ *Undo) { b.Now() },
 		"Step":     func(b *Branch, s *Scope, _ *Undo) { doStep(b, s, "p.s", "1") },
 		"Sleep":    func(b *Branch, s *Scope, _ *Undo) { _ = b.Sleep(s, t0.Add(time.Hour)) },
-		"Open":     func(b *Branch, _ *Scope, _ *Undo) { b.Open("flow/go#1", func(*Branch) {}) },
+		"Open":     func(b *Branch, _ *Scope, _ *Undo) { b.Open("flow/go#1", nil, func(*Branch) {}) },
 		"Rand":     func(b *Branch, _ *Scope, _ *Undo) { b.Rand() },
 		"Cancel":   func(_ *Branch, s *Scope, _ *Undo) { s.Cancel() },
 		"Withdraw": func(_ *Branch, _ *Scope, undo *Undo) { undo.Withdraw() },

@@ -11,17 +11,19 @@ import (
 // Trace is the upper end of a stack, cheap to take and read only for reports.
 type Trace [12]uintptr
 
-// traceHere returns the trace of the caller's caller.
-func traceHere() (t Trace) {
-	runtime.Callers(3, t[:])
+// Here returns the trace of its caller, without so many functions between that and the
+// users' code.
+func Here(skip int) *Trace {
+	t := &Trace{}
+	runtime.Callers(2+skip, t[:])
 	return t
 }
 
-// Here returns the trace of its caller.
-func Here() Trace { return traceHere() }
-
 // position returns the users' code in the trace, as file:line.
 func (t *Trace) position() string {
+	if t == nil {
+		return ""
+	}
 	n := 0
 	for n < len(t) && t[n] != 0 {
 		n++
