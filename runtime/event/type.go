@@ -73,7 +73,8 @@ const (
 	SendFailed Type = 44
 
 	// ChildCreated starts another run. Name (its workflow), Key, Next (its id), Spec,
-	// Payload (its input), Close, Ack, Active, Finished.
+	// Payload (its input), Close, Ack, Active, Finished. If the Spec has no Parent, it is no
+	// child: then ChildCompleted says that it exists, without a Payload.
 	ChildCreated Type = 50
 	// ChildStarted says that the child exists; only with Ack. Next.
 	ChildStarted Type = 51

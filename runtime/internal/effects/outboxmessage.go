@@ -30,6 +30,9 @@ const (
 	OnRefusal Reply = "refusal"
 	// Always tells of both.
 	Always Reply = "always"
+	// Settles tells of both, and that the sender has nothing more to wait for: the run that was
+	// started is no child of it.
+	Settles Reply = "settles"
 )
 
 // Start is a new run. What else it takes to create it is in its first frame.
@@ -75,12 +78,22 @@ func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 	if spec == nil {
 		return store.Create{}, fmt.Errorf("start of run %s: its log does not say what it is: %w", o.To, event.ErrCorrupt)
 	}
-	return store.Create{
+	c := store.Create{
 		Run: o.To, WorkflowID: spec.WorkflowID, Active: p.Start.Active, Finished: p.Start.Finished,
 		Route: store.Route{Queue: spec.Queue, Workflow: spec.Workflow}, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, CreatedBy: o.ID, Deadline: o.Deadline,
 		Frame: p.Start.Frame, CommitID: f.CommitID, Seq: f.Last(), At: spec.StartAt, Retention: spec.Retention,
-	}, nil
+	}
+	if c.Active == store.ActiveCancel {
+		c.Cancel, err = Replaced(o.To)
+	}
+	return c, err
+}
+
+// Replaced returns the item by which a new run asks those before it to end.
+func Replaced(by event.RunID) (store.Item, error) {
+	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: "replaced by run " + string(by)})
+	return store.Item{ID: "cancel:" + event.ItemID(by), Scope: store.ScopeChain, Body: body}, err
 }
 
 // Deliver returns the request that a record with an item stands for.

@@ -54,7 +54,7 @@ func EndID(run event.RunID) event.ItemID { return event.DerivedItemID(run, "end"
 
 // sendStart creates a child. The frame of its log is the same however often the
 // record is made: the name of the frame is derived, and its time is that of the
-// cause.
+// cause. A run that is told no parent is none of the family.
 func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 	var cid event.CommitID
 	copy(cid[:], event.DerivedItemID(e.Next, "created"))
@@ -67,7 +67,10 @@ func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 	p := OutboxMessage{Key: e.Key, Answer: OnRefusal, Start: &Start{
 		Frame: frame, Active: store.ActivePolicy(e.Active), Finished: store.FinishedPolicy(e.Finished),
 	}}
-	if e.Ack {
+	switch {
+	case e.Spec.Parent == "":
+		p.Answer = Settles
+	case e.Ack:
 		p.Answer = Always
 	}
 	body, err := p.Encode()

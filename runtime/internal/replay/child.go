@@ -11,7 +11,6 @@ import (
 func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
 	b.enter()
 	r := b.run
-	asked.Type = event.ChildCreated
 	slot := event.SlotOf(string(r.id) + "/" + asked.Key)
 	if asked.Spec.WorkflowID != "" {
 		slot = event.SlotOf(asked.Spec.WorkflowID)
@@ -24,13 +23,29 @@ func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) s
 		spec.Root = r.id
 	}
 	asked.Spec = &spec
-	e := r.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
-	op := r.newOp(s, e)
-	op.Next, op.close, op.started = e.Next, e.Close, NewPromise(s)
+	op := b.begin(s, asked, same)
 	if u := r.windup.undo; u != nil {
 		name, _ := event.StepOfRun(asked.Name)
 		u.steps = append(u.steps, name)
 	}
+	return op
+}
+
+// Start asks for a run that is no child of this one: it has no parent, nothing that becomes
+// of this run concerns it, and the operation ends when it exists, or was refused. The event
+// describes it as for Child, and Next is its id: the same run, whichever run asks for it.
+func (b *Branch) Start(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
+	b.enter()
+	asked.Close = event.CloseAbandon
+	return b.begin(s, asked, same)
+}
+
+// begin puts the start of a run into the log.
+func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
+	asked.Type = event.ChildCreated
+	e := b.run.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
+	op := b.run.newOp(s, e)
+	op.Next, op.close, op.started = e.Next, e.Close, NewPromise(s)
 	return op
 }
 

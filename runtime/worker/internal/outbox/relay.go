@@ -437,6 +437,8 @@ func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal erro
 	}
 	e := event.Event{Key: p.Key, Next: o.To}
 	switch {
+	case p.Start != nil && refusal == nil && p.Answer == effects.Settles:
+		e.Type = event.ChildCompleted
 	case p.Start != nil && refusal == nil:
 		e.Type = event.ChildStarted
 	case p.Start != nil:
