@@ -3,6 +3,7 @@ package generated_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/generated/imports"
 	"github.com/flowgen/flowgen/generated/keys"
 	"github.com/flowgen/flowgen/generated/policies"
+	"github.com/flowgen/flowgen/generated/schedules"
 	"github.com/flowgen/flowgen/generated/sentinels"
 	"github.com/flowgen/flowgen/generated/variadic"
 	"github.com/flowgen/flowgen/generated/workflows"
@@ -32,6 +34,7 @@ func serve(t *testing.T) *workflow.Client {
 	imports.Register(w)
 	keys.Register(w)
 	policies.Register(w)
+	schedules.Register(w)
 	sentinels.Register(w)
 	variadic.Register(w)
 	workflows.Register(w)
@@ -73,6 +76,20 @@ func TestGolden_VariadicParametersArrive(t *testing.T) {
 	}
 	if _, err := variadic.Some.Execute(limited(t), client, variadic.SomeInput{Limit: 1, Regions: []string{"eu"}}); err != nil {
 		t.Errorf("Some: %v", err)
+	}
+}
+
+func TestGolden_AWorkerCreatesTheSchedulesOfItsDirectives(t *testing.T) {
+	client, ctx := serve(t), limited(t)
+	for name, when := range map[string]string{schedules.Nightly.Name(): "30 2 * * * Europe/Zurich", schedules.Sweep.Name(): "every 10m"} {
+		info, err := client.Schedules().Get(ctx, name)
+		for errors.Is(err, workflow.ErrScheduleNotFound) {
+			runtime.Gosched()
+			info, err = client.Schedules().Get(ctx, name)
+		}
+		if err != nil || info.When != when || info.Workflow != name {
+			t.Errorf("schedule %s: got %+v, %v; want %q", name, info, err, when)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ Directives go into the doc comment, without a space after the slashes:
   //flow:workflow     above func fulfil(ctx workflow.Context, …) (T, error):
                       generates Fulfil, which starts and awaits runs
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
-      children=100  wire=payer:customer
+      children=100  wire=payer:customer  schedule="30 2 * * * Europe/Zurich"
   //flow:error        above an error type or variable that callers match
       name=orders.DeclinedError
       or above the package clause, with errors of others:  pkg.ErrX,pkg.ErrY

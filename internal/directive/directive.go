@@ -45,6 +45,7 @@ type Directive struct {
 	Timeout       time.Duration
 	Retention     time.Duration
 	Children      int
+	Schedule      string // as internal/cron reads it
 	Fatal         []Reference
 	Wire          []Wire      // stored names of parameters
 	Errors        []Reference // sentinels of other packages

@@ -28,6 +28,7 @@ var options = map[string]option{
 	"timeout":       {usage: "timeout=10s", kinds: []Kind{Step, Workflow}, set: setTimeout},
 	"retention":     {usage: "retention=168h", kinds: []Kind{Workflow}, set: setRetention},
 	"children":      {usage: "children=100", kinds: []Kind{Workflow}, set: setChildren},
+	"schedule":      {usage: `schedule="30 2 * * * Europe/Zurich"`, kinds: []Kind{Workflow}, set: setSchedule},
 	"queue":         {usage: "queue=Q", kinds: []Kind{Step, Workflow}, set: setQueue},
 	"fatal":         {usage: "fatal=ErrX,*TypeY", kinds: []Kind{Step}, set: setFatal},
 	"wire":          {usage: "wire=parameter:stored", kinds: []Kind{Step, Workflow}, set: setWire},
@@ -62,7 +63,11 @@ func (d *Directive) set(w word) (Problem, bool) {
 	case o.flag && w.hasValue:
 		return Problem{w.pos, w.name + " takes no value", "write " + w.name + " alone, or remove it"}, false
 	case !o.flag && !w.hasValue, !o.flag && w.value.Value == "":
-		return Problem{w.pos, w.name + " has no value", "write " + o.usage + " without spaces"}, false
+		fix := "write " + o.usage
+		if !strings.Contains(o.usage, `"`) {
+			fix += " without spaces"
+		}
+		return Problem{w.pos, w.name + " has no value", fix}, false
 	}
 	if p := o.set(d, w.value); p != nil {
 		return *p, false

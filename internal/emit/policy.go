@@ -140,6 +140,9 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	if d.Children > 0 {
 		values = append(values, value{"Children", jen.Lit(d.Children)})
 	}
+	if d.Schedule != "" {
+		values = append(values, value{"Schedule", jen.Lit(d.Schedule)})
+	}
 	return literal(e.qual(shimPath, "WorkflowPolicy"), values, true)
 }
 

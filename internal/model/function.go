@@ -33,6 +33,7 @@ func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
 	if d.Kind == directive.Step {
 		b.step(decl, fn)
 	} else {
+		b.scheduled(fn)
 		b.model.Workflows = append(b.model.Workflows, &Workflow{*fn})
 	}
 }

@@ -31,6 +31,7 @@ type WorkflowPolicy struct {
 	Timeout   time.Duration // of a run; 0: none
 	Retention time.Duration // of a finished run; 0: the store's default
 	Children  int           // of a run at once; 0: workflow.DefaultChildren
+	Schedule  string        // workflow.Schedule.When; empty: workers do not start it by the clock
 }
 
 // Handler executes a step on its stored arguments.
@@ -163,7 +164,7 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 // if In is None or a generated struct of all inputs.
 func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.Definition[In, Out]) {
 	engine.Define(&d, engine.DefinitionSpec{
-		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children,
+		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
 	})
 	return d
 }

@@ -39,6 +39,7 @@ type Worker struct {
 	steps     *steps
 	executors *executors
 	unserved  []*unserved // by partition
+	declares  bool        // the schedules of directives
 	watchdog  *watchdog
 	ran       atomic.Bool
 }
@@ -65,7 +66,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	}
 	e.damage, _ = store.As[store.DamageTeller](s)
 	e.io, e.cutOff = context.WithCancel(context.Background())
-	w := &Worker{env: e, outage: failures, registry: registry, code: engine.RegistryOf(registry)}
+	w := &Worker{env: e, outage: failures, registry: registry, code: engine.RegistryOf(registry), declares: true}
 	w.runs = newRuns(e)
 	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}}
 	w.executors = &executors{ready: newQueue[runnable]()}
@@ -176,6 +177,10 @@ func (w *Worker) startGoroutines(purging context.Context) {
 		w.outboxes[p].Notify() // what a worker before has left
 	}
 	w.work.Go(func() { (&purger{w.env, w.outage}).run(purging) })
+	if w.declares && w.code.Scheduled() {
+		began := w.clock.Now()
+		w.work.Go(func() { w.declare(purging, began) })
+	}
 	go w.watchdog.run()
 }
 
@@ -197,8 +202,9 @@ func (w *Worker) servedRoutes() []store.Route {
 			add(store.Route{Queue: q, Workflow: c.Workflow})
 		}
 	}
-	for _, c := range slices.Clone(all) { // what holds a token has the queue of the run that asks for it
+	for _, c := range slices.Clone(all) { // what holds a token, or starts runs by the clock, has the queue of those runs
 		add(store.Route{Queue: c.Queue, Workflow: event.HookRun})
+		add(store.Route{Queue: c.Queue, Workflow: event.ScheduleRun})
 	}
 	for _, c := range w.code.StepRuns(w.cfg.Queues) {
 		add(c)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -30,13 +31,14 @@ type definition struct {
 	timeout   time.Duration
 	retention time.Duration
 	children  int    // at once; 0: DefaultChildren
+	schedule  string // of its directive; empty: none
 	path      string // import path of the input's package, for messages
 }
 
 // define makes d what the spec says.
 func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
 	d.d = &definition{
-		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children,
+		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
 		path: reflect.TypeFor[In]().PkgPath(),
 	}
 }
@@ -240,13 +242,7 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 		s.Create.Status, s.Create.Delay = StatusHeld, o.hold
 	}
 	if o.policy.Active == CancelActive {
-		s.Create.Cancel, err = cancelItem("cancel:"+event.ItemID(s.Create.Run), "replaced by run "+string(s.Create.Run))
+		s.Create.Cancel, err = effects.Replaced(s.Create.Run)
 	}
 	return s, err
-}
-
-// cancelItem returns the item that asks a run and what it continues as to end.
-func cancelItem(id event.ItemID, reason string) (store.Item, error) {
-	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: reason})
-	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
 }

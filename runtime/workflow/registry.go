@@ -103,8 +103,13 @@ func (r *registry) BindStep(spec *engine.StepSpec, impl any, call engine.StepFun
 // bind makes the implementation of the workflow known to r: f is a
 // func(Context, In) (Out, error).
 func (d Definition[In, Out]) bind(r *registry, f any) {
-	def, code := d.def(), f.(func(Context, In) (Out, error))
-	r.bindWorkflow(&boundWorkflow{def: def, code: describe(f), run: func(ctx Context, input []byte) ([]byte, error) {
+	r.bindWorkflow(d.bound(f.(func(Context, In) (Out, error)), describe(f)))
+}
+
+// bound returns the workflow with its implementation.
+func (d Definition[In, Out]) bound(code func(Context, In) (Out, error), described string) *boundWorkflow {
+	def := d.def()
+	return &boundWorkflow{def: def, code: described, run: func(ctx Context, input []byte) ([]byte, error) {
 		var in In
 		all, err := def.decodeInput(input, &in)
 		if err != nil {
@@ -121,7 +126,7 @@ func (d Definition[In, Out]) bind(r *registry, f any) {
 			return nil, nil
 		}
 		return ctx.encode("result of workflow "+def.name, out)
-	}})
+	}}
 }
 
 // bindWorkflow makes the implementation of a workflow known, unless it has a stand-in.
@@ -239,6 +244,9 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 	}
 	if name == event.HookRun {
 		return holdToken, lastName(name), true
+	}
+	if w == nil && name == event.ScheduleRun {
+		w = scheduleCode
 	}
 	if w == nil {
 		return nil, "", false

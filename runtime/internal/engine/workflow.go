@@ -67,6 +67,9 @@ type Client interface {
 	// CheckPayload refuses a payload that is larger than the client's limit. Errors
 	// call it by kind and name together.
 	CheckPayload(kind, name string, size int) error
+	// Declare makes the schedules that directives of workflows name what they say. A worker
+	// that began later knows better.
+	Declare(ctx context.Context, r Registry, began time.Time) error
 	// AddHost makes a worker known to the client that it is on: the client hands over
 	// to it what it starts. The worker calls leave when it takes no more.
 	AddHost(h handover.Host) (leave func())
@@ -87,6 +90,8 @@ type Registry interface {
 	// WorkflowNames returns the names of the workflows, each with the queue that its
 	// directive names, sorted.
 	WorkflowNames() []store.Route
+	// Scheduled reports whether the directive of a workflow names a schedule.
+	Scheduled() bool
 	// StepRuns returns the routes of the runs that execute a step for other runs, in
 	// these queues; without any, one for each step that has a queue of its own.
 	// Sorted.
@@ -126,7 +131,8 @@ type DefinitionSpec struct {
 	Name, Param        string
 	Queue              string // empty: the default
 	Timeout, Retention time.Duration
-	Children           int // at once; 0: the default
+	Children           int    // at once; 0: the default
+	Schedule           string // by which the clock starts it; empty: none
 }
 
 // StepFunc is the implementation of a step: from arguments to result, both in

@@ -1,0 +1,15 @@
+package model
+
+import "go/types"
+
+// scheduled checks that a workflow that the clock starts needs nothing to start.
+func (b *builder) scheduled(fn *Function) {
+	if !fn.Directive.Has("schedule") || len(fn.Params) == 0 {
+		return
+	}
+	if len(fn.Params) == 1 && types.TypeString(types.Unalias(fn.Params[0].Type), nil) == workflowPath+".None" {
+		return
+	}
+	b.report(fn.Directive.At("schedule"), "workflow "+fn.Impl+" takes an input, and its schedule has none to give",
+		"remove schedule= and call "+fn.GoName+".Schedule with the input, or take none")
+}

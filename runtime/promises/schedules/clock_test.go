@@ -1,0 +1,284 @@
+package schedules_test
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+var Doubling = flowtest.Doubles
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
+
+// onTime runs a test on stores whose time is virtual, and begins at a time.
+func onTime(t *testing.T, begin time.Time, test func(t *testing.T, w *flowtest.World)) {
+	t.Helper()
+	for name, open := range map[string]func(t *testing.T, c store.Clock) store.Store{
+		"memory": func(_ *testing.T, c store.Clock) store.Store {
+			return memstore.NewWith(memstore.Config{Clock: c, Partitions: 3})
+		},
+		"sqlite": func(t *testing.T, c store.Clock) store.Store {
+			st, err := sqlitestore.OpenWith(filepath.Join(t.TempDir(), "flows.db"), sqlitestore.Config{Clock: c})
+			call(t, err)
+			return st
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual := storetest.NewClock()
+			w := flowtest.NewWorld(t, open(t, clock{virtual, begin.Sub(virtual.Now())}), workflow.ClientConfig{})
+			w.Clock = virtual
+			test(t, w)
+		})
+	}
+}
+
+// passTo lets time pass until a time.
+func passTo(w *flowtest.World, to time.Time) {
+	if d := to.Sub(w.Store.Clock().Now()); d > 0 {
+		w.Clock.Advance(d)
+	}
+}
+
+// The table of the clock changes: three workers, of which one is killed at each tick when its
+// start is durable, and nobody has told the worker so.
+func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
+	for _, tt := range []struct {
+		when, from string
+		want       []string
+	}{
+		{"30 2 * * * Europe/Zurich", "2027-03-27T12:00:00Z", []string{"2027-03-28T03:00:00+02:00", "2027-03-29T02:30:00+02:00"}},
+		{"30 2 * * * Europe/Zurich", "2027-10-30T12:00:00Z", []string{"2027-10-31T02:30:00+02:00", "2027-11-01T02:30:00+01:00"}},
+		{"*/20 2 * * * Europe/Zurich", "2027-03-27T12:00:00Z", []string{"2027-03-28T03:00:00+02:00", "2027-03-29T02:00:00+02:00", "2027-03-29T02:20:00+02:00", "2027-03-29T02:40:00+02:00"}},
+		{"15 * * * * Europe/Zurich", "2027-03-28T00:00:00Z", []string{"2027-03-28T01:15:00+01:00", "2027-03-28T03:15:00+02:00"}},
+		{"15 * * * * Europe/Zurich", "2027-10-31T00:00:00Z", []string{"2027-10-31T02:15:00+02:00", "2027-10-31T02:15:00+01:00"}},
+		{"0 0 * * * America/Santiago", "2027-09-04T12:00:00Z", []string{"2027-09-05T01:00:00-03:00", "2027-09-06T00:00:00-03:00"}},
+	} {
+		t.Run(strings.ReplaceAll(tt.when, "/", "-")+" "+tt.from[:10], func(t *testing.T) {
+			onTime(t, at(t, tt.from), func(t *testing.T, w *flowtest.World) {
+				var victim atomic.Bool // the next worker that starts a tick dies of it
+				f := newFleet(w, &victim)
+				for range 3 {
+					f.work()
+				}
+				schedule(w, workflow.Schedule{When: tt.when, Overlap: workflow.OverlapAllow})
+				await(w, "it has begun", func(i workflow.ScheduleInfo) bool { return !i.Next.IsZero() })
+				for i, text := range tt.want {
+					tick := at(t, text)
+					info := await(w, "the next tick is known", func(i workflow.ScheduleInfo) bool { return i.Next.Equal(tick) })
+					if got := info.Next.Format(time.RFC3339); got != text {
+						t.Fatalf("tick %d: got %s, want %s", i, got, text)
+					}
+					passTo(w, tick.Add(-time.Minute))
+					if n := len(started(w, Nightly.Name())); n != i {
+						t.Fatalf("a minute before tick %d there are %d runs", i, n)
+					}
+					victim.Store(true)
+					passTo(w, tick)
+					eventually(w, "a worker has died", func() bool { return f.deaths.Load() == int64(i)+1 })
+					f.work() // in its place; heartbeats are too rare here for the others to look what it has left
+					ran(w, tick)
+				}
+				got := started(w, Nightly.Name())
+				want := map[string]int{}
+				for _, text := range tt.want {
+					want[at(t, text).UTC().Format(time.RFC3339)] = 1
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("runs by tick (-want +got):\n%s", diff)
+				}
+				f.stop()
+				w.Healthy()
+			})
+		})
+	}
+}
+
+// fleet are workers that die when they have started a tick.
+type fleet struct {
+	w      *flowtest.World
+	victim *atomic.Bool // the next one that starts a tick dies
+	deaths atomic.Int64
+	ctx    context.Context
+	end    context.CancelFunc
+	all    sync.WaitGroup
+}
+
+func newFleet(w *flowtest.World, victim *atomic.Bool) *fleet {
+	f := &fleet{w: w, victim: victim}
+	f.ctx, f.end = context.WithCancel(background)
+	w.T.Cleanup(f.stop)
+	return f
+}
+
+// work starts a worker.
+func (f *fleet) work() {
+	var dead atomic.Bool
+	var wk *worker.Worker
+	st := &flowtest.Between{Store: f.w.Store}
+	name := "mortal" + string(event.NewItemID())[:8]
+	ctx, end := context.WithCancel(f.ctx)
+	st.Around = func(_ context.Context, op string, req any, do func() error) error {
+		if dead.Load() {
+			return store.ErrClosed
+		}
+		err := do()
+		if op == "commit" && starts(req.([]store.Commit)) && f.victim.CompareAndSwap(true, false) {
+			dead.Store(true)
+			engine.Kill(wk)
+			end()
+			return store.ErrClosed
+		}
+		return err
+	}
+	cfg := worker.Config{Name: name, NoHandover: true, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour}
+	cfg.BaseContext = func() context.Context { return ctx }
+	wk = worker.New(workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f.w.Logs, nil))}), cfg)
+	nightly(wk)
+	f.all.Go(func() {
+		defer end()
+		_ = wk.Run(ctx) // which was killed, or stopped
+		if dead.Load() {
+			f.bury(name)
+		}
+	})
+}
+
+// stop ends all that live.
+func (f *fleet) stop() {
+	f.end()
+	f.all.Wait()
+}
+
+// starts reports whether a commit starts a run.
+func starts(commits []store.Commit) bool {
+	return slices.ContainsFunc(commits, func(c store.Commit) bool {
+		f, err := event.DecodeFrame(c.Frame)
+		return err == nil && slices.ContainsFunc(f.Events, func(e event.Event) bool { return e.Type == event.ChildCreated })
+	})
+}
+
+// bury closes the sessions of a worker that has died: nobody waits for the end of its lease.
+func (f *fleet) bury(name string) {
+	inspector, _ := store.As[store.Inspector](f.w.Store)
+	snap, err := inspector.Inspect(background)
+	if err != nil {
+		f.w.T.Error(err)
+		return
+	}
+	for id, l := range snap.Leases {
+		if strings.HasPrefix(string(id), name+"/") {
+			if err := f.w.Store.CloseSession(background, l.Partition, id); err != nil {
+				f.w.T.Error(err)
+			}
+		}
+	}
+	f.deaths.Add(1)
+}
+
+func TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp(t *testing.T) {
+	begin := at(t, "2027-01-01T00:30:00Z")
+	for _, tt := range []struct {
+		name                     string
+		s                        workflow.Schedule
+		ticks                    []string // of the six hours without a worker
+		started, skipped, missed int
+	}{
+		{"each if they may overlap", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow},
+			[]string{"01", "02", "03", "04", "05", "06"}, 6, 0, 0},
+		{"the newest if not", workflow.Schedule{When: "0 * * * *"}, []string{"06"}, 1, 5, 0},
+		{"none that is too late", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, CatchUp: 100 * time.Minute},
+			[]string{"05", "06"}, 2, 0, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onTime(t, begin, func(t *testing.T, w *flowtest.World) {
+				schedule(w, tt.s)
+				passTo(w, begin.Add(6*time.Hour))
+				w.Work(worker.Config{}, nightly)
+				info := await(w, "it has caught up", func(i workflow.ScheduleInfo) bool {
+					return i.Started == tt.started && i.Next.After(begin.Add(6*time.Hour))
+				})
+				if info.Skipped != tt.skipped || info.Missed != tt.missed {
+					t.Errorf("got %d skipped and %d missed, want %d and %d", info.Skipped, info.Missed, tt.skipped, tt.missed)
+				}
+				want := map[string]int{}
+				for _, text := range tt.ticks {
+					tick := at(t, "2027-01-01T"+text+":00:00Z")
+					want[tick.Format(time.RFC3339)] = 1
+					ran(w, tick)
+				}
+				if diff := cmp.Diff(want, started(w, Nightly.Name())); diff != "" {
+					t.Errorf("runs by tick (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// What is asked of a schedule counts from the time at which it was asked, though the worker comes later.
+func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
+	begin := at(t, "2027-01-01T00:30:00Z")
+	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
+		s := w.Client.Schedules()
+		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow})
+		passTo(w, begin.Add(2*time.Hour)) // 01:00 and 02:00 are due
+		call(t, s.Pause(w.Ctx, "nightly", ""))
+		passTo(w, begin.Add(5*time.Hour)) // 03:00 to 05:00 pass
+		call(t, s.Resume(w.Ctx, "nightly"))
+		passTo(w, begin.Add(7*time.Hour)) // 06:00 and 07:00 are due
+		call(t, s.Update(w.Ctx, "nightly", workflow.Schedule{When: "0 */10 * * *", Overlap: workflow.OverlapAllow}))
+		passTo(w, begin.Add(10*time.Hour)) // 10:00 is
+		w.Work(worker.Config{}, nightly)
+		want := map[string]int{}
+		for _, text := range []string{"01", "02", "06", "07", "10"} {
+			tick := at(t, "2027-01-01T"+text+":00:00Z")
+			want[tick.Format(time.RFC3339)] = 1
+			ran(w, tick)
+		}
+		if diff := cmp.Diff(want, started(w, Nightly.Name())); diff != "" {
+			t.Errorf("runs by tick (-want +got):\n%s", diff)
+		}
+		await(w, "the next tick is that of the new one", func(i workflow.ScheduleInfo) bool { return i.Next.Equal(at(t, "2027-01-01T20:00:00Z")) })
+	})
+}
+
+func TestPOOL6_JitterDelaysATickAlwaysByTheSame(t *testing.T) {
+	begin := at(t, "2027-01-01T00:30:00Z")
+	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, nightly)
+		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, Jitter: 30 * time.Minute})
+		delays := map[time.Duration]bool{}
+		for hour := 1; hour <= 3; hour++ {
+			tick := at(t, "2027-01-01T00:00:00Z").Add(time.Duration(hour) * time.Hour)
+			eventually(w, "the schedule sleeps", func() bool {
+				info, err := own(w, "nightly").Info(w.Ctx)
+				return err == nil && info.Due.After(tick.Add(-time.Second)) && info.Due.Before(tick.Add(30*time.Minute))
+			})
+			info, err := own(w, "nightly").Info(w.Ctx)
+			call(t, err)
+			delays[info.Due.Sub(tick)] = true
+			passTo(w, info.Due)
+			ran(w, tick)
+		}
+		if len(delays) != 3 {
+			t.Errorf("delays: got %v, want three different ones", delays)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package schedules_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// What schedules start: nightly returns the tick for which it works, and stays notes its tick,
+// and stays until it is told to leave, or canceled.
+var (
+	Nightly = flowtest.Flow[string, string]("nightly")
+	nightly = flowtest.As(Nightly, func(ctx workflow.Context, in string) (string, error) {
+		tick, ticked := workflow.Tick(ctx)
+		if !ticked {
+			return in + " without a tick", nil
+		}
+		return in + " " + tick.Format(time.RFC3339), nil
+	})
+	Stays = flowtest.Flow[string, string]("stays")
+	leave = workflow.NewTopic[string]("leave")
+	stays = flowtest.As(Stays, func(ctx workflow.Context, _ string) (string, error) { return leave.Receive(ctx) })
+)
+
+// clock shows another time than the one that the test advances.
+type clock struct {
+	store.Clock
+	by time.Duration
+}
+
+func (c clock) Now() time.Time { return c.Clock.Now().Add(c.by) }
+
+func schedule(w *flowtest.World, s workflow.Schedule) {
+	w.T.Helper()
+	if err := Nightly.Schedule(w.Ctx, w.Client, "nightly", s, "in"); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// own returns the run of a schedule.
+func own(w *flowtest.World, name string) *workflow.Handle {
+	w.T.Helper()
+	return w.Client.Run(get(w, name).Run)
+}
+
+func get(w *flowtest.World, name string) workflow.ScheduleInfo {
+	w.T.Helper()
+	info, err := w.Client.Schedules().Get(w.Ctx, name)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return info
+}
+
+// eventually waits until cond holds. Whoever computes from a virtual time how long to wait,
+// while that time jumps, sets an alarm that is too late: if nothing comes, a little more time
+// passes, of which no test may notice six minutes.
+func eventually(w *flowtest.World, what string, cond func() bool) {
+	w.T.Helper()
+	nudge := time.NewTicker(time.Second)
+	defer nudge.Stop()
+	for !cond() {
+		select {
+		case <-nudge.C:
+			if w.Clock != nil {
+				w.Clock.Advance(6 * time.Second)
+			}
+		default:
+			runtime.Gosched()
+		}
+		if w.Ctx.Err() != nil {
+			w.T.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// await waits until a schedule shows what is wanted.
+func await(w *flowtest.World, what string, shows func(workflow.ScheduleInfo) bool) (info workflow.ScheduleInfo) {
+	w.T.Helper()
+	defer func() {
+		if w.T.Failed() {
+			w.T.Logf("the schedule shows %+v", info)
+		}
+	}()
+	eventually(w, what, func() bool {
+		info = get(w, "nightly")
+		return shows(info)
+	})
+	return info
+}
+
+// tickRun returns the run of a tick.
+func tickRun(w *flowtest.World, tick time.Time) *workflow.Run[string] {
+	return Nightly.Get(w.Client, event.TickRunID("nightly", tick.UTC().Format(time.RFC3339Nano), tick))
+}
+
+// ran waits for the result of the run of a tick.
+func ran(w *flowtest.World, tick time.Time) {
+	w.T.Helper()
+	eventually(w, "the run of tick "+tick.String()+" exists", func() bool {
+		_, err := tickRun(w, tick).Info(w.Ctx)
+		return !errors.Is(err, workflow.ErrRunNotFound)
+	})
+	if got, want := flowtest.Result(w, tickRun(w, tick)), "in "+tick.UTC().Format(time.RFC3339); got != want {
+		w.T.Errorf("result: got %q, want %q", got, want)
+	}
+}
+
+// started returns the ticks of the runs that the schedule has started, how often each.
+func started(w *flowtest.World, workflowName string) map[string]int {
+	w.T.Helper()
+	found := map[string]int{}
+	for run, err := range w.Client.List(w.Ctx, workflow.Filter{Workflow: workflowName}) {
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		if run.Tags[workflow.TagSchedule] != "" {
+			found[run.Tags[workflow.TagTick]]++
+		}
+	}
+	return found
+}
+
+func call(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// at reads a time.
+func at(t *testing.T, text string) time.Time {
+	t.Helper()
+	v, err := time.Parse(time.RFC3339, text)
+	call(t, err)
+	return v
+}
+
+var background = context.Background()

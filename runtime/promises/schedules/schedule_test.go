@@ -1,0 +1,227 @@
+package schedules_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+func TestPOOL6_EveryWorkerTogetherStartEachTickOnce(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		for range 3 {
+			w.Work(worker.Config{}, nightly)
+		}
+		schedule(w, workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow})
+		info := await(w, "three ticks", func(i workflow.ScheduleInfo) bool { return i.Started >= 3 })
+		for _, s := range info.Recent {
+			ran(w, s.Tick)
+		}
+		call(t, w.Client.Schedules().Delete(w.Ctx, "nightly"))
+		w.StopWorkers()
+		found := started(w, Nightly.Name())
+		ticks := slices.Sorted(maps.Keys(found))
+		first := at(t, ticks[0])
+		want := map[string]int{}
+		for i := range ticks { // without a hole
+			want[first.Add(time.Duration(i)*time.Second).Format(time.RFC3339)] = 1
+		}
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Errorf("runs by tick (-want +got):\n%s", diff)
+		}
+		w.Healthy()
+	})
+}
+
+func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, nightly)
+		s := w.Client.Schedules()
+		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"})
+		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}) // again: nothing
+
+		call(t, s.Pause(w.Ctx, "nightly", "stocktaking"))
+		if info := await(w, "it is paused", func(i workflow.ScheduleInfo) bool { return i.Paused }); info.Note != "stocktaking" || !info.Next.IsZero() {
+			t.Errorf("paused: got %+v", info)
+		}
+		run, err := s.Trigger(w.Ctx, "nightly") // in spite of the pause
+		call(t, err)
+		await(w, "the trigger is obeyed", func(i workflow.ScheduleInfo) bool { return i.Started == 1 })
+		eventually(w, "the triggered run exists", func() bool {
+			_, err := w.Client.Run(run).Info(w.Ctx)
+			return err == nil
+		})
+		if got, want := flowtest.Result(w, Nightly.Get(w.Client, run)), "in without a tick"; got != want {
+			t.Errorf("triggered run: got %q, want %q", got, want)
+		}
+		call(t, s.Resume(w.Ctx, "nightly"))
+		info := await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Paused })
+		if got := info.Next; got.Month() != time.January || got.Day() != 1 || got.Hour() != 0 || !got.After(time.Now()) {
+			t.Errorf("next tick: got %v", got)
+		}
+
+		call(t, s.Update(w.Ctx, "nightly", workflow.Schedule{When: "0 12 * * *", Overlap: workflow.OverlapAllow, Jitter: time.Minute}))
+		info = await(w, "it is another one", func(i workflow.ScheduleInfo) bool { return i.When == "0 12 * * *" })
+		if info.Next.Hour() != 12 || info.Workflow != Nightly.Name() || info.Jitter != time.Minute {
+			t.Errorf("after the update: got %+v", info)
+		}
+
+		noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		for range 2 { // the second time each has a run already
+			call(t, s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: noon, To: noon.AddDate(0, 0, 120)}))
+		}
+		await(w, "the backfills are done", func(i workflow.ScheduleInfo) bool { return i.Started == 1+2*120 && len(i.Backfills) == 0 })
+		for day := range 120 {
+			ran(w, noon.AddDate(0, 0, day))
+		}
+		if got := len(started(w, Nightly.Name())); got != 121 {
+			t.Errorf("runs: got %d, want 121", got)
+		}
+
+		var names []string
+		for info, err := range s.List(w.Ctx) {
+			call(t, err)
+			names = append(names, info.Name)
+		}
+		if diff := cmp.Diff([]string{"nightly"}, names); diff != "" {
+			t.Errorf("list (-want +got):\n%s", diff)
+		}
+		call(t, s.Delete(w.Ctx, "nightly"))
+		if _, err := s.Get(w.Ctx, "nightly"); !errors.Is(err, workflow.ErrScheduleNotFound) {
+			t.Errorf("Get after Delete: got %v", err)
+		}
+		schedule(w, workflow.Schedule{When: "every 24h"}) // the name is free
+		if info := get(w, "nightly"); info.When != "every 24h" || info.Started != 0 {
+			t.Errorf("a new one: got %+v", info)
+		}
+		w.StopWorkers()
+		w.Healthy()
+	})
+}
+
+func TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, nightly)
+		schedule(w, workflow.Schedule{When: "every 24h", Overlap: workflow.OverlapAllow})
+		first := own(w, "nightly")
+		from := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+		call(t, w.Client.Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 350)}))
+		info := await(w, "all are started", func(i workflow.ScheduleInfo) bool { return i.Started == 350 })
+		ran(w, from.AddDate(0, 0, 349))
+		if got := len(started(w, Nightly.Name())); got != 350 {
+			t.Errorf("runs: got %d, want 350", got)
+		}
+		events := w.Log(first)
+		if last := events[len(events)-1]; last.Type != event.RunContinued || len(events) > 500 || info.Run == first.ID() {
+			t.Errorf("the first run of the schedule has %d events, the last is %s; the schedule is run %s now", len(events), last.Type, info.Run)
+		}
+		if len(info.Recent) != 10 {
+			t.Errorf("recent: got %d, want 10", len(info.Recent))
+		}
+		w.StopWorkers()
+		w.Healthy()
+	})
+}
+
+func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, stays)
+		s := w.Client.Schedules()
+		begin := func(name string, o workflow.Overlap) (first, second *workflow.Run[string]) {
+			call(t, Stays.Schedule(w.Ctx, w.Client, name, workflow.Schedule{When: "0 0 1 1 *", Overlap: o}, ""))
+			var runs []*workflow.Run[string]
+			for range 2 {
+				id, err := s.Trigger(w.Ctx, name)
+				call(t, err)
+				runs = append(runs, Stays.Get(w.Client, id))
+				eventually(w, "the schedule has an answer", func() bool {
+					info := get(w, name)
+					_, err := runs[len(runs)-1].Info(w.Ctx)
+					return err == nil || info.Skipped > 0
+				})
+			}
+			return runs[0], runs[1]
+		}
+
+		first, second := begin("skips", workflow.OverlapSkip)
+		if _, err := second.Info(w.Ctx); !errors.Is(err, workflow.ErrRunNotFound) {
+			t.Errorf("the second run of one that skips: got %v", err)
+		}
+		if info := get(w, "skips"); info.Started != 1 || info.Skipped != 1 || info.Recent[1].Skipped == "" {
+			t.Errorf("skips: got %+v", info)
+		}
+		call(t, leave.Send(w.Ctx, first, "left"))
+		flowtest.Result(w, first)
+
+		first, second = begin("replaces", workflow.OverlapReplace)
+		if err := flowtest.Failure(w, first); !errors.Is(err, workflow.ErrCanceled) {
+			t.Errorf("the first run of one that replaces: got %v", err)
+		}
+		call(t, leave.Send(w.Ctx, second, "left"))
+		flowtest.Result(w, second)
+
+		first, second = begin("allows", workflow.OverlapAllow)
+		for _, run := range []*workflow.Run[string]{first, second} {
+			call(t, leave.Send(w.Ctx, run, "left"))
+			flowtest.Result(w, run)
+		}
+		w.StopWorkers()
+		w.Healthy()
+	})
+}
+
+func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	s := w.Client.Schedules()
+	schedule(w, workflow.Schedule{When: "every 1h"})
+	long := make([]byte, 201)
+	for name, err := range map[string]error{
+		`no year has such a day`:                   Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "0 0 31 2 *"}, ""),
+		`4 fields: want 5`:                         s.Update(w.Ctx, "nightly", workflow.Schedule{When: "0 0 1 *"}),
+		`overlap "queue" is not known`:             s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", Overlap: "queue"}),
+		`a catch-up of 1s is not possible`:         s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", CatchUp: time.Second}),
+		`a jitter of -1s is not possible`:          s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", Jitter: -time.Second}),
+		`has 0 bytes`:                              Nightly.Schedule(w.Ctx, w.Client, "", workflow.Schedule{When: "every 1h"}, ""),
+		`has 201 bytes`:                            Nightly.Schedule(w.Ctx, w.Client, string(long), workflow.Schedule{When: "every 1h"}, ""),
+		`WithID: the runs have a workflow id`:      Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithID("x")),
+		`the schedule says when the runs begin`:    Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithDelay(1)),
+		`has no ticks: To is the first`:            s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Unix(2, 0), To: time.Unix(1, 0)}),
+		`is about the future, which needs none`:    s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Now().Add(time.Hour), To: time.Now().Add(2 * time.Hour)}),
+		`overlap "q" is not known: want one of ["`: s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Unix(1, 0), To: time.Unix(2, 0), Overlap: "q"}),
+	} {
+		bad, ok := errors.AsType[*workflow.ScheduleError](err)
+		if !ok || !contains(bad.Problem, name) {
+			t.Errorf("got %v, want a *ScheduleError with %q", err, name)
+		}
+	}
+	for what, err := range map[string]error{
+		"pause": s.Pause(w.Ctx, "other", ""), "resume": s.Resume(w.Ctx, "other"), "delete": s.Delete(w.Ctx, "other"),
+		"update": s.Update(w.Ctx, "other", workflow.Schedule{When: "every 1h"}),
+	} {
+		if !errors.Is(err, workflow.ErrScheduleNotFound) {
+			t.Errorf("%s of a schedule that is not there: got %v", what, err)
+		}
+	}
+	// Nobody works here; it is shown, it can be asked for things, and it can be deleted.
+	if info := get(w, "nightly"); info.When != "every 1h" || !info.Unserved {
+		t.Errorf("without a worker: got %+v", info)
+	}
+	call(t, s.Delete(w.Ctx, "nightly"))
+	if _, err := Doubling.Start(w.Ctx, w.Client, 1, workflow.WithID(event.ScheduleRunID("taken"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := Nightly.Schedule(w.Ctx, w.Client, "taken", workflow.Schedule{When: "every 1h"}, ""); !errors.Is(err, workflow.ErrWrongWorkflow) {
+		t.Errorf("a workflow id that is taken: got %v", err)
+	}
+	if err := s.Pause(w.Ctx, "taken", ""); !errors.Is(err, workflow.ErrScheduleNotFound) {
+		t.Errorf("a run that is no schedule: got %v", err)
+	}
+}

@@ -1,0 +1,10 @@
+package workflow
+
+// ScheduleRuns are the runs of schedules, for tests that break their workers.
+var ScheduleRuns = schedules
+
+// ScheduleInput returns the input of the run of a schedule.
+func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s Schedule, in In) (scheduleState, error) {
+	does, err := d.def().scheduled(c, name, s, in, nil)
+	return scheduleState{Name: name, Does: does}, err
+}

@@ -1,0 +1,210 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/cron"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Schedule says when a workflow is started by the clock, and what becomes of a tick that
+// finds the run before it still at work. [Definition.Schedule] gives it a name and makes it
+// durable.
+type Schedule struct {
+	// When is a cron expression with the name of a time zone, or an interval:
+	//
+	//	30 2 * * * Europe/Zurich
+	//	every 10m
+	//
+	// The five fields are minute, hour, day of the month, month and day of the week; if both
+	// days are restricted, one that fits is enough. Without a zone it is UTC. Where the
+	// clock of the zone is changed, a time that it leaves out is met at the moment of the change, and
+	// a time that comes twice the first time; where the hour is * or */n every hour that there is, is met.
+	// Intervals are counted from 1 January 1970, so that the ticks do not depend on
+	// when anything was started.
+	When string `json:"when"`
+	// Overlap says what happens to a tick while a run of the schedule is active; empty:
+	// OverlapSkip.
+	Overlap Overlap `json:"overlap,omitempty"`
+	// CatchUp is how late a tick may be started, after no worker was there at its time; 0: a
+	// year, which is also the most; at least 10 s. Of the ticks that were missed within it
+	// OverlapAllow starts each, the others the newest only. Older ones are lost, and counted.
+	CatchUp time.Duration `json:"catchUp,omitempty"`
+	// Jitter delays each tick by a time below it, which is always the same for one tick of one
+	// schedule. It spreads what many schedules start at the same minute. Ticks start in
+	// their order, so that one waits for those before it.
+	Jitter time.Duration `json:"jitter,omitempty"`
+}
+
+// Overlap is what a schedule does about a tick while a run that it has started is active.
+type Overlap string
+
+// The ways.
+const (
+	// OverlapSkip does not start it. It is the default.
+	OverlapSkip Overlap = "skip"
+	// OverlapReplace cancels the active run, and starts it when that has ended.
+	OverlapReplace Overlap = "replace"
+	// OverlapAllow starts it beside the others.
+	OverlapAllow Overlap = "allow"
+)
+
+// overlaps are all of them, for messages.
+var overlaps = []Overlap{OverlapSkip, OverlapReplace, OverlapAllow}
+
+// The bounds of Schedule.CatchUp.
+const (
+	MaxCatchUp = 365 * 24 * time.Hour
+	MinCatchUp = 10 * time.Second
+)
+
+// ScheduleError says why there is no such schedule, and names the fix.
+type ScheduleError struct {
+	Name    string // of the schedule
+	Problem string
+}
+
+// Error names the schedule and the problem.
+func (e *ScheduleError) Error() string { return fmt.Sprintf("schedule %q: %s", e.Name, e.Problem) }
+
+// ErrScheduleNotFound: there is no schedule of that name, or it was deleted.
+var ErrScheduleNotFound = errors.New("workflow: schedule not found")
+
+// Next returns the first tick after a time, in the zone of the schedule, without jitter. The
+// error is a *ScheduleError if the schedule is not valid.
+func (s Schedule) Next(after time.Time) (time.Time, error) {
+	if err := s.check(""); err != nil {
+		return time.Time{}, err
+	}
+	ticks, err := cron.Parse(s.When)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return ticks.Next(after), nil
+}
+
+// check returns a *ScheduleError if something is not valid.
+func (s Schedule) check(name string) error {
+	problem := ""
+	_, err := cron.Parse(s.When)
+	bad, _ := errors.AsType[*cron.Error](err)
+	switch {
+	case bad != nil:
+		problem = fmt.Sprintf("%q: %s", bad.Text, bad.Problem)
+	case s.Overlap != "" && !slices.Contains(overlaps, s.Overlap):
+		problem = fmt.Sprintf("overlap %q is not known: want one of %q", s.Overlap, overlaps)
+	case s.CatchUp != 0 && (s.CatchUp < MinCatchUp || s.CatchUp > MaxCatchUp):
+		problem = fmt.Sprintf("a catch-up of %v is not possible: want %v to %v, or 0 for the most", s.CatchUp, MinCatchUp, MaxCatchUp)
+	case s.Jitter < 0:
+		problem = fmt.Sprintf("a jitter of %v is not possible: want 0 or more", s.Jitter)
+	}
+	if problem == "" {
+		return nil
+	}
+	return &ScheduleError{Name: name, Problem: problem}
+}
+
+// checkSchedule returns a *ScheduleError if the name cannot be that of a schedule.
+func checkSchedule(name string) error {
+	switch {
+	case name == "" || len(name) > maxName:
+		return &ScheduleError{Name: name, Problem: fmt.Sprintf("the name has %d bytes: want 1 to %d", len(name), maxName)}
+	case store.CheckName("name", name) != nil:
+		return &ScheduleError{Name: name, Problem: "the name is not UTF-8, or holds a zero byte"}
+	}
+	return nil
+}
+
+// The tags of the runs that a schedule starts.
+const (
+	TagSchedule = "flowgen.schedule" // the name of the schedule
+	TagTick     = "flowgen.tick"     // the tick, as time.RFC3339, or what triggered it
+)
+
+// Tick returns the tick for which a schedule has started the run: the time for which it
+// works, however late it is. false: no tick has, but a trigger or somebody else.
+func Tick(ctx Context) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339Nano, ctx.branch().Spec().Tags[TagTick])
+	return t, err == nil
+}
+
+// Schedule makes the workflow start by the clock from now on, each time with this input. It
+// creates the schedule of that name, or replaces what it was: then the ticks until now are
+// still those of the old one, and a pause stays. Called again with the same arguments it changes
+// nothing. See [Client.Schedules] for what else can be done with it.
+//
+// When it returns nil the schedule is durable. It is a run of the workflow "flowgen.schedule",
+// under the workflow id "schedule:" + name, on the queue of the workflow that it starts, and
+// any worker there works on it. Each tick starts one run, however many workers there are and
+// whatever becomes of them; the id of that run follows from the name and the tick.
+//
+// The options are those of the runs: a queue, tags, priority, timeout and retention. Errors:
+// a *[ScheduleError]; a *[PayloadError]; one that matches ErrWrongWorkflow if another workflow
+// has the workflow id; after any other one call it again.
+func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s Schedule, in In, opts ...RunOption) error {
+	set, err := d.def().scheduled(c, name, s, in, opts)
+	if err != nil {
+		return err
+	}
+	_, err = c.Schedules().put(ctx, name, set)
+	return err
+}
+
+// scheduled returns what a schedule does.
+func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts []RunOption) (*scheduled, error) {
+	if err := errors.Join(checkSchedule(name), s.check(name)); err != nil {
+		return nil, err
+	}
+	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	problem := ""
+	switch {
+	case o.err != nil:
+		problem = o.err.Error()
+	case o.workflowID != "" || o.policy != IDPolicy{}:
+		problem = "WithID: the runs have a workflow id of the schedule: leave it out"
+	case o.delay != 0 || !o.at.IsZero():
+		problem = "WithDelay and WithStartAt: the schedule says when the runs begin: leave them out"
+	}
+	if problem != "" {
+		return nil, &ScheduleError{Name: name, Problem: problem}
+	}
+	input, err := d.input(c, in)
+	if err != nil {
+		return nil, err
+	}
+	return &scheduled{Schedule: s, Workflow: d.name, Queue: o.queue, Input: input, Priority: o.priority, Timeout: o.timeout, Retention: o.retention, Tags: o.tags}, nil
+}
+
+// scheduled is a schedule and the run that it starts, as it is stored.
+type scheduled struct {
+	Schedule
+	Workflow  string            `json:"workflow"`
+	Queue     string            `json:"queue"`
+	Input     json.RawMessage   `json:"input,omitempty"`
+	Priority  int               `json:"priority,omitempty"`
+	Timeout   time.Duration     `json:"timeout,omitempty"`
+	Retention time.Duration     `json:"retention,omitempty"`
+	Tags      map[string]string `json:"tags,omitempty"`
+}
+
+// spec returns that of the run for a tick.
+func (s *scheduled) spec(name, tick string, overlap Overlap) *event.Spec {
+	tags := map[string]string{}
+	maps.Copy(tags, s.Tags)
+	tags[TagSchedule], tags[TagTick] = name, tick
+	spec := &event.Spec{Workflow: s.Workflow, Queue: s.Queue, Tags: tags, Timeout: s.Timeout, Retention: s.Retention, Priority: s.Priority}
+	if overlap != OverlapAllow {
+		spec.WorkflowID = event.TicksRunID(name)
+	}
+	return spec
+}

@@ -1,0 +1,101 @@
+package workflow_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflowtest"
+)
+
+var hourly = shim.NewWorkflow[string, string]("test.hourly", "in", shim.WorkflowPolicy{})
+
+// setupSchedule asks a schedule for all that there is, at times at which no tick is.
+func setupSchedule(e *workflowtest.Env) {
+	shim.BindWorkflow(e, hourly, func(ctx workflow.Context, in string) (string, error) {
+		return in, workflow.Sleep(ctx, time.Minute)
+	})
+	s := e.Client().Schedules()
+	do := func(at time.Duration, f func(ctx context.Context) error) {
+		e.At(at, func(ctx context.Context) {
+			if err := f(ctx); err != nil {
+				panic(err)
+			}
+		})
+	}
+	do(150*time.Minute, func(ctx context.Context) error { return s.Pause(ctx, "hourly", "a note") })
+	do(215*time.Minute, func(ctx context.Context) error { return s.Resume(ctx, "hourly") })
+	do(220*time.Minute, func(ctx context.Context) error {
+		from := workflowtest.Epoch.Add(-3 * time.Hour)
+		return s.Backfill(ctx, "hourly", workflow.Backfill{From: from, To: from.Add(4 * time.Hour), Overlap: workflow.OverlapAllow})
+	})
+	do(225*time.Minute, func(ctx context.Context) error {
+		return s.Update(ctx, "hourly", workflow.Schedule{When: "*/30 * * * *", Overlap: workflow.OverlapReplace})
+	})
+	do(290*time.Minute, func(ctx context.Context) error { return s.Delete(ctx, "hourly") })
+}
+
+// ticksOf returns how many runs there are of each tick, and what became of them.
+func ticksOf(e *workflowtest.Env) any {
+	found := map[string]int{}
+	for run, err := range e.Client().List(e.Context(), workflow.Filter{Workflow: hourly.Name()}) {
+		if err != nil {
+			return err
+		}
+		found[run.Tags[workflow.TagTick]+" "+string(run.Status)]++
+	}
+	return found
+}
+
+func TestPOOL6_AScheduleSurvivesEveryCrash(t *testing.T) {
+	c := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
+	in, err := workflow.ScheduleInput(c, hourly, "hourly", workflow.Schedule{When: "0 * * * *"}, "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := workflowtest.CrashEverywhere(t, workflow.ScheduleRuns, in, setupSchedule,
+		workflowtest.StartWith(workflow.WithID("schedule:hourly")), workflowtest.State(ticksOf), workflowtest.Pairs(100),
+		workflowtest.Check(func(t testing.TB, e *workflowtest.Env, run workflowtest.Outcome) {
+			// 04:00 and 05:00; 06:00 is passed in the pause; four ticks from 01:00 to 04:00,
+			// of which the last one has a run; after the update 07:00, 07:30.
+			found := ticksOf(e).(map[string]int)
+			if len(found) != 2+3+2 || run.Status != workflow.StatusCanceled {
+				t.Errorf("the schedule is %s, and its runs are %v", run.Status, found)
+			}
+			for tick, n := range found {
+				if n != 1 {
+					t.Errorf("tick %s has %d runs", tick, n)
+				}
+			}
+		}))
+	if r.Tried < 100 {
+		t.Errorf("tried %d crashes, want at least 100", r.Tried)
+	}
+}
+
+func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
+	c := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
+	in, err := workflow.ScheduleInput(c, hourly, "hourly", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}, "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hours = 130
+	workflowtest.CrashEverywhere(t, workflow.ScheduleRuns, in, func(e *workflowtest.Env) {
+		shim.BindWorkflow(e, hourly, func(_ workflow.Context, in string) (string, error) { return in, nil })
+		e.At(10*time.Minute, func(ctx context.Context) {
+			from := workflowtest.Epoch.Add(-hours * time.Hour)
+			if err := e.Client().Schedules().Backfill(ctx, "hourly", workflow.Backfill{From: from, To: workflowtest.Epoch}); err != nil {
+				panic(err)
+			}
+		})
+		e.At(2*time.Hour, func(ctx context.Context) { _ = e.Client().Schedules().Delete(ctx, "hourly") })
+	}, workflowtest.StartWith(workflow.WithID("schedule:hourly")), workflowtest.State(ticksOf), workflowtest.Sample(60), workflowtest.Pairs(20),
+		workflowtest.Check(func(t testing.TB, e *workflowtest.Env, _ workflowtest.Outcome) {
+			if found := ticksOf(e).(map[string]int); len(found) != hours+2 {
+				t.Errorf("%d ticks have runs, want %d", len(found), hours+2)
+			}
+		}))
+}

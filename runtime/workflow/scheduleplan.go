@@ -1,0 +1,97 @@
+package workflow
+
+import (
+	"cmp"
+	"hash/fnv"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/cron"
+)
+
+// tickPlan says what becomes of the ticks up to a time.
+type tickPlan struct {
+	Start  []time.Time `json:"start,omitempty"`
+	Late   int         `json:"late,omitempty"`   // were too late
+	Passed int         `json:"passed,omitempty"` // left out for a newer one
+	Next   time.Time   `json:"next"`             // the first of which it says nothing; zero: there is none
+	// Problem says why it knows of no tick.
+	Problem string `json:"problem,omitempty"`
+}
+
+const (
+	// ticksAtOnce is how many ticks one plan looks at.
+	ticksAtOnce = 10_000
+	// startsAtOnce is how many of them it starts.
+	startsAtOnce = 50
+)
+
+// plan decides about the ticks from next on that are due until a time. It says less than
+// that if they are many; then it is asked again.
+//
+// What comes of it is recorded: the rules of a time zone differ from one machine to another,
+// and from one release of them to the next, so that a replay must not compute ticks again.
+func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
+	ticks, err := cron.Parse(s.When)
+	if err != nil {
+		return tickPlan{Next: next, Problem: err.Error()}
+	}
+	var p tickPlan
+	oldest := until.Add(-cmp.Or(s.CatchUp, MaxCatchUp))
+	isDue := func() bool { return !next.IsZero() && !s.due(name, next).After(until) }
+	for looked := 0; isDue() && looked < ticksAtOnce && len(p.Start) < startsAtOnce; looked++ {
+		switch {
+		case next.Before(oldest):
+			p.Late++
+		case s.Overlap == OverlapAllow:
+			p.Start = append(p.Start, next)
+		default:
+			p.Passed += len(p.Start)
+			p.Start = []time.Time{next}
+		}
+		next = ticks.Next(next)
+	}
+	if p.Next = next; isDue() && s.Overlap != OverlapAllow {
+		p.Passed += len(p.Start)
+		p.Start = nil
+	}
+	return p
+}
+
+// due returns when a tick is started.
+func (s *Schedule) due(name string, tick time.Time) time.Time {
+	if s.Jitter <= 0 {
+		return tick
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(tickID(tick) + " " + name))
+	// The low bits of this hash are no better than those of its input.
+	return tick.Add(time.Duration((h.Sum64() * 0x9e3779b97f4a7c15 >> 1) % uint64(s.Jitter)).Truncate(time.Millisecond))
+}
+
+// first returns the first tick after a time.
+func (s *Schedule) first(after time.Time) tickPlan {
+	ticks, err := cron.Parse(s.When)
+	if err != nil {
+		return tickPlan{Problem: err.Error()}
+	}
+	return tickPlan{Next: ticks.Next(after)}
+}
+
+// backfill returns the first ticks of a range.
+func (s *Schedule) backfill(from, to time.Time) tickPlan {
+	ticks, err := cron.Parse(s.When)
+	if err != nil {
+		return tickPlan{Problem: err.Error()}
+	}
+	p := tickPlan{Next: ticks.Next(from.Add(-time.Millisecond))}
+	for ; !p.Next.IsZero() && p.Next.Before(to) && len(p.Start) < startsAtOnce; p.Next = ticks.Next(p.Next) {
+		p.Start = append(p.Start, p.Next)
+	}
+	if !p.Next.Before(to) {
+		p.Next = time.Time{}
+	}
+	return p
+}
+
+// tickID names a tick, whatever the zone in which it is given.
+func tickID(tick time.Time) string { return tick.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,382 @@
+package workflow
+
+import (
+	"bytes"
+	"cmp"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// A schedule is a run of this workflow. Every worker knows it.
+var (
+	schedules = Definition[scheduleState, None]{d: &definition{name: event.ScheduleRun, queue: DefaultQueue}}
+	// scheduleOrders are what others want of it, and scheduleShown what it says of itself.
+	scheduleOrders = NewTopic[scheduleOrder](event.ScheduleRun)
+	scheduleShown  = NewValue[ScheduleInfo](event.ScheduleRun)
+
+	scheduleCode = schedules.bound(runSchedule, "the code of schedules")
+)
+
+// scheduleState is what the run of a schedule hands over to the one that goes on.
+type scheduleState struct {
+	Name string     `json:"name"`
+	Does *scheduled `json:"does"`
+	// Next is the first tick that was not decided about; zero: none is known.
+	Next      time.Time       `json:"next,omitzero"`
+	Begun     bool            `json:"begun,omitempty"`
+	Paused    bool            `json:"paused,omitempty"`
+	Note      string          `json:"note,omitempty"`
+	Problem   string          `json:"problem,omitempty"`
+	Backfills []Backfill      `json:"backfills,omitempty"` // what is left of them
+	Started   int             `json:"started,omitempty"`
+	Skipped   int             `json:"skipped,omitempty"`
+	Missed    int             `json:"missed,omitempty"`
+	Recent    []ScheduleStart `json:"recent,omitempty"`
+	Declared  *declaration    `json:"declared,omitempty"` // the last one
+}
+
+// info returns what it shows.
+func (s *scheduleState) info(run RunID) ScheduleInfo {
+	info := ScheduleInfo{
+		Name: s.Name, Schedule: s.Does.Schedule, Workflow: s.Does.Workflow, Queue: s.Does.Queue, Paused: s.Paused, Note: s.Note,
+		Next: s.Next, Problem: s.Problem, Backfills: s.Backfills, Started: s.Started, Skipped: s.Skipped, Missed: s.Missed, Recent: s.Recent, Run: run,
+	}
+	if s.Paused {
+		info.Next = time.Time{}
+	}
+	return info
+}
+
+// scheduleOrder asks a schedule for something. It counts from the time at which it was
+// given, by the clock of the store: what was due before is done first.
+type scheduleOrder struct {
+	At       time.Time    `json:"at"`
+	Set      *scheduled   `json:"set,omitempty"`
+	Change   *Schedule    `json:"change,omitempty"`
+	Declare  *declaration `json:"declare,omitempty"`
+	Pause    bool         `json:"pause,omitempty"`
+	Resume   bool         `json:"resume,omitempty"`
+	Note     string       `json:"note,omitempty"`
+	Trigger  string       `json:"trigger,omitempty"` // names what it starts
+	Backfill *Backfill    `json:"backfill,omitempty"`
+}
+
+const (
+	// startsPerRun is how many runs a run of a schedule starts before it continues as new,
+	// and eventsPerRun how long its log may be.
+	startsPerRun, eventsPerRun = 100, 4_000
+	// startsOpen is how many of them may be without an answer at once.
+	startsOpen = 100
+	// recentStarts is how many of the last ones a schedule remembers.
+	recentStarts = 10
+	// lookAgainAfter is when a schedule of which this machine knows no tick is tried again,
+	// perhaps by another one.
+	lookAgainAfter = time.Hour
+)
+
+// scheduling is the code of a run of a schedule.
+type scheduling struct {
+	ctx     Context
+	state   scheduleState
+	open    []*startCase
+	starts  int
+	changed bool // since it was shown
+}
+
+// runSchedule sleeps until the next tick, starts what is due, and does what it is asked for.
+// It is workflow code like that of users.
+func runSchedule(ctx Context, state scheduleState) (None, error) {
+	r := &scheduling{ctx: ctx, state: state, changed: true}
+	if !r.state.Begun {
+		r.state.Begun = true
+		if err := r.aim(Info(ctx).CreatedAt); err != nil {
+			return None{}, err
+		}
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return None{}, err
+		}
+		if err := r.turn(); err != nil {
+			return None{}, err
+		}
+		if r.changed {
+			r.changed = false
+			scheduleShown.Set(ctx, r.state.info(Info(ctx).ID))
+		}
+		if len(r.open) == 0 && (r.starts >= startsPerRun || LogLength(ctx) >= eventsPerRun) {
+			return None{}, schedules.ContinueAsNew(ctx, r.state)
+		}
+		if err := r.wait(); err != nil {
+			return None{}, err
+		}
+	}
+}
+
+// turn does what can be done now. Orders come first: each of them lets the ticks before it
+// start, and none after it.
+func (r *scheduling) turn() error {
+	for !r.full() {
+		o, there, err := scheduleOrders.TryReceive(r.ctx)
+		if err != nil {
+			Logger(r.ctx).Error("schedule cannot read what it is asked for", "schedule", r.state.Name, "error", err)
+			continue
+		}
+		if !there {
+			break
+		}
+		if err := r.obey(&o); err != nil {
+			return err
+		}
+	}
+	if err := r.ticks(Now(r.ctx)); err != nil {
+		return err
+	}
+	return r.fill()
+}
+
+// full reports whether it does nothing more before what it has begun is answered, or
+// it has continued as new.
+func (r *scheduling) full() bool {
+	return len(r.open) >= startsOpen || r.starts >= startsPerRun || LogLength(r.ctx) >= eventsPerRun
+}
+
+// wait blocks until there is something to do.
+func (r *scheduling) wait() error {
+	var cases []Case
+	if !r.full() {
+		cases = append(cases, scheduleOrders.Case())
+	}
+	for _, c := range r.open {
+		cases = append(cases, c)
+	}
+	if due := r.wake(); !due.IsZero() && !r.full() {
+		cases = append(cases, &TimerCase{due: due})
+	}
+	won, err := Select(r.ctx, cases...)
+	if err != nil && r.ctx.Err() != nil {
+		return err
+	}
+	switch won := won.(type) {
+	case *startCase:
+		r.answered(won)
+	case *ReceiveCase[scheduleOrder]:
+		if err != nil {
+			Logger(r.ctx).Error("schedule cannot read what it is asked for", "schedule", r.state.Name, "error", err)
+			return nil
+		}
+		o := won.Value()
+		return r.obey(&o)
+	}
+	return nil
+}
+
+// wake returns when the schedule acts by itself; zero: not before it is asked for something.
+func (r *scheduling) wake() time.Time {
+	switch {
+	case r.state.Paused:
+		return time.Time{}
+	case r.fills():
+		return Now(r.ctx)
+	case r.state.Problem != "":
+		return Now(r.ctx).Add(lookAgainAfter)
+	case r.state.Next.IsZero():
+		return time.Time{}
+	}
+	return r.state.Does.due(r.state.Name, r.state.Next)
+}
+
+// aim finds the first tick after a time.
+func (r *scheduling) aim(after time.Time) error {
+	p, err := Record(r.ctx, func() (tickPlan, error) { return r.state.Does.first(after), nil })
+	r.took(&p)
+	return err
+}
+
+// took keeps what a plan says, but for what it starts.
+func (r *scheduling) took(p *tickPlan) {
+	r.changed = true
+	r.state.Next, r.state.Problem = p.Next, p.Problem
+	r.state.Missed += p.Late
+	r.state.Skipped += p.Passed
+	switch {
+	case p.Problem != "":
+		Logger(r.ctx).Warn("schedule knows no tick on this machine: it looks again in an hour", "schedule", r.state.Name, "problem", p.Problem)
+	case p.Next.IsZero():
+		Logger(r.ctx).Warn("schedule never fires again", "schedule", r.state.Name, "when", r.state.Does.When)
+	}
+	if p.Late > 0 {
+		Logger(r.ctx).Warn("schedule has lost ticks: they are older than its catch-up", "schedule", r.state.Name, "ticks", p.Late)
+	}
+}
+
+// ticks starts what is due until a time.
+func (r *scheduling) ticks(until time.Time) error {
+	if r.state.Problem != "" && !r.state.Paused {
+		if err := r.again(); err != nil {
+			return err
+		}
+	}
+	for !r.state.Paused && !r.full() && r.state.Problem == "" && !r.state.Next.IsZero() && !r.state.Does.due(r.state.Name, r.state.Next).After(until) {
+		next := r.state.Next
+		p, err := Record(r.ctx, func() (tickPlan, error) { return r.state.Does.plan(r.state.Name, next, until), nil })
+		if err != nil {
+			return err
+		}
+		r.took(&p)
+		for _, tick := range p.Start {
+			r.start(r.state.Does.Overlap, tick, tickID(tick))
+		}
+	}
+	return nil
+}
+
+// again looks for ticks that could not be found: from the first that was not decided about, if
+// that is known, so that none is passed over.
+func (r *scheduling) again() error {
+	if !r.state.Next.IsZero() {
+		r.state.Problem = ""
+		return nil
+	}
+	return r.aim(Now(r.ctx))
+}
+
+// fills reports whether it can start ticks of the past that somebody has asked for.
+func (r *scheduling) fills() bool {
+	return len(r.state.Backfills) > 0 && !r.state.Paused && !r.full() && len(r.open) <= startsOpen/2
+}
+
+// fill starts some of them.
+func (r *scheduling) fill() error {
+	if !r.fills() {
+		return nil
+	}
+	b := &r.state.Backfills[0]
+	p, err := Record(r.ctx, func() (tickPlan, error) { return r.state.Does.backfill(b.From, b.To), nil })
+	if err != nil {
+		return err
+	}
+	for _, tick := range p.Start {
+		r.start(cmp.Or(b.Overlap, r.state.Does.Overlap), tick, tickID(tick))
+	}
+	r.changed = true
+	if p.Problem != "" {
+		Logger(r.ctx).Warn("schedule knows no tick on this machine: a backfill is dropped", "schedule", r.state.Name, "problem", p.Problem)
+	}
+	if b.From = p.Next; p.Next.IsZero() {
+		r.state.Backfills = r.state.Backfills[1:]
+	}
+	return nil
+}
+
+// obey does what it is asked for.
+func (r *scheduling) obey(o *scheduleOrder) error {
+	at := o.At
+	if now := Now(r.ctx); at.After(now) {
+		at = now
+	}
+	if err := r.ticks(at); err != nil {
+		return err
+	}
+	if o.Declare != nil {
+		return r.declared(o.Declare, at)
+	}
+	r.changed = true
+	switch {
+	case o.Set != nil:
+		return r.become(o.Set, at)
+	case o.Change != nil:
+		does := *r.state.Does
+		does.Schedule = *o.Change
+		return r.become(&does, at)
+	case o.Pause:
+		r.state.Paused, r.state.Note = true, o.Note
+	case o.Resume && r.state.Paused:
+		r.state.Paused, r.state.Note = false, ""
+		return r.aim(at)
+	case o.Trigger != "":
+		r.start(r.state.Does.Overlap, o.At, o.Trigger) // whoever asked knows the id that follows from it
+	case o.Backfill != nil:
+		r.state.Backfills = append(r.state.Backfills, *o.Backfill)
+	}
+	return nil
+}
+
+// become replaces what the schedule does. What stays the same changes nothing, not even the
+// next tick.
+func (r *scheduling) become(does *scheduled, at time.Time) error {
+	when := r.state.Does.When
+	r.state.Does, r.changed = does, true
+	if does.When == when {
+		return nil
+	}
+	return r.aim(at)
+}
+
+// start asks for the run of a tick. It does not wait: the answer comes to wait.
+func (r *scheduling) start(overlap Overlap, tick time.Time, id string) {
+	does, b := r.state.Does, r.ctx.branch()
+	if b.Gate(); r.ctx.Err() != nil {
+		return
+	}
+	policy := FailActive
+	if overlap == OverlapReplace {
+		policy = CancelActive
+	}
+	asked := event.Event{
+		Name: does.Workflow, Key: b.Key("tick"), Payload: does.Input, Active: uint8(policy),
+		Next: event.TickRunID(r.state.Name, id, tick), Spec: does.spec(r.state.Name, id, overlap),
+	}
+	op := b.Start(r.ctx.s, asked, func(recorded []byte) string {
+		if bytes.Equal(recorded, asked.Payload) {
+			return ""
+		}
+		return replay.DiffJSON(recorded, asked.Payload)
+	})
+	r.open = append(r.open, &startCase{op})
+	r.starts++
+	r.state.Started++
+	r.state.Recent = append(r.state.Recent, ScheduleStart{Tick: tick, Run: op.Next})
+	if n := len(r.state.Recent); n > recentStarts {
+		r.state.Recent = r.state.Recent[n-recentStarts:]
+	}
+	r.changed = true
+}
+
+// answered takes note of what became of a start.
+func (r *scheduling) answered(c *startCase) {
+	for i, open := range r.open {
+		if open == c {
+			r.open = append(r.open[:i:i], r.open[i+1:]...)
+			break
+		}
+	}
+	if c.op.Failure == nil {
+		return
+	}
+	r.changed = true
+	r.state.Started--
+	r.state.Skipped++
+	for i := range r.state.Recent {
+		if s := &r.state.Recent[i]; s.Run == c.op.Next {
+			s.Skipped = failure.Cut(c.op.Failure.Message, maxName)
+		}
+	}
+	if failure.As(c.op.Failure, new(*store.ActiveError)) {
+		return // that is what the overlap policy is for
+	}
+	Logger(r.ctx).Error("schedule could not start a run", "schedule", r.state.Name, "error", c.op.Failure.Message)
+}
+
+// startCase wins a Select when a run exists, or was refused.
+type startCase struct{ op *replay.Op }
+
+func (c *startCase) replayCase(time.Time) (replay.Case, error) { //nolint:unparam // the shape of a Case
+	return replay.Case{Promise: &c.op.Promise}, nil
+}
+
+func (c *startCase) won(Context, *event.Event) error { return nil }
