@@ -22,5 +22,6 @@ var stops = []stop{
 	{"STEP10", "steps run on another queue", elsewhere},
 	{"STEP12", "effects on a database happen exactly once", deposits},
 	{"VER3", "a run keeps the version of a change that it met first", versions},
+	{"POOL6", "the clock starts one run for each tick", schedules},
 	{"REC1", "many runs at once keep their order", toils},
 }

@@ -71,6 +71,7 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	shim.BindWorkflow(r, Places, places)
 	shim.BindWorkflow(r, Publish, publish)
 	shim.BindWorkflow(r, ReadLetters, read)
+	shim.BindWorkflow(r, Ring, ring)
 	shim.BindWorkflow(r, Save, func(ctx workflow.Context, in SaveInput) (int64, error) {
 		return save(ctx, in.Account, in.Parts)
 	})
@@ -174,6 +175,11 @@ var Publish = shim.NewWorkflow[Pages, int]("tour.publish", "p", shim.WorkflowPol
 //
 // It starts and awaits runs of [read].
 var ReadLetters = shim.NewWorkflow[int, []string]("tour.read", "n", shim.WorkflowPolicy{})
+
+// Ring returns the tick for which it was started; empty: there was none.
+//
+// It starts and awaits runs of [ring].
+var Ring = shim.NewWorkflow[string, string]("tour.ring", "bell", shim.WorkflowPolicy{})
 
 // Save brings money to the bank, in parts.
 //
