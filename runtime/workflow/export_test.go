@@ -8,3 +8,11 @@ func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s
 	does, err := d.def().scheduled(c, name, s, in, nil)
 	return scheduleState{Name: name, Does: does}, err
 }
+
+// Unread makes the expression of a schedule one that this machine cannot read.
+func Unread(s scheduleState, when string) scheduleState {
+	does := *s.Does
+	does.When = when
+	s.Does = &does
+	return s
+}

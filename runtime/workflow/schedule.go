@@ -33,7 +33,7 @@ type Schedule struct {
 	// Overlap says what happens to a tick while a run of the schedule is active; empty:
 	// OverlapSkip.
 	Overlap Overlap `json:"overlap,omitempty"`
-	// CatchUp is how late a tick may be started, after no worker was there at its time; 0: a
+	// CatchUp is how late a tick may be started, jitter apart, after no worker was there at its time; 0: a
 	// year, which is also the most; at least 10 s. Of the ticks that were missed within it
 	// OverlapAllow starts each, the others the newest only. Older ones are lost, and counted.
 	CatchUp time.Duration `json:"catchUp,omitempty"`
@@ -74,7 +74,7 @@ type ScheduleError struct {
 // Error names the schedule and the problem.
 func (e *ScheduleError) Error() string { return fmt.Sprintf("schedule %q: %s", e.Name, e.Problem) }
 
-// ErrScheduleNotFound: there is no schedule of that name, or it was deleted.
+// ErrScheduleNotFound says that there is no schedule of that name, or that it was deleted.
 var ErrScheduleNotFound = errors.New("workflow: schedule not found")
 
 // Next returns the first tick after a time, in the zone of the schedule, without jitter. The

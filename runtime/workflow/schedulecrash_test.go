@@ -99,3 +99,30 @@ func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 			}
 		}))
 }
+
+func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T) {
+	e := workflowtest.New(t)
+	shim.BindWorkflow(e, hourly, func(_ workflow.Context, in string) (string, error) { return in, nil })
+	in, err := workflow.ScheduleInput(e.Client(), hourly, "hourly", workflow.Schedule{When: "0 * * * *"}, "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in = workflow.Unread(in, "0 * * * * Mars/Olympus")
+	if _, err := workflow.ScheduleRuns.Start(e.Context(), e.Client(), in, workflow.WithID("schedule:hourly")); err != nil {
+		t.Fatal(err)
+	}
+	s := e.Client().Schedules()
+	e.Advance(2 * time.Hour)
+	info, err := s.Get(e.Context(), "hourly")
+	if err != nil || info.Problem == "" || !info.Next.IsZero() || info.Started != 0 {
+		t.Errorf("without a zone: got %+v, %v", info, err)
+	}
+	if err := s.Update(e.Context(), "hourly", workflow.Schedule{When: "0 * * * *"}); err != nil {
+		t.Fatal(err)
+	}
+	e.Advance(2 * time.Hour)
+	info, err = s.Get(e.Context(), "hourly")
+	if err != nil || info.Problem != "" || info.Started != 2 {
+		t.Errorf("after an update: got %+v, %v", info, err)
+	}
+}

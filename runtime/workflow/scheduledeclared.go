@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,7 +35,7 @@ func (r *scheduling) declared(d *declaration, at time.Time) error {
 func (d *declaration) same(other *declaration) bool {
 	a, _ := json.Marshal(d.Does) // plain data always encodes
 	b, _ := json.Marshal(other.Does)
-	return string(a) == string(b)
+	return bytes.Equal(a, b)
 }
 
 // Scheduled reports whether the directive of a workflow names a schedule.

@@ -40,7 +40,7 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 	isDue := func() bool { return !next.IsZero() && !s.due(name, next).After(until) }
 	for looked := 0; isDue() && looked < ticksAtOnce && len(p.Start) < startsAtOnce; looked++ {
 		switch {
-		case next.Before(oldest):
+		case s.due(name, next).Before(oldest):
 			p.Late++
 		case s.Overlap == OverlapAllow:
 			p.Start = append(p.Start, next)
@@ -57,7 +57,8 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 	return p
 }
 
-// due returns when a tick is started.
+// due returns when a tick is started. It stands in the logs of schedules, as the time of a
+// timer: it must not change for a tick whose schedule waits for it.
 func (s *Schedule) due(name string, tick time.Time) time.Time {
 	if s.Jitter <= 0 {
 		return tick

@@ -65,6 +65,7 @@ type scheduleOrder struct {
 	Backfill *Backfill    `json:"backfill,omitempty"`
 }
 
+// Logs of schedules are replayed with these: a change of one needs a [Version].
 const (
 	// startsPerRun is how many runs a run of a schedule starts before it continues as new,
 	// and eventsPerRun how long its log may be.
@@ -375,7 +376,7 @@ func (r *scheduling) answered(c *startCase) {
 // startCase wins a Select when a run exists, or was refused.
 type startCase struct{ op *replay.Op }
 
-func (c *startCase) replayCase(time.Time) (replay.Case, error) { //nolint:unparam // the shape of a Case
+func (c *startCase) replayCase(time.Time) (replay.Case, error) {
 	return replay.Case{Promise: &c.op.Promise}, nil
 }
 

@@ -72,7 +72,11 @@ func (s *Schedules) find(ctx context.Context, name string) (store.Record, error)
 	switch {
 	case errors.Is(err, ErrRunNotFound):
 		err = ErrScheduleNotFound
-	case err == nil && (l.Record.QueueState == store.StateEnded || l.Record.Route.Workflow != event.ScheduleRun):
+	case err == nil && l.Record.Route.Workflow != event.ScheduleRun:
+		err = ErrScheduleNotFound
+	case err == nil && l.Record.Status == StatusFailed:
+		err = fmt.Errorf("%w: its run %s has failed: see its Result, and create the schedule again", ErrScheduleNotFound, l.Record.Run)
+	case err == nil && l.Record.QueueState == store.StateEnded:
 		err = ErrScheduleNotFound
 	}
 	if err != nil {

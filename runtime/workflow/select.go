@@ -51,14 +51,14 @@ type TimerCase struct {
 // its due time until it has won, and then starts over.
 func After(d time.Duration) *TimerCase { return &TimerCase{d: d} }
 
-func (t *TimerCase) replayCase(now time.Time) (replay.Case, error) { //nolint:unparam // the shape of a Case
+func (t *TimerCase) replayCase(now time.Time) (replay.Case, error) {
 	if t.due.IsZero() {
 		t.due = now.Add(t.d)
 	}
 	return replay.Case{Due: t.due}, nil
 }
 
-func (t *TimerCase) won(Context, *event.Event) error { //nolint:unparam // the shape of a Case
+func (t *TimerCase) won(Context, *event.Event) error {
 	t.due = time.Time{}
 	return nil
 }

@@ -32,7 +32,7 @@ func whenIs(w *flowtest.World, when string) workflow.ScheduleInfo {
 // heard waits until the run of the schedule has been told what a worker declares, n times.
 func heard(w *flowtest.World, n int) {
 	w.T.Helper()
-	w.Reach(own(w, "nightly"), event.MessageReceived, n)
+	w.Reach(own(w), event.MessageReceived, n)
 }
 
 func TestPOOL6_WorkersCreateWhatTheirDirectivesDeclareOnce(t *testing.T) {

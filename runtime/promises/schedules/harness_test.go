@@ -44,10 +44,10 @@ func schedule(w *flowtest.World, s workflow.Schedule) {
 	}
 }
 
-// own returns the run of a schedule.
-func own(w *flowtest.World, name string) *workflow.Handle {
+// own returns the run of the schedule.
+func own(w *flowtest.World) *workflow.Handle {
 	w.T.Helper()
-	return w.Client.Run(get(w, name).Run)
+	return w.Client.Run(get(w, "nightly").Run)
 }
 
 func get(w *flowtest.World, name string) workflow.ScheduleInfo {

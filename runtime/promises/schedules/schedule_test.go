@@ -1,9 +1,11 @@
 package schedules_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -111,7 +114,7 @@ func TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
 		schedule(w, workflow.Schedule{When: "every 24h", Overlap: workflow.OverlapAllow})
-		first := own(w, "nightly")
+		first := own(w)
 		from := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 		call(t, w.Client.Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 350)}))
 		info := await(w, "all are started", func(i workflow.ScheduleInfo) bool { return i.Started == 350 })
@@ -224,4 +227,66 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	if err := s.Pause(w.Ctx, "taken", ""); !errors.Is(err, workflow.ErrScheduleNotFound) {
 		t.Errorf("a run that is no schedule: got %v", err)
 	}
+}
+
+func TestPOOL6_TicksStartOnceWhileWorkersDieOfTheirRuns(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		fatal := flowtest.AStep[string, string]("fatal", shim.Policy{Retry: flowtest.Quick})
+		dies := flowtest.Flow[string, string]("dies")
+		var mu sync.Mutex
+		died := map[string]bool{}
+		f := w.Keep(3, worker.Config{}, func(die func()) []flowtest.Binding {
+			return []flowtest.Binding{
+				flowtest.As(dies, func(ctx workflow.Context, _ string) (string, error) {
+					tick, _ := workflow.Tick(ctx)
+					return fatal.Call(ctx, tick.Format(time.RFC3339))
+				}),
+				fatal.As(func(_ context.Context, tick string) (string, error) {
+					mu.Lock()
+					first := !died[tick]
+					died[tick] = true
+					mu.Unlock()
+					if first {
+						die()
+					}
+					return tick, nil
+				}),
+			}
+		})
+		call(t, dies.Schedule(w.Ctx, w.Client, "nightly", workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}, ""))
+		info := await(w, "three ticks", func(i workflow.ScheduleInfo) bool { return i.Started >= 3 })
+		for _, s := range info.Recent[:3] {
+			eventually(w, "the run of the tick exists", func() bool {
+				_, err := w.Client.Run(s.Run).Info(w.Ctx)
+				return err == nil
+			})
+			if got, want := flowtest.Result(w, dies.Get(w.Client, s.Run)), s.Tick.Format(time.RFC3339); got != want {
+				t.Errorf("result: got %q, want %q", got, want)
+			}
+		}
+		call(t, w.Client.Schedules().Delete(w.Ctx, "nightly"))
+		for tick, runs := range started(w, dies.Name()) {
+			if runs != 1 {
+				t.Errorf("tick %s has %d runs", tick, runs)
+			}
+		}
+		if f.Deaths.Load() < 3 {
+			t.Errorf("deaths: got %d, want 3 or more", f.Deaths.Load())
+		}
+	})
+}
+
+// A run of a schedule that has failed starts nothing any longer: that must not look as if there never was one.
+func TestPOOL6_AScheduleThatHasFailedSaysSo(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	w.Work(worker.Config{}, nightly)
+	broken := shim.NewWorkflow[string, workflow.None](event.ScheduleRun, "", shim.WorkflowPolicy{})
+	run := flowtest.Start(w, broken, "no schedule", workflow.WithID(event.ScheduleRunID("nightly")))
+	flowtest.Failure(w, run)
+	_, err := w.Client.Schedules().Get(w.Ctx, "nightly")
+	if !errors.Is(err, workflow.ErrScheduleNotFound) || !contains(err.Error(), string(run.ID())+" has failed") {
+		t.Errorf("Get: got %v", err)
+	}
+	schedule(w, workflow.Schedule{When: "every 1h"})
+	await(w, "it is there again", func(i workflow.ScheduleInfo) bool { return !i.Next.IsZero() })
 }

@@ -1,0 +1,29 @@
+package main
+
+// scheduled returns a mutant of schedules, that their tests in memory must kill.
+func scheduled(id, disabled, file, before, after, test string) Mutant {
+	return working(id, disabled, "runtime/"+file, before, after, inMemory(test)).in("runtime/promises/schedules").hanging()
+}
+
+// scheduleMutants break what makes each tick start one run, and orders count from when they
+// were given.
+var scheduleMutants = []Mutant{
+	scheduled("engine/schedule/tick", "a tick that is asked for again is another run", "event/schedule.go",
+		`[]byte("schedule\x00" + schedule + "\x00" + tick)`, "[]byte(NewItemID())", "TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore"),
+	scheduled("engine/schedule/settles", "a schedule waits for the ends of what it starts", "worker/internal/outbox/relay.go",
+		"refusal == nil && p.Answer == effects.Settles", "refusal == nil && false", "TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort"),
+	scheduled("engine/schedule/replace", "a tick that replaces a run waits for its end", "internal/effects/outboxmessage.go",
+		"c.Cancel, err = Replaced(o.To)", "", "TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun"),
+	scheduled("engine/schedule/order", "an order counts from when it is heard", "workflow/schedulerun.go",
+		"if err := r.ticks(at); err != nil {", "if err := r.ticks(Now(r.ctx)); err != nil {", "TestPOOL6_AnOrderCountsFromWhenItWasGiven"),
+	scheduled("engine/schedule/pause", "ticks start in a pause", "workflow/schedulerun.go",
+		"for !r.state.Paused && ", "for ", "TestPOOL6_AnOrderCountsFromWhenItWasGiven"),
+	scheduled("engine/schedule/late", "ticks start however late they are", "workflow/scheduleplan.go",
+		"next).Before(oldest):", "next).Before(oldest.AddDate(-9, 0, 0)):", "TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp/none_that_is_too_late"),
+	scheduled("engine/schedule/newest", "each missed tick starts where runs may not overlap", "workflow/scheduleplan.go",
+		"case s.Overlap == OverlapAllow:", "case true:", "TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp/the_newest_if_not"),
+	scheduled("engine/schedule/began", "the declaration that comes last holds", "workflow/scheduledeclared.go",
+		"d.Since.Before(last.Since)", "false", "TestPOOL6_ALateDeclarationOfAnOlderWorkerChangesNothing"),
+	scheduled("engine/schedule/declared", "a declaration takes back what was changed by hand", "workflow/scheduledeclared.go",
+		"last != nil && last.same(d)", "false", "TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds"),
+}
