@@ -1,6 +1,10 @@
 package cron
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // horizon is how many days are looked through for the next tick. A date comes again within
 // 28 years, or 40 around a year that would be a leap year but for its century.
@@ -68,7 +72,10 @@ func (t *Ticks) nextOn(day, after time.Time) (first int64, found bool) {
 	}
 	periods := t.periods(day)
 	last := after.Unix() // ticks are whole seconds: one is after this if it is after the time
-	for h := range 24 {
+	// What the clock has shown by then, wherever it was set, is met no more: not even a time that
+	// it leaves out, for it showed less than that before the change.
+	shown := last - day.Unix() + slices.MinFunc(periods, func(a, b period) int { return cmp.Compare(a.offset, b.offset) }).offset
+	for h := int(max(0, shown/3600)); h < 24; h++ {
 		if t.hour>>h&1 == 0 {
 			continue
 		}
