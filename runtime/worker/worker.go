@@ -86,7 +86,8 @@ func (w *Worker) newLoop(run event.RunID) *inputs { return &newRunLoop(w.env, w.
 // Registry returns where generated Register functions put workflows and steps.
 func (w *Worker) Registry() *workflow.Registry { return w.registry }
 
-// Run works until ctx ends. Then it claims no more runs, lets running steps go
+// Run creates the schedules that directives declare, if they do not say already what the
+// directives do, and works until ctx ends. Then it claims no more runs, lets running steps go
 // on for the grace period, gives its runs back and returns nil. A store that
 // cannot be reached is waited for, also at the start: the log says so once, then
 // more and more rarely, and when it is over. Run returns an error if nothing is

@@ -260,6 +260,52 @@ func ExampleClient_List() {
 	// Output: flows.review plan
 }
 
+// The ticks of a night in which the clock is set forth: the time that is left out is met at the
+// moment of the change.
+func ExampleSchedule_Next() {
+	nightly := workflow.Schedule{When: "30 2 * * * Europe/Zurich"}
+	tick := time.Date(2027, time.March, 27, 12, 0, 0, 0, time.UTC)
+	for range 2 {
+		var err error
+		if tick, err = nightly.Next(tick); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(tick)
+	}
+	_, err := workflow.Schedule{When: "0 0 31 2 *"}.Next(tick)
+	fmt.Println(err)
+	// Output:
+	// 2027-03-28 03:00:00 +0200 CEST
+	// 2027-03-29 02:30:00 +0200 CEST
+	// schedule "": "0 0 31 2 *": no year has such a day: change the day or the month
+}
+
+// A schedule starts a run for each tick, and one for each trigger.
+func ExampleDefinition_Schedule() {
+	client, stop := serve()
+	defer stop()
+	ctx := context.Background()
+
+	yearly := workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}
+	if err := flows.Rent.Schedule(ctx, client, "new-year", yearly, "m1"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	run, err := client.Schedules().Trigger(ctx, "new-year")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for info, err := range client.Schedules().List(ctx) {
+		fmt.Println(info.Name, info.When, err)
+	}
+	fmt.Println(run != "", client.Schedules().Delete(ctx, "new-year"))
+	// Output:
+	// new-year 0 0 1 1 * Europe/Zurich <nil>
+	// true <nil>
+}
+
 // The delays of the default policy.
 func ExampleRetryPolicy() {
 	var p workflow.RetryPolicy

@@ -43,7 +43,7 @@ type Schedule struct {
 	Jitter time.Duration `json:"jitter,omitempty"`
 }
 
-// Overlap is what a schedule does about a tick while a run that it has started is active.
+// Overlap says what becomes of a tick while a run that the schedule has started is active.
 type Overlap string
 
 // The ways.

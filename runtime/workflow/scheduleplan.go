@@ -36,7 +36,7 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 		return tickPlan{Next: next, Problem: err.Error()}
 	}
 	var p tickPlan
-	oldest := until.Add(-cmp.Or(s.CatchUp, MaxCatchUp))
+	oldest := until.Add(-s.catchUp())
 	isDue := func() bool { return !next.IsZero() && !s.due(name, next).After(until) }
 	for looked := 0; isDue() && looked < ticksAtOnce && len(p.Start) < startsAtOnce; looked++ {
 		switch {
@@ -56,6 +56,8 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 	}
 	return p
 }
+
+func (s *Schedule) catchUp() time.Duration { return cmp.Or(s.CatchUp, MaxCatchUp) }
 
 // due returns when a tick is started. It stands in the logs of schedules, as the time of a
 // timer: it must not change for a tick whose schedule waits for it.

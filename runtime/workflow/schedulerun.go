@@ -14,14 +14,14 @@ import (
 // A schedule is a run of this workflow. Every worker knows it.
 var (
 	schedules = Definition[scheduleState, None]{d: &definition{name: event.ScheduleRun, queue: DefaultQueue}}
-	// scheduleOrders are what others want of it, and scheduleShown what it says of itself.
+	// scheduleOrders has what others ask of it, and scheduleShown its answer to whoever looks.
 	scheduleOrders = NewTopic[scheduleOrder](event.ScheduleRun)
 	scheduleShown  = NewValue[ScheduleInfo](event.ScheduleRun)
 
 	scheduleCode = schedules.bound(runSchedule, "the code of schedules")
 )
 
-// scheduleState is what the run of a schedule hands over to the one that goes on.
+// scheduleState goes from one run of a schedule to the next.
 type scheduleState struct {
 	Name string     `json:"name"`
 	Does *scheduled `json:"does"`
@@ -368,7 +368,7 @@ func (r *scheduling) answered(c *startCase) {
 		}
 	}
 	if failure.As(c.op.Failure, new(*store.ActiveError)) {
-		return // that is what the overlap policy is for
+		return // by the overlap policy
 	}
 	Logger(r.ctx).Error("schedule could not start a run", "schedule", r.state.Name, "error", c.op.Failure.Message)
 }

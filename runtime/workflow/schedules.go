@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Schedules is what can be done with the schedules of a store; [Definition.Schedule] makes
+// Schedules reads and changes the schedules of a store; [Definition.Schedule] makes
 // them. Its calls are requests to the run of the schedule: when one returns nil the request
 // is durable, and a worker carries it out. A tick that is due after the call does as the
 // call says, even if no worker was there for long; one that is due just then may not.

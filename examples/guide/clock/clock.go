@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Books is what the example works on.
+// Books are closed day by day.
 type Books struct{ Close func(day time.Time) error }
 
 // closeDay closes the books of a day.
