@@ -276,6 +276,37 @@ func TestPOOL6_TicksStartOnceWhileWorkersDieOfTheirRuns(t *testing.T) {
 	})
 }
 
+// After a failover a schedule may have forgotten what it has started; one that was made anew has
+// forgotten everything.
+func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, nightly)
+		from := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		for round, overlap := range []workflow.Overlap{workflow.OverlapAllow, workflow.OverlapSkip, workflow.OverlapReplace} {
+			schedule(w, workflow.Schedule{When: "0 12 * * *", Overlap: overlap})
+			call(t, w.Client.Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 20)}))
+			info := await(w, "the ticks are done", func(i workflow.ScheduleInfo) bool { return i.Started+i.Skipped >= 20 && len(i.Backfills) == 0 })
+			if info.Skipped != 0 { // a run that is there is no other run of the workflow id
+				t.Errorf("round %d: %d ticks were skipped", round, info.Skipped)
+			}
+			for day := range 20 {
+				ran(w, from.AddDate(0, 0, day))
+			}
+			call(t, w.Client.Schedules().Delete(w.Ctx, "nightly"))
+		}
+		if got := len(started(w, Nightly.Name())); got != 20 {
+			t.Errorf("runs: got %d, want 20", got)
+		}
+		for tick, runs := range started(w, Nightly.Name()) {
+			if runs != 1 {
+				t.Errorf("tick %s has %d runs", tick, runs)
+			}
+		}
+		w.StopWorkers()
+		w.Healthy()
+	})
+}
+
 // A run of a schedule that has failed starts nothing any longer: that must not look as if there never was one.
 func TestPOOL6_AScheduleThatHasFailedSaysSo(t *testing.T) {
 	w := flowtest.NewMemory(t)
