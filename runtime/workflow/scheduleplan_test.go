@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/internal/cron"
 )
 
-// decided is what plans have said about ticks, asked until a time again and again.
+// decided sums up what plans say about ticks.
 type decided struct {
 	start        []time.Time
 	late, passed int

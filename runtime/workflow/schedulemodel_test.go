@@ -1,0 +1,278 @@
+package workflow
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// The model of schedules explores all ways in which a schedule S, the store that keeps its
+// log, P, and the run of each tick can take turns. S may be executed by any worker; its
+// commits are atomic. P may fail over and lose the end of what S has done, but not the runs
+// that this has started elsewhere. Plans and ids are those of the code.
+
+const modelTicks = 3
+
+// modelLog is what P keeps of S.
+type modelLog struct {
+	next    uint8 // the first tick that was not decided about
+	pending uint8 // a tick that was taken and not sent, in the bug with two commits: from 1
+	records [modelTicks]uint8
+	passed  [modelTicks]bool // recorded as passed over, or too late
+	life    uint8            // which of the runs that S continued as; never the same again
+}
+
+// The states of a record that starts a run. An answered one may be sent again.
+const (
+	unwritten uint8 = iota
+	fresh
+	answered
+	settled
+)
+
+type scheduleModel struct {
+	p, snap modelLog
+	snapped bool
+	now     uint8 // ticks that are due
+	started [modelTicks]uint8
+	by      [modelTicks]uint8 // life of S that has started it
+	refused [modelTicks]bool  // another run was active
+	active  uint8             // tick of the run that has not ended, from 1
+	two     bool              // two were active at once
+	fails   uint8             // failovers to come
+	crashes uint8
+	lives   uint8
+}
+
+// modelBugs are mistakes that the rule L13 of the design excludes.
+type modelBugs struct {
+	idOfRun      bool // the id of a tick's run follows from the run of S
+	advanceFirst bool // the tick is taken in one commit and started in another
+	lookAtLog    bool // S decides about overlap by its own log
+	ownClock     bool // ticks are due by the clock of a worker, which is ahead
+}
+
+var modelBegin = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// modelLives are the runs that S continues as.
+var modelLives = func() (all [100]RunID) {
+	for i := range all {
+		all[i] = event.NewRunID(modelBegin, 0)
+	}
+	return all
+}()
+
+// modelTick returns when tick k is due.
+func modelTick(k uint8) time.Time { return modelBegin.Add(time.Duration(k+1) * time.Minute) }
+
+// modelID returns the id of the run that a life of S starts for a tick.
+func modelID(b modelBugs, k, life uint8) RunID {
+	if b.idOfRun {
+		return event.DerivedRunID(modelLives[life], fmt.Sprint(k), 0)
+	}
+	return event.TickRunID("s", tickID(modelTick(k)), modelTick(k))
+}
+
+// broken returns which promise does not hold.
+func (s *scheduleModel) broken() string {
+	for k := range modelTicks {
+		decided := s.p.records[k] != unwritten || s.p.passed[k] || s.p.pending == uint8(k+1) || s.snapped
+		switch {
+		case s.started[k] > 1:
+			return fmt.Sprintf("tick %d has two runs", k)
+		case s.p.next > uint8(k) && !decided:
+			return fmt.Sprintf("tick %d was passed, and is neither started nor recorded as passed over", k)
+		}
+	}
+	switch {
+	case s.two:
+		return "two runs are active at once"
+	case s.p.next > s.now:
+		return "a tick was taken before its time"
+	}
+	return ""
+}
+
+// over reports whether everything is done.
+func (s *scheduleModel) over() bool {
+	for k := range modelTicks {
+		if s.started[k] == 0 && !s.refused[k] && !s.p.passed[k] || s.p.records[k] == fresh {
+			return false
+		}
+	}
+	return s.p.next == modelTicks && s.active == 0 && !s.snapped
+}
+
+// steps calls do for each step that is possible.
+func (s scheduleModel) steps(c *Schedule, b modelBugs, do func(label string, fault bool, next scheduleModel)) {
+	try := func(label string, fault bool, f func(n *scheduleModel)) {
+		n := s
+		f(&n)
+		do(label, fault, n)
+	}
+	if s.now < modelTicks {
+		try("time passes", false, func(n *scheduleModel) { n.now++ })
+	}
+	s.decide(c, b, try)
+	if k := s.p.pending; k != 0 {
+		try("S sends what it has taken", false, func(n *scheduleModel) { n.p.records[k-1], n.p.pending = fresh, 0 })
+		if s.crashes > 0 {
+			try("a worker dies", true, func(n *scheduleModel) { n.crashes--; n.p.pending = 0 })
+		}
+	}
+	for k := range uint8(modelTicks) {
+		if r := s.p.records[k]; r != fresh && r != answered {
+			continue
+		}
+		arrive := func(n *scheduleModel) {
+			known := n.started[k] > 0 && modelID(b, k, n.p.life) == modelID(b, k, n.by[k])
+			switch {
+			case known || n.refused[k]:
+			case c.Overlap != OverlapAllow && n.active != 0 && !b.lookAtLog:
+				n.refused[k] = true
+			default:
+				n.started[k]++
+				n.by[k] = n.p.life
+				n.two = n.two || c.Overlap != OverlapAllow && n.active != 0
+				n.active = k + 1
+			}
+		}
+		try(fmt.Sprintf("the start of tick %d arrives, the answer is lost", k), true, arrive)
+		try(fmt.Sprintf("the start of tick %d is carried over", k), false, func(n *scheduleModel) { arrive(n); n.p.records[k]++ })
+	}
+	if s.active != 0 {
+		try("the run of a tick ends", false, func(n *scheduleModel) { n.active = 0 })
+	}
+	switch {
+	case s.snapped:
+		try("P fails over", true, func(n *scheduleModel) { n.p, n.snap, n.snapped = n.snap, modelLog{}, false })
+		try("replication catches up", false, func(n *scheduleModel) { n.snap, n.snapped = modelLog{}, false })
+	case s.fails > 0:
+		try("replication stops", true, func(n *scheduleModel) { n.fails--; n.snap, n.snapped = n.p, true })
+	}
+}
+
+// decide lets S do what its plan says.
+func (s *scheduleModel) decide(c *Schedule, b modelBugs, try func(string, bool, func(*scheduleModel))) {
+	until := modelBegin.Add(time.Duration(s.now) * time.Minute)
+	if b.ownClock {
+		until = until.Add(time.Minute)
+	}
+	if s.p.next == modelTicks || s.p.pending != 0 || modelTick(s.p.next).After(until) {
+		return
+	}
+	if k := s.p.next; b.advanceFirst {
+		try(fmt.Sprintf("S takes tick %d", k), false, func(n *scheduleModel) { n.p.next++; n.p.pending = k + 1 })
+		return
+	}
+	p := c.plan("s", modelTick(s.p.next), until)
+	try(fmt.Sprintf("S starts %d ticks from %d on and continues", len(p.Start), s.p.next), false, func(n *scheduleModel) {
+		for k := s.p.next; k < modelTicks && modelTick(k).Before(p.Next); k++ {
+			n.p.passed[k] = true
+		}
+		for _, tick := range p.Start {
+			k := uint8(tick.Sub(modelBegin)/time.Minute) - 1
+			if k >= modelTicks || b.lookAtLog && s.active != 0 && s.p.records[s.active-1] != unwritten {
+				continue
+			}
+			n.p.passed[k], n.p.records[k] = false, fresh
+		}
+		n.p.next = min(uint8(p.Next.Sub(modelBegin)/time.Minute)-1, modelTicks)
+		n.lives++
+		n.p.life = n.lives
+	})
+}
+
+// exploreSchedules walks through all states, breadth first, and returns how many there are and the
+// shortest way to one that is broken, or from which the end cannot be reached without
+// faults.
+func exploreSchedules(c *Schedule, b modelBugs) (states int, found string) {
+	type edge struct {
+		from  int
+		label string
+	}
+	first := scheduleModel{fails: 1, crashes: 1}
+	ids, all, via := map[scheduleModel]int{first: 0}, []scheduleModel{first}, []edge{{}}
+	way := func(i int) string {
+		var labels []string
+		for ; i != 0; i = via[i].from {
+			labels = append([]string{via[i].label}, labels...)
+		}
+		return strings.Join(labels, "; ")
+	}
+	before := [][]int{nil} // that lead to a state without a fault
+	for i := 0; i < len(all) && found == ""; i++ {
+		all[i].steps(c, b, func(label string, fault bool, next scheduleModel) {
+			id, known := ids[next]
+			if !known {
+				id = len(all)
+				ids[next], all, via, before = id, append(all, next), append(via, edge{i, label}), append(before, nil)
+				if why := next.broken(); why != "" && found == "" {
+					found = why + ": " + way(id)
+				}
+			}
+			if !fault {
+				before[id] = append(before[id], i)
+			}
+		})
+	}
+	if found != "" {
+		return len(all), found
+	}
+	ends, queue := make([]bool, len(all)), []int{}
+	for i := range all {
+		if all[i].over() {
+			ends[i], queue = true, append(queue, i)
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, i := range before[queue[0]] {
+			if !ends[i] {
+				ends[i], queue = true, append(queue, i)
+			}
+		}
+	}
+	for i := range all {
+		if !ends[i] {
+			return len(all), "no way to the end: " + way(i)
+		}
+	}
+	return len(all), ""
+}
+
+func TestModel_OfSchedulesKeepsItsPromisesInEveryState(t *testing.T) {
+	for _, c := range []*Schedule{
+		{When: "every 1m", Overlap: OverlapAllow},
+		{When: "every 1m", Overlap: OverlapSkip},
+		{When: "every 1m", Overlap: OverlapAllow, CatchUp: 90 * time.Second},
+	} {
+		states, found := exploreSchedules(c, modelBugs{})
+		if found != "" {
+			t.Errorf("%+v: %s", *c, found)
+		}
+		if states < 1000 {
+			t.Errorf("%+v: only %d states", *c, states)
+		}
+		t.Logf("%+v: %d states", *c, states)
+	}
+}
+
+func TestModel_OfSchedulesFindsEachMistake(t *testing.T) {
+	for name, tt := range map[string]struct {
+		overlap Overlap
+		b       modelBugs
+		want    string
+	}{
+		"the id of a tick is one of the run": {OverlapAllow, modelBugs{idOfRun: true}, "has two runs"},
+		"a tick is taken before it is sent":  {OverlapAllow, modelBugs{advanceFirst: true}, "was passed"},
+		"a worker has a clock of its own":    {OverlapAllow, modelBugs{ownClock: true}, "before its time"},
+		"overlap is decided by the log":      {OverlapSkip, modelBugs{lookAtLog: true}, "two runs are active at once"},
+	} {
+		if _, found := exploreSchedules(&Schedule{When: "every 1m", Overlap: tt.overlap}, tt.b); !strings.Contains(found, tt.want) {
+			t.Errorf("%s: found %q, want %q", name, found, tt.want)
+		}
+	}
+}
