@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // chores is how many runs one claim recovers and makes due at most, so that a
@@ -42,20 +43,22 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 			p.wake(route)
 		}
 	}
-	claimed.Next = timeOf(p.timers.next())
+	claimed.Next = timeOf(p.nextDue())
 	return claimed, nil
 }
 
 // take looks at the first ready runs of the routes, and grants those that the session
 // may try.
 func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim) (taken []store.ClaimedRun) {
-	for range limit {
+	for vain := 0; len(taken) < limit && vain <= protocol.VainTries; {
 		r := next(routes)
 		if r == nil {
 			break
 		}
 		if granted, _ := p.op.Take(r, to, c); granted { // a Tx in memory does not fail
 			taken = append(taken, r.claimed())
+		} else {
+			vain++
 		}
 	}
 	p.announce()
@@ -86,15 +89,18 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.makeDue(limit)
-	return timeOf(p.timers.next()), nil
+	return timeOf(p.nextDue()), nil
 }
 
 // makeDue makes up to limit runs ready, in the order of their due times.
 func (p *partition) makeDue(limit int) {
-	if len(p.timers) == 0 {
+	if p.nextDue() == 0 {
 		return
 	}
 	now := p.now()
+	for n := 0; n < limit && len(p.limits.timed) > 0 && p.limits.timed[0].until <= now; n++ {
+		_ = p.op.Turn(p.limits.timed[0].id)
+	}
 	for n := 0; n < limit && len(p.timers) > 0 && p.timers.next() <= now; n++ {
 		_ = p.op.MakeReady(p.timers.first()) // a Tx in memory does not fail
 	}

@@ -56,6 +56,9 @@ func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.I
 	if createdBy != "" {
 		r.links = &links{createdBy: createdBy}
 	}
+	if len(c.Uses) > 0 {
+		r.limited = &limited{uses: c.Uses, whole: c.Whole}
+	}
 	if chain != c.Run {
 		p.chained(chain).later++
 	}

@@ -32,6 +32,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		p.inspectOutbox(snap)
 		p.inspectNames(snap)
 		p.inspectWork(snap)
+		p.inspectLimits(snap)
 		p.inspectSessions(snap)
 	}
 	slices.SortStableFunc(snap.Audit, func(a, b store.AuditEntry) int { return a.Time.Compare(b.Time) })
@@ -55,6 +56,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Purges:    map[event.RunID]time.Time{},
 		Kept:      map[event.RunID][]event.ItemID{},
 		Streams:   map[event.RunID]map[string]store.StreamState{},
+		Limits:    map[store.LimitID]store.LimitState{},
 	}
 }
 

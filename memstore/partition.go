@@ -26,6 +26,7 @@ type partition struct {
 	outbox   outbox
 	routes   map[store.Route]*route
 	timers   timers
+	limits   limits
 	purges   timers // of all runs that have ended
 	sessions map[store.SessionID]*session
 	expiry   int64 // no lease ends before
@@ -55,6 +56,7 @@ func newPartition(number int, clock store.Clock, done <-chan struct{}) *partitio
 		streams:  map[event.RunID]map[string]*stream{},
 		routes:   map[store.Route]*route{},
 		sessions: map[store.SessionID]*session{},
+		limits:   newLimits(),
 		waiters:  notify.NewWaiters(),
 		frames:   notify.New[event.RunID, uint64](done),
 		chunks:   notify.New[event.RunID, struct{}](done),

@@ -12,6 +12,7 @@ import (
 type route struct {
 	store.Route
 	levels  []level // ready runs, highest priority first; only the sole level may be empty
+	open    ordered // lines at which claims look
 	blocked list
 	runs    int  // of the route, wherever they are
 	wake    bool // announces that there may be something to claim
@@ -24,12 +25,21 @@ type level struct {
 	runs     list
 }
 
-// head returns the ready run that the next claim takes, or nil.
+// head returns the run at which the next claim looks, or nil.
 func (c *route) head() *run {
-	if len(c.levels) == 0 {
-		return nil
+	var first *run
+	if len(c.levels) > 0 {
+		first = c.levels[0].runs.first
 	}
-	return c.levels[0].runs.first
+	if len(c.open) > 0 && (first == nil || c.open[0].first().sooner(first)) {
+		return c.open[0].first()
+	}
+	return first
+}
+
+// sooner reports whether a ready run comes before another one.
+func (r *run) sooner(other *run) bool {
+	return r.priority > other.priority || r.priority == other.priority && r.order < other.order
 }
 
 func (c *route) push(r *run) {
@@ -55,11 +65,30 @@ func (c *route) level(priority int) (int, bool) {
 	return slices.BinarySearchFunc(c.levels, priority, func(l level, p int) int { return cmp.Compare(p, l.priority) })
 }
 
-// ready yields the ready runs in the order in which they would be claimed.
+// ready yields the ready runs that wait for a worker only, in the order in which they
+// would be claimed.
 func (c *route) ready() iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for i := range c.levels {
 			for r := c.levels[i].runs.first; r != nil; r = r.after {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// claimable yields them and then those in lines at which claims look.
+func (c *route) claimable() iter.Seq[*run] {
+	return func(yield func(*run) bool) {
+		for r := range c.ready() {
+			if !yield(r) {
+				return
+			}
+		}
+		for _, l := range c.open {
+			for r := range l.runs {
 				if !yield(r) {
 					return
 				}
@@ -77,7 +106,7 @@ func next(routes []*route) *run {
 		if r == nil {
 			continue
 		}
-		if best == nil || r.priority > best.priority || r.priority == best.priority && r.order < best.order {
+		if best == nil || r.sooner(best) {
 			best = r
 		}
 	}

@@ -10,12 +10,13 @@ import (
 // run is one run. Many of them are kept while nothing happens to them, so what
 // few runs have is in extra.
 type run struct {
-	id    event.RunID
-	chain event.RunID
-	wid   string
-	route *route
-	extra *extra
-	links *links
+	id       event.RunID
+	chain    event.RunID
+	wid      string
+	route    *route
+	extra    *extra
+	links    *links
+	*limited // of a run that uses limits
 
 	frames [][]byte
 	inbox  []store.Item
@@ -112,6 +113,7 @@ func (r *run) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
 		Run: r.id, WorkflowID: r.wid, Route: r.route.Route, Fence: r.fence(), Recoveries: int(r.recoveries),
 		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Unread: len(r.inbox) > 0,
+		CalledOff: r.limited != nil && r.calledOff,
 	}
 }
 
@@ -133,6 +135,9 @@ func (r *run) record() store.Record {
 	}
 	if r.links != nil {
 		rec.Next, rec.CreatedBy = r.links.next, r.links.createdBy
+	}
+	if r.limited != nil {
+		rec.Uses, rec.Whole, rec.Permits, rec.CalledOff = r.uses, r.whole, r.permits, r.calledOff
 	}
 	return rec
 }

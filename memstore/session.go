@@ -117,7 +117,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	}
 	p.renew(l)
 	return store.Heartbeat{
-		Owned: l.owned.n, Unread: ids(l.unread), Next: timeOf(p.timers.next()), Outbox: timeOf(p.outbox.next(p.now())),
+		Owned: l.owned.n, Unread: ids(l.unread), Next: timeOf(p.nextDue()), Outbox: timeOf(p.outbox.next(p.now())),
 		Unserved: p.unserved(l),
 	}, nil
 }

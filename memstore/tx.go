@@ -27,6 +27,9 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 	if r.links != nil {
 		s.CreatedBy = r.links.createdBy
 	}
+	if r.limited != nil {
+		s.Limited, s.Permits, s.Whole, s.CalledOff, s.Place = true, r.permits, r.whole, r.calledOff, r.place
+	}
 	if r.queueState == store.StateEnded && r.timer != unpurged {
 		s.Purge = p.purges[r.timer].at
 	}
@@ -36,7 +39,12 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 // Save stores what is known of a run, and puts it into the list of its queue state. What is
 // kept elsewhere, the frames and the inbox, is there already.
 func (p *partition) Save(r *run, s protocol.Run[*session]) error {
-	if s.QueueState != r.queueState {
+	moved := s.QueueState != r.queueState
+	if r.limited != nil {
+		moved = moved || s.Waits() != (r.line != nil)
+		r.permits, r.calledOff, r.place = s.Permits, s.CalledOff, s.Place
+	}
+	if moved {
 		p.leave(r)
 		p.enter(r, &s)
 	}
@@ -55,6 +63,10 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 func (p *partition) leave(r *run) {
 	switch r.queueState {
 	case store.StateReady:
+		if r.limited != nil && r.line != nil {
+			p.limits.leave(r)
+			break
+		}
 		r.route.remove(r)
 	case store.StateOwned:
 		r.owner.drop(r)
@@ -81,6 +93,10 @@ func (p *partition) enter(r *run, s *protocol.Run[*session]) {
 	case store.StateReady:
 		p.order++
 		r.order = p.order
+		if s.Waits() {
+			p.limits.enter(r)
+			break
+		}
 		r.route.push(r)
 	case store.StateOwned:
 		r.owner = s.Owner
@@ -170,7 +186,7 @@ func (p *partition) SetStepData(r *run, key string, body []byte) error {
 }
 
 // NextDue returns the earliest due time.
-func (p *partition) NextDue() (int64, error) { return p.timers.next(), nil }
+func (p *partition) NextDue() (int64, error) { return p.nextDue(), nil }
 
 // Item returns the id of an unread item.
 func (p *partition) Item(r *run, n int) (event.ItemID, error) { return r.inbox[n].ID, nil }
@@ -334,6 +350,10 @@ func (p *partition) announce() {
 	for _, r := range changes.Due {
 		p.wake(r.route)
 		p.waiters.Due(r.due)
+	}
+	for _, t := range changes.Turns {
+		p.wake(t.First.route)
+		p.waiters.Due(t.At)
 	}
 	for _, r := range changes.Unread {
 		p.tell(r)

@@ -36,7 +36,7 @@ func (p *partition) unserved(by *session) []event.RunID {
 	slices.SortFunc(waiting, store.CompareRoutes)
 	runs, _ := p.turn.Next(waiting, func(c store.Route, skip, limit int) ([]event.RunID, error) {
 		var found []event.RunID
-		for r := range p.routes[c].ready() {
+		for r := range p.routes[c].claimable() {
 			if skip--; skip >= 0 {
 				continue
 			}

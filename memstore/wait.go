@@ -35,7 +35,7 @@ func (p *partition) join(call *notify.Call, routes []store.Route) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := call.Join(p.waiters, p.number)
-	w.Found(p.timers.next())
+	w.Found(p.nextDue())
 	for _, known := range routes {
 		if c := p.routes[known]; c != nil && c.wake {
 			c.wake = false

@@ -70,7 +70,7 @@ func (s *Store) claimRun(ctx context.Context, partition int, id store.SessionID,
 	session := sessionCode(id)
 	c := &call{
 		script: scriptClaimRun, p: p, keys: []string{p.session(session), p.meta(short(run)), p.timers()},
-		args: []any{session, token[:], short(run)},
+		args: []any{s.at(), session, token[:], short(run)},
 	}
 	if err := s.do(ctx, c); err != nil {
 		return store.ClaimedRun{}, err
@@ -109,7 +109,10 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 	if run.Route, err = s.routeOf(ctx, p, a.text(2)); err != nil {
 		return run, err
 	}
-	if len(a) > 4 { // its log is one frame, its inbox is empty
+	if v := a.text(5); v != "" {
+		_, _, run.CalledOff = unpackPermits(v)
+	}
+	if a.text(4) != "" { // its log is one frame, its inbox is empty
 		run.Loaded = &store.Loaded{Frames: [][]byte{[]byte(a.text(4))}}
 	}
 	if hashed(run.WorkflowID) {

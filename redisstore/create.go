@@ -116,12 +116,21 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 	if keeps {
 		h.flags |= hasRetention
 	}
+	if len(c.Uses) > 0 {
+		h.flags |= isLimited
+	}
 	args = append(args,
 		short(c.Run), s.names.codeOf(c.Route), routeName(c.Route), (*bytesArg)(&c.Frame), h.pack(), c.Priority, packed,
 	)
 	field := func(name, value string) {
 		if value != "" {
 			args = append(args, name, value)
+		}
+	}
+	if len(c.Uses) > 0 { // scripts know where they stand
+		field("V", packPermits(false, c.Whole, false))
+		for name, piece := range piecesOf(packUses(c.Uses)) {
+			field(name, piece)
 		}
 	}
 	field("w", wid)
@@ -159,6 +168,11 @@ func created(c *store.Create, call *call) (store.Created, error) {
 		return store.Created{Run: c.Run, New: true}, nil
 	case "owned":
 		return store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}, nil
+	case "too heavy":
+		u := c.Uses[a.number(1)-1]
+		return store.Created{Err: &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: int(a.number(2))}}, nil
+	case "full":
+		return store.Created{Err: &store.StartRefusedError{Limit: c.Uses[a.number(1)-1].LimitID, RetryAfter: time.Duration(a.number(2)) * time.Millisecond}}, nil
 	case "later":
 		return store.Created{Err: store.ErrNotClaimable}, nil
 	case "expired":

@@ -25,7 +25,8 @@ const (
 	inString = "string"
 	inStream = "stream" // seen is its first entry, value the first that should stay
 	wholeKey = "key"
-	typeOf   = "type" // of a key, which is removed: value is empty
+	typeOf   = "type"   // of a key, which is removed: value is empty
+	limits   = "limits" // all that is counted of them, and all lines
 )
 
 // look finds what a snapshot has no room for.
@@ -41,6 +42,7 @@ func (e *partitionScan) look() {
 	e.lookAtCounts()
 	e.lookAtOutbox()
 	e.lookAtStreams()
+	e.lookAtLimits()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)
 	}
@@ -278,6 +280,9 @@ func (e *partitionScan) lookAtHeader(run string, r *store.RunState, found func(i
 	if unread := h.flags&hasUnread != 0; unread != (items > 0) {
 		found(6, fmt.Sprintf("it says that there are unread items: %v, and there are %d in its inbox", unread, items), "what was sent to it is not read")
 	}
+	if limited := h.flags&isLimited != 0; limited != (r.Uses != nil) {
+		found(4, fmt.Sprintf("it uses limits: %v, and those are %q", limited, usesIn(m)), "it takes permits that it need not have, or none")
+	}
 	if keeps := h.flags&hasRetention != 0; keeps != (m["j"] != "") {
 		found(4, fmt.Sprintf("it has a retention of its own: %v, which is %q ms", keeps, m["j"]), "it is forgotten too early, or too late")
 	}
@@ -298,6 +303,9 @@ func (e *partitionScan) RepairDefect(ctx context.Context, f store.Defect) (bool,
 
 // replace replaces a value, and reports whether it was still there.
 func (e *partitionScan) replace(ctx context.Context, w swap) (bool, error) {
+	if w.kind == limits {
+		return e.repairLimits(ctx)
+	}
 	if w.kind == wholeKey {
 		n, err := e.s.client.Del(ctx, w.key).Result()
 		return n > 0, e.s.explain(ctx, err)

@@ -18,7 +18,7 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 		script: scriptDeliver, p: p, keys: []string{p.meta(short(d.Run))},
 		args: []any{
 			s.at(), short(d.Run), deadline(d.Deadline), string(d.Item.ID), packItem(d.Item),
-			flag(d.Item.Scope == store.ScopeRun, "r"), flag(d.Keep, "k"),
+			flag(d.Item.Scope == store.ScopeRun, "r"), flag(d.Keep, "k"), flag(d.Urgent, "u"),
 		},
 	}
 	err := s.doReplicated(ctx, c)

@@ -60,6 +60,7 @@ const (
 	isClosing                   // its senders are told to come later
 	hasIncompatible             // field F says who could not replay it
 	isExempt                    // while it is owned: the end of its session is not counted
+	isLimited                   // fields U and V say what limits it uses, and what it has of them
 )
 
 // digest is a workflow id in eight bytes: enough to notice that a commit names another one

@@ -42,11 +42,13 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 type keySet struct {
 	runs, names, routes, sessions []string
 	streams                       []string // of each its chain, a colon and its name
+	waiting, kept                 []string // lines of runs that wait for permits, and parts of limits
 }
 
 func (k *keySet) equal(o *keySet) bool {
 	return slices.Equal(k.runs, o.runs) && slices.Equal(k.names, o.names) &&
-		slices.Equal(k.routes, o.routes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams)
+		slices.Equal(k.routes, o.routes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams) &&
+		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.kept, o.kept)
 }
 
 // errMoving says that a partition could not be read at rest.
@@ -96,6 +98,8 @@ type view struct {
 	streams                       map[string]*redis.MapStringStringCmd // by chain
 	chunks                        map[string]*redis.XMessageSliceCmd   // by chain and name
 	writers                       map[string]*redis.MapStringStringCmd
+	limits, configs, waitLines    *redis.MapStringStringCmd
+	waiting, kept                 map[string]*redis.ZSliceCmd
 }
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
@@ -106,6 +110,14 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	v.active, v.latest = tx.HGetAll(ctx, p.active()), tx.HGetAll(ctx, p.latest())
 	v.purges, v.held = tx.ZRangeWithScores(ctx, p.purges(), 0, -1), tx.ZRangeWithScores(ctx, p.held(), 0, -1)
 	v.outbox = tx.ZRangeWithScores(ctx, p.outbox(), 0, -1)
+	v.limits, v.configs, v.waitLines = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs()), tx.HGetAll(ctx, p.waitLines())
+	v.waiting, v.kept = map[string]*redis.ZSliceCmd{}, map[string]*redis.ZSliceCmd{}
+	for _, line := range v.keys.waiting {
+		v.waiting[line] = tx.ZRangeWithScores(ctx, p.waiting(line), 0, -1)
+	}
+	for _, use := range v.keys.kept {
+		v.kept[use] = tx.ZRangeWithScores(ctx, p.kept(use), 0, -1)
+	}
 	v.hidden = map[string]*redis.MapStringStringCmd{}
 	v.sent, v.bodies = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	v.runs, v.seen, v.audit = map[string]reading{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringSliceCmd{}
@@ -136,6 +148,7 @@ func (v *view) found() *keySet {
 	k := &keySet{
 		runs: slices.Concat(members(v.open), members(v.done), members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
 		routes: slices.Sorted(maps.Keys(v.routes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
+		waiting: slices.Sorted(maps.Keys(v.waitLines.Val())),
 	}
 	// A chain may be named after a run that is gone.
 	for _, r := range v.runs {

@@ -59,6 +59,8 @@ func (p *partition) session(session string) string { return p.tag + "z:" + sessi
 func (p *partition) owned(session string) string   { return p.tag + "o:" + session }
 func (p *partition) unread(session string) string  { return p.tag + "a:" + session }
 func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
+func (p *partition) waiting(line string) string    { return p.tag + "P:" + line }
+func (p *partition) kept(use string) string        { return p.tag + "F:" + use }
 
 // The keys of the partition as a whole: they are not put together for each command.
 func (p *partition) routes() string         { return p.whole['k'] }
@@ -76,6 +78,9 @@ func (p *partition) purges() string         { return p.whole['d'] }
 func (p *partition) held() string           { return p.whole['G'] }
 func (p *partition) outbox() string         { return p.whole['D'] }
 func (p *partition) heard() string          { return p.whole['A'] }
+func (p *partition) limits() string         { return p.whole['L'] }
+func (p *partition) limitConfigs() string   { return p.whole['K'] }
+func (p *partition) waitLines() string      { return p.whole['Y'] }
 
 // format says how the database was written. It is decided in partition 0; in a cluster
 // the others have copies.

@@ -13,8 +13,8 @@ var scriptHeader = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARG
 
 func TestScripts_SayTheirContract(t *testing.T) {
 	files, err := fs.Glob(sources, "lua/*.lua")
-	if err != nil || len(files) != 29 {
-		t.Fatalf("scripts: got %d, %v, want 29", len(files), err)
+	if err != nil || len(files) != 31 {
+		t.Fatalf("scripts: got %d, %v, want 31", len(files), err)
 	}
 	for _, file := range files {
 		b, err := fs.ReadFile(sources, file)
@@ -62,6 +62,7 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 		p.meta("r"), p.log("r"), p.inbox("r"), p.stepData("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
 		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.latestOfChains(), p.held(), p.outbox(),
 		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.unread("s"), p.line("w"),
+		p.waiting("l"), p.kept("u"), p.limits(), p.limitConfigs(), p.waitLines(),
 		p.routes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.open(), p.done(), p.chains(), p.counter(), p.purges(), p.heard(),
 		p.hints(), p.inboxSignal("s"), p.frames("r"), p.told("r"),
 	} {
@@ -106,10 +107,7 @@ func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
 	files, _ := fs.Glob(sources, "lua/*.lua")
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")
-		var named []string
-		for _, line := range partsLine.FindAllStringSubmatch(source(name), -1) {
-			named = append(named, strings.Fields(line[1])...)
-		}
+		named := partsIn(source(name))
 		text := load(name).text
 		for function, part := range home {
 			uses := regexp.MustCompile(`\b` + function + `\(`).MatchString(bare(text))
@@ -118,4 +116,16 @@ func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
 			}
 		}
 	}
+}
+
+// partsIn returns the parts that a text names, and those that they name.
+func partsIn(text string) (named []string) {
+	for _, line := range partsLine.FindAllStringSubmatch(text, -1) {
+		for part := range strings.FieldsSeq(line[1]) {
+			if named = append(named, part); part != "none" {
+				named = append(named, partsIn(source("part/"+part))...)
+			}
+		}
+	}
+	return named
 }

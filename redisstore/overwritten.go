@@ -21,7 +21,7 @@ import (
 var types = func() map[byte]string {
 	all := map[byte]string{}
 	for kind, letters := range map[string]string{
-		"hash": "mgnOBSWzaAwkuvhT", "list": "ijq", "zset": "srbtepfdGD", "set": "o", "string": "xc", "stream": "lC",
+		"hash": "mgnOBSWzaAwkuvhTLKY", "list": "ijq", "zset": "srbtepfdGDPF", "set": "o", "string": "xc", "stream": "lC",
 	} {
 		for _, letter := range []byte(letters) {
 			all[letter] = kind

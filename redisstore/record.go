@@ -65,6 +65,10 @@ func known(run event.RunID, m map[string]string) *store.Record {
 	if r.Root == "=" {
 		r.Root = r.Parent
 	}
+	if packed := usesIn(m); packed != "" {
+		r.Uses = unpackUses(packed)
+		r.Permits, r.Whole, r.CalledOff = unpackPermits(m["V"])
+	}
 	return r
 }
 

@@ -16,7 +16,7 @@ func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence)
 	p := s.partitionOf(run)
 	c := &call{
 		script: scriptRelease, p: p, keys: []string{p.meta(short(run))},
-		args: []any{short(run), packFence(fence)},
+		args: []any{s.at(), short(run), packFence(fence)},
 	}
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("release run %s: %w", run, err)

@@ -12,7 +12,8 @@ import (
 
 // rewritten are the fields of the metadata that a repair writes, or leaves out.
 var rewritten = []string{
-	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F",
+	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F", "V",
+	"U", "U1", "U2", "U3",
 }
 
 // RepairRun puts a run where it belongs, if its metadata is as it was examined.
@@ -102,6 +103,12 @@ func (e *partitionScan) fields(m *store.RunRepair, run, route string) (fields []
 	} {
 		field(name, value)
 	}
+	if len(rec.Uses) > 0 {
+		for name, piece := range piecesOf(packUses(rec.Uses)) {
+			field(name, piece)
+		}
+		field("V", packPermits(rec.Permits, rec.Whole, rec.CalledOff)+was["V"][min(3, len(was["V"])):])
+	}
 	if rec.Chain != rec.Run {
 		field("h", short(rec.Chain))
 	}
@@ -124,7 +131,7 @@ func (e *partitionScan) headerOf(rec *store.Record, was map[string]string) strin
 	}
 	for flag, set := range map[byte]bool{
 		isWatched: was["y"] != "" && rec.QueueState != store.StateEnded, isClosing: rec.Closing,
-		hasRetention: rec.Retention > 0 && rec.Retention != store.DefaultRetention,
+		isLimited: len(rec.Uses) > 0, hasRetention: rec.Retention > 0 && rec.Retention != store.DefaultRetention,
 	} {
 		if set {
 			h.flags |= flag

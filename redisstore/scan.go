@@ -190,7 +190,7 @@ func escaped(text string) string {
 }
 
 // partitionKeys are the keys that a partition has once.
-const partitionKeys = "tewkuvpfdhcTGDA"
+const partitionKeys = "tewkuvpfdhcTGDALKY"
 
 // note adds what the name of a key, behind the tag, is about; false: nothing that
 // this release knows.
@@ -213,6 +213,10 @@ func (k *keySet) note(name string) bool {
 		k.sessions = append(k.sessions, of)
 	case "q":
 		k.names = append(k.names, of)
+	case "P":
+		k.waiting = append(k.waiting, of)
+	case "F":
+		k.kept = append(k.kept, of)
 	default:
 		return false
 	}
@@ -229,6 +233,7 @@ func (k *keySet) with(o *keySet) *keySet {
 	return &keySet{
 		runs: union(k.runs, o.runs), names: union(k.names, o.names),
 		routes: union(k.routes, o.routes), sessions: union(k.sessions, o.sessions), streams: union(k.streams, o.streams),
+		waiting: union(k.waiting, o.waiting), kept: union(k.kept, o.kept),
 	}
 }
 

@@ -30,6 +30,7 @@ func newSnapshot() *store.Snapshot {
 		Wakes:     map[store.Route]bool{},
 		Purges:    map[event.RunID]time.Time{},
 		Streams:   map[event.RunID]map[string]store.StreamState{},
+		Limits:    map[store.LimitID]store.LimitState{},
 	}
 }
 
@@ -55,6 +56,7 @@ func (e *partitionScan) show() {
 	e.showWork()
 	e.showIndexes()
 	e.showSent()
+	e.showWaiting()
 	e.scanStreams()
 }
 
@@ -76,7 +78,7 @@ func (e *partitionScan) showReady() {
 		route := e.route(code)
 		for _, member := range e.ready[code].Val() {
 			run := member[min(orderDigits, len(member)):]
-			if e.unread[run] {
+			if isLine(member) || e.unread[run] {
 				continue
 			}
 			e.snap.Ready[route] = append(e.snap.Ready[route], long(run))
@@ -126,7 +128,7 @@ func (e *partitionScan) showIndexes() {
 	}{{e.p.timers(), e.timers, e.snap.Timers}, {e.p.purges(), e.purges, e.snap.Purges}, {e.p.held(), e.held, e.snap.Purges}, {e.p.open(), e.open, nil}, {e.p.done(), e.done, nil}} {
 		for _, z := range index.all.Val() {
 			run, _ := z.Member.(string)
-			if e.unread[run] {
+			if strings.HasPrefix(run, lineMark) || e.unread[run] {
 				continue
 			}
 			if index.into != nil {

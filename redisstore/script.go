@@ -55,6 +55,8 @@ var (
 	scriptReplace      = load("replace")
 	scriptPublish      = load("publish")
 	scriptStream       = load("stream")
+	scriptSetLimit     = load("set_limit")
+	scriptRepairLimits = load("repair_limits")
 )
 
 // partsLine names parts: in the header those with which a script begins ("none":
@@ -65,17 +67,22 @@ var partsLine = regexp.MustCompile(`(?m)^ *-- Parts?: (.+)$`)
 // load puts a script together from its own text and the parts that it names.
 // Comments are left out of what the server keeps.
 func load(name string) *script {
-	text := bare(partsLine.ReplaceAllStringFunc(source(name), func(line string) string {
+	text := bare(whole(source(name)))
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts by it
+	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// whole puts the parts into a text that names them, and into those parts.
+func whole(text string) string {
+	return partsLine.ReplaceAllStringFunc(text, func(line string) string {
 		var parts strings.Builder
 		for part := range strings.FieldsSeq(partsLine.FindStringSubmatch(line)[1]) {
 			if part != "none" {
-				parts.WriteString(source("part/" + part))
+				parts.WriteString(whole(source("part/" + part)))
 			}
 		}
 		return parts.String()
-	}))
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts by it
-	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+	})
 }
 
 func source(name string) string {

@@ -50,9 +50,15 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	v.showSessions(snap)
 	for _, z := range v.timers.Val() {
 		run, _ := z.Member.(string)
+		if strings.HasPrefix(run, lineMark) {
+			continue
+		}
 		snap.Timers[long(run)] = timeOf(int64(z.Score))
 	}
 	if err := v.showOutbox(snap); err != nil {
+		return err
+	}
+	if err := s.showLimits(v, snap); err != nil {
 		return err
 	}
 	for _, z := range slices.Concat(v.purges.Val(), v.held.Val()) {
@@ -182,6 +188,9 @@ func (s *Store) showRoutes(v *view, snap *store.Snapshot) {
 	for code, ready := range v.ready {
 		route, _ := s.names.route(code)
 		for _, member := range ready.Val() {
+			if isLine(member) {
+				continue
+			}
 			snap.Ready[route] = append(snap.Ready[route], long(member[min(orderDigits, len(member)):]))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // Claim recovers, makes due runs ready, and hands ready runs out: of all the
@@ -42,7 +43,8 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 	if err := t.recoverDead(l); err != nil {
 		return store.Claimed{}, err
 	}
-	if err := t.makeDue(chores); err != nil {
+	due, err := t.makeDue(chores)
+	if err != nil {
 		return store.Claimed{}, err
 	}
 	served, err := t.served(c.Routes)
@@ -56,7 +58,9 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c); err != nil {
 		return store.Claimed{}, err
 	}
-	due, err := t.nextDue()
+	if t.turned {
+		due, err = t.nextDue()
+	}
 	claimed.Next = timeOf(due)
 	return claimed, err
 }
@@ -76,32 +80,28 @@ func (t *tx) served(routes []store.Route) ([]int64, error) {
 	return served, nil
 }
 
-// candidate is a ready run.
+// candidate is a ready run, or the first run of a line at which claims look.
 type candidate struct {
 	key, route, priority, ord int64
+	line                      int64 // 0: it is not in a line
+}
+
+func (a candidate) compare(b candidate) int {
+	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.ord, b.ord))
 }
 
 // take looks at the first ready runs of the routes, and grants those that the session
 // may try. It wakes the next worker for
 // routes that have more, and takes back the wake of those that have not.
 func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]store.ClaimedRun, error) {
-	var ready []candidate
-	left := map[int64]bool{}
-	for _, route := range routes {
-		found, err := t.ready(route, limit+1)
-		if err != nil {
-			return nil, err
-		}
-		ready = append(ready, found...)
-	}
-	slices.SortFunc(ready, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.ord, b.ord))
-	})
-	for _, rest := range ready[min(limit, len(ready)):] {
-		left[rest.route] = true
+	ready, err := t.candidates(routes, limit)
+	if err != nil {
+		return nil, err
 	}
 	var taken []store.ClaimedRun
-	for _, first := range ready[:min(limit, len(ready))] {
+	for vain := 0; len(ready) > 0 && len(taken) < limit && vain <= protocol.VainTries; {
+		first := ready[0]
+		ready = ready[1:]
 		r, err := t.runByKey(first.key)
 		if err != nil {
 			return nil, err
@@ -110,7 +110,13 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]sto
 		if err != nil {
 			return nil, writing(r, err)
 		}
+		if first.line != 0 {
+			if ready, err = t.again(ready, routes); err != nil {
+				return nil, err
+			}
+		}
 		if !ok {
+			vain++
 			continue
 		}
 		granted, err := t.claimed(r)
@@ -122,6 +128,10 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]sto
 	if err := t.announce(); err != nil {
 		return nil, err
 	}
+	left := map[int64]bool{}
+	for _, rest := range ready {
+		left[rest.route] = true
+	}
 	for _, route := range routes {
 		if left[route] {
 			t.wake(route)
@@ -132,14 +142,41 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]sto
 	return taken, nil
 }
 
-func (t *tx) ready(route int64, limit int) ([]candidate, error) {
-	var found []candidate
-	err := t.query(`SELECT key, class, priority, ord FROM runs WHERE place = 1 AND class = +? /*workable key*/ ORDER BY priority DESC, ord LIMIT +?`,
-		func(r row) error {
-			found = append(found, candidate{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3)})
-			return nil
-		}, route, limit)
-	return found, err
+// candidates returns what a claim of so many looks at first, in order: ready runs, and of
+// each route the first line.
+func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
+	var all []candidate
+	for _, route := range routes {
+		err := t.query(`SELECT * FROM (SELECT key, class, priority, ord, 0 FROM runs WHERE place = 1 AND class = +?1 /*workable key*/ ORDER BY priority DESC, ord LIMIT +?2)
+			UNION ALL SELECT * FROM (`+firstLine+`)`, collect(&all), route, limit+1)
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, candidate.compare)
+	return all, nil
+}
+
+const firstLine = `SELECT first, class, priority, place, id FROM lines WHERE mode <> 1 AND class = +?1 /*lines class*/ /*workable first*/ ORDER BY priority DESC, place LIMIT 1`
+
+func collect(all *[]candidate) func(row) error {
+	return func(r row) error {
+		*all = append(*all, candidate{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3), r.ColumnInt64(4)})
+		return nil
+	}
+}
+
+// again reads the first lines of the routes again: a line has another first run now, is shut,
+// or was called.
+func (t *tx) again(ready []candidate, routes []int64) ([]candidate, error) {
+	ready = slices.DeleteFunc(ready, func(c candidate) bool { return c.line != 0 })
+	for _, route := range routes {
+		if err := t.query(firstLine, collect(&ready), route); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(ready, candidate.compare)
+	return ready, nil
 }
 
 // ClaimRun hands out one named run.
@@ -175,10 +212,7 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
 		next, err = performAside(ctx, s, func(t *tx) (time.Time, error) {
-			if err := t.makeDue(max(limit, 0)); err != nil {
-				return time.Time{}, err
-			}
-			due, err := t.nextDue()
+			due, err := t.makeDue(max(limit, 0))
 			return timeOf(due), err
 		})
 	}
@@ -188,16 +222,24 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 	return next, nil
 }
 
-// makeDue makes up to limit runs ready, in the order of their due times.
-func (t *tx) makeDue(limit int) error {
+// makeDue makes up to limit runs ready, in the order of their due times, and gives up to as
+// many lines their turns. It returns the next time.
+func (t *tx) makeDue(limit int) (int64, error) {
+	next, err := t.nextDue()
+	if err != nil || next == 0 || next > t.ms() {
+		return next, err
+	}
 	due, err := t.runs(selectRun+`WHERE r.due IS NOT NULL AND r.due <= +? /*workable r.key*/ ORDER BY r.due, r.id LIMIT +?`, t.ms(), limit)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, r := range due {
 		if err := t.op.MakeReady(r); err != nil {
-			return writing(r, err)
+			return 0, writing(r, err)
 		}
 	}
-	return nil
+	if err := t.takeTurns(limit); err != nil {
+		return 0, err
+	}
+	return t.nextDue()
 }

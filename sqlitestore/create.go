@@ -82,8 +82,11 @@ func (c *conn) workflowID(name string) (workflowID, error) {
 func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
 		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CommitID, created: t.ms(),
-		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy}
+		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy, whole: c.Whole}
 	var err error
+	if r.uses, err = encodeUses(c.Uses); err != nil {
+		return nil, err
+	}
 	if r.route, err = t.ensureRoute(c.Route); err != nil {
 		return nil, err
 	}
@@ -106,10 +109,10 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 		return nil, err
 	}
 	err = t.exec(`INSERT INTO runs (key, id, chain, wid, class, priority, place, status, n, seq, last, epoch,
-		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth)
-		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?)`,
+		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth, uses)
+		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?, ?)`,
 		key, packRun(r.id), later, nonZero(r.wid), r.route, r.priority, string(r.status), r.seq, r.last[:],
-		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags), nonEmpty(string(createdBy)))
+		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags), nonEmpty(string(createdBy)), nonEmpty(r.uses))
 	if err != nil {
 		return nil, err
 	}

@@ -31,14 +31,16 @@ import (
 //
 // Queries about many runs say by a mark what they leave out: "/*readable r.key*/" stands
 // for " AND r.key NOT IN (...)" with the keys of unreadable rows,
-// "/*workable r.key*/" also of those that are stuck. SQLite decides it by the index that
+// "/*workable r.key*/" also of those that are stuck; "/*lines until*/" stands for " AND 0"
+// while lines cannot be read. SQLite decides it by the index that
 // leads to the row, before it reads the row. Without damage a mark is a comment.
 type damages struct {
 	store.Damages
 	clock store.Clock
 
 	lost, stuck atomic.Pointer[keySet]
-	front       atomic.Bool // rows that are new come before all others: at the end is damage
+	lines       atomic.Pointer[keySet] // has no keys: the lines of waiting runs are left out
+	front       atomic.Bool            // rows that are new come before all others: at the end is damage
 
 	mu     sync.Mutex // held while damage is looked for
 	moved  map[event.RunID]time.Time
@@ -71,17 +73,23 @@ func newKeySet(keys map[int64]bool, until time.Time) *keySet {
 	return &keySet{keys: keys, list: " NOT IN (" + list.String() + ")", until: until}
 }
 
-var mark = regexp.MustCompile(`/\*(readable|workable) ([a-z.]+)\*/`)
+var mark = regexp.MustCompile(`/\*(readable|workable|lines) ([a-z.]+)\*/`)
 
 // expand replaces the marks of a query.
 func (d *damages) expand(query string) string {
-	if d == nil || d.lost.Load() == nil && d.stuck.Load() == nil {
+	if d == nil || d.lost.Load() == nil && d.stuck.Load() == nil && d.lines.Load() == nil {
 		return query
 	}
-	lost, stuck := d.current(&d.lost), d.current(&d.stuck)
+	lost, stuck, lines := d.current(&d.lost), d.current(&d.stuck), d.current(&d.lines)
 	return mark.ReplaceAllStringFunc(query, func(found string) string {
 		parts := mark.FindStringSubmatch(found)
 		without := ""
+		if parts[1] == "lines" {
+			if lines != nil {
+				without = " AND 0"
+			}
+			return without
+		}
 		if lost != nil {
 			without += " AND " + parts[2] + lost.list
 		}
@@ -195,8 +203,13 @@ func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 	}
 	found, scanned := s.unreadable(ctx)
 	d.rested = time.Now().Add(10 * time.Since(start))
-	if scanned != nil || len(found) == 0 || len(found) > mostSetAside {
+	if scanned != nil || len(found) > mostSetAside {
 		return false
+	}
+	if len(found) == 0 {
+		fresh := false
+		looked := s.read(ctx, func(c *conn) error { fresh = d.setLinesAside(c, err); return nil })
+		return looked == nil && fresh
 	}
 	before := d.current(&d.lost)
 	keys, fresh := map[int64]bool{}, false
@@ -345,6 +358,7 @@ func (t *tx) moveRun(run event.RunID) (bool, error) {
 		`UPDATE outbox SET sender = ?1 WHERE sender = +?2`,
 		`UPDATE workflow_ids SET active = ?1 WHERE active = +?2`,
 		`UPDATE workflow_ids SET last = ?1 WHERE last = +?2`,
+		`UPDATE lines SET first = ?1 WHERE id = (SELECT line FROM runs WHERE key = +?1) AND first = +?2`,
 	} {
 		if err := t.exec(statement, free, key); err != nil {
 			return false, err

@@ -83,12 +83,19 @@ func scanStored(r row) (stored, error) {
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
-		Route:  store.Route{Queue: r.ColumnText(28), Workflow: r.ColumnText(29)},
-		Parent: unpackRun(r, 30), Root: unpackRun(r, 31),
-		Next: unpackRun(r, 33), CreatedBy: v.createdBy,
+		Route:  store.Route{Queue: r.ColumnText(30), Workflow: r.ColumnText(31)},
+		Parent: unpackRun(r, 32), Root: unpackRun(r, 33),
+		Next: unpackRun(r, 35), CreatedBy: v.createdBy,
 	}}
-	if !r.ColumnIsNull(32) {
-		if err := json.Unmarshal([]byte(r.ColumnText(32)), &s.Tags); err != nil {
+	if v.uses != "" {
+		var err error
+		if s.Uses, err = decodeUses(v.uses); err != nil {
+			return s, fmt.Errorf("read uses of run %s: %w", v.id, err)
+		}
+		s.Whole, s.Permits, s.CalledOff = v.whole, v.permits, v.calledOff
+	}
+	if !r.ColumnIsNull(34) {
+		if err := json.Unmarshal([]byte(r.ColumnText(34)), &s.Tags); err != nil {
 			return s, fmt.Errorf("read tags of run %s: %w", v.id, err)
 		}
 	}

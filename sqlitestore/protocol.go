@@ -26,6 +26,7 @@ func stateOf(r *run) protocol.Run[int64] {
 		N: r.n, Seq: r.seq, Last: r.last, Fence: store.Fence{Epoch: r.epoch, Token: r.token}, Owner: r.owner, Unread: r.inbox,
 		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
 		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
+		Limited: r.uses != "", Permits: r.permits, Whole: r.whole, CalledOff: r.calledOff, Place: r.place(),
 	}
 }
 
@@ -36,8 +37,9 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	if before == s {
 		return nil
 	}
-	if s.QueueState != r.queueState {
-		if err := t.move(r, s.QueueState); err != nil {
+	line := r.line
+	if s.QueueState != r.queueState || s.Waits() != (line != 0) {
+		if err := t.move(r, &s); err != nil {
 			return err
 		}
 	}
@@ -52,6 +54,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	r.queueState, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
+	r.permits, r.calledOff = s.Permits, s.CalledOff
 
 	// The usual commit changes columns that no index knows.
 	before.N, before.Seq, before.Last, before.Recoveries, before.Closing, before.Exempt = s.N, s.Seq, s.Last, s.Recoveries, s.Closing, s.Exempt
@@ -64,7 +67,10 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, closing = ?, inbox = ? WHERE key = +?`,
 			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.inbox, r.key)
 	}
-	return t.save(r)
+	if err := t.save(r); err != nil || line == r.line {
+		return err
+	}
+	return t.turn(line, r.line)
 }
 
 // toldOf notes that a claim tells a new owner of all items that are in the inbox.
@@ -81,14 +87,22 @@ func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 }
 
 // move takes a run out of its queue state, and gives it its turn in another one.
-func (t *tx) move(r *run, to store.QueueState) (err error) {
+func (t *tx) move(r *run, to *protocol.Run[int64]) (err error) {
 	if r.owner != 0 {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
 		r.session = ""
 	}
-	r.ord = 0
-	if to == store.StateReady || to == store.StateQueued {
-		r.ord, err = t.next()
+	r.ord, r.line = 0, 0
+	if to.Limited { // it keeps its place among those who wait
+		r.ord = to.Place
+	}
+	if to.QueueState == store.StateQueued || to.QueueState == store.StateReady && (!to.Waits() || to.Place == 0) {
+		if r.ord, err = t.next(); err != nil {
+			return err
+		}
+	}
+	if to.Waits() {
+		r.line, err = t.ensureLine(r)
 	}
 	return err
 }
@@ -322,6 +336,12 @@ func (t *tx) announce() error {
 		t.wake(r.route)
 		if t.notices.due == 0 || r.due < t.notices.due {
 			t.notices.due = r.due
+		}
+	}
+	for _, turn := range changes.Turns {
+		t.wake(turn.First.route)
+		if t.notices.due == 0 || turn.At < t.notices.due {
+			t.notices.due = turn.At
 		}
 	}
 	for _, r := range changes.Unread {

@@ -12,7 +12,7 @@ func (t *tx) leave(r *run) {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
 	}
 	r.queueState, r.owner, r.session, r.token = 0, 0, "", event.Token{}
-	r.ord, r.due, r.exempt = 0, 0, false
+	r.ord, r.due, r.line, r.exempt = 0, 0, 0, false
 }
 
 // save stores everything about a run that can change.
@@ -21,10 +21,14 @@ func (t *tx) save(r *run) error {
 	if r.owner != 0 {
 		token = r.token[:]
 	}
+	place := r.queueState
+	if r.line != 0 {
+		place = waits
+	}
 	return t.exec(`UPDATE runs SET place = ?2, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
-		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, birth = ? WHERE key = +?1`,
-		r.key, int(r.queueState), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.incompatible), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)))
+		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, birth = ?, line = ? WHERE key = +?1`,
+		r.key, int(place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
+		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.incompatible), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)), nonZero(r.line))
 }
 
 // makeReady is the one way to ready: queue state, ready set, wake.
@@ -65,6 +69,7 @@ func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	granted := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.workflowID, Route: route, Fence: store.Fence{Epoch: r.epoch, Token: r.token},
 		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Unread: r.inbox > 0,
+		CalledOff: r.calledOff,
 	}
 	granted.Loaded, err = t.handOver(r)
 	return granted, err

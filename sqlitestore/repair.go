@@ -43,6 +43,9 @@ func (t *tx) repairRun(seen *store.RunState, m *store.RunRepair) (bool, error) {
 		}
 	}
 	t.notices.frames = append(t.notices.frames, r.id)
+	if r.uses != "" {
+		return true, t.rebuildLimits()
+	}
 	return true, nil
 }
 
@@ -183,7 +186,7 @@ func (t *tx) putInState(r *run, m *store.RunRepair) error {
 	rec := &m.Record
 	r.incompatible = ""
 	if rec.QueueState == store.StateOwned {
-		r.due, r.ord = 0, 0
+		r.due, r.ord, r.line = 0, 0, 0
 		return t.save(r)
 	}
 	t.leave(r)

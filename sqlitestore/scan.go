@@ -52,7 +52,7 @@ func (e *partitionScan) read(c *conn) error {
 		}
 	}
 	for _, part := range []func(*store.Snapshot) error{
-		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.scanStreams, c.scanOutbox, c.inspectSessions, c.inspectWakes,
+		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.scanStreams, c.scanOutbox, c.inspectSessions, c.inspectWakes, c.inspectLimits,
 	} {
 		if err := part(e.snap); err != nil {
 			return err
@@ -201,9 +201,18 @@ type repair struct {
 	invariant int
 	// count finds how many rows are wrong, repair puts them right; empty: nothing can.
 	count, repair string
-	do            func(t *tx) error // instead of repair
+	do            func(t *tx) error                           // instead of repair
+	find          func(c *conn, now time.Time) (int64, error) // instead of count
 	what, explain string
 	repairing     string // says what repair does
+}
+
+// wrong returns how many rows are wrong.
+func (r *repair) wrong(c *conn, now time.Time) (int64, error) {
+	if r.find != nil {
+		return r.find(c, now)
+	}
+	return c.number(r.count)
 }
 
 const leftover = "they are never cleaned up"
@@ -231,6 +240,11 @@ var repairs = []repair{
 		count:  `SELECT count(*) FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
 		repair: `DELETE FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
 		what:   "%d routes have no runs", explain: leftover, repairing: "remove them",
+	},
+	{
+		key: "limits", invariant: 19, find: countWrongLimits, do: (*tx).rebuildLimits,
+		what: "%d permits, counts of limits or lines are not as the runs say", explain: "limits let too many begin or too few, or runs wait for ever",
+		repairing: "make them again from the runs",
 	},
 	{
 		key: "active", invariant: 9,
@@ -292,7 +306,7 @@ func stray(table, what string) repair {
 
 func (e *partitionScan) readCounts(c *conn) error {
 	for _, r := range repairs {
-		n, err := c.number(r.count)
+		n, err := r.wrong(c, e.snap.Now)
 		if err != nil {
 			return err
 		}
@@ -318,7 +332,7 @@ func (e *partitionScan) RepairDefect(ctx context.Context, f store.Defect) (bool,
 		if err := t.settle(); err != nil {
 			return false, err
 		}
-		n, err := t.number(repairs[i].count)
+		n, err := repairs[i].wrong(t.conn, t.now)
 		if err != nil || n == 0 {
 			return false, err
 		}
@@ -356,5 +370,6 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Streams: map[event.RunID]map[string]store.StreamState{},
+		Limits: map[store.LimitID]store.LimitState{},
 	}
 }

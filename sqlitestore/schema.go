@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -12,7 +13,7 @@ const (
 	// applicationID marks a database file as one of this package: "flow".
 	applicationID = 0x666c6f77
 	// schemaVersion is the user_version of the files that this release writes.
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // schema is the whole of a database. Runs, routes, workflow ids and sessions
@@ -23,7 +24,59 @@ const (
 // indexes are ready, blocked and queued. An index that covers only the runs of
 // one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
-var schema = []string{
+var schema = slices.Concat(baseSchema, limitSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
+
+// limitSchema is what version 2 adds to version 1. place is 7 of a ready run that waits for
+// permits; ord is its place among those who do. A line is the runs of one route that wait for
+// the same permits; it has the turn of its first run, in line_parts for each of its limits.
+var limitSchema = []string{
+	`ALTER TABLE runs ADD COLUMN uses TEXT`,
+	`ALTER TABLE runs ADD COLUMN line INTEGER`,
+	`CREATE INDEX runs_waiting ON runs (line, priority DESC, ord) WHERE place = 7`,
+	// What is counted of a part of a limit; without a row nothing is.
+	`CREATE TABLE limits (
+		name  TEXT NOT NULL,
+		key   TEXT NOT NULL,
+		held  INTEGER NOT NULL,
+		waits INTEGER NOT NULL,
+		tat   INTEGER NOT NULL,
+		PRIMARY KEY (name, key)
+	) STRICT, WITHOUT ROWID`,
+	// The configurations as JSON: that of the code, and that which was set.
+	`CREATE TABLE limit_configs (
+		name TEXT NOT NULL,
+		key  TEXT NOT NULL,
+		code TEXT,
+		said TEXT,
+		PRIMARY KEY (name, key)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE lines (
+		id       INTEGER PRIMARY KEY,
+		class    INTEGER NOT NULL,
+		uses     TEXT NOT NULL,
+		mode     INTEGER NOT NULL,
+		until    INTEGER,
+		first    INTEGER NOT NULL,
+		priority INTEGER NOT NULL,
+		place    INTEGER NOT NULL,
+		UNIQUE (class, uses)
+	) STRICT`,
+	`CREATE INDEX lines_open ON lines (class, priority DESC, place) WHERE mode <> 1`,
+	`CREATE INDEX lines_until ON lines (until) WHERE until IS NOT NULL`,
+	`CREATE TABLE line_parts (
+		line     INTEGER NOT NULL,
+		name     TEXT NOT NULL,
+		key      TEXT NOT NULL,
+		mode     INTEGER NOT NULL,
+		priority INTEGER NOT NULL,
+		place    INTEGER NOT NULL,
+		PRIMARY KEY (line, name, key)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX line_turns ON line_parts (name, key, mode, priority DESC, place)`,
+	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
+}
+
+var baseSchema = []string{
 	// seq is the last number that was given to a ready run or an item; both
 	// only ever need to know which of two came first.
 	// up is for how long somebody was heard, and heard when that was last; see
@@ -235,27 +288,24 @@ var schema = []string{
 		epoch  INTEGER NOT NULL
 	) STRICT`,
 	`CREATE INDEX audit_run ON audit (run)`,
-
-	fmt.Sprintf(`PRAGMA application_id = %d`, applicationID),
-	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 }
 
 // prepareFile makes an empty file a store, and accepts one that is a store
-// already. Nothing of a file that belongs to somebody else is changed: it is
-// looked at before the first write. Any number of processes may be here with
-// the same file.
+// already: one of an older release it brings up to date. Nothing of a file that belongs to
+// somebody else is changed: it is looked at before the first write. Any number of processes
+// may be here with the same file.
 func prepareFile(ctx context.Context, c *conn, path string) error {
-	var fresh bool
+	var version int
 	err := retry(ctx, func() error {
 		return c.snapshot(func(c *conn) (err error) {
-			fresh, err = inspectFile(c, path)
+			version, err = inspectFile(c, path)
 			return err
 		})
 	})
 	if err != nil {
 		return errors.Join(err, c.rollback())
 	}
-	if fresh {
+	if version == 0 {
 		// Pages that purged runs leave free can be given back, at the price of a
 		// page in about 800 that says which page refers to which. It can only be
 		// chosen before there is anything in the file. In full mode each commit
@@ -269,15 +319,16 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	if err := enableWAL(ctx, c, path); err != nil {
 		return err
 	}
-	if !fresh {
+	if version == schemaVersion {
 		return nil
 	}
 	return c.immediate(ctx, func() error {
-		// Somebody else may have been faster.
-		if fresh, err := inspectFile(c, path); err != nil || !fresh {
+		version, err := inspectFile(c, path)
+		if err != nil {
 			return err
 		}
-		for _, statement := range schema {
+		statements := map[int][]string{0: schema, 1: limitSchema}[version] // none if somebody else was faster
+		for _, statement := range statements {
 			if err := c.execOnce(statement); err != nil {
 				return err
 			}
@@ -286,31 +337,32 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	})
 }
 
-// inspectFile says whether the file is still empty. It fails if the file is not
-// a store, or one of a newer release. It must see one state of the file:
+// inspectFile returns the version of the file, 0 if it is still empty. It fails if the file is
+// not a store, or one of a newer release. It must see one state of the file:
 // somebody else may be making it a store.
-func inspectFile(c *conn, path string) (fresh bool, err error) {
+func inspectFile(c *conn, path string) (int, error) {
 	var application, version, tables int64
+	var err error
 	for query, into := range map[string]*int64{
 		`PRAGMA application_id`:              &application,
 		`PRAGMA user_version`:                &version,
 		`SELECT count(*) FROM sqlite_schema`: &tables,
 	} {
 		if *into, err = c.number(query); err != nil {
-			return false, err
+			return 0, err
 		}
 	}
 	switch {
 	case application == 0 && version == 0 && tables == 0:
-		return true, nil
+		return 0, nil
 	case application != applicationID:
-		return false, fmt.Errorf("%w: %s is a database of another program (application id %#x): choose another path", store.ErrForeign, path, uint32(application))
+		return 0, fmt.Errorf("%w: %s is a database of another program (application id %#x): choose another path", store.ErrForeign, path, uint32(application))
 	case version > schemaVersion:
-		return false, &store.VersionError{What: path, Got: int(version), Known: schemaVersion}
+		return 0, &store.VersionError{What: path, Got: int(version), Known: schemaVersion}
 	case version < 1:
-		return false, fmt.Errorf("%w: %s has no format version: choose another path, or restore the file from a backup", store.ErrForeign, path)
+		return 0, fmt.Errorf("%w: %s has no format version: choose another path, or restore the file from a backup", store.ErrForeign, path)
 	}
-	return false, nil
+	return int(version), nil
 }
 
 func enableWAL(ctx context.Context, c *conn, path string) error {

@@ -23,6 +23,7 @@ type tx struct {
 	named   namedID                  // the workflow id that was looked up last
 	lease   *session                 // the session that was looked up last, in this operation
 	purging *run                     // the run that is being purged
+	turned  bool                     // a line has a time now
 }
 
 // ms returns the time of the operation in milliseconds.
@@ -182,7 +183,9 @@ func (t *tx) countRuns() error {
 
 // nextDue returns the earliest due time in milliseconds, 0 if there is none.
 func (c *conn) nextDue() (int64, error) {
-	return c.number(`SELECT due FROM runs WHERE due IS NOT NULL /*workable key*/ ORDER BY due LIMIT 1`)
+	return c.number(`SELECT min(due) FROM (
+		SELECT * FROM (SELECT due FROM runs WHERE due IS NOT NULL /*workable key*/ ORDER BY due LIMIT 1)
+		UNION ALL SELECT * FROM (SELECT until FROM lines WHERE until IS NOT NULL /*lines until*/ ORDER BY until LIMIT 1))`)
 }
 
 // run holds the columns of a run that operations read and change.
@@ -215,6 +218,11 @@ type run struct {
 	hidden       bool
 	createdBy    event.ItemID
 	purge        int64
+	uses         string // of limits; empty: none
+	line         int64  // in which it waits for permits; 0: in none
+	permits      bool
+	whole        bool
+	calledOff    bool
 
 	// What follows is no column of the run.
 	items  int   // in the inbox by now; the column follows with the next save
@@ -228,7 +236,7 @@ const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
 		r.ord, r.due, r.recoveries, r.misfits, r.closing, r.inbox, r.created, r.ended,
-		r.retention, r.hidden, r.birth, r.purge`
+		r.retention, r.hidden, r.birth, r.purge, r.uses, r.line`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -242,6 +250,10 @@ func scanRun(r row) *run {
 		recoveries: r.ColumnInt(18), incompatible: incompatible(r.ColumnText(19)), closing: r.ColumnInt(20)&isClosing != 0, exempt: r.ColumnInt(20)&isExempt != 0, inbox: r.ColumnInt(21),
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25), createdBy: event.ItemID(r.ColumnText(26)), purge: r.ColumnInt64(27),
+		uses: r.ColumnText(28), line: r.ColumnInt64(29), permits: r.ColumnInt(20)&hasPermits != 0, whole: r.ColumnInt(20)&isWhole != 0, calledOff: r.ColumnInt(20)&isCalledOff != 0,
+	}
+	if v.queueState == waits {
+		v.queueState = store.StateReady
 	}
 	r.ColumnBytes(11, v.last[:])
 	r.ColumnBytes(13, v.token[:])
@@ -256,7 +268,22 @@ func scanRun(r row) *run {
 const (
 	isClosing = 1 << iota
 	isExempt
+	hasPermits
+	isWhole
+	isCalledOff
 )
+
+// waits is what the column place holds of a ready run that waits for permits: it is in no
+// index of those that can be claimed.
+const waits store.QueueState = 7
+
+// place returns the place of a run among those who wait.
+func (r *run) place() int64 {
+	if r.uses == "" {
+		return 0
+	}
+	return r.ord
+}
 
 func (r *run) marks() (n int) {
 	if r.closing {
@@ -264,6 +291,15 @@ func (r *run) marks() (n int) {
 	}
 	if r.exempt {
 		n |= isExempt
+	}
+	if r.permits {
+		n |= hasPermits
+	}
+	if r.whole {
+		n |= isWhole
+	}
+	if r.calledOff {
+		n |= isCalledOff
 	}
 	return n
 }

@@ -35,7 +35,8 @@ func (t *tx) setServed(o *store.Session) error {
 	return nil
 }
 
-// unserved returns ready runs that no live session serves, if this store has not looked just now.
+// unserved returns ready runs, first those that wait for a worker only and then those in lines
+// at which claims look, that no live session serves, if this store has not looked just now.
 func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	look := &t.s.looking
 	if ms := t.ms(); look.last != 0 && ms >= look.last && ms-look.last < store.CountedPause(by.ttl).Milliseconds() {
@@ -45,7 +46,8 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	ids := map[store.Route]int64{}
 	var waiting []store.Route
 	err := t.query(`SELECT c.id, c.queue, c.workflow FROM classes c
-		WHERE EXISTS (SELECT 1 FROM runs r WHERE r.class = c.id AND r.place = 1 /*readable r.key*/) AND NOT EXISTS (
+		WHERE (EXISTS (SELECT 1 FROM runs r WHERE r.class = c.id AND r.place = 1 /*readable r.key*/)
+			OR EXISTS (SELECT 1 FROM lines l WHERE l.class = c.id AND l.mode <> 1 /*lines l.class*/)) AND NOT EXISTS (
 			SELECT 1 FROM serves v JOIN sessions s ON s.id = v.session
 			WHERE v.queue = c.queue AND v.workflow = c.workflow AND s.reason IS NULL AND s.expires >= +?)`,
 		func(r row) error {
@@ -60,7 +62,11 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	slices.SortFunc(waiting, store.CompareRoutes)
 	return look.turn.Next(waiting, func(c store.Route, skip, limit int) ([]event.RunID, error) {
 		var found []event.RunID
-		err := t.query(`SELECT id FROM runs WHERE class = +? AND place = 1 /*readable key*/ ORDER BY priority DESC, ord LIMIT +? OFFSET +?`, func(r row) error {
+		err := t.query(`SELECT id FROM (
+			SELECT * FROM (SELECT 0, id FROM runs WHERE class = +?1 AND place = 1 /*readable key*/ ORDER BY priority DESC, ord LIMIT +?2 + ?3)
+			UNION ALL SELECT * FROM (SELECT 1, r.id FROM lines l CROSS JOIN runs r ON r.line = l.id AND r.place = 7
+				WHERE l.class = +?1 AND l.mode <> 1 /*lines l.class*/ /*readable r.key*/ ORDER BY l.priority DESC, l.place LIMIT +?2 + ?3))
+			LIMIT +?2 OFFSET +?3`, func(r row) error {
 			found = append(found, unpackRun(r, 0))
 			return nil
 		}, ids[c], limit, skip)

@@ -41,11 +41,12 @@ Directives go into the doc comment, without a space after the slashes:
       as=Name  name=orders.charge  key=order.ID  retries=5
       backoff=constant(1s)|linear(1s,1m)|exponential(200ms,30s[,2])
       jitter=0.2  total=10m  timeout=10s  fatal=ErrX,*TypeY  nonidempotent
-      queue=slow  wire=payer:customer
+      queue=slow  wire=payer:customer  uses=GPU:2,PerHost(url.Host)
   //flow:workflow     above func fulfil(ctx workflow.Context, …) (T, error):
                       generates Fulfil, which starts and awaits runs
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
-      children=100  wire=payer:customer  schedule="30 2 * * * Europe/Zurich"
+      children=100  wire=payer:customer  uses=PerCustomer(order.Customer)
+      schedule="30 2 * * * Europe/Zurich"
   //flow:error        above an error type or variable that callers match
       name=orders.DeclinedError
       or above the package clause, with errors of others:  pkg.ErrX,pkg.ErrY

@@ -47,6 +47,7 @@ type Directive struct {
 	Children      int
 	Schedule      string // as internal/cron reads it
 	Fatal         []Reference
+	Uses          []Use
 	Wire          []Wire      // stored names of parameters
 	Errors        []Reference // sentinels of other packages
 	NonIdempotent bool

@@ -31,6 +31,7 @@ var options = map[string]option{
 	"schedule":      {usage: `schedule="30 2 * * * Europe/Zurich"`, kinds: []Kind{Workflow}, set: setSchedule},
 	"queue":         {usage: "queue=Q", kinds: []Kind{Step, Workflow}, set: setQueue},
 	"fatal":         {usage: "fatal=ErrX,*TypeY", kinds: []Kind{Step}, set: setFatal},
+	"uses":          {usage: "uses=GPU:2,PerHost(url.Host)", kinds: []Kind{Step, Workflow}, set: setUses},
 	"wire":          {usage: "wire=parameter:stored", kinds: []Kind{Step, Workflow}, set: setWire},
 	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
 }
@@ -38,7 +39,7 @@ var options = map[string]option{
 // later are options of the vocabulary that this version of the runtime does
 // not execute: accepting them would drop what they promise without a word.
 var later = map[Kind][]string{
-	Step:     {"uses", "after", "each", "if"},
+	Step:     {"after", "each", "if"},
 	Workflow: {"singleton", "throttle", "ratelimit", "debounce", "batch", "priority"},
 }
 

@@ -23,6 +23,7 @@ const (
 	runtimePath  = Module + "/runtime/"
 	shimPath     = runtimePath + "shim"
 	workflowPath = runtimePath + "workflow"
+	limitPath    = runtimePath + "limit"
 )
 
 // invented are the identifiers that generated functions use for themselves.

@@ -17,10 +17,10 @@ type replacement struct {
 
 // key writes the user's expression with imports and parameters named as in the
 // generated file.
-func (e *emitter) key(s *model.Step, names []string) *jen.Statement {
-	text := s.Directive.Key.Value
+func (e *emitter) key(k *model.Key, params []model.Param, spelled func(i int) jen.Code) *jen.Statement {
+	text := k.Text
 	out, at := jen.Null(), 0
-	for _, r := range e.replacements(s, names) {
+	for _, r := range e.replacements(k, params, spelled) {
 		if r.from < at {
 			continue
 		}
@@ -36,25 +36,25 @@ func (e *emitter) key(s *model.Step, names []string) *jen.Statement {
 	return out
 }
 
-func (e *emitter) replacements(s *model.Step, names []string) []replacement {
+func (e *emitter) replacements(k *model.Key, params []model.Param, spelled func(i int) jen.Code) []replacement {
 	var rs []replacement
 	replace := func(n ast.Node, code jen.Code) {
 		rs = append(rs, replacement{int(n.Pos()) - 1, int(n.End()) - 1, code})
 	}
-	ast.Inspect(s.Key.Expr, func(n ast.Node) bool {
+	ast.Inspect(k.Expr, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
 			if x, ok := n.X.(*ast.Ident); ok {
-				if _, ok := s.Key.Info.Uses[x].(*types.PkgName); ok {
-					replace(n, e.object(s.Key.Info.Uses[n.Sel]))
+				if _, ok := k.Info.Uses[x].(*types.PkgName); ok {
+					replace(n, e.object(k.Info.Uses[n.Sel]))
 					return false
 				}
 			}
 		case *ast.Ident:
-			obj := s.Key.Info.Uses[n]
-			for i, p := range s.Params {
+			obj := k.Info.Uses[n]
+			for i, p := range params {
 				if obj == p.Var {
-					replace(n, jen.Id(names[i]))
+					replace(n, spelled(i))
 				}
 			}
 			if obj != nil && obj.Pkg() != nil && obj.Pkg() != e.model.Types && obj.Parent() == obj.Pkg().Scope() {

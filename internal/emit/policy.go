@@ -8,6 +8,7 @@ import (
 
 	"github.com/dave/jennifer/jen"
 	"github.com/flowgen/flowgen/internal/model"
+	"github.com/flowgen/flowgen/internal/name"
 )
 
 // value is a field of a struct literal.
@@ -46,6 +47,13 @@ func (e *emitter) policy(s *model.Step) *jen.Statement {
 	}
 	if d.Queue != "" {
 		values = append(values, value{"Queue", jen.Lit(d.Queue)})
+	}
+	if len(s.Uses) > 0 {
+		args := jen.Struct()
+		if len(s.Params) > 0 {
+			args = jen.Id(name.Args(s.GoName))
+		}
+		values = append(values, value{"Uses", e.uses(&s.Function, args, func(a jen.Code, i int) jen.Code { return jen.Add(a).Dot(s.Params[i].Field) })})
 	}
 	return literal(e.qual(shimPath, "Policy"), values, true)
 }
@@ -143,7 +151,35 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	if d.Schedule != "" {
 		values = append(values, value{"Schedule", jen.Lit(d.Schedule)})
 	}
+	if len(w.Uses) > 0 {
+		values = append(values, value{"Uses", e.uses(&w.Function, e.in(w), func(a jen.Code, i int) jen.Code {
+			if len(w.Params) == 1 {
+				return a
+			}
+			return jen.Add(a).Dot(w.Params[i].Field)
+		})})
+	}
 	return literal(e.qual(shimPath, "WorkflowPolicy"), values, true)
+}
+
+// uses writes a function from the arguments of fn, of type args, to the limits that it uses.
+func (e *emitter) uses(fn *model.Function, args jen.Code, param func(args jen.Code, i int) jen.Code) *jen.Statement {
+	a, keyed := e.local("a"), false
+	var list []jen.Code
+	for _, u := range fn.Uses {
+		l := e.object(u.Limit)
+		if u.Key != nil {
+			keyed = true
+			l = l.Dot("For").Call(e.key(u.Key, fn.Params, func(i int) jen.Code { return param(jen.Id(a), i) }))
+		}
+		list = append(list, l.Dot("Use").Call(jen.Lit(u.Weight)))
+	}
+	if !keyed {
+		a = "_"
+	}
+	use := jen.Index().Add(e.qual(limitPath, "Use"))
+	body := lay(2*tabWidth+len("return "), 2, func(layout int) *jen.Statement { return group(use.Clone(), "{", "}", layout == 1, list) })
+	return e.qual(shimPath, "Uses").Call(jen.Func().Params(jen.Id(a).Add(args)).Index().Add(e.qual(limitPath, "Use")).Block(jen.Return(body)))
 }
 
 // quoteTag writes a struct tag, in backquotes where possible.

@@ -150,7 +150,7 @@ func (e *emitter) call(s *model.Step, ctx string, names []string, layout int) *j
 	called, args := "Call", []jen.Code{jen.Id(ctx), jen.Id(name.Step(s.GoName))}
 	if s.Key != nil {
 		called = "CallKey"
-		args = append(args, e.qual(shimPath, "Key").Call(e.key(s, names)))
+		args = append(args, e.qual(shimPath, "Key").Call(e.key(s.Key, s.Params, func(i int) jen.Code { return jen.Id(names[i]) })))
 	}
 	values := make([]jen.Code, len(names))
 	for i, n := range names {

@@ -44,7 +44,9 @@ var rules = []rule{
 
 	// go-cmp describes what differs when a run no longer fits its code.
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
-	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/internal/permits", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/limit", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none, required: true},
+	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none},
 	{packages: "runtime/internal/engine", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/handover", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},
@@ -75,7 +77,7 @@ var rules = []rule{
 // below returns what the package runtime/name may import: what is under it.
 func below(name string) []string {
 	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
-	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "internal/cron"}
+	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "internal/cron"}
 	for _, lower := range order[:slices.Index(order, name)] {
 		under = append(under, "runtime/"+lower)
 	}

@@ -34,6 +34,7 @@ func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
 		b.step(decl, fn)
 	} else {
 		b.scheduled(fn)
+		fn.Uses = b.uses(fn)
 		b.model.Workflows = append(b.model.Workflows, &Workflow{*fn})
 	}
 }

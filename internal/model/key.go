@@ -38,10 +38,14 @@ func (b *builder) key(fn *Function) *Key {
 		b.report(pos, fmt.Sprintf("key=%s does not compile: %s", text.Value, what), "write an expression over the parameters, as in key=order.ID")
 		return nil
 	}
-	if !b.keyNames(fn, expr, info, at) || !b.keyType(text, info.Types[expr]) {
+	good, overParams := b.keyNames(fn, expr, info, at)
+	if good && !overParams {
+		b.report(text.Pos, "the key uses no parameter, so it is the same for every call", "write an expression over the parameters, as in key=order.ID")
+	}
+	if !good || !overParams || !b.keyType(text, info.Types[expr]) {
 		return nil
 	}
-	return &Key{Expr: expr, Info: info}
+	return &Key{Text: text.Value, Expr: expr, Info: info}
 }
 
 // commentIn returns the offset of the first comment in an expression, or -1.
@@ -60,9 +64,9 @@ func commentIn(expr string) int {
 }
 
 // keyNames checks that the key is made of parameters and of names that
-// generated code can see as well.
-func (b *builder) keyNames(fn *Function, expr ast.Expr, info *types.Info, at func(token.Pos) token.Pos) bool {
-	good, overParams := true, false
+// generated code can see as well, and reports whether there are parameters in it.
+func (b *builder) keyNames(fn *Function, expr ast.Expr, info *types.Info, at func(token.Pos) token.Pos) (good, overParams bool) {
+	good = true
 	ast.Inspect(expr, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
@@ -83,11 +87,7 @@ func (b *builder) keyNames(fn *Function, expr ast.Expr, info *types.Info, at fun
 		}
 		return true
 	})
-	if good && !overParams {
-		b.report(fn.Directive.Key.Pos, "the key uses no parameter, so it is the same for every call", "write an expression over the parameters, as in key=order.ID")
-		return false
-	}
-	return good
+	return good, overParams
 }
 
 func isParam(fn *Function, v *types.Var) bool {

@@ -41,6 +41,8 @@ type Function struct {
 	// Variadic tells that the last parameter is. Its Type is the slice.
 	Variadic bool
 
+	Uses []Use
+
 	// Directive holds the options.
 	Directive directive.Directive
 
@@ -83,10 +85,18 @@ type Receiver struct {
 	Steps   []*Step
 }
 
-// Key is the declared key of a step.
+// Key is the declared key of a step, or of a limit.
 type Key struct {
+	Text string
 	Expr ast.Expr
 	Info *types.Info // of Expr
+}
+
+// Use is a limit that a step or workflow uses.
+type Use struct {
+	Limit  types.Object // the variable
+	Key    *Key         // of the part; nil: the limit has no keys
+	Weight int
 }
 
 // Fatal is an error after which a step is not tried again: one of its fields

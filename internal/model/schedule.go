@@ -4,7 +4,14 @@ import "go/types"
 
 // scheduled checks that a workflow that the clock starts needs nothing to start.
 func (b *builder) scheduled(fn *Function) {
-	if !fn.Directive.Has("schedule") || len(fn.Params) == 0 {
+	if !fn.Directive.Has("schedule") {
+		return
+	}
+	if fn.Directive.Has("uses") {
+		b.report(fn.Directive.At("uses"), "workflow "+fn.Impl+" uses limits, and is started by a schedule, whose runs are kept elsewhere than limits",
+			"let a step of it use them")
+	}
+	if len(fn.Params) == 0 {
 		return
 	}
 	if len(fn.Params) == 1 && types.TypeString(types.Unalias(fn.Params[0].Type), nil) == workflowPath+".None" {

@@ -24,6 +24,7 @@ func (b *builder) step(decl *ast.FuncDecl, fn *Function) {
 	if fn.Directive.Has("key") {
 		s.Key = b.key(fn)
 	}
+	s.Uses = b.uses(fn)
 	for _, ref := range fn.Directive.Fatal {
 		if f, ok := b.fatal(fn, ref); ok {
 			s.Fatal = append(s.Fatal, f)

@@ -213,9 +213,9 @@ var memoryMutants = []Mutant{
 		"case !s.Holds(c.Fence): // [F1]", "case s.Last == c.Prev && !s.Holds(c.Fence):", "W4_AnOlderGuardAnswersBeforeAYoungerOne"),
 
 	memory("K1/memory/queue-state", "a run that is claimed stays in the ready set", "tx.go",
-		"p.leave(r)", "", "K1_ClaimNeverGivesARunTwice").behind("if s.QueueState != r.queueState {"),
+		"p.leave(r)", "", "K1_ClaimNeverGivesARunTwice").behind("moved := s.QueueState != r.queueState"),
 	kernel("K1/kernel/owner", "a run that is created owned wakes", "create.go",
-		"err = o.grant(r, &s, owner, c.Owner.Token, 0)", "_ = o.makeReady(r, &s)\n\t\terr = o.grant(r, &s, owner, c.Owner.Token, 0)", "K1_ARunThatIsCreatedOwnedIsNotToBeClaimed"),
+		"err = o.grantNew(r, &s, owner, c)", "_ = o.makeReady(r, &s)\n\t\terr = o.grantNew(r, &s, owner, c)", "K1_ARunThatIsCreatedOwnedIsNotToBeClaimed"),
 
 	memory("K2/memory/ready", "what is made ready wakes nobody", "tx.go",
 		"p.wake(r.route)", "_ = r", "K2_AStartWakesABlockedWait").behind("range changes.Ready"),

@@ -43,7 +43,7 @@ var sqliteMutants = []Mutant{
 	sqlite("O2/sqlite/confirm", "Confirm forgets nothing", "protocol.go",
 		"AND id = +? AND keep = 1`", "AND id = +? AND keep = 2`", "O2_AKeptItemIsRememberedUntilConfirm"),
 	sqlite("O2/sqlite/created-by", "a run does not remember the record that created it", "create.go",
-		"createdBy: createdBy}", "}", "O2_CreateKeepsCreatedByUntilConfirm"),
+		"createdBy: createdBy, whole", "whole", "O2_CreateKeepsCreatedByUntilConfirm"),
 
 	sqlite("W1/sqlite/heartbeat", "a heartbeat creates a lease", "session.go",
 		"l, err := t.live(id)", "_ = t.openSession(&store.Session{ID: id, TTL: time.Minute}, lock)\n\tl, err := t.live(id)", "W1_HeartbeatNeverCreatesALease").
@@ -68,9 +68,9 @@ var sqliteMutants = []Mutant{
 	sqlite("K3/sqlite/wake", "an earlier due time wakes nobody", "protocol.go",
 		"t.wake(r.route)", "", "K3_ParkWithTheEarliestDueTimeWakesTheRoute").behind("range changes.Due"),
 	sqlite("K3/sqlite/claim", "a claim does not call Due", "claim.go",
-		"if err := t.makeDue(chores); err != nil {", "if err := t.makeDue(0); err != nil {", "ClaimMakesDueRunsReady"),
+		"due, err := t.makeDue(chores)", "due, err := t.makeDue(0)", "ClaimMakesDueRunsReady"),
 	sqlite("K3/sqlite/full", "a claim of nothing does not call Due", "claim.go",
-		"if err := t.makeDue(chores); err != nil {", "if err := t.makeDue(min(chores, c.Max)); err != nil {", "AClaimOfNothingMakesDueRunsReadyForOthers"),
+		"due, err := t.makeDue(chores)", "due, err := t.makeDue(min(chores, c.Max))", "AClaimOfNothingMakesDueRunsReadyForOthers"),
 
 	sqlite("engine/sqlite/aside", "a claim meets the damaged page again and again", "damage.go",
 		"!isDamage(err) || !s.setAside(ctx, lost, err)", "!isDamage(err) || lost != nil || true").by("TestREC10_BlockedRunsOfADamagedPageKeepNoOther"),

@@ -46,42 +46,95 @@ end
 local answer = {'ok', make_due(now, chores)}
 unblock(6, s[4], most)
 
-local found = {}
-for i = 6, #KEYS - 1 do
-  if most > 0 then
-    local ready = redis.call('ZRANGE', KEYS[i], 0, most - 1, 'WITHSCORES')
+local function sooner(a, b)
+  if a[1] ~= b[1] then
+    return a[1] < b[1]
+  end
+  return a[2] < b[2]
+end
+
+-- look returns the first members of the ready sets, in the order of all routes.
+local function look(wanted)
+  local found = {}
+  for i = 6, #KEYS - 1 do
+    local ready = redis.call('ZRANGE', KEYS[i], 0, wanted - 1, 'WITHSCORES')
     for j = 1, #ready, 2 do
       table.insert(found, {tonumber(ready[j + 1]), ready[j], KEYS[i]})
     end
   end
+  if #KEYS > 7 then
+    table.sort(found, sooner)
+  end
+  return found
 end
-if #KEYS > 7 then
-  table.sort(found, function(a, b)
-    if a[1] ~= b[1] then
-      return a[1] < b[1]
-    end
-    return a[2] < b[2]
-  end)
+
+local tried, owned, vain = {}, {}, 0
+
+-- remove_tried takes the runs that were tried out of the ready sets.
+local function remove_tried()
+  for set, members in pairs(tried) do
+    redis.call('ZREM', set, unpack(members))
+  end
+  tried = {}
 end
-local lines, owned = {}, {}
-for i = 1, math.min(most, #found) do
-  local member, route = found[i][2], found[i][3]
-  local line, run = lines[route] or {}, string.sub(member, 15)
-  lines[route] = line
-  line[#line + 1] = member
+
+-- try gives a ready run to the session if that may try it, else blocks it; nil: it is not
+-- ready. Of one that has come from a line, leave takes it out of that, and take gives it
+-- its permits, if it may have them.
+local function try(run, leave, take)
   local meta = tag .. 'm:' .. run
   local m = intact('HMGET', meta, 'H', 'c') or {}
   local incompatible = queue_state_of(m[1]) == '1' and flagged(m[1], has_incompatible) and redis.call('HGET', meta, 'F')
   if incompatible and blocked_by(incompatible, s[4]) then
+    if leave then
+      leave()
+    end
     block(run, with_status(m[1], blocked), m[2], incompatible)
-  elseif queue_state_of(m[1]) == '1' then
-    owned[#owned + 1] = run
-    answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]))
+    return false
+  elseif queue_state_of(m[1]) ~= '1' then
+    return nil
+  elseif take and not take() then
+    return false
+  end
+  owned[#owned + 1] = run
+  answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]))
+  return true
+end
+
+local found, looked = most > 0 and look(most) or {}, 0
+while looked < #found and #owned < most and vain <= 100 do
+  looked = looked + 1
+  local member, set = found[looked][2], found[looked][3]
+  local id = string.sub(member, 15)
+  if string.sub(id, 1, 1) ~= '~' then
+    tried[set] = tried[set] or {}
+    table.insert(tried[set], member)
+    if not try(id) then
+      vain = vain + 1
+    end
+  else
+    -- Part: limit
+    local line = line_of(string.sub(id, 2))
+    local run = line and string.sub(member, 1, 14) == line.place and first_of(line.id)
+    local took = run and try(run, function()
+      give_back(run, line.route, false, true)
+    end, function()
+      return grant_waiting(line, run)
+    end)
+    if not took then
+      vain = vain + 1
+    end
+    if not run then -- the line has lost its record, or its runs: a repair makes it again
+      redis.call('ZREM', set, member)
+    elseif took == nil then
+      forget_waiting(line, run)
+    end
+    -- The line has another turn now, or is shut, and others may have been called.
+    remove_tried()
+    found, looked = look(most - #owned), 0
   end
 end
-for route, line in pairs(lines) do
-  redis.call('ZREM', route, unpack(line))
-end
+remove_tried()
 if #owned > 0 then
   redis.call('SADD', KEYS[5], unpack(owned))
   redis.call('HSET', KEYS[1], 't', token)

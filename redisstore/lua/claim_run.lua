@@ -2,7 +2,7 @@
 -- It mirrors ClaimRun of package protocol.
 --
 -- KEYS  1 the session  2 metadata  3 timers
--- ARGV  1 session  2 token  3 run
+-- ARGV  1 now  2 session  3 token  4 run
 --
 -- Returns {'ok', run}, {'expired'}, {'unknown'}, {'ended', status}, {'owned'} or
 -- {'queued'}.
@@ -16,7 +16,7 @@ local s = redis.call('HMGET', KEYS[1], 'i', 'r')
 if not s[1] or s[2] then
   return {'expired'}
 end
-local run = ARGV[3]
+local run = ARGV[4]
 local m = redis.call('HMGET', KEYS[2], 'H', 'p', 'c', 'F')
 local header, queue_state, route = m[1], queue_state_of(m[1]), m[3]
 if not queue_state then
@@ -24,19 +24,34 @@ if not queue_state then
 elseif queue_state == '6' then
   return {'ended', string.byte(header, 50)}
 elseif queue_state == '2' then
-  if m[2] == ARGV[1] and string.sub(header, 10, 17) == ARGV[2] then
+  if m[2] == ARGV[2] and string.sub(header, 10, 17) == ARGV[3] then
     return {'ok', granted(run, KEYS[2], header, route)}
   end
   return {'owned'}
 elseif queue_state == '5' then
   return {'queued'}
 end
-if queue_state == '1' then
+local waits = false
+if flagged(header, is_limited) then
+  -- Part: limit
+  local l = uses_of(run)
+  if not l.permits and not l.off then
+    local line = queue_state == '1' and line_of(line_id(route, l.text))
+    local limits = line and limits_of(line.uses)
+    if not line or line.place ~= l.place or not may(line, limits) and not too_heavy(limits) or not grant_waiting(line, run) then
+      return {'queued'}
+    end
+    waits = true
+  end
+end
+if waits then
+  -- it has left its line
+elseif queue_state == '1' then
   redis.call('ZREM', tag .. 'r:' .. route, m[2] .. run)
 elseif queue_state == '3' then
   redis.call('ZREM', KEYS[3], run)
 else
   redis.call('ZREM', tag .. 'b:' .. route, (m[4] or '') .. ' ' .. run)
 end
-redis.call('SADD', tag .. 'o:' .. ARGV[1], run)
-return {'ok', grant(run, KEYS[2], ARGV[1], ARGV[2], header, route, 0)}
+redis.call('SADD', tag .. 'o:' .. ARGV[2], run)
+return {'ok', grant(run, KEYS[2], ARGV[2], ARGV[3], header, route, 0)}

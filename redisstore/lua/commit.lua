@@ -138,6 +138,24 @@ end
 -- Part: intact ready leave compact
 local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y')
 leave_owner(run, o[1])
+if flagged(header, is_limited) then
+  -- Part: limit
+  if effect == '2' then
+    local l = uses_of(run)
+    l.place = ''
+    save_uses(run, l)
+  elseif effect == '5' and flagged(ARGV[new + 4], is_limited) then
+    local has, following = uses_of(run), uses_in(new)
+    if has.permits and has.whole and has.text == following.text and following.whole then
+      has.permits, following.permits = false, true
+      ARGV[new + 8] = pack_has(following)
+      save_uses(run, has)
+    end
+  end
+  if effect ~= '2' then
+    give_back(run, nil, effect == '4' or effect == '5', effect == '3')
+  end
+end
 if effect == '1' then
   -- Part: park
   park(run, header, o[2], ARGV[14])

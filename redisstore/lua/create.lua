@@ -9,7 +9,8 @@
 --       item that the run is created with: its id and the item. A run with an owner has none
 --       then the run, as add_run wants it; with items, its header says so
 --
--- Returns {'stale'}, {'created'}, {'owned'} if it is created and its owner has it,
+-- Returns {'too heavy', which of its uses, what there is at once}, {'full', which of its uses,
+-- after how many milliseconds to try again}, {'stale'}, {'created'}, {'owned'} if it is created and its owner has it,
 -- {'existing', run}, {'active', run}, {'refused', run, status}, {'later'} if nobody
 -- could own it yet, or {'expired'}. It fails with LOST if the run was created with items and
 -- has lost its metadata since.
@@ -45,14 +46,27 @@ if not active and wid ~= '' and ARGV[8] ~= '0' then
   end
 end
 
+local limited = flagged(header, is_limited)
 local due = plain and 0 or math.max(tonumber(ARGV[4]), ARGV[5] ~= '0' and now + ARGV[5] or 0)
 if owned then
   if active or due > now then
     return {'later'}
   end
+  if limited then
+    -- Part: intact limit
+    local refused = guard_uses(limits_of(uses_in(first).uses), true, true)
+    if refused then
+      return refused
+    end
+  end
   local s = redis.call('HMGET', KEYS[2], 'i', 'r')
   if not s[1] or s[2] then
     return {'expired'}
+  end
+  if limited then
+    -- Part: intact limit
+    count(limits_of(uses_in(first).uses), 1, 0)
+    ARGV[first + 8] = '1' .. string.sub(ARGV[first + 8], 2)
   end
   add_run(first, at, header, string.sub(owned, #tag + 3))
   redis.call('SADD', owned, run)
@@ -61,6 +75,15 @@ if owned then
     redis.call('HSET', tag .. 'u', wid, run)
   end
   return {'owned'}
+end
+local limits
+if limited then
+  -- Part: intact limit
+  limits = limits_of(uses_in(first).uses)
+  local refused = guard_uses(limits, not active and due <= now, false)
+  if refused then
+    return refused
+  end
 end
 -- What the run is created with comes before it: if a write fails, the request is sent again
 -- and does all of them again, which it would not if the run were there.
@@ -83,7 +106,7 @@ if active then
   for _, other in ipairs(before) do
     local chain = redis.call('HGET', tag .. 'm:' .. other, 'h') or other
     if not redis.call('ZSCORE', tag .. 's:' .. chain, ARGV[9]) then
-      push(other, ARGV[9], ARGV[10], now)
+      push(other, ARGV[9], ARGV[10], now, false, true)
     end
   end
   redis.call('RPUSH', tag .. 'q:' .. wid, run)
@@ -98,6 +121,16 @@ if due > now then
   redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   set_timer(run, route, due)
   compact(run, #frame)
+elseif limited then
+  -- Part: intact limit
+  local l = uses_in(first)
+  l.place = next_order()
+  ARGV[first + 8] = pack_has(l)
+  add_run(first, at, header, l.place)
+  redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
+  if not line_up(run, route, priority ~= '0' and priority, l, limits) then
+    compact(run, #frame)
+  end
 else
   -- Whoever wakes a route names it. What is claimed soon is compacted when it ends.
   if enqueue(run, route, priority ~= '0' and priority, add_run(first, at, header)) then

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 metadata
 -- ARGV  1 now  2 run  3 deadline, or '0'  4 id of the item  5 the item
---       6 'r' if it is for this run only  7 'k' to remember it until Confirm
+--       6 'r' if it is for this run only  7 'k' to remember it until Confirm  8 'u' if it is urgent
 --
 -- Returns {'accepted', run}, {'stale'}, {'unknown'}, {'ended', run, status} or
 -- {'later'}. It fails with LOST if a repair must write the run's metadata again, or what
@@ -51,7 +51,7 @@ end
 if flagged(header, is_closing) then
   return {'later'}
 end
-push(run, ARGV[4], ARGV[5], now, ARGV[7] == 'k')
+push(run, ARGV[4], ARGV[5], now, ARGV[7] == 'k', ARGV[8] == 'u')
 if ARGV[7] == 'k' and ARGV[2] ~= chain then -- the sender names a later run if it sends the item again
   redis.call('ZADD', tag .. 's:' .. ARGV[2], now + kept, ARGV[4])
   local at = redis.call('ZSCORE', tag .. 'd', ARGV[2])

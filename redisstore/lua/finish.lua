@@ -39,11 +39,15 @@ end
 n, bytes = n + 1, bytes + #frame
 local run, now, at = string.sub(meta, #tag + 3), clock(ARGV[1])
 redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
-redis.call('HSET', meta, 'H', ARGV[3] .. struct.pack('>BHI4I6', flags >= 8 and 8 or 0, 0, n, bytes), 'p', at)
+redis.call('HSET', meta, 'H', ARGV[3] .. struct.pack('>BHI4I6', bit.band(flags, 136), 0, n, bytes), 'p', at)
+if flags >= 128 then
+  -- Part: header ready limit
+  give_back(run, nil, true)
+end
 intact('SREM', tag .. 'o:' .. m[2], run)
 intact('ZREM', tag .. 'p', run)
 intact('ZADD', tag .. 'f', m[3], run)
-local retention = flags >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
+local retention = flags % 16 >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
 intact('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
 if flags % 4 >= 2 then
   -- Part: watch

@@ -2,7 +2,7 @@
 -- It mirrors Release of package protocol.
 --
 -- KEYS  1 metadata
--- ARGV  1 run  2 fence
+-- ARGV  1 now  2 run  3 fence
 --
 -- Returns {'ok'} or {'fenced'}.
 --
@@ -12,9 +12,9 @@
 -- Parts: tag intact header ready leave
 
 local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'c', 'r')
-if not m[1] or string.sub(m[1], 9, 25) ~= ARGV[2] then
+if not m[1] or string.sub(m[1], 9, 25) ~= ARGV[3] then
   return {'fenced'}
 end
-leave_owner(ARGV[1], m[2])
-make_ready(ARGV[1], refenced(m[1], '1', nobody), m[3], m[4])
+leave_owner(ARGV[2], m[2])
+make_ready(ARGV[2], refenced(m[1], '1', nobody), m[3], m[4])
 return {'ok'}

@@ -106,7 +106,18 @@ else
     redis.call('HSET', meta, name, till)
   end
 end
-if queue_state == '1' then
+local l
+if flagged(header, is_limited) then
+  -- Part: limit
+  l = uses_of(run)
+end
+if queue_state == '1' and l and not l.permits and not l.off then
+  redis.call('HSET', meta, 'H', moved(header, '1'), 'p', l.place) -- RepairLimits lines it up
+elseif queue_state == '1' and l then
+  local order = next_order()
+  redis.call('HSET', meta, 'H', moved(header, '1'), 'p', order)
+  enqueue(run, route, ARGV[6], order)
+elseif queue_state == '1' then
   make_ready(run, header, route, ARGV[6])
 elseif queue_state == '2' then
   local owner = redis.call('HGET', meta, 'p')

@@ -189,6 +189,21 @@ type Spec struct {
 	// Seed is the run whose random numbers the code sees again, because what it has
 	// done with them was taken over; empty: the run's own.
 	Seed RunID
+
+	// Uses are the limits of which the run has permits while it is worked on, sorted by
+	// limit and key, without equal ones; Whole: from its first claim to the end of its chain.
+	Uses  []Use
+	Whole bool
+	// Held are the permits that those above the run have to their ends: it takes none of these
+	// limits again, or it would wait for them.
+	Held []Use
+}
+
+// Use is a share of a limit that a run takes.
+type Use struct {
+	Limit  string
+	Key    string // of the part of the limit; empty: it has none
+	Weight int    // at least 1
 }
 
 // DefaultHold is how long a run may be held.
@@ -256,6 +271,7 @@ const (
 	CodeLimit       = "limit"       // more children than allowed
 	CodeNotReleased = "notreleased" // the run was held, and nobody released it in time
 	CodeLogLimit    = "loglimit"    // the log of the run has become too long
+	CodeOverLimit   = "overlimit"   // the run uses more of a limit than that has at once
 )
 
 // Instant returns t as a log keeps it: in UTC, in milliseconds, rounded up so

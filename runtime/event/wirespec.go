@@ -28,7 +28,36 @@ func appendSpec(b []byte, s *Spec) []byte {
 		b = appendInt(b, 17, 1)
 	}
 	b = appendInt(b, 18, int64(s.Kept))
-	return appendBytes(b, 19, s.Seed)
+	b = appendBytes(b, 19, s.Seed)
+	b = appendUses(b, 20, s.Uses)
+	if s.Whole {
+		b = appendInt(b, 21, 1)
+	}
+	return appendUses(b, 22, s.Held)
+}
+
+func appendUses(b []byte, field int, uses []Use) []byte {
+	for _, u := range uses {
+		b = appendNested(b, field, func(b []byte) []byte {
+			return appendInt(appendBytes(appendBytes(b, 1, u.Limit), 2, u.Key), 3, int64(u.Weight))
+		})
+	}
+	return b
+}
+
+func decodeUse(b []byte) (u Use, ok bool) {
+	r := reader{b: b}
+	for r.next() {
+		switch r.field {
+		case 1:
+			u.Limit = string(r.val)
+		case 2:
+			u.Key = string(r.val)
+		case 3:
+			u.Weight = int(r.small(maxSmall))
+		}
+	}
+	return u, !r.bad
 }
 
 func decodeSpec(b []byte) (*Spec, error) {
@@ -74,6 +103,16 @@ func decodeSpec(b []byte) (*Spec, error) {
 			s.Kept = int(r.num)
 		case 19:
 			s.Seed = RunID(r.val)
+		case 20, 22:
+			u, ok := decodeUse(r.val)
+			r.bad = r.bad || !ok
+			if r.field == 20 {
+				s.Uses = append(s.Uses, u)
+			} else {
+				s.Held = append(s.Held, u)
+			}
+		case 21:
+			s.Whole = r.num != 0
 		}
 	}
 	if r.bad {

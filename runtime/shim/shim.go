@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -23,6 +24,15 @@ type Policy struct {
 	NonIdempotent bool
 	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
 	Queue         string           // whose workers execute it; empty: that of the run
+
+	// Uses returns the limits that an attempt uses; nil: none. See [Uses].
+	Uses func(args any) []limit.Use
+}
+
+// Uses returns a function for Policy.Uses, or WorkflowPolicy.Uses, from one of the arguments
+// of the step, or of the input of the workflow.
+func Uses[A any](f func(args A) []limit.Use) func(args any) []limit.Use {
+	return func(args any) []limit.Use { return f(args.(A)) }
 }
 
 // WorkflowPolicy has the values of the directive of a workflow.
@@ -32,6 +42,9 @@ type WorkflowPolicy struct {
 	Retention time.Duration // of a finished run; 0: the store's default
 	Children  int           // of a run at once; 0: workflow.DefaultChildren
 	Schedule  string        // workflow.Schedule.When; empty: workers do not start it by the clock
+
+	// Uses returns the limits that a run with an input uses; nil: none. See [Uses].
+	Uses func(input any) []limit.Use
 }
 
 // Handler executes a step on its stored arguments.
@@ -57,7 +70,7 @@ type StepRef interface{ Name() string }
 // NewStep declares a step. adapt turns an implementation, or a stand-in for it,
 // into a Handler.
 func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
-	spec := &engine.StepSpec{Name: name, Retry: engine.Retry(p.Retry), Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue}
+	spec := &engine.StepSpec{Name: name, Retry: engine.Retry(p.Retry), Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue, Uses: p.Uses}
 	return Step[F]{&declared[F]{spec: spec, plan: engine.NewPlan(spec), adapt: adapt}}
 }
 
@@ -164,7 +177,7 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 // if In is None or a generated struct of all inputs.
 func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.Definition[In, Out]) {
 	engine.Define(&d, engine.DefinitionSpec{
-		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
+		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule, Uses: p.Uses,
 	})
 	return d
 }

@@ -90,6 +90,9 @@ func (c *Create) Check() error {
 	if err := c.checkItems(); err != nil {
 		return err
 	}
+	if err := CheckUses(c.Uses); err != nil {
+		return err
+	}
 	if p := int64(c.Priority); p < math.MinInt32 || p > math.MaxInt32 {
 		return &InvalidError{What: "priority", Value: fmt.Sprint(c.Priority), Reason: "does not fit into 32 bits"}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 )
@@ -24,8 +25,8 @@ var (
 	ErrExpired = errors.New("session expired: its runs may belong to others")
 	// ErrOwned: the run is being worked on.
 	ErrOwned = errors.New("run is owned by a worker")
-	// ErrNotClaimable: the run waits for the run before it.
-	ErrNotClaimable = errors.New("run is queued after another run of its workflow id")
+	// ErrNotClaimable: the run must wait, for the run before it, for its time, or for permits.
+	ErrNotClaimable = errors.New("run must wait: it cannot be claimed now")
 	// ErrLater: the run is ending; send the same item again shortly.
 	ErrLater = errors.New("run is about to end: send again")
 	// ErrStale: the request arrived after its deadline and was not executed.
@@ -35,6 +36,8 @@ var (
 	// ErrRefused: the store does not let this user in, or not do what it has to. It may be
 	// allowed later: who works already tries again, and a worker that starts says so instead.
 	ErrRefused = errors.New("the store refuses the user")
+	// ErrNoLimits: the store keeps no limits, and creates no run that uses one.
+	ErrNoLimits = errors.New("the store keeps no limits")
 	// ErrForeign: what was opened is not a store of this kind.
 	ErrForeign = errors.New("not a flowgen store")
 )
@@ -55,7 +58,7 @@ func Unknown(err error) bool {
 		return false
 	}
 	for _, answer := range []error{
-		ErrClosed, ErrRunNotFound, ErrFenced, ErrUnread, ErrExpired, ErrOwned, ErrNotClaimable, ErrLater, ErrStale, ErrStreamClosed, ErrForeign,
+		ErrClosed, ErrRunNotFound, ErrFenced, ErrUnread, ErrExpired, ErrOwned, ErrNotClaimable, ErrLater, ErrStale, ErrStreamClosed, ErrForeign, ErrNoLimits,
 	} {
 		if errors.Is(err, answer) {
 			return false
@@ -71,9 +74,12 @@ func Unknown(err error) bool {
 		mismatch *WorkflowIDMismatchError
 		terminal *TerminalError
 		version  *VersionError
+		limit    *LimitError
+		refused  *StartRefusedError
 	)
 	return !errors.As(err, &conflict) && !errors.As(err, &active) && !errors.As(err, &finished) &&
-		!errors.As(err, &mismatch) && !errors.As(err, &terminal) && !errors.As(err, &version)
+		!errors.As(err, &mismatch) && !errors.As(err, &terminal) && !errors.As(err, &version) &&
+		!errors.As(err, &limit) && !errors.As(err, &refused)
 }
 
 // DamagedError says that the stored data of a run cannot be read, are wrong,
@@ -193,4 +199,33 @@ type VersionError struct {
 // Error names both versions and the fix.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has format version %d, this release knows up to %d: use a newer release of flowgen", e.What, e.Got, e.Known)
+}
+
+// LimitError says that a run can never have its permits: it uses more of a limit than that
+// has. It is the answer to its creation, or its end if the limit was lowered afterwards.
+type LimitError struct {
+	Limit  LimitID
+	Weight int
+	AtOnce int
+}
+
+// Error names the limit and both numbers.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("a weight of %d can never be held of limit %s, which is %d at once: raise the limit, or use less of it", e.Weight, e.Limit, e.AtOnce)
+}
+
+// StartRefusedError says that a limit refuses a start instead of letting it wait.
+type StartRefusedError struct {
+	Limit LimitID
+	// RetryAfter is when the rate of the limit may let the start begin; 0: it is not known.
+	RetryAfter time.Duration
+}
+
+// Error names the limit.
+func (e *StartRefusedError) Error() string {
+	text := fmt.Sprintf("limit %s refuses the start: it has no room, and takes nobody more who waits", e.Limit)
+	if e.RetryAfter > 0 {
+		text += fmt.Sprintf("; try again in %v", e.RetryAfter)
+	}
+	return text
 }

@@ -134,6 +134,23 @@ type Snapshot struct {
 	// something holds back (see Purger) it may have none.
 	Purges map[event.RunID]time.Time
 	Audit  []AuditEntry
+	// Limits has the parts of limits that are configured, of which permits are held, or for
+	// which runs wait. Waiting has the lines of those, first in turn first: their runs are
+	// ready, and not in Ready.
+	Limits  map[LimitID]LimitState
+	Waiting []WaitingLine
+}
+
+// WaitingLine is the runs of one route that wait for the same permits.
+type WaitingLine struct {
+	Route Route
+	Uses  []Use
+	Runs  []event.RunID // in the order of their turns
+	// Shut says that claims leave it out until it is called, Called that nobody goes before it
+	// until Until. Until of a shut line is when the rates of its limits may let it go; zero:
+	// that is not what it waits for.
+	Shut, Called bool
+	Until        time.Time
 }
 
 // RunState is a run as a snapshot shows it.

@@ -214,6 +214,13 @@ type Create struct {
 	// with the year 9999 (see event.Instant).
 	Retention time.Duration
 
+	// Uses are the limits of which the run has permits while a session owns it, as MergeUses
+	// returns them; none: it has all that it needs. A store that is no Limiter refuses them.
+	Uses []Use
+	// Whole says that the run has its permits from its first claim to the end of its chain,
+	// and not only while a session owns it.
+	Whole bool
+
 	// Owner claims the run in the action that creates it; nil: it waits for a
 	// worker. A run that would not be ready at once, because it is delayed or queued
 	// after an active run, is not created:
@@ -268,7 +275,8 @@ type Created struct {
 	Fence Fence
 	// Err is nil, an *InvalidError (see Check), an *ActiveError, a *FinishedError,
 	// ErrStale, ErrNotClaimable or ErrExpired: the last two only for a request with an
-	// Owner. Or it is a *DamagedError, a *TooLargeError, or one for which Unknown is true.
+	// Owner. Of a run with uses it may be ErrNoLimits, a *LimitError, a *StartRefusedError,
+	// or with an Owner ErrNotClaimable: it must wait. Or it is a *DamagedError, a *TooLargeError, or one for which Unknown is true.
 	Err error
 }
 
@@ -332,6 +340,8 @@ type ClaimedRun struct {
 	Last       event.CommitID // last frame
 	Bytes      int            // of all frames, if the store knows; else 0
 	Unread     bool           // the inbox is not empty
+	// CalledOff says that the run has none of its permits: it must do nothing but end.
+	CalledOff bool
 	// Loaded is the answer that Load would give now, for the whole log and the inbox,
 	// without the Record, which stays empty: a worker needs only the fields above. A store
 	// sets it if that costs less than another request. Nil: call Load.
@@ -364,6 +374,9 @@ type Deliver struct {
 	// Keep remembers the item until Confirm, and not only for a day: it comes from
 	// an outbox. An item that was accepted before stays remembered as it was.
 	Keep bool
+	// Urgent lets a run that waits for permits go without them, only to end: the item asks
+	// it to. See ClaimedRun.CalledOff.
+	Urgent bool
 }
 
 // Load asks to read a run.
@@ -416,4 +429,17 @@ type Record struct {
 	CreatedAt  time.Time
 	EndedAt    time.Time
 	Retention  time.Duration // always positive: the default is filled in
+
+	// Uses and Whole are those of Create. Permits says that the run has its permits: it is
+	// owned, or Whole and has been. CalledOff is that of ClaimedRun. A ready run that uses
+	// limits, and has neither, waits for permits.
+	Uses      []Use
+	Whole     bool
+	Permits   bool
+	CalledOff bool
+}
+
+// Waits reports whether the run waits for permits.
+func (r *Record) Waits() bool {
+	return r.QueueState == StateReady && len(r.Uses) > 0 && !r.Permits && !r.CalledOff
 }

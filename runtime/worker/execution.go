@@ -2,9 +2,11 @@ package worker
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -87,6 +89,27 @@ func (x *execution) fireDue() {
 			return
 		}
 	}
+}
+
+// endCalledOff ends a run that was claimed without its permits, unless it was asked to end:
+// it uses more of a limit than that has, and would wait for ever. Code that has begun sees a
+// cancel, cleans up, and the run fails.
+func (x *execution) endCalledOff() {
+	f := x.run.State()
+	if f.CancelRequested || f.Limit != nil {
+		return
+	}
+	var uses []string
+	for _, u := range permits.Stored(f.Spec.Uses) {
+		uses = append(uses, fmt.Sprintf("%d of %s", u.Weight, u.LimitID))
+	}
+	failure := &event.Failure{Code: event.CodeOverLimit, Message: fmt.Sprintf("it uses %s, and one of these limits allows less at once: "+
+		"raise the limit, or use less of it", strings.Join(uses, " and "))}
+	if f.Run == event.StatePending {
+		x.end(event.Event{Type: event.RunFailed, Failure: failure})
+		return
+	}
+	x.apply(event.Event{Type: event.CancelRequested, By: x.cfg.Name, Failure: failure})
 }
 
 // A log that only grows costs more with each replay, and fills the store in the end. So it

@@ -116,7 +116,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 		c.Recoveries < t.quarantineAfter() // a quarantined run waits for its turn
 	t.tenure = tenure{
 		route: c.Route, workflowID: c.WorkflowID, partition: c.partition, lease: t.leases[c.partition], session: c.session,
-		fence: c.Fence, recoveries: c.Recoveries, since: t.clock.Now(), claimSeq: c.seq,
+		fence: c.Fence, recoveries: c.Recoveries, calledOff: c.CalledOff, since: t.clock.Now(), claimSeq: c.seq,
 	}
 	t.inbox.refused, t.inbox.rereads, t.inbox.caughtUp = 0, 0, false
 	t.suspicion.reset()
@@ -249,8 +249,12 @@ func (t *runLoop) move() {
 	if t.goesOn() {
 		t.limitLog(t.size)
 	}
+	taken := t.inbox.caughtUp || !t.inbox.hasUnread()
+	if t.goesOn() && t.calledOff && taken {
+		t.endCalledOff()
+	}
 	if t.goesOn() {
-		t.begin(t.inbox.caughtUp || !t.inbox.hasUnread())
+		t.begin(taken)
 		t.fireDue()
 		t.block(t.stepping.start())
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -408,6 +409,7 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	c := &store.Create{
 		Run: last.Next, WorkflowID: spec.WorkflowID, Route: d.route, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, Retention: spec.Retention, CommitID: event.NewCommitID(), Seq: uint64(len(events)),
+		Uses: permits.Stored(spec.Uses), Whole: spec.Whole,
 	}
 	var err error
 	c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: last.Time, Events: events})

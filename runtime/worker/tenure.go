@@ -16,6 +16,7 @@ type tenure struct {
 	session    store.SessionID // under which it was claimed, or created
 	fence      store.Fence
 	recoveries int
+	calledOff  bool      // it was given without permits, only to end
 	since      time.Time // of the claim
 	claimSeq   uint64    // number of the claim; see inputOwned
 }

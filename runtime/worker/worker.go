@@ -15,6 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 	"github.com/flowgen/flowgen/runtime/worker/internal/outbox"
@@ -153,7 +154,7 @@ func (w *Worker) partition() {
 		look := &unserved{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName, told: told}
 		l := lease.New(lease.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Partition: p, Worker: w.cfg.Name, Expiry: w.cfg.ClaimExpiry, Heartbeat: w.cfg.Heartbeat,
-			Routes: w.routes, Fingerprint: w.fit, Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
+			Routes: w.routes, Fingerprint: w.fit, Limits: permits.Defaults(p, w.store.Partitions()), Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
 				relay.Heard(answer.Outbox)
 				w.tellDamage()
 				look.look(ctx, answer.Unserved)
@@ -206,6 +207,11 @@ func (w *Worker) servedRoutes() []store.Route {
 	for _, c := range slices.Clone(all) { // what holds a token, or starts runs by the clock, has the queue of those runs
 		add(store.Route{Queue: c.Queue, Workflow: event.HookRun})
 		add(store.Route{Queue: c.Queue, Workflow: event.ScheduleRun})
+	}
+	for _, name := range w.code.LimitedSteps() { // they are executed on the queue of the run that calls them
+		for _, c := range slices.Clone(all) {
+			add(store.Route{Queue: c.Queue, Workflow: event.StepRun(name)})
+		}
 	}
 	for _, c := range w.code.StepRuns(w.cfg.Queues) {
 		add(c)

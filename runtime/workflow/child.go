@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
@@ -90,7 +91,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	if err := ctx.Err(); err != nil {
 		return fail(err)
 	}
-	asked, err := def.childEvent(ctx, in, opts)
+	asked, slot, err := def.childEvent(ctx, in, opts)
 	if err != nil {
 		return fail(fmt.Errorf("start child %s: %w", def.name, err))
 	}
@@ -98,7 +99,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 		return fail(err)
 	}
 	asked.Key, asked.Ack = key, ack
-	op := b.Child(ctx.s, asked, func(recorded []byte) string {
+	op := b.Child(ctx.s, asked, slot, func(recorded []byte) string {
 		var v In
 		return def.differs(b, recorded, asked.Payload, &v)
 	})
@@ -128,8 +129,9 @@ func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) st
 	return replay.DiffJSON(recorded, asked)
 }
 
-// childEvent returns what the directive and the options say about a child.
-func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.Event, error) {
+// childEvent returns what the directive and the options say about a child, and the slot of
+// the limits that it uses.
+func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.Event, uint16, error) {
 	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention, policy: IDPolicy{Active: FailActive}}
 	for _, opt := range opts {
 		opt.applyChild(&o)
@@ -138,14 +140,14 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 		o.err = fmt.Errorf("WithIDPolicy: a child cannot cancel the active run of its workflow id: use FailActive")
 	}
 	if o.err != nil {
-		return event.Event{}, o.err
+		return event.Event{}, 0, o.err
 	}
 	payload, err := d.encodeInput(in)
 	if err != nil {
-		return event.Event{}, err
+		return event.Event{}, 0, err
 	}
 	if err := ctx.env.limits.check(d.inputName(), len(payload), ctx.branch().Replaying()); err != nil {
-		return event.Event{}, err
+		return event.Event{}, 0, err
 	}
 	if o.retention == 0 { // what one asks for its parent must hold for what that does
 		o.retention = ctx.branch().Spec().Retention
@@ -156,14 +158,20 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 			due = t
 		}
 	}
+	// All stores refuse the same: the code must not depend on how many partitions there are.
+	uses, slot, err := d.placed(in, o.workflowID, math.MaxInt, ctx.branch().Spec())
+	if err != nil {
+		return event.Event{}, 0, err
+	}
 	return event.Event{
 		Name: d.name, Payload: payload, Close: o.close,
 		Active: uint8(FailActive), Finished: uint8(o.policy.Finished),
 		Spec: &event.Spec{
 			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 			Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartAt: event.Instant(due),
+			Uses: uses, Whole: len(uses) > 0,
 		},
-	}, nil
+	}, slot, nil
 }
 
 // admitChild refuses a child beyond the limits.

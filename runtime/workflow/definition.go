@@ -13,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -33,12 +34,13 @@ type definition struct {
 	children  int    // at once; 0: DefaultChildren
 	schedule  string // of its directive; empty: none
 	path      string // import path of the input's package, for messages
+	uses      func(input any) []permits.Use
 }
 
 // define makes d what the spec says.
 func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
 	d.d = &definition{
-		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
+		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule, uses: s.Uses,
 		path: reflect.TypeFor[In]().PkgPath(),
 	}
 }
@@ -213,9 +215,9 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 	if err != nil {
 		return nil, err
 	}
-	slot := event.RandomSlot()
-	if o.workflowID != "" {
-		slot = event.SlotOf(o.workflowID)
+	uses, slot, err := d.placed(in, o.workflowID, c.store.Partitions(), &event.Spec{})
+	if err != nil {
+		return nil, err
 	}
 	now := c.store.Clock().Now()
 	startAt := o.at
@@ -226,14 +228,14 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 		Create: store.Create{
 			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
 			Route: store.Route{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
-			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
+			Delay: o.delay, At: o.at, Retention: o.retention, Items: items, Uses: permits.Stored(uses), Whole: len(uses) > 0,
 		},
 		Event: event.Event{
 			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, // as it is read back
 			Spec: &event.Spec{
 				Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 				Timeout: o.timeout, Retention: o.retention, Priority: o.priority,
-				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug,
+				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug, Uses: uses, Whole: len(uses) > 0,
 			},
 		},
 		Answers: make(chan handover.Answer, 1),
@@ -245,4 +247,44 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 		s.Create.Cancel, err = effects.Replaced(s.Create.Run)
 	}
 	return s, err
+}
+
+// placed returns the limits that a run with an input uses, and the slot in which it must be:
+// that of its workflow id, or of its limits. A run that takes its permits in the action that
+// gives it to a worker can be in one partition only. What those above it hold it does not use.
+func (d *definition) placed(in any, workflowID string, partitions int, by *event.Spec) ([]event.Use, uint16, error) {
+	slot := event.RandomSlot()
+	if workflowID != "" {
+		slot = event.SlotOf(workflowID)
+	}
+	if d.uses == nil {
+		return nil, slot, nil
+	}
+	uses, home, err := permits.Merge(d.uses(in))
+	uses = permits.Missing(uses, by)
+	if err != nil || len(uses) == 0 {
+		return nil, slot, err
+	}
+	if workflowID == "" {
+		return uses, home, nil
+	}
+	if int(slot)%partitions != int(home)%partitions {
+		return nil, 0, &LimitedIDError{Workflow: d.name, WorkflowID: workflowID, Limit: uses[0].Limit}
+	}
+	return uses, slot, nil
+}
+
+// LimitedIDError says that a run with a workflow id cannot use a limit, because both are kept in
+// one partition each, and these are not the same one. A store with one partition, such as
+// SQLite, has no such case.
+type LimitedIDError struct {
+	Workflow   string
+	WorkflowID string
+	Limit      string
+}
+
+// Error names the workflow, its id and the limit, and says what to do.
+func (e *LimitedIDError) Error() string {
+	return fmt.Sprintf("workflow %s uses limit %s, and %q is kept in another partition than that: start it without a workflow id, "+
+		"let a step use the limit, or use a store with one partition", e.Workflow, e.Limit, e.WorkflowID)
 }

@@ -76,6 +76,8 @@ type RunInfo struct {
 	// Unserved says that the run waits for a worker, and that none that lives has its
 	// workflow registered and serves its queue: start one. Only [Handle.Info] sets it.
 	Unserved bool
+	// Waits are the limits, as name or name/key, of which the run waits for permits.
+	Waits []string
 }
 
 // StepRetry is a step that is tried again.
@@ -94,7 +96,14 @@ func infoOf(r *store.Record) RunInfo {
 	if root == "" {
 		root = r.Run
 	}
+	var waits []string
+	if r.Waits() {
+		for _, u := range r.Uses {
+			waits = append(waits, u.LimitID.String())
+		}
+	}
 	return RunInfo{
+		Waits: waits,
 		Identity: Identity{
 			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Route.Workflow, Queue: r.Route.Queue, Tags: maps.Clone(r.Tags),
 			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
@@ -245,12 +254,13 @@ func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *eve
 	if item.Body, err = event.AppendItem(nil, e); err != nil {
 		return err
 	}
-	return c.put(ctx, run, item)
+	return c.put(ctx, run, item, e.Type == event.CancelRequested)
 }
 
-// put is deliver for an item that has its body.
-func (c *Client) put(ctx context.Context, run RunID, item store.Item) error {
-	d := store.Deliver{Run: run, Item: item}
+// put is deliver for an item that has its body. A run that waits for permits goes without
+// them if it is urgent.
+func (c *Client) put(ctx context.Context, run RunID, item store.Item, urgent bool) error {
+	d := store.Deliver{Run: run, Item: item, Urgent: urgent}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		d.Deadline = c.store.Clock().Now().Add(deliverWindow)
 		_, err := c.store.Deliver(ctx, d)

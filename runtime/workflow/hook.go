@@ -118,7 +118,7 @@ func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, erro
 		Spec: &event.Spec{
 			Workflow: event.HookRun, Queue: spec.Queue, WorkflowID: event.HookRunID(token), Priority: spec.Priority, Retention: spec.Retention,
 		},
-	}, func([]byte) string { return "" })
+	}, 0, func([]byte) string { return "" })
 	b.HoldBy(inner, op)
 	if _, err := b.Await(ctx.s, op.Started(), "the token of hook "+hook.Name); err != nil {
 		b.DisposeHook(inner)

@@ -195,6 +195,20 @@ func (r *registry) StepRuns(queues []string) []store.Route {
 	return all
 }
 
+// LimitedSteps returns the names of the steps that use limits, sorted.
+func (r *registry) LimitedSteps() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []string
+	for name, s := range r.steps {
+		if s.spec.Uses != nil {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Code returns a line for each workflow and step that says which function it is
 // bound to, sorted: part of the fingerprint of what a worker runs.
 func (r *registry) Code() []string {

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 // remoteCall is the input of a run that executes one step of another run, on the
-// step's own queue.
+// step's own queue or under the limits that the step uses.
 type remoteCall struct {
 	Args       json.RawMessage   `json:"args,omitempty"`
 	Retry      remoteRetry       `json:"retry"`
@@ -33,7 +34,8 @@ type remoteRetry struct {
 	Total     time.Duration `json:"total,omitempty"`
 }
 
-// callRemote executes a step in a child on the step's queue, and waits for it. What
+// callRemote executes a step in a child on the step's queue, which has the permits that the
+// step uses while an attempt runs, and waits for it. What
 // the child fails with is the error of the step.
 func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.branch()
@@ -47,8 +49,8 @@ func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same
 	name := event.StepRun(p.Spec.Name)
 	op := b.Child(ctx.s, event.Event{
 		Name: name, Key: key, Payload: call, Active: uint8(FailActive),
-		Spec: &event.Spec{Workflow: name, Queue: p.Queue, Priority: spec.Priority, Retention: spec.Retention},
-	}, func(recorded []byte) string {
+		Spec: &event.Spec{Workflow: name, Queue: cmp.Or(p.Queue, spec.Queue), Priority: spec.Priority, Retention: spec.Retention, Uses: p.Uses},
+	}, p.Slot, func(recorded []byte) string {
 		var was remoteCall
 		if err := json.Unmarshal(recorded, &was); err != nil {
 			return err.Error()

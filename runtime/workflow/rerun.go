@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -179,8 +180,11 @@ func (o *earlier) workflowID() string {
 // fresh returns an id for one of many runs that may be made of this one.
 func (o *earlier) fresh(now time.Time) RunID {
 	slot := event.RandomSlot()
-	if id := o.workflowID(); id != "" {
+	switch id := o.workflowID(); {
+	case id != "":
 		slot = event.SlotOf(id)
+	case len(o.log[0].Spec.Uses) > 0:
+		slot = o.record.Run.Slot() // where its limits are
 	}
 	return event.NewRunID(now, slot)
 }
@@ -295,6 +299,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	c := store.Create{
 		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,
 		Tags: spec.Tags, CommitID: event.NewCommitID(), Seq: last.Seq, Retention: spec.Retention,
+		Uses: permits.Stored(spec.Uses), Whole: spec.Whole,
 	}
 	var err error
 	if c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: last.Time, Events: events}); err != nil {

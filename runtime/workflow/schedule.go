@@ -170,6 +170,8 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 	switch {
 	case o.err != nil:
 		problem = o.err.Error()
+	case d.uses != nil:
+		problem = "the workflow uses limits, which are kept elsewhere than the runs of a schedule: let a step of it use them"
 	case o.workflowID != "" || o.policy != IDPolicy{}:
 		problem = "WithID: the runs have a workflow id of the schedule: leave it out"
 	case o.delay != 0 || !o.at.IsZero():

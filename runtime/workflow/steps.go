@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -70,7 +72,11 @@ func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out
 	} else {
 		key = b.Key(p.Spec.Name)
 	}
-	op, err := ctx.await(ctx.plan(p), key, input, func(recorded []byte) string { return differs(b, reflect.TypeOf(args), recorded, input) })
+	plan, err := limited(ctx.plan(p), args, b.Spec())
+	if err != nil {
+		return err
+	}
+	op, err := ctx.await(plan, key, input, func(recorded []byte) string { return differs(b, reflect.TypeOf(args), recorded, input) })
 	if err != nil {
 		return err
 	}
@@ -80,9 +86,24 @@ func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out
 	return decode(p.Result, op.Payload, out)
 }
 
-// await asks for a step, here or on its own queue, and waits for it.
+// limited returns the plan with the limits that the step uses, and nobody above it holds.
+func limited(p *engine.StepPlan, args any, by *event.Spec) (*engine.StepPlan, error) {
+	if p.Spec.Uses == nil {
+		return p, nil
+	}
+	with := *p
+	var err error
+	with.Uses, with.Slot, err = permits.Merge(p.Spec.Uses(args))
+	if err != nil {
+		return nil, fmt.Errorf("step %s: %w", p.Spec.Name, err)
+	}
+	with.Uses = permits.Missing(with.Uses, by)
+	return &with, nil
+}
+
+// await asks for a step, here or in a run of its own, and waits for it.
 func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
-	if p.Queue != "" {
+	if p.Queue != "" || len(p.Uses) > 0 {
 		return ctx.callRemote(p, key, input, same)
 	}
 	b := ctx.branch()

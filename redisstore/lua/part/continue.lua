@@ -19,6 +19,16 @@ local function continue_as(run, chain, wid, first, now, unread, followed, order)
   if unread > 0 then
     redis.call('RENAME', tag .. 'i:' .. run, tag .. 'i:' .. new)
   end
-  enqueue(new, route, priority ~= '0' and priority, order)
+  if flagged(header, is_limited) then
+    -- Part: limit
+    local l = uses_of(new)
+    if l.permits then
+      enqueue(new, route, priority ~= '0' and priority, order)
+    else
+      join(new, header, route, priority ~= '0' and priority, l, order)
+    end
+  else
+    enqueue(new, route, priority ~= '0' and priority, order)
+  end
   compact(new, #ARGV[first + 3])
 end

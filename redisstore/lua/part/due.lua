@@ -2,20 +2,28 @@
 -- their times, and returns the next due time, '' if there is none. A run whose metadata
 -- was overwritten leaves the timers, as one that has none does.
 local function make_due(now, limit)
-  local timers, routes = tag .. 't', {}
+  local timers, routes, past = tag .. 't', {}, {}
   local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, limit)
   for _, run in ipairs(due) do
-    local meta = tag .. 'm:' .. run
-    local m = intact('HMGET', meta, 'H', 'c', 'r') or {}
-    if queue_state_of(m[1]) == '3' then
+    local meta, line = tag .. 'm:' .. run, string.match(run, '^~(.*)')
+    local m = not line and intact('HMGET', meta, 'H', 'c', 'r') or {}
+    if line then
+      -- Part: limit
+      take_turn(line)
+    else
+      past[#past + 1] = run
+    end
+    if queue_state_of(m[1]) == '3' and flagged(m[1], is_limited) then
+      make_ready(run, m[1], m[2], m[3])
+    elseif queue_state_of(m[1]) == '3' then
       local order = next_order()
       redis.call('HSET', meta, 'H', moved(m[1], '1'), 'p', order)
       redis.call('ZADD', tag .. 'r:' .. m[2], m[3] and 0 - m[3] or '0', order .. run)
       routes[m[2]] = true
     end
   end
-  for first = 1, #due, 1000 do
-    redis.call('ZREM', timers, unpack(due, first, math.min(first + 999, #due)))
+  for first = 1, #past, 1000 do
+    redis.call('ZREM', timers, unpack(past, first, math.min(first + 999, #past)))
   end
   for route in pairs(routes) do
     wake(route)

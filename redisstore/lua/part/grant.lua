@@ -1,7 +1,11 @@
 -- granted returns what a session needs to know of a run that it owns: also if the
 -- answer to the first try of a claim was lost.
 local function granted(run, meta, header, route)
-  return {run, header, route, string.sub(header, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
+  local answer = {run, header, route, string.sub(header, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
+  if flagged(header, is_limited) then
+    answer[5], answer[6] = '', redis.call('HGET', meta, 'V') or ''
+  end
+  return answer
 end
 
 -- grant gives a run to a session under a new fence and returns what the session

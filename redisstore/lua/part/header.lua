@@ -1,5 +1,5 @@
 -- The header of a run is one value: header.go says what is where in it. These are its flags.
-local has_unread, is_watched, has_rest, has_retention, is_closing, has_incompatible, is_exempt = 1, 2, 4, 8, 16, 32, 64
+local has_unread, is_watched, has_rest, has_retention, is_closing, has_incompatible, is_exempt, is_limited = 1, 2, 4, 8, 16, 32, 64, 128
 
 -- queue_state_of returns the queue state of a run by its header; false: there is none that can be read.
 local function queue_state_of(header)

@@ -21,9 +21,10 @@ local function forget(seen, inbox, now)
 end
 
 -- push accepts an item that has not been seen: inbox and seen in one action. A
--- parked run is made ready, the owner of an owned one is told. keep: the sender may send
+-- parked run is made ready, the owner of an owned one is told. urgent: a run that waits for
+-- permits goes without them. keep: the sender may send
 -- it again, and the end of the run must ask for that.
-local function push(run, id, item, now, keep)
+local function push(run, id, item, now, keep, urgent)
   local meta = tag .. 'm:' .. run
   local m = redis.call('HMGET', meta, 'H', 'p', 'h', 'c', 'r')
   local header, queue_state = m[1], queue_state_of(m[1])
@@ -42,5 +43,11 @@ local function push(run, id, item, now, keep)
   elseif queue_state == '2' then
     redis.call('HSET', tag .. 'a:' .. m[2], run, 1)
     redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')
+  elseif urgent and queue_state == '1' and flagged(header, is_limited) then
+    -- Part: intact limit
+    local l = uses_of(run)
+    if not l.permits and not l.off then
+      call_off(run, header, m[4], m[5])
+    end
   end
 end

@@ -24,6 +24,10 @@ end
 -- make_ready is the one way to ready: queue state, ready set, wake. The caller takes
 -- the run out of its former queue state in the same script, and may have asked for its order.
 local function make_ready(run, header, route, priority, order)
+  if flagged(header, is_limited) then
+    -- Part: intact limit
+    return ready_limited(run, header, route, priority, order)
+  end
   order = order or next_order()
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '1'), 'p', order)
   enqueue(run, route, priority, order)

@@ -52,7 +52,13 @@ local function unserved(leases, names, own, now, ttl, most)
     local wanted = most - #runs
     local found = intact('ZRANGE', tag .. 'r:' .. left[at], rank, rank + wanted - 1) or {}
     for _, member in ipairs(found) do
-      runs[#runs + 1] = string.sub(member, 15)
+      local run = string.sub(member, 15)
+      if string.sub(run, 1, 1) == '~' then -- a line: its first run stands for it
+        run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), 0, 0) or {})[1] or '', 15)
+      end
+      if run ~= '' then
+        runs[#runs + 1] = run
+      end
     end
     if #found == wanted then
       rank = rank + wanted

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -46,6 +47,8 @@ type Start struct {
 type Item struct {
 	Scope store.Scope `json:"scope,omitempty"`
 	Body  []byte      `json:"body"`
+	// Urgent lets a run that waits for permits go without them: it is asked to end.
+	Urgent bool `json:"urgent,omitempty"`
 }
 
 // Encode returns the body of a record.
@@ -83,6 +86,7 @@ func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 		Route: store.Route{Queue: spec.Queue, Workflow: spec.Workflow}, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, CreatedBy: o.ID, Deadline: o.Deadline,
 		Frame: p.Start.Frame, CommitID: f.CommitID, Seq: f.Last(), At: spec.StartAt, Retention: spec.Retention,
+		Uses: permits.Stored(spec.Uses), Whole: spec.Whole,
 	}
 	if c.Active == store.ActiveCancel {
 		c.Cancel, err = Replaced(o.To)
@@ -99,6 +103,6 @@ func Replaced(by event.RunID) (store.Item, error) {
 // Deliver returns the request that a record with an item stands for.
 func (p *OutboxMessage) Deliver(o *store.Outgoing) store.Deliver {
 	return store.Deliver{
-		Run: o.To, Item: store.Item{ID: o.ID, Scope: p.Item.Scope, Body: p.Item.Body}, Deadline: o.Deadline, Keep: true,
+		Run: o.To, Item: store.Item{ID: o.ID, Scope: p.Item.Scope, Body: p.Item.Body}, Deadline: o.Deadline, Keep: true, Urgent: p.Item.Urgent,
 	}
 }

@@ -89,7 +89,7 @@ func sendItem(id event.ItemID, to event.RunID, e *event.Event, p OutboxMessage, 
 	if err != nil {
 		return store.Send{}, err
 	}
-	p.Item = &Item{Scope: scope, Body: item}
+	p.Item = &Item{Scope: scope, Body: item, Urgent: e.Type == event.CancelRequested}
 	body, err := p.Encode()
 	return store.Send{ID: id, To: to, Body: body}, err
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -15,6 +16,9 @@ type StepSpec struct {
 	NonIdempotent bool
 	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
 	Queue         string           // whose workers execute it; empty: that of the run
+
+	// Uses returns the limits that an attempt with these arguments uses; nil: none.
+	Uses func(args any) []permits.Use
 }
 
 // Retry has the fields of a workflow.RetryPolicy, into which it can be converted.
@@ -34,8 +38,12 @@ type StepPlan struct {
 	Spec    *StepSpec
 	Retry   Retry
 	Timeout time.Duration
-	Queue   string  // whose workers execute it; empty: in place
+	Queue   string  // whose workers execute it; empty: in place, if it uses no limits
 	Caller  *Caller // whose step it is, if that is another run; nil: its own
+
+	// Uses are the limits that an attempt uses, Slot is where these are.
+	Uses []event.Use
+	Slot uint16
 
 	Input, Result string // what errors call them
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -92,6 +93,10 @@ type Registry interface {
 	WorkflowNames() []store.Route
 	// Scheduled reports whether the directive of a workflow names a schedule.
 	Scheduled() bool
+	// LimitedSteps returns the names of the steps that use limits, sorted. Each call is a run
+	// of its own, in the queue of the run that calls.
+	LimitedSteps() []string
+
 	// StepRuns returns the routes of the runs that execute a step for other runs, in
 	// these queues; without any, one for each step that has a queue of its own.
 	// Sorted.
@@ -133,6 +138,9 @@ type DefinitionSpec struct {
 	Timeout, Retention time.Duration
 	Children           int    // at once; 0: the default
 	Schedule           string // by which the clock starts it; empty: none
+	// Uses returns the limits that a run with this input uses, from its first claim to its
+	// end; nil: none.
+	Uses func(input any) []permits.Use
 }
 
 // StepFunc is the implementation of a step: from arguments to result, both in

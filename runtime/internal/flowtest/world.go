@@ -18,6 +18,7 @@ import (
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
@@ -214,6 +215,11 @@ func (w *World) StopWorkers() {
 // Flow declares a workflow of a test.
 func Flow[In, Out any](name string) workflow.Definition[In, Out] {
 	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{})
+}
+
+// LimitedFlow declares a workflow of a test that uses limits.
+func LimitedFlow[In, Out any](name string, uses func(In) []limit.Use) workflow.Definition[In, Out] {
+	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{Uses: shim.Uses(uses)})
 }
 
 // As binds a workflow to its code.

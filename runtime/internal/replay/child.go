@@ -2,23 +2,28 @@ package replay
 
 import (
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 )
 
 // Child asks for a run of its own, described by the event: Name, Key, Spec,
 // Payload, Due, Close, Ack, Active and Finished. Its id is derived from this run
 // and the key: the same call, executed again after lost writes, asks for the same
-// run. same compares the recorded input with the one asked for.
-func (b *Branch) Child(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
+// run. If it uses limits it is in their slot. same compares the recorded input with the one
+// asked for.
+func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(recorded []byte) string) *Op {
 	b.enter()
 	r := b.run
 	slot := event.SlotOf(string(r.id) + "/" + asked.Key)
 	if asked.Spec.WorkflowID != "" {
 		slot = event.SlotOf(asked.Spec.WorkflowID)
+	} else if len(asked.Spec.Uses) > 0 {
+		slot = limits
 	}
 	asked.Next = event.DerivedRunID(r.id, asked.Key, slot)
 	spec := *asked.Spec
 	spec.Parent, spec.ParentKey = r.id, asked.Key
 	spec.Root, spec.Depth = r.state.Spec.Root, r.state.Spec.Depth+1
+	spec.Held = permits.Held(r.state.Spec)
 	if spec.Root == "" {
 		spec.Root = r.id
 	}

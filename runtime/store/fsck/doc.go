@@ -42,7 +42,7 @@
 // # Reading order
 //
 // fsck.go has Check; log.go, run.go, session.go, name.go, chain.go, outbox.go,
-// orphan.go and stream.go the invariants. repair.go has Repair, plan.go decides what to do about each
+// orphan.go, stream.go and limit.go the invariants. repair.go has Repair, plan.go decides what to do about each
 // finding, rebuild.go makes a record from a log, planname.go decides about workflow
 // ids, planlink.go about outboxes, and links.go about what is between partitions.
 //
@@ -70,4 +70,7 @@
 //	16  nothing is kept of a run that does not exist
 //	17  recoveries are those of the audit trail
 //	18  the chunks of a stream follow one another up to its last one
+//	19  who owns a run has its permits, and nobody else but a run that keeps them to its
+//	    end; what is counted of a limit is what its runs have
+//	20  what waits for permits is in one line; no line is left out that may go
 package fsck

@@ -84,6 +84,8 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkWakes()
 	c.checkOrphans()
 	c.checkStreams()
+	c.checkPermits()
+	c.checkWaiting()
 	sortFindings(c.findings)
 	return c
 }

@@ -23,6 +23,7 @@ func (c *checker) checkOrphans() {
 		{"an entry among the ready runs", slices.Collect(maps.Keys(c.readyIn))},
 		{"an entry among the owned runs", slices.Collect(maps.Keys(c.ownedBy))},
 		{"an entry among the unread ones", slices.Collect(maps.Keys(c.unreadOf))},
+		{"an entry in a line for permits", c.waiting()},
 		{"an entry in a line", slices.Collect(maps.Keys(c.linesOf))},
 		{"a time at which it is to be purged", slices.Collect(maps.Keys(c.Purges))},
 		{"a timer", slices.Collect(maps.Keys(c.Timers))},

@@ -64,6 +64,7 @@ func plan(exam store.Scan, opts *Options) (*planner, []Fix) {
 	for _, id := range slices.Sorted(maps.Keys(p.linked)) {
 		repairs = append(repairs, p.link(id))
 	}
+	p.nowhere = slices.DeleteFunc(p.nowhere, func(f Finding) bool { return answered(repairs, f) })
 	if len(p.nowhere) > 0 {
 		repairs = append(repairs, Fix{Findings: p.nowhere, Why: "there is nothing from which to repair it"})
 	}
@@ -103,6 +104,18 @@ func (p *planner) defects(defects []store.Defect) []Fix {
 		}
 	}
 	return repairs
+}
+
+// answered reports whether the store offers to repair what a finding about limits says: it
+// counts all of them again. The finding is added to that fix.
+func answered(repairs []Fix, f Finding) bool {
+	limits := func(n int) bool { return n == 19 || n == 20 }
+	i := slices.IndexFunc(repairs, func(r Fix) bool { return r.first && limits(r.Findings[0].Invariant) })
+	if !limits(f.Invariant) || i < 0 {
+		return false
+	}
+	repairs[i].Findings = append(repairs[i].Findings, f)
+	return true
 }
 
 // forget removes what is kept of a run that does not exist.

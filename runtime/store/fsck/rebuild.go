@@ -32,9 +32,35 @@ func (p *planner) rebuild(r *store.RunState, h *history) store.RunRepair {
 	}
 	rec.Retention = cmp.Or(max(spec.Retention, 0), max(r.Retention, 0), store.DefaultRetention)
 	p.put(r, h, rec)
+	permits(r, h, rec)
 	m.Hidden = r.Hidden && rec.QueueState == store.StateEnded
 	m.Remember, m.Drop = p.items(r, rec.Chain)
 	return m
+}
+
+// permits says what a run uses, and what it has of that: an owner has the permits, and so has
+// a whole run from its first claim on, also above the capacity of a limit: its code relies
+// on it. If nobody knows that a run was called off, it waits for its permits. The uses of a
+// run whose log does not say them stay.
+func permits(r *store.RunState, h *history, rec *store.Record) {
+	if spec := h.state.Spec; len(spec.Uses) > 0 {
+		rec.Uses, rec.Whole = nil, spec.Whole
+		for _, u := range spec.Uses {
+			rec.Uses = append(rec.Uses, store.Use{LimitID: store.LimitID{Name: u.Limit, Key: u.Key}, Weight: u.Weight})
+		}
+	}
+	ended := rec.QueueState == store.StateEnded || len(rec.Uses) == 0
+	rec.CalledOff = r.CalledOff && !ended
+	switch {
+	case ended || rec.CalledOff:
+		rec.Permits = false
+	case rec.QueueState == store.StateOwned:
+		rec.Permits = true
+	case rec.Whole:
+		rec.Permits = r.Permits || lost(r) && h.state.Run != event.StatePending
+	default:
+		rec.Permits = false
+	}
 }
 
 // put says where a run belongs.

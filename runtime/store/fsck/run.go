@@ -51,6 +51,9 @@ func (c *checker) checkQueueState(r *store.RunState) {
 	}
 	ready, owned := c.readyIn[r.Run], c.ownedBy[r.Run]
 	switch {
+	case r.Waits() && len(ready) > 0:
+		c.find(5, r.Run, fmt.Sprintf("it waits for permits, and is among the ready runs of %v", ready), "it would be claimed without them")
+	case r.Waits(): // in checkWaiting
 	case r.QueueState == store.StateReady && (len(ready) != 1 || ready[0] != r.Route):
 		c.find(5, r.Run, fmt.Sprintf("it is ready in route %v, and among the ready runs of %v", r.Route, ready), "it is claimed never, twice, or by a worker that does not know it")
 	case r.QueueState != store.StateReady && len(ready) > 0:

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"cmp"
+
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -47,7 +49,11 @@ func (o *Op[R, S]) Take(r R, to S, c *store.Claim) (bool, error) {
 		s.Status = event.StatusBlocked
 		return false, o.block(r, &s)
 	}
-	return true, o.grant(r, &s, to, c.Token, c.Exempt)
+	give := func() error { return o.grant(r, &s, to, c.Token, c.Exempt) }
+	if s.Waits() {
+		return o.grantWaiting(r, &s, give)
+	}
+	return true, give()
 }
 
 // MayTry reports whether no live session with the same code has blocked the run. [B2]
@@ -92,7 +98,36 @@ func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run even
 	case s.QueueState == store.StateQueued:
 		return none, refuse(store.ErrNotClaimable)
 	}
-	return r, o.grant(r, &s, to, token, 0)
+	give := func() error { return o.grant(r, &s, to, token, 0) }
+	if !s.Limited || s.Permits || s.CalledOff {
+		return r, give()
+	}
+	return r, o.claimLimited(r, &s, give)
+}
+
+// claimLimited gives a named run that needs permits to a session if it is the first of its
+// line, and may have them. One that is parked or blocked must come into line before.
+func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
+	if !s.Waits() {
+		return refuse(store.ErrNotClaimable)
+	}
+	line, err := o.Tx.Limits().LineOf(r)
+	if err != nil {
+		return err
+	}
+	uses, err := o.Tx.Limits().Uses(r)
+	if err != nil {
+		return err
+	}
+	heavy, err := o.tooHeavy(uses)
+	if err != nil {
+		return err
+	}
+	if may, _, err := o.may(&line, uses); err != nil || !may && !heavy || line.First != s.ID {
+		return cmp.Or(err, refuse(store.ErrNotClaimable))
+	}
+	_, err = o.grantWaiting(r, s, give)
+	return err
 }
 
 // Release makes an owned run ready under a new fence. No recovery is counted. [F2]

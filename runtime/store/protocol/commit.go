@@ -162,6 +162,7 @@ func (o *Op[R, S]) effect(r R, s *Run[S], c *store.Commit) error {
 	case store.EffectPark:
 		return o.park(r, s, Millis(c.Due))
 	case store.EffectYield:
+		s.Place = 0
 		return o.makeReady(r, s)
 	case store.EffectBlock:
 		if err := o.addBlocker(r, s); err != nil {
@@ -191,6 +192,9 @@ func (o *Op[R, S]) continueAs(r R, s *Run[S], c *store.Create) error {
 		following.Unread = s.Unread
 	}
 	if err := o.Tx.SetNext(r, next); err != nil {
+		return err
+	}
+	if err := o.handOn(r, next, s, &following); err != nil {
 		return err
 	}
 	if err := o.retire(r, s); err != nil {

@@ -88,6 +88,11 @@ func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 			return store.Created{}, err
 		}
 	}
+	if len(c.Uses) > 0 {
+		if err := o.guardUses(c, due == 0); err != nil {
+			return store.Created{}, err
+		}
+	}
 	r, s, err := o.insert(c)
 	if err != nil {
 		return store.Created{}, err
@@ -99,13 +104,24 @@ func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 	}
 	switch {
 	case c.Owner != nil:
-		err = o.grant(r, &s, owner, c.Owner.Token, 0)
+		err = o.grantNew(r, &s, owner, c)
 	case due != 0:
 		err = o.park(r, &s, due)
 	default:
 		err = o.makeReady(r, &s)
 	}
 	return s.created(c), err
+}
+
+// grantNew gives a new run to its owner, with its permits: guardUses has seen that it may.
+func (o *Op[R, S]) grantNew(r R, s *Run[S], to S, c *store.Create) error {
+	if len(c.Uses) > 0 {
+		s.Permits = true
+		if err := o.count(c.Uses, 1, 0); err != nil {
+			return err
+		}
+	}
+	return o.grant(r, s, to, c.Owner.Token, 0)
 }
 
 // startTime returns when a new run may start; 0: now.
@@ -134,6 +150,11 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 	case c.Owner != nil:
 		return store.Created{}, refuse(store.ErrNotClaimable)
 	}
+	if len(c.Uses) > 0 {
+		if err := o.guardUses(c, false); err != nil {
+			return store.Created{}, err
+		}
+	}
 	line, err := o.Tx.Line(c.WorkflowID)
 	if err != nil {
 		return store.Created{}, err
@@ -146,12 +167,12 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 	if err := o.Tx.Save(r, fresh); err != nil {
 		return store.Created{}, err
 	}
-	if err := o.Tell(active, &s, c.Cancel); err != nil {
+	if err := o.Tell(active, &s, c.Cancel, true); err != nil {
 		return store.Created{}, err
 	}
 	for _, before := range line {
 		b := o.Tx.State(before)
-		if err := o.Tell(before, &b, c.Cancel); err != nil {
+		if err := o.Tell(before, &b, c.Cancel, true); err != nil {
 			return store.Created{}, err
 		}
 	}

@@ -34,7 +34,7 @@ func (o *Op[R, S]) Deliver(d *store.Deliver) (event.RunID, error) {
 	case s.Closing:
 		return "", refuse(store.ErrLater)
 	}
-	if err := o.push(r, &s, d.Item, d.Keep); err != nil || !d.Keep || d.Run == s.Chain {
+	if err := o.push(r, &s, d.Item, d.Keep, d.Urgent); err != nil || !d.Keep || d.Run == s.Chain {
 		return s.ID, err
 	}
 	return s.ID, o.hold(d.Run, d.Item.ID)
@@ -95,18 +95,21 @@ func (o *Op[R, S]) accept(r R, s *Run[S], item store.Item, keep bool) error {
 	return o.Tx.AddItem(r, item)
 }
 
-// push accepts an item, and tells whoever reads it.
-func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep bool) error {
+// push accepts an item, and tells whoever reads it. A run that waits for permits goes
+// without them if the item is urgent.
+func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) error {
 	if err := o.Tx.ForgetSeen(r, o.Tx.Now().Add(-Dedupe).UnixMilli()); err != nil {
 		return err
 	}
 	if err := o.accept(r, s, item, keep); err != nil {
 		return err
 	}
-	switch s.QueueState {
-	case store.StateParked:
+	switch {
+	case urgent && s.Waits():
+		return o.callOff(r, s)
+	case s.QueueState == store.StateParked:
 		return o.makeReady(r, s)
-	case store.StateOwned:
+	case s.QueueState == store.StateOwned:
 		o.Changes.Unread = append(o.Changes.Unread, r)
 	}
 	return o.Tx.Save(r, *s)
@@ -114,10 +117,10 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep bool) error {
 
 // Tell pushes an item that its sender cannot be asked to send again: a run that is
 // closing gets it, too. What the chain has accepted before it does not get again.
-func (o *Op[R, S]) Tell(r R, s *Run[S], item store.Item) error {
+func (o *Op[R, S]) Tell(r R, s *Run[S], item store.Item, urgent bool) error {
 	seen, err := o.Tx.Seen(s.Chain, item.ID)
 	if err != nil || seen {
 		return err
 	}
-	return o.push(r, s, item, false)
+	return o.push(r, s, item, false, urgent)
 }

@@ -26,7 +26,7 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 		}
 	}
 	if s := o.Tx.State(from); m.Refusal != nil && s.QueueState != store.StateEnded {
-		if err := o.Tell(from, &s, *m.Refusal); err != nil {
+		if err := o.Tell(from, &s, *m.Refusal, false); err != nil {
 			return err
 		}
 	}

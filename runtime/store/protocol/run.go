@@ -30,6 +30,12 @@ type Run[S comparable] struct {
 	Closing    bool
 	Exempt     bool
 	Hidden     bool
+
+	// Of a run that uses limits: whether it has its permits, and keeps them to its end;
+	// whether it left its line without them, only to end; and its place among those who
+	// wait, which it keeps if it loses its owner; 0: it has none.
+	Limited, Permits, Whole, CalledOff bool
+	Place                              int64
 }
 
 // Holds reports whether f is the fence of the present owner. A run without an owner is
@@ -55,11 +61,12 @@ type Op[R, S comparable] struct {
 // Changes lists the changes of operations for those who wait. A run may be in a
 // list twice.
 type Changes[R comparable] struct {
-	Ready   []R // were made ready: the wake of their route is set [K2]
-	Blocked []R // were blocked: all who wait for their route are told [B3]
-	Due     []R // have a due time earlier than all others: the wake of their route is set, and those who wait for a later time are told [K3]
-	Unread  []R // are owned, and have a new item
-	Frames  []R // have a longer log, or are gone
+	Ready   []R       // were made ready: the wake of their route is set [K2]
+	Blocked []R       // were blocked: all who wait for their route are told [B3]
+	Due     []R       // have a due time earlier than all others: the wake of their route is set, and those who wait for a later time are told [K3]
+	Unread  []R       // are owned, and have a new item
+	Frames  []R       // have a longer log, or are gone
+	Turns   []Turn[R] // as Due, for lines
 	// Streams are those in which somebody may read something new. Without a name all of
 	// the chain are meant: it has ended, or is gone.
 	Streams []StreamChange
@@ -71,10 +78,16 @@ type StreamChange struct {
 	Name  string
 }
 
+// Turn says when somebody must look at a line, which has this first run.
+type Turn[R comparable] struct {
+	First R
+	At    int64
+}
+
 // Reset forgets all changes, and keeps the memory for the next ones.
 func (c *Changes[R]) Reset() {
 	c.Ready, c.Blocked, c.Due = emptied(c.Ready), emptied(c.Blocked), emptied(c.Due)
-	c.Unread, c.Frames, c.Streams = emptied(c.Unread), emptied(c.Frames), emptied(c.Streams)
+	c.Unread, c.Frames, c.Streams, c.Turns = emptied(c.Unread), emptied(c.Frames), emptied(c.Streams), emptied(c.Turns)
 }
 
 func emptied[T any](list []T) []T {
@@ -119,16 +132,32 @@ func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 	return r, s, nil
 }
 
-// makeReady is the one way to ready: queue state, ready set, wake. [K2]
+// makeReady is the one way to ready: queue state, ready set or line, wake. [K2]
 func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
+	left, err := o.depart(r, s, false)
+	if err != nil {
+		return err
+	}
 	s.leave()
 	s.QueueState = store.StateReady
-	o.Changes.Ready = append(o.Changes.Ready, r)
-	return o.Tx.Save(r, *s)
+	if s.Waits() {
+		err = o.join(r, s)
+	} else {
+		o.Changes.Ready = append(o.Changes.Ready, r)
+		err = o.Tx.Save(r, *s)
+	}
+	if err != nil {
+		return err
+	}
+	return o.settle(left) // once it is in line: it has a place there, and may be before others
 }
 
 // park leaves the run until due, 0 for ever, or until an item arrives. [K3]
 func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
+	left, err := o.depart(r, s, false)
+	if err != nil {
+		return err
+	}
 	s.leave()
 	s.QueueState, s.Due = store.StateParked, due
 	if due != 0 {
@@ -140,15 +169,26 @@ func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
 			o.Changes.Due = append(o.Changes.Due, r)
 		}
 	}
-	return o.Tx.Save(r, *s)
+	s.Place = 0
+	if err := o.Tx.Save(r, *s); err != nil {
+		return err
+	}
+	return o.settle(left)
 }
 
 // block puts a run aside until a session may try it. [B3]
 func (o *Op[R, S]) block(r R, s *Run[S]) error {
+	left, err := o.depart(r, s, false)
+	if err != nil {
+		return err
+	}
 	s.leave()
 	s.QueueState = store.StateBlocked
 	o.Changes.Blocked = append(o.Changes.Blocked, r)
-	return o.Tx.Save(r, *s)
+	if err := o.Tx.Save(r, *s); err != nil {
+		return err
+	}
+	return o.settle(left)
 }
 
 // addBlocker adds the owner to the sessions that have blocked the run, and forgets
@@ -196,6 +236,10 @@ func (o *Op[R, S]) end(r R, s *Run[S]) error {
 
 // retire takes the run out of everything but the log and its workflow id.
 func (o *Op[R, S]) retire(r R, s *Run[S]) error {
+	left, err := o.depart(r, s, true)
+	if err != nil {
+		return err
+	}
 	s.leave()
 	s.QueueState, s.Unread, s.Closing, s.Ended = store.StateEnded, 0, false, o.Tx.Now().UnixMilli()
 	if err := o.schedule(r, s); err != nil {
@@ -204,7 +248,11 @@ func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	if err := o.Tx.Clear(r); err != nil {
 		return err
 	}
-	return o.Tx.Save(r, *s)
+	s.CalledOff, s.Place = false, 0
+	if err := o.Tx.Save(r, *s); err != nil {
+		return err
+	}
+	return o.settle(left)
 }
 
 // Millis returns t in milliseconds, rounded up so that nothing is due too early, and

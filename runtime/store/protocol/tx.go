@@ -22,6 +22,9 @@ type Tx[R, S comparable] interface {
 	StreamTx
 	SessionTx[R, S]
 	PurgeTx[R]
+
+	// Limits returns the limits of the partition; nil: the store keeps none.
+	Limits() LimitTx[R]
 }
 
 // RunTx is the runs with their logs.

@@ -395,3 +395,6 @@ func (m *model) ForgetChain(chain event.RunID) error {
 	delete(m.streams, chain)
 	return nil
 }
+
+// Limits returns nil: histories have none.
+func (m *model) Limits() protocol.LimitTx[*modelRun] { return nil }

@@ -377,3 +377,6 @@ func (t *tx) AddChunk(protocol.Stream, *store.Publication) error { return nil }
 func (t *tx) Written(protocol.Stream, string) (uint64, error) { return 0, nil }
 
 func (t *tx) DropStream(protocol.Stream) error { return nil }
+
+// Limits returns nil: limits are explored by themselves.
+func (t *tx) Limits() protocol.LimitTx[uint8] { return nil }

@@ -47,7 +47,9 @@ type Params struct {
 	// Routes and Fingerprint say what the worker can execute.
 	Routes      []store.Route
 	Fingerprint string
-	Owner       Owner
+	// Limits are those that the code declares, of which permits are in the partition.
+	Limits []store.SetLimit
+	Owner  Owner
 	// OnHeartbeat is told what heartbeats are answered. The context ends with Stop.
 	OnHeartbeat func(ctx context.Context, answer store.Heartbeat)
 }
@@ -76,8 +78,14 @@ func New(p Params) *Lease {
 	return l
 }
 
-// Open begins a new session. Its id is never used again.
+// Open begins a new session. Its id is never used again. Limits are configured before it, so
+// that nothing is claimed without them: also again after a failover that has lost them.
 func (l *Lease) Open(ctx context.Context) error {
+	if limiter, ok := store.As[store.Limiter](l.Store); ok && len(l.Limits) > 0 {
+		if err := limiter.SetLimits(ctx, l.Partition, l.Limits); err != nil {
+			return err
+		}
+	}
 	id := store.SessionID(l.Worker + "/" + event.NewToken().String())
 	sent := time.Now()
 	err := l.Store.OpenSession(ctx, store.Session{

@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-//flow:step uses=gpu:1 after=a each=b if=C
+//flow:step after=a each=b if=C
 func step(ctx context.Context) error { return nil }
 
 //flow:workflow singleton=x throttle=x,5/1s ratelimit=x,5/1s debounce=x,5s batch=5,1s children=20 priority=5

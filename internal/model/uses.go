@@ -1,0 +1,134 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+
+	"github.com/flowgen/flowgen/internal/directive"
+)
+
+// limitPath is the package that declares limits.
+const limitPath = "github.com/flowgen/flowgen/runtime/limit"
+
+// uses resolves the limits that fn uses. What is spread by its key goes with no other.
+func (b *builder) uses(fn *Function) (uses []Use) {
+	for _, u := range fn.Directive.Uses {
+		if use, ok := b.use(fn, u); ok {
+			uses = append(uses, use)
+		}
+	}
+	return uses
+}
+
+func (b *builder) use(fn *Function, u directive.Use) (Use, bool) {
+	obj := b.limitNamed(fn.decl.Pos(), u.Limit)
+	if obj == nil {
+		return Use{}, false
+	}
+	use := Use{Limit: obj, Weight: u.Weight}
+	named, _ := types.Unalias(obj.Type()).(*types.Named)
+	switch {
+	case isLimit(named, "Limit") && u.Key.Value == "":
+		return use, true
+	case isLimit(named, "Limit"):
+		b.report(u.Key.Pos, fmt.Sprintf("uses=%s(%s): the limit has no keys", u.Limit, u.Key.Value), "write uses="+u.Limit.String()+", or declare it with limit.NewKeyed")
+		return use, false
+	case isLimit(named, "Keyed") && u.Key.Value == "":
+		b.report(u.Limit.Pos, fmt.Sprintf("uses=%s: the limit has a part for each key", u.Limit), "say of which key, as in uses="+u.Limit.String()+"(order.Customer)")
+		return use, false
+	case isLimit(named, "Keyed"):
+		use.Key = b.useKey(fn, u, named.TypeArgs().At(0))
+		return use, use.Key != nil
+	}
+	b.report(u.Limit.Pos, fmt.Sprintf("uses=%s is not a limit", u.Limit), "name a variable that is declared with limit.New or limit.NewKeyed")
+	return use, false
+}
+
+func isLimit(named *types.Named, name string) bool {
+	return named != nil && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == limitPath && named.Obj().Name() == name
+}
+
+// limitNamed finds the variable that ref names in the file of pos, or reports that it names
+// none.
+func (b *builder) limitNamed(pos token.Pos, ref directive.Reference) types.Object {
+	scope, where := b.Types.Scope(), "this package"
+	if ref.Qualifier != "" {
+		file := b.Types.Scope().Innermost(pos)
+		for file != nil && file.Parent() != b.Types.Scope() {
+			file = file.Parent()
+		}
+		var imported *types.PkgName
+		if file != nil {
+			_, obj := file.LookupParent(ref.Qualifier, 0)
+			imported, _ = obj.(*types.PkgName)
+		}
+		if imported == nil {
+			b.report(ref.Pos, fmt.Sprintf("uses=%s: this file imports no %s", ref, ref.Qualifier), "import it, or declare the limit in this package")
+			return nil
+		}
+		scope, where = imported.Imported().Scope(), "package "+imported.Imported().Path()
+	}
+	obj := scope.Lookup(ref.Name)
+	if v, ok := obj.(*types.Var); ok && (ref.Qualifier == "" || v.Exported()) {
+		return v
+	}
+	fix := "declare it: var " + ref.Name + " = limit.New(\"name\", limit.Config{AtOnce: 4})"
+	var limits []string
+	for _, n := range scope.Names() {
+		named, _ := types.Unalias(scope.Lookup(n).Type()).(*types.Named)
+		if isLimit(named, "Limit") || isLimit(named, "Keyed") {
+			limits = append(limits, n)
+		}
+	}
+	if near := directive.Nearest(ref.Name, limits); near != "" {
+		fix = "did you mean " + near + "?"
+	}
+	b.report(ref.Pos, fmt.Sprintf("uses=%s: there is no limit %s in %s", ref, ref.Name, where), fix)
+	return nil
+}
+
+// useKey type-checks the key of a use where the parameters of fn are in scope: it is of the
+// type of the limit's keys.
+func (b *builder) useKey(fn *Function, u directive.Use, want types.Type) *Key {
+	text := u.Key
+	at := func(pos token.Pos) token.Pos {
+		return text.Pos + token.Pos(min(max(int(pos)-1, 0), len(text.Value)))
+	}
+	wrong := func(pos token.Pos, what string) *Key {
+		b.report(pos, fmt.Sprintf("uses=%s(%s): %s", u.Limit, text.Value, what), "write an expression over the parameters, as in uses="+u.Limit.String()+"(order.Customer)")
+		return nil
+	}
+	if offset := commentIn(text.Value); offset >= 0 {
+		return wrong(text.Pos+token.Pos(offset), "the key holds a comment")
+	}
+	expr, err := parser.ParseExpr(text.Value)
+	if err != nil {
+		return wrong(text.Pos, "the key is not a Go expression")
+	}
+	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Uses: make(map[*ast.Ident]types.Object)}
+	if err := types.CheckExpr(token.NewFileSet(), b.Types, fn.decl.Body.Lbrace+1, expr, info); err != nil {
+		pos, what := text.Pos, err.Error()
+		if e, ok := errors.AsType[types.Error](err); ok {
+			pos, what = at(e.Pos), e.Msg
+		}
+		return wrong(pos, "the key does not compile: "+what)
+	}
+	if good, _ := b.keyNames(fn, expr, info, at); !good {
+		return nil
+	}
+	tv := info.Types[expr]
+	if !tv.IsValue() || !types.AssignableTo(tv.Type, want) {
+		got := "not a value"
+		if tv.IsValue() {
+			got = types.TypeString(tv.Type, types.RelativeTo(b.Types))
+		}
+		b.report(text.Pos, fmt.Sprintf("uses=%s(%s): its key is a %s, and this is %s", u.Limit, text.Value, types.TypeString(want, types.RelativeTo(b.Types)), got),
+			"convert it, as in uses="+u.Limit.String()+"(strconv.Itoa(order.Customer))")
+		return nil
+	}
+	return &Key{Text: text.Value, Expr: expr, Info: info}
+}

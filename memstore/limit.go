@@ -1,0 +1,514 @@
+package memstore
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+var _ store.Limiter = (*Store)(nil)
+
+// limited holds the fields that only runs need that use limits.
+type limited struct {
+	uses      []store.Use
+	place     int64 // among those who wait; 0: none yet
+	line      *line // in which it waits
+	permits   bool
+	whole     bool
+	calledOff bool
+}
+
+// limits is the limits of a partition.
+type limits struct {
+	configs map[string]*configs
+	parts   map[store.LimitID]*part // of which something is held, or for which somebody waits
+	names   map[string]map[string]*part
+	lines   map[string]*line
+	timed   timed
+}
+
+func newLimits() limits {
+	return limits{
+		configs: map[string]*configs{}, parts: map[store.LimitID]*part{}, names: map[string]map[string]*part{}, lines: map[string]*line{},
+	}
+}
+
+// configs has the configurations of a limit.
+type configs struct {
+	code, set *store.LimitConfig
+	keys      map[string]store.LimitConfig
+}
+
+// part is a part of a limit.
+type part struct {
+	held, waits int
+	tat         int64
+	kept        ordered // lines that are shut or called
+	open        ordered
+}
+
+// line is the runs of one route that wait for the same permits: by priority, then by place.
+type line struct {
+	id     string
+	route  *route
+	uses   []store.Use
+	levels []level
+	mode   protocol.LineMode
+	until  int64
+	timer  int // in the timed ones, -1: it is not among them
+
+	// Its turn when it was put into order.
+	priority int
+	place    int64
+}
+
+// first returns the run that comes first.
+func (l *line) first() *run {
+	if len(l.levels) == 0 {
+		return nil
+	}
+	return l.levels[0].runs.first
+}
+
+func (l *line) compare(other *line) int {
+	return cmp.Or(cmp.Compare(other.priority, l.priority), cmp.Compare(l.place, other.place), strings.Compare(l.id, other.id))
+}
+
+// ordered is lines in the order of their turns.
+type ordered []*line
+
+func (o *ordered) add(l *line) {
+	i, _ := slices.BinarySearchFunc(*o, l, (*line).compare)
+	*o = slices.Insert(*o, i, l)
+}
+
+func (o *ordered) remove(l *line) {
+	i, _ := slices.BinarySearchFunc(*o, l, (*line).compare)
+	*o = slices.Delete(*o, i, i+1)
+}
+
+// lineID names the line of a run.
+func lineID(r *run) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\x00%s", r.route.Queue, r.route.Workflow)
+	for _, u := range r.uses {
+		fmt.Fprintf(&b, "\x00%s\x00%s\x00%d", u.Name, u.Key, u.Weight)
+	}
+	return b.String()
+}
+
+// enter puts a run into its line.
+func (x *limits) enter(r *run) {
+	id := lineID(r)
+	l := x.lines[id]
+	if l == nil {
+		l = &line{id: id, route: r.route, uses: r.uses, timer: -1}
+		x.lines[id] = l
+	} else {
+		x.unsort(l)
+	}
+	if r.place == 0 {
+		r.place = int64(r.order)
+	}
+	r.order = uint64(r.place)
+	i, found := l.level(r.priority)
+	if !found {
+		l.levels = slices.Insert(l.levels, i, level{priority: r.priority})
+	}
+	l.levels[i].runs.insert(r)
+	r.line = l
+	x.sort(l)
+}
+
+// leave takes a run out of its line.
+func (x *limits) leave(r *run) {
+	l := r.line
+	x.unsort(l)
+	i, _ := l.level(r.priority)
+	l.levels[i].runs.remove(r)
+	if l.levels[i].runs.n == 0 {
+		l.levels = slices.Delete(l.levels, i, i+1)
+	}
+	r.line = nil
+	if l.first() == nil {
+		delete(x.lines, l.id)
+		return
+	}
+	x.sort(l)
+}
+
+func (l *line) level(priority int) (int, bool) {
+	return slices.BinarySearchFunc(l.levels, priority, func(l level, p int) int { return cmp.Compare(p, l.priority) })
+}
+
+// insert puts a run before all that have a later order. Most come last; one that comes
+// back comes before those who have waited since.
+func (l *list) insert(r *run) {
+	at := l.last
+	for at != nil && at.order > r.order {
+		at = at.before
+	}
+	switch {
+	case at == l.last:
+		l.push(r)
+	default:
+		next := l.first
+		if at != nil {
+			next = at.after
+			at.after = r
+		} else {
+			l.first = r
+		}
+		r.before, r.after, next.before = at, next, r
+		l.n++
+	}
+}
+
+// sort puts a line where its mode and its turn say.
+func (x *limits) sort(l *line) {
+	l.priority, l.place = l.first().priority, l.first().place
+	for _, u := range l.uses {
+		p := x.part(u.LimitID)
+		if l.mode == protocol.LineOpen {
+			p.open.add(l)
+		} else {
+			p.kept.add(l)
+		}
+	}
+	if l.mode != protocol.LineShut {
+		l.route.open.add(l)
+	}
+	if l.until != 0 {
+		heap.Push(&x.timed, l)
+	}
+}
+
+// unsort takes it out.
+func (x *limits) unsort(l *line) {
+	for _, u := range l.uses {
+		p := x.parts[u.LimitID]
+		if l.mode == protocol.LineOpen {
+			p.open.remove(l)
+		} else {
+			p.kept.remove(l)
+		}
+	}
+	if l.mode != protocol.LineShut {
+		l.route.open.remove(l)
+	}
+	if l.timer >= 0 {
+		heap.Remove(&x.timed, l.timer)
+	}
+}
+
+// part returns a part of a limit, which there is from now on.
+func (x *limits) part(id store.LimitID) *part {
+	p := x.parts[id]
+	if p == nil {
+		p = &part{}
+		x.parts[id] = p
+		if x.names[id.Name] == nil {
+			x.names[id.Name] = map[string]*part{}
+		}
+		x.names[id.Name][id.Key] = p
+	}
+	return p
+}
+
+// drop forgets a part of which nothing is known.
+func (x *limits) drop(id store.LimitID, now int64) {
+	p := x.parts[id]
+	if p == nil || p.held != 0 || p.waits != 0 || p.tat > now || len(p.kept)+len(p.open) > 0 {
+		return
+	}
+	delete(x.parts, id)
+	if delete(x.names[id.Name], id.Key); len(x.names[id.Name]) == 0 {
+		delete(x.names, id.Name)
+	}
+}
+
+// timed is the lines that somebody must look at, the earliest first.
+type timed []*line
+
+func (t timed) Len() int           { return len(t) }
+func (t timed) Less(i, j int) bool { return t[i].until < t[j].until }
+func (t timed) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].timer, t[j].timer = i, j
+}
+
+func (t *timed) Push(l any) {
+	l.(*line).timer = len(*t)
+	*t = append(*t, l.(*line))
+}
+
+func (t *timed) Pop() any {
+	last := (*t)[len(*t)-1]
+	last.timer = -1
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+// nextDue returns the earliest time at which somebody must look, 0: there is none.
+func (p *partition) nextDue() int64 {
+	next := p.timers.next()
+	if len(p.limits.timed) == 0 {
+		return next
+	}
+	if at := p.limits.timed[0].until; next == 0 || at < next {
+		return at
+	}
+	return next
+}
+
+// Limits returns the limits.
+func (p *partition) Limits() protocol.LimitTx[*run] { return limitTx{p} }
+
+// limitTx is a partition as the protocol sees its limits.
+type limitTx struct{ p *partition }
+
+// Uses returns what a run uses.
+func (t limitTx) Uses(r *run) ([]store.Use, error) {
+	if r.limited == nil {
+		return nil, nil
+	}
+	return r.uses, nil
+}
+
+// Limit returns how a part of a limit stands.
+func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
+	config, _, _ := t.p.limits.config(id)
+	l := protocol.Limit{LimitConfig: config}
+	if p := t.p.limits.parts[id]; p != nil {
+		l.Held, l.Waits, l.TAT = p.held, p.waits, p.tat
+	}
+	return l, nil
+}
+
+// config returns what is configured for a part of a limit: that of the part, that which was
+// set for the whole, or that of the code.
+func (x *limits) config(id store.LimitID) (config store.LimitConfig, set, code bool) {
+	c := x.configs[id.Name]
+	if c == nil {
+		return config, false, false
+	}
+	if own, ok := c.keys[id.Key]; ok {
+		return own, true, false
+	}
+	switch {
+	case c.set != nil:
+		return *c.set, true, false
+	case c.code != nil:
+		return *c.code, false, true
+	}
+	return config, false, false
+}
+
+// SaveLimit stores what is counted.
+func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
+	p := t.p.limits.part(id)
+	p.held, p.waits, p.tat = l.Held, l.Waits, l.TAT
+	t.p.limits.drop(id, t.p.clock.Now().UnixMicro())
+	return nil
+}
+
+// Configure stores a configuration.
+func (t limitTx) Configure(set *store.SetLimit) error {
+	x := &t.p.limits
+	c := x.configs[set.Name]
+	if c == nil {
+		c = &configs{keys: map[string]store.LimitConfig{}}
+		x.configs[set.Name] = c
+	}
+	config := set.Config
+	switch {
+	case set.Reset && set.Key != "":
+		delete(c.keys, set.Key)
+	case set.Reset:
+		c.set = nil
+	case set.Default:
+		c.code = &config
+	case set.Key != "":
+		c.keys[set.Key] = config
+	default:
+		c.set = &config
+	}
+	if c.code == nil && c.set == nil && len(c.keys) == 0 {
+		delete(x.configs, set.Name)
+	}
+	return nil
+}
+
+// Waiting returns the parts of a limit for which there are lines.
+func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
+	var all []store.LimitID
+	for key, p := range t.p.limits.names[name] {
+		if len(p.kept)+len(p.open) > 0 {
+			all = append(all, store.LimitID{Name: name, Key: key})
+		}
+	}
+	slices.SortFunc(all, func(a, b store.LimitID) int { return cmp.Compare(a.Key, b.Key) })
+	return all, nil
+}
+
+func (l *line) stands() protocol.WaitLine {
+	return protocol.WaitLine{ID: l.id, First: l.first().id, Priority: l.priority, Place: l.place, Mode: l.mode, Until: l.until}
+}
+
+// LineOf returns the line of a run.
+func (t limitTx) LineOf(r *run) (protocol.WaitLine, error) { return r.line.stands(), nil }
+
+// WaitLine returns a line.
+func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
+	if l := t.p.limits.lines[id]; l != nil {
+		return l.stands(), nil
+	}
+	return protocol.WaitLine{ID: id}, nil
+}
+
+// SaveLine stores the mode of a line.
+func (t limitTx) SaveLine(saved protocol.WaitLine) error {
+	x := &t.p.limits
+	if l := x.lines[saved.ID]; l != nil {
+		x.unsort(l)
+		l.mode, l.until = saved.Mode, saved.Until
+		x.sort(l)
+	}
+	return nil
+}
+
+// WaitLines returns the lines of a part.
+func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
+	p := t.p.limits.parts[id]
+	if p == nil {
+		return nil, nil
+	}
+	all := slices.Concat(p.kept, p.open)
+	slices.SortFunc(all, (*line).compare)
+	lines := make([]protocol.WaitLine, len(all))
+	for i, l := range all {
+		lines[i] = l.stands()
+	}
+	return lines, nil
+}
+
+// FirstShut returns the first shut line of a part.
+func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
+	if p := t.p.limits.parts[id]; p != nil {
+		for _, l := range p.kept { // few are called at a time
+			if l.mode == protocol.LineShut {
+				return l.stands(), nil
+			}
+		}
+	}
+	return protocol.WaitLine{}, nil
+}
+
+// FirstKept returns the first shut or called line of a part.
+func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
+	if p := t.p.limits.parts[id]; p != nil && len(p.kept) > 0 {
+		return p.kept[0].stands(), nil
+	}
+	return protocol.WaitLine{}, nil
+}
+
+// SetLimits configures limits.
+func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLimit) error {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return fmt.Errorf("set limits: %w", err)
+	}
+	for i := range set {
+		if err := set[i].Check(); err != nil {
+			return fmt.Errorf("set limits: %w", err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range set {
+		_ = p.op.SetLimit(&set[i]) // it was checked, and a Tx in memory does not fail
+	}
+	p.announce()
+	return nil
+}
+
+// Limits returns a page of limits.
+func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("list limits: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := slices.DeleteFunc(p.limits.known(), func(id store.LimitID) bool { return compareIDs(id, after) <= 0 })
+	slices.SortFunc(all, compareIDs)
+	page := make([]store.LimitState, 0, len(all))
+	for _, id := range all[:min(len(all), cmp.Or(limit, 100))] {
+		page = append(page, p.limitState(id))
+	}
+	return page, nil
+}
+
+// known returns the parts of limits of which something is known.
+func (x *limits) known() []store.LimitID {
+	known := map[store.LimitID]bool{}
+	for id := range x.parts {
+		known[id] = true
+	}
+	for name, c := range x.configs {
+		if c.code != nil || c.set != nil {
+			known[store.LimitID{Name: name}] = true
+		}
+		for key := range c.keys {
+			known[store.LimitID{Name: name, Key: key}] = true
+		}
+	}
+	return slices.Collect(maps.Keys(known))
+}
+
+func compareIDs(a, b store.LimitID) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
+}
+
+func (p *partition) limitState(id store.LimitID) store.LimitState {
+	l, _ := limitTx{p}.Limit(id)
+	_, set, code := p.limits.config(id)
+	return store.LimitState{
+		LimitID: id, Config: l.LimitConfig, Set: set, Default: code, Held: l.Held, Waits: l.Waits, Next: timeOf(l.Next(p.clock.Now())),
+	}
+}
+
+// inspectLimits shows the limits and the lines.
+func (p *partition) inspectLimits(snap *store.Snapshot) {
+	for _, id := range p.limits.known() {
+		snap.Limits[id] = p.limitState(id)
+	}
+	for _, l := range slices.SortedFunc(maps.Values(p.limits.lines), (*line).compare) {
+		shown := store.WaitingLine{
+			Route: l.route.Route, Uses: l.uses, Until: timeOf(l.until),
+			Shut: l.mode == protocol.LineShut, Called: l.mode == protocol.LineCalled,
+		}
+		for r := range l.runs {
+			shown.Runs = append(shown.Runs, r.id)
+		}
+		snap.Waiting = append(snap.Waiting, shown)
+	}
+}
+
+// runs yields the runs in the order of their turns.
+func (l *line) runs(yield func(*run) bool) {
+	for i := range l.levels {
+		for r := l.levels[i].runs.first; r != nil; r = r.after {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // scripts name lines by it
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// showWaiting adds the limits and lines to the snapshot. What cannot be read is left out:
+// lookAtLimits finds it.
+func (e *partitionScan) showWaiting() {
+	_ = e.s.showLimits(e.view, e.snap)
+	for i := range e.snap.Waiting {
+		l := &e.snap.Waiting[i]
+		l.Runs = slices.DeleteFunc(l.Runs, func(run event.RunID) bool { return e.unread[short(run)] })
+	}
+	for _, line := range e.keys.waiting {
+		for _, member := range members(e.waiting[line]) {
+			if run := member[min(orderDigits, len(member)):]; !e.unread[run] {
+				e.at(run, e.p.waiting(line), member)
+			}
+		}
+	}
+	if e.unread == nil {
+		return
+	}
+	// What runs have that were left out is counted, too: nothing is wrong that can be seen.
+	counted := e.countedByRuns()
+	for id, l := range e.snap.Limits {
+		l.Held, l.Waits = counted[id].held, counted[id].waits
+		e.snap.Limits[id] = l
+	}
+}
+
+type weights struct{ held, waits int }
+
+// countedByRuns returns what the runs have of limits and wait for.
+func (e *partitionScan) countedByRuns() map[store.LimitID]weights {
+	counted := map[store.LimitID]weights{}
+	for _, r := range e.snap.Runs {
+		for _, u := range r.Uses {
+			n := counted[u.LimitID]
+			switch {
+			case r.Permits:
+				n.held += u.Weight
+			case r.Waits():
+				n.waits += u.Weight
+			}
+			counted[u.LimitID] = n
+		}
+	}
+	return counted
+}
+
+// lineIDOf returns the id of the line in which a run waits, by its metadata.
+func lineIDOf(m map[string]string) string {
+	sum := sha1.Sum([]byte(m["c"] + usesIn(m))) //nolint:gosec // scripts name lines by it
+	return hex.EncodeToString(sum[:])
+}
+
+// lookAtLimits compares what is counted of limits, and the lines, with the runs.
+func (e *partitionScan) lookAtLimits() {
+	if e.unread != nil {
+		return // those that were not read count, too
+	}
+	what := e.wrongCount()
+	if what == "" {
+		what = e.wrongLine()
+	}
+	if what != "" {
+		e.repairable(store.Defect{Invariant: 20, What: what, Explain: "runs that use limits begin too early, too late, or never"},
+			"count the permits and make the lines again from the runs", swap{kind: limits})
+	}
+}
+
+// wrongCount says what is counted wrong; empty: nothing is.
+func (e *partitionScan) wrongCount() string {
+	runs := e.countedByRuns()
+	ids := slices.Collect(maps.Keys(runs))
+	for id, packed := range e.limits.Val() {
+		name, key, _ := strings.Cut(id, "\x00")
+		ids = append(ids, store.LimitID{Name: name, Key: key})
+		var held, waits int
+		var tat int64
+		if n, _ := fmt.Sscan(packed, &held, &waits, &tat); n != 3 {
+			return fmt.Sprintf("limit %s is counted as %q", store.LimitID{Name: name, Key: key}, packed)
+		}
+	}
+	slices.SortFunc(ids, compareLimits)
+	for _, id := range ids {
+		if l, n := e.snap.Limits[id], runs[id]; l.Held != n.held || l.Waits != n.waits {
+			return fmt.Sprintf("of limit %s %d are counted as held and %d as waited for, the runs say %d and %d", id, l.Held, l.Waits, n.held, n.waits)
+		}
+	}
+	return ""
+}
+
+// wrongLine says what is wrong with the lines; empty: nothing is. A line has its runs, and
+// a record of the turn of the first one; entries lead to it by its mode.
+func (e *partitionScan) wrongLine() string {
+	want := map[entry]int64{} // with their scores
+	turns := map[string]waitLine{}
+	for run, r := range e.runs {
+		m := r.meta.Val()
+		known := e.snap.Runs[long(run)]
+		if known == nil || !known.Waits() || len(m) == 0 {
+			continue
+		}
+		id, score, place := lineIDOf(m), -int64(known.Priority), m["V"][min(3, len(m["V"])):]
+		want[entry{e.p.waiting(id), place + run}] = score
+		if first, ok := turns[id]; !ok || score < first.score || score == first.score && place < first.place {
+			turns[id] = waitLine{id: id, score: score, place: place, route: m["c"]}
+		}
+	}
+	for _, id := range sortedKeys(e.waitLines.Val()) {
+		l, ok := unpackLine(id, e.waitLines.Val()[id])
+		if turn := turns[id]; !ok || turn.id == "" || l.score != turn.score || l.place != turn.place || l.route != turn.route {
+			return fmt.Sprintf("line %s is %q, and its first run has the turn %d %s", id, e.waitLines.Val()[id], turn.score, turn.place)
+		}
+		delete(turns, id)
+		if l.mode != lineShut {
+			want[entry{e.p.ready(l.route), l.place + lineMark + id}] = l.score
+		}
+		for _, u := range l.uses {
+			if l.mode != lineOpen {
+				want[entry{e.p.kept(u.Name + "\x00" + u.Key), l.place + l.mode + id}] = l.score
+			}
+		}
+		if l.until > 0 {
+			want[entry{e.p.timers(), lineMark + id}] = l.until
+		}
+	}
+	for _, id := range sortedKeys(turns) {
+		return fmt.Sprintf("line %s has no record", id)
+	}
+	for _, at := range e.ofLines() {
+		if score, ok := want[at.entry]; !ok || at.score != anyScore && score != at.score {
+			return fmt.Sprintf("%q stands in key %s, where it does not belong", at.member, at.key)
+		}
+		delete(want, at.entry)
+	}
+	for at := range want {
+		return fmt.Sprintf("%q does not stand in key %s", at.member, at.key)
+	}
+	return ""
+}
+
+// scored is an entry with its score.
+type scored struct {
+	entry
+
+	score int64
+}
+
+// anyScore is that of an entry of which only the order was read.
+const anyScore = -1 << 62
+
+// ofLines returns all entries of lines and in lines.
+func (e *partitionScan) ofLines() (all []scored) {
+	for _, code := range e.keys.routes {
+		for _, member := range e.ready[code].Val() {
+			if isLine(member) {
+				all = append(all, scored{entry{e.p.ready(code), member}, anyScore})
+			}
+		}
+	}
+	for _, z := range e.timers.Val() {
+		if member, _ := z.Member.(string); strings.HasPrefix(member, lineMark) {
+			all = append(all, scored{entry{e.p.timers(), member}, int64(z.Score)})
+		}
+	}
+	for _, id := range e.keys.waiting {
+		for _, z := range e.waiting[id].Val() {
+			member, _ := z.Member.(string)
+			all = append(all, scored{entry{e.p.waiting(id), member}, int64(z.Score)})
+		}
+	}
+	for _, use := range e.keys.kept {
+		for _, z := range e.kept[use].Val() {
+			member, _ := z.Member.(string)
+			all = append(all, scored{entry{e.p.kept(use), member}, int64(z.Score)})
+		}
+	}
+	return all
+}
+
+// repairLimits counts the permits and makes the lines again.
+func (e *partitionScan) repairLimits(ctx context.Context) (bool, error) {
+	keys := []string{e.p.open(), e.p.limits(), e.p.waitLines()}
+	for _, id := range e.keys.waiting {
+		keys = append(keys, e.p.waiting(id))
+	}
+	for _, use := range e.keys.kept {
+		keys = append(keys, e.p.kept(use))
+	}
+	var entries []any
+	for _, at := range e.ofLines() {
+		if letter := at.key[len(e.p.tag)]; letter == 'r' || letter == 't' {
+			entries = append(entries, at.key, at.member)
+		}
+	}
+	args := slices.Concat([]any{e.s.at(), len(keys) - 3, len(entries) / 2}, entries)
+	for _, run := range sortedKeys(e.runs) {
+		if r := e.snap.Runs[long(run)]; r != nil && len(r.Uses) > 0 && r.QueueState != store.StateEnded {
+			args = append(args, run)
+		}
+	}
+	c := &call{script: scriptRepairLimits, p: e.p, keys: keys, args: args}
+	err := e.s.do(ctx, c)
+	return c.answer().word() == "ok", err
+}

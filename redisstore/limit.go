@@ -1,0 +1,260 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var _ store.Limiter = (*Store)(nil)
+
+// lineMark stands before the id of a line among runs.
+const lineMark = "~"
+
+// isLine reports whether a member of a ready set is a line.
+func isLine(member string) bool {
+	return len(member) > orderDigits && strings.HasPrefix(member[orderDigits:], lineMark)
+}
+
+// packUses returns the stored form of uses, which scripts read.
+func packUses(uses []store.Use) string {
+	packed := make([][3]any, len(uses))
+	for i, u := range uses {
+		packed[i] = [3]any{u.Name, u.Key, u.Weight}
+	}
+	b, _ := json.Marshal(packed) // texts and numbers
+	return string(b)
+}
+
+// usesFields are the fields of metadata with the uses of a run, in pieces: a value above
+// widLimit would take the metadata into another form, which is four times as large. The last
+// one takes what is left.
+var usesFields = [...]string{"U", "U1", "U2", "U3"}
+
+// piecesOf yields the pieces of packed uses with their fields.
+func piecesOf(packed string) iter.Seq2[string, string] {
+	return func(yield func(field, piece string) bool) {
+		for i, field := range usesFields {
+			n := min(len(packed), widLimit)
+			if i == len(usesFields)-1 {
+				n = len(packed)
+			}
+			if n == 0 || !yield(field, packed[:n]) {
+				return
+			}
+			packed = packed[n:]
+		}
+	}
+}
+
+// usesIn returns the packed uses in the metadata of a run.
+func usesIn(m map[string]string) (packed string) {
+	for _, field := range usesFields {
+		packed += m[field]
+	}
+	return packed
+}
+
+// unpackUses is the opposite of packUses; nil if it cannot be read.
+func unpackUses(text string) []store.Use {
+	var packed [][3]json.RawMessage
+	if json.Unmarshal([]byte(text), &packed) != nil {
+		return nil
+	}
+	uses := make([]store.Use, len(packed))
+	for i, p := range packed {
+		if errors.Join(json.Unmarshal(p[0], &uses[i].Name), json.Unmarshal(p[1], &uses[i].Key), json.Unmarshal(p[2], &uses[i].Weight)) != nil {
+			return nil
+		}
+	}
+	return uses
+}
+
+// packPermits returns what a run has of its uses, as a script begins with it.
+func packPermits(permits, whole, calledOff bool) string {
+	b := []byte("000")
+	for i, set := range []bool{permits, whole, calledOff} {
+		if set {
+			b[i] = '1'
+		}
+	}
+	return string(b)
+}
+
+func unpackPermits(v string) (permits, whole, calledOff bool) {
+	return strings.HasPrefix(v, "1"), len(v) > 1 && v[1] == '1', len(v) > 2 && v[2] == '1'
+}
+
+// packedConfig is a configuration with what scripts compute by.
+type packedConfig struct {
+	store.LimitConfig
+	Interval int64 `json:"i"` // in microseconds; 0: there is no rate
+	Burst    int   `json:"b"`
+}
+
+// SetLimits configures limits.
+func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLimit) error {
+	p, err := s.enterPartition(ctx, partition)
+	for i := range set {
+		err = cmp.Or(err, set[i].Check())
+	}
+	if err != nil {
+		return fmt.Errorf("set limits: %w", err)
+	}
+	for i := range set {
+		l, field, packed := &set[i], "s", ""
+		if l.Default && !l.Reset {
+			field = "c"
+		}
+		if !l.Reset {
+			c := packedConfig{LimitConfig: l.Config, Burst: l.Config.Bursts()}
+			if l.Config.Rate > 0 {
+				c.Interval = l.Config.Interval().Microseconds()
+			}
+			b, err := json.Marshal(c)
+			if err != nil {
+				return fmt.Errorf("set limit %s: %w", l.LimitID, err)
+			}
+			packed = string(b)
+		}
+		c := &call{script: scriptSetLimit, p: p, keys: []string{p.limitConfigs()}, args: []any{s.at(), l.Name, l.Key, field, packed}}
+		if err := s.do(ctx, c); err != nil {
+			return fmt.Errorf("set limit %s: %w", l.LimitID, err)
+		}
+	}
+	return nil
+}
+
+// Limits returns a page of limits.
+func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("list limits: %w", err)
+	}
+	var counts, configs *redis.MapStringStringCmd
+	_, err = s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		counts, configs = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs())
+		return nil
+	})
+	if err != nil {
+		return nil, s.explain(ctx, fmt.Errorf("list limits: %w", err))
+	}
+	all, err := s.limitStates(counts.Val(), configs.Val())
+	if err != nil {
+		return nil, fmt.Errorf("list limits: %w", err)
+	}
+	all = slices.DeleteFunc(all, func(l store.LimitState) bool { return compareLimits(l.LimitID, after) <= 0 })
+	return all[:min(len(all), cmp.Or(max(limit, 0), 100))], nil
+}
+
+func compareLimits(a, b store.LimitID) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
+}
+
+// limitStates returns what is known of limits, by name and key. What cannot be read counts
+// as missing, and the error names it.
+func (s *Store) limitStates(counts, configs map[string]string) (all []store.LimitState, err error) {
+	now := s.Clock().Now()
+	known := map[string]bool{}
+	for id := range counts {
+		known[id] = true
+	}
+	for field := range configs {
+		known[field[min(1, len(field)):]] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		name, key, _ := strings.Cut(id, "\x00")
+		state := store.LimitState{LimitID: store.LimitID{Name: name, Key: key}}
+		tat := int64(0)
+		for _, from := range []string{"s" + id, "s" + name + "\x00", "c" + name + "\x00"} {
+			packed := configs[from]
+			if packed == "" {
+				continue
+			}
+			if json.Unmarshal([]byte(packed), &state.Config) != nil {
+				err = fmt.Errorf("%w: limit %s is configured as %q", errDamaged, state.LimitID, packed)
+			}
+			state.Set, state.Default = from[0] == 's', from[0] == 'c'
+			break
+		}
+		if counted := counts[id]; counted != "" {
+			if n, _ := fmt.Sscan(counted, &state.Held, &state.Waits, &tat); n != 3 {
+				err = fmt.Errorf("%w: limit %s is counted as %q", errDamaged, state.LimitID, counted)
+			}
+		}
+		if configs["s"+id] == "" && configs["c"+id] == "" && state.Held == 0 && state.Waits == 0 && tat <= now.UnixMicro() {
+			continue
+		}
+		state.Next = timeOf(state.Config.Due(tat, 0, now))
+		all = append(all, state)
+	}
+	slices.SortFunc(all, func(a, b store.LimitState) int { return compareLimits(a.LimitID, b.LimitID) })
+	return all, err
+}
+
+// waitLine is what hash Y keeps of a line.
+type waitLine struct {
+	id, mode     string
+	until, score int64
+	place, route string
+	uses         []store.Use
+}
+
+// unpackLine reads it; false: it cannot be read.
+func unpackLine(id, packed string) (waitLine, bool) {
+	words := strings.SplitN(packed, " ", 6)
+	if len(words) != 6 {
+		return waitLine{}, false
+	}
+	l := waitLine{id: id, mode: words[0], until: parseNumber(words[1]), score: parseNumber(words[2]), place: words[3], route: words[4], uses: unpackUses(words[5])}
+	return l, l.uses != nil
+}
+
+// The modes of lines, as scripts know them.
+const (
+	lineOpen   = "0"
+	lineShut   = "1"
+	lineCalled = "2"
+)
+
+// showLimits adds limits and lines to a snapshot, in the order of their turns. What cannot
+// be read is left out, and the error names it.
+func (s *Store) showLimits(v *view, snap *store.Snapshot) error {
+	all, err := s.limitStates(v.limits.Val(), v.configs.Val())
+	for _, l := range all {
+		snap.Limits[l.LimitID] = l
+	}
+	var lines []waitLine
+	for _, id := range sortedKeys(v.waitLines.Val()) {
+		l, ok := unpackLine(id, v.waitLines.Val()[id])
+		if !ok {
+			err = fmt.Errorf("%w: line %s is %q", errDamaged, id, v.waitLines.Val()[id])
+			continue
+		}
+		lines = append(lines, l)
+	}
+	slices.SortFunc(lines, func(a, b waitLine) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.place, b.place))
+	})
+	for _, l := range lines {
+		route, _ := s.names.route(l.route)
+		shown := store.WaitingLine{Route: route, Uses: l.uses, Shut: l.mode == lineShut, Called: l.mode == lineCalled, Until: timeOf(l.until)}
+		if v.waiting[l.id] != nil {
+			for _, member := range members(v.waiting[l.id]) {
+				shown.Runs = append(shown.Runs, long(member[min(orderDigits, len(member)):]))
+			}
+		}
+		snap.Waiting = append(snap.Waiting, shown)
+	}
+	return err
+}

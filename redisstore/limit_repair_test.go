@@ -1,0 +1,401 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/internal/testutil/repairtest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// limitScene is a partition in which runs hold permits and wait for some: of limit gpu two
+// are at once, of which runs of two routes hold both, of disk one, which a parked run keeps.
+type limitScene struct {
+	*partition
+
+	t      *testing.T
+	ctx    context.Context
+	st     *Store
+	client redis.UniversalClient
+	clock  *storetest.Clock
+	ids    storetest.IDs
+	logs   map[event.RunID]*storetest.Log
+	held   []store.ClaimedRun // of gpu
+	keeps  event.RunID        // of disk, without an owner
+	worker store.SessionID
+}
+
+var limitRoutes = []store.Route{{Queue: "default", Workflow: "limit.a"}, {Queue: "default", Workflow: "limit.b"}}
+
+func newLimitScene(t *testing.T, client redis.UniversalClient) *limitScene {
+	t.Helper()
+	s := &limitScene{t: t, ctx: t.Context(), client: client, clock: storetest.NewClock(), logs: map[event.RunID]*storetest.Log{}, worker: "wses_1"}
+	var err error
+	if s.st, err = New(client, Config{Clock: s.clock, Prefix: redistest.Prefix(), Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	sweep(t, client, s.st)
+	s.partition = s.st.parts[0]
+	s.check(s.st.OpenSession(s.ctx, store.Session{ID: s.worker, Worker: "w", TTL: time.Hour, Routes: limitRoutes, Fingerprint: "v1"}))
+	s.check(s.st.SetLimits(s.ctx, 0, []store.SetLimit{
+		{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 2}}, {LimitID: store.LimitID{Name: "disk"}, Config: store.LimitConfig{AtOnce: 1}},
+	}))
+	s.start(limitRoutes[0], 1, true, "disk")
+	kept := s.claim()[0]
+	l := s.logs[kept.Run]
+	c := l.Commit(kept.Fence, l.Sleep(time.Time{})...)
+	c.Effect, c.Status = store.EffectPark, event.StatusSleeping
+	s.commit(l, c)
+	s.keeps = kept.Run
+	for n := range 8 {
+		s.start(limitRoutes[n%2], 1+n%2*(n/6), false, "gpu")
+	}
+	s.start(limitRoutes[0], 1, false, "disk", "gpu")
+	s.start(limitRoutes[1], 1, false)
+	for _, r := range s.claim() {
+		if s.uses(r.Run) == "gpu" {
+			s.held = append(s.held, r)
+			continue
+		}
+		s.end(r)
+	}
+	if len(s.held) != 2 {
+		t.Fatalf("%d runs have gpu, want 2", len(s.held))
+	}
+	return s
+}
+
+func (s *limitScene) check(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *limitScene) start(route store.Route, weight int, whole bool, limits ...string) {
+	s.t.Helper()
+	spec := event.Spec{Workflow: route.Workflow, Queue: route.Queue, Whole: whole}
+	var uses []store.Use
+	for _, name := range limits {
+		spec.Uses = append(spec.Uses, event.Use{Limit: name, Weight: weight})
+		uses = append(uses, store.Use{LimitID: store.LimitID{Name: name}, Weight: weight})
+	}
+	l := storetest.NewLog(&s.ids, s.clock, s.ids.Run(s.clock.Now(), 0), spec)
+	c := l.Create()
+	c.Uses, c.Whole = uses, whole
+	got, err := s.st.Create(s.ctx, []store.Create{c})
+	s.check(cmp.Or(err, got[0].Err))
+	s.logs[l.Run] = l
+}
+
+func (s *limitScene) uses(run event.RunID) string {
+	var names []string
+	for _, u := range s.logs[run].Spec.Uses {
+		names = append(names, u.Limit)
+	}
+	return strings.Join(names, " ")
+}
+
+func (s *limitScene) claim() []store.ClaimedRun {
+	s.t.Helper()
+	got, err := s.st.Claim(s.ctx, store.Claim{Session: s.worker, Token: s.ids.Token(), Routes: limitRoutes, Max: 20})
+	s.check(err)
+	return got.Runs
+}
+
+func (s *limitScene) commit(l *storetest.Log, c store.Commit) {
+	s.t.Helper()
+	got, err := s.st.Commit(s.ctx, []store.Commit{c})
+	s.check(cmp.Or(err, got[0].Err))
+	l.Accept(c)
+}
+
+// end ends an owned run, unless somebody has taken it from its owner.
+func (s *limitScene) end(r store.ClaimedRun) {
+	s.t.Helper()
+	l := s.logs[r.Run]
+	c := l.Commit(r.Fence, l.End(event.StatusCompleted)...)
+	c.Effect, c.Status, c.Progress = store.EffectFinish, event.StatusCompleted, true
+	got, err := s.st.Commit(s.ctx, []store.Commit{c})
+	if err == nil && got[0].Err == store.ErrFenced {
+		return
+	}
+	s.check(cmp.Or(err, got[0].Err))
+	l.Accept(c)
+	delete(s.logs, r.Run)
+}
+
+func (s *limitScene) repairs() {
+	s.t.Helper()
+	s.st.names = newNames() // another process knows no names
+	dry, err := fsck.Repair(s.ctx, s.st, fsck.Options{DryRun: true})
+	s.check(err)
+	if !slices.ContainsFunc(dry.Fixes, func(f fsck.Fix) bool { return f.Action != "" }) {
+		s.t.Errorf("nothing is found: %+v", dry)
+	}
+	for _, f := range dry.Fixes {
+		if f.Action == "" {
+			s.t.Errorf("nothing is to be done about %+v", f)
+		}
+	}
+	report, err := fsck.Repair(s.ctx, s.st, fsck.Options{})
+	s.check(err)
+	if len(report.Remaining) > 0 {
+		s.t.Errorf("after the repair: %+v", report.Remaining)
+	}
+	if report, err = fsck.Repair(s.ctx, s.st, fsck.Options{}); err != nil || len(report.Fixes) > 0 {
+		s.t.Errorf("a second repair: %+v, %v", report, err)
+	}
+	snap, err := s.st.Inspect(s.ctx)
+	s.check(err)
+	if findings := fsck.Check(snap); len(findings) > 0 {
+		s.t.Errorf("check: %v", findings)
+	}
+}
+
+// drains lets all runs end, and fails the test if more have permits than may, or if some
+// never get theirs.
+func (s *limitScene) drains() {
+	s.t.Helper()
+	owned := map[event.RunID]store.ClaimedRun{}
+	for _, r := range s.held {
+		rec, err := s.st.Load(s.ctx, []store.Load{{Run: r.Run}})
+		s.check(err)
+		if rec[0].Record.Fence == r.Fence {
+			owned[r.Run] = r
+		}
+	}
+	_, err := s.st.Deliver(s.ctx, store.Deliver{Run: s.keeps, Item: store.Item{ID: s.ids.Item(), Body: []byte(`""`)}, Urgent: true})
+	s.check(err)
+	for range 2 * len(s.logs) {
+		for _, r := range s.claim() {
+			owned[r.Run] = r
+		}
+		held := map[string]int{"disk": 1}
+		if s.logs[s.keeps] == nil {
+			held["disk"] = 0
+		}
+		for run := range owned {
+			for _, u := range s.logs[run].Spec.Uses {
+				if run != s.keeps {
+					held[u.Limit] += u.Weight
+				}
+			}
+		}
+		if held["gpu"] > 2 || held["disk"] > 1 {
+			s.t.Fatalf("held at once: %v", held)
+		}
+		if len(owned) == 0 {
+			break
+		}
+		run := slices.Min(slices.Collect(maps.Keys(owned)))
+		if l := s.logs[run]; run == s.keeps {
+			loaded, err := s.st.Load(s.ctx, []store.Load{{Run: run, Inbox: true}})
+			s.check(err)
+			items := loaded[0].Inbox
+			c := l.Commit(owned[run].Fence, append(l.Receive(items...), l.End(event.StatusCompleted)...)...)
+			c.Effect, c.Status, c.Consume, c.ConsumeLast = store.EffectFinish, event.StatusCompleted, len(items), items[len(items)-1].ID
+			s.commit(l, c)
+			delete(s.logs, run)
+		} else {
+			s.end(owned[run])
+		}
+		delete(owned, run)
+	}
+	if len(s.logs) > 0 {
+		s.t.Errorf("%d runs never had their permits: %v", len(s.logs), slices.Collect(maps.Keys(s.logs)))
+	}
+}
+
+// keysOf returns the keys that begin so.
+func (s *limitScene) keysOf(prefix string) []string {
+	s.t.Helper()
+	keys, _, err := s.st.keysOf(s.ctx, s.partition)
+	s.check(err)
+	var names []string
+	switch prefix {
+	case "P":
+		for _, id := range keys.waiting {
+			names = append(names, s.waiting(id))
+		}
+	case "F":
+		for _, use := range keys.kept {
+			names = append(names, s.kept(use))
+		}
+	case "r":
+		for _, route := range keys.routes {
+			names = append(names, s.ready(route))
+		}
+	default:
+		names = []string{s.tag + prefix}
+	}
+	return names
+}
+
+func (s *limitScene) damage(name string) {
+	s.t.Helper()
+	prefix, how, _ := strings.Cut(name, " ")
+	keys := s.keysOf(prefix)
+	if len(keys) == 0 {
+		s.t.Fatalf("there is no key %s", prefix)
+	}
+	for _, key := range keys {
+		existed, err := s.client.Del(s.ctx, key).Result()
+		s.check(err)
+		if existed == 0 && prefix != "t" && prefix != "r" {
+			s.t.Fatalf("there is no key %s", key)
+		}
+		if how == "overwritten" {
+			s.check(s.client.Set(s.ctx, key, "x", 0).Err())
+		}
+	}
+}
+
+// metaOfHolder is the metadata of a run that holds gpu.
+func (s *limitScene) metaOfHolder() string { return s.meta(short(s.held[0].Run)) }
+
+// anyWaiting returns a waiting run with its line and place.
+func (s *limitScene) anyWaiting() (run, line, place string) {
+	s.t.Helper()
+	for _, id := range s.st.must(s.t, s.st.client.HKeys(s.ctx, s.waitLines())) {
+		member := s.client.ZRange(s.ctx, s.waiting(id), 0, 0).Val()[0]
+		return member[orderDigits:], id, member[:orderDigits]
+	}
+	s.t.Fatal("nobody waits")
+	return "", "", ""
+}
+
+func (s *Store) must(t *testing.T, c *redis.StringSliceCmd) []string {
+	t.Helper()
+	all, err := c.Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// A key of limits is lost or overwritten, or what it says is wrong. A repair counts the
+// permits and makes the lines again from the runs: none is lost for ever, none is held twice.
+func TestREC8_RepairsLimits(t *testing.T) {
+	cases := map[string]func(s *limitScene){
+		"a permit too many is counted": func(s *limitScene) { s.check(s.client.HSet(s.ctx, s.limits(), "gpu\x00", "3 6 0").Err()) },
+		"no permits are counted":       func(s *limitScene) { s.check(s.client.HDel(s.ctx, s.limits(), "gpu\x00").Err()) },
+		"a count cannot be read":       func(s *limitScene) { s.check(s.client.HSet(s.ctx, s.limits(), "gpu\x00", "x").Err()) },
+		"an idle limit is counted":     func(s *limitScene) { s.check(s.client.HSet(s.ctx, s.limits(), "other\x00", "1 0 0").Err()) },
+		"a run has left its line": func(s *limitScene) {
+			run, line, place := s.anyWaiting()
+			s.client.ZRem(s.ctx, s.waiting(line), place+run)
+		},
+		"a run is in another line": func(s *limitScene) {
+			run, _, place := s.anyWaiting()
+			s.client.ZAdd(s.ctx, s.waiting("other"), redis.Z{Member: place + run})
+		},
+		"a run is in its line twice": func(s *limitScene) {
+			run, line, _ := s.anyWaiting()
+			s.client.ZAdd(s.ctx, s.waiting(line), redis.Z{Member: "00000000000001" + run})
+		},
+		"a holder is in a line": func(s *limitScene) {
+			_, line, _ := s.anyWaiting()
+			s.client.ZAdd(s.ctx, s.waiting(line), redis.Z{Member: "00000000000001" + short(s.held[0].Run)})
+		},
+		"a line of nobody is kept": func(s *limitScene) {
+			s.client.ZAdd(s.ctx, s.kept("gpu\x00"), redis.Z{Score: -9, Member: "00000000000001" + lineShut + "other"})
+		},
+		"a line of nobody is ready": func(s *limitScene) {
+			s.client.ZAdd(s.ctx, s.ready(routeCode(limitRoutes[0])), redis.Z{Score: -9, Member: "00000000000001" + lineMark + "other"})
+		},
+		"a line of nobody has a time": func(s *limitScene) {
+			s.client.ZAdd(s.ctx, s.timers(), redis.Z{Score: 1, Member: lineMark + "other"})
+		},
+		"a holder has lost its permits":  func(s *limitScene) { s.client.HSet(s.ctx, s.metaOfHolder(), "V", "000") },
+		"a holder has lost its uses":     func(s *limitScene) { s.client.HDel(s.ctx, s.metaOfHolder(), "U") },
+		"a holder has lost its metadata": func(s *limitScene) { s.client.Del(s.ctx, s.metaOfHolder()) },
+		"a waiting run has permits": func(s *limitScene) {
+			run, _, place := s.anyWaiting()
+			s.client.HSet(s.ctx, s.meta(run), "V", "100"+place)
+		},
+		"a waiting run has lost its place": func(s *limitScene) {
+			run, _, _ := s.anyWaiting()
+			s.client.HSet(s.ctx, s.meta(run), "V", "000")
+		},
+		"a waiting run has lost its metadata": func(s *limitScene) { run, _, _ := s.anyWaiting(); s.client.Del(s.ctx, s.meta(run)) },
+		"a whole run has lost its metadata":   func(s *limitScene) { s.client.Del(s.ctx, s.meta(short(s.keeps))) },
+	}
+	for _, kind := range []string{"L", "Y", "P", "F"} {
+		for _, how := range []string{"lost", "overwritten"} {
+			cases[kind+" "+how] = func(s *limitScene) { s.damage(kind + " " + how) }
+		}
+	}
+	for _, claims := range []bool{false, true} {
+		repairtest.Each(t, cases, func(t *testing.T, damage func(s *limitScene)) {
+			t.Parallel()
+			s := newLimitScene(t, redistest.Shared(t).Client(t))
+			damage(s)
+			if claims { // what they do meanwhile is repaired, too
+				for _, r := range s.claim() {
+					s.held = append(s.held, r)
+				}
+				for _, r := range s.held {
+					s.end(r)
+				}
+				s.held = nil
+			}
+			s.repairs()
+			s.drains()
+		})
+	}
+}
+
+func TestREC8_RepairsLimitsOnACluster(t *testing.T) {
+	s := newLimitScene(t, redistest.SharedCluster(t).Client(t))
+	s.damage("L lost")
+	s.damage("P lost")
+	s.repairs()
+	s.drains()
+}
+
+// Whatever happens to what is kept of limits, runs without limits are claimed and end.
+func TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
+	for _, kind := range []string{"L", "K", "Y", "P", "F"} {
+		for _, how := range []string{"lost", "overwritten"} {
+			t.Run(kind+" "+how, func(t *testing.T) {
+				t.Parallel()
+				s := newLimitScene(t, redistest.Shared(t).Client(t))
+				for _, r := range s.held {
+					s.end(r) // so that lines are called
+				}
+				s.damage(kind + " " + how)
+				for n := range 200 { // before which no claim may stop
+					s.client.ZAdd(s.ctx, s.ready(routeCode(limitRoutes[0])), redis.Z{Score: -9, Member: fmt.Sprintf("%014x~other", n)})
+				}
+				s.start(limitRoutes[0], 1, false)
+				unlimited := slices.Max(slices.Collect(maps.Keys(s.logs)))
+				var got []event.RunID
+				for range 5 {
+					for _, r := range s.claim() {
+						got = append(got, r.Run)
+						s.end(r)
+					}
+				}
+				if !slices.Contains(got, unlimited) {
+					t.Errorf("claimed %v, want %s among them", got, unlimited)
+				}
+				_, err := s.st.Heartbeat(s.ctx, 0, s.worker)
+				s.check(err)
+			})
+		}
+	}
+}

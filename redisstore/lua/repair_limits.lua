@@ -1,0 +1,81 @@
+-- RepairLimits counts again what is held of limits and waited for, and makes the lines of the
+-- runs that wait, all from what the runs have.
+--
+-- KEYS  1 open runs  2 what is counted of limits  3 lines
+--       4 and on: sets of runs in lines, and of lines of parts of limits, as they were seen
+-- ARGV  1 now  2 how many sets are in KEYS  3 how many entries for lines were seen elsewhere
+--       4 and on: of each its key and the entry; then runs that use limits, as they were seen
+--
+-- Returns {'ok'}, or {'moved'} if all was right.
+--
+-- Atomic, because a permit that is taken or given back meanwhile must be counted once. So
+-- it looks at all open runs, and not at those that were seen only: in a partition of a
+-- million that takes the server two seconds. The keys of runs and lines are built: they
+-- are found here. All lines are open afterwards: claims shut those that must wait.
+--
+-- Parts: tag intact clock header ready limit
+
+local seen, entries = tonumber(ARGV[2]), tonumber(ARGV[3])
+
+-- stands returns all that is kept of limits and lines, but for whether a line is open.
+local function stands()
+  local all = {}
+  for i = 2, 3 do
+    local fields = redis.call('HGETALL', KEYS[i])
+    for j = 1, #fields, 2 do
+      local line = i == 3 and redis.call('ZRANGE', tag .. 'P:' .. fields[j], 0, -1, 'WITHSCORES') or {}
+      local packed = i == 3 and string.gsub(fields[j + 1], '^%d %d+ ', '') or fields[j + 1]
+      all[#all + 1] = fields[j] .. '=' .. packed .. table.concat(line, ' ')
+    end
+  end
+  table.sort(all)
+  return redis.sha1hex(table.concat(all, '\n'))
+end
+
+local was, changed = stands(), 0
+local fields = redis.call('HGETALL', KEYS[3])
+for i = 1, #fields, 2 do
+  local line = line_of(fields[i])
+  if line then
+    unlist(line)
+  end
+  redis.call('DEL', tag .. 'P:' .. fields[i])
+end
+redis.call('DEL', KEYS[3])
+for i = 4, 3 + seen do
+  changed = changed + redis.call('DEL', KEYS[i])
+end
+for i = 4, 3 + 2 * entries, 2 do
+  changed = changed + redis.call('ZREM', ARGV[i], ARGV[i + 1])
+end
+fields = redis.call('HGETALL', KEYS[2])
+for i = 1, #fields, 2 do
+  local tat = tonumber(string.match(fields[i + 1], '^%d+ %d+ (%d+)$') or 0)
+  save_limit({id = fields[i], held = 0, waits = 0, tat = tat})
+end
+
+local runs, done = redis.call('ZRANGE', KEYS[1], 0, -1), {}
+for i = 4 + 2 * entries, #ARGV do
+  runs[#runs + 1] = ARGV[i]
+end
+for _, run in ipairs(runs) do
+  local m = not done[run] and intact('HMGET', tag .. 'm:' .. run, 'H', 'c', 'r', 'V') or {}
+  done[run] = true
+  if queue_state_of(m[1]) and queue_state_of(m[1]) ~= '6' and flagged(m[1], is_limited) then
+    local l = uses_of(run)
+    if l.permits then
+      local limits = limits_of(l.uses)
+      for _, limit in ipairs(limits) do
+        limit.held = limit.held + limit.weight
+        save_limit(limit)
+      end
+    elseif queue_state_of(m[1]) == '1' and not l.off then
+      if l.place == '' then
+        l.place = next_order()
+        redis.call('HSET', tag .. 'm:' .. run, 'p', l.place, 'V', pack_has(l))
+      end
+      line_up(run, m[2], m[3], l)
+    end
+  end
+end
+return {(changed > 0 or stands() ~= was) and 'ok' or 'moved'}

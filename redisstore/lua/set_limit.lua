@@ -1,0 +1,43 @@
+-- SetLimit configures a limit, and calls who may go now.
+-- It mirrors SetLimit of package protocol.
+--
+-- KEYS  1 configurations of limits
+-- ARGV  1 now  2 name  3 key, or ''  4 's' for what is set at run time, 'c' for what the
+--       code declares  5 the configuration, '' to remove it
+--
+-- Returns 1.
+--
+-- Atomic, because whoever may go by the new configuration is called in the action that
+-- stores it. The keys of the lines are built: they are found here.
+--
+-- Parts: tag intact header ready limit
+
+local name, key = ARGV[2], ARGV[3]
+local id = name .. '\0' .. key
+if ARGV[5] == '' then
+  redis.call('HDEL', KEYS[1], ARGV[4] .. id)
+else
+  redis.call('HSET', KEYS[1], ARGV[4] .. id, ARGV[5])
+end
+local parts = {key}
+if key == '' then
+  parts = {}
+  for _, part in ipairs(intact('HKEYS', tag .. 'L') or {}) do
+    if string.sub(part, 1, #id) == id then
+      parts[#parts + 1] = string.sub(part, #id + 1)
+    end
+  end
+  table.sort(parts)
+end
+for _, part in ipairs(parts) do
+  local use = {name, part, 1}
+  for _, member in ipairs(intact('ZRANGE', kept_lines(use), 0, -1) or {}) do
+    local line = line_of(string.sub(member, 16))
+    if line and too_heavy(limits_of(line.uses)) then
+      relist(line, line_open, 0)
+      wake(line.route)
+    end
+  end
+  call_next({use})
+end
+return 1

@@ -1,0 +1,137 @@
+// Package permits knows which limits the code declares, and where each of them is kept.
+package permits
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Use is a share of a limit that a run takes, and the slot in which the limit is kept: a run is
+// created there, because it takes its permits in the action that gives it to a worker.
+type Use struct {
+	event.Use
+	Slot   uint16
+	Spread bool // the keys of the limit are kept apart
+}
+
+// Declared is a limit that the code declares.
+type Declared struct {
+	Name   string
+	Config store.LimitConfig
+	Spread bool // each key has a home of its own
+	Keyed  bool
+}
+
+// home is the slot of all limits that are not spread.
+var home = event.SlotOf("flowgen.limits")
+
+// Slot returns the slot in which a part of the limit is kept.
+func (d *Declared) Slot(key string) uint16 {
+	if d.Spread {
+		return event.SlotOf(d.Name + "/" + key)
+	}
+	return home
+}
+
+var (
+	mu       sync.Mutex
+	declared = map[string]*Declared{}
+)
+
+// Declare makes a limit known to the workers of the process, which configure it if nothing
+// was set at run time. It panics if the name is taken by a limit that is not the same, or if
+// the limit is a bad one: limits are declared as variables.
+func Declare(d Declared) *Declared {
+	set := store.SetLimit{LimitID: store.LimitID{Name: d.Name}, Config: d.Config, Default: true}
+	if err := set.Check(); err != nil {
+		panic("limit: " + err.Error())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if old := declared[d.Name]; old != nil && *old != d {
+		panic(fmt.Sprintf("limit: %q is declared twice, as %+v and as %+v: give one of them another name", d.Name, *old, d))
+	}
+	declared[d.Name] = &d
+	return &d
+}
+
+// Defaults returns what a worker configures in a partition of so many: the limits that are kept there.
+func Defaults(partition, partitions int) []store.SetLimit {
+	mu.Lock()
+	defer mu.Unlock()
+	var all []store.SetLimit
+	for _, d := range declared {
+		if d.Spread || int(home)%partitions == partition {
+			all = append(all, store.SetLimit{LimitID: store.LimitID{Name: d.Name}, Config: d.Config, Default: true})
+		}
+	}
+	slices.SortFunc(all, func(a, b store.SetLimit) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Error says that uses do not go together.
+type Error struct{ Reason string }
+
+// Error returns the reason.
+func (e *Error) Error() string { return "limits: " + e.Reason }
+
+// Merge returns what a run uses as its log has it, and the slot in which it must be. Equal
+// uses become one, with the larger weight.
+func Merge(uses []Use) ([]event.Use, uint16, error) {
+	if len(uses) == 0 {
+		return nil, 0, nil
+	}
+	merged := make([]event.Use, 0, len(uses))
+	for _, u := range uses {
+		if u.Slot != uses[0].Slot {
+			return nil, 0, &Error{fmt.Sprintf("a run cannot use %s and %s: limits that are spread by their keys are kept apart, declare them without Spread", name(uses[0]), name(u))}
+		}
+		merged = append(merged, u.Use)
+	}
+	slices.SortFunc(merged, func(a, b event.Use) int {
+		return cmp.Or(strings.Compare(a.Limit, b.Limit), strings.Compare(a.Key, b.Key), cmp.Compare(b.Weight, a.Weight))
+	})
+	merged = slices.CompactFunc(merged, func(a, b event.Use) bool { return a.Limit == b.Limit && a.Key == b.Key })
+	return merged, uses[0].Slot, store.CheckUses(Stored(merged))
+}
+
+// Held returns the permits that a run and those above it have to their ends.
+func Held(s *event.Spec) []event.Use {
+	if !s.Whole {
+		return s.Held
+	}
+	return slices.Concat(s.Held, s.Uses)
+}
+
+// Missing returns those of the uses of which a run that is started by another one, or a step of
+// that, must have permits of its own. What one above it holds it does not take again, whatever
+// the weights: a chain of runs never waits for itself.
+func Missing(uses []event.Use, by *event.Spec) []event.Use {
+	held := Held(by)
+	if len(held) == 0 {
+		return uses
+	}
+	return slices.DeleteFunc(uses, func(u event.Use) bool {
+		return slices.ContainsFunc(held, func(h event.Use) bool { return h.Limit == u.Limit && h.Key == u.Key })
+	})
+}
+
+func name(u Use) store.LimitID { return store.LimitID{Name: u.Limit, Key: u.Key} }
+
+// Stored returns what a log says that a run uses as a store has it.
+func Stored(uses []event.Use) []store.Use {
+	if len(uses) == 0 {
+		return nil
+	}
+	all := make([]store.Use, len(uses))
+	for i, u := range uses {
+		all[i] = store.Use{LimitID: store.LimitID{Name: u.Limit, Key: u.Key}, Weight: u.Weight}
+	}
+	return all
+}

@@ -1,0 +1,324 @@
+package limits_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var (
+	gpu      = limit.New("test.gpu", limit.Config{AtOnce: 2})
+	disk     = limit.New("test.disk", limit.Config{AtOnce: 3})
+	crm      = limit.New("test.crm", limit.Config{Rate: 50, Burst: 1})
+	customer = limit.NewKeyed[string]("test.customer", limit.Config{AtOnce: 1})
+	tenant   = limit.NewKeyed[string]("test.tenant", limit.Config{AtOnce: 1, Spread: true})
+)
+
+func using(f func(n int) []limit.Use) shim.Policy {
+	return shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[int]) []limit.Use { return f(a.In) })}
+}
+
+// gauge counts what is under way.
+type gauge struct{ now, most atomic.Int64 }
+
+func (g *gauge) enter() func() {
+	n := g.now.Add(1)
+	for m := g.most.Load(); n > m && !g.most.CompareAndSwap(m, n); m = g.most.Load() {
+	}
+	return func() { g.now.Add(-1) }
+}
+
+var renders = flowtest.Flow[int, int]("limits.renders")
+
+func TestPOOL2_AttemptsOfAllWorkersStayBelowTheLimit(t *testing.T) {
+	render := flowtest.AStep[int, int]("limits.render", using(func(int) []limit.Use { return []limit.Use{gpu.Use(1)} }))
+	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
+		var under gauge
+		for range 3 {
+			w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) {
+				return render.Call(ctx, n)
+			}), render.As(func(_ context.Context, n int) (int, error) {
+				defer under.enter()()
+				time.Sleep(time.Millisecond) // so that attempts meet
+				return n, nil
+			}))
+		}
+		var runs []*workflow.Run[int]
+		for n := range 40 {
+			runs = append(runs, flowtest.Start(w, renders, n))
+		}
+		for n, run := range runs {
+			if got := flowtest.Result(w, run); got != n {
+				t.Errorf("run %d: got %d", n, got)
+			}
+		}
+		if most := under.most.Load(); most > 2 || most == 0 {
+			t.Errorf("%d attempts were under way at once, the limit is 2", most)
+		}
+	})
+}
+
+func TestPOOL3_ClaimsOfSeveralLimitsInAnyOrderDoNotDeadlock(t *testing.T) {
+	step := func(name string, uses ...limit.Use) flowtest.StepOf[int, int] {
+		return flowtest.AStep[int, int](name, using(func(int) []limit.Use { return uses }))
+	}
+	both, other := step("limits.both", gpu.Use(1), disk.Use(2)), step("limits.other", disk.Use(1), gpu.Use(2), gpu.Use(1))
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var g, d atomic.Int64
+		busy := func(gpus, disks int64) func(context.Context, int) (int, error) {
+			return func(_ context.Context, n int) (int, error) {
+				if g.Add(gpus) > 2 || d.Add(disks) > 3 {
+					t.Error("a limit was exceeded")
+				}
+				time.Sleep(time.Millisecond)
+				g.Add(-gpus)
+				d.Add(-disks)
+				return n, nil
+			}
+		}
+		for range 2 {
+			w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) {
+				if n%2 == 0 {
+					return both.Call(ctx, n)
+				}
+				return other.Call(ctx, n)
+			}), both.As(busy(1, 2)), other.As(busy(2, 1)))
+		}
+		var runs []*workflow.Run[int]
+		for n := range 30 {
+			runs = append(runs, flowtest.Start(w, renders, n))
+		}
+		for _, run := range runs {
+			flowtest.Result(w, run)
+		}
+		all, err := w.Client.Limits().List(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range all {
+			if l.Held != 0 || l.Waits != 0 {
+				t.Errorf("limit %s after all runs: %d held, %d waited for", l.Name, l.Held, l.Waits)
+			}
+		}
+	})
+}
+
+func TestPOOL2_APermitOfADeadWorkerComesBackWithItsRun(t *testing.T) {
+	render := flowtest.AStep[int, int]("limits.dies", using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} }))
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		begun := make(chan struct{}, 10)
+		bind := func(f func(context.Context, int) (int, error)) []flowtest.Binding {
+			return []flowtest.Binding{flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return render.Call(ctx, n) }), render.As(f)}
+		}
+		dead := w.Work(worker.Config{Grace: time.Millisecond}, bind(func(ctx context.Context, _ int) (int, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})...)
+		run := flowtest.Start(w, renders, 7)
+		<-begun
+		dead.Stop()
+		w.Work(worker.Config{}, bind(func(_ context.Context, n int) (int, error) { return n, nil })...)
+		if got := flowtest.Result(w, run); got != 7 {
+			t.Errorf("got %d", got)
+		}
+	})
+}
+
+func TestPOOL2_OneRunOfACustomerAtATimeFromItsStartToItsEnd(t *testing.T) {
+	for name, keyed := range map[string]limit.Keyed[string]{"in one home": customer, "spread": tenant} {
+		orders := flowtest.LimitedFlow[int, int]("limits.orders."+name, func(n int) []limit.Use {
+			return []limit.Use{keyed.For(fmt.Sprint("customer ", n%3)).Use(1)}
+		})
+		t.Run(name, func(t *testing.T) {
+			flowtest.OnPartitions(t, 4, func(t *testing.T, w *flowtest.World) {
+				var under [3]gauge
+				nap := flowtest.AStep[int, int]("limits.nap."+name, shim.Policy{})
+				for range 2 {
+					w.Work(worker.Config{}, flowtest.As(orders, func(ctx workflow.Context, n int) (int, error) {
+						if _, err := nap.Call(ctx, n); err != nil {
+							return 0, err
+						}
+						if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // it keeps its permit
+							return 0, err
+						}
+						return nap.Call(ctx, n)
+					}), nap.As(func(_ context.Context, n int) (int, error) {
+						defer under[n%3].enter()()
+						return n, nil
+					}))
+				}
+				var runs []*workflow.Run[int]
+				for n := range 12 {
+					runs = append(runs, flowtest.Start(w, orders, n))
+				}
+				for _, run := range runs {
+					flowtest.Result(w, run)
+				}
+				for i := range under {
+					if most := under[i].most.Load(); most != 1 {
+						t.Errorf("customer %d: %d at once, want 1", i, most)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestPOOL3_AWeightAboveTheCapacityIsAnErrorAtOnce(t *testing.T) {
+	heavy := flowtest.LimitedFlow[int, int]("limits.heavy", func(n int) []limit.Use { return []limit.Use{gpu.Use(n)} })
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+		flowtest.Result(w, flowtest.Start(w, heavy, 2)) // the worker has configured the limit
+		_, err := heavy.Start(w.Ctx, w.Client, 3)
+		var limited *limit.LimitError
+		if !errors.As(err, &limited) || limited.Weight != 3 || limited.AtOnce != 2 {
+			t.Errorf("a run that is too heavy: got %v, want a *LimitError of 3 and 2", err)
+		}
+	})
+}
+
+func TestPOOL3_ACanceledWaiterLeavesTheLine(t *testing.T) {
+	held := flowtest.LimitedFlow[int, int]("limits.held", func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
+	topic := workflow.NewTopic[int]("go")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(held, func(ctx workflow.Context, _ int) (int, error) { return topic.Receive(ctx) }))
+		first := flowtest.Start(w, held, 1)
+		w.Eventually("the first has its permit", func() bool {
+			info, err := first.Info(w.Ctx)
+			return err == nil && info.Status == workflow.StatusWaiting
+		})
+		second, third := flowtest.Start(w, held, 2), flowtest.Start(w, held, 3)
+		info, err := second.Info(w.Ctx)
+		if err != nil || len(info.Waits) != 1 || info.Waits[0] != "test.gpu" {
+			t.Errorf("the second waits for %q, %v, want test.gpu", info.Waits, err)
+		}
+		if err := second.Cancel(w.Ctx, "not wanted"); err != nil {
+			t.Fatal(err)
+		}
+		if e := flowtest.Failure(w, second); !errors.Is(e, workflow.ErrCanceled) {
+			t.Errorf("the canceled one ended with %v", e)
+		}
+		for _, run := range []*workflow.Run[int]{first, third} {
+			if err := topic.Send(w.Ctx, run, 9); err != nil {
+				t.Fatal(err)
+			}
+			if got := flowtest.Result(w, run); got != 9 {
+				t.Errorf("got %d", got)
+			}
+		}
+	})
+}
+
+func TestPOOL2_ARateHoldsOverAllWorkers(t *testing.T) {
+	call := flowtest.AStep[int, time.Time]("limits.call", using(func(int) []limit.Use { return []limit.Use{crm.Use(1)} }))
+	calls := flowtest.Flow[int, []time.Time]("limits.calls")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		for range 2 {
+			w.Work(worker.Config{}, flowtest.As(calls, func(ctx workflow.Context, n int) ([]time.Time, error) {
+				return workflow.Map(ctx, make([]int, n), func(ctx workflow.Context, i int) (time.Time, error) { return call.Call(ctx, i) })
+			}), call.As(func(context.Context, int) (time.Time, error) { return time.Now(), nil }))
+		}
+		begun := time.Now()
+		flowtest.Result(w, flowtest.Start(w, calls, 20))
+		if took := time.Since(begun); took < 19*20*time.Millisecond {
+			t.Errorf("20 calls at 50 per second took %v", took)
+		}
+	})
+}
+
+func TestPOOL2_ALimitThatIsSetAtRunTimeHoldsAtOnceForAllWorkers(t *testing.T) {
+	free := limit.New("test.free", limit.Config{})
+	step := flowtest.AStep[int, int]("limits.free", using(func(int) []limit.Use { return []limit.Use{free.Use(1)} }))
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return step.Call(ctx, n) }),
+			step.As(func(_ context.Context, n int) (int, error) { return n, nil }))
+		flowtest.Result(w, flowtest.Start(w, renders, 1))
+		if err := w.Client.Limits().Pause(w.Ctx, free); err != nil {
+			t.Fatal(err)
+		}
+		run := flowtest.Start(w, renders, 2)
+		w.Eventually("the step waits", func() bool {
+			all, err := w.Client.Limits().List(w.Ctx)
+			for _, l := range all {
+				if l.Name == "test.free" && l.Waits == 1 && l.Paused {
+					return err == nil
+				}
+			}
+			return false
+		})
+		if err := w.Client.Limits().Resume(w.Ctx, free); err != nil {
+			t.Fatal(err)
+		}
+		if got := flowtest.Result(w, run); got != 2 {
+			t.Errorf("got %d", got)
+		}
+		if err := w.Client.Limits().Reset(w.Ctx, free); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestPOOL3_AChainOfRunsNeverWaitsForItself(t *testing.T) {
+	use := func(int) []limit.Use { return []limit.Use{gpu.Use(2)} }
+	outer, inner := flowtest.LimitedFlow[int, int]("limits.outer", use), flowtest.LimitedFlow[int, int]("limits.inner", use)
+	render := flowtest.AStep[int, int]("limits.within", using(use))
+	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{},
+			flowtest.As(outer, func(ctx workflow.Context, n int) (int, error) { return inner.Child(ctx, n) }),
+			flowtest.As(inner, func(ctx workflow.Context, n int) (int, error) { return render.Call(ctx, n) }),
+			render.As(func(_ context.Context, n int) (int, error) { return n, nil }))
+		if got := flowtest.Result(w, flowtest.Start(w, outer, 5)); got != 5 {
+			t.Errorf("got %d", got)
+		}
+	})
+}
+
+func TestPOOL3_AStepThatIsTooHeavyFailsAtOnce(t *testing.T) {
+	heavy := flowtest.AStep[int, int]("limits.tooheavy", using(func(n int) []limit.Use { return []limit.Use{gpu.Use(n)} }))
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return heavy.Call(ctx, n) }),
+			heavy.As(func(_ context.Context, n int) (int, error) { return n, nil }))
+		e := flowtest.Failure(w, flowtest.Start(w, renders, 3))
+		if text := e.Error(); !strings.Contains(text, "test.gpu") || !strings.Contains(text, "a weight of 3") {
+			t.Errorf("a step that is too heavy: got %v, want it to name the limit and the weight", e)
+		}
+	})
+}
+
+func TestPOOL3_WhatIsTooHeavyForALoweredLimitEndsWithItsCode(t *testing.T) {
+	scarce := limit.New("test.scarce", limit.Config{AtOnce: 2})
+	held := flowtest.LimitedFlow[int, int]("limits.scarce", func(int) []limit.Use { return []limit.Use{scarce.Use(2)} })
+	topic := workflow.NewTopic[int]("go")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(held, func(ctx workflow.Context, _ int) (int, error) { return topic.Receive(ctx) }))
+		first := flowtest.Start(w, held, 1)
+		w.Eventually("the first has its permits", func() bool {
+			info, err := first.Info(w.Ctx)
+			return err == nil && info.Status == workflow.StatusWaiting
+		})
+		second := flowtest.Start(w, held, 2)
+		if err := w.Client.Limits().Set(w.Ctx, scarce, limit.Config{AtOnce: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if e := flowtest.Failure(w, second); e.Code != "overlimit" {
+			t.Errorf("the second ended with %v, want code overlimit", e)
+		}
+		if err := topic.Send(w.Ctx, first, 9); err != nil {
+			t.Fatal(err)
+		}
+		if got := flowtest.Result(w, first); got != 9 {
+			t.Errorf("the first: got %d", got)
+		}
+	})
+}

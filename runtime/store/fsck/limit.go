@@ -1,0 +1,123 @@
+package fsck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// checkPermits is invariant 19: whoever owns a run that uses limits has its permits, and
+// nobody else has any but a run that keeps them to its end. What is counted is that.
+func (c *checker) checkPermits() {
+	held, waits := map[store.LimitID]int{}, map[store.LimitID]int{}
+	for r := range c.runs {
+		if len(r.Uses) == 0 {
+			if r.Permits || r.CalledOff {
+				c.find(19, r.Run, "it uses no limit, and has permits or was called off", "nobody will give them back")
+			}
+			continue
+		}
+		kept := r.Whole && r.QueueState != store.StateEnded
+		switch {
+		case r.Permits && r.QueueState != store.StateOwned && !kept:
+			c.find(19, r.Run, fmt.Sprintf("it is %s, and has permits", r.QueueState), "others wait for them in vain")
+		case !r.Permits && r.QueueState == store.StateOwned && !r.CalledOff:
+			c.find(19, r.Run, "it is owned without its permits", "more is under way than its limits allow")
+		}
+		for _, u := range r.Uses {
+			switch {
+			case r.Permits:
+				held[u.LimitID] += u.Weight
+			case r.Waits():
+				waits[u.LimitID] += u.Weight
+			}
+		}
+	}
+	known := map[store.LimitID]bool{}
+	for _, ids := range []map[store.LimitID]int{held, waits} {
+		for id := range ids {
+			known[id] = true
+		}
+	}
+	for id := range c.Limits {
+		known[id] = true
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(known), compareLimits) {
+		if l := c.Limits[id]; l.Held != held[id] || l.Waits != waits[id] {
+			c.find(19, "", fmt.Sprintf("of limit %s %d are counted as held and %d as waited for, the runs say %d and %d", id, l.Held, l.Waits, held[id], waits[id]),
+				"the limit lets too many begin, or too few")
+		}
+	}
+}
+
+func compareLimits(a, b store.LimitID) int {
+	if n := strings.Compare(a.Name, b.Name); n != 0 {
+		return n
+	}
+	return strings.Compare(a.Key, b.Key)
+}
+
+// checkWaiting is invariant 20: a run that waits for permits is in one line, that of its
+// route and its uses, and no line is left out by claims that may go.
+func (c *checker) checkWaiting() {
+	in := map[event.RunID]int{}
+	for i := range c.Waiting {
+		l := &c.Waiting[i]
+		for n, run := range l.Runs {
+			in[run]++
+			r := c.Runs[run]
+			switch {
+			case r == nil: // in checkOrphans
+			case !r.Waits():
+				c.find(20, run, fmt.Sprintf("it is %s, and in a line for permits", r.QueueState), "it could be claimed")
+			case r.Route != l.Route || !slices.Equal(r.Uses, l.Uses):
+				c.find(20, run, "it is in a line for permits that are not its own", "it is claimed too early, too late, or by a worker that does not know it")
+			case n > 0 && c.Runs[l.Runs[n-1]] != nil && r.Priority > c.Runs[l.Runs[n-1]].Priority:
+				c.find(20, run, fmt.Sprintf("it has priority %d and comes after run %s", r.Priority, l.Runs[n-1]), "it is claimed too late")
+			}
+		}
+		if len(l.Runs) > 0 && l.Shut && c.mayGo(i) {
+			c.find(20, l.Runs[0], "claims leave out its line, although it may have its permits", "it waits for ever")
+		}
+	}
+	for r := range c.runs {
+		if n := in[r.Run]; r.Waits() && n != 1 {
+			c.find(20, r.Run, fmt.Sprintf("it waits for permits, and is in %d lines", n), "it is claimed never, or twice")
+		}
+	}
+}
+
+// mayGo reports whether a shut line could have its permits and will not be looked at: by time
+// neither.
+func (c *checker) mayGo(i int) bool {
+	l := &c.Waiting[i]
+	if !l.Until.IsZero() {
+		return false
+	}
+	for _, u := range l.Uses {
+		s := c.Limits[u.LimitID]
+		if s.Config.Paused || s.Config.AtOnce > 0 && s.Held+u.Weight > s.Config.AtOnce || s.Next.After(c.Now) {
+			return false
+		}
+		for j := range i {
+			before := &c.Waiting[j]
+			if (before.Shut || before.Called) && slices.ContainsFunc(before.Uses, func(o store.Use) bool { return o.LimitID == u.LimitID }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// waiting returns the runs in lines.
+func (c *checker) waiting() []event.RunID {
+	var runs []event.RunID
+	for _, l := range c.Waiting {
+		runs = append(runs, l.Runs...)
+	}
+	return runs
+}

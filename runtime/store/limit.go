@@ -1,0 +1,182 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// LimitID names one part of a limit: one that goes by keys has a part for each, any other
+// has one part, whose key is empty.
+type LimitID struct{ Name, Key string }
+
+// String returns name, or name/key.
+func (id LimitID) String() string {
+	if id.Key == "" {
+		return id.Name
+	}
+	return id.Name + "/" + id.Key
+}
+
+// Use is what a run takes from a limit. What a run takes are its permits.
+type Use struct {
+	LimitID
+	Weight int // at least 1
+}
+
+// MaxUses is how many limits a run may use.
+const MaxUses = 16
+
+// MaxWeight is the largest weight of a use, and the largest number of a LimitConfig.
+const MaxWeight = math.MaxInt32
+
+// LimitConfig bounds a limit. Zero bounds nothing.
+type LimitConfig struct {
+	// AtOnce is how many weights may be held at once.
+	AtOnce int
+	// Rate is how many weights may begin in each Per, evenly; in any span of Per at most
+	// Rate+Burst-1 begin. Burst is how many of them may begin at once; 0: what 50 ms of the
+	// rate are, at least 1. Per 0: a second.
+	Rate, Burst int
+	Per         time.Duration
+	// Refuse says that a start is refused that would have to wait, with a
+	// *StartRefusedError.
+	Refuse bool
+	// Waiting is how many weights may wait, without those that could begin; a start beyond
+	// is refused. 0: any number.
+	Waiting int
+	// Paused lets nothing begin. Holders finish.
+	Paused bool
+}
+
+// Interval returns the time from one weight to the next, at least a microsecond; 0: there is
+// no rate.
+func (c *LimitConfig) Interval() time.Duration {
+	if c.Rate <= 0 {
+		return 0
+	}
+	return max(cmp.Or(c.Per, time.Second)/time.Duration(c.Rate), time.Microsecond)
+}
+
+// Bursts returns how many weights may begin at once by the rate.
+func (c *LimitConfig) Bursts() int {
+	if c.Burst > 0 {
+		return c.Burst
+	}
+	return int(max(50*time.Millisecond/max(c.Interval(), 1), 1))
+}
+
+// Due returns when the rate lets a weight begin after so many others, in milliseconds; 0:
+// now. It is the generic cell rate algorithm: tat, in microseconds, is when the next weight
+// comes if all came evenly, and one may be earlier by Bursts()-1 intervals. So in any span of
+// Per at most Rate+Bursts()-1 begin.
+func (c *LimitConfig) Due(tat int64, after int, now time.Time) int64 {
+	if c.Rate <= 0 {
+		return 0
+	}
+	at := tat + int64(after-c.Bursts()+1)*c.Interval().Microseconds()
+	if at <= now.UnixMicro() {
+		return 0
+	}
+	return (at + 999) / 1000
+}
+
+// SetLimit configures a limit.
+type SetLimit struct {
+	// LimitID names a part of a limit, which then has a configuration of its own, or with
+	// an empty key the limit as a whole: all parts that have none.
+	LimitID
+	Config LimitConfig
+	// Default says that the configuration is that of the code: it gives way to one that was
+	// set. Of two defaults the later one holds. Its key is empty.
+	Default bool
+	// Reset removes what was set; Config is ignored, and so is Default.
+	Reset bool
+}
+
+// Check returns an *InvalidError if the limit has no name, or one that some store cannot
+// keep, or if a number of its configuration is negative or too large.
+func (s *SetLimit) Check() error {
+	if err := s.LimitID.Check(); err != nil {
+		return err
+	}
+	if s.Default && s.Key != "" {
+		return &InvalidError{What: "key of a limit", Value: s.Key, Reason: "is given to a default, which is for all keys"}
+	}
+	for what, n := range map[string]int{"limit at once": s.Config.AtOnce, "rate": s.Config.Rate, "burst": s.Config.Burst, "waiting weights": s.Config.Waiting} {
+		if n < 0 || n > MaxWeight {
+			return &InvalidError{What: what, Value: fmt.Sprint(n), Reason: "is negative, or does not fit into 31 bits"}
+		}
+	}
+	if s.Config.Per < 0 {
+		return &InvalidError{What: "time of a rate", Value: s.Config.Per.String(), Reason: "is negative"}
+	}
+	return nil
+}
+
+// Check returns an *InvalidError if the name is empty, or if name or key is no name.
+func (id LimitID) Check() error {
+	if id.Name == "" {
+		return &InvalidError{What: "limit", Reason: "has no name"}
+	}
+	if err := CheckName("limit", id.Name); err != nil {
+		return err
+	}
+	return CheckName("key of a limit", id.Key)
+}
+
+// MergeUses sorts uses by their limits. Equal ones become one, with the largest weight.
+func MergeUses(uses []Use) []Use {
+	uses = slices.Clone(uses)
+	slices.SortFunc(uses, func(a, b Use) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key), cmp.Compare(b.Weight, a.Weight))
+	})
+	return slices.CompactFunc(uses, func(a, b Use) bool { return a.LimitID == b.LimitID })
+}
+
+// CheckUses returns an *InvalidError unless the uses are as MergeUses returns them, at most
+// MaxUses, with good names and weights.
+func CheckUses(uses []Use) error {
+	if len(uses) > MaxUses {
+		return &InvalidError{What: "limits of a run", Value: fmt.Sprint(len(uses)), Reason: fmt.Sprintf("are more than %d", MaxUses)}
+	}
+	for i, u := range uses {
+		if err := u.LimitID.Check(); err != nil {
+			return err
+		}
+		if u.Weight < 1 || u.Weight > MaxWeight {
+			return &InvalidError{What: "weight of limit " + u.String(), Value: fmt.Sprint(u.Weight), Reason: "is not above zero, or does not fit into 31 bits"}
+		}
+		if i > 0 && cmp.Or(cmp.Compare(uses[i-1].Name, u.Name), cmp.Compare(uses[i-1].Key, u.Key)) >= 0 {
+			return &InvalidError{What: "limit", Value: u.String(), Reason: "is used twice, or not in order: see MergeUses"}
+		}
+	}
+	return nil
+}
+
+// Limiter is a store that keeps limits: then it creates runs with uses. A store that is not
+// refuses them with [ErrNoLimits].
+type Limiter interface {
+	// SetLimits configures limits in a partition. What is allowed by it begins at once; what
+	// holds permits keeps them.
+	SetLimits(ctx context.Context, partition int, set []SetLimit) error
+	// Limits returns the parts of limits that are configured, of which permits are held, or
+	// for which runs wait, by name and key, after a part: at most limit, 0: 100. Of a limit
+	// without a name in the answer nothing is known.
+	Limits(ctx context.Context, partition int, after LimitID, limit int) ([]LimitState, error)
+}
+
+// LimitState is a part of a limit.
+type LimitState struct {
+	LimitID
+	Config  LimitConfig
+	Set     bool // it was set at run time, by itself or as a whole
+	Default bool // it is that of the code
+	Held    int  // weights
+	Waits   int  // weights of the runs that wait
+	// Next is when the rate lets a weight begin; zero: now, or it has no rate.
+	Next time.Time
+}

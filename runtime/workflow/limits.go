@@ -1,0 +1,185 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Limits configures limits at run time, and shows how they stand. What is set goes before
+// what the code declares, for all workers at once: more room is used at once, and with less
+// room those who hold permits finish first.
+type Limits struct{ c *Client }
+
+// Limits returns what configures the limits of the store.
+func (c *Client) Limits() Limits { return Limits{c} }
+
+// LimitInfo is a part of a limit as it stands.
+type LimitInfo struct {
+	Name   string
+	Key    string // empty: it has no keys, or this holds for those without a configuration
+	Config limit.Config
+	Set    bool // at run time; false: as declared, or not at all
+	Paused bool
+	Held   int // weights of what is under way
+	Waits  int // weights of what waits
+	// Next is when the rate lets something begin; zero: now, or there is no rate.
+	Next time.Time
+}
+
+// Set configures a limit, or one part of a limit with keys. Config.Spread has no effect: it
+// stays as it is declared. The error is an *store.InvalidError for a bad configuration, or
+// store.ErrNoLimits.
+func (l Limits) Set(ctx context.Context, which limit.Limit, c limit.Config) error {
+	return l.set(ctx, which, func(*store.SetLimit) {}, store.LimitConfig{
+		AtOnce: c.AtOnce, Rate: c.Rate, Burst: c.Burst, Per: c.Per, Refuse: c.Refuse, Waiting: c.Waiting,
+	})
+}
+
+// Reset removes what was set: the limit is again as it is declared.
+func (l Limits) Reset(ctx context.Context, which limit.Limit) error {
+	return l.set(ctx, which, func(s *store.SetLimit) { s.Reset = true }, store.LimitConfig{})
+}
+
+// Pause lets nothing begin that uses the limit, until Resume. What holds permits goes on. The
+// configuration that holds now becomes one that is set.
+func (l Limits) Pause(ctx context.Context, which limit.Limit) error { return l.pause(ctx, which, true) }
+
+// Resume ends Pause.
+func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
+	return l.pause(ctx, which, false)
+}
+
+func (l Limits) pause(ctx context.Context, which limit.Limit, paused bool) error {
+	all, err := l.list(ctx, l.partitions(which))
+	if err != nil {
+		return err
+	}
+	var config, whole store.LimitConfig
+	own := false
+	for _, s := range all {
+		switch {
+		case s.LimitID == limitID(which):
+			config, own = s.Config, true
+		case s.Name == which.Name() && s.Key == "":
+			whole = s.Config
+		}
+	}
+	if !own {
+		config = whole
+	}
+	config.Paused = paused
+	return l.set(ctx, which, func(*store.SetLimit) {}, config)
+}
+
+// List returns all parts of limits that are configured, of which something is held, or for
+// which something waits, by name and key.
+func (l Limits) List(ctx context.Context) ([]LimitInfo, error) {
+	all := make([]int, l.c.store.Partitions())
+	for p := range all {
+		all[p] = p
+	}
+	states, err := l.list(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]LimitInfo, len(states))
+	for i, s := range states {
+		infos[i] = LimitInfo{
+			Name: s.Name, Key: s.Key, Set: s.Set, Paused: s.Config.Paused, Held: s.Held, Waits: s.Waits, Next: s.Next,
+			Config: limit.Config{
+				AtOnce: s.Config.AtOnce, Rate: s.Config.Rate, Burst: s.Config.Burst, Per: s.Config.Per,
+				Refuse: s.Config.Refuse, Waiting: s.Config.Waiting,
+			},
+		}
+	}
+	return infos, nil
+}
+
+// list merges what partitions say: of a limit that is spread each has the configuration.
+func (l Limits) list(ctx context.Context, partitions []int) ([]store.LimitState, error) {
+	limiter, err := l.limiter()
+	if err != nil {
+		return nil, err
+	}
+	merged := map[store.LimitID]store.LimitState{}
+	for _, p := range partitions {
+		var after store.LimitID
+		for {
+			page, err := limiter.Limits(ctx, p, after, limitPage)
+			if err != nil {
+				return nil, fmt.Errorf("list limits: %w", err)
+			}
+			for _, s := range page {
+				if was, ok := merged[s.LimitID]; ok {
+					s.Held, s.Waits = s.Held+was.Held, s.Waits+was.Waits
+				}
+				merged[s.LimitID] = s
+			}
+			if len(page) < limitPage {
+				break
+			}
+			after = page[len(page)-1].LimitID
+		}
+	}
+	return sortedLimits(merged), nil
+}
+
+// limitPage is how many limits are asked for at a time.
+const limitPage = 500
+
+func sortedLimits(all map[store.LimitID]store.LimitState) []store.LimitState {
+	sorted := slices.Collect(maps.Values(all))
+	slices.SortFunc(sorted, func(a, b store.LimitState) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
+	})
+	return sorted
+}
+
+func (l Limits) limiter() (store.Limiter, error) {
+	if err := l.c.check(); err != nil {
+		return nil, err
+	}
+	limiter, ok := store.As[store.Limiter](l.c.store)
+	if !ok {
+		return nil, store.ErrNoLimits
+	}
+	return limiter, nil
+}
+
+func (l Limits) set(ctx context.Context, which limit.Limit, change func(*store.SetLimit), c store.LimitConfig) error {
+	limiter, err := l.limiter()
+	if err != nil {
+		return fmt.Errorf("set limit %s: %w", which, err)
+	}
+	s := store.SetLimit{LimitID: limitID(which), Config: c}
+	change(&s)
+	for _, p := range l.partitions(which) {
+		if err := limiter.SetLimits(ctx, p, []store.SetLimit{s}); err != nil {
+			return fmt.Errorf("set limit %s: %w", which, err)
+		}
+	}
+	return nil
+}
+
+func limitID(l limit.Limit) store.LimitID { return store.LimitID{Name: l.Name(), Key: l.Key()} }
+
+// partitions returns where a limit is kept.
+func (l Limits) partitions(which limit.Limit) []int {
+	n := l.c.store.Partitions()
+	u := which.Use(1)
+	if !u.Spread || which.Key() != "" {
+		return []int{int(u.Slot) % n}
+	}
+	all := make([]int, n)
+	for p := range all {
+		all[p] = p
+	}
+	return all
+}

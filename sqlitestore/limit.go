@@ -1,0 +1,389 @@
+package sqlitestore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+var _ store.Limiter = (*Store)(nil)
+
+// encodeUses returns the stored form of uses; empty: there are none.
+func encodeUses(uses []store.Use) (string, error) {
+	if len(uses) == 0 {
+		return "", nil
+	}
+	b, err := json.Marshal(uses)
+	if err != nil {
+		return "", fmt.Errorf("encode uses: %w", err)
+	}
+	return string(b), nil
+}
+
+func decodeUses(text string) (uses []store.Use, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &uses); err != nil {
+		return nil, fmt.Errorf("decode uses: %w: %w", err, errDamaged)
+	}
+	return uses, nil
+}
+
+// Limits returns the limits.
+func (t *tx) Limits() protocol.LimitTx[*run] { return limitTx{t} }
+
+// limitTx is a transaction as the protocol sees its limits.
+type limitTx struct{ *tx }
+
+// Uses returns what a run uses.
+func (t limitTx) Uses(r *run) ([]store.Use, error) { return decodeUses(r.uses) }
+
+// Limit returns how a part of a limit stands.
+func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
+	s, err := t.limitState(id)
+	return s.Limit, err
+}
+
+// limitState is a part of a limit, and where its configuration is from.
+type limitState struct {
+	protocol.Limit
+	set, code bool
+}
+
+// limitState reads a part of a limit: its configuration is that of the part, that which was
+// set for the whole, or that of the code.
+func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
+	err = c.query(`SELECT held, waits, tat FROM limits WHERE name = +? AND key = +?`, func(r row) error {
+		s.Held, s.Waits, s.TAT = r.ColumnInt(0), r.ColumnInt(1), r.ColumnInt64(2)
+		return nil
+	}, id.Name, id.Key)
+	if err != nil {
+		return s, err
+	}
+	text := ""
+	err = c.query(`SELECT said, code FROM limit_configs WHERE name = +?1 AND key IN ('', +?2) ORDER BY length(key)`, func(r row) error {
+		if said := r.ColumnText(0); said != "" { // the part comes last
+			text, s.set, s.code = said, true, false
+		} else if code := r.ColumnText(1); code != "" && !s.set {
+			text, s.code = code, true
+		}
+		return nil
+	}, id.Name, id.Key)
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &s.LimitConfig)
+	}
+	if err != nil {
+		return s, fmt.Errorf("read limit %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// SaveLimit stores what is counted. A part of which nothing is known has no row.
+func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
+	if l.Held == 0 && l.Waits == 0 && l.TAT <= t.now.UnixMicro() {
+		return t.exec(`DELETE FROM limits WHERE name = +? AND key = +?`, id.Name, id.Key)
+	}
+	return t.exec(`INSERT INTO limits VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET held = ?3, waits = ?4, tat = ?5`,
+		id.Name, id.Key, l.Held, l.Waits, l.TAT)
+}
+
+// Configure stores a configuration.
+func (t limitTx) Configure(set *store.SetLimit) error {
+	text, err := json.Marshal(set.Config)
+	if err != nil {
+		return fmt.Errorf("encode configuration: %w", err)
+	}
+	if err := t.exec(`INSERT OR IGNORE INTO limit_configs VALUES (?, ?, NULL, NULL)`, set.Name, set.Key); err != nil {
+		return err
+	}
+	switch {
+	case set.Reset:
+		err = t.exec(`UPDATE limit_configs SET said = NULL WHERE name = +? AND key = +?`, set.Name, set.Key)
+	case set.Default:
+		err = t.exec(`UPDATE limit_configs SET code = ? WHERE name = +? AND key = +?`, string(text), set.Name, set.Key)
+	default:
+		err = t.exec(`UPDATE limit_configs SET said = ? WHERE name = +? AND key = +?`, string(text), set.Name, set.Key)
+	}
+	if err != nil {
+		return err
+	}
+	return t.exec(`DELETE FROM limit_configs WHERE name = +? AND key = +? AND said IS NULL AND code IS NULL`, set.Name, set.Key)
+}
+
+// Waiting returns the parts of a limit for which there are lines.
+func (t limitTx) Waiting(name string) (all []store.LimitID, err error) {
+	err = t.query(`SELECT DISTINCT key FROM line_parts INDEXED BY line_turns WHERE name = +? ORDER BY key`, func(r row) error {
+		all = append(all, store.LimitID{Name: name, Key: r.ColumnText(0)})
+		return nil
+	}, name)
+	return all, err
+}
+
+const selectLine = `SELECT l.id, r.id, l.priority, l.place, l.mode, l.until FROM lines l JOIN runs r ON r.key = l.first `
+
+func (t *tx) waitLines(query string, args ...any) (lines []protocol.WaitLine, err error) {
+	err = t.query(query, func(r row) error {
+		lines = append(lines, protocol.WaitLine{
+			ID: strconv.FormatInt(r.ColumnInt64(0), 10), First: unpackRun(r, 1), Priority: r.ColumnInt(2), Place: r.ColumnInt64(3),
+			Mode: protocol.LineMode(r.ColumnInt(4)), Until: r.ColumnInt64(5),
+		})
+		return nil
+	}, args...)
+	return lines, err
+}
+
+func (t *tx) waitLine(query string, args ...any) (protocol.WaitLine, error) {
+	lines, err := t.waitLines(query, args...)
+	if err != nil || len(lines) == 0 {
+		return protocol.WaitLine{}, err
+	}
+	return lines[0], nil
+}
+
+// LineOf returns the line of a run.
+func (t limitTx) LineOf(r *run) (protocol.WaitLine, error) {
+	return t.waitLine(selectLine+`WHERE l.id = +?`, r.line)
+}
+
+// WaitLine returns a line.
+func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return protocol.WaitLine{}, fmt.Errorf("line %q has no number: %w", id, err)
+	}
+	l, err := t.waitLine(selectLine+`WHERE l.id = +?`, n)
+	l.ID = id
+	return l, err
+}
+
+// SaveLine stores the mode of a line.
+func (t limitTx) SaveLine(l protocol.WaitLine) error {
+	t.turned = t.turned || l.Until != 0
+	id, err := strconv.ParseInt(l.ID, 10, 64)
+	if err != nil {
+		return fmt.Errorf("line %q has no number: %w", l.ID, err)
+	}
+	if err := t.exec(`UPDATE lines SET mode = ?, until = ? WHERE id = +?`, int(l.Mode), nonZero(l.Until), id); err != nil {
+		return err
+	}
+	return t.exec(`UPDATE line_parts SET mode = ? WHERE line = +?`, int(l.Mode), id)
+}
+
+// WaitLines returns the lines of a part.
+func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
+	return t.waitLines(selectLine+`JOIN line_parts p ON p.line = l.id WHERE p.name = +? AND p.key = +? ORDER BY p.priority DESC, p.place`, id.Name, id.Key)
+}
+
+// FirstShut returns the first shut line of a part.
+func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
+	return t.firstLine(id, protocol.LineShut)
+}
+
+func (t limitTx) firstLine(id store.LimitID, mode protocol.LineMode) (protocol.WaitLine, error) {
+	return t.waitLine(selectLine+`WHERE l.id = (SELECT line FROM line_parts INDEXED BY line_turns
+		WHERE name = +? AND key = +? AND mode = +? ORDER BY priority DESC, place LIMIT 1)`, id.Name, id.Key, int(mode))
+}
+
+// FirstKept returns the first shut or called line of a part.
+func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
+	shut, err := t.firstLine(id, protocol.LineShut)
+	if err != nil {
+		return shut, err
+	}
+	called, err := t.firstLine(id, protocol.LineCalled)
+	if err != nil || called.First == "" {
+		return shut, err
+	}
+	if shut.First == "" || called.Priority > shut.Priority || called.Priority == shut.Priority && called.Place < shut.Place {
+		return called, nil
+	}
+	return shut, nil
+}
+
+// ensureLine returns the line of a run that comes to wait, and makes it if need be: then it
+// is open, and the run is its first.
+func (t *tx) ensureLine(r *run) (int64, error) {
+	id, err := t.number(`SELECT id FROM lines WHERE class = +? AND uses = +?`, r.route, r.uses)
+	if err != nil || id != 0 {
+		return id, err
+	}
+	if err := t.exec(`INSERT INTO lines (class, uses, mode, first, priority, place) VALUES (?, ?, 0, ?, ?, ?)`,
+		r.route, r.uses, r.key, r.priority, r.ord); err != nil {
+		return 0, err
+	}
+	id = t.LastInsertRowID()
+	uses, err := decodeUses(r.uses)
+	if err != nil {
+		return 0, err
+	}
+	for _, u := range uses {
+		if err := t.exec(`INSERT INTO line_parts VALUES (?, ?, ?, 0, ?, ?)`, id, u.Name, u.Key, r.priority, r.ord); err != nil {
+			return 0, err
+		}
+	}
+	return id, nil
+}
+
+// turn gives lines, of which a run has left one and has come into another, the turns of their
+// first runs. A line in which nobody waits is forgotten. 0 is none.
+func (t *tx) turn(left, joined int64) error {
+	for _, line := range []int64{left, joined} {
+		if line == 0 {
+			continue
+		}
+		var first candidate
+		err := t.query(`SELECT key, 0, priority, ord, line FROM runs WHERE place = 7 AND line = +? ORDER BY priority DESC, ord LIMIT 1`, func(r row) error {
+			first = candidate{r.ColumnInt64(0), 0, r.ColumnInt64(2), r.ColumnInt64(3), r.ColumnInt64(4)}
+			return nil
+		}, line)
+		switch {
+		case err != nil:
+			return err
+		case first.line == 0:
+			for _, statement := range []string{`DELETE FROM lines WHERE id = +?`, `DELETE FROM line_parts WHERE line = +?`} {
+				if err := t.exec(statement, line); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if err := t.exec(`UPDATE lines SET first = ?, priority = ?, place = ? WHERE id = +? AND first <> +?`, first.key, first.priority, first.ord, line, first.key); err != nil {
+			return err
+		}
+		if t.Changes() == 0 {
+			continue
+		}
+		if err := t.exec(`UPDATE line_parts SET priority = ?, place = ? WHERE line = +?`, first.priority, first.ord, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeTurns looks at up to so many lines whose time has come.
+func (t *tx) takeTurns(limit int) error {
+	var due []int64
+	err := t.query(`SELECT id FROM lines WHERE until IS NOT NULL AND until <= +? /*lines until*/ ORDER BY until LIMIT +?`, func(r row) error {
+		due = append(due, r.ColumnInt64(0))
+		return nil
+	}, t.ms(), limit)
+	if err != nil {
+		return err
+	}
+	for _, id := range due {
+		if err := t.op.Turn(strconv.FormatInt(id, 10)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetLimits configures limits.
+func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLimit) error {
+	err := s.enterPartition(ctx, partition)
+	for i := range set {
+		err = cmp.Or(err, set[i].Check())
+	}
+	if err == nil {
+		_, err = perform(ctx, s, func(t *tx) (struct{}, error) {
+			for i := range set {
+				if err := t.op.SetLimit(&set[i]); err != nil {
+					return struct{}{}, err
+				}
+			}
+			return struct{}{}, nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("set limits: %w", err)
+	}
+	return nil
+}
+
+// Limits returns a page of limits.
+func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
+	var page []store.LimitState
+	err := s.enterPartition(ctx, partition)
+	if err == nil {
+		err = s.read(ctx, func(c *conn) (err error) {
+			page, err = c.limitStates(after, cmp.Or(max(limit, 0), 100), s.clock.Now().UnixMicro())
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list limits: %w", err)
+	}
+	return page, nil
+}
+
+func (c *conn) limitStates(after store.LimitID, limit int, now int64) ([]store.LimitState, error) {
+	var known []store.LimitID
+	err := c.query(`SELECT name, key FROM limits WHERE (name, key) > (+?1, +?2) AND (held > 0 OR waits > 0 OR tat > +?4)
+		UNION SELECT name, key FROM limit_configs WHERE (name, key) > (+?1, +?2) ORDER BY name, key LIMIT +?3`, func(r row) error {
+		known = append(known, store.LimitID{Name: r.ColumnText(0), Key: r.ColumnText(1)})
+		return nil
+	}, after.Name, after.Key, limit, now)
+	if err != nil {
+		return nil, err
+	}
+	page := make([]store.LimitState, 0, len(known))
+	for _, id := range known {
+		s, err := c.limitState(id)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, store.LimitState{
+			LimitID: id, Config: s.LimitConfig, Set: s.set, Default: s.code, Held: s.Held, Waits: s.Waits, Next: timeOf(s.Next(timeOf(now / 1000))),
+		})
+	}
+	return page, nil
+}
+
+// inspectLimits reads limits and lines.
+func (c *conn) inspectLimits(snap *store.Snapshot) error {
+	all, err := c.limitStates(store.LimitID{}, -1, snap.Now.UnixMicro())
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		snap.Limits[s.LimitID] = s
+	}
+	type shown struct {
+		id   int64
+		line store.WaitingLine
+	}
+	var lines []shown
+	err = c.query(`SELECT l.id, c.queue, c.workflow, l.uses, l.mode, l.until FROM lines l JOIN classes c ON c.id = l.class
+		ORDER BY l.priority DESC, l.place`, func(r row) error {
+		uses, err := decodeUses(r.ColumnText(3))
+		mode := protocol.LineMode(r.ColumnInt(4))
+		lines = append(lines, shown{r.ColumnInt64(0), store.WaitingLine{
+			Route: store.Route{Queue: r.ColumnText(1), Workflow: r.ColumnText(2)}, Uses: uses,
+			Shut: mode == protocol.LineShut, Called: mode == protocol.LineCalled, Until: timeOf(r.ColumnInt64(5)),
+		}})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		var runs []event.RunID
+		err := c.query(`SELECT id FROM runs INDEXED BY runs_waiting WHERE place = 7 AND line = +? ORDER BY priority DESC, ord`, func(r row) error {
+			runs = append(runs, unpackRun(r, 0))
+			return nil
+		}, l.id)
+		if err != nil {
+			return err
+		}
+		l.line.Runs = runs
+		snap.Waiting = append(snap.Waiting, l.line)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package sqlitestore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// What is counted of limits, and the lines of the runs that wait, say nothing that the runs
+// do not say: whether a run has its permits is a flag of the run. So they are made again as
+// a whole, from the runs. [L1]
+
+const (
+	// asUses is the uses of a row, as json_each takes them.
+	asUses = `json_each(CASE WHEN json_valid(uses) THEN uses ELSE '[]' END)`
+	// mustWait says of a run that it waits for permits.
+	mustWait = `(place IN (1, 7) AND uses IS NOT NULL AND closing & 20 = 0)`
+	// wrongPermits says of a run that it has permits that it must not have, or has none that
+	// it must have, or that nobody can read what it uses.
+	wrongPermits = `(uses IS NULL AND closing & 20 <> 0 OR closing & 4 <> 0 AND place <> 2 AND (closing & 8 = 0 OR place = 6)
+		OR uses IS NOT NULL AND (place = 2 AND closing & 20 = 0 OR NOT json_valid(uses)))`
+	// firstInLine is the run whose turn a line has.
+	firstInLine = `SELECT key, priority, coalesce(ord, 0) FROM runs WHERE place = 7 AND line = lines.id ORDER BY priority DESC, ord LIMIT 1`
+	// allParts is the rows of line_parts.
+	allParts = `SELECT lines.id, json_extract(value, '$.Name'), json_extract(value, '$.Key'), mode, priority, place FROM lines, ` + asUses
+	// counted is what is held of each part of a limit, and waited for.
+	counted = `SELECT json_extract(value, '$.Name') AS name, json_extract(value, '$.Key') AS key,
+		sum(iif(closing & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
+		FROM (SELECT uses, closing, place FROM runs WHERE uses IS NOT NULL AND (closing & 4 OR place = 7)), ` + asUses + ` GROUP BY 1, 2`
+)
+
+// wrongLimits count what differs from what the runs say.
+var wrongLimits = []string{
+	`SELECT count(*) FROM runs WHERE ` + wrongPermits,
+	`SELECT count(*) FROM runs WHERE place IN (1, 7) AND (place = 7) <> ` + mustWait + ` OR place <> 7 AND line IS NOT NULL`,
+	`SELECT count(*) FROM runs r WHERE place = 7 AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.id = r.line AND l.class = r.class AND l.uses = r.uses)`,
+	`SELECT count(*) FROM lines WHERE (first, priority, place) IS NOT (` + firstInLine + `) OR mode NOT IN (0, 1, 2) OR mode = 2 AND until IS NULL`,
+	`SELECT count(*) FROM (SELECT * FROM (` + allParts + `) EXCEPT SELECT * FROM line_parts)`,
+	`SELECT count(*) FROM (SELECT * FROM line_parts EXCEPT SELECT * FROM (` + allParts + `))`,
+	`SELECT count(*) FROM (` + counted + `) w FULL JOIN limits l ON l.name = w.name AND l.key = w.key
+		WHERE coalesce(w.held, 0) <> coalesce(l.held, 0) OR coalesce(w.waits, 0) <> coalesce(l.waits, 0)`,
+}
+
+// rebuiltLimits make it again. All lines are open then: claims look at each, and shut those
+// that may not go.
+var rebuiltLimits = []string{
+	`UPDATE runs SET uses = NULL WHERE uses IS NOT NULL AND NOT json_valid(uses)`,
+	`UPDATE runs SET closing = CASE WHEN uses IS NULL THEN closing & ~20 WHEN place = 2 THEN closing | 4 ELSE closing & ~4 END WHERE ` + wrongPermits,
+	`DELETE FROM lines`,
+	`DELETE FROM line_parts`,
+	`UPDATE runs SET place = iif(` + mustWait + `, 7, 1) WHERE place IN (1, 7) AND (place = 7) <> ` + mustWait,
+	`INSERT INTO lines (class, uses, mode, first, priority, place) SELECT class, uses, 0, 0, 0, 0 FROM runs WHERE place = 7 GROUP BY class, uses`,
+	`UPDATE runs SET line = (SELECT id FROM lines l WHERE l.class = runs.class AND l.uses = runs.uses) WHERE place = 7`,
+	`UPDATE runs SET line = NULL WHERE place <> 7 AND line IS NOT NULL`,
+	`UPDATE lines SET (first, priority, place) = (` + firstInLine + `)`,
+	`INSERT OR IGNORE INTO line_parts ` + allParts,
+	`UPDATE limits SET held = 0, waits = 0`,
+	`INSERT INTO limits SELECT name, key, held, waits, 0 FROM (` + counted + `) WHERE true
+		ON CONFLICT DO UPDATE SET held = excluded.held, waits = excluded.waits`,
+}
+
+// countWrongLimits returns how much of the limits and lines is not as the runs say, and how
+// many lines are left out by claims that may go.
+func countWrongLimits(c *conn, now time.Time) (int64, error) {
+	wrong := int64(0)
+	for _, count := range wrongLimits {
+		n, err := c.number(count)
+		if err != nil {
+			return 0, err
+		}
+		wrong += n
+	}
+	if wrong > 0 {
+		return wrong, nil
+	}
+	return c.forgottenLines(now)
+}
+
+// rebuildLimits makes the limits and the lines again from the runs.
+func (t *tx) rebuildLimits() error {
+	for _, statement := range rebuiltLimits {
+		if err := t.exec(statement); err != nil {
+			return err
+		}
+	}
+	if err := t.exec(`DELETE FROM limits WHERE held = 0 AND waits = 0 AND tat <= +?`, t.now.UnixMicro()); err != nil {
+		return err
+	}
+	return t.wakeAgain()
+}
+
+// forgottenLines counts the shut lines that may go, and at which nobody will look.
+func (c *conn) forgottenLines(now time.Time) (int64, error) {
+	kept, forgotten := map[store.LimitID]bool{}, int64(0)
+	type line struct {
+		uses   []store.Use
+		mode   protocol.LineMode
+		timely bool
+	}
+	var lines []line
+	err := c.query(`SELECT uses, mode, until IS NOT NULL FROM lines WHERE mode <> 0 ORDER BY priority DESC, place`, func(r row) error {
+		uses, err := decodeUses(r.ColumnText(0))
+		lines = append(lines, line{uses, protocol.LineMode(r.ColumnInt(1)), r.ColumnBool(2)})
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range lines {
+		may := l.mode == protocol.LineShut && !l.timely
+		for _, u := range l.uses {
+			s, err := c.limitState(u.LimitID)
+			if err != nil {
+				return 0, err
+			}
+			may = may && !kept[u.LimitID] && !s.Paused && (s.AtOnce == 0 || s.Held+u.Weight <= s.AtOnce) && s.Next(now) == 0
+		}
+		for _, u := range l.uses {
+			kept[u.LimitID] = true
+		}
+		if may {
+			forgotten++
+		}
+	}
+	return forgotten, nil
+}
+
+// limitTrees read every table and index of the limits to its end.
+var limitTrees = []string{
+	`SELECT sum(length(uses)) FROM lines NOT INDEXED`, `SELECT sum(priority) FROM lines INDEXED BY lines_open WHERE mode <> 1`,
+	`SELECT sum(until) FROM lines INDEXED BY lines_until WHERE until IS NOT NULL`, `SELECT sum(class) FROM lines INDEXED BY sqlite_autoindex_lines_1`,
+	`SELECT sum(mode) FROM line_parts NOT INDEXED`, `SELECT sum(mode) FROM line_parts INDEXED BY line_turns`,
+	`SELECT sum(held) FROM limits`, `SELECT sum(length(said)) FROM limit_configs`,
+	`SELECT sum(ord) FROM runs INDEXED BY runs_waiting WHERE place = 7`,
+}
+
+// setLinesAside looks for damage of the limits, and if there is some leaves the lines out for
+// a while: runs that use no limits go on. It reports whether that is new. d.mu is held.
+func (d *damages) setLinesAside(c *conn, cause error) bool {
+	if d.current(&d.lines) != nil {
+		return false
+	}
+	for _, tree := range limitTrees {
+		err := c.queryOnce(tree, func(row) error { return nil })
+		if isDamage(err) {
+			d.Note("limits", &store.DamagedError{Err: fmt.Errorf("the limits cannot be read, and runs that wait for permits are not claimed: %w", cause)})
+			d.lines.Store(&keySet{until: d.clock.Now().Add(lostFor)})
+			return true
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return false
+}
