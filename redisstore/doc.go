@@ -47,6 +47,10 @@
 //	{p}:o:S  set    runs that it owns
 //	{p}:a:S  hash   those with unread items; 1: it has not been told
 //	{p}:q:W  list   runs that wait for the end of the active one
+//	{p}:P:N  zset   runs of a line for permits, by falling priority, then by their places; N is
+//	                the hash of their route and what they use
+//	{p}:F:U  zset   lines for a part of a limit, its name, a zero byte and its key, that are shut
+//	                or called: the place of the first run, 1 or 2, and N, by its priority
 //
 //	{p}:t    zset   timers          {p}:e    zset   leases of sessions
 //	{p}:A    hash   u for how long sessions were heard, h when the last one was; n when one
@@ -59,6 +63,12 @@
 //	{p}:D    zset   records of the outbox by due time
 //	{p}:h    hash   later runs of chains, counted
 //	{p}:T    hash   last runs of chains
+//	{p}:L    hash   parts of limits that are not idle: weights held, weights waited for, and
+//	                when the next one comes by the rate, in microseconds
+//	{p}:K    hash   configurations of limits, as JSON: s and the part for what was set, an
+//	                empty key for all of them, c for what the code declares
+//	{p}:Y    hash   lines: 0 open, 1 shut, 2 called; until when; the turn of the first run, its
+//	                priority and place; route, and what is used
 //	{p}:c    string counter of runs that were made ready, and of records
 //	{p}:y           the copy of a log, within a script
 //	{p}:-           a key that never exists: see keys.go
@@ -73,7 +83,10 @@
 // queue state, c route, a created, r priority, w workflow id, h chain, u parent, x root,
 // j and J retention, i tags, y until when the run is watched, Y until when
 // the streams of its chain are followed, B the record that created it, N the run that it
-// continued as, F the sessions that have blocked it.
+// continued as, F the sessions that have blocked it, V whether it has its permits, keeps
+// them to its end, and was called off, a digit each, and its place in line, U to U3 what
+// limits it uses. A run that waits for permits is in no ready set: its line is, as a tilde and
+// N, while claims look at it; its time, if it has one, is among the timers.
 //
 // Routes and sessions are named by hashes, which are computed: nothing has to be
 // looked up to claim, and no name is given out twice after a failover.

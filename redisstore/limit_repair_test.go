@@ -399,3 +399,67 @@ func TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 		}
 	}
 }
+
+// Repairs find nothing wrong with limits while permits are taken and given back.
+func TestREC8_LeavesLimitsAloneThatAreAtWork(t *testing.T) {
+	t.Parallel()
+	s := newLimitScene(t, redistest.Shared(t).Client(t))
+	stop, worked := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(worked)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if len(s.logs) < 30 {
+				s.start(limitRoutes[n%2], 1+n%2, false, "gpu")
+			}
+			for _, r := range s.held {
+				s.end(r)
+			}
+			s.held = slices.DeleteFunc(s.claim(), func(r store.ClaimedRun) bool { return r.Run == s.keeps })
+		}
+	}()
+	for range 5 {
+		report, err := fsck.Repair(s.ctx, s.st, fsck.Options{})
+		if err != nil || len(report.Fixes) > 0 || len(report.Remaining) > 0 {
+			t.Errorf("a repair of a healthy store: %v, %+v", err, report)
+		}
+	}
+	close(stop)
+	<-worked
+}
+
+// A part of a limit that has a rate is kept for that after its last run, but not for ever.
+func TestLimits_PartsThatNobodyUsesAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := newLimitScene(t, redistest.Shared(t).Client(t))
+	s.check(s.st.SetLimits(s.ctx, 0, []store.SetLimit{{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 1, Burst: 1}}}))
+	use := func(key string) {
+		t.Helper()
+		l := storetest.NewLog(&s.ids, s.clock, s.ids.Run(s.clock.Now(), 0), event.Spec{Workflow: limitRoutes[0].Workflow, Queue: "default"})
+		c := l.Create()
+		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "crm", Key: key}, Weight: 1}}
+		s.logs[l.Run] = l
+		got, err := s.st.Create(s.ctx, []store.Create{c})
+		s.check(cmp.Or(err, got[0].Err))
+		for _, r := range s.claim() {
+			s.end(r)
+		}
+	}
+	for n := range 100 {
+		use(fmt.Sprintf("once-%d", n))
+	}
+	s.clock.Advance(time.Minute)
+	for n := range 400 {
+		use(fmt.Sprintf("now-%d", n%20))
+		if n%20 == 19 {
+			s.clock.Advance(time.Minute)
+		}
+	}
+	if n := s.client.HLen(s.ctx, s.limits()).Val(); n > 60 {
+		t.Errorf("%d parts are kept, of which 22 are in use", n)
+	}
+}

@@ -71,10 +71,23 @@ local function limits_of(uses)
 end
 
 local function save_limit(l)
-  if l.held == 0 and l.waits == 0 and l.tat <= limit_now then
+  local idle = l.held == 0 and l.waits == 0
+  if idle and l.tat <= limit_now then
     intact('HDEL', tag .. 'L', l.id)
-  else
-    intact('HSET', tag .. 'L', l.id, string.format('%.0f %.0f %.0f', l.held, l.waits, l.tat))
+    return
+  end
+  intact('HSET', tag .. 'L', l.id, string.format('%.0f %.0f %.0f', l.held, l.waits, l.tat))
+  if not idle then
+    return
+  end
+  -- It stays for its rate only, and nobody may come for it again: for each that stays so, two
+  -- others are looked at, and go if their time has passed.
+  local others = intact('HRANDFIELD', tag .. 'L', 2, 'WITHVALUES') or {}
+  for i = 1, #others, 2 do
+    local tat = string.match(others[i + 1], '^0 0 (%d+)$')
+    if tat and tonumber(tat) <= limit_now then
+      intact('HDEL', tag .. 'L', others[i])
+    end
   end
 end
 
