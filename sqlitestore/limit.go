@@ -60,20 +60,15 @@ type limitState struct {
 // limitState reads a part of a limit: its configuration is that of the part, that which was
 // set for the whole, or that of the code.
 func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
-	err = c.query(`SELECT held, waits, tat FROM limits WHERE name = +? AND key = +?`, func(r row) error {
-		s.Held, s.Waits, s.TAT = r.ColumnInt(0), r.ColumnInt(1), r.ColumnInt64(2)
-		return nil
-	}, id.Name, id.Key)
-	if err != nil {
-		return s, err
-	}
 	text := ""
-	err = c.query(`SELECT said, code FROM limit_configs WHERE name = +?1 AND key IN ('', +?2) ORDER BY length(key)`, func(r row) error {
-		if said := r.ColumnText(0); said != "" { // the part comes last
-			text, s.set, s.code = said, true, false
-		} else if code := r.ColumnText(1); code != "" && !s.set {
-			text, s.code = code, true
-		}
+	err = c.query(`SELECT l.held, l.waits, l.tat, p.said, w.said, w.code FROM (SELECT 1)
+		LEFT JOIN limits l ON l.name = +?1 AND l.key = +?2
+		LEFT JOIN limit_configs p ON p.name = +?1 AND p.key = +?2
+		LEFT JOIN limit_configs w ON w.name = +?1 AND w.key = ''`, func(r row) error {
+		s.Held, s.Waits, s.TAT = r.ColumnInt(0), r.ColumnInt(1), r.ColumnInt64(2)
+		said := cmp.Or(r.ColumnText(3), r.ColumnText(4))
+		text = cmp.Or(said, r.ColumnText(5))
+		s.set, s.code = said != "", said == "" && text != ""
 		return nil
 	}, id.Name, id.Key)
 	if err == nil && text != "" {
@@ -170,7 +165,8 @@ func (t limitTx) SaveLine(l protocol.WaitLine) error {
 	if err != nil {
 		return fmt.Errorf("line %q has no number: %w", l.ID, err)
 	}
-	if err := t.exec(`UPDATE lines SET mode = ?, until = ? WHERE id = +?`, int(l.Mode), nonZero(l.Until), id); err != nil {
+	err = t.exec(`UPDATE lines SET mode = ?1, until = ?2 WHERE id = +?3 AND (mode <> +?1 OR until IS NOT +?2)`, int(l.Mode), nonZero(l.Until), id)
+	if err != nil || t.Changes() == 0 {
 		return err
 	}
 	return t.exec(`UPDATE line_parts SET mode = ? WHERE line = +?`, int(l.Mode), id)
@@ -181,30 +177,28 @@ func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	return t.waitLines(selectLine+`JOIN line_parts p ON p.line = l.id WHERE p.name = +? AND p.key = +? ORDER BY p.priority DESC, p.place`, id.Name, id.Key)
 }
 
+const (
+	firstShut = selectLine + `WHERE l.id = (SELECT line FROM line_parts INDEXED BY line_turns
+		WHERE name = +?1 AND key = +?2 AND mode = 1 ORDER BY priority DESC, place LIMIT 1)`
+	firstCalled = selectLine + `WHERE l.id = (SELECT line FROM line_parts INDEXED BY line_turns
+		WHERE name = +?1 AND key = +?2 AND mode = 2 ORDER BY priority DESC, place LIMIT 1)`
+)
+
 // FirstShut returns the first shut line of a part.
 func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
-	return t.firstLine(id, protocol.LineShut)
-}
-
-func (t limitTx) firstLine(id store.LimitID, mode protocol.LineMode) (protocol.WaitLine, error) {
-	return t.waitLine(selectLine+`WHERE l.id = (SELECT line FROM line_parts INDEXED BY line_turns
-		WHERE name = +? AND key = +? AND mode = +? ORDER BY priority DESC, place LIMIT 1)`, id.Name, id.Key, int(mode))
+	return t.waitLine(firstShut, id.Name, id.Key)
 }
 
 // FirstKept returns the first shut or called line of a part.
 func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
-	shut, err := t.firstLine(id, protocol.LineShut)
-	if err != nil {
-		return shut, err
+	kept, err := t.waitLines(firstShut+` UNION ALL `+firstCalled, id.Name, id.Key)
+	switch {
+	case err != nil || len(kept) == 0:
+		return protocol.WaitLine{}, err
+	case len(kept) > 1 && (kept[1].Priority > kept[0].Priority || kept[1].Priority == kept[0].Priority && kept[1].Place < kept[0].Place):
+		return kept[1], nil
 	}
-	called, err := t.firstLine(id, protocol.LineCalled)
-	if err != nil || called.First == "" {
-		return shut, err
-	}
-	if shut.First == "" || called.Priority > shut.Priority || called.Priority == shut.Priority && called.Place < shut.Place {
-		return called, nil
-	}
-	return shut, nil
+	return kept[0], nil
 }
 
 // ensureLine returns the line of a run that comes to wait, and makes it if need be: then it
@@ -231,6 +225,8 @@ func (t *tx) ensureLine(r *run) (int64, error) {
 	return id, nil
 }
 
+const firstWaiting = `SELECT key, 0, priority, ord, line FROM runs WHERE place = 7 AND line = +? ORDER BY priority DESC, ord LIMIT 1`
+
 // turn gives lines, of which a run has left one and has come into another, the turns of their
 // first runs. A line in which nobody waits is forgotten. 0 is none.
 func (t *tx) turn(left, joined int64) error {
@@ -239,7 +235,7 @@ func (t *tx) turn(left, joined int64) error {
 			continue
 		}
 		var first candidate
-		err := t.query(`SELECT key, 0, priority, ord, line FROM runs WHERE place = 7 AND line = +? ORDER BY priority DESC, ord LIMIT 1`, func(r row) error {
+		err := t.query(firstWaiting, func(r row) error {
 			first = candidate{r.ColumnInt64(0), 0, r.ColumnInt64(2), r.ColumnInt64(3), r.ColumnInt64(4)}
 			return nil
 		}, line)
@@ -267,10 +263,12 @@ func (t *tx) turn(left, joined int64) error {
 	return nil
 }
 
+const dueLines = `SELECT id FROM lines WHERE until IS NOT NULL AND until <= +? /*lines until*/ ORDER BY until LIMIT +?`
+
 // takeTurns looks at up to so many lines whose time has come.
 func (t *tx) takeTurns(limit int) error {
 	var due []int64
-	err := t.query(`SELECT id FROM lines WHERE until IS NOT NULL AND until <= +? /*lines until*/ ORDER BY until LIMIT +?`, func(r row) error {
+	err := t.query(dueLines, func(r row) error {
 		due = append(due, r.ColumnInt64(0))
 		return nil
 	}, t.ms(), limit)
