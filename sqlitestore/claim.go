@@ -106,6 +106,18 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]sto
 		if err != nil {
 			return nil, err
 		}
+		if first.line != 0 && (r == nil || r.line != first.line) {
+			// Its first run does not wait in it: that is damage, and the line gets the turn of
+			// the run that does.
+			if err := t.turn(first.line, 0); err != nil {
+				return nil, err
+			}
+			if ready, err = t.again(ready, routes); err != nil {
+				return nil, err
+			}
+			vain++
+			continue
+		}
 		ok, err := t.op.Take(r, to.id, c)
 		if err != nil {
 			return nil, writing(r, err)

@@ -186,6 +186,25 @@ func TestREC10_ADamagedPageOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	}
 }
 
+// A line that names a run as its first which does not wait in it is mended by the claim that
+// meets it.
+func TestClaim_MendsALineWithAnotherFirstRun(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{`4711`, `(SELECT key FROM runs WHERE place = 2)`} {
+		path := filepath.Join(t.TempDir(), "runs.db")
+		s := openStore(t, path, storetest.NewClock())
+		openSession(t, s, "a")
+		start(t, s, 1)
+		claim(t, s, "a", 1)
+		l := startUsing(t, s, 1, part("gpu", ""))[0]
+		change(t, path, `UPDATE lines SET first = `+first)
+		if got := claim(t, s, "a", 10); len(got) != 1 || got[0].Run != l.Run {
+			t.Errorf("claimed %v with a first run of %s, want the run that waits", got, first)
+		}
+		verify(t, s)
+	}
+}
+
 // Everything about limits is kept, also which lines are shut.
 func TestOpen_KeepsLimits(t *testing.T) {
 	t.Parallel()
