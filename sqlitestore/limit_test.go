@@ -120,7 +120,9 @@ func TestRepair_MakesLimitsAgainFromTheRuns(t *testing.T) {
 					}
 				}
 				check(t, s.Release(testContext(t), l.Run, held[0].Fence))
-				held = claim(t, s, "a", 10)
+				if held = claim(t, s, "a", 10); len(held) != 1 || held[0].Run != l.Run {
+					t.Fatalf("claim after release %d: got %v, want run %s", i, held, l.Run)
+				}
 				c := l.Commit(held[0].Fence, append(l.Work(), l.End(event.StatusCompleted)...)...)
 				c.Effect, c.Status = store.EffectFinish, event.StatusCompleted
 				answers, err := s.Commit(testContext(t), []store.Commit{c})
