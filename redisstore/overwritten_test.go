@@ -271,10 +271,13 @@ func overwrite(s *scene, key string) {
 	if wrongType(key) == "list" {
 		other = []any{"rpush", key, "x"}
 	}
-	for _, do := range [][]any{{"del", key}, other} {
-		if err := s.root.Do(s.ctx, do...).Err(); err != nil {
-			s.t.Fatal(err)
-		}
+	_, err := s.root.TxPipelined(s.ctx, func(tx redis.Pipeliner) error { // or a worker writes in between
+		tx.Do(s.ctx, "del", key)
+		tx.Do(s.ctx, other...)
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }
 

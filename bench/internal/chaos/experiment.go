@@ -79,7 +79,6 @@ func (x *experiment) run(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	defer disconnect()
-	x.began = time.Now()
 	if err := x.harmAndWait(ctx); err != nil {
 		return nil, err
 	}
@@ -96,6 +95,11 @@ func (x *experiment) settings() []string {
 // harmAndWait lets the fleet work, harms it for the time that was asked for, and
 // then waits until every run has ended. It returns with the fleet stopped.
 func (x *experiment) harmAndWait(ctx context.Context) error {
+	first, err := x.hireAll()
+	if err != nil {
+		return err
+	}
+	x.began = time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, x.duration()+x.options.wait, errLate)
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
@@ -107,7 +111,7 @@ func (x *experiment) harmAndWait(ctx context.Context) error {
 	leave := make(chan struct{})
 	for n := range x.workers {
 		crew.Go(func() {
-			if err := x.live(ctx, harm, n+1, leave); err != nil {
+			if err := x.live(ctx, harm, n+1, first[n], leave); err != nil {
 				fail(err)
 			}
 		})

@@ -2,9 +2,11 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos/check"
@@ -12,16 +14,12 @@ import (
 	"github.com/flowgen/flowgen/bench/internal/fleet"
 )
 
-// live keeps one place of the fleet filled, and harms whoever is there until the
+// live keeps one place of the fleet filled, and harms whoever is there, at first p, until the
 // harm is over; then the last one works until it may leave. It is killed if ctx
 // has ended.
-func (x *experiment) live(ctx, harm context.Context, place int, leave <-chan struct{}) error {
+func (x *experiment) live(ctx, harm context.Context, place int, p *fleet.Process, leave <-chan struct{}) error {
 	r := rand.New(rand.NewPCG(x.seed, 100+uint64(place)))
-	for generation := 1; ; generation++ {
-		p, err := x.hire(place, generation)
-		if err != nil {
-			return err
-		}
+	for generation := 2; ; generation++ {
 		for alive := true; alive; {
 			select {
 			case <-leave:
@@ -44,7 +42,23 @@ func (x *experiment) live(ctx, harm context.Context, place int, leave <-chan str
 			}
 		}
 		pause(harm, randomTime(r, x.lease))
+		var err error
+		if p, err = x.hire(place, generation); err != nil {
+			return err
+		}
 	}
+}
+
+// hireAll starts the first workers. The time of the harm begins once they are there: on a busy
+// machine it would be over before.
+func (x *experiment) hireAll() ([]*fleet.Process, error) {
+	all, errs := make([]*fleet.Process, x.workers), make([]error, x.workers)
+	var hiring sync.WaitGroup
+	for n := range all {
+		hiring.Go(func() { all[n], errs[n] = x.hire(n+1, 1) })
+	}
+	hiring.Wait()
+	return all, errors.Join(errs...)
 }
 
 // hire starts a worker and waits until it has begun its life.
