@@ -3,9 +3,7 @@ package memstore
 import (
 	"cmp"
 	"container/heap"
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -155,8 +153,8 @@ func (l *list) insert(r *run) {
 	for at != nil && at.order > r.order {
 		at = at.before
 	}
-	switch {
-	case at == l.last:
+	switch at {
+	case l.last:
 		l.push(r)
 	default:
 		next := l.first
@@ -417,98 +415,4 @@ func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
 		return p.kept[0].stands(), nil
 	}
 	return protocol.WaitLine{}, nil
-}
-
-// SetLimits configures limits.
-func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLimit) error {
-	p, err := s.enterPartition(ctx, partition)
-	if err != nil {
-		return fmt.Errorf("set limits: %w", err)
-	}
-	for i := range set {
-		if err := set[i].Check(); err != nil {
-			return fmt.Errorf("set limits: %w", err)
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range set {
-		_ = p.op.SetLimit(&set[i]) // it was checked, and a Tx in memory does not fail
-	}
-	p.announce()
-	return nil
-}
-
-// Limits returns a page of limits.
-func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
-	p, err := s.enterPartition(ctx, partition)
-	if err != nil {
-		return nil, fmt.Errorf("list limits: %w", err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := slices.DeleteFunc(p.limits.known(), func(id store.LimitID) bool { return compareIDs(id, after) <= 0 })
-	slices.SortFunc(all, compareIDs)
-	page := make([]store.LimitState, 0, len(all))
-	for _, id := range all[:min(len(all), cmp.Or(limit, 100))] {
-		page = append(page, p.limitState(id))
-	}
-	return page, nil
-}
-
-// known returns the parts of limits of which something is known.
-func (x *limits) known() []store.LimitID {
-	known := map[store.LimitID]bool{}
-	for id := range x.parts {
-		known[id] = true
-	}
-	for name, c := range x.configs {
-		if c.code != nil || c.set != nil {
-			known[store.LimitID{Name: name}] = true
-		}
-		for key := range c.keys {
-			known[store.LimitID{Name: name, Key: key}] = true
-		}
-	}
-	return slices.Collect(maps.Keys(known))
-}
-
-func compareIDs(a, b store.LimitID) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
-}
-
-func (p *partition) limitState(id store.LimitID) store.LimitState {
-	l, _ := limitTx{p}.Limit(id)
-	_, set, code := p.limits.config(id)
-	return store.LimitState{
-		LimitID: id, Config: l.LimitConfig, Set: set, Default: code, Held: l.Held, Waits: l.Waits, Next: timeOf(l.Next(p.clock.Now())),
-	}
-}
-
-// inspectLimits shows the limits and the lines.
-func (p *partition) inspectLimits(snap *store.Snapshot) {
-	for _, id := range p.limits.known() {
-		snap.Limits[id] = p.limitState(id)
-	}
-	for _, l := range slices.SortedFunc(maps.Values(p.limits.lines), (*line).compare) {
-		shown := store.WaitingLine{
-			Route: l.route.Route, Uses: l.uses, Until: timeOf(l.until),
-			Shut: l.mode == protocol.LineShut, Called: l.mode == protocol.LineCalled,
-		}
-		for r := range l.runs {
-			shown.Runs = append(shown.Runs, r.id)
-		}
-		snap.Waiting = append(snap.Waiting, shown)
-	}
-}
-
-// runs yields the runs in the order of their turns.
-func (l *line) runs(yield func(*run) bool) {
-	for i := range l.levels {
-		for r := l.levels[i].runs.first; r != nil; r = r.after {
-			if !yield(r) {
-				return
-			}
-		}
-	}
 }

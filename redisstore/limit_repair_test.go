@@ -345,9 +345,7 @@ func TestREC8_RepairsLimits(t *testing.T) {
 			s := newLimitScene(t, redistest.Shared(t).Client(t))
 			damage(s)
 			if claims { // what they do meanwhile is repaired, too
-				for _, r := range s.claim() {
-					s.held = append(s.held, r)
-				}
+				s.held = append(s.held, s.claim()...)
 				for _, r := range s.held {
 					s.end(r)
 				}

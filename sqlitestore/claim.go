@@ -159,6 +159,7 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]sto
 func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
 	var all []candidate
 	for _, route := range routes {
+		//nolint:unqueryvet // of queries that name their columns
 		err := t.query(`SELECT * FROM (SELECT key, class, priority, ord, 0 FROM runs WHERE place = 1 AND class = +?1 /*workable key*/ ORDER BY priority DESC, ord LIMIT +?2)
 			UNION ALL SELECT * FROM (`+firstLine+`)`, collect(&all), route, limit+1)
 		if err != nil {

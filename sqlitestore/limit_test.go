@@ -41,9 +41,9 @@ func startUsing(t testing.TB, s store.Store, n int, parts ...store.LimitID) []*s
 	return logs
 }
 
-func setAtOnce(t testing.TB, s *sqlitestore.Store, name string, n int) {
+func setOneAtOnce(t testing.TB, s *sqlitestore.Store, name string) {
 	t.Helper()
-	check(t, s.SetLimits(testContext(t), 0, []store.SetLimit{{LimitID: part(name, ""), Config: store.LimitConfig{AtOnce: n}}}))
+	check(t, s.SetLimits(testContext(t), 0, []store.SetLimit{{LimitID: part(name, ""), Config: store.LimitConfig{AtOnce: 1}}}))
 }
 
 // limitsOf returns what is held and waited for of each part.
@@ -94,7 +94,7 @@ func TestRepair_MakesLimitsAgainFromTheRuns(t *testing.T) {
 			t.Parallel()
 			clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
 			s := openStore(t, path, clock)
-			setAtOnce(t, s, "gpu", 1)
+			setOneAtOnce(t, s, "gpu")
 			openSession(t, s, "a")
 			logs := startUsing(t, s, 3, part("gpu", ""), part("net", "x"))
 			held := claim(t, s, "a", 10)
@@ -112,7 +112,7 @@ func TestRepair_MakesLimitsAgainFromTheRuns(t *testing.T) {
 				t.Errorf("limits after the repair (-want +got):\n%s", diff)
 			}
 			verify(t, s)
-			setAtOnce(t, s, "gpu", 1)
+			setOneAtOnce(t, s, "gpu")
 			for i, l := range logs {
 				if i > 0 {
 					if held = claim(t, s, "a", 10); len(held) != 1 || held[0].Run != l.Run {
@@ -137,7 +137,7 @@ func TestRepair_MakesLimitsAgainFromTheRuns(t *testing.T) {
 func TestRepair_LeavesSoundLimitsAlone(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "runs.db"), storetest.NewClock())
-	setAtOnce(t, s, "gpu", 1)
+	setOneAtOnce(t, s, "gpu")
 	openSession(t, s, "a")
 	startUsing(t, s, 3, part("gpu", ""))
 	claim(t, s, "a", 10)
@@ -156,7 +156,7 @@ func TestREC10_ADamagedPageOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 			t.Parallel()
 			clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
 			s := openStore(t, path, clock)
-			setAtOnce(t, s, "customer", 1)
+			setOneAtOnce(t, s, "customer")
 			for n := range 900 {
 				startUsing(t, s, 1, part("customer", fmt.Sprintf("a customer with a long name, number %05d", n)))
 			}
@@ -212,7 +212,7 @@ func TestOpen_KeepsLimits(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
 	s := openStore(t, path, clock)
-	setAtOnce(t, s, "gpu", 1)
+	setOneAtOnce(t, s, "gpu")
 	openSession(t, s, "a")
 	logs := startUsing(t, s, 3, part("gpu", ""))
 	held := claim(t, s, "a", 10)
@@ -252,7 +252,7 @@ func TestWait_IsToldOfAPermitFromAnotherStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "runs.db")
 	one, other := openStore(t, path, nil), openStore(t, path, nil)
-	setAtOnce(t, one, "gpu", 1)
+	setOneAtOnce(t, one, "gpu")
 	openSession(t, one, "one")
 	openSession(t, other, "other")
 	logs := startUsing(t, one, 2, part("gpu", ""))

@@ -111,6 +111,7 @@ func (t *tx) removeSession(l *session, reason store.Reason) error {
 func (t *tx) wakeAgain() error {
 	route := int64(0)
 	for {
+		//nolint:unqueryvet // of queries that name their columns
 		next, err := t.number(`SELECT class FROM (
 			SELECT * FROM (SELECT class FROM runs WHERE place = 1 AND class > +?1 ORDER BY class LIMIT 1)
 			UNION ALL SELECT * FROM (SELECT class FROM lines WHERE mode <> 1 AND class > +?1 /*lines class*/ ORDER BY class LIMIT 1)) ORDER BY class LIMIT 1`, route)

@@ -183,6 +183,7 @@ func (t *tx) countRuns() error {
 
 // nextDue returns the earliest due time in milliseconds, 0 if there is none.
 func (c *conn) nextDue() (int64, error) {
+	//nolint:unqueryvet // of queries that name their columns
 	return c.number(`SELECT min(due) FROM (
 		SELECT * FROM (SELECT due FROM runs WHERE due IS NOT NULL /*workable key*/ ORDER BY due LIMIT 1)
 		UNION ALL SELECT * FROM (SELECT until FROM lines WHERE until IS NOT NULL /*lines until*/ ORDER BY until LIMIT 1))`)

@@ -62,6 +62,7 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	slices.SortFunc(waiting, store.CompareRoutes)
 	return look.turn.Next(waiting, func(c store.Route, skip, limit int) ([]event.RunID, error) {
 		var found []event.RunID
+		//nolint:unqueryvet // of queries that name their columns
 		err := t.query(`SELECT id FROM (
 			SELECT * FROM (SELECT 0, id FROM runs WHERE class = +?1 AND place = 1 /*readable key*/ ORDER BY priority DESC, ord LIMIT +?2 + ?3)
 			UNION ALL SELECT * FROM (SELECT 1, r.id FROM lines l CROSS JOIN runs r ON r.line = l.id AND r.place = 7

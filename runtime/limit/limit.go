@@ -66,7 +66,7 @@ func (c Config) stored() store.LimitConfig {
 
 // LimitError says that something can never have its permits, because it uses more of a limit
 // than that has at once.
-type LimitError = store.LimitError
+type LimitError = store.LimitError //nolint:revive // errors.As of it reads as in package store
 
 // StartRefusedError says that a limit refuses a start that would have to wait.
 type StartRefusedError = store.StartRefusedError

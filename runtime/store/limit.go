@@ -11,7 +11,10 @@ import (
 
 // LimitID names one part of a limit: one that goes by keys has a part for each, any other
 // has one part, whose key is empty.
-type LimitID struct{ Name, Key string }
+type LimitID struct {
+	Name string `json:"Name"`
+	Key  string `json:"Key"`
+}
 
 // String returns name, or name/key.
 func (id LimitID) String() string {
@@ -24,7 +27,7 @@ func (id LimitID) String() string {
 // Use is what a run takes from a limit. What a run takes are its permits.
 type Use struct {
 	LimitID
-	Weight int // at least 1
+	Weight int `json:"Weight"` // at least 1
 }
 
 // MaxUses is how many limits a run may use.
@@ -36,20 +39,21 @@ const MaxWeight = math.MaxInt32
 // LimitConfig bounds a limit. Zero bounds nothing.
 type LimitConfig struct {
 	// AtOnce is how many weights may be held at once.
-	AtOnce int
+	AtOnce int `json:"AtOnce"`
 	// Rate is how many weights may begin in each Per, evenly; in any span of Per at most
 	// Rate+Burst-1 begin. Burst is how many of them may begin at once; 0: what 50 ms of the
 	// rate are, at least 1. Per 0: a second.
-	Rate, Burst int
-	Per         time.Duration
+	Rate  int           `json:"Rate"`
+	Burst int           `json:"Burst"`
+	Per   time.Duration `json:"Per"`
 	// Refuse says that a start is refused that would have to wait, with a
 	// *StartRefusedError.
-	Refuse bool
+	Refuse bool `json:"Refuse"`
 	// Waiting is how many weights may wait, without those that could begin; a start beyond
 	// is refused. 0: any number.
-	Waiting int
+	Waiting int `json:"Waiting"`
 	// Paused lets nothing begin. Holders finish.
-	Paused bool
+	Paused bool `json:"Paused"`
 }
 
 // Interval returns the time from one weight to the next, at least a microsecond; 0: there is

@@ -23,10 +23,10 @@ func using(names ...string) func(*store.Create) {
 	}
 }
 
-// weighing lets a run use so much of a limit.
-func weighing(name string, weight int) func(*store.Create) {
+// weighing lets a run use so much of limit gpu.
+func weighing(weight int) func(*store.Create) {
 	return func(c *store.Create) {
-		c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: name}, Weight: weight}))
+		c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: weight}))
 	}
 }
 
@@ -90,7 +90,7 @@ var permitBehaviors = []behavior{
 		h.limit("gpu", 5)
 		s := h.session()
 		for _, w := range []int{1, 2, 3, 4} {
-			h.start(weighing("gpu", w))
+			h.start(weighing(w))
 		}
 		h.counts("gpu", 0, 10)
 		got := h.claim(s, 10)
@@ -233,249 +233,6 @@ var permitBehaviors = []behavior{
 	}},
 }
 
-// A start that is made while nobody waits, and those after it.
-func (h *harness) starts(n int, change ...func(*store.Create)) []*Log {
-	h.Helper()
-	var logs []*Log
-	for range n {
-		logs = append(logs, h.start(change...))
-	}
-	return logs
-}
-
-var turnBehaviors = []behavior{
-	{"L2_ConcurrentClaimersNeverExceed", func(h *harness) {
-		h.limit("gpu", 3)
-		h.starts(40, using("gpu"))
-		claimed := make(chan int)
-		const workers = 8
-		for range workers {
-			s := h.session()
-			go func() {
-				got, _ := h.store.Claim(h.ctx, store.Claim{Session: s, Token: h.ids.Token(), Routes: []store.Route{orders}, Max: 2})
-				claimed <- len(got.Runs)
-			}()
-		}
-		n := 0
-		for range workers {
-			n += <-claimed
-		}
-		h.equal("runs that have a permit", n, 3)
-		h.counts("gpu", 3, 37)
-	}},
-	{"L5_WaitersGoInOrder", func(h *harness) {
-		h.limit("gpu", 1)
-		s := h.session()
-		logs := h.starts(4, using("gpu"))
-		for _, l := range logs {
-			h.finish(l, h.one(s, l), event.StatusCompleted)
-		}
-	}},
-	{"L5_HigherPrioritiesGoFirst", func(h *harness) {
-		h.limit("gpu", 1)
-		s := h.session()
-		var logs []*Log
-		for _, p := range []int{0, 5, -1, 5} {
-			logs = append(logs, h.start(using("gpu"), func(c *store.Create) { c.Priority = p }))
-		}
-		for _, i := range []int{1, 3, 0, 2} {
-			h.finish(logs[i], h.one(s, logs[i]), event.StatusCompleted)
-		}
-	}},
-	{"L5_AHeavyClaimIsNotPassed", func(h *harness) {
-		h.limit("gpu", 2)
-		s := h.session()
-		holder := h.start(using("gpu"))
-		fence := h.one(s, holder)
-		heavy := h.start(weighing("gpu", 2))
-		light := h.start(using("gpu"))
-		h.nothing("while the heavy one waits", s)
-		h.finish(holder, fence, event.StatusCompleted)
-		fence = h.one(s, heavy)
-		h.nothing("while the heavy one holds all", s)
-		h.finish(heavy, fence, event.StatusCompleted)
-		h.one(s, light)
-	}},
-	{"L5_AnotherLimitIsNotHeldUp", func(h *harness) {
-		h.limit("a", 1)
-		h.limit("b", 1)
-		s := h.session()
-		h.one(s, h.start(using("a")))
-		h.start(using("a"))
-		h.nothing("of a", s)
-		h.one(s, h.start(using("b")))
-	}},
-	{"L5_PartsOfALimitAreApart", func(h *harness) {
-		of := func(key string) func(*store.Create) {
-			return func(c *store.Create) {
-				c.Uses = []store.Use{{LimitID: store.LimitID{Name: "customer", Key: key}, Weight: 1}}
-			}
-		}
-		h.limit("customer", 1)
-		s := h.session()
-		h.one(s, h.start(of("acme")))
-		waits := h.start(of("acme"))
-		h.one(s, h.start(of("bolt")))
-		// One part has a configuration of its own.
-		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "customer", Key: "acme"}, Config: store.LimitConfig{AtOnce: 2}})
-		h.one(s, waits)
-	}},
-	{"L6_EveryWayToMakeRoomCalls", func(h *harness) {
-		for _, c := range []struct {
-			what string
-			make func(l *Log, f store.Fence)
-		}{
-			{"a finish", func(l *Log, f store.Fence) { h.finish(l, f, event.StatusCompleted) }},
-			{"a park", func(l *Log, f store.Fence) { h.park(l, f, h.clock.Now().Add(time.Hour)) }},
-			{"a growing capacity", func(*Log, store.Fence) { h.limit("gpu", 2) }},
-			{"no limit any longer", func(*Log, store.Fence) {
-				h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "gpu"}, Reset: true})
-			}},
-		} {
-			h.limit("gpu", 1)
-			s := h.session()
-			l := h.start(using("gpu"))
-			fence := h.one(s, l)
-			next := h.start(using("gpu"))
-			h.nothing("before "+c.what, s)
-			h.poll(s, orders)
-			h.equal("woken before "+c.what, h.poll(s, orders).Claim, []int(nil))
-			c.make(l, fence)
-			h.equal("woken by "+c.what, h.poll(s, orders).Claim, []int{0})
-			h.finish(next, h.one(s, next), event.StatusCompleted)
-			h.check("close session", h.store.CloseSession(h.ctx, 0, s))
-			rest := h.session()
-			for _, r := range h.claim(rest, 10) {
-				h.equal("left", r.Run, l.Run)
-				h.finish(l, r.Fence, event.StatusCompleted)
-			}
-		}
-	}},
-	{"L6_AGrantCallsTheNext", func(h *harness) {
-		h.limit("gpu", 2)
-		s := h.session()
-		both := h.start(weighing("gpu", 2))
-		fence := h.one(s, both)
-		other := store.Route{Queue: "default", Workflow: "orders.other"}
-		o := h.session(other)
-		h.start(using("gpu"))
-		h.nothing("while all is held", s)
-		h.startAs(other, "", using("gpu"))
-		h.nothing("while all is held", o, other)
-		h.finish(both, fence, event.StatusCompleted)
-		h.equal("claimed of the first line", len(h.claim(s, 10)), 1)
-		h.equal("woken for the second", h.poll(o, other).Claim, []int{0})
-		h.equal("claimed of the second line", len(h.claim(o, 10, other)), 1)
-	}},
-	{"L7_ACallKeepsItsTurn", func(h *harness) {
-		h.limit("gpu", 1)
-		s := h.session()
-		holder := h.start(using("gpu"))
-		fence := h.one(s, holder)
-		slow := store.Route{Queue: "default", Workflow: "orders.slow"}
-		first := h.startAs(slow, "", using("gpu"))
-		away := h.session(slow)
-		h.nothing("while it is held", away, slow)
-		h.start(using("gpu"))
-		h.nothing("while it is held", s)
-		h.finish(holder, fence, event.StatusCompleted)
-		h.nothing("while the first has its turn", s)
-		h.one(away, first, slow)
-	}},
-	{"L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace", func(h *harness) {
-		h.limit("gpu", 1)
-		s := h.session()
-		holder := h.start(using("gpu"))
-		fence := h.one(s, holder)
-		slow := store.Route{Queue: "default", Workflow: "orders.slow"}
-		first := h.startAs(slow, "", using("gpu"))
-		h.nothing("while it is held", h.session(slow), slow)
-		second, third := h.start(using("gpu")), h.start(using("gpu"))
-		h.nothing("while it is held", s)
-		h.finish(holder, fence, event.StatusCompleted)
-		h.nothing("while the first has its turn", s)
-		h.equal("next time", h.heartbeat(s).Next, h.clock.Now().Add(5*time.Second))
-		h.clock.Advance(5 * time.Second)
-		fence = h.one(s, second)
-		away := h.session(slow)
-		h.nothing("while the second has it", away, slow)
-		h.nothing("while the second has it", s)
-		h.finish(second, fence, event.StatusCompleted)
-		h.nothing("that is not first", s)
-		h.one(away, first, slow)
-		h.state(third.Run, store.StateReady)
-	}},
-	{"L9_ACanceledWaiterLeaves", func(h *harness) {
-		h.limit("gpu", 2)
-		s := h.session()
-		holder := h.start(using("gpu"))
-		h.one(s, holder)
-		heavy := h.start(weighing("gpu", 2))
-		light := h.start(using("gpu"))
-		h.nothing("while the heavy one waits", s)
-		cancel := h.item()
-		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: heavy.Run, Item: cancel, Urgent: true})
-		h.check("deliver", err)
-		h.counts("gpu", 1, 1)
-		h.equal("woken", h.poll(s, orders).Claim, []int{0})
-		got := h.claim(s, 10)
-		h.equal("claimed", len(got), 2)
-		for _, r := range got {
-			h.equal("called off", r.CalledOff, r.Run == heavy.Run)
-			if r.Run == heavy.Run {
-				c := heavy.Commit(r.Fence, append(heavy.Receive(cancel), heavy.End(event.StatusCanceled)...)...)
-				h.commit(heavy, consuming(withEffect(c, store.EffectFinish, event.StatusCanceled), cancel))
-			}
-		}
-		h.counts("gpu", 2, 0)
-		h.state(light.Run, store.StateOwned)
-	}},
-	{"L9_AnOrdinaryMessageLeavesAWaiterInItsLine", func(h *harness) {
-		h.limit("gpu", 1)
-		s := h.session()
-		h.one(s, h.start(using("gpu")))
-		l := h.start(using("gpu"))
-		h.deliver(l.Run)
-		h.nothing("while it is held", s)
-		h.counts("gpu", 1, 1)
-	}},
-	{"L9_WhatIsTooHeavyNowGoesWithoutPermits", func(h *harness) {
-		h.limit("gpu", 3)
-		s := h.session()
-		holder := h.start(using("gpu"))
-		h.one(s, holder)
-		heavy := h.start(weighing("gpu", 3))
-		light := h.start(using("gpu"))
-		h.nothing("while the heavy one waits", s)
-		h.poll(s, orders)
-		h.limit("gpu", 2)
-		h.equal("woken", h.poll(s, orders).Claim, []int{0})
-		got := h.claim(s, 10)
-		h.equal("claimed", len(got), 2)
-		h.equal("called off", got[slices.IndexFunc(got, func(r store.ClaimedRun) bool { return r.Run == heavy.Run })].CalledOff, true)
-		h.counts("gpu", 2, 0)
-		h.state(light.Run, store.StateOwned)
-	}},
-	{"L8_AClaimThatLeavesOpenLinesWakesAgain", func(h *harness) {
-		h.limit("gpu", 2)
-		s := h.session()
-		h.starts(2, using("gpu"))
-		h.equal("woken", h.poll(s, orders).Claim, []int{0})
-		h.claim(s, 1)
-		h.equal("woken again", h.poll(s, orders).Claim, []int{0})
-	}},
-	{"L8_AYieldComesAnewARecoveryKeepsItsPlace", func(h *harness) {
-		h.limit("gpu", 1)
-		s := h.session()
-		first, second := h.start(using("gpu")), h.start(using("gpu"))
-		fence := h.one(s, first)
-		h.check("release", h.store.Release(h.ctx, first.Run, fence))
-		fence = h.one(s, first)
-		h.commit(first, withEffect(first.Commit(fence, first.Work()...), store.EffectYield, ""))
-		h.one(s, second)
-	}},
-}
-
 var rateBehaviors = []behavior{
 	{"Rate_HoldsInEverySpan", func(h *harness) {
 		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
@@ -536,7 +293,7 @@ var limitAnswerBehaviors = []behavior{
 	{"AStartThatIsTooHeavyIsRefused", func(h *harness) {
 		h.limit("gpu", 2)
 		c := h.newLog(orders, "").Create()
-		weighing("gpu", 3)(&c)
+		weighing(3)(&c)
 		h.unchanged("a start that is too heavy", func() {
 			e := as[*store.LimitError](h, "create", h.create(c).Err)
 			h.equal("error", e, &store.LimitError{Limit: store.LimitID{Name: "gpu"}, Weight: 3, AtOnce: 2})
@@ -621,7 +378,7 @@ var limitAnswerBehaviors = []behavior{
 	{"TheRecordOfARunSaysWhatItUses", func(h *harness) {
 		h.limit("gpu", 1)
 		s := h.session()
-		held, waits := h.start(using("gpu", "disk")), h.start(weighing("gpu", 1), whole)
+		held, waits := h.start(using("gpu", "disk")), h.start(weighing(1), whole)
 		h.claim(s, 10)
 		r := h.record(held.Run)
 		h.equal("uses", r.Uses, []store.Use{{LimitID: store.LimitID{Name: "disk"}, Weight: 1}, {LimitID: store.LimitID{Name: "gpu"}, Weight: 1}})
