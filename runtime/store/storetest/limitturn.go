@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// starts starts so many runs.
+// starts creates so many runs.
 func (h *harness) starts(n int, change ...func(*store.Create)) []*Log {
 	h.Helper()
 	var logs []*Log
