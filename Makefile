@@ -6,6 +6,8 @@ GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME      ?= 20s
 RACE_TIMEOUT  ?= 30m
 CHAOS         ?= -store redis -runs 1000 -workers 3 -seconds 8 -wait 60s
+LIMITS        ?= -limits -runs 1000 -workers 8 -seconds 60 -every 500ms -wait 4m
+LIMIT_SEEDS   ?= 1 2 3 4 5
 ENDURE        ?= -duration 1h
 CHECKS        ?= 1000
 SEEDS         ?= 30
@@ -22,7 +24,7 @@ UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflag
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: format vet generated race ## everything that must hold before a commit, in under 10 minutes
@@ -43,11 +45,15 @@ generated: ## check that generated files are those that the generator writes tod
 	@echo "== generated: flowgen -check $(PACKAGES)"
 	@$(GO) run ./cmd/flowgen -check $(PACKAGES)
 
+# The race detector waits a second at the end of each process, of the thousands that tests start: when they end, nothing of them is at work.
+NO_SLEEP := GORACE="atexit_sleep_ms=0 $(GORACE)"
+
 # Tests wait for servers, leases and clocks more than they compute: three packages at a time keep two processors busy.
+# vet was run by itself.
 .PHONY: race
 race: compiler ## run the tests under the race detector
 	@echo "== race: go test -race ./..."
-	@CGO_ENABLED=1 $(GO) test -race $(UNWATCHED) -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) -parallel 4 -timeout $(RACE_TIMEOUT) $(PACKAGES)
+	@CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) -parallel 4 -timeout $(RACE_TIMEOUT) $(PACKAGES)
 
 .PHONY: compiler
 compiler:
@@ -101,6 +107,25 @@ chaos-redis: ## harm fleets on Redis, with seeds 1 to 10, and restart the server
 		"$$dir/bench" chaos $(CHAOS) -seed $$seed $$more 2>"$$dir/log" || { cat "$$dir/log"; exit 1; }; \
 	done; done
 
+.PHONY: chaos-limits
+chaos-limits: LIMITED_STORE = sqlite:$$dir/chaos.db
+chaos-limits: ## harm fleets whose steps use limits, on SQLite, with LIMIT_SEEDS (1 to 5): 10,000 steps each (7 minutes)
+	@$(LIMITED)
+
+.PHONY: chaos-limits-redis
+chaos-limits-redis: LIMITED_STORE = redis-sentinel -failovers 2
+chaos-limits-redis: ## the same on Redis, with two failovers to the replica (10 minutes)
+	@$(LIMITED)
+
+define LIMITED
+dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/bench" ./bench && \
+for seed in $(LIMIT_SEEDS); do \
+	echo "== $@: bench chaos $(LIMITS) -store $(LIMITED_STORE) -seed $$seed"; \
+	"$$dir/bench" chaos $(LIMITS) -store $(LIMITED_STORE) -seed $$seed 2>"$$dir/log" || { cat "$$dir/log"; exit 1; }; \
+	grep -E '^(chaos|[0-9]+ (steps|attempts))' "$$dir/log"; rm -f "$$dir"/chaos.db*; \
+done
+endef
+
 .PHONY: endure
 endure: ## an hour of deploys, restarts of the server, deleted keys and repairs: ENDURE (-duration 1h)
 	$(GO) run ./bench endure $(ENDURE)
@@ -114,6 +139,7 @@ soak: compiler ## the long versions of the tests that chance and sizes bound: CH
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./memstore ./sqlitestore -rapid.checks=$(CHECKS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./redisstore -layouts -rapid.checks=$(CHECKS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./runtime/step/sqlstep -kills=20
+	$(GO) test -count=1 -run TestPlan ./runtime/workflow -plan.asks=200
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker -attack.seeds=$(SEEDS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker ./runtime/promises/... -near
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./internal/survival -chaos.runs=1000 -killer.innocents=200

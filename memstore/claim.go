@@ -37,9 +37,13 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		}
 	}
 	p.unblock(served, l, c.Max)
-	claimed := store.Claimed{Runs: p.take(served, c.Max, l, &c)}
+	room := protocol.RoomOf(&c)
+	claimed := store.Claimed{Runs: p.take(served, c.Max, l, &c, room)}
+	if room != nil {
+		claimed.Passed = room.Passed
+	}
 	for _, route := range served {
-		if route.head() != nil {
+		if route.head(nil) != nil {
 			p.wake(route)
 		}
 	}
@@ -49,16 +53,19 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 
 // take looks at the first ready runs of the routes, and grants those that the session
 // may try.
-func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim) (taken []store.ClaimedRun) {
+func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim, room *protocol.Room) (taken []store.ClaimedRun) {
 	for vain := 0; len(taken) < limit && vain <= protocol.VainTries; {
-		r := next(routes)
+		r := next(routes, room)
 		if r == nil {
 			break
 		}
-		if granted, _ := p.op.Take(r, to, c); granted { // a Tx in memory does not fail
+		if granted, _ := p.op.Take(r, to, c, room); granted { // a Tx in memory does not fail
 			taken = append(taken, r.claimed())
-		} else {
-			vain++
+			continue
+		}
+		vain++
+		if room.HasPassed(r.id) {
+			room.Passed[len(room.Passed)-1].Route = r.route.Route
 		}
 	}
 	p.announce()

@@ -56,8 +56,8 @@ func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.I
 	if createdBy != "" {
 		r.links = &links{createdBy: createdBy}
 	}
-	if len(c.Uses) > 0 {
-		r.limited = &limited{uses: c.Uses, whole: c.Whole}
+	if len(c.Uses) > 0 || c.Fair != "" {
+		r.limited = &limited{uses: c.Uses, whole: c.Whole, fair: c.Fair, share: c.Weight()}
 	}
 	if chain != c.Run {
 		p.chained(chain).later++

@@ -28,6 +28,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	for _, p := range s.parts {
 		p.inspectRuns(snap)
 		p.inspectSeen(snap)
+		p.inspectGathering(snap)
 		p.inspectStreams(snap)
 		p.inspectOutbox(snap)
 		p.inspectNames(snap)
@@ -46,6 +47,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Active:    map[string]event.RunID{},
 		LastEnded: map[string]event.RunID{},
 		Lines:     map[string][]event.RunID{},
+		Gathering: map[string]event.RunID{},
 		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
 		Ready:     map[store.Route][]event.RunID{},
 		Timers:    map[event.RunID]time.Time{},
@@ -57,6 +59,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Kept:      map[event.RunID][]event.ItemID{},
 		Streams:   map[event.RunID]map[string]store.StreamState{},
 		Limits:    map[store.LimitID]store.LimitState{},
+		Flows:     map[store.FlowID]int{},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 var _ store.Limiter = (*Store)(nil)
 
-// limited holds the fields that only runs need that use limits.
+// limited holds the fields that only runs need that use limits, or have a fair key.
 type limited struct {
 	uses      []store.Use
 	place     int64 // among those who wait; 0: none yet
@@ -21,6 +21,11 @@ type limited struct {
 	permits   bool
 	whole     bool
 	calledOff bool
+	since     int64 // when it came to wait, see protocol.Run.WaitsSince
+
+	fair   string
+	share  int
+	ranked bool // it is among those with fair keys of its level
 }
 
 // limits is the limits of a partition.
@@ -72,7 +77,7 @@ func (l *line) first() *run {
 	if len(l.levels) == 0 {
 		return nil
 	}
-	return l.levels[0].runs.first
+	return l.levels[0].first()
 }
 
 func (l *line) compare(other *line) int {
@@ -97,7 +102,7 @@ func lineID(r *run) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\x00%s", r.route.Queue, r.route.Workflow)
 	for _, u := range r.uses {
-		fmt.Fprintf(&b, "\x00%s\x00%s\x00%d", u.Name, u.Key, u.Weight)
+		fmt.Fprintf(&b, "\x00%s\x00%s\x00%d%t", u.Name, u.Key, u.Weight, u.Nested)
 	}
 	return b.String()
 }
@@ -120,7 +125,7 @@ func (x *limits) enter(r *run) {
 	if !found {
 		l.levels = slices.Insert(l.levels, i, level{priority: r.priority})
 	}
-	l.levels[i].runs.insert(r)
+	l.levels[i].add(r)
 	r.line = l
 	x.sort(l)
 }
@@ -130,8 +135,8 @@ func (x *limits) leave(r *run) {
 	l := r.line
 	x.unsort(l)
 	i, _ := l.level(r.priority)
-	l.levels[i].runs.remove(r)
-	if l.levels[i].runs.n == 0 {
+	l.levels[i].remove(r)
+	if l.levels[i].empty() {
 		l.levels = slices.Delete(l.levels, i, i+1)
 	}
 	r.line = nil
@@ -144,29 +149,6 @@ func (x *limits) leave(r *run) {
 
 func (l *line) level(priority int) (int, bool) {
 	return slices.BinarySearchFunc(l.levels, priority, func(l level, p int) int { return cmp.Compare(p, l.priority) })
-}
-
-// insert puts a run before all that have a later order. Most come last; one that comes
-// back comes before those who have waited since.
-func (l *list) insert(r *run) {
-	at := l.last
-	for at != nil && at.order > r.order {
-		at = at.before
-	}
-	switch at {
-	case l.last:
-		l.push(r)
-	default:
-		next := l.first
-		if at != nil {
-			next = at.after
-			at.after = r
-		} else {
-			l.first = r
-		}
-		r.before, r.after, next.before = at, next, r
-		l.n++
-	}
 }
 
 // sort puts a line where its mode and its turn say.
@@ -407,6 +389,28 @@ func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
 		}
 	}
 	return protocol.WaitLine{}, nil
+}
+
+// NestedShut returns the shut lines of a part whose uses are nested.
+func (t limitTx) NestedShut(id store.LimitID) (lines []protocol.WaitLine, err error) {
+	if p := t.p.limits.parts[id]; p != nil {
+		for _, l := range p.kept {
+			if l.mode == protocol.LineShut && l.uses[0].Nested {
+				lines = append(lines, l.stands())
+			}
+		}
+	}
+	return lines, nil
+}
+
+// KeptLines returns the first shut or called lines of a part.
+func (t limitTx) KeptLines(id store.LimitID, limit int) (lines []protocol.WaitLine, err error) {
+	if p := t.p.limits.parts[id]; p != nil {
+		for _, l := range p.kept[:min(limit, len(p.kept))] {
+			lines = append(lines, l.stands())
+		}
+	}
+	return lines, nil
 }
 
 // FirstKept returns the first shut or called line of a part.

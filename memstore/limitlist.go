@@ -83,6 +83,9 @@ func (p *partition) inspectLimits(snap *store.Snapshot) {
 	for _, id := range p.limits.known() {
 		snap.Limits[id] = p.limitState(id)
 	}
+	for id, f := range p.flows {
+		snap.Flows[id] = f.Waits
+	}
 	for _, l := range slices.SortedFunc(maps.Values(p.limits.lines), (*line).compare) {
 		shown := store.WaitingLine{
 			Route: l.route.Route, Uses: l.uses, Until: timeOf(l.until),
@@ -98,10 +101,8 @@ func (p *partition) inspectLimits(snap *store.Snapshot) {
 // runs yields the runs in the order of their turns.
 func (l *line) runs(yield func(*run) bool) {
 	for i := range l.levels {
-		for r := l.levels[i].runs.first; r != nil; r = r.after {
-			if !yield(r) {
-				return
-			}
+		if !l.levels[i].all(yield) {
+			return
 		}
 	}
 }

@@ -81,58 +81,22 @@ type pairKey struct {
 
 // pair is the records of one sender to one receiver: those that are not settled, and the
 // settled ones.
-type pair struct{ open, settled recordList }
-
-// recordList is records in the order in which they were written.
-type recordList struct{ first, last *record }
-
-// add puts a record into its place, which is nearly always the end.
-func (l *recordList) add(r *record) {
-	r.before = l.last
-	for r.before != nil && r.before.order > r.order {
-		r.before = r.before.before
-	}
-	if r.before == nil {
-		r.after, l.first = l.first, r
-	} else {
-		r.after, r.before.after = r.before.after, r
-	}
-	if r.after == nil {
-		l.last = r
-	} else {
-		r.after.before = r
-	}
-}
-
-func (l *recordList) remove(r *record) {
-	if r.before == nil {
-		l.first = r.after
-	} else {
-		r.before.after = r.after
-	}
-	if r.after == nil {
-		l.last = r.before
-	} else {
-		r.after.before = r.before
-	}
-	r.before, r.after = nil, nil
-}
+type pair struct{ open, settled list[*record] }
 
 // record is one record.
 type record struct {
 	store.Send
 
 	from  *run
-	order uint64 // in which records were written
 	phase store.Phase
 	since int64
 
 	pair          *pair
-	in            *recordList // of its pair
-	before, after *record     // in that
-	at            int         // index in its heap
-	due           int64       // the due time, while it is in later
-	closed        uint64      // the last read that has returned it and all before it in its pair
+	in            *list[*record] // of its pair
+	node[*record]                // in that, in the order in which records were written
+	at            int            // index in its heap
+	due           int64          // the due time, while it is in later
+	closed        uint64         // the last read that has returned it and all before it in its pair
 }
 
 func (r *record) outgoing() store.Outgoing {
@@ -151,14 +115,14 @@ func (o *outbox) write(from *run, s *store.Send, now int64) {
 		o.records, o.pairs = map[recordKey]*record{}, map[pairKey]*pair{}
 	}
 	o.written++
-	r := &record{Send: *s, from: from, order: o.written, phase: store.PhaseFresh, since: now}
+	r := &record{Send: *s, from: from, node: node[*record]{order: o.written}, phase: store.PhaseFresh, since: now}
 	o.records[key] = r
 	if r.pair = o.pairs[r.key()]; r.pair == nil {
 		r.pair = &pair{}
 		o.pairs[r.key()] = r.pair
 	}
 	r.in = &r.pair.open
-	r.in.add(r)
+	r.in.insert(r)
 	from.linked().records++
 	heap.Push(&o.now, r)
 }
@@ -174,7 +138,7 @@ func (o *outbox) move(r *record, to store.Phase, now int64) {
 	if to == store.PhaseSettled {
 		r.in.remove(r)
 		r.in = &r.pair.settled
-		r.in.add(r)
+		r.in.insert(r)
 	}
 	r.due = now + store.Horizon.Milliseconds()
 	heap.Push(&o.later, r)

@@ -27,6 +27,8 @@ type partition struct {
 	routes   map[store.Route]*route
 	timers   timers
 	limits   limits
+	gathers  gathers
+	flows    map[store.FlowID]*flow
 	purges   timers // of all runs that have ended
 	sessions map[store.SessionID]*session
 	expiry   int64 // no lease ends before
@@ -57,6 +59,8 @@ func newPartition(number int, clock store.Clock, done <-chan struct{}) *partitio
 		routes:   map[store.Route]*route{},
 		sessions: map[store.SessionID]*session{},
 		limits:   newLimits(),
+		gathers:  newGathers(),
+		flows:    map[store.FlowID]*flow{},
 		waiters:  notify.NewWaiters(),
 		frames:   notify.New[event.RunID, uint64](done),
 		chunks:   notify.New[event.RunID, struct{}](done),

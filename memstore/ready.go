@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
 // route is the state of one route of runs in a partition.
@@ -13,26 +14,96 @@ type route struct {
 	store.Route
 	levels  []level // ready runs, highest priority first; only the sole level may be empty
 	open    ordered // lines at which claims look
-	blocked list
+	blocked list[*run]
 	runs    int  // of the route, wherever they are
 	wake    bool // announces that there may be something to claim
 }
 
-// level is the ready runs of one priority. A run is always made ready behind
-// all others of its priority, so a list is all the order there is.
+// level is the ready runs of one priority. A run without a fair key is always made ready
+// after all others of its priority, so a list is all the order there is. One with a fair key
+// has its place among them.
 type level struct {
 	priority int
-	runs     list
+	runs     list[*run]
+	fair     timers // by their places
 }
 
-// head returns the run at which the next claim looks, or nil.
-func (c *route) head() *run {
-	var first *run
-	if len(c.levels) > 0 {
-		first = c.levels[0].runs.first
+// first returns the run that comes first, or nil.
+func (l *level) first() *run {
+	first := l.runs.first
+	if fair := l.fair.first(); fair != nil && (first == nil || fair.order < first.order) {
+		return fair
 	}
-	if len(c.open) > 0 && (first == nil || c.open[0].first().sooner(first)) {
-		return c.open[0].first()
+	return first
+}
+
+func (l *level) empty() bool { return l.runs.n == 0 && len(l.fair) == 0 }
+
+// add puts a run before all that have a later order.
+func (l *level) add(r *run) {
+	if r.limited != nil && r.fair != "" && r.place != 0 {
+		r.ranked = true
+		l.fair.add(r, int64(r.order))
+		return
+	}
+	l.runs.insert(r)
+}
+
+func (l *level) remove(r *run) {
+	if r.limited != nil && r.ranked {
+		r.ranked = false
+		l.fair.remove(r)
+		return
+	}
+	l.runs.remove(r)
+}
+
+// all yields the runs in order.
+func (l *level) all(yield func(*run) bool) bool {
+	fair := slices.Clone(l.fair)
+	slices.SortFunc(fair, func(a, b timer) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.run.id, b.run.id)) })
+	for r := l.runs.first; r != nil || len(fair) > 0; {
+		if len(fair) > 0 && (r == nil || fair[0].run.order < r.order) {
+			if !yield(fair[0].run) {
+				return false
+			}
+			fair = fair[1:]
+			continue
+		}
+		if !yield(r) {
+			return false
+		}
+		r = r.after
+	}
+	return true
+}
+
+// head returns the run at which the next claim looks, or nil. Those that were passed over it
+// leaves out.
+func (c *route) head(room *protocol.Room) *run {
+	var first *run
+	if room == nil {
+		if len(c.levels) > 0 {
+			first = c.levels[0].first()
+		}
+		if len(c.open) > 0 && (first == nil || c.open[0].first().sooner(first)) {
+			first = c.open[0].first()
+		}
+		return first
+	}
+	for r := range c.ready() {
+		if first = r; !room.HasPassed(r.id) {
+			break
+		}
+		first = nil
+	}
+	for _, l := range c.open {
+		if r := l.first(); !room.HasPassed(r.id) {
+			if first == nil || r.sooner(first) {
+				first = r
+			}
+			break
+		}
 	}
 	return first
 }
@@ -45,18 +116,18 @@ func (r *run) sooner(other *run) bool {
 func (c *route) push(r *run) {
 	i, found := c.level(r.priority)
 	if !found {
-		if len(c.levels) == 1 && c.levels[0].runs.n == 0 {
+		if len(c.levels) == 1 && c.levels[0].empty() {
 			i, c.levels = 0, c.levels[:0]
 		}
 		c.levels = slices.Insert(c.levels, i, level{priority: r.priority})
 	}
-	c.levels[i].runs.push(r)
+	c.levels[i].add(r)
 }
 
 func (c *route) remove(r *run) {
 	i, _ := c.level(r.priority)
-	c.levels[i].runs.remove(r)
-	if c.levels[i].runs.n == 0 && len(c.levels) > 1 {
+	c.levels[i].remove(r)
+	if c.levels[i].empty() && len(c.levels) > 1 {
 		c.levels = slices.Delete(c.levels, i, i+1)
 	}
 }
@@ -70,10 +141,8 @@ func (c *route) level(priority int) (int, bool) {
 func (c *route) ready() iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for i := range c.levels {
-			for r := c.levels[i].runs.first; r != nil; r = r.after {
-				if !yield(r) {
-					return
-				}
+			if !c.levels[i].all(yield) {
+				return
 			}
 		}
 	}
@@ -99,10 +168,10 @@ func (c *route) claimable() iter.Seq[*run] {
 
 // next returns the run to be claimed first of several routes: by priority,
 // then by how long it has been ready. It returns nil if there is none.
-func next(routes []*route) *run {
+func next(routes []*route, room *protocol.Room) *run {
 	var best *run
 	for _, c := range routes {
-		r := c.head()
+		r := c.head(room)
 		if r == nil {
 			continue
 		}

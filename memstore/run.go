@@ -27,18 +27,17 @@ type run struct {
 	owner  *session
 	status event.Status
 
-	before, after *run   // in the one list that the queue state of the run has
-	order         uint64 // rises with each time that the run is made ready
-	due           int64
-	created       int64
-	ended         int64
-	priority      int
-	recoveries    int32
-	timer         int32 // index in timers if due is set, in purges if it has ended; unpurged: in neither
-	queueState    store.QueueState
-	closing       bool
-	exempt        bool // the end of its owner does not count
-	hidden        bool // deleted, and not yet purged
+	node[*run] // in the one list of its queue state; the order rises each time that the run is made ready
+	due        int64
+	created    int64
+	ended      int64
+	priority   int
+	recoveries int32
+	timer      int32 // index in timers if due is set, in purges if it has ended; unpurged: in neither
+	queueState store.QueueState
+	closing    bool
+	exempt     bool // the end of its owner does not count
+	hidden     bool // deleted, and not yet purged
 }
 
 // extra holds the fields that few runs need.
@@ -52,6 +51,7 @@ type extra struct {
 	blockers []*session
 	// retention is 0 for the default.
 	retention time.Duration
+	gather    string // the key of which it gathers the starts
 }
 
 func (r *run) rare() *extra {
@@ -75,46 +75,19 @@ func (r *run) linked() *links {
 	return r.links
 }
 
-// list is a set of runs in order. A run is in exactly one queue state, so one pair of
-// links in the run serves the lists of all queue states.
-type list struct {
-	first, last *run
-	n           int
-}
-
-func (l *list) push(r *run) {
-	r.before, r.after = l.last, nil
-	if l.last == nil {
-		l.first = r
-	} else {
-		l.last.after = r
-	}
-	l.last = r
-	l.n++
-}
-
-func (l *list) remove(r *run) {
-	if r.before == nil {
-		l.first = r.after
-	} else {
-		r.before.after = r.after
-	}
-	if r.after == nil {
-		l.last = r.before
-	} else {
-		r.after.before = r.before
-	}
-	r.before, r.after = nil, nil
-	l.n--
-}
-
 // claimed says what a session is given with a run.
 func (r *run) claimed() store.ClaimedRun {
-	return store.ClaimedRun{
+	c := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.wid, Route: r.route.Route, Fence: r.fence(), Recoveries: int(r.recoveries),
 		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Unread: len(r.inbox) > 0,
-		CalledOff: r.limited != nil && r.calledOff,
 	}
+	if r.limited != nil {
+		if c.CalledOff = r.calledOff; r.permits {
+			c.Waited = timeOf(r.since)
+		}
+		c.Uses = store.LocalOf(r.uses)
+	}
+	return c
 }
 
 func (r *run) fence() store.Fence { return store.Fence{Epoch: r.epoch, Token: r.token} }
@@ -138,6 +111,8 @@ func (r *run) record() store.Record {
 	}
 	if r.limited != nil {
 		rec.Uses, rec.Whole, rec.Permits, rec.CalledOff = r.uses, r.whole, r.permits, r.calledOff
+		rec.WaitsSince = timeOf(r.since)
+		rec.Fair, rec.Share = r.fair, r.share
 	}
 	return rec
 }

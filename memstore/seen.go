@@ -35,7 +35,7 @@ func (p *partition) Seen(chain event.RunID, id event.ItemID) (bool, error) {
 	return p.accepted(chain, id), nil
 }
 
-// Remember notes that a chain has accepted an item.
+// Remember records that a chain has accepted an item.
 func (p *partition) Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error {
 	if !keep {
 		p.seenOf(chain).add(id, at)

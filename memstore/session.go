@@ -24,13 +24,13 @@ type session struct {
 	up         int64 // how long the partition had been up when the lease was renewed
 	recovering bool
 
-	owned  list
+	owned  list[*run]
 	unread map[*run]struct{} // owned runs with items in their inbox
 
 	waiters *notify.Waiters // know of which of these items no Wait has told
 }
 
-// addUnread notes that the inbox of an owned run is not empty.
+// addUnread records that the inbox of an owned run is not empty.
 func (s *session) addUnread(r *run) {
 	if s.unread == nil {
 		s.unread = map[*run]struct{}{}

@@ -196,11 +196,11 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, a
 		if st == nil {
 			st = &stream{}
 		}
-		return struct{}{}, r.chain != chain || st.last != after || st.closed || p.ended(r), nil // a repair has moved the run: whoever waits comes back
+		return struct{}{}, st.last != after || st.closed || p.ended(r), nil
 	}})
 }
 
-// chainOf returns the chain of a run, which only a repair changes.
+// chainOf returns the chain of a run, which never changes.
 func (p *partition) chainOf(run event.RunID) (event.RunID, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

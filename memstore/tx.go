@@ -27,8 +27,12 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 	if r.links != nil {
 		s.CreatedBy = r.links.createdBy
 	}
+	if r.extra != nil {
+		s.Gather = r.extra.gather
+	}
 	if r.limited != nil {
-		s.Limited, s.Permits, s.Whole, s.CalledOff, s.Place = true, r.permits, r.whole, r.calledOff, r.place
+		s.Limited, s.Fair = len(r.uses) > 0, r.fair != ""
+		s.Permits, s.Whole, s.CalledOff, s.Place, s.WaitsSince = r.permits, r.whole, r.calledOff, r.place, r.since
 	}
 	if r.queueState == store.StateEnded && r.timer != unpurged {
 		s.Purge = p.purges[r.timer].at
@@ -39,10 +43,10 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 // Save stores what is known of a run, and puts it into the list of its queue state. What is
 // kept elsewhere, the frames and the inbox, is there already.
 func (p *partition) Save(r *run, s protocol.Run[*session]) error {
-	moved := s.QueueState != r.queueState
+	moved := s.QueueState != r.queueState || s.Due != r.due
 	if r.limited != nil {
 		moved = moved || s.Waits() != (r.line != nil)
-		r.permits, r.calledOff, r.place = s.Permits, s.CalledOff, s.Place
+		r.permits, r.calledOff, r.place, r.since = s.Permits, s.CalledOff, s.Place, s.WaitsSince
 	}
 	if moved {
 		p.leave(r)
@@ -52,6 +56,9 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 	r.ended, r.recoveries, r.closing, r.exempt, r.hidden = s.Ended, int32(s.Recoveries), s.Closing, s.Exempt, s.Hidden
 	if r.links != nil {
 		r.links.createdBy = s.CreatedBy
+	}
+	if r.extra != nil && r.extra.gather != s.Gather || r.extra == nil && s.Gather != "" {
+		p.setGather(r, s.Gather)
 	}
 	if r.queueState == store.StateEnded {
 		p.setPurge(r, s.Purge)
@@ -93,6 +100,9 @@ func (p *partition) enter(r *run, s *protocol.Run[*session]) {
 	case store.StateReady:
 		p.order++
 		r.order = p.order
+		if s.Fair && s.Place != 0 {
+			r.order = uint64(s.Place)
+		}
 		if s.Waits() {
 			p.limits.enter(r)
 			break

@@ -18,7 +18,7 @@ func (p *partition) unserved(by *session) []event.RunID {
 	}
 	var waiting []store.Route
 	for c, known := range p.routes {
-		if known.head() != nil && !slices.Contains(by.routes, c) {
+		if known.head(nil) != nil && !slices.Contains(by.routes, c) {
 			waiting = append(waiting, c)
 		}
 	}

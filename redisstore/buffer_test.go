@@ -24,31 +24,18 @@ func (w *writer) hasty(runs []*written, rounds int) {
 		for i, r := range runs {
 			commits[i] = r.log.Commit(r.fence, r.log.Work()...)
 		}
-		var answers []store.Committed
-		for patience := 500 * time.Microsecond; ; patience *= 2 {
+		patience := 500 * time.Microsecond
+		done := w.settle(runs, commits, func() ([]store.Committed, error) {
 			// The store may read a request only until it answers.
 			reused := slices.Clone(commits)
+			defer clear(reused)
 			ctx, cancel := context.WithTimeout(w.ctx, rand.N(patience))
-			var err error
-			answers, err = w.st.Commit(ctx, reused)
-			cancel()
-			clear(reused)
-			if err == nil && !slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
-				break
-			}
-			if w.ctx.Err() != nil {
-				w.t.Errorf("commit: %v", err)
-				return
-			}
-			w.again.Add(1)
-		}
-		for i, r := range runs {
-			if answers[i].Err != nil {
-				w.t.Errorf("commit to run %s: %v", r.log.Run, answers[i].Err)
-				return
-			}
-			r.log.Accept(commits[i])
-			r.frames = append(r.frames, commits[i].Frame)
+			defer cancel()
+			patience *= 2
+			return w.st.Commit(ctx, reused)
+		})
+		if !done {
+			return
 		}
 	}
 }
@@ -73,6 +60,10 @@ func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 		}
 		defer st.Close()
 		w := newWriter(t, good, st, 60)
+		rounds := 12
+		if *everyLayout { // make soak
+			rounds = 100
+		}
 		stop := make(chan struct{})
 		var flusher, all sync.WaitGroup
 		flusher.Go(func() { // so that scripts are sent again, from the same buffer
@@ -90,7 +81,7 @@ func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 			}
 		})
 		for runs := range slices.Chunk(w.runs, 10) {
-			all.Go(func() { w.hasty(runs, 30) })
+			all.Go(func() { w.hasty(runs, rounds) })
 		}
 		all.Wait()
 		close(stop)

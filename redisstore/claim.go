@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -21,7 +22,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	session := sessionCode(c.Session)
 	keys := []string{p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session)}
-	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0)}
+	args := []any{s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packRoom(c.Room)}
 	for _, route := range c.Routes {
 		code := s.names.codeOf(route)
 		keys, args = append(keys, p.ready(code)), append(args, code)
@@ -40,6 +41,14 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 			s.findings(p, []string{finding})
 			continue
 		}
+		if list, _ := a[i].([]any); len(list) == 3 {
+			passed, err := s.passedRun(ctx, p, list)
+			if err != nil {
+				return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
+			}
+			claimed.Passed = append(claimed.Passed, passed)
+			continue
+		}
 		run, err := s.claimedRun(ctx, p, a[i])
 		if err != nil {
 			return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
@@ -47,6 +56,26 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		claimed.Runs = append(claimed.Runs, run)
 	}
 	return claimed, nil
+}
+
+// packRoom returns what a worker has of its own limits, as the script reads it; empty: none.
+func packRoom(room []store.Room) string {
+	if len(room) == 0 {
+		return ""
+	}
+	packed := make(map[string][2]int, len(room))
+	for _, r := range room {
+		packed[r.Limit] = [2]int{r.Free, r.Most}
+	}
+	b, _ := json.Marshal(packed) // texts and numbers
+	return string(b)
+}
+
+// passedRun reads what the script says of a run that it has passed over.
+func (s *Store) passedRun(ctx context.Context, p *partition, a answer) (run store.PassedRun, err error) {
+	run.Run, run.Never = long(a.text(0)), a.text(2) != ""
+	run.Route, err = s.routeOf(ctx, p, a.text(1))
+	return run, err
 }
 
 // mostClaimed is how many runs one claim hands out at most: a script can name only so
@@ -110,7 +139,11 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 		return run, err
 	}
 	if v := a.text(5); v != "" {
-		_, _, run.CalledOff = unpackPermits(v)
+		permits, _, off := unpackPermits(v)
+		if run.CalledOff = off; permits {
+			run.Waited = waitsSince(v)
+		}
+		run.Uses = store.LocalOf(unpackUses(a.text(6)))
 	}
 	if a.text(4) != "" { // its log is one frame, its inbox is empty
 		run.Loaded = &store.Loaded{Frames: [][]byte{[]byte(a.text(4))}}

@@ -116,7 +116,7 @@ func returnBuffers(all *[]usualCall) {
 
 // commit returns the script of a commit: a shorter one for what nearly all are.
 func (s *Store) commit(c *store.Commit, u *usualCall) *call {
-	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.Exempt != store.ExemptUnchanged {
+	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.Exempt != store.ExemptUnchanged {
 		return s.commitAny(c)
 	}
 	switch {
@@ -170,7 +170,7 @@ func (s *Store) commitAny(c *store.Commit) *call {
 			s.at(), run, widKey(c.WorkflowID), wid[:], packFence(c.Fence), (*cidArg)(&c.Prev), (*bytesArg)(&c.Frame), (*cidArg)(&c.CommitID),
 			packNumber(c.First - 1), packNumber(c.Last), max(c.Consume, 0), string(c.ConsumeLast), int(c.Effect), millis(c.Due),
 			packStatus(c.Status), exemption(c), flag(c.Closing, "c"), flag(s.cfg.WaitReplicas > 0, "w"),
-			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish),
+			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish), c.Held().Microseconds(),
 		},
 	}
 	call.size = len(c.Frame)

@@ -15,7 +15,7 @@ import (
 
 // everyLayout adds layouts that others stand for otherwise: 5 partitions for any
 // number on a server, 16 for any number on a cluster.
-var everyLayout = flag.Bool("layouts", false, "play the contract on every number of partitions")
+var everyLayout = flag.Bool("layouts", false, "play the contract on every number of partitions, and long tests of chance")
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 

@@ -25,6 +25,10 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 		if err := errors.Join(checkStatus(runs[i].Run, runs[i].Status), s.routed(&runs[i])); err != nil {
 			return nil, err
 		}
+		if runs[i].Gather != nil {
+			calls = append(calls, s.gathering(&runs[i]))
+			continue
+		}
 		calls = append(calls, s.creation(&runs[i]))
 	}
 	if err := s.doEach(ctx, calls...); err != nil {
@@ -56,7 +60,21 @@ func (s *Store) routed(c *store.Create) error {
 	if c.WorkflowID != "" && s.partitionOf(c.Run) != s.partitionOfName(c.WorkflowID) {
 		return fmt.Errorf("create run %s: its slot is not that of workflow id %q", c.Run, c.WorkflowID)
 	}
+	if c.Gather != nil && s.partitionOf(c.Run) != s.partitionOfName(c.Gather.Key) {
+		return fmt.Errorf("create run %s: its slot is not that of the key %q of the starts that share it", c.Run, c.Gather.Key)
+	}
 	return nil
+}
+
+// gathering returns the script that lets a start share a run.
+func (s *Store) gathering(c *store.Create) *call {
+	p, g, item := s.partitionOf(c.Run), c.Gather, c.Items[0]
+	args := append(make([]any, 0, 32),
+		s.at(), widKey(g.Key), flag(g.Keep, "k"), durationMillis(g.Quiet), durationMillis(g.Most), g.Full, string(item.ID), packItem(item),
+		store.Horizon.Milliseconds())
+	return &call{
+		script: scriptGather, p: p, keys: []string{p.meta(short(c.Run))}, args: s.describe(args, c, "", nil), size: len(c.Frame) + len(item.Body),
+	}
 }
 
 // creation returns the script that stores a run.
@@ -106,7 +124,7 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 	if owner != nil {
 		h.queueState, h.fence = store.StateOwned, store.Fence{Epoch: 1, Token: owner.Token}
 	}
-	if createdBy != "" {
+	if createdBy != "" || c.Gather != nil {
 		h.flags |= hasRest
 	}
 	if len(c.Items) > 0 {
@@ -116,7 +134,7 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 	if keeps {
 		h.flags |= hasRetention
 	}
-	if len(c.Uses) > 0 {
+	if len(c.Uses) > 0 || c.Fair != "" {
 		h.flags |= isLimited
 	}
 	args = append(args,
@@ -127,8 +145,11 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 			args = append(args, name, value)
 		}
 	}
-	if len(c.Uses) > 0 { // scripts know where they stand
+	if len(c.Uses) > 0 || c.Fair != "" { // scripts know where they stand
 		field("V", packPermits(false, c.Whole, false))
+		field("f", packShare(c.Fair, c.Weight()))
+	}
+	if len(c.Uses) > 0 {
 		for name, piece := range piecesOf(packUses(c.Uses)) {
 			field(name, piece)
 		}
@@ -165,7 +186,7 @@ func created(c *store.Create, call *call) (store.Created, error) {
 	a := call.answer()
 	switch a.word() {
 	case "created":
-		return store.Created{Run: c.Run, New: true}, nil
+		return store.Created{Run: c.Run, New: true, Waits: a.time(1)}, nil
 	case "owned":
 		return store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}, nil
 	case "too heavy":

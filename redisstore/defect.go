@@ -43,6 +43,7 @@ func (e *partitionScan) look() {
 	e.lookAtOutbox()
 	e.lookAtStreams()
 	e.lookAtLimits()
+	e.lookAtGathering()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)
 	}
@@ -280,8 +281,8 @@ func (e *partitionScan) lookAtHeader(run string, r *store.RunState, found func(i
 	if unread := h.flags&hasUnread != 0; unread != (items > 0) {
 		found(6, fmt.Sprintf("it says that there are unread items: %v, and there are %d in its inbox", unread, items), "what was sent to it is not read")
 	}
-	if limited := h.flags&isLimited != 0; limited != (r.Uses != nil) {
-		found(4, fmt.Sprintf("it uses limits: %v, and those are %q", limited, usesIn(m)), "it takes permits that it need not have, or none")
+	if limited := h.flags&isLimited != 0; limited != (r.Uses != nil || r.Fair != "") {
+		found(4, fmt.Sprintf("it uses limits or has a fair key: %v, and those are %q and %q", limited, usesIn(m), m["f"]), "it takes permits that it need not have, or none")
 	}
 	if keeps := h.flags&hasRetention != 0; keeps != (m["j"] != "") {
 		found(4, fmt.Sprintf("it has a retention of its own: %v, which is %q ms", keeps, m["j"]), "it is forgotten too early, or too late")

@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // scripts name lines by it
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +39,7 @@ func (e *partitionScan) showWaiting() {
 		l.Held, l.Waits = counted[id].held, counted[id].waits
 		e.snap.Limits[id] = l
 	}
+	e.snap.Flows = e.flowsByRuns()
 }
 
 type weights struct{ held, waits int }
@@ -65,15 +68,23 @@ func lineIDOf(m map[string]string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// lookAtLimits compares what is counted of limits, and the lines, with the runs.
+// lookAtLimits compares what is counted of limits, and the lines, with the runs, and names
+// configurations that cannot be read.
 func (e *partitionScan) lookAtLimits() {
+	for _, field := range sortedKeys(e.configs.Val()) {
+		packed := e.configs.Val()[field]
+		if json.Unmarshal([]byte(packed), &packedConfig{}) != nil {
+			name, key, _ := strings.Cut(field[min(1, len(field)):], "\x00")
+			e.defects = append(e.defects, store.Defect{
+				Invariant: 20, What: fmt.Sprintf("limit %s is configured as %q, which cannot be read", store.LimitID{Name: name, Key: key}, packed),
+				Explain: "it bounds nothing until it is set or reset: nothing else knows what it was",
+			})
+		}
+	}
 	if e.unread != nil {
 		return // those that were not read count, too
 	}
-	what := e.wrongCount()
-	if what == "" {
-		what = e.wrongLine()
-	}
+	what := cmp.Or(e.wrongCount(), e.wrongLine(), e.wrongFlow())
 	if what != "" {
 		e.repairable(store.Defect{Invariant: 20, What: what, Explain: "runs that use limits begin too early, too late, or never"},
 			"count the permits and make the lines again from the runs", swap{kind: limits})
@@ -113,7 +124,7 @@ func (e *partitionScan) wrongLine() string {
 		if known == nil || !known.Waits() || len(m) == 0 {
 			continue
 		}
-		id, score, place := lineIDOf(m), -int64(known.Priority), m["V"][min(3, len(m["V"])):]
+		id, score, place := lineIDOf(m), -int64(known.Priority), placeIn(m["V"])
 		want[entry{e.p.waiting(id), place + run}] = score
 		if first, ok := turns[id]; !ok || score < first.score || score == first.score && place < first.place {
 			turns[id] = waitLine{id: id, score: score, place: place, route: m["c"]}
@@ -131,6 +142,9 @@ func (e *partitionScan) wrongLine() string {
 		for _, u := range l.uses {
 			if l.mode != lineOpen {
 				want[entry{e.p.kept(u.Name + "\x00" + u.Key), l.place + l.mode + id}] = l.score
+			}
+			if l.mode != lineOpen && u.Nested {
+				want[entry{e.p.kept(u.Name + "\x00" + u.Key + "\x00"), l.place + l.mode + id}] = l.score
 			}
 		}
 		if l.until > 0 {
@@ -193,12 +207,15 @@ func (e *partitionScan) ofLines() (all []scored) {
 
 // repairLimits counts the permits and makes the lines again.
 func (e *partitionScan) repairLimits(ctx context.Context) (bool, error) {
-	keys := []string{e.p.open(), e.p.limits(), e.p.waitLines()}
+	keys := []string{e.p.open(), e.p.limits(), e.p.waitLines(), e.p.flows()}
 	for _, id := range e.keys.waiting {
 		keys = append(keys, e.p.waiting(id))
 	}
 	for _, use := range e.keys.kept {
 		keys = append(keys, e.p.kept(use))
+	}
+	for _, flow := range e.keys.flows {
+		keys = append(keys, e.p.passes(flow))
 	}
 	var entries []any
 	for _, at := range e.ofLines() {
@@ -206,9 +223,9 @@ func (e *partitionScan) repairLimits(ctx context.Context) (bool, error) {
 			entries = append(entries, at.key, at.member)
 		}
 	}
-	args := slices.Concat([]any{e.s.at(), len(keys) - 3, len(entries) / 2}, entries)
+	args := slices.Concat([]any{e.s.at(), len(keys) - 4, len(entries) / 2}, entries)
 	for _, run := range sortedKeys(e.runs) {
-		if r := e.snap.Runs[long(run)]; r != nil && len(r.Uses) > 0 && r.QueueState != store.StateEnded {
+		if r := e.snap.Runs[long(run)]; r != nil && (len(r.Uses) > 0 || r.Fair != "") && r.QueueState != store.StateEnded {
 			args = append(args, run)
 		}
 	}

@@ -31,6 +31,7 @@
 //	                kept until they are confirmed 4e15 is added
 //	{p}:n:R  hash   data of its steps, until it ends
 //	{p}:j:R  list   interventions from outside (audit), the last thousand
+//	{p}:J:R  string the run that this start has joined, while it may be sent again
 //	{p}:x:R  string tags and a long workflow id that do not fit into the metadata
 //	{p}:O:R  hash   its records in the outbox: place, phase, since when, receiver
 //	{p}:B:R  hash   the bodies of these
@@ -52,6 +53,9 @@
 //	{p}:F:U  zset   lines for a part of a limit, its name, a zero byte and its key, that are shut
 //	                or called: the place of the first run, 1 or 2, and N, by its priority
 //
+//	{p}:X:C:P zset  passes of the fair keys of a flow, the ready runs of a route and a priority
+//	                that have such keys
+//
 //	{p}:t    zset   timers          {p}:e    zset   leases of sessions
 //	{p}:A    hash   u for how long sessions were heard, h when the last one was; n when one
 //	                looked for runs that nobody serves, o and O the route and rank it came to
@@ -61,6 +65,7 @@
 //	{p}:d    zset   done runs by the time when they may be purged
 //	{p}:G    zset   the same of those that something holds back
 //	{p}:D    zset   records of the outbox by due time
+//	{p}:J    hash   runs that gather starts, by key, until they end
 //	{p}:h    hash   later runs of chains, counted
 //	{p}:T    hash   last runs of chains
 //	{p}:L    hash   parts of limits that are not idle: weights held, weights waited for, and
@@ -69,6 +74,8 @@
 //	                empty key for all of them, c for what the code declares
 //	{p}:Y    hash   lines: 0 open, 1 shut, 2 called; until when; the turn of the first run, its
 //	                priority and place; route, and what is used
+//	{p}:Q    hash   flows, by route, colon and priority: how many runs wait, the present pass,
+//	                and the place of the last run whose key had no higher one
 //	{p}:c    string counter of runs that were made ready, and of records
 //	{p}:y           the copy of a log, within a script
 //	{p}:-           a key that never exists: see keys.go
@@ -83,9 +90,10 @@
 // queue state, c route, a created, r priority, w workflow id, h chain, u parent, x root,
 // j and J retention, i tags, y until when the run is watched, Y until when
 // the streams of its chain are followed, B the record that created it, N the run that it
-// continued as, F the sessions that have blocked it, V whether it has its permits, keeps
-// them to its end, and was called off, a digit each, and its place in line, U to U3 what
-// limits it uses. A run that waits for permits is in no ready set: its line is, as a tilde and
+// continued as, F the sessions that have blocked it, k the key of which it gathers starts until it is claimed, V whether it has its permits, keeps
+// them to its end, and was called off, a digit each, its place in line, and since when it waits, U to U3 what
+// limits it uses, f its share and its fair key. The place is where a run with a fair key stands
+// among the ready ones. A run that waits for permits is in no ready set: its line is, as a tilde and
 // N, while claims look at it; its time, if it has one, is among the timers.
 //
 // Routes and sessions are named by hashes, which are computed: nothing has to be

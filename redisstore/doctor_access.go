@@ -20,10 +20,10 @@ import (
 // which is then discarded, for the server judges while it queues.
 var forms = map[string]string{
 	"COPY": "K K", "DEL": "K", "EXISTS": "K", "HDEL": "K x", "HEXISTS": "K x", "HGET": "K x", "HGETALL": "K", "HINCRBY": "K x 1", "HKEYS": "K",
-	"HMGET": "K x", "HSET": "K x x", "HSETNX": "K x x", "INCR": "K", "LINDEX": "K 0", "LREM": "K 0 x", "LSET": "K 0 x", "LLEN": "K", "LPOP": "K", "LRANGE": "K 0 0",
+	"HMGET": "K x", "HSET": "K x x", "HSETNX": "K x x", "INCR": "K", "INCRBY": "K 1", "LINDEX": "K 0", "LREM": "K 0 x", "LSET": "K 0 x", "LLEN": "K", "LPOP": "K", "LRANGE": "K 0 0",
 	"LTRIM": "K 0 0", "RENAME": "K K", "RPUSH": "K x", "SADD": "K x", "SCARD": "K", "SET": "K x", "SMEMBERS": "K",
 	"SRANDMEMBER": "K", "SREM": "K x", "TIME": "", "TYPE": "K", "UNLINK": "K", "XADD": "K * x x", "ZADD": "K 1 x", "ZCOUNT": "K 0 0",
-	"ZRANGE": "K 0 0", "ZRANGEBYSCORE": "K 0 0", "ZREM": "K x", "ZREMRANGEBYRANK": "K 0 0", "ZSCORE": "K x",
+	"ZRANGE": "K 0 0", "ZRANGEBYSCORE": "K 0 0", "ZREM": "K x", "ZREMRANGEBYRANK": "K 0 0", "ZREMRANGEBYSCORE": "K 0 0", "ZSCORE": "K x",
 	"EVAL": "return 1 K", "EVALSHA": "x 1 K", "GET": "K", "PING": "", "PUBLISH": "C x", "SETNX": "K x", "SUBSCRIBE": "C", "UNSUBSCRIBE": "C",
 	"WAIT": "0 1", "XRANGE": "K - +", "XREVRANGE": "K + -", "XTRIM": "K MAXLEN 0", "ZREVRANGEBYSCORE": "K +inf -inf",
 }

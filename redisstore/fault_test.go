@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -100,23 +101,25 @@ func (w *writer) commit(runs []*written) {
 			commits[i].Publish = []store.Publication{{Stream: "s", Body: fmt.Appendf(nil, "frame %d", len(r.frames))}}
 		}
 	}
-	var answers []store.Committed
-	for {
-		var err error
-		answers, err = w.st.Commit(w.ctx, commits)
-		if err == nil && !slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
-			break
-		}
+	w.settle(runs, commits, func() ([]store.Committed, error) { return w.st.Commit(w.ctx, commits) })
+}
+
+// settle tries until it has all the answers, and takes over what was committed. It reports
+// whether all of it was.
+func (w *writer) settle(runs []*written, commits []store.Commit, try func() ([]store.Committed, error)) bool {
+	answers, err := try()
+	for err != nil || slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
 		if w.ctx.Err() != nil {
 			w.t.Errorf("commit: %v", err)
-			return
+			return false
 		}
 		w.again.Add(1)
+		answers, err = try()
 	}
 	for i, r := range runs {
 		if answers[i].Err != nil {
 			w.t.Errorf("commit to run %s: %v", r.log.Run, answers[i].Err)
-			return
+			return false
 		}
 		r.log.Accept(commits[i])
 		r.frames = append(r.frames, commits[i].Frame)
@@ -127,6 +130,7 @@ func (w *writer) commit(runs []*written) {
 			w.t.Errorf("commit to run %s: got %d frames, want %d", r.log.Run, got, len(r.frames))
 		}
 	}
+	return true
 }
 
 // publish writes to the stream of a run beside its log.
@@ -173,11 +177,11 @@ func (w *writer) verify(good *redisstore.Store) {
 		w.t.Fatal(err)
 	}
 	for i, r := range w.runs {
-		if diff := cmp.Diff(r.frames, got[i].Frames); diff != "" {
-			w.t.Fatalf("log of run %s (-written +stored):\n%s", r.log.Run, diff)
+		if !reflect.DeepEqual(r.frames, got[i].Frames) {
+			w.t.Fatalf("log of run %s (-written +stored):\n%s", r.log.Run, cmp.Diff(r.frames, got[i].Frames))
 		}
-		if diff := cmp.Diff(r.chunks, w.chunks(good, r)); diff != "" {
-			w.t.Fatalf("stream of run %s (-written +stored):\n%s", r.log.Run, diff)
+		if chunks := w.chunks(good, r); !reflect.DeepEqual(r.chunks, chunks) {
+			w.t.Fatalf("stream of run %s (-written +stored):\n%s", r.log.Run, cmp.Diff(r.chunks, chunks))
 		}
 	}
 	sound(w.t, good)

@@ -55,12 +55,12 @@ const (
 const (
 	hasUnread       = 1 << iota // there is something in its inbox
 	isWatched                   // field y says until when somebody watches
-	hasRest                     // there may be more to do at its end: step data, records, the record that created it, followers of its streams
+	hasRest                     // there may be more to do at its end: step data, records, the record that created it, the key of which it gathers starts, followers of its streams
 	hasRetention                // field j says how long it is kept
 	isClosing                   // its senders are told to come later
 	hasIncompatible             // field F says who could not replay it
 	isExempt                    // while it is owned: the end of its session is not counted
-	isLimited                   // fields U and V say what limits it uses, and what it has of them
+	isLimited                   // fields U, f and V say what limits it uses, its fair key, and what it has of them
 )
 
 // digest is a workflow id in eight bytes: enough to notice that a commit names another one

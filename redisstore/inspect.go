@@ -43,12 +43,13 @@ type keySet struct {
 	runs, names, routes, sessions []string
 	streams                       []string // of each its chain, a colon and its name
 	waiting, kept                 []string // lines of runs that wait for permits, and parts of limits
+	flows                         []string
 }
 
 func (k *keySet) equal(o *keySet) bool {
 	return slices.Equal(k.runs, o.runs) && slices.Equal(k.names, o.names) &&
 		slices.Equal(k.routes, o.routes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams) &&
-		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.kept, o.kept)
+		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.flows, o.flows) && slices.Equal(k.kept, o.kept)
 }
 
 // errMoving says that a partition could not be read at rest.
@@ -99,7 +100,9 @@ type view struct {
 	chunks                        map[string]*redis.XMessageSliceCmd   // by chain and name
 	writers                       map[string]*redis.MapStringStringCmd
 	limits, configs, waitLines    *redis.MapStringStringCmd
-	waiting, kept                 map[string]*redis.ZSliceCmd
+	gathering                     *redis.MapStringStringCmd
+	waiting, kept, passes         map[string]*redis.ZSliceCmd
+	flows                         *redis.MapStringStringCmd
 }
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
@@ -111,6 +114,11 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	v.purges, v.held = tx.ZRangeWithScores(ctx, p.purges(), 0, -1), tx.ZRangeWithScores(ctx, p.held(), 0, -1)
 	v.outbox = tx.ZRangeWithScores(ctx, p.outbox(), 0, -1)
 	v.limits, v.configs, v.waitLines = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs()), tx.HGetAll(ctx, p.waitLines())
+	v.gathering = tx.HGetAll(ctx, p.gathering())
+	v.flows, v.passes = tx.HGetAll(ctx, p.flows()), map[string]*redis.ZSliceCmd{}
+	for _, flow := range v.keys.flows {
+		v.passes[flow] = tx.ZRangeWithScores(ctx, p.passes(flow), 0, -1)
+	}
 	v.waiting, v.kept = map[string]*redis.ZSliceCmd{}, map[string]*redis.ZSliceCmd{}
 	for _, line := range v.keys.waiting {
 		v.waiting[line] = tx.ZRangeWithScores(ctx, p.waiting(line), 0, -1)
@@ -148,7 +156,7 @@ func (v *view) found() *keySet {
 	k := &keySet{
 		runs: slices.Concat(members(v.open), members(v.done), members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
 		routes: slices.Sorted(maps.Keys(v.routes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
-		waiting: slices.Sorted(maps.Keys(v.waitLines.Val())),
+		waiting: slices.Sorted(maps.Keys(v.waitLines.Val())), flows: slices.Sorted(maps.Keys(v.flows.Val())),
 	}
 	// A chain may be named after a run that is gone.
 	for _, r := range v.runs {

@@ -40,6 +40,7 @@ func (p *partition) audit(run string) string    { return p.tag + "j:" + run }
 func (p *partition) sent(run string) string     { return p.tag + "O:" + run }
 func (p *partition) bodies(run string) string   { return p.tag + "B:" + run }
 func (p *partition) seen(chain string) string   { return p.tag + "s:" + chain }
+func (p *partition) joined(start string) string { return p.tag + "J:" + start }
 
 // hot returns the keys of a run that every commit names.
 func (p *partition) hot(run string) (meta, log string) {
@@ -60,6 +61,7 @@ func (p *partition) owned(session string) string   { return p.tag + "o:" + sessi
 func (p *partition) unread(session string) string  { return p.tag + "a:" + session }
 func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
 func (p *partition) waiting(line string) string    { return p.tag + "P:" + line }
+func (p *partition) passes(flow string) string     { return p.tag + "X:" + flow }
 func (p *partition) kept(use string) string        { return p.tag + "F:" + use }
 
 // The keys of the partition as a whole: they are not put together for each command.
@@ -80,6 +82,8 @@ func (p *partition) outbox() string         { return p.whole['D'] }
 func (p *partition) heard() string          { return p.whole['A'] }
 func (p *partition) limits() string         { return p.whole['L'] }
 func (p *partition) limitConfigs() string   { return p.whole['K'] }
+func (p *partition) gathering() string      { return p.whole['J'] }
+func (p *partition) flows() string          { return p.whole['Q'] }
 func (p *partition) waitLines() string      { return p.whole['Y'] }
 
 // format says how the database was written. It is decided in partition 0; in a cluster

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,9 +30,19 @@ func isLine(member string) bool {
 
 // packUses returns the stored form of uses, which scripts read.
 func packUses(uses []store.Use) string {
-	packed := make([][3]any, len(uses))
+	packed := make([][]any, len(uses))
 	for i, u := range uses {
-		packed[i] = [3]any{u.Name, u.Key, u.Weight}
+		packed[i] = []any{u.Name, u.Key, u.Weight}
+		switch nested := 0; {
+		case u.Nested:
+			nested = 1
+			fallthrough
+		case u.Local:
+			packed[i] = append(packed[i], nested)
+		}
+		if u.Local {
+			packed[i] = append(packed[i], 1)
+		}
 	}
 	b, _ := json.Marshal(packed) // texts and numbers
 	return string(b)
@@ -67,12 +79,16 @@ func usesIn(m map[string]string) (packed string) {
 
 // unpackUses is the opposite of packUses; nil if it cannot be read.
 func unpackUses(text string) []store.Use {
-	var packed [][3]json.RawMessage
+	var packed [][]json.RawMessage
 	if json.Unmarshal([]byte(text), &packed) != nil {
 		return nil
 	}
 	uses := make([]store.Use, len(packed))
 	for i, p := range packed {
+		if len(p) < 3 || len(p) > 5 {
+			return nil
+		}
+		uses[i].Nested, uses[i].Local = len(p) > 3 && string(p[3]) == "1", len(p) == 5
 		if errors.Join(json.Unmarshal(p[0], &uses[i].Name), json.Unmarshal(p[1], &uses[i].Key), json.Unmarshal(p[2], &uses[i].Weight)) != nil {
 			return nil
 		}
@@ -94,6 +110,11 @@ func packPermits(permits, whole, calledOff bool) string {
 func unpackPermits(v string) (permits, whole, calledOff bool) {
 	return strings.HasPrefix(v, "1"), len(v) > 1 && v[1] == '1', len(v) > 2 && v[2] == '1'
 }
+
+// placeIn returns the place of a run among those who wait, waitsSince since when it does.
+func placeIn(v string) string { return v[min(3, len(v)):min(3+orderDigits, len(v))] }
+
+func waitsSince(v string) time.Time { return timeOf(parseNumber(v[min(3+orderDigits, len(v)):])) }
 
 // packedConfig is a configuration with what scripts compute by.
 type packedConfig struct {
@@ -149,21 +170,20 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	if err != nil {
 		return nil, s.explain(ctx, fmt.Errorf("list limits: %w", err))
 	}
-	all, err := s.limitStates(counts.Val(), configs.Val())
+	all, err := s.limitStates(counts.Val(), configs.Val(), after, cmp.Or(max(limit, 0), 100))
 	if err != nil {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
-	all = slices.DeleteFunc(all, func(l store.LimitState) bool { return compareLimits(l.LimitID, after) <= 0 })
-	return all[:min(len(all), cmp.Or(max(limit, 0), 100))], nil
+	return all, nil
 }
 
 func compareLimits(a, b store.LimitID) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
 }
 
-// limitStates returns what is known of limits, by name and key. What cannot be read counts
-// as missing, and the error names it.
-func (s *Store) limitStates(counts, configs map[string]string) (all []store.LimitState, err error) {
+// limitStates returns what is known of limits, by name and key, after one of them, and at most
+// so many. What cannot be read counts as missing, and the error names it.
+func (s *Store) limitStates(counts, configs map[string]string, after store.LimitID, most int) (all []store.LimitState, err error) {
 	now := s.Clock().Now()
 	known := map[string]bool{}
 	for id := range counts {
@@ -172,7 +192,12 @@ func (s *Store) limitStates(counts, configs map[string]string) (all []store.Limi
 	for field := range configs {
 		known[field[min(1, len(field)):]] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(known)) {
+	last := after.Name + "\x00" + after.Key
+	maps.DeleteFunc(known, func(id string, _ bool) bool { return after != (store.LimitID{}) && id <= last })
+	for _, id := range slices.Sorted(maps.Keys(known)) { // names hold no zero byte: this is by name and key
+		if len(all) == most {
+			break
+		}
 		name, key, _ := strings.Cut(id, "\x00")
 		state := store.LimitState{LimitID: store.LimitID{Name: name, Key: key}}
 		tat := int64(0)
@@ -198,7 +223,6 @@ func (s *Store) limitStates(counts, configs map[string]string) (all []store.Limi
 		state.Next = timeOf(state.Config.Due(tat, 0, now))
 		all = append(all, state)
 	}
-	slices.SortFunc(all, func(a, b store.LimitState) int { return compareLimits(a.LimitID, b.LimitID) })
 	return all, err
 }
 
@@ -230,9 +254,12 @@ const (
 // showLimits adds limits and lines to a snapshot, in the order of their turns. What cannot
 // be read is left out, and the error names it.
 func (s *Store) showLimits(v *view, snap *store.Snapshot) error {
-	all, err := s.limitStates(v.limits.Val(), v.configs.Val())
+	all, err := s.limitStates(v.limits.Val(), v.configs.Val(), store.LimitID{}, math.MaxInt)
 	for _, l := range all {
 		snap.Limits[l.LimitID] = l
+	}
+	if wrong := showFlows(v, snap); wrong != nil {
+		err = wrong
 	}
 	var lines []waitLine
 	for _, id := range sortedKeys(v.waitLines.Val()) {

@@ -22,6 +22,7 @@ type limitedRuns struct {
 	session store.SessionID
 	uses    []store.Use
 	owned   []store.ClaimedRun
+	created event.RunID // the last one
 }
 
 func newLimitedRuns(t *testing.T, atOnce int, uses ...store.Use) *limitedRuns {
@@ -58,6 +59,7 @@ func (l *limitedRuns) create(n int) {
 		if got.Err != nil {
 			l.t.Fatal(got.Err)
 		}
+		l.created = got.Run
 	}
 }
 

@@ -74,6 +74,9 @@ func newLimitScene(t *testing.T, client redis.UniversalClient) *limitScene {
 	if len(s.held) != 2 {
 		t.Fatalf("%d runs have gpu, want 2", len(s.held))
 	}
+	for n := range 4 { // that wait for a worker only, by their fair keys
+		s.start(limitRoutes[n%2], 1, false)
+	}
 	return s
 }
 
@@ -92,9 +95,12 @@ func (s *limitScene) start(route store.Route, weight int, whole bool, limits ...
 		spec.Uses = append(spec.Uses, event.Use{Limit: name, Weight: weight})
 		uses = append(uses, store.Use{LimitID: store.LimitID{Name: name}, Weight: weight})
 	}
+	if !whole {
+		spec.Fair, spec.Share = string('a'+rune(len(s.logs)%3)), 1+len(s.logs)%2
+	}
 	l := storetest.NewLog(&s.ids, s.clock, s.ids.Run(s.clock.Now(), 0), spec)
 	c := l.Create()
-	c.Uses, c.Whole = uses, whole
+	c.Uses, c.Whole, c.Fair, c.Share = uses, whole, spec.Fair, spec.Share
 	got, err := s.st.Create(s.ctx, []store.Create{c})
 	s.check(cmp.Or(err, got[0].Err))
 	s.logs[l.Run] = l
@@ -234,6 +240,10 @@ func (s *limitScene) keysOf(prefix string) []string {
 		for _, use := range keys.kept {
 			names = append(names, s.kept(use))
 		}
+	case "X":
+		for _, flow := range keys.flows {
+			names = append(names, s.passes(flow))
+		}
 	case "r":
 		for _, route := range keys.routes {
 			names = append(names, s.ready(route))
@@ -244,6 +254,11 @@ func (s *limitScene) keysOf(prefix string) []string {
 	return names
 }
 
+func (s *limitScene) anyFlow() string {
+	s.t.Helper()
+	return s.st.must(s.t, s.client.HKeys(s.ctx, s.flows()))[0]
+}
+
 func (s *limitScene) damage(name string) {
 	s.t.Helper()
 	prefix, how, _ := strings.Cut(name, " ")
@@ -252,6 +267,12 @@ func (s *limitScene) damage(name string) {
 		s.t.Fatalf("there is no key %s", prefix)
 	}
 	for _, key := range keys {
+		if how == "filled with other text" {
+			for _, field := range s.st.must(s.t, s.client.HKeys(s.ctx, key)) {
+				s.check(s.client.HSet(s.ctx, key, field, "1 0 0 00000000000001 r [[").Err())
+			}
+			continue
+		}
 		existed, err := s.client.Del(s.ctx, key).Result()
 		s.check(err)
 		if existed == 0 && prefix != "t" && prefix != "r" {
@@ -333,8 +354,20 @@ func TestREC8_RepairsLimits(t *testing.T) {
 		},
 		"a waiting run has lost its metadata": func(s *limitScene) { run, _, _ := s.anyWaiting(); s.client.Del(s.ctx, s.meta(run)) },
 		"a whole run has lost its metadata":   func(s *limitScene) { s.client.Del(s.ctx, s.meta(short(s.keeps))) },
+		"a flow counts a run too many":        func(s *limitScene) { s.client.HSet(s.ctx, s.flows(), s.anyFlow(), "9 1 0") },
+		"a flow counts nobody":                func(s *limitScene) { s.client.HSet(s.ctx, s.flows(), routeCode(limitRoutes[0])+":7", "2 1 0") },
+		"a key begins again before its runs": func(s *limitScene) {
+			for _, flow := range s.st.must(s.t, s.client.HKeys(s.ctx, s.flows())) {
+				s.client.Del(s.ctx, s.passes(flow))
+			}
+		},
+		"a run has lost its fair place": func(s *limitScene) {
+			member := s.st.must(s.t, s.client.ZRange(s.ctx, s.ready(routeCode(limitRoutes[0])), -1, -1))[0]
+			s.client.HSet(s.ctx, s.meta(member[orderDigits:]), "V", "000")
+		},
+		"a run has lost its fair key": func(s *limitScene) { run, _, _ := s.anyWaiting(); s.client.HDel(s.ctx, s.meta(run), "f") },
 	}
-	for _, kind := range []string{"L", "Y", "P", "F"} {
+	for _, kind := range []string{"L", "Y", "P", "F", "Q", "X"} {
 		for _, how := range []string{"lost", "overwritten"} {
 			cases[kind+" "+how] = func(s *limitScene) { s.damage(kind + " " + how) }
 		}
@@ -367,34 +400,98 @@ func TestREC8_RepairsLimitsOnACluster(t *testing.T) {
 
 // Whatever happens to what is kept of limits, runs without limits are claimed and end.
 func TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
-	for _, kind := range []string{"L", "K", "Y", "P", "F"} {
-		for _, how := range []string{"lost", "overwritten"} {
+	for _, kind := range []string{"L", "K", "Y", "P", "F", "Q", "X"} {
+		for _, how := range []string{"lost", "overwritten", "filled with other text"} {
+			if strings.Contains("PFX", kind) && how == "filled with other text" {
+				continue // their members are no texts of ours
+			}
 			t.Run(kind+" "+how, func(t *testing.T) {
-				t.Parallel()
-				s := newLimitScene(t, redistest.Shared(t).Client(t))
-				for _, r := range s.held {
-					s.end(r) // so that lines are called
-				}
-				s.damage(kind + " " + how)
-				for n := range 200 { // before which no claim may stop
-					s.client.ZAdd(s.ctx, s.ready(routeCode(limitRoutes[0])), redis.Z{Score: -9, Member: fmt.Sprintf("%014x~other", n)})
-				}
-				s.start(limitRoutes[0], 1, false)
-				unlimited := slices.Max(slices.Collect(maps.Keys(s.logs)))
-				var got []event.RunID
-				for range 5 {
-					for _, r := range s.claim() {
-						got = append(got, r.Run)
-						s.end(r)
-					}
-				}
-				if !slices.Contains(got, unlimited) {
-					t.Errorf("claimed %v, want %s among them", got, unlimited)
-				}
-				_, err := s.st.Heartbeat(s.ctx, 0, s.worker)
-				s.check(err)
+				keepsNoUnlimitedRun(t, func(s *limitScene) { s.damage(kind + " " + how) })
 			})
 		}
+	}
+}
+
+// Nor does any text in them, whatever it looks like.
+func TestREC10_NoTextInTheKeysOfLimitsStopsAClaim(t *testing.T) {
+	always := func(text string) func(string) string { return func(string) string { return text } }
+	for name, c := range map[string]struct {
+		kind string
+		edit func(was string) string
+	}{
+		"a number for a configuration":        {"K", always("7")},
+		"a configuration without its numbers": {"K", always(`{"AtOnce":"many","i":[1],"b":{},"Waiting":"few","Refuse":1,"Paused":"no"}`)},
+		"a mode that there is not":            {"Y", func(was string) string { return "7" + was[1:] }},
+		"a priority that is no number":        {"Y", func(was string) string { f := strings.SplitN(was, " ", 4); return f[0] + " " + f[1] + " x " + f[3] }},
+		"counts that are no numbers":          {"L", always("many of them")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keepsNoUnlimitedRun(t, func(s *limitScene) {
+				for _, key := range s.keysOf(c.kind) {
+					for field, was := range s.client.HGetAll(s.ctx, key).Val() {
+						s.check(s.client.HSet(s.ctx, key, field, c.edit(was)).Err())
+					}
+				}
+			})
+		})
+	}
+}
+
+// keepsNoUnlimitedRun fails the test unless a run without limits is claimed after a damage.
+func keepsNoUnlimitedRun(t *testing.T, damage func(s *limitScene)) {
+	t.Parallel()
+	s := newLimitScene(t, redistest.Shared(t).Client(t))
+	for _, r := range s.held {
+		s.end(r) // so that lines are called
+	}
+	damage(s)
+	for n := range 200 { // before which no claim may stop
+		s.client.ZAdd(s.ctx, s.ready(routeCode(limitRoutes[0])), redis.Z{Score: -9, Member: fmt.Sprintf("%014x~other", n)})
+	}
+	s.start(limitRoutes[0], 1, false)
+	unlimited := slices.Max(slices.Collect(maps.Keys(s.logs)))
+	var got []event.RunID
+	for range 5 {
+		for _, r := range s.claim() {
+			got = append(got, r.Run)
+			s.end(r)
+		}
+	}
+	if !slices.Contains(got, unlimited) {
+		t.Errorf("claimed %v, want %s among them", got, unlimited)
+	}
+	_, err := s.st.Heartbeat(s.ctx, 0, s.worker)
+	s.check(err)
+}
+
+// A configuration that cannot be read bounds nothing, which a look at the store says; it holds
+// again once it is set.
+func TestREC8_FindsAConfigurationOfALimitThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newLimitScene(t, redistest.Shared(t).Client(t))
+	found := func() (what []string) {
+		t.Helper()
+		report, err := fsck.Repair(s.ctx, s.st, fsck.Options{DryRun: true})
+		s.check(err)
+		for _, f := range report.Remaining {
+			if strings.Contains(f.What, "is configured as") {
+				what = append(what, f.What)
+			}
+		}
+		return what
+	}
+	if got := found(); len(got) > 0 {
+		t.Fatalf("found in a healthy store: %q", got)
+	}
+	s.check(s.client.HSet(s.ctx, s.limitConfigs(), "cgpu\x00", "x", "sgpu\x00", "[[").Err())
+	if got := found(); len(got) != 2 || !strings.Contains(got[0]+got[1], `limit gpu is configured as "[["`) {
+		t.Errorf("found %q, want both configurations of gpu", got)
+	}
+	for _, asDefault := range []bool{false, true} {
+		s.check(s.st.SetLimits(s.ctx, 0, []store.SetLimit{{LimitID: store.LimitID{Name: "gpu"}, Default: asDefault, Config: store.LimitConfig{AtOnce: 2}}}))
+	}
+	if got := found(); len(got) > 0 {
+		t.Errorf("found after it was set: %q", got)
 	}
 }
 

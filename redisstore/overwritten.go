@@ -145,7 +145,7 @@ func (p *partition) near(keys []string) []string {
 	return all
 }
 
-// findings notes what a script has left out, of which it has told after everything else.
+// findings records what a script has left out, of which it has told after everything else.
 func (s *Store) findings(p *partition, texts []string) {
 	for _, text := range texts {
 		if i := strings.LastIndexByte(text, ' '); i > len(p.tag) { // a key may hold spaces

@@ -65,9 +65,14 @@ func known(run event.RunID, m map[string]string) *store.Record {
 	if r.Root == "=" {
 		r.Root = r.Parent
 	}
+	if m["f"] != "" {
+		r.Fair, r.Share = unpackShare(m["f"])
+		_, _, r.CalledOff = unpackPermits(m["V"])
+	}
 	if packed := usesIn(m); packed != "" {
 		r.Uses = unpackUses(packed)
 		r.Permits, r.Whole, r.CalledOff = unpackPermits(m["V"])
+		r.WaitsSince = waitsSince(m["V"])
 	}
 	return r
 }

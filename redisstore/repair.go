@@ -13,7 +13,7 @@ import (
 // rewritten are the fields of the metadata that a repair writes, or leaves out.
 var rewritten = []string{
 	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F", "V",
-	"U", "U1", "U2", "U3",
+	"U", "U1", "U2", "U3", "f",
 }
 
 // RepairRun puts a run where it belongs, if its metadata is as it was examined.
@@ -107,6 +107,9 @@ func (e *partitionScan) fields(m *store.RunRepair, run, route string) (fields []
 		for name, piece := range piecesOf(packUses(rec.Uses)) {
 			field(name, piece)
 		}
+	}
+	if len(rec.Uses) > 0 || rec.Fair != "" {
+		field("f", packShare(rec.Fair, rec.Share))
 		field("V", packPermits(rec.Permits, rec.Whole, rec.CalledOff)+was["V"][min(3, len(was["V"])):])
 	}
 	if rec.Chain != rec.Run {
@@ -131,7 +134,7 @@ func (e *partitionScan) headerOf(rec *store.Record, was map[string]string) strin
 	}
 	for flag, set := range map[byte]bool{
 		isWatched: was["y"] != "" && rec.QueueState != store.StateEnded, isClosing: rec.Closing,
-		isLimited: len(rec.Uses) > 0, hasRetention: rec.Retention > 0 && rec.Retention != store.DefaultRetention,
+		isLimited: len(rec.Uses) > 0 || rec.Fair != "", hasRetention: rec.Retention > 0 && rec.Retention != store.DefaultRetention,
 	} {
 		if set {
 			h.flags |= flag

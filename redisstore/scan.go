@@ -190,7 +190,7 @@ func escaped(text string) string {
 }
 
 // partitionKeys are the keys that a partition has once.
-const partitionKeys = "tewkuvpfdhcTGDALKY"
+const partitionKeys = "tewkuvpfdhcTGDALKYJQ"
 
 // note adds what the name of a key, behind the tag, is about; false: nothing that
 // this release knows.
@@ -202,6 +202,7 @@ func (k *keySet) note(name string) bool {
 	switch kind {
 	case "m", "l", "i", "s", "n", "j", "x", "g", "O", "B":
 		k.runs = append(k.runs, of)
+	case "J": // of starts, which may have no run
 	case "S":
 		k.runs = append(k.runs, of)
 	case "C", "W":
@@ -215,6 +216,8 @@ func (k *keySet) note(name string) bool {
 		k.names = append(k.names, of)
 	case "P":
 		k.waiting = append(k.waiting, of)
+	case "X":
+		k.flows = append(k.flows, of)
 	case "F":
 		k.kept = append(k.kept, of)
 	default:
@@ -233,7 +236,7 @@ func (k *keySet) with(o *keySet) *keySet {
 	return &keySet{
 		runs: union(k.runs, o.runs), names: union(k.names, o.names),
 		routes: union(k.routes, o.routes), sessions: union(k.sessions, o.sessions), streams: union(k.streams, o.streams),
-		waiting: union(k.waiting, o.waiting), kept: union(k.kept, o.kept),
+		waiting: union(k.waiting, o.waiting), flows: union(k.flows, o.flows), kept: union(k.kept, o.kept),
 	}
 }
 

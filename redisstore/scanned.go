@@ -20,6 +20,7 @@ func newSnapshot() *store.Snapshot {
 		Active:    map[string]event.RunID{},
 		LastEnded: map[string]event.RunID{},
 		Lines:     map[string][]event.RunID{},
+		Gathering: map[string]event.RunID{},
 		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
 		Kept:      map[event.RunID][]event.ItemID{},
 		Ready:     map[store.Route][]event.RunID{},
@@ -31,6 +32,7 @@ func newSnapshot() *store.Snapshot {
 		Purges:    map[event.RunID]time.Time{},
 		Streams:   map[event.RunID]map[string]store.StreamState{},
 		Limits:    map[store.LimitID]store.LimitState{},
+		Flows:     map[store.FlowID]int{},
 	}
 }
 
@@ -52,6 +54,7 @@ func (e *partitionScan) show() {
 		}
 	}
 	e.showNames(wids, e.snap)
+	e.showGathering(e.snap)
 	e.showReady()
 	e.showWork()
 	e.showIndexes()

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -27,6 +26,7 @@ type script struct {
 
 var (
 	scriptCreate       = load("create")
+	scriptGather       = load("gather")
 	scriptOpenSession  = load("open_session")
 	scriptHeartbeat    = load("heartbeat")
 	scriptReconcile    = load("reconcile")
@@ -59,30 +59,42 @@ var (
 	scriptRepairLimits = load("repair_limits")
 )
 
-// partsLine names parts: in the header those with which a script begins ("none":
-// it has none), and further down those that are needed from there on only. Each
-// execution makes the functions of a part anew, which takes time.
-var partsLine = regexp.MustCompile(`(?m)^ *-- Parts?: (.+)$`)
-
-// load puts a script together from its own text and the parts that it names.
-// Comments are left out of what the server keeps.
+// load puts a script together from its own text and the parts that it names. Comments
+// are left out of what the server keeps.
 func load(name string) *script {
-	text := bare(whole(source(name)))
+	var b strings.Builder
+	put(&b, name)
+	text := b.String()
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts by it
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
 
-// whole puts the parts into a text that names them, and into those parts.
-func whole(text string) string {
-	return partsLine.ReplaceAllStringFunc(text, func(line string) string {
-		var parts strings.Builder
-		for part := range strings.FieldsSeq(partsLine.FindStringSubmatch(line)[1]) {
-			if part != "none" {
-				parts.WriteString(whole(source("part/" + part)))
+// put adds a text, and in it those of the parts that it names.
+func put(b *strings.Builder, name string) {
+	for line := range strings.Lines(source(name)) {
+		code := strings.TrimSpace(line)
+		if parts, ok := partsOf(code); ok {
+			for _, part := range parts {
+				put(b, "part/"+part)
 			}
+		} else if code != "" && !strings.HasPrefix(code, "--") {
+			b.WriteString(line)
 		}
-		return parts.String()
-	})
+	}
+}
+
+// partsOf returns the parts that a line names: in the header those with which a script
+// begins ("none": it has none), and further down those that are needed from there on only.
+// Each execution makes the functions of a part anew, which takes time.
+func partsOf(line string) (parts []string, ok bool) {
+	names, ok := strings.CutPrefix(line, "-- Parts: ")
+	if !ok {
+		names, ok = strings.CutPrefix(line, "-- Part: ")
+	}
+	if !ok || names == "none" {
+		return nil, ok
+	}
+	return strings.Fields(names), true
 }
 
 func source(name string) string {
@@ -91,17 +103,6 @@ func source(name string) string {
 		panic(fmt.Sprintf("redisstore: %v", err)) // a script names a part that does not exist
 	}
 	return string(b)
-}
-
-// bare returns Lua without the lines that are comments, or empty.
-func bare(lua string) string {
-	var b strings.Builder
-	for line := range strings.Lines(lua) {
-		if t := strings.TrimSpace(line); t != "" && !strings.HasPrefix(t, "--") {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
 }
 
 // call is one execution of a script. reply and err are set once it was sent.

@@ -43,6 +43,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 		}
 	}
 	v.showNames(wids, snap)
+	v.showGathering(snap)
 	if err := v.showStreams(snap); err != nil {
 		return err
 	}

@@ -55,10 +55,14 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 		return store.Claimed{}, err
 	}
 	var claimed store.Claimed
-	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c); err != nil {
+	room := protocol.RoomOf(c)
+	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c, room); err != nil {
 		return store.Claimed{}, err
 	}
-	if t.turned {
+	if room != nil {
+		claimed.Passed = room.Passed
+	}
+	if t.turned || t.called && due != 0 {
 		due, err = t.nextDue()
 	}
 	claimed.Next = timeOf(due)
@@ -93,12 +97,13 @@ func (a candidate) compare(b candidate) int {
 // take looks at the first ready runs of the routes, and grants those that the session
 // may try. It wakes the next worker for
 // routes that have more, and takes back the wake of those that have not.
-func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]store.ClaimedRun, error) {
+func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, room *protocol.Room) ([]store.ClaimedRun, error) {
 	ready, err := t.candidates(routes, limit)
 	if err != nil {
 		return nil, err
 	}
 	var taken []store.ClaimedRun
+	passed := map[int64]bool{}
 	for vain := 0; len(ready) > 0 && len(taken) < limit && vain <= protocol.VainTries; {
 		first := ready[0]
 		ready = ready[1:]
@@ -112,20 +117,26 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]sto
 			if err := t.turn(first.line, 0); err != nil {
 				return nil, err
 			}
-			if ready, err = t.again(ready, routes); err != nil {
+			if ready, err = t.again(ready, routes, room); err != nil {
 				return nil, err
 			}
 			vain++
 			continue
 		}
-		ok, err := t.op.Take(r, to.id, c)
+		ok, err := t.op.Take(r, to.id, c, room)
 		if err != nil {
 			return nil, writing(r, err)
 		}
 		if first.line != 0 {
-			if ready, err = t.again(ready, routes); err != nil {
+			if ready, err = t.again(ready, routes, room); err != nil {
 				return nil, err
 			}
+		}
+		if room.HasPassed(r.id) {
+			if room.Passed[len(room.Passed)-1].Route, err = t.routeName(r.route); err != nil {
+				return nil, err
+			}
+			passed[r.route] = true
 		}
 		if !ok {
 			vain++
@@ -140,7 +151,7 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim) ([]sto
 	if err := t.announce(); err != nil {
 		return nil, err
 	}
-	left := map[int64]bool{}
+	left := passed
 	for _, rest := range ready {
 		left[rest.route] = true
 	}
@@ -170,6 +181,9 @@ func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
 	return all, nil
 }
 
+const firstLines = `SELECT first, class, priority, place, id, (SELECT id FROM runs WHERE key = first)
+	FROM lines WHERE mode <> 1 AND class = +?1 /*lines class*/ /*workable first*/ ORDER BY priority DESC, place LIMIT +?2`
+
 const firstLine = `SELECT first, class, priority, place, id FROM lines WHERE mode <> 1 AND class = +?1 /*lines class*/ /*workable first*/ ORDER BY priority DESC, place LIMIT 1`
 
 func collect(all *[]candidate) func(row) error {
@@ -181,10 +195,18 @@ func collect(all *[]candidate) func(row) error {
 
 // again reads the first lines of the routes again: a line has another first run now, is shut,
 // or was called.
-func (t *tx) again(ready []candidate, routes []int64) ([]candidate, error) {
+func (t *tx) again(ready []candidate, routes []int64, room *protocol.Room) ([]candidate, error) {
 	ready = slices.DeleteFunc(ready, func(c candidate) bool { return c.line != 0 })
 	for _, route := range routes {
-		if err := t.query(firstLine, collect(&ready), route); err != nil {
+		found := false
+		err := t.query(firstLines, func(r row) error {
+			c := candidate{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3), r.ColumnInt64(4)}
+			if !found && !room.HasPassed(unpackRun(r, 5)) {
+				ready, found = append(ready, c), true
+			}
+			return nil
+		}, route, 1+room.Tries())
+		if err != nil {
 			return nil, err
 		}
 	}

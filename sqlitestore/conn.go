@@ -3,12 +3,15 @@ package sqlitestore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // conn is a connection to the database. Statements are prepared once and kept.
@@ -54,7 +57,7 @@ func (c *conn) exec(query string, args ...any) error {
 }
 
 // query calls each for every row. Args are nil, bool, int, int64, uint64,
-// string and []byte; a nil []byte is null. The statement is kept for the next
+// string, event.RunID and []byte; a nil []byte is null. The statement is kept for the next
 // time.
 //
 // A parameter in a condition is written +?, which means the same. SQLite looks
@@ -117,6 +120,8 @@ func bind(s *sqlite.Stmt, param int, arg any) {
 		s.BindInt64(param, int64(v))
 	case string:
 		s.BindText(param, v)
+	case event.RunID:
+		bindRun(s, param, v)
 	case []byte:
 		if v == nil {
 			s.BindNull(param)
@@ -124,7 +129,8 @@ func bind(s *sqlite.Stmt, param int, arg any) {
 		}
 		s.BindBytes(param, v)
 	default:
-		panic(fmt.Sprintf("sqlitestore: bind parameter %d: type %T", param, arg))
+		// Sprintf would let all arguments of all statements escape to the heap.
+		panic("sqlitestore: bind parameter " + strconv.Itoa(param) + ": type " + reflect.TypeOf(arg).String())
 	}
 }
 

@@ -130,7 +130,7 @@ func TestCommit_DoesNotContinueARunThatIsNotTheActiveOne(t *testing.T) {
 	c.WorkflowID, successor.WorkflowID = "order-1", "order-1"
 	h, other := a.own(c), a.own(newRun(10))
 	check(t, a.write(testContext(t), func(tx *tx) error {
-		return tx.exec(`UPDATE workflow_ids SET active = (SELECT key FROM runs WHERE id = ?)`, packRun(other.run.Run))
+		return tx.exec(`UPDATE workflow_ids SET active = (SELECT key FROM runs WHERE id = ?)`, other.run.Run)
 	}))
 	end := h.next()
 	end.Effect, end.Continue = store.EffectContinue, &successor

@@ -82,7 +82,7 @@ func (c *conn) workflowID(name string) (workflowID, error) {
 func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
 		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CommitID, created: t.ms(),
-		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy, whole: c.Whole}
+		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy, whole: c.Whole, fair: c.Fair, share: c.Weight()}
 	var err error
 	if r.uses, err = encodeUses(c.Uses); err != nil {
 		return nil, err
@@ -96,9 +96,9 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 		}
 		r.wid = t.LastInsertRowID()
 	}
-	var later any
-	if chain != r.id {
-		later = packRun(chain)
+	later := chain
+	if chain == r.id {
+		later = ""
 	}
 	tags, err := encodeTags(c.Tags)
 	if err != nil {
@@ -109,10 +109,10 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 		return nil, err
 	}
 	err = t.exec(`INSERT INTO runs (key, id, chain, wid, class, priority, place, status, n, seq, last, epoch,
-		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth, uses)
-		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?, ?)`,
-		key, packRun(r.id), later, nonZero(r.wid), r.route, r.priority, string(r.status), r.seq, r.last[:],
-		r.created, int64(r.retention), packRun(c.Parent), packRun(c.Root), nonEmpty(tags), nonEmpty(string(createdBy)), nonEmpty(r.uses))
+		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth, uses, fair, share)
+		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)`,
+		key, r.id, later, nonZero(r.wid), r.route, r.priority, string(r.status), r.seq, r.last[:],
+		r.created, int64(r.retention), c.Parent, c.Root, nonEmpty(tags), nonEmpty(string(createdBy)), nonEmpty(r.uses), nonEmpty(r.fair), nonZero(int64(r.share)))
 	if err != nil {
 		return nil, err
 	}

@@ -332,7 +332,7 @@ func (t *tx) moveRun(run event.RunID) (bool, error) {
 	err := t.query(`SELECT key, token FROM runs WHERE id = +?`, func(r row) error {
 		key, token = r.ColumnInt64(0), blob(r, 1)
 		return nil
-	}, packRun(run))
+	}, run)
 	if err != nil || key == 0 {
 		return false, err
 	}

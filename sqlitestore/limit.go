@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -160,7 +161,7 @@ func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
 
 // SaveLine stores the mode of a line.
 func (t limitTx) SaveLine(l protocol.WaitLine) error {
-	t.turned = t.turned || l.Until != 0
+	t.turned, t.called = t.turned || l.Until != 0, true
 	id, err := strconv.ParseInt(l.ID, 10, 64)
 	if err != nil {
 		return fmt.Errorf("line %q has no number: %w", l.ID, err)
@@ -169,7 +170,7 @@ func (t limitTx) SaveLine(l protocol.WaitLine) error {
 	if err != nil || t.Changes() == 0 {
 		return err
 	}
-	return t.exec(`UPDATE line_parts SET mode = ? WHERE line = +?`, int(l.Mode), id)
+	return t.exec(`UPDATE line_parts SET mode = ? | (mode & 4) WHERE line = +?`, int(l.Mode), id)
 }
 
 // WaitLines returns the lines of a part.
@@ -177,28 +178,57 @@ func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	return t.waitLines(selectLine+`JOIN line_parts p ON p.line = l.id WHERE p.name = +? AND p.key = +? ORDER BY p.priority DESC, p.place`, id.Name, id.Key)
 }
 
-const (
-	firstShut = selectLine + `WHERE l.id = (SELECT line FROM line_parts INDEXED BY line_turns
-		WHERE name = +?1 AND key = +?2 AND mode = 1 ORDER BY priority DESC, place LIMIT 1)`
-	firstCalled = selectLine + `WHERE l.id = (SELECT line FROM line_parts INDEXED BY line_turns
-		WHERE name = +?1 AND key = +?2 AND mode = 2 ORDER BY priority DESC, place LIMIT 1)`
+// nestedMode is added to the mode of a line in line_parts if its uses are nested.
+const nestedMode = 4
+
+// firstIn returns the query of the first line of a part in a mode, or in that with nested uses.
+func firstIn(mode protocol.LineMode) string {
+	const one = selectLine + `WHERE l.id = (SELECT line FROM line_parts INDEXED BY line_turns
+		WHERE name = +?1 AND key = +?2 AND mode = %d ORDER BY priority DESC, place LIMIT 1)`
+	return fmt.Sprintf(one+` UNION ALL `+one, mode, mode+nestedMode)
+}
+
+var (
+	firstShut = firstIn(protocol.LineShut)
+	firstKept = firstShut + ` UNION ALL ` + firstIn(protocol.LineCalled)
 )
+
+const (
+	someKept = selectLine + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
+		WHERE p.name = +? AND p.key = +? AND p.mode IN (1, 2, 5, 6) ORDER BY p.priority DESC, p.place LIMIT +?`
+	nestedShut = selectLine + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
+		WHERE p.name = +? AND p.key = +? AND p.mode = 5 ORDER BY p.priority DESC, p.place`
+)
+
+// firstOf returns the one of the lines of a query whose turn comes first.
+func (t limitTx) firstOf(query string, id store.LimitID) (protocol.WaitLine, error) {
+	lines, err := t.waitLines(query, id.Name, id.Key)
+	if err != nil || len(lines) == 0 {
+		return protocol.WaitLine{}, err
+	}
+	return slices.MinFunc(lines, func(a, b protocol.WaitLine) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Place, b.Place))
+	}), nil
+}
 
 // FirstShut returns the first shut line of a part.
 func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
-	return t.waitLine(firstShut, id.Name, id.Key)
+	return t.firstOf(firstShut, id)
 }
 
 // FirstKept returns the first shut or called line of a part.
 func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
-	kept, err := t.waitLines(firstShut+` UNION ALL `+firstCalled, id.Name, id.Key)
-	switch {
-	case err != nil || len(kept) == 0:
-		return protocol.WaitLine{}, err
-	case len(kept) > 1 && (kept[1].Priority > kept[0].Priority || kept[1].Priority == kept[0].Priority && kept[1].Place < kept[0].Place):
-		return kept[1], nil
-	}
-	return kept[0], nil
+	return t.firstOf(firstKept, id)
+}
+
+// KeptLines returns the first shut or called lines of a part.
+func (t limitTx) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
+	return t.waitLines(someKept, id.Name, id.Key, limit)
+}
+
+// NestedShut returns the shut lines of a part whose uses are nested.
+func (t limitTx) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
+	return t.waitLines(nestedShut, id.Name, id.Key)
 }
 
 // ensureLine returns the line of a run that comes to wait, and makes it if need be: then it
@@ -218,7 +248,11 @@ func (t *tx) ensureLine(r *run) (int64, error) {
 		return 0, err
 	}
 	for _, u := range uses {
-		if err := t.exec(`INSERT INTO line_parts VALUES (?, ?, ?, 0, ?, ?)`, id, u.Name, u.Key, r.priority, r.ord); err != nil {
+		mode := 0
+		if u.Nested {
+			mode = nestedMode
+		}
+		if err := t.exec(`INSERT INTO line_parts VALUES (?, ?, ?, ?, ?, ?)`, id, u.Name, u.Key, mode, r.priority, r.ord); err != nil {
 			return 0, err
 		}
 	}
@@ -243,6 +277,7 @@ func (t *tx) turn(left, joined int64) error {
 		case err != nil:
 			return err
 		case first.line == 0:
+			t.called = true
 			for _, statement := range []string{`DELETE FROM lines WHERE id = +?`, `DELETE FROM line_parts WHERE line = +?`} {
 				if err := t.exec(statement, line); err != nil {
 					return err
@@ -352,6 +387,9 @@ func (c *conn) inspectLimits(snap *store.Snapshot) error {
 	}
 	for _, s := range all {
 		snap.Limits[s.LimitID] = s
+	}
+	if err := c.inspectFlows(snap); err != nil {
+		return err
 	}
 	type shown struct {
 		id   int64

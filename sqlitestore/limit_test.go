@@ -33,12 +33,17 @@ func startUsing(t testing.TB, s store.Store, n int, parts ...store.LimitID) []*s
 		c.Uses = store.MergeUses(c.Uses)
 		logs, creates = append(logs, l), append(creates, c)
 	}
+	create(t, s, creates)
+	return logs
+}
+
+func create(t testing.TB, s store.Store, creates []store.Create) {
+	t.Helper()
 	answers, err := s.Create(testContext(t), creates)
 	check(t, err)
 	for _, a := range answers {
 		check(t, a.Err)
 	}
-	return logs
 }
 
 func setOneAtOnce(t testing.TB, s *sqlitestore.Store, name string) {
@@ -157,9 +162,12 @@ func TestREC10_ADamagedPageOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 			clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
 			s := openStore(t, path, clock)
 			setOneAtOnce(t, s, "customer")
-			for n := range 900 {
-				startUsing(t, s, 1, part("customer", fmt.Sprintf("a customer with a long name, number %05d", n)))
+			limited := make([]store.Create, 900)
+			for n := range limited {
+				limited[n] = newLog(clock).Create()
+				limited[n].Uses = []store.Use{{LimitID: part("customer", fmt.Sprintf("a customer with a long name, number %05d", n)), Weight: 1}}
 			}
+			create(t, s, limited)
 			openSession(t, s, "a")
 			want := map[event.RunID]bool{}
 			for _, l := range start(t, s, 20) {

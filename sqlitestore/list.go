@@ -19,7 +19,7 @@ const newestFirst = ` ORDER BY r.created DESC, r.id DESC LIMIT ?`
 const afterCursor = `(r.created, r.id) < (?, ?)`
 
 // notInternal is true of the runs whose workflows event.Internal does not name.
-const notInternal = `r.class NOT IN (SELECT id FROM classes WHERE workflow = ? OR substr(workflow, 1, ?) = ?)`
+const notInternal = `r.class NOT IN (SELECT id FROM classes WHERE workflow IN (?, ?) OR substr(workflow, 1, ?) = ?)`
 
 // List returns a page of runs, newest first.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
@@ -32,7 +32,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	where := conditions(&q)
 	if last != "" {
-		where.add(afterCursor, millis(created), packRun(last))
+		where.add(afterCursor, millis(created), last)
 	}
 	var page store.Page
 	err = s.readAside(ctx, func(c *conn) error {
@@ -109,16 +109,16 @@ func conditions(q *store.Query) *condition {
 		where.add(`r.class IN (SELECT id FROM classes WHERE queue = ?)`, q.Queue)
 	}
 	if q.Started {
-		where.add(notInternal, event.HookRun, len(event.StepRunPrefix), event.StepRunPrefix)
+		where.add(notInternal, event.HookRun, event.PermitRun, len(event.StepRunPrefix), event.StepRunPrefix)
 	}
 	for name, value := range q.Tags {
 		where.add(`r.key IN (SELECT run FROM tags WHERE name = ? AND value = ? /*readable run*/)`, name, value)
 	}
 	if q.Parent != "" {
-		where.add(`r.parent = ?`, packRun(q.Parent))
+		where.add(`r.parent = ?`, q.Parent)
 	}
 	if q.Root != "" {
-		where.add(`(r.root = ? OR r.id = ? AND r.root IS NULL)`, packRun(q.Root), packRun(q.Root))
+		where.add(`(r.root = ? OR r.id = ? AND r.root IS NULL)`, q.Root, q.Root)
 	}
 	if !q.From.IsZero() {
 		where.add(`r.created >= ?`, millis(q.From))
@@ -133,7 +133,7 @@ func conditions(q *store.Query) *condition {
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	var entries []store.AuditEntry
 	err := s.read(ctx, func(c *conn) (err error) {
-		entries, err = c.audit(`WHERE r.id = +? AND r.hidden = 0 ORDER BY a.id`, packRun(run))
+		entries, err = c.audit(`WHERE r.id = +? AND r.hidden = 0 ORDER BY a.id`, run)
 		return err
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 }
 
 func (c *conn) load(l *store.Load) (store.Loaded, error) {
-	found, err := c.stored(selectStored+`WHERE r.id = +? AND r.hidden = 0`, packRun(l.Run))
+	found, err := c.stored(selectStored+`WHERE r.id = +? AND r.hidden = 0`, l.Run)
 	if err != nil {
 		return store.Loaded{}, err
 	}
@@ -83,19 +83,20 @@ func scanStored(r row) (stored, error) {
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
-		Route:  store.Route{Queue: r.ColumnText(30), Workflow: r.ColumnText(31)},
-		Parent: unpackRun(r, 32), Root: unpackRun(r, 33),
-		Next: unpackRun(r, 35), CreatedBy: v.createdBy,
+		Route:  store.Route{Queue: r.ColumnText(34), Workflow: r.ColumnText(35)},
+		Parent: unpackRun(r, 36), Root: unpackRun(r, 37),
+		Next: unpackRun(r, 39), CreatedBy: v.createdBy,
 	}}
+	s.Fair, s.Share = v.fair, v.share
 	if v.uses != "" {
 		var err error
 		if s.Uses, err = decodeUses(v.uses); err != nil {
 			return s, fmt.Errorf("read uses of run %s: %w", v.id, err)
 		}
-		s.Whole, s.Permits, s.CalledOff = v.whole, v.permits, v.calledOff
+		s.Whole, s.Permits, s.CalledOff, s.WaitsSince = v.whole, v.permits, v.calledOff, timeOf(v.waitsSince)
 	}
-	if !r.ColumnIsNull(34) {
-		if err := json.Unmarshal([]byte(r.ColumnText(34)), &s.Tags); err != nil {
+	if !r.ColumnIsNull(38) {
+		if err := json.Unmarshal([]byte(r.ColumnText(38)), &s.Tags); err != nil {
 			return s, fmt.Errorf("read tags of run %s: %w", v.id, err)
 		}
 	}

@@ -116,7 +116,7 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 // AddRecord writes a record. One that is there already stays.
 func (t *tx) AddRecord(from *run, s *store.Send, now int64) error {
 	return t.exec(`INSERT INTO outbox (sender, id, receiver, phase, since, due, body) VALUES (?, ?, ?, 1, ?, 0, ?)
-		ON CONFLICT (sender, id) DO NOTHING`, from.key, string(s.ID), packRun(s.To), now, s.Body)
+		ON CONFLICT (sender, id) DO NOTHING`, from.key, string(s.ID), s.To, now, s.Body)
 }
 
 // Record returns a record.
@@ -150,14 +150,14 @@ func (t *tx) RemoveRecord(_ *run, rec protocol.Record) error {
 // HasBefore reports whether there is an earlier record of its pair.
 func (t *tx) HasBefore(from *run, rec protocol.Record) (bool, error) {
 	n, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM outbox
-		WHERE sender = +? AND receiver = +? AND seq < +? LIMIT 1)`, from.key, packRun(rec.To), rec.Order)
+		WHERE sender = +? AND receiver = +? AND seq < +? LIMIT 1)`, from.key, rec.To, rec.Order)
 	return n > 0, err
 }
 
 // Refresh makes the answered ones of those fresh.
 func (t *tx) Refresh(from *run, rec protocol.Record, now int64) error {
 	err := t.exec(`UPDATE outbox SET phase = 1, since = ?, due = 0 WHERE sender = +? AND receiver = +? AND phase = 2 AND seq < +?`,
-		now, from.key, packRun(rec.To), rec.Order)
+		now, from.key, rec.To, rec.Order)
 	if err != nil {
 		return err
 	}
@@ -168,11 +168,11 @@ func (t *tx) Refresh(from *run, rec protocol.Record, now int64) error {
 type record struct {
 	seq      int64
 	sender   int64
-	receiver any // as it is stored
+	receiver event.RunID
 }
 
 func recordOf(from *run, rec protocol.Record) *record {
-	return &record{rec.Order, from.key, packRun(rec.To)}
+	return &record{rec.Order, from.key, rec.To}
 }
 
 // keepOrder makes the answered records of a pair due in their order again, none

@@ -26,7 +26,8 @@ func stateOf(r *run) protocol.Run[int64] {
 		N: r.n, Seq: r.seq, Last: r.last, Fence: store.Fence{Epoch: r.epoch, Token: r.token}, Owner: r.owner, Unread: r.inbox,
 		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
 		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
-		Limited: r.uses != "", Permits: r.permits, Whole: r.whole, CalledOff: r.calledOff, Place: r.place(),
+		Limited: r.uses != "", Permits: r.permits, Whole: r.whole, CalledOff: r.calledOff, Place: r.place(), WaitsSince: r.waitsSince, Fair: r.fair != "",
+		Gather: r.gather,
 	}
 }
 
@@ -54,7 +55,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	r.queueState, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
-	r.permits, r.calledOff = s.Permits, s.CalledOff
+	r.permits, r.calledOff, r.waitsSince, r.gather = s.Permits, s.CalledOff, s.WaitsSince, s.Gather
 
 	// The usual commit changes columns that no index knows.
 	before.N, before.Seq, before.Last, before.Recoveries, before.Closing, before.Exempt = s.N, s.Seq, s.Last, s.Recoveries, s.Closing, s.Exempt
@@ -73,7 +74,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	return t.turn(line, r.line)
 }
 
-// toldOf notes that a claim tells a new owner of all items that are in the inbox.
+// toldOf records that a claim tells a new owner of all items that are in the inbox.
 func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 	owner, err := t.Session(s.Owner)
 	if r.session = owner.ID; err != nil || s.Unread == 0 {
@@ -93,10 +94,11 @@ func (t *tx) move(r *run, to *protocol.Run[int64]) (err error) {
 		r.session = ""
 	}
 	r.ord, r.line = 0, 0
-	if to.Limited { // it keeps its place among those who wait
+	if to.Limited || to.Fair { // it keeps its place among those who wait
 		r.ord = to.Place
 	}
-	if to.QueueState == store.StateQueued || to.QueueState == store.StateReady && (!to.Waits() || to.Place == 0) {
+	placed := to.Place != 0 && (to.Fair || to.Waits())
+	if to.QueueState == store.StateQueued || to.QueueState == store.StateReady && !placed {
 		if r.ord, err = t.next(); err != nil {
 			return err
 		}
@@ -126,7 +128,7 @@ func (t *tx) Latest(r *run) (*run, error) {
 	err := t.query(`SELECT tip FROM runs WHERE id = +? AND tip IS NOT NULL`, func(row row) error {
 		last = unpackRun(row, 0)
 		return nil
-	}, packRun(r.chain))
+	}, r.chain)
 	if err != nil || last == r.id {
 		return r, err
 	}
@@ -135,10 +137,10 @@ func (t *tx) Latest(r *run) (*run, error) {
 
 // SetNext makes next the next run of the chain, and the latest.
 func (t *tx) SetNext(r, next *run) error {
-	if err := t.exec(`UPDATE runs SET next = ? WHERE key = +?`, packRun(next.id), r.key); err != nil {
+	if err := t.exec(`UPDATE runs SET next = ? WHERE key = +?`, next.id, r.key); err != nil {
 		return err
 	}
-	return t.exec(`UPDATE runs SET tip = ? WHERE id = +?`, packRun(next.id), packRun(r.chain))
+	return t.exec(`UPDATE runs SET tip = ? WHERE id = +?`, next.id, r.chain)
 }
 
 // Clear removes what only runs have that have not ended.
@@ -217,24 +219,24 @@ func (t *tx) MoveItems(from, to *run) error {
 
 // Seen reports whether a chain has accepted an item.
 func (t *tx) Seen(chain event.RunID, id event.ItemID) (bool, error) {
-	n, err := t.number(`SELECT count(*) FROM seen WHERE chain = +? AND id = +?`, packRun(chain), string(id))
+	n, err := t.number(`SELECT count(*) FROM seen WHERE chain = +? AND id = +?`, chain, string(id))
 	return n > 0, err
 }
 
-// Remember notes that a chain has accepted an item.
+// Remember records that a chain has accepted an item.
 func (t *tx) Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error {
-	return t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, packRun(chain), string(id), at, keep)
+	return t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, chain, string(id), at, keep)
 }
 
 // ForgetSeen forgets what was accepted before.
 func (t *tx) ForgetSeen(r *run, before int64) error {
 	return t.exec(`DELETE FROM seen WHERE chain = +? AND keep = 0 AND at < +? AND id NOT IN (SELECT id FROM inbox WHERE run = +?)`,
-		packRun(r.chain), before, r.key)
+		r.chain, before, r.key)
 }
 
 // Unkeep forgets an item that was remembered until Confirm.
 func (t *tx) Unkeep(chain event.RunID, id event.ItemID) error {
-	return t.exec(`DELETE FROM seen WHERE chain = +? AND id = +? AND keep = 1`, packRun(chain), string(id))
+	return t.exec(`DELETE FROM seen WHERE chain = +? AND id = +? AND keep = 1`, chain, string(id))
 }
 
 // namedID is a workflow id that was looked up.
@@ -320,7 +322,7 @@ func (t *tx) ForgetEnded(r *run) error {
 	return t.exec(`UPDATE workflow_ids SET last = NULL WHERE id = +?1 AND last = +?2`, r.wid, r.key)
 }
 
-// announce notes what an operation has for those who wait: they are told when the
+// announce records what an operation has for those who wait: they are told when the
 // transaction is committed.
 func (t *tx) announce() error {
 	changes := &t.op.Changes

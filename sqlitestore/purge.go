@@ -61,7 +61,7 @@ const unneeded = `birth IS NULL AND NOT EXISTS (SELECT 1 FROM outbox WHERE sende
 func (t *tx) budget() func(*run) (bool, error) {
 	frames := uint64(0)
 	return func(r *run) (bool, error) {
-		chunks, err := t.number(`SELECT coalesce(sum(last - first + 1), 0) FROM streams WHERE chain = +?`, packRun(r.id))
+		chunks, err := t.number(`SELECT coalesce(sum(last - first + 1), 0) FROM streams WHERE chain = +?`, r.id)
 		frames += r.n + uint64(chunks)
 		return frames <= purgeFrames, err
 	}
@@ -75,7 +75,7 @@ func (t *tx) Held(r *run) (protocol.Held, error) {
 		h = protocol.Held{Records: row.ColumnBool(0), Later: r.chain == r.id && row.ColumnBool(1), Kept: row.ColumnBool(3)}
 		r.bare = !row.ColumnBool(2)
 		return nil
-	}, r.key, packRun(r.id))
+	}, r.key, r.id)
 	return h, err
 }
 
@@ -113,7 +113,7 @@ func (t *tx) ForgetChain(chain event.RunID) error {
 	if err := t.dropStreams(chain); err != nil {
 		return err
 	}
-	return t.exec(`DELETE FROM seen WHERE chain = +?`, packRun(chain))
+	return t.exec(`DELETE FROM seen WHERE chain = +?`, chain)
 }
 
 const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? /*workable r.key*/ ORDER BY r.purge, r.key LIMIT 1`

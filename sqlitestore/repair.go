@@ -23,7 +23,7 @@ func (t *tx) repairRun(seen *store.RunState, m *store.RunRepair) (bool, error) {
 	if seen == nil {
 		return false, nil
 	}
-	found, err := t.loose(selectLoose+`WHERE r.id = +?`, packRun(m.Record.Run))
+	found, err := t.loose(selectLoose+`WHERE r.id = +?`, m.Record.Run)
 	if err != nil || len(found) == 0 || found[0].hidden != seen.Hidden || !reflect.DeepEqual(found[0].Record, seen.Record) {
 		return false, err
 	}
@@ -43,7 +43,7 @@ func (t *tx) repairRun(seen *store.RunState, m *store.RunRepair) (bool, error) {
 		}
 	}
 	t.notices.frames = append(t.notices.frames, r.id)
-	if r.uses != "" {
+	if r.uses != "" || r.fair != "" {
 		return true, t.rebuildLimits()
 	}
 	return true, nil
@@ -94,17 +94,17 @@ func (t *tx) rewrite(r *run, m *store.RunRepair) error {
 	if err != nil {
 		return err
 	}
-	chain := packRun(rec.Chain)
-	if rec.Chain == r.id {
-		chain = nil
+	chain := rec.Chain
+	if chain == r.id {
+		chain = ""
 	}
 	before := r.chain
 	r.chain, r.status, r.n, r.seq, r.last, r.epoch = rec.Chain, rec.Status, rec.N, rec.Seq, rec.Last, rec.Fence.Epoch
 	r.recoveries, r.closing, r.retention, r.hidden, r.created = rec.Recoveries, rec.Closing, rec.Retention, m.Hidden, millis(rec.CreatedAt)
-	r.ended, r.purge, r.createdBy = 0, 0, rec.CreatedBy
+	r.ended, r.purge, r.createdBy, r.fair, r.share = 0, 0, rec.CreatedBy, rec.Fair, rec.Share
 	err = t.exec(`UPDATE runs SET chain = ?, wid = ?, class = ?, priority = ?, created = ?, retention = ?, hidden = ?, parent = ?, root = ?, tags = ?,
-		next = ?, birth = ? WHERE key = +?`, chain, nonZero(r.wid), r.route, rec.Priority, r.created, int64(r.retention), r.hidden,
-		packRun(rec.Parent), packRun(rec.Root), nonEmpty(tags), packRun(rec.Next), nonEmpty(string(rec.CreatedBy)), r.key)
+		next = ?, birth = ?, fair = ?, share = ? WHERE key = +?`, chain, nonZero(r.wid), r.route, rec.Priority, r.created, int64(r.retention), r.hidden,
+		rec.Parent, rec.Root, nonEmpty(tags), rec.Next, nonEmpty(string(rec.CreatedBy)), nonEmpty(r.fair), nonZero(int64(r.share)), r.key)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (t *tx) rewrite(r *run, m *store.RunRepair) error {
 // rejoin makes what is known of chains again that a run was or is in.
 func (t *tx) rejoin(chains ...event.RunID) error {
 	for _, chain := range chains {
-		if err := t.exec(`UPDATE runs SET tip = (`+lastOfChain+`) WHERE id = +?1`, packRun(chain)); err != nil {
+		if err := t.exec(`UPDATE runs SET tip = (`+lastOfChain+`) WHERE id = +?1`, chain); err != nil {
 			return err
 		}
 		head, err := t.anyRun(chain)
@@ -163,7 +163,7 @@ func (t *tx) replaceTags(r *run, m *store.RunRepair) error {
 
 func (t *tx) remember(r *run, m *store.RunRepair) error {
 	for id, at := range m.Remember {
-		if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING`, packRun(r.chain), string(id), millis(at)); err != nil {
+		if err := t.exec(`INSERT INTO seen VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING`, r.chain, string(id), millis(at)); err != nil {
 			return err
 		}
 	}
@@ -241,20 +241,20 @@ func (t *tx) repairName(seen *store.Snapshot, m *store.NameRepair) (bool, error)
 		return false, err
 	}
 	err = t.exec(`UPDATE workflow_ids SET active = (SELECT key FROM runs WHERE id = +?), last = (SELECT key FROM runs WHERE id = +?) WHERE id = +?`,
-		packRun(m.Active), packRun(m.Last), id)
+		m.Active, m.Last, id)
 	if err != nil {
 		return false, err
 	}
 	for _, run := range m.Line {
 		ord, err := t.next()
 		if err == nil {
-			err = t.exec(`UPDATE runs SET ord = ? WHERE id = +? AND place = 5`, ord, packRun(run))
+			err = t.exec(`UPDATE runs SET ord = ? WHERE id = +? AND place = 5`, ord, run)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
-	r, err := first(t.runs(selectRun+`WHERE r.id = +?`, packRun(m.Run)))
+	r, err := first(t.runs(selectRun+`WHERE r.id = +?`, m.Run))
 	if err != nil || r == nil {
 		return err == nil, err
 	}
@@ -284,14 +284,14 @@ func (t *tx) leads(workflowID string) (store.NameRepair, error) {
 func (e *partitionScan) Forget(ctx context.Context, run event.RunID) (bool, error) {
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) {
 		const unknown = `chain = +?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = +?1) AND NOT EXISTS (SELECT 1 FROM runs WHERE chain = +?1)`
-		kept, err := t.number(`SELECT (SELECT count(*) FROM seen WHERE `+unknown+`) + (SELECT count(*) FROM streams WHERE `+unknown+`)`, packRun(run))
+		kept, err := t.number(`SELECT (SELECT count(*) FROM seen WHERE `+unknown+`) + (SELECT count(*) FROM streams WHERE `+unknown+`)`, run)
 		if err != nil || kept == 0 {
 			return false, err
 		}
 		if err := t.dropStreams(run); err != nil {
 			return false, err
 		}
-		return true, t.exec(`DELETE FROM seen WHERE chain = +?`, packRun(run))
+		return true, t.exec(`DELETE FROM seen WHERE chain = +?`, run)
 	})
 	if err != nil {
 		return false, fmt.Errorf("forget run %s: %w", run, err)

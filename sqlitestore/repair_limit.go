@@ -24,11 +24,16 @@ const (
 	// firstInLine is the run whose turn a line has.
 	firstInLine = `SELECT key, priority, coalesce(ord, 0) FROM runs WHERE place = 7 AND line = lines.id ORDER BY priority DESC, ord LIMIT 1`
 	// allParts is the rows of line_parts.
-	allParts = `SELECT lines.id, json_extract(value, '$.Name'), json_extract(value, '$.Key'), mode, priority, place FROM lines, ` + asUses
+	allParts = `SELECT lines.id, json_extract(value, '$.Name'), json_extract(value, '$.Key'),
+		mode + 4 * coalesce(json_extract(value, '$.Nested'), 0), priority, place FROM lines, ` + asUses
 	// counted is what is held of each part of a limit, and waited for.
 	counted = `SELECT json_extract(value, '$.Name') AS name, json_extract(value, '$.Key') AS key,
 		sum(iif(closing & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
 		FROM (SELECT uses, closing, place FROM runs WHERE uses IS NOT NULL AND (closing & 4 OR place = 7)), ` + asUses + ` GROUP BY 1, 2`
+	// inFlow says of a run that it is counted in its flow.
+	inFlow = `(fair IS NOT NULL AND place IN (1, 7) AND closing & 16 = 0)`
+	// after is the pass of a key after a run of it; Pace is 5040.
+	after = `(ord + (5040 + share / 2) / share)`
 )
 
 // wrongLimits count what differs from what the runs say.
@@ -41,6 +46,12 @@ var wrongLimits = []string{
 	`SELECT count(*) FROM (SELECT * FROM line_parts EXCEPT SELECT * FROM (` + allParts + `))`,
 	`SELECT count(*) FROM (` + counted + `) w FULL JOIN limits l ON l.name = w.name AND l.key = w.key
 		WHERE coalesce(w.held, 0) <> coalesce(l.held, 0) OR coalesce(w.waits, 0) <> coalesce(l.waits, 0)`,
+	`SELECT count(*) FROM (SELECT class, priority, count(*) AS waits FROM runs WHERE ` + inFlow + ` GROUP BY 1, 2) w
+		FULL JOIN flows f ON f.class = w.class AND f.priority = w.priority WHERE coalesce(w.waits, 0) <> coalesce(f.waits, 0)`,
+	`SELECT count(*) FROM runs r JOIN flows f ON f.class = r.class AND f.priority = r.priority
+		LEFT JOIN passes p ON p.class = r.class AND p.priority = r.priority AND p.key = r.fair
+		WHERE ` + inFlow + ` AND ` + after + ` > max(f.pass, coalesce(p.pass, 0))`,
+	`SELECT count(*) FROM runs WHERE (fair IS NULL) <> (share IS NULL) OR share NOT BETWEEN 1 AND 100`,
 }
 
 // rebuiltLimits make it again. All lines are open then: claims look at each, and shut those
@@ -59,6 +70,11 @@ var rebuiltLimits = []string{
 	`UPDATE limits SET held = 0, waits = 0`,
 	`INSERT INTO limits SELECT name, key, held, waits, 0 FROM (` + counted + `) WHERE true
 		ON CONFLICT DO UPDATE SET held = excluded.held, waits = excluded.waits`,
+	`UPDATE runs SET share = iif(fair IS NULL, NULL, 1) WHERE (fair IS NULL) <> (share IS NULL) OR share NOT BETWEEN 1 AND 100`,
+	`DELETE FROM flows`,
+	`DELETE FROM passes`,
+	`INSERT INTO flows SELECT class, priority, count(*), min(ord), 0 FROM runs WHERE ` + inFlow + ` GROUP BY 1, 2`,
+	`INSERT INTO passes SELECT class, priority, fair, max` + after + ` FROM runs WHERE ` + inFlow + ` GROUP BY 1, 2, 3`,
 }
 
 // countWrongLimits returns how much of the limits and lines is not as the runs say, and how
@@ -132,6 +148,7 @@ var limitTrees = []string{
 	`SELECT sum(length(uses)) FROM lines NOT INDEXED`, `SELECT sum(priority) FROM lines INDEXED BY lines_open WHERE mode <> 1`,
 	`SELECT sum(until) FROM lines INDEXED BY lines_until WHERE until IS NOT NULL`, `SELECT sum(class) FROM lines INDEXED BY sqlite_autoindex_lines_1`,
 	`SELECT sum(mode) FROM line_parts NOT INDEXED`, `SELECT sum(mode) FROM line_parts INDEXED BY line_turns`,
+	`SELECT sum(waits) FROM flows`, `SELECT sum(pass) FROM passes NOT INDEXED`, `SELECT sum(pass) FROM passes INDEXED BY passes_over`,
 	`SELECT sum(held) FROM limits`, `SELECT sum(length(said)) FROM limit_configs`,
 	`SELECT sum(ord) FROM runs INDEXED BY runs_waiting WHERE place = 7`,
 }

@@ -70,7 +70,7 @@ func (c *conn) damage(statement string, s *repairtest.Scene) error {
 		return err
 	}
 	for n, id := range []event.RunID{s.Run, s.Other}[:st.BindParamCount()] {
-		bind(st, n+1, packRun(id))
+		bind(st, n+1, id)
 	}
 	err = errors.Join(step(st, nil, nil), st.Finalize())
 	if err == nil && c.Changes() == 0 {
@@ -235,8 +235,8 @@ func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 		"4 the status":              {sleeps, []string{`UPDATE runs SET status = 'failed'`}, wrong(4, store.ReasonWrongRecord)},
 		"4 the tags cannot be read": {sleeps, []string{`UPDATE runs SET tags = '{'`}, wrong(4, store.ReasonWrongRecord)},
 		"4 the tags of an owned run": {func(w *repairtest.World) *repairtest.Scene { return w.Owned(sleeps(w)) }, []string{`UPDATE runs SET tags = replace(tags, '"name":"a"', '"name":"b"') WHERE id = ?1 AND tags LIKE '%"name":"a"%'`},
-			repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
-		"4 the root of an owned run": {owned, []string{`UPDATE runs SET root = 'wrun_x'`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Stays: true}},
+			repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Keeps: true}},
+		"4 the root of an owned run": {owned, []string{`UPDATE runs SET root = 'wrun_x'`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Keeps: true}},
 		"4 the retention":            {complete, []string{`UPDATE runs SET retention = 1, purge = ended + 120000`}, wrong(4, store.ReasonStuckTerminal)},
 		"1 the sequence is wrong": {sleeps, []string{`UPDATE runs SET seq = seq + 1, last = zeroblob(16)`},
 			repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},

@@ -35,7 +35,7 @@ type opened struct {
 	info os.FileInfo
 }
 
-// remember notes which files the store has opened. The write-ahead log is there as long
+// remember records which files the store has opened. The write-ahead log is there as long
 // as anybody has the database open.
 func (s *Store) remember() error {
 	for _, path := range []string{s.path, s.wal} {

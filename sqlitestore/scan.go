@@ -148,7 +148,7 @@ func (c *conn) loose(query string, args ...any) ([]stored, error) {
 	return found, err
 }
 
-// found notes a defect that is repaired with its run.
+// found records a defect that is repaired with its run.
 func (e *partitionScan) found(invariant int, run event.RunID, what, explain string) {
 	e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: run, What: what, Explain: explain})
 }
@@ -366,10 +366,11 @@ func newSnapshot(now time.Time) *store.Snapshot {
 	return &store.Snapshot{
 		Now:  timeOf(now.UnixMilli()),
 		Runs: map[event.RunID]*store.RunState{}, Active: map[string]event.RunID{}, LastEnded: map[string]event.RunID{},
-		Lines: map[string][]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
+		Lines: map[string][]event.RunID{}, Gathering: map[string]event.RunID{}, Seen: map[event.RunID]map[event.ItemID]time.Time{}, Kept: map[event.RunID][]event.ItemID{},
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Streams: map[event.RunID]map[string]store.StreamState{},
 		Limits: map[store.LimitID]store.LimitState{},
+		Flows:  map[store.FlowID]int{},
 	}
 }

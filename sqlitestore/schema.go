@@ -13,7 +13,7 @@ const (
 	// applicationID marks a database file as one of this package: "flow".
 	applicationID = 0x666c6f77
 	// schemaVersion is the user_version of the files that this release writes.
-	schemaVersion = 2
+	schemaVersion = 3
 )
 
 // schema is the whole of a database. Runs, routes, workflow ids and sessions
@@ -24,7 +24,7 @@ const (
 // indexes are ready, blocked and queued. An index that covers only the runs of
 // one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
-var schema = slices.Concat(baseSchema, limitSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
+var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
 
 // limitSchema is what version 2 adds to version 1. place is 7 of a ready run that waits for
 // permits; ord is its place among those who do. A line is the runs of one route that wait for
@@ -32,6 +32,7 @@ var schema = slices.Concat(baseSchema, limitSchema, []string{fmt.Sprintf(`PRAGMA
 var limitSchema = []string{
 	`ALTER TABLE runs ADD COLUMN uses TEXT`,
 	`ALTER TABLE runs ADD COLUMN line INTEGER`,
+	`ALTER TABLE runs ADD COLUMN waits INTEGER`, // since when: see protocol.Run.WaitsSince
 	`CREATE INDEX runs_waiting ON runs (line, priority DESC, ord) WHERE place = 7`,
 	// What is counted of a part of a limit; without a row nothing is.
 	`CREATE TABLE limits (
@@ -73,6 +74,41 @@ var limitSchema = []string{
 		PRIMARY KEY (line, name, key)
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX line_turns ON line_parts (name, key, mode, priority DESC, place)`,
+	`PRAGMA user_version = 2`,
+}
+
+// gatherSchema has what version 3 adds to version 2, for gathered starts and for shares. gather is the key of which a run gathers the
+// starts; once it has been claimed it says nothing. at is when a start has joined a run.
+var gatherSchema = []string{
+	`ALTER TABLE runs ADD COLUMN gather TEXT`,
+	`CREATE INDEX runs_gather ON runs (gather) WHERE gather IS NOT NULL`,
+	`CREATE TABLE joined (
+		start ANY NOT NULL PRIMARY KEY,
+		run   ANY NOT NULL,
+		at    INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX joined_at ON joined (at)`,
+	// A flow is the ready runs of a route and a priority that have fair keys, whose ord is a
+	// place; see package protocol. passes has what is known of its keys; a key without a row
+	// begins at the pass of the flow.
+	`ALTER TABLE runs ADD COLUMN fair TEXT`,
+	`ALTER TABLE runs ADD COLUMN share INTEGER`,
+	`CREATE TABLE flows (
+		class    INTEGER NOT NULL,
+		priority INTEGER NOT NULL,
+		waits    INTEGER NOT NULL,
+		pass     INTEGER NOT NULL,
+		last     INTEGER NOT NULL,
+		PRIMARY KEY (class, priority)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE passes (
+		class    INTEGER NOT NULL,
+		priority INTEGER NOT NULL,
+		key      TEXT NOT NULL,
+		pass     INTEGER NOT NULL,
+		PRIMARY KEY (class, priority, key)
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX passes_over ON passes (class, priority, pass)`,
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 }
 
@@ -327,7 +363,7 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 		if err != nil {
 			return err
 		}
-		statements := map[int][]string{0: schema, 1: limitSchema}[version] // none if somebody else was faster
+		statements := map[int][]string{0: schema, 1: slices.Concat(limitSchema, gatherSchema), 2: gatherSchema}[version] // none if somebody else was faster
 		for _, statement := range statements {
 			if err := c.execOnce(statement); err != nil {
 				return err

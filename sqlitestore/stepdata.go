@@ -25,7 +25,7 @@ func (s *Store) StepData(ctx context.Context, run event.RunID) (map[string][]byt
 	var data map[string][]byte // nil: there is no such run
 	err := s.read(ctx, func(c *conn) error {
 		data = nil
-		key, err := c.number(`SELECT key FROM runs WHERE id = +? AND hidden = 0`, packRun(run))
+		key, err := c.number(`SELECT key FROM runs WHERE id = +? AND hidden = 0`, run)
 		if err != nil || key == 0 {
 			return err
 		}

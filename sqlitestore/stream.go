@@ -38,7 +38,7 @@ func (c *conn) stream(chain event.RunID, name string) (*stream, error) {
 	err := c.query(`SELECT id, first, last, closed FROM streams WHERE chain = +? AND name = +?`, func(r row) error {
 		st = scanStream(r, 0)
 		return nil
-	}, packRun(chain), []byte(name))
+	}, chain, []byte(name))
 	return st, err
 }
 
@@ -61,7 +61,7 @@ func (t *tx) SaveStream(s protocol.Stream) (protocol.Stream, error) {
 		return s, t.exec(`UPDATE streams SET first = ?, last = ?, closed = ? WHERE id = +?`, s.First, s.Last, s.Closed, s.Key)
 	}
 	err := t.exec(`INSERT INTO streams (chain, name, first, last, closed) VALUES (?, ?, ?, ?, ?)`,
-		packRun(s.Chain), []byte(s.Name), s.First, s.Last, s.Closed)
+		s.Chain, []byte(s.Name), s.First, s.Last, s.Closed)
 	s.Found, s.Key = true, t.LastInsertRowID()
 	return s, err
 }
@@ -104,7 +104,7 @@ func (t *tx) dropStreams(chain event.RunID) error {
 		`DELETE FROM writers WHERE stream IN (SELECT id FROM streams WHERE chain = +?)`,
 		`DELETE FROM streams WHERE chain = +?`,
 	} {
-		if err := t.exec(statement, packRun(chain)); err != nil {
+		if err := t.exec(statement, chain); err != nil {
 			return err
 		}
 	}
@@ -193,6 +193,6 @@ func (c *conn) standing(run event.RunID, name string) (chain event.RunID, st sta
 	err = c.query(selectStanding, func(r row) error {
 		chain, st = unpackRun(r, 0), standing{*scanStream(r, 2), r.ColumnBool(1)}
 		return nil
-	}, packRun(run), []byte(name))
+	}, run, []byte(name))
 	return chain, st, err
 }

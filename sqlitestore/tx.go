@@ -24,6 +24,7 @@ type tx struct {
 	lease   *session                 // the session that was looked up last, in this operation
 	purging *run                     // the run that is being purged
 	turned  bool                     // a line has a time now
+	called  bool                     // one that had may have none any longer, or be gone
 }
 
 // ms returns the time of the operation in milliseconds.
@@ -152,7 +153,7 @@ func (t *tx) finish() error {
 	return nil
 }
 
-// countRun notes that a route has that many runs more.
+// countRun records that a route has that many runs more.
 func (t *tx) countRun(route int64, more int) {
 	if t.runsOf == nil {
 		t.runsOf = map[int64]int{}
@@ -224,6 +225,10 @@ type run struct {
 	permits      bool
 	whole        bool
 	calledOff    bool
+	waitsSince   int64
+	gather       string // the key of which it gathers the starts; empty: none, or none any more
+	fair         string // key; empty: none
+	share        int
 
 	// What follows is no column of the run.
 	items  int   // in the inbox by now; the column follows with the next save
@@ -237,7 +242,7 @@ const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
 		r.ord, r.due, r.recoveries, r.misfits, r.closing, r.inbox, r.created, r.ended,
-		r.retention, r.hidden, r.birth, r.purge, r.uses, r.line`
+		r.retention, r.hidden, r.birth, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -252,6 +257,10 @@ func scanRun(r row) *run {
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25), createdBy: event.ItemID(r.ColumnText(26)), purge: r.ColumnInt64(27),
 		uses: r.ColumnText(28), line: r.ColumnInt64(29), permits: r.ColumnInt(20)&hasPermits != 0, whole: r.ColumnInt(20)&isWhole != 0, calledOff: r.ColumnInt(20)&isCalledOff != 0,
+		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33),
+	}
+	if v.epoch == 0 {
+		v.gather = r.ColumnText(31)
 	}
 	if v.queueState == waits {
 		v.queueState = store.StateReady
@@ -274,13 +283,16 @@ const (
 	isCalledOff
 )
 
-// waits is what the column place holds of a ready run that waits for permits: it is in no
+// The column place holds waits for a ready run that waits for permits: it is in no
 // index of those that can be claimed.
 const waits store.QueueState = 7
 
 // place returns the place of a run among those who wait.
 func (r *run) place() int64 {
-	if r.uses == "" {
+	switch {
+	case r.uses == "" && r.fair == "":
+		return 0
+	case r.fair != "" && (r.calledOff || r.queueState == store.StateQueued): // then ord is no place
 		return 0
 	}
 	return r.ord
@@ -314,7 +326,7 @@ func (c *conn) runs(query string, args ...any) ([]*run, error) {
 
 // anyRun returns a run, deleted or not; nil if there is none.
 func (c *conn) anyRun(id event.RunID) (*run, error) {
-	return first(c.runs(selectRun+`WHERE r.id = +?`, packRun(id)))
+	return first(c.runs(selectRun+`WHERE r.id = +?`, id))
 }
 
 func (c *conn) runByKey(key int64) (*run, error) {

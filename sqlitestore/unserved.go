@@ -18,7 +18,7 @@ type looking struct {
 	turn store.UnservedTurn
 }
 
-// setServed notes the routes of a session.
+// setServed records the routes of a session.
 func (t *tx) setServed(o *store.Session) error {
 	l, err := t.session(o.ID)
 	if err != nil {

@@ -13,11 +13,12 @@ import (
 
 const runPrefix = event.PrefixRun + "_"
 
-// packRun returns the stored form of a run id: the 16 bytes of its ULID, which
-// sort as the ids do; the text of an id that has none; nil for no id.
-func packRun(id event.RunID) any {
+// bindRun binds the stored form of a run id: the 16 bytes of its ULID, which
+// sort as the ids do; the text of an id that has none; null for no id.
+func bindRun(s *sqlite.Stmt, param int, id event.RunID) {
 	if id == "" {
-		return nil
+		s.BindNull(param)
+		return
 	}
 	if text, ok := strings.CutPrefix(string(id), runPrefix); ok {
 		// ULIDs are case-insensitive, ids are not: only what reads back as it
@@ -25,14 +26,15 @@ func packRun(id event.RunID) any {
 		if u, err := ulid.ParseStrict(text); err == nil {
 			var again [ulid.EncodedSize]byte
 			if _ = u.MarshalTextTo(again[:]); string(again[:]) == text {
-				return u[:]
+				s.BindBytes(param, u[:])
+				return
 			}
 		}
 	}
-	return string(id)
+	s.BindText(param, string(id))
 }
 
-// unpackRun is the opposite of packRun.
+// unpackRun is the opposite of bindRun.
 func unpackRun(r row, col int) event.RunID {
 	switch r.ColumnType(col) {
 	case sqlite.TypeBlob:

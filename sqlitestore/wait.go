@@ -99,7 +99,7 @@ func (s *Store) frames(ctx context.Context, run event.RunID) (frames uint64, end
 		return c.query(selectFrames, func(r row) error {
 			frames, ended = uint64(r.ColumnInt64(0)), store.QueueState(r.ColumnInt64(1)) == store.StateEnded
 			return nil
-		}, packRun(run))
+		}, run)
 	})
 	return frames, ended, ofRun(run, 0, err)
 }
@@ -164,7 +164,7 @@ func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) e
 		f.frames = make(map[event.RunID]uint64, len(runs))
 	}
 	for _, run := range runs {
-		n, err := c.number(selectFrames, packRun(run))
+		n, err := c.number(selectFrames, run)
 		if err != nil && !ofOneRun(err) {
 			return err
 		}

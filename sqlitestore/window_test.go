@@ -13,12 +13,12 @@ import (
 )
 
 // pause makes the next transaction that does this to a table wait before it commits.
-// reached is closed when it does; goOn lets it.
-func pause(t *testing.T, s *Store, when string) (reached chan struct{}, goOn func()) {
+// reached is closed when it does; proceed lets it.
+func pause(t *testing.T, s *Store, when string) (reached chan struct{}, proceed func()) {
 	t.Helper()
 	reached, resume := make(chan struct{}), make(chan struct{})
-	goOn = sync.OnceFunc(func() { close(resume) })
-	t.Cleanup(goOn)
+	proceed = sync.OnceFunc(func() { close(resume) })
+	t.Cleanup(proceed)
 	once := sync.OnceFunc(func() {
 		close(reached)
 		<-resume
@@ -33,7 +33,7 @@ func pause(t *testing.T, s *Store, when string) (reached chan struct{}, goOn fun
 		}
 		return tx.execOnce(`CREATE TEMP TRIGGER paused AFTER ` + when + ` BEGIN SELECT pause(); END`)
 	}))
-	return reached, goOn
+	return reached, proceed
 }
 
 // awaitable is a run that everybody can wait for: it is owned, and its inbox empty.
@@ -102,7 +102,7 @@ func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 			defer cancel()
 			a := &awaitable{s: s, ctx: ctx, commit: startOwned(t, s, 1)[0]}
 			a.commit.CommitID, a.commit.First, a.commit.Last = event.NewCommitID(), a.commit.Last+1, a.commit.Last+1
-			reached, goOn := pause(t, s, c.when)
+			reached, proceed := pause(t, s, c.when)
 			<-s.foreign // the poller is not to help
 			done, ended := make(chan error, 1), make(chan error, 1)
 			go func() { done <- c.do(a) }()
@@ -114,7 +114,7 @@ func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 				ended <- err
 			}()
 			eventually(t, "somebody waits", a.blocked)
-			goOn()
+			proceed()
 			check(t, <-done)
 			if err := <-ended; err != nil || !told {
 				t.Errorf("got told %v and error %v, want to be told of %s", told, err, c.what)
@@ -142,7 +142,7 @@ func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 	second.Route = other
 	_, err := s.Create(ctx, []store.Create{first, second})
 	check(t, err)
-	reached, goOn := pause(t, s, `UPDATE OF wake ON classes WHEN new.wake = 0`)
+	reached, proceed := pause(t, s, `UPDATE OF wake ON classes WHEN new.wake = 0`)
 	<-s.foreign // the poller is not to help
 	type answered struct {
 		woken store.Woken
@@ -157,7 +157,7 @@ func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 	<-reached
 	go wait(route, other)
 	eventually(t, "the second Wait has seen both wakes", func() bool { return !s.writer.idle() })
-	goOn()
+	proceed()
 	for range 2 {
 		if a := <-answers; a.err != nil || len(a.woken.Claim) != 1 {
 			t.Errorf("wait: got %+v, %v, want to be told to claim", a.woken, a.err)

@@ -46,7 +46,9 @@ Directives go into the doc comment, without a space after the slashes:
                       generates Fulfil, which starts and awaits runs
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
       children=100  wire=payer:customer  uses=PerCustomer(order.Customer)
-      schedule="30 2 * * * Europe/Zurich"
+      schedule="30 2 * * * Europe/Zurich"  priority=order.Rank  startwithin=30s
+      fair=order.Tenant:order.Share
+      singleton=order.ID,queue  debounce=doc.ID,10s,2m  batch=100,5s
   //flow:error        above an error type or variable that callers match
       name=orders.DeclinedError
       or above the package clause, with errors of others:  pkg.ErrX,pkg.ErrY

@@ -150,7 +150,7 @@ type shop struct {
 	mu      sync.Mutex
 }
 
-// effect notes that a step is being executed.
+// effect records that a step is being executed.
 func (s *shop) effect(ctx context.Context) {
 	call, _ := step.Current(ctx)
 	if s.effects == "" {

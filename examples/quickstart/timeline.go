@@ -130,6 +130,8 @@ func (t *timeline) describe(e *event.Event) (mark, color, text string) {
 		return "✔", green, e.Outcome.String()
 	case event.MessageReceived:
 		return "✉", yellow, fmt.Sprintf("message %s: %s", e.Name, e.Payload)
+	case event.ResourceWait:
+		return "…", yellow, fmt.Sprintf("waits for limits since %v", e.From.Format(time.TimeOnly))
 	case event.RunCompleted:
 		return "✔", green, "completed"
 	case event.RunFailed, event.RunCanceled:

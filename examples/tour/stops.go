@@ -22,6 +22,10 @@ var stops = []stop{
 	{"STEP10", "steps run on another queue", elsewhere},
 	{"STEP12", "effects on a database happen exactly once", deposits},
 	{"VER3", "a run keeps the version of a change that it met first", versions},
+	{"POOL2", "limits hold over all workers", pools},
+	{"POOL4", "a run that waits for a limit says so, and stops no other", customers},
+	{"POOL5", "what cannot wait is refused", refusals},
+	{"POOL7", "a key has one active run", singletons},
 	{"POOL6", "the clock starts one run for each tick", schedules},
 	{"REC1", "many runs at once keep their order", toils},
 }

@@ -5,6 +5,7 @@ package policies
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -41,9 +42,118 @@ func Register(r workflow.Registrar) {
 	linearStep.Bind(r, linear)
 	onceStep.Bind(r, once)
 	renderStep.Bind(r, render)
+	shim.BindWorkflow(r, Alone, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
+		return workflow.None{}, alone(ctx)
+	})
+	shim.BindBatch(r, Batched, func(ctx workflow.Context, in []Plan) (workflow.None, error) {
+		return workflow.None{}, batched(ctx, in)
+	})
+	shim.BindBatch(r, BatchedByNumber, batchedByNumber)
+	shim.BindBatch(r, BatchedTogether, func(ctx workflow.Context, in []string) (workflow.None, error) {
+		return workflow.None{}, batchedTogether(ctx, in...)
+	})
+	shim.BindWorkflow(r, Debounced, func(ctx workflow.Context, in Plan) (workflow.None, error) {
+		return workflow.None{}, debounced(ctx, in)
+	})
+	shim.BindWorkflow(r, DebouncedAll, func(ctx workflow.Context, in DebouncedAllInput) (string, error) {
+		return debouncedAll(ctx, in.Name, in.N)
+	})
 	shim.BindWorkflow(r, Flow, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
 		return workflow.None{}, flow(ctx)
 	})
+	shim.BindWorkflow(r, Last, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
+		return workflow.None{}, last(ctx)
+	})
+	shim.BindWorkflow(r, Newest, func(ctx workflow.Context, in Plan) (workflow.None, error) {
+		return workflow.None{}, newest(ctx, in)
+	})
+	shim.BindWorkflow(r, Queued, func(ctx workflow.Context, in QueuedInput) (workflow.None, error) {
+		return workflow.None{}, queued(ctx, in.Name, in.N)
+	})
+	shim.BindWorkflow(r, Ranked, func(ctx workflow.Context, in Plan) (workflow.None, error) {
+		return workflow.None{}, ranked(ctx, in)
+	})
+	shim.BindWorkflow(r, RankedTogether, func(ctx workflow.Context, in RankedTogetherInput) (workflow.None, error) {
+		return workflow.None{}, rankedTogether(ctx, in.N, in.Names)
+	})
+	shim.BindWorkflow(r, Shared, func(ctx workflow.Context, in Plan) (workflow.None, error) {
+		return workflow.None{}, shared(ctx, in)
+	})
+	shim.BindWorkflow(r, SharedByWeight, func(ctx workflow.Context, in SharedByWeightInput) (workflow.None, error) {
+		return workflow.None{}, sharedByWeight(ctx, in.N, in.Names)
+	})
+}
+
+// Alone starts and awaits runs of [alone].
+var Alone = shim.NewWorkflow[workflow.None, workflow.None](
+	"policies.alone",
+	"",
+	shim.WorkflowPolicy{
+		Singleton: shim.Singleton(func(_ workflow.None) string {
+			return shim.Key("nightly")
+		}),
+		Active: workflow.UseActive,
+	},
+)
+
+// Batched starts and awaits runs of [batched].
+var Batched = shim.NewWorkflow[Plan, workflow.None]("policies.batched", "", shim.WorkflowPolicy{
+	Gather: shim.Batch(func(_ Plan) string {
+		return ""
+	}, 100, 5*time.Second),
+})
+
+// BatchedByNumber starts and awaits runs of [batchedByNumber].
+var BatchedByNumber = shim.NewWorkflow[int, int](
+	"policies.batchedByNumber",
+	"",
+	shim.WorkflowPolicy{
+		Gather: shim.Batch(func(a int) string {
+			return shim.Key(fmt.Sprint(a))
+		}, 2, time.Minute),
+		Priority: shim.Priority(func(a int) int {
+			return a
+		}),
+	},
+)
+
+// BatchedTogether starts and awaits runs of [batchedTogether].
+var BatchedTogether = shim.NewWorkflow[string, workflow.None](
+	"policies.batchedTogether",
+	"",
+	shim.WorkflowPolicy{
+		Gather: shim.Batch(func(a string) string {
+			return shim.Key(a)
+		}, 10, time.Hour),
+	},
+)
+
+// Debounced starts and awaits runs of [debounced].
+var Debounced = shim.NewWorkflow[Plan, workflow.None](
+	"policies.debounced",
+	"plan",
+	shim.WorkflowPolicy{
+		Gather: shim.Debounce(func(a Plan) string {
+			return shim.Key(a.Rank)
+		}, 10*time.Second, 2*time.Minute),
+	},
+)
+
+// DebouncedAll starts and awaits runs of [debouncedAll].
+var DebouncedAll = shim.NewWorkflow[DebouncedAllInput, string](
+	"policies.debouncedAll",
+	"",
+	shim.WorkflowPolicy{
+		Gather: shim.Debounce(func(_ DebouncedAllInput) string {
+			return shim.Key(`"all"`)
+		}, 1500*time.Millisecond, 0),
+	},
+)
+
+// DebouncedAllInput is the input of DebouncedAll.
+type DebouncedAllInput struct {
+	Name string `json:"name"`
+	N    int    `json:"n"`
 }
 
 // Flow starts and awaits runs of [flow].
@@ -53,6 +163,88 @@ var Flow = shim.NewWorkflow[workflow.None, workflow.None]("policies.flow", "", s
 	Retention: 720 * time.Hour,
 	Children:  500,
 })
+
+// Last starts and awaits runs of [last].
+var Last = shim.NewWorkflow[workflow.None, workflow.None]("policies.last", "", shim.WorkflowPolicy{
+	Priority: shim.Priority(func(_ workflow.None) int {
+		return -1
+	}),
+})
+
+// Newest starts and awaits runs of [newest].
+var Newest = shim.NewWorkflow[Plan, workflow.None]("policies.newest", "plan", shim.WorkflowPolicy{
+	Singleton: shim.Singleton(func(a Plan) string {
+		return shim.Key(a.Rank)
+	}),
+	Active: workflow.LatestActive,
+})
+
+// Queued starts and awaits runs of [queued].
+var Queued = shim.NewWorkflow[QueuedInput, workflow.None](
+	"policies.queued",
+	"",
+	shim.WorkflowPolicy{
+		Singleton: shim.Singleton(func(a QueuedInput) string {
+			return shim.Key(fmt.Sprint(a.Name, a.N))
+		}),
+		Active: workflow.QueueActive,
+	},
+)
+
+// QueuedInput is the input of Queued.
+type QueuedInput struct {
+	Name string `json:"name"`
+	N    int    `json:"n"`
+}
+
+// Ranked starts and awaits runs of [ranked].
+var Ranked = shim.NewWorkflow[Plan, workflow.None]("policies.ranked", "plan", shim.WorkflowPolicy{
+	Priority: shim.Priority(func(a Plan) int {
+		return int(a.Rank)
+	}),
+	StartWithin: 30 * time.Second,
+})
+
+// RankedTogether starts and awaits runs of [rankedTogether].
+var RankedTogether = shim.NewWorkflow[RankedTogetherInput, workflow.None](
+	"policies.rankedTogether",
+	"",
+	shim.WorkflowPolicy{
+		Priority: shim.Priority(func(a RankedTogetherInput) int {
+			return Above(len(a.Names)) + a.N
+		}),
+	},
+)
+
+// RankedTogetherInput is the input of RankedTogether.
+type RankedTogetherInput struct {
+	N     int      `json:"n"`
+	Names []string `json:"names"`
+}
+
+// Shared starts and awaits runs of [shared].
+var Shared = shim.NewWorkflow[Plan, workflow.None]("policies.shared", "plan", shim.WorkflowPolicy{
+	Fair: shim.Fair(func(a Plan) (string, int) {
+		return shim.Key(a.Rank), 1
+	}),
+})
+
+// SharedByWeight starts and awaits runs of [sharedByWeight].
+var SharedByWeight = shim.NewWorkflow[SharedByWeightInput, workflow.None](
+	"policies.sharedByWeight",
+	"",
+	shim.WorkflowPolicy{
+		Fair: shim.Fair(func(a SharedByWeightInput) (string, int) {
+			return shim.Key(a.Names[0]), Above(a.N)
+		}),
+	},
+)
+
+// SharedByWeightInput is the input of SharedByWeight.
+type SharedByWeightInput struct {
+	N     int      `json:"n"`
+	Names []string `json:"names"`
+}
 
 // Constant is the durable counterpart of [constant].
 func Constant(ctx workflow.Context) error {

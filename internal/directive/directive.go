@@ -46,6 +46,14 @@ type Directive struct {
 	Retention     time.Duration
 	Children      int
 	Schedule      string // as internal/cron reads it
+	Priority      Text
+	Fair, Share   Text          // the expressions of fair=, the second one empty if there is none
+	Singleton     Text          // the expression
+	Active        string        // of singleton=: skip, replace, latest or queue
+	Gather        Text          // of debounce= and batch=: the expression
+	Quiet, Most   time.Duration // of these
+	Full          int           // of batch=
+	StartWithin   time.Duration
 	Fatal         []Reference
 	Uses          []Use
 	Wire          []Wire      // stored names of parameters

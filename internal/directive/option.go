@@ -29,6 +29,12 @@ var options = map[string]option{
 	"retention":     {usage: "retention=168h", kinds: []Kind{Workflow}, set: setRetention},
 	"children":      {usage: "children=100", kinds: []Kind{Workflow}, set: setChildren},
 	"schedule":      {usage: `schedule="30 2 * * * Europe/Zurich"`, kinds: []Kind{Workflow}, set: setSchedule},
+	"priority":      {usage: "priority=EXPR", kinds: []Kind{Workflow}, set: setPriority},
+	"fair":          {usage: "fair=EXPR:SHARE", kinds: []Kind{Workflow}, set: setFair},
+	"startwithin":   {usage: "startwithin=30s", kinds: []Kind{Workflow}, set: setStartWithin},
+	"singleton":     {usage: "singleton=order.ID,queue", kinds: []Kind{Workflow}, set: setSingleton},
+	"debounce":      {usage: "debounce=doc.ID,10s,2m", kinds: []Kind{Workflow}, set: setDebounce},
+	"batch":         {usage: "batch=100,5s", kinds: []Kind{Workflow}, set: setBatch},
 	"queue":         {usage: "queue=Q", kinds: []Kind{Step, Workflow}, set: setQueue},
 	"fatal":         {usage: "fatal=ErrX,*TypeY", kinds: []Kind{Step}, set: setFatal},
 	"uses":          {usage: "uses=GPU:2,PerHost(url.Host)", kinds: []Kind{Step, Workflow}, set: setUses},
@@ -40,7 +46,7 @@ var options = map[string]option{
 // not execute: accepting them would drop what they promise without a word.
 var later = map[Kind][]string{
 	Step:     {"after", "each", "if"},
-	Workflow: {"singleton", "throttle", "ratelimit", "debounce", "batch", "priority"},
+	Workflow: {"throttle", "ratelimit"},
 }
 
 // set takes over one option, or returns false and why not.

@@ -62,12 +62,15 @@ func parseUse(arg Text) (Use, *Problem) {
 }
 
 // topLevel splits at the commas that are in no parentheses and in no quotes.
-func topLevel(t Text) []Text {
+func topLevel(t Text) []Text { return splitAt(t, ',') }
+
+// splitAt splits at what is in no parentheses and in no quotes.
+func splitAt(t Text, at byte) []Text {
 	var args []Text
 	start, depth := 0, 0
 	for i := 0; i <= len(t.Value); i++ {
 		switch {
-		case i == len(t.Value) || t.Value[i] == ',' && depth == 0:
+		case i == len(t.Value) || t.Value[i] == at && depth == 0:
 			args = append(args, Text{t.Value[start:i], t.Pos + token.Pos(start)})
 			start = i + 1
 		case strings.IndexByte("([{", t.Value[i]) >= 0:

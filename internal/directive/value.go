@@ -70,6 +70,11 @@ func setKey(d *Directive, v Text) *Problem {
 	return nil
 }
 
+func setPriority(d *Directive, v Text) *Problem {
+	d.Priority = v
+	return nil
+}
+
 func setNonIdempotent(d *Directive, _ Text) *Problem {
 	d.NonIdempotent = true
 	return nil
@@ -106,6 +111,11 @@ func setTimeout(d *Directive, v Text) (p *Problem) {
 
 func setRetention(d *Directive, v Text) (p *Problem) {
 	d.Retention, p = duration("retention", v)
+	return p
+}
+
+func setStartWithin(d *Directive, v Text) (p *Problem) {
+	d.StartWithin, p = duration("startwithin", v)
 	return p
 }
 

@@ -151,15 +151,93 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	if d.Schedule != "" {
 		values = append(values, value{"Schedule", jen.Lit(d.Schedule)})
 	}
+	input := func(a jen.Code, i int) jen.Code {
+		if len(w.Params) == 1 {
+			return a
+		}
+		return jen.Add(a).Dot(w.Params[i].Field)
+	}
+	if w.Singleton != nil {
+		values = append(values, value{"Singleton", e.singleton(w, input)}, value{"Active", e.qual(workflowPath, active[d.Active])})
+	}
+	if d.Has("debounce") || d.Has("batch") {
+		values = append(values, value{"Gather", e.gather(w, input)})
+	}
+	if w.Priority != nil {
+		values = append(values, value{"Priority", e.priority(w, input)})
+	}
+	if w.Fair != nil {
+		values = append(values, value{"Fair", e.fair(w, input)})
+	}
+	if d.StartWithin > 0 {
+		values = append(values, value{"StartWithin", e.duration(d.StartWithin)})
+	}
 	if len(w.Uses) > 0 {
-		values = append(values, value{"Uses", e.uses(&w.Function, e.in(w), func(a jen.Code, i int) jen.Code {
-			if len(w.Params) == 1 {
-				return a
-			}
-			return jen.Add(a).Dot(w.Params[i].Field)
-		})})
+		values = append(values, value{"Uses", e.uses(&w.Function, e.in(w), input)})
 	}
 	return literal(e.qual(shimPath, "WorkflowPolicy"), values, true)
+}
+
+// active are the constants for the policies of singletons.
+var active = map[string]string{"skip": "UseActive", "replace": "CancelActive", "latest": "LatestActive", "queue": "QueueActive"}
+
+// singleton writes a function from the input of w to the key of its run.
+func (e *emitter) singleton(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
+	f, body := e.overInput(w, w.Singleton, param)
+	return e.qual(shimPath, "Singleton").Call(f.String().Block(jen.Return(e.qual(shimPath, "Key").Call(body))))
+}
+
+// gather writes which starts of w share a run, and until when.
+func (e *emitter) gather(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
+	d := w.Directive
+	key := jen.Func().Params(jen.Id("_").Add(e.in(w))).String().Block(jen.Return(jen.Lit("")))
+	if w.Gather != nil {
+		f, body := e.overInput(w, w.Gather, param)
+		key = f.String().Block(jen.Return(e.qual(shimPath, "Key").Call(body)))
+	}
+	if d.Has("batch") {
+		return e.qual(shimPath, "Batch").Call(key, jen.Lit(d.Full), e.duration(d.Most))
+	}
+	most := jen.Lit(0)
+	if d.Most > 0 {
+		most = e.duration(d.Most)
+	}
+	return e.qual(shimPath, "Debounce").Call(key, e.duration(d.Quiet), most)
+}
+
+// priority writes a function from the input of w to the priority of its run.
+func (e *emitter) priority(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
+	f, body := e.overInput(w, w.Priority, param)
+	if w.Priority.NeedsConversion(types.Typ[types.Int]) {
+		body = jen.Int().Call(body)
+	}
+	return e.qual(shimPath, "Priority").Call(f.Int().Block(jen.Return(body)))
+}
+
+// fair writes a function from the input of w to the fair key of its run, and its share.
+func (e *emitter) fair(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
+	f, key := e.overInput(w, w.Fair.Key, param)
+	share := jen.Lit(1)
+	if w.Fair.Share != nil {
+		_, share = e.overInput(w, w.Fair.Share, param)
+		if w.Fair.Share.NeedsConversion(types.Typ[types.Int]) {
+			share = jen.Int().Call(share)
+		}
+	}
+	return e.qual(shimPath, "Fair").Call(f.Params(jen.String(), jen.Int()).Block(jen.Return(e.qual(shimPath, "Key").Call(key), share)))
+}
+
+// overInput begins a function over the input of w, and returns an expression for its body.
+func (e *emitter) overInput(w *model.Workflow, k *model.Key, param func(input jen.Code, i int) jen.Code) (f, body *jen.Statement) {
+	a, used := e.local("a"), false
+	body = e.key(k, w.Params, func(i int) jen.Code {
+		used = true
+		return param(jen.Id(a), i)
+	})
+	if !used {
+		a = "_"
+	}
+	return jen.Func().Params(jen.Id(a).Add(e.in(w))), body
 }
 
 // uses writes a function from the arguments of fn, of type args, to the limits that it uses.

@@ -73,7 +73,11 @@ func (e *emitter) register(f *jen.File) {
 			g.Id(name.Step(s.GoName)).Dot("Bind").Call(jen.Id(r), e.implementation(s))
 		}
 		for _, w := range e.model.Workflows {
-			g.Add(e.qual(shimPath, "BindWorkflow")).Call(jen.Id(r), jen.Id(w.GoName), e.bindable(w, e.parameters()))
+			bind := "BindWorkflow"
+			if w.Batch != nil {
+				bind = "BindBatch"
+			}
+			g.Add(e.qual(shimPath, bind)).Call(jen.Id(r), jen.Id(w.GoName), e.bindable(w, e.parameters()))
 		}
 	})
 }

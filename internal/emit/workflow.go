@@ -1,6 +1,8 @@
 package emit
 
 import (
+	"go/types"
+
 	"github.com/dave/jennifer/jen"
 	"github.com/flowgen/flowgen/internal/model"
 	"github.com/flowgen/flowgen/internal/name"
@@ -11,7 +13,7 @@ import (
 // cycle. Register binds the two.
 func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 	param := ""
-	if len(w.Params) == 1 && !isNone(w.Params[0].Type) {
+	if len(w.Params) == 1 && w.Batch == nil && !isNone(w.Params[0].Type) {
 		param = w.Params[0].Wire
 	}
 	f.Line()
@@ -46,7 +48,8 @@ func (e *emitter) out(w *model.Workflow) *jen.Statement {
 
 // bindable writes the implementation as a function of one input and one result.
 func (e *emitter) bindable(w *model.Workflow, taken []string) *jen.Statement {
-	if len(w.Params) == 1 && w.Result != nil && !w.Variadic {
+	_, named := w.Batch.(*types.Named)
+	if len(w.Params) == 1 && w.Result != nil && !w.Variadic && !named {
 		return jen.Id(w.Impl)
 	}
 	ctx, in := e.local("ctx", taken...), e.local("in", taken...)
@@ -69,6 +72,10 @@ func (e *emitter) bindable(w *model.Workflow, taken []string) *jen.Statement {
 	if w.Result == nil {
 		body = jen.Return(e.qual(workflowPath, "None").Values(), call)
 	}
-	return jen.Func().Params(jen.Id(ctx).Add(e.qual(workflowPath, "Context")), jen.Id(in).Add(e.in(w))).
+	takes := e.in(w)
+	if w.Batch != nil {
+		takes = jen.Index().Add(takes)
+	}
+	return jen.Func().Params(jen.Id(ctx).Add(e.qual(workflowPath, "Context")), jen.Id(in).Add(takes)).
 		Params(e.out(w), jen.Error()).Block(body)
 }

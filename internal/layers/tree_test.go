@@ -1,6 +1,7 @@
 package layers_test
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,11 +37,31 @@ func foreign(t *testing.T) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)` + paths + `|` + hosts)
 }
 
+// suspicious reports whether a text has a word without which foreign does not match. Few
+// files have one, and the expression takes a hundred times as long.
+func suspicious(t *testing.T, text []byte) bool {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, _ := os.UserHomeDir()
+	for _, word := range []string{"/ro" + "ot/", "/ho" + "me/", "Use" + "rs", "prox" + "y.", "sum.", "registry.", "index.", "pyp" + "i", root, home} {
+		if word != "" && bytes.Contains(text, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
 func TestTree_NamesNoMachineAndNoRegistry(t *testing.T) {
 	pattern := foreign(t)
 	files := map[string]bool{}
 	sources(t, func(name string, content []byte) {
 		files[name] = true
+		if !suspicious(t, content) {
+			return
+		}
 		if at := pattern.FindIndex(content); at != nil {
 			line := 1 + strings.Count(string(content[:at[0]]), "\n")
 			t.Errorf("%s:%d: %q belongs to a machine or a registry: leave it out", name, line, strings.TrimSpace(string(content[at[0]:at[1]])))
@@ -62,12 +83,13 @@ func TestTree_TellsPathsOfMachinesFromOthers(t *testing.T) {
 	bad := []string{
 		"see /" + "root/go/pkg", `"/` + `home/jane/src"`, "/" + "Users/jane/x", `C:\` + `Users\jane`,
 		"https://proxy.go" + "lang.org/x", "GOPROXY=go" + "proxy.io", "(/" + "home/a.b/c)",
+		"sum.go" + "lang.org", "registry.npm" + "js.org", "index.docker" + ".io", "pypi" + ".org",
 	}
 	if strings.Count(root, "/") > 1 {
 		bad = append(bad, root+"/x.go", "at "+root)
 	}
 	for _, text := range bad {
-		if !pattern.MatchString(text) {
+		if !suspicious(t, []byte(text)) || !pattern.MatchString(text) {
 			t.Errorf("%q is not found", text)
 		}
 	}

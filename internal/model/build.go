@@ -51,6 +51,7 @@ func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 	b.collisions()
 	b.duplicateNames()
 	b.cycles()
+	b.crosswise()
 	return b.model, diagnostic.Sorted(b.diagnostics)
 }
 

@@ -49,8 +49,10 @@ func (b *builder) hidden(declared map[string]string) {
 		needs["bool"] = needs["bool"] || len(s.Fatal) > 0
 		needs["true"] = needs["true"] || s.Directive.NonIdempotent
 	}
-	if len(b.model.Workflows) > 0 {
+	for _, w := range b.model.Workflows {
 		needs["error"] = true
+		needs["int"] = needs["int"] || w.Priority != nil || w.Fair != nil
+		needs["string"] = needs["string"] || w.Singleton != nil || w.Fair != nil || w.Directive.Has("debounce") || w.Directive.Has("batch")
 	}
 	if len(b.model.Receivers) > 0 {
 		needs["nil"], needs["false"] = true, true

@@ -6,30 +6,54 @@ import (
 	"go/types"
 	"slices"
 	"strings"
+
+	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// cycles reports keys and fatal errors that make an initialization cycle: the
-// generated variable of a step refers to its fatal errors and its function to
-// the names in the key, so none of these may be initialised by calling it.
+// cycles reports values of directives that make an initialization cycle: the
+// generated variable of a step or workflow refers to what its directive names, and the function
+// of a step to the names in the key, so none of these may be initialised by calling it.
 func (b *builder) cycles() {
 	var g *graph
-	for _, s := range b.model.Steps {
-		refs := s.references(b.Types)
-		if len(refs) == 0 {
+	for _, c := range b.counterparts() {
+		if len(c.refs) == 0 {
 			continue
 		}
 		if g == nil {
 			g = b.dependencies()
 		}
-		counterpart := b.Types.Scope().Lookup(s.GoName)
-		for _, ref := range refs {
-			if path := g.path(ref, counterpart); path != nil {
-				b.report(s.Directive.At(ref.option), fmt.Sprintf("%s of step %s makes an initialization cycle: %s needs %s",
-					ref.option, s.Impl, s.GoName, strings.Join(path, ", which needs ")),
+		for _, ref := range c.refs {
+			if path := g.path(ref, b.Types.Scope().Lookup(c.fn.GoName)); path != nil {
+				b.report(c.fn.Directive.At(ref.option), fmt.Sprintf("%s of %s %s makes an initialization cycle: %s needs %s",
+					ref.option, c.fn.Directive.Kind, c.fn.Impl, c.fn.GoName, strings.Join(path, ", which needs ")),
 					"set the variable in an init function")
 			}
 		}
 	}
+}
+
+// counterpart is a step or workflow, and what its generated code refers to.
+type counterpart struct {
+	fn   *Function
+	refs []reference
+}
+
+func (b *builder) counterparts() []counterpart {
+	var all []counterpart
+	for _, s := range b.model.Steps {
+		refs := append(s.references(b.Types), s.Function.references(b.Types)...)
+		all = append(all, counterpart{&s.Function, refs})
+	}
+	for _, w := range b.model.Workflows {
+		refs := append(w.Priority.references(b.Types, "priority"), w.Singleton.references(b.Types, "singleton")...)
+		refs = append(refs, w.Gather.references(b.Types, "debounce")...)
+		if w.Fair != nil {
+			refs = append(append(refs, w.Fair.Key.references(b.Types, "fair")...), w.Fair.Share.references(b.Types, "fair")...)
+		}
+		refs = append(refs, w.Function.references(b.Types)...)
+		all = append(all, counterpart{&w.Function, refs})
+	}
+	return all
 }
 
 // reference is a package-level object that a directive names.
@@ -45,13 +69,27 @@ func (s *Step) references(pkg *types.Package) []reference {
 			refs = append(refs, reference{f.Sentinel, "fatal"})
 		}
 	}
-	if s.Key == nil {
-		return refs
+	return append(refs, s.Key.references(pkg, "key")...)
+}
+
+// references are those of the keys of limits.
+func (f *Function) references(pkg *types.Package) []reference {
+	var refs []reference
+	for _, u := range f.Uses {
+		refs = append(refs, u.Key.references(pkg, "uses")...)
 	}
-	ast.Inspect(s.Key.Expr, func(n ast.Node) bool {
+	return refs
+}
+
+func (k *Key) references(pkg *types.Package, option string) []reference {
+	if k == nil {
+		return nil
+	}
+	var refs []reference
+	ast.Inspect(k.Expr, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
-			if obj := s.Key.Info.Uses[id]; inPackage(obj, pkg) {
-				refs = append(refs, reference{obj, "key"})
+			if obj := k.Info.Uses[id]; inPackage(obj, pkg) {
+				refs = append(refs, reference{obj, option})
 			}
 		}
 		return true
@@ -95,11 +133,13 @@ func (b *builder) dependencies() *graph {
 		}
 	}
 	all := b.Types.Scope().Lookup(b.model.StepsVar)
-	for _, s := range b.model.Steps {
-		counterpart := b.Types.Scope().Lookup(s.GoName)
-		for _, ref := range s.references(b.Types) {
-			g.edges[counterpart] = append(g.edges[counterpart], ref.object)
-			g.edges[all] = append(g.edges[all], counterpart)
+	for _, c := range b.counterparts() {
+		generated := b.Types.Scope().Lookup(c.fn.GoName)
+		for _, ref := range c.refs {
+			g.edges[generated] = append(g.edges[generated], ref.object)
+			if c.fn.Directive.Kind == directive.Step {
+				g.edges[all] = append(g.edges[all], generated)
+			}
 		}
 	}
 	return g

@@ -33,9 +33,12 @@ func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
 	if d.Kind == directive.Step {
 		b.step(decl, fn)
 	} else {
+		if !b.batched(fn) {
+			return
+		}
 		b.scheduled(fn)
 		fn.Uses = b.uses(fn)
-		b.model.Workflows = append(b.model.Workflows, &Workflow{*fn})
+		b.model.Workflows = append(b.model.Workflows, &Workflow{*fn, b.priority(fn), b.singleton(fn), b.gather(fn), b.fair(fn)})
 	}
 }
 

@@ -13,21 +13,22 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// key type-checks the key expression of fn where its parameters are in scope.
-func (b *builder) key(fn *Function) *Key {
-	text := fn.Directive.Key
+// expression type-checks a value of a directive, which messages call by noun, where the
+// parameters of fn are in scope. If there is something wrong with it the result is nil, and
+// wrong, or the builder, was told: wrong gets a position and what to say of the expression.
+func (b *builder) expression(fn *Function, text directive.Text, noun string, wrong func(pos token.Pos, what string)) (k *Key, overParams bool) {
 	at := func(pos token.Pos) token.Pos { // of the expression, which starts at 1
 		offset := min(max(int(pos)-1, 0), len(text.Value))
 		return text.Pos + token.Pos(offset)
 	}
 	if offset := commentIn(text.Value); offset >= 0 {
-		b.report(text.Pos+token.Pos(offset), "the key holds a comment", "remove it: the expression becomes part of a line of generated code")
-		return nil
+		b.report(text.Pos+token.Pos(offset), noun+" holds a comment", "remove it: the expression becomes part of a line of generated code")
+		return nil, false
 	}
 	expr, err := parser.ParseExpr(text.Value)
 	if err != nil {
-		b.report(text.Pos, fmt.Sprintf("key=%s is not a Go expression", text.Value), "write an expression over the parameters, as in key=order.ID")
-		return nil
+		wrong(text.Pos, "is not a Go expression")
+		return nil, false
 	}
 	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Uses: make(map[*ast.Ident]types.Object)}
 	if err := types.CheckExpr(token.NewFileSet(), b.Types, fn.decl.Body.Lbrace+1, expr, info); err != nil {
@@ -35,17 +36,39 @@ func (b *builder) key(fn *Function) *Key {
 		if e, ok := errors.AsType[types.Error](err); ok {
 			pos, what = at(e.Pos), e.Msg
 		}
-		b.report(pos, fmt.Sprintf("key=%s does not compile: %s", text.Value, what), "write an expression over the parameters, as in key=order.ID")
+		wrong(pos, "does not compile: "+what)
+		return nil, false
+	}
+	good, overParams := b.namesIn(fn, expr, info, noun, at)
+	if !good {
+		return nil, false
+	}
+	return &Key{Text: text.Value, Expr: expr, Info: info}, overParams
+}
+
+// key checks the key of a step.
+func (b *builder) key(fn *Function) *Key {
+	text := fn.Directive.Key
+	const fix = "write an expression over the parameters, as in key=order.ID"
+	k, overParams := b.expression(fn, text, "the key", func(pos token.Pos, what string) {
+		b.report(pos, fmt.Sprintf("key=%s %s", text.Value, what), fix)
+	})
+	switch {
+	case k == nil:
+		return nil
+	case !overParams:
+		b.report(text.Pos, "the key uses no parameter, so it is the same for every call", fix)
 		return nil
 	}
-	good, overParams := b.keyNames(fn, expr, info, at)
-	if good && !overParams {
-		b.report(text.Pos, "the key uses no parameter, so it is the same for every call", "write an expression over the parameters, as in key=order.ID")
-	}
-	if !good || !overParams || !b.keyType(text, info.Types[expr]) {
+	tv := k.Info.Types[k.Expr]
+	if tv.Value != nil && tv.Value.Kind() != constant.Unknown {
+		b.report(text.Pos, fmt.Sprintf("key=%s is a constant, so it is the same for every call", text.Value), fix)
 		return nil
 	}
-	return &Key{Text: text.Value, Expr: expr, Info: info}
+	if !b.textOf("key", text, tv) {
+		return nil
+	}
+	return k
 }
 
 // commentIn returns the offset of the first comment in an expression, or -1.
@@ -63,14 +86,14 @@ func commentIn(expr string) int {
 	}
 }
 
-// keyNames checks that the key is made of parameters and of names that
+// namesIn checks that an expression is made of parameters and of names that
 // generated code can see as well, and reports whether there are parameters in it.
-func (b *builder) keyNames(fn *Function, expr ast.Expr, info *types.Info, at func(token.Pos) token.Pos) (good, overParams bool) {
+func (b *builder) namesIn(fn *Function, expr ast.Expr, info *types.Info, noun string, at func(token.Pos) token.Pos) (good, overParams bool) {
 	good = true
 	ast.Inspect(expr, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
-			b.report(at(n.Pos()), "the key holds a function literal", "move the computation to a function and call that")
+			b.report(at(n.Pos()), noun+" holds a function literal", "move the computation to a function and call that")
 			good = false
 			return false
 		case *ast.Ident:
@@ -82,7 +105,7 @@ func (b *builder) keyNames(fn *Function, expr ast.Expr, info *types.Info, at fun
 				overParams = true
 				return true
 			}
-			b.report(at(n.Pos()), fmt.Sprintf("the key uses %s, which is not stored with the arguments", n.Name), "use the parameters behind the context only")
+			b.report(at(n.Pos()), fmt.Sprintf("%s uses %s, which is not stored with the arguments", noun, n.Name), "use the parameters behind the context only")
 			good = false
 		}
 		return true
@@ -99,27 +122,24 @@ func isParam(fn *Function, v *types.Var) bool {
 	return false
 }
 
-// keyType accepts what has one unmistakable text: strings, integers, and types
+// textOf accepts what has one unmistakable text: strings, integers, and types
 // that print themselves.
-func (b *builder) keyType(text directive.Text, tv types.TypeAndValue) bool {
+func (b *builder) textOf(option string, text directive.Text, tv types.TypeAndValue) bool {
+	what := option + "=" + text.Value
 	if !tv.IsValue() {
-		b.report(text.Pos, fmt.Sprintf("key=%s is not a single value", text.Value), "write an expression with one value")
-		return false
-	}
-	if tv.Value != nil && tv.Value.Kind() != constant.Unknown {
-		b.report(text.Pos, fmt.Sprintf("key=%s is a constant, so it is the same for every call", text.Value), "write an expression over the parameters, as in key=order.ID")
+		b.report(text.Pos, what+" is not a single value", "write an expression with one value")
 		return false
 	}
 	if isTime(tv.Type) {
-		b.report(text.Pos, fmt.Sprintf("key=%s is a time, whose text depends on where it is printed", text.Value),
-			"use a text of your choice, as in key=at.UTC().Format(time.RFC3339Nano), or key=at.UnixNano()")
+		b.report(text.Pos, what+" is a time, whose text depends on where it is printed",
+			"use a text of your choice, as in "+option+"=at.UTC().Format(time.RFC3339Nano), or "+option+"=at.UnixNano()")
 		return false
 	}
 	basic, ok := tv.Type.Underlying().(*types.Basic)
 	if ok && basic.Info()&(types.IsString|types.IsInteger) != 0 || printsItself(tv.Type) {
 		return true
 	}
-	b.report(text.Pos, fmt.Sprintf("key=%s has type %s, which has no text of its own", text.Value, types.TypeString(tv.Type, types.RelativeTo(b.Types))),
+	b.report(text.Pos, fmt.Sprintf("%s has type %s, which has no text of its own", what, types.TypeString(tv.Type, types.RelativeTo(b.Types))),
 		"use a string, an integer, or a type with a method String() string")
 	return false
 }

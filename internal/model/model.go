@@ -40,6 +40,9 @@ type Function struct {
 	Result  types.Type // nil: an error only
 	// Variadic tells that the last parameter is. Its Type is the slice.
 	Variadic bool
+	// Batch is the type of the only parameter of a workflow that takes the inputs of several
+	// starts, nil: it does not. The Param is one of its elements.
+	Batch types.Type
 
 	Uses []Use
 
@@ -76,7 +79,13 @@ type Step struct {
 }
 
 // Workflow is a function under //flow:workflow.
-type Workflow struct{ Function }
+type Workflow struct {
+	Function
+	Priority  *Key  // nil: none declared
+	Singleton *Key  // nil: it is none
+	Gather    *Key  // of debounce= and batch=; nil: it is the same for all starts
+	Fair      *Fair // nil: none declared
+}
 
 // Receiver is a type whose methods are steps: a parameter of Register.
 type Receiver struct {
@@ -85,7 +94,8 @@ type Receiver struct {
 	Steps   []*Step
 }
 
-// Key is the declared key of a step, or of a limit.
+// Key is the declared key of a step, or of a limit, or another value that a directive
+// computes from the parameters.
 type Key struct {
 	Text string
 	Expr ast.Expr

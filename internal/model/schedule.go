@@ -7,10 +7,6 @@ func (b *builder) scheduled(fn *Function) {
 	if !fn.Directive.Has("schedule") {
 		return
 	}
-	if fn.Directive.Has("uses") {
-		b.report(fn.Directive.At("uses"), "workflow "+fn.Impl+" uses limits, and is started by a schedule, whose runs are kept elsewhere than limits",
-			"let a step of it use them")
-	}
 	if len(fn.Params) == 0 {
 		return
 	}

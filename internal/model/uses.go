@@ -1,10 +1,7 @@
 package model
 
 import (
-	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
 	"go/token"
 	"go/types"
 
@@ -21,6 +18,7 @@ func (b *builder) uses(fn *Function) (uses []Use) {
 			uses = append(uses, use)
 		}
 	}
+	b.keptApart(fn, uses)
 	return uses
 }
 
@@ -44,7 +42,7 @@ func (b *builder) use(fn *Function, u directive.Use) (Use, bool) {
 		use.Key = b.useKey(fn, u, named.TypeArgs().At(0))
 		return use, use.Key != nil
 	}
-	b.report(u.Limit.Pos, fmt.Sprintf("uses=%s is not a limit", u.Limit), "name a variable that is declared with limit.New or limit.NewKeyed")
+	b.report(u.Limit.Pos, fmt.Sprintf("uses=%s is not a limit", u.Limit), "name a variable that is declared with limit.New, limit.NewKeyed or limit.NewLocal")
 	return use, false
 }
 
@@ -95,32 +93,13 @@ func (b *builder) limitNamed(pos token.Pos, ref directive.Reference) types.Objec
 // type of the limit's keys.
 func (b *builder) useKey(fn *Function, u directive.Use, want types.Type) *Key {
 	text := u.Key
-	at := func(pos token.Pos) token.Pos {
-		return text.Pos + token.Pos(min(max(int(pos)-1, 0), len(text.Value)))
-	}
-	wrong := func(pos token.Pos, what string) *Key {
-		b.report(pos, fmt.Sprintf("uses=%s(%s): %s", u.Limit, text.Value, what), "write an expression over the parameters, as in uses="+u.Limit.String()+"(order.Customer)")
+	k, _ := b.expression(fn, text, "the key", func(pos token.Pos, what string) {
+		b.report(pos, fmt.Sprintf("uses=%s(%s): the key %s", u.Limit, text.Value, what), "write an expression over the parameters, as in uses="+u.Limit.String()+"(order.Customer)")
+	})
+	if k == nil {
 		return nil
 	}
-	if offset := commentIn(text.Value); offset >= 0 {
-		return wrong(text.Pos+token.Pos(offset), "the key holds a comment")
-	}
-	expr, err := parser.ParseExpr(text.Value)
-	if err != nil {
-		return wrong(text.Pos, "the key is not a Go expression")
-	}
-	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Uses: make(map[*ast.Ident]types.Object)}
-	if err := types.CheckExpr(token.NewFileSet(), b.Types, fn.decl.Body.Lbrace+1, expr, info); err != nil {
-		pos, what := text.Pos, err.Error()
-		if e, ok := errors.AsType[types.Error](err); ok {
-			pos, what = at(e.Pos), e.Msg
-		}
-		return wrong(pos, "the key does not compile: "+what)
-	}
-	if good, _ := b.keyNames(fn, expr, info, at); !good {
-		return nil
-	}
-	tv := info.Types[expr]
+	tv := k.Info.Types[k.Expr]
 	if !tv.IsValue() || !types.AssignableTo(tv.Type, want) {
 		got := "not a value"
 		if tv.IsValue() {
@@ -130,5 +109,5 @@ func (b *builder) useKey(fn *Function, u directive.Use, want types.Type) *Key {
 			"convert it, as in uses="+u.Limit.String()+"(strconv.Itoa(order.Customer))")
 		return nil
 	}
-	return &Key{Text: text.Value, Expr: expr, Info: info}
+	return k
 }

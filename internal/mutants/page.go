@@ -56,6 +56,7 @@ func Page(table []Mutant, rows map[string]Row) string {
 		section(rule.Name, rule.Name+": "+rule.Text, notes(rule.Name))
 	}
 	section("streams", "Streams, and who awaits them", "")
+	section("limits", "Limits", "")
 	section("engine", "Decisions of the engine", "")
 	return b.String()
 }

@@ -98,7 +98,7 @@ var redisMutants = []Mutant{
 	onRedis("M1/redis/refusal", "a refusal is pushed again", "lua/mark.lua",
 		" and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id)", "", "M1_ARefusalThatWasAcceptedIsNotPushedAgain"),
 	onRedis("M1/redis/parked", "an item does not make a parked run ready", "lua/part/push.lua",
-		"if queue_state == '3' then", "if false then", "DeliverMakesAParkedRunReady"),
+		"if queue_state == '3' and (urgent or not gathers) then", "if false then", "DeliverMakesAParkedRunReady"),
 	onRedis("M1/redis/signal", "the owner of a run is not told of an item", "lua/part/push.lua",
 		"redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')", "", "AnItemWakesABlockedWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/item"),
@@ -150,6 +150,10 @@ var redisMutants = []Mutant{
 		"local active = wid ~= '' and redis.call('HGET', tag .. 'u', wid)", "local active = false", "C1_CreateUnderActiveUseAnswersTheActiveRun"),
 	onRedis("C1/redis/line", "a successor does not wait in line", "lua/create.lua",
 		"redis.call('RPUSH', tag .. 'q:' .. wid, run)", "make_ready(run, header, route, priority ~= '0' and priority)", "C1_CreateUnderActiveCancelWaitsInLine"),
+	onRedis("C1/redis/latest", "the latest start cancels the active run", "lua/create.lua",
+		"if policy == '2' then", "if true then", "CreateUnderActiveLatestCancelsThoseInLineOnly"),
+	onRedis("C1/redis/queue", "a queued start cancels those before it", "lua/create.lua",
+		"policy == '3' and {} or ", "", "C1_RunsUnderActiveQueueStartOneAfterTheOther"),
 	onRedis("C1/redis/next", "the end of the active run starts nobody", "lua/part/end.lua",
 		"make_ready(following, h[1], h[2], h[3], string.format('%014x', intact('INCR', tag .. 'c') or 0))", "", "C1_TheEndOfTheActiveRunStartsTheNextInLine"),
 	onRedis("C1/redis/finish-script", "finish.lua takes a run that has a workflow id", "lua/finish.lua",
@@ -180,7 +184,7 @@ var redisMutants = []Mutant{
 	onRedis("P1/redis/created-by", "a run is purged that may be created again", "lua/commit.lua",
 		"retire(run, header, o[4], written, at, o[6])", "retire(run, header, o[4], written, at)", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
 	onRedis("P1/redis/finish-created-by", "finish.lua lets a run be purged that may be created again", "create.go",
-		"if createdBy != \"\" {", "if false {", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed").
+		"if createdBy != \"\" || c.Gather != nil {", "if false {", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_who_created_it"),
 	onRedis("P1/redis/records", "a run is purged that has records to send", "lua/part/end.lua",
 		"redis.call('EXISTS', tag .. 'O:' .. run) == 1 or", "", "P1_ASenderIsNotPurgedWhileItHasRecords"),
@@ -300,7 +304,7 @@ var redisMutants = []Mutant{
 		"redis.call('PUBLISH', tag .. 'hint', 'c' .. route)", "", "K2_AStartWakesABlockedWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/a_run"),
 	onRedis("K2/redis/rest", "a claim does not announce what it leaves", "lua/claim.lua",
-		"wake(ARGV[i + 1])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
+		"wake(ARGV[i + 2])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
 		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerRoute"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",

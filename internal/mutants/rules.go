@@ -27,6 +27,7 @@ var Rules = []Rule{
 	{"K2", "Push, then wake, in one action; one wake per route."},
 	{"K3", "Whoever sets an earlier due time wakes; whoever knows it calls Due, busy or not."},
 	{"B2", "No claim gives a run to a session with the code of one that could not replay it."},
+	{"L12", "Starts gather until the claim; a start is first asked whether it was here."},
 }
 
 // Stores are the places in which each rule must be broken.

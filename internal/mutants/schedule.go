@@ -21,7 +21,7 @@ var scheduleMutants = []Mutant{
 	scheduled("engine/schedule/late", "ticks start however late they are", "workflow/scheduleplan.go",
 		"next).Before(oldest):", "next).Before(oldest.AddDate(-9, 0, 0)):", "TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp/none_that_is_too_late"),
 	scheduled("engine/schedule/newest", "each missed tick starts where runs may not overlap", "workflow/scheduleplan.go",
-		"case s.Overlap == OverlapAllow:", "case true:", "TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp/the_newest_if_not"),
+		"case s.Overlap.each():", "case true:", "TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp/the_newest_if_not"),
 	scheduled("engine/schedule/began", "the declaration that comes last holds", "workflow/scheduledeclared.go",
 		"d.Since.Before(last.Since)", "false", "TestPOOL6_ALateDeclarationOfAnOlderWorkerChangesNothing"),
 	scheduled("engine/schedule/declared", "a declaration takes back what was changed by hand", "workflow/scheduledeclared.go",

@@ -34,7 +34,7 @@ func TestTable_FitsTheSource(t *testing.T) {
 
 func TestTable_SaysOfEachMutantWhatItIs(t *testing.T) {
 	ids := map[string]bool{}
-	shape := regexp.MustCompile(`^([A-Z][1-5]|streams|engine)/[a-z]+/[a-z-]+$`)
+	shape := regexp.MustCompile(`^([A-Z][1-9][0-9]?|streams|limits|engine)/[a-z]+/[a-z-]+$`)
 	for _, m := range Table() {
 		switch {
 		case !shape.MatchString(m.ID):
@@ -167,6 +167,9 @@ func TestPage_ListsTheTableAsItIs(t *testing.T) {
 		by := slices.ContainsFunc(m.Tests, func(name string) bool { return row.Killer == name || strings.HasPrefix(row.Killer, name+"/") })
 		if !by || row.Took == "" {
 			t.Errorf("mutant %s: the page says that %q has killed it, want one of %q: try it again with -run and -write", m.ID, row.Killer, m.Tests)
+		}
+		if row.Disabled != m.Disabled {
+			t.Errorf("mutant %s: the page says that it disables %q, the table says %q", m.ID, row.Disabled, m.Disabled)
 		}
 		if row.Mark != m.Mark() {
 			t.Errorf("mutant %s is another one than the page has: try it again with -run and -write", m.ID)

@@ -8,9 +8,11 @@
 --       6 and on: ready runs of each route
 -- ARGV  1 now  2 session  3 token  4 how many at most
 --       5 how many to recover and to make due at most  6 how many recoveries make a run exempt
---       7 and on: the routes
+--       7 what the worker has left of its own limits, as JSON: [how much, how much in all] by
+--       name; or ''  8 and on: the routes
 --
--- Returns {'expired'} or {'ok', next due time, run, …, overwritten key, …}.
+-- Returns {'expired'} or {'ok', next due time, run, …, {run that was passed over, route,
+-- whether the worker never has so much}, …, overwritten key, …}.
 --
 -- Atomic, because a run must go from ready to owned in one action, and what is
 -- recovered or due must be ready in it. The keys of the runs are built: they are
@@ -44,7 +46,7 @@ for _, past in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format
   end
 end
 local answer = {'ok', make_due(now, chores)}
-unblock(6, s[4], most)
+unblock(8, s[4], most)
 
 local function sooner(a, b)
   if a[1] ~= b[1] then
@@ -69,6 +71,36 @@ local function look(wanted)
 end
 
 local tried, owned, vain = {}, {}, 0
+local has, passed, passes = ARGV[7] ~= '' and cjson.decode(ARGV[7]), {}, 0
+
+-- fits reports whether the worker has room for a run, by its uses. If it has not, the run is
+-- passed over, and what the worker has is kept for it, unless it never has so much.
+local function fits(run, route, uses)
+  local full, never = false, false
+  for _, u in ipairs(uses) do
+    local own = u[5] and has[u[1]]
+    full, never = full or own and u[3] > own[1], never or own and u[3] > own[2]
+  end
+  if not full then
+    return true
+  end
+  for _, u in ipairs(uses) do
+    if u[5] and has[u[1]] and not never then
+      has[u[1]][1] = 0
+    end
+  end
+  passed[run], passes = true, passes + 1
+  answer[#answer + 1] = {run, route, never and '1' or ''}
+  return false
+end
+
+local function spend(uses)
+  for _, u in ipairs(uses) do
+    if u[5] and has[u[1]] then
+      has[u[1]][1] = has[u[1]][1] - u[3]
+    end
+  end
+end
 
 -- remove_tried takes the runs that were tried out of the ready sets.
 local function remove_tried()
@@ -78,72 +110,147 @@ local function remove_tried()
   tried = {}
 end
 
+-- left has of each flow how many of its runs were tried, and the last place of those that
+-- begin; nil: none had a fair key.
+local left_flows
+
+-- leaves notes that a run leaves its flow; begins: the session has it.
+local function leaves(route, score, place, begins)
+  left_flows = left_flows or {}
+  local id = score .. route
+  local f = left_flows[id] or {route = route, score = score, n = 0, served = ''}
+  left_flows[id] = f
+  f.n = f.n + 1
+  if begins and place > f.served then
+    f.served = place
+  end
+end
+
 -- try gives a ready run to the session if that may try it, else blocks it; nil: it is not
--- ready. Of one that has come from a line, leave takes it out of that, and take gives it
+-- ready. score and place are those of its turn. Of one that has come from a line, leave takes it out of that, and take gives it
 -- its permits, if it may have them.
-local function try(run, leave, take)
+local function try(run, score, place, leave, take)
   local meta = tag .. 'm:' .. run
-  local m = intact('HMGET', meta, 'H', 'c') or {}
+  local m = intact('HMGET', meta, 'H', 'c', 'f', 'V') or {}
+  local fair = m[3] and string.sub(m[4] or '', 4, 17) == place
   local incompatible = queue_state_of(m[1]) == '1' and flagged(m[1], has_incompatible) and redis.call('HGET', meta, 'F')
   if incompatible and blocked_by(incompatible, s[4]) then
     if leave then
       leave()
     end
     block(run, with_status(m[1], blocked), m[2], incompatible)
+    if fair then
+      leaves(m[2], score, place, false)
+    end
     return false
   elseif queue_state_of(m[1]) ~= '1' then
     return nil
   elseif take and not take() then
     return false
   end
+  if fair then
+    leaves(m[2], score, place, true)
+  end
   owned[#owned + 1] = run
   answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]))
   return true
 end
 
-local found, looked = most > 0 and look(most) or {}, 0
-while looked < #found and #owned < most and vain <= 100 do
+-- found is what is looked at; few: so many of the first ones are, and there may be more.
+local found, looked, few, lined = most > 0 and look(most) or {}, 0, nil, false
+
+-- look_again looks at the first n after those that were passed over.
+local function look_again(n)
+  remove_tried()
+  local wanted = most - #owned + passes
+  few = n + passes < wanted and n + passes or nil
+  found, looked = look(few or wanted), 0
+  for i = #found, (few or #found) + 1, -1 do
+    found[i] = nil
+  end
+end
+
+-- another says whether there is one to look at.
+local function another()
+  if looked == few then
+    look_again(4 * few)
+  end
+  return looked < #found
+end
+
+while #owned < most and vain <= 100 and another() do
   looked = looked + 1
   local member, set = found[looked][2], found[looked][3]
   local id = string.sub(member, 15)
   if string.sub(id, 1, 1) ~= '~' then
-    tried[set] = tried[set] or {}
-    table.insert(tried[set], member)
-    if not try(id) then
+    local uses
+    if has and not passed[id] and flagged(redis.call('HGET', tag .. 'm:' .. id, 'H') or '', is_limited) then
+      -- Part: limit
+      local l = uses_of(id)
+      uses = not l.off and l.uses
+    end
+    if uses and not fits(id, string.sub(set, #tag + 3), uses) then
       vain = vain + 1
+    elseif not passed[id] then
+      tried[set] = tried[set] or {}
+      table.insert(tried[set], member)
+      if not try(id, found[looked][1], string.sub(member, 1, 14)) then
+        vain = vain + 1
+      elseif uses then
+        spend(uses)
+      end
     end
   else
     -- Part: limit
+    lined = true
     local line = line_of(string.sub(id, 2))
     local run = line and string.sub(member, 1, 14) == line.place and first_of(line.id)
-    local took = run and try(run, function()
-      give_back(run, line.route, false, true)
-    end, function()
-      return grant_waiting(line, run)
-    end)
-    if not took then
+    if run and has and not passed[run] and not too_heavy(limits_of(line.uses)) and not fits(run, line.route, line.uses) then
+      note_vain(run)
       vain = vain + 1
+      look_again(1)
     end
-    if not run then -- the line has lost its record, or its runs: a repair makes it again
-      redis.call('ZREM', set, member)
-    elseif took == nil then
-      forget_waiting(line, run)
+    if not run or not passed[run] then
+      local took = run and try(run, found[looked][1], line.place, function()
+        give_back(run, line.route, false, true)
+      end, function()
+        return grant_waiting(line, run)
+      end)
+      if not took then
+        vain = vain + 1
+      elseif has then
+        spend(line.uses)
+      end
+      if not run then -- the line has lost its record, or its runs: a repair makes it again
+        redis.call('ZREM', set, member)
+      elseif took == nil then
+        forget_waiting(line, run)
+      end
+      -- The line has another turn now, or is shut, and others may have been called. What comes
+      -- after the next line would be looked at in vain.
+      look_again(1)
     end
-    -- The line has another turn now, or is shut, and others may have been called.
-    remove_tried()
-    found, looked = look(most - #owned), 0
   end
 end
 remove_tried()
+if left_flows then
+  -- Part: share
+  for _, f in pairs(left_flows) do
+    leave_flow(f.route, f.score, f.n, f.served)
+  end
+end
 if #owned > 0 then
   redis.call('SADD', KEYS[5], unpack(owned))
   redis.call('HSET', KEYS[1], 't', token)
 end
+if lined then -- some have another time now
+  answer[2] = (intact('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES') or {})[2] or ''
+end
 for i = 6, #KEYS - 1 do
   if redis.call('EXISTS', KEYS[i]) == 1 then
-    wake(ARGV[i + 1])
+    wake(ARGV[i + 2])
   else
-    intact('HDEL', KEYS[4], ARGV[i + 1])
+    intact('HDEL', KEYS[4], ARGV[i + 2])
   end
 end
 return told(answer)

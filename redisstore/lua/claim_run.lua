@@ -17,7 +17,7 @@ if not s[1] or s[2] then
   return {'expired'}
 end
 local run = ARGV[4]
-local m = redis.call('HMGET', KEYS[2], 'H', 'p', 'c', 'F')
+local m = redis.call('HMGET', KEYS[2], 'H', 'p', 'c', 'F', 'r')
 local header, queue_state, route = m[1], queue_state_of(m[1]), m[3]
 if not queue_state then
   return {'unknown'}
@@ -35,13 +35,17 @@ local waits = false
 if flagged(header, is_limited) then
   -- Part: limit
   local l = uses_of(run)
-  if not l.permits and not l.off then
+  if not queues(l) then
     local line = queue_state == '1' and line_of(line_id(route, l.text))
     local limits = line and limits_of(line.uses)
     if not line or line.place ~= l.place or not may(line, limits) and not too_heavy(limits) or not grant_waiting(line, run) then
       return {'queued'}
     end
     waits = true
+  end
+  if l.key and queue_state == '1' and l.place ~= '' then
+    -- Part: share
+    leave_flow(route, 0 - (m[5] or 0), 1, l.place)
   end
 end
 if waits then

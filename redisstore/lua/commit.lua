@@ -11,7 +11,8 @@
 --       17 'c' for closing  18 'w': an earlier try is
 --       written once more, so that there is something to wait for
 --       19 how long a run is kept at least  20 how long if it does not say
---       21 number of records to send  22 number of publications  23 and on: of each
+--       21 number of records to send  22 number of publications
+--       23 for how many microseconds it closes the rates of the run  24 and on: of each
 --       record its id, its receiver and its body; then the publications, as publish
 --       wants them; then the run that it continues as, as add_run wants it
 --
@@ -70,7 +71,7 @@ if unread > 0 and (effect == '1' or effect == '4') then
   return {'unread'}
 end
 local sends, publications = tonumber(ARGV[21]), tonumber(ARGV[22])
-local new = 23 + 3 * sends + 6 * publications
+local new = 24 + 3 * sends + 6 * publications
 if effect == '5' then
   for _, item in ipairs(redis.call('LRANGE', KEYS[3], consume, -1)) do
     if string.sub(item, 1, 1) == '1' then
@@ -88,7 +89,7 @@ end
 local orders, order, streams, s
 if sends > 0 then
   -- Part: records
-  orders = prepare_records(run, 23, sends)
+  orders = prepare_records(run, 24, sends)
 end
 if effect == '2' or effect == '5' then
   -- Part: ready
@@ -97,7 +98,7 @@ end
 if publications > 0 then
   -- Part: stream chunks
   s = redis.call('HMGET', meta, 'h', 'Y')
-  streams = write_chunks(s[1] or run, 23 + 3 * sends, publications)
+  streams = write_chunks(s[1] or run, 24 + 3 * sends, publications)
 end
 local position = string.sub(header, 26, 49)
 if frame ~= '' then
@@ -120,12 +121,16 @@ if consume > 0 then
 end
 if sends > 0 then
   -- Part: clock outbox send
-  send(run, 23, sends, clock(ARGV[1]), orders)
+  send(run, 24, sends, clock(ARGV[1]), orders)
   header = with_flag(header, has_rest, true)
 end
 if publications > 0 then
   -- Part: publish
   publish(s[1] or run, streams, s[2])
+end
+if ARGV[23] ~= '0' and flagged(header, is_limited) then
+  -- Part: intact limit
+  hold_back(limits_of(uses_of(run).uses), tonumber(ARGV[23]))
 end
 if effect == '0' then
   redis.call('HSET', meta, 'H', header)
@@ -136,7 +141,7 @@ if effect == '0' then
 end
 
 -- Part: intact ready leave compact
-local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y')
+local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k')
 leave_owner(run, o[1])
 if flagged(header, is_limited) then
   -- Part: limit
@@ -170,6 +175,10 @@ elseif effect == '3' then
 else
   -- Part: clock kept remembered end
   local now, written = clock(ARGV[1])
+  if o[9] then
+    -- Part: gather
+    stop_gathering(run, o[9])
+  end
   local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then
     redis.call('DEL', KEYS[3])

@@ -10,7 +10,7 @@
 --       then the run, as add_run wants it; with items, its header says so
 --
 -- Returns {'too heavy', which of its uses, what there is at once}, {'full', which of its uses,
--- after how many milliseconds to try again}, {'stale'}, {'created'}, {'owned'} if it is created and its owner has it,
+-- after how many milliseconds to try again}, {'stale'}, {'created', since when it waits for permits}, {'owned'} if it is created and its owner has it,
 -- {'existing', run}, {'active', run}, {'refused', run, status}, {'later'} if nobody
 -- could own it yet, or {'expired'}. It fails with LOST if the run was created with items and
 -- has lost its metadata since.
@@ -31,12 +31,20 @@ if not plain and ARGV[3] ~= '0' and now > tonumber(ARGV[3]) then
   return {'stale'}
 end
 if redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0 then
-  local there = owned and redis.call('HGET', KEYS[1], 'H')
-  return {there and string.sub(there, 9, 25) == string.sub(header, 9, 25) and 'owned' or 'created'}
+  local there = (owned or flagged(header, is_limited)) and redis.call('HGET', KEYS[1], 'H')
+  if not owned and queue_state_of(there) == '1' then
+    -- Part: intact limit
+    local l = uses_of(run)
+    if not l.permits and not l.off and l.since > 0 then
+      return {'created', string.format('%.0f', l.since)}
+    end
+  end
+  return {owned and there and string.sub(there, 9, 25) == string.sub(header, 9, 25) and 'owned' or 'created'}
 end
 local active = wid ~= '' and redis.call('HGET', tag .. 'u', wid)
-if active and ARGV[7] ~= '2' then
-  return {ARGV[7] == '0' and 'existing' or 'active', active}
+local policy = terms > 0 and ARGV[7]
+if active and (policy == '0' or policy == '1') then
+  return {policy == '0' and 'existing' or 'active', active}
 end
 if not active and wid ~= '' and ARGV[8] ~= '0' then
   local last = redis.call('HGET', tag .. 'v', wid)
@@ -52,21 +60,26 @@ if owned then
   if active or due > now then
     return {'later'}
   end
-  if limited then
-    -- Part: intact limit
-    local refused = guard_uses(limits_of(uses_in(first).uses), true, true)
-    if refused then
-      return refused
-    end
-  end
   local s = redis.call('HMGET', KEYS[2], 'i', 'r')
   if not s[1] or s[2] then
     return {'expired'}
   end
   if limited then
     -- Part: intact limit
-    count(limits_of(uses_in(first).uses), 1, 0)
-    ARGV[first + 8] = '1' .. string.sub(ARGV[first + 8], 2)
+    local l = uses_in(first)
+    local limits = limits_of(l.uses)
+    local refused = guard_uses(limits, true, true)
+    if refused then
+      return refused
+    end
+    if l.key then
+      -- Part: share
+      if flow_of(route, 0 - priority).waits > 0 then
+        return {'later'}
+      end
+    end
+    count(limits, 1, 0)
+    ARGV[first + 8] = (#l.uses > 0 and '1' or '0') .. string.sub(ARGV[first + 8], 2)
   end
   add_run(first, at, header, string.sub(owned, #tag + 3))
   redis.call('SADD', owned, run)
@@ -76,7 +89,7 @@ if owned then
   end
   return {'owned'}
 end
-local limits
+local limits, waits
 if limited then
   -- Part: intact limit
   limits = limits_of(uses_in(first).uses)
@@ -101,8 +114,10 @@ end
 if active then
   add_run(first, at, moved(header, '5'), '')
   -- Part: item kept push
-  local before = redis.call('LRANGE', tag .. 'q:' .. wid, 0, -1)
-  table.insert(before, 1, active)
+  local before = policy == '3' and {} or redis.call('LRANGE', tag .. 'q:' .. wid, 0, -1)
+  if policy == '2' then
+    table.insert(before, 1, active)
+  end
   for _, other in ipairs(before) do
     local chain = redis.call('HGET', tag .. 'm:' .. other, 'h') or other
     if not redis.call('ZSCORE', tag .. 's:' .. chain, ARGV[9]) then
@@ -124,12 +139,23 @@ if due > now then
 elseif limited then
   -- Part: intact limit
   local l = uses_in(first)
-  l.place = next_order()
+  come(l, route, priority ~= '0' and priority)
+  if not l.key then
+    l.place = next_order()
+  end
+  note_wait(l, limits)
   ARGV[first + 8] = pack_has(l)
   add_run(first, at, header, l.place)
   redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
-  if not line_up(run, route, priority ~= '0' and priority, l, limits) then
+  if queues(l) then
+    if not enqueue(run, route, priority ~= '0' and priority, l.place) and redis.call('ZCOUNT', tag .. 'r:' .. route, '-inf', '+inf') > 128 then
+      compact(run, #frame)
+    end
+  elseif not line_up(run, route, priority ~= '0' and priority, l, limits) then
     compact(run, #frame)
+  end
+  if l.since > 0 then
+    waits = string.format('%.0f', l.since)
   end
 else
   -- Whoever wakes a route names it. What is claimed soon is compacted when it ends.
@@ -142,4 +168,4 @@ end
 if wid ~= '' then
   redis.call('HSET', tag .. 'u', wid, run)
 end
-return {'created'}
+return {'created', waits}

@@ -1,8 +1,9 @@
 -- RepairLimits counts again what is held of limits and waited for, and makes the lines of the
--- runs that wait, all from what the runs have.
+-- runs that wait, and the flows of those with fair keys, all from what the runs have.
 --
--- KEYS  1 open runs  2 what is counted of limits  3 lines
---       4 and on: sets of runs in lines, and of lines of parts of limits, as they were seen
+-- KEYS  1 open runs  2 what is counted of limits  3 lines  4 flows
+--       5 and on: sets of runs in lines, of lines of parts of limits, and of the passes of
+--       flows, as they were seen
 -- ARGV  1 now  2 how many sets are in KEYS  3 how many entries for lines were seen elsewhere
 --       4 and on: of each its key and the entry; then runs that use limits, as they were seen
 --
@@ -28,6 +29,10 @@ local function stands()
       all[#all + 1] = fields[j] .. '=' .. packed .. table.concat(line, ' ')
     end
   end
+  local flows = redis.call('HGETALL', KEYS[4])
+  for j = 1, #flows, 2 do -- what is known of keys that wait for nothing is not made again
+    all[#all + 1] = flows[j] .. '=' .. string.match(flows[j + 1], '^%d*')
+  end
   table.sort(all)
   return redis.sha1hex(table.concat(all, '\n'))
 end
@@ -42,7 +47,12 @@ for i = 1, #fields, 2 do
   redis.call('DEL', tag .. 'P:' .. fields[i])
 end
 redis.call('DEL', KEYS[3])
-for i = 4, 3 + seen do
+fields = redis.call('HKEYS', KEYS[4])
+for _, flow in ipairs(fields) do
+  redis.call('DEL', tag .. 'X:' .. flow)
+end
+redis.call('DEL', KEYS[4])
+for i = 5, 4 + seen do
   changed = changed + redis.call('DEL', KEYS[i])
 end
 for i = 4, 3 + 2 * entries, 2 do
@@ -54,28 +64,55 @@ for i = 1, #fields, 2 do
   save_limit({id = fields[i], held = 0, waits = 0, tat = tat})
 end
 
+local flows = {}
+
+-- counted counts a run in its flow.
+local function counted(l, route, priority)
+  local id = route .. ':' .. (priority or '0')
+  local f, place = flows[id] or {waits = 0, pass = math.huge, passes = {}}, tonumber(l.place, 16)
+  local pass = place + math.floor((5040 + math.floor(l.share / 2)) / l.share)
+  f.waits, f.pass, f.passes[l.key] = f.waits + 1, math.min(f.pass, place), math.max(f.passes[l.key] or 0, pass)
+  flows[id] = f
+end
+
 local runs, done = redis.call('ZRANGE', KEYS[1], 0, -1), {}
 for i = 4 + 2 * entries, #ARGV do
   runs[#runs + 1] = ARGV[i]
 end
 for _, run in ipairs(runs) do
-  local m = not done[run] and intact('HMGET', tag .. 'm:' .. run, 'H', 'c', 'r', 'V') or {}
+  local m = not done[run] and intact('HMGET', tag .. 'm:' .. run, 'H', 'c', 'r', 'V', 'p') or {}
   done[run] = true
   if queue_state_of(m[1]) and queue_state_of(m[1]) ~= '6' and flagged(m[1], is_limited) then
     local l = uses_of(run)
+    if l.key and queue_state_of(m[1]) == '1' and not l.off then
+      if queues(l) and l.place ~= m[5] then
+        l.place = m[5]
+        save_uses(run, l)
+      elseif l.place == '' then
+        l.place = next_order()
+        redis.call('HSET', tag .. 'm:' .. run, 'p', l.place, 'V', pack_has(l))
+      end
+      counted(l, m[2], m[3])
+    end
     if l.permits then
       local limits = limits_of(l.uses)
       for _, limit in ipairs(limits) do
         limit.held = limit.held + limit.weight
         save_limit(limit)
       end
-    elseif queue_state_of(m[1]) == '1' and not l.off then
+    elseif queue_state_of(m[1]) == '1' and not queues(l) then
       if l.place == '' then
         l.place = next_order()
         redis.call('HSET', tag .. 'm:' .. run, 'p', l.place, 'V', pack_has(l))
       end
       line_up(run, m[2], m[3], l)
     end
+  end
+end
+for id, f in pairs(flows) do
+  redis.call('HSET', KEYS[4], id, string.format('%.0f %.0f 0', f.waits, f.pass))
+  for key, pass in pairs(f.passes) do
+    redis.call('ZADD', tag .. 'X:' .. id, string.format('%.0f', pass), key)
   end
 end
 return {(changed > 0 or stands() ~= was) and 'ok' or 'moved'}

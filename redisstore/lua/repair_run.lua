@@ -106,16 +106,21 @@ else
     redis.call('HSET', meta, name, till)
   end
 end
-local l
+local l, lined, save
 if flagged(header, is_limited) then
   -- Part: limit
-  l = uses_of(run)
+  l, save = uses_of(run), save_uses
+  lined = not queues(l)
 end
-if queue_state == '1' and l and not l.permits and not l.off then
+if queue_state == '1' and lined then
   redis.call('HSET', meta, 'H', moved(header, '1'), 'p', l.place) -- RepairLimits lines it up
 elseif queue_state == '1' and l then
-  local order = next_order()
+  local order = l.key and l.place ~= '' and l.place or next_order()
   redis.call('HSET', meta, 'H', moved(header, '1'), 'p', order)
+  if l.key and not l.off then -- RepairLimits counts it in its flow
+    l.place = order
+    save(run, l)
+  end
   enqueue(run, route, ARGV[6], order)
 elseif queue_state == '1' then
   make_ready(run, header, route, ARGV[6])

@@ -36,6 +36,7 @@ for _, part in ipairs(parts) do
     if line and too_heavy(limits_of(line.uses)) then
       relist(line, line_open, 0)
       wake(line.route)
+      call_next(line.uses) -- it keeps back nobody at its other limits any longer
     end
   end
   call_next({use})

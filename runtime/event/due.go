@@ -34,7 +34,7 @@ func (h *dueHeap) Pop() any {
 	return e
 }
 
-// schedule notes that o is due at o.Due, if it is due at all. Stale entries are
+// schedule records that o is due at o.Due, if it is due at all. Stale entries are
 // swept out once they are the most, so that waits that ended long before they
 // were due do not add up.
 func (f *LogState) schedule(o *Open) {
@@ -78,13 +78,41 @@ func (f *LogState) Due() time.Time {
 	if f.Held() {
 		return Instant(f.CreatedAt.Add(f.Spec.Hold))
 	}
-	if f.Run == StatePending && !f.Paused {
+	switch {
+	case f.Run == StatePending && f.Paused:
+		return f.StartBy()
+	case f.Run == StatePending:
 		return f.Spec.StartAt
 	}
 	if o := f.nextDue(); o != nil {
 		return o.Due
 	}
 	return time.Time{}
+}
+
+// StartBy returns when a run that has not begun fails for that; zero: never, or it has
+// begun. The time counts from when the run could begin: its creation, its StartAt, or its
+// release if it was held.
+func (f *LogState) StartBy() time.Time {
+	if f.Run != StatePending {
+		return time.Time{}
+	}
+	return f.PermitsBy()
+}
+
+// PermitsBy returns StartBy also of a run that has begun: its code begins once it has the
+// permits that another run takes for it.
+func (f *LogState) PermitsBy() time.Time {
+	if f.Spec.StartWithin <= 0 || f.Held() {
+		return time.Time{}
+	}
+	from := f.CreatedAt
+	for _, t := range []time.Time{f.Spec.StartAt, f.releasedAt} {
+		if t.After(from) {
+			from = t
+		}
+	}
+	return Instant(from.Add(f.Spec.StartWithin))
 }
 
 // DueBy returns the open entities that are due at t or before, in the order of

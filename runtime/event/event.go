@@ -41,6 +41,9 @@ type Event struct {
 	// Active and Finished say what a start does whose workflow id is in use, as
 	// numbers of the store's policies.
 	Active, Finished uint8
+	// Uses are the limits that something waits for, From since when.
+	Uses []Use
+	From time.Time
 	// Unread lists, in the event that ends a run, the accepted items that the
 	// code never took.
 	Unread []ItemID
@@ -51,6 +54,9 @@ func (e *Event) Size() int {
 	n := 32 + len(e.Name) + len(e.Key) + len(e.Payload) + len(e.Reason) + len(e.Token) + e.Failure.size()
 	for _, item := range e.Unread {
 		n += len(item) + 2
+	}
+	for _, u := range e.Uses {
+		n += len(u.Limit) + len(u.Key) + 6
 	}
 	if e.Spec != nil {
 		for _, pairs := range []map[string]string{e.Spec.Tags, e.Spec.Attributes} {
@@ -169,6 +175,7 @@ type Spec struct {
 	Retention   time.Duration     // how long it is kept after its end; 0: the store's default
 	Priority    int               // higher is claimed first
 	StartAt     time.Time         // it was not to begin before that; zero: at once
+	StartWithin time.Duration     // in which it must have begun, see LogState.StartBy; 0: at any time
 	Parent      RunID
 	ParentKey   string // key of the operation in the parent
 	Root        RunID
@@ -190,6 +197,10 @@ type Spec struct {
 	// done with them was taken over; empty: the run's own.
 	Seed RunID
 
+	// Gather says that several starts share the run, and what their inputs make of its input;
+	// the RunCreated has none then.
+	Gather Gather
+
 	// Uses are the limits of which the run has permits while it is worked on, sorted by
 	// limit and key, without equal ones; Whole: from its first claim to the end of its chain.
 	Uses  []Use
@@ -197,6 +208,13 @@ type Spec struct {
 	// Held are the permits that those above the run have to their ends: it takes none of these
 	// limits again, or it would wait for them.
 	Held []Use
+	// Fair is the key by which the run has its share of what begins, Share how many turns it has to
+	// one of others; empty and 0: it has none, and goes by its arrival.
+	Fair  string
+	Share int
+	// PermitSlot is the slot of the limits plus 1 if a run of its own takes the permits,
+	// see PermitRun; 0: this run takes them itself.
+	PermitSlot int
 }
 
 // Use is a share of a limit that a run takes.
@@ -204,6 +222,7 @@ type Use struct {
 	Limit  string
 	Key    string // of the part of the limit; empty: it has none
 	Weight int    // at least 1
+	Local  bool   // the limit is each worker's own
 }
 
 // DefaultHold is how long a run may be held.
@@ -264,12 +283,14 @@ const (
 	CodeCanceled    = "cancelled"   // it was asked to end
 	CodeInterrupted = "interrupted" // the worker died, or stopped, during the attempt
 	CodeStopped     = "stopped"     // the worker stopped during the attempt, which does not count
+	CodeRetryAfter  = "retryafter"  // the step asked for its next attempt at a time of its own; the attempt does not count
 	CodePoisoned    = "poisoned"    // the run killed too many workers
 	CodePayload     = "payload"     // a value could not be encoded, or is too large
 	CodeFatal       = "fatal"       // the step said that retrying is useless
 	CodeRefused     = "refused"     // another run refused what was sent, or could not be started
 	CodeLimit       = "limit"       // more children than allowed
 	CodeNotReleased = "notreleased" // the run was held, and nobody released it in time
+	CodeNotStarted  = "notstarted"  // no worker began the run in time
 	CodeLogLimit    = "loglimit"    // the log of the run has become too long
 	CodeOverLimit   = "overlimit"   // the run uses more of a limit than that has at once
 )

@@ -82,6 +82,7 @@ func exampleEvents() map[event.Type]event.Event {
 		event.RunCanceled:     {Failure: &event.Failure{Message: "cancelled: customer left", Code: event.CodeCanceled}, Unread: unread},
 		event.RunContinued:    {Next: runB, Payload: json.RawMessage(`{"round":2}`), Unread: unread},
 		event.CancelRequested: {Reason: "customer left", Item: item},
+		event.InputReceived:   {Item: item, Payload: json.RawMessage(`{"doc":{"id":"7"}}`)},
 
 		event.StepCreated:   {Ref: 7, Since: at(0), Name: "orders.charge", Key: "fulfil/orders.charge#1", Payload: json.RawMessage(`{"cents":1999}`)},
 		event.StepStarted:   {Ref: 4, Since: created, Attempt: 2, By: "worker-1"},
@@ -128,6 +129,10 @@ func exampleEvents() map[event.Type]event.Event {
 	all[event.RunReleased] = event.Event{Item: item}
 	all[event.RunStepped] = event.Event{Item: item}
 	all[event.VersionRecorded] = event.Event{Name: "fraud-check", Payload: json.RawMessage(`2`)}
+	all[event.ResourceWait] = event.Event{
+		Key: "fulfil/orders.render#1", Next: runB, From: at(-time.Minute),
+		Uses: []event.Use{{Limit: "gpu", Weight: 2}, {Limit: "host", Key: "example.org", Weight: 1}},
+	}
 	for typ, e := range all {
 		e.Seq, e.Type, e.Time = 7, typ, at(0)
 		all[typ] = e
@@ -143,6 +148,7 @@ func everything() event.Event {
 		Failure: declined(), Attempt: 1 << 20, Due: at(0), Wait: event.WaitDeadline, Outcome: event.OutcomeCanceled,
 		Item: "item", Reason: "reason", Token: "token", Next: runB, By: "by", Spec: orderSpec(),
 		Unread: []event.ItemID{"1", "2"}, Close: event.CloseAbandon, Ack: true, Active: 2, Finished: 1,
+		Uses: []event.Use{{Limit: "gpu", Key: "key", Weight: 3}}, From: at(-time.Hour),
 	}
 }
 
@@ -187,6 +193,12 @@ func exampleLogs() map[string][]event.Event {
 			named(event.StreamClosed, "close.tokens"),
 			event.Event{Type: event.RunCompleted}),
 		"heard": heardLog(),
+		"limited": numbered(created,
+			event.Event{Type: event.ResourceWait, From: at(-time.Second), Uses: []event.Use{{Limit: "customer", Key: "c-7", Weight: 1}}},
+			started, child("renders"),
+			event.Event{Type: event.ResourceWait, Key: "fulfil/renders#1", Next: runB, From: at(3 * time.Second), Uses: []event.Use{{Limit: "gpu", Weight: 2}}},
+			event.Event{Type: event.ChildCompleted, Ref: 4, Next: runB},
+			event.Event{Type: event.RunCompleted}),
 		"completed": numbered(created, started,
 			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), retrying, step(event.StepStarted, 2),
 			step(event.StepCompleted, 2),
@@ -197,6 +209,10 @@ func exampleLogs() map[string][]event.Event {
 		"failed": numbered(created, started,
 			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), step(event.StepStarted, 2), failed,
 			event.Event{Type: event.RunFailed, Failure: declined()}),
+		"gathered": numbered(created,
+			event.Event{Type: event.InputReceived, Item: "item-1", Payload: json.RawMessage(`{"n":1}`)},
+			event.Event{Type: event.InputReceived, Item: "item-2", Payload: json.RawMessage(`{"n":2}`)},
+			started),
 		"cancelled": numbered(created,
 			event.Event{Type: event.CancelRequested, Reason: "customer left", Item: "item-1"},
 			event.Event{Type: event.RunCanceled, Failure: &event.Failure{Message: "customer left", Code: event.CodeCanceled}}),

@@ -151,7 +151,7 @@ const (
 func (t Type) sent() bool {
 	switch t {
 	case MessageReceived, CancelRequested, SendCompleted, SendFailed, ChildStarted, ChildCompleted, ChildFailed, ChildCanceled,
-		RunPaused, RunResumed, RunReleased, RunStepped, HookReceived, AskReceived, StreamWritten, StreamClosed:
+		InputReceived, RunPaused, RunResumed, RunReleased, RunStepped, HookReceived, AskReceived, StreamWritten, StreamClosed, ResourceWait:
 		return true
 	}
 	return false
@@ -164,6 +164,9 @@ func itemFields(e *Event) Event {
 	case EntityNone:
 		if e.Type == StreamWritten || e.Type == StreamClosed { // by a step
 			kept.Key, kept.Attempt = e.Key, e.Attempt
+		}
+		if e.Type == ResourceWait {
+			kept.Key, kept.Next, kept.Uses, kept.From = e.Key, e.Next, e.Uses, e.From
 		}
 	case EntityAsk:
 	case EntityHook:
@@ -179,7 +182,7 @@ func itemFields(e *Event) Event {
 // the business of the log's owner. An answer to something that the receiver has
 // sent itself names that by its Key, and may have a Failure and a Next; what is meant
 // for a hook names that by its Token; what a step of the receiver's does to a stream
-// has the Key and the Attempt of the step.
+// has the Key and the Attempt of the step; a wait for limits has its Key, Next, Uses and From.
 func AppendItem(b []byte, e *Event) ([]byte, error) {
 	if !e.Type.sent() {
 		return nil, fmt.Errorf("encode item: %s is not sent to runs", e.Type)

@@ -37,12 +37,15 @@ func goldenFrames() map[string][]*event.Frame {
 func goldenItems() map[string]*event.Event {
 	return map[string]*event.Event{
 		"item_message": {Type: event.MessageReceived, Name: "approval", Payload: []byte(`{"ok":true}`), By: "api"},
+		"item_input":   {Type: event.InputReceived, Payload: []byte(`{"n":1}`)},
 		"item_cancel":  {Type: event.CancelRequested, Reason: "customer left", By: "api"},
 
 		"item_hook": {Type: event.HookReceived, Token: "order-42/paid", Payload: []byte(`{"ok":true}`)},
 		"item_ask":  {Type: event.AskReceived, Name: "set-limit", Payload: []byte(`100`)},
 
 		"item_stream_written": {Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 2, Payload: []byte{1, 2, 3}},
+
+		"item_resource_wait": {Type: event.ResourceWait, Key: "fulfil/orders.render#1", Next: runB, From: at(0), Uses: []event.Use{{Limit: "gpu", Weight: 2}}},
 
 		"item_child_failed": {Type: event.ChildFailed, Key: "fulfil/orders.invoice#1", Next: runB, Failure: declined()},
 	}
@@ -161,6 +164,8 @@ func TestGolden_LogsLeadToTheirStatus(t *testing.T) {
 		"log_controlled": event.StatusFailed,
 		"log_streaming":  event.StatusCompleted,
 		"log_heard":      event.StatusCompleted,
+		"log_limited":    event.StatusCompleted,
+		"log_gathered":   event.StatusRunning,
 	}
 	for name := range goldenFrames() {
 		if !strings.HasPrefix(name, "log_") {

@@ -36,6 +36,8 @@ type LogState struct {
 	// Released says that a run that was created held may begin.
 	Released bool
 
+	releasedAt time.Time // zero: it was not
+
 	states   []State
 	open     map[uint64]*Open
 	steps    int // open steps that are running
@@ -53,6 +55,7 @@ type Open struct {
 	Key     string
 	Attempt int       // the last that was started; steps
 	Stopped int       // how many attempts do not count, because their worker stopped; steps
+	Waited  int       // how many attempts do not count, because the step asked to be tried later; steps
 	Due     time.Time // of a wait, or of a step's next attempt; zero: none
 	Wait    WaitKind
 	Since   time.Time // its creation
@@ -112,7 +115,7 @@ func (f *LogState) Apply(e *Event) error {
 	return nil
 }
 
-// usualEvents is how many events most logs have room for from the beginning.
+// usualEvents is the capacity with which most logs begin, in events.
 const usualEvents = 16
 
 // applyFact takes an event that is about the run as a whole, but not about its
@@ -132,7 +135,7 @@ func (f *LogState) applyFact(e *Event) {
 	case RunResumed, RunStepped:
 		f.Paused = false
 	case RunReleased:
-		f.Released = true
+		f.Released, f.releasedAt = true, e.Time
 	}
 }
 
@@ -211,14 +214,17 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 func (o *Open) giveBack(e *Event) {
 	switch {
 	case e.Attempt == 0:
-		o.Stopped = 0 // as if none had been started
-	case e.Failure != nil && e.Failure.Code == CodeStopped:
+		o.Stopped, o.Waited = 0, 0 // as if none had been started
+	case e.Failure == nil:
+	case e.Failure.Code == CodeStopped:
 		o.Stopped++
+	case e.Failure.Code == CodeRetryAfter:
+		o.Waited++
 	}
 }
 
 // Counted returns how many of the attempts of a step count against its retry policy.
-func (o *Open) Counted() int { return o.Attempt - o.Stopped }
+func (o *Open) Counted() int { return o.Attempt - o.Stopped - o.Waited }
 
 func (f *LogState) count(from, to State) {
 	if from == StateRunning {

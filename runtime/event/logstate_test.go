@@ -39,8 +39,10 @@ func TestLogState_TellsWhatTheLogTells(t *testing.T) {
 		"failed":    {7, event.StateFailed, start, at(time.Second), at(6 * time.Second), at(6 * time.Second), event.RunFailed, declined(), "", false, ""},
 		"cancelled": {3, event.StateCanceled, start, time.Time{}, at(2 * time.Second), at(2 * time.Second), event.RunCanceled,
 			&event.Failure{Message: "customer left", Code: event.CodeCanceled}, "", true, "customer left"},
+		"gathered":   {4, event.StateRunning, start, at(3 * time.Second), time.Time{}, at(3 * time.Second), event.RunStarted, nil, "", false, ""},
 		"continued":  {9, event.StateContinued, start, at(time.Second), at(8 * time.Second), at(8 * time.Second), event.RunContinued, nil, runB, false, ""},
 		"controlled": {10, event.StateFailed, start, at(2 * time.Second), at(9 * time.Second), at(9 * time.Second), event.RunFailed, declined(), "", false, ""},
+		"limited":    {7, event.StateCompleted, start, at(2 * time.Second), at(6 * time.Second), at(6 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"streaming":  {6, event.StateCompleted, start, at(time.Second), at(5 * time.Second), at(5 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"heard":      {11, event.StateCompleted, start, at(time.Second), at(10 * time.Second), at(10 * time.Second), event.RunCompleted, nil, "", false, ""},
 		"parent":     {15, event.StateCompleted, start, at(time.Second), at(14 * time.Second), at(14 * time.Second), event.RunCompleted, nil, "", false, ""},
@@ -311,9 +313,9 @@ func TestLogState_IsAsFarAfterEachPrefix(t *testing.T) {
 	}
 }
 
-// What a stop has cut short does not count, and what another run has begun does not
-// either; a death, which leaves no trace but the next attempt, does.
-func TestLogState_CountsAttemptsButThoseThatAStopHasEnded(t *testing.T) {
+// What a stop has cut short does not count, nor what asked to be tried later, nor what
+// another run has begun; a death, which leaves no trace but the next attempt, does.
+func TestLogState_CountsAttemptsThatFailedByThemselves(t *testing.T) {
 	began := func(n int) event.Event { return event.Event{Type: event.StepStarted, Ref: 3, Attempt: n} }
 	ended := func(n int, code string) event.Event {
 		e := event.Event{Type: event.StepRetrying, Ref: 3, Attempt: n, Due: at(time.Hour)}
@@ -326,8 +328,9 @@ func TestLogState_CountsAttemptsButThoseThatAStopHasEnded(t *testing.T) {
 		event.Event{Type: event.RunCreated}, event.Event{Type: event.RunStarted}, event.Event{Type: event.StepCreated},
 		began(1), ended(1, event.CodeStopped), began(2), ended(2, event.CodeError), began(3), began(4), ended(4, event.CodeStopped),
 		began(5), ended(0, ""), began(1), ended(1, event.CodeStopped), began(2),
+		ended(2, event.CodeRetryAfter), began(3), ended(3, event.CodeRetryAfter), began(4), ended(0, ""), began(1),
 	)
-	want := map[int]int{4: 1, 5: 0, 6: 1, 7: 1, 8: 2, 9: 3, 10: 2, 11: 3, 12: 0, 13: 1, 14: 0, 15: 1}
+	want := map[int]int{4: 1, 5: 0, 6: 1, 7: 1, 8: 2, 9: 3, 10: 2, 11: 3, 12: 0, 13: 1, 14: 0, 15: 1, 16: 0, 17: 1, 18: 0, 19: 1, 20: 0, 21: 1}
 	var f event.LogState
 	for i := range log {
 		if err := f.Apply(&log[i]); err != nil {

@@ -32,9 +32,11 @@ func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 		}
 		switch {
 		case e.Type == event.StepRetrying && e.Attempt == 0:
-			o.Stopped = 0
+			o.Stopped, o.Waited = 0, 0
 		case e.Type == event.StepRetrying && e.Failure != nil && e.Failure.Code == event.CodeStopped:
 			o.Stopped++
+		case e.Type == event.StepRetrying && e.Failure != nil && e.Failure.Code == event.CodeRetryAfter:
+			o.Waited++
 		}
 		if e.Failure != nil {
 			o.Failure = e.Failure

@@ -14,10 +14,14 @@ func TokenOfRun(workflowID string) string { return strings.TrimPrefix(workflowID
 
 const hookRunID = "hook:"
 
+// PermitRun is the workflow name of the runs that take permits for other runs, whose
+// workflow ids are kept in other partitions than their limits.
+const PermitRun = "flowgen.permit"
+
 // Internal reports whether runs of a workflow are none that a user has started: they
-// hold tokens or execute steps for other runs.
+// hold tokens or permits, or execute steps for other runs.
 func Internal(workflow string) bool {
-	return workflow == HookRun || strings.HasPrefix(workflow, StepRunPrefix)
+	return workflow == HookRun || workflow == PermitRun || strings.HasPrefix(workflow, StepRunPrefix)
 }
 
 // StepRunPrefix begins the workflow names of the runs that execute steps for other runs.

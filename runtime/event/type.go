@@ -26,6 +26,9 @@ const (
 	// CancelRequested is somebody's wish that the run ends. Reason, Item. With Failure it is a
 	// worker's: the log has become too long, and the run fails with that.
 	CancelRequested Type = 7
+	// InputReceived is the input of one of the starts that share the run, from before it was
+	// claimed for the first time: see [Gather]. Item, Payload.
+	InputReceived Type = 8
 
 	// StepCreated records that the code asked for a step. Name, Key, Payload (the arguments).
 	StepCreated Type = 10
@@ -127,6 +130,10 @@ const (
 	// VersionRecorded keeps which version of a change the run follows. Name (the
 	// change), Payload (the version).
 	VersionRecorded Type = 84
+	// ResourceWait says that something had to wait for limits. Uses (all that it must have at
+	// once), From; Key, Next if it is not the run itself: the step, and the run that executes it
+	// or takes permits for this one.
+	ResourceWait Type = 85
 )
 
 // An Entity is a kind of thing that events are about.
@@ -180,6 +187,7 @@ var types = map[Type]typeInfo{
 	RunCanceled:     {"run_cancelled", EntityRun, false},
 	RunContinued:    {"run_continued", EntityRun, false},
 	CancelRequested: {"cancel_requested", EntityNone, false},
+	InputReceived:   {"input_received", EntityNone, false},
 	StepCreated:     {"step_created", EntityStep, true},
 	StepStarted:     {"step_started", EntityStep, false},
 	StepRetrying:    {"step_retrying", EntityStep, false},
@@ -222,6 +230,7 @@ var types = map[Type]typeInfo{
 	RunReleased:     {"run_released", EntityNone, false},
 	RunStepped:      {"run_stepped", EntityNone, false},
 	VersionRecorded: {"version_recorded", EntityNone, false},
+	ResourceWait:    {"resource_wait", EntityNone, false},
 }
 
 // Types returns every event type of this release, in the order of their numbers.

@@ -19,7 +19,7 @@ var vocabulary = map[event.Type]struct {
 	1: {"run_created", event.EntityRun, true}, 2: {"run_started", event.EntityRun, false},
 	3: {"run_completed", event.EntityRun, false}, 4: {"run_failed", event.EntityRun, false},
 	5: {"run_cancelled", event.EntityRun, false}, 6: {"run_continued", event.EntityRun, false},
-	7:  {"cancel_requested", event.EntityNone, false},
+	7: {"cancel_requested", event.EntityNone, false}, 8: {"input_received", event.EntityNone, false},
 	10: {"step_created", event.EntityStep, true}, 11: {"step_started", event.EntityStep, false},
 	12: {"step_retrying", event.EntityStep, false}, 13: {"step_completed", event.EntityStep, false},
 	14: {"step_failed", event.EntityStep, false},
@@ -40,6 +40,7 @@ var vocabulary = map[event.Type]struct {
 	80: {"run_paused", event.EntityNone, false}, 81: {"run_resumed", event.EntityNone, false},
 	82: {"run_released", event.EntityNone, false}, 83: {"run_stepped", event.EntityNone, false},
 	84: {"version_recorded", event.EntityNone, false},
+	85: {"resource_wait", event.EntityNone, false},
 }
 
 func TestEV2_TypeKeepsItsNumberNameAndEntity(t *testing.T) {

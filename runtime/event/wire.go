@@ -37,6 +37,8 @@ const (
 	fieldActive  = 21
 	fieldFinish  = 22
 	fieldBuild   = 23
+	fieldUses    = 24
+	fieldFrom    = 25
 )
 
 const (
@@ -184,6 +186,8 @@ func appendEvent(b []byte, e *Event, base int64) []byte {
 	b = appendInt(b, fieldActive, int64(e.Active))
 	b = appendInt(b, fieldFinish, int64(e.Finished))
 	b = appendBytes(b, fieldBuild, e.Build)
+	b = appendUses(b, fieldUses, e.Uses)
+	b = appendTime(b, fieldFrom, e.From, base)
 	for _, id := range e.Unread {
 		b = appendBytes(b, fieldUnread, id)
 	}
@@ -251,6 +255,8 @@ func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one
 			}
 		case fieldSpec:
 			e.Spec, err = decodeSpec(r.val)
+		case fieldUses, fieldFrom:
+			e.decodeWait(&r, base)
 		default:
 			e.decodeStart(&r)
 		}
@@ -276,6 +282,17 @@ func (e *Event) decodeStart(r *reader) {
 	case fieldFinish:
 		e.Finished = uint8(r.small(math.MaxUint8))
 	}
+}
+
+// decodeWait reads a field that only a wait for limits has.
+func (e *Event) decodeWait(r *reader, base int64) {
+	if r.field == fieldFrom {
+		e.From = r.time(base)
+		return
+	}
+	u, ok := decodeUse(r.val)
+	r.bad = r.bad || !ok
+	e.Uses = append(e.Uses, u)
 }
 
 // settleRef fills in the reference of a creating event and refuses one that

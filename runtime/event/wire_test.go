@@ -244,7 +244,7 @@ func TestAppendFrame_RefusesWhatCouldNotBeReadBack(t *testing.T) {
 var answers = map[event.Type]bool{
 	event.SendCompleted: true, event.SendFailed: true,
 	event.ChildStarted: true, event.ChildCompleted: true, event.ChildFailed: true, event.ChildCanceled: true,
-	event.RunPaused: true, event.RunResumed: true, event.RunReleased: true, event.RunStepped: true,
+	event.RunPaused: true, event.RunResumed: true, event.RunReleased: true, event.InputReceived: true, event.RunStepped: true, event.ResourceWait: true,
 }
 
 func TestAppendItem_RefusesWhatIsNotSent(t *testing.T) {

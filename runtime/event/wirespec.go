@@ -3,6 +3,7 @@ package event
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -33,13 +34,22 @@ func appendSpec(b []byte, s *Spec) []byte {
 	if s.Whole {
 		b = appendInt(b, 21, 1)
 	}
-	return appendUses(b, 22, s.Held)
+	b = appendUses(b, 22, s.Held)
+	b = appendInt(b, 23, int64(s.StartWithin))
+	b = appendInt(b, 24, int64(s.Gather))
+	b = appendBytes(b, 25, s.Fair)
+	b = appendInt(b, 26, int64(s.Share))
+	return appendInt(b, 30, int64(s.PermitSlot))
 }
 
 func appendUses(b []byte, field int, uses []Use) []byte {
 	for _, u := range uses {
 		b = appendNested(b, field, func(b []byte) []byte {
-			return appendInt(appendBytes(appendBytes(b, 1, u.Limit), 2, u.Key), 3, int64(u.Weight))
+			b = appendInt(appendBytes(appendBytes(b, 1, u.Limit), 2, u.Key), 3, int64(u.Weight))
+			if u.Local {
+				b = appendInt(b, 4, 1)
+			}
+			return b
 		})
 	}
 	return b
@@ -55,6 +65,8 @@ func decodeUse(b []byte) (u Use, ok bool) {
 			u.Key = string(r.val)
 		case 3:
 			u.Weight = int(r.small(maxSmall))
+		case 4:
+			u.Local = r.num != 0
 		}
 	}
 	return u, !r.bad
@@ -113,6 +125,16 @@ func decodeSpec(b []byte) (*Spec, error) {
 			}
 		case 21:
 			s.Whole = r.num != 0
+		case 23:
+			s.StartWithin = time.Duration(r.num)
+		case 24:
+			s.Gather = Gather(r.small(math.MaxUint8))
+		case 25:
+			s.Fair = string(r.val)
+		case 26:
+			s.Share = int(r.small(maxSmall))
+		case 30:
+			s.PermitSlot = int(r.small(maxSmall))
 		}
 	}
 	if r.bad {

@@ -86,6 +86,14 @@ func New(name string, c Config) Limit {
 	return Limit{d: permits.Declare(permits.Declared{Name: name, Config: c.stored()})}
 }
 
+// NewLocal declares a limit that is each worker's own, such as its memory: a worker has as much of
+// it as worker.Config.Capacity says, and is not bounded by it if that does not name it. A run is
+// given to a worker only where there is room for it. A workflow that uses it
+// holds it while a worker works on it, and not while it sleeps or waits. It panics as New does.
+func NewLocal(name string) Limit {
+	return Limit{d: permits.Declare(permits.Declared{Name: name, Local: true})}
+}
+
 // Name returns the name of the limit.
 func (l Limit) Name() string { return l.declared().Name }
 
@@ -109,7 +117,7 @@ type Use = permits.Use
 // it for uses= of a directive.
 func (l Limit) Use(weight int) Use {
 	d := l.declared()
-	return Use{Use: event.Use{Limit: d.Name, Key: l.key, Weight: weight}, Slot: d.Slot(l.key), Spread: d.Spread}
+	return Use{Use: event.Use{Limit: d.Name, Key: l.key, Weight: weight, Local: d.Local}, Slot: d.Slot(l.key), Spread: d.Spread}
 }
 
 // Keyed is a limit that has a part for each key.

@@ -43,8 +43,61 @@ type WorkflowPolicy struct {
 	Children  int           // of a run at once; 0: workflow.DefaultChildren
 	Schedule  string        // workflow.Schedule.When; empty: workers do not start it by the clock
 
+	// Singleton returns the key by which a run with an input is the only active one, nil: it
+	// is not. See [Singleton]. Active says what a start does that finds an active run.
+	Singleton func(input any) string
+	Active    workflow.ActivePolicy
+
+	// Gather lets starts share a run; nil: each has its own. See [Debounce] and [Batch].
+	Gather *Gather
+
+	// Priority returns that of a run with an input; nil: that of its parent, or 0. See [Priority].
+	Priority    func(input any) int
+	StartWithin time.Duration // in which a run must have begun; 0: at any time
+
+	// Fair returns the fair key of a run with an input, and its share; nil: those of its parent,
+	// or none. See [Fair].
+	Fair func(input any) (key string, share int)
+
 	// Uses returns the limits that a run with an input uses; nil: none. See [Uses].
 	Uses func(input any) []limit.Use
+}
+
+// Singleton returns a function for WorkflowPolicy.Singleton.
+func Singleton[In any](f func(in In) string) func(input any) string {
+	return func(input any) string { return f(input.(In)) }
+}
+
+// Gather says which starts share a run.
+type Gather struct{ g engine.Gather }
+
+func (g *Gather) spec() *engine.Gather {
+	if g == nil {
+		return nil
+	}
+	return &g.g
+}
+
+// Debounce lets the starts of a key share a run, which has the input of the last one. It
+// begins when none has come for quiet, and at the latest most after the first; 0: at any time.
+func Debounce[In any](key func(in In) string, quiet, most time.Duration) *Gather {
+	return &Gather{engine.Gather{Key: func(input any) string { return key(input.(In)) }, Quiet: quiet, Most: most}}
+}
+
+// Batch lets the starts of a key share a run, whose code takes the inputs of all of them, see
+// [BindBatch]. It begins with so many of them, and at the latest most after the first.
+func Batch[In any](key func(in In) string, full int, most time.Duration) *Gather {
+	return &Gather{engine.Gather{Key: func(input any) string { return key(input.(In)) }, All: true, Full: full, Most: most}}
+}
+
+// Priority returns a function for WorkflowPolicy.Priority.
+func Priority[In any](f func(in In) int) func(input any) int {
+	return func(input any) int { return f(input.(In)) }
+}
+
+// Fair returns a function for WorkflowPolicy.Fair.
+func Fair[In any](f func(in In) (key string, share int)) func(input any) (key string, share int) {
+	return func(input any) (string, int) { return f(input.(In)) }
 }
 
 // Handler executes a step on its stored arguments.
@@ -177,13 +230,20 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 // if In is None or a generated struct of all inputs.
 func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.Definition[In, Out]) {
 	engine.Define(&d, engine.DefinitionSpec{
-		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule, Uses: p.Uses,
+		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
+		Singleton: p.Singleton, Active: p.Active, Gather: p.Gather.spec(), Priority: p.Priority, Fair: p.Fair, StartWithin: p.StartWithin, Uses: p.Uses,
 	})
 	return d
 }
 
 // BindWorkflow makes the implementation of a workflow known to r.
 func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) {
+	engine.BindWorkflow(r.Registry(), d, f)
+}
+
+// BindBatch makes the implementation of a workflow known to r that takes the inputs of several
+// starts: see [Batch].
+func BindBatch[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, []In) (Out, error)) {
 	engine.BindWorkflow(r.Registry(), d, f)
 }
 

@@ -100,11 +100,26 @@ func Fatal(err error) error {
 }
 
 // RetryAfter asks for the next attempt after d instead of the policy's delay; a
-// negative d means at once. The policy still decides whether there is a next
-// attempt: its number of attempts and total time hold. A nil err stays nil.
+// negative d means at once. A service that is busy is no failure of the step: the first 100
+// attempts of a step that return a RetryAfter ([workflow.RetryPolicy] has Waits for another number) do not
+// count against the policy's number of attempts, further ones do. The policy's total time holds
+// for all. An attempt that has returned it after its timeout has timed out. A nil err stays nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
 	return &attempt.RetryAfterError{Err: err, Delay: max(d, 0)}
+}
+
+// HoldBack is [RetryAfter], and for d closes the rates that the step uses: until then no
+// worker begins anything by them, and then one after the other, without a burst. It is for a service that says
+// to all of the fleet that it wants to be left alone: a 429. d is a day at most for the
+// rates. If the step uses no limit of its own, the rates are those that its workflow uses. A limit that has no rate stays open, and
+// so do all if the attempt has lost its run. The rates are closed with the commit that
+// records the attempt, even if it was the last one. A nil err stays nil.
+func HoldBack(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &attempt.RetryAfterError{Err: err, Delay: max(d, 0), Hold: true}
 }

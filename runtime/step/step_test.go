@@ -106,12 +106,12 @@ func TestSTEP8_LastHeartbeatReadsWhatTheAttemptBeforeStored(t *testing.T) {
 
 func TestSTEP5_MarkedErrorsKeepTheirCauseAndNilStaysNil(t *testing.T) {
 	cause := errors.New("cause")
-	for name, err := range map[string]error{"Fatal": step.Fatal(cause), "RetryAfter": step.RetryAfter(cause, time.Second)} {
+	for name, err := range map[string]error{"Fatal": step.Fatal(cause), "RetryAfter": step.RetryAfter(cause, time.Second), "HoldBack": step.HoldBack(cause, time.Second)} {
 		if !errors.Is(err, cause) || err.Error() != "cause" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if err := errors.Join(step.Fatal(nil), step.RetryAfter(nil, time.Second)); err != nil {
+	if err := errors.Join(step.Fatal(nil), step.RetryAfter(nil, time.Second), step.HoldBack(nil, time.Second)); err != nil {
 		t.Errorf("marked nil: %v", err)
 	}
 	var after *attempt.RetryAfterError

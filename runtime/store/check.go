@@ -90,11 +90,47 @@ func (c *Create) Check() error {
 	if err := c.checkItems(); err != nil {
 		return err
 	}
+	if c.Active > ActiveLatest || c.Finished > FinishedReject {
+		return &InvalidError{What: "policy of a workflow id", Value: fmt.Sprint(c.Active, c.Finished), Reason: "is not known to this version"}
+	}
 	if err := CheckUses(c.Uses); err != nil {
+		return err
+	}
+	if err := c.checkGather(); err != nil {
+		return err
+	}
+	if err := CheckShare(c.Fair, c.Share); err != nil {
 		return err
 	}
 	if p := int64(c.Priority); p < math.MinInt32 || p > math.MaxInt32 {
 		return &InvalidError{What: "priority", Value: fmt.Sprint(c.Priority), Reason: "does not fit into 32 bits"}
+	}
+	return nil
+}
+
+func (c *Create) checkGather() error {
+	g := c.Gather
+	if g == nil {
+		return nil
+	}
+	wrong := func(reason string) error {
+		return &InvalidError{What: "key of starts that share a run", Value: g.Key, Reason: reason}
+	}
+	switch {
+	case len(g.Key) > MaxName:
+		return tooLong("key of starts that share a run", g.Key, MaxName)
+	case g.Key == "":
+		return wrong("is empty")
+	case c.WorkflowID != "":
+		return wrong("is given beside a workflow id")
+	case c.Owner != nil || c.Delay > 0 || !c.At.IsZero():
+		return wrong("is given to a run that has an owner, or a time to begin")
+	case c.CreatedBy != "" || !c.Deadline.IsZero():
+		return wrong("is given to a run that another run starts")
+	case len(c.Items) != 1:
+		return wrong(fmt.Sprintf("comes with %d items, want the one of this start", len(c.Items)))
+	case g.Quiet < 0 || g.Most < 0 || g.Quiet == 0 && g.Most == 0 || g.Full < 0 || g.Full > 0 && !g.Keep:
+		return wrong("does not say when the run may begin")
 	}
 	return nil
 }

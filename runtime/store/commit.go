@@ -64,7 +64,18 @@ type Commit struct {
 	// claimed again; used when items keep coming while the run tries to end. It
 	// counts only with EffectNone, for a run that stays owned.
 	Closing bool
+	// HoldBack closes the rates of the limits that the run uses: nothing begins by them for
+	// so long, at most MaxHoldBack, and then one weight after the other, evenly. A rate that
+	// is closed for longer stays so. Zero, a run without limits, or limits without a rate:
+	// nothing. It comes with a frame, by which a repetition is recognised.
+	HoldBack time.Duration
 }
+
+// MaxHoldBack is for how long a commit closes rates at most.
+const MaxHoldBack = 24 * time.Hour
+
+// Held returns for how long the commit closes rates.
+func (c *Commit) Held() time.Duration { return max(min(c.HoldBack, MaxHoldBack), 0) }
 
 // Exempt is the change that a commit makes to the exemption of a run. While a run is exempt,
 // the end of the session that owns it does not count as one of its recoveries: its owner

@@ -36,7 +36,7 @@ var (
 	// ErrRefused: the store does not let this user in, or not do what it has to. It may be
 	// allowed later: who works already tries again, and a worker that starts says so instead.
 	ErrRefused = errors.New("the store refuses the user")
-	// ErrNoLimits: the store keeps no limits, and creates no run that uses one.
+	// ErrNoLimits: the store keeps no limits, and creates no run that uses one, or has a fair key.
 	ErrNoLimits = errors.New("the store keeps no limits")
 	// ErrForeign: what was opened is not a store of this kind.
 	ErrForeign = errors.New("not a flowgen store")

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // LimitID names one part of a limit: one that goes by keys has a part for each, any other
@@ -28,6 +30,27 @@ func (id LimitID) String() string {
 type Use struct {
 	LimitID
 	Weight int `json:"Weight"` // at least 1
+	// Nested says that a run above has other permits to its end, and waits for this one. So
+	// this one is not kept back by who waits for what is held there: nobody would ever go.
+	// All uses of a run say the same.
+	Nested bool `json:"Nested,omitempty"`
+	// Local says that the limit is each worker's own: a claim is given the run if there is Room
+	// for it. The store counts it, bounds it by nothing, and lets it keep back nobody.
+	Local bool `json:"Local,omitempty"`
+}
+
+// Room is what a worker has of a local limit.
+type Room struct {
+	Limit string
+	Free  int // weights that are not in use on this worker
+	Most  int // weights that it has in all
+}
+
+// PassedRun is a run that a claim has passed over, because the worker has no room for it.
+type PassedRun struct {
+	Run   event.RunID
+	Route Route
+	Never bool // the worker never has so much
 }
 
 // MaxUses is how many limits a run may use.
@@ -141,6 +164,14 @@ func MergeUses(uses []Use) []Use {
 	return slices.CompactFunc(uses, func(a, b Use) bool { return a.LimitID == b.LimitID })
 }
 
+// LocalOf returns uses if some of them are local, else nil.
+func LocalOf(uses []Use) []Use {
+	if slices.ContainsFunc(uses, func(u Use) bool { return u.Local }) {
+		return uses
+	}
+	return nil
+}
+
 // CheckUses returns an *InvalidError unless the uses are as MergeUses returns them, at most
 // MaxUses, with good names and weights.
 func CheckUses(uses []Use) error {
@@ -156,6 +187,9 @@ func CheckUses(uses []Use) error {
 		}
 		if i > 0 && cmp.Or(cmp.Compare(uses[i-1].Name, u.Name), cmp.Compare(uses[i-1].Key, u.Key)) >= 0 {
 			return &InvalidError{What: "limit", Value: u.String(), Reason: "is used twice, or not in order: see MergeUses"}
+		}
+		if u.Nested != uses[0].Nested {
+			return &InvalidError{What: "limit", Value: u.String(), Reason: "is nested where another limit of the run is not, or not where that is"}
 		}
 	}
 	return nil

@@ -111,6 +111,8 @@ type Snapshot struct {
 	Active    map[string]event.RunID
 	LastEnded map[string]event.RunID
 	Lines     map[string][]event.RunID
+	// Gathering has the runs that gather starts, by key.
+	Gathering map[string]event.RunID
 	// Seen is by chain, which is named after its first run: the ids of accepted
 	// items and when they were accepted.
 	Seen map[event.RunID]map[event.ItemID]time.Time
@@ -139,6 +141,8 @@ type Snapshot struct {
 	// ready, and not in Ready.
 	Limits  map[LimitID]LimitState
 	Waiting []WaitingLine
+	// Flows says how many runs are counted in each flow. Empty ones are absent.
+	Flows map[FlowID]int
 }
 
 // WaitingLine is the runs of one route that wait for the same permits.

@@ -170,9 +170,9 @@ type Create struct {
 	WorkflowID string
 	Active     ActivePolicy
 	Finished   FinishedPolicy
-	// Cancel is delivered to the runs before this one if Active is
-	// ActiveCancel, even to one that is closing; the store does not know how to
-	// make it.
+	// Cancel is delivered to the runs that Active cancels, even to one that is closing; the
+	// store does not know how to make it. One that waits in line keeps its place, and ends
+	// when its turn comes.
 	Cancel Item
 
 	Route    Route
@@ -221,11 +221,51 @@ type Create struct {
 	// and not only while a session owns it.
 	Whole bool
 
+	// Gather lets the start share a run with others of its key; nil: it has a run of its own.
+	// In Commit.Continue it is ignored.
+	Gather *Gather
+
+	// Fair is the key by which the run has its share of what begins: of the ready runs of a
+	// route and a priority each key has as many turns as any other, or Share times as many as
+	// one with a share of 1; empty: it goes in the order of arrival. Share is 1 to MaxShare; 0
+	// is 1. A store that is no Limiter refuses a run with a Fair.
+	Fair  string
+	Share int
+
 	// Owner claims the run in the action that creates it; nil: it waits for a
 	// worker. A run that would not be ready at once, because it is delayed or queued
 	// after an active run, is not created:
 	// ErrNotClaimable. Nor is it if the session has expired: ErrExpired.
 	Owner *Owner
+}
+
+// Gather lets starts of one key share a run. The first one creates it, parked, and is its
+// id; the others join it until a session owns it for the first time, or an urgent item asks it
+// to end: their answer is that run, and New is not set. Each start brings one item. A run that
+// gathers is woken by no item that is not urgent. Whether a start has joined a run is asked before everything
+// else but whether its own run exists, and is remembered for Horizon.
+type Gather struct {
+	// Key is that of the run; any bytes, up to MaxName. It decides the partition, as a
+	// workflow id does.
+	Key string
+	// Keep keeps the items of all starts, in order; else only that of the last one.
+	Keep bool
+	// Quiet is how long after the last start the run is made ready, and Most how long after the
+	// first one at the latest; 0: that does not count. A start that comes later, but
+	// before a session owns the run, does not delay it any more.
+	Quiet, Most time.Duration
+	// Full makes the run ready once its inbox has so many items, and then nothing joins it any
+	// more; 0: any number. It goes with Keep only.
+	Full int
+}
+
+// Due returns when a run is made ready that was created at a time, if a start joins it now.
+func (g *Gather) Due(created, now time.Time) time.Time {
+	last, quiet := created.Add(g.Most), now.Add(g.Quiet)
+	if g.Most <= 0 || g.Quiet > 0 && quiet.Before(last) {
+		return quiet
+	}
+	return last
 }
 
 // Owner is a session that owns a run from its creation on: creation and claim in one
@@ -250,8 +290,13 @@ type ActivePolicy uint8
 const (
 	ActiveUse    ActivePolicy = 0 // the answer is the active run
 	ActiveFail   ActivePolicy = 1 // *ActiveError
-	ActiveCancel ActivePolicy = 2 // cancel it; the new run starts when it has ended
+	ActiveCancel ActivePolicy = 2 // cancel it and all that wait for its end; the new run starts when they have ended
+	ActiveQueue  ActivePolicy = 3 // the new run starts when it and all that wait for its end have ended
+	ActiveLatest ActivePolicy = 4 // as ActiveQueue, but all that wait for its end are canceled
 )
+
+// Lines reports whether a start waits in line for the end of the active run.
+func (p ActivePolicy) Lines() bool { return p >= ActiveCancel && p <= ActiveLatest }
 
 // FinishedPolicy decides what happens to a start whose workflow id has a
 // finished run, and no active one.
@@ -266,16 +311,18 @@ const (
 
 // Created is the answer to a Create.
 type Created struct {
-	// Run is the new run, or the existing one under ActiveUse.
+	// Run is the new run, or the existing one under ActiveUse, or that which the start has joined.
 	Run event.RunID
 	// New says that Run is the run of the request, now or by an earlier try.
 	New bool
 	// Fence is that under which the Owner of the request owns the run; zero: it does
 	// not, or does no longer: an earlier try has created the run, and it went on since.
 	Fence Fence
+	// Waits is since when the run waits for its permits, see ClaimedRun.Waited; zero: it does not.
+	Waits time.Time
 	// Err is nil, an *InvalidError (see Check), an *ActiveError, a *FinishedError,
 	// ErrStale, ErrNotClaimable or ErrExpired: the last two only for a request with an
-	// Owner. Of a run with uses it may be ErrNoLimits, a *LimitError, a *StartRefusedError,
+	// Owner. Of a run with uses or a fair key it may be ErrNoLimits, a *LimitError, a *StartRefusedError,
 	// or with an Owner ErrNotClaimable: it must wait. Or it is a *DamagedError, a *TooLargeError, or one for which Unknown is true.
 	Err error
 }
@@ -320,12 +367,19 @@ type Claim struct {
 	Max       int // at most so many; 0 only recovers and makes due runs ready
 	// Exempt is how many recoveries make a claimed run exempt; 0: none is. See Exempt.
 	Exempt int
+	// Room is what the worker has left of its own limits: runs that use more of one are passed
+	// over, and what comes after the first of them that uses the same, unless Most is less than
+	// it uses. A limit that is not named bounds nothing.
+	Room []Room
 }
 
 // Claimed is the answer to a claim.
 type Claimed struct {
 	Runs []ClaimedRun
 	Next time.Time // next due time of the partition; zero: none
+	// Passed are the first runs that were passed over for lack of Room. Their routes are woken
+	// for other workers: this one looks again when it has more.
+	Passed []PassedRun
 }
 
 // ClaimedRun is a run that now belongs to the session.
@@ -342,6 +396,11 @@ type ClaimedRun struct {
 	Unread     bool           // the inbox is not empty
 	// CalledOff says that the run has none of its permits: it must do nothing but end.
 	CalledOff bool
+	// Waited is since when the run had waited for the permits that it has; zero: there was room
+	// in its limits when it came, or it uses none.
+	Waited time.Time
+	// Uses are those of the run, if some are local; else it is nil.
+	Uses []Use
 	// Loaded is the answer that Load would give now, for the whole log and the inbox,
 	// without the Record, which stays empty: a worker needs only the fields above. A store
 	// sets it if that costs less than another request. Nil: call Load.
@@ -437,6 +496,18 @@ type Record struct {
 	Whole     bool
 	Permits   bool
 	CalledOff bool
+	// WaitsSince is that of ClaimedRun.Waited, also of a run that still waits. The log does not
+	// have it: a repair keeps it, or leaves it out.
+	WaitsSince time.Time
+
+	// Fair and Share are those of Create. With a Fair the Share is at least 1.
+	Fair  string
+	Share int
+}
+
+// InFlow reports whether the run is ready, and has a place by its fair key.
+func (r *Record) InFlow() bool {
+	return r.QueueState == StateReady && r.Fair != "" && !r.CalledOff
 }
 
 // Waits reports whether the run waits for permits.

@@ -167,7 +167,7 @@ func (a *attempt) readStepData() {
 	a.info.Last = data[a.info.Key]
 }
 
-// Beat notes something for the next attempt. If it is something new, the run got further:
+// Beat records something for the next attempt. If it is something new, the run got further:
 // what dies again and again, but comes further each time, kills nobody. A step that notes
 // something new and dies all the same ends with its attempts.
 func (a *attempt) Beat(ctx context.Context, details []byte) error {

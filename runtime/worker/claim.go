@@ -184,7 +184,7 @@ func (c *claimer) handOn(claim map[int]bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), hardStop)
 	defer cancel()
 	for _, s := range c.sources {
-		if claim[s.Partition] && !s.silent.Load() {
+		if (claim[s.Partition] || len(c.cfg.AtOnce)+len(c.cfg.Capacity) > 0) && !s.silent.Load() {
 			// If it fails, others look again after waitMost.
 			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Routes: c.routes})
 		}
@@ -207,15 +207,18 @@ func (c *claimer) await(ctx context.Context, next []time.Time, full bool) (store
 		}
 		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.Partition, Session: s.Current()})
 	}
+	var from time.Time
 	if !full && c.runs.capacity() > 0 {
-		req.Routes = c.routes
+		if req.Routes, from = c.runs.awaited(c.routes); !from.IsZero() && from.Before(req.Until) {
+			req.Until = from
+		}
 	}
 	// Capacity that is freed meanwhile ends the wait, and so does a partition that answers
 	// again.
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	freed := c.runs.freed
-	if len(req.Routes) > 0 {
+	if len(req.Routes) == len(c.routes) {
 		freed = nil
 	}
 	if freed != nil || len(req.Sessions) < len(c.sources) {
@@ -240,6 +243,21 @@ func (c *claimer) await(ctx context.Context, next []time.Time, full bool) (store
 // partition. If the worker is full before that, the wake that led here has to be
 // followed by a claim once it is not.
 func (c *claimer) claimFrom(ctx context.Context, s *source) (next time.Time, full bool, err error) {
+	for _, routes := range c.shares() {
+		due, filled, err := c.claimShare(ctx, s, routes)
+		if err != nil || filled {
+			return due, filled, err
+		}
+		if next.IsZero() || !due.IsZero() && due.Before(next) {
+			next = due
+		}
+	}
+	return next, false, nil
+}
+
+// claimShare is claimFrom for some of the routes: all of one queue that has a bound, or those
+// that have none.
+func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Route) (next time.Time, full bool, err error) {
 	for renewed, filled := false, false; ; {
 		free := min(c.runs.capacity(), claimBatch)
 		if c.passes(s, free, filled) {
@@ -255,10 +273,12 @@ func (c *claimer) claimFrom(ctx context.Context, s *source) (next time.Time, ful
 			continue
 		}
 		var answer store.Claimed
+		most := min(free, c.runs.placesIn(routes[0].Queue))
 		s.Claim(func() {
 			answer, err = c.store.Claim(ctx, store.Claim{
-				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: c.routes, Max: free, Exempt: c.exemptAfter(),
+				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: routes, Max: most, Exempt: c.exemptAfter(), Room: c.runs.room(),
 			})
+			c.runs.passOver(answer.Passed)
 			for _, run := range answer.Runs {
 				c.adopt(s.Lease, id, run)
 			}
@@ -276,6 +296,7 @@ func (c *claimer) claimFrom(ctx context.Context, s *source) (next time.Time, ful
 			return next, false, err
 		case len(answer.Runs) == free:
 			filled = true
+		case most > 0 && len(answer.Runs) == most: // of this queue; it may be ready to do more
 		default:
 			c.runs.setBehind(s.Partition, false)
 			return answer.Next, false, nil

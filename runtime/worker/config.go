@@ -45,6 +45,13 @@ type Config struct {
 	// for long continues as new before that; see workflow.ContinueAsNew and LogLength.
 	MaxLogEvents int
 	MaxLogBytes  int
+	// Capacity is how much this worker has of local limits, by their names: see limit.NewLocal.
+	// What is not named does not bound it.
+	Capacity map[string]int
+	// AtOnce bounds how many runs of a queue the worker works on at once, also those that
+	// execute a step there; a queue that is not named has no bound of its own. Between
+	// queues with bounds and others priorities do not hold.
+	AtOnce map[string]int
 	// NoHandover lets runs that are started on the worker's own client wait for a
 	// claim by any worker. Else this worker begins them at once while it has room,
 	// which saves a claim, a commit and two round trips.

@@ -56,6 +56,8 @@ func (x *execution) begin(taken bool) {
 	switch {
 	case f.Held() && !now.Before(f.Due()):
 		x.end(event.Event{Type: event.RunFailed, Failure: notReleased(f)})
+	case tooLate(f, now):
+		x.end(event.Event{Type: event.RunFailed, Failure: notStarted(f)})
 	case f.Held() || f.Paused || f.Spec.StartAt.After(now):
 	default:
 		x.apply(event.Event{Type: event.RunStarted, By: x.cfg.Name, Build: x.build})
@@ -66,11 +68,25 @@ func notReleased(f *event.LogState) *event.Failure {
 	return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and nobody released it within %v", f.Spec.Hold)}
 }
 
+// tooLate reports whether a run must not begin any more. It is asked under the fence of the
+// worker that would begin the run, by the clock of the store, so that what has begun was not
+// too late for any worker.
+func tooLate(f *event.LogState, now time.Time) bool {
+	by := f.StartBy()
+	return !by.IsZero() && !now.Before(by)
+}
+
+func notStarted(f *event.LogState) *event.Failure {
+	return &event.Failure{Code: event.CodeNotStarted, Message: fmt.Sprintf("no worker began it within %v", f.Spec.StartWithin)}
+}
+
 // outOfTime returns why a run that has not begun fails now without its code; nil: it does not.
 func outOfTime(f *event.LogState, now time.Time) *event.Failure {
 	switch {
 	case f.Held() && !now.Before(f.Due()):
 		return notReleased(f)
+	case tooLate(f, now):
+		return notStarted(f)
 	case f.Spec.Timeout > 0 && !now.Before(f.CreatedAt.Add(f.Spec.Timeout)):
 		return &event.Failure{Code: event.CodeTimeout, Message: fmt.Sprintf("its time of %v was over before a worker had begun with it", f.Spec.Timeout)}
 	}

@@ -116,7 +116,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 		c.Recoveries < t.quarantineAfter() // a quarantined run waits for its turn
 	t.tenure = tenure{
 		route: c.Route, workflowID: c.WorkflowID, partition: c.partition, lease: t.leases[c.partition], session: c.session,
-		fence: c.Fence, recoveries: c.Recoveries, calledOff: c.CalledOff, since: t.clock.Now(), claimSeq: c.seq,
+		fence: c.Fence, recoveries: c.Recoveries, calledOff: c.CalledOff, waited: c.Waited, since: t.clock.Now(), claimSeq: c.seq,
 	}
 	t.inbox.refused, t.inbox.rereads, t.inbox.caughtUp = 0, 0, false
 	t.suspicion.reset()
@@ -254,6 +254,7 @@ func (t *runLoop) move() {
 		t.endCalledOff()
 	}
 	if t.goesOn() {
+		t.noteWait(taken)
 		t.begin(taken)
 		t.fireDue()
 		t.block(t.stepping.start())
@@ -269,6 +270,18 @@ func (t *runLoop) move() {
 	for _, op := range t.run.Cancels() {
 		t.stepping.cancels = append(t.stepping.cancels, op.Ref)
 	}
+}
+
+// noteWait puts into the log that the run has waited for limits. A run that has its permits to
+// its end has waited before it began.
+func (t *runLoop) noteWait(taken bool) {
+	if t.waited.IsZero() || !taken {
+		return
+	}
+	if f := t.run.State(); f.Run == event.StatePending || !f.Spec.Whole {
+		t.apply(event.Event{Type: event.ResourceWait, Uses: f.Spec.Uses, From: t.waited})
+	}
+	t.waited = time.Time{}
 }
 
 // commitNext commits what has happened, or creates the run with it, and gives the run back

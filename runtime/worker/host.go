@@ -17,7 +17,7 @@ type host struct{ *Worker }
 // claimed has none.
 func (h host) Take(s *handover.Start) bool {
 	w, c := h.Worker, &s.Create
-	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active == store.ActiveCancel || !w.serves[c.Route] {
+	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active.Lines() || !w.serves[c.Route] || store.LocalOf(c.Uses) != nil {
 		return false
 	}
 	p := w.partitionOf(c.Run)

@@ -40,7 +40,7 @@ func (b *inbox) forget() {
 	b.unread, b.refusals = unread{refused: b.refused, rereads: b.rereads}, nil
 }
 
-// saved notes that a commit is durable, and whether the inbox holds more.
+// saved records that a commit is durable, and whether the inbox holds more.
 func (b *inbox) saved(c *commit, more bool) {
 	b.taken = b.taken[c.took:]
 	b.read.items, b.read.bytes = b.read.items-c.read.items, b.read.bytes-c.read.bytes
@@ -49,7 +49,7 @@ func (b *inbox) saved(c *commit, more bool) {
 	b.wanted = b.wanted || more
 }
 
-// reread notes that the inbox is read. One read at a time: recent then holds all items
+// reread records that the inbox is read. One read at a time: recent then holds all items
 // that were applied but may still be in what is read.
 func (b *inbox) reread() {
 	b.wanted, b.loading = false, true
@@ -96,6 +96,8 @@ func (b *inbox) applyNext() (more bool, err error) {
 		b.applyItem(e)
 	case err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed):
 		b.lateWrites = append(b.lateWrites, *e) // it was accepted, and is for others to read
+	case err == nil && answers(e):
+		// The code has ended without it: nobody's message is lost.
 	default:
 		b.late = append(b.late, item.ID)
 		if err == nil && item.Scope == store.ScopeChain {
@@ -104,6 +106,12 @@ func (b *inbox) applyNext() (more bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// answers reports whether an item tells what became of something that the code asked for.
+func answers(e *event.Event) bool {
+	entity := e.Type.Entity()
+	return entity == event.EntityChild || entity == event.EntitySend || e.Type == event.ResourceWait
 }
 
 // forThisRun reports whether some of the items do not go on to the next run.
@@ -188,6 +196,8 @@ func (b *inbox) pointless(e *event.Event) bool {
 		return !f.Held()
 	case event.RunStepped:
 		return !f.Spec.Debug
+	case event.ResourceWait: // it waits no more
+		return f.Open(b.run.Answered(event.ChildCreated, e.Key)) == nil
 	}
 	return false
 }

@@ -61,6 +61,10 @@ type inputs struct {
 	activity *activity.Counter
 	ready    scheduler
 
+	// What the run takes of what the worker has of its own; under the lock of runs.
+	uses  []store.Use
+	queue string
+
 	mu        sync.Mutex
 	posted    []input
 	scheduled bool

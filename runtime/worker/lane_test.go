@@ -315,7 +315,7 @@ func (s *tooLarge) Commit(ctx context.Context, commits []store.Commit) ([]store.
 
 // Code that asks for very much at once is committed in frames of a bounded size.
 func TestSTEP11_AFanOfLargeStepsIsCommittedInParts(t *testing.T) {
-	const steps, arg = 300, 120 << 10
+	const steps, arg = 100, 120 << 10 // 12 MB in all
 	for _, near := range []bool{false, true} {
 		t.Run(fmt.Sprintf("begun by its client's worker: %t", near), func(t *testing.T) {
 			st := &flowtest.Between{Store: memstore.New()}

@@ -84,6 +84,9 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 		if err := d.fill(&c.req, events); err != nil {
 			return nil, err
 		}
+		if h := d.stepping.holdBack; h.seq <= c.req.Last {
+			c.req.HoldBack = h.d
+		}
 	}
 	d.tell(c)
 	return c, nil
@@ -159,6 +162,9 @@ func (d *draft) saved(c *commit) {
 	if c.again {
 		d.again = nil
 	}
+	if h := &d.stepping.holdBack; c.req.Frame != nil && h.seq <= c.req.Last {
+		*h = holdBack{}
+	}
 }
 
 // recycle keeps a commit that was answered, and that nobody else has, for the next one.
@@ -178,7 +184,7 @@ func (d *draft) nothingToLose() bool {
 		return false
 	}
 	return !slices.ContainsFunc(d.unsaved, func(e event.Event) bool {
-		return e.Type != event.RunStarted && e.Type != event.StepCreated
+		return e.Type != event.RunStarted && e.Type != event.StepCreated && e.Type != event.ResourceWait
 	})
 }
 
@@ -267,8 +273,8 @@ func (d *draft) effect() (store.Effect, time.Time) {
 		return store.EffectFinish, time.Time{}
 	case busy:
 		return store.EffectNone, time.Time{}
-	case d.run.State().Paused: // nothing is due
-		return store.EffectPark, time.Time{}
+	case d.run.State().Paused: // no operation is due
+		return store.EffectPark, d.run.State().Due()
 	case d.stepping.wanted():
 		if d.stopping.Load() || d.stepping.gaveWay {
 			return store.EffectYield, time.Time{}
@@ -374,7 +380,8 @@ func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	state := d.run.State()
 	spec := *state.Spec
-	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt = d.in.id, "", "", 0, 0, time.Time{}
+	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt, spec.StartWithin = d.in.id, "", "", 0, 0, time.Time{}, 0
+	spec.Gather = event.GatherNone
 	events := []event.Event{{Type: event.RunCreated, Spec: &spec, Payload: last.Payload}}
 	if spec.Debug && !d.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})
@@ -409,8 +416,8 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	c := &store.Create{
 		Run: last.Next, WorkflowID: spec.WorkflowID, Route: d.route, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, Retention: spec.Retention, CommitID: event.NewCommitID(), Seq: uint64(len(events)),
-		Uses: permits.Stored(spec.Uses), Whole: spec.Whole,
 	}
+	permits.Take(c, &spec)
 	var err error
 	c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: last.Time, Events: events})
 	return c, err

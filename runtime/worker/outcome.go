@@ -24,6 +24,7 @@ type outcome struct {
 	fatal   bool           // another attempt is useless
 	stopped bool           // it failed after the worker had told it to end
 	after   *time.Duration // until the next attempt, if the step said so
+	hold    time.Duration  // for which the rates of the step are closed
 	closes  []string       // streams that are closed if the attempt completed
 	unfit   error          // the stored arguments do not fit this code; nil: they do
 }
@@ -78,7 +79,9 @@ func judge(err error, fatal func(error) bool) outcome {
 	}
 	if later, ok := errors.AsType[*at.RetryAfterError](err); ok {
 		delay := later.Delay
-		out.after = &delay
+		if out.after = &delay; later.Hold {
+			out.hold = delay
+		}
 	}
 	return out
 }

@@ -292,7 +292,7 @@ func (s *suspicion) endTurn() {
 	s.runs.finishTurn(number)
 }
 
-// acquit notes that what a run was quarantined for is forgotten: it has made progress.
+// acquit records that what a run was quarantined for is forgotten: it has made progress.
 func (s *suspicion) acquit() {
 	s.recoveries, s.exempt = 0, store.ExemptUnchanged
 	s.endTurn()

@@ -91,7 +91,7 @@ func (t *runLoop) leaving() bool {
 
 // block stops the work on a run that this worker's code does not fit, or whose log
 // is damaged. It is given back as blocked once the steps that are under way have ended.
-// The store notes that this session could not replay it, and gives it to sessions with
+// The store records that this session could not replay it, and gives it to sessions with
 // other code, at once if they live; to one with the same code only when this session is
 // over. So a run that fits nobody, and a damaged log, which no code fits, are read and
 // reported once per build and incarnation of a worker. Nil does nothing.

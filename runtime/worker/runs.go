@@ -31,6 +31,9 @@ type runs struct {
 	turns     turns  // of quarantined runs
 	releasing int    // runs that are being given back outside of a commit
 	aside     map[event.RunID]*asideRun
+	// Routes of which a claim has passed over a run, and when; and of which this worker never
+	// has room for one, and since when: see passOver.
+	passed, never map[store.Route]time.Time
 }
 
 func newRuns(e *env) *runs {
@@ -53,18 +56,20 @@ func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	switch {
 	case r.stopping.Load() || r.behind[start.partition] || r.turns.now.Load() != nil:
 		return false
+	case r.leftIn(start.Create.Route.Queue) == 0:
+		return false
 	case r.occupied() >= r.cfg.Runs:
 		r.behind[start.partition] = true // this one waits among those that are ready, and comes before the next one
 		return false
 	}
 	in := loop()
-	in.label = start.Create.Route.Workflow
+	in.label, in.queue = start.Create.Route.Workflow, start.Create.Route.Queue
 	r.owned[in.id] = in
 	in.post(input{kind: inputStart, start: start})
 	return true
 }
 
-// setBehind notes whether runs may wait in a partition for a place on this worker: then
+// setBehind records whether runs may wait in a partition for a place on this worker: then
 // those that are started here wait after them.
 func (r *runs) setBehind(partition int, behind bool) {
 	r.mu.Lock()
@@ -87,6 +92,7 @@ func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
 		}
 		r.owned[c.Run] = in
 	}
+	in.uses, in.queue = c.Uses, c.Route.Queue
 	// A run loop that is there already waits for the answer of its last commit,
 	// which has given the run back: it takes the new claim after that. It is told
 	// under the lock, so that it cannot leave in between.
@@ -124,6 +130,7 @@ func (r *runs) disown(in *inputs, branches int, claimedAgain bool) bool {
 		keep = true // the claim that waits decides
 	default:
 		delete(r.owned, in.id)
+		clear(r.passed) // there may be room now
 		if keep {
 			evicted = r.parked.put(in, branches)
 		}
@@ -157,7 +164,7 @@ func (r *runs) release(run event.RunID, fence store.Fence) {
 	})
 }
 
-// released notes that a run was given back.
+// released records that a run was given back.
 func (r *runs) released() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

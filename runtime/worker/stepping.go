@@ -34,6 +34,13 @@ type underWay struct {
 	gaveWay     bool                // a step was not started because others wait for a place
 	cancels     []uint64            // steps to cancel once the reason is durable
 	interrupted []uint64            // steps whose attempt died with another worker
+	holdBack    holdBack            // of the rates of the run, for the commit of its event
+}
+
+// holdBack says that the commit of an event closes rates.
+type holdBack struct {
+	seq uint64 // of the event; the last one, if there are several
+	d   time.Duration
 }
 
 // forget drops what is under way.
@@ -239,6 +246,9 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 	}
 	e := s.verdict(op, a, out)
 	s.reporter.step(op, &e)
+	if out.hold > 0 {
+		s.holdBack = holdBack{seq: s.run.State().Seq + 1, d: max(s.holdBack.d, out.hold)}
+	}
 	s.apply(e)
 	return nil
 }
@@ -249,6 +259,9 @@ func (s *stepping) verdict(op *replay.Op, a *attempt, out *outcome) event.Event 
 	retry := workflow.RetryPolicy(plan.Retry)
 	f, o := out.failure, s.run.State().Open(a.ref)
 	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
+	// A service that is busy says nothing about the step: waiting for it uses up no attempt,
+	// but only so often. The log says which attempts did, so that every worker counts the same.
+	waits := out.after != nil && f.Code == event.CodeError && o.Waited < retry.MaxWaits()
 	switch {
 	case op.CancelWanted():
 		f.Code = event.CodeCanceled
@@ -260,7 +273,7 @@ func (s *stepping) verdict(op *replay.Op, a *attempt, out *outcome) event.Event 
 		return failed
 	case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:
 		return failed // its effect may have happened, or may still
-	case o.Counted() >= retry.MaxAttempts():
+	case !waits && o.Counted() >= retry.MaxAttempts():
 		return failed
 	}
 	delay := retry.Delay(o.Counted(), s.chance())
@@ -272,6 +285,9 @@ func (s *stepping) verdict(op *replay.Op, a *attempt, out *outcome) event.Event 
 	if total := retry.Total; total > 0 && due.After(o.Since.Add(total)) {
 		failed.Failure = outOfTotal(total, f)
 		return failed
+	}
+	if waits {
+		f.Code = event.CodeRetryAfter
 	}
 	return event.Event{Type: event.StepRetrying, Time: now, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
 }

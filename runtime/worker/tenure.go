@@ -17,6 +17,7 @@ type tenure struct {
 	fence      store.Fence
 	recoveries int
 	calledOff  bool      // it was given without permits, only to end
+	waited     time.Time // since when it had waited for its permits; zero: it had not, or that is in the log
 	since      time.Time // of the claim
 	claimSeq   uint64    // number of the claim; see inputOwned
 }

@@ -204,8 +204,9 @@ func (w *Worker) servedRoutes() []store.Route {
 			add(store.Route{Queue: q, Workflow: c.Workflow})
 		}
 	}
-	for _, c := range slices.Clone(all) { // what holds a token, or starts runs by the clock, has the queue of those runs
+	for _, c := range slices.Clone(all) { // what holds a token or permits, or starts runs by the clock, has the queue of those runs
 		add(store.Route{Queue: c.Queue, Workflow: event.HookRun})
+		add(store.Route{Queue: c.Queue, Workflow: event.PermitRun})
 		add(store.Route{Queue: c.Queue, Workflow: event.ScheduleRun})
 	}
 	for _, name := range w.code.LimitedSteps() { // they are executed on the queue of the run that calls them

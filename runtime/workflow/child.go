@@ -3,10 +3,10 @@ package workflow
 import (
 	"bytes"
 	"fmt"
-	"math"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -132,12 +132,21 @@ func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) st
 // childEvent returns what the directive and the options say about a child, and the slot of
 // the limits that it uses.
 func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.Event, uint16, error) {
-	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention, policy: IDPolicy{Active: FailActive}}
+	o := d.options()
 	for _, opt := range opts {
 		opt.applyChild(&o)
 	}
-	if o.err == nil && o.policy.Active == CancelActive {
-		o.err = fmt.Errorf("WithIDPolicy: a child cannot cancel the active run of its workflow id: use FailActive")
+	d.identify(&o, in)
+	switch {
+	case o.err != nil:
+	case d.gather != nil:
+		o.err = fmt.Errorf("start child %s: its starts share a run, which would have several parents: start it from a step", d.name)
+	case o.policy.Active == CancelActive || o.policy.Active == LatestActive:
+		o.err = fmt.Errorf("start child %s: a child cannot cancel other runs of its workflow id %q: use FailActive or QueueActive, or start it from a step", d.name, o.workflowID)
+	case o.policy.Active == QueueActive && o.workflowID == ctx.branch().Spec().WorkflowID:
+		o.err = fmt.Errorf("start child %s: it would wait for the end of this run, which has its workflow id %q", d.name, o.workflowID)
+	case o.policy.Active != QueueActive:
+		o.policy.Active = FailActive
 	}
 	if o.err != nil {
 		return event.Event{}, 0, o.err
@@ -149,6 +158,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	if err := ctx.env.limits.check(d.inputName(), len(payload), ctx.branch().Replaying()); err != nil {
 		return event.Event{}, 0, err
 	}
+	d.rank(&o, in, ctx.branch().Spec().Priority)
 	if o.retention == 0 { // what one asks for its parent must hold for what that does
 		o.retention = ctx.branch().Spec().Retention
 	}
@@ -158,18 +168,21 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 			due = t
 		}
 	}
-	// All stores refuse the same: the code must not depend on how many partitions there are.
-	uses, slot, err := d.placed(in, o.workflowID, math.MaxInt, ctx.branch().Spec())
+	uses, slot, permitSlot, err := d.placed(in, o.workflowID, ctx.env.partitions, ctx.branch().Spec())
+	if err != nil {
+		return event.Event{}, 0, err
+	}
+	fair, share, err := d.share(in)
 	if err != nil {
 		return event.Event{}, 0, err
 	}
 	return event.Event{
 		Name: d.name, Payload: payload, Close: o.close,
-		Active: uint8(FailActive), Finished: uint8(o.policy.Finished),
+		Active: uint8(o.policy.Active), Finished: uint8(o.policy.Finished),
 		Spec: &event.Spec{
 			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
-			Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartAt: event.Instant(due),
-			Uses: uses, Whole: len(uses) > 0,
+			Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin, StartAt: event.Instant(due),
+			Uses: uses, Whole: len(permits.Fleet(uses)) > 0, PermitSlot: permitSlot, Fair: fair, Share: share,
 		},
 	}, slot, nil
 }
@@ -259,6 +272,8 @@ func (c *continuation) Error() string {
 // one. The new run has the queue, tags, priority, timeout and retention of the old
 // one; its timeout begins anew. Children are treated as if the run had ended.
 //
+// A workflow that takes the inputs of several starts continues with this one.
+//
 // It must be called by the code of the same workflow. Errors that the workflow
 // returns instead are a *[PayloadError].
 func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
@@ -270,6 +285,9 @@ func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 	}
 	if err := ctx.env.limits.check(def.inputName(), len(input), ctx.branch().Replaying()); err != nil {
 		return err
+	}
+	if def.gathered() == event.GatherAll {
+		input = event.GatherAll.Add(nil, input)
 	}
 	return &continuation{workflow: def.name, input: input}
 }

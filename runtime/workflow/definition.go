@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -34,14 +35,20 @@ type definition struct {
 	children  int    // at once; 0: DefaultChildren
 	schedule  string // of its directive; empty: none
 	path      string // import path of the input's package, for messages
+	singleton func(input any) string
+	active    ActivePolicy   // of a singleton
+	gather    *engine.Gather // nil: each start has a run of its own
+	priority  func(input any) int
+	fair      func(input any) (key string, share int)
+	begin     time.Duration // within which a run must have begun; 0: at any time
 	uses      func(input any) []permits.Use
 }
 
 // define makes d what the spec says.
 func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
 	d.d = &definition{
-		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule, uses: s.Uses,
-		path: reflect.TypeFor[In]().PkgPath(),
+		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
+		singleton: s.Singleton, active: s.Active, gather: s.Gather, priority: s.Priority, fair: s.Fair, begin: s.StartWithin, uses: s.Uses, path: reflect.TypeFor[In]().PkgPath(),
 	}
 }
 
@@ -117,9 +124,11 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 		return nil, fmt.Errorf("start %s: %w", def.name, err)
 	}
 	all := make([]Started[Out], len(created))
-	def.own(ctx, c, created)
+	if def.gather == nil { // the key of starts that share a run has the name of the workflow in it
+		def.own(ctx, c, created)
+	}
 	for i, cr := range created {
-		if len(starts[i].Create.Items) > 0 && !cr.New && cr.Run != "" {
+		if def.gather == nil && len(starts[i].Create.Items) > 0 && !cr.New && cr.Run != "" {
 			cr = def.sendAlong(ctx, c, starts[i], cr)
 		}
 		if cr.Err != nil {
@@ -196,11 +205,43 @@ func (d *definition) encodeInput(in any) ([]byte, error) {
 	return append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}'), nil
 }
 
+// options returns what the directive says of a run, before the options that a start has.
+func (d *definition) options() runOptions {
+	return runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention, begin: d.begin}
+}
+
+// rank decides the priority of a run: an option goes before the directive, and that before
+// the priority of what it is started by.
+func (d *definition) rank(o *runOptions, in any, inherited int) {
+	switch {
+	case o.ranked || o.err != nil:
+	case d.priority != nil:
+		o.priority = d.priority(in)
+	default:
+		o.priority = inherited
+	}
+}
+
+// identify gives the run of a singleton its workflow id: the name of the workflow, a colon and
+// the key.
+func (d *definition) identify(o *runOptions, in any) {
+	switch {
+	case d.singleton == nil || o.err != nil:
+	case o.workflowID != "" || o.policy != IDPolicy{}:
+		o.err = &InvalidError{What: "workflow id", Value: o.workflowID, Reason: "is given to a singleton, whose id is that of its directive: leave out WithID and WithIDPolicy"}
+	default:
+		o.workflowID, o.policy.Active = d.name+":"+d.singleton(in), d.active
+	}
+}
+
 func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Start, error) {
-	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention}
+	o := d.options()
 	for _, opt := range opts {
 		opt.applyStart(&o)
 	}
+	d.identify(&o, in)
+	d.rank(&o, in, 0)
+	d.refuseApart(&o)
 	if o.err == nil && o.hold > 0 && (o.delay > 0 || !o.at.IsZero()) {
 		o.err = errors.New("WithHold: a run that is held begins when it is released, and not by WithDelay or WithStartAt")
 	}
@@ -215,7 +256,16 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 	if err != nil {
 		return nil, err
 	}
-	uses, slot, err := d.placed(in, o.workflowID, c.store.Partitions(), &event.Spec{})
+	gather := d.gathering(in)
+	key := o.workflowID
+	if gather != nil {
+		key = gather.Key
+	}
+	uses, slot, permitSlot, err := d.placed(in, key, c.store.Partitions(), &event.Spec{})
+	if err != nil {
+		return nil, err
+	}
+	fair, share, err := d.share(in)
 	if err != nil {
 		return nil, err
 	}
@@ -228,63 +278,114 @@ func (d *definition) start(c *Client, in any, opts []StartOption) (*handover.Sta
 		Create: store.Create{
 			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
 			Route: store.Route{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
-			Delay: o.delay, At: o.at, Retention: o.retention, Items: items, Uses: permits.Stored(uses), Whole: len(uses) > 0,
+			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{
 			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, // as it is read back
 			Spec: &event.Spec{
 				Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
-				Timeout: o.timeout, Retention: o.retention, Priority: o.priority,
-				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug, Uses: uses, Whole: len(uses) > 0,
+				Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin,
+				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug, Uses: uses, Whole: len(permits.Fleet(uses)) > 0, PermitSlot: permitSlot, Fair: fair, Share: share,
 			},
 		},
 		Answers: make(chan handover.Answer, 1),
 	}
+	permits.Take(&s.Create, s.Event.Spec)
 	if o.hold > 0 {
 		s.Create.Status, s.Create.Delay = StatusHeld, o.hold
 	}
-	if o.policy.Active == CancelActive {
+	if o.policy.Active.Lines() {
 		s.Create.Cancel, err = effects.Replaced(s.Create.Run)
+	}
+	if gather != nil {
+		s.Create.Gather, s.Event.Payload, s.Event.Spec.Gather = gather, nil, d.gathered()
+		item, err := effects.Input(s.Create.Run, payload)
+		s.Create.Items = []store.Item{item}
+		return s, err
 	}
 	return s, err
 }
 
-// placed returns the limits that a run with an input uses, and the slot in which it must be:
-// that of its workflow id, or of its limits. A run that takes its permits in the action that
-// gives it to a worker can be in one partition only. What those above it hold it does not use.
-func (d *definition) placed(in any, workflowID string, partitions int, by *event.Spec) ([]event.Use, uint16, error) {
-	slot := event.RandomSlot()
+// gathering returns how a start with an input shares its run; nil: it does not.
+func (d *definition) gathering(in any) *store.Gather {
+	g := d.gather
+	if g == nil {
+		return nil
+	}
+	return &store.Gather{Key: d.name + ":" + g.Key(in), Keep: g.All, Quiet: g.Quiet, Most: g.Most, Full: g.Full}
+}
+
+// gathered returns what the inputs of several starts make of that of a run.
+func (d *definition) gathered() event.Gather {
+	switch {
+	case d.gather == nil:
+		return event.GatherNone
+	case d.gather.All:
+		return event.GatherAll
+	}
+	return event.GatherLast
+}
+
+// refuseApart refuses options that only one of the starts that share a run would have.
+func (d *definition) refuseApart(o *runOptions) {
+	if d.gather == nil || o.err != nil {
+		return
+	}
+	refused := ""
+	switch {
+	case o.workflowID != "" || o.policy != IDPolicy{}:
+		refused = "WithID and WithIDPolicy"
+	case o.delay > 0 || !o.at.IsZero():
+		refused = "WithDelay and WithStartAt"
+	case o.hold > 0 || o.debug:
+		refused = "WithHold and WithDebug"
+	case o.begin > 0:
+		refused = "WithStartBy"
+	case len(o.messages) > 0:
+		refused = "WithMessage"
+	}
+	if refused != "" {
+		o.err = fmt.Errorf("%s: starts of workflow %s share a run, which begins when the directive says: leave it out", refused, d.name)
+	}
+}
+
+// share returns the fair key of a run with an input, and its share; empty: it has none of
+// its own.
+func (d *definition) share(in any) (key string, share int, err error) {
+	if d.fair == nil {
+		return "", 0, nil
+	}
+	if key, share = d.fair(in); key == "" {
+		return "", 0, nil
+	}
+	if share < 1 { // a share of 0 is none to a store, which takes it for 1
+		return "", 0, &InvalidError{What: "share of fair key " + key, Value: strconv.Itoa(share), Reason: "is not above zero"}
+	}
+	return key, share, store.CheckShare(key, share)
+}
+
+// placed returns the limits that a run with an input uses, the slot in which it must be, that
+// of its workflow id or of its limits, and event.Spec.PermitSlot. A run that takes its permits
+// in the action that gives it to a worker can be in one partition only. What those above it
+// hold it does not use.
+func (d *definition) placed(in any, workflowID string, partitions int, by *event.Spec) (uses []event.Use, slot uint16, permitSlot int, err error) {
+	slot = event.RandomSlot()
 	if workflowID != "" {
 		slot = event.SlotOf(workflowID)
 	}
 	if d.uses == nil {
-		return nil, slot, nil
+		return nil, slot, 0, nil
 	}
 	uses, home, err := permits.Merge(d.uses(in))
 	uses = permits.Missing(uses, by)
-	if err != nil || len(uses) == 0 {
-		return nil, slot, err
+	switch {
+	case err != nil || len(uses) == 0:
+		return nil, slot, 0, err
+	case len(permits.Fleet(uses)) == 0: // any worker that has room
+	case workflowID == "":
+		slot = home
+	case int(slot)%partitions != int(home)%partitions:
+		permitSlot = int(home) + 1
 	}
-	if workflowID == "" {
-		return uses, home, nil
-	}
-	if int(slot)%partitions != int(home)%partitions {
-		return nil, 0, &LimitedIDError{Workflow: d.name, WorkflowID: workflowID, Limit: uses[0].Limit}
-	}
-	return uses, slot, nil
-}
-
-// LimitedIDError says that a run with a workflow id cannot use a limit, because both are kept in
-// one partition each, and these are not the same one. A store with one partition, such as
-// SQLite, has no such case.
-type LimitedIDError struct {
-	Workflow   string
-	WorkflowID string
-	Limit      string
-}
-
-// Error names the workflow, its id and the limit, and says what to do.
-func (e *LimitedIDError) Error() string {
-	return fmt.Sprintf("workflow %s uses limit %s, and %q is kept in another partition than that: start it without a workflow id, "+
-		"let a step use the limit, or use a store with one partition", e.Workflow, e.Limit, e.WorkflowID)
+	return uses, slot, permitSlot, nil
 }

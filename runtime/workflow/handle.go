@@ -78,6 +78,12 @@ type RunInfo struct {
 	Unserved bool
 	// Waits are the limits, as name or name/key, of which the run waits for permits.
 	Waits []string
+	// WaitsSince is since when there is no room for it in them; zero: there was room when it
+	// came, and it waits for a worker.
+	WaitsSince time.Time
+	// StartBy is when a run fails that has not begun by then, see [WithStartBy]; zero: never, or it
+	// has begun, or is still held. Only [Handle.Info] sets it.
+	StartBy time.Time
 }
 
 // StepRetry is a step that is tried again.
@@ -96,14 +102,8 @@ func infoOf(r *store.Record) RunInfo {
 	if root == "" {
 		root = r.Run
 	}
-	var waits []string
-	if r.Waits() {
-		for _, u := range r.Uses {
-			waits = append(waits, u.LimitID.String())
-		}
-	}
 	return RunInfo{
-		Waits: waits,
+		Waits: waitsOf(r), WaitsSince: waitsSince(r),
 		Identity: Identity{
 			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Route.Workflow, Queue: r.Route.Queue, Tags: maps.Clone(r.Tags),
 			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
@@ -144,14 +144,23 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	}
 	if spec := f.Events[0].Spec; spec != nil {
 		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // as lists have it
+		waits, err := h.c.waits(ctx, &l.Record, spec)
+		if err != nil {
+			return info, fmt.Errorf("get info of run %s: %w", id, err)
+		}
+		info.Waits, info.WaitsSince = waitsOf(waits), waitsSince(waits)
 	}
-	info.Retries, err = h.c.retries(ctx, &l.Record, f.Events)
+	state, err := h.c.followed(ctx, &l.Record, f.Events)
+	if state != nil {
+		info.Retries, info.StartBy = retriesIn(state), state.StartBy()
+	}
 	return info, err
 }
 
-// retries follows the log of a run after its first events. A log that cannot be read to its
-// end tells as much as it does: its run is blocked, and says so.
-func (c *Client) retries(ctx context.Context, r *store.Record, events []event.Event) ([]StepRetry, error) {
+// followed follows the log of a run after its first events; nil: nothing in it goes on by
+// itself. A log that cannot be read to its end tells as much as it does: its run is blocked,
+// and says so.
+func (c *Client) followed(ctx context.Context, r *store.Record, events []event.Event) (*event.LogState, error) {
 	if r.QueueState == store.StateEnded || r.QueueState == store.StateParked && r.Due.IsZero() {
 		return nil, nil // no attempt will follow
 	}
@@ -171,11 +180,11 @@ func (c *Client) retries(ctx context.Context, r *store.Record, events []event.Ev
 		for _, b := range l.Frames {
 			f, err := event.DecodeFrame(b)
 			if err != nil || !applyAll(&state, f.Events) {
-				return retriesIn(&state), nil //nolint:nilerr // see above
+				return &state, nil //nolint:nilerr // see above
 			}
 		}
 	}
-	return retriesIn(&state), nil
+	return &state, nil
 }
 
 // applyAll reports whether all events could be applied.

@@ -135,7 +135,7 @@ func (c *Client) createAlone(ctx context.Context, starts []*handover.Start, whic
 			return err
 		}
 	}
-	created, err := c.store.Create(ctx, requests)
+	created, err := c.request(ctx, requests)
 	if err != nil {
 		return err
 	}
@@ -143,4 +143,19 @@ func (c *Client) createAlone(ctx context.Context, starts []*handover.Start, whic
 		answers[n] = created[i]
 	}
 	return nil
+}
+
+// request sends starts to the store. Those that share a run are sent again while it does not
+// answer: nobody else could, without joining twice. A store remembers for a Horizon that a start has joined.
+func (c *Client) request(ctx context.Context, starts []store.Create) (created []store.Created, err error) {
+	if starts[0].Gather == nil {
+		return c.store.Create(ctx, starts)
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.Horizon/2)
+	defer cancel()
+	err = c.persist(ctx, "start a run", func() (err error) {
+		created, err = c.store.Create(ctx, starts)
+		return err
+	})
+	return created, err
 }

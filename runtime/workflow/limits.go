@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -61,7 +62,7 @@ func (l Limits) pause(ctx context.Context, which limit.Limit, paused bool) error
 	if err != nil {
 		return err
 	}
-	var config, whole store.LimitConfig
+	config, whole := store.LimitConfig{}, permits.Default(which.Name()) // until a worker says so, too
 	own := false
 	for _, s := range all {
 		switch {
@@ -131,8 +132,9 @@ func (l Limits) list(ctx context.Context, partitions []int) ([]store.LimitState,
 	return sortedLimits(merged), nil
 }
 
-// limitPage is how many limits are asked for at a time.
-const limitPage = 500
+// limitPage is how many limits are asked for at a time. A store may read all of a partition for
+// each page.
+const limitPage = 5000
 
 func sortedLimits(all map[store.LimitID]store.LimitState) []store.LimitState {
 	sorted := slices.Collect(maps.Values(all))

@@ -28,6 +28,8 @@ type runOptions struct {
 	delay      time.Duration
 	at         time.Time
 	priority   int
+	ranked     bool          // WithPriority is given
+	begin      time.Duration // in which the run must have begun; 0: at any time
 	timeout    time.Duration
 	retention  time.Duration
 	tags       map[string]string
@@ -87,7 +89,9 @@ type FinishedPolicy = store.FinishedPolicy
 const (
 	UseActive    = store.ActiveUse    // return the active run; Created() is false
 	FailActive   = store.ActiveFail   // *ActiveRunError
-	CancelActive = store.ActiveCancel // cancel it, and start when it has ended
+	CancelActive = store.ActiveCancel // cancel it and those that wait for it, and start when they have ended
+	QueueActive  = store.ActiveQueue  // start when it and those that wait for it have ended
+	LatestActive = store.ActiveLatest // cancel those that wait for it, and start when it has ended
 )
 
 // The policies for finished runs.
@@ -115,9 +119,29 @@ func WithDelay(d time.Duration) RunOption {
 // is given, too, the later one counts.
 func WithStartAt(t time.Time) RunOption { return func(r *runOptions) { r.at = t } }
 
-// WithPriority lets the run be claimed before runs of lower priority; 0 is the
-// default. The start fails with an *InvalidError if n does not fit into 32 bits.
-func WithPriority(n int) RunOption { return func(r *runOptions) { r.priority = n } }
+// WithPriority lets the run be claimed before runs of lower priority, instead of what
+// priority= in the directive of its workflow says. Without either, a child has the priority
+// of its parent, and any other run 0. The start fails with an *InvalidError if n does not
+// fit into 32 bits.
+func WithPriority(n int) RunOption {
+	return func(r *runOptions) { r.priority, r.ranked = n, true }
+}
+
+// WithStartBy lets the run fail, with a *[RunError] of the code "notstarted", if no worker has
+// begun it within d, instead of what startwithin= in the directive of its workflow says. The
+// time counts from its creation; if it is delayed, from when it may begin; if it is held,
+// from its release. Its code never begins after that, but a worker writes the end: if all
+// are busy, or the run waits for a limit or for a run before it, it ends when its turn
+// comes; until then [RunInfo.StartBy] is past. What the run continues as has begun. The time
+// must be positive.
+func WithStartBy(d time.Duration) RunOption {
+	return func(r *runOptions) {
+		if d <= 0 {
+			r.err = fmt.Errorf("WithStartBy(%v): the duration must be positive", d)
+		}
+		r.begin = d
+	}
+}
 
 // WithRunTimeout ends the run's context with ErrTimeout that long after its
 // creation, delays included. The time must be positive.

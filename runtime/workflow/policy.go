@@ -10,7 +10,8 @@ import (
 // minute apart. A field that is zero has its default.
 type RetryPolicy struct {
 	// Attempts counts all attempts; 0: 4; 1: no repetition. Attempts that
-	// ended with the death of their worker count, those that its stop has ended do not.
+	// ended with the death of their worker count; those that its stop has ended do not,
+	// nor do the first that returned a step.RetryAfter, see Waits.
 	Attempts int
 	// Initial is the delay before the second attempt; 0: 1 s.
 	Initial time.Duration
@@ -27,6 +28,10 @@ type RetryPolicy struct {
 	// Total bounds the time from the creation of the step; 0: no bound. An
 	// attempt that could not start within it is not made.
 	Total time.Duration
+	// Waits is how often step.RetryAfter delays the next attempt without using up one of
+	// Attempts; 0: 100. Beyond it an attempt that returns a step.RetryAfter counts as any
+	// other that has failed, so that a step comes to an end.
+	Waits int
 }
 
 // maxDelay is the largest float64 that a Duration holds.
@@ -35,6 +40,7 @@ const maxDelay = float64(math.MaxInt64 - 1<<9)
 // The defaults of steps.
 const (
 	DefaultAttempts       = 4
+	DefaultWaits          = 100
 	DefaultInitial        = time.Second
 	DefaultMaxBackoff     = time.Minute
 	DefaultFactor         = 2.0
@@ -47,6 +53,14 @@ func (p RetryPolicy) MaxAttempts() int {
 		return DefaultAttempts
 	}
 	return p.Attempts
+}
+
+// MaxWaits returns how many attempts may ask for a later one without being counted.
+func (p RetryPolicy) MaxWaits() int {
+	if p.Waits <= 0 {
+		return DefaultWaits
+	}
+	return p.Waits
 }
 
 // Delay returns the time between attempt n, counted from 1, and the next one.

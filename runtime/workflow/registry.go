@@ -50,10 +50,11 @@ type boundStep struct {
 
 // env is the part of a worker that workflow code uses.
 type env struct {
-	limits   *limits
-	logger   *slog.Logger
-	children int                                // of one run at once
-	secret   func(run RunID, key string) string // of the token of a hook
+	limits     *limits
+	partitions int // of the store
+	logger     *slog.Logger
+	children   int                                // of one run at once
+	secret     func(run RunID, key string) string // of the token of a hook
 }
 
 // Seal ends registration.
@@ -103,12 +104,15 @@ func (r *registry) BindStep(spec *engine.StepSpec, impl any, call engine.StepFun
 // bind makes the implementation of the workflow known to r: f is a
 // func(Context, In) (Out, error).
 func (d Definition[In, Out]) bind(r *registry, f any) {
-	r.bindWorkflow(d.bound(f.(func(Context, In) (Out, error)), describe(f)))
+	if all, ok := f.(func(Context, []In) (Out, error)); ok {
+		r.bindWorkflow(bound(d.def(), all, describe(f)))
+		return
+	}
+	r.bindWorkflow(bound(d.def(), f.(func(Context, In) (Out, error)), describe(f)))
 }
 
-// bound returns the workflow with its implementation.
-func (d Definition[In, Out]) bound(code func(Context, In) (Out, error), described string) *boundWorkflow {
-	def := d.def()
+// bound returns the workflow with its implementation. In is the type of its input.
+func bound[In, Out any](def *definition, code func(Context, In) (Out, error), described string) *boundWorkflow {
 	return &boundWorkflow{def: def, code: described, run: func(ctx Context, input []byte) ([]byte, error) {
 		var in In
 		all, err := def.decodeInput(input, &in)
@@ -259,6 +263,9 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 	if name == event.HookRun {
 		return holdToken, lastName(name), true
 	}
+	if name == event.PermitRun {
+		return holdPermits, lastName(name), true
+	}
 	if w == nil && name == event.ScheduleRun {
 		w = scheduleCode
 	}
@@ -268,11 +275,15 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 	if w.standIn != nil {
 		return standInProgram(w.standIn), lastName(name), true
 	}
-	e := &env{limits: &c.(engineClient).c.limits, logger: logger, children: cmp.Or(w.def.children, DefaultChildren), secret: token}
+	client := c.(engineClient).c
+	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, DefaultChildren), secret: token}
 	short = lastName(name)
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		if losers != nil {
 			b.Run().WatchLosers()
+		}
+		if end := awaitPermits(b, s); end != nil {
+			return *end
 		}
 		payload, err := w.run(Context{b: b, s: s, env: e}, input)
 		if losers != nil {

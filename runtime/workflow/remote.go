@@ -32,6 +32,7 @@ type remoteRetry struct {
 	Factor    float64       `json:"factor,omitempty"`
 	Jitter    float64       `json:"jitter,omitempty"`
 	Total     time.Duration `json:"total,omitempty"`
+	Waits     int           `json:"waits,omitempty"`
 }
 
 // callRemote executes a step in a child on the step's queue, which has the permits that the

@@ -62,6 +62,10 @@ func (h *Handle) Restart(ctx context.Context) (*Handle, error) {
 		return nil, err
 	}
 	first := old.log[0]
+	var known bool
+	if first.Payload, known = event.InputOf(old.log); !known {
+		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "it shares its input with other starts, and has none before a worker has claimed it"}
+	}
 	return h.rerun(ctx, verb, old, old.fresh(h.c.store.Clock().Now()), []event.Event{first}, 0)
 }
 
@@ -183,7 +187,7 @@ func (o *earlier) fresh(now time.Time) RunID {
 	switch id := o.workflowID(); {
 	case id != "":
 		slot = event.SlotOf(id)
-	case len(o.log[0].Spec.Uses) > 0:
+	case len(o.log[0].Spec.Uses) > 0 && o.log[0].Spec.PermitSlot == 0:
 		slot = o.record.Run.Slot() // where its limits are
 	}
 	return event.NewRunID(now, slot)
@@ -267,6 +271,10 @@ func causes(run RunID, f *event.Failure, steps map[string]bool, children map[Run
 // rerunFrom makes a run that takes over the log in front of the event cut, and what
 // has come of that until the event until. An empty id asks for a new one.
 func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id RunID, cut, until uint64) (*Handle, error) {
+	if old.log[0].Spec.PermitSlot != 0 {
+		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status,
+			Fix: "Its permits belong to it, and what it did without them cannot be taken over: Restart it"}
+	}
 	now := h.c.store.Clock().Now()
 	if id == "" {
 		id = old.fresh(now)
@@ -291,6 +299,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 		spec.Seed = run
 	}
 	if kept == 0 {
+		spec.Gather = event.GatherNone
 		spec.Seed, events[0].Time = "", now
 	}
 	spec.WorkflowID = old.workflowID()
@@ -299,8 +308,8 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	c := store.Create{
 		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,
 		Tags: spec.Tags, CommitID: event.NewCommitID(), Seq: last.Seq, Retention: spec.Retention,
-		Uses: permits.Stored(spec.Uses), Whole: spec.Whole,
 	}
+	permits.Take(&c, &spec)
 	var err error
 	if c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: last.Time, Events: events}); err != nil {
 		return nil, fmt.Errorf("%s run %s: %w", verb, run, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/cron"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -35,7 +36,7 @@ type Schedule struct {
 	Overlap Overlap `json:"overlap,omitempty"`
 	// CatchUp is how late a tick may be started, jitter apart, after no worker was there at its time; 0: a
 	// year, which is also the most; at least 10 s. Of the ticks that were missed within it
-	// OverlapAllow starts each, the others the newest only. Older ones are lost, and counted.
+	// OverlapAllow and OverlapQueue start each, the others the newest only. Older ones are lost, and counted.
 	CatchUp time.Duration `json:"catchUp,omitempty"`
 	// Jitter delays each tick by a time below it, which is always the same for one tick of one
 	// schedule. It spreads what many schedules start at the same minute. Ticks start in
@@ -52,12 +53,32 @@ const (
 	OverlapSkip Overlap = "skip"
 	// OverlapReplace cancels the active run, and starts it when that has ended.
 	OverlapReplace Overlap = "replace"
+	// OverlapQueue starts it when those before it have ended.
+	OverlapQueue Overlap = "queue"
+	// OverlapLatest starts it when the active one has ended, and cancels those that wait.
+	OverlapLatest Overlap = "latest"
 	// OverlapAllow starts it beside the others.
 	OverlapAllow Overlap = "allow"
 )
 
 // overlaps are all of them, for messages.
-var overlaps = []Overlap{OverlapSkip, OverlapReplace, OverlapAllow}
+var overlaps = []Overlap{OverlapSkip, OverlapReplace, OverlapQueue, OverlapLatest, OverlapAllow}
+
+// each reports whether no tick stands for those before it.
+func (o Overlap) each() bool { return o == OverlapAllow || o == OverlapQueue }
+
+// policy is that of the workflow id, which the runs share unless they may overlap.
+func (o Overlap) policy() ActivePolicy {
+	switch o {
+	case OverlapReplace:
+		return CancelActive
+	case OverlapQueue:
+		return QueueActive
+	case OverlapLatest:
+		return LatestActive
+	}
+	return FailActive
+}
 
 // The bounds of Schedule.CatchUp.
 const (
@@ -145,7 +166,7 @@ func Tick(ctx Context) (time.Time, bool) {
 // any worker there works on it. Each tick starts one run, however many workers there are and
 // whatever becomes of them; the id of that run follows from the name and the tick.
 //
-// The options are those of the runs: a queue, tags, priority, timeout and retention. Errors:
+// The options are those of the runs: a queue, tags, priority, WithStartBy, timeout and retention. Errors:
 // a *[ScheduleError]; a *[PayloadError]; one that matches ErrWrongWorkflow if another workflow
 // has the workflow id; after any other one call it again.
 func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s Schedule, in In, opts ...RunOption) error {
@@ -162,16 +183,19 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 	if err := errors.Join(checkSchedule(name), s.check(name)); err != nil {
 		return nil, err
 	}
-	o := runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention}
+	o := d.options()
 	for _, opt := range opts {
 		opt(&o)
 	}
+	d.rank(&o, in, 0)
 	problem := ""
 	switch {
+	case d.singleton != nil:
+		problem = "the workflow is a singleton, and the runs of a schedule have a workflow id of that: Overlap says what a tick does that finds an active run"
+	case d.gather != nil:
+		problem = "starts of the workflow share a run: let the schedule start one that starts it from a step"
 	case o.err != nil:
 		problem = o.err.Error()
-	case d.uses != nil:
-		problem = "the workflow uses limits, which are kept elsewhere than the runs of a schedule: let a step of it use them"
 	case o.workflowID != "" || o.policy != IDPolicy{}:
 		problem = "WithID: the runs have a workflow id of the schedule: leave it out"
 	case o.delay != 0 || !o.at.IsZero():
@@ -184,19 +208,43 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 	if err != nil {
 		return nil, err
 	}
-	return &scheduled{Schedule: s, Workflow: d.name, Queue: o.queue, Input: input, Priority: o.priority, Timeout: o.timeout, Retention: o.retention, Tags: o.tags}, nil
+	fair, share, err := d.share(in)
+	if err != nil {
+		return nil, err
+	}
+	does := &scheduled{
+		Schedule: s, Workflow: d.name, Queue: o.queue, Input: input, Priority: o.priority, StartWithin: o.begin,
+		Timeout: o.timeout, Retention: o.retention, Tags: o.tags, Fair: fair, Share: share,
+	}
+	if d.uses != nil {
+		uses, home, err := permits.Merge(d.uses(in))
+		if err != nil {
+			return nil, &ScheduleError{Name: name, Problem: err.Error()}
+		}
+		does.Uses = uses
+		if len(permits.Fleet(uses)) > 0 {
+			does.PermitSlot = int(home) + 1 // its runs are in the partition of the schedule's name
+		}
+	}
+	return does, nil
 }
 
 // scheduled is a schedule and the run that it starts, as it is stored.
 type scheduled struct {
 	Schedule
-	Workflow  string            `json:"workflow"`
-	Queue     string            `json:"queue"`
-	Input     json.RawMessage   `json:"input,omitempty"`
-	Priority  int               `json:"priority,omitempty"`
-	Timeout   time.Duration     `json:"timeout,omitempty"`
-	Retention time.Duration     `json:"retention,omitempty"`
-	Tags      map[string]string `json:"tags,omitempty"`
+	Workflow    string            `json:"workflow"`
+	Queue       string            `json:"queue"`
+	Input       json.RawMessage   `json:"input,omitempty"`
+	Priority    int               `json:"priority,omitempty"`
+	StartWithin time.Duration     `json:"startWithin,omitempty"`
+	Timeout     time.Duration     `json:"timeout,omitempty"`
+	Retention   time.Duration     `json:"retention,omitempty"`
+	Tags        map[string]string `json:"tags,omitempty"`
+	Fair        string            `json:"fair,omitempty"`
+	Share       int               `json:"share,omitempty"`
+	// Uses are the limits that a run uses, PermitSlot is that of event.Spec.
+	Uses       []event.Use `json:"uses,omitempty"`
+	PermitSlot int         `json:"permitSlot,omitempty"`
 }
 
 // spec returns that of the run for a tick.
@@ -204,7 +252,13 @@ func (s *scheduled) spec(name, tick string, overlap Overlap) *event.Spec {
 	tags := map[string]string{}
 	maps.Copy(tags, s.Tags)
 	tags[TagSchedule], tags[TagTick] = name, tick
-	spec := &event.Spec{Workflow: s.Workflow, Queue: s.Queue, Tags: tags, Timeout: s.Timeout, Retention: s.Retention, Priority: s.Priority}
+	spec := &event.Spec{
+		Workflow: s.Workflow, Queue: s.Queue, Tags: tags, Timeout: s.Timeout, Retention: s.Retention,
+		Priority: s.Priority, StartWithin: s.StartWithin, Fair: s.Fair, Share: s.Share,
+	}
+	if len(s.Uses) > 0 {
+		spec.Uses, spec.Whole, spec.PermitSlot = s.Uses, len(permits.Fleet(s.Uses)) > 0, s.PermitSlot
+	}
 	if overlap != OverlapAllow {
 		spec.WorkflowID = event.TicksRunID(name)
 	}

@@ -42,7 +42,7 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 		switch {
 		case s.due(name, next).Before(oldest):
 			p.Late++
-		case s.Overlap == OverlapAllow:
+		case s.Overlap.each():
 			p.Start = append(p.Start, next)
 		default:
 			p.Passed += len(p.Start)
@@ -50,7 +50,7 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 		}
 		next = ticks.Next(next)
 	}
-	if p.Next = next; isDue() && s.Overlap != OverlapAllow {
+	if p.Next = next; isDue() && !s.Overlap.each() {
 		p.Passed += len(p.Start)
 		p.Start = nil
 	}

@@ -18,7 +18,7 @@ var (
 	scheduleOrders = NewTopic[scheduleOrder](event.ScheduleRun)
 	scheduleShown  = NewValue[ScheduleInfo](event.ScheduleRun)
 
-	scheduleCode = schedules.bound(runSchedule, "the code of schedules")
+	scheduleCode = bound(schedules.d, runSchedule, "the code of schedules")
 )
 
 // scheduleState goes from one run of a schedule to the next.
@@ -324,12 +324,8 @@ func (r *scheduling) start(overlap Overlap, tick time.Time, id string) {
 	if b.Gate(); r.ctx.Err() != nil {
 		return
 	}
-	policy := FailActive
-	if overlap == OverlapReplace {
-		policy = CancelActive
-	}
 	asked := event.Event{
-		Name: does.Workflow, Key: b.Key("tick"), Payload: does.Input, Active: uint8(policy),
+		Name: does.Workflow, Key: b.Key("tick"), Payload: does.Input, Active: uint8(overlap.policy()),
 		Next: event.TickRunID(r.state.Name, id, tick), Spec: does.spec(r.state.Name, id, overlap),
 	}
 	op := b.Start(r.ctx.s, asked, func(recorded []byte) string {

@@ -59,7 +59,7 @@ func (d *clientStore) Deliver(ctx context.Context, v store.Deliver) (event.RunID
 	return d.Store.Deliver(ctx, v)
 }
 
-// delivers notes what is not a message: a command or the end of a child that comes
+// delivers records what is not a message: a command or the end of a child that comes
 // when the code of a run has ended is no loss.
 func (e *Env) delivers(item store.Item) {
 	ev, err := event.DecodeItem(item.Body)

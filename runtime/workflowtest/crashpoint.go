@@ -51,7 +51,7 @@ type crashPlan struct {
 	killed  []int // indices into reached
 }
 
-// reach notes that the worker is at a point, and reports whether it dies there.
+// reach records that the worker is at a point, and reports whether it dies there.
 func (e *Env) reach(l *incarnation, r request, w when) bool {
 	e.mu.Lock()
 	if e.closed {
@@ -96,7 +96,7 @@ func (p *crashPlan) visit(at point) bool {
 	return true
 }
 
-// reachQuiet notes that everything waits, and reports whether the worker was
+// reachQuiet records that everything waits, and reports whether the worker was
 // killed there.
 func (e *Env) reachQuiet() bool {
 	l := e.current()
@@ -147,7 +147,7 @@ func short(ev *event.Event) string {
 	return s
 }
 
-// committed notes what has become durable.
+// committed records what has become durable.
 func (e *Env) committed(run event.RunID, frame []byte) {
 	if frame == nil {
 		return
@@ -203,7 +203,7 @@ func (e *Env) launched(x *execution) {
 	}
 }
 
-// begun notes that the code of a step is about to run. It reports false if the
+// begun records that the code of a step is about to run. It reports false if the
 // worker is dead.
 func (e *Env) begun(x *execution) bool {
 	e.mu.Lock()

@@ -37,7 +37,7 @@ type Env struct {
 	first     chan struct{} // closed when the first run was started
 
 	starting sync.Mutex // held while the first worker is started
-	creating sync.Mutex // held while a run is created and noted
+	creating sync.Mutex // held while a run is created and recorded
 
 	mu          sync.Mutex
 	closed      bool

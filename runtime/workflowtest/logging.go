@@ -74,7 +74,7 @@ func (e *Env) log(line string) {
 // frameLine matches a frame of a stack in a goroutine profile.
 var frameLine = regexp.MustCompile(`(?m)^#\s+\S+\s+(\S+?)\+0x[0-9a-f]+\s+(\S+:\d+)$`)
 
-// blocks notes that the code of a workflow blocks outside of the durable
+// blocks records that the code of a workflow blocks outside of the durable
 // operations.
 func (e *Env) blocks(workflow, trace string) {
 	where := ""

@@ -95,6 +95,12 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 	if ev.Reason != "" {
 		word("%q", ev.Reason)
 	}
+	for _, u := range ev.Uses {
+		word("%d of %s", u.Weight, store.LimitID{Name: u.Limit, Key: u.Key})
+	}
+	if !ev.From.IsZero() {
+		word("since +%v", ev.From.Sub(start))
+	}
 	if len(ev.Payload) > 0 && ev.Type != event.HookCreated { // of a hook it is the shape of its type
 		word("%s", ev.Payload)
 	}

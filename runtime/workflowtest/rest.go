@@ -88,7 +88,7 @@ func (e *Env) rests(l *store.Loaded) bool {
 	return true // it has ended, is blocked, or waits for the end of another one
 }
 
-// takes notes what workers take: all of them the same.
+// takes records what workers take: all of them the same.
 func (e *Env) takes(routes []store.Route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -85,7 +85,7 @@ func orderBy(ctx workflow.Context, j job, checks func(workflow.Context) bool) (i
 	return sum, nil
 }
 
-// work is a long step that honours its context, and notes how far it is.
+// work is a long step that honours its context, and records how far it is.
 func work(ctx context.Context, j job) (int, error) {
 	const parts = 4
 	done, _ := step.LastHeartbeat[int](ctx)

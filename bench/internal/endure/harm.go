@@ -71,7 +71,7 @@ func (e *experiment) deployBuilds(ctx, harm context.Context, leave <-chan struct
 	return nil
 }
 
-// inspect notes that a worker has ended by itself. One that was started while the server
+// inspect records that a worker has ended by itself. One that was started while the server
 // was down has said so and left: whoever starts it tries again.
 func (e *experiment) inspect(p *fleet.Process) {
 	if err := p.Crashed(); err != nil && p.ExitCode() != exitFailed {
@@ -134,7 +134,7 @@ func everyKey(ctx context.Context, server *redis.Client) ([]string, error) {
 	return all, scan.Err()
 }
 
-// drawn reports whether a key has been drawn, and notes that it is now.
+// drawn reports whether a key has been drawn, and records that it is now.
 func (e *experiment) drawn(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

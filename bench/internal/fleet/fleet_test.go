@@ -170,6 +170,33 @@ func TestRedis_KeepsItsDataWhenItIsKilled(t *testing.T) {
 	}
 }
 
+func TestPair_KeepsWhatTheReplicaHasReceivedThroughTwoFailovers(t *testing.T) {
+	ctx := t.Context()
+	p, err := fleet.StartPair(ctx, newGuard(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	for n := range 2 {
+		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{p.Sentinel}})
+		if err := client.Incr(ctx, "n").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := client.Do(ctx, "wait", 1, 5000).Int(); err != nil || got != 1 {
+			t.Fatalf("%d replicas have received it, %v, want 1", got, err)
+		}
+		_ = client.Close()
+		if err := p.Failover(ctx); err != nil {
+			t.Fatal(err)
+		}
+		client = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{p.Sentinel}})
+		if got, err := client.Get(ctx, "n").Int(); err != nil || got != n+1 {
+			t.Errorf("after failover %d: got %d, %v, want %d", n+1, got, err, n+1)
+		}
+		_ = client.Close()
+	}
+}
+
 func TestCheck_SaysWhyAStoreCannotBeUsed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "there.db")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,8 +79,9 @@ func freePorts() (port, bus int, err error) {
 	return number(one), number(two), nil
 }
 
-// Start starts the server again after Kill, with the data that it had kept.
-func (r *Redis) Start(ctx context.Context) error {
+// Start starts the server again after Kill, with the data that it had kept, and with more
+// settings than those that it has always.
+func (r *Redis) Start(ctx context.Context, more ...string) error {
 	binary, err := ServerBinary()
 	if err != nil {
 		return err
@@ -91,7 +93,7 @@ func (r *Redis) Start(ctx context.Context) error {
 	command := append([]string{
 		binary, "--bind", "127.0.0.1", "--port", port, "--cluster-port", strconv.Itoa(r.bus),
 		"--dir", filepath.Join(r.dir, r.name), "--daemonize", "no", "--save", "", "--appendonly", "no",
-	}, r.settings...)
+	}, append(slices.Clone(r.settings), more...)...)
 	if r.process, err = Spawn(r.guard, r.dir, r.name, command...); err != nil {
 		return err
 	}

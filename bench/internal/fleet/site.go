@@ -18,6 +18,8 @@ type Site struct {
 	URL string
 	// Servers are those that the experiment has started and may kill.
 	Servers []*Redis
+	// Pair is a master and its replica; nil: there are none.
+	Pair *Pair
 
 	prefix string // of keys on a server of somebody else's; empty: the store goes with the experiment
 }
@@ -25,11 +27,14 @@ type Site struct {
 // Own reports whether what names a store whose servers the program starts itself.
 func Own(what string) bool { return what == "redis" || what == "redis-cluster" }
 
+// Paired names a store on a master and a replica that the program starts itself.
+const Paired = "redis-sentinel"
+
 // Check says why a store cannot be used; nil if it can. It connects to nothing.
 func Check(what string) error {
 	scheme, rest, _ := strings.Cut(what, ":")
 	switch {
-	case Own(what):
+	case Own(what), what == Paired:
 		_, err := ServerBinary()
 		return err
 	case scheme == "memory":
@@ -42,7 +47,7 @@ func Check(what string) error {
 		_, err := url.Parse(what)
 		return err
 	}
-	return fmt.Errorf("%q is none of redis, redis-cluster, sqlite:PATH, redis://…, redis+cluster://…, redis+sentinel://…", what)
+	return fmt.Errorf("%q is none of redis, redis-cluster, redis-sentinel, sqlite:PATH, redis://…, redis+cluster://…, redis+sentinel://…", what)
 }
 
 // absent refuses a file that exists: whatever it holds would be checked, too.
@@ -85,6 +90,13 @@ func Open(ctx context.Context, guard *Guard, dir, what string, settings ...strin
 		}
 		return &Site{URL: "redis+cluster://" + nodes[0].Addr + "?" + others.Encode(), Servers: nodes}, nil
 	}
+	if what == Paired {
+		pair, err := StartPair(ctx, guard, dir, settings...)
+		if err != nil {
+			return nil, err
+		}
+		return &Site{URL: "redis+sentinel://" + pair.Sentinel + "?wait_replicas=1&wait_timeout=500ms&master_name=" + pairName, Pair: pair}, nil
+	}
 	if strings.HasPrefix(what, "sqlite:") {
 		return &Site{URL: what}, nil
 	}
@@ -120,4 +132,9 @@ func (s *Site) Patient() string {
 func (s *Site) Prefix() string { return s.prefix }
 
 // Close kills the servers.
-func (s *Site) Close() { killAll(s.Servers) }
+func (s *Site) Close() {
+	killAll(s.Servers)
+	if s.Pair != nil {
+		s.Pair.Kill()
+	}
+}

@@ -133,7 +133,7 @@ func (t *tap) tell() {
 	t.waiting = kept
 }
 
-// Create notes when runs were created.
+// Create records when runs were created.
 func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	t.calls.Add(1)
 	now := time.Now()
@@ -173,7 +173,7 @@ func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Commi
 	return answers, err
 }
 
-// count notes a commit that was answered. The lock is held.
+// count records a commit that was answered. The lock is held.
 func (t *tap) count(c *store.Commit, now time.Time) {
 	n := &t.counts
 	if c.Frame != nil {

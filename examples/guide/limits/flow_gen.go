@@ -4,6 +4,7 @@ package limits
 
 import (
 	"context"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -15,10 +16,12 @@ const _ = shim.V1
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
 	Fetch  shim.Step[fetchFunc]
+	Index  shim.Step[indexFunc]
 	Render shim.Step[renderFunc]
 	Tell   shim.Step[tellFunc]
 }{
 	Fetch:  fetchStep,
+	Index:  indexStep,
 	Render: renderStep,
 	Tell:   tellStep,
 }
@@ -28,16 +31,71 @@ var Steps = struct {
 // If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar) {
 	fetchStep.Bind(r, fetch)
+	indexStep.Bind(r, index)
 	renderStep.Bind(r, render)
 	tellStep.Bind(r, tell)
+	shim.BindWorkflow(r, Catalog, catalog)
+	shim.BindWorkflow(r, Compile, compile)
 	shim.BindWorkflow(r, Crawl, crawl)
+	shim.BindWorkflow(r, Deliver, deliver)
+	shim.BindWorkflow(r, Deploy, deploy)
+	shim.BindBatch(r, Dispatch, dispatch)
 	shim.BindWorkflow(r, Fulfil, fulfil)
+	shim.BindWorkflow(r, Reindex, reindex)
 }
+
+// Catalog keeps its own gigabyte where it is worked on.
+//
+// It starts and awaits runs of [catalog].
+var Catalog = shim.NewWorkflow[[]Scene, []string]("limits.catalog", "scenes", shim.WorkflowPolicy{
+	Uses: shim.Uses(func(_ []Scene) []limit.Use {
+		return []limit.Use{Memory.Use(1024)}
+	}),
+})
+
+// Compile has as many turns for each tenant as for any other, times its share, also while one of
+// them has a million reports waiting.
+//
+// It starts and awaits runs of [compile].
+var Compile = shim.NewWorkflow[Report, string]("limits.compile", "report", shim.WorkflowPolicy{
+	Fair: shim.Fair(func(a Report) (string, int) {
+		return shim.Key(a.Tenant), a.Share
+	}),
+})
 
 // Crawl fetches pages of many hosts.
 //
 // It starts and awaits runs of [crawl].
 var Crawl = shim.NewWorkflow[[]Page, []string]("limits.crawl", "pages", shim.WorkflowPolicy{})
+
+// Deliver comes before what others wait for if the customer pays for that.
+//
+// It starts and awaits runs of [deliver].
+var Deliver = shim.NewWorkflow[Parcel, string]("limits.deliver", "parcel", shim.WorkflowPolicy{
+	Priority: shim.Priority(func(a Parcel) int {
+		return a.Rank
+	}),
+	StartWithin: 30 * time.Second,
+})
+
+// Deploy goes on in an environment until a newer build is there.
+//
+// It starts and awaits runs of [deploy].
+var Deploy = shim.NewWorkflow[Build, string]("limits.deploy", "b", shim.WorkflowPolicy{
+	Singleton: shim.Singleton(func(a Build) string {
+		return shim.Key(a.Env)
+	}),
+	Active: workflow.CancelActive,
+})
+
+// Dispatch sends a hundred emails at once, or those of five seconds.
+//
+// It starts and awaits runs of [dispatch].
+var Dispatch = shim.NewWorkflow[Email, int]("limits.dispatch", "", shim.WorkflowPolicy{
+	Gather: shim.Batch(func(_ Email) string {
+		return ""
+	}, 100, 5*time.Second),
+})
 
 // Fulfil has the permit of its customer from its first claim to its end.
 //
@@ -46,6 +104,16 @@ var Fulfil = shim.NewWorkflow[Order, string]("limits.fulfil", "order", shim.Work
 	Uses: shim.Uses(func(a Order) []limit.Use {
 		return []limit.Use{PerCustomer.For(a.Customer).Use(1)}
 	}),
+})
+
+// Reindex begins when nobody has changed the document for ten seconds, and at the latest two
+// minutes after the first change, with the document as it was at the last one.
+//
+// It starts and awaits runs of [reindex].
+var Reindex = shim.NewWorkflow[Doc, string]("limits.reindex", "doc", shim.WorkflowPolicy{
+	Gather: shim.Debounce(func(a Doc) string {
+		return shim.Key(a.ID)
+	}, 10*time.Second, 2*time.Minute),
 })
 
 // Fetch is bounded for each host.
@@ -68,6 +136,29 @@ var fetchStep = shim.NewStep("limits.fetch", shim.Policy{
 }, func(f fetchFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a fetchArgs) (string, error) {
 		return f(ctx, a.Page)
+	})
+})
+
+// Index needs half a gigabyte, and a processor of the fleet.
+//
+// It is the durable counterpart of [index].
+func Index(ctx workflow.Context, scene Scene) (string, error) {
+	return shim.Call[string](ctx, indexStep, indexArgs{scene})
+}
+
+type indexFunc = func(ctx context.Context, scene Scene) (string, error)
+
+type indexArgs struct {
+	Scene Scene `json:"scene"`
+}
+
+var indexStep = shim.NewStep("limits.index", shim.Policy{
+	Uses: shim.Uses(func(_ indexArgs) []limit.Use {
+		return []limit.Use{Memory.Use(512), GPU.Use(1)}
+	}),
+}, func(f indexFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a indexArgs) (string, error) {
+		return f(ctx, a.Scene)
 	})
 })
 

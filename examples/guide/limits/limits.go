@@ -3,10 +3,12 @@ package limits
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -21,9 +23,11 @@ var (
 	PerHost = limit.NewKeyed[string]("host", limit.Config{AtOnce: 2})
 	// PerCustomer is one run of each customer at a time.
 	PerCustomer = limit.NewKeyed[string]("customer", limit.Config{AtOnce: 1, Spread: true})
+	// Memory is that of each worker, in megabytes.
+	Memory = limit.NewLocal("memory")
 )
 
-// Scene is what is rendered.
+// Scene is rendered to an image.
 type Scene struct{ Name string }
 
 // render needs two of the four processors while an attempt of it runs.
@@ -35,6 +39,36 @@ func render(_ context.Context, scene Scene) (string, error) {
 
 // Page is a page of a host.
 type Page struct{ Host, Path string }
+
+// index needs half a gigabyte, and a processor of the fleet.
+//
+//flow:step uses=Memory:512,GPU
+func index(_ context.Context, scene Scene) (string, error) {
+	return "index of " + scene.Name, nil
+}
+
+// catalog keeps its own gigabyte where it is worked on.
+//
+//flow:workflow uses=Memory:1024
+func catalog(ctx workflow.Context, scenes []Scene) ([]string, error) {
+	var all []string
+	for _, scene := range scenes {
+		text, err := Index(ctx, scene)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, nil
+}
+
+// Big returns a worker for machines with so many megabytes.
+func Big(client *workflow.Client, megabytes int) *worker.Worker {
+	return worker.New(client, worker.Config{
+		Capacity: map[string]int{Memory.Name(): megabytes},
+		AtOnce:   map[string]int{"reports": 2}, // runs of this queue, here
+	})
+}
 
 // fetch is bounded for each host.
 //
@@ -71,6 +105,84 @@ func fulfil(ctx workflow.Context, order Order) (string, error) {
 //flow:workflow
 func crawl(ctx workflow.Context, pages []Page) ([]string, error) {
 	return workflow.Map(ctx, pages, Fetch)
+}
+
+// Parcel goes to somebody who may have paid for a higher rank.
+type Parcel struct {
+	To   string
+	Rank int
+}
+
+// deliver comes before what others wait for if the customer pays for that.
+//
+//flow:workflow priority=parcel.Rank startwithin=30s
+func deliver(ctx workflow.Context, parcel Parcel) (string, error) {
+	return Render(ctx, Scene{"label for " + parcel.To})
+}
+
+// Report tells a tenant something, by the share that it pays for.
+type Report struct {
+	Tenant string
+	Share  int // from 1 to 100
+}
+
+// compile has as many turns for each tenant as for any other, times its share, also while one of
+// them has a million reports waiting.
+//
+//flow:workflow fair=report.Tenant:report.Share
+func compile(ctx workflow.Context, report Report) (string, error) {
+	return report.Tenant, nil
+}
+
+// Today delivers a parcel, or says that it is too late for that.
+func Today(ctx context.Context, client *workflow.Client, parcel Parcel) (bool, error) {
+	_, err := Deliver.Execute(ctx, client, parcel, workflow.WithStartBy(time.Minute))
+	if late, ok := errors.AsType[*workflow.RunError](err); ok && late.Code == "notstarted" {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Build goes to an environment.
+type Build struct{ Env, Commit string }
+
+// deploy goes on in an environment until a newer build is there.
+//
+//flow:workflow singleton=b.Env,replace
+func deploy(ctx workflow.Context, b Build) (string, error) {
+	return Render(ctx, Scene{b.Commit + " in " + b.Env})
+}
+
+// Doc is edited often.
+type Doc struct{ ID, Text string }
+
+// reindex begins when nobody has changed the document for ten seconds, and at the latest two
+// minutes after the first change, with the document as it was at the last one.
+//
+//flow:workflow debounce=doc.ID,10s,2m
+func reindex(ctx workflow.Context, doc Doc) (string, error) {
+	return Render(ctx, Scene{"index of " + doc.Text})
+}
+
+// Email is one of many.
+type Email struct{ To, Text string }
+
+// dispatch sends a hundred emails at once, or those of five seconds.
+//
+//flow:workflow batch=100,5s
+func dispatch(ctx workflow.Context, emails []Email) (int, error) {
+	for _, email := range emails {
+		if err := Tell(ctx, email.To, email.Text); err != nil {
+			return 0, err
+		}
+	}
+	return len(emails), nil
+}
+
+// Send starts one of the runs of dispatch, or adds to one that has not begun.
+func Send(ctx context.Context, client *workflow.Client, email Email) error {
+	_, err := Dispatch.Start(ctx, client, email)
+	return err
 }
 
 // Raise lets eight run at once from now on, on all workers.

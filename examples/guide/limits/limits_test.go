@@ -13,7 +13,6 @@ import (
 	"github.com/flowgen/flowgen/examples/guide/limits"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/limit"
-	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
@@ -34,7 +33,7 @@ func TestFulfil_SurvivesEveryCrash(t *testing.T) {
 func TestCrawl_FetchesAllPagesOfBusyHosts(t *testing.T) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	w := worker.New(client, worker.Config{})
+	w := limits.Big(client, 8192)
 	limits.Register(w)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -48,6 +47,10 @@ func TestCrawl_FetchesAllPagesOfBusyHosts(t *testing.T) {
 		}
 	}()
 
+	indexed, err := limits.Catalog.Execute(ctx, client, []limits.Scene{{Name: "hall"}})
+	if err != nil || len(indexed) != 1 || indexed[0] != "index of hall" {
+		t.Errorf("got %q, %v", indexed, err)
+	}
 	var pages []limits.Page
 	for i := range 20 {
 		pages = append(pages, limits.Page{Host: fmt.Sprint("host", i%2)})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -26,16 +27,20 @@ var Steps = struct {
 	Allow    shim.Step[allowFunc]
 	Deposit  shim.Step[depositFunc]
 	Far      shim.Step[farFunc]
+	Glue     shim.Step[glueFunc]
 	Near     shim.Step[nearFunc]
 	Note     shim.Step[noteFunc]
+	Saw      shim.Step[sawFunc]
 	Scribble shim.Step[scribbleFunc]
 	Work     shim.Step[workFunc]
 }{
 	Allow:    allowStep,
 	Deposit:  depositStep,
 	Far:      farStep,
+	Glue:     glueStep,
 	Near:     nearStep,
 	Note:     noteStep,
+	Saw:      sawStep,
 	Scribble: scribbleStep,
 	Work:     workStep,
 }
@@ -49,19 +54,25 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	allowStep.Bind(r, bank.allow)
 	depositStep.Bind(r, bank.deposit)
 	farStep.Bind(r, site.far)
+	glueStep.Bind(r, glue)
 	nearStep.Bind(r, site.near)
 	noteStep.Bind(r, bank.note)
+	sawStep.Bind(r, saw)
 	scribbleStep.Bind(r, scribble)
 	workStep.Bind(r, work)
+	shim.BindWorkflow(r, Carpenter, carpenter)
 	shim.BindWorkflow(r, Change, change)
 	shim.BindWorkflow(r, Collect, func(ctx workflow.Context, in CollectInput) (int, error) {
 		return collect(ctx, in.Token, in.Cents)
 	})
 	shim.BindWorkflow(r, Count, count)
 	shim.BindWorkflow(r, Crowd, crowd)
+	shim.BindWorkflow(r, Deploy, deploy)
+	shim.BindWorkflow(r, Fetch, fetch)
 	shim.BindWorkflow(r, Forward, func(ctx workflow.Context, in ForwardInput) (workflow.None, error) {
 		return workflow.None{}, forward(ctx, in.To, in.N)
 	})
+	shim.BindWorkflow(r, Guard, guard)
 	shim.BindWorkflow(r, Haggle, haggle)
 	shim.BindWorkflow(r, Half, half)
 	shim.BindWorkflow(r, Halves, halves)
@@ -69,12 +80,15 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	shim.BindWorkflow(r, OpenShop, open)
 	shim.BindWorkflow(r, Perform, perform)
 	shim.BindWorkflow(r, Places, places)
+	shim.BindWorkflow(r, Post, post)
 	shim.BindWorkflow(r, Publish, publish)
 	shim.BindWorkflow(r, ReadLetters, read)
 	shim.BindWorkflow(r, Ring, ring)
 	shim.BindWorkflow(r, Save, func(ctx workflow.Context, in SaveInput) (int64, error) {
 		return save(ctx, in.Account, in.Parts)
 	})
+	shim.BindWorkflow(r, Sell, sell)
+	shim.BindWorkflow(r, Serve, serve)
 	shim.BindWorkflow(r, Toil, func(ctx workflow.Context, in ToilInput) (int, error) {
 		return toil(ctx, in.Book, in.Steps)
 	})
@@ -83,6 +97,11 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	})
 	shim.BindWorkflow(r, WaitForCue, wait)
 }
+
+// Carpenter lets many saw and glue at once.
+//
+// It starts and awaits runs of [carpenter].
+var Carpenter = shim.NewWorkflow[int, []Shift]("tour.carpenter", "jobs", shim.WorkflowPolicy{})
 
 // Change follows two changes of its code: the version that it was at when it came by
 // for the first time holds for the rest of its life.
@@ -114,6 +133,26 @@ var Crowd = shim.NewWorkflow[int, int]("tour.crowd", "n", shim.WorkflowPolicy{
 	Children: 3,
 })
 
+// Deploy ends when a newer one begins.
+//
+// It starts and awaits runs of [deploy].
+var Deploy = shim.NewWorkflow[string, string]("tour.deploy", "key", shim.WorkflowPolicy{
+	Singleton: shim.Singleton(func(a string) string {
+		return shim.Key(a)
+	}),
+	Active: workflow.CancelActive,
+})
+
+// Fetch comes once more, however many want that.
+//
+// It starts and awaits runs of [fetch].
+var Fetch = shim.NewWorkflow[string, string]("tour.fetch", "key", shim.WorkflowPolicy{
+	Singleton: shim.Singleton(func(a string) string {
+		return shim.Key(a)
+	}),
+	Active: workflow.LatestActive,
+})
+
 // Forward sends letters on to another run.
 //
 // It starts and awaits runs of [forward].
@@ -128,6 +167,16 @@ type ForwardInput struct {
 	To string `json:"to"`
 	N  int    `json:"n"`
 }
+
+// Guard, deploy, fetch and post each have one active run for a key, until it gets its cue.
+//
+// It starts and awaits runs of [guard].
+var Guard = shim.NewWorkflow[string, string]("tour.guard", "key", shim.WorkflowPolicy{
+	Singleton: shim.Singleton(func(a string) string {
+		return shim.Key(a)
+	}),
+	Active: workflow.UseActive,
+})
 
 // Haggle answers questions about a price until it is told to stop.
 //
@@ -165,6 +214,16 @@ var Perform = shim.NewWorkflow[Play, []string]("tour.perform", "p", shim.Workflo
 // It starts and awaits runs of [places].
 var Places = shim.NewWorkflow[string, []string]("tour.places", "line", shim.WorkflowPolicy{})
 
+// Post comes after all before it.
+//
+// It starts and awaits runs of [post].
+var Post = shim.NewWorkflow[string, string]("tour.post", "key", shim.WorkflowPolicy{
+	Singleton: shim.Singleton(func(a string) string {
+		return shim.Key(a)
+	}),
+	Active: workflow.QueueActive,
+})
+
 // Publish lets a step write a stream, between chunks of its own; of another stream
 // only the last chunks are kept.
 //
@@ -191,6 +250,24 @@ type SaveInput struct {
 	Account string `json:"account"`
 	Parts   int    `json:"parts"`
 }
+
+// Sell has a window until it gets its cue. Nobody queues there.
+//
+// It starts and awaits runs of [sell].
+var Sell = shim.NewWorkflow[string, string]("tour.sell", "window", shim.WorkflowPolicy{
+	Uses: shim.Uses(func(a string) []limit.Use {
+		return []limit.Use{Window.For(a).Use(1)}
+	}),
+})
+
+// Serve has the counter of a customer until it gets its cue.
+//
+// It starts and awaits runs of [serve].
+var Serve = shim.NewWorkflow[string, string]("tour.serve", "customer", shim.WorkflowPolicy{
+	Uses: shim.Uses(func(a string) []limit.Use {
+		return []limit.Use{Counter.For(a).Use(1)}
+	}),
+})
 
 // Toil takes some steps, each of which is noted.
 //
@@ -283,6 +360,26 @@ var farStep = shim.NewStep("tour.far", shim.Policy{
 	})
 })
 
+// Glue needs two benches and a saw.
+//
+// It is the durable counterpart of [glue].
+func Glue(ctx workflow.Context) (Shift, error) {
+	return shim.Call[Shift](ctx, glueStep, struct{}{})
+}
+
+type glueFunc = func(ctx context.Context) (Shift, error)
+
+var glueStep = shim.NewStep("tour.glue", shim.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 51, Initial: 20 * time.Millisecond, Factor: 1},
+	Uses: shim.Uses(func(_ struct{}) []limit.Use {
+		return []limit.Use{Benches.Use(2), Saws.Use(1)}
+	}),
+}, func(f glueFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, _ struct{}) (Shift, error) {
+		return f(ctx)
+	})
+})
+
 // Near is executed where the run is, unless the call says otherwise.
 //
 // It is the durable counterpart of [Site.near].
@@ -323,6 +420,26 @@ var noteStep = shim.NewStep("tour.note", shim.Policy{
 }, func(f noteFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a noteArgs) (string, error) {
 		return f(ctx, a.Book, a.Line)
+	})
+})
+
+// Saw needs a saw, and a bench to put the wood on.
+//
+// It is the durable counterpart of [saw].
+func Saw(ctx workflow.Context) (Shift, error) {
+	return shim.Call[Shift](ctx, sawStep, struct{}{})
+}
+
+type sawFunc = func(ctx context.Context) (Shift, error)
+
+var sawStep = shim.NewStep("tour.saw", shim.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 51, Initial: 20 * time.Millisecond, Factor: 1},
+	Uses: shim.Uses(func(_ struct{}) []limit.Use {
+		return []limit.Use{Saws.Use(1), Benches.Use(1)}
+	}),
+}, func(f sawFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, _ struct{}) (Shift, error) {
+		return f(ctx)
 	})
 })
 

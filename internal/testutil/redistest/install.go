@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -27,6 +29,18 @@ func Valkey() string {
 }
 
 var find = sync.OnceValues(func() (string, error) {
+	if path, err := exec.LookPath("redis-server"); err == nil {
+		return path, nil
+	}
+	// Tests of other packages come here at the same time, and apt-get update fails while another one is at work.
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "redistest-install.lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return "", fmt.Errorf("install redis-server: %w", err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("install redis-server: lock %s: %w", lock.Name(), err)
+	}
 	if path, err := exec.LookPath("redis-server"); err == nil {
 		return path, nil
 	}
@@ -53,8 +67,7 @@ type manager struct {
 	commands []string
 }
 
-// managers are asked in this order. apt-get waits for other tests that do the
-// same.
+// managers are asked in this order. apt-get waits for others that install something.
 var managers = []manager{
 	{"apt-get", true, []string{
 		"apt-get -qq -o DPkg::Lock::Timeout=300 update",

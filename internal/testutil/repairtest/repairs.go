@@ -35,6 +35,9 @@ type Want struct {
 	Remaining []int
 	// Stays says that no worker can bring the run to its end.
 	Stays bool
+	// Keeps says that the session that owns the run keeps it, under the fence that it knows:
+	// so no other worker can bring it to its end.
+	Keeps bool
 }
 
 // Repairs fails the test unless the damage that was done is found, explained, and
@@ -50,6 +53,7 @@ func (w *World) Repairs(s *Scene, damage func(), want Want) {
 	if got := w.Repair(fsck.Options{DryRun: true}); len(got.Fixes) > 0 || len(got.Remaining) > 0 {
 		w.T.Fatalf("before the damage: found %+v", got)
 	}
+	before := w.runs()[s.Run].Record
 	damage()
 	audited := len(w.audit(want.Run))
 	w.dry(want)
@@ -69,7 +73,8 @@ func (w *World) Repairs(s *Scene, damage func(), want Want) {
 	w.sound(want.Remaining)
 	w.audits(want, audited)
 	w.explains(want)
-	if want.Stays {
+	w.owner(before, want)
+	if want.Stays || want.Keeps {
 		return
 	}
 	defer w.Work()()
@@ -210,6 +215,28 @@ func (w *World) sound(remaining []int) {
 	}
 	for _, f := range fsck.Check(snap) {
 		w.T.Errorf("fsck: %v", f)
+	}
+}
+
+// owner fails the test unless the owner of a run has kept it as it was, if it should, or the
+// run has no owner, and an epoch with which the next claim gets one that nobody had [F2].
+func (w *World) owner(before store.Record, want Want) {
+	w.T.Helper()
+	r := w.runs()[before.Run]
+	if r == nil && !want.Keeps {
+		return // the repair has removed what was left of it
+	} else if r == nil {
+		w.T.Fatalf("run %s is gone", before.Run)
+	}
+	switch {
+	case want.Keeps:
+		if before.Owner == "" || r.QueueState != store.StateOwned || r.Owner != before.Owner || r.Fence != before.Fence {
+			w.T.Errorf("run %s is %s, of %q under %v, want it owned, of %q under %v", r.Run, r.QueueState, r.Owner, r.Fence, before.Owner, before.Fence)
+		}
+	case r.QueueState == store.StateOwned || r.Owner != "" || r.Fence.Token != (event.Token{}):
+		w.T.Errorf("run %s is %s, of %q under %v, want it without owner and token", r.Run, r.QueueState, r.Owner, r.Fence)
+	case r.Fence.Epoch < before.Fence.Epoch:
+		w.T.Errorf("run %s has epoch %d, want at least %d, which it had before", r.Run, r.Fence.Epoch, before.Fence.Epoch)
 	}
 }
 

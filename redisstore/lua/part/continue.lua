@@ -22,7 +22,11 @@ local function continue_as(run, chain, wid, first, now, unread, followed, order)
   if flagged(header, is_limited) then
     -- Part: limit
     local l = uses_of(new)
-    if l.permits then
+    come(l, route, priority ~= '0' and priority)
+    if l.key and queues(l) then
+      redis.call('HSET', tag .. 'm:' .. new, 'p', l.place, 'V', pack_has(l))
+      enqueue(new, route, priority ~= '0' and priority, l.place)
+    elseif l.permits then
       enqueue(new, route, priority ~= '0' and priority, order)
     else
       join(new, header, route, priority ~= '0' and priority, l, order)

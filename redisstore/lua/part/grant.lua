@@ -3,7 +3,8 @@
 local function granted(run, meta, header, route)
   local answer = {run, header, route, string.sub(header, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
   if flagged(header, is_limited) then
-    answer[5], answer[6] = '', redis.call('HGET', meta, 'V') or ''
+    local f = redis.call('HMGET', meta, 'V', 'U', 'U1', 'U2', 'U3')
+    answer[5], answer[6], answer[7] = '', f[1] or '', (f[2] or '') .. (f[3] or '') .. (f[4] or '') .. (f[5] or '')
   end
   return answer
 end

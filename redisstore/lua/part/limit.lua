@@ -1,6 +1,7 @@
--- The limits of the partition, as package protocol has them. A run that uses limits has field
+-- The limits of the partition, as package protocol has them. A run that uses limits, or has a
+-- fair key, has field
 -- V of its metadata: whether it has its permits, keeps them to its end, was called off, a
--- digit each, and its place among those who wait; and fields U to U3: what it uses, as JSON,
+-- digit each, its place among those who wait, and since when it waits; and fields U to U3: what it uses, as JSON,
 -- [name, key, weight] each, in pieces that keep the metadata small. Hash L counts what is held of each part of a limit and waited for, and when
 -- the next weight comes by its rate, in microseconds; hash K has the configurations. A line is
 -- the runs of one route that wait for the same: a set of them (P:), its record in hash Y, with
@@ -19,30 +20,36 @@ end
 local line_open, line_shut, line_called = '0', '1', '2'
 
 -- unpack_uses returns what a run uses, and what it has of that.
-local function unpack_uses(text, v)
+local function unpack_uses(text, v, fair)
+  local share, key = string.match(fair or '', '^(%d+) (.*)$')
   return {
-    text = text, uses = cjson.decode(text), permits = string.sub(v, 1, 1) == '1', whole = string.sub(v, 2, 2) == '1',
-    off = string.sub(v, 3, 3) == '1', place = string.sub(v, 4),
+    key = key, share = tonumber(share), text = text, uses = cjson.decode(text), permits = string.sub(v, 1, 1) == '1', whole = string.sub(v, 2, 2) == '1',
+    off = string.sub(v, 3, 3) == '1', place = string.sub(v, 4, 17),
+    since = tonumber(string.sub(v, 18)) or 0,
   }
 end
 
 local function uses_of(run)
-  local f = redis.call('HMGET', tag .. 'm:' .. run, 'V', 'U', 'U1', 'U2', 'U3')
-  return unpack_uses(f[2] and f[2] .. (f[3] or '') .. (f[4] or '') .. (f[5] or '') or '[]', f[1] or '000')
+  local f = redis.call('HMGET', tag .. 'm:' .. run, 'V', 'U', 'U1', 'U2', 'U3', 'f')
+  return unpack_uses(f[2] and f[2] .. (f[3] or '') .. (f[4] or '') .. (f[5] or '') or '[]', f[1] or '000', f[6])
 end
 
 -- uses_in returns the same of a run that ARGV describes, as add_run wants it.
 local function uses_in(first)
-  local text, i = '', first + 9
+  local text, i, fair = '', first + 9, nil
+  if ARGV[i] == 'f' then
+    fair, i = ARGV[i + 1], i + 2
+  end
   while string.find(ARGV[i] or '', '^U') do
     text, i = text .. ARGV[i + 1], i + 2
   end
-  return unpack_uses(text, ARGV[first + 8])
+  return unpack_uses(text ~= '' and text or '[]', ARGV[first + 8], fair)
 end
 
 -- pack_has returns field V.
 local function pack_has(l)
-  return (l.permits and '1' or '0') .. (l.whole and '1' or '0') .. (l.off and '1' or '0') .. l.place
+  local since = l.place ~= '' and l.since > 0 and string.format('%.0f', l.since) or ''
+  return (l.permits and '1' or '0') .. (l.whole and '1' or '0') .. (l.off and '1' or '0') .. l.place .. since
 end
 
 local function save_uses(run, l)
@@ -53,11 +60,14 @@ end
 local function limit_of(use)
   local id, all = use[1] .. '\0' .. use[2], use[1] .. '\0'
   local held, waits, tat = string.match(intact('HGET', tag .. 'L', id) or '', '^(%d+) (%d+) (%d+)$')
-  local c = intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}
-  c = cjson.decode(c[1] or c[2] or c[3] or '[]')
+  local packed = intact('HMGET', tag .. 'K', 's' .. id, 's' .. all, 'c' .. all) or {}
+  local read, c = pcall(cjson.decode, packed[1] or packed[2] or packed[3] or '[]')
+  if not read or type(c) ~= 'table' then
+    c = {}
+  end
   return {
-    id = id, weight = use[3], held = tonumber(held or 0), waits = tonumber(waits or 0), tat = tonumber(tat or 0), at_once = c.AtOnce or 0, interval = c.i or 0,
-    burst = c.b or 1, refuse = c.Refuse, waiting = c.Waiting or 0, paused = c.Paused,
+    id = id, weight = use[3], held = tonumber(held or 0), waits = tonumber(waits or 0), tat = tonumber(tat or 0), at_once = tonumber(c.AtOnce) or 0,
+    interval = tonumber(c.i) or 0, burst = tonumber(c.b) or 1, refuse = c.Refuse == true, waiting = tonumber(c.Waiting) or 0, paused = c.Paused == true,
   }
 end
 
@@ -116,6 +126,18 @@ local function too_heavy(limits)
   return nil
 end
 
+-- note_wait notes whether a run that comes into line waits for its limits, and not only for
+-- a worker: those that wait already count as having begun.
+local function note_wait(l, limits)
+  l.since = 0
+  for _, limit in ipairs(limits) do
+    local full = limit.at_once > 0 and limit.held + limit.waits + limit.weight > limit.at_once
+    if limit.paused or full or rate_wait(limit, limit.waits) > 0 then
+      l.since = math.floor(limit_now / 1000)
+    end
+  end
+end
+
 -- count changes what is held of limits and what waits for them. It goes with a change of
 -- what a run has, in one action. Never below zero: after a loss others may be counted whose
 -- begin was not.
@@ -129,18 +151,39 @@ local function count(limits, held, waits)
   end
 end
 
+-- hold_back lets nothing begin by the rates of limits for so many microseconds.
+local function hold_back(limits, d)
+  for _, l in ipairs(limits) do
+    if l.interval > 0 then
+      l.tat = math.max(l.tat, limit_now + d + (l.burst - 1) * l.interval)
+      save_limit(l)
+    end
+  end
+end
+
 local function kept_lines(use)
   return tag .. 'F:' .. use[1] .. '\0' .. use[2]
+end
+
+-- nested reports whether a use is.
+local function nested(use)
+  return use[4] == 1
+end
+
+-- nested_lines is those of them whose uses are nested.
+local function nested_lines(use)
+  return kept_lines(use) .. '\0'
 end
 
 local function line_id(route, text)
   return redis.sha1hex(route .. text)
 end
 
--- line_of returns a line; nil: nobody waits in it.
+-- line_of returns a line; nil: nobody waits in it, or its record is not what was written: the
+-- id is made from what the line is, so that a text which was not written is not decoded.
 local function line_of(id)
-  local mode, till, score, place, route, text = string.match(intact('HGET', tag .. 'Y', id) or '', '^(%d) (%d+) (%S+) (%S+) (%S+) (.*)$')
-  if not mode then
+  local mode, till, score, place, route, text = string.match(intact('HGET', tag .. 'Y', id) or '', '^([012]) (%d+) (%-?%d+) (%S+) (%S+) (.*)$')
+  if not mode or line_id(route, text) ~= id then
     return nil
   end
   return {id = id, mode = mode, till = tonumber(till), score = tonumber(score), place = place, route = route, text = text, uses = cjson.decode(text)}
@@ -171,6 +214,9 @@ local function unlist(line)
   if line.mode ~= line_open then
     for _, u in ipairs(line.uses) do
       intact('ZREM', kept_lines(u), line.place .. line.mode .. line.id)
+      if nested(u) then
+        intact('ZREM', nested_lines(u), line.place .. line.mode .. line.id)
+      end
     end
   end
 end
@@ -191,6 +237,9 @@ local function relist(line, mode, till)
   if mode ~= line_open then
     for _, u in ipairs(line.uses) do
       intact('ZADD', kept_lines(u), score, place .. mode .. line.id)
+      if nested(u) then
+        intact('ZADD', nested_lines(u), score, place .. mode .. line.id)
+      end
     end
   end
   if till > 0 then
@@ -210,19 +259,55 @@ local function save_turn(line, mode, till)
   end
 end
 
--- may reports whether the first run of a line may have all its permits, and if it is a rate
--- that has none, when it has.
-local function may(line, limits)
-  local ok, till = true, 0
-  for i, u in ipairs(line.uses) do
+-- lacks returns how many limits have no room for what it uses of them, one of these, and if
+-- it is a rate that has none, when it has.
+local function lacks(uses, limits)
+  local n, last, till = 0, nil, 0
+  for i, u in ipairs(uses) do
     local has, at = room(limits[i], u[3])
-    ok, till = ok and has, math.max(till, at)
-    local kept = intact('ZRANGE', kept_lines(u), 0, 0, 'WITHSCORES') or {}
-    if kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place) then
-      ok = false
+    till = math.max(till, at)
+    if not has then
+      n, last = n + 1, limits[i].id
     end
   end
-  return ok, till
+  return n, last, till
+end
+
+-- kept_back reports whether a line before it, that waits for nothing else, keeps back a nested
+-- line at a limit.
+local function kept_back(line, u)
+  local id, some = u[1] .. '\0' .. u[2], intact('ZRANGE', kept_lines(u), 0, 99, 'WITHSCORES') or {}
+  for i = 1, #some, 2 do
+    local place, mode, other = string.sub(some[i], 1, 14), string.sub(some[i], 15, 15), string.sub(some[i], 16)
+    if other == line.id or not before(tonumber(some[i + 1]), place, line.score, line.place) then
+      return false
+    end
+    other = line_of(other)
+    if other then
+      local n, last = lacks(other.uses, limits_of(other.uses))
+      if n == 1 and last == id or n == 0 and mode == line_called then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+-- may reports whether the first run of a line may have all its permits, and returns what it
+-- lacks.
+local function may(line, limits)
+  local n, last, till = lacks(line.uses, limits)
+  if n > 0 then
+    return false, till, n, last
+  end
+  for _, u in ipairs(line.uses) do
+    local kept = not u[5] and intact('ZRANGE', kept_lines(u), 0, 0, 'WITHSCORES') or {}
+    if kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
+      and (not nested(u) or kept_back(line, u)) then
+      return false, till, n
+    end
+  end
+  return true, till, n
 end
 
 local function first_shut(use)
@@ -242,18 +327,37 @@ local function first_shut(use)
   end
 end
 
+-- call_line calls one line, which is shut, if that may go. It returns whether it did, and
+-- what it lacks.
+local function call_line(line, limits)
+  local ok, till, n, last = may(line, limits)
+  if ok or too_heavy(limits) then
+    save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
+    wake(line.route)
+    return true
+  elseif till ~= line.till then
+    save_turn(line, line_shut, till)
+  end
+  return false, n, last
+end
+
+-- call_at calls a shut line if that may go, and reports whether nobody after it may.
+local function call_at(line, u)
+  local called, n, last = call_line(line, limits_of(line.uses))
+  return called or n == 1 and last == u[1] .. '\0' .. u[2]
+end
+
 -- call_next lets the first shut line of each limit know that its turn has come, if it may go.
+-- If it waits for another limit, too, it is the turn of a nested line.
 local function call_next(uses)
   for _, u in ipairs(uses) do
     local line = first_shut(u)
-    if line then
-      local limits = limits_of(line.uses)
-      local ok, till = may(line, limits)
-      if ok or too_heavy(limits) then
-        save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
-        wake(line.route)
-      elseif till ~= line.till then
-        save_turn(line, line_shut, till)
+    if line and not call_at(line, u) then
+      for _, member in ipairs(intact('ZRANGE', nested_lines(u), 0, -1) or {}) do
+        line = string.sub(member, 15, 15) == line_shut and line_of(string.sub(member, 16))
+        if line and call_at(line, u) then
+          break
+        end
       end
     end
   end
@@ -310,21 +414,22 @@ local function give_back(run, route, ended, keep)
   settle(left)
 end
 
--- line_up puts a run that waits for permits into its line, and reports whether that will not
--- be long: others would have been claimed by now. limits: how its limits stand, if known.
+-- line_up puts a run that waits for permits into its line. If it comes first in a shut one,
+-- that is not opened, but called if it may go: who was asked for in vain must not be passed.
+-- It reports whether that will not be long: others would have been claimed by now. limits: how its limits stand, if known.
 local function line_up(run, route, priority, l, limits)
   local id, score = line_id(route, l.text), priority and 0 - priority or 0
   local line = line_of(id)
   intact('ZADD', tag .. 'P:' .. id, score, l.place .. run)
-  count(limits or limits_of(l.uses), 0, 1)
+  limits = limits or limits_of(l.uses)
+  count(limits, 0, 1)
   if not line then
     line = {id = id, mode = line_open, route = route, text = l.text, uses = l.uses}
     relist(line, line_open, 0)
   elseif before(score, l.place, line.score, line.place) then
+    relist(line, line.mode, line.till)
     if line.mode == line_shut then
-      relist(line, line_open, 0)
-    else
-      relist(line, line.mode, line.till)
+      call_line(line, limits)
     end
   end
   if line.mode == line_shut then
@@ -339,16 +444,36 @@ local function join(run, header, route, priority, l, order)
   if l.place == '' then
     l.place = order or next_order()
   end
+  local limits = limits_of(l.uses)
+  note_wait(l, limits)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '1'), 'p', l.place, 'V', pack_has(l))
-  line_up(run, route, priority, l)
+  line_up(run, route, priority, l, limits)
 end
 
--- ready_limited is make_ready of a run that uses limits.
+-- come gives a run that comes to be ready its place, if it has a fair key.
+local function come(l, route, priority)
+  if not l.key then
+    return
+  elseif l.off then
+    l.place = ''
+    return
+  end
+  -- Part: share
+  l.place = enter_flow(route, priority and 0 - priority or 0, l.key, l.share, l.place)
+end
+
+-- queues reports whether a run waits for a worker only.
+local function queues(l)
+  return l.permits or l.off or #l.uses == 0
+end
+
+-- ready_limited is make_ready of a run that uses limits, or has a fair key.
 local function ready_limited(run, header, route, priority, order)
   local l = uses_of(run)
   local left = depart(run, l, nil, false)
-  if l.permits or l.off then
-    order = order or next_order()
+  come(l, route, priority)
+  if queues(l) then
+    order = l.key and l.place ~= '' and l.place or order or next_order()
     redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '1'), 'p', order, 'V', pack_has(l))
     enqueue(run, route, priority, order)
   else
@@ -361,6 +486,10 @@ end
 local function call_off(run, header, route, priority)
   local l = uses_of(run)
   local left = depart(run, l, route, false)
+  if l.key and l.place ~= '' then
+    -- Part: share
+    leave_flow(route, priority and 0 - priority or 0, 1, '')
+  end
   l.off, l.place = true, ''
   local order = next_order()
   redis.call('HSET', tag .. 'm:' .. run, 'H', header, 'p', order, 'V', pack_has(l))
@@ -374,6 +503,15 @@ local function forget_waiting(line, run)
   relist(line, line.mode, line.till)
 end
 
+-- note_vain notes that a run was asked for in vain.
+local function note_vain(run)
+  local l = uses_of(run)
+  if l.since == 0 then
+    l.since = math.floor(limit_now / 1000)
+    save_uses(run, l)
+  end
+end
+
 -- grant_waiting gives the first run of a line its permits, and reports whether it has; if it
 -- may not have them, the line is shut. One that is too heavy goes without.
 local function grant_waiting(line, run)
@@ -385,6 +523,7 @@ local function grant_waiting(line, run)
   local heavy = too_heavy(limits)
   local ok, till = may(line, limits)
   if not ok and not heavy then
+    note_vain(run)
     save_turn(line, line_shut, till)
     return false
   end

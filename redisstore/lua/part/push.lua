@@ -22,11 +22,11 @@ end
 
 -- push accepts an item that has not been seen: inbox and seen in one action. A
 -- parked run is made ready, the owner of an owned one is told. urgent: a run that waits for
--- permits goes without them. keep: the sender may send
+-- permits goes without them; one that gathers starts is woken by nothing else. keep: the sender may send
 -- it again, and the end of the run must ask for that.
 local function push(run, id, item, now, keep, urgent)
   local meta = tag .. 'm:' .. run
-  local m = redis.call('HMGET', meta, 'H', 'p', 'h', 'c', 'r')
+  local m = redis.call('HMGET', meta, 'H', 'p', 'h', 'c', 'r', 'k')
   local header, queue_state = m[1], queue_state_of(m[1])
   local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. (m[3] or run)
   redis.call('RPUSH', inbox, item)
@@ -37,7 +37,12 @@ local function push(run, id, item, now, keep, urgent)
     header = with_flag(header, flags, true)
     redis.call('HSET', meta, 'H', header)
   end
-  if queue_state == '3' then
+  local gathers = m[6] and queue_state and string.sub(header, 18, 25) == nobody
+  if gathers and urgent then -- what joined a run that only ends would be lost
+    -- Part: gather
+    stop_gathering(run, m[6])
+  end
+  if queue_state == '3' and (urgent or not gathers) then
     make_ready(run, header, m[4], m[5])
     redis.call('ZREM', tag .. 't', run)
   elseif queue_state == '2' then

@@ -1,4 +1,4 @@
--- add_routes notes the routes of a session, 16 bytes each.
+-- add_routes records the routes of a session, 16 bytes each.
 local function add_routes(routes, to)
   for i = 1, #routes, 16 do
     to[string.sub(routes, i, i + 15)] = true

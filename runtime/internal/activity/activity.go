@@ -13,7 +13,7 @@ type Counter struct {
 	idle chan struct{} // closed when n falls to 0; nil: nobody waits
 }
 
-// Begin notes that an activity begins. Whoever hands work on calls it before the
+// Begin records that an activity begins. Whoever hands work on calls it before the
 // hand-over, so that there is no moment in which nobody counts.
 func (c *Counter) Begin() {
 	if c == nil {
@@ -25,7 +25,7 @@ func (c *Counter) Begin() {
 	c.mu.Unlock()
 }
 
-// End notes that an activity has ended.
+// End records that an activity has ended.
 func (c *Counter) End() {
 	if c == nil {
 		return

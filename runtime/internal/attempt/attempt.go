@@ -84,6 +84,8 @@ func (e *FatalError) Unwrap() error { return e.Err }
 type RetryAfterError struct {
 	Err   error
 	Delay time.Duration
+	// Hold closes the rates that the step uses for the delay.
+	Hold bool
 }
 
 // Error is that of the cause.

@@ -86,9 +86,9 @@ func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 		Route: store.Route{Queue: spec.Queue, Workflow: spec.Workflow}, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, CreatedBy: o.ID, Deadline: o.Deadline,
 		Frame: p.Start.Frame, CommitID: f.CommitID, Seq: f.Last(), At: spec.StartAt, Retention: spec.Retention,
-		Uses: permits.Stored(spec.Uses), Whole: spec.Whole,
 	}
-	if c.Active == store.ActiveCancel {
+	permits.Take(&c, spec)
+	if c.Active.Lines() {
 		c.Cancel, err = Replaced(o.To)
 	}
 	return c, err
@@ -98,6 +98,12 @@ func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 func Replaced(by event.RunID) (store.Item, error) {
 	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: "replaced by run " + string(by)})
 	return store.Item{ID: "cancel:" + event.ItemID(by), Scope: store.ScopeChain, Body: body}, err
+}
+
+// Input returns the item by which a start that shares a run with others brings its input.
+func Input(start event.RunID, payload []byte) (store.Item, error) {
+	body, err := event.AppendItem(nil, &event.Event{Type: event.InputReceived, Payload: payload})
+	return store.Item{ID: "input:" + event.ItemID(start), Scope: store.ScopeRun, Body: body}, err
 }
 
 // Deliver returns the request that a record with an item stands for.

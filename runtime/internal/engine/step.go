@@ -30,6 +30,7 @@ type Retry struct {
 	Factor    float64
 	Jitter    float64
 	Total     time.Duration
+	Waits     int
 }
 
 // StepPlan says how to execute a step that workflow code has asked for:

@@ -138,9 +138,32 @@ type DefinitionSpec struct {
 	Timeout, Retention time.Duration
 	Children           int    // at once; 0: the default
 	Schedule           string // by which the clock starts it; empty: none
+	// Singleton returns the key by which a run with this input is the only active one, and
+	// Active says what a start does that finds one; nil: it is not the only one.
+	Singleton func(input any) string
+	Active    store.ActivePolicy
+	// Gather lets starts share a run; nil: each has its own.
+	Gather *Gather
+	// Priority returns that of a run with this input; nil: that of its parent, or 0.
+	Priority    func(input any) int
+	StartWithin time.Duration // in which a run must have begun; 0: at any time
+	// Fair returns the fair key of a run with this input, and its share; nil: those of its
+	// parent, or none.
+	Fair func(input any) (key string, share int)
 	// Uses returns the limits that a run with this input uses, from its first claim to its
 	// end; nil: none.
 	Uses func(input any) []permits.Use
+}
+
+// Gather says which starts of a workflow share a run, and until when they may join it.
+type Gather struct {
+	Key func(input any) string // of the starts that share one
+	// All says that the code takes the inputs of all of them, else that of the last one.
+	All bool
+	// Quiet is how long nothing must have joined, Most how long the run waits at most, and
+	// Full how many starts it takes; 0: that does not count.
+	Quiet, Most time.Duration
+	Full        int
 }
 
 // StepFunc is the implementation of a step: from arguments to result, both in

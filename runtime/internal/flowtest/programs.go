@@ -129,7 +129,7 @@ func Travel(ctx workflow.Context, t Trip) (int, error) {
 	return 0, errors.New("no seat")
 }
 
-// Office executes the steps of trips and notes what was undone.
+// Office executes the steps of trips and records what was undone.
 func Office(undone *Seen[int], fails func(n int) error) []Binding {
 	return []Binding{
 		Book.As(func(_ context.Context, n int) (int, error) { return n, nil }),
@@ -401,7 +401,7 @@ func (w *World) Send(to workflow.Target, n int) {
 	}
 }
 
-// Noting notes which steps were executed.
+// Noting records which steps were executed.
 func Noting(got *Seen[int]) Binding {
 	return Work1.As(func(_ context.Context, n int) (int, error) { got.Add(n); return n, nil })
 }

@@ -309,7 +309,7 @@ type PurgeClock struct {
 // LookAtMost is the longest that a worker waits from one purge to the next.
 const LookAtMost = 72 * time.Second
 
-// AfterFunc notes the alarm if it is that of the next purge.
+// AfterFunc records the alarm if it is that of the next purge.
 func (c PurgeClock) AfterFunc(d time.Duration, f func()) func() bool {
 	stop := c.Clock.AfterFunc(d, f)
 	if d >= 10*time.Second && d <= LookAtMost {

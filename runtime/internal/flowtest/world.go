@@ -227,6 +227,11 @@ func As[In, Out any](d workflow.Definition[In, Out], f func(workflow.Context, In
 	return func(r workflow.Registrar) { shim.BindWorkflow(r, d, f) }
 }
 
+// AsBatch binds a workflow to its code, which takes the inputs of several starts.
+func AsBatch[In, Out any](d workflow.Definition[In, Out], f func(workflow.Context, []In) (Out, error)) Binding {
+	return func(r workflow.Registrar) { shim.BindBatch(r, d, f) }
+}
+
 // StepArgs are the arguments of a step with one parameter, as generated code declares them.
 type StepArgs[A any] struct {
 	In A `json:"in"`

@@ -158,7 +158,7 @@ func causeOf(err error) string {
 	}
 }
 
-// Watch returns a store that notes what becomes of the requests of a worker.
+// Watch returns a store that records what becomes of the requests of a worker.
 func Watch(s store.Store, l *Log) store.Store { return &watched{s, l} }
 
 type watched struct {
@@ -171,7 +171,7 @@ func (s *watched) Unwrap() store.Store { return s.Store }
 
 func (s *watched) partition(run event.RunID) int { return int(run.Slot()) % s.Partitions() }
 
-// batch notes what became of a request about many runs, each of which has an answer of its
+// batch records what became of a request about many runs, each of which has an answer of its
 // own, or none.
 func (s *watched) batch(ctx context.Context, what string, err error, n int, run func(int) event.RunID, answer func(int) error) {
 	open := s.log.open.Load()

@@ -26,6 +26,7 @@ type Declared struct {
 	Config store.LimitConfig
 	Spread bool // each key has a home of its own
 	Keyed  bool
+	Local  bool // it is each worker's own: worker.Config.Capacity has its size
 }
 
 // home is the slot of all limits that are not spread.
@@ -67,12 +68,22 @@ func Defaults(partition, partitions int) []store.SetLimit {
 	defer mu.Unlock()
 	var all []store.SetLimit
 	for _, d := range declared {
-		if d.Spread || int(home)%partitions == partition {
+		if !d.Local && (d.Spread || int(home)%partitions == partition) {
 			all = append(all, store.SetLimit{LimitID: store.LimitID{Name: d.Name}, Config: d.Config, Default: true})
 		}
 	}
 	slices.SortFunc(all, func(a, b store.SetLimit) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Default returns what the code of this process declares for a limit.
+func Default(name string) store.LimitConfig {
+	mu.Lock()
+	defer mu.Unlock()
+	if d := declared[name]; d != nil {
+		return d.Config
+	}
+	return store.LimitConfig{}
 }
 
 // Error says that uses do not go together.
@@ -82,23 +93,46 @@ type Error struct{ Reason string }
 func (e *Error) Error() string { return "limits: " + e.Reason }
 
 // Merge returns what a run uses as its log has it, and the slot in which it must be. Equal
-// uses become one, with the larger weight.
+// uses become one, with the larger weight. If all are local the slot says nothing: see Fleet.
 func Merge(uses []Use) ([]event.Use, uint16, error) {
 	if len(uses) == 0 {
 		return nil, 0, nil
 	}
 	merged := make([]event.Use, 0, len(uses))
-	for _, u := range uses {
-		if u.Slot != uses[0].Slot {
-			return nil, 0, &Error{fmt.Sprintf("a run cannot use %s and %s: limits that are spread by their keys are kept apart, declare them without Spread", name(uses[0]), name(u))}
-		}
+	var fleet *Use // the first that is kept in one place
+	for i, u := range uses {
 		merged = append(merged, u.Use)
+		switch {
+		case u.Local:
+		case fleet == nil:
+			fleet = &uses[i]
+		case u.Slot != fleet.Slot:
+			return nil, 0, &Error{fmt.Sprintf("a run cannot use %s and %s: limits that are spread by their keys are kept apart, declare them without Spread", name(*fleet), name(u))}
+		}
+	}
+	if fleet == nil {
+		fleet = &Use{}
 	}
 	slices.SortFunc(merged, func(a, b event.Use) int {
 		return cmp.Or(strings.Compare(a.Limit, b.Limit), strings.Compare(a.Key, b.Key), cmp.Compare(b.Weight, a.Weight))
 	})
 	merged = slices.CompactFunc(merged, func(a, b event.Use) bool { return a.Limit == b.Limit && a.Key == b.Key })
-	return merged, uses[0].Slot, store.CheckUses(Stored(merged))
+	return merged, fleet.Slot, store.CheckUses(Stored(merged))
+}
+
+// Take fills in what a run takes itself: its permits, whether it keeps them to its end, and
+// its fair key.
+func Take(c *store.Create, s *event.Spec) {
+	c.Fair, c.Share = s.Fair, s.Share
+	if s.PermitSlot != 0 {
+		c.Uses = Stored(local(s.Uses))
+		return
+	}
+	c.Uses, c.Whole = Stored(s.Uses), s.Whole
+	nested := len(missing(s.Held, s.Uses)) > 0 // a permit run takes what is said to be held above it
+	for i := range c.Uses {
+		c.Uses[i].Nested = nested
+	}
 }
 
 // Held returns the permits that a run and those above it have to their ends.
@@ -106,20 +140,35 @@ func Held(s *event.Spec) []event.Use {
 	if !s.Whole {
 		return s.Held
 	}
-	return slices.Concat(s.Held, s.Uses)
+	return slices.Concat(s.Held, Fleet(s.Uses))
+}
+
+// Fleet returns those of the uses whose limits are kept in the store; the others are each
+// worker's own. A run that has any of these keeps its permits to its end, and is in their slot.
+func Fleet(uses []event.Use) []event.Use {
+	return slices.DeleteFunc(slices.Clone(uses), func(u event.Use) bool { return u.Local })
+}
+
+func local(uses []event.Use) []event.Use {
+	return slices.DeleteFunc(slices.Clone(uses), func(u event.Use) bool { return !u.Local })
 }
 
 // Missing returns those of the uses of which a run that is started by another one, or a step of
 // that, must have permits of its own. What one above it holds it does not take again, whatever
 // the weights: a chain of runs never waits for itself.
 func Missing(uses []event.Use, by *event.Spec) []event.Use {
-	held := Held(by)
-	if len(held) == 0 {
-		return uses
+	return missing(uses, Held(by))
+}
+
+// missing returns those of the uses of whose limits nothing is held.
+func missing(uses, held []event.Use) []event.Use {
+	var all []event.Use
+	for _, u := range uses {
+		if !slices.ContainsFunc(held, func(h event.Use) bool { return h.Limit == u.Limit && h.Key == u.Key }) {
+			all = append(all, u)
+		}
 	}
-	return slices.DeleteFunc(uses, func(u event.Use) bool {
-		return slices.ContainsFunc(held, func(h event.Use) bool { return h.Limit == u.Limit && h.Key == u.Key })
-	})
+	return all
 }
 
 func name(u Use) store.LimitID { return store.LimitID{Name: u.Limit, Key: u.Key} }
@@ -131,7 +180,7 @@ func Stored(uses []event.Use) []store.Use {
 	}
 	all := make([]store.Use, len(uses))
 	for i, u := range uses {
-		all[i] = store.Use{LimitID: store.LimitID{Name: u.Limit, Key: u.Key}, Weight: u.Weight}
+		all[i] = store.Use{LimitID: store.LimitID{Name: u.Limit, Key: u.Key}, Weight: u.Weight, Local: u.Local}
 	}
 	return all
 }

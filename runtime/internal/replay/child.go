@@ -16,7 +16,7 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 	slot := event.SlotOf(string(r.id) + "/" + asked.Key)
 	if asked.Spec.WorkflowID != "" {
 		slot = event.SlotOf(asked.Spec.WorkflowID)
-	} else if len(asked.Spec.Uses) > 0 {
+	} else if len(permits.Fleet(asked.Spec.Uses)) > 0 {
 		slot = limits
 	}
 	asked.Next = event.DerivedRunID(r.id, asked.Key, slot)
@@ -24,6 +24,9 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 	spec.Parent, spec.ParentKey = r.id, asked.Key
 	spec.Root, spec.Depth = r.state.Spec.Root, r.state.Spec.Depth+1
 	spec.Held = permits.Held(r.state.Spec)
+	if spec.Fair == "" { // it works for the same one
+		spec.Fair, spec.Share = r.state.Spec.Fair, r.state.Spec.Share
+	}
 	if spec.Root == "" {
 		spec.Root = r.id
 	}

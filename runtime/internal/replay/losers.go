@@ -11,7 +11,7 @@ type loser struct {
 	text  string
 }
 
-// WatchLosers has the run note what losers of races take. It costs a look at the stack each
+// WatchLosers has the run record what losers of races take. It costs a look at the stack each
 // time: it is for tests.
 func (r *Run) WatchLosers() {
 	if r.losers == nil {
@@ -37,7 +37,7 @@ func (r *Run) Losers() []string {
 // Makes says that the branch resolves a promise.
 func (b *Branch) Makes(p *Promise) { b.makes = p }
 
-// takes notes that the branch has taken something.
+// takes records that the branch has taken something.
 func (b *Branch) takes(what, name string) {
 	if l := b.run.losers; l != nil && b.makes != nil && b.makes.lost {
 		l.all = append(l.all, loser{b.makes, what + name + " at " + here()})

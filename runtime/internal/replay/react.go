@@ -16,7 +16,7 @@ func (r *Run) react(e *event.Event) {
 			op.unstarted.remove()
 		}
 		return
-	case event.StepRetrying, event.ValuesKept:
+	case event.StepRetrying, event.ValuesKept, event.ResourceWait:
 		return
 	}
 	if !r.steer(e) && !r.keepForLater(e) && !r.ended {
@@ -30,6 +30,8 @@ func (r *Run) dispatch(e *event.Event) bool {
 	switch e.Type {
 	case event.RunCreated:
 		r.input, r.control.gated = e.Payload, r.state.Spec.Debug
+	case event.InputReceived:
+		r.input = r.state.Spec.Gather.Add(r.input, e.Payload)
 	case event.RunStarted:
 		r.start()
 	case event.ChildStarted:

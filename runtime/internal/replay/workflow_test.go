@@ -17,6 +17,12 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// noStore is the store of a client whose runs are replayed by hand: it only
+// says of how many partitions it is.
+type noStore struct{ store.Store }
+
+func (noStore) Partitions() int { return 1 }
+
 // run executes workflow code as its users write it, until it waits for
 // something from outside.
 func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run, *[]event.Event) {
@@ -25,7 +31,7 @@ func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run
 	engine.Define(&def, engine.DefinitionSpec{Name: "p.flow"})
 	reg := &workflow.Registry{}
 	engine.BindWorkflow(reg, def, func(ctx workflow.Context, _ workflow.None) (string, error) { return code(ctx) })
-	client := engine.ClientOf(workflow.NewClient(struct{ store.Store }{}, workflow.ClientConfig{}))
+	client := engine.ClientOf(workflow.NewClient(noStore{}, workflow.ClientConfig{}))
 	program, short, ok := engine.RegistryOf(reg).Program("p.flow", client, slog.Default())
 	if !ok {
 		t.Fatal("the workflow is not known")

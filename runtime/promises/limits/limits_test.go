@@ -269,6 +269,21 @@ func TestPOOL2_ALimitThatIsSetAtRunTimeHoldsAtOnceForAllWorkers(t *testing.T) {
 	})
 }
 
+func TestPOOL2_ALimitThatIsPausedBeforeAnyWorkerIsThereKeepsWhatIsDeclared(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		l := w.Client.Limits()
+		for _, do := range []func(context.Context, limit.Limit) error{l.Pause, l.Resume} {
+			if err := do(w.Ctx, gpu); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := l.List(w.Ctx)
+		if err != nil || len(all) != 1 || all[0].Config.AtOnce != 2 || all[0].Paused {
+			t.Errorf("got %+v, %v, want 2 at once", all, err)
+		}
+	})
+}
+
 func TestPOOL3_AChainOfRunsNeverWaitsForItself(t *testing.T) {
 	use := func(int) []limit.Use { return []limit.Use{gpu.Use(2)} }
 	outer, inner := flowtest.LimitedFlow[int, int]("limits.outer", use), flowtest.LimitedFlow[int, int]("limits.inner", use)
@@ -280,6 +295,50 @@ func TestPOOL3_AChainOfRunsNeverWaitsForItself(t *testing.T) {
 			render.As(func(_ context.Context, n int) (int, error) { return n, nil }))
 		if got := flowtest.Result(w, flowtest.Start(w, outer, 5)); got != 5 {
 			t.Errorf("got %d", got)
+		}
+	})
+}
+
+// A run holds all of a limit to its end and waits for a step that uses another one, for which
+// steps wait in vain that use both: they wait for that run.
+func TestPOOL3_AStepOfARunThatHoldsPermitsPassesWhoWaitsForThem(t *testing.T) {
+	holder := flowtest.LimitedFlow[int, int]("limits.holder", func(int) []limit.Use { return []limit.Use{disk.Use(3)} })
+	inside := flowtest.AStep[int, int]("limits.inside", using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} }))
+	both := flowtest.AStep[int, int]("limits.both", using(func(int) []limit.Use { return []limit.Use{gpu.Use(1), disk.Use(1)} }))
+	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
+		waiting := make(chan struct{})
+		echo := func(_ context.Context, n int) (int, error) { return n, nil }
+		ready := flowtest.AStep[int, int]("limits.ready", shim.Policy{})
+		w.Work(worker.Config{}, flowtest.As(holder, func(ctx workflow.Context, n int) (int, error) {
+			if _, err := ready.Call(ctx, n); err != nil {
+				return 0, err
+			}
+			return inside.Call(ctx, n)
+		}), ready.As(func(_ context.Context, n int) (int, error) {
+			<-waiting
+			return n, nil
+		}), inside.As(echo), both.As(echo), flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return both.Call(ctx, n) }))
+		stands := func() (held, waits int) {
+			all, err := w.Client.Limits().List(w.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range all {
+				if l.Name == disk.Name() {
+					held, waits = l.Held, l.Waits
+				}
+			}
+			return held, waits
+		}
+		first := flowtest.Start(w, holder, 7)
+		w.Eventually("the first holds the disks", func() bool { held, _ := stands(); return held == 3 })
+		others := []*workflow.Run[int]{flowtest.Start(w, renders, 1), flowtest.Start(w, renders, 2)}
+		w.Eventually("the others wait for it", func() bool { _, waits := stands(); return waits == 2 })
+		close(waiting)
+		for i, run := range append(others, first) {
+			if got := flowtest.Result(w, run); got != []int{1, 2, 7}[i] {
+				t.Errorf("run %d: got %d", i, got)
+			}
 		}
 	})
 }

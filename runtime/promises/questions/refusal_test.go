@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// telltale notes which refusals are told by commits that leave the questions in the
+// telltale records which refusals are told by commits that leave the questions in the
 // inbox.
 type telltale struct {
 	store.Store

@@ -273,7 +273,7 @@ func TestRUN5_StatusesTellWhatARunIsDoing(t *testing.T) {
 	})
 }
 
-// reading notes which frames are read of a log.
+// reading records which frames are read of a log.
 type reading struct {
 	store.Store
 	frames atomic.Int64

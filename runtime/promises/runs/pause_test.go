@@ -66,6 +66,46 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 	})
 }
 
+// The step waits for the only slot of the worker. When that is free the run is paused: the
+// step does not take it, and the run, which has nothing to do, no place on the worker.
+func TestRUN12_APausedRunBeginsNoStepThatWaitsForASlot(t *testing.T) {
+	both := flowtest.Flow[int, int]("both")
+	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+		begun, release := make(chan int, 2), make(chan struct{})
+		w.Work(worker.Config{Concurrency: 1}, flowtest.Work1.As(func(_ context.Context, n int) (int, error) {
+			begun <- n
+			<-release
+			return n, nil
+		}), flowtest.As(both, func(ctx workflow.Context, _ int) (int, error) {
+			first := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return flowtest.Work1.Call(ctx, 1) })
+			second, err := flowtest.Work1.Call(ctx, 2)
+			if err != nil {
+				return 0, err
+			}
+			n, err := first.Get(ctx)
+			return n + second, err
+		}))
+		run := flowtest.Start(w, both, 0)
+		<-begun
+		w.Reach(run, event.StepCreated, 2)
+		flowtest.Order(t, run.Pause(w.Ctx))
+		w.Reach(run, event.RunPaused, 1)
+		close(release)
+		w.Reach(run, event.StepCompleted, 1)
+		w.Eventually("the run is parked without a due time", func() bool {
+			r := w.Record(run)
+			return r.QueueState == store.StateParked && r.Due.IsZero()
+		})
+		if n := len(flowtest.Filter(w.Log(run), event.StepStarted)); n != 1 || len(begun) != 0 {
+			t.Errorf("%d steps were started while the run was paused or before, want 1", n)
+		}
+		flowtest.Order(t, run.Resume(w.Ctx))
+		if got := flowtest.Result(w, run); got != 3 {
+			t.Errorf("got %d, want 3", got)
+		}
+	})
+}
+
 func TestRUN12_TimersThatFellDueFireAtResumeInOrderBehindWhatCameBefore(t *testing.T) {
 	timers := flowtest.Flow[int, []string]("timers")
 	w := flowtest.NewVirtual(t)

@@ -254,7 +254,7 @@ func TestRUN3_HigherPriorityIsClaimedFirst(t *testing.T) {
 func TestRUN3_WrongOptionsSendNothing(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	for name, o := range map[string]workflow.StartOption{
-		"negative delay": workflow.WithDelay(-time.Second), "no timeout": workflow.WithRunTimeout(0),
+		"negative delay": workflow.WithDelay(-time.Second), "no timeout": workflow.WithRunTimeout(0), "no time to begin": workflow.WithStartBy(0),
 	} {
 		if run, err := flowtest.Echo.Start(w.Ctx, w.Client, "x", o); err == nil {
 			t.Errorf("%s: started run %s", name, run.ID())

@@ -101,12 +101,12 @@ func TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds(t *testing.T) {
 
 func TestPOOL6_ALateDeclarationOfAnOlderWorkerChangesNothing(t *testing.T) {
 	onTime(t, at(t, "2027-01-01T00:00:30Z"), func(t *testing.T, w *flowtest.World) {
-		arrived, goOn := make(chan struct{}), make(chan struct{})
+		arrived, proceed := make(chan struct{}), make(chan struct{})
 		st := &flowtest.Between{Store: w.Store, Around: func(ctx context.Context, op string, _ any, do func() error) error {
 			if op == "create" {
 				close(arrived)
 				select {
-				case <-goOn:
+				case <-proceed:
 				case <-ctx.Done():
 					return ctx.Err()
 				}
@@ -118,7 +118,7 @@ func TestPOOL6_ALateDeclarationOfAnOlderWorkerChangesNothing(t *testing.T) {
 		passTo(w, w.Store.Clock().Now().Add(time.Second))
 		w.Work(worker.Config{}, declares("0 2 * * *"))
 		whenIs(w, "0 2 * * *")
-		close(goOn)
+		close(proceed)
 		heard(w, 2)
 		if info := get(w, "nightly"); info.When != "0 2 * * *" {
 			t.Errorf("got %q", info.When)

@@ -171,6 +171,33 @@ func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 		call(t, leave.Send(w.Ctx, second, "left"))
 		flowtest.Result(w, second)
 
+		first, second = begin("queues", workflow.OverlapQueue)
+		third, err := s.Trigger(w.Ctx, "queues")
+		call(t, err)
+		eventually(w, "the third is in line", func() bool {
+			_, err := Stays.Get(w.Client, third).Info(w.Ctx)
+			return err == nil
+		})
+		for _, run := range []*workflow.Run[string]{first, second, Stays.Get(w.Client, third)} {
+			call(t, leave.Send(w.Ctx, run, "left"))
+			flowtest.Result(w, run)
+		}
+
+		first, second = begin("latest", workflow.OverlapLatest)
+		third, err = s.Trigger(w.Ctx, "latest")
+		call(t, err)
+		eventually(w, "the third waits", func() bool {
+			_, err := Stays.Get(w.Client, third).Info(w.Ctx)
+			return err == nil
+		})
+		for _, run := range []*workflow.Run[string]{first, Stays.Get(w.Client, third)} {
+			call(t, leave.Send(w.Ctx, run, "left"))
+			flowtest.Result(w, run)
+		}
+		if err := flowtest.Failure(w, second); !errors.Is(err, workflow.ErrCanceled) {
+			t.Errorf("the second run of one that keeps the latest: got %v", err)
+		}
+
 		first, second = begin("allows", workflow.OverlapAllow)
 		for _, run := range []*workflow.Run[string]{first, second} {
 			call(t, leave.Send(w.Ctx, run, "left"))
@@ -189,7 +216,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	for name, err := range map[string]error{
 		`no year has such a day`:                   Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "0 0 31 2 *"}, ""),
 		`4 fields: want 5`:                         s.Update(w.Ctx, "nightly", workflow.Schedule{When: "0 0 1 *"}),
-		`overlap "queue" is not known`:             s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", Overlap: "queue"}),
+		`overlap "queued" is not known`:            s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", Overlap: "queued"}),
 		`a catch-up of 1s is not possible`:         s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", CatchUp: time.Second}),
 		`a jitter of -1s is not possible`:          s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", Jitter: -time.Second}),
 		`has 0 bytes`:                              Nightly.Schedule(w.Ctx, w.Client, "", workflow.Schedule{When: "every 1h"}, ""),

@@ -170,7 +170,7 @@ func TestSTEP5_ErrorsChangeThePolicyAlsoWhenWrapped(t *testing.T) {
 		"at once":              {func(int) error { return step.RetryAfter(flowtest.ErrBusy, -time.Hour) }, []time.Duration{0, 0, 0}, event.CodeError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			picky := flowtest.AStep[int, int]("picky", shim.Policy{})
+			picky := flowtest.AStep[int, int]("picky", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 2, Waits: 2}})
 			fails := flowtest.Flow[int, int]("fails")
 			w := flowtest.NewVirtual(t)
 			w.Work(worker.Config{}, flowtest.As(fails, picky.Call), picky.As(func(ctx context.Context, _ int) (int, error) {

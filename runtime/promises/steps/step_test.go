@@ -299,6 +299,29 @@ func TestSTEP7_InterruptedNonIdempotentStepFailsInsteadOfRunningTwice(t *testing
 	}
 }
 
+func TestSTEP7_ANonIdempotentStepWhoseWorkerDiedFailsInsteadOfRunningTwice(t *testing.T) {
+	once := flowtest.AStep[int, int]("once", shim.Policy{NonIdempotent: true, Retry: flowtest.Quick})
+	pay := flowtest.Flow[int, int]("pay")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var executed atomic.Int32
+		w.Keep(2, worker.Config{}, func(die func()) []flowtest.Binding {
+			return []flowtest.Binding{flowtest.As(pay, once.Call), once.As(func(_ context.Context, n int) (int, error) {
+				executed.Add(1)
+				die()
+				return n, nil
+			})}
+		})
+		err := flowtest.Failure(w, flowtest.Start(w, pay, 1))
+		var failed *workflow.StepError
+		if !errors.As(err, &failed) || failed.Code != event.CodeInterrupted || failed.Attempts != 1 || !flowtest.ContainsAll(failed.Error(), "died") {
+			t.Errorf("got %v, want a *StepError with code interrupted that says that the worker died", err)
+		}
+		if n := executed.Load(); n != 1 {
+			t.Errorf("the step was executed %d times", n)
+		}
+	})
+}
+
 func TestSTEP7_ANonIdempotentStepThatReturnedAnErrorIsTriedAgain(t *testing.T) {
 	once := flowtest.AStep[int, int]("once", shim.Policy{NonIdempotent: true, Retry: flowtest.Quick})
 	pay := flowtest.Flow[int, int]("pay")

@@ -71,6 +71,7 @@
 //	17  recoveries are those of the audit trail
 //	18  the chunks of a stream follow one another up to its last one
 //	19  who owns a run has its permits, and nobody else but a run that keeps them to its
-//	    end; what is counted of a limit is what its runs have
+//	    end; what is counted of a limit is what its runs have, and of a flow its runs
 //	20  what waits for permits is in one line; no line is left out that may go
+//	21  the starts of a key find the run that gathers them, and no other one
 package fsck

@@ -86,6 +86,8 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkStreams()
 	c.checkPermits()
 	c.checkWaiting()
+	c.checkGathering()
+	c.checkFlows()
 	sortFindings(c.findings)
 	return c
 }

@@ -133,7 +133,7 @@ func (s *state) addParked() {
 	s.accept(l.Run)
 }
 
-// end notes when a run has ended, and when it will be purged.
+// end records when a run has ended, and when it will be purged.
 func (s *state) end(r *store.RunState) {
 	r.EndedAt = s.Now
 	s.Purges[r.Run] = r.EndedAt.Add(r.Retention)
@@ -221,7 +221,7 @@ func found(t *testing.T, damage func(s *state)) []fsck.Finding {
 }
 
 func TestCheck_FindsEveryKindOfDamage(t *testing.T) {
-	for _, group := range []map[string]damage{logDamage, chainDamage, queueStateDamage, indexDamage, streamDamage} {
+	for _, group := range []map[string]damage{logDamage, chainDamage, queueStateDamage, indexDamage, streamDamage, limitDamage} {
 		for name, d := range group {
 			t.Run(name, func(t *testing.T) {
 				got := found(t, d.do)

@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,6 +55,28 @@ func (c *checker) checkPermits() {
 	}
 }
 
+// checkFlows is the same of flows: each counts its runs.
+func (c *checker) checkFlows() {
+	runs := map[store.FlowID]int{}
+	for r := range c.runs {
+		if r.InFlow() {
+			runs[store.FlowID{Route: r.Route, Priority: r.Priority}]++
+		}
+	}
+	all := maps.Clone(runs)
+	maps.Copy(all, c.Flows)
+	for _, id := range slices.SortedFunc(maps.Keys(all), compareFlows) {
+		if c.Flows[id] != runs[id] {
+			c.find(19, "", fmt.Sprintf("the flow of workflow %s on queue %s with priority %d counts %d runs, and has %d", id.Route.Workflow, id.Route.Queue, id.Priority, c.Flows[id], runs[id]),
+				"fair keys get other shares than they should")
+		}
+	}
+}
+
+func compareFlows(a, b store.FlowID) int {
+	return cmp.Or(strings.Compare(a.Route.Queue, b.Route.Queue), strings.Compare(a.Route.Workflow, b.Route.Workflow), cmp.Compare(a.Priority, b.Priority))
+}
+
 func compareLimits(a, b store.LimitID) int {
 	if n := strings.Compare(a.Name, b.Name); n != 0 {
 		return n
@@ -98,19 +121,38 @@ func (c *checker) mayGo(i int) bool {
 	if !l.Until.IsZero() {
 		return false
 	}
+	if len(c.lacks(l)) > 0 {
+		return false
+	}
 	for _, u := range l.Uses {
-		s := c.Limits[u.LimitID]
-		if s.Config.Paused || s.Config.AtOnce > 0 && s.Held+u.Weight > s.Config.AtOnce || s.Next.After(c.Now) {
-			return false
-		}
 		for j := range i {
-			before := &c.Waiting[j]
-			if (before.Shut || before.Called) && slices.ContainsFunc(before.Uses, func(o store.Use) bool { return o.LimitID == u.LimitID }) {
+			if !u.Local && c.keepsBack(&c.Waiting[j], u) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// lacks returns the limits of a line that have no room for it.
+func (c *checker) lacks(l *store.WaitingLine) (full []store.LimitID) {
+	for _, u := range l.Uses {
+		s := c.Limits[u.LimitID]
+		if s.Config.Paused || s.Config.AtOnce > 0 && s.Held+u.Weight > s.Config.AtOnce || s.Next.After(c.Now) {
+			full = append(full, u.LimitID)
+		}
+	}
+	return full
+}
+
+// keepsBack reports whether a line keeps back those after it at what they use: a nested one
+// only if it waits for nothing else.
+func (c *checker) keepsBack(l *store.WaitingLine, u store.Use) bool {
+	if !l.Shut && !l.Called || !slices.ContainsFunc(l.Uses, func(o store.Use) bool { return o.LimitID == u.LimitID }) {
+		return false
+	}
+	full := c.lacks(l)
+	return !u.Nested || len(full) == 1 && full[0] == u.LimitID || len(full) == 0 && l.Called
 }
 
 // waiting returns the runs in lines.

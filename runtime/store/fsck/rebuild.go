@@ -43,11 +43,14 @@ func (p *planner) rebuild(r *store.RunState, h *history) store.RunRepair {
 // on it. If nobody knows that a run was called off, it waits for its permits. The uses of a
 // run whose log does not say them stay.
 func permits(r *store.RunState, h *history, rec *store.Record) {
-	if spec := h.state.Spec; len(spec.Uses) > 0 {
+	if spec := h.state.Spec; len(spec.Uses) > 0 && spec.PermitSlot == 0 {
 		rec.Uses, rec.Whole = nil, spec.Whole
 		for _, u := range spec.Uses {
 			rec.Uses = append(rec.Uses, store.Use{LimitID: store.LimitID{Name: u.Limit, Key: u.Key}, Weight: u.Weight})
 		}
+	}
+	if h.state.Spec.Fair != "" {
+		rec.Fair, rec.Share = h.state.Spec.Fair, max(h.state.Spec.Share, 1)
 	}
 	ended := rec.QueueState == store.StateEnded || len(rec.Uses) == 0
 	rec.CalledOff = r.CalledOff && !ended

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// examined is a store that shows a snapshot, and notes what it is asked to repair.
+// examined is a store that shows a snapshot, and records what it is asked to repair.
 // It changes all the time: nothing can be repaired.
 type examined struct {
 	store.Store

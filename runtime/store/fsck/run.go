@@ -35,6 +35,12 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 	if spec.Retention > 0 {
 		differs("retention", r.Retention, spec.Retention)
 	}
+	if spec.Fair != "" {
+		differs("fair key", r.Fair, spec.Fair)
+	}
+	if spec.PermitSlot == 0 && len(spec.Uses) > 0 && len(r.Uses) == 0 {
+		c.find(4, r.Run, fmt.Sprintf("it is kept that it uses no limits, the log says that it uses %v", spec.Uses), "it begins without permits")
+	}
 	if !maps.Equal(r.Tags, spec.Tags) {
 		c.find(4, r.Run, fmt.Sprintf("its tags are kept as %v, the log says %v", r.Tags, spec.Tags), "it is not found by its tags")
 	}

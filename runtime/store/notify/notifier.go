@@ -136,7 +136,7 @@ func (n *Notifier[K, M]) Compare(name K, found M) {
 	}
 }
 
-// Confirm notes that nothing published under a topic will be missed from now on. If that was
+// Confirm records that nothing published under a topic will be missed from now on. If that was
 // so before, something may have been missed since: those who are subscribed look.
 func (n *Notifier[K, M]) Confirm(name K) {
 	n.mu.Lock()

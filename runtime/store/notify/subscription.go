@@ -81,7 +81,7 @@ func (s *Subscription[K, M]) Take() []Message[K, M] {
 	return taken
 }
 
-// saw notes what a look has seen. What was found to stand just so is known.
+// saw records what a look has seen. What was found to stand just so is known.
 func (s *Subscription[K, M]) saw(seen M) {
 	s.notifier.mu.Lock()
 	defer s.notifier.mu.Unlock()

@@ -29,7 +29,7 @@ func (ws *Waiters) tidy(session store.SessionID) {
 	}
 }
 
-// OpenSession begins to note the unread items of a session, even while it does not wait.
+// OpenSession begins to record the unread items of a session, even while it does not wait.
 func (ws *Waiters) OpenSession(session store.SessionID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -74,7 +74,7 @@ func (u *unread) remember(run event.RunID, seq int64) {
 	u.told[run] = seq
 }
 
-// Known notes that the session knows of all items of a run up to seq.
+// Known records that the session knows of all items of a run up to seq.
 func (ws *Waiters) Known(session store.SessionID, run event.RunID, seq int64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -84,7 +84,7 @@ func (ws *Waiters) Known(session store.SessionID, run event.RunID, seq int64) {
 	}
 }
 
-// Read notes that the inbox of a run is empty.
+// Read records that the inbox of a run is empty.
 func (ws *Waiters) Read(session store.SessionID, run event.RunID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -93,7 +93,7 @@ func (ws *Waiters) Read(session store.SessionID, run event.RunID) {
 	}
 }
 
-// Lost notes that the session does not own a run any longer.
+// Lost records that the session does not own a run any longer.
 func (ws *Waiters) Lost(session store.SessionID, run event.RunID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -30,16 +30,18 @@ func (o *Op[R, S]) live(id store.SessionID) (S, error) {
 // grant gives a run to a session under a new fence. So many recoveries make it exempt, 0:
 // none do. [F1, F2]
 func (o *Op[R, S]) grant(r R, s *Run[S], to S, token event.Token, exempt int) error {
-	s.leave()
-	s.QueueState, s.Owner, s.Closing = store.StateOwned, to, false
+	if err := o.leave(r, s, true); err != nil {
+		return err
+	}
+	s.QueueState, s.Owner, s.Closing, s.Gather = store.StateOwned, to, false, "" // [L12]
 	s.Fence = store.Fence{Epoch: s.Fence.Epoch + 1, Token: token}
 	s.Exempt = exempt > 0 && s.Recoveries >= exempt
 	return o.Tx.Save(r, *s)
 }
 
 // Take gives a ready run to a session that may try it, and blocks it for one that may
-// not. It reports whether the session has it. [B2, K1]
-func (o *Op[R, S]) Take(r R, to S, c *store.Claim) (bool, error) {
+// not. It reports whether the session has it. Of a run for which the worker has no room, room.HasPassed is true then. [B2, K1]
+func (o *Op[R, S]) Take(r R, to S, c *store.Claim, room *Room) (bool, error) {
 	s := o.Tx.State(r)
 	may, err := o.MayTry(r, to)
 	if err != nil {
@@ -50,10 +52,42 @@ func (o *Op[R, S]) Take(r R, to S, c *store.Claim) (bool, error) {
 		return false, o.block(r, &s)
 	}
 	give := func() error { return o.grant(r, &s, to, c.Token, c.Exempt) }
+	if room != nil && s.Limited {
+		return o.takeLocal(r, &s, room, give)
+	}
+	return o.take(r, &s, give)
+}
+
+func (o *Op[R, S]) take(r R, s *Run[S], give func() error) (bool, error) {
 	if s.Waits() {
-		return o.grantWaiting(r, &s, give)
+		return o.grantWaiting(r, s, give)
 	}
 	return true, give()
+}
+
+// takeLocal is take for a worker that has limits of its own.
+func (o *Op[R, S]) takeLocal(r R, s *Run[S], room *Room, give func() error) (bool, error) {
+	uses, err := o.Tx.Limits().Uses(r)
+	if err != nil {
+		return false, err
+	}
+	heavy, err := o.tooHeavy(uses)
+	if err != nil {
+		return false, err
+	}
+	if heavy || s.CalledOff || room.fits(uses) {
+		taken, err := o.take(r, s, give)
+		if taken && err == nil {
+			room.spend(uses)
+		}
+		return taken, err
+	}
+	room.pass(s.ID, uses)
+	if s.WaitsSince != 0 || !s.Waits() {
+		return false, nil
+	}
+	s.WaitsSince = o.Tx.Now().UnixMilli()
+	return false, o.Tx.Save(r, *s)
 }
 
 // MayTry reports whether no live session with the same code has blocked the run. [B2]

@@ -154,6 +154,11 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 	}
 	s.Closing = c.Closing && c.Effect == store.EffectNone
 	s.Exempt = c.Exempt.After(s.Exempt, c.Progress)
+	if d := c.Held(); d > 0 && s.Limited { // before the effect, which calls who may go
+		if err := o.holdBack(r, d); err != nil {
+			return err
+		}
+	}
 	return o.effect(r, s, c)
 }
 
@@ -162,7 +167,7 @@ func (o *Op[R, S]) effect(r R, s *Run[S], c *store.Commit) error {
 	case store.EffectPark:
 		return o.park(r, s, Millis(c.Due))
 	case store.EffectYield:
-		s.Place = 0
+		s.Place, s.WaitsSince = 0, 0
 		return o.makeReady(r, s)
 	case store.EffectBlock:
 		if err := o.addBlocker(r, s); err != nil {

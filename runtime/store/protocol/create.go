@@ -32,6 +32,9 @@ func (o *Op[R, S]) create(c *store.Create) (store.Created, error) {
 		s := o.Tx.State(r)
 		return s.created(c), nil
 	}
+	if c.Gather != nil {
+		return o.gather(c)
+	}
 	if c.WorkflowID != "" {
 		active, err := o.Tx.Active(c.WorkflowID)
 		if err != nil {
@@ -52,6 +55,9 @@ func (s *Run[S]) created(c *store.Create) store.Created {
 	answer := store.Created{Run: s.ID, New: true}
 	if c.Owner != nil && s.Holds(c.Owner.Fence()) {
 		answer.Fence = s.Fence
+	}
+	if s.Waits() {
+		answer.Waits = Time(s.WaitsSince)
 	}
 	return answer
 }
@@ -90,6 +96,11 @@ func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 	}
 	if len(c.Uses) > 0 {
 		if err := o.guardUses(c, due == 0); err != nil {
+			return store.Created{}, err
+		}
+	}
+	if c.Fair != "" {
+		if err := o.guardShare(c); err != nil {
 			return store.Created{}, err
 		}
 	}
@@ -138,14 +149,14 @@ func (o *Op[R, S]) startTime(c *store.Create) int64 {
 	return 0
 }
 
-// createBehind answers a start whose workflow id has an active run. A run that cancels it
-// waits in line for its end, and asks all before it to end.
+// createBehind answers a start whose workflow id has an active run. One that waits in line
+// for its end asks those before it to end that its policy says.
 func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error) {
 	s := o.Tx.State(active)
 	switch {
 	case c.Active == store.ActiveFail:
 		return store.Created{}, refuse(&store.ActiveError{WorkflowID: c.WorkflowID, Run: s.ID})
-	case c.Active != store.ActiveCancel:
+	case !c.Active.Lines():
 		return store.Created{Run: s.ID}, nil
 	case c.Owner != nil:
 		return store.Created{}, refuse(store.ErrNotClaimable)
@@ -154,6 +165,9 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 		if err := o.guardUses(c, false); err != nil {
 			return store.Created{}, err
 		}
+	}
+	if c.Fair != "" && o.Tx.Limits() == nil {
+		return store.Created{}, refuse(store.ErrNoLimits)
 	}
 	line, err := o.Tx.Line(c.WorkflowID)
 	if err != nil {
@@ -167,8 +181,13 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 	if err := o.Tx.Save(r, fresh); err != nil {
 		return store.Created{}, err
 	}
-	if err := o.Tell(active, &s, c.Cancel, true); err != nil {
-		return store.Created{}, err
+	if c.Active == store.ActiveCancel {
+		if err := o.Tell(active, &s, c.Cancel, true); err != nil {
+			return store.Created{}, err
+		}
+	}
+	if c.Active == store.ActiveQueue {
+		line = nil
 	}
 	for _, before := range line {
 		b := o.Tx.State(before)

@@ -104,10 +104,13 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) erro
 	if err := o.accept(r, s, item, keep); err != nil {
 		return err
 	}
+	if urgent {
+		s.Gather = "" // what joined a run that only ends would be lost [L12]
+	}
 	switch {
 	case urgent && s.Waits():
 		return o.callOff(r, s)
-	case s.QueueState == store.StateParked:
+	case s.QueueState == store.StateParked && s.Gather == "":
 		return o.makeReady(r, s)
 	case s.QueueState == store.StateOwned:
 		o.Changes.Unread = append(o.Changes.Unread, r)

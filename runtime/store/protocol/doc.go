@@ -52,13 +52,20 @@
 // the run is created and granted in one action, with epoch 1. Items are in its inbox from
 // the beginning.
 //
+// A start that shares its run asks: does a run of its id exist; has it joined one; which run
+// gathers the starts of its key, which is one that nobody has claimed yet, that is not full, and
+// that nobody has asked to end by an urgent item. It puts its item into the inbox of that, or in the place
+// of the first item there, or creates a run that gathers, parked. A claim ends that by its
+// fence alone: whatever was accepted before is in the inbox that the owner reads.
+//
 // Commit asks: does the run exist; is the record the last of the log already (then it was
 // applied, and nothing more is asked); does the fence fit, which only an owned run has;
 // the workflow id; does it continue the last record and the sequence; does the inbox hold
 // the items that it consumes, by the name of the last; for park and finish, is nothing
 // else unread, for continue, is nothing else unread that is for this run alone; for
 // continue, is the run the active one, and is the new run unknown. It writes the record,
-// removes the items, writes outbox records and publications, and carries out its effect.
+// removes the items, writes outbox records and publications, closes the rates of the limits
+// that the run uses if it holds them back, and carries out its effect.
 //
 // Deliver asks: is the request late; does the run exist (an item for the chain goes to the
 // latest run; if that is gone the run named answers); has the chain accepted the item
@@ -111,6 +118,7 @@
 //	W3  the same commit sent again is applied once
 //	W4  fenced does not mean "not applied"
 //	W5  only a session that was silent for a TTL while others were heard is dead
+//	L12 starts gather until the claim; a start is first asked whether it was here
 //	K1  ready is a set; claim takes by queue state
 //	K2  make ready, then wake, in one action; one wake per route
 //	K3  an earlier due time wakes

@@ -27,6 +27,8 @@ const VainTries = 100
 // Save puts a run for which Waits is true into its line, and takes it out if it is false
 // again. If its Place is 0 the run gets one that is after all others, and keeps it.
 type LimitTx[R comparable] interface {
+	ShareTx[R]
+
 	// Uses returns what a run uses, as it was created with.
 	Uses(r R) ([]store.Use, error)
 	// Limit returns how a part of a limit stands. One that nobody has configured bounds nothing.
@@ -49,6 +51,10 @@ type LimitTx[R comparable] interface {
 	// FirstShut returns the first of them that is shut, FirstKept that is shut or called.
 	FirstShut(id store.LimitID) (WaitLine, error)
 	FirstKept(id store.LimitID) (WaitLine, error)
+	// KeptLines returns the first so many of them that are shut or called.
+	KeptLines(id store.LimitID, limit int) ([]WaitLine, error)
+	// NestedShut returns all of them that are shut and whose uses are nested.
+	NestedShut(id store.LimitID) ([]WaitLine, error)
 }
 
 // Limit is how a part of a limit stands.
@@ -104,6 +110,11 @@ func (l *Limit) Next(now time.Time) int64 { return l.wait(now, 0) }
 func (l *Limit) room(now time.Time, weight int) (ok bool, until int64) {
 	until = l.wait(now, 0)
 	return until == 0 && !l.Paused && (l.AtOnce == 0 || l.Held+weight <= l.AtOnce), until
+}
+
+// short reports whether there is no room for a weight after all that wait.
+func (l *Limit) short(now time.Time, weight int) bool {
+	return l.Paused || l.AtOnce > 0 && l.Held+l.Waits+weight > l.AtOnce || l.wait(now, l.Waits) > 0
 }
 
 func (l *Limit) tooHeavy(weight int) bool { return l.AtOnce > 0 && weight > l.AtOnce }
@@ -179,14 +190,44 @@ func (o *Op[R, S]) count(uses []store.Use, held, waits int) error {
 	return nil
 }
 
-// join puts a run that waits for permits into its line. If it comes first there, claims look
-// at the line again: its turn is another one. [L8]
-func (o *Op[R, S]) join(r R, s *Run[S]) error {
-	if err := o.Tx.Save(r, *s); err != nil {
-		return err
-	}
+// holdBack closes the rates of what a run uses for d. A rate lets a weight begin from
+// TAT - (Bursts-1) intervals on, so that is now + d or later if TAT is at least
+// now + d + (Bursts-1) intervals; and as TAT then grows by an interval with each weight,
+// no burst follows. A line that was told to look earlier does, in vain, and is told when
+// to look again. The fence guards it as it does the rest of the commit.
+func (o *Op[R, S]) holdBack(r R, d time.Duration) error {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
+		return err
+	}
+	for _, u := range uses {
+		l, err := o.Tx.Limits().Limit(u.LimitID)
+		if err != nil {
+			return err
+		}
+		if l.Rate <= 0 {
+			continue
+		}
+		l.TAT = max(l.TAT, o.Tx.Now().Add(d).UnixMicro()+int64(l.Bursts()-1)*l.Interval().Microseconds())
+		if err := o.Tx.Limits().SaveLimit(u.LimitID, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join puts a run that waits for permits into its line. If it comes first in a shut one, the
+// turn of that is another one: it is called if it may go, and it stays shut if not. It is
+// not opened, because those who were asked for in vain would be passed. [L5, L6]
+func (o *Op[R, S]) join(r R, s *Run[S]) error {
+	uses, err := o.Tx.Limits().Uses(r)
+	if err != nil {
+		return err
+	}
+	if err := o.noteWait(s, uses); err != nil {
+		return err
+	}
+	if err := o.Tx.Save(r, *s); err != nil {
 		return err
 	}
 	if err := o.count(uses, 0, 1); err != nil {
@@ -196,37 +237,112 @@ func (o *Op[R, S]) join(r R, s *Run[S]) error {
 	if err != nil {
 		return err
 	}
-	if l.First == s.ID && l.Mode == LineShut {
-		l.Mode, l.Until = LineOpen, 0
-		if err := o.Tx.Limits().SaveLine(l); err != nil {
+	switch {
+	case l.Mode != LineShut:
+		o.Changes.Ready = append(o.Changes.Ready, r)
+	case l.First == s.ID:
+		_, _, err = o.callLine(l, r, uses)
+	}
+	return err
+}
+
+// noteWait notes whether a run that comes into line waits for its limits, and not only for a
+// worker: those that wait already count as having begun.
+func (o *Op[R, S]) noteWait(s *Run[S], uses []store.Use) error {
+	s.WaitsSince = 0
+	for _, u := range uses {
+		l, err := o.Tx.Limits().Limit(u.LimitID)
+		if err != nil {
 			return err
 		}
-	}
-	if l.Mode != LineShut {
-		o.Changes.Ready = append(o.Changes.Ready, r)
+		if l.short(o.Tx.Now(), u.Weight) {
+			s.WaitsSince = o.Tx.Now().UnixMilli()
+		}
 	}
 	return nil
 }
 
-// may reports whether the first run of a line may have all its permits: each limit has room,
-// and no shut or called line before it shares one. If it is a rate that has none, until
-// says when it has. [L2, L5]
-func (o *Op[R, S]) may(line *WaitLine, uses []store.Use) (ok bool, until int64, err error) {
-	ok = true
+// A lack says which limits have no room for the first run of a line.
+type lack struct {
+	limits int
+	last   store.LimitID // one of them
+	until  int64         // when they have, if the rate of one has none; 0: that is not known
+}
+
+// only reports whether a line waits for this limit and for nothing else.
+func (k *lack) only(id store.LimitID) bool { return k.limits == 1 && k.last == id }
+
+// lacks returns what has no room for uses.
+func (o *Op[R, S]) lacks(uses []store.Use) (k lack, err error) {
 	for _, u := range uses {
 		l, err := o.Tx.Limits().Limit(u.LimitID)
 		if err != nil {
-			return false, 0, err
+			return k, err
 		}
 		room, at := l.room(o.Tx.Now(), u.Weight)
-		ok, until = ok && room, max(until, at)
+		if k.until = max(k.until, at); !room {
+			k.limits, k.last = k.limits+1, u.LimitID
+		}
+	}
+	return k, nil
+}
+
+// may reports whether the first run of a line may have all its permits: each limit has room,
+// and no shut or called line before it keeps it back there. [L2, L5]
+func (o *Op[R, S]) may(line *WaitLine, uses []store.Use) (bool, lack, error) {
+	k, err := o.lacks(uses)
+	if err != nil || k.limits > 0 {
+		return false, k, err
+	}
+	for _, u := range uses {
+		if u.Local {
+			continue
+		}
 		kept, err := o.Tx.Limits().FirstKept(u.LimitID)
 		if err != nil {
-			return false, 0, err
+			return false, k, err
 		}
-		ok = ok && (kept.First == "" || kept.ID == line.ID || !kept.before(line))
+		back := kept.First != "" && kept.ID != line.ID && kept.before(line)
+		if back && u.Nested {
+			if back, err = o.keptBack(line, u.LimitID); err != nil {
+				return false, k, err
+			}
+		}
+		if back {
+			return false, k, nil
+		}
 	}
-	return ok, until, nil
+	return true, k, nil
+}
+
+// keptBack reports whether a line before it keeps back a nested one at a limit: one that waits
+// for nothing else.
+//
+// What else that waits for may be held by the run above the nested one, to its end, which
+// comes after that of the nested one: if it was kept back, nobody would ever go. A line that
+// waits for this limit only, waits for those that hold it; so nobody waits in a circle
+// unless those do that hold permits while they wait, and a nested run passes only who could
+// not have gone in its place. The others pass nobody: so the line whose turn it is at the
+// limit that is held above comes to wait for nothing else in the end. [L5]
+func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
+	kept, err := o.Tx.Limits().KeptLines(id, VainTries)
+	if err != nil {
+		return false, err
+	}
+	for i := range kept {
+		if kept[i].ID == line.ID || !kept[i].before(line) {
+			break
+		}
+		_, uses, err := o.first(&kept[i])
+		if err != nil {
+			return false, err
+		}
+		k, err := o.lacks(uses)
+		if err != nil || k.only(id) || k.limits == 0 && kept[i].Mode == LineCalled {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // tooHeavy reports whether a run can never have its permits.
@@ -256,15 +372,14 @@ func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error
 	if err != nil {
 		return false, err
 	}
-	may, until, err := o.may(&line, uses)
+	may, k, err := o.may(&line, uses)
 	switch {
 	case err != nil:
 		return false, err
 	case line.First != s.ID:
 		return false, nil
 	case !may && !heavy:
-		line.Mode, line.Until = LineShut, until
-		return false, o.saveTurn(line, r)
+		return false, o.shut(line, k.until, r, s)
 	}
 	s.Permits, s.CalledOff = !heavy, heavy
 	held := 1
@@ -282,6 +397,18 @@ func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error
 		return false, err
 	}
 	return true, o.call(uses) // a grant calls the next [L6]
+}
+
+// shut shuts a line whose first run was asked for in vain.
+func (o *Op[R, S]) shut(line WaitLine, until int64, r R, s *Run[S]) error {
+	if s.WaitsSince == 0 {
+		s.WaitsSince = o.Tx.Now().UnixMilli()
+		if err := o.Tx.Save(r, *s); err != nil {
+			return err
+		}
+	}
+	line.Mode, line.Until = LineShut, until
+	return o.saveTurn(line, r)
 }
 
 // A departure is what a run leaves that gives back its permits, or leaves its line.
@@ -332,7 +459,8 @@ func (o *Op[R, S]) settle(d departure) error {
 
 // call lets the first shut line of each limit know that its turn has come, if it may go:
 // claims look at it, and nobody passes it for CallTime. What is too heavy is called, too: it
-// goes without permits. [L6, L7, L8]
+// goes without permits. If it waits for another limit, too, it is the turn of a nested line.
+// [L5, L6, L7, L8]
 func (o *Op[R, S]) call(uses []store.Use) error {
 	for _, u := range uses {
 		line, err := o.Tx.Limits().FirstShut(u.LimitID)
@@ -342,31 +470,55 @@ func (o *Op[R, S]) call(uses []store.Use) error {
 		if line.First == "" {
 			continue
 		}
-		first, its, err := o.first(&line)
+		done, err := o.callAt(line, u.LimitID)
 		if err != nil {
 			return err
 		}
-		heavy, err := o.tooHeavy(its)
-		if err != nil {
-			return err
-		}
-		may, until, err := o.may(&line, its)
-		switch {
-		case err != nil:
-			return err
-		case may || heavy:
-			line.Mode, line.Until = LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()
-			o.Changes.Ready = append(o.Changes.Ready, first)
-		case until == line.Until:
+		if done {
 			continue
-		default:
-			line.Until = until
 		}
-		if err := o.saveTurn(line, first); err != nil {
+		nested, err := o.Tx.Limits().NestedShut(u.LimitID)
+		for i := 0; i < len(nested) && err == nil && !done; i++ {
+			done, err = o.callAt(nested[i], u.LimitID)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// callAt calls a shut line if that may go. It reports whether nobody after it may.
+func (o *Op[R, S]) callAt(line WaitLine, id store.LimitID) (bool, error) {
+	first, uses, err := o.first(&line)
+	if err != nil {
+		return false, err
+	}
+	called, k, err := o.callLine(line, first, uses)
+	return called || k.only(id), err
+}
+
+// callLine calls a line, which is shut, if that may go, and reports whether it did and if not,
+// what it lacks.
+func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (bool, lack, error) {
+	heavy, err := o.tooHeavy(uses)
+	if err != nil {
+		return false, lack{}, err
+	}
+	may, k, err := o.may(&line, uses)
+	called := may || heavy
+	switch {
+	case err != nil:
+		return false, k, err
+	case called:
+		line.Mode, line.Until = LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()
+		o.Changes.Ready = append(o.Changes.Ready, first)
+	case k.until == line.Until:
+		return false, k, nil
+	default:
+		line.Until = k.until
+	}
+	return called, k, o.saveTurn(line, first)
 }
 
 // first returns the first run of a line, and what it uses.
@@ -448,7 +600,8 @@ func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 	return nil
 }
 
-// openTooHeavy lets claims look at a line that can never have its permits: its runs end.
+// openTooHeavy lets claims look at a line that can never have its permits: its runs end. It
+// keeps back nobody at its other limits any longer. [L6, L9]
 func (o *Op[R, S]) openTooHeavy(line WaitLine) error {
 	if line.Mode == LineOpen {
 		return nil
@@ -463,7 +616,10 @@ func (o *Op[R, S]) openTooHeavy(line WaitLine) error {
 	}
 	line.Mode, line.Until = LineOpen, 0
 	o.Changes.Ready = append(o.Changes.Ready, r)
-	return o.Tx.Limits().SaveLine(line)
+	if err := o.Tx.Limits().SaveLine(line); err != nil {
+		return err
+	}
+	return o.call(uses)
 }
 
 // callOff takes a run out of its line, whole: it is claimed without permits, only to end. [L9]
@@ -472,7 +628,10 @@ func (o *Op[R, S]) callOff(r R, s *Run[S]) error {
 	if err != nil {
 		return err
 	}
-	s.CalledOff, s.Place = true, 0
+	if err := o.leaveFlow(r, s, false); err != nil {
+		return err
+	}
+	s.CalledOff, s.Place, s.WaitsSince = true, 0, 0
 	o.Changes.Ready = append(o.Changes.Ready, r)
 	if err := o.Tx.Save(r, *s); err != nil {
 		return err

@@ -31,24 +31,27 @@ type Run[S comparable] struct {
 	Exempt     bool
 	Hidden     bool
 
+	// Gather is the key of which it gathers the starts; empty: it does not, or no more.
+	Gather string
+
 	// Of a run that uses limits: whether it has its permits, and keeps them to its end;
 	// whether it left its line without them, only to end; and its place among those who
 	// wait, which it keeps if it loses its owner; 0: it has none.
 	Limited, Permits, Whole, CalledOff bool
 	Place                              int64
+	// WaitsSince is when there was no room for it in the limits, which is when it came into line
+	// or when it was asked first; 0: there was. It goes with Place.
+	WaitsSince int64
+
+	// Whether the run has a fair key: then its Place, while it is ready, is where it stands among
+	// all ready runs of its route and priority, and it keeps it until it has parked.
+	Fair bool
 }
 
 // Holds reports whether f is the fence of the present owner. A run without an owner is
 // held by nobody: an empty token opens nothing. [F1]
 func (s *Run[S]) Holds(f store.Fence) bool {
 	return s.QueueState == store.StateOwned && s.Fence == f
-}
-
-// leave takes from a run what belongs to its queue state. The caller puts it into another
-// one, in the same action. [F2]
-func (s *Run[S]) leave() {
-	var none S
-	s.QueueState, s.Owner, s.Fence.Token, s.Due, s.Exempt = 0, none, event.Token{}, 0, false
 }
 
 // Op carries out operations on a partition: each method is one, and one atomic action
@@ -132,13 +135,29 @@ func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 	return r, s, nil
 }
 
+// leave takes from a run what belongs to its queue state. The caller puts it into another
+// one, in the same action. begins: a session has it. [F2]
+func (o *Op[R, S]) leave(r R, s *Run[S], begins bool) error {
+	if err := o.leaveFlow(r, s, begins); err != nil {
+		return err
+	}
+	var none S
+	s.QueueState, s.Owner, s.Fence.Token, s.Due, s.Exempt = 0, none, event.Token{}, 0, false
+	return nil
+}
+
 // makeReady is the one way to ready: queue state, ready set or line, wake. [K2]
 func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 	left, err := o.depart(r, s, false)
 	if err != nil {
 		return err
 	}
-	s.leave()
+	if err := o.leave(r, s, false); err != nil {
+		return err
+	}
+	if err := o.enterFlow(r, s); err != nil {
+		return err
+	}
 	s.QueueState = store.StateReady
 	if s.Waits() {
 		err = o.join(r, s)
@@ -158,7 +177,9 @@ func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
 	if err != nil {
 		return err
 	}
-	s.leave()
+	if err := o.leave(r, s, false); err != nil {
+		return err
+	}
 	s.QueueState, s.Due = store.StateParked, due
 	if due != 0 {
 		earliest, err := o.Tx.NextDue()
@@ -169,7 +190,7 @@ func (o *Op[R, S]) park(r R, s *Run[S], due int64) error {
 			o.Changes.Due = append(o.Changes.Due, r)
 		}
 	}
-	s.Place = 0
+	s.Place, s.WaitsSince = 0, 0
 	if err := o.Tx.Save(r, *s); err != nil {
 		return err
 	}
@@ -182,7 +203,9 @@ func (o *Op[R, S]) block(r R, s *Run[S]) error {
 	if err != nil {
 		return err
 	}
-	s.leave()
+	if err := o.leave(r, s, false); err != nil {
+		return err
+	}
 	s.QueueState = store.StateBlocked
 	o.Changes.Blocked = append(o.Changes.Blocked, r)
 	if err := o.Tx.Save(r, *s); err != nil {
@@ -240,7 +263,10 @@ func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	if err != nil {
 		return err
 	}
-	s.leave()
+	if err := o.leave(r, s, false); err != nil {
+		return err
+	}
+	s.Gather = ""
 	s.QueueState, s.Unread, s.Closing, s.Ended = store.StateEnded, 0, false, o.Tx.Now().UnixMilli()
 	if err := o.schedule(r, s); err != nil {
 		return err
@@ -248,7 +274,7 @@ func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	if err := o.Tx.Clear(r); err != nil {
 		return err
 	}
-	s.CalledOff, s.Place = false, 0
+	s.CalledOff, s.Place, s.WaitsSince = false, 0, 0
 	if err := o.Tx.Save(r, *s); err != nil {
 		return err
 	}

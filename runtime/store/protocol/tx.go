@@ -17,6 +17,7 @@ type Tx[R, S comparable] interface {
 
 	RunTx[R, S]
 	InboxTx[R]
+	GatherTx[R]
 	NameTx[R]
 	OutboxTx[R]
 	StreamTx
@@ -46,7 +47,7 @@ type RunTx[R, S comparable] interface {
 	// Latest returns the run that has not continued of the chain of r, none if that was
 	// purged.
 	Latest(r R) (R, error)
-	// SetNext notes that next follows r, and is the latest of the chain.
+	// SetNext records that next follows r, and is the latest of the chain.
 	SetNext(r, next R) error
 	// Clear removes what only runs have that have not ended: the inbox, step data, and
 	// the sessions that have blocked the run.
@@ -74,7 +75,7 @@ type InboxTx[R comparable] interface {
 
 	// Seen reports whether a chain has accepted an item.
 	Seen(chain event.RunID, id event.ItemID) (bool, error)
-	// Remember notes that a chain has accepted an item, until Confirm or not. A later run
+	// Remember records that a chain has accepted an item, until Confirm or not. A later run
 	// of a chain to which such an item was sent remembers it, too, as if it were a chain.
 	Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error
 	// ForgetSeen may forget what the chain of r has accepted before a time, but nothing that

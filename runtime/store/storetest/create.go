@@ -23,7 +23,7 @@ var createBehaviors = []behavior{
 	}},
 	{"C1_CreateSentAgainIsAskedBeforeThePolicy", func(h *harness) {
 		l := h.startAs(orders, h.workflowID("order"))
-		for _, p := range []store.ActivePolicy{store.ActiveFail, store.ActiveCancel, store.ActiveUse} {
+		for _, p := range []store.ActivePolicy{store.ActiveFail, store.ActiveCancel, store.ActiveUse, store.ActiveQueue, store.ActiveLatest} {
 			c := l.createAgain()
 			c.Active, c.Finished = p, store.FinishedReject
 			h.unchanged("the create", func() {

@@ -105,6 +105,22 @@ var storeFaults = map[string]fault{
 			return nil
 		}}
 	}},
+	"the latest start cancels the active run": {"CreateUnderActiveLatestCancelsThoseInLineOnly", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			if c.Active == store.ActiveLatest {
+				c.Active = store.ActiveCancel
+			}
+			return nil
+		}}
+	}},
+	"a queued start cancels those before it": {"C1_RunsUnderActiveQueueStartOneAfterTheOther", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			if c.Active == store.ActiveQueue {
+				c.Active = store.ActiveCancel
+			}
+			return nil
+		}}
+	}},
 	"deliver forgets": {"M1_TheSameItemIsAcceptedOnce", func(w wrapper) store.Store {
 		n := 0
 		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error {
@@ -165,6 +181,12 @@ var storeFaults = map[string]fault{
 	}},
 	"wait announces what is not there": {"K2_OneWakePerRoute", func(w wrapper) store.Store {
 		return edit{wrapper: w, wait: func(*store.Wait) *store.Woken { return &store.Woken{Claim: []int{0}, Due: true} }}
+	}},
+	"a commit does not hold back rates": {"HoldBack_NothingBeginsByTheRateUntilItIsOver", func(w wrapper) store.Store {
+		return edit{wrapper: w, commit: func(_ context.Context, c *store.Commit) *store.Committed {
+			c.HoldBack = 0
+			return nil
+		}}
 	}},
 	"due ignores its limit": {"DueMakesAtMostLimitReady", func(w wrapper) store.Store {
 		return edit{wrapper: w, due: func(_ context.Context, limit *int) { *limit = 1000 }}

@@ -160,6 +160,9 @@ func sameFields(a, b any) bool { return reflect.DeepEqual(a, b) }
 // equal fails the test unless got is want. An empty slice or map is like none.
 func (h *harness) equal(what string, got, want any) {
 	h.Helper()
+	if reflect.DeepEqual(want, got) { // nearly always, and in a fraction of the time
+		return
+	}
 	if diff := cmp.Diff(want, got, comparing...); diff != "" {
 		h.Fatalf("%s: (-want +got)\n%s", what, diff)
 	}

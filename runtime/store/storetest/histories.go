@@ -35,9 +35,11 @@ func runHistories(t *testing.T, cfg Config) {
 	setFlag(t, "rapid.steps", defaultSteps)
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHistory(newHarness(t, rt, cfg))
+		h.limits.on = canLimit(h.store) && h.shows() && chance(rt, "limits", 50)
 		rt.Repeat(map[string]func(*rapid.T){
 			"":             func(*rapid.T) { h.compare() },
 			"create":       h.drawCreate,
+			"gather":       h.drawGather,
 			"openSession":  h.drawOpenSession,
 			"heartbeat":    h.drawHeartbeat,
 			"closeSession": h.drawCloseSession,
@@ -54,6 +56,7 @@ func runHistories(t *testing.T, cfg Config) {
 			"mark":         h.drawMark,
 			"confirm":      h.drawConfirm,
 			"delete":       h.drawDelete,
+			"setLimits":    h.drawSetLimits,
 			"purge":        h.drawPurge,
 			"wait":         h.drawWait,
 			"read":         h.drawRead,
@@ -98,6 +101,7 @@ type history struct {
 
 	read      []store.Outgoing // all records that were ever read
 	confirmed map[event.ItemID]bool
+	limits    limitHistory
 }
 
 func newHistory(h *harness) *history {
@@ -106,6 +110,7 @@ func newHistory(h *harness) *history {
 	h.invents = true
 	return &history{
 		harness: h, m: newModel(h.clock), ghost: ghost, logs: []*Log{ghost},
+		limits: limitHistory{asked: map[store.Route]bool{}},
 		fences: []store.Fence{{}}, used: map[time.Time]bool{}, confirmed: map[event.ItemID]bool{}, unsure: map[store.Route]bool{},
 	}
 }
@@ -233,7 +238,7 @@ func (h *history) drawCreate(t *rapid.T) {
 	l.Spec.Retention = h.retention(t)
 	c := l.Create()
 	c.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
-	c.Active = rapid.SampledFrom([]store.ActivePolicy{store.ActiveUse, store.ActiveFail, store.ActiveCancel}).Draw(t, "active")
+	c.Active = rapid.SampledFrom([]store.ActivePolicy{store.ActiveUse, store.ActiveFail, store.ActiveCancel, store.ActiveQueue, store.ActiveLatest}).Draw(t, "active")
 	c.Finished = rapid.SampledFrom([]store.FinishedPolicy{store.FinishedAllow, store.FinishedAllowFailure, store.FinishedReject}).Draw(t, "finished")
 	c.Cancel = h.item()
 	if chance(t, "delayed", 30) {
@@ -245,6 +250,7 @@ func (h *history) drawCreate(t *rapid.T) {
 	if chance(t, "deadline", 10) {
 		c.Deadline = h.deadline(t)
 	}
+	h.drawUses(t, &c)
 	if chance(t, "owned", 30) {
 		c.Owner = &store.Owner{Session: h.session(t).ID, Token: h.ids.Token()}
 		h.fences = append(h.fences, c.Owner.Fence())
@@ -259,7 +265,41 @@ func (h *history) drawCreate(t *rapid.T) {
 		h.items = append(h.items, i)
 	}
 	h.logs = append(h.logs, l)
-	h.request(t, func() { h.equal("create", h.create(c), h.m.create(c)) })
+	h.request(t, func() {
+		got, want := h.create(c), h.m.create(c)
+		if r := h.m.runs[c.Run]; r != nil && r.Waits() {
+			want.Waits = got.Waits // that of the record
+		}
+		h.equal("create", got, want)
+	})
+}
+
+// drawGather draws a start that shares its run. Nobody sends it again when a store may have
+// forgotten it. Its times are such that few runs are due together.
+func (h *history) drawGather(t *rapid.T) {
+	key := h.workflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"))
+	route := rapid.SampledFrom(historyRoutes).Draw(t, "route")
+	l := NewLog(h.ids, h.clock, h.ids.Run(h.clock.Now(), event.SlotOf(key)), event.Spec{
+		Workflow: route.Workflow, Queue: route.Queue, Retention: h.retention(t),
+	})
+	c := l.Create()
+	g := store.Gather{Key: key, Quiet: h.later(t).Sub(h.clock.Now()), Keep: chance(t, "keep", 50)}
+	if chance(t, "most", 50) {
+		g.Most = h.later(t).Sub(h.clock.Now())
+	}
+	if g.Keep {
+		g.Full = rapid.IntRange(0, 4).Draw(t, "full")
+	}
+	i := h.item()
+	h.items = append(h.items, i)
+	c.Gather, c.Items, c.Priority = &g, []store.Item{i}, rapid.IntRange(-1, 1).Draw(t, "priority")
+	h.logs = append(h.logs, l)
+	drawn := h.clock.Now()
+	h.request(t, func() {
+		if h.clock.Now().Sub(drawn) < store.Horizon {
+			h.equal("gather", h.create(c), h.m.create(c))
+		}
+	})
 }
 
 func (h *history) drawDeliver(t *rapid.T) {
@@ -270,7 +310,7 @@ func (h *history) drawDeliver(t *rapid.T) {
 		i = rapid.SampledFrom(h.items).Draw(t, "item")
 	}
 	h.items = append(h.items, i)
-	d := store.Deliver{Run: l.Run, Item: i, Keep: chance(t, "keep", 40)}
+	d := store.Deliver{Run: l.Run, Item: i, Keep: chance(t, "keep", 40), Urgent: chance(t, "urgent", 10)}
 	if chance(t, "deadline", 20) {
 		d.Deadline = h.deadline(t)
 	}

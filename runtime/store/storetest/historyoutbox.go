@@ -23,6 +23,11 @@ func (h *history) newContinue(t *rapid.T, l *Log, fence store.Fence, items []sto
 	if len(items) > 0 {
 		c = consuming(c, items...)
 	}
+	if r := h.m.runs[l.Run]; r != nil && chance(t, "the same limits", 70) {
+		c.Continue.Uses, c.Continue.Whole = r.Uses, r.Whole
+	} else {
+		h.drawUses(t, c.Continue)
+	}
 	h.logs = append(h.logs, next)
 	return c
 }

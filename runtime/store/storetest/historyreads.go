@@ -29,7 +29,9 @@ func (h *history) compare() {
 		}
 	}
 	h.emptied = nil
+	h.judgeLimits(got)
 	want := h.m.snapshot()
+	want.Waiting = h.limits.before
 	for run := range got.Purges {
 		if r := h.m.runs[run]; r != nil && h.m.heldBack(r) {
 			delete(got.Purges, run) // a store may have it or not

@@ -32,6 +32,9 @@ func (h *history) drawHeartbeat(t *rapid.T) {
 		h.sameError("heartbeat", err, wantErr)
 		h.checkNext("heartbeat", beat.Outbox, h.m.outbox, wantErr != nil)
 		want.Outbox = beat.Outbox
+		if wantErr == nil {
+			want.Next = h.nextDue()
+		}
 		h.checkUnserved(beat.Unserved)
 		beat.Unserved = nil // which of them come when is the store's business
 		h.equal("heartbeat", beat, want)
@@ -86,25 +89,37 @@ func (h *history) claimBoth(c store.Claim) {
 	for _, route := range c.Routes {
 		available += len(h.m.readyRuns(route))
 	}
-	h.equal("number of claimed runs", len(got.Runs), min(c.Max, available+len(passed))-len(passed))
+	// A claim that blocks runs on its way may look further, or leave it to the next claim.
+	least, most := min(c.Max, available+len(passed))-len(passed), min(c.Max, available)
+	if h.limits.on {
+		least, most = min(c.Max, max(least, 0)), c.Max // and those that wait for permits
+	}
+	if n := len(got.Runs); n < least || n > most {
+		h.Fatalf("claim of at most %d: got %d runs, want from %d to %d: %d are ready, and %d were blocked", c.Max, n, least, most, available, len(passed))
+	}
 	for _, claimed := range got.Runs {
-		next := h.m.readyRuns(claimed.Route)
-		i := slices.IndexFunc(next, func(r *modelRun) bool { return r.Run == claimed.Run })
-		if i < 0 || !slices.Contains(c.Routes, claimed.Route) || compareReady(next[0], next[i]) != 0 {
+		next, r := h.m.readyRuns(claimed.Route), h.m.runs[claimed.Run]
+		if r == nil || r.QueueState != store.StateReady || !slices.Contains(c.Routes, claimed.Route) || len(next) > 0 && r.passes(next[0]) {
 			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Routes, claimed.Run, claimed.Route)
 		}
-		if h.m.cannotReplay(next[i], c.Session) {
+		if h.m.cannotReplay(r, c.Session) {
 			h.Fatalf("claim: got run %s, which code %q could not replay", claimed.Run, h.m.leases[c.Session].Fingerprint)
 		}
-		h.equal("claimed run", h.handed(claimed), h.m.grant(next[i], &c))
+		h.judgeGrant(r)
+		want := h.m.grant(r, &c)
+		want.Waited = r.waited(claimed.Waited)
+		h.equal("claimed run", h.handed(claimed), want)
 		h.fences = append(h.fences, claimed.Fence)
+	}
+	if h.limits.on {
+		h.askedOf(&c, len(got.Runs)+len(passed))
 	}
 	for _, r := range passed {
 		if next := h.m.readyRuns(r.Route); len(next) > 0 && compareReady(r, next[0]) > 0 {
 			h.Fatalf("claim of %v: blocked run %s before its turn", c.Routes, r.Run)
 		}
 	}
-	h.equal("next due time", got.Next, h.m.nextDue())
+	h.equal("next due time", got.Next, h.nextDue())
 	for _, route := range c.Routes {
 		if len(h.m.readyRuns(route)) > 0 {
 			h.m.wakes[route] = true
@@ -143,7 +158,7 @@ func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 	h.equal("number of blocked runs that were made ready", made, min(c.Max, len(fitting)))
 	for _, r := range others {
 		if now[r.Run] == store.StateBlocked {
-			_, _ = h.m.op.Take(r, c.Session, &c)
+			_, _ = h.m.op.Take(r, c.Session, &c, nil)
 			passed = append(passed, r)
 		}
 	}
@@ -154,17 +169,24 @@ func (h *history) drawClaimRun(t *rapid.T) {
 	s, l := h.session(t).ID, h.log(t, func(r *modelRun) bool { return r.QueueState != store.StateEnded })
 	token := h.ids.Token()
 	got, err := h.store.ClaimRun(h.ctx, 0, s, token, l.Run)
-	want, wantErr := h.m.claimRun(s, token, l.Run)
+	want, wantErr := h.m.claimRun(s, token, l.Run, h.mayClaim(h.m.runs[l.Run]))
 	h.sameError("claim run", err, wantErr)
+	if wantErr == nil {
+		want.Waited = h.m.runs[l.Run].waited(got.Waited)
+	}
 	h.equal("claim run", h.handed(got), want)
 	h.fences = append(h.fences, want.Fence)
 }
 
 func (h *history) drawDue(t *rapid.T) {
 	limit := rapid.IntRange(0, 3).Draw(t, "limit")
+	if h.limits.on && limit > 0 {
+		limit = 1000 // how many lines are looked at in between is the choice of the store
+	}
 	next, err := h.store.Due(h.ctx, 0, limit)
 	h.check("due", err)
-	h.equal("next due time", next, h.m.due(limit))
+	h.m.due(limit)
+	h.equal("next due time", next, h.nextDue())
 }
 
 // drawWait looks what a worker would be told, and obeys.
@@ -307,6 +329,9 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 		c = consuming(c, items...)
 	}
 	c.Due = due
+	if h.limits.on && chance(t, "hold back", 25) {
+		c.HoldBack = rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second}).Draw(t, "held back")
+	}
 	c.Progress, c.Closing = rapid.Bool().Draw(t, "progress"), chance(t, "closing", 20)
 	if c.Effect == store.EffectNone {
 		c.Exempt = store.Exempt(rapid.IntRange(0, 2).Draw(t, "exempt"))

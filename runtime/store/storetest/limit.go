@@ -32,6 +32,13 @@ func weighing(weight int) func(*store.Create) {
 
 func whole(c *store.Create) { c.Whole = true }
 
+// nested says that a run above has other permits to its end.
+func nested(c *store.Create) {
+	for i := range c.Uses {
+		c.Uses[i].Nested = true
+	}
+}
+
 func (h *harness) setLimits(set ...store.SetLimit) {
 	h.Helper()
 	l, _ := store.As[store.Limiter](h.store)
@@ -83,7 +90,7 @@ func (h *harness) nothing(what string, s store.SessionID, routes ...store.Route)
 	}
 }
 
-var limitBehaviors = slices.Concat(permitBehaviors, turnBehaviors, rateBehaviors, limitAnswerBehaviors)
+var limitBehaviors = slices.Concat(permitBehaviors, turnBehaviors, rateBehaviors, holdBackBehaviors, limitAnswerBehaviors, localBehaviors)
 
 var permitBehaviors = []behavior{
 	{"L1_CountsAreRebuiltFromFlags", func(h *harness) {
@@ -214,6 +221,24 @@ var permitBehaviors = []behavior{
 		h.finish(first, c.Owner.Fence(), event.StatusCompleted)
 		h.counts("gpu", 0, 0)
 	}},
+	{"L3_NoTimeGivesBackAPermit", func(h *harness) {
+		h.limit("gpu", 2)
+		s := h.session()
+		owned, parked := h.start(using("gpu")), h.start(using("gpu"), whole)
+		h.one(s, owned)
+		h.park(parked, h.one(s, parked), time.Time{})
+		waits := h.start(using("gpu"))
+		for range 1000 { // more than an hour
+			h.clock.Advance(5 * time.Second)
+			h.heartbeat(s)
+		}
+		h.nothing("while both are held", s)
+		h.counts("gpu", 2, 1)
+		h.deliver(parked.Run)
+		h.finish(owned, h.record(owned.Run).Fence, event.StatusCompleted)
+		h.equal("claimed", len(h.claim(s, 10)), 2)
+		h.state(waits.Run, store.StateOwned)
+	}},
 	{"L4_ShrinkingLetsHoldersFinish", func(h *harness) {
 		h.limit("gpu", 3)
 		s := h.session()
@@ -287,6 +312,85 @@ var rateBehaviors = []behavior{
 		h.equal("woken", h.poll(s, orders).Claim, []int{0})
 		h.one(s, l)
 	}},
+}
+
+var holdBackBehaviors = []behavior{
+	{"HoldBack_NothingBeginsByTheRateUntilItIsOver", func(h *harness) {
+		s, first, rest := h.holding()
+		held := h.one(s, first)
+		h.holdBack(first, held, store.EffectFinish, 2*time.Second)
+		h.nothing("while the rate is closed", s)
+		h.clock.Advance(1999 * time.Millisecond)
+		h.nothing("a millisecond before it opens", s)
+		h.clock.Advance(time.Millisecond)
+		h.one(s, rest[0])
+		h.nothing("as a burst after that", s)
+		h.clock.Advance(100 * time.Millisecond)
+		h.one(s, rest[1])
+	}},
+	{"HoldBack_HoldsForARunThatStaysOwned", func(h *harness) {
+		s, first, rest := h.holding()
+		held := h.one(s, first)
+		c := h.holdBack(first, held, store.EffectNone, 2*time.Second)
+		h.nothing("while the rate is closed", s)
+		h.clock.Advance(time.Second)
+		h.check("the same commit again", h.try(c).Err) // once
+		h.clock.Advance(time.Second)
+		h.one(s, rest[0])
+	}},
+	{"HoldBack_AShorterOneOpensNothing", func(h *harness) {
+		s, first, rest := h.holding()
+		held := h.one(s, first)
+		h.holdBack(first, held, store.EffectNone, 2*time.Second)
+		h.holdBack(first, held, store.EffectFinish, time.Second)
+		h.clock.Advance(1999 * time.Millisecond)
+		h.nothing("while the first one lasts", s)
+		h.clock.Advance(time.Millisecond)
+		h.one(s, rest[0])
+	}},
+	{"HoldBack_AFencedCommitHoldsNothing", func(h *harness) {
+		s, first, rest := h.holding()
+		old := h.one(s, first)
+		h.check("release", h.store.Release(h.ctx, first.Run, old))
+		c := first.Commit(old, first.Work()...)
+		c.HoldBack = time.Minute
+		h.equal("answer", h.try(c).Err, store.ErrFenced)
+		h.one(s, first)
+		h.one(s, rest[0])
+	}},
+	{"HoldBack_WithoutARateHoldsNothing", func(h *harness) {
+		h.limit("gpu", 2)
+		s := h.session()
+		limited, next, free := h.start(weighing(1)), h.start(weighing(1)), h.start()
+		h.holdBack(limited, h.one(s, limited), store.EffectNone, time.Minute)
+		h.one(s, next)
+		h.holdBack(free, h.one(s, free), store.EffectFinish, time.Minute)
+	}},
+	{"HoldBack_LastsForADayAtMost", func(h *harness) {
+		s, first, _ := h.holding()
+		h.holdBack(first, h.one(s, first), store.EffectFinish, 1<<62)
+		h.equal("next", h.limitState("crm").Next, h.clock.Now().Add(store.MaxHoldBack))
+	}},
+}
+
+// holding starts runs that use a rate of 10 a second, 3 at once.
+func (h *harness) holding() (store.SessionID, *Log, []*Log) {
+	h.Helper()
+	h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
+	logs := h.starts(3, using("crm"))
+	return h.session(), logs[0], logs[1:]
+}
+
+// holdBack commits work that closes the rates of a run.
+func (h *harness) holdBack(l *Log, fence store.Fence, e store.Effect, d time.Duration) store.Commit {
+	h.Helper()
+	c := l.Commit(fence, l.Work()...)
+	if e == store.EffectFinish {
+		c = withEffect(l.Commit(fence, l.End(event.StatusCompleted)...), e, event.StatusCompleted)
+	}
+	c.HoldBack = d
+	h.commit(l, c)
+	return c
 }
 
 var limitAnswerBehaviors = []behavior{

@@ -71,6 +71,37 @@ var turnBehaviors = []behavior{
 		h.finish(heavy, fence, event.StatusCompleted)
 		h.one(s, light)
 	}},
+	{"L5_WhoWaitsInVainIsNotPassedWhenSomebodyComesBackBeforeIt", func(h *harness) {
+		h.limit("gpu", 1)
+		s := h.session()
+		first := h.start(using("gpu"))
+		fence := h.one(s, first)
+		h.start(using("gpu"))
+		h.nothing("while the first has the permit", s)
+		late := store.Route{Queue: "default", Workflow: "orders.late"}
+		o := h.session(late)
+		h.startAs(late, "", using("gpu"))
+		h.nothing("while the first has the permit", o, late)
+		h.check("release", h.store.Release(h.ctx, first.Run, fence))
+		h.nothing("that comes after two others", o, late)
+		h.one(s, first)
+	}},
+	{"L5_WhoWaitsInVainIsNotPassedWhenAHigherPriorityComes", func(h *harness) {
+		h.limit("gpu", 1)
+		s := h.session()
+		holder := h.start(using("gpu"))
+		fence := h.one(s, holder)
+		h.start(using("gpu"))
+		h.nothing("while the first has the permit", s)
+		late := store.Route{Queue: "default", Workflow: "orders.late"}
+		o := h.session(late)
+		h.startAs(late, "", using("gpu"))
+		h.nothing("while the first has the permit", o, late)
+		urgent := h.start(using("gpu"), func(c *store.Create) { c.Priority = 5 })
+		h.finish(holder, fence, event.StatusCompleted)
+		h.nothing("that comes after two others", o, late)
+		h.one(s, urgent)
+	}},
 	{"L5_AnotherLimitIsNotHeldUp", func(h *harness) {
 		h.limit("a", 1)
 		h.limit("b", 1)
@@ -79,6 +110,62 @@ var turnBehaviors = []behavior{
 		h.start(using("a"))
 		h.nothing("of a", s)
 		h.one(s, h.start(using("b")))
+	}},
+	{"L5_ANestedRunPassesWhoWaitsForWhatIsHeldAboveIt", func(h *harness) {
+		h.limit("a", 1)
+		h.limit("b", 1)
+		s := h.session()
+		above := h.start(using("a"), whole)
+		fence := h.one(s, above)
+		both := h.start(using("a", "b"))
+		other := h.start(using("b"))
+		h.nothing("while a is held", s)
+		below := h.start(using("b"), nested)
+		got := h.one(s, below)
+		h.nothing("while both are held", s)
+		h.finish(below, got, event.StatusCompleted)
+		h.finish(above, fence, event.StatusCompleted)
+		h.finish(both, h.one(s, both), event.StatusCompleted)
+		h.one(s, other)
+	}},
+	{"L5_ANestedRunIsKeptBackByWhoWaitsForNothingElse", func(h *harness) {
+		h.limit("a", 1)
+		h.limit("b", 2)
+		s := h.session()
+		h.one(s, h.start(using("a"), whole))
+		holder := h.start(using("b"))
+		fence := h.one(s, holder)
+		heavy := h.start(func(c *store.Create) { c.Uses = []store.Use{{LimitID: store.LimitID{Name: "b"}, Weight: 2}} })
+		h.nothing("that is heavy", s)
+		h.start(using("b"), nested)
+		h.nothing("nested after the heavy one", s)
+		h.finish(holder, fence, event.StatusCompleted)
+		h.one(s, heavy)
+	}},
+	{"L6_RoomCallsANestedRunAfterWhoWaitsForMore", func(h *harness) {
+		for _, what := range []string{"a finish", "a growing capacity"} {
+			h.limit("a", 1)
+			h.limit("b", 1)
+			s := h.session()
+			above := h.start(using("a"), whole)
+			fence := h.one(s, above)
+			holder := h.start(using("b"))
+			had := h.one(s, holder)
+			both := h.start(using("a", "b"))
+			below := h.start(using("b"), nested)
+			h.nothing("before "+what, s)
+			if what == "a finish" {
+				h.finish(holder, had, event.StatusCompleted)
+			} else {
+				h.limit("b", 2)
+			}
+			h.finish(below, h.one(s, below), event.StatusCompleted)
+			h.finish(above, fence, event.StatusCompleted)
+			h.finish(both, h.one(s, both), event.StatusCompleted)
+			if what != "a finish" {
+				h.finish(holder, had, event.StatusCompleted)
+			}
+		}
 	}},
 	{"L5_PartsOfALimitAreApart", func(h *harness) {
 		of := func(key string) func(*store.Create) {
@@ -126,6 +213,43 @@ var turnBehaviors = []behavior{
 			}
 		}
 	}},
+	{"L5_WhoWaitsInVainKeepsBackNobodyBeforeIt", func(h *harness) {
+		h.limit("gpu", 2)
+		s := h.session()
+		h.one(s, h.start(using("gpu")))
+		h.start(weighing(2))
+		h.nothing("while the heavy one waits", s)
+		h.one(s, h.start(using("gpu"), func(c *store.Create) { c.Priority = 5 }))
+	}},
+	{"L6_ALimitAsAWholeCallsWhoWaitsForItsParts", func(h *harness) {
+		acme := func(c *store.Create) {
+			c.Uses = []store.Use{{LimitID: store.LimitID{Name: "customer", Key: "acme"}, Weight: 1}}
+		}
+		h.limit("customer", 1)
+		s := h.session()
+		h.one(s, h.start(acme))
+		waits := h.start(acme)
+		h.nothing("while it is held", s)
+		h.limit("customer", 2)
+		h.one(s, waits)
+	}},
+	{"L6_ALineThatIsTooHeavyNowCallsWhoWaitedAfterIt", func(h *harness) {
+		h.limit("disk", 3)
+		h.limit("gpu", 1)
+		s := h.session()
+		h.one(s, h.start(using("disk")))
+		slow := store.Route{Queue: "default", Workflow: "orders.slow"}
+		h.startAs(slow, "", using("gpu"), func(c *store.Create) {
+			c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: "disk"}, Weight: 3}))
+		})
+		h.nothing("while one of the disks is held", h.session(slow), slow)
+		light := h.start(using("gpu"))
+		h.nothing("while somebody before it waits for the same", s)
+		h.poll(s, orders)
+		h.limit("disk", 2)
+		h.equal("woken", h.poll(s, orders).Claim, []int{0})
+		h.one(s, light)
+	}},
 	{"L6_AGrantCallsTheNext", func(h *harness) {
 		h.limit("gpu", 2)
 		s := h.session()
@@ -156,6 +280,34 @@ var turnBehaviors = []behavior{
 		h.finish(holder, fence, event.StatusCompleted)
 		h.nothing("while the first has its turn", s)
 		h.one(away, first, slow)
+	}},
+	{"L7_ACallKeepsItsTurnAlsoBeforeWhoComes", func(h *harness) {
+		h.limit("gpu", 1)
+		s := h.session()
+		holder := h.start(using("gpu"))
+		fence := h.one(s, holder)
+		slow := store.Route{Queue: "default", Workflow: "orders.slow"}
+		first := h.startAs(slow, "", using("gpu"))
+		away := h.session(slow)
+		h.nothing("while it is held", away, slow)
+		h.finish(holder, fence, event.StatusCompleted)
+		h.start(using("gpu"))
+		h.nothing("while the first has its turn", s)
+		h.one(away, first, slow)
+	}},
+	{"L8_ACallWakesWhateverIsDueEarlier", func(h *harness) {
+		h.limit("gpu", 1)
+		s := h.session()
+		sleeper := h.start()
+		h.park(sleeper, h.own(s, sleeper), h.clock.Now().Add(time.Second))
+		holder := h.start(using("gpu"))
+		fence := h.one(s, holder)
+		next := h.start(using("gpu"))
+		h.nothing("while it is held", s)
+		h.poll(s, orders)
+		h.finish(holder, fence, event.StatusCompleted)
+		h.equal("woken", h.poll(s, orders).Claim, []int{0})
+		h.one(s, next)
 	}},
 	{"L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace", func(h *harness) {
 		h.limit("gpu", 1)
@@ -231,6 +383,21 @@ var turnBehaviors = []behavior{
 		h.counts("gpu", 2, 0)
 		h.state(light.Run, store.StateOwned)
 	}},
+	{"L9_WhatIsTooHeavyNowGoesThoughOthersWaitBeforeIt", func(h *harness) {
+		h.limit("gpu", 3)
+		s := h.session()
+		h.one(s, h.start(weighing(3)))
+		h.start(using("gpu"))
+		heavy := h.start(weighing(3))
+		h.nothing("while all is held", s)
+		h.poll(s, orders)
+		h.limit("gpu", 2)
+		h.equal("woken", h.poll(s, orders).Claim, []int{0})
+		got := h.claim(s, 10)
+		h.equal("claimed", runsOf(got), []event.RunID{heavy.Run})
+		h.equal("called off", got[0].CalledOff, true)
+		h.counts("gpu", 3, 1)
+	}},
 	{"L8_AClaimThatLeavesOpenLinesWakesAgain", func(h *harness) {
 		h.limit("gpu", 2)
 		s := h.session()
@@ -238,6 +405,37 @@ var turnBehaviors = []behavior{
 		h.equal("woken", h.poll(s, orders).Claim, []int{0})
 		h.claim(s, 1)
 		h.equal("woken again", h.poll(s, orders).Claim, []int{0})
+	}},
+	{"L5_WhoWaitsIsToldSinceWhen", func(h *harness) {
+		h.limit("gpu", 2)
+		s := h.session()
+		since := func(what string, l *Log, want time.Time) {
+			h.Helper()
+			h.equal(what, h.record(l.Run).WaitsSince, want)
+		}
+		free := h.start(using("gpu"))
+		since("there is room", free, time.Time{})
+		heavy, began := h.newLog(orders, ""), h.clock.Now()
+		c := heavy.Create()
+		weighing(2)(&c)
+		h.equal("created", h.create(c).Waits, began)
+		since("there is none after the one before it", heavy, began)
+		h.clock.Advance(time.Second)
+		h.equal("created again", h.create(c).Waits, began)
+		fence := h.one(s, free)
+		h.nothing("while it is held", s)
+		since("asked in vain", heavy, began)
+		h.clock.Advance(time.Second)
+		h.finish(free, fence, event.StatusCompleted)
+		got := h.claim(s, 1)
+		h.equal("waited", got[0].Waited, began)
+		h.limit("gpu", 9)
+		late := h.start(using("gpu"))
+		h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{Paused: true}})
+		h.nothing("that is paused", s)
+		since("there was room when it came", late, h.clock.Now())
+		h.commit(heavy, withEffect(heavy.Commit(got[0].Fence, heavy.Work()...), store.EffectYield, ""))
+		since("it comes anew", heavy, h.clock.Now())
 	}},
 	{"L8_AYieldComesAnewARecoveryKeepsItsPlace", func(h *harness) {
 		h.limit("gpu", 1)

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -12,6 +14,9 @@ func (h *harness) lineUp(wid string) (*Log, store.Item) {
 	l := h.startAs(orders, wid, canceling, func(c *store.Create) { c.Cancel = cancel })
 	return l, cancel
 }
+
+// lining are the policies under which a start waits in line.
+var lining = []store.ActivePolicy{store.ActiveCancel, store.ActiveQueue, store.ActiveLatest}
 
 var lineBehaviors = []behavior{
 	{"C1_CreateUnderActiveCancelWaitsInLine", func(h *harness) {
@@ -25,13 +30,65 @@ var lineBehaviors = []behavior{
 		h.equal("line", snap.Lines, map[string][]event.RunID{wid: {second.Run}})
 		h.equal("claimed", runsOf(h.claim(h.session(), 10)), []event.RunID{first.Run})
 	}},
-	{"C1_CreateUnderActiveCancelSentAgainWaitsOnce", func(h *harness) {
+	{"C1_CreateThatWaitsInLineSentAgainWaitsOnce", func(h *harness) {
+		for _, p := range lining {
+			wid := h.workflowID(fmt.Sprint("order ", p))
+			h.startAs(orders, wid)
+			c := h.newLog(orders, wid).Create()
+			c.Active, c.Cancel = p, h.item()
+			h.create(c)
+			h.unchanged("the same create", func() { h.equal("answer", h.create(c), store.Created{Run: c.Run, New: true}) })
+		}
+	}},
+	{"C1_RunsUnderActiveQueueStartOneAfterTheOther", func(h *harness) {
+		wid, s := h.workflowID("order"), h.session()
+		queued := func(c *store.Create) { c.Active, c.Cancel = store.ActiveQueue, h.item() }
+		runs := []*Log{h.startAs(orders, wid, queued), h.startAs(orders, wid, queued), h.startAs(orders, wid, queued)}
+		for i, l := range runs {
+			h.equal("claimed", runsOf(h.claim(s, 10)), []event.RunID{l.Run})
+			h.equal("inbox", h.load(l.Run).Inbox, []store.Item(nil))
+			for _, later := range runs[i+1:] {
+				h.state(later.Run, store.StateQueued)
+			}
+			h.finish(l, h.record(l.Run).Fence, event.StatusCompleted)
+		}
+		h.equal("active in the end", h.inspect().Active, map[string]event.RunID(nil))
+	}},
+	{"CreateUnderActiveLatestCancelsThoseInLineOnly", func(h *harness) {
 		wid := h.workflowID("order")
-		h.startAs(orders, wid)
-		c := h.newLog(orders, wid).Create()
-		c.Active, c.Cancel = store.ActiveCancel, h.item()
-		h.create(c)
-		h.unchanged("the same create", func() { h.equal("answer", h.create(c), store.Created{Run: c.Run, New: true}) })
+		first := h.startAs(orders, wid)
+		s := h.session()
+		fence := h.own(s, first)
+		queued := h.startAs(orders, wid, func(c *store.Create) { c.Active, c.Cancel = store.ActiveQueue, h.item() })
+		latest := func() (*Log, store.Item) {
+			i := h.item()
+			return h.startAs(orders, wid, func(c *store.Create) { c.Active, c.Cancel = store.ActiveLatest, i }), i
+		}
+		third, three := latest()
+		fourth, four := latest()
+		h.equal("inbox of the active run", h.load(first.Run).Inbox, []store.Item(nil))
+		h.equal("inbox of the first in line", h.load(queued.Run).Inbox, []store.Item{three, four})
+		h.equal("inbox of the second in line", h.load(third.Run).Inbox, []store.Item{four})
+		h.equal("inbox of the last in line", h.load(fourth.Run).Inbox, []store.Item(nil))
+		h.equal("line", h.inspect().Lines, map[string][]event.RunID{wid: {queued.Run, third.Run, fourth.Run}})
+		h.finish(first, fence, event.StatusCompleted)
+		h.state(queued.Run, store.StateReady)
+	}},
+	{"CreateUnderActiveQueueAndLatestStartsAtOnceIfNoneIsActive", func(h *harness) {
+		for _, p := range lining {
+			l := h.startAs(orders, h.workflowID(fmt.Sprint("order ", p)), func(c *store.Create) { c.Active, c.Cancel = p, h.item() })
+			h.state(l.Run, store.StateReady)
+			h.equal("inbox", h.load(l.Run).Inbox, []store.Item(nil))
+		}
+	}},
+	{"AQueuedRunWaitsForTheEndOfAChain", func(h *harness) {
+		wid, s := h.workflowID("order"), h.session()
+		first := h.startAs(orders, wid)
+		queued := h.startAs(orders, wid, func(c *store.Create) { c.Active, c.Cancel = store.ActiveQueue, h.item() })
+		next := h.continueRun(first, h.own(s, first))
+		h.state(queued.Run, store.StateQueued)
+		h.finish(next, h.own(s, next), event.StatusCompleted)
+		h.state(queued.Run, store.StateReady)
 	}},
 	{"CreateUnderActiveCancelStartsAtOnceIfNoneIsActive", func(h *harness) {
 		l, _ := h.lineUp(h.workflowID("order"))

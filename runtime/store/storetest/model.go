@@ -21,6 +21,7 @@ type model struct {
 	active map[string]event.RunID
 	last   map[string]event.RunID
 	lines  map[string][]event.RunID
+	joined map[event.RunID]event.RunID                // by start
 	seen   map[event.RunID]map[event.ItemID]time.Time // by chain
 	kept   map[event.RunID]map[event.ItemID]bool      // those of them that are remembered until Confirm
 	// streams are by chain.
@@ -34,6 +35,8 @@ type model struct {
 	untold  map[store.SessionID]map[event.RunID]bool // items that no Wait has told
 	audit   []store.AuditEntry
 
+	limits modelLimits
+
 	turn int // counts what makes runs ready
 	op   protocol.Op[*modelRun, store.SessionID]
 }
@@ -44,6 +47,11 @@ type modelRun struct {
 	// in one action share a turn; their ranks are zero until the store has shown
 	// in which order it keeps them.
 	turn, rank int
+	gather     string // the key of which it gathers the starts
+	// place and placeRank are those of a run that waits for permits, or has waited: with them
+	// it comes back to its line; 0: it comes anew.
+	place, placeRank int
+	fresh            bool // the place is of the last action, as turn may be
 }
 
 func newModel(clock store.Clock) *model {
@@ -53,6 +61,7 @@ func newModel(clock store.Clock) *model {
 		active:  map[string]event.RunID{},
 		last:    map[string]event.RunID{},
 		lines:   map[string][]event.RunID{},
+		joined:  map[event.RunID]event.RunID{},
 		seen:    map[event.RunID]map[event.ItemID]time.Time{},
 		kept:    map[event.RunID]map[event.ItemID]bool{},
 		streams: map[event.RunID]map[string]store.StreamState{},
@@ -60,6 +69,7 @@ func newModel(clock store.Clock) *model {
 		renewed: map[store.SessionID]time.Duration{},
 		wakes:   map[store.Route]bool{},
 		untold:  map[store.SessionID]map[event.RunID]bool{},
+		limits:  newModelLimits(),
 	}
 	m.op.Tx = m
 	return m
@@ -91,12 +101,12 @@ func (m *model) sorted() []*modelRun {
 	return all
 }
 
-// readyRuns returns the ready runs of a route in the order of their claims; runs
+// readyRuns returns the ready runs of a route, without those that wait for permits, in the order of their claims; runs
 // that compare equal may be claimed in any order.
 func (m *model) readyRuns(route store.Route) []*modelRun {
 	var ready []*modelRun
 	for _, r := range m.sorted() {
-		if r.QueueState == store.StateReady && r.Route == route {
+		if r.QueueState == store.StateReady && r.Route == route && !r.Waits() {
 			ready = append(ready, r)
 		}
 	}
@@ -105,7 +115,20 @@ func (m *model) readyRuns(route store.Route) []*modelRun {
 }
 
 func compareReady(a, b *modelRun) int {
-	return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.turn, b.turn), cmp.Compare(a.rank, b.rank))
+	return cmp.Or(compareTurns(a, b), cmp.Compare(a.rank, b.rank))
+}
+
+// passes reports whether a run that is claimed comes before another one that is ready.
+func (r *modelRun) passes(other *modelRun) bool {
+	if r.Waits() {
+		return compareTurns(other, r) < 0
+	}
+	return compareReady(other, r) < 0
+}
+
+// compareTurns compares runs that are not in one list: their ranks say nothing.
+func compareTurns(a, b *modelRun) int {
+	return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.turn, b.turn))
 }
 
 // owned returns the runs of a session in the order of their ids.
@@ -151,12 +174,12 @@ func (m *model) nextDue() time.Time {
 // snapshot returns the state as a store shows it.
 func (m *model) snapshot() *store.Snapshot {
 	s := &store.Snapshot{
-		Purges: map[event.RunID]time.Time{}, Now: m.clock.Now(), Runs: map[event.RunID]*store.RunState{},
+		Purges: map[event.RunID]time.Time{}, Limits: m.knownLimits(), Now: m.clock.Now(), Runs: map[event.RunID]*store.RunState{},
 		Active: m.active, LastEnded: m.last, Lines: map[string][]event.RunID{}, Seen: m.seen,
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{},
 		Wakes: m.wakes, Audit: m.audit, Outbox: slices.Clone(m.outbox), Kept: map[event.RunID][]event.ItemID{},
-		Streams: m.streams,
+		Streams: m.streams, Gathering: map[string]event.RunID{},
 	}
 	for chain, items := range m.kept {
 		if len(items) > 0 {
@@ -164,13 +187,16 @@ func (m *model) snapshot() *store.Snapshot {
 		}
 	}
 	for id, r := range m.runs {
+		if r.gather != "" {
+			s.Gathering[r.gather] = id
+		}
 		state := r.RunState
 		state.Incompatible = slices.DeleteFunc(slices.Sorted(slices.Values(r.Incompatible)), m.over)
 		s.Runs[id] = &state
 		if r.QueueState == store.StateEnded && !m.heldBack(r) {
 			s.Purges[id] = r.purgeTime()
 		}
-		if r.QueueState == store.StateReady && s.Ready[r.Route] == nil {
+		if r.QueueState == store.StateReady && !r.Waits() && s.Ready[r.Route] == nil {
 			for _, o := range m.readyRuns(r.Route) {
 				s.Ready[r.Route] = append(s.Ready[r.Route], o.Run)
 			}

@@ -16,24 +16,32 @@ var _ protocol.Tx[*modelRun, store.SessionID] = (*model)(nil)
 
 func (m *model) create(c store.Create) store.Created {
 	defer m.announce()
-	answer, _ := m.op.Create(&c)
+	unlimited := c
+	unlimited.Uses = nil
+	m.limits.urgent, m.limits.creates = c.Cancel.ID, &c
+	answer, _ := m.op.Create(&unlimited)
+	m.limits.urgent, m.limits.creates = "", nil
 	return answer
 }
 
 // grant gives a ready run to a session, and says what that is given with it.
 func (m *model) grant(r *modelRun, c *store.Claim) store.ClaimedRun {
-	_, _ = m.op.Take(r, c.Session, c)
+	_, _ = m.op.Take(r, c.Session, c, nil)
 	return r.claimed()
 }
 
 func (r *modelRun) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
 		Run: r.Run, WorkflowID: r.WorkflowID, Route: r.Route, Fence: r.Fence, Recoveries: r.Recoveries,
-		N: r.N, Seq: r.Seq, Last: r.Last, Unread: len(r.Inbox) > 0,
+		N: r.N, Seq: r.Seq, Last: r.Last, Unread: len(r.Inbox) > 0, CalledOff: r.CalledOff,
 	}
 }
 
-func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+// claimRun is ClaimRun of package store; may: its limits let the run go.
+func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID, may bool) (store.ClaimedRun, error) {
+	if !may && !m.over(s) {
+		return store.ClaimedRun{}, store.ErrNotClaimable
+	}
 	r, err := m.op.ClaimRun(s, token, run)
 	if err != nil {
 		return store.ClaimedRun{}, err
@@ -49,22 +57,33 @@ func (m *model) release(run event.RunID, fence store.Fence) error {
 // makeReady makes a run ready that the store has made ready, in the same turn as others.
 func (m *model) makeReady(r *modelRun, turn int) {
 	_ = m.op.MakeReady(r)
-	r.turn = turn
+	r.become(turn)
 	m.announce()
 }
 
 // deliver is Deliver of package store.
 func (m *model) deliver(d store.Deliver) (event.RunID, error) {
 	defer m.announce()
-	return m.op.Deliver(&d)
+	if d.Urgent {
+		m.limits.urgent = d.Item.ID
+	}
+	run, err := m.op.Deliver(&d)
+	m.limits.urgent = ""
+	return run, err
 }
 
 // commit also reports whether the commit was executed by this call.
 func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 	defer m.announce()
 	known := c.Frame != nil && m.runs[c.Run] != nil && m.runs[c.Run].Last == c.CommitID
+	m.limits.yields = c.Effect == store.EffectYield
 	answer, _ = m.op.Commit(&c)
-	return answer, answer.Err == nil && !known
+	m.limits.yields = false
+	executed = answer.Err == nil && !known
+	if executed && c.HoldBack > 0 {
+		m.holdBack(m.runs[c.Run].Uses, c.Held())
+	}
+	return answer, executed
 }
 
 func (m *model) mark(k store.Mark) {
@@ -82,7 +101,7 @@ func (m *model) publish(run event.RunID, fence store.Fence, chunks []store.Publi
 	return m.op.Publish(run, fence, chunks)
 }
 
-// announce notes for those who wait what an operation has changed.
+// announce records for those who wait what an operation has changed.
 func (m *model) announce() {
 	for _, r := range slices.Concat(m.op.Changes.Ready, m.op.Changes.Due) {
 		m.wakes[r.Route] = true
@@ -106,6 +125,7 @@ func (m *model) State(r *modelRun) protocol.Run[store.SessionID] {
 		N: r.N, Seq: r.Seq, Last: r.Last, Fence: r.Fence, Owner: r.Owner, Unread: len(r.Inbox), Due: protocol.Millis(r.Due),
 		Created: protocol.Millis(r.CreatedAt), Ended: protocol.Millis(r.EndedAt), Retention: r.Retention,
 		Recoveries: r.Recoveries, Closing: r.Closing, Exempt: r.Exempt, Hidden: r.Hidden,
+		Gather: r.gather,
 	}
 }
 
@@ -113,9 +133,8 @@ func (m *model) Save(r *modelRun, s protocol.Run[store.SessionID]) error {
 	if r.QueueState == store.StateOwned && s.QueueState != store.StateOwned {
 		delete(m.untold[r.Owner], r.Run)
 	}
-	if r.QueueState != store.StateReady && s.QueueState == store.StateReady {
-		r.turn, r.rank = m.nextTurn(), 0
-	}
+	ready := r.QueueState != store.StateReady && s.QueueState == store.StateReady
+	m.moves(r, s.QueueState)
 	if line := m.lines[r.WorkflowID]; r.QueueState == store.StateQueued && s.QueueState != store.StateQueued {
 		m.lines[r.WorkflowID] = slices.DeleteFunc(slices.Clone(line), func(one event.RunID) bool { return one == r.Run })
 	} else if r.QueueState != store.StateQueued && s.QueueState == store.StateQueued {
@@ -123,11 +142,20 @@ func (m *model) Save(r *modelRun, s protocol.Run[store.SessionID]) error {
 	}
 	r.QueueState, r.Status, r.N, r.Seq, r.Last, r.Fence, r.Owner = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence, s.Owner
 	r.Due, r.EndedAt, r.Recoveries, r.CreatedBy = protocol.Time(s.Due), protocol.Time(s.Ended), s.Recoveries, s.CreatedBy
-	r.Closing, r.Exempt, r.Hidden = s.Closing, s.Exempt, s.Hidden
+	r.Closing, r.Exempt, r.Hidden, r.gather = s.Closing, s.Exempt, s.Hidden, s.Gather
+	if ready {
+		r.become(m.nextTurn())
+	}
 	return nil
 }
 
 func (m *model) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*modelRun, error) {
+	if m.limits.creates != nil {
+		c = m.limits.creates
+		if err := m.guardLimited(c); err != nil {
+			return nil, err
+		}
+	}
 	return m.insert(c, chain, createdBy), nil
 }
 
@@ -147,6 +175,7 @@ func (m *model) Latest(r *modelRun) (*modelRun, error) {
 
 func (m *model) SetNext(r, next *modelRun) error {
 	r.Next = next.Run
+	m.handOn(r, next)
 	return nil
 }
 
@@ -169,6 +198,30 @@ func (m *model) HasRunItem(r *modelRun, n int) (bool, error) {
 
 func (m *model) AddItem(r *modelRun, item store.Item) error {
 	r.Inbox = append(slices.Clone(r.Inbox), item)
+	if item.ID == m.limits.urgent && r.Waits() {
+		m.callOff(r)
+	}
+	return nil
+}
+
+func (m *model) ReplaceItem(r *modelRun, item store.Item) error {
+	r.Inbox = append([]store.Item{item}, r.Inbox[1:]...)
+	return nil
+}
+
+func (m *model) Gathering(key string) (*modelRun, error) {
+	for _, r := range m.runs {
+		if r.gather == key {
+			return r, nil
+		}
+	}
+	return nil, nil
+}
+
+func (m *model) Joined(start event.RunID) (event.RunID, error) { return m.joined[start], nil }
+
+func (m *model) Join(start event.RunID, r *modelRun, _ int64) error {
+	m.joined[start] = r.Run
 	return nil
 }
 
@@ -396,5 +449,5 @@ func (m *model) ForgetChain(chain event.RunID) error {
 	return nil
 }
 
-// Limits returns nil: histories have none.
+// Limits returns nil: the model has its own.
 func (m *model) Limits() protocol.LimitTx[*modelRun] { return nil }

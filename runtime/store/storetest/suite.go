@@ -34,7 +34,7 @@ type group struct {
 
 func groups(cfg Config) []group {
 	return []group{
-		{createBehaviors, nil}, {itemBehaviors, nil}, {lineBehaviors, nil}, {sessionBehaviors, nil}, {unservedBehaviors, nil},
+		{createBehaviors, nil}, {itemBehaviors, nil}, {lineBehaviors, nil}, {gatherBehaviors, nil}, {sessionBehaviors, nil}, {unservedBehaviors, nil},
 		{servesBehaviors, canTellWhoServes}, {recoverBehaviors, nil},
 		{claimBehaviors, nil}, {handedBehaviors, nil}, {ownerBehaviors, nil}, {ownerAgainBehaviors, nil}, {ownerRaceBehaviors, nil},
 		{commitBehaviors, nil}, {effectBehaviors, nil}, {blockedBehaviors, nil}, {deliverBehaviors, nil},
@@ -45,7 +45,7 @@ func groups(cfg Config) []group {
 		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
 		{raceBehaviors, nil}, {closeBehaviors, nil}, {extremeBehaviors, nil}, {nameBehaviors, nil},
 		{listBehaviors, canList}, {extremeListBehaviors, canList}, {auditBehaviors, canAudit}, {stepDataBehaviors, canKeepStepData},
-		{limitBehaviors, canLimit},
+		{limitBehaviors, canLimit}, {shareBehaviors, canLimit},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -14,21 +15,29 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Add    shim.Step[addFunc]
-	Clean  shim.Step[cleanFunc]
-	Echo   shim.Step[echoFunc]
-	Grind  shim.Step[grindFunc]
-	Note   shim.Step[noteFunc]
-	Once   shim.Step[onceFunc]
-	Refuse shim.Step[refuseFunc]
+	Add             shim.Step[addFunc]
+	Clean           shim.Step[cleanFunc]
+	Echo            shim.Step[echoFunc]
+	Grind           shim.Step[grindFunc]
+	Note            shim.Step[noteFunc]
+	Once            shim.Step[onceFunc]
+	Refuse          shim.Step[refuseFunc]
+	TakeBig         shim.Step[takeBigFunc]
+	TakeBigAndSmall shim.Step[takeBigAndSmallFunc]
+	TakeSmall       shim.Step[takeSmallFunc]
+	TakeSmallAndBig shim.Step[takeSmallAndBigFunc]
 }{
-	Add:    addStep,
-	Clean:  cleanStep,
-	Echo:   echoStep,
-	Grind:  grindStep,
-	Note:   noteStep,
-	Once:   onceStep,
-	Refuse: refuseStep,
+	Add:             addStep,
+	Clean:           cleanStep,
+	Echo:            echoStep,
+	Grind:           grindStep,
+	Note:            noteStep,
+	Once:            onceStep,
+	Refuse:          refuseStep,
+	TakeBig:         takeBigStep,
+	TakeBigAndSmall: takeBigAndSmallStep,
+	TakeSmall:       takeSmallStep,
+	TakeSmallAndBig: takeSmallAndBigStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
@@ -46,6 +55,10 @@ func Register(r workflow.Registrar, hands *Hands) {
 		noteStep,
 		onceStep,
 		refuseStep,
+		takeBigStep,
+		takeBigAndSmallStep,
+		takeSmallStep,
+		takeSmallAndBigStep,
 	)
 	addStep.Bind(r, hands.add)
 	cleanStep.Bind(r, hands.clean)
@@ -54,7 +67,12 @@ func Register(r workflow.Registrar, hands *Hands) {
 	noteStep.Bind(r, hands.note)
 	onceStep.Bind(r, hands.once)
 	refuseStep.Bind(r, hands.refuse)
+	takeBigStep.Bind(r, hands.takeBig)
+	takeBigAndSmallStep.Bind(r, hands.takeBigAndSmall)
+	takeSmallStep.Bind(r, hands.takeSmall)
+	takeSmallAndBigStep.Bind(r, hands.takeSmallAndBig)
 	shim.BindWorkflow(r, Chain, chain)
+	shim.BindWorkflow(r, Crowd, crowd)
 	shim.BindWorkflow(r, Doomed, func(ctx workflow.Context, in Job) (workflow.None, error) {
 		return workflow.None{}, doomed(ctx, in)
 	})
@@ -62,6 +80,8 @@ func Register(r workflow.Registrar, hands *Hands) {
 		return workflow.None{}, endless(ctx, in)
 	})
 	shim.BindWorkflow(r, Fan, fan)
+	shim.BindWorkflow(r, Hoarder, hoarder)
+	shim.BindWorkflow(r, Holder, holder)
 	shim.BindWorkflow(r, Long, long)
 	shim.BindWorkflow(r, Mail, mail)
 }
@@ -71,6 +91,11 @@ func Register(r workflow.Registrar, hands *Hands) {
 //
 // It starts and awaits runs of [chain].
 var Chain = shim.NewWorkflow[Job, Result]("flows.chain", "job", shim.WorkflowPolicy{})
+
+// Crowd runs steps that use limits in every combination, two at a time.
+//
+// It starts and awaits runs of [crowd].
+var Crowd = shim.NewWorkflow[Job, Result]("flows.crowd", "job", shim.WorkflowPolicy{})
 
 // Doomed fails.
 //
@@ -87,6 +112,25 @@ var Endless = shim.NewWorkflow[Job, workflow.None]("flows.endless", "job", shim.
 //
 // It starts and awaits runs of [fan].
 var Fan = shim.NewWorkflow[Job, Result]("flows.fan", "job", shim.WorkflowPolicy{})
+
+// Hoarder holds both limits from its first claim to its end, and its steps wait for nothing.
+//
+// It starts and awaits runs of [hoarder].
+var Hoarder = shim.NewWorkflow[Job, Result]("flows.hoarder", "job", shim.WorkflowPolicy{
+	Uses: shim.Uses(func(_ Job) []limit.Use {
+		return []limit.Use{Big.Use(2), Small.Use(1)}
+	}),
+})
+
+// Holder holds one limit from its first claim to its end, while steps of it wait for the other
+// one, beside the steps of others that wait for both.
+//
+// It starts and awaits runs of [holder].
+var Holder = shim.NewWorkflow[Job, Result]("flows.holder", "job", shim.WorkflowPolicy{
+	Uses: shim.Uses(func(_ Job) []limit.Use {
+		return []limit.Use{Small.Use(1)}
+	}),
+})
 
 // Long has a step that takes longer than a claim lasts.
 //
@@ -236,5 +280,105 @@ var refuseStep = shim.NewStep("flows.refuse", shim.Policy{
 }, func(f refuseFunc) shim.Handler {
 	return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
 		return f(ctx)
+	})
+})
+
+// TakeBig is add under a limit that it uses twice.
+//
+// It is the durable counterpart of [Hands.takeBig].
+func TakeBig(ctx workflow.Context, job Job, n int) (int, error) {
+	return shim.Call[int](ctx, takeBigStep, takeBigArgs{job, n})
+}
+
+type takeBigFunc = func(ctx context.Context, job Job, n int) (int, error)
+
+type takeBigArgs struct {
+	Job Job `json:"job"`
+	N   int `json:"n"`
+}
+
+var takeBigStep = shim.NewStep("flows.takeBig", shim.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
+	Uses: shim.Uses(func(_ takeBigArgs) []limit.Use {
+		return []limit.Use{Big.Use(2)}
+	}),
+}, func(f takeBigFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a takeBigArgs) (int, error) {
+		return f(ctx, a.Job, a.N)
+	})
+})
+
+// TakeBigAndSmall is add under both limits, in the other order.
+//
+// It is the durable counterpart of [Hands.takeBigAndSmall].
+func TakeBigAndSmall(ctx workflow.Context, job Job, n int) (int, error) {
+	return shim.Call[int](ctx, takeBigAndSmallStep, takeBigAndSmallArgs{job, n})
+}
+
+type takeBigAndSmallFunc = func(ctx context.Context, job Job, n int) (int, error)
+
+type takeBigAndSmallArgs struct {
+	Job Job `json:"job"`
+	N   int `json:"n"`
+}
+
+var takeBigAndSmallStep = shim.NewStep("flows.takeBigAndSmall", shim.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
+	Uses: shim.Uses(func(_ takeBigAndSmallArgs) []limit.Use {
+		return []limit.Use{Big.Use(2), Small.Use(1)}
+	}),
+}, func(f takeBigAndSmallFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a takeBigAndSmallArgs) (int, error) {
+		return f(ctx, a.Job, a.N)
+	})
+})
+
+// TakeSmall is add under a limit.
+//
+// It is the durable counterpart of [Hands.takeSmall].
+func TakeSmall(ctx workflow.Context, job Job, n int) (int, error) {
+	return shim.Call[int](ctx, takeSmallStep, takeSmallArgs{job, n})
+}
+
+type takeSmallFunc = func(ctx context.Context, job Job, n int) (int, error)
+
+type takeSmallArgs struct {
+	Job Job `json:"job"`
+	N   int `json:"n"`
+}
+
+var takeSmallStep = shim.NewStep("flows.takeSmall", shim.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
+	Uses: shim.Uses(func(_ takeSmallArgs) []limit.Use {
+		return []limit.Use{Small.Use(1)}
+	}),
+}, func(f takeSmallFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a takeSmallArgs) (int, error) {
+		return f(ctx, a.Job, a.N)
+	})
+})
+
+// TakeSmallAndBig is add under both limits.
+//
+// It is the durable counterpart of [Hands.takeSmallAndBig].
+func TakeSmallAndBig(ctx workflow.Context, job Job, n int) (int, error) {
+	return shim.Call[int](ctx, takeSmallAndBigStep, takeSmallAndBigArgs{job, n})
+}
+
+type takeSmallAndBigFunc = func(ctx context.Context, job Job, n int) (int, error)
+
+type takeSmallAndBigArgs struct {
+	Job Job `json:"job"`
+	N   int `json:"n"`
+}
+
+var takeSmallAndBigStep = shim.NewStep("flows.takeSmallAndBig", shim.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 1001, Initial: 5 * time.Millisecond, Factor: 1},
+	Uses: shim.Uses(func(_ takeSmallAndBigArgs) []limit.Use {
+		return []limit.Use{Small.Use(1), Big.Use(1)}
+	}),
+}, func(f takeSmallAndBigFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a takeSmallAndBigArgs) (int, error) {
+		return f(ctx, a.Job, a.N)
 	})
 })

@@ -16,6 +16,7 @@ type Job struct {
 	Work     int    `json:"work"`     // milliseconds that its long step takes
 	Senders  int    `json:"senders"`  // of messages
 	Messages int    `json:"messages"` // by each of them
+	Nested   bool   `json:"nested"`   // steps of a run that holds a limit wait for another one
 }
 
 // Result is returned by every workflow.
@@ -91,6 +92,8 @@ func (j Job) Want(workflow string, r Result) int {
 		return sum
 	case Long.Name():
 		return j.value(only)
+	case Crowd.Name(), Holder.Name(), Hoarder.Name():
+		return j.values(j.Steps)
 	}
 	return 0
 }

@@ -54,14 +54,21 @@ func (h *Hands) add(ctx context.Context, job Job, n int) (int, error) {
 		if err := rest(ctx, time.Duration(job.draw(8, "rest", n))*time.Millisecond); err != nil {
 			return 0, err
 		}
-		if step.Attempt(ctx) <= job.failures(n) {
-			if job.draw(2, "panics", n) == 0 {
-				panic(fmt.Sprintf("attempt %d panics", step.Attempt(ctx)))
-			}
-			return 0, fmt.Errorf("attempt %d: %w", step.Attempt(ctx), errRefused)
-		}
-		return job.value(n), nil
+		return job.try(ctx, n)
 	})
+}
+
+// try returns a number, after attempts that fail or panic.
+func (j Job) try(ctx context.Context, n int) (int, error) {
+	attempt := step.Attempt(ctx)
+	switch {
+	case attempt > j.failures(n):
+		return j.value(n), nil
+	case j.draw(2, "panics", n) == 0:
+		panic(fmt.Sprintf("attempt %d panics", attempt))
+	default:
+		return 0, fmt.Errorf("attempt %d: %w", attempt, errRefused)
+	}
 }
 
 // echo returns what it is given.

@@ -31,3 +31,12 @@ func (m *runs) doDeliver(d *store.Deliver) (event.RunID, error) {
 	}
 	return m.op.Deliver(d)
 }
+
+// A homeBug is one in the model of limits.
+type homeBug struct {
+	tx      func(*tx) protocol.Tx[uint8, uint8]
+	after   func(operation, *protocol.Changes[uint8])
+	tick    func(*home) // what time does besides
+	forgets bool        // heartbeats do not compare runs
+	noWake  bool        // a claim that leaves something sets no wake
+}

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"flag"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +30,12 @@ func TestCheck_FindsNothingWrongInTheKernel(t *testing.T) {
 	for _, c := range trades {
 		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(bug{}), limit(c.short))) })
 	}
+	for _, c := range gatherConfigs {
+		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(gatherBug{}), limit(0))) })
+	}
+	for _, c := range homeConfigs {
+		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(homeBug{}), limit(c.short))) })
+	}
 }
 
 func sound(t *testing.T, res result) {
@@ -44,17 +51,21 @@ func sound(t *testing.T, res result) {
 
 func TestCheck_FindsEverySeededBug(t *testing.T) {
 	for _, b := range seeded {
-		t.Run(b.name, func(t *testing.T) { found(t, b.in.name, explore(b.in.model(b.bug), seededMost)) })
+		t.Run(b.name, func(t *testing.T) { found(t, b.in.name, b.finds, explore(b.in.model(b.bug), seededMost)) })
+	}
+	for _, b := range gatherSeeded {
+		in := gatherConfigs[b.in]
+		t.Run(b.name, func(t *testing.T) { found(t, in.name, b.finds, explore(in.model(b.bug), seededMost)) })
 	}
 	for _, b := range traded {
-		t.Run(b.name, func(t *testing.T) { found(t, b.in.name, explore(b.in.model(b.bug), seededMost)) })
+		t.Run(b.name, func(t *testing.T) { found(t, b.in.name, b.finds, explore(b.in.model(b.bug), seededMost)) })
 	}
 }
 
-func found(t *testing.T, in string, res result) {
+func found(t *testing.T, in, want string, res result) {
 	t.Helper()
-	if res.wrong == "" {
-		t.Errorf("in %s: found nothing, want a counterexample: %s", in, res)
+	if !strings.HasSuffix(res.wrong, want) || want == "" {
+		t.Errorf("in %s: found %q, want %q: %s", in, res.wrong, want, res)
 		return
 	}
 	t.Logf("in %s: %s", in, res)

@@ -41,3 +41,76 @@ var (
 	trade4 = trade{name: "outbox-start", alone: true, crash: 1}
 	trades = []trade{trade0, trade1, trade2, trade3, trade4}
 )
+
+// homeConfigs are the configurations of the model of limits.
+var homeConfigs = []homeConfig{
+	homePairs, homeCrash, homeLost, homeLate, homeWakes, homeHeavy, homeClasses, homeGone, homeSets, homeShrinks, homeWhole, homeRate,
+	homeRatePair, homeOwners, homeContinues, homeContinuesOther, homeByName, homeRanks, homeGrants, homeGoneWakes, homeBack, homeBackRanks, homeNested, homeNestedGrants, homeNestedTurn,
+}
+
+var (
+	bothAll  = [2][2]bool{{true, true}, {true, true}}
+	bothEach = [2][2]bool{{true, false}, {false, true}}
+	needPair = [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}
+	needOne  = [slots][kinds]uint8{{1}, {1}, {1}}
+
+	// Two limits at once, while sessions end and answers are lost.
+	homePairs = homeConfig{name: "limits-pairs", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, lose: 1}, cover: true}
+	homeCrash = homeConfig{name: "limits-crash", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{crash: 1, cancel: 1}, cover: true}
+	homeLost  = homeConfig{name: "limits-lost", runs: 2, need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{expire: 1, lose: 2, resend: 1}, cover: true}
+	homeLate  = homeConfig{name: "limits-late", runs: 2, need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{expire: 1, late: 1, lose: 1}, cover: true}
+	// Nobody looks now and then: wakes alone must do.
+	homeWakes = homeConfig{name: "limits-wakes", need: [slots][kinds]uint8{{0, 1}, {1, 1}, {1, 0}}, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{cancel: 2, yield: 1}}
+	// A run that needs all there is, and a stream of others that need less.
+	homeHeavy = homeConfig{name: "limits-heavy", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, room: [kinds]uint8{2}, again: [slots]bool{false, true, true}, left: homeBudget{again: 4}}
+	// One limit, two kinds of work, each served by a worker of its own.
+	homeClasses = homeConfig{
+		name: "limits-classes", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1},
+		again: [slots]bool{false, true, true}, left: homeBudget{again: 4, yield: 1},
+	}
+	homeGone      = homeConfig{name: "limits-class-gone", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1}, left: homeBudget{crash: 1}, cover: true, gone: true}
+	homeGoneWakes = homeConfig{
+		name: "limits-class-gone-wakes", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1}, sets: []capacity{{0, paused}, {0, 1}},
+		left: homeBudget{crash: 1}, gone: true,
+	}
+	homeSets    = homeConfig{name: "limits-capacity", need: [slots][kinds]uint8{{1}, {1}, {2}}, serves: bothAll, room: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, paused}, {0, 2}}, left: homeBudget{cancel: 1}}
+	homeShrinks = homeConfig{name: "limits-shrink", need: needOne, serves: bothAll, room: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, 0}}, left: homeBudget{park: 1, handover: 1}}
+	// Permits that are kept from the first claim to the end.
+	homeWhole = homeConfig{
+		name: "limits-whole", runs: 2, need: needOne, whole: [slots]bool{true, true}, serves: bothAll, room: [kinds]uint8{1},
+		left: homeBudget{crash: 1, lose: 1, yield: 1, cancel: 1, park: 1}, cover: true,
+	}
+	homeRate     = homeConfig{name: "limits-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{handover: 1, cancel: 1}}
+	homeRatePair = homeConfig{name: "limits-rate-pair", need: needPair, serves: bothAll, room: [kinds]uint8{1}, rate: [kinds]bool{false, true}, left: homeBudget{yield: 1}}
+	// Workers that start what they own.
+	homeOwners         = homeConfig{name: "limits-owners", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, room: [kinds]uint8{2}, owned: true, left: homeBudget{yield: 1}}
+	homeContinues      = homeConfig{name: "limits-continue", need: needOne, whole: [slots]bool{true, true, true}, serves: bothAll, room: [kinds]uint8{1}, continues: true, left: homeBudget{park: 1}}
+	homeContinuesOther = homeConfig{name: "limits-continue-other", need: [slots][kinds]uint8{{1}, {0, 1}, {1}}, whole: [slots]bool{true, true, true}, serves: bothAll, room: [kinds]uint8{1, 1}, continues: true}
+	homeByName         = homeConfig{name: "limits-by-name", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{tool: 2, yield: 1}}
+	homeRanks          = homeConfig{name: "limits-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{handover: 1, cancel: 1}}
+	// A grant that leaves room for the next.
+	homeGrants = homeConfig{
+		name: "limits-grants", need: [slots][kinds]uint8{{2}, {1}, {1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{2}, left: homeBudget{yield: 1},
+	}
+	// A run that comes to the front of a line in which others were asked for in vain.
+	homeBack      = homeConfig{name: "limits-back", need: needOne, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1}, left: homeBudget{handover: 1, tool: 1}}
+	homeBackRanks = homeConfig{
+		name: "limits-back-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothEach, room: [kinds]uint8{1},
+		sets: []capacity{{0, paused}, {0, 1}}, left: homeBudget{tool: 1, yield: 1},
+	}
+	// A run that has a permit to its end waits for one that uses the other limit, and somebody uses both.
+	homeNested = homeConfig{
+		name: "limits-nested", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
+		room: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
+	}
+	// The other limit has room again: by the end of a run, and when it is allowed more.
+	homeNestedGrants = homeConfig{
+		name: "limits-nested-grants", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 2}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
+		room: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
+	}
+	// Somebody uses the other limit alone.
+	homeNestedTurn = homeConfig{
+		name: "limits-nested-turn", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {0, 2}}, class: [slots]uint8{0, 1, 0}, whole: [slots]bool{true},
+		within: [slots]uint8{0, 1}, serves: bothEach, room: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
+	}
+)

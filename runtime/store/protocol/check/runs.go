@@ -307,7 +307,7 @@ func (m *runs) claim(p *partition, r, session, token uint8) (granted bool, wrong
 		return false, ""
 	}
 	wrong = m.do(p, otherwise, func() (err error) {
-		granted, err = m.op.Take(r+1, session, &store.Claim{Session: sessionIDs[session], Token: event.Token{token}})
+		granted, err = m.op.Take(r+1, session, &store.Claim{Session: sessionIDs[session], Token: event.Token{token}}, nil)
 		return err
 	})
 	if granted && m.codes && m.cannot(p, r, session) {

@@ -14,6 +14,10 @@ type tx struct {
 	*logs
 	p *partition
 
+	// Of the model of limits; else nil.
+	x    *limited
+	home *homeConfig
+
 	// For those who lie: the operation that is carried out.
 	doing  operation
 	commit *store.Commit
@@ -29,6 +33,9 @@ const (
 	delivering
 	claiming
 	confirming
+	recovering
+	configuring
+	turning
 )
 
 var _ protocol.Tx[uint8, uint8] = (*tx)(nil)
@@ -61,6 +68,9 @@ func (t *tx) State(r uint8) protocol.Run[uint8] {
 	if x.due {
 		s.Due = dueMillis
 	}
+	if t.x != nil {
+		t.limitedState(r, &s)
+	}
 	return s
 }
 
@@ -72,6 +82,7 @@ func fence(epoch, token uint8) store.Fence {
 
 func (t *tx) Save(r uint8, s protocol.Run[uint8]) error {
 	x := t.run(r)
+	waited := t.x != nil && waits(t.home, t.p, t.x, r)
 	if x.queueState == store.StateQueued && s.QueueState != store.StateQueued {
 		t.p.line = without(t.p.line, r)
 	} else if x.queueState != store.StateQueued && s.QueueState == store.StateQueued {
@@ -87,6 +98,9 @@ func (t *tx) Save(r uint8, s protocol.Run[uint8]) error {
 	x.unread, x.due, x.ended, x.purge = uint8(s.Unread), s.Due != 0, tick(s.Ended), tick(s.Purge)
 	x.recoveries, x.closing, x.exempt, x.hidden = uint8(s.Recoveries), s.Closing, s.Exempt, s.Hidden
 	x.came = x.came && s.QueueState != store.StateEnded
+	if t.x != nil {
+		t.saveLimited(r, &s, waited)
+	}
 	return nil
 }
 
@@ -146,6 +160,11 @@ func (t *tx) StepData(uint8, string) ([]byte, bool, error) { return nil, false, 
 func (t *tx) SetStepData(uint8, string, []byte) error { return nil }
 
 func (t *tx) NextDue() (int64, error) {
+	if t.x != nil {
+		if at := t.nextTurn(); at != 0 {
+			return at, nil // timers of runs come later
+		}
+	}
 	for i := range t.p.runs {
 		if t.p.runs[i].due {
 			return dueMillis, nil
@@ -378,5 +397,20 @@ func (t *tx) Written(protocol.Stream, string) (uint64, error) { return 0, nil }
 
 func (t *tx) DropStream(protocol.Stream) error { return nil }
 
-// Limits returns nil: limits are explored by themselves.
-func (t *tx) Limits() protocol.LimitTx[uint8] { return nil }
+// No run gathers here: see gather.go.
+
+func (t *tx) Gathering(string) (uint8, error) { return 0, nil }
+
+func (t *tx) Joined(event.RunID) (event.RunID, error) { return "", nil }
+
+func (t *tx) Join(event.RunID, uint8, int64) error { return nil }
+
+func (t *tx) ReplaceItem(uint8, store.Item) error { return nil }
+
+// Limits returns nil in the models without limits.
+func (t *tx) Limits() protocol.LimitTx[uint8] {
+	if t.x == nil {
+		return nil
+	}
+	return limitTx{t}
+}

@@ -401,6 +401,9 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 		if m.Phase == store.PhaseFresh || answer.Err != nil {
 			m.Refusal = r.answer(records[i], p, answer.Err)
 		}
+		if m.Phase == store.PhaseFresh && m.Refusal == nil && !answer.Waits.IsZero() && event.Internal(requests[n].Route.Workflow) {
+			m.Refusal = r.tellWait(records[i], p, &requests[n], answer.Waits)
+		}
 		marks[i] = m
 	}
 }
@@ -448,12 +451,28 @@ func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal erro
 	default:
 		e.Type = event.SendFailed
 	}
-	id := event.DerivedItemID(o.From, "answer:"+string(o.ID))
+	mark := ""
 	if refusal != nil {
 		e.Failure = failure.Encode(refusal, event.CodeRefused)
-		id += "-"
+		mark = "-"
 	}
-	body, err := event.AppendItem(nil, &e)
+	return r.item(o, mark, &e)
+}
+
+// tellWait returns the item that tells a run that what it has created waits for limits: it
+// executes a step of it, or takes permits for it.
+func (r *Relay) tellWait(o *store.Outgoing, p *effects.OutboxMessage, c *store.Create, since time.Time) *store.Item {
+	e := event.Event{Type: event.ResourceWait, Key: p.Key, Next: o.To, From: since}
+	for _, u := range c.Uses {
+		e.Uses = append(e.Uses, event.Use{Limit: u.Name, Key: u.Key, Weight: u.Weight})
+	}
+	return r.item(o, "~", &e)
+}
+
+// item returns an item for the sender of a record.
+func (r *Relay) item(o *store.Outgoing, mark string, e *event.Event) *store.Item {
+	id := event.DerivedItemID(o.From, "answer:"+string(o.ID)) + event.ItemID(mark)
+	body, err := event.AppendItem(nil, e)
 	if err != nil {
 		r.Log.Error("answer to a run cannot be written", "run", o.From, "error", err)
 		return nil

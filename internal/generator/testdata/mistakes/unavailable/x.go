@@ -9,7 +9,7 @@ import (
 //flow:step after=a each=b if=C
 func step(ctx context.Context) error { return nil }
 
-//flow:workflow singleton=x throttle=x,5/1s ratelimit=x,5/1s debounce=x,5s batch=5,1s children=20 priority=5
+//flow:workflow throttle=x,5/1s ratelimit=x,5/1s children=20
 func flow(ctx workflow.Context) error { return nil }
 
 //flow:machine start=first

@@ -50,6 +50,3 @@ func elsewhere(ctx context.Context) error { return nil }
 
 //flow:workflow uses=PerHost(order.Host)
 func fulfil(ctx workflow.Context, order string) error { return nil }
-
-//flow:workflow schedule="0 3 * * *" uses=GPU
-func nightly(ctx workflow.Context) error { return nil }

@@ -1,0 +1,144 @@
+package flows
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// What the limits bound until somebody sets something else.
+const (
+	smallAtOnce = 3
+	bigAtOnce   = 5
+)
+
+// The steps of [Crowd], [Holder] and [Hoarder] wait for Small and Big.
+var (
+	Small = limit.New("chaos.small", limit.Config{AtOnce: smallAtOnce})
+	Big   = limit.New("chaos.big", limit.Config{AtOnce: bigAtOnce})
+)
+
+// Capacity is between which numbers the capacity of a limit is set. No step uses more than
+// Least.
+type Capacity struct {
+	Limit    limit.Limit
+	Declared int
+	Least    int
+	Most     int
+}
+
+// Capacities are those of all limits.
+var Capacities = []Capacity{
+	{Small, smallAtOnce, 1, 4},
+	{Big, bigAtOnce, 2, 7},
+}
+
+// crowd runs steps that use limits in every combination, two at a time.
+//
+//flow:workflow
+func crowd(ctx workflow.Context, job Job) (Result, error) {
+	return steps(ctx, job, 2, func(ctx workflow.Context, i int) (int, error) {
+		switch job.draw(5, "uses", i) {
+		case 0:
+			return TakeSmall(ctx, job, i)
+		case 1:
+			return TakeBig(ctx, job, i)
+		case 2:
+			return TakeSmallAndBig(ctx, job, i)
+		case 3:
+			return TakeBigAndSmall(ctx, job, i)
+		default:
+			return Add(ctx, job, i)
+		}
+	})
+}
+
+// holder holds one limit from its first claim to its end, while steps of it wait for the other
+// one, beside the steps of others that wait for both.
+//
+//flow:workflow uses=Small
+func holder(ctx workflow.Context, job Job) (Result, error) {
+	return steps(ctx, job, 1, func(ctx workflow.Context, i int) (int, error) {
+		switch n := job.draw(4, "uses", i); {
+		case n == 0:
+			return TakeSmall(ctx, job, i) // it has that already
+		case n == 1 && job.Nested:
+			return TakeBig(ctx, job, i)
+		case n == 2 && job.Nested:
+			return TakeBigAndSmall(ctx, job, i)
+		default:
+			return Add(ctx, job, i)
+		}
+	})
+}
+
+// hoarder holds both limits from its first claim to its end, and its steps wait for nothing.
+//
+//flow:workflow uses=Big:2,Small
+func hoarder(ctx workflow.Context, job Job) (Result, error) {
+	return steps(ctx, job, 1, func(ctx workflow.Context, i int) (int, error) {
+		if job.draw(2, "uses", i) == 0 {
+			return TakeSmallAndBig(ctx, job, i)
+		}
+		return Add(ctx, job, i)
+	})
+}
+
+// steps adds what the steps of a job return, so many of which are under way at once.
+func steps(ctx workflow.Context, job Job, atOnce int, step func(workflow.Context, int) (int, error)) (Result, error) {
+	items := make([]int, job.Steps)
+	for i := range items {
+		items[i] = i
+	}
+	parts, err := workflow.Map(ctx, items, step, workflow.Limit(atOnce))
+	var r Result
+	for _, n := range parts {
+		r.Sum += n
+	}
+	return r, err
+}
+
+// takeSmall is add under a limit.
+//
+//flow:step uses=Small retries=1000 backoff=constant(5ms)
+func (h *Hands) takeSmall(ctx context.Context, job Job, n int) (int, error) {
+	return h.take(ctx, job, n)
+}
+
+// takeBig is add under a limit that it uses twice.
+//
+//flow:step uses=Big:2 retries=1000 backoff=constant(5ms)
+func (h *Hands) takeBig(ctx context.Context, job Job, n int) (int, error) {
+	return h.take(ctx, job, n)
+}
+
+// takeSmallAndBig is add under both limits.
+//
+//flow:step uses=Small,Big retries=1000 backoff=constant(5ms)
+func (h *Hands) takeSmallAndBig(ctx context.Context, job Job, n int) (int, error) {
+	return h.take(ctx, job, n)
+}
+
+// takeBigAndSmall is add under both limits, in the other order.
+//
+//flow:step uses=Big:2,Small retries=1000 backoff=constant(5ms)
+func (h *Hands) takeBigAndSmall(ctx context.Context, job Job, n int) (int, error) {
+	return h.take(ctx, job, n)
+}
+
+// take is long enough for two that are under way at once to be seen beside each other; one in
+// ten is often met by what is done to its worker.
+func (h *Hands) take(ctx context.Context, job Job, n int) (int, error) {
+	return execute(ctx, h, func() (int, error) {
+		takes := 3 + job.draw(10, "rest", n)
+		if job.draw(10, "long", n) == 0 {
+			takes = job.Work / 8
+		}
+		if err := rest(ctx, time.Duration(takes)*time.Millisecond); err != nil {
+			return 0, err
+		}
+		return job.try(ctx, n)
+	})
+}

@@ -1,0 +1,148 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Pair is a master and its replica, and a Sentinel that makes the replica the master when
+// that is gone.
+type Pair struct {
+	// Sentinel is the address of the Sentinel.
+	Sentinel string
+
+	master, replica *Redis
+	watcher         *Process
+}
+
+// pairName is how the Sentinel calls the pair.
+const pairName = "main"
+
+// StartPair starts both servers and the Sentinel.
+func StartPair(ctx context.Context, guard *Guard, dir string, settings ...string) (_ *Pair, err error) {
+	p := &Pair{}
+	defer func() {
+		if err != nil {
+			p.Kill()
+		}
+	}()
+	settings = append([]string{"--repl-diskless-sync-delay", "0"}, settings...)
+	if p.master, err = StartRedis(ctx, guard, dir, "redis-1", settings...); err != nil {
+		return nil, err
+	}
+	if p.replica, err = StartRedis(ctx, guard, dir, "redis-2", append(settings, replicaOf(p.master)...)...); err != nil {
+		return nil, err
+	}
+	p.replica.settings = settings // whom it follows is said at each start
+	if err := p.watch(guard, dir); err != nil {
+		return nil, err
+	}
+	if err := p.await(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func replicaOf(master *Redis) []string {
+	host, port, _ := net.SplitHostPort(master.Addr) // it was joined
+	return []string{"--replicaof", host, port}
+}
+
+// watch starts the Sentinel, which keeps what it knows in its configuration.
+func (p *Pair) watch(guard *Guard, dir string) error {
+	binary, err := ServerBinary()
+	if err != nil {
+		return err
+	}
+	port, _, err := freePorts()
+	if err != nil {
+		return err
+	}
+	p.Sentinel = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	host, masterPort, err := net.SplitHostPort(p.master.Addr)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "sentinel.conf")
+	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 500\nsentinel failover-timeout %s 5000\n",
+		port, dir, pairName, host, masterPort, pairName, pairName)
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		return fmt.Errorf("configure the Sentinel: %w", err)
+	}
+	p.watcher, err = Spawn(guard, dir, "sentinel", binary, file, "--sentinel")
+	return err
+}
+
+// await blocks until the Sentinel knows who is master, and that the replica is well.
+func (p *Pair) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	sentinel := redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
+	defer func() { _ = sentinel.Close() }() // everything was answered
+	master := redis.NewClient(&redis.Options{Addr: p.master.Addr})
+	defer func() { _ = master.Close() }()
+	err := poll(ctx, p.watcher.Done(), func() bool {
+		addr, err := sentinel.GetMasterAddrByName(ctx, pairName).Result()
+		if err != nil || net.JoinHostPort(addr[0], addr[1]) != p.master.Addr {
+			return false
+		}
+		replicas, err := sentinel.Replicas(ctx, pairName).Result()
+		if err != nil || len(replicas) != 1 || replicas[0]["flags"] != "slave" || replicas[0]["master-link-status"] != "ok" {
+			return false
+		}
+		info, err := master.Info(ctx, "replication").Result()
+		return err == nil && strings.Contains(info, "role:master") && strings.Contains(info, "state=online")
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the Sentinel on %s: %w", p.Sentinel, err)
+	}
+	return nil
+}
+
+// Failover kills the master, waits until the Sentinel has promoted the replica, and starts the
+// one that was killed as its replica, without its data.
+func (p *Pair) Failover(ctx context.Context) error {
+	if err := errors.Join(p.master.Crashed(), p.replica.Crashed()); err != nil {
+		return err
+	}
+	p.master.Kill()
+	if err := p.promoted(ctx); err != nil {
+		return fmt.Errorf("wait for the promotion of %s: %w", p.replica.Addr, err)
+	}
+	p.master, p.replica = p.replica, p.master
+	if err := p.replica.Start(ctx, replicaOf(p.master)...); err != nil {
+		return err
+	}
+	return p.await(ctx)
+}
+
+func (p *Pair) promoted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	replica := redis.NewClient(&redis.Options{Addr: p.replica.Addr})
+	defer func() { _ = replica.Close() }()
+	return poll(ctx, p.replica.process.Done(), func() bool {
+		info, err := replica.Info(ctx, "replication").Result()
+		return err == nil && strings.Contains(info, "role:master")
+	})
+}
+
+// Kill ends all three.
+func (p *Pair) Kill() {
+	if p.watcher != nil {
+		p.watcher.Kill() // first, or it would promote somebody
+	}
+	for _, r := range []*Redis{p.master, p.replica} {
+		if r != nil {
+			r.Kill()
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package model
+
+import (
+	"fmt"
+	"go/types"
+	"slices"
+)
+
+// crosswise reports workflows of which one holds limit A while a step of it waits for B, and
+// another holds B while a step of it waits for A: both may wait for ever. It sees the steps of
+// this package, and not those of children. What a workflow holds its steps do not wait for.
+func (b *builder) crosswise() {
+	var g *graph
+	at := map[[2]types.Object]*Workflow{} // the first that holds one limit and waits for the other
+	for _, w := range b.model.Workflows {
+		if len(w.Uses) == 0 {
+			continue
+		}
+		if g == nil {
+			g = b.dependencies()
+		}
+		for _, inner := range b.waitedFor(g, &w.Function) {
+			for _, outer := range w.Uses {
+				if b.placeOf(outer.Limit) == keptByWorker {
+					continue // it is not held while the workflow waits
+				}
+				pair := [2]types.Object{outer.Limit, inner}
+				if at[pair] != nil {
+					continue
+				}
+				at[pair] = w
+				if other := at[[2]types.Object{inner, outer.Limit}]; other != nil {
+					b.report(w.Directive.At("uses"), fmt.Sprintf("workflow %s holds %s while it waits for %s, and workflow %s holds %s while it waits for %s: both may wait for ever",
+						w.Impl, outer.Limit.Name(), inner.Name(), other.Impl, inner.Name(), outer.Limit.Name()),
+						fmt.Sprintf("let one of them use both: uses=%s,%s", outer.Limit.Name(), inner.Name()))
+				}
+			}
+		}
+	}
+}
+
+// waitedFor returns the limits of the steps that workflow fn calls, directly or through
+// functions, but for those that fn holds.
+func (b *builder) waitedFor(g *graph, fn *Function) (all []types.Object) {
+	steps := map[types.Object]*Step{}
+	for _, s := range b.model.Steps {
+		if s.Receiver == nil {
+			steps[b.Types.Scope().Lookup(s.GoName)] = s
+		}
+	}
+	seen := map[types.Object]bool{}
+	for queue := []types.Object{b.Info.Defs[fn.decl.Name]}; len(queue) > 0; queue = queue[1:] {
+		for _, next := range g.edges[queue[0]] {
+			if _, isFunc := next.(*types.Func); !isFunc || seen[next] {
+				continue
+			}
+			seen[next] = true
+			step := steps[next]
+			if step == nil {
+				queue = append(queue, next)
+				continue
+			}
+			for _, u := range step.Uses {
+				if !slices.Contains(all, u.Limit) && !slices.ContainsFunc(fn.Uses, func(held Use) bool { return held.Limit == u.Limit }) {
+					all = append(all, u.Limit)
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,86 @@
+package model
+
+import (
+	"fmt"
+	"go/constant"
+	"go/token"
+	"go/types"
+)
+
+// Fair is the fair key of a workflow's runs, and its share.
+type Fair struct {
+	Key   *Key
+	Share *Key // nil: 1
+}
+
+// maxShare is the largest share of a fair key: store.MaxShare.
+const maxShare = 100
+
+// fair checks the expressions of a fair key and of its share.
+func (b *builder) fair(fn *Function) *Fair {
+	if !fn.Directive.Has("fair") {
+		return nil
+	}
+	text := fn.Directive.Fair
+	const fix = "write an expression over the parameters, as in fair=order.Tenant"
+	k, overParams := b.expression(fn, text, "the fair key", func(pos token.Pos, what string) {
+		b.report(pos, fmt.Sprintf("fair=%s %s", text.Value, what), fix)
+	})
+	switch {
+	case k == nil:
+		return nil
+	case !overParams:
+		b.report(text.Pos, "the fair key uses no parameter, so all runs have one share between them", fix)
+		return nil
+	case !b.textOf("fair", text, k.Info.Types[k.Expr]):
+		return nil
+	}
+	f := &Fair{Key: k}
+	if fn.Directive.Share.Value == "" {
+		return f
+	}
+	if f.Share = b.share(fn); f.Share == nil {
+		return nil
+	}
+	return f
+}
+
+// share checks the expression of a share: a whole number from 1.
+func (b *builder) share(fn *Function) *Key {
+	text := fn.Directive.Share
+	wrong := func(pos token.Pos, what, fix string) {
+		b.report(pos, fmt.Sprintf("the share %s %s", text.Value, what), fix)
+	}
+	k, _ := b.expression(fn, text, "the share", func(pos token.Pos, what string) {
+		wrong(pos, what, "write a number, or an expression over the parameters, as in fair=order.Tenant:order.Weight")
+	})
+	if k == nil || !b.integer(text.Pos, k, wrong, "use an integer: a key with a share of 3 has three turns for one of others", "fair=order.Tenant:int(order.Weight)") {
+		return nil
+	}
+	if tv := k.Info.Types[k.Expr]; tv.Value != nil {
+		if n, exact := constant.Int64Val(constant.ToInt(tv.Value)); !exact || n < 1 || n > maxShare {
+			wrong(text.Pos, fmt.Sprintf("is not from 1 to %d", maxShare), "write a number in that range, or none for 1")
+			return nil
+		}
+	}
+	return k
+}
+
+// integer reports unless the value of an expression is a whole number of which every value is an int.
+func (b *builder) integer(pos token.Pos, k *Key, wrong func(pos token.Pos, what, fix string), kind, conversion string) bool {
+	tv := k.Info.Types[k.Expr]
+	if !tv.IsValue() {
+		wrong(pos, "is not a single value", "write an expression with one value")
+		return false
+	}
+	basic, ok := tv.Type.Underlying().(*types.Basic)
+	switch {
+	case !ok || basic.Info()&types.IsInteger == 0:
+		wrong(pos, fmt.Sprintf("has type %s, which is no whole number", types.TypeString(tv.Type, types.RelativeTo(b.Types))), kind)
+	case tv.Value == nil && (basic.Kind() == types.Uint || basic.Kind() == types.Uint64 || basic.Kind() == types.Uintptr):
+		wrong(pos, fmt.Sprintf("has type %s, of which not all values are an int", types.TypeString(tv.Type, types.RelativeTo(b.Types))), "convert it, as in "+conversion)
+	default:
+		return true
+	}
+	return false
+}

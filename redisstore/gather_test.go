@@ -1,0 +1,142 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// gatherScene is a partition in which starts share runs.
+type gatherScene struct {
+	*partition
+
+	t      *testing.T
+	ctx    context.Context
+	st     *Store
+	client redis.UniversalClient
+	clock  *storetest.Clock
+	ids    storetest.IDs
+}
+
+func newGatherScene(t *testing.T) *gatherScene {
+	t.Helper()
+	client := redistest.Shared(t).Client(t)
+	s := &gatherScene{t: t, ctx: t.Context(), client: client, clock: storetest.NewClock()}
+	var err error
+	s.st, err = New(client, Config{Clock: s.clock, Prefix: redistest.Prefix(), Partitions: 1})
+	s.check(err)
+	sweep(t, client, s.st)
+	s.partition = s.st.parts[0]
+	return s
+}
+
+func (s *gatherScene) check(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// start returns the log of a run that a start would create, and the run that it shares.
+func (s *gatherScene) start(key string) (*storetest.Log, event.RunID) {
+	s.t.Helper()
+	l := storetest.NewLog(&s.ids, s.clock, s.ids.Run(s.clock.Now(), 0), event.Spec{Workflow: "w", Queue: "q"})
+	c := l.Create()
+	c.Gather, c.Items = &store.Gather{Key: key, Quiet: time.Second}, []store.Item{{ID: s.ids.Item(), Body: []byte(`1`)}}
+	got, err := s.st.Create(s.ctx, []store.Create{c})
+	s.check(err)
+	s.check(got[0].Err)
+	return l, got[0].Run
+}
+
+func (s *gatherScene) left() map[string]string {
+	s.t.Helper()
+	left, err := s.client.HGetAll(s.ctx, s.gathering()).Result()
+	s.check(err)
+	return left
+}
+
+// What says who gathers the starts of a key goes with the run, and what says who has joined it
+// by itself: keys of documents come and go.
+func TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded(t *testing.T) {
+	s := newGatherScene(t)
+	l, _ := s.start("doc")
+	other, _ := s.start("doc")
+	if ttl := s.client.PTTL(s.ctx, s.joined(short(other.Run))).Val(); ttl <= 0 || ttl > store.Horizon {
+		t.Errorf("that a start has joined is remembered for %v, want %v at most", ttl, store.Horizon)
+	}
+	s.clock.Advance(time.Second)
+	route := []store.Route{{Queue: "q", Workflow: "w"}}
+	s.check(s.st.OpenSession(s.ctx, store.Session{ID: "s", TTL: time.Hour, Routes: route}))
+	claimed, err := s.st.Claim(s.ctx, store.Claim{Session: "s", Token: s.ids.Token(), Routes: route, Max: 1})
+	s.check(err)
+	inbox, err := s.st.Load(s.ctx, []store.Load{{Run: l.Run, Inbox: true}})
+	s.check(err)
+	items := inbox[0].Inbox
+	c := l.Commit(claimed.Runs[0].Fence, append(l.Receive(items...), l.End(event.StatusCompleted)...)...)
+	c.Effect, c.Status, c.Consume, c.ConsumeLast = store.EffectFinish, event.StatusCompleted, len(items), items[len(items)-1].ID
+	done, err := s.st.Commit(s.ctx, []store.Commit{c})
+	s.check(err)
+	s.check(done[0].Err)
+	if left := s.left(); len(left) > 0 {
+		t.Errorf("left of its key: %v", left)
+	}
+}
+
+// A key that leads to the wrong run, or to none, is repaired; until then no start is lost.
+func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
+	for name, damage := range map[string]func(s *gatherScene, run event.RunID){
+		"no run": func(s *gatherScene, run event.RunID) {
+			s.check(s.client.HSet(s.ctx, s.gathering(), "other", "01Q3G996480000000000000000").Err())
+		},
+		"another key": func(s *gatherScene, run event.RunID) {
+			s.check(s.client.HSet(s.ctx, s.gathering(), "other", short(run)).Err())
+		},
+		"nothing": func(s *gatherScene, _ event.RunID) { s.check(s.client.Del(s.ctx, s.gathering()).Err()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newGatherScene(t)
+			_, run := s.start("doc")
+			damage(s, run)
+			report, err := fsck.Repair(s.ctx, s.st, fsck.Options{})
+			s.check(err)
+			if !slices.ContainsFunc(report.Fixes, func(f fsck.Fix) bool { return f.Action != "" }) || len(report.Remaining) > 0 {
+				t.Errorf("repair: %+v", report)
+			}
+			if left := s.left(); len(left) != 1 || left["doc"] != short(run) {
+				t.Errorf("after the repair: %v, want run %s", left, run)
+			}
+			if _, joined := s.start("doc"); joined != run {
+				t.Errorf("a start joins run %s, want %s", joined, run)
+			}
+		})
+	}
+}
+
+// Whatever another program has put under the key, starts go on once it is repaired.
+func TestGather_RepairsAnOverwrittenKey(t *testing.T) {
+	s := newGatherScene(t)
+	_, run := s.start("doc")
+	s.check(s.client.Set(s.ctx, s.gathering(), "x", 0).Err())
+	report, err := fsck.Repair(s.ctx, s.st, fsck.Options{})
+	s.check(err)
+	if len(report.Remaining) > 0 {
+		report, err = fsck.Repair(s.ctx, s.st, fsck.Options{})
+		s.check(err)
+	}
+	if len(report.Remaining) > 0 {
+		t.Errorf("repair: %+v", report)
+	}
+	if _, joined := s.start("doc"); joined != run {
+		t.Errorf("a start joins run %s, want %s", joined, run)
+	}
+}

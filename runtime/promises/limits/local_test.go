@@ -1,0 +1,133 @@
+package limits_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var memory = limit.NewLocal("test.memory")
+
+// usage is how much is in use on a worker, and the most that was.
+type usage struct{ now, most atomic.Int64 }
+
+func (u *usage) take(n int) {
+	now := u.now.Add(int64(n))
+	for m := u.most.Load(); now > m && !u.most.CompareAndSwap(m, now); m = u.most.Load() {
+	}
+}
+
+// Two workers with different capacities: each is given only what fits it, beside a limit of the
+// fleet, and all is done.
+func TestLocal_AWorkerIsGivenOnlyWhatFitsItsCapacity(t *testing.T) {
+	render := flowtest.AStep[int, int]("limits.fits", using(func(n int) []limit.Use { return []limit.Use{memory.Use(n), disk.Use(1)} }))
+	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
+		used := map[int]*usage{400: {}, 1000: {}}
+		for most, u := range used {
+			w.Work(worker.Config{Capacity: map[string]int{"test.memory": most}}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) {
+				return render.Call(ctx, n)
+			}), render.As(func(_ context.Context, n int) (int, error) {
+				u.take(n)
+				defer u.now.Add(int64(-n))
+				return n, nil
+			}))
+		}
+		var runs []*workflow.Run[int]
+		for i := range 30 {
+			runs = append(runs, flowtest.Start(w, renders, []int{300, 900, 200}[i%3]))
+		}
+		for _, run := range runs {
+			flowtest.Result(w, run)
+		}
+		for most, u := range used {
+			if got := u.most.Load(); got > int64(most) {
+				t.Errorf("the worker with %d had %d in use", most, got)
+			}
+		}
+		w.Healthy()
+	})
+}
+
+// What holds a local limit of a worker that dies is given to another one, and none of it stays held.
+func TestLocal_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
+	heavy := flowtest.LimitedFlow[int, int]("limits.heavy", func(n int) []limit.Use { return []limit.Use{memory.Use(n)} })
+	topic := workflow.NewTopic[int]("go")
+	hold := flowtest.AStep[int, int]("limits.holds", shim.Policy{Retry: flowtest.Quick})
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var killed atomic.Bool
+		cfg := worker.Config{Capacity: map[string]int{"test.memory": 500}, Heartbeat: 100 * time.Millisecond, ClaimExpiry: time.Second}
+		w.Keep(1, cfg, func(die func()) []flowtest.Binding {
+			return []flowtest.Binding{flowtest.As(heavy, func(ctx workflow.Context, n int) (int, error) {
+				if _, err := hold.Call(ctx, n); err != nil {
+					return 0, err
+				}
+				return topic.Receive(ctx)
+			}), hold.As(func(_ context.Context, n int) (int, error) {
+				if killed.CompareAndSwap(false, true) {
+					die()
+				}
+				return n, nil
+			})}
+		})
+		first := flowtest.Start(w, heavy, 500)
+		w.ReachWaiting(first)
+		second := flowtest.Start(w, heavy, 500) // the first waits, and uses no memory
+		w.ReachWaiting(second)
+		for _, run := range []*workflow.Run[int]{first, second} {
+			flowtest.Order(t, topic.Send(w.Ctx, run, 7))
+			if got := flowtest.Result(w, run); got != 7 {
+				t.Errorf("got %d", got)
+			}
+		}
+		if !killed.Load() {
+			t.Error("no worker has died: the test proves nothing")
+		}
+		w.Healthy()
+	})
+}
+
+// A worker works on so many runs of a queue at once, whatever waits there, and goes on with others.
+func TestAtOnce_BoundsTheRunsOfAQueueOnAWorker(t *testing.T) {
+	slow := flowtest.AStep[int, int]("limits.slow", shim.Policy{Queue: "slow", Retry: flowtest.Quick})
+	fast := flowtest.Flow[int, int]("limits.fast")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		var u usage
+		free := make(chan struct{})
+		w.Work(worker.Config{AtOnce: map[string]int{"slow": 2}}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return slow.Call(ctx, n) }),
+			flowtest.As(fast, func(_ workflow.Context, n int) (int, error) { return n, nil }),
+			slow.As(func(_ context.Context, n int) (int, error) {
+				u.take(1)
+				defer u.now.Add(-1)
+				<-free
+				return n, nil
+			}))
+		var runs []*workflow.Run[int]
+		for n := range 6 {
+			runs = append(runs, flowtest.Start(w, renders, n))
+		}
+		for _, run := range runs {
+			w.Reach(run, event.ChildCreated, 1)
+		}
+		w.Eventually("two of them run", func() bool { return u.now.Load() == 2 })
+		if got := flowtest.Result(w, flowtest.Start(w, fast, 9)); got != 9 {
+			t.Errorf("got %d", got)
+		}
+		close(free)
+		for n, run := range runs {
+			if got := flowtest.Result(w, run); got != n {
+				t.Errorf("run %d: got %d", n, got)
+			}
+		}
+		if most := u.most.Load(); most != 2 {
+			t.Errorf("%d runs of the queue were under way at once, want 2", most)
+		}
+	})
+}

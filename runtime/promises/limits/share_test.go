@@ -1,0 +1,100 @@
+package limits_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// job is the input of a workflow with a fair key.
+type job struct {
+	Tenant string
+	Share  int
+}
+
+var shared = shim.NewWorkflow[job, string]("limits.shared", "in", shim.WorkflowPolicy{
+	Fair: shim.Fair(func(j job) (string, int) { return j.Tenant, j.Share }),
+})
+
+func TestPOOL5_EachFairKeyHasItsShareOfWhatBegins(t *testing.T) {
+	flowtest.OnPartitions(t, 1, func(t *testing.T, w *flowtest.World) {
+		var order flowtest.Seen[string]
+		var started []*workflow.Run[string]
+		for _, tenant := range []job{{"acme", 1}, {"bolt", 1}, {"core", 3}} {
+			for range 6 {
+				started = append(started, flowtest.Start(w, shared, tenant))
+			}
+		}
+		w.Work(worker.Config{Runs: 1}, flowtest.As(shared, func(_ workflow.Context, j job) (string, error) {
+			order.Add(j.Tenant)
+			return j.Tenant, nil
+		}))
+		for _, run := range started {
+			_ = flowtest.Result(w, run)
+		}
+		got := map[string]int{}
+		for _, tenant := range order.Get()[:10] {
+			got[tenant]++
+		}
+		if diff := cmp.Diff(map[string]int{"acme": 2, "bolt": 2, "core": 6}, got); diff != "" {
+			t.Errorf("the first ten, of %v (-want +got):\n%s", order.Get(), diff)
+		}
+	})
+}
+
+func TestPOOL5_WhatARunStartsHasItsFairKeyUnlessItHasItsOwn(t *testing.T) {
+	parent := shim.NewWorkflow[job, []workflow.RunID]("limits.sharedparent", "in", shim.WorkflowPolicy{
+		Fair: shim.Fair(func(j job) (string, int) { return j.Tenant, j.Share }),
+	})
+	plain := flowtest.Flow[int, int]("limits.plain")
+	remote := flowtest.AStep[int, int]("limits.remote", shim.Policy{Queue: "other"})
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{Queues: []string{workflow.DefaultQueue, "other"}},
+			flowtest.As(plain, func(_ workflow.Context, n int) (int, error) { return n, nil }),
+			flowtest.As(shared, func(_ workflow.Context, j job) (string, error) { return j.Tenant, nil }),
+			remote.As(func(_ context.Context, n int) (int, error) { return n, nil }),
+			flowtest.As(parent, func(ctx workflow.Context, _ job) ([]workflow.RunID, error) {
+				inherits, own := plain.StartChild(ctx, 1), shared.StartChild(ctx, job{"bolt", 2})
+				if _, err := inherits.Get(ctx); err != nil {
+					return nil, err
+				}
+				if _, err := own.Get(ctx); err != nil {
+					return nil, err
+				}
+				_, err := remote.Call(ctx, 1)
+				return []workflow.RunID{inherits.ID(), own.ID()}, err
+			}))
+		run := flowtest.Start(w, parent, job{"acme", 3})
+		var got []job
+		for _, id := range flowtest.Result(w, run) {
+			r := w.Record(w.Client.Run(id))
+			got = append(got, job{r.Fair, r.Share})
+		}
+		steps := flowtest.Filter(w.Log(run), event.ChildCreated)
+		step := steps[len(steps)-1]
+		got = append(got, job{step.Spec.Fair, step.Spec.Share})
+		if diff := cmp.Diff([]job{{"acme", 3}, {"bolt", 2}, {"acme", 3}}, got); diff != "" {
+			t.Errorf("keys of a child, of one with its own, of a step (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestPOOL5_AShareThatIsNoneIsRefused(t *testing.T) {
+	flowtest.OnPartitions(t, 1, func(t *testing.T, w *flowtest.World) {
+		for _, share := range []int{-1, 0, store.MaxShare + 1} {
+			_, err := shared.Start(w.Ctx, w.Client, job{"acme", share})
+			if _, invalid := errors.AsType[*workflow.InvalidError](err); !invalid {
+				t.Errorf("start with a share of %d: got %v, want an *InvalidError", share, err)
+			}
+		}
+	})
+}

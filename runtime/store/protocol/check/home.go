@@ -1,0 +1,476 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// The model of limits: one partition in which runs wait in lines, are claimed together with
+// their permits, give them back, and are recovered. All that a limit has lives in this
+// partition, so each operation is one atomic action; requests and answers are not.
+
+// kinds is how many limits there are.
+const kinds = 2
+
+// clockTick is the unit of time of the model: the rate lets a weight begin every rateTicks.
+const (
+	clockTick = protocol.CallTime
+	rateTicks = 2
+)
+
+// homeConfig says what may happen in the model of limits.
+type homeConfig struct {
+	name      string
+	short     int
+	runs      int // 0: all
+	need      [slots][kinds]uint8
+	class     [slots]uint8 // the route
+	priority  [slots]uint8
+	whole     [slots]bool  // keeps its permits to its end
+	within    [slots]uint8 // the run above, from 1, which starts it when it has its permits and ends after it
+	again     [slots]bool  // another run like it comes after its end
+	serves    [2][2]bool   // the classes of a worker
+	room      [kinds]uint8
+	rate      [kinds]bool
+	sets      []capacity // one after the other
+	owned     bool       // workers start runs that they own at once
+	continues bool       // R0 continues as R1
+	cover     bool       // workers look now and then; else wakes alone must do
+	gone      bool       // a worker that crashes does not come back
+	left      homeBudget
+}
+
+// homeBudget says how often what may happen.
+type homeBudget struct{ crash, expire, lose, late, cancel, resend, yield, handover, park, again, set, tool uint8 }
+
+// capacity is a configuration of a limit; paused lets nothing begin, and 0 bounds nothing.
+type capacity struct{ limit, atOnce uint8 }
+
+const paused = 255
+
+// A home is a state of the model of limits.
+type home struct {
+	p     partition
+	x     limited
+	w     [2]homeWorker
+	wakes [2]bool // by class
+	net   homeRequest
+	left  homeBudget
+
+	// Ghosts.
+	asked uint8        // the runs that were asked for in vain, a set
+	age   [kinds]uint8 // ticks since the last weight began
+}
+
+// limited is the limits of a partition, and the lines of those who wait.
+type limited struct {
+	flags  [slots]permits
+	order  [slots + 1]uint8  // the runs in lines, in the order of turns
+	lines  [slots]lineState  // by the first run that could be in it
+	limits [kinds]limitState // by number
+}
+
+type permits struct {
+	has, off bool
+	place    uint8
+}
+
+// lineState is the mode of a line. Times here are in ticks from the present.
+type lineState struct {
+	mode  protocol.LineMode
+	timed bool
+	until uint8
+}
+
+type limitState struct {
+	atOnce      uint8
+	paused      bool
+	rate        bool
+	held, waits int8
+	tat         uint8
+}
+
+type homeWorker struct {
+	phase   phase
+	session uint8
+	run     uint8 // from 1
+	epoch   uint8
+	life    uint8 // sessions that it has had
+	next    uint8 // of one that sleeps: ticks until it looks, from 1
+}
+
+type phase uint8
+
+// Phases of a worker.
+const (
+	awake   phase = iota // claims next
+	asleep               // until a wake of its classes, or its time
+	working              // has a run
+	ending               // has sent the end, and has no answer
+	down
+)
+
+// homeRequest is on its way to the store.
+type homeRequest struct {
+	kind                requestKind
+	session, run, epoch uint8
+}
+
+var classes = [2]store.Route{{Queue: "q", Workflow: "v"}, {Queue: "q", Workflow: "w"}}
+
+var limitIDs = [kinds]store.LimitID{{Name: "a"}, {Name: "b"}}
+
+func kindOf(id store.LimitID) uint8 { return id.Name[0] - 'a' }
+
+// uses returns what a run uses, from 1.
+func (c *homeConfig) uses(r uint8) (uses []store.Use) {
+	for l, n := range c.need[r-1] {
+		if n > 0 {
+			uses = append(uses, store.Use{LimitID: limitIDs[l], Weight: int(n), Nested: c.within[r-1] != 0})
+		}
+	}
+	return uses
+}
+
+// line returns the number of the line of a run: that of the first run with the same route
+// and uses.
+func (c *homeConfig) line(r uint8) uint8 {
+	for i := range c.need {
+		if c.class[i] == c.class[r-1] && c.need[i] == c.need[r-1] && (c.within[i] == 0) == (c.within[r-1] == 0) {
+			return uint8(i)
+		}
+	}
+	panic("check: a run has no line")
+}
+
+func (c *homeConfig) shares(a, b uint8) bool {
+	for l := range kinds {
+		if c.need[a-1][l] > 0 && c.need[b-1][l] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether a run is in a line, by its state.
+func (h *home) waits(c *homeConfig, r uint8) bool { return waits(c, &h.p, &h.x, r) }
+
+func waits(c *homeConfig, p *partition, x *limited, r uint8) bool {
+	run, f := &p.runs[r-1], &x.flags[r-1]
+	return run.there && run.queueState == store.StateReady && len(c.uses(r)) > 0 && !f.has && !f.off
+}
+
+// awaits reports whether a run has started one that has not ended.
+func (h *home) awaits(c *homeConfig, r uint8) bool {
+	for i, above := range c.within {
+		if x := &h.p.runs[i]; above == r && h.x.flags[r-1].has && (!x.there || x.queueState != store.StateEnded) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsBack reports whether a run y that waits keeps back r at the limits that both use: a
+// nested one only where y waits for nothing else.
+func (h *home) keepsBack(c *homeConfig, y, r uint8) bool {
+	var lacks, shared [kinds]bool
+	n := 0
+	for l, x := range h.x.limits {
+		need := int8(c.need[y-1][l])
+		if shared[l] = need > 0 && c.need[r-1][l] > 0; need > 0 && (x.paused || x.atOnce > 0 && x.held+need > int8(x.atOnce) || x.rate && x.tat > 0) {
+			lacks[l], n = true, n+1
+		}
+	}
+	for l := range kinds {
+		called := h.x.lines[c.line(y)].mode == protocol.LineCalled
+		if shared[l] && (c.within[r-1] == 0 || n == 1 && lacks[l] || n == 0 && called) {
+			return true
+		}
+	}
+	return false
+}
+
+// before reports whether the turn of run a comes before that of b.
+func (x *limited) before(c *homeConfig, a, b uint8) bool {
+	if c.priority[a-1] != c.priority[b-1] {
+		return c.priority[a-1] > c.priority[b-1]
+	}
+	return x.flags[a-1].place < x.flags[b-1].place
+}
+
+// firsts returns the first run of each line, in the order of their turns.
+func (x *limited) firsts(c *homeConfig) []uint8 {
+	var firsts []uint8
+	var seen [slots]bool
+	for _, r := range x.order {
+		if r != 0 && !seen[c.line(r)] {
+			seen[c.line(r)] = true
+			firsts = append(firsts, r)
+		}
+	}
+	return firsts
+}
+
+func (x *limited) enter(c *homeConfig, r uint8) {
+	if x.flags[r-1].place == 0 {
+		for _, f := range x.flags {
+			x.flags[r-1].place = max(x.flags[r-1].place, f.place+1)
+		}
+	}
+	at := 0
+	for at < slots && x.order[at] != 0 && !x.before(c, r, x.order[at]) {
+		at++
+	}
+	copy(x.order[at+1:], x.order[at:slots])
+	x.order[at] = r
+}
+
+func (x *limited) leave(c *homeConfig, r uint8) {
+	n := 0
+	others := false
+	for _, o := range x.order {
+		if o != 0 && o != r {
+			x.order[n] = o
+			n++
+			others = others || c.line(o) == c.line(r)
+		}
+	}
+	clear(x.order[n:])
+	if !others {
+		x.lines[c.line(r)] = lineState{}
+	}
+}
+
+// limitedState adds to the state of a run what the limits know of it.
+func (t *tx) limitedState(r uint8, s *protocol.Run[uint8]) {
+	f := t.x.flags[r-1]
+	s.Limited, s.Whole = len(t.home.uses(r)) > 0, t.home.whole[r-1]
+	s.Permits, s.CalledOff, s.Place = f.has, f.off, int64(f.place)
+}
+
+func (t *tx) saveLimited(r uint8, s *protocol.Run[uint8], waited bool) {
+	t.x.flags[r-1] = permits{s.Permits, s.CalledOff, uint8(s.Place)}
+	switch is := waits(t.home, t.p, t.x, r); {
+	case is && !waited:
+		t.x.enter(t.home, r)
+	case waited && !is:
+		t.x.leave(t.home, r)
+	}
+}
+
+// limitTx is the protocol's LimitTx: lists, and nothing kept that can be computed.
+type limitTx struct{ *tx }
+
+func (t limitTx) Uses(r uint8) ([]store.Use, error) { return t.home.uses(r), nil }
+
+func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
+	x := t.x.limits[kindOf(id)]
+	l := protocol.Limit{Held: int(x.held), Waits: int(x.waits)}
+	l.AtOnce, l.Paused = int(x.atOnce), x.paused
+	if x.rate {
+		l.Rate, l.Burst, l.Per = 1, 1, rateTicks*clockTick
+	}
+	if x.tat > 0 {
+		l.TAT = t.Now().Add(time.Duration(x.tat) * clockTick).UnixMicro()
+	}
+	return l, nil
+}
+
+func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
+	x := &t.x.limits[kindOf(id)]
+	x.held, x.waits = int8(l.Held), int8(l.Waits)
+	x.tat = ticks(l.TAT-t.Now().UnixMicro(), clockTick.Microseconds())
+	return nil
+}
+
+// ticks returns a time from now in ticks, 0: it has come.
+func ticks(from, unit int64) uint8 { return uint8(max(0, (from+unit-1)/unit)) }
+
+func (t limitTx) Configure(set *store.SetLimit) error {
+	x := &t.x.limits[kindOf(set.LimitID)]
+	x.atOnce, x.paused = uint8(set.Config.AtOnce), set.Config.Paused
+	return nil
+}
+
+func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
+	id := store.LimitID{Name: name}
+	if lines, _ := t.WaitLines(id); len(lines) > 0 {
+		return []store.LimitID{id}, nil
+	}
+	return nil, nil
+}
+
+func (t limitTx) LineOf(r uint8) (protocol.WaitLine, error) { return t.number(t.home.line(r)), nil }
+
+// number returns a line by its number.
+func (t limitTx) number(n uint8) protocol.WaitLine {
+	l := protocol.WaitLine{ID: string('0' + rune(n))}
+	for _, r := range t.x.firsts(t.home) {
+		if t.home.line(r) == n {
+			s := t.x.lines[n]
+			l.First, l.Priority, l.Place, l.Mode = runIDs[r], int(t.home.priority[r-1]), int64(t.x.flags[r-1].place), s.mode
+			if s.timed {
+				l.Until = t.Now().Add(time.Duration(s.until) * clockTick).UnixMilli()
+			}
+		}
+	}
+	return l
+}
+
+func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) { return t.number(id[0] - '0'), nil }
+
+func (t limitTx) SaveLine(l protocol.WaitLine) error {
+	n := l.ID[0] - '0'
+	if t.number(n).First == "" {
+		return nil
+	}
+	s := lineState{mode: l.Mode, timed: l.Until != 0}
+	if s.timed {
+		s.until = ticks(l.Until-t.Now().UnixMilli(), clockTick.Milliseconds())
+	}
+	t.x.lines[n] = s
+	return nil
+}
+
+func (t limitTx) WaitLines(id store.LimitID) (lines []protocol.WaitLine, _ error) {
+	for _, r := range t.x.firsts(t.home) {
+		if t.home.need[r-1][kindOf(id)] > 0 {
+			lines = append(lines, t.number(t.home.line(r)))
+		}
+	}
+	return lines, nil
+}
+
+func (t limitTx) firstOf(id store.LimitID, is func(protocol.LineMode) bool) (protocol.WaitLine, error) {
+	lines, _ := t.WaitLines(id)
+	for _, l := range lines {
+		if is(l.Mode) {
+			return l, nil
+		}
+	}
+	return protocol.WaitLine{}, nil
+}
+
+func (t limitTx) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
+	return t.firstOf(id, func(m protocol.LineMode) bool { return m == protocol.LineShut })
+}
+
+func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
+	return t.firstOf(id, func(m protocol.LineMode) bool { return m != protocol.LineOpen })
+}
+
+func (t limitTx) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
+	lines, err := t.WaitLines(id)
+	lines = slices.DeleteFunc(lines, func(l protocol.WaitLine) bool { return l.Mode == protocol.LineOpen })
+	return lines[:min(limit, len(lines))], err
+}
+
+func (t limitTx) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
+	var nested []protocol.WaitLine
+	for _, r := range t.x.firsts(t.home) {
+		if l := t.number(t.home.line(r)); t.home.need[r-1][kindOf(id)] > 0 && t.home.within[r-1] != 0 && l.Mode == protocol.LineShut {
+			nested = append(nested, l)
+		}
+	}
+	return nested, nil
+}
+
+// nextTurn returns the time of the first line that has one, in milliseconds.
+func (t *tx) nextTurn() (at int64) {
+	for _, s := range t.x.lines {
+		if ms := t.Now().Add(time.Duration(s.until) * clockTick).UnixMilli(); s.timed && (at == 0 || ms < at) {
+			at = ms
+		}
+	}
+	return at
+}
+
+// homes is the model of limits.
+type homes struct {
+	homeConfig
+	bug homeBug
+	tx  tx
+	op  kernel
+	log uint16 // of each run: its first record
+}
+
+func (c homeConfig) model(b homeBug) model[home] {
+	c.left.set = uint8(len(c.sets))
+	m := &homes{homeConfig: c, bug: b, tx: tx{logs: newLogs()}}
+	m.tx.home = &m.homeConfig
+	m.op.Tx = &m.tx
+	if b.tx != nil {
+		m.op.Tx = b.tx(&m.tx)
+	}
+	m.log = m.tx.number(node{kind: runCreated, gen: 1})
+	s := home{left: c.left}
+	for l := range s.x.limits {
+		s.x.limits[l] = limitState{atOnce: c.room[l], rate: c.rate[l]}
+		s.age[l] = rateTicks
+	}
+	for i := range s.w {
+		m.open(&s, i)
+	}
+	return model[home]{init: s, next: m.next, check: m.check, goal: m.done}
+}
+
+// create returns the request that creates a run, from 1.
+func (m *homes) create(r uint8) store.Create {
+	return store.Create{
+		Run: runIDs[r], Route: classes[m.class[r-1]], Frame: m.tx.frames[m.log], CommitID: cid(m.log), Seq: 1, Status: event.StatusRunning,
+		Uses: m.uses(r), Whole: m.whole[r-1], Priority: int(m.priority[r-1]),
+	}
+}
+
+// exists reports whether somebody will start a run.
+func (m *homes) exists(r uint8) bool {
+	return int(r) <= cmp.Or(m.runs, slots) && !(m.continues && r == 2)
+}
+
+// done reports whether all runs have ended that somebody serves.
+func (m *homes) done(s home) bool {
+	for i, x := range s.p.runs {
+		served := false
+		for w := range s.w {
+			served = served || m.serves[w][m.class[i]] && s.w[w].phase != down
+		}
+		ended := x.there && x.queueState == store.StateEnded
+		if m.exists(uint8(i+1)) || x.there {
+			if !ended && (served || !m.gone) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// open gives a worker a session, if it may have another.
+func (m *homes) open(n *home, i int) {
+	life := n.w[i].life
+	if life == 2 || m.gone && life == 1 {
+		n.w[i] = homeWorker{phase: down, life: life}
+		return
+	}
+	session := uint8(2*i) + life + 1
+	n.w[i] = homeWorker{session: session, life: life + 1}
+	n.p.leases[session], n.p.codes[session] = leaseLive, 1
+}
+
+// No run of the model has a fair key.
+
+func (t limitTx) Share(uint8) (protocol.Share, error) { return protocol.Share{}, nil }
+
+func (t limitTx) Flow(store.FlowID) (protocol.Flow, error) { return protocol.Flow{}, nil }
+
+func (t limitTx) SaveFlow(store.FlowID, protocol.Flow) error { return nil }
+
+func (t limitTx) Pass(protocol.Share) (int64, error) { return 0, nil }
+
+func (t limitTx) SavePass(protocol.Share, int64) error { return nil }
+
+func (t limitTx) Come() (int64, error) { return 0, nil }

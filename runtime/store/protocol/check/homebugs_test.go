@@ -1,0 +1,408 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// homeLiar is a Tx with limits of which one verb lies.
+type homeLiar struct {
+	liar
+	limits limitLiar
+}
+
+// Limits returns limits that lie, too.
+func (l *homeLiar) Limits() protocol.LimitTx[uint8] {
+	lies := l.limits
+	lies.limitTx = limitTx{l.tx}
+	return &lies
+}
+
+func (l homeLiar) bug() homeBug {
+	return homeBug{tx: func(t *tx) protocol.Tx[uint8, uint8] {
+		l.tx = t
+		return &l
+	}}
+}
+
+// limitLiar is a LimitTx of which one verb lies.
+type limitLiar struct {
+	limitTx
+	uses   func(t *tx, r uint8, uses []store.Use) []store.Use
+	limit  func(t *tx, id store.LimitID, l protocol.Limit) protocol.Limit
+	save   func(t *tx, before limitState, l protocol.Limit) protocol.Limit
+	line   func(t *tx, before, l protocol.WaitLine) protocol.WaitLine
+	noShut func(t *tx) bool // FirstShut says none
+	kept   func(t *tx, l protocol.WaitLine) bool
+	nested bool // NestedShut says none
+	passes bool // KeptLines says none
+}
+
+func (l *limitLiar) Uses(r uint8) ([]store.Use, error) {
+	uses, err := l.limitTx.Uses(r)
+	if l.uses != nil {
+		uses = l.uses(l.tx, r, uses)
+	}
+	return uses, err
+}
+
+func (l *limitLiar) Limit(id store.LimitID) (protocol.Limit, error) {
+	limit, err := l.limitTx.Limit(id)
+	if l.limit != nil {
+		limit = l.limit(l.tx, id, limit)
+	}
+	return limit, err
+}
+
+func (l *limitLiar) SaveLimit(id store.LimitID, limit protocol.Limit) error {
+	if l.save != nil {
+		limit = l.save(l.tx, l.x.limits[kindOf(id)], limit)
+	}
+	return l.limitTx.SaveLimit(id, limit)
+}
+
+func (l *limitLiar) SaveLine(line protocol.WaitLine) error {
+	if l.line != nil {
+		line = l.line(l.tx, l.number(line.ID[0]-'0'), line)
+	}
+	return l.limitTx.SaveLine(line)
+}
+
+func (l *limitLiar) FirstShut(id store.LimitID) (protocol.WaitLine, error) {
+	if l.noShut != nil && l.noShut(l.tx) {
+		return protocol.WaitLine{}, nil
+	}
+	return l.limitTx.FirstShut(id)
+}
+
+func (l *limitLiar) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
+	lines, err := l.WaitLines(id)
+	for _, line := range lines {
+		if line.Mode != protocol.LineOpen && (l.kept == nil || l.kept(l.tx, line)) {
+			return line, err
+		}
+	}
+	return protocol.WaitLine{}, err
+}
+
+func (l *limitLiar) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
+	if l.nested {
+		return nil, nil
+	}
+	return l.limitTx.NestedShut(id)
+}
+
+func (l *limitLiar) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
+	if l.passes {
+		return nil, nil
+	}
+	return l.limitTx.KeptLines(id, limit)
+}
+
+func limitBug(l limitLiar) homeBug { return homeLiar{limits: l}.bug() }
+
+func stateBug(l liar) homeBug { return homeLiar{liar: l}.bug() }
+
+// while says that a lie is told during some operations.
+func while(these ...operation) func(*tx) bool {
+	return func(t *tx) bool {
+		for _, o := range these {
+			if t.doing == o {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+const stuck = "stuck: there is no way to the end without a fault"
+
+// homeSeeded are the bugs of the model of limits. Each names the rule that it breaks.
+var homeSeeded = []struct {
+	name  string
+	in    homeConfig
+	bug   homeBug
+	finds string
+}{
+	{"L1 permits are given back twice", homeLost, limitBug(limitLiar{save: givenBackTwice}),
+		"what is counted is not what the runs say [L1]"},
+	{"L1 a give-back is not counted", homeLost, limitBug(limitLiar{save: notGivenBack}),
+		"what is counted is not what the runs say [L1]"},
+	{"L1 who waits is counted once more", homeWakes, limitBug(limitLiar{save: waitsTwice}),
+		"what is counted is not what the runs say [L1]"},
+	{"L1 a run hands on permits of other limits", homeContinuesOther, limitBug(limitLiar{uses: sameUses}),
+		"what is counted is not what the runs say [L1]"},
+	{"L2 a recovered run keeps its permits", homePairs, stateBug(liar{save: keptOnRecovery}),
+		"a run has permits, and nobody owns it [L2]"},
+	{"L2 a parked run keeps its permits", homeShrinks, stateBug(liar{save: keptWhenParked}),
+		"a run has permits, and nobody owns it [L2]"},
+	{"L2 a run is granted without its permits", homePairs, stateBug(liar{save: forgottenOnGrant}),
+		"a run is owned without its permits [L2]"},
+	{"L2 a late end gives back", homeLate, stateBug(liar{state: anyFence}),
+		"who has lost a run has given back its permits [L2]"},
+	{"L2 one limit of two is asked", homePairs, limitBug(limitLiar{limit: secondHasRoom}),
+		"a limit is above its capacity after a grant [L4]"},
+	{"L2 what the owner knows nothing of stays", homeLost, homeBug{forgets: true}, stuck},
+	{"L3 permits expire", homeLost, homeBug{tick: expires}, "time took a permit from a run [L3]"},
+	{"L4 a grant sees the counts of before", homeLost, limitBug(limitLiar{limit: oneMoreFits}),
+		"a limit is above its capacity after a grant [L4]"},
+	{"L4 a start with an owner takes what is held", homeOwners, limitBug(limitLiar{limit: twoMoreFitAtStart}),
+		"a limit is above its capacity after a grant [L4]"},
+	{"L4 giving back asks for the capacity", homeShrinks, limitBug(limitLiar{save: notAboveCapacity}),
+		"what is counted is not what the runs say [L1]"},
+	{"L4 a paused limit grants", homeSets, limitBug(limitLiar{limit: neverPaused}),
+		"a limit is above its capacity after a grant [L4]"},
+	{"L5 a light run passes a heavy one", homeHeavy, limitBug(limitLiar{kept: func(_ *tx, l protocol.WaitLine) bool { return l.Mode != protocol.LineShut }}),
+		"a run that was asked for in vain was passed [L5]"},
+	{"L5 a nested run is kept back by who waits for what is held above it", homeNested, limitBug(limitLiar{uses: notNested}), stuck},
+	{"L5 a nested run passes who waits for nothing else", homeNestedTurn, limitBug(limitLiar{passes: true}),
+		"a called line has lost its turn [L7]"},
+	{"L6 nobody calls a nested run", homeNestedGrants, limitBug(limitLiar{nested: true}), stuck},
+	{"L5 who comes back opens the line of those who wait", homeBack, limitBug(limitLiar{line: openedByReturn}),
+		"a run that was asked for in vain was passed [L5]"},
+	{"L6 an end calls nobody", homeWakes, limitBug(limitLiar{noShut: while(committing)}),
+		"the turn of a line has come, and nobody calls it [L6]"},
+	{"L6 a recovery calls nobody", homePairs, limitBug(limitLiar{noShut: while(recovering)}),
+		"the turn of a line has come, and nobody calls it [L6]"},
+	{"L6 who leaves its line calls nobody", homeWakes, limitBug(limitLiar{noShut: while(delivering)}),
+		"the turn of a line has come, and nobody calls it [L6]"},
+	{"L6 a growing limit calls nobody", homeSets, limitBug(limitLiar{noShut: while(configuring)}),
+		"the turn of a line has come, and nobody calls it [L6]"},
+	{"L6 a grant calls nobody", homeGrants, limitBug(limitLiar{noShut: while(claiming)}),
+		"the turn of a line has come, and nobody calls it [L6]"},
+	{"L6 a call that is over calls nobody", homeGone, limitBug(limitLiar{noShut: while(turning)}),
+		"the turn of a line has come, and nobody calls it [L6]"},
+	{"L7 a called line keeps no turn", homeClasses, limitBug(limitLiar{kept: func(_ *tx, l protocol.WaitLine) bool { return l.Mode != protocol.LineCalled }}),
+		"a called line has lost its turn [L7]"},
+	{"L7 a start with an owner takes the turn of others", homeOwners, limitBug(limitLiar{limit: nobodyWaitsAtStart, save: countedAllTheSame}),
+		"a called line has lost its turn [L7]"},
+	{"L7 a call is never over", homeGone, limitBug(limitLiar{line: calledForEver}),
+		"a call is over, and keeps its turn [L7]"},
+	{"L7 a call has no end", homeGone, limitBug(limitLiar{line: untimed}), stuck},
+	{"L8 a claim that leaves something sets no wake", homeWakes, homeBug{noWake: true},
+		"a run may go, a worker sleeps, and nothing wakes it [L8]"},
+	{"L8 a call wakes nobody", homeClasses, homeBug{after: untold},
+		"a run may go, a worker sleeps, and nothing wakes it [L8]"},
+	{"L9 a canceled run stays in its line", homeWakes, stateBug(liar{save: staysInLine}),
+		"a run has left its line, and is still there [L9]"},
+	{"L9 a run is in line twice", homeLost, stateBug(liar{run: noneToCreate}),
+		"a run waits, and is in line never or twice [L9]"},
+	{"L9 a canceled run is not called off", homeWakes, stateBug(liar{save: notCalledOff}),
+		"a canceled run still waits [L9]"},
+	{"L9 what is too heavy stays out", homeSets, limitBug(limitLiar{line: neverOpened}),
+		"a run can never have its permits, and is left out by claims [L9]"},
+	{"the rate is not counted", homeRate, limitBug(limitLiar{save: noTAT}), "more begin than the rate allows [rate]"},
+	{"the rate is given back", homeRate, limitBug(limitLiar{save: tatBack}), "more begin than the rate allows [rate]"},
+	{"the rate is not asked", homeRatePair, limitBug(limitLiar{limit: noRate}), "more begin than the rate allows [rate]"},
+	{"K3 the time of a line is not told", homeGoneWakes, homeBug{after: func(_ operation, c *protocol.Changes[uint8]) { c.Turns = nil }},
+		"the time of a line comes, and nobody will look [K3]"},
+	{"a line has no time", homeRate, limitBug(limitLiar{line: untimed}), "the turn of a line has come, and nobody calls it [L6]"},
+}
+
+func TestCheck_FindsEverySeededBugOfLimits(t *testing.T) {
+	for _, b := range homeSeeded {
+		t.Run(b.name, func(t *testing.T) { found(t, b.in.name, b.finds, explore(b.in.model(b.bug), seededMost)) })
+	}
+}
+
+func givenBackTwice(_ *tx, before limitState, l protocol.Limit) protocol.Limit {
+	if gone := int(before.held) - l.Held; gone > 0 {
+		l.Held -= gone
+	}
+	return l
+}
+
+func notGivenBack(_ *tx, before limitState, l protocol.Limit) protocol.Limit {
+	l.Held = max(l.Held, int(before.held))
+	return l
+}
+
+func waitsTwice(_ *tx, before limitState, l protocol.Limit) protocol.Limit {
+	if l.Waits > int(before.waits) {
+		l.Waits++
+	}
+	return l
+}
+
+func sameUses(t *tx, r uint8, uses []store.Use) []store.Use {
+	if t.doing == committing && r == 2 {
+		return t.home.uses(1)
+	}
+	return uses
+}
+
+func notNested(_ *tx, _ uint8, uses []store.Use) []store.Use {
+	for i := range uses {
+		uses[i].Nested = false
+	}
+	return uses
+}
+
+func keptOnRecovery(t *tx, before run, x *run) {
+	if t.doing == recovering && before.queueState == store.StateOwned {
+		keeps(t, x)
+	}
+}
+
+func keptWhenParked(t *tx, before run, x *run) {
+	if before.queueState == store.StateOwned && x.queueState == store.StateParked {
+		keeps(t, x)
+	}
+}
+
+// keeps gives a run its permits, although they were given back.
+func keeps(t *tx, x *run) {
+	for i := range t.p.runs {
+		if &t.p.runs[i] == x {
+			if waits(t.home, t.p, t.x, uint8(i+1)) {
+				t.x.leave(t.home, uint8(i+1))
+			}
+			t.x.flags[i].has = true
+		}
+	}
+}
+
+func forgottenOnGrant(t *tx, before run, x *run) {
+	if before.queueState == store.StateOwned || x.queueState != store.StateOwned {
+		return
+	}
+	for i := range t.p.runs {
+		if &t.p.runs[i] == x {
+			t.x.flags[i].has = false
+		}
+	}
+}
+
+func anyFence(t *tx, _ uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
+	if t.doing == committing && s.QueueState == store.StateOwned {
+		s.Fence = t.commit.Fence
+	}
+	return s
+}
+
+func secondHasRoom(t *tx, id store.LimitID, l protocol.Limit) protocol.Limit {
+	if t.doing == claiming && id == limitIDs[1] {
+		l.AtOnce = 0
+	}
+	return l
+}
+
+func expires(n *home) {
+	for i := range n.x.flags {
+		n.x.flags[i].has = false
+	}
+	for l := range n.x.limits {
+		n.x.limits[l].held = 0
+	}
+}
+
+func oneMoreFits(t *tx, _ store.LimitID, l protocol.Limit) protocol.Limit {
+	if t.doing == claiming && l.AtOnce > 0 {
+		l.AtOnce++
+	}
+	return l
+}
+
+func twoMoreFitAtStart(t *tx, _ store.LimitID, l protocol.Limit) protocol.Limit {
+	if t.doing == creating && l.AtOnce > 0 {
+		l.AtOnce += 2
+	}
+	return l
+}
+
+func nobodyWaitsAtStart(t *tx, _ store.LimitID, l protocol.Limit) protocol.Limit {
+	if t.doing == creating {
+		l.Waits = 0
+	}
+	return l
+}
+
+func countedAllTheSame(t *tx, before limitState, l protocol.Limit) protocol.Limit {
+	if t.doing == creating {
+		l.Waits += int(before.waits)
+	}
+	return l
+}
+
+func notAboveCapacity(_ *tx, before limitState, l protocol.Limit) protocol.Limit {
+	if before.atOnce > 0 && before.held > int8(before.atOnce) && int8(l.Held) < before.held {
+		l.Held = int(before.held)
+	}
+	return l
+}
+
+func neverPaused(_ *tx, _ store.LimitID, l protocol.Limit) protocol.Limit {
+	l.Paused = false
+	return l
+}
+
+func calledForEver(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
+	if t.doing == turning && before.Mode == protocol.LineCalled {
+		l.Mode = protocol.LineCalled
+	}
+	return l
+}
+
+func openedByReturn(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
+	if t.doing == otherwise && before.Mode == protocol.LineShut {
+		l.Mode, l.Until = protocol.LineOpen, 0
+	}
+	return l
+}
+
+func untimed(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
+	l.Until = 0
+	return l
+}
+
+func neverOpened(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
+	if t.doing == configuring && l.Mode != protocol.LineShut {
+		return before
+	}
+	return l
+}
+
+func untold(what operation, c *protocol.Changes[uint8]) {
+	if what == committing {
+		c.Ready, c.Turns = nil, nil
+	}
+}
+
+func staysInLine(t *tx, before run, x *run) {
+	for i := range t.p.runs {
+		if &t.p.runs[i] == x && t.doing == delivering && t.x.flags[i].off {
+			t.x.enter(t.home, uint8(i+1))
+			t.x.flags[i].place = 0
+		}
+	}
+}
+
+func notCalledOff(t *tx, before run, x *run) {
+	for i := range t.p.runs {
+		if &t.p.runs[i] == x && t.doing == delivering && t.x.flags[i].off {
+			t.x.flags[i].off = false
+			t.x.enter(t.home, uint8(i+1))
+		}
+	}
+}
+
+func noTAT(_ *tx, before limitState, l protocol.Limit) protocol.Limit {
+	l.TAT = 0
+	return l
+}
+
+func tatBack(_ *tx, before limitState, l protocol.Limit) protocol.Limit {
+	if int8(l.Held) < before.held {
+		l.TAT = 0
+	}
+	return l
+}
+
+func noRate(t *tx, _ store.LimitID, l protocol.Limit) protocol.Limit {
+	if t.doing == claiming && l.Rate > 0 {
+		l.TAT = 0
+	}
+	return l
+}

@@ -1,0 +1,87 @@
+package protocol
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// GatherTx is the runs that gather starts.
+type GatherTx[R comparable] interface {
+	// Gathering returns the run that gathers the starts of a key.
+	Gathering(key string) (R, error)
+	// Joined returns the run that a start has joined, empty: none.
+	Joined(start event.RunID) (event.RunID, error)
+	// Join records that, for a Horizon at least.
+	Join(start event.RunID, r R, at int64) error
+	// ReplaceItem puts an item in the place of the first one of the inbox.
+	ReplaceItem(r R, item store.Item) error
+}
+
+// gather lets a start join the run that gathers those of its key, or creates that run. Whether
+// the start has joined one before is asked first: that one may have begun since. [L12]
+func (o *Op[R, S]) gather(c *store.Create) (store.Created, error) {
+	var none R
+	joined, err := o.Tx.Joined(c.Run)
+	if err != nil || joined != "" {
+		return store.Created{Run: joined}, err
+	}
+	r, err := o.Tx.Gathering(c.Gather.Key)
+	if err != nil {
+		return store.Created{}, err
+	}
+	if r != none {
+		return o.joinRun(r, c)
+	}
+	if len(c.Uses) > 0 {
+		if err := o.guardUses(c, false); err != nil {
+			return store.Created{}, err
+		}
+	}
+	r, s, err := o.insert(c)
+	if err != nil {
+		return store.Created{}, err
+	}
+	s.Gather = c.Gather.Key
+	return s.created(c), o.awaitMore(r, &s, c.Gather)
+}
+
+// joinRun gives the item of a start to a run that exists.
+func (o *Op[R, S]) joinRun(r R, c *store.Create) (store.Created, error) {
+	s, now := o.Tx.State(r), o.Tx.Now()
+	if err := o.Tx.ForgetSeen(r, now.Add(-Dedupe).UnixMilli()); err != nil {
+		return store.Created{}, err
+	}
+	if c.Gather.Keep {
+		if err := o.accept(r, &s, c.Items[0], false); err != nil {
+			return store.Created{}, err
+		}
+	} else {
+		if err := o.Tx.Remember(s.Chain, c.Items[0].ID, now.UnixMilli(), false); err != nil {
+			return store.Created{}, err
+		}
+		if err := o.Tx.ReplaceItem(r, c.Items[0]); err != nil {
+			return store.Created{}, err
+		}
+	}
+	if err := o.Tx.Join(c.Run, r, now.UnixMilli()); err != nil {
+		return store.Created{}, err
+	}
+	return store.Created{Run: s.ID}, o.awaitMore(r, &s, c.Gather)
+}
+
+// awaitMore leaves a run that gathers until it is due, or makes it ready if it is full. One
+// that is ready stays so.
+func (o *Op[R, S]) awaitMore(r R, s *Run[S], g *store.Gather) error {
+	full := g.Full > 0 && s.Unread >= g.Full
+	if full {
+		s.Gather = ""
+	}
+	due := Millis(g.Due(Time(s.Created), o.Tx.Now()))
+	switch {
+	case s.QueueState == store.StateReady, s.QueueState == store.StateParked && !full && due == s.Due:
+		return o.Tx.Save(r, *s)
+	case full:
+		return o.makeReady(r, s)
+	}
+	return o.park(r, s, due)
+}

@@ -1,0 +1,358 @@
+package storetest
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Limits in random histories. Which line a claim has asked in vain is the choice of the store:
+// it shows that, and the history judges by the rules whether it was allowed.
+
+// callTime is how long a called line keeps its turn. [L7]
+const callTime = 5 * time.Second
+
+// limitHistory remembers the lines between two looks at the store.
+type limitHistory struct {
+	on     bool
+	before []store.WaitingLine  // when they were last looked at
+	asked  map[store.Route]bool // by claims since
+	begun  []begun              // what got its permits since
+	ranks  int
+}
+
+// begun is a run that got its permits, and the lines that kept it back when it did.
+type begun struct {
+	*modelRun
+	back []store.WaitingLine
+}
+
+var (
+	gpu   = store.LimitID{Name: "gpu"}
+	disk  = store.LimitID{Name: "disk"}
+	hosts = []store.LimitID{{Name: "host", Key: "a"}, {Name: "host", Key: "b"}}
+)
+
+// drawUses draws what a run uses.
+func (h *history) drawUses(t *rapid.T, c *store.Create) {
+	if !h.limits.on || chance(t, "unlimited", 25) {
+		return
+	}
+	use := func(id store.LimitID) {
+		c.Uses = append(c.Uses, store.Use{LimitID: id, Weight: rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "weight")})
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "uses") {
+	case 0, 1:
+		use(gpu)
+	case 2:
+		use(disk)
+	case 3, 4:
+		use(gpu)
+		use(disk)
+	default:
+		use(rapid.SampledFrom(hosts).Draw(t, "host"))
+	}
+	c.Uses, c.Whole = store.MergeUses(c.Uses), chance(t, "whole", 25)
+	if !c.Whole && chance(t, "nested", 30) {
+		for i := range c.Uses {
+			c.Uses[i].Nested = true
+		}
+	}
+}
+
+// drawSetLimits configures a limit.
+func (h *history) drawSetLimits(t *rapid.T) {
+	if !h.limits.on {
+		return
+	}
+	s := store.SetLimit{LimitID: rapid.SampledFrom([]store.LimitID{gpu, gpu, disk, disk, {Name: "host"}, hosts[0]}).Draw(t, "limit")}
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0:
+		s.Reset = true
+	case 1:
+		s.Config.Paused = true
+	case 2, 3, 4:
+		s.Config = store.LimitConfig{Rate: rapid.SampledFrom([]int{1, 2, 10}).Draw(t, "rate"), Burst: rapid.IntRange(0, 2).Draw(t, "burst")}
+	}
+	if s.Config == (store.LimitConfig{}) || chance(t, "and at once", 30) {
+		s.Config.AtOnce = rapid.IntRange(1, 4).Draw(t, "at once")
+	}
+	s.Config.Refuse = chance(t, "refuse", 10)
+	if chance(t, "waiting", 10) {
+		s.Config.Waiting = rapid.IntRange(1, 3).Draw(t, "waiting weights")
+	}
+	s.Default = s.Key == "" && chance(t, "of the code", 20)
+	h.request(t, func() {
+		l, _ := store.As[store.Limiter](h.store)
+		h.check("set limits", l.SetLimits(h.ctx, 0, []store.SetLimit{s}))
+		h.m.limits.configure(s)
+	})
+}
+
+// nextDue returns when somebody must look at the store: at a run, or at a line.
+func (h *history) nextDue() time.Time {
+	next := h.m.nextDue()
+	if !h.limits.on {
+		return next
+	}
+	for _, l := range h.inspect().Waiting {
+		if !l.Until.IsZero() && (next.IsZero() || l.Until.Before(next)) {
+			next = l.Until
+		}
+	}
+	return next
+}
+
+// mayClaim says whether a named run may be claimed that needs permits: if it is the first of
+// its line, and nobody who was asked in vain is before it. [L2, L5]
+func (h *history) mayClaim(r *modelRun) bool {
+	if r == nil || len(r.Uses) == 0 || r.Permits || r.CalledOff || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
+		return true
+	}
+	i := slices.IndexFunc(h.limits.before, func(l store.WaitingLine) bool { return l.Runs[0] == r.Run })
+	if i < 0 {
+		return false
+	}
+	return h.m.heavy(r.Uses) != nil || h.m.haveRoom(r.Uses) && !h.keptBefore(h.limits.before, i)
+}
+
+// keptBefore reports whether a shut or called line before a line keeps it back.
+func (h *history) keptBefore(lines []store.WaitingLine, i int) bool {
+	return slices.ContainsFunc(lines[:i], func(l store.WaitingLine) bool { return (l.Shut || l.Called) && h.keepsBack(l, lines[i].Uses) })
+}
+
+// keepsBack reports whether a line keeps back another one after it: at a limit of both, but a
+// nested one only if it waits there for nothing else, or was called and waits for nothing. [L5]
+func (h *history) keepsBack(l store.WaitingLine, uses []store.Use) bool {
+	if !uses[0].Nested {
+		return share(l.Uses, uses)
+	}
+	lacks := slices.DeleteFunc(slices.Clone(l.Uses), h.m.hasRoom)
+	switch len(lacks) {
+	case 0:
+		return l.Called && share(l.Uses, uses)
+	case 1:
+		return share(lacks, uses)
+	}
+	return false
+}
+
+// judgeGrant fails the test if a run gets its permits that may not, or before others of its
+// route that must have gone before it.
+func (h *history) judgeGrant(r *modelRun) {
+	h.Helper()
+	if h.limits.on {
+		for _, l := range h.m.waiting() {
+			if l.route != r.Route {
+				continue
+			}
+			for n, o := range l.runs {
+				inLine := r.Waits() && slices.Equal(l.uses, r.Uses) && compareReady(o, r) < 0
+				if inLine || n == 0 && compareTurns(o, r) < 0 && h.m.mustGo(o) {
+					h.Fatalf("claim: run %s came before run %s, which may have its permits", r.Run, o.Run)
+				}
+			}
+		}
+	}
+	if !r.Waits() || h.m.heavy(r.Uses) != nil {
+		return
+	}
+	for _, u := range r.Uses {
+		if !h.m.hasRoom(u) {
+			h.Fatalf("claim: run %s got %d of limit %s, which has no room: %+v", r.Run, u.Weight, u, h.m.stand(u.LimitID))
+		}
+	}
+	b := begun{modelRun: r}
+	for _, l := range h.limits.before {
+		if (l.Shut || l.Called && l.Until.After(h.clock.Now())) && h.keepsBack(l, r.Uses) {
+			b.back = append(b.back, l)
+		}
+	}
+	h.limits.begun = append(h.limits.begun, b)
+}
+
+// judgeLimits fails the test unless the lines are those of the model, each as the rules allow
+// it after what has happened, and takes over which of them are shut or called.
+func (h *history) judgeLimits(got *store.Snapshot) {
+	h.Helper()
+	if !h.limits.on {
+		return
+	}
+	h.adoptLines(got.Waiting)
+	for id, r := range h.m.runs {
+		if o := got.Runs[id]; o != nil {
+			r.WaitsSince = r.waited(o.WaitsSince)
+		}
+	}
+	for i := range got.Waiting {
+		h.judgeLine(got, i)
+	}
+	for _, r := range h.limits.begun {
+		h.judgeTurn(got.Waiting, r)
+	}
+	for id, l := range got.Limits { // a store may know a part or not of which nothing need be known
+		if l.Held == 0 && l.Waits == 0 && l.Next.IsZero() {
+			if _, own := h.m.limits.keys[id]; !own && (id.Key != "" || !l.Set && !l.Default) {
+				delete(got.Limits, id)
+			}
+		}
+	}
+	h.limits.before, h.limits.begun = got.Waiting, nil
+	h.limits.asked = map[store.Route]bool{}
+	h.adoptWakes(got)
+}
+
+// waited takes over since when a run has waited for limits, which is the choice of the store
+// as far as that is when it was asked.
+func (r *modelRun) waited(since time.Time) time.Time {
+	if len(r.Uses) == 0 {
+		return time.Time{}
+	}
+	return since
+}
+
+// adoptLines checks that each run that waits is in one line, in its order, and takes over the
+// order of those that came together. [L9]
+func (h *history) adoptLines(lines []store.WaitingLine) {
+	h.Helper()
+	want := h.m.waiting()
+	h.equal("number of lines", len(lines), len(want))
+	var last *modelRun
+	for _, l := range lines {
+		i := slices.IndexFunc(want, func(w modelLine) bool { return w.route == l.Route && slices.Equal(w.uses, l.Uses) })
+		if i < 0 {
+			h.Fatalf("line of %v for %v: nobody should wait in it", l.Route, l.Uses)
+		}
+		h.equal("runs in line", slices.Sorted(slices.Values(l.Runs)), slices.Sorted(slices.Values(runsOfModel(want[i].runs))))
+		var before *modelRun
+		for _, id := range l.Runs {
+			r := h.m.runs[id]
+			if before != nil && compareReady(before, r) > 0 {
+				h.Fatalf("line of %v for %v: run %s comes before run %s", l.Route, l.Uses, before.Run, id)
+			}
+			before = r
+		}
+		for _, id := range l.Runs {
+			if r := h.m.runs[id]; r.placeRank == 0 {
+				h.limits.ranks++
+				r.rank, r.placeRank = h.limits.ranks, h.limits.ranks
+			}
+		}
+		first := h.m.runs[l.Runs[0]]
+		if last != nil && compareTurns(last, first) > 0 {
+			h.Fatalf("lines: that of run %s comes before that of run %s", last.Run, first.Run)
+		}
+		last = first
+	}
+}
+
+func runsOfModel(runs []*modelRun) []event.RunID {
+	var ids []event.RunID
+	for _, r := range runs {
+		ids = append(ids, r.Run)
+	}
+	return ids
+}
+
+// judgeLine judges what has become of one line.
+func (h *history) judgeLine(got *store.Snapshot, i int) {
+	h.Helper()
+	l, now := got.Waiting[i], h.clock.Now()
+	heavy, was := h.m.heavy(l.Uses) != nil, store.WaitingLine{}
+	if n := slices.IndexFunc(h.limits.before, func(o store.WaitingLine) bool { return o.Route == l.Route && slices.Equal(o.Uses, l.Uses) }); n >= 0 {
+		was = h.limits.before[n]
+	}
+	stays := len(was.Runs) > 0 && slices.Contains(l.Runs, was.Runs[0]) // who was first
+	kept := len(was.Runs) > 0 && (was.Shut || was.Called)
+	switch {
+	case heavy && l.Shut:
+		h.Fatalf("line of run %s: it is shut, and can never have its permits: nobody ends it", l.Runs[0])
+	case l.Called && was.Called && stays && l.Until.Equal(was.Until):
+	case l.Called && !l.Until.Equal(now.Add(callTime)):
+		h.Fatalf("line of run %s: called until %v, want %v", l.Runs[0], l.Until, now.Add(callTime))
+	case l.Shut && !kept && !h.limits.asked[l.Route]:
+		h.Fatalf("line of run %s: it is shut, and nobody has asked it", l.Runs[0])
+	case !l.Shut && !l.Called && was.Called && stays && !heavy && was.Until.After(now):
+		h.Fatalf("line of run %s: it has lost its turn at %v, before %v", l.Runs[0], now, was.Until)
+	case !l.Shut && !l.Called && was.Shut && stays && !heavy:
+		h.Fatalf("line of run %s: it was asked in vain, and is open: it may be passed", l.Runs[0])
+	case l.Shut:
+		h.judgeShut(got, i)
+	}
+}
+
+// judgeShut fails the test if nobody will look at a shut line at the time at which its rates let
+// it go. That it may not go now is known to fsck.
+func (h *history) judgeShut(got *store.Snapshot, i int) {
+	h.Helper()
+	l, opens := got.Waiting[i], h.clock.Now()
+	for _, u := range l.Uses {
+		s := h.m.stand(u.LimitID)
+		if s.Config.Paused || s.Config.AtOnce > 0 && s.Held+u.Weight > s.Config.AtOnce {
+			return
+		}
+		if s.Next.After(opens) {
+			opens = s.Next
+		}
+	}
+	if !h.keptBefore(got.Waiting, i) && (l.Until.IsZero() || l.Until.After(opens)) {
+		h.Fatalf("line of run %s: it is looked at %v, and may go at %v; it is %v", l.Runs[0], l.Until, opens, h.clock.Now())
+	}
+}
+
+// judgeTurn fails the test if a run got its permits before somebody who was asked in vain, or
+// was called, for a limit of it, and still waits. [L5, L7]
+func (h *history) judgeTurn(lines []store.WaitingLine, r begun) {
+	h.Helper()
+	for _, l := range lines {
+		stays := slices.ContainsFunc(r.back, func(o store.WaitingLine) bool { return o.Runs[0] == l.Runs[0] && (l.Called || !o.Called && l.Shut) })
+		if first := h.m.runs[l.Runs[0]]; stays && compareTurns(first, r.modelRun) < 0 {
+			h.Fatalf("claim: run %s has passed run %s, which waits in vain before it", r.Run, first.Run)
+		}
+	}
+}
+
+// askedOf notes that a claim has asked lines, and fails the test if it left one open though
+// it had room for more than n runs.
+func (h *history) askedOf(c *store.Claim, n int) {
+	h.Helper()
+	for _, route := range c.Routes {
+		h.limits.asked[route] = true
+	}
+	for _, l := range h.inspect().Waiting {
+		if n < c.Max && slices.Contains(c.Routes, l.Route) && !l.Shut {
+			h.Fatalf("claim of %v: it had room for more, and left the line of run %s open", c.Routes, l.Runs[0])
+		}
+	}
+}
+
+// adoptWakes checks that a wake is set for all that may be claimed, and takes over the others:
+// they may be for a line that was called, and is empty by now. [L8]
+func (h *history) adoptWakes(got *store.Snapshot) {
+	h.Helper()
+	needed := map[store.Route]event.RunID{}
+	for _, route := range historyRoutes {
+		for _, r := range h.m.readyRuns(route) {
+			needed[route] = r.Run
+		}
+	}
+	for _, l := range got.Waiting {
+		if !l.Shut {
+			needed[l.Route] = l.Runs[0]
+		}
+	}
+	for route, run := range needed {
+		if !got.Wakes[route] {
+			h.Fatalf("wakes: none is set for %v, where run %s may be claimed", route, run)
+		}
+	}
+	h.m.wakes = maps.Clone(got.Wakes)
+	if h.m.wakes == nil {
+		h.m.wakes = map[store.Route]bool{}
+	}
+}

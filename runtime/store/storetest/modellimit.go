@@ -1,0 +1,294 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
+)
+
+// The limits of the model. Package protocol does not know of them here: for it no run uses
+// any. What a run has follows from its changes of state, what is counted from the runs, and
+// what is allowed from the rules, so that a mistake of the kernel is one against the model.
+
+// modelLimits has the settings of limits, and when the next weights come by their rates.
+type modelLimits struct {
+	code, set map[string]store.LimitConfig
+	keys      map[store.LimitID]store.LimitConfig
+	tat       map[store.LimitID]time.Time // when the next weight comes, if all come evenly
+	urgent    event.ItemID                // takes who gets it out of its line
+	yields    bool                        // the owner of a run lets others go first
+	creates   *store.Create               // with its uses
+}
+
+func newModelLimits() modelLimits {
+	return modelLimits{
+		code: map[string]store.LimitConfig{}, set: map[string]store.LimitConfig{}, keys: map[store.LimitID]store.LimitConfig{},
+		tat: map[store.LimitID]time.Time{},
+	}
+}
+
+func (x *modelLimits) configure(s store.SetLimit) {
+	switch {
+	case s.Reset && s.Key != "":
+		delete(x.keys, s.LimitID)
+	case s.Reset:
+		delete(x.set, s.Name)
+	case s.Default:
+		x.code[s.Name] = s.Config
+	case s.Key != "":
+		x.keys[s.LimitID] = s.Config
+	default:
+		x.set[s.Name] = s.Config
+	}
+}
+
+// stand returns how a part of a limit stands, counted anew.
+func (m *model) stand(id store.LimitID) store.LimitState {
+	l := store.LimitState{LimitID: id}
+	own, isOwn := m.limits.keys[id]
+	whole, isSet := m.limits.set[id.Name]
+	code, isCode := m.limits.code[id.Name]
+	switch {
+	case isOwn:
+		l.Config, l.Set = own, true
+	case isSet:
+		l.Config, l.Set = whole, true
+	case isCode:
+		l.Config, l.Default = code, true
+	}
+	for _, r := range m.runs {
+		for _, u := range r.Uses {
+			switch {
+			case u.LimitID != id:
+			case r.Permits:
+				l.Held += u.Weight
+			case r.Waits():
+				l.Waits += u.Weight
+			}
+		}
+	}
+	if at := m.rateOpens(&l, 0); at.After(m.clock.Now()) {
+		l.Next = at
+	}
+	return l
+}
+
+// rateOpens returns when the rate of a limit lets a weight begin after so many others: Burst-1
+// intervals before it would come if all came evenly.
+func (m *model) rateOpens(l *store.LimitState, after int) time.Time {
+	if l.Config.Rate == 0 {
+		return time.Time{}
+	}
+	return m.limits.tat[l.LimitID].Add(time.Duration(after-l.Config.Bursts()+1) * l.Config.Interval())
+}
+
+// hasRoom reports whether a part of a limit has room for a weight now.
+func (m *model) hasRoom(u store.Use) bool {
+	l := m.stand(u.LimitID)
+	return l.Next.IsZero() && !l.Config.Paused && (l.Config.AtOnce == 0 || l.Held+u.Weight <= l.Config.AtOnce)
+}
+
+func (m *model) haveRoom(uses []store.Use) bool {
+	return !slices.ContainsFunc(uses, func(u store.Use) bool { return !m.hasRoom(u) })
+}
+
+// heavy returns why a run could never have its permits.
+func (m *model) heavy(uses []store.Use) *store.LimitError {
+	for _, u := range uses {
+		if n := m.stand(u.LimitID).Config.AtOnce; n > 0 && u.Weight > n {
+			return &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: n}
+		}
+	}
+	return nil
+}
+
+// refusal says why a run with uses is not created; now: it would be ready at once.
+func (m *model) refusal(c *store.Create, now bool) error {
+	for i, u := range c.Uses {
+		if e := m.heavy(c.Uses[i : i+1]); e != nil {
+			return e
+		}
+		l := m.stand(u.LimitID)
+		beyond, retry := m.wouldWait(&l, u.Weight)
+		if now && (l.Config.Refuse && beyond > 0 || l.Config.Waiting > 0 && beyond > l.Config.Waiting) {
+			return &store.StartRefusedError{Limit: u.LimitID, RetryAfter: retry}
+		}
+		if c.Owner != nil && (!m.hasRoom(u) || l.Waits > 0) {
+			return store.ErrNotClaimable
+		}
+	}
+	return nil
+}
+
+// wouldWait returns how many weights would wait that cannot begin, with this one, and how long
+// the rate lets them wait.
+func (m *model) wouldWait(l *store.LimitState, weight int) (beyond int, retry time.Duration) {
+	all := l.Waits + weight
+	if l.Config.AtOnce > 0 {
+		beyond = l.Held + all - l.Config.AtOnce
+	}
+	if l.Config.Paused {
+		beyond = max(beyond, all)
+	}
+	if d := m.rateOpens(l, l.Waits).Sub(m.clock.Now()); l.Config.Rate > 0 && d > 0 {
+		each := l.Config.Interval()
+		beyond, retry = max(beyond, int((d+each-1)/each)), d
+	}
+	return beyond, retry
+}
+
+// begin counts what begins by rates, which is never given back.
+func (m *model) begin(uses []store.Use) {
+	for _, u := range uses {
+		if c := m.stand(u.LimitID).Config; c.Rate > 0 {
+			from := m.limits.tat[u.LimitID]
+			if now := m.clock.Now(); now.After(from) {
+				from = now
+			}
+			m.limits.tat[u.LimitID] = from.Add(time.Duration(u.Weight) * c.Interval())
+		}
+	}
+}
+
+// holdBack lets nothing begin by rates for d, and no burst after that.
+func (m *model) holdBack(uses []store.Use, d time.Duration) {
+	for _, u := range uses {
+		if c := m.stand(u.LimitID).Config; c.Rate > 0 {
+			if until := m.clock.Now().Add(d + time.Duration(c.Bursts()-1)*c.Interval()); until.After(m.limits.tat[u.LimitID]) {
+				m.limits.tat[u.LimitID] = until
+			}
+		}
+	}
+}
+
+// moves changes what a run has with its state: permits come with the owner and go with it, or
+// with the end; who parks comes anew. [L2, L3]
+func (m *model) moves(r *modelRun, to store.QueueState) {
+	from := r.QueueState
+	switch {
+	case len(r.Uses) == 0 || from == to:
+		return
+	case to == store.StateEnded:
+		r.Permits, r.CalledOff = false, false
+	case from == store.StateOwned:
+		r.Permits = r.Permits && r.Whole
+	case to == store.StateOwned && !r.Permits && !r.CalledOff:
+		if r.CalledOff = m.heavy(r.Uses) != nil; !r.CalledOff {
+			m.begin(r.Uses)
+			r.Permits = true
+		}
+	}
+	if to == store.StateParked || m.limits.yields {
+		r.place = 0
+	}
+	r.fresh = false
+}
+
+// handOn gives the permits that a run has to its end to what it continues as.
+func (m *model) handOn(r, next *modelRun) {
+	if r.Permits && r.Whole && next.Whole && slices.Equal(r.Uses, next.Uses) {
+		r.Permits, next.Permits = false, true
+	}
+}
+
+// callOff takes a run out of its line, only to end. It comes last among the others. [L9]
+func (m *model) callOff(r *modelRun) {
+	r.CalledOff, r.place, r.turn, r.rank = true, 0, m.nextTurn(), 0
+}
+
+// become gives a run its turn among the ready ones: one that waits has its place, if it had
+// one. [L8]
+func (r *modelRun) become(turn int) {
+	r.turn, r.rank = turn, 0
+	if !r.Waits() {
+		return
+	}
+	if r.place == 0 || r.fresh {
+		r.place, r.placeRank, r.fresh = turn, 0, true
+	}
+	r.turn, r.rank = r.place, r.placeRank
+}
+
+// modelLine is the runs of a route that wait for the same, by their turns.
+type modelLine struct {
+	route store.Route
+	uses  []store.Use
+	runs  []*modelRun
+}
+
+// waiting returns the lines.
+func (m *model) waiting() []modelLine {
+	var lines []modelLine
+	for _, r := range m.sorted() {
+		if !r.Waits() {
+			continue
+		}
+		i := slices.IndexFunc(lines, func(l modelLine) bool { return l.route == r.Route && slices.Equal(l.uses, r.Uses) })
+		if i < 0 {
+			i, lines = len(lines), append(lines, modelLine{route: r.Route, uses: r.Uses})
+		}
+		lines[i].runs = append(lines[i].runs, r)
+	}
+	for _, l := range lines {
+		slices.SortStableFunc(l.runs, compareReady)
+	}
+	return lines
+}
+
+func share(a, b []store.Use) bool {
+	return slices.ContainsFunc(a, func(u store.Use) bool {
+		return slices.ContainsFunc(b, func(o store.Use) bool { return u.LimitID == o.LimitID })
+	})
+}
+
+// mustGo reports whether a run is the first of its line and may have its permits whatever has
+// been asked in vain: nobody at all is before it who waits for one of its limits.
+func (m *model) mustGo(r *modelRun) bool {
+	for _, l := range m.waiting() {
+		for _, o := range l.runs {
+			if o != r && compareTurns(o, r) <= 0 && share(l.uses, r.Uses) {
+				return false
+			}
+		}
+	}
+	return m.heavy(r.Uses) != nil || m.haveRoom(r.Uses)
+}
+
+// knownLimits returns the parts of limits of which something is known.
+func (m *model) knownLimits() map[store.LimitID]store.LimitState {
+	known := map[store.LimitID]store.LimitState{}
+	add := func(id store.LimitID, always bool) {
+		if l := m.stand(id); always || l.Held != 0 || l.Waits != 0 || !l.Next.IsZero() {
+			known[id] = l
+		}
+	}
+	for _, all := range []map[string]store.LimitConfig{m.limits.code, m.limits.set} {
+		for name := range all {
+			add(store.LimitID{Name: name}, true)
+		}
+	}
+	for id := range m.limits.keys {
+		add(id, true)
+	}
+	for id := range m.limits.tat {
+		add(id, false)
+	}
+	for _, r := range m.runs {
+		for _, u := range r.Uses {
+			add(u.LimitID, false)
+		}
+	}
+	return known
+}
+
+// guardLimited refuses a start because of its limits. What a run continues as is not asked.
+func (m *model) guardLimited(c *store.Create) error {
+	behind := c.WorkflowID != "" && m.runs[m.active[c.WorkflowID]] != nil
+	if err := m.refusal(c, !behind && !c.At.After(m.clock.Now()) && c.Delay == 0); err != nil {
+		return protocol.Refused{Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// fair gives a run a fair key.
+func fair(key string) func(*store.Create) {
+	return func(c *store.Create) { c.Fair = key }
+}
+
+func fairly(key string, share int) func(*store.Create) {
+	return func(c *store.Create) { c.Fair, c.Share = key, share }
+}
+
+// served claims runs one after the other, and says how many of each fair key it got. A run
+// is left to its session unless after says what becomes of it.
+func (h *harness) served(s store.SessionID, n int, keys map[event.RunID]string, after func(run event.RunID, f store.Fence)) map[string]int {
+	h.Helper()
+	got := map[string]int{}
+	for range n {
+		claimed := h.claim(s, 1)
+		if len(claimed) != 1 {
+			h.Fatalf("claim of one run: got %v", runsOf(claimed))
+		}
+		got[keys[claimed[0].Run]]++
+		if after != nil {
+			after(claimed[0].Run, claimed[0].Fence)
+		}
+	}
+	return got
+}
+
+// come creates so many runs of a key, and notes them in keys.
+func (h *harness) come(keys map[event.RunID]string, key string, n int, change ...func(*store.Create)) []*Log {
+	h.Helper()
+	logs := h.starts(n, append(change, func(c *store.Create) { c.Fair = key })...)
+	for _, l := range logs {
+		keys[l.Run] = key
+	}
+	return logs
+}
+
+// flows fails the test unless so many runs are counted in the flow of orders.
+func (h *harness) flows(what string, want int) {
+	h.Helper()
+	all := map[store.FlowID]int{}
+	if want > 0 {
+		all[store.FlowID{Route: orders}] = want
+	}
+	got := h.inspect().Flows
+	if got == nil {
+		got = map[store.FlowID]int{}
+	}
+	h.equal("runs in flows "+what, got, all)
+}
+
+var shareBehaviors = []behavior{
+	{"Shares_KeysTakeTurns", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		h.come(keys, "acme", 6)
+		h.come(keys, "bolt", 2)
+		h.equal("the first four", h.served(s, 4, keys, nil), map[string]int{"acme": 2, "bolt": 2})
+		h.equal("the others", h.served(s, 4, keys, nil), map[string]int{"acme": 4})
+	}},
+	{"Shares_OneClaimOfManyIsFair", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		h.come(keys, "acme", 30)
+		h.come(keys, "bolt", 10)
+		got := map[string]int{}
+		for _, r := range h.claim(s, 16) {
+			got[keys[r.Run]]++
+		}
+		h.equal("claimed", got, map[string]int{"acme": 8, "bolt": 8})
+	}},
+	{"Shares_ABacklogDelaysNobodyElse", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		h.come(keys, "acme", 50)
+		h.served(s, 10, keys, nil)
+		h.one(s, h.come(keys, "bolt", 1)[0])
+		h.one(s, h.come(keys, "core", 1)[0])
+		h.equal("then", h.served(s, 5, keys, nil), map[string]int{"acme": 5})
+	}},
+	{"Shares_AreByWeight", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		h.come(keys, "acme", 12, fairly("", 3))
+		h.come(keys, "bolt", 12)
+		h.equal("the first eight", h.served(s, 8, keys, nil), map[string]int{"acme": 6, "bolt": 2})
+		h.equal("the next eight", h.served(s, 8, keys, nil), map[string]int{"acme": 6, "bolt": 2})
+	}},
+	{"Shares_ComingBackGainsNothing", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		h.come(keys, "acme", 20)
+		h.come(keys, "visitor", 1)
+		got := h.served(s, 20, keys, func(run event.RunID, _ store.Fence) {
+			if keys[run] == "visitor" {
+				h.come(keys, "visitor", 1)
+			}
+		})
+		h.equal("served", got, map[string]int{"acme": 10, "visitor": 10})
+	}},
+	{"Shares_WhoWasAwayGetsNothingForIt", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		h.come(keys, "acme", 30)
+		h.come(keys, "bolt", 1)
+		h.served(s, 12, keys, nil)
+		h.come(keys, "bolt", 10) // it was away for ten rounds
+		h.equal("served", h.served(s, 10, keys, nil), map[string]int{"acme": 5, "bolt": 5})
+	}},
+	{"Shares_AreWithinAPriority", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		urgent := func(c *store.Create) { c.Priority = 5 }
+		h.come(keys, "acme", 6)
+		h.come(keys, "bolt", 6)
+		h.come(keys, "acme", 4, urgent)
+		h.equal("of the higher priority", h.served(s, 4, keys, nil), map[string]int{"acme": 4})
+		h.equal("then", h.served(s, 4, keys, nil), map[string]int{"acme": 2, "bolt": 2})
+	}},
+	{"Shares_ARunWithoutAKeyGoesByItsArrival", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		before := h.come(keys, "acme", 2)
+		plain := h.start()
+		after := h.come(keys, "acme", 1)
+		for _, l := range append(before, plain, after[0]) {
+			h.one(s, l)
+		}
+	}},
+	{"Shares_HoldInTheLinesOfLimits", func(h *harness) {
+		h.limit("gpu", 1)
+		s, keys := h.session(), map[event.RunID]string{}
+		logs := map[event.RunID]*Log{}
+		for _, l := range append(h.come(keys, "acme", 6, using("gpu")), h.come(keys, "bolt", 2, using("gpu"))...) {
+			logs[l.Run] = l
+		}
+		end := func(run event.RunID, f store.Fence) { h.finish(logs[run], f, event.StatusCompleted) }
+		h.equal("the first four", h.served(s, 4, keys, end), map[string]int{"acme": 2, "bolt": 2})
+		late := h.come(keys, "core", 1, using("gpu"))[0]
+		h.finish(late, h.one(s, late), event.StatusCompleted)
+		h.equal("the others", h.served(s, 4, keys, end), map[string]int{"acme": 4})
+		h.flows("in the end", 0)
+	}},
+	{"Shares_AHeavyClaimIsNotPassedByNewKeys", func(h *harness) {
+		h.limit("gpu", 2)
+		s, keys := h.session(), map[event.RunID]string{}
+		holder := h.come(keys, "acme", 1, using("gpu"))[0]
+		fence := h.one(s, holder)
+		heavy := h.come(keys, "acme", 1, weighing(2))[0]
+		h.nothing("while the heavy one waits", s)
+		bolt, core := h.come(keys, "bolt", 1, using("gpu"))[0], h.come(keys, "core", 1, using("gpu"))[0]
+		h.nothing("that comes after the heavy one", s)
+		h.finish(holder, fence, event.StatusCompleted)
+		fence = h.one(s, heavy)
+		h.nothing("while the heavy one holds all", s)
+		h.finish(heavy, fence, event.StatusCompleted)
+		h.one(s, bolt)
+		h.one(s, core)
+	}},
+	{"Shares_ARecoveryKeepsItsPlaceAYieldComesAnew", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		acme := h.come(keys, "acme", 3)
+		fence := h.one(s, acme[0])
+		bolt := h.come(keys, "bolt", 1)[0]
+		h.check("release", h.store.Release(h.ctx, acme[0].Run, fence))
+		fence = h.one(s, acme[0])
+		h.commit(acme[0], withEffect(acme[0].Commit(fence, acme[0].Work()...), store.EffectYield, ""))
+		for _, l := range []*Log{bolt, acme[1], acme[2], acme[0]} {
+			h.one(s, l)
+		}
+	}},
+	{"Shares_WhatWakesComesAnew", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		sleeper := h.come(keys, "acme", 1)[0]
+		h.park(sleeper, h.one(s, sleeper), h.clock.Now().Add(time.Hour))
+		acme := h.come(keys, "acme", 2)
+		h.flows("while one sleeps", 2)
+		h.clock.Advance(2 * time.Hour)
+		h.heartbeat(s)
+		for _, l := range []*Log{acme[0], acme[1], sleeper} {
+			h.one(s, l)
+		}
+	}},
+	{"Shares_AnOwnerTakesNobodysTurn", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		h.come(keys, "acme", 1)
+		l := h.newLog(orders, "")
+		c := l.Create()
+		c.Fair, c.Owner = "bolt", &store.Owner{Session: s, Token: h.ids.Token()}
+		h.equal("create with an owner", h.create(c).Err, error(store.ErrNotClaimable))
+		h.claim(s, 1)
+		answer := h.create(c)
+		h.equal("created", answer.Err, nil)
+		h.equal("owned", answer.Fence.Epoch, uint64(1))
+	}},
+	{"Shares_ACanceledWaiterLeavesItsFlow", func(h *harness) {
+		h.limit("gpu", 1)
+		s, keys := h.session(), map[event.RunID]string{}
+		h.one(s, h.come(keys, "acme", 1, using("gpu"))[0])
+		waits := h.come(keys, "acme", 2, using("gpu"))
+		h.flows("while two wait", 2)
+		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: waits[0].Run, Item: h.item(), Urgent: true})
+		h.check("deliver", err)
+		h.flows("while one waits", 1)
+		got := h.claim(s, 10)
+		h.equal("claimed", runsOf(got), []event.RunID{waits[0].Run})
+		h.equal("called off", got[0].CalledOff, true)
+		h.flows("while one waits", 1)
+	}},
+	{"Shares_WhatIsBlockedLeavesItsFlow", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		l := h.come(keys, "acme", 1)[0]
+		h.block(l, h.one(s, l))
+		h.flows("while it is blocked", 0)
+		h.one(h.sessionWith("v2"), l)
+		h.flows("while it is owned", 0)
+	}},
+	{"Shares_AreKeptWithTheRun", func(h *harness) {
+		l := h.start(fairly("acme", 3))
+		other := h.start(fair("bolt"))
+		h.flows("while two wait", 2)
+		for _, c := range []struct {
+			l     *Log
+			fair  string
+			share int
+		}{{l, "acme", 3}, {other, "bolt", 1}} {
+			r := h.load(c.l.Run).Record
+			h.equal("fair key", r.Fair, c.fair)
+			h.equal("share", r.Share, c.share)
+		}
+	}},
+	{"Shares_BadOnesAreRefused", func(h *harness) {
+		for _, change := range []func(*store.Create){fairly("acme", -1), fairly("acme", store.MaxShare+1), fairly("", 1), fair("a\x00b")} {
+			c := h.newLog(orders, "").Create()
+			change(&c)
+			_, invalid := h.create(c).Err.(*store.InvalidError)
+			h.equal("refused", invalid, true)
+		}
+	}},
+}

@@ -1,0 +1,93 @@
+package sqlitestore_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
+)
+
+// startFair creates a run for each of the fair keys.
+func startFair(t testing.TB, s store.Store, keys ...string) []*storetest.Log {
+	t.Helper()
+	var logs []*storetest.Log
+	var creates []store.Create
+	for _, key := range keys {
+		l := newLog(s.Clock())
+		c := l.Create()
+		c.Fair = key
+		logs, creates = append(logs, l), append(creates, c)
+	}
+	create(t, s, creates)
+	return logs
+}
+
+// Flows and passes are made again from the runs, whatever is lost of them; then the keys have
+// their turns again.
+func TestRepair_MakesFlowsAgainFromTheRuns(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string][]string{
+		"counts":          {`UPDATE flows SET waits = waits + 2`},
+		"lost flows":      {`DELETE FROM flows`},
+		"lost passes":     {`DELETE FROM passes`},
+		"passes too low":  {`UPDATE passes SET pass = 1`},
+		"a share of none": {`UPDATE runs SET share = NULL WHERE fair = 'acme'`},
+		"too large share": {`UPDATE runs SET share = 4711 WHERE fair = 'acme'`},
+		"flow of nobody":  {`INSERT INTO flows SELECT class, 7, 1, 1, 0 FROM runs LIMIT 1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
+			s := openStore(t, path, clock)
+			openSession(t, s, "a")
+			logs := startFair(t, s, "acme", "acme", "acme", "acme", "bolt", "bolt")
+			claim(t, s, "a", 2)
+			want := verify(t, s).Flows
+			change(t, path, damage...)
+			report, err := fsck.Repair(testContext(t), s, fsck.Options{})
+			check(t, err)
+			if len(report.Fixes) == 0 || len(report.Remaining) > 0 {
+				t.Errorf("repair: got %+v, want fixes, and nothing that remains", report)
+			}
+			if diff := cmp.Diff(want, verify(t, s).Flows); diff != "" {
+				t.Errorf("flows after the repair (-want +got):\n%s", diff)
+			}
+			late := startFair(t, s, "acme")
+			got := claim(t, s, "a", 5)
+			if len(got) != 5 || got[4].Run != late[0].Run {
+				t.Errorf("claimed %v, want all, and %s last", got, late[0].Run)
+			}
+			if got[0].Run != logs[1].Run && got[1].Run != logs[1].Run {
+				t.Errorf("claimed %v, want %s among the first two", got, logs[1].Run)
+			}
+			if flows := verify(t, s).Flows; len(flows) > 0 {
+				t.Errorf("flows in which nobody waits: %v", flows)
+			}
+		})
+	}
+}
+
+// What is known of fair keys is kept, also of one that waits for nothing now.
+func TestOpen_KeepsShares(t *testing.T) {
+	t.Parallel()
+	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
+	s := openStore(t, path, clock)
+	openSession(t, s, "a")
+	startFair(t, s, "acme", "bolt", "bolt", "bolt")
+	claim(t, s, "a", 2)
+	before := verify(t, s)
+	check(t, s.Close())
+	s = openStore(t, path, clock)
+	if diff := cmp.Diff(before.Flows, verify(t, s).Flows); diff != "" {
+		t.Errorf("flows (-before +after):\n%s", diff)
+	}
+	again := startFair(t, s, "acme")
+	got := claim(t, s, "a", 2)
+	if len(got) != 2 || got[0].Run != again[0].Run && got[1].Run != again[0].Run {
+		t.Errorf("claimed %v, want a run of each key", got)
+	}
+}
