@@ -13,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/bench/internal/chaos"
 	"github.com/flowgen/flowgen/bench/internal/deploy"
 	"github.com/flowgen/flowgen/bench/internal/endure"
+	"github.com/flowgen/flowgen/bench/internal/limits"
 	"github.com/flowgen/flowgen/bench/internal/speed"
 )
 
@@ -23,6 +24,7 @@ usage: bench COMMAND [flags]
   chaos    harm a fleet of worker processes and check that nothing was lost
   deploy   replace workers by others with changed code, and see what becomes of the runs
   endure   deploy, restart, delete keys and repair for hours, and tell what was lost
+  limits   measure limits and schedules, each figure beside its budget
   speed    measure what workflows cost: time, round trips, memory
 
 bench COMMAND -help says more.
@@ -35,11 +37,12 @@ var commands = map[string]func(ctx context.Context, args []string, stdout, stder
 	"chaos":  chaos.Main,
 	"deploy": deploy.Main,
 	"endure": endure.Main,
+	"limits": limits.Main,
 	"speed":  speed.Main,
 }
 
 func main() {
-	for _, role := range []func([]string, io.Writer) (int, bool){chaos.Role, deploy.Role, endure.Role} {
+	for _, role := range []func([]string, io.Writer) (int, bool){chaos.Role, deploy.Role, endure.Role, limits.Role} {
 		if code, ok := role(os.Args[1:], os.Stderr); ok {
 			os.Exit(code)
 		}

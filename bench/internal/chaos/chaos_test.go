@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 // summary holds the fields of -json that the tests look at.
 type summary struct {
 	Kills, Stalls, Stops, ServerRestarts int
+	Changes, Failovers                   int
+	Limits                               []check.Limit
 	Runs, Completed, Lost, Executions    int
 	Recoveries                           map[string]int
 	Sound                                bool
@@ -68,6 +70,30 @@ func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 			}
 			if s.Kills == 0 || recovered == 0 || (name == "redis") != (s.ServerRestarts > 0) {
 				t.Errorf("not everybody was harmed: %+v", s)
+			}
+		})
+	}
+}
+
+// Both limits are full at some time, and nobody ever takes more, also when a replica becomes
+// the master.
+func TestChaos_NobodyTakesMoreThanALimitHas(t *testing.T) {
+	redistest.Binary(t)
+	for name, args := range map[string][]string{
+		"redis":  {"-store", "redis-sentinel", "-failovers", "1"},
+		"sqlite": {"-store", "sqlite:" + filepath.Join(t.TempDir(), "chaos.db")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t, exitSound, append(args, "-limits", "-runs", "40", "-seconds", "3", "-workers", "3",
+				"-lease", "600ms", "-heartbeat", "100ms", "-every", "300ms", "-seed", "7")...)
+			if !s.Sound || s.Runs != 40 || s.Completed != s.Runs || s.Kills+s.Stalls == 0 || s.Changes < 3 || len(s.Limits) != 2 ||
+				(name == "redis") != (s.Failovers == 1) {
+				t.Errorf("%+v", s)
+			}
+			for _, l := range s.Limits {
+				if l.Attempts == 0 || l.Full == 0 || l.Changes == 0 {
+					t.Errorf("nobody had to wait: %+v", l)
+				}
 			}
 		})
 	}
@@ -148,6 +174,8 @@ func TestMain_RefusesWrongFlags(t *testing.T) {
 		"not defined":            {"-walk"},
 		"lives in one process":   {"-store", "memory:"},
 		"has started":            {"-store", "sqlite:x", "-restart-server"},
+		"-failovers 1 needs":     {"-failovers", "1"},
+		"-limits needs":          {"-limits", "-restart-server", "-appendfsync", "everysec"},
 		"exists":                 {"-store", "sqlite:" + file},
 		"is not empty":           {"-dir", filepath.Dir(file)},
 	} {
@@ -166,7 +194,7 @@ func TestMain_HelpNamesEveryFlagAndExitCode(t *testing.T) {
 	}
 	for _, want := range []string{
 		"-store S", "-runs N", "-workers N", "-seconds N", "-seed N", "-every D", "-lease D", "-heartbeat D", "-restart-server",
-		"-appendfsync S", "-wait D", "-dir DIR", "-keep", "-json", "memory:", "130",
+		"-limits", "-nested", "-failovers N", "-appendfsync S", "-wait D", "-dir DIR", "-keep", "-json", "memory:", "130",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help does not mention %q", want)

@@ -107,6 +107,9 @@ var starters = map[string]starter{
 	flows.Endless.Name(): starts(flows.Endless),
 	flows.Long.Name():    starts(flows.Long),
 	flows.Doomed.Name():  starts(flows.Doomed),
+	flows.Crowd.Name():   starts(flows.Crowd),
+	flows.Holder.Name():  starts(flows.Holder),
+	flows.Hoarder.Name(): starts(flows.Hoarder),
 }
 
 // starts returns a function that starts a workflow and returns its run, even if the workflow
@@ -162,6 +165,7 @@ func (x *experiment) ask(ctx context.Context, o *order, run event.RunID) {
 // results are the workflows that have one.
 var results = map[string]workflow.Definition[flows.Job, flows.Result]{
 	flows.Chain.Name(): flows.Chain, flows.Fan.Name(): flows.Fan, flows.Mail.Name(): flows.Mail, flows.Long.Name(): flows.Long,
+	flows.Crowd.Name(): flows.Crowd, flows.Holder.Name(): flows.Holder, flows.Hoarder.Name(): flows.Hoarder,
 }
 
 // send sends the messages of one sender in their order, each perhaps several

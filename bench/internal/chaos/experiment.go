@@ -36,8 +36,12 @@ type experiment struct {
 	ended   map[event.RunID]time.Time
 	answers map[event.RunID]flows.Result
 	stalls  []check.Stall
-	found   []check.Violation // by the driver itself
-	harms   harms
+	deaths  map[string]time.Time // by worker: before it was told to end
+	changes []check.Change
+
+	capacities *capacities
+	found      []check.Violation // by the driver itself
+	harms      harms
 	// recovered is how many recoveries since its last progress a run had when it
 	// was last looked at.
 	recovered map[event.RunID]int
@@ -49,7 +53,9 @@ type harms struct {
 	Stalls         int `json:"stalls"`
 	Stops          int `json:"stops"`
 	ServerRestarts int `json:"serverRestarts"`
-	Recoveries     int `json:"-"` // seen so far
+	Failovers      int `json:"failovers"`
+	Changes        int `json:"changes"` // of capacities
+	Recoveries     int `json:"-"`       // seen so far
 }
 
 func newExperiment(o *options, dir string, stderr io.Writer) *experiment {
@@ -57,6 +63,7 @@ func newExperiment(o *options, dir string, stderr io.Writer) *experiment {
 		options: o, dir: dir, stderr: stderr, orders: plan(o),
 		started: map[event.RunID]bool{}, ended: map[event.RunID]time.Time{},
 		answers: map[event.RunID]flows.Result{}, recovered: map[event.RunID]int{},
+		deaths: map[string]time.Time{}, capacities: newCapacities(),
 	}
 }
 
@@ -123,6 +130,16 @@ func (x *experiment) harmAndWait(ctx context.Context) error {
 			}
 		})
 	}
+	if x.failovers > 0 {
+		crew.Go(func() {
+			if err := x.failOver(harm, ctx); err != nil {
+				fail(err)
+			}
+		})
+	}
+	if x.limits {
+		crew.Go(func() { x.changeCapacities(harm, ctx) })
+	}
 	driven := make(chan struct{})
 	go func() {
 		defer close(driven)
@@ -157,7 +174,7 @@ func (x *experiment) judge(ctx context.Context) (*outcome, error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.stalls}
+	e := &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.stalls, Deaths: x.deaths, Changes: x.changes}
 	for _, o := range x.orders {
 		e.Jobs = append(e.Jobs, o.Job)
 	}

@@ -24,7 +24,7 @@ func (x *experiment) live(ctx, harm context.Context, place int, p *fleet.Process
 			select {
 			case <-leave:
 				if ctx.Err() != nil {
-					p.Kill()
+					x.kill(p)
 				} else {
 					x.dismiss(p)
 				}
@@ -86,8 +86,22 @@ func (x *experiment) hire(place, generation int) (*fleet.Process, error) {
 // it hands over everything, and a server may be down.
 const stopTime = 30 * time.Second
 
+// kill kills a worker.
+func (x *experiment) kill(p *fleet.Process) {
+	x.noteDeath(p)
+	p.Kill()
+}
+
+// noteDeath records that a worker is about to be told to end, or has ended.
+func (x *experiment) noteDeath(p *fleet.Process) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.deaths[p.Name] = time.Now()
+}
+
 // dismiss stops a worker. One that ends badly has broken a promise, too.
 func (x *experiment) dismiss(p *fleet.Process) {
+	x.noteDeath(p)
 	if err := p.Stop(stopTime); err != nil && !x.excused(p) {
 		x.notef(check.Process, "", "%v", err)
 	}
@@ -104,14 +118,14 @@ func (x *experiment) bury(p *fleet.Process) {
 // not start because the server was down leaves it to whoever has started it to
 // try again.
 func (x *experiment) excused(p *fleet.Process) bool {
-	return x.restartServer && p.ExitCode() == exitNotStarted
+	return (x.restartServer || x.failovers > 0) && p.ExitCode() == exitNotStarted
 }
 
 // hurt does one harm and reports whether the worker is still there.
 func (x *experiment) hurt(harm context.Context, p *fleet.Process, r *rand.Rand) (alive bool) {
 	switch n := r.IntN(100); {
 	case n < 50:
-		p.Kill()
+		x.kill(p)
 		x.count(func(h *harms) { h.Kills++ })
 		return false
 	case n < 65:

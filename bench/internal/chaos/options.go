@@ -23,6 +23,9 @@ type options struct {
 	heartbeat     time.Duration
 	every         time.Duration
 	restartServer bool
+	failovers     int
+	limits        bool
+	nested        bool
 	appendfsync   string
 	wait          time.Duration
 	dir           string
@@ -51,12 +54,21 @@ steps have written down themselves, each in a file of its worker:
   - no log has a hole, a duplicate, or two owners at a time; what the store keeps
     beside the logs says what they say
   - two runs of one workflow id are never active at once
+  - with -limits: as the steps themselves say when they began and ended, what was
+    under way never used more of a limit than it had at that time, and in the end
+    nothing is held and nothing waits. An attempt counts until its fence was void,
+    or its worker was killed: a worker that was suspended for longer than its claims
+    last goes on with it when it wakes, but can commit nothing. When a capacity is
+    lowered what holds permits may finish: the lower number is judged by from the
+    moment when the store said for the first time that no more was held
 
 usage: bench chaos [flags]
 
   -store S           where the runs are kept (redis):
                        redis            a redis-server that it starts itself
                        redis-cluster    a cluster of three, likewise
+                       redis-sentinel   a master, a replica that every commit
+                                        waits for, and a Sentinel, likewise
                        sqlite:PATH      a file that does not exist yet
                        redis://…, redis+cluster://…, redis+sentinel://…
                                         one that is there, under a prefix of its own
@@ -71,6 +83,14 @@ usage: bench chaos [flags]
   -lease D           after how long a silent worker is taken for dead (1s)
   -heartbeat D       how often workers report (200ms)
   -restart-server    kill the servers, too, and start them again with their data
+  -failovers N       kill the master so often, and let the Sentinel promote the
+                     replica: -store redis-sentinel (0)
+  -limits            the steps use two limits, of which 3 and 5 may be under way,
+                     alone, together and in either order; a tenth of the runs hold
+                     limits from their first claim to their end. Each second the
+                     capacity of one is changed
+  -nested=false      with -limits: steps of runs that hold a limit wait for no
+                     other one (true)
   -appendfsync S     of the servers with -restart-server: always, everysec or no
                      (always). Servers that are not restarted keep nothing
   -wait D            how long the runs may take to end once nobody is harmed (2m)
@@ -101,6 +121,9 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.heartbeat, "heartbeat", 200*time.Millisecond, "")
 	flags.DurationVar(&o.every, "every", 500*time.Millisecond, "")
 	flags.BoolVar(&o.restartServer, "restart-server", false, "")
+	flags.IntVar(&o.failovers, "failovers", 0, "")
+	flags.BoolVar(&o.limits, "limits", false, "")
+	flags.BoolVar(&o.nested, "nested", true, "")
 	flags.StringVar(&o.appendfsync, "appendfsync", "always", "")
 	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "")
 	flags.StringVar(&o.dir, "dir", "", "")
@@ -136,6 +159,12 @@ func (o *options) check() error {
 	}
 	if !slices.Contains([]string{"always", "everysec", "no"}, o.appendfsync) {
 		return fmt.Errorf("-appendfsync %s is none of always, everysec, no", o.appendfsync)
+	}
+	if o.failovers < 0 || o.failovers > 0 && o.store != fleet.Paired {
+		return fmt.Errorf("-failovers %d needs -store %s, and is not below zero", o.failovers, fleet.Paired)
+	}
+	if o.limits && o.restartServer && o.appendfsync != "always" {
+		return errors.New("-limits needs -appendfsync always: while what a server has lost is done again it may be more than a limit allows")
 	}
 	if o.restartServer && !fleet.Own(o.store) {
 		return fmt.Errorf("-restart-server needs a server that this program has started: -store redis or redis-cluster, not %s", o.store)

@@ -39,6 +39,13 @@ var shares = []share{
 	{5, flows.Doomed.Name(), check.Fails},
 }
 
+// limitedShares are those of runs that use limits: one in ten has its permits to its end.
+var limitedShares = []share{
+	{90, flows.Crowd.Name(), check.Completes},
+	{6, flows.Holder.Name(), check.Completes},
+	{4, flows.Hoarder.Name(), check.Completes},
+}
+
 // plan draws what is asked for; the same options give the same orders.
 func plan(o *options) []*order {
 	r := rand.New(rand.NewPCG(o.seed, 1))
@@ -59,13 +66,7 @@ func plan(o *options) []*order {
 }
 
 func draw(r *rand.Rand, o *options, i int) *order {
-	kind := shares[0]
-	for n, at := r.IntN(100), 0; at < len(shares); at++ {
-		if kind = shares[at]; n < kind.of {
-			break
-		}
-		n -= kind.of
-	}
+	kind := o.drawShare(r)
 	span := o.duration() * 3 / 4 // so that the last ones are harmed, too
 	d := &order{
 		Job: check.Job{
@@ -87,7 +88,25 @@ func draw(r *rand.Rand, o *options, i int) *order {
 	if kind.fate == check.IsCanceled {
 		d.cancel = 1 + randomTime(r, span/4)
 	}
+	if o.limits {
+		d.Input.Steps, d.Input.Nested = 5+r.IntN(11), o.nested
+	}
 	return d
+}
+
+func (o *options) drawShare(r *rand.Rand) (kind share) {
+	all := shares
+	if o.limits {
+		all = limitedShares
+	}
+	n := r.IntN(100)
+	for _, kind = range all {
+		if n < kind.of {
+			break
+		}
+		n -= kind.of
+	}
+	return kind
 }
 
 func randomTime(r *rand.Rand, below time.Duration) time.Duration {

@@ -25,8 +25,14 @@ func (x *experiment) report(o *outcome, stdout io.Writer) error {
 	for _, n := range o.Recoveries {
 		recoveries += n
 	}
-	fmt.Fprintf(x.stderr, "%d steps in %d executions, %d recoveries %v, %d workers killed, %d stalled, %d stopped, %d servers restarted, %d caught between look and step, seed %d\n",
-		o.Steps, o.Executions, recoveries, o.Recoveries, x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, o.Caught, x.seed)
+	fmt.Fprintf(x.stderr, "%d steps in %d executions, %d recoveries %v, %d workers killed, %d stalled, %d stopped, %d servers restarted, %d failovers, %d caught between look and step, seed %d\n",
+		o.Steps, o.Executions, recoveries, o.Recoveries, x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, x.harms.Failovers, o.Caught, x.seed)
+	for _, l := range o.Limits {
+		fmt.Fprintln(x.stderr, l)
+	}
+	if x.limits {
+		fmt.Fprintf(x.stderr, "%d attempts lost their fence while they were under way, %d of them of workers that were not suspended\n", o.Void, o.VoidAwake)
+	}
 	if !o.Sound() || x.keep {
 		if err := x.explain(o); err != nil {
 			return err

@@ -85,6 +85,22 @@ func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	x.recovered[run] = l.Record.Recoveries
 }
 
+// lookAgain forgets the ends that were seen lately: a failover may have lost them before they
+// were confirmed.
+func (x *experiment) lookAgain() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for run, at := range x.ended {
+		if time.Since(at) < lately {
+			delete(x.ended, run)
+			x.started[run] = true
+		}
+	}
+}
+
+// lately is much longer than what a master has done is on its way to the replica.
+const lately = 30 * time.Second
+
 // sawEnd keeps when it was first known that a run had ended.
 func (x *experiment) sawEnd(run event.RunID) {
 	x.mu.Lock()
@@ -103,6 +119,6 @@ func (x *experiment) progress() string {
 	if !x.began.IsZero() {
 		seconds = int(time.Since(x.began).Seconds())
 	}
-	return fmt.Sprintf("%3ds  %d of %d runs have ended, %d under way; %d workers killed, %d stalled, %d stopped, %d servers restarted; %d recoveries or more",
-		seconds, len(x.ended), len(x.orders), len(x.started), x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, x.harms.Recoveries)
+	return fmt.Sprintf("%3ds  %d of %d runs have ended, %d under way; %d workers killed, %d stalled, %d stopped, %d servers restarted, %d failovers; %d recoveries or more",
+		seconds, len(x.ended), len(x.orders), len(x.started), x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, x.harms.Failovers, x.harms.Recoveries)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/flowgen/flowgen/bench/internal/chaos/record"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -21,20 +22,22 @@ func Check(e Evidence) *Verdict {
 		executions: map[event.RunID][]*record.Execution{},
 		broken:     map[event.RunID]bool{},
 		caught:     map[*Stall]*record.Execution{},
+		voids:      map[fence]time.Time{},
+		last:       map[string]time.Time{},
 	}
-	for i := range e.Executions {
-		x := &e.Executions[i]
-		c.executions[x.Run] = append(c.executions[x.Run], x)
-	}
+	c.readFences()
 	for _, a := range e.Snapshot.Audit {
 		c.verdict.Recoveries[a.Reason]++
 	}
 	c.checkStore()
-	for _, run := range slices.Sorted(maps.Keys(e.Snapshot.Runs)) {
-		h := read(e.Snapshot.Runs[run])
-		c.histories[run] = h
-		if !h.unreadable { // or steps are missing that may well be there
+	for run, r := range e.Snapshot.Runs {
+		c.histories[run] = read(r)
+	}
+	c.assign()
+	for _, run := range slices.Sorted(maps.Keys(c.histories)) {
+		if h := c.histories[run]; !h.unreadable { // or steps are missing that may well be there
 			c.checkSteps(h)
+			c.checkAttempts(h)
 		}
 	}
 	for _, run := range slices.Sorted(maps.Keys(c.executions)) {
@@ -43,6 +46,7 @@ func Check(e Evidence) *Verdict {
 		}
 	}
 	c.checkJobs()
+	c.checkLimits()
 	slices.SortStableFunc(c.verdict.Violations, func(a, b Violation) int { return cmp.Compare(a.Kind, b.Kind) })
 	return c.verdict
 }
@@ -55,6 +59,33 @@ type checker struct {
 	executions map[event.RunID][]*record.Execution
 	broken     map[event.RunID]bool         // logs
 	caught     map[*Stall]*record.Execution // see isCaught
+	voids      map[fence]time.Time
+	last       map[string]time.Time // that workers are known to have lived
+}
+
+// assign gives the executions to the runs whose logs have them: a step that uses limits says
+// whose step it is, and a run of its own executes it.
+func (c *checker) assign() {
+	type place struct {
+		run event.RunID
+		key string
+	}
+	elsewhere := map[place]*history{}
+	for _, h := range c.histories {
+		if h.spec != nil && event.Internal(h.spec.Workflow) {
+			elsewhere[place{h.spec.Parent, h.spec.ParentKey}] = h
+		}
+	}
+	for i := range c.Executions {
+		x := c.Executions[i]
+		if h := elsewhere[place{x.Run, x.Key}]; h != nil {
+			x.Run = h.run
+			for key := range h.steps { // there is one
+				x.Key = key
+			}
+		}
+		c.executions[x.Run] = append(c.executions[x.Run], &x)
+	}
 }
 
 func (c *checker) findf(kind Kind, run event.RunID, format string, args ...any) {

@@ -24,6 +24,10 @@ type Evidence struct {
 	Answers map[event.RunID]flows.Result
 	// Stalls are the times at which workers were suspended.
 	Stalls []Stall
+	// Deaths has when workers were told to end, by their names.
+	Deaths map[string]time.Time
+	// Changes are those of the capacities of limits, one after the other.
+	Changes []Change
 }
 
 // Job describes one run that was asked for, and the outcome it must have.
@@ -64,6 +68,16 @@ type Stall struct {
 	From, To time.Time
 }
 
+// Change is a change of the capacity of a limit.
+type Change struct {
+	Limit  string
+	AtOnce int
+	Asked  time.Time // before the store was asked for it
+	// Settled is when the store said, for the first time after it had done it, that no more
+	// was held; zero: it did not before the next change.
+	Settled time.Time
+}
+
 // Kind is a kind of broken promise.
 type Kind string
 
@@ -78,6 +92,8 @@ const (
 	Unrecorded Kind = "unrecorded"            // the log and the step itself say different things of an execution
 	Overlap    Kind = "two active"            // two runs of one workflow id
 	BrokenLog  Kind = "broken log"            // it has a hole, a duplicate, or two writers at a time
+	Above      Kind = "above the capacity"    // more was under way than a limit allows
+	Together   Kind = "two attempts"          // of one step, under way at once
 	Process    Kind = "process"               // one ended by itself, or could not be stopped
 	Broken     Kind = "broken store"          // what is kept beside the logs is wrong
 )
@@ -111,8 +127,34 @@ type Verdict struct {
 	// Caught counts executions that began late because their worker was suspended
 	// between its last look at the lease and the first instruction of the step:
 	// nobody can help that, as long as it is rare.
-	Caught     int         `json:"caught"`
+	Caught int `json:"caught"`
+	// Void counts attempts that were under way when their fence became void, VoidAwake those of
+	// workers that had not been suspended.
+	Void       int         `json:"void"`
+	VoidAwake  int         `json:"voidAwake"`
+	Limits     []Limit     `json:"limits,omitempty"`
 	Violations []Violation `json:"violations"`
+}
+
+// Limit is how much was under way of a limit at once.
+type Limit struct {
+	Name     string `json:"name"`
+	Attempts int    `json:"attempts"` // that used it themselves
+	Whole    int    `json:"whole"`    // runs that held it to their ends
+	Most     int    `json:"most"`     // weights that were under way at once
+	// Beside is Most if also what went on under a void fence counts.
+	Beside  int `json:"beside"`
+	Changes int `json:"changes"` // of the capacity
+	Full    int `json:"full"`    // how often as much was under way as there was
+	// Between is the share of the time, in percent, in which a capacity had been lowered, and
+	// more than that was still held.
+	Between float64 `json:"between"`
+}
+
+// String returns the limit on one line.
+func (l Limit) String() string {
+	return fmt.Sprintf("%s: %d attempts and %d whole runs, at most %d at once (%d with those whose fence was void), %d changes of the capacity, full %d times, lowered and not yet reached %.0f%% of the time",
+		l.Name, l.Attempts, l.Whole, l.Most, l.Beside, l.Changes, l.Full, l.Between)
 }
 
 // Sound reports whether every promise was kept.

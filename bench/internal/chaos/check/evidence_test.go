@@ -28,6 +28,8 @@ const (
 	replaced // another one that never ends, until
 	aDoomed
 	aLong
+	aCrowd
+	aHoarder
 	replacing // a chain takes its place
 	jobs
 )
@@ -85,6 +87,8 @@ func (s *scene) work(ctx context.Context, c *workflow.Client) {
 	s.job(ctx, c, replaced, flows.Endless.Name(), check.IsCanceled, starting(flows.Endless))
 	s.job(ctx, c, aDoomed, flows.Doomed.Name(), check.Fails, starting(flows.Doomed))
 	s.job(ctx, c, aLong, flows.Long.Name(), check.Completes, starting(flows.Long))
+	s.job(ctx, c, aCrowd, flows.Crowd.Name(), check.Completes, starting(flows.Crowd))
+	s.job(ctx, c, aHoarder, flows.Hoarder.Name(), check.Completes, starting(flows.Hoarder))
 	for number := 1; number <= 2; number++ {
 		for sender := range 2 {
 			m := flows.Message{Sender: sender, Number: number}
@@ -136,6 +140,9 @@ func (s *scene) job(ctx context.Context, c *workflow.Client, id int, name string
 	j := check.Job{
 		Input:    flows.Job{ID: id, Seed: 8, Steps: 3, Nap: 5, Work: 20, Senders: 2, Messages: 2},
 		Workflow: name, WorkflowID: fmt.Sprintf("job-%d", id), Fate: fate,
+	}
+	if id == aCrowd {
+		j.Input.Steps = 12 // so that each limit is used
 	}
 	policy := workflow.IDPolicy{}
 	if id == replacing {

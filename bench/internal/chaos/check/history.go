@@ -37,6 +37,7 @@ type stepHistory struct {
 type attempt struct {
 	by    string
 	frame int
+	epoch uint64 // of the fence under which it began
 }
 
 // read reads as much of a log as can be read: what cannot is found by fsck.
@@ -51,13 +52,13 @@ func read(r *store.RunState) *history {
 		}
 		h.frames++
 		for n := range f.Events {
-			h.apply(&f.Events[n], i, keys)
+			h.apply(&f.Events[n], i, f.Epoch, keys)
 		}
 	}
 	return h
 }
 
-func (h *history) apply(e *event.Event, frame int, steps map[uint64]*stepHistory) {
+func (h *history) apply(e *event.Event, frame int, epoch uint64, steps map[uint64]*stepHistory) {
 	s := steps[e.Ref]
 	switch {
 	case e.Type == event.RunCreated:
@@ -77,7 +78,7 @@ func (h *history) apply(e *event.Event, frame int, steps map[uint64]*stepHistory
 		steps[e.Seq], h.steps[e.Key] = s, s
 	case s == nil: // about something else, or in a log that fsck finds broken
 	case e.Type == event.StepStarted:
-		s.attempts[e.Attempt] = attempt{by: e.By, frame: frame}
+		s.attempts[e.Attempt] = attempt{by: e.By, frame: frame, epoch: epoch}
 	case e.Type == event.StepCompleted, e.Type == event.StepFailed:
 		s.end, s.endFrame = e, frame
 		if e.Failure != nil && e.Failure.Code == event.CodeInterrupted {

@@ -19,8 +19,8 @@ func (c *checker) checkJobs() {
 	lines := map[string][]*history{}                           // by workflow id
 	for _, id := range slices.Sorted(maps.Keys(c.histories)) { // in the order of their creation
 		h := c.histories[id]
-		if h.spec == nil {
-			continue // its log cannot be read
+		if h.spec == nil || event.Internal(h.spec.Workflow) {
+			continue // its log cannot be read, or it is part of another one
 		}
 		runs[h.input.ID] = append(runs[h.input.ID], h)
 		lines[h.spec.WorkflowID] = append(lines[h.spec.WorkflowID], h)

@@ -1,0 +1,224 @@
+// Package flows holds the workflows by which limits are measured, and those beside them that
+// use none. They are generated like those of any user.
+//
+//flow:package name=limits
+package flows
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+//go:generate go run github.com/flowgen/flowgen/cmd/flowgen
+
+// TenantAtOnce is how many runs of a tenant may be under way.
+const TenantAtOnce = 100
+
+var (
+	// Tenant is kept in one partition, whatever the key.
+	Tenant = limit.NewKeyed[string]("bench.tenant", limit.Config{AtOnce: TenantAtOnce})
+	// Customer has a home for each key.
+	Customer = limit.NewKeyed[string]("bench.customer", limit.Config{AtOnce: 1, Spread: true})
+	// Ample has no keys, and room for all.
+	Ample = limit.New("bench.ample", limit.Config{AtOnce: 1 << 30})
+	// Hundred and Thousand are rates.
+	Hundred  = limit.New("bench.hundred", limit.Config{Rate: 100})
+	Thousand = limit.New("bench.thousand", limit.Config{Rate: 1000})
+	// Small and Big are pools.
+	Small = limit.New("bench.small", limit.Config{AtOnce: 3})
+	Big   = limit.New("bench.big", limit.Config{AtOnce: 5})
+	// One lets one attempt follow the other.
+	One = limit.New("bench.one", limit.Config{AtOnce: 1})
+)
+
+// free uses no limit.
+//
+//flow:workflow
+func free(_ workflow.Context, key string) (string, error) { return key, nil }
+
+// wide uses a limit without keys.
+//
+//flow:workflow uses=Ample
+func wide(_ workflow.Context, key string) (string, error) { return key, nil }
+
+// keyed uses the part of a limit.
+//
+//flow:workflow uses=Tenant(key)
+func keyed(_ workflow.Context, key string) (string, error) { return key, nil }
+
+// spread uses the part of a limit that has a home for each key.
+//
+//flow:workflow uses=Customer(key)
+func spread(_ workflow.Context, key string) (string, error) { return key, nil }
+
+// Kind names a step that crowd calls.
+type Kind string
+
+// The kinds.
+const (
+	AtHundred  Kind = "hundred"
+	AtThousand Kind = "thousand"
+	InBoth     Kind = "both" // pools
+	InMix      Kind = "mix"  // of both pools, of the small one, of the big one
+	InTurn     Kind = "turn"
+	Aside      Kind = "aside" // by a run of its own, as steps that use limits are, without any
+	InPlace    Kind = "in place"
+)
+
+// crowd calls a step many times at once.
+//
+//flow:workflow
+func crowd(ctx workflow.Context, kind Kind, calls int, nap time.Duration) (int, error) {
+	numbers := make([]int, calls)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	done, err := workflow.Map(ctx, numbers, func(ctx workflow.Context, n int) (int, error) { return one(ctx, kind, n, nap) })
+	return len(done), err
+}
+
+// one calls the step of a kind.
+func one(ctx workflow.Context, kind Kind, n int, nap time.Duration) (int, error) {
+	switch {
+	case kind == AtHundred:
+		return Hundredth(ctx, n)
+	case kind == AtThousand:
+		return Thousandth(ctx, n)
+	case kind == InBoth && n%2 == 0, kind == InMix && n%4 == 0:
+		return SmallBig(ctx, n, nap)
+	case kind == InBoth, kind == InMix && n%4 == 2:
+		return BigSmall(ctx, n, nap)
+	case kind == InMix && n%4 == 1:
+		return OnlySmall(ctx, n, nap)
+	case kind == InMix:
+		return OnlyBig(ctx, n, nap)
+	case kind == InTurn:
+		return Next(ctx, n)
+	case kind == Aside:
+		return Apart(ctx, n)
+	case kind == InPlace:
+		return Here(ctx, n, nap)
+	}
+	return 0, fmt.Errorf("there is no kind %q of steps", kind)
+}
+
+// chime says when it was started for a tick.
+//
+//flow:workflow
+func chime(ctx workflow.Context, name string) (string, error) {
+	due, ticked := workflow.Tick(ctx)
+	if !ticked {
+		return "", fmt.Errorf("%s was started by no tick", name)
+	}
+	return name, Struck(ctx, name, due)
+}
+
+// delayed says when it was started for a time.
+//
+//flow:workflow
+func delayed(ctx workflow.Context, name string, due time.Time) (string, error) {
+	return name, Struck(ctx, name, due)
+}
+
+// Probe is told of the attempts of steps.
+type Probe struct {
+	// Attempt is called when an attempt begins, and what it returns when that ends.
+	Attempt func(weight Weight) (end func())
+	// Struck is called for what was due.
+	Struck func(name string, due time.Time)
+}
+
+// Weight is how many permits of the pools an attempt holds.
+type Weight struct{ Small, Big int }
+
+// during is an attempt that takes so long.
+func (p *Probe) during(w Weight, nap time.Duration) {
+	defer p.Attempt(w)()
+	if nap > 0 {
+		time.Sleep(nap)
+	}
+}
+
+// hundredth begins by a rate.
+//
+//flow:step uses=Hundred
+func (p *Probe) hundredth(_ context.Context, n int) (int, error) {
+	p.during(Weight{}, 0)
+	return n, nil
+}
+
+// thousandth begins by a rate.
+//
+//flow:step uses=Thousand
+func (p *Probe) thousandth(_ context.Context, n int) (int, error) {
+	p.during(Weight{}, 0)
+	return n, nil
+}
+
+// smallBig uses both pools.
+//
+//flow:step uses=Small,Big
+func (p *Probe) smallBig(_ context.Context, n int, nap time.Duration) (int, error) {
+	p.during(Weight{1, 1}, nap)
+	return n, nil
+}
+
+// bigSmall uses both pools in the other order.
+//
+//flow:step uses=Big,Small
+func (p *Probe) bigSmall(_ context.Context, n int, nap time.Duration) (int, error) {
+	p.during(Weight{1, 1}, nap)
+	return n, nil
+}
+
+// onlySmall uses one pool.
+//
+//flow:step uses=Small
+func (p *Probe) onlySmall(_ context.Context, n int, nap time.Duration) (int, error) {
+	p.during(Weight{1, 0}, nap)
+	return n, nil
+}
+
+// onlyBig uses the other one.
+//
+//flow:step uses=Big
+func (p *Probe) onlyBig(_ context.Context, n int, nap time.Duration) (int, error) {
+	p.during(Weight{0, 1}, nap)
+	return n, nil
+}
+
+// next begins when the one before has ended.
+//
+//flow:step uses=One
+func (p *Probe) next(_ context.Context, n int) (int, error) {
+	p.during(Weight{}, 0)
+	return n, nil
+}
+
+// apart is executed by a run of its own.
+//
+//flow:step queue=aside
+func (p *Probe) apart(_ context.Context, n int) (int, error) {
+	p.during(Weight{}, 0)
+	return n, nil
+}
+
+// here is executed where it is called.
+//
+//flow:step
+func (p *Probe) here(_ context.Context, n int, nap time.Duration) (int, error) {
+	p.during(Weight{}, nap)
+	return n, nil
+}
+
+// struck is told when something that was due has begun.
+//
+//flow:step
+func (p *Probe) struck(_ context.Context, name string, due time.Time) error {
+	p.Struck(name, due)
+	return nil
+}
