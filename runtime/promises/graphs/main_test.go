@@ -1,0 +1,10 @@
+// Package limits_test proves what limits promise, through clients and workers, on every store.
+package graphs_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
