@@ -5,6 +5,7 @@ import (
 
 	"github.com/flowgen/flowgen/generated/files"
 	"github.com/flowgen/flowgen/generated/functions"
+	"github.com/flowgen/flowgen/generated/graphs"
 	"github.com/flowgen/flowgen/generated/policies"
 	"github.com/flowgen/flowgen/generated/variadic"
 	"github.com/flowgen/flowgen/generated/workflows"
@@ -16,11 +17,14 @@ func TestGolden_WorkflowsSurviveEveryCrashAndWorkInAnyOrder(t *testing.T) {
 	setup := func(env *workflowtest.Env) {
 		files.Register(env, &files.Store{})
 		functions.Register(env)
+		graphs.Register(env, &graphs.LLM{Prefix: "on "})
 		policies.Register(env)
 		variadic.Register(env)
 		workflows.Register(env)
 	}
 	survives(t, functions.Fulfil, "ada", setup)
+	survives(t, graphs.Research, graphs.ResearchInput{Question: "life universe", Tone: "strict"}, setup)
+	survives(t, graphs.Nightly, workflow.None{}, setup)
 	survives(t, files.Process, "7", setup)
 	survives(t, variadic.All, []string{"eu", "us"}, setup)
 	survives(t, workflows.Fulfil, workflows.Order{ID: "1"}, setup)

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/generated/comments"
 	"github.com/flowgen/flowgen/generated/files"
 	"github.com/flowgen/flowgen/generated/functions"
+	"github.com/flowgen/flowgen/generated/graphs"
 	"github.com/flowgen/flowgen/generated/imports"
 	"github.com/flowgen/flowgen/generated/keys"
 	"github.com/flowgen/flowgen/generated/policies"
@@ -31,6 +32,7 @@ func serve(t *testing.T) *workflow.Client {
 	comments.Register(w)
 	files.Register(w, &files.Store{})
 	functions.Register(w)
+	graphs.Register(w, &graphs.LLM{Prefix: "on "})
 	imports.Register(w)
 	keys.Register(w)
 	policies.Register(w)
@@ -65,6 +67,25 @@ func TestGolden_FunctionsRun(t *testing.T) {
 	got, err := functions.Fulfil.Execute(limited(t), serve(t), "ada")
 	if err != nil || got.ID != "ada" {
 		t.Errorf("Fulfil: %+v, %v; want the receipt of ada", got, err)
+	}
+}
+
+func TestGolden_GraphsRun(t *testing.T) {
+	client := serve(t)
+	for in, want := range map[graphs.ResearchInput]graphs.Report{
+		{Question: "life universe", Tone: "mild"}:      {Title: "life universe", Text: "on life.on universe."},
+		{Question: "life universe", Tone: "strict"}:    {Title: "life universe", Text: "on life.on universe.well done"},
+		{Question: "one two six four", Tone: "strict"}: {Title: "one two six four", Text: "on one.on two.on six.on four."}, // the review fails
+	} {
+		if got, err := graphs.Research.Execute(limited(t), client, in); err != nil || got != want {
+			t.Errorf("%+v: %+v, %v; want %+v", in, got, err, want)
+		}
+	}
+	if _, err := graphs.Nightly.Execute(limited(t), client, workflow.None{}); err != nil {
+		t.Errorf("Nightly: %v", err)
+	}
+	if got, err := graphs.Study.Execute(limited(t), client, "why"); err != nil || got != "why" {
+		t.Errorf("Study: %q, %v", got, err)
 	}
 }
 

@@ -59,6 +59,11 @@ type Directive struct {
 	Wire          []Wire      // stored names of parameters
 	Errors        []Reference // sentinels of other packages
 	NonIdempotent bool
+	After         []Text // steps of a graph: after=
+	Each          Text   // the step over whose elements one of a graph runs
+	If            Text   // the predicate of a step of a graph
+	OnFail        string // of a graph: finish; of a step of one: skip
+	Result        Text   // of a graph: the step that has it
 
 	given map[string]token.Pos
 }
@@ -112,7 +117,7 @@ func Parse(c *ast.Comment) (Directive, []Problem) {
 		return d, []Problem{unknownKind(c, word)}
 	case d.Kind == Ignore:
 		return d, nil
-	case d.Kind == Machine || d.Kind == DAG:
+	case d.Kind == Machine:
 		return d, []Problem{unavailable(c.Pos(), prefix+word)}
 	}
 	words, problems := split(Text{rest, c.Pos() + token.Pos(len(prefix)+len(word))})
@@ -140,7 +145,7 @@ func unknownKind(c *ast.Comment, word string) Problem {
 		p.Fix = "did you mean " + prefix + near + "?"
 		return p
 	}
-	p.Fix = "use " + prefix + "step, " + prefix + "workflow, " + prefix + "error or " + prefix + "package"
+	p.Fix = "use " + prefix + "step, " + prefix + "workflow, " + prefix + "dag, " + prefix + "error or " + prefix + "package"
 	return p
 }
 

@@ -16,8 +16,8 @@ type option struct {
 
 // options are those that this version of the runtime executes.
 var options = map[string]option{
-	"as":            {usage: "as=Ident", kinds: []Kind{Step, Workflow}, set: setAs},
-	"name":          {usage: "name=full.name", kinds: []Kind{Package, Step, Workflow, Error}, set: setName},
+	"as":            {usage: "as=Ident", kinds: []Kind{Step, Workflow, DAG}, set: setAs},
+	"name":          {usage: "name=full.name", kinds: []Kind{Package, Step, Workflow, DAG, Error}, set: setName},
 	"register":      {usage: "register=Ident", kinds: []Kind{Package}, set: setRegister},
 	"steps":         {usage: "steps=Ident", kinds: []Kind{Package}, set: setSteps},
 	"key":           {usage: "key=EXPR", kinds: []Kind{Step}, set: setKey},
@@ -25,27 +25,31 @@ var options = map[string]option{
 	"backoff":       {usage: "backoff=exponential(200ms,30s)", kinds: []Kind{Step}, set: setBackoff},
 	"jitter":        {usage: "jitter=0.2", kinds: []Kind{Step}, set: setJitter},
 	"total":         {usage: "total=10m", kinds: []Kind{Step}, set: setTotal},
-	"timeout":       {usage: "timeout=10s", kinds: []Kind{Step, Workflow}, set: setTimeout},
-	"retention":     {usage: "retention=168h", kinds: []Kind{Workflow}, set: setRetention},
-	"children":      {usage: "children=100", kinds: []Kind{Workflow}, set: setChildren},
-	"schedule":      {usage: `schedule="30 2 * * * Europe/Zurich"`, kinds: []Kind{Workflow}, set: setSchedule},
-	"priority":      {usage: "priority=EXPR", kinds: []Kind{Workflow}, set: setPriority},
-	"fair":          {usage: "fair=EXPR:SHARE", kinds: []Kind{Workflow}, set: setFair},
-	"startwithin":   {usage: "startwithin=30s", kinds: []Kind{Workflow}, set: setStartWithin},
-	"singleton":     {usage: "singleton=order.ID,queue", kinds: []Kind{Workflow}, set: setSingleton},
-	"debounce":      {usage: "debounce=doc.ID,10s,2m", kinds: []Kind{Workflow}, set: setDebounce},
+	"timeout":       {usage: "timeout=10s", kinds: []Kind{Step, Workflow, DAG}, set: setTimeout},
+	"retention":     {usage: "retention=168h", kinds: []Kind{Workflow, DAG}, set: setRetention},
+	"children":      {usage: "children=100", kinds: []Kind{Workflow, DAG}, set: setChildren},
+	"schedule":      {usage: `schedule="30 2 * * * Europe/Zurich"`, kinds: []Kind{Workflow, DAG}, set: setSchedule},
+	"priority":      {usage: "priority=EXPR", kinds: []Kind{Workflow, DAG}, set: setPriority},
+	"fair":          {usage: "fair=EXPR:SHARE", kinds: []Kind{Workflow, DAG}, set: setFair},
+	"startwithin":   {usage: "startwithin=30s", kinds: []Kind{Workflow, DAG}, set: setStartWithin},
+	"singleton":     {usage: "singleton=order.ID,queue", kinds: []Kind{Workflow, DAG}, set: setSingleton},
+	"debounce":      {usage: "debounce=doc.ID,10s,2m", kinds: []Kind{Workflow, DAG}, set: setDebounce},
 	"batch":         {usage: "batch=100,5s", kinds: []Kind{Workflow}, set: setBatch},
-	"queue":         {usage: "queue=Q", kinds: []Kind{Step, Workflow}, set: setQueue},
+	"queue":         {usage: "queue=Q", kinds: []Kind{Step, Workflow, DAG}, set: setQueue},
 	"fatal":         {usage: "fatal=ErrX,*TypeY", kinds: []Kind{Step}, set: setFatal},
-	"uses":          {usage: "uses=GPU:2,PerHost(url.Host)", kinds: []Kind{Step, Workflow}, set: setUses},
+	"uses":          {usage: "uses=GPU:2,PerHost(url.Host)", kinds: []Kind{Step, Workflow, DAG}, set: setUses},
 	"wire":          {usage: "wire=parameter:stored", kinds: []Kind{Step, Workflow}, set: setWire},
+	"onfail":        {usage: "onfail=skip", kinds: []Kind{Step, DAG}, set: setOnFail},
+	"after":         {usage: "after=fetch", kinds: []Kind{Step}, set: setAfter},
+	"each":          {usage: "each=plan", kinds: []Kind{Step}, set: setEach},
+	"if":            {usage: "if=strict", kinds: []Kind{Step}, set: setIf},
+	"result":        {usage: "result=write", kinds: []Kind{DAG}, set: setResult},
 	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
 }
 
 // later are options of the vocabulary that this version of the runtime does
 // not execute: accepting them would drop what they promise without a word.
 var later = map[Kind][]string{
-	Step:     {"after", "each", "if"},
 	Workflow: {"throttle", "ratelimit"},
 }
 

@@ -18,8 +18,11 @@ func (e *emitter) doc(f *jen.File, fn *model.Function, receiver *model.Receiver)
 		link = "[" + receiver.Type.Name() + "." + fn.Impl + "]"
 	}
 	is := " is the durable counterpart of "
-	if fn.Directive.Kind == directive.Workflow {
+	switch fn.Directive.Kind {
+	case directive.Workflow:
 		is = " starts and awaits runs of "
+	case directive.DAG:
+		is = " starts and awaits runs of the graph "
 	}
 	if text == "" {
 		text = fn.GoName + is + link + "."

@@ -25,6 +25,10 @@ func Source(p *model.Package) ([]byte, error) {
 		e.register(f)
 	}
 	for _, w := range p.Workflows {
+		if w.Graph != nil {
+			e.graph(f, w)
+			continue
+		}
 		e.workflow(f, w)
 	}
 	for _, s := range p.Steps {
@@ -50,11 +54,14 @@ type emitter struct {
 	imports *imports
 	// names of receivers among the parameters of Register
 	receivers map[*model.Receiver]string
+	// names of dependencies there
+	dependencies map[*model.Dependency]string
 }
 
 func newEmitter(p *model.Package) *emitter {
-	e := &emitter{model: p, imports: newImports(p), receivers: make(map[*model.Receiver]string)}
+	e := &emitter{model: p, imports: newImports(p), receivers: make(map[*model.Receiver]string), dependencies: make(map[*model.Dependency]string)}
 	e.nameReceivers()
+	e.nameDependencies()
 	return e
 }
 

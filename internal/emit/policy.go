@@ -152,7 +152,7 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 		values = append(values, value{"Schedule", jen.Lit(d.Schedule)})
 	}
 	input := func(a jen.Code, i int) jen.Code {
-		if len(w.Params) == 1 {
+		if len(w.Params) == 1 && w.Graph == nil {
 			return a
 		}
 		return jen.Add(a).Dot(w.Params[i].Field)

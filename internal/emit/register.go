@@ -59,6 +59,7 @@ func (e *emitter) register(f *jen.File) {
 	for _, recv := range e.model.Receivers {
 		list = append(list, jen.Id(e.receivers[recv]).Op(star(recv)).Id(recv.Type.Name()))
 	}
+	list = append(list, e.dependencyParams()...)
 	f.Line()
 	f.Commentf("// %s makes the workflows and steps of this package known to %s.", e.model.Register, r)
 	f.Comment("//")
@@ -69,8 +70,9 @@ func (e *emitter) register(f *jen.File) {
 		for _, recv := range e.model.Receivers {
 			g.Add(e.receiver(r, recv))
 		}
+		makers := e.dependent(g, r)
 		for _, s := range e.model.Steps {
-			g.Id(name.Step(s.GoName)).Dot("Bind").Call(jen.Id(r), e.implementation(s))
+			g.Id(name.Step(s.GoName)).Dot("Bind").Call(jen.Id(r), e.implementation(s, makers))
 		}
 		for _, w := range e.model.Workflows {
 			bind := "BindWorkflow"
@@ -86,6 +88,9 @@ func (e *emitter) parameters() []string {
 	var ids []string
 	for _, recv := range e.model.Receivers {
 		ids = append(ids, e.receivers[recv])
+	}
+	for _, d := range e.model.Dependencies {
+		ids = append(ids, e.dependencies[d])
 	}
 	return ids
 }
@@ -124,7 +129,10 @@ func canBeNil(t types.Type) bool {
 // implementation is the user's function or method. A method with a value
 // receiver is called through a closure where Register takes a pointer: a method
 // value would look into a missing receiver at once.
-func (e *emitter) implementation(s *model.Step) *jen.Statement {
+func (e *emitter) implementation(s *model.Step, makers map[*model.Graph]string) *jen.Statement {
+	if s.Graph != nil {
+		return e.onFreshStruct(s, makers[s.Graph])
+	}
 	if s.Receiver == nil {
 		return jen.Id(s.Impl)
 	}

@@ -100,7 +100,9 @@ func keys(sets ...map[string]bool) []string {
 // step declares the durable counterpart of a step, the type of its
 // implementation, its arguments, and its description.
 func (e *emitter) step(f *jen.File, s *model.Step) {
-	e.counterpart(f, s)
+	if s.Graph == nil {
+		e.counterpart(f, s)
+	}
 	e.implType(f, s)
 	if len(s.Params) > 0 {
 		f.Line()

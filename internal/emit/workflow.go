@@ -30,10 +30,10 @@ func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 }
 
 func (e *emitter) in(w *model.Workflow) *jen.Statement {
-	switch len(w.Params) {
-	case 0:
+	switch {
+	case len(w.Params) == 0:
 		return e.qual(workflowPath, "None")
-	case 1:
+	case len(w.Params) == 1 && w.Graph == nil:
 		return e.typ(w.Params[0].Type)
 	}
 	return jen.Id(name.Input(w.GoName))
@@ -48,6 +48,9 @@ func (e *emitter) out(w *model.Workflow) *jen.Statement {
 
 // bindable writes the implementation as a function of one input and one result.
 func (e *emitter) bindable(w *model.Workflow, taken []string) *jen.Statement {
+	if w.Graph != nil {
+		return jen.Id(name.Graph(w.GoName))
+	}
 	_, named := w.Batch.(*types.Named)
 	if len(w.Params) == 1 && w.Result != nil && !w.Variadic && !named {
 		return jen.Id(w.Impl)

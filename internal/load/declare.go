@@ -16,7 +16,8 @@ import (
 type writer struct {
 	context         string // the type workflow code takes
 	register, steps string
-	fields          []string // of Steps
+	fields          []string                // of Steps
+	graphs          map[string]*graphSource // by the name of the struct
 }
 
 // rename takes over the names that //flow:package gives.
@@ -36,6 +37,12 @@ func (w *writer) declarations(s *source) string {
 	var b strings.Builder
 	s.annotated(func(fn *ast.FuncDecl, d directive.Directive) {
 		if fn == nil {
+			return
+		}
+		if g := w.graphOf(fn); g != nil {
+			if params, ok := s.params(fn); ok && d.Kind == directive.Step {
+				w.graphStep(s, fn, g, d, params)
+			}
 			return
 		}
 		goName := d.As

@@ -1,11 +1,14 @@
 package load
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/directive"
@@ -53,12 +56,15 @@ func scan(path string) *directory {
 
 // derive fills in the text to append to each file.
 func (d *directory) derive(sources []*source) {
-	w := writer{context: "any", register: "Register", steps: "Steps"}
+	w := writer{context: "any", register: "Register", steps: "Steps", graphs: map[string]*graphSource{}}
 	if d.importsWorkflow {
 		w.context = contextName + ".Context"
 	}
 	for _, s := range sources {
 		s.annotated(func(_ *ast.FuncDecl, dir directive.Directive) { w.rename(dir) })
+	}
+	for _, s := range sources {
+		w.findGraphs(s)
 	}
 	first := ""
 	for _, s := range sources {
@@ -70,6 +76,11 @@ func (d *directory) derive(sources []*source) {
 			first = s.path
 		}
 		d.appended[s.path] = text
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.graphs)) {
+		path, text := w.graphs[id].declare(&w)
+		d.appended[path] += text
+		first = cmp.Or(first, path)
 	}
 	if first != "" {
 		d.appended[first] += w.packageLevel()

@@ -52,7 +52,7 @@ func (b *builder) read(group *ast.CommentGroup) []directive.Directive {
 		d, ps := directive.Parse(c)
 		b.problems(ps)
 		switch d.Kind {
-		case directive.Package, directive.Step, directive.Workflow, directive.Error:
+		case directive.Package, directive.Step, directive.Workflow, directive.Error, directive.DAG:
 			ds = append(ds, d)
 		}
 	}
@@ -142,6 +142,8 @@ func home(k directive.Kind) string {
 		return "an error type or a variable that holds an error"
 	case directive.Workflow:
 		return "a function"
+	case directive.DAG:
+		return "a struct type"
 	}
 	return "a function or method"
 }
@@ -154,11 +156,11 @@ func belongs(d directive.Directive, node ast.Node) bool {
 	case *ast.FuncDecl:
 		return k == directive.Step || k == directive.Workflow
 	case *ast.TypeSpec:
-		return k == directive.Error
+		return k == directive.Error || k == directive.DAG
 	case *ast.ValueSpec:
 		return k == directive.Error
 	case *ast.GenDecl:
-		return k == directive.Error && (node.Tok == token.TYPE || node.Tok == token.VAR)
+		return k == directive.Error && (node.Tok == token.TYPE || node.Tok == token.VAR) || k == directive.DAG && node.Tok == token.TYPE
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"go/ast"
 	"go/token"
+	"go/types"
 	"path"
 	"regexp"
 	"slices"
@@ -21,13 +22,14 @@ type builder struct {
 	model       *Package
 	prefix      string // of stored names
 	clause      directive.Directive
+	structs     map[*types.TypeName]*Graph
 	diagnostics []diagnostic.Diagnostic
 }
 
 // New returns the model of p and every mistake in it, sorted. The model may be
 // emitted if there is none.
 func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
-	b := &builder{Package: p, model: &Package{
+	b := &builder{Package: p, structs: map[*types.TypeName]*Graph{}, model: &Package{
 		Path: p.Path, Name: p.Name, Types: p.Types,
 		Register: "Register", StepsVar: "Steps", Declared: make(map[string]bool),
 	}}
@@ -43,8 +45,14 @@ func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 	}
 	b.packageClause(found)
 	for _, a := range found {
+		if spec, ok := a.node.(*ast.TypeSpec); ok && isGraph(a.directives) {
+			b.graph(spec, a.directives)
+		}
+	}
+	for _, a := range found {
 		b.annotation(a)
 	}
+	b.graphs()
 	b.known()
 	b.sort()
 	b.receivers()
@@ -119,10 +127,17 @@ func (b *builder) annotation(a annotation) {
 	case *ast.FuncDecl:
 		b.function(node, a.directives)
 	case *ast.TypeSpec, *ast.ValueSpec:
-		b.failure(node, a.directives)
+		if !isGraph(a.directives) {
+			b.failure(node, a.directives)
+		}
 	case *ast.File:
 		b.foreign(node, a.directives)
 	}
+}
+
+// isGraph reports whether one of the directives of a type makes it a graph.
+func isGraph(ds []directive.Directive) bool {
+	return slices.ContainsFunc(ds, func(d directive.Directive) bool { return d.Kind == directive.DAG })
 }
 
 func (b *builder) sort() {

@@ -77,8 +77,10 @@ func (b *builder) generated() []generated {
 	}
 	for _, s := range b.model.Steps {
 		fix := "choose another name with as=Name"
+		if s.Graph == nil {
+			gs = append(gs, generated{s.GoName, "the durable counterpart of " + s.Impl, s.pos, fix, false})
+		}
 		gs = append(gs,
-			generated{s.GoName, "the durable counterpart of " + s.Impl, s.pos, fix, false},
 			generated{name.Step(s.GoName), "the description of " + s.Impl, s.pos, fix, false},
 			generated{name.Func(s.GoName), "the type of " + s.Impl, s.pos, fix, false})
 		if len(s.Params) > 0 {
@@ -88,8 +90,14 @@ func (b *builder) generated() []generated {
 	for _, w := range b.model.Workflows {
 		fix := "choose another name with as=Name"
 		gs = append(gs, generated{w.GoName, "the definition of " + w.Impl, w.pos, fix, false})
-		if len(w.Params) > 1 {
+		if len(w.Params) > 1 || w.Graph != nil && len(w.Params) > 0 {
 			gs = append(gs, generated{name.Input(w.GoName), "the input of " + w.Impl, w.pos, fix, false})
+		}
+		if w.Graph != nil {
+			gs = append(gs, generated{name.Graph(w.GoName), "the code of " + w.Impl, w.pos, fix, false})
+			if len(w.Graph.Results) > 0 {
+				gs = append(gs, generated{name.Result(w.GoName), "the result of " + w.Impl, w.pos, fix, false})
+			}
 		}
 	}
 	return b.distinct(gs)
@@ -170,7 +178,7 @@ func (b *builder) title(f *Function) string {
 }
 
 func receiverName(f *Function) string {
-	if f.decl.Recv == nil || len(f.decl.Recv.List) == 0 {
+	if f.decl == nil || f.decl.Recv == nil || len(f.decl.Recv.List) == 0 {
 		return ""
 	}
 	expr := f.decl.Recv.List[0].Type

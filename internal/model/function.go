@@ -23,11 +23,12 @@ const (
 // function checks an annotated function and adds it to the model.
 func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
 	d, ok := b.onlyDirective(decl, ds)
-	if !ok {
-		return
+	var fn *Function
+	if ok {
+		fn = b.common(decl, d)
 	}
-	fn := b.common(decl, d)
 	if fn == nil {
+		b.lost(decl)
 		return
 	}
 	if d.Kind == directive.Step {
@@ -38,7 +39,7 @@ func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
 		}
 		b.scheduled(fn)
 		fn.Uses = b.uses(fn)
-		b.model.Workflows = append(b.model.Workflows, &Workflow{*fn, b.priority(fn), b.singleton(fn), b.gather(fn), b.fair(fn)})
+		b.model.Workflows = append(b.model.Workflows, &Workflow{Function: *fn, Priority: b.priority(fn), Singleton: b.singleton(fn), Gather: b.gather(fn), Fair: b.fair(fn)})
 	}
 }
 
@@ -84,6 +85,7 @@ func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 	fn := &Function{
 		Impl: decl.Name.Name, GoName: goName, Stored: b.stored(decl.Name.Name, d), Doc: prose(decl.Doc),
 		Context: sig.Params().At(0).Name(), Variadic: sig.Variadic(), Directive: d, decl: decl, sig: sig, pos: decl.Name.Pos(),
+		scope: decl.Body.Lbrace + 1,
 	}
 	var names []string
 	for i := 1; i < sig.Params().Len(); i++ {

@@ -67,7 +67,7 @@ func (b *builder) batched(fn *Function) bool {
 	if p.Name == "" || p.Name == "_" {
 		return true
 	}
-	pos := fn.decl.Body.Lbrace + 1 // where expressions are checked
+	pos := fn.scope
 	p.Var = types.NewVar(p.Var.Pos(), b.Types, p.Name, p.Type)
 	types.NewScope(b.Types.Scope().Innermost(pos), pos, pos+1, "one element of a batch").Insert(p.Var)
 	return true

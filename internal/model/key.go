@@ -31,7 +31,7 @@ func (b *builder) expression(fn *Function, text directive.Text, noun string, wro
 		return nil, false
 	}
 	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Uses: make(map[*ast.Ident]types.Object)}
-	if err := types.CheckExpr(token.NewFileSet(), b.Types, fn.decl.Body.Lbrace+1, expr, info); err != nil {
+	if err := types.CheckExpr(token.NewFileSet(), b.Types, fn.scope, expr, info); err != nil {
 		pos, what := text.Pos, err.Error()
 		if e, ok := errors.AsType[types.Error](err); ok {
 			pos, what = at(e.Pos), e.Msg
@@ -96,21 +96,44 @@ func (b *builder) namesIn(fn *Function, expr ast.Expr, info *types.Info, noun st
 			b.report(at(n.Pos()), noun+" holds a function literal", "move the computation to a function and call that")
 			good = false
 			return false
+		case *ast.SelectorExpr:
+			if fn.isInput(n, info) {
+				overParams = true
+				return false
+			}
 		case *ast.Ident:
 			v, isVar := info.Uses[n].(*types.Var)
 			if !isVar || v.IsField() || v.Parent() == b.Types.Scope() || v.Pkg() != b.Types {
 				return true
 			}
-			if isParam(fn, v) {
+			if isParam(fn, v) && !fn.isReceiver(v) {
 				overParams = true
 				return true
 			}
-			b.report(at(n.Pos()), fmt.Sprintf("%s uses %s, which is not stored with the arguments", noun, n.Name), "use the parameters behind the context only")
+			fix := "use the parameters behind the context only"
+			if isParam(fn, v) {
+				fix = "use the parameters behind the context, and exported fields of " + n.Name
+			}
+			b.report(at(n.Pos()), fmt.Sprintf("%s uses %s, which is not stored with the arguments", noun, n.Name), fix)
 			good = false
 		}
 		return true
 	})
 	return good, overParams
+}
+
+func (f *Function) isReceiver(v *types.Var) bool { return f.sig != nil && f.sig.Recv() == v }
+
+// isInput reports whether sel is an exported field of the receiver of a step whose graph has it
+// as input.
+func (f *Function) isInput(sel *ast.SelectorExpr, info *types.Info) bool {
+	x, ok := sel.X.(*ast.Ident)
+	if !ok {
+		return false
+	}
+	recv, isVar := info.Uses[x].(*types.Var)
+	field, isField := info.Uses[sel.Sel].(*types.Var)
+	return isVar && isField && f.isReceiver(recv) && isParam(f, recv) && field.IsField() && field.Exported()
 }
 
 func isParam(fn *Function, v *types.Var) bool {

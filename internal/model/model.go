@@ -19,9 +19,11 @@ type Package struct {
 	Workflows []*Workflow
 	Steps     []*Step
 	Receivers []*Receiver
-	Failures  []*Failure
-	Foreign   []Foreign       // by stored names
-	Declared  map[string]bool // what no identifier invented for the output may be called
+	// Dependencies are the parameters of Register beside the receivers.
+	Dependencies []*Dependency
+	Failures     []*Failure
+	Foreign      []Foreign       // by stored names
+	Declared     map[string]bool // what no identifier invented for the output may be called
 }
 
 // Empty reports whether there is nothing to generate.
@@ -52,6 +54,8 @@ type Function struct {
 	decl *ast.FuncDecl
 	sig  *types.Signature
 	pos  token.Pos
+	// scope is where the expressions of the directive are checked.
+	scope token.Pos
 }
 
 // Pos returns where the user's function is.
@@ -74,6 +78,7 @@ type Step struct {
 	ByValue bool
 	Key     *Key // nil: none declared
 	Fatal   []Fatal
+	Graph   *Graph // that it is a step of; nil: of none
 
 	named *types.TypeName // of the receiver
 }
@@ -85,6 +90,8 @@ type Workflow struct {
 	Singleton *Key  // nil: it is none
 	Gather    *Key  // of debounce= and batch=; nil: it is the same for all starts
 	Fair      *Fair // nil: none declared
+	// Graph is set if the workflow is a struct under //flow:dag.
+	Graph *Graph
 }
 
 // Receiver is a type whose methods are steps: a parameter of Register.

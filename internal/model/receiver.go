@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"go/types"
 	"slices"
 )
 
@@ -9,7 +10,7 @@ import (
 // takes a pointer as soon as one method needs it.
 func (b *builder) receivers() {
 	for _, s := range b.model.Steps {
-		if s.named == nil {
+		if s.named == nil || s.Graph != nil {
 			continue
 		}
 		i := slices.IndexFunc(b.model.Receivers, func(r *Receiver) bool { return r.Type == s.named })
@@ -23,4 +24,12 @@ func (b *builder) receivers() {
 		s.Receiver = r
 	}
 	slices.SortFunc(b.model.Receivers, func(x, y *Receiver) int { return cmp.Compare(x.Type.Name(), y.Type.Name()) })
+}
+
+// Is reports whether t is the type of the parameter for the receiver.
+func (r *Receiver) Is(t types.Type) bool {
+	if r.Pointer {
+		return types.Identical(t, types.NewPointer(r.Type.Type()))
+	}
+	return types.Identical(t, r.Type.Type())
 }

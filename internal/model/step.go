@@ -21,6 +21,8 @@ func (b *builder) step(decl *ast.FuncDecl, fn *Function) {
 		}
 		s.named, s.ByValue = named.Obj(), !isPointer
 	}
+	b.graphStep(s)
+	fn = &s.Function
 	if fn.Directive.Has("key") {
 		s.Key = b.key(fn)
 	}

@@ -23,7 +23,7 @@ func (b *builder) uses(fn *Function) (uses []Use) {
 }
 
 func (b *builder) use(fn *Function, u directive.Use) (Use, bool) {
-	obj := b.limitNamed(fn.decl.Pos(), u.Limit)
+	obj := b.limitNamed(fn.pos, u.Limit)
 	if obj == nil {
 		return Use{}, false
 	}

@@ -54,6 +54,13 @@ func Func(goName string) string { return Unexported(goName) + "Func" }
 // inputs, given the workflow's Go name.
 func Input(goName string) string { return goName + "Input" }
 
+// Result returns the name of the result struct of a graph with several sinks, given the
+// workflow's Go name.
+func Result(goName string) string { return goName + "Result" }
+
+// Graph returns the name of the function that executes a graph, given the workflow's Go name.
+func Graph(goName string) string { return Unexported(goName) + "Graph" }
+
 // initialisms are whole names that Go style writes in capitals.
 var initialisms = map[string]bool{
 	"api": true, "html": true, "http": true, "https": true, "id": true, "ip": true, "json": true, "sku": true,

@@ -1,0 +1,49 @@
+package directive
+
+import (
+	"fmt"
+	"go/token"
+)
+
+// onFail is what onfail= may say of each kind.
+var onFail = map[Kind]string{DAG: "finish", Step: "skip"}
+
+// setOnFail reads onfail=finish of a graph, and onfail=skip of a step of one.
+func setOnFail(d *Directive, v Text) *Problem {
+	if want := onFail[d.Kind]; v.Value != want {
+		return &Problem{v.Pos, fmt.Sprintf("%s%s has no onfail=%s", prefix, d.Kind, v.Value), "write onfail=" + want + ", or leave it out: a failure then cancels the others"}
+	}
+	d.OnFail = v.Value
+	return nil
+}
+
+func setAfter(d *Directive, v Text) *Problem {
+	for _, name := range arguments(v) {
+		var one Text
+		if p := method(&one, "after", name); p != nil {
+			return p
+		}
+		for _, other := range d.After {
+			if other.Value == name.Value {
+				return &Problem{name.Pos, "after names " + name.Value + " twice", "remove one of them"}
+			}
+		}
+		d.After = append(d.After, one)
+	}
+	return nil
+}
+
+func setEach(d *Directive, v Text) *Problem { return method(&d.Each, "each", v) }
+
+func setIf(d *Directive, v Text) *Problem { return method(&d.If, "if", v) }
+
+func setResult(d *Directive, v Text) *Problem { return method(&d.Result, "result", v) }
+
+// method accepts the name of a method.
+func method(into *Text, option string, v Text) *Problem {
+	if token.IsIdentifier(v.Value) && v.Value != "_" {
+		*into = v
+		return nil
+	}
+	return &Problem{v.Pos, fmt.Sprintf("%s=%s is not the name of a method", option, v.Value), "write the name of a method of the graph's struct"}
+}

@@ -1,0 +1,198 @@
+package model
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"reflect"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/name"
+	"github.com/flowgen/flowgen/internal/payload"
+)
+
+// Graph is what a workflow that is a struct under //flow:dag has beyond other workflows. Its
+// exported fields are the parameters of the workflow.
+type Graph struct {
+	Type         *types.TypeName
+	Dependencies []*Dependency // those of the unexported fields, in their order
+	Nodes        []*Node       // each after those that it needs
+	Sinks        []*Node       // that have the result
+	Results      []Param       // fields of the generated result; nil: there is at most one sink
+
+	workflow *Workflow
+	spec     *ast.TypeSpec
+	methods  map[string]*ast.FuncDecl // of the struct, with directives or without
+	broken   map[string]bool          // steps that were reported
+	steps    []*Node                  // in the order of the source
+}
+
+// Dependency is a parameter of Register that becomes a field of structs.
+type Dependency struct {
+	Field string
+	Type  types.Type
+	Steps []*Step // that need it
+}
+
+// Input is the parameter of a step of the graph that has the exported fields, nil: there are none.
+func (g *Graph) Input() *Param {
+	if len(g.workflow.Params) == 0 {
+		return nil
+	}
+	return &g.steps[0].Step.Params[0]
+}
+
+// graph checks a struct under //flow:dag and adds it to the model. Its steps are not known yet.
+func (b *builder) graph(spec *ast.TypeSpec, ds []directive.Directive) {
+	d := ds[0]
+	if len(ds) > 1 {
+		b.report(ds[1].Pos, "type "+spec.Name.Name+" has two directives", "keep one")
+		return
+	}
+	g := &Graph{spec: spec, broken: map[string]bool{}, methods: map[string]*ast.FuncDecl{}}
+	g.workflow = &Workflow{Function: Function{Impl: spec.Name.Name, Stored: b.stored(spec.Name.Name, d), Doc: prose(b.docOf(spec)), Directive: d, pos: spec.Name.Pos()}, Graph: g}
+	obj, ok := b.Info.Defs[spec.Name].(*types.TypeName)
+	if !ok {
+		b.report(spec.Name.Pos(), "type "+spec.Name.Name+" is not part of the package", "mend the errors of the compiler first")
+		return
+	}
+	g.Type = obj
+	b.structs[obj] = g
+	for _, f := range b.Files {
+		for _, decl := range f.AST.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && receiverName(&Function{decl: fn}) == obj.Name() {
+				g.methods[fn.Name.Name] = fn
+			}
+		}
+	}
+	fields := b.graphType(g)
+	if token.IsExported(obj.Name()) && !d.Has("as") {
+		b.report(spec.Name.Pos(), "graph "+obj.Name()+" is exported, and so is what is generated from it",
+			"rename it to "+name.Unexported(obj.Name())+": the definition of the workflow takes the exported name; or keep it and name that with as=Name")
+		return
+	}
+	goName, ok := b.goName(spec.Name.Pos(), obj.Name(), d)
+	if fields == nil || !ok {
+		return
+	}
+	g.workflow.GoName = goName
+	b.fields(g, fields)
+	b.model.Workflows = append(b.model.Workflows, g.workflow)
+}
+
+// docOf returns the doc comment of a type.
+func (b *builder) docOf(spec *ast.TypeSpec) *ast.CommentGroup {
+	for _, f := range b.Files {
+		for _, decl := range f.AST.Decls {
+			if gen, ok := decl.(*ast.GenDecl); ok && spec.Doc == nil && gen.Doc != nil && gen.Pos() <= spec.Pos() && spec.End() <= gen.End() {
+				return gen.Doc
+			}
+		}
+	}
+	return spec.Doc
+}
+
+// graphType returns the struct that a graph is, or reports why it is none.
+func (b *builder) graphType(g *Graph) *types.Struct {
+	title := "graph " + g.Type.Name()
+	if g.spec.TypeParams != nil {
+		b.report(g.spec.TypeParams.Pos(), title+" has type parameters", "write it for concrete types")
+		return nil
+	}
+	fields, ok := g.Type.Type().Underlying().(*types.Struct)
+	switch {
+	case g.Type.IsAlias():
+		b.report(g.spec.Name.Pos(), title+" is an alias", "declare a struct type of its own")
+		return nil
+	case !ok:
+		b.report(g.spec.Name.Pos(), fmt.Sprintf("%s is no struct but %s", title, types.TypeString(g.Type.Type().Underlying(), types.RelativeTo(b.Types))),
+			"declare a struct: its exported fields are the input, the others the dependencies of the steps")
+		return nil
+	}
+	return fields
+}
+
+// fields tells the input from the dependencies.
+func (b *builder) fields(g *Graph, s *types.Struct) {
+	w := g.workflow
+	title := "graph " + g.Type.Name()
+	for i := range s.NumFields() {
+		f := s.Field(i)
+		switch {
+		case f.Name() == "_":
+		case f.Embedded() && f.Exported():
+			b.report(f.Pos(), fmt.Sprintf("%s embeds %s", title, f.Name()), "give the field a name: exported fields are the input, the others the dependencies of the steps")
+		case !f.Exported():
+			if isLock(f.Type()) {
+				b.report(f.Pos(), fmt.Sprintf("%s: dependency %s is a lock, and each step gets a copy of it", title, f.Name()), "make it a pointer")
+				continue
+			}
+			g.Dependencies = append(g.Dependencies, b.dependency(f))
+		default:
+			stored, _, _ := strings.Cut(reflect.StructTag(s.Tag(i)).Get("json"), ",")
+			if stored == "-" {
+				b.report(f.Pos(), fmt.Sprintf("%s: field %s is part of the input, which is stored, and has the tag json:\"-\"", title, f.Name()),
+					"remove the tag, or make the field unexported: a dependency of the steps")
+				continue
+			}
+			if stored == "" {
+				stored = f.Name()
+			}
+			for _, other := range w.Params {
+				if strings.EqualFold(other.Wire, stored) {
+					b.report(f.Pos(), fmt.Sprintf("%s stores both %s and %s as %q", title, other.Name, f.Name(), stored), "give one of them another json tag")
+				}
+			}
+			for _, fault := range payload.Check(f.Name(), f.Type(), b.Types) {
+				b.report(f.Pos(), title+": "+fault.String(), fault.Fix)
+			}
+			w.Params = append(w.Params, Param{Name: f.Name(), Field: f.Name(), Wire: stored, Type: f.Type(), Var: f})
+		}
+	}
+	b.scopeOf(g)
+}
+
+// isLock reports whether a value of type t must not be copied.
+func isLock(t types.Type) bool {
+	locks := func(t types.Type) bool { return types.NewMethodSet(t).Lookup(nil, "Lock") != nil }
+	return !types.IsInterface(t) && !locks(t) && locks(types.NewPointer(t))
+}
+
+// scopeOf lets expressions in the directive of a graph name the fields of its input.
+func (b *builder) scopeOf(g *Graph) {
+	w := g.workflow
+	from, to := g.spec.Type.Pos(), g.spec.Type.End()
+	scope := types.NewScope(b.Types.Scope().Innermost(from), from, to, "the input of a graph")
+	for i := range w.Params {
+		p := &w.Params[i]
+		p.Var = types.NewVar(p.Var.Pos(), b.Types, p.Name, p.Type)
+		scope.Insert(p.Var)
+	}
+	w.scope = from + 1
+}
+
+// dependency returns the parameter of Register for a field: fields of one name and type share it.
+func (b *builder) dependency(f *types.Var) *Dependency {
+	for _, d := range b.model.Dependencies {
+		if d.Field == f.Name() && types.Identical(d.Type, f.Type()) {
+			return d
+		}
+	}
+	d := &Dependency{Field: f.Name(), Type: f.Type()}
+	b.model.Dependencies = append(b.model.Dependencies, d)
+	return d
+}
+
+// graphOptions checks the values in the directive of a graph.
+func (b *builder) graphOptions(g *Graph) {
+	w := g.workflow
+	fn := &w.Function
+	if fn.Directive.Has("schedule") && len(fn.Params) > 0 {
+		b.report(fn.Directive.At("schedule"), "graph "+fn.Impl+" takes an input, and its schedule has none to give",
+			"remove schedule= and call "+fn.GoName+".Schedule with the input, or have no exported fields")
+	}
+	w.Uses = b.uses(fn)
+	w.Priority, w.Singleton, w.Gather, w.Fair = b.priority(fn), b.singleton(fn), b.gather(fn), b.fair(fn)
+}
