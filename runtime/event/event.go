@@ -31,7 +31,8 @@ type Event struct {
 	Outcome Outcome
 	Item    ItemID
 	Reason  string
-	Token   string // of a hook
+	Token   string          // of a hook
+	Meta    json.RawMessage // what a hook says of itself to people; nothing in a run depends on it
 	Next    RunID
 	By      string // the worker
 	Build   string // of the worker's code, where it is not that of the events before
@@ -51,7 +52,7 @@ type Event struct {
 
 // Size returns about how many bytes the event takes in a log.
 func (e *Event) Size() int {
-	n := 32 + len(e.Name) + len(e.Key) + len(e.Payload) + len(e.Reason) + len(e.Token) + e.Failure.size()
+	n := 32 + len(e.Name) + len(e.Key) + len(e.Payload) + len(e.Reason) + len(e.Token) + len(e.Meta) + e.Failure.size()
 	for _, item := range e.Unread {
 		n += len(item) + 2
 	}

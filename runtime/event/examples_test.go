@@ -93,7 +93,7 @@ func exampleEvents() map[event.Type]event.Event {
 		event.WaitCreated:   {Ref: 7, Since: at(0), Key: "fulfil/receive#1", Wait: event.WaitMessage, Name: "approval", Due: at(24 * time.Hour)},
 		event.WaitCompleted: {Ref: 4, Since: created, Outcome: event.OutcomeReceived},
 
-		event.HookCreated:  {Ref: 7, Since: at(0), Name: "paid", Key: "fulfil/paid#1", Token: "order-42/paid"},
+		event.HookCreated:  {Ref: 7, Since: at(0), Name: "paid", Key: "fulfil/paid#1", Token: "order-42/paid", Payload: json.RawMessage(`{"t":"int"}`), Meta: json.RawMessage(`{"title":"Pay order 42"}`)},
 		event.HookReceived: {Ref: 4, Since: created, Item: item, Payload: json.RawMessage(`{"ok":true}`)},
 		event.HookDisposed: {Ref: 4, Since: created, Token: "order-42/paid"},
 		event.HookConflict: {Ref: 4, Since: created, Next: runB, Token: "order-42/paid"},
@@ -146,7 +146,7 @@ func everything() event.Event {
 		Seq: 1000, Type: event.StepRetrying, Time: at(-time.Minute), Ref: 3, Since: at(-10 * 24 * time.Hour),
 		Name: "näme", Key: "key", Payload: json.RawMessage(`{"text":"` + strings.Repeat("x", 300) + `"}`),
 		Failure: declined(), Attempt: 1 << 20, Due: at(0), Wait: event.WaitDeadline, Outcome: event.OutcomeCanceled,
-		Item: "item", Reason: "reason", Token: "token", Next: runB, By: "by", Spec: orderSpec(),
+		Item: "item", Reason: "reason", Token: "token", Meta: json.RawMessage(`{"title":"t"}`), Next: runB, By: "by", Spec: orderSpec(),
 		Unread: []event.ItemID{"1", "2"}, Close: event.CloseAbandon, Ack: true, Active: 2, Finished: 1,
 		Uses: []event.Use{{Limit: "gpu", Key: "key", Weight: 3}}, From: at(-time.Hour),
 	}

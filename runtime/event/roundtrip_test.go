@@ -70,7 +70,7 @@ func drawEvent(t *rapid.T, seq uint64) event.Event {
 		Name: anyString.Draw(t, "name"), Key: anyString.Draw(t, "key"), Payload: anyBytes.Draw(t, "payload"),
 		Attempt: int(rapid.Int32Min(0).Draw(t, "attempt")), Wait: event.WaitKind(rapid.Byte().Draw(t, "wait")),
 		Outcome: event.Outcome(rapid.Byte().Draw(t, "outcome")), Item: event.ItemID(anyString.Draw(t, "item")),
-		Reason: anyString.Draw(t, "reason"), Token: anyString.Draw(t, "token"),
+		Reason: anyString.Draw(t, "reason"), Token: anyString.Draw(t, "token"), Meta: anyBytes.Draw(t, "meta"),
 		Next: event.RunID(anyString.Draw(t, "next")), By: anyString.Draw(t, "by"),
 	}
 	if rapid.Bool().Draw(t, "has due") {

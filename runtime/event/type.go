@@ -50,7 +50,7 @@ const (
 	WaitCompleted Type = 21
 
 	// HookCreated opens a hook. Name, Key, Token, Payload (the shape of what it takes; empty:
-	// anything).
+	// anything), Meta.
 	HookCreated Type = 30
 	// HookReceived delivers one payload to a hook. Item, Payload.
 	HookReceived Type = 31

@@ -39,6 +39,7 @@ const (
 	fieldBuild   = 23
 	fieldUses    = 24
 	fieldFrom    = 25
+	fieldMeta    = 26
 )
 
 const (
@@ -174,6 +175,7 @@ func appendEvent(b []byte, e *Event, base int64) []byte {
 	b = appendBytes(b, fieldItem, e.Item)
 	b = appendBytes(b, fieldReason, e.Reason)
 	b = appendBytes(b, fieldToken, e.Token)
+	b = appendBytes(b, fieldMeta, e.Meta)
 	b = appendBytes(b, fieldNext, e.Next)
 	b = appendBytes(b, fieldBy, e.By)
 	if e.Spec != nil {
@@ -243,6 +245,8 @@ func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one
 			e.Reason = string(r.val)
 		case fieldToken:
 			e.Token = string(r.val)
+		case fieldMeta:
+			e.Meta = r.val
 		case fieldNext:
 			e.Next = RunID(r.val)
 		case fieldBy:

@@ -16,3 +16,6 @@ func Unread(s scheduleState, when string) scheduleState {
 	s.Does = &does
 	return s
 }
+
+// OpenHooks are those of a run with a log.
+var OpenHooks = openHooks

@@ -46,6 +46,7 @@ type HookOption func(*hookOptions)
 type hookOptions struct {
 	token string
 	own   bool
+	meta  *HookMeta
 }
 
 // Token opens a hook with a token of your choice instead of an unguessable one:
@@ -71,7 +72,8 @@ type OpenHook[T any] struct {
 // which is a child of this one, but does not count for the limits of children, is shown
 // only if [Filter].Internal asks for it, and ends soon after the hook. Errors: a *[TokenConflictError] if
 // another open hook has the token, also one of this run; the error of ctx if that
-// ends first; an *[InvalidError] if the token cannot be one.
+// ends first; an *[InvalidError] if the token cannot be one, or what [Describe] says
+// cannot be kept.
 func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	h.declared()
 	var o hookOptions
@@ -84,7 +86,11 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	spec := replay.HookSpec{Name: h.name, Token: o.token, Shape: shape.Of(reflect.TypeFor[T]()), Check: func(payload []byte) error {
+	meta, err := o.meta.encode(h.name)
+	if err != nil {
+		return nil, fmt.Errorf("open hook %s: %w", h.name, err)
+	}
+	spec := replay.HookSpec{Name: h.name, Token: o.token, Shape: shape.Of(reflect.TypeFor[T]()), Meta: meta, Check: func(payload []byte) error {
 		var v T
 		return decode(h.what(), payload, &v)
 	}}
@@ -114,7 +120,7 @@ func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, erro
 	inner := b.NewHook(key, hook, nil)
 	spec := b.Spec()
 	op := b.Child(b.NewScope(nil), event.Event{
-		Name: event.HookRun, Key: key + "/hold", Ack: true, Active: uint8(FailActive),
+		Name: event.HookRun, Key: holdKey(key), Ack: true, Active: uint8(FailActive),
 		Spec: &event.Spec{
 			Workflow: event.HookRun, Queue: spec.Queue, WorkflowID: event.HookRunID(token), Priority: spec.Priority, Retention: spec.Retention,
 		},
@@ -136,6 +142,9 @@ func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, erro
 	b.ConflictHook(inner, holder)
 	return nil, &TokenConflictError{Token: token, Holder: holder}
 }
+
+// holdKey is the key of the child that holds the token of the hook with a key.
+func holdKey(hook string) string { return hook + "/hold" }
 
 // holdToken is the code of a run that holds a token: it waits until it is told to
 // end.

@@ -110,15 +110,9 @@ func (c *Client) sendToHook(ctx context.Context, name, token string, payload []b
 	if err != nil {
 		return err
 	}
-	r := &reader{c: c, run: run, what: "the state of a hook", stream: effects.HookStream(token)}
-	page, err := r.newest(ctx)
-	switch {
-	case errors.Is(err, ErrRunNotFound):
-		return fmt.Errorf("run %s does not exist: %w", run, ErrHookNotFound)
-	case err != nil:
+	page, err := c.readHook(ctx, run, token, 1)
+	if err != nil {
 		return err
-	case len(page.Chunks) == 0:
-		return fmt.Errorf("run %s has no such token: %w", run, ErrHookNotFound)
 	}
 	was, wants := effects.DecodeHook(page.Chunks[0].Body)
 	if name != "" && was != name {

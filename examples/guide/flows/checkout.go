@@ -29,6 +29,9 @@ var (
 	Discount = workflow.NewAsk[int, int]("discount") // percent; the new price
 )
 
+// transferForm describes a Transfer to programs that know no Go.
+var transferForm = json.RawMessage(`{"type":"object","required":["cents"],"properties":{"cents":{"type":"integer","minimum":1}}}`)
+
 // ErrTooHigh refuses a discount.
 //
 //flow:error
@@ -57,7 +60,9 @@ func checkout(ctx workflow.Context, cart Cart) (int, error) {
 		return price, nil
 	})
 
-	paid, err := Paid.Open(ctx)
+	paid, err := Paid.Open(ctx, workflow.Describe(workflow.HookMeta{
+		Title: fmt.Sprintf("%d cents of %s", cart.Cents, cart.Customer), Form: transferForm, Answerers: []string{"group:payments"},
+	}))
 	if err != nil {
 		return 0, err
 	}
@@ -86,6 +91,27 @@ func Report(ctx context.Context, client *workflow.Client, token, callID string, 
 		return fmt.Errorf("nobody waits for this payment: %w", err) // answer 410 or 404: calling again is useless
 	}
 	return err
+}
+
+// Form returns what a page shows to somebody who has a token: a title, and the form to fill in.
+func Form(ctx context.Context, client *workflow.Client, token string) (title string, form json.RawMessage, err error) {
+	hook, err := client.Hook(ctx, token)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case hook.Closed:
+		return hook.Meta.Title + " (done)", nil, nil
+	}
+	return hook.Meta.Title, hook.Meta.Form, nil
+}
+
+// OpenBills lists what a checkout waits for, for operators.
+func OpenBills(ctx context.Context, client *workflow.Client, id workflow.RunID) (titles []string, err error) {
+	hooks, err := client.Run(id).Hooks(ctx)
+	for _, hook := range hooks {
+		titles = append(titles, hook.Meta.Title)
+	}
+	return titles, err
 }
 
 // Haggle asks a checkout for a discount, and returns the new price.

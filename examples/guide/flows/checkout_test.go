@@ -32,6 +32,22 @@ func TestCheckout_IsPaidInParts(t *testing.T) {
 			t.Errorf("10%%: got %d, %v, want 90", price, err)
 		}
 	})
+	var token string
+	env.At(3*time.Hour, func(ctx context.Context) {
+		hooks, err := env.Client().Run(run.ID()).Hooks(ctx)
+		if err != nil || len(hooks) != 1 {
+			t.Errorf("got %v, %v, want one open hook", hooks, err)
+			return
+		}
+		token = hooks[0].Token
+		title, form, err := flows.Form(ctx, env.Client(), token)
+		if title != "100 cents of c-7" || !json.Valid(form) || err != nil {
+			t.Errorf("the form: got %q, %s, %v", title, form, err)
+		}
+		if titles, err := flows.OpenBills(ctx, env.Client(), run.ID()); err != nil || len(titles) != 1 || titles[0] != title {
+			t.Errorf("open bills: got %v, %v", titles, err)
+		}
+	})
 	var stages []string
 	if err := flows.Show(t.Context(), env.Client(), run.ID(), func(s string) { stages = append(stages, s) }); err != nil {
 		t.Fatal(err)
@@ -41,6 +57,9 @@ func TestCheckout_IsPaidInParts(t *testing.T) {
 	}
 	if got, err := run.Result(t.Context()); got != 90 || err != nil {
 		t.Errorf("got %d, %v, want 90", got, err)
+	}
+	if title, form, err := flows.Form(t.Context(), env.Client(), token); title != "100 cents of c-7 (done)" || form != nil || err != nil {
+		t.Errorf("the form after the end: got %q, %s, %v", title, form, err)
 	}
 }
 

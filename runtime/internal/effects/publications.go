@@ -14,7 +14,8 @@ func ValueStream(name string) string { return "v:" + name }
 
 // HookStream is where the state of a hook is published: one chunk with the hook's
 // name and the shape of its payloads once it is open, and the end of the stream once it
-// is closed.
+// is closed. If the hook says something of itself, a chunk with that comes before: who sends
+// reads the last chunk only.
 func HookStream(token string) string { return "h:" + token }
 
 // shapeMark stands between name and shape; a shape is JSON, and does not contain it.
@@ -47,7 +48,7 @@ func Publications(state *event.LogState, e *event.Event) []store.Publication {
 		return []store.Publication{value(e)}
 	case event.HookCreated:
 		// The run, or one that it continues, may have had a hook of that token before.
-		return []store.Publication{{Stream: HookStream(e.Token), Drop: true, Body: hookState(e)}}
+		return openHook(e)
 	case event.AskAnswered:
 		return []store.Publication{answer(Answer{ID: event.ItemID(e.Key), Payload: e.Payload, Failure: e.Failure})}
 	case event.AskRefused:
@@ -63,6 +64,15 @@ func Publications(state *event.LogState, e *event.Event) []store.Publication {
 
 func value(e *event.Event) store.Publication {
 	return store.Publication{Stream: ValueStream(e.Name), Body: e.Payload, Keep: 1}
+}
+
+func openHook(e *event.Event) []store.Publication {
+	all := []store.Publication{{Stream: HookStream(e.Token), Body: hookState(e)}}
+	if len(e.Meta) > 0 {
+		all = []store.Publication{{Stream: all[0].Stream, Body: e.Meta}, all[0]}
+	}
+	all[0].Drop = true
+	return all
 }
 
 func closeHook(token string) store.Publication {

@@ -37,7 +37,7 @@ func TestPublications_IsWhatEachEventLetsOthersRead(t *testing.T) {
 		{Type: event.RunCreated}, {Type: event.RunStarted},
 		{Type: event.ValueSet, Name: "progress", Payload: json.RawMessage(`40`)},
 		{Type: event.HookCreated, Name: "paid", Token: "one"},
-		{Type: event.HookCreated, Name: "paid", Token: "two"},
+		{Type: event.HookCreated, Name: "paid", Token: "two", Payload: json.RawMessage(`{"is":"int"}`), Meta: json.RawMessage(`{"title":"Pay"}`)},
 		{Type: event.HookCreated, Name: "paid", Token: "three"},
 		{Type: event.HookDisposed, Ref: 4, Token: "one"},
 		{Type: event.AskReceived, Name: "add", Item: "item"},
@@ -48,7 +48,7 @@ func TestPublications_IsWhatEachEventLetsOthersRead(t *testing.T) {
 	want := [][]store.Publication{
 		2: {{Stream: "v:progress", Body: []byte(`40`), Keep: 1}},
 		3: {{Stream: "h:one", Drop: true, Body: []byte("paid")}},
-		4: {{Stream: "h:two", Drop: true, Body: []byte("paid")}},
+		4: {{Stream: "h:two", Drop: true, Body: []byte(`{"title":"Pay"}`)}, {Stream: "h:two", Body: []byte("paid\x00" + `{"is":"int"}`)}},
 		5: {{Stream: "h:three", Drop: true, Body: []byte("paid")}},
 		6: {{Stream: "h:one", Close: true}},
 		9: {{Stream: "h:three", Close: true}, {Stream: "h:two", Close: true}},

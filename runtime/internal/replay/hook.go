@@ -30,18 +30,19 @@ type HookSpec struct {
 	Name  string
 	Token string // empty: one that nobody can guess
 	Shape []byte // of its payloads; nil: any
+	Meta  []byte // what it says of itself; a replay does not compare it
 	// Check says why a payload cannot be read as what the code wants; nil: any can.
 	Check func(payload []byte) error
 }
 
 // NewHook opens a hook. For an empty token secret makes one, once; the log keeps it.
 // The log also keeps the shape of payloads, by which others refuse what does not fit:
-// it is that of the code which has opened the hook.
+// it is that of the code which has opened the hook, and so is what the hook says of itself.
 func (b *Branch) NewHook(key string, spec HookSpec, secret func() string) *Hook {
 	b.enter()
 	r := b.run
 	token := spec.Token
-	asked := event.Event{Type: event.HookCreated, Name: spec.Name, Key: key, Token: token, Payload: spec.Shape}
+	asked := event.Event{Type: event.HookCreated, Name: spec.Name, Key: key, Token: token, Payload: spec.Shape, Meta: spec.Meta}
 	rec := r.expect(&asked, func(rec *event.Event) string {
 		if token == "" || rec.Token == token {
 			return ""

@@ -1,0 +1,193 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// HookMeta is what a hook says of itself to people and to programs that show it to them,
+// such as a page with a form. The runtime keeps it and reads nothing in it: who may answer is
+// for the endpoint to check that takes the answer.
+type HookMeta struct {
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Form describes the payload, mostly as a JSON Schema. It is any JSON, and not checked
+	// against the type of the hook.
+	Form json.RawMessage `json:"form,omitempty"`
+	// Answerers say who may answer: names of users or groups, as the program defines them.
+	Answerers []string          `json:"answerers,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"` // anything else
+}
+
+// MaxHookMeta bounds the stored form of a [HookMeta], in bytes; its title, each who may answer,
+// and each label have at most 1 KiB of them.
+const MaxHookMeta = 64 << 10
+
+// Describe opens a hook with a description for whoever has its token, see [Client.Hook], and for
+// operators, see [Handle.Hooks]. It is recorded when the hook is opened and stays as it was:
+// code that describes the hook otherwise finds its runs under way with the old description,
+// and fits their logs.
+func Describe(m HookMeta) HookOption { return func(o *hookOptions) { o.meta = &m } }
+
+// encode returns the stored form; nil: there is nothing to say. The error is an *InvalidError.
+func (m *HookMeta) encode(hook string) ([]byte, error) {
+	if m == nil {
+		return nil, nil
+	}
+	what := func(part string) string { return part + " of hook " + hook }
+	err := errors.Join(store.CheckName(what("title"), m.Title), store.CheckText(what("description"), m.Description, MaxHookMeta))
+	for _, who := range m.Answerers {
+		err = errors.Join(err, store.CheckName(what("answerer"), who))
+	}
+	for name, value := range m.Labels {
+		err = errors.Join(err, store.CheckName(what("label"), name), store.CheckName(what("label "+name), value))
+	}
+	if len(m.Form) > 0 {
+		if bad := validJSON(m.Form); bad != nil {
+			err = errors.Join(err, &InvalidError{What: what("form"), Value: fmt.Sprintf("%.100q", m.Form), Reason: "cannot be kept: " + bad.Error()})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(m)
+	switch {
+	case err != nil:
+		return nil, &InvalidError{What: what("description"), Value: m.Title, Reason: err.Error()}
+	case len(data) > MaxHookMeta:
+		return nil, &InvalidError{What: what("all metadata"), Value: m.Title, Reason: fmt.Sprintf("has %d bytes together, the limit is %d", len(data), MaxHookMeta)}
+	case string(data) == "{}":
+		return nil, nil
+	}
+	return data, nil
+}
+
+// HookInfo describes a hook as it is now.
+type HookInfo struct {
+	Hook   string // the name with which it was declared
+	Token  string
+	Run    RunID // that has opened it
+	Closed bool  // nothing is accepted any more
+	Meta   HookMeta
+	// ID, Key and OpenedAt are only set by [Handle.Hooks]: the id of the hook, the key of the
+	// operation that has opened it, and when that was.
+	ID       string
+	Key      string
+	OpenedAt time.Time
+}
+
+// Hook returns what a hook says of itself, to whoever has its token, until its run is deleted. Of
+// a hook that is closed it says so. Errors: one that matches ErrHookNotFound, as for [Hook.Send]. An
+// outage of the store is waited for; ctx limits how long.
+func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
+	run, err := c.holder(ctx, token)
+	if err != nil {
+		return HookInfo{}, fmt.Errorf("get hook: %w", err)
+	}
+	page, err := c.readHook(ctx, run, token, 2)
+	if err != nil {
+		return HookInfo{}, fmt.Errorf("get hook: %w", err)
+	}
+	info := HookInfo{Token: token, Run: run, Closed: page.Closed || page.Ended}
+	n := len(page.Chunks)
+	info.Hook, _ = effects.DecodeHook(page.Chunks[n-1].Body)
+	if n > 1 {
+		if info.Meta, err = decodeMeta(page.Chunks[0].Body); err != nil {
+			return info, fmt.Errorf("get hook of run %s: %w", run, err)
+		}
+	}
+	return info, nil
+}
+
+func decodeMeta(data []byte) (m HookMeta, err error) {
+	if len(data) == 0 {
+		return m, nil
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("decode the description of a hook: %w: %w", err, event.ErrCorrupt)
+	}
+	return m, nil
+}
+
+// readHook reads the last chunks that say how the hook of a run stands; there is at least one.
+func (c *Client) readHook(ctx context.Context, run RunID, token string, chunks int) (store.StreamPage, error) {
+	r := &reader{c: c, run: run, what: "the state of a hook", stream: effects.HookStream(token)}
+	page, err := r.page(ctx, store.ReadStream{Tail: chunks})
+	switch {
+	case errors.Is(err, ErrRunNotFound):
+		return page, fmt.Errorf("run %s does not exist: %w", run, ErrHookNotFound)
+	case err == nil && len(page.Chunks) == 0:
+		return page, fmt.Errorf("run %s has no such token: %w", run, ErrHookNotFound)
+	}
+	return page, err
+}
+
+// Hooks returns the open hooks of the run, in the order in which they were opened, for
+// operators: it reads the log. Anyone who has a token can send to the run, so what it returns is
+// as secret as they are. A hook with a [Token] of its own is listed once the store has granted
+// that. A run that has ended has none.
+func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
+	run, err := h.find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list hooks: %w", err)
+	}
+	l, err := h.c.loadAgain(ctx, store.Load{Run: run})
+	if err != nil {
+		return nil, fmt.Errorf("list hooks: %w", err)
+	}
+	events, err := (&logReader{run: run}).all(&l)
+	if err != nil {
+		return nil, fmt.Errorf("list hooks: %w", err)
+	}
+	all, err := openHooks(run, events)
+	if err != nil {
+		return all, fmt.Errorf("list hooks of run %s: %w", run, err)
+	}
+	return all, nil
+}
+
+// openHooks returns the hooks that are open where a log ends.
+func openHooks(run RunID, events []event.Event) (all []HookInfo, err error) {
+	var f event.LogState
+	for i := range events {
+		if err := f.Apply(&events[i]); err != nil {
+			return nil, err
+		}
+	}
+	if f.Run.Terminal() {
+		return nil, nil
+	}
+	asked := map[string]bool{} // the keys of runs that will hold a token, if it is granted
+	var open []*event.Open
+	f.Opens(func(o *event.Open) bool {
+		switch {
+		case o.Entity == event.EntityHook:
+			open = append(open, o)
+		case o.Name == event.HookRun && o.State == event.StateWaiting:
+			asked[o.Key] = true
+		}
+		return true
+	})
+	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
+	for _, o := range open {
+		if asked[holdKey(o.Key)] {
+			continue
+		}
+		e := &events[o.Ref-1]
+		info := HookInfo{Hook: e.Name, Token: e.Token, Run: run, ID: e.Correlation(run), Key: e.Key, OpenedAt: e.Time}
+		if info.Meta, err = decodeMeta(e.Meta); err != nil {
+			return all, err
+		}
+		all = append(all, info)
+	}
+	return all, nil
+}
