@@ -34,7 +34,7 @@ var replayMutants = []Mutant{
 	replaying("engine/replay/gather", "of futures that have ended the last of the list wins", "promise.go",
 		"if p.done && !g.done {", "if p = ps[len(ps)-1-i]; p.done && !g.done {", "TestGather_AsksThoseThatHaveEndedInTheOrderOfTheList"),
 	replaying("engine/replay/losers", "a race takes something from those that have lost", "subscribe.go",
-		"if w.won >= 0 || w.b.finished {", "if w.b.finished {", "TestSelect_TheFirstOfTwoInOneActivationWins"),
+		"if w.won != wonNone || w.b.finished {", "if w.b.finished {", "TestSelect_TheFirstOfTwoInOneActivationWins"),
 	replaying("engine/replay/cancel-order", "a cancel does not end waits in the order of their creation", "scope.go",
 		"return cmp.Compare(a.Ref, b.Ref)", "return cmp.Compare(b.Ref, a.Ref)", "TestCancel_WaitsEndInOrderOfCreationAcrossScopes"),
 	replaying("engine/replay/cancel-running", "a running step ends with its scope, whatever comes of it", "op.go",

@@ -293,6 +293,7 @@ const (
 	CodeNotReleased = "notreleased" // the run was held, and nobody released it in time
 	CodeNotStarted  = "notstarted"  // no worker began the run in time
 	CodeLogLimit    = "loglimit"    // the log of the run has become too long
+	CodeDeadlock    = "deadlock"    // every branch of the run waited for another one
 	CodeOverLimit   = "overlimit"   // the run uses more of a limit than that has at once
 )
 

@@ -24,7 +24,7 @@ const (
 	// input of that), Unread.
 	RunContinued Type = 6
 	// CancelRequested is somebody's wish that the run ends. Reason, Item. With Failure it is a
-	// worker's: the log has become too long, and the run fails with that.
+	// worker's: the log has become too long, or the run is deadlocked, and fails with that.
 	CancelRequested Type = 7
 	// InputReceived is the input of one of the starts that share the run, from before it was
 	// claimed for the first time: see [Gather]. Item, Payload.

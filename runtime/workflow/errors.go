@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -55,6 +56,14 @@ type FinishedRunError = store.FinishedError
 // priority of more than 32 bits.
 type InvalidError = store.InvalidError
 
+// DeadlockError says of a run that failed with the code "deadlock" which of its branches waited
+// for which, and where. Nothing from outside could have woken one of them: no step, timer,
+// child, message, payload or question. errors.As finds it in a [RunError].
+type DeadlockError = replay.DeadlockError
+
+// BranchWait is what one branch has waited for.
+type BranchWait = replay.BranchWait
+
 // Wire names of the errors of this package; they stand in logs.
 const (
 	wireStepError    = "flowgen.StepError"
@@ -80,6 +89,7 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*RefusedError](), wireRefused)
 	failure.RegisterType(reflect.TypeFor[*AnswerError](), wireAnswer)
 	failure.RegisterType(reflect.TypeFor[*InvalidError](), wireInvalid)
+	failure.RegisterType(reflect.TypeFor[*DeadlockError](), replay.TypeDeadlock)
 	failure.RegisterSentinel("flowgen.ErrHookNotFound", ErrHookNotFound)
 	failure.RegisterSentinel("flowgen.ErrHookDisposed", ErrHookDisposed)
 	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)
@@ -207,7 +217,7 @@ type RunError struct {
 	// Code is that of the [StepError] or RunError which the workflow returned as
 	// it was, not wrapped; else one of "error", "panic", "timeout" (of the run),
 	// "cancelled", "poisoned" (it killed too many workers), "loglimit" (its log became
-	// too long) and "payload".
+	// too long), "deadlock" (its branches waited for one another: see [DeadlockError]) and "payload".
 	Code   string
 	Reason string // what the workflow's error said
 	// Undone and NotUndone list the compensations that were executed, in that order,

@@ -31,7 +31,7 @@ type InterleaveReport struct {
 //
 // Orders may lead to different outcomes. What must hold for all of them is: the
 // run ends; its log, replayed, leads the code down the same path; no message
-// that it accepted is left; if it is canceled while it waits, it does not complete as
+// that it accepted is left; its branches do not wait for one another in some orders only; if it is canceled while it waits, it does not complete as
 // if nothing had happened; and the conditions of [Check]. If [State] is given, it must be
 // the same for the same outcome.
 //
@@ -62,6 +62,7 @@ type interleaving struct {
 	*workload
 	orders   map[uint64]bool
 	outcomes map[string]any // what State returned, by outcome
+	deadlock *string        // of the first order: what was said of a deadlock, empty: there was none
 	report   InterleaveReport
 }
 
@@ -82,7 +83,7 @@ func (i *interleaving) try(seed uint64) {
 	}
 	tr := i.run(prepare, i.replays)
 	i.report.Seeds++
-	canceled := slices.ContainsFunc(tr.events, func(e event.Event) bool { return e.Type == event.CancelRequested })
+	canceled := slices.ContainsFunc(tr.events, func(e event.Event) bool { return e.Type == event.CancelRequested && e.Failure == nil })
 	if canceled {
 		i.report.Canceled++
 	}
@@ -113,6 +114,9 @@ func (i *interleaving) judge(tr *trial, canceled bool) []string {
 	}
 	if !canceled { // who is told to end need not read its messages
 		problems = append(problems, i.lost(nil, tr)...)
+		if p := i.deadlocked(tr); p != "" {
+			problems = append(problems, p)
+		}
 	}
 	outcome := fmt.Sprintf("%s %s", tr.Status, tr.Result)
 	if tr.Failure != nil {
@@ -130,6 +134,26 @@ func (i *interleaving) judge(tr *trial, canceled bool) []string {
 		problems = append(problems, "the same outcome, "+strings.TrimSpace(outcome)+", but "+strings.Replace(d, "(- without a crash, + with it)", "(- earlier seed, + this one)", 1))
 	}
 	return problems
+}
+
+// deadlocked says what is wrong if the branches of the run wait for one another in some orders
+// only: what they do in each of them is seen by every test.
+func (i *interleaving) deadlocked(tr *trial) string {
+	what := ""
+	if tr.Failure != nil && tr.Failure.Code == event.CodeDeadlock {
+		what = tr.Failure.Message
+	}
+	first := i.deadlock
+	if first == nil {
+		i.deadlock = &what
+	}
+	switch {
+	case first == nil || (*first == "") == (what == ""):
+		return ""
+	case what == "":
+		return "this order goes well, and another one does not: " + *first
+	}
+	return "another order goes well, and this one does not: " + what
 }
 
 // replays checks that the log leads the code down the same path again.
@@ -162,7 +186,7 @@ func swallowed(tr *trial) string {
 		ended := n == at+1 && ev.Type == event.WaitCompleted && ev.Outcome == event.OutcomeCanceled ||
 			ev.Type == event.StepFailed && ev.Failure != nil && ev.Failure.Code == event.CodeCanceled
 		switch {
-		case ev.Type == event.CancelRequested:
+		case ev.Type == event.CancelRequested && ev.Failure == nil:
 			at = n
 		case at >= 0 && cut == "" && ended:
 			cut = fmt.Sprintf("event %d, %s", ev.Seq, tr.Log[n])

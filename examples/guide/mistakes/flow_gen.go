@@ -35,6 +35,9 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Hides, func(ctx workflow.Context, _ workflow.None) (int, error) {
 		return hides(ctx)
 	})
+	shim.BindWorkflow(r, Meets, func(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
+		return workflow.None{}, meets(ctx)
+	})
 }
 
 // Asks decides by something that the log does not hold.
@@ -68,6 +71,15 @@ var Borrows = shim.NewWorkflow[workflow.None, workflow.None](
 //
 // It starts and awaits runs of [hides].
 var Hides = shim.NewWorkflow[workflow.None, int]("mistakes.hides", "", shim.WorkflowPolicy{})
+
+// Meets lets two branches wait for each other.
+//
+// It starts and awaits runs of [meets].
+var Meets = shim.NewWorkflow[workflow.None, workflow.None](
+	"mistakes.meets",
+	"",
+	shim.WorkflowPolicy{},
+)
 
 // Work is a step like any other.
 //

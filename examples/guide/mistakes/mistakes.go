@@ -51,6 +51,23 @@ func hides(ctx workflow.Context) (int, error) {
 	return workflow.Record(ctx, func() (int, error) { return 1, Work(ctx, "hidden") })
 }
 
+// meets lets two branches wait for each other.
+//
+//flow:workflow
+func meets(ctx workflow.Context) error {
+	var his *workflow.Future[workflow.None]
+	hers := workflow.GoErr(ctx, func(ctx workflow.Context) error {
+		_, err := his.Get(ctx)
+		return err
+	})
+	his = workflow.GoErr(ctx, func(ctx workflow.Context) error {
+		_, err := hers.Get(ctx)
+		return err
+	})
+	_, err := hers.Get(ctx)
+	return err
+}
+
 // Gate stands for a lock, a channel, a loop: anything that keeps a goroutine.
 var Gate chan struct{}
 

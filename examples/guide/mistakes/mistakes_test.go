@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,26 @@ func TestBorrows_FailsTheRunAndNamesBothBranches(t *testing.T) {
 
 func TestHides_FailsTheRun(t *testing.T) {
 	panics(t, mistakes.Hides, "a durable operation was called inside of workflow.Record")
+}
+
+func TestMeets_FailsAtOnceAndNamesWhoWaitsForWhom(t *testing.T) {
+	w := newWorld(t)
+	w.work()
+	_, err := mistakes.Meets.Execute(w.ctx(), w.client, workflow.None{})
+	var dead *workflow.DeadlockError
+	if !errors.As(err, &dead) || len(dead.Waits) != 3 {
+		t.Fatalf("got %v, want a deadlock of three branches", err)
+	}
+	for i, want := range []workflow.BranchWait{
+		{Branch: "meets/go#1", Branches: []string{"meets/go#2"}, Knot: true},
+		{Branch: "meets/go#2", Branches: []string{"meets/go#1"}, Knot: true},
+		{Branch: "meets", Branches: []string{"meets/go#1"}},
+	} {
+		got := dead.Waits[i]
+		if got.Branch != want.Branch || !slices.Equal(got.Branches, want.Branches) || got.Knot != want.Knot || !strings.Contains(got.Position, "mistakes.go:") {
+			t.Errorf("got %+v, want %+v in mistakes.go", got, want)
+		}
+	}
 }
 
 func TestAsks_IsBlockedWhenItDecidesOtherwise(t *testing.T) {

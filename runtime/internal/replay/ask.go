@@ -146,6 +146,8 @@ func (r *Run) answer(h *Handler, e *event.Event) {
 	}).opened = h.opened
 }
 
+const waitsForAnswers = "the answers to what was asked"
+
 // CloseAsks lets what is asked from now on wait for a [Branch.Handle], or for the run
 // that this one continues as, and blocks until what was accepted is answered.
 func (b *Branch) CloseAsks() {
@@ -156,6 +158,6 @@ func (b *Branch) CloseAsks() {
 	a := &b.run.asks
 	a.closed = true
 	for a.open > 0 {
-		b.wait("the answers to what was asked", "", &a.answered)
+		b.wait(waitsForAnswers, "", &a.answered)
 	}
 }

@@ -24,6 +24,7 @@ type Branch struct {
 	waiter   waiter
 	// waitsFor and waitsForKey say what blocks it; empty: nothing.
 	waitsFor, waitsForKey string
+	awaits                awaits
 
 	makes   *Promise       // what it resolves; nil: nothing
 	answers bool           // a question

@@ -53,7 +53,7 @@ func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) s
 	asked.Type = event.ChildCreated
 	e := b.run.command(&asked, func(rec *event.Event) string { return same(rec.Payload) })
 	op := b.run.newOp(s, e)
-	op.Next, op.close, op.started = e.Next, e.Close, NewPromise(s)
+	op.Next, op.close, op.started = e.Next, e.Close, &Promise{scope: s, op: op}
 	return op
 }
 

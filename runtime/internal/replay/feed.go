@@ -20,6 +20,8 @@ func (r *Run) isCommand(e *event.Event) bool {
 		return e.Key != "" && e.Attempt == 0 // else a step or an earlier run did it
 	case event.RunFailed, event.RunCanceled:
 		return e.By == "" // a worker that ends a run without its code signs
+	case event.CancelRequested:
+		return e.Failure != nil && e.Failure.Code == event.CodeDeadlock
 	case event.WaitCompleted:
 		return e.Outcome != event.OutcomeDue
 	case event.StepFailed:

@@ -35,7 +35,7 @@ func (r *Run) Losers() []string {
 }
 
 // Makes says that the branch resolves a promise.
-func (b *Branch) Makes(p *Promise) { b.makes = p }
+func (b *Branch) Makes(p *Promise) { b.makes, p.maker = p, b }
 
 // takes records that the branch has taken something.
 func (b *Branch) takes(what, name string) {

@@ -60,7 +60,7 @@ func (op *Op) CancelCause() error { return op.scope.err }
 // newOp registers the operation that e has created.
 func (r *Run) newOp(s *Scope, e *event.Event) *Op {
 	op := &Op{Ref: e.Seq, Kind: e.Type.Entity(), Name: e.Name, Key: e.Key, run: r}
-	op.scope = s
+	op.scope, op.op = s, op
 	s.ops.push(&op.scoped, op)
 	r.ops[op.Ref] = op
 	if op.Kind == event.EntityChild || op.Kind == event.EntitySend {

@@ -6,6 +6,8 @@ type Promise struct {
 	value  any
 	scope  *Scope  // under which it is being made
 	gather *Gather // whose promise it is; nil: nobody's
+	maker  *Branch // that resolves it; nil: none does
+	op     *Op     // whose end or start resolves it; nil: none
 	subs   subscribers
 	// lost says that a Gather it was a part of was over before it was resolved, and that
 	// nobody has asked for it since.
@@ -43,14 +45,20 @@ func (b *Branch) Await(s *Scope, p *Promise, what string) (any, error) {
 	// It is asked again after each wait: what made the branch runnable may be the
 	// end of the scope, and other branches run before this one.
 	for !p.done {
+		b.awaits = awaits{scope: s, promise: p}
+		won := 0
 		switch {
 		case s.err == nil:
-			b.wait(what, "", p, &s.ended)
+			won, _ = b.wait(what, "", p, &s.ended)
 		case p.canceling():
-			b.wait(what, "", p)
+			won, _ = b.wait(what, "", p)
 		default:
 			p.abandon()
 			return nil, s.err
+		}
+		if won == wonReleased && !p.done {
+			p.abandon()
+			return nil, ErrDeadlock
 		}
 	}
 	return p.value, nil

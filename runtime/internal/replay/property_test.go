@@ -211,6 +211,9 @@ func TestReplay_EveryPrefixOfALogLeadsToTheSameLog(t *testing.T) {
 				got = append(got, again.run.Take()...)
 			}
 			sameEvents(t, log, got)
+			if again.run.overlooked {
+				rt.Fatalf("cut at %d: a deadlock was overlooked", cut)
+			}
 			if diff := cmp.Diff(trace, seen.trace); diff != "" {
 				rt.Fatalf("cut at %d: the code saw (-first +again):\n%s", cut, diff)
 			}
@@ -249,6 +252,9 @@ func checkVerdict(t *testing.T, rt *rapid.T, body []stmt, log []event.Event) boo
 		}
 		return false
 	}
+	if h.run.overlooked { // what a release has written that did not look for deadlocks
+		return true
+	}
 	other, seenLive := program(body)
 	want, err := live(t, other, log)
 	if err != nil {
@@ -282,6 +288,9 @@ func shape(log []event.Event) []string {
 		e := log[i]
 		if e.Type == event.StreamWritten {
 			e.Payload = nil // is in no log
+		}
+		if e.Failure != nil && e.Failure.Code == event.CodeDeadlock {
+			e.Failure = &event.Failure{Code: event.CodeDeadlock} // what it says of branches is not compared
 		}
 		all[i] = fmt.Sprintf("%s %s %s", describe(&e), e.Outcome, e.Payload)
 	}

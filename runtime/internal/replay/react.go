@@ -22,6 +22,7 @@ func (r *Run) react(e *event.Event) {
 	if !r.steer(e) && !r.keepForLater(e) && !r.ended {
 		r.consume(e)
 	}
+	r.breakDeadlock()
 }
 
 // dispatch makes those branches runnable that wait for the event. It reports
@@ -122,7 +123,7 @@ func (r *Run) start() {
 		}
 		ending := r.code(b, &r.root, input)
 		b.enter()
-		ending = b.compensate(ending)
+		ending = b.compensate(r.fallen(ending))
 		b.awaitClosing()
 		if ending.Type == event.RunContinued {
 			b.CloseAsks()

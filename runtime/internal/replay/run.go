@@ -43,26 +43,30 @@ type Run struct {
 	exact  time.Time     // when that was, if it is new: the log keeps whole milliseconds
 	input  []byte
 
-	root      Scope
-	branches  list[Branch] // open, oldest first
-	queue     list[Branch] // runnable
-	current   *Branch
-	ops       map[uint64]*Op
-	topics    map[string]*topic
-	hooks     hooks
-	asks      asks
-	missed    []*event.Event    // received, and nobody can take them any more
-	awaiting  map[string]uint64 // children and sends, by key
-	unstarted list[Op]          // steps, oldest first
-	versions  map[string]int    // of changes that the code has asked for
-	closed    map[string]bool   // streams that nothing more is written to
-	undos     list[Undo]        // registered, oldest first
-	windup    windingUp
-	control   control
-	seed      event.RunID // whose random numbers the code sees; empty: not decided
-	cancels   []*Op
-	pure      string    // whose function is running, that may not wait
-	renamed   *Renaming // what the function has found that compares what is asked for with the log
+	root     Scope
+	branches list[Branch] // open, oldest first
+	queue    list[Branch] // runnable
+	current  *Branch
+	outside  int            // blocked branches that wait for something from outside
+	deadlock *event.Failure // that the log has recorded; nil: none
+	// overlooked says that the log goes on where this code is deadlocked.
+	overlooked bool
+	ops        map[uint64]*Op
+	topics     map[string]*topic
+	hooks      hooks
+	asks       asks
+	missed     []*event.Event    // received, and nobody can take them any more
+	awaiting   map[string]uint64 // children and sends, by key
+	unstarted  list[Op]          // steps, oldest first
+	versions   map[string]int    // of changes that the code has asked for
+	closed     map[string]bool   // streams that nothing more is written to
+	undos      list[Undo]        // registered, oldest first
+	windup     windingUp
+	control    control
+	seed       event.RunID // whose random numbers the code sees; empty: not decided
+	cancels    []*Op
+	pure       string    // whose function is running, that may not wait
+	renamed    *Renaming // what the function has found that compares what is asked for with the log
 
 	losers   *losers // nil: nobody wants to know
 	position string  // of the call that blocks the branch that was asked

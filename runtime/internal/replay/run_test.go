@@ -158,7 +158,10 @@ func doStep(b *Branch, s *Scope, name, input string) *Op {
 // spawn does the same as workflow.Go.
 func spawn(b *Branch, s *Scope, f func(*Branch) any) *Promise {
 	p := NewPromise(s)
-	b.Open(b.Key("go"), Here(0), func(b *Branch) { p.Resolve(f(b)) })
+	b.Open(b.Key("go"), Here(0), func(b *Branch) {
+		b.Makes(p)
+		p.Resolve(f(b))
+	})
 	return p
 }
 

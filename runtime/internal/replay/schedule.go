@@ -86,6 +86,7 @@ func panicEnding(c *crash, p *Panic) Ending {
 // forget removes a branch that has ended.
 func (r *Run) forget(b *Branch) {
 	b.finished = true
+	b.waiter.over()
 	b.place.remove()
 	b.runnable.remove()
 	b.co, b.code, b.ordinals, b.rng, b.chacha = nil, nil, ordinals{}, nil, nil

@@ -76,16 +76,19 @@ func (s *Scope) CancelReason() string { return s.run.state.CancelReason }
 // Err returns nil, ErrCanceled or ErrTimeout: these very values. The errors of what the
 // scope has ended also say which time was over.
 func (s *Scope) Err() error {
-	if _, ok := s.err.(*timeoutError); ok { //nolint:errorlint // it is never wrapped
+	switch s.err.(type) { //nolint:errorlint // it is never wrapped
+	case *timeoutError:
 		return ErrTimeout
+	case deadlockEnd:
+		return ErrCanceled
 	}
 	return s.err
 }
 
-// Limit returns the failure of a run whose log has become too long; nil if the run
-// does not end for that reason.
+// Limit returns the failure of a run that was asked to end because its log has become too long;
+// nil if the run does not end for such a reason.
 func (s *Scope) Limit() *event.Failure {
-	if s.run.state.CancelRequested {
+	if s.run.state.CancelRequested || s.run.deadlock != nil {
 		return nil
 	}
 	return s.run.state.Limit

@@ -39,7 +39,11 @@ func (b *Branch) Select(s *Scope, cases []Case) (int, *event.Event, error) {
 		return -1, nil, s.err
 	}
 	sources, ops := b.openCases(s, cases)
+	b.awaits = awaits{scope: s, cases: cases, selects: true}
 	won, v := b.wait("select", "", append(sources, &s.ended)...)
+	if won == wonReleased {
+		return -1, nil, ErrDeadlock
+	}
 	// What was taken before the scope ended stays taken, even if this branch
 	// runs only after that.
 	message := won < len(cases) && (cases[won].Topic != "" || cases[won].Hook != nil)

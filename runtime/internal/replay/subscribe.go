@@ -1,5 +1,7 @@
 package replay
 
+import "slices"
+
 // subscription says who wants to know, and as which of the things he waits for.
 type subscription struct {
 	node  node[subscription]
@@ -37,13 +39,33 @@ func (l *subscribers) tell(value any) (taken, told bool) {
 // something wins; the others then have nothing to give to it.
 type waiter struct {
 	b     *Branch
-	won   int // index of the source, -1: none yet
+	won   int // index of the source, or one of those below
 	value any
 	few   [2]subscription // enough for most
+	// outside says that one of the sources has something from outside of the code: the
+	// run counts how many branches wait so.
+	outside bool
+}
+
+// No source has won yet; the wait is over all the same, because it is part of a deadlock.
+const wonNone, wonReleased = -1, -2
+
+// release ends the wait without anything.
+func (w *waiter) release() {
+	w.won = wonReleased
+	w.b.run.wake(w.b)
+}
+
+// over ends the wait for the count of the run.
+func (w *waiter) over() {
+	if w.outside {
+		w.outside = false
+		w.b.run.outside--
+	}
 }
 
 func (w *waiter) notify(index int, value any) bool {
-	if w.won >= 0 || w.b.finished {
+	if w.won != wonNone || w.b.finished {
 		return false
 	}
 	w.won, w.value = index, value
@@ -52,11 +74,11 @@ func (w *waiter) notify(index int, value any) bool {
 }
 
 // wait blocks the branch until one of the sources, none of which has anything
-// yet, has something, and returns its index and value. what and which are for
-// reports.
+// yet, has something, and returns its index and value; wonReleased if it is part of a deadlock.
+// what and which are for reports.
 func (b *Branch) wait(what, which string, sources ...source) (int, any) {
 	w := &b.waiter
-	w.b, w.won = b, -1
+	w.b, w.won = b, wonNone
 	subs := w.few[:]
 	if len(sources) > len(subs) {
 		subs = make([]subscription, len(sources))
@@ -66,10 +88,15 @@ func (b *Branch) wait(what, which string, sources ...source) (int, any) {
 		s.subscribe(&subs[i])
 	}
 	b.waitsFor, b.waitsForKey = what, which
-	for w.won < 0 {
+	w.outside = slices.ContainsFunc(sources, func(s source) bool { return outside(b.run, s) })
+	if w.outside {
+		b.run.outside++
+	}
+	for w.won == wonNone {
 		b.suspend()
 	}
-	b.waitsFor, b.waitsForKey = "", ""
+	w.over()
+	b.waitsFor, b.waitsForKey, b.awaits = "", "", awaits{}
 	for i := range sources {
 		subs[i].node.remove()
 	}

@@ -161,11 +161,11 @@ func (r *Run) crashed(how Ending) {
 		r.windup.begun = true
 		r.unwindBut(nil)
 		r.open(r.name+"/undo", func(b *Branch) {
-			ending := b.compensate(how)
+			ending := b.compensate(r.fallen(how))
 			b.awaitClosing()
 			r.end(ending)
 		})
 	default:
-		r.end(how)
+		r.end(r.fallen(how))
 	}
 }

@@ -1,0 +1,364 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+)
+
+// A run is deadlocked when every open branch waits, and none of them for anything that could
+// come from outside: the end of a step, timer, child or message to another run, a message, a payload,
+// a question. Then each of them waits for others, or for nothing.
+//
+// That a run can always be canceled does not count, or no run would ever be deadlocked. A branch
+// that waits for nothing but the end of its context, in a Select without cases, waits for
+// a cancel, and that is no deadlock.
+//
+// The first deadlock of a run is broken: its root scope is canceled, and the waits that form a
+// knot, in which nobody waits for anybody else, return with [ErrDeadlock]. So the code
+// cleans up as after a cancel, what it has done is undone, and the run fails whatever the code
+// returns. If the code comes to wait in this way again, its branches are unwound.
+
+// TypeDeadlock is the wire name of a [*DeadlockError].
+const TypeDeadlock = "flowgen.DeadlockError"
+
+// ErrDeadlock ends the scopes of a run that is deadlocked. It is an ErrCanceled.
+var ErrDeadlock error = deadlockEnd{}
+
+type deadlockEnd struct{}
+
+func (deadlockEnd) Error() string {
+	return ErrCanceled.Error() + ": each branch of the run waits for another one"
+}
+func (deadlockEnd) Unwrap() error { return ErrCanceled }
+
+// LocalIs is that of ErrCanceled.
+func (deadlockEnd) LocalIs() {}
+
+// DeadlockError is why a run failed with the code "deadlock": each of its branches waited for
+// another one, and nothing from outside could have changed that.
+type DeadlockError struct {
+	// Waits has an entry for each branch, at most 100. Those that wait for one another come first.
+	Waits []BranchWait `json:"waits"`
+	// More is how many other branches there were.
+	More int `json:"more,omitempty"`
+}
+
+// BranchWait says what one branch of a run has waited for.
+type BranchWait struct {
+	Branch   string   `json:"branch"`             // its path, such as fulfil/go#1
+	For      string   `json:"for"`                // what it waited for, in words
+	Branches []string `json:"branches,omitempty"` // the paths of those that it waited for
+	Position string   `json:"position,omitempty"` // file:line of the call that waited
+	Knot     bool     `json:"knot,omitempty"`     // it waited for those that, in the end, waited for it, or for nobody
+}
+
+// maxWaits bounds what the error of a deadlock lists, toldWaits what its text does.
+const maxWaits, toldWaits = 100, 10
+
+// Error says of each branch for whom it waits, and where.
+func (e *DeadlockError) Error() string {
+	var b strings.Builder
+	b.WriteString("the run can never go on: each of its branches waits for another one")
+	for i, w := range e.Waits[:min(len(e.Waits), toldWaits)] {
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		b.WriteString(sep + "branch " + w.Branch + " waits for " + w.For)
+		if w.Position != "" {
+			b.WriteString(" at " + w.Position)
+		}
+	}
+	if more := len(e.Waits) + e.More - toldWaits; more > 0 {
+		fmt.Fprintf(&b, "; and %d more", more)
+	}
+	return b.String()
+}
+
+// MarshalFailure returns the stored form.
+func (e *DeadlockError) MarshalFailure() *event.Failure {
+	data, _ := json.Marshal(e) // strings and numbers always encode
+	return &event.Failure{Code: event.CodeDeadlock, Type: TypeDeadlock, Message: failure.Cut(e.Error(), failure.MaxText), Data: data}
+}
+
+// awaits is what a blocked branch waits for, if nothing of it comes from outside.
+type awaits struct {
+	scope   *Scope   // whose end ends the wait, too; nil: none
+	promise *Promise // nil: none
+	cases   []Case   // of a Select
+	selects bool
+}
+
+// outside reports whether what a source has comes from outside of the code.
+func outside(r *Run, s source) bool {
+	switch s := s.(type) {
+	case *Op, *topic:
+		return true
+	case *Promise:
+		return s.outside()
+	case *notifier:
+		return s == &r.control.gate
+	}
+	return false
+}
+
+// outside reports whether an event could resolve the promise without any code.
+func (p *Promise) outside() bool {
+	switch {
+	case p.gather == nil:
+		return p.op != nil
+	case p.gather.stop == nil: // all of them are needed
+		return !slices.ContainsFunc(p.gather.parts, func(part *Promise) bool { return !part.done && !part.outside() })
+	}
+	return slices.ContainsFunc(p.gather.parts, func(part *Promise) bool { return !part.done && part.outside() })
+}
+
+// leaf calls f with each promise that is needed for this one and is not resolved.
+func (p *Promise) leaf(f func(*Promise)) {
+	switch {
+	case p.done:
+	case p.gather == nil:
+		f(p)
+	default:
+		for _, part := range p.gather.parts {
+			part.leaf(f)
+		}
+	}
+}
+
+// endsUnder reports whether p is told to stop when a scope ends.
+func (p *Promise) endsUnder(s *Scope) bool {
+	all := true
+	p.leaf(func(p *Promise) {
+		under := p.scope
+		for under != nil && under != s && under.err == nil {
+			under = under.within
+		}
+		all = all && under != nil
+	})
+	return all
+}
+
+// rescued reports whether the wait ends without anything that a branch does.
+func (w *awaits) rescued(r *Run) bool {
+	if w.scope == nil || w.scope.err != nil {
+		return false
+	}
+	for s := w.scope; s != nil; s = s.within {
+		// What is canceled itself when the scope ends is waited for all the same.
+		if !s.due.IsZero() && (w.promise == nil || !w.promise.endsUnder(s)) {
+			return true
+		}
+		if s == &r.root && w.selects && len(w.cases) == 0 {
+			return true // it waits for a cancel
+		}
+	}
+	return false
+}
+
+// deadlocked reports whether no branch can go on any more. It costs nothing as long as one waits
+// for something from outside.
+func (r *Run) deadlocked() bool {
+	c, a := &r.control, &r.asks
+	switch {
+	case r.outside > 0, r.branches.n == 0, r.queue.n > 0, r.err != nil, r.ended, r.dying:
+		return false
+	case c.paused, c.halted != nil, len(c.late) > 0:
+		return false
+	case len(a.handlers) > 0 && !a.closed && !r.windup.begun:
+		return false // somebody may ask, and the answer may cancel
+	}
+	for n := r.branches.first; n != nil; n = n.next {
+		if n.item.awaits.rescued(r) {
+			return false
+		}
+	}
+	if len(r.feed) > 0 && (!r.isCommand(&r.feed[0]) || r.breaks() && r.feed[0].Type != event.CancelRequested) {
+		r.overlooked = true // by other code, or by a release that did not look for deadlocks
+		return false
+	}
+	return true
+}
+
+// breakDeadlock lets the run come to its end if it is deadlocked.
+func (r *Run) breakDeadlock() {
+	for r.deadlocked() {
+		if r.breaks() {
+			r.release()
+		} else {
+			r.crashed(Ending{Type: event.RunFailed, Failure: r.deadlockFailure(r.knots())})
+		}
+		r.drain()
+	}
+}
+
+// breaks reports whether a deadlock is the first one, and is broken.
+func (r *Run) breaks() bool { return r.deadlock == nil && !r.windup.begun }
+
+// release records the deadlock, and ends the waits that no other branch can end.
+func (r *Run) release() {
+	knots := r.knots()
+	asked := event.Event{Type: event.CancelRequested, Failure: &event.Failure{Code: event.CodeDeadlock}}
+	if len(r.feed) == 0 {
+		asked.Failure = r.deadlockFailure(knots)
+	}
+	rec := r.command(&asked, nil)
+	if rec == nil {
+		return
+	}
+	r.deadlock = rec.Failure
+	for _, b := range knots {
+		b.waiter.release()
+	}
+	r.root.cancel(ErrDeadlock)
+}
+
+// fallen returns how a run ends that was deadlocked and whose code says that it ends so.
+func (r *Run) fallen(how Ending) Ending {
+	if r.deadlock == nil || how.Failure == r.deadlock {
+		return how
+	}
+	f := *r.deadlock
+	if how.Failure != nil {
+		f.Causes = append(slices.Clip(f.Causes), how.Failure)
+	}
+	return Ending{Type: event.RunFailed, Failure: &f}
+}
+
+// deadlockFailure is the stored form of the error of a deadlock.
+func (r *Run) deadlockFailure(knots []*Branch) *event.Failure {
+	if r.deadlock != nil {
+		return r.deadlock
+	}
+	e := &DeadlockError{}
+	add := func(b *Branch, knot bool) {
+		if len(e.Waits) == maxWaits {
+			e.More++
+			return
+		}
+		w := BranchWait{Branch: b.path, For: b.waitsFor + b.waitsForKey, Position: r.where(b), Knot: knot}
+		for _, to := range b.waitsOn() {
+			w.Branches = append(w.Branches, to.path)
+		}
+		w.For = b.awaits.describe(w.For, w.Branches)
+		e.Waits = append(e.Waits, w)
+	}
+	knot := map[*Branch]bool{}
+	for _, b := range knots {
+		knot[b] = true
+		add(b, true)
+	}
+	for n := r.branches.first; n != nil; n = n.next {
+		if !knot[n.item] {
+			add(n.item, false)
+		}
+	}
+	return e.MarshalFailure()
+}
+
+// describe says what a branch waits for.
+func (w *awaits) describe(what string, branches []string) string {
+	switch n := len(branches); {
+	case n == 1:
+		return "branch " + branches[0]
+	case n > 1:
+		return "branches " + strings.Join(branches, ", ")
+	case w.selects && len(w.cases) == 0:
+		return "the end of a detached context that nothing ends"
+	case w.promise != nil || w.selects:
+		return what + ", which no branch of this run makes"
+	}
+	return what
+}
+
+// waitsOn returns the open branches that a blocked branch waits for.
+func (b *Branch) waitsOn() (all []*Branch) {
+	seen := map[*Branch]bool{}
+	on := func(p *Promise) {
+		if m := p.maker; m != nil && m.run == b.run && !m.finished && !seen[m] {
+			seen[m] = true
+			all = append(all, m)
+		}
+	}
+	if p := b.awaits.promise; p != nil {
+		p.leaf(on)
+	}
+	for _, c := range b.awaits.cases {
+		c.Promise.leaf(on)
+	}
+	if b.waitsFor == waitsForAnswers {
+		for n := b.run.branches.first; n != nil; n = n.next {
+			if n.item.answers {
+				all = append(all, n.item)
+			}
+		}
+	}
+	return all
+}
+
+// knots returns the branches of which each waits, perhaps through others, only for branches
+// that wait for it in the same way; oldest first. A branch that waits for nobody is one, too.
+func (r *Run) knots() []*Branch {
+	t := tarjan{at: map[*Branch]*visit{}}
+	for n := r.branches.first; n != nil; n = n.next {
+		if t.at[n.item] == nil {
+			t.walk(n.item)
+		}
+	}
+	var all []*Branch
+	for n := r.branches.first; n != nil; n = n.next {
+		if t.leaves[t.at[n.item].part] == 0 {
+			all = append(all, n.item)
+		}
+	}
+	return all
+}
+
+// tarjan finds the strongly connected parts of the graph of who waits for whom.
+type tarjan struct {
+	at     map[*Branch]*visit
+	stack  []*Branch
+	leaves []int // of each part, how many of its waits are for somebody outside of it
+}
+
+type visit struct {
+	index, low int
+	part       int // -1: not known yet
+}
+
+func (t *tarjan) walk(b *Branch) *visit {
+	v := &visit{index: len(t.at), low: len(t.at), part: -1}
+	t.at[b] = v
+	bottom, on := len(t.stack), b.waitsOn()
+	t.stack = append(t.stack, b)
+	for _, to := range on {
+		switch w := t.at[to]; {
+		case w == nil:
+			v.low = min(v.low, t.walk(to).low)
+		case w.part < 0:
+			v.low = min(v.low, w.index)
+		}
+	}
+	if v.low < v.index {
+		return v
+	}
+	part := len(t.leaves)
+	t.leaves = append(t.leaves, 0)
+	for _, member := range t.stack[bottom:] {
+		t.at[member].part = part
+	}
+	for _, member := range t.stack[bottom:] {
+		for _, to := range member.waitsOn() {
+			if t.at[to].part != part {
+				t.leaves[part]++
+			}
+		}
+	}
+	t.stack = t.stack[:bottom]
+	return v
+}
