@@ -72,7 +72,7 @@ func TestWait_WithoutATimeHearsOfEarlierDueTimes(t *testing.T) {
 		}
 		f.start(time.Minute)
 		synctest.Wait()
-		if woken == nil || !woken.Due {
+		if woken == nil || len(woken.Sooner) != 1 {
 			t.Fatalf("got %+v for an earlier due time", woken)
 		}
 	})

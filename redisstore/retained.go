@@ -19,7 +19,7 @@ type hint = notify.Message[string, string]
 // That holds because every wake, every block, every earlier due time and every item for an owned
 // run is published by the action that brings it, and a look leaves no wake of the routes. Other
 // routes than before were not asked for, and a due time that did not wake a Wait
-// may be one to a Wait that knows only of later ones: then the next Wait looks.
+// may be one to a Wait that knows only of later ones: then the next Wait looks there.
 type retained struct {
 	mu  sync.Mutex
 	all map[string]*retainedOne // by the sessions that wait
@@ -28,18 +28,18 @@ type retained struct {
 type retainedOne struct {
 	subscription *subscription
 	routes       string
-	next         int64 // the earliest due time that it was told of; 0: none
+	next         []int64 // the earliest due time that it was told of, by partition; 0: none
 	timer        *time.Timer
 }
 
 // take returns the subscription of whoever waits, nil if there is none, and whether it was for
-// the same routes, and the earliest due time that it was told of.
-func (r *retained) take(who, routes string) (s *subscription, informed bool, next int64) {
+// the same routes, and the earliest due times that it was told of.
+func (r *retained) take(who, routes string) (s *subscription, informed bool, next []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.all[who]
 	if one == nil {
-		return nil, false, 0
+		return nil, false, nil
 	}
 	delete(r.all, who)
 	one.timer.Stop()
@@ -47,7 +47,7 @@ func (r *retained) take(who, routes string) (s *subscription, informed bool, nex
 }
 
 // keep leaves a subscription open, for a while.
-func (r *retained) keep(who, routes string, s *subscription, next int64) {
+func (r *retained) keep(who, routes string, s *subscription, next []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {

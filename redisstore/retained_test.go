@@ -141,7 +141,7 @@ var allSignals = []signal{
 		c.Effect, c.Due = store.EffectPark, e.clock.Now().Add(time.Hour)
 		e.check(e.answer(c).Err)
 		e.drain()
-	}, func(*waitingStore) store.Woken { return store.Woken{Due: true} }},
+	}, func(*waitingStore) store.Woken { return store.Woken{Sooner: []int{0}} }},
 }
 
 func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
@@ -163,7 +163,7 @@ func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 func TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	allSignals[2].bring(e)
-	e.woken("a due time", e.wait(e.ctx), store.Woken{Due: true})
+	e.woken("a due time", e.wait(e.ctx), store.Woken{Sooner: []int{0}})
 }
 
 // Between two Waits the subscription of the first stays open for the second.

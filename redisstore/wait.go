@@ -53,9 +53,6 @@ type waiting struct {
 	// informed says that everything was looked at, now or by a Wait before, and that
 	// the subscription was open since.
 	informed bool
-	// next is the earliest due time of all that it was told of, 0 if there was none. It
-	// may be over.
-	next int64
 	// incomplete says that a look has failed in some partition: what was published since
 	// is not all that there is.
 	incomplete bool
@@ -66,6 +63,7 @@ type partitionWait struct {
 	p       *partition
 	session string
 	known   int64 // due times from here on are known; 0: all are
+	next    int64 // the earliest due time that it was told of, 0: none. It may be over
 }
 
 func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
@@ -80,32 +78,42 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 	if s == nil {
 		s = a.s.pubsub.topics.Subscribe(a.topics()...)
 	}
-	a.informed = informed && !a.until.IsZero() && (next == 0 || next >= millis(a.until))
-	if a.informed {
-		a.next = next
+	if a.informed = informed && !a.until.IsZero(); a.informed {
+		for i, part := range a.parts {
+			part.next = next[i]
+		}
 	}
 	woken, err := a.listen(ctx, s)
 	if !a.informed || a.incomplete || err != nil && ctx.Err() == nil {
 		s.Close() // what there is, or what was published, was not looked at
 		return woken, err
 	}
-	a.s.retained.keep(who, routes, s, a.next)
+	next = make([]int64, len(a.parts))
+	for i, part := range a.parts {
+		next[i] = part.next
+	}
+	a.s.retained.keep(who, routes, s, next)
 	return woken, err
 }
 
-// listen waits with a subscription. It looks first, unless that was told everything since
-// the last look.
+// listen waits with a subscription. It looks first, but not where that was told everything
+// since the last look.
 func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, error) {
+	var unsure []*partitionWait
 	for _, part := range a.parts {
-		part.known = millis(a.until)
+		if part.known = millis(a.until); !a.informed || part.next != 0 && part.next < part.known {
+			unsure = append(unsure, part)
+		}
 	}
-	if a.informed {
+	if len(unsure) == 0 {
 		return a.block(ctx, s)
 	}
 	if err := s.Confirmed(ctx, cover); err != nil {
+		a.informed = false
 		return store.Woken{}, err
 	}
-	if err := a.look(ctx, a.parts); err != nil {
+	if err := a.look(ctx, unsure); err != nil {
+		a.informed = false
 		return a.woken, err
 	}
 	a.informed = true
@@ -137,7 +145,7 @@ func (a *waiting) topics() []string {
 }
 
 func (a *waiting) found() bool {
-	return a.woken.Due || len(a.woken.Claim) > 0 || len(a.woken.Unread) > 0
+	return a.woken.Due || len(a.woken.Claim)+len(a.woken.Sooner)+len(a.woken.Unread) > 0
 }
 
 // block waits for hints, and looks where they point to.
@@ -200,15 +208,15 @@ func (a *waiting) concerns(part *partitionWait, h hint) bool {
 	}
 	due, ok := strings.CutPrefix(h.Body, "d")
 	if ok {
-		a.learnOf(parseNumber(due))
+		part.learnOf(parseNumber(due))
 	}
 	return ok && (part.known == 0 || parseNumber(due) < part.known)
 }
 
 // learnOf takes note of a due time, for the Waits that follow and know of later ones.
-func (a *waiting) learnOf(due int64) {
-	if due != 0 && (a.next == 0 || due < a.next) {
-		a.next = due
+func (part *partitionWait) learnOf(due int64) {
+	if due != 0 && (part.next == 0 || due < part.next) {
+		part.next = due
 	}
 }
 
@@ -246,7 +254,7 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 		answer := calls[i].answer()
 		a.claim(part.p, answer.number(0) > 0)
 		next := parseNumber(answer.text(1))
-		a.learnOf(next)
+		part.next = next
 		part.learn(&a.woken, next)
 		for _, run := range answer.texts(2) {
 			if id := long(run); !slices.Contains(a.woken.Unread, id) {
@@ -270,7 +278,7 @@ func (part *partitionWait) learn(woken *store.Woken, next int64) {
 	switch {
 	case part.known == 0:
 		part.known = next
-	case next != 0 && next < part.known:
-		woken.Due = true
+	case next != 0 && next < part.known && !slices.Contains(woken.Sooner, part.p.number):
+		woken.Sooner = append(woken.Sooner, part.p.number)
 	}
 }

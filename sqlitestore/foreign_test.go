@@ -117,7 +117,7 @@ func TestWait_IsToldOfAnEarlierDueTimeSetThroughAnotherStore(t *testing.T) {
 	c.Delay = time.Minute
 	_, err := there.Create(testContext(t), []store.Create{c})
 	check(t, err)
-	if diff := cmp.Diff(store.Woken{Due: true}, receive(t, woken)); diff != "" {
+	if diff := cmp.Diff(store.Woken{Sooner: []int{0}}, receive(t, woken)); diff != "" {
 		t.Errorf("woken (-want +got)\n%s", diff)
 	}
 }

@@ -84,7 +84,7 @@ func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 			return a.try(c)
 		}, func(a *awaitable) (bool, error) {
 			woken, err := a.wait()
-			return woken.Due, err
+			return len(woken.Sooner) == 1, err
 		}},
 		{"a frame", `INSERT ON frames`, func(a *awaitable) error { return a.try(a.commit) }, func(a *awaitable) (bool, error) {
 			return true, a.s.Watch(a.ctx, a.commit.Run, 1)

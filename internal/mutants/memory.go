@@ -228,7 +228,7 @@ var memoryMutants = []Mutant{
 	memory("K2/memory/one", "a wake goes to everybody", "wait.go",
 		"c.wake = false", "", "K2_OneWakePerRoute"),
 	waiting("K2/memory/lost", "a wake that was taken is lost with a Wait that gives up", "call.go",
-		"!woken.Due && len(woken.Claim) == 0 && len(woken.Unread) == 0", "true", "AWaitThatGaveUpTakesNoWake"),
+		"!woken.Due && len(woken.Claim)+len(woken.Sooner)+len(woken.Unread) == 0", "true", "AWaitThatGaveUpTakesNoWake"),
 
 	memory("K3/memory/wake", "an earlier due time wakes nobody", "tx.go",
 		"p.wake(r.route)", "", "K3_ParkWithTheEarliestDueTimeWakesTheRoute").behind("range changes.Due"),

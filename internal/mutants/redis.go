@@ -308,7 +308,7 @@ var redisMutants = []Mutant{
 	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
 		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerRoute"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",
-		"if a.informed {\n\t\treturn a.block(ctx, s)", "if true {\n\t\treturn a.block(ctx, s)", "K2_WaitTakesTheWakeOfAReadyRun"),
+		"if len(unsure) == 0 {", "if true {", "K2_WaitTakesTheWakeOfAReadyRun"),
 	onRedis("K2/redis/retained-uninformed", "a subscription that looked at nothing is taken for informed", "retained.go",
 		"return one.subscription, one.routes == routes", "return one.subscription, true").by("TestWait_OfOtherRoutesThanBeforeLooks"),
 	onRedis("K2/redis/retained-kept", "a subscription that was told of what was not looked at is kept", "wait.go",
@@ -331,7 +331,7 @@ var redisMutants = []Mutant{
 		"redis.call('PUBLISH', tag .. 'hint', 'd' .. due)", "", "K3_AnEarlierDueTimeEndsTheWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/an_earlier_due_time"),
 	onRedis("K3/redis/known", "an earlier due time that is there already is not told", "wait.go",
-		"case next != 0 && next < part.known:", "case false:").by("TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready"),
+		"case next != 0 && next < part.known &&", "case false &&").by("TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready"),
 	onRedis("K3/redis/claim", "a claim does not call Due", "lua/claim.lua",
 		"make_due(now, chores)", "make_due(now, 0)", "ClaimMakesDueRunsReady"),
 	onRedis("K3/redis/full", "a claim of nothing does not call Due", "lua/claim.lua",

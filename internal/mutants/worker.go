@@ -112,7 +112,10 @@ var workerMutants = []Mutant{
 	working("K3/worker/busy", "a busy worker does not call Due", "claim.go",
 		"next, err = c.store.Due(ctx, s.Partition, dueBatch)", "", "TestK3_ABusyWorkerCallsDueForOthers"),
 	working("K3/worker/until", "a worker waits beyond the next due time that it knows", "claim.go",
-		"if !t.IsZero() && t.Before(until) && ", "if false && ", "TestK3_AWorkerWaitsUntilTheNextDueTimeItKnows"),
+		"if until := s.until(c.waitMost); until.Before(req.Until) {", "if until := s.until(c.waitMost); false && until.Before(req.Until) {", "TestK3_AWorkerWaitsUntilTheNextDueTimeItKnows"),
+
+	working("K2/worker/cover", "a worker that is busy with others never claims from a partition whose wake was lost", "claim.go",
+		"|| !s.asked.Add(rest).After(now)", "", "TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost"),
 
 	working("engine/worker/commit-before-start", "a step starts before its start is durable", "stepping.go",
 		"s.starts = append(s.starts, a)", "s.launch(a)", "TestEngine_NothingIsDoneBeforeItsCauseIsDurable"),

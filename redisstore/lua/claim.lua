@@ -55,6 +55,11 @@ local function sooner(a, b)
   return a[2] < b[2]
 end
 
+-- none_ready reports whether several routes have no ready run: so it is nearly always.
+local function none_ready()
+  return #KEYS > 7 and redis.call('EXISTS', unpack(KEYS, 6, #KEYS - 1)) == 0
+end
+
 -- look returns the first members of the ready sets, in the order of all routes.
 local function look(wanted)
   local found = {}
@@ -157,7 +162,7 @@ local function try(run, score, place, leave, take)
 end
 
 -- found is what is looked at; few: so many of the first ones are, and there may be more.
-local found, looked, few, lined = most > 0 and look(most) or {}, 0, nil, false
+local found, looked, few, lined = most > 0 and not none_ready() and look(most) or {}, 0, nil, false
 
 -- look_again looks at the first n after those that were passed over.
 local function look_again(n)
@@ -246,11 +251,19 @@ end
 if lined then -- some have another time now
   answer[2] = (intact('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES') or {})[2] or ''
 end
-for i = 6, #KEYS - 1 do
-  if redis.call('EXISTS', KEYS[i]) == 1 then
-    wake(ARGV[i + 2])
-  else
-    intact('HDEL', KEYS[4], ARGV[i + 2])
+local empty = {}
+if none_ready() then
+  empty = {unpack(ARGV, 8)}
+else
+  for i = 6, #KEYS - 1 do
+    if redis.call('EXISTS', KEYS[i]) == 1 then
+      wake(ARGV[i + 2])
+    else
+      table.insert(empty, ARGV[i + 2])
+    end
   end
+end
+if #empty > 0 then
+  intact('HDEL', KEYS[4], unpack(empty))
 end
 return told(answer)

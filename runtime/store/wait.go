@@ -28,8 +28,9 @@ type WaitSession struct {
 // must call Claim next.
 type Woken struct {
 	Claim  []int         // partitions with ready runs of the routes, or newly blocked ones
+	Sooner []int         // partitions with a due time before Until: a Claim there answers it
 	Unread []event.RunID // owned runs with new items, each told once
-	Due    bool          // a due time may have changed, or Until is reached
+	Due    bool          // Until is reached
 }
 
 // UntilEnd is the n of a Watch that waits for the end of the run and for no other frame.

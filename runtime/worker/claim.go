@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +19,8 @@ const (
 	claimBatch = 128
 	// dueBatch bounds how many due runs one call makes ready.
 	dueBatch = 1024
-	// waitMost bounds how long the claim loop sleeps: the only cover for a
-	// worker that dies with a wake in its hand.
+	// waitMost bounds how long a worker does not claim from a partition, however busy it
+	// is with others: the only cover for a worker that dies with a wake in its hand.
 	waitMost = 5 * time.Second
 )
 
@@ -39,6 +40,21 @@ type source struct {
 	*lease.Lease
 	asking chan claimAnswer // of a claim that takes long; of the claim loop alone
 	silent atomic.Bool      // there is one: the partition does not answer
+	asked  time.Time        // when the last claim was answered, for the claim loop alone
+	next   time.Time        // the next due time, as it said
+}
+
+// due reports whether a claim is due although nobody has called for one.
+func (s *source) due(now time.Time, rest time.Duration) bool {
+	return !s.next.IsZero() && !s.next.After(now) || !s.asked.Add(rest).After(now)
+}
+
+// until returns when a claim is due.
+func (s *source) until(rest time.Duration) time.Time {
+	if end := s.asked.Add(rest); s.next.IsZero() || end.Before(s.next) {
+		return end
+	}
+	return s.next
 }
 
 func newClaimer(e *env, r *runs, loop func(event.RunID) *inputs) *claimer {
@@ -56,12 +72,11 @@ func (c *claimer) run(ctx context.Context) error {
 		claim[s.Partition] = true
 	}
 	defer c.handOn(claim)
-	next := make([]time.Time, len(c.sources)) // due times, by partition
 	for ctx.Err() == nil {
 		now := c.clock.Now()
-		for i, s := range c.inTurn() {
-			wanted := claim[s.Partition] || !next[i].IsZero() && !next[i].After(now)
-			a, answered := c.claimSoon(ctx, s, wanted)
+		rest := c.rest(now)
+		for _, s := range c.inTurn() {
+			a, answered := c.claimSoon(ctx, s, claim[s.Partition] || s.due(now, rest))
 			switch {
 			case !answered:
 				continue
@@ -70,7 +85,7 @@ func (c *claimer) run(ctx context.Context) error {
 			case a.err != nil:
 				return nil // ctx has ended
 			}
-			if next[i] = a.next; !a.full {
+			if s.asked, s.next = now, a.next; !a.full {
 				delete(claim, s.Partition)
 			}
 		}
@@ -78,7 +93,7 @@ func (c *claimer) run(ctx context.Context) error {
 		if len(claim) == 0 {
 			c.runs.quiet()
 		}
-		woken, err := c.await(ctx, next, c.wanting(claim))
+		woken, err := c.await(ctx, c.wanting(claim))
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -88,19 +103,30 @@ func (c *claimer) run(ctx context.Context) error {
 		default:
 			wait.For(ctx, c.clock, time.Second)
 		}
-		for _, p := range woken.Claim {
+		for _, p := range slices.Concat(woken.Claim, woken.Sooner) {
 			claim[p] = true
 		}
 		for _, run := range woken.Unread {
 			c.runs.OnUnread(run)
 		}
-		if woken.Due || err != nil {
+		if err != nil {
 			for _, s := range c.sources {
 				claim[s.Partition] = true
 			}
 		}
 	}
 	return nil
+}
+
+// rest returns how long a partition may go without a claim. When one has gone for waitMost,
+// those that have for half of that are asked, too, so that an idle worker wakes up once for all.
+func (c *claimer) rest(now time.Time) time.Duration {
+	for _, s := range c.sources {
+		if !s.asked.Add(c.waitMost).After(now) {
+			return c.waitMost / 2
+		}
+	}
+	return c.waitMost
 }
 
 // wanting reports whether to claim from any partition that answers.
@@ -193,17 +219,14 @@ func (c *claimer) handOn(claim map[int]bool) {
 
 // await waits until there may be something to claim. If the worker was full before
 // it had claimed what it was woken for, it takes no other wake, and waits for room.
-func (c *claimer) await(ctx context.Context, next []time.Time, full bool) (store.Woken, error) {
-	until := c.clock.Now().Add(c.waitMost)
-	for i, t := range next {
-		if !t.IsZero() && t.Before(until) && !c.sources[i].silent.Load() {
-			until = t
-		}
-	}
-	req := store.Wait{Until: until}
+func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
+	req := store.Wait{Until: c.clock.Now().Add(c.waitMost)}
 	for _, s := range c.sources {
 		if s.silent.Load() {
 			continue // it would hold up the others
+		}
+		if until := s.until(c.waitMost); until.Before(req.Until) {
+			req.Until = until
 		}
 		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.Partition, Session: s.Current()})
 	}
@@ -233,8 +256,14 @@ func (c *claimer) await(ctx context.Context, next []time.Time, full bool) (store
 		}()
 	}
 	woken, err := c.store.Wait(wctx, req)
-	if err != nil && ctx.Err() == nil && wctx.Err() != nil {
-		return store.Woken{Due: true}, nil
+	freedNow := err != nil && ctx.Err() == nil && wctx.Err() != nil
+	if freedNow {
+		woken, err = store.Woken{}, nil
+	}
+	if freedNow || woken.Due && !from.IsZero() && !from.After(c.clock.Now()) { // there is capacity, for any of them
+		for _, s := range c.sources {
+			woken.Claim = append(woken.Claim, s.Partition)
+		}
 	}
 	return woken, err
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -81,6 +83,41 @@ func startIn(w *flowtest.World, partition, n int) *workflow.Run[int] {
 		id := fmt.Sprintf("order-%d-%d", n, i)
 		if int(event.SlotOf(id))%2 == partition {
 			return flowtest.Start(w, flowtest.AttackOnce, n, workflow.WithID(id))
+		}
+	}
+}
+
+// deaf is a store whose wakes of partition 1 go to workers that die before they claim.
+type deaf struct{ store.Store }
+
+// Unwrap returns the store, for its optional abilities.
+func (l deaf) Unwrap() store.Store { return l.Store }
+
+func (l deaf) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
+	woken, err := l.Store.Wait(ctx, w)
+	woken.Claim = slices.DeleteFunc(woken.Claim, func(partition int) bool { return partition == 1 })
+	return woken, err
+}
+
+// Something else is ready all the time, so that no wait of the worker ends by its time.
+func TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost(t *testing.T) {
+	w := flowtest.NewWorld(t, deaf{memstore.NewWith(memstore.Config{Partitions: 2})}, workflow.ClientConfig{})
+	flow := flowtest.Flow[int, int]("busy")
+	w.Work(worker.Config{NoHandover: true}, flowtest.LookEvery(time.Second), flowtest.As(flow, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+	if got := flowtest.Result(w, flowtest.Start(w, flow, 1, w.In(0, "first"))); got != 1 {
+		t.Fatalf("got %d, want 1: the worker has not begun", got)
+	}
+	lost, done := flowtest.Start(w, flow, 7, w.In(1, "lost")), make(chan int, 1)
+	go func() { done <- flowtest.Result(w, lost) }()
+	for n := 0; ; n++ {
+		select {
+		case got := <-done:
+			if got != 7 {
+				t.Errorf("got %d, want 7", got)
+			}
+			return
+		default:
+			flowtest.Result(w, flowtest.Start(w, flow, n, w.In(0, fmt.Sprint(n))))
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (c *Call) Leave(due bool, err error) (store.Woken, error) {
 	}
 	slices.Sort(woken.Unread)
 	c.waiters = nil
-	if err != nil && (errors.Is(err, store.ErrClosed) || !woken.Due && len(woken.Claim) == 0 && len(woken.Unread) == 0) {
+	if err != nil && (errors.Is(err, store.ErrClosed) || !woken.Due && len(woken.Claim)+len(woken.Sooner)+len(woken.Unread) == 0) {
 		return store.Woken{}, err
 	}
 	return woken, nil
@@ -116,7 +116,9 @@ func (w *Waiter) leave(woken *store.Woken, partition int) {
 	if w.claim {
 		woken.Claim = append(woken.Claim, partition)
 	}
-	woken.Due = woken.Due || w.due
+	if w.due {
+		woken.Sooner = append(woken.Sooner, partition)
+	}
 	w.take(woken)
 	for _, session := range w.sessions {
 		u := ws.unread[session]

@@ -192,14 +192,14 @@ var waitBehaviors = []behavior{
 		w.Until = h.clock.Now().Add(time.Hour)
 		p := h.wait(w)
 		h.park(l, fence, h.clock.Now().Add(time.Minute))
-		h.equal("due", h.woken("wait", p).Due, true)
+		h.equal("sooner", h.woken("wait", p).Sooner, []int{0})
 	}},
 	{"K3_AnEarlierDueTimeThatIsThereAlreadyEndsTheWait", func(h *harness) {
 		s := h.session()
 		h.delayed(time.Minute)
 		w := waitFor(s)
 		w.Until = h.clock.Now().Add(time.Hour)
-		h.equal("due", h.woken("wait", h.wait(w)).Due, true)
+		h.equal("sooner", h.woken("wait", h.wait(w)).Sooner, []int{0})
 	}},
 	{"WaitEndsWithItsContext", func(h *harness) {
 		s := h.session()
