@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
@@ -20,13 +21,15 @@ import (
 //
 // The first failure, in the order of the log, cancels the other nodes; Run waits for them and
 // returns that failure. With [FinishOthers] the nodes that do not depend on it go on, and Run returns
-// all failures, joined in the order of the log.
+// all failures, joined in the order of the log. That the graph itself is canceled is one failure, however
+// many nodes it ends.
 type Graph struct {
 	nodes    []*node
 	byID     map[string]*node
 	finish   bool
 	begun    bool
 	failures []error
+	cut      bool // one of these is that the context has ended
 }
 
 // GraphOption changes how a graph is executed.
@@ -55,11 +58,17 @@ type node struct {
 	mayFail bool
 	needs   []dependency
 
-	next    []*node // those that depend on it, once for each of their dependencies
-	pending int     // dependencies that have not ended
-	skips   bool    // one of them was skipped that must not be
+	next    []edge // to those that depend on it, for each of their dependencies
+	pending int    // dependencies that have not ended
+	skips   bool   // one of them was skipped that must not be
 	state   nodeState
 	err     error
+}
+
+// edge leads to a node that depends on another one.
+type edge struct {
+	to    *node
+	maybe bool
 }
 
 // nodeState is how far a node is, in words that an error can use.
@@ -118,7 +127,7 @@ func AddNode[T any](g *Graph, id string, run func(Context) (T, error), needs ...
 
 // AddEach adds a node that calls run for each element of the result of another node, each in a
 // branch of its own as [Map] does. Its result has theirs in the order of the elements.
-func AddEach[A, B any](g *Graph, id string, over Source[[]A], run func(Context, A) (B, error), needs ...Dependency) *Node[[]B] {
+func AddEach[A, B any, S ~[]A](g *Graph, id string, over Source[S], run func(Context, A) (B, error), needs ...Dependency) *Node[[]B] {
 	x := &Node[[]B]{g: g}
 	x.n = g.add(id, reflect.TypeFor[[]B](), replay.Here(1), append([]Dependency{over}, needs...))
 	x.n.value = func() any { return x.Value() }
@@ -134,7 +143,10 @@ func (g *Graph) add(id string, typ reflect.Type, at *replay.Trace, needs []Depen
 		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: node %q is added to a graph that has begun: build another graph in a node", id)})
 	}
 	n := &node{id: id, typ: typ, at: at, state: nodeWaits}
-	for _, d := range needs {
+	for i, d := range needs {
+		if d == nil {
+			panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: dependency %d of node %q is nil", i+1, id)})
+		}
 		n.needs = append(n.needs, d.dependency())
 	}
 	g.nodes = append(g.nodes, n)
@@ -207,7 +219,11 @@ func (x *NodeRef[T]) Value() T {
 	if n == nil {
 		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: there is no node %q", x.d.id)})
 	}
-	v, _ := n.value().(T)
+	had := n.value()
+	v, ok := had.(T)
+	if !ok && had != nil {
+		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: the result of node %q is %T, and was asked for as %v", x.d.id, had, x.d.typ)})
+	}
 	return v
 }
 
@@ -242,7 +258,7 @@ func (g *Graph) Run(ctx Context) error {
 		n.pending = len(n.needs)
 		for _, d := range n.needs {
 			to := g.byID[d.id]
-			to.next = append(to.next, n)
+			to.next = append(to.next, edge{n, d.maybe})
 		}
 	}
 	ctx, cancel := WithCancel(ctx)
@@ -258,7 +274,10 @@ func (g *Graph) Run(ctx Context) error {
 		_, _ = r.branches[i].Get(ctx)
 	}
 	if len(g.failures) == 0 {
-		return ctx.Err()
+		if slices.ContainsFunc(g.nodes, func(n *node) bool { return n.state == nodeWaits }) {
+			return ctx.Err()
+		}
+		return nil // the context has ended too late, or not at all
 	}
 	if !g.finish {
 		return g.failures[0]
@@ -289,11 +308,7 @@ func (r *graphRun) begin(ctx Context, n *node) {
 		case n.mayFail && ctx.Err() == nil:
 			r.end(ctx, n, nodeSkipped)
 		default:
-			n.state = nodeFailed
-			r.g.failures = append(r.g.failures, n.err)
-			if !r.g.finish {
-				r.cancel()
-			}
+			r.fail(ctx, n)
 		}
 		return None{}, nil
 	}))
@@ -303,12 +318,25 @@ func (r *graphRun) begin(ctx Context, n *node) {
 func (r *graphRun) end(ctx Context, n *node, state nodeState) {
 	n.state = state
 	for _, next := range n.next {
-		next.pending--
-		for _, d := range next.needs {
-			next.skips = next.skips || d.id == n.id && !d.maybe && state == nodeSkipped
+		next.to.pending--
+		next.to.skips = next.to.skips || !next.maybe && state == nodeSkipped
+		if next.to.pending == 0 && ctx.Err() == nil {
+			r.begin(ctx, next.to)
 		}
-		if next.pending == 0 && ctx.Err() == nil {
-			r.begin(ctx, next)
+	}
+}
+
+// fail notes the failure of a node. Those of nodes that the end of the context has ended are one.
+func (r *graphRun) fail(ctx Context, n *node) {
+	n.state = nodeFailed
+	if ended := ctx.Err(); ended != nil && errors.Is(n.err, ended) {
+		if r.g.cut {
+			return
 		}
+		r.g.cut = true
+	}
+	r.g.failures = append(r.g.failures, n.err)
+	if !r.g.finish {
+		r.cancel()
 	}
 }

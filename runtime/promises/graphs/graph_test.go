@@ -50,7 +50,7 @@ func work(w *flowtest.World, build func(ctx workflow.Context, n int) (string, er
 	w.Work(worker.Config{}, append(steps(), flowtest.As(builds, build))...)
 }
 
-func TestGraph_ANodeBeginsWhenThoseThatItNeedsHaveEnded(t *testing.T) {
+func TestDAG1_ANodeBeginsWhenThoseThatItNeedsHaveEnded(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, _ int) (string, error) {
 			g := workflow.NewGraph()
@@ -86,7 +86,7 @@ func TestGraph_ANodeBeginsWhenThoseThatItNeedsHaveEnded(t *testing.T) {
 	})
 }
 
-func TestGraph_ANodeIsSkippedIfItsConditionOrWhatItNeedsSaysSo(t *testing.T) {
+func TestDAG1_ANodeIsSkippedIfItsConditionOrWhatItNeedsSaysSo(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, _ int) (string, error) {
 			g := workflow.NewGraph()
@@ -109,7 +109,7 @@ func TestGraph_ANodeIsSkippedIfItsConditionOrWhatItNeedsSaysSo(t *testing.T) {
 	})
 }
 
-func TestGraph_TheFirstFailureCancelsTheOthersAndIsReturned(t *testing.T) {
+func TestDAG1_TheFirstFailureCancelsTheOthersAndIsReturned(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var canceled flowtest.Seen[error]
 		work(w, func(ctx workflow.Context, _ int) (string, error) {
@@ -136,7 +136,7 @@ func TestGraph_TheFirstFailureCancelsTheOthersAndIsReturned(t *testing.T) {
 	})
 }
 
-func TestGraph_FinishOthersEndsOnlyWhatDependsOnAFailure(t *testing.T) {
+func TestDAG1_FinishOthersEndsOnlyWhatDependsOnAFailure(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, _ int) (string, error) {
 			g := workflow.NewGraph(workflow.FinishOthers())
@@ -160,7 +160,7 @@ func TestGraph_FinishOthersEndsOnlyWhatDependsOnAFailure(t *testing.T) {
 	})
 }
 
-func TestGraph_EachElementOfAResultHasABranch(t *testing.T) {
+func TestDAG1_EachElementOfAResultHasABranch(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, n int) (string, error) {
 			g := workflow.NewGraph()
@@ -190,7 +190,7 @@ func TestGraph_EachElementOfAResultHasABranch(t *testing.T) {
 	})
 }
 
-func TestGraph_AllFaultsAreReturnedBeforeAnythingBegins(t *testing.T) {
+func TestDAG2_AllFaultsAreReturnedBeforeAnythingBegins(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	var got error
 	work(w, func(ctx workflow.Context, _ int) (string, error) {
@@ -231,6 +231,22 @@ func TestGraph_AllFaultsAreReturnedBeforeAnythingBegins(t *testing.T) {
 	}
 }
 
+func TestDAG2_AResultIsNotReadAsAnotherType(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	work(w, func(ctx workflow.Context, _ int) (string, error) {
+		g := workflow.NewGraph()
+		a := workflow.AddNode(g, "a", says("a"))
+		workflow.AddNode(g, "b", func(workflow.Context) (int, error) {
+			return workflow.NodeOf[int](g, "a").Value(), nil // no dependency, so Run has not seen it
+		}, a)
+		return "", g.Run(ctx)
+	})
+	run := flowtest.Start(w, builds, 0)
+	if err := flowtest.Failure(w, run); !flowtest.ContainsAll(err.Error(), `the result of node "a" is string`, "int") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // research is a graph with a condition, a skip, a failure that may be, elements, and a
 // diamond.
 func research(ctx workflow.Context, n int) (string, error) {
@@ -260,7 +276,7 @@ func setup(build func(workflow.Context, int) (string, error)) func(e *workflowte
 	}
 }
 
-func TestGraph_SurvivesACrashAtEachPoint(t *testing.T) {
+func TestDAG4_AGraphSurvivesACrashAtEachPoint(t *testing.T) {
 	on := func(partitions int) workflowtest.Option {
 		return workflowtest.WithStore(func(testing.TB) store.Store { return memstore.NewWith(memstore.Config{Partitions: partitions}) })
 	}
@@ -290,7 +306,7 @@ func TestGraph_SurvivesACrashAtEachPoint(t *testing.T) {
 	}), on(1), workflowtest.Pairs(10))
 }
 
-func TestGraph_HasTheSameResultInEachOrderOfArrivals(t *testing.T) {
+func TestDAG4_AGraphHasTheSameResultInEachOrderOfArrivals(t *testing.T) {
 	r := workflowtest.Interleave(t, builds, 3, setup(research), 60)
 	t.Logf("%+v", r)
 }
