@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/diagnostic"
+	"github.com/flowgen/flowgen/internal/directive"
 	"github.com/flowgen/flowgen/internal/load"
 	"github.com/flowgen/flowgen/internal/model"
 	"github.com/flowgen/flowgen/internal/name"
@@ -200,15 +201,20 @@ func (w *wireChange) compare(id string, was, is entry) {
 	for i, old := range lost {
 		stored := added[min(i, len(added)-1)]
 		param := stored
-		if f := w.functions[id]; f != nil {
+		f := w.functions[id]
+		if f != nil {
 			for _, p := range f.Params {
 				if p.Wire == stored {
 					param = p.Name
 				}
 			}
 		}
+		keep := fmt.Sprintf("wire=%s:%s", param, old)
+		if f != nil && f.Directive.Kind == directive.DAG {
+			keep = fmt.Sprintf("the tag json:%q on field %s", old, param)
+		}
 		w.warn(id, fmt.Sprintf("%s %s stored a parameter as %q, which is gone, and %q is new: runs under way that hold the old name will be blocked", was.kind, bare(id), old, stored),
-			fmt.Sprintf("if it was renamed, keep the stored name with wire=%s:%s; if not, keep %s until no such run is left", param, old, old))
+			fmt.Sprintf("if it was renamed, keep the stored name with %s; if not, keep %s until no such run is left", keep, old))
 	}
 }
 

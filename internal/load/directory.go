@@ -66,6 +66,9 @@ func (d *directory) derive(sources []*source) {
 	for _, s := range sources {
 		w.findGraphs(s)
 	}
+	for _, s := range sources {
+		w.findConditions(s)
+	}
 	first := ""
 	for _, s := range sources {
 		text := w.declarations(s)

@@ -23,6 +23,9 @@ type graphSource struct {
 	nodes  map[string]dag.Node
 	types  map[string]string // of results of steps
 	paths  map[string]string // of the files with the steps
+
+	conditions map[string]string     // names of methods by step
+	takes      map[string][]dag.Need // by the names of methods that are no steps
 }
 
 // findGraphs notes the graphs in a file.
@@ -46,7 +49,8 @@ func (w *writer) findGraphs(s *source) {
 				doc = gen.Doc
 			}
 			if d, ok := dagDirective(doc); ok {
-				g := &graphSource{result: d.Result.Value, path: s.path, nodes: map[string]dag.Node{}, types: map[string]string{}, paths: map[string]string{}}
+				g := &graphSource{result: d.Result.Value, path: s.path, nodes: map[string]dag.Node{}, types: map[string]string{}, paths: map[string]string{},
+					conditions: map[string]string{}, takes: map[string][]dag.Need{}}
 				exported, _ := name.Exported(t.Name.Name)
 				if g.goName = cmp.Or(d.As, exported); g.goName == t.Name.Name {
 					continue
@@ -100,6 +104,7 @@ func (w *writer) graphStep(s *source, fn *ast.FuncDecl, g *graphSource, d direct
 	for _, p := range params {
 		n.Needs = append(n.Needs, dag.Need{Name: p.name, Takes: true, Maybe: strings.HasPrefix(p.typ, "*")})
 	}
+	g.conditions[n.Name] = d.If.Value
 	for _, a := range d.After {
 		n.Needs = append(n.Needs, dag.Need{Name: a.Value, Maybe: true})
 	}
@@ -114,11 +119,30 @@ func (w *writer) graphStep(s *source, fn *ast.FuncDecl, g *graphSource, d direct
 	g.nodes[n.Name], g.paths[n.Name] = n, s.path
 }
 
+// findConditions notes what methods of graphs take that may be conditions of steps.
+func (w *writer) findConditions(s *source) {
+	for _, decl := range s.file.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok || w.graphOf(fn) == nil {
+			continue
+		}
+		g := w.graphOf(fn)
+		for _, field := range fn.Type.Params.List {
+			_, pointer := field.Type.(*ast.StarExpr)
+			for _, id := range field.Names {
+				g.takes[fn.Name.Name] = append(g.takes[fn.Name.Name], dag.Need{Name: id.Name, Takes: true, Maybe: pointer})
+			}
+		}
+	}
+}
+
 // declare returns what is declared for a graph, and the file to which that is appended.
 func (g *graphSource) declare(w *writer) (path, text string) {
 	var nodes []dag.Node
 	for _, id := range g.names {
-		nodes = append(nodes, g.nodes[id])
+		n := g.nodes[id]
+		n.Needs = append(n.Needs, g.takes[g.conditions[id]]...)
+		nodes = append(nodes, n)
 	}
 	skippable := dag.Skippable(nodes)
 	var sinks []string

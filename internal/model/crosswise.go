@@ -19,7 +19,7 @@ func (b *builder) crosswise() {
 		if g == nil {
 			g = b.dependencies()
 		}
-		for _, inner := range b.waitedFor(g, &w.Function) {
+		for _, inner := range b.waitedFor(g, w) {
 			for _, outer := range w.Uses {
 				if b.placeOf(outer.Limit) == keptByWorker {
 					continue // it is not held while the workflow waits
@@ -39,9 +39,22 @@ func (b *builder) crosswise() {
 	}
 }
 
-// waitedFor returns the limits of the steps that workflow fn calls, directly or through
-// functions, but for those that fn holds.
-func (b *builder) waitedFor(g *graph, fn *Function) (all []types.Object) {
+// waitedFor returns the limits of the steps that workflow w calls, directly or through
+// functions, or that are those of its graph, but for the limits that w holds.
+func (b *builder) waitedFor(g *graph, w *Workflow) (all []types.Object) {
+	note := func(step *Step) {
+		for _, u := range step.Uses {
+			if !slices.Contains(all, u.Limit) && !slices.ContainsFunc(w.Uses, func(held Use) bool { return held.Limit == u.Limit }) {
+				all = append(all, u.Limit)
+			}
+		}
+	}
+	if w.Graph != nil {
+		for _, n := range w.Graph.steps {
+			note(n.Step)
+		}
+		return all
+	}
 	steps := map[types.Object]*Step{}
 	for _, s := range b.model.Steps {
 		if s.Receiver == nil {
@@ -49,7 +62,7 @@ func (b *builder) waitedFor(g *graph, fn *Function) (all []types.Object) {
 		}
 	}
 	seen := map[types.Object]bool{}
-	for queue := []types.Object{b.Info.Defs[fn.decl.Name]}; len(queue) > 0; queue = queue[1:] {
+	for queue := []types.Object{b.Info.Defs[w.decl.Name]}; len(queue) > 0; queue = queue[1:] {
 		for _, next := range g.edges[queue[0]] {
 			if _, isFunc := next.(*types.Func); !isFunc || seen[next] {
 				continue
@@ -60,11 +73,7 @@ func (b *builder) waitedFor(g *graph, fn *Function) (all []types.Object) {
 				queue = append(queue, next)
 				continue
 			}
-			for _, u := range step.Uses {
-				if !slices.Contains(all, u.Limit) && !slices.ContainsFunc(fn.Uses, func(held Use) bool { return held.Limit == u.Limit }) {
-					all = append(all, u.Limit)
-				}
-			}
+			note(step)
 		}
 	}
 	return all
