@@ -17,13 +17,14 @@ func TestGolden_WorkflowsSurviveEveryCrashAndWorkInAnyOrder(t *testing.T) {
 	setup := func(env *workflowtest.Env) {
 		files.Register(env, &files.Store{})
 		functions.Register(env)
-		graphs.Register(env, &graphs.LLM{Prefix: "on "})
+		graphs.Register(env, &graphs.LLM{Prefix: "on "}, echo)
 		policies.Register(env)
 		variadic.Register(env)
 		workflows.Register(env)
 	}
 	survives(t, functions.Fulfil, "ada", setup)
 	survives(t, graphs.Research, graphs.ResearchInput{Question: "life universe", Tone: "strict"}, setup)
+	survives(t, graphs.Shapes, graphs.ShapesInput{N: 2}, setup)
 	survives(t, graphs.Nightly, workflow.None{}, setup)
 	survives(t, files.Process, "7", setup)
 	survives(t, variadic.All, []string{"eu", "us"}, setup)

@@ -32,7 +32,7 @@ func serve(t *testing.T) *workflow.Client {
 	comments.Register(w)
 	files.Register(w, &files.Store{})
 	functions.Register(w)
-	graphs.Register(w, &graphs.LLM{Prefix: "on "})
+	graphs.Register(w, &graphs.LLM{Prefix: "on "}, echo)
 	imports.Register(w)
 	keys.Register(w)
 	policies.Register(w)
@@ -54,6 +54,8 @@ func serve(t *testing.T) *workflow.Client {
 	})
 	return client
 }
+
+func echo(_ context.Context, what string) (string, error) { return what, nil }
 
 // limited is a context that ends before a hanging test does.
 func limited(t *testing.T) context.Context {
@@ -84,8 +86,8 @@ func TestGolden_GraphsRun(t *testing.T) {
 	if _, err := graphs.Nightly.Execute(limited(t), client, workflow.None{}); err != nil {
 		t.Errorf("Nightly: %v", err)
 	}
-	if got, err := graphs.Study.Execute(limited(t), client, "why"); err != nil || got != "why" {
-		t.Errorf("Study: %q, %v", got, err)
+	if got, err := graphs.Study.Execute(limited(t), client, graphs.ResearchInput{Question: "why"}); err != nil || got.Copy != "copy true" || got.End == nil || *got.End != "end 12" {
+		t.Errorf("Study: %+v, %v", got, err)
 	}
 }
 

@@ -15,6 +15,10 @@ const _ = shim.V1
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
+	DiamondBoth    shim.Step[diamondBothFunc]
+	DiamondFirst   shim.Step[diamondFirstFunc]
+	DiamondSecond  shim.Step[diamondSecondFunc]
+	DiamondSlow    shim.Step[diamondSlowFunc]
 	NightlyCount   shim.Step[nightlyCountFunc]
 	NightlySweep   shim.Step[nightlySweepFunc]
 	NightlyTell    shim.Step[nightlyTellFunc]
@@ -22,7 +26,27 @@ var Steps = struct {
 	ResearchPlan   shim.Step[researchPlanFunc]
 	ResearchReview shim.Step[researchReviewFunc]
 	ResearchWrite  shim.Step[researchWriteFunc]
+	ShapesAgain    shim.Step[shapesAgainFunc]
+	ShapesBig      shim.Step[shapesBigFunc]
+	ShapesCopy     shim.Step[shapesCopyFunc]
+	ShapesDouble   shim.Step[shapesDoubleFunc]
+	ShapesEnd      shim.Step[shapesEndFunc]
+	ShapesG        shim.Step[shapesGFunc]
+	ShapesLog      shim.Step[shapesLogFunc]
+	ShapesNumbers  shim.Step[shapesNumbersFunc]
+	ShapesSum      shim.Step[shapesSumFunc]
+	SurveyAfterMay shim.Step[surveyAfterMayFunc]
+	SurveyAfterOne shim.Step[surveyAfterOneFunc]
+	SurveyGood     shim.Step[surveyGoodFunc]
+	SurveyMay      shim.Step[surveyMayFunc]
+	SurveyOne      shim.Step[surveyOneFunc]
+	SurveyTakesMay shim.Step[surveyTakesMayFunc]
+	SurveyTwo      shim.Step[surveyTwoFunc]
 }{
+	DiamondBoth:    diamondBothStep,
+	DiamondFirst:   diamondFirstStep,
+	DiamondSecond:  diamondSecondStep,
+	DiamondSlow:    diamondSlowStep,
 	NightlyCount:   nightlyCountStep,
 	NightlySweep:   nightlySweepStep,
 	NightlyTell:    nightlyTellStep,
@@ -30,12 +54,28 @@ var Steps = struct {
 	ResearchPlan:   researchPlanStep,
 	ResearchReview: researchReviewStep,
 	ResearchWrite:  researchWriteStep,
+	ShapesAgain:    shapesAgainStep,
+	ShapesBig:      shapesBigStep,
+	ShapesCopy:     shapesCopyStep,
+	ShapesDouble:   shapesDoubleStep,
+	ShapesEnd:      shapesEndStep,
+	ShapesG:        shapesGStep,
+	ShapesLog:      shapesLogStep,
+	ShapesNumbers:  shapesNumbersStep,
+	ShapesSum:      shapesSumStep,
+	SurveyAfterMay: surveyAfterMayStep,
+	SurveyAfterOne: surveyAfterOneStep,
+	SurveyGood:     surveyGoodStep,
+	SurveyMay:      surveyMayStep,
+	SurveyOne:      surveyOneStep,
+	SurveyTakesMay: surveyTakesMayStep,
+	SurveyTwo:      surveyTwoStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
 //
 // If it does not compile, a signature has changed: run go generate.
-func Register(r workflow.Registrar, llm *LLM) {
+func Register(r workflow.Registrar, llm *LLM, work Work) {
 	shim.Receiver(
 		r,
 		"llm *LLM",
@@ -45,12 +85,58 @@ func Register(r workflow.Registrar, llm *LLM) {
 		researchReviewStep,
 		researchWriteStep,
 	)
+	shim.Receiver(
+		r,
+		"work Work",
+		work == nil,
+		diamondSlowStep,
+		diamondFirstStep,
+		diamondSecondStep,
+		diamondBothStep,
+		surveyOneStep,
+		surveyAfterOneStep,
+		surveyMayStep,
+		surveyAfterMayStep,
+		surveyTakesMayStep,
+		surveyGoodStep,
+		surveyTwoStep,
+		shapesNumbersStep,
+		shapesDoubleStep,
+		shapesAgainStep,
+		shapesSumStep,
+		shapesBigStep,
+		shapesCopyStep,
+		shapesEndStep,
+		shapesGStep,
+		shapesLogStep,
+	)
+	newDiamond := func(in DiamondInput) *diamond {
+		return &diamond{Name: in.Name, work: work}
+	}
 	newNightly := func() *nightly {
 		return &nightly{}
 	}
 	newResearch := func(in ResearchInput) *research {
 		return &research{Question: in.Question, Tone: in.Tone, llm: llm}
 	}
+	newShapes := func(in ShapesInput) *shapes {
+		return &shapes{N: in.N, work: work}
+	}
+	newSurvey := func() *survey {
+		return &survey{work: work}
+	}
+	diamondBothStep.Bind(r, func(ctx context.Context, in DiamondInput, slow string, second string) (string, error) {
+		return newDiamond(in).both(ctx, slow, second)
+	})
+	diamondFirstStep.Bind(r, func(ctx context.Context, in DiamondInput) (string, error) {
+		return newDiamond(in).first(ctx)
+	})
+	diamondSecondStep.Bind(r, func(ctx context.Context, in DiamondInput, first string) (string, error) {
+		return newDiamond(in).second(ctx, first)
+	})
+	diamondSlowStep.Bind(r, func(ctx context.Context, in DiamondInput) (string, error) {
+		return newDiamond(in).slow(ctx)
+	})
 	nightlyCountStep.Bind(r, func(ctx context.Context) (int, error) {
 		return newNightly().count(ctx)
 	})
@@ -72,9 +158,110 @@ func Register(r workflow.Registrar, llm *LLM) {
 	researchWriteStep.Bind(r, func(ctx context.Context, in ResearchInput, fetch []Page, review *Notes) (Report, error) {
 		return newResearch(in).write(ctx, fetch, review)
 	})
+	shapesAgainStep.Bind(r, func(ctx context.Context, in ShapesInput, double int, numbers Numbers) (string, error) {
+		return newShapes(in).again(ctx, double, numbers)
+	})
+	shapesBigStep.Bind(r, func(ctx context.Context, in ShapesInput, sum int) (int, error) {
+		return newShapes(in).big(ctx, sum)
+	})
+	shapesCopyStep.Bind(r, func(ctx context.Context, in ShapesInput, big *int) (string, error) {
+		return newShapes(in).copy(ctx, big)
+	})
+	shapesDoubleStep.Bind(r, func(ctx context.Context, in ShapesInput, numbers int) (int, error) {
+		return newShapes(in).double(ctx, numbers)
+	})
+	shapesEndStep.Bind(r, func(ctx context.Context, in ShapesInput, big int) (string, error) {
+		return newShapes(in).end(ctx, big)
+	})
+	shapesGStep.Bind(r, func(ctx context.Context, in ShapesInput, sum int) (bool, error) {
+		return newShapes(in).g(ctx, sum)
+	})
+	shapesLogStep.Bind(r, func(ctx context.Context, in ShapesInput) error {
+		return newShapes(in).log(ctx)
+	})
+	shapesNumbersStep.Bind(r, func(ctx context.Context, in ShapesInput) (Numbers, error) {
+		return newShapes(in).numbers(ctx)
+	})
+	shapesSumStep.Bind(r, func(ctx context.Context, in ShapesInput, double ...int) (int, error) {
+		return newShapes(in).sum(ctx, double...)
+	})
+	surveyAfterMayStep.Bind(r, func(ctx context.Context) error {
+		return newSurvey().afterMay(ctx)
+	})
+	surveyAfterOneStep.Bind(r, func(ctx context.Context) error {
+		return newSurvey().afterOne(ctx)
+	})
+	surveyGoodStep.Bind(r, func(ctx context.Context, may *string) (string, error) {
+		return newSurvey().good(ctx, may)
+	})
+	surveyMayStep.Bind(r, func(ctx context.Context) (string, error) {
+		return newSurvey().may(ctx)
+	})
+	surveyOneStep.Bind(r, func(ctx context.Context) (string, error) {
+		return newSurvey().one(ctx)
+	})
+	surveyTakesMayStep.Bind(r, func(ctx context.Context, may string) error {
+		return newSurvey().takesMay(ctx, may)
+	})
+	surveyTwoStep.Bind(r, func(ctx context.Context, one string) error {
+		return newSurvey().two(ctx, one)
+	})
+	shim.BindWorkflow(r, Diamond, diamondGraph)
 	shim.BindWorkflow(r, Nightly, nightlyGraph)
 	shim.BindWorkflow(r, Research, researchGraph)
+	shim.BindWorkflow(r, Shapes, shapesGraph)
 	shim.BindWorkflow(r, Study, study)
+	shim.BindWorkflow(r, Survey, surveyGraph)
+}
+
+// Diamond has two ways from its begin to its end. Its first failure cancels the rest.
+//
+// It starts and awaits runs of the graph [diamond].
+//
+//	flowchart TD
+//	  subgraph diamond_graph ["diamond: a failure cancels the others"]
+//	    slow["slow"]
+//	    first["first"]
+//	    second["second"]
+//	    both["both"]
+//	    first --> second
+//	    slow --> both
+//	    second --> both
+//	  end
+var Diamond = shim.NewWorkflow[DiamondInput, string]("graphs.diamond", "", shim.WorkflowPolicy{})
+
+// DiamondInput is the input of Diamond.
+type DiamondInput struct {
+	Name string `json:"Name"`
+}
+
+// diamondGraph builds the graph of [diamond] and executes it.
+func diamondGraph(ctx workflow.Context, in DiamondInput) (string, error) {
+	g := workflow.NewGraph()
+	slow := workflow.AddNode(g, "slow", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, diamondSlowStep, diamondSlowArgs{in})
+	})
+	first := workflow.AddNode(g, "first", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, diamondFirstStep, diamondFirstArgs{in})
+	})
+	second := workflow.AddNode(g, "second", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, diamondSecondStep, diamondSecondArgs{
+			In:    in,
+			First: first.Value(),
+		})
+	}, first)
+	both := workflow.AddNode(g, "both", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, diamondBothStep, diamondBothArgs{
+			In:     in,
+			Slow:   slow.Value(),
+			Second: second.Value(),
+		})
+	}, slow, second)
+	if err := g.Run(ctx); err != nil {
+		var none string
+		return none, err
+	}
+	return both.Value(), nil
 }
 
 // Nightly has no input, no dependency and no result.
@@ -176,10 +363,232 @@ func researchGraph(ctx workflow.Context, in ResearchInput) (Report, error) {
 	return write.Value(), nil
 }
 
-// Study asks for a report and returns its title.
+// Shapes has a step of each kind, and names that generated code needs itself.
+//
+// It starts and awaits runs of the graph [shapes].
+//
+//	flowchart TD
+//	  subgraph shapes_graph ["shapes: a failure cancels the others"]
+//	    numbers["numbers"]
+//	    double[["double, for each of numbers"]]
+//	    again[["again, for each of double"]]
+//	    sum["sum"]
+//	    big{{"big<br/>if isBig(sum, again)"}}
+//	    copy["copy"]
+//	    end_["end"]
+//	    g["g"]
+//	    log["log"]
+//	    numbers -->|each| double
+//	    double -->|each| again
+//	    numbers --> again
+//	    double --> sum
+//	    sum --> big
+//	    again --> big
+//	    big -->|or skipped| copy
+//	    big --> end_
+//	    sum --> g
+//	    numbers -.->|after| g
+//	    sum -.->|after| log
+//	    end_ -.->|after| log
+//	  end
+var Shapes = shim.NewWorkflow[ShapesInput, ShapesResult]("graphs.shapes", "", shim.WorkflowPolicy{
+	Priority: shim.Priority(func(a ShapesInput) int {
+		return a.N
+	}),
+})
+
+// ShapesInput is the input of Shapes.
+type ShapesInput struct {
+	N int `json:"n"`
+}
+
+// ShapesResult has the results of Shapes.
+type ShapesResult struct {
+	Copy string  `json:"copy"`
+	End  *string `json:"end"`
+	G    bool    `json:"g"`
+}
+
+// shapesGraph builds the graph of [shapes] and executes it.
+func shapesGraph(ctx workflow.Context, in ShapesInput) (ShapesResult, error) {
+	g := workflow.NewGraph()
+	asked := &shapes{N: in.N} // conditions see the input, and no dependencies
+	numbers := workflow.AddNode(g, "numbers", func(ctx workflow.Context) (Numbers, error) {
+		return shim.Call[Numbers](ctx, shapesNumbersStep, shapesNumbersArgs{in})
+	})
+	double := workflow.AddEach(g, "double", numbers, func(ctx workflow.Context, numbers int) (int, error) {
+		return shim.Call[int](ctx, shapesDoubleStep, shapesDoubleArgs{in, numbers})
+	})
+	again := workflow.AddEach(g, "again", double, func(ctx workflow.Context, double int) (string, error) {
+		return shim.CallKey[string](ctx, shapesAgainStep, shim.Key(in.N+double), shapesAgainArgs{
+			In:      in,
+			Double:  double,
+			Numbers: numbers.Value(),
+		})
+	}, numbers)
+	sum := workflow.AddNode(g, "sum", func(ctx workflow.Context) (int, error) {
+		return shim.Call[int](ctx, shapesSumStep, shapesSumArgs{in, double.Value()})
+	}, double)
+	big := workflow.AddNode(g, "big", func(ctx workflow.Context) (int, error) {
+		return shim.Call[int](ctx, shapesBigStep, shapesBigArgs{in, sum.Value()})
+	}, sum, again).If(func() bool {
+		return asked.isBig(sum.Value(), again.Value())
+	})
+	copyNode := workflow.AddNode(g, "copy", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, shapesCopyStep, shapesCopyArgs{in, big.Pointer()})
+	}, big.Maybe())
+	end := workflow.AddNode(g, "end", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, shapesEndStep, shapesEndArgs{in, big.Value()})
+	}, big)
+	gNode := workflow.AddNode(g, "g", func(ctx workflow.Context) (bool, error) {
+		return shim.Call[bool](ctx, shapesGStep, shapesGArgs{in, sum.Value()})
+	}, sum, numbers)
+	workflow.AddNode(g, "log", func(ctx workflow.Context) (workflow.None, error) {
+		return workflow.None{}, shim.CallErr(ctx, shapesLogStep, shapesLogArgs{in})
+	}, sum, end.Maybe())
+	if err := g.Run(ctx); err != nil {
+		var none ShapesResult
+		return none, err
+	}
+	return ShapesResult{Copy: copyNode.Value(), End: end.Pointer(), G: gNode.Value()}, nil
+}
+
+// Study asks for a report, and for the shape of its title. Its signature has types that are
+// generated from graphs.
 //
 // It starts and awaits runs of [study].
-var Study = shim.NewWorkflow[string, string]("graphs.study", "question", shim.WorkflowPolicy{})
+var Study = shim.NewWorkflow[ResearchInput, ShapesResult](
+	"graphs.study",
+	"in",
+	shim.WorkflowPolicy{},
+)
+
+// Survey goes on where it can.
+//
+// It starts and awaits runs of the graph [survey].
+//
+//	flowchart TD
+//	  subgraph survey_graph ["survey: a failure ends what depends on it"]
+//	    one["one"]
+//	    afterOne["afterOne"]
+//	    may["may<br/>skipped if it fails"]
+//	    afterMay["afterMay"]
+//	    takesMay["takesMay"]
+//	    good["good"]
+//	    two["two"]
+//	    one -.->|after| afterOne
+//	    may -.->|after| afterMay
+//	    may --> takesMay
+//	    may -->|or skipped| good
+//	    one --> two
+//	    good -.->|after| two
+//	  end
+var Survey = shim.NewWorkflow[workflow.None, string]("graphs.survey", "", shim.WorkflowPolicy{})
+
+// surveyGraph builds the graph of [survey] and executes it.
+func surveyGraph(ctx workflow.Context, _ workflow.None) (string, error) {
+	g := workflow.NewGraph(workflow.FinishOthers())
+	one := workflow.AddNode(g, "one", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, surveyOneStep, struct{}{})
+	})
+	workflow.AddNode(g, "afterOne", func(ctx workflow.Context) (workflow.None, error) {
+		return workflow.None{}, shim.CallErr(ctx, surveyAfterOneStep, struct{}{})
+	}, one)
+	may := workflow.AddNode(g, "may", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, surveyMayStep, struct{}{})
+	}).SkipOnFailure()
+	workflow.AddNode(g, "afterMay", func(ctx workflow.Context) (workflow.None, error) {
+		return workflow.None{}, shim.CallErr(ctx, surveyAfterMayStep, struct{}{})
+	}, may.Maybe())
+	workflow.AddNode(g, "takesMay", func(ctx workflow.Context) (workflow.None, error) {
+		return workflow.None{}, shim.CallErr(ctx, surveyTakesMayStep, surveyTakesMayArgs{
+			May: may.Value(),
+		})
+	}, may)
+	good := workflow.AddNode(g, "good", func(ctx workflow.Context) (string, error) {
+		return shim.Call[string](ctx, surveyGoodStep, surveyGoodArgs{may.Pointer()})
+	}, may.Maybe())
+	workflow.AddNode(g, "two", func(ctx workflow.Context) (workflow.None, error) {
+		return workflow.None{}, shim.CallErr(ctx, surveyTwoStep, surveyTwoArgs{one.Value()})
+	}, one, good)
+	if err := g.Run(ctx); err != nil {
+		var none string
+		return none, err
+	}
+	return good.Value(), nil
+}
+
+type diamondBothFunc = func(
+	ctx context.Context,
+	in DiamondInput,
+	slow string,
+	second string,
+) (string, error)
+
+type diamondBothArgs struct {
+	In     DiamondInput `json:"in"`
+	Slow   string       `json:"slow"`
+	Second string       `json:"second"`
+}
+
+var diamondBothStep = shim.NewStep(
+	"graphs.diamond.both",
+	shim.Policy{},
+	func(f diamondBothFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a diamondBothArgs) (string, error) {
+			return f(ctx, a.In, a.Slow, a.Second)
+		})
+	},
+)
+
+type diamondFirstFunc = func(ctx context.Context, in DiamondInput) (string, error)
+
+type diamondFirstArgs struct {
+	In DiamondInput `json:"in"`
+}
+
+var diamondFirstStep = shim.NewStep(
+	"graphs.diamond.first",
+	shim.Policy{},
+	func(f diamondFirstFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a diamondFirstArgs) (string, error) {
+			return f(ctx, a.In)
+		})
+	},
+)
+
+type diamondSecondFunc = func(ctx context.Context, in DiamondInput, first string) (string, error)
+
+type diamondSecondArgs struct {
+	In    DiamondInput `json:"in"`
+	First string       `json:"first"`
+}
+
+var diamondSecondStep = shim.NewStep(
+	"graphs.diamond.second",
+	shim.Policy{},
+	func(f diamondSecondFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a diamondSecondArgs) (string, error) {
+			return f(ctx, a.In, a.First)
+		})
+	},
+)
+
+type diamondSlowFunc = func(ctx context.Context, in DiamondInput) (string, error)
+
+type diamondSlowArgs struct {
+	In DiamondInput `json:"in"`
+}
+
+var diamondSlowStep = shim.NewStep(
+	"graphs.diamond.slow",
+	shim.Policy{},
+	func(f diamondSlowFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a diamondSlowArgs) (string, error) {
+			return f(ctx, a.In)
+		})
+	},
+)
 
 type nightlyCountFunc = func(ctx context.Context) (int, error)
 
@@ -262,7 +671,7 @@ type researchReviewArgs struct {
 }
 
 var researchReviewStep = shim.NewStep("graphs.research.review", shim.Policy{
-	Retry: workflow.RetryPolicy{Attempts: 2, Initial: time.Millisecond, Factor: 1},
+	Retry: workflow.RetryPolicy{Attempts: 4, Initial: time.Millisecond, Factor: 1},
 }, func(f researchReviewFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a researchReviewArgs) (Notes, error) {
 		return f(ctx, a.In, a.Fetch)
@@ -288,6 +697,255 @@ var researchWriteStep = shim.NewStep(
 	func(f researchWriteFunc) shim.Handler {
 		return shim.Handle(func(ctx context.Context, a researchWriteArgs) (Report, error) {
 			return f(ctx, a.In, a.Fetch, a.Review)
+		})
+	},
+)
+
+type shapesAgainFunc = func(
+	ctx context.Context,
+	in ShapesInput,
+	double int,
+	numbers Numbers,
+) (string, error)
+
+type shapesAgainArgs struct {
+	In      ShapesInput `json:"in"`
+	Double  int         `json:"double"`
+	Numbers Numbers     `json:"numbers"`
+}
+
+var shapesAgainStep = shim.NewStep(
+	"graphs.shapes.again",
+	shim.Policy{},
+	func(f shapesAgainFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a shapesAgainArgs) (string, error) {
+			return f(ctx, a.In, a.Double, a.Numbers)
+		})
+	},
+)
+
+type shapesBigFunc = func(ctx context.Context, in ShapesInput, sum int) (int, error)
+
+type shapesBigArgs struct {
+	In  ShapesInput `json:"in"`
+	Sum int         `json:"sum"`
+}
+
+var shapesBigStep = shim.NewStep(
+	"graphs.shapes.big",
+	shim.Policy{},
+	func(f shapesBigFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a shapesBigArgs) (int, error) {
+			return f(ctx, a.In, a.Sum)
+		})
+	},
+)
+
+type shapesCopyFunc = func(ctx context.Context, in ShapesInput, big *int) (string, error)
+
+type shapesCopyArgs struct {
+	In  ShapesInput `json:"in"`
+	Big *int        `json:"big"`
+}
+
+var shapesCopyStep = shim.NewStep(
+	"graphs.shapes.copy",
+	shim.Policy{},
+	func(f shapesCopyFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a shapesCopyArgs) (string, error) {
+			return f(ctx, a.In, a.Big)
+		})
+	},
+)
+
+type shapesDoubleFunc = func(ctx context.Context, in ShapesInput, numbers int) (int, error)
+
+type shapesDoubleArgs struct {
+	In      ShapesInput `json:"in"`
+	Numbers int         `json:"numbers"`
+}
+
+var shapesDoubleStep = shim.NewStep(
+	"graphs.shapes.double",
+	shim.Policy{},
+	func(f shapesDoubleFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a shapesDoubleArgs) (int, error) {
+			return f(ctx, a.In, a.Numbers)
+		})
+	},
+)
+
+type shapesEndFunc = func(ctx context.Context, in ShapesInput, big int) (string, error)
+
+type shapesEndArgs struct {
+	In  ShapesInput `json:"in"`
+	Big int         `json:"big"`
+}
+
+var shapesEndStep = shim.NewStep(
+	"graphs.shapes.end",
+	shim.Policy{},
+	func(f shapesEndFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a shapesEndArgs) (string, error) {
+			return f(ctx, a.In, a.Big)
+		})
+	},
+)
+
+type shapesGFunc = func(ctx context.Context, in ShapesInput, sum int) (bool, error)
+
+type shapesGArgs struct {
+	In  ShapesInput `json:"in"`
+	Sum int         `json:"sum"`
+}
+
+var shapesGStep = shim.NewStep("graphs.shapes.g", shim.Policy{}, func(f shapesGFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a shapesGArgs) (bool, error) {
+		return f(ctx, a.In, a.Sum)
+	})
+})
+
+type shapesLogFunc = func(ctx context.Context, in ShapesInput) error
+
+type shapesLogArgs struct {
+	In ShapesInput `json:"in"`
+}
+
+var shapesLogStep = shim.NewStep(
+	"graphs.shapes.log",
+	shim.Policy{},
+	func(f shapesLogFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, a shapesLogArgs) error {
+			return f(ctx, a.In)
+		})
+	},
+)
+
+type shapesNumbersFunc = func(ctx context.Context, in ShapesInput) (Numbers, error)
+
+type shapesNumbersArgs struct {
+	In ShapesInput `json:"in"`
+}
+
+var shapesNumbersStep = shim.NewStep(
+	"graphs.shapes.numbers",
+	shim.Policy{},
+	func(f shapesNumbersFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a shapesNumbersArgs) (Numbers, error) {
+			return f(ctx, a.In)
+		})
+	},
+)
+
+type shapesSumFunc = func(ctx context.Context, in ShapesInput, double ...int) (int, error)
+
+type shapesSumArgs struct {
+	In     ShapesInput `json:"in"`
+	Double []int       `json:"double"`
+}
+
+var shapesSumStep = shim.NewStep(
+	"graphs.shapes.sum",
+	shim.Policy{},
+	func(f shapesSumFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a shapesSumArgs) (int, error) {
+			return f(ctx, a.In, a.Double...)
+		})
+	},
+)
+
+type surveyAfterMayFunc = func(ctx context.Context) error
+
+var surveyAfterMayStep = shim.NewStep(
+	"graphs.survey.afterMay",
+	shim.Policy{},
+	func(f surveyAfterMayFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+			return f(ctx)
+		})
+	},
+)
+
+type surveyAfterOneFunc = func(ctx context.Context) error
+
+var surveyAfterOneStep = shim.NewStep(
+	"graphs.survey.afterOne",
+	shim.Policy{},
+	func(f surveyAfterOneFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, _ struct{}) error {
+			return f(ctx)
+		})
+	},
+)
+
+type surveyGoodFunc = func(ctx context.Context, may *string) (string, error)
+
+type surveyGoodArgs struct {
+	May *string `json:"may"`
+}
+
+var surveyGoodStep = shim.NewStep(
+	"graphs.survey.good",
+	shim.Policy{},
+	func(f surveyGoodFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a surveyGoodArgs) (string, error) {
+			return f(ctx, a.May)
+		})
+	},
+)
+
+type surveyMayFunc = func(ctx context.Context) (string, error)
+
+var surveyMayStep = shim.NewStep(
+	"graphs.survey.may",
+	shim.Policy{},
+	func(f surveyMayFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, _ struct{}) (string, error) {
+			return f(ctx)
+		})
+	},
+)
+
+type surveyOneFunc = func(ctx context.Context) (string, error)
+
+var surveyOneStep = shim.NewStep(
+	"graphs.survey.one",
+	shim.Policy{},
+	func(f surveyOneFunc) shim.Handler {
+		return shim.Handle(func(ctx context.Context, _ struct{}) (string, error) {
+			return f(ctx)
+		})
+	},
+)
+
+type surveyTakesMayFunc = func(ctx context.Context, may string) error
+
+type surveyTakesMayArgs struct {
+	May string `json:"may"`
+}
+
+var surveyTakesMayStep = shim.NewStep(
+	"graphs.survey.takesMay",
+	shim.Policy{},
+	func(f surveyTakesMayFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, a surveyTakesMayArgs) error {
+			return f(ctx, a.May)
+		})
+	},
+)
+
+type surveyTwoFunc = func(ctx context.Context, one string) error
+
+type surveyTwoArgs struct {
+	One string `json:"one"`
+}
+
+var surveyTwoStep = shim.NewStep(
+	"graphs.survey.two",
+	shim.Policy{},
+	func(f surveyTwoFunc) shim.Handler {
+		return shim.HandleErr(func(ctx context.Context, a surveyTwoArgs) error {
+			return f(ctx, a.One)
 		})
 	},
 )

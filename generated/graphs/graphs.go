@@ -49,7 +49,7 @@ func (r *research) fetch(ctx context.Context, plan string) (Page, error) {
 
 // review is for those who are strict.
 //
-//flow:step if=strict onfail=skip retries=1 backoff=constant(1ms)
+//flow:step if=strict onfail=skip retries=3 backoff=constant(1ms)
 func (r *research) review(ctx context.Context, fetch []Page) (Notes, error) {
 	if len(fetch) > 3 {
 		return Notes{}, errors.New("too much to read")
@@ -86,10 +86,14 @@ func (nightly) count(ctx context.Context) (int, error) { return 3, nil }
 //flow:step
 func (nightly) tell(ctx context.Context, count int) error { return nil }
 
-// study asks for a report and returns its title.
+// study asks for a report, and for the shape of its title. Its signature has types that are
+// generated from graphs.
 //
 //flow:workflow
-func study(ctx workflow.Context, question string) (string, error) {
-	report, err := Research.Child(ctx, ResearchInput{Question: question, Tone: "strict"})
-	return report.Title, err
+func study(ctx workflow.Context, in ResearchInput) (ShapesResult, error) {
+	report, err := Research.Child(ctx, in)
+	if err != nil {
+		return ShapesResult{}, err
+	}
+	return Shapes.Child(ctx, ShapesInput{N: len(report.Title)})
 }

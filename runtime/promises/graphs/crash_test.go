@@ -1,0 +1,134 @@
+package graphs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/generated/graphs"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflowtest"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+func structs(work graphs.Work) func(e *workflowtest.Env) {
+	return func(e *workflowtest.Env) { graphs.Register(e, &graphs.LLM{Prefix: "on "}, work) }
+}
+
+// explored executes all kinds of graphs that are generated from structs: with elements,
+// conditions, skips, several sinks, failures under both policies.
+func explored(t *testing.T, explore func(t *testing.T, name string, run exploration)) {
+	t.Helper()
+	research := func(tone string) exploration {
+		return explorationOf(graphs.Research, graphs.ResearchInput{Question: "life universe", Tone: tone}, structs(same))
+	}
+	explore(t, "a condition that says yes", research("strict"))
+	explore(t, "a condition that says no", research("mild"))
+	explore(t, "a step of each kind", explorationOf(graphs.Shapes, graphs.ShapesInput{N: 2}, structs(same)))
+	explore(t, "a step that may fail", explorationOf(graphs.Survey, workflow.None{}, structs(broken("may"))))
+	explore(t, "failures, and others go on", failing(broken("one", "after may"), func(ctx workflow.Context) (string, error) {
+		return graphs.Survey.Child(ctx, workflow.None{})
+	}))
+	explore(t, "a failure cancels the others", failing(slowly(broken("first second")), func(ctx workflow.Context) (string, error) {
+		return graphs.Diamond.Child(ctx, graphs.DiamondInput{})
+	}))
+	explore(t, "after a step", explorationOf(graphs.Nightly, workflow.None{}, structs(same)))
+}
+
+// slowly lets the slow step take until it is canceled.
+func slowly(work graphs.Work) graphs.Work {
+	return func(ctx context.Context, what string) (string, error) {
+		if what == "slow" {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		return work(ctx, what)
+	}
+}
+
+// failing executes a graph as a child, and counts the failures that it returns: the text of one has
+// the number of attempts, of which a crash makes one more.
+func failing(work graphs.Work, graph func(ctx workflow.Context) (string, error)) exploration {
+	return explorationOf(builds, 0, func(e *workflowtest.Env) {
+		structs(work)(e)
+		shim.BindWorkflow(e, builds, func(ctx workflow.Context, _ int) (string, error) {
+			_, err := graph(ctx)
+			if err == nil {
+				return "", errors.New("the graph has not failed")
+			}
+			return fmt.Sprint(strings.Count(err.Error(), "failed after"), " failures"), nil
+		})
+	})
+}
+
+// exploration is a workflow of any type with an input.
+type exploration struct {
+	crash      func(t testing.TB, opts ...workflowtest.Option) workflowtest.CrashReport
+	interleave func(t testing.TB, n int, opts ...workflowtest.Option)
+}
+
+func explorationOf[In, Out any](d workflow.Definition[In, Out], in In, setup func(*workflowtest.Env)) exploration {
+	return exploration{
+		func(t testing.TB, opts ...workflowtest.Option) workflowtest.CrashReport {
+			return workflowtest.CrashEverywhere(t, d, in, setup, opts...)
+		},
+		func(t testing.TB, n int, opts ...workflowtest.Option) {
+			workflowtest.Interleave(t, d, in, setup, n, opts...)
+		},
+	}
+}
+
+func TestDAG4_GraphsOfStructsSurviveACrashAtEachPointAndPair(t *testing.T) {
+	one := workflowtest.WithStore(func(testing.TB) store.Store { return memstore.NewWith(memstore.Config{Partitions: 1}) })
+	explored(t, func(t *testing.T, name string, run exploration) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			t.Logf("%+v", run.crash(t, one, workflowtest.Pairs(30)))
+		})
+	})
+}
+
+func TestDAG4_GraphsOfStructsEndTheSameInEachOrderOfArrivals(t *testing.T) {
+	explored(t, func(t *testing.T, name string, run exploration) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run.interleave(t, 40)
+		})
+	})
+}
+
+func TestDAG4_GraphsOfStructsSurviveCrashesOnSQLiteAndRedis(t *testing.T) {
+	redis, n := redistest.Start(t).URL(), 0
+	for name, open := range map[string]func(t testing.TB) (store.Store, error){
+		"sqlite": func(t testing.TB) (store.Store, error) {
+			return sqlitestore.Open(filepath.Join(t.TempDir(), "flows.db"))
+		},
+		"redis": func(testing.TB) (store.Store, error) {
+			n++
+			return redisstore.Open(fmt.Sprintf("%s?prefix=graphs%d%s", redis, n, time.Now().Format("150405")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			explored(t, func(t *testing.T, name string, run exploration) {
+				t.Run(name, func(t *testing.T) {
+					run.crash(t, workflowtest.Sample(2), workflowtest.Pairs(1), workflowtest.WithStore(func(t testing.TB) store.Store {
+						st, err := open(t)
+						if err != nil {
+							t.Fatal(err)
+						}
+						return st
+					}))
+				})
+			})
+		})
+	}
+}
