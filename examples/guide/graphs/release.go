@@ -1,0 +1,61 @@
+// Package graphs has the workflows of docs/guide.md that are graphs: one whose steps are the
+// methods of a struct, one that is built from data.
+package graphs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/limit"
+)
+
+// Machines bounds how many builds there are at once, in all runs.
+var Machines = limit.New("graphs.machines", limit.Config{AtOnce: 4})
+
+// Binary is a program for a platform.
+type Binary struct {
+	Platform string `json:"platform"`
+	Hash     string `json:"hash"`
+}
+
+// Farm builds programs.
+type Farm struct {
+	Build func(ctx context.Context, version, platform string) (hash string, err error)
+	Scan  func(ctx context.Context, b []Binary) (findings int, err error)
+}
+
+// release builds a version for each platform, and publishes it.
+//
+//flow:dag
+type release struct {
+	Version string `json:"version"` // exported: the input
+	Urgent  bool   `json:"urgent"`
+	farm    *Farm  // unexported: a parameter of Register
+}
+
+//flow:step
+func (r *release) platforms(ctx context.Context) ([]string, error) {
+	return []string{"linux", "darwin"}, nil
+}
+
+//flow:step each=platforms uses=Machines
+func (r *release) build(ctx context.Context, platforms string) (Binary, error) {
+	hash, err := r.farm.Build(ctx, r.Version, platforms)
+	return Binary{platforms, hash}, err
+}
+
+//flow:step if=careful onfail=skip
+func (r *release) scan(ctx context.Context, build []Binary) (int, error) {
+	return r.farm.Scan(ctx, build)
+}
+
+// careful decides whether there is a scan.
+func (r *release) careful(build []Binary) bool { return !r.Urgent && len(build) > 0 }
+
+//flow:step
+func (r *release) publish(ctx context.Context, build []Binary, scan *int) (string, error) {
+	if scan == nil { // nobody has asked for it, or it has failed
+		return fmt.Sprintf("%s: %d binaries", r.Version, len(build)), nil
+	}
+	return fmt.Sprintf("%s: %d binaries with %d findings", r.Version, len(build), *scan), nil
+}

@@ -1,0 +1,53 @@
+package graphs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Task is a part of a plan that somebody has written.
+type Task struct {
+	ID      string   `json:"id"`
+	Command string   `json:"command"`
+	Needs   []string `json:"needs"`
+}
+
+// Shell executes commands.
+type Shell func(ctx context.Context, command string) (output string, err error)
+
+//flow:step retries=0
+func (s Shell) execute(ctx context.Context, command string) (string, error) { return s(ctx, command) }
+
+// perform executes each task of a plan when those are done that it needs.
+//
+//flow:workflow
+func perform(ctx workflow.Context, plan []Task) (map[string]string, error) {
+	g := workflow.NewGraph(workflow.FinishOthers())
+	for _, task := range plan {
+		var needs []workflow.Dependency
+		for _, id := range task.Needs {
+			needs = append(needs, workflow.NodeOf[string](g, id)) // it may be added later
+		}
+		workflow.AddNode(g, task.ID, func(ctx workflow.Context) (string, error) {
+			return Execute(ctx, task.Command)
+		}, needs...)
+	}
+	if err := g.Run(ctx); err != nil {
+		return nil, err
+	}
+	outputs := map[string]string{}
+	for _, task := range plan {
+		outputs[task.ID] = workflow.NodeOf[string](g, task.ID).Value()
+	}
+	return outputs, nil
+}
+
+// Wrong tells a plan that is no graph from one that could not be performed.
+func Wrong(err error) []workflow.GraphFault {
+	if faulty, ok := errors.AsType[*workflow.GraphError](err); ok {
+		return faulty.Faults // all of them; for a cycle, its ids
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+// Package crash kills the process of an example after an event of a log. It shows what the SDK
+// is for; nothing of it is needed in a program of your own.
+package crash
+
+import (
+	"context"
+	"os"
+	"sync/atomic"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// After returns s, or a store that kills the process right after the commit that brings the
+// events that the process has written, in all runs, to n; 0: never.
+func After(s store.Store, n int64) store.Store {
+	if n == 0 {
+		return s
+	}
+	return &deadly{Store: s, after: n}
+}
+
+type deadly struct {
+	store.Store
+	after   int64
+	written atomic.Int64
+}
+
+// Unwrap lets the optional abilities of the store be found.
+func (s *deadly) Unwrap() store.Store { return s.Store }
+
+// Create counts the first events of new runs.
+func (s *deadly) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	created, err := s.Store.Create(ctx, runs)
+	for i, c := range created {
+		if c.New {
+			s.wrote(runs[i].Seq)
+		}
+	}
+	return created, err
+}
+
+// Commit counts the events of frames that were appended.
+func (s *deadly) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	done, err := s.Store.Commit(ctx, commits)
+	for i, c := range done {
+		if c.Err == nil && commits[i].Frame != nil {
+			s.wrote(commits[i].Last - commits[i].First + 1)
+		}
+	}
+	return done, err
+}
+
+func (s *deadly) wrote(events uint64) {
+	if s.written.Add(int64(events)) >= s.after {
+		die()
+	}
+}
+
+// die ends the process as kill -9 does: nothing is flushed, no defer runs.
+func die() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = p.Kill()
+	}
+	select {} // until the signal arrives
+}
