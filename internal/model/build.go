@@ -143,6 +143,9 @@ func isGraph(ds []directive.Directive) bool {
 func (b *builder) sort() {
 	slices.SortFunc(b.model.Workflows, func(x, y *Workflow) int { return b.compareFunctions(&x.Function, &y.Function) })
 	slices.SortFunc(b.model.Steps, func(x, y *Step) int { return b.compareFunctions(&x.Function, &y.Function) })
+	slices.SortFunc(b.model.Dependencies, func(x, y *Dependency) int {
+		return cmp.Or(cmp.Compare(x.Field, y.Field), cmp.Compare(x.Type.String(), y.Type.String()))
+	})
 	slices.SortFunc(b.model.Failures, func(x, y *Failure) int {
 		return cmp.Or(cmp.Compare(x.Stored, y.Stored), b.comparePos(x.pos, y.pos))
 	})
