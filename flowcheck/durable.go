@@ -1,0 +1,97 @@
+package flowcheck
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+// durableOps are the functions and methods of package workflow that the order of calls
+// matters to: they have events, or draw a number from the run's own. Those of package
+// shim are what generated counterparts call.
+var durableOps = strings.Fields(`
+	All Any First Settled Select Go GoErr Map MapSettled ForEach Compensate CloseAsks
+	Rand UUID Record Sleep SleepUntil Version WithTimeout WithDeadline
+	(Ask).Handle (Child).Cancel (Child).Started (Future).Get (Graph).Run
+	(Definition).Child (Definition).StartChild (Definition).ContinueAsNew
+	(Hook).Open (OpenHook).Receive (OpenHook).Dispose (Stream).Write (Stream).Close
+	(Topic).Receive (Topic).TryReceive (Topic).SendFrom (Value).Set
+`)
+
+// otherOps are those that take a workflow.Context and are not.
+var otherOps = strings.Fields(`
+	Info Now Logger LogLength Tick Detached WithStepOptions WithValue WithCancel
+	(Context).Err (Context).Value
+`)
+
+// isDurable reports whether a function of the runtime is a durable operation.
+func isDurable(fn *types.Func) bool {
+	switch fn.Pkg().Path() {
+	case workflowPath:
+		return slices.Contains(durableOps, opName(fn))
+	case shimPath:
+		return takes(fn.Signature(), isFlowContext) != nil
+	}
+	return false
+}
+
+func opName(fn *types.Func) string {
+	if recv := fn.Signature().Recv(); recv != nil {
+		return "(" + typeName(recv.Type()) + ")." + fn.Name()
+	}
+	return fn.Name()
+}
+
+// hasDurable returns the first call under n that certainly is a durable operation or has
+// one, or nil. A literal counts only if it is called there.
+func (p *packagePass) hasDurable(n ast.Node) *ast.CallExpr {
+	var found *ast.CallExpr
+	called := make(map[ast.Node]bool)
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			called[ast.Unparen(n.Fun)] = true
+			if found == nil && p.isDurableCall(n) {
+				found = n
+			}
+		case *ast.FuncLit:
+			return found == nil && called[n]
+		}
+		return found == nil
+	})
+	return found
+}
+
+// isDurableCall reports whether a call certainly is a durable operation or has one.
+func (p *packagePass) isDurableCall(call *ast.CallExpr) bool {
+	return p.isDurableFunc(origin(typeutil.StaticCallee(p.pass.TypesInfo, call)))
+}
+
+// mayBeDurable reports whether code under n may have a durable operation: if anything but
+// a harmless operation gets a workflow.Context, or what is called is not known.
+func (p *packagePass) mayBeDurable(n ast.Node) bool {
+	info, may := p.pass.TypesInfo, false
+	ast.Inspect(n, func(n ast.Node) bool {
+		call, isCall := n.(*ast.CallExpr)
+		if !isCall || info.Types[call.Fun].IsType() || info.Types[call.Fun].IsBuiltin() {
+			return !may
+		}
+		fn := origin(typeutil.StaticCallee(info, call))
+		if fn == nil {
+			may = true
+			return false
+		}
+		if fn.Pkg() != nil && fn.Pkg().Path() == workflowPath && !isDurable(fn) {
+			return !may
+		}
+		may = may || p.isDurableFunc(fn) || slices.ContainsFunc(call.Args, func(arg ast.Expr) bool {
+			t := info.TypeOf(arg)
+			return t != nil && isFlowContext(t)
+		})
+		return !may
+	})
+	return may
+}

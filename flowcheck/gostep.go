@@ -1,0 +1,38 @@
+package flowcheck
+
+import (
+	"go/ast"
+	"go/token"
+)
+
+var goStepRule = rule{name: "gostep", advice: true}
+
+// checkGoStep finds steps that start a goroutine and wait for nothing.
+func checkGoStep(p *packagePass, u *unit) {
+	if u.fn == nil || p.annotated[u.fn] == nil || p.annotated[u.fn].Kind != "step" {
+		return
+	}
+	var first *ast.GoStmt
+	waits := false
+	ast.Inspect(u.body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			if first == nil {
+				first = n
+			}
+			return false
+		case *ast.SelectStmt:
+			waits = true
+		case *ast.RangeStmt:
+			waits = waits || isChan(p.pass.TypesInfo.TypeOf(n.X))
+		case *ast.UnaryExpr:
+			waits = waits || n.Op == token.ARROW
+		case *ast.SelectorExpr:
+			waits = waits || n.Sel.Name == "Wait"
+		}
+		return true
+	})
+	if first != nil && !waits {
+		p.report("gostep", first.Pos(), first.Call.Lparen, "advice: the step is recorded as done while this goroutine is at work, and a crash loses that: wait for it")
+	}
+}

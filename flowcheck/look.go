@@ -1,0 +1,264 @@
+package flowcheck
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+
+	"golang.org/x/tools/go/ast/edge"
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+// look notes what one node does by itself.
+func (p *packagePass) look(u *unit, c inspector.Cursor) {
+	switch n := c.Node().(type) {
+	case *ast.CallExpr:
+		p.lookCall(u, n)
+	case *ast.GoStmt:
+		u.note("goroutine", "go", n, nil)
+	case *ast.SelectStmt:
+		u.note("channel", "select", n, nil)
+	case *ast.SendStmt:
+		if !isComm(c) {
+			u.note("channel", "a send", n, nil)
+		}
+	case *ast.UnaryExpr:
+		if n.Op == token.ARROW && !isComm(c) && !p.isClockCall(n.X) {
+			u.note("channel", "a receive", n, nil)
+		}
+	case *ast.RangeStmt:
+		p.lookRange(u, n)
+	case *ast.Ident:
+		p.lookIdent(u, c, n)
+	case *ast.AssignStmt:
+		if n.Tok != token.DEFINE {
+			for _, left := range n.Lhs {
+				p.lookWrite(u, left, n)
+			}
+		}
+	case *ast.IncDecStmt:
+		p.lookWrite(u, n.X, n)
+	}
+}
+
+// isComm reports whether a send or receive is what a case of a select waits for, which
+// is one report with it.
+func isComm(c inspector.Cursor) bool {
+	for ; ; c = c.Parent() {
+		switch c.ParentEdgeKind() {
+		case edge.CommClause_Comm:
+			return true
+		case edge.ExprStmt_X, edge.AssignStmt_Rhs, edge.ParenExpr_X:
+			continue
+		default:
+			return false
+		}
+	}
+}
+
+// isClockCall reports whether e is a call of time.After or the like, which has a report
+// of its own.
+func (p *packagePass) isClockCall(e ast.Expr) bool {
+	call, isCall := ast.Unparen(e).(*ast.CallExpr)
+	if !isCall {
+		return false
+	}
+	fn := callee(p.pass.TypesInfo, call)
+	return fn != nil && standard().rule(fn) == "clock"
+}
+
+func (p *packagePass) lookRange(u *unit, n *ast.RangeStmt) {
+	if isChan(p.pass.TypesInfo.TypeOf(n.X)) && !p.isClockCall(n.X) {
+		u.note("channel", "a range over a channel", n, nil)
+	}
+	if n.Tok == token.ASSIGN {
+		p.lookWrite(u, n.Key, n)
+		p.lookWrite(u, n.Value, n)
+	}
+}
+
+// lookWrite notes that a package variable is written.
+func (p *packagePass) lookWrite(u *unit, left ast.Expr, stmt ast.Node) {
+	if left == nil {
+		return
+	}
+	if v := rootVar(p.pass.TypesInfo, left); isPackageVar(v) {
+		u.note("global", displayVar(v), left, nil)
+		p.written[left.Pos()] = true
+		p.mutate(u, v, stmt)
+	}
+}
+
+// mutate notes that the package's variable v is not constant.
+func (p *packagePass) mutate(u *unit, v *types.Var, where ast.Node) {
+	outer := u.outermost()
+	if v.Pkg() != p.pass.Pkg || outer.isInit || u.isOnce || ownAffair(v.Type()) || p.ignores.cut(where.Pos(), "global") {
+		return
+	}
+	by := "a function value"
+	if outer.fn != nil {
+		by = display(outer.fn)
+	}
+	if old, ok := p.mutated[v]; !ok || by < old.By {
+		p.mutated[v] = &Mutated{By: by, Module: p.module}
+	}
+}
+
+// ownAffair reports whether variables of type t may be used by many: those of sync have
+// rules of their own.
+func ownAffair(t types.Type) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Pkg() != nil && slices.Contains([]string{"sync", "sync/atomic"}, named.Obj().Pkg().Path())
+}
+
+// displayVar returns a variable's name as it is said in reports.
+func displayVar(v *types.Var) string {
+	if v.Pkg() == nil {
+		return v.Name()
+	}
+	return v.Pkg().Name() + "." + v.Name()
+}
+
+// lookIdent notes the use of package variables.
+func (p *packagePass) lookIdent(u *unit, c inspector.Cursor, n *ast.Ident) {
+	v, isVar := p.pass.TypesInfo.Uses[n].(*types.Var)
+	if !isVar || !isPackageVar(v) {
+		return
+	}
+	var whole ast.Expr = n
+	if sel, isSel := c.Parent().Node().(*ast.SelectorExpr); isSel && sel.Sel == n {
+		whole = sel
+	}
+	if rule := standard().rule(v); rule != "" && rule != pure {
+		u.note(rule, displayVar(v), whole, nil)
+		return
+	}
+	if c.Parent().Node() != nil {
+		if addr, isAddr := addressed(c); isAddr {
+			p.mutate(u, v, addr)
+		}
+	}
+	if !p.written[whole.Pos()] {
+		p.reads = append(p.reads, read{u, v, whole})
+	}
+}
+
+// addressed reports whether the address of a variable, or of a field of it, is taken. That of an
+// element is not counted: it is how large tables are read.
+func addressed(c inspector.Cursor) (ast.Node, bool) {
+	for {
+		switch c.ParentEdgeKind() {
+		case edge.SelectorExpr_X, edge.SelectorExpr_Sel, edge.ParenExpr_X:
+			c = c.Parent()
+		case edge.UnaryExpr_X:
+			n, _ := c.Parent().Node().(*ast.UnaryExpr)
+			return n, n.Op == token.AND
+		default:
+			return nil, false
+		}
+	}
+}
+
+// A read is a use of a package variable, which is judged when all writes are known.
+type read struct {
+	u     *unit
+	v     *types.Var
+	where ast.Expr
+}
+
+// judgeReads notes the reads of variables that are not constant.
+func (p *packagePass) judgeReads() {
+	for _, r := range p.reads {
+		m := p.mutated[r.v]
+		if m == nil && r.v.Pkg() != p.pass.Pkg {
+			var fact Mutated
+			if !p.pass.ImportObjectFact(r.v, &fact) || fact.Module != p.module {
+				continue
+			}
+			m = &fact
+		}
+		if m != nil {
+			r.u.note("global", readOf(displayVar(r.v), m.By), r.where, nil)
+		}
+	}
+}
+
+// callsAtOnce are the packages whose functions call the functions that they are given
+// before they return.
+var callsAtOnce = []string{"slices", "sort", "strings", "bytes", "maps", "iter", workflowPath}
+
+func (p *packagePass) lookCall(u *unit, n *ast.CallExpr) {
+	info := p.pass.TypesInfo
+	if tv := info.Types[n.Fun]; tv.IsBuiltin() {
+		p.lookBuiltin(u, n)
+		return
+	}
+	fn := callee(info, n)
+	if fn == nil || fn.Pkg() == nil {
+		return
+	}
+	fn = fn.Origin()
+	p.use(u, fn, n)
+	switch {
+	case isMethod(fn, "sync", "Once", "Do"), isFunc(fn, "sync", "OnceFunc", "OnceValue", "OnceValues"):
+		for _, arg := range n.Args {
+			p.once[ast.Unparen(arg)] = true
+		}
+	case isFunc(fn, workflowPath, "Record"):
+		p.recorded[ast.Unparen(n.Args[len(n.Args)-1])] = true
+	case slices.Contains(callsAtOnce, fn.Pkg().Path()):
+		for _, arg := range n.Args {
+			if f := mentioned(info, arg); f != nil && f.Pkg() != nil {
+				p.use(u, f, arg)
+			}
+		}
+	}
+}
+
+// use notes that fn is called at n.
+func (p *packagePass) use(u *unit, fn *types.Func, n ast.Node) {
+	path := fn.Pkg().Path()
+	if standard().has(path) {
+		if rule := standard().rule(fn); rule != pure {
+			u.note(rule, display(fn), n, fn)
+		}
+		return
+	}
+	if isEngine(path) {
+		if isDurable(fn) {
+			u.note(durable, display(fn), n, fn)
+		}
+		return
+	}
+	if a := p.annotation(fn); a != nil {
+		u.note("raw", display(fn), n, fn)
+		return
+	}
+	if types.IsInterface(recvType(fn)) {
+		return
+	}
+	u.calls = append(u.calls, call{fn: fn, pos: n.Pos(), end: n.End(), node: n})
+}
+
+func recvType(fn *types.Func) types.Type {
+	if recv := fn.Signature().Recv(); recv != nil {
+		return recv.Type()
+	}
+	return types.Typ[types.Invalid]
+}
+
+func (p *packagePass) lookBuiltin(u *unit, n *ast.CallExpr) {
+	id, isIdent := ast.Unparen(n.Fun).(*ast.Ident)
+	if !isIdent || len(n.Args) == 0 {
+		return
+	}
+	switch id.Name {
+	case "print", "println":
+		u.note("log", id.Name, n, nil)
+	case "close":
+		u.note("channel", "close", n, nil)
+	case "delete", "clear", "copy":
+		p.lookWrite(u, n.Args[0], n)
+	}
+}

@@ -1,0 +1,186 @@
+package flowcheck
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+const (
+	modulePath   = "github.com/flowgen/flowgen"
+	workflowPath = modulePath + "/runtime/workflow"
+	shimPath     = modulePath + "/runtime/shim"
+	stepPath     = modulePath + "/runtime/step"
+)
+
+// isEngine reports whether a package is part of the runtime, which is not judged: what it
+// does for workflow code is durable or harmless.
+func isEngine(path string) bool {
+	path, _, _ = strings.Cut(path, " [") // of a test
+	rest, ok := strings.CutPrefix(path, modulePath+"/runtime/")
+	return ok && !strings.HasPrefix(rest, "promises/")
+}
+
+// isFrom reports whether obj is the package-level object path.name.
+func isFrom(obj types.Object, path string, names ...string) bool {
+	return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == path && slices.Contains(names, obj.Name())
+}
+
+// isNamed reports whether t is the named type path.name, not a pointer to it.
+func isNamed(t types.Type, path string, names ...string) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && isFrom(named.Obj(), path, names...)
+}
+
+func isFlowContext(t types.Type) bool { return isNamed(t, workflowPath, "Context") }
+
+func isContext(t types.Type) bool { return isNamed(t, "context", "Context") }
+
+// takes returns the first parameter for whose type is holds, or nil.
+func takes(sig *types.Signature, is func(types.Type) bool) *types.Var {
+	for v := range sig.Params().Variables() {
+		if is(v.Type()) {
+			return v
+		}
+	}
+	return nil
+}
+
+// methodOf returns the name of the receiver's type of a method in package path.
+func methodOf(fn *types.Func, path string) string {
+	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != path || fn.Signature().Recv() == nil {
+		return ""
+	}
+	return typeName(fn.Signature().Recv().Type())
+}
+
+// isFunc reports whether fn is the package function path.name.
+func isFunc(fn *types.Func, path string, names ...string) bool {
+	return fn != nil && fn.Signature().Recv() == nil && isFrom(fn, path, names...)
+}
+
+// isMethod reports whether fn is the method path.(T).name.
+func isMethod(fn *types.Func, path, t string, names ...string) bool {
+	return methodOf(fn, path) == t && slices.Contains(names, fn.Name())
+}
+
+// callee returns the function that a call calls, statically or by an interface, or nil.
+func callee(info *types.Info, call *ast.CallExpr) *types.Func {
+	fn, _ := typeutil.Callee(info, call).(*types.Func)
+	return fn
+}
+
+// mentioned returns the function or method that an expression names, or nil.
+func mentioned(info *types.Info, e ast.Expr) *types.Func {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		fn, _ := info.Uses[e].(*types.Func)
+		return origin(fn)
+	case *ast.SelectorExpr:
+		fn, _ := info.Uses[e.Sel].(*types.Func)
+		return origin(fn)
+	case *ast.IndexExpr:
+		return mentioned(info, e.X)
+	case *ast.IndexListExpr:
+		return mentioned(info, e.X)
+	}
+	return nil
+}
+
+func origin(fn *types.Func) *types.Func {
+	if fn == nil {
+		return nil
+	}
+	return fn.Origin()
+}
+
+// rootVar returns the variable that x, x.f, x[i] or *x begin with, or nil.
+func rootVar(info *types.Info, e ast.Expr) *types.Var {
+	for {
+		switch x := ast.Unparen(e).(type) {
+		case *ast.Ident:
+			v, _ := info.ObjectOf(x).(*types.Var)
+			return v
+		case *ast.SelectorExpr:
+			if v, isVar := info.Uses[x.Sel].(*types.Var); isVar && !v.IsField() {
+				return v // of another package
+			}
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.SliceExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		default:
+			return nil
+		}
+	}
+}
+
+// isPackageVar reports whether v is declared at the level of a package.
+func isPackageVar(v *types.Var) bool {
+	return v != nil && !v.IsField() && v.Pkg() != nil && v.Parent() == v.Pkg().Scope()
+}
+
+func isTestFile(fset *token.FileSet, f *ast.File) bool {
+	return strings.HasSuffix(fset.File(f.FileStart).Name(), "_test.go")
+}
+
+// at returns a position as it is said in reports.
+func at(fset *token.FileSet, pos token.Pos) string {
+	p := fset.Position(pos)
+	p.Filename = filepath.Base(p.Filename)
+	p.Column = 0
+	return p.String()
+}
+
+// isErrorType reports whether t is error.
+func isErrorType(t types.Type) bool {
+	return t != nil && types.Identical(t, types.Universe.Lookup("error").Type())
+}
+
+// isMap reports whether t is a map, or a type parameter with only maps.
+func isMap(t types.Type) bool {
+	if t == nil {
+		return false
+	}
+	if p, isParam := types.Unalias(t).(*types.TypeParam); isParam {
+		return coreMap(p)
+	}
+	_, ok := t.Underlying().(*types.Map)
+	return ok
+}
+
+// coreMap reports whether each term of a type parameter's constraint is a map.
+func coreMap(p *types.TypeParam) bool {
+	iface, ok := p.Constraint().Underlying().(*types.Interface)
+	if !ok || iface.NumEmbeddeds() != 1 {
+		return false
+	}
+	switch t := iface.EmbeddedType(0).(type) {
+	case *types.Union:
+		for term := range t.Terms() {
+			if _, ok := term.Type().Underlying().(*types.Map); !ok {
+				return false
+			}
+		}
+		return t.Len() > 0
+	default:
+		_, ok := t.Underlying().(*types.Map)
+		return ok
+	}
+}
+
+func isChan(t types.Type) bool {
+	if t == nil {
+		return false
+	}
+	_, ok := t.Underlying().(*types.Chan)
+	return ok
+}

@@ -1,0 +1,123 @@
+package flowcheck
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// A rule is what reports about something say.
+type rule struct {
+	name   Rule
+	does   string            // "reads the wall clock, …", after the name of what does
+	mend   string            // "use workflow.Now, …"
+	of     map[string]string // in place of does and mend, for one primitive
+	advice bool              // reported only when asked for
+}
+
+// rules are all rules, in the order of the documentation.
+var rules = []*rule{
+	&clockRule, &randomRule, &ioRule, &envRule, &logRule, &goroutineRule, &channelRule, &lockRule, &globalRule,
+	&mapOrderRule, &contextRule, &rawRule, &branchRule, &recordRule, &captureRule, &droppedRule, &keyRule, &versionRule,
+	&caseRule, &spinRule, &exitRule, &argumentRule,
+	&endlessRule, &cleanupRule, &mixedRule, &goStepRule,
+	&ignoreRule,
+}
+
+// checks look at what is more than a primitive in one unit.
+var checks = []func(*packagePass, *unit){
+	checkMapOrder, checkContext, checkBranch, checkRecord, checkCapture, checkDropped, checkVersion, checkCase, checkSpin, checkArgument,
+	checkEndless, checkCleanup, checkMixed, checkGoStep,
+}
+
+// fixes suggest edits for primitives.
+var fixes = map[Rule]func(*packagePass, *unit, prim) []analysis.SuggestedFix{
+	"clock": fixClock, "random": fixRandom, "env": fixEnv, "log": fixLog, "raw": fixRaw,
+}
+
+// durable is the effect of a function that certainly has a durable operation. It is no rule.
+const durable Rule = "durable"
+
+func ruleOf(name Rule) *rule {
+	if i := slices.IndexFunc(rules, func(r *rule) bool { return r.name == name }); i >= 0 {
+		return rules[i]
+	}
+	return nil
+}
+
+func known(name Rule) bool { return ruleOf(name) != nil }
+
+// Names returns the names of all rules.
+func Names() []string {
+	list := make([]string, len(rules))
+	for i, r := range rules {
+		list[i] = string(r.name)
+	}
+	return list
+}
+
+// say returns what follows the name of the primitive in a report.
+func (r *rule) say(what string) string {
+	if text, ok := r.of[what]; ok {
+		return text
+	}
+	if r.name == "global" && isRead(what) {
+		return readText
+	}
+	return r.does + ": " + r.mend
+}
+
+//go:embed pages
+var pageFiles embed.FS
+
+// Explain returns the page of a rule, in Markdown, or an error that names the rules.
+func Explain(name string) (string, error) {
+	page, err := pageFiles.ReadFile("pages/" + name + ".md")
+	if err != nil {
+		return "", fmt.Errorf("there is no rule %s: the rules are %s", name, strings.Join(Names(), ", "))
+	}
+	return string(page), nil
+}
+
+// Analyzers returns an analyzer for each rule that a program must keep.
+func Analyzers() []*analysis.Analyzer { return analyzers(false) }
+
+// Advice returns an analyzer for each rule whose reports are worth a look, and no more.
+func Advice() []*analysis.Analyzer { return analyzers(true) }
+
+func analyzers(advice bool) []*analysis.Analyzer {
+	var list []*analysis.Analyzer
+	for _, r := range rules {
+		if r.advice == advice {
+			list = append(list, r.analyzer())
+		}
+	}
+	return list
+}
+
+const pagesURL = "https://" + modulePath + "/blob/main/flowcheck/pages/"
+
+// analyzer hands out the reports of one rule.
+func (r *rule) analyzer() *analysis.Analyzer {
+	page, err := Explain(string(r.name))
+	if err != nil {
+		panic("flowcheck: " + err.Error())
+	}
+	_, doc, _ := strings.Cut(page, "\n")
+	return &analysis.Analyzer{
+		Name:     string(r.name),
+		Doc:      strings.TrimSpace(doc),
+		URL:      pagesURL + string(r.name) + ".md",
+		Requires: []*analysis.Analyzer{solver},
+		Run: func(pass *analysis.Pass) (any, error) {
+			found, _ := pass.ResultOf[solver].(reports)
+			for _, d := range found[r.name] {
+				pass.Report(d)
+			}
+			return nil, nil
+		},
+	}
+}
