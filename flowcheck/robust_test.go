@@ -1,0 +1,47 @@
+package flowcheck
+
+import (
+	"go/token"
+	"testing"
+)
+
+func TestGEN4_OtherPeoplesModulesHaveNoReport(t *testing.T) {
+	modules, err := load(
+		"golang.org/x/tools/go/...", "github.com/redis/go-redis/v9/...", "github.com/jackc/pgx/v5/...",
+		"github.com/dave/jennifer/...", "github.com/google/go-cmp/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(modules.packages) < 50 {
+		t.Errorf("only %d packages are judged", len(modules.packages))
+	}
+	known := make(facts)
+	for _, p := range modules.packages {
+		fset := token.NewFileSet()
+		files, err := parse(p, fset, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports, err := known.analyze(p, fset, files)
+		if err != nil {
+			t.Errorf("%s: %v", p.PkgPath, err)
+		}
+		for _, d := range reports {
+			t.Errorf("%s: %s", fset.Position(d.Pos), d.Message)
+		}
+	}
+	clocks := 0
+	for key, fact := range known {
+		if e, isEffects := fact.(*Effects); isEffects && key.pkg == "github.com/redis/go-redis/v9" {
+			for _, effect := range e.List {
+				if effect.Rule == "clock" {
+					clocks++
+				}
+			}
+		}
+	}
+	if clocks == 0 {
+		t.Error("nothing in go-redis reads the clock")
+	}
+	t.Logf("%d packages, %d facts, %d functions of go-redis read the clock", len(modules.packages), len(known), clocks)
+}
