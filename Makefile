@@ -13,6 +13,7 @@ CHECKS        ?= 1000
 SEEDS         ?= 30
 SEED          ?= 1
 PACKAGES      := ./... ./bench/...
+CORPORA       := ./flowcheck/testdata/clean/... ./flowcheck/testdata/seeded/... ./flowcheck/testdata/more/...
 
 # SQLite is C that was turned into Go, and keeps its own locks: watching it for
 # races and wrong pointers finds nothing in our code and makes it five times slower.
@@ -36,14 +37,16 @@ format: ## check that every Go file is formatted
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: vet
-vet: ## run go vet
+vet: ## run go vet and flowgen vet
 	@echo "== vet: go vet ./..."
 	@$(GO) vet $(PACKAGES)
+	@echo "== vet: flowgen vet ./..."
+	@$(GO) run ./cmd/flowgen vet $(PACKAGES)
 
 .PHONY: generated
 generated: ## check that generated files are those that the generator writes today
 	@echo "== generated: flowgen -check $(PACKAGES)"
-	@$(GO) run ./cmd/flowgen -check $(PACKAGES)
+	@$(GO) run ./cmd/flowgen -check $(PACKAGES) $(CORPORA)
 
 # The race detector waits a second at the end of each process, of the thousands that tests start: when they end, nothing of them is at work.
 NO_SLEEP := GORACE="atexit_sleep_ms=0 $(GORACE)"
@@ -67,7 +70,7 @@ compiler:
 
 .PHONY: generate
 generate: ## write the generated files
-	$(GO) run ./cmd/flowgen $(PACKAGES)
+	$(GO) run ./cmd/flowgen $(PACKAGES) $(CORPORA)
 
 .PHONY: lint
 lint: ## run golangci-lint (the first time builds it: one to five minutes) and check the English of changed files

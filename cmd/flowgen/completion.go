@@ -26,7 +26,7 @@ _flowgen() {
 	elif [[ $word == -* ]]; then
 		COMPREPLY=($(compgen -W "-check -since -json -version -help" -- "$word"))
 	elif [[ $COMP_CWORD -eq 1 ]]; then
-		COMPREPLY=($(compgen -W "completion help ./..." -- "$word") $(compgen -d -- "$word"))
+		COMPREPLY=($(compgen -W "vet completion help ./..." -- "$word") $(compgen -d -- "$word"))
 	else
 		COMPREPLY=($(compgen -W "./..." -- "$word") $(compgen -d -- "$word"))
 	fi
@@ -46,7 +46,7 @@ _flowgen() {
 		'-json[print the report as JSON]' \
 		'-version[print the version]' \
 		'-help[print help]' \
-		'*:package:{ compadd completion help ./...; _files -/ }'
+		'*:package:{ compadd vet completion help ./...; _files -/ }'
 }
 compdef _flowgen flowgen
 `,
@@ -57,7 +57,7 @@ complete -c flowgen -o since -x -d 'compare stored names with a revision'
 complete -c flowgen -o json -d 'print the report as JSON'
 complete -c flowgen -o version -d 'print the version'
 complete -c flowgen -o help -d 'print help'
-complete -c flowgen -n '__fish_use_subcommand' -a 'completion help ./...'
+complete -c flowgen -n '__fish_use_subcommand' -a 'vet completion help ./...'
 complete -c flowgen -n '__fish_use_subcommand' -a '(__fish_complete_directories)'
 complete -c flowgen -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 `,

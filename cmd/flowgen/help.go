@@ -1,6 +1,7 @@
 package main
 
 const usage = `usage: flowgen [-check] [-since REVISION] [-json] [packages]
+       flowgen vet [-advice] [-fix] [-diff] [-json] [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
 Run flowgen -help for more.
@@ -10,6 +11,7 @@ const help = `flowgen writes the durable counterparts of annotated Go functions:
 flow_gen.go per package, to be committed.
 
 usage: flowgen [-check] [-json] [packages]
+       flowgen vet [-advice] [-fix] [-diff] [-json] [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
 
@@ -33,6 +35,9 @@ Examples:
                                           in CI of a change
   //go:generate go tool flowgen ./...     in one file at the root of the module, for
                                           those who run go generate
+
+  go tool flowgen vet ./...               finds what workflow code must not do because
+                                          it is replayed; flowgen vet -help says more
 
 Directives go into the doc comment, without a space after the slashes:
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/diagnostic"
 	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/flowgen/flowgen/internal/vet"
 )
 
 // Exit codes.
@@ -28,6 +29,9 @@ const (
 )
 
 func main() {
+	if vet.IsTool(os.Args[1:]) { // go vet -vettool=flowgen
+		vet.Tool(os.Args[1:])
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := run(ctx, os.Args[1:], ".", os.Stdout, os.Stderr)
 	stop()
@@ -45,6 +49,9 @@ type options struct {
 func run(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "completion" {
 		return completion(args[1:], stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == "vet" {
+		return vetCommand(ctx, args[1:], dir, stdout, stderr)
 	}
 	if len(args) > 0 && args[0] == "help" {
 		fmt.Fprint(stdout, help)

@@ -1,0 +1,166 @@
+package vet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+
+	"github.com/flowgen/flowgen/flowcheck"
+	"github.com/flowgen/flowgen/internal/diagnostic"
+)
+
+// Config says what to vet.
+type Config struct {
+	Dir      string   // to start from; "": the working directory
+	Patterns []string // of packages, as for the go command; none: "."
+	Tool     string   // the path of a vet tool with these rules: this program
+	Advice   bool     // give advice, too
+}
+
+// Finding is one report.
+type Finding struct {
+	diagnostic.Diagnostic
+	Rule   string `json:"rule"`
+	Advice bool   `json:"advice,omitempty"` // not a fault
+}
+
+// ErrUnsound says that packages could not be judged, because they do not compile or are
+// not there. The text says why.
+var ErrUnsound = errors.New("the packages cannot be judged")
+
+// Run returns what the rules say of the packages, by file and line. Paths are relative to the
+// directory.
+func Run(ctx context.Context, cfg Config) ([]Finding, error) {
+	out, err := cfg.goVet(ctx, "-json")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find directory %s: %w", cfg.Dir, err)
+	}
+	return parse(dir, out)
+}
+
+// Fix applies the edits that the rules suggest, and returns what go vet says of it.
+func Fix(ctx context.Context, cfg Config) error {
+	_, err := cfg.goVet(ctx, "-fix")
+	return err
+}
+
+// Diff returns the edits that the rules suggest as a unified diff.
+func Diff(ctx context.Context, cfg Config) ([]byte, error) {
+	out, err := cfg.goVet(ctx, "-fix", "-diff")
+	if err != nil && len(out) > 0 && !bytes.Contains(out, []byte("--- ")) {
+		return nil, err
+	}
+	if len(out) > 0 { // go vet fails because there is a difference
+		err = nil
+	}
+	return out, err
+}
+
+// goVet runs go vet with the tool and returns its standard output.
+func (cfg Config) goVet(ctx context.Context, flags ...string) ([]byte, error) {
+	args := append([]string{"vet", "-vettool=" + cfg.Tool}, flags...)
+	if cfg.Advice {
+		args = append(args, "-"+adviceFlag)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, cfg.Patterns...)...)
+	cmd.Dir = cfg.Dir
+	cmd.Env = os.Environ()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		text := strings.TrimSpace(stderr.String())
+		if text == "" {
+			text = err.Error()
+		}
+		return stdout.Bytes(), fmt.Errorf("%w:\n%s", ErrUnsound, text)
+	}
+	return stdout.Bytes(), nil
+}
+
+// posed is a report in the output of go vet.
+type posed struct {
+	Posn    string `json:"posn"`
+	Message string `json:"message"`
+}
+
+// parse reads the output of go vet -json: an object for each package, with lists by analyzer.
+func parse(dir string, out []byte) ([]Finding, error) {
+	advice := named(flowcheck.Advice())
+	var found []Finding
+	dec := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var packages map[string]map[string]json.RawMessage
+		if err := dec.Decode(&packages); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("read the output of go vet: %w", err)
+		}
+		for pkg, rules := range packages {
+			for rule, raw := range rules {
+				var list []posed
+				if err := json.Unmarshal(raw, &list); err != nil {
+					return nil, fmt.Errorf("%w: %s of %s: %s", ErrUnsound, rule, pkg, raw)
+				}
+				for _, d := range list {
+					f := Finding{Rule: rule, Advice: advice[rule]}
+					f.File, f.Line, f.Column = position(d.Posn)
+					f.What = d.Message
+					found = append(found, f)
+				}
+			}
+		}
+	}
+	return sorted(dir, found), nil
+}
+
+// sorted orders findings, each once: a file may be in several packages that were vetted.
+func sorted(dir string, found []Finding) []Finding {
+	by := make(map[diagnostic.Diagnostic]Finding)
+	var ds []diagnostic.Diagnostic
+	for _, f := range found {
+		f.Diagnostic = diagnostic.Relative(dir, []diagnostic.Diagnostic{f.Diagnostic})[0]
+		by[f.Diagnostic] = f
+		ds = append(ds, f.Diagnostic)
+	}
+	list := []Finding{}
+	for _, d := range diagnostic.Sorted(ds) {
+		list = append(list, by[d])
+	}
+	return list
+}
+
+// position reads file:line:column; the file may have colons.
+func position(s string) (file string, line, column int) {
+	file = s
+	if i := strings.LastIndexByte(file, ':'); i >= 0 {
+		column, _ = strconv.Atoi(file[i+1:])
+		file = file[:i]
+	}
+	if i := strings.LastIndexByte(file, ':'); i >= 0 {
+		line, _ = strconv.Atoi(file[i+1:])
+		file = file[:i]
+	}
+	return file, line, column
+}
+
+func named(list []*analysis.Analyzer) map[string]bool {
+	set := make(map[string]bool)
+	for _, a := range list {
+		set[a.Name] = true
+	}
+	return set
+}
