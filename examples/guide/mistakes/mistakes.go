@@ -40,7 +40,7 @@ func asks(ctx workflow.Context) error {
 //
 //flow:workflow
 func borrows(ctx workflow.Context) error {
-	_, err := workflow.GoErr(ctx, func(workflow.Context) error { return Work(ctx, "borrowed") }).Get(ctx)
+	_, err := workflow.GoErr(ctx, func(workflow.Context) error { return Work(ctx, "borrowed") }).Get(ctx) //flow:ignore branch the mistake is what this shows
 	return err
 }
 
@@ -48,7 +48,7 @@ func borrows(ctx workflow.Context) error {
 //
 //flow:workflow
 func hides(ctx workflow.Context) (int, error) {
-	return workflow.Record(ctx, func() (int, error) { return 1, Work(ctx, "hidden") })
+	return workflow.Record(ctx, func() (int, error) { return 1, Work(ctx, "hidden") }) //flow:ignore record the mistake is what this shows
 }
 
 // meets lets two branches wait for each other.
@@ -75,6 +75,6 @@ var Gate chan struct{}
 //
 //flow:workflow
 func blocks(ctx workflow.Context) error {
-	<-Gate
+	<-Gate //flow:ignore channel the mistake is what this shows
 	return Work(ctx, "late")
 }

@@ -82,7 +82,7 @@ func open(ctx workflow.Context, book string) (string, error) {
 func change(ctx workflow.Context, rounds int) ([]int, error) {
 	var versions []int
 	for latest := 1; latest <= rounds; latest++ { // as if the code was changed in each round
-		versions = append(versions, workflow.Version(ctx, "tour-price", latest), workflow.Version(ctx, fmt.Sprint("tour-change-", latest), latest))
+		versions = append(versions, workflow.Version(ctx, "tour-price", latest), workflow.Version(ctx, fmt.Sprint("tour-change-", latest), latest)) //flow:ignore version stands for changes of the code
 		if err := Work(ctx, time.Millisecond); err != nil {
 			return versions, err
 		}
