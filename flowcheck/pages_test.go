@@ -24,6 +24,7 @@ const rulesHead = "# Rules of workflow code\n\n" +
 	"input and output, logs and exits count; what an interface or a function value hides is silent.\n\n" +
 	"A report is silenced by a comment on its line, above it, or in the doc comment of the function. The reason is required:\n\n" +
 	"```go\n//flow:ignore clock only printed, it decides nothing\n```\n\n" +
+	"Packages that this page names:\n\n```go\nimport (\n\t\"github.com/flowgen/flowgen/runtime/workflow\"\n)\n```\n\n" +
 	"There is no configuration file. The exit code is 1 if there are reports, advice aside, and 2 if the command line is wrong.\n"
 
 func TestPages_AreTheDocumentation(t *testing.T) {
