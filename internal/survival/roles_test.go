@@ -87,6 +87,7 @@ func workerProcess() error {
 	}
 	w := worker.New(c, cfg)
 	register(w, os.Getenv("SURVIVAL_GATE"), os.Getenv("SURVIVAL_SWAPPED") != "")
+	registerLends(w, os.Getenv("SURVIVAL_GATE"))
 	registerChain(w, os.Getenv("SURVIVAL_RECORD"))
 	registerStreams(w)
 	registerKiller(w)

@@ -90,6 +90,11 @@ func exampleEvents() map[event.Type]event.Event {
 		event.StepCompleted: {Ref: 4, Since: created, Attempt: 3, Payload: json.RawMessage(`"receipt-9"`)},
 		event.StepFailed:    {Ref: 4, Since: created, Attempt: 4, Failure: declined()},
 
+		event.StepHookCreated: {
+			Ref: 4, Since: created, Attempt: 2, Name: "charged", Token: "wrun_7.secret", Payload: json.RawMessage(`{"t":"int"}`), Meta: json.RawMessage(`{"title":"Charge"}`), Due: at(time.Hour),
+		},
+		event.StepPending: {Ref: 4, Since: created, Attempt: 2, Due: at(time.Hour), Payload: json.RawMessage(`["tokens"]`)},
+
 		event.WaitCreated:   {Ref: 7, Since: at(0), Key: "fulfil/receive#1", Wait: event.WaitMessage, Name: "approval", Due: at(24 * time.Hour)},
 		event.WaitCompleted: {Ref: 4, Since: created, Outcome: event.OutcomeReceived},
 
@@ -209,6 +214,18 @@ func exampleLogs() map[string][]event.Event {
 		"failed": numbered(created, started,
 			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1), step(event.StepStarted, 2), failed,
 			event.Event{Type: event.RunFailed, Failure: declined()}),
+		"pending": numbered(created, started,
+			named(event.StepCreated, "orders.charge"), step(event.StepStarted, 1),
+			event.Event{Type: event.StepHookCreated, Ref: 3, Attempt: 1, Name: "charged", Token: "one", Due: at(time.Minute)},
+			event.Event{Type: event.StepStarted, Ref: 3, Attempt: 2, Token: "one"},
+			event.Event{Type: event.StepHookCreated, Ref: 3, Attempt: 2, Name: "charged", Token: "two", Due: at(time.Minute)},
+			event.Event{Type: event.StepPending, Ref: 3, Attempt: 2, Due: at(time.Minute)},
+			event.Event{Type: event.StepRetrying, Ref: 3, Attempt: 2, Token: "two", Failure: declined(), Due: at(2 * time.Minute), Time: at(time.Minute)},
+			event.Event{Type: event.StepStarted, Ref: 3, Attempt: 3, Time: at(2 * time.Minute)},
+			event.Event{Type: event.StepHookCreated, Ref: 3, Attempt: 3, Name: "charged", Token: "three", Due: at(3 * time.Minute), Time: at(2 * time.Minute)},
+			event.Event{Type: event.StepPending, Ref: 3, Attempt: 3, Due: at(3 * time.Minute), Time: at(2 * time.Minute)},
+			event.Event{Type: event.StepCompleted, Ref: 3, Attempt: 3, Token: "three", Item: "item-1", Key: "call-7", Payload: json.RawMessage(`9`), Time: at(2 * time.Minute)},
+			event.Event{Type: event.RunCompleted, Time: at(2 * time.Minute)}),
 		"gathered": numbered(created,
 			event.Event{Type: event.InputReceived, Item: "item-1", Payload: json.RawMessage(`{"n":1}`)},
 			event.Event{Type: event.InputReceived, Item: "item-2", Payload: json.RawMessage(`{"n":2}`)},

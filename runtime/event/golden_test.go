@@ -41,6 +41,7 @@ func goldenItems() map[string]*event.Event {
 		"item_cancel":  {Type: event.CancelRequested, Reason: "customer left", By: "api"},
 
 		"item_hook": {Type: event.HookReceived, Token: "order-42/paid", Payload: []byte(`{"ok":true}`)},
+		"item_step": {Type: event.HookReceived, Token: "wrun_7.secret", Key: "call-7", Failure: declined(), Payload: []byte(`{"fatal":true}`)},
 		"item_ask":  {Type: event.AskReceived, Name: "set-limit", Payload: []byte(`100`)},
 
 		"item_stream_written": {Type: event.StreamWritten, Name: "tokens", Key: "fulfil/orders.write#1", Attempt: 2, Payload: []byte{1, 2, 3}},
@@ -166,6 +167,7 @@ func TestGolden_LogsLeadToTheirStatus(t *testing.T) {
 		"log_heard":      event.StatusCompleted,
 		"log_limited":    event.StatusCompleted,
 		"log_gathered":   event.StatusRunning,
+		"log_pending":    event.StatusCompleted,
 	}
 	for name := range goldenFrames() {
 		if !strings.HasPrefix(name, "log_") {

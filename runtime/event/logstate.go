@@ -56,12 +56,12 @@ type Open struct {
 	Attempt int       // the last that was started; steps
 	Stopped int       // how many attempts do not count, because their worker stopped; steps
 	Waited  int       // how many attempts do not count, because the step asked to be tried later; steps
-	Due     time.Time // of a wait, or of a step's next attempt; zero: none
+	Due     time.Time // of a wait, of a step's next attempt, or of the end of one that is left to others; zero: none
 	Wait    WaitKind
 	Since   time.Time // its creation
 	Changed time.Time // the last event about it
 	Failure *Failure  // of the last attempt; steps
-	Token   string    // hooks
+	Token   string    // hooks, and steps whose attempt has opened one
 	Next    RunID     // children: the run
 	Close   ParentClose
 }
@@ -190,6 +190,9 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 	}
 	f.count(o.State, next) // a state that something can follow is that of an open entity
 	o.State, o.Changed, o.Due = next, e.Time, e.Due
+	if o.Entity == EntityStep {
+		o.hook(e)
+	}
 	f.schedule(o)
 	if e.Attempt > 0 || e.Type == StepRetrying {
 		o.Attempt = e.Attempt
@@ -208,6 +211,17 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 		}
 	}
 	return next, nil
+}
+
+// hook takes note of the hook that an attempt of the step has.
+func (o *Open) hook(e *Event) {
+	switch e.Type {
+	case StepHookCreated:
+		o.Token, o.Due = e.Token, time.Time{} // it times out with its code, by the worker
+	case StepPending:
+	default:
+		o.Token = ""
+	}
 }
 
 // giveBack takes note of attempts that do not count.

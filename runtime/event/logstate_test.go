@@ -40,6 +40,7 @@ func TestLogState_TellsWhatTheLogTells(t *testing.T) {
 		"cancelled": {3, event.StateCanceled, start, time.Time{}, at(2 * time.Second), at(2 * time.Second), event.RunCanceled,
 			&event.Failure{Message: "customer left", Code: event.CodeCanceled}, "", true, "customer left"},
 		"gathered":   {4, event.StateRunning, start, at(3 * time.Second), time.Time{}, at(3 * time.Second), event.RunStarted, nil, "", false, ""},
+		"pending":    {14, event.StateCompleted, start, at(time.Second), at(2 * time.Minute), at(2 * time.Minute), event.RunCompleted, nil, "", false, ""},
 		"continued":  {9, event.StateContinued, start, at(time.Second), at(8 * time.Second), at(8 * time.Second), event.RunContinued, nil, runB, false, ""},
 		"controlled": {10, event.StateFailed, start, at(2 * time.Second), at(9 * time.Second), at(9 * time.Second), event.RunFailed, declined(), "", false, ""},
 		"limited":    {7, event.StateCompleted, start, at(2 * time.Second), at(6 * time.Second), at(6 * time.Second), event.RunCompleted, nil, "", false, ""},

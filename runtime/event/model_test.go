@@ -24,6 +24,12 @@ func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 		}
 		o.State, _ = legalNext(o.State, e.Type)
 		o.Due, o.Changed = e.Due, e.Time
+		switch {
+		case e.Type == event.StepHookCreated: // it tells others when the attempt times out
+			o.Due, o.Token = time.Time{}, e.Token
+		case e.Type.Entity() == event.EntityStep && e.Type != event.StepPending && !e.Type.Creates():
+			o.Token = ""
+		}
 		if e.Type.Creates() {
 			continue // carries no attempt and no failure
 		}
@@ -81,6 +87,7 @@ func drawNext(t *rapid.T, log []event.Event) event.Event {
 	choice := rapid.SampledFrom(choices).Draw(t, "event")
 	e.Type, e.Ref = choice.Type, choice.Ref
 	e.Name = rapid.SampledFrom([]string{"", "charge", "ship"}).Draw(t, "name")
+	e.Token = rapid.SampledFrom([]string{"", "one", "two"}).Draw(t, "token")
 	e.Attempt = rapid.IntRange(0, 3).Draw(t, "attempt")
 	e.Wait = rapid.SampledFrom([]event.WaitKind{event.WaitSleep, event.WaitMessage, event.WaitDeadline}).Draw(t, "wait")
 	if rapid.Bool().Draw(t, "due") {

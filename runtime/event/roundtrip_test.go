@@ -148,7 +148,7 @@ func TestItem_ComesBackAsItWas(t *testing.T) {
 			Type: sent.Type, Name: sent.Name, Payload: sent.Payload, Reason: sent.Reason, By: sent.By,
 		}
 		if sent.Type == event.HookReceived {
-			want.Token = sent.Token
+			want.Token, want.Key, want.Failure = sent.Token, sent.Key, sent.Failure
 		}
 		if answers[sent.Type] {
 			want.Key, want.Failure, want.Next = sent.Key, sent.Failure, sent.Next

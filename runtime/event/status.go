@@ -60,6 +60,8 @@ func (f *LogState) Status() Status {
 	sleeps, waits := false, false
 	for _, o := range f.open {
 		switch {
+		case o.Entity == EntityStep && o.State == StateWaiting:
+			waits = true
 		case o.State == StateRunning, o.Entity == EntityStep && o.Due.IsZero():
 			return StatusRunning
 		case o.Entity == EntityStep, o.Wait == WaitSleep:

@@ -17,6 +17,7 @@ func TestLogState_StatusIsWhatARunWaitsFor(t *testing.T) {
 	deadline := event.Event{Type: event.WaitCreated, Wait: event.WaitDeadline, Due: at(time.Hour)}
 	hook := event.Event{Type: event.HookCreated}
 	on := func(typ event.Type, ref uint64) event.Event { return event.Event{Type: typ, Ref: ref} }
+	pending := event.Event{Type: event.StepPending, Ref: 3, Due: at(time.Minute)}
 	retrying := event.Event{Type: event.StepRetrying, Ref: 3, Due: at(time.Minute)}
 
 	tests := map[string]struct {
@@ -32,6 +33,8 @@ func TestLogState_StatusIsWhatARunWaitsFor(t *testing.T) {
 		"a step is over":                  {numbered(created, started, step, on(event.StepStarted, 3), on(event.StepCompleted, 3)), event.StatusRunning},
 		"a step waits for its retry":      {numbered(created, started, step, on(event.StepStarted, 3), retrying), event.StatusSleeping},
 		"a retry at once":                 {numbered(created, started, step, on(event.StepStarted, 3), on(event.StepRetrying, 3)), event.StatusRunning},
+		"a step is left to others":        {numbered(created, started, step, on(event.StepStarted, 3), on(event.StepHookCreated, 3), pending), event.StatusWaiting},
+		"beside a step":                   {numbered(created, started, step, on(event.StepStarted, 3), pending, step), event.StatusRunning},
 		"sleep":                           {numbered(created, started, sleep), event.StatusSleeping},
 		"sleep is over":                   {numbered(created, started, sleep, on(event.WaitCompleted, 3)), event.StatusRunning},
 		"sleep beside a step":             {numbered(created, started, sleep, step), event.StatusRunning},

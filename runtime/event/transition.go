@@ -68,6 +68,12 @@ var transitions = map[transition]State{
 	{StateRunning, StepFailed}:    StateFailed,
 	{StatePending, StepFailed}:    StateFailed, // canceled before an attempt, or between two
 
+	{StateRunning, StepHookCreated}: StateRunning,
+	{StateRunning, StepPending}:     StateWaiting,
+	{StateWaiting, StepCompleted}:   StateCompleted,
+	{StateWaiting, StepRetrying}:    StatePending,
+	{StateWaiting, StepFailed}:      StateFailed,
+
 	{StateNone, WaitCreated}:      StateWaiting,
 	{StateWaiting, WaitCompleted}: StateCompleted,
 

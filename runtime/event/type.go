@@ -34,6 +34,10 @@ const (
 	StepCreated Type = 10
 	// StepStarted records that an attempt may begin. Attempt, By, Build. A second one
 	// without an outcome in between means that the attempt before was interrupted.
+	//
+	// It, StepRetrying, StepCompleted and StepFailed end the attempt before them; if that has
+	// opened a hook they close it, and carry its Token. If whoever had the token has ended the
+	// attempt, they carry what he sent: Item, and Key, by which it is known again.
 	StepStarted Type = 11
 	// StepRetrying records a failed attempt that will be followed by another. Attempt, Failure, Due.
 	// Without an Attempt it says that those so far do not count: another run has made them.
@@ -43,6 +47,14 @@ const (
 	StepCompleted Type = 13
 	// StepFailed ends a step for good. Attempt, Failure.
 	StepFailed Type = 14
+	// StepHookCreated says that the code of an attempt has opened a hook, by which the attempt may
+	// be finished from outside. Attempt, Name (of the hook), Token, Payload (the shape of what
+	// it takes; empty: anything), Meta, Due (when the attempt times out).
+	StepHookCreated Type = 15
+	// StepPending says that the code of an attempt has returned, and leaves the outcome to whoever
+	// has the token of its hook. Attempt, Due (when the attempt times out), Payload (the
+	// streams that are closed if it completes, as JSON; empty: none).
+	StepPending Type = 16
 
 	// WaitCreated records that a branch waits. Key, Wait, Name (the topic or hook), Due.
 	WaitCreated Type = 20
@@ -52,7 +64,8 @@ const (
 	// HookCreated opens a hook. Name, Key, Token, Payload (the shape of what it takes; empty:
 	// anything), Meta.
 	HookCreated Type = 30
-	// HookReceived delivers one payload to a hook. Item, Payload.
+	// HookReceived delivers one payload to a hook. Item, Payload. As an item for a hook of a step it
+	// has a Key, by which it is known again, and perhaps a Failure: then Payload says how that changes the retry policy.
 	HookReceived Type = 31
 	// HookDisposed closes a hook. Token.
 	HookDisposed Type = 32
@@ -193,6 +206,8 @@ var types = map[Type]typeInfo{
 	StepRetrying:    {"step_retrying", EntityStep, false},
 	StepCompleted:   {"step_completed", EntityStep, false},
 	StepFailed:      {"step_failed", EntityStep, false},
+	StepHookCreated: {"step_hook_created", EntityStep, false},
+	StepPending:     {"step_pending", EntityStep, false},
 	WaitCreated:     {"wait_created", EntityWait, true},
 	WaitCompleted:   {"wait_completed", EntityWait, false},
 	HookCreated:     {"hook_created", EntityHook, true},

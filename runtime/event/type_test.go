@@ -22,7 +22,7 @@ var vocabulary = map[event.Type]struct {
 	7: {"cancel_requested", event.EntityNone, false}, 8: {"input_received", event.EntityNone, false},
 	10: {"step_created", event.EntityStep, true}, 11: {"step_started", event.EntityStep, false},
 	12: {"step_retrying", event.EntityStep, false}, 13: {"step_completed", event.EntityStep, false},
-	14: {"step_failed", event.EntityStep, false},
+	14: {"step_failed", event.EntityStep, false}, 15: {"step_hook_created", event.EntityStep, false}, 16: {"step_pending", event.EntityStep, false},
 	20: {"wait_created", event.EntityWait, true}, 21: {"wait_completed", event.EntityWait, false},
 	30: {"hook_created", event.EntityHook, true}, 31: {"hook_received", event.EntityHook, false},
 	32: {"hook_disposed", event.EntityHook, false}, 33: {"hook_conflict", event.EntityHook, false},

@@ -124,6 +124,9 @@ type StepRef interface{ Name() string }
 // into a Handler.
 func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
 	spec := &engine.StepSpec{Name: name, Retry: engine.Retry(p.Retry), Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue, Uses: p.Uses}
+	if f := reflect.TypeFor[F](); f.Kind() == reflect.Func && f.NumOut() == 2 {
+		spec.Result = f.Out(0)
+	}
 	return Step[F]{&declared[F]{spec: spec, plan: engine.NewPlan(spec), adapt: adapt}}
 }
 

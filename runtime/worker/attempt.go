@@ -40,7 +40,9 @@ type attempt struct {
 	labels  *attemptLabels
 	info    at.Attempt // what its code may know; its goroutine adds the step data
 
-	launched bool // its goroutine frees the slot; belongs to the executor that has the run
+	// These belong to the executor that has the run.
+	launched bool // its goroutine frees the slot
+	finished bool // from outside: its outcome is in the log, though its code has not ended
 
 	stopped bool // before there was a ctx; guarded by mu, and so are the next fields
 	ended   bool // its code has returned
@@ -50,6 +52,7 @@ type attempt struct {
 	cancel  context.CancelCauseFunc
 	cause   error         // why it was stopped before there was a ctx
 	stream  *streamWriter // nil: its code has written to no stream
+	hook    *opening      // by which it may be finished from outside; nil: its code has opened none
 
 	outcome outcome // set by whoever posts it
 }
@@ -58,6 +61,8 @@ type attempt struct {
 type attempting interface {
 	// attempted takes the attempt back, with its outcome.
 	attempted(a *attempt)
+	// opens opens the hook of an attempt.
+	opens(o *opening)
 }
 
 // steps execute attempts.
@@ -138,7 +143,15 @@ func (a *attempt) execute() {
 		out = judge(err, nil)
 		return
 	}
-	callStep(a.context(), a.fn, a.plan().Spec.Fatal, a.op.Input, &out)
+	callStep(a.context(), a.fn, a.judge, a.op.Input, &out)
+}
+
+// judge reads the error of the code.
+func (a *attempt) judge(err error) outcome {
+	if a.leaves(err) {
+		return outcome{pending: true}
+	}
+	return judge(err, a.plan().Spec.Fatal)
 }
 
 func (a *attempt) plan() *engine.StepPlan { return engine.PlanOf(a.op) }

@@ -42,6 +42,7 @@ type commit struct {
 	answer  store.Committed
 	starts  []*attempt // to start when it is durable
 	cancels []uint64   // steps to cancel when it is durable
+	opened  []*opening // hooks to hand out when it is durable
 }
 
 // localStart is a run that its client starts on this worker, which creates it under one of

@@ -60,6 +60,10 @@ func (t *runLoop) handle(in *input) {
 		t.inbox.wanted = t.state != stateAway // also while the log is read: the read may have been before it
 	case inputStep:
 		t.onStep(in.attempt)
+	case inputHook:
+		if t.state == stateLive {
+			t.stepping.open(in.opening)
+		}
 	case inputCommitted:
 		t.onCommitted(in.commit)
 	case inputLost:
@@ -257,7 +261,13 @@ func (t *runLoop) move() {
 		t.noteWait(taken)
 		t.begin(taken)
 		t.fireDue()
+		t.timeOut()
 		t.block(t.stepping.start())
+	}
+	for cancels := t.run.Cancels(); len(cancels) > 0; cancels = t.run.Cancels() { // what ends may cancel more
+		for _, op := range cancels {
+			t.stepping.cancel(op)
+		}
 	}
 	if err := t.run.Err(); err != nil {
 		t.block(err)
@@ -267,8 +277,18 @@ func (t *runLoop) move() {
 	if t.run.Ended() {
 		t.blocked = nil // what was under way has brought it to its end all the same
 	}
-	for _, op := range t.run.Cancels() {
-		t.stepping.cancels = append(t.stepping.cancels, op.Ref)
+}
+
+// timeOut ends attempts that are left to others and whose time is up. What was accepted before
+// that must count, so the inbox is read again first.
+func (t *runLoop) timeOut() {
+	due := t.stepping.overdue()
+	switch {
+	case due.IsZero() || t.inbox.hasUnread():
+	case t.inbox.seen.Before(due):
+		t.inbox.wanted = true
+	default:
+		t.stepping.timeOut(t.inbox.seen)
 	}
 }
 

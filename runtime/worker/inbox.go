@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
@@ -14,6 +15,7 @@ import (
 type inbox struct {
 	*execution
 	unread
+	steps    finisher            // of the run
 	refusals []store.Publication // of questions that were taken, to publish
 }
 
@@ -28,11 +30,19 @@ type unread struct {
 	late       []event.ItemID            // came when the code had ended
 	lateWrites []event.Event             // of these: what steps have done to streams
 	carried    []event.Event             // of these: what the run that it continues as is given
+	began      time.Time                 // when the last read of it began, other than at the claim
+	seen       time.Time                 // what it held by then was taken
 	caughtUp   bool                      // what the inbox held at the claim was taken
 	wanted     bool                      // the inbox has something new
 	loading    bool
 	refused    int // times in a row that the inbox kept the run from leaving
 	rereads    int // of the inbox since the code ended, with no commit that could have ended the run
+}
+
+// finisher ends the attempts of steps whose outcome comes from outside.
+type finisher interface {
+	// finish lets an item be the outcome of the attempt of the step that event ref created.
+	finish(ref uint64, e *event.Event)
 }
 
 // forget drops what was read, but not how often the inbox has kept the run here.
@@ -52,7 +62,7 @@ func (b *inbox) saved(c *commit, more bool) {
 // reread records that the inbox is read. One read at a time: recent then holds all items
 // that were applied but may still be in what is read.
 func (b *inbox) reread() {
-	b.wanted, b.loading = false, true
+	b.wanted, b.loading, b.began = false, true, b.clock.Now()
 	b.recent = make(map[event.ItemID]struct{}, len(b.taken))
 	for _, id := range b.taken {
 		b.recent[id] = struct{}{}
@@ -139,6 +149,9 @@ func (b *inbox) applyPending() (err error) {
 	}
 	if len(b.pending) == 0 {
 		b.pending, b.logged, b.caughtUp = nil, nil, true
+		if !b.loading {
+			b.seen = b.began
+		}
 	}
 	return err
 }
@@ -161,6 +174,11 @@ func (b *inbox) applyItem(e *event.Event) {
 		}
 		e.Ref, e.Key = ref, ""
 	case event.EntityHook:
+		if ref := b.run.StepHook(e.Token); ref != 0 {
+			b.read.items, b.read.bytes = b.read.items+1, b.read.bytes+e.Size()
+			b.steps.finish(ref, e)
+			return
+		}
 		ref := b.run.Hook(e.Token)
 		if b.run.State().Open(ref) == nil {
 			e = &event.Event{Type: event.HookMissed, Item: e.Item, Token: e.Token} // not lost silently

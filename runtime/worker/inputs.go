@@ -18,6 +18,7 @@ const (
 	inputLoaded                     // its log, or only its inbox, was read
 	inputUnread                     // its inbox has something new
 	inputStep                       // an attempt has ended
+	inputHook                       // an attempt opens a hook
 	inputCommitted                  // a commit was answered
 	inputTick                       // something is due, or a slot for a step may be free
 	inputLost                       // the claim is gone
@@ -35,6 +36,7 @@ type input struct {
 	start   *localStart
 	loaded  *load
 	attempt *attempt
+	opening *opening
 	commit  *commit
 	owned   *ownedRuns
 	turn    int
@@ -97,6 +99,7 @@ func (i *inputs) post(in input) {
 func (i *inputs) committed(c *commit)  { i.post(input{kind: inputCommitted, commit: c}) }
 func (i *inputs) loaded(l *load)       { i.post(input{kind: inputLoaded, loaded: l}) }
 func (i *inputs) attempted(a *attempt) { i.post(input{kind: inputStep, attempt: a}) }
+func (i *inputs) opens(o *opening)     { i.post(input{kind: inputHook, opening: o}) }
 
 // take returns what was posted. When there is nothing the run loop is no
 // longer with the executor. What comes next is put where that is which was taken

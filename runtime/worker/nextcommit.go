@@ -72,7 +72,8 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	c.req.Progress, c.req.Exempt = progress(events), exempt
 	if len(events) == len(d.unsaved) {
 		c.starts, c.cancels, c.took, c.read = d.stepping.starts, d.stepping.cancels, len(d.inbox.taken), d.inbox.read
-		d.stepping.starts, d.stepping.cancels = nil, nil
+		c.opened = d.stepping.opened
+		d.stepping.starts, d.stepping.cancels, d.stepping.opened = nil, nil, nil
 	}
 	if n := c.took; n > 0 {
 		c.req.Consume, c.req.ConsumeLast = n, d.inbox.taken[n-1]
@@ -311,7 +312,7 @@ func progress(events []event.Event) bool {
 		switch e.Type {
 		case event.StepRetrying:
 			return e.Failure == nil || e.Failure.Code != event.CodeStopped
-		case event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
+		case event.StepPending, event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
 			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet,
 			event.StreamWritten, event.StreamClosed, event.HookCreated, event.HookReceived, event.HookDisposed,
 			event.AskReceived, event.AskAccepted, event.AskAnswered:

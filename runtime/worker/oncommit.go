@@ -33,6 +33,7 @@ func (t *runLoop) onCommitted(c *commit) {
 		t.inbox.refused++
 		t.inbox.wanted = true
 		t.stepping.starts, t.stepping.cancels = append(c.starts, t.stepping.starts...), append(c.cancels, t.stepping.cancels...)
+		t.stepping.opened = append(c.opened, t.stepping.opened...)
 	case errors.Is(answer.Err, store.ErrFenced):
 		t.log.Warn("lost a run: its claim is gone", "run", t.id)
 		t.lose(nil)

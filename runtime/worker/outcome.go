@@ -26,6 +26,9 @@ type outcome struct {
 	after   *time.Duration // until the next attempt, if the step said so
 	hold    time.Duration  // for which the rates of the step are closed
 	closes  []string       // streams that are closed if the attempt completed
+	pending bool           // the code has left the outcome to whoever has the token of its hook
+	item    event.ItemID   // by which it was sent from outside; empty: it is that of the code
+	key     string         // the idempotency key of that
 	unfit   error          // the stored arguments do not fit this code; nil: they do
 }
 
@@ -48,7 +51,7 @@ func exited() outcome {
 // callStep calls the user's code and sets out to its outcome. A panic is a
 // failed attempt with its stack. If the code ends its goroutine (runtime.Goexit,
 // as FailNow of a test does) callStep does not return, but out is set.
-func callStep(ctx context.Context, fn engine.StepFunc, fatal func(error) bool, args []byte, out *outcome) {
+func callStep(ctx context.Context, fn engine.StepFunc, judge func(error) outcome, args []byte, out *outcome) {
 	*out = outcome{gone: true} // unless something else is found out
 	defer func() {
 		if r := recover(); r != nil {
@@ -60,7 +63,7 @@ func callStep(ctx context.Context, fn engine.StepFunc, fatal func(error) bool, a
 		*out = outcome{payload: payload}
 		return
 	}
-	*out = judge(err, fatal)
+	*out = judge(err)
 }
 
 // judge reads the error of an attempt.

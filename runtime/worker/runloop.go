@@ -75,6 +75,7 @@ func newRunLoop(e *env, p *loopParts, run event.RunID) *runLoop {
 	t.stepping = stepping{
 		execution: &t.execution, tenure: &t.tenure, code: p.code, runs: p.runs, steps: p.steps, reporter: &t.reporter,
 	}
+	t.inbox.steps = &t.stepping
 	t.draft = draft{execution: &t.execution, tenure: &t.tenure, logEnd: &t.logEnd, inbox: &t.inbox, stepping: &t.stepping}
 	t.suspicion = suspicion{execution: &t.execution, tenure: &t.tenure, runs: p.runs}
 	return t

@@ -33,6 +33,7 @@ type underWay struct {
 	held        []*attempt          // durable, to start once the lease is live again
 	gaveWay     bool                // a step was not started because others wait for a place
 	cancels     []uint64            // steps to cancel once the reason is durable
+	opened      []*opening          // hooks to hand out once they are durable
 	interrupted []uint64            // steps whose attempt died with another worker
 	holdBack    holdBack            // of the rates of the run, for the commit of its event
 }
@@ -132,7 +133,7 @@ func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
 	}
 	for len(*retries) > 0 {
 		ref := (*retries)[0]
-		if s.run.State().StateOf(ref) == event.StatePending {
+		if s.run.State().StateOf(ref) == event.StatePending && s.attempts[ref] == nil { // else the code of the attempt before runs
 			return ref, true
 		}
 		*retries = (*retries)[1:] // started
@@ -161,6 +162,9 @@ func (s *stepping) overBudget() bool {
 func (s *stepping) saved(c *commit) {
 	for _, a := range c.starts {
 		s.launch(a)
+	}
+	for _, o := range c.opened {
+		o.end(nil)
 	}
 	for _, ref := range c.cancels {
 		if a := s.attempts[ref]; a != nil {
@@ -211,6 +215,7 @@ func (s *stepping) launch(a *attempt) {
 	}
 	a.steps, a.by, a.run, a.fence, a.fn, a.op = s.steps, s.in, s.in.id, s.fence, fn, op
 	a.labels, a.info.Heart, a.info.Streams = labelsOf(s.run, &a.info), a, a
+	a.info.Hooks = a
 	a.deadline = a.started.Add(plan.Timeout)
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
 		a.deadline = d
@@ -224,41 +229,51 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 	if s.attempts[a.ref] != a {
 		return nil // the run was lost, or ended without it
 	}
-	if out.stopped {
+	if out.stopped && !a.finished {
 		s.giveBack(a)
 		return nil
 	}
 	delete(s.attempts, a.ref)
 	op := s.run.Op(a.ref)
-	if op == nil || s.run.Ended() || s.run.Err() != nil {
+	if op == nil || a.finished || s.run.Ended() || s.run.Err() != nil {
 		return nil //nolint:nilerr // the run ends with that error
 	}
 	if out.unfit != nil { // the step's code was not called: the attempt does not count
 		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: s.clock.Now()})
 		return out.unfit
 	}
+	if out.pending {
+		s.leave(op, a, out.closes)
+	} else {
+		s.settle(op, a.number, out)
+	}
+	return nil
+}
+
+// settle records the outcome of an attempt, and what follows from it for the step.
+func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 	if out.failure == nil {
 		for _, name := range out.closes {
-			s.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: a.number})
+			s.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: attempt})
 		}
-		s.apply(event.Event{Type: event.StepCompleted, Ref: a.ref, Attempt: a.number, Payload: out.payload})
-		return nil
+		s.apply(event.Event{Type: event.StepCompleted, Ref: op.Ref, Attempt: attempt, Payload: out.payload, Item: out.item, Key: out.key})
+		return
 	}
-	e := s.verdict(op, a, out)
+	e := s.verdict(op, attempt, out)
+	e.Item, e.Key = out.item, out.key
 	s.reporter.step(op, &e)
 	if out.hold > 0 {
 		s.holdBack = holdBack{seq: s.run.State().Seq + 1, d: max(s.holdBack.d, out.hold)}
 	}
 	s.apply(e)
-	return nil
 }
 
 // verdict decides what follows from a failed attempt.
-func (s *stepping) verdict(op *replay.Op, a *attempt, out *outcome) event.Event {
+func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event {
 	plan := engine.PlanOf(op)
 	retry := workflow.RetryPolicy(plan.Retry)
-	f, o := out.failure, s.run.State().Open(a.ref)
-	failed := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
+	f, o := out.failure, s.run.State().Open(op.Ref)
+	failed := event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: f}
 	// A service that is busy says nothing about the step: waiting for it uses up no attempt,
 	// but only so often. The log says which attempts did, so that every worker counts the same.
 	waits := out.after != nil && f.Code == event.CodeError && o.Waited < retry.MaxWaits()
@@ -289,7 +304,7 @@ func (s *stepping) verdict(op *replay.Op, a *attempt, out *outcome) event.Event 
 	if waits {
 		f.Code = event.CodeRetryAfter
 	}
-	return event.Event{Type: event.StepRetrying, Time: now, Ref: a.ref, Attempt: a.number, Failure: f, Due: due}
+	return event.Event{Type: event.StepRetrying, Time: now, Ref: op.Ref, Attempt: attempt, Failure: f, Due: due}
 }
 
 // outOfTotal returns the failure of a step that has no time for another attempt, whose
@@ -316,6 +331,9 @@ const (
 // must come to an end itself. What is not idempotent is not begun again once it has begun.
 func (s *stepping) giveBack(a *attempt) {
 	delete(s.attempts, a.ref)
+	if a.finished {
+		return
+	}
 	if a.launched {
 		a.stop(ErrStopping) // it may still be running: then it is left behind
 	} else {

@@ -3,6 +3,7 @@ package workflow
 import (
 	"log/slog"
 
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -20,6 +21,11 @@ func init() {
 	}
 	engine.NewPlan, engine.CallStep = newPlan, callStep
 	engine.EncodePayload, engine.DecodePayload, engine.DecodeArgs = encodePayload, decodePayload, decodeArgs
+	engine.HookOf = func(h, options any) (attempt.Hook, error) {
+		return h.(interface {
+			ofStep(options []HookOption) (attempt.Hook, error)
+		}).ofStep(options.([]HookOption))
+	}
 	engine.StreamOf = func(s any) (name string, keep int) {
 		d := s.(interface{ declared() *stream }).declared()
 		return d.name, d.keep

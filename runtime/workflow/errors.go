@@ -42,6 +42,8 @@ var (
 	ErrHookNotFound = errors.New("workflow: hook not found")
 	// ErrHookDisposed: the hook with this token is closed.
 	ErrHookDisposed = errors.New("workflow: hook is closed")
+	// ErrHookAnswered: the hook of a step has accepted another outcome before.
+	ErrHookAnswered = errors.New("workflow: hook was answered by somebody else before")
 )
 
 // ActiveRunError says that a workflow id already has an active run.
@@ -92,6 +94,7 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*DeadlockError](), replay.TypeDeadlock)
 	failure.RegisterSentinel("flowgen.ErrHookNotFound", ErrHookNotFound)
 	failure.RegisterSentinel("flowgen.ErrHookDisposed", ErrHookDisposed)
+	failure.RegisterSentinel("flowgen.ErrHookAnswered", ErrHookAnswered)
 	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)
 	failure.RegisterSentinel("flowgen.ErrRunTerminal", ErrRunTerminal)
 	failure.RegisterSentinel("flowgen.ErrStreamClosed", ErrStreamClosed)

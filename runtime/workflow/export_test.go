@@ -1,5 +1,7 @@
 package workflow
 
+import "github.com/flowgen/flowgen/runtime/event"
+
 // ScheduleRuns are the runs of schedules, for tests that break their workers.
 var ScheduleRuns = schedules
 
@@ -18,4 +20,7 @@ func Unread(s scheduleState, when string) scheduleState {
 }
 
 // OpenHooks are those of a run with a log.
-var OpenHooks = openHooks
+func OpenHooks(run RunID, events []event.Event) ([]HookInfo, error) {
+	all, _, err := openHooks(run, events)
+	return all, err
+}

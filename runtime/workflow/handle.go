@@ -208,7 +208,11 @@ func retriesIn(f *event.LogState) []StepRetry {
 	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
 	var all []StepRetry
 	for _, o := range open {
-		all = append(all, StepRetry{Step: o.Name, Key: o.Key, Attempt: o.Attempt, Failed: o.Failure.Message, Code: o.Failure.Code, Next: o.Due})
+		r := StepRetry{Step: o.Name, Key: o.Key, Attempt: o.Attempt, Failed: o.Failure.Message, Code: o.Failure.Code}
+		if o.State == event.StatePending { // else the attempt is under way, here or outside
+			r.Next = o.Due
+		}
+		all = append(all, r)
 	}
 	return all
 }
@@ -259,19 +263,27 @@ func (h *Handle) deliver(ctx context.Context, id event.ItemID, e *event.Event) e
 
 // deliver is that of a handle, for one run or its chain. The item gets its body from e.
 func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
+	return c.deliverBy(ctx, run, item, e, time.Time{})
+}
+
+// deliverBy is deliver, but nothing is accepted after a moment; zero: at any time. Then the error
+// matches store.ErrStale.
+func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
 	var err error
 	if item.Body, err = event.AppendItem(nil, e); err != nil {
 		return err
 	}
-	return c.put(ctx, run, item, e.Type == event.CancelRequested)
+	return c.put(ctx, run, item, e.Type == event.CancelRequested, by)
 }
 
 // put is deliver for an item that has its body. A run that waits for permits goes without
 // them if it is urgent.
-func (c *Client) put(ctx context.Context, run RunID, item store.Item, urgent bool) error {
+func (c *Client) put(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) error {
 	d := store.Deliver{Run: run, Item: item, Urgent: urgent}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
-		d.Deadline = c.store.Clock().Now().Add(deliverWindow)
+		if d.Deadline = c.store.Clock().Now().Add(deliverWindow); !by.IsZero() && by.Before(d.Deadline) {
+			d.Deadline = by
+		}
 		_, err := c.store.Deliver(ctx, d)
 		var ended *store.TerminalError
 		switch {

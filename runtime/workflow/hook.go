@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/shape"
@@ -102,8 +103,23 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 		return &OpenHook[T]{hook: h, inner: inner}, nil
 	}
 	run := b.Run().ID()
-	inner := b.NewHook(key, spec, func() string { return string(run) + tokenMark + ctx.env.secret(run, key) })
+	inner := b.NewHook(key, spec, func() string { return ctx.env.token(run, key) })
 	return &OpenHook[T]{hook: h, inner: inner}, nil
+}
+
+// ofStep returns the hook as an attempt of a step opens it: with a token of the runtime's, for
+// each attempt has another one.
+func (h Hook[T]) ofStep(opts []HookOption) (attempt.Hook, error) {
+	h.declared()
+	var o hookOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.own {
+		return attempt.Hook{}, badToken(o.token, "is of the program's own, and an attempt of a step has one that the runtime makes")
+	}
+	meta, err := o.meta.encode(h.name)
+	return attempt.Hook{Name: h.name, Shape: shape.Of(reflect.TypeFor[T]()), Meta: meta}, err
 }
 
 // openOwn opens a hook with a token of the user's own.

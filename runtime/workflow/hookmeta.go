@@ -78,8 +78,12 @@ type HookInfo struct {
 	Run    RunID // that has opened it
 	Closed bool  // nothing is accepted any more
 	Meta   HookMeta
-	// ID, Key and OpenedAt are only set by [Handle.Hooks]: the id of the hook, the key of the
-	// operation that has opened it, and when that was.
+	// Attempt is that of the step which has opened it, see step.Later, and Due when that times
+	// out; 0: the code of the workflow has opened it.
+	Attempt int
+	Due     time.Time
+	// ID, Key and OpenedAt are only set by [Handle.Hooks]: the id of the hook, or of the step that has
+	// opened it, the key of the operation that has opened it, and when that was.
 	ID       string
 	Key      string
 	OpenedAt time.Time
@@ -97,9 +101,15 @@ func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
 	if err != nil {
 		return HookInfo{}, fmt.Errorf("get hook: %w", err)
 	}
-	info := HookInfo{Token: token, Run: run, Closed: page.Closed || page.Ended}
 	n := len(page.Chunks)
-	info.Hook, _ = effects.DecodeHook(page.Chunks[n-1].Body)
+	state, err := effects.DecodeHook(page.Chunks[n-1].Body)
+	if err != nil {
+		return HookInfo{}, fmt.Errorf("get hook of run %s: %w", run, err)
+	}
+	info := HookInfo{Hook: state.Name, Token: token, Run: run, Closed: page.Closed || page.Ended}
+	if state.Step != nil {
+		info.Attempt, info.Due = state.Step.Attempt, state.Step.Due
+	}
 	if n > 1 {
 		if info.Meta, err = decodeMeta(page.Chunks[0].Body); err != nil {
 			return info, fmt.Errorf("get hook of run %s: %w", run, err)
@@ -131,8 +141,8 @@ func (c *Client) readHook(ctx context.Context, run RunID, token string, chunks i
 	return page, err
 }
 
-// Hooks returns the open hooks of the run, in the order in which they were opened, for
-// operators: it reads the log. Anyone who has a token can send to the run, so what it returns is
+// Hooks returns the open hooks of the run and of its steps, in the order of the operations that have opened
+// them, for operators: it reads the log, and those of the runs that execute steps for this one. Anyone who has a token can send to the run, so what it returns is
 // as secret as they are. A hook with a [Token] of its own is listed once the store has granted
 // that. A run that has ended has none.
 func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
@@ -148,46 +158,60 @@ func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list hooks: %w", err)
 	}
-	all, err := openHooks(run, events)
+	all, remote, err := openHooks(run, events)
 	if err != nil {
 		return all, fmt.Errorf("list hooks of run %s: %w", run, err)
+	}
+	for _, other := range remote {
+		more, err := h.c.Run(other).Hooks(ctx)
+		if err != nil && !errors.Is(err, ErrRunNotFound) { // it is not created yet, or was purged
+			return all, err
+		}
+		all = append(all, more...)
 	}
 	return all, nil
 }
 
-// openHooks returns the hooks that are open where a log ends.
-func openHooks(run RunID, events []event.Event) (all []HookInfo, err error) {
+// openHooks returns the hooks that are open where a log ends, and the runs that execute steps
+// for it.
+func openHooks(run RunID, events []event.Event) (all []HookInfo, remote []RunID, err error) {
 	var f event.LogState
+	opened := map[string]*event.Event{} // by token
 	for i := range events {
-		if err := f.Apply(&events[i]); err != nil {
-			return nil, err
+		e := &events[i]
+		if err := f.Apply(e); err != nil {
+			return nil, nil, err
+		}
+		if e.Type == event.HookCreated || e.Type == event.StepHookCreated {
+			opened[e.Token] = e
 		}
 	}
 	if f.Run.Terminal() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	asked := map[string]bool{} // the keys of runs that will hold a token, if it is granted
 	var open []*event.Open
 	f.Opens(func(o *event.Open) bool {
-		switch {
-		case o.Entity == event.EntityHook:
-			open = append(open, o)
-		case o.Name == event.HookRun && o.State == event.StateWaiting:
+		if o.Name == event.HookRun && o.State == event.StateWaiting {
 			asked[o.Key] = true
 		}
+		open = append(open, o)
 		return true
 	})
 	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
 	for _, o := range open {
-		if asked[holdKey(o.Key)] {
+		e := opened[o.Token]
+		if _, is := event.StepOfRun(o.Name); is && o.Entity == event.EntityChild {
+			remote = append(remote, o.Next)
+		}
+		if e == nil || asked[holdKey(o.Key)] {
 			continue
 		}
-		e := &events[o.Ref-1]
-		info := HookInfo{Hook: e.Name, Token: e.Token, Run: run, ID: e.Correlation(run), Key: e.Key, OpenedAt: e.Time}
+		info := HookInfo{Hook: e.Name, Token: e.Token, Run: run, ID: e.Correlation(run), Key: o.Key, OpenedAt: e.Time, Attempt: e.Attempt, Due: e.Due}
 		if info.Meta, err = decodeMeta(e.Meta); err != nil {
-			return all, err
+			return all, nil, err
 		}
 		all = append(all, info)
 	}
-	return all, nil
+	return all, remote, nil
 }

@@ -65,7 +65,7 @@ func (d *definition) sendAlong(ctx context.Context, c *Client, s *handover.Start
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		err := there.Err // that of a look at the run, if any
 		for err == nil && len(left) > 0 {
-			if err = c.put(ctx, there.Run, left[0], false); err == nil {
+			if err = c.put(ctx, there.Run, left[0], false, time.Time{}); err == nil {
 				left = left[1:]
 			}
 		}

@@ -54,7 +54,7 @@ type env struct {
 	partitions int // of the store
 	logger     *slog.Logger
 	children   int                                // of one run at once
-	secret     func(run RunID, key string) string // of the token of a hook
+	token      func(run RunID, key string) string // of a hook
 }
 
 // Seal ends registration.
@@ -252,11 +252,8 @@ func (r *registry) Step(name string) (engine.StepFunc, bool) {
 // Program returns the code of a workflow, and the last element of its name.
 func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
 	r.mu.RLock()
-	w, token, losers := r.workflows[name], r.observer.Secret, r.observer.Losers
+	w, losers := r.workflows[name], r.observer.Losers
 	r.mu.RUnlock()
-	if token == nil {
-		token = secret
-	}
 	if spec := r.stepOfRun(name); spec != nil {
 		return stepProgram(spec), lastName(name), true
 	}
@@ -276,7 +273,7 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 		return standInProgram(w.standIn), lastName(name), true
 	}
 	client := c.(engineClient).c
-	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, DefaultChildren), secret: token}
+	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, DefaultChildren), token: r.HookToken}
 	short = lastName(name)
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		if losers != nil {
@@ -297,6 +294,17 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 		}
 		return replay.Ending{Type: event.RunCompleted, Payload: payload}
 	}, short, true
+}
+
+// HookToken makes the token of a hook: the run's id, and what makes it unguessable.
+func (r *registry) HookToken(run RunID, key string) string {
+	r.mu.RLock()
+	secretOf := r.observer.Secret
+	r.mu.RUnlock()
+	if secretOf == nil {
+		secretOf = secret
+	}
+	return string(run) + tokenMark + secretOf(run, key)
 }
 
 // Observe lets a test kit stand between a worker and what is registered.

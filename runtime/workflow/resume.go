@@ -66,6 +66,12 @@ func runOf(token string) (run RunID, made bool, err error) {
 // to the run: there it is skipped, and recorded (hook_missed) and logged like one for a
 // closed hook. It never fails the run.
 //
+// A hook that a step has opened, see step.Later, takes one payload: the result of the attempt, which
+// completes the step. The first that is accepted counts, also against [Hook.Fail]. It sent again, or anything with the same IdempotencyKey, is answered with
+// nil; anything else gets an error that matches ErrHookAnswered, and ErrHookDisposed as well. An
+// attempt that is over, because its time was up, the step was canceled, or the code has ended it, has a closed hook. A
+// result that was accepted at that very moment may come too late: then it is recorded as for other hooks.
+//
 // Errors: one that matches ErrHookNotFound if no hook of this name has or had that
 // token, or its run was deleted, or if it cannot be a token (then it is a
 // *[InvalidError], too); one that matches ErrHookDisposed if the hook is closed or its
@@ -78,7 +84,7 @@ func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ..
 	if err != nil {
 		return fmt.Errorf("send to hook %s: %w", h.name, err)
 	}
-	if err := c.sendToHook(ctx, h.name, token, payload, opts); err != nil {
+	if err := c.sendToHook(ctx, h.name, token, &event.Event{Type: event.HookReceived, Payload: payload}, opts); err != nil {
 		return fmt.Errorf("send to hook %s: %w", h.name, err)
 	}
 	return nil
@@ -96,7 +102,7 @@ func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawM
 		}
 	}
 	if err == nil {
-		err = c.sendToHook(ctx, "", token, payload, opts)
+		err = c.sendToHook(ctx, "", token, &event.Event{Type: event.HookReceived, Payload: payload}, opts)
 	}
 	if err != nil {
 		return fmt.Errorf("send to a hook: %w", err)
@@ -104,8 +110,15 @@ func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawM
 	return nil
 }
 
-// sendToHook delivers a payload; an empty name stands for any hook.
-func (c *Client) sendToHook(ctx context.Context, name, token string, payload []byte, opts []SendOption) error {
+// openHook is a hook as a sender finds it.
+type openHook struct {
+	token  string
+	state  effects.HookState
+	closed bool
+}
+
+// sendToHook delivers a payload, or a failure; an empty name stands for any hook.
+func (c *Client) sendToHook(ctx context.Context, name, token string, e *event.Event, opts []SendOption) error {
 	run, err := c.holder(ctx, token)
 	if err != nil {
 		return err
@@ -114,12 +127,22 @@ func (c *Client) sendToHook(ctx context.Context, name, token string, payload []b
 	if err != nil {
 		return err
 	}
-	was, wants := effects.DecodeHook(page.Chunks[0].Body)
-	if name != "" && was != name {
+	state, err := effects.DecodeHook(page.Chunks[0].Body)
+	e.Token = token
+	switch was := state.Name; {
+	case err != nil:
+		return fmt.Errorf("run %s: %w", run, err)
+	case name != "" && was != name:
 		return fmt.Errorf("the token is one of hook %s: %w", was, ErrHookNotFound)
+	case e.Failure != nil && state.Step == nil:
+		return &InvalidError{What: "hook", Value: state.Name, Reason: "was opened by the code of a workflow, and takes payloads only: only what a step has opened can fail"}
+	case e.Failure == nil:
+		if err := shape.Check(state.Shape, e.Payload); err != nil {
+			return &PayloadError{What: "payload of hook " + state.Name, Err: err}
+		}
 	}
-	if err := shape.Check(wants, payload); err != nil {
-		return &PayloadError{What: "payload of hook " + was, Err: err}
+	if state.Step != nil {
+		return c.finishStep(ctx, run, &openHook{token: token, state: state, closed: page.Closed}, e, opts)
 	}
 	id, keyed := itemOf("hook "+token, opts)
 	switch {
@@ -133,7 +156,7 @@ func (c *Client) sendToHook(ctx context.Context, name, token string, payload []b
 		}
 		return err
 	}
-	err = c.deliverAgain(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, &event.Event{Type: event.HookReceived, Token: token, Payload: payload})
+	err = c.deliverAgain(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, e)
 	switch {
 	case errors.Is(err, ErrRunTerminal):
 		return fmt.Errorf("the hook of run %s: %w: %w", run, ErrHookDisposed, err)

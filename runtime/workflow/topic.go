@@ -166,7 +166,7 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	}
 	run, err := h.resolve(ctx)
 	if err == nil {
-		err = h.c.put(ctx, run, item, false)
+		err = h.c.put(ctx, run, item, false, time.Time{})
 	}
 	if err != nil {
 		return fmt.Errorf("send to topic %s: %w", t.name, err)

@@ -174,7 +174,7 @@ func (e *Env) committed(run event.RunID, frame []byte) {
 			e.attempts[string(run)+" "+e.keys[run][ev.Ref]] = ev.Attempt
 		case event.StepCompleted:
 			e.completed[string(run)+" "+e.keys[run][ev.Ref]] = true
-		case event.HookCreated:
+		case event.HookCreated, event.StepHookCreated:
 			e.opened(run, ev)
 		}
 	}

@@ -16,10 +16,12 @@ import (
 type Payload[T any] struct {
 	After time.Duration // the hook was opened, in virtual time
 	Value T
+	// Err is sent instead, to the hook of a step: it lets the attempt fail.
+	Err error
 }
 
-// StubHook stands in for the caller of hooks of this name: each hook that a run
-// opens is sent the payloads, in the order of their times, unless it is closed by
+// StubHook stands in for the caller of hooks of this name: each hook that a run, or an attempt of a
+// step, opens is sent the payloads, in the order of their times, unless it is closed by
 // then.
 //
 //	workflowtest.StubHook(env, orders.Paid, workflowtest.Payload[orders.Callback]{After: time.Hour, Value: …})
@@ -34,7 +36,13 @@ func StubHook[T any](e *Env, h workflow.Hook[T], payloads ...Payload[T]) {
 	e.hooks[h.Name()] = func(id, token string) {
 		for i, p := range payloads {
 			e.later(p.After, func(ctx context.Context) {
-				err := h.Send(ctx, e.client, token, p.Value, workflow.IdempotencyKey(fmt.Sprint(id, i)))
+				key := workflow.IdempotencyKey(fmt.Sprint(id, i))
+				var err error
+				if p.Err != nil {
+					err = h.Fail(ctx, e.client, token, p.Err, key)
+				} else {
+					err = h.Send(ctx, e.client, token, p.Value, key)
+				}
 				if err != nil && !errors.Is(err, workflow.ErrHookDisposed) && ctx.Err() == nil {
 					e.fail("workflowtest: StubHook: " + err.Error())
 				}
@@ -55,6 +63,9 @@ func (e *Env) later(d time.Duration, f func(ctx context.Context)) {
 // held.
 func (e *Env) opened(run event.RunID, ev *event.Event) {
 	id := ev.Correlation(run)
+	if ev.Attempt > 0 { // each attempt of a step opens its own
+		id += fmt.Sprint("/", ev.Attempt)
+	}
 	if stub := e.hooks[ev.Name]; stub != nil && !e.hooked[id] {
 		if e.hooked == nil {
 			e.hooked = map[string]bool{}

@@ -66,7 +66,7 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 	fmt.Fprintf(&b, "+%v %s", ev.Time.Sub(start), ev.Type)
 	word := func(format string, args ...any) { fmt.Fprintf(&b, " "+format, args...) }
 	switch {
-	case ev.Key != "" && ev.Type.Entity() != event.EntityAsk: // whose keys are ids
+	case ev.Key != "" && ev.Type.Entity() != event.EntityAsk && (ev.Type.Entity() != event.EntityStep || ev.Type.Creates()): // else keys are ids of what was sent
 		word("%s", ev.Key)
 	case key != "":
 		word("%s", key)
@@ -83,7 +83,7 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 		}
 	case event.WaitCompleted:
 		word("%s", ev.Outcome)
-	case event.MessageReceived, event.HookCreated, event.AskReceived, event.AskAccepted:
+	case event.MessageReceived, event.HookCreated, event.StepHookCreated, event.AskReceived, event.AskAccepted:
 		word("%s", ev.Name)
 	}
 	if ev.Attempt > 0 {
@@ -101,7 +101,7 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 	if !ev.From.IsZero() {
 		word("since +%v", ev.From.Sub(start))
 	}
-	if len(ev.Payload) > 0 && ev.Type != event.HookCreated { // of a hook it is the shape of its type
+	if len(ev.Payload) > 0 && ev.Type != event.HookCreated && ev.Type != event.StepHookCreated { // of a hook it is the shape of its type
 		word("%s", ev.Payload)
 	}
 	if ev.Failure != nil {

@@ -13,26 +13,29 @@ import (
 const _ = shim.V1
 
 func init() {
+	shim.RegisterSentinel("flows.ErrDeclined", ErrDeclined)
 	shim.RegisterSentinel("flows.ErrTooHigh", ErrTooHigh)
 }
 
 // Steps refers to the steps of this package, for stand-ins and tools.
 var Steps = struct {
-	Bill     shim.Step[billFunc]
-	Build    shim.Step[buildFunc]
-	Compose  shim.Step[composeFunc]
-	GiveBack shim.Step[giveBackFunc]
-	Quote    shim.Step[quoteFunc]
-	Remind   shim.Step[remindFunc]
-	Reserve  shim.Step[reserveFunc]
+	AskToSign shim.Step[askToSignFunc]
+	Bill      shim.Step[billFunc]
+	Build     shim.Step[buildFunc]
+	Compose   shim.Step[composeFunc]
+	GiveBack  shim.Step[giveBackFunc]
+	Quote     shim.Step[quoteFunc]
+	Remind    shim.Step[remindFunc]
+	Reserve   shim.Step[reserveFunc]
 }{
-	Bill:     billStep,
-	Build:    buildStep,
-	Compose:  composeStep,
-	GiveBack: giveBackStep,
-	Quote:    quoteStep,
-	Remind:   remindStep,
-	Reserve:  reserveStep,
+	AskToSign: askToSignStep,
+	Bill:      billStep,
+	Build:     buildStep,
+	Compose:   composeStep,
+	GiveBack:  giveBackStep,
+	Quote:     quoteStep,
+	Remind:    remindStep,
+	Reserve:   reserveStep,
 }
 
 // Register makes the workflows and steps of this package known to r.
@@ -40,6 +43,7 @@ var Steps = struct {
 // If it does not compile, a signature has changed: run go generate.
 func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.Receiver(r, "fleet *Fleet", fleet == nil, buildStep, giveBackStep, reserveStep)
+	askToSignStep.Bind(r, askToSign)
 	billStep.Bind(r, bill)
 	buildStep.Bind(r, fleet.build)
 	composeStep.Bind(r, compose)
@@ -66,6 +70,7 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.BindWorkflow(r, Review, review)
 	shim.BindWorkflow(r, Shipment, shipment)
 	shim.BindWorkflow(r, Sign, sign)
+	shim.BindWorkflow(r, Signing, signing)
 }
 
 // AccountLoop adds up payments, for years.
@@ -153,6 +158,34 @@ var Shipment = shim.NewWorkflow[[]string, []Offer](
 //
 // It starts and awaits runs of [sign].
 var Sign = shim.NewWorkflow[string, Decision]("flows.sign", "doc", shim.WorkflowPolicy{})
+
+// Signing returns who has signed a contract.
+//
+// It starts and awaits runs of [signing].
+var Signing = shim.NewWorkflow[string, string]("flows.signing", "contract", shim.WorkflowPolicy{})
+
+// AskToSign gives a contract to the signing service, which reports when somebody has signed: the step
+// has begun, and is finished by that report. Whoever does not sign in three days is asked again.
+//
+// It is the durable counterpart of [askToSign].
+func AskToSign(ctx workflow.Context, contract string) (Signature, error) {
+	return shim.Call[Signature](ctx, askToSignStep, askToSignArgs{contract})
+}
+
+type askToSignFunc = func(ctx context.Context, contract string) (Signature, error)
+
+type askToSignArgs struct {
+	Contract string `json:"contract"`
+}
+
+var askToSignStep = shim.NewStep("flows.askToSign", shim.Policy{
+	Retry:   workflow.RetryPolicy{Attempts: 3},
+	Timeout: 72 * time.Hour,
+}, func(f askToSignFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, a askToSignArgs) (Signature, error) {
+		return f(ctx, a.Contract)
+	})
+})
 
 // Bill gives the payment service the token with which to report payments.
 //

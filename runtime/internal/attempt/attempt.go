@@ -29,6 +29,8 @@ type Attempt struct {
 	Heart Heart
 	// Streams writes to the streams of the run.
 	Streams StreamWriter
+	// Hooks opens the hook by which the attempt may be finished from outside.
+	Hooks HookOpener
 }
 
 // Heart beats for the code of an attempt.
@@ -51,6 +53,29 @@ type StreamWriter interface {
 	Write(ctx context.Context, stream string, value []byte, keep int) error
 	// Close ends a stream if the attempt completes.
 	Close(stream string) error
+}
+
+// HookOpener opens hooks for the code of an attempt.
+type HookOpener interface {
+	// OpenHook returns the token of the hook once that is durable. The attempt has one hook:
+	// asked for it again, it returns the same token, and refuses to open another one.
+	OpenHook(ctx context.Context, h Hook) (token string, err error)
+}
+
+// Hook is what an attempt opens.
+type Hook struct {
+	Name  string
+	Shape []byte // of what finishes the attempt; nil: anything
+	Meta  []byte // what the hook says of itself
+}
+
+// PendingError is what the code of an attempt returns that leaves its outcome to whoever has the
+// token of its hook.
+type PendingError struct{ Token string }
+
+// Error says what it means, where nobody expects it.
+func (e *PendingError) Error() string {
+	return "the outcome is left to whoever has the token of the hook that this attempt has opened"
 }
 
 type key struct{}

@@ -2,8 +2,11 @@ package effects
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -18,11 +21,37 @@ func ValueStream(name string) string { return "v:" + name }
 // reads the last chunk only.
 func HookStream(token string) string { return "h:" + token }
 
+// HookState is what the chunk about an open hook says.
+type HookState struct {
+	Name  string
+	Shape []byte    // of its payloads; nil: any fit
+	Step  *StepHook // whose attempt has opened it; nil: the code of the workflow has
+}
+
+// StepHook says which attempt a hook finishes.
+type StepHook struct {
+	Ref     uint64    `json:"ref"` // the event that created the step
+	Attempt int       `json:"attempt"`
+	Due     time.Time `json:"due"` // when the attempt times out
+}
+
 // shapeMark stands between name and shape; a shape is JSON, and does not contain it.
 const shapeMark = 0
 
+// hookChunk is the chunk about a hook that an attempt of a step has opened. It stands behind a shapeMark,
+// as the chunk about no other hook does: a hook has a name.
+type hookChunk struct {
+	Name  string          `json:"name"`
+	Shape json.RawMessage `json:"shape,omitempty"`
+	Step  *StepHook       `json:"step"`
+}
+
 // hookState is the chunk about an open hook.
 func hookState(e *event.Event) []byte {
+	if e.Type == event.StepHookCreated {
+		data, _ := json.Marshal(hookChunk{Name: e.Name, Shape: e.Payload, Step: &StepHook{Ref: e.Ref, Attempt: e.Attempt, Due: e.Due}}) // a shape is JSON
+		return append([]byte{shapeMark}, data...)
+	}
 	if len(e.Payload) == 0 {
 		return []byte(e.Name)
 	}
@@ -30,14 +59,28 @@ func hookState(e *event.Event) []byte {
 	return append(b, e.Payload...)
 }
 
-// DecodeHook reads the chunk about an open hook: its name and the shape of its payloads, nil
-// if any fit.
-func DecodeHook(chunk []byte) (name string, shape []byte) {
+// DecodeHook reads the chunk about an open hook.
+func DecodeHook(chunk []byte) (HookState, error) {
 	i := bytes.LastIndexByte(chunk, shapeMark)
-	if i < 0 {
-		return string(chunk), nil
+	switch {
+	case i < 0:
+		return HookState{Name: string(chunk)}, nil
+	case i > 0:
+		return HookState{Name: string(chunk[:i]), Shape: chunk[i+1:]}, nil
 	}
-	return string(chunk[:i]), chunk[i+1:]
+	var c hookChunk
+	if err := json.Unmarshal(chunk[1:], &c); err != nil || c.Step == nil {
+		return HookState{}, fmt.Errorf("decode the state of a hook: %w: %w", err, event.ErrCorrupt)
+	}
+	return HookState{Name: c.Name, Shape: c.Shape, Step: c.Step}, nil
+}
+
+// RetryHint says how the error with which an attempt was failed from outside changes the retry
+// policy of the step.
+type RetryHint struct {
+	Fatal bool           `json:"fatal,omitempty"`
+	After *time.Duration `json:"after,omitempty"` // until the next attempt
+	Hold  bool           `json:"hold,omitempty"`  // the rates of the step are closed until then
 }
 
 // Publications returns what the commit that records an event publishes. state is that of the
@@ -46,14 +89,17 @@ func Publications(state *event.LogState, e *event.Event) []store.Publication {
 	switch e.Type {
 	case event.ValueSet:
 		return []store.Publication{value(e)}
-	case event.HookCreated:
+	case event.HookCreated, event.StepHookCreated:
 		// The run, or one that it continues, may have had a hook of that token before.
 		return openHook(e)
 	case event.AskAnswered:
 		return []store.Publication{answer(Answer{ID: event.ItemID(e.Key), Payload: e.Payload, Failure: e.Failure})}
 	case event.AskRefused:
 		return []store.Publication{Refusal(event.ItemID(e.Key), e.Failure)}
-	case event.HookDisposed, event.HookConflict:
+	case event.StepStarted, event.StepRetrying, event.StepCompleted, event.StepFailed, event.HookDisposed, event.HookConflict:
+		if e.Token == "" {
+			return nil // the attempt had no hook, as most
+		}
 		return []store.Publication{closeHook(e.Token)}
 	}
 	if e.Type.Terminal() {
@@ -79,12 +125,12 @@ func closeHook(token string) store.Publication {
 	return store.Publication{Stream: HookStream(token), Close: true}
 }
 
-// closeHooks closes the open hooks when the run ends, even if it continues as another
-// one.
+// closeHooks closes the open hooks of a run and its steps when it ends, even if it continues as
+// another one.
 func closeHooks(state *event.LogState) []store.Publication {
 	var all []store.Publication
 	state.Opens(func(o *event.Open) bool {
-		if o.Entity == event.EntityHook {
+		if o.Token != "" {
 			all = append(all, closeHook(o.Token))
 		}
 		return true

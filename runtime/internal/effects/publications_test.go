@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
@@ -41,21 +42,54 @@ func TestPublications_IsWhatEachEventLetsOthersRead(t *testing.T) {
 		{Type: event.HookCreated, Name: "paid", Token: "three"},
 		{Type: event.HookDisposed, Ref: 4, Token: "one"},
 		{Type: event.AskReceived, Name: "add", Item: "item"},
+		{Type: event.StepCreated}, {Type: event.StepStarted, Ref: 9, Attempt: 1},
+		{Type: event.StepHookCreated, Ref: 9, Attempt: 1, Name: "charged", Token: "four", Payload: json.RawMessage(`{"is":"int"}`), Due: time.Unix(1_700_000_060, 0).UTC()},
+		{Type: event.StepStarted, Ref: 9, Attempt: 2, Token: "four"},
+		{Type: event.StepHookCreated, Ref: 9, Attempt: 2, Name: "charged", Token: "five", Meta: json.RawMessage(`{"title":"Charge"}`)},
+		{Type: event.StepPending, Ref: 9, Attempt: 2},
 		{Type: event.MessageReceived, Name: "approval"},
 		{Type: event.RunContinued},
 	}
 	state := stateOf(t, log)
 	want := [][]store.Publication{
-		2: {{Stream: "v:progress", Body: []byte(`40`), Keep: 1}},
-		3: {{Stream: "h:one", Drop: true, Body: []byte("paid")}},
-		4: {{Stream: "h:two", Drop: true, Body: []byte(`{"title":"Pay"}`)}, {Stream: "h:two", Body: []byte("paid\x00" + `{"is":"int"}`)}},
-		5: {{Stream: "h:three", Drop: true, Body: []byte("paid")}},
-		6: {{Stream: "h:one", Close: true}},
-		9: {{Stream: "h:three", Close: true}, {Stream: "h:two", Close: true}},
+		2:  {{Stream: "v:progress", Body: []byte(`40`), Keep: 1}},
+		3:  {{Stream: "h:one", Drop: true, Body: []byte("paid")}},
+		4:  {{Stream: "h:two", Drop: true, Body: []byte(`{"title":"Pay"}`)}, {Stream: "h:two", Body: []byte("paid\x00" + `{"is":"int"}`)}},
+		5:  {{Stream: "h:three", Drop: true, Body: []byte("paid")}},
+		6:  {{Stream: "h:one", Close: true}},
+		10: {{Stream: "h:four", Drop: true, Body: []byte("\x00" + `{"name":"charged","shape":{"is":"int"},"step":{"ref":9,"attempt":1,"due":"2023-11-14T22:14:20Z"}}`)}},
+		11: {{Stream: "h:four", Close: true}},
+		12: {
+			{Stream: "h:five", Drop: true, Body: []byte(`{"title":"Charge"}`)},
+			{Stream: "h:five", Body: []byte("\x00" + `{"name":"charged","step":{"ref":9,"attempt":2,"due":"0001-01-01T00:00:00Z"}}`)},
+		},
+		15: {{Stream: "h:five", Close: true}, {Stream: "h:three", Close: true}, {Stream: "h:two", Close: true}},
 	}
 	for i := range log {
 		if diff := cmp.Diff(want[i], effects.Publications(state, &log[i])); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", log[i].Type, diff)
+		}
+	}
+}
+
+func TestDecodeHook_ReadsWhatEachReleaseHasPublished(t *testing.T) {
+	due := time.Unix(1_700_000_060, 0).UTC()
+	for chunk, want := range map[string]effects.HookState{
+		"paid":                           {Name: "paid"},
+		"paid\x00" + `{"is":"int"}`:      {Name: "paid", Shape: []byte(`{"is":"int"}`)},
+		"a\x00b\x00" + `{"is":"string"}`: {Name: "a\x00b", Shape: []byte(`{"is":"string"}`)},
+		"\x00" + `{"name":"charged","shape":{"is":"int"},"step":{"ref":9,"attempt":1,"due":"2023-11-14T22:14:20Z"},"later":1}`: {
+			Name: "charged", Shape: []byte(`{"is":"int"}`), Step: &effects.StepHook{Ref: 9, Attempt: 1, Due: due},
+		},
+	} {
+		got, err := effects.DecodeHook([]byte(chunk))
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+			t.Errorf("%q: %v (-want +got):\n%s", chunk, err, diff)
+		}
+	}
+	for _, chunk := range []string{"\x00", "\x00{", "\x00{}"} {
+		if got, err := effects.DecodeHook([]byte(chunk)); !errors.Is(err, event.ErrCorrupt) {
+			t.Errorf("%q: got %v, %v, want ErrCorrupt", chunk, got, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -16,6 +17,9 @@ type StepSpec struct {
 	NonIdempotent bool
 	Fatal         func(error) bool // errors that are not worth another attempt; may be nil
 	Queue         string           // whose workers execute it; empty: that of the run
+
+	// Result is the type of its result; nil: it has none.
+	Result reflect.Type
 
 	// Uses returns the limits that an attempt with these arguments uses; nil: none.
 	Uses func(args any) []permits.Use

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
@@ -59,6 +60,10 @@ var (
 	// StreamOf returns the name of a workflow.Stream[T] and how many chunks it keeps,
 	// 0 for all.
 	StreamOf func(stream any) (name string, keep int)
+
+	// HookOf returns what a workflow.Hook[T] is that is opened with a []workflow.HookOption by
+	// an attempt of a step. The error is a *workflow.InvalidError.
+	HookOf func(hook, options any) (attempt.Hook, error)
 )
 
 // Client gives a worker access to a client.
@@ -104,6 +109,8 @@ type Registry interface {
 	// Code returns a line for each workflow and step that says which function it is
 	// bound to, sorted: part of the fingerprint of what a worker runs.
 	Code() []string
+	// HookToken makes the token of a hook, from the run and the key of what opens it.
+	HookToken(run event.RunID, key string) string
 	// Step returns the implementation of a step.
 	Step(name string) (StepFunc, bool)
 	// Program returns the code of a workflow, and the last element of its name. The

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -146,6 +147,40 @@ func (r *Run) JudgePayload(token string, payload []byte) error {
 		return errors.New("decoding panicked: " + c.text)
 	}
 	return err
+}
+
+// endsAttempt reports whether an event of a step ends the attempt before it, and closes the hook
+// that this may have opened.
+func endsAttempt(t event.Type) bool {
+	return t == event.StepStarted || t == event.StepRetrying || t == event.StepCompleted || t == event.StepFailed
+}
+
+// noteStepHook keeps which step a token belongs to while that can be finished with it.
+func (r *Run) noteStepHook(e *event.Event) {
+	switch {
+	case e.Token == "":
+	case e.Type == event.StepHookCreated:
+		if r.stepHooks == nil {
+			r.stepHooks = map[string]uint64{}
+		}
+		r.stepHooks[e.Token] = e.Ref
+	case endsAttempt(e.Type):
+		delete(r.stepHooks, e.Token)
+	}
+	if op := r.ops[e.Ref]; op != nil && e.Type == event.StepPending {
+		op.Closes = nil
+		_ = json.Unmarshal(e.Payload, &op.Closes) // nothing: it closes none
+	}
+}
+
+// StepHook returns the event that has created the step which can be finished with a token, 0 if
+// there is none.
+func (r *Run) StepHook(token string) uint64 {
+	ref := r.stepHooks[token]
+	if o := r.state.Open(ref); o == nil || o.Token != token {
+		return 0 // canceled by the code between two events
+	}
+	return ref
 }
 
 // miss keeps that something was received which nobody takes.

@@ -15,7 +15,7 @@ import (
 // code of the new run then sees them when it has come to where the kept part ends.
 //
 // Attempts of steps of which no outcome is kept do not count: such a step begins
-// again. So do children, sends and hooks: the old run's belong to that, so the part
+// again, also one that is left to whoever has the token of its hook, which is the old run's. So do children, sends and hooks: the old run's belong to that, so the part
 // that is kept ends in front of the first of them that has not ended. What was
 // written to streams stays with the old run: those of the new one begin empty, but
 // what the old code has closed is closed for the code of the new run, too.
@@ -59,7 +59,7 @@ func forgetAttempts(events []event.Event, now time.Time) (again []event.Event) {
 		}
 	}
 	f.Opens(func(o *event.Open) bool {
-		if o.State == event.StateRunning {
+		if o.State == event.StateRunning || o.Entity == event.EntityStep && o.State == event.StateWaiting {
 			again = append(again, event.Event{Type: event.StepRetrying, Ref: o.Ref, Since: o.Since, Time: now, Due: now})
 		}
 		return true
@@ -90,7 +90,7 @@ func (k *keeper) carries(e *event.Event) bool {
 		return true
 	case event.StepCompleted, event.ChildStarted, event.ChildCompleted, event.SendCompleted, event.SendFailed:
 		return e.Ref < k.cut
-	case event.StepStarted, event.StepRetrying:
+	case event.StepStarted, event.StepRetrying, event.StepHookCreated, event.StepPending:
 		return e.Ref < k.cut && k.settled(e.Ref)
 	case event.StreamClosed: // by a step that has completed
 		ref := k.keys[e.Key]

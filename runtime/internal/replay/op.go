@@ -17,6 +17,9 @@ type Op struct {
 	Key   string
 	Input []byte
 	Meta  any // what the layer above keeps with a step; nil for waits
+	// Closes are the streams that are closed if the attempt of a step completes that is left to
+	// others.
+	Closes []string
 
 	// Payload and Failure are the outcome of a step, Outcome that of a wait.
 	Payload []byte
@@ -96,7 +99,7 @@ func (op *Op) settle() {
 }
 
 // cancel ends the operation because its scope has ended. An attempt that is
-// under way is left to the driver, a child is asked to end, and what was sent is
+// under way, here or outside, is left to the driver, a child is asked to end, and what was sent is
 // sent: their outcomes decide.
 func (op *Op) cancel() {
 	r := op.run
@@ -114,7 +117,7 @@ func (op *Op) cancel() {
 	}
 	asked := event.Event{Type: event.WaitCompleted, Ref: op.Ref, Outcome: event.OutcomeCanceled}
 	if op.Kind == event.EntityStep {
-		if r.state.StateOf(op.Ref) == event.StateRunning {
+		if s := r.state.StateOf(op.Ref); s == event.StateRunning || s == event.StateWaiting {
 			r.cancels = append(r.cancels, op)
 			return
 		}

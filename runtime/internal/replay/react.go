@@ -10,13 +10,14 @@ import (
 // react is the one way by which an event that is no command comes into effect,
 // recorded or new. The state of the log has it already.
 func (r *Run) react(e *event.Event) {
+	r.noteStepHook(e)
 	switch e.Type {
 	case event.StepStarted:
 		if op := r.ops[e.Ref]; op != nil {
 			op.unstarted.remove()
 		}
 		return
-	case event.StepRetrying, event.ValuesKept, event.ResourceWait:
+	case event.StepRetrying, event.StepHookCreated, event.StepPending, event.ValuesKept, event.ResourceWait:
 		return
 	}
 	if !r.steer(e) && !r.keepForLater(e) && !r.ended {

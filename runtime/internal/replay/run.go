@@ -54,6 +54,7 @@ type Run struct {
 	ops        map[uint64]*Op
 	topics     map[string]*topic
 	hooks      hooks
+	stepHooks  map[string]uint64 // steps whose attempt has opened a hook, by its token
 	asks       asks
 	missed     []*event.Event    // received, and nobody can take them any more
 	awaiting   map[string]uint64 // children and sends, by key
@@ -165,7 +166,7 @@ func (r *Run) Startable() *Op {
 }
 
 // Cancels returns the steps whose attempts should stop, because their scope
-// ended since the last call.
+// ended since the last call. One that is left to others is ended by the driver.
 func (r *Run) Cancels() []*Op {
 	c := slices.DeleteFunc(r.cancels, func(op *Op) bool { return op.done })
 	r.cancels = nil
@@ -286,6 +287,9 @@ func (r *Run) complete(e *event.Event) {
 	case e.Ref != 0:
 		if o := r.state.Open(e.Ref); o != nil {
 			e.Since = o.Since
+			if o.Entity == event.EntityStep && endsAttempt(e.Type) {
+				e.Token = o.Token // it closes the hook of the attempt
+			}
 		}
 	case e.Type.Creates() && e.Type != event.RunCreated:
 		e.Ref, e.Since = e.Seq, e.Time

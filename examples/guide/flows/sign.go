@@ -1,0 +1,62 @@
+package flows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Signature is what the signing service reports.
+type Signature struct {
+	By string `json:"by"`
+}
+
+// Signed finishes the steps that wait for a signature.
+var Signed = workflow.NewHook[Signature]("signed")
+
+// askToSign gives a contract to the signing service, which reports when somebody has signed: the step
+// has begun, and is finished by that report. Whoever does not sign in three days is asked again.
+//
+//flow:step timeout=72h retries=2
+func askToSign(ctx context.Context, contract string) (Signature, error) {
+	later, err := step.Later(ctx, Signed, workflow.Describe(workflow.HookMeta{Title: "Sign " + contract}))
+	if err != nil {
+		return Signature{}, err
+	}
+	slog.InfoContext(ctx, "please sign", "contract", contract, "token bytes", len(later.Token()))
+	return later.Pending()
+}
+
+// signing returns who has signed a contract.
+//
+//flow:workflow
+func signing(ctx workflow.Context, contract string) (string, error) {
+	signature, err := AskToSign(ctx, contract)
+	if err != nil {
+		return "", err
+	}
+	return contract + " is signed by " + signature.By, nil
+}
+
+// ErrDeclined is the end of a contract that somebody does not sign.
+//
+//flow:error
+var ErrDeclined = errors.New("declined")
+
+// SignatureReport handles a call of the signing service.
+func SignatureReport(ctx context.Context, client *workflow.Client, token, by string, declined bool) error {
+	var err error
+	if declined {
+		err = Signed.Fail(ctx, client, token, step.Fatal(ErrDeclined)) // it is not asked again
+	} else {
+		err = Signed.Send(ctx, client, token, Signature{By: by})
+	}
+	if errors.Is(err, workflow.ErrHookAnswered) {
+		return fmt.Errorf("somebody has said something else before: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	at "github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// An attempt may be finished from outside, by whoever has the token of a hook that its code has
+// opened. The log says so twice: step_hook_created, durable before the code gets the token, so that
+// there is no moment at which a token is known outside and not in the store; and step_pending when the code has returned.
+// From the first on what comes with the token is the outcome of the attempt: also if the code
+// still runs, and also if its worker has died, until the next attempt begins. That closes the
+// hook, in the commit which records it, as every outcome does.
+//
+// A step that is pending is nothing but an entry of the log with a due time: its run is parked, and
+// wakes when the outcome or the time has come.
+
+// opening is the hook that an attempt opens.
+type opening struct {
+	attempt *attempt
+	hook    at.Hook
+	done    chan struct{} // closed when the hook is durable, or will not be
+	token   string
+	err     error
+}
+
+// end says what came of it.
+func (o *opening) end(err error) {
+	o.err = err
+	close(o.done)
+}
+
+var errFinished = errors.New("the attempt was finished from outside")
+
+// OpenHook opens the hook of the attempt. It is called by the code.
+func (a *attempt) OpenHook(ctx context.Context, h at.Hook) (string, error) {
+	o, err := a.openingOf(h)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-o.done:
+		return o.token, o.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case <-a.ending().Done(): // which ctx may not know of
+		return "", a.endCause()
+	}
+}
+
+// openingOf returns the hook of the attempt, and asks the run loop for it if that is new.
+func (a *attempt) openingOf(h at.Hook) (*opening, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.ended:
+		return nil, errAttemptEnded
+	case a.hook == nil:
+		a.hook = &opening{attempt: a, hook: h, done: make(chan struct{})}
+		a.by.opens(a.hook)
+	case a.hook.hook.Name != h.Name:
+		return nil, &workflow.InvalidError{What: "hook", Value: h.Name, Reason: "is opened by an attempt that has opened hook " + a.hook.hook.Name + ": an attempt is finished by one hook"}
+	}
+	return a.hook, nil
+}
+
+// leaves reports whether an error of the code leaves the outcome to whoever has the token.
+func (a *attempt) leaves(err error) bool {
+	p, ok := errors.AsType[*at.PendingError](err)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return ok && a.hook != nil && p.Token != "" && p.Token == a.hook.token
+}
+
+// closedStreams returns the streams that the code of an attempt which still runs has closed.
+func (a *attempt) closedStreams() []string {
+	a.mu.Lock()
+	p := a.stream
+	a.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.closed)
+}
+
+// open records the hook that an attempt opens. Its code is told once that is durable.
+func (s *stepping) open(o *opening) {
+	a := o.attempt
+	if s.attempts[a.ref] != a || a.finished {
+		o.end(errLost)
+		return
+	}
+	op := s.run.Op(a.ref)
+	if op == nil || s.run.Ended() || s.run.Err() != nil {
+		o.end(errEnded)
+		return
+	}
+	a.mu.Lock()
+	o.token = s.code.HookToken(s.in.id, fmt.Sprintf("%s/%d", op.Key, a.number))
+	a.mu.Unlock()
+	s.apply(event.Event{
+		Type: event.StepHookCreated, Ref: a.ref, Attempt: a.number, Name: o.hook.Name, Token: o.token, Payload: o.hook.Shape, Meta: o.hook.Meta, Due: a.deadline,
+	})
+	s.opened = append(s.opened, o)
+}
+
+// leave records that the code of an attempt has returned, and has left the outcome to others.
+func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
+	if op.CancelWanted() {
+		s.cancelStep(op, a.number)
+		return
+	}
+	e := event.Event{Type: event.StepPending, Ref: a.ref, Attempt: a.number, Due: a.started.Add(engine.PlanOf(op).Timeout)}
+	if len(closes) > 0 {
+		e.Payload, _ = json.Marshal(closes) // strings always encode
+	}
+	s.apply(e)
+	op.Closes = closes
+}
+
+// cancelStep ends a step that no code of this worker executes.
+func (s *stepping) cancelStep(op *replay.Op, attempt int) {
+	s.apply(event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: replay.CancelFailure(op.CancelCause())})
+}
+
+// cancel ends the attempt of a step whose scope has ended: one that runs is asked to end once
+// the reason is durable, one that is left to others ends at once.
+func (s *stepping) cancel(op *replay.Op) {
+	if o := s.run.State().Open(op.Ref); o != nil && o.State == event.StateWaiting {
+		s.cancelStep(op, o.Attempt)
+		return
+	}
+	s.cancels = append(s.cancels, op.Ref)
+}
+
+// finish lets what came with the token of a hook be the outcome of an attempt of a step. Code of it
+// that still runs is asked to end, and the next attempt does not begin before it has.
+func (s *stepping) finish(ref uint64, e *event.Event) {
+	op, o := s.run.Op(ref), s.run.State().Open(ref)
+	if op == nil {
+		return // its outcome is in the log, and comes into effect when the run is resumed
+	}
+	closes := op.Closes
+	if a := s.attempts[ref]; a != nil {
+		a.finished, closes = true, a.closedStreams()
+		a.stop(errFinished)
+	}
+	s.interrupted = slices.DeleteFunc(s.interrupted, func(r uint64) bool { return r == ref })
+	out := s.sentOutcome(op, e)
+	out.closes, out.item, out.key = closes, e.Item, e.Key
+	s.settle(op, o.Attempt, &out)
+}
+
+// sentOutcome returns the outcome that was sent. What the step's result cannot be read from is a failed
+// attempt: its sender knows only the shape of it.
+func (s *stepping) sentOutcome(op *replay.Op, e *event.Event) outcome {
+	spec := engine.PlanOf(op).Spec
+	var out outcome
+	s.exec.inUserCode(func() {
+		if e.Failure != nil {
+			out = judge(sentError(e), spec.Fatal)
+			out.failure = e.Failure
+			if out.failure.Code != event.CodePayload {
+				out.failure.Code = event.CodeError
+			}
+			return
+		}
+		if err := checkResult(spec, e.Payload); err != nil {
+			out = failed(fmt.Errorf("it was finished from outside with what is no result of it: %w", err), event.CodeError)
+			return
+		}
+		out = outcome{payload: e.Payload}
+	})
+	return out
+}
+
+// sentError returns the error that somebody has failed an attempt with.
+func sentError(e *event.Event) error {
+	var err error = &failure.StoredError{F: e.Failure}
+	var hint effects.RetryHint
+	_ = json.Unmarshal(e.Payload, &hint) // of a later release: the policy decides
+	if hint.After != nil {
+		err = &at.RetryAfterError{Err: err, Delay: max(*hint.After, 0), Hold: hint.Hold}
+	}
+	if hint.Fatal {
+		err = &at.FatalError{Err: err}
+	}
+	return err
+}
+
+// checkResult says why the result of a step cannot be read from what was sent; nil: it can.
+func checkResult(spec *engine.StepSpec, payload []byte) (err error) {
+	if spec.Result == nil {
+		return nil
+	}
+	defer func() { // of a method of the user's
+		if r := recover(); r != nil {
+			err = fmt.Errorf("decoding panicked: %v", r)
+		}
+	}()
+	return engine.DecodePayload("result of step ", spec.Name, payload, reflect.New(spec.Result).Interface())
+}
+
+// overdue returns since when an attempt is overdue that is left to others; zero: none is.
+func (s *stepping) overdue() (since time.Time) {
+	for _, o := range s.run.State().DueBy(s.clock.Now()) {
+		if o.Entity == event.EntityStep && o.State == event.StateWaiting && o.Due.After(since) {
+			since = o.Due
+		}
+	}
+	return since
+}
+
+// timeOut ends the attempts whose time was up at a moment, and that are left to others. What was
+// accepted before that moment was taken.
+func (s *stepping) timeOut(at time.Time) {
+	for _, o := range s.run.State().DueBy(at) {
+		if o.Entity != event.EntityStep || o.State != event.StateWaiting || s.run.State().Open(o.Ref) != o {
+			continue
+		}
+		if s.run.Ended() || s.run.Err() != nil {
+			return
+		}
+		op := s.run.Op(o.Ref)
+		if op == nil {
+			continue
+		}
+		late := &attemptTimeoutError{engine.PlanOf(op).Timeout}
+		out := failed(fmt.Errorf("%w: nobody has finished it from outside", late), event.CodeTimeout)
+		s.settle(op, o.Attempt, &out)
+	}
+}
