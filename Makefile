@@ -37,11 +37,9 @@ format: ## check that every Go file is formatted
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: vet
-vet: ## run go vet and flowgen vet
+vet: ## run go vet
 	@echo "== vet: go vet ./..."
 	@$(GO) vet $(PACKAGES)
-	@echo "== vet: flowgen vet ./..."
-	@$(GO) run ./cmd/flowgen vet $(PACKAGES)
 
 .PHONY: generated
 generated: ## check that generated files are those that the generator writes today

@@ -47,6 +47,7 @@ Directives go into the doc comment, without a space after the slashes:
       backoff=constant(1s)|linear(1s,1m)|exponential(200ms,30s[,2])
       jitter=0.2  total=10m  timeout=10s  fatal=ErrX,*TypeY  nonidempotent
       queue=slow  wire=payer:customer  uses=GPU:2,PerHost(url.Host)
+      of a graph, too:  after=sweep  each=plan  if=strict  onfail=skip
   //flow:workflow     above func fulfil(ctx workflow.Context, …) (T, error):
                       generates Fulfil, which starts and awaits runs
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
@@ -54,6 +55,9 @@ Directives go into the doc comment, without a space after the slashes:
       schedule="30 2 * * * Europe/Zurich"  priority=order.Rank  startwithin=30s
       fair=order.Tenant:order.Share
       singleton=order.ID,queue  debounce=doc.ID,10s,2m  batch=100,5s
+  //flow:dag          above a struct whose methods are steps; a parameter that is
+                      named after a step takes its result
+      the options of a workflow, and  onfail=finish  result=write
   //flow:error        above an error type or variable that callers match
       name=orders.DeclinedError
       or above the package clause, with errors of others:  pkg.ErrX,pkg.ErrY
