@@ -149,7 +149,7 @@ var workerMutants = []Mutant{
 	working("engine/worker/poison", "a run that kills its workers is executed for ever", "replay.go",
 		"if t.recoveries >= t.cfg.Recoveries {", "if false {", "TestREC4_PoisonedRunListsTheMessagesThatWaited"),
 	working("engine/worker/progress", "that an attempt was started counts as progress", "nextcommit.go",
-		"case event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived,", "case event.StepStarted, event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived,",
+		"case event.StepPending, event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived,", "case event.StepStarted, event.StepPending, event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived,",
 		"TestREC4_AnAttemptThatWasStartedIsNoProgress"),
 	working("engine/worker/quarantine", "quarantined runs that wait are to blame for deaths", "quarantine.go",
 		"n < e.cfg.Recoveries {", "n < 0 {", "TestREC4_ARunThatKillsItsWorkersTakesNobodyWithIt"),
