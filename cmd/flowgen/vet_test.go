@@ -31,7 +31,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Verdict is what somebody decided.
+// Verdict holds a decision.
 var Verdict = workflow.NewTopic[string]("verdict")
 
 //flow:step
@@ -137,7 +137,7 @@ func TestVet_AdviceIsNoFailure(t *testing.T) {
 
 import "github.com/flowgen/flowgen/runtime/workflow"
 
-// Verdict is what somebody decided.
+// Verdict holds a decision.
 var Verdict = workflow.NewTopic[string]("verdict")
 
 //flow:workflow

@@ -75,7 +75,7 @@ func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// Both limits are full at some time, and nobody ever takes more, also when a replica becomes
+// Both limits are full at some time, and nobody ever takes more, even when a replica becomes
 // the master.
 func TestChaos_NobodyTakesMoreThanALimitHas(t *testing.T) {
 	redistest.Binary(t)

@@ -23,7 +23,7 @@ type Offer struct {
 	Cents   int
 }
 
-// Verdict is what somebody decided.
+// Verdict holds a decision.
 var Verdict = workflow.NewTopic[string]("verdict")
 
 // Stage is what readers see.
