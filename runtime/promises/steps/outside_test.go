@@ -727,6 +727,52 @@ func TestSTEP13_WhatIsNoResultOfTheStepIsAFailedAttempt(t *testing.T) {
 	})
 }
 
+func TestSTEP13_StreamsAreClosedWithTheCompletionFromOutside(t *testing.T) {
+	charge := flowtest.AStep[int, int]("charge.writes", shim.Policy{Retry: flowtest.Quick})
+	lines := workflow.NewStream[string]("lines")
+	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+		wrote := make(chan struct{}, 1)
+		w.Work(worker.Config{Parked: 1}, charge.As(func(ctx context.Context, n int) (int, error) {
+			later, err := step.Later(ctx, charged)
+			if err = errors.Join(err, step.Write(ctx, lines, "asked"), step.Close(ctx, lines)); err != nil {
+				return 0, err
+			}
+			wrote <- struct{}{}
+			if n == 1 { // its outcome comes while it runs
+				<-ctx.Done()
+			}
+			return later.Pending()
+		}), flowtest.As(charges, charge.Call))
+		for n := range 2 {
+			run := flowtest.Start(w, charges, n)
+			<-wrote
+			if n == 0 {
+				w.Reach(run, event.StepPending, 1)
+			}
+			if err := charged.Fail(w.Ctx, w.Client, w.Reach(run, event.StepHookCreated, 1).Token, flowtest.ErrBusy); err != nil {
+				t.Fatal(err)
+			}
+			w.Reach(run, event.StepRetrying, 1)
+			tok := w.Reach(run, event.StepHookCreated, 2).Token
+			<-wrote
+			w.Eventually("both attempts have written", func() bool { return w.Published(run, "s:lines") == 2 })
+			if closed := flowtest.Filter(w.Log(run), event.StreamClosed); len(closed) > 0 {
+				t.Errorf("an attempt that has failed has closed the stream: %v", closed)
+			}
+			if n == 0 {
+				w.Reach(run, event.StepPending, 2)
+			}
+			if err := charged.Send(w.Ctx, w.Client, tok, 1); err != nil {
+				t.Fatal(err)
+			}
+			flowtest.Result(w, run)
+			if closed := flowtest.Filter(w.Log(run), event.StreamClosed); len(closed) != 1 || closed[0].Name != "lines" || closed[0].Attempt != 2 {
+				t.Errorf("%d: closed: %v, want the stream by the attempt that was completed", n, closed)
+			}
+		}
+	})
+}
+
 func TestSTEP13_APausedRunTakesTheOutcomeAndGoesOnWhenItIsResumed(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.paused", shim.Policy{})
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
