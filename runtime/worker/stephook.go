@@ -133,6 +133,17 @@ func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
 	op.Closes = closes
 }
 
+// outcomeMayWait reports whether an attempt whose code was too slow may have an outcome from
+// outside in the inbox, which was accepted before the time was up. It is left to others then, as
+// one that is pending: the inbox is read before it times out.
+func (s *stepping) outcomeMayWait(op *replay.Op, a *attempt, out *outcome) bool {
+	a.mu.Lock()
+	opened := a.hook != nil && a.hook.token != ""
+	a.mu.Unlock()
+	return opened && out.failure != nil && out.failure.Code == event.CodeTimeout &&
+		!s.clock.Now().Before(a.started.Add(engine.PlanOf(op).Timeout))
+}
+
 // cancelStep ends a step that no code of this worker executes.
 func (s *stepping) cancelStep(op *replay.Op, attempt int) {
 	s.apply(event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: replay.CancelFailure(op.CancelCause())})

@@ -242,7 +242,7 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: s.clock.Now()})
 		return out.unfit
 	}
-	if out.pending {
+	if out.pending || s.outcomeMayWait(op, a, out) {
 		s.leave(op, a, out.closes)
 	} else {
 		s.settle(op, a.number, out)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,24 +53,34 @@ func play(t *testing.T, want int, args ...string) summary {
 	return s
 }
 
-// As short as that is, somebody is harmed, and somebody else goes on with it.
+// Every fleet keeps its promises. Whom a harm meets at work is up to the machine: other harms are
+// tried until one has, in no more than a handful of short experiments.
 func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 	redistest.Binary(t)
 	for name, args := range map[string][]string{
 		"redis":  {"-store", "redis", "-restart-server", "-runs", "150", "-seconds", "5"},
-		"sqlite": {"-store", "sqlite:" + filepath.Join(t.TempDir(), "chaos.db"), "-runs", "60", "-seconds", "3"},
+		"sqlite": {"-runs", "60", "-seconds", "3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := play(t, exitSound, append(args, "-workers", "2", "-lease", "600ms", "-heartbeat", "100ms", "-every", "300ms", "-seed", "7")...)
-			if !s.Sound || s.Runs == 0 || s.Completed != s.Runs || s.Executions < 5*s.Runs {
-				t.Errorf("%+v", s)
-			}
-			recovered := 0
-			for _, n := range s.Recoveries {
-				recovered += n
-			}
-			if s.Kills == 0 || recovered == 0 || (name == "redis") != (s.ServerRestarts > 0) {
-				t.Errorf("not everybody was harmed: %+v", s)
+			for seed := 7; ; seed++ {
+				store := []string{"-seed", strconv.Itoa(seed), "-workers", "2", "-lease", "600ms", "-heartbeat", "100ms", "-every", "300ms"}
+				if name == "sqlite" {
+					store = append(store, "-store", "sqlite:"+filepath.Join(t.TempDir(), "chaos.db"))
+				}
+				s := play(t, exitSound, append(store, args...)...)
+				if !s.Sound || s.Runs == 0 || s.Completed != s.Runs || s.Executions < 5*s.Runs {
+					t.Errorf("%+v", s)
+				}
+				recovered := 0
+				for _, n := range s.Recoveries {
+					recovered += n
+				}
+				if s.Kills > 0 && recovered > 0 && (name == "redis") == (s.ServerRestarts > 0) {
+					return
+				}
+				if t.Logf("not everybody was harmed: %+v", s); seed == 11 {
+					t.Fatal("nobody who was at work is ever harmed")
+				}
 			}
 		})
 	}
