@@ -18,8 +18,8 @@ const overdue = 20 * time.Millisecond
 const lookAgain = time.Minute
 
 // set wakes the run loop when something in it is due while it is kept busy by something
-// else; the zero time: never.
-func (a *alarm) set(due time.Time) {
+// else; the zero time: never. The run loop has last looked at what is due at looked.
+func (a *alarm) set(due, looked time.Time) {
 	if due.Equal(a.at) {
 		return
 	}
@@ -31,8 +31,8 @@ func (a *alarm) set(due time.Time) {
 	wait := min(max(due.Sub(a.clock.Now()), overdue), a.lookAgain)
 	a.at = due
 	a.stop = a.clock.AfterFunc(wait, func() { a.in.post(input{kind: inputTick}) })
-	if wait > overdue && !a.clock.Now().Before(due) {
-		a.in.post(input{kind: inputTick}) // the clock has jumped in between
+	if looked.Before(due) && !a.clock.Now().Before(due) {
+		a.in.post(input{kind: inputTick}) // it has become due in between
 	}
 }
 

@@ -199,6 +199,7 @@ func (t *runLoop) onGiveWay() {
 // advance does what can be done with the run now: timers fire, steps start, and
 // what has happened is committed.
 func (t *runLoop) advance() {
+	looked := t.clock.Now()
 	if t.state == stateWaiting {
 		t.takeTurn()
 	}
@@ -214,7 +215,7 @@ func (t *runLoop) advance() {
 		t.commitNext()
 	}
 	if t.state == stateLive {
-		t.setAlarm()
+		t.setAlarm(looked)
 	}
 }
 
@@ -329,15 +330,15 @@ func (t *runLoop) commitNext() {
 	}
 }
 
-// setAlarm wakes the run loop when something in it is due.
-func (t *runLoop) setAlarm() {
+// setAlarm wakes the run loop when something in it is due that was not when it last looked.
+func (t *runLoop) setAlarm(looked time.Time) {
 	switch {
 	case t.run == nil:
 	case t.leaving():
 		t.alarm.clear() // it is the store that wakes it
 	case t.run.Ended():
-		t.alarm.set(time.Time{})
+		t.alarm.set(time.Time{}, looked)
 	default:
-		t.alarm.set(t.run.State().Due())
+		t.alarm.set(t.run.State().Due(), looked)
 	}
 }
