@@ -271,10 +271,12 @@ func (t *runLoop) move() {
 		}
 	}
 	if err := t.run.Err(); err != nil {
+		t.inbox.giveBack()
 		t.block(err)
 		return
 	}
 	t.draft.add(t.run.Take())
+	t.inbox.keep()
 	if t.run.Ended() {
 		t.blocked = nil // what was under way has brought it to its end all the same
 	}

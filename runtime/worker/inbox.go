@@ -23,6 +23,7 @@ type inbox struct {
 // has taken.
 type unread struct {
 	taken      []event.ItemID            // applied, not confirmed as removed from the inbox
+	drafted    drafted                   // of these: what became of them is in the draft
 	recent     map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
 	pending    []store.Item              // read from the inbox, and not applied yet
 	read       extent                    // of taken: what events were made of
@@ -39,6 +40,10 @@ type unread struct {
 	rereads    int // of the inbox since the code ended, with no commit that could have ended the run
 }
 
+// drafted counts the first ones of the items that were taken, and of the questions that were
+// refused meanwhile.
+type drafted struct{ items, refusals int }
+
 // finisher ends the attempts of steps whose outcome comes from outside.
 type finisher interface {
 	// finish lets an item be the outcome of the attempt of the step that event ref created.
@@ -50,11 +55,21 @@ func (b *inbox) forget() {
 	b.unread, b.refusals = unread{refused: b.refused, rereads: b.rereads}, nil
 }
 
+// keep records that the draft has what became of all that was taken.
+func (b *inbox) keep() { b.drafted = drafted{len(b.taken), len(b.refusals)} }
+
+// giveBack leaves in the inbox what the run was taking when its code turned out not to fit: no
+// commit will have it, and a worker whose code fits takes it. It judges the questions among it anew.
+func (b *inbox) giveBack() {
+	b.taken, b.refusals = b.taken[:b.drafted.items], b.refusals[:b.drafted.refusals]
+}
+
 // saved records that a commit is durable, and whether the inbox holds more.
 func (b *inbox) saved(c *commit, more bool) {
 	b.taken = b.taken[c.took:]
 	b.read.items, b.read.bytes = b.read.items-c.read.items, b.read.bytes-c.read.bytes
 	b.refusals = b.refusals[c.told:]
+	b.drafted = drafted{max(b.drafted.items-c.took, 0), max(b.drafted.refusals-c.told, 0)}
 	b.refused = 0
 	b.wanted = b.wanted || more
 }
