@@ -58,6 +58,9 @@ type Directive struct {
 	Uses          []Use
 	Wire          []Wire      // stored names of parameters
 	Errors        []Reference // sentinels of other packages
+	Start         string      // of a machine: the step that it begins with
+	Max           int         // of a machine: how many steps may begin; 0: any number
+	Catch         string      // of a step of a machine: the step that its failure leads to
 	NonIdempotent bool
 	After         []Text // steps of a graph: after=
 	Each          Text   // the step over whose elements one of a graph runs
@@ -117,8 +120,6 @@ func Parse(c *ast.Comment) (Directive, []Problem) {
 		return d, []Problem{unknownKind(c, word)}
 	case d.Kind == Ignore:
 		return d, nil
-	case d.Kind == Machine:
-		return d, []Problem{unavailable(c.Pos(), prefix+word)}
 	}
 	words, problems := split(Text{rest, c.Pos() + token.Pos(len(prefix)+len(word))})
 	words, spaced := joined(words)
@@ -145,7 +146,7 @@ func unknownKind(c *ast.Comment, word string) Problem {
 		p.Fix = "did you mean " + prefix + near + "?"
 		return p
 	}
-	p.Fix = "use " + prefix + "step, " + prefix + "workflow, " + prefix + "dag, " + prefix + "error or " + prefix + "package"
+	p.Fix = "use " + prefix + "step, " + prefix + "workflow, " + prefix + "machine, " + prefix + "dag, " + prefix + "error or " + prefix + "package"
 	return p
 }
 

@@ -104,7 +104,11 @@ func TestParse_ReportsEachMistakeOnceAtItsPlace(t *testing.T) {
 		"//flow:workflow retries=5":      {17},
 		"//flow:step timeout=1d":         {21},
 		"//flow:":                        {1},
-		"//flow:machine start=x":         {1},
+		"//flow:machine start=a.b":       {22},
+		"//flow:machine max=0":           {20},
+		"//flow:machine max=x":           {20},
+		"//flow:machine retries=1":       {16},
+		"//flow:step catch=":             {13},
 	} {
 		_, problems := directive.Parse(comment(text))
 		var got []token.Pos

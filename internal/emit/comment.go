@@ -21,6 +21,8 @@ func (e *emitter) doc(f *jen.File, fn *model.Function, receiver *model.Receiver)
 	switch fn.Directive.Kind {
 	case directive.Workflow:
 		is = " starts and awaits runs of "
+	case directive.Machine:
+		is = " starts and awaits runs of the machine "
 	case directive.DAG:
 		is = " starts and awaits runs of the graph "
 	}

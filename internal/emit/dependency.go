@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"go/types"
 	"slices"
 
 	"github.com/dave/jennifer/jen"
@@ -60,7 +61,7 @@ func (e *emitter) dependent(g *jen.Group, r string) map[*model.Graph]string {
 			continue
 		}
 		id := e.dependencies[d]
-		args := []jen.Code{jen.Id(r), jen.Lit(id + " " + e.typ(d.Type).GoString()), jen.Id(id).Op("==").Nil()}
+		args := []jen.Code{jen.Id(r), jen.Lit(id + " " + types.TypeString(d.Type, qualified(e.model.Types))), jen.Id(id).Op("==").Nil()}
 		for _, s := range d.Steps {
 			args = append(args, jen.Id(name.Step(s.GoName)))
 		}
@@ -83,6 +84,16 @@ func (e *emitter) dependent(g *jen.Group, r string) map[*model.Graph]string {
 			jen.Return(jen.Op("&").Add(e.structOf(w, jen.Id(in), e.dependencies))))
 	}
 	return makers
+}
+
+// qualified writes the names of other packages as people do.
+func qualified(here *types.Package) types.Qualifier {
+	return func(p *types.Package) string {
+		if p == here {
+			return ""
+		}
+		return p.Name()
+	}
 }
 
 // onFreshStruct calls a step of a graph on a struct of its own.

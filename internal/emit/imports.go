@@ -27,7 +27,7 @@ const (
 )
 
 // invented are the identifiers that generated functions use for themselves.
-var invented = []string{"a", "ctx", "err", "f", "in", "r"}
+var invented = []string{"a", "ctx", "err", "f", "from", "in", "m", "r", "result"}
 
 // imports gives each imported package a name that nothing in the output hides.
 type imports struct {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dave/jennifer/jen"
 	"github.com/flowgen/flowgen/internal/model"
-	"github.com/flowgen/flowgen/internal/name"
 )
 
 // value is a field of a struct literal.
@@ -49,11 +48,12 @@ func (e *emitter) policy(s *model.Step) *jen.Statement {
 		values = append(values, value{"Queue", jen.Lit(d.Queue)})
 	}
 	if len(s.Uses) > 0 {
-		args := jen.Struct()
-		if len(s.Params) > 0 {
-			args = jen.Id(name.Args(s.GoName))
+		args, own := e.argsType(s), func(a jen.Code) *jen.Statement { return jen.Add(a) }
+		if s.Machine != nil {
+			args = e.qual(shimPath, "MachineArgs").Types(jen.Id(s.Machine.Type.Name()), args)
+			own = func(a jen.Code) *jen.Statement { return jen.Add(a).Dot("Args") }
 		}
-		values = append(values, value{"Uses", e.uses(&s.Function, args, func(a jen.Code, i int) jen.Code { return jen.Add(a).Dot(s.Params[i].Field) })})
+		values = append(values, value{"Uses", e.uses(&s.Function, args, func(a jen.Code, i int) jen.Code { return own(a).Dot(s.Params[i].Field) })})
 	}
 	return literal(e.qual(shimPath, "Policy"), values, true)
 }

@@ -41,7 +41,16 @@ func (e *emitter) spelledByRegister() map[string]bool {
 		note(&w.Function)
 		ids[name.Input(w.GoName)] = true
 	}
+	for _, w := range e.model.Workflows {
+		if w.Machine != nil {
+			ids[name.Next(w.GoName)] = true
+		}
+	}
 	for _, s := range e.model.Steps {
+		if s.Machine != nil {
+			ids[name.Args(s.GoName)] = true
+			maps.Copy(ids, spells(s.Machine.Result, e.model.Types))
+		}
 		ids[name.Step(s.GoName)] = true
 		if s.Receiver == nil {
 			ids[s.Impl] = true
@@ -72,9 +81,17 @@ func (e *emitter) register(f *jen.File) {
 		}
 		makers := e.dependent(g, r)
 		for _, s := range e.model.Steps {
+			if s.Machine != nil {
+				g.Add(e.bindStepOfMachine(r, s))
+				continue
+			}
 			g.Id(name.Step(s.GoName)).Dot("Bind").Call(jen.Id(r), e.implementation(s, makers))
 		}
 		for _, w := range e.model.Workflows {
+			if w.Machine != nil {
+				g.Add(e.bindMachine(r, w))
+				continue
+			}
 			bind := "BindWorkflow"
 			if w.Batch != nil {
 				bind = "BindBatch"

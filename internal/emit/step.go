@@ -31,9 +31,12 @@ func (e *emitter) implType(f *jen.File, s *model.Step) {
 	for i := range s.Params {
 		list = append(list, jen.Id(names[i]).Add(e.paramType(&s.Function, i)))
 	}
+	if s.Machine != nil {
+		list, _ = e.machineParams(s, e.receiverOf(s))
+	}
 	f.Line()
 	f.Add(lay(0, 2, func(layout int) *jen.Statement {
-		return params(jen.Type().Id(name.Func(s.GoName)).Op("=").Func(), layout == 1, list).Add(e.results(s.Result))
+		return params(jen.Type().Id(name.Func(s.GoName)).Op("=").Func(), layout == 1, list).Add(e.stepResults(s))
 	}))
 }
 
@@ -100,7 +103,7 @@ func keys(sets ...map[string]bool) []string {
 // step declares the durable counterpart of a step, the type of its
 // implementation, its arguments, and its description.
 func (e *emitter) step(f *jen.File, s *model.Step) {
-	if s.Graph == nil {
+	if s.Graph == nil && s.Machine == nil {
 		e.counterpart(f, s)
 	}
 	e.implType(f, s)
@@ -179,7 +182,11 @@ func (e *emitter) call(s *model.Step, ctx string, names []string, layout int) *j
 // what stands in for it.
 func (e *emitter) adapter(s *model.Step) *jen.Statement {
 	f, ctx, a := e.local("f"), e.local("ctx"), e.local("a")
-	args := []jen.Code{jen.Id(ctx)}
+	takes, args := []jen.Code{jen.Id(ctx).Add(e.qual("context", "Context"))}, []jen.Code{jen.Id(ctx)}
+	if s.Machine != nil {
+		m := e.local("m")
+		takes, args = append(takes, jen.Id(m).Op("*").Id(s.Machine.Type.Name())), append(args, jen.Id(m))
+	}
 	for i, p := range s.Params {
 		arg := jen.Id(a).Dot(p.Field)
 		if s.Variadic && i == len(s.Params)-1 {
@@ -192,15 +199,19 @@ func (e *emitter) adapter(s *model.Step) *jen.Statement {
 		argsParam = jen.Id("_").Struct()
 	}
 	handle := "Handle"
-	if s.Result == nil {
+	switch {
+	case s.Machine != nil:
+		handle = "HandleMachine"
+	case s.Result == nil:
 		handle = "HandleErr"
 	}
 	call := lay(3*tabWidth+len("return "), 2, func(layout int) *jen.Statement {
 		return params(jen.Id(f), layout == 1, args)
 	})
-	return jen.Func().Params(jen.Id(f).Id(name.Func(s.GoName))).Add(e.qual(shimPath, "Handler")).Block(
-		jen.Return(e.qual(shimPath, handle).Call(
-			jen.Func().Params(jen.Id(ctx).Add(e.qual("context", "Context")), argsParam).Add(e.results(s.Result)).Block(
-				jen.Return(call),
-			))))
+	takes = append(takes, argsParam)
+	handled := lay(2*tabWidth, 2, func(layout int) *jen.Statement {
+		wide := layout == 1 && s.Machine != nil
+		return jen.Return(e.qual(shimPath, handle).Call(params(jen.Func(), wide, takes).Add(e.stepResults(s)).Block(jen.Return(call))))
+	})
+	return jen.Func().Params(jen.Id(f).Id(name.Func(s.GoName))).Add(e.qual(shimPath, "Handler")).Block(handled)
 }

@@ -18,6 +18,12 @@ func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 	}
 	f.Line()
 	e.doc(f, &w.Function, nil)
+	if w.Machine != nil {
+		f.Comment("//")
+		for _, line := range stateDiagram(w.Machine) {
+			f.Comment("//\t" + line)
+		}
+	}
 	f.Add(lay(0, 2, func(layout int) *jen.Statement {
 		made := jen.Var().Id(w.GoName).Op("=").Add(e.qual(shimPath, "NewWorkflow")).Types(e.in(w), e.out(w))
 		return params(made, layout == 1, []jen.Code{jen.Lit(w.Stored), jen.Lit(param), e.workflowPolicy(w)})
@@ -26,6 +32,9 @@ func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 		f.Line()
 		f.Commentf("// %s is the input of %s.", name.Input(w.GoName), w.GoName)
 		f.Type().Id(name.Input(w.GoName)).Add(e.fields(w.Params))
+	}
+	if w.Machine != nil {
+		e.constructors(f, w.Machine)
 	}
 }
 

@@ -83,8 +83,8 @@ func (r *wireReader) variable(id string, value ast.Expr) {
 	case "NewStep":
 		e := entry{kind: "step", stored: text(call.Args[0])}
 		ast.Inspect(call.Args[2], func(n ast.Node) bool {
-			if f, ok := n.(*ast.FuncLit); ok && f.Type.Params.NumFields() == 2 {
-				e.params = r.structs[types.ExprString(f.Type.Params.List[1].Type)]
+			if f, ok := n.(*ast.FuncLit); ok && f.Type.Params.NumFields() >= 2 { // the context, the machine if it has one, the arguments
+				e.params = r.structs[types.ExprString(f.Type.Params.List[len(f.Type.Params.List)-1].Type)]
 			}
 			return true
 		})

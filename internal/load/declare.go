@@ -18,6 +18,7 @@ type writer struct {
 	register, steps string
 	fields          []string                // of Steps
 	graphs          map[string]*graphSource // by the name of the struct
+	machines        map[string]*machine     // by the name of the struct
 }
 
 // rename takes over the names that //flow:package gives.
@@ -50,6 +51,12 @@ func (w *writer) declarations(s *source) string {
 			goName = exported
 		}
 		params, ok := s.params(fn)
+		if m := w.machines[receiver(fn)]; m != nil && d.Kind == directive.Step {
+			if ok && goName != "" {
+				b.WriteString(w.stepOfMachine(s, m, fn, d, goName, params))
+			}
+			return
+		}
 		if goName == "" || !ok || goName == fn.Name.Name && fn.Recv == nil {
 			return
 		}
@@ -87,30 +94,31 @@ func (w *writer) step(s *source, fn *ast.FuncDecl, goName string, params []param
 }
 
 func (w *writer) workflow(s *source, fn *ast.FuncDecl, goName string, params []param) string {
-	if w.context == "any" {
-		return ""
-	}
-	none := contextName + ".None"
-	in, out, input := none, none, ""
-	switch len(params) {
-	case 0:
-	case 1:
-		in = strings.Replace(params[0].typ, "...", "[]", 1)
-	default:
-		in = name.Input(goName)
-		var names []string
-		for _, p := range params {
-			names = append(names, p.name)
-		}
-		for i, field := range name.Fields(names) {
-			input += field + " " + strings.Replace(params[i].typ, "...", "[]", 1) + "; "
-		}
-		input = fmt.Sprintf("type %s struct { %s }\n", in, input)
-	}
+	out := contextName + ".None"
 	if r := fn.Type.Results; r != nil && r.NumFields() == 2 {
 		out = s.slice(r.List[0].Type.Pos(), r.List[0].Type.End())
 	}
-	return fmt.Sprintf("%svar %s %s.Definition[%s, %s]\n", input, goName, contextName, in, out)
+	return w.definition(goName, params, out)
+}
+
+// input returns the type of the input of a definition, and its declaration if it has one.
+func (w *writer) input(goName string, params []param) (typ, declaration string) {
+	switch len(params) {
+	case 0:
+		return contextName + ".None", ""
+	case 1:
+		return strings.Replace(params[0].typ, "...", "[]", 1), ""
+	}
+	typ = name.Input(goName)
+	var names []string
+	for _, p := range params {
+		names = append(names, p.name)
+	}
+	fields := ""
+	for i, field := range name.Fields(names) {
+		fields += field + " " + strings.Replace(params[i].typ, "...", "[]", 1) + "; "
+	}
+	return typ, fmt.Sprintf("type %s struct { %s }\n", typ, fields)
 }
 
 type param struct{ name, typ string }

@@ -56,12 +56,13 @@ func scan(path string) *directory {
 
 // derive fills in the text to append to each file.
 func (d *directory) derive(sources []*source) {
-	w := writer{context: "any", register: "Register", steps: "Steps", graphs: map[string]*graphSource{}}
+	w := writer{context: "any", register: "Register", steps: "Steps", graphs: map[string]*graphSource{}, machines: map[string]*machine{}}
 	if d.importsWorkflow {
 		w.context = contextName + ".Context"
 	}
 	for _, s := range sources {
 		s.annotated(func(_ *ast.FuncDecl, dir directive.Directive) { w.rename(dir) })
+		w.findMachines(s)
 	}
 	for _, s := range sources {
 		w.findGraphs(s)

@@ -14,6 +14,7 @@ import (
 type annotation struct {
 	node       ast.Node // *ast.File, *ast.FuncDecl, *ast.TypeSpec or *ast.ValueSpec
 	directives []directive.Directive
+	doc        *ast.CommentGroup
 }
 
 // attach finds every directive of the package, reports those that are misspelt
@@ -31,7 +32,7 @@ func (b *builder) attach() []annotation {
 				continue
 			}
 			if node, ok := b.place(f, docs, group, directives); ok {
-				found = append(found, annotation{node, directives})
+				found = append(found, annotation{node, directives, group})
 			}
 		}
 	}
@@ -52,7 +53,7 @@ func (b *builder) read(group *ast.CommentGroup) []directive.Directive {
 		d, ps := directive.Parse(c)
 		b.problems(ps)
 		switch d.Kind {
-		case directive.Package, directive.Step, directive.Workflow, directive.Error, directive.DAG:
+		case directive.Package, directive.Step, directive.Workflow, directive.Error, directive.Machine, directive.DAG:
 			ds = append(ds, d)
 		}
 	}
@@ -142,7 +143,7 @@ func home(k directive.Kind) string {
 		return "an error type or a variable that holds an error"
 	case directive.Workflow:
 		return "a function"
-	case directive.DAG:
+	case directive.Machine, directive.DAG:
 		return "a struct type"
 	}
 	return "a function or method"
@@ -156,14 +157,17 @@ func belongs(d directive.Directive, node ast.Node) bool {
 	case *ast.FuncDecl:
 		return k == directive.Step || k == directive.Workflow
 	case *ast.TypeSpec:
-		return k == directive.Error || k == directive.DAG
+		return k == directive.Error || structKind(k)
 	case *ast.ValueSpec:
 		return k == directive.Error
 	case *ast.GenDecl:
-		return k == directive.Error && (node.Tok == token.TYPE || node.Tok == token.VAR) || k == directive.DAG && node.Tok == token.TYPE
+		return k == directive.Error && (node.Tok == token.TYPE || node.Tok == token.VAR) || structKind(k) && node.Tok == token.TYPE
 	}
 	return false
 }
+
+// structKind reports whether a directive is for structs.
+func structKind(k directive.Kind) bool { return k == directive.Machine || k == directive.DAG }
 
 func describe(node ast.Node) string {
 	switch node := node.(type) {

@@ -24,6 +24,7 @@ type builder struct {
 	clause      directive.Directive
 	structs     map[*types.TypeName]*Graph
 	diagnostics []diagnostic.Diagnostic
+	machines    []*Machine
 }
 
 // New returns the model of p and every mistake in it, sorted. The model may be
@@ -48,11 +49,13 @@ func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 		if spec, ok := a.node.(*ast.TypeSpec); ok && isGraph(a.directives) {
 			b.graph(spec, a.directives)
 		}
+		b.declareMachine(a)
 	}
 	for _, a := range found {
 		b.annotation(a)
 	}
 	b.graphs()
+	b.completeMachines()
 	b.known()
 	b.sort()
 	b.receivers()
@@ -127,7 +130,7 @@ func (b *builder) annotation(a annotation) {
 	case *ast.FuncDecl:
 		b.function(node, a.directives)
 	case *ast.TypeSpec, *ast.ValueSpec:
-		if !isGraph(a.directives) {
+		if !isGraph(a.directives) && !isMachine(a.directives) {
 			b.failure(node, a.directives)
 		}
 	case *ast.File:
@@ -138,6 +141,11 @@ func (b *builder) annotation(a annotation) {
 // isGraph reports whether one of the directives of a type makes it a graph.
 func isGraph(ds []directive.Directive) bool {
 	return slices.ContainsFunc(ds, func(d directive.Directive) bool { return d.Kind == directive.DAG })
+}
+
+// isMachine is the same of a machine.
+func isMachine(ds []directive.Directive) bool {
+	return slices.ContainsFunc(ds, func(d directive.Directive) bool { return d.Kind == directive.Machine })
 }
 
 func (b *builder) sort() {

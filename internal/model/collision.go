@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flowgen/flowgen/internal/directive"
 	"github.com/flowgen/flowgen/internal/name"
 )
 
@@ -54,7 +55,7 @@ func (b *builder) hidden(declared map[string]string) {
 		needs["int"] = needs["int"] || w.Priority != nil || w.Fair != nil
 		needs["string"] = needs["string"] || w.Singleton != nil || w.Fair != nil || w.Directive.Has("debounce") || w.Directive.Has("batch")
 	}
-	if len(b.model.Receivers) > 0 {
+	if len(b.model.Receivers)+len(b.machines) > 0 {
 		needs["nil"], needs["false"] = true, true
 	}
 	for _, id := range slices.Sorted(maps.Keys(needs)) {
@@ -77,7 +78,7 @@ func (b *builder) generated() []generated {
 	}
 	for _, s := range b.model.Steps {
 		fix := "choose another name with as=Name"
-		if s.Graph == nil {
+		if s.Graph == nil && s.Machine == nil {
 			gs = append(gs, generated{s.GoName, "the durable counterpart of " + s.Impl, s.pos, fix, false})
 		}
 		gs = append(gs,
@@ -90,6 +91,9 @@ func (b *builder) generated() []generated {
 	for _, w := range b.model.Workflows {
 		fix := "choose another name with as=Name"
 		gs = append(gs, generated{w.GoName, "the definition of " + w.Impl, w.pos, fix, false})
+		if w.Machine != nil {
+			gs = append(gs, generated{name.Next(w.GoName), "the type of what the steps of " + w.Impl + " return", w.pos, fix, false})
+		}
 		if len(w.Params) > 1 || w.Graph != nil && len(w.Params) > 0 {
 			gs = append(gs, generated{name.Input(w.GoName), "the input of " + w.Impl, w.pos, fix, false})
 		}
@@ -178,7 +182,7 @@ func (b *builder) title(f *Function) string {
 }
 
 func receiverName(f *Function) string {
-	if f.decl == nil || f.decl.Recv == nil || len(f.decl.Recv.List) == 0 {
+	if f.Directive.Kind == directive.Machine || f.decl == nil || f.decl.Recv == nil || len(f.decl.Recv.List) == 0 {
 		return ""
 	}
 	expr := f.decl.Recv.List[0].Type

@@ -30,8 +30,8 @@ func (b *builder) crosswise() {
 				}
 				at[pair] = w
 				if other := at[[2]types.Object{inner, outer.Limit}]; other != nil {
-					b.report(w.Directive.At("uses"), fmt.Sprintf("workflow %s holds %s while it waits for %s, and workflow %s holds %s while it waits for %s: both may wait for ever",
-						w.Impl, outer.Limit.Name(), inner.Name(), other.Impl, inner.Name(), outer.Limit.Name()),
+					b.report(w.Directive.At("uses"), fmt.Sprintf("%s holds %s while it waits for %s, and %s holds %s while it waits for %s: both may wait for ever",
+						w.title(), outer.Limit.Name(), inner.Name(), other.title(), inner.Name(), outer.Limit.Name()),
 						fmt.Sprintf("let one of them use both: uses=%s,%s", outer.Limit.Name(), inner.Name()))
 				}
 			}
@@ -40,7 +40,7 @@ func (b *builder) crosswise() {
 }
 
 // waitedFor returns the limits of the steps that workflow w calls, directly or through
-// functions, or that are those of its graph, but for the limits that w holds.
+// functions, or that are those of its graph or machine, but for the limits that w holds.
 func (b *builder) waitedFor(g *graph, w *Workflow) (all []types.Object) {
 	note := func(step *Step) {
 		for _, u := range step.Uses {
@@ -55,9 +55,15 @@ func (b *builder) waitedFor(g *graph, w *Workflow) (all []types.Object) {
 		}
 		return all
 	}
+	if w.Machine != nil {
+		for _, s := range w.Machine.Steps {
+			note(s)
+		}
+		return all
+	}
 	steps := map[types.Object]*Step{}
 	for _, s := range b.model.Steps {
-		if s.Receiver == nil {
+		if s.Receiver == nil && s.Machine == nil {
 			steps[b.Types.Scope().Lookup(s.GoName)] = s
 		}
 	}

@@ -87,6 +87,10 @@ func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 		Context: sig.Params().At(0).Name(), Variadic: sig.Variadic(), Directive: d, decl: decl, sig: sig, pos: decl.Name.Pos(),
 		scope: decl.Body.Lbrace + 1,
 	}
+	m := b.machineOf(sig)
+	if m != nil {
+		b.nameInMachine(fn, m)
+	}
 	var names []string
 	for i := 1; i < sig.Params().Len(); i++ {
 		names = append(names, sig.Params().At(i).Name())
@@ -263,7 +267,11 @@ func (b *builder) payloads(fn *Function) {
 	for i, p := range fn.Params {
 		b.faults(fn.decl, nodes[i+1], title, payload.Check(p.Name, p.Type, b.Types))
 	}
-	if fn.Result != nil {
+	switch {
+	case fn.Result == nil || b.machineOf(fn.sig) != nil: // where a step of a machine leads is checked there
+	case nextOf(fn.Result) != nil:
+		b.report(fn.decl.Type.Results.Pos(), title+" returns a step.Next, and is no step of a machine", "make it a method of a type under //flow:machine, or return a result")
+	default:
 		b.faults(fn.decl, fn.decl.Type.Results.List[0].Type.Pos(), title, payload.Check("result", fn.Result, b.Types))
 	}
 }

@@ -22,7 +22,7 @@ func (b *builder) gather(fn *Function) *Key {
 		{"startwithin", "its starts share a run, which waits for more of them", "remove startwithin=: " + option + "= says how long it waits"},
 	} {
 		if other.name != option && d.Has(other.name) {
-			b.report(d.At(other.name), "workflow "+fn.Impl+": "+other.why, other.fix)
+			b.report(d.At(other.name), fn.title()+": "+other.why, other.fix)
 			return nil
 		}
 	}

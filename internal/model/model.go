@@ -58,6 +58,9 @@ type Function struct {
 	scope token.Pos
 }
 
+// title names the function in messages.
+func (f *Function) title() string { return string(f.Directive.Kind) + " " + f.Impl }
+
 // Pos returns where the user's function is.
 func (f *Function) Pos() token.Pos { return f.pos }
 
@@ -78,20 +81,23 @@ type Step struct {
 	ByValue bool
 	Key     *Key // nil: none declared
 	Fatal   []Fatal
-	Graph   *Graph // that it is a step of; nil: of none
+	Graph   *Graph   // that it is a step of; nil: of none
+	Machine *Machine // whose step it is, nil: it is called by workflow code
+	Catch   *Step    // of the machine, to which its failure leads; nil: none
 
 	named *types.TypeName // of the receiver
+	next  types.Type      // the result of the machine that it leads to
 }
 
-// Workflow is a function under //flow:workflow.
+// Workflow is a function under //flow:workflow, or a struct under //flow:dag or //flow:machine.
 type Workflow struct {
 	Function
-	Priority  *Key  // nil: none declared
-	Singleton *Key  // nil: it is none
-	Gather    *Key  // of debounce= and batch=; nil: it is the same for all starts
-	Fair      *Fair // nil: none declared
-	// Graph is set if the workflow is a struct under //flow:dag.
-	Graph *Graph
+	Priority  *Key     // nil: none declared
+	Singleton *Key     // nil: it is none
+	Gather    *Key     // of debounce= and batch=; nil: it is the same for all starts
+	Fair      *Fair    // nil: none declared
+	Graph     *Graph   // of a struct under //flow:dag; nil: it is none
+	Machine   *Machine // of a struct under //flow:machine; nil: it is none
 }
 
 // Receiver is a type whose methods are steps: a parameter of Register.

@@ -13,6 +13,6 @@ func (b *builder) scheduled(fn *Function) {
 	if len(fn.Params) == 1 && types.TypeString(types.Unalias(fn.Params[0].Type), nil) == workflowPath+".None" {
 		return
 	}
-	b.report(fn.Directive.At("schedule"), "workflow "+fn.Impl+" takes an input, and its schedule has none to give",
+	b.report(fn.Directive.At("schedule"), fn.title()+" takes an input, and its schedule has none to give",
 		"remove schedule= and call "+fn.GoName+".Schedule with the input, or take none")
 }

@@ -12,7 +12,7 @@ func (b *builder) singleton(fn *Function) *Key {
 		return nil
 	}
 	if fn.Directive.Has("schedule") {
-		b.report(fn.Directive.At("singleton"), "workflow "+fn.Impl+" is a singleton, and is started by a schedule, whose runs have a workflow id of that",
+		b.report(fn.Directive.At("singleton"), fn.title()+" is a singleton, and is started by a schedule, whose runs have a workflow id of that",
 			"remove singleton=: the schedule's Overlap says what a tick does that finds an active run")
 		return nil
 	}

@@ -19,7 +19,9 @@ func (b *builder) step(decl *ast.FuncDecl, fn *Function) {
 			b.report(decl.Recv.Pos(), "step "+fn.Impl+" has a receiver that does not compile", "mend the errors of the compiler first")
 			return
 		}
-		s.named, s.ByValue = named.Obj(), !isPointer
+		if s.Machine = b.machineOf(fn.sig); s.Machine == nil {
+			s.named, s.ByValue = named.Obj(), !isPointer
+		}
 	}
 	b.graphStep(s)
 	fn = &s.Function
@@ -33,4 +35,10 @@ func (b *builder) step(decl *ast.FuncDecl, fn *Function) {
 		}
 	}
 	b.model.Steps = append(b.model.Steps, s)
+	switch {
+	case s.Machine != nil:
+		b.stepOfMachine(decl, s)
+	case fn.Directive.Has("catch"):
+		b.report(fn.Directive.At("catch"), "step "+fn.Impl+" is no step of a machine, so that its failure leads nowhere", "remove catch=, and handle the error where the step is called")
+	}
 }

@@ -104,3 +104,18 @@ func change(s string, f func(rune) rune) string {
 	r, size := utf8.DecodeRuneInString(s)
 	return string(f(r)) + s[size:]
 }
+
+// Done is the name of the method that ends a machine.
+const Done = "done"
+
+// Next returns the name of the type of what the steps of a machine return, given the Go
+// name of the machine.
+func Next(goName string) string { return Unexported(goName) + "Next" }
+
+// Goto returns the name of the method that leads to a step of a machine, given that of the
+// step.
+func Goto(impl string) string { return "go" + change(impl, unicode.ToUpper) }
+
+// Await returns the name of the method that waits for the message with which a step of a machine
+// begins, given the name of the step.
+func Await(impl string) string { return "await" + change(impl, unicode.ToUpper) }

@@ -294,6 +294,7 @@ const (
 	CodeNotStarted  = "notstarted"  // no worker began the run in time
 	CodeLogLimit    = "loglimit"    // the log of the run has become too long
 	CodeDeadlock    = "deadlock"    // every branch of the run waited for another one
+	CodeTransitions = "transitions" // a machine began as many steps as it may, and has not ended
 	CodeOverLimit   = "overlimit"   // the run uses more of a limit than that has at once
 )
 

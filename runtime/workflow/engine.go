@@ -20,12 +20,14 @@ func init() {
 		}).standIn(&r.(*Registry).r, fake)
 	}
 	engine.NewPlan, engine.CallStep = newPlan, callStep
-	engine.EncodePayload, engine.DecodePayload, engine.DecodeArgs = encodePayload, decodePayload, decodeArgs
 	engine.HookOf = func(h, options any) (attempt.Hook, error) {
 		return h.(interface {
 			ofStep(options []HookOption) (attempt.Hook, error)
 		}).ofStep(options.([]HookOption))
 	}
+	engine.EncodePayload, engine.DecodePayload = encodePayload, decodePayload
+	engine.DecodeArgs, engine.DecodeFields = decodeArgs, decodeFields
+	engine.Block = func(ctx Context, err error) { ctx.branch().Block(err) }
 	engine.StreamOf = func(s any) (name string, keep int) {
 		d := s.(interface{ declared() *stream }).declared()
 		return d.name, d.keep

@@ -220,7 +220,8 @@ type RunError struct {
 	// Code is that of the [StepError] or RunError which the workflow returned as
 	// it was, not wrapped; else one of "error", "panic", "timeout" (of the run),
 	// "cancelled", "poisoned" (it killed too many workers), "loglimit" (its log became
-	// too long), "deadlock" (its branches waited for one another: see [DeadlockError]) and "payload".
+	// too long), "deadlock" (its branches waited for one another: see [DeadlockError]),
+	// "transitions" (a machine began too many steps) and "payload".
 	Code   string
 	Reason string // what the workflow's error said
 	// Undone and NotUndone list the compensations that were executed, in that order,

@@ -68,16 +68,27 @@ func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
 
 // decodeArgs is [engine.DecodeArgs].
 func decodeArgs(run RunID, step string, args []byte, into any) error {
-	all, err := decodeAll("input of step ", args, into)
+	return decodeFitting(run, "input of step ", step, "//flow:step", args, into)
+}
+
+// decodeFields is [engine.DecodeFields].
+func decodeFields(run RunID, what string, data []byte, into any) error {
+	return decodeFitting(run, what, "", "", data, into)
+}
+
+// decodeFitting reads a stored value. An error that a name was changed is a
+// *[replay.RenamedError].
+func decodeFitting(run RunID, kind, name, directive string, data []byte, into any) error {
+	all, err := decodeAll(kind, data, into)
 	if all || err != nil {
-		return about(err, step)
+		return about(err, name)
 	}
-	today, err := marshal("input of step ", into)
+	today, err := marshal(kind, into)
 	if err != nil {
-		return about(err, step)
+		return about(err, name)
 	}
-	if r := replay.FindRenaming(args, today); r != nil {
-		return &replay.RenamedError{Run: run, What: "input of step " + step, Directive: "//flow:step", Renaming: *r}
+	if r := replay.FindRenaming(data, today); r != nil {
+		return &replay.RenamedError{Run: run, What: kind + name, Directive: directive, Renaming: *r}
 	}
 	return nil
 }

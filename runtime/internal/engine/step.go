@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/machine"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
@@ -67,3 +68,11 @@ func PlanOf(op *replay.Op) *StepPlan {
 	p, _ := op.Meta.(*StepPlan)
 	return p
 }
+
+// What package step offers.
+var (
+	// NextOf returns where a step.Next[M, R] leads, and why that cannot be taken.
+	NextOf func(next any) (machine.Next, error)
+	// SetNext lets a *step.Next[M, R] lead somewhere.
+	SetNext func(next any, to machine.Next, err error)
+)

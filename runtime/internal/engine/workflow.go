@@ -56,6 +56,12 @@ var (
 	// run: perhaps for one of a program of another day. An error that a name was
 	// changed is a *[replay.RenamedError].
 	DecodeArgs func(run event.RunID, step string, args []byte, into any) error
+	// DecodeFields is the same for an object of the fields of a struct. Errors call it what.
+	DecodeFields func(run event.RunID, what string, data []byte, into any) error
+	// Block says that the code cannot go on with a run. It does not return. It is a
+	//
+	//	func(ctx workflow.Context, err error)
+	Block any
 
 	// StreamOf returns the name of a workflow.Stream[T] and how many chunks it keeps,
 	// 0 for all.

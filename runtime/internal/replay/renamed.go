@@ -106,11 +106,11 @@ func (r *Renaming) String() string {
 }
 
 // Fix says how to keep an old name. directive is that of the function whose parameters
-// these are.
+// these are; empty: they are fields.
 func (r *Renaming) Fix(directive string) string {
 	was, is := r.Unknown[0], r.Missing[0]
 	keep := fmt.Sprintf("tag the field with `json:%q`", was)
-	if r.Path == "" {
+	if r.Path == "" && directive != "" {
 		keep = fmt.Sprintf("write wire=%s:%s on its %s", is, was, directive)
 	}
 	return fmt.Sprintf("If %s is the new name of %s, keep the stored one: %s. If the two have nothing to do with each other, keep %s until no such run is left",
@@ -132,7 +132,7 @@ func quoted(names []string) string {
 type RenamedError struct {
 	Run       event.RunID
 	What      string // whose value it is, for example "input of workflow bank.order"
-	Directive string // of the function that takes it
+	Directive string // of the function that takes it; empty: it is a struct
 	Renaming
 }
 

@@ -1,0 +1,105 @@
+package load
+
+import (
+	"fmt"
+	"go/ast"
+
+	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+// machine is a type under //flow:machine: its methods have no counterparts, and it has a
+// definition.
+type machine struct {
+	goName, start string
+}
+
+// findMachines takes in the machines of a file.
+func (w *writer) findMachines(s *source) {
+	for _, decl := range s.file.Decls {
+		group, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range group.Specs {
+			t, ok := spec.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			doc := t.Doc
+			if doc == nil {
+				doc = group.Doc
+			}
+			if d, ok := machineIn(doc); ok {
+				goName := d.As
+				if exported, ok := name.Exported(t.Name.Name); !d.Has("as") && ok && exported != t.Name.Name {
+					goName = exported
+				}
+				w.machines[t.Name.Name] = &machine{goName, d.Start}
+			}
+		}
+	}
+}
+
+func machineIn(doc *ast.CommentGroup) (directive.Directive, bool) {
+	if doc == nil {
+		return directive.Directive{}, false
+	}
+	for _, c := range doc.List {
+		if directive.Is(c) {
+			if d, _ := directive.Parse(c); d.Kind == directive.Machine {
+				return d, true
+			}
+		}
+	}
+	return directive.Directive{}, false
+}
+
+// receiver returns the name of the type that fn is a method of; empty: it is a function.
+func receiver(fn *ast.FuncDecl) string {
+	if fn.Recv == nil || len(fn.Recv.List) == 0 {
+		return ""
+	}
+	t := fn.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if id, ok := t.(*ast.Ident); ok {
+		return id.Name
+	}
+	return ""
+}
+
+// stepOfMachine declares what is generated for a step of a machine, and at its start also the
+// definition.
+func (w *writer) stepOfMachine(s *source, m *machine, fn *ast.FuncDecl, d directive.Directive, goName string, params []param) string {
+	if m.goName == "" {
+		return ""
+	}
+	if !d.Has("as") {
+		goName = m.goName + goName
+	}
+	w.fields = append(w.fields, goName)
+	if fn.Name.Name != m.start {
+		return ""
+	}
+	out := ""
+	if r := fn.Type.Results; r != nil && r.NumFields() == 2 {
+		if next, ok := r.List[0].Type.(*ast.IndexListExpr); ok && len(next.Indices) == 2 {
+			out = s.slice(next.Indices[1].Pos(), next.Indices[1].End())
+		}
+	}
+	if out == "" {
+		return ""
+	}
+	return w.definition(m.goName, params, out)
+}
+
+// definition declares that of a workflow with some parameters and a result.
+func (w *writer) definition(goName string, params []param, out string) string {
+	if w.context == "any" {
+		return ""
+	}
+	in, input := w.input(goName, params)
+	return fmt.Sprintf("%svar %s %s.Definition[%s, %s]\n", input, goName, contextName, in, out)
+}

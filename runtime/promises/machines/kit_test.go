@@ -1,0 +1,180 @@
+package machines_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// trip is a machine as people and the generator write it: it takes legs until it is far enough,
+// asks for the next one, is reminded, and may break down.
+type trip struct {
+	Km    int            `json:"km"`
+	Legs  []string       `json:"legs,omitempty"`
+	Seen  map[string]int `json:"seen,omitempty"`
+	depot *depot
+}
+
+// depot is what its steps need.
+type depot struct {
+	try  func(ctx context.Context, t *trip, leg string) error // before the leg is taken
+	seen flowtest.Seen[trip]                                  // at the begin of each attempt
+}
+
+type tripNext = step.Next[trip, []string]
+
+type legArgs struct {
+	Leg string `json:"leg"`
+	Km  int    `json:"km"`
+}
+
+type nudgeArgs struct {
+	Times int `json:"times"`
+}
+
+type towArgs struct {
+	Why step.Failure `json:"why"`
+}
+
+var (
+	trips = shim.NewWorkflow[string, []string]("test.machines.trip", "in", shim.WorkflowPolicy{})
+	legs  = workflow.NewTopic[int]("machines.legs") // so many kilometres
+	stops = workflow.NewTopic[int]("machines.stops")
+
+	begin = aStep("begin", shim.Policy{}, func(ctx context.Context, t *trip, a legArgs) (tripNext, error) { return t.begin(ctx, a.Leg) })
+	leg   = aStep("leg", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 3, Initial: time.Millisecond, Max: time.Millisecond}}, func(ctx context.Context, t *trip, a legArgs) (tripNext, error) { return t.leg(ctx, a.Leg, a.Km) })
+	nudge = aStep("nudge", shim.Policy{}, func(ctx context.Context, t *trip, a nudgeArgs) (tripNext, error) { return t.nudge(ctx, a.Times) })
+	tow   = aStep("tow", shim.Policy{}, func(ctx context.Context, t *trip, a towArgs) (tripNext, error) { return t.tow(ctx, a.Why) })
+)
+
+type machineStep[A any] struct {
+	shim.Step[func(context.Context, *trip, A) (tripNext, error)]
+	code func(context.Context, *trip, A) (tripNext, error)
+}
+
+func aStep[A any](name string, p shim.Policy, code func(context.Context, *trip, A) (tripNext, error)) machineStep[A] {
+	s := shim.NewStep("test.machines."+name, p, func(f func(context.Context, *trip, A) (tripNext, error)) shim.Handler { return shim.HandleMachine(f) })
+	return machineStep[A]{s, code}
+}
+
+func (s machineStep[A]) bind(r workflow.Registrar, d *depot) {
+	s.Bind(r, func(ctx context.Context, t *trip, a A) (tripNext, error) {
+		d.seen.Add(*t)
+		t.depot = d
+		return s.code(ctx, t, a)
+	})
+}
+
+func (*trip) goLeg(leg_ string, km int) tripNext {
+	return shim.Goto[trip, []string](leg, legArgs{leg_, km})
+}
+
+func (*trip) awaitLeg(name string, from workflow.Topic[int]) tripNext {
+	return shim.Await[trip, []string](leg, legArgs{Leg: name}, "km", from)
+}
+
+func (*trip) goNudge(times int) tripNext { return shim.Goto[trip, []string](nudge, nudgeArgs{times}) }
+
+func (*trip) awaitNudge(from workflow.Topic[int]) tripNext {
+	return shim.Await[trip, []string](nudge, nudgeArgs{}, "times", from)
+}
+
+func (*trip) goTow(why step.Failure) tripNext { return shim.Goto[trip, []string](tow, towArgs{why}) }
+
+func (*trip) done(legs []string) tripNext { return shim.Done[trip, []string](legs) }
+
+func (t *trip) begin(_ context.Context, plan string) (tripNext, error) {
+	t.Seen = map[string]int{"begin": 1}
+	switch plan {
+	case "loop":
+		return t.goLeg("loop", 0), nil
+	case "wait":
+		return t.awaitLeg("asked", legs).Or(t.awaitNudge(stops)).OrAfter(time.Hour, t.goNudge(1)), nil
+	case "sleep":
+		return t.goLeg("slept", 100).After(24 * time.Hour), nil
+	}
+	return t.goLeg(plan, 0), nil
+}
+
+func (t *trip) leg(ctx context.Context, name string, km int) (tripNext, error) {
+	t.Legs = append(t.Legs, name)
+	t.Km += km
+	t.Seen[name]++
+	if t.depot.try != nil {
+		if err := t.depot.try(ctx, t, name); err != nil {
+			return tripNext{}, err
+		}
+	}
+	switch {
+	case name == "nowhere":
+		return tripNext{}, nil
+	case name == "twice":
+		return t.goLeg("a", 0).OrAfter(time.Hour, t.goLeg("b", 0)), nil
+	case name == "loop" && t.Km < 0:
+		return t.done(t.Legs), nil
+	case name == "loop":
+		return t.goLeg("loop", 1), nil
+	case t.Km >= 100:
+		return t.done(t.Legs), nil
+	}
+	return t.awaitLeg("asked", legs).OrAfter(time.Hour, t.goNudge(1)), nil
+}
+
+func (t *trip) nudge(_ context.Context, times int) (tripNext, error) {
+	t.Seen["nudge"]++
+	if times > 2 {
+		return t.done(append(t.Legs, "gave up")), nil
+	}
+	return t.awaitLeg("nudged", legs).OrAfter(time.Hour, t.goNudge(times+1)), nil
+}
+
+func (t *trip) tow(_ context.Context, why step.Failure) (tripNext, error) {
+	text := "towed: " + why.Code
+	if errors.Is(why, errFlat) {
+		text = "towed: flat"
+	}
+	return t.done(append(t.Legs, text)), nil
+}
+
+var errFlat = errors.New("flat")
+
+func init() { shim.RegisterSentinel("test.machines.errFlat", errFlat) }
+
+// machineOf binds a trip that may begin so many steps, without some of them.
+func machineOf(d *depot, limit int, without ...string) flowtest.Binding {
+	return func(r workflow.Registrar) {
+		begin.bind(r, d)
+		leg.bind(r, d)
+		nudge.bind(r, d)
+		tow.bind(r, d)
+		catch := (*trip)(nil).goTow
+		all := []shim.MachineStep[trip, []string]{
+			shim.NewMachineStep[legArgs, trip, []string](begin.Step, nil, nil),
+			shim.NewMachineStep[legArgs, trip, []string](leg.Step, nil, catch),
+			shim.NewMachineStep[nudgeArgs, trip, []string](nudge.Step, func(a nudgeArgs) string { return shim.Key(a.Times) }, nil),
+			shim.NewMachineStep[towArgs, trip, []string](tow.Step, nil, nil),
+		}
+		var kept []shim.MachineStep[trip, []string]
+		for i, name := range []string{"begin", "leg", "nudge", "tow"} {
+			if len(without) == 0 || without[0] != name {
+				kept = append(kept, all[i])
+			}
+		}
+		start := func(plan string) tripNext { return shim.Goto[trip, []string](begin, legArgs{Leg: plan}) }
+		shim.BindMachine(r, trips, limit, start, kept...)
+	}
+}
+
+// stepsOf returns the names of the steps that a log has, in order.
+func stepsOf(log []event.Event) (names []string) {
+	for _, e := range flowtest.Filter(log, event.StepCreated) {
+		names = append(names, e.Name[len("test.machines."):])
+	}
+	return names
+}

@@ -1,0 +1,247 @@
+package shim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/machine"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// MachineArgs are the stored arguments of a step of a machine: its scratchpad, which are the
+// exported fields of M as they were committed last, and the arguments of the step itself.
+type MachineArgs[M, A any] struct {
+	State *M `json:"state"`
+	Args  A  `json:"args"`
+}
+
+// machineResult is the stored result of a step of a machine.
+type machineResult struct {
+	State json.RawMessage `json:"state,omitempty"` // absent: it is what the step was given
+	Next  machine.Next    `json:"next"`
+}
+
+// Goto leads to a step.
+func Goto[M, R, F, A any](s Step[F], args A) step.Next[M, R] {
+	data, err := engine.EncodePayload("input of step ", s.Name(), args)
+	return next[M, R](machine.Next{Step: s.Name(), Args: data}, err)
+}
+
+// Await leads to a step once a message of a topic comes, which is its argument of the name
+// param. args are the others.
+func Await[M, R, F, A, T any](s Step[F], args A, param string, topic workflow.Topic[T]) step.Next[M, R] {
+	if topic.Name() == "" {
+		return next[M, R](machine.Next{}, fmt.Errorf("wait for step %s: zero Topic: declare it with workflow.NewTopic", s.Name()))
+	}
+	data, err := engine.EncodePayload("input of step ", s.Name(), args)
+	wait := machine.Wait{Topic: topic.Name(), Step: s.Name(), Args: data, Message: param}
+	return next[M, R](machine.Next{Waits: []machine.Wait{wait}}, err)
+}
+
+// Done ends the run with a result.
+func Done[M, R any](result R) step.Next[M, R] {
+	data, err := engine.EncodePayload("result of machine", "", result)
+	return next[M, R](machine.Next{Done: true, Result: data}, err)
+}
+
+func next[M, R any](to machine.Next, err error) (n step.Next[M, R]) {
+	engine.SetNext(&n, to, err)
+	return n
+}
+
+// HandleMachine adapts a method of a machine. f gets a machine that has the scratchpad, and
+// nothing in its other fields.
+func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R], error)) Handler {
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		var in MachineArgs[M, A]
+		if err := decodeArgs(ctx, args, &in); err != nil {
+			return nil, err
+		}
+		if in.State == nil {
+			in.State = new(M)
+		}
+		before, err := engine.EncodePayload("scratchpad before step ", stepName(ctx), in.State)
+		if err != nil {
+			return nil, err
+		}
+		to, err := f(ctx, in.State, in.Args)
+		if err != nil {
+			return nil, err
+		}
+		var out machineResult
+		if out.Next, err = engine.NextOf(to); err != nil {
+			return nil, step.Fatal(fmt.Errorf("next of step %s: %w", stepName(ctx), err)) // another attempt runs the same code
+		}
+		after, err := engine.EncodePayload("scratchpad after step ", stepName(ctx), in.State)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(before, after) {
+			out.State = after
+		}
+		return engine.EncodePayload("result of step ", stepName(ctx), out)
+	}
+}
+
+// MachineStep is a step as its machine, an M with a result of type R, begins it.
+type MachineStep[M, R any] struct {
+	name  string
+	catch func(step.Failure) step.Next[M, R]
+	begin func(ctx workflow.Context, state *M, args json.RawMessage, out *machineResult) error
+}
+
+// NewMachineStep declares a step of a machine, with arguments of type A. key returns its declared
+// key, nil: it has none; catch says where its failure leads, nil: nowhere.
+func NewMachineStep[A, M, R, F any](s Step[F], key func(A) string, catch func(step.Failure) step.Next[M, R]) MachineStep[M, R] {
+	begin := func(ctx workflow.Context, state *M, args json.RawMessage, out *machineResult) error {
+		in := MachineArgs[M, A]{State: state}
+		if err := engine.DecodeArgs(workflow.Info(ctx).ID, s.Name(), args, &in.Args); err != nil {
+			return fitting(ctx, err)
+		}
+		if key != nil {
+			return callStep(ctx, s.s.plan, key(in.Args), true, in, out)
+		}
+		return callStep(ctx, s.s.plan, "", false, in, out)
+	}
+	return MachineStep[M, R]{name: s.Name(), catch: catch, begin: begin}
+}
+
+// BindMachine makes a machine known to r. start says where it begins, and limit how many
+// steps may begin, 0: any number.
+func BindMachine[M, In, R any](r workflow.Registrar, d workflow.Definition[In, R], limit int, start func(In) step.Next[M, R], steps ...MachineStep[M, R]) {
+	byName := make(map[string]MachineStep[M, R], len(steps))
+	for _, s := range steps {
+		byName[s.name] = s
+	}
+	decides := machine.Machine{Max: limit, Has: func(name string) bool { _, ok := byName[name]; return ok }}
+	BindWorkflow(r, d, func(ctx workflow.Context, in In) (R, error) {
+		m := running[M, R]{Machine: decides, name: d.Name(), steps: byName, state: new(M)}
+		return m.run(ctx, start(in))
+	})
+}
+
+// running is a machine in one execution of its run.
+type running[M, R any] struct {
+	machine.Machine
+	name  string
+	steps map[string]MachineStep[M, R]
+
+	state *M     // as it was committed
+	begun int    // steps
+	last  string // of these; empty: none
+	err   error  // of that
+}
+
+// run does what the decisions say until one of them is the last.
+func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result R, err error) {
+	to, err := engine.NextOf(start)
+	if err != nil {
+		return result, err
+	}
+	happened := machine.Event{Kind: machine.Returned, Next: &to}
+	for {
+		a := m.Decide(happened, m.begun)
+		switch a.Do {
+		case machine.Start:
+			happened, err = m.start(ctx, a)
+		case machine.Await:
+			happened, err = await(ctx, a.Next)
+		case machine.Complete:
+			return result, engine.DecodePayload("result of machine ", m.name, a.Result, &result)
+		case machine.Block:
+			block(ctx, &machine.RemovedError{Run: workflow.Info(ctx).ID, Machine: m.name, From: m.last, Step: a.Step})
+		case machine.Fail:
+			return result, m.failure(a)
+		}
+		if err != nil {
+			return result, err
+		}
+	}
+}
+
+// start begins a step and waits for it. The error is that of ctx if that has ended: nothing
+// catches it.
+func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.Event, error) {
+	m.begun++
+	m.last = a.Step
+	s := m.steps[a.Step]
+	var out machineResult
+	if m.err = s.begin(ctx, m.state, a.Args, &out); m.err == nil && len(out.State) > 0 {
+		state := new(M)
+		if m.err = fitting(ctx, engine.DecodeFields(workflow.Info(ctx).ID, "scratchpad of machine "+m.name, out.State, state)); m.err == nil {
+			m.state = state
+		}
+	}
+	switch {
+	case m.err == nil:
+		return machine.Event{Kind: machine.Returned, Next: &out.Next}, nil
+	case ctx.Err() != nil:
+		return machine.Event{}, m.err
+	case s.catch == nil:
+		return machine.Event{Kind: machine.Failed}, nil
+	}
+	to, err := engine.NextOf(s.catch(caught(s.name, m.err)))
+	return machine.Event{Kind: machine.Failed, Next: &to}, err
+}
+
+// await waits as n says.
+func await(ctx workflow.Context, n *machine.Next) (machine.Event, error) {
+	var cases []workflow.Case
+	for _, w := range n.Waits {
+		cases = append(cases, workflow.NewTopic[json.RawMessage](w.Topic).Case())
+	}
+	if n.Then != nil {
+		cases = append(cases, workflow.After(n.After))
+	}
+	won, err := workflow.Select(ctx, cases...)
+	if err != nil {
+		return machine.Event{}, err
+	}
+	for i, c := range cases {
+		if message, ok := c.(*workflow.ReceiveCase[json.RawMessage]); ok && c == won {
+			return machine.Event{Kind: machine.Received, Next: n, Case: i, Message: message.Value()}, nil
+		}
+	}
+	return machine.Event{Kind: machine.TimeUp, Next: n}, nil
+}
+
+// failure returns the error with which the machine fails.
+func (m *running[M, R]) failure(a machine.Action) error {
+	switch a.Reason {
+	case machine.StepFailed:
+		return m.err
+	case machine.TooMany:
+		return &step.TransitionsError{Machine: m.name, Max: m.Max, Next: a.Step}
+	}
+	return fmt.Errorf("next of step %s: %w", m.last, machine.ErrNowhere)
+}
+
+// caught is an error of a step as the step that catches it gets it. It holds nothing
+// that differs between executions: no number of attempts, no stack.
+func caught(name string, err error) step.Failure {
+	f := failure.Encode(err, event.CodeError)
+	if _, ok := errors.AsType[*workflow.StepError](err); ok && len(f.Causes) > 0 {
+		cause := *f.Causes[0]
+		cause.Stack = ""
+		return step.Failure{Step: name, Code: f.Code, Cause: &cause}
+	}
+	return step.Failure{Step: name, Code: f.Code, Cause: f}
+}
+
+// fitting blocks the run if err says that the code does not fit what is stored.
+func fitting(ctx workflow.Context, err error) error {
+	if _, ok := errors.AsType[*replay.RenamedError](err); ok {
+		block(ctx, err)
+	}
+	return err
+}
+
+var block = engine.Block.(func(ctx workflow.Context, err error))

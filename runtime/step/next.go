@@ -1,0 +1,125 @@
+package step
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/machine"
+)
+
+// Next is where a step of a machine leads: to another step, to the end of the run with a
+// result of type R, or to a step once a message comes. M is the type of the machine. The methods that
+// flowgen writes for M make it; the zero Next leads nowhere, and the step that returns it fails.
+//
+//	return o.goCharge(order), nil                                          // to step charge
+//	return o.goRemind().After(24 * time.Hour), nil                         // a day later
+//	return o.awaitVerify(Clicked), nil                                     // to verify, with the message
+//	return o.awaitVerify(Clicked).OrAfter(72*time.Hour, o.goGiveUp()), nil // or to giveUp, if none comes
+//	return o.awaitVerify(Clicked).Or(o.awaitCancel(Canceled)), nil         // whichever comes first
+//	return o.done(Profile{…}), nil
+type Next[M, R any] struct {
+	to  machine.Next
+	err error // why it cannot be taken
+}
+
+// After returns what leads to n after d, which is stored as a due time when the step has
+// completed. No message ends this wait.
+func (n Next[M, R]) After(d time.Duration) Next[M, R] {
+	n.to = n.to.Later(d)
+	return n
+}
+
+// OrAfter limits a wait for messages: if none has come for d, then is taken. A message that is
+// there already is taken however short d is. It is called once, on a wait; the step fails otherwise.
+func (n Next[M, R]) OrAfter(d time.Duration, then Next[M, R]) Next[M, R] {
+	return n.joined(then, func() (machine.Next, error) { return n.to.OrAfter(d, then.to) })
+}
+
+// Or waits for the messages of both n and other, and takes what comes first; if both are there,
+// n. It joins waits that have no limit; the step fails otherwise.
+func (n Next[M, R]) Or(other Next[M, R]) Next[M, R] {
+	return n.joined(other, func() (machine.Next, error) { return n.to.Or(other.to) })
+}
+
+func (n Next[M, R]) joined(with Next[M, R], join func() (machine.Next, error)) Next[M, R] {
+	if n.err == nil {
+		n.err = with.err
+	}
+	if n.err == nil {
+		n.to, n.err = join()
+	}
+	return n
+}
+
+func (n Next[M, R]) transition() (machine.Next, error) {
+	if n.err != nil {
+		return n.to, n.err
+	}
+	return n.to, n.to.Check()
+}
+
+func (n *Next[M, R]) set(to machine.Next, err error) { n.to, n.err = to, err }
+
+// Failure is the failure of a step of a machine, after its last attempt: the parameter of the
+// step that catch= names. As with a workflow.StepError, errors.Is and errors.As look through it
+// at the error that the step returned.
+type Failure struct {
+	Step  string         `json:"step"`  // stored name of the step that has failed
+	Code  string         `json:"code"`  // as that of a workflow.StepError
+	Cause *event.Failure `json:"cause"` // the error that it returned, in its stored form
+}
+
+// Error returns what the step said.
+func (f Failure) Error() string {
+	if f.Cause == nil {
+		return fmt.Sprintf("step %s failed: %s", f.Step, f.Code)
+	}
+	return fmt.Sprintf("step %s failed: %s", f.Step, f.Cause.Message)
+}
+
+// Is matches what the step returned.
+func (f Failure) Is(target error) bool { return failure.Is(f.Cause, target) }
+
+// As matches what the step returned.
+func (f Failure) As(target any) bool { return failure.As(f.Cause, target) }
+
+// TransitionsError says that a machine has begun as many steps as its max= allows, and has not
+// come to its end. Its run fails with code "transitions".
+type TransitionsError struct {
+	Machine string // stored name
+	Max     int
+	Next    string // stored name of the step that would have come next
+}
+
+// Error names the machine, the number and the next step.
+func (e *TransitionsError) Error() string {
+	return fmt.Sprintf("machine %s has begun %d steps, as many as it may, and would go on to step %s: look for steps that lead to each other for ever, "+
+		"or raise max= on its //flow:machine", e.Machine, e.Max, e.Next)
+}
+
+// MarshalFailure returns the stored form.
+func (e *TransitionsError) MarshalFailure() *event.Failure {
+	data, _ := json.Marshal(*e) // strings and numbers always encode
+	return &event.Failure{Code: event.CodeTransitions, Type: wireTransitions, Message: e.Error(), Data: data}
+}
+
+const wireTransitions = "flowgen.TransitionsError"
+
+func init() {
+	failure.RegisterType(reflect.TypeFor[*TransitionsError](), wireTransitions)
+	engine.NextOf = func(next any) (machine.Next, error) {
+		return next.(interface {
+			transition() (machine.Next, error)
+		}).transition()
+	}
+	engine.SetNext = func(next any, to machine.Next, err error) {
+		next.(interface {
+			set(to machine.Next, err error)
+		}).set(to, err)
+	}
+}
