@@ -2,6 +2,7 @@ package machines_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -23,8 +24,9 @@ type trip struct {
 
 // depot is what its steps need.
 type depot struct {
-	try  func(ctx context.Context, t *trip, leg string) error // before the leg is taken
-	seen flowtest.Seen[trip]                                  // at the begin of each attempt
+	around func(t *trip)                                        // in each leg; then nothing is seen
+	try    func(ctx context.Context, t *trip, leg string) error // before the leg is taken
+	seen   flowtest.Seen[string]                                // the machine at the begin of each attempt
 }
 
 type tripNext = step.Next[trip, []string]
@@ -47,45 +49,50 @@ var (
 	legs  = workflow.NewTopic[int]("machines.legs") // so many kilometres
 	stops = workflow.NewTopic[int]("machines.stops")
 
-	begin = aStep("begin", shim.Policy{}, func(ctx context.Context, t *trip, a legArgs) (tripNext, error) { return t.begin(ctx, a.Leg) })
-	leg   = aStep("leg", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 3, Initial: time.Millisecond, Max: time.Millisecond}}, func(ctx context.Context, t *trip, a legArgs) (tripNext, error) { return t.leg(ctx, a.Leg, a.Km) })
-	nudge = aStep("nudge", shim.Policy{}, func(ctx context.Context, t *trip, a nudgeArgs) (tripNext, error) { return t.nudge(ctx, a.Times) })
-	tow   = aStep("tow", shim.Policy{}, func(ctx context.Context, t *trip, a towArgs) (tripNext, error) { return t.tow(ctx, a.Why) })
+	begin = aStep[legArgs]("begin", shim.Policy{})
+	leg   = aStep[legArgs]("leg", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 5, Initial: time.Millisecond, Max: time.Millisecond}})
+	nudge = aStep[nudgeArgs]("nudge", shim.Policy{})
+	tow   = aStep[towArgs]("tow", shim.Policy{})
 )
 
+// machineStep is a step as the generator declares it, with a struct of its arguments.
 type machineStep[A any] struct {
 	shim.Step[func(context.Context, *trip, A) (tripNext, error)]
-	code func(context.Context, *trip, A) (tripNext, error)
 }
 
-func aStep[A any](name string, p shim.Policy, code func(context.Context, *trip, A) (tripNext, error)) machineStep[A] {
-	s := shim.NewStep("test.machines."+name, p, func(f func(context.Context, *trip, A) (tripNext, error)) shim.Handler { return shim.HandleMachine(f) })
-	return machineStep[A]{s, code}
+func aStep[A any](name string, p shim.Policy) machineStep[A] {
+	return machineStep[A]{shim.NewStep("test.machines."+name, p, func(f func(context.Context, *trip, A) (tripNext, error)) shim.Handler { return shim.HandleMachine(f) })}
 }
 
-func (s machineStep[A]) bind(r workflow.Registrar, d *depot) {
+func (s machineStep[A]) bind(r workflow.Registrar, d *depot, code func(context.Context, *trip, A) (tripNext, error)) {
 	s.Bind(r, func(ctx context.Context, t *trip, a A) (tripNext, error) {
-		d.seen.Add(*t)
+		if text, err := json.Marshal(t); err == nil && d.around == nil {
+			d.seen.Add(string(text))
+		}
 		t.depot = d
-		return s.code(ctx, t, a)
+		return code(ctx, t, a)
 	})
 }
 
 func (*trip) goLeg(leg_ string, km int) tripNext {
-	return shim.Goto[trip, []string](leg, legArgs{leg_, km})
+	return shim.Goto[trip, []string](leg.Step, legArgs{leg_, km})
 }
 
 func (*trip) awaitLeg(name string, from workflow.Topic[int]) tripNext {
-	return shim.Await[trip, []string](leg, legArgs{Leg: name}, "km", from)
+	return shim.Await[trip, []string](leg.Step, legArgs{Leg: name}, "km", from)
 }
 
-func (*trip) goNudge(times int) tripNext { return shim.Goto[trip, []string](nudge, nudgeArgs{times}) }
+func (*trip) goNudge(times int) tripNext {
+	return shim.Goto[trip, []string](nudge.Step, nudgeArgs{times})
+}
 
 func (*trip) awaitNudge(from workflow.Topic[int]) tripNext {
-	return shim.Await[trip, []string](nudge, nudgeArgs{}, "times", from)
+	return shim.Await[trip, []string](nudge.Step, nudgeArgs{}, "times", from)
 }
 
-func (*trip) goTow(why step.Failure) tripNext { return shim.Goto[trip, []string](tow, towArgs{why}) }
+func (*trip) goTow(why step.Failure) tripNext {
+	return shim.Goto[trip, []string](tow.Step, towArgs{why})
+}
 
 func (*trip) done(legs []string) tripNext { return shim.Done[trip, []string](legs) }
 
@@ -98,6 +105,8 @@ func (t *trip) begin(_ context.Context, plan string) (tripNext, error) {
 		return t.awaitLeg("asked", legs).Or(t.awaitNudge(stops)).OrAfter(time.Hour, t.goNudge(1)), nil
 	case "sleep":
 		return t.goLeg("slept", 100).After(24 * time.Hour), nil
+	case "short": // in real time: what is due at once
+		return t.awaitLeg("asked", legs).OrAfter(0, t.goLeg("short", 20).After(time.Millisecond)), nil
 	}
 	return t.goLeg(plan, 0), nil
 }
@@ -111,6 +120,9 @@ func (t *trip) leg(ctx context.Context, name string, km int) (tripNext, error) {
 			return tripNext{}, err
 		}
 	}
+	if t.depot.around != nil {
+		t.depot.around(t)
+	}
 	switch {
 	case name == "nowhere":
 		return tripNext{}, nil
@@ -120,6 +132,10 @@ func (t *trip) leg(ctx context.Context, name string, km int) (tripNext, error) {
 		return t.done(t.Legs), nil
 	case name == "loop":
 		return t.goLeg("loop", 1), nil
+	case name == "short" && t.Km < 60:
+		return t.awaitLeg("asked", legs).OrAfter(time.Millisecond, t.goLeg("short", 20)), nil
+	case name == "short":
+		return t.done(t.Legs), nil
 	case t.Km >= 100:
 		return t.done(t.Legs), nil
 	}
@@ -149,10 +165,10 @@ func init() { shim.RegisterSentinel("test.machines.errFlat", errFlat) }
 // machineOf binds a trip that may begin so many steps, without some of them.
 func machineOf(d *depot, limit int, without ...string) flowtest.Binding {
 	return func(r workflow.Registrar) {
-		begin.bind(r, d)
-		leg.bind(r, d)
-		nudge.bind(r, d)
-		tow.bind(r, d)
+		begin.bind(r, d, func(ctx context.Context, t *trip, a legArgs) (tripNext, error) { return t.begin(ctx, a.Leg) })
+		leg.bind(r, d, func(ctx context.Context, t *trip, a legArgs) (tripNext, error) { return t.leg(ctx, a.Leg, a.Km) })
+		nudge.bind(r, d, func(ctx context.Context, t *trip, a nudgeArgs) (tripNext, error) { return t.nudge(ctx, a.Times) })
+		tow.bind(r, d, func(ctx context.Context, t *trip, a towArgs) (tripNext, error) { return t.tow(ctx, a.Why) })
 		catch := (*trip)(nil).goTow
 		all := []shim.MachineStep[trip, []string]{
 			shim.NewMachineStep[legArgs, trip, []string](begin.Step, nil, nil),
@@ -166,7 +182,7 @@ func machineOf(d *depot, limit int, without ...string) flowtest.Binding {
 				kept = append(kept, all[i])
 			}
 		}
-		start := func(plan string) tripNext { return shim.Goto[trip, []string](begin, legArgs{Leg: plan}) }
+		start := func(plan string) tripNext { return shim.Goto[trip, []string](begin.Step, legArgs{Leg: plan}) }
 		shim.BindMachine(r, trips, limit, start, kept...)
 	}
 }
