@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Signup is what somebody fills in.
+type Signup struct{ Email string }
+
+// Click is a click on the link in a mail.
+type Click struct{ Token string }
+
+// Profile is what becomes of a signup.
+type Profile struct {
+	Email     string
+	Account   string
+	Reminders int
+	Refused   string // why there is no account; empty: there is one
+}
+
+// Clicked is sent by the web server when somebody follows the link.
+var Clicked = workflow.NewTopic[Click]("clicked")
+
+// ErrBadAddress is an address to which no mail can be sent.
+//
+//flow:error
+var ErrBadAddress = errors.New("bad address")
+
+// onboarding leads somebody from a form to an account: the address is verified by a link in a
+// mail, of which it reminds.
+//
+//flow:machine start=createAccount max=20 timeout=720h
+type onboarding struct {
+	Email     string
+	Account   string
+	Token     string // in the link
+	Reminders int
+
+	site *site
+}
+
+// createAccount reserves an account under an address.
+//
+//flow:step retries=5 backoff=exponential(100ms,10s) fatal=ErrBadAddress catch=refuse
+func (o *onboarding) createAccount(ctx context.Context, in Signup) (step.Next[onboarding, Profile], error) {
+	account, err := o.site.reserve(ctx, in.Email)
+	if err != nil {
+		return step.Next[onboarding, Profile]{}, err
+	}
+	// The mail is another step: it has the token that was committed, however often this one was tried.
+	o.Email, o.Account, o.Token = in.Email, account, o.site.token()
+	return o.goInvite("Please confirm your address"), nil
+}
+
+// invite sends a mail with the link and waits until somebody follows it.
+//
+//flow:step retries=5 backoff=exponential(100ms,10s) catch=refuse
+func (o *onboarding) invite(ctx context.Context, subject string) (step.Next[onboarding, Profile], error) {
+	if err := o.site.mail(ctx, o.Email, subject, o.Token); err != nil {
+		return step.Next[onboarding, Profile]{}, err
+	}
+	return o.wait(), nil
+}
+
+func (o *onboarding) wait() step.Next[onboarding, Profile] {
+	return o.awaitVerify(Clicked).OrAfter(o.site.patience, o.goRemind())
+}
+
+// remind sends the mail again, or gives up.
+//
+//flow:step
+func (o *onboarding) remind(context.Context) (step.Next[onboarding, Profile], error) {
+	if o.Reminders++; o.Reminders > 4 {
+		return o.goGiveUp(), nil
+	}
+	return o.goInvite("Please confirm your address, still"), nil
+}
+
+// verify compares the token of a click.
+//
+//flow:step
+func (o *onboarding) verify(ctx context.Context, click Click) (step.Next[onboarding, Profile], error) {
+	o.site.note(ctx)
+	if subtle.ConstantTimeCompare([]byte(click.Token), []byte(o.Token)) == 0 {
+		return o.wait(), nil
+	}
+	return o.goWelcome().After(time.Millisecond), nil // mail servers dislike haste
+}
+
+// welcome is the last mail.
+//
+//flow:step retries=5 backoff=exponential(100ms,10s)
+func (o *onboarding) welcome(ctx context.Context) (step.Next[onboarding, Profile], error) {
+	if err := o.site.mail(ctx, o.Email, "Welcome", ""); err != nil {
+		return step.Next[onboarding, Profile]{}, err
+	}
+	return o.done(Profile{Email: o.Email, Account: o.Account, Reminders: o.Reminders}), nil
+}
+
+//flow:step
+func (o *onboarding) giveUp(ctx context.Context) (step.Next[onboarding, Profile], error) {
+	o.site.note(ctx)
+	return o.done(Profile{Email: o.Email, Reminders: o.Reminders, Refused: "the address was not confirmed"}), nil
+}
+
+//flow:step
+func (o *onboarding) refuse(ctx context.Context, why step.Failure) (step.Next[onboarding, Profile], error) {
+	o.site.note(ctx)
+	if errors.Is(why, ErrBadAddress) {
+		return o.done(Profile{Refused: "nobody has such an address"}), nil
+	}
+	return o.done(Profile{Refused: why.Error()}), nil
+}

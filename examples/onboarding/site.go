@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// site is what the steps need: accounts, mail, and the address of the web server.
+type site struct {
+	base     string        // of links
+	patience time.Duration // before a reminder
+	token    func() string
+	post     func(m mail) // delivers
+
+	mu      sync.Mutex
+	effects string // path of the file that counts executions of steps; empty: none
+}
+
+type mail struct{ to, subject, link string }
+
+func newSite(base, effects string, patience time.Duration, post func(mail)) *site {
+	return &site{base: base, effects: effects, patience: patience, token: rand.Text, post: post}
+}
+
+// note records that a step is being executed.
+func (s *site) note(ctx context.Context) {
+	call, ok := step.Current(ctx)
+	if s.effects == "" || !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := os.OpenFile(s.effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%s %s %d\n", call.Step, call.Key, call.Attempt)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		panic(fmt.Sprintf("write effects: %v", err))
+	}
+}
+
+// reserve returns the account of an address: the same for all attempts of the step.
+func (s *site) reserve(ctx context.Context, email string) (string, error) {
+	s.note(ctx)
+	if !strings.Contains(email, "@") {
+		return "", ErrBadAddress
+	}
+	return "account of " + email, nil
+}
+
+// mail sends a mail, with a link if there is a token.
+func (s *site) mail(ctx context.Context, to, subject, token string) error {
+	s.note(ctx)
+	m := mail{to: to, subject: subject}
+	if call, ok := step.Current(ctx); ok && token != "" {
+		m.link = s.base + "/verify?" + url.Values{"run": {string(call.RunID)}, "token": {token}}.Encode()
+	}
+	s.post(m)
+	return nil
+}
+
+// serve answers clicks on 127.0.0.1 until the listener is closed.
+func serve(l net.Listener, client *workflow.Client) *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /verify", func(w http.ResponseWriter, r *http.Request) { verify(w, r, client) })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(l) }() // it says so when it was closed
+	return server
+}
+
+// verify sends the click to the run. When it answers 200 the click is durable, whatever happens
+// to this process.
+func verify(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
+	id, err := workflow.ParseRunID(r.FormValue("run"))
+	if err != nil {
+		http.Error(w, "this is no link of ours", http.StatusBadRequest)
+		return
+	}
+	// A browser that repeats its request clicks once.
+	token := r.FormValue("token")
+	err = Clicked.Send(r.Context(), client.Run(id), Click{token}, workflow.IdempotencyKey(token))
+	switch {
+	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrRunTerminal):
+		http.Error(w, "this link is not valid any more", http.StatusGone)
+	case err != nil:
+		http.Error(w, "please try again", http.StatusServiceUnavailable)
+	default:
+		_, _ = io.WriteString(w, "thank you\n") // who does not read this has clicked nevertheless
+	}
+}
