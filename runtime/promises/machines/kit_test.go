@@ -74,8 +74,8 @@ func (s machineStep[A]) bind(r workflow.Registrar, d *depot, code func(context.C
 	})
 }
 
-func (*trip) goLeg(leg_ string, km int) tripNext {
-	return shim.Goto[trip, []string](leg.Step, legArgs{leg_, km})
+func (*trip) goLeg(name string, km int) tripNext {
+	return shim.Goto[trip, []string](leg.Step, legArgs{name, km})
 }
 
 func (*trip) awaitLeg(name string, from workflow.Topic[int]) tripNext {
