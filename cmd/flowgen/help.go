@@ -48,6 +48,7 @@ Directives go into the doc comment, without a space after the slashes:
       jitter=0.2  total=10m  timeout=10s  fatal=ErrX,*TypeY  nonidempotent
       queue=slow  wire=payer:customer  uses=GPU:2,PerHost(url.Host)
       of a graph, too:  after=sweep  each=plan  if=strict  onfail=skip
+      of a machine, too:  catch=giveUp
   //flow:workflow     above func fulfil(ctx workflow.Context, …) (T, error):
                       generates Fulfil, which starts and awaits runs
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
@@ -58,6 +59,9 @@ Directives go into the doc comment, without a space after the slashes:
   //flow:dag          above a struct whose methods are steps; a parameter that is
                       named after a step takes its result
       the options of a workflow, and  onfail=finish  result=write
+  //flow:machine      above a struct whose methods are steps, each of which returns
+                      the next one
+      the options of a workflow, and  start=begin  max=50
   //flow:error        above an error type or variable that callers match
       name=orders.DeclinedError
       or above the package clause, with errors of others:  pkg.ErrX,pkg.ErrY
