@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/machine"
@@ -72,6 +73,9 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 		if err != nil {
 			return nil, err
 		}
+		if a := attempt.From(ctx); a != nil {
+			a.Hooks = noHooks{}
+		}
 		to, err := f(ctx, in.State, in.Args)
 		if err != nil {
 			return nil, err
@@ -89,6 +93,16 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 		}
 		return engine.EncodePayload("result of step ", stepName(ctx), out)
 	}
+}
+
+// noHooks opens no hook in a step of a machine: what finishes an attempt from outside is the
+// result of a step, and does not say which step comes next.
+type noHooks struct{}
+
+// OpenHook refuses to, for good: another attempt runs the same code.
+func (noHooks) OpenHook(_ context.Context, h attempt.Hook) (string, error) {
+	return "", step.Fatal(&workflow.InvalidError{What: "hook", Value: h.Name, Reason: "would finish a step of a machine from outside, and say nothing of the next step: " +
+		"return what an await… method of the machine returns, and let others send to its topic"})
 }
 
 // MachineStep is a step as its machine, an M with a result of type R, begins it.

@@ -43,7 +43,8 @@ type Deferred[T any] struct{ token string }
 //
 // Called again by the same attempt with the same hook it returns the same token. Errors: an
 // *[workflow.InvalidError] for another hook, a [workflow.Token] of one's own, or a description
-// that cannot be kept; the cause of ctx if the attempt should stop.
+// that cannot be kept, and in a step of a machine, whose outcome says where that leads and can be
+// nobody else's; the cause of ctx if the attempt should stop.
 func Later[T any](ctx context.Context, h workflow.Hook[T], opts ...workflow.HookOption) (*Deferred[T], error) {
 	a := current(ctx, "Later")
 	hook, err := engine.HookOf(h, opts)

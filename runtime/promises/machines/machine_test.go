@@ -186,6 +186,34 @@ func TestCONT1_AStepThatLeadsNowhereFailsWithTheReason(t *testing.T) {
 	}
 }
 
+// Whoever has a token sends a result, which says nothing of the next step.
+func TestCONT1_AStepOfAMachineIsNotLeftToOthers(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	signed := workflow.NewHook[int]("machines.signed")
+	w.Work(worker.Config{}, machineOf(&depot{try: func(ctx context.Context, _ *trip, _ string) error {
+		later, err := step.Later(ctx, signed)
+		if err != nil {
+			return err
+		}
+		_, err = later.Pending()
+		return err
+	}}, 0))
+	run := flowtest.Start(w, trips, "first")
+	flowtest.Result(w, run)
+	log := w.Log(run)
+	failed := flowtest.Filter(log, event.StepFailed)
+	if len(failed) != 1 || failed[0].Attempt != 1 || !flowtest.ContainsAll(failed[0].Failure.Message, "machines.signed", "await…", "topic") {
+		t.Errorf("got %+v, want one failure after one attempt that says what to write", failed)
+	}
+	if opened := flowtest.Filter(log, event.StepHookCreated); len(opened) > 0 {
+		t.Errorf("%d hooks were opened", len(opened))
+	}
+	refused := step.Failure{Cause: failed[0].Failure}
+	if !errors.As(refused, new(*workflow.InvalidError)) {
+		t.Errorf("got %v, want an *InvalidError", refused)
+	}
+}
+
 func TestFLOW15_WritesAreCommittedWithTheStepAndARetrySeesWhatWasCommitted(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		d := &depot{try: func(_ context.Context, m *trip, leg string) error {
