@@ -35,7 +35,8 @@ type LimitInfo struct {
 }
 
 // Set configures a limit, or one part of a limit with keys. Config.Spread has no effect: it
-// stays as it is declared. The error is an *store.InvalidError for a bad configuration, or
+// stays as it is declared. The error is an *store.InvalidError for a bad configuration, and for
+// a limit that each worker has of its own: its size is in worker.Config.Capacity; or it is
 // store.ErrNoLimits.
 func (l Limits) Set(ctx context.Context, which limit.Limit, c limit.Config) error {
 	return l.set(ctx, which, func(*store.SetLimit) {}, store.LimitConfig{
@@ -43,7 +44,8 @@ func (l Limits) Set(ctx context.Context, which limit.Limit, c limit.Config) erro
 	})
 }
 
-// Reset removes what was set: the limit is again as it is declared.
+// Reset removes what was set: the limit is again as it is declared. Errors are as of Set, here
+// and in Pause and Resume.
 func (l Limits) Reset(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, which, func(s *store.SetLimit) { s.Reset = true }, store.LimitConfig{})
 }
@@ -156,6 +158,11 @@ func (l Limits) limiter() (store.Limiter, error) {
 }
 
 func (l Limits) set(ctx context.Context, which limit.Limit, change func(*store.SetLimit), c store.LimitConfig) error {
+	if which.Use(1).Local {
+		return fmt.Errorf("set limit %s: %w", which, &store.InvalidError{
+			What: "limit", Value: which.Name(), Reason: "is each worker's own: say how much one has in worker.Config.Capacity",
+		})
+	}
 	limiter, err := l.limiter()
 	if err != nil {
 		return fmt.Errorf("set limit %s: %w", which, err)

@@ -2,6 +2,8 @@ package limits_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -91,6 +94,57 @@ func TestLocal_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 			t.Error("no worker has died: the test proves nothing")
 		}
 		w.Healthy()
+	})
+}
+
+// A worker whose room is in use has enough of it once that is free: it warns of nothing.
+func TestLocal_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
+	heavy := flowtest.LimitedFlow[int, int]("limits.enough", func(n int) []limit.Use { return []limit.Use{memory.Use(n)} })
+	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
+		free := make(chan struct{})
+		cfg := worker.Config{Capacity: map[string]int{"test.memory": 500}, Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour, BlockedAfter: 80_000 * time.Hour}
+		slow := flowtest.AStep[int, int]("limits.takestime", shim.Policy{Timeout: 80_000 * time.Hour})
+		w.Work(cfg, flowtest.Echoes, flowtest.As(heavy, func(ctx workflow.Context, n int) (int, error) { return slow.Call(ctx, n) }),
+			slow.As(func(_ context.Context, n int) (int, error) { <-free; return n, nil }))
+		first := flowtest.Start(w, heavy, 400)
+		w.Reach(first, event.StepStarted, 1)
+		second := flowtest.Start(w, heavy, 400)
+		for range 10 {
+			w.Clock.Advance(time.Minute)
+			flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "time passes"))
+		}
+		info, err := second.Info(w.Ctx)
+		if err != nil || info.Status != workflow.StatusPending || len(info.Waits) == 0 {
+			t.Errorf("the second is %+v, %v: it should wait for memory, or the test proves nothing", info, err)
+		}
+		if lines := w.Lines("a run uses more of a local limit than this worker has"); len(lines) > 0 {
+			t.Errorf("the log says:\n%s", strings.Join(lines, ""))
+		}
+		close(free)
+		flowtest.Result(w, first)
+		flowtest.Result(w, second)
+	})
+}
+
+// What would change a limit of a worker's own for the fleet is refused, and changes nothing.
+func TestLocal_CannotBeSetForTheFleet(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		l := w.Client.Limits()
+		for what, do := range map[string]func() error{
+			"Set":    func() error { return l.Set(w.Ctx, memory, limit.Config{AtOnce: 1}) },
+			"Reset":  func() error { return l.Reset(w.Ctx, memory) },
+			"Pause":  func() error { return l.Pause(w.Ctx, memory) },
+			"Resume": func() error { return l.Resume(w.Ctx, memory) },
+		} {
+			err := do()
+			refused, ok := errors.AsType[*store.InvalidError](err)
+			if !ok || refused.Value != "test.memory" || !strings.Contains(err.Error(), "worker.Config.Capacity") {
+				t.Errorf("%s: got %v, want an *InvalidError that names the limit and worker.Config.Capacity", what, err)
+			}
+		}
+		if all, err := l.List(w.Ctx); err != nil || len(all) != 0 {
+			t.Errorf("limits are %+v, %v, want none", all, err)
+		}
 	})
 }
 
