@@ -7,6 +7,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
 // TestOperations_AllocateLittle counts allocations per operation. What a run, a record
@@ -54,5 +55,41 @@ func TestOperations_AllocateLittle(t *testing.T) {
 		if got[name] > most+slack {
 			t.Errorf("%s takes %v allocations, want at most %v", name, got[name], most+slack)
 		}
+	}
+}
+
+// Limits cost the runs nothing that use none, however many others wait for them on the same route.
+func TestLimits_AllocateNothingForRunsThatUseNone(t *testing.T) {
+	got := map[int]float64{}
+	for _, limited := range []int{0, 100} {
+		f := open(t, memstore.Config{})
+		f.check(f.SetLimits(t.Context(), 0, []store.SetLimit{{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 1}}}))
+		for range limited {
+			l := storetest.NewLog(&f.ids, f.Clock(), f.ids.Run(f.Clock().Now(), 0), event.Spec{Workflow: route.Workflow, Queue: route.Queue})
+			c := l.Create()
+			c.Uses = []store.Use{{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}}
+			_, err := f.Create(t.Context(), []store.Create{c})
+			f.check(err)
+		}
+		claims := func(most int) []store.ClaimedRun {
+			claimed, err := f.Claim(t.Context(), store.Claim{Session: f.session, Token: event.Token{1}, Routes: []store.Route{route}, Max: most})
+			f.check(err)
+			return claimed.Runs
+		}
+		claims(limited) // one has the permit, and the others are known to wait
+		l := f.start(0)
+		c := store.Commit{Run: l.Run, Fence: f.claim(), Prev: l.Last, CommitID: l.Last, Last: l.State.Seq, Effect: store.EffectYield}
+		asked, frame := make([]store.Commit, 1), []byte{1}
+		got[limited] = testing.AllocsPerRun(1000, func() {
+			c.Prev, c.CommitID, c.Frame, c.First, c.Last = c.CommitID, event.CommitID{byte(c.Last), byte(c.Last >> 8), 1}, frame, c.Last+1, c.Last+1
+			asked[0] = c
+			answers, err := f.Commit(t.Context(), asked)
+			f.check(err)
+			f.check(answers[0].Err)
+			c.Fence = claims(1)[0].Fence
+		})
+	}
+	if got[100] > got[0]+slack {
+		t.Errorf("to yield and be claimed takes %v allocations beside 100 that wait for a limit, and %v without", got[100], got[0])
 	}
 }

@@ -9,3 +9,13 @@ func Blocked(s *Store) (waits, watches int) {
 	}
 	return waits, watches
 }
+
+// Passes returns for how many fair keys a store remembers where they go on.
+func Passes(s *Store) (n int) {
+	for _, p := range s.parts {
+		for _, f := range p.flows {
+			n += len(f.passes)
+		}
+	}
+	return n
+}

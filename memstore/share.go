@@ -60,8 +60,14 @@ func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 	return nil
 }
 
-// Come returns a number that is higher than any place.
+// Come returns the next number of the order in which runs come.
 func (t limitTx) Come() (int64, error) {
-	t.p.order += store.Pace
+	t.p.order++
 	return int64(t.p.order), nil
+}
+
+// Came lets that go on after a place.
+func (t limitTx) Came(place int64) error {
+	t.p.order = max(t.p.order, uint64(place))
+	return nil
 }

@@ -1,9 +1,12 @@
 package redisstore_test
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
@@ -12,7 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// limitedRuns is a store of one partition with a limit, and runs that use it.
+// limitedRuns is a store of one partition with a limit, and runs that use it or that change makes
+// others.
 type limitedRuns struct {
 	t       *testing.T
 	st      *redisstore.Store
@@ -21,8 +25,10 @@ type limitedRuns struct {
 	route   store.Route
 	session store.SessionID
 	uses    []store.Use
+	change  func(n int, c *store.Create) // the nth run of a request; nil: it is as it is
 	owned   []store.ClaimedRun
 	created event.RunID // the last one
+	inbox   map[event.RunID][]store.Item
 }
 
 func newLimitedRuns(t *testing.T, atOnce int, uses ...store.Use) *limitedRuns {
@@ -33,6 +39,7 @@ func newLimitedRuns(t *testing.T, atOnce int, uses ...store.Use) *limitedRuns {
 	l := &limitedRuns{
 		t: t, st: must(redisstore.New(client, redisstore.Config{Partitions: 1})), server: server.Client(t), counted: c,
 		route: store.Route{Queue: "default", Workflow: "orders.fulfil"}, session: "wses_1", uses: uses,
+		inbox: map[event.RunID][]store.Item{},
 	}
 	t.Cleanup(func() { l.st.Close() })
 	if err := l.st.OpenSession(t.Context(), store.Session{ID: l.session, TTL: time.Minute, Routes: []store.Route{l.route}}); err != nil {
@@ -54,12 +61,16 @@ func (l *limitedRuns) create(n int) {
 		creates[i] = store.Create{
 			Run: event.NewRunID(time.Now(), 0), Route: l.route, Frame: []byte("first"), Seq: 1, CommitID: event.NewCommitID(), Uses: l.uses,
 		}
+		if l.change != nil {
+			l.change(i, &creates[i])
+		}
 	}
-	for _, got := range must(l.st.Create(l.t.Context(), creates)) {
+	for i, got := range must(l.st.Create(l.t.Context(), creates)) {
 		if got.Err != nil {
 			l.t.Fatal(got.Err)
 		}
 		l.created = got.Run
+		l.inbox[got.Run] = append(l.inbox[got.Run], creates[i].Items...)
 	}
 }
 
@@ -79,6 +90,9 @@ func (l *limitedRuns) finish() {
 			Run: r.Run, Fence: r.Fence, Prev: r.Last, Frame: []byte("frame"), CommitID: event.NewCommitID(), First: 2, Last: 3,
 			Status: event.StatusCompleted, Progress: true, Effect: store.EffectFinish,
 		}
+		if items := l.inbox[r.Run]; len(items) > 0 {
+			commits[i].Consume, commits[i].ConsumeLast = len(items), items[len(items)-1].ID
+		}
 	}
 	for _, got := range must(l.st.Commit(l.t.Context(), commits)) {
 		if got.Err != nil {
@@ -88,40 +102,135 @@ func (l *limitedRuns) finish() {
 	l.owned = nil
 }
 
+// costOp is an operation, and what it may cost.
+type costOp struct {
+	name           string
+	do             func()
+	scripts        int
+	commands, runs float64 // in scripts, per run at most; and those
+}
+
+// measure counts what operations cost the second time, when the server knows the scripts. It returns
+// the commands in scripts per run.
+func (l *limitedRuns) measure(ops []costOp) map[string]float64 {
+	l.t.Helper()
+	for _, op := range ops {
+		op.do()
+	}
+	took := map[string]float64{}
+	for _, op := range ops {
+		scripts := l.counted.scripts
+		commands, _ := counts(l.t, l.server)
+		op.do()
+		after, _ := counts(l.t, l.server)
+		scripts, per := l.counted.scripts-scripts, (after-commands)/op.runs
+		took[op.name] = per
+		l.t.Logf("%s: %d scripts, %.2f commands in scripts per run", op.name, scripts, per)
+		if scripts != op.scripts {
+			l.t.Errorf("%s takes %d scripts, want %d", op.name, scripts, op.scripts)
+		}
+		if per > op.commands {
+			l.t.Errorf("%s takes %.2f commands in scripts per run, want at most %.2f", op.name, per, op.commands)
+		}
+	}
+	return took
+}
+
 // Permits are taken in the claim and given back in the commit: no script is sent for them.
 // What the server does beside is of the order of what it does for a run without limits.
 func TestCost_LimitedRunsTakeNoScriptMore(t *testing.T) {
 	const runs = 100
 	l := newLimitedRuns(t, 50, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1})
-	ops := []struct {
-		name           string
-		do             func()
-		scripts        int
-		commands, runs float64 // in scripts, per run; and those
-	}{
+	l.measure([]costOp{
 		{"create", func() { l.create(runs) }, runs, 16.2, runs},
 		{"claim", func() { l.claim(50, 50) }, 1, 20.4, 50},
 		{"claim in vain", func() { l.claim(50, 0) }, 1, 24, 1},
 		{"finish", func() { l.finish() }, 50, 17.5, 50},
 		{"claim after a call", func() { l.claim(50, 50) }, 1, 20.4, 50},
 		{"finish of the last", func() { l.finish() }, 50, 17.5, 50},
+	})
+}
+
+// ordinary is what a run costs that uses no limit, and has no fair key.
+func ordinary(l *limitedRuns, create, claim, finish float64) []costOp {
+	return []costOp{
+		{"create", func() { l.create(50) }, 50, create, 50},
+		{"claim", func() { l.claim(50, 50) }, 1, claim, 50},
+		{"finish", func() { l.finish() }, 50, finish, 50},
 	}
-	for _, op := range ops { // the first time the server is told the scripts
-		op.do()
+}
+
+// Limits cost the runs nothing that use none, however many others wait for them in the same partition.
+func TestCost_LimitsCostRunsNothingThatUseNone(t *testing.T) {
+	free := newLimitedRuns(t, 0)
+	want := free.measure(ordinary(free, 9.1, 3.3, 10))
+	l := newLimitedRuns(t, 1, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1})
+	l.create(20)
+	l.claim(20, 1)
+	l.finish()
+	l.claim(20, 1) // the others are known to wait
+	l.uses, l.owned = nil, nil
+	if diff := cmp.Diff(want, l.measure(ordinary(l, 9.1, 3.3, 10))); diff != "" {
+		t.Errorf("commands per run beside a limit for which others wait (-without +with):\n%s", diff)
 	}
-	for _, op := range ops {
-		scripts := l.counted.scripts
-		commands, _ := counts(t, l.server)
-		op.do()
-		after, _ := counts(t, l.server)
-		scripts, per := l.counted.scripts-scripts, (after-commands)/op.runs
-		t.Logf("%s: %d scripts, %.2f commands in scripts per run", op.name, scripts, per)
-		if scripts != op.scripts {
-			t.Errorf("%s takes %d scripts, want %d", op.name, scripts, op.scripts)
+}
+
+// A fair key costs no script: the place is given by the action that makes a run ready, and the turn
+// is noted once for each claim.
+func TestCost_FairRunsTakeNoScriptMore(t *testing.T) {
+	l := newLimitedRuns(t, 0)
+	l.change = func(n int, c *store.Create) { c.Fair, c.Share = "tenant "+strconv.Itoa(n%10), 1+n%3 }
+	l.measure(ordinary(l, 16.1, 4.4, 13))
+}
+
+// A key that has had its turns is not kept for long, though others always wait.
+func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
+	l, round := newLimitedRuns(t, 0), 0
+	l.change = func(n int, c *store.Create) { c.Fair = []string{"always", fmt.Sprint("once ", round)}[n] }
+	passes := func() (n int64) {
+		for _, key := range must(l.server.Keys(t.Context(), "*X:*").Result()) {
+			n += must(l.server.ZCard(t.Context(), key).Result())
 		}
-		if per > op.commands {
-			t.Errorf("%s takes %.2f commands in scripts per run, want at most %.2f", op.name, per, op.commands)
-		}
+		return n
+	}
+	l.create(1)
+	for range 60 {
+		round++
+		l.create(2)
+		l.claim(2, 2)
+	}
+	if n := passes(); n > 10 {
+		t.Errorf("%d passes are kept, of 61 keys, want at most 10", n)
+	}
+	l.claim(1, 1)
+	if n := passes(); n != 0 {
+		t.Errorf("%d passes are kept while nobody waits", n)
+	}
+}
+
+// A start that joins a run is one script. What gathers is claimed as any other run is, and gives up
+// its key in the commit that ends it.
+func TestCost_AStartThatJoinsIsOneScript(t *testing.T) {
+	const runs = 50
+	for name, g := range map[string]store.Gather{
+		"debounce": {Quiet: time.Hour},
+		"batch":    {Most: time.Hour, Keep: true, Full: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, round := newLimitedRuns(t, 0), 0
+			l.change = func(n int, c *store.Create) {
+				gather := g
+				gather.Key = fmt.Sprint(round, "/", n)
+				c.Gather, c.Items = &gather, []store.Item{{ID: event.NewItemID(), Body: []byte("input")}}
+			}
+			start := func() { l.create(runs) }
+			ops := []costOp{{"the first start", func() { round++; start() }, runs, 18.2, runs}, {"a start that joins", start, runs, 13, runs}}
+			if g.Full > 0 {
+				ops = append(ops, costOp{"the start that fills it", start, runs, 20, runs},
+					costOp{"claim", func() { l.claim(runs, runs) }, 1, 3.3, runs}, costOp{"finish", l.finish, runs, 20, runs})
+			}
+			l.measure(ops)
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,55 +83,155 @@ func TestOperations_ExecuteFewStatements(t *testing.T) {
 	}
 }
 
+// countedRuns is a store with a session, whose operations on runs are counted in statements.
+type countedRuns struct {
+	*testing.T
+
+	s       *Store
+	session store.Session
+	held    []store.ClaimedRun
+	inbox   map[event.RunID][]store.Item
+	got     map[string]int64
+}
+
+func newCountedRuns(t *testing.T) *countedRuns {
+	c := &countedRuns{
+		T: t, s: openTest(t), session: store.Session{ID: "session", TTL: time.Hour, Routes: []store.Route{route}},
+		inbox: map[event.RunID][]store.Item{}, got: map[string]int64{},
+	}
+	check(t, c.s.OpenSession(testContext(t), c.session))
+	return c
+}
+
+func (c *countedRuns) count(what string, do func()) {
+	before := c.s.writer.c.executed.Load()
+	do()
+	c.got[what] = c.s.writer.c.executed.Load() - before
+}
+
+func (c *countedRuns) create(n int, change func(n int, c *store.Create)) {
+	c.Helper()
+	creates := make([]store.Create, n)
+	for i := range creates {
+		creates[i] = newRun(100)
+		change(i, &creates[i])
+	}
+	answers, err := c.s.Create(testContext(c.T), creates)
+	check(c.T, err)
+	for i, a := range answers {
+		check(c.T, a.Err)
+		c.inbox[a.Run] = append(c.inbox[a.Run], creates[i].Items...)
+	}
+}
+
+// claim claims a run at most.
+func (c *countedRuns) claim() {
+	c.Helper()
+	claimed, err := c.s.Claim(testContext(c.T), store.Claim{Session: c.session.ID, Token: event.NewToken(), Routes: c.session.Routes, Max: 1})
+	check(c.T, err)
+	c.held = append(c.held, claimed.Runs...)
+}
+
+// finish ends the first run that was claimed and has not ended.
+func (c *countedRuns) finish() {
+	c.Helper()
+	r := c.held[0]
+	c.held = c.held[1:]
+	ends := store.Commit{
+		Run: r.Run, Fence: r.Fence, Prev: r.Last, CommitID: event.NewCommitID(), Frame: []byte{1}, First: 2, Last: 2,
+		Effect: store.EffectFinish, Status: event.StatusCompleted,
+	}
+	if items := c.inbox[r.Run]; len(items) > 0 {
+		ends.Consume, ends.ConsumeLast = len(items), items[len(items)-1].ID
+	}
+	answers, err := c.s.Commit(testContext(c.T), []store.Commit{ends})
+	check(c.T, err)
+	check(c.T, answers[0].Err)
+}
+
+// wants fails the test unless so many statements were executed.
+func (c *countedRuns) wants(when string, want map[string]int64) {
+	c.Helper()
+	if diff := cmp.Diff(want, c.got); diff != "" {
+		c.Errorf("statements %s (-want +got):\n%s", when, diff)
+	}
+}
+
+func usesGPU(_ int, c *store.Create) {
+	c.Uses = []store.Use{{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}}
+}
+
+func (c *countedRuns) oneGPU() {
+	check(c.T, c.s.SetLimits(testContext(c.T), 0, []store.SetLimit{{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 1}}}))
+}
+
 // TestLimitedRuns_ExecuteFewStatements counts as [TestOperations_ExecuteFewStatements] does,
 // for runs that use one limit, while 1, 10 and 1,000 others wait in the same line: it is the
 // same. That no statement reads more for them is in TestStatements_ReadNoLineToItsEnd.
 func TestLimitedRuns_ExecuteFewStatements(t *testing.T) {
-	want := map[string]int64{"claim": 24, "claim in vain": 16, "finish, and call the next": 18, "claim of the one that was called": 26}
 	for _, waiting := range []int{1, 10, 1000} {
-		s := openTest(t)
-		ctx := testContext(t)
-		check(t, s.SetLimits(ctx, 0, []store.SetLimit{{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 1}}}))
-		session := store.Session{ID: "session", TTL: time.Hour, Routes: []store.Route{route}}
-		check(t, s.OpenSession(ctx, session))
-		var creates []store.Create
-		for range waiting + 2 {
-			c := newRun(100)
-			c.Uses = []store.Use{{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}}
-			creates = append(creates, c)
-		}
-		_, err := s.Create(ctx, creates)
-		check(t, err)
-		got := map[string]int64{}
-		var claimed store.Claimed
-		claim := func() {
-			claimed, err = s.Claim(ctx, store.Claim{Session: session.ID, Token: event.NewToken(), Routes: session.Routes, Max: 1})
-			check(t, err)
-		}
-		finish := func() {
-			r := claimed.Runs[0]
-			answers, err := s.Commit(ctx, []store.Commit{{
-				Run: r.Run, Fence: r.Fence, Prev: r.Last, CommitID: event.NewCommitID(), Frame: []byte{1}, First: 2, Last: 2,
-				Effect: store.EffectFinish, Status: event.StatusCompleted,
-			}})
-			check(t, err)
-			check(t, answers[0].Err)
-		}
-		count := func(what string, do func()) {
-			before := s.writer.c.executed.Load()
-			do()
-			got[what] = s.writer.c.executed.Load() - before
-		}
-		count("claim", claim)
-		held := claimed
-		count("claim in vain", claim)
-		claimed = held
-		count("finish, and call the next", finish)
-		count("claim of the one that was called", claim)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("statements while %d wait (-want +got):\n%s", waiting, diff)
-		}
+		c := newCountedRuns(t)
+		c.oneGPU()
+		c.create(waiting+2, usesGPU)
+		c.count("claim", c.claim)
+		c.count("claim in vain", c.claim)
+		c.count("finish, and call the next", c.finish)
+		c.count("claim of the one that was called", c.claim)
+		c.wants(fmt.Sprintf("while %d wait", waiting), map[string]int64{
+			"claim": 24, "claim in vain": 16, "finish, and call the next": 18, "claim of the one that was called": 26,
+		})
 	}
+}
+
+// Limits cost the runs nothing that use none, however many others wait for them.
+func TestUnlimitedRuns_ExecuteNoStatementMoreBesideLimits(t *testing.T) {
+	for _, limited := range []int{0, 1000} {
+		c := newCountedRuns(t)
+		c.create(1, func(int, *store.Create) {}) // its route is known from now on
+		c.claim()
+		c.finish()
+		if limited > 0 {
+			c.oneGPU()
+			c.create(limited, usesGPU)
+			c.claim()
+			c.claim() // the others are known to wait
+			c.held = nil
+		}
+		c.count("create", func() { c.create(1, func(int, *store.Create) {}) })
+		c.count("claim", c.claim)
+		c.count("finish", c.finish)
+		c.wants(fmt.Sprintf("beside %d limited runs", limited), map[string]int64{"create": 11, "claim": 12, "finish": 7})
+	}
+}
+
+// A place by a fair key is given, and noted as taken, with few statements, however many runs and keys wait.
+func TestFairRuns_ExecuteFewStatements(t *testing.T) {
+	for _, waiting := range []int{10, 1000} {
+		fair := func(n int, c *store.Create) { c.Fair, c.Share = fmt.Sprint("tenant ", n), 1+n%3 }
+		c := newCountedRuns(t)
+		c.create(waiting, fair)
+		c.count("create", func() { c.create(1, fair) })
+		c.count("claim", c.claim)
+		c.count("finish", c.finish)
+		c.wants(fmt.Sprintf("while %d wait", waiting), map[string]int64{"create": 16, "claim": 14, "finish": 7})
+	}
+}
+
+// A start that joins a run executes about as many statements as one that creates it.
+func TestGatheredRuns_ExecuteFewStatements(t *testing.T) {
+	c := newCountedRuns(t)
+	start := func() {
+		c.create(1, func(_ int, create *store.Create) {
+			create.Gather = &store.Gather{Key: "reports", Keep: true, Most: time.Hour, Full: 3}
+			create.Items = []store.Item{{ID: event.NewItemID(), Body: []byte("input")}}
+		})
+	}
+	c.count("the first start", start)
+	c.count("a start that joins", start)
+	c.count("the start that fills it", start)
+	c.count("claim", c.claim)
+	c.count("finish", c.finish)
+	c.wants("of a batch", map[string]int64{"the first start": 18, "a start that joins": 14, "the start that fills it": 15, "claim": 12, "finish": 9})
 }
 
 // What is found of a line is found by an index, in order: however many wait, no statement

@@ -65,14 +65,13 @@ func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 		WHERE class = +?1 AND priority = +?2 AND pass <= (SELECT pass FROM flows WHERE class = +?1 AND priority = +?2) ORDER BY pass LIMIT 2)`, class, s.Priority)
 }
 
-// Come returns a number that is higher than any place.
-func (t limitTx) Come() (int64, error) {
-	n, err := t.next()
-	if err != nil {
-		return 0, err
-	}
-	t.seq = n + store.Pace
-	return t.seq, nil
+// Come returns the next number of the order in which runs come.
+func (t limitTx) Come() (int64, error) { return t.next() }
+
+// Came lets that go on after a place.
+func (t limitTx) Came(place int64) error {
+	t.seq = max(t.seq, place)
+	return nil
 }
 
 // inspectFlows reads how many runs are counted in each flow.

@@ -1,10 +1,13 @@
 package sqlitestore_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
@@ -90,4 +93,37 @@ func TestOpen_KeepsShares(t *testing.T) {
 	if len(got) != 2 || got[0].Run != again[0].Run && got[1].Run != again[0].Run {
 		t.Errorf("claimed %v, want a run of each key", got)
 	}
+}
+
+// A key that has had its turns is not kept for long, though others always wait.
+func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
+	t.Parallel()
+	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
+	s := openStore(t, path, clock)
+	openSession(t, s, "a")
+	startFair(t, s, "always")
+	for i := range 60 {
+		startFair(t, s, "always", fmt.Sprint("once ", i))
+		claim(t, s, "a", 2)
+	}
+	if n := rows(t, path, "passes"); n > 10 {
+		t.Errorf("%d passes are kept, of 61 keys, want at most 10", n)
+	}
+	claim(t, s, "a", 1)
+	if n := rows(t, path, "passes") + rows(t, path, "flows"); n != 0 {
+		t.Errorf("%d passes and flows are kept while nobody waits", n)
+	}
+}
+
+// rows counts those of a table.
+func rows(t testing.TB, path, table string) (n int) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	check(t, err)
+	check(t, sqlitex.ExecuteTransient(c, "SELECT count(*) FROM "+table, &sqlitex.ExecOptions{ResultFunc: func(r *sqlite.Stmt) error {
+		n = r.ColumnInt(0)
+		return nil
+	}}))
+	check(t, c.Close())
+	return n
 }

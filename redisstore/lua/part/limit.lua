@@ -293,8 +293,9 @@ local function kept_back(line, u)
   return false
 end
 
--- may reports whether the first run of a line may have all its permits, and returns what it
--- lacks.
+-- may reports whether the first run of a line may have all its permits, and returns when to look
+-- at it again, and what it lacks. A nested line that is kept back is looked at again after 5 s:
+-- nothing happens at its limits when the line before it comes to lack a second one.
 local function may(line, limits)
   local n, last, till = lacks(line.uses, limits)
   if n > 0 then
@@ -304,7 +305,7 @@ local function may(line, limits)
     local kept = not u[5] and intact('ZRANGE', kept_lines(u), 0, 0, 'WITHSCORES') or {}
     if kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
       and (not nested(u) or kept_back(line, u)) then
-      return false, till, n
+      return false, nested(u) and math.floor(limit_now / 1000) + 5000 or till, n
     end
   end
   return true, till, n
@@ -335,7 +336,7 @@ local function call_line(line, limits)
     save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
     wake(line.route)
     return true
-  elseif till ~= line.till then
+  elseif till ~= line.till and (n > 0 or line.till * 1000 <= limit_now) then
     save_turn(line, line_shut, till)
   end
   return false, n, last
@@ -547,6 +548,9 @@ local function take_turn(id)
     return
   end
   relist(line, line.mode == line_called and line_open or line.mode, 0)
+  if line.mode == line_shut then -- it is not the first shut one everywhere, perhaps
+    call_line(line, limits_of(line.uses))
+  end
   call_next(line.uses)
 end
 

@@ -26,7 +26,7 @@ end
 -- enter_flow counts a run that comes to be ready, and returns its place: the one that it has,
 -- or a new one.
 local function enter_flow(route, score, key, share, place)
-  local f, came = flow_of(route, score), intact('INCRBY', tag .. 'c', pace) or 0
+  local f, came = flow_of(route, score), intact('INCR', tag .. 'c') or 0
   if f.waits == 0 then
     f.pass = came
   end
@@ -38,6 +38,9 @@ local function enter_flow(route, score, key, share, place)
       at = pass
     else
       f.last = at
+    end
+    if at > came then -- who comes from now on comes after it
+      intact('INCRBY', tag .. 'c', string.format('%.0f', at - came))
     end
     intact('ZADD', f.passes, string.format('%.0f', at + math.floor((pace + math.floor(share / 2)) / share)), key)
     place = string.format('%014x', at)

@@ -266,7 +266,7 @@ func (o *Op[R, S]) noteWait(s *Run[S], uses []store.Use) error {
 type lack struct {
 	limits int
 	last   store.LimitID // one of them
-	until  int64         // when they have, if the rate of one has none; 0: that is not known
+	until  int64         // when to look again, if the rate of one has none; 0: that is not known
 }
 
 // only reports whether a line waits for this limit and for nothing else.
@@ -289,6 +289,10 @@ func (o *Op[R, S]) lacks(uses []store.Use) (k lack, err error) {
 
 // may reports whether the first run of a line may have all its permits: each limit has room,
 // and no shut or called line before it keeps it back there. [L2, L5]
+//
+// A nested line that is kept back is looked at again after CallTime: it is free, too, once the
+// one before it comes to lack a second limit, and nothing happens at its own limits then. To look
+// for such lines whenever a limit has less room would cost each grant of which others wait.
 func (o *Op[R, S]) may(line *WaitLine, uses []store.Use) (bool, lack, error) {
 	k, err := o.lacks(uses)
 	if err != nil || k.limits > 0 {
@@ -309,6 +313,9 @@ func (o *Op[R, S]) may(line *WaitLine, uses []store.Use) (bool, lack, error) {
 			}
 		}
 		if back {
+			if u.Nested {
+				k.until = o.Tx.Now().Add(CallTime).UnixMilli()
+			}
 			return false, k, nil
 		}
 	}
@@ -513,7 +520,7 @@ func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (bool, lac
 	case called:
 		line.Mode, line.Until = LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()
 		o.Changes.Ready = append(o.Changes.Ready, first)
-	case k.until == line.Until:
+	case k.until == line.Until, k.limits == 0 && line.Until > o.Tx.Now().UnixMilli():
 		return false, k, nil
 	default:
 		line.Until = k.until
@@ -559,9 +566,14 @@ func (o *Op[R, S]) Turn(id string) error {
 	if err := o.Tx.Limits().SaveLine(line); err != nil {
 		return err
 	}
-	_, uses, err := o.first(&line)
+	first, uses, err := o.first(&line)
 	if err != nil {
 		return err
+	}
+	if line.Mode == LineShut { // it is not the first shut one everywhere, perhaps
+		if _, _, err := o.callLine(line, first, uses); err != nil {
+			return err
+		}
 	}
 	return o.call(uses)
 }

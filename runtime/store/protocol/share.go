@@ -13,8 +13,11 @@ import (
 // because his pass is remembered while anybody waits.
 //
 // A place is a number of the order in which runs come, so claims, lines, and the rules of
-// limits know nothing of shares: the lower place goes first, as without them. A run with a
-// fair key has no later place than it would have without one.
+// limits know nothing of shares: the lower place goes first, as without them. That order goes on
+// after the highest place that was given: who comes without a key, or first into a flow, comes
+// after all that are there, and before the later runs of their keys. It must not go further: a
+// number for each run that comes would run away from the passes, which grow with the rounds that
+// are served, and a flow in which somebody always waits would keep all others from their turns.
 
 // ShareTx is the flows of a partition. A LimitTx is one: a store that keeps limits keeps
 // shares.
@@ -30,8 +33,10 @@ type ShareTx[R comparable] interface {
 	Pass(s Share) (int64, error)
 	// SavePass stores it.
 	SavePass(s Share, pass int64) error
-	// Come returns a number that is store.Pace higher than any place before.
+	// Come returns the next number of the order in which runs come.
 	Come() (int64, error)
+	// Came lets that go on after a place.
+	Came(place int64) error
 }
 
 // Share is the fair key of a run in its flow.
@@ -118,6 +123,11 @@ func (o *Op[R, S]) enterFlow(r R, s *Run[S]) error {
 		}
 	}
 	s.Place, pass = f.Enter(came, pass, share.Weight)
+	if s.Place > came {
+		if err := flows.Came(s.Place); err != nil {
+			return err
+		}
+	}
 	if err := flows.SaveFlow(share.FlowID, f); err != nil {
 		return err
 	}

@@ -97,6 +97,25 @@ var shareFaults = map[string]fault{
 		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error { d.Urgent = false; return nil }}
 	}},
 	"a record does not tell of shares": {"Shares_AreKeptWithTheRun", func(w wrapper) store.Store { return shareless{w} }},
+	"runs without a fair key come last": {"Shares_KeysThatAlwaysWaitDoNotKeepARunWithoutAKey", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			if c.Fair == "" {
+				c.Priority--
+			}
+			return nil
+		}}
+	}},
+	"a canceled run waits for room": {"Local_WhatWasCalledOffNeedsNoRoom", func(w wrapper) store.Store {
+		return edit{wrapper: w, deliver: func(_ context.Context, d *store.Deliver) error { d.Urgent = false; return nil }}
+	}},
+	"a nested run waits as all do": {"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken", func(w wrapper) store.Store {
+		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
+			for i := range c.Uses {
+				c.Uses[i].Nested = false
+			}
+			return nil
+		}}
+	}},
 	"bad shares are mended": {"Shares_BadOnesAreRefused", shared(func(_ wrapper, c *store.Create) {
 		c.Share = min(max(c.Share, 0), store.MaxShare)
 	})},

@@ -36,9 +36,11 @@ func runHistories(t *testing.T, cfg Config) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHistory(newHarness(t, rt, cfg))
 		h.limits.on = canLimit(h.store) && h.shows() && chance(rt, "limits", 50)
+		h.limits.fair = h.limits.on && chance(rt, "shares", 50)
 		rt.Repeat(map[string]func(*rapid.T){
 			"":             func(*rapid.T) { h.compare() },
 			"create":       h.drawCreate,
+			"fairRuns":     h.drawFairRuns,
 			"gather":       h.drawGather,
 			"openSession":  h.drawOpenSession,
 			"heartbeat":    h.drawHeartbeat,
@@ -251,6 +253,7 @@ func (h *history) drawCreate(t *rapid.T) {
 		c.Deadline = h.deadline(t)
 	}
 	h.drawUses(t, &c)
+	h.drawFair(t, &c)
 	if chance(t, "owned", 30) {
 		c.Owner = &store.Owner{Session: h.session(t).ID, Token: h.ids.Token()}
 		h.fences = append(h.fences, c.Owner.Fence())

@@ -20,6 +20,7 @@ const callTime = 5 * time.Second
 // limitHistory remembers the lines between two looks at the store.
 type limitHistory struct {
 	on     bool
+	fair   bool                 // runs of orders have fair keys
 	before []store.WaitingLine  // when they were last looked at
 	asked  map[store.Route]bool // by claims since
 	begun  []begun              // what got its permits since
@@ -62,6 +63,37 @@ func (h *history) drawUses(t *rapid.T, c *store.Create) {
 		for i := range c.Uses {
 			c.Uses[i].Nested = true
 		}
+	}
+}
+
+// drawFair draws the fair key of a run. Whoever is ready on that route has one, but for those
+// that gather starts, or were called off.
+func (h *history) drawFair(t *rapid.T, c *store.Create) {
+	if h.limits.fair && c.Route == orders {
+		c.Fair, c.Share = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "fair"), rapid.IntRange(0, 3).Draw(t, "share")
+	}
+}
+
+// drawFairRuns creates some runs that wait together, one after the other: only then their keys
+// have turns.
+func (h *history) drawFairRuns(t *rapid.T) {
+	if !h.limits.fair {
+		return
+	}
+	for range rapid.IntRange(1, 4).Draw(t, "runs") {
+		l := h.newLog(orders, "")
+		c := l.Create()
+		h.drawFair(t, &c)
+		if chance(t, "limited", 40) {
+			h.drawUses(t, &c)
+		}
+		h.logs = append(h.logs, l)
+		h.m.action++ // each comes by itself
+		got, want := h.create(c), h.m.create(c)
+		if r := h.m.runs[c.Run]; r != nil && r.Waits() {
+			want.Waits = got.Waits
+		}
+		h.equal("create", got, want)
 	}
 }
 
@@ -222,32 +254,31 @@ func (h *history) adoptLines(lines []store.WaitingLine) {
 	h.Helper()
 	want := h.m.waiting()
 	h.equal("number of lines", len(lines), len(want))
-	var last *modelRun
+	var firsts []*modelRun
 	for _, l := range lines {
 		i := slices.IndexFunc(want, func(w modelLine) bool { return w.route == l.Route && slices.Equal(w.uses, l.Uses) })
 		if i < 0 {
 			h.Fatalf("line of %v for %v: nobody should wait in it", l.Route, l.Uses)
 		}
 		h.equal("runs in line", slices.Sorted(slices.Values(l.Runs)), slices.Sorted(slices.Values(runsOfModel(want[i].runs))))
-		var before *modelRun
+		var before []*modelRun
 		for _, id := range l.Runs {
-			r := h.m.runs[id]
-			if before != nil && compareReady(before, r) > 0 {
-				h.Fatalf("line of %v for %v: run %s comes before run %s", l.Route, l.Uses, before.Run, id)
-			}
-			before = r
+			h.notAfter(before, h.m.runs[id])
+			before = append(before, h.m.runs[id])
 		}
 		for _, id := range l.Runs {
-			if r := h.m.runs[id]; r.placeRank == 0 {
+			if r := h.m.runs[id]; r.placeRank == 0 && !r.keyed {
 				h.limits.ranks++
 				r.rank, r.placeRank = h.limits.ranks, h.limits.ranks
 			}
 		}
 		first := h.m.runs[l.Runs[0]]
-		if last != nil && compareTurns(last, first) > 0 {
-			h.Fatalf("lines: that of run %s comes before that of run %s", last.Run, first.Run)
+		for _, o := range firsts {
+			if compareTurns(o, first) > 0 {
+				h.Fatalf("lines: that of run %s comes before that of run %s", o.Run, first.Run)
+			}
 		}
-		last = first
+		firsts = append(firsts, first)
 	}
 }
 
@@ -299,6 +330,9 @@ func (h *history) judgeShut(got *store.Snapshot, i int) {
 		if s.Next.After(opens) {
 			opens = s.Next
 		}
+	}
+	if l.Uses[0].Nested { // it is free, perhaps, because the one before it lacks a second limit now
+		opens = opens.Add(callTime)
 	}
 	if !h.keptBefore(got.Waiting, i) && (l.Until.IsZero() || l.Until.After(opens)) {
 		h.Fatalf("line of run %s: it is looked at %v, and may go at %v; it is %v", l.Runs[0], l.Until, opens, h.clock.Now())

@@ -28,6 +28,7 @@ func (h *history) newContinue(t *rapid.T, l *Log, fence store.Fence, items []sto
 	} else {
 		h.drawUses(t, c.Continue)
 	}
+	h.drawFair(t, c.Continue)
 	h.logs = append(h.logs, next)
 	return c
 }

@@ -29,6 +29,7 @@ func (h *history) compare() {
 		}
 	}
 	h.emptied = nil
+	h.m.action++
 	h.judgeLimits(got)
 	want := h.m.snapshot()
 	want.Waiting = h.limits.before
@@ -55,17 +56,27 @@ func bySender(records []store.Outgoing) {
 // and fails the test if it orders others in another way than they must be.
 func (h *history) adoptOrder(route store.Route, order []event.RunID) {
 	h.Helper()
-	var before *modelRun
-	for rank, id := range order {
+	var before []*modelRun
+	for _, id := range order {
 		r := h.m.runs[id]
 		if r == nil {
 			h.Fatalf("ready: got run %s, which does not exist", id)
 		}
-		if before != nil && compareReady(before, r) > 0 {
-			h.Fatalf("ready runs of %v: got run %s before run %s", route, before.Run, id)
+		h.notAfter(before, r)
+		before = append(before, r)
+	}
+	for i, r := range before {
+		r.rank = i + 1
+	}
+}
+
+// notAfter fails the test if a run must come before one of others.
+func (h *history) notAfter(before []*modelRun, r *modelRun) {
+	h.Helper()
+	for _, o := range before {
+		if compareReady(o, r) > 0 {
+			h.Fatalf("runs of %v: got run %s before run %s", r.Route, o.Run, r.Run)
 		}
-		before = &modelRun{RunState: r.RunState, turn: r.turn, rank: r.rank}
-		r.rank = rank + 1
 	}
 }
 

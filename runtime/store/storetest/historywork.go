@@ -98,8 +98,8 @@ func (h *history) claimBoth(c store.Claim) {
 		h.Fatalf("claim of at most %d: got %d runs, want from %d to %d: %d are ready, and %d were blocked", c.Max, n, least, most, available, len(passed))
 	}
 	for _, claimed := range got.Runs {
-		next, r := h.m.readyRuns(claimed.Route), h.m.runs[claimed.Run]
-		if r == nil || r.QueueState != store.StateReady || !slices.Contains(c.Routes, claimed.Route) || len(next) > 0 && r.passes(next[0]) {
+		r := h.m.runs[claimed.Run]
+		if r == nil || r.QueueState != store.StateReady || !slices.Contains(c.Routes, claimed.Route) || slices.ContainsFunc(h.m.readyRuns(claimed.Route), r.passes) {
 			h.Fatalf("claim of %v: got run %s of %v before its turn", c.Routes, claimed.Run, claimed.Route)
 		}
 		if h.m.cannotReplay(r, c.Session) {
@@ -115,7 +115,7 @@ func (h *history) claimBoth(c store.Claim) {
 		h.askedOf(&c, len(got.Runs)+len(passed))
 	}
 	for _, r := range passed {
-		if next := h.m.readyRuns(r.Route); len(next) > 0 && compareReady(r, next[0]) > 0 {
+		if slices.ContainsFunc(h.m.readyRuns(r.Route), func(o *modelRun) bool { return compareReady(r, o) > 0 }) {
 			h.Fatalf("claim of %v: blocked run %s before its turn", c.Routes, r.Run)
 		}
 	}

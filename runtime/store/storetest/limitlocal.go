@@ -101,4 +101,23 @@ var localBehaviors = []behavior{
 		h.passed(h.claimRoom(s, 200, 300, free), false, l)
 		h.equal("given", slices.Contains(runsOf(h.claimRoom(s, 300, 300, l).Runs), l.Run), true)
 	}},
+	{"Local_WhatWasCalledOffNeedsNoRoom", func(h *harness) {
+		s := h.session()
+		waits := h.start(needing(300))
+		h.passed(h.claimRoom(s, 0, 300), false, waits)
+		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: waits.Run, Item: h.item(), Urgent: true})
+		h.check("deliver", err)
+		c := h.claimRoom(s, 0, 300, waits)
+		h.equal("called off", c.Runs[0].CalledOff, true)
+		h.counts("memory", 0, 0)
+	}},
+	{"Local_WhatIsTooHeavyNeedsNoRoom", func(h *harness) {
+		h.limit("gpu", 2)
+		s := h.session()
+		heavy := h.start(weighing(2), needing(300))
+		h.passed(h.claimRoom(s, 0, 300), false, heavy)
+		h.limit("gpu", 1)
+		c := h.claimRoom(s, 0, 300, heavy)
+		h.equal("called off", c.Runs[0].CalledOff, true)
+	}},
 }

@@ -167,6 +167,24 @@ var turnBehaviors = []behavior{
 			}
 		}
 	}},
+	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken", func(h *harness) {
+		h.becomesFree(func(s store.SessionID) { h.one(s, h.start(using("a"), nested)) })
+	}},
+	{"L6_ANestedRunIsLookedAtAgainAndAgain", func(h *harness) {
+		h.becomesFree(func(s store.SessionID) {
+			for range 3 { // and the one before it waits for nothing else
+				h.clock.Advance(callTime)
+				h.heartbeat(s)
+				h.nothing("nested, in vain", s)
+			}
+			h.one(s, h.start(using("a"), nested))
+		})
+	}},
+	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTakenAway", func(h *harness) {
+		h.becomesFree(func(store.SessionID) {
+			h.setLimits(store.SetLimit{LimitID: store.LimitID{Name: "a"}, Config: store.LimitConfig{AtOnce: 1, Paused: true}})
+		})
+	}},
 	{"L5_PartsOfALimitAreApart", func(h *harness) {
 		of := func(key string) func(*store.Create) {
 			return func(c *store.Create) {
@@ -447,4 +465,27 @@ var turnBehaviors = []behavior{
 		h.commit(first, withEffect(first.Commit(fence, first.Work()...), store.EffectYield, ""))
 		h.one(s, second)
 	}},
+}
+
+// becomesFree lets a nested run of b wait after one that waits for b alone, until fill lets that
+// wait for a, too. Nothing happens at b then.
+func (h *harness) becomesFree(fill func(s store.SessionID)) {
+	h.Helper()
+	h.limit("a", 1)
+	h.limit("b", 2)
+	s := h.session()
+	h.one(s, h.start(using("b"), whole))
+	both := h.start(func(c *store.Create) {
+		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "a"}, Weight: 1}, {LimitID: store.LimitID{Name: "b"}, Weight: 2}}
+	})
+	h.nothing("while b is held", s)
+	below := h.start(using("b"), nested)
+	h.nothing("nested, while the one before it waits for b alone", s)
+	fill(s)
+	for _, f := range h.findings(h.inspect()) {
+		h.Fatalf("fsck: %v", f)
+	}
+	h.clock.Advance(callTime)
+	h.one(s, below)
+	h.state(both.Run, store.StateReady)
 }

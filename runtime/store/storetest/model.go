@@ -36,9 +36,11 @@ type model struct {
 	audit   []store.AuditEntry
 
 	limits modelLimits
+	flows  map[store.FlowID]*modelFlow
 
-	turn int // counts what makes runs ready
-	op   protocol.Op[*modelRun, store.SessionID]
+	turn   int // counts what makes runs ready
+	action int // counts what is asked of the store
+	op     protocol.Op[*modelRun, store.SessionID]
 }
 
 type modelRun struct {
@@ -52,6 +54,8 @@ type modelRun struct {
 	// it comes back to its line; 0: it comes anew.
 	place, placeRank int
 	fresh            bool // the place is of the last action, as turn may be
+	// keyed says that the place is one of a flow, and placed that it is known.
+	keyed, placed bool
 }
 
 func newModel(clock store.Clock) *model {
@@ -70,6 +74,7 @@ func newModel(clock store.Clock) *model {
 		wakes:   map[store.Route]bool{},
 		untold:  map[store.SessionID]map[event.RunID]bool{},
 		limits:  newModelLimits(),
+		flows:   map[store.FlowID]*modelFlow{},
 	}
 	m.op.Tx = m
 	return m
@@ -115,6 +120,13 @@ func (m *model) readyRuns(route store.Route) []*modelRun {
 }
 
 func compareReady(a, b *modelRun) int {
+	if a.keyed || b.keyed {
+		by := compareTurns(a, b)
+		if by == 0 && !a.Waits() && !b.Waits() && a.rank > 0 && b.rank > 0 {
+			by = cmp.Compare(a.rank, b.rank) // both were shown, and stay in that order
+		}
+		return by
+	}
 	return cmp.Or(compareTurns(a, b), cmp.Compare(a.rank, b.rank))
 }
 
@@ -128,7 +140,11 @@ func (r *modelRun) passes(other *modelRun) bool {
 
 // compareTurns compares runs that are not in one list: their ranks say nothing.
 func compareTurns(a, b *modelRun) int {
-	return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.turn, b.turn))
+	by := -cmp.Compare(a.Priority, b.Priority)
+	if a.keyed || b.keyed {
+		return cmp.Or(by, compareKeyed(a, b))
+	}
+	return cmp.Or(by, cmp.Compare(a.turn, b.turn))
 }
 
 // owned returns the runs of a session in the order of their ids.
@@ -179,7 +195,7 @@ func (m *model) snapshot() *store.Snapshot {
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{},
 		Wakes: m.wakes, Audit: m.audit, Outbox: slices.Clone(m.outbox), Kept: map[event.RunID][]event.ItemID{},
-		Streams: m.streams, Gathering: map[string]event.RunID{},
+		Streams: m.streams, Gathering: map[string]event.RunID{}, Flows: m.flowCounts(),
 	}
 	for chain, items := range m.kept {
 		if len(items) > 0 {
@@ -197,7 +213,9 @@ func (m *model) snapshot() *store.Snapshot {
 			s.Purges[id] = r.purgeTime()
 		}
 		if r.QueueState == store.StateReady && !r.Waits() && s.Ready[r.Route] == nil {
-			for _, o := range m.readyRuns(r.Route) {
+			ready := m.readyRuns(r.Route)
+			slices.SortStableFunc(ready, func(a, b *modelRun) int { return cmp.Compare(a.rank, b.rank) }) // as the store has shown them
+			for _, o := range ready {
 				s.Ready[r.Route] = append(s.Ready[r.Route], o.Run)
 			}
 		}

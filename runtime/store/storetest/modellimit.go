@@ -168,9 +168,14 @@ func (m *model) holdBack(uses []store.Use, d time.Duration) {
 // with the end; who parks comes anew. [L2, L3]
 func (m *model) moves(r *modelRun, to store.QueueState) {
 	from := r.QueueState
-	switch {
-	case len(r.Uses) == 0 || from == to:
+	if from == to || len(r.Uses) == 0 && r.Fair == "" {
 		return
+	}
+	if r.InFlow() && to == store.StateOwned {
+		m.leaveFlow(r)
+	}
+	switch {
+	case len(r.Uses) == 0:
 	case to == store.StateEnded:
 		r.Permits, r.CalledOff = false, false
 	case from == store.StateOwned:
@@ -196,13 +201,19 @@ func (m *model) handOn(r, next *modelRun) {
 
 // callOff takes a run out of its line, only to end. It comes last among the others. [L9]
 func (m *model) callOff(r *modelRun) {
-	r.CalledOff, r.place, r.turn, r.rank = true, 0, m.nextTurn(), 0
+	r.CalledOff, r.place, r.turn, r.rank, r.keyed = true, 0, m.nextTurn(), 0, false
 }
 
-// become gives a run its turn among the ready ones: one that waits has its place, if it had
-// one. [L8]
-func (r *modelRun) become(turn int) {
+// become gives a run its turn among the ready ones: one that waits, or has a fair key, has its
+// place, if it had one. [L8]
+func (m *model) become(r *modelRun, turn int) {
 	r.turn, r.rank = turn, 0
+	if r.keyed = r.InFlow(); r.keyed {
+		if !r.fresh {
+			m.enterFlow(r)
+		}
+		return
+	}
 	if !r.Waits() {
 		return
 	}
@@ -290,5 +301,5 @@ func (m *model) guardLimited(c *store.Create) error {
 	if err := m.refusal(c, !behind && !c.At.After(m.clock.Now()) && c.Delay == 0); err != nil {
 		return protocol.Refused{Err: err}
 	}
-	return nil
+	return m.guardShare(c)
 }

@@ -16,7 +16,7 @@ func (m *model) insert(c *store.Create, chain event.RunID, createdBy event.ItemI
 			Run: c.Run, Chain: chain, CreatedBy: createdBy, WorkflowID: c.WorkflowID, Route: c.Route, Priority: c.Priority,
 			Tags: c.Tags, Parent: c.Parent, Root: c.Root, Status: cmp.Or(c.Status, event.StatusPending),
 			N: 1, Seq: c.Seq, Last: c.CommitID, CreatedAt: m.clock.Now(), Retention: cmp.Or(c.Retention, store.DefaultRetention),
-			Uses: c.Uses, Whole: len(c.Uses) > 0 && c.Whole,
+			Uses: c.Uses, Whole: len(c.Uses) > 0 && c.Whole, Fair: c.Fair, Share: c.Weight(),
 		},
 		Frames: [][]byte{c.Frame},
 	}}
@@ -69,7 +69,7 @@ func (m *model) recover(s, by store.SessionID, reason store.Reason, turn int) {
 			Time: m.clock.Now(), Run: r.Run, Reason: reason, By: by, Owner: s, QueueState: r.QueueState, Status: r.Status, Epoch: r.Fence.Epoch,
 		})
 		_ = m.op.Recover(r)
-		r.become(turn)
+		m.become(r, turn)
 	}
 	m.announce()
 	delete(m.leases, s)

@@ -17,7 +17,7 @@ var _ protocol.Tx[*modelRun, store.SessionID] = (*model)(nil)
 func (m *model) create(c store.Create) store.Created {
 	defer m.announce()
 	unlimited := c
-	unlimited.Uses = nil
+	unlimited.Uses, unlimited.Fair, unlimited.Share = nil, "", 0
 	m.limits.urgent, m.limits.creates = c.Cancel.ID, &c
 	answer, _ := m.op.Create(&unlimited)
 	m.limits.urgent, m.limits.creates = "", nil
@@ -57,7 +57,7 @@ func (m *model) release(run event.RunID, fence store.Fence) error {
 // makeReady makes a run ready that the store has made ready, in the same turn as others.
 func (m *model) makeReady(r *modelRun, turn int) {
 	_ = m.op.MakeReady(r)
-	r.become(turn)
+	m.become(r, turn)
 	m.announce()
 }
 
@@ -144,7 +144,7 @@ func (m *model) Save(r *modelRun, s protocol.Run[store.SessionID]) error {
 	r.Due, r.EndedAt, r.Recoveries, r.CreatedBy = protocol.Time(s.Due), protocol.Time(s.Ended), s.Recoveries, s.CreatedBy
 	r.Closing, r.Exempt, r.Hidden, r.gather = s.Closing, s.Exempt, s.Hidden, s.Gather
 	if ready {
-		r.become(m.nextTurn())
+		m.become(r, m.nextTurn())
 	}
 	return nil
 }

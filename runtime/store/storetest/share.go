@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -128,6 +130,30 @@ var shareBehaviors = []behavior{
 			h.one(s, l)
 		}
 	}},
+	{"Shares_KeysThatAlwaysWaitDoNotKeepARunWithoutAKey", func(h *harness) {
+		for _, route := range []store.Route{orders, refunds} {
+			s, keys := h.session(orders, refunds), map[event.RunID]string{}
+			for i := range 10 {
+				h.come(keys, fmt.Sprint("key ", i), 1)
+			}
+			again := func(n int, until event.RunID) int { // each that is served comes again
+				for i := range n {
+					got := h.claim(s, 1, orders, refunds)
+					if len(got) != 1 || got[0].Run == until {
+						return i
+					}
+					h.come(keys, keys[got[0].Run], 1)
+				}
+				return n
+			}
+			again(200, "")
+			plain := h.startAs(route, "")
+			if n := again(200, plain.Run); n > 20 {
+				h.Fatalf("a run of %v that came when 10 others waited was passed by %d, want at most two rounds", route, n)
+			}
+			h.claim(s, 100, orders, refunds)
+		}
+	}},
 	{"Shares_HoldInTheLinesOfLimits", func(h *harness) {
 		h.limit("gpu", 1)
 		s, keys := h.session(), map[event.RunID]string{}
@@ -208,13 +234,88 @@ var shareBehaviors = []behavior{
 		h.equal("called off", got[0].CalledOff, true)
 		h.flows("while one waits", 1)
 	}},
+	{"Shares_WhoIsCanceledMovesNobody", func(h *harness) {
+		h.limit("gpu", 1)
+		s, keys := h.session(), map[event.RunID]string{}
+		acme := h.come(keys, "acme", 4, using("gpu"))
+		fence := h.one(s, acme[0])
+		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: acme[3].Run, Item: h.item(), Urgent: true})
+		h.check("deliver", err)
+		h.one(s, acme[3]) // to end it
+		late := h.come(keys, "bolt", 1, using("gpu"))[0]
+		h.finish(acme[0], fence, event.StatusCompleted)
+		for _, l := range []*Log{late, acme[1], acme[2]} {
+			h.finish(l, h.one(s, l), event.StatusCompleted)
+		}
+	}},
+	{"Shares_ACanceledWaiterHasNoTurnAgain", func(h *harness) {
+		h.limit("gpu", 1)
+		s, keys := h.session(), map[event.RunID]string{}
+		h.one(s, h.come(keys, "acme", 1, using("gpu"))[0])
+		waits := h.come(keys, "acme", 2, using("gpu"))
+		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: waits[0].Run, Item: h.item(), Urgent: true})
+		h.check("deliver", err)
+		h.check("release", h.store.Release(h.ctx, waits[0].Run, h.one(s, waits[0])))
+		h.flows("after its owner has given it back", 1)
+		h.one(s, waits[0])
+		h.flows("once it is owned again", 1)
+	}},
+	{"Shares_KeysThatComeForTheFirstTimeGoInTheirOrder", func(h *harness) {
+		s := h.session()
+		var logs []*Log
+		for range 8 {
+			logs = append(logs, h.newLog(orders, ""))
+		}
+		slices.Reverse(logs) // the ids of runs say nothing of their order
+		for i, l := range logs {
+			c := l.Create()
+			c.Fair = fmt.Sprint("key ", (i*5)%8)
+			h.equal("created", h.create(c).Err, nil)
+		}
+		for _, l := range logs {
+			h.one(s, l)
+		}
+	}},
+	{"Shares_AClaimOfManyCountsAsSoManyTurns", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		h.come(keys, "acme", 10)
+		h.equal("claimed at once", len(h.claim(s, 5)), 5)
+		h.come(keys, "bolt", 10)
+		h.equal("the next six", h.served(s, 6, keys, nil), map[string]int{"acme": 3, "bolt": 3})
+	}},
+	{"Shares_AKeyGoesOnWhereItWasThoughManyOthersPassBy", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		acme := h.come(keys, "acme", 10)
+		for i := range 100 {
+			h.one(s, acme[i])
+			acme = append(acme, h.come(keys, "acme", 1)...)
+			h.one(s, h.come(keys, fmt.Sprint("passer-by ", i), 1)[0])
+		}
+	}},
+	{"Shares_WhoIsClaimedByNameLeavesItsFlow", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		acme := h.come(keys, "acme", 6)
+		h.check("claim of the fourth", h.claimRun(s, acme[3]))
+		h.flows("while five wait", 5)
+		late := h.come(keys, "bolt", 1)[0] // after the fourth, which has begun
+		for _, l := range []*Log{acme[0], acme[1], acme[2], late, acme[4]} {
+			h.one(s, l)
+		}
+		h.flows("while one waits", 1)
+	}},
 	{"Shares_WhatIsBlockedLeavesItsFlow", func(h *harness) {
 		s, keys := h.session(), map[event.RunID]string{}
 		l := h.come(keys, "acme", 1)[0]
 		h.block(l, h.one(s, l))
 		h.flows("while it is blocked", 0)
-		h.one(h.sessionWith("v2"), l)
+		other := h.sessionWith("v2")
+		fence := h.one(other, l)
 		h.flows("while it is owned", 0)
+		h.check("release", h.store.Release(h.ctx, l.Run, fence))
+		h.flows("while it waits", 1)
+		h.nothing("of the code that has blocked it", s)
+		h.flows("while that has put it aside", 0)
+		h.one(other, l)
 	}},
 	{"Shares_AreKeptWithTheRun", func(h *harness) {
 		l := h.start(fairly("acme", 3))

@@ -474,3 +474,6 @@ func (t limitTx) Pass(protocol.Share) (int64, error) { return 0, nil }
 func (t limitTx) SavePass(protocol.Share, int64) error { return nil }
 
 func (t limitTx) Come() (int64, error) { return 0, nil }
+
+// Came does nothing.
+func (t limitTx) Came(int64) error { return nil }

@@ -52,8 +52,9 @@ type market struct {
 
 func (m *market) come(t *tenant, n, grants int) {
 	for range n {
-		m.came += 5040
+		m.came++
 		place, next := m.enter(&m.flow, m.came, t.pass, t.weight)
+		m.came = max(m.came, place)
 		if t.waits, t.pass = append(t.waits, place), next; len(t.waits) == 1 {
 			t.since = grants
 			heap.Push(&m.waiting, t)
