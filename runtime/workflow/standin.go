@@ -15,9 +15,16 @@ import (
 const standInTimeout = 200 * 365 * 24 * time.Hour
 
 // standIn executes fake in place of the code of the workflow: fake is a
-// func(context.Context, In) (Out, error).
+// func(context.Context, In) (Out, error), or takes the inputs of several starts.
 func (d Definition[In, Out]) standIn(r *registry, fake any) engine.StepFunc {
-	def, code := d.def(), fake.(func(context.Context, In) (Out, error))
+	if all, ok := fake.(func(context.Context, []In) (Out, error)); ok {
+		return standIn(r, d.def(), all)
+	}
+	return standIn(r, d.def(), fake.(func(context.Context, In) (Out, error)))
+}
+
+// standIn is the same. In is the type of the stored input.
+func standIn[In, Out any](r *registry, def *definition, code func(context.Context, In) (Out, error)) engine.StepFunc {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.admit("stand-in for workflow", def.name, "a stand-in", func() (string, bool) { return "", false })

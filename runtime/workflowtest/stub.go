@@ -45,7 +45,24 @@ func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 // value. It panics if the Env's worker has started: call it before the first run.
 func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, In) (Out, error)) *Calls {
 	e.tb.Helper()
-	c := &Calls{env: e, step: d.Name(), handler: engine.StandIn(&e.registry, d, fake)}
+	return stubRun(e, d.Name(), engine.StandIn(&e.registry, d, fake))
+}
+
+// StubBatch is [StubChild] for a workflow with batch=, whose code takes the inputs of all starts
+// that share a run:
+//
+//	sent := workflowtest.StubBatch(env, flows.Dispatch,
+//		func(ctx context.Context, emails []flows.Email) (int, error) { … })
+//
+// The starts are real: they share runs by their keys, and a run begins once it is full or its
+// time is over. Args reads the list of the stored inputs.
+func StubBatch[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, []In) (Out, error)) *Calls {
+	e.tb.Helper()
+	return stubRun(e, d.Name(), engine.StandIn(&e.registry, d, fake))
+}
+
+func stubRun(e *Env, workflow string, handler engine.StepFunc) *Calls {
+	c := &Calls{env: e, step: workflow, handler: handler}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stubs[c.step] = c

@@ -132,6 +132,47 @@ func TestTEST2_AWorkflowWhoseChildrenHaveStandInsSurvivesEveryCrash(t *testing.T
 	workflowtest.Interleave(t, order, "a", setup, 40)
 }
 
+func TestTEST2_ABatchWorkflowHasAStandInThatTakesTheInputsOfAllStarts(t *testing.T) {
+	mail := shim.NewWorkflow[string, int]("shop.mail", "", shim.WorkflowPolicy{
+		Gather: shim.Batch(func(string) string { return shim.Key("all") }, 3, time.Hour),
+	})
+	for name, early := range map[string]bool{"registered before": true, "registered behind": false} {
+		t.Run(name, func(t *testing.T) {
+			env := workflowtest.New(t)
+			realMail := func(workflow.Context, []string) (int, error) {
+				return 0, errors.New("this is not the stand-in")
+			}
+			if !early {
+				shim.BindBatch(env, mail, realMail)
+			}
+			calls := workflowtest.StubBatch(env, mail, func(_ context.Context, emails []string) (int, error) { return len(emails), nil })
+			if early {
+				shim.BindBatch(env, mail, realMail)
+			}
+			var runs []*workflow.Run[int]
+			for _, email := range []string{"a", "b", "c", "d"} {
+				run, err := mail.Start(t.Context(), env.Client(), email)
+				if err != nil {
+					t.Fatal(err)
+				}
+				runs = append(runs, run)
+			}
+			for i, want := range []int{3, 3, 3, 1} { // the last begins when its hour is over
+				if got, err := runs[i].Result(t.Context()); got != want || err != nil {
+					t.Errorf("start %d: got %d, %v, want %d", i, got, err, want)
+				}
+			}
+			inputs := make([][]string, calls.Count())
+			for i := range inputs {
+				calls.Args(i, &inputs[i])
+			}
+			if d := cmp.Diff([][]string{{"a", "b", "c"}, {"d"}}, inputs); d != "" {
+				t.Errorf("inputs (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
 func TestTEST2_AStepOfAnotherQueueHasAStandInLikeAnyOther(t *testing.T) {
 	env := workflowtest.New(t)
 	shim.BindWorkflow(env, order, func(ctx workflow.Context, in string) (string, error) { return call(ctx, render, in) })

@@ -32,8 +32,9 @@ var (
 	// workflow; its arguments are the stored input, what it returns is the result of
 	// the run, and the error that it returns is that with which the run fails. It is
 	// executed again if its worker dies, and for no other reason. fake is a
-	// func(context.Context, In) (Out, error), and may be nil. It panics if the worker
-	// has started.
+	// func(context.Context, In) (Out, error), or takes an []In as the code of a workflow does
+	// that takes the inputs of several starts; it may be nil. It panics if the worker has
+	// started.
 	StandIn func(registry, definition, fake any) StepFunc
 
 	// NewPlan returns the plan of a step without options.
