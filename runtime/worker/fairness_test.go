@@ -3,6 +3,7 @@ package worker_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -105,6 +106,47 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 		}
 		if n := len(order); n != 1+partitions*(each+1) {
 			t.Errorf("%d runs were executed", n)
+		}
+	})
+}
+
+// The bound is met, and it is not less: with one place, of each other partition one run of a lower
+// priority is executed before the one of the highest, when its partition has the last turn.
+func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
+	const partitions = 4
+	flowtest.OnPartitions(t, partitions, func(t *testing.T, w *flowtest.World) {
+		ranked := flowtest.Flow[int, int]("ranked")
+		most := 0
+		for at := range w.Store.Partitions() {
+			var order flowtest.Seen[int]
+			gate, begun := make(chan struct{}), make(chan struct{}, 1)
+			r := w.Work(worker.Config{Runs: 1, NoHandover: true}, flowtest.As(ranked, func(_ workflow.Context, n int) (int, error) {
+				nudge(begun)
+				<-gate
+				order.Add(n)
+				return n, nil
+			}))
+			first := flowtest.Start(w, ranked, -1, w.In(0, fmt.Sprint("first ", at)))
+			<-begun // it has the only place until everything else waits
+			var all []*workflow.Run[int]
+			for p := range partitions {
+				for n := range 6 {
+					all = append(all, flowtest.Start(w, ranked, 0, w.In(p, fmt.Sprint("low ", at, p, n))))
+				}
+			}
+			all = append(all, flowtest.Start(w, ranked, 9, workflow.WithPriority(9), w.In(at, fmt.Sprint("high ", at))))
+			close(gate)
+			for _, run := range append(all, first) {
+				_ = flowtest.Result(w, run)
+			}
+			before := slices.Index(order.Get(), 9) - 1 // without the first
+			if most = max(most, before); before > w.Store.Partitions()-1 {
+				t.Errorf("a run of the highest priority in partition %d: %d of others came before it, want at most one of each other partition: %v", at, before, order.Get())
+			}
+			r.Stop()
+		}
+		if want := w.Store.Partitions() - 1; most != want {
+			t.Errorf("at most %d runs came before that of the highest priority, the bound is %d", most, want)
 		}
 	})
 }

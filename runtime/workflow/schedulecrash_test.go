@@ -2,6 +2,9 @@ package workflow_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +15,30 @@ import (
 )
 
 var hourly = shim.NewWorkflow[string, string]("test.hourly", "in", shim.WorkflowPolicy{})
+
+// notes is a test that remembers what it has logged.
+type notes struct {
+	testing.TB
+	mu    sync.Mutex
+	lines []string
+}
+
+func (n *notes) Log(args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, fmt.Sprint(args...))
+}
+
+func (n *notes) count(beginning string) (found int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, line := range n.lines {
+		if strings.HasPrefix(line, beginning) {
+			found++
+		}
+	}
+	return found
+}
 
 // setupSchedule asks a schedule for all that there is, at times at which no tick is.
 func setupSchedule(e *workflowtest.Env) {
@@ -101,7 +128,8 @@ func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 }
 
 func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T) {
-	e := workflowtest.New(t)
+	noted := &notes{TB: t}
+	e := workflowtest.New(noted)
 	shim.BindWorkflow(e, hourly, func(_ workflow.Context, in string) (string, error) { return in, nil })
 	in, err := workflow.ScheduleInput(e.Client(), hourly, "hourly", workflow.Schedule{When: "0 * * * *"}, "in")
 	if err != nil {
@@ -112,7 +140,10 @@ func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T
 		t.Fatal(err)
 	}
 	s := e.Client().Schedules()
-	e.Advance(2 * time.Hour)
+	e.Advance(5 * time.Hour) // it looks again each hour
+	if n := noted.count("WARN schedule knows no tick on this machine"); n != 1 {
+		t.Errorf("the log says so %d times, want one warning", n)
+	}
 	info, err := s.Get(e.Context(), "hourly")
 	if err != nil || info.Problem == "" || !info.Next.IsZero() || info.Started != 0 {
 		t.Errorf("without a zone: got %+v, %v", info, err)

@@ -85,7 +85,8 @@ type scheduling struct {
 	state   scheduleState
 	open    []*startCase
 	starts  int
-	changed bool // since it was shown
+	changed bool   // since it was shown
+	said    string // the problem that it had when it last looked again
 }
 
 // runSchedule sleeps until the next tick, starts what is due, and does what it is asked for.
@@ -201,10 +202,12 @@ func (r *scheduling) aim(after time.Time) error {
 // took keeps what a plan says, but for what it starts.
 func (r *scheduling) took(p *tickPlan) {
 	r.changed = true
+	news := p.Problem != r.state.Problem && p.Problem != r.said // it looks again each hour, and says the same once
 	r.state.Next, r.state.Problem = p.Next, p.Problem
 	r.state.Missed += p.Late
 	r.state.Skipped += p.Passed
 	switch {
+	case p.Problem != "" && !news:
 	case p.Problem != "":
 		Logger(r.ctx).Warn("schedule knows no tick on this machine: it looks again in an hour", "schedule", r.state.Name, "problem", p.Problem)
 	case p.Next.IsZero():
@@ -240,7 +243,7 @@ func (r *scheduling) ticks(until time.Time) error {
 // that is known, so that none is passed over.
 func (r *scheduling) again() error {
 	if !r.state.Next.IsZero() {
-		r.state.Problem = ""
+		r.said, r.state.Problem = r.state.Problem, ""
 		return nil
 	}
 	return r.aim(Now(r.ctx))

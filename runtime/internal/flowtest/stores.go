@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
@@ -355,6 +357,22 @@ func OnVirtualTime(t *testing.T, test func(t *testing.T, w *World, p *Purges)) {
 			test(t, w, p)
 		})
 	}
+}
+
+// OnVirtualTimeAndRedis is OnVirtualTime, and the same on Redis.
+func OnVirtualTimeAndRedis(t *testing.T, test func(t *testing.T, w *World)) {
+	t.Helper()
+	OnVirtualTime(t, func(t *testing.T, w *World, _ *Purges) { test(t, w) })
+	t.Run("redis", func(t *testing.T) {
+		clock := storetest.NewClock()
+		st, err := redisstore.New(redistest.Start(t).Client(t), redisstore.Config{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := NewWorld(t, st, workflow.ClientConfig{})
+		w.Clock = clock
+		test(t, w)
+	})
 }
 
 // Snapshot returns what the store holds, which must be sound.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -123,6 +125,47 @@ func TestPOOL7_ABatchHasTheInputsOfAllItsStarts(t *testing.T) {
 		}
 		w.Healthy()
 	})
+}
+
+// On a cluster the runs of different keys are on different masters: each start finds its own.
+func TestPOOL7_StartsShareRunsOnARedisCluster(t *testing.T) {
+	st, err := redisstore.Open(redistest.StartCluster(t, false).URL() + "&partitions=16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	const keys, starts = 12, 5
+	mail := shim.NewWorkflow[int, []int]("test.batch.cluster", "", shim.WorkflowPolicy{
+		Gather: shim.Batch(func(n int) string { return shim.Key(n % keys) }, starts, time.Hour),
+	})
+	reindex := debounced("cluster", 200*time.Millisecond, time.Hour)
+	var batches []*workflow.Run[[]int]
+	var last [keys]*workflow.Run[string]
+	for n := range keys * starts {
+		batches = append(batches, flowtest.Start(w, mail, n))
+		last[n%keys] = flowtest.Start(w, reindex, edit{fmt.Sprint(n % keys), fmt.Sprint(n)})
+	}
+	var ran flowtest.Seen[string]
+	for range 2 {
+		w.Work(worker.Config{}, flowtest.AsBatch(mail, func(_ workflow.Context, all []int) ([]int, error) { return all, nil }), flowtest.As(reindex, text(&ran)))
+	}
+	partitions := map[int]bool{}
+	for n, run := range batches {
+		key := n % keys
+		if got, want := flowtest.Result(w, run), []int{key, key + keys, key + 2*keys, key + 3*keys, key + 4*keys}; !slices.Equal(got, want) {
+			t.Errorf("start %d: got %v, want %v", n, got, want)
+		}
+		partitions[int(run.ID().Slot())%16] = true
+	}
+	for key, run := range last {
+		if got, want := flowtest.Result(w, run), fmt.Sprint(key+(starts-1)*keys); got != want {
+			t.Errorf("document %d: got %s, want %s", key, got, want)
+		}
+	}
+	if len(partitions) < 3 {
+		t.Errorf("the runs were in partitions %v: the test proves nothing", partitions)
+	}
+	w.Healthy()
 }
 
 // Neither when the worker dies that has claimed the run nor in what comes at that time is a

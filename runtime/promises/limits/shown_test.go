@@ -36,7 +36,7 @@ func TestPOOL4_WhatCanNeverBeginIsShownWithOneWarning(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
+			flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 				cfg := worker.Config{Capacity: map[string]int{"test.memory": 500}, Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}
 				w.Work(cfg, flowtest.Echoes, flowtest.As(large, func(_ workflow.Context, n int) (int, error) { return n, nil }))
 				run, other := tc.start(w), tc.start(w)

@@ -256,6 +256,35 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	}
 }
 
+// A schedule that never fires because no worker is there for it says so, and so does the log of the
+// others, once.
+func TestPOOL6_AScheduleThatNobodyServesIsShownWithOneWarning(t *testing.T) {
+	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}, flowtest.Echoes)
+		if err := Nightly.Schedule(w.Ctx, w.Client, "nightly", workflow.Schedule{When: "every 1h"}, "in", workflow.WithQueue("forgotten")); err != nil {
+			t.Fatal(err)
+		}
+		const message = "a run waits for a worker, and none serves it"
+		passes := func() {
+			w.Clock.Advance(time.Minute)
+			flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "time passes"))
+		}
+		w.Eventually("it is in the log", func() bool {
+			passes()
+			return len(w.Lines(message)) > 0
+		})
+		for range 5 {
+			passes()
+		}
+		if lines := w.Lines(message); len(lines) != 1 || !contains(lines[0], "flowgen.schedule") || !contains(lines[0], "forgotten") {
+			t.Errorf("the log says:\n%v\nwant one warning that names workflow and queue", lines)
+		}
+		if info := get(w, "nightly"); !info.Unserved || info.Started != 0 {
+			t.Errorf("got %+v, want that it is unserved", info)
+		}
+	})
+}
+
 func TestPOOL6_TicksStartOnceWhileWorkersDieOfTheirRuns(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		fatal := flowtest.AStep[string, string]("fatal", shim.Policy{Retry: flowtest.Quick})
