@@ -10,10 +10,10 @@
 //
 // At most two attempts of render are under way then, on however many workers: each takes two
 // of the four weights. What must wait waits in the store, in order: it holds no worker, and
-// is pushed to one when its turn has come. A run that dies with its worker gives its weights
-// back when its lease ends, as it gives back itself.
+// is pushed to one when its turn has come. When a worker dies its runs go to others once its
+// lease has ended, and what they hold with them.
 //
-// A limit with keys has a part for each, as for one run at a time of each customer:
+// A limit with keys has a part for each of them. Here each customer has one run at a time:
 //
 //	var PerCustomer = limit.NewKeyed[string]("customer", limit.Config{AtOnce: 1})
 //
