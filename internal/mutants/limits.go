@@ -153,7 +153,7 @@ var limitMutants = []Mutant{
 	limitOnRedis("turn", "a call that nobody answers keeps its turn",
 		"line.mode == line_called and line_open or line.mode, 0)", "line.mode, 0)", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
 	limitOnRedis("turn-calls", "the end of a call calls nobody",
-		"line.mode, 0)\n  call_next(line.uses)", "line.mode, 0)", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
+		"call_line(line, limits_of(line.uses))\n  end\n  call_next(line.uses)", "call_line(line, limits_of(line.uses))\n  end", "L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace"),
 	limitOnRedis("called-off", "a canceled run waits for its permits",
 		"l.off, l.place = true, ''", "l.place = ''", "L9_ACanceledWaiterLeaves"),
 	limitOnRedis("refuse", "no limit refuses what would wait",
