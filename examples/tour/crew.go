@@ -82,6 +82,7 @@ func workerProcess(ctx context.Context) (err error) {
 func newWorker(client *workflow.Client, bank *flows.Bank, name, queue string) *worker.Worker {
 	w := worker.New(client, worker.Config{
 		Name: name, Queues: []string{queue}, Heartbeat: 100 * time.Millisecond, ClaimExpiry: 600 * time.Millisecond, Recoveries: 1000,
+		Capacity: map[string]int{flows.Ink.Name(): 5},
 	})
 	flows.Register(w, bank, &flows.Site{Name: queue})
 	return w

@@ -25,7 +25,9 @@ var stops = []stop{
 	{"POOL2", "limits hold over all workers", pools},
 	{"POOL4", "a run that waits for a limit says so, and stops no other", customers},
 	{"POOL5", "what cannot wait is refused", refusals},
+	{"POOL5", "priority and fair keys say who comes next", turns},
 	{"POOL7", "a key has one active run", singletons},
+	{"POOL7", "many starts share a run", gathered},
 	{"POOL6", "the clock starts one run for each tick", schedules},
 	{"REC1", "many runs at once keep their order", toils},
 }

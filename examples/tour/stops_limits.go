@@ -117,6 +117,82 @@ func refusals(t *tour) (string, error) {
 	return "a start at a window that was taken was refused, and what nobody began in time failed", nil
 }
 
+// turns lets copies wait for a press, and looks in which order they are printed.
+func turns(t *tour) (string, error) {
+	start := func(reader string, rank int, waits bool) (*workflow.Run[int64], error) {
+		return flows.Reprint.Start(t.ctx, t.client, flows.Copy{Press: t.id("press"), Reader: t.id(reader), Rank: rank, Waits: waits})
+	}
+	first, err := start("nobody", 0, true)
+	if err == nil {
+		err = t.standsBy(first.Handle)
+	}
+	if err != nil {
+		return "", err
+	}
+	var waiting []*workflow.Run[int64]
+	for _, c := range []struct {
+		reader string
+		rank   int
+	}{{"ann", 0}, {"ann", 0}, {"ann", 0}, {"bob", 0}, {"ann", 5}} {
+		run, err := start(c.reader, c.rank, false)
+		if err != nil {
+			return "", err
+		}
+		waiting = append(waiting, run)
+	}
+	if err := flows.Cue.Send(t.ctx, first, "print", workflow.IdempotencyKey("print")); err != nil {
+		return "", err
+	}
+	printed, err := first.Result(t.ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, next := range []int{4, 0, 3, 1, 2} { // the higher rank, then each reader in turn
+		at, err := waiting[next].Result(t.ctx)
+		if err == nil && at <= printed {
+			err = fmt.Errorf("copy %d was printed before its turn", next)
+		}
+		if err != nil {
+			return "", err
+		}
+		printed = at
+	}
+	return "of one press the copy of a higher rank came first, then those of two readers in turn", nil
+}
+
+// gathered starts runs that share what they do.
+func gathered(t *tour) (string, error) {
+	last := map[workflow.RunID]string{} // by run, the text of its last start
+	var pages []*workflow.Run[string]
+	var letters []*workflow.Run[[]string]
+	for n := range 6 {
+		page := flows.Page{Name: t.id("page"), Text: fmt.Sprint(n)}
+		run, err := flows.Typeset.Start(t.ctx, t.client, page)
+		if err != nil {
+			return "", err
+		}
+		pages, last[run.ID()] = append(pages, run), page.Text
+		letter, err := flows.Bundle.Start(t.ctx, t.client, page)
+		if err != nil {
+			return "", err
+		}
+		letters = append(letters, letter)
+	}
+	for _, run := range pages {
+		text, err := run.Result(t.ctx)
+		if err := errors.Join(err, expect("the page", text, last[run.ID()])); err != nil {
+			return "", err
+		}
+	}
+	for n, run := range letters {
+		texts, err := run.Result(t.ctx)
+		if err := errors.Join(err, expect("the letters", fmt.Sprint(texts), []string{"[0 1 2]", "[3 4 5]"}[n/3])); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("6 letters were taken in 2 runs, and 6 changes of a page in %d", len(last)), nil
+}
+
 // singletons start runs of a key that has an active one.
 func singletons(t *tour) (string, error) {
 	key := t.id("singleton")

@@ -32,6 +32,7 @@ var Steps = struct {
 	Note     shim.Step[noteFunc]
 	Saw      shim.Step[sawFunc]
 	Scribble shim.Step[scribbleFunc]
+	Stamp    shim.Step[stampFunc]
 	Work     shim.Step[workFunc]
 }{
 	Allow:    allowStep,
@@ -42,6 +43,7 @@ var Steps = struct {
 	Note:     noteStep,
 	Saw:      sawStep,
 	Scribble: scribbleStep,
+	Stamp:    stampStep,
 	Work:     workStep,
 }
 
@@ -59,7 +61,9 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	noteStep.Bind(r, bank.note)
 	sawStep.Bind(r, saw)
 	scribbleStep.Bind(r, scribble)
+	stampStep.Bind(r, stamp)
 	workStep.Bind(r, work)
+	shim.BindBatch(r, Bundle, bundle)
 	shim.BindWorkflow(r, Carpenter, carpenter)
 	shim.BindWorkflow(r, Change, change)
 	shim.BindWorkflow(r, Collect, func(ctx workflow.Context, in CollectInput) (int, error) {
@@ -83,6 +87,7 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	shim.BindWorkflow(r, Post, post)
 	shim.BindWorkflow(r, Publish, publish)
 	shim.BindWorkflow(r, ReadLetters, read)
+	shim.BindWorkflow(r, Reprint, reprint)
 	shim.BindWorkflow(r, Ring, ring)
 	shim.BindWorkflow(r, Save, func(ctx workflow.Context, in SaveInput) (int64, error) {
 		return save(ctx, in.Account, in.Parts)
@@ -95,8 +100,18 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	shim.BindWorkflow(r, Travel, func(ctx workflow.Context, in string) (workflow.None, error) {
 		return workflow.None{}, travel(ctx, in)
 	})
+	shim.BindWorkflow(r, Typeset, typeset)
 	shim.BindWorkflow(r, WaitForCue, wait)
 }
+
+// Bundle takes three letters to an address at once.
+//
+// It starts and awaits runs of [bundle].
+var Bundle = shim.NewWorkflow[Page, []string]("tour.bundle", "", shim.WorkflowPolicy{
+	Gather: shim.Batch(func(a Page) string {
+		return shim.Key(a.Name)
+	}, 3, time.Minute),
+})
 
 // Carpenter lets many saw and glue at once.
 //
@@ -235,6 +250,21 @@ var Publish = shim.NewWorkflow[Pages, int]("tour.publish", "p", shim.WorkflowPol
 // It starts and awaits runs of [read].
 var ReadLetters = shim.NewWorkflow[int, []string]("tour.read", "n", shim.WorkflowPolicy{})
 
+// Reprint has the press to itself. The higher rank comes first, and readers take turns.
+//
+// It starts and awaits runs of [reprint].
+var Reprint = shim.NewWorkflow[Copy, int64]("tour.reprint", "c", shim.WorkflowPolicy{
+	Priority: shim.Priority(func(a Copy) int {
+		return a.Rank
+	}),
+	Fair: shim.Fair(func(a Copy) (string, int) {
+		return shim.Key(a.Reader), 1
+	}),
+	Uses: shim.Uses(func(a Copy) []limit.Use {
+		return []limit.Use{Press.For(a.Press).Use(1)}
+	}),
+})
+
 // Ring returns the tick for which it was started; empty: there was none.
 //
 // It starts and awaits runs of [ring].
@@ -285,6 +315,15 @@ type ToilInput struct {
 //
 // It starts and awaits runs of [travel].
 var Travel = shim.NewWorkflow[string, workflow.None]("tour.travel", "book", shim.WorkflowPolicy{})
+
+// Typeset waits until nobody writes any more.
+//
+// It starts and awaits runs of [typeset].
+var Typeset = shim.NewWorkflow[Page, string]("tour.typeset", "page", shim.WorkflowPolicy{
+	Gather: shim.Debounce(func(a Page) string {
+		return shim.Key(a.Name)
+	}, time.Second, 20*time.Second),
+})
 
 // WaitForCue waits for a cue.
 //
@@ -461,6 +500,26 @@ var scribbleStep = shim.NewStep("tour.scribble", shim.Policy{
 }, func(f scribbleFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a scribbleArgs) (int, error) {
 		return f(ctx, a.P)
+	})
+})
+
+// Stamp says when a copy was printed, in microseconds.
+//
+// It is the durable counterpart of [stamp].
+func Stamp(ctx workflow.Context) (int64, error) {
+	return shim.Call[int64](ctx, stampStep, struct{}{})
+}
+
+type stampFunc = func(ctx context.Context) (int64, error)
+
+var stampStep = shim.NewStep("tour.stamp", shim.Policy{
+	Retry: workflow.RetryPolicy{Attempts: 51, Initial: 20 * time.Millisecond, Factor: 1},
+	Uses: shim.Uses(func(_ struct{}) []limit.Use {
+		return []limit.Use{Stamps.Use(1), Ink.Use(2)}
+	}),
+}, func(f stampFunc) shim.Handler {
+	return shim.Handle(func(ctx context.Context, _ struct{}) (int64, error) {
+		return f(ctx)
 	})
 })
 

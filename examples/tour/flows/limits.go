@@ -14,6 +14,9 @@ var (
 	Benches = limit.New("tour.benches", limit.Config{AtOnce: 3})
 	Counter = limit.NewKeyed[string]("tour.counter", limit.Config{AtOnce: 1})
 	Window  = limit.NewKeyed[string]("tour.window", limit.Config{AtOnce: 1, Refuse: true})
+	Press   = limit.NewKeyed[string]("tour.press", limit.Config{AtOnce: 1})
+	Stamps  = limit.New("tour.stamps", limit.Config{Rate: 200, Burst: 1})
+	Ink     = limit.NewLocal("tour.ink") // of each worker
 )
 
 // Shift is when an attempt used what it shares, in microseconds.
@@ -82,3 +85,50 @@ func fetch(ctx workflow.Context, key string) (string, error) { return Cue.Receiv
 //
 //flow:workflow singleton=key,queue
 func post(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
+
+// Copy is printed for a reader.
+type Copy struct {
+	Press  string `json:"press"`
+	Reader string `json:"reader"`
+	Rank   int    `json:"rank"`
+	Waits  bool   `json:"waits"` // for its cue, with the press
+}
+
+// stamp says when a copy was printed, in microseconds.
+//
+//flow:step uses=Stamps,Ink:2 retries=50 backoff=constant(20ms)
+func stamp(context.Context) (int64, error) { return time.Now().UnixMicro(), nil }
+
+// reprint has the press to itself. The higher rank comes first, and readers take turns.
+//
+//flow:workflow uses=Press(c.Press) priority=c.Rank fair=c.Reader
+func reprint(ctx workflow.Context, c Copy) (int64, error) {
+	if c.Waits {
+		if _, err := Cue.Receive(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return Stamp(ctx)
+}
+
+// Page is written again and again.
+type Page struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// typeset waits until nobody writes any more.
+//
+//flow:workflow debounce=page.Name,1s,20s
+func typeset(_ workflow.Context, page Page) (string, error) { return page.Text, nil }
+
+// bundle takes three letters to an address at once.
+//
+//flow:workflow batch=3,60s,letters.Name
+func bundle(_ workflow.Context, letters []Page) ([]string, error) {
+	var texts []string
+	for _, letter := range letters {
+		texts = append(texts, letter.Text)
+	}
+	return texts, nil
+}
