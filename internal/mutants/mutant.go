@@ -106,7 +106,7 @@ func (m *Mutant) ApplyIn(root string) (string, error) {
 
 // Table returns all mutants, those of a rule together.
 func Table() []Mutant {
-	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, localStartMutants, replayMutants, streamMutants, sayMutants, scheduleMutants, gatherMutants, limitMutants)
+	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, localStartMutants, replayMutants, streamMutants, sayMutants, scheduleMutants, gatherMutants, limitMutants, shareMutants)
 	order := map[string]int{"streams": len(Rules), "limits": len(Rules) + 1, "engine": len(Rules) + 2}
 	for i, r := range Rules {
 		order[r.Name] = i
