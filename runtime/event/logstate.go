@@ -37,6 +37,7 @@ type LogState struct {
 	Released bool
 
 	releasedAt time.Time // zero: it was not
+	notices    notices
 
 	states   []State
 	open     map[uint64]*Open
@@ -136,6 +137,12 @@ func (f *LogState) applyFact(e *Event) {
 		f.Paused = false
 	case RunReleased:
 		f.Released, f.releasedAt = true, e.Time
+	case ValueSet:
+		f.setValue(e)
+	case MessageReceived:
+		if e.Name == NoticeTopic {
+			f.ask(e)
+		}
 	}
 }
 

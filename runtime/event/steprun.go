@@ -18,6 +18,9 @@ const hookRunID = "hook:"
 // workflow ids are kept in other partitions than their limits.
 const PermitRun = "flowgen.permit"
 
+// ReadStep is the name of the step by which the code of a run reads from other runs.
+const ReadStep = "flowgen.read"
+
 // Internal reports whether runs of a workflow are none that a user has started: they
 // hold tokens or permits, or execute steps for other runs.
 func Internal(workflow string) bool {

@@ -125,7 +125,7 @@ func (b *inbox) applyNext() (more bool, err error) {
 		// The code has ended without it: nobody's message is lost.
 	default:
 		b.late = append(b.late, item.ID)
-		if err == nil && item.Scope == store.ScopeChain {
+		if _, notice := event.NoticeFor(item.ID); err == nil && item.Scope == store.ScopeChain && !notice { // the end answers a notice
 			e.Item = item.ID
 			b.carried = append(b.carried, *e)
 		}

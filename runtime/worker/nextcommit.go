@@ -397,6 +397,10 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 		}
 		return true
 	})
+	state.NoticesPending(func(item event.ItemID, value string) bool {
+		events = append(events, event.CarriedNotice(item, value, d.in.id))
+		return true
+	})
 	// A run that is asked to end before it has started ends at once: that comes last,
 	// and counts once.
 	var cancel []event.Event

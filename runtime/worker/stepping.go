@@ -214,7 +214,7 @@ func (s *stepping) launch(a *attempt) {
 		a.info.Run, a.info.WorkflowID, a.info.Key, a.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
 	}
 	a.steps, a.by, a.run, a.fence, a.fn, a.op = s.steps, s.in, s.in.id, s.fence, fn, op
-	a.labels, a.info.Heart, a.info.Streams = labelsOf(s.run, &a.info), a, a
+	a.labels, a.info.Heart, a.info.Streams, a.info.Client = labelsOf(s.run, &a.info), a, a, s.steps.client
 	a.info.Hooks = a
 	a.deadline = a.started.Add(plan.Timeout)
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {

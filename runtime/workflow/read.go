@@ -22,13 +22,15 @@ type chunkReader struct {
 	seen uint64 // everything up to this chunk was there
 }
 
+var errTypesOfStream = errors.New("Types selects events: the chunks of a stream have none")
+
 func (h *Handle) chunks(ctx context.Context, name string, opts []ReadOption) (*chunkReader, error) {
 	var o readOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if len(o.types) > 0 {
-		return nil, errors.New("Types selects events: the chunks of a stream have none")
+		return nil, errTypesOfStream
 	}
 	if name == "" {
 		return nil, errors.New("the stream has no name")

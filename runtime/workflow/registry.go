@@ -234,6 +234,9 @@ func (r *registry) Step(name string) (engine.StepFunc, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	s := r.steps[name]
+	if name == event.ReadStep {
+		s = reads
+	}
 	if wrap := r.observer.Wrap; wrap != nil {
 		var f engine.StepFunc
 		if s == nil {

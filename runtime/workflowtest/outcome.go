@@ -100,6 +100,9 @@ func stepEnds(events []event.Event, run string, ends map[string]stepEnd) {
 			created[ev.Seq] = ev
 		case event.StepCompleted, event.StepFailed:
 			c := created[ev.Ref]
+			if c.Name == event.ReadStep { // what is there to be read depends on when it is read
+				break
+			}
 			end := stepEnd{Step: c.Name, Args: string(c.Payload), Result: string(ev.Payload)}
 			if ev.Failure != nil {
 				end.Code = ev.Failure.Code
@@ -130,7 +133,7 @@ func (o *Outcome) unread() []string {
 	end := &o.last[len(o.last)-1]
 	var lines []string
 	for _, id := range end.Unread {
-		if o.asides[id] {
+		if _, notice := event.NoticeFor(id); notice || o.asides[id] {
 			continue
 		}
 		line := "a message that came when the code had ended"

@@ -69,3 +69,48 @@ func forward(ctx workflow.Context, to string) error {
 		}
 	}
 }
+
+// Tracking is the number by which others follow a delivery, and Stops are the places that it was seen at.
+var (
+	Tracking = workflow.NewValue[string]("tracking")
+	Stops    = workflow.NewStream[string]("stops")
+)
+
+// delivery goes on for long after it has a number.
+//
+//flow:workflow
+func delivery(ctx workflow.Context, order string) error {
+	Stops.Write(ctx, "depot")
+	Tracking.Set(ctx, "T-"+order)
+	_, err := Payment.Receive(ctx)
+	return err
+}
+
+// Followed is what the sender tells the customer.
+type Followed struct {
+	Number string   `json:"number"`
+	Stops  []string `json:"stops"`
+	Status string   `json:"status"`
+}
+
+// dispatch ends when the delivery can be followed, and not when it has ended.
+//
+//flow:workflow
+func dispatch(ctx workflow.Context, order string) (Followed, error) {
+	child := Delivery.StartChild(ctx, order, workflow.WithParentClose(workflow.ParentCloseAbandon))
+	number, err := Tracking.WaitFrom(ctx, child, workflow.Timeout(24*time.Hour))
+	if err != nil {
+		return Followed{}, err
+	}
+	f := Followed{Number: number}
+	part, err := Stops.ReadFrom(ctx, child)
+	if err != nil {
+		return f, err
+	}
+	for _, stop := range part.Chunks {
+		f.Stops = append(f.Stops, stop.Value)
+	}
+	status, err := workflow.StatusOf(ctx, workflow.Other(child.ID()))
+	f.Status = string(status)
+	return f, err
+}

@@ -54,3 +54,15 @@ func TestForward_PassesPaymentsOn(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestDispatch_EndsWhenTheDeliveryCanBeFollowed(t *testing.T) {
+	client, _ := serve(t, &flows.Fleet{})
+	got, err := flows.Dispatch.Execute(limited(t), client, "7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Status = "" // whether the delivery waits already is a race
+	if diff := cmp.Diff(flows.Followed{Number: "T-7", Stops: []string{"depot"}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -57,6 +57,10 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.BindWorkflow(r, Cheapest, cheapest)
 	shim.BindWorkflow(r, Checkout, checkout)
 	shim.BindWorkflow(r, Coupon, coupon)
+	shim.BindWorkflow(r, Delivery, func(ctx workflow.Context, in string) (workflow.None, error) {
+		return workflow.None{}, delivery(ctx, in)
+	})
+	shim.BindWorkflow(r, Dispatch, dispatch)
 	shim.BindWorkflow(r, Fastest, func(ctx workflow.Context, in FastestInput) (Offer, error) {
 		return fastest(ctx, in.A, in.B)
 	})
@@ -100,6 +104,20 @@ var Checkout = shim.NewWorkflow[Cart, int]("flows.checkout", "cart", shim.Workfl
 //
 // It starts and awaits runs of [coupon].
 var Coupon = shim.NewWorkflow[string, string]("flows.coupon", "customer", shim.WorkflowPolicy{})
+
+// Delivery goes on for long after it has a number.
+//
+// It starts and awaits runs of [delivery].
+var Delivery = shim.NewWorkflow[string, workflow.None](
+	"flows.delivery",
+	"order",
+	shim.WorkflowPolicy{},
+)
+
+// Dispatch ends when the delivery can be followed, and not when it has ended.
+//
+// It starts and awaits runs of [dispatch].
+var Dispatch = shim.NewWorkflow[string, Followed]("flows.dispatch", "order", shim.WorkflowPolicy{})
 
 // Fastest takes whichever of two carriers answers first.
 //

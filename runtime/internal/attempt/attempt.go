@@ -31,6 +31,8 @@ type Attempt struct {
 	Streams StreamWriter
 	// Hooks opens the hook by which the attempt may be finished from outside.
 	Hooks HookOpener
+	// Client is the engine.Client of the worker, for steps of the runtime's own.
+	Client any
 }
 
 // Heart beats for the code of an attempt.

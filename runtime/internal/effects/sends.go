@@ -2,6 +2,7 @@ package effects
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -11,8 +12,8 @@ import (
 // Sends returns the records for the outbox that an event in the log of a run
 // causes, in the order of their delivery. They are derived from
 // nothing but the log, so that a repetition after lost writes has the same
-// ids. state is that of the log up to an event that ends the run; of others only
-// the Spec is looked at.
+// ids. state is that of the log up to an event that ends the run, or of more of the log; of
+// others only the Spec is looked at, and which event has given which notice.
 //
 // The events of a first frame cause none: nobody has committed it.
 func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
@@ -24,8 +25,13 @@ func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send
 	case event.ChildCancelRequested:
 		s, err = sendCancel(run, e.Next, e.Reason)
 	case event.MessageSent:
-		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload},
-			OutboxMessage{Key: e.Key, Answer: Always}, store.ScopeChain)
+		m := OutboxMessage{Key: e.Key, Answer: Always}
+		if e.Name == event.NoticeTopic { // the notice itself is the answer
+			m = OutboxMessage{Key: string(e.Item), Answer: OnRefusal}
+		}
+		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload}, m, store.ScopeChain)
+	case event.MessageReceived, event.ValueSet:
+		return sendNotices(run, state, state.NoticesAt(e.Seq), nil)
 	case event.StreamClosed:
 		if _, remote := event.StepOfRun(state.Spec.Workflow); !remote || e.Attempt == 0 {
 			return nil, nil
@@ -94,6 +100,41 @@ func sendItem(id event.ItemID, to event.RunID, e *event.Event, p OutboxMessage, 
 	return store.Send{ID: id, To: to, Body: body}, err
 }
 
+// owed returns the items that ask for a notice and that the end of a run answers: those that came
+// too late to be read, and all others unless the next run of the chain goes on to owe them.
+func owed(state *event.LogState, e *event.Event) (items []event.ItemID) {
+	if e.Type != event.RunContinued {
+		state.NoticesPending(func(item event.ItemID, _ string) bool {
+			items = append(items, item)
+			return true
+		})
+	}
+	for _, item := range e.Unread {
+		if _, asks := event.NoticeFor(item); asks && !slices.Contains(items, item) {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// sendNotices tells those that have asked for a notice that it is worth looking again.
+func sendNotices(run event.RunID, state *event.LogState, items []event.ItemID, all []store.Send) ([]store.Send, error) {
+	for _, item := range items {
+		to, _ := event.NoticeFor(item)
+		mark, err := json.Marshal(state.NoticeMark())
+		if err != nil {
+			return nil, err
+		}
+		s, err := sendItem(event.DerivedItemID(run, "notice:"+string(item)), to,
+			&event.Event{Type: event.SendCompleted, Key: string(item), Next: run, Payload: mark}, OutboxMessage{}, store.ScopeRun)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
 // sendEnds returns what the end of a run means for others: its children are asked
 // to end, and its parent is told. What continues as a new run has not ended.
 func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
@@ -112,6 +153,10 @@ func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.S
 			return nil, err
 		}
 		all = append(all, s)
+	}
+	all, err := sendNotices(run, state, owed(state, e), all)
+	if err != nil {
+		return nil, err
 	}
 	spec := state.Spec
 	if e.Type == event.RunContinued || spec.Parent == "" {

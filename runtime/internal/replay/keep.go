@@ -87,7 +87,7 @@ func (k *keeper) carries(e *event.Event) bool {
 	}
 	switch e.Type {
 	case event.MessageReceived:
-		return true
+		return e.Name != event.NoticeTopic // they are about the old run
 	case event.StepCompleted, event.ChildStarted, event.ChildCompleted, event.SendCompleted, event.SendFailed:
 		return e.Ref < k.cut
 	case event.StepStarted, event.StepRetrying, event.StepHookCreated, event.StepPending:

@@ -32,6 +32,7 @@ type Op struct {
 	Canceled error
 
 	run       *Run
+	answerTo  string   // what answers of other runs call it
 	started   *Promise // of a child; nil for all else
 	close     event.ParentClose
 	told      bool       // a child was asked to end
@@ -70,7 +71,10 @@ func (r *Run) newOp(s *Scope, e *event.Event) *Op {
 		if r.awaiting == nil {
 			r.awaiting = map[string]uint64{}
 		}
-		r.awaiting[op.Key] = op.Ref
+		if op.answerTo = op.Key; e.Type == event.MessageSent && e.Name == event.NoticeTopic {
+			op.answerTo = string(e.Item)
+		}
+		r.awaiting[op.answerTo] = op.Ref
 	}
 	return op
 }
@@ -86,12 +90,11 @@ func (op *Op) settle() {
 	op.scoped.remove()
 	op.unstarted.remove()
 	delete(op.run.ops, op.Ref)
+	delete(op.run.awaiting, op.answerTo)
 	if op.Kind != event.EntityChild {
-		delete(op.run.awaiting, op.Key)
 		op.resolve(nil)
 		return
 	}
-	delete(op.run.awaiting, op.Key)
 	if !op.started.done {
 		op.started.resolve(op)
 	}

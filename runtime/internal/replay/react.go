@@ -52,6 +52,9 @@ func (r *Run) dispatch(e *event.Event) bool {
 		}
 		r.settle(op, e)
 	case event.MessageReceived:
+		if e.Name == event.NoticeTopic {
+			break // it is answered by effects of the log
+		}
 		kept := *e
 		kept.Payload = slices.Clone(e.Payload) // the code may do with it what it likes
 		r.topic(e.Name).push(&kept)

@@ -380,3 +380,49 @@ func TestFLOW17_ATestOfARunThatCanNeverGoOnGetsItsErrorAtOnce(t *testing.T) {
 		t.Errorf("%v of virtual time have passed", passed)
 	}
 }
+
+// recorder is a test that may fail.
+type recorder struct {
+	testing.TB
+	mu   sync.Mutex
+	said string
+}
+
+func (r *recorder) Error(args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said += fmt.Sprint(args...)
+}
+
+// Each of the two runs waits for something from outside: neither of them knows that it will not come.
+func TestFLOW17_ARingOverTwoRunsFailsATestThatSaysForWhatEachOfThemWaits(t *testing.T) {
+	above, below := flowtest.Flow[int, string]("deadlocks.above"), flowtest.Flow[workflow.RunID, string]("deadlocks.below")
+	note := workflow.NewValue[string]("deadlocks.note")
+	for _, early := range []bool{false, true} {
+		r := &recorder{TB: t}
+		env := workflowtest.New(r)
+		shim.BindWorkflow(env, above, func(ctx workflow.Context, _ int) (string, error) {
+			child := below.StartChild(ctx, workflow.Info(ctx).ID)
+			if early {
+				note.Set(ctx, "alive")
+			}
+			v, err := child.Get(ctx)
+			note.Set(ctx, v)
+			return v, err
+		})
+		shim.BindWorkflow(env, below, func(ctx workflow.Context, above workflow.RunID) (string, error) {
+			return note.WaitFrom(ctx, workflow.Other(above))
+		})
+		got, err := above.Execute(t.Context(), env.Client(), 0)
+		var stuck *workflowtest.StuckError
+		switch {
+		case early:
+			if err != nil || got != "alive" || r.said != "" {
+				t.Errorf("got %q, %v, and the test said %q", got, err, r.said)
+			}
+		case !errors.As(err, &stuck) || !flowtest.ContainsAll(r.said, "can never come", "branch above waits for child above/test.deadlocks.below#1 at ",
+			"branch below waits for value deadlocks.note of run "+string(env.Run().ID())+" at "):
+			t.Errorf("got %v, and the test said %s", err, r.said)
+		}
+	}
+}

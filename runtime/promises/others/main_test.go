@@ -1,0 +1,11 @@
+// Package others_test proves what runs promise that read from other runs, through clients and workers, on
+// every store.
+package others_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
