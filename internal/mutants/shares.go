@@ -140,13 +140,13 @@ var shareMutants = []Mutant{
 		"local kept = not u[5] and intact(", "local kept = intact(", "Local_GoesWithLimitsOfTheFleet"),
 
 	ownLimit("local-counts", "a worker does not count what it has given away of its own",
-		"free[u.Name] -= u.Weight", "", "TestLocal_AWorkerThatHasEnoughWarnsOfNothing"),
+		"free[u.Name] -= u.Weight", "", "TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing"),
 	ownLimit("local-most", "a worker says that it has as much as is left",
-		"Most: r.cfg.Capacity[name]", "Most: max(free[name], 0)", "TestLocal_AWorkerThatHasEnoughWarnsOfNothing"),
+		"Most: r.cfg.Capacity[name]", "Most: max(free[name], 0)", "TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing"),
 	ownLimit("local-warns", "a worker says nothing of what it never has room for",
 		"warn = append(warn, p)", "", "TestPOOL4_WhatCanNeverBeginIsShownWithOneWarning/a_limit_that_no_worker_has_so_much_of"),
 	ownLimit("local-once", "a worker says it again and again",
 		"r.never[p.Route] = time.Time{}", "_ = p", "TestPOOL4_WhatCanNeverBeginIsShownWithOneWarning/a_limit_that_no_worker_has_so_much_of"),
 	ownLimit("at-once", "a worker does not count the runs of a queue",
-		"if in.queue == queue {", "if in.queue == queue && false {", "TestAtOnce_BoundsTheRunsOfAQueueOnAWorker"),
+		"if in.queue == queue {", "if in.queue == queue && false {", "TestPOOL5_AtOnceBoundsTheRunsOfAQueueOnAWorker"),
 }

@@ -30,7 +30,7 @@ func (u *usage) take(n int) {
 
 // Two workers with different capacities: each is given only what fits it, beside a limit of the
 // fleet, and all is done.
-func TestLocal_AWorkerIsGivenOnlyWhatFitsItsCapacity(t *testing.T) {
+func TestPOOL5_AWorkerIsGivenOnlyWhatFitsItsCapacity(t *testing.T) {
 	render := flowtest.AStep[int, int]("limits.fits", using(func(n int) []limit.Use { return []limit.Use{memory.Use(n), disk.Use(1)} }))
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		used := map[int]*usage{400: {}, 1000: {}}
@@ -60,7 +60,7 @@ func TestLocal_AWorkerIsGivenOnlyWhatFitsItsCapacity(t *testing.T) {
 }
 
 // What holds a local limit of a worker that dies is given to another one, and none of it stays held.
-func TestLocal_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
+func TestPOOL5_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.heavy", func(n int) []limit.Use { return []limit.Use{memory.Use(n)} })
 	topic := workflow.NewTopic[int]("go")
 	hold := flowtest.AStep[int, int]("limits.holds", shim.Policy{Retry: flowtest.Quick})
@@ -98,7 +98,7 @@ func TestLocal_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 }
 
 // A worker whose room is in use has enough of it once that is free: it warns of nothing.
-func TestLocal_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
+func TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.enough", func(n int) []limit.Use { return []limit.Use{memory.Use(n)} })
 	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
 		free := make(chan struct{})
@@ -127,7 +127,7 @@ func TestLocal_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
 }
 
 // What would change a limit of a worker's own for the fleet is refused, and changes nothing.
-func TestLocal_CannotBeSetForTheFleet(t *testing.T) {
+func TestPOOL5_ALocalLimitCannotBeSetForTheFleet(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		l := w.Client.Limits()
 		for what, do := range map[string]func() error{
@@ -149,7 +149,7 @@ func TestLocal_CannotBeSetForTheFleet(t *testing.T) {
 }
 
 // A worker works on so many runs of a queue at once, whatever waits there, and goes on with others.
-func TestAtOnce_BoundsTheRunsOfAQueueOnAWorker(t *testing.T) {
+func TestPOOL5_AtOnceBoundsTheRunsOfAQueueOnAWorker(t *testing.T) {
 	slow := flowtest.AStep[int, int]("limits.slow", shim.Policy{Queue: "slow", Retry: flowtest.Quick})
 	fast := flowtest.Flow[int, int]("limits.fast")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
