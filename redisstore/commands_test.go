@@ -34,14 +34,18 @@ func (c *counter) DialHook(next redis.DialHook) redis.DialHook {
 func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		c.count(cmd)
-		return next(ctx, cmd)
+		err := next(ctx, cmd)
+		c.forget(cmd)
+		return err
 	}
 }
 
 func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		c.count(cmds...)
-		return next(ctx, cmds)
+		err := next(ctx, cmds)
+		c.forget(cmds...)
+		return err
 	}
 }
 
@@ -61,6 +65,20 @@ func (c *counter) count(cmds ...redis.Cmder) {
 		c.by[name]++
 		if name == "heartbeat" && c.beats != nil {
 			c.beats <- struct{}{}
+		}
+	}
+}
+
+// forget does not count what a server that is new was asked in vain: how much is on its way before
+// it knows a script is up to the machine.
+func (c *counter) forget(cmds ...redis.Cmder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			c.all.Add(-1)
+			c.by[redisstore.ScriptOf(cmd.Args()[1])]--
+			c.scripts--
 		}
 	}
 }

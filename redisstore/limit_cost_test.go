@@ -1,8 +1,12 @@
 package redisstore_test
 
 import (
+	"bufio"
 	"fmt"
+	"net"
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,6 +153,51 @@ func TestCost_LimitedRunsTakeNoScriptMore(t *testing.T) {
 		{"claim after a call", func() { l.claim(50, 50) }, 1, 20.4, 50},
 		{"finish of the last", func() { l.finish() }, 50, 17.5, 50},
 	})
+}
+
+// A claim that takes all that it has room for has no reason to look further: of many lines that
+// others may go on with it reads no more than it takes.
+func TestCost_AClaimReadsNoMoreLinesThanItTakes(t *testing.T) {
+	const lines, takes = 300, 50
+	l := newLimitedRuns(t, 0)
+	l.change = func(n int, c *store.Create) {
+		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "customer", Key: strconv.Itoa(n)}, Weight: 1}}
+	}
+	if err := l.st.SetLimits(t.Context(), 0, []store.SetLimit{{LimitID: store.LimitID{Name: "customer"}, Config: store.LimitConfig{AtOnce: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	l.create(lines)
+	conn := must((&net.Dialer{}).DialContext(t.Context(), "tcp", l.server.Options().Addr))
+	defer conn.Close()
+	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewScanner(conn)
+	said.Buffer(nil, 1<<20) // scripts are long
+	if !said.Scan() || said.Text() != "+OK" {
+		t.Fatalf("MONITOR answers %q, %v", said.Text(), said.Err())
+	}
+	l.claim(takes, takes)
+	if err := l.server.Echo(t.Context(), "that is all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	looks, read := 0, 0
+	look := regexp.MustCompile(`"ZRANGE" "[^"]*r:[^"]*" "(\d+)" "(-?\d+)"`)
+	for said.Scan() && !strings.Contains(said.Text(), "that is all") {
+		if m := look.FindStringSubmatch(said.Text()); m != nil {
+			from, to := must(strconv.Atoi(m[1])), must(strconv.Atoi(m[2]))
+			if looks++; to < 0 {
+				to += lines
+			}
+			read += to - from + 1
+		}
+	}
+	if err := said.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if t.Logf("%d looks at %d lines", looks, read); looks == 0 || read > 2*takes {
+		t.Errorf("%d looks read up to %d lines to take %d, want at most %d", looks, read, takes, 2*takes)
+	}
 }
 
 // ordinary is what a run costs that uses no limit, and has no fair key.

@@ -63,7 +63,7 @@ end
 -- look returns the first members of the ready sets, in the order of all routes.
 local function look(wanted)
   local found = {}
-  for i = 6, #KEYS - 1 do
+  for i = 6, wanted > 0 and #KEYS - 1 or 0 do
     local ready = redis.call('ZRANGE', KEYS[i], 0, wanted - 1, 'WITHSCORES')
     for j = 1, #ready, 2 do
       table.insert(found, {tonumber(ready[j + 1]), ready[j], KEYS[i]})
