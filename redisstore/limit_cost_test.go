@@ -200,7 +200,7 @@ func TestCost_AClaimReadsNoMoreLinesThanItTakes(t *testing.T) {
 	}
 }
 
-// ordinary is what a run costs that uses no limit, and has no fair key.
+// ordinary returns the costs of a run that uses no limit, and has no fair key.
 func ordinary(l *limitedRuns, create, claim, finish float64) []costOp {
 	return []costOp{
 		{"create", func() { l.create(50) }, 50, create, 50},
