@@ -19,6 +19,7 @@ var durableOps = strings.Fields(`
 	(Definition).Child (Definition).StartChild (Definition).ContinueAsNew
 	(Hook).Open (OpenHook).Receive (OpenHook).Dispose (Stream).Write (Stream).Close
 	(Topic).Receive (Topic).TryReceive (Topic).SendFrom (Value).Set
+	StatusOf (Value).GetFrom (Value).WaitFrom (Stream).ReadFrom
 `)
 
 // otherOps are those that take a workflow.Context and are not.
