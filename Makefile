@@ -27,12 +27,14 @@ UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' -gcflag
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# What these packages do, one goroutine does: there is no race to watch for, and they are three times faster so.
-SEQUENTIAL := ./cmd/flowgen ./flowcheck/... ./internal/generator/... ./internal/layers ./internal/docs ./internal/english \
-	./internal/mutants ./internal/cron ./internal/payload ./runtime/store/protocol/... ./runtime/event ./runtime/internal/shape
+# These are not watched for races, and are three times faster so: what one goroutine does, and programs that are started and
+# killed hundreds of times, whose parts are all watched by the other tests.
+PLAIN := ./cmd/flowgen ./flowcheck/... ./internal/generator/... ./internal/layers ./internal/docs ./internal/english \
+	./internal/mutants ./internal/cron ./internal/payload ./runtime/store/protocol/... ./runtime/event ./runtime/internal/shape \
+	./examples/quickstart ./examples/research ./examples/onboarding ./internal/survival
 
 .PHONY: test
-test: format vet generated sequential race ## everything that must hold before a commit, in under 10 minutes
+test: format vet generated plain race ## everything that must hold before a commit, in under 10 minutes
 
 .PHONY: format
 format: ## check that every Go file is formatted
@@ -53,19 +55,21 @@ generated: ## check that generated files are those that the generator writes tod
 # The race detector waits a second at the end of each process, of the thousands that tests start: when they end, nothing of them is at work.
 NO_SLEEP := GORACE="atexit_sleep_ms=0 $(GORACE)"
 
-.PHONY: sequential
-sequential: ## run the tests of what has one goroutine, without the race detector
-	@echo "== sequential: go test"
-	@$(GO) test -vet=off -timeout $(RACE_TIMEOUT) $(SEQUENTIAL)
-
 # Tests wait for servers, leases and clocks more than they compute: three packages at a time keep two processors busy.
+AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
+.PHONY: plain
+plain: ## run the tests that need no race detector
+	@echo "== plain: go test"
+	@$(GO) test -vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT) $(PLAIN)
+
 # vet was run by itself.
 .PHONY: race
 race: compiler ## run the tests under the race detector
 	@echo "== race: go test -race, of all other packages"
-	@packages=$$($(GO) list $(PACKAGES)) && sequential=$$($(GO) list $(SEQUENTIAL)) && \
-	packages=$$(echo "$$packages" | grep -vxF "$$sequential") && \
-	CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) -parallel 4 -timeout $(RACE_TIMEOUT) $$packages
+	@packages=$$($(GO) list $(PACKAGES)) && plain=$$($(GO) list $(PLAIN)) && \
+	packages=$$(echo "$$packages" | grep -vxF "$$plain") && \
+	CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) $$packages
 
 .PHONY: compiler
 compiler:

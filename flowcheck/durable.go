@@ -10,8 +10,8 @@ import (
 )
 
 // durableOps are the functions and methods of package workflow that the order of calls
-// matters to: they have events, or draw a number from the run's own. Those of package
-// shim are what generated counterparts call.
+// matters to: they have events, or draw a number from the run's own. Generated counterparts
+// call those of package shim.
 var durableOps = strings.Fields(`
 	All Any First Settled Select Go GoErr Map MapSettled ForEach Compensate CloseAsks
 	Rand UUID Record Sleep SleepUntil Version WithTimeout WithDeadline

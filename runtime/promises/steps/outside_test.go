@@ -327,6 +327,50 @@ func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout(t *testing.T) {
 	}
 }
 
+// The code of an attempt waits until its time is up, and the worker does not know that somebody has
+// used its token meanwhile.
+func TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow(t *testing.T) {
+	charge := flowtest.AStep[int, int]("charge.slow", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}})
+	w := flowtest.NewVirtual(t)
+	var deaf atomic.Bool
+	between := &flowtest.Between{Store: w.Store}
+	between.Around = func(_ context.Context, op string, _ any, do func() error) error {
+		err := do()
+		if op == "wait" && deaf.Load() {
+			return errors.New("no answer")
+		}
+		return err
+	}
+	client := w.Client
+	w.Client = workflow.NewClient(between, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { _ = client.Close() })
+	opened := make(chan string, 1)
+	w.Work(worker.Config{}, flowtest.As(charges, charge.Call), charge.As(func(ctx context.Context, _ int) (int, error) {
+		later, err := step.Later(ctx, charged)
+		if err != nil {
+			return 0, err
+		}
+		opened <- later.Token()
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}))
+	run := flowtest.Start(w, charges, 1)
+	tok := <-opened
+	deaf.Store(true)
+	if err := charged.Send(w.Ctx, w.Client, tok, 17); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(2 * time.Hour)
+	w.Eventually("the step has ended", func() bool {
+		log := w.Log(run)
+		return len(flowtest.Filter(log, event.StepCompleted))+len(flowtest.Filter(log, event.StepFailed)) > 0
+	})
+	deaf.Store(false)
+	if got := flowtest.Result(w, run); got != 17 {
+		t.Errorf("got %d, want the outcome that was accepted before the time was up", got)
+	}
+}
+
 // The worker learns of an outcome only after the time of the attempt is up: it was accepted in time.
 func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.unread", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}})
@@ -817,7 +861,7 @@ func TestSTEP13_AForkBeginsAStepAgainThatIsLeftToOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left(w, fork, 3) // the first is what it has taken over
+		left(w, fork, 3) // it has taken over the first one
 		finish := func(run *workflow.Run[int], a, b int) {
 			t.Helper()
 			hooks, err := run.Hooks(w.Ctx)
