@@ -86,7 +86,7 @@ func delivery(ctx workflow.Context, order string) error {
 	return err
 }
 
-// Followed is what the sender tells the customer.
+// Followed holds the news of a parcel for its customer.
 type Followed struct {
 	Number string   `json:"number"`
 	Stops  []string `json:"stops"`

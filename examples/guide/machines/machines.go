@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Claim is what a customer wants to have back.
+// Claim says which order a customer wants the money for back.
 type Claim struct {
 	Order string
 	Cents int64
