@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,19 +24,19 @@ type directory struct {
 
 // scan reads the files of a package. What it cannot read is left to the go
 // command to complain about.
-func scan(path string) *directory {
+func scan(files disk, path string) *directory {
 	d := &directory{appended: make(map[string]string)}
-	files, err := filepath.Glob(filepath.Join(escape(path), "*.go"))
+	names, err := files.goFiles(path)
 	if err != nil {
 		return d
 	}
 	var sources []*source
-	for _, file := range files {
+	for _, file := range names {
 		base := filepath.Base(file)
 		if base == name.Output || strings.HasSuffix(base, "_test.go") || strings.HasPrefix(base, "_") || strings.HasPrefix(base, ".") {
 			continue
 		}
-		s, err := readSource(file)
+		s, err := readSource(files, file)
 		if err != nil {
 			continue
 		}
@@ -112,8 +111,8 @@ type source struct {
 	file *ast.File
 }
 
-func readSource(path string) (*source, error) {
-	text, err := os.ReadFile(path)
+func readSource(files disk, path string) (*source, error) {
+	text, err := files.read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -153,9 +152,4 @@ func (s *source) annotated(f func(*ast.FuncDecl, directive.Directive)) {
 func (s *source) slice(from, to token.Pos) string {
 	f := s.fset.File(s.file.FileStart)
 	return string(s.text[f.Offset(from):f.Offset(to)])
-}
-
-// escape protects the characters that filepath.Glob would interpret.
-func escape(path string) string {
-	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

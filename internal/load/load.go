@@ -61,18 +61,22 @@ type File struct {
 // Load reads the packages that patterns name, seen from dir. Mistakes in
 // packages are no errors of Load but of [Package.Diagnostics].
 func Load(ctx context.Context, dir string, patterns []string) (*Set, error) {
-	read := newReader()
+	return loadWith(ctx, dir, patterns, nil)
+}
+
+func loadWith(ctx context.Context, dir string, patterns []string, overlay map[string][]byte) (*Set, error) {
+	read := newReader(overlay)
 	loaded, err := read.load(ctx, dir, nil, patterns)
 	if err != nil {
 		return nil, err
 	}
-	if bad := unreadableOutputs(loaded); len(bad) > 0 {
+	if bad := unreadableOutputs(loaded); len(bad) > 0 && overlay == nil {
 		flag, cleanup, err := hideFlag(bad)
 		if err != nil {
 			return nil, err
 		}
 		defer cleanup()
-		read = newReader()
+		read = newReader(nil)
 		if loaded, err = read.load(ctx, dir, []string{flag}, patterns); err != nil {
 			return nil, err
 		}
@@ -94,6 +98,7 @@ func (r *reader) load(ctx context.Context, dir string, flags, patterns []string)
 		Fset:       r.fset,
 		BuildFlags: flags,
 		ParseFile:  r.parse,
+		Overlay:    r.disk.overlay,
 	}, patterns...)
 	if err != nil {
 		return nil, fmt.Errorf("load packages: %w", err)
@@ -125,11 +130,23 @@ func newPackage(p *packages.Package, read *reader) *Package {
 	if p.Dir == "" {
 		return pkg
 	}
-	if pkg.Others, pkg.Err = readOthers(read.fset, p, compiled); pkg.Err != nil {
+	if pkg.Others, pkg.Err = readOthers(read.fset, read.disk, p, compiled); pkg.Err != nil {
 		return pkg
 	}
-	pkg.Output, pkg.Err = readOutput(filepath.Join(p.Dir, name.Output))
+	pkg.Output, pkg.Err = read.disk.readOutput(filepath.Join(p.Dir, name.Output))
 	return pkg
+}
+
+// Versions returns, for each imported package of the modules of others, which module
+// that is, as path@version.
+func (p *Package) Versions() map[string]string {
+	all := make(map[string]string)
+	for path, imported := range p.imports {
+		if m := imported.Module; m != nil && !m.Main {
+			all[path] = m.Path + "@" + m.Version
+		}
+	}
+	return all
 }
 
 // foreign returns what Package.Foreign says of p. Packages without a module are

@@ -8,7 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,19 +34,22 @@ const (
 // readOthers parses the files beside the compiled ones. Those of another
 // package (external tests, tools behind a constraint) are left out, and so is
 // what cannot be parsed: the go command does not look at it either.
-func readOthers(fset *token.FileSet, p *packages.Package, compiled map[string]bool) ([]*File, error) {
-	entries, err := os.ReadDir(p.Dir)
+func readOthers(fset *token.FileSet, files disk, p *packages.Package, compiled map[string]bool) ([]*File, error) {
+	names, err := files.goFiles(p.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("list files of package %s: %w", p.PkgPath, err)
 	}
 	var others []*File
-	for _, e := range entries {
-		path := filepath.Join(p.Dir, e.Name())
-		if e.IsDir() || filepath.Ext(path) != ".go" || e.Name() == name.Output || compiled[path] ||
-			strings.HasPrefix(e.Name(), "_") || strings.HasPrefix(e.Name(), ".") {
+	for _, path := range names {
+		base := filepath.Base(path)
+		if base == name.Output || compiled[path] || strings.HasPrefix(base, "_") || strings.HasPrefix(base, ".") {
 			continue
 		}
-		file, err := parser.ParseFile(fset, path, nil, parserMode)
+		text, err := files.read(path)
+		if err != nil {
+			continue
+		}
+		file, err := parser.ParseFile(fset, path, text, parserMode)
 		if err != nil {
 			continue
 		}

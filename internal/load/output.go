@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -33,8 +32,8 @@ func (o Output) UpToDate(source []byte) bool {
 	return o.Exists && bytes.Equal(bytes.ReplaceAll(o.Content, []byte("\r\n"), []byte("\n")), source)
 }
 
-func readOutput(path string) (Output, error) {
-	content, err := os.ReadFile(path)
+func (d disk) readOutput(path string) (Output, error) {
+	content, err := d.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Output{Path: path}, nil
 	}
@@ -68,7 +67,7 @@ func unreadableOutputs(roots []*packages.Package) []string {
 			if filepath.Base(path) != name.Output {
 				continue
 			}
-			if out, err := readOutput(path); err == nil && out.Generated && !readable(p) {
+			if out, err := (disk{}).readOutput(path); err == nil && out.Generated && !readable(p) {
 				bad = append(bad, path)
 			}
 		}

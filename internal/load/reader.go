@@ -27,6 +27,7 @@ const parserMode = parser.ParseComments | parser.AllErrors | parser.SkipObjectRe
 // flow_gen.go would declare. It is safe for concurrent use.
 type reader struct {
 	fset *token.FileSet
+	disk disk
 
 	mu     sync.Mutex
 	dirs   map[string]*directory
@@ -34,8 +35,8 @@ type reader struct {
 	parsed map[string]bool
 }
 
-func newReader() *reader {
-	return &reader{fset: token.NewFileSet(), dirs: make(map[string]*directory), sizes: make(map[string]int), parsed: make(map[string]bool)}
+func newReader(overlay map[string][]byte) *reader {
+	return &reader{disk: disk{overlay}, fset: token.NewFileSet(), dirs: make(map[string]*directory), sizes: make(map[string]int), parsed: make(map[string]bool)}
 }
 
 // parse is a packages.Config.ParseFile.
@@ -84,7 +85,7 @@ func (r *reader) directory(path string) *directory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dirs[path] == nil {
-		r.dirs[path] = scan(path)
+		r.dirs[path] = scan(r.disk, path)
 	}
 	return r.dirs[path]
 }
