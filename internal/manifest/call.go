@@ -1,0 +1,361 @@
+package manifest
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// call follows a call: an operation, a helper that is put in place, or a computation.
+func (x *walker) call(e *ast.CallExpr) value {
+	info := x.pkg.Info
+	if tv := info.Types[e.Fun]; tv.IsType() {
+		v := x.expr(e.Args[0])
+		t := types.TypeString(tv.Type, qualifier)
+		return value{text: t + "(" + v.text + ")", zero: v.zero, nonNil: v.nonNil}
+	}
+	f := calleeOf(info, e)
+	if f != nil && f.Pkg() != nil && f.Pkg().Path() == workflowPath {
+		return x.operation(e, f)
+	}
+	fun := x.callee(e, f)
+	args := x.args(e)
+	if fun.fn != nil {
+		if t := fun.fn.target; t != nil {
+			return x.target(e, t, fun.fn.method, args)
+		}
+		if x.durable(fun.fn, args) {
+			return x.inline(e, fun.fn, args)
+		}
+	}
+	if fun.fn == nil && slices.ContainsFunc(args, func(v value) bool { return v.ctx != nil }) {
+		x.emit(&Op{Op: "unknown", Name: fun.text, Args: textsOf(args)}, e.Pos()) // of another module, or known when it runs
+		name := x.numbered("unknown")
+		return value{text: name, parts: []value{text(name), text(name + ".1"), text(name + ".2")}}
+	}
+	return x.pure(e, f, fun, args)
+}
+
+// callee follows what is called, without what only its receiver would add.
+func (x *walker) callee(e *ast.CallExpr, f *types.Func) value {
+	if id, ok := ast.Unparen(e.Fun).(*ast.Ident); ok {
+		if _, builtin := x.pkg.Info.Uses[id].(*types.Builtin); builtin {
+			return text(id.Name)
+		}
+	}
+	return x.expr(e.Fun)
+}
+
+func (x *walker) args(e *ast.CallExpr) []value {
+	var args []value
+	for i, a := range e.Args {
+		v := x.expr(a)
+		if e.Ellipsis.IsValid() && i == len(e.Args)-1 {
+			v.text += "..."
+		}
+		args = append(args, v)
+	}
+	if len(e.Args) == 1 && len(args[0].parts) > 0 { // f(g()) with several results
+		return args[0].parts
+	}
+	return args
+}
+
+// durable reports whether a function can have operations: it has a workflow.Context,
+// or is a literal of this workflow.
+func (x *walker) durable(f *function, args []value) bool {
+	if slices.ContainsFunc(args, func(v value) bool { return v.ctx != nil }) {
+		return true
+	}
+	return f.lit != nil
+}
+
+// inline puts a function in place.
+func (x *walker) inline(e *ast.CallExpr, f *function, args []value) value {
+	name, typ, block := f.name, (*ast.FuncType)(nil), (*ast.BlockStmt)(nil)
+	if f.lit != nil {
+		typ, block = f.lit.Type, f.lit.Body
+		name = x.pkg.Path + " literal " + strconv.Itoa(int(f.lit.Pos()))
+	} else {
+		typ, block = f.decl.Type, f.decl.Body
+	}
+	if slices.Contains(x.stack, name) || x.size > maxOps {
+		x.emit(&Op{Op: "again", Name: marked(name), Args: textsOf(args)}, e.Pos())
+		return text(x.numbered("again"))
+	}
+	outer := x.pkg
+	x.stack = append(x.stack, name)
+	x.pkg = f.pkg
+	defer func() { x.stack, x.pkg = x.stack[:len(x.stack)-1], outer }()
+	if f.decl != nil && f.decl.Recv != nil && len(f.decl.Recv.List) == 1 && len(f.decl.Recv.List[0].Names) == 1 {
+		if sel, ok := ast.Unparen(e.Fun).(*ast.SelectorExpr); ok {
+			x.pkg = outer
+			recv := x.expr(sel.X)
+			x.pkg = f.pkg
+			x.env[x.pkg.Info.Defs[f.decl.Recv.List[0].Names[0]]] = recv
+		}
+	}
+	x.bind(typ, args)
+	frame := &frame{inlined: true}
+	start := len(*x.out)
+	x.body(frame, typ, block)
+	x.trim(start)
+	return frame.result()
+}
+
+// bind gives parameters their values.
+func (x *walker) bind(t *ast.FuncType, args []value) {
+	params := x.params(t)
+	for i, obj := range params {
+		if obj == nil {
+			continue
+		}
+		switch last := i == len(params)-1; {
+		case last && variadic(t) && !(len(args) == len(params) && strings.HasSuffix(args[i].text, "...")):
+			x.env[obj] = text("[" + strings.Join(textsOf(args[min(i, len(args)):]), ", ") + "]")
+		case i < len(args):
+			v := args[i]
+			v.text = strings.TrimSuffix(v.text, "...")
+			x.env[obj] = v
+		}
+	}
+}
+
+func variadic(t *ast.FuncType) bool {
+	n := len(t.Params.List)
+	if n == 0 {
+		return false
+	}
+	_, ok := t.Params.List[n-1].Type.(*ast.Ellipsis)
+	return ok
+}
+
+// trim leaves out ways out of a function that was put in place after which nothing is left
+// to be done in it.
+func (x *walker) trim(start int) {
+	ops := *x.out
+	for len(ops) > start {
+		last := ops[len(ops)-1]
+		if last.Op == "leave" && last.Text == "" {
+			ops = ops[:len(ops)-1]
+			continue
+		}
+		if last.Op != "if" {
+			break
+		}
+		last.Body, last.Else = trimmed(last.Body), trimmed(last.Else)
+		if len(last.Body)+len(last.Else) > 0 {
+			break
+		}
+		ops = ops[:len(ops)-1]
+	}
+	*x.out = ops
+}
+
+func trimmed(ops []*Op) []*Op {
+	if n := len(ops); n > 0 && ops[n-1].Op == "leave" && ops[n-1].Text == "" {
+		return ops[:n-1]
+	}
+	return ops
+}
+
+// result folds the returns of a function into the values of its call.
+func (f *frame) result() value {
+	n := len(f.returns)
+	if n == 0 {
+		return value{}
+	}
+	last := f.returns[n-1].values
+	values := slices.Clone(last)
+	for i := n - 2; i >= 0; i-- {
+		for j := range values {
+			if j < len(f.returns[i].values) {
+				values[j] = choose(f.returns[i].cond, f.returns[i].values[j], values[j])
+			}
+		}
+	}
+	if len(values) == 1 {
+		return values[0]
+	}
+	return value{text: "(" + strings.Join(textsOf(values), ", ") + ")", parts: values}
+}
+
+// callback follows a function that an operation calls, in a block of its own.
+func (x *walker) callback(e *ast.CallExpr, v value, args []value) []*Op {
+	return x.nested(func() {
+		env := x.env
+		switch f := v.fn; {
+		case f == nil:
+			x.emit(&Op{Op: "unknown", Text: v.text}, e.Pos())
+		case f.target != nil:
+			x.target(e, f.target, f.method, args)
+		default:
+			x.callBody(e, f, args)
+		}
+		x.env = env
+	})
+}
+
+// callBody follows the body of a function as one that returns to the runtime.
+func (x *walker) callBody(e *ast.CallExpr, f *function, args []value) {
+	name := f.name
+	typ, block := (*ast.FuncType)(nil), (*ast.BlockStmt)(nil)
+	if f.lit != nil {
+		typ, block = f.lit.Type, f.lit.Body
+		name = x.pkg.Path + " literal " + strconv.Itoa(int(f.lit.Pos()))
+	} else {
+		typ, block = f.decl.Type, f.decl.Body
+	}
+	if slices.Contains(x.stack, name) || x.size > maxOps {
+		x.emit(&Op{Op: "again", Name: marked(name), Args: textsOf(args)}, e.Pos())
+		return
+	}
+	outer := x.pkg
+	x.stack = append(x.stack, name)
+	x.pkg = f.pkg
+	defer func() { x.stack, x.pkg = x.stack[:len(x.stack)-1], outer }()
+	env := x.env
+	x.bind(typ, args)
+	x.body(&frame{}, typ, block)
+	x.env = env
+}
+
+// textsOf returns texts of arguments but for contexts.
+func textsOf(args []value) []string {
+	texts := []string{}
+	for _, a := range args {
+		if a.ctx == nil {
+			texts = append(texts, a.text)
+		}
+	}
+	return texts
+}
+
+// numbered returns a name for the next operation of that name.
+func (x *walker) numbered(name string) string {
+	x.count[name]++
+	return name + "#" + strconv.Itoa(x.count[name])
+}
+
+// outcome is the result of an operation: itself and an error, or an error only.
+func outcome(name string, results int) value {
+	err := text(name + ".err")
+	if results == 1 {
+		return err
+	}
+	return value{text: name, parts: []value{text(name), err}}
+}
+
+// target follows a call of a generated counterpart.
+func (x *walker) target(e *ast.CallExpr, t *target, method string, args []value) value {
+	o := &Op{Op: t.kind, Name: t.stored}
+	for _, a := range args {
+		if a.ctx != nil {
+			o.Key, o.Queue = a.ctx.key, a.ctx.queue
+			continue
+		}
+		o.Args = append(o.Args, literalText(a))
+	}
+	switch method {
+	case "ContinueAsNew":
+		o.Op = "continue"
+		x.emit(o, e.Pos())
+		return text("continue " + t.stored)
+	case "StartChild":
+		if len(o.Args) > 0 {
+			o.Args = o.Args[:1] // the rest is options
+		}
+		x.emit(o, e.Pos())
+		return text(x.numbered(t.stored))
+	}
+	x.emit(o, e.Pos())
+	name := x.numbered(t.stored)
+	results := 1
+	if t.fn.Result != nil {
+		results = 2
+	}
+	if t.kind == "child" {
+		x.emit(&Op{Op: "get", Name: name}, e.Pos())
+		results = 2 // None and an error
+	}
+	return outcome(name, results)
+}
+
+// harmless are packages whose functions change nothing that they get.
+var harmless = map[string]bool{
+	"strings": true, "strconv": true, "errors": true, "time": true, "math": true, "path": true, "unicode": true, "unicode/utf8": true, "cmp": true,
+	"bytes": true, "regexp": true, "net/url": true, "path/filepath": true,
+}
+
+// pure follows a call of a function without operations.
+func (x *walker) pure(e *ast.CallExpr, f *types.Func, fun value, args []value) value {
+	texts := textsOf(args)
+	for i, a := range args {
+		if a.fn != nil && a.fn.lit != nil && i < len(texts) {
+			texts[i] = x.literal(a.fn)
+		}
+	}
+	v := value{text: fun.text + "(" + strings.Join(texts, ", ") + ")"}
+	if sel, ok := ast.Unparen(e.Fun).(*ast.SelectorExpr); ok && x.isRand(sel.X) {
+		x.emit(&Op{Op: "draw", Name: v.text}, e.Pos())
+		return text(x.numbered("draw"))
+	}
+	if f != nil && f.Pkg() != nil {
+		switch path := f.Pkg().Path(); {
+		case path == "fmt" && f.Name() == "Errorf", path == "errors" && f.Name() == "New":
+			v.nonNil = true
+		case harmless[path], path == "fmt":
+		case x.changes(e, args):
+			x.emit(&Op{Op: "do", Text: v.text}, e.Pos())
+			x.touch(e, v.text)
+		}
+	}
+	return v
+}
+
+// changes reports whether a call can change what an argument or its receiver refers to.
+func (x *walker) changes(e *ast.CallExpr, args []value) bool {
+	for _, a := range e.Args {
+		if t := x.typeOf(a); t != nil {
+			switch t.Underlying().(type) {
+			case *types.Pointer, *types.Slice, *types.Map:
+				return true
+			}
+		}
+	}
+	sel, ok := ast.Unparen(e.Fun).(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	s := x.pkg.Info.Selections[sel]
+	if s == nil {
+		return false
+	}
+	m, ok := s.Obj().(*types.Func)
+	if !ok || m.Signature().Recv() == nil {
+		return false
+	}
+	_, pointer := m.Signature().Recv().Type().(*types.Pointer)
+	return pointer
+}
+
+func (x *walker) isRand(e ast.Expr) bool {
+	t := x.typeOf(e)
+	return t != nil && types.TypeString(t, nil) == "*math/rand/v2.Rand"
+}
+
+// literal is the text of a function literal that is an argument of a computation.
+func (x *walker) literal(f *function) string {
+	captured := []string{}
+	ast.Inspect(f.lit.Body, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			if v, known := x.env[f.pkg.Info.ObjectOf(id)]; known && v.ctx == nil {
+				captured = append(captured, v.text)
+			}
+		}
+		return true
+	})
+	return "func " + digest(x.world.canonical(f.pkg, f.lit)) + "(" + strings.Join(captured, ", ") + ")"
+}

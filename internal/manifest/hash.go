@@ -1,0 +1,82 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+)
+
+// Algorithms of the hashes. A hash of another algorithm is made again, never
+// compared.
+const (
+	ShapeAlgorithm = "s1"
+	CodeAlgorithm  = "c1"
+)
+
+// digest returns the first bytes of a hash of text, in hexadecimal.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Fingerprint is the hash of what v looks like in a manifest.
+func Fingerprint(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("manifest: cannot encode part of a manifest: " + err.Error()) // its types always can
+	}
+	return ShapeAlgorithm + ":" + digest(string(data))
+}
+
+// shapeOf hashes the operations with their names, keys and arguments.
+func shapeOf(ops []*Op) string {
+	var b strings.Builder
+	writeShape(&b, ops)
+	return ShapeAlgorithm + ":" + digest(b.String())
+}
+
+// carries reports whether a block has operations, and not only what decides about them.
+func carries(ops []*Op) bool {
+	found := false
+	Walk(ops, func(o *Op) {
+		switch o.Op {
+		case "if", "loop", "switch", "case", "let", "do", "return", "leave", "defer":
+		default:
+			found = true
+		}
+	})
+	return found
+}
+
+func writeShape(b *strings.Builder, ops []*Op) {
+	for _, o := range ops {
+		if !carries([]*Op{o}) {
+			continue
+		}
+		quoted := func(s string) { b.WriteString(digest(s)) }
+		for _, s := range append([]string{o.Op, o.Name, o.Key, o.Queue}, o.Args...) {
+			quoted(s)
+		}
+		for _, block := range [][]*Op{o.Body, o.Else} {
+			b.WriteByte('(')
+			writeShape(b, block)
+			b.WriteByte(')')
+		}
+		for _, way := range o.Ways {
+			b.WriteByte('[')
+			writeShape(b, way)
+			b.WriteByte(']')
+		}
+	}
+}
+
+// codeOf hashes all that decides about operations: the ops as they are, conditions,
+// variables and limits with them, and the bodies of the functions that they name.
+func codeOf(ops []*Op) string {
+	data, err := json.Marshal(ops)
+	if err != nil {
+		panic("manifest: cannot encode operations: " + err.Error())
+	}
+	return CodeAlgorithm + ":" + digest(string(data))
+}

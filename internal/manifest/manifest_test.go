@@ -1,0 +1,203 @@
+package manifest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/manifest"
+	"github.com/google/go-cmp/cmp"
+)
+
+// declarations are those of a package. Names between § are of locals and of functions, which
+// no hash depends on.
+var declarations = []string{
+	"// Order is an input.\ntype Order struct {\n\tID    string `json:\"id\"`\n\tLines []Line\n\tNote  *string `json:\",omitempty\"`\n}",
+	"// Line is a part of it.\ntype Line struct {\n\tName string\n\tN    int\n\tOf   *Line `json:\",omitempty\"`\n}",
+	"//flow:step\nfunc charge(ctx context.Context, id string, cents int) (string, error) { return id, nil }",
+	"//flow:step key=line.Name queue=slow retries=3\nfunc pack(ctx context.Context, line Line) error { return nil }",
+	"var limit = 3",
+	"// Verdict is waited for.\nvar Verdict = workflow.NewTopic[Line](\"verdict\")",
+	"func §price§(§o§ Order) int {\n\t§n§ := 0\n\tfor _, §l§ := range §o§.Lines {\n\t\t§n§ += §l§.N * limit\n\t}\n\treturn §n§\n}",
+	"func §pay§(§c§ workflow.Context, §o§ Order) (string, error) {\n\t§r§, err := Charge(§c§, §o§.ID, §price§(§o§))\n\tif err != nil {\n\t\treturn \"\", err\n\t}\n\treturn §r§, nil\n}",
+	"//flow:workflow\nfunc fulfil(§ctx§ workflow.Context, order Order) (string, error) {\n\t§receipt§, §err§ := §pay§(§ctx§, order)\n\tif §err§ != nil {\n\t\treturn \"\", §err§\n\t}\n" +
+		"\t§left§ := len(order.Lines)\n\tfor §left§ > 0 {\n\t\t§left§--\n\t\tif §err§ := Pack(§ctx§, order.Lines[§left§]); §err§ != nil {\n\t\t\treturn \"\", §err§\n\t\t}\n\t}\n" +
+		"\tif _, §err§ := Verdict.Receive(§ctx§); §err§ != nil {\n\t\treturn \"\", §err§\n\t}\n\treturn §receipt§, nil\n}",
+}
+
+var name = regexp.MustCompile("§(\\w+)§")
+
+// variant returns the files of a package with the declarations: under other names, in another
+// order, spread over files, with comments and lines for a log.
+func variant(rng *rand.Rand) []string {
+	files := []string{"", ""}
+	for _, i := range rng.Perm(len(declarations)) {
+		names := map[string]string{}
+		text := declarations[i]
+		if rng.IntN(2) == 0 {
+			text = strings.Replace(text, "§ctx§ workflow.Context, order Order) (string, error) {\n", "§ctx§ workflow.Context, order Order) (string, error) {\n\t// It begins.\n\tworkflow.Logger(§ctx§).Info(\"begin\", \"order\", order.ID)\n", 1)
+		}
+		text = name.ReplaceAllStringFunc(text, func(s string) string {
+			s = strings.Trim(s, "§")
+			if s == "price" || s == "pay" { // the same in all declarations
+				return s + "Of"
+			}
+			if names[s] == "" {
+				names[s] = fmt.Sprintf("%s%d", s, rng.IntN(100))
+			}
+			return names[s]
+		})
+		files[rng.IntN(2)] += text + "\n\n"
+	}
+	for i, text := range files {
+		head := "package p\n\nimport (\n"
+		for mention, path := range map[string]string{"context.": "context", "workflow.": "github.com/flowgen/flowgen/runtime/workflow"} {
+			if strings.Contains(text, mention) {
+				head += fmt.Sprintf("\t%q\n", path)
+			}
+		}
+		files[i] = head + ")\n\n" + text
+	}
+	return files
+}
+
+// Formatting, comments, names of locals and Go functions, files and log lines are in no
+// manifest: 50 variants have one.
+func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	dir := module(t)
+	for i := range 50 {
+		for j, text := range variant(rng) {
+			write(t, dir, fmt.Sprintf("v%d/f%d.go", i, j), text)
+		}
+	}
+	var first string
+	for path, m := range manifests(t, dir, "./...") {
+		w := m.Workflows["p.fulfil"]
+		if w == nil {
+			t.Fatalf("%s has no workflow: %s", path, m.Encode())
+		}
+		m.Package = "p"
+		w.Decides = nil // by the names of functions, for people
+		text := strings.NewReplacer("priceOf", "price").Replace(string(m.Encode()))
+		if first == "" {
+			first = text
+		}
+		if d := cmp.Diff(first, text); d != "" {
+			t.Fatalf("%s (-first +this):\n%s", path, d)
+		}
+	}
+}
+
+// What is written can be read, and is sorted.
+func TestVER4_AManifestIsReadAsItWasWritten(t *testing.T) {
+	for path, m := range manifests(t, filepath.Join("..", ".."), "./examples/guide/...") {
+		text := m.Encode()
+		if !json.Valid(text) {
+			t.Fatalf("%s is no JSON: %s", path, text)
+		}
+		back, err := manifest.Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(text), string(back.Encode())); d != "" {
+			t.Errorf("%s (-written +read and written):\n%s", path, d)
+		}
+		if !back.Current() {
+			t.Errorf("%s: its hashes are not current", path)
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			if strings.Contains(line, ".go:") {
+				t.Errorf("%s:%d has a position: %s", path, n+1, line)
+			}
+		}
+		if len(manifest.Mermaid(m)) == 0 && len(m.Workflows) > 0 {
+			t.Errorf("%s is not drawn", path)
+		}
+	}
+	if _, err := manifest.Decode([]byte(`{"format": 2}`)); err == nil {
+		t.Error("a manifest of another format was read")
+	}
+}
+
+// The operations of a workflow, with a helper put in place.
+func TestVER4_AManifestHasTheOperationsInOrder(t *testing.T) {
+	dir := module(t)
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	for j, text := range variant(rng) {
+		write(t, dir, fmt.Sprintf("v/f%d.go", j), text)
+	}
+	for _, m := range manifests(t, dir, "./v") {
+		var got []string
+		manifest.Walk(m.Workflows["p.fulfil"].Ops, func(o *manifest.Op) {
+			got = append(got, strings.TrimSpace(strings.Join(append([]string{o.Op, o.Name, o.Text}, o.Args...), " ")))
+		})
+		for _, want := range []string{"step p.charge  p.order.ID p.priceOf(p.order)", "receive topic verdict"} {
+			if !slices.Contains(got, want) {
+				t.Errorf("got %q, want among others %q", got, want)
+			}
+		}
+	}
+}
+
+func manifests(t *testing.T, dir, pattern string) map[string]*manifest.Manifest {
+	t.Helper()
+	set, roots, err := load.Module(t.Context(), dir, []string{pattern}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := manifest.NewWorld(set.Packages)
+	all := map[string]*manifest.Manifest{}
+	for _, p := range roots {
+		if m := w.Of(p); m != nil {
+			all[p] = m
+		}
+	}
+	if len(all) == 0 {
+		t.Fatal("there is no manifest")
+	}
+	return all
+}
+
+// module makes a module that uses this one.
+func module(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, file := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		if file == "go.mod" {
+			text = strings.Replace(text, "module github.com/flowgen/flowgen", "module example.com/user", 1) +
+				"\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => " + root + "\n"
+		}
+		write(t, dir, file, text)
+	}
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "-mod=mod")
+	return dir
+}
+
+func write(t *testing.T, dir, file, text string) {
+	t.Helper()
+	path := filepath.Join(dir, filepath.FromSlash(file))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

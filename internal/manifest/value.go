@@ -1,0 +1,139 @@
+package manifest
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/types"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/load"
+)
+
+// value is what an expression of workflow code is known to be: a text that is the same
+// for the same computation, however variables, files and helpers are called.
+type value struct {
+	text  string
+	parts []value // of a call with several results
+
+	constant constant.Value
+	zero     bool // certainly the zero value of its type
+	known    bool // a literal of constants
+	nonNil   bool // certainly not nil
+	fn       *function
+	ctx      *scope // of a workflow.Context
+	choice   *choice
+	guard    *guard
+}
+
+// choice is a value that depends on a condition.
+type choice struct {
+	cond    string
+	yes, no value
+}
+
+// guard is a condition on the version of a change.
+type guard struct {
+	change string
+	latest int
+	least  string
+	number bool // the version itself
+	holds  func(version int) bool
+}
+
+// scope is what the options of a context say about the steps that are called with it.
+type scope struct{ key, queue string }
+
+// function is a value that can be called.
+type function struct {
+	lit    *ast.FuncLit
+	decl   *ast.FuncDecl
+	name   string // of decl, in full
+	pkg    *load.Package
+	target *target
+	method string // of a target that is a workflow: Child or StartChild
+}
+
+func text(s string) value { return value{text: s} }
+
+// part returns one of several results.
+func (v value) part(i int) value {
+	if i < len(v.parts) {
+		return v.parts[i]
+	}
+	if i == 0 && len(v.parts) == 0 {
+		return v
+	}
+	return text(v.text + "." + strconv.Itoa(i))
+}
+
+// choose returns yes where cond holds, otherwise no.
+func choose(cond string, yes, no value) value {
+	if yes.text == no.text {
+		return yes
+	}
+	if no.choice != nil && no.choice.cond == cond && !strings.Contains(cond, varMark) {
+		no = no.choice.no
+	}
+	return value{text: "(" + cond + " ? " + yes.text + " : " + no.text + ")", choice: &choice{cond, yes, no}, nonNil: yes.nonNil && no.nonNil}
+}
+
+// without returns v where cond does not hold.
+func (v value) without(cond string) value {
+	if v.choice != nil && v.choice.cond == cond {
+		return v.choice.no.without(cond)
+	}
+	for i, p := range v.parts {
+		if p.choice != nil && p.choice.cond == cond {
+			v.parts = slices.Clone(v.parts)
+			v.parts[i] = p.without(cond)
+		}
+	}
+	return v
+}
+
+// isNil is the condition that v is nil, or with not that it is something.
+func (v value) isNil(not bool) value {
+	if c := v.choice; not && c != nil && c.no.text == "nil" && (c.yes.nonNil || c.cond == c.yes.text+" != nil") {
+		return text(c.cond)
+	}
+	if not {
+		return text(v.text + " != nil")
+	}
+	return text(v.text + " == nil")
+}
+
+// Marks in texts: the name of a function or variable of the module stands between two
+// of the first, the number of a variable of a workflow between two of the second.
+const (
+	nameMark = "\x00"
+	varMark  = "\x01"
+)
+
+// marked returns a name for which another text will stand where it is shown or hashed.
+func marked(name string) string { return nameMark + name + nameMark }
+
+// unmark replaces marked names.
+func unmark(s, mark string, by func(string) string) string {
+	if !strings.Contains(s, mark) {
+		return s
+	}
+	parts := strings.Split(s, mark)
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = by(parts[i])
+	}
+	return strings.Join(parts, "")
+}
+
+// shortName returns the end of a full name: tax.Total of example.com/tax.Total.
+func shortName(full string) string {
+	full = strings.TrimPrefix(full, "var ")
+	if i := strings.LastIndex(full, ")."); i >= 0 {
+		return full[i+2:]
+	}
+	return full[strings.LastIndex(full, "/")+1:]
+}
+
+// qualifier writes types with the names of their packages.
+func qualifier(p *types.Package) string { return p.Name() }

@@ -1,0 +1,131 @@
+package manifest
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/types"
+
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/model"
+)
+
+const workflowPath = "github.com/flowgen/flowgen/runtime/workflow"
+
+// World is what is known of the source of all packages of a module: where a call
+// of a function leads.
+type World struct {
+	models   map[string]*model.Package
+	packages map[string]*load.Package
+	bodies   map[string]body     // functions of the module by full name
+	targets  map[string]target   // generated counterparts by path and Go name
+	declared map[string]declared // topics and the like by path and Go name
+	inits    map[string]initial  // values of package variables by path and name
+	versions map[string]string   // of the modules of others, by package
+	hashes   map[string]string   // of functions without operations, by full name
+}
+
+type body struct {
+	decl *ast.FuncDecl
+	pkg  *load.Package
+}
+
+// target is a step or workflow, or a variable of package workflow's types.
+type target struct {
+	kind   string // "step" or "child"
+	stored string
+	fn     *model.Function
+}
+
+type declared struct {
+	kind, name string
+	decl       *Declaration
+	types      []types.Type
+}
+
+type initial struct {
+	expr ast.Expr
+	pkg  *load.Package
+}
+
+// NewWorld looks through packages, which should be all of a module that workflow
+// code is made of.
+func NewWorld(packages []*load.Package) *World {
+	w := &World{
+		models: map[string]*model.Package{}, packages: map[string]*load.Package{}, bodies: map[string]body{}, targets: map[string]target{},
+		declared: map[string]declared{}, inits: map[string]initial{}, versions: map[string]string{}, hashes: map[string]string{},
+	}
+	for _, p := range packages {
+		if p.Err != nil || p.Types == nil || p.Info == nil {
+			continue
+		}
+		w.packages[p.Path] = p
+		for path, version := range p.Versions() {
+			w.versions[path] = version
+		}
+		m, _ := model.New(p)
+		w.models[p.Path] = m
+		for _, s := range m.Steps {
+			if s.Graph != nil {
+				continue // nothing calls it but its graph
+			}
+			w.targets[p.Path+"."+s.GoName] = target{"step", s.Stored, &s.Function}
+		}
+		for _, f := range m.Workflows {
+			w.targets[p.Path+"."+f.GoName] = target{"child", f.Stored, &f.Function}
+		}
+		for _, f := range p.Files {
+			w.file(p, f)
+		}
+	}
+	return w
+}
+
+// file notes the functions and variables that a file declares.
+func (w *World) file(p *load.Package, f *load.File) {
+	for _, decl := range f.AST.Decls {
+		if decl.Pos() >= f.End {
+			continue // a declaration of what will be generated
+		}
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if fn, ok := p.Info.Defs[decl.Name].(*types.Func); ok && decl.Body != nil {
+				w.bodies[fn.FullName()] = body{decl, p}
+			}
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok {
+					w.variables(p, v)
+				}
+			}
+		}
+	}
+}
+
+func (w *World) variables(p *load.Package, spec *ast.ValueSpec) {
+	for i, id := range spec.Names {
+		v, ok := p.Info.Defs[id].(*types.Var)
+		if !ok || i >= len(spec.Values) {
+			continue
+		}
+		key := p.Path + "." + id.Name
+		w.inits[key] = initial{spec.Values[i], p}
+		named, ok := types.Unalias(v.Type()).(*types.Named)
+		call, isCall := spec.Values[i].(*ast.CallExpr)
+		if !ok || !isCall || named.Obj().Pkg() == nil || named.Obj().Pkg().Path() != workflowPath || len(call.Args) == 0 {
+			continue
+		}
+		kind, ok := declarations[named.Obj().Name()]
+		tv := p.Info.Types[call.Args[0]]
+		if !ok || tv.Value == nil || tv.Value.Kind() != constant.String {
+			continue
+		}
+		d := declared{kind: kind, name: constant.StringVal(tv.Value), decl: &Declaration{Go: id.Name, Position: p.Position(id.Pos())}}
+		for i := range named.TypeArgs().Len() {
+			d.types = append(d.types, named.TypeArgs().At(i))
+		}
+		w.declared[key] = d
+	}
+}
+
+// declarations are the types of package workflow whose values are declared under a name.
+var declarations = map[string]string{"Topic": "topic", "Hook": "hook", "Value": "value", "Stream": "stream", "Ask": "ask"}
