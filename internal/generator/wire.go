@@ -2,14 +2,12 @@ package generator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -21,6 +19,7 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 	"github.com/flowgen/flowgen/internal/model"
 	"github.com/flowgen/flowgen/internal/name"
+	"github.com/flowgen/flowgen/internal/revision"
 )
 
 // entry holds the names by which the logs of runs in flight know a function or an error.
@@ -251,33 +250,14 @@ func without(a, b []string) []string {
 
 // contentAt returns a generated file as it is in a revision of the git repository that
 // it lies in, nil if it is not there.
-func contentAt(ctx context.Context, path, revision string) ([]byte, error) {
-	if strings.HasPrefix(revision, "-") {
-		return nil, fmt.Errorf("revision %s: begins with a hyphen", revision)
+func contentAt(ctx context.Context, path, name string) ([]byte, error) {
+	if resolved, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(resolved, filepath.Base(path))
 	}
-	git := func(args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(ctx, "git", args...)
-		cmd.Dir = filepath.Dir(path)
-		return cmd.Output()
-	}
-	if _, err := git("rev-parse", "--verify", "--quiet", revision+"^{commit}"); err != nil {
-		return nil, fmt.Errorf("find revision %s with git in %s: %w", revision, filepath.Dir(path), explained(err))
-	}
-	object := revision + ":./" + filepath.Base(path)
-	if _, err := git("cat-file", "-e", object); err != nil {
-		return nil, nil //nolint:nilerr // there was no such file
-	}
-	content, err := git("show", object)
+	r, err := revision.Find(ctx, filepath.Dir(path), name)
 	if err != nil {
-		return nil, fmt.Errorf("read %s of revision %s: %w", path, revision, explained(err))
+		return nil, err
 	}
-	return content, nil
-}
-
-// explained adds what a command has said about its failure.
-func explained(err error) error {
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
-	}
-	return err
+	contents, err := r.Contents(ctx, []string{path})
+	return contents[path], err
 }
