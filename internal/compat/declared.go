@@ -1,0 +1,50 @@
+package compat
+
+import (
+	"maps"
+	"slices"
+)
+
+// declarations compares topics, hooks, values, streams and asks.
+func (c *comparer) declarations() {
+	for _, name := range slices.Sorted(maps.Keys(c.old.declared)) {
+		old, now := c.old.declared[name], c.now.declared[c.name(name)]
+		switch {
+		case now == nil:
+			c.report(c.now.place, c.ifUsed(name), "declared.renamed", name, "it is not declared any more")
+			continue
+		case c.name(name) != name:
+			c.report(now.Position, Breaks, "declared.renamed", name, "it is called %q now", c.name(name))
+		}
+		d := differ{c: c, subject: name, at: now.Position, old: c.old.of[name].Types, now: c.now.of[c.name(name)].Types}
+		d.types(old.Schema, now.Schema, "payload", messages, true)
+		if len(old.Answer) > 0 && len(now.Answer) > 0 {
+			d.types(old.Answer, now.Answer, "answer", messages, true)
+		}
+	}
+}
+
+// ifUsed is the class of what is not declared any more: it may have been declared for others.
+func (c *comparer) ifUsed(name string) Class {
+	if c.old.used[name] {
+		return Breaks
+	}
+	return Care
+}
+
+// failures compares the errors that callers match.
+func (c *comparer) failures() {
+	for _, name := range slices.Sorted(maps.Keys(c.old.errors)) {
+		old := c.old.errors[name]
+		now, ok := c.now.errors[name]
+		switch {
+		case !ok:
+			c.report(c.now.place, Care, "error", "error "+name, "no error has this stored name any more: who matches it does not find it in what was recorded")
+		case old != now:
+			c.report(c.now.place, Care, "error", "error "+name, "its type is another one")
+		default:
+			d := differ{c: c, subject: "error " + name, at: c.now.place, old: c.old.of["error "+name].Types, now: c.now.of["error "+name].Types}
+			d.types([]byte(old), []byte(now), "error", messages, true)
+		}
+	}
+}

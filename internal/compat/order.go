@@ -1,0 +1,491 @@
+package compat
+
+import (
+	"go/token"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/manifest"
+)
+
+// orders compares the operations of one workflow.
+type orders struct {
+	c       *comparer
+	subject string
+	at      token.Position
+	unknown map[string]bool // changes of which only now knows
+	moved   []string        // names of results of operations that are new or gone
+}
+
+// block is where two lists of operations stand.
+type block struct {
+	conditional bool // not every run comes here
+	last        bool // nothing is recorded after it, but in other branches
+}
+
+func (o *orders) run(old, now *manifest.Workflow) {
+	for name, h := range old.Decides {
+		if n, ok := now.Decides[name]; ok && n != h {
+			o.report(o.at, Care, "arg.other", "%s, which decides about operations, is not what it was", name)
+		}
+	}
+	before := o.renamed(old.Ops)
+	o.block(before, asBefore(now.Ops, o.unknown), block{last: true})
+}
+
+func (o *orders) report(at token.Position, class Class, row, format string, args ...any) {
+	if at.Filename == "" {
+		at = o.at
+	}
+	o.c.report(at, class, row, o.subject, format, args...)
+}
+
+// renamed returns old operations under the names that things have now, which are
+// reported by themselves.
+func (o *orders) renamed(ops []*manifest.Op) []*manifest.Op {
+	if len(o.c.renamed) == 0 {
+		return ops
+	}
+	var pairs []string
+	for _, old := range slices.Sorted(maps.Keys(o.c.renamed)) {
+		pairs = append(pairs, old+"#", o.c.renamed[old]+"#")
+		if strings.Contains(old, " ") { // what is declared stands by itself, too
+			pairs = append(pairs, old, o.c.renamed[old])
+		}
+	}
+	r := strings.NewReplacer(pairs...)
+	var by func(ops []*manifest.Op) []*manifest.Op
+	by = func(ops []*manifest.Op) []*manifest.Op {
+		out := make([]*manifest.Op, len(ops))
+		for i, op := range ops {
+			c := *op
+			c.Name, c.Text, c.Limit = r.Replace(o.c.name(op.Name)), r.Replace(op.Text), r.Replace(op.Limit)
+			c.Args = slices.Clone(op.Args)
+			for j := range c.Args {
+				c.Args[j] = r.Replace(c.Args[j])
+			}
+			c.Body, c.Else, c.Ways = by(op.Body), by(op.Else), nil
+			for _, w := range op.Ways {
+				c.Ways = append(c.Ways, by(w))
+			}
+			out[i] = &c
+		}
+		return out
+	}
+	return by(ops)
+}
+
+// deciding are kinds of ops that are no operations but decide about some.
+var deciding = map[string]bool{"if": true, "loop": true, "switch": true, "case": true, "let": true, "do": true, "return": true, "leave": true, "defer": true}
+
+// alike reports whether b is what a was, perhaps with other arguments or conditions.
+func alike(a, b *manifest.Op) bool {
+	if a.Op != b.Op {
+		return false
+	}
+	if !deciding[a.Op] {
+		return a.Name == b.Name || a.Op == "map" || a.Op == "draw"
+	}
+	if a.Text == b.Text && a.Name == b.Name && a.Op != "defer" {
+		return true
+	}
+	names := namesIn(a)
+	return len(names) > 0 && slices.Equal(names, namesIn(b))
+}
+
+// namesIn returns what the operations in an op are, sorted.
+func namesIn(o *manifest.Op) []string {
+	var names []string
+	for _, b := range o.Blocks() {
+		manifest.Walk(b, func(inner *manifest.Op) {
+			if !deciding[inner.Op] {
+				names = append(names, inner.Op+" "+inner.Name)
+			}
+		})
+	}
+	slices.Sort(names)
+	return names
+}
+
+// matched returns for each of a its partner in b, or -1: a longest common subsequence.
+func matched(a, b []*manifest.Op) []int {
+	lengths := make([][]int, len(a)+1)
+	for i := range lengths {
+		lengths[i] = make([]int, len(b)+1)
+	}
+	weight := func(i, j int) int {
+		switch {
+		case !alike(a[i], b[j]):
+			return 0
+		case deciding[a[i].Op]:
+			return 1
+		}
+		return 4 // operations before what decides about them
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			lengths[i][j] = max(lengths[i+1][j], lengths[i][j+1])
+			if w := weight(i, j); w > 0 {
+				lengths[i][j] = max(lengths[i][j], lengths[i+1][j+1]+w)
+			}
+		}
+	}
+	partners := make([]int, len(a))
+	j := 0
+	for i := range a {
+		partners[i] = -1
+		for k := j; k < len(b); k++ {
+			if lengths[i][j] != lengths[i][k] {
+				break
+			}
+			if w := weight(i, k); w > 0 && lengths[i][k] == lengths[i+1][k+1]+w {
+				partners[i] = k
+				j = k + 1
+				break
+			}
+		}
+	}
+	return partners
+}
+
+// block compares two lists of operations.
+func (o *orders) block(old, now []*manifest.Op, in block) {
+	partners := matched(old, now)
+	var gone, added []*manifest.Op
+	taken := map[int]bool{}
+	for i, p := range partners {
+		if p < 0 {
+			gone = append(gone, old[i])
+		} else {
+			taken[p] = true
+		}
+	}
+	for j, op := range now {
+		if !taken[j] {
+			added = append(added, op)
+		}
+	}
+	for _, op := range slices.Concat(gone, added) {
+		o.moved = append(o.moved, resultsOf(op)...)
+	}
+	for i, p := range partners {
+		if p >= 0 {
+			after := in
+			after.last = in.last && !records(now[p+1:])
+			o.pair(old[i], now[p], after)
+		}
+	}
+	for _, op := range gone {
+		o.gone(op, added, in)
+	}
+	for j, op := range now {
+		if !taken[j] {
+			kept := slices.DeleteFunc(slices.Clone(now[j+1:]), func(n *manifest.Op) bool { return slices.Contains(added, n) })
+			after := in
+			after.last = in.last && !records(kept)
+			o.added(op, gone, after)
+		}
+	}
+}
+
+// resultsOf returns the names under which texts mention the results of operations in op.
+func resultsOf(op *manifest.Op) []string {
+	var names []string
+	manifest.Walk([]*manifest.Op{op}, func(inner *manifest.Op) {
+		switch {
+		case inner.Op == "receive" || inner.Op == "try receive":
+			names = append(names, "receive "+inner.Name+"#")
+		case inner.Op == "step" || inner.Op == "child" || inner.Op == "hook":
+			names = append(names, inner.Name+"#")
+		case !deciding[inner.Op]:
+			names = append(names, inner.Op+"#")
+		}
+	})
+	return names
+}
+
+// follows reports whether a text mentions the result of an operation that is new or gone: who
+// reports that has said enough.
+func (o *orders) follows(op *manifest.Op) bool {
+	return slices.ContainsFunc(o.moved, func(name string) bool {
+		return strings.Contains(op.Text, name) || slices.ContainsFunc(op.Args, func(a string) bool { return strings.Contains(a, name) })
+	})
+}
+
+// records reports whether a run that passes ops certainly has a record of one.
+func records(ops []*manifest.Op) bool {
+	return slices.ContainsFunc(ops, func(o *manifest.Op) bool { return certain(o) || maybe(o) })
+}
+
+// certain reports whether every run that comes to an op has a record of it or of what is in it.
+func certain(o *manifest.Op) bool {
+	return o.Recorded() || o.Branches() && slices.ContainsFunc(o.Body, certain)
+}
+
+// maybe reports whether a run that comes to an op may have a record of what is in it.
+func maybe(o *manifest.Op) bool {
+	found := false
+	for _, b := range o.Blocks() {
+		manifest.Walk(b, func(inner *manifest.Op) { found = found || inner.Recorded() })
+	}
+	return found
+}
+
+// within reports whether one of ops that not every run comes to holds an operation like o.
+func within(ops []*manifest.Op, o *manifest.Op) bool {
+	return slices.ContainsFunc(ops, func(c *manifest.Op) bool {
+		found := false
+		if !c.Branches() {
+			for _, b := range c.Blocks() {
+				manifest.Walk(b, func(inner *manifest.Op) { found = found || inner.Op == o.Op && inner.Name == o.Name })
+			}
+		}
+		return found
+	})
+}
+
+func title(o *manifest.Op) string { return strings.TrimSpace(o.Op + " " + o.Name) }
+
+// gone judges an operation that is not there any more.
+func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
+	switch {
+	case deciding[op.Op] && !maybe(op):
+		if !o.follows(op) {
+			o.decides(op, o.at, "is gone or another one")
+		}
+	case op.Op == "draw":
+		o.report(o.at, Care, "draw", "a draw of random numbers is gone: later ones give other numbers")
+	case op.Op == "version" && !in.conditional:
+		o.report(o.at, Breaks, "version.gone", "Version does not ask for the change %q any more, and logs of runs have its version", op.Name)
+	case !certain(op) || deciding[op.Op]:
+		o.report(o.at, Care, "op.conditional", "%s is gone: it depends on which runs came there", title(op))
+	case in.conditional || within(added, op):
+		o.report(o.at, Care, "op.conditional", "%s is not called any more where not every run comes", title(op))
+	case slices.ContainsFunc(added, func(a *manifest.Op) bool { return alike(op, a) }):
+		o.report(o.at, Breaks, "op.swapped", "%s is called in another order", title(op))
+	case slices.ContainsFunc(added, func(a *manifest.Op) bool { return a.Branches() && holds(a, op) }):
+		o.report(o.at, Breaks, "branch.wrapped", "%s is called in a branch now, so its key is another one", title(op))
+	default:
+		o.report(o.at, Breaks, "op.removed", "%s is not called any more", title(op))
+	}
+}
+
+// holds reports whether an operation like o is in the branches of c.
+func holds(c, o *manifest.Op) bool {
+	found := false
+	manifest.Walk(c.Body, func(inner *manifest.Op) { found = found || inner.Op == o.Op && inner.Name == o.Name })
+	return found
+}
+
+// added judges an operation that was not there before.
+func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
+	switch {
+	case deciding[op.Op] && !maybe(op):
+		if !o.follows(op) {
+			o.decides(op, op.Position, "is new or another one")
+		}
+	case op.Op == "draw":
+		o.report(op.Position, Care, "draw", "a draw of random numbers is new: later ones give other numbers")
+	case !certain(op) || deciding[op.Op]:
+		o.report(op.Position, Care, "op.quiet", "%s is new: it makes a record only once it matters", title(op))
+	case in.conditional || within(gone, op):
+		o.report(op.Position, Care, "op.conditional", "%s is new where not every run comes", title(op))
+	case in.last:
+		o.report(op.Position, Care, "op.last", "%s is new behind all others: runs that are not past the others fit", title(op))
+	case slices.ContainsFunc(gone, func(g *manifest.Op) bool { return alike(op, g) }):
+		o.report(op.Position, Breaks, "op.swapped", "%s is called in another order", title(op))
+	default:
+		o.report(op.Position, Breaks, "op.added", "%s is new in front of others", title(op))
+	}
+}
+
+// decides reports a change of what decides about operations.
+func (o *orders) decides(op *manifest.Op, at token.Position, what string) {
+	switch op.Op {
+	case "return":
+		o.report(at, Care, "workflow.result", "a return %s", what)
+	case "if", "switch", "case", "loop":
+		o.report(at, Care, "cond", "the condition %s %s", short(op.Text), what)
+	default:
+		o.report(at, Care, "arg.other", "%s %s %s", title(op), short(op.Text), what)
+	}
+}
+
+func short(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:57]) + "..."
+	}
+	return s
+}
+
+// pair compares an operation with what it was.
+func (o *orders) pair(old, now *manifest.Op, in block) {
+	breaks := Breaks
+	if in.conditional {
+		breaks = Care
+	}
+	if strings.Contains(old.Key+now.Key+old.Queue+now.Queue, " ? ") { // it depends on a condition
+		breaks = Care
+	}
+	switch {
+	case old.Key != now.Key:
+		o.report(now.Position, breaks, "options.key", "%s: the key of its context's options is %s and was %s", title(now), orNone(now.Key), orNone(old.Key))
+	case old.Queue != now.Queue && (old.Queue == "" || now.Queue == ""):
+		o.report(now.Position, breaks, "options.queue", "%s: the queue of its context's options is %s and was %s", title(now), orNone(now.Queue), orNone(old.Queue))
+	case old.Queue != now.Queue:
+		o.report(now.Position, Care, "options.queue", "%s: the queue of its context's options is another one", title(now))
+	}
+	switch now.Op {
+	case "step", "child", "continue":
+		o.arguments(old, now, breaks)
+	case "select":
+		if !slices.Equal(old.Args, now.Args) {
+			o.report(now.Position, breaks, "select.cases", "Select has other cases")
+		}
+	case "hook":
+		o.values(old, now, breaks, "hook.token")
+	case "set", "send":
+		o.values(old, now, breaks, "value.set")
+	case "sleep":
+		if old.Text != now.Text {
+			o.report(now.Position, Care, "sleep.length", "how long it sleeps is computed in another way: a sleep of no time makes no record")
+		}
+	case "version":
+		o.version(old, now)
+	case "guard":
+		o.ways(old, now)
+		return
+	case "map":
+		o.items(old, now)
+	case "return", "let", "do", "leave":
+	default:
+		if old.Text != now.Text && !o.follows(now) && !o.follows(old) {
+			o.text(old, now)
+		}
+		if !slices.Equal(old.Args, now.Args) && !o.follows(now) {
+			o.report(now.Position, Care, "arg.other", "%s has other arguments", title(now))
+		}
+	}
+	inner := block{conditional: in.conditional || !now.Branches() || now.Op == "map", last: true}
+	o.block(old.Body, now.Body, inner)
+	o.block(old.Else, now.Else, block{conditional: true, last: true})
+}
+
+// text reports another condition, or another list of what is waited for.
+func (o *orders) text(old, now *manifest.Op) {
+	row := "cond"
+	switch now.Op {
+	case "loop":
+		row = "loop.turns"
+	case "all", "settled", "first", "any":
+		row = "gather"
+	}
+	o.report(now.Position, Care, row, "%s: %s was %s", title(now), short(now.Text), short(old.Text))
+}
+
+func (o *orders) items(old, now *manifest.Op) {
+	if old.Text != now.Text && !o.follows(now) {
+		o.report(now.Position, Care, "map.items", "the items of a Map are %s and were %s", short(now.Text), short(old.Text))
+	}
+	if old.Limit != now.Limit {
+		o.report(now.Position, Care, "map.limit", "the limit of a Map is %s and was %s: it fits above the number of items", orNone(now.Limit), orNone(old.Limit))
+	}
+	if old.Name != now.Name {
+		o.report(now.Position, Care, "map.settled", "a failure of one item ends the others now, or does so no more")
+	}
+}
+
+// values compares arguments that have no names.
+func (o *orders) values(old, now *manifest.Op, breaks Class, row string) {
+	if len(old.Args) != len(now.Args) {
+		o.report(now.Position, breaks, row, "%s has other arguments", title(now))
+		return
+	}
+	for i := range now.Args {
+		o.value(old.Args[i], now.Args[i], now, breaks, row)
+	}
+}
+
+func literal(s string) bool { return s == manifest.Zero || strings.HasPrefix(s, manifest.Literal) }
+
+// value compares one argument.
+func (o *orders) value(old, now string, op *manifest.Op, breaks Class, row string) {
+	switch {
+	case old == now || o.follows(op):
+	case literal(old) && literal(now):
+		o.report(op.Position, breaks, row, "%s gets %s and got %s", title(op), bare(now), bare(old))
+	default:
+		o.report(op.Position, Care, "arg.other", "%s gets %s and got %s: it fits if that is the same", title(op), short(bare(now)), short(bare(old)))
+	}
+}
+
+func bare(s string) string { return strings.TrimPrefix(s, manifest.Literal) }
+
+// arguments compares those of steps and children, which are stored by parameter.
+func (o *orders) arguments(old, now *manifest.Op, breaks Class) {
+	was, is := o.c.old.paramsOf(o.c.oldName(old.Name)), o.c.now.paramsOf(now.Name)
+	if len(was) != len(old.Args) || len(is) != len(now.Args) { // several inputs in one structure, or another module's
+		o.values(old, now, breaks, "arg.constant")
+		return
+	}
+	for i, name := range is {
+		if j := slices.Index(was, name); j >= 0 {
+			o.value(old.Args[j], now.Args[i], now, breaks, "arg.constant")
+			continue
+		}
+		switch arg := now.Args[i]; {
+		case arg == manifest.Zero:
+		case literal(arg):
+			o.report(now.Position, breaks, "param.added", "%s gets %s for the new parameter %s", title(now), bare(arg), name)
+		default:
+			o.report(now.Position, Care, "param.added", "%s gets %s for the new parameter %s: it fits while that is empty", title(now), short(arg), name)
+		}
+	}
+}
+
+// paramsOf returns the stored names of the parameters of a step or workflow.
+func (x *index) paramsOf(name string) []string {
+	var params []manifest.Param
+	if s := x.steps[name]; s != nil {
+		params = s.Params
+	} else if w := x.workflows[name]; w != nil {
+		params = w.Params
+	}
+	names := []string{}
+	for _, p := range params {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// oldName returns the name that something had.
+func (c *comparer) oldName(now string) string {
+	for old, name := range c.renamed {
+		if name == now {
+			return old
+		}
+	}
+	return now
+}
+
+func (o *orders) version(old, now *manifest.Op) {
+	if now.Latest < old.Latest {
+		o.report(now.Position, Care, "version.way", "the change %q has version %d and had %d", now.Name, now.Latest, old.Latest)
+	}
+	if now.Least != old.Least {
+		o.report(now.Position, Care, "version.least", "AtLeast of the change %q is %s and was %s", now.Name, orNone(now.Least), orNone(old.Least))
+	}
+}
+
+// ways compares what runs do by the version of a change that they have.
+func (o *orders) ways(old, now *manifest.Op) {
+	for v, way := range old.Ways {
+		switch {
+		case v >= len(now.Ways):
+			o.report(now.Position, Care, "version.way", "the way of version %d of the change %q is gone", v, now.Name)
+		case !sameWay(asBefore(way, o.unknown), now.Ways[v]):
+			o.report(now.Position, Care, "version.way", "the way of version %d of the change %q is another one", v, now.Name)
+		}
+	}
+}

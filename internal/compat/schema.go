@@ -1,0 +1,260 @@
+package compat
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/token"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/manifest"
+)
+
+// role is what a stored value is for.
+type role int
+
+const (
+	arguments role = iota // compared with what the code asks for
+	results               // read by the code
+	inputs                // read by the code, under the names of parameters
+	messages              // read by the code, if nobody has read them yet
+)
+
+// differ compares the types of one subject.
+type differ struct {
+	c        *comparer
+	subject  string
+	at       token.Position
+	old, now map[string]json.RawMessage // named types
+	uncalled bool
+	visited  map[string]bool
+}
+
+// schema is a decoded JSON Schema as a manifest has them.
+type schema struct {
+	Ref        string                     `json:"$ref"`
+	Type       any                        `json:"type"`
+	Properties map[string]json.RawMessage `json:"properties"`
+	Required   []string                   `json:"required"`
+	Items      json.RawMessage            `json:"items"`
+	Values     json.RawMessage            `json:"additionalProperties"`
+	AnyOf      []json.RawMessage          `json:"anyOf"`
+	Encoding   string                     `json:"contentEncoding"`
+	Format     string                     `json:"format"`
+	Custom     string                     `json:"x-custom"`
+	Quoted     json.RawMessage            `json:"x-quoted"`
+}
+
+func (d *differ) report(class Class, row, format string, args ...any) {
+	d.c.report(d.at, ifCalled(class, !d.uncalled), row, d.subject, format, args...)
+}
+
+// resolve decodes a schema, without a reference and without null.
+func resolve(data json.RawMessage, named map[string]json.RawMessage) schema {
+	var s schema
+	if len(data) == 0 || json.Unmarshal(data, &s) != nil {
+		return schema{}
+	}
+	if len(s.AnyOf) > 0 {
+		return resolve(s.AnyOf[0], named)
+	}
+	if name, ok := manifest.Named(s.Ref); ok {
+		return resolve(named[name], named)
+	}
+	return s
+}
+
+// kind is what JSON a schema allows beside null.
+func (s schema) kind() string {
+	switch t := s.Type.(type) {
+	case string:
+		return t
+	case []any:
+		for _, one := range t {
+			if name, ok := one.(string); ok && name != "null" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// params compares parameters, which are stored by name.
+func (d *differ) params(old, now []manifest.Param, as role) {
+	byName := func(ps []manifest.Param) map[string]json.RawMessage {
+		all := map[string]json.RawMessage{}
+		for _, p := range ps {
+			all[p.Name] = p.Schema
+		}
+		return all
+	}
+	d.properties(byName(old), byName(now), "", as, true, nil, nil)
+}
+
+// properties compares what is stored under names.
+func (d *differ) properties(old, now map[string]json.RawMessage, path string, as role, always bool, oldRequired, nowRequired []string) {
+	isParam := path == ""
+	var gone, added []string
+	for _, name := range slices.Sorted(maps.Keys(old)) {
+		here, ok := now[name]
+		if !ok {
+			here, ok = foldedIn(now, name)
+		}
+		if !ok {
+			gone = append(gone, name)
+			continue
+		}
+		required := isParam || slices.Contains(oldRequired, name)
+		d.types(old[name], here, join(path, name), as, always && required)
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if _, ok := old[name]; !ok {
+			if _, folded := foldedIn(old, name); !folded {
+				added = append(added, name)
+			}
+		}
+	}
+	gone, added = d.renamedIn(gone, added, old, now, path, as, always)
+	for _, name := range gone {
+		d.gone(join(path, name), isParam, as)
+	}
+	for _, name := range added {
+		d.added(join(path, name), isParam, as)
+	}
+}
+
+// renamedIn reports names that took the place of others and returns the rest.
+func (d *differ) renamedIn(gone, added []string, old, now map[string]json.RawMessage, path string, as role, always bool) (restGone, restAdded []string) {
+	for _, name := range gone {
+		i := slices.IndexFunc(added, func(a string) bool { return sameJSON(old[name], now[a]) })
+		if i < 0 || as == messages {
+			restGone = append(restGone, name)
+			continue
+		}
+		row, what, class := "field.renamed", "field", Breaks
+		if path == "" {
+			row, what = "param.renamed", "parameter"
+			if as == inputs {
+				row = "input.renamed"
+			}
+		}
+		if !always {
+			class = Care
+		}
+		d.report(class, row, "%s %s is stored as %s now", what, join(path, name), added[i])
+		added = slices.Delete(slices.Clone(added), i, i+1)
+	}
+	return restGone, added
+}
+
+func (d *differ) gone(path string, isParam bool, as role) {
+	switch {
+	case isParam && as == inputs:
+		d.report(Care, "input.removed", "the input %s is not read any more", path)
+	case as == messages:
+		d.report(Care, "declared.type", "field %s is not read any more", path)
+	}
+}
+
+func (d *differ) added(path string, isParam bool, as role) {
+	switch {
+	case as == messages:
+		d.report(Care, "declared.type", "field %s is new, and empty in what was stored before", path)
+	case as == arguments && !isParam:
+		d.report(Care, "field.added", "field %s is new: calls that were recorded fit while it is empty", path)
+	}
+}
+
+// types compares what is stored at a path. always tells that there is a value at it in
+// every record.
+func (d *differ) types(oldData, nowData json.RawMessage, path string, as role, always bool) {
+	old, now := resolve(oldData, d.old), resolve(nowData, d.now)
+	key := string(oldData) + "\n" + string(nowData)
+	if d.visited == nil {
+		d.visited = map[string]bool{}
+	}
+	if d.visited[key] {
+		return
+	}
+	d.visited[key] = true
+	defer delete(d.visited, key)
+	a, b := old.kind(), now.kind()
+	switch {
+	case old.Custom != now.Custom:
+		d.retyped(Care, "type.custom", path, as, "stores itself in another way")
+	case old.Custom != "":
+	case a == b && a == "":
+		if !bytes.Equal(oldData, nowData) {
+			d.retyped(Care, "type.float", path, as, "may be other JSON")
+		}
+	case a == "" || b == "":
+		d.retyped(Care, "type.float", path, as, "may be other JSON")
+	case a == "integer" && b == "number" || a == "number" && b == "integer":
+		d.retyped(Care, "type.float", path, as, "was "+a+" and is "+b+": whole numbers fit")
+	case a != b || old.Encoding != now.Encoding || (len(old.Quoted) > 0) != (len(now.Quoted) > 0):
+		class := Breaks
+		if !always {
+			class = Care
+		}
+		d.retyped(class, "type.other", path, as, "was "+a+" and is "+b)
+	case old.Format != now.Format:
+		d.retyped(Care, "type.float", path, as, "was text of another form")
+	case a == "array":
+		d.types(old.Items, now.Items, path+"[]", as, false)
+	case a == "object" && (len(old.Values) > 0) != (len(now.Values) > 0):
+		d.retyped(Care, "type.float", path, as, "was a structure and is a map, or the other way round")
+	case a == "object" && len(old.Values) > 0:
+		d.types(old.Values, now.Values, path+"[]", as, false)
+	case a == "object":
+		nullable := func(s json.RawMessage) bool { return bytes.Contains(s, []byte("anyOf")) }
+		d.properties(old.Properties, now.Properties, path, as, always && !nullable(oldData), old.Required, now.Required)
+	}
+}
+
+func (d *differ) retyped(class Class, row, path string, as role, what string) {
+	switch {
+	case as == messages:
+		class, row = Care, "declared.type"
+	case as == results && row == "type.other":
+		row = "result.retyped"
+	}
+	d.report(class, row, "%s %s", path, what)
+}
+
+// result compares what a step returns.
+func (d *differ) result(old, now json.RawMessage) {
+	switch {
+	case len(old) == 0 && len(now) == 0:
+	case len(old) == 0:
+		d.report(Care, "result.none", "it had no result: recorded calls give the zero value")
+	case len(now) == 0:
+		d.report(Care, "result.none", "it has no result any more")
+	default:
+		d.types(old, now, "result", results, true)
+	}
+}
+
+func foldedIn(m map[string]json.RawMessage, name string) (json.RawMessage, bool) {
+	for other, v := range m {
+		if strings.EqualFold(other, name) {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	sa, sb := resolve(a, nil), resolve(b, nil)
+	if sa.Ref != "" || sb.Ref != "" || len(sa.Properties) > 0 {
+		return bytes.Equal(a, b)
+	}
+	return sa.kind() == sb.kind()
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

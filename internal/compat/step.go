@@ -1,0 +1,73 @@
+package compat
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/flowgen/flowgen/internal/manifest"
+)
+
+// steps compares what logs hold of steps.
+func (c *comparer) steps() {
+	for _, name := range slices.Sorted(maps.Keys(c.old.steps)) {
+		old, now := c.old.steps[name], c.now.steps[c.name(name)]
+		called := c.old.called[name]
+		switch {
+		case now == nil:
+			c.stepGone(name, called)
+		case c.name(name) != name:
+			c.stepRenamed(name, now, called)
+		}
+		if now == nil {
+			continue
+		}
+		d := differ{c: c, subject: name, at: now.Position, old: c.old.of[name].Types, now: c.now.of[c.name(name)].Types, uncalled: !called}
+		d.params(old.Params, now.Params, arguments)
+		d.result(old.Result, now.Result)
+		c.stepKey(name, old, now, called)
+		c.stepQueue(name, old, now, called)
+	}
+}
+
+// ifCalled is the class of a change of a step or child: nothing is known of who calls it if no
+// workflow of these packages does.
+func ifCalled(class Class, called bool) Class {
+	if !called && class == Breaks {
+		return Care
+	}
+	return class
+}
+
+func (c *comparer) stepGone(name string, called bool) {
+	at := c.now.place
+	if called {
+		c.report(at, Breaks, "step.gone", name, "no step has this stored name any more, and workflows called it")
+	}
+}
+
+func (c *comparer) stepRenamed(name string, now *manifest.Step, called bool) {
+	c.report(now.Position, ifCalled(Breaks, called), "step.gone", name, "its stored name is %s now", c.name(name))
+}
+
+func (c *comparer) stepKey(name string, old, now *manifest.Step, called bool) {
+	switch {
+	case old.Key == now.Key:
+	case old.Key == "" || now.Key == "":
+		c.report(now.Position, ifCalled(Breaks, called), "key.declared", name, "key=%s is now key=%s", orNone(old.Key), orNone(now.Key))
+	default:
+		c.report(now.Position, Care, "key.text", name, "key=%s is now key=%s, which may be another text", old.Key, now.Key)
+	}
+}
+
+func (c *comparer) stepQueue(name string, old, now *manifest.Step, called bool) {
+	if (old.Queue == "") != (now.Queue == "") {
+		c.report(now.Position, ifCalled(Breaks, called), "queue.run", name, "queue=%s is now queue=%s: one is a run of its own, the other is not", orNone(old.Queue), orNone(now.Queue))
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}

@@ -1,0 +1,110 @@
+package compat
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/flowgen/flowgen/internal/manifest"
+)
+
+// workflows compares what runs depend on, workflow by workflow.
+func (c *comparer) workflows() {
+	for _, name := range slices.Sorted(maps.Keys(c.old.workflows)) {
+		old, now := c.old.workflows[name], c.now.workflows[c.name(name)]
+		if now == nil {
+			c.report(c.now.place, Breaks, "workflow.gone", name, "no workflow has this stored name any more: its runs are not claimed")
+			continue
+		}
+		if c.name(name) != name {
+			c.report(now.Position, Breaks, "workflow.gone", name, "its stored name is %s now: its runs are not claimed", c.name(name))
+		}
+		c.workflowTypes(name, old, now)
+		c.uses(name, old, now)
+		if old.Code == now.Code && old.Shape == now.Shape {
+			continue
+		}
+		o := orders{c: c, subject: name, at: now.Position, unknown: unknownChanges(old.Ops, now.Ops)}
+		o.run(old, now)
+	}
+}
+
+func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
+	d := differ{c: c, subject: name, at: now.Position, old: c.old.of[name].Types, now: c.now.of[c.name(name)].Types}
+	d.params(old.Params, now.Params, inputs)
+	if c.old.called[name] { // their inputs are arguments, too
+		d.params(old.Params, now.Params, arguments)
+	}
+	before := len(c.changes)
+	switch {
+	case len(old.Result) == 0 && len(now.Result) == 0:
+	case len(old.Result) == 0 || len(now.Result) == 0:
+		c.report(now.Position, Care, "workflow.result", name, "it has a result now and had none, or the other way round")
+	case c.old.called[name]:
+		d.types(old.Result, now.Result, "result", results, true)
+	default:
+		d.types(old.Result, now.Result, "result", messages, true)
+	}
+	for i := range c.changes[before:] {
+		if c.changes[before+i].Row == "declared.type" {
+			c.changes[before+i].Row = "workflow.result"
+		}
+	}
+}
+
+// uses compares the versions of the modules whose functions decide about operations.
+func (c *comparer) uses(name string, old, now *manifest.Workflow) {
+	for _, module := range slices.Sorted(maps.Keys(old.Uses)) {
+		if v, ok := now.Uses[module]; ok && v != old.Uses[module] {
+			c.report(now.Position, Care, "arg.other", name, "functions of %s decide about operations, and it has version %s now", module, v)
+		}
+	}
+}
+
+// unknownChanges returns the changes of which only now knows.
+func unknownChanges(old, now []*manifest.Op) map[string]bool {
+	unknown := map[string]bool{}
+	manifest.Walk(now, func(o *manifest.Op) {
+		if o.Op == "version" || o.Op == "guard" {
+			unknown[o.Name] = true
+		}
+	})
+	manifest.Walk(old, func(o *manifest.Op) {
+		if o.Op == "version" || o.Op == "guard" {
+			delete(unknown, o.Name)
+		}
+	})
+	return unknown
+}
+
+// asBefore returns ops as runs of before take them: a change that they do not know has
+// version 0.
+func asBefore(ops []*manifest.Op, unknown map[string]bool) []*manifest.Op {
+	var out []*manifest.Op
+	for _, o := range ops {
+		switch {
+		case o.Op == "version" && unknown[o.Name]:
+			continue
+		case o.Op == "guard" && unknown[o.Name] && len(o.Ways) > 0:
+			way := asBefore(o.Ways[0], unknown)
+			out = append(out, way...)
+			if n := len(way); n > 0 && (way[n-1].Op == "return" || way[n-1].Op == "leave") {
+				return out
+			}
+			continue
+		}
+		copied := *o
+		copied.Body, copied.Else = asBefore(o.Body, unknown), asBefore(o.Else, unknown)
+		copied.Ways = nil
+		for _, w := range o.Ways {
+			copied.Ways = append(copied.Ways, asBefore(w, unknown))
+		}
+		out = append(out, &copied)
+	}
+	return out
+}
+
+// sameWay reports whether two ways of a guard are the same.
+func sameWay(a, b []*manifest.Op) bool {
+	return bytes.Equal([]byte(manifest.Fingerprint(a)), []byte(manifest.Fingerprint(b)))
+}
