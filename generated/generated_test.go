@@ -19,7 +19,7 @@ func TestGEN2_RegenerationChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(&generator.Report{Diagnostics: report.Diagnostics[:0], Changes: report.Changes[:0], Annotated: report.Annotated, Warnings: report.Warnings[:0]}, report); d != "" {
+	if d := cmp.Diff(&generator.Report{Diagnostics: report.Diagnostics[:0], Changes: report.Changes[:0], Annotated: report.Annotated, Warnings: report.Warnings[:0], Notes: report.Notes[:0]}, report); d != "" {
 		t.Errorf("flowgen -check (-want +got):\n%s", d)
 	}
 }

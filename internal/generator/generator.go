@@ -20,6 +20,9 @@ type Config struct {
 	// Since is the revision of the git repository whose generated files the stored
 	// names are compared with; "": the files that lie on disk.
 	Since string
+	// Manifest asks for a manifest of each package; without it, those that lie there are
+	// kept up to date.
+	Manifest bool
 }
 
 // Report lists the actions taken, or under Config.Check those that are needed.
@@ -29,6 +32,8 @@ type Report struct {
 	Annotated   int                     `json:"annotated"`   // how many packages have directives
 	// Warnings are stored names that changed: runs under way have the old ones.
 	Warnings []diagnostic.Diagnostic `json:"warnings"`
+	// Notes are about packages that go generate passes over; nothing fails for them.
+	Notes []diagnostic.Diagnostic `json:"notes"`
 }
 
 // Change is a generated file that was not up to date.
@@ -67,21 +72,28 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Diagnostics: []diagnostic.Diagnostic{}, Changes: []Change{}, Warnings: []diagnostic.Diagnostic{}}
+	report := &Report{Diagnostics: []diagnostic.Diagnostic{}, Changes: []Change{}, Warnings: []diagnostic.Diagnostic{}, Notes: []diagnostic.Diagnostic{}}
 	var names model.Registry
+	models := make(map[*load.Package]*model.Package)
 	for _, p := range set.Packages {
-		report.generate(ctx, p, &names, dir, cfg)
+		if p.Err == nil {
+			models[p] = report.generate(ctx, p, &names, dir, cfg)
+		} else {
+			report.failed(p.Dir, "the package cannot be read", p.Err)
+		}
 	}
+	if err := report.manifests(ctx, set.Packages, dir, cfg); err != nil {
+		return nil, err
+	}
+	report.unmentioned(set.Packages, models)
+	report.Notes = diagnostic.Sorted(diagnostic.Relative(dir, report.Notes))
 	report.Diagnostics = diagnostic.Sorted(diagnostic.Relative(dir, report.Diagnostics))
 	report.Warnings = diagnostic.Sorted(diagnostic.Relative(dir, report.Warnings))
 	return report, nil
 }
 
-func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Registry, dir string, cfg Config) {
-	if p.Err != nil {
-		r.failed(p.Dir, "the package cannot be read", p.Err)
-		return
-	}
+// generate brings one package up to date and returns its model.
+func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Registry, dir string, cfg Config) *model.Package {
 	m, ds := model.New(p)
 	if !m.Empty() || len(ds) > 0 {
 		r.Annotated++
@@ -92,7 +104,7 @@ func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Reg
 				What: "package " + p.Path + " is part of " + p.Foreign + ", where nothing may be written",
 				Fix:  "run flowgen where that code is kept, or name the packages of your own module only"})
 		}
-		return
+		return m
 	}
 	if !m.Empty() && p.Output.Exists && !p.Output.Generated {
 		ds = append(ds, diagnostic.Diagnostic{File: p.Output.Path, Line: 1, Column: 1,
@@ -105,20 +117,21 @@ func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Reg
 	}
 	if len(ds) > 0 {
 		r.Diagnostics = append(r.Diagnostics, ds...)
-		return
+		return m
 	}
 	if m.Empty() {
 		r.warn(ctx, m, p, nil, cfg.Since)
 		r.remove(p.Output, dir, cfg.Check)
-		return
+		return m
 	}
 	source, err := emit.Source(m)
 	if err != nil {
 		r.failed(p.Output.Path, "nothing was generated, by a fault of flowgen: please report it", err)
-		return
+		return m
 	}
 	r.warn(ctx, m, p, source, cfg.Since)
 	r.write(p.Output, source, dir, cfg.Check)
+	return m
 }
 
 // failed reports what kept flowgen from its work at path.

@@ -129,7 +129,7 @@ func sell(ctx workflow.Context, order orders.Order) (orders.Order, error) {
 				t.Fatal(err)
 			}
 			want := &generator.Report{Changes: []generator.Change{{File: "flow_gen.go", Action: generator.Wrote}}, Annotated: 1}
-			want.Diagnostics, want.Warnings = report.Diagnostics[:0], report.Warnings[:0]
+			want.Diagnostics, want.Warnings, want.Notes = report.Diagnostics[:0], report.Warnings[:0], report.Notes[:0]
 			if d := cmp.Diff(want, report); d != "" {
 				t.Errorf("report (-want +got):\n%s", d)
 			}

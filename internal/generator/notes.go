@@ -1,0 +1,55 @@
+package generator
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/diagnostic"
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/model"
+)
+
+// unmentioned notes the packages with directives that go generate passes over, although
+// it runs flowgen for others: they have no line for it, and no line above names them.
+func (r *Report) unmentioned(packages []*load.Package, models map[*load.Package]*model.Package) {
+	var single, below []string // directories that lines are about
+	for _, p := range packages {
+		for _, words := range generateLines(p) {
+			if slices.ContainsFunc(words, func(w string) bool { return strings.HasSuffix(w, "...") }) {
+				below = append(below, p.Dir)
+			} else {
+				single = append(single, p.Dir)
+			}
+		}
+	}
+	if len(single)+len(below) == 0 {
+		return // flowgen is run by other means
+	}
+	for _, p := range packages {
+		m := models[p]
+		covered := slices.Contains(single, p.Dir) || slices.ContainsFunc(below, func(dir string) bool {
+			return p.Dir == dir || strings.HasPrefix(p.Dir, dir+string(filepath.Separator))
+		})
+		if m != nil && !m.Empty() && p.Foreign == "" && !covered {
+			r.Notes = append(r.Notes, diagnostic.New(p.Position(m.First), "package "+p.Name+" has directives, and no go:generate line runs flowgen for it, so go generate passes it over",
+				"add //go:generate go tool flowgen to one of its files, or one line with ./... at the root of the module"))
+		}
+	}
+}
+
+// generateLines returns the words of the lines of a package that run flowgen.
+func generateLines(p *load.Package) [][]string {
+	var lines [][]string
+	for _, f := range slices.Concat(p.Files, p.Others) {
+		for _, group := range f.AST.Comments {
+			for _, c := range group.List {
+				command, ok := strings.CutPrefix(c.Text, "//go:generate ")
+				if ok && strings.Contains(command, "flowgen") && p.Position(c.Pos()).Column == 1 {
+					lines = append(lines, strings.Fields(command))
+				}
+			}
+		}
+	}
+	return lines
+}
