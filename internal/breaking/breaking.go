@@ -1,0 +1,117 @@
+package breaking
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/flowgen/flowgen/internal/compat"
+	"github.com/flowgen/flowgen/internal/diagnostic"
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/manifest"
+)
+
+// Config says what to compare.
+type Config struct {
+	Dir      string   // to start from; "": the working directory
+	Patterns []string // of packages, as for the go command; none: "."
+	// Against is the state before: a revision of git, a manifest, or a directory of
+	// manifests or sources; "": where HEAD left the default branch.
+	Against string
+}
+
+// Report is what was found.
+type Report struct {
+	Against   string   `json:"against"`   // the state before, in full
+	Packages  int      `json:"packages"`  // that have workflows or steps now
+	Workflows int      `json:"workflows"` // of these
+	Changes   []Change `json:"changes"`   // that nobody has accepted
+	Accepted  []Change `json:"accepted"`
+}
+
+// Change is a change with its place, relative to Config.Dir.
+type Change struct {
+	compat.Change
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+}
+
+// String is the change on one line: file:line: class: subject: what: way out.
+func (c Change) String() string {
+	s := diagnostic.Printable(c.File)
+	if c.Line > 0 {
+		s += fmt.Sprintf(":%d", c.Line)
+	}
+	s += fmt.Sprintf(": %s: %s: %s", c.Class, c.Subject, c.What)
+	if c.WayOut != "" {
+		s += ": " + c.WayOut
+	}
+	return s
+}
+
+// Breaks reports whether one of the changes blocks runs; strict counts what may block some.
+func (r *Report) Breaks(strict bool) bool {
+	for _, c := range r.Changes {
+		if c.Class == compat.Breaks || strict && c.Class == compat.Care {
+			return true
+		}
+	}
+	return false
+}
+
+// Run compares the packages that cfg names with what they were.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find directory %s: %w", cfg.Dir, err)
+	}
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
+	}
+	if len(cfg.Patterns) == 0 {
+		cfg.Patterns = []string{"."}
+	}
+	cfg.Dir = dir
+	now, err := Manifests(ctx, dir, cfg.Patterns, nil)
+	if err != nil {
+		return nil, err
+	}
+	old, against, err := before(ctx, cfg, now)
+	if err != nil {
+		return nil, err
+	}
+	accepted, err := readAccepted(dir)
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{Against: against, Packages: len(now), Changes: []Change{}, Accepted: []Change{}}
+	for _, m := range now {
+		report.Workflows += len(m.Workflows)
+	}
+	for _, c := range compat.Compare(old, now) {
+		change := Change{Change: c, File: diagnostic.RelativePath(dir, c.Position.Filename), Line: c.Position.Line}
+		if accepted.has(c) {
+			report.Accepted = append(report.Accepted, change)
+		} else {
+			report.Changes = append(report.Changes, change)
+		}
+	}
+	return report, nil
+}
+
+// Manifests makes the manifests of the packages that patterns name, seen from dir, with
+// the contents of an overlay for those of the files on disk.
+func Manifests(ctx context.Context, dir string, patterns []string, overlay map[string][]byte) (compat.Set, error) {
+	set, roots, err := load.Module(ctx, dir, patterns, overlay)
+	if err != nil {
+		return nil, err
+	}
+	world := manifest.NewWorld(set.Packages)
+	all := compat.Set{}
+	for _, path := range roots {
+		if m := world.Of(path); m != nil {
+			all[path] = m
+		}
+	}
+	return all, nil
+}
