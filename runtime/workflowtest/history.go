@@ -3,7 +3,6 @@ package workflowtest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,36 +118,19 @@ func (e *Env) replayFrames(id event.RunID, name string, frames [][]byte) error {
 // ReplayStore runs today's code against the runs of a live store that match f,
 // finished or not, as Replay does with files, and returns how many there were. It
 // only reads. The store must be able to list runs. Runs of workflows that setup
-// does not register are left out.
+// does not register are left out. To read some of many runs, see [ReplaySample].
 func ReplayStore(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter) int {
 	t.Helper()
-	e := New(t)
-	setup(e)
-	client := workflow.NewClient(s, workflow.ClientConfig{Logger: discard})
-	defer func() { _ = client.Close() }()
 	replayed := 0
-	for info, err := range client.List(t.Context(), f) {
-		if err != nil {
-			t.Errorf("workflowtest: ReplayStore: %v", err)
-			return replayed
+	results, err := ReplaySample(t, setup, s, f, ReplayLimit{})
+	for _, r := range results {
+		replayed++
+		if r.Err != nil {
+			t.Errorf("workflowtest: ReplayStore: run %s of %s: %v", r.Run, r.Workflow, r.Err)
 		}
-		if !e.serves(info.Workflow) {
-			continue
-		}
-		loaded, err := s.Load(t.Context(), []store.Load{{Run: info.ID}})
-		if err == nil {
-			err = loaded[0].Err
-		}
-		if errors.Is(err, store.ErrRunNotFound) {
-			continue // it was purged meanwhile
-		}
-		if err == nil {
-			replayed++
-			err = e.replayFrames(info.ID, info.Workflow, loaded[0].Frames)
-		}
-		if err != nil {
-			t.Errorf("workflowtest: ReplayStore: run %s of %s: %v", info.ID, info.Workflow, err)
-		}
+	}
+	if err != nil {
+		t.Errorf("workflowtest: ReplayStore: %v", err)
 	}
 	return replayed
 }

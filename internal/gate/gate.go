@@ -1,0 +1,210 @@
+package gate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/load"
+)
+
+// Config says what to replay.
+type Config struct {
+	Dir      string   // to start from; "": the working directory
+	Patterns []string // of packages, as for the go command; none: "./..."
+	URL      string   // of the store
+	Driver   string   // import path of the package that knows the URL's scheme; "": by the scheme
+	Workflow string   // stored name; "": all
+	Statuses []string // of runs; none: those that are open
+	Size     int      // how many runs at most; 0: all
+	Seed     uint64   // of the choice
+	Save     string   // directory for histories of runs that do not fit; "": none
+}
+
+// open are the statuses of runs that may go on.
+var open = []string{"pending", "running", "sleeping", "waiting", "paused", "held", "blocked"}
+
+// Report is what was found.
+type Report struct {
+	Replayed int     `json:"replayed"`
+	Misfits  []Group `json:"misfits"`
+	Seed     uint64  `json:"seed"`
+}
+
+// Group is the runs of a workflow that part from the code at the same operation.
+type Group struct {
+	Workflow   string   `json:"workflow"`
+	Divergence string   `json:"divergence"`
+	Count      int      `json:"count"`
+	Runs       []string `json:"runs"` // some of them
+	Error      string   `json:"error"`
+}
+
+// shownRuns bounds the ids of a group.
+const shownRuns = 3
+
+// ErrStore is the cause of an error that says that the store cannot be read.
+var ErrStore = errors.New("the store cannot be read")
+
+// Run replays runs of a store against the packages that cfg names.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find directory %s: %w", cfg.Dir, err)
+	}
+	if len(cfg.Patterns) == 0 {
+		cfg.Patterns = []string{"./..."}
+	}
+	if len(cfg.Statuses) == 0 {
+		cfg.Statuses = open
+	}
+	scheme, _, _ := strings.Cut(cfg.URL, ":")
+	driver := cmp.Or(cfg.Driver, driverOf(scheme))
+	if driver == "" {
+		return nil, fmt.Errorf("no package is known that opens URLs of scheme %q: name it with -driver", scheme)
+	}
+	set, err := load.Load(ctx, dir, cfg.Patterns)
+	if err != nil {
+		return nil, err
+	}
+	root, module, err := moduleOf(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	packages := withWorkflows(set.Packages)
+	if len(packages) == 0 {
+		return nil, fmt.Errorf("there is no workflow in %s", strings.Join(cfg.Patterns, " "))
+	}
+	temp, err := os.MkdirTemp("", "flowgen-replay-")
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	report := &Report{Seed: cfg.Seed, Misfits: []Group{}}
+	for i, b := range binaries(root, module, driver, packages) {
+		if err := report.add(ctx, cfg, dir, filepath.Join(temp, fmt.Sprint(i)), b); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(report.Misfits, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Divergence, b.Divergence))
+	})
+	return report, nil
+}
+
+// moduleOf returns the root and the path of the module of dir.
+func moduleOf(ctx context.Context, dir string) (root, path string, err error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-f", "{{with .Module}}{{.Dir}}\n{{.Path}}{{end}}", "-find", "-e", ".")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return "", "", fmt.Errorf("find the module of %s: %w", dir, explained(err))
+	}
+	root, path, ok := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if !ok {
+		return "", "", fmt.Errorf("find the module of %s: it is in none", dir)
+	}
+	return root, path, nil
+}
+
+// request is what the test reads.
+type request struct {
+	URL, Workflow, Save, Report string
+	Statuses                    []string
+	Size                        int
+	Seed                        uint64
+}
+
+// answer is what the test writes.
+type answer struct {
+	Runs   []struct{ Run, Workflow, Err, Divergence string }
+	Failed string
+}
+
+// add builds and runs a test and adds what it found.
+func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary) error {
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		return fmt.Errorf("make a temporary directory: %w", err)
+	}
+	save := cfg.Save
+	if save != "" && !filepath.IsAbs(save) {
+		save = filepath.Join(dir, save)
+	}
+	source, overlay := filepath.Join(temp, "replay_test.go"), filepath.Join(temp, "overlay.json")
+	asked, answered, program := filepath.Join(temp, "request.json"), filepath.Join(temp, "report.json"), filepath.Join(temp, "replay.test")
+	ask := request{cfg.URL, cfg.Workflow, save, answered, cfg.Statuses, cfg.Size, cfg.Seed}
+	err := errors.Join(
+		os.WriteFile(source, b.source, 0o600),
+		writeJSON(overlay, map[string]any{"Replace": map[string]string{b.file: source}}),
+		writeJSON(asked, ask),
+	)
+	if err != nil {
+		return fmt.Errorf("write the test that replays: %w", err)
+	}
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay="+overlay, "-o", program, b.pattern)
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the test that replays: %w\n%s", err, bytes.TrimSpace(out))
+	}
+	run := exec.CommandContext(ctx, program, "-test.run=^TestFlowgenReplay$", "-test.timeout=0")
+	run.Dir = dir
+	run.Env = append(os.Environ(), "FLOWGEN_REPLAY="+asked)
+	said, err := run.CombinedOutput()
+	data, readErr := os.ReadFile(answered)
+	if err != nil || readErr != nil {
+		return fmt.Errorf("run the test that replays: %w\n%s", errors.Join(err, readErr), bytes.TrimSpace(said))
+	}
+	var a answer
+	if err := json.Unmarshal(data, &a); err != nil {
+		return fmt.Errorf("read what the test that replays says: %w", err)
+	}
+	if a.Failed != "" {
+		return fmt.Errorf("%w: %s", ErrStore, a.Failed)
+	}
+	r.count(a)
+	return nil
+}
+
+// count adds the runs of an answer.
+func (r *Report) count(a answer) {
+	for _, one := range a.Runs {
+		r.Replayed++
+		if one.Err == "" {
+			continue
+		}
+		i := slices.IndexFunc(r.Misfits, func(g Group) bool { return g.Workflow == one.Workflow && g.Divergence == one.Divergence })
+		if i < 0 {
+			i = len(r.Misfits)
+			r.Misfits = append(r.Misfits, Group{Workflow: one.Workflow, Divergence: one.Divergence, Error: one.Err})
+		}
+		g := &r.Misfits[i]
+		g.Count++
+		if len(g.Runs) < shownRuns {
+			g.Runs = append(g.Runs, one.Run)
+		}
+	}
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
+// explained adds what a command has said about its failure.
+func explained(err error) error {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return err
+}

@@ -1,0 +1,260 @@
+package gate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/gate"
+	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+)
+
+// A module with workflows in a package that others may import, in an internal one below
+// another, and in a program, whose steps have receivers of unexported types.
+var files = map[string]string{
+	"orders/orders.go": `package orders
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+type shop struct{ name *string }
+
+// NewShop makes what Register takes.
+func NewShop() *shop { return &shop{} }
+
+//flow:step
+func (s *shop) ship(ctx context.Context, id string) error { return nil }
+
+//flow:step
+func tell(ctx context.Context, id string) error { return nil }
+
+//flow:workflow
+func fulfil(ctx workflow.Context, id string) error {
+	if err := Ship(ctx, id); err != nil {
+		return err
+	}
+	if id[0] == 'b' {
+		if err := Tell(ctx, "big "+id); err != nil {
+			return err
+		}
+	}
+	return workflow.Sleep(ctx, 24*time.Hour)
+}
+`,
+	"a/internal/b/b.go": `package b
+
+import "github.com/flowgen/flowgen/runtime/workflow"
+
+//flow:workflow
+func inner(ctx workflow.Context, id string) error { return workflow.SleepUntil(ctx, workflow.Now(ctx).AddDate(1, 0, 0)) }
+`,
+	"a/a.go": `package a
+
+import (
+	"example.com/user/a/internal/b"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Register is that of the internal package.
+func Register(r workflow.Registrar) { b.Register(r) }
+
+// Inner is its workflow.
+var Inner = b.Inner
+`,
+	"seed/main.go": `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"example.com/user/a"
+	"example.com/user/orders"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	_ "github.com/flowgen/flowgen/redisstore"
+	_ "github.com/flowgen/flowgen/sqlitestore"
+)
+
+//flow:workflow
+func own(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }
+
+func main() {
+	ctx, stop := context.WithCancel(context.Background())
+	st, err := store.Open(ctx, os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	w := worker.New(client, worker.Config{})
+	orders.Register(w, orders.NewShop())
+	a.Register(w)
+	Register(w)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	var requests []workflow.StartRequest[string]
+	for i := range 1000 {
+		requests = append(requests, workflow.StartRequest[string]{Input: fmt.Sprintf("%c%d", "ab"[i%2], i)})
+	}
+	if _, err := orders.Fulfil.StartMany(ctx, client, requests); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := a.Inner.Start(ctx, client, "x"); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := Own.Start(ctx, client, workflow.None{}); err != nil {
+		log.Fatal(err)
+	}
+	for {
+		counts, err := client.Count(ctx, workflow.Filter{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if counts[workflow.StatusSleeping] == 1002 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		log.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
+`,
+}
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// 500 of 1,002 open runs went where the code has changed. They are found, and nothing in the
+// module changes.
+func TestVER5_RunsOfAStoreThatDoNotFitAreFoundBeforeADeployment(t *testing.T) {
+	dir := module(t)
+	seed := filepath.Join(t.TempDir(), "seed")
+	command(t, dir, "go", "build", "-o", seed, "./seed")
+	urls := []string{"sqlite:" + filepath.Join(t.TempDir(), "runs.db"), redistest.Start(t).URL()}
+	for _, url := range urls {
+		command(t, dir, seed, url)
+	}
+	for _, url := range urls {
+		report := replay(t, gate.Config{Dir: dir, URL: url})
+		if report.Replayed != 1002 || len(report.Misfits) != 0 {
+			t.Errorf("the same code: %+v", report)
+		}
+	}
+	write(t, dir, "orders/orders.go", strings.Replace(files["orders/orders.go"], `"big "+id`, `"BIG "+id`, 1))
+	before := command(t, dir, "find", ".")
+	for _, url := range urls {
+		save := filepath.Join(t.TempDir(), "saved")
+		report := replay(t, gate.Config{Dir: dir, URL: url, Save: save})
+		if report.Replayed != 1002 || len(report.Misfits) != 1 {
+			t.Fatalf("other code: %+v", report)
+		}
+		g := report.Misfits[0]
+		if g.Workflow != "orders.fulfil" || g.Count != 500 || len(g.Runs) != 3 || !strings.Contains(g.Divergence, "orders.tell#1") || !strings.Contains(g.Divergence, "orders.go:") {
+			t.Errorf("the misfits are %+v", g)
+		}
+		saved, err := filepath.Glob(filepath.Join(save, "orders.fulfil", "*.json"))
+		if err != nil || len(saved) != 500 {
+			t.Errorf("%d histories were saved (%v)", len(saved), err)
+		}
+		if report := replay(t, gate.Config{Dir: dir, URL: url, Size: 100, Seed: 7}); report.Replayed > 300 || report.Replayed < 100 {
+			t.Errorf("of 100 for each test %d were replayed", report.Replayed)
+		}
+	}
+	if after := command(t, dir, "find", "."); after != before {
+		t.Errorf("the module was changed: %s", after)
+	}
+}
+
+func TestVER5_AStoreThatCannotBeReadIsAnErrorOfItsOwn(t *testing.T) {
+	dir := module(t)
+	_, err := gate.Run(t.Context(), gate.Config{Dir: dir, URL: "sqlite:" + filepath.Join(t.TempDir(), "no", "such", "directory", "x.db")})
+	if !errors.Is(err, gate.ErrStore) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := gate.Run(t.Context(), gate.Config{Dir: dir, URL: "oracle:x"}); err == nil || !strings.Contains(err.Error(), "-driver") {
+		t.Errorf("a scheme that nobody knows: %v", err)
+	}
+}
+
+func replay(t *testing.T, cfg gate.Config) *gate.Report {
+	t.Helper()
+	report, err := gate.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := json.Marshal(report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// module makes a module of the files above.
+func module(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		if name == "go.mod" {
+			text = strings.Replace(text, "module github.com/flowgen/flowgen", "module example.com/user", 1) +
+				"\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => " + root + "\n"
+		}
+		write(t, dir, name, text)
+	}
+	for name, text := range files {
+		write(t, dir, name, text)
+	}
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "-mod=mod")
+	report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{"./..."}})
+	if err != nil || len(report.Diagnostics) > 0 {
+		t.Fatalf("generate: %v, %v", err, report)
+	}
+	return dir
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func command(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return fmt.Sprintf("%s", out)
+}

@@ -1,0 +1,164 @@
+package workflowtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// ReplayLimit bounds how many runs of a store [ReplaySample] reads.
+type ReplayLimit struct {
+	// Size is how many of the runs that match are replayed; 0: all. Of each workflow and
+	// status the oldest and the newest are taken first, the others by chance.
+	Size int
+	// Seed decides that chance: the same one takes the same of the same runs.
+	Seed uint64
+}
+
+// Replayed is what today's code makes of a run of a live store.
+type Replayed struct {
+	Run      workflow.RunID
+	Workflow string // stored name
+	// Err is nil if the code fits. Otherwise the run would be blocked by a deployment of it;
+	// the error says where they part, and what to do.
+	Err error
+	// Divergence says where they part without the data of the run: it is the same for runs
+	// that part at the same operation. It is empty if Err is nil.
+	Divergence string
+}
+
+// ReplaySample is [ReplayStore] for some of many runs: it replays a sample of the runs that
+// match f and returns what became of each, the oldest first. It fails no test. The error says why
+// the store could not be read; what was replayed until then is returned with it.
+func ReplaySample(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter, limit ReplayLimit) ([]Replayed, error) {
+	t.Helper()
+	e := New(t)
+	setup(e)
+	chosen, err := e.sample(t.Context(), s, f, limit)
+	if err != nil {
+		return nil, err
+	}
+	var all []Replayed
+	for _, c := range chosen {
+		loaded, err := s.Load(t.Context(), []store.Load{{Run: c.run}})
+		if err == nil {
+			err = loaded[0].Err
+		}
+		if errors.Is(err, store.ErrRunNotFound) {
+			continue // it was purged meanwhile
+		}
+		if err != nil {
+			return all, fmt.Errorf("read run %s: %w", c.run, err)
+		}
+		r := Replayed{Run: c.run, Workflow: c.workflow, Err: e.replayFrames(c.run, c.workflow, loaded[0].Frames)}
+		r.Divergence = divergence(r.Err)
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// candidate is a run that may be replayed.
+type candidate struct {
+	run      event.RunID
+	workflow string
+	status   workflow.Status
+}
+
+// sample chooses among the runs that match and whose workflow is registered.
+func (e *Env) sample(ctx context.Context, s store.Store, f workflow.Filter, limit ReplayLimit) ([]candidate, error) {
+	client := workflow.NewClient(s, workflow.ClientConfig{Logger: discard})
+	defer func() { _ = client.Close() }()
+	var all []candidate
+	for info, err := range client.List(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		if e.serves(info.Workflow) {
+			all = append(all, candidate{info.ID, info.Workflow, info.Status})
+		}
+	}
+	slices.Reverse(all) // it was the newest first
+	if limit.Size <= 0 || len(all) <= limit.Size {
+		return all, nil
+	}
+	return thinned(all, limit), nil
+}
+
+// thinned takes the ends of each kind, and then others by chance, in the order of all.
+func thinned(all []candidate, limit ReplayLimit) []candidate {
+	type kind struct {
+		workflow string
+		status   workflow.Status
+	}
+	first, last := map[kind]int{}, map[kind]int{}
+	for i, c := range all {
+		k := kind{c.workflow, c.status}
+		if _, seen := first[k]; !seen {
+			first[k] = i
+		}
+		last[k] = i
+	}
+	rank := make([]int, len(all)) // 0 and 1: an end of its kind
+	for i := range rank {
+		rank[i] = 2
+	}
+	for _, i := range last {
+		rank[i] = 1
+	}
+	for _, i := range first {
+		rank[i] = 0
+	}
+	order := rand.New(rand.NewPCG(limit.Seed, 0)).Perm(len(all)) //nolint:gosec // a sample, no secret
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank[a], rank[b]) })
+	order = order[:limit.Size]
+	slices.Sort(order)
+	chosen := make([]candidate, len(order))
+	for i, o := range order {
+		chosen[i] = all[o]
+	}
+	return chosen
+}
+
+// divergence says what differs without what is of one run only.
+func divergence(err error) string {
+	m, ok := errors.AsType[*replay.MismatchError](err)
+	if !ok {
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	asked := "nothing more"
+	if m.Asked != nil {
+		asked = operation(m.Asked)
+	}
+	if m.Diff != "" {
+		asked = "the same with other data"
+	}
+	s := fmt.Sprintf("the log has %s, the code asks for %s", operation(&m.Recorded), asked)
+	if m.Position != "" {
+		s += " at " + m.Position
+	}
+	return s
+}
+
+// operation names the operation that an event is about.
+func operation(e *event.Event) string {
+	s := e.Type.String()
+	switch {
+	case e.Key != "":
+		s += " " + e.Key
+	case e.Name != "":
+		s += " " + e.Name
+	}
+	return s
+}
