@@ -150,6 +150,11 @@ endure: ## an hour of deploys, restarts of the server, deleted keys and repairs:
 check-protocol: ## explore the kernel of the stores to the end, every configuration (three minutes, 3 GB)
 	$(GO) test -count=1 -v -timeout 1h ./runtime/store/protocol/check -full
 
+.PHONY: matrix
+matrix: ## judge every change of the table of docs/breaking.md by the runtime
+	@echo "== matrix: go test ./internal/compat -matrix"
+	@$(GO) test ./internal/compat -run Matrix -matrix -v -count=1
+
 .PHONY: soak
 soak: compiler ## the long versions of the tests that chance and sizes bound: CHECKS (1000), SEEDS (30), SEED (1)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./memstore ./sqlitestore -rapid.checks=$(CHECKS)

@@ -24,9 +24,9 @@ _flowgen() {
 	if [[ ${COMP_WORDS[1]} == completion && $COMP_CWORD -eq 2 ]]; then
 		COMPREPLY=($(compgen -W "bash zsh fish" -- "$word"))
 	elif [[ $word == -* ]]; then
-		COMPREPLY=($(compgen -W "-check -since -json -version -help" -- "$word"))
+		COMPREPLY=($(compgen -W "-check -since -manifest -json -version -help" -- "$word"))
 	elif [[ $COMP_CWORD -eq 1 ]]; then
-		COMPREPLY=($(compgen -W "vet completion help ./..." -- "$word") $(compgen -d -- "$word"))
+		COMPREPLY=($(compgen -W "vet breaking manifest replay completion help ./..." -- "$word") $(compgen -d -- "$word"))
 	else
 		COMPREPLY=($(compgen -W "./..." -- "$word") $(compgen -d -- "$word"))
 	fi
@@ -43,10 +43,11 @@ _flowgen() {
 	_arguments \
 		'-check[write nothing; fail if a file is missing or stale]' \
 		'-since=[compare stored names with a revision]:revision:' \
+		'-manifest[write what runs depend on, too]' \
 		'-json[print the report as JSON]' \
 		'-version[print the version]' \
 		'-help[print help]' \
-		'*:package:{ compadd vet completion help ./...; _files -/ }'
+		'*:package:{ compadd vet breaking manifest replay completion help ./...; _files -/ }'
 }
 compdef _flowgen flowgen
 `,
@@ -54,10 +55,11 @@ compdef _flowgen flowgen
 complete -c flowgen -f
 complete -c flowgen -o check -d 'write nothing; fail if a file is missing or stale'
 complete -c flowgen -o since -x -d 'compare stored names with a revision'
+complete -c flowgen -o manifest -d 'write what runs depend on, too'
 complete -c flowgen -o json -d 'print the report as JSON'
 complete -c flowgen -o version -d 'print the version'
 complete -c flowgen -o help -d 'print help'
-complete -c flowgen -n '__fish_use_subcommand' -a 'vet completion help ./...'
+complete -c flowgen -n '__fish_use_subcommand' -a 'vet breaking manifest replay completion help ./...'
 complete -c flowgen -n '__fish_use_subcommand' -a '(__fish_complete_directories)'
 complete -c flowgen -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 `,

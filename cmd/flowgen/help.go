@@ -1,7 +1,10 @@
 package main
 
-const usage = `usage: flowgen [-check] [-since REVISION] [-json] [packages]
+const usage = `usage: flowgen [-check] [-since REVISION] [-manifest] [-json] [packages]
        flowgen vet [-advice] [-fix] [-diff] [-json] [packages]
+       flowgen breaking [-against REVISION] [packages]
+       flowgen manifest [-mermaid] [packages]
+       flowgen replay -store URL [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
 Run flowgen -help for more.
@@ -10,10 +13,16 @@ Run flowgen -help for more.
 const help = `flowgen writes the durable counterparts of annotated Go functions: one
 flow_gen.go per package, to be committed.
 
-usage: flowgen [-check] [-json] [packages]
+usage: flowgen [-check] [-json] [-manifest] [packages]
        flowgen vet [-advice] [-fix] [-diff] [-json] [packages]
+       flowgen breaking [-against REVISION] [packages]
+       flowgen manifest [-mermaid] [packages]
+       flowgen replay -store URL [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
+
+breaking says which changes block runs in flight, replay asks the runs of a store, manifest
+prints what they depend on: flowgen breaking -help, and so on.
 
 Packages are named as for the go command; without any, it is the one in the
 current directory.
@@ -22,6 +31,8 @@ current directory.
   -since R   compare the names that logs hold with revision R of the git
              repository, not with the files on disk; with -check, fail if one of
              them changed, for runs under way have the old one
+  -manifest  write flow.manifest.json, too: what runs depend on; where one lies, it is
+             kept up to date without the flag
   -json      print the report as one JSON object on standard output
   -version   print the version
   -help      print this

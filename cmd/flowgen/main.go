@@ -41,6 +41,7 @@ func main() {
 // options are the flags of the command.
 type options struct {
 	check, version, json bool
+	manifest             bool
 	since                string
 	patterns             []string
 }
@@ -50,8 +51,8 @@ func run(ctx context.Context, args []string, dir string, stdout, stderr io.Write
 	if len(args) > 0 && args[0] == "completion" {
 		return completion(args[1:], stdout, stderr)
 	}
-	if len(args) > 0 && args[0] == "vet" {
-		return vetCommand(ctx, args[1:], dir, stdout, stderr)
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](ctx, args[1:], dir, stdout, stderr)
 	}
 	if len(args) > 0 && args[0] == "help" {
 		fmt.Fprint(stdout, help)
@@ -69,7 +70,7 @@ func run(ctx context.Context, args []string, dir string, stdout, stderr io.Write
 		fmt.Fprintln(stdout, version())
 		return exitOK
 	}
-	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: opts.check, Since: opts.since})
+	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: opts.check, Since: opts.since, Manifest: opts.manifest})
 	if err != nil {
 		report = &generator.Report{
 			Diagnostics: []diagnostic.Diagnostic{{What: "flowgen: " + err.Error()}},
@@ -87,21 +88,11 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&opts.check, "check", false, "")
 	flags.BoolVar(&opts.version, "version", false, "")
 	flags.BoolVar(&opts.json, "json", false, "")
+	flags.BoolVar(&opts.manifest, "manifest", false, "")
 	flags.StringVar(&opts.since, "since", "", "")
-	for {
-		if err := flags.Parse(args); err != nil {
-			return opts, err
-		}
-		if flags.NArg() == 0 {
-			return opts, nil
-		}
-		pattern := flags.Arg(0)
-		if strings.HasSuffix(pattern, ".go") {
-			return opts, fmt.Errorf("%s is a file: name its package, as in ./orders", pattern)
-		}
-		opts.patterns = append(opts.patterns, pattern)
-		args = flags.Args()[1:]
-	}
+	var err error
+	opts.patterns, err = flagsAndPackages(flags, args)
+	return opts, err
 }
 
 // ofPackage names the package of a file in the working directory when go generate has
@@ -135,6 +126,10 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 	for _, w := range report.Warnings {
 		w.What = "warning: " + w.What
 		fmt.Fprintln(stderr, w)
+	}
+	for _, n := range report.Notes {
+		n.What = "note: " + n.What
+		fmt.Fprintln(stderr, n)
 	}
 	for _, c := range report.Changes {
 		file := diagnostic.Printable(c.File)

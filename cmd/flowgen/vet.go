@@ -45,8 +45,8 @@ type vetOptions struct {
 	patterns                []string
 }
 
-// vetCommand runs the static rules.
-func vetCommand(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
+// runVet runs the static rules.
+func runVet(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
 	opts, err := parseVet(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/gate"
+)
+
+const replayHelp = `flowgen replay replays runs of a live store against the code here, before it is
+deployed, and says which of them it would block. It only reads; no step is executed.
+
+usage: flowgen replay -store URL [flags] [packages]
+
+  -store URL     of the store, such as sqlite:orders.db or redis://host:6379
+  -driver P      import path of the package that knows the URL's scheme, if it is not
+                 one of flowgen's
+  -workflow W    only runs of the workflow with this stored name
+  -status S,T    only runs with one of these statuses; without it, those that are open
+  -sample N      at most N runs (500): of each workflow and status the oldest and the
+                 newest, then others by chance; 0: all
+  -seed N        of that chance; without it, another one each time, which is printed
+  -save DIR      write the logs of runs that do not fit there, for workflowtest.Replay
+  -json          print the report as one JSON object
+
+Without packages, those of the module below the current directory are meant.
+
+Exit codes: 0 all fit; 1 some do not; 2 the command line is wrong, or the code does not
+compile; 3 the store cannot be read.
+`
+
+// exitStore is the exit code when a store cannot be read.
+const exitStore = 3
+
+// runReplay executes flowgen replay.
+func runReplay(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
+	cfg := gate.Config{Dir: dir}
+	var statuses string
+	var asJSON bool
+	flags := flag.NewFlagSet("flowgen replay", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&cfg.URL, "store", "", "")
+	flags.StringVar(&cfg.Driver, "driver", "", "")
+	flags.StringVar(&cfg.Workflow, "workflow", "", "")
+	flags.StringVar(&statuses, "status", "", "")
+	flags.IntVar(&cfg.Size, "sample", 500, "")
+	flags.Uint64Var(&cfg.Seed, "seed", rand.Uint64N(1_000_000), "")
+	flags.StringVar(&cfg.Save, "save", "", "")
+	flags.BoolVar(&asJSON, "json", false, "")
+	patterns, err := flagsAndPackages(flags, args)
+	if err == nil && cfg.URL == "" {
+		err = errors.New("-store is missing: name the URL of the store")
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, replayHelp)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "flowgen replay: %v\n%s", err, replayHelp)
+		return exitUsage
+	}
+	cfg.Patterns = patterns
+	if statuses != "" {
+		cfg.Statuses = strings.Split(statuses, ",")
+	}
+	report, err := gate.Run(ctx, cfg)
+	if err == nil {
+		err = printReplay(report, asJSON, stdout)
+	}
+	switch {
+	case errors.Is(err, gate.ErrStore):
+		fmt.Fprintf(stderr, "flowgen replay: %v\n", err)
+		return exitStore
+	case err != nil:
+		fmt.Fprintf(stderr, "flowgen replay: %v\n", err)
+		return exitUsage
+	case len(report.Misfits) > 0:
+		return exitMistake
+	}
+	return exitOK
+}
+
+func printReplay(report *gate.Report, asJSON bool, stdout io.Writer) error {
+	if asJSON {
+		enc := json.NewEncoder(stdout)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "\t")
+		return enc.Encode(report)
+	}
+	misfits := 0
+	for _, g := range report.Misfits {
+		misfits += g.Count
+		if _, err := fmt.Fprintf(stdout, "%s: %d runs do not fit: %s (%s)\n", g.Workflow, g.Count, g.Divergence, strings.Join(g.Runs, ", ")); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(stdout, "%d runs replayed (seed %d): %d do not fit\n", report.Replayed, report.Seed, misfits)
+	return err
+}
