@@ -330,6 +330,25 @@ func put(t *testing.T, from, to string, number int) {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
 				members[n.Sel] = true
+			case *ast.FuncDecl:
+				members[n.Name] = n.Recv != nil
+			case *ast.StructType:
+				for _, field := range n.Fields.List {
+					for _, id := range field.Names {
+						members[id] = true
+					}
+				}
+			case *ast.CompositeLit:
+				if _, isMap := n.Type.(*ast.MapType); isMap {
+					break
+				}
+				for _, element := range n.Elts {
+					if pair, ok := element.(*ast.KeyValueExpr); ok {
+						if id, ok := pair.Key.(*ast.Ident); ok {
+							members[id] = true
+						}
+					}
+				}
 			case *ast.Ident:
 				if declared[n.Name] && !members[n] {
 					n.Name = fmt.Sprint(n.Name, "_", number)

@@ -3,6 +3,7 @@ package compat
 import (
 	"go/token"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +16,8 @@ type orders struct {
 	subject string
 	at      token.Position
 	unknown map[string]bool // changes of which only now knows
+	latest  map[string]int  // version of each change, which runs of before have at most
+	waits   []*manifest.Op  // that moved past waits only, which was reported
 	moved   []string        // names of results of operations that are new or gone
 }
 
@@ -30,7 +33,7 @@ func (o *orders) run(old, now *manifest.Workflow) {
 			o.report(o.at, Care, "arg.other", "%s, which decides about operations, is not what it was", name)
 		}
 	}
-	before := o.renamed(old.Ops)
+	before := o.renamed(renamedHelpers(old, now))
 	o.block(before, asBefore(now.Ops, o.unknown), block{last: true})
 }
 
@@ -74,6 +77,52 @@ func (o *orders) renamed(ops []*manifest.Op) []*manifest.Op {
 		return out
 	}
 	return by(ops)
+}
+
+// renamedHelpers returns old operations with the names that their helpers have now: those that do
+// the same under another one.
+func renamedHelpers(old, now *manifest.Workflow) []*manifest.Op {
+	names := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(old.Decides)) {
+		if now.Decides[name] != "" {
+			continue
+		}
+		for _, other := range slices.Sorted(maps.Keys(now.Decides)) {
+			if old.Decides[other] == "" && old.Decides[name] == now.Decides[other] {
+				names[name] = other
+			}
+		}
+	}
+	if len(names) == 0 {
+		return old.Ops
+	}
+	var alternatives []string
+	for name := range names {
+		alternatives = append(alternatives, regexp.QuoteMeta(name))
+	}
+	pattern := regexp.MustCompile(`\b(?:` + strings.Join(alternatives, "|") + `)\b`)
+	return rewritten(old.Ops, func(s string) string {
+		return pattern.ReplaceAllStringFunc(s, func(name string) string { return names[name] })
+	})
+}
+
+// rewritten returns a copy of ops with other texts of what is computed.
+func rewritten(ops []*manifest.Op, by func(string) string) []*manifest.Op {
+	out := make([]*manifest.Op, len(ops))
+	for i, op := range ops {
+		c := *op
+		c.Key, c.Queue, c.Text, c.Limit, c.Least = by(op.Key), by(op.Queue), by(op.Text), by(op.Limit), by(op.Least)
+		c.Args = slices.Clone(op.Args)
+		for j := range c.Args {
+			c.Args[j] = by(c.Args[j])
+		}
+		c.Body, c.Else, c.Ways = rewritten(op.Body, by), rewritten(op.Else, by), nil
+		for _, w := range op.Ways {
+			c.Ways = append(c.Ways, rewritten(w, by))
+		}
+		out[i] = &c
+	}
+	return out
 }
 
 // deciding are kinds of ops that are no operations but decide about some.
@@ -166,6 +215,7 @@ func (o *orders) block(old, now []*manifest.Op, in block) {
 			added = append(added, op)
 		}
 	}
+	o.pastWaits(old, now, partners, added)
 	for _, op := range slices.Concat(gone, added) {
 		o.moved = append(o.moved, resultsOf(op)...)
 	}
@@ -185,6 +235,27 @@ func (o *orders) block(old, now []*manifest.Op, in block) {
 			after := in
 			after.last = in.last && !records(kept)
 			o.added(op, gone, after)
+		}
+	}
+}
+
+// pastWaits notes operations that are called in front of other waits now, or behind them, but in the
+// order of records of before, if these waits were over.
+func (o *orders) pastWaits(old, now []*manifest.Op, partners []int, added []*manifest.Op) {
+	for i, p := range partners {
+		j := slices.IndexFunc(now, func(n *manifest.Op) bool { return alike(old[i], n) && slices.Contains(added, n) })
+		if p >= 0 || j < 0 || deciding[old[i].Op] {
+			continue
+		}
+		var crossed []*manifest.Op
+		for k, partner := range partners {
+			if partner >= 0 && (k < i) != (partner < j) {
+				crossed = append(crossed, now[partner])
+			}
+		}
+		if len(crossed) > 0 && !records(crossed) {
+			o.waits = append(o.waits, old[i], now[j])
+			o.report(now[j].Position, Care, "gather", "%s is called in front of another wait, or behind it", title(old[i]))
 		}
 	}
 }
@@ -250,6 +321,7 @@ func title(o *manifest.Op) string { return strings.TrimSpace(o.Op + " " + o.Name
 // gone judges an operation that is not there any more.
 func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	switch {
+	case slices.Contains(o.waits, op):
 	case deciding[op.Op] && !maybe(op):
 		if !o.follows(op) {
 			o.decides(op, o.at, "is gone or another one")
@@ -281,12 +353,14 @@ func holds(c, o *manifest.Op) bool {
 // added judges an operation that was not there before.
 func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	switch {
+	case slices.Contains(o.waits, op):
 	case deciding[op.Op] && !maybe(op):
 		if !o.follows(op) {
 			o.decides(op, op.Position, "is new or another one")
 		}
 	case op.Op == "draw":
 		o.report(op.Position, Care, "draw", "a draw of random numbers is new: later ones give other numbers")
+	case op.Op == "guard" && o.forNewRuns(op):
 	case !certain(op) || deciding[op.Op]:
 		o.report(op.Position, Care, "op.quiet", "%s is new: it makes a record only once it matters", title(op))
 	case in.conditional || within(gone, op):
@@ -298,6 +372,12 @@ func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	default:
 		o.report(op.Position, Breaks, "op.added", "%s is new in front of others", title(op))
 	}
+}
+
+// forNewRuns reports whether a guard does nothing for the versions that runs of before can have.
+func (o *orders) forNewRuns(guard *manifest.Op) bool {
+	latest, ok := o.latest[guard.Name]
+	return ok && latest < len(guard.Ways) && !slices.ContainsFunc(guard.Ways[:latest+1], func(way []*manifest.Op) bool { return len(way) > 0 })
 }
 
 // decides reports a change of what decides about operations.
@@ -413,11 +493,19 @@ func literal(s string) bool { return s == manifest.Zero || strings.HasPrefix(s, 
 func (o *orders) value(old, now string, op *manifest.Op, breaks Class, row string) {
 	switch {
 	case old == now || o.follows(op):
-	case literal(old) && literal(now):
+	case literal(old) && literal(now) && !retyped(bare(old), bare(now)):
 		o.report(op.Position, breaks, row, "%s gets %s and got %s", title(op), bare(now), bare(old))
 	default:
 		o.report(op.Position, Care, "arg.other", "%s gets %s and got %s: it fits if that is the same", title(op), short(bare(now)), short(bare(old)))
 	}
+}
+
+// retyped reports whether two literals differ in their types at most, so that they may be the same
+// JSON.
+func retyped(old, now string) bool {
+	_, a, ok := strings.Cut(old, "{")
+	_, b, too := strings.Cut(now, "{")
+	return ok && too && a == b && !strings.HasPrefix(old, `"`) && !strings.HasPrefix(now, `"`)
 }
 
 func bare(s string) string { return strings.TrimPrefix(s, manifest.Literal) }

@@ -24,7 +24,7 @@ func (c *comparer) workflows() {
 		if old.Code == now.Code && old.Shape == now.Shape {
 			continue
 		}
-		o := orders{c: c, subject: name, at: now.Position, unknown: unknownChanges(old.Ops, now.Ops)}
+		o := orders{c: c, subject: name, at: now.Position, unknown: unknownChanges(old.Ops, now.Ops), latest: latest(old.Ops)}
 		o.run(old, now)
 	}
 }
@@ -34,6 +34,9 @@ func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 	d.params(old.Params, now.Params, inputs)
 	if c.old.called[name] { // their inputs are arguments, too
 		d.params(old.Params, now.Params, arguments)
+	}
+	if len(old.Scratchpad) > 0 && len(now.Scratchpad) > 0 {
+		d.types(old.Scratchpad, now.Scratchpad, "scratchpad", results, true)
 	}
 	before := len(c.changes)
 	switch {
@@ -75,6 +78,17 @@ func unknownChanges(old, now []*manifest.Op) map[string]bool {
 		}
 	})
 	return unknown
+}
+
+// latest returns the version of each change that runs of before can have.
+func latest(ops []*manifest.Op) map[string]int {
+	versions := map[string]int{}
+	manifest.Walk(ops, func(o *manifest.Op) {
+		if o.Op == "version" {
+			versions[o.Name] = max(versions[o.Name], o.Latest)
+		}
+	})
+	return versions
 }
 
 // asBefore returns ops as runs of before take them: a change that they do not know has

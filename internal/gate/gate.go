@@ -102,17 +102,25 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 // moduleOf returns the root and the path of the module of dir.
 func moduleOf(ctx context.Context, dir string) (root, path string, err error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-f", "{{with .Module}}{{.Dir}}\n{{.Path}}{{end}}", "-find", "-e", ".")
+	cmd := exec.CommandContext(ctx, "go", "env", "GOMOD")
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
 		return "", "", fmt.Errorf("find the module of %s: %w", dir, explained(err))
 	}
-	root, path, ok := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	if !ok {
+	file := strings.TrimSpace(string(out))
+	if file == "" || file == os.DevNull {
 		return "", "", fmt.Errorf("find the module of %s: it is in none", dir)
 	}
-	return root, path, nil
+	cmd = exec.CommandContext(ctx, "go", "mod", "edit", "-json", file)
+	if out, err = cmd.Output(); err != nil {
+		return "", "", fmt.Errorf("find the module of %s: %w", dir, explained(err))
+	}
+	var module struct{ Module struct{ Path string } }
+	if err := json.Unmarshal(out, &module); err != nil {
+		return "", "", fmt.Errorf("find the module of %s: read %s: %w", dir, file, err)
+	}
+	return filepath.Dir(file), module.Module.Path, nil
 }
 
 // request is what the test reads.

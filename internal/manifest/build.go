@@ -56,14 +56,19 @@ func (w *World) Of(path string) *Manifest {
 func (w *World) workflow(s *schemas, p *load.Package, f *model.Workflow) *Workflow {
 	x := newWalker(w, p)
 	var ops []*Op
-	if f.Graph != nil {
+	var scratchpad json.RawMessage
+	switch {
+	case f.Graph != nil:
 		ops = x.graph(f.Graph)
-	} else {
+	case f.Machine != nil:
+		ops = x.machine(f.Machine)
+		scratchpad = s.of(f.Machine.Type.Type())
+	default:
 		ops = x.workflow(w.bodies[p.Path+"."+f.Impl].decl, f)
 	}
 	return &Workflow{
-		Go: f.GoName, Params: paramsOf(s, &f.Function), Result: s.of(f.Result), Policy: policyOf(f.Directive),
-		Shape: shapeOf(ops), Code: codeOf(x.hashed(ops)), Uses: x.uses, Decides: x.decides(ops), Ops: x.shown(ops), Position: p.Position(f.Pos()),
+		Go: f.GoName, Params: paramsOf(s, &f.Function), Result: s.of(f.Result), Policy: policyOf(f.Directive), Scratchpad: scratchpad,
+		Shape: shapeOf(unnamed(ops)), Code: codeOf(x.hashed(ops)), Uses: x.uses, Decides: x.decides(ops), Ops: x.shown(ops), Position: p.Position(f.Pos()),
 	}
 }
 

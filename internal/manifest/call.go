@@ -220,6 +220,13 @@ func (x *walker) callBody(e *ast.CallExpr, f *function, args []value) {
 	x.bind(typ, args)
 	x.body(&frame{}, typ, block)
 	x.env = env
+	if ops := *x.out; len(ops) > 1 && ops[len(ops)-2].Op == "step" {
+		last, name := ops[len(ops)-1], ops[len(ops)-2].Name
+		name += "#" + strconv.Itoa(x.count[name])
+		if last.Op == "return" && (last.Text == name || last.Text == name+".err") {
+			*x.out = ops[:len(ops)-1] // as the step by itself
+		}
+	}
 }
 
 // textsOf returns texts of arguments but for contexts.

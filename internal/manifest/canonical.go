@@ -18,8 +18,8 @@ func (w *World) hashNamed(full string) string {
 		return h
 	}
 	if name, isVar := strings.CutPrefix(full, "var "); isVar {
-		w.hashes[full] = shortName(full) // for a variable that refers to itself
-		h := shortName(full)
+		w.hashes[full] = w.shown(full) // for a variable that refers to itself
+		h := w.shown(full)
 		if init, ok := w.inits[name]; ok {
 			h = digest(w.canonical(init.pkg, init.expr))
 		}
@@ -177,7 +177,12 @@ func contextOf(t types.Type) string {
 
 // shown returns ops as they stand in the file: with short names.
 func (x *walker) shown(ops []*Op) []*Op {
-	return rewritten(ops, func(s string) string { return unmark(s, nameMark, shortName) })
+	return rewritten(ops, func(s string) string { return unmark(s, nameMark, x.world.shown) })
+}
+
+// unnamed returns ops without names of functions and variables, which may change.
+func unnamed(ops []*Op) []*Op {
+	return rewritten(ops, func(s string) string { return unmark(s, nameMark, func(string) string { return "" }) })
 }
 
 // hashed returns ops with hashes of functions and variables for their names.
@@ -192,7 +197,7 @@ func (x *walker) decides(ops []*Op) map[string]string {
 	rewritten(ops, func(s string) string {
 		return unmark(s, nameMark, func(full string) string {
 			if h := x.world.hashNamed(full); h != full {
-				all[shortName(full)] = h
+				all[x.world.shown(full)] = h
 			}
 			return ""
 		})

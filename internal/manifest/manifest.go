@@ -32,9 +32,12 @@ type Workflow struct {
 	Params []Param           `json:"params,omitempty"`
 	Result json.RawMessage   `json:"result,omitempty"` // schema; none: an error only
 	Policy map[string]string `json:"policy,omitempty"` // options of the directive
-	Shape  string            `json:"shape"`
-	Code   string            `json:"code"`
-	Uses   map[string]string `json:"uses,omitempty"` // versions of modules whose functions decide about operations
+	// Scratchpad is the schema of what a machine keeps from step to step.
+	Scratchpad json.RawMessage `json:"scratchpad,omitempty"`
+
+	Shape string            `json:"shape"`
+	Code  string            `json:"code"`
+	Uses  map[string]string `json:"uses,omitempty"` // versions of modules whose functions decide about operations
 	// Decides has hashes of functions and variables without operations that ops mention.
 	Decides map[string]string `json:"decides,omitempty"`
 	Ops     []*Op             `json:"ops"`

@@ -120,7 +120,8 @@ func field(name string) func(*walker, *request) value {
 // option is a value that tells what an option says.
 func option(name string) func(*walker, *request) value {
 	return func(_ *walker, r *request) value {
-		return value{text: "option " + name + "=" + r.arg(0).text, constant: r.arg(0).constant}
+		v := r.arg(0)
+		return value{text: "option " + name + "=" + v.text, constant: v.constant, zero: v.zero, known: v.known}
 	}
 }
 
@@ -178,7 +179,7 @@ func (x *walker) sleep(r *request) value {
 // sleepUntil is a sleep until a constant time from now, or until a computed time.
 func (x *walker) sleepUntil(r *request) value {
 	t := r.arg(0).text
-	if d, ok := strings.CutPrefix(t, "now.Time.Add("); ok {
+	if d, ok := strings.CutPrefix(t, "now.Add("); ok {
 		if n, err := strconv.ParseInt(strings.TrimSuffix(d, ")"), 10, 64); err == nil && n > 0 {
 			t = ""
 		}

@@ -93,6 +93,20 @@ func (v value) without(cond string) value {
 	return v
 }
 
+// with returns v where cond holds.
+func (v value) with(cond string) value {
+	if v.choice != nil && v.choice.cond == cond {
+		return v.choice.yes.with(cond)
+	}
+	for i, p := range v.parts {
+		if p.choice != nil && p.choice.cond == cond {
+			v.parts = slices.Clone(v.parts)
+			v.parts[i] = p.with(cond)
+		}
+	}
+	return v
+}
+
 // isNil is the condition that v is nil, or with not that it is something.
 func (v value) isNil(not bool) value {
 	if c := v.choice; not && c != nil && c.no.text == "nil" && (c.yes.nonNil || c.cond == c.yes.text+" != nil") {
@@ -133,6 +147,20 @@ func shortName(full string) string {
 		return full[i+2:]
 	}
 	return full[strings.LastIndex(full, "/")+1:]
+}
+
+// shown returns the name by which people know a function or variable of the module: behind the
+// name of its package, which need not be the end of the path.
+func (w *World) shown(full string) string {
+	if b, ok := w.bodies[full]; ok && b.decl.Recv == nil {
+		return b.pkg.Types.Name() + "." + b.decl.Name.Name
+	}
+	if name, isVar := strings.CutPrefix(full, "var "); isVar {
+		if init, ok := w.inits[name]; ok {
+			return init.pkg.Types.Name() + name[strings.LastIndex(name, "."):]
+		}
+	}
+	return shortName(full)
 }
 
 // qualifier writes types with the names of their packages.

@@ -506,11 +506,30 @@ func (x *walker) leave(s *ast.ReturnStmt) {
 		x.emit(&Op{Op: "leave"}, s.Pos())
 		return
 	}
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = v.text
+	x.giveBack(values, s.Pos(), 0)
+}
+
+// maxWays is how many conditions of a value make ways of their own.
+const maxWays = 6
+
+// giveBack writes down a return: where a value depends on a condition, as if the code asked
+// for it and returned in each of its ways, for a helper that is put in place does so.
+func (x *walker) giveBack(values []value, pos token.Pos, depth int) {
+	for _, v := range values {
+		if depth == maxWays || v.choice == nil || strings.Contains(v.choice.cond, varMark) {
+			continue
+		}
+		cond := v.choice.cond
+		yes, no := make([]value, len(values)), make([]value, len(values))
+		for i, v := range values {
+			yes[i], no[i] = v.with(cond), v.without(cond)
+		}
+		body := x.nested(func() { x.giveBack(yes, pos, depth+1) })
+		x.emit(&Op{Op: "if", Text: cond, Body: body}, pos)
+		x.giveBack(no, pos, depth+1)
+		return
 	}
-	x.emit(&Op{Op: "return", Text: strings.Join(texts, ", ")}, s.Pos())
+	x.emit(&Op{Op: "return", Text: strings.Join(textsOf(values), ", ")}, pos)
 }
 
 // under follows a block where a condition holds, and returns what is known after it.
@@ -533,7 +552,7 @@ func (x *walker) ifStmt(s *ast.IfStmt) (ends bool) {
 		x.stmt(s.Init)
 	}
 	cond := x.expr(s.Cond)
-	body, yes, yesEnds := x.under(cond.text, x.env, func() bool { return x.block(s.Body.List) })
+	body, yes, yesEnds := x.under(cond.text, x.where(cond.text), func() bool { return x.block(s.Body.List) })
 	otherwise, no, noEnds := x.under("", x.env, func() bool { return s.Else != nil && x.stmt(s.Else) })
 	if g := cond.guard; g != nil && !g.number {
 		x.guarded(g, s.Pos(), func(version int) []*Op {
@@ -547,6 +566,18 @@ func (x *walker) ifStmt(s *ast.IfStmt) (ends bool) {
 	}
 	x.join(cond.text, yes, no, yesEnds, noEnds)
 	return yesEnds && noEnds
+}
+
+// where returns what is known of variables where a condition holds.
+func (x *walker) where(cond string) map[types.Object]value {
+	if strings.Contains(cond, varMark) {
+		return x.env // it may be another condition later
+	}
+	env := maps.Clone(x.env)
+	for obj, v := range env {
+		env[obj] = v.with(cond)
+	}
+	return env
 }
 
 // guarded writes down what happens by the version of a change.
@@ -852,7 +883,7 @@ func (x *walker) deferStmt(s *ast.DeferStmt) {
 	ops, _, _ := x.under("deferred", x.env, func() bool {
 		return x.exprStmt(&ast.ExprStmt{X: s.Call})
 	})
-	ops = slices.DeleteFunc(ops, func(o *Op) bool { return o.Op == "do" && o.Text == "end scope" || o.Op == "leave" })
+	ops = slices.DeleteFunc(ops, func(o *Op) bool { return o.Op == "do" && o.Text == "end scope()" || o.Op == "leave" })
 	if len(ops) > 0 {
 		x.emit(&Op{Op: "defer", Body: ops}, s.Pos())
 	}

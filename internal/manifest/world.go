@@ -65,8 +65,8 @@ func NewWorld(packages []*load.Package) *World {
 		m, _ := model.New(p)
 		w.models[p.Path] = m
 		for _, s := range m.Steps {
-			if s.Graph != nil {
-				continue // nothing calls it but its graph
+			if s.Graph != nil || s.Machine != nil {
+				continue // nothing calls it but its graph or machine
 			}
 			w.targets[p.Path+"."+s.GoName] = target{"step", s.Stored, &s.Function}
 		}
