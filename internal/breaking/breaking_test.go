@@ -151,8 +151,10 @@ func TestVER4_ChangesSinceTheDefaultBranchAreFoundInTheSources(t *testing.T) {
 		if report.Workflows != 1 || !report.Breaks(false) {
 			t.Errorf("%s: the report is %+v", state, report)
 		}
-		generate(t, dir, false)
-		commit(t, dir)
+		if state == "not committed" {
+			generate(t, dir, false)
+			commit(t, dir)
+		}
 	}
 	if got := git(t, dir, "status", "--porcelain"); got != "" {
 		t.Errorf("the tree was changed: %s", got)
@@ -185,8 +187,8 @@ func TestVER4_ManifestsOfTheRevisionAreCompared(t *testing.T) {
 	commit(t, dir)
 	write(t, dir, file, good)
 	want := []string{
-		"pay/pay.go:13: breaks: orders.fulfil: step pay.charge is new in front of others: call it under workflow.Version",
 		"orders/orders.go:14: breaks: orders.fulfil: step pay.debit is not called any more: keep it for old runs, by workflow.Version",
+		"pay/pay.go:13: breaks: orders.fulfil: step pay.charge is new in front of others: call it under workflow.Version",
 	}
 	if d := cmp.Diff(want, lines(run(t, dir, "HEAD").Changes)); d != "" {
 		t.Errorf("changes (-want +got):\n%s", d)

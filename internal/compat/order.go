@@ -217,6 +217,9 @@ func (o *orders) block(old, now []*manifest.Op, in block) {
 	}
 	o.pastWaits(old, now, partners, added)
 	for _, op := range slices.Concat(gone, added) {
+		if op.Op == "guard" && o.forNewRuns(op) {
+			continue // it is not reported, so that what depends on it has to be
+		}
 		o.moved = append(o.moved, resultsOf(op)...)
 	}
 	for i, p := range partners {
@@ -284,6 +287,11 @@ func (o *orders) follows(op *manifest.Op) bool {
 	})
 }
 
+// anyFollows reports whether one of the ops of a kind follows: another one has its place.
+func (o *orders) anyFollows(kind string, ops []*manifest.Op) bool {
+	return slices.ContainsFunc(ops, func(op *manifest.Op) bool { return op.Op == kind && o.follows(op) })
+}
+
 // records reports whether a run that passes ops certainly has a record of one.
 func records(ops []*manifest.Op) bool {
 	return slices.ContainsFunc(ops, func(o *manifest.Op) bool { return certain(o) || maybe(o) })
@@ -323,7 +331,7 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	switch {
 	case slices.Contains(o.waits, op):
 	case deciding[op.Op] && !maybe(op):
-		if !o.follows(op) {
+		if !o.follows(op) && !o.anyFollows(op.Op, added) {
 			o.decides(op, o.at, "is gone or another one")
 		}
 	case op.Op == "draw":
@@ -355,7 +363,7 @@ func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	switch {
 	case slices.Contains(o.waits, op):
 	case deciding[op.Op] && !maybe(op):
-		if !o.follows(op) {
+		if !o.follows(op) && !o.anyFollows(op.Op, gone) {
 			o.decides(op, op.Position, "is new or another one")
 		}
 	case op.Op == "draw":
