@@ -201,3 +201,22 @@ func write(t *testing.T, dir, file, text string) {
 		t.Fatal(err)
 	}
 }
+
+// A machine has a state for each of its steps, and keeps its scratchpad.
+func TestVER4_AMachineHasItsStepsInTheManifest(t *testing.T) {
+	for path, m := range manifests(t, filepath.Join("..", ".."), "./generated/machines") {
+		w := m.Workflows["machines.onboarding"]
+		if w == nil {
+			t.Fatalf("%s has no machine", path)
+		}
+		steps := 0
+		manifest.Walk(w.Ops, func(o *manifest.Op) {
+			if o.Op == "step" {
+				steps++
+			}
+		})
+		if steps != 5 || len(w.Scratchpad) == 0 {
+			t.Errorf("got %d steps and scratchpad %q, want 5 steps and a schema", steps, w.Scratchpad)
+		}
+	}
+}
