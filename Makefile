@@ -31,7 +31,8 @@ help: ## list the targets
 # killed hundreds of times, whose parts are all watched by the other tests.
 PLAIN := ./cmd/flowgen ./flowcheck/... ./internal/generator/... ./internal/layers ./internal/docs ./internal/english \
 	./internal/mutants ./internal/cron ./internal/payload ./runtime/store/protocol/... ./runtime/event ./runtime/internal/shape \
-	./examples/quickstart ./examples/research ./examples/onboarding ./internal/survival
+	./examples/quickstart ./examples/research ./examples/onboarding ./internal/survival \
+	./internal/manifest ./internal/compat ./internal/breaking ./internal/gate ./internal/revision
 
 .PHONY: test
 test: format vet generated plain race ## everything that must hold before a commit, in under 10 minutes

@@ -145,12 +145,19 @@ func TestRun_NotesPackagesThatGoGeneratePassesOver(t *testing.T) {
 		t.Errorf("no lines: %+v", got)
 	}
 	write("orders.go", strings.Replace(flow, "\nimport", "\n//go:generate go tool flowgen\n\nimport", 1))
-	const note = "bills/bills.go:5:1: note: package bills has directives, and no go:generate line runs flowgen for it"
-	if got := execute(t, dir, "-check", "./..."); got.code != 0 || !strings.Contains(got.stderr, note) || strings.Contains(got.stderr, "package orders") {
+	const note = "bills/bills.go:5:1: note: package bills has directives, and no go:generate line runs flowgen for it, so"
+	if got := execute(t, dir, "./..."); got.code != 0 || !strings.Contains(got.stderr, note) || strings.Contains(got.stderr, "package orders") {
 		t.Errorf("a line for one: %+v", got)
 	}
-	write("orders.go", strings.Replace(flow, "\nimport", "\n//go:generate go tool flowgen ./...\n\nimport", 1))
 	if got := execute(t, dir, "-check", "./..."); got.code != 0 || got.stderr != "" {
+		t.Errorf("a check has no notes: %+v", got)
+	}
+	write("costs/costs.go", strings.Replace(good, "package orders", "package costs", 1))
+	if got := execute(t, dir, "./..."); got.code != 0 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "for it (and for 1 more), so") {
+		t.Errorf("one note for two packages: %+v", got)
+	}
+	write("orders.go", strings.Replace(flow, "\nimport", "\n//go:generate go tool flowgen ./...\n\nimport", 1))
+	if got := execute(t, dir, "./..."); got.code != 0 || got.stderr != "" {
 		t.Errorf("a line for all: %+v", got)
 	}
 }

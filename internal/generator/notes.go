@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,8 +11,9 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// unmentioned notes the packages with directives that go generate passes over, although
-// it runs flowgen for others: they have no line for it, and no line above names them.
+// unmentioned notes, once and with the first as the example, that go generate passes over
+// packages with directives, although it runs flowgen for others: they have no line for it,
+// and no line above names them.
 func (r *Report) unmentioned(packages []*load.Package, models map[*load.Package]*model.Package) {
 	var single, below []string // directories that lines are about
 	for _, p := range packages {
@@ -26,16 +28,25 @@ func (r *Report) unmentioned(packages []*load.Package, models map[*load.Package]
 	if len(single)+len(below) == 0 {
 		return // flowgen is run by other means
 	}
+	var passed []*load.Package
 	for _, p := range packages {
 		m := models[p]
 		covered := slices.Contains(single, p.Dir) || slices.ContainsFunc(below, func(dir string) bool {
 			return p.Dir == dir || strings.HasPrefix(p.Dir, dir+string(filepath.Separator))
 		})
 		if m != nil && !m.Empty() && p.Foreign == "" && !covered {
-			r.Notes = append(r.Notes, diagnostic.New(p.Position(m.First), "package "+p.Name+" has directives, and no go:generate line runs flowgen for it, so go generate passes it over",
-				"add //go:generate go tool flowgen to one of its files, or one line with ./... at the root of the module"))
+			passed = append(passed, p)
 		}
 	}
+	if len(passed) == 0 {
+		return
+	}
+	first, others := passed[0], ""
+	if n := len(passed) - 1; n > 0 {
+		others = fmt.Sprintf(" (and for %d more)", n)
+	}
+	r.Notes = append(r.Notes, diagnostic.New(first.Position(models[first].First), "package "+first.Name+" has directives, and no go:generate line runs flowgen for it"+others+", so go generate passes it over",
+		"add //go:generate go tool flowgen to one of its files, or one line with ./... at the root of the module"))
 }
 
 // generateLines returns the words of the lines of a package that run flowgen.
