@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -41,13 +40,8 @@ func runBreaking(ctx context.Context, args []string, dir string, stdout, stderr 
 	flags.BoolVar(&strict, "strict", false, "")
 	flags.BoolVar(&asJSON, "json", false, "")
 	patterns, err := flagsAndPackages(flags, args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, breakingHelp)
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "flowgen breaking: %v\n%s", err, breakingHelp)
-		return exitUsage
+	if err != nil {
+		return refuse("flowgen breaking", breakingHelp, err, stdout, stderr)
 	}
 	cfg.Patterns = patterns
 	report, err := breaking.Run(ctx, cfg)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -14,6 +15,17 @@ var commands = map[string]func(ctx context.Context, args []string, dir string, s
 	"manifest": runManifest,
 	"replay":   runReplay,
 	"vet":      runVet,
+}
+
+// refuse says what is wrong with the arguments of a command, or prints its help if that was asked
+// for, and returns the exit code.
+func refuse(command, help string, err error, stdout, stderr io.Writer) int {
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, help)
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "%s: %v\n%s", command, err, help)
+	return exitUsage
 }
 
 // flagsAndPackages reads flags before, between and behind the packages, which it returns.

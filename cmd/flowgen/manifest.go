@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -30,13 +29,8 @@ func runManifest(ctx context.Context, args []string, dir string, stdout, stderr 
 	flags.SetOutput(io.Discard)
 	flags.BoolVar(&mermaid, "mermaid", false, "")
 	patterns, err := flagsAndPackages(flags, args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, manifestHelp)
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "flowgen manifest: %v\n%s", err, manifestHelp)
-		return exitUsage
+	if err != nil {
+		return refuse("flowgen manifest", manifestHelp, err, stdout, stderr)
 	}
 	if len(patterns) == 0 {
 		patterns = []string{"."}

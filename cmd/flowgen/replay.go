@@ -57,13 +57,8 @@ func runReplay(ctx context.Context, args []string, dir string, stdout, stderr io
 	if err == nil && cfg.URL == "" {
 		err = errors.New("-store is missing: name the URL of the store")
 	}
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, replayHelp)
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "flowgen replay: %v\n%s", err, replayHelp)
-		return exitUsage
+	if err != nil {
+		return refuse("flowgen replay", replayHelp, err, stdout, stderr)
 	}
 	cfg.Patterns = patterns
 	if statuses != "" {

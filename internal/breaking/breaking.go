@@ -20,7 +20,7 @@ type Config struct {
 	Against string
 }
 
-// Report is what was found.
+// Report has what was found.
 type Report struct {
 	Against   string   `json:"against"`   // the state before, in full
 	Packages  int      `json:"packages"`  // that have workflows or steps now

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/breaking"
 	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -52,16 +53,7 @@ func Everything(ctx workflow.Context, id string) error { return Charge(ctx, id) 
 // repository makes a module in a repository of git with one commit.
 func repository(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	gomod := strings.Replace(read(t, root, "go.mod"), "module github.com/flowgen/flowgen", "module example.com/user", 1)
-	write(t, dir, "go.mod", gomod+"\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => "+root+"\n")
-	write(t, dir, "go.sum", read(t, root, "go.sum"))
-	write(t, dir, "orders/orders.go", orders)
-	write(t, dir, "pay/pay.go", pay)
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "pay/pay.go": pay})
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	generate(t, dir, false)
@@ -104,17 +96,6 @@ func read(t *testing.T, dir, name string) string {
 	return string(data)
 }
 
-func write(t *testing.T, dir, name, text string) {
-	t.Helper()
-	path := filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func run(t *testing.T, dir, against string) *breaking.Report {
 	t.Helper()
 	report, err := breaking.Run(t.Context(), breaking.Config{Dir: dir, Patterns: []string{"./..."}, Against: against})
@@ -140,8 +121,8 @@ func TestVER4_ChangesSinceTheDefaultBranchAreFoundInTheSources(t *testing.T) {
 		t.Fatalf("nothing was changed, and there are %q", got)
 	}
 	git(t, dir, "checkout", "-q", "-b", "change")
-	write(t, dir, "pay/pay.go", strings.Replace(pay, "{ return Charge(ctx, id) }", "{\n\tif err := Reserve(ctx, id); err != nil {\n\t\treturn err\n\t}\n\treturn Charge(ctx, id)\n}", 1))
-	write(t, dir, "pay/reserve.go", "package pay\n\nimport \"context\"\n\n//flow:step\nfunc reserve(ctx context.Context, id string) error { return nil }\n")
+	usermodule.Write(t, dir, "pay/pay.go", strings.Replace(pay, "{ return Charge(ctx, id) }", "{\n\tif err := Reserve(ctx, id); err != nil {\n\t\treturn err\n\t}\n\treturn Charge(ctx, id)\n}", 1))
+	usermodule.Write(t, dir, "pay/reserve.go", "package pay\n\nimport \"context\"\n\n//flow:step\nfunc reserve(ctx context.Context, id string) error { return nil }\n")
 	want := []string{"pay/pay.go:14: breaks: orders.fulfil: step pay.reserve is new in front of others: call it under workflow.Version"}
 	for _, state := range []string{"not committed", "committed"} {
 		report := run(t, dir, "")
@@ -182,10 +163,10 @@ func TestVER4_ManifestsOfTheRevisionAreCompared(t *testing.T) {
 	file := "orders/flow.manifest.json"
 	good := read(t, dir, file)
 	if lie := strings.Replace(strings.ReplaceAll(good, "pay.charge", "pay.debit"), `"c1:`, `"c1:0`, 1); lie != good {
-		write(t, dir, file, lie)
+		usermodule.Write(t, dir, file, lie)
 	}
 	commit(t, dir)
-	write(t, dir, file, good)
+	usermodule.Write(t, dir, file, good)
 	want := []string{
 		"orders/orders.go:14: breaks: orders.fulfil: step pay.debit is not called any more: keep it for old runs, by workflow.Version",
 		"pay/pay.go:13: breaks: orders.fulfil: step pay.charge is new in front of others: call it under workflow.Version",
@@ -204,12 +185,12 @@ func TestVER4_TheStateBeforeMayBeADirectoryOrAFile(t *testing.T) {
 	dir := repository(t)
 	generate(t, dir, true)
 	kept := filepath.Join(t.TempDir(), "kept.json")
-	write(t, filepath.Dir(kept), "kept.json", read(t, dir, "orders/flow.manifest.json"))
+	usermodule.Write(t, filepath.Dir(kept), "kept.json", read(t, dir, "orders/flow.manifest.json"))
 	old := t.TempDir()
 	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, "orders/orders.go", strings.Replace(orders, "return Ship(ctx, id)\n", "return nil\n", 1))
+	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(orders, "return Ship(ctx, id)\n", "return nil\n", 1))
 	want := []string{"orders/orders.go:14: breaks: orders.fulfil: step orders.ship is not called any more: keep it for old runs, by workflow.Version"}
 	for _, against := range []string{old, filepath.Join(old, "orders"), kept} {
 		if d := cmp.Diff(want, lines(run(t, dir, against).Changes)); d != "" {
@@ -220,18 +201,18 @@ func TestVER4_TheStateBeforeMayBeADirectoryOrAFile(t *testing.T) {
 
 func TestVER4_AnAcceptedChangeIsNotReported(t *testing.T) {
 	dir := repository(t)
-	write(t, dir, "orders/orders.go", strings.Replace(orders, "return Ship(ctx, id)\n", "return nil\n", 1))
+	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(orders, "return Ship(ctx, id)\n", "return nil\n", 1))
 	report := run(t, dir, "")
 	if len(report.Changes) != 1 {
 		t.Fatalf("got %q", lines(report.Changes))
 	}
 	line := report.Changes[0].AcceptLine()
-	write(t, dir, breaking.AcceptFile, "# no run is left\n\n"+strings.Replace(line, " reason", " all runs have ended", 1)+"\n")
+	usermodule.Write(t, dir, breaking.AcceptFile, "# no run is left\n\n"+strings.Replace(line, " reason", " all runs have ended", 1)+"\n")
 	report = run(t, dir, "")
 	if len(report.Changes) != 0 || len(report.Accepted) != 1 || report.Breaks(true) {
 		t.Errorf("it is accepted, and the report is %+v", report)
 	}
-	write(t, dir, "orders/orders.go", strings.Replace(orders, "return Ship(ctx, id)\n", "return Ship(ctx, \"x\")\n", 1))
+	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(orders, "return Ship(ctx, id)\n", "return Ship(ctx, \"x\")\n", 1))
 	if report = run(t, dir, ""); len(report.Changes) == 0 {
 		t.Error("another change is accepted by the line")
 	}
@@ -239,7 +220,7 @@ func TestVER4_AnAcceptedChangeIsNotReported(t *testing.T) {
 		strings.TrimSuffix(line, " reason"): "has no reason",
 		"orders.fulfil because":             "no subject with two fingerprints",
 	} {
-		write(t, dir, breaking.AcceptFile, text+"\n")
+		usermodule.Write(t, dir, breaking.AcceptFile, text+"\n")
 		if _, err := breaking.Run(t.Context(), breaking.Config{Dir: dir, Patterns: []string{"./..."}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("flow.accept with %q: %v", text, err)
 		}
@@ -248,7 +229,7 @@ func TestVER4_AnAcceptedChangeIsNotReported(t *testing.T) {
 
 func TestVER4_AStateBeforeThatIsNotThereIsAnError(t *testing.T) {
 	dir := repository(t)
-	write(t, dir, "orders/doc.go", "// Package orders is about orders.\npackage orders\n")
+	usermodule.Write(t, dir, "orders/doc.go", "// Package orders is about orders.\npackage orders\n")
 	commit(t, dir)
 	shallow := filepath.Join(t.TempDir(), "shallow")
 	git(t, dir, "clone", "-q", "--depth=1", "file://"+dir, shallow)

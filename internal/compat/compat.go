@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// Class is what a change does to runs in flight.
+// Class says what a change does to runs in flight.
 type Class int
 
 // The classes.
@@ -65,7 +65,7 @@ func Worst(changes []Change) Class {
 	return worst
 }
 
-// index is what a set holds, by stored name.
+// index has the contents of a set, by stored name.
 type index struct {
 	steps     map[string]*manifest.Step
 	workflows map[string]*manifest.Workflow

@@ -25,7 +25,7 @@ func (c *comparer) declarations() {
 	}
 }
 
-// ifUsed is the class of what is not declared any more: it may have been declared for others.
+// ifUsed returns the class of a name that is no longer declared: it may have been declared for others.
 func (c *comparer) ifUsed(name string) Class {
 	if c.old.used[name] && !strings.HasPrefix(name, "ask ") { // what handles asks makes no record before one comes
 		return Breaks

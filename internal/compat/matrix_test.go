@@ -262,7 +262,7 @@ func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Cha
 	return found
 }
 
-// verdict is what testdata/judge.go.txt writes.
+// verdict is written by testdata/judge.go.txt.
 type verdict struct {
 	Events       int
 	Full, Prefix string

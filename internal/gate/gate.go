@@ -32,7 +32,7 @@ type Config struct {
 // open are the statuses of runs that may go on.
 var open = []string{"pending", "running", "sleeping", "waiting", "paused", "held", "blocked"}
 
-// Report is what was found.
+// Report has what was found.
 type Report struct {
 	Replayed int     `json:"replayed"`
 	Misfits  []Group `json:"misfits"`

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/internal/gate"
 	"github.com/flowgen/flowgen/internal/generator"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
 // A module with workflows in a package that others may import, in an internal one below
@@ -82,6 +82,7 @@ import (
 
 	"example.com/user/a"
 	"example.com/user/orders"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -109,24 +110,34 @@ func main() {
 	for i := range 1000 {
 		requests = append(requests, workflow.StartRequest[string]{Input: fmt.Sprintf("%c%d", "ab"[i%2], i)})
 	}
-	if _, err := orders.Fulfil.StartMany(ctx, client, requests); err != nil {
+	all, err := orders.Fulfil.StartMany(ctx, client, requests)
+	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := a.Inner.Start(ctx, client, "x"); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := Own.Start(ctx, client, workflow.None{}); err != nil {
-		log.Fatal(err)
-	}
-	for {
-		counts, err := client.Count(ctx, workflow.Filter{})
-		if err != nil {
-			log.Fatal(err)
+	var ids []workflow.RunID
+	for _, started := range all {
+		if started.Err != nil {
+			log.Fatal(started.Err)
 		}
-		if counts[workflow.StatusSleeping] == 1002 {
-			break
+		ids = append(ids, started.Run.ID())
+	}
+	inner, err := a.Inner.Start(ctx, client, "x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	own, err := Own.Start(ctx, client, workflow.None{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, id := range append(ids, inner.ID(), own.ID()) {
+		for e, err := range client.Run(id).Events(ctx) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			if e.Type == event.WaitCreated { // it sleeps
+				break
+			}
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -157,7 +168,7 @@ func TestVER5_RunsOfAStoreThatDoNotFitAreFoundBeforeADeployment(t *testing.T) {
 			t.Errorf("the same code: %+v", report)
 		}
 	}
-	write(t, dir, "orders/orders.go", strings.Replace(files["orders/orders.go"], `"big "+id`, `"BIG "+id`, 1))
+	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(files["orders/orders.go"], `"big "+id`, `"BIG "+id`, 1))
 	before := command(t, dir, "find", ".")
 	for _, url := range urls {
 		save := filepath.Join(t.TempDir(), "saved")
@@ -208,26 +219,7 @@ func replay(t *testing.T, cfg gate.Config) *gate.Report {
 // module makes a module of the files above.
 func module(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(data)
-		if name == "go.mod" {
-			text = strings.Replace(text, "module github.com/flowgen/flowgen", "module example.com/user", 1) +
-				"\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => " + root + "\n"
-		}
-		write(t, dir, name, text)
-	}
-	for name, text := range files {
-		write(t, dir, name, text)
-	}
+	dir := usermodule.New(t, files)
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{"./..."}})
@@ -235,17 +227,6 @@ func module(t *testing.T) string {
 		t.Fatalf("generate: %v, %v", err, report)
 	}
 	return dir
-}
-
-func write(t *testing.T, dir, name, text string) {
-	t.Helper()
-	path := filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func command(t *testing.T, dir, name string, args ...string) string {

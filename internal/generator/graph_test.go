@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
 // The folders dag_* of testdata/mistakes have one mistake after the other.
 func TestDAG2_AllMistakesInAGraphAreReportedWithTheirPositionAndNothingIsWritten(t *testing.T) {
-	dir := workspace(t, map[string]string{"ring/ring.go": `package ring
+	dir := usermodule.New(t, map[string]string{"ring/ring.go": `package ring
 
 import "context"
 
@@ -64,10 +66,10 @@ func (s *study) write(ctx context.Context, plan string) (string, error) { return
 `
 
 func TestGEN3_NamesStoredNamesOfAGraphThatChangedAndHowToKeepThem(t *testing.T) {
-	dir := workspace(t, map[string]string{"study/study.go": study})
+	dir := usermodule.New(t, map[string]string{"study/study.go": study})
 	mustRun(t, dir)
 	renamed := strings.NewReplacer("Question", "Subject", "plan", "outline")
-	write(t, dir, "study/study.go", renamed.Replace(study))
+	usermodule.Write(t, dir, "study/study.go", renamed.Replace(study))
 	want := []string{
 		`study/study.go:6:6: workflow Study stored a parameter as "Question", which is gone, and "Subject" is new: runs under way that hold the old name will be blocked: ` +
 			`if it was renamed, keep the stored name with the tag json:"Question" on field Subject; if not, keep Question until no such run is left`,
@@ -81,9 +83,9 @@ func TestGEN3_NamesStoredNamesOfAGraphThatChangedAndHowToKeepThem(t *testing.T) 
 	}
 	build(t, dir)
 	// What they say keeps all names: the next run of flowgen finds what was there at first.
-	write(t, dir, "study/study.go", study)
+	usermodule.Write(t, dir, "study/study.go", study)
 	mustRun(t, dir)
-	write(t, dir, "study/study.go", strings.NewReplacer("Question string", "Subject string `json:\"Question\"`",
+	usermodule.Write(t, dir, "study/study.go", strings.NewReplacer("Question string", "Subject string `json:\"Question\"`",
 		"//flow:step\nfunc (s *study) plan", "//flow:step name=study.study.plan\nfunc (s *study) outline",
 		"//flow:step\nfunc (s *study) write", "//flow:step wire=outline:plan\nfunc (s *study) write",
 		"plan", "outline", "s.Question", "s.Subject").Replace(study))

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
 const machineSource = `package claims
@@ -48,7 +50,7 @@ func (o *other) begin(ctx context.Context) (step.Next[other, int], error) { retu
 // What a step can return is made by generated methods only: there is none for a step that there
 // is not, and each takes what the step does.
 func TestCONT1_AnUnknownNextStepAndWrongDataDoNotCompile(t *testing.T) {
-	dir := workspace(t, map[string]string{"claims/claims.go": machineSource})
+	dir := usermodule.New(t, map[string]string{"claims/claims.go": machineSource})
 	mustRun(t, dir)
 	build(t, dir)
 	const was = "return c.awaitDecide(Decisions).OrAfter(time.Hour, c.goCheck(order, n)), nil"
@@ -65,7 +67,7 @@ func TestCONT1_AnUnknownNextStepAndWrongDataDoNotCompile(t *testing.T) {
 		"a step instead of what leads to it": {"return c.decide, nil", "cannot use c.decide"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			write(t, dir, "claims/claims.go", strings.Replace(machineSource, was, tt.is, 1))
+			usermodule.Write(t, dir, "claims/claims.go", strings.Replace(machineSource, was, tt.is, 1))
 			mustRun(t, dir) // a body with mistakes does not keep the generator from its work
 			cmd := exec.CommandContext(t.Context(), "go", "vet", "./claims")
 			cmd.Dir = dir
@@ -79,9 +81,9 @@ func TestCONT1_AnUnknownNextStepAndWrongDataDoNotCompile(t *testing.T) {
 }
 
 func TestGEN3_NamesStoredNamesOfMachinesThatChanged(t *testing.T) {
-	dir := workspace(t, map[string]string{"claims/claims.go": machineSource})
+	dir := usermodule.New(t, map[string]string{"claims/claims.go": machineSource})
 	mustRun(t, dir)
-	write(t, dir, "claims/claims.go", strings.NewReplacer("decide(ctx context.Context, d Decision)", "judge(ctx context.Context, d Decision)", "awaitDecide", "awaitJudge",
+	usermodule.Write(t, dir, "claims/claims.go", strings.NewReplacer("decide(ctx context.Context, d Decision)", "judge(ctx context.Context, d Decision)", "awaitDecide", "awaitJudge",
 		"order string, n int", "invoice string, n int", "goCheck(order", "goCheck(invoice").Replace(machineSource))
 	all := strings.Join(warnings(mustRun(t, dir)), "\n")
 	for _, want := range []string{`workflow Claim stored a parameter as "order"`, `claimCheck stored a parameter as "order"`, `no step is stored as "claims.claim.decide" any more`, "name=claims.claim.decide"} {

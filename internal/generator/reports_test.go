@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -27,7 +28,7 @@ func wants(t *testing.T, report *generator.Report, want ...string) {
 }
 
 func TestRun_AFileThatCannotBeWrittenHidesNothing(t *testing.T) {
-	dir := workspace(t, map[string]string{
+	dir := usermodule.New(t, map[string]string{
 		"orders/orders.go": orders, "shop/shop.go": anotherMistake,
 		"zoo/zoo.go": strings.Replace(orders, "package orders", "package zoo", 1),
 	})
@@ -47,7 +48,7 @@ func TestRun_AFileThatCannotBeWrittenHidesNothing(t *testing.T) {
 }
 
 func TestRun_AFileThatCannotBeReadHidesNothing(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": orders, "orders/flow_gen.go/file": "", "shop/shop.go": anotherMistake})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "orders/flow_gen.go/file": "", "shop/shop.go": anotherMistake})
 	report := run(t, dir)
 	wants(t, report, "orders: the package cannot be read: read generated file: ", "shop/shop.go:12:21: retries=x")
 }
@@ -55,14 +56,14 @@ func TestRun_AFileThatCannotBeReadHidesNothing(t *testing.T) {
 // dependency is a module with an annotated package that is not generated.
 func dependency(t *testing.T, dir, at string) {
 	t.Helper()
-	write(t, dir, at+"/go.mod", strings.Replace(read(t, dir, "go.mod"), "module example.com/user", "module example.com/dep", 1))
-	write(t, dir, at+"/orders/orders.go", orders)
+	usermodule.Write(t, dir, at+"/go.mod", strings.Replace(read(t, dir, "go.mod"), "module example.com/user", "module example.com/dep", 1))
+	usermodule.Write(t, dir, at+"/orders/orders.go", orders)
 }
 
 func TestRun_WritesToNoOtherModule(t *testing.T) {
-	dir := workspace(t, map[string]string{"use/use.go": "package use\n\nimport _ \"example.com/dep/orders\"\n"})
+	dir := usermodule.New(t, map[string]string{"use/use.go": "package use\n\nimport _ \"example.com/dep/orders\"\n"})
 	dependency(t, dir, "dep")
-	write(t, dir, "go.mod", read(t, dir, "go.mod")+"\nrequire example.com/dep v0.0.0\n\nreplace example.com/dep => ./dep\n")
+	usermodule.Write(t, dir, "go.mod", read(t, dir, "go.mod")+"\nrequire example.com/dep v0.0.0\n\nreplace example.com/dep => ./dep\n")
 	for _, pattern := range []string{"example.com/dep/...", "example.com/dep/orders"} {
 		report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{pattern}})
 		if err != nil {
@@ -77,10 +78,10 @@ func TestRun_WritesToNoOtherModule(t *testing.T) {
 
 func TestRun_WritesToNoVendorDirectory(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "go.mod", "module example.com/user\n\ngo 1.26\n\nrequire example.com/dep v1.0.0\n")
-	write(t, dir, "use.go", "package user\n\nimport _ \"example.com/dep/orders\"\n")
-	write(t, dir, "vendor/modules.txt", "# example.com/dep v1.0.0\n## explicit; go 1.26\nexample.com/dep/orders\n")
-	write(t, dir, "vendor/example.com/dep/orders/orders.go",
+	usermodule.Write(t, dir, "go.mod", "module example.com/user\n\ngo 1.26\n\nrequire example.com/dep v1.0.0\n")
+	usermodule.Write(t, dir, "use.go", "package user\n\nimport _ \"example.com/dep/orders\"\n")
+	usermodule.Write(t, dir, "vendor/modules.txt", "# example.com/dep v1.0.0\n## explicit; go 1.26\nexample.com/dep/orders\n")
+	usermodule.Write(t, dir, "vendor/example.com/dep/orders/orders.go",
 		"package orders\n\nimport \"context\"\n\n//flow:step\nfunc charge(ctx context.Context) error { return nil }\n")
 	for _, pattern := range []string{"example.com/dep/...", "./vendor/example.com/dep/orders"} {
 		report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{pattern}})
@@ -98,11 +99,11 @@ func TestRun_WritesToNoVendorDirectory(t *testing.T) {
 
 // git writes these line ends on Windows; the file is no other for them.
 func TestGEN2_LineEndsOfWindowsAreNotStale(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": orders})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
 	mustRun(t, dir)
 	text := read(t, dir, "orders/flow_gen.go")
 	windows := strings.ReplaceAll(text, "\n", "\r\n")
-	write(t, dir, "orders/flow_gen.go", windows)
+	usermodule.Write(t, dir, "orders/flow_gen.go", windows)
 	if d := cmp.Diff([]generator.Change{}, check(t, dir).Changes); d != "" {
 		t.Errorf("changes under Check (-want +got):\n%s", d)
 	}
@@ -110,7 +111,7 @@ func TestGEN2_LineEndsOfWindowsAreNotStale(t *testing.T) {
 	if got := read(t, dir, "orders/flow_gen.go"); got != windows {
 		t.Error("the file was written anew")
 	}
-	write(t, dir, "orders/flow_gen.go", strings.Replace(windows, "orders.charge", "orders.old", 1))
+	usermodule.Write(t, dir, "orders/flow_gen.go", strings.Replace(windows, "orders.charge", "orders.old", 1))
 	changes := check(t, dir).Changes
 	if len(changes) != 1 || strings.Count(changes[0].Diff, "\n-") != 1 || strings.Contains(changes[0].Diff, "\r") {
 		t.Errorf("changes of a stale file with such line ends are %+v, want a difference of one line", changes)
@@ -119,16 +120,16 @@ func TestGEN2_LineEndsOfWindowsAreNotStale(t *testing.T) {
 
 // What //go:embed names may be made by another generator, later.
 func TestRun_AMissingEmbeddedFileDoesNotMatter(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": orders, "orders/text.go": "package orders\n\nimport _ \"embed\"\n\n//go:embed missing.txt\nvar text string\n"})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "orders/text.go": "package orders\n\nimport _ \"embed\"\n\n//go:embed missing.txt\nvar text string\n"})
 	if d := cmp.Diff([]generator.Change{{File: "orders/flow_gen.go", Action: generator.Wrote}}, mustRun(t, dir).Changes); d != "" {
 		t.Errorf("changes (-want +got):\n%s", d)
 	}
 }
 
 func TestRun_NamesTheModuleThatIsNotRequired(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": orders})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
 	mod := read(t, dir, "go.mod")
-	write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
+	usermodule.Write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
 	wants(t, run(t, dir), "orders/orders.go:6:2: no required module provides package github.com/flowgen/flowgen/runtime/workflow: "+
 		"run go get github.com/flowgen/flowgen/runtime/workflow")
 }
@@ -136,29 +137,29 @@ func TestRun_NamesTheModuleThatIsNotRequired(t *testing.T) {
 // A package with steps only imports nothing of the runtime: its generated file will.
 func TestRun_NamesTheModuleThatThePackageWithStepsOnlyLacks(t *testing.T) {
 	const steps = "package pay\n\nimport \"context\"\n\n// charge charges.\n//\n//flow:step\nfunc charge(ctx context.Context, cents int64) error { return nil }\n"
-	dir := workspace(t, map[string]string{
+	dir := usermodule.New(t, map[string]string{
 		"pay/pay.go":     steps,
 		"pay/refund.go":  "package pay\n\nimport \"context\"\n\n//flow:step\nfunc refund(ctx context.Context, cents int64) error { return nil }\n",
 		"ship/ship.go":   strings.Replace(steps, "package pay", "package ship", 1),
 		"plain/plain.go": "package plain\n",
 	})
 	mod := read(t, dir, "go.mod")
-	write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
+	usermodule.Write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
 	const what = ": no required module provides what the generated code imports: run go get github.com/flowgen/flowgen"
 	wants(t, run(t, dir), "pay/pay.go:7:1"+what, "ship/ship.go:7:1"+what)
 	if _, err := os.Stat(filepath.Join(dir, "pay", "flow_gen.go")); err == nil {
 		t.Error("a file was written that cannot be compiled")
 	}
-	write(t, dir, "go.mod", mod)
+	usermodule.Write(t, dir, "go.mod", mod)
 	mustRun(t, dir)
 	// What was generated before hides nothing.
-	write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
+	usermodule.Write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
 	wants(t, check(t, dir), "pay/pay.go:7:1"+what, "ship/ship.go:7:1"+what)
 }
 
 // A vendor directory does not have packages that only the generated file will import.
 func TestRun_AVendoredRuntimeNeedNotBeImportedYet(t *testing.T) {
-	dir := workspace(t, map[string]string{
+	dir := usermodule.New(t, map[string]string{
 		"pay/pay.go": "package pay\n\nimport \"context\"\n\n//flow:step\nfunc charge(ctx context.Context, cents int64) error { return nil }\n",
 	})
 	root, err := filepath.Abs("../..")
@@ -168,7 +169,7 @@ func TestRun_AVendoredRuntimeNeedNotBeImportedYet(t *testing.T) {
 	goLine := read(t, dir, "go.mod")
 	goLine = goLine[strings.Index(goLine, "\ngo "):]
 	goLine, _, _ = strings.Cut(goLine[1:], "\n")
-	write(t, dir, "go.mod", "module example.com/user\n\n"+goLine+"\n\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => "+root+"\n")
-	write(t, dir, "vendor/modules.txt", "# github.com/flowgen/flowgen v0.0.0 => "+root+"\n## explicit; "+goLine+"\n# github.com/flowgen/flowgen => "+root+"\n")
+	usermodule.Write(t, dir, "go.mod", "module example.com/user\n\n"+goLine+"\n\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => "+root+"\n")
+	usermodule.Write(t, dir, "vendor/modules.txt", "# github.com/flowgen/flowgen v0.0.0 => "+root+"\n## explicit; "+goLine+"\n# github.com/flowgen/flowgen => "+root+"\n")
 	mustRun(t, dir)
 }

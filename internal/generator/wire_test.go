@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -75,11 +76,11 @@ func TestGEN3_NamesEveryStoredNameThatChangedAndHowToKeepIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := workspace(t, map[string]string{"bank/bank.go": bank})
+			dir := usermodule.New(t, map[string]string{"bank/bank.go": bank})
 			if w := warnings(mustRun(t, dir)); len(w) > 0 {
 				t.Errorf("warnings about a new package: %q", w)
 			}
-			write(t, dir, "bank/bank.go", strings.NewReplacer(tt.change...).Replace(bank))
+			usermodule.Write(t, dir, "bank/bank.go", strings.NewReplacer(tt.change...).Replace(bank))
 			if d := cmp.Diff(append([]string{}, tt.want...), warnings(check(t, dir))); d != "" {
 				t.Errorf("with -check (-want +got):\n%s", d)
 			}
@@ -95,7 +96,7 @@ func TestGEN3_NamesEveryStoredNameThatChangedAndHowToKeepIt(t *testing.T) {
 }
 
 func TestGEN3_ComparesStoredNamesWithARevision(t *testing.T) {
-	dir := workspace(t, map[string]string{"bank/bank.go": bank})
+	dir := usermodule.New(t, map[string]string{"bank/bank.go": bank})
 	git := func(args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
@@ -108,8 +109,8 @@ func TestGEN3_ComparesStoredNamesWithARevision(t *testing.T) {
 	git("init", "-q")
 	git("add", ".")
 	git("commit", "-q", "-m", "before")
-	write(t, dir, "bank/bank.go", strings.Replace(bank, "account string", "customer string", 1))
-	write(t, dir, "shop/shop.go", strings.Replace(bank, "package bank", "package shop", 1)) // is not in the revision
+	usermodule.Write(t, dir, "bank/bank.go", strings.Replace(bank, "account string", "customer string", 1))
+	usermodule.Write(t, dir, "shop/shop.go", strings.Replace(bank, "package bank", "package shop", 1)) // is not in the revision
 	mustRun(t, dir)
 	git("add", ".")
 	git("commit", "-q", "-m", "after")

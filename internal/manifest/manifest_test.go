@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/load"
 	"github.com/flowgen/flowgen/internal/manifest"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -75,7 +75,7 @@ func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
 	dir := module(t)
 	for i := range 50 {
 		for j, text := range variant(rng) {
-			write(t, dir, fmt.Sprintf("v%d/f%d.go", i, j), text)
+			usermodule.Write(t, dir, fmt.Sprintf("v%d/f%d.go", i, j), text)
 		}
 	}
 	var first string
@@ -132,7 +132,7 @@ func TestVER4_AManifestHasTheOperationsInOrder(t *testing.T) {
 	dir := module(t)
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
 	for j, text := range variant(rng) {
-		write(t, dir, fmt.Sprintf("v/f%d.go", j), text)
+		usermodule.Write(t, dir, fmt.Sprintf("v/f%d.go", j), text)
 	}
 	for _, m := range manifests(t, dir, "./v") {
 		var got []string
@@ -169,37 +169,10 @@ func manifests(t *testing.T, dir, pattern string) map[string]*manifest.Manifest 
 // module makes a module that uses this one.
 func module(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for _, file := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(data)
-		if file == "go.mod" {
-			text = strings.Replace(text, "module github.com/flowgen/flowgen", "module example.com/user", 1) +
-				"\nrequire github.com/flowgen/flowgen v0.0.0\n\nreplace github.com/flowgen/flowgen => " + root + "\n"
-		}
-		write(t, dir, file, text)
-	}
+	dir := usermodule.New(t, nil)
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	return dir
-}
-
-func write(t *testing.T, dir, file, text string) {
-	t.Helper()
-	path := filepath.Join(dir, filepath.FromSlash(file))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A machine has a state for each of its steps, and keeps its scratchpad.

@@ -1,0 +1,70 @@
+// Package usermodule makes modules of users, for tests of tools that read them.
+package usermodule
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const path = "github.com/flowgen/flowgen"
+
+// New makes the module example.com/user, which uses this one as it is here, with files by their
+// names, and returns its directory.
+func New(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	Write(t, dir, "go.mod", GoMod(t))
+	sum, err := os.ReadFile(filepath.Join(Root(t), "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	Write(t, dir, "go.sum", string(sum))
+	for name, text := range files {
+		Write(t, dir, name, text)
+	}
+	return dir
+}
+
+// GoMod returns the go.mod of such a module: that of this one, which it requires from where it is.
+func GoMod(t testing.TB) string {
+	t.Helper()
+	root := Root(t)
+	own, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(string(own), "module "+path, "module example.com/user", 1) + "\nrequire " + path + " v0.0.0\n\nreplace " + path + " => " + root + "\n"
+}
+
+// Root returns the directory of this module, in or below which the test is executed.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && strings.HasPrefix(string(text), "module "+path+"\n") {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("the test is not executed in the module")
+		}
+		dir = up
+	}
+}
+
+// Write writes a file of a module, and makes its directory.
+func Write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
