@@ -123,7 +123,7 @@ func moduleOf(ctx context.Context, dir string) (root, path string, err error) {
 	return filepath.Dir(file), module.Module.Path, nil
 }
 
-// request is what the test reads.
+// request is read by the test.
 type request struct {
 	URL, Workflow, Save, Report string
 	Statuses                    []string
@@ -131,7 +131,7 @@ type request struct {
 	Seed                        uint64
 }
 
-// answer is what the test writes.
+// answer is written by the test.
 type answer struct {
 	Runs   []struct{ Run, Workflow, Err, Divergence string }
 	Failed string
