@@ -39,6 +39,9 @@ if s[3] == token then
   end
   return told(answer)
 end
+for i = 8, #ARGV do
+  unannounced[ARGV[i]] = true
+end
 local left = chores
 for _, past in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('(%.0f', now), 'LIMIT', 0, 100)) do
   if past ~= session and left > 0 and silent(past) then
@@ -60,13 +63,21 @@ local function none_ready()
   return #KEYS > 7 and redis.call('EXISTS', unpack(KEYS, 6, #KEYS - 1)) == 0
 end
 
+-- heads has of each ready set what was read of it, and how much was asked for; nil: it has
+-- changed since, or was not read.
+local heads = {}
+
 -- look returns the first members of the ready sets, in the order of all routes.
 local function look(wanted)
   local found = {}
   for i = 6, wanted > 0 and #KEYS - 1 or 0 do
-    local ready = redis.call('ZRANGE', KEYS[i], 0, wanted - 1, 'WITHSCORES')
-    for j = 1, #ready, 2 do
-      table.insert(found, {tonumber(ready[j + 1]), ready[j], KEYS[i]})
+    local key, head = KEYS[i], heads[KEYS[i]]
+    if not head or head.wanted < wanted and #head.members == 2 * head.wanted then
+      head = {wanted = wanted, members = redis.call('ZRANGE', key, 0, wanted - 1, 'WITHSCORES')}
+      heads[key] = head
+    end
+    for j = 1, math.min(#head.members, 2 * wanted), 2 do
+      table.insert(found, {tonumber(head.members[j + 1]), head.members[j], key})
     end
   end
   if #KEYS > 7 then
@@ -111,6 +122,7 @@ end
 local function remove_tried()
   for set, members in pairs(tried) do
     redis.call('ZREM', set, unpack(members))
+    heads[set] = nil
   end
   tried = {}
 end
@@ -162,7 +174,7 @@ local function try(run, score, place, leave, take)
 end
 
 -- found is what is looked at; few: so many of the first ones are, and there may be more.
-local found, looked, few, lined = most > 0 and not none_ready() and look(most) or {}, 0, nil, false
+local found, looked, few, lined, lines = most > 0 and not none_ready() and look(most) or {}, 0, nil, false, nil
 
 -- look_again looks at the first n after those that were passed over.
 local function look_again(n)
@@ -183,58 +195,80 @@ local function another()
   return looked < #found
 end
 
-while #owned < most and vain <= 100 and another() do
-  looked = looked + 1
-  local member, set = found[looked][2], found[looked][3]
-  local id = string.sub(member, 15)
-  if string.sub(id, 1, 1) ~= '~' then
-    local uses
-    if has and not passed[id] and flagged(redis.call('HGET', tag .. 'm:' .. id, 'H') or '', is_limited) then
-      -- Part: limit
-      local l = uses_of(id)
-      uses = not l.off and l.uses
-    end
-    if uses and not fits(id, string.sub(set, #tag + 3), uses) then
-      vain = vain + 1
-    elseif not passed[id] then
-      tried[set] = tried[set] or {}
-      table.insert(tried[set], member)
-      if not try(id, found[looked][1], string.sub(member, 1, 14)) then
-        vain = vain + 1
-      elseif uses then
-        spend(uses)
-      end
-    end
-  else
-    -- Part: limit
-    lined = true
-    local line = line_of(string.sub(id, 2))
+-- limits makes what is needed for runs that use limits once, when the first one is met.
+local function limits()
+  -- Part: limit
+  local all = {}
+
+  -- uses returns what a run uses; nil: it was called off.
+  function all.uses(run)
+    local l = uses_of(run)
+    return not l.off and l.uses or nil
+  end
+
+  -- take gives the first run of a line to the session, if it may have its permits.
+  function all.take(score, member, set)
+    local line = line_of(string.sub(member, 16))
     local run = line and string.sub(member, 1, 14) == line.place and first_of(line.id)
     if run and has and not passed[run] and not too_heavy(limits_of(line.uses)) and not fits(run, line.route, line.uses) then
       note_vain(run)
       vain = vain + 1
       look_again(1)
     end
-    if not run or not passed[run] then
-      local took = run and try(run, found[looked][1], line.place, function()
-        give_back(run, line.route, false, true)
-      end, function()
-        return grant_waiting(line, run)
-      end)
-      if not took then
-        vain = vain + 1
-      elseif has then
-        spend(line.uses)
-      end
-      if not run then -- the line has lost its record, or its runs: a repair makes it again
-        redis.call('ZREM', set, member)
-      elseif took == nil then
-        forget_waiting(line, run)
-      end
-      -- The line has another turn now, or is shut, and others may have been called. What comes
-      -- after the next line would be looked at in vain.
-      look_again(1)
+    if run and passed[run] then
+      return
     end
+    local took = run and try(run, score, line.place, function()
+      give_back(run, line.route, false, true)
+    end, function()
+      return grant_waiting(line, run)
+    end)
+    if not took then
+      vain = vain + 1
+    elseif has then
+      spend(line.uses)
+    end
+    if not run then -- the line has lost its record, or its runs: a repair makes it again
+      redis.call('ZREM', set, member)
+    elseif took == nil then
+      forget_waiting(line, run)
+    end
+    -- The line has another turn now, or is shut, and others may have been called. What comes
+    -- after the next line would be looked at in vain.
+    heads[set] = nil
+    for route in pairs(turned) do
+      heads[tag .. 'r:' .. route] = nil
+    end
+    turned = {}
+    look_again(1)
+  end
+  return all
+end
+
+while #owned < most and vain <= 100 and another() do
+  looked = looked + 1
+  local score, member, set = unpack(found[looked])
+  local id = string.sub(member, 15)
+  if string.sub(id, 1, 1) ~= '~' then
+    local uses
+    if has and not passed[id] and flagged(redis.call('HGET', tag .. 'm:' .. id, 'H') or '', is_limited) then
+      lines = lines or limits()
+      uses = lines.uses(id)
+    end
+    if uses and not fits(id, string.sub(set, #tag + 3), uses) then
+      vain = vain + 1
+    elseif not passed[id] then
+      tried[set] = tried[set] or {}
+      table.insert(tried[set], member)
+      if not try(id, score, string.sub(member, 1, 14)) then
+        vain = vain + 1
+      elseif uses then
+        spend(uses)
+      end
+    end
+  else
+    lined, lines = true, lines or limits()
+    lines.take(score, member, set)
   end
 end
 remove_tried()
@@ -252,6 +286,7 @@ if lined then -- some have another time now
   answer[2] = (intact('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES') or {})[2] or ''
 end
 local empty = {}
+unannounced = {}
 if none_ready() then
   empty = {unpack(ARGV, 8)}
 else

@@ -132,6 +132,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 	}
 	if usable {
 		t.state = stateLive
+		t.wake(t.left, t.since)
 		// A read that was under way when the run left is not answered any more, and
 		// items may have been announced while this claim waited for that.
 		t.inbox.wanted, t.inbox.loading = t.inbox.wanted || c.Unread, false
@@ -341,6 +342,10 @@ func (t *runLoop) setAlarm(looked time.Time) {
 	case t.run.Ended():
 		t.alarm.set(time.Time{}, looked)
 	default:
-		t.alarm.set(t.run.State().Due(), looked)
+		due := t.run.State().Due()
+		if leaves := t.lingering.until; !leaves.IsZero() && (due.IsZero() || leaves.Before(due)) {
+			due = leaves
+		}
+		t.alarm.set(due, looked)
 	}
 }

@@ -49,10 +49,15 @@ func (d *draft) keepValues(events []event.Event) {
 // there is nothing to do for it here. It is nil if there is nothing to commit.
 func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	effect, due := d.effect()
+	status := d.status(effect)
+	if d.stays(effect) {
+		effect, due = store.EffectNone, time.Time{}
+	}
 	events := d.unsaved[:portion(d.unsaved)]
 	switch {
 	case len(events) < len(d.unsaved): // the rest follows, and then the run may leave
 		effect, due = store.EffectNone, time.Time{}
+		status = d.status(effect)
 	case effect == store.EffectNone && d.blocked == nil && d.run.Ended():
 		// The last event leaves together with the run, and names what was accepted
 		// and never taken: the inbox is read first.
@@ -68,7 +73,7 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 		d.inbox.rereads = 0
 	}
 	c := d.newCommit(len(events))
-	c.req.Effect, c.req.Due, c.req.Status = effect, due, d.status(effect)
+	c.req.Effect, c.req.Due, c.req.Status = effect, due, status
 	c.req.Progress, c.req.Exempt = progress(events), exempt
 	if len(events) == len(d.unsaved) {
 		c.starts, c.cancels, c.took, c.read = d.stepping.starts, d.stepping.cancels, len(d.inbox.taken), d.inbox.read

@@ -20,6 +20,9 @@ func (t *runLoop) replay(got *store.Loaded) {
 		return
 	}
 	t.goLive(events, got.Inbox)
+	if t.run != nil && t.run.State().Run != event.StatePending {
+		t.wake(events[len(events)-1].Time, t.since)
+	}
 }
 
 // goLive makes a run live: its log holds these events, its inbox these items.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
@@ -49,6 +50,7 @@ type runLoop struct {
 	suspicion suspicion
 	alarm     alarm
 
+	left     time.Time   // when it was last given back
 	start    *localStart // how the run will be created; nil: it exists
 	inflight *commit
 	next     *claimed      // a claim that came while a commit was in flight
@@ -143,7 +145,7 @@ func (t *runLoop) lose(give *store.Fence) {
 // leave ends the ownership. A run that keeps its memory waits for its next claim
 // among the parked ones.
 func (t *runLoop) leave(keep bool) {
-	t.state = stateAway
+	t.state, t.left = stateAway, t.clock.Now()
 	t.alarm.clear()
 	if t.run != nil {
 		t.run.Reuse(nil)

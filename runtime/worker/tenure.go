@@ -20,6 +20,7 @@ type tenure struct {
 	waited     time.Time // since when it had waited for its permits; zero: it had not, or that is in the log
 	since      time.Time // of the claim
 	claimSeq   uint64    // number of the claim; see inputOwned
+	lingering
 }
 
 // alive reports whether the run is certainly still this worker's.

@@ -17,6 +17,7 @@ if not limit_now then
   local t = redis.call('TIME')
   limit_now = t[1] * 1000000 + t[2]
 end
+local turned = {} -- routes of lines that have changed
 local line_open, line_shut, line_called = '0', '1', '2'
 
 -- unpack_uses returns what a run uses, and what it has of that.
@@ -202,6 +203,7 @@ end
 
 -- unlist takes a line out of where it is looked for.
 local function unlist(line)
+  turned[line.route] = true
   if not line.place then
     return
   end

@@ -1,7 +1,14 @@
+-- unannounced has the routes that need no announcement now: the script looks at them itself,
+-- and announces at its end what is left in them.
+local unannounced = {}
+
 -- wake announces that there may be something to claim in a route, once until
 -- somebody has taken the announcement. It reports whether it has. If the announcements were
 -- overwritten that is told by whoever takes them: what is announced is done already.
 local function wake(route)
+  if unannounced[route] then
+    return false
+  end
   local first = redis.pcall('HSETNX', tag .. 'w', route, '1') ~= 0
   if first then
     redis.call('PUBLISH', tag .. 'hint', 'c' .. route)

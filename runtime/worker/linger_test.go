@@ -1,0 +1,127 @@
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// tell sends numbers to a run, the next one when the one before is in its log.
+func tell(w *flowtest.World, run *workflow.Run[[]int], from, to int) {
+	w.T.Helper()
+	for n := from; n < to; n++ {
+		if err := flowtest.Numbers.Send(w.Ctx, run, n); err != nil {
+			w.T.Fatal(err)
+		}
+		w.Reach(run, event.MessageReceived, n+1)
+	}
+}
+
+// Of two workers one keeps a run that is woken again and again. It was begun by a claim, and
+// given back; the second claim is that of the first message.
+func TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs(t *testing.T) {
+	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
+		const messages = 40
+		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		run := flowtest.Start(w, flowtest.Collects, messages)
+		tell(w, run, 0, messages)
+		if got := flowtest.Result(w, run); len(got) != messages {
+			t.Errorf("it got %v", got)
+		}
+		if n := w.Record(run).Fence.Epoch; n > 2 {
+			t.Errorf("it was claimed %d times for %d messages, want 2 times at most", n, messages)
+		}
+		w.Healthy()
+	})
+}
+
+// It waits, and says so; and nobody keeps it that nothing comes for.
+func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
+	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		run := flowtest.Start(w, flowtest.Collects, 4)
+		w.Eventually("it was begun", func() bool { return w.Parked(run) })
+		tell(w, run, 0, 2)
+		if got := w.QueueState(run); got != store.StateOwned {
+			t.Fatalf("it was woken twice at once, and is %v", got)
+		}
+		w.Status(run, workflow.StatusWaiting)
+		w.Clock.Advance(time.Second)
+		w.Eventually("it was given back", func() bool { return w.Parked(run) })
+		w.Clock.Advance(time.Hour)
+		tell(w, run, 2, 3) // not soon after that
+		w.Eventually("it was given back at once", func() bool { return w.Parked(run) })
+		tell(w, run, 3, 4)
+		if got := flowtest.Result(w, run); len(got) != 4 {
+			t.Errorf("it got %v", got)
+		}
+		w.Healthy()
+	})
+}
+
+// It does not keep what others may need.
+func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
+	held := limit.New("held", limit.Config{AtOnce: 1})
+	takes := flowtest.LimitedFlow[int, []int]("takes", func(int) []limit.Use { return []limit.Use{held.Use(1)} })
+	collect := func(ctx workflow.Context, n int) ([]int, error) {
+		var all []int
+		for range n {
+			v, err := flowtest.Numbers.Receive(ctx)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, v)
+		}
+		return all, nil
+	}
+	for name, tt := range map[string]struct {
+		cfg    worker.Config
+		flow   workflow.Definition[int, []int]
+		others int // that stay
+	}{
+		"the only place of the worker": {worker.Config{Runs: 1, NoHandover: true}, flowtest.Collects, 0},
+		"the second of three places":   {worker.Config{Runs: 3, NoHandover: true}, flowtest.Collects, 1},
+		"one of few places of a queue": {worker.Config{AtOnce: map[string]int{"default": 2}, NoHandover: true}, flowtest.Collects, 0},
+		"permits":                      {worker.Config{NoHandover: true}, takes, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := flowtest.NewVirtual(t)
+			w.Work(tt.cfg, flowtest.Collect, flowtest.As(takes, collect))
+			for range tt.others {
+				other := flowtest.Start(w, tt.flow, 3)
+				w.Eventually("it was begun", func() bool { return w.Parked(other) })
+				tell(w, other, 0, 2)
+			}
+			run := flowtest.Start(w, tt.flow, 3)
+			w.Eventually("it was begun", func() bool { return w.Parked(run) })
+			tell(w, run, 0, 2)
+			w.Eventually("it was given back, though no time has passed", func() bool { return w.Parked(run) })
+		})
+	}
+}
+
+// A worker that stops waits for no time to pass.
+func TestLinger_ARunIsGivenBackWhenTheWorkerStops(t *testing.T) {
+	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
+		r := w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		run := flowtest.Start(w, flowtest.Collects, 3)
+		w.Eventually("it was begun", func() bool { return w.Parked(run) })
+		tell(w, run, 0, 2)
+		r.Stop()
+		if got := w.QueueState(run); got != store.StateParked {
+			t.Errorf("the worker has stopped, and the run is %v", got)
+		}
+		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		tell(w, run, 2, 3)
+		if got := flowtest.Result(w, run); len(got) != 3 {
+			t.Errorf("it got %v", got)
+		}
+	})
+}
