@@ -101,12 +101,41 @@ func (x *index) join(i int) {
 // if that names no run.
 func (x *index) before(p position) iter.Seq[*run] {
 	return func(yield func(*run) bool) {
-		for _, c := range slices.Backward(x.chunks) {
-			if p.id != "" {
+		chunks := x.chunks
+		if p.id != "" {
+			chunks = chunks[:x.chunk(p)+1]
+		}
+		for i, c := range slices.Backward(chunks) {
+			if p.id != "" && i == len(chunks)-1 {
 				at, _ := place(c, p)
 				c = c[:at]
 			}
 			for _, v := range slices.Backward(c) {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// after yields the runs that stand after a position, the oldest first; all of them if that names
+// no run.
+func (x *index) after(p position) iter.Seq[*run] {
+	return func(yield func(*run) bool) {
+		first := 0
+		if p.id != "" {
+			first = max(x.chunk(p), 0)
+		}
+		for i, c := range x.chunks[min(first, len(x.chunks)):] {
+			if i == 0 && p.id != "" {
+				at, found := place(c, p)
+				if found {
+					at++
+				}
+				c = c[at:]
+			}
+			for _, v := range c {
 				if !yield(v) {
 					return
 				}

@@ -7,106 +7,91 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// pageSize is the size of a page that asks for none.
-const pageSize = 100
-
-// List returns a page of runs, newest first. The records share memory with the store
-// and must not be changed.
+// List returns a page of runs. The records share memory with the store and must not be
+// changed. There is no index but that of their order: the runs are looked at one by one.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
 	}
-	created, last, err := q.After()
+	page, err := paging.New(&q)
 	if err != nil {
 		return store.Page{}, fmt.Errorf("list runs: %w", err)
 	}
-	if q.Limit <= 0 {
-		q.Limit = pageSize
+	sources := make([]paging.Source[*store.Record], len(s.parts))
+	for i, p := range s.parts {
+		sources[i] = func(after paging.Position, n int) ([]paging.Entry[*store.Record], bool, error) {
+			runs, more := p.list(&q, position{after.Created, after.Run}, n)
+			return runs, more, nil
+		}
 	}
-	var page store.Page
-	for _, p := range s.parts {
-		page.Runs = append(page.Runs, p.list(&q, position{millis(created), last})...)
-	}
-	slices.SortFunc(page.Runs, func(a, b store.Record) int { return store.NewestFirst(&a, &b) })
-	if len(page.Runs) > q.Limit {
-		page.Runs = slices.Clip(page.Runs[:q.Limit])
-		page.Cursor = store.CursorAfter(&page.Runs[q.Limit-1])
-	}
-	return page, nil
-}
-
-// list returns the newest runs before a position, one more than the page holds.
-func (p *partition) list(q *store.Query, after position) []store.Record {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var found []store.Record
-	for r := range p.ids.before(after) {
-		if len(found) > q.Limit {
+	merge := paging.NewMerge(page, false, sources)
+	for page.More() {
+		next, found, err := merge.Next()
+		if err != nil {
+			return store.Page{}, fmt.Errorf("list runs: %w", err)
+		}
+		if !found {
+			page.End()
 			break
 		}
-		if matches(r, q) {
-			found = append(found, r.record())
+		page.Add(next.At, next.Value)
+	}
+	return page.Done(), nil
+}
+
+// list returns n runs that come after a position, and those that do not match without
+// their records.
+func (p *partition) list(q *store.Query, at position, n int) (runs []paging.Entry[*store.Record], more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	order := p.ids.before
+	if q.Oldest {
+		order = p.ids.after
+	}
+	for r := range order(at) {
+		if r.hidden {
+			continue
 		}
+		if len(runs) == n {
+			return runs, true
+		}
+		next := paging.Entry[*store.Record]{At: paging.Position{Created: r.created, Run: r.id}}
+		if rec := r.record(); q.Matches(&rec) {
+			next.Value = &rec
+		}
+		runs = append(runs, next)
 	}
-	return found
+	return runs, false
 }
 
-// Count returns how many runs of each status match.
-func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+// Count returns how many runs match. The budget goes to one partition after the other.
+func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	if err := s.enter(ctx); err != nil {
-		return nil, err
+		return store.Counts{}, err
 	}
-	counts := map[event.Status]int{}
+	counter := paging.Count(&q)
 	for _, p := range s.parts {
-		p.count(&q, counts)
+		p.count(&q, counter)
 	}
-	return counts, nil
+	return counter.Counts, nil
 }
 
-func (p *partition) count(q *store.Query, counts map[event.Status]int) {
+func (p *partition) count(q *store.Query, counter *paging.Counter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for r := range p.ids.before(position{}) {
-		if matches(r, q) {
-			counts[r.status]++
+		if r.hidden {
+			continue
 		}
-	}
-}
-
-func matches(r *run, q *store.Query) bool {
-	if r.hidden || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.status) ||
-		q.Workflow != "" && q.Workflow != r.route.Workflow ||
-		q.Queue != "" && q.Queue != r.route.Queue ||
-		q.Started && event.Internal(r.route.Workflow) ||
-		!q.From.IsZero() && timeOf(r.created).Before(q.From) ||
-		!q.To.IsZero() && !timeOf(r.created).Before(q.To) {
-		return false
-	}
-	if len(q.Tags) == 0 && q.Parent == "" && q.Root == "" {
-		return true
-	}
-	if q.Root != "" && q.Root != r.root() || (q.Parent != "" || len(q.Tags) > 0) && r.extra == nil {
-		return false
-	}
-	if q.Parent != "" && q.Parent != r.extra.parent {
-		return false
-	}
-	for key, value := range q.Tags {
-		if has, ok := r.extra.tags[key]; !ok || has != value {
-			return false
+		if !counter.More() {
+			return
 		}
+		rec := r.record()
+		counter.Add(q.Matches(&rec), r.status, r.route.Route)
 	}
-	return true
-}
-
-// root returns the run at the top of the tree of a run: that itself if it has no parent.
-func (r *run) root() event.RunID {
-	if r.extra == nil || r.extra.root == "" {
-		return r.id
-	}
-	return r.extra.root
 }
 
 // Audit returns the interventions into a run from outside of it, oldest first.

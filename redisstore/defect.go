@@ -231,20 +231,17 @@ func (e *partitionScan) lookAtRun(run string) {
 			blocked = append(blocked, at.key+" "+at.member)
 		}
 	}
-	open, done := in[e.p.open()] > 0, in[e.p.done()] > 0
+	listed := e.listedAs(run)
 	switch {
-	case r == nil && (open || done || len(blocked) > 0 || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0):
+	case r == nil && (len(listed) > 0 || len(blocked) > 0 || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0):
 		found(16, "it does not exist, and something is kept under its id", "it is never cleaned up")
 		return
 	case r == nil || r.QueueState == 0:
 		return // in the checks of all stores
 	}
 	ended := r.QueueState == store.StateEnded
-	if want := !ended; open != want {
-		found(8, fmt.Sprintf("it is %s, and among the open runs: %v", r.QueueState, open), "it is not found, or found for ever")
-	}
-	if want := ended && !r.Hidden; done != want {
-		found(8, fmt.Sprintf("it is %s, and among the done runs: %v", r.QueueState, done), "it is not found, or found for ever")
+	if want := e.wantedIn(run, r); !slices.Equal(listed, want) {
+		found(8, fmt.Sprintf("it is %s and %s, and listed in %q, not in %q", r.QueueState, r.Status, listed, want), "it is not found, or found for ever, and counted wrongly")
 	}
 	if at := e.indexed[run]; slices.ContainsFunc(at, func(i indexed) bool { return i.created != r.CreatedAt.UnixMilli() }) {
 		found(8, fmt.Sprintf("it was created at %d, and lists have it at %d", r.CreatedAt.UnixMilli(), at[0].created), "it is not found by its time, and pages skip or repeat it")
@@ -268,6 +265,30 @@ func (e *partitionScan) lookAtRun(run string) {
 	}
 	if beside := e.metaOf(run)["i"] == beside; beside != (e.extras[run].Val() != "") {
 		found(4, fmt.Sprintf("its tags are kept by themselves: %v, and there are some: %v", beside, !beside), "it cannot be read")
+	}
+}
+
+// listedAs returns the sets of open and done runs that a run is in.
+func (e *partitionScan) listedAs(run string) (keys []string) {
+	for _, at := range e.entries[run] {
+		if e.listed[at.key] != nil {
+			keys = append(keys, at.key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// wantedIn returns those that it should be in.
+func (e *partitionScan) wantedIn(run string, r *store.RunState) []string {
+	m := e.metaOf(run)
+	switch child := m["u"] != ""; {
+	case r.Hidden:
+		return nil
+	case r.QueueState == store.StateEnded:
+		return []string{e.p.doneRuns(m["c"], child, outcomeOf(r.Status))}
+	default:
+		return []string{e.p.openRuns(m["c"], child)}
 	}
 }
 

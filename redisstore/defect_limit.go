@@ -207,7 +207,7 @@ func (e *partitionScan) ofLines() (all []scored) {
 
 // repairLimits counts the permits and makes the lines again.
 func (e *partitionScan) repairLimits(ctx context.Context) (bool, error) {
-	keys := []string{e.p.open(), e.p.limits(), e.p.waitLines(), e.p.flows()}
+	keys := []string{e.p.routes(), e.p.limits(), e.p.waitLines(), e.p.flows()}
 	for _, id := range e.keys.waiting {
 		keys = append(keys, e.p.waiting(id))
 	}

@@ -21,65 +21,67 @@
 //
 // # Keys
 //
-// With {p} for the tag, such as {flowgen:7}, R for the ULID of a run, C for a
+// With {p} for the tag, such as {flowgen:7}3, R for the ULID of a run, C for a
 // route (queue and workflow), S for a session, and W for a workflow id:
 //
-//	{p}:m:R  hash   metadata of a run, below
-//	{p}:l:R  stream its log: entry n-0 is frame n
-//	{p}:i:R  list   its inbox, while there is something in it
-//	{p}:s:R  zset   ids that its chain has accepted, by time; to that of ids that are
+//	{p}m:R  hash   metadata of a run, below
+//	{p}l:R  stream its log: entry n-0 is frame n
+//	{p}i:R  list   its inbox, while there is something in it
+//	{p}s:R  zset   ids that its chain has accepted, by time; to that of ids that are
 //	                kept until they are confirmed 4e15 is added
-//	{p}:n:R  hash   data of its steps, until it ends
-//	{p}:j:R  list   interventions from outside (audit), the last thousand
-//	{p}:J:R  string the run that this start has joined, while it may be sent again
-//	{p}:x:R  string tags and a long workflow id that do not fit into the metadata
-//	{p}:O:R  hash   its records in the outbox: place, phase, since when, receiver
-//	{p}:B:R  hash   the bodies of these
-//	{p}:g:R  hash   metadata of a run that was deleted and is not yet purged
-//	{p}:S:R  hash   the state of the streams of its chain, by name: first chunk that is
+//	{p}n:R  hash   data of its steps, until it ends
+//	{p}j:R  list   interventions from outside (audit), the last thousand
+//	{p}J:R  string the run that this start has joined, while it may be sent again
+//	{p}x:R  string tags and a long workflow id that do not fit into the metadata
+//	{p}O:R  hash   its records in the outbox: place, phase, since when, receiver
+//	{p}B:R  hash   the bodies of these
+//	{p}g:R  hash   metadata of a run that was deleted and is not yet purged
+//	{p}S:R  hash   the state of the streams of its chain, by name: first chunk that is
 //	                kept, last one, bytes of the longest, whether it is closed
-//	{p}:C:R:N stream the chunks of the stream N of its chain: entry n-0 is chunk n
-//	{p}:W:R:N hash  the steps that have written to it: the number of the last chunk of each
+//	{p}C:R:N stream the chunks of the stream N of its chain: entry n-0 is chunk n
+//	{p}W:R:N hash  the steps that have written to it: the number of the last chunk of each
 //
-//	{p}:r:C  zset   ready runs, by falling priority, then by a counter
-//	{p}:b:C  zset   blocked runs by the sessions that have blocked them: those, a space,
+//	{p}r:C  zset   ready runs, by falling priority, then by a counter
+//	{p}b:C  zset   blocked runs by the sessions that have blocked them: those, a space,
 //	                and the run; all scores are 0
-//	{p}:z:S  hash   a session
-//	{p}:o:S  set    runs that it owns
-//	{p}:a:S  hash   those with unread items; 1: it has not been told
-//	{p}:q:W  list   runs that wait for the end of the active one
-//	{p}:P:N  zset   runs of a line for permits, by falling priority, then by their places; N is
+//	{p}p:CF zset   open runs by their creation; F is c for those with a parent, r for the others
+//	{p}f:CFO zset  done runs by their creation; O is 3, 4, 5 or 6 for those that have completed, failed,
+//	                were cancelled or have continued, 0 for others
+//	{p}z:S  hash   a session
+//	{p}o:S  set    runs that it owns
+//	{p}a:S  hash   those with unread items; 1: it has not been told
+//	{p}q:W  list   runs that wait for the end of the active one
+//	{p}P:N  zset   runs of a line for permits, by falling priority, then by their places; N is
 //	                the hash of their route and what they use
-//	{p}:F:U  zset   lines for a part of a limit, its name, a zero byte and its key, that are shut
+//	{p}F:U  zset   lines for a part of a limit, its name, a zero byte and its key, that are shut
 //	                or called: the place of the first run, 1 or 2, and N, by its priority
 //
-//	{p}:X:C:P zset  passes of the fair keys of a flow, the ready runs of a route and a priority
+//	{p}X:C:P zset  passes of the fair keys of a flow, the ready runs of a route and a priority
 //	                that have such keys
 //
-//	{p}:t    zset   timers          {p}:e    zset   leases of sessions
-//	{p}:A    hash   u for how long sessions were heard, h when the last one was; n when one
+//	{p}t    zset   timers          {p}:e    zset   leases of sessions
+//	{p}A    hash   u for how long sessions were heard, h when the last one was; n when one
 //	                looked for runs that nobody serves, o and O the route and rank it came to
-//	{p}:w    hash   wakes by route  {p}:k    hash   names of routes
-//	{p}:u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
-//	{p}:p    zset   open runs       {p}:f    zset   done runs, both by their creation
-//	{p}:d    zset   done runs by the time when they may be purged
-//	{p}:G    zset   the same of those that something holds back
-//	{p}:D    zset   records of the outbox by due time
-//	{p}:J    hash   runs that gather starts, by key, until they end
-//	{p}:h    hash   later runs of chains, counted
-//	{p}:T    hash   last runs of chains
-//	{p}:L    hash   parts of limits that are not idle: weights held, weights waited for, and
+//	{p}w    hash   wakes by route  {p}:k    hash   names of routes
+//	{p}u    hash   active runs     {p}:v    hash   runs that ended last, by workflow id
+//	{p}d    zset   done runs by the time when they may be purged
+//	{p}G    zset   the same of those that something holds back
+//	{p}D    zset   records of the outbox by due time
+//	{p}J    hash   runs that gather starts, by key, until they end
+//	{p}h    hash   later runs of chains, counted
+//	{p}T    hash   last runs of chains
+//	{p}L    hash   parts of limits that are not idle: weights held, weights waited for, and
 //	                when the next one comes by the rate, in microseconds
-//	{p}:K    hash   configurations of limits, as JSON: s and the part for what was set, an
+//	{p}K    hash   configurations of limits, as JSON: s and the part for what was set, an
 //	                empty key for all of them, c for what the code declares
-//	{p}:Y    hash   lines: 0 open, 1 shut, 2 called; until when; the turn of the first run, its
+//	{p}Y    hash   lines: 0 open, 1 shut, 2 called; until when; the turn of the first run, its
 //	                priority and place; route, and what is used
-//	{p}:Q    hash   flows, by route, colon and priority: how many runs wait, the present pass,
+//	{p}Q    hash   flows, by route, colon and priority: how many runs wait, the present pass,
 //	                and the place of the last run whose key had no higher one
-//	{p}:c    string counter of runs that were made ready, and of records
-//	{p}:y           the copy of a log, within a script
-//	{p}:-           a key that never exists: see keys.go
-//	{p}:format      in partition 0, in a cluster with copies in the others: format version and number of partitions
+//	{p}c    string counter of runs that were made ready, and of records
+//	{p}y           the copy of a log, within a script
+//	{p}-           a key that never exists: see keys.go
+//	{flowgen:7}:format in partition 0, in a cluster with copies in the others: format version and number of partitions
 //
 // Metadata is a hash of short values, which Redis keeps in one piece of memory and
 // goes through from the beginning; a value of more than 64 bytes would make it four
@@ -164,9 +166,9 @@
 // pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
+// await.go, list.go, count.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
 // repair.go serve package fsck, and the files with stream in their names do the same
-// for streams; and lua, one file per operation, with common functions in
+// for streams; migrate.go brings an older format up to date; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by
 // subject.
 package redisstore

@@ -99,7 +99,7 @@ func (s *Store) nodes(ctx context.Context) ([]*node, error) {
 		return nil, err
 	}
 	for _, p := range s.parts {
-		master, err := cluster.MasterForKey(ctx, p.tag) // any node, if nobody has the slot
+		master, err := cluster.MasterForKey(ctx, p.hash) // any node, if nobody has the slot
 		if err != nil {
 			continue // checkSlots says so
 		}

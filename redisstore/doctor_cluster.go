@@ -55,7 +55,7 @@ const slotsAll = 16384
 // slot returns the slot of a partition: the CRC-16 (XMODEM) of its hash tag.
 func (p *partition) slot() int {
 	var crc uint16
-	for _, b := range []byte(strings.Trim(p.tag, "{}:")) {
+	for _, b := range []byte(strings.Trim(p.hash, "{}")) {
 		crc ^= uint16(b) << 8
 		for range 8 {
 			if crc&0x8000 != 0 {

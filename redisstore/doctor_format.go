@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,7 +29,7 @@ func checkFormatMark(ctx context.Context, n *node) []store.Finding {
 	case !errors.Is(err, redis.Nil):
 		return []store.Finding{fail("key "+p.format()+" cannot be read: "+err.Error(), "", n.repair(err, "get"))}
 	}
-	if runs, err := n.client.Exists(ctx, p.open(), p.done(), p.leases()).Result(); err == nil && runs > 0 {
+	if runs, err := n.client.Exists(ctx, p.routes(), p.leases()).Result(); err == nil && runs > 0 {
 		return []store.Finding{warn("the mark of the store is gone, and there are runs: the server has lost data", p.format(),
 			"See what checks persistence and eviction say; the next worker that starts sets the mark again. There is no CONFIG line for it.")}
 	}
@@ -46,8 +47,8 @@ func (n *node) judgeMark(mark string) store.Finding {
 	if e, ok := errors.AsType[*PartitionsError](err); ok {
 		fix = fmt.Sprintf("Open the store with partitions=%d; there is no CONFIG line for it.", e.Want)
 	}
-	if _, ok := errors.AsType[*OldFormatError](err); ok {
-		fix = "Use another prefix, or the release that wrote it; there is no CONFIG line for it."
+	if e, ok := errors.AsType[*store.OldFormatError](err); ok {
+		fix = strings.ToUpper(e.Fix()[:1]) + e.Fix()[1:] + "; there is no CONFIG line for it."
 	}
 	if _, ok := errors.AsType[*store.VersionError](err); ok {
 		fix = "Use a newer release of flowgen; there is no CONFIG line for it."

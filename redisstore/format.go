@@ -12,8 +12,12 @@ import (
 )
 
 // formatVersion grows when an older release could not work with what this one
-// writes. Version 1 had no headers; it was never released, and nothing reads it.
-const formatVersion = 2
+// writes. Version 1 had no headers; it was never released, and nothing reads it. Version 2 had one set
+// of all open runs and one of all done ones, and no version in the names of its keys; Migrate brings it up to the
+// present version.
+const formatVersion = 3
+
+const migratable = 2
 
 // prepare checks, before the first operation, that the database is one that this
 // release knows, with as many partitions as configured; a new one is marked. It
@@ -86,11 +90,22 @@ func (s *Store) copied(ctx context.Context, p *partition) bool {
 }
 
 // mark returns the value by which a database names its format.
-func (s *Store) mark() string { return fmt.Sprintf("flowgen %d %d", formatVersion, len(s.parts)) }
+func (s *Store) mark() string { return s.markOf(formatVersion) }
+
+func (s *Store) markOf(version int) string {
+	return fmt.Sprintf("flowgen %d %d", version, len(s.parts))
+}
+
+// markMeanwhile is the mark while the database is being migrated. Older releases take it for that of something else.
+func (s *Store) markMeanwhile() string { return s.mark() + " migrating" }
 
 // compareMark returns an error if this store must leave a database with this
 // mark alone.
 func (s *Store) compareMark(mark string) error {
+	old := &store.OldFormatError{What: "redis prefix " + s.cfg.Prefix, Got: migratable, Known: formatVersion, Migrates: true}
+	if mark == s.markMeanwhile() {
+		return old
+	}
 	words := strings.Fields(mark)
 	if len(words) != 3 || words[0] != "flowgen" {
 		return fmt.Errorf("%w: key %s is %q", store.ErrForeign, s.parts[0].format(), mark)
@@ -103,7 +118,8 @@ func (s *Store) compareMark(mark string) error {
 	case version > formatVersion:
 		return &store.VersionError{What: "redis prefix " + s.cfg.Prefix, Got: version, Known: formatVersion}
 	case version < formatVersion:
-		return &OldFormatError{Prefix: s.cfg.Prefix, Got: version, Want: formatVersion}
+		old.Got, old.Migrates = version, version == migratable
+		return old
 	case partitions != len(s.parts):
 		return &PartitionsError{Prefix: s.cfg.Prefix, Got: len(s.parts), Want: partitions}
 	}

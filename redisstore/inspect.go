@@ -87,7 +87,8 @@ type view struct {
 	p    *partition
 	keys *keySet
 
-	open, done, leases            *redis.ZSliceCmd
+	leases                        *redis.ZSliceCmd
+	listed                        map[string]*redis.ZSliceCmd // sets of open and done runs, by their keys
 	timers, purges, held, outbox  *redis.ZSliceCmd
 	routes, active, latest, wakes *redis.MapStringStringCmd
 	audit                         map[string]*redis.StringSliceCmd
@@ -107,7 +108,12 @@ type view struct {
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	p := v.p
-	v.open, v.done = tx.ZRangeWithScores(ctx, p.open(), 0, -1), tx.ZRangeWithScores(ctx, p.done(), 0, -1)
+	v.listed = map[string]*redis.ZSliceCmd{}
+	for _, route := range v.keys.routes {
+		for _, key := range p.listed(route) {
+			v.listed[key] = tx.ZRangeWithScores(ctx, key, 0, -1)
+		}
+	}
 	v.leases, v.timers = tx.ZRangeWithScores(ctx, p.leases(), 0, -1), tx.ZRangeWithScores(ctx, p.timers(), 0, -1)
 	v.routes, v.wakes = tx.HGetAll(ctx, p.routes()), tx.HGetAll(ctx, p.wakes())
 	v.active, v.latest = tx.HGetAll(ctx, p.active()), tx.HGetAll(ctx, p.latest())
@@ -154,9 +160,12 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 // found returns the names of the keys in the partition.
 func (v *view) found() *keySet {
 	k := &keySet{
-		runs: slices.Concat(members(v.open), members(v.done), members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
+		runs: slices.Concat(members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
 		routes: slices.Sorted(maps.Keys(v.routes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
 		waiting: slices.Sorted(maps.Keys(v.waitLines.Val())), flows: slices.Sorted(maps.Keys(v.flows.Val())),
+	}
+	for _, set := range v.listed {
+		k.runs = append(k.runs, members(set)...)
 	}
 	// A chain may be named after a run that is gone.
 	for _, r := range v.runs {

@@ -15,14 +15,16 @@ import (
 // them.
 type partition struct {
 	number int
-	tag    string
+	hash   string          // the hash tag, with its braces: what the slot of the partition is computed from
+	tag    string          // with the version of the format, where format 2 had a colon
 	none   string          // see never
 	whole  ['z' + 1]string // the keys of the partition as a whole, by their letters
 }
 
 func newPartition(prefix string, number int) *partition {
-	tag := "{" + prefix + ":" + strconv.Itoa(number) + "}:"
-	p := &partition{number: number, tag: tag, none: tag + "-"}
+	hash := "{" + prefix + ":" + strconv.Itoa(number) + "}"
+	tag := hash + strconv.Itoa(formatVersion)
+	p := &partition{number: number, hash: hash, tag: tag, none: tag + "-"}
 	for letter := 'A'; letter <= 'z'; letter++ {
 		p.whole[letter] = tag + string(letter)
 	}
@@ -64,6 +66,50 @@ func (p *partition) waiting(line string) string    { return p.tag + "P:" + line 
 func (p *partition) passes(flow string) string     { return p.tag + "X:" + flow }
 func (p *partition) kept(use string) string        { return p.tag + "F:" + use }
 
+// openRuns and doneRuns return the set of the runs of a route that have not ended, and of those that have ended
+// with an outcome, with a parent or without.
+func (p *partition) openRuns(route string, child bool) string {
+	return p.tag + "p:" + route + familyMark(child)
+}
+
+func (p *partition) doneRuns(route string, child bool, outcome byte) string {
+	return p.tag + "f:" + route + familyMark(child) + string(outcome)
+}
+
+// With tagBefore all keys of format 2 begin. The formats have no key in common but that of the mark, so
+// that a process of an older release which is still at work cannot write what this one reads.
+func (p *partition) tagBefore() string { return p.hash + ":" }
+
+// listed returns the keys of all sets of open and done runs of a route.
+func (p *partition) listed(route string) (keys []string) {
+	for _, child := range []bool{false, true} {
+		keys = append(keys, p.openRuns(route, child))
+		for _, outcome := range []byte(outcomes) {
+			keys = append(keys, p.doneRuns(route, child, outcome))
+		}
+	}
+	return keys
+}
+
+// outcomes are the digits of those in keys: the first is that of a status with which runs do not end.
+const outcomes = "03456"
+
+// outcomeOf returns the outcome of a run that has ended with a status: the number of that in the
+// list of statuses.
+func outcomeOf(s event.Status) byte {
+	if s.Terminal() {
+		return '0' + statusByte(s)
+	}
+	return outcomes[0]
+}
+
+func familyMark(child bool) string {
+	if child {
+		return "c"
+	}
+	return "r"
+}
+
 // The keys of the partition as a whole: they are not put together for each command.
 func (p *partition) routes() string         { return p.whole['k'] }
 func (p *partition) wakes() string          { return p.whole['w'] }
@@ -71,8 +117,6 @@ func (p *partition) timers() string         { return p.whole['t'] }
 func (p *partition) leases() string         { return p.whole['e'] }
 func (p *partition) active() string         { return p.whole['u'] }
 func (p *partition) latest() string         { return p.whole['v'] }
-func (p *partition) open() string           { return p.whole['p'] }
-func (p *partition) done() string           { return p.whole['f'] }
 func (p *partition) chains() string         { return p.whole['h'] }
 func (p *partition) counter() string        { return p.whole['c'] }
 func (p *partition) latestOfChains() string { return p.whole['T'] }
@@ -86,9 +130,9 @@ func (p *partition) gathering() string      { return p.whole['J'] }
 func (p *partition) flows() string          { return p.whole['Q'] }
 func (p *partition) waitLines() string      { return p.whole['Y'] }
 
-// format says how the database was written. It is decided in partition 0; in a cluster
-// the others have copies.
-func (p *partition) format() string { return p.tag + "format" }
+// format says how the database was written, under the same name in all formats. It is decided in partition 0; in a
+// cluster the others have copies.
+func (p *partition) format() string { return p.hash + ":format" }
 
 // never is a key that never exists. Every script is given it behind the keys that
 // its header names, and every transaction asks for it. While a cluster moves a

@@ -85,8 +85,8 @@ func TestREC8_RepairsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 	repairtest.Each(t, map[string]decayed{
 		"13 a child does not exist": {settled, func(k *keysOfScene) {
 			p, child := k.other, short(k.scene.Other)
+			k.do("zrem", p.openRuns(k.client.HGet(k.ctx, p.meta(child), "c").Val(), true), child)
 			k.del(p.meta(child), p.log(child))
-			k.do("zrem", p.open(), child)
 			k.do("zrem", p.timers(), child)
 		}, wrong(13, store.ReasonWrongRecord)},
 		"13 the end of a child is not told": {settled, func(k *keysOfScene) { k.w.EndsUnheard(k.scene) },

@@ -6,114 +6,116 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// pageSize is the size of a page that asks for none.
-const pageSize = 100
-
-// List returns a page of runs, newest first. It reads the runs after the cursor until
-// the page is full: filters that few runs match cost reading many.
+// List returns a page of runs. Of the sets that may hold runs which match it reads as much as it
+// needs, in the order of the list, and the metadata of what it finds there.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
 	}
-	after, err := indexedAfter(&q)
+	page, err := paging.New(&q)
+	if err == nil {
+		var ended bool
+		ended, err = s.look(ctx, &q, page, lookup{more: page.More, wanted: page.Wanted, add: page.Add})
+		if ended {
+			page.End()
+		}
+	}
 	if err != nil {
 		return store.Page{}, fmt.Errorf("list runs: %w", err)
 	}
-	if q.Limit <= 0 {
-		q.Limit = pageSize
-	}
-	var page store.Page
-	var mu sync.Mutex
-	err = each(s.all(), func(p *partition, _ struct{}) error {
-		var found []store.Record
-		err := s.scan(ctx, p, &q, after, q.Limit+1, func(r *store.Record) bool {
-			found = append(found, *r)
-			return len(found) <= q.Limit
-		})
-		mu.Lock()
-		defer mu.Unlock()
-		page.Runs = append(page.Runs, found...)
-		return err
-	})
-	if err != nil {
-		return store.Page{}, fmt.Errorf("list runs: %w", err)
-	}
-	slices.SortFunc(page.Runs, func(a, b store.Record) int { return store.NewestFirst(&a, &b) })
-	if len(page.Runs) > q.Limit {
-		page.Runs = slices.Clip(page.Runs[:q.Limit])
-		page.Cursor = store.CursorAfter(&page.Runs[q.Limit-1])
-	}
-	return page, nil
+	return page.Done(), nil
 }
 
-// Count returns how many runs of each status match. It reads them all.
-func (s *Store) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	counts := map[event.Status]int{}
-	var mu sync.Mutex
-	err := each(s.all(), func(p *partition, _ struct{}) error {
-		return s.scan(ctx, p, &q, indexed{}, 500, func(r *store.Record) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			counts[r.Status]++
-			return true
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("count runs: %w", err)
-	}
-	return counts, nil
+// lookup is for what runs are looked at.
+type lookup struct {
+	more   func() bool // whether another run is wanted
+	wanted func() int  // how many are wanted if all match, at least 1
+	add    func(at paging.Position, r *store.Record)
 }
 
-// all is every partition.
-func (s *Store) all() map[*partition]struct{} {
-	all := map[*partition]struct{}{}
-	for _, p := range s.parts {
-		all[p] = struct{}{}
+// look looks at runs in the order of a query, until no more are wanted. It reports whether there
+// are no more.
+func (s *Store) look(ctx context.Context, q *store.Query, page *paging.Page, l lookup) (ended bool, err error) {
+	var sources []paging.Source[struct{}]
+	for _, p := range s.searched(q) {
+		sources = append(sources, s.source(ctx, q, p))
 	}
-	return all
-}
-
-// scan calls found for the runs of a partition that match and come after a position,
-// newest first, until it has had enough.
-func (s *Store) scan(ctx context.Context, p *partition, q *store.Query, after indexed, chunk int, found func(*store.Record) bool) error {
-	chunk = min(max(chunk, 50), 500)
-	for {
-		all, more, err := s.after(ctx, p, q, after, chunk)
+	merge := paging.NewMerge(page, true, sources)
+	for size := 0; l.more(); {
+		size = min(max(l.wanted(), 2*size), mostRead) // where little matches, ever more is read
+		batch := make([]paging.Position, 0, size)
+		for len(batch) < size && !ended {
+			next, found, err := merge.Next()
+			if err != nil {
+				return false, err
+			}
+			if ended = !found; found {
+				batch = append(batch, next.At)
+			}
+		}
+		records, err := s.records(ctx, batch)
 		if err != nil {
-			return err
+			return false, err
 		}
-		for runs := range slices.Chunk(all, chunk) {
-			loads, members := make([]store.Load, len(runs)), make([]int, len(runs))
-			for i, r := range runs {
-				loads[i], members[i] = store.Load{Run: long(r.run), Limit: -1}, i
+		for i, r := range records {
+			if !l.more() {
+				return false, nil
 			}
-			answers := make([]store.Loaded, len(runs))
-			s.loadBatch(ctx, p, loads, members, answers)
-			for i := range answers {
-				if err := answers[i].Err; err != nil && !errors.Is(err, store.ErrRunNotFound) && !s.leftOut(err) {
-					return err
-				}
-				if a := &answers[i]; a.Err == nil && matches(&a.Record, q) && !found(&a.Record) {
-					return nil
-				}
+			if r != nil && !q.Matches(r) {
+				r = nil
 			}
+			l.add(batch[i], r)
 		}
-		if !more {
-			return nil
+		if ended {
+			return true, nil
 		}
-		after = all[len(all)-1]
 	}
+	return false, nil
+}
+
+// mostRead is how many runs are read at once.
+const mostRead = 500
+
+// searched returns the partitions that may hold runs which match.
+func (s *Store) searched(q *store.Query) []*partition {
+	if q.WorkflowID != "" {
+		return []*partition{s.partitionOfName(q.WorkflowID)}
+	}
+	return s.parts
+}
+
+// records reads the metadata of runs, nil of those that are gone or damaged.
+func (s *Store) records(ctx context.Context, runs []paging.Position) ([]*store.Record, error) {
+	loads, members := make([]store.Load, len(runs)), map[*partition][]int{}
+	for i, at := range runs {
+		p := s.partitionOf(at.Run)
+		loads[i], members[p] = store.Load{Run: at.Run, Limit: -1}, append(members[p], i)
+	}
+	answers := make([]store.Loaded, len(runs))
+	_ = each(members, func(p *partition, members []int) error {
+		for some := range slices.Chunk(members, readBatch) {
+			s.loadBatch(ctx, p, loads, some, answers)
+		}
+		return nil
+	})
+	records := make([]*store.Record, len(runs))
+	for i := range answers {
+		err := answers[i].Err
+		if err == nil {
+			records[i] = &answers[i].Record
+		} else if !errors.Is(err, store.ErrRunNotFound) && !s.leftOut(err) {
+			return nil, err
+		}
+	}
+	return records, nil
 }
 
 // leftOut reports whether a run could not be read for damage to that run alone, and notes
@@ -131,93 +133,186 @@ func (s *Store) leftOut(err error) bool {
 	return true
 }
 
-// indexed is where a run stands in the indexes of open and of done runs: those are sorted
-// by the creation, and what was created in the same millisecond by the id. A run has the
-// same place in both.
-type indexed struct {
-	created int64
-	run     string // empty: before the newest
+// runSet is a set of the open runs of a route, or of those that have ended with an outcome.
+type runSet struct {
+	key    string
+	route  store.Route
+	status event.Status // of all of them; empty: of each its own
 }
 
-func indexedAfter(q *store.Query) (indexed, error) {
-	created, run, err := q.After()
-	return indexed{millis(created), short(run)}, err
+// sets returns the sets of a partition that hold runs which may match.
+func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSet, error) {
+	var names *redis.MapStringStringCmd
+	err := s.transaction(ctx, p, func(tx redis.Pipeliner) { names = tx.HGetAll(ctx, p.routes()) })
+	if err != nil {
+		return nil, err
+	}
+	outcomes := outcomesOf(q.Statuses)
+	goesOn := len(q.Statuses) == 0 || slices.ContainsFunc(q.Statuses, func(s event.Status) bool { return !s.Terminal() })
+	var sets []runSet
+	for _, code := range sortedKeys(names.Val()) {
+		route := parseRoute(names.Val()[code])
+		if !q.OfRoute(route) {
+			continue
+		}
+		for _, child := range []bool{false, true} {
+			if child && q.Roots || !child && q.Parent != "" {
+				continue
+			}
+			if goesOn {
+				sets = append(sets, runSet{key: p.openRuns(code, child), route: route})
+			}
+			for _, outcome := range outcomes {
+				sets = append(sets, runSet{p.doneRuns(code, child, outcome), route, statusOf(outcome - '0')})
+			}
+		}
+	}
+	return sets, nil
+}
+
+// outcomesOf returns the outcomes of runs that have ended and may have one of the statuses.
+func outcomesOf(statuses []event.Status) []byte {
+	if len(statuses) == 0 {
+		return []byte(outcomes)
+	}
+	var all []byte
+	for _, s := range statuses {
+		if outcome := outcomeOf(s); !slices.Contains(all, outcome) {
+			all = append(all, outcome)
+		}
+	}
+	return all
+}
+
+// source returns the runs of a partition that may match. All its sets are read in one transaction, again and
+// again from where the list stands: a run that has moved from one to another is in one of them.
+func (s *Store) source(ctx context.Context, q *store.Query, p *partition) paging.Source[struct{}] {
+	return func(after paging.Position, n int) (runs []paging.Entry[struct{}], more bool, err error) {
+		sets, err := s.sets(ctx, p, q)
+		if err != nil || len(sets) == 0 {
+			return nil, false, err
+		}
+		w := window{oldest: q.Oldest, each: int64(n/len(sets) + spare)}
+		if err := s.readWindow(ctx, p, q, sets, after, &w); err != nil {
+			return nil, false, err
+		}
+		for _, r := range w.runs() {
+			runs = append(runs, paging.Entry[struct{}]{At: paging.Position{Created: r.created, Run: long(r.run)}})
+		}
+		return runs, w.more, nil
+	}
+}
+
+// spare is how many runs are read of each set beyond its share.
+const spare = 4
+
+// window is a part of the order of several sets.
+type window struct {
+	oldest bool
+	each   int64 // how many runs are read of a set
+	all    []indexed
+	// more says that a set was not read to its end. Then the window ends with the first last run of those
+	// that were not: behind it they may have others.
+	more bool
+	end  indexed
+}
+
+// readWindow reads what comes after a position. Sets cannot be asked for what follows a member that may be
+// gone. So all that was created in the same millisecond is asked for with what comes behind it:
+// a server creates some dozens in one.
+func (s *Store) readWindow(ctx context.Context, p *partition, q *store.Query, sets []runSet, after paging.Position, w *window) error {
+	rest := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: w.each}
+	if !q.From.IsZero() {
+		rest.Min = number(millis(q.From))
+	}
+	if !q.To.IsZero() {
+		rest.Max = "(" + number(millis(q.To))
+	}
+	last := indexed{after.Created, short(after.Run)}
+	behind := "(" + number(last.created)
+	switch {
+	case last.run == "":
+	case q.Oldest && (q.From.IsZero() || last.created >= millis(q.From)):
+		rest.Min = behind
+	case !q.Oldest && (q.To.IsZero() || last.created < millis(q.To)):
+		rest.Max = behind
+	}
+	var sames, rests []*redis.ZSliceCmd
+	err := s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		for _, set := range sets {
+			if last.run != "" {
+				sames = append(sames, tx.ZRangeByScoreWithScores(ctx, set.key, &redis.ZRangeBy{Min: number(last.created), Max: number(last.created)}))
+			}
+			if q.Oldest {
+				rests = append(rests, tx.ZRangeByScoreWithScores(ctx, set.key, &rest))
+			} else {
+				rests = append(rests, tx.ZRevRangeByScoreWithScores(ctx, set.key, &rest))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, set := range sames {
+		for _, r := range indexedIn(set) {
+			if w.before(last, r) {
+				w.all = append(w.all, r)
+			}
+		}
+	}
+	for _, set := range rests {
+		runs := indexedIn(set)
+		w.all = append(w.all, runs...)
+		if len(runs) == int(w.each) {
+			if end := runs[len(runs)-1]; !w.more || w.before(end, w.end) {
+				w.end = end
+			}
+			w.more = true
+		}
+	}
+	return nil
+}
+
+// before reports whether a comes before b in the window.
+func (w *window) before(a, b indexed) bool {
+	if w.oldest {
+		return a.newestFirst(b) > 0
+	}
+	return a.newestFirst(b) < 0
+}
+
+// runs returns what is known to come first, in order.
+func (w *window) runs() []indexed {
+	if w.more {
+		w.all = slices.DeleteFunc(w.all, func(r indexed) bool { return w.before(w.end, r) })
+	}
+	slices.SortFunc(w.all, func(a, b indexed) int {
+		if w.oldest {
+			a, b = b, a
+		}
+		return a.newestFirst(b)
+	})
+	return w.all
+}
+
+// indexed is where a run stands in the sets of open and of done runs: those are sorted
+// by the creation, and what was created in the same millisecond by the id. A run has the
+// same place in all of them.
+type indexed struct {
+	created int64
+	run     string
 }
 
 func (a indexed) newestFirst(b indexed) int {
 	return cmp.Or(cmp.Compare(b.created, a.created), cmp.Compare(b.run, a.run))
 }
 
-// after returns the runs that come after one, newest first: at least as many as the
-// limit, if there are more. Sets cannot be asked for what follows a member that may be
-// gone. So all that was created in the same millisecond is asked for with what is older:
-// a server creates some dozens in one.
-func (s *Store) after(ctx context.Context, p *partition, q *store.Query, last indexed, limit int) (runs []indexed, more bool, err error) {
-	older := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(limit)}
-	if !q.From.IsZero() {
-		older.Min = number(millis(q.From))
-	}
-	if !q.To.IsZero() {
-		older.Max = "(" + number(millis(q.To))
-	}
-	if last.run != "" && (q.To.IsZero() || last.created < millis(q.To)) {
-		older.Max = "(" + number(last.created)
-	}
-	same := redis.ZRangeBy{Min: number(last.created), Max: number(last.created)}
-	var sames, olders []*redis.ZSliceCmd
-	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
-		for _, key := range p.indexes(q.Statuses) {
-			if last.run != "" {
-				sames = append(sames, tx.ZRevRangeByScoreWithScores(ctx, key, &same))
-			}
-			olders = append(olders, tx.ZRevRangeByScoreWithScores(ctx, key, &older))
-		}
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	runs = slices.DeleteFunc(indexedIn(sames), func(r indexed) bool { return r.newestFirst(last) <= 0 })
-	rest := indexedIn(olders)
-	more = len(rest) >= limit
-	return append(runs, rest[:min(len(rest), limit)]...), more, nil
-}
-
-// indexedIn returns what stands in parts of indexes, newest first.
-func indexedIn(parts []*redis.ZSliceCmd) []indexed {
+// indexedIn returns what stands in a set, in its order.
+func indexedIn(set *redis.ZSliceCmd) []indexed {
 	var all []indexed
-	for _, part := range parts {
-		for _, z := range part.Val() {
-			run, _ := z.Member.(string)
-			all = append(all, indexed{int64(z.Score), run})
-		}
+	for _, z := range set.Val() {
+		run, _ := z.Member.(string)
+		all = append(all, indexed{int64(z.Score), run})
 	}
-	slices.SortFunc(all, indexed.newestFirst)
 	return all
-}
-
-// indexes returns the keys of the indexes that hold runs of one of the statuses.
-func (p *partition) indexes(statuses []event.Status) []string {
-	if len(statuses) == 0 || slices.ContainsFunc(statuses, event.Status.Terminal) {
-		return []string{p.open(), p.done()} // a run may be called so before it has ended
-	}
-	return []string{p.open()}
-}
-
-func matches(r *store.Record, q *store.Query) bool {
-	if len(q.Statuses) > 0 && !slices.Contains(q.Statuses, r.Status) ||
-		q.Workflow != "" && q.Workflow != r.Route.Workflow ||
-		q.Queue != "" && q.Queue != r.Route.Queue ||
-		q.Started && event.Internal(r.Route.Workflow) ||
-		q.Parent != "" && q.Parent != r.Parent ||
-		q.Root != "" && q.Root != cmp.Or(r.Root, r.Run) ||
-		!q.From.IsZero() && r.CreatedAt.Before(q.From) ||
-		!q.To.IsZero() && !r.CreatedAt.Before(q.To) {
-		return false
-	}
-	for key, value := range q.Tags {
-		if has, ok := r.Tags[key]; !ok || has != value {
-			return false
-		}
-	}
-	return true
 }

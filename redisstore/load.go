@@ -47,6 +47,15 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 	return answers, nil
 }
 
+// all is every partition.
+func (s *Store) all() map[*partition]struct{} {
+	all := map[*partition]struct{}{}
+	for _, p := range s.parts {
+		all[p] = struct{}{}
+	}
+	return all
+}
+
 // each calls f for all partitions at the same time.
 func each[T any](members map[*partition]T, f func(*partition, T) error) error {
 	if len(members) == 1 {

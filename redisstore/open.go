@@ -79,22 +79,6 @@ type Config struct {
 	WaitTimeout time.Duration
 }
 
-// OldFormatError says that a prefix is in use with a format that this release does not
-// read any more. Nothing was changed.
-type OldFormatError struct {
-	Prefix    string
-	Got, Want int
-}
-
-// Permanent is true.
-func (e *OldFormatError) Permanent() bool { return true }
-
-// Error names both versions and the fix.
-func (e *OldFormatError) Error() string {
-	return fmt.Sprintf("redis prefix %s has format version %d, this release reads version %d only: use another prefix, or the release that wrote it",
-		e.Prefix, e.Got, e.Want)
-}
-
 // PartitionsError says that a prefix is in use with another number of
 // partitions.
 type PartitionsError struct {

@@ -116,15 +116,23 @@ func TestPartitions_AreFixedByTheFirstStoreOfAPrefix(t *testing.T) {
 func TestFormat_OfOthersAndOfOtherReleasesIsRefused(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for content, check := range map[string]func(error) bool{
-		"flowgen 3 16": func(err error) bool {
+		"flowgen 4 16": func(err error) bool {
 			var e *store.VersionError
-			return errors.As(err, &e) && e.Got == 3 && e.Known == 2
+			return errors.As(err, &e) && e.Got == 4 && e.Known == 3
 		},
 		"flowgen 1 16": func(err error) bool {
-			var e *redisstore.OldFormatError
-			return errors.As(err, &e) && e.Got == 1 && e.Want == 2 && strings.Contains(err.Error(), "another prefix")
+			var e *store.OldFormatError
+			return errors.As(err, &e) && e.Got == 1 && e.Known == 3 && strings.Contains(err.Error(), "use another place")
 		},
-		"flowgen 1 4":    func(err error) bool { return errors.As(err, new(*redisstore.OldFormatError)) },
+		"flowgen 2 16": func(err error) bool {
+			var e *store.OldFormatError
+			return errors.As(err, &e) && e.Got == 2 && strings.Contains(err.Error(), "flowctl migrate --store")
+		},
+		"flowgen 3 16 migrating": func(err error) bool {
+			var e *store.OldFormatError
+			return errors.As(err, &e) && e.Got == 2 && strings.Contains(err.Error(), "flowctl migrate --store")
+		},
+		"flowgen 1 4":    func(err error) bool { return errors.As(err, new(*store.OldFormatError)) },
 		"something else": func(err error) bool { return errors.Is(err, store.ErrForeign) },
 		"flowgen x y":    func(err error) bool { return errors.Is(err, store.ErrForeign) },
 		"":               func(err error) bool { return errors.Is(err, store.ErrForeign) },
@@ -275,7 +283,7 @@ func TestSTORE4_WaitReplicasAnswersOnlyWhatAReplicaHas(t *testing.T) {
 	w := newWriter(t, st, st, 10)
 	w.write(5, 1)
 	want := w.runs[0]
-	frames, err := replica.Client(t).XLen(t.Context(), fmt.Sprintf("{flowgen:%d}:l:%s", int(want.log.Run.Slot())%16, string(want.log.Run)[5:])).Result()
+	frames, err := replica.Client(t).XLen(t.Context(), fmt.Sprintf("{flowgen:%d}3l:%s", int(want.log.Run.Slot())%16, string(want.log.Run)[5:])).Result()
 	if err != nil || int(frames) != len(want.frames) {
 		t.Errorf("frames on the replica: got %d, %v, want %d", frames, err, len(want.frames))
 	}

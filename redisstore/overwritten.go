@@ -79,7 +79,7 @@ func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 	}
 	keys := append(c.p.near(c.keys), s.streamsNear(ctx, c)...)
 	for _, route := range s.client.HKeys(ctx, c.p.routes()).Val() {
-		keys = append(keys, c.p.ready(route), c.p.blocked(route))
+		keys = append(append(keys, c.p.ready(route), c.p.blocked(route)), c.p.listed(route)...)
 	}
 	kinds := make([]*redis.StatusCmd, len(keys))
 	_, failed := s.client.Pipelined(ctx, func(tx redis.Pipeliner) error {

@@ -49,12 +49,12 @@ var writers = map[string]struct {
 		c.Effect = store.EffectYield
 		return c
 	}},
-	"an end": {[]string{"l:R", "o:Z", "p", "f", "d", "G"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"an end": {[]string{"l:R", "o:Z", "p:C", "f:C3", "d", "G"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		c := l.Commit(f, l.End(event.StatusCompleted)...)
 		c.Effect, c.Status, c.Progress = store.EffectFinish, event.StatusCompleted, true
 		return c
 	}},
-	"a continuation": {[]string{"l:R", "c", "o:Z", "p", "f", "G", "h", "T", "k", "r:C"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"a continuation": {[]string{"l:R", "c", "o:Z", "p:C", "f:C6", "G", "h", "T", "k", "r:C"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		c, _ := l.Continue(f, nil)
 		return c
 	}},
@@ -120,8 +120,14 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 					}
 					p, run := g.parts[0], short(l.Run)
 					name := p.tag + strings.NewReplacer("R", run, "Z", string(session)).Replace(key)
-					if key == "r:C" {
-						name = p.ready(g.client.HKeys(g.ctx, p.routes()).Val()[0])
+					route := g.client.HKeys(g.ctx, p.routes()).Val()[0]
+					switch key[:min(2, len(key))] {
+					case "r:":
+						name = p.ready(route)
+					case "p:":
+						name = p.openRuns(route, false)
+					case "f:":
+						name = p.doneRuns(route, false, key[3])
 					}
 					c := w.commit(g, l, fence)
 					g.overwritten(name)

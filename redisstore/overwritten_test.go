@@ -76,7 +76,7 @@ type scene struct {
 
 }
 
-func (s *scene) tag() string   { return "{" + s.prefix + ":0}:" }
+func (s *scene) tag() string   { return "{" + s.prefix + ":0}3" }
 func (s *scene) short() string { return strings.TrimPrefix(string(s.runs[0].ID()), "wrun_") }
 
 // staff starts a worker and returns what stops it.
@@ -235,6 +235,10 @@ func TestREC10_ADamagedRunIsLeftOutOfLists(t *testing.T) {
 				s.runs = append(s.runs, must(napper.Start(s.ctx, client, fmt.Sprint(n), workflow.WithTags(map[string]string{"long": strings.Repeat("x", 500)}))))
 			}
 			damage.do(s, s.tag(), s.short())
+			counted := 4
+			if name == "its tags are overwritten" || name == "its tags are lost" {
+				counted = 5 // for that it needs nothing but the route and the status
+			}
 			for range 2 {
 				var got []event.RunID
 				for info, err := range client.List(s.ctx, workflow.Filter{}) {
@@ -253,8 +257,8 @@ func TestREC10_ADamagedRunIsLeftOutOfLists(t *testing.T) {
 					t.Errorf("listed %q, want %q", got, want)
 				}
 				counts, err := client.Count(s.ctx, workflow.Filter{})
-				if err != nil || len(counts) != 1 || counts[workflow.StatusPending] != 4 {
-					t.Errorf("counted %v, %v, want 4 pending", counts, err)
+				if err != nil || counts.Total() != counted || counts.ByStatus()[workflow.StatusPending] != counted {
+					t.Errorf("counted %v, %v, want %d pending", counts, err, counted)
 				}
 			}
 			if all := s.log.with(""); len(all) != 1 || !strings.Contains(all[0], damage.naming+s.short()) {
@@ -283,7 +287,7 @@ func overwrite(s *scene, key string) {
 
 // wrongType returns the type that overwrite gives a key.
 func wrongType(key string) string {
-	_, name, _ := strings.Cut(key, "}:")
+	_, name, _ := strings.Cut(key, "}3")
 	if name == "c" || strings.HasPrefix(name, "x:") {
 		return "list" // they are strings
 	}
@@ -333,7 +337,7 @@ func (s *scene) repaired(key string, lost bool, stop func()) {
 // A key of a partition as a whole is overwritten while a worker works. The others go on, so
 // does a worker that starts then, the log names the key, and a repair repairs it.
 func TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther(t *testing.T) {
-	for _, name := range []string{"t", "e", "A", "w", "k", "u", "v", "p", "f", "d", "G", "D", "h", "T", "c", "r:", "b:", "z:", "o:", "a:"} {
+	for _, name := range []string{"t", "e", "A", "w", "k", "u", "v", "p:", "f:", "d", "G", "D", "h", "T", "c", "r:", "b:", "z:", "o:", "a:"} {
 		t.Run(strings.TrimSuffix(name, ":"), func(t *testing.T) {
 			t.Parallel()
 			server, prefix := redistest.Shared(t), redistest.Prefix()
@@ -356,7 +360,9 @@ func TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther(t *testing.T) {
 					t.Errorf("a run of another partition: got %q", got)
 				}
 			}
-			s.until("the damage is told", func() bool { return strings.Contains("GThk", name) || len(s.log.with(key)) > 0 })
+			s.until("the damage is told", func() bool {
+				return slices.Contains([]string{"G", "T", "h", "k", "f:"}, name) || len(s.log.with(key)) > 0
+			})
 			if all := s.log.with(""); len(all) > 40 {
 				t.Errorf("%d lines:\n%s", len(all), strings.Join(all[:40], ""))
 			}
@@ -387,16 +393,21 @@ func (s *scene) start(but int) {
 // keyOf names a key of partition 1, of its route or one of its sessions; empty: there is
 // none yet.
 func (s *scene) keyOf(name string) string {
-	tag := "{" + s.prefix + ":1}:"
+	tag := "{" + s.prefix + ":1}3"
 	switch name {
 	case "r:", "b:":
 		for code := range s.root.HGetAll(s.ctx, tag+"k").Val() {
 			return tag + name + code
 		}
 		return ""
+	case "p:", "f:":
+		for _, set := range s.root.Keys(s.ctx, tag+name+"*").Val() {
+			return set
+		}
+		return ""
 	case "z:", "o:", "a:":
 		for _, session := range s.root.Keys(s.ctx, tag+"z:*").Val() {
-			return strings.Replace(session, ":z:", ":"+name, 1)
+			return strings.Replace(session, "}3z:", "}3"+name, 1)
 		}
 		return ""
 	}

@@ -18,7 +18,7 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	}
 	c := &call{
 		script: scriptPurge, p: p,
-		keys: []string{p.purges(), p.done(), p.latest(), p.chains(), p.latestOfChains(), p.open(), p.routes(), p.wakes(), p.counter(), p.held()},
+		keys: []string{p.purges(), p.latest(), p.chains(), p.latestOfChains(), p.routes(), p.wakes(), p.counter(), p.held()},
 		args: []any{s.at(), min(max(limit, 0), chores)},
 	}
 	if err := s.do(ctx, c); err != nil {
@@ -37,7 +37,7 @@ func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 	p := s.partitionOf(run)
 	c := &call{
 		script: scriptDelete, p: p,
-		keys: []string{p.meta(short(run)), p.hidden(short(run)), p.done(), p.purges(), p.latest(), p.held()},
+		keys: []string{p.meta(short(run)), p.hidden(short(run)), p.purges(), p.latest(), p.held()},
 		args: []any{short(run), store.Horizon.Milliseconds()},
 	}
 	err := s.do(ctx, c)

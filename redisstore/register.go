@@ -12,6 +12,7 @@ var schemes = []string{"redis", "rediss", "redis+cluster", "rediss+cluster", "re
 
 func init() {
 	for _, scheme := range schemes {
+		store.RegisterMigration(scheme, migrateURL)
 		store.Register(scheme, func(_ context.Context, url string) (store.Store, error) { return Open(url) })
 	}
 }

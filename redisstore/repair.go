@@ -42,7 +42,7 @@ func (e *partitionScan) RepairRun(ctx context.Context, m store.RunRepair) (bool,
 		remember = append(remember, string(id), millis(at))
 	}
 	keys := []string{p.meta(run), p.hidden(run), p.inbox(run), p.stepData(run), p.extra(run), p.seen(short(m.Record.Chain)),
-		p.routes(), p.open(), p.done(), p.held()}
+		p.routes(), p.openRuns(route, m.Record.Parent != ""), p.doneRuns(route, m.Record.Parent != "", outcomeOf(m.Record.Status)), p.held()}
 	var sets []any
 	for _, at := range e.entries[run] {
 		keys, sets = append(keys, at.key), append(sets, at.member)

@@ -50,6 +50,16 @@ func (k *keysOfScene) do(args ...any) {
 	}
 }
 
+// open and done are the sets of the runs that are open, and that have completed, of the route of the run, and with
+// a parent if it has one.
+func (k *keysOfScene) open() string { return k.openRuns(k.route, k.child()) }
+
+func (k *keysOfScene) done() string {
+	return k.doneRuns(k.route, k.child(), outcomeOf(event.StatusCompleted))
+}
+
+func (k *keysOfScene) child() bool { return k.client.HExists(k.ctx, k.meta(k.run), "u").Val() }
+
 // del deletes keys, each of which must be there.
 func (k *keysOfScene) del(keys ...string) {
 	k.t.Helper()
@@ -165,9 +175,10 @@ func deletes(w *repairtest.World) *repairtest.Scene {
 
 // revived puts a run that has ended back to where it was before.
 func revived(k *keysOfScene) {
+	done := k.doneRuns(k.route, k.child(), outcomeOf(unpackHeader(k.client.HGet(k.ctx, k.meta(k.run), "H").Val()).status))
 	k.setHeader(func(h *header) { h.queueState, h.status = store.StateParked, event.StatusRunning })
 	k.setMeta("p", "0")
-	k.do("zrem", k.done(), k.run)
+	k.do("zrem", done, k.run)
 	k.do("zrem", k.purges(), k.run)
 	k.do("zadd", k.open(), k.client.HGet(k.ctx, k.meta(k.run), "a").Val(), k.run)
 }

@@ -167,7 +167,7 @@ func (s *Store) keysOf(ctx context.Context, p *partition) (*keySet, []string, er
 	}
 	var node redis.Cmdable = s.client
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		master, err := cluster.MasterForKey(ctx, p.tag)
+		master, err := cluster.MasterForKey(ctx, p.hash)
 		if err != nil {
 			return nil, nil, s.explain(ctx, err)
 		}
@@ -190,14 +190,14 @@ func escaped(text string) string {
 }
 
 // partitionKeys are the keys that a partition has once.
-const partitionKeys = "tewkuvpfdhcTGDALKYJQ"
+const partitionKeys = "tewkuvdhcTGDALKYJQ"
 
 // note adds what the name of a key, behind the tag, is about; false: nothing that
 // this release knows.
 func (k *keySet) note(name string) bool {
 	kind, of, ok := strings.Cut(name, ":")
 	if !ok {
-		return name == "format" || len(name) == 1 && strings.Contains(partitionKeys, name)
+		return len(name) == 1 && strings.Contains(partitionKeys, name)
 	}
 	switch kind {
 	case "m", "l", "i", "s", "n", "j", "x", "g", "O", "B":
@@ -210,6 +210,10 @@ func (k *keySet) note(name string) bool {
 		k.runs, k.streams = append(k.runs, chain), append(k.streams, of)
 	case "r", "b":
 		k.routes = append(k.routes, of)
+	case "p":
+		k.routes = append(k.routes, of[:max(0, len(of)-1)])
+	case "f":
+		k.routes = append(k.routes, of[:max(0, len(of)-2)])
 	case "z", "o", "a":
 		k.sessions = append(k.sessions, of)
 	case "q":
@@ -345,5 +349,13 @@ func (e *partitionScan) runOf(run string) *store.RunState {
 // wasHidden reports whether a run without metadata had been deleted: it waits to be
 // purged, and is not among the runs that have ended.
 func (e *partitionScan) wasHidden(run string) bool {
-	return (slices.Contains(members(e.purges), run) || slices.Contains(members(e.held), run)) && !slices.Contains(members(e.done), run)
+	if !slices.Contains(members(e.purges), run) && !slices.Contains(members(e.held), run) {
+		return false
+	}
+	for key, set := range e.listed {
+		if key[len(e.p.tag)] == 'f' && slices.Contains(members(set), run) {
+			return false
+		}
+	}
+	return true
 }

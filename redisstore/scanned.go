@@ -124,11 +124,16 @@ func (e *partitionScan) showWork() {
 }
 
 func (e *partitionScan) showIndexes() {
-	for _, index := range []struct {
+	type index struct {
 		key  string
 		all  *redis.ZSliceCmd
 		into map[event.RunID]time.Time
-	}{{e.p.timers(), e.timers, e.snap.Timers}, {e.p.purges(), e.purges, e.snap.Purges}, {e.p.held(), e.held, e.snap.Purges}, {e.p.open(), e.open, nil}, {e.p.done(), e.done, nil}} {
+	}
+	indexes := []index{{e.p.timers(), e.timers, e.snap.Timers}, {e.p.purges(), e.purges, e.snap.Purges}, {e.p.held(), e.held, e.snap.Purges}}
+	for key, all := range e.listed {
+		indexes = append(indexes, index{key, all, nil})
+	}
+	for _, index := range indexes {
 		for _, z := range index.all.Val() {
 			run, _ := z.Member.(string)
 			if strings.HasPrefix(run, lineMark) || e.unread[run] {

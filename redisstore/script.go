@@ -57,6 +57,7 @@ var (
 	scriptStream       = load("stream")
 	scriptSetLimit     = load("set_limit")
 	scriptRepairLimits = load("repair_limits")
+	scriptMigrate      = load("migrate")
 )
 
 // load puts a script together from its own text and the parts that it names. Comments

@@ -250,7 +250,7 @@ func (s *Store) byNode(ctx context.Context, calls []*call) map[redis.Cmdable][]*
 // master returns the server that has a partition.
 func (s *Store) master(ctx context.Context, p *partition) (redis.Cmdable, error) {
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		return cluster.MasterForKey(ctx, p.tag)
+		return cluster.MasterForKey(ctx, p.hash)
 	}
 	return s.client, nil
 }
@@ -287,7 +287,7 @@ func (s *Store) transact(ctx context.Context, p *partition, read func(tx redis.P
 		return err
 	}
 	tx := s.client.TxPipeline()
-	tx.Exists(ctx, p.never(), p.open())
+	tx.Exists(ctx, p.never(), p.routes())
 	read(tx)
 	commands, err := tx.Exec(ctx)
 	if err == nil {

@@ -110,7 +110,7 @@ func TestInspect_FindsARunWhosePurgeIsSetWrongly(t *testing.T) {
 	for name, damage := range map[string]string{
 		"never":     `UPDATE runs SET purge = NULL`,
 		"too early": `UPDATE runs SET purge = purge - 1`,
-		"needed":    `UPDATE runs SET birth = 'birth'`,
+		"needed":    `UPDATE runs SET created_by = 'birth'`,
 		"not ended": `UPDATE runs SET place = 3`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func (c *conn) workflowID(name string) (workflowID, error) {
 func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
 		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CommitID, created: t.ms(),
-		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy, whole: c.Whole, fair: c.Fair, share: c.Weight()}
+		retention: cmp.Or(max(c.Retention, 0), store.DefaultRetention), createdBy: createdBy, child: c.Parent != "", whole: c.Whole, fair: c.Fair, share: c.Weight()}
 	var err error
 	if r.uses, err = encodeUses(c.Uses); err != nil {
 		return nil, err
@@ -109,22 +109,25 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 		return nil, err
 	}
 	err = t.exec(`INSERT INTO runs (key, id, chain, wid, class, priority, place, status, n, seq, last, epoch,
-		recoveries, closing, inbox, created, retention, hidden, parent, root, tags, birth, uses, fair, share)
-		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)`,
+		recoveries, closing, inbox, created, retention, hidden, parent, child, root, tags, created_by, uses, fair, share)
+		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1, ?, ?, 0, 0, 0, 0, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		key, r.id, later, nonZero(r.wid), r.route, r.priority, string(r.status), r.seq, r.last[:],
-		r.created, int64(r.retention), c.Parent, c.Root, nonEmpty(tags), nonEmpty(string(createdBy)), nonEmpty(r.uses), nonEmpty(r.fair), nonZero(int64(r.share)))
+		r.created, int64(r.retention), c.Parent, r.child, c.Root, nonEmpty(tags), nonEmpty(string(createdBy)), nonEmpty(r.uses), nonEmpty(r.fair), nonZero(int64(r.share)))
 	if err != nil {
 		return nil, err
 	}
 	r.key = t.LastInsertRowID()
 	t.countRun(r.route, 1)
+	t.tally(r, 1)
 	for name, value := range c.Tags {
-		if err := t.exec(`INSERT INTO tags VALUES (?, ?, ?)`, name, value, r.key); err != nil {
+		if err := t.exec(insertTag, name, value, r.key, r.created); err != nil {
 			return nil, err
 		}
 	}
 	return r, t.appendFrame(r.key, 1, c.Frame)
 }
+
+const insertTag = `INSERT INTO tags (name, value, run, created) VALUES (?, ?, ?, ?)`
 
 // encodeTags returns the stored form of tags; empty: there are none.
 func encodeTags(tags map[string]string) (string, error) {

@@ -302,7 +302,7 @@ func (s *scene) listed(innocent []event.RunID) {
 		s.t.Errorf("listed %d of the innocent runs, want %d", got, len(innocent))
 	}
 	counts, err := s.client.Count(s.ctx, workflow.Filter{})
-	if err != nil || counts[workflow.StatusCompleted] < len(innocent) {
+	if err != nil || counts.ByStatus()[workflow.StatusCompleted] < len(innocent) {
 		s.t.Errorf("counted %v, %v, want %d completed", counts, err, len(innocent))
 	}
 }

@@ -89,7 +89,7 @@ func TestRepair_MakesLimitsAgainFromTheRuns(t *testing.T) {
 		"lost parts of a line":       {`DELETE FROM line_parts`},
 		"wrong turn":                 {`UPDATE lines SET place = place + 100`},
 		"wrong first":                {`UPDATE lines SET first = 4711`},
-		"forgotten shut line":        {`UPDATE limit_configs SET said = '{"AtOnce":9}'`},
+		"forgotten shut line":        {`UPDATE limit_configs SET given = '{"AtOnce":9}'`},
 		"owner without permits":      {`UPDATE runs SET closing = 0 WHERE place = 2`},
 		"permits without an owner":   {`UPDATE runs SET closing = 4 WHERE place = 7`},
 		"waits and is in no line":    {`UPDATE runs SET line = NULL WHERE place = 7`},

@@ -76,7 +76,7 @@ func (t *tx) linkable(r *run, m *store.LinkRepair) (bool, error) {
 	}
 	for _, id := range m.Confirm {
 		n, err := t.number(`SELECT (SELECT count(*) FROM seen WHERE chain IN (?1, ?4) AND id = +?2 AND keep = 1) +
-			(SELECT count(*) FROM runs WHERE key = +?3 AND birth = +?2)`, r.chain, string(id), r.key, r.id)
+			(SELECT count(*) FROM runs WHERE key = +?3 AND created_by = +?2)`, r.chain, string(id), r.key, r.id)
 		if err != nil || n == 0 {
 			return false, err
 		}

@@ -78,7 +78,7 @@ func TestREC8_RepairsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 			`DELETE FROM frames WHERE run = (SELECT key FROM runs WHERE id = ?2 AND ?1 <> '')`, `DELETE FROM runs WHERE id = ?2 AND ?1 <> ''`,
 			`DELETE FROM classes WHERE id NOT IN (SELECT class FROM runs)`,
 		}, repairtest.Want{Invariants: []int{13}, Reason: store.ReasonWrongRecord}},
-		"14 a creation that nobody confirms": {settled, []string{`UPDATE runs SET birth = 'x' WHERE id = ?2 AND ?1 <> ''`},
+		"14 a creation that nobody confirms": {settled, []string{`UPDATE runs SET created_by = 'x' WHERE id = ?2 AND ?1 <> ''`},
 			repairtest.Want{Invariants: []int{14}, Run: "other", Reason: store.ReasonWrongRecord}},
 		"14 an item that nobody confirms": {settled, []string{`INSERT INTO seen VALUES (?1, 'x', (SELECT created FROM runs WHERE id = ?1), 1)`},
 			repairtest.Want{Invariants: []int{14}, Reason: store.ReasonWrongRecord}},

@@ -83,9 +83,9 @@ func scanStored(r row) (stored, error) {
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
-		Route:  store.Route{Queue: r.ColumnText(34), Workflow: r.ColumnText(35)},
-		Parent: unpackRun(r, 36), Root: unpackRun(r, 37),
-		Next: unpackRun(r, 39), CreatedBy: v.createdBy,
+		Route:  store.Route{Queue: r.ColumnText(35), Workflow: r.ColumnText(36)},
+		Parent: unpackRun(r, 37), Root: unpackRun(r, 38),
+		Next: unpackRun(r, 40), CreatedBy: v.createdBy,
 	}}
 	s.Fair, s.Share = v.fair, v.share
 	if v.uses != "" {
@@ -95,8 +95,8 @@ func scanStored(r row) (stored, error) {
 		}
 		s.Whole, s.Permits, s.CalledOff, s.WaitsSince = v.whole, v.permits, v.calledOff, timeOf(v.waitsSince)
 	}
-	if !r.ColumnIsNull(38) {
-		if err := json.Unmarshal([]byte(r.ColumnText(38)), &s.Tags); err != nil {
+	if !r.ColumnIsNull(39) {
+		if err := json.Unmarshal([]byte(r.ColumnText(39)), &s.Tags); err != nil {
 			return s, fmt.Errorf("read tags of run %s: %w", v.id, err)
 		}
 	}

@@ -38,6 +38,8 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	if before == s {
 		return nil
 	}
+	t.tally(r, -1)
+	defer func() { t.tally(r, 1) }()
 	line := r.line
 	if s.QueueState != r.queueState || s.Waits() != (line != 0) {
 		if err := t.move(r, &s); err != nil {

@@ -53,7 +53,7 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 // the record that created it is confirmed, nothing of it is in the outbox, no item is
 // remembered under its id until Confirm, and if it is the first of a chain, it is alone. Once it holds it goes on to: a run that
 // has ended sends nothing, and continues as nothing.
-const unneeded = `birth IS NULL AND NOT EXISTS (SELECT 1 FROM outbox WHERE sender = runs.key)
+const unneeded = `created_by IS NULL AND NOT EXISTS (SELECT 1 FROM outbox WHERE sender = runs.key)
 	AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.chain = runs.id AND keep = 1)
 	AND (chain IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id))`
 
@@ -101,6 +101,7 @@ func (t *tx) Remove(r *run) error {
 		}
 	}
 	t.countRun(r.route, -1)
+	t.tally(r, -1)
 	if r.wid == 0 {
 		return nil
 	}

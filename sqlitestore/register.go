@@ -21,6 +21,13 @@ func init() {
 		}
 		return Open(path)
 	})
+	store.RegisterMigration(scheme, func(ctx context.Context, url string) error {
+		path, err := pathOf(url)
+		if err != nil {
+			return err
+		}
+		return Migrate(ctx, path)
+	})
 }
 
 // pathOf returns the file that a URL names. Behind two slashes a URL names a host, and a

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -37,10 +38,17 @@ func (t *tx) repairRun(seen *store.RunState, m *store.RunRepair) (bool, error) {
 	if err := t.addAudit(r, m.Reason, m.By); err != nil {
 		return false, err
 	}
+	before := *r
 	for _, write := range []func(*run, *store.RunRepair) error{t.rewrite, t.replaceTags, t.remember, t.keepStepData, t.putInState} {
 		if err := write(r, m); err != nil {
 			return false, err
 		}
+	}
+	if r, err = t.runByKey(r.key); err != nil {
+		return false, err
+	}
+	if err := errors.Join(t.recount(&before), t.recount(r)); err != nil {
+		return false, err
 	}
 	t.notices.frames = append(t.notices.frames, r.id)
 	if r.uses != "" || r.fair != "" {
@@ -102,9 +110,9 @@ func (t *tx) rewrite(r *run, m *store.RunRepair) error {
 	r.chain, r.status, r.n, r.seq, r.last, r.epoch = rec.Chain, rec.Status, rec.N, rec.Seq, rec.Last, rec.Fence.Epoch
 	r.recoveries, r.closing, r.retention, r.hidden, r.created = rec.Recoveries, rec.Closing, rec.Retention, m.Hidden, millis(rec.CreatedAt)
 	r.ended, r.purge, r.createdBy, r.fair, r.share = 0, 0, rec.CreatedBy, rec.Fair, rec.Share
-	err = t.exec(`UPDATE runs SET chain = ?, wid = ?, class = ?, priority = ?, created = ?, retention = ?, hidden = ?, parent = ?, root = ?, tags = ?,
-		next = ?, birth = ?, fair = ?, share = ? WHERE key = +?`, chain, nonZero(r.wid), r.route, rec.Priority, r.created, int64(r.retention), r.hidden,
-		rec.Parent, rec.Root, nonEmpty(tags), rec.Next, nonEmpty(string(rec.CreatedBy)), nonEmpty(r.fair), nonZero(int64(r.share)), r.key)
+	err = t.exec(`UPDATE runs SET chain = ?, wid = ?, class = ?, priority = ?, created = ?, retention = ?, hidden = ?, parent = ?, child = ?, root = ?, tags = ?,
+		next = ?, created_by = ?, fair = ?, share = ? WHERE key = +?`, chain, nonZero(r.wid), r.route, rec.Priority, r.created, int64(r.retention), r.hidden,
+		rec.Parent, rec.Parent != "", rec.Root, nonEmpty(tags), rec.Next, nonEmpty(string(rec.CreatedBy)), nonEmpty(r.fair), nonZero(int64(r.share)), r.key)
 	if err != nil {
 		return err
 	}
@@ -154,7 +162,7 @@ func (t *tx) replaceTags(r *run, m *store.RunRepair) error {
 		return err
 	}
 	for name, value := range m.Record.Tags {
-		if err := t.exec(`INSERT INTO tags VALUES (?, ?, ?)`, name, value, r.key); err != nil {
+		if err := t.exec(insertTag, name, value, r.key, r.created); err != nil {
 			return err
 		}
 	}

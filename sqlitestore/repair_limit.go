@@ -26,7 +26,7 @@ const (
 	// allParts is the rows of line_parts.
 	allParts = `SELECT lines.id, json_extract(value, '$.Name'), json_extract(value, '$.Key'),
 		mode + 4 * coalesce(json_extract(value, '$.Nested'), 0), priority, place FROM lines, ` + asUses
-	// counted is what is held of each part of a limit, and waited for.
+	// counted has what is held of each part of a limit, and waited for.
 	counted = `SELECT json_extract(value, '$.Name') AS name, json_extract(value, '$.Key') AS key,
 		sum(iif(closing & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
 		FROM (SELECT uses, closing, place FROM runs WHERE uses IS NOT NULL AND (closing & 4 OR place = 7)), ` + asUses + ` GROUP BY 1, 2`
@@ -149,7 +149,7 @@ var limitTrees = []string{
 	`SELECT sum(until) FROM lines INDEXED BY lines_until WHERE until IS NOT NULL`, `SELECT sum(class) FROM lines INDEXED BY sqlite_autoindex_lines_1`,
 	`SELECT sum(mode) FROM line_parts NOT INDEXED`, `SELECT sum(mode) FROM line_parts INDEXED BY line_turns`,
 	`SELECT sum(waits) FROM flows`, `SELECT sum(pass) FROM passes NOT INDEXED`, `SELECT sum(pass) FROM passes INDEXED BY passes_over`,
-	`SELECT sum(held) FROM limits`, `SELECT sum(length(said)) FROM limit_configs`,
+	`SELECT sum(held) FROM limits`, `SELECT sum(length(given)) FROM limit_configs`,
 	`SELECT sum(ord) FROM runs INDEXED BY runs_waiting WHERE place = 7`,
 }
 

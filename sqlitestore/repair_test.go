@@ -160,15 +160,15 @@ func TestREC3_StuckCreated(t *testing.T) {
 
 func TestREC3_StuckCompleted(t *testing.T) {
 	rotten{complete, []string{revived, `UPDATE workflow_ids SET active = last, last = NULL`},
-		repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckCompleted}}.repairs(t)
+		repairtest.Want{Invariants: []int{4, 22}, Reason: store.ReasonStuckCompleted}}.repairs(t)
 }
 
 func TestREC3_StuckFailed(t *testing.T) {
-	rotten{(*repairtest.World).Failed, []string{revived}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckFailed}}.repairs(t)
+	rotten{(*repairtest.World).Failed, []string{revived}, repairtest.Want{Invariants: []int{4, 22}, Reason: store.ReasonStuckFailed}}.repairs(t)
 }
 
 func TestREC3_StuckTerminal(t *testing.T) {
-	rotten{(*repairtest.World).Canceled, []string{revived}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonStuckTerminal}}.repairs(t)
+	rotten{(*repairtest.World).Canceled, []string{revived}, repairtest.Want{Invariants: []int{4, 22}, Reason: store.ReasonStuckTerminal}}.repairs(t)
 	t.Run("timed", func(t *testing.T) {
 		rotten{complete, []string{`UPDATE runs SET due = 1 WHERE id = ?1`}, repairtest.Want{Invariants: []int{8}, Reason: store.ReasonStuckTerminal}}.repairs(t)
 	})
@@ -194,7 +194,7 @@ func TestREC8_RepairsWhatLostRowsLeave(t *testing.T) {
 		"routes":       {sleeps, []string{`DELETE FROM classes`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
 		"workflow_ids": {sleeps, []string{`DELETE FROM workflow_ids`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
 		"runs": {func(w *repairtest.World) *repairtest.Scene { return w.Completed() }, []string{`DELETE FROM runs WHERE id = ?1`},
-			repairtest.Want{Invariants: []int{16}, Remaining: []int{16}, Stays: true}},
+			repairtest.Want{Invariants: []int{16, 22}, Remaining: []int{16}, Stays: true}},
 		"tags":  {sleeps, []string{`DELETE FROM tags`}, repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord}},
 		"inbox": {unread, []string{`DELETE FROM inbox`}, repairtest.Want{Invariants: []int{10}, Reason: store.ReasonWrongRecord, Stays: true}},
 		"seen":  {unread, []string{`DELETE FROM seen`}, repairtest.Want{Invariants: []int{10}, Reason: store.ReasonWrongRecord}},
@@ -231,8 +231,8 @@ func TestREC8_RepairsWhatIsKeptOfARun(t *testing.T) {
 		"1 a frame is damaged":         {sleeps, []string{`UPDATE frames SET data = x'00' WHERE n = 1`}, repairtest.Want{Invariants: []int{1}, Remaining: []int{1}, Reason: store.ReasonDamagedLog, Stays: true}},
 		"2 the epoch was given before": {sleeps, []string{`UPDATE runs SET epoch = 0`}, wrong(2, store.ReasonStuckRunning)},
 		"4 it has ended before its log": {sleeps, []string{`UPDATE runs SET place = 6, due = NULL, ended = created, purge = created + 3600001, status = 'completed'`},
-			repairtest.Want{Invariants: []int{4, 9}, Reason: store.ReasonStuckRunning}},
-		"4 the status":              {sleeps, []string{`UPDATE runs SET status = 'failed'`}, wrong(4, store.ReasonWrongRecord)},
+			repairtest.Want{Invariants: []int{4, 9, 22}, Reason: store.ReasonStuckRunning}},
+		"4 the status":              {sleeps, []string{`UPDATE runs SET status = 'failed'`}, repairtest.Want{Invariants: []int{4, 22}, Reason: store.ReasonWrongRecord}},
 		"4 the tags cannot be read": {sleeps, []string{`UPDATE runs SET tags = '{'`}, wrong(4, store.ReasonWrongRecord)},
 		"4 the tags of an owned run": {func(w *repairtest.World) *repairtest.Scene { return w.Owned(sleeps(w)) }, []string{`UPDATE runs SET tags = replace(tags, '"name":"a"', '"name":"b"') WHERE id = ?1 AND tags LIKE '%"name":"a"%'`},
 			repairtest.Want{Invariants: []int{4}, Reason: store.ReasonWrongRecord, Keeps: true}},
@@ -276,10 +276,14 @@ func TestREC8_RepairsWhatLeadsToARun(t *testing.T) {
 			repairtest.Want{Invariants: []int{16}}},
 		"18 a stream counts too few":   {streaming, []string{`UPDATE streams SET last = last - 1`}, repairtest.Want{Invariants: []int{18}}},
 		"16 a route is miscounted":     {complete, []string{`UPDATE classes SET runs = 7`}, repairtest.Want{Invariants: []int{16}}},
+		"22 runs are miscounted":       {complete, []string{`UPDATE tallies SET n = 7`}, repairtest.Want{Invariants: []int{22}}},
+		"22 runs are not counted":      {complete, []string{`DELETE FROM tallies`}, repairtest.Want{Invariants: []int{22}}},
+		"22 what is not there counts":  {complete, []string{`INSERT INTO tallies VALUES (99, 0, 'failed', 1)`}, repairtest.Want{Invariants: []int{22}}},
+		"22 a tag has another time":    {sleeps, []string{`UPDATE tags SET created = created + 1`}, repairtest.Want{Invariants: []int{22}}},
 		"16 a route has no runs":       {complete, []string{`INSERT INTO classes VALUES (99, 'q', 'w', 1, 0, 0)`}, repairtest.Want{Invariants: []int{16}}},
 		"16 a workflow id has no runs": {complete, []string{`INSERT INTO workflow_ids VALUES (99, 'x', NULL, NULL)`}, repairtest.Want{Invariants: []int{16}}},
 		"16 rows of a run that is not known": {complete, []string{
-			`INSERT INTO inbox VALUES (99, 1, 'i', 0, NULL)`, `INSERT INTO notes VALUES (99, 'k', NULL)`, `INSERT INTO tags VALUES ('k', 'v', 99)`,
+			`INSERT INTO inbox VALUES (99, 1, 'i', 0, NULL)`, `INSERT INTO notes VALUES (99, 'k', NULL)`, `INSERT INTO tags VALUES ('k', 'v', 99, 0)`,
 			`INSERT INTO audit (at, run, reason, by, owner, place, status, epoch) VALUES (1, 99, 'r', 'b', 'o', 1, 's', 1)`,
 		}, repairtest.Want{Invariants: []int{16}}},
 	}, func(t *testing.T, r rotten) { r.repairs(t) })

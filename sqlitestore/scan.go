@@ -224,7 +224,7 @@ var repairs = []repair{
 		count: `SELECT count(*) FROM (SELECT max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)) AS n)
 			WHERE n > coalesce((SELECT seq FROM counters WHERE id = 1), -1)`,
 		repair: `INSERT INTO counters SELECT 1, max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)),
-			coalesce((SELECT max(up) FROM sessions), 0), 0 WHERE true
+			coalesce((SELECT max(renewed) FROM sessions), 0), 0 WHERE true
 			ON CONFLICT (id) DO UPDATE SET seq = max(seq, excluded.seq)`,
 		what: "the counter of what comes first is behind what it has counted, or missing", explain: "what comes later is taken first, or replaces what is there",
 		repairing: "set it to what it has counted",
@@ -240,6 +240,25 @@ var repairs = []repair{
 		count:  `SELECT count(*) FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
 		repair: `DELETE FROM classes WHERE runs = 0 AND id NOT IN (SELECT class FROM runs)`,
 		what:   "%d routes have no runs", explain: leftover, repairing: "remove them",
+	},
+	{
+		key: "children", invariant: 22,
+		count:  `SELECT count(*) FROM runs WHERE child <> (parent IS NOT NULL)`,
+		repair: `UPDATE runs SET child = parent IS NOT NULL WHERE child <> (parent IS NOT NULL)`,
+		what:   "%d runs are not noted as they have a parent or none", explain: "lists and counts of runs without a parent have others", repairing: "note it again",
+	},
+	{
+		key: "tallies", invariant: 22,
+		count: `SELECT count(*) FROM (SELECT class, child, status, sum(n) FROM (SELECT class, child, status, n FROM tallies UNION ALL
+			SELECT class, child, status, -1 FROM runs WHERE hidden = 0 AND status IN ` + terminal + `) GROUP BY 1, 2, 3 HAVING sum(n) <> 0)`,
+		do:   (*tx).rebuildTallies,
+		what: "%d counts of runs are not as there are runs", explain: "counts say another number than lists", repairing: "count them again",
+	},
+	{
+		key: "tag times", invariant: 22,
+		count:  `SELECT count(*) FROM tags t JOIN runs r ON r.key = t.run WHERE t.created <> r.created`,
+		repair: `UPDATE tags SET created = (SELECT created FROM runs WHERE key = tags.run) WHERE run IN (SELECT key FROM runs)`,
+		what:   "%d tags have another time than their runs", explain: "pages of runs with a tag skip or repeat some", repairing: "write it again",
 	},
 	{
 		key: "limits", invariant: 19, find: countWrongLimits, do: (*tx).rebuildLimits,

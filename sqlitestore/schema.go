@@ -13,7 +13,7 @@ const (
 	// applicationID marks a database file as one of this package: "flow".
 	applicationID = 0x666c6f77
 	// schemaVersion is the user_version of the files that this release writes.
-	schemaVersion = 3
+	schemaVersion = 4
 )
 
 // schema is the whole of a database. Runs, routes, workflow ids and sessions
@@ -24,9 +24,9 @@ const (
 // indexes are ready, blocked and queued. An index that covers only the runs of
 // one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
-var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
+var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, listSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
 
-// limitSchema is what version 2 adds to version 1. place is 7 of a ready run that waits for
+// limitSchema has what version 2 adds to version 1. place is 7 of a ready run that waits for
 // permits; ord is its place among those who do. A line is the runs of one route that wait for
 // the same permits; it has the turn of its first run, in line_parts for each of its limits.
 var limitSchema = []string{
@@ -109,6 +109,37 @@ var gatherSchema = []string{
 		PRIMARY KEY (class, priority, key)
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX passes_over ON passes (class, priority, pass)`,
+	`PRAGMA user_version = 3`,
+}
+
+// listSchema has what version 4 adds to version 3, for lists and counts: the indexes by which runs are found have
+// them in the order of lists. A tally is how many runs that were not deleted a route has with a status with
+// which runs end, with a parent or without; those of the other statuses are counted when it is asked for them.
+//
+// The columns that it renames are in all transactions of the releases before it: a process of one of them that has
+// the file open knew nothing of tallies, and now fails instead of writing. See TestMigrate_NoOperationOfAnOlderReleaseWritesAnyMore.
+var listSchema = []string{
+	`ALTER TABLE runs RENAME COLUMN birth TO created_by`,
+	`ALTER TABLE sessions RENAME COLUMN up TO renewed`,
+	`ALTER TABLE limit_configs RENAME COLUMN said TO given`,
+	`DROP INDEX runs_status`,
+	`ALTER TABLE runs ADD COLUMN child INTEGER NOT NULL DEFAULT 0`, // has a parent; of a generated column no index is enough
+	`UPDATE runs SET child = 1 WHERE parent IS NOT NULL`,
+	`CREATE INDEX runs_class ON runs (class, child, status, created) WHERE hidden = 0`,
+	`DROP INDEX runs_wid`,
+	`CREATE INDEX runs_wid ON runs (wid, created) WHERE wid IS NOT NULL`,
+	`ALTER TABLE tags ADD COLUMN created INTEGER NOT NULL DEFAULT 0`,
+	`UPDATE tags SET created = (SELECT created FROM runs WHERE key = tags.run)`,
+	`DROP INDEX tags_value`,
+	`CREATE INDEX tags_value ON tags (name, value, created)`,
+	`CREATE TABLE tallies (
+		class  INTEGER NOT NULL,
+		child  INTEGER NOT NULL,
+		status TEXT NOT NULL,
+		n      INTEGER NOT NULL,
+		PRIMARY KEY (class, child, status)
+	) STRICT, WITHOUT ROWID`,
+	countTallies,
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 }
 
@@ -327,8 +358,8 @@ var baseSchema = []string{
 }
 
 // prepareFile makes an empty file a store, and accepts one that is a store
-// already: one of an older release it brings up to date. Nothing of a file that belongs to
-// somebody else is changed: it is looked at before the first write. Any number of processes
+// already. Nothing of a file that belongs to somebody else, or to an older release, is
+// changed: it is looked at before the first write. Any number of processes
 // may be here with the same file.
 func prepareFile(ctx context.Context, c *conn, path string) error {
 	var version int
@@ -340,6 +371,9 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	})
 	if err != nil {
 		return errors.Join(err, c.rollback())
+	}
+	if err := refuseOld(version, path); err != nil {
+		return err
 	}
 	if version == 0 {
 		// Pages that purged runs leave free can be given back, at the price of a
@@ -360,17 +394,29 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	}
 	return c.immediate(ctx, func() error {
 		version, err := inspectFile(c, path)
-		if err != nil {
+		if err != nil || version != 0 { // somebody else was faster
+			return errors.Join(err, refuseOld(version, path))
+		}
+		return c.execAll(schema)
+	})
+}
+
+// execAll runs statements that are not worth keeping.
+func (c *conn) execAll(statements []string) error {
+	for _, statement := range statements {
+		if err := c.execOnce(statement); err != nil {
 			return err
 		}
-		statements := map[int][]string{0: schema, 1: slices.Concat(limitSchema, gatherSchema), 2: gatherSchema}[version] // none if somebody else was faster
-		for _, statement := range statements {
-			if err := c.execOnce(statement); err != nil {
-				return err
-			}
-		}
+	}
+	return nil
+}
+
+// refuseOld returns an error if an older release has written the file.
+func refuseOld(version int, path string) error {
+	if version == 0 || version >= schemaVersion {
 		return nil
-	})
+	}
+	return &store.OldFormatError{What: path, Got: version, Known: schemaVersion, Migrates: true}
 }
 
 // inspectFile returns the version of the file, 0 if it is still empty. It fails if the file is

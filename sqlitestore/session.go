@@ -21,7 +21,7 @@ type session struct {
 	lock    string
 }
 
-const selectSession = `SELECT id, name, expires, ttl, reason, lock, code, up FROM sessions `
+const selectSession = `SELECT id, name, expires, ttl, reason, lock, code, renewed FROM sessions `
 
 func (c *conn) sessions(query string, args ...any) ([]*session, error) {
 	var found []*session
@@ -93,9 +93,9 @@ func (t *tx) openSession(o *store.Session, lock string) error {
 	if err := t.hear(o.TTL); err != nil {
 		return err
 	}
-	err = t.exec(`INSERT INTO sessions (name, worker, code, expires, ttl, lock, up) VALUES (?, ?, ?, ?, ?, ?, coalesce((SELECT up FROM counters), 0))
+	err = t.exec(`INSERT INTO sessions (name, worker, code, expires, ttl, lock, renewed) VALUES (?, ?, ?, ?, ?, ?, coalesce((SELECT up FROM counters), 0))
 		ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, code = excluded.code, expires = excluded.expires, ttl = excluded.ttl,
-			lock = excluded.lock, up = excluded.up`,
+			lock = excluded.lock, renewed = excluded.renewed`,
 		string(o.ID), o.Worker, o.Fingerprint, millis(t.now.Add(o.TTL)), int64(o.TTL), nonEmpty(lock))
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (t *tx) heartbeat(id store.SessionID, lock string) (store.Heartbeat, error)
 	if err := t.hear(l.ttl); err != nil {
 		return store.Heartbeat{}, err
 	}
-	if err := t.exec(`UPDATE sessions SET expires = ?, up = coalesce((SELECT up FROM counters), 0) WHERE id = +?`, millis(t.now.Add(l.ttl)), l.id); err != nil {
+	if err := t.exec(`UPDATE sessions SET expires = ?, renewed = coalesce((SELECT up FROM counters), 0) WHERE id = +?`, millis(t.now.Add(l.ttl)), l.id); err != nil {
 		return store.Heartbeat{}, err
 	}
 	if err := t.adopt(l, lock); err != nil {

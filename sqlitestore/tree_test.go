@@ -105,7 +105,7 @@ func TestRUN7_ShowsTheTreeOfARun(t *testing.T) {
 	}
 	counts, err := s.Count(testContext(t), store.Query{Root: root})
 	check(t, err)
-	if diff := cmp.Diff(map[event.Status]int{event.StatusPending: 9}, counts); diff != "" {
+	if diff := cmp.Diff(map[event.Status]int{event.StatusPending: 9}, counts.ByStatus()); diff != "" {
 		t.Errorf("runs by status (-want +got)\n%s", diff)
 	}
 }

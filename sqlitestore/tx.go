@@ -18,6 +18,7 @@ type tx struct {
 	seq     int64 // last number given out, 0: not read yet
 	wakes   []int64
 	runsOf  map[int64]int // by route: runs that were created, less those that were purged
+	tallies map[tally]int // by what they count: runs more
 	notices notices
 	op      protocol.Op[*run, int64] // carries out what the protocol says, on this
 	named   namedID                  // the workflow id that was looked up last
@@ -137,6 +138,9 @@ func (t *tx) finish() error {
 	if err := t.countRuns(); err != nil {
 		return err
 	}
+	if err := t.saveTallies(); err != nil {
+		return err
+	}
 	for _, id := range t.wakes {
 		route, err := t.routeName(id)
 		if err != nil {
@@ -213,6 +217,7 @@ type run struct {
 	incompatible incompatible
 	closing      bool
 	exempt       bool
+	child        bool // has a parent
 	inbox        int
 	created      int64
 	ended        int64
@@ -242,7 +247,7 @@ const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
 		r.ord, r.due, r.recoveries, r.misfits, r.closing, r.inbox, r.created, r.ended,
-		r.retention, r.hidden, r.birth, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share`
+		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share, r.child`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -257,7 +262,7 @@ func scanRun(r row) *run {
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25), createdBy: event.ItemID(r.ColumnText(26)), purge: r.ColumnInt64(27),
 		uses: r.ColumnText(28), line: r.ColumnInt64(29), permits: r.ColumnInt(20)&hasPermits != 0, whole: r.ColumnInt(20)&isWhole != 0, calledOff: r.ColumnInt(20)&isCalledOff != 0,
-		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33),
+		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33), child: r.ColumnBool(34),
 	}
 	if v.epoch == 0 {
 		v.gather = r.ColumnText(31)

@@ -32,15 +32,16 @@ var rules = []rule{
 	{packages: "runtime/store", module: []string{"runtime/event"}, external: none, required: true},
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},
+	{packages: "runtime/store/paging", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/protocol/check", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true, helper: true},
 	{packages: "runtime/store/fsck", module: []string{"runtime/event", "runtime/store", "runtime/internal/effects"}, external: none},
 	{packages: "runtime/store/storetest", module: []string{"runtime/event", "runtime/store/...", "internal/testutil"}, required: true, helper: true},
 
-	{packages: "memstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/protocol", "memstore/..."}, external: none, required: true},
-	{packages: "sqlitestore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/protocol", "sqlitestore/..."}, external: []string{
+	{packages: "memstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "runtime/store/protocol", "memstore/..."}, external: none, required: true},
+	{packages: "sqlitestore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "runtime/store/protocol", "sqlitestore/..."}, external: []string{
 		"zombiezen.com/go/sqlite", "modernc.org/sqlite", "github.com/gofrs/flock", "golang.org/x/sys", "github.com/oklog/ulid/v2",
 	}, required: true},
-	{packages: "redisstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "redisstore/..."}, external: []string{"github.com/redis/go-redis/v9"}, required: true},
+	{packages: "redisstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "redisstore/..."}, external: []string{"github.com/redis/go-redis/v9"}, required: true},
 
 	// go-cmp describes what differs when a run no longer fits its code.
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
@@ -68,6 +69,7 @@ var rules = []rule{
 	{packages: "internal/mutants", external: none},
 	{packages: "internal/testutil/...", module: anyPackage, helper: true},
 	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
+	{packages: "cmd/flowctl", module: []string{"runtime/store", "sqlitestore", "redisstore"}, required: true},
 	{packages: "cmd/flowgen", module: []string{"internal/...", "flowcheck/..."}, required: true},
 	{packages: "generated/...", module: anyPackage},
 	{packages: "examples/...", module: anyPackage},

@@ -11,7 +11,7 @@ import (
 
 // Mutant is one decision of the engine, disabled.
 type Mutant struct {
-	// ID is subject/place/what. The subject is a rule, "streams", "limits" or "engine", the
+	// ID is subject/place/what. The subject is a rule, "streams", "limits", "lists" or "engine", the
 	// place a store or a package.
 	ID string
 	// Disabled says in one sentence what no longer holds.
@@ -30,7 +30,7 @@ type Mutant struct {
 	Hangs bool
 }
 
-// Subject is the rule that the mutant breaks, "streams", "limits", or "engine".
+// Subject is the rule that the mutant breaks, "streams", "limits", "lists", or "engine".
 func (m *Mutant) Subject() string {
 	subject, _, _ := strings.Cut(m.ID, "/")
 	return subject
@@ -106,8 +106,8 @@ func (m *Mutant) ApplyIn(root string) (string, error) {
 
 // Table returns all mutants, those of a rule together.
 func Table() []Mutant {
-	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, localStartMutants, replayMutants, streamMutants, sayMutants, scheduleMutants, gatherMutants, limitMutants, shareMutants)
-	order := map[string]int{"streams": len(Rules), "limits": len(Rules) + 1, "engine": len(Rules) + 2}
+	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, localStartMutants, replayMutants, streamMutants, sayMutants, scheduleMutants, gatherMutants, limitMutants, shareMutants, listMutants)
+	order := map[string]int{"streams": len(Rules), "limits": len(Rules) + 1, "lists": len(Rules) + 2, "engine": len(Rules) + 3}
 	for i, r := range Rules {
 		order[r.Name] = i
 	}

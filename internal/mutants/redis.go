@@ -182,7 +182,7 @@ var redisMutants = []Mutant{
 		"if not at or ", "at = at or '0'\n  if ", "P1_OnlyRunsThatHaveEndedArePurged", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed",
 		"O2_CreateKeepsCreatedByUntilConfirm"),
 	onRedis("P1/redis/created-by", "a run is purged that may be created again", "lua/commit.lua",
-		"retire(run, header, o[4], written, at, o[6])", "retire(run, header, o[4], written, at)", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
+		"retire(run, header, o[2], o[10], o[4], written, at, o[6])", "retire(run, header, o[2], o[10], o[4], written, at)", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
 	onRedis("P1/redis/finish-created-by", "finish.lua lets a run be purged that may be created again", "create.go",
 		"if createdBy != \"\" || c.Gather != nil {", "if false {", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_who_created_it"),

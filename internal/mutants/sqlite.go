@@ -22,7 +22,7 @@ var sqliteMutants = []Mutant{
 		"min(?1 - heard, ?2)", "?1 - heard + 0 * ?2", "W5_AnOutageOfTheStoreMakesNobodyDead"),
 
 	sqlite("P1/sqlite/created-by", "a run is purged that may be created again", "purge.go",
-		"const unneeded = `birth IS NULL AND NOT EXISTS", "const unneeded = `NOT EXISTS", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
+		"const unneeded = `created_by IS NULL AND NOT EXISTS", "const unneeded = `NOT EXISTS", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
 	sqlite("P1/sqlite/records", "a run is purged that has records to send", "purge.go",
 		"WHERE sender = runs.key)", "WHERE sender = -1)", "P1_ASenderIsNotPurgedWhileItHasRecords"),
 	sqlite("P1/sqlite/chain", "the first run of a chain is purged before the others", "purge.go",
@@ -43,7 +43,7 @@ var sqliteMutants = []Mutant{
 	sqlite("O2/sqlite/confirm", "Confirm forgets nothing", "protocol.go",
 		"AND id = +? AND keep = 1`", "AND id = +? AND keep = 2`", "O2_AKeptItemIsRememberedUntilConfirm"),
 	sqlite("O2/sqlite/created-by", "a run does not remember the record that created it", "create.go",
-		"createdBy: createdBy, whole", "whole", "O2_CreateKeepsCreatedByUntilConfirm"),
+		"createdBy: createdBy, child", "child", "O2_CreateKeepsCreatedByUntilConfirm"),
 
 	sqlite("W1/sqlite/heartbeat", "a heartbeat creates a lease", "session.go",
 		"l, err := t.live(id)", "_ = t.openSession(&store.Session{ID: id, TTL: time.Minute}, lock)\n\tl, err := t.live(id)", "W1_HeartbeatNeverCreatesALease").

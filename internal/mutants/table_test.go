@@ -34,7 +34,7 @@ func TestTable_FitsTheSource(t *testing.T) {
 
 func TestTable_SaysOfEachMutantWhatItIs(t *testing.T) {
 	ids := map[string]bool{}
-	shape := regexp.MustCompile(`^([A-Z][1-9][0-9]?|streams|limits|engine)/[a-z]+/[a-z-]+$`)
+	shape := regexp.MustCompile(`^([A-Z][1-9][0-9]?|streams|limits|lists|engine)/[a-z]+/[a-z-]+$`)
 	for _, m := range Table() {
 		switch {
 		case !shape.MatchString(m.ID):

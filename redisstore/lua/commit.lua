@@ -141,7 +141,7 @@ if effect == '0' then
 end
 
 -- Part: intact ready leave compact
-local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k')
+local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k', 'u')
 leave_owner(run, o[1])
 if flagged(header, is_limited) then
   -- Part: limit
@@ -173,7 +173,7 @@ elseif effect == '3' then
   sessions, header = add_blocker(run, header, o[1])
   block(run, header, o[2], sessions)
 else
-  -- Part: clock kept remembered end
+  -- Part: clock kept remembered sets end
   local now, written = clock(ARGV[1])
   if o[9] then
     -- Part: gather
@@ -182,7 +182,7 @@ else
   local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then
     redis.call('DEL', KEYS[3])
-    retire(run, header, o[4], written, at, o[6])
+    retire(run, header, o[2], o[10], o[4], written, at, o[6])
     start_next(run, wid)
     if o[8] then
       redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')
@@ -190,7 +190,7 @@ else
   else
     -- Part: add continue
     local chain = o[7] or run
-    retire(run, header, o[4], written, at, o[6] or chain == run)
+    retire(run, header, o[2], o[10], o[4], written, at, o[6] or chain == run)
     continue_as(run, chain, wid, new, written, unread, o[8], order)
   end
   compact(run, bytes)

@@ -21,7 +21,7 @@
 -- policies. One that is created owned is never ready: it takes neither a counter nor a wake.
 -- Most keys are built: few runs need them.
 --
--- Parts: tag clock header ready compact add lost
+-- Parts: tag clock header ready compact sets add lost
 
 local terms = tonumber(ARGV[2])
 local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''

@@ -1,9 +1,8 @@
 -- Delete hides a run that has ended, and leaves it to the next purge.
 -- It mirrors Delete of package protocol.
 --
--- KEYS  1 metadata  2 metadata of a hidden run  3 done runs  4 done runs by the
---       time when they may be purged  5 latest runs  6 those of 4 that are held
---       back
+-- KEYS  1 metadata  2 metadata of a hidden run  3 done runs by the time when they
+--       may be purged  4 latest runs  5 those of 3 that are held back
 -- ARGV  1 run  2 how long a run is kept at least
 --
 -- Returns {'ok'}, {'unknown'} or {'not ended', status}.
@@ -11,9 +10,9 @@
 -- Atomic, because the metadata gets another name, and the indexes and the
 -- workflow id forget the run, in one action: no other script finds it then.
 --
--- Parts: tag header
+-- Parts: tag header sets
 
-local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h')
+local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h', 'c', 'u')
 local queue_state = queue_state_of(m[1])
 if not queue_state then
   return {redis.call('EXISTS', KEYS[2]) == 1 and 'ok' or 'unknown'}
@@ -21,12 +20,12 @@ end
 if queue_state ~= '6' then
   return {'not ended', string.byte(m[1], 50)}
 end
-local held = redis.call('ZSCORE', KEYS[6], ARGV[1])
-redis.call('ZADD', held and KEYS[6] or KEYS[4], math.max(m[3], m[2]) + ARGV[2], ARGV[1])
+local held = redis.call('ZSCORE', KEYS[5], ARGV[1])
+redis.call('ZADD', held and KEYS[5] or KEYS[3], math.max(m[3], m[2]) + ARGV[2], ARGV[1])
 redis.call('RENAME', KEYS[1], KEYS[2])
-redis.call('ZREM', KEYS[3], ARGV[1])
-if m[4] and redis.call('HGET', KEYS[5], m[4]) == ARGV[1] then
-  redis.call('HDEL', KEYS[5], m[4])
+redis.call('ZREM', done_runs(m[6], m[7], m[1]), ARGV[1])
+if m[4] and redis.call('HGET', KEYS[4], m[4]) == ARGV[1] then
+  redis.call('HDEL', KEYS[4], m[4])
 end
 redis.call('PUBLISH', tag .. 'frame:' .. ARGV[1], '')
 redis.call('PUBLISH', tag .. 'stream:' .. (m[5] or ARGV[1]), '')

@@ -24,10 +24,10 @@
 -- of the indexes are built: nobody sends what never changes. An index that somebody has
 -- overwritten is left out: whoever reads it tells, and a repair writes it again.
 --
--- Parts: tag intact clock compact
+-- Parts: tag intact clock compact sets
 
 local meta, guard, frame = KEYS[1], ARGV[2], ARGV[4]
-local m = redis.call('HMGET', meta, 'H', 'p', 'a')
+local m = redis.call('HMGET', meta, 'H', 'p', 'a', 'c', 'u')
 local header = m[1]
 if not header or string.sub(header, 1, 49) ~= guard then
   return 0
@@ -45,8 +45,8 @@ if flags >= 128 then
   give_back(run, nil, true)
 end
 intact('SREM', tag .. 'o:' .. m[2], run)
-intact('ZREM', tag .. 'p', run)
-intact('ZADD', tag .. 'f', m[3], run)
+intact('ZREM', open_runs(m[4], m[5]), run)
+intact('ZADD', done_runs(m[4], m[5], ARGV[3]), m[3], run)
 local retention = flags % 16 >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
 intact('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
 if flags % 4 >= 2 then

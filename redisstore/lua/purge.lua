@@ -1,9 +1,9 @@
 -- Purge removes runs whose retention is over, with everything of theirs.
 -- It mirrors Purge of package protocol.
 --
--- KEYS  1 done runs by the time when they may be purged  2 done runs
---       3 latest runs  4 later runs of each chain  5 last run of each chain
---       6 open runs  7 routes  8 wakes  9 counter  10 done runs that are held back
+-- KEYS  1 done runs by the time when they may be purged  2 latest runs
+--       3 later runs of each chain  4 last run of each chain
+--       5 routes  6 wakes  7 counter  8 done runs that are held back
 -- ARGV  1 now  2 how many at most
 --
 -- Returns {number of runs purged, time of the next one or '', overwritten key, …}.
@@ -13,23 +13,23 @@
 -- of the chain with it. What a partition keeps for its runs in common goes with the
 -- last of them.
 --
--- Parts: tag intact clock kept remembered reschedule drop
+-- Parts: tag intact clock kept remembered reschedule drop sets
 
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
 for _, run in ipairs(runs) do
   local meta, hidden = tag .. 'm:' .. run, tag .. 'g:' .. run
-  local m = intact('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h') or {}
+  local m = intact('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h', 'c', 'u', 'H') or {}
   redis.call('UNLINK', meta, hidden, tag .. 'l:' .. run, tag .. 'i:' .. run, tag .. 'n:' .. run,
     tag .. 'x:' .. run, tag .. 'j:' .. run, tag .. 's:' .. run)
   redis.call('ZREM', KEYS[1], run)
-  redis.call('ZREM', KEYS[2], run)
-  if m[1] and redis.call('HGET', KEYS[3], m[1]) == run then
-    redis.call('HDEL', KEYS[3], m[1])
+  redis.call('ZREM', done_runs(m[3], m[4], m[5]), run)
+  if m[1] and redis.call('HGET', KEYS[2], m[1]) == run then
+    redis.call('HDEL', KEYS[2], m[1])
   end
   local chain = m[2]
-  if chain and redis.call('HINCRBY', KEYS[4], chain, -1) <= 0 then
+  if chain and redis.call('HINCRBY', KEYS[3], chain, -1) <= 0 then
+    redis.call('HDEL', KEYS[3], chain)
     redis.call('HDEL', KEYS[4], chain)
-    redis.call('HDEL', KEYS[5], chain)
     reschedule(chain)
   end
   if not chain then
@@ -38,7 +38,13 @@ for _, run in ipairs(runs) do
   redis.call('PUBLISH', tag .. 'frame:' .. run, '')
   redis.call('PUBLISH', tag .. 'stream:' .. (chain or run), '')
 end
-if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[6], KEYS[10]) == 0 then
-  redis.call('DEL', KEYS[7], KEYS[8], KEYS[9])
+if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[8]) == 0 then
+  local open = 0
+  for _, route in ipairs(redis.call('HKEYS', KEYS[5])) do
+    open = open + redis.call('EXISTS', open_runs(route), open_runs(route, true))
+  end
+  if open == 0 then
+    redis.call('DEL', KEYS[5], KEYS[6], KEYS[7])
+  end
 end
 return told({#runs, redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or ''})

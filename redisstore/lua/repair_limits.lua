@@ -1,7 +1,7 @@
 -- RepairLimits counts again what is held of limits and waited for, and makes the lines of the
 -- runs that wait, and the flows of those with fair keys, all from what the runs have.
 --
--- KEYS  1 open runs  2 what is counted of limits  3 lines  4 flows
+-- KEYS  1 routes  2 what is counted of limits  3 lines  4 flows
 --       5 and on: sets of runs in lines, of lines of parts of limits, and of the passes of
 --       flows, as they were seen
 -- ARGV  1 now  2 how many sets are in KEYS  3 how many entries for lines were seen elsewhere
@@ -14,7 +14,7 @@
 -- million that takes the server two seconds. The keys of runs and lines are built: they
 -- are found here. All lines are open afterwards: claims shut those that must wait.
 --
--- Parts: tag intact clock header ready limit
+-- Parts: tag intact clock header ready sets limit
 
 local seen, entries = tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -75,7 +75,14 @@ local function counted(l, route, priority)
   flows[id] = f
 end
 
-local runs, done = redis.call('ZRANGE', KEYS[1], 0, -1), {}
+local runs, done = {}, {}
+for _, route in ipairs(intact('HKEYS', KEYS[1]) or {}) do
+  for _, parent in ipairs({false, true}) do
+    for _, run in ipairs(intact('ZRANGE', open_runs(route, parent), 0, -1) or {}) do
+      runs[#runs + 1] = run
+    end
+  end
+end
 for i = 4 + 2 * entries, #ARGV do
   runs[#runs + 1] = ARGV[i]
 end

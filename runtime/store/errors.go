@@ -201,6 +201,44 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has format version %d, this release knows up to %d: use a newer release of flowgen", e.What, e.Got, e.Known)
 }
 
+// OldFormatError says that a store was written by an older release, in a format that this one does not
+// work with. Nothing was changed. [Migrate] brings the store up to date, if Migrates.
+type OldFormatError struct {
+	What       string // for example the path of a file
+	Got, Known int
+	Migrates   bool
+}
+
+// Permanent is true: waiting changes nothing.
+func (e *OldFormatError) Permanent() bool { return true }
+
+// Error names both versions and the fix.
+func (e *OldFormatError) Error() string {
+	return fmt.Sprintf("%s has format version %d, this release works with version %d only: %s", e.What, e.Got, e.Known, e.Fix())
+}
+
+// Fix says what must be done.
+func (e *OldFormatError) Fix() string {
+	if e.Migrates {
+		return "stop all processes of the older release, and execute once: flowctl migrate --store URL"
+	}
+	return "use another place, or the release that wrote it"
+}
+
+// FleetError says that a store cannot be migrated because workers of the older release are at work with it.
+// Nothing was changed.
+type FleetError struct {
+	What     string
+	Sessions []SessionID // those whose leases are not past
+	Until    time.Time   // when the last of these leases ends, if nobody renews it
+}
+
+// Error names the sessions and the fix.
+func (e *FleetError) Error() string {
+	return fmt.Sprintf("%s is in use by %d sessions of the older release, %s among them: stop all of its processes; what a dead one has left ends at %s",
+		e.What, len(e.Sessions), e.Sessions[0], e.Until.UTC().Format(time.RFC3339))
+}
+
 // LimitError says that a run can never have its permits: it uses more of a limit than that
 // has. It is the answer to its creation, or its end if the limit was lowered afterwards.
 type LimitError struct {

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // run that still exists, and the pages that follow it neither skip nor repeat one.
 
 // NewestFirst compares runs as lists order them: by falling time of creation, those of
-// one millisecond by falling id.
+// one millisecond by falling id. With Query.Oldest it is the other way round.
 func NewestFirst(a, b *Record) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Run, a.Run))
 }
@@ -28,7 +29,7 @@ func CursorAfter(r *Record) string {
 }
 
 // After returns the last run of the page before, and when it was created; no run: the
-// query begins with the newest.
+// query begins with the first.
 func (q *Query) After() (created time.Time, run event.RunID, err error) {
 	if q.Cursor == "" {
 		return time.Time{}, "", nil
@@ -42,4 +43,86 @@ func (q *Query) After() (created time.Time, run event.RunID, err error) {
 		return time.Time{}, "", fmt.Errorf("read cursor: %w", err)
 	}
 	return time.UnixMilli(ms).UTC(), run, nil
+}
+
+// Work returns how many runs may be looked at.
+func (q *Query) Work() int {
+	if q.Budget > 0 {
+		return q.Budget
+	}
+	return DefaultBudget
+}
+
+// Matches reports whether the query selects a run. Cursor, Limit, Budget and Oldest are not
+// looked at.
+func (q *Query) Matches(r *Record) bool {
+	if !q.OfStatus(r.Status) || !q.OfRoute(r.Route) ||
+		q.WorkflowID != "" && q.WorkflowID != r.WorkflowID ||
+		q.Roots && r.Parent != "" ||
+		q.Parent != "" && q.Parent != r.Parent ||
+		q.Root != "" && q.Root != cmp.Or(r.Root, r.Run) ||
+		!q.From.IsZero() && r.CreatedAt.Before(q.From) ||
+		!q.To.IsZero() && !r.CreatedAt.Before(q.To) {
+		return false
+	}
+	for key, value := range q.Tags {
+		if has, ok := r.Tags[key]; !ok || has != value {
+			return false
+		}
+	}
+	return true
+}
+
+// OfStatus reports whether the query selects runs of a status.
+func (q *Query) OfStatus(s event.Status) bool {
+	return len(q.Statuses) == 0 || slices.Contains(q.Statuses, s)
+}
+
+// OfRoute reports whether the query selects runs of a route.
+func (q *Query) OfRoute(c Route) bool {
+	return (q.Workflow == "" || q.Workflow == c.Workflow) && (q.Queue == "" || q.Queue == c.Queue) &&
+		!(q.Started && event.Internal(c.Workflow))
+}
+
+// Add counts n runs more.
+func (c *Counts) Add(status event.Status, route Route, n int) {
+	if n == 0 {
+		return
+	}
+	if c.Runs == nil {
+		c.Runs = map[Counted]int{}
+	}
+	c.Runs[Counted{status, route}] += n
+}
+
+// ByStatus returns how many runs have each status.
+func (c Counts) ByStatus() map[event.Status]int {
+	return sums(c, func(k Counted) event.Status { return k.Status })
+}
+
+// ByWorkflow returns how many runs there are of each workflow.
+func (c Counts) ByWorkflow() map[string]int {
+	return sums(c, func(k Counted) string { return k.Route.Workflow })
+}
+
+// ByQueue returns how many runs there are on each queue.
+func (c Counts) ByQueue() map[string]int {
+	return sums(c, func(k Counted) string { return k.Route.Queue })
+}
+
+// Total returns how many runs there are.
+func (c Counts) Total() int {
+	n := 0
+	for _, one := range c.Runs {
+		n += one
+	}
+	return n
+}
+
+func sums[K comparable](c Counts, of func(Counted) K) map[K]int {
+	sums := make(map[K]int, len(c.Runs))
+	for k, n := range c.Runs {
+		sums[of(k)] += n
+	}
+	return sums
 }

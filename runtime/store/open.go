@@ -12,8 +12,9 @@ import (
 
 var drivers = struct {
 	sync.RWMutex
-	open map[string]func(ctx context.Context, url string) (Store, error)
-}{open: map[string]func(context.Context, string) (Store, error){}}
+	open    map[string]func(ctx context.Context, url string) (Store, error)
+	migrate map[string]func(ctx context.Context, url string) error
+}{open: map[string]func(context.Context, string) (Store, error){}, migrate: map[string]func(context.Context, string) error{}}
 
 // Register makes a kind of store known to [Open] by the scheme of its URLs. The
 // packages of the stores call it; a program imports those it wants. It panics if
@@ -28,6 +29,20 @@ func Register(scheme string, open func(ctx context.Context, url string) (Store, 
 		panic("store: Register: scheme " + scheme + " is taken")
 	}
 	drivers.open[scheme] = open
+}
+
+// RegisterMigration makes known to [Migrate] how stores of a scheme are brought up to date. It panics if that
+// is known already.
+func RegisterMigration(scheme string, migrate func(ctx context.Context, url string) error) {
+	drivers.Lock()
+	defer drivers.Unlock()
+	if migrate == nil {
+		panic("store: RegisterMigration: migrate is nil")
+	}
+	if drivers.migrate[scheme] != nil {
+		panic("store: RegisterMigration: scheme " + scheme + " is taken")
+	}
+	drivers.migrate[scheme] = migrate
 }
 
 // Schemes returns the schemes that are known, sorted.
@@ -58,6 +73,29 @@ func Open(ctx context.Context, url string) (Store, error) {
 		return nil, fmt.Errorf("open store of kind %q: %w", scheme, err)
 	}
 	return s, nil
+}
+
+// Migrate brings the store that a URL names up to the format of this release. A store that has it already, or
+// whose kind has never had another one, stays as it is. Stop the processes of the older release first: a
+// *[FleetError] says that they are at work, where the store can tell, and afterwards none of them can write. It
+// may be interrupted at any time, be repeated, and be called by several processes at once; until it has ended
+// the store is refused with an *[OldFormatError].
+func Migrate(ctx context.Context, url string) error {
+	scheme, rest, ok := strings.Cut(url, ":")
+	drivers.RLock()
+	open, migrate := drivers.open[scheme], drivers.migrate[scheme]
+	drivers.RUnlock()
+	switch {
+	case !ok || open == nil:
+		return fmt.Errorf("migrate store%s: no such kind of store: known are %s; is the package of the store imported?",
+			named(scheme, rest), strings.Join(Schemes(), ", "))
+	case migrate == nil:
+		return nil
+	}
+	if err := migrate(ctx, url); err != nil {
+		return fmt.Errorf("migrate store of kind %q: %w", scheme, err)
+	}
+	return nil
 }
 
 // named returns the scheme of a URL that no store knows, for an error: nothing if it

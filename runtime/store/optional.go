@@ -26,37 +26,74 @@ func As[T any](s Store) (T, bool) {
 	return zero, false
 }
 
-// Lister is a store that can be searched.
+// Lister is a store that can be searched. No query reads more than its budget, whatever is in
+// the store.
 type Lister interface {
-	// List returns a page of runs in the order of NewestFirst.
+	// List returns a page of runs in the order of the query.
 	List(ctx context.Context, q Query) (Page, error)
-	// Count returns how many runs of each status match; Cursor and Limit are
-	// not looked at.
-	Count(ctx context.Context, q Query) (map[event.Status]int, error)
+	// Count returns how many runs match; Cursor, Limit and Oldest are not looked at.
+	Count(ctx context.Context, q Query) (Counts, error)
 }
 
 // Query selects runs. The zero value selects all; all fields must match.
 type Query struct {
-	Statuses []event.Status // any of them
-	Workflow string
-	Queue    string
-	Tags     map[string]string // all of them
-	Parent   event.RunID
-	Root     event.RunID // that run, if it has no parent, and all below it
-	From, To time.Time   // created in [From, To)
+	Statuses   []event.Status // any of them
+	Workflow   string
+	Queue      string
+	WorkflowID string
+	Tags       map[string]string // all of them
+	Parent     event.RunID
+	Root       event.RunID // that run, if it has no parent, and all below it
+	From, To   time.Time   // created in [From, To)
+	// Roots leaves out the runs that have a parent.
+	Roots bool
 	// Started leaves out the runs that no user has started: event.Internal says which.
 	Started bool
-	// Cursor continues after the page that returned it.
+	// Oldest turns the order round: see NewestFirst.
+	Oldest bool
+	// Cursor continues after the page that returned it, which must have been asked for in the
+	// same order.
 	Cursor string
 	// Limit is the size of a page; 0: 100.
 	Limit int
+	// Budget is how many runs may be looked at, those that do not match among them; not
+	// positive: DefaultBudget. What an index of the store leaves out is not looked at.
+	Budget int
 }
+
+// DefaultBudget is that of a Query without one.
+const DefaultBudget = 20_000
 
 // Page is a part of a list.
 type Page struct {
 	Runs []Record
 	// Cursor is where the next page starts, as CursorAfter says; empty: there is none.
 	Cursor string
+	// Partial says that the budget was spent before the page was full, or before it was known
+	// whether there are more: the next page, which may be empty, goes on right behind the last run that was looked at.
+	Partial bool
+	// Looked is how many runs were looked at.
+	Looked int
+}
+
+// Counts has how many runs match a query.
+type Counts struct {
+	// Runs is by status and route. Nothing is counted for which there is no run.
+	Runs map[Counted]int
+	// Exact says that it is the number of all that match, as of one moment in each partition;
+	// otherwise the budget was spent, and there are at least so many.
+	Exact bool
+	// Looked is how many runs were looked at: those that an index of the store counts are
+	// not.
+	Looked int
+}
+
+// Counted says what is counted together.
+type Counted struct {
+	// Status is that of the runs; empty: they have not ended, and were not looked at, because the
+	// budget was spent.
+	Status event.Status
+	Route  Route
 }
 
 // Roster is a store that tells who serves what.

@@ -32,7 +32,7 @@ func TestFLOW13_WaitingRunsHoldNoGoroutineAndAllWake(t *testing.T) {
 			before = runtime.NumGoroutine()
 			return before < waiting/2
 		})
-		if n, err := w.Client.Count(w.Ctx, workflow.Filter{}); err != nil || n[workflow.StatusWaiting] != waiting {
+		if n, err := w.Client.Count(w.Ctx, workflow.Filter{}); err != nil || n.ByStatus()[workflow.StatusWaiting] != waiting {
 			t.Errorf("got %v, %v, want %d waiting", n, err, waiting)
 		}
 		for i, s := range started {

@@ -262,10 +262,11 @@ func (s *site) startSlowly(ctx context.Context, n int) error {
 func (s *site) await(ctx context.Context) (left int, err error) {
 	since, before := time.Now(), -1
 	for ctx.Err() == nil {
-		counts, err := s.client.Count(ctx, workflow.Filter{Internal: true})
+		all, err := s.client.Count(ctx, workflow.Filter{Internal: true})
 		if err != nil {
 			return 0, err
 		}
+		counts := all.ByStatus()
 		left = len(s.ids)
 		for status, n := range counts {
 			if status.Terminal() {

@@ -170,7 +170,8 @@ func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key st
 
 // runOf returns the run that a key is of; empty: of none.
 func runOf(key string) event.RunID {
-	_, name, _ := strings.Cut(key, "}:")
+	_, name, _ := strings.Cut(key, "}")
+	name = strings.TrimLeft(name, "0123456789") // the version of the format
 	letter, rest, ok := strings.Cut(name, ":")
 	if !ok || len(letter) != 1 || !strings.ContainsAny(letter, "mlingxjOBsSCW") {
 		return ""

@@ -3,7 +3,7 @@
 -- that of a run that is ready, the priority, tags and the like or '', and more metadata
 -- in pairs. The caller names the route. Without a value the run is ready, and it is where
 -- the run comes among those; that is returned.
--- A caller that can no longer fail leaves the open runs out if they were overwritten.
+-- A caller that can no longer fail leaves the open runs out if they were overwritten. It names part sets.
 local function add_run(first, now, header, value, lenient)
   local run, frame, priority, extra = ARGV[first], ARGV[first + 3], ARGV[first + 5], ARGV[first + 6]
   local meta = tag .. 'm:' .. run
@@ -16,6 +16,10 @@ local function add_run(first, now, header, value, lenient)
   if extra ~= '' then
     redis.call('SET', tag .. 'x:' .. run, extra)
   end
-  (lenient and redis.pcall or redis.call)('ZADD', tag .. 'p', now, run)
+  local parent
+  for i = first + 7, #ARGV, 2 do
+    parent = parent or ARGV[i] == 'u'
+  end
+  (lenient and redis.pcall or redis.call)('ZADD', open_runs(ARGV[first + 1], parent), now, run)
   return value
 end

@@ -1,13 +1,13 @@
--- retire ends a run that nobody owns any more, and lets it be purged at a time;
+-- retire ends a run of a route that nobody owns any more, and lets it be purged at a time;
 -- held: something holds it back beside its own records and what it remembers until
 -- Confirm, which its header says with much else.
-local function retire(run, header, created, now, at, held)
+local function retire(run, header, route, parent, created, now, at, held)
   local meta = tag .. 'm:' .. run
   redis.call('HSET', meta, 'H', with_flag(moved(header, '6'), has_unread + is_watched + has_rest + has_incompatible, false), 'p', now)
   redis.call('HDEL', meta, 'y', 'Y', 'F')
   redis.call('DEL', tag .. 'n:' .. run)
-  intact('ZREM', tag .. 'p', run)
-  intact('ZADD', tag .. 'f', created, run)
+  intact('ZREM', open_runs(route, parent), run)
+  intact('ZADD', done_runs(route, parent, header), created, run)
   held = held or redis.call('EXISTS', tag .. 'O:' .. run) == 1 or flagged(header, has_rest) and remembers(run)
   intact('ZADD', tag .. (held and 'G' or 'd'), at, run)
 end

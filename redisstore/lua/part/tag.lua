@@ -1,2 +1,2 @@
 -- tag is what all keys of the partition begin with.
-local tag = string.match(KEYS[1], '^[^}]+}:')
+local tag = string.match(KEYS[1], '^[^}]+}%d*')

@@ -27,7 +27,7 @@ func TestRUN9_AHeldRunBeginsWhenItIsReleasedAndItsFollowersMissNothing(t *testin
 		run := flowtest.Start(w, flowtest.Parker, "", workflow.WithHold())
 		w.Status(run, workflow.StatusHeld)
 		n, err := w.Client.Count(w.Ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusHeld}})
-		if err != nil || n[workflow.StatusHeld] != 1 {
+		if err != nil || n.ByStatus()[workflow.StatusHeld] != 1 {
 			t.Errorf("counted %v, %v", n, err)
 		}
 		followed := make(chan []event.Type, 1)

@@ -260,7 +260,7 @@ func TestRUN3_WrongOptionsSendNothing(t *testing.T) {
 			t.Errorf("%s: started run %s", name, run.ID())
 		}
 	}
-	if n, err := w.Client.Count(w.Ctx, workflow.Filter{}); err != nil || len(n) != 0 {
+	if n, err := w.Client.Count(w.Ctx, workflow.Filter{}); err != nil || n.Total() != 0 {
 		t.Errorf("got runs %v, %v", n, err)
 	}
 }

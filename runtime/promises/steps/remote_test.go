@@ -46,7 +46,7 @@ func TestSTEP10_AStepRunsOnAWorkerOfItsQueueWithTheKeyOfTheCaller(t *testing.T) 
 			{Internal: true}: 2, {Parent: run.ID(), Internal: true}: 1, {Workflow: event.StepRun("test.gpu")}: 1,
 		} {
 			counts, err := w.Client.Count(w.Ctx, *f)
-			if got := w.List(*f); len(got) != want || err != nil || counts[workflow.StatusCompleted] != want {
+			if got := w.List(*f); len(got) != want || err != nil || counts.ByStatus()[workflow.StatusCompleted] != want {
 				t.Errorf("runs of %+v: got %v, %v, %v, want %d", *f, got, counts, err, want)
 			}
 		}

@@ -74,4 +74,5 @@
 //	    end; what is counted of a limit is what its runs have, and of a flow its runs
 //	20  what waits for permits is in one line; no line is left out that may go
 //	21  the starts of a key find the run that gathers them, and no other one
+//	22  what counts runs, and finds them in order, is as they are
 package fsck

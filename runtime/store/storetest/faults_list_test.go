@@ -59,7 +59,7 @@ func (l listing) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, nil
 }
 
-func (l listing) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+func (l listing) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	inner, _ := store.As[store.Lister](l.Store)
 	return inner.Count(ctx, q)
 }
@@ -106,13 +106,65 @@ var listFaults = map[string]fault{
 		return listing{wrapper: w, change: func(q *store.Query, _ *[]store.Record) { q.Started = false }}
 	}},
 	"what no user has started is counted": {"ListLeavesOutWhatNoUserHasStarted", func(w wrapper) store.Store { return countsAll{listing{wrapper: w}} }},
-	"what is no cursor is none":           {"ListRefusesACursorThatIsNone", func(w wrapper) store.Store { return anyCursor{w} }},
+	"a budget counts for nothing": {"NoListLooksAtMoreThanItsBudget", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, ask: func(q *store.Query) { q.Budget = 1000 }}
+	}},
+	"a page whose budget is spent is the last one": {"NoListLooksAtMoreThanItsBudget", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, answer: func(_ *store.Query, p *store.Page) {
+			if p.Partial {
+				p.Cursor, p.Partial = "", false
+			}
+		}}
+	}},
+	"a page whose budget is spent goes on behind its last run": {"NoListLooksAtMoreThanItsBudget", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, answer: func(q *store.Query, p *store.Page) {
+			switch {
+			case p.Partial && len(p.Runs) == 0 && q.Cursor != "":
+				p.Cursor = q.Cursor
+			case p.Partial && len(p.Runs) > 0:
+				p.Cursor = store.CursorAfter(&p.Runs[len(p.Runs)-1])
+			}
+		}}
+	}},
+	"a page whose budget is spent skips a run": {"APartialPageGoesOnBehindWhatWasLookedAt", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, answer: func(q *store.Query, p *store.Page) {
+			if p.Partial && len(p.Runs) > 0 {
+				p.Runs = p.Runs[:len(p.Runs)-1]
+			}
+		}}
+	}},
+	"a page does not say that its budget is spent": {"NoListLooksAtMoreThanItsBudget", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, answer: func(_ *store.Query, p *store.Page) { p.Partial = false }}
+	}},
+	"the oldest come last, whatever is asked": {"ListIsOldestFirstIfAsked", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, ask: func(q *store.Query) { q.Oldest = false }}
+	}},
+	"children are taken for roots": {"ListSelectsRoots", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, ask: func(q *store.Query) { q.Roots = false }}
+	}},
+	"workflow ids select nothing": {"ListSelectsAWorkflowID", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, ask: func(q *store.Query) { q.WorkflowID = "" }}
+	}},
+	"every count is exact": {"ACountThatIsNotExactSaysSo", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, counted: func(c *store.Counts) { c.Exact = true }}
+	}},
+	"what was deleted is counted": {"CountFollowsRunsToTheirPurge", func(w wrapper) store.Store { return &tallying{budgeting: budgeting{wrapper: w}} }},
+	"routes are counted together": {"CountIsByRouteAndStatus", func(w wrapper) store.Store {
+		return budgeting{wrapper: w, counted: func(c *store.Counts) {
+			all := store.Counts{}
+			for of, n := range c.Runs {
+				all.Add(of.Status, store.Route{}, n)
+			}
+			c.Runs = all.Runs
+		}}
+	}},
+	"what is no cursor is none": {"ListRefusesACursorThatIsNone", func(w wrapper) store.Store { return anyCursor{w} }},
 }
 
 // countsAll counts the runs of hooks and steps, too.
 type countsAll struct{ listing }
 
-func (c countsAll) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+func (c countsAll) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	q.Started = false
 	return c.listing.Count(ctx, q)
 }
@@ -128,7 +180,59 @@ func (c anyCursor) List(ctx context.Context, q store.Query) (store.Page, error) 
 	return inner.List(ctx, q)
 }
 
-func (c anyCursor) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+func (c anyCursor) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	inner, _ := store.As[store.Lister](c.Store)
 	return inner.Count(ctx, q)
+}
+
+// budgeting asks for something else, or changes the answer.
+type budgeting struct {
+	wrapper
+	ask     func(q *store.Query)
+	answer  func(q *store.Query, p *store.Page)
+	counted func(c *store.Counts)
+}
+
+func (b budgeting) List(ctx context.Context, q store.Query) (store.Page, error) {
+	inner, _ := store.As[store.Lister](b.Store)
+	asked := q
+	if b.ask != nil {
+		b.ask(&asked)
+	}
+	page, err := inner.List(ctx, asked)
+	if b.answer != nil && err == nil {
+		b.answer(&q, &page)
+	}
+	return page, err
+}
+
+func (b budgeting) Count(ctx context.Context, q store.Query) (store.Counts, error) {
+	inner, _ := store.As[store.Lister](b.Store)
+	counts, err := inner.Count(ctx, q)
+	if b.counted != nil {
+		b.counted(&counts)
+	}
+	return counts, err
+}
+
+// tallying never counts less than before.
+type tallying struct {
+	budgeting
+	most map[store.Counted]int
+}
+
+func (c *tallying) Count(ctx context.Context, q store.Query) (store.Counts, error) {
+	counts, err := c.budgeting.Count(ctx, q)
+	if c.most == nil {
+		c.most = map[store.Counted]int{}
+	}
+	for of, n := range counts.Runs {
+		c.most[of] = max(c.most[of], n)
+	}
+	for of, n := range c.most {
+		if of.Status.Terminal() {
+			counts.Add(of.Status, of.Route, n-counts.Runs[of])
+		}
+	}
+	return counts, err
 }

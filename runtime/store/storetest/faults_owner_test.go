@@ -293,7 +293,7 @@ func (s shortList) List(ctx context.Context, q store.Query) (store.Page, error) 
 	return page, err
 }
 
-func (s shortList) Count(ctx context.Context, q store.Query) (map[event.Status]int, error) {
+func (s shortList) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	inner, _ := store.As[store.Lister](s.Store)
 	return inner.Count(ctx, q)
 }

@@ -143,6 +143,10 @@ func (h *history) drawQuery(t *rapid.T) store.Query {
 		q.Queue = refunds.Queue
 	}
 	q.Started = q.Limit%2 == 0 // no run of a history is internal
+	if chance(t, "by workflow id", 20) {
+		q.WorkflowID = h.workflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id"))
+	}
+	q.Roots, q.Oldest = chance(t, "roots", 30), chance(t, "oldest first", 30)
 	if chance(t, "by tag", 30) {
 		q.Tags = map[string]string{"tag": "x"}
 	}
@@ -162,21 +166,27 @@ func (h *history) compareList(q store.Query) {
 	var found []*store.Record
 	counts := map[event.Status]int{}
 	for _, r := range h.m.sorted() {
-		if matches(r, q) {
+		if selects(q, r) {
 			found = append(found, &r.Record)
 			counts[r.Status]++
 		}
 	}
 	slices.SortFunc(found, store.NewestFirst)
+	if q.Oldest {
+		slices.Reverse(found)
+	}
 	var want []event.RunID
 	for _, r := range found {
 		want = append(want, r.Run)
 	}
 	h.equal("list", h.list(q), want)
 	h.equal("count", h.count(q), counts)
+	q.Budget = 1 + len(found)%3
+	h.equal("list, little by little", h.list(q), want)
 }
 
-func matches(r *modelRun, q store.Query) bool {
+// selects says what a query selects in words of its own: Query.Matches is what stores go by.
+func selects(q store.Query, r *modelRun) bool {
 	for key, value := range q.Tags {
 		if r.Tags[key] != value {
 			return false
@@ -185,6 +195,8 @@ func matches(r *modelRun, q store.Query) bool {
 	return !r.Hidden && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
 		(q.Workflow == "" || r.Route.Workflow == q.Workflow) &&
 		(q.Queue == "" || r.Route.Queue == q.Queue) &&
+		(q.WorkflowID == "" || r.WorkflowID == q.WorkflowID) &&
+		(!q.Roots || r.Parent == "") &&
 		(!q.Started || !event.Internal(r.Route.Workflow)) &&
 		(q.Parent == "" || r.Parent == q.Parent) &&
 		(q.Root == "" || r.Root == q.Root) &&

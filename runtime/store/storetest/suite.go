@@ -44,7 +44,7 @@ func groups(cfg Config) []group {
 		{streamAwaitBehaviors, nil}, {streamRaceBehaviors, nil}, {loadBehaviors, nil}, {dueBehaviors, nil}, {waitBehaviors, nil}, {watchBehaviors, nil},
 		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
 		{raceBehaviors, nil}, {closeBehaviors, nil}, {extremeBehaviors, nil}, {nameBehaviors, nil},
-		{listBehaviors, canList}, {extremeListBehaviors, canList}, {auditBehaviors, canAudit}, {stepDataBehaviors, canKeepStepData},
+		{listBehaviors, canList}, {budgetBehaviors, canList}, {extremeListBehaviors, canList}, {auditBehaviors, canAudit}, {stepDataBehaviors, canKeepStepData},
 		{limitBehaviors, canLimit}, {shareBehaviors, canLimit},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
 	}

@@ -1,0 +1,54 @@
+package main
+
+import "strings"
+
+// paged returns a mutant of package paging that behaviours of the conformance suite must kill, on memory.
+func paged(id, disabled, file, before, after string, behaviors ...string) Mutant {
+	m := memory(id, disabled, "", before, after, behaviors...)
+	m.File = "runtime/store/paging/" + file
+	return m
+}
+
+// migrating returns a mutant of a store that tests of its migration must kill.
+func migrating(id, disabled, file, before, after string, tests ...string) Mutant {
+	pkg, _, _ := strings.Cut(file, "/")
+	return Mutant{ID: id, Disabled: disabled, File: file, Old: before, New: after, Package: pkg, Tests: tests}
+}
+
+// listMutants break what lists and counts say, and what a migration must keep.
+var listMutants = []Mutant{
+	paged("lists/paging/budget", "a page looks at more than its budget", "page.go",
+		"func (p *Page) Left() int { return p.q.Work() - p.page.Looked }", "func (p *Page) Left() int { return 1 }", "NoListLooksAtMoreThanItsBudget"),
+	paged("lists/paging/partial", "a page whose budget is spent does not say so", "page.go",
+		"p.page.Partial = true", "", "NoListLooksAtMoreThanItsBudget"),
+	paged("lists/paging/cursor", "a partial page goes on behind its last run, and not behind what was looked at", "page.go",
+		"if r == nil {\n\t\tp.last = at", "if r == nil {", "NoListLooksAtMoreThanItsBudget", "APartialPageGoesOnBehindWhatWasLookedAt"),
+	paged("lists/paging/exact", "a count whose budget is spent is called exact", "page.go",
+		"c.Counts.Exact = c.Counts.Exact && c.Counts.Looked < c.q.Work()\n\treturn c.Counts.Exact", "return c.Counts.Looked < c.q.Work()", "ACountThatIsNotExactSaysSo"),
+	sqlite("lists/sqlite/tally", "a run that ends is not in the tallies", "protocol.go",
+		"defer func() { t.tally(r, 1) }()", "", "CountIsByRouteAndStatus"),
+	sqlite("lists/sqlite/purged", "a run that is purged stays in the tallies", "purge.go",
+		"t.tally(r, -1)", "", "CountFollowsRunsToTheirPurge"),
+	migrating("lists/sqlite/old", "a file of an older release is opened as it is", "sqlitestore/schema.go",
+		"if version == 0 || version >= schemaVersion {", "if true {", "TestOpen_RefusesAFileOfAnOlderReleaseAndNamesTheCommand"),
+	migrating("lists/sqlite/whole", "a file is migrated statement by statement", "sqlitestore/migrate.go",
+		"return c.immediate(ctx, func() error {\n\t\tversion, err := inspectFile(c, path)", "return c.snapshot(func(c *conn) error {\n\t\tversion, err := inspectFile(c, path)",
+		"TestMigrate_KeepsTheRunsOfEveryOlderVersion"),
+	onRedis("lists/redis/window", "a page goes on behind runs of a set that was not read to its end", "list.go",
+		"if w.more {\n\t\tw.all", "if false {\n\t\tw.all", "ListPagesWithoutACap", "APartialPageGoesOnBehindWhatWasLookedAt", "ListPagesTheRunsOfOneMillisecondByTheirIDs"),
+	onRedis("lists/redis/same", "a page leaves out what was created in the millisecond of the last run", "list.go",
+		"if w.before(last, r) {", "if false {", "ListPagesTheRunsOfOneMillisecondByTheirIDs", "OldestFirstPagesTheRunsOfOneMillisecondByTheirIDs"),
+	migrating("lists/redis/fence", "an older release may go on to write", "redisstore/migrate.go",
+		`s.moveKeys(ctx, p, fencedKeys, nil)`, `s.moveKeys(ctx, p, "", []string{"t", "e", "w", "k", "u", "v", "d", "h", "c", "T", "G", "D", "A", "L", "K", "Y", "J", "Q"})`,
+		"TestMigrate_NoOperationOfTheReleaseBeforeWritesAnyMore"),
+	migrating("lists/redis/fleet", "a migration begins while sessions are at work", "redisstore/migrate.go",
+		"if len(fleet.Sessions) > 0 {", "if false {", "TestMigrate_BringsFormat2UpToDate"),
+	migrating("lists/redis/sets", "runs are in no set after a migration", "redisstore/lua/migrate.lua",
+		"if queue_state and m[4] then", "if false then", "TestMigrate_KeepsAllThatTheReleaseBeforeHasWritten"),
+	migrating("lists/redis/taken", "a migration replaces a key", "redisstore/lua/migrate.lua",
+		"if redis.call('EXISTS', tag .. name) == 1 then", "if false then", "TestMigrate_ReplacesNoKeyThatIsThereAlready"),
+	migrating("lists/redis/stamp", "the format is stamped before the keys have their names", "redisstore/migrate.go",
+		"return true, s.stamp(ctx, mark, s.markMeanwhile())", "return true, s.stamp(ctx, mark, s.mark())", "TestMigrate_KeepsAllThatTheReleaseBeforeHasWritten"),
+	migrating("lists/redis/meanwhile", "a prefix that is being migrated is opened", "redisstore/format.go",
+		"if mark == s.markMeanwhile() {", "if mark == s.markMeanwhile() {\n\t\treturn nil\n\t}\n\tif false {", "TestFormat_OfOthersAndOfOtherReleasesIsRefused"),
+}

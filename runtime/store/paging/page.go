@@ -1,0 +1,116 @@
+package paging
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// defaultLimit is the size of a page that asks for none.
+const defaultLimit = 100
+
+// Position is where a run stands in lists: when it was created, in milliseconds, and its id.
+// The zero value comes before all.
+type Position struct {
+	Created int64
+	Run     event.RunID
+}
+
+// Of returns the position of a run.
+func Of(r *store.Record) Position { return Position{r.CreatedAt.UnixMilli(), r.Run} }
+
+// compare orders positions, the oldest first.
+func (p Position) compare(o Position) int {
+	return cmp.Or(cmp.Compare(p.Created, o.Created), cmp.Compare(p.Run, o.Run))
+}
+
+// Page is a page of a list while it is put together.
+type Page struct {
+	q     *store.Query
+	after Position
+	limit int
+	page  store.Page
+	last  Position // that was looked at
+	done  bool
+}
+
+// New begins a page. The error says that the cursor of the query is none.
+func New(q *store.Query) (*Page, error) {
+	created, run, err := q.After()
+	if err != nil {
+		return nil, err
+	}
+	p := &Page{q: q, limit: min(q.Limit, 1<<30)}
+	if p.limit <= 0 {
+		p.limit = defaultLimit
+	}
+	if run != "" {
+		p.after = Position{created.UnixMilli(), run}
+	}
+	return p, nil
+}
+
+// Limit returns how many runs a page has at most.
+func (p *Page) Limit() int { return p.limit }
+
+// More reports whether the page wants another run.
+func (p *Page) More() bool { return !p.done && p.Left() > 0 }
+
+// Left returns how many runs may still be looked at.
+func (p *Page) Left() int { return p.q.Work() - p.page.Looked }
+
+// Wanted returns how many runs the page lacks, and one more that tells whether it is the last.
+func (p *Page) Wanted() int { return min(p.limit+1-len(p.page.Runs), p.Left()) }
+
+// Add says that the run at a position was looked at; r is nil if it does not match, or is gone.
+// It is not called once More has returned false.
+func (p *Page) Add(at Position, r *store.Record) {
+	p.page.Looked++
+	if r == nil {
+		p.last = at
+		return
+	}
+	if len(p.page.Runs) == p.limit {
+		p.page.Cursor, p.done = store.CursorAfter(&p.page.Runs[p.limit-1]), true
+		return
+	}
+	p.last = at
+	p.page.Runs = append(p.page.Runs, *r)
+}
+
+// End says that there are no more runs.
+func (p *Page) End() { p.done = true }
+
+// Done returns the page.
+func (p *Page) Done() store.Page {
+	if !p.done {
+		p.page.Partial = true
+		p.page.Cursor = store.CursorAfter(&store.Record{Run: p.last.Run, CreatedAt: time.UnixMilli(p.last.Created)})
+	}
+	return p.page
+}
+
+// Counter counts runs, as long as the budget of a query lasts.
+type Counter struct {
+	q      *store.Query
+	Counts store.Counts
+}
+
+// Count begins to count.
+func Count(q *store.Query) *Counter { return &Counter{q: q, Counts: store.Counts{Exact: true}} }
+
+// More reports whether another run may be looked at. If none may, the count is not exact.
+func (c *Counter) More() bool {
+	c.Counts.Exact = c.Counts.Exact && c.Counts.Looked < c.q.Work()
+	return c.Counts.Exact
+}
+
+// Add says that a run was looked at, and what it counts as if it matches.
+func (c *Counter) Add(matches bool, status event.Status, route store.Route) {
+	c.Counts.Looked++
+	if matches {
+		c.Counts.Add(status, route, 1)
+	}
+}
