@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/flowgen/flowgen/bench/internal/admin"
 	"github.com/flowgen/flowgen/bench/internal/chaos"
 	"github.com/flowgen/flowgen/bench/internal/deploy"
 	"github.com/flowgen/flowgen/bench/internal/endure"
@@ -21,6 +22,7 @@ const help = `bench measures flowgen, and harms it to see what it endures.
 
 usage: bench COMMAND [flags]
 
+  admin    measure what operators ask a store, with many runs
   chaos    harm a fleet of worker processes and check that nothing was lost
   deploy   replace workers by others with changed code, and see what becomes of the runs
   endure   deploy, restart, delete keys and repair for hours, and tell what was lost
@@ -34,6 +36,7 @@ const exitUsage = 2
 
 // commands are the subcommands by name.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
+	"admin":  admin.Main,
 	"chaos":  chaos.Main,
 	"deploy": deploy.Main,
 	"endure": endure.Main,
@@ -42,7 +45,7 @@ var commands = map[string]func(ctx context.Context, args []string, stdout, stder
 }
 
 func main() {
-	for _, role := range []func([]string, io.Writer) (int, bool){chaos.Role, deploy.Role, endure.Role, limits.Role} {
+	for _, role := range []func([]string, io.Writer) (int, bool){admin.Role, chaos.Role, deploy.Role, endure.Role, limits.Role} {
 		if code, ok := role(os.Args[1:], os.Stderr); ok {
 			os.Exit(code)
 		}
