@@ -329,8 +329,8 @@ func (h *history) newCommit(t *rapid.T, l *Log) store.Commit {
 		c = consuming(c, items...)
 	}
 	c.Due = due
-	if h.limits.on && chance(t, "hold back", 25) {
-		c.HoldBack = rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second}).Draw(t, "held back")
+	if h.limits.on && chance(t, "hold back", 60) {
+		c.HoldBack = rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second, 2 * time.Second}).Draw(t, "held back")
 	}
 	c.Progress, c.Closing = rapid.Bool().Draw(t, "progress"), chance(t, "closing", 20)
 	if c.Effect == store.EffectNone {
