@@ -133,7 +133,7 @@ var shareMutants = []Mutant{
 	localOnRedis("since", "what was passed over does not say since when it waits", "claim.lua",
 		"note_vain(run)\n", "", "Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch"),
 	localOnRedis("called-off", "what was called off waits for room", "claim.lua",
-		"uses = not l.off and l.uses", "uses = l.uses", "Local_WhatWasCalledOffNeedsNoRoom"),
+		"return not l.off and l.uses or nil", "return l.uses", "Local_WhatWasCalledOffNeedsNoRoom"),
 	localOnRedis("heavy", "what can never have its permits waits for room", "claim.lua",
 		"and not too_heavy(limits_of(line.uses)) and not fits(", "and not fits(", "Local_WhatIsTooHeavyNeedsNoRoom"),
 	localOnRedis("back", "who waits for a local limit keeps back others of it", "part/limit.lua",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
@@ -43,6 +44,7 @@ type commit struct {
 	starts  []*attempt // to start when it is durable
 	cancels []uint64   // steps to cancel when it is durable
 	opened  []*opening // hooks to hand out when it is durable
+	made    time.Time
 }
 
 // localStart is a run that its client starts on this worker, which creates it under one of

@@ -25,7 +25,7 @@ const lingerTime = 250 * time.Millisecond
 // lingering is what decides whether a run stays that waits.
 type lingering struct {
 	soon  bool      // it was woken soon after it was given back
-	moved time.Time // when it was woken, or something of it became durable
+	moved time.Time // when it was woken, or its last commit with events was made
 	until time.Time // when it leaves that stays now; zero: it does not
 }
 

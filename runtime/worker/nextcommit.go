@@ -153,7 +153,7 @@ func (d *draft) newCommit(events int) *commit {
 		c = &commit{}
 	}
 	d.spare = nil
-	*c = commit{run: d.in, events: events}
+	*c = commit{run: d.in, events: events, made: d.clock.Now()}
 	c.req.Run, c.req.WorkflowID, c.req.Fence, c.req.Prev = d.in.id, d.workflowID, d.fence, d.last
 	return c
 }

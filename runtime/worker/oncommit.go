@@ -88,7 +88,7 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 		t.reporter.length(t.seq, c.req.Last, t.size.bytes)
 		t.n, t.seq, t.last = answer.N, c.req.Last, c.req.CommitID
 		t.size.add(len(c.req.Frame), saved[:c.events])
-		t.moved = t.clock.Now()
+		t.moved = c.made
 	}
 	if (c.req.Effect == store.EffectFinish || c.req.Effect == store.EffectContinue) && c.events > 0 {
 		t.ended = &handover.End{Workflow: t.route.Workflow, Last: saved[c.events-1]}
@@ -115,6 +115,7 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 		}
 		t.stepping.saved(c)
 	case store.EffectPark, store.EffectYield:
+		t.left = c.made
 		t.leave(true)
 	case store.EffectBlock, store.EffectFinish, store.EffectContinue:
 		t.stepping.drop(errEnded)

@@ -50,7 +50,7 @@ type runLoop struct {
 	suspicion suspicion
 	alarm     alarm
 
-	left     time.Time   // when it was last given back
+	left     time.Time   // when the commit was made that gave it back
 	start    *localStart // how the run will be created; nil: it exists
 	inflight *commit
 	next     *claimed      // a claim that came while a commit was in flight
@@ -145,7 +145,7 @@ func (t *runLoop) lose(give *store.Fence) {
 // leave ends the ownership. A run that keeps its memory waits for its next claim
 // among the parked ones.
 func (t *runLoop) leave(keep bool) {
-	t.state, t.left = stateAway, t.clock.Now()
+	t.state = stateAway
 	t.alarm.clear()
 	if t.run != nil {
 		t.run.Reuse(nil)
