@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Action is what is done with a run.
+type Action struct {
+	Verb   string `json:"verb"`             // one of [Actions]
+	Reason string `json:"reason,omitempty"` // of cancel
+	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
+}
+
+// Acted says what came of an action.
+type Acted struct {
+	Run  string `json:"run"`
+	Verb string `json:"verb"`
+	New  string `json:"new,omitempty"` // the run that it has made
+}
+
+// verbs are all actions, as Handle has them.
+var verbs = []struct {
+	name string
+	do   func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error)
+	fits func(i *workflow.RunInfo) bool
+}{
+	{"cancel", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Cancel(ctx, a.Reason) }), open},
+	{"pause", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Pause(ctx) }), openBut(workflow.StatusPaused)},
+	{"resume", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Resume(ctx) }), only(workflow.StatusPaused)},
+	{"step", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Step(ctx) }), only(workflow.StatusPaused)},
+	{"release", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Release(ctx) }), only(workflow.StatusHeld)},
+	{"retry", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, only(workflow.StatusFailed)},
+	{"resume-new", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
+		return h.RetryCanceled(ctx)
+	}, only(workflow.StatusCanceled)},
+	{"restart", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
+		return h.Restart(ctx)
+	}, func(*workflow.RunInfo) bool { return true }},
+	{"fork", func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+		if a.Step == "" {
+			return nil, &InputError{What: "the step to fork from is missing", Fix: "name it by its id or its key: the events of the run have both"}
+		}
+		return h.Fork(ctx, a.Step)
+	}, func(i *workflow.RunInfo) bool { return i.Events > 1 }},
+	{"delete", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), func(i *workflow.RunInfo) bool { return !open(i) }},
+}
+
+func none(do func(context.Context, *workflow.Handle, Action) error) func(context.Context, *workflow.Handle, Action) (*workflow.Handle, error) {
+	return func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+		return nil, do(ctx, h, a)
+	}
+}
+
+func open(i *workflow.RunInfo) bool { return i.EndedAt.IsZero() }
+
+func openBut(s workflow.Status) func(*workflow.RunInfo) bool {
+	return func(i *workflow.RunInfo) bool { return open(i) && i.Status != s }
+}
+
+func only(s workflow.Status) func(*workflow.RunInfo) bool {
+	return func(i *workflow.RunInfo) bool { return i.Status == s }
+}
+
+// Actions returns the verbs of all actions.
+func Actions() []string {
+	var all []string
+	for _, v := range verbs {
+		all = append(all, v.name)
+	}
+	return all
+}
+
+// actionsFor returns the verbs that a run takes now.
+func actionsFor(i *workflow.RunInfo) []string {
+	var all []string
+	for _, v := range verbs {
+		if v.fits(i) {
+			all = append(all, v.name)
+		}
+	}
+	return all
+}
+
+// Act is part of Service.
+func (d *Direct) Act(ctx context.Context, ref string, a Action) (Acted, error) {
+	i := slices.Index(Actions(), a.Verb)
+	if i < 0 {
+		return Acted{}, &InputError{What: fmt.Sprintf("there is no action %q", a.Verb), Fix: "use one of " + strings.Join(Actions(), ", ")}
+	}
+	if a.Verb != "cancel" && a.Reason != "" {
+		return Acted{}, &InputError{What: a.Verb + " takes no reason: a log has no place for it", Fix: "leave it out"}
+	}
+	h, info, err := d.find(ctx, ref)
+	if err != nil {
+		return Acted{}, err
+	}
+	made, err := verbs[i].do(ctx, h, a)
+	if err != nil {
+		return Acted{}, err // which names the verb and the run
+	}
+	done := Acted{Run: string(info.ID), Verb: a.Verb}
+	if made != nil {
+		done.New = string(made.ID())
+	}
+	return done, nil
+}

@@ -1,0 +1,10 @@
+// Package admin is what operators do with the runs of a store: find, read, follow and control
+// them. The command flowctl is a face of it; so is every other one, so that nothing is decided
+// twice. [New] makes the [Service] that works with a client of the store itself.
+//
+// Everything that it returns has a JSON form, which is that of the command's output: names in lower
+// camel case, times by RFC 3339 in UTC, durations in milliseconds with names that end with Ms.
+// Errors are problems, see [ProblemOf]: each names its kind, its exit code and its fix.
+//
+// Read [Service] first, then [Run] and [Action].
+package admin

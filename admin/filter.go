@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Filter selects runs. The zero value selects all that somebody has started.
+type Filter struct {
+	Statuses   []string          `json:"statuses,omitempty"` // any of them: see [Statuses]
+	Workflow   string            `json:"workflow,omitempty"` // stored name
+	Queue      string            `json:"queue,omitempty"`
+	WorkflowID string            `json:"workflowId,omitempty"`
+	Tags       map[string]string `json:"tags,omitempty"` // all of them
+	Parent     string            `json:"parent,omitempty"`
+	Root       string            `json:"root,omitempty"` // that run and all below it
+	Since      time.Time         `json:"since,omitzero"` // created then or later
+	Until      time.Time         `json:"until,omitzero"` // created before
+	// Children takes the runs that another one has started, too.
+	Children bool `json:"children,omitempty"`
+	// System takes the runtime's own, too, such as those of schedules and of steps on other queues.
+	System bool   `json:"system,omitempty"`
+	Oldest bool   `json:"oldest,omitempty"` // the oldest first
+	Cursor string `json:"cursor,omitempty"` // of a [RunPage], for the next one
+	Limit  int    `json:"limit,omitempty"`  // of a page; 0: 100, at most 1,000
+	Budget int    `json:"budget,omitempty"` // how many runs may be looked at; 0: 20,000
+}
+
+// maxLimit bounds Filter.Limit.
+const maxLimit = 1000
+
+// Statuses returns those that a run can have.
+func Statuses() []string {
+	var all []string
+	for _, s := range []workflow.Status{
+		workflow.StatusPending, workflow.StatusHeld, workflow.StatusRunning, workflow.StatusSleeping, workflow.StatusWaiting, workflow.StatusPaused,
+		workflow.StatusBlocked, workflow.StatusCompleted, workflow.StatusFailed, workflow.StatusCanceled, workflow.StatusContinued,
+	} {
+		all = append(all, string(s))
+	}
+	return all
+}
+
+// filter checks a filter, and returns it as the client takes it.
+func (f *Filter) filter() (workflow.Filter, error) {
+	got := workflow.Filter{
+		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),
+		Roots: !f.Children && f.Parent == "" && f.Root == "", From: f.Since, To: f.Until, Internal: f.System, Oldest: f.Oldest, Cursor: f.Cursor, Budget: f.Budget,
+	}
+	for _, s := range f.Statuses {
+		if !slices.Contains(Statuses(), s) {
+			return got, &InputError{What: fmt.Sprintf("there is no status %q", s), Fix: "use one of " + strings.Join(Statuses(), ", ")}
+		}
+		got.Statuses = append(got.Statuses, workflow.Status(s))
+	}
+	switch {
+	case f.Limit < 0 || f.Limit > maxLimit:
+		return got, &InputError{What: fmt.Sprintf("a page of %d runs", f.Limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", maxLimit)}
+	case f.Budget < 0:
+		return got, &InputError{What: fmt.Sprintf("a budget of %d runs", f.Budget), Fix: "say how many runs may be looked at, or nothing"}
+	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):
+		return got, &InputError{What: "since is not before until", Fix: "exchange them"}
+	}
+	if _, _, err := (&store.Query{Cursor: f.Cursor}).After(); err != nil {
+		return got, &InputError{What: "the cursor is that of no page", Fix: "take it from the page before, or leave it out"}
+	}
+	for name, id := range map[string]string{"parent": f.Parent, "root": f.Root} {
+		if id == "" {
+			continue
+		}
+		if _, err := event.ParseRunID(id); err != nil {
+			return got, &InputError{What: fmt.Sprintf("%s: %q is no id of a run", name, id), Fix: "take the id from a list: a workflow id does not name a run for ever"}
+		}
+	}
+	return got, nil
+}

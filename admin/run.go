@@ -1,0 +1,112 @@
+package admin
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Run is a run as it is now.
+type Run struct {
+	ID         string            `json:"id"`
+	WorkflowID string            `json:"workflowId,omitempty"`
+	Workflow   string            `json:"workflow"`
+	Queue      string            `json:"queue"`
+	Status     string            `json:"status"`
+	Tags       map[string]string `json:"tags,omitempty"`
+	Parent     string            `json:"parent,omitempty"`
+	Root       string            `json:"root"`
+	CreatedAt  time.Time         `json:"createdAt"`
+	EndedAt    time.Time         `json:"endedAt,omitzero"`
+	Due        time.Time         `json:"due,omitzero"` // when something in it is due next
+	Events     uint64            `json:"events"`       // length of its log
+	Waits      []string          `json:"waits,omitempty"`
+	WaitsSince time.Time         `json:"waitsSince,omitzero"`
+
+	// The others are set by [Service.Run] only.
+	StartBy  time.Time `json:"startBy,omitzero"`
+	Blocked  string    `json:"blocked,omitempty"`  // why it is blocked, and what to do
+	Unserved bool      `json:"unserved,omitempty"` // no worker that lives serves it
+	Retries  []Retry   `json:"retries,omitempty"`
+	Input    Payload   `json:"input,omitempty"`
+	Result   Payload   `json:"result,omitempty"`
+	Failure  *Failure  `json:"failure,omitempty"`
+	Next     string    `json:"next,omitempty"`    // the run that it has continued as
+	Actions  []string  `json:"actions,omitempty"` // what can be done with it now: see [Actions]
+}
+
+// Payload is JSON as it is stored.
+type Payload = json.RawMessage
+
+// Retry is a step that is tried again.
+type Retry struct {
+	Step    string    `json:"step"`
+	Key     string    `json:"key"`
+	Attempt int       `json:"attempt"`
+	Failed  string    `json:"failed"`
+	Code    string    `json:"code,omitempty"`
+	Next    time.Time `json:"next,omitzero"` // zero: it is under way
+}
+
+// Failure is an error as it stands in a log.
+type Failure = event.Failure
+
+// RunPage is a part of a list.
+type RunPage struct {
+	Runs   []Run  `json:"runs"`
+	Cursor string `json:"cursor,omitempty"` // of the next page; empty: there is none
+	// Partial says that the budget was spent before the page was full: the next page goes on.
+	Partial bool `json:"partial"`
+	Looked  int  `json:"looked"`
+}
+
+// Counts has how many runs match.
+type Counts struct {
+	Counts []Counted `json:"counts"` // those with most runs first
+	Total  int       `json:"total"`
+	// Exact says that these are all; otherwise the budget was spent, and there are at least so many.
+	Exact bool `json:"exact"`
+}
+
+// Counted has how many runs of a kind there are.
+type Counted struct {
+	Status   string `json:"status,omitempty"` // empty: not ended, and not looked at
+	Workflow string `json:"workflow"`
+	Queue    string `json:"queue"`
+	Runs     int    `json:"runs"`
+}
+
+func runOf(i *workflow.RunInfo) Run {
+	r := Run{
+		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Status: string(i.Status), Tags: i.Tags,
+		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
+		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
+	}
+	for _, s := range i.Retries {
+		r.Retries = append(r.Retries, Retry{Step: s.Step, Key: s.Key, Attempt: s.Attempt, Failed: s.Failed, Code: s.Code, Next: utc(s.Next)})
+	}
+	return r
+}
+
+// utc leaves the zero time as it is.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC()
+}
+
+func countsOf(c workflow.Counts) Counts {
+	got := Counts{Counts: []Counted{}, Total: c.Total(), Exact: c.Exact}
+	for k, n := range c.Runs {
+		got.Counts = append(got.Counts, Counted{Status: string(k.Status), Workflow: k.Route.Workflow, Queue: k.Route.Queue, Runs: n})
+	}
+	slices.SortFunc(got.Counts, func(a, b Counted) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Status, b.Status))
+	})
+	return got
+}

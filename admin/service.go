@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Service is what operators do with runs. Its errors are turned into a [Problem] by [ProblemOf].
+//
+// A run is named by its id, or as id:ORDER-17 by its workflow id: then it is the active run of that
+// id, or the newest one.
+type Service interface {
+	// Runs returns a page of runs, the newest first unless the filter says otherwise. It looks at
+	// no more runs than the budget of the filter allows, whatever is stored.
+	Runs(ctx context.Context, f Filter) (RunPage, error)
+	// Count returns how many runs match; Cursor, Limit and Oldest are not looked at.
+	Count(ctx context.Context, f Filter) (Counts, error)
+	// Run returns a run with its input and outcome, and why it does not go on.
+	Run(ctx context.Context, ref string) (Run, error)
+	// Events returns up to limit events of a run, those from number from on; limit 0: 1,000. It does not wait.
+	Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error)
+	// Follow delivers the events of a run from number from on, and waits for more until it has ended. An
+	// outage of the store is waited for.
+	Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error]
+	// Act controls a run.
+	Act(ctx context.Context, ref string, a Action) (Acted, error)
+}
+
+// Direct is the Service that works with the store itself.
+type Direct struct {
+	client *workflow.Client
+}
+
+var _ Service = (*Direct)(nil)
+
+// New returns the service of a client, which stays the caller's.
+func New(client *workflow.Client) *Direct { return &Direct{client: client} }
+
+// byID begins a name of a run that is its workflow id.
+const byID = "id:"
+
+// handle returns the handle of a run.
+func (d *Direct) handle(ref string) (*workflow.Handle, error) {
+	if id, ok := strings.CutPrefix(ref, byID); ok {
+		if id == "" {
+			return nil, &InputError{What: "the workflow id is empty", Fix: "name the run by its id, or as id:WORKFLOWID"}
+		}
+		return d.client.RunByID(id), nil
+	}
+	id, err := event.ParseRunID(ref)
+	if err != nil {
+		return nil, &InputError{What: fmt.Sprintf("%q is no id of a run", ref), Fix: "if it is a workflow id, name the run as id:" + ref}
+	}
+	return d.client.Run(id), nil
+}
+
+// find returns the handle of a run that is there, by its own id, and what it is now.
+func (d *Direct) find(ctx context.Context, ref string) (*workflow.Handle, workflow.RunInfo, error) {
+	h, err := d.handle(ref)
+	if err != nil {
+		return nil, workflow.RunInfo{}, err
+	}
+	info, err := h.Info(ctx)
+	if err != nil {
+		return nil, info, fmt.Errorf("find run %s: %w", ref, err)
+	}
+	return d.client.Run(info.ID), info, nil
+}
+
+// Runs is part of Service.
+func (d *Direct) Runs(ctx context.Context, f Filter) (RunPage, error) {
+	asked, err := f.filter()
+	if err != nil {
+		return RunPage{}, err
+	}
+	page, err := d.client.Page(ctx, asked, f.Limit)
+	if err != nil {
+		return RunPage{}, err
+	}
+	got := RunPage{Runs: make([]Run, len(page.Runs)), Cursor: page.Cursor, Partial: page.Partial, Looked: page.Looked}
+	for i := range page.Runs {
+		got.Runs[i] = runOf(&page.Runs[i])
+	}
+	return got, nil
+}
+
+// Count is part of Service.
+func (d *Direct) Count(ctx context.Context, f Filter) (Counts, error) {
+	asked, err := f.filter()
+	if err != nil {
+		return Counts{}, err
+	}
+	counts, err := d.client.Count(ctx, asked)
+	if err != nil {
+		return Counts{}, err
+	}
+	return countsOf(counts), nil
+}
+
+// Run is part of Service.
+func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
+	h, info, err := d.find(ctx, ref)
+	if err != nil {
+		return Run{}, err
+	}
+	r := runOf(&info)
+	first, err := d.read(ctx, h, info, 1, 1)
+	if err != nil {
+		return Run{}, err
+	}
+	for i := range first {
+		r.Input = first[i].Payload
+	}
+	r.Actions = actionsFor(&info)
+	if info.EndedAt.IsZero() || info.Events == 0 {
+		return r, nil
+	}
+	last, err := d.read(ctx, h, info, info.Events, 1)
+	if err != nil {
+		return Run{}, err
+	}
+	for i := range last {
+		r.Result, r.Failure, r.Next = last[i].Payload, last[i].Failure, last[i].Next
+	}
+	return r, nil
+}
+
+// Events is part of Service.
+func (d *Direct) Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
+	h, info, err := d.find(ctx, ref)
+	if err != nil {
+		return EventPage{}, err
+	}
+	if limit <= 0 {
+		limit = 1000
+	}
+	from = max(from, 1)
+	all, err := d.read(ctx, h, info, from, limit)
+	page := EventPage{Events: all}
+	if next := from + uint64(len(all)); err == nil && len(all) > 0 && next <= info.Events {
+		page.Next = next
+	}
+	return page, err
+}
+
+// read returns what is in the log of a run, as it is known, from a number on.
+func (d *Direct) read(ctx context.Context, h *workflow.Handle, info workflow.RunInfo, from uint64, limit int) ([]Event, error) {
+	all := []Event{}
+	if from > info.Events {
+		return all, nil
+	}
+	for e, err := range h.Events(ctx, workflow.From(from)) {
+		if err != nil {
+			return nil, fmt.Errorf("read the log of run %s: %w", info.ID, err)
+		}
+		if all = append(all, eventOf(&e)); len(all) == limit || e.Seq >= info.Events {
+			break
+		}
+	}
+	return all, nil
+}
+
+// Follow is part of Service.
+func (d *Direct) Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		h, _, err := d.find(ctx, ref)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for e, err := range h.Events(ctx, workflow.From(max(from, 1))) {
+			if err != nil {
+				yield(Event{}, fmt.Errorf("follow run %s: %w", ref, err))
+				return
+			}
+			if !yield(eventOf(&e), nil) {
+				return
+			}
+		}
+	}
+}

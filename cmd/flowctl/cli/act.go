@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// about says what each action does.
+var about = map[string]string{
+	"cancel":     "Ask runs to end: their code cleans up",
+	"pause":      "Let runs stand still from their next suspension point on",
+	"resume":     "Let paused runs go on",
+	"step":       "Let runs in debug mode do one operation",
+	"release":    "Let runs begin that were started on hold",
+	"retry":      "Go on where failed runs have failed, in new runs",
+	"resume-new": "Go on where runs were cancelled, in new runs",
+	"restart":    "Start runs again with their input, in new runs",
+	"fork":       "Repeat runs from a step on, in new runs",
+	"delete":     "Forget runs that have ended",
+}
+
+func (c *command) actions() []*cobra.Command {
+	var all []*cobra.Command
+	for _, verb := range admin.Actions() {
+		a := admin.Action{Verb: verb}
+		cmd := &cobra.Command{
+			Use: verb + " RUN…", Short: about[verb], Args: cobra.MinimumNArgs(1), ValidArgsFunction: c.ids,
+			RunE: func(cmd *cobra.Command, args []string) error { return c.act(cmd, a, args) },
+		}
+		switch verb {
+		case "cancel":
+			cmd.Flags().StringVar(&a.Reason, "reason", "", "why: it stands in the log and in the error of the run")
+		case "fork":
+			cmd.Flags().StringVar(&a.Step, "step", "", "the id or the key of the step to go on from")
+		}
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.act(cmd, a, args) }
+		all = append(all, cmd)
+	}
+	return all
+}
+
+// outcome is what came of an action on one run.
+type outcome struct {
+	admin.Acted
+	Problem *admin.Problem `json:"problem,omitempty"`
+}
+
+// act does the same with each run. One that is refused keeps no other one.
+func (c *command) act(cmd *cobra.Command, a admin.Action, refs []string) error {
+	s, ctx, cancel, err := c.service(cmd.Context(), false)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(a.Verb, refs); err != nil {
+		return err
+	}
+	var all []outcome
+	refused := 0
+	for _, ref := range refs {
+		done, err := s.Act(ctx, ref, a)
+		if err != nil {
+			if len(refs) == 1 {
+				return err
+			}
+			refused++
+			done = admin.Acted{Run: ref, Verb: a.Verb}
+		}
+		all = append(all, outcome{done, admin.ProblemOf(err)})
+	}
+	if err := c.printOutcomes(all); err != nil {
+		return err
+	}
+	if refused > 0 {
+		return exitError{code: exitSome}
+	}
+	return nil
+}
+
+func (c *command) printOutcomes(all []outcome) error {
+	switch c.output {
+	case "json":
+		return c.print(all)
+	case "jsonl":
+		for i := range all {
+			if err := c.print(&all[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "name":
+		for i := range all {
+			if _, err := fmt.Fprintln(c.Stdout, all[i].New); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := newTable(c.Stdout, "RUN", "NEW", "OUTCOME")
+	for _, o := range all {
+		text := "done"
+		if o.Problem != nil {
+			text = o.Problem.Detail
+		}
+		t.row(o.Run, o.New, text)
+	}
+	return t.end()
+}
+
+// confirm asks before something that cannot be undone.
+func (c *command) confirm(verb string, refs []string) error {
+	if verb != "delete" || c.yes {
+		return nil
+	}
+	if !onTerminal(c.Stdin) {
+		return &admin.InputError{What: "delete cannot be undone, and nobody is there to ask", Fix: "give -y"}
+	}
+	fmt.Fprintf(c.Stderr, "Forget %d runs? What is stored of them is removed. [y/N] ", len(refs))
+	answer, _ := bufio.NewReader(c.Stdin).ReadString('\n')
+	if strings.EqualFold(strings.TrimSpace(answer), "y") {
+		return nil
+	}
+	return exitError{code: exitUsage}
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Config is what a program adds. The zero value is flowctl with the stores that the program imports.
+type Config struct {
+	// Open opens the store that --store names; nil: store.Open.
+	Open func(ctx context.Context, url string) (store.Store, error)
+	// Args are the arguments without the program's name; nil: those of the process.
+	Args           []string
+	Stdin          io.Reader // nil: that of the process
+	Stdout, Stderr io.Writer // nil: those of the process
+}
+
+// Exit codes that are not those of problems.
+const (
+	exitUsage  = 2
+	exitSome   = 5
+	exitFailed = 8
+)
+
+// Main executes the command and returns its exit code.
+func Main(ctx context.Context, cfg Config) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if cfg.Open == nil {
+		cfg.Open = store.Open
+	}
+	if cfg.Args == nil {
+		cfg.Args = os.Args[1:]
+	}
+	if cfg.Stdin == nil {
+		cfg.Stdin = os.Stdin
+	}
+	if cfg.Stdout == nil {
+		cfg.Stdout = os.Stdout
+	}
+	if cfg.Stderr == nil {
+		cfg.Stderr = os.Stderr
+	}
+	c := &command{Config: cfg}
+	defer c.close()
+	root := c.root()
+	root.SetArgs(cfg.Args)
+	root.SetIn(cfg.Stdin)
+	root.SetOut(cfg.Stdout)
+	root.SetErr(cfg.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	exit, isExit := errors.AsType[exitError](err)
+	if isExit && exit.err == nil {
+		return exit.code
+	}
+	if _, isInput := errors.AsType[*admin.InputError](err); !c.ran && !isInput { // of cobra: the arguments make no sense
+		err = &admin.InputError{What: err.Error(), Fix: "see flowctl --help"}
+	}
+	c.complain(err)
+	if isExit {
+		return exit.code
+	}
+	return admin.ProblemOf(err).Exit
+}
+
+// exitError ends the command with a code; err nil: all was said.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string { return fmt.Sprint("exit ", e.code, ": ", e.err) }
+func (e exitError) Unwrap() error { return e.err }
+
+// command is one execution.
+type command struct {
+	Config
+	url     string
+	output  string
+	asJSON  bool
+	timeout time.Duration
+	yes     bool
+	hide    string
+	ran     bool // the arguments made sense
+
+	store  store.Store
+	client *workflow.Client
+}
+
+// outputs are the forms of output.
+var outputs = []string{"table", "wide", "json", "jsonl", "name"}
+
+func (c *command) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "flowctl",
+		Short: "Find, read, follow and control the runs of a store",
+		Long: "Flowctl finds, reads, follows and controls the runs of a store.\n\n" +
+			"A RUN is named by its id, or as id:WORKFLOWID by its workflow id: then it is the active run of that id, or the newest.\n" +
+			"Exit codes: 0, 1 the store failed, 2 usage, 3 no such run, 4 the state does not allow it, 5 some were refused,\n" +
+			"8 the run that was waited for has not completed, 124 no answer in time, 130 interrupted.",
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_ = cmd.Help()
+			return exitError{code: exitUsage}
+		},
+		Args: cobra.NoArgs,
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&c.url, "store", os.Getenv("FLOWGEN_STORE"), "URL of the store, as sqlite:orders.db or redis://host:6379/0?prefix=flowgen ($FLOWGEN_STORE)")
+	f.StringVarP(&c.output, "output", "o", "table", "form of the output: "+strings.Join(outputs, ", "))
+	f.BoolVar(&c.asJSON, "json", false, "the same as --output json")
+	f.DurationVar(&c.timeout, "timeout", 0, "how long to wait for the store; 0: 30s, for follow and wait without end")
+	f.BoolVarP(&c.yes, "yes", "y", false, "do what cannot be undone without asking")
+	f.StringVar(&c.hide, "payloads", "show", "show or hide what steps and messages carry")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc("payloads", cobra.FixedCompletions([]string{"show", "hide"}, cobra.ShellCompDirectiveNoFileComp))
+	root.AddCommand(c.runs(), c.show(), c.follow(), c.wait(), c.migrate())
+	root.AddCommand(c.actions()...)
+	return root
+}
+
+// check checks the flags of all commands.
+func (c *command) check() error {
+	if c.asJSON {
+		c.output = "json"
+	}
+	if !slices.Contains(outputs, c.output) {
+		return &admin.InputError{What: fmt.Sprintf("there is no output %q", c.output), Fix: "use one of " + strings.Join(outputs, ", ")}
+	}
+	if c.hide != "show" && c.hide != "hide" {
+		return &admin.InputError{What: fmt.Sprintf("--payloads is %q", c.hide), Fix: "use show or hide"}
+	}
+	c.ran = true
+	return nil
+}
+
+// service opens the store. The context is that of the command with its time limit; long: it has none
+// unless somebody gives one.
+func (c *command) service(ctx context.Context, long bool) (admin.Service, context.Context, context.CancelFunc, error) {
+	limit := c.timeout
+	if limit == 0 && !long {
+		limit = 30 * time.Second
+	}
+	cancel := context.CancelFunc(func() {})
+	if limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, limit)
+	}
+	if c.url == "" {
+		return nil, ctx, cancel, &admin.InputError{What: "it is not said which store", Fix: "give --store URL, or set FLOWGEN_STORE"}
+	}
+	st, err := c.Open(ctx, c.url)
+	if err != nil {
+		return nil, ctx, cancel, err
+	}
+	c.store, c.client = st, workflow.NewClient(st, workflow.ClientConfig{})
+	return admin.New(c.client), ctx, cancel, nil
+}
+
+func (c *command) close() {
+	if c.store != nil {
+		_ = c.client.Close() // nothing is under way any more
+		_ = c.store.Close()
+	}
+}
+
+// complain says what has gone wrong.
+func (c *command) complain(err error) {
+	p := admin.ProblemOf(err)
+	if c.jsonOut() || slices.Contains(c.Args, "--json") { // the flags may be what is wrong
+		_ = json.NewEncoder(c.Stderr).Encode(p)
+		return
+	}
+	fmt.Fprintln(c.Stderr, "flowctl: "+clean(cmp.Or(p.Detail, p.Title)))
+	if p.Fix != "" && !strings.Contains(p.Detail, p.Fix) {
+		fmt.Fprintln(c.Stderr, "  "+clean(p.Fix))
+	}
+}
+
+// print writes a value as JSON.
+func (c *command) print(v any) error {
+	enc := json.NewEncoder(c.Stdout)
+	enc.SetEscapeHTML(false)
+	if c.output == "json" {
+		enc.SetIndent("", "  ")
+	}
+	return enc.Encode(v)
+}
+
+// jsonOut reports whether the output is JSON.
+func (c *command) jsonOut() bool { return c.output == "json" || c.output == "jsonl" }
+
+// hidden takes the payloads out of a value that is to be shown without.
+func (c *command) hidden() bool { return c.hide == "hide" }

@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// filterFlags are the flags that select runs.
+type filterFlags struct {
+	admin.Filter
+	tags         []string
+	since, until string
+}
+
+func (f *filterFlags) add(c *command, cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.Statuses, "status", nil, "runs of one of these statuses")
+	flags.StringVar(&f.Workflow, "workflow", "", "runs of this workflow, by its stored name")
+	flags.StringVar(&f.Queue, "queue", "", "runs of this queue")
+	flags.StringVar(&f.WorkflowID, "id", "", "runs of this workflow id")
+	flags.StringArrayVar(&f.tags, "tag", nil, "runs with this tag, as name=value; several: with all of them")
+	flags.StringVar(&f.since, "since", "", "runs created then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
+	flags.StringVar(&f.until, "until", "", "runs created before then")
+	flags.StringVar(&f.Parent, "parent", "", "runs that this run has started")
+	flags.StringVar(&f.Root, "root", "", "this run and all below it")
+	flags.BoolVar(&f.Children, "children", false, "also runs that another one has started")
+	flags.BoolVar(&f.System, "system", false, "also the runtime's own, such as those of schedules")
+	flags.IntVar(&f.Budget, "budget", 0, "how many runs may be looked at; 0: 20,000")
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(admin.Statuses(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("workflow", c.names(func(n admin.Counted) string { return n.Workflow }))
+	_ = cmd.RegisterFlagCompletionFunc("queue", c.names(func(n admin.Counted) string { return n.Queue }))
+}
+
+// filter returns what the flags say.
+func (f *filterFlags) filter() (admin.Filter, error) {
+	got := f.Filter
+	for _, tag := range f.tags {
+		name, value, ok := strings.Cut(tag, "=")
+		if !ok || name == "" {
+			return got, &admin.InputError{What: fmt.Sprintf("--tag %q is no name=value", tag), Fix: "write --tag region=eu"}
+		}
+		if got.Tags == nil {
+			got.Tags = map[string]string{}
+		}
+		got.Tags[name] = value
+	}
+	var err error
+	if got.Since, err = moment("--since", f.since); err != nil {
+		return got, err
+	}
+	got.Until, err = moment("--until", f.until)
+	return got, err
+}
+
+func moment(flag, s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return time.Now().Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	return time.Time{}, &admin.InputError{What: fmt.Sprintf("%s %q is no time", flag, s), Fix: "write 2026-11-24T08:00:00Z, or how long ago, as 24h"}
+}
+
+func (c *command) runs() *cobra.Command {
+	var f filterFlags
+	var all bool
+	cmd := &cobra.Command{
+		Use: "runs", Short: "List runs, the newest first", Args: cobra.NoArgs,
+		Example: "  flowctl runs --status failed --workflow orders.fulfil --since 24h\n  flowctl runs --all -o jsonl >runs.jsonl",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := f.filter()
+			if err != nil {
+				return err
+			}
+			s, ctx, cancel, err := c.service(cmd.Context(), all)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			return c.list(ctx, s, filter, all)
+		},
+	}
+	f.add(c, cmd)
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many runs at most, up to 1,000; 0: 100")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
+	cmd.Flags().BoolVar(&f.Oldest, "oldest", false, "the oldest first")
+	cmd.Flags().BoolVar(&all, "all", false, "all pages")
+	cmd.AddCommand(c.count())
+	return cmd
+}
+
+// list prints a page, or all of them.
+func (c *command) list(ctx context.Context, s admin.Service, f admin.Filter, all bool) error {
+	whole := admin.RunPage{Runs: []admin.Run{}}
+	var t *table
+	for {
+		page, err := s.Runs(ctx, f)
+		if err != nil {
+			return err
+		}
+		switch c.output {
+		case "json":
+			whole.Runs, whole.Looked = append(whole.Runs, page.Runs...), whole.Looked+page.Looked
+			whole.Cursor, whole.Partial = page.Cursor, page.Partial
+		case "jsonl":
+			for i := range page.Runs {
+				if err := c.print(&page.Runs[i]); err != nil {
+					return err
+				}
+			}
+		case "name":
+			for i := range page.Runs {
+				if _, err := fmt.Fprintln(c.Stdout, page.Runs[i].ID); err != nil {
+					return err
+				}
+			}
+		default:
+			if t == nil {
+				head := []string{"STATUS", "WORKFLOW", "ID", "CREATED", "TOOK", "EVENTS", "NOW"}
+				if c.output == "wide" {
+					head = []string{"STATUS", "WORKFLOW", "ID", "CREATED", "TOOK", "EVENTS", "RUN", "QUEUE", "TAGS", "NOW"}
+				}
+				t = newTable(c.Stdout, head...)
+			}
+			for i := range page.Runs {
+				t.row(c.cells(&page.Runs[i])...)
+			}
+		}
+		if f.Cursor = page.Cursor; page.Cursor == "" || !all {
+			return c.endList(t, whole, page)
+		}
+	}
+}
+
+// endList ends a list after its last page.
+func (c *command) endList(t *table, whole, last admin.RunPage) error {
+	switch {
+	case c.output == "json":
+		return c.print(whole)
+	case t != nil:
+		if err := t.end(); err != nil {
+			return err
+		}
+	}
+	if last.Cursor != "" && c.output != "jsonl" {
+		why := "there are more"
+		if last.Partial {
+			why = fmt.Sprintf("looked at %d runs, there may be more", last.Looked)
+		}
+		fmt.Fprintf(c.Stderr, "%s: --cursor %s, or --all\n", why, last.Cursor)
+	}
+	return nil
+}
+
+func (c *command) cells(r *admin.Run) []string {
+	end := r.EndedAt
+	if end.IsZero() {
+		end = time.Now()
+	}
+	row := []string{r.Status, r.Workflow, cmp.Or(r.WorkflowID, r.ID), instant(r.CreatedAt), took(end.Sub(r.CreatedAt)), fmt.Sprint(r.Events)}
+	if c.output == "wide" {
+		var tags []string
+		for name, value := range r.Tags {
+			tags = append(tags, name+"="+value)
+		}
+		slices.Sort(tags)
+		row = append(row, r.ID, r.Queue, strings.Join(tags, ","))
+	}
+	return append(row, now(r))
+}
+
+// now says what a run waits for, as far as a list knows.
+func now(r *admin.Run) string {
+	switch {
+	case len(r.Waits) > 0 && !r.WaitsSince.IsZero():
+		return "waits for " + strings.Join(r.Waits, ", ") + " since " + instant(r.WaitsSince)
+	case len(r.Waits) > 0:
+		return "waits for a worker, and for " + strings.Join(r.Waits, ", ")
+	case !r.Due.IsZero():
+		return "due " + instant(r.Due)
+	case r.Status == "blocked":
+		return "see flowctl show"
+	}
+	return ""
+}
+
+func (c *command) count() *cobra.Command {
+	var f filterFlags
+	var by string
+	kinds := map[string]func(admin.Counted) string{
+		"status":   func(n admin.Counted) string { return cmp.Or(n.Status, "not ended") },
+		"workflow": func(n admin.Counted) string { return n.Workflow },
+		"queue":    func(n admin.Counted) string { return n.Queue },
+	}
+	cmd := &cobra.Command{
+		Use: "count", Short: "Count runs", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			of, ok := kinds[by]
+			if !ok {
+				return &admin.InputError{What: fmt.Sprintf("--by %q", by), Fix: "use status, workflow or queue"}
+			}
+			filter, err := f.filter()
+			if err != nil {
+				return err
+			}
+			s, ctx, cancel, err := c.service(cmd.Context(), false)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			counts, err := s.Count(ctx, filter)
+			if err != nil {
+				return err
+			}
+			if c.jsonOut() {
+				return c.print(counts)
+			}
+			return c.printCounts(counts, strings.ToUpper(by), of)
+		},
+	}
+	f.add(c, cmd)
+	cmd.Flags().StringVar(&by, "by", "status", "status, workflow or queue")
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"status", "workflow", "queue"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// printCounts prints counts added up; one that is not exact has a tilde.
+func (c *command) printCounts(counts admin.Counts, head string, of func(admin.Counted) string) error {
+	sums := map[string]int{}
+	for _, n := range counts.Counts {
+		sums[of(n)] += n.Runs
+	}
+	mark := ""
+	if !counts.Exact {
+		mark = "~"
+	}
+	var keys []string
+	for key := range sums {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b)) })
+	t := newTable(c.Stdout, head, "RUNS")
+	for _, key := range keys {
+		t.row(key, fmt.Sprint(mark, sums[key]))
+	}
+	return t.end()
+}
+
+// completionTime bounds how long a shell waits for names.
+const completionTime = 300 * time.Millisecond
+
+// names completes what the runs of the store have.
+func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		s, ctx, done, err := c.service(ctx, true)
+		defer done()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		counts, _ := s.Count(ctx, admin.Filter{Children: true})
+		var all []string
+		for _, n := range counts.Counts {
+			all = append(all, of(n))
+		}
+		slices.Sort(all)
+		return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// ids completes the names of runs.
+func (c *command) ids(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	s, ctx, done, err := c.service(ctx, true)
+	defer done()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	page, _ := s.Runs(ctx, admin.Filter{Children: true})
+	var all []string
+	for _, r := range page.Runs {
+		all = append(all, r.ID+"\t"+r.Status+" "+clean(r.Workflow))
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,322 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+func (c *command) show() *cobra.Command {
+	var events bool
+	var from uint64
+	cmd := &cobra.Command{
+		Use: "show RUN", Short: "Show a run: what it has done, what it waits for, why it has failed", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, ctx, cancel, err := c.service(cmd.Context(), false)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			r, err := s.Run(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			page, err := s.Events(ctx, r.ID, from, 0)
+			if err != nil {
+				return err
+			}
+			if c.hidden() {
+				hide(&r, page.Events)
+			}
+			if c.jsonOut() {
+				return c.print(struct {
+					admin.Run
+					Log admin.EventPage `json:"log"`
+				}{r, page})
+			}
+			if err := c.head(&r); err != nil {
+				return err
+			}
+			fmt.Fprintln(c.Stdout)
+			if events {
+				for i := range page.Events {
+					c.line(&page.Events[i])
+				}
+			} else if err := timeline(c.Stdout, &r, page.Events); err != nil {
+				return err
+			}
+			if page.Next != 0 {
+				fmt.Fprintf(c.Stderr, "the log goes on: --from %d\n", page.Next)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&events, "events", false, "the events of the log instead of what has been done")
+	cmd.Flags().Uint64Var(&from, "from", 1, "the event to begin with; 1,000 are shown")
+	return cmd
+}
+
+// hide takes out what steps and messages carry.
+func hide(r *admin.Run, events []admin.Event) {
+	r.Input, r.Result = nil, nil
+	for i := range events {
+		events[i].Payload = nil
+	}
+}
+
+// head prints what a run is.
+func (c *command) head(r *admin.Run) error {
+	t := newTable(c.Stdout, "run", r.ID)
+	line := func(name, value string) {
+		if value != "" {
+			t.row(name, value)
+		}
+	}
+	line("workflow", r.Workflow)
+	line("id", r.WorkflowID)
+	line("status", r.Status)
+	line("queue", r.Queue)
+	for name, value := range r.Tags {
+		line("tag", name+"="+value)
+	}
+	line("parent", r.Parent)
+	line("created", instant(r.CreatedAt))
+	line("ended", instant(r.EndedAt))
+	line("due", instant(r.Due))
+	line("waits", strings.TrimPrefix(now(r), "due "+instant(r.Due)))
+	line("input", string(r.Input))
+	line("result", string(r.Result))
+	line("next", r.Next)
+	if r.Unserved {
+		line("unserved", "no worker that lives serves this workflow and queue: start one")
+	}
+	line("blocked", r.Blocked)
+	for _, s := range r.Retries {
+		next := "attempt " + fmt.Sprint(s.Attempt) + " is under way"
+		if !s.Next.IsZero() {
+			next = fmt.Sprintf("attempt %d at %s", s.Attempt+1, instant(s.Next))
+		}
+		line("retries", fmt.Sprintf("%s (%s): %s: %s", s.Step, s.Key, s.Failed, next))
+	}
+	if r.Failure != nil {
+		failure(line, r.Failure, "failed")
+	}
+	line("actions", strings.Join(r.Actions, " "))
+	return t.end()
+}
+
+// failure prints an error and its causes, and where a panic came from.
+func failure(line func(name, value string), f *admin.Failure, name string) {
+	text := f.Message
+	if f.Code != "" {
+		text += " (" + f.Code + ")"
+	}
+	line(name, text)
+	for at := range strings.Lines(f.Stack) {
+		line("  at", strings.TrimSpace(at))
+	}
+	for _, cause := range f.Causes {
+		failure(line, cause, "  cause")
+	}
+	line("undone", strings.Join(f.Undone, ", "))
+	line("not undone", strings.Join(f.NotUndone, ", "))
+}
+
+// operation is something that a run has begun.
+type operation struct {
+	admin.Event // that began it
+	last        admin.Event
+	attempts    int
+}
+
+// operations returns what has begun in a part of a log, in order.
+func operations(events []admin.Event) []*operation {
+	var all []*operation
+	at := map[uint64]*operation{}
+	for _, e := range events {
+		if e.Creates {
+			o := &operation{Event: e, last: e}
+			at[e.Seq] = o
+			all = append(all, o)
+		} else if o := at[e.Ref]; o != nil && e.Ref != 0 {
+			o.last = e
+			o.attempts = max(o.attempts, e.Attempt)
+		}
+	}
+	return all
+}
+
+// barWidth is how wide the time of a run is drawn.
+const barWidth = 24
+
+// timeline prints the operations of a run with their times as bars.
+func timeline(w io.Writer, r *admin.Run, events []admin.Event) error {
+	end := r.EndedAt
+	if end.IsZero() {
+		end = time.Now()
+	}
+	t := newTable(w, "#", "OPERATION", "KEY", "STATE", "TOOK", "TIME", "")
+	for _, o := range operations(events) {
+		kind, _, _ := strings.Cut(o.Type, "_")
+		state := strings.TrimPrefix(o.last.Type, kind+"_")
+		done := o.last.Time
+		if !final(state) {
+			done = end
+		}
+		var notes []string
+		if o.attempts > 1 {
+			notes = append(notes, fmt.Sprintf("%d attempts", o.attempts))
+		}
+		if f := o.last.Failure; f != nil {
+			notes = append(notes, f.Message)
+		}
+		if !final(state) && !o.last.Due.IsZero() {
+			notes = append(notes, "due "+instant(o.last.Due))
+		}
+		t.row(fmt.Sprint(o.Seq), strings.TrimSpace(kind+" "+o.Name), o.Key, state, took(done.Sub(o.Time)), bar(r.CreatedAt, end, o.Time, done), strings.Join(notes, ", "))
+	}
+	return t.end()
+}
+
+// final reports whether an operation has ended that is in a state.
+func final(state string) bool {
+	switch state {
+	case "completed", "failed", "cancelled", "recorded", "set", "received", "disposed", "kept", "written", "closed", "conflict":
+		return true
+	}
+	return false
+}
+
+// bar draws where a time lies within another one.
+func bar(start, end, from, to time.Time) string {
+	total := max(end.Sub(start), time.Millisecond)
+	at := func(t time.Time) int {
+		return min(max(int(float64(barWidth)*float64(t.Sub(start))/float64(total)), 0), barWidth)
+	}
+	a := min(at(from), barWidth-1)
+	b := max(at(to), a+1)
+	return "|" + strings.Repeat(".", a) + strings.Repeat("=", b-a) + strings.Repeat(".", barWidth-b) + "|"
+}
+
+func (c *command) follow() *cobra.Command {
+	var from uint64
+	cmd := &cobra.Command{
+		Use: "follow RUN", Short: "Print the events of a run as they come, until it has ended", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, ctx, cancel, err := c.service(cmd.Context(), true)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			for e, err := range s.Follow(ctx, args[0], from) {
+				if err != nil {
+					return err
+				}
+				if c.hidden() {
+					e.Payload = nil
+				}
+				if !c.jsonOut() {
+					c.line(&e)
+				} else if err := c.oneLine(&e); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		},
+	}
+	cmd.Flags().Uint64Var(&from, "from", 1, "the event to begin with")
+	return cmd
+}
+
+// oneLine prints an event as JSON on a line of its own, whatever the output: there is no whole.
+func (c *command) oneLine(e *admin.Event) error {
+	form := c.output
+	c.output = "jsonl"
+	defer func() { c.output = form }()
+	return c.print(e)
+}
+
+// line prints an event.
+func (c *command) line(e *admin.Event) {
+	parts := []string{fmt.Sprintf("#%d", e.Seq), e.Time.Format("2006-01-02T15:04:05.000Z07:00"), e.Type}
+	add := func(s string) {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	add(e.Name)
+	add(e.Key)
+	if e.Attempt > 1 {
+		add(fmt.Sprint("attempt ", e.Attempt))
+	}
+	if e.Failure != nil {
+		add(e.Failure.Message)
+	}
+	add(e.Reason)
+	if !e.Due.IsZero() {
+		add("due " + instant(e.Due))
+	}
+	add(string(e.Payload))
+	fmt.Fprintln(c.Stdout, clean(strings.Join(parts, " ")))
+}
+
+func (c *command) wait() *cobra.Command {
+	return &cobra.Command{
+		Use: "wait RUN", Short: "Wait for the end of a run and print its result", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, ctx, cancel, err := c.service(cmd.Context(), true)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			r, err := ended(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			if c.hidden() {
+				hide(&r, nil)
+			}
+			switch {
+			case c.jsonOut():
+				if err := c.print(r); err != nil {
+					return err
+				}
+			case r.Result != nil:
+				fmt.Fprintln(c.Stdout, string(r.Result))
+			}
+			if r.Status == "completed" {
+				return nil
+			}
+			why := r.Status
+			if r.Failure != nil {
+				why += ": " + r.Failure.Message
+			}
+			return exitError{exitFailed, fmt.Errorf("run %s %s", r.ID, why)}
+		},
+	}
+}
+
+// ended follows a run, and what it continues as, to the end.
+func ended(ctx context.Context, s admin.Service, ref string) (admin.Run, error) {
+	for {
+		for _, err := range s.Follow(ctx, ref, 1) {
+			if err != nil {
+				return admin.Run{}, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return admin.Run{}, err
+		}
+		r, err := s.Run(ctx, ref)
+		if err != nil || r.Next == "" {
+			return r, err
+		}
+		ref = r.Next
+	}
+}
