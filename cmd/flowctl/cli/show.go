@@ -140,7 +140,7 @@ func operations(events []admin.Event) []*operation {
 	var all []*operation
 	at := map[uint64]*operation{}
 	for _, e := range events {
-		if e.Creates {
+		if e.Creates && e.Type != "run_created" {
 			o := &operation{Event: e, last: e}
 			at[e.Seq] = o
 			all = append(all, o)
