@@ -96,3 +96,26 @@ func TestGEN3_NamesStoredNamesOfAGraphThatChangedAndHowToKeepThem(t *testing.T) 
 		t.Errorf("the step has another id in the graph:\n%s", text)
 	}
 }
+
+// A step that runs for each element may stand behind those that take its results.
+func TestDAG2_StepsOfAGraphMayStandInAnyOrder(t *testing.T) {
+	dir := workspace(t, map[string]string{"back/back.go": `package back
+
+import "context"
+
+//flow:dag
+type back struct{}
+
+//flow:step
+func (back) publish(ctx context.Context, compile []string) (int, error) { return len(compile), nil }
+
+//flow:step each=plan
+func (back) compile(ctx context.Context, plan string) (string, error) { return plan, nil }
+
+//flow:step
+func (back) plan(ctx context.Context) ([]string, error) { return nil, nil }
+`})
+	if ds := run(t, dir).Diagnostics; len(ds) > 0 {
+		t.Errorf("got %v, want none", ds)
+	}
+}

@@ -65,7 +65,7 @@ func (n *Node) needs() (needs []dag.Need) {
 }
 
 // Needs returns the nodes that must have ended before the node begins, each once, and whether
-// it begins also if one of them was skipped. That over which it runs is not among them.
+// it begins even if one of them was skipped. That over which it runs is not among them.
 func (n *Node) Needs() (nodes []*Node, maybe map[*Node]bool) {
 	maybe = map[*Node]bool{}
 	for _, d := range n.needs() {
@@ -149,6 +149,9 @@ func (b *builder) connect(g *Graph) {
 			b.report(n.Step.pos, n.title()+" has the name under which the input is stored", "rename it")
 		}
 	}
+	for _, n := range g.steps { // before links, which ask for the results of others
+		b.each(g, n)
+	}
 	for _, n := range g.steps {
 		b.links(g, n)
 	}
@@ -165,14 +168,20 @@ func (b *builder) connect(g *Graph) {
 	}
 }
 
+// each finds the node over whose elements a step runs.
+func (b *builder) each(g *Graph, n *Node) {
+	d := n.Step.Directive
+	if d.Each.Value == "" {
+		return
+	}
+	if n.Each = b.stepNamed(g, n, d.Each, "each="); n.Each != nil && !slices.Contains(paramNames(n.Step.Params), n.Each.name()) {
+		b.report(d.Each.Pos, fmt.Sprintf("%s runs for each element of %s, and has no parameter for it", n.title(), n.Each.name()), "take an element as parameter "+n.Each.name())
+	}
+}
+
 // links finds the nodes that a step takes or waits for.
 func (b *builder) links(g *Graph, n *Node) {
 	d := n.Step.Directive
-	if d.Each.Value != "" {
-		if n.Each = b.stepNamed(g, n, d.Each, "each="); n.Each != nil && !slices.Contains(paramNames(n.Step.Params), n.Each.name()) {
-			b.report(d.Each.Pos, fmt.Sprintf("%s runs for each element of %s, and has no parameter for it", n.title(), n.Each.name()), "take an element as parameter "+n.Each.name())
-		}
-	}
 	first := 0
 	if len(g.workflow.Params) > 0 {
 		first = 1
