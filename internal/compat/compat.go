@@ -73,6 +73,7 @@ type index struct {
 	errors    map[string]string
 	of        map[string]*manifest.Manifest // by name of what it holds
 	called    map[string]bool               // steps and workflows that workflows call
+	perhaps   map[string]bool               // steps of machines and graphs that not every run comes to
 	used      map[string]bool               // what is declared and workflows use
 	place     token.Position                // of the first package
 }
@@ -80,7 +81,7 @@ type index struct {
 func indexed(s Set) *index {
 	x := &index{
 		map[string]*manifest.Step{}, map[string]*manifest.Workflow{}, map[string]*manifest.Declaration{}, map[string]string{},
-		map[string]*manifest.Manifest{}, map[string]bool{}, map[string]bool{}, token.Position{},
+		map[string]*manifest.Manifest{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, token.Position{},
 	}
 	for _, path := range slices.Sorted(maps.Keys(s)) {
 		m := s[path]
@@ -106,6 +107,8 @@ func indexed(s Set) *index {
 				switch o.Op {
 				case "step", "child", "continue":
 					x.called[o.Name] = true
+				case "state", "node":
+					x.perhaps[o.Body[0].Name] = !o.Always
 				}
 				for _, s := range append([]string{o.Name, o.Text}, o.Args...) {
 					x.used[s] = true
@@ -113,6 +116,7 @@ func indexed(s Set) *index {
 			})
 		}
 	}
+	maps.DeleteFunc(x.called, func(name string, _ bool) bool { return x.perhaps[name] })
 	return x
 }
 

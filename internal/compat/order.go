@@ -128,7 +128,7 @@ func rewritten(ops []*manifest.Op, by func(string) string) []*manifest.Op {
 // deciding are kinds of ops that are no operations but decide about some.
 var deciding = map[string]bool{"if": true, "loop": true, "switch": true, "case": true, "let": true, "do": true, "return": true, "leave": true, "defer": true}
 
-// alike reports whether b is what a was, perhaps with other arguments or conditions.
+// alike reports whether b continues a, perhaps with other arguments or conditions.
 func alike(a, b *manifest.Op) bool {
 	if a.Op != b.Op {
 		return false
@@ -446,6 +446,12 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 		return
 	case "map":
 		o.items(old, now)
+	case "machine":
+		o.machine(old, now)
+		return
+	case "graph":
+		o.graph(old, now)
+		return
 	case "return", "let", "do", "leave":
 	default:
 		if old.Text != now.Text && !o.follows(now) && !o.follows(old) {
@@ -468,6 +474,8 @@ func (o *orders) text(old, now *manifest.Op) {
 		row = "loop.turns"
 	case "all", "settled", "first", "any":
 		row = "gather"
+	case "read":
+		row = "read.kind"
 	}
 	o.report(now.Position, Care, row, "%s: %s was %s", title(now), short(now.Text), short(old.Text))
 }

@@ -11,7 +11,7 @@ type Row struct {
 
 // Rows is every kind of change that is judged, in the order of docs/breaking.md.
 var Rows = []Row{
-	{"step.body", "a step's body, file, Go name with name=, or whether it is a method; as=; retries … timeout, fatal, nonidempotent; another queue", Safe, "not compared", ""},
+	{"step.body", "a step's body, whether it is left to others by step.Later, file, Go name with name=, or whether it is a method; as=; retries … timeout, fatal, nonidempotent; another queue", Safe, "not compared", ""},
 	{"step.gone", "a step removed, or given another stored name, while it is called", Breaks, "logs hold the name", "keep the stored name with name=, or the step until no such run is left"},
 	{"param.renamed", "a step's parameter renamed", Breaks, "arguments are stored by name", "keep the stored name with wire=parameter:name"},
 	{"param.removed", "a step's parameter removed, or parameters in another order", Safe, "records are compared in today's type", ""},
@@ -58,9 +58,21 @@ var Rows = []Row{
 	{"select.cases", "the cases of a Select", Breaks, "it records what it waits for", "change it under workflow.Version"},
 	{"gather", "All, Settled, First and Any exchanged", Care, "it goes on earlier or later", ""},
 
+	{"machine.start", "start= of a machine", Breaks, "logs begin with the step of before", "keep the step that it starts with, and let that lead to the new one"},
+	{"machine.next", "a step added to a machine; where a step leads, what it waits for", Safe, "where a step has led is recorded", ""},
+	{"machine.catch", "catch= of a machine's step added, removed or of another step", Care, "whether the step has failed", ""},
+	{"machine.max", "max= of a machine", Care, "it fits for runs that have begun fewer steps", ""},
+	{"graph.step", "a step added to a graph: behind all others it is care", Breaks, "runs in which it would have begun have no record of it", "add it to another graph, and keep this one for old runs"},
+	{"graph.order", "the order of a graph's steps in the source", Care, "steps that could begin at the same time begin in that order", ""},
+	{"graph.needs", "what a step of a graph needs; after=", Care, "it fits if the step began when all of that had ended", ""},
+	{"graph.each", "each= of a graph's step added, removed or of another step", Breaks, "the element is part of the key", "make it another step of another graph"},
+	{"graph.if", "if= of a graph's step added, removed or of another method", Care, "whether it holds", ""},
+	{"graph.onfail", "onfail= of a graph or of a step", Care, "whether a step has failed", ""},
+
 	{"declared.renamed", "a topic, hook, value, stream or ask renamed", Breaks, "logs and senders have the name", "keep the name, which need not be that of the variable"},
 	{"declared.type", "its type", Care, "messages that were not read, and readers", ""},
-	{"effect", "Set, Write, Open, Dispose, SendFrom, Record added or removed", Breaks, "they make records", "change it under workflow.Version"},
+	{"effect", "Set, Write, Open, Dispose, SendFrom, Record, StatusOf, GetFrom, WaitFrom, ReadFrom added or removed", Breaks, "they make records", "change it under workflow.Version"},
+	{"read.kind", "GetFrom ↔ WaitFrom", Care, "it fits if the value was set", ""},
 	{"value.set", "another constant set or sent", Breaks, "it is compared by value", "change it under workflow.Version"},
 	{"hook.token", "the token of a hook", Breaks, "it is compared by value", "change it under workflow.Version"},
 	{"chunk", "another chunk written to a stream; another function of Record", Safe, "not compared", ""},

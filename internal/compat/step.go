@@ -30,7 +30,7 @@ func (c *comparer) steps() {
 }
 
 // ifCalled is the class of a change of a step or child: nothing is known of who calls it if no
-// workflow of these packages does.
+// workflow of these packages does, and not every run comes to each step of a machine or graph.
 func ifCalled(class Class, called bool) Class {
 	if !called && class == Breaks {
 		return Care
@@ -40,8 +40,8 @@ func ifCalled(class Class, called bool) Class {
 
 func (c *comparer) stepGone(name string, called bool) {
 	at := c.now.place
-	if called {
-		c.report(at, Breaks, "step.gone", name, "no step has this stored name any more, and workflows called it")
+	if called || c.old.perhaps[name] {
+		c.report(at, ifCalled(Breaks, called), "step.gone", name, "no step has this stored name any more, and workflows called it")
 	}
 }
 

@@ -1,36 +1,62 @@
 package manifest
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/model"
 )
 
 // graph returns what a workflow does that is a graph: a node for each of its steps, with what
-// it needs. Which of them a run has come to depends on when others ended.
+// it needs. Which of them a run has come to depends on when others ended; those that could begin at
+// the same time begin in this order.
 func (x *walker) graph(g *model.Graph) []*Op {
-	var ops []*Op
-	for _, n := range g.Nodes {
-		o := &Op{Op: "node", Name: n.ID, Body: []*Op{{Op: "step", Name: n.Step.Stored}}}
-		if n.Each != nil {
-			o.Args = append(o.Args, "each "+n.Each.ID)
-		}
-		for _, t := range n.Takes {
-			o.Args = append(o.Args, t.Param+" = "+t.Node.ID)
-		}
-		for _, after := range n.After {
-			o.Args = append(o.Args, "after "+after.ID)
-		}
-		if n.If != nil {
-			o.Text = "if " + x.method(g, n.If.Method)
-			for _, t := range n.If.Takes {
-				o.Text += ", " + t.Param + " = " + t.Node.ID
-			}
-		}
-		o.Position = x.pkg.Position(n.Step.Pos())
-		ops = append(ops, o)
+	o := &Op{Op: "graph", Position: x.pkg.Position(g.Type.Pos())}
+	if g.Finishes() {
+		o.Text = "finish"
 	}
-	return ops
+	certain := map[*model.Node]bool{}
+	for _, n := range g.Nodes {
+		certain[n] = n.If == nil && !slices.ContainsFunc(n.Takes, func(t model.Take) bool { return !t.Pointer && (!certain[t.Node] || t.Node.Skippable) })
+		o.Body = append(o.Body, x.node(g, n, certain[n] && n.Each == nil))
+	}
+	var sinks []string
+	for _, n := range g.Sinks {
+		sinks = append(sinks, n.ID)
+	}
+	return []*Op{o, {Op: "return", Text: strings.Join(sinks, ", "), Position: o.Position}}
+}
+
+func (x *walker) node(g *model.Graph, n *model.Node, certain bool) *Op {
+	position := x.pkg.Position(n.Step.Pos())
+	o := &Op{Op: "node", Name: n.ID, Always: certain, Body: []*Op{{Op: "step", Name: n.Step.Stored, Position: position}}, Position: position}
+	if n.Each != nil {
+		o.Limit = "each " + n.Each.ID
+	}
+	if n.Step.Directive.OnFail == "skip" {
+		o.Least = "skip"
+	}
+	for _, t := range n.Takes {
+		o.Args = append(o.Args, takes(t))
+	}
+	for _, after := range n.After {
+		o.Args = append(o.Args, "after "+after.ID)
+	}
+	slices.Sort(o.Args)
+	if n.If != nil {
+		o.Text = "if " + x.method(g, n.If.Method)
+		for _, t := range n.If.Takes {
+			o.Text += ", " + takes(t)
+		}
+	}
+	return o
+}
+
+func takes(t model.Take) string {
+	if t.Pointer {
+		return "*" + t.Node.ID
+	}
+	return t.Node.ID
 }
 
 // method returns the marked name of a method of a graph's type.

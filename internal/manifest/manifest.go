@@ -12,7 +12,7 @@ const Format = 1
 // File is the name of the manifest of a package, beside its flow_gen.go.
 const File = "flow.manifest.json"
 
-// Manifest is what runs depend on in one package.
+// Manifest describes what runs depend on in one package.
 type Manifest struct {
 	Format    int                        `json:"format"`
 	Package   string                     `json:"package"`
@@ -87,6 +87,8 @@ type Op struct {
 	Body   []*Op    `json:"body,omitempty"`
 	Else   []*Op    `json:"else,omitempty"`
 	Ways   [][]*Op  `json:"ways,omitempty"` // of a guard, by version from 0 on
+	// Always says that every run which completes passes the step of a machine or graph.
+	Always bool `json:"always,omitempty"`
 
 	Position token.Position `json:"-"`
 }
@@ -101,7 +103,7 @@ const (
 // Kinds of ops that put a record into the log when a run comes to them.
 var recorded = map[string]bool{
 	"step": true, "child": true, "sleep": true, "receive": true, "select": true, "set": true, "write": true, "close": true,
-	"hook": true, "dispose": true, "send": true, "record": true, "timeout": true, "cancel child": true,
+	"hook": true, "dispose": true, "send": true, "record": true, "read": true, "timeout": true, "cancel child": true,
 }
 
 // Recorded reports whether the log of every run that passes the op has a record of it.

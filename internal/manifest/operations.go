@@ -104,6 +104,8 @@ func init() {
 		"Hook.Open": (*walker).openHook, "OpenHook.Token": field("token"), "OpenHook.Dispose": does("dispose", false),
 		"Ask.Handle": (*walker).handle, "CloseAsks": (*walker).closeAsks,
 		"Compensate": (*walker).compensate, "Version": (*walker).version, "Record": (*walker).record,
+		"Other": (*walker).otherRun, "StatusOf": reads(""), "Value.GetFrom": reads("get"), "Value.WaitFrom": reads("wait"), "Stream.ReadFrom": reads(""),
+		"From": option("from"), "FromEnd": option("from the end"),
 		"Rand": (*walker).random, "UUID": (*walker).uuid,
 	}
 }
@@ -306,6 +308,37 @@ func (x *walker) handle(r *request) value {
 	x.emit(o, r.call.Pos())
 	o.Body = x.callback(r.call, r.arg(1), []value{{text: "ctx", ctx: r.ctx}, text("question")})
 	return value{}
+}
+
+// otherRun is a run by its id: that of a child is the child.
+func (x *walker) otherRun(r *request) value {
+	id := r.arg(0).text
+	if child, ok := strings.CutSuffix(id, ".id"); ok {
+		return text(child)
+	}
+	return text("run " + id)
+}
+
+// reads writes down that something of another run is read, which is a step of the runtime's own: of
+// which run, and from where on.
+func reads(kind string) func(*walker, *request) value {
+	return func(x *walker, r *request) value {
+		o := &Op{Op: "read", Name: r.recv.text, Text: kind}
+		if o.Name == "" {
+			o.Name = "status"
+		}
+		for _, a := range r.args {
+			if !strings.HasPrefix(a.text, "option limit=") {
+				o.Args = append(o.Args, a.text)
+			}
+		}
+		x.emit(o, r.call.Pos())
+		name := x.numbered("read")
+		if kind == "get" {
+			return value{text: name, parts: []value{text(name), text(name + ".set"), text(name + ".err")}}
+		}
+		return outcome(name, 2)
+	}
 }
 
 func (x *walker) closeAsks(r *request) value {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/internal/payload"
 )
 
-// Graph is what a workflow that is a struct under //flow:dag has beyond other workflows. Its
+// Graph has what a workflow that is a struct under //flow:dag has beyond other workflows. Its
 // exported fields are the parameters of the workflow.
 type Graph struct {
 	Type         *types.TypeName
@@ -43,6 +43,9 @@ func (g *Graph) Input() *Param {
 	}
 	return &g.steps[0].Step.Params[0]
 }
+
+// Finishes reports whether a failure ends only what needs the step that failed.
+func (g *Graph) Finishes() bool { return g.workflow.Directive.OnFail == "finish" }
 
 // graph checks a struct under //flow:dag and adds it to the model. Its steps are not known yet.
 func (b *builder) graph(spec *ast.TypeSpec, ds []directive.Directive) {

@@ -40,6 +40,9 @@ type Edge struct {
 // GoName returns the Go name of its definition.
 func (m *Machine) GoName() string { return m.goName }
 
+// Limit returns how many steps a run may begin, 0: any number.
+func (m *Machine) Limit() int { return m.directive.Max }
+
 // title names the machine in messages.
 func (m *Machine) title() string { return "machine " + m.Type.Name() }
 

@@ -1,0 +1,42 @@
+package compat
+
+import "github.com/flowgen/flowgen/internal/manifest"
+
+// byName returns ops by their names.
+func byName(ops []*manifest.Op) map[string]*manifest.Op {
+	all := map[string]*manifest.Op{}
+	for _, o := range ops {
+		all[o.Name] = o
+	}
+	return all
+}
+
+// machine compares the steps of a machine. Where they lead is recorded, so that a run under way
+// goes where the steps of before have led it.
+func (o *orders) machine(old, now *manifest.Op) {
+	if start := o.c.name(old.Text); start != now.Text {
+		o.report(now.Position, Breaks, "machine.start", "the machine starts with %s and started with %s", now.Text, start)
+	}
+	if old.Limit != now.Limit {
+		o.report(now.Position, Care, "machine.max", "max= is %s and was %s", orNone(now.Limit), orNone(old.Limit))
+	}
+	states := byName(now.Body)
+	for _, was := range old.Body {
+		is := states[was.Name]
+		if is == nil {
+			o.stepMoved(was, was.Name)
+			continue
+		}
+		if caught := o.c.name(was.Text); caught != is.Text {
+			o.report(is.Position, Care, "machine.catch", "catch= of %s leads to %s and led to %s", is.Name, orNone(is.Text), orNone(caught))
+		}
+	}
+}
+
+// stepMoved reports a step that a machine or graph does not have any more, though there is one of that
+// stored name: if there is none, that is reported.
+func (o *orders) stepMoved(was *manifest.Op, stored string) {
+	if o.c.now.steps[stored] != nil {
+		o.report(o.at, ifCalled(Breaks, was.Always), "step.gone", "%s is no step of it any more", stored)
+	}
+}
