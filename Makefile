@@ -12,7 +12,7 @@ ENDURE        ?= -duration 1h
 CHECKS        ?= 1000
 SEEDS         ?= 30
 SEED          ?= 1
-PACKAGES      := ./... ./bench/... ./cmd/flowctl/...
+PACKAGES      := ./... ./bench/... ./cmd/flowctl/... ./flowcheck/golangci/...
 CORPORA       := ./flowcheck/testdata/clean/... ./flowcheck/testdata/seeded/... ./flowcheck/testdata/more/...
 
 # SQLite is C that was turned into Go, and keeps its own locks: watching it for
@@ -29,7 +29,7 @@ help: ## list the targets
 
 # These are not watched for races, and are three times faster so: what one goroutine does, and programs that are started and
 # killed hundreds of times, whose parts are all watched by the other tests.
-PLAIN := ./cmd/flowgen ./flowcheck/... ./internal/generator/... ./internal/layers ./internal/docs ./internal/english \
+PLAIN := ./cmd/flowgen ./flowcheck/... ./flowcheck/golangci/... ./internal/generator/... ./internal/layers ./internal/docs ./internal/english \
 	./internal/mutants ./internal/cron ./internal/payload ./runtime/store/protocol/... ./runtime/event ./runtime/internal/shape \
 	./examples/quickstart ./examples/research ./examples/onboarding ./internal/survival \
 	./internal/manifest ./internal/compat ./internal/breaking ./internal/gate ./internal/revision

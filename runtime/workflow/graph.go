@@ -12,8 +12,8 @@ import (
 // A Graph is work that only its dependencies order: a node begins when the last node that it
 // depends on has ended, whatever the others do. Workflow code builds it with [AddNode] and
 // [AddEach], from data if need be, and executes it with Run. Its nodes are branches, as those of
-// [Go]. The keys of their steps contain the ids of the nodes. Nodes that can begin at the same time
-// begin in the order in which they were added, and a replay must begin them in that order.
+// [Go]. The keys of their steps contain the ids of the nodes, so the order in which nodes are
+// added does not matter.
 //
 // A node is skipped if its condition says no ([Node.If]), if it has failed and may do so
 // ([Node.SkipOnFailure]), or if a node that it depends on was skipped, unless the dependency
@@ -112,7 +112,7 @@ type Node[T any] struct {
 
 // AddNode adds a node that calls run when all that it needs has ended. run gets the context of
 // the node's branch. The id is a part of the keys of the steps that run calls: it is made of letters,
-// digits and -_.: only, and whoever changes it while runs are under way changes the code of a workflow.
+// digits and -_.: only, and to change it while runs are under way is to change the code of a workflow.
 // What is wrong with the graph is returned by Run, before any node begins.
 func AddNode[T any](g *Graph, id string, run func(Context) (T, error), needs ...Dependency) *Node[T] {
 	x := &Node[T]{g: g}
@@ -191,10 +191,10 @@ func (x *Node[T]) Pointer() *T {
 	return &v
 }
 
-// Err returns the error of a node that has failed, even if it counts as skipped.
+// Err returns the error of a node that has failed, also if it counts as skipped.
 func (x *Node[T]) Err() error { return x.n.err }
 
-// Maybe returns a dependency on the node for one that begins even if this one was skipped.
+// Maybe returns a dependency on the node for one that begins also if this one was skipped.
 func (x *Node[T]) Maybe() Dependency {
 	d := x.dependency()
 	d.maybe = true
