@@ -48,6 +48,11 @@ vet: ## run go vet
 	@echo "== vet: go vet ./..."
 	@$(GO) vet $(PACKAGES)
 
+.PHONY: rules
+rules: ## run flowgen vet (the first time it reads the standard library: two minutes)
+	@echo "== rules: flowgen vet $(PACKAGES)"
+	@$(GO) run ./cmd/flowgen vet $(PACKAGES)
+
 .PHONY: generated
 generated: ## check that generated files are those that the generator writes today
 	@echo "== generated: flowgen -check $(PACKAGES)"

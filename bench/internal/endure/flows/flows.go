@@ -46,6 +46,7 @@ func journey(ctx workflow.Context, job Job) (int, error) {
 			return 0, err
 		}
 		sum += n
+		//flow:ignore version each build of this program is linked with another number, which is the point
 		if workflow.Version(ctx, "build", Build)%2 == 0 { // what each second build does differently
 			if err := Toll(ctx, i); err != nil {
 				return 0, err
