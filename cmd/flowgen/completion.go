@@ -23,8 +23,10 @@ _flowgen() {
 	local word=${COMP_WORDS[COMP_CWORD]}
 	if [[ ${COMP_WORDS[1]} == completion && $COMP_CWORD -eq 2 ]]; then
 		COMPREPLY=($(compgen -W "bash zsh fish" -- "$word"))
+	elif [[ ${COMP_WORDS[COMP_CWORD-1]} == -client ]]; then
+		COMPREPLY=($(compgen -d -- "$word"))
 	elif [[ $word == -* ]]; then
-		COMPREPLY=($(compgen -W "-check -since -manifest -json -version -help" -- "$word"))
+		COMPREPLY=($(compgen -W "-check -since -manifest -client -json -version -help" -- "$word"))
 	elif [[ $COMP_CWORD -eq 1 ]]; then
 		COMPREPLY=($(compgen -W "vet breaking manifest replay completion help ./..." -- "$word") $(compgen -d -- "$word"))
 	else
@@ -44,6 +46,7 @@ _flowgen() {
 		'-check[write nothing; fail if a file is missing or stale]' \
 		'-since=[compare stored names with a revision]:revision:' \
 		'-manifest[write what runs depend on, too]' \
+		'-client=[write a client package to a directory]:directory:_files -/' \
 		'-json[print the report as JSON]' \
 		'-version[print the version]' \
 		'-help[print help]' \
@@ -56,6 +59,7 @@ complete -c flowgen -f
 complete -c flowgen -o check -d 'write nothing; fail if a file is missing or stale'
 complete -c flowgen -o since -x -d 'compare stored names with a revision'
 complete -c flowgen -o manifest -d 'write what runs depend on, too'
+complete -c flowgen -o client -x -a '(__fish_complete_directories)' -d 'write a client package to a directory'
 complete -c flowgen -o json -d 'print the report as JSON'
 complete -c flowgen -o version -d 'print the version'
 complete -c flowgen -o help -d 'print help'

@@ -1,6 +1,6 @@
 package main
 
-const usage = `usage: flowgen [-check] [-since REVISION] [-manifest] [-json] [packages]
+const usage = `usage: flowgen [-check] [-since REVISION] [-manifest] [-client DIR] [-json] [packages]
        flowgen vet [-advice] [-fix] [-diff] [-json] [packages]
        flowgen breaking [-against REVISION] [packages]
        flowgen manifest [-mermaid] [packages]
@@ -13,7 +13,7 @@ Run flowgen -help for more.
 const help = `flowgen writes the durable counterparts of annotated Go functions: one
 flow_gen.go per package, to be committed.
 
-usage: flowgen [-check] [-json] [-manifest] [packages]
+usage: flowgen [-check] [-json] [-manifest] [-client DIR] [packages]
        flowgen vet [-advice] [-fix] [-diff] [-json] [packages]
        flowgen breaking [-against REVISION] [packages]
        flowgen manifest [-mermaid] [packages]
@@ -33,6 +33,9 @@ current directory.
              them changed, for runs under way have the old one
   -manifest  write flow.manifest.json, too: what runs depend on; where one lies, it is
              kept up to date without the flag
+  -client D  write a client package to directory D, too: what starts runs of the package
+             that is named and talks to them, without its steps; client= of //flow:package
+             asks for one without the flag
   -json      print the report as one JSON object on standard output
   -version   print the version
   -help      print this
@@ -77,7 +80,7 @@ Directives go into the doc comment, without a space after the slashes:
       name=orders.DeclinedError
       or above the package clause, with errors of others:  pkg.ErrX,pkg.ErrY
   //flow:package      above the package clause
-      name=prefix  register=Name  steps=Name
+      name=prefix  register=Name  steps=Name  client=ordersclient
 
 See docs/directives.md for all of it.
 

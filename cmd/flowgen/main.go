@@ -42,7 +42,7 @@ func main() {
 type options struct {
 	check, version, json bool
 	manifest             bool
-	since                string
+	since, client        string
 	patterns             []string
 }
 
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, dir string, stdout, stderr io.Write
 		fmt.Fprintln(stdout, version())
 		return exitOK
 	}
-	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: opts.check, Since: opts.since, Manifest: opts.manifest})
+	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: opts.check, Since: opts.since, Manifest: opts.manifest, Client: opts.client})
 	if err != nil {
 		report = &generator.Report{
 			Diagnostics: []diagnostic.Diagnostic{{What: "flowgen: " + err.Error()}},
@@ -89,6 +89,7 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&opts.version, "version", false, "")
 	flags.BoolVar(&opts.json, "json", false, "")
 	flags.BoolVar(&opts.manifest, "manifest", false, "")
+	flags.StringVar(&opts.client, "client", "", "")
 	flags.StringVar(&opts.since, "since", "", "")
 	var err error
 	opts.patterns, err = flagsAndPackages(flags, args)

@@ -36,6 +36,7 @@ type Directive struct {
 	Name          string // stored name; of a package: the stored prefix
 	Register      string // Go name of the generated Register
 	Steps         string // Go name of the generated Steps
+	Client        Text   // of a package: the directory of its client, seen from its own
 	Queue         string
 	Key           Text
 	Retries       int

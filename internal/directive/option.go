@@ -20,6 +20,7 @@ var options = map[string]option{
 	"name":          {usage: "name=full.name", kinds: []Kind{Package, Step, Workflow, Machine, DAG, Error}, set: setName},
 	"register":      {usage: "register=Ident", kinds: []Kind{Package}, set: setRegister},
 	"steps":         {usage: "steps=Ident", kinds: []Kind{Package}, set: setSteps},
+	"client":        {usage: "client=ordersclient", kinds: []Kind{Package}, set: setClient},
 	"key":           {usage: "key=EXPR", kinds: []Kind{Step}, set: setKey},
 	"retries":       {usage: "retries=N", kinds: []Kind{Step}, set: setRetries},
 	"backoff":       {usage: "backoff=exponential(200ms,30s)", kinds: []Kind{Step}, set: setBackoff},

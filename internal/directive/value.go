@@ -3,6 +3,7 @@ package directive
 import (
 	"fmt"
 	"go/token"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,15 @@ func setAs(d *Directive, v Text) *Problem { return exported(&d.As, "as", v) }
 func setRegister(d *Directive, v Text) *Problem { return exported(&d.Register, "register", v) }
 
 func setSteps(d *Directive, v Text) *Problem { return exported(&d.Steps, "steps", v) }
+
+// setClient leaves to its readers whether the directory can be one.
+func setClient(d *Directive, v Text) *Problem {
+	if path.IsAbs(v.Value) || strings.Contains(v.Value, `\\`) || strings.Contains(v.Value, ":") {
+		return &Problem{v.Pos, fmt.Sprintf("client=%s is not relative to the directory of the package", v.Value), "write it with slashes, as in client=ordersclient or client=../ordersclient"}
+	}
+	d.Client = v
+	return nil
+}
 
 func exported(into *string, option string, v Text) *Problem {
 	if token.IsIdentifier(v.Value) && token.IsExported(v.Value) {

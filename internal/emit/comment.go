@@ -26,6 +26,9 @@ func (e *emitter) doc(f *jen.File, fn *model.Function, receiver *model.Receiver)
 	case directive.DAG:
 		is = " starts and awaits runs of the graph "
 	}
+	if e.client != nil {
+		link = fn.Impl + " in package " + e.model.Path
+	}
 	if text == "" {
 		text = fn.GoName + is + link + "."
 	} else {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dave/jennifer/jen"
+	"github.com/flowgen/flowgen/internal/client"
 	"github.com/flowgen/flowgen/internal/load"
 	"github.com/flowgen/flowgen/internal/model"
 )
@@ -17,7 +18,7 @@ func Source(p *model.Package) ([]byte, error) {
 	f := jen.NewFilePathName(p.Path, p.Name)
 	f.HeaderComment(load.Header)
 	f.Const().Id("_").Op("=").Add(e.qual(shimPath, "V1"))
-	e.failures(f)
+	e.registered(f, p.Failures)
 	if len(p.Steps) > 0 {
 		e.stepsVar(f)
 	}
@@ -34,16 +35,21 @@ func Source(p *model.Package) ([]byte, error) {
 	for _, s := range p.Steps {
 		e.step(f, s)
 	}
+	return e.render(f, p.Path)
+}
+
+// render declares the imports and writes the file of the package at path.
+func (e *emitter) render(f *jen.File, path string) ([]byte, error) {
 	e.imports.declare(f)
 	var b bytes.Buffer
 	if err := f.Render(&b); err != nil {
 		// jennifer ends its message with the whole source.
 		text, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, fmt.Errorf("render generated code of package %s: %s", p.Path, text)
+		return nil, fmt.Errorf("render generated code of package %s: %s", path, text)
 	}
 	source, err := groupImports(b.Bytes())
 	if err != nil {
-		return nil, fmt.Errorf("format generated code of package %s: %w", p.Path, err)
+		return nil, fmt.Errorf("format generated code of package %s: %w", path, err)
 	}
 	return source, nil
 }
@@ -56,6 +62,7 @@ type emitter struct {
 	receivers map[*model.Receiver]string
 	// names of dependencies there
 	dependencies map[*model.Dependency]string
+	client       *client.Package // that is written; nil: the package itself
 }
 
 func newEmitter(p *model.Package) *emitter {
@@ -65,14 +72,14 @@ func newEmitter(p *model.Package) *emitter {
 	return e
 }
 
-// failures registers errors by their stored names.
-func (e *emitter) failures(f *jen.File) {
-	if len(e.model.Failures)+len(e.model.Foreign) == 0 {
+// registered registers errors by their stored names.
+func (e *emitter) registered(f *jen.File, failures []*model.Failure) {
+	if len(failures)+len(e.model.Foreign) == 0 {
 		return
 	}
 	f.Line()
 	f.Func().Id("init").Params().BlockFunc(func(g *jen.Group) {
-		for _, failure := range e.model.Failures {
+		for _, failure := range failures {
 			if failure.Sentinel != nil {
 				g.Add(e.qual(shimPath, "RegisterSentinel")).Call(jen.Lit(failure.Stored), e.object(failure.Sentinel))
 			} else {

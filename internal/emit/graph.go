@@ -15,20 +15,7 @@ func (e *emitter) graph(f *jen.File, w *model.Workflow) {
 	f.Line()
 	e.doc(f, &w.Function, nil)
 	e.diagram(f, w)
-	f.Add(lay(0, 2, func(layout int) *jen.Statement {
-		made := jen.Var().Id(w.GoName).Op("=").Add(e.qual(shimPath, "NewWorkflow")).Types(e.in(w), e.out(w))
-		return params(made, layout == 1, []jen.Code{jen.Lit(w.Stored), jen.Lit(""), e.workflowPolicy(w)})
-	}))
-	if len(w.Params) > 0 {
-		f.Line()
-		f.Commentf("// %s is the input of %s.", name.Input(w.GoName), w.GoName)
-		f.Type().Id(name.Input(w.GoName)).Add(e.fields(w.Params))
-	}
-	if len(w.Graph.Results) > 0 {
-		f.Line()
-		f.Commentf("// %s has the results of %s.", name.Result(w.GoName), w.GoName)
-		f.Type().Id(name.Result(w.GoName)).Add(e.fields(w.Graph.Results))
-	}
+	e.definition(f, w)
 	e.graphCode(f, w)
 }
 

@@ -21,11 +21,19 @@ func (e *emitter) qual(path, id string) *jen.Statement {
 
 // object refers to a package-level object of any package.
 func (e *emitter) object(obj types.Object) *jen.Statement {
-	if obj.Pkg() == nil || obj.Pkg() == e.model.Types {
+	if obj.Pkg() == nil || e.declares(obj) {
 		return jen.Id(obj.Name())
 	}
 	e.imports.use(obj.Pkg().Path(), obj.Pkg().Name())
 	return jen.Qual(obj.Pkg().Path(), obj.Name())
+}
+
+// declares reports whether the package that is written declares obj.
+func (e *emitter) declares(obj types.Object) bool {
+	if e.client != nil {
+		return e.client.Has(obj)
+	}
+	return obj.Pkg() == e.model.Types
 }
 
 // typ spells t as the user did: aliases stay.

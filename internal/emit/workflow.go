@@ -12,10 +12,6 @@ import (
 // implementation: a workflow that starts itself would be an initialization
 // cycle. Register binds the two.
 func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
-	param := ""
-	if len(w.Params) == 1 && w.Batch == nil && !isNone(w.Params[0].Type) {
-		param = w.Params[0].Wire
-	}
 	f.Line()
 	e.doc(f, &w.Function, nil)
 	if w.Machine != nil {
@@ -24,17 +20,32 @@ func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 			f.Comment("//\t" + line)
 		}
 	}
+	e.definition(f, w)
+	if w.Machine != nil {
+		e.constructors(f, w.Machine)
+	}
+}
+
+// definition declares the variable by which runs are started, and the types of input and
+// result that are generated.
+func (e *emitter) definition(f *jen.File, w *model.Workflow) {
+	param := ""
+	if len(w.Params) == 1 && w.Graph == nil && w.Batch == nil && !isNone(w.Params[0].Type) {
+		param = w.Params[0].Wire
+	}
 	f.Add(lay(0, 2, func(layout int) *jen.Statement {
 		made := jen.Var().Id(w.GoName).Op("=").Add(e.qual(shimPath, "NewWorkflow")).Types(e.in(w), e.out(w))
 		return params(made, layout == 1, []jen.Code{jen.Lit(w.Stored), jen.Lit(param), e.workflowPolicy(w)})
 	}))
-	if len(w.Params) > 1 {
+	if len(w.Params) > 1 || w.Graph != nil && len(w.Params) > 0 {
 		f.Line()
 		f.Commentf("// %s is the input of %s.", name.Input(w.GoName), w.GoName)
 		f.Type().Id(name.Input(w.GoName)).Add(e.fields(w.Params))
 	}
-	if w.Machine != nil {
-		e.constructors(f, w.Machine)
+	if w.Graph != nil && len(w.Graph.Results) > 0 {
+		f.Line()
+		f.Commentf("// %s has the results of %s.", name.Result(w.GoName), w.GoName)
+		f.Type().Id(name.Result(w.GoName)).Add(e.fields(w.Graph.Results))
 	}
 }
 

@@ -23,6 +23,9 @@ type Config struct {
 	// Manifest asks for a manifest of each package; without it, those that lie there are
 	// kept up to date.
 	Manifest bool
+	// Client is a directory for the client of the only package with directives; "": no other
+	// clients than those that directives ask for.
+	Client string
 }
 
 // Report lists the actions taken, or under Config.Check those that are needed.
@@ -76,11 +79,17 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	var names model.Registry
 	models := make(map[*load.Package]*model.Package)
 	for _, p := range set.Packages {
+		if isClient(p) {
+			continue // it belongs to the package that it is the client of
+		}
 		if p.Err == nil {
 			models[p] = report.generate(ctx, p, &names, dir, cfg)
 		} else {
 			report.failed(p.Dir, "the package cannot be read", p.Err)
 		}
+	}
+	if err := report.clients(ctx, set.Packages, models, dir, cfg); err != nil {
+		return nil, err
 	}
 	if err := report.manifests(ctx, set.Packages, dir, cfg); err != nil {
 		return nil, err

@@ -40,6 +40,8 @@ type Package struct {
 	// worked on, and so not to be written to: "module example.com/dep" or "a
 	// vendor directory".
 	Foreign string
+	// Root is the directory of its module, "" if there are no modules.
+	Root string
 	// Err is why the package's directory cannot be read.
 	Err error
 
@@ -112,7 +114,7 @@ func newPackage(p *packages.Package, read *reader) *Package {
 		Foreign: foreign(p), errors: p.Errors, typeErrors: p.TypeErrors, imports: p.Imports,
 	}
 	if p.Module != nil {
-		pkg.module = p.Module.Path
+		pkg.module, pkg.Root = p.Module.Path, p.Module.Dir
 	}
 	compiled := make(map[string]bool)
 	for _, syntax := range p.Syntax {
@@ -160,6 +162,9 @@ func foreign(p *packages.Package) string {
 	}
 	return ""
 }
+
+// Module returns the path of the module that p is part of, "" if there are no modules.
+func (p *Package) Module() string { return p.module }
 
 // Position returns where pos is in the file as it lies on disk.
 func (p *Package) Position(pos token.Pos) token.Position { return p.Fset.PositionFor(pos, false) }

@@ -32,6 +32,9 @@ func (o Output) UpToDate(source []byte) bool {
 	return o.Exists && bytes.Equal(bytes.ReplaceAll(o.Content, []byte("\r\n"), []byte("\n")), source)
 }
 
+// ReadOutput reads a generated file; that there is none is no error.
+func ReadOutput(path string) (Output, error) { return disk{}.readOutput(path) }
+
 func (d disk) readOutput(path string) (Output, error) {
 	content, err := d.read(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -105,6 +105,7 @@ func (b *builder) packageClause(found []annotation) {
 		b.prefix = b.clause.Name
 	}
 	b.model.Register = cmp.Or(b.clause.Register, b.model.Register)
+	b.model.Client = b.clause.Client
 	b.model.StepsVar = cmp.Or(b.clause.Steps, b.model.StepsVar)
 }
 

@@ -23,6 +23,7 @@ type Package struct {
 	Dependencies []*Dependency
 	Failures     []*Failure
 	Foreign      []Foreign       // by stored names
+	Client       directive.Text  // directory of the client package; empty: none
 	Declared     map[string]bool // what no identifier invented for the output may be called
 }
 
@@ -63,6 +64,9 @@ func (f *Function) title() string { return string(f.Directive.Kind) + " " + f.Im
 
 // Pos returns where the user's function is.
 func (f *Function) Pos() token.Pos { return f.pos }
+
+// Pos returns where the error is declared.
+func (f *Failure) Pos() token.Pos { return f.pos }
 
 // Param is a parameter behind the context.
 type Param struct {

@@ -1,0 +1,264 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/internal/diagnostic"
+	"github.com/flowgen/flowgen/internal/load"
+	"github.com/flowgen/flowgen/internal/model"
+)
+
+// File is the only file of a client package.
+const File = "flow_client.go"
+
+const runtimePath = "github.com/flowgen/flowgen/runtime/"
+
+// Package is a client package of the package of Model.
+type Package struct {
+	Model *model.Package
+	Path  string
+	Name  string
+
+	Failures []*model.Failure // that the client registers
+	Copies   []Copy           // in the order in which they are written
+	// Locals are identifiers inside of copies, which no import may be called.
+	Locals map[string]bool
+
+	copied map[symbol]bool
+}
+
+// Copy is a declaration with its doc comment.
+type Copy struct{ Pieces []Piece }
+
+// Piece is text, or a name that depends on where it stands.
+type Piece struct {
+	Text   string
+	Object types.Object // nil: Text
+}
+
+// symbol is a package-level name, in whichever load of its package.
+type symbol struct{ path, name string }
+
+func symbolOf(obj types.Object) symbol {
+	if obj.Pkg() == nil {
+		return symbol{name: obj.Name()}
+	}
+	return symbol{obj.Pkg().Path(), obj.Name()}
+}
+
+// Has reports whether the client declares obj itself.
+func (p *Package) Has(obj types.Object) bool {
+	return obj.Pkg() == p.Model.Types || p.copied[symbolOf(obj)]
+}
+
+// Source reads packages from their source.
+type Source func(ctx context.Context, path string) (*load.Package, error)
+
+// New decides what the client of a package holds that lies at path, or says what cannot be
+// part of it. The error is for packages that cannot be read.
+func New(ctx context.Context, p *load.Package, m *model.Package, path, name string, source Source) (*Package, []diagnostic.Diagnostic, error) {
+	imported := map[string]bool{}
+	sources := map[string]*load.Package{p.Path: p}
+	for {
+		b := &builder{
+			Package: &Package{Model: m, Path: path, Name: name, Locals: map[string]bool{}, copied: map[symbol]bool{}},
+			ctx:     ctx, own: p, sources: sources, source: source, imported: imported, methods: map[method]bool{},
+		}
+		b.roots()
+		for len(b.queue) > 0 && b.err == nil {
+			next := b.queue[0]
+			b.queue = b.queue[1:]
+			b.copy(next)
+		}
+		b.unmet()
+		if b.err != nil {
+			return nil, nil, b.err
+		}
+		more, err := b.importInstead()
+		if err != nil {
+			return nil, nil, err
+		}
+		if more {
+			continue
+		}
+		b.collisions()
+		b.arrange()
+		return b.Package, diagnostic.Sorted(b.diagnostics()), nil
+	}
+}
+
+// builder collects a client.
+type builder struct {
+	*Package
+	ctx      context.Context
+	own      *load.Package
+	sources  map[string]*load.Package
+	source   Source
+	imported map[string]bool // packages of the module that the client imports
+
+	queue    []item
+	written  []written
+	methods  map[method]bool // that are copied
+	required []requirement
+	faults   []fault
+	err      error
+}
+
+// item is a declaration to copy.
+type item struct {
+	obj types.Object
+	pos place // that refers to it
+}
+
+// written is a copy and what decides about its place.
+type written struct {
+	own  bool
+	rank int
+	of   token.Position // of the type that it belongs to, or its own
+	at   token.Position
+	doc  []Piece // of a constant, whose keyword its block has
+	Copy
+}
+
+// place is a position in a package.
+type place struct {
+	p   *load.Package
+	pos token.Pos
+}
+
+func (p place) position() token.Position { return p.p.Position(p.pos) }
+
+// fault is why a declaration cannot be copied.
+type fault struct {
+	path string // of the package that would have to be imported
+	at   token.Position
+	what string
+	fix  string
+	// soft tells that the copy is stored as it should be, but is of little use: the package is
+	// imported if it can be.
+	soft bool
+}
+
+func (b *builder) fault(path string, at place, what, fix string) {
+	b.faults = append(b.faults, fault{path: path, at: at.position(), what: what, fix: fix})
+}
+
+func (b *builder) diagnostics() []diagnostic.Diagnostic {
+	var ds []diagnostic.Diagnostic
+	for _, f := range b.faults {
+		if f.soft {
+			continue
+		}
+		d := diagnostic.New(f.at, "the client cannot have "+f.what, f.fix)
+		if !slices.Contains(ds, d) {
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
+// arrange brings the copies in an order that does not depend on the way to them: variables, and
+// types with their constants and methods. Constants that stand together share a block.
+func (b *builder) arrange() {
+	slices.SortFunc(b.written, func(x, y written) int {
+		if x.own != y.own {
+			return map[bool]int{true: -1, false: 1}[x.own]
+		}
+		if x.rank == rankVariable || y.rank == rankVariable {
+			return cmp.Or(cmp.Compare(x.rank, y.rank), compare(x.at, y.at))
+		}
+		return cmp.Or(compare(x.of, y.of), cmp.Compare(x.rank, y.rank), compare(x.at, y.at))
+	})
+	for i := 0; i < len(b.written); i++ {
+		first := b.written[i]
+		var block []written
+		for i < len(b.written) && first.rank == rankConstant && b.written[i].rank == rankConstant && b.written[i].of == first.of {
+			block = append(block, b.written[i])
+			i++
+		}
+		switch {
+		case len(block) > 0:
+			b.Copies = append(b.Copies, constantBlock(block))
+			i--
+		default:
+			b.Copies = append(b.Copies, first.Copy)
+		}
+	}
+}
+
+func compare(x, y token.Position) int {
+	return cmp.Or(cmp.Compare(x.Filename, y.Filename), cmp.Compare(x.Offset, y.Offset))
+}
+
+func constantBlock(block []written) Copy {
+	if len(block) == 1 {
+		return Copy{append(slices.Clone(block[0].doc), append([]Piece{{Text: "const "}}, block[0].Pieces...)...)}
+	}
+	pieces := []Piece{{Text: "const (\n"}}
+	for _, c := range block {
+		pieces = append(append(append(pieces, c.doc...), c.Pieces...), Piece{Text: "\n"})
+	}
+	return Copy{append(pieces, Piece{Text: ")"})}
+}
+
+// collisions reports names that two packages give, and those that are predeclared.
+func (b *builder) collisions() {
+	first := map[string]symbol{}
+	for id := range b.generated() {
+		first[id] = symbol{b.own.Path, id}
+	}
+	symbols := make([]symbol, 0, len(b.copied))
+	for s := range b.copied {
+		symbols = append(symbols, s)
+	}
+	slices.SortFunc(symbols, func(x, y symbol) int { return cmp.Or(cmp.Compare(x.path, y.path), cmp.Compare(x.name, y.name)) })
+	for _, s := range symbols {
+		p := b.sources[s.path]
+		at := place{p, p.Types.Scope().Lookup(s.name).Pos()}
+		if other, taken := first[s.name]; taken && other != s {
+			b.fault(s.path, at, fmt.Sprintf("%s of package %s beside that of package %s", s.name, s.path, other.path), "rename one of them")
+		}
+		if types.Universe.Lookup(s.name) != nil {
+			b.fault(s.path, at, s.name+", which is a predeclared name", "rename it")
+		}
+		first[s.name] = s
+	}
+}
+
+// module reports whether obj is declared in the module that is worked on, whose packages a
+// client does not link.
+func (b *builder) module(pkg *types.Package) bool {
+	if pkg == nil || strings.HasPrefix(pkg.Path(), runtimePath) {
+		return false
+	}
+	root := b.own.Module()
+	return pkg.Path() == root || strings.HasPrefix(pkg.Path(), root+"/")
+}
+
+// read returns a package of the module with its source, or nil.
+func (b *builder) read(path string) *load.Package {
+	if p := b.sources[path]; p != nil {
+		return p
+	}
+	p, err := b.source(b.ctx, path)
+	if err != nil {
+		b.err = cmp.Or(b.err, err)
+		return nil
+	}
+	b.sources[path] = p
+	if p.Foreign != "" || onlyClient(p) {
+		b.imported[path] = true
+	}
+	return p
+}
+
+// onlyClient reports whether a package is a client itself.
+func onlyClient(p *load.Package) bool {
+	return len(p.Files) == 1 && strings.HasSuffix(p.Files[0].Path, File)
+}

@@ -1,0 +1,107 @@
+package client
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+
+	"github.com/flowgen/flowgen/internal/model"
+	"github.com/flowgen/flowgen/internal/name"
+)
+
+const workflowPath = runtimePath + "workflow"
+
+// roots begins with what the client offers: definitions, errors, and what runs are talked to by.
+func (b *builder) roots() {
+	for _, w := range b.Model.Workflows {
+		at := place{b.own, w.Pos()}
+		for _, p := range w.Params {
+			b.reach(p.Type, at)
+		}
+		b.reach(w.Result, at)
+		if w.Graph != nil {
+			for _, r := range w.Graph.Results {
+				b.reach(r.Type, at)
+			}
+		}
+		b.policy(w, at)
+	}
+	for _, f := range b.Model.Failures {
+		switch {
+		case f.Sentinel != nil && f.Sentinel.Exported():
+			b.need(f.Sentinel, place{b.own, f.Sentinel.Pos()})
+		case f.Type != nil && exportedType(f.Type):
+			b.reach(f.Type, place{b.own, f.Pos()})
+		default:
+			continue // nobody outside of the package can name it
+		}
+		b.Failures = append(b.Failures, f)
+	}
+	for _, f := range b.Model.Foreign {
+		if b.module(f.Sentinel.Pkg()) {
+			b.imported[f.Sentinel.Pkg().Path()] = true
+			b.need(f.Sentinel, place{b.own, b.Model.First})
+		}
+	}
+	scope := b.own.Types.Scope()
+	for _, id := range scope.Names() {
+		if v, ok := scope.Lookup(id).(*types.Var); ok && v.Exported() && declares(v.Type()) {
+			b.need(v, place{b.own, v.Pos()})
+		}
+	}
+}
+
+func exportedType(t types.Type) bool {
+	if pointer, ok := t.(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	named, ok := t.(*types.Named)
+	return ok && named.Obj().Exported()
+}
+
+// declares reports whether a variable of type t names what runs are talked to by.
+func declares(t types.Type) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == workflowPath &&
+		slices.Contains([]string{"Topic", "Hook", "Value", "Stream", "Ask"}, named.Obj().Name())
+}
+
+// policy reaches what the options of a directive refer to that a start evaluates.
+func (b *builder) policy(w *model.Workflow, at place) {
+	keys := []*model.Key{w.Singleton, w.Gather, w.Priority}
+	if w.Fair != nil {
+		keys = append(keys, w.Fair.Key, w.Fair.Share)
+	}
+	for _, u := range w.Uses {
+		b.need(u.Limit, at)
+		keys = append(keys, u.Key)
+	}
+	for _, k := range keys {
+		if k == nil {
+			continue
+		}
+		s := scan{b: b, from: at, info: k.Info, pkg: b.own.Types, title: "the expression " + k.Text + " of workflow " + w.Impl, path: b.own.Path}
+		s.fixed = true
+		ast.Inspect(k.Expr, s.visit)
+		b.reachPrinted(k, at)
+	}
+}
+
+// reachPrinted makes sure that a key that prints itself does so in the client.
+func (b *builder) reachPrinted(k *model.Key, at place) { b.reach(k.Info.Types[k.Expr].Type, at) }
+
+// generated are the identifiers that the client declares without copying them.
+func (b *builder) generated() map[string]token.Pos {
+	ids := map[string]token.Pos{}
+	for _, w := range b.Model.Workflows {
+		ids[w.GoName] = w.Pos()
+		if w.Graph != nil && len(w.Params) > 0 || len(w.Params) > 1 {
+			ids[name.Input(w.GoName)] = w.Pos()
+		}
+		if w.Graph != nil && len(w.Graph.Results) > 0 {
+			ids[name.Result(w.GoName)] = w.Pos()
+		}
+	}
+	return ids
+}

@@ -1,0 +1,188 @@
+package client
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+)
+
+const ownPackage = "move it to a package of its own, without directives, which the client imports"
+
+// method is a method of a named type.
+type method struct {
+	symbol
+	name string
+}
+
+// requirement is a method that copied text calls.
+type requirement struct {
+	method
+	path, title string
+	at          place
+}
+
+// scan finds what the text of a declaration refers to.
+type scan struct {
+	b     *builder
+	from  place // of the declaration
+	info  *types.Info
+	pkg   *types.Package // of the declaration
+	title string         // of it
+	path  string
+	fixed bool // positions inside of the text are none of the file
+	// whole tells that unexported fields are copied.
+	whole bool
+
+	replaced []replacement
+	bare     map[string]bool // names that lose their package
+	defined  map[string]bool // inside of the declaration
+}
+
+// replacement is an identifier that another file spells in another way.
+type replacement struct {
+	node ast.Node
+	obj  types.Object
+}
+
+func (s *scan) at(n ast.Node) place {
+	if s.fixed {
+		return s.from
+	}
+	return place{s.from.p, n.Pos()}
+}
+
+// visit is for ast.Inspect.
+func (s *scan) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.SelectorExpr:
+		if x, ok := n.X.(*ast.Ident); ok {
+			if imported, ok := s.info.Uses[x].(*types.PkgName); ok {
+				s.qualified(n, imported)
+				return false
+			}
+		}
+	case *ast.Ident:
+		s.identifier(n)
+	}
+	return true
+}
+
+func (s *scan) qualified(n *ast.SelectorExpr, imported *types.PkgName) {
+	obj := s.info.Uses[n.Sel]
+	if obj == nil || imported.Imported().Path() == "C" || imported.Imported().Path() == "unsafe" {
+		s.b.fault(s.path, s.at(n), s.title+", which uses "+types.ExprString(n), ownPackage)
+		return
+	}
+	s.object(n, obj)
+	s.replaced = append(s.replaced, replacement{n, obj})
+	if s.bare == nil {
+		s.bare = map[string]bool{}
+	}
+	s.bare[obj.Name()] = true
+}
+
+func (s *scan) identifier(n *ast.Ident) {
+	obj := s.info.Uses[n] // of an embedded field: its type, and there is the field as well
+	if def := s.info.Defs[n]; def != nil && obj == nil {
+		if def.Parent() != nil && def.Parent() != s.pkg.Scope() {
+			if s.defined == nil {
+				s.defined = map[string]bool{}
+			}
+			s.defined[n.Name] = true
+			s.b.Locals[n.Name] = true
+		}
+		return
+	}
+	if obj == nil || obj.Pkg() == nil {
+		return
+	}
+	if obj.Parent() != obj.Pkg().Scope() {
+		s.member(n, obj)
+		return
+	}
+	s.object(n, obj)
+	if obj.Pkg() != s.pkg { // from a dot import
+		s.replaced = append(s.replaced, replacement{n, obj})
+	}
+}
+
+// object takes in a package-level name.
+func (s *scan) object(n ast.Node, obj types.Object) {
+	b := s.b
+	if !b.module(obj.Pkg()) {
+		return
+	}
+	if path := obj.Pkg().Path(); b.imported[path] {
+		b.need(obj, s.at(n))
+		return
+	}
+	switch obj := obj.(type) {
+	case *types.TypeName, *types.Const:
+		b.need(obj, s.at(n))
+	case *types.Var:
+		if b.sentinel(obj) || declares(obj.Type()) {
+			b.need(obj, s.at(n))
+			return
+		}
+		b.fault(s.path, s.at(n), s.title+", which uses variable "+obj.Name(), ownPackage)
+	default:
+		b.fault(s.path, s.at(n), s.title+", which calls "+obj.Name(), ownPackage)
+	}
+}
+
+// sentinel reports whether a variable is an error that the client has.
+func (b *builder) sentinel(v *types.Var) bool {
+	for _, f := range b.Model.Failures {
+		if f.Sentinel == v && v.Exported() {
+			return true
+		}
+	}
+	return false
+}
+
+// member takes in a field or a method.
+func (s *scan) member(n *ast.Ident, obj types.Object) {
+	if !s.b.module(obj.Pkg()) || s.b.imported[obj.Pkg().Path()] {
+		return
+	}
+	switch obj := obj.(type) {
+	case *types.Var:
+		if obj.IsField() && !obj.Exported() && !obj.Embedded() && !s.whole {
+			s.b.fault(s.path, s.at(n), s.title+", which uses the unexported field "+obj.Name(), "use exported fields")
+		}
+	case *types.Func:
+		recv := obj.Signature().Recv()
+		if recv == nil || types.IsInterface(recv.Type()) {
+			return
+		}
+		t := types.Unalias(recv.Type())
+		if pointer, ok := t.(*types.Pointer); ok {
+			t = types.Unalias(pointer.Elem())
+		}
+		if named, ok := t.(*types.Named); ok {
+			s.b.required = append(s.b.required, requirement{method{symbolOf(named.Obj()), obj.Name()}, s.path, s.title, s.at(n)})
+		}
+	}
+}
+
+// captured reports names that would mean something else without their package.
+func (s *scan) captured() {
+	for id := range s.bare {
+		if s.defined[id] {
+			for _, r := range s.replaced {
+				if r.obj.Name() == id && s.b.copied[symbolOf(r.obj)] {
+					s.b.fault(s.path, s.at(r.node), s.title+", which has a local "+id+" beside that of package "+r.obj.Pkg().Path(), "rename one of them")
+				}
+			}
+		}
+	}
+}
+
+// unmet reports methods that copied text calls and that are not copied.
+func (b *builder) unmet() {
+	for _, r := range b.required {
+		if !b.imported[r.symbol.path] && !b.methods[r.method] {
+			b.fault(r.path, r.at, fmt.Sprintf("%s, which calls method %s of %s", r.title, r.name, r.symbol.name), ownPackage)
+		}
+	}
+}
