@@ -16,6 +16,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/flowgen/flowgen/internal/client"
 	"github.com/flowgen/flowgen/internal/diagnostic"
 	"github.com/flowgen/flowgen/internal/generator"
 	"github.com/flowgen/flowgen/internal/vet"
@@ -138,19 +139,27 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 		case generator.Wrote:
 			fmt.Fprintln(stdout, "wrote "+file+ofPackage(c.File))
 		case generator.Removed:
-			fmt.Fprintln(stdout, "removed "+file+": the package has no directives any more")
+			fmt.Fprintln(stdout, "removed "+file+": "+noMore(c.File))
 		case generator.Missing:
 			fmt.Fprintln(stderr, file+": the file is missing: run flowgen")
 		case generator.Stale:
 			fmt.Fprint(stderr, file+": the file is stale: run flowgen\n"+c.Diff)
 		case generator.Leftover:
-			fmt.Fprintln(stderr, file+": the package has no directives any more: run flowgen")
+			fmt.Fprintln(stderr, file+": "+noMore(c.File)+": run flowgen")
 		}
 	}
 	if report.Annotated == 0 && len(report.Diagnostics)+len(report.Changes) == 0 {
 		fmt.Fprintln(stderr, "flowgen: nothing to do: there is no //flow: directive in "+packages(opts.patterns))
 	}
 	return code
+}
+
+// noMore says why a file is not needed any more.
+func noMore(file string) string {
+	if filepath.Base(file) == client.File {
+		return "no package asks for this client any more"
+	}
+	return "the package has no directives any more"
 }
 
 // packages says in words what patterns name.

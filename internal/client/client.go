@@ -27,7 +27,7 @@ type Package struct {
 
 	Failures []*model.Failure // that the client registers
 	Copies   []Copy           // in the order in which they are written
-	// Locals are identifiers inside of copies, which no import may be called.
+	// Locals are identifiers of copies and inside of them, which no import may be called.
 	Locals map[string]bool
 
 	copied map[symbol]bool
@@ -65,10 +65,11 @@ type Source func(ctx context.Context, path string) (*load.Package, error)
 func New(ctx context.Context, p *load.Package, m *model.Package, path, name string, source Source) (*Package, []diagnostic.Diagnostic, error) {
 	imported := map[string]bool{}
 	sources := map[string]*load.Package{p.Path: p}
+	keep := map[any]bool{}
 	for {
 		b := &builder{
 			Package: &Package{Model: m, Path: path, Name: name, Locals: map[string]bool{}, copied: map[symbol]bool{}},
-			ctx:     ctx, own: p, sources: sources, source: source, imported: imported, methods: map[method]bool{},
+			ctx:     ctx, own: p, sources: sources, source: source, imported: imported, methods: map[method]bool{}, keep: keep,
 		}
 		b.roots()
 		for len(b.queue) > 0 && b.err == nil {
@@ -80,14 +81,14 @@ func New(ctx context.Context, p *load.Package, m *model.Package, path, name stri
 		if b.err != nil {
 			return nil, nil, b.err
 		}
+		b.collisions()
 		more, err := b.importInstead()
 		if err != nil {
 			return nil, nil, err
 		}
-		if more {
+		if more || b.grown {
 			continue
 		}
-		b.collisions()
 		b.arrange()
 		return b.Package, diagnostic.Sorted(b.diagnostics()), nil
 	}
@@ -101,6 +102,10 @@ type builder struct {
 	sources  map[string]*load.Package
 	source   Source
 	imported map[string]bool // packages of the module that the client imports
+	// keep has unexported fields, by position, and types, by symbol, whose unexported fields
+	// copied text needs; grown tells that one was found after its type may have been copied.
+	keep  map[any]bool
+	grown bool
 
 	queue    []item
 	written  []written
@@ -147,6 +152,13 @@ type fault struct {
 
 func (b *builder) fault(path string, at place, what, fix string) {
 	b.faults = append(b.faults, fault{path: path, at: at.position(), what: what, fix: fix})
+}
+
+// keeps remembers a field or a type that is copied as a whole.
+func (b *builder) keeps(what any) {
+	if !b.keep[what] {
+		b.keep[what], b.grown = true, true
+	}
 }
 
 func (b *builder) diagnostics() []diagnostic.Diagnostic {
@@ -217,7 +229,12 @@ func (b *builder) collisions() {
 	for s := range b.copied {
 		symbols = append(symbols, s)
 	}
-	slices.SortFunc(symbols, func(x, y symbol) int { return cmp.Or(cmp.Compare(x.path, y.path), cmp.Compare(x.name, y.name)) })
+	slices.SortFunc(symbols, func(x, y symbol) int {
+		if own := x.path == b.own.Path; own != (y.path == b.own.Path) {
+			return map[bool]int{true: -1, false: 1}[own] // it cannot be imported, others perhaps
+		}
+		return cmp.Or(cmp.Compare(x.path, y.path), cmp.Compare(x.name, y.name))
+	})
 	for _, s := range symbols {
 		p := b.sources[s.path]
 		at := place{p, p.Types.Scope().Lookup(s.name).Pos()}
@@ -228,6 +245,7 @@ func (b *builder) collisions() {
 			b.fault(s.path, at, s.name+", which is a predeclared name", "rename it")
 		}
 		first[s.name] = s
+		b.Locals[s.name] = true
 	}
 }
 

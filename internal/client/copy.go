@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/load"
@@ -109,7 +110,7 @@ func (b *builder) typ(d declaration, obj *types.TypeName) {
 	s := b.scan(d.p, "type "+obj.Name())
 	var left []*ast.Field
 	if list, ok := spec.Type.(*ast.StructType); ok && len(methods) == 0 {
-		left = unexported(list)
+		left = b.unneeded(d.p, obj, list)
 	}
 	inspect(spec, left, s.visit)
 	s.captured()
@@ -133,14 +134,25 @@ func (b *builder) typ(d declaration, obj *types.TypeName) {
 	}
 }
 
+// unneeded returns the fields of a struct that the client can do without.
+func (b *builder) unneeded(p *load.Package, obj *types.TypeName, list *ast.StructType) []*ast.Field {
+	if b.keep[symbolOf(obj)] {
+		return nil
+	}
+	return slices.DeleteFunc(unexported(list), func(f *ast.Field) bool {
+		return slices.ContainsFunc(f.Names, func(id *ast.Ident) bool { return b.keep[p.Position(id.Pos())] })
+	})
+}
+
 func (b *builder) scan(p *load.Package, title string) *scan {
-	return &scan{b: b, from: place{p, token.NoPos}, info: p.Info, pkg: p.Types, title: title, path: p.Path, whole: true}
+	return &scan{b: b, from: place{p, token.NoPos}, info: p.Info, pkg: p.Types, title: title, path: p.Path}
 }
 
 // kept are the methods by which values are stored, printed and matched.
 var kept = map[string]bool{
 	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "IsZero": true,
 	"String": true, "Error": true, "Format": true, "GoString": true, "Unwrap": true, "Is": true, "As": true,
+	"MarshalJSONTo": true, "UnmarshalJSONFrom": true, "AppendText": true, "MarshalFailure": true, "UnmarshalFailure": true,
 }
 
 // methodsOf returns those methods of a type that a copy has, too.
@@ -195,6 +207,7 @@ func (b *builder) method(p *load.Package, obj *types.TypeName, fn *ast.FuncDecl)
 		return nil
 	}
 	s := b.scan(p, title)
+	s.code = true
 	ast.Inspect(fn, s.visit)
 	s.captured()
 	return append(comment(fn.Doc), b.text(p, file, fn.Type.Func, fn.End(), s.replaced, nil)...)
@@ -246,6 +259,7 @@ func (b *builder) variable(d declaration, v *types.Var) {
 		return
 	}
 	s := b.scan(d.p, title)
+	s.code = !declares(v.Type()) // such a declaration names types, and uses no fields
 	pieces := append(comment(d.doc), Piece{Text: "var " + v.Name() + " "})
 	if spec.Type != nil {
 		ast.Inspect(spec.Type, s.visit)

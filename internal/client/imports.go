@@ -26,7 +26,7 @@ func (b *builder) importInstead() (bool, error) {
 			continue
 		}
 		if why != "" {
-			b.faults[i].fix += "; " + f.path + " is none, because it " + why
+			b.faults[i].fix += "; it cannot import " + f.path + ", because that " + why
 			continue
 		}
 		for _, path := range below {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -40,14 +41,32 @@ func (b *builder) roots() {
 	}
 	for _, f := range b.Model.Foreign {
 		if b.module(f.Sentinel.Pkg()) {
-			b.imported[f.Sentinel.Pkg().Path()] = true
-			b.need(f.Sentinel, place{b.own, b.Model.First})
+			b.importSentinel(f.Sentinel)
 		}
 	}
 	scope := b.own.Types.Scope()
 	for _, id := range scope.Names() {
 		if v, ok := scope.Lookup(id).(*types.Var); ok && v.Exported() && declares(v.Type()) {
 			b.need(v, place{b.own, v.Pos()})
+		}
+	}
+}
+
+// importSentinel imports the package of the module that declares an error.
+func (b *builder) importSentinel(sentinel types.Object) {
+	at, path := place{b.own, b.Model.First}, sentinel.Pkg().Path()
+	if b.imported[path] {
+		return
+	}
+	why, below, err := b.importable(b.ctx, path)
+	switch {
+	case err != nil:
+		b.err = cmp.Or(b.err, err)
+	case why != "":
+		b.fault(b.own.Path, at, "error "+sentinel.Name()+" of package "+path+", which "+why, "declare it in a package of its own, without directives")
+	default:
+		for _, path := range below {
+			b.imported[path] = true
 		}
 	}
 }
@@ -81,8 +100,7 @@ func (b *builder) policy(w *model.Workflow, at place) {
 		if k == nil {
 			continue
 		}
-		s := scan{b: b, from: at, info: k.Info, pkg: b.own.Types, title: "the expression " + k.Text + " of workflow " + w.Impl, path: b.own.Path}
-		s.fixed = true
+		s := scan{b: b, from: at, info: k.Info, pkg: b.own.Types, title: "the expression " + k.Text + " of workflow " + w.Impl, path: b.own.Path, fixed: true, code: true}
 		ast.Inspect(k.Expr, s.visit)
 		b.reachPrinted(k, at)
 	}

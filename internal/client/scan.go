@@ -30,8 +30,8 @@ type scan struct {
 	title string         // of it
 	path  string
 	fixed bool // positions inside of the text are none of the file
-	// whole tells that unexported fields are copied.
-	whole bool
+	// code tells that the text is executed: it may need unexported fields.
+	code bool
 
 	replaced []replacement
 	bare     map[string]bool // names that lose their package
@@ -117,7 +117,12 @@ func (s *scan) object(n ast.Node, obj types.Object) {
 		return
 	}
 	switch obj := obj.(type) {
-	case *types.TypeName, *types.Const:
+	case *types.TypeName:
+		if s.code {
+			b.keeps(symbolOf(obj))
+		}
+		b.need(obj, s.at(n))
+	case *types.Const:
 		b.need(obj, s.at(n))
 	case *types.Var:
 		if b.sentinel(obj) || declares(obj.Type()) {
@@ -147,8 +152,8 @@ func (s *scan) member(n *ast.Ident, obj types.Object) {
 	}
 	switch obj := obj.(type) {
 	case *types.Var:
-		if obj.IsField() && !obj.Exported() && !obj.Embedded() && !s.whole {
-			s.b.fault(s.path, s.at(n), s.title+", which uses the unexported field "+obj.Name(), "use exported fields")
+		if obj.IsField() && !obj.Exported() {
+			s.b.keeps(s.from.p.Position(obj.Pos()))
 		}
 	case *types.Func:
 		recv := obj.Signature().Recv()

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"go/ast"
 	"go/constant"
@@ -41,6 +42,8 @@ func (b *builder) text(p *load.Package, file *load.File, from, to token.Pos, rep
 		}
 		if field.Comment != nil {
 			c.to = field.Comment.End()
+		} else if rest := bytes.TrimLeft(source[f.Offset(c.to):], " \t"); bytes.HasPrefix(rest, []byte(";")) {
+			c.to = f.Pos(len(source) - len(rest) + 1)
 		}
 		cuts = append(cuts, c)
 	}

@@ -134,7 +134,7 @@ func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*m
 		}
 		of := known[source]
 		switch {
-		case of != nil && r.mistaken(of, dir):
+		case of != nil && (models[of] == nil || r.mistaken(of, dir)):
 		case of != nil && flag && !models[of].Empty():
 			kept = append(kept, claim{p: of, m: models[of], dir: p.Dir, at: of.Position(models[of].First), flag: true})
 		case of != nil || gone(p, source):
@@ -176,7 +176,7 @@ func isClient(p *load.Package) bool {
 	out, err := clientIn(p.Dir)
 	source, _ := originOf(out.Content)
 	other, _ := otherGoFile(p.Dir)
-	return err == nil && out.Generated && source != "" && other == ""
+	return err == nil && out.Generated && other == "" && (source != "" || len(bytes.TrimSpace(out.Content)) == 0)
 }
 
 func clientIn(dir string) (load.Output, error) {
@@ -221,7 +221,7 @@ func (r *Report) client(ctx context.Context, c claim, dir string, check bool) er
 		r.failed(filepath.Join(c.dir, client.File), "the client was not generated, by a fault of flowgen: please report it", err)
 		return nil
 	case readErr != nil:
-		r.failed(out.Path, "the file cannot be read", readErr)
+		r.failed(filepath.Join(c.dir, client.File), "the file cannot be read", readErr)
 		return nil
 	}
 	if !check {
