@@ -145,7 +145,7 @@ func (b *builder) unneeded(p *load.Package, obj *types.TypeName, list *ast.Struc
 }
 
 func (b *builder) scan(p *load.Package, title string) *scan {
-	return &scan{b: b, from: place{p, token.NoPos}, info: p.Info, pkg: p.Types, title: title, path: p.Path}
+	return &scan{b: b, from: place{p, token.NoPos}, info: p.Info, pkg: p.Types, title: title, path: p.Path, fix: ownPackage}
 }
 
 // kept are the methods by which values are stored, printed and matched.
@@ -259,6 +259,7 @@ func (b *builder) variable(d declaration, v *types.Var) {
 		return
 	}
 	s := b.scan(d.p, title)
+	s.fix = plainValue
 	s.code = !declares(v.Type()) // such a declaration names types, and uses no fields
 	pieces := append(comment(d.doc), Piece{Text: "var " + v.Name() + " "})
 	if spec.Type != nil {

@@ -100,7 +100,7 @@ func (b *builder) policy(w *model.Workflow, at place) {
 		if k == nil {
 			continue
 		}
-		s := scan{b: b, from: at, info: k.Info, pkg: b.own.Types, title: "the expression " + k.Text + " of workflow " + w.Impl, path: b.own.Path, fixed: true, code: true}
+		s := scan{b: b, from: at, info: k.Info, pkg: b.own.Types, title: "the expression " + k.Text + " of workflow " + w.Impl, path: b.own.Path, fix: plainOption, fixed: true, code: true}
 		ast.Inspect(k.Expr, s.visit)
 		b.reachPrinted(k, at)
 	}

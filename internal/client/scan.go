@@ -6,7 +6,12 @@ import (
 	"go/types"
 )
 
-const ownPackage = "move it to a package of its own, without directives, which the client imports"
+// How to mend a type, a variable, and an expression of a directive.
+const (
+	ownPackage  = "move it to a package of its own, without directives, which the client imports"
+	plainValue  = "declare it by constants and functions of other modules"
+	plainOption = "write it with parameters, their fields and constants"
+)
 
 // method is a method of a named type.
 type method struct {
@@ -17,8 +22,8 @@ type method struct {
 // requirement is a method that copied text calls.
 type requirement struct {
 	method
-	path, title string
-	at          place
+	path, title, fix string
+	at               place
 }
 
 // scan finds what the text of a declaration refers to.
@@ -29,7 +34,8 @@ type scan struct {
 	pkg   *types.Package // of the declaration
 	title string         // of it
 	path  string
-	fixed bool // positions inside of the text are none of the file
+	fix   string // of what it cannot refer to
+	fixed bool   // positions inside of the text are none of the file
 	// code tells that the text is executed: it may need unexported fields.
 	code bool
 
@@ -70,7 +76,7 @@ func (s *scan) visit(n ast.Node) bool {
 func (s *scan) qualified(n *ast.SelectorExpr, imported *types.PkgName) {
 	obj := s.info.Uses[n.Sel]
 	if obj == nil || imported.Imported().Path() == "C" || imported.Imported().Path() == "unsafe" {
-		s.b.fault(s.path, s.at(n), s.title+", which uses "+types.ExprString(n), ownPackage)
+		s.b.fault(s.path, s.at(n), s.title+", which uses "+types.ExprString(n), s.fix)
 		return
 	}
 	s.object(n, obj)
@@ -129,9 +135,9 @@ func (s *scan) object(n ast.Node, obj types.Object) {
 			b.need(obj, s.at(n))
 			return
 		}
-		b.fault(s.path, s.at(n), s.title+", which uses variable "+obj.Name(), ownPackage)
+		b.fault(s.path, s.at(n), s.title+", which uses variable "+obj.Name(), s.fix)
 	default:
-		b.fault(s.path, s.at(n), s.title+", which calls "+obj.Name(), ownPackage)
+		b.fault(s.path, s.at(n), s.title+", which calls "+obj.Name(), s.fix)
 	}
 }
 
@@ -165,7 +171,7 @@ func (s *scan) member(n *ast.Ident, obj types.Object) {
 			t = types.Unalias(pointer.Elem())
 		}
 		if named, ok := t.(*types.Named); ok {
-			s.b.required = append(s.b.required, requirement{method{symbolOf(named.Obj()), obj.Name()}, s.path, s.title, s.at(n)})
+			s.b.required = append(s.b.required, requirement{method{symbolOf(named.Obj()), obj.Name()}, s.path, s.title, s.fix, s.at(n)})
 		}
 	}
 }
@@ -187,7 +193,7 @@ func (s *scan) captured() {
 func (b *builder) unmet() {
 	for _, r := range b.required {
 		if !b.imported[r.symbol.path] && !b.methods[r.method] {
-			b.fault(r.path, r.at, fmt.Sprintf("%s, which calls method %s of %s", r.title, r.name, r.symbol.name), ownPackage)
+			b.fault(r.path, r.at, fmt.Sprintf("%s, which calls method %s of %s", r.title, r.name, r.symbol.name), r.fix)
 		}
 	}
 }

@@ -1,0 +1,4 @@
+package orders
+
+// System is another type elsewhere.
+type System int
