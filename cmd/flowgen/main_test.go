@@ -71,6 +71,33 @@ func TestRun_WritesAndSaysSo(t *testing.T) {
 	}
 }
 
+func TestRun_WritesAndRemovesAClient(t *testing.T) {
+	dir := module(t, "//flow:package client=ordersclient\n"+good)
+	for _, step := range []struct {
+		source string
+		args   []string
+		want   outcome
+	}{
+		{"", nil, outcome{0, "wrote flow_gen.go\nwrote ordersclient/flow_client.go\n", ""}},
+		{"", []string{"-check", "-client", "ordersclient"}, outcome{}},
+		{"", []string{"-client=api"}, outcome{1, "", "orders.go:1:1: the package has a client in another directory, by client= of //flow:package: leave out -client, or change the directive\n"}},
+		{good, []string{"-check", "./..."}, outcome{1, "", "ordersclient/flow_client.go: no package asks for this client any more: run flowgen\n"}},
+		{good, []string{"./..."}, outcome{0, "removed ordersclient/flow_client.go: no package asks for this client any more\n", ""}},
+		{good, []string{"-check", "-client=api"}, outcome{1, "", "api/flow_client.go: the file is missing: run flowgen\n"}},
+		{good, []string{"-client=api"}, outcome{0, "wrote api/flow_client.go\n", ""}},
+		{good, []string{"-check", "./..."}, outcome{}},
+	} {
+		if step.source != "" {
+			if err := os.WriteFile(filepath.Join(dir, "orders.go"), []byte(step.source), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff(step.want, execute(t, dir, step.args...), cmp.AllowUnexported(outcome{})); d != "" {
+			t.Errorf("flowgen %v (-want +got):\n%s", step.args, d)
+		}
+	}
+}
+
 func TestRun_SaysUnderGoGenerateOfWhichPackageTheFileIs(t *testing.T) {
 	t.Setenv("GOPACKAGE", "orders")
 	dir := module(t, good)
@@ -210,7 +237,7 @@ func TestRun_CompletionKnowsEveryFlag(t *testing.T) {
 		if got.code != 0 {
 			t.Errorf("flowgen completion %s: %+v", shell, got)
 		}
-		for _, flag := range []string{"check", "json", "version", "help", "completion"} {
+		for _, flag := range []string{"check", "since", "manifest", "client", "json", "version", "help", "completion"} {
 			if !strings.Contains(got.stdout, flag) {
 				t.Errorf("the completion for %s does not know %s", shell, flag)
 			}

@@ -179,8 +179,8 @@ func (b *builder) diagnostics() []diagnostic.Diagnostic {
 // types with their constants and methods. Constants that stand together share a block.
 func (b *builder) arrange() {
 	slices.SortFunc(b.written, func(x, y written) int {
-		if x.own != y.own {
-			return map[bool]int{true: -1, false: 1}[x.own]
+		if o := ownFirst(x.own, y.own); o != 0 {
+			return o
 		}
 		if x.rank == rankVariable || y.rank == rankVariable {
 			return cmp.Or(cmp.Compare(x.rank, y.rank), compare(x.at, y.at))
@@ -202,6 +202,17 @@ func (b *builder) arrange() {
 			b.Copies = append(b.Copies, first.Copy)
 		}
 	}
+}
+
+// ownFirst compares whether declarations are those of the annotated package.
+func ownFirst(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
 }
 
 func compare(x, y token.Position) int {
@@ -230,10 +241,8 @@ func (b *builder) collisions() {
 		symbols = append(symbols, s)
 	}
 	slices.SortFunc(symbols, func(x, y symbol) int {
-		if own := x.path == b.own.Path; own != (y.path == b.own.Path) {
-			return map[bool]int{true: -1, false: 1}[own] // it cannot be imported, others perhaps
-		}
-		return cmp.Or(cmp.Compare(x.path, y.path), cmp.Compare(x.name, y.name))
+		own := ownFirst(x.path == b.own.Path, y.path == b.own.Path) // it cannot be imported, others perhaps
+		return cmp.Or(own, cmp.Compare(x.path, y.path), cmp.Compare(x.name, y.name))
 	})
 	for _, s := range symbols {
 		p := b.sources[s.path]
