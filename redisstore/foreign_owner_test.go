@@ -31,16 +31,18 @@ func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	routes := []store.Route{{Queue: workflow.DefaultQueue, Workflow: "test.owned"}}
-	for id, ttl := range map[store.SessionID]time.Duration{"alive": time.Hour, "dead": time.Millisecond} {
+	open := func(id store.SessionID, ttl time.Duration) {
 		if err := st.OpenSession(ctx, store.Session{ID: id, TTL: ttl, Routes: routes}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	open("alive", time.Hour)
 	claim := store.Claim{Session: "alive", Routes: routes, Max: 1, Token: event.NewToken()}
 	claimed, err := st.Claim(ctx, claim)
 	if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run != run.ID() {
 		t.Fatalf("claim: got %+v, %v, want run %s", claimed, err, run.ID())
 	}
+	open("dead", time.Millisecond) // after the claim, which would recover it
 	p, dead := st.parts[0], sessionCode("dead")
 	if err := client.SAdd(ctx, p.owned(dead), short(run.ID())).Err(); err != nil {
 		t.Fatal(err)

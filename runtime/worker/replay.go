@@ -20,7 +20,7 @@ func (t *runLoop) replay(got *store.Loaded) {
 		return
 	}
 	t.goLive(events, got.Inbox)
-	if t.run != nil && t.run.State().Run != event.StatePending {
+	if t.run != nil && t.fence.Epoch > 1 { // it has been given back before: a new run may hold the log of another one
 		t.wake(events[len(events)-1].Time, t.since)
 	}
 }
