@@ -47,7 +47,7 @@ func Example() {
 	_, err = service.Act(ctx, r.ID, admin.Action{Verb: "pause"})
 	p := admin.ProblemOf(err)
 	fmt.Println(p.Status, p.Code)
-	// Output:
+	// Unordered output:
 	// pending orders.fulfil order-1
 	// pending orders.fulfil order-2
 	// cancelled {"order":"shoes"} [resume-new restart fork delete]

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,9 @@ func open(t *testing.T) *shop {
 				t.Fatal(err)
 			}
 			s.runs[what] = string(run.ID())
+			for start := time.Now().UnixMilli(); time.Now().UnixMilli() == start; { // lists go by milliseconds
+				runtime.Gosched()
+			}
 			for {
 				info, err := run.Info(ctx)
 				if err != nil {
