@@ -45,7 +45,7 @@ func order(ctx workflow.Context, what string) (string, error) {
 	return got, nil
 }
 
-// shop is a file with runs in each state, of which a worker has done what there is to do.
+// shop is a file with runs in each state, on which a worker has done all it can.
 type shop struct {
 	t    *testing.T
 	url  string
@@ -129,7 +129,7 @@ func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	}
 }
 
-// got is what came of a command.
+// got holds the outcome of a command.
 type got struct {
 	code           int
 	stdout, stderr string
