@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -38,7 +39,7 @@ func goIn(t *testing.T, dir string, args ...string) string {
 }
 
 func TestGEN5_ClientIsWrittenOnceAndIsUnderCheck(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": withClient})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": withClient})
 	want := []generator.Change{{File: "orders/flow_gen.go", Action: generator.Missing}, {File: clientFile, Action: generator.Missing}}
 	if d := cmp.Diff(want, check(t, dir).Changes); d != "" {
 		t.Errorf("changes of a check at first (-want +got):\n%s", d)
@@ -51,7 +52,7 @@ func TestGEN5_ClientIsWrittenOnceAndIsUnderCheck(t *testing.T) {
 	if d := cmp.Diff([]generator.Change{}, mustRun(t, dir).Changes); d != "" {
 		t.Errorf("changes of the second run (-want +got):\n%s", d)
 	}
-	write(t, dir, "orders/orders.go", strings.Replace(withClient, "ID string", "ID, Note string", 1))
+	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(withClient, "ID string", "ID, Note string", 1))
 	changes := check(t, dir).Changes
 	if len(changes) != 1 || changes[0].File != clientFile || changes[0].Action != generator.Stale || !strings.Contains(changes[0].Diff, "Note string") {
 		t.Errorf("changes of a check after the type did are %v, want a stale client", changes)
@@ -59,7 +60,7 @@ func TestGEN5_ClientIsWrittenOnceAndIsUnderCheck(t *testing.T) {
 }
 
 func TestGEN5_MendsWhateverTheClientHolds(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": withClient})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": withClient})
 	mustRun(t, dir)
 	want := read(t, dir, clientFile)
 	for name, text := range map[string]string{
@@ -73,7 +74,7 @@ func TestGEN5_MendsWhateverTheClientHolds(t *testing.T) {
 			if text == want {
 				t.Fatal("the case does not change the file")
 			}
-			write(t, dir, clientFile, text)
+			usermodule.Write(t, dir, clientFile, text)
 			mustRun(t, dir)
 			if d := cmp.Diff(want, read(t, dir, clientFile)); d != "" {
 				t.Errorf("the client (-want +got):\n%s", d)
@@ -84,8 +85,8 @@ func TestGEN5_MendsWhateverTheClientHolds(t *testing.T) {
 
 func TestGEN5_RemovesAClientThatNobodyAsksFor(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, dir string){
-		"no client=":    func(t *testing.T, dir string) { write(t, dir, "orders/orders.go", orders) },
-		"no directives": func(t *testing.T, dir string) { write(t, dir, "orders/orders.go", "package orders\n") },
+		"no client=":    func(t *testing.T, dir string) { usermodule.Write(t, dir, "orders/orders.go", orders) },
+		"no directives": func(t *testing.T, dir string) { usermodule.Write(t, dir, "orders/orders.go", "package orders\n") },
 		"no package": func(t *testing.T, dir string) {
 			for _, f := range []string{"orders.go", "flow_gen.go"} {
 				if err := os.Remove(filepath.Join(dir, "orders", f)); err != nil {
@@ -94,11 +95,11 @@ func TestGEN5_RemovesAClientThatNobodyAsksFor(t *testing.T) {
 			}
 		},
 		"another directory": func(t *testing.T, dir string) {
-			write(t, dir, "orders/orders.go", strings.Replace(withClient, "client=ordersclient", "client=../api", 1))
+			usermodule.Write(t, dir, "orders/orders.go", strings.Replace(withClient, "client=ordersclient", "client=../api", 1))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := workspace(t, map[string]string{"orders/orders.go": withClient, "other/other.go": "package other\n"})
+			dir := usermodule.New(t, map[string]string{"orders/orders.go": withClient, "other/other.go": "package other\n"})
 			mustRun(t, dir)
 			change(t, dir)
 			leftover := generator.Change{File: clientFile, Action: generator.Leftover}
@@ -123,7 +124,7 @@ func contains(changes []generator.Change, want generator.Change) bool {
 }
 
 func TestGEN5_FlagWritesAClientThatIsKeptUpToDate(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": orders})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
 	flag := func(check bool) *generator.Report {
 		report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{"./orders"}, Client: "api/ordersapi", Check: check})
 		if err != nil {
@@ -141,11 +142,11 @@ func TestGEN5_FlagWritesAClientThatIsKeptUpToDate(t *testing.T) {
 	if changes := check(t, dir).Changes; len(changes) > 0 {
 		t.Errorf("changes without the flag are %v, want none", changes)
 	}
-	write(t, dir, "orders/orders.go", strings.Replace(orders, "ID string", "Name string", 1))
+	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(orders, "ID string", "Name string", 1))
 	if d := cmp.Diff([]generator.Change{{File: file, Action: generator.Wrote}}, mustRun(t, dir).Changes); d != "" {
 		t.Errorf("changes without the flag, after the type changed (-want +got):\n%s", d)
 	}
-	write(t, dir, "orders/orders.go", "package orders\n")
+	usermodule.Write(t, dir, "orders/orders.go", "package orders\n")
 	if changes := mustRun(t, dir).Changes; !contains(changes, generator.Change{File: file, Action: generator.Removed}) {
 		t.Errorf("changes without directives are %v, want the client removed", changes)
 	}
@@ -156,7 +157,7 @@ func TestGEN5_SaysWhyADirectoryCannotHoldAClient(t *testing.T) {
 		"orders/orders.go": orders, "plain/plain.go": "package plain\n", "own/flow_client.go": "package own\n", "file": "text\n",
 		"nested/go.mod": "module example.com/nested\n", "tested/x_test.go": "package tested\n",
 	}
-	dir := workspace(t, files)
+	dir := usermodule.New(t, files)
 	for client, want := range map[string]string{
 		"../elsewhere":  "outside of module example.com/user",
 		"/elsewhere":    "outside of module example.com/user",
@@ -189,7 +190,7 @@ func TestGEN5_SaysWhyADirectoryCannotHoldAClient(t *testing.T) {
 }
 
 func TestGEN5_FlagIsForOnePackage(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": orders, "shop/shop.go": strings.Replace(orders, "package orders", "package shop", 1)})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "shop/shop.go": strings.Replace(orders, "package orders", "package shop", 1)})
 	report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{"./..."}, Client: "api"})
 	if err != nil {
 		t.Fatal(err)
@@ -197,8 +198,8 @@ func TestGEN5_FlagIsForOnePackage(t *testing.T) {
 	if len(report.Diagnostics) != 1 || !strings.Contains(report.Diagnostics[0].What, "-client is for one package, and 2") {
 		t.Errorf("diagnostics are %v, want one about the flag", report.Diagnostics)
 	}
-	write(t, dir, "orders/orders.go", strings.Replace(withClient, "client=ordersclient", "client=../api", 1))
-	write(t, dir, "shop/shop.go", strings.Replace(strings.Replace(withClient, "client=ordersclient", "client=../api", 1), "package orders", "package shop", 1))
+	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(withClient, "client=ordersclient", "client=../api", 1))
+	usermodule.Write(t, dir, "shop/shop.go", strings.Replace(strings.Replace(withClient, "client=ordersclient", "client=../api", 1), "package orders", "package shop", 1))
 	report = run(t, dir)
 	if len(report.Diagnostics) != 1 || !strings.Contains(report.Diagnostics[0].What, "where that of package example.com/user/orders does") || report.Diagnostics[0].Line == 0 {
 		t.Errorf("diagnostics are %v, want one about the common directory", report.Diagnostics)
@@ -207,7 +208,7 @@ func TestGEN5_FlagIsForOnePackage(t *testing.T) {
 
 // A directory that cannot be written to is reported, and nothing else is held up.
 func TestGEN5_ReportsADirectoryThatCannotBeWritten(t *testing.T) {
-	dir := workspace(t, map[string]string{"orders/orders.go": withClient})
+	dir := usermodule.New(t, map[string]string{"orders/orders.go": withClient})
 	if err := os.MkdirAll(filepath.Join(dir, clientFile), 0o755); err != nil { // where the file goes, there is a directory
 		t.Fatal(err)
 	}
@@ -262,7 +263,7 @@ func compare(name, value string, original, copied any) {
 	fmt.Println(name + ": " + stored[0] + " and " + stored[1])
 }
 `
-	dir := workspace(t, files)
+	dir := usermodule.New(t, files)
 	mustRun(t, dir)
 	if d := cmp.Diff(want, goIn(t, dir, "run", "./compare")); d != "" {
 		t.Errorf("what originals and copies are stored as (-want +got):\n%s", d)
@@ -270,7 +271,7 @@ func compare(name, value string, original, copied any) {
 }
 
 func TestGEN5_ClientDoesNotImportWhatTheImplementationDoes(t *testing.T) {
-	dir := workspace(t, map[string]string{
+	dir := usermodule.New(t, map[string]string{
 		"db/db.go": "package db\n\nimport \"database/sql\"\n\n// Rows are not for clients.\ntype Rows struct{ *sql.Rows }\n",
 		"orders/orders.go": ofOrders("example.com/user/db example.com/user/kinds", `// Order is one.
 type Order struct{ K kinds.Kind; rows *db.Rows `+"`json:\"-\"`"+` }
@@ -314,7 +315,7 @@ func TestGEN5_SaysWhatAClientCannotHave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := workspace(t, tt.files)
+			dir := usermodule.New(t, tt.files)
 			var got []string
 			for _, d := range run(t, dir).Diagnostics {
 				got = append(got, d.String())

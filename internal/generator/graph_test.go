@@ -99,7 +99,7 @@ func TestGEN3_NamesStoredNamesOfAGraphThatChangedAndHowToKeepThem(t *testing.T) 
 
 // A step that runs for each element may stand behind those that take its results.
 func TestDAG2_StepsOfAGraphMayStandInAnyOrder(t *testing.T) {
-	dir := workspace(t, map[string]string{"back/back.go": `package back
+	dir := usermodule.New(t, map[string]string{"back/back.go": `package back
 
 import "context"
 

@@ -12,8 +12,9 @@ import (
 // A Graph is work that only its dependencies order: a node begins when the last node that it
 // depends on has ended, whatever the others do. Workflow code builds it with [AddNode] and
 // [AddEach], from data if need be, and executes it with Run. Its nodes are branches, as those of
-// [Go]. The keys of their steps contain the ids of the nodes, so the order in which nodes are
-// added does not matter.
+// [Go], and the keys of their steps contain the ids of the nodes. Nodes that can begin at the same
+// time begin in the order in which they were added, which must not change while runs are under
+// way: sort what a map holds.
 //
 // A node is skipped if its condition says no ([Node.If]), if it has failed and may do so
 // ([Node.SkipOnFailure]), or if a node that it depends on was skipped, unless the dependency
