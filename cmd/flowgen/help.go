@@ -40,6 +40,10 @@ current directory.
   -version   print the version
   -help      print this
 
+A call that has nothing to do is remembered with a hash of all that it has read, so that
+the next one need not ask the go command: in flowgen below the directory of caches of the
+user, or where FLOWGENCACHE says; FLOWGENCACHE=off remembers nothing.
+
 Examples:
 
   go tool flowgen ./...                   every package below

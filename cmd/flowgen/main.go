@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/flowgen/flowgen/internal/client"
 	"github.com/flowgen/flowgen/internal/diagnostic"
@@ -33,7 +34,7 @@ func main() {
 	if vet.IsTool(os.Args[1:]) { // go vet -vettool=flowgen
 		vet.Tool(os.Args[1:])
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // the go command ends, too
 	code := run(ctx, os.Args[1:], ".", os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

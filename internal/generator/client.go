@@ -46,6 +46,7 @@ func (r *Report) clients(ctx context.Context, packages []*load.Package, models m
 			continue
 		}
 		claimed[c.dir] = c
+		r.read = append(r.read, c.dir)
 	}
 	for _, c := range append(claims, r.unclaimed(packages, models, claimed, dir, cfg.Check)...) {
 		if kept, ok := claimed[c.dir]; ok && kept.p != c.p {
@@ -137,7 +138,7 @@ func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*m
 		case of != nil && (models[of] == nil || r.mistaken(of, dir)):
 		case of != nil && flag && !models[of].Empty():
 			kept = append(kept, claim{p: of, m: models[of], dir: p.Dir, at: of.Position(models[of].First), flag: true})
-		case of != nil || gone(p, source):
+		case of != nil || r.gone(p, source):
 			r.remove(out, dir, check)
 			if !check {
 				_ = os.Remove(p.Dir) // if nothing else is in there
@@ -148,12 +149,14 @@ func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*m
 }
 
 // gone reports whether a package of the module of p does not exist any more.
-func gone(p *load.Package, path string) bool {
+func (r *Report) gone(p *load.Package, path string) bool {
 	rel, ok := strings.CutPrefix(path, p.Module())
 	if !ok || p.Module() == "" {
 		return false
 	}
-	files, err := filepath.Glob(filepath.Join(p.Root, filepath.FromSlash(rel), "*.go"))
+	dir := filepath.Join(p.Root, filepath.FromSlash(rel))
+	r.read = append(r.read, dir)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	return err == nil && len(files) == 0
 }
 

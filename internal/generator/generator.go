@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/flowgen/flowgen/internal/diagnostic"
 	"github.com/flowgen/flowgen/internal/emit"
 	"github.com/flowgen/flowgen/internal/load"
 	"github.com/flowgen/flowgen/internal/model"
+	"github.com/flowgen/flowgen/internal/unchanged"
 )
 
 // Config says what to generate.
@@ -37,6 +39,8 @@ type Report struct {
 	Warnings []diagnostic.Diagnostic `json:"warnings"`
 	// Notes are about packages that go generate passes over; nothing fails for them, and checks have none.
 	Notes []diagnostic.Diagnostic `json:"notes"`
+
+	read []string // directories of clients
 }
 
 // Change is a generated file that was not up to date.
@@ -71,11 +75,19 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"."}
 	}
+	report := &Report{Diagnostics: []diagnostic.Diagnostic{}, Changes: []Change{}, Warnings: []diagnostic.Diagnostic{}, Notes: []diagnostic.Diagnostic{}}
+	var question unchanged.Question
+	if cfg.Since == "" { // git's files are not looked at
+		question = unchanged.Ask(dir, patterns, strconv.FormatBool(cfg.Check), strconv.FormatBool(cfg.Manifest), cfg.Client)
+	}
+	if annotated, ok := question.Answer(); ok {
+		report.Annotated = annotated
+		return report, nil
+	}
 	set, err := load.Load(ctx, dir, patterns)
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Diagnostics: []diagnostic.Diagnostic{}, Changes: []Change{}, Warnings: []diagnostic.Diagnostic{}, Notes: []diagnostic.Diagnostic{}}
 	var names model.Registry
 	models := make(map[*load.Package]*model.Package)
 	for _, p := range set.Packages {
@@ -100,6 +112,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	report.Notes = diagnostic.Sorted(diagnostic.Relative(dir, report.Notes))
 	report.Diagnostics = diagnostic.Sorted(diagnostic.Relative(dir, report.Diagnostics))
 	report.Warnings = diagnostic.Sorted(diagnostic.Relative(dir, report.Warnings))
+	if sources, ok := set.Sources(); ok && len(report.Diagnostics)+len(report.Changes)+len(report.Warnings)+len(report.Notes) == 0 {
+		question.Remember(append(sources, report.read...), report.Annotated)
+	}
 	return report, nil
 }
 

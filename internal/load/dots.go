@@ -18,8 +18,8 @@ func (p *Package) DotImported(path string) []string { return p.dots[path] }
 
 // nameDotImports finds out what the dot imports of tests declare, by syntax: the
 // type checker never sees tests. A package that cannot be found is left to the
-// compiler to complain about.
-func nameDotImports(ctx context.Context, dir string, pkgs []*Package) {
+// compiler to complain about. It returns the packages that it has read.
+func nameDotImports(ctx context.Context, dir string, pkgs []*Package) []*packages.Package {
 	dots := make(map[string][]string)
 	for _, p := range pkgs {
 		p.dots = dots
@@ -35,17 +35,18 @@ func nameDotImports(ctx context.Context, dir string, pkgs []*Package) {
 		}
 	}
 	if len(dots) == 0 {
-		return
+		return nil
 	}
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedFiles, Context: ctx, Dir: dir,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedModule, Context: ctx, Dir: dir,
 	}, slices.Sorted(maps.Keys(dots))...)
 	if err != nil {
-		return
+		return nil
 	}
 	for _, p := range loaded {
 		dots[p.PkgPath] = exportedNames(p.GoFiles)
 	}
+	return loaded
 }
 
 func exportedNames(files []string) []string {

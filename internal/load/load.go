@@ -23,6 +23,8 @@ const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFil
 type Set struct {
 	Packages []*Package // in the order of their import paths
 	Parsed   []string   // every file whose syntax was read on the way, sorted
+
+	loaded []*packages.Package // with those that dot imports of tests name
 }
 
 // Package is one package of the user, type-checked as if it was generated.
@@ -87,7 +89,7 @@ func loadWith(ctx context.Context, dir string, patterns []string, overlay map[st
 	for _, p := range loaded {
 		set.Packages = append(set.Packages, newPackage(p, read))
 	}
-	nameDotImports(ctx, dir, set.Packages)
+	set.loaded = append(loaded, nameDotImports(ctx, dir, set.Packages)...)
 	slices.SortFunc(set.Packages, func(a, b *Package) int { return cmp.Compare(a.Path, b.Path) })
 	return set, nil
 }

@@ -1,0 +1,339 @@
+// Package unchanged tells in some milliseconds, without the go command, that what flowgen would do
+// was done: it remembers what the last run has read, and looks whether that is still there.
+//
+// Doubt means that something changed. Nothing is remembered of packages with cgo, of other patterns
+// than directories, of files that were written while flowgen read, and where the environment
+// replaces files or the go command; see [Question.Remember].
+package unchanged
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/manifest"
+)
+
+// Env is the environment variable that names the directory where answers are kept; "off": nowhere.
+// Without it that is flowgen in the user's directory of caches.
+const Env = "FLOWGENCACHE"
+
+// kept is how long an answer that nobody asks for is kept, fresh for how long before a run nothing may
+// have been written: some file systems know the time of a change to two seconds only.
+const (
+	kept  = 30 * 24 * time.Hour
+	fresh = 2 * time.Second
+)
+
+// Question is a call of flowgen. The zero value has no answer.
+type Question struct {
+	dir   string
+	roots []string // whose directories below are read, too
+	file  string   // of the answer; empty: nothing is remembered
+	began time.Time
+}
+
+// answer is what lies in the file.
+type answer struct {
+	Dirs      []string `json:"dirs"` // absolute, sorted
+	Digest    string   `json:"digest"`
+	Annotated int      `json:"annotated"`
+}
+
+// Ask makes the question of a call in dir, which is absolute, with patterns of packages and all
+// else that it depends on.
+func Ask(dir string, patterns []string, words ...string) Question {
+	none := Question{}
+	cache := os.Getenv(Env)
+	if cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return none
+		}
+		cache = filepath.Join(user, "flowgen")
+	}
+	if cache == "off" || !filepath.IsAbs(cache) {
+		return none
+	}
+	q := Question{dir: dir, began: time.Now()}
+	for _, p := range patterns {
+		below, all := strings.CutSuffix(filepath.ToSlash(p), "/...")
+		if !filepath.IsAbs(below) && below != "." && below != ".." && !strings.HasPrefix(below, "./") && !strings.HasPrefix(below, "../") || strings.Contains(below, "...") {
+			return none
+		}
+		if !filepath.IsAbs(below) {
+			below = filepath.Join(dir, below)
+		}
+		if all {
+			q.roots = append(q.roots, below)
+		}
+	}
+	h := sha256.New()
+	for _, word := range slices.Concat([]string{dir}, patterns, []string{"\x00"}, words) {
+		fmt.Fprintf(h, "%q\n", word)
+	}
+	if !tool(h) || !environment(h) {
+		return none
+	}
+	q.file = filepath.Join(cache, hex.EncodeToString(h.Sum(nil)[:16])+".json")
+	return q
+}
+
+// tool adds which flowgen and which go command this is. A go command that is a script, or a link to another
+// program, decides by rules of its own which one is executed.
+func tool(h io.Writer) bool {
+	own, err := os.Executable()
+	if err != nil || !file(h, own, time.Time{}) {
+		return false
+	}
+	found, err := exec.LookPath("go")
+	if err != nil {
+		return false
+	}
+	path, err := filepath.EvalSymlinks(found)
+	if err != nil || strings.TrimSuffix(filepath.Base(path), ".exe") != "go" {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	var magic [2]byte
+	info, err := f.Stat()
+	if _, short := io.ReadFull(f, magic[:]); err != nil || short != nil || string(magic[:]) == "#!" {
+		return false
+	}
+	fmt.Fprintf(h, "%q %d %d %s\n", path, info.Size(), info.ModTime().UnixNano(), runtime.Version())
+	root := filepath.Dir(filepath.Dir(path))
+	return file(h, filepath.Join(root, "VERSION"), time.Time{}) && file(h, filepath.Join(root, "go.env"), time.Time{})
+}
+
+// environment adds the variables that the go command reads, and its file of such.
+func environment(h io.Writer) bool {
+	set := os.Environ()
+	slices.Sort(set)
+	for _, variable := range set {
+		name, value, _ := strings.Cut(variable, "=")
+		switch {
+		case slices.Contains([]string{"GOFILE", "GOLINE", "GOPACKAGE", "GOMAXPROCS", "GOGC", "GOMEMLIMIT"}, name): // what is written does not depend on them
+			continue
+		case name == "GOPACKAGESDRIVER" && value != "" && value != "off", name == "GO111MODULE" && value == "off", name == "GOTOOLCHAIN" && strings.Contains(value, "path"):
+			return false
+		case name == "GOFLAGS" && strings.ContainsAny(value, "'\""), name == "GOFLAGS" && replaces(value):
+			return false
+		case strings.HasPrefix(name, "GO"), strings.HasPrefix(name, "CGO_"), name == "CC", name == "CXX":
+			fmt.Fprintf(h, "%q\n", variable)
+		}
+	}
+	of := os.Getenv("GOENV")
+	if of == "off" {
+		return true
+	}
+	if of == "" {
+		config, err := os.UserConfigDir()
+		if err != nil {
+			return true // the go command has no such file then
+		}
+		of = filepath.Join(config, "go", "env")
+	}
+	text, err := os.ReadFile(of)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	if err != nil || bytes.Contains(text, []byte("GOFLAGS")) && replaces(string(text)) || bytes.Contains(text, []byte("GOPACKAGESDRIVER")) {
+		return false
+	}
+	fmt.Fprintf(h, "%q\n", text)
+	return true
+}
+
+// replaces reports whether flags of the go command make it read other files than those that lie there.
+func replaces(flags string) bool {
+	return strings.Contains(flags, "-modfile") || strings.Contains(flags, "-overlay") || strings.Contains(flags, "-C") || strings.Contains(flags, "-toolexec")
+}
+
+// Answer returns how many packages have directives, if all is as it was when that was remembered.
+func (q Question) Answer() (annotated int, ok bool) {
+	if q.file == "" {
+		return 0, false
+	}
+	text, err := os.ReadFile(q.file)
+	if err != nil {
+		return 0, false
+	}
+	var a answer
+	if json.Unmarshal(text, &a) != nil {
+		return 0, false
+	}
+	digest, ok := q.digest(a.Dirs, time.Time{})
+	if !ok || digest != a.Digest {
+		return 0, false
+	}
+	if info, err := os.Stat(q.file); err == nil && time.Since(info.ModTime()) > kept/10 {
+		_ = os.Chtimes(q.file, time.Time{}, time.Now()) // it is asked for
+	}
+	return a.Annotated, true
+}
+
+// Remember notes that the call has nothing to do as long as the Go files of dirs and of the directories
+// that patterns name, the manifests in them, and the files of modules and workspaces are as they are
+// now. Unless all of them are older than the question, nothing is noted: they might have been
+// written after they were read. Failures leave the next call more work, nothing else.
+func (q Question) Remember(dirs []string, annotated int) {
+	if q.file == "" {
+		return
+	}
+	dirs = slices.Compact(slices.Sorted(slices.Values(dirs)))
+	digest, ok := q.digest(dirs, q.began.Add(-fresh))
+	if !ok {
+		return
+	}
+	text, err := json.Marshal(answer{Dirs: dirs, Digest: digest, Annotated: annotated})
+	if err != nil {
+		return
+	}
+	cache := filepath.Dir(q.file)
+	if os.MkdirAll(cache, 0o755) != nil {
+		return
+	}
+	tidy(cache)
+	temp, err := os.CreateTemp(cache, "new-*")
+	if err != nil {
+		return
+	}
+	_, err = temp.Write(text)
+	if err = cmp.Or(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), q.file)
+	}
+	if err != nil {
+		_ = os.Remove(temp.Name())
+	}
+}
+
+// tidy removes answers that nobody has asked for in a long time.
+func tidy(cache string) {
+	entries, _ := os.ReadDir(cache)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > kept {
+			_ = os.Remove(filepath.Join(cache, e.Name()))
+		}
+	}
+}
+
+// digest returns a hash of all that the answer depends on, or false if some of it cannot be read or was
+// written after before, if that is not zero.
+func (q Question) digest(dirs []string, before time.Time) (string, bool) {
+	h := sha256.New()
+	m := modules{h: h, before: before, seen: map[string]bool{}}
+	for dir := q.dir; ; dir = filepath.Dir(dir) {
+		if !m.add(dir) {
+			return "", false
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	if named := os.Getenv("GOWORK"); named != "" && named != "off" && !m.workspace(named) {
+		return "", false
+	}
+	all, ok := q.below(dirs)
+	if !ok {
+		return "", false
+	}
+	for _, dir := range all {
+		if !directory(h, dir, before) {
+			return "", false
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), true
+}
+
+// below adds to dirs those that patterns with dots name.
+func (q Question) below(dirs []string) ([]string, bool) {
+	all := map[string]bool{}
+	for _, dir := range dirs {
+		all[dir] = true
+	}
+	for _, root := range q.roots {
+		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			base := e.Name()
+			if !e.IsDir() {
+				return nil
+			}
+			if path != root && (base == "testdata" || base == "vendor" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
+				return filepath.SkipDir
+			}
+			all[path] = true
+			return nil
+		})
+		if err != nil {
+			return nil, false
+		}
+	}
+	sorted := make([]string, 0, len(all))
+	for dir := range all {
+		sorted = append(sorted, dir)
+	}
+	slices.Sort(sorted)
+	return sorted, true
+}
+
+// directory adds the files of a directory that are read.
+func directory(h hash.Hash, dir string, before time.Time) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	read := false
+	for _, e := range entries {
+		if name := e.Name(); filepath.Ext(name) == ".go" || name == "go.mod" || name == "go.sum" || name == manifest.File {
+			read = true
+			if !file(h, filepath.Join(dir, name), before) {
+				return false
+			}
+		}
+	}
+	if !read || before.IsZero() {
+		return true
+	}
+	info, err := os.Stat(dir)
+	return err == nil && info.ModTime().Before(before) // nor was anything removed
+}
+
+// file adds a file: its name, and its text or that there is none.
+func file(h io.Writer, path string, before time.Time) bool {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(h, "%q -\n", path)
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || !before.IsZero() && !info.ModTime().Before(before) {
+		return false
+	}
+	fmt.Fprintf(h, "%q %d\n", path, info.Size())
+	n, err := io.Copy(h, f)
+	return err == nil && n == info.Size()
+}
