@@ -3,6 +3,7 @@ package speed
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/flowgen/flowgen/bench/internal/speed/flows/inbox"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -31,7 +32,7 @@ func (c *replay) warm(ctx context.Context, s *stage) error {
 		c.runs[i] = run
 	}
 	for n := range 2 { // now the first one is forgotten
-		if _, err := c.wake(ctx, s, n); err != nil {
+		if _, _, err := c.wake(ctx, s, n); err != nil {
 			return err
 		}
 	}
@@ -42,21 +43,26 @@ func (c *replay) warm(ctx context.Context, s *stage) error {
 // it only after the commit that parks the other one.
 const tries = 100
 
-// wake sends a message and waits for the commit that says that it was taken.
-// It reports how many logs were read: 1, or 0 if the run was still remembered.
-func (c *replay) wake(ctx context.Context, s *stage, number int) (read int, err error) {
+// wake sends a message, measures how long it takes until the commit that says that it was taken, and waits until
+// the worker gives the run back. It reports how many logs were read: 1, or 0 if the run was still remembered.
+func (c *replay) wake(ctx context.Context, s *stage, number int) (read int, d time.Duration, err error) {
 	i := number % 2
 	before := s.tap.now()
 	note := inbox.Note{N: number + 1, Data: payload(number)}
+	took := stopwatch()
 	if err := inbox.Notes.Send(ctx, c.runs[i], note); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	if err := s.tap.await(ctx, "the message to be taken", func(n counts) bool { return n.parked > before.parked }); err != nil {
-		return 0, err
+	if err := s.tap.await(ctx, "the message to be taken", func(n counts) bool { return n.consumed > before.consumed }); err != nil {
+		return 0, 0, err
+	}
+	d = took()
+	if err := s.tap.await(ctx, "the run to be given back", func(n counts) bool { return n.left > before.left }); err != nil {
+		return 0, 0, err
 	}
 	c.sums[i] += note.N
 	c.sent[i]++
-	return s.tap.now().reread - before.reread, nil
+	return s.tap.now().reread - before.reread, d, nil
 }
 
 func (c *replay) round(ctx context.Context, s *stage, number, runs int) (tally, error) {
@@ -69,12 +75,10 @@ func (c *replay) round(ctx context.Context, s *stage, number, runs int) (tally, 
 		if err != nil {
 			return t, err
 		}
-		took := stopwatch()
-		read, err := c.wake(ctx, s, number+n)
+		read, d, err := c.wake(ctx, s, number+n)
 		if err != nil {
 			return t, err
 		}
-		d := took()
 		if read == 0 {
 			continue // it was still remembered, and is no replay
 		}

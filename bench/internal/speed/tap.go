@@ -40,6 +40,7 @@ type counts struct {
 	firstBytes int // bytes of their frames
 	finished   int // runs that ended
 	parked     int // commits that gave their run back until something comes, and had a frame or the run its first one before
+	left       int // commits that gave their run back until something comes
 	consumed   int // items that were taken out of inboxes
 	reread     int // logs of more than one frame that were read
 }
@@ -184,6 +185,7 @@ func (t *tap) count(c *store.Commit, now time.Time) {
 	defer delete(t.begun, c.Run)
 	switch c.Effect {
 	case store.EffectPark:
+		n.left++
 		if c.Frame != nil || t.begun[c.Run] {
 			n.parked++
 		}
