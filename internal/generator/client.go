@@ -36,8 +36,9 @@ type claim struct {
 }
 
 // clients brings client packages up to date: those that directives ask for, that of the
-// command line, and those that the command line asked for before. The others are removed.
-func (r *Report) clients(ctx context.Context, packages []*load.Package, models map[*load.Package]*model.Package, dir string, cfg Config) error {
+// command line, and those that the command line asked for before. The others are removed. It returns the directories
+// that it has looked at, which need not be those of packages.
+func (r *Report) clients(ctx context.Context, packages []*load.Package, models map[*load.Package]*model.Package, dir string, cfg Config) (looked []string, err error) {
 	claims := r.claims(packages, models, dir, cfg)
 	claimed := map[string]claim{}
 	for _, c := range claims {
@@ -46,17 +47,18 @@ func (r *Report) clients(ctx context.Context, packages []*load.Package, models m
 			continue
 		}
 		claimed[c.dir] = c
-		r.read = append(r.read, c.dir)
+		looked = append(looked, c.dir)
 	}
-	for _, c := range append(claims, r.unclaimed(packages, models, claimed, dir, cfg.Check)...) {
+	kept, sources := r.unclaimed(packages, models, claimed, dir, cfg.Check)
+	for _, c := range append(claims, kept...) {
 		if kept, ok := claimed[c.dir]; ok && kept.p != c.p {
 			continue
 		}
 		if err := r.client(ctx, c, dir, cfg.Check); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return append(looked, sources...), nil
 }
 
 // claims returns what directives and the command line ask for.
@@ -118,8 +120,9 @@ func (r *Report) refuse(c claim, what, fix string) {
 }
 
 // unclaimed finds clients among the packages that no directive asks for. Those that the
-// command line asked for are kept up to date, the others removed.
-func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*model.Package, claimed map[string]claim, dir string, check bool) (kept []claim) {
+// command line asked for are kept up to date, the others removed. The second result is where the packages ought
+// to be that clients which lie there are of.
+func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*model.Package, claimed map[string]claim, dir string, check bool) (kept []claim, sources []string) {
 	known := map[string]*load.Package{}
 	for _, p := range packages {
 		known[p.Path] = p
@@ -134,28 +137,35 @@ func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*m
 			continue
 		}
 		of := known[source]
+		from, inside := directoryOf(p, source)
+		if inside {
+			sources = append(sources, from)
+		}
 		switch {
 		case of != nil && (models[of] == nil || r.mistaken(of, dir)):
 		case of != nil && flag && !models[of].Empty():
 			kept = append(kept, claim{p: of, m: models[of], dir: p.Dir, at: of.Position(models[of].First), flag: true})
-		case of != nil || r.gone(p, source):
+		case of != nil || inside && empty(from):
 			r.remove(out, dir, check)
 			if !check {
 				_ = os.Remove(p.Dir) // if nothing else is in there
 			}
 		}
 	}
-	return kept
+	return kept, sources
 }
 
-// gone reports whether a package of the module of p does not exist any more.
-func (r *Report) gone(p *load.Package, path string) bool {
+// directoryOf returns where a package is if it is in the module of p.
+func directoryOf(p *load.Package, path string) (dir string, ok bool) {
 	rel, ok := strings.CutPrefix(path, p.Module())
 	if !ok || p.Module() == "" {
-		return false
+		return "", false
 	}
-	dir := filepath.Join(p.Root, filepath.FromSlash(rel))
-	r.read = append(r.read, dir)
+	return filepath.Join(p.Root, filepath.FromSlash(rel)), true
+}
+
+// empty reports whether there are no Go files in a directory.
+func empty(dir string) bool {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	return err == nil && len(files) == 0
 }

@@ -39,8 +39,6 @@ type Report struct {
 	Warnings []diagnostic.Diagnostic `json:"warnings"`
 	// Notes are about packages that go generate passes over; nothing fails for them, and checks have none.
 	Notes []diagnostic.Diagnostic `json:"notes"`
-
-	read []string // directories of clients
 }
 
 // Change is a generated file that was not up to date.
@@ -100,7 +98,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 			report.failed(p.Dir, "the package cannot be read", p.Err)
 		}
 	}
-	if err := report.clients(ctx, set.Packages, models, dir, cfg); err != nil {
+	ofClients, err := report.clients(ctx, set.Packages, models, dir, cfg)
+	if err != nil {
 		return nil, err
 	}
 	if err := report.manifests(ctx, set.Packages, dir, cfg); err != nil {
@@ -113,7 +112,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	report.Diagnostics = diagnostic.Sorted(diagnostic.Relative(dir, report.Diagnostics))
 	report.Warnings = diagnostic.Sorted(diagnostic.Relative(dir, report.Warnings))
 	if sources, ok := set.Sources(); ok && len(report.Diagnostics)+len(report.Changes)+len(report.Warnings)+len(report.Notes) == 0 {
-		question.Remember(append(sources, report.read...), report.Annotated)
+		question.Remember(append(sources, ofClients...), report.Annotated)
 	}
 	return report, nil
 }

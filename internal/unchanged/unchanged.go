@@ -47,7 +47,7 @@ type Question struct {
 	began time.Time
 }
 
-// answer is what lies in the file.
+// answer is kept in the file.
 type answer struct {
 	Dirs      []string `json:"dirs"` // absolute, sorted
 	Digest    string   `json:"digest"`
