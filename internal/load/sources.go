@@ -29,9 +29,6 @@ func (s *Set) Sources() ([]string, bool) {
 			complete = complete && filepath.Dir(file) == p.Dir
 		}
 		dirs[p.Dir] = true
-		if p.Module != nil && p.Module.Dir != "" {
-			dirs[p.Module.Dir] = true
-		}
 	})
 	return slices.Sorted(maps.Keys(dirs)), complete
 }
