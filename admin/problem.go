@@ -45,7 +45,7 @@ const (
 	CodeFailed      = "failed"
 )
 
-// ProblemOf returns what an error is to operators; nil of nil.
+// ProblemOf returns the problem that operators see in an error; nil of nil.
 func ProblemOf(err error) *Problem {
 	if err == nil {
 		return nil
@@ -61,6 +61,7 @@ func ProblemOf(err error) *Problem {
 	invalid := errors.As(err, new(*workflow.InvalidError))
 	status, isStatus := errors.AsType[*workflow.StatusError](err)
 	old, isOld := errors.AsType[*store.OldFormatError](err)
+	missing, isMissing := errors.AsType[*store.MissingError](err)
 	switch {
 	case isInput:
 		set("The request makes no sense", http.StatusBadRequest, CodeInput, 2)
@@ -69,6 +70,9 @@ func ProblemOf(err error) *Problem {
 		set("The request makes no sense", http.StatusBadRequest, CodeInput, 2)
 	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrStepNotFound), errors.Is(err, workflow.ErrHookNotFound):
 		set("There is nothing of that name", http.StatusNotFound, CodeNotFound, 3)
+	case isMissing:
+		set("There is nothing of that name", http.StatusNotFound, CodeNotFound, 3)
+		p.Fix = missing.Fix()
 	case isStatus:
 		set("The state does not allow it", http.StatusConflict, CodeRefused, 4)
 		p.Run, p.Fix, p.Undone = string(status.Run), status.Fix, status.Undone

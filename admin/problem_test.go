@@ -26,6 +26,7 @@ func TestOPS1_AnErrorIsOneProblemEverywhere(t *testing.T) {
 		{&workflow.ActiveRunError{}, 409, 4, admin.CodeRefused},
 		{workflow.ErrRunTerminal, 409, 4, admin.CodeRefused},
 		{workflow.ErrNotDebug, 409, 4, admin.CodeRefused},
+		{&store.MissingError{}, 404, 3, admin.CodeNotFound},
 		{&store.OldFormatError{Migrates: true}, 409, 4, admin.CodeRefused},
 		{workflow.ErrNotSupported, 501, 1, admin.CodeUnsupported},
 		{context.DeadlineExceeded, 504, 124, admin.CodeTimeout},

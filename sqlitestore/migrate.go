@@ -9,12 +9,14 @@ import (
 	"slices"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Migrate brings a file that an older release has written up to the present format, in one transaction: whoever
 // stops it leaves the file as it was. A million runs take it some seconds and, until then, about half of the file
 // once more in the write-ahead log. A file that has the present format stays as it is, and one that does not exist is
-// an error. No process of the older release writes to the file afterwards, even if it has it open: its operations fail.
+// a *store.MissingError. No process of the older release writes to the file afterwards, even if it has it open: its operations fail.
 // Stop them nevertheless, or what their workers have begun waits until their leases have ended.
 func Migrate(ctx context.Context, path string) error {
 	if err := migrate(ctx, path); err != nil {
@@ -29,7 +31,7 @@ func migrate(ctx context.Context, path string) error {
 		return err
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s does not exist", path)
+		return &store.MissingError{What: path}
 	}
 	s := &Store{path: path} // which explains errors
 	c, err := connect(ctx, path, sqlite.OpenReadWrite, `cache_size = -65536`)

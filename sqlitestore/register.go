@@ -2,7 +2,10 @@ package sqlitestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/store"
@@ -21,6 +24,13 @@ func init() {
 		}
 		return Open(path)
 	})
+	store.RegisterExists(scheme, func(_ context.Context, url string) error {
+		path, err := pathOf(url)
+		if err != nil {
+			return err
+		}
+		return exists(path)
+	})
 	store.RegisterMigration(scheme, func(ctx context.Context, url string) error {
 		path, err := pathOf(url)
 		if err != nil {
@@ -28,6 +38,19 @@ func init() {
 		}
 		return Migrate(ctx, path)
 	})
+}
+
+// exists returns an error unless there is a file with something in it.
+func exists(path string) error {
+	path, err := checkPath(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return &store.MissingError{What: path}
+	}
+	return err
 }
 
 // pathOf returns the file that a URL names. Behind two slashes a URL names a host, and a

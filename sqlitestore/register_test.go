@@ -1,6 +1,8 @@
 package sqlitestore
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +25,33 @@ func TestOpenURL_AHostIsRefusedAndTheRightFormNamed(t *testing.T) {
 				t.Errorf("%s: the error does not name %s: %v", url, form, err)
 			}
 		}
+	}
+}
+
+func TestOpenExisting_AMissingFileIsAnErrorAndIsNotMade(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "flows.db")
+	url := "sqlite:" + path
+	missing := func(what string) {
+		t.Helper()
+		s, err := store.OpenExisting(t.Context(), url)
+		if err == nil {
+			_ = s.Close()
+		}
+		if got, ok := errors.AsType[*store.MissingError](err); !ok || got.What != path {
+			t.Errorf("%s: got %v, want a MissingError that names the file", what, err)
+		}
+	}
+	missing("no file")
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("there is %v (%v), want nothing", entries, err)
+	}
+	check(t, os.WriteFile(path, nil, 0o600))
+	missing("an empty file")
+	for _, open := range []func(context.Context, string) (store.Store, error){store.Open, store.OpenExisting} {
+		s, err := open(t.Context(), url)
+		check(t, err)
+		check(t, s.Close())
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -198,6 +200,13 @@ func TestVER5_AStoreThatCannotBeReadIsAnErrorOfItsOwn(t *testing.T) {
 	_, err := gate.Run(t.Context(), gate.Config{Dir: dir, URL: "sqlite:" + filepath.Join(t.TempDir(), "no", "such", "directory", "x.db")})
 	if !errors.Is(err, gate.ErrStore) {
 		t.Errorf("got %v", err)
+	}
+	missing := filepath.Join(t.TempDir(), "x.db")
+	if _, err := gate.Run(t.Context(), gate.Config{Dir: dir, URL: "sqlite:" + missing}); !errors.Is(err, gate.ErrStore) || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("a file that does not exist, of which no run is missing: got %v", err)
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file was made (%v)", err)
 	}
 	if _, err := gate.Run(t.Context(), gate.Config{Dir: dir, URL: "oracle:x"}); err == nil || !strings.Contains(err.Error(), "-driver") {
 		t.Errorf("a scheme that nobody knows: %v", err)

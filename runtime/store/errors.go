@@ -225,6 +225,22 @@ func (e *OldFormatError) Fix() string {
 	return "use another place, or the release that wrote it"
 }
 
+// MissingError says that there is no store where [OpenExisting] looked for one.
+type MissingError struct {
+	What string // for example the path of a file
+}
+
+// Permanent is true: waiting changes nothing.
+func (e *MissingError) Permanent() bool { return true }
+
+// Error says what is missing, and the fix.
+func (e *MissingError) Error() string { return e.What + " does not exist: " + e.Fix() }
+
+// Fix says what must be done.
+func (e *MissingError) Fix() string {
+	return "look at the URL; the first program that works with a store makes it"
+}
+
 // FleetError says that a store cannot be migrated because workers of the older release are at work with it.
 // Nothing was changed.
 type FleetError struct {

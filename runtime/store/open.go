@@ -14,7 +14,12 @@ var drivers = struct {
 	sync.RWMutex
 	open    map[string]func(ctx context.Context, url string) (Store, error)
 	migrate map[string]func(ctx context.Context, url string) error
-}{open: map[string]func(context.Context, string) (Store, error){}, migrate: map[string]func(context.Context, string) error{}}
+	exists  map[string]func(ctx context.Context, url string) error
+}{
+	open:    map[string]func(context.Context, string) (Store, error){},
+	migrate: map[string]func(context.Context, string) error{},
+	exists:  map[string]func(context.Context, string) error{},
+}
 
 // Register makes a kind of store known to [Open] by the scheme of its URLs. The
 // packages of the stores call it; a program imports those it wants. It panics if
@@ -45,6 +50,20 @@ func RegisterMigration(scheme string, migrate func(ctx context.Context, url stri
 	drivers.migrate[scheme] = migrate
 }
 
+// RegisterExists makes known to [OpenExisting] how it is found out whether a store of a scheme was made: exists
+// returns a *[MissingError] if not, and changes nothing. It panics if that is known already.
+func RegisterExists(scheme string, exists func(ctx context.Context, url string) error) {
+	drivers.Lock()
+	defer drivers.Unlock()
+	if exists == nil {
+		panic("store: RegisterExists: exists is nil")
+	}
+	if drivers.exists[scheme] != nil {
+		panic("store: RegisterExists: scheme " + scheme + " is taken")
+	}
+	drivers.exists[scheme] = exists
+}
+
 // Schemes returns the schemes that are known, sorted.
 func Schemes() []string {
 	drivers.RLock()
@@ -73,6 +92,22 @@ func Open(ctx context.Context, url string) (Store, error) {
 		return nil, fmt.Errorf("open store of kind %q: %w", scheme, err)
 	}
 	return s, nil
+}
+
+// OpenExisting is [Open] for those who look at what a program has stored: where nothing was stored yet, perhaps
+// because the URL is wrong, the error is a *[MissingError], and nothing is made there. A kind of store that does
+// not say whether it exists is opened as by Open.
+func OpenExisting(ctx context.Context, url string) (Store, error) {
+	scheme, _, _ := strings.Cut(url, ":")
+	drivers.RLock()
+	exists := drivers.exists[scheme]
+	drivers.RUnlock()
+	if exists != nil {
+		if err := exists(ctx, url); err != nil {
+			return nil, fmt.Errorf("open store of kind %q: %w", scheme, err)
+		}
+	}
+	return Open(ctx, url)
 }
 
 // Migrate brings the store that a URL names up to the format of this release. A store that has it already, or

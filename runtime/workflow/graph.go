@@ -113,7 +113,7 @@ type Node[T any] struct {
 
 // AddNode adds a node that calls run when all that it needs has ended. run gets the context of
 // the node's branch. The id is a part of the keys of the steps that run calls: it is made of letters,
-// digits and -_.: only, and to change it while runs are under way is to change the code of a workflow.
+// digits and -_.: only, and whoever changes it while runs are under way changes the code of a workflow.
 // What is wrong with the graph is returned by Run, before any node begins.
 func AddNode[T any](g *Graph, id string, run func(Context) (T, error), needs ...Dependency) *Node[T] {
 	x := &Node[T]{g: g}
@@ -192,10 +192,10 @@ func (x *Node[T]) Pointer() *T {
 	return &v
 }
 
-// Err returns the error of a node that has failed, also if it counts as skipped.
+// Err returns the error of a node that has failed, even if it counts as skipped.
 func (x *Node[T]) Err() error { return x.n.err }
 
-// Maybe returns a dependency on the node for one that begins also if this one was skipped.
+// Maybe returns a dependency on the node for one that begins even if this one was skipped.
 func (x *Node[T]) Maybe() Dependency {
 	d := x.dependency()
 	d.maybe = true

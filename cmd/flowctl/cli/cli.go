@@ -21,9 +21,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Config is what a program adds. The zero value is flowctl with the stores that the program imports.
+// Config has the additions of a program. The zero value is flowctl with the stores that the program imports.
 type Config struct {
-	// Open opens the store that --store names; nil: store.Open.
+	// Open opens the store that --store names; nil: store.OpenExisting.
 	Open func(ctx context.Context, url string) (store.Store, error)
 	// Args are the arguments without the program's name; nil: those of the process.
 	Args           []string
@@ -43,7 +43,7 @@ func Main(ctx context.Context, cfg Config) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if cfg.Open == nil {
-		cfg.Open = store.Open
+		cfg.Open = store.OpenExisting
 	}
 	if cfg.Args == nil {
 		cfg.Args = os.Args[1:]
@@ -209,5 +209,5 @@ func (c *command) print(v any) error {
 // jsonOut reports whether the output is JSON.
 func (c *command) jsonOut() bool { return c.output == "json" || c.output == "jsonl" }
 
-// hidden takes the payloads out of a value that is to be shown without.
+// hidden takes the payloads out of a value.
 func (c *command) hidden() bool { return c.hide == "hide" }

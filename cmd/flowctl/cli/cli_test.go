@@ -321,7 +321,8 @@ func TestOPS1_MigrateAnswersWithAnExitCode(t *testing.T) {
 		args []string
 	}{
 		{4, "other.db", []string{"migrate", "--store", "sqlite:" + other}},
-		{1, "does not exist", []string{"migrate", "--store", "sqlite:" + other + "2"}},
+		{3, "does not exist", []string{"migrate", "--store", "sqlite:" + other + "2"}},
+		{3, "does not exist", []string{"runs", "--store", "sqlite:" + other + "2"}},
 		{2, "unknown command", []string{"migrate", "now"}},
 	} {
 		if g := flowctl(t, tt.args...); g.code != tt.code || !strings.Contains(g.stderr, tt.want) {
