@@ -95,6 +95,7 @@ generate: ## write the generated files
 lint: ## run golangci-lint (the first time builds it: one to five minutes) and check the English of changed files
 	$(GO) run ./internal/english
 	$(GO) run $(GOLANGCI_LINT) run $(PACKAGES)
+	@for os in windows darwin; do echo "== vet: what is generated, for $$os"; GOOS=$$os CGO_ENABLED=0 $(GO) vet ./generated/... || exit 1; done
 
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME (20s)

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/generated/aliases"
+	"github.com/flowgen/flowgen/generated/billing"
+	"github.com/flowgen/flowgen/generated/builtins"
 	"github.com/flowgen/flowgen/generated/comments"
 	"github.com/flowgen/flowgen/generated/files"
 	"github.com/flowgen/flowgen/generated/functions"
@@ -16,9 +20,12 @@ import (
 	"github.com/flowgen/flowgen/generated/policies"
 	"github.com/flowgen/flowgen/generated/schedules"
 	"github.com/flowgen/flowgen/generated/sentinels"
+	"github.com/flowgen/flowgen/generated/shop"
 	"github.com/flowgen/flowgen/generated/variadic"
+	"github.com/flowgen/flowgen/generated/versions"
 	"github.com/flowgen/flowgen/generated/workflows"
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -29,6 +36,9 @@ func serve(t *testing.T) *workflow.Client {
 	t.Helper()
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	w := worker.New(client, worker.Config{})
+	aliases.Register(w)
+	billing.Register(w)
+	builtins.Register(w)
 	comments.Register(w)
 	files.Register(w, &files.Store{})
 	functions.Register(w)
@@ -38,7 +48,9 @@ func serve(t *testing.T) *workflow.Client {
 	policies.Register(w)
 	schedules.Register(w)
 	sentinels.Register(w)
+	shop.Register(w)
 	variadic.Register(w)
+	versions.Register(w)
 	workflows.Register(w)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -69,6 +81,50 @@ func TestGolden_FunctionsRun(t *testing.T) {
 	got, err := functions.Fulfil.Execute(limited(t), serve(t), "ada")
 	if err != nil || got.ID != "ada" {
 		t.Errorf("Fulfil: %+v, %v; want the receipt of ada", got, err)
+	}
+}
+
+func TestGolden_AliasesRun(t *testing.T) {
+	got, err := aliases.Fulfil.Execute(limited(t), serve(t), aliases.Key[aliases.Order]{Name: "o"})
+	if want := (aliases.Pair[aliases.ID]{"o", "o/2"}); err != nil || got != want {
+		t.Errorf("Fulfil: %v, %v; want %v", got, err, want)
+	}
+}
+
+func TestGolden_ShadowedBuiltinsRun(t *testing.T) {
+	got, err := builtins.Total.Execute(limited(t), serve(t), builtins.Word([]byte("three")))
+	if err != nil || got.N != 3 {
+		t.Errorf("Total: %v, %v; want 3", got, err)
+	}
+}
+
+func TestGolden_PackagesThatCallEachOtherRun(t *testing.T) {
+	got, err := shop.Collect.Execute(limited(t), serve(t), billing.Bill{Order: "o", Cents: 7})
+	if want := "own-o charge-o"; err != nil || got != want {
+		t.Errorf("Collect: %q, %v; want %q", got, err, want)
+	}
+}
+
+func TestGolden_TheNewestWayOfAVersionRuns(t *testing.T) {
+	client := serve(t)
+	run, err := versions.Order.Start(limited(t), client, "lamp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run.Result(limited(t)); err != nil || got != "reserved lamp" {
+		t.Errorf("Order: %q, %v", got, err)
+	}
+	var steps []string
+	for e, err := range run.Events(limited(t)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == event.StepCreated {
+			steps = append(steps, e.Name)
+		}
+	}
+	if want := []string{"versions.inspect", "versions.reserve"}; !slices.Equal(steps, want) {
+		t.Errorf("steps %v, want %v", steps, want)
 	}
 }
 
