@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/generated/policies"
 	"github.com/flowgen/flowgen/generated/schedules"
 	"github.com/flowgen/flowgen/generated/sentinels"
-	"github.com/flowgen/flowgen/generated/shop"
+	"github.com/flowgen/flowgen/generated/storefront"
 	"github.com/flowgen/flowgen/generated/variadic"
 	"github.com/flowgen/flowgen/generated/versions"
 	"github.com/flowgen/flowgen/generated/workflows"
@@ -48,7 +48,7 @@ func serve(t *testing.T) *workflow.Client {
 	policies.Register(w)
 	schedules.Register(w)
 	sentinels.Register(w)
-	shop.Register(w)
+	storefront.Register(w)
 	variadic.Register(w)
 	versions.Register(w)
 	workflows.Register(w)
@@ -99,7 +99,7 @@ func TestGolden_ShadowedBuiltinsRun(t *testing.T) {
 }
 
 func TestGolden_PackagesThatCallEachOtherRun(t *testing.T) {
-	got, err := shop.Collect.Execute(limited(t), serve(t), billing.Bill{Order: "o", Cents: 7})
+	got, err := storefront.Collect.Execute(limited(t), serve(t), billing.Bill{Order: "o", Cents: 7})
 	if want := "own-o charge-o"; err != nil || got != want {
 		t.Errorf("Collect: %q, %v; want %q", got, err, want)
 	}

@@ -1,4 +1,4 @@
-// Package billing has what package shop calls: a step, a workflow, and a topic.
+// Package billing has what package storefront calls: a step, a workflow, and a topic.
 package billing
 
 import (

@@ -1,5 +1,5 @@
-// Package shop calls the steps and workflows of package billing, under names that are its own, too.
-package shop
+// Package storefront calls the steps and workflows of package billing, under names that are its own, too.
+package storefront
 
 import (
 	"context"
