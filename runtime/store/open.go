@@ -25,43 +25,32 @@ var drivers = struct {
 // packages of the stores call it; a program imports those it wants. It panics if
 // the scheme is taken.
 func Register(scheme string, open func(ctx context.Context, url string) (Store, error)) {
+	register(drivers.open, "Register", scheme, open, open == nil)
+}
+
+// register notes a function under a scheme, for the exported function of that name.
+func register[F any](known map[string]F, name, scheme string, f F, missing bool) {
 	drivers.Lock()
 	defer drivers.Unlock()
-	if open == nil {
-		panic("store: Register: open is nil")
+	if missing {
+		panic("store: " + name + ": the function is nil")
 	}
-	if drivers.open[scheme] != nil {
-		panic("store: Register: scheme " + scheme + " is taken")
+	if _, taken := known[scheme]; taken {
+		panic("store: " + name + ": scheme " + scheme + " is taken")
 	}
-	drivers.open[scheme] = open
+	known[scheme] = f
 }
 
 // RegisterMigration makes known to [Migrate] how stores of a scheme are brought up to date. It panics if that
 // is known already.
 func RegisterMigration(scheme string, migrate func(ctx context.Context, url string) error) {
-	drivers.Lock()
-	defer drivers.Unlock()
-	if migrate == nil {
-		panic("store: RegisterMigration: migrate is nil")
-	}
-	if drivers.migrate[scheme] != nil {
-		panic("store: RegisterMigration: scheme " + scheme + " is taken")
-	}
-	drivers.migrate[scheme] = migrate
+	register(drivers.migrate, "RegisterMigration", scheme, migrate, migrate == nil)
 }
 
 // RegisterExists makes known to [OpenExisting] how it is found out whether a store of a scheme was made: exists
 // returns a *[MissingError] if not, and changes nothing. It panics if that is known already.
 func RegisterExists(scheme string, exists func(ctx context.Context, url string) error) {
-	drivers.Lock()
-	defer drivers.Unlock()
-	if exists == nil {
-		panic("store: RegisterExists: exists is nil")
-	}
-	if drivers.exists[scheme] != nil {
-		panic("store: RegisterExists: scheme " + scheme + " is taken")
-	}
-	drivers.exists[scheme] = exists
+	register(drivers.exists, "RegisterExists", scheme, exists, exists == nil)
 }
 
 // Schemes returns the schemes that are known, sorted.
