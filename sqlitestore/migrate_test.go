@@ -288,3 +288,41 @@ func TestMigrate_NoOperationOfAnOlderReleaseWritesAnyMore(t *testing.T) {
 		}
 	}
 }
+
+func TestImmediate_CommitsOnceNobodyReadsAFileWithoutALog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "flows.db")
+	older(t, path, 1)
+	open := func() *conn {
+		c, err := connect(t.Context(), path, sqlite.OpenReadWrite)
+		check(t, err)
+		t.Cleanup(func() { check(t, c.Close()) })
+		return c
+	}
+	writer, reader, other := open(), open(), open()
+	done := make(chan error, 1)
+	written := make(chan struct{})
+	go func() {
+		done <- writer.immediate(t.Context(), func() error {
+			defer close(written)
+			return errors.Join(reader.exec(`BEGIN`), reader.exec(`SELECT count(*) FROM runs`), writer.exec(`UPDATE counters SET seq = 7`))
+		})
+	}()
+	<-written
+	for { // until nobody else can begin to read, because the writer wants to commit
+		_, err := other.number(`SELECT count(*) FROM runs`)
+		if busy(err) {
+			break
+		}
+		check(t, err)
+		select {
+		case err := <-done:
+			t.Fatalf("the transaction ended while another connection was reading: %v", err)
+		default:
+		}
+	}
+	check(t, reader.exec(`COMMIT`))
+	check(t, <-done)
+	if seq, err := other.number(`SELECT seq FROM counters`); err != nil || seq != 7 {
+		t.Errorf("read %d, %v; want what was written", seq, err)
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Bill is what must be paid.
+// Bill has the price of an order.
 type Bill struct {
 	Order string `json:"order"`
 	Cents int64  `json:"cents"`
