@@ -50,8 +50,7 @@ local function push(run, id, item, now, keep, urgent)
     redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')
   elseif urgent and queue_state == '1' and flagged(header, is_limited) then
     -- Part: intact limit
-    local l = uses_of(run)
-    if not l.permits and not l.off then
+    if not queues(uses_of(run)) then
       call_off(run, header, m[4], m[5])
     end
   end

@@ -260,6 +260,17 @@ var shareBehaviors = []behavior{
 		h.one(s, waits[0])
 		h.flows("once it is owned again", 1)
 	}},
+	{"Shares_WhoNeedsNoPermitsKeepsItsTurnThoughCanceled", func(h *harness) {
+		s, keys := h.session(), map[event.RunID]string{}
+		acme := h.come(keys, "acme", 2)
+		_, err := h.store.Deliver(h.ctx, store.Deliver{Run: acme[0].Run, Item: h.item(), Urgent: true})
+		h.check("deliver", err)
+		h.flows("after one was canceled", 2)
+		got := h.claim(s, 10)
+		h.equal("claimed", runsOf(got), []event.RunID{acme[0].Run, acme[1].Run})
+		h.equal("called off", got[0].CalledOff, false)
+		h.flows("once both are owned", 0)
+	}},
 	{"Shares_KeysThatComeForTheFirstTimeGoInTheirOrder", func(h *harness) {
 		s := h.session()
 		var logs []*Log
