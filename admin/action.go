@@ -9,10 +9,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Action is what is done with a run.
+// Action is one thing to do with a run.
 type Action struct {
 	Verb   string `json:"verb"`             // one of [Actions]
-	Reason string `json:"reason,omitempty"` // of cancel
+	Reason string `json:"reason,omitempty"` // of cancel and terminate
 	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
 }
 
@@ -47,6 +47,7 @@ var verbs = []struct {
 		}
 		return h.Fork(ctx, a.Step)
 	}, func(i *workflow.RunInfo) bool { return i.Events > 1 }},
+	{"terminate", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), open},
 	{"delete", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), func(i *workflow.RunInfo) bool { return !open(i) }},
 }
 
@@ -92,7 +93,7 @@ func (d *Direct) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	if i < 0 {
 		return Acted{}, &InputError{What: fmt.Sprintf("there is no action %q", a.Verb), Fix: "use one of " + strings.Join(Actions(), ", ")}
 	}
-	if a.Verb != "cancel" && a.Reason != "" {
+	if a.Verb != "cancel" && a.Verb != "terminate" && a.Reason != "" {
 		return Acted{}, &InputError{What: a.Verb + " takes no reason: a log has no place for it", Fix: "leave it out"}
 	}
 	h, info, err := d.find(ctx, ref)

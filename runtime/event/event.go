@@ -282,6 +282,7 @@ const (
 	CodePanic       = "panic"       // the user's code panicked
 	CodeTimeout     = "timeout"     // an attempt or a run took too long
 	CodeCanceled    = "cancelled"   // it was asked to end
+	CodeTerminated  = "terminated"  // it was ended without its code, because somebody asked for that
 	CodeInterrupted = "interrupted" // the worker died, or stopped, during the attempt
 	CodeStopped     = "stopped"     // the worker stopped during the attempt, which does not count
 	CodeRetryAfter  = "retryafter"  // the step asked for its next attempt at a time of its own; the attempt does not count

@@ -7,6 +7,9 @@ import "fmt"
 // used again for something else.
 type Type uint8
 
+// Terminate is the name of a request that ends a run without its code.
+const Terminate = "terminate"
+
 // The event types. Comments name the fields of [Event] that each carries
 // beside Seq, Type and Time.
 const (
@@ -18,13 +21,14 @@ const (
 	RunCompleted Type = 3
 	// RunFailed ends a run with an error. Failure, Unread.
 	RunFailed Type = 4
-	// RunCanceled ends a run because it was asked to end. Failure, Unread.
+	// RunCanceled ends a run because it was asked to end. Failure, Unread; Item if that was to Terminate it.
 	RunCanceled Type = 5
 	// RunContinued ends a run whose work goes on in a new one. Next, Payload (the
 	// input of that), Unread.
 	RunContinued Type = 6
 	// CancelRequested is somebody's wish that the run ends. Reason, Item. With Failure it is a
-	// worker's: the log has become too long, or the run is deadlocked, and fails with that.
+	// worker's: the log has become too long, or the run is deadlocked, and fails with that. An item
+	// with the Name [Terminate] is no request to the code: who takes it ends the run with RunCanceled.
 	CancelRequested Type = 7
 	// InputReceived is the input of one of the starts that share the run, from before it was
 	// claimed for the first time: see [Gather]. Item, Payload.

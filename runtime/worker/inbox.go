@@ -209,6 +209,10 @@ func (b *inbox) applyItem(e *event.Event) {
 			return
 		}
 	case event.EntityNone:
+		if e.Type == event.CancelRequested && e.Name == event.Terminate {
+			b.end(effects.Termination(e)) // what is in the inbox after it comes too late
+			return
+		}
 		if b.pointless(e) {
 			return
 		}

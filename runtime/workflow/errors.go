@@ -63,7 +63,7 @@ type InvalidError = store.InvalidError
 // child, message, payload or question. errors.As finds it in a [RunError].
 type DeadlockError = replay.DeadlockError
 
-// BranchWait is what one branch has waited for.
+// BranchWait says for what one branch has waited.
 type BranchWait = replay.BranchWait
 
 // Wire names of the errors of this package; they stand in logs.
@@ -219,7 +219,7 @@ type RunError struct {
 	Status   Status // StatusFailed or StatusCanceled
 	// Code is that of the [StepError] or RunError which the workflow returned as
 	// it was, not wrapped; else one of "error", "panic", "timeout" (of the run),
-	// "cancelled", "poisoned" (it killed too many workers), "loglimit" (its log became
+	// "cancelled", "terminated" (see [Handle.Terminate]), "poisoned" (it killed too many workers), "loglimit" (its log became
 	// too long), "deadlock" (its branches waited for one another: see [DeadlockError]),
 	// "transitions" (a machine began too many steps) and "payload".
 	Code   string

@@ -279,23 +279,29 @@ func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *e
 // put is deliver for an item that has its body. A run that waits for permits goes without
 // them if it is urgent.
 func (c *Client) put(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) error {
+	_, err := c.accept(ctx, run, item, urgent, by)
+	return err
+}
+
+// accept is put, and returns the run that has the item: the last one of the chain, perhaps.
+func (c *Client) accept(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) (RunID, error) {
 	d := store.Deliver{Run: run, Item: item, Urgent: urgent}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		if d.Deadline = c.store.Clock().Now().Add(deliverWindow); !by.IsZero() && by.Before(d.Deadline) {
 			d.Deadline = by
 		}
-		_, err := c.store.Deliver(ctx, d)
+		accepted, err := c.store.Deliver(ctx, d)
 		var ended *store.TerminalError
 		switch {
 		case err == nil:
-			return nil
+			return accepted, nil
 		case errors.As(err, &ended):
-			return fmt.Errorf("%w", terminalError{ended})
+			return run, fmt.Errorf("%w", terminalError{ended})
 		case !errors.Is(err, store.ErrLater):
-			return fmt.Errorf("run %s: %w", run, err)
+			return run, fmt.Errorf("run %s: %w", run, err)
 		}
 		if err := c.pause(ctx, delay); err != nil {
-			return fmt.Errorf("run %s: %w", run, err)
+			return run, fmt.Errorf("run %s: %w", run, err)
 		}
 	}
 }

@@ -41,11 +41,7 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 // endUnserved ends a run that was asked to end, of which no code was executed, and that nobody
 // serves. It reports whether it has. It does what the first worker to come would have done:
 // a run that is asked to end before it begins ends without its code, so that nobody misses
-// anything that the code could have done. It claims the run with a session of its own, which
-// lives for this one request and serves nothing. So each of two clients, or a worker that
-// comes just then, either has the run or finds it owned or ended; and if the client dies in between its
-// session does, too, and the run waits again, with the request in its inbox. Whatever is not
-// as simple as that is left to workers.
+// anything that the code could have done. Whatever is not as simple as that is left to workers.
 func (c *Client) endUnserved(ctx context.Context, run RunID) (bool, error) {
 	l, err := c.load(ctx, store.Load{Run: run, Limit: -1})
 	if err != nil || l.Record.N != 1 {
@@ -54,6 +50,15 @@ func (c *Client) endUnserved(ctx context.Context, run RunID) (bool, error) {
 	if unserved, err := c.unserved(ctx, &l.Record); err != nil || !unserved {
 		return false, err
 	}
+	return c.endAlone(ctx, run, c.ending)
+}
+
+// endAlone ends a run that nobody works on with the commit that ending makes of what is stored
+// of it; nil: the run is given back. It reports whether it has ended it. It claims the run with a session of its own, which
+// lives for this one request and serves nothing. So each of two clients, or a worker that
+// comes just then, either has the run or finds it owned or ended; and if the client dies in between its
+// session does, too, and the run waits again, with the request in its inbox.
+func (c *Client) endAlone(ctx context.Context, run RunID, ending func(context.Context, *store.ClaimedRun) (*store.Commit, error)) (bool, error) {
 	partition := int(run.Slot()) % c.store.Partitions()
 	session := store.SessionID("client/" + event.NewToken().String())
 	if err := c.store.OpenSession(ctx, store.Session{Partition: partition, ID: session, Worker: "client", TTL: endLease}); err != nil {
@@ -66,7 +71,7 @@ func (c *Client) endUnserved(ctx context.Context, run RunID) (bool, error) {
 	if err != nil {
 		return false, ignoreTaken(err)
 	}
-	request, err := c.ending(ctx, &claimed)
+	request, err := ending(ctx, &claimed)
 	if err != nil || request == nil {
 		return false, errors.Join(err, c.store.Release(closing, run, claimed.Fence))
 	}
@@ -78,7 +83,7 @@ func (c *Client) endUnserved(ctx context.Context, run RunID) (bool, error) {
 }
 
 const (
-	// endLease is that of the session of endUnserved: shorter than those of workers, so that
+	// endLease is that of the session of endAlone: shorter than those of workers, so that
 	// it counts for little of the silence of others; see package store on dead sessions.
 	endLease = 2 * time.Second
 	// endPatience bounds how long it takes to end that session.
@@ -121,12 +126,22 @@ func (c *Client) ending(ctx context.Context, claimed *store.ClaimedRun) (*store.
 		return true
 	})
 	last.Unread = append(last.Unread, late...)
+	return endCommit(claimed, r.State(), events, l.Inbox)
+}
+
+// endCommit returns the commit that ends a run with events, of which the last says how, and
+// consumes what was read from its inbox. state has them.
+func endCommit(claimed *store.ClaimedRun, state *event.LogState, events []event.Event, inbox []store.Item) (*store.Commit, error) {
+	last := &events[len(events)-1]
 	req := &store.Commit{
 		Run: claimed.Run, WorkflowID: claimed.WorkflowID, Fence: claimed.Fence, Prev: claimed.Last, CommitID: event.NewCommitID(),
-		First: events[0].Seq, Last: last.Seq, Consume: len(l.Inbox), ConsumeLast: l.Inbox[len(l.Inbox)-1].ID,
-		Effect: store.EffectFinish, Status: r.State().Status(), Progress: true,
+		First: events[0].Seq, Last: last.Seq, Effect: store.EffectFinish, Status: state.Status(), Progress: true,
 	}
-	if req.Send, err = effects.Sends(claimed.Run, r.State(), last); err != nil {
+	if n := len(inbox); n > 0 {
+		req.Consume, req.ConsumeLast = n, inbox[n-1].ID
+	}
+	var err error
+	if req.Send, err = effects.Sends(claimed.Run, state, last); err != nil {
 		return nil, err
 	}
 	req.Frame, err = event.AppendFrame(nil, &event.Frame{

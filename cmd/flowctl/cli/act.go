@@ -13,6 +13,7 @@ import (
 // about says what each action does.
 var about = map[string]string{
 	"cancel":     "Ask runs to end: their code cleans up",
+	"terminate":  "End runs without their code: nothing is cleaned up or undone",
 	"pause":      "Let runs stand still from their next suspension point on",
 	"resume":     "Let paused runs go on",
 	"step":       "Let runs in debug mode do one operation",
@@ -24,6 +25,12 @@ var about = map[string]string{
 	"delete":     "Forget runs that have ended",
 }
 
+// finals holds the questions before actions that cannot be undone.
+var finals = map[string]string{
+	"delete":    "Forget %d runs? What is stored of them is removed.",
+	"terminate": "End %d runs without their code? Nothing is cleaned up or undone.",
+}
+
 func (c *command) actions() []*cobra.Command {
 	var all []*cobra.Command
 	for _, verb := range admin.Actions() {
@@ -33,7 +40,7 @@ func (c *command) actions() []*cobra.Command {
 			RunE: func(cmd *cobra.Command, args []string) error { return c.act(cmd, a, args) },
 		}
 		switch verb {
-		case "cancel":
+		case "cancel", "terminate":
 			cmd.Flags().StringVar(&a.Reason, "reason", "", "why: it stands in the log and in the error of the run")
 		case "fork":
 			cmd.Flags().StringVar(&a.Step, "step", "", "the id or the key of the step to go on from")
@@ -44,7 +51,7 @@ func (c *command) actions() []*cobra.Command {
 	return all
 }
 
-// outcome is what came of an action on one run.
+// outcome holds the result of an action on one run.
 type outcome struct {
 	admin.Acted
 	Problem *admin.Problem `json:"problem,omitempty"`
@@ -114,13 +121,14 @@ func (c *command) printOutcomes(all []outcome) error {
 
 // confirm asks before something that cannot be undone.
 func (c *command) confirm(verb string, refs []string) error {
-	if verb != "delete" || c.yes {
+	question, final := finals[verb]
+	if !final || c.yes {
 		return nil
 	}
 	if !onTerminal(c.Stdin) {
-		return &admin.InputError{What: "delete cannot be undone, and nobody is there to ask", Fix: "give -y"}
+		return &admin.InputError{What: verb + " cannot be undone, and nobody is there to ask", Fix: "give -y"}
 	}
-	fmt.Fprintf(c.Stderr, "Forget %d runs? What is stored of them is removed. [y/N] ", len(refs))
+	fmt.Fprintf(c.Stderr, question+" [y/N] ", len(refs))
 	answer, _ := bufio.NewReader(c.Stdin).ReadString('\n')
 	if strings.EqualFold(strings.TrimSpace(answer), "y") {
 		return nil

@@ -255,11 +255,15 @@ func TestOPS1_ActionsDoWhatTheySay(t *testing.T) {
 	s.wants(0, []string{"cancelled", "nobody wants it", "resume-new"}, nil, "show", s.runs["wait"])
 	s.wants(0, []string{"completed"}, nil, "show", s.runs["held"])
 	s.wants(0, []string{"failed"}, nil, "show", again)
-	s.wants(0, []string{"done"}, nil, "restart", s.runs["good"])
+	g = s.flowctl("restart", s.runs["good"], "-o", "name")
+	alone := strings.TrimSpace(g.stdout) // no worker serves it
 	s.wants(2, nil, []string{"give -y"}, "delete", s.runs["held"])
 	s.wants(0, []string{"done"}, nil, "delete", "-y", s.runs["held"])
 	s.wants(3, nil, nil, "show", s.runs["held"])
 	s.wants(5, []string{s.runs["bad"], "is failed", "done"}, nil, "pause", s.runs["bad"], "id:order-good")
+	s.wants(2, nil, []string{"give -y"}, "terminate", alone)
+	s.wants(0, []string{"done"}, nil, "terminate", "-y", alone, "--reason", "its code is gone")
+	s.wants(0, []string{"cancelled", "terminated without its code: its code is gone"}, nil, "show", alone)
 }
 
 func TestOPS1_BadInputIsAnsweredWithTheFixAndItsExitCode(t *testing.T) {

@@ -1,0 +1,13 @@
+package effects
+
+import "github.com/flowgen/flowgen/runtime/event"
+
+// Termination returns the event that ends a run without its code, as an item asks that has
+// the name event.Terminate.
+func Termination(asked *event.Event) event.Event {
+	text := "terminated without its code"
+	if asked.Reason != "" {
+		text += ": " + asked.Reason
+	}
+	return event.Event{Type: event.RunCanceled, Item: asked.Item, Failure: &event.Failure{Code: event.CodeTerminated, Message: text}}
+}
