@@ -29,10 +29,10 @@ help: ## list the targets
 
 # These are not watched for races, and are three times faster so: what one goroutine does, and programs that are started and
 # killed hundreds of times, whose parts are all watched by the other tests.
-PLAIN := ./cmd/flowgen ./flowcheck/... ./flowcheck/golangci/... ./internal/generator/... ./internal/layers ./internal/docs ./internal/english \
+PLAIN := ./internal/generator/... ./internal/gate ./internal/survival ./cmd/flowgen ./flowcheck/... ./flowcheck/golangci/... ./internal/layers ./internal/docs ./internal/english \
 	./internal/mutants ./internal/cron ./internal/payload ./runtime/store/protocol/... ./runtime/event ./runtime/internal/shape \
-	./examples/quickstart ./examples/research ./examples/onboarding ./internal/survival \
-	./internal/manifest ./internal/compat ./internal/breaking ./internal/gate ./internal/revision
+	./examples/quickstart ./examples/research ./examples/onboarding \
+	./internal/manifest ./internal/compat ./internal/breaking ./internal/revision
 
 .PHONY: test
 test: format vet generated plain race ## everything that must hold before a commit, in under 10 minutes
@@ -61,8 +61,11 @@ generated: ## check that generated files are those that the generator writes tod
 # The race detector waits a second at the end of each process, of the thousands that tests start: when they end, nothing of them is at work.
 NO_SLEEP := GORACE="atexit_sleep_ms=0 $(GORACE)"
 
-# Tests wait for servers, leases and clocks more than they compute: three packages at a time keep two processors busy.
-AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Tests wait for servers, leases and clocks more than they compute: four packages at a time keep two processors busy.
+AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+
+# These take longest, and begin first: the last one would be waited for alone.
+LONG := ./redisstore ./sqlitestore ./runtime/worker ./runtime/workflowtest
 
 .PHONY: plain
 plain: ## run the tests that need no race detector
@@ -75,7 +78,7 @@ race: compiler ## run the tests under the race detector
 	@echo "== race: go test -race, of all other packages"
 	@packages=$$($(GO) list $(PACKAGES)) && plain=$$($(GO) list $(PLAIN)) && \
 	packages=$$(echo "$$packages" | grep -vxF "$$plain") && \
-	CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) $$packages
+	CGO_ENABLED=1 $(NO_SLEEP) $(GO) test -race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) $(LONG) $$packages
 
 .PHONY: compiler
 compiler:
