@@ -26,8 +26,12 @@ func nearby(t *testing.T, st store.Store, cfg worker.Config, bindings ...flowtes
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 	w.Near = true
 	w.Work(cfg, append(bindings, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))...)
-	w.Eventually("the worker to take what is started", func() bool {
-		return w.HandedOver(flowtest.Start(w, flowtest.AttackOnce, 1))
+	taken := map[int]bool{} // a worker has a session in each partition, and opens them one after the other
+	w.Eventually("the worker to take what is started in every partition", func() bool {
+		if run := flowtest.Start(w, flowtest.AttackOnce, 1); w.HandedOver(run) {
+			taken[int(run.ID().Slot())%st.Partitions()] = true
+		}
+		return len(taken) == st.Partitions()
 	})
 	return w
 }
