@@ -9,11 +9,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Action is one thing to do with a run.
+// Action says what to do with a run.
 type Action struct {
 	Verb   string `json:"verb"`             // one of [Actions]
 	Reason string `json:"reason,omitempty"` // of cancel and terminate
 	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
+	// Key says that asking again with it is the same request. Actions that are done once however often
+	// they are asked for take any key: cancel, terminate, release, retry, resume-new and delete. The others refuse
+	// one as unsupported, for no store keeps it.
+	Key string `json:"-"`
 }
 
 // Acted says what came of an action.
@@ -22,6 +26,13 @@ type Acted struct {
 	Verb string `json:"verb"`
 	New  string `json:"new,omitempty"` // the run that it has made
 }
+
+// verbDelete is the one action that cannot be undone.
+const verbDelete = "delete"
+
+// onceAnyway are the actions that asking again does not repeat: what asks for them, or the run that they
+// make, has one id for each run.
+var onceAnyway = []string{"cancel", "terminate", "release", "retry", "resume-new", verbDelete}
 
 // verbs are all actions, as Handle has them.
 var verbs = []struct {
@@ -48,7 +59,7 @@ var verbs = []struct {
 		return h.Fork(ctx, a.Step)
 	}, func(i *workflow.RunInfo) bool { return i.Events > 1 }},
 	{"terminate", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), open},
-	{"delete", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), func(i *workflow.RunInfo) bool { return !open(i) }},
+	{verbDelete, none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), func(i *workflow.RunInfo) bool { return !open(i) }},
 }
 
 func none(do func(context.Context, *workflow.Handle, Action) error) func(context.Context, *workflow.Handle, Action) (*workflow.Handle, error) {
@@ -95,6 +106,9 @@ func (d *Direct) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	}
 	if a.Verb != "cancel" && a.Verb != "terminate" && a.Reason != "" {
 		return Acted{}, &InputError{What: a.Verb + " takes no reason: a log has no place for it", Fix: "leave it out"}
+	}
+	if a.Key != "" && !slices.Contains(onceAnyway, a.Verb) {
+		return Acted{}, NewProblem(CodeUnsupported, a.Verb+" is done each time that it is asked for: a store keeps no key for it", "leave the key out, and look at the run before asking again")
 	}
 	h, info, err := d.find(ctx, ref)
 	if err != nil {

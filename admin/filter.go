@@ -32,7 +32,7 @@ type Filter struct {
 	Budget int    `json:"budget,omitempty"` // how many runs may be looked at; 0: 20,000
 }
 
-// maxLimit bounds Filter.Limit.
+// maxLimit bounds Filter.Limit, and pages of events.
 const maxLimit = 1000
 
 // Statuses returns those that a run can have.

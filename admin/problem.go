@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -19,12 +20,13 @@ type InputError struct {
 func (e *InputError) Error() string { return e.What + ": " + e.Fix }
 
 // Problem is an error as operators and programs see it. Its JSON form is that of RFC 9457 with
-// three fields more: code, exit and fix.
+// fields more.
 type Problem struct {
+	Type   string   `json:"type"`             // the page that explains the code
 	Title  string   `json:"title"`            // the same for all problems of a code
 	Status int      `json:"status"`           // as of HTTP
 	Detail string   `json:"detail"`           // the error's text
-	Code   string   `json:"code"`             // input, notFound, refused, unsupported, timeout, interrupted or failed
+	Code   string   `json:"code"`             // one of the constants below
 	Exit   int      `json:"exit"`             // of the command
 	Fix    string   `json:"fix,omitempty"`    // what to do
 	Run    string   `json:"run,omitempty"`    // that it is about
@@ -36,14 +38,45 @@ func (p *Problem) Error() string { return p.Detail }
 
 // The codes of problems.
 const (
-	CodeInput       = "input"
-	CodeNotFound    = "notFound"
-	CodeRefused     = "refused"
-	CodeUnsupported = "unsupported"
-	CodeTimeout     = "timeout"
-	CodeInterrupted = "interrupted"
-	CodeFailed      = "failed"
+	CodeInput           = "input"           // the request makes no sense, whatever is stored
+	CodeNotFound        = "notFound"        // there is nothing of that name
+	CodeRefused         = "refused"         // the state does not allow it
+	CodeRejected        = "rejected"        // the code of the run has said no
+	CodeUnauthenticated = "unauthenticated" // it is not known who asks
+	CodeForbidden       = "forbidden"       // who asks may not do it
+	CodeBusy            = "busy"            // too much is asked for at once
+	CodeUnsupported     = "unsupported"     // the store cannot do this
+	CodeTimeout         = "timeout"         // there was no answer in time
+	CodeInterrupted     = "interrupted"     // whoever asked does not wait any more
+	CodeFailed          = "failed"          // the store, or the way to it, has failed
 )
+
+// kinds has what all problems of a code have in common.
+var kinds = map[string]struct {
+	title        string
+	status, exit int
+}{
+	CodeInput:           {"The request makes no sense", http.StatusBadRequest, 2},
+	CodeNotFound:        {"There is nothing of that name", http.StatusNotFound, 3},
+	CodeRefused:         {"The state does not allow it", http.StatusConflict, 4},
+	CodeRejected:        {"The run has said no", http.StatusUnprocessableEntity, 4},
+	CodeUnauthenticated: {"It is not known who asks", http.StatusUnauthorized, 6},
+	CodeForbidden:       {"It is not allowed", http.StatusForbidden, 6},
+	CodeBusy:            {"Too much is asked for at once", http.StatusTooManyRequests, 1},
+	CodeUnsupported:     {"The store cannot do this", http.StatusNotImplemented, 1},
+	CodeTimeout:         {"There was no answer in time", http.StatusGatewayTimeout, 124},
+	CodeInterrupted:     {"It was interrupted", http.StatusServiceUnavailable, 130},
+	CodeFailed:          {"The store, or the way to it, has failed", http.StatusServiceUnavailable, 1},
+}
+
+// problemPages explains the codes.
+const problemPages = "https://github.com/flowgen/flowgen/blob/main/docs/errors.md#"
+
+// NewProblem returns a problem of a code, with its usual status.
+func NewProblem(code, detail, fix string) *Problem {
+	k := kinds[code]
+	return &Problem{Type: problemPages + strings.ToLower(code), Title: k.title, Status: k.status, Code: code, Exit: k.exit, Detail: detail, Fix: fix}
+}
 
 // ProblemOf returns the problem that operators see in an error; nil of nil.
 func ProblemOf(err error) *Problem {
@@ -53,42 +86,64 @@ func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
-	p := &Problem{Title: "The store, or the way to it, has failed", Status: http.StatusServiceUnavailable, Code: CodeFailed, Exit: 1, Detail: err.Error()}
-	set := func(title string, status int, code string, exit int) {
-		p.Title, p.Status, p.Code, p.Exit = title, status, code, exit
-	}
+	is := func(code string) *Problem { return NewProblem(code, err.Error(), "") }
 	input, isInput := errors.AsType[*InputError](err)
-	invalid := errors.As(err, new(*workflow.InvalidError))
+	denied, isDenied := errors.AsType[*NotAllowedError](err)
+	payload, isPayload := errors.AsType[*workflow.PayloadError](err)
+	refused, isRefused := errors.AsType[*workflow.RefusedError](err)
+	answer, isAnswer := errors.AsType[*workflow.AnswerError](err)
 	status, isStatus := errors.AsType[*workflow.StatusError](err)
 	old, isOld := errors.AsType[*store.OldFormatError](err)
 	missing, isMissing := errors.AsType[*store.MissingError](err)
 	switch {
+	case isDenied:
+		return NewProblem(CodeForbidden, denied.What, denied.Fix)
+	case errors.As(err, new(*UnauthenticatedError)):
+		return NewProblem(CodeUnauthenticated, err.Error(), "give a token that is known and has not expired, as the header Authorization: Bearer TOKEN")
+	case isAnswer: // before what the run's code has answered with, which may be anything
+		p := is(CodeRejected)
+		p.Run = string(answer.Run)
+		return p
+	case isRefused && !refused.Ended:
+		p := is(CodeRejected)
+		p.Run = string(refused.Run)
+		return p
+	case isPayload:
+		p := is(CodeInput)
+		if payload.Limit > 0 {
+			p.Status = http.StatusRequestEntityTooLarge
+		}
+		return p
 	case isInput:
-		set("The request makes no sense", http.StatusBadRequest, CodeInput, 2)
-		p.Detail, p.Fix = input.What, input.Fix
-	case invalid:
-		set("The request makes no sense", http.StatusBadRequest, CodeInput, 2)
+		return NewProblem(CodeInput, input.What, input.Fix)
+	case errors.As(err, new(*workflow.InvalidError)):
+		return is(CodeInput)
 	case errors.Is(err, workflow.ErrRunNotFound), errors.Is(err, workflow.ErrStepNotFound), errors.Is(err, workflow.ErrHookNotFound):
-		set("There is nothing of that name", http.StatusNotFound, CodeNotFound, 3)
+		return is(CodeNotFound)
 	case isMissing:
-		set("There is nothing of that name", http.StatusNotFound, CodeNotFound, 3)
+		p := is(CodeNotFound)
 		p.Fix = missing.Fix()
+		return p
 	case isStatus:
-		set("The state does not allow it", http.StatusConflict, CodeRefused, 4)
+		p := is(CodeRefused)
 		p.Run, p.Fix, p.Undone = string(status.Run), status.Fix, status.Undone
+		return p
 	case isOld:
-		set("The state does not allow it", http.StatusConflict, CodeRefused, 4)
+		p := is(CodeRefused)
 		p.Fix = old.Fix()
-	case errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.As(err, new(*workflow.ActiveRunError)),
+		return p
+	case errors.Is(err, workflow.ErrRunTerminal), errors.Is(err, workflow.ErrNotDebug), errors.Is(err, workflow.ErrWrongWorkflow),
+		errors.As(err, new(*workflow.ActiveRunError)), errors.As(err, new(*workflow.FinishedRunError)),
 		errors.As(err, new(*store.FleetError)), errors.Is(err, store.ErrForeign), errors.As(err, new(*store.VersionError)):
-		set("The state does not allow it", http.StatusConflict, CodeRefused, 4)
+		return is(CodeRefused)
+	case errors.As(err, new(*store.StartRefusedError)):
+		return is(CodeBusy)
 	case errors.Is(err, workflow.ErrNotSupported):
-		set("The store cannot do this", http.StatusNotImplemented, CodeUnsupported, 1)
+		return is(CodeUnsupported)
 	case errors.Is(err, context.DeadlineExceeded):
-		set("There was no answer in time", http.StatusGatewayTimeout, CodeTimeout, 124)
-		p.Fix = "try again, or allow more time"
+		return NewProblem(CodeTimeout, err.Error(), "try again, or allow more time")
 	case errors.Is(err, context.Canceled):
-		set("It was interrupted", http.StatusServiceUnavailable, CodeInterrupted, 130)
+		return is(CodeInterrupted)
 	}
-	return p
+	return is(CodeFailed)
 }

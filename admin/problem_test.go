@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/flowgen/flowgen/admin"
@@ -26,6 +27,16 @@ func TestOPS1_AnErrorIsOneProblemEverywhere(t *testing.T) {
 		{&workflow.ActiveRunError{}, 409, 4, admin.CodeRefused},
 		{workflow.ErrRunTerminal, 409, 4, admin.CodeRefused},
 		{workflow.ErrNotDebug, 409, 4, admin.CodeRefused},
+		{&workflow.FinishedRunError{}, 409, 4, admin.CodeRefused},
+		{workflow.ErrWrongWorkflow, 409, 4, admin.CodeRefused},
+		{&workflow.RefusedError{Ended: true}, 409, 4, admin.CodeRefused},
+		{&workflow.RefusedError{}, 422, 4, admin.CodeRejected},
+		{&workflow.AnswerError{}, 422, 4, admin.CodeRejected},
+		{&workflow.PayloadError{Err: errors.New("no JSON")}, 400, 2, admin.CodeInput},
+		{&workflow.PayloadError{Size: 3, Limit: 2}, 413, 2, admin.CodeInput},
+		{&store.StartRefusedError{}, 429, 1, admin.CodeBusy},
+		{&admin.UnauthenticatedError{What: "no token"}, 401, 6, admin.CodeUnauthenticated},
+		{&admin.NotAllowedError{What: "no", Fix: "yes"}, 403, 6, admin.CodeForbidden},
 		{&store.MissingError{}, 404, 3, admin.CodeNotFound},
 		{&store.OldFormatError{Migrates: true}, 409, 4, admin.CodeRefused},
 		{workflow.ErrNotSupported, 501, 1, admin.CodeUnsupported},
@@ -35,7 +46,7 @@ func TestOPS1_AnErrorIsOneProblemEverywhere(t *testing.T) {
 	} {
 		for _, err := range []error{tt.err, fmt.Errorf("do it: %w", tt.err)} {
 			p := admin.ProblemOf(err)
-			if p.Status != tt.status || p.Exit != tt.exit || p.Code != tt.code || p.Title == "" || p.Detail == "" {
+			if p.Status != tt.status || p.Exit != tt.exit || p.Code != tt.code || p.Title == "" || p.Detail == "" || !strings.HasSuffix(p.Type, "#"+strings.ToLower(tt.code)) {
 				t.Errorf("%v: got %+v, want status %d, exit %d, code %s", err, p, tt.status, tt.exit, tt.code)
 			}
 			if again := admin.ProblemOf(fmt.Errorf("once more: %w", p)); again != p {

@@ -1,16 +1,18 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Service is what operators do with runs. Its errors are turned into a [Problem] by [ProblemOf].
+// Service does with runs what operators ask for. Its errors are turned into a [Problem] by [ProblemOf].
 //
 // A run is named by its id, or as id:ORDER-17 by its workflow id: then it is the active run of that
 // id, or the newest one.
@@ -22,13 +24,24 @@ type Service interface {
 	Count(ctx context.Context, f Filter) (Counts, error)
 	// Run returns a run with its input and outcome, and why it does not go on.
 	Run(ctx context.Context, ref string) (Run, error)
-	// Events returns up to limit events of a run, those from number from on; limit 0: 1,000. It does not wait.
+	// Events returns up to limit events of a run, those from number from on; limit 0: 1,000, which is the most. It does not wait.
 	Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error)
 	// Follow delivers the events of a run from number from on, and waits for more until it has ended. An
 	// outage of the store is waited for.
 	Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error]
 	// Act controls a run.
 	Act(ctx context.Context, ref string, a Action) (Acted, error)
+	// Start creates a run. When it returns nil the run is durable.
+	Start(ctx context.Context, s Start) (Started, error)
+	// Wait waits until a run, or what it has continued as, has ended, but no longer than that, and
+	// returns what it is then.
+	Wait(ctx context.Context, ref string, most time.Duration) (Run, error)
+	// Send puts a message of a topic into a run. When it returns nil the message is durable.
+	Send(ctx context.Context, ref, topic string, m Message) (Sent, error)
+	// Ask asks a run something, and waits for the answer as long as ctx allows.
+	Ask(ctx context.Context, ref, name string, m Message) (Answer, error)
+	// Value returns the newest value of a name that a run has published. It does not wait.
+	Value(ctx context.Context, ref, name string) (Value, error)
 }
 
 // Direct is the Service that works with the store itself.
@@ -132,13 +145,14 @@ func (d *Direct) Run(ctx context.Context, ref string) (Run, error) {
 
 // Events is part of Service.
 func (d *Direct) Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
+	if limit < 0 || limit > maxLimit {
+		return EventPage{}, &InputError{What: fmt.Sprintf("a page of %d events", limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its number", maxLimit)}
+	}
 	h, info, err := d.find(ctx, ref)
 	if err != nil {
 		return EventPage{}, err
 	}
-	if limit <= 0 {
-		limit = 1000
-	}
+	limit = cmp.Or(limit, maxLimit)
 	from = max(from, 1)
 	all, err := d.read(ctx, h, info, from, limit)
 	page := EventPage{Events: all}

@@ -1,0 +1,316 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Role is what somebody may do. Each role may do what those before it may.
+type Role string
+
+// The roles, from the lowest to the highest.
+const (
+	RoleViewer   Role = "viewer"   // sees runs and logs without what they carry
+	RolePayloads Role = "payloads" // also inputs, results, messages and values
+	RoleOperator Role = "operator" // also acts and sends
+	RoleAdmin    Role = "admin"    // also deletes
+)
+
+// Roles returns all roles, from the lowest to the highest.
+func Roles() []Role { return []Role{RoleViewer, RolePayloads, RoleOperator, RoleAdmin} }
+
+// Allows reports whether the role is the other one or a higher one. What is no role allows
+// nothing, and nothing allows it.
+func (r Role) Allows(other Role) bool {
+	mine, asked := slices.Index(Roles(), r), slices.Index(Roles(), other)
+	return asked >= 0 && mine >= asked
+}
+
+// Principal is somebody who asks.
+type Principal struct {
+	Name string // for limits, messages and idempotency keys
+	Role Role
+	// Owner limits the principal to runs with the tag owner of this value; empty: all runs.
+	// What runs without it, or with another one, look like they were not there.
+	Owner string
+}
+
+// ownerTag is the tag that says whose a run is.
+const ownerTag = "owner"
+
+// NotAllowedError says that a principal may not do what was asked for.
+type NotAllowedError struct {
+	What string
+	Fix  string
+}
+
+// Error says what is not allowed, and the fix.
+func (e *NotAllowedError) Error() string { return e.What + ": " + e.Fix }
+
+// Need returns a *NotAllowedError if the role of the principal does not allow what needs another one.
+func (p Principal) Need(role Role, what string) error {
+	if p.Role.Allows(role) {
+		return nil
+	}
+	return &NotAllowedError{What: fmt.Sprintf("%s needs the role %s", what, role), Fix: fmt.Sprintf("use a token of that role: this one has %q", string(p.Role))}
+}
+
+// As returns the service as a principal may use it: every decision about roles and owners is
+// made here, so that each face makes the same ones.
+func As(s Service, p Principal) Service { return &limited{s, p} }
+
+// limited embeds no Service: what a Service can do more does not compile here until it is decided who may.
+type limited struct {
+	under Service
+	p     Principal
+}
+
+// owned limits a filter to the runs of the principal.
+func (l *limited) owned(f Filter) (Filter, error) {
+	if err := l.p.Need(RoleViewer, "to see runs"); err != nil {
+		return f, err
+	}
+	if l.p.Owner == "" {
+		return f, nil
+	}
+	if other, ok := f.Tags[ownerTag]; ok && other != l.p.Owner {
+		return f, &NotAllowedError{What: "the filter asks for runs of another owner", Fix: "leave the tag owner out: the token decides it"}
+	}
+	f.Tags = maps.Clone(f.Tags)
+	if f.Tags == nil {
+		f.Tags = map[string]string{}
+	}
+	f.Tags[ownerTag] = l.p.Owner
+	return f, nil
+}
+
+// Runs is part of Service.
+func (l *limited) Runs(ctx context.Context, f Filter) (RunPage, error) {
+	f, err := l.owned(f)
+	if err != nil {
+		return RunPage{}, err
+	}
+	page, err := l.under.Runs(ctx, f)
+	for i := range page.Runs {
+		l.hide(&page.Runs[i])
+	}
+	return page, err
+}
+
+// Count is part of Service.
+func (l *limited) Count(ctx context.Context, f Filter) (Counts, error) {
+	f, err := l.owned(f)
+	if err != nil {
+		return Counts{}, err
+	}
+	return l.under.Count(ctx, f)
+}
+
+// find returns a run that the principal may see.
+func (l *limited) find(ctx context.Context, ref string) (Run, error) {
+	if err := l.p.Need(RoleViewer, "to see runs"); err != nil {
+		return Run{}, err
+	}
+	r, err := l.under.Run(ctx, ref)
+	if l.p.Owner == "" {
+		return r, err
+	}
+	if err == nil && r.Tags[ownerTag] != l.p.Owner || errors.Is(err, workflow.ErrRunNotFound) || isNotFound(err) {
+		// One text for both, so that nobody learns which runs there are.
+		return Run{}, fmt.Errorf("find run %s: %w", ref, workflow.ErrRunNotFound)
+	}
+	return r, err
+}
+
+// isNotFound reports whether a remote service has found nothing.
+func isNotFound(err error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Code == CodeNotFound
+}
+
+// own returns the name of a run under which the service below is asked about it: that of a run
+// that the principal may see.
+func (l *limited) own(ctx context.Context, ref string) (string, error) {
+	if l.p.Owner == "" {
+		return ref, l.p.Need(RoleViewer, "to see runs")
+	}
+	r, err := l.find(ctx, ref)
+	return r.ID, err // the id, for a workflow id could be another run's by now
+}
+
+// Run is part of Service.
+func (l *limited) Run(ctx context.Context, ref string) (Run, error) {
+	r, err := l.find(ctx, ref)
+	l.show(&r)
+	return r, err
+}
+
+// Events is part of Service.
+func (l *limited) Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return EventPage{}, err
+	}
+	page, err := l.under.Events(ctx, ref, from, limit)
+	for i := range page.Events {
+		l.hideEvent(&page.Events[i])
+	}
+	return page, err
+}
+
+// Follow is part of Service.
+func (l *limited) Follow(ctx context.Context, ref string, from uint64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ref, err := l.own(ctx, ref)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for e, err := range l.under.Follow(ctx, ref, from) {
+			l.hideEvent(&e)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Act is part of Service.
+func (l *limited) Act(ctx context.Context, ref string, a Action) (Acted, error) {
+	role := RoleOperator
+	if a.Verb == verbDelete {
+		role = RoleAdmin
+	}
+	if err := l.p.Need(role, "to "+a.Verb+" runs"); err != nil {
+		return Acted{}, err
+	}
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return Acted{}, err
+	}
+	return l.under.Act(ctx, ref, a)
+}
+
+// Start is part of Service.
+func (l *limited) Start(ctx context.Context, s Start) (Started, error) {
+	if err := l.p.Need(RoleOperator, "to start runs"); err != nil {
+		return Started{}, err
+	}
+	if s.Key != "" {
+		s.Key = l.p.Name + "\x00" + s.Key // nobody is given the run of somebody else
+	}
+	if l.p.Owner == "" {
+		return l.under.Start(ctx, s)
+	}
+	if other, ok := s.Tags[ownerTag]; ok && other != l.p.Owner {
+		return Started{}, &NotAllowedError{What: "the start names another owner", Fix: "leave the tag owner out: the token decides it"}
+	}
+	if s.Policy != "" && s.Policy != "use" && s.Policy != "fail" {
+		return Started{}, &NotAllowedError{What: "the policy " + s.Policy + " could end the run of another owner", Fix: "use the policy use or fail"}
+	}
+	if s.Tags = maps.Clone(s.Tags); s.Tags == nil {
+		s.Tags = map[string]string{}
+	}
+	s.Tags[ownerTag] = l.p.Owner
+	got, err := l.under.Start(ctx, s)
+	if err == nil && !got.Created {
+		_, err = l.find(ctx, got.Run)
+	}
+	if p := ProblemOf(err); err != nil && (p.Code == CodeRefused || p.Code == CodeNotFound) { // it could name the run of another owner
+		err = NewProblem(CodeRefused, "start "+s.Workflow+": the workflow id was used before", "use another id")
+	}
+	if err != nil {
+		return Started{}, err
+	}
+	return got, nil
+}
+
+// Wait is part of Service.
+func (l *limited) Wait(ctx context.Context, ref string, most time.Duration) (Run, error) {
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return Run{}, err
+	}
+	r, err := l.under.Wait(ctx, ref, most)
+	l.show(&r)
+	return r, err
+}
+
+// Send is part of Service.
+func (l *limited) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
+	if err := l.p.Need(RoleOperator, "to send messages"); err != nil {
+		return Sent{}, err
+	}
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return Sent{}, err
+	}
+	return l.under.Send(ctx, ref, topic, m)
+}
+
+// Ask is part of Service.
+func (l *limited) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
+	if err := l.p.Need(RoleOperator, "to ask runs"); err != nil {
+		return Answer{}, err
+	}
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return Answer{}, err
+	}
+	return l.under.Ask(ctx, ref, name, m)
+}
+
+// Value is part of Service.
+func (l *limited) Value(ctx context.Context, ref, name string) (Value, error) {
+	if err := l.p.Need(RolePayloads, "to read values"); err != nil {
+		return Value{}, err
+	}
+	ref, err := l.own(ctx, ref)
+	if err != nil {
+		return Value{}, err
+	}
+	return l.under.Value(ctx, ref, name)
+}
+
+// show leaves in a run what the principal may see and do.
+func (l *limited) show(r *Run) {
+	l.hide(r)
+	if !l.p.Role.Allows(RoleOperator) {
+		r.Actions = nil
+	} else if !l.p.Role.Allows(RoleAdmin) {
+		r.Actions = slices.DeleteFunc(r.Actions, func(verb string) bool { return verb == verbDelete })
+	}
+}
+
+// hide takes out of a run what the principal may not see.
+func (l *limited) hide(r *Run) {
+	if !l.p.Role.Allows(RolePayloads) {
+		r.Input, r.Result, r.Failure = nil, nil, withoutData(r.Failure)
+	}
+}
+
+func (l *limited) hideEvent(e *Event) {
+	if !l.p.Role.Allows(RolePayloads) {
+		e.Payload, e.Failure = nil, withoutData(e.Failure)
+	}
+}
+
+// withoutData returns an error without the values in it. Its text stays: it says why a run has failed.
+func withoutData(f *Failure) *Failure {
+	if f == nil {
+		return nil
+	}
+	bare := *f
+	bare.Data, bare.Causes = nil, nil
+	for _, cause := range f.Causes {
+		bare.Causes = append(bare.Causes, withoutData(cause))
+	}
+	return &bare
+}

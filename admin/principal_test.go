@@ -1,0 +1,229 @@
+package admin_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// estate is a store with a run of ada, one of bob, and one of nobody. No worker works on them.
+type estate struct {
+	*testing.T
+	direct            admin.Service
+	ada, bob, nobodys string
+}
+
+func newEstate(t *testing.T) *estate {
+	t.Helper()
+	st := memstore.New()
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	e := &estate{T: t, direct: admin.New(client)}
+	start := func(id string, tags map[string]string) string {
+		got, err := e.direct.Start(t.Context(), admin.Start{Workflow: "orders.fulfil", Input: admin.Payload(`{"order":"secret"}`), ID: id, Tags: tags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Run
+	}
+	e.ada, e.bob, e.nobodys = start("of-ada", map[string]string{"owner": "ada"}), start("of-bob", map[string]string{"owner": "bob"}), start("of-nobody", nil)
+	return e
+}
+
+func (e *estate) as(role admin.Role, owner string) admin.Service {
+	return admin.As(answering{e.direct}, admin.Principal{Name: "p", Role: role, Owner: owner})
+}
+
+// answering answers questions as if a worker did.
+type answering struct{ admin.Service }
+
+func (answering) Ask(context.Context, string, string, admin.Message) (admin.Answer, error) {
+	return admin.Answer{}, nil
+}
+
+// calls does each thing with a run, and returns the errors by its name.
+func (e *estate) calls(s admin.Service, ref string) map[string]error {
+	ctx, m := e.Context(), admin.Message{Payload: admin.Payload("1")}
+	got := map[string]error{}
+	_, got["run"] = s.Run(ctx, ref)
+	_, got["events"] = s.Events(ctx, ref, 1, 0)
+	for _, got["follow"] = range s.Follow(ctx, ref, 1) {
+		break
+	}
+	_, got["wait"] = s.Wait(ctx, ref, 0)
+	_, got["value"] = s.Value(ctx, ref, "progress")
+	_, got["send"] = s.Send(ctx, ref, "verdict", m)
+	_, got["ask"] = s.Ask(ctx, ref, "limit", m)
+	_, got["pause"] = s.Act(ctx, ref, admin.Action{Verb: "pause"})
+	_, got["cancel"] = s.Act(ctx, ref, admin.Action{Verb: "cancel"})
+	_, got["delete"] = s.Act(ctx, ref, admin.Action{Verb: "delete"})
+	if p := admin.ProblemOf(got["delete"]); p != nil && p.Code == admin.CodeRefused { // it has not ended
+		got["delete"] = nil
+	}
+	return got
+}
+
+func TestOPS3_ARoleDoesWhatItMayAndNoMore(t *testing.T) {
+	lowest := map[string]admin.Role{
+		"run": admin.RoleViewer, "events": admin.RoleViewer, "follow": admin.RoleViewer, "wait": admin.RoleViewer, "value": admin.RolePayloads,
+		"send": admin.RoleOperator, "ask": admin.RoleOperator, "pause": admin.RoleOperator, "cancel": admin.RoleOperator, "delete": admin.RoleAdmin,
+	}
+	for _, role := range append(admin.Roles(), "", "root") {
+		e := newEstate(t)
+		s := e.as(role, "")
+		for what, err := range e.calls(s, e.nobodys) {
+			may := role.Allows(lowest[what])
+			if p := admin.ProblemOf(err); may != (err == nil) || !may && p.Status != http.StatusForbidden {
+				t.Errorf("%q may %s: %v: got %v", role, what, may, err)
+			}
+		}
+		_, err := s.Start(t.Context(), admin.Start{Workflow: "orders.fulfil"})
+		if may := role.Allows(admin.RoleOperator); may != (err == nil) {
+			t.Errorf("%q may start: %v: got %v", role, may, err)
+		}
+		for what, err := range map[string]error{"list": second(s.Runs(t.Context(), admin.Filter{})), "count": second(s.Count(t.Context(), admin.Filter{}))} {
+			if may := role.Allows(admin.RoleViewer); may != (err == nil) {
+				t.Errorf("%q may %s: %v: got %v", role, what, may, err)
+			}
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestOPS3_AViewerSeesNoPayload(t *testing.T) {
+	e := newEstate(t)
+	for _, tt := range []struct {
+		role admin.Role
+		sees bool
+	}{{admin.RoleViewer, false}, {admin.RolePayloads, true}} {
+		s := e.as(tt.role, "")
+		run, err := s.Run(t.Context(), e.ada)
+		if err != nil || (run.Input != nil) != tt.sees || len(run.Actions) > 0 {
+			t.Errorf("%s: got %+v, %v", tt.role, run, err)
+		}
+		waited, err := s.Wait(t.Context(), e.ada, 0)
+		if err != nil || (waited.Input != nil) != tt.sees || len(waited.Actions) > 0 {
+			t.Errorf("%s: wait: got %+v, %v", tt.role, waited, err)
+		}
+		page, err := s.Events(t.Context(), e.ada, 1, 0)
+		if err != nil || len(page.Events) == 0 || (page.Events[0].Payload != nil) != tt.sees {
+			t.Errorf("%s: got %+v, %v", tt.role, page, err)
+		}
+		for event, err := range s.Follow(t.Context(), e.ada, 1) {
+			if err != nil || (event.Payload != nil) != tt.sees {
+				t.Errorf("%s: follow: got %+v, %v", tt.role, event, err)
+			}
+			break
+		}
+	}
+	run, err := e.as(admin.RoleOperator, "").Run(t.Context(), e.ada)
+	if err != nil || !slices.Contains(run.Actions, "cancel") || slices.Contains(run.Actions, "delete") {
+		t.Errorf("operator: got %+v, %v", run, err)
+	}
+}
+
+// What another one owns, or nobody, looks exactly like what is not there.
+func TestOPS3_AnOwnerSeesAndControlsItsRunsOnly(t *testing.T) {
+	e := newEstate(t)
+	s := e.as(admin.RoleAdmin, "ada")
+	for what, err := range e.calls(s, e.ada) {
+		if err != nil {
+			t.Errorf("%s of its own run: %v", what, err)
+		}
+	}
+	for _, ref := range []string{e.bob, e.nobodys, "id:of-bob"} {
+		for what, err := range e.calls(s, ref) {
+			if p := admin.ProblemOf(err); p == nil || p.Status != http.StatusNotFound || p.Detail != "find run "+ref+": "+workflow.ErrRunNotFound.Error() {
+				t.Errorf("%s of %s: got %+v, want 404 and nothing that tells it from a run that is not there", what, ref, p)
+			}
+		}
+	}
+	e = newEstate(t)
+	s = e.as(admin.RoleAdmin, "ada")
+	page, err := s.Runs(t.Context(), admin.Filter{Tags: map[string]string{"owner": "ada"}})
+	if err != nil || len(page.Runs) != 1 || page.Runs[0].ID != e.ada {
+		t.Errorf("list: got %+v, %v", page, err)
+	}
+	if page, err = s.Runs(t.Context(), admin.Filter{}); err != nil || len(page.Runs) != 1 {
+		t.Errorf("list: got %+v, %v", page, err)
+	}
+	if counts, err := s.Count(t.Context(), admin.Filter{}); err != nil || counts.Total != 1 {
+		t.Errorf("count: got %+v, %v", counts, err)
+	}
+	for what, err := range map[string]error{
+		"list":  second(s.Runs(t.Context(), admin.Filter{Tags: map[string]string{"owner": "bob"}})),
+		"count": second(s.Count(t.Context(), admin.Filter{Tags: map[string]string{"owner": "bob"}})),
+	} {
+		if p := admin.ProblemOf(err); p == nil || p.Status != http.StatusForbidden {
+			t.Errorf("%s of another owner: got %+v, want 403", what, p)
+		}
+	}
+}
+
+// Starting sets the owner, and takes and ends nothing of another one.
+func TestOPS3_AnOwnerStartsInItsOwnNameOnly(t *testing.T) {
+	e := newEstate(t)
+	s := e.as(admin.RoleOperator, "ada")
+	tags := map[string]string{"region": "eu"}
+	got, err := s.Start(t.Context(), admin.Start{Workflow: "orders.fulfil", Tags: tags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := e.direct.Run(t.Context(), got.Run)
+	if diff := cmp.Diff(map[string]string{"region": "eu", "owner": "ada"}, run.Tags); err != nil || diff != "" || len(tags) != 1 {
+		t.Errorf("tags (-want +got): %v\n%s", err, diff)
+	}
+	for what, tt := range map[string]struct {
+		in     admin.Start
+		status int
+	}{
+		"a forged owner":                {admin.Start{Tags: map[string]string{"owner": "bob"}}, http.StatusForbidden},
+		"the id of another run":         {admin.Start{ID: "of-bob"}, http.StatusConflict},
+		"the id, failing":               {admin.Start{ID: "of-bob", Policy: "fail"}, http.StatusConflict},
+		"canceling what has the id":     {admin.Start{ID: "of-bob", Policy: "cancel"}, http.StatusForbidden},
+		"waiting in line behind it":     {admin.Start{ID: "of-bob", Policy: "queue"}, http.StatusForbidden},
+		"canceling what waits for that": {admin.Start{ID: "of-bob", Policy: "latest"}, http.StatusForbidden},
+	} {
+		tt.in.Workflow = "orders.fulfil"
+		_, err := s.Start(t.Context(), tt.in)
+		p := admin.ProblemOf(err)
+		if p == nil || p.Status != tt.status || p.Run == e.bob || strings.Contains(p.Detail, e.bob) {
+			t.Errorf("%s: got %+v, want %d and nothing of the run", what, p, tt.status)
+		}
+	}
+	if run, err := e.direct.Run(t.Context(), e.bob); err != nil || run.Status != "pending" {
+		t.Errorf("the run of bob: got %+v, %v", run, err)
+	}
+}
+
+// A key is of the one who gives it: nobody gets the run of somebody else by it.
+func TestOPS3_AKeyIsOfItsPrincipal(t *testing.T) {
+	e := newEstate(t)
+	start := func(name string) admin.Started {
+		got, err := admin.As(e.direct, admin.Principal{Name: name, Role: admin.RoleOperator}).Start(t.Context(), admin.Start{Workflow: "orders.fulfil", Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	ada, bob, again := start("ada"), start("bob"), start("ada")
+	if !ada.Created || !bob.Created || bob.Run == ada.Run || again.Created || again.Run != ada.Run {
+		t.Errorf("got %+v, %+v, %+v", ada, bob, again)
+	}
+}

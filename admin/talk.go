@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Message is what is sent to a run, or asked.
+type Message struct {
+	Payload Payload `json:"payload,omitempty"` // JSON, as the type of the topic or ask has it
+	// Key makes messages with the same key to the same topic or ask of a run arrive once, for at least
+	// 24 hours; a question that is asked again gets the same answer.
+	Key string `json:"-"`
+}
+
+// Answer is what a run has answered.
+type Answer struct {
+	Run     string  `json:"run"`
+	Payload Payload `json:"payload,omitempty"`
+}
+
+// Sent says that a message is durable.
+type Sent struct {
+	Run string `json:"run"`
+}
+
+// Value is the newest value of a name that a run has published.
+type Value struct {
+	Run   string  `json:"run"`
+	Name  string  `json:"name"`
+	Set   bool    `json:"set"` // false: not yet
+	Value Payload `json:"value,omitempty"`
+}
+
+// Send is part of Service.
+func (d *Direct) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
+	if err := m.check("topic", topic); err != nil {
+		return Sent{}, err
+	}
+	h, info, err := d.find(ctx, ref)
+	if err != nil {
+		return Sent{}, err
+	}
+	err = workflow.NewTopic[json.RawMessage](topic).Send(ctx, h, m.Payload, m.options()...)
+	return Sent{Run: string(info.ID)}, err
+}
+
+// Ask is part of Service.
+func (d *Direct) Ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
+	err := m.check("ask", name)
+	if err == nil {
+		err = checkName("ask", name)
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	h, info, err := d.find(ctx, ref)
+	if err != nil {
+		return Answer{}, err
+	}
+	got, err := workflow.NewAsk[json.RawMessage, json.RawMessage](name).Ask(ctx, h, m.Payload, m.options()...)
+	return Answer{Run: string(info.ID), Payload: got}, err
+}
+
+// Value is part of Service.
+func (d *Direct) Value(ctx context.Context, ref, name string) (Value, error) {
+	if err := checkName("value", name); err != nil {
+		return Value{}, err
+	}
+	h, info, err := d.find(ctx, ref)
+	if err != nil {
+		return Value{}, err
+	}
+	value, set, err := workflow.NewValue[json.RawMessage](name).Get(ctx, h)
+	return Value{Run: string(info.ID), Name: name, Set: set, Value: value}, err
+}
+
+// check refuses what is no message.
+func (m *Message) check(what, name string) error {
+	switch {
+	case name == "":
+		return &InputError{What: "the name of the " + what + " is empty", Fix: "name it as its declaration does"}
+	case !json.Valid(m.Payload):
+		return &InputError{What: "the payload is no JSON", Fix: `give JSON as the type of the ` + what + ` has it, such as true or {"approved":true}`}
+	}
+	return nil
+}
+
+func (m *Message) options() []workflow.SendOption {
+	if m.Key == "" {
+		return nil
+	}
+	return []workflow.SendOption{workflow.IdempotencyKey(m.Key)}
+}
+
+// maxName bounds the names of asks and values, in bytes: those who declare longer ones panic.
+const maxName = 200
+
+func checkName(what, name string) error {
+	if name == "" || len(name) > maxName {
+		return &InputError{What: fmt.Sprintf("the name of the %s has %d bytes", what, len(name)), Fix: fmt.Sprintf("name it as its declaration does, with 1 to %d bytes", maxName)}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Authenticator says who asks. [Tokens] is one.
+type Authenticator interface {
+	// Authenticate returns whose the credential is, which a request has as its bearer token. A
+	// *[UnauthenticatedError] says that it is nobody's; after any other error that is not known.
+	Authenticate(ctx context.Context, credential string) (Principal, error)
+}
+
+// UnauthenticatedError says that a credential is nobody's.
+type UnauthenticatedError struct {
+	What string // of which no more is said to whoever asks
+}
+
+// Error says what is wrong with the credential.
+func (e *UnauthenticatedError) Error() string { return e.What }
+
+// Token is a bearer token as it is kept: whoever reads it cannot use it.
+type Token struct {
+	Name    string    `json:"name"`   // whose it is; several tokens may have one name
+	SHA256  string    `json:"sha256"` // of the secret, in hex
+	Role    Role      `json:"role"`
+	Owner   string    `json:"owner,omitempty"` // see [Principal]
+	Expires time.Time `json:"expires"`         // it is refused from then on
+}
+
+// NewToken completes a token with the hash of a new secret, and returns both.
+func NewToken(t Token) (Token, string) {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // which never fails
+	secret := "fg_" + base64.RawURLEncoding.EncodeToString(b[:])
+	sum := sha256.Sum256([]byte(secret))
+	t.SHA256 = hex.EncodeToString(sum[:])
+	return t, secret
+}
+
+// Tokens are the bearer tokens that are known.
+type Tokens struct {
+	known []knownToken
+	now   func() time.Time
+}
+
+type knownToken struct {
+	Token
+	sum [sha256.Size]byte
+}
+
+var _ Authenticator = (*Tokens)(nil)
+
+// NewTokens returns an authenticator for the tokens. now says what time it is; nil: time.Now. A token that has
+// something wrong is an error that names it.
+func NewTokens(tokens []Token, now func() time.Time) (*Tokens, error) {
+	if now == nil {
+		now = time.Now
+	}
+	all := &Tokens{now: now}
+	for i, t := range tokens {
+		bad := func(what, fix string) error {
+			return &InputError{What: fmt.Sprintf("token %d (%q): %s", i+1, t.Name, what), Fix: fix}
+		}
+		sum, err := hex.DecodeString(t.SHA256)
+		switch {
+		case t.Name == "":
+			return nil, bad("it has no name", "name whose it is")
+		case err != nil || len(sum) != sha256.Size:
+			return nil, bad("its sha256 is none", "write the SHA-256 of the secret as 64 hex digits")
+		case !slices.Contains(Roles(), t.Role):
+			return nil, bad(fmt.Sprintf("there is no role %q", t.Role), fmt.Sprintf("use one of %v", Roles()))
+		case t.Expires.IsZero():
+			return nil, bad("it never expires", "give expires, by RFC 3339")
+		case slices.ContainsFunc(all.known, func(k knownToken) bool { return bytes.Equal(k.sum[:], sum) }):
+			return nil, bad("another token has the same secret", "make a new one")
+		}
+		all.known = append(all.known, knownToken{t, [sha256.Size]byte(sum)})
+	}
+	if len(all.known) == 0 {
+		return nil, &InputError{What: "there is no token", Fix: "make one, or nobody could ask anything"}
+	}
+	return all, nil
+}
+
+// ReadTokens reads what NewTokens takes: a JSON array of tokens.
+func ReadTokens(r io.Reader) ([]Token, error) {
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	var all []Token
+	err := dec.Decode(&all)
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is more behind the array")
+		}
+	}
+	if err != nil {
+		return nil, &InputError{What: "the tokens cannot be read: " + err.Error(), Fix: `write [{"name":…,"sha256":…,"role":…,"expires":…}]`}
+	}
+	return all, nil
+}
+
+// Authenticate is part of Authenticator. How long it takes does not depend on how much of a secret is right.
+func (t *Tokens) Authenticate(_ context.Context, credential string) (Principal, error) {
+	sum := sha256.Sum256([]byte(credential))
+	found := -1
+	for i := range t.known {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(sum[:], t.known[i].sum[:]), i, found)
+	}
+	if found < 0 {
+		return Principal{}, &UnauthenticatedError{What: "the token is not known"}
+	}
+	k := &t.known[found]
+	if !t.now().Before(k.Expires) {
+		return Principal{}, &UnauthenticatedError{What: "the token has expired"}
+	}
+	return Principal{Name: k.Name, Role: k.Role, Owner: k.Owner}, nil
+}
