@@ -1,0 +1,201 @@
+package admintest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Workflow is the name of the workflow whose runs the suite starts.
+const Workflow = "admintest.order"
+
+var (
+	order    = shim.NewWorkflow[string, string](Workflow, "what", shim.WorkflowPolicy{})
+	verdicts = workflow.NewTopic[json.RawMessage]("verdict")
+	limits   = workflow.NewAsk[int, int]("set limit/β") // a name that must be escaped in URLs
+	progress = workflow.NewValue[string]("progress")
+	label    = shim.NewStep("admintest.label", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, func(f func(context.Context, string) (string, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, what string) (string, error) { return f(ctx, what) })
+	})
+)
+
+// run does what its input says: "good" completes, "bad" fails, "next" continues as a good one; any other waits for
+// a message, which it returns.
+func run(ctx workflow.Context, what string) (string, error) {
+	progress.Set(ctx, what)
+	limits.Handle(ctx, func(n int) error {
+		if n < 0 {
+			return errors.New("a limit is not negative")
+		}
+		return nil
+	}, func(_ workflow.Context, n int) (int, error) {
+		if n == 13 {
+			return 0, errors.New("13 is nobody's limit")
+		}
+		return 2 * n, nil
+	})
+	switch what {
+	case "good", "bad":
+		got, err := shim.Call[string](ctx, label, what)
+		return got, err
+	case "next":
+		return "", order.ContinueAsNew(ctx, "good")
+	}
+	got, err := verdicts.Receive(ctx)
+	return string(got), err
+}
+
+// Scene is a store with a worker, and the service that is judged.
+type Scene struct {
+	testing.TB
+	Service admin.Service // that is judged
+	Direct  admin.Service // on the same store
+	Client  *workflow.Client
+	names   int
+}
+
+// NewScene returns a scene on a store, which it closes at the end of the test. over returns the service that is
+// judged, from the one that works with the store itself.
+func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct admin.Service) admin.Service) *Scene {
+	t.Helper()
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	w := worker.New(client, worker.Config{})
+	label.Bind(w, func(_ context.Context, what string) (string, error) {
+		if what == "bad" {
+			return "", fatal{"the carrier is closed"}
+		}
+		return "label of " + what, nil
+	})
+	shim.BindWorkflow(w, order, run)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-done, client.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	direct := admin.New(client)
+	return &Scene{TB: t, Service: over(t, direct), Direct: direct, Client: client}
+}
+
+// on returns the scene for a part of its test.
+func (s *Scene) on(t *testing.T) *Scene {
+	part := *s
+	part.TB = t
+	return &part
+}
+
+// ctx bounds what one part may wait for.
+func (s *Scene) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+// Start starts a run by the service that works with the store itself.
+func (s *Scene) Start(what, id string) string {
+	s.Helper()
+	got, err := s.Direct.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: Input(what), ID: id})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return got.Run
+}
+
+// Ended starts a run and waits for its end.
+func (s *Scene) Ended(what, id string) string {
+	s.Helper()
+	ref := s.Start(what, id)
+	if r, err := s.Direct.Wait(s.ctx(), ref, time.Minute); err != nil || r.EndedAt.IsZero() {
+		s.Fatalf("run %s has not ended: %+v, %v", ref, r, err)
+	}
+	return ref
+}
+
+// Until waits until a run has a status.
+func (s *Scene) Until(ref string, want ...string) {
+	s.Helper()
+	for from := uint64(1); ; {
+		r, err := s.Direct.Run(s.ctx(), ref)
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, status := range want {
+			if r.Status == status {
+				return
+			}
+		}
+		if !r.EndedAt.IsZero() {
+			s.Fatalf("run %s is %s, want %v", ref, r.Status, want)
+		}
+		from = max(from, r.Events+1)
+		for _, err := range s.Direct.Follow(s.ctx(), ref, from) {
+			if err != nil {
+				s.Fatal(err)
+			}
+			break
+		}
+	}
+}
+
+// Input returns the input of a run.
+func Input(what string) admin.Payload {
+	b, _ := json.Marshal(map[string]string{"what": what}) // strings always encode
+	return b
+}
+
+// fatal is an error after which no other attempt is made.
+type fatal struct{ text string }
+
+func (f fatal) Error() string { return f.text }
+
+// same reports two answers that differ in their JSON form, which is what everybody sees.
+func same[T any](s *Scene, what string, got, want T) {
+	s.Helper()
+	if diff := cmp.Diff(form(s, want), form(s, got)); diff != "" {
+		s.Errorf("%s: the service answers something else (-direct +service):\n%s", what, diff)
+	}
+}
+
+func form(s *Scene, v any) string {
+	s.Helper()
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(b)
+}
+
+// sameProblem reports errors that are not the same problem.
+func sameProblem(s *Scene, what string, got, want error) {
+	s.Helper()
+	if got == nil || want == nil {
+		s.Errorf("%s: the service answers %v, directly it is %v: want a problem", what, got, want)
+		return
+	}
+	g, w := admin.ProblemOf(got), admin.ProblemOf(want)
+	if g.Code != w.Code || g.Status != w.Status || g.Exit != w.Exit || g.Detail == "" {
+		s.Errorf("%s: the problem %d %s (%s), directly it is %d %s (%s)", what, g.Status, g.Code, g.Detail, w.Status, w.Code, w.Detail)
+	}
+}
+
+// problem reports an error that is another problem.
+func problem(s *Scene, what string, err error, status int, code string) {
+	s.Helper()
+	if p := admin.ProblemOf(err); p == nil || p.Status != status || p.Code != code {
+		s.Errorf("%s: got %+v, want status %d, code %s", what, p, status, code)
+	}
+}

@@ -1,0 +1,65 @@
+package admintest_test
+
+import (
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/admintest"
+	"github.com/flowgen/flowgen/admin/api"
+	"github.com/flowgen/flowgen/admin/remote"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// What the API answers is what the store answers, with each kind of store.
+func TestOPS3_DirectAndRemoteAreOneService(t *testing.T) {
+	stores := map[string]func(t testing.TB) store.Store{
+		"memory": func(testing.TB) store.Store { return memstore.New() },
+		"sqlite": func(t testing.TB) store.Store {
+			return opened(t)(sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db")))
+		},
+		"redis": func(t testing.TB) store.Store {
+			return opened(t)(redisstore.Open(redistest.Shared(t).URL() + "?prefix=" + redistest.Prefix()))
+		},
+	}
+	services := map[string]func(t testing.TB, direct admin.Service) admin.Service{
+		"direct": func(_ testing.TB, direct admin.Service) admin.Service { return direct },
+		"remote": overHTTP,
+	}
+	for store, open := range stores {
+		for service, over := range services {
+			t.Run(store+"/"+service, func(t *testing.T) {
+				t.Parallel()
+				admintest.Run(t, open, over)
+			})
+		}
+	}
+}
+
+func opened(t testing.TB) func(s store.Store, err error) store.Store {
+	return func(s store.Store, err error) store.Store {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+func overHTTP(t testing.TB, direct admin.Service) admin.Service {
+	t.Helper()
+	server := httptest.NewServer(api.New(direct, api.Config{Mutations: 10_000}))
+	t.Cleanup(server.Close)
+	s, err := remote.New(server.URL, remote.Config{Client: server.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// local is who asks where nobody has to say it.
+var local = admin.Principal{Name: "local", Role: admin.RoleAdmin}
+
+// forwarding are the headers by which proxies say that a request comes from somewhere else.
+var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Server", "X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}
+
+// near refuses requests from elsewhere where nobody has to say who he is. A page of a stranger in a browser on this
+// machine comes from here as well; but its requests name the host of that page, which its owner
+// can let resolve to this machine, and no local name.
+func (h *Handler) near(r *http.Request) error {
+	if h.cfg.Auth != nil || h.cfg.AllowUnauthenticated {
+		return nil
+	}
+	refuse := func(why string) error {
+		return admin.NewProblem(admin.CodeForbidden, why+", and it need not say who asks", "ask from the machine of the server by http://127.0.0.1, or set up the server with tokens")
+	}
+	if !loopback(r.RemoteAddr) {
+		return refuse("the request comes from another machine")
+	}
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && !loopback(at.String()) {
+		return refuse("the request came over a network")
+	}
+	for _, name := range forwarding {
+		if len(r.Header.Values(name)) > 0 {
+			return refuse("the request was forwarded (" + name + ")")
+		}
+	}
+	if !localName(r.Host) {
+		return refuse("the request names a host that is not this machine")
+	}
+	return nil
+}
+
+// loopback reports whether an address with a port is of this machine alone.
+func loopback(addr string) bool {
+	at, err := netip.ParseAddrPort(addr)
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
+
+// localName reports whether a host, with or without a port, names this machine in every network.
+func localName(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	} else if bare, ok := strings.CutPrefix(host, "["); ok {
+		name = strings.TrimSuffix(bare, "]")
+	}
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	at, err := netip.ParseAddr(name)
+	return err == nil && at.Unmap().IsLoopback()
+}
+
+// authenticate returns who sends a request.
+func (h *Handler) authenticate(r *http.Request) (admin.Principal, error) {
+	if h.cfg.Auth == nil {
+		return local, nil
+	}
+	given := r.Header.Values("Authorization")
+	if len(given) == 0 {
+		return admin.Principal{}, &admin.UnauthenticatedError{What: "the request has no token"}
+	}
+	scheme, credential, ok := strings.Cut(given[0], " ")
+	if len(given) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") || credential == "" {
+		return admin.Principal{}, &admin.UnauthenticatedError{What: "the header Authorization has no bearer token"}
+	}
+	return h.cfg.Auth.Authenticate(r.Context(), credential)
+}
+
+type principalKey struct{}
+
+func withPrincipal(ctx context.Context, p admin.Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// principalOf returns who sends a request. It panics if nobody has said: then nothing is to be answered.
+func principalOf(ctx context.Context) admin.Principal {
+	return ctx.Value(principalKey{}).(admin.Principal)
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
+)
+
+// OpenAPI returns the OpenAPI 3.1 document of the API, as JSON. It is that of openapi.json in the sources.
+func OpenAPI() []byte { return document() }
+
+// object is a JSON object; they are written with sorted names.
+type object = map[string]any
+
+var document = sync.OnceValue(func() []byte {
+	s := &schemas{all: object{}}
+	paths := object{}
+	for _, r := range route.All {
+		at := Prefix + r.Path
+		if paths[at] == nil {
+			paths[at] = object{}
+		}
+		paths[at].(object)[strings.ToLower(r.Method)] = s.operation(r)
+	}
+	paths[Prefix+"openapi.json"] = object{"get": object{
+		"operationId": "getDocument", "summary": "This document.", "responses": object{"200": object{
+			"description": "An OpenAPI document.", "content": object{"application/json": object{"schema": object{"type": "object"}}},
+		}},
+	}}
+	problem := s.of(reflect.TypeFor[admin.Problem]())
+	doc := object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title": "flowgen", "version": "1", "description": "Find, read, follow and control the runs of a store. A run is named by its id, or as id:WORKFLOWID " +
+				"by its workflow id: then it is the active run of that id, or the newest one.",
+		},
+		"paths": paths,
+		"components": object{
+			"schemas": s.all,
+			"responses": object{"Problem": object{
+				"description": "A problem by RFC 9457.", "content": object{"application/problem+json": object{"schema": problem}},
+			}},
+			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer"}},
+		},
+		"security": []any{object{"token": []any{}}, object{}}, // programs of the same machine may need none
+	}
+	b, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return append(b, '\n')
+})
+
+// schemas has the schemas of structs by their names.
+type schemas struct{ all object }
+
+func (s *schemas) operation(r *route.Route) object {
+	params := []any{}
+	for _, name := range r.Names() {
+		schema := object{"type": "string"}
+		if name == "action" {
+			schema["enum"] = admin.Actions()
+		}
+		params = append(params, object{"in": "path", "name": name, "required": true, "schema": schema})
+	}
+	for _, p := range r.Query {
+		params = append(params, object{"in": "query", "name": p.Name, "description": p.About, "schema": query(p)})
+	}
+	header := func(name, about string) {
+		params = append(params, object{"in": "header", "name": name, "description": about, "schema": object{"type": "string"}})
+	}
+	if r.Keyed {
+		header("Idempotency-Key", "requests with the same key are one")
+	}
+	if r.Waits {
+		header("Prefer", "wait=SECONDS, at most 60, as RFC 7240 has it")
+	}
+	if r.Stream {
+		header("Last-Event-ID", "the number of the last event that was got")
+	}
+	op := object{"operationId": r.Name, "summary": r.About, "description": "Needs the role " + string(r.Role) + ".", "responses": s.responses(r)}
+	if len(params) > 0 {
+		op["parameters"] = params
+	}
+	if r.In != nil {
+		in := s.of(r.In)
+		s.all[r.In.Name()].(object)["additionalProperties"] = false
+		_, needs := s.all[r.In.Name()].(object)["required"]
+		op["requestBody"] = object{"required": needs, "content": object{"application/json": object{"schema": in}}}
+	}
+	return op
+}
+
+func (s *schemas) responses(r *route.Route) object {
+	out := s.of(r.Out)
+	content := object{"application/json": object{"schema": out}}
+	about := "It has worked."
+	if r.Stream {
+		content = object{"text/event-stream": object{"schema": object{"type": "string"}}}
+		about = "Server-sent events: event (its data is an " + r.Out.Name() + ", its id the number), end when there are no more, problem (its data is a Problem). " +
+			"A comment comes when nothing else has for a while."
+	}
+	all := object{strconv.Itoa(r.Status): object{"description": about, "content": content}}
+	if r.Other != 0 {
+		all[strconv.Itoa(r.Other)] = object{"description": "It was there before.", "content": content}
+	}
+	for _, status := range slices.Concat(route.Always, r.Problems) {
+		all[strconv.Itoa(status)] = object{"$ref": "#/components/responses/Problem"}
+	}
+	return all
+}
+
+func query(p route.Param) object {
+	schema := object{"type": p.Type}
+	if p.Form != "" {
+		schema["format"] = p.Form
+	}
+	if p.Enum != nil {
+		schema["enum"] = p.Enum()
+	}
+	if p.Many {
+		return object{"type": "array", "items": schema}
+	}
+	return schema
+}
+
+// enums are the values of strings that not every string is.
+var enums = map[string]func() []string{
+	"Start.policy": admin.Policies, "Start.finished": admin.FinishedPolicies, "Run.status": admin.Statuses, "Acted.verb": admin.Actions,
+}
+
+// of returns the schema of a type: a reference to one of all, if it is a struct.
+func (s *schemas) of(t reflect.Type) object {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[json.RawMessage]():
+		return object{"description": "Any JSON, as it is stored."}
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Int, reflect.Int64:
+		return object{"type": "integer"}
+	case reflect.Uint64:
+		return object{"type": "integer", "minimum": 0}
+	case reflect.Slice:
+		return object{"type": "array", "items": s.of(t.Elem())}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case reflect.Pointer:
+		return s.of(t.Elem())
+	case reflect.Struct:
+		s.define(t)
+		return object{"$ref": "#/components/schemas/" + t.Name()}
+	}
+	panic(fmt.Sprintf("api: no schema for %v", t))
+}
+
+// define adds the schema of a struct to all.
+func (s *schemas) define(t reflect.Type) {
+	if s.all[t.Name()] != nil {
+		return
+	}
+	properties, required := object{}, []string{}
+	schema := object{"type": "object", "properties": properties}
+	s.all[t.Name()] = schema // before its fields, which may be of it
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" { // embedded, or not in JSON
+			continue
+		}
+		field := s.of(f.Type)
+		if enum := enums[t.Name()+"."+name]; enum != nil {
+			field["enum"] = enum()
+		}
+		properties[name] = field
+		if !strings.Contains(options, "omit") || t == reflect.TypeFor[admin.Message]() { // of which null is one
+			required = append(required, name)
+		}
+	}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+}

@@ -1,0 +1,231 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
+)
+
+// request is a request to a route, whose sender is known.
+type request struct {
+	h       *Handler
+	route   *route.Route
+	w       http.ResponseWriter
+	r       *http.Request
+	service admin.Service // as the sender may use it
+	query   *route.Query
+	release func() // gives back the stream that it counts as; nil: none
+}
+
+func (q *request) end() {
+	if q.release != nil {
+		q.release()
+	}
+}
+
+func (q *request) ctx() context.Context    { return q.r.Context() }
+func (q *request) path(name string) string { return q.r.PathValue(name) }
+
+// holds reports whether the request may stay open for long.
+func (q *request) holds() bool { return q.route.Holds || q.route.Waits && q.prefers() > 0 }
+
+// maxWait bounds how long a request waits for something, so that proxies do not end it.
+const maxWait = time.Minute
+
+// prefers returns how long the sender wants to wait, by Prefer: wait=SECONDS (RFC 7240); 0: it does not say. What
+// else it prefers is passed over, as that RFC says.
+func (q *request) prefers() time.Duration {
+	for _, line := range q.r.Header.Values("Prefer") {
+		for one := range strings.SplitSeq(line, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
+			seconds, err := strconv.ParseUint(strings.TrimSpace(value), 10, 32)
+			if strings.EqualFold(name, "wait") && err == nil {
+				return min(time.Duration(seconds)*time.Second, maxWait)
+			}
+		}
+	}
+	return 0
+}
+
+// applied says that the preference was followed.
+func (q *request) applied(wait time.Duration) {
+	q.w.Header().Set("Preference-Applied", fmt.Sprintf("wait=%d", wait/time.Second))
+}
+
+// maxKey bounds an Idempotency-Key, in bytes.
+const maxKey = 255
+
+// key returns the idempotency key; empty: there is none.
+func (q *request) key() (string, error) {
+	given := q.r.Header.Values("Idempotency-Key")
+	switch {
+	case len(given) == 0:
+		return "", nil
+	case len(given) > 1 || given[0] == "" || len(given[0]) > maxKey:
+		return "", &admin.InputError{What: "the header Idempotency-Key is empty, too long, or given more than once", Fix: fmt.Sprintf("give it once, with up to %d bytes", maxKey)}
+	}
+	return given[0], nil
+}
+
+// input reads the body and the key.
+func (q *request) input(into any) (key string, err error) {
+	if key, err = q.key(); err != nil {
+		return "", err
+	}
+	return key, q.read(into)
+}
+
+// reply answers with JSON.
+func (q *request) reply(status int, v any, err error) error {
+	if err == nil {
+		answer(q.w, "application/json", status, encode(v))
+	}
+	return err
+}
+
+// operations do what the routes say.
+var operations = map[*route.Route]func(*request) error{
+	route.Runs: func(q *request) error {
+		f := route.ReadFilter(q.query)
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		page, err := q.service.Runs(q.ctx(), f)
+		return q.reply(http.StatusOK, page, err)
+	},
+	route.Count: func(q *request) error {
+		f := route.ReadFilter(q.query)
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		counts, err := q.service.Count(q.ctx(), f)
+		return q.reply(http.StatusOK, counts, err)
+	},
+	route.Start: start,
+	route.Run: func(q *request) error {
+		run, err := q.service.Run(q.ctx(), q.path("id"))
+		return q.reply(http.StatusOK, run, err)
+	},
+	route.Events: func(q *request) error {
+		from, limit := q.query.Seq("from"), q.query.Number("limit")
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		page, err := q.service.Events(q.ctx(), q.path("id"), from, limit)
+		return q.reply(http.StatusOK, page, err)
+	},
+	route.Result: func(q *request) error {
+		wait := q.query.Duration("wait", maxWait)
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		run, err := q.service.Wait(q.ctx(), q.path("id"), wait)
+		return q.reply(http.StatusOK, run, err)
+	},
+	route.Follow: follow,
+	route.Action: func(q *request) error {
+		var in route.Act
+		key, err := q.input(&in)
+		if err != nil {
+			return err
+		}
+		done, err := q.service.Act(q.ctx(), q.path("id"), admin.Action{Verb: q.path("action"), Reason: in.Reason, Step: in.Step, Key: key})
+		return q.reply(http.StatusAccepted, done, err)
+	},
+	route.Send: func(q *request) error {
+		var in admin.Message
+		var err error
+		if in.Key, err = q.input(&in); err != nil {
+			return err
+		}
+		sent, err := q.service.Send(q.ctx(), q.path("id"), q.path("name"), in)
+		return q.reply(http.StatusAccepted, sent, err)
+	},
+	route.Ask: ask,
+	route.Value: func(q *request) error {
+		value, err := q.service.Value(q.ctx(), q.path("id"), q.path("name"))
+		return q.reply(http.StatusOK, value, err)
+	},
+}
+
+func start(q *request) error {
+	var in admin.Start
+	var err error
+	if in.Key, err = q.input(&in); err != nil {
+		return err
+	}
+	started, err := q.service.Start(q.ctx(), in)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if started.Created {
+		status = http.StatusCreated
+		if at, err := route.Run.URL(started.Run); err == nil {
+			q.w.Header().Set("Location", at)
+		}
+	}
+	got := route.Started{Started: started}
+	if wait := q.prefers(); wait > 0 {
+		run, err := q.service.Wait(q.ctx(), started.Run, wait)
+		if err == nil { // else the start has worked all the same
+			got.Outcome = &run
+			q.applied(wait)
+		}
+	}
+	return q.reply(status, got, nil)
+}
+
+// ask waits for the answer as long as the sender prefers, else half a minute.
+func ask(q *request) error {
+	var in admin.Message
+	var err error
+	if in.Key, err = q.input(&in); err != nil {
+		return err
+	}
+	wait := q.prefers()
+	if wait > 0 {
+		q.applied(wait)
+	} else {
+		wait = maxWait / 2
+	}
+	ctx, cancel := context.WithTimeout(q.ctx(), wait)
+	defer cancel()
+	got, err := q.service.Ask(ctx, q.path("id"), q.path("name"), in)
+	if err != nil && ctx.Err() != nil && q.ctx().Err() == nil {
+		return admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("no answer within %v, and the question may have been accepted", wait), "ask again with the same Idempotency-Key: give one from the first time on")
+	}
+	return q.reply(http.StatusOK, got, err)
+}
+
+// encode returns a value as JSON. What the package admin declares can be encoded.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// writeTime bounds how long a reader may take for what it is sent at once.
+const writeTime = 30 * time.Second
+
+// answer writes an answer. A reader that has gone, or does not read, gets none.
+func answer(w http.ResponseWriter, kind string, status int, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	deadline := http.NewResponseController(w)
+	_ = deadline.SetWriteDeadline(time.Now().Add(writeTime)) // a recorder of a test has none
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

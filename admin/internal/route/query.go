@@ -1,0 +1,202 @@
+package route
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// filterParams are the fields of a Filter.
+var filterParams = []Param{
+	{Name: "status", About: "any of them", Type: "string", Many: true, Enum: admin.Statuses},
+	{Name: "workflow", About: "its stored name", Type: "string"},
+	{Name: "queue", About: "its name", Type: "string"},
+	{Name: "workflowId", About: "of the runs", Type: "string"},
+	{Name: "tag", About: "as name=value; all of them", Type: "string", Many: true},
+	{Name: "parent", About: "the run that has started them", Type: "string"},
+	{Name: "root", About: "that run and all below it", Type: "string"},
+	{Name: "since", About: "created then or later", Type: "string", Form: "date-time"},
+	{Name: "until", About: "created before", Type: "string", Form: "date-time"},
+	{Name: "children", About: "take the runs that another one has started, too", Type: "boolean"},
+	{Name: "system", About: "take the runtime's own, too", Type: "boolean"},
+	{Name: "oldest", About: "the oldest first", Type: "boolean"},
+	{Name: "cursor", About: "of the page before", Type: "string"},
+	{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"},
+	{Name: "budget", About: "how many runs may be looked at; 20,000 if it is not given", Type: "integer"},
+}
+
+// tagName escapes in the name of a tag what ends it.
+var tagName = strings.NewReplacer("%", "%25", "=", "%3D")
+
+// FilterQuery writes a filter.
+func FilterQuery(f admin.Filter) url.Values {
+	q := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	flag := func(name string, on bool) {
+		if on {
+			q.Set(name, "true")
+		}
+	}
+	number := func(name string, n int) {
+		if n != 0 {
+			q.Set(name, strconv.Itoa(n))
+		}
+	}
+	moment := func(name string, t time.Time) {
+		if !t.IsZero() {
+			q.Set(name, t.Format(time.RFC3339Nano))
+		}
+	}
+	for _, s := range f.Statuses {
+		q.Add("status", s)
+	}
+	set("workflow", f.Workflow)
+	set("queue", f.Queue)
+	set("workflowId", f.WorkflowID)
+	for name, value := range f.Tags {
+		q.Add("tag", tagName.Replace(name)+"="+value)
+	}
+	set("parent", f.Parent)
+	set("root", f.Root)
+	moment("since", f.Since)
+	moment("until", f.Until)
+	flag("children", f.Children)
+	flag("system", f.System)
+	flag("oldest", f.Oldest)
+	set("cursor", f.Cursor)
+	number("limit", f.Limit)
+	number("budget", f.Budget)
+	return q
+}
+
+// ReadFilter reads what FilterQuery writes.
+func ReadFilter(q *Query) admin.Filter {
+	f := admin.Filter{
+		Statuses: q.values["status"], Workflow: q.Text("workflow"), Queue: q.Text("queue"), WorkflowID: q.Text("workflowId"),
+		Parent: q.Text("parent"), Root: q.Text("root"), Since: q.moment("since"), Until: q.moment("until"),
+		Children: q.flag("children"), System: q.flag("system"), Oldest: q.flag("oldest"),
+		Cursor: q.Text("cursor"), Limit: q.Number("limit"), Budget: q.Number("budget"),
+	}
+	for _, tag := range q.values["tag"] {
+		name, value, ok := strings.Cut(tag, "=")
+		if !ok {
+			q.fail(fmt.Sprintf("the tag %q has no =", tag), "write name=value")
+		}
+		name, err := url.PathUnescape(name)
+		if err != nil {
+			q.fail(fmt.Sprintf("the tag %q: %v", tag, err), "write % in its name as %25, and = as %3D")
+		}
+		if _, twice := f.Tags[name]; twice {
+			q.fail(fmt.Sprintf("the tag %q is given twice", name), "give it once: a run has one value of it")
+		}
+		if f.Tags == nil {
+			f.Tags = map[string]string{}
+		}
+		f.Tags[name] = value
+	}
+	return f
+}
+
+// Query reads the parameters of a route. Err is the first thing that is wrong with them.
+type Query struct {
+	values url.Values
+	Err    error
+}
+
+// ReadQuery reads a query. Parameters that the route does not have are refused, as are those that are given twice.
+func (r *Route) ReadQuery(raw string) *Query {
+	values, err := url.ParseQuery(raw)
+	q := &Query{values: values}
+	if err != nil {
+		q.fail("the query cannot be read: "+err.Error(), "escape what is special in URLs")
+		return q
+	}
+	for name, given := range values {
+		i := slices.IndexFunc(r.Query, func(p Param) bool { return p.Name == name })
+		switch {
+		case i < 0:
+			q.fail(fmt.Sprintf("there is no parameter %q", name), "use those of "+Prefix+"openapi.json")
+		case len(given) > 1 && !r.Query[i].Many:
+			q.fail("the parameter "+name+" is given more than once", "give it once")
+		}
+	}
+	return q
+}
+
+func (q *Query) fail(what, fix string) {
+	if q.Err == nil {
+		q.Err = &admin.InputError{What: what, Fix: fix}
+	}
+}
+
+// Text returns a parameter as it is.
+func (q *Query) Text(name string) string { return q.values.Get(name) }
+
+// Number returns a parameter that is a number; 0: it is not there.
+func (q *Query) Number(name string) int {
+	text := q.Text(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		q.fail(fmt.Sprintf("%s is %q", name, text), "give a number")
+	}
+	return n
+}
+
+// Seq returns a parameter that is the number of an event; 0: it is not there.
+func (q *Query) Seq(name string) uint64 {
+	text := q.Text(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		q.fail(fmt.Sprintf("%s is %q", name, text), "give the number of an event")
+	}
+	return n
+}
+
+// Duration returns a parameter that is a duration of at most so much; 0: it is not there.
+func (q *Query) Duration(name string, most time.Duration) time.Duration {
+	text := q.Text(name)
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > most {
+		q.fail(fmt.Sprintf("%s is %q", name, text), fmt.Sprintf("give a duration as 30s, of at most %v, and ask again", most))
+		return 0
+	}
+	return d
+}
+
+func (q *Query) flag(name string) bool {
+	text := q.Text(name)
+	if text != "" && text != "true" && text != "false" {
+		q.fail(fmt.Sprintf("%s is %q", name, text), "give true or false")
+	}
+	return text == "true"
+}
+
+func (q *Query) moment(name string) time.Time {
+	text := q.Text(name)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		q.fail(fmt.Sprintf("%s is %q", name, text), "give a time by RFC 3339, as 2026-01-02T15:04:05Z")
+	}
+	return t
+}

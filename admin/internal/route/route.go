@@ -1,0 +1,158 @@
+// Package route has the table of all routes of the HTTP API. The handler, its OpenAPI document and the
+// client are made from it, so that none of them knows a path of its own.
+package route
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+// Prefix begins the paths of all routes.
+const Prefix = "/v1/"
+
+// Route is one operation.
+type Route struct {
+	Name   string // of the operation, in lower camel case
+	About  string
+	Method string
+	Path   string     // after Prefix, with {names} as in patterns of net/http
+	Role   admin.Role // that it needs at least
+	Query  []Param
+	In     reflect.Type // of the JSON that it takes; nil: none
+	Out    reflect.Type // of the JSON that it answers
+	Status int          // when it has worked
+	Other  int          // when it has worked and nothing was made; 0: none
+
+	Keyed  bool // it takes an Idempotency-Key
+	Waits  bool // it takes Prefer: wait=SECONDS
+	Holds  bool // it may stay open for long, and counts as a stream
+	Stream bool // it answers with server-sent events of Out
+
+	Problems []int // statuses, beside those of all routes
+}
+
+// Param is a parameter of a query.
+type Param struct {
+	Name  string
+	About string
+	Type  string // of JSON Schema
+	Form  string // date-time; empty: none
+	Many  bool   // may be given more than once
+	Enum  func() []string
+}
+
+// Always are the statuses of problems that any route may have.
+var Always = []int{
+	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusConflict,
+	http.StatusTooManyRequests, http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
+// withBody are those of routes that take JSON.
+var withBody = []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}
+
+// Started is the answer to a start.
+type Started struct {
+	admin.Started
+	Outcome *admin.Run `json:"outcome,omitempty"` // after Prefer: wait, whether it has ended or not
+}
+
+// Act is what is said of an action beside its verb.
+type Act struct {
+	Reason string `json:"reason,omitempty"` // of cancel
+	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
+}
+
+// The routes.
+var (
+	Runs = &Route{
+		Name: "listRuns", About: "A page of runs, the newest first.", Method: http.MethodGet, Path: "runs", Role: admin.RoleViewer,
+		Query: filterParams, Out: reflect.TypeFor[admin.RunPage](), Status: http.StatusOK,
+	}
+	Count = &Route{
+		Name: "countRuns", About: "How many runs match.", Method: http.MethodGet, Path: "runs/count", Role: admin.RoleViewer,
+		Query: filterParams, Out: reflect.TypeFor[admin.Counts](), Status: http.StatusOK,
+	}
+	Start = &Route{
+		Name: "startRun", About: "Create a run of a workflow that is known by name only.", Method: http.MethodPost, Path: "runs", Role: admin.RoleOperator,
+		In: reflect.TypeFor[admin.Start](), Out: reflect.TypeFor[Started](), Status: http.StatusCreated, Other: http.StatusOK, Keyed: true, Waits: true, Problems: withBody,
+	}
+	Run = &Route{
+		Name: "getRun", About: "A run with its input and outcome, and why it does not go on.", Method: http.MethodGet, Path: "runs/{id}", Role: admin.RoleViewer,
+		Out: reflect.TypeFor[admin.Run](), Status: http.StatusOK,
+	}
+	Events = &Route{
+		Name: "listEvents", About: "A page of the log of a run.", Method: http.MethodGet, Path: "runs/{id}/events", Role: admin.RoleViewer,
+		Query: []Param{fromParam, {Name: "limit", About: "of events; 1,000 if it is not given", Type: "integer"}},
+		Out:   reflect.TypeFor[admin.EventPage](), Status: http.StatusOK,
+	}
+	Result = &Route{
+		Name: "awaitRun", About: "A run once it has ended, or as it is when the time to wait is over.", Method: http.MethodGet, Path: "runs/{id}/result", Role: admin.RoleViewer,
+		Query: []Param{{Name: "wait", About: "how long to wait for its end, as 30s; at most 60s", Type: "string"}},
+		Out:   reflect.TypeFor[admin.Run](), Status: http.StatusOK, Holds: true,
+	}
+	Follow = &Route{
+		Name: "followRun", About: "The events of a run as they come, until it has ended.", Method: http.MethodGet, Path: "runs/{id}/follow", Role: admin.RoleViewer,
+		Query: []Param{fromParam}, Out: reflect.TypeFor[admin.Event](), Status: http.StatusOK, Holds: true, Stream: true,
+	}
+	Action = &Route{
+		Name: "actOnRun", About: "Control a run.", Method: http.MethodPost, Path: "runs/{id}/{action}", Role: admin.RoleOperator,
+		In: reflect.TypeFor[Act](), Out: reflect.TypeFor[admin.Acted](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
+	}
+	Send = &Route{
+		Name: "sendMessage", About: "Put a message of a topic into a run.", Method: http.MethodPost, Path: "runs/{id}/topics/{name}", Role: admin.RoleOperator,
+		In: reflect.TypeFor[admin.Message](), Out: reflect.TypeFor[admin.Sent](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
+	}
+	Ask = &Route{
+		Name: "askRun", About: "Ask a run something, and wait for the answer.", Method: http.MethodPost, Path: "runs/{id}/asks/{name}", Role: admin.RoleOperator,
+		In: reflect.TypeFor[admin.Message](), Out: reflect.TypeFor[admin.Answer](), Status: http.StatusOK, Keyed: true, Waits: true, Holds: true, Problems: withBody,
+	}
+	Value = &Route{
+		Name: "getValue", About: "The newest value of a name that a run has published.", Method: http.MethodGet, Path: "runs/{id}/values/{name}", Role: admin.RolePayloads,
+		Out: reflect.TypeFor[admin.Value](), Status: http.StatusOK,
+	}
+)
+
+var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
+
+// All are all routes.
+var All = []*Route{Runs, Count, Start, Run, Events, Result, Follow, Action, Send, Ask, Value}
+
+// Pattern returns the pattern of net/http.
+func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }
+
+// Names returns the names in the path, in order.
+func (r *Route) Names() []string {
+	var all []string
+	for part := range strings.SplitSeq(r.Path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			all = append(all, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return all
+}
+
+// URL returns the path with values for its names. An empty value is no part of a path: then it is an
+// *admin.InputError.
+func (r *Route) URL(values ...string) (string, error) {
+	parts := strings.Split(r.Path, "/")
+	for i, part := range parts {
+		if !strings.HasPrefix(part, "{") {
+			continue
+		}
+		value := values[0]
+		values = values[1:]
+		switch value {
+		case "":
+			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is empty", Fix: "say what it is"}
+		case ".", "..": // which a path does not keep
+			parts[i] = strings.ReplaceAll(value, ".", "%2E")
+		default:
+			parts[i] = url.PathEscape(value)
+		}
+	}
+	return Prefix + strings.Join(parts, "/"), nil
+}

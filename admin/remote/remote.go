@@ -1,0 +1,222 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/internal/route"
+)
+
+// Config configures a Service. The zero value is for a server of the same machine.
+type Config struct {
+	// Token is the bearer token; empty: none is sent.
+	Token string
+	// Client sends the requests; nil: http.DefaultClient. Its Timeout would end every Follow.
+	Client *http.Client
+	// Silence is how long a followed run may send nothing before the client connects again; 0: 1 minute. It must be
+	// more than the api.Config.KeepAlive of the server.
+	Silence time.Duration
+}
+
+// Service is the admin.Service of a server.
+type Service struct {
+	base string
+	cfg  Config
+}
+
+var _ admin.Service = (*Service)(nil)
+
+// New returns the service of the server at a URL, as https://flows.example.com. If the API is mounted elsewhere, the URL
+// has the path before /v1. A token is sent by https only, or to this machine.
+func New(base string, cfg Config) (*Service, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, &admin.InputError{What: "the URL of the server is none", Fix: "give one as https://flows.example.com, without a user and a query"}
+	}
+	if cfg.Token != "" && u.Scheme == "http" && !local(u.Hostname()) {
+		return nil, &admin.InputError{What: "a token would go over the network as it is", Fix: "use https"}
+	}
+	if strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return nil, &admin.InputError{What: "the token has characters that no token has", Fix: "give it without spaces and line ends"}
+	}
+	if cfg.Client == nil {
+		cfg.Client = http.DefaultClient
+	}
+	if cfg.Silence == 0 {
+		cfg.Silence = time.Minute
+	}
+	return &Service{base: strings.TrimSuffix(base, "/"), cfg: cfg}, nil
+}
+
+// call is one request.
+type call struct {
+	route  *route.Route
+	path   []string // values of the names in it
+	query  url.Values
+	body   any // nil: none
+	key    string
+	prefer time.Duration
+	last   uint64 // event that was got; 0: none
+}
+
+// send sends a request, and returns an answer that is no problem. Its body is the caller's to close.
+func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
+	at, err := c.route.URL(c.path...)
+	if err != nil {
+		return nil, err
+	}
+	var body io.Reader
+	if c.body != nil {
+		if err := checkText(reflect.ValueOf(c.body)); err != nil {
+			return nil, err
+		}
+		b, err := json.Marshal(c.body)
+		if err != nil {
+			return nil, &admin.InputError{What: "the request is no JSON: " + err.Error(), Fix: "give payloads as JSON"}
+		}
+		body = bytes.NewReader(b)
+	}
+	target := s.base + at
+	if len(c.query) > 0 {
+		target += "?" + c.query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, c.route.Method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		r.Header.Set("Idempotency-Key", c.key)
+	}
+	if c.prefer > 0 {
+		r.Header.Set("Prefer", fmt.Sprintf("wait=%d", c.prefer/time.Second))
+	}
+	if c.last > 0 {
+		r.Header.Set("Last-Event-ID", strconv.FormatUint(c.last, 10))
+	}
+	if s.cfg.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+s.cfg.Token)
+	}
+	answer, err := s.cfg.Client.Do(r)
+	if err != nil {
+		return nil, err // which names the method and the URL
+	}
+	if answer.StatusCode == c.route.Status || c.route.Other != 0 && answer.StatusCode == c.route.Other {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	return nil, problem(answer)
+}
+
+// maxProblem bounds what is read of an answer that is a problem, in bytes.
+const maxProblem = 1 << 20
+
+// problem returns the problem that an answer is. What others have answered, such as a proxy, is one as well.
+func problem(answer *http.Response) error {
+	b, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
+	p := &admin.Problem{}
+	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); err == nil && kind == "application/problem+json" && json.Unmarshal(b, p) == nil && p.Code != "" {
+		return p
+	}
+	return admin.NewProblem(admin.CodeFailed, "the server has answered "+answer.Status, "is this the URL of the API?")
+}
+
+// get sends a request and reads the answer.
+func get[T any](ctx context.Context, s *Service, c call) (T, error) {
+	var v T
+	answer, err := s.send(ctx, c)
+	if err != nil {
+		return v, err
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil {
+		return v, fmt.Errorf("read the answer of %s: %w", c.route.Name, err)
+	}
+	return v, nil
+}
+
+// checkText refuses text in a struct that JSON would change.
+func checkText(v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.String:
+		if !utf8.ValidString(v.String()) {
+			return &admin.InputError{What: fmt.Sprintf("%.60q is not UTF-8", v.String()), Fix: "give text in UTF-8"}
+		}
+	case reflect.Map:
+		for name, value := range v.Seq2() {
+			if err := errors.Join(checkText(name), checkText(value)); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			if err := checkText(field); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Runs is part of admin.Service.
+func (s *Service) Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error) {
+	return get[admin.RunPage](ctx, s, call{route: route.Runs, query: route.FilterQuery(f)})
+}
+
+// Count is part of admin.Service.
+func (s *Service) Count(ctx context.Context, f admin.Filter) (admin.Counts, error) {
+	return get[admin.Counts](ctx, s, call{route: route.Count, query: route.FilterQuery(f)})
+}
+
+// Run is part of admin.Service.
+func (s *Service) Run(ctx context.Context, ref string) (admin.Run, error) {
+	return get[admin.Run](ctx, s, call{route: route.Run, path: []string{ref}})
+}
+
+// Events is part of admin.Service.
+func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int) (admin.EventPage, error) {
+	q := url.Values{}
+	if from != 0 {
+		q.Set("from", strconv.FormatUint(from, 10))
+	}
+	if limit != 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	return get[admin.EventPage](ctx, s, call{route: route.Events, path: []string{ref}, query: q})
+}
+
+// Start is part of admin.Service.
+func (s *Service) Start(ctx context.Context, in admin.Start) (admin.Started, error) {
+	got, err := get[route.Started](ctx, s, call{route: route.Start, body: in, key: in.Key})
+	return got.Started, err
+}
+
+// Act is part of admin.Service.
+func (s *Service) Act(ctx context.Context, ref string, a admin.Action) (admin.Acted, error) {
+	return get[admin.Acted](ctx, s, call{route: route.Action, path: []string{ref, a.Verb}, body: route.Act{Reason: a.Reason, Step: a.Step}, key: a.Key})
+}
+
+// Send is part of admin.Service.
+func (s *Service) Send(ctx context.Context, ref, topic string, m admin.Message) (admin.Sent, error) {
+	return get[admin.Sent](ctx, s, call{route: route.Send, path: []string{ref, topic}, body: m, key: m.Key})
+}
+
+// Value is part of admin.Service.
+func (s *Service) Value(ctx context.Context, ref, name string) (admin.Value, error) {
+	return get[admin.Value](ctx, s, call{route: route.Value, path: []string{ref, name}})
+}
