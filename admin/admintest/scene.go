@@ -162,7 +162,7 @@ type fatal struct{ text string }
 
 func (f fatal) Error() string { return f.text }
 
-// same reports two answers that differ in their JSON form, which is what everybody sees.
+// same reports two answers whose JSON forms differ: everybody sees these.
 func same[T any](s *Scene, what string, got, want T) {
 	s.Helper()
 	if diff := cmp.Diff(form(s, want), form(s, got)); diff != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// behaviors are what every service does.
+// behaviors names what every service does.
 var behaviors = []struct {
 	name string
 	do   func(s *Scene)
@@ -226,7 +226,7 @@ func lists(s *Scene) {
 	}
 }
 
-// ids is what a page has of runs that others work on.
+// ids takes out of a page what stays the same while others work on its runs.
 func ids(p admin.RunPage) []string {
 	all := []string{fmt.Sprint(p.Partial, p.Cursor)}
 	for i := range p.Runs {

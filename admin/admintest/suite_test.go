@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// What the API answers is what the store answers, with each kind of store.
+// The API answers as the store does, with each kind of store.
 func TestOPS3_DirectAndRemoteAreOneService(t *testing.T) {
 	stores := map[string]func(t testing.TB) store.Store{
 		"memory": func(testing.TB) store.Store { return memstore.New() },

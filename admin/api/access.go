@@ -86,7 +86,7 @@ func withPrincipal(ctx context.Context, p admin.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// principalOf returns who sends a request. It panics if nobody has said: then nothing is to be answered.
+// principalOf returns who sends a request. It panics if nobody has said: then nobody gets an answer.
 func principalOf(ctx context.Context) admin.Principal {
 	return ctx.Value(principalKey{}).(admin.Principal)
 }

@@ -14,7 +14,7 @@ type shares struct {
 	who map[string]*share
 }
 
-// share is what one principal has left.
+// share holds what one principal has left.
 type share struct {
 	mutations float64 // that it may make at once
 	at        time.Time

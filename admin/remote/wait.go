@@ -71,8 +71,9 @@ func (s *Service) Follow(ctx context.Context, ref string, from uint64) iter.Seq2
 			case err != nil && !passing(err):
 				yield(admin.Event{}, err)
 				return
-			case f.next > at:
-				delay = firstDelay // it works again
+			case f.next > at: // it works: the delay is for servers that do not
+				delay = firstDelay / 2
+				continue
 			}
 			if pause(ctx, delay) != nil {
 				yield(admin.Event{}, fmt.Errorf("follow run %s: %w", ref, ctx.Err()))

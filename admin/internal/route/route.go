@@ -60,7 +60,7 @@ type Started struct {
 	Outcome *admin.Run `json:"outcome,omitempty"` // after Prefer: wait, whether it has ended or not
 }
 
-// Act is what is said of an action beside its verb.
+// Act says more of an action than its verb.
 type Act struct {
 	Reason string `json:"reason,omitempty"` // of cancel
 	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from

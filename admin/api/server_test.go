@@ -1,0 +1,171 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/api"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// collect takes messages until one of them is "stop", and returns how many there were.
+var (
+	collect = shim.NewWorkflow[workflow.None, int]("api.collect", "", shim.WorkflowPolicy{})
+	items   = workflow.NewTopic[string]("items")
+)
+
+// server is the API of a store in memory, with a worker.
+type server struct {
+	*testing.T
+	*httptest.Server
+	direct admin.Service
+	run    string // that waits for items
+}
+
+func serve(t *testing.T, cfg api.Config) *server {
+	t.Helper()
+	st := memstore.New()
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	w := worker.New(client, worker.Config{})
+	shim.BindWorkflow(w, collect, func(ctx workflow.Context, _ workflow.None) (int, error) {
+		for n := 0; ; n++ {
+			if item, err := items.Receive(ctx); err != nil || item == "stop" {
+				return n, err
+			}
+		}
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	s := &server{T: t, direct: admin.New(client)}
+	s.Server = httptest.NewServer(api.New(s.direct, cfg))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		stop()
+		if err := errors.Join(<-done, client.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	got, err := s.direct.Start(t.Context(), admin.Start{Workflow: "api.collect", ID: "of-the-test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.run = got.Run
+	return s
+}
+
+// send puts an item into the run.
+func (s *server) send(item string) {
+	s.Helper()
+	if _, err := s.direct.Send(s.Context(), s.run, "items", admin.Message{Payload: admin.Payload(`"` + item + `"`)}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// got is an answer.
+type got struct {
+	status  int
+	header  http.Header
+	body    string
+	problem admin.Problem // if it is one
+}
+
+// ask sends a request; header has lines as "Name: value".
+func (s *server) ask(method, path, body string, header ...string) got {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		switch {
+		case name == "Host":
+			r.Host = value
+		case name == "Content-Type":
+			r.Header.Set(name, value)
+		default:
+			r.Header.Add(name, value)
+		}
+	}
+	answer, err := s.Client().Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return s.read(answer)
+}
+
+func (s *server) read(answer *http.Response) got {
+	s.Helper()
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	g := got{status: answer.StatusCode, header: answer.Header, body: string(b)}
+	if answer.StatusCode < 400 {
+		return g
+	}
+	if err := json.Unmarshal(b, &g.problem); err != nil || g.problem.Status != answer.StatusCode || g.problem.Code == "" || answer.Header.Get("Content-Type") != "application/problem+json" {
+		s.Errorf("the answer %d is no problem: %s, %v", answer.StatusCode, b, err)
+	}
+	return g
+}
+
+// raw sends bytes that no client would send, and reads the answer.
+func (s *server) raw(request string) got {
+	s.Helper()
+	conn := s.dial()
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		s.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return s.read(answer)
+}
+
+// dial opens a connection that does not wait for ever.
+func (s *server) dial() net.Conn {
+	s.Helper()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err == nil {
+		err = conn.SetDeadline(time.Now().Add(time.Minute))
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return conn
+}
+
+// wants reports an answer of another status or code.
+func (s *server) wants(what string, g got, status int, code string) {
+	s.Helper()
+	if g.status != status || g.problem.Code != code || code != "" && (g.problem.Detail == "" || g.problem.Fix == "" && code != admin.CodeNotFound && code != admin.CodeRefused) {
+		s.Errorf("%s: got %d %s, want %d %q", what, g.status, g.body, status, code)
+	}
+}
