@@ -202,7 +202,7 @@ func TestOPS3_PagesOfOtherOriginsChangeNothing(t *testing.T) {
 	s.wants("of the same origin", s.ask("POST", at, "", "Sec-Fetch-Site: same-origin"), 202, "")
 }
 
-// A path is what it says: nothing leads out of it, and nothing is redirected.
+// Nothing leads out of a path, and nothing is redirected.
 func TestOPS3_PathsAreTakenAsTheyAre(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	s := serve(t, api.Config{Auth: tokens})

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/remote"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -95,6 +96,8 @@ func (e exitError) Unwrap() error { return e.err }
 type command struct {
 	Config
 	url     string
+	server  string
+	tokens  string // file of the token
 	output  string
 	asJSON  bool
 	timeout time.Duration
@@ -115,7 +118,7 @@ func (c *command) root() *cobra.Command {
 		Short: "Find, read, follow and control the runs of a store",
 		Long: "Flowctl finds, reads, follows and controls the runs of a store.\n\n" +
 			"A RUN is named by its id, or as id:WORKFLOWID by its workflow id: then it is the active run of that id, or the newest.\n" +
-			"Exit codes: 0, 1 the store failed, 2 usage, 3 no such run, 4 the state does not allow it, 5 some were refused,\n" +
+			"Exit codes: 0, 1 the store failed, 2 usage, 3 no such run, 4 the state does not allow it, 5 some were refused, 6 not allowed,\n" +
 			"8 the run that was waited for has not completed, 124 no answer in time, 130 interrupted.",
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
@@ -126,7 +129,9 @@ func (c *command) root() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&c.url, "store", os.Getenv("FLOWGEN_STORE"), "URL of the store, as sqlite:orders.db or redis://host:6379/0?prefix=flowgen ($FLOWGEN_STORE)")
+	f.StringVar(&c.url, "store", "", "URL of the store, as sqlite:orders.db or redis://host:6379/0?prefix=flowgen ($FLOWGEN_STORE)")
+	f.StringVar(&c.server, "server", "", "URL of a flowctl serve, as https://flows.example.com, instead of a store ($FLOWGEN_SERVER)")
+	f.StringVar(&c.tokens, "token-file", os.Getenv("FLOWGEN_TOKEN_FILE"), "file with the token for the server ($FLOWGEN_TOKEN_FILE)")
 	f.StringVarP(&c.output, "output", "o", "table", "form of the output: "+strings.Join(outputs, ", "))
 	f.BoolVar(&c.asJSON, "json", false, "the same as --output json")
 	f.DurationVar(&c.timeout, "timeout", 0, "how long to wait for the store; 0: 30s, for follow and wait without end")
@@ -134,7 +139,7 @@ func (c *command) root() *cobra.Command {
 	f.StringVar(&c.hide, "payloads", "show", "show or hide what steps and messages carry")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("payloads", cobra.FixedCompletions([]string{"show", "hide"}, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(c.runs(), c.show(), c.follow(), c.wait(), c.migrate())
+	root.AddCommand(c.runs(), c.show(), c.follow(), c.wait(), c.migrate(), c.start(), c.send(), c.ask(), c.value(), c.serve(), c.token(), c.schema())
 	root.AddCommand(c.actions()...)
 	return root
 }
@@ -165,15 +170,57 @@ func (c *command) service(ctx context.Context, long bool) (admin.Service, contex
 	if limit > 0 {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 	}
-	if c.url == "" {
-		return nil, ctx, cancel, &admin.InputError{What: "it is not said which store", Fix: "give --store URL, or set FLOWGEN_STORE"}
+	url, server, err := c.where()
+	if err != nil {
+		return nil, ctx, cancel, err
 	}
-	st, err := c.Open(ctx, c.url)
+	if server != "" {
+		s, err := c.remote(server)
+		return s, ctx, cancel, err
+	}
+	st, err := c.Open(ctx, url)
 	if err != nil {
 		return nil, ctx, cancel, err
 	}
 	c.store, c.client = st, workflow.NewClient(st, workflow.ClientConfig{})
 	return admin.New(c.client), ctx, cancel, nil
+}
+
+// where returns the URL of the store or of the server. A flag goes before the environment.
+func (c *command) where() (url, server string, err error) {
+	url, server = c.url, c.server
+	if url == "" && server == "" {
+		url, server = os.Getenv("FLOWGEN_STORE"), os.Getenv("FLOWGEN_SERVER")
+	}
+	switch {
+	case url == "" && server == "":
+		err = &admin.InputError{What: "it is not said which store", Fix: "give --store URL, or set FLOWGEN_STORE; or --server URL"}
+	case url != "" && server != "":
+		err = &admin.InputError{What: "a store and a server are given", Fix: "give one of --store and --server: with a server, that has the store"}
+	}
+	return url, server, err
+}
+
+// theStore returns the URL of the store, for what a server does not do.
+func (c *command) theStore(what string) (string, error) {
+	url, server, err := c.where()
+	if err == nil && server != "" {
+		err = &admin.InputError{What: what + " works with the store itself", Fix: "give --store URL instead of --server"}
+	}
+	return url, err
+}
+
+// remote returns the service of a server.
+func (c *command) remote(server string) (admin.Service, error) {
+	var cfg remote.Config
+	if c.tokens != "" {
+		b, err := os.ReadFile(c.tokens)
+		if err != nil {
+			return nil, &admin.InputError{What: "the token cannot be read: " + err.Error(), Fix: "name its file by --token-file"}
+		}
+		cfg.Token = strings.TrimSpace(string(b))
+	}
+	return remote.New(server, cfg)
 }
 
 func (c *command) close() {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -15,13 +14,14 @@ func (c *command) migrate() *cobra.Command {
 		Long: "Migrate brings the store up to the format of this release. Stop all processes of the older release first.\n" +
 			"Afterwards none of them can write; until it has ended, neither can those of this release. It may be\ninterrupted and executed again, and by several at once.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.url == "" {
-				return &admin.InputError{What: "it is not said which store", Fix: "give --store URL, or set FLOWGEN_STORE"}
-			}
-			if err := store.Migrate(cmd.Context(), c.url); err != nil {
+			url, err := c.theStore("migrate")
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(c.Stdout, "The store has the format of this release.")
+			if err := store.Migrate(cmd.Context(), url); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.Stdout, "The store has the format of this release.")
 			return err
 		},
 	}

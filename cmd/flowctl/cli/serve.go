@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/api"
+)
+
+func (c *command) serve() *cobra.Command {
+	var listen, tokens string
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Serve the HTTP API of a store", Args: cobra.NoArgs,
+		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. Without --tokens it listens on\n" +
+			"this machine only, and whoever can reach it there may do everything. With tokens, let nobody reach it but by TLS: by a\n" +
+			"proxy that has the certificate.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := c.theStore("serve"); err != nil {
+				return err
+			}
+			auth, err := authenticator(tokens)
+			if err != nil {
+				return err
+			}
+			if err := allowed(listen, auth != nil); err != nil {
+				return err
+			}
+			s, ctx, cancel, err := c.service(cmd.Context(), true)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			l, err := net.Listen("tcp", listen)
+			if err != nil {
+				return err
+			}
+			if err := allowed(l.Addr().String(), auth != nil); err != nil { // where the name has led to
+				return errors.Join(err, l.Close())
+			}
+			if _, err := fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr()); err != nil {
+				return errors.Join(err, l.Close())
+			}
+			return serveUntil(ctx, l, api.New(s, api.Config{Auth: auth}))
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address; port 0: a free one, which is printed")
+	cmd.Flags().StringVar(&tokens, "tokens", "", "file with the tokens that are known: a JSON array of what flowctl token prints")
+	return cmd
+}
+
+// authenticator returns one for the tokens of a file; nil: there is none.
+func authenticator(file string) (admin.Authenticator, error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, &admin.InputError{What: "the tokens cannot be read: " + err.Error(), Fix: "name their file by --tokens"}
+	}
+	defer f.Close()
+	all, err := admin.ReadTokens(f)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := admin.NewTokens(all, nil)
+	if err != nil { // a nil *Tokens would be an Authenticator
+		return nil, err
+	}
+	return tokens, nil
+}
+
+// allowed refuses to listen where others can reach a server that does not know who they are.
+func allowed(address string, known bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return &admin.InputError{What: fmt.Sprintf("--listen %q: %v", address, err), Fix: "write 127.0.0.1:7070"}
+	}
+	at, err := netip.ParseAddr(host)
+	if known || strings.EqualFold(host, "localhost") || err == nil && at.Unmap().IsLoopback() {
+		return nil
+	}
+	return &admin.InputError{What: fmt.Sprintf("--listen %q: others could reach it, and it would not know who they are", address), Fix: "listen on 127.0.0.1, or give --tokens FILE"}
+}
+
+// farewell is how long requests that are under way may take when the server stops.
+const farewell = 5 * time.Second
+
+// serveUntil serves until ctx ends. What is followed is cut off: its readers connect again.
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	if err := server.Shutdown(bye); err != nil {
+		_ = server.Close() // who is left had time enough
+	}
+	<-served
+	return nil
+}
+
+func (c *command) token() *cobra.Command {
+	var t admin.Token
+	var role string
+	var lasts time.Duration
+	cmd := &cobra.Command{
+		Use: "token", Short: "Make a token for flowctl serve", Args: cobra.NoArgs,
+		Long: "Token prints the secret, which goes into the file of --token-file and is shown this once, on the error output; and on the output the\n" +
+			"entry for the array in the file of flowctl serve --tokens, which does not have the secret.",
+		Example: "  flowctl token --name ada --role operator --for 2160h",
+		RunE: func(*cobra.Command, []string) error {
+			t.Role, t.Expires = admin.Role(role), time.Now().UTC().Add(lasts).Truncate(time.Second)
+			entry, secret := admin.NewToken(t)
+			if _, err := admin.NewTokens([]admin.Token{entry}, nil); err != nil {
+				return err
+			}
+			if lasts <= 0 {
+				return &admin.InputError{What: fmt.Sprintf("--for %v", lasts), Fix: "say how long it is good, as 2160h"}
+			}
+			if _, err := fmt.Fprintln(c.Stderr, secret); err != nil {
+				return err
+			}
+			return c.print(entry)
+		},
+	}
+	cmd.Flags().StringVar(&t.Name, "name", "", "whose it is")
+	cmd.Flags().StringVar(&role, "role", string(admin.RoleViewer), fmt.Sprintf("what it allows: one of %v, each allows what those before it do", admin.Roles()))
+	cmd.Flags().StringVar(&t.Owner, "owner", "", "only runs with the tag owner of this value; empty: all")
+	cmd.Flags().DurationVar(&lasts, "for", 90*24*time.Hour, "how long it is good")
+	return cmd
+}
+
+// schemas returns the JSON Schemas of what is printed as JSON, by their names.
+func schemas() map[string]map[string]any {
+	var doc struct {
+		Components struct {
+			Schemas map[string]map[string]any `json:"schemas"`
+		} `json:"components"`
+	}
+	text := strings.ReplaceAll(string(api.OpenAPI()), "#/components/schemas/", "#/$defs/")
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		panic(err) // our own document
+	}
+	return doc.Components.Schemas
+}
+
+func (c *command) schema() *cobra.Command {
+	names := func() []string { return slices.Sorted(maps.Keys(schemas())) }
+	return &cobra.Command{
+		Use: "schema [TYPE]", Short: "Print the JSON Schema of what is printed as JSON, or the names of all", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return names(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				_, err := fmt.Fprintln(c.Stdout, strings.Join(names(), "\n"))
+				return err
+			}
+			all := schemas()
+			schema := all[args[0]]
+			if schema == nil {
+				return &admin.InputError{What: fmt.Sprintf("there is no type %q", args[0]), Fix: "use one of " + strings.Join(names(), ", ")}
+			}
+			all[args[0]] = map[string]any{"$ref": "#"}
+			schema["$schema"], schema["$defs"] = "https://json-schema.org/draft/2020-12/schema", all
+			return c.print(schema)
+		},
+	}
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/admin"
+)
+
+func (c *command) start() *cobra.Command {
+	var in admin.Start
+	var input string
+	var delay time.Duration
+	var tags []string
+	cmd := &cobra.Command{
+		Use: "start WORKFLOW", Short: "Start a run of a workflow, and print its id", Args: cobra.ExactArgs(1),
+		Long: "Start starts a run of a workflow by its name. The input is an object of its parameters by their names. What the directive of\n" +
+			"the workflow says, such as its queue, limits and time limit, does not hold for such a run: give what matters as flags.",
+		Example:           "  flowctl start orders.fulfil -i '{\"order\":\"o-17\"}' --id order-17\n  flowctl start orders.fulfil -i @order.json",
+		ValidArgsFunction: cobra.CompletionFunc(c.names(func(n admin.Counted) string { return n.Workflow })),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			in.Workflow, in.DelayMs = args[0], delay.Milliseconds()
+			if in.Input, err = c.payload(input); err != nil {
+				return err
+			}
+			if in.Tags, err = tagsOf(tags); err != nil {
+				return err
+			}
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				got, err := s.Start(ctx, in)
+				if err != nil {
+					return err
+				}
+				if c.jsonOut() {
+					return c.print(got)
+				}
+				if !got.Created {
+					fmt.Fprintln(c.Stderr, "it was there before")
+				}
+				_, err = fmt.Fprintln(c.Stdout, got.Run)
+				return err
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&input, "input", "i", "", "JSON, @FILE, or - for what is piped in")
+	f.StringVar(&in.ID, "id", "", "workflow id")
+	f.StringVar(&in.Policy, "policy", "", "if the id has an active run: "+strings.Join(admin.Policies(), ", ")+" (default use)")
+	f.StringVar(&in.Finished, "finished", "", "if the id has a run that has ended: "+strings.Join(admin.FinishedPolicies(), ", ")+" (default allow)")
+	f.StringVar(&in.Queue, "queue", "", "queue")
+	f.DurationVar(&delay, "delay", 0, "begin that much later")
+	f.BoolVar(&in.Hold, "hold", false, "begin when it is released")
+	f.StringArrayVar(&tags, "tag", nil, "tag as name=value; may be given several times")
+	f.StringVar(&in.Key, "key", "", "starts with the same key are one; for starts without --id")
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(admin.Policies(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("finished", cobra.FixedCompletions(admin.FinishedPolicies(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// do does something with the service.
+func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s admin.Service) error) error {
+	s, ctx, cancel, err := c.service(cmd.Context(), false)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	return f(ctx, s)
+}
+
+// maxInput bounds what is read from a file or a pipe, in bytes: no store takes more.
+const maxInput = 64 << 20
+
+// payload returns JSON that is given as it is, in a file or by a pipe; empty: none.
+func (c *command) payload(given string) (admin.Payload, error) {
+	var from io.Reader
+	switch name, isFile := strings.CutPrefix(given, "@"); {
+	case given == "-":
+		from = c.Stdin
+	case isFile:
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, &admin.InputError{What: "the JSON cannot be read: " + err.Error(), Fix: "give it as it is, or the name of its file after @"}
+		}
+		defer f.Close()
+		from = f
+	default:
+		return admin.Payload(given), nil
+	}
+	b, err := io.ReadAll(io.LimitReader(from, maxInput))
+	return admin.Payload(b), err
+}
+
+func tagsOf(given []string) (map[string]string, error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	tags := map[string]string{}
+	for _, t := range given {
+		name, value, ok := strings.Cut(t, "=")
+		if !ok {
+			return nil, &admin.InputError{What: fmt.Sprintf("the tag %q has no value", t), Fix: "write --tag region=eu"}
+		}
+		tags[name] = value
+	}
+	return tags, nil
+}
+
+func (c *command) send() *cobra.Command {
+	var m admin.Message
+	cmd := &cobra.Command{
+		Use: "send RUN TOPIC JSON", Short: "Send a message to a run", Args: cobra.ExactArgs(3), ValidArgsFunction: c.ids,
+		Example: "  flowctl send id:order-17 approval '{\"approved\":true}'",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if m.Payload, err = c.payload(args[2]); err != nil {
+				return err
+			}
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				got, err := s.Send(ctx, args[0], args[1], m)
+				if err != nil || !c.jsonOut() {
+					return err
+				}
+				return c.print(got)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&m.Key, "key", "", "messages with the same key arrive once")
+	return cmd
+}
+
+func (c *command) ask() *cobra.Command {
+	var m admin.Message
+	cmd := &cobra.Command{
+		Use: "ask RUN NAME JSON", Short: "Ask a run something, and print the answer", Args: cobra.ExactArgs(3), ValidArgsFunction: c.ids,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if m.Payload, err = c.payload(args[2]); err != nil {
+				return err
+			}
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				got, err := s.Ask(ctx, args[0], args[1], m)
+				if err != nil {
+					return err
+				}
+				return c.printPayload(got, got.Payload)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&m.Key, "key", "", "a question that is asked again with its key gets the same answer")
+	return cmd
+}
+
+func (c *command) value() *cobra.Command {
+	return &cobra.Command{
+		Use: "value RUN NAME", Short: "Print the newest value that a run has published", Args: cobra.ExactArgs(2), ValidArgsFunction: c.ids,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.do(cmd, func(ctx context.Context, s admin.Service) error {
+				got, err := s.Value(ctx, args[0], args[1])
+				if err != nil {
+					return err
+				}
+				if !got.Set {
+					fmt.Fprintln(c.Stderr, "it has not been set")
+				}
+				return c.printPayload(got, got.Value)
+			})
+		},
+	}
+}
+
+// printPayload prints a value, or what it is in if the output is JSON.
+func (c *command) printPayload(whole any, p json.RawMessage) error {
+	if c.jsonOut() {
+		return c.print(whole)
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(c.Stdout, clean(string(p)))
+	return err
+}
