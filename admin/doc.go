@@ -6,5 +6,8 @@
 // camel case, times by RFC 3339 in UTC, durations in milliseconds with names that end with Ms.
 // Errors are problems, see [ProblemOf]: each names its kind, its exit code and its fix.
 //
-// Read [Service] first, then [Run] and [Action].
+// Whoever asks is a [Principal], with a role and perhaps runs of its own; [As] limits a service to what it may see and
+// do. Package api serves a service over HTTP, and package remote is a Service over that.
+//
+// Read [Service] first, then [Run] and [Action], then [Principal].
 package admin

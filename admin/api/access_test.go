@@ -119,6 +119,9 @@ func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 		if g.header.Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("%s: no WWW-Authenticate", r.Name)
 		}
+		if r.Method == http.MethodPost { // what somebody who may not sends is not even read
+			s.wants(r.Name+" of no JSON as viewer", s.ask(r.Method, at, "{", "Authorization: Bearer "+secrets[0]), 403, admin.CodeForbidden)
+		}
 		if r.Holds { // those that may are asked elsewhere: they wait
 			continue
 		}
