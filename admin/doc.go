@@ -1,4 +1,4 @@
-// Package admin is what operators do with the runs of a store: find, read, follow and control
+// Package admin does what operators want of the runs of a store: it finds, reads, follows and controls
 // them. The command flowctl is a face of it; so is every other one, so that nothing is decided
 // twice. [New] makes the [Service] that works with a client of the store itself.
 //
