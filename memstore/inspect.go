@@ -35,6 +35,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		p.inspectWork(snap)
 		p.inspectLimits(snap)
 		p.inspectSessions(snap)
+		p.inspectTroubles(snap)
 	}
 	slices.SortStableFunc(snap.Audit, func(a, b store.AuditEntry) int { return a.Time.Compare(b.Time) })
 	return snap, nil
@@ -60,6 +61,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Streams:   map[event.RunID]map[string]store.StreamState{},
 		Limits:    map[store.LimitID]store.LimitState{},
 		Flows:     map[store.FlowID]int{},
+		Troubles:  map[string]store.TroubleState{},
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 // List returns a page of runs. The records share memory with the store and must not be
-// changed. There is no index but that of their order: the runs are looked at one by one.
+// changed. There is no index but those of the order of all runs, and of those in trouble:
+// the runs are looked at one by one.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
@@ -47,9 +48,13 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 func (p *partition) list(q *store.Query, at position, n int) (runs []paging.Entry[*store.Record], more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	order := p.ids.before
+	x := p.inOrder(q)
+	if x == nil {
+		return nil, false
+	}
+	order := x.before
 	if q.Oldest {
-		order = p.ids.after
+		order = x.after
 	}
 	for r := range order(at) {
 		if r.hidden {
@@ -82,7 +87,11 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 func (p *partition) count(q *store.Query, counter *paging.Counter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for r := range p.ids.before(position{}) {
+	x := p.inOrder(q)
+	if x == nil {
+		return
+	}
+	for r := range x.before(position{}) {
 		if r.hidden {
 			continue
 		}

@@ -28,6 +28,7 @@ type partition struct {
 	timers   timers
 	limits   limits
 	gathers  gathers
+	troubles troubles
 	flows    map[store.FlowID]*flow
 	purges   timers // of all runs that have ended
 	sessions map[store.SessionID]*session
@@ -60,6 +61,7 @@ func newPartition(number int, clock store.Clock, done <-chan struct{}) *partitio
 		sessions: map[store.SessionID]*session{},
 		limits:   newLimits(),
 		gathers:  newGathers(),
+		troubles: troubles{groups: map[string]*troubleGroup{}},
 		flows:    map[store.FlowID]*flow{},
 		waiters:  notify.NewWaiters(),
 		frames:   notify.New[event.RunID, uint64](done),

@@ -52,6 +52,7 @@ type extra struct {
 	// retention is 0 for the default.
 	retention time.Duration
 	gather    string // the key of which it gathers the starts
+	group     string // of the trouble that it is in
 }
 
 func (r *run) rare() *extra {
@@ -79,7 +80,7 @@ func (r *run) linked() *links {
 func (r *run) claimed() store.ClaimedRun {
 	c := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.wid, Route: r.route.Route, Fence: r.fence(), Recoveries: int(r.recoveries),
-		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Unread: len(r.inbox) > 0,
+		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Unread: len(r.inbox) > 0, Group: r.group(),
 	}
 	if r.limited != nil {
 		if c.CalledOff = r.calledOff; r.permits {
@@ -104,7 +105,7 @@ func (r *run) record() store.Record {
 		rec.Owner = r.owner.id
 	}
 	if r.extra != nil {
-		rec.Tags, rec.Parent, rec.Root = r.extra.tags, r.extra.parent, r.extra.root
+		rec.Tags, rec.Parent, rec.Root, rec.Group = r.extra.tags, r.extra.parent, r.extra.root, r.extra.group
 	}
 	if r.links != nil {
 		rec.Next, rec.CreatedBy = r.links.next, r.links.createdBy

@@ -28,7 +28,7 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 		s.CreatedBy = r.links.createdBy
 	}
 	if r.extra != nil {
-		s.Gather = r.extra.gather
+		s.Gather, s.Group = r.extra.gather, r.extra.group
 	}
 	if r.limited != nil {
 		s.Limited, s.Fair = len(r.uses) > 0, r.fair != ""
@@ -52,6 +52,7 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 		p.leave(r)
 		p.enter(r, &s)
 	}
+	p.regroup(r, s.Group)
 	r.seq, r.last, r.status, r.epoch, r.token = s.Seq, s.Last, s.Status, s.Fence.Epoch, s.Fence.Token
 	r.ended, r.recoveries, r.closing, r.exempt, r.hidden = s.Ended, int32(s.Recoveries), s.Closing, s.Exempt, s.Hidden
 	if r.links != nil {
@@ -324,6 +325,9 @@ func (p *partition) Remove(r *run) error {
 		p.purges.remove(r)
 	}
 	p.ids.remove(r)
+	if r.group() != "" {
+		p.leaveGroup(r)
+	}
 	delete(p.runs, r.id)
 	r.route.runs--
 	p.tidy(r.route)

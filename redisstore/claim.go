@@ -145,6 +145,7 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 		}
 		run.Uses = store.LocalOf(unpackUses(a.text(6)))
 	}
+	run.Group = a.text(7)
 	if a.text(4) != "" { // its log is one frame, its inbox is empty
 		run.Loaded = &store.Loaded{Frames: [][]byte{[]byte(a.text(4))}}
 	}

@@ -116,7 +116,7 @@ func returnBuffers(all *[]usualCall) {
 
 // commit returns the script of a commit: a shorter one for what nearly all are.
 func (s *Store) commit(c *store.Commit, u *usualCall) *call {
-	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.Exempt != store.ExemptUnchanged {
+	if c.Frame == nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.Trouble != nil || c.Exempt != store.ExemptUnchanged {
 		return s.commitAny(c)
 	}
 	switch {
@@ -173,6 +173,7 @@ func (s *Store) commitAny(c *store.Commit) *call {
 			store.Horizon.Milliseconds(), store.DefaultRetention.Milliseconds(), len(c.Send), len(c.Publish), c.Held().Microseconds(),
 		},
 	}
+	call.args = append(call.args, labelOf(c)...)
 	call.size = len(c.Frame)
 	for _, r := range c.Send {
 		call.args = append(call.args, string(r.ID), string(r.To), r.Body)

@@ -22,7 +22,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	q.Cursor = ""
 	c := &counting{s: s, q: &q, counter: paging.Count(&q)}
 	var err error
-	if len(q.Tags) > 0 || q.Parent != "" || q.Root != "" || q.WorkflowID != "" || !q.From.IsZero() || !q.To.IsZero() {
+	if len(q.Tags) > 0 || q.Group != "" || q.Troubled || q.Parent != "" || q.Root != "" || q.WorkflowID != "" || !q.From.IsZero() || !q.To.IsZero() {
 		err = c.look(ctx)
 	} else {
 		err = c.bySets(ctx)

@@ -44,6 +44,7 @@ func (e *partitionScan) look() {
 	e.lookAtStreams()
 	e.lookAtLimits()
 	e.lookAtGathering()
+	e.lookAtTroubles()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)
 	}
@@ -233,7 +234,7 @@ func (e *partitionScan) lookAtRun(run string) {
 	}
 	listed := e.listedAs(run)
 	switch {
-	case r == nil && (len(listed) > 0 || len(blocked) > 0 || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0):
+	case r == nil && (len(listed) > 0 || len(blocked) > 0 || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0 || len(e.groupsOf(run)) > 0):
 		found(16, "it does not exist, and something is kept under its id", "it is never cleaned up")
 		return
 	case r == nil || r.QueueState == 0:
@@ -260,6 +261,9 @@ func (e *partitionScan) lookAtRun(run string) {
 		found(8, "it has ended and still has step data", "it is of no use")
 	}
 	e.lookAtHeader(run, r, found)
+	if r.Group != "" {
+		e.lookAtPlaces(run, r, found)
+	}
 	if r.Status == "" {
 		found(4, "it has no status", "it is not found by its status")
 	}
@@ -304,6 +308,9 @@ func (e *partitionScan) lookAtHeader(run string, r *store.RunState, found func(i
 	}
 	if limited := h.flags&isLimited != 0; limited != (r.Uses != nil || r.Fair != "") {
 		found(4, fmt.Sprintf("it uses limits or has a fair key: %v, and those are %q and %q", limited, usesIn(m), m["f"]), "it takes permits that it need not have, or none")
+	}
+	if ended := r.QueueState == store.StateEnded; !ended && r.Group != "" && h.flags&hasRest == 0 {
+		found(4, "it is in a group of trouble, and says that there is nothing more to do at its end", "it stays in the group when it ends")
 	}
 	if keeps := h.flags&hasRetention != 0; keeps != (m["j"] != "") {
 		found(4, fmt.Sprintf("it has a retention of its own: %v, which is %q ms", keeps, m["j"]), "it is forgotten too early, or too late")

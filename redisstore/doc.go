@@ -59,6 +59,8 @@
 //	{p}X:C:P zset  passes of the fair keys of a flow, the ready runs of a route and a priority
 //	                that have such keys
 //
+//	{p}I:G  zset   runs of the group of trouble G, by their creation
+//
 //	{p}t    zset   timers          {p}:e    zset   leases of sessions
 //	{p}A    hash   u for how long sessions were heard, h when the last one was; n when one
 //	                looked for runs that nobody serves, o and O the route and rank it came to
@@ -78,6 +80,11 @@
 //	                priority and place; route, and what is used
 //	{p}Q    hash   flows, by route, colon and priority: how many runs wait, the present pass,
 //	                and the place of the last run whose key had no higher one
+//	{p}U    zset   runs of all groups of trouble, by their creation
+//	{p}H    hash   groups of trouble: when the first run has come into each, when the last one, and how often
+//	                one has; then what is common to them: kind, workflow, step and text
+//	{p}E    zset   groups by the time when the last run has come into them
+//	{p}Z    zset   the same of those in which there is no run now
 //	{p}c    string counter of runs that were made ready, and of records
 //	{p}y           the copy of a log, within a script
 //	{p}-           a key that never exists: see keys.go
@@ -94,7 +101,7 @@
 // the streams of its chain are followed, B the record that created it, N the run that it
 // continued as, F the sessions that have blocked it, k the key of which it gathers starts until it is claimed, V whether it has its permits, keeps
 // them to its end, and was called off, a digit each, its place in line, and since when it waits, U to U3 what
-// limits it uses, f its share and its fair key. The place is where a run with a fair key stands
+// limits it uses, f its share and its fair key, g its group of trouble. The place is where a run with a fair key stands
 // among the ready ones. A run that waits for permits is in no ready set: its line is, as a tilde and
 // N, while claims look at it; its time, if it has one, is among the timers.
 //
@@ -166,7 +173,7 @@
 // pubsub.go receives notifications, retained.go keeps subscriptions between two Waits. Then one file
 // per duty, named as in the other stores: create.go, session.go, claim.go,
 // commit.go, release.go, deliver.go, outbox.go, load.go, wait.go, watch.go, stream.go,
-// await.go, list.go, count.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
+// await.go, list.go, count.go, trouble.go, purge.go, inspect.go, stepdata.go; scan.go, scanned.go, defect.go and
 // repair.go serve package fsck, and the files with stream in their names do the same
 // for streams; migrate.go brings an older format up to date; and lua, one file per operation, with common functions in
 // lua/part. The files doctor*.go are the doctor: checks in small functions, by

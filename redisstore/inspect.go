@@ -43,13 +43,13 @@ type keySet struct {
 	runs, names, routes, sessions []string
 	streams                       []string // of each its chain, a colon and its name
 	waiting, kept                 []string // lines of runs that wait for permits, and parts of limits
-	flows                         []string
+	flows, groups                 []string
 }
 
 func (k *keySet) equal(o *keySet) bool {
 	return slices.Equal(k.runs, o.runs) && slices.Equal(k.names, o.names) &&
 		slices.Equal(k.routes, o.routes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams) &&
-		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.flows, o.flows) && slices.Equal(k.kept, o.kept)
+		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.flows, o.flows) && slices.Equal(k.kept, o.kept) && slices.Equal(k.groups, o.groups)
 }
 
 // errMoving says that a partition could not be read at rest.
@@ -103,7 +103,9 @@ type view struct {
 	limits, configs, waitLines    *redis.MapStringStringCmd
 	gathering                     *redis.MapStringStringCmd
 	waiting, kept, passes         map[string]*redis.ZSliceCmd
-	flows                         *redis.MapStringStringCmd
+	flows, troubles               *redis.MapStringStringCmd
+	recent, idle, troubled        *redis.ZSliceCmd
+	grouped                       map[string]*redis.ZSliceCmd // by group of trouble
 }
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
@@ -132,6 +134,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	for _, use := range v.keys.kept {
 		v.kept[use] = tx.ZRangeWithScores(ctx, p.kept(use), 0, -1)
 	}
+	v.readTroubles(ctx, tx)
 	v.hidden = map[string]*redis.MapStringStringCmd{}
 	v.sent, v.bodies = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	v.runs, v.seen, v.audit = map[string]reading{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringSliceCmd{}
@@ -163,6 +166,7 @@ func (v *view) found() *keySet {
 		runs: slices.Concat(members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
 		routes: slices.Sorted(maps.Keys(v.routes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
 		waiting: slices.Sorted(maps.Keys(v.waitLines.Val())), flows: slices.Sorted(maps.Keys(v.flows.Val())),
+		groups: slices.Sorted(maps.Keys(v.troubles.Val())),
 	}
 	for _, set := range v.listed {
 		k.runs = append(k.runs, members(set)...)

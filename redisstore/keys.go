@@ -65,6 +65,7 @@ func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
 func (p *partition) waiting(line string) string    { return p.tag + "P:" + line }
 func (p *partition) passes(flow string) string     { return p.tag + "X:" + flow }
 func (p *partition) kept(use string) string        { return p.tag + "F:" + use }
+func (p *partition) grouped(group string) string   { return p.tag + "I:" + group }
 
 // openRuns and doneRuns return the set of the runs of a route that have not ended, and of those that have ended
 // with an outcome, with a parent or without.
@@ -129,6 +130,10 @@ func (p *partition) limitConfigs() string   { return p.whole['K'] }
 func (p *partition) gathering() string      { return p.whole['J'] }
 func (p *partition) flows() string          { return p.whole['Q'] }
 func (p *partition) waitLines() string      { return p.whole['Y'] }
+func (p *partition) troubles() string       { return p.whole['H'] }
+func (p *partition) recent() string         { return p.whole['E'] }
+func (p *partition) idle() string           { return p.whole['Z'] }
+func (p *partition) troubled() string       { return p.whole['U'] }
 
 // format says how the database was written, under the same name in all formats. It is decided in partition 0; in a
 // cluster the others have copies.

@@ -142,6 +142,12 @@ type runSet struct {
 
 // sets returns the sets of a partition that hold runs which may match.
 func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSet, error) {
+	switch { // a group has few runs beside all those of a route
+	case q.Group != "":
+		return []runSet{{key: p.grouped(q.Group)}}, nil
+	case q.Troubled:
+		return []runSet{{key: p.troubled()}}, nil
+	}
 	var names *redis.MapStringStringCmd
 	err := s.transaction(ctx, p, func(tx redis.Pipeliner) { names = tx.HGetAll(ctx, p.routes()) })
 	if err != nil {
@@ -218,7 +224,7 @@ type window struct {
 }
 
 // readWindow reads what comes after a position. Sets cannot be asked for what follows a member that may be
-// gone. So all that was created in the same millisecond is asked for with what comes behind it:
+// gone. So all that was created in the same millisecond is asked for with what comes after it:
 // a server creates some dozens in one.
 func (s *Store) readWindow(ctx context.Context, p *partition, q *store.Query, sets []runSet, after paging.Position, w *window) error {
 	rest := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: w.each}

@@ -44,7 +44,7 @@ func known(run event.RunID, m map[string]string) *store.Record {
 		Run: run, Chain: run, WorkflowID: m["w"], Priority: int(parseNumber(m["r"])), Parent: event.RunID(m["u"]),
 		Root: event.RunID(m["x"]), QueueState: h.queueState, Status: h.status,
 		N: h.frames, Seq: h.seq, Last: h.last, Fence: h.fence, Recoveries: h.recoveries, Closing: h.flags&isClosing != 0, Exempt: h.queueState == store.StateOwned && h.flags&isExempt != 0,
-		Next: long(m["N"]), CreatedBy: event.ItemID(m["B"]), CreatedAt: timeOf(parseNumber(m["a"])),
+		Next: long(m["N"]), CreatedBy: event.ItemID(m["B"]), CreatedAt: timeOf(parseNumber(m["a"])), Group: m["g"],
 	}
 	switch h.queueState {
 	case store.StateParked:

@@ -148,6 +148,9 @@ func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
 		for _, wid := range keys.names {
 			names = append(names, p.line(wid))
 		}
+		for _, group := range keys.groups {
+			names = append(names, p.grouped(group))
+		}
 		for _, one := range partitionKeys {
 			names = append(names, p.tag+string(one))
 		}

@@ -190,7 +190,7 @@ func escaped(text string) string {
 }
 
 // partitionKeys are the keys that a partition has once.
-const partitionKeys = "tewkuvdhcTGDALKYJQ"
+const partitionKeys = "tewkuvdhcTGDALKYJQHEZU"
 
 // note adds what the name of a key, behind the tag, is about; false: nothing that
 // this release knows.
@@ -222,6 +222,8 @@ func (k *keySet) note(name string) bool {
 		k.waiting = append(k.waiting, of)
 	case "X":
 		k.flows = append(k.flows, of)
+	case "I":
+		k.groups = append(k.groups, of)
 	case "F":
 		k.kept = append(k.kept, of)
 	default:
@@ -241,6 +243,7 @@ func (k *keySet) with(o *keySet) *keySet {
 		runs: union(k.runs, o.runs), names: union(k.names, o.names),
 		routes: union(k.routes, o.routes), sessions: union(k.sessions, o.sessions), streams: union(k.streams, o.streams),
 		waiting: union(k.waiting, o.waiting), flows: union(k.flows, o.flows), kept: union(k.kept, o.kept),
+		groups: union(k.groups, o.groups),
 	}
 }
 
@@ -268,7 +271,7 @@ func (e *partitionScan) mentioned() *keySet {
 		for _, one := range []struct {
 			in   *[]string
 			code string
-		}{{&k.names, m["w"]}, {&k.routes, m["c"]}, {&k.sessions, ownerIn(m)}, {&k.runs, m["h"]}} {
+		}{{&k.names, m["w"]}, {&k.routes, m["c"]}, {&k.sessions, ownerIn(m)}, {&k.runs, m["h"]}, {&k.groups, m["g"]}} {
 			if one.code != "" {
 				*one.in = append(*one.in, one.code)
 			}

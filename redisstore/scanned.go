@@ -33,6 +33,7 @@ func newSnapshot() *store.Snapshot {
 		Streams:   map[event.RunID]map[string]store.StreamState{},
 		Limits:    map[store.LimitID]store.LimitState{},
 		Flows:     map[store.FlowID]int{},
+		Troubles:  map[string]store.TroubleState{},
 	}
 }
 
@@ -61,6 +62,7 @@ func (e *partitionScan) show() {
 	e.showSent()
 	e.showWaiting()
 	e.scanStreams()
+	e.showGroups()
 }
 
 func (e *partitionScan) at(run, key, member string) {

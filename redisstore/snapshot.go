@@ -62,6 +62,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	if err := s.showLimits(v, snap); err != nil {
 		return err
 	}
+	v.showTroubles(snap)
 	for _, z := range slices.Concat(v.purges.Val(), v.held.Val()) {
 		run, _ := z.Member.(string)
 		snap.Purges[long(run)] = timeOf(int64(z.Score))

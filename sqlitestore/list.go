@@ -103,6 +103,8 @@ const (
 	byRoot       index = `runs r INDEXED BY runs_root WHERE r.root = +?`
 	byID         index = `runs r WHERE r.id = +? AND r.root IS NULL`
 	byWorkflowID index = `runs r INDEXED BY runs_wid WHERE r.wid = +?`
+	byGroup      index = `runs r INDEXED BY runs_trouble WHERE r.trouble = +?`
+	byTrouble    index = `runs r INDEXED BY runs_troubled WHERE r.trouble IS NOT NULL`
 	byTag        index = `tags t INDEXED BY tags_value CROSS JOIN runs r ON r.key = t.run WHERE t.name = +? AND t.value = +?`
 )
 
@@ -159,6 +161,10 @@ func (c *conn) search(q *store.Query) (*search, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case q.Group != "":
+		s.by, s.ranges = byGroup, [][]any{{q.Group}}
+	case q.Troubled:
+		s.by, s.ranges = byTrouble, [][]any{nil}
 	case q.Root != "":
 		s.by, s.ranges = byRoot, [][]any{{q.Root}}
 		top := *s
@@ -388,6 +394,12 @@ func conditions(q *store.Query) *condition {
 	}
 	if q.WorkflowID != "" {
 		where.add(`r.wid = (SELECT id FROM workflow_ids WHERE name = +?)`, q.WorkflowID)
+	}
+	if q.Group != "" {
+		where.add(`r.trouble = +?`, q.Group)
+	}
+	if q.Troubled {
+		where.add(`r.trouble IS NOT NULL`)
 	}
 	if q.Roots {
 		where.add(`r.parent IS NULL`)

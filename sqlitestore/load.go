@@ -83,11 +83,11 @@ func scanStored(r row) (stored, error) {
 		N: v.n, Seq: v.seq, Last: v.last, Fence: store.Fence{Epoch: v.epoch, Token: v.token}, Owner: v.session,
 		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
-		Route:  store.Route{Queue: r.ColumnText(35), Workflow: r.ColumnText(36)},
-		Parent: unpackRun(r, 37), Root: unpackRun(r, 38),
-		Next: unpackRun(r, 40), CreatedBy: v.createdBy,
+		Route:  store.Route{Queue: r.ColumnText(36), Workflow: r.ColumnText(37)},
+		Parent: unpackRun(r, 38), Root: unpackRun(r, 39),
+		Next: unpackRun(r, 41), CreatedBy: v.createdBy,
 	}}
-	s.Fair, s.Share = v.fair, v.share
+	s.Fair, s.Share, s.Group = v.fair, v.share, v.trouble
 	if v.uses != "" {
 		var err error
 		if s.Uses, err = decodeUses(v.uses); err != nil {
@@ -95,8 +95,8 @@ func scanStored(r row) (stored, error) {
 		}
 		s.Whole, s.Permits, s.CalledOff, s.WaitsSince = v.whole, v.permits, v.calledOff, timeOf(v.waitsSince)
 	}
-	if !r.ColumnIsNull(39) {
-		if err := json.Unmarshal([]byte(r.ColumnText(39)), &s.Tags); err != nil {
+	if !r.ColumnIsNull(40) {
+		if err := json.Unmarshal([]byte(r.ColumnText(40)), &s.Tags); err != nil {
 			return s, fmt.Errorf("read tags of run %s: %w", v.id, err)
 		}
 	}

@@ -24,6 +24,9 @@ import (
 // olderSchemas: so releases with these versions have made an empty file a store.
 var olderSchemas = map[int][]string{1: baseSchema, 2: slices.Concat(baseSchema, limitSchema), 3: slices.Concat(baseSchema, limitSchema, gatherSchema)}
 
+// since3 has, by version, what brings a file of version 3 up to it.
+var since3 = map[int][]string{4: listSchema}
+
 // A run of an older file: the first one is ready.
 type olderRun struct {
 	status         event.Status
@@ -41,7 +44,7 @@ func older(t *testing.T, path string, version int) (runs []event.RunID) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	check(t, err)
-	statements := append(slices.Clone(olderSchemas[version]), fmt.Sprintf(`PRAGMA application_id = %d`, applicationID), fmt.Sprintf(`PRAGMA user_version = %d`, version),
+	statements := append(slices.Clone(olderSchemas[min(version, 3)]), fmt.Sprintf(`PRAGMA application_id = %d`, applicationID), fmt.Sprintf(`PRAGMA user_version = %d`, min(version, 3)),
 		`INSERT INTO classes VALUES (1, 'default', 'w', 1, 0, 8)`, `UPDATE counters SET seq = 1`)
 	for i, r := range olderRuns {
 		run := newRun(100).Run
@@ -71,7 +74,7 @@ func older(t *testing.T, path string, version int) (runs []event.RunID) {
 			fmt.Sprintf(`INSERT INTO frames VALUES (%d, 1, x'00')`, key),
 			fmt.Sprintf(`INSERT INTO tags (name, value, run) VALUES ('all', 'yes', %d), ('n', '%d', %d)`, key, i, key))
 	}
-	for _, s := range statements {
+	for _, s := range append(statements, since3[version]...) {
 		check(t, sqlitex.ExecuteTransient(c, s, nil))
 	}
 	check(t, c.Close())
@@ -238,14 +241,21 @@ func TestMigrate_RefusesWhatIsNoOlderFile(t *testing.T) {
 	}
 }
 
-// wakesOnly is a transaction of version 3 that says only that there may be something to claim.
+// wakesOnly is a transaction of the older versions that says only that there may be something to claim.
 const wakesOnly = `UPDATE classes SET wake = ?1 WHERE id = +?2 AND wake <> +?1`
 
 // A process of an older release may have the file open while it is migrated. testdata/version3.json has the statements of the write
-// transactions which the release with version 3 executed in its conformance suite: those that are a part of no other one. Each of them has one that can
-// be prepared no more, so it is rolled back.
+// transactions which the release with version 3 executed in its conformance suite, as far as no other one is a part of them, and so has each file beside it.
+// Each transaction has a statement that can be prepared no more, so it is rolled back.
 func TestMigrate_NoOperationOfAnOlderReleaseWritesAnyMore(t *testing.T) {
-	text, err := os.ReadFile("testdata/version3.json")
+	for version := 3; version < schemaVersion; version++ {
+		t.Run(fmt.Sprintf("version %d", version), func(t *testing.T) { writesNoMore(t, version) })
+	}
+}
+
+func writesNoMore(t *testing.T, version int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("testdata/version%d.json", version))
 	check(t, err)
 	var recorded struct {
 		Statements   []string
@@ -253,7 +263,7 @@ func TestMigrate_NoOperationOfAnOlderReleaseWritesAnyMore(t *testing.T) {
 	}
 	check(t, json.Unmarshal(text, &recorded))
 	path := filepath.Join(t.TempDir(), "flows.db")
-	older(t, path, 3)
+	older(t, path, version)
 	process, err := sqlite.OpenConn(path, sqlite.OpenReadWrite) // of the older release
 	check(t, err)
 	defer func() { check(t, process.Close()) }()
@@ -266,7 +276,7 @@ func TestMigrate_NoOperationOfAnOlderReleaseWritesAnyMore(t *testing.T) {
 	}
 	for _, s := range recorded.Statements {
 		if refused(s) {
-			t.Fatalf("this is not a statement of version 3: %s", s)
+			t.Fatalf("this is not a statement of version %d: %s", version, s)
 		}
 	}
 	check(t, Migrate(t.Context(), path))

@@ -27,7 +27,7 @@ func stateOf(r *run) protocol.Run[int64] {
 		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
 		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
 		Limited: r.uses != "", Permits: r.permits, Whole: r.whole, CalledOff: r.calledOff, Place: r.place(), WaitsSince: r.waitsSince, Fair: r.fair != "",
-		Gather: r.gather,
+		Gather: r.gather, Group: r.trouble,
 	}
 }
 
@@ -57,17 +57,17 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	r.queueState, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
-	r.permits, r.calledOff, r.waitsSince, r.gather = s.Permits, s.CalledOff, s.WaitsSince, s.Gather
+	r.permits, r.calledOff, r.waitsSince, r.gather, r.trouble = s.Permits, s.CalledOff, s.WaitsSince, s.Gather, s.Group
 
 	// The usual commit changes columns that no index knows.
 	before.N, before.Seq, before.Last, before.Recoveries, before.Closing, before.Exempt = s.N, s.Seq, s.Last, s.Recoveries, s.Closing, s.Exempt
 	if before == s {
-		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, closing = ? WHERE key = +?`,
+		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, marks = ? WHERE key = +?`,
 			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.key)
 	}
 	before.Unread = s.Unread
 	if before == s {
-		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, closing = ?, inbox = ? WHERE key = +?`,
+		return t.exec(`UPDATE runs SET n = ?, seq = ?, last = ?, recoveries = ?, marks = ?, inbox = ? WHERE key = +?`,
 			r.n, r.seq, r.last[:], r.recoveries, r.marks(), r.inbox, r.key)
 	}
 	if err := t.save(r); err != nil || line == r.line {

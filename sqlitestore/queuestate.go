@@ -26,9 +26,9 @@ func (t *tx) save(r *run) error {
 		place = waits
 	}
 	return t.exec(`UPDATE runs SET place = ?2, status = ?, n = ?, seq = ?, last = ?, epoch = ?, token = ?, owner = ?,
-		ord = ?, due = ?, recoveries = ?, misfits = ?, closing = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, created_by = ?, line = ?, waits = ?, gather = ? WHERE key = +?1`,
+		ord = ?, due = ?, recoveries = ?, misfits = ?, marks = ?, inbox = ?, ended = ?, purge = ?, hidden = ?, created_by = ?, line = ?, waits = ?, gather = ?, trouble = ? WHERE key = +?1`,
 		r.key, int(place), string(r.status), r.n, r.seq, r.last[:], r.epoch, token, nonZero(r.owner),
-		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.incompatible), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)), nonZero(r.line), nonZero(r.waitsSince), nonEmpty(r.gather))
+		nonZero(r.ord), nonZero(r.due), r.recoveries, string(r.incompatible), r.marks(), r.inbox, nonZero(r.ended), nonZero(r.purge), r.hidden, nonEmpty(string(r.createdBy)), nonZero(r.line), nonZero(r.waitsSince), nonEmpty(r.gather), nonEmpty(r.trouble))
 }
 
 // makeReady is the one way to ready: queue state, ready set, wake.
@@ -69,7 +69,7 @@ func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	granted := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.workflowID, Route: route, Fence: store.Fence{Epoch: r.epoch, Token: r.token},
 		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Unread: r.inbox > 0,
-		CalledOff: r.calledOff,
+		CalledOff: r.calledOff, Group: r.trouble,
 	}
 	if r.permits {
 		granted.Waited = timeOf(r.waitsSince)

@@ -52,7 +52,7 @@ func (e *partitionScan) read(c *conn) error {
 		}
 	}
 	for _, part := range []func(*store.Snapshot) error{
-		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.scanStreams, c.scanOutbox, c.inspectSessions, c.inspectWakes, c.inspectLimits,
+		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.scanStreams, c.scanOutbox, c.inspectSessions, c.inspectWakes, c.inspectLimits, c.inspectTroubles,
 	} {
 		if err := part(e.snap); err != nil {
 			return err
@@ -261,6 +261,13 @@ var repairs = []repair{
 		what:   "%d tags have another time than their runs", explain: "pages of runs with a tag skip or repeat some", repairing: "write it again",
 	},
 	{
+		key: "groups", invariant: 23,
+		count: `SELECT count(DISTINCT trouble) FROM runs WHERE trouble IS NOT NULL AND trouble NOT IN (SELECT name FROM troubles)`,
+		repair: `INSERT INTO troubles SELECT trouble, '', '', '', '', min(created), max(created), count(*) FROM runs
+			WHERE trouble IS NOT NULL AND trouble NOT IN (SELECT name FROM troubles) GROUP BY trouble`,
+		what: "%d groups of trouble have runs, and nothing is kept of them", explain: "they are not listed", repairing: "list them, without what they are about",
+	},
+	{
 		key: "limits", invariant: 19, find: countWrongLimits, do: (*tx).rebuildLimits,
 		what: "%d permits, counts of limits or lines are not as the runs say", explain: "limits let too many begin or too few, or runs wait for ever",
 		repairing: "make them again from the runs",
@@ -390,6 +397,6 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Streams: map[event.RunID]map[string]store.StreamState{},
 		Limits: map[store.LimitID]store.LimitState{},
-		Flows:  map[store.FlowID]int{},
+		Flows:  map[store.FlowID]int{}, Troubles: map[string]store.TroubleState{},
 	}
 }

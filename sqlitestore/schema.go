@@ -13,7 +13,7 @@ const (
 	// applicationID marks a database file as one of this package: "flow".
 	applicationID = 0x666c6f77
 	// schemaVersion is the user_version of the files that this release writes.
-	schemaVersion = 4
+	schemaVersion = 5
 )
 
 // schema is the whole of a database. Runs, routes, workflow ids and sessions
@@ -24,7 +24,7 @@ const (
 // indexes are ready, blocked and queued. An index that covers only the runs of
 // one queue state costs nothing for all others, so that a commit which leaves its run
 // where it is touches the row of the run, the new frame, and no index.
-var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, listSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
+var schema = slices.Concat(baseSchema, limitSchema, gatherSchema, listSchema, troubleSchema, []string{fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)})
 
 // limitSchema has what version 2 adds to version 1. place is 7 of a ready run that waits for
 // permits; ord is its place among those who do. A line is the runs of one route that wait for
@@ -140,6 +140,33 @@ var listSchema = []string{
 		PRIMARY KEY (class, child, status)
 	) STRICT, WITHOUT ROWID`,
 	countTallies,
+	`PRAGMA user_version = 4`,
+}
+
+// troubleSchema has what version 5 adds to version 4, for groups of trouble. trouble is the
+// group of a run; the indexes have the runs of a group, and of all groups, in the order of
+// lists. A group without runs stays for a while: see package protocol.
+//
+// As in version 4, columns that all transactions of older releases need get other names: such a process knows of no labels, and
+// would let runs keep theirs that have ended well.
+var troubleSchema = []string{
+	`ALTER TABLE runs RENAME COLUMN closing TO marks`,
+	`ALTER TABLE sessions RENAME COLUMN code TO fingerprint`,
+	`ALTER TABLE limit_configs RENAME COLUMN code TO declared`,
+	`ALTER TABLE runs ADD COLUMN trouble TEXT`,
+	`CREATE INDEX runs_trouble ON runs (trouble, created) WHERE trouble IS NOT NULL`,
+	`CREATE INDEX runs_troubled ON runs (created) WHERE trouble IS NOT NULL`,
+	`CREATE TABLE troubles (
+		name     TEXT NOT NULL PRIMARY KEY,
+		kind     TEXT NOT NULL,
+		workflow TEXT NOT NULL,
+		step     TEXT NOT NULL,
+		text     TEXT NOT NULL,
+		first    INTEGER NOT NULL,
+		last     INTEGER NOT NULL,
+		total    INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID`,
+	`CREATE INDEX troubles_last ON troubles (last)`,
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 }
 

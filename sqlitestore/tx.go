@@ -232,6 +232,7 @@ type run struct {
 	calledOff    bool
 	waitsSince   int64
 	gather       string // the key of which it gathers the starts; empty: none, or none any more
+	trouble      string // its group; empty: none
 	fair         string // key; empty: none
 	share        int
 
@@ -246,8 +247,8 @@ type run struct {
 const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
-		r.ord, r.due, r.recoveries, r.misfits, r.closing, r.inbox, r.created, r.ended,
-		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share, r.child`
+		r.ord, r.due, r.recoveries, r.misfits, r.marks, r.inbox, r.created, r.ended,
+		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share, r.child, r.trouble`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -262,7 +263,7 @@ func scanRun(r row) *run {
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25), createdBy: event.ItemID(r.ColumnText(26)), purge: r.ColumnInt64(27),
 		uses: r.ColumnText(28), line: r.ColumnInt64(29), permits: r.ColumnInt(20)&hasPermits != 0, whole: r.ColumnInt(20)&isWhole != 0, calledOff: r.ColumnInt(20)&isCalledOff != 0,
-		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33), child: r.ColumnBool(34),
+		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33), child: r.ColumnBool(34), trouble: r.ColumnText(35),
 	}
 	if v.epoch == 0 {
 		v.gather = r.ColumnText(31)
@@ -279,7 +280,7 @@ func scanRun(r row) *run {
 	return v
 }
 
-// What the column closing holds.
+// What the column marks holds.
 const (
 	isClosing = 1 << iota
 	isExempt

@@ -32,9 +32,9 @@ if s[3] == token then
   local answer = {'ok', redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or ''}
   for _, run in ipairs(redis.call('SMEMBERS', KEYS[5])) do
     local meta = tag .. 'm:' .. run
-    local m = intact('HMGET', meta, 'H', 'c') or {}
+    local m = intact('HMGET', meta, 'H', 'c', 'g') or {}
     if queue_state_of(m[1]) == '2' and string.sub(m[1], 10, 17) == token then
-      table.insert(answer, granted(run, meta, m[1], m[2]))
+      table.insert(answer, granted(run, meta, m[1], m[2], m[3]))
     end
   end
   return told(answer)
@@ -148,7 +148,7 @@ end
 -- its permits, if it may have them.
 local function try(run, score, place, leave, take)
   local meta = tag .. 'm:' .. run
-  local m = intact('HMGET', meta, 'H', 'c', 'f', 'V') or {}
+  local m = intact('HMGET', meta, 'H', 'c', 'f', 'V', 'g') or {}
   local fair = m[3] and string.sub(m[4] or '', 4, 17) == place
   local incompatible = queue_state_of(m[1]) == '1' and flagged(m[1], has_incompatible) and redis.call('HGET', meta, 'F')
   if incompatible and blocked_by(incompatible, s[4]) then
@@ -169,7 +169,7 @@ local function try(run, score, place, leave, take)
     leaves(m[2], score, place, true)
   end
   owned[#owned + 1] = run
-  answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]))
+  answer[#answer + 1] = grant(run, meta, session, token, m[1], m[2], tonumber(ARGV[6]), m[5])
   return true
 end
 

@@ -17,7 +17,7 @@ if not s[1] or s[2] then
   return {'expired'}
 end
 local run = ARGV[4]
-local m = redis.call('HMGET', KEYS[2], 'H', 'p', 'c', 'F', 'r')
+local m = redis.call('HMGET', KEYS[2], 'H', 'p', 'c', 'F', 'r', 'g')
 local header, queue_state, route = m[1], queue_state_of(m[1]), m[3]
 if not queue_state then
   return {'unknown'}
@@ -25,7 +25,7 @@ elseif queue_state == '6' then
   return {'ended', string.byte(header, 50)}
 elseif queue_state == '2' then
   if m[2] == ARGV[2] and string.sub(header, 10, 17) == ARGV[3] then
-    return {'ok', granted(run, KEYS[2], header, route)}
+    return {'ok', granted(run, KEYS[2], header, route, m[6])}
   end
   return {'owned'}
 elseif queue_state == '5' then
@@ -58,4 +58,4 @@ else
   redis.call('ZREM', tag .. 'b:' .. route, (m[4] or '') .. ' ' .. run)
 end
 redis.call('SADD', tag .. 'o:' .. ARGV[2], run)
-return {'ok', grant(run, KEYS[2], ARGV[2], ARGV[3], header, route, 0)}
+return {'ok', grant(run, KEYS[2], ARGV[2], ARGV[3], header, route, 0, m[6])}

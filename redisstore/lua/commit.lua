@@ -12,8 +12,10 @@
 --       written once more, so that there is something to wait for
 --       19 how long a run is kept at least  20 how long if it does not say
 --       21 number of records to send  22 number of publications
---       23 for how many microseconds it closes the rates of the run  24 and on: of each
---       record its id, its receiver and its body; then the publications, as publish
+--       23 for how many microseconds it closes the rates of the run
+--       24 the group of trouble that the run is in from now on, '-' for none, '' for that which it is in
+--       25 what is common to the runs of the group  26 for how long a group without runs is kept
+--       27 and on: of each record its id, its receiver and its body; then the publications, as publish
 --       wants them; then the run that it continues as, as add_run wants it
 --
 -- Returns {'ok', frames, whether it has unread items, overwritten key, …}, {'fenced'}, {'workflow id'}, {'conflict', reason, header}
@@ -71,7 +73,7 @@ if unread > 0 and (effect == '1' or effect == '4') then
   return {'unread'}
 end
 local sends, publications = tonumber(ARGV[21]), tonumber(ARGV[22])
-local new = 24 + 3 * sends + 6 * publications
+local new = 27 + 3 * sends + 6 * publications
 if effect == '5' then
   for _, item in ipairs(redis.call('LRANGE', KEYS[3], consume, -1)) do
     if string.sub(item, 1, 1) == '1' then
@@ -89,7 +91,7 @@ end
 local orders, order, streams, s
 if sends > 0 then
   -- Part: records
-  orders = prepare_records(run, 24, sends)
+  orders = prepare_records(run, 27, sends)
 end
 if effect == '2' or effect == '5' then
   -- Part: ready
@@ -98,7 +100,7 @@ end
 if publications > 0 then
   -- Part: stream chunks
   s = redis.call('HMGET', meta, 'h', 'Y')
-  streams = write_chunks(s[1] or run, 24 + 3 * sends, publications)
+  streams = write_chunks(s[1] or run, 27 + 3 * sends, publications)
 end
 local position = string.sub(header, 26, 49)
 if frame ~= '' then
@@ -121,7 +123,7 @@ if consume > 0 then
 end
 if sends > 0 then
   -- Part: clock outbox send
-  send(run, 24, sends, clock(ARGV[1]), orders)
+  send(run, 27, sends, clock(ARGV[1]), orders)
   header = with_flag(header, has_rest, true)
 end
 if publications > 0 then
@@ -132,6 +134,11 @@ if ARGV[23] ~= '0' and flagged(header, is_limited) then
   -- Part: intact limit
   hold_back(limits_of(uses_of(run).uses), tonumber(ARGV[23]))
 end
+if ARGV[24] ~= '' then
+  -- Part: intact clock trouble
+  relabel(run, ARGV[24] ~= '-' and ARGV[24] or '', ARGV[25], ARGV[26], clock(ARGV[1]))
+  header = with_flag(header, has_rest, ARGV[24] ~= '-' or flagged(header, has_rest))
+end
 if effect == '0' then
   redis.call('HSET', meta, 'H', header)
   if consume > 0 and unread == 0 then
@@ -141,7 +148,7 @@ if effect == '0' then
 end
 
 -- Part: intact ready leave compact
-local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k', 'u')
+local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k', 'u', 'g')
 leave_owner(run, o[1])
 if flagged(header, is_limited) then
   -- Part: limit
@@ -175,6 +182,10 @@ elseif effect == '3' then
 else
   -- Part: clock kept remembered sets end
   local now, written = clock(ARGV[1])
+  if o[11] and ARGV[24] == '' then
+    -- Part: trouble
+    relabel(run, '')
+  end
   if o[9] then
     -- Part: gather
     stop_gathering(run, o[9])

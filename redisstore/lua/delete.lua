@@ -10,9 +10,9 @@
 -- Atomic, because the metadata gets another name, and the indexes and the
 -- workflow id forget the run, in one action: no other script finds it then.
 --
--- Parts: tag header sets
+-- Parts: tag intact header sets
 
-local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h', 'c', 'u')
+local m = redis.call('HMGET', KEYS[1], 'H', 'p', 'a', 'w', 'h', 'c', 'u', 'g')
 local queue_state = queue_state_of(m[1])
 if not queue_state then
   return {redis.call('EXISTS', KEYS[2]) == 1 and 'ok' or 'unknown'}
@@ -22,6 +22,10 @@ if queue_state ~= '6' then
 end
 local held = redis.call('ZSCORE', KEYS[5], ARGV[1])
 redis.call('ZADD', held and KEYS[5] or KEYS[3], math.max(m[3], m[2]) + ARGV[2], ARGV[1])
+if m[8] then
+  -- Part: trouble
+  relabel(ARGV[1], '')
+end
 redis.call('RENAME', KEYS[1], KEYS[2])
 redis.call('ZREM', done_runs(m[6], m[7], m[1]), ARGV[1])
 if m[4] and redis.call('HGET', KEYS[4], m[4]) == ARGV[1] then

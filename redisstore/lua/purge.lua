@@ -18,9 +18,13 @@
 local runs = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', clock(ARGV[1]), 'LIMIT', 0, ARGV[2])
 for _, run in ipairs(runs) do
   local meta, hidden = tag .. 'm:' .. run, tag .. 'g:' .. run
-  local m = intact('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h', 'c', 'u', 'H') or {}
+  local m = intact('HMGET', redis.call('EXISTS', meta) == 1 and meta or hidden, 'w', 'h', 'c', 'u', 'H', 'g') or {}
   redis.call('UNLINK', meta, hidden, tag .. 'l:' .. run, tag .. 'i:' .. run, tag .. 'n:' .. run,
     tag .. 'x:' .. run, tag .. 'j:' .. run, tag .. 's:' .. run)
+  if m[6] then
+    -- Part: trouble
+    leave_trouble(run, m[6])
+  end
   redis.call('ZREM', KEYS[1], run)
   redis.call('ZREM', done_runs(m[3], m[4], m[5]), run)
   if m[1] and redis.call('HGET', KEYS[2], m[1]) == run then

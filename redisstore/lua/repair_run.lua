@@ -88,6 +88,16 @@ if #drop > 0 then
 end
 
 local created = redis.call('HGET', meta, 'a')
+local group = redis.call('HGET', meta, 'g')
+if group or there.g then
+  -- Part: trouble
+  if there.g then
+    leave_trouble(run, there.g)
+  end
+  if group then
+    join_trouble(run, group, created)
+  end
+end
 local header = with_flag(redis.call('HGET', meta, 'H'), has_unread, queue_state ~= '6' and redis.call('EXISTS', KEYS[3]) == 1)
 redis.call('HSET', meta, 'H', header)
 if queue_state == '6' then

@@ -69,6 +69,9 @@ type Commit struct {
 	// is closed for longer stays so. Zero, a run without limits, or limits without a rate:
 	// nothing. It comes with a frame, by which a repetition is recognised.
 	HoldBack time.Duration
+	// Trouble changes the label of the run: nil leaves it as it is, one without a group takes it
+	// away. Label says what becomes of it at the end of a run. See [Trouble].
+	Trouble *Trouble
 }
 
 // MaxHoldBack is for how long a commit closes rates at most.

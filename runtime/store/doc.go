@@ -54,6 +54,9 @@
 //	O1  the messages of one run to another are delivered in order, and take effect once
 //	O2  a record is removed only once it is settled, the memory of it only after Confirm
 //	P1  nothing is purged that someone may still send again
+//	T1  the label of a run changes with a commit that says so, and with its end and its deletion
+//	T2  a group of trouble counts a run each time that it comes into it
+//	T3  a group is forgotten only if there is no run in it, and none has come for a while
 //
 // # Dead sessions
 //

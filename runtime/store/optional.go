@@ -45,6 +45,9 @@ type Query struct {
 	Parent     event.RunID
 	Root       event.RunID // that run, if it has no parent, and all below it
 	From, To   time.Time   // created in [From, To)
+	// Group takes only the runs of a group, Troubled those of any: see [Trouble].
+	Group    string
+	Troubled bool
 	// Roots leaves out the runs that have a parent.
 	Roots bool
 	// Started leaves out the runs that no user has started: event.Internal says which.
@@ -180,6 +183,9 @@ type Snapshot struct {
 	Waiting []WaitingLine
 	// Flows says how many runs are counted in each flow. Empty ones are absent.
 	Flows map[FlowID]int
+	// Troubles has the groups of trouble, and Troubled the runs that are found as those of any group, sorted.
+	Troubles map[string]TroubleState
+	Troubled []event.RunID
 }
 
 // WaitingLine is the runs of one route that wait for the same permits.

@@ -367,7 +367,7 @@ type Claim struct {
 	Max       int // at most so many; 0 only recovers and makes due runs ready
 	// Exempt is how many recoveries make a claimed run exempt; 0: none is. See Exempt.
 	Exempt int
-	// Room is what the worker has left of its own limits: runs that use more of one are passed
+	// Room says what the worker has left of its own limits: runs that use more of one are passed
 	// over, and what comes after the first of them that uses the same, unless Most is less than
 	// it uses. A limit that is not named bounds nothing.
 	Room []Room
@@ -401,6 +401,8 @@ type ClaimedRun struct {
 	Waited time.Time
 	// Uses are those of the run, if some are local; else it is nil.
 	Uses []Use
+	// Group is that of the trouble that the run is in; empty: it is in none. See [Trouble].
+	Group string
 	// Loaded is the answer that Load would give now, for the whole log and the inbox,
 	// without the Record, which stays empty: a worker needs only the fields above. A store
 	// sets it if that costs less than another request. Nil: call Load.
@@ -488,6 +490,9 @@ type Record struct {
 	CreatedAt  time.Time
 	EndedAt    time.Time
 	Retention  time.Duration // always positive: the default is filled in
+	// Group is that of the trouble that the run is in; empty: it is in none. See [Trouble]. The log does not say
+	// whether a run is blocked: a repair keeps it, or leaves it out.
+	Group string
 
 	// Uses and Whole are those of Create. Permits says that the run has its permits: it is
 	// owned, or Whole and has been. CalledOff is that of ClaimedRun. A ready run that uses

@@ -42,7 +42,7 @@
 // # Reading order
 //
 // fsck.go has Check; log.go, run.go, session.go, name.go, chain.go, outbox.go,
-// orphan.go, stream.go and limit.go the invariants. repair.go has Repair, plan.go decides what to do about each
+// orphan.go, stream.go, limit.go and trouble.go the invariants. repair.go has Repair, plan.go decides what to do about each
 // finding, rebuild.go makes a record from a log, planname.go decides about workflow
 // ids, planlink.go about outboxes, and links.go about what is between partitions.
 //
@@ -71,8 +71,10 @@
 //	17  recoveries are those of the audit trail
 //	18  the chunks of a stream follow one another up to its last one
 //	19  who owns a run has its permits, and nobody else but a run that keeps them to its
-//	    end; what is counted of a limit is what its runs have, and of a flow its runs
+//	    end; a limit counts what its runs have, and a flow its runs
 //	20  what waits for permits is in one line; no line is left out that may go
 //	21  the starts of a key find the run that gathers them, and no other one
 //	22  what counts runs, and finds them in order, is as they are
+//	23  a run is found in the group of trouble that it says it is in; one that was deleted,
+//	    or has ended otherwise than by failing, is in none
 package fsck

@@ -88,6 +88,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkWaiting()
 	c.checkGathering()
 	c.checkFlows()
+	c.checkTroubles()
 	sortFindings(c.findings)
 	return c
 }

@@ -34,6 +34,9 @@ func (p *planner) rebuild(r *store.RunState, h *history) store.RunRepair {
 	p.put(r, h, rec)
 	permits(r, h, rec)
 	m.Hidden = r.Hidden && rec.QueueState == store.StateEnded
+	if outOfTrouble(rec.QueueState, rec.Status, m.Hidden) {
+		rec.Group = ""
+	}
 	m.Remember, m.Drop = p.items(r, rec.Chain)
 	return m
 }

@@ -152,6 +152,9 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 	if c.Status != "" {
 		s.Status = c.Status
 	}
+	if err := o.label(s, c); err != nil {
+		return err
+	}
 	s.Closing = c.Closing && c.Effect == store.EffectNone
 	s.Exempt = c.Exempt.After(s.Exempt, c.Progress)
 	if d := c.Held(); d > 0 && s.Limited { // before the effect, which calls who may go

@@ -27,6 +27,7 @@
 //   - inbox and unread items: what others sent to a run, and it has not consumed.
 //   - outbox record: what one run does to another; fresh, answered, then settled.
 //   - CreatedBy: the outbox record that created a run, until Confirm.
+//   - label: the group of trouble that a run is in; a run has one or none.
 //   - blocker: a session whose code could not replay a run.
 //   - horizon: [store.Horizon], longer than any request can be late and than the writes
 //     that a failover can lose.
@@ -64,8 +65,9 @@
 // the items that it consumes, by the name of the last; for park and finish, is nothing
 // else unread, for continue, is nothing else unread that is for this run alone; for
 // continue, is the run the active one, and is the new run unknown. It writes the record,
-// removes the items, writes outbox records and publications, closes the rates of the limits
-// that the run uses if it holds them back, and carries out its effect.
+// removes the items, writes outbox records and publications, sets or clears the label of the
+// run if it says so, closes the rates of the limits that the run uses if it holds them back,
+// and carries out its effect. A run that ends in another way than by failing loses its label.
 //
 // Deliver asks: is the request late; does the run exist (an item for the chain goes to the
 // latest run; if that is gone the run named answers); has the chain accepted the item

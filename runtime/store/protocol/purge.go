@@ -103,7 +103,7 @@ func (o *Op[R, S]) Delete(run event.RunID) error {
 	case s.Hidden:
 		return nil
 	}
-	s.Hidden = true
+	s.Hidden, s.Group = true, "" // [T1]
 	if err := o.schedule(r, &s); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type Run[S comparable] struct {
 	Closing    bool
 	Exempt     bool
 	Hidden     bool
+	Group      string // of its trouble; empty: it is in none
 
 	// Gather is the key of which it gathers the starts; empty: it does not, or no more.
 	Gather string

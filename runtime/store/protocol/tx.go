@@ -23,6 +23,7 @@ type Tx[R, S comparable] interface {
 	StreamTx
 	SessionTx[R, S]
 	PurgeTx[R]
+	TroubleTx
 
 	// Limits returns the limits of the partition; nil: the store keeps none.
 	Limits() LimitTx[R]
@@ -175,6 +176,18 @@ type Session struct {
 	Code string // fingerprint of what its process runs
 	// Over says that it is gone, or that its recovery has begun.
 	Over bool
+}
+
+// TroubleTx keeps the groups of trouble. Which runs are in them, Save and Remove
+// keep: those whose Group says so.
+type TroubleTx interface {
+	// EnterTrouble records that a run comes into a group at a time. It reports whether the
+	// group is new.
+	EnterTrouble(t store.Trouble, at int64) (fresh bool, err error)
+	// ForgetTroubles forgets up to limit groups in which there is no run, and into which none
+	// has come since a time: those first into which none has come for longest, and of those
+	// the one whose id comes first.
+	ForgetTroubles(before int64, limit int) error
 }
 
 // PurgeTx forgets runs.

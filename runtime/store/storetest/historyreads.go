@@ -119,6 +119,11 @@ func (h *history) drawFind(t *rapid.T) {
 	if canList(h.store) {
 		h.compareList(h.drawQuery(t))
 	}
+	if l, ok := store.As[store.TroubleLister](h.store); ok {
+		page, err := l.Troubles(h.ctx, store.TroubleQuery{})
+		h.check("troubles", err)
+		h.equal("troubles", page.Groups, h.m.troubleGroups())
+	}
 	if canAudit(h.store) {
 		run := h.log(t, func(r *modelRun) bool { return r.Recoveries > 0 }).Run
 		var want []store.AuditEntry
@@ -153,6 +158,12 @@ func (h *history) drawQuery(t *rapid.T) store.Query {
 	if chance(t, "by parent", 30) {
 		q.Parent, q.Root = h.ghost.Run, h.ghost.Run
 	}
+	if canTellTroubles(h.store) && chance(t, "by group", 20) {
+		q.Troubled = chance(t, "any group", 50)
+		if !q.Troubled || chance(t, "and one", 30) {
+			q.Group = rapid.SampledFrom([]string{"f1-a", "f1-b"}).Draw(t, "group")
+		}
+	}
 	if all := h.m.sorted(); len(all) > 0 && chance(t, "by time", 30) {
 		q.From = all[rapid.IntRange(0, len(all)-1).Draw(t, "from")].CreatedAt
 		q.To = all[rapid.IntRange(0, len(all)-1).Draw(t, "to")].CreatedAt
@@ -185,7 +196,7 @@ func (h *history) compareList(q store.Query) {
 	h.equal("list, little by little", h.list(q), want)
 }
 
-// selects says what a query selects in words of its own: Query.Matches is what stores go by.
+// selects says what a query selects in words of its own: stores go by Query.Matches.
 func selects(q store.Query, r *modelRun) bool {
 	for key, value := range q.Tags {
 		if r.Tags[key] != value {
@@ -197,6 +208,8 @@ func selects(q store.Query, r *modelRun) bool {
 		(q.Queue == "" || r.Route.Queue == q.Queue) &&
 		(q.WorkflowID == "" || r.WorkflowID == q.WorkflowID) &&
 		(!q.Roots || r.Parent == "") &&
+		(q.Group == "" || r.Group == q.Group) &&
+		(!q.Troubled || r.Group != "") &&
 		(!q.Started || !event.Internal(r.Route.Workflow)) &&
 		(q.Parent == "" || r.Parent == q.Parent) &&
 		(q.Root == "" || r.Root == q.Root) &&

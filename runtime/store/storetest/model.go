@@ -35,6 +35,8 @@ type model struct {
 	untold  map[store.SessionID]map[event.RunID]bool // items that no Wait has told
 	audit   []store.AuditEntry
 
+	troubles map[string]store.TroubleGroup // without the number of runs that are in it
+
 	limits modelLimits
 	flows  map[store.FlowID]*modelFlow
 
@@ -75,6 +77,8 @@ func newModel(clock store.Clock) *model {
 		untold:  map[store.SessionID]map[event.RunID]bool{},
 		limits:  newModelLimits(),
 		flows:   map[store.FlowID]*modelFlow{},
+
+		troubles: map[string]store.TroubleGroup{},
 	}
 	m.op.Tx = m
 	return m
@@ -220,6 +224,7 @@ func (m *model) snapshot() *store.Snapshot {
 			}
 		}
 	}
+	s.Troubles, s.Troubled = m.knownTroubles()
 	for _, r := range m.timers() {
 		s.Timers[r.Run] = r.Due
 	}

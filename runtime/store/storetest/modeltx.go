@@ -33,7 +33,7 @@ func (m *model) grant(r *modelRun, c *store.Claim) store.ClaimedRun {
 func (r *modelRun) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
 		Run: r.Run, WorkflowID: r.WorkflowID, Route: r.Route, Fence: r.Fence, Recoveries: r.Recoveries,
-		N: r.N, Seq: r.Seq, Last: r.Last, Unread: len(r.Inbox) > 0, CalledOff: r.CalledOff,
+		N: r.N, Seq: r.Seq, Last: r.Last, Unread: len(r.Inbox) > 0, CalledOff: r.CalledOff, Group: r.Group,
 	}
 }
 
@@ -124,7 +124,7 @@ func (m *model) State(r *modelRun) protocol.Run[store.SessionID] {
 		ID: r.Run, Chain: r.Chain, WorkflowID: r.WorkflowID, CreatedBy: r.CreatedBy, QueueState: r.QueueState, Status: r.Status,
 		N: r.N, Seq: r.Seq, Last: r.Last, Fence: r.Fence, Owner: r.Owner, Unread: len(r.Inbox), Due: protocol.Millis(r.Due),
 		Created: protocol.Millis(r.CreatedAt), Ended: protocol.Millis(r.EndedAt), Retention: r.Retention,
-		Recoveries: r.Recoveries, Closing: r.Closing, Exempt: r.Exempt, Hidden: r.Hidden,
+		Recoveries: r.Recoveries, Closing: r.Closing, Exempt: r.Exempt, Hidden: r.Hidden, Group: r.Group,
 		Gather: r.gather,
 	}
 }
@@ -142,7 +142,7 @@ func (m *model) Save(r *modelRun, s protocol.Run[store.SessionID]) error {
 	}
 	r.QueueState, r.Status, r.N, r.Seq, r.Last, r.Fence, r.Owner = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence, s.Owner
 	r.Due, r.EndedAt, r.Recoveries, r.CreatedBy = protocol.Time(s.Due), protocol.Time(s.Ended), s.Recoveries, s.CreatedBy
-	r.Closing, r.Exempt, r.Hidden, r.gather = s.Closing, s.Exempt, s.Hidden, s.Gather
+	r.Closing, r.Exempt, r.Hidden, r.gather, r.Group = s.Closing, s.Exempt, s.Hidden, s.Gather, s.Group
 	if ready {
 		m.become(r, m.nextTurn())
 	}

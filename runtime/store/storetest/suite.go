@@ -45,6 +45,7 @@ func groups(cfg Config) []group {
 		{purgeBehaviors, nil}, {purgeOrderBehaviors, nil}, {deleteBehaviors, nil},
 		{raceBehaviors, nil}, {closeBehaviors, nil}, {extremeBehaviors, nil}, {nameBehaviors, nil},
 		{listBehaviors, canList}, {budgetBehaviors, canList}, {extremeListBehaviors, canList}, {auditBehaviors, canAudit}, {stepDataBehaviors, canKeepStepData},
+		{troubleBehaviors, canTellTroubles}, {listTroubleBehaviors, func(s store.Store) bool { return canTellTroubles(s) && canList(s) }},
 		{limitBehaviors, canLimit}, {shareBehaviors, canLimit},
 		{reopenBehaviors, func(store.Store) bool { return cfg.Reopen != nil }},
 	}

@@ -42,6 +42,11 @@ var _ protocol.Tx[uint8, uint8] = (*tx)(nil)
 
 func (t *tx) run(r uint8) *run { return &t.p.runs[r-1] }
 
+// EnterTrouble and ForgetTroubles do nothing: no commit here says a label.
+func (t *tx) EnterTrouble(store.Trouble, int64) (bool, error) { return false, nil }
+
+func (t *tx) ForgetTroubles(int64, int) error { return nil }
+
 func (t *tx) Now() time.Time { return protocol.Time(millis(t.p.now + 1)) }
 
 func (t *tx) Run(id event.RunID) (uint8, error) {

@@ -1,0 +1,152 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var _ store.TroubleLister = (*Store)(nil)
+
+// troubles are the groups of a partition, and the runs that are in them.
+type troubles struct {
+	groups map[string]*troubleGroup
+	all    index // the runs of all groups
+}
+
+// troubleGroup is what is kept of a group.
+type troubleGroup struct {
+	store.Trouble
+	first, last int64
+	total, open int
+	runs        index
+}
+
+// EnterTrouble records that a run comes into a group.
+func (p *partition) EnterTrouble(t store.Trouble, at int64) (fresh bool, err error) {
+	g := p.troubles.groups[t.Group]
+	if fresh = g == nil; fresh {
+		g = &troubleGroup{first: at}
+		p.troubles.groups[t.Group] = g
+	}
+	g.Trouble, g.last, g.total = t, max(g.last, at), g.total+1
+	return fresh, nil
+}
+
+// ForgetTroubles forgets groups that nobody needs. It looks at all: there is a new one seldom.
+func (p *partition) ForgetTroubles(before int64, limit int) error {
+	var idle []*troubleGroup
+	for _, g := range p.troubles.groups {
+		if g.open == 0 && g.last < before {
+			idle = append(idle, g)
+		}
+	}
+	slices.SortFunc(idle, func(a, b *troubleGroup) int {
+		return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.Group, b.Group))
+	})
+	for _, g := range idle[:min(limit, len(idle))] {
+		delete(p.troubles.groups, g.Group)
+	}
+	return nil
+}
+
+// group returns the group of a run; empty: it is in no trouble.
+func (r *run) group() string {
+	if r.extra == nil {
+		return ""
+	}
+	return r.extra.group
+}
+
+// regroup puts a run among those of a group, and takes it out of that which it was in.
+func (p *partition) regroup(r *run, group string) {
+	before := r.group()
+	if before == group {
+		return
+	}
+	if before != "" {
+		p.leaveGroup(r)
+	}
+	r.rare().group = group
+	if group != "" {
+		g := p.troubles.groups[group]
+		g.runs.add(r)
+		g.open++
+		p.troubles.all.add(r)
+	}
+}
+
+func (p *partition) leaveGroup(r *run) {
+	g := p.troubles.groups[r.extra.group]
+	g.runs.remove(r)
+	g.open--
+	p.troubles.all.remove(r)
+}
+
+// inOrder returns the index that has the runs which may match a query; nil: there are none.
+func (p *partition) inOrder(q *store.Query) *index {
+	switch {
+	case q.Group != "":
+		if g := p.troubles.groups[q.Group]; g != nil {
+			return &g.runs
+		}
+		return nil
+	case q.Troubled:
+		return &p.troubles.all
+	}
+	return &p.ids
+}
+
+// Troubles returns a page of the groups.
+func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.TroublePage{}, err
+	}
+	var found []store.TroubleGroup
+	cut, share := false, q.Share(len(s.parts))
+	for _, p := range s.parts {
+		some := p.listTroubles()
+		slices.SortFunc(some, func(a, b store.TroubleGroup) int { return b.Last.Compare(a.Last) })
+		if len(some) > share {
+			some, cut = some[:share], true
+		}
+		found = append(found, some...)
+	}
+	page, err := q.Page(found, cut)
+	if err != nil {
+		return store.TroublePage{}, fmt.Errorf("list troubles: %w", err)
+	}
+	return page, nil
+}
+
+func (p *partition) listTroubles() []store.TroubleGroup {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]store.TroubleGroup, 0, len(p.troubles.groups))
+	for _, g := range p.troubles.groups {
+		all = append(all, g.state())
+	}
+	return all
+}
+
+func (g *troubleGroup) state() store.TroubleGroup {
+	return store.TroubleGroup{Trouble: g.Trouble, First: timeOf(g.first), Last: timeOf(g.last), Total: g.total, Open: g.open}
+}
+
+func (p *partition) inspectTroubles(snap *store.Snapshot) {
+	for _, g := range p.troubles.groups {
+		snap.AddTrouble(g.state(), g.runs.ids())
+	}
+	snap.AddTroubled(p.troubles.all.ids())
+}
+
+func (x *index) ids() (ids []event.RunID) {
+	for r := range x.after(position{}) {
+		ids = append(ids, r.id)
+	}
+	return ids
+}

@@ -1,0 +1,252 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var _ store.TroubleLister = (*Store)(nil)
+
+// labelOf is how a script is told of the label of a commit: its group, '-' for none, or nothing
+// to leave it as it is, which an end does not; what is common to the group; and for how long one
+// without runs is kept.
+func labelOf(c *store.Commit) []any {
+	label, set := c.Label()
+	switch {
+	case !set || c.Trouble == nil:
+		return []any{"", "", 0}
+	case label.Group == "":
+		return []any{"-", "", 0}
+	}
+	return []any{label.Group, packAbout(&label), store.TroubleKept.Milliseconds()}
+}
+
+// packAbout returns what is common to the runs of a group; none of it holds a zero byte.
+func packAbout(t *store.Trouble) string {
+	return strings.Join([]string{string(t.Kind), t.Workflow, t.Step, t.Text}, "\x00")
+}
+
+// unpackTrouble returns what is kept of a group, and false if that is not what was written.
+func unpackTrouble(group, packed string) (store.TroubleGroup, bool) {
+	g := store.TroubleGroup{Trouble: store.Trouble{Group: group}}
+	words := strings.SplitN(packed, " ", 4)
+	if len(words) != 4 {
+		return g, false
+	}
+	about := strings.Split(words[3], "\x00")
+	if len(about) != 4 {
+		return g, false
+	}
+	g.First, g.Last, g.Total = timeOf(parseNumber(words[0])), timeOf(parseNumber(words[1])), int(parseNumber(words[2]))
+	g.Kind, g.Workflow, g.Step, g.Text = store.TroubleKind(about[0]), about[1], about[2], about[3]
+	return g, true
+}
+
+// Troubles returns a page of the groups. It reads of each partition those into which a run has
+// come last.
+func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+	err := s.enter(ctx)
+	if err == nil {
+		err = q.Check()
+	}
+	var page store.TroublePage
+	if err == nil {
+		page, err = s.listTroubles(ctx, q)
+	}
+	if err != nil {
+		return store.TroublePage{}, fmt.Errorf("list troubles: %w", err)
+	}
+	return page, nil
+}
+
+func (s *Store) listTroubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+	var (
+		mu    sync.Mutex
+		found []store.TroubleGroup
+		cut   bool
+	)
+	share := q.Share(len(s.parts))
+	err := each(s.all(), func(p *partition, _ struct{}) error {
+		var ids *redis.StringSliceCmd
+		err := s.transaction(ctx, p, func(tx redis.Pipeliner) { ids = tx.ZRevRange(ctx, p.recent(), 0, int64(share)) })
+		if err != nil {
+			return err
+		}
+		for some := range slices.Chunk(ids.Val()[:min(len(ids.Val()), share)], mostRead) {
+			groups, err := s.readGroups(ctx, p, some)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			found = append(found, groups...)
+			mu.Unlock()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		cut = cut || len(ids.Val()) > share
+		return nil
+	})
+	if err != nil {
+		return store.TroublePage{}, err
+	}
+	return q.Page(found, cut)
+}
+
+// readGroups reads groups. One that was forgotten meanwhile, or is damaged, is left out.
+func (s *Store) readGroups(ctx context.Context, p *partition, ids []string) (found []store.TroubleGroup, err error) {
+	var kept *redis.SliceCmd
+	open := make([]*redis.IntCmd, len(ids))
+	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		kept = tx.HMGet(ctx, p.troubles(), ids...)
+		for i, id := range ids {
+			open[i] = tx.ZCard(ctx, p.grouped(id))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, packed := range kept.Val() {
+		text, _ := packed.(string)
+		if g, ok := unpackTrouble(ids[i], text); ok {
+			g.Open = int(open[i].Val())
+			found = append(found, g)
+		}
+	}
+	return found, nil
+}
+
+func (v *view) readTroubles(ctx context.Context, tx redis.Pipeliner) {
+	v.troubles = tx.HGetAll(ctx, v.p.troubles())
+	v.recent, v.idle = tx.ZRangeWithScores(ctx, v.p.recent(), 0, -1), tx.ZRangeWithScores(ctx, v.p.idle(), 0, -1)
+	v.troubled, v.grouped = tx.ZRangeWithScores(ctx, v.p.troubled(), 0, -1), map[string]*redis.ZSliceCmd{}
+	for _, group := range v.keys.groups {
+		v.grouped[group] = tx.ZRangeWithScores(ctx, v.p.grouped(group), 0, -1)
+	}
+}
+
+// showTroubles adds the groups, with the runs by which they are found.
+func (v *view) showTroubles(snap *store.Snapshot) {
+	for group, packed := range v.troubles.Val() {
+		g, _ := unpackTrouble(group, packed)
+		snap.AddTrouble(g, longAll(members(v.grouped[group])))
+	}
+	snap.AddTroubled(longAll(members(v.troubled)))
+}
+
+// showGroups is showTroubles without the runs that are not judged, and notes where each run stands.
+func (e *partitionScan) showGroups() {
+	for _, group := range sortedKeys(e.grouped) {
+		runs := e.judged(members(e.grouped[group]))
+		for _, run := range runs {
+			e.at(run, e.p.grouped(group), run)
+		}
+		g, _ := unpackTrouble(group, e.troubles.Val()[group])
+		if e.troubles.Val()[group] != "" || len(runs) > 0 {
+			e.snap.AddTrouble(g, longAll(runs))
+		}
+	}
+	runs := e.judged(members(e.troubled))
+	for _, run := range runs {
+		e.at(run, e.p.troubled(), run)
+	}
+	e.snap.AddTroubled(longAll(runs))
+}
+
+// groupsOf returns the sets of runs in trouble that a run is in.
+func (e *partitionScan) groupsOf(run string) (keys []string) {
+	for _, at := range e.entries[run] {
+		if letter := at.key[len(e.p.tag)]; letter == 'I' || letter == 'U' {
+			keys = append(keys, at.key)
+		}
+	}
+	return keys
+}
+
+// lookAtPlaces finds a run in trouble that lists have at another time.
+func (e *partitionScan) lookAtPlaces(run string, r *store.RunState, found func(invariant int, what, explain string)) {
+	for _, set := range []*redis.ZSliceCmd{e.grouped[r.Group], e.troubled} {
+		if set == nil {
+			continue
+		}
+		for _, z := range set.Val() {
+			if z.Member == run && int64(z.Score) != r.CreatedAt.UnixMilli() {
+				found(23, fmt.Sprintf("it was created at %d, and is among those in trouble at %.0f", r.CreatedAt.UnixMilli(), z.Score), "pages of them skip or repeat it")
+			}
+		}
+	}
+}
+
+// lookAtTroubles compares what is kept of groups with the runs that say that they are in them. The
+// sets of runs are repaired with those.
+func (e *partitionScan) lookAtTroubles() {
+	if e.unread != nil {
+		return // those that were not read are in groups, too
+	}
+	first, last, open := map[string]int64{}, map[string]int64{}, map[string]int{}
+	for _, r := range e.snap.Runs {
+		if g := r.Group; g != "" {
+			at := r.CreatedAt.UnixMilli()
+			if open[g] == 0 || at < first[g] {
+				first[g] = at
+			}
+			last[g], open[g] = max(last[g], at), open[g]+1
+		}
+	}
+	recent, idle := scores(e.recent), scores(e.idle)
+	groups := map[string]bool{}
+	for _, known := range []map[string]string{recent, idle, e.troubles.Val()} {
+		for g := range known {
+			groups[g] = true
+		}
+	}
+	for g := range open {
+		groups[g] = true
+	}
+	for _, g := range sortedKeys(groups) {
+		packed := e.troubles.Val()[g]
+		kept, ok := unpackTrouble(g, packed)
+		var swaps []swap
+		fix := func(key, kind, seen, value string) {
+			if seen != value {
+				swaps = append(swaps, swap{key: key, kind: kind, field: g, seen: seen, value: value})
+			}
+		}
+		at, none := number(kept.Last.UnixMilli()), ""
+		switch {
+		case !ok && open[g] > 0:
+			at = number(last[g])
+			fix(e.p.troubles(), inHash, packed, fmt.Sprintf("%d %d %d ", first[g], last[g], open[g])+packAbout(&store.Trouble{}))
+		case !ok:
+			at = ""
+			fix(e.p.troubles(), inHash, packed, "")
+		}
+		if open[g] == 0 {
+			none = at
+		}
+		fix(e.p.recent(), inZSet, recent[g], at)
+		fix(e.p.idle(), inZSet, idle[g], none)
+		if len(swaps) > 0 {
+			e.repairable(store.Defect{
+				Invariant: 23, What: fmt.Sprintf("group %s has %d runs, and is kept as %q, in order at %q, and without runs at %q", g, open[g], packed, recent[g], idle[g]),
+				Explain: "it is not listed, forgotten too early, or never",
+			}, "write it again", swaps...)
+		}
+	}
+}
+
+// scores returns those of the members of a set.
+func scores(set *redis.ZSliceCmd) map[string]string {
+	all := map[string]string{}
+	for _, z := range set.Val() {
+		member, _ := z.Member.(string)
+		all[member] = number(int64(z.Score))
+	}
+	return all
+}

@@ -1,0 +1,51 @@
+package fsck_test
+
+import (
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+const group = "f1-0a"
+
+// inTrouble labels a run that has failed and one that goes on, and damages that.
+func inTrouble(do func(s *state, failed, goesOn *store.RunState), want ...int) damage {
+	return damage{want, func(s *state) {
+		failed, goesOn := s.Runs[s.sender], s.Runs[s.parked]
+		failed.Group, goesOn.Group = group, group
+		s.Troubles = map[string]store.TroubleState{}
+		s.AddTrouble(store.TroubleGroup{Trouble: store.Trouble{Group: group}}, []event.RunID{failed.Run, goesOn.Run})
+		s.AddTroubled([]event.RunID{failed.Run, goesOn.Run})
+		do(s, failed, goesOn)
+	}}
+}
+
+var troubleDamage = map[string]damage{
+	"23 all is well":                      inTrouble(func(*state, *store.RunState, *store.RunState) {}),
+	"23 a group has lost a run":           inTrouble(func(s *state, f, _ *store.RunState) { s.regroup(group, f.Run) }, 23),
+	"23 a group is lost":                  inTrouble(func(s *state, _, _ *store.RunState) { s.Troubles = nil }, 23),
+	"23 a run is in two groups":           inTrouble(func(s *state, f, _ *store.RunState) { s.regroup("f1-0b", f.Run) }, 23),
+	"23 a run does not say that it is in": inTrouble(func(_ *state, f, _ *store.RunState) { f.Group = "" }, 23),
+	"23 a run is not among all":           inTrouble(func(s *state, f, _ *store.RunState) { s.Troubled = []event.RunID{f.Run} }, 23),
+	"23 a run is twice among all":         inTrouble(func(s *state, f, _ *store.RunState) { s.AddTroubled([]event.RunID{f.Run}) }, 23),
+	"23 another run is among all":         inTrouble(func(s *state, _, _ *store.RunState) { s.AddTroubled([]event.RunID{s.ready}) }, 23),
+	"23 a deleted run is in a group": inTrouble(func(s *state, f, _ *store.RunState) {
+		f.Hidden = true
+		delete(s.Purges, f.Run) // what holds it back does so still
+	}, 23),
+	"23 a completed run is in a group": inTrouble(func(s *state, _, _ *store.RunState) {
+		r := s.Runs[s.ended]
+		r.Group = group
+		s.regroup(group, append(s.Troubles[group].Runs, r.Run)...)
+		s.AddTroubled([]event.RunID{r.Run})
+	}, 23),
+	"16 a group has a run that does not exist": inTrouble(func(s *state, _, _ *store.RunState) {
+		s.regroup(group, append(s.Troubles[group].Runs, "wrun_x")...)
+	}, 16),
+	"16 a run that does not exist is in trouble": inTrouble(func(s *state, _, _ *store.RunState) { s.AddTroubled([]event.RunID{"wrun_x"}) }, 16),
+}
+
+// regroup makes these the runs of a group.
+func (s *state) regroup(id string, runs ...event.RunID) {
+	delete(s.Troubles, id)
+	s.AddTrouble(store.TroubleGroup{Trouble: store.Trouble{Group: id}}, runs)
+}

@@ -1,0 +1,266 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// A run is in trouble when it has failed, when a step of it is being retried, or when it is blocked. Its label is a
+// group: runs that have the same trouble have the same group. Who commits knows what has happened, and sets or clears
+// the label with the commit that changes it, so that label and state are never apart; a store keeps what it is
+// told, and never refuses a commit for its label. Of each group it keeps what is common to its runs, once.
+//
+// A label stays until a commit changes it, with two exceptions: a run that ends in another way than by failing has
+// none, and a run that was deleted or purged is in no group.
+
+// TroubleKind says what kind of trouble a group is about.
+type TroubleKind string
+
+// The kinds of trouble.
+const (
+	TroubleFailed   TroubleKind = "failed"   // the run has failed
+	TroubleRetrying TroubleKind = "retrying" // a step of it has failed, and is tried again
+	TroubleBlocked  TroubleKind = "blocked"  // the code does not fit it, or what is stored of it is damaged or too large
+)
+
+// TroubleKinds returns all kinds.
+func TroubleKinds() []TroubleKind {
+	return []TroubleKind{TroubleFailed, TroubleRetrying, TroubleBlocked}
+}
+
+// Trouble is a group, with what is common to its runs. The zero value is none.
+type Trouble struct {
+	// Group is the id: letters, digits and hyphens, up to MaxGroup.
+	Group    string
+	Kind     TroubleKind
+	Workflow string
+	Step     string // empty: it is about none
+	// Text says what has happened, up to MaxTroubleText bytes. It may be kept for longer than any of the runs: so it
+	// holds nothing that is about one of them.
+	Text string
+}
+
+// The limits of a Trouble, in bytes.
+const (
+	MaxGroup       = 32
+	MaxTroubleText = 512
+)
+
+// TroubleKept is how long a group is kept at least after the last run has come into it and once there is no run in it.
+const TroubleKept = 30 * 24 * time.Hour
+
+// CheckGroup returns an *InvalidError if a group has an id that is none.
+func CheckGroup(group string) error {
+	wrong := func(r rune) bool {
+		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}
+	if group == "" || len(group) > MaxGroup || strings.ContainsFunc(group, wrong) {
+		return &InvalidError{What: "group", Value: strings.ToValidUTF8(group[:min(len(group), 100)], ""), Reason: fmt.Sprintf("is not 1 to %d letters, digits and hyphens", MaxGroup)}
+	}
+	return nil
+}
+
+// Kept returns what every store keeps of t: texts that are too long are cut, and what is not text is left out. It is
+// none if the id of the group is none: nothing that a label says refuses a commit.
+func (t *Trouble) Kept() Trouble {
+	if CheckGroup(t.Group) != nil {
+		return Trouble{}
+	}
+	return Trouble{
+		Group: t.Group, Kind: TroubleKind(keptText(string(t.Kind), MaxGroup)), Workflow: keptText(t.Workflow, MaxName),
+		Step: keptText(t.Step, MaxName), Text: keptText(t.Text, MaxTroubleText),
+	}
+}
+
+func keptText(s string, limit int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") // a character may have been cut
+	}
+	return s
+}
+
+// Label returns what the commit makes of the label of its run: none, with set, takes it away.
+func (c *Commit) Label() (label Trouble, set bool) {
+	ends := c.Effect == EffectFinish || c.Effect == EffectContinue
+	if c.Trouble == nil {
+		return Trouble{}, ends
+	}
+	label = c.Trouble.Kept()
+	if ends && (label.Kind != TroubleFailed || c.Status != event.StatusFailed) {
+		label = Trouble{}
+	}
+	return label, true
+}
+
+// TroubleLister is a store that tells in what trouble runs are.
+type TroubleLister interface {
+	// Troubles returns a page of groups, those first into which a run has come last.
+	Troubles(ctx context.Context, q TroubleQuery) (TroublePage, error)
+}
+
+// TroubleQuery selects groups. The zero value selects all; all fields must match.
+type TroubleQuery struct {
+	Groups   []string // any of them
+	Kinds    []TroubleKind
+	Workflow string
+	Step     string
+	Since    time.Time // a run has come into it then or later
+	Open     bool      // there are runs in it now
+	// Cursor continues after the page that returned it. A group into which a run comes meanwhile moves to the front,
+	// and is not on the pages that follow.
+	Cursor string
+	Limit  int // of a page; not positive: 100
+	// Budget is how many groups may be looked at, of each partition its share of them; not positive: DefaultBudget.
+	Budget int
+}
+
+// TroublePage is a part of a list of groups.
+type TroublePage struct {
+	Groups []TroubleGroup
+	Cursor string // of the next page; empty: there is none
+	// Partial says that the budget was less than there are groups: the numbers may be too low, and groups into which
+	// no run has come for long may be missing.
+	Partial bool
+	Looked  int
+}
+
+// TroubleGroup is a group with what is counted of it.
+type TroubleGroup struct {
+	Trouble
+	First, Last time.Time // when a run has come into it
+	// Total is how often a run has come into it, and Open how many are in it now.
+	Total, Open int
+}
+
+// TroubleState is a group as a snapshot shows it.
+type TroubleState struct {
+	TroubleGroup
+	Runs []event.RunID // by which it finds its runs, sorted
+}
+
+// Share returns how many groups of each of so many partitions may be looked at.
+func (q *TroubleQuery) Share(partitions int) int {
+	budget := q.Budget
+	if budget <= 0 {
+		budget = DefaultBudget
+	}
+	return max(budget/max(partitions, 1), 1)
+}
+
+// matches reports whether the query selects a group. Cursor, Limit and Budget are not looked at.
+func (q *TroubleQuery) matches(g *TroubleGroup) bool {
+	return (len(q.Groups) == 0 || slices.Contains(q.Groups, g.Group)) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, g.Kind)) &&
+		(q.Workflow == "" || q.Workflow == g.Workflow) && (q.Step == "" || q.Step == g.Step) && (!q.Open || g.Open > 0) &&
+		(q.Since.IsZero() || !g.Last.Before(q.Since))
+}
+
+// after returns the last group of the page before; no group: the query begins with the first.
+func (q *TroubleQuery) after() (last time.Time, group string, err error) {
+	if q.Cursor == "" {
+		return time.Time{}, "", nil
+	}
+	at, group, _ := strings.Cut(q.Cursor, ".")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	if err == nil {
+		err = CheckGroup(group)
+	}
+	if err != nil {
+		return time.Time{}, "", fmt.Errorf("read cursor: %w", err)
+	}
+	return time.UnixMilli(ms).UTC(), group, nil
+}
+
+// Check returns an error if the cursor is that of no page.
+func (q *TroubleQuery) Check() error {
+	_, _, err := q.after()
+	return err
+}
+
+// Page makes a page of the groups that were found in the partitions, of each up to its share. cut says that a partition has
+// more. The error says that the cursor of the query is none.
+func (q *TroubleQuery) Page(found []TroubleGroup, cut bool) (TroublePage, error) {
+	last, group, err := q.after()
+	if err != nil {
+		return TroublePage{}, err
+	}
+	page := TroublePage{Partial: cut, Looked: len(found)}
+	for _, g := range mergeTroubles(found) {
+		if !q.matches(&g) || group != "" && compareTroubles(g, TroubleGroup{Trouble: Trouble{Group: group}, Last: last}) <= 0 {
+			continue
+		}
+		limit := q.Limit
+		if limit <= 0 {
+			limit = 100
+		}
+		if len(page.Groups) == limit {
+			end := &page.Groups[limit-1]
+			page.Cursor = strconv.FormatInt(end.Last.UnixMilli(), 10) + "." + end.Group
+			break
+		}
+		page.Groups = append(page.Groups, g)
+	}
+	return page, nil
+}
+
+// mergeTroubles adds up what partitions have of the same groups, and sorts them.
+func mergeTroubles(found []TroubleGroup) []TroubleGroup {
+	all := make([]TroubleGroup, 0, len(found))
+	at := make(map[string]int, len(found))
+	for _, g := range found {
+		i, known := at[g.Group]
+		if !known {
+			at[g.Group], all = len(all), append(all, g)
+			continue
+		}
+		all[i].add(g)
+	}
+	slices.SortFunc(all, compareTroubles)
+	return all
+}
+
+// add adds what another partition has of the group. What was lost in one, another one may have.
+func (g *TroubleGroup) add(o TroubleGroup) {
+	if o.First.Before(g.First) {
+		g.First = o.First
+	}
+	if o.Last.After(g.Last) {
+		g.Last = o.Last
+	}
+	if g.Kind == "" {
+		g.Trouble = o.Trouble
+	}
+	g.Total, g.Open = g.Total+o.Total, g.Open+o.Open
+}
+
+// compareTroubles orders groups: those first into which a run has come last.
+func compareTroubles(a, b TroubleGroup) int {
+	return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Group, b.Group))
+}
+
+// AddTrouble adds what a partition has of a group, and the runs by which it is found there.
+func (s *Snapshot) AddTrouble(g TroubleGroup, runs []event.RunID) {
+	g.Open = len(runs)
+	state, known := s.Troubles[g.Group]
+	if known {
+		state.add(g)
+	} else {
+		state.TroubleGroup = g
+	}
+	state.Runs = append(state.Runs, runs...)
+	slices.Sort(state.Runs)
+	s.Troubles[g.Group] = state
+}
+
+// AddTroubled adds the runs that a partition finds as those of any group.
+func (s *Snapshot) AddTroubled(runs []event.RunID) {
+	s.Troubled = append(s.Troubled, runs...)
+	slices.Sort(s.Troubled)
+}
