@@ -41,9 +41,10 @@ type LogState struct {
 
 	states   []State
 	open     map[uint64]*Open
-	steps    int // open steps that are running
-	kids     int // open children
-	children int // children ever
+	failing  map[uint64]*Open // open steps whose last attempt has failed
+	steps    int              // open steps that are running
+	kids     int              // open children
+	children int              // children ever
 	dues     dueHeap
 }
 
@@ -210,6 +211,7 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 	if e.Failure != nil {
 		o.Failure = e.Failure
 	}
+	f.noteFailing(o, e, next)
 	f.states[e.Ref-1] = next
 	if next.Terminal() {
 		delete(f.open, e.Ref)
@@ -218,6 +220,34 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 		}
 	}
 	return next, nil
+}
+
+// noteFailing takes note of a step whose attempt has failed, or that goes on otherwise now. An
+// attempt that was stopped with its worker has not failed, nor has a step that begins anew.
+func (f *LogState) noteFailing(o *Open, e *Event, next State) {
+	if o.Entity != EntityStep || o.Failure == nil {
+		return
+	}
+	if next.Terminal() || o.Failure.Code == CodeStopped || e.Type == StepRetrying && e.Attempt == 0 {
+		delete(f.failing, o.Ref)
+		return
+	}
+	if f.failing == nil {
+		f.failing = map[uint64]*Open{}
+	}
+	f.failing[o.Ref] = o
+}
+
+// Failing returns, of the open steps whose last attempt has failed, the one that began first; nil:
+// there is none. Another attempt of it will follow, or is under way.
+func (f *LogState) Failing() *Open {
+	var first *Open
+	for _, o := range f.failing {
+		if first == nil || o.Ref < first.Ref {
+			first = o
+		}
+	}
+	return first
 }
 
 // hook takes note of the hook that an attempt of the step has.

@@ -120,7 +120,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 		c.Recoveries < t.quarantineAfter() // a quarantined run waits for its turn
 	t.tenure = tenure{
 		route: c.Route, workflowID: c.WorkflowID, partition: c.partition, lease: t.leases[c.partition], session: c.session,
-		fence: c.Fence, recoveries: c.Recoveries, calledOff: c.CalledOff, waited: c.Waited, since: t.clock.Now(), claimSeq: c.seq,
+		fence: c.Fence, recoveries: c.Recoveries, group: c.Group, calledOff: c.CalledOff, waited: c.Waited, since: t.clock.Now(), claimSeq: c.seq,
 	}
 	t.inbox.refused, t.inbox.rereads, t.inbox.caughtUp = 0, 0, false
 	t.suspicion.reset()

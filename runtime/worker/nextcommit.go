@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/trouble"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -76,6 +79,7 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	c.req.Effect, c.req.Due, c.req.Status = effect, due, status
 	c.req.Progress, c.req.Exempt = progress(events), exempt
 	if len(events) == len(d.unsaved) {
+		c.req.Trouble = d.label(effect)
 		c.starts, c.cancels, c.took, c.read = d.stepping.starts, d.stepping.cancels, len(d.inbox.taken), d.inbox.read
 		c.opened = d.stepping.opened
 		d.stepping.starts, d.stepping.cancels, d.stepping.opened = nil, nil, nil
@@ -96,6 +100,44 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	}
 	d.tell(c)
 	return c, nil
+}
+
+// label returns the label that a commit gives the run; nil: the one that it has, or what the store
+// makes of that at its end.
+func (d *draft) label(effect store.Effect) *store.Trouble {
+	t := d.trouble(effect)
+	if t.Group == d.group || t.Group == "" && (effect == store.EffectFinish || effect == store.EffectContinue) {
+		return nil
+	}
+	return &t
+}
+
+// trouble returns the trouble that the run is in after a commit; none: in none. Of several steps that are being retried the
+// one that began first counts: so the label does not change each time that one of them fails.
+func (d *draft) trouble(effect store.Effect) store.Trouble {
+	if effect == store.EffectBlock {
+		return trouble.Blocked(d.route.Workflow, whatBlocks(d.blocked))
+	}
+	if d.blocked != nil || d.run == nil {
+		return store.Trouble{Group: d.group} // what its steps that have not ended yet do changes nothing
+	}
+	state := d.run.State()
+	if effect == store.EffectFinish && state.Run == event.StateFailed {
+		return trouble.Failed(d.route.Workflow, state.Failure)
+	}
+	if o := state.Failing(); o != nil {
+		return trouble.Retrying(d.route.Workflow, o.Name, o.Failure)
+	}
+	return store.Trouble{}
+}
+
+// whatBlocks says why a run is blocked without what is about that run: if the code does not fit, the operation of the log
+// and that of the code.
+func whatBlocks(err error) string {
+	if mismatch, ok := errors.AsType[*replay.MismatchError](err); ok {
+		return mismatch.Operations()
+	}
+	return err.Error()
 }
 
 // What a client on this process starts is created by the worker if that can begin it at

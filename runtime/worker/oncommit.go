@@ -96,6 +96,9 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 	} else {
 		t.reporter.commit(c, nil)
 	}
+	if label, set := c.req.Label(); set {
+		t.group = label.Group
+	}
 	t.draft.saved(c)
 	t.inbox.saved(c, answer.Unread)
 	switch {

@@ -16,6 +16,7 @@ type tenure struct {
 	session    store.SessionID // under which it was claimed, or created
 	fence      store.Fence
 	recoveries int
+	group      string    // of the trouble that the store has the run in; empty: it is in none
 	calledOff  bool      // it was given without permits, only to end
 	waited     time.Time // since when it had waited for its permits; zero: it had not, or that is in the log
 	since      time.Time // of the claim

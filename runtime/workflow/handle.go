@@ -67,6 +67,7 @@ type RunInfo struct {
 	EndedAt time.Time // zero: it has not ended
 	Due     time.Time // when something in it is due next; zero: nothing, or it is being worked on
 	Events  uint64    // length of its log
+	Group   string    // of the [Trouble] that it is in; empty: it is in none
 	// Blocked says why the run is blocked, and what to do; only [Handle.Info]
 	// sets it, and only if the status is StatusBlocked.
 	Blocked string
@@ -108,7 +109,7 @@ func infoOf(r *store.Record) RunInfo {
 			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Route.Workflow, Queue: r.Route.Queue, Tags: maps.Clone(r.Tags),
 			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
 		},
-		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq,
+		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq, Group: r.Group,
 	}
 }
 

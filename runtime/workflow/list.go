@@ -28,6 +28,8 @@ type Filter struct {
 	Root       RunID     // that run, if it has no parent, and all below it
 	Roots      bool      // only runs without a parent
 	From, To   time.Time // created in [From, To)
+	Group      string    // of trouble: see [Trouble]
+	Troubled   bool      // only runs that are in trouble
 	Oldest     bool      // the oldest first
 	Cursor     string    // of a [RunPage] or a store.Page that was asked for in the same order; empty: from the first
 	// Budget is how many runs the store may look at for one page, or to count; 0: 20,000. See
@@ -44,6 +46,7 @@ func (f Filter) query() store.Query {
 	return store.Query{
 		Statuses: f.Statuses, Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags,
 		Parent: f.Parent, Root: f.Root, Roots: f.Roots, From: f.From, To: f.To, Oldest: f.Oldest, Cursor: f.Cursor, Budget: f.Budget,
+		Group: f.Group, Troubled: f.Troubled,
 		Started: !f.Internal && !event.Internal(f.Workflow),
 	}
 }

@@ -110,6 +110,25 @@ func describe(e *event.Event) string {
 	return s
 }
 
+// Operations names the recorded operation and the one that was asked for, without what differs
+// between runs of the same log and code: keys, ordinals and data.
+func (e *MismatchError) Operations() string {
+	asked := "nothing"
+	switch {
+	case e.Asked == nil:
+	case e.Diff != "":
+		asked = "the same with other data"
+	default:
+		asked = operation(e.Asked)
+	}
+	return "log: " + operation(&e.Recorded) + ", code: " + asked
+}
+
+func operation(e *event.Event) string {
+	bare := event.Event{Type: e.Type, Name: e.Name, Wait: e.Wait, Outcome: e.Outcome}
+	return describe(&bare)
+}
+
 func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
 	e := &MismatchError{Run: r.id, Seq: rec.Seq, Recorded: *rec, Diff: diff, Build: r.state.Build}
 	if diff != "" {

@@ -70,6 +70,30 @@ func packageOf(function string) string {
 // Origin returns where the users' code panicked, as file:line, from the stack that
 // debug.Stack gave in a deferred call; empty if none of their code is on it.
 func Origin(trace string) string {
+	if p, ok := origin(trace); ok {
+		return p.file + ":" + p.line
+	}
+	return ""
+}
+
+// Function returns the function of the users' code that has panicked, as Origin finds it: that
+// which holds it, of one without a name. Empty if none is on the stack.
+func Function(trace string) string {
+	p, ok := origin(trace)
+	if !ok {
+		return ""
+	}
+	name := p.function
+	for { // of a literal: its number is that of its place in the function
+		i := strings.LastIndexByte(name, '.')
+		if i < 0 || strings.Trim(strings.TrimPrefix(name[i+1:], "func"), "0123456789") != "" {
+			return name
+		}
+		name = name[:i]
+	}
+}
+
+func origin(trace string) (place, bool) {
 	lines := strings.Split(trace, "\n")
 	// A deferred call may have panicked again: what was first comes last.
 	for i, line := range slices.Backward(lines) {
@@ -81,10 +105,10 @@ func Origin(trace string) string {
 	for i := 1; i < len(lines); i++ {
 		p, ok := placeOf(lines[i-1], lines[i])
 		if ok && IsUsers(p.function, p.file) {
-			return p.file + ":" + p.line
+			return p, true
 		}
 	}
-	return ""
+	return place{}, false
 }
 
 // placeOf reads two lines of a stack: a call, and in the next one where it is.

@@ -1,0 +1,126 @@
+package trouble
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// mask stands for what differs between messages that say the same.
+const mask = "§"
+
+// Mask returns a message with § for ids, numbers, quoted text, times and addresses: for what
+// is quoted, and for each word with a digit, an @ or a path in it. Several after one another are
+// one, so that a list is as long as any other. It is no longer than the text of a trouble.
+func Mask(message string) string {
+	var b strings.Builder
+	masked := false // the last word was
+	for _, w := range words(quotesMasked(message)) {
+		core, tail := punctuation(w)
+		if core != mask && !varies(core) {
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(w)
+			masked = false
+			continue
+		}
+		if !masked {
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(mask) // without what is around it: a list of one has no brackets
+		}
+		if masked = !strings.Contains(tail, ":"); !masked {
+			b.WriteString(":") // what follows is another part of the message
+		}
+	}
+	return cut(b.String(), store.MaxTroubleText/2)
+}
+
+// words splits at spaces and at what cannot be in an id; commas go with the word before them.
+func words(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '|' || r == '=' || unicode.IsControl(r) })
+}
+
+// punctuation returns a word without what is around it, and what comes after it.
+func punctuation(w string) (core, tail string) {
+	const around = ".,;:!?()[]{}<>*"
+	w = strings.TrimLeft(w, around)
+	core = strings.TrimRight(w, around)
+	return core, w[len(core):]
+}
+
+// names are words with digits that are no numbers.
+var names = map[string]bool{}
+
+func init() {
+	for name := range strings.FieldsSeq("x509 sha1 sha256 sha512 md5 utf8 utf-8 utf16 base64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 " +
+		"float32 float64 http2 h2 s3 ec2 k8s oauth2 ed25519 p256 tls1 ipv4 ipv6 e2e i18n sqlite3 psr4 mp3 mp4") {
+		names[name] = true
+	}
+}
+
+// varies reports whether a word is of one run, and not of what has happened to it.
+func varies(w string) bool {
+	if names[strings.ToLower(w)] {
+		return false
+	}
+	return strings.ContainsFunc(w, unicode.IsDigit) || strings.Contains(w, mask) || strings.Contains(w, "@") ||
+		strings.Contains(w, "://") || strings.HasPrefix(w, "/") && len(w) > 1 || isHex(w)
+}
+
+// isHex reports whether a word is a number without digits, by chance.
+func isHex(w string) bool {
+	return len(w) >= 8 && strings.Trim(strings.ToLower(w), "abcdef") == ""
+}
+
+// quotesMasked replaces what stands in quotes. An apostrophe is no quote: it has a letter before it.
+func quotesMasked(s string) string {
+	var b strings.Builder
+	before := ' '
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if end := quoted(s, r, before); end > 0 {
+			b.WriteString(mask)
+			s, before = s[end:], ' '
+			continue
+		}
+		b.WriteString(s[:size])
+		s, before = s[size:], r
+	}
+	return b.String()
+}
+
+// quoted returns how long the quoted text is with which s begins; 0: it begins with none.
+func quoted(s string, first, before rune) int {
+	closing, isQuote := map[rune]string{'"': `"`, '\'': `'`, '`': "`", '“': "”", '‘': "’", '«': "»"}[first]
+	if !isQuote || first == '\'' && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
+		return 0
+	}
+	start := utf8.RuneLen(first)
+	for i := start; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && first == '"':
+			i++
+		case strings.HasPrefix(s[i:], closing):
+			end := i + len(closing)
+			next, _ := utf8.DecodeRuneInString(s[end:])
+			if first == '\'' && end < len(s) && unicode.IsLetter(next) {
+				continue // an apostrophe within
+			}
+			return end
+		}
+	}
+	return 0
+}
+
+// cut cuts a text between two characters.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.TrimRight(strings.ToValidUTF8(s[:limit], ""), " ")
+}

@@ -1,0 +1,140 @@
+// Package trouble says in which group of trouble a run is: see [store.Trouble]. Runs to which the
+// same thing has happened are in the same group, whatever ids, numbers and times it was about, and
+// however the lines of the code have moved meanwhile.
+package trouble
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/stack"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// version begins all ids. It changes if the same trouble would get another id.
+const version = "f1-"
+
+const wireStepError = "flowgen.StepError"
+
+// set is names, of types as failures have them.
+type set map[string]bool
+
+func setOf(names string) set {
+	s := set{}
+	for name := range strings.FieldsSeq(names) {
+		s[name] = true
+	}
+	return s
+}
+
+var (
+	// bare are types that are nothing but a text, around another error or not: it makes no difference
+	// how often an error was wrapped on its way.
+	bare = setOf(`errors.*errorString errors.*joinError fmt.*wrapError fmt.*wrapErrors
+		github.com/pkg/errors.*fundamental github.com/pkg/errors.*withStack github.com/pkg/errors.*withMessage
+		golang.org/x/xerrors.*errorString golang.org/x/xerrors.*wrapError golang.org/x/xerrors.*noWrapError`)
+	// carriers are types that say where or how something has happened, or by a value what: their text
+	// says that.
+	carriers = setOf(wireStepError + ` flowgen.RunError
+		io/fs.*PathError os.*LinkError os.*SyscallError os/exec.*Error os/exec.*ExitError syscall.Errno
+		net.*OpError net.*DNSError net.*AddrError net/url.*Error net/textproto.*Error strconv.*NumError
+		google.golang.org/grpc/internal/status.*Error github.com/jackc/pgx/v5/pgconn.*PgError
+		github.com/lib/pq.*Error github.com/go-sql-driver/mysql.*MySQLError`)
+)
+
+// Failed is the trouble of a run that has failed.
+func Failed(workflow string, f *event.Failure) store.Trouble {
+	return of(store.TroubleFailed, workflow, stepIn(f), f)
+}
+
+// Retrying is the trouble of a run of which an attempt of a step has failed, and another one follows.
+func Retrying(workflow, step string, f *event.Failure) store.Trouble {
+	return of(store.TroubleRetrying, workflow, step, f)
+}
+
+// Blocked is the trouble of a run that is blocked. What says the same of all runs to which it
+// happens: two operations, without what is about one run.
+func Blocked(workflow, what string) store.Trouble {
+	return group(store.Trouble{Kind: store.TroubleBlocked, Workflow: workflow, Text: Mask(what)}, Mask(what))
+}
+
+// of makes the group of a failure: of its code, of the types of the error and of its causes, and
+// where those say nothing of its innermost message. A panic is known by the user's function.
+func of(kind store.TroubleKind, workflow, step string, f *event.Failure) store.Trouble {
+	t := store.Trouble{Kind: kind, Workflow: workflow, Step: step}
+	if f == nil {
+		return group(t)
+	}
+	said := look(f)
+	t.Text = Mask(said.message)
+	if said.function != "" {
+		t.Text = "panic in " + said.function + ": " + t.Text
+		return group(t, f.Code, said.function)
+	}
+	what := strings.Join(said.types, " ")
+	if !slices.ContainsFunc(said.types, func(name string) bool { return !carriers[name] }) {
+		return group(t, f.Code, what, t.Text)
+	}
+	return group(t, f.Code, what)
+}
+
+// group gives a trouble its id.
+func group(t store.Trouble, what ...string) store.Trouble {
+	parts := append([]string{string(t.Kind), t.Workflow, t.Step}, what...)
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	t.Group = version + hex.EncodeToString(sum[:6])
+	return t
+}
+
+// said is what a failure says with its causes.
+type said struct {
+	types    []string // from the outside to the inside
+	message  string   // of the innermost cause
+	function string   // of the users, that has panicked; empty: none
+}
+
+// mostCauses bounds how many causes are looked at: errors may be joined by hundreds, and in
+// any order.
+const mostCauses = 32
+
+func look(f *event.Failure) said {
+	var s said
+	for range mostCauses {
+		if f.Type != "" && !bare[f.Type] {
+			s.types = append(s.types, f.Type)
+		}
+		if f.Stack != "" {
+			s.function = stack.Function(f.Stack)
+		}
+		s.message = f.Message
+		if len(f.Causes) == 0 || f.Causes[0] == nil {
+			break
+		}
+		f = f.Causes[0]
+	}
+	return s
+}
+
+// stepIn returns the name of the innermost step whose failure is a cause; empty: there is none.
+func stepIn(f *event.Failure) (step string) {
+	for range mostCauses {
+		if f == nil {
+			break
+		}
+		if f.Type == wireStepError {
+			var stored struct{ Step string }
+			if json.Unmarshal(f.Data, &stored) == nil && stored.Step != "" {
+				step = stored.Step
+			}
+		}
+		if len(f.Causes) == 0 {
+			break
+		}
+		f = f.Causes[0]
+	}
+	return step
+}
