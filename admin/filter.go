@@ -19,9 +19,11 @@ type Filter struct {
 	WorkflowID string            `json:"workflowId,omitempty"`
 	Tags       map[string]string `json:"tags,omitempty"` // all of them
 	Parent     string            `json:"parent,omitempty"`
-	Root       string            `json:"root,omitempty"` // that run and all below it
-	Since      time.Time         `json:"since,omitzero"` // created then or later
-	Until      time.Time         `json:"until,omitzero"` // created before
+	Root       string            `json:"root,omitempty"`     // that run and all below it
+	Since      time.Time         `json:"since,omitzero"`     // created then or later
+	Until      time.Time         `json:"until,omitzero"`     // created before
+	Group      string            `json:"group,omitempty"`    // of failures: see [FailureGroup]
+	Troubled   bool              `json:"troubled,omitempty"` // only those that are in a group
 	// Children takes the runs that another one has started, too.
 	Children bool `json:"children,omitempty"`
 	// System takes the runtime's own, too, such as those of schedules and of steps on other queues.
@@ -52,6 +54,7 @@ func (f *Filter) filter() (workflow.Filter, error) {
 	got := workflow.Filter{
 		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),
 		Roots: !f.Children && f.Parent == "" && f.Root == "", From: f.Since, To: f.Until, Internal: f.System, Oldest: f.Oldest, Cursor: f.Cursor, Budget: f.Budget,
+		Group: f.Group, Troubled: f.Troubled,
 	}
 	for _, s := range f.Statuses {
 		if !slices.Contains(Statuses(), s) {
@@ -69,6 +72,9 @@ func (f *Filter) filter() (workflow.Filter, error) {
 	}
 	if _, _, err := (&store.Query{Cursor: f.Cursor}).After(); err != nil {
 		return got, &InputError{What: "the cursor is that of no page", Fix: "take it from the page before, or leave it out"}
+	}
+	if err := checkGroup(f.Group); err != nil {
+		return got, err
 	}
 	for name, id := range map[string]string{"parent": f.Parent, "root": f.Root} {
 		if id == "" {

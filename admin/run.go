@@ -26,6 +26,7 @@ type Run struct {
 	Events     uint64            `json:"events"`       // length of its log
 	Waits      []string          `json:"waits,omitempty"`
 	WaitsSince time.Time         `json:"waitsSince,omitzero"`
+	Group      string            `json:"group,omitempty"` // of failures: see [FailureGroup]
 
 	// The others are set by [Service.Run] only.
 	StartBy  time.Time `json:"startBy,omitzero"`
@@ -84,7 +85,7 @@ func runOf(i *workflow.RunInfo) Run {
 	r := Run{
 		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Status: string(i.Status), Tags: i.Tags,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
-		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
+		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
 	}
 	for _, s := range i.Retries {
 		r.Retries = append(r.Retries, Retry{Step: s.Step, Key: s.Key, Attempt: s.Attempt, Failed: s.Failed, Code: s.Code, Next: utc(s.Next)})

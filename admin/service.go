@@ -22,6 +22,9 @@ type Service interface {
 	Runs(ctx context.Context, f Filter) (RunPage, error)
 	// Count returns how many runs match; Cursor, Limit and Oldest are not looked at.
 	Count(ctx context.Context, f Filter) (Counts, error)
+	// Failures returns a page of groups of runs to which the same has happened: they have failed, a step of them is being
+	// retried, or they are blocked.
+	Failures(ctx context.Context, f FailureFilter) (FailurePage, error)
 	// Run returns a run with its input and outcome, and why it does not go on.
 	Run(ctx context.Context, ref string) (Run, error)
 	// Events returns up to limit events of a run, those from number from on; limit 0: 1,000, which is the most. It does not wait.

@@ -18,7 +18,7 @@ type troubles struct {
 	all    index // the runs of all groups
 }
 
-// troubleGroup is what is kept of a group.
+// troubleGroup keeps a group.
 type troubleGroup struct {
 	store.Trouble
 	first, last int64

@@ -139,7 +139,7 @@ func (c *command) root() *cobra.Command {
 	f.StringVar(&c.hide, "payloads", "show", "show or hide what steps and messages carry")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("payloads", cobra.FixedCompletions([]string{"show", "hide"}, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(c.runs(), c.show(), c.follow(), c.wait(), c.migrate(), c.start(), c.send(), c.ask(), c.value(), c.serve(), c.token(), c.schema())
+	root.AddCommand(c.runs(), c.failures(), c.show(), c.follow(), c.wait(), c.migrate(), c.start(), c.send(), c.ask(), c.value(), c.serve(), c.token(), c.schema())
 	root.AddCommand(c.actions()...)
 	return root
 }

@@ -31,10 +31,13 @@ func (f *filterFlags) add(c *command, cmd *cobra.Command) {
 	flags.StringVar(&f.until, "until", "", "runs created before then")
 	flags.StringVar(&f.Parent, "parent", "", "runs that this run has started")
 	flags.StringVar(&f.Root, "root", "", "this run and all below it")
+	flags.StringVar(&f.Group, "group", "", "runs of this group of failures: see flowctl failures")
+	flags.BoolVar(&f.Troubled, "troubled", false, "runs that have failed, that are blocked, or of which a step is being retried")
 	flags.BoolVar(&f.Children, "children", false, "also runs that another one has started")
 	flags.BoolVar(&f.System, "system", false, "also the runtime's own, such as those of schedules")
 	flags.IntVar(&f.Budget, "budget", 0, "how many runs may be looked at; 0: 20,000")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(admin.Statuses(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("group", c.groups)
 	_ = cmd.RegisterFlagCompletionFunc("workflow", c.names(func(n admin.Counted) string { return n.Workflow }))
 	_ = cmd.RegisterFlagCompletionFunc("queue", c.names(func(n admin.Counted) string { return n.Queue }))
 }
@@ -189,11 +192,11 @@ func now(r *admin.Run) string {
 	case len(r.Waits) > 0:
 		return "waits for a worker, and for " + strings.Join(r.Waits, ", ")
 	case !r.Due.IsZero():
-		return "due " + instant(r.Due)
+		return strings.TrimSpace("due " + instant(r.Due) + " " + r.Group)
 	case r.Status == "blocked":
-		return "see flowctl show"
+		return strings.TrimSpace("see flowctl show " + r.Group)
 	}
-	return ""
+	return r.Group
 }
 
 func (c *command) count() *cobra.Command {

@@ -90,7 +90,7 @@ func group(t store.Trouble, what ...string) store.Trouble {
 	return t
 }
 
-// said is what a failure says with its causes.
+// said has what a failure says with its causes.
 type said struct {
 	types    []string // from the outside to the inside
 	message  string   // of the innermost cause

@@ -87,7 +87,7 @@ type shortage struct{ Item int }
 
 func (e *shortage) Error() string { return fmt.Sprintf("no stock of item %d", e.Item) }
 
-// golden is what belongs to which group. Two of them with one id are in one group.
+// golden returns troubles and their groups. Two of them with one id are in one group.
 func golden() (all []named) {
 	add := func(name string, t store.Trouble) { all = append(all, named{name, t}) }
 	for _, m := range messages {

@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// FailureFilter selects groups of failures. The zero value selects all.
+type FailureFilter struct {
+	Group    string    `json:"group,omitempty"`
+	Kinds    []string  `json:"kinds,omitempty"` // any of them: see [FailureKinds]
+	Workflow string    `json:"workflow,omitempty"`
+	Step     string    `json:"step,omitempty"`
+	Since    time.Time `json:"since,omitzero"`   // a run has come into it then or later
+	Open     bool      `json:"open,omitempty"`   // there are runs in it now
+	Cursor   string    `json:"cursor,omitempty"` // of a [FailurePage], for the next one
+	Limit    int       `json:"limit,omitempty"`  // of a page; 0: 100, at most 1,000
+	Budget   int       `json:"budget,omitempty"` // how many groups may be looked at; 0: 20,000
+}
+
+// FailureGroup is what the runs of a group have in common. A run is in one group at most:
+// [Run].Group names it.
+type FailureGroup struct {
+	Group    string    `json:"group"` // a stable id, as f1-9c0e11a2b3d4
+	Kind     string    `json:"kind"`  // one of [FailureKinds]
+	Workflow string    `json:"workflow"`
+	Step     string    `json:"step,omitempty"`
+	Message  string    `json:"message"` // with § for ids, numbers, times, quoted text and addresses
+	First    time.Time `json:"first"`   // when a run has come into it
+	Last     time.Time `json:"last"`
+	Runs     int       `json:"runs"` // how often a run has come into it
+	Open     int       `json:"open"` // how many are in it now
+}
+
+// FailurePage is a part of a list of groups, those first into which a run has come last.
+type FailurePage struct {
+	Groups []FailureGroup `json:"groups"`
+	Cursor string         `json:"cursor,omitempty"` // of the next page; empty: there is none
+	// Partial says that the budget was less than there are groups: numbers may be too low, and old
+	// groups may be missing.
+	Partial bool `json:"partial"`
+}
+
+// FailureKinds returns what kinds of failures there are: runs that have failed, that have a step
+// which is being retried, and that are blocked.
+func FailureKinds() []string {
+	var all []string
+	for _, k := range store.TroubleKinds() {
+		all = append(all, string(k))
+	}
+	return all
+}
+
+func (f *FailureFilter) filter() (workflow.TroubleFilter, error) {
+	got := workflow.TroubleFilter{
+		Workflow: f.Workflow, Step: f.Step, Since: f.Since, Open: f.Open, Cursor: f.Cursor, Limit: f.Limit, Budget: f.Budget,
+	}
+	if f.Group != "" {
+		got.Groups = []string{f.Group}
+	}
+	for _, k := range f.Kinds {
+		if !slices.Contains(FailureKinds(), k) {
+			return got, &InputError{What: fmt.Sprintf("there is no kind of failures %q", k), Fix: "use one of " + strings.Join(FailureKinds(), ", ")}
+		}
+		got.Kinds = append(got.Kinds, workflow.TroubleKind(k))
+	}
+	switch {
+	case f.Limit < 0 || f.Limit > maxLimit:
+		return got, &InputError{What: fmt.Sprintf("a page of %d groups", f.Limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", maxLimit)}
+	case f.Budget < 0:
+		return got, &InputError{What: fmt.Sprintf("a budget of %d groups", f.Budget), Fix: "say how many groups may be looked at, or nothing"}
+	case got.Check() != nil:
+		return got, &InputError{What: "the cursor is that of no page", Fix: "take it from the page before, or leave it out"}
+	}
+	return got, checkGroup(f.Group)
+}
+
+// checkGroup returns an error if that is no id of a group; empty: it was not asked for one.
+func checkGroup(group string) error {
+	if group == "" || store.CheckGroup(group) == nil {
+		return nil
+	}
+	return &InputError{What: fmt.Sprintf("%q is no id of a group", group), Fix: "take it from a list of failures, as f1-9c0e11a2b3d4"}
+}
+
+// Failures is part of Service.
+func (d *Direct) Failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
+	asked, err := f.filter()
+	if err != nil {
+		return FailurePage{}, err
+	}
+	page, err := d.client.Troubles(ctx, asked)
+	if err != nil {
+		return FailurePage{}, err
+	}
+	got := FailurePage{Groups: make([]FailureGroup, len(page.Groups)), Cursor: page.Cursor, Partial: page.Partial}
+	for i, g := range page.Groups {
+		got.Groups[i] = FailureGroup{
+			Group: g.Group, Kind: string(g.Kind), Workflow: g.Workflow, Step: g.Step, Message: g.Text,
+			First: g.First.UTC(), Last: g.Last.UTC(), Runs: g.Total, Open: g.Open,
+		}
+	}
+	return got, nil
+}
