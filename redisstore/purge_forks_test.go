@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +24,12 @@ func TestRUN11_RUN13_AfterForksAndDeletesDBSizeIsWhatItWas(t *testing.T) {
 	client := server.Client(t)
 	st := must(redisstore.New(client, redisstore.Config{Clock: clock, Partitions: 3}))
 	w := repairtest.New(t, st, clock)
-	size := func() int64 { return must(client.DBSize(w.Ctx).Result()) }
+	// The groups of trouble stay for a while: three keys in each partition in which a run has failed.
+	size := func() int {
+		return len(slices.DeleteFunc(must(client.Keys(w.Ctx, "*").Result()), func(key string) bool {
+			return strings.HasPrefix(key, "{") && slices.Contains([]string{"3H", "3E", "3Z"}, key[strings.Index(key, "}")+1:])
+		}))
+	}
 
 	workAndForget(t, w, false) // what stays of every store that was ever used
 	before := size()

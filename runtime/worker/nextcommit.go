@@ -109,7 +109,8 @@ func (d *draft) label(effect store.Effect) *store.Trouble {
 	if t.Group == d.group || t.Group == "" && (effect == store.EffectFinish || effect == store.EffectContinue) {
 		return nil
 	}
-	return &t
+	label := t // only what changes a label is worth an allocation
+	return &label
 }
 
 // trouble returns the trouble that the run is in after a commit; none: in none. Of several steps that are being retried the
