@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Role is what somebody may do. Each role may do what those before it may.
+// Role says what somebody may do. Each role may do what those before it may.
 type Role string
 
 // The roles, from the lowest to the highest.
@@ -111,6 +111,17 @@ func (l *limited) Count(ctx context.Context, f Filter) (Counts, error) {
 		return Counts{}, err
 	}
 	return l.under.Count(ctx, f)
+}
+
+// Failures is part of Service.
+func (l *limited) Failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
+	if err := l.p.Need(RoleViewer, "to see failures"); err != nil {
+		return FailurePage{}, err
+	}
+	if l.p.Owner != "" { // their numbers and messages are those of the runs of all
+		return FailurePage{}, &NotAllowedError{What: "groups of failures are about the runs of all owners", Fix: "list runs with the filter troubled"}
+	}
+	return l.under.Failures(ctx, f)
 }
 
 // find returns a run that the principal may see.

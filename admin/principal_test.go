@@ -166,6 +166,15 @@ func TestOPS3_AnOwnerSeesAndControlsItsRunsOnly(t *testing.T) {
 	if counts, err := s.Count(t.Context(), admin.Filter{}); err != nil || counts.Total != 1 {
 		t.Errorf("count: got %+v, %v", counts, err)
 	}
+	if _, err := s.Failures(t.Context(), admin.FailureFilter{}); admin.ProblemOf(err).Status != http.StatusForbidden {
+		t.Errorf("failures of all owners: got %v, want 403", err)
+	}
+	if _, err := e.as(admin.RoleViewer, "").Failures(t.Context(), admin.FailureFilter{}); err != nil {
+		t.Errorf("failures: got %v for a viewer of all runs", err)
+	}
+	if _, err := e.as("", "").Failures(t.Context(), admin.FailureFilter{}); admin.ProblemOf(err).Status != http.StatusForbidden {
+		t.Errorf("failures: got %v without a role, want 403", err)
+	}
 	for what, err := range map[string]error{
 		"list":  second(s.Runs(t.Context(), admin.Filter{Tags: map[string]string{"owner": "bob"}})),
 		"count": second(s.Count(t.Context(), admin.Filter{Tags: map[string]string{"owner": "bob"}})),

@@ -27,6 +27,7 @@ var behaviors = []struct {
 	{"KeepsNumbersAndTextOfPayloads", keepsPayloads},
 	{"ListsAndCountsByEachField", lists},
 	{"ListsPageByPage", pages},
+	{"GroupsFailures", groupsFailures},
 	{"ShowsARunInEachState", shows},
 	{"ReadsALogInPages", readsLogs},
 	{"FollowsARunThatHasEnded", followsEnded},
@@ -223,6 +224,43 @@ func lists(s *Scene) {
 		if what == "tags" && (len(got.Runs) != 1 || got.Runs[0].WorkflowID != "lists-2") {
 			s.Errorf("tags: %+v", got.Runs)
 		}
+	}
+}
+
+func groupsFailures(s *Scene) {
+	begun := time.Now().Add(-time.Hour)
+	failed, err := s.Direct.Run(s.ctx(), s.Ended("bad", "group-me"))
+	if err != nil || failed.Group == "" {
+		s.Fatalf("got %+v, %v, want a failed run with a group", failed, err)
+	}
+	s.Ended("bad", "group-me-too")
+	for what, f := range map[string]admin.FailureFilter{
+		"all": {}, "group": {Group: failed.Group}, "kinds": {Kinds: []string{"blocked", "failed"}}, "kind": {Kinds: []string{"blocked"}}, "workflow": {Workflow: Workflow},
+		"step": {Step: "nobody's"}, "since": {Since: begun}, "future": {Since: begun.Add(2 * time.Hour)}, "open": {Open: true}, "pages": {Limit: 1}, "budget": {Budget: 1},
+	} {
+		want, err := s.Direct.Failures(s.ctx(), f)
+		if err != nil {
+			s.Fatal(err)
+		}
+		got, err := s.Service.Failures(s.ctx(), f)
+		if err != nil {
+			s.Errorf("%s: %v", what, err)
+		}
+		same(s, what, got, want)
+		if finds := len(got.Groups) > 0; finds == (what == "kind" || what == "step" || what == "future") {
+			s.Errorf("%s: found %d groups", what, len(got.Groups))
+		}
+	}
+	for what, f := range map[string]admin.Filter{"group": {Group: failed.Group}, "troubled": {Troubled: true}} {
+		got, err := s.Service.Runs(s.ctx(), f)
+		if err != nil || len(got.Runs) < 2 || got.Runs[0].Group != failed.Group {
+			s.Errorf("runs by %s: %+v, %v, want those that have failed alike", what, got.Runs, err)
+		}
+	}
+	for what, f := range map[string]admin.FailureFilter{"group": {Group: "a b"}, "kind": {Kinds: []string{"sad"}}, "limit": {Limit: 1001}, "cursor": {Cursor: "x"}} {
+		_, want := s.Direct.Failures(s.ctx(), f)
+		_, got := s.Service.Failures(s.ctx(), f)
+		sameProblem(s, "bad "+what, got, want)
 	}
 }
 

@@ -109,6 +109,14 @@ var operations = map[*route.Route]func(*request) error{
 		counts, err := q.service.Count(q.ctx(), f)
 		return q.reply(http.StatusOK, counts, err)
 	},
+	route.Failures: func(q *request) error {
+		f := route.ReadFailureFilter(q.query)
+		if q.query.Err != nil {
+			return q.query.Err
+		}
+		page, err := q.service.Failures(q.ctx(), f)
+		return q.reply(http.StatusOK, page, err)
+	},
 	route.Start: start,
 	route.Run: func(q *request) error {
 		run, err := q.service.Run(q.ctx(), q.path("id"))

@@ -183,6 +183,11 @@ func (s *Service) Count(ctx context.Context, f admin.Filter) (admin.Counts, erro
 	return get[admin.Counts](ctx, s, call{route: route.Count, query: route.FilterQuery(f)})
 }
 
+// Failures is part of admin.Service.
+func (s *Service) Failures(ctx context.Context, f admin.FailureFilter) (admin.FailurePage, error) {
+	return get[admin.FailurePage](ctx, s, call{route: route.Failures, query: route.FailureQuery(f)})
+}
+
 // Run is part of admin.Service.
 func (s *Service) Run(ctx context.Context, ref string) (admin.Run, error) {
 	return get[admin.Run](ctx, s, call{route: route.Run, path: []string{ref}})

@@ -20,6 +20,8 @@ var filterParams = []Param{
 	{Name: "tag", About: "as name=value; all of them", Type: "string", Many: true},
 	{Name: "parent", About: "the run that has started them", Type: "string"},
 	{Name: "root", About: "that run and all below it", Type: "string"},
+	{Name: "group", About: "their group of failures", Type: "string"},
+	{Name: "troubled", About: "that are in any group of failures", Type: "boolean"},
 	{Name: "since", About: "created then or later", Type: "string", Form: "date-time"},
 	{Name: "until", About: "created before", Type: "string", Form: "date-time"},
 	{Name: "children", About: "take the runs that another one has started, too", Type: "boolean"},
@@ -33,56 +35,105 @@ var filterParams = []Param{
 // tagName escapes in the name of a tag what ends it.
 var tagName = strings.NewReplacer("%", "%25", "=", "%3D")
 
+// failureParams are the fields of a FailureFilter.
+var failureParams = []Param{
+	{Name: "group", About: "its id", Type: "string"},
+	{Name: "kind", About: "any of them", Type: "string", Many: true, Enum: admin.FailureKinds},
+	{Name: "workflow", About: "its stored name", Type: "string"},
+	{Name: "step", About: "its stored name", Type: "string"},
+	{Name: "since", About: "a run has come into it then or later", Type: "string", Form: "date-time"},
+	{Name: "open", About: "there are runs in it now", Type: "boolean"},
+	{Name: "cursor", About: "of the page before", Type: "string"},
+	{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"},
+	{Name: "budget", About: "how many groups may be looked at; 20,000 if it is not given", Type: "integer"},
+}
+
+// written is a query that leaves out what is zero.
+type written url.Values
+
+func (w written) add(name string, values ...string) {
+	for _, value := range values {
+		url.Values(w).Add(name, value)
+	}
+}
+
+func (w written) text(name, value string) {
+	if value != "" {
+		w.add(name, value)
+	}
+}
+
+func (w written) flag(name string, on bool) {
+	if on {
+		w.add(name, "true")
+	}
+}
+
+func (w written) number(name string, n int) {
+	if n != 0 {
+		w.add(name, strconv.Itoa(n))
+	}
+}
+
+func (w written) moment(name string, t time.Time) {
+	if !t.IsZero() {
+		w.add(name, t.Format(time.RFC3339Nano))
+	}
+}
+
 // FilterQuery writes a filter.
 func FilterQuery(f admin.Filter) url.Values {
-	q := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	flag := func(name string, on bool) {
-		if on {
-			q.Set(name, "true")
-		}
-	}
-	number := func(name string, n int) {
-		if n != 0 {
-			q.Set(name, strconv.Itoa(n))
-		}
-	}
-	moment := func(name string, t time.Time) {
-		if !t.IsZero() {
-			q.Set(name, t.Format(time.RFC3339Nano))
-		}
-	}
-	for _, s := range f.Statuses {
-		q.Add("status", s)
-	}
-	set("workflow", f.Workflow)
-	set("queue", f.Queue)
-	set("workflowId", f.WorkflowID)
+	w := written{}
+	w.add("status", f.Statuses...)
+	w.text("workflow", f.Workflow)
+	w.text("queue", f.Queue)
+	w.text("workflowId", f.WorkflowID)
 	for name, value := range f.Tags {
-		q.Add("tag", tagName.Replace(name)+"="+value)
+		w.add("tag", tagName.Replace(name)+"="+value)
 	}
-	set("parent", f.Parent)
-	set("root", f.Root)
-	moment("since", f.Since)
-	moment("until", f.Until)
-	flag("children", f.Children)
-	flag("system", f.System)
-	flag("oldest", f.Oldest)
-	set("cursor", f.Cursor)
-	number("limit", f.Limit)
-	number("budget", f.Budget)
-	return q
+	w.text("parent", f.Parent)
+	w.text("root", f.Root)
+	w.text("group", f.Group)
+	w.flag("troubled", f.Troubled)
+	w.moment("since", f.Since)
+	w.moment("until", f.Until)
+	w.flag("children", f.Children)
+	w.flag("system", f.System)
+	w.flag("oldest", f.Oldest)
+	w.text("cursor", f.Cursor)
+	w.number("limit", f.Limit)
+	w.number("budget", f.Budget)
+	return url.Values(w)
+}
+
+// FailureQuery writes a filter of groups.
+func FailureQuery(f admin.FailureFilter) url.Values {
+	w := written{}
+	w.text("group", f.Group)
+	w.add("kind", f.Kinds...)
+	w.text("workflow", f.Workflow)
+	w.text("step", f.Step)
+	w.moment("since", f.Since)
+	w.flag("open", f.Open)
+	w.text("cursor", f.Cursor)
+	w.number("limit", f.Limit)
+	w.number("budget", f.Budget)
+	return url.Values(w)
+}
+
+// ReadFailureFilter reads what FailureQuery writes.
+func ReadFailureFilter(q *Query) admin.FailureFilter {
+	return admin.FailureFilter{
+		Group: q.Text("group"), Kinds: q.values["kind"], Workflow: q.Text("workflow"), Step: q.Text("step"), Since: q.moment("since"),
+		Open: q.flag("open"), Cursor: q.Text("cursor"), Limit: q.Number("limit"), Budget: q.Number("budget"),
+	}
 }
 
 // ReadFilter reads what FilterQuery writes.
 func ReadFilter(q *Query) admin.Filter {
 	f := admin.Filter{
 		Statuses: q.values["status"], Workflow: q.Text("workflow"), Queue: q.Text("queue"), WorkflowID: q.Text("workflowId"),
-		Parent: q.Text("parent"), Root: q.Text("root"), Since: q.moment("since"), Until: q.moment("until"),
+		Parent: q.Text("parent"), Root: q.Text("root"), Group: q.Text("group"), Troubled: q.flag("troubled"), Since: q.moment("since"), Until: q.moment("until"),
 		Children: q.flag("children"), System: q.flag("system"), Oldest: q.flag("oldest"),
 		Cursor: q.Text("cursor"), Limit: q.Number("limit"), Budget: q.Number("budget"),
 	}

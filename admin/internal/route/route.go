@@ -76,6 +76,10 @@ var (
 		Name: "countRuns", About: "How many runs match.", Method: http.MethodGet, Path: "runs/count", Role: admin.RoleViewer,
 		Query: filterParams, Out: reflect.TypeFor[admin.Counts](), Status: http.StatusOK,
 	}
+	Failures = &Route{
+		Name: "listFailures", About: "A page of groups of failures, those first into which a run has come last.", Method: http.MethodGet, Path: "failures", Role: admin.RoleViewer,
+		Query: failureParams, Out: reflect.TypeFor[admin.FailurePage](), Status: http.StatusOK,
+	}
 	Start = &Route{
 		Name: "startRun", About: "Create a run of a workflow that is known by name only.", Method: http.MethodPost, Path: "runs", Role: admin.RoleOperator,
 		In: reflect.TypeFor[admin.Start](), Out: reflect.TypeFor[Started](), Status: http.StatusCreated, Other: http.StatusOK, Keyed: true, Waits: true, Problems: withBody,
@@ -119,7 +123,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All are all routes.
-var All = []*Route{Runs, Count, Start, Run, Events, Result, Follow, Action, Send, Ask, Value}
+var All = []*Route{Runs, Count, Failures, Start, Run, Events, Result, Follow, Action, Send, Ask, Value}
 
 // Pattern returns the pattern of net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

@@ -77,7 +77,7 @@ func TestChecker_NoticesWhatTheDocumentDoesNotSay(t *testing.T) {
               "type": "boolean"`},
 	} {
 		document := string(api.OpenAPI())
-		changed := strings.Replace(document, change[0], change[1], 1)
+		changed := strings.ReplaceAll(document, change[0], change[1])
 		if changed == document {
 			t.Fatalf("%s: the document has no %s", what, change[0])
 		}
