@@ -77,7 +77,7 @@ var rules = []rule{
 	{packages: "admin/remote", module: []string{"admin", "admin/internal/route"}, external: none, required: true},
 	{packages: "admin/internal/route", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin", module: below("worker"), external: none, required: true},
-	{packages: "cmd/flowctl/cli", module: []string{"admin", "admin/api", "admin/remote", "runtime/store", "runtime/workflow"}, required: true},
+	{packages: "cmd/flowctl/cli", module: []string{"admin", "admin/api", "admin/remote", "runtime/event", "runtime/store", "runtime/store/fsck", "runtime/workflow"}, required: true},
 	{packages: "cmd/flowctl/conform", helper: true},
 	{packages: "cmd/flowctl", module: []string{"cmd/flowctl/cli", "sqlitestore", "redisstore"}, required: true},
 	{packages: "cmd/flowgen", module: []string{"internal/...", "flowcheck/..."}, required: true},

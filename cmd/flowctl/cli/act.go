@@ -119,16 +119,24 @@ func (c *command) printOutcomes(all []outcome) error {
 	return t.end()
 }
 
-// confirm asks before something that cannot be undone.
+// confirm asks before an action that cannot be undone.
 func (c *command) confirm(verb string, refs []string) error {
 	question, final := finals[verb]
-	if !final || c.yes {
+	if !final {
+		return nil
+	}
+	return c.sure(verb, fmt.Sprintf(question, len(refs)))
+}
+
+// sure asks before something that cannot be undone.
+func (c *command) sure(what, question string) error {
+	if c.yes {
 		return nil
 	}
 	if !onTerminal(c.Stdin) {
-		return &admin.InputError{What: verb + " cannot be undone, and nobody is there to ask", Fix: "give -y"}
+		return &admin.InputError{What: what + " cannot be undone, and nobody is there to ask", Fix: "give -y"}
 	}
-	fmt.Fprintf(c.Stderr, question+" [y/N] ", len(refs))
+	fmt.Fprint(c.Stderr, question+" [y/N] ")
 	answer, _ := bufio.NewReader(c.Stdin).ReadString('\n')
 	if strings.EqualFold(strings.TrimSpace(answer), "y") {
 		return nil

@@ -36,6 +36,7 @@ type Config struct {
 const (
 	exitUsage  = 2
 	exitSome   = 5
+	exitFound  = 7
 	exitFailed = 8
 )
 
@@ -119,7 +120,7 @@ func (c *command) root() *cobra.Command {
 		Long: "Flowctl finds, reads, follows and controls the runs of a store.\n\n" +
 			"A RUN is named by its id, or as id:WORKFLOWID by its workflow id: then it is the active run of that id, or the newest.\n" +
 			"Exit codes: 0, 1 the store failed, 2 usage, 3 no such run, 4 the state does not allow it, 5 some were refused, 6 not allowed,\n" +
-			"8 the run that was waited for has not completed, 124 no answer in time, 130 interrupted.",
+			"7 doctor or fsck has found something, 8 the run that was waited for has not completed, 124 no answer in time, 130 interrupted.",
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,7 +140,9 @@ func (c *command) root() *cobra.Command {
 	f.StringVar(&c.hide, "payloads", "show", "show or hide what steps and messages carry")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("payloads", cobra.FixedCompletions([]string{"show", "hide"}, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(c.runs(), c.failures(), c.show(), c.follow(), c.wait(), c.migrate(), c.start(), c.send(), c.ask(), c.value(), c.serve(), c.token(), c.schema())
+	root.AddCommand(
+		c.runs(), c.failures(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.doctor(), c.fsck(), c.migrate(), c.serve(), c.token(), c.schema(),
+	)
 	root.AddCommand(c.actions()...)
 	return root
 }
@@ -208,6 +211,15 @@ func (c *command) theStore(what string) (string, error) {
 		err = &admin.InputError{What: what + " works with the store itself", Fix: "give --store URL instead of --server"}
 	}
 	return url, err
+}
+
+// direct opens the store itself, as service does, for what a server does not do.
+func (c *command) direct(ctx context.Context, what string, long bool) (store.Store, context.Context, context.CancelFunc, error) {
+	if _, err := c.theStore(what); err != nil {
+		return nil, ctx, func() {}, err
+	}
+	_, ctx, cancel, err := c.service(ctx, long)
+	return c.store, ctx, cancel, err
 }
 
 // remote returns the service of a server.

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+func (c *command) doctor() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Say how the database of the store is set up, and what is wrong with that", Args: cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Doctor looks at every server of the store and prints for each check what it found, what it should be, and what to do.\n" +
+			"It changes no data. Its levels are ok; info, a hint: it may be meant so; warn: something will be lost or will stop one\n" +
+			"day, or could not be looked at; fail: the store does not work, or runs are being lost.\n\n" +
+			"The exit code is 7 if there is a warn or a fail. A kind of store without a doctor, as SQLite, says so: exit code 0.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			st, ctx, cancel, err := c.direct(cmd.Context(), "doctor", false)
+			defer cancel()
+			if err != nil {
+				return err
+			}
+			report := store.Report{}
+			doctor, ok := store.As[store.Doctor](st)
+			if ok {
+				if report, err = doctor.Examine(ctx); err != nil {
+					return err
+				}
+			} else {
+				fmt.Fprintln(c.Stderr, "This kind of store has no doctor: of how it is set up nothing was looked at.")
+			}
+			if err := c.printExam(report); err != nil {
+				return err
+			}
+			if report.Worst() > store.SeverityInfo {
+				return exitError{code: exitFound}
+			}
+			return nil
+		},
+	}
+}
+
+// printExam prints what a doctor has found.
+func (c *command) printExam(report store.Report) error {
+	switch c.output {
+	case "json":
+		if report.Findings == nil {
+			report.Findings = []store.Finding{}
+		}
+		return c.print(report)
+	case "jsonl":
+		for i := range report.Findings {
+			if err := c.print(&report.Findings[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "name":
+		for i := range report.Findings {
+			if _, err := fmt.Fprintln(c.Stdout, clean(report.Findings[i].Check)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(report.Findings) == 0 {
+		return nil
+	}
+	t := newTable(c.Stdout, "LEVEL", "CHECK", "NODE", "FOUND", "WANT", "FIX")
+	for _, f := range report.Findings {
+		t.row(f.Severity.String(), f.Check, f.Node, f.Found, f.Want, f.Fix)
+	}
+	return t.end()
+}

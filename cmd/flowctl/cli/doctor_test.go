@@ -1,0 +1,125 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// used returns the URL of a server with a store in which a run was started.
+func used(t *testing.T, settings ...string) *shop {
+	t.Helper()
+	s := &shop{t: t, url: redistest.Start(t, settings...).URL()}
+	st, err := redisstore.Open(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	c := workflow.NewClient(st, workflow.ClientConfig{})
+	defer c.Close()
+	if _, err := orders.Start(t.Context(), c, "good"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// examined returns what the doctor has said as JSON.
+func examined(t *testing.T, g got) store.Report {
+	t.Helper()
+	var r store.Report
+	if err := json.Unmarshal([]byte(g.stdout), &r); err != nil || r.Findings == nil {
+		t.Fatalf("as JSON: %v\n%s%s", err, g.stdout, g.stderr)
+	}
+	return r
+}
+
+func TestOPS1_DoctorSaysWhatIsWrongWithAServerAndTheFix(t *testing.T) {
+	s := used(t) // nothing is written to the disk
+	s.wants(7, []string{"LEVEL", "CHECK", "ok ", "info ", "fail ", "persistence", "nothing is kept", "CONFIG SET appendonly yes", s.url[len("redis://"):]}, nil, "doctor")
+	s.wants(7, []string{"persistence\n"}, nil, "doctor", "-o", "name")
+	g := s.flowctl("doctor", "--json")
+	report := examined(t, g)
+	if g.code != 7 || report.Worst() != store.SeverityFail {
+		t.Errorf("exit code %d, %v", g.code, report)
+	}
+	lines := strings.Split(strings.TrimSpace(s.flowctl("doctor", "-o", "jsonl").stdout), "\n")
+	for _, line := range lines {
+		var f store.Finding
+		if err := json.Unmarshal([]byte(line), &f); err != nil || f.Check == "" {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+	if len(lines) != len(report.Findings) {
+		t.Errorf("%d lines of %d findings", len(lines), len(report.Findings))
+	}
+}
+
+func TestOPS1_DoctorCallsAHintNothingWrongAndAWarningWrong(t *testing.T) {
+	for _, tt := range []struct {
+		fsync string
+		code  int
+		worst store.Severity
+	}{{"everysec", 0, store.SeverityInfo}, {"no", 7, store.SeverityWarn}} {
+		s := used(t, "--appendonly", "yes", "--appendfsync", tt.fsync, "--maxmemory", "1gb", "--stream-node-max-bytes", "1024")
+		g := s.flowctl("doctor", "--json")
+		if report := examined(t, g); g.code != tt.code || report.Worst() != tt.worst {
+			t.Errorf("appendfsync %s: exit code %d, want %d\n%s", tt.fsync, g.code, tt.code, g.stdout)
+		}
+	}
+}
+
+func TestOPS1_DoctorSaysThatAStoreHasNone(t *testing.T) {
+	s := open(t)
+	s.wants(0, nil, []string{"has no doctor"}, "doctor")
+	if g := s.flowctl("doctor"); g.stdout != "" {
+		t.Errorf("a table of nothing: %s", g.stdout)
+	}
+	g := s.flowctl("doctor", "--json")
+	if report := examined(t, g); g.code != 0 || len(report.Findings) > 0 || !strings.Contains(g.stderr, "has no doctor") {
+		t.Errorf("as JSON: %+v", g)
+	}
+}
+
+func TestOPS1_DoctorAndFsckNeedTheStore(t *testing.T) {
+	missing := "sqlite:" + filepath.Join(t.TempDir(), "none.db")
+	for _, command := range []string{"doctor", "fsck"} {
+		for _, tt := range []struct {
+			code int
+			want string
+			args []string
+		}{
+			{2, command + " works with the store itself\n  give --store URL", []string{"--server", "http://127.0.0.1:1"}},
+			{2, "give one of --store and --server", []string{"--server", "http://127.0.0.1:1", "--store", missing}},
+			{2, "FLOWGEN_STORE", nil},
+			{2, "unknown command", []string{"--store", missing, "now"}},
+			{3, "does not exist", []string{"--store", missing}},
+		} {
+			if g := flowctl(t, append([]string{command}, tt.args...)...); g.code != tt.code || !strings.Contains(g.stderr, tt.want) || g.stdout != "" {
+				t.Errorf("flowctl %s %v: %+v, want exit code %d and %q", command, tt.args, g, tt.code, tt.want)
+			}
+		}
+		if g := flowctl(t, "__complete", command, ""); !strings.Contains(g.stdout, ":4\n") {
+			t.Errorf("%s takes no files: %s", command, g.stdout)
+		}
+	}
+	g := flowctl(t, "--help")
+	for _, want := range []string{"7 doctor or fsck", "\n  doctor ", "\n  fsck "} {
+		if !strings.Contains(g.stdout, want) {
+			t.Errorf("help without %q:\n%s", want, g.stdout)
+		}
+	}
+}
+
+// failing is a store whose doctor learns nothing, and that nothing can repair.
+type failing struct{ store.Store }
+
+func (failing) Examine(context.Context) (store.Report, error) {
+	return store.Report{}, context.DeadlineExceeded
+}

@@ -1,0 +1,210 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/flowgen/flowgen/cmd/flowctl/cli"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+)
+
+// Damage of the file: what a repair mends, and what only a backup does.
+const (
+	loseTags  = `DELETE FROM tags`
+	loseFrame = `DELETE FROM frames WHERE n = 2 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 2)` // of the one that waits
+)
+
+// damage executes statements on the file, each of which must change something.
+func (s *shop) damage(statements ...string) {
+	s.t.Helper()
+	conn, err := sqlite.OpenConn(strings.TrimPrefix(s.url, "sqlite:"), sqlite.OpenReadWrite)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, statement := range statements {
+		if err = errors.Join(err, sqlitex.ExecuteTransient(conn, statement, nil)); conn.Changes() == 0 {
+			s.t.Errorf("%s changes nothing", statement)
+		}
+	}
+	if err := errors.Join(err, conn.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// checked returns what fsck has said as JSON.
+func (s *shop) checked(code int, args ...string) fsck.Report {
+	s.t.Helper()
+	g := s.flowctl(append([]string{"fsck", "--json"}, args...)...)
+	var r fsck.Report
+	if err := json.Unmarshal([]byte(g.stdout), &r); err != nil || g.code != code {
+		s.t.Fatalf("fsck %v: exit code %d, want %d: %v\n%s%s", args, g.code, code, err, g.stdout, g.stderr)
+	}
+	return r
+}
+
+func TestOPS1_FsckFindsNothingInASoundStore(t *testing.T) {
+	s := open(t)
+	s.wants(0, []string{"Runs: 4. Nothing is wrong."}, nil, "fsck")
+	s.wants(0, []string{"Runs: 4. Repairs made: 0. Findings left: 0."}, nil, "fsck", "--repair", "-y")
+	if r := s.checked(0); !r.DryRun || r.Runs != 4 || len(r.Fixes)+len(r.Remaining) > 0 {
+		t.Errorf("as JSON: %+v", r)
+	}
+}
+
+func TestOPS1_FsckPrintsWhatIsBrokenAndRepairsIt(t *testing.T) {
+	s := open(t)
+	s.damage(loseTags)
+	for range 2 { // nothing is repaired by looking
+		s.wants(7, []string{"INVARIANT", "4 ", s.runs["bad"], "planned", "flowctl fsck --repair"}, nil, "fsck")
+	}
+	s.wants(7, []string{"wrong_record", "WHAT COMES OF IT"}, nil, "fsck", "-o", "wide")
+	s.wants(7, []string{s.runs["wait"] + "\n"}, nil, "fsck", "-o", "name")
+	found := s.checked(7)
+	if lines := strings.Count(s.flowctl("fsck", "-o", "jsonl").stdout, "\n"); lines != len(found.Fixes) || lines == 0 {
+		t.Errorf("%d lines of %d repairs", lines, len(found.Fixes))
+	}
+	s.wants(0, []string{s.runs["bad"], "repaired", "Runs: 4. Repairs made: 3. Findings left: 0."}, nil, "fsck", "--repair", "-y")
+	s.wants(0, []string{"Nothing is wrong."}, nil, "fsck")
+	s.wants(0, []string{s.runs["bad"]}, nil, "runs", "--tag", "region=eu", "-o", "name")
+}
+
+func TestOPS1_FsckSaysWhatNoRepairMends(t *testing.T) {
+	s := open(t)
+	s.damage(loseTags, loseFrame)
+	g := s.flowctl("fsck")
+	if g.code != 7 || !hasRow(g.stdout, "1", s.runs["wait"], "remains") || hasRow(g.stdout, "1", s.runs["wait"], "planned") || !hasRow(g.stdout, "4", s.runs["bad"], "planned") {
+		t.Errorf("exit code %d\n%s", g.code, g.stdout)
+	}
+	g = s.flowctl("fsck", "--repair", "-y")
+	if g.code != 7 || !hasRow(g.stdout, "1", s.runs["wait"], "repaired") || !hasRow(g.stdout, "1", s.runs["wait"], "remains") || !hasRow(g.stdout, "4", s.runs["bad"], "repaired") {
+		t.Errorf("exit code %d\n%s", g.code, g.stdout)
+	}
+	s.wants(0, []string{s.runs["wait"] + "\n"}, nil, "runs", "--status", "blocked", "-o", "name") // its log cannot be repaired
+	r := s.checked(7, "--repair", "-y")
+	if r.DryRun || len(r.Remaining) == 0 || r.Remaining[0].Invariant != 1 {
+		t.Errorf("after a repair: %+v", r)
+	}
+	for _, f := range r.Remaining {
+		if string(f.Run) != s.runs["wait"] {
+			t.Errorf("left after a repair: %v", f)
+		}
+	}
+}
+
+// hasRow reports whether a table has a row that begins so.
+func hasRow(table string, cells ...string) bool {
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) > len(cells) && slices.Equal(f[:len(cells)], cells) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestOPS1_FsckAsksBeforeItRepairs(t *testing.T) {
+	s := open(t)
+	s.damage(loseTags)
+	s.wants(2, nil, []string{"fsck --repair cannot be undone", "give -y"}, "fsck", "--repair")
+	null, err := os.Open(os.DevNull) // a device, from which nothing comes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var stdout, stderr bytes.Buffer
+	code := cli.Main(t.Context(), cli.Config{Args: []string{"fsck", "--repair", "--store", s.url}, Stdin: null, Stdout: &stdout, Stderr: &stderr})
+	if code != 2 || !strings.Contains(stderr.String(), "Repair all that is found?") || stdout.Len() > 0 {
+		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
+	}
+	s.checked(7)
+}
+
+func TestOPS1_FsckNamesWorkflowIdsAndTheRunsThatTheyLost(t *testing.T) {
+	s := open(t)
+	s.damage(`UPDATE workflow_ids SET active = NULL`)
+	if g := s.flowctl("fsck", "-o", "name"); g.code != 7 || !sameLines(g.stdout, s.runs["wait"], s.runs["held"]) {
+		t.Errorf("runs that their workflow ids do not lead to: %+v", g)
+	}
+	s.damage(`DELETE FROM workflow_ids`, loseTags, `DELETE FROM tallies`) // two findings of most runs, and one of none
+	if g := s.flowctl("fsck", "-o", "name"); !sameLines(g.stdout, s.runs["good"], s.runs["bad"], s.runs["wait"], s.runs["held"]) {
+		t.Errorf("each run once: %+v", g)
+	}
+	if g := s.flowctl("fsck"); !hasRow(g.stdout, "id:order-wait", "planned") { // follows from the repair of its run
+		t.Errorf("the workflow id: %s", g.stdout)
+	}
+}
+
+// sameLines reports whether a text has these lines, in any order.
+func sameLines(text string, want ...string) bool {
+	return slices.Equal(slices.Sorted(strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n")), slices.Sorted(slices.Values(want)))
+}
+
+// torn is a store that fails after a number of scans.
+type torn struct {
+	store.Store
+	store.Repairer
+	left int
+}
+
+func (s *torn) ScanPartition(ctx context.Context, partition int) (store.Scan, error) {
+	if s.left--; s.left < 0 {
+		return nil, errors.New("the disk is gone")
+	}
+	return s.Repairer.ScanPartition(ctx, partition)
+}
+
+func TestOPS1_FsckPrintsWhatItDidBeforeTheStoreFailed(t *testing.T) {
+	s := open(t)
+	s.damage(loseTags)
+	fails := func(after int) func(store.Store) store.Store {
+		return func(st store.Store) store.Store {
+			r, _ := store.As[store.Repairer](st)
+			return &torn{st, r, after}
+		}
+	}
+	g := s.with(fails(0), "fsck", "--repair", "-y", "--json")
+	if g.code != 1 || g.stdout != "" || !strings.Contains(g.stderr, "the disk is gone") {
+		t.Errorf("before anything was found: %+v", g)
+	}
+	g = s.with(fails(1), "fsck", "--repair", "-y")
+	if g.code != 1 || !strings.Contains(g.stdout, "repaired") || strings.Contains(g.stdout, "Findings left") || !strings.Contains(g.stderr, "the disk is gone") {
+		t.Errorf("after a repair: %+v", g)
+	}
+}
+
+func TestOPS1_DoctorAndFsckSayThatAStoreFailsOrCannot(t *testing.T) {
+	s := open(t)
+	wrap := func(st store.Store) store.Store { return failing{st} }
+	if g := s.with(wrap, "doctor"); g.code != 124 || g.stdout != "" {
+		t.Errorf("doctor: %+v", g)
+	}
+	if g := s.with(wrap, "fsck"); g.code != 1 || g.stdout != "" || !strings.Contains(g.stderr, "let it implement store.Repairer") {
+		t.Errorf("fsck: %+v", g)
+	}
+}
+
+// with executes flowctl on the store that wrap makes of that of the shop.
+func (s *shop) with(wrap func(store.Store) store.Store, args ...string) got {
+	s.t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := cli.Main(s.t.Context(), cli.Config{
+		Args: append([]string{"--store", s.url}, args...), Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+		Open: func(ctx context.Context, url string) (store.Store, error) {
+			st, err := store.Open(ctx, url)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(st), nil
+		},
+	})
+	return got{code, stdout.String(), stderr.String()}
+}
