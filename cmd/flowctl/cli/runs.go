@@ -184,13 +184,22 @@ func (c *command) cells(r *admin.Run) []string {
 	return append(row, now(r))
 }
 
+// waits says for which limits a run waits.
+func waits(r *admin.Run) string {
+	switch {
+	case len(r.Waits) == 0:
+		return ""
+	case r.WaitsSince.IsZero():
+		return "for a worker, and for " + strings.Join(r.Waits, ", ")
+	}
+	return "for " + strings.Join(r.Waits, ", ") + " since " + instant(r.WaitsSince)
+}
+
 // now says what a run waits for, as far as a list knows.
 func now(r *admin.Run) string {
 	switch {
-	case len(r.Waits) > 0 && !r.WaitsSince.IsZero():
-		return "waits for " + strings.Join(r.Waits, ", ") + " since " + instant(r.WaitsSince)
 	case len(r.Waits) > 0:
-		return "waits for a worker, and for " + strings.Join(r.Waits, ", ")
+		return "waits " + waits(r)
 	case !r.Due.IsZero():
 		return strings.TrimSpace("due " + instant(r.Due) + " " + r.Group)
 	case r.Status == "blocked":
