@@ -38,6 +38,9 @@ type Env struct {
 
 	starting sync.Mutex // held while the first worker is started
 	creating sync.Mutex // held while a run is created and recorded
+	// told is held for reading while a worker's request that may create runs is carried out and what it has created is
+	// recorded. Whoever wants to know all runs waits for that: a worker that was killed meanwhile does not.
+	told sync.RWMutex
 
 	mu          sync.Mutex
 	closed      bool

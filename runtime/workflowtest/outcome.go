@@ -46,10 +46,12 @@ func (k kin) add(run event.RunID, specs map[event.RunID]*event.Spec) {
 // read reads what came of the run, and of all runs that belong to it.
 func (e *Env) read(tr *trial) {
 	tr.kin, tr.steps = kin{}, map[string]stepEnd{}
+	e.told.Lock()
 	e.mu.Lock()
 	runs := slices.Clone(e.runs)
 	tr.asides = maps.Clone(e.asides)
 	e.mu.Unlock()
+	e.told.Unlock()
 	logs, records, specs := map[event.RunID][]event.Event{}, map[event.RunID]*store.Record{}, map[event.RunID]*event.Spec{}
 	for _, id := range runs {
 		events, record, err := e.readRun(id)

@@ -76,6 +76,8 @@ func (l *workerStore) Partitions() int { return l.inner.Partitions() }
 // Create stores new runs: the children of others.
 func (l *workerStore) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	return send(l, request{what: "create", writes: true}, func() ([]store.Created, error) {
+		l.incarnation.env.told.RLock()
+		defer l.incarnation.env.told.RUnlock()
 		created, err := l.inner.Create(context.WithoutCancel(ctx), runs) // it has been sent
 		for i := range created {
 			if created[i].Err == nil && created[i].New {
@@ -139,6 +141,8 @@ func (l *workerStore) Commit(ctx context.Context, commits []store.Commit) ([]sto
 		r.frames = append(r.frames, commits[i].Frame)
 	}
 	return send(l, r, func() ([]store.Committed, error) {
+		l.incarnation.env.told.RLock()
+		defer l.incarnation.env.told.RUnlock()
 		answers, err := l.inner.Commit(context.WithoutCancel(ctx), commits) // it has been sent
 		for i := range answers {
 			if answers[i].Err == nil {
