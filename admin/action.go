@@ -12,11 +12,11 @@ import (
 // Action says what to do with a run.
 type Action struct {
 	Verb   string `json:"verb"`             // one of [Actions]
-	Reason string `json:"reason,omitempty"` // of cancel and terminate
+	Reason string `json:"reason,omitempty"` // of those of [TakesReason]
 	Step   string `json:"step,omitempty"`   // of fork: the id or the key of the step to go on from
 	// Key says that asking again with it is the same request. Actions that are done once however often
-	// they are asked for take any key: cancel, terminate, release, retry, resume-new and delete. The others refuse
-	// one as unsupported, for no store keeps it.
+	// they are asked for take any key: cancel, terminate, release, retry, resume-new and delete. Restart and fork
+	// refuse one as unsupported, for no store keeps it.
 	Key string `json:"-"`
 }
 
@@ -30,9 +30,14 @@ type Acted struct {
 // verbDelete is the one action that cannot be undone.
 const verbDelete = "delete"
 
-// onceAnyway are the actions that asking again does not repeat: what asks for them, or the run that they
-// make, has one id for each run.
-var onceAnyway = []string{"cancel", "terminate", "release", "retry", "resume-new", verbDelete}
+// repeated are the actions that asking again repeats, whatever the key: each makes another run.
+var repeated = []string{"restart", "fork"}
+
+// reasoned are the actions for whose reason a log has a place.
+var reasoned = []string{"cancel", "terminate", "pause", "resume", "step", "release"}
+
+// TakesReason reports whether an action takes a reason.
+func TakesReason(verb string) bool { return slices.Contains(reasoned, verb) }
 
 // verbs are all actions, as Handle has them.
 var verbs = []struct {
@@ -41,10 +46,10 @@ var verbs = []struct {
 	fits func(i *workflow.RunInfo) bool
 }{
 	{"cancel", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Cancel(ctx, a.Reason) }), open},
-	{"pause", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Pause(ctx) }), openBut(workflow.StatusPaused)},
-	{"resume", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Resume(ctx) }), only(workflow.StatusPaused)},
-	{"step", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Step(ctx) }), only(workflow.StatusPaused)},
-	{"release", none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Release(ctx) }), only(workflow.StatusHeld)},
+	{"pause", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), openBut(workflow.StatusPaused)},
+	{"resume", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), only(workflow.StatusPaused)},
+	{"step", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), only(workflow.StatusPaused)},
+	{"release", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Release(ctx, a.options()...) }), only(workflow.StatusHeld)},
 	{"retry", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) { return h.Retry(ctx) }, only(workflow.StatusFailed)},
 	{"resume-new", func(ctx context.Context, h *workflow.Handle, _ Action) (*workflow.Handle, error) {
 		return h.RetryCanceled(ctx)
@@ -60,6 +65,15 @@ var verbs = []struct {
 	}, func(i *workflow.RunInfo) bool { return i.Events > 1 }},
 	{"terminate", none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), open},
 	{verbDelete, none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), func(i *workflow.RunInfo) bool { return !open(i) }},
+}
+
+// options returns what a command takes of an action.
+func (a Action) options() []workflow.CommandOption {
+	opts := []workflow.CommandOption{workflow.Reason(a.Reason)}
+	if a.Key != "" {
+		opts = append(opts, workflow.IdempotencyKey(a.Key))
+	}
+	return opts
 }
 
 func none(do func(context.Context, *workflow.Handle, Action) error) func(context.Context, *workflow.Handle, Action) (*workflow.Handle, error) {
@@ -104,10 +118,10 @@ func (d *Direct) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	if i < 0 {
 		return Acted{}, &InputError{What: fmt.Sprintf("there is no action %q", a.Verb), Fix: "use one of " + strings.Join(Actions(), ", ")}
 	}
-	if a.Verb != "cancel" && a.Verb != "terminate" && a.Reason != "" {
+	if a.Reason != "" && !TakesReason(a.Verb) {
 		return Acted{}, &InputError{What: a.Verb + " takes no reason: a log has no place for it", Fix: "leave it out"}
 	}
-	if a.Key != "" && !slices.Contains(onceAnyway, a.Verb) {
+	if a.Key != "" && slices.Contains(repeated, a.Verb) {
 		return Acted{}, NewProblem(CodeUnsupported, a.Verb+" is done each time that it is asked for: a store keeps no key for it", "leave the key out, and look at the run before asking again")
 	}
 	h, info, err := d.find(ctx, ref)

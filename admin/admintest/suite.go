@@ -35,6 +35,7 @@ var behaviors = []struct {
 	{"FollowsFromAnEvent", followsFrom},
 	{"WaitsForTheEndAndNoLonger", waits},
 	{"Acts", acts},
+	{"KeepsReasonsAndActsOnceForAKey", reasons},
 	{"SendsAMessageOnceForAKey", sends},
 	{"AsksAndGetsTheAnswer", asks},
 	{"ReadsValues", values},
@@ -486,7 +487,7 @@ func acts(s *Scene) {
 	act(bad, admin.Action{Verb: "delete"})
 	_, err = s.Service.Run(s.ctx(), bad)
 	problem(s, "a run that was deleted", err, http.StatusNotFound, admin.CodeNotFound)
-	for _, a := range []admin.Action{{Verb: "explode"}, {Verb: "pause", Reason: "why"}, {Verb: "fork"}, {Verb: "cancel", Reason: strings.Repeat("x", 5000)}, {Verb: "cancel", Reason: "\xff"}} {
+	for _, a := range []admin.Action{{Verb: "explode"}, {Verb: "restart", Reason: "why"}, {Verb: "pause", Reason: strings.Repeat("x", 5000)}, {Verb: "fork"}, {Verb: "cancel", Reason: strings.Repeat("x", 5000)}, {Verb: "cancel", Reason: "\xff"}} {
 		_, err := s.Service.Act(s.ctx(), restarted.New, a)
 		problem(s, a.Verb, err, http.StatusBadRequest, admin.CodeInput)
 	}
@@ -494,6 +495,34 @@ func acts(s *Scene) {
 	problem(s, "pause a run that has ended", err, http.StatusConflict, admin.CodeRefused)
 	_, err = s.Service.Act(s.ctx(), restarted.New, admin.Action{Verb: "restart", Key: "k"})
 	problem(s, "a key that is not kept", err, http.StatusNotImplemented, admin.CodeUnsupported)
+}
+
+func reasons(s *Scene) {
+	ref := s.Start("wait", "reasons")
+	s.Until(ref, "waiting")
+	for _, a := range []admin.Action{{Verb: "pause", Reason: "lunch", Key: "k"}, {Verb: "resume", Reason: "back", Key: "k"}, {Verb: "pause", Reason: "again", Key: "k"}} {
+		if _, err := s.Service.Act(s.ctx(), ref, a); err != nil {
+			s.Fatalf("%s: %v", a.Verb, err)
+		}
+		s.Until(ref, map[string]string{"lunch": "paused", "back": "waiting", "again": "waiting"}[a.Reason])
+	}
+	if _, err := s.Service.Send(s.ctx(), ref, "verdict", admin.Message{Payload: admin.Payload("1")}); err != nil {
+		s.Fatal(err)
+	}
+	if r, err := s.Service.Wait(s.ctx(), ref, time.Minute); err != nil || r.Status != "completed" {
+		s.Fatalf("got %+v, %v: the second pause has a key that was used", r, err)
+	}
+	page, err := s.Service.Events(s.ctx(), ref, 1, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var told []string
+	for _, e := range page.Events {
+		if e.Reason != "" {
+			told = append(told, e.Type+": "+e.Reason)
+		}
+	}
+	same(s, "reasons in the log", told, []string{"run_paused: lunch", "run_resumed: back"})
 }
 
 func sends(s *Scene) {

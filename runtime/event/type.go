@@ -134,15 +134,15 @@ const (
 	// AskRefused says that a question was not accepted. Key (its Item), Failure.
 	AskRefused Type = 73
 
-	// RunPaused says that the code of the run stands still from here on. Item; or
+	// RunPaused says that the code of the run stands still from here on. Item, Reason; or
 	// Next, this run, where what it has taken over of an older one ends.
 	RunPaused Type = 80
-	// RunResumed lets it go on, even if it was executed operation by operation. Item;
+	// RunResumed lets it go on, even if it was executed operation by operation. Item, Reason;
 	// or Next, this run, where its own work begins.
 	RunResumed Type = 81
-	// RunReleased lets a run begin that was created held. Item.
+	// RunReleased lets a run begin that was created held. Item, Reason.
 	RunReleased Type = 82
-	// RunStepped lets the code of a run in debug mode do one durable operation. Item.
+	// RunStepped lets the code of a run in debug mode do one durable operation. Item, Reason.
 	RunStepped Type = 83
 	// VersionRecorded keeps which version of a change the run follows. Name (the
 	// change), Payload (the version).

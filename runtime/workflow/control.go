@@ -41,8 +41,8 @@ func WithDebug() StartOption { return startOption(func(r *runOptions) { r.debug 
 // Release lets a run begin that was started with [WithHold]. Releasing it again, or
 // a run that was not held, does nothing. The error matches ErrRunTerminal if the run
 // has ended, also because it was not released in time.
-func (h *Handle) Release(ctx context.Context) error {
-	return h.order(ctx, "release", "release", event.RunReleased)
+func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
+	return h.order(ctx, "release", event.RunReleased, opts)
 }
 
 // Pause makes the code of the run stand still from its next suspension point on. A
@@ -54,15 +54,15 @@ func (h *Handle) Release(ctx context.Context) error {
 //
 // When it returns nil the request is durable; a worker that serves the run carries it
 // out. The error matches ErrRunTerminal if the run has ended.
-func (h *Handle) Pause(ctx context.Context) error {
-	return h.order(ctx, "pause", event.NewItemID(), event.RunPaused)
+func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
+	return h.order(ctx, "pause", event.RunPaused, opts)
 }
 
 // Resume ends a pause, and lets a run in debug mode run freely. Resuming a run that
 // is neither paused nor executed step by step does nothing. For a run that has ended
 // see [Handle.Retry] and [Handle.RetryCanceled].
-func (h *Handle) Resume(ctx context.Context) error {
-	return h.order(ctx, "resume", event.NewItemID(), event.RunResumed)
+func (h *Handle) Resume(ctx context.Context, opts ...CommandOption) error {
+	return h.order(ctx, "resume", event.RunResumed, opts)
 }
 
 // Step lets the code of a run in debug mode do exactly one durable operation: a
@@ -71,7 +71,7 @@ func (h *Handle) Resume(ctx context.Context) error {
 // Each call counts: two of them allow two operations. A run that is paused or runs
 // freely is executed step by step from then on. The error matches [ErrNotDebug] if
 // the run was not started with [WithDebug], and ErrRunTerminal if it has ended.
-func (h *Handle) Step(ctx context.Context) error {
+func (h *Handle) Step(ctx context.Context, opts ...CommandOption) error {
 	id, err := h.resolve(ctx)
 	if err != nil {
 		return fmt.Errorf("step: %w", err)
@@ -87,13 +87,43 @@ func (h *Handle) Step(ctx context.Context) error {
 	if spec := f.Events[0].Spec; spec == nil || !spec.Debug {
 		return fmt.Errorf("step: run %s: %w", id, ErrNotDebug)
 	}
-	return h.order(ctx, "step", event.NewItemID(), event.RunStepped)
+	return h.order(ctx, "step", event.RunStepped, opts)
 }
 
 // order puts a command into the inbox of the run.
-func (h *Handle) order(ctx context.Context, verb string, id event.ItemID, typ event.Type) error {
-	if err := h.deliver(ctx, id, &event.Event{Type: typ}); err != nil {
+func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []CommandOption) error {
+	var o commandOptions
+	for _, opt := range opts {
+		opt.command(&o)
+	}
+	if err := store.CheckText("reason", o.reason, MaxReason); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	id, _ := itemOf("command "+verb, o.sends)
+	if typ == event.RunReleased {
+		id = "release" // once, whoever asks for it
+	}
+	if err := h.deliver(ctx, id, &event.Event{Type: typ, Reason: o.reason}); err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	return nil
 }
+
+// CommandOption says more of a command for a run: [Handle.Pause], [Handle.Resume], [Handle.Step] or
+// [Handle.Release]. There are [Reason] and, which makes commands with the same key one, [IdempotencyKey].
+type CommandOption interface{ command(o *commandOptions) }
+
+type commandOptions struct {
+	reason string
+	sends  []SendOption
+}
+
+type reasonOption string
+
+func (r reasonOption) command(o *commandOptions) { o.reason = string(r) }
+
+func (s SendOption) command(o *commandOptions) { o.sends = append(o.sends, s) }
+
+// Reason says why a command is given. It stands in the log, with the event of the command, unless that changes
+// nothing. A reason of more than [MaxReason] bytes, or one that is not UTF-8, is an *[InvalidError] of the command.
+func Reason(text string) CommandOption { return reasonOption(text) }

@@ -218,7 +218,7 @@ func retriesIn(f *event.LogState) []StepRetry {
 	return all
 }
 
-// MaxReason bounds the reason of a cancel, in bytes.
+// MaxReason bounds the reason of a command, in bytes.
 const MaxReason = 4 << 10
 
 // Cancel asks the run to end. When it returns nil the request is durable; the

@@ -148,7 +148,7 @@ type SendOption func(*sendOptions)
 
 type sendOptions struct{ key string }
 
-// IdempotencyKey makes sends with the same key to the same run arrive once,
+// IdempotencyKey makes sends, or commands, with the same key to the same run arrive once,
 // however often and by whomever they are made, for at least 24 hours.
 func IdempotencyKey(k string) SendOption { return func(o *sendOptions) { o.key = k } }
 

@@ -102,10 +102,15 @@ func leaves(p workflow.ParentClose, units int) operation {
 	}
 }
 
+// bare gives a command without options.
+func bare(f func(*workflow.Handle, context.Context, ...workflow.CommandOption) error) func(*workflow.Handle, context.Context) error {
+	return func(h *workflow.Handle, ctx context.Context) error { return f(h, ctx) }
+}
+
 var operations = map[string]operation{
-	"pause and resume": {code: timed, setup: commands((*workflow.Handle).Pause, (*workflow.Handle).Resume), want: "run_paused"},
+	"pause and resume": {code: timed, setup: commands(bare((*workflow.Handle).Pause), bare((*workflow.Handle).Resume)), want: "run_paused"},
 	"hold and release": {
-		code: timed, setup: commands((*workflow.Handle).Release), want: "run_released",
+		code: timed, setup: commands(bare((*workflow.Handle).Release)), want: "run_released",
 		opts: startsWith(func(unit time.Duration) workflow.StartOption { return workflow.WithHoldFor(1000 * unit) }),
 	},
 	"messages of the start": {
@@ -126,7 +131,7 @@ var operations = map[string]operation{
 		}),
 	},
 	"single steps": {
-		code: timed, setup: commands((*workflow.Handle).Step, (*workflow.Handle).Step, (*workflow.Handle).Resume), want: "run_stepped",
+		code: timed, setup: commands(bare((*workflow.Handle).Step), bare((*workflow.Handle).Step), bare((*workflow.Handle).Resume)), want: "run_stepped",
 		opts: startsWith(func(time.Duration) workflow.StartOption { return workflow.WithDebug() }),
 	},
 	"undo": {code: untimed(undone), want: "run_failed"},

@@ -39,10 +39,10 @@ func (c *command) actions() []*cobra.Command {
 			Use: verb + " RUN…", Short: about[verb], Args: cobra.MinimumNArgs(1), ValidArgsFunction: c.ids,
 			RunE: func(cmd *cobra.Command, args []string) error { return c.act(cmd, a, args) },
 		}
-		switch verb {
-		case "cancel", "terminate":
-			cmd.Flags().StringVar(&a.Reason, "reason", "", "why: it stands in the log and in the error of the run")
-		case "fork":
+		if admin.TakesReason(verb) {
+			cmd.Flags().StringVar(&a.Reason, "reason", "", "why: it stands in the log")
+		}
+		if verb == "fork" {
 			cmd.Flags().StringVar(&a.Step, "step", "", "the id or the key of the step to go on from")
 		}
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.act(cmd, a, args) }
