@@ -24,7 +24,7 @@ type FailureFilter struct {
 	Budget   int       `json:"budget,omitempty"` // how many groups may be looked at; 0: 20,000
 }
 
-// FailureGroup is what the runs of a group have in common. A run is in one group at most:
+// FailureGroup describes a group of runs to which the same has happened. A run is in one group at most:
 // [Run].Group names it.
 type FailureGroup struct {
 	Group    string    `json:"group"` // a stable id, as f1-9c0e11a2b3d4

@@ -47,7 +47,7 @@ const (
 	CodeBusy            = "busy"            // too much is asked for at once
 	CodeUnsupported     = "unsupported"     // the store cannot do this
 	CodeTimeout         = "timeout"         // there was no answer in time
-	CodeInterrupted     = "interrupted"     // whoever asked does not wait any more
+	CodeInterrupted     = "interrupted"     // the caller has stopped waiting
 	CodeFailed          = "failed"          // the store, or the way to it, has failed
 )
 

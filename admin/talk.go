@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Message is what is sent to a run, or asked.
+// Message carries a payload to a topic or an ask of a run.
 type Message struct {
 	Payload Payload `json:"payload,omitempty"` // JSON, as the type of the topic or ask has it
 	// Key makes messages with the same key to the same topic or ask of a run arrive once, for at least
@@ -16,7 +16,7 @@ type Message struct {
 	Key string `json:"-"`
 }
 
-// Answer is what a run has answered.
+// Answer carries the answer of a run to an ask.
 type Answer struct {
 	Run     string  `json:"run"`
 	Payload Payload `json:"payload,omitempty"`
